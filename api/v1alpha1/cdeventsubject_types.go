@@ -1,0 +1,111 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// CDEventSubject is one line of the ledger: a watched object, identified by its
+// UID, with what was last seen of it, the transitions that are still owed to
+// someone, and how far each source has acknowledged them.
+//
+// Only the controller writes it. It has no status subresource: a transition is
+// journaled together with the memory that it leads to, in one write that either
+// happens as a whole or not at all.
+//
+// +kubebuilder:object:root=true
+type CDEventSubject struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   CDEventSubjectSpec   `json:"spec"`
+	Status CDEventSubjectStatus `json:"status,omitempty"`
+}
+
+// CDEventSubjectSpec names the watched object. It never changes.
+type CDEventSubjectSpec struct {
+	// APIVersion and Kind of the watched object.
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Namespace of the watched object; empty for cluster-scoped ones.
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// UID tells apart objects that had the same name one after the other.
+	UID types.UID `json:"uid"`
+}
+
+// CDEventSubjectStatus is what the controller knows and what it owes.
+type CDEventSubjectStatus struct {
+	// Memory is what was last seen of the object, in the form that the
+	// lifecycle of its kind understands.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Memory *runtime.RawExtension `json:"memory,omitempty"`
+	// Sequence is the number of the newest transition, counted from 1.
+	Sequence int64 `json:"sequence,omitempty"`
+	// Journal holds the transitions that not every recipient has acknowledged,
+	// oldest first.
+	Journal []JournalEntry `json:"journal,omitempty"`
+	// Profiles are the rendering profiles that journal entries refer to.
+	Profiles map[string]Profile `json:"profiles,omitempty"`
+	// Acknowledged is, for each source by UID, the sequence number up to which
+	// nothing is owed to it any more.
+	Acknowledged map[types.UID]int64 `json:"acknowledged,omitempty"`
+	// Removed says that the object is gone; the entry goes when nothing is owed.
+	Removed bool `json:"removed,omitempty"`
+	// LastEvent and LastEventTime tell a reader what happened last.
+	LastEvent     string            `json:"lastEvent,omitempty"`
+	LastEventTime *metav1.MicroTime `json:"lastEventTime,omitempty"`
+	// Pending is the number of events that are owed, over all sources.
+	Pending int64 `json:"pending"`
+	// OldestPending is the time of the oldest transition that is owed.
+	OldestPending *metav1.MicroTime `json:"oldestPending,omitempty"`
+	// Dropped counts events that were given up on purpose, by reason.
+	Dropped map[string]int64 `json:"dropped,omitempty"`
+	// Conditions: Delivered is False while something is owed.
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// JournalEntry is a transition that is owed to its recipients.
+type JournalEntry struct {
+	Sequence int64            `json:"sequence"`
+	Time     metav1.MicroTime `json:"time"`
+	// Type is the transition's name in the lifecycle.
+	Type string `json:"type"`
+	// Transition holds everything that is needed to render the event.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Transition runtime.RawExtension `json:"transition"`
+	// Recipients were chosen when the transition was journaled; a source that
+	// is made or changed later does not alter what was owed before.
+	Recipients []Recipient `json:"recipients,omitempty"`
+}
+
+// Recipient is a source that a transition is owed to.
+type Recipient struct {
+	// Source is the UID of the CDEventSource.
+	Source types.UID `json:"source"`
+	// Profile is the key of the rendering profile in status.profiles.
+	Profile string `json:"profile"`
+}
+
+// Profile is everything beside the transition that shapes an event's bytes.
+type Profile struct {
+	// SpecVersion is the CDEvents version, "0.5" or "0.4".
+	SpecVersion string `json:"specVersion"`
+	// Source is the absolute URI that identifies the cluster; the event's source.
+	Source string `json:"source"`
+	// Environment that the subject runs in.
+	Environment Environment `json:"environment"`
+	// Extensions are added to the CloudEvent (spec.ceOverrides.extensions).
+	Extensions map[string]string `json:"extensions,omitempty"`
+}
+
+// CDEventSubjectList is a list of CDEventSubject.
+//
+// +kubebuilder:object:root=true
+type CDEventSubjectList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+
+	Items []CDEventSubject `json:"items"`
+}

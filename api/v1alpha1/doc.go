@@ -1,0 +1,10 @@
+// Package v1alpha1 holds the resources of the API group knative-cdevents.dev:
+// CDEventSource, by which users say which events they want and where, and
+// CDEventSubject, the ledger in which the controller keeps what it has seen and
+// what it still owes.
+//
+// It imports nothing of this project, so that clients can use it alone.
+//
+// +kubebuilder:object:generate=true
+// +groupName=knative-cdevents.dev
+package v1alpha1

@@ -1,0 +1,31 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupName is the API group of all resources in this package.
+const GroupName = "knative-cdevents.dev"
+
+// SchemeGroupVersion is the group and version that this package registers.
+var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
+
+// The kinds of this package, for callers that need more than the Go type.
+var (
+	SourceKind      = SchemeGroupVersion.WithKind("CDEventSource")
+	SourceResource  = SchemeGroupVersion.WithResource("cdeventsources")
+	SubjectKind     = SchemeGroupVersion.WithKind("CDEventSubject")
+	SubjectResource = SchemeGroupVersion.WithResource("cdeventsubjects")
+)
+
+// AddToScheme adds the types of this package to a scheme.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(SchemeGroupVersion,
+		&CDEventSource{}, &CDEventSourceList{},
+		&CDEventSubject{}, &CDEventSubjectList{},
+	)
+	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
+	return nil
+}
