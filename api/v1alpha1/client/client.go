@@ -1,0 +1,85 @@
+// Package client talks to the API server about the resources of this project.
+//
+// It knows the two kinds and nothing else: no caches beside the informers that
+// callers ask for, no defaults, no retries. What a caller writes is what is sent.
+package client
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/gentype"
+	"k8s.io/client-go/rest"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// Sources reads and writes the CDEventSources of one namespace, or of all.
+type Sources = gentype.ClientWithList[*v1alpha1.CDEventSource, *v1alpha1.CDEventSourceList]
+
+// Subjects reads and writes the CDEventSubjects of one namespace, or of all.
+// UpdateStatus is of no use here: the kind has no status subresource.
+type Subjects = gentype.ClientWithList[*v1alpha1.CDEventSubject, *v1alpha1.CDEventSubjectList]
+
+// Clientset is the client for all kinds of the group.
+type Clientset struct {
+	rest rest.Interface
+}
+
+// New makes a client from the connection that cfg describes; cfg is not changed.
+func New(cfg *rest.Config) (*Clientset, error) {
+	cfg = rest.CopyConfig(cfg)
+	setDefaults(cfg)
+	r, err := rest.RESTClientFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making the client for %s: %w", v1alpha1.SchemeGroupVersion, err)
+	}
+	return &Clientset{rest: r}, nil
+}
+
+// NewForREST makes a client from a REST client that speaks the group already.
+func NewForREST(r rest.Interface) *Clientset { return &Clientset{rest: r} }
+
+// CDEventSources of namespace ns; all namespaces when it is empty.
+func (c *Clientset) CDEventSources(ns string) *Sources {
+	return gentype.NewClientWithList(v1alpha1.SourceResource.Resource, c.rest, parameters, ns,
+		func() *v1alpha1.CDEventSource { return &v1alpha1.CDEventSource{} },
+		func() *v1alpha1.CDEventSourceList { return &v1alpha1.CDEventSourceList{} })
+}
+
+// CDEventSubjects of namespace ns; all namespaces when it is empty.
+func (c *Clientset) CDEventSubjects(ns string) *Subjects {
+	return gentype.NewClientWithList(v1alpha1.SubjectResource.Resource, c.rest, parameters, ns,
+		func() *v1alpha1.CDEventSubject { return &v1alpha1.CDEventSubject{} },
+		func() *v1alpha1.CDEventSubjectList { return &v1alpha1.CDEventSubjectList{} })
+}
+
+var (
+	// Scheme knows the kinds of the group and the options that go with requests.
+	Scheme     = newScheme()
+	codecs     = serializer.NewCodecFactory(Scheme)
+	parameters = runtime.NewParameterCodec(Scheme)
+)
+
+func newScheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(s); err != nil {
+		panic(fmt.Sprintf("registering %s: %v", v1alpha1.SchemeGroupVersion, err))
+	}
+	return s
+}
+
+// setDefaults asks for JSON whatever the rest of the program speaks: custom
+// resources have no protobuf form.
+func setDefaults(cfg *rest.Config) {
+	gv := v1alpha1.SchemeGroupVersion
+	cfg.GroupVersion = &gv
+	cfg.APIPath = "/apis"
+	cfg.NegotiatedSerializer = codecs.WithoutConversion()
+	cfg.ContentType = runtime.ContentTypeJSON
+	cfg.AcceptContentTypes = runtime.ContentTypeJSON
+	if cfg.UserAgent == "" {
+		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
+	}
+}

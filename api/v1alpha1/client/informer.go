@@ -1,0 +1,40 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// NewSourceInformer caches the CDEventSources of ns, or of all namespaces.
+func NewSourceInformer(cs *Clientset, ns string, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+	return newInformer(cs.CDEventSources(ns), &v1alpha1.CDEventSource{}, resync, indexers)
+}
+
+// NewSubjectInformer caches the CDEventSubjects of ns, or of all namespaces.
+func NewSubjectInformer(cs *Clientset, ns string, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+	return newInformer(cs.CDEventSubjects(ns), &v1alpha1.CDEventSubject{}, resync, indexers)
+}
+
+type listWatcher[L runtime.Object] interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+func newInformer[L runtime.Object](lw listWatcher[L], example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+	if indexers == nil {
+		indexers = cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+	}
+	return cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+			return lw.List(ctx, opts)
+		},
+		WatchFuncWithContext: lw.Watch,
+	}, example, resync, indexers)
+}

@@ -1,0 +1,43 @@
+package client
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/listers"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// Lister reads from an informer's cache. What it returns is shared and must not
+// be changed.
+type Lister[T runtime.Object] struct {
+	listers.ResourceIndexer[T]
+	indexer  cache.Indexer
+	resource schema.GroupResource
+}
+
+// SourceLister reads CDEventSources, SubjectLister CDEventSubjects.
+type (
+	SourceLister  = Lister[*v1alpha1.CDEventSource]
+	SubjectLister = Lister[*v1alpha1.CDEventSubject]
+)
+
+// NewSourceLister reads from the indexer of an informer for CDEventSources.
+func NewSourceLister(indexer cache.Indexer) SourceLister {
+	return newLister[*v1alpha1.CDEventSource](indexer, v1alpha1.SourceResource.GroupResource())
+}
+
+// NewSubjectLister reads from the indexer of an informer for CDEventSubjects.
+func NewSubjectLister(indexer cache.Indexer) SubjectLister {
+	return newLister[*v1alpha1.CDEventSubject](indexer, v1alpha1.SubjectResource.GroupResource())
+}
+
+func newLister[T runtime.Object](indexer cache.Indexer, resource schema.GroupResource) Lister[T] {
+	return Lister[T]{ResourceIndexer: listers.New[T](indexer, resource), indexer: indexer, resource: resource}
+}
+
+// Namespaced reads the objects of one namespace only.
+func (l Lister[T]) Namespaced(ns string) listers.ResourceIndexer[T] {
+	return listers.NewNamespaced(listers.New[T](l.indexer, l.resource), ns)
+}
