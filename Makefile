@@ -1,0 +1,128 @@
+# Everything a developer does, by name. "make" alone lists it.
+#
+# Nothing here needs a tool that is not pinned in this repository: tools are built once by .ci/tool, the
+# cluster's parts by test/cluster, and both are kept in the user's cache folder.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The parts of the cluster that e2e and demo use; serving brings the ingress and DNS.
+PARTS ?= serving
+# "existing" takes the cluster of KUBECONFIG instead of one made here.
+E2E_CLUSTER ?= own
+DEMO_CLUSTER ?= own
+# What runs Go tests; .ci/run puts a counting one here.
+GOTEST ?= go test
+
+CLUSTER := bin/cluster
+MODULES := . test/cluster
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##@ Try it
+
+.PHONY: demo
+demo: ## Show the life of a Knative Service as CDEvents, on a cluster made here (DEMO_CLUSTER=existing: on yours)
+	@if [ "$(DEMO_CLUSTER)" = own ]; then $(MAKE) deps $(CLUSTER); fi
+	@go build -o bin/demo ./test/demo
+	@DEMO_CLUSTER=$(DEMO_CLUSTER) CLUSTER_PROGRAM=$(abspath $(CLUSTER)) bin/demo
+
+.PHONY: demo-down
+demo-down: ## Take the demo away, and the cluster with it (DEMO_CLUSTER=existing: only what the demo put there)
+	@if [ "$(DEMO_CLUSTER)" = own ]; then $(MAKE) $(CLUSTER); fi
+	@go build -o bin/demo ./test/demo
+	@DEMO_CLUSTER=$(DEMO_CLUSTER) CLUSTER_PROGRAM=$(abspath $(CLUSTER)) bin/demo --down
+
+##@ Develop
+
+.PHONY: build
+build: ## Build the controller into bin/
+	go build -o bin/controller ./cmd/controller
+
+.PHONY: test
+test: $(CLUSTER) ## Unit tests, and those that need a real API server (etcd and kube-apiserver are built first)
+	@KUBEBUILDER_ASSETS=$$($(CLUSTER) assets) $(GOTEST) ./...
+	@cd test/cluster && $(GOTEST) ./...
+
+.PHONY: lint
+lint: ## Lint both modules
+	@bad=0; for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(CURDIR)/.ci/tool golangci-lint run --config $(CURDIR)/.golangci.yml ./...) || bad=1; done; exit $$bad
+
+.PHONY: format
+format: ## Format both modules
+	@.ci/tool gofumpt -l -w $$(git ls-files '*.go' | grep -v zz_generated)
+
+.PHONY: generate
+generate: ## Write what is generated: deep copies, golden files of the documentation
+	@.ci/tool controller-gen object paths=./api/...
+	@if grep -qs '"update"' emitter/cdevents/*_test.go; then go test ./emitter/cdevents -update; fi
+
+.PHONY: verify
+verify: ## Generate, and fail if that changed anything; also fails on untidy go.mod files
+	@.ci/verify
+
+##@ Test on a real cluster
+
+# The tests take the cluster from KUBECONFIG, and the program that builds images for it from CLUSTER_PROGRAM.
+ifeq ($(E2E_CLUSTER),own)
+E2E_ENV = KUBECONFIG=$$($(CLUSTER) kubeconfig) CLUSTER_PROGRAM=$(abspath $(CLUSTER))
+endif
+
+.PHONY: e2e
+e2e: e2e-cluster ## The core scenarios on real Knative (20 min at most, warm); RUN=TestName for some of them
+	@$(E2E_ENV) $(GOTEST) -tags e2e -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
+
+.PHONY: e2e-full
+e2e-full: PARTS = serving,eventing
+e2e-full: e2e-cluster ## All scenarios, Knative Eventing's Broker included
+	@$(E2E_ENV) E2E_FULL=true $(GOTEST) -tags e2e -count=1 -timeout 60m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
+
+.PHONY: e2e-cluster
+e2e-cluster:
+	@if [ "$(E2E_CLUSTER)" = own ]; then $(MAKE) cluster-up PARTS=$(PARTS); fi
+
+.PHONY: cluster-up
+cluster-up: deps $(CLUSTER) ## Start the one-node cluster (PARTS=serving,eventing,tekton,prometheus)
+	@$(CLUSTER) up --with $(PARTS)
+
+.PHONY: cluster-down
+cluster-down: $(CLUSTER) ## Take it away, every trace of it
+	@$(CLUSTER) down
+
+.PHONY: cluster-status
+cluster-status: $(CLUSTER) ## What runs in it, and where
+	@$(CLUSTER) status
+
+.PHONY: deps
+deps: $(CLUSTER) ## Install the Debian packages that a cluster needs (as root; else name them)
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then $(CLUSTER) deps --install; else $(CLUSTER) deps; fi
+
+# The Go tool knows best whether this is up to date, and is quick to say so.
+.PHONY: $(CLUSTER)
+$(CLUSTER):
+	@command -v go >/dev/null || { echo "Go is missing: install the version that go.mod names, https://go.dev/doc/install"; exit 1; }
+	@go -C test/cluster build -o $(abspath $(CLUSTER)) .
+
+##@ Install and release (set KO_DOCKER_REPO to a registry that you may push to)
+
+.PHONY: install
+install: ## Build the image and install on the cluster of KUBECONFIG
+	@.ci/tool ko apply -f config/
+
+.PHONY: uninstall
+uninstall: ## Take it off the cluster of KUBECONFIG again
+	@.ci/tool ko delete --ignore-not-found -f config/
+
+.PHONY: release
+release: ## Write release/release.yaml, its images named by digest
+	@mkdir -p release
+	@.ci/tool ko resolve -f config/ > release/.release.yaml.part
+	@mv release/.release.yaml.part release/release.yaml
+	@grep -o 'image: .*@sha256:.*' release/release.yaml | sort -u
+	@echo "wrote release/release.yaml"
