@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/build"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/node"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/platform"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/report"
+)
+
+func runImage(ctx context.Context, say *report.Reporter, args []string) error {
+	flags := flag.NewFlagSet("image", flag.ContinueOnError)
+	dir := flags.String("C", ".", "the folder of the Go module to build in; \"part:NAME\" for a pinned one, such as part:eventing")
+	layer := flags.String("layer", "", "instead of Go programs: a tar file to put on the base image")
+	name := flags.String("name", "", "with --layer: the image's name")
+	entrypoint := flags.String("entrypoint", "", "with --layer: the command, its words separated by blanks")
+	user := flags.String("user", "65532:65532", "with --layer: whom the image runs as")
+	paths, err := parse(flags, args, -1)
+	if err != nil {
+		return err
+	}
+	builder, err := newBuilder(say)
+	if err != nil {
+		return err
+	}
+	if *layer != "" {
+		if *name == "" || *entrypoint == "" || len(paths) > 0 {
+			return errors.New("--layer wants --name and --entrypoint, and no import path")
+		}
+		n, err := node.New(say, builder)
+		if err != nil {
+			return err
+		}
+		ref, err := n.PushTar(ctx, *name, *layer, strings.Fields(*entrypoint), *user)
+		if err != nil {
+			return err
+		}
+		fmt.Println(ref)
+		return nil
+	}
+	if len(paths) == 0 {
+		return errors.New("name at least one import path, for example ./cmd/controller")
+	}
+	refs, err := builder.Images(ctx, platform.Target(), moduleDir(builder, *dir), "apps", paths...)
+	if err != nil {
+		return err
+	}
+	for _, ref := range refs {
+		fmt.Println(ref)
+	}
+	return nil
+}
+
+// moduleDir is a folder as the user names it, or that of a pinned part.
+func moduleDir(b *build.Builder, dir string) string {
+	if part, ok := strings.CutPrefix(dir, "part:"); ok {
+		return b.PartDir(part)
+	}
+	return dir
+}
+
+func runApply(ctx context.Context, say *report.Reporter, args []string) error {
+	flags := flag.NewFlagSet("apply", flag.ContinueOnError)
+	dir := flags.String("C", ".", "the folder of the Go module that ko:// references are built in")
+	var sources list
+	flags.Var(&sources, "f", "a file or folder with manifests; may be repeated")
+	if _, err := parse(flags, args, 0); err != nil {
+		return err
+	}
+	if len(sources) == 0 {
+		return errors.New("name the manifests with -f")
+	}
+	if _, err := os.Stat(node.Kubeconfig()); err != nil {
+		return fmt.Errorf("there is no cluster; start one with \"cluster up\": %w", err)
+	}
+	builder, err := newBuilder(say)
+	if err != nil {
+		return err
+	}
+	manifests, err := platform.Read(sources...)
+	if err != nil {
+		return err
+	}
+	resolved, err := builder.Resolve(ctx, platform.Target(), *dir, "apps", manifests)
+	if err != nil {
+		return err
+	}
+	bin, err := builder.Dir(ctx, build.ControlPlane)
+	if err != nil {
+		return err
+	}
+	return platform.Apply(ctx, bin+"/kubectl", resolved, os.Stdout)
+}
+
+// list is a flag that may be given several times.
+type list []string
+
+func (l *list) String() string { return strings.Join(*l, ",") }
+
+// Set adds a value.
+func (l *list) Set(v string) error {
+	*l = append(*l, v)
+	return nil
+}

@@ -1,0 +1,162 @@
+package build
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/report"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
+)
+
+// Builder builds units, at most as many at once as the machine bears.
+type Builder struct {
+	store *store.Store
+	say   *report.Reporter
+	parts string
+	slots chan struct{}
+
+	mu       sync.Mutex
+	running  map[string]*future
+	versions map[string]string
+}
+
+type future struct {
+	done chan struct{}
+	dir  string
+	err  error
+}
+
+// New returns a Builder that keeps what it builds in st.
+func New(st *store.Store, say *report.Reporter) (*Builder, error) {
+	parts, err := Parts()
+	if err != nil {
+		return nil, err
+	}
+	return &Builder{
+		store: st, say: say, parts: parts,
+		slots:   make(chan struct{}, parallel()),
+		running: map[string]*future{}, versions: map[string]string{},
+	}, nil
+}
+
+// Store is where the builder keeps its results.
+func (b *Builder) Store() *store.Store { return b.store }
+
+// PartDir is the folder of a pinned module.
+func (b *Builder) PartDir(part string) string { return filepath.Join(b.parts, part) }
+
+// Begin starts building units in the background; Dir waits for one.
+func (b *Builder) Begin(ctx context.Context, units ...Unit) {
+	for _, u := range units {
+		b.future(ctx, u)
+	}
+}
+
+// Dir returns the folder with the unit's binaries, built if need be.
+func (b *Builder) Dir(ctx context.Context, u Unit) (string, error) {
+	f := b.future(ctx, u)
+	select {
+	case <-f.done:
+		return f.dir, f.err
+	case <-ctx.Done():
+		// The compiler was told too; wait for it, or it would go on beside the caller's own cleaning up.
+		<-f.done
+		return "", fmt.Errorf("building %s was interrupted (what is compiled is kept, run the same again): %w", u.Name, ctx.Err())
+	}
+}
+
+func (b *Builder) future(ctx context.Context, u Unit) *future {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if f := b.running[u.Name]; f != nil {
+		return f
+	}
+	f := &future{done: make(chan struct{})}
+	b.running[u.Name] = f
+	go func() {
+		defer close(f.done)
+		f.dir, f.err = b.build(ctx, u)
+	}()
+	return f
+}
+
+func (b *Builder) build(ctx context.Context, u Unit) (string, error) {
+	dir := b.PartDir(u.Part)
+	version, err := b.goVersion(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	key, err := partKey(dir, version, u.flags())
+	if err != nil {
+		return "", err
+	}
+	out := b.store.Bin(u.Name, key)
+	if store.Exists(out) {
+		return out, nil
+	}
+	select {
+	case b.slots <- struct{}{}:
+		defer func() { <-b.slots }()
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	log := b.store.Log("build-" + u.Name)
+	step := b.say.Begin("building "+u.Name, "log: "+log)
+	err = store.PublishDir(out, func(tmp string) error {
+		if err := os.Chmod(tmp, 0o755); err != nil { //nolint:gosec // binaries are to be run by others too
+			return fmt.Errorf("opening the folder of binaries: %w", err)
+		}
+		for _, c := range u.Commands {
+			target := tmp + "/"
+			if c.Out != "" {
+				target = filepath.Join(tmp, c.Out)
+			}
+			args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", c.LDFlags, "-o", target}, c.Packages...)
+			if err := runLogged(ctx, dir, log, goEnv(), "go", args...); err != nil {
+				return fmt.Errorf("building %s: %w", u.Name, err)
+			}
+		}
+		return nil
+	})
+	return out, step.End(err)
+}
+
+// goVersion asks the Go that builds in dir, which may be another one than built this program.
+func (b *Builder) goVersion(ctx context.Context, dir string) (string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if v, ok := b.versions[dir]; ok {
+		return v, nil
+	}
+	cmd := exec.CommandContext(ctx, "go", "env", "GOVERSION")
+	cmd.Dir = dir
+	cmd.Env = goEnv()
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("asking go for its version in %s (is Go 1.26 or later in PATH?): %w", dir, err)
+	}
+	b.versions[dir] = strings.TrimSpace(string(out))
+	return b.versions[dir], nil
+}
+
+// ModuleDir is where the source of a module lies that a part requires.
+func (b *Builder) ModuleDir(ctx context.Context, part, module string) (string, error) {
+	log := b.store.Log("module-" + part)
+	dir := b.PartDir(part)
+	if err := runLogged(ctx, dir, log, goEnv(), "go", "mod", "download", module); err != nil {
+		return "", fmt.Errorf("getting module %s (is the Go module proxy reachable?): %w", module, err)
+	}
+	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module) //nolint:gosec // fixed arguments
+	cmd.Dir = dir
+	cmd.Env = goEnv()
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("finding module %s in %s: %w", module, dir, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}

@@ -1,0 +1,123 @@
+package build
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// perBuild is the memory that linking a Kubernetes binary may take.
+const perBuild = 5 << 30
+
+// parallel is how many builds run at once. One "go build" already uses all cores to compile; a second one
+// fills the gaps in which the first links, more would only compete.
+func parallel() int {
+	n := min(runtime.NumCPU(), 2)
+	if mem := memoryAvailable("/proc/meminfo"); mem > 0 {
+		n = min(n, int(mem/perBuild))
+	}
+	return max(n, 1)
+}
+
+func memoryAvailable(path string) uint64 {
+	data, err := os.ReadFile(path) //nolint:gosec // a fixed path, or a test's
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
+			kb, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			if err == nil {
+				return kb << 10
+			}
+		}
+	}
+	return 0
+}
+
+// goEnv is the environment of every Go build: no C compiler is needed, and a workspace file of the
+// developer's must not change the pinned versions.
+func goEnv() []string {
+	return append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+}
+
+// runLogged runs a command with its output in a log file; the error carries the end of it.
+func runLogged(ctx context.Context, dir, log string, env []string, name string, args ...string) error {
+	return run{dir: dir, log: log, env: env}.do(ctx, name, args...)
+}
+
+// run is a command with its output in a log file. Out gets its standard output instead, and saw each line
+// of what it tells meanwhile.
+type run struct {
+	dir, log string
+	env      []string
+	in       io.Reader
+	out      io.Writer
+	saw      func(line string)
+}
+
+func (r run) do(ctx context.Context, name string, args ...string) error {
+	dir, log, env := r.dir, r.log, r.env
+	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // a path of our own
+	if err != nil {
+		return fmt.Errorf("opening the log: %w", err)
+	}
+	var tail bytes.Buffer
+	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // the callers' fixed commands
+	cmd.Dir = dir
+	cmd.Env = env
+	cmd.Stdin = r.in
+	cmd.Stdout = out
+	if r.out != nil {
+		cmd.Stdout = r.out
+	}
+	cmd.Stderr = io.MultiWriter(out, &tail, lines(r.saw))
+	endWithGroup(cmd)
+	err = cmd.Run()
+	if cerr := out.Close(); err == nil {
+		err = cerr
+	}
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, exec.ErrNotFound):
+		return fmt.Errorf("%s is not in PATH: %w", name, err)
+	}
+	return fmt.Errorf("%s %s: %w\n%s(whole log: %s)", name, args[0], err, lastLines(tail.String(), 15), log)
+}
+
+// endWithGroup lets an interrupt reach the compilers that a build starts, not the build command alone.
+func endWithGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	cmd.WaitDelay = 10 * time.Second
+}
+
+// lines passes on the last line of whatever is written to it.
+type lines func(string)
+
+func (l lines) Write(p []byte) (int, error) {
+	if text := strings.TrimSpace(string(p)); l != nil && text != "" {
+		l(text[strings.LastIndexByte(text, '\n')+1:])
+	}
+	return len(p), nil
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.SplitAfter(text, "\n")
+	if len(lines) > n {
+		lines = lines[len(lines)-n:]
+	}
+	return strings.Join(lines, "")
+}

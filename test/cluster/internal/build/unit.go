@@ -1,0 +1,137 @@
+// Package build turns pinned Go modules into the binaries and images of the cluster.
+//
+// Invariant: what a build yields depends only on its key: the part's go.mod and go.sum, the packages, the
+// flags and the Go version. A build with a known key is never repeated, and no build changes the checkout.
+package build
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
+)
+
+// Command is one run of "go build".
+type Command struct {
+	// Out names the binary when its package's path does not; only for a single package.
+	Out      string
+	LDFlags  string
+	Packages []string
+}
+
+// Unit is a set of binaries that are built and kept together.
+type Unit struct {
+	Name string
+	// Part is the folder below parts/ whose go.mod pins the versions.
+	Part     string
+	Commands []Command
+}
+
+const (
+	small = "-s -w"
+	// Knative refuses a server that does not tell its version, so it is linked in as a release does it.
+	kubernetesVersion = "1.36.3"
+	kubernetesFlags   = small +
+		" -X k8s.io/component-base/version.gitVersion=v" + kubernetesVersion +
+		" -X k8s.io/component-base/version.gitMajor=1" +
+		" -X k8s.io/component-base/version.gitMinor=36" +
+		" -X k8s.io/component-base/version.gitTreeState=clean"
+)
+
+// The units of a cluster. ControlPlane alone serves Go tests that need an API server and no node.
+var (
+	ControlPlane = Unit{Name: "controlplane", Part: "kubernetes", Commands: []Command{
+		{LDFlags: kubernetesFlags, Packages: []string{"k8s.io/kubernetes/cmd/kube-apiserver", "k8s.io/kubernetes/cmd/kubectl"}},
+		{LDFlags: small, Out: "etcd", Packages: []string{"go.etcd.io/etcd/server/v3"}},
+	}}
+	Node = Unit{Name: "node", Part: "kubernetes", Commands: []Command{
+		{LDFlags: kubernetesFlags, Packages: []string{
+			"k8s.io/kubernetes/cmd/kube-controller-manager",
+			"k8s.io/kubernetes/cmd/kube-scheduler",
+			"k8s.io/kubernetes/cmd/kubelet",
+			"k8s.io/kubernetes/cmd/kube-proxy",
+		}},
+	}}
+	Containerd = Unit{Name: "containerd", Part: "containerd", Commands: []Command{
+		{LDFlags: small, Packages: []string{
+			"github.com/containerd/containerd/v2/cmd/containerd",
+			"github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+			"github.com/containerd/containerd/v2/cmd/ctr",
+			"github.com/containernetworking/plugins/plugins/main/ptp",
+			"github.com/containernetworking/plugins/plugins/main/loopback",
+			"github.com/containernetworking/plugins/plugins/ipam/host-local",
+		}},
+	}}
+	Ko = Unit{Name: "ko", Part: "containerd", Commands: []Command{
+		{LDFlags: small, Packages: []string{"github.com/google/ko"}},
+	}}
+	Pause = Unit{Name: "pause", Part: "pause", Commands: []Command{
+		{LDFlags: small, Packages: []string{"."}},
+	}}
+	Registry = Unit{Name: "registry", Part: "registry", Commands: []Command{
+		{LDFlags: small, Packages: []string{"github.com/distribution/distribution/v3/cmd/registry"}},
+	}}
+	CoreDNS = Unit{Name: "coredns", Part: "coredns", Commands: []Command{
+		{LDFlags: small, Packages: []string{"github.com/coredns/coredns"}},
+	}}
+	Traefik = Unit{Name: "traefik", Part: "traefik", Commands: []Command{
+		{LDFlags: small, Packages: []string{"github.com/traefik/traefik/v3/cmd/traefik"}},
+	}}
+)
+
+// KubernetesVersion is the release that is built.
+func KubernetesVersion() string { return kubernetesVersion }
+
+// Parts finds the folder with the pinned modules. They cannot be embedded, for Go embeds no folder that is
+// a module of its own, so the program looks where it was compiled, then around the current folder.
+func Parts() (string, error) {
+	var tried []string
+	if _, file, _, ok := runtime.Caller(0); ok {
+		tried = append(tried, filepath.Join(filepath.Dir(file), "..", "..", "parts"))
+	}
+	if dir, err := os.Getwd(); err == nil {
+		for ; ; dir = filepath.Dir(dir) {
+			tried = append(tried, filepath.Join(dir, "parts"), filepath.Join(dir, "test", "cluster", "parts"))
+			if dir == filepath.Dir(dir) {
+				break
+			}
+		}
+	}
+	for _, dir := range tried {
+		if store.Exists(filepath.Join(dir, "kubernetes", "go.mod")) {
+			return filepath.Clean(dir), nil
+		}
+	}
+	return "", fmt.Errorf("the pinned modules of the cluster (test/cluster/parts) were not found: run the program inside a checkout of knative-cdevents; looked in %s",
+		strings.Join(tried[:1], ", "))
+}
+
+// partKey is the key of everything that is built from one part.
+func partKey(dir, goVersion string, more ...string) (string, error) {
+	inputs := []string{goVersion, runtime.GOARCH}
+	// A part that brings its own program has a main.go, one that only pins others has none.
+	for _, name := range []string{"go.mod", "go.sum", "main.go"} {
+		data, err := os.ReadFile(filepath.Join(dir, name)) //nolint:gosec // a path inside the checkout
+		if errors.Is(err, fs.ErrNotExist) && name != "go.mod" {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("reading what pins a part: %w", err)
+		}
+		inputs = append(inputs, string(data))
+	}
+	return store.Key(append(inputs, more...)...), nil
+}
+
+func (u Unit) flags() string {
+	var b strings.Builder
+	for _, c := range u.Commands {
+		fmt.Fprintf(&b, "%s|%s|%s\n", c.Out, c.LDFlags, strings.Join(c.Packages, ","))
+	}
+	return b.String()
+}

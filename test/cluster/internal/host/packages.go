@@ -1,0 +1,73 @@
+// Package host knows the machine: what it must have installed, and what of it belongs to the cluster.
+//
+// Invariant: it looks, and takes away only what carries the cluster's own names or paths; it never guesses.
+package host
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// Package is a Debian package and a program by which it is recognised.
+type Package struct {
+	Name    string
+	Program string
+	Why     string
+}
+
+// NodePackages are needed by every node, Prometheus only where it is asked for.
+var (
+	NodePackages = []Package{
+		{Name: "runc", Program: "runc", Why: "runs containers; built from source it would lack seccomp"},
+		{Name: "iproute2", Program: "ip", Why: "makes the link that carries the node's address"},
+		{Name: "nftables", Program: "nft", Why: "kube-proxy writes its rules with it"},
+		{Name: "iptables", Program: "iptables", Why: "the kubelet looks for it"},
+		{Name: "conntrack", Program: "conntrack", Why: "kube-proxy forgets stale connections with it"},
+	}
+	PrometheusPackages = []Package{
+		{Name: "prometheus", Program: "prometheus", Why: "stores the metrics that the tests and the demo ask for"},
+	}
+	TektonPackages = []Package{
+		{Name: "busybox-static", Program: "busybox", Why: "the shell in which the scripts of Tekton's steps run"},
+	}
+)
+
+// SearchPath is where programs are looked for: sbin folders are missing from some users' PATH.
+const SearchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Missing returns the packages whose program is nowhere to be found.
+func Missing(packages []Package) []Package {
+	return missing(packages, find)
+}
+
+func missing(packages []Package, find func(string) bool) []Package {
+	return slices.DeleteFunc(slices.Clone(packages), func(p Package) bool { return find(p.Program) })
+}
+
+// Program returns the full path of an installed program, or its bare name.
+func Program(name string) string {
+	for dir := range strings.SplitSeq(SearchPath, ":") {
+		if path, err := exec.LookPath(dir + "/" + name); err == nil {
+			return path
+		}
+	}
+	return name
+}
+
+func find(name string) bool {
+	if strings.Contains(Program(name), "/") {
+		return true
+	}
+	_, err := exec.LookPath(name)
+	return err == nil
+}
+
+// AptArgs is the command line, after "apt-get", that installs the packages.
+func AptArgs(packages []Package) []string {
+	args := []string{"install", "-y", "--no-install-recommends"}
+	for _, p := range packages {
+		args = append(args, p.Name)
+	}
+	return args
+}

@@ -1,0 +1,42 @@
+package node
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"maps"
+	"text/template"
+
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
+)
+
+//go:embed files
+var files embed.FS
+
+// config writes one of the embedded files, filled in, to the folder etc. It returns the path, and the
+// content so that a daemon that reads it is restarted when it changed.
+func (n *Node) config(name string, values map[string]string) (path, content string, err error) {
+	content, err = n.render(name, values)
+	if err != nil {
+		return "", "", err
+	}
+	path = n.path("etc", name)
+	return path, content, store.PublishFile(path, []byte(content), 0o600)
+}
+
+func (n *Node) render(name string, values map[string]string) (string, error) {
+	all := map[string]string{
+		"Dir": n.dir, "Name": Name, "IP": IP, "DNS": DNS, "Cgroup": cgroupName, "Registry": RegistryHost,
+		"PodCIDR": podCIDR, "NodePodCIDR": nodePodCIDR, "ServiceCIDR": serviceCIDR,
+	}
+	maps.Copy(all, values)
+	tmpl, err := template.New(name).Option("missingkey=error").ParseFS(files, "files/"+name)
+	if err != nil {
+		return "", fmt.Errorf("parsing the embedded %s: %w", name, err)
+	}
+	var out bytes.Buffer
+	if err := tmpl.ExecuteTemplate(&out, name, all); err != nil {
+		return "", fmt.Errorf("filling in %s: %w", name, err)
+	}
+	return out.String(), nil
+}

@@ -1,0 +1,112 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/build"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/kube"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/proc"
+)
+
+func (n *Node) apiDaemons() ([]proc.Daemon, error) {
+	bin := n.bin[build.ControlPlane.Name]
+	c := n.certs
+	etcdClient, err := kube.New("https://127.0.0.1:2379", c.etcdCA.CertFile(), c.etcdClient)
+	if err != nil {
+		return nil, err
+	}
+	client, err := n.Client()
+	if err != nil {
+		return nil, err
+	}
+	policy, changed, err := n.config("audit-policy.yaml", nil)
+	if err != nil {
+		return nil, err
+	}
+	return []proc.Daemon{
+		{
+			Name: "etcd", Path: bin + "/etcd", Patience: time.Minute, Ready: answers(etcdClient, "/health"),
+			Args: []string{
+				"--name=" + Name, "--data-dir=" + n.path("etcd"), "--log-level=warn",
+				"--listen-client-urls=https://127.0.0.1:2379", "--advertise-client-urls=https://127.0.0.1:2379",
+				"--listen-peer-urls=https://127.0.0.1:2380", "--initial-advertise-peer-urls=https://127.0.0.1:2380",
+				"--initial-cluster=" + Name + "=https://127.0.0.1:2380",
+				"--client-cert-auth", "--trusted-ca-file=" + c.etcdCA.CertFile(),
+				"--cert-file=" + c.etcd.Cert, "--key-file=" + c.etcd.Key,
+				"--peer-client-cert-auth", "--peer-trusted-ca-file=" + c.etcdCA.CertFile(),
+				"--peer-cert-file=" + c.etcdPeer.Cert, "--peer-key-file=" + c.etcdPeer.Key,
+			},
+		},
+		{
+			Name: "kube-apiserver", Path: bin + "/kube-apiserver", Patience: 2 * time.Minute,
+			Ready: answers(client, "/readyz"), Depends: []string{changed},
+			Args: []string{
+				"--advertise-address=" + IP, "--bind-address=" + IP, fmt.Sprintf("--secure-port=%d", APIPort),
+				"--etcd-servers=https://127.0.0.1:2379", "--etcd-cafile=" + c.etcdCA.CertFile(),
+				"--etcd-certfile=" + c.etcdClient.Cert, "--etcd-keyfile=" + c.etcdClient.Key,
+				"--tls-cert-file=" + c.api.Cert, "--tls-private-key-file=" + c.api.Key,
+				"--client-ca-file=" + c.ca.CertFile(), "--authorization-mode=Node,RBAC",
+				"--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
+				"--service-cluster-ip-range=" + serviceCIDR,
+				"--service-account-key-file=" + c.signingKey, "--service-account-signing-key-file=" + c.signingKey,
+				"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+				"--kubelet-certificate-authority=" + c.ca.CertFile(), "--kubelet-preferred-address-types=InternalIP",
+				"--kubelet-client-certificate=" + c.kubeletClient.Cert, "--kubelet-client-key=" + c.kubeletClient.Key,
+				"--requestheader-client-ca-file=" + c.frontCA.CertFile(), "--requestheader-allowed-names=front-proxy-client",
+				"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group",
+				"--requestheader-username-headers=X-Remote-User",
+				"--proxy-client-cert-file=" + c.front.Cert, "--proxy-client-key-file=" + c.front.Key,
+				"--audit-policy-file=" + policy, "--audit-log-path=" + AuditLog(),
+				"--audit-log-maxsize=200", "--audit-log-maxbackup=3",
+			},
+		},
+	}, nil
+}
+
+// managers are the controller manager and the scheduler. They elect no leader: nobody competes, and after
+// a crash nobody has to wait until a dead one's lease has run out.
+func (n *Node) managers(bin string) ([]proc.Daemon, error) {
+	c := n.certs
+	manager, err := kube.New("https://127.0.0.1:10257", c.ca.CertFile(), c.kubeletClient)
+	if err != nil {
+		return nil, err
+	}
+	scheduler, err := kube.New("https://127.0.0.1:10259", c.ca.CertFile(), c.kubeletClient)
+	if err != nil {
+		return nil, err
+	}
+	common := func(kubeconfig, cert, key string) []string {
+		return []string{
+			"--kubeconfig=" + kubeconfig, "--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
+			"--client-ca-file=" + c.ca.CertFile(), "--requestheader-client-ca-file=" + c.frontCA.CertFile(),
+			"--tls-cert-file=" + cert, "--tls-private-key-file=" + key,
+			"--bind-address=127.0.0.1", "--leader-elect=false",
+		}
+	}
+	return []proc.Daemon{
+		{
+			Name: "kube-controller-manager", Path: bin + "/kube-controller-manager", Patience: time.Minute,
+			Ready: answers(manager, "/healthz"),
+			Args: append(common(n.path("etc", "controller-manager.kubeconfig"), c.managerServing.Cert, c.managerServing.Key),
+				"--use-service-account-credentials=true", "--service-account-private-key-file="+c.signingKey,
+				"--root-ca-file="+c.ca.CertFile(),
+				"--cluster-signing-cert-file="+c.ca.CertFile(), "--cluster-signing-key-file="+c.ca.KeyFile(),
+				"--allocate-node-cidrs=true", "--cluster-cidr="+podCIDR, "--node-cidr-mask-size=24",
+				"--service-cluster-ip-range="+serviceCIDR),
+		},
+		{
+			Name: "kube-scheduler", Path: bin + "/kube-scheduler", Patience: time.Minute,
+			Ready: answers(scheduler, "/healthz"),
+			Args:  common(n.path("etc", "scheduler.kubeconfig"), c.schedServing.Cert, c.schedServing.Key),
+		},
+	}, nil
+}
+
+func answers(c *kube.Client, path string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := c.Text(ctx, path)
+		return err
+	}
+}

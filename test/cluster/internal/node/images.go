@@ -1,0 +1,117 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/build"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/registry"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
+)
+
+// nonroot is whom images run as; pods with runAsNonRoot want a number, not a name.
+const nonroot = "65532:65532"
+
+// baseFiles is what a static program expects around it.
+func baseFiles() ([]registry.File, error) {
+	const bundle = "/etc/ssl/certs/ca-certificates.crt"
+	roots, err := os.ReadFile(bundle)
+	if err != nil {
+		return nil, fmt.Errorf("reading the machine's certificate authorities (apt-get install ca-certificates): %w", err)
+	}
+	return []registry.File{
+		{Name: "etc", Dir: true, Mode: 0o755},
+		{Name: "etc/passwd", Mode: 0o644, Content: []byte("root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n")},
+		{Name: "etc/group", Mode: 0o644, Content: []byte("root:x:0:\nnonroot:x:65532:\n")},
+		{Name: "etc/ssl", Dir: true, Mode: 0o755},
+		{Name: "etc/ssl/certs", Dir: true, Mode: 0o755},
+		{Name: bundle[1:], Mode: 0o644, Content: roots},
+		{Name: "tmp", Dir: true, Mode: 0o777 | 0o1000},
+		{Name: "home", Dir: true, Mode: 0o755},
+		{Name: "home/nonroot", Dir: true, Mode: 0o777},
+	}, nil
+}
+
+// BaseImage is what ko puts programs on.
+func BaseImage() string { return RegistryHost + "/base:latest" }
+
+func (n *Node) imageRef(name string) string { return RegistryHost + "/" + name + ":latest" }
+
+// PushImage pushes files on top of the base, unless the registry has just that from an earlier time. The
+// key names what the files are made of.
+func (n *Node) PushImage(ctx context.Context, name, key string, entrypoint []string, user string, files ...registry.File) (string, error) {
+	return n.pushLayer(ctx, name, store.Key(key, strings.Join(entrypoint, " "), user), entrypoint, user, func() (registry.Layer, error) {
+		return registry.NewLayer(files)
+	})
+}
+
+// PushTar pushes a layer that the user made on top of the base.
+func (n *Node) PushTar(ctx context.Context, name, tarFile string, entrypoint []string, user string) (string, error) {
+	layer, err := registry.LayerFrom(tarFile)
+	if err != nil {
+		return "", err
+	}
+	return n.pushLayer(ctx, name, store.Key(layer.Digest, strings.Join(entrypoint, " "), user), entrypoint, user, func() (registry.Layer, error) {
+		return layer, nil
+	})
+}
+
+func (n *Node) pushLayer(ctx context.Context, name, key string, entrypoint []string, user string, top func() (registry.Layer, error)) (string, error) {
+	reg := n.Registry()
+	files, err := baseFiles()
+	if err != nil {
+		return "", err
+	}
+	base, err := registry.NewLayer(files)
+	if err != nil {
+		return "", err
+	}
+	memory := n.builder.Store().Image(strings.ReplaceAll(name, "/", "_"), store.Key(key, base.Digest))
+	if ref, err := os.ReadFile(memory); err == nil && reg.Has(ctx, string(ref)) { //nolint:gosec // a path in the cache
+		return string(ref), reg.Retag(ctx, string(ref), "latest")
+	}
+	img := registry.Image{
+		Name: name, Tag: "latest", Layers: []registry.Layer{base}, Entrypoint: entrypoint, User: user,
+		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"},
+	}
+	if top != nil {
+		layer, err := top()
+		if err != nil {
+			return "", err
+		}
+		img.Layers = append(img.Layers, layer)
+	}
+	ref, err := reg.Push(ctx, img)
+	if err != nil {
+		return "", err
+	}
+	n.say.Say("pushed %s", ref)
+	return ref, store.PublishFile(memory, []byte(ref), 0o600)
+}
+
+// baseImages pushes what every pod needs: the base of other images and the sandbox's "pause".
+func (n *Node) baseImages(ctx context.Context) error {
+	if _, err := n.pushLayer(ctx, "base", "base", nil, nonroot, nil); err != nil {
+		return err
+	}
+	dir, err := n.builder.Dir(ctx, build.Pause)
+	if err != nil {
+		return err
+	}
+	_, err = n.PushImage(ctx, "pause", filepath.Base(dir), []string{"/pause"}, nonroot,
+		registry.File{Name: "pause", Mode: 0o755, From: filepath.Join(dir, "pause")})
+	return err
+}
+
+// PushBinary pushes one program that a unit built.
+func (n *Node) PushBinary(ctx context.Context, u build.Unit, program string) (string, error) {
+	dir, err := n.builder.Dir(ctx, u)
+	if err != nil {
+		return "", err
+	}
+	return n.PushImage(ctx, program, filepath.Base(dir), []string{"/" + program}, nonroot,
+		registry.File{Name: program, Mode: 0o755, From: filepath.Join(dir, program)})
+}

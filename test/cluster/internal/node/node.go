@@ -1,0 +1,203 @@
+// Package node runs a real one-node Kubernetes on this machine and takes it away again.
+//
+// Invariant: everything of the node carries one of its names (state folder, link, tables, cgroup, mark), so
+// that Down finds all of it without any record, whatever was killed, and touches nothing else. Up may be
+// called in any state and leads to the same one.
+package node
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/build"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/host"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/kube"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/pki"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/proc"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/registry"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/report"
+)
+
+// Names and addresses of the cluster. The address lives on a link of the machine's own and is never routed.
+const (
+	Dir         = "/var/lib/knative-cdevents-cluster" // short: the paths of unix sockets end at 107 bytes
+	Name        = "knative-cdevents"
+	IP          = "172.30.0.1"
+	link        = "kcd0"
+	podCIDR     = "10.244.0.0/16"
+	nodePodCIDR = "10.244.0.0/24"
+	podGateway  = "10.244.0.1"
+	serviceCIDR = "10.96.0.0/16"
+	apiService  = "10.96.0.1"
+	DNS         = "10.96.0.10"
+	cgroupName  = "knative-cdevents"
+
+	APIPort        = 6443
+	RegistryPort   = 5001
+	PrometheusPort = 9090
+)
+
+// RegistryHost is the registry as the machine, containerd and pods all name it.
+var RegistryHost = fmt.Sprintf("%s:%d", IP, RegistryPort)
+
+// Server is the API server's address.
+var Server = fmt.Sprintf("https://%s:%d", IP, APIPort)
+
+// Node is the cluster on this machine.
+type Node struct {
+	dir     string
+	say     *report.Reporter
+	builder *build.Builder
+	daemons *proc.Set
+	cgroups host.Cgroups
+
+	bin   map[string]string
+	certs *certificates
+}
+
+// New returns the node. It makes its state folder, so only root can.
+func New(say *report.Reporter, builder *build.Builder) (*Node, error) {
+	// Others may enter, for the kubeconfig's group of users is root's to choose; files stay closed.
+	if err := os.MkdirAll(Dir, 0o755); err != nil { //nolint:gosec // containerd's pods walk through it
+		return nil, fmt.Errorf("making %s (are you root?): %w", Dir, err)
+	}
+	for _, d := range []string{"etc", "pki"} {
+		if err := os.MkdirAll(filepath.Join(Dir, d), 0o750); err != nil {
+			return nil, fmt.Errorf("making the state folder: %w", err)
+		}
+	}
+	daemons, err := proc.NewSet(Dir, host.SearchPath)
+	if err != nil {
+		return nil, err
+	}
+	return &Node{dir: Dir, say: say, builder: builder, daemons: daemons, cgroups: host.NewCgroups(cgroupName), bin: map[string]string{}}, nil
+}
+
+// Kubeconfig is the path of the administrator's kubeconfig.
+func Kubeconfig() string { return filepath.Join(Dir, "admin.kubeconfig") }
+
+// AuditLog is the path of the API server's audit log.
+func AuditLog() string { return filepath.Join(Dir, "log", "audit.log") }
+
+// LockFile is held by whoever changes the node.
+func LockFile() string { return Dir + ".lock" }
+
+func (n *Node) path(elem ...string) string {
+	return filepath.Join(append([]string{n.dir}, elem...)...)
+}
+
+// Builder builds what runs on the node.
+func (n *Node) Builder() *build.Builder { return n.builder }
+
+// DaemonNames lists the programs of a node, in the order of their start.
+func DaemonNames() []string {
+	return []string{"registry", "etcd", "kube-apiserver", "containerd", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"}
+}
+
+// Daemons is the node's own programs.
+func (n *Node) Daemons() *proc.Set { return n.daemons }
+
+// Kubectl is the path of the kubectl that was built.
+func (n *Node) Kubectl() string { return filepath.Join(n.bin[build.ControlPlane.Name], "kubectl") }
+
+// Registry is the node's image registry.
+func (n *Node) Registry() *registry.Registry { return registry.New(RegistryHost) }
+
+// Client reads from the API server as administrator.
+func (n *Node) Client() (*kube.Client, error) {
+	p := pki.Pair{Cert: n.path("pki", "admin.crt"), Key: n.path("pki", "admin.key")}
+	return kube.New(Server, n.path("pki", "ca.crt"), p)
+}
+
+// Up makes the node run: a second call on a running one only checks it.
+func (n *Node) Up(ctx context.Context) error {
+	if err := n.preflight(ctx); err != nil {
+		return err
+	}
+	n.builder.Begin(ctx, build.ControlPlane, build.Registry, build.Containerd, build.Node)
+	if err := n.clearDebris(ctx); err != nil {
+		return err
+	}
+	if err := n.network(ctx); err != nil {
+		return err
+	}
+	if err := n.cgroups.Make(); err != nil {
+		return err
+	}
+	var err error
+	if n.certs, err = issue(n.path("pki"), n.dir); err != nil {
+		return err
+	}
+	stages := []struct {
+		unit    build.Unit
+		daemons func() ([]proc.Daemon, error)
+		after   func(context.Context) error
+	}{
+		{build.Registry, n.registryDaemons, n.baseImages},
+		{build.ControlPlane, n.apiDaemons, n.bootstrapRoles},
+		{build.Containerd, n.containerdDaemons, nil},
+		{build.Node, n.nodeDaemons, n.ready},
+	}
+	for _, s := range stages {
+		if n.bin[s.unit.Name], err = n.builder.Dir(ctx, s.unit); err != nil {
+			return err
+		}
+		daemons, err := s.daemons()
+		if err != nil {
+			return err
+		}
+		if err := n.Ensure(ctx, daemons); err != nil {
+			return err
+		}
+		if s.after == nil {
+			continue
+		}
+		if err := s.after(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Ensure starts what does not run; only what had to be started is worth a line.
+func (n *Node) Ensure(ctx context.Context, daemons []proc.Daemon) error {
+	for _, d := range daemons {
+		began := time.Now()
+		started, err := n.daemons.Ensure(ctx, d)
+		if err != nil {
+			return err
+		}
+		if started {
+			n.say.Say("started %s in %s  (log: %s)", d.Name, time.Since(began).Round(10*time.Millisecond), n.daemons.Log(d.Name))
+		}
+	}
+	return nil
+}
+
+func (n *Node) ready(ctx context.Context) error {
+	client, err := n.Client()
+	if err != nil {
+		return err
+	}
+	if client.NodeReady(ctx, Name) == nil {
+		return nil
+	}
+	step := n.say.Begin("waiting for the node to be Ready", "log: "+n.daemons.Log("kubelet"))
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	for {
+		err := client.NodeReady(ctx, Name)
+		if err == nil {
+			return step.End(nil)
+		}
+		step.Note("%v; log: %s", err, n.daemons.Log("kubelet"))
+		select {
+		case <-ctx.Done():
+			return step.End(fmt.Errorf("the node does not become Ready: %w; the end of %s:\n%s", err, n.daemons.Log("kubelet"), n.daemons.Tail("kubelet", 12)))
+		case <-time.After(300 * time.Millisecond):
+		}
+	}
+}

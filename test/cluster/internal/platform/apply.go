@@ -1,0 +1,144 @@
+package platform
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/host"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/kube"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/node"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
+)
+
+const (
+	applyPatience  = 4 * time.Minute
+	settlePatience = 10 * time.Minute
+)
+
+// applyOnce applies manifests unless just these were applied to this cluster before.
+func (p *Platform) applyOnce(ctx context.Context, name, manifests string) error {
+	marker := filepath.Join(node.Dir, "applied", name)
+	key := store.Key(manifests)
+	if have, err := os.ReadFile(marker); err == nil && string(have) == key { //nolint:gosec // in the state folder
+		return nil
+	}
+	step := p.say.Begin("applying "+name, "")
+	if err := step.End(Apply(ctx, p.node.Kubectl(), manifests, io.Discard)); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(marker), 0o750); err != nil {
+		return fmt.Errorf("remembering what was applied: %w", err)
+	}
+	return store.PublishFile(marker, []byte(key), 0o600)
+}
+
+// Apply applies manifests. Objects whose kind another manifest defines, and those that a webhook checks
+// which is only starting, fail at first: so it repeats, for everything is in the same request each time.
+func Apply(ctx context.Context, kubectl, manifests string, out io.Writer) error {
+	deadline := time.Now().Add(applyPatience)
+	for {
+		told, err := host.Run(ctx, manifests, kubectl, "--kubeconfig", node.Kubeconfig(),
+			"apply", "--server-side", "--force-conflicts", "--field-manager=cluster", "-f", "-")
+		if err == nil {
+			_, err = io.WriteString(out, told)
+			return err
+		}
+		if time.Now().After(deadline) || !passing(err.Error()) {
+			return fmt.Errorf("applying manifests: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("applying manifests: %w", ctx.Err())
+		case <-time.After(2 * time.Second):
+		}
+	}
+}
+
+// passing tells whether an error of kubectl's may be gone in a moment.
+func passing(err string) bool {
+	for _, sign := range []string{
+		"no matches for kind", "resource mapping not found", "failed calling webhook", "could not find the requested resource",
+		"connection refused", "no endpoints available", "not found", "the server is currently unable",
+	} {
+		if strings.Contains(err, sign) {
+			return true
+		}
+	}
+	return false
+}
+
+// settle waits until all Deployments of a namespace run.
+func (p *Platform) settle(ctx context.Context, namespace string) error {
+	client, err := p.node.Client()
+	if err != nil {
+		return err
+	}
+	if unsettled, err := waiting(ctx, client, namespace); err == nil && len(unsettled) == 0 {
+		return nil
+	}
+	step := p.say.Begin("waiting for the Deployments of "+namespace, "")
+	ctx, cancel := context.WithTimeout(ctx, settlePatience)
+	defer cancel()
+	for {
+		unsettled, err := waiting(ctx, client, namespace)
+		if err == nil && len(unsettled) == 0 {
+			return step.End(nil)
+		}
+		if err == nil {
+			step.Note("%s", strings.Join(unsettled, ", "))
+		}
+		select {
+		case <-ctx.Done():
+			return step.End(fmt.Errorf("the Deployments %s of %s do not become available (%w)%s", strings.Join(unsettled, ", "), namespace, ctx.Err(), p.why(namespace, client)))
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// waiting names the Deployments that have not settled.
+func waiting(ctx context.Context, client *kube.Client, namespace string) ([]string, error) {
+	all, err := client.Deployments(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, d := range all {
+		if !d.Settled() {
+			names = append(names, d.Metadata.Name)
+		}
+	}
+	if len(all) == 0 {
+		return []string{"(none is there yet)"}, nil
+	}
+	return names, nil
+}
+
+// why tells what is wrong with a namespace's pods, with the end of their logs. The caller's time is up, so
+// it takes a little of its own.
+func (p *Platform) why(namespace string, client *kube.Client) string {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	pods, err := client.Pods(ctx, namespace)
+	if err != nil {
+		return fmt.Sprintf("; and its pods cannot be listed: %v", err)
+	}
+	var b strings.Builder
+	for _, pod := range pods {
+		trouble := pod.Trouble()
+		if trouble == "" {
+			continue
+		}
+		fmt.Fprintf(&b, "\n  pod %s: %s", pod.Metadata.Name, trouble)
+		log, err := host.Run(ctx, "", p.node.Kubectl(), "--kubeconfig", node.Kubeconfig(),
+			"-n", namespace, "logs", pod.Metadata.Name, "--all-containers", "--tail=5")
+		if err == nil && strings.TrimSpace(log) != "" {
+			fmt.Fprintf(&b, "\n    %s", strings.ReplaceAll(strings.TrimSpace(log), "\n", "\n    "))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,118 @@
+// Package platform installs on the node what the project is tested with: DNS, an ingress, Knative Serving,
+// Tekton, Prometheus and Knative Eventing.
+//
+// Invariant: a part is installed as its own project ships it; only images, requests for CPU and the
+// documented settings differ. Installing an installed part changes nothing, so users' settings survive.
+package platform
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/build"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/host"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/node"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/registry"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/report"
+)
+
+// Part is something that "up --with" names.
+type Part string
+
+// The parts.
+const (
+	DNS        Part = "dns"
+	Serving    Part = "serving"
+	Tekton     Part = "tekton"
+	Prometheus Part = "prometheus"
+	Eventing   Part = "eventing"
+)
+
+// order is the order of installing; a later part may need an earlier one.
+var order = []Part{DNS, Serving, Prometheus, Tekton, Eventing}
+
+// Names lists the parts for a person.
+func Names() string {
+	return strings.Join([]string{string(Serving), string(Tekton), string(Prometheus), string(Eventing), string(DNS), "all"}, ",")
+}
+
+// Parse reads a comma-separated list of parts and adds what they need.
+func Parse(list string) ([]Part, error) {
+	want := map[Part]bool{}
+	for name := range strings.SplitSeq(list, ",") {
+		name = strings.TrimSpace(name)
+		switch {
+		case name == "":
+		case name == "all":
+			for _, p := range order {
+				want[p] = true
+			}
+		case slices.Contains(order, Part(name)):
+			want[Part(name)] = true
+		default:
+			return nil, fmt.Errorf("there is no part %q; there are %s", name, Names())
+		}
+	}
+	if want[Serving] || want[Tekton] || want[Eventing] {
+		want[DNS] = true
+	}
+	return slices.DeleteFunc(slices.Clone(order), func(p Part) bool { return !want[p] }), nil
+}
+
+// Platform is what runs on a node.
+type Platform struct {
+	node    *node.Node
+	say     *report.Reporter
+	builder *build.Builder
+}
+
+// New returns the platform of a node.
+func New(n *node.Node, say *report.Reporter) *Platform {
+	return &Platform{node: n, say: say, builder: n.Builder()}
+}
+
+// Preflight complains about packages that the parts need.
+func (p *Platform) Preflight(parts []Part) error {
+	var need []host.Package
+	if slices.Contains(parts, Prometheus) {
+		need = append(need, host.PrometheusPackages...)
+	}
+	if slices.Contains(parts, Tekton) {
+		need = append(need, host.TektonPackages...)
+	}
+	if absent := host.Missing(need); len(absent) > 0 {
+		return node.NeedPackages(absent)
+	}
+	return nil
+}
+
+// Begin starts the builds that the parts will wait for, after those of the node.
+func (p *Platform) Begin(ctx context.Context, parts []Part) {
+	p.builder.Begin(ctx, build.ControlPlane, build.Registry, build.Containerd, build.Node)
+	if slices.Contains(parts, DNS) {
+		p.builder.Begin(ctx, build.CoreDNS)
+	}
+	if slices.Contains(parts, Serving) {
+		p.builder.Begin(ctx, build.Ko, build.Traefik)
+	}
+}
+
+// Install installs the parts.
+func (p *Platform) Install(ctx context.Context, parts []Part) error {
+	install := map[Part]func(context.Context) error{
+		DNS: p.dns, Serving: p.serving, Prometheus: p.prometheus, Tekton: p.tekton, Eventing: p.eventing,
+	}
+	for _, part := range parts {
+		if err := install[part](ctx); err != nil {
+			return fmt.Errorf("installing %s: %w", part, err)
+		}
+	}
+	return nil
+}
+
+// Target is where images go.
+func Target() build.KoTarget {
+	return build.KoTarget{Registry: registry.New(node.RegistryHost), Base: node.BaseImage()}
+}

@@ -1,0 +1,52 @@
+package platform
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/host"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/node"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/proc"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
+)
+
+// PrometheusURL is where Prometheus answers, for the machine and for pods.
+var PrometheusURL = fmt.Sprintf("http://%s:%d", node.IP, node.PrometheusPort)
+
+// prometheus runs on the machine and not in a pod: it is a Debian program, and pods are as near to it as to
+// each other. To the API server it is a user of its own, with a certificate.
+func (p *Platform) prometheus(ctx context.Context) error {
+	roles, err := embedded("prometheus-roles.yaml", map[string]any{"User": node.PrometheusUser})
+	if err != nil {
+		return err
+	}
+	if err := p.applyOnce(ctx, "prometheus", roles); err != nil {
+		return err
+	}
+	pki := func(name string) string { return filepath.Join(node.Dir, "pki", name) }
+	config, err := embedded("prometheus.yml", map[string]any{
+		"Server": node.Server, "CA": pki("ca.crt"), "Cert": pki("prometheus.crt"), "Key": pki("prometheus.key"),
+	})
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(node.Dir, "etc", "prometheus.yml")
+	if err := store.PublishFile(file, []byte(config), 0o600); err != nil {
+		return err
+	}
+	data := filepath.Join(node.Dir, "prometheus")
+	if err := os.MkdirAll(data, 0o750); err != nil {
+		return fmt.Errorf("making a folder for metrics: %w", err)
+	}
+	return p.node.Ensure(ctx, []proc.Daemon{{
+		Name: "prometheus", Path: host.Program("prometheus"), Depends: []string{config},
+		Ready: node.Healthy(PrometheusURL + "/-/ready"), Patience: time.Minute,
+		Args: []string{
+			"--config.file=" + file, "--storage.tsdb.path=" + data, "--storage.tsdb.retention.time=2d",
+			fmt.Sprintf("--web.listen-address=%s:%d", node.IP, node.PrometheusPort),
+		},
+	}})
+}

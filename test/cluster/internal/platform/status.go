@@ -1,0 +1,132 @@
+package platform
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/build"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/node"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
+)
+
+// Status is what "status -o json" prints.
+type Status struct {
+	Healthy     bool               `json:"healthy"`
+	Daemons     []DaemonStatus     `json:"daemons"`
+	Deployments []DeploymentStatus `json:"deployments"`
+	Addresses   []Address          `json:"addresses"`
+}
+
+// DaemonStatus is a program on the machine.
+type DaemonStatus struct {
+	Name    string `json:"name"`
+	PID     int    `json:"pid,omitempty"`
+	Health  string `json:"health"`
+	Version string `json:"version,omitempty"`
+	Log     string `json:"log"`
+}
+
+// DeploymentStatus is a part in the cluster.
+type DeploymentStatus struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Health    string `json:"health"`
+	Version   string `json:"version,omitempty"`
+}
+
+// Address is a path or an address and what it is of.
+type Address struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+}
+
+const healthy = "ok"
+
+// namespaces are where the parts live.
+var namespaces = []string{"kube-system", "knative-serving", "traefik", "tekton-pipelines", "knative-eventing"}
+
+// Addresses is what users of the cluster have to know.
+func (p *Platform) Addresses() []Address {
+	all := []Address{
+		{"api", node.Server},
+		{"kubeconfig", node.Kubeconfig()},
+		{"audit", node.AuditLog()},
+		{"registry", "http://" + node.RegistryHost},
+		{"base-image", node.BaseImage()},
+	}
+	if p.applied("traefik") {
+		ingress := fmt.Sprintf("http://%s:%d", node.IP, IngressPort)
+		all = append(all,
+			Address{"ingress", ingress},
+			Address{"service", fmt.Sprintf("curl -H 'Host: SERVICE.NAMESPACE.%s' %s", Domain, ingress)})
+	}
+	if p.applied("pipeline") {
+		all = append(all, Address{"shell-image", node.RegistryHost + "/busybox:latest"})
+	}
+	if p.applied("prometheus") {
+		all = append(all, Address{"prometheus", PrometheusURL})
+	}
+	return all
+}
+
+func (p *Platform) applied(name string) bool {
+	return store.Exists(filepath.Join(node.Dir, "applied", name))
+}
+
+// Status looks at everything once.
+func (p *Platform) Status(ctx context.Context) Status {
+	s := Status{Healthy: true, Addresses: p.Addresses()}
+	names := node.DaemonNames()
+	if p.applied("prometheus") {
+		names = append(names, "prometheus")
+	}
+	for _, name := range names {
+		d := DaemonStatus{Name: name, Health: "dead", Log: p.node.Daemons().Log(name)}
+		if process, _, alive := p.node.Daemons().Lookup(name); alive {
+			d.PID, d.Health = process.PID, healthy
+		}
+		d.Version = p.builder.Version(name)
+		s.Healthy = s.Healthy && d.Health == healthy
+		s.Daemons = append(s.Daemons, d)
+	}
+	if err := p.inCluster(ctx, &s); err != nil {
+		s.Healthy = false
+		s.Deployments = append(s.Deployments, DeploymentStatus{Name: "api", Health: err.Error()})
+	}
+	return s
+}
+
+// inCluster adds the node and the parts' Deployments.
+func (p *Platform) inCluster(ctx context.Context, s *Status) error {
+	client, err := p.node.Client()
+	if err != nil {
+		return err
+	}
+	n := DeploymentStatus{Namespace: "node", Name: node.Name, Health: healthy, Version: "v" + build.KubernetesVersion()}
+	if err := client.NodeReady(ctx, node.Name); err != nil {
+		n.Health = err.Error()
+	}
+	s.Deployments = append(s.Deployments, n)
+	s.Healthy = s.Healthy && n.Health == healthy
+	for _, ns := range namespaces {
+		all, err := client.Deployments(ctx, ns)
+		if err != nil {
+			return err
+		}
+		for _, d := range all {
+			one := DeploymentStatus{Namespace: ns, Name: d.Metadata.Name, Health: healthy, Version: p.builder.Version(partOf[ns])}
+			if !d.Settled() {
+				one.Health = fmt.Sprintf("%d of %d available", d.Status.AvailableReplicas, d.Spec.Replicas)
+				s.Healthy = false
+			}
+			s.Deployments = append(s.Deployments, one)
+		}
+	}
+	return nil
+}
+
+// partOf names the module whose version a namespace's Deployments have.
+var partOf = map[string]string{
+	"kube-system": "coredns", "knative-serving": "serving", "traefik": "traefik", "tekton-pipelines": "pipeline", "knative-eventing": "eventing",
+}

@@ -1,0 +1,199 @@
+package proc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
+)
+
+// Daemon is a program of the cluster that runs on the machine itself.
+type Daemon struct {
+	Name string
+	Path string
+	Args []string
+	// Depends is what the command line does not show but a change of which asks for a restart:
+	// the content of configuration files.
+	Depends []string
+	// Ready returns nil once the daemon answers; Patience is how long that may take.
+	Ready    func(context.Context) error
+	Patience time.Duration
+}
+
+// Record is what is kept about a started daemon.
+type Record struct {
+	PID   int       `json:"pid"`
+	Start uint64    `json:"start"`
+	Boot  string    `json:"boot"`
+	Spec  string    `json:"spec"`
+	Since time.Time `json:"since"`
+}
+
+// Set is the daemons of one cluster: its records lie in dir/run, the output in dir/log.
+type Set struct {
+	dir  string
+	path string
+}
+
+// NewSet returns the daemons whose state lies in dir; path is their PATH.
+func NewSet(dir, path string) (*Set, error) {
+	for _, d := range []string{"run", "log"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o750); err != nil {
+			return nil, fmt.Errorf("making the state folder: %w", err)
+		}
+	}
+	return &Set{dir: dir, path: path}, nil
+}
+
+// Log is the path of a daemon's output.
+func (s *Set) Log(name string) string { return filepath.Join(s.dir, "log", name+".log") }
+
+func (s *Set) recordFile(name string) string { return filepath.Join(s.dir, "run", name+".json") }
+
+func (d Daemon) spec() string {
+	return store.Key(append(append([]string{d.Path}, d.Args...), d.Depends...)...)
+}
+
+// Lookup returns a daemon's process, if it lives, and what is recorded of it.
+func (s *Set) Lookup(name string) (Process, Record, bool) {
+	data, err := os.ReadFile(s.recordFile(name))
+	if err != nil {
+		return Process{}, Record{}, false
+	}
+	var r Record
+	if json.Unmarshal(data, &r) != nil || r.Boot != bootID() {
+		return Process{}, r, false
+	}
+	st, ok := look(r.PID)
+	if !ok || st.start != r.Start {
+		return Process{}, r, false
+	}
+	return Process{PID: r.PID, Command: st.command, start: st.start}, r, true
+}
+
+// Ensure starts the daemon unless it runs as described, and waits until it is ready. It tells whether it
+// had to be started.
+func (s *Set) Ensure(ctx context.Context, d Daemon) (started bool, err error) {
+	p, rec, alive := s.Lookup(d.Name)
+	if alive && rec.Spec == d.spec() {
+		return false, s.await(ctx, d, p, nil)
+	}
+	if alive {
+		if left := End(15*time.Second, p); len(left) > 0 {
+			return false, fmt.Errorf("%s (process %d) does not end, not even when killed", d.Name, p.PID)
+		}
+	}
+	p, exited, err := s.start(d)
+	if err != nil {
+		return false, err
+	}
+	return true, s.await(ctx, d, p, exited)
+}
+
+func (s *Set) start(d Daemon) (Process, <-chan error, error) {
+	out, err := os.OpenFile(s.Log(d.Name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return Process{}, nil, fmt.Errorf("opening the log of %s: %w", d.Name, err)
+	}
+	defer func() { _ = out.Close() }() // the daemon has its own descriptor
+	// Not bound to any context: the daemon shall outlive this program.
+	cmd := exec.Command(d.Path, d.Args...) //nolint:gosec,noctx // our own binaries
+	cmd.Dir = s.dir
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Env = []string{Mark + "=" + s.dir, "PATH=" + s.path, "HOME=" + s.dir, "TMPDIR=" + filepath.Join(s.dir, "run")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return Process{}, nil, fmt.Errorf("starting %s: %w", d.Name, err)
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	st, ok := look(cmd.Process.Pid)
+	if !ok {
+		return Process{}, nil, fmt.Errorf("%s ended at once\n%s", d.Name, s.Tail(d.Name, 12))
+	}
+	rec := Record{PID: cmd.Process.Pid, Start: st.start, Boot: bootID(), Spec: d.spec(), Since: time.Now()}
+	data, err := json.Marshal(rec)
+	if err == nil {
+		err = store.PublishFile(s.recordFile(d.Name), data, 0o600)
+	}
+	if err != nil {
+		return Process{}, nil, fmt.Errorf("recording %s: %w", d.Name, err)
+	}
+	return Process{PID: rec.PID, Command: st.command, start: st.start}, exited, nil
+}
+
+func (s *Set) await(ctx context.Context, d Daemon, p Process, exited <-chan error) error {
+	if d.Ready == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.Patience)
+	defer cancel()
+	for {
+		err := d.Ready(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case cause := <-exited:
+			return fmt.Errorf("%s ended while it was starting (%w); the end of %s:\n%s", d.Name, orClean(cause), s.Log(d.Name), s.Tail(d.Name, 12))
+		case <-ctx.Done():
+			return fmt.Errorf("%s (process %d) is not ready after %s: %w; the end of %s:\n%s", d.Name, p.PID, d.Patience, err, s.Log(d.Name), s.Tail(d.Name, 12))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func orClean(err error) error {
+	if err == nil {
+		return errors.New("exit status 0")
+	}
+	return err
+}
+
+// Stop ends the named daemons together and forgets those that are gone.
+func (s *Set) Stop(grace time.Duration, names ...string) error {
+	var ps []Process
+	for _, n := range names {
+		if p, _, ok := s.Lookup(n); ok {
+			ps = append(ps, p)
+		}
+	}
+	if left := End(grace, ps...); len(left) > 0 {
+		return fmt.Errorf("process %d (%s) does not end, not even when killed", left[0].PID, left[0].Command)
+	}
+	for _, n := range names {
+		if err := os.Remove(s.recordFile(n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("forgetting %s: %w", n, err)
+		}
+	}
+	return nil
+}
+
+// Tail returns the last lines of a daemon's output.
+func (s *Set) Tail(name string, lines int) string {
+	const most = 16 << 10
+	f, err := os.Open(s.Log(name))
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }() // only read
+	info, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	buf := make([]byte, min(info.Size(), most))
+	if _, err := f.ReadAt(buf, info.Size()-int64(len(buf))); err != nil {
+		return ""
+	}
+	all := strings.Split(strings.TrimRight(string(buf), "\n"), "\n")
+	return "  " + strings.Join(all[max(0, len(all)-lines):], "\n  ")
+}

@@ -1,0 +1,124 @@
+// Package proc starts daemons that outlive the program, and finds and ends them again.
+//
+// Invariant: it never signals a process that the cluster did not start. A process counts as ours only while
+// its boot, process id and start time are the recorded ones, or while its environment carries the mark that
+// only our daemons and their children inherit; signals go through a pidfd taken before that was checked.
+package proc
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Mark is the environment variable that tells our daemons, and all they start, from other processes.
+const Mark = "KNATIVE_CDEVENTS_CLUSTER_STATE"
+
+// bootID changes with every boot, so that a record from before a power cut never matches.
+func bootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// stat is what /proc tells about a process.
+type stat struct {
+	command string
+	state   byte
+	start   uint64
+}
+
+// parseStat reads a line of /proc/PID/stat. The command may itself hold spaces and parentheses.
+func parseStat(line string) (stat, error) {
+	open, end := strings.IndexByte(line, '('), strings.LastIndexByte(line, ')')
+	if open < 0 || end < open {
+		return stat{}, fmt.Errorf("no command in %q", line)
+	}
+	// The fields after the command begin with the third, the state; the start time is the 22nd.
+	fields := strings.Fields(line[end+1:])
+	const startTime = 22 - 3
+	if len(fields) <= startTime || len(fields[0]) != 1 {
+		return stat{}, fmt.Errorf("too few fields in %q", line)
+	}
+	start, err := strconv.ParseUint(fields[startTime], 10, 64)
+	if err != nil {
+		return stat{}, fmt.Errorf("start time in %q: %w", line, err)
+	}
+	return stat{command: line[open+1 : end], state: fields[0][0], start: start}, nil
+}
+
+// look returns what is known of a living process; a zombie is as good as gone.
+func look(pid int) (stat, bool) {
+	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return stat{}, false
+	}
+	s, err := parseStat(string(b))
+	if err != nil || s.state == 'Z' || s.state == 'X' {
+		return stat{}, false
+	}
+	return s, true
+}
+
+// marked tells whether an environment block carries our mark with the given value.
+func marked(environ []byte, value string) bool {
+	want := []byte(Mark + "=" + value)
+	for entry := range bytes.SplitSeq(environ, []byte{0}) {
+		if bytes.Equal(entry, want) {
+			return true
+		}
+	}
+	return false
+}
+
+// Process is a living process of the cluster.
+type Process struct {
+	PID     int
+	Command string
+	start   uint64
+}
+
+// Marked finds all living processes that carry the mark of the cluster whose state lies in dir.
+func Marked(dir string) []Process {
+	return find(func(pid int) bool {
+		env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
+		return err == nil && marked(env, dir)
+	})
+}
+
+// ByID returns those of the given process ids that live.
+func ByID(pids []int) []Process {
+	set := map[int]bool{}
+	for _, p := range pids {
+		set[p] = true
+	}
+	return find(func(pid int) bool { return set[pid] })
+}
+
+func find(want func(pid int) bool) []Process {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	var found []Process
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		// The start time is taken before and after, or a reused id could pass the test in between.
+		before, ok := look(pid)
+		if !ok || !want(pid) {
+			continue
+		}
+		if after, ok := look(pid); ok && after.start == before.start {
+			found = append(found, Process{PID: pid, Command: after.command, start: after.start})
+		}
+	}
+	return found
+}

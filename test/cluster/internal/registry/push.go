@@ -1,0 +1,169 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"runtime"
+	"strings"
+	"time"
+)
+
+const (
+	manifestType = "application/vnd.oci.image.manifest.v1+json"
+	configType   = "application/vnd.oci.image.config.v1+json"
+	layerType    = "application/vnd.oci.image.layer.v1.tar+gzip"
+	indexType    = "application/vnd.oci.image.index.v1+json"
+)
+
+// Image is what is pushed under a name.
+type Image struct {
+	Name       string
+	Tag        string
+	Layers     []Layer
+	Entrypoint []string
+	User       string
+	Env        []string
+}
+
+// Registry is a registry that is reached over plain HTTP, which it is only on the cluster's own link.
+type Registry struct {
+	Host string
+	http *http.Client
+}
+
+// New returns the registry at host:port.
+func New(host string) *Registry {
+	return &Registry{Host: host, http: &http.Client{Timeout: 2 * time.Minute}}
+}
+
+// Ready returns nil when the registry answers.
+func (r *Registry) Ready(ctx context.Context) error {
+	_, err := r.do(ctx, http.MethodGet, "http://"+r.Host+"/v2/", "", nil, http.StatusOK)
+	return err
+}
+
+// Has tells whether the registry holds what a reference with a digest names.
+func (r *Registry) Has(ctx context.Context, ref string) bool {
+	name, digest, ok := strings.Cut(strings.TrimPrefix(ref, r.Host+"/"), "@")
+	if !ok {
+		return false
+	}
+	_, err := r.do(ctx, http.MethodHead, r.manifest(name, digest), "", nil, http.StatusOK)
+	return err == nil
+}
+
+// Push uploads the image, tags it and returns the reference with its digest.
+func (r *Registry) Push(ctx context.Context, img Image) (string, error) {
+	type descriptor struct {
+		MediaType string `json:"mediaType"`
+		Digest    string `json:"digest"`
+		Size      int    `json:"size"`
+	}
+	var layers []descriptor
+	var diffs []string
+	for _, l := range img.Layers {
+		if err := r.blob(ctx, img.Name, l.Digest, l.Blob); err != nil {
+			return "", err
+		}
+		layers = append(layers, descriptor{layerType, l.Digest, len(l.Blob)})
+		diffs = append(diffs, l.DiffID)
+	}
+	config, err := json.Marshal(map[string]any{
+		"architecture": runtime.GOARCH, "os": "linux",
+		"config": map[string]any{"User": img.User, "Entrypoint": img.Entrypoint, "Env": img.Env},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": diffs},
+	})
+	if err != nil {
+		return "", fmt.Errorf("encoding the image's configuration: %w", err)
+	}
+	if err := r.blob(ctx, img.Name, digest(config), config); err != nil {
+		return "", err
+	}
+	manifest, err := json.Marshal(map[string]any{
+		"schemaVersion": 2, "mediaType": manifestType,
+		"config": descriptor{configType, digest(config), len(config)}, "layers": layers,
+	})
+	if err != nil {
+		return "", fmt.Errorf("encoding the image's manifest: %w", err)
+	}
+	if _, err := r.do(ctx, http.MethodPut, r.manifest(img.Name, img.Tag), manifestType, manifest, http.StatusCreated); err != nil {
+		return "", fmt.Errorf("pushing %s: %w", img.Name, err)
+	}
+	return r.Host + "/" + img.Name + "@" + digest(manifest), nil
+}
+
+// Retag gives what a reference with a digest names a tag as well.
+func (r *Registry) Retag(ctx context.Context, ref, tag string) error {
+	name, digest, _ := strings.Cut(strings.TrimPrefix(ref, r.Host+"/"), "@")
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.manifest(name, digest), nil)
+	if err != nil {
+		return fmt.Errorf("tagging %s: %w", ref, err)
+	}
+	req.Header.Set("Accept", strings.Join([]string{manifestType, indexType, "application/vnd.docker.distribution.manifest.v2+json"}, ", "))
+	resp, err := r.http.Do(req)
+	if err != nil {
+		return fmt.Errorf("tagging %s: %w", ref, err)
+	}
+	defer func() { _ = resp.Body.Close() }() // read to its end
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 4<<20))
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("tagging %s: the registry answered %s (%w)", ref, resp.Status, err)
+	}
+	_, err = r.do(ctx, http.MethodPut, r.manifest(name, tag), resp.Header.Get("Content-Type"), body, http.StatusCreated)
+	return err
+}
+
+func (r *Registry) manifest(name, reference string) string {
+	return "http://" + r.Host + "/v2/" + name + "/manifests/" + reference
+}
+
+func (r *Registry) blob(ctx context.Context, name, digest string, data []byte) error {
+	base := "http://" + r.Host + "/v2/" + name + "/blobs/"
+	if _, err := r.do(ctx, http.MethodHead, base+digest, "", nil, http.StatusOK); err == nil {
+		return nil
+	}
+	location, err := r.do(ctx, http.MethodPost, base+"uploads/", "", nil, http.StatusAccepted)
+	if err != nil {
+		return fmt.Errorf("beginning an upload: %w", err)
+	}
+	u, err := url.Parse(location)
+	if err != nil {
+		return fmt.Errorf("the registry's upload address: %w", err)
+	}
+	q := u.Query()
+	q.Set("digest", digest)
+	u.RawQuery = q.Encode()
+	if _, err := r.do(ctx, http.MethodPut, u.String(), "application/octet-stream", data, http.StatusCreated); err != nil {
+		return fmt.Errorf("uploading a layer: %w", err)
+	}
+	return nil
+}
+
+// do returns the Location header, the only one that is ever wanted.
+func (r *Registry) do(ctx context.Context, method, address, kind string, body []byte, want int) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return "", fmt.Errorf("asking the registry: %w", err)
+	}
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
+	}
+	if method == http.MethodHead {
+		req.Header.Set("Accept", manifestType+", "+indexType+", application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json")
+	}
+	resp, err := r.http.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = resp.Body.Close() }() // nothing of it is used but an error's text
+	if resp.StatusCode != want {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 500)) // decoration of the error below
+		return "", fmt.Errorf("%s %s: the registry answered %s: %s", method, address, resp.Status, text)
+	}
+	return resp.Header.Get("Location"), nil
+}

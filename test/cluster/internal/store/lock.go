@@ -1,0 +1,38 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// Lock takes the lock file at path, waiting for whoever holds it; waiting is called once before it waits.
+// The kernel releases the lock when the process ends in whatever way, so a crash leaves none behind.
+func Lock(path string, waiting func()) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the lock file: %w", err)
+	}
+	fd := int(f.Fd())
+	err = syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		waiting()
+		err = flockThroughSignals(fd)
+	}
+	if err != nil {
+		_ = f.Close() // the lock's error is the one worth telling
+		return nil, fmt.Errorf("locking %s: %w", path, err)
+	}
+	// Closing releases the lock; the file stays, because removing it would let a third process lock another.
+	return func() { _ = f.Close() }, nil
+}
+
+func flockThroughSignals(fd int) error {
+	for {
+		err := syscall.Flock(fd, syscall.LOCK_EX)
+		if !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}

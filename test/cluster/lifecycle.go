@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/build"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/node"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/platform"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/report"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
+)
+
+func newBuilder(say *report.Reporter) (*build.Builder, error) {
+	st, err := store.Open()
+	if err != nil {
+		return nil, err
+	}
+	return build.New(st, say)
+}
+
+// openNode returns the node, with nobody else changing it until unlock is called.
+func openNode(say *report.Reporter) (n *node.Node, unlock func(), err error) {
+	if err := node.Supported(); err != nil {
+		return nil, nil, err
+	}
+	builder, err := newBuilder(say)
+	if err != nil {
+		return nil, nil, err
+	}
+	unlock, err = store.Lock(node.LockFile(), func() { say.Say("waiting for another cluster command to end") })
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err = node.New(say, builder)
+	if err != nil {
+		unlock()
+		return nil, nil, err
+	}
+	return n, unlock, nil
+}
+
+func runUp(ctx context.Context, say *report.Reporter, args []string) error {
+	flags := flag.NewFlagSet("up", flag.ContinueOnError)
+	with := flags.String("with", "", "comma-separated parts: "+platform.Names())
+	only := flags.Bool("control-plane-only", false, "only etcd and an API server, without root")
+	if _, err := parse(flags, args, 0); err != nil {
+		return err
+	}
+	parts, err := platform.Parse(*with)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if *only {
+		if len(parts) > 0 {
+			return errors.New("--with needs a node to run pods on: leave --control-plane-only out")
+		}
+		return controlPlaneUp(ctx, say)
+	}
+	n, unlock, err := openNode(say)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	p := platform.New(n, say)
+	if err := p.Preflight(parts); err != nil {
+		return err
+	}
+	p.Begin(ctx, parts)
+	if err := n.Up(ctx); err != nil {
+		return err
+	}
+	if err := p.Install(ctx, parts); err != nil {
+		return err
+	}
+	say.Say("the cluster is up after %s", time.Since(began).Round(100*time.Millisecond))
+	for _, a := range p.Addresses() {
+		say.Say("  %-12s %s", a.Name, a.Address)
+	}
+	fmt.Println(node.Kubeconfig())
+	return nil
+}
+
+func runDown(ctx context.Context, say *report.Reporter, args []string) error {
+	flags := flag.NewFlagSet("down", flag.ContinueOnError)
+	keep := flags.Bool("keep-data", false, "keep the cluster's objects for the next up (images and builds are always kept)")
+	only := flags.Bool("control-plane-only", false, "the one that was started with this flag")
+	if _, err := parse(flags, args, 0); err != nil {
+		return err
+	}
+	if *only {
+		return controlPlaneDown(say, *keep)
+	}
+	n, unlock, err := openNode(say)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	before, err := n.Look(ctx)
+	if err != nil {
+		return err
+	}
+	downErr := n.Down(ctx, *keep)
+	after, err := n.Look(ctx)
+	if err != nil {
+		return errors.Join(downErr, err)
+	}
+	say.Say("before: %s", before.Counts())
+	say.Say("after:  %s", after.Counts())
+	if !after.Empty() {
+		return errors.Join(downErr, fmt.Errorf("something of the cluster is left: %+v", after))
+	}
+	return downErr
+}
+
+func runKubeconfig(_ context.Context, _ *report.Reporter, args []string) error {
+	flags := flag.NewFlagSet("kubeconfig", flag.ContinueOnError)
+	only := flags.Bool("control-plane-only", false, "the one that was started with this flag")
+	if _, err := parse(flags, args, 0); err != nil {
+		return err
+	}
+	path := node.Kubeconfig()
+	if *only {
+		dir, err := controlPlaneDir()
+		if err != nil {
+			return err
+		}
+		path = dir + "/admin.kubeconfig"
+	}
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("there is no cluster; start one with \"cluster up\": %w", err)
+	}
+	fmt.Println(path)
+	return nil
+}

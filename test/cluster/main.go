@@ -1,0 +1,97 @@
+// Command cluster runs a real Kubernetes with Knative and Tekton on one machine, out of pinned Go modules
+// and Debian packages, for the tests, the demo and the benchmarks of knative-cdevents.
+//
+// Invariant: results go to standard output and everything else to standard error; a command that fails
+// says what to do about it and exits with 1, one that was called wrongly with 2.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/report"
+)
+
+// errUsage is a wrong call; its text was printed already.
+var errUsage = errors.New("wrong usage")
+
+type command struct {
+	name  string
+	args  string
+	about string
+	run   func(ctx context.Context, say *report.Reporter, args []string) error
+}
+
+func commands() []command {
+	return []command{
+		{"up", "[--with PART,…] [--control-plane-only]", "start the cluster, or what of it does not run", runUp},
+		{"down", "[--keep-data] [--control-plane-only]", "take everything of it away and check that nothing is left", runDown},
+		{"status", "[-o json]", "what runs, its health, addresses and logs", runStatus},
+		{"kubeconfig", "[--control-plane-only]", "print the path of the administrator's kubeconfig", runKubeconfig},
+		{"kubectl", "ARGUMENT…", "run the cluster's kubectl as administrator", runKubectl},
+		{"logs", "PART", "print the log of a daemon or of a build", runLogs},
+		{"image", "[-C DIR] IMPORTPATH…", "build Go programs with ko into the cluster's registry, print the references", runImage},
+		{"apply", "-f DIR [-C DIR]", "resolve ko:// images in manifests and apply them", runApply},
+		{"assets", "", "print a folder with etcd, kube-apiserver and kubectl, for KUBEBUILDER_ASSETS", runAssets},
+		{"deps", "[--install]", "print, or install, the Debian packages that are missing", runDeps},
+	}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := dispatch(ctx, report.New(os.Stderr), os.Args[1:])
+	stop()
+	switch {
+	case err == nil:
+	case errors.Is(err, errUsage):
+		os.Exit(2)
+	default:
+		fmt.Fprintln(os.Stderr, "cluster:", err)
+		os.Exit(1)
+	}
+}
+
+func dispatch(ctx context.Context, say *report.Reporter, args []string) error {
+	if len(args) > 0 {
+		for _, c := range commands() {
+			if c.name == args[0] {
+				return c.run(ctx, say, args[1:])
+			}
+		}
+		if h := args[0]; h != "help" && h != "-h" && h != "--help" {
+			fmt.Fprintf(os.Stderr, "cluster: there is no command %q\n\n", h)
+			usage()
+			return errUsage
+		}
+		usage()
+		return nil
+	}
+	usage()
+	return errUsage
+}
+
+func usage() {
+	var b strings.Builder
+	b.WriteString("A real one-node Kubernetes with Knative Serving, Tekton, Prometheus and Knative Eventing.\n\nUsage: cluster COMMAND\n\n")
+	for _, c := range commands() {
+		fmt.Fprintf(&b, "  %-10s %-42s %s\n", c.name, c.args, c.about)
+	}
+	fmt.Fprint(os.Stderr, b.String())
+}
+
+// parse reads flags and returns what follows them; n limits that, unless it is negative.
+func parse(flags *flag.FlagSet, args []string, n int) ([]string, error) {
+	if err := flags.Parse(args); err != nil {
+		return nil, errUsage // the flag package has said what and how
+	}
+	if rest := flags.Args(); n >= 0 && len(rest) > n {
+		return nil, fmt.Errorf("%s takes at most %d arguments, got %q", flags.Name(), n, rest)
+	}
+	return flags.Args(), nil
+}

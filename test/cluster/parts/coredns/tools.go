@@ -1,0 +1,8 @@
+//go:build tools
+
+// Package coredns pins what the cluster builds; it is never compiled itself.
+package coredns
+
+import (
+	_ "github.com/coredns/coredns"
+)
