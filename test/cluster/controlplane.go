@@ -2,11 +2,33 @@ package main
 
 import (
 	"context"
-	"errors"
+	"fmt"
 
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/node"
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/report"
 )
 
-func controlPlaneUp(context.Context, *report.Reporter) error { return errors.New("not yet") }
-func controlPlaneDown(*report.Reporter, bool) error          { return errors.New("not yet") }
-func controlPlaneDir() (string, error)                       { return "", errors.New("not yet") }
+func controlPlaneUp(ctx context.Context, say *report.Reporter) error {
+	builder, err := newBuilder(say)
+	if err != nil {
+		return err
+	}
+	alone, err := node.NewAlone(say)
+	if err != nil {
+		return err
+	}
+	if err := alone.Up(ctx, builder); err != nil {
+		return err
+	}
+	say.Say("the control plane is up; audit log: %s", alone.AuditLog())
+	fmt.Println(alone.Kubeconfig())
+	return nil
+}
+
+func controlPlaneDown(say *report.Reporter, keepData bool) error {
+	alone, err := node.NewAlone(say)
+	if err != nil {
+		return err
+	}
+	return alone.Down(keepData)
+}

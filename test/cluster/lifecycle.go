@@ -126,11 +126,11 @@ func runKubeconfig(_ context.Context, _ *report.Reporter, args []string) error {
 	}
 	path := node.Kubeconfig()
 	if *only {
-		dir, err := controlPlaneDir()
+		alone, err := node.NewAlone(report.New(os.Stderr))
 		if err != nil {
 			return err
 		}
-		path = dir + "/admin.kubeconfig"
+		path = alone.Kubeconfig()
 	}
 	if _, err := os.Stat(path); err != nil {
 		return fmt.Errorf("there is no cluster; start one with \"cluster up\": %w", err)

@@ -20,7 +20,7 @@ type certificates struct {
 
 var loopback = []string{"localhost", "127.0.0.1"}
 
-func issue(dir, state string) (*certificates, error) {
+func issue(dir, state, ip, server string) (*certificates, error) {
 	c := &certificates{signingKey: filepath.Join(dir, "sa.key")}
 	for name, into := range map[string]**pki.Authority{"ca": &c.ca, "etcd-ca": &c.etcdCA, "front-proxy-ca": &c.frontCA} {
 		a, err := pki.OpenAuthority(dir, name)
@@ -33,7 +33,7 @@ func issue(dir, state string) (*certificates, error) {
 		return nil, err
 	}
 	apiHosts := append([]string{
-		IP, apiService, "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+		ip, apiService, "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 	}, loopback...)
 	for _, want := range []struct {
 		by   *pki.Authority
@@ -56,7 +56,7 @@ func issue(dir, state string) (*certificates, error) {
 		}
 		*want.into = p
 	}
-	return c, c.kubeconfigs(dir, state)
+	return c, c.kubeconfigs(state, server)
 }
 
 const (
@@ -66,7 +66,7 @@ const (
 	PrometheusUser = "knative-cdevents:prometheus"
 )
 
-func (c *certificates) kubeconfigs(dir, state string) error {
+func (c *certificates) kubeconfigs(state, server string) error {
 	for _, u := range []struct {
 		file, user string
 		groups     []string
@@ -89,7 +89,7 @@ func (c *certificates) kubeconfigs(dir, state string) error {
 		if u.file == "admin" {
 			path = filepath.Join(state, "admin.kubeconfig")
 		}
-		if err := pki.WriteKubeconfig(path, Server, c.ca.CertFile(), u.user, p); err != nil {
+		if err := pki.WriteKubeconfig(path, server, c.ca.CertFile(), u.user, p); err != nil {
 			return err
 		}
 	}

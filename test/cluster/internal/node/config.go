@@ -5,6 +5,7 @@ import (
 	"embed"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"text/template"
 
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
@@ -16,17 +17,25 @@ var files embed.FS
 // config writes one of the embedded files, filled in, to the folder etc. It returns the path, and the
 // content so that a daemon that reads it is restarted when it changed.
 func (n *Node) config(name string, values map[string]string) (path, content string, err error) {
-	content, err = n.render(name, values)
+	return config(n.dir, name, values)
+}
+
+func config(dir, name string, values map[string]string) (path, content string, err error) {
+	content, err = render(dir, name, values)
 	if err != nil {
 		return "", "", err
 	}
-	path = n.path("etc", name)
+	path = filepath.Join(dir, "etc", name)
 	return path, content, store.PublishFile(path, []byte(content), 0o600)
 }
 
 func (n *Node) render(name string, values map[string]string) (string, error) {
+	return render(n.dir, name, values)
+}
+
+func render(dir, name string, values map[string]string) (string, error) {
 	all := map[string]string{
-		"Dir": n.dir, "Name": Name, "IP": IP, "DNS": DNS, "Cgroup": cgroupName, "Registry": RegistryHost,
+		"Dir": dir, "Name": Name, "IP": IP, "DNS": DNS, "Cgroup": cgroupName, "Registry": RegistryHost,
 		"PodCIDR": podCIDR, "NodePodCIDR": nodePodCIDR, "ServiceCIDR": serviceCIDR,
 	}
 	maps.Copy(all, values)

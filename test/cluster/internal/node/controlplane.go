@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/build"
@@ -10,59 +11,77 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/proc"
 )
 
+// plane is etcd and an API server: those of a node, or alone for tests that need no pods.
+type plane struct {
+	dir, bin string
+	ip       string
+	port     int
+	etcdPort int
+	peerPort int
+	certs    *certificates
+	// audit is the path of the log, and policy that of what goes into it; changed is the policy itself.
+	audit, policy, changed string
+}
+
 func (n *Node) apiDaemons() ([]proc.Daemon, error) {
-	bin := n.bin[build.ControlPlane.Name]
-	c := n.certs
-	etcdClient, err := kube.New("https://127.0.0.1:2379", c.etcdCA.CertFile(), c.etcdClient)
-	if err != nil {
-		return nil, err
-	}
-	client, err := n.Client()
-	if err != nil {
-		return nil, err
-	}
 	policy, changed, err := n.config("audit-policy.yaml", nil)
 	if err != nil {
 		return nil, err
 	}
-	return []proc.Daemon{
-		{
-			Name: "etcd", Path: bin + "/etcd", Patience: time.Minute, Ready: answers(etcdClient, "/health"),
-			Args: []string{
-				"--name=" + Name, "--data-dir=" + n.path("etcd"), "--log-level=warn",
-				"--listen-client-urls=https://127.0.0.1:2379", "--advertise-client-urls=https://127.0.0.1:2379",
-				"--listen-peer-urls=https://127.0.0.1:2380", "--initial-advertise-peer-urls=https://127.0.0.1:2380",
-				"--initial-cluster=" + Name + "=https://127.0.0.1:2380",
-				"--client-cert-auth", "--trusted-ca-file=" + c.etcdCA.CertFile(),
-				"--cert-file=" + c.etcd.Cert, "--key-file=" + c.etcd.Key,
-				"--peer-client-cert-auth", "--peer-trusted-ca-file=" + c.etcdCA.CertFile(),
-				"--peer-cert-file=" + c.etcdPeer.Cert, "--peer-key-file=" + c.etcdPeer.Key,
-			},
+	return plane{
+		dir: n.dir, bin: n.bin[build.ControlPlane.Name], ip: IP, port: APIPort, etcdPort: 2379, peerPort: 2380,
+		certs: n.certs, audit: AuditLog(), policy: policy, changed: changed,
+	}.daemons()
+}
+
+func (p plane) daemons() ([]proc.Daemon, error) {
+	c := p.certs
+	etcdURL, peerURL := fmt.Sprintf("https://127.0.0.1:%d", p.etcdPort), fmt.Sprintf("https://127.0.0.1:%d", p.peerPort)
+	etcdClient, err := kube.New(etcdURL, c.etcdCA.CertFile(), c.etcdClient)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kube.New(fmt.Sprintf("https://%s:%d", p.ip, p.port), c.ca.CertFile(), c.kubeletClient)
+	if err != nil {
+		return nil, err
+	}
+	etcd := proc.Daemon{
+		Name: "etcd", Path: p.bin + "/etcd", Patience: time.Minute, Ready: answers(etcdClient, "/health"),
+		Args: []string{
+			"--name=" + Name, "--data-dir=" + filepath.Join(p.dir, "etcd"), "--log-level=warn",
+			"--listen-client-urls=" + etcdURL, "--advertise-client-urls=" + etcdURL,
+			"--listen-peer-urls=" + peerURL, "--initial-advertise-peer-urls=" + peerURL,
+			"--initial-cluster=" + Name + "=" + peerURL,
+			"--client-cert-auth", "--trusted-ca-file=" + c.etcdCA.CertFile(),
+			"--cert-file=" + c.etcd.Cert, "--key-file=" + c.etcd.Key,
+			"--peer-client-cert-auth", "--peer-trusted-ca-file=" + c.etcdCA.CertFile(),
+			"--peer-cert-file=" + c.etcdPeer.Cert, "--peer-key-file=" + c.etcdPeer.Key,
 		},
-		{
-			Name: "kube-apiserver", Path: bin + "/kube-apiserver", Patience: 2 * time.Minute,
-			Ready: answers(client, "/readyz"), Depends: []string{changed},
-			Args: []string{
-				"--advertise-address=" + IP, "--bind-address=" + IP, fmt.Sprintf("--secure-port=%d", APIPort),
-				"--etcd-servers=https://127.0.0.1:2379", "--etcd-cafile=" + c.etcdCA.CertFile(),
-				"--etcd-certfile=" + c.etcdClient.Cert, "--etcd-keyfile=" + c.etcdClient.Key,
-				"--tls-cert-file=" + c.api.Cert, "--tls-private-key-file=" + c.api.Key,
-				"--client-ca-file=" + c.ca.CertFile(), "--authorization-mode=Node,RBAC",
-				"--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
-				"--service-cluster-ip-range=" + serviceCIDR,
-				"--service-account-key-file=" + c.signingKey, "--service-account-signing-key-file=" + c.signingKey,
-				"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-				"--kubelet-certificate-authority=" + c.ca.CertFile(), "--kubelet-preferred-address-types=InternalIP",
-				"--kubelet-client-certificate=" + c.kubeletClient.Cert, "--kubelet-client-key=" + c.kubeletClient.Key,
-				"--requestheader-client-ca-file=" + c.frontCA.CertFile(), "--requestheader-allowed-names=front-proxy-client",
-				"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group",
-				"--requestheader-username-headers=X-Remote-User",
-				"--proxy-client-cert-file=" + c.front.Cert, "--proxy-client-key-file=" + c.front.Key,
-				"--audit-policy-file=" + policy, "--audit-log-path=" + AuditLog(),
-				"--audit-log-maxsize=200", "--audit-log-maxbackup=3",
-			},
+	}
+	api := proc.Daemon{
+		Name: "kube-apiserver", Path: p.bin + "/kube-apiserver", Patience: 2 * time.Minute,
+		Ready: answers(client, "/readyz"), Depends: []string{p.changed},
+		Args: []string{
+			"--advertise-address=" + p.ip, "--bind-address=" + p.ip, fmt.Sprintf("--secure-port=%d", p.port),
+			"--etcd-servers=" + etcdURL, "--etcd-cafile=" + c.etcdCA.CertFile(),
+			"--etcd-certfile=" + c.etcdClient.Cert, "--etcd-keyfile=" + c.etcdClient.Key,
+			"--tls-cert-file=" + c.api.Cert, "--tls-private-key-file=" + c.api.Key,
+			"--client-ca-file=" + c.ca.CertFile(), "--authorization-mode=Node,RBAC",
+			"--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
+			"--service-cluster-ip-range=" + serviceCIDR,
+			"--service-account-key-file=" + c.signingKey, "--service-account-signing-key-file=" + c.signingKey,
+			"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+			"--kubelet-certificate-authority=" + c.ca.CertFile(), "--kubelet-preferred-address-types=InternalIP",
+			"--kubelet-client-certificate=" + c.kubeletClient.Cert, "--kubelet-client-key=" + c.kubeletClient.Key,
+			"--requestheader-client-ca-file=" + c.frontCA.CertFile(), "--requestheader-allowed-names=front-proxy-client",
+			"--requestheader-extra-headers-prefix=X-Remote-Extra-", "--requestheader-group-headers=X-Remote-Group",
+			"--requestheader-username-headers=X-Remote-User",
+			"--proxy-client-cert-file=" + c.front.Cert, "--proxy-client-key-file=" + c.front.Key,
+			"--audit-policy-file=" + p.policy, "--audit-log-path=" + p.audit,
+			"--audit-log-maxsize=200", "--audit-log-maxbackup=3",
 		},
-	}, nil
+	}
+	return []proc.Daemon{etcd, api}, nil
 }
 
 // managers are the controller manager and the scheduler. They elect no leader: nobody competes, and after

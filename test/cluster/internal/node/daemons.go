@@ -19,6 +19,7 @@ func (n *Node) registryDaemons() ([]proc.Daemon, error) {
 	path, changed, err := n.config("registry.yaml", map[string]string{"Images": n.builder.Store().Registry()})
 	return []proc.Daemon{{
 		Name: "registry", Path: n.bin[build.Registry.Name] + "/registry", Args: []string{"serve", path},
+		Env:     []string{"OTEL_TRACES_EXPORTER=none"},
 		Depends: []string{changed}, Patience: 30 * time.Second, Ready: n.Registry().Ready,
 	}}, err
 }

@@ -128,7 +128,7 @@ func (n *Node) Up(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if n.certs, err = issue(n.path("pki"), n.dir); err != nil {
+	if n.certs, err = issue(n.path("pki"), n.dir, IP, Server); err != nil {
 		return err
 	}
 	stages := []struct {

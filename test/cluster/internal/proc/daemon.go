@@ -21,6 +21,7 @@ type Daemon struct {
 	Name string
 	Path string
 	Args []string
+	Env  []string
 	// Depends is what the command line does not show but a change of which asks for a restart:
 	// the content of configuration files.
 	Depends []string
@@ -109,7 +110,7 @@ func (s *Set) start(d Daemon) (Process, <-chan error, error) {
 	cmd := exec.Command(d.Path, d.Args...) //nolint:gosec,noctx // our own binaries
 	cmd.Dir = s.dir
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Env = []string{Mark + "=" + s.dir, "PATH=" + s.path, "HOME=" + s.dir, "TMPDIR=" + filepath.Join(s.dir, "run")}
+	cmd.Env = append([]string{Mark + "=" + s.dir, "PATH=" + s.path, "HOME=" + s.dir, "TMPDIR=" + filepath.Join(s.dir, "run")}, d.Env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return Process{}, nil, fmt.Errorf("starting %s: %w", d.Name, err)
