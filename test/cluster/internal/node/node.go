@@ -83,7 +83,7 @@ func Kubeconfig() string { return filepath.Join(Dir, "admin.kubeconfig") }
 func AuditLog() string { return filepath.Join(Dir, "log", "audit.log") }
 
 // LockFile is held by whoever changes the node.
-func LockFile() string { return Dir + ".lock" }
+func LockFile() string { return "/run/knative-cdevents-cluster.lock" }
 
 func (n *Node) path(elem ...string) string {
 	return filepath.Join(append([]string{n.dir}, elem...)...)
