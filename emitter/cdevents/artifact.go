@@ -1,0 +1,110 @@
+package cdevents
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+const fieldArtifactID = "subject.content.artifactId"
+
+// artifactID names what the Revision runs, as a package URL. The schema requires
+// one, and the SDKs require that it parses, so there is always one:
+//
+//   - pkg:oci/<name>@sha256%3A<hex>?repository_url=<registry/path>[&tag=<tag>]
+//   - pkg:oci/<name>?repository_url=<registry/path>[&tag=<tag>], where the image
+//     was not resolved to a digest
+//   - pkg:generic/<service>, where there is no image that could be named
+//
+// The second and third are explained in customData.notes.
+func artifactID(subject v1alpha1.CDEventSubjectSpec, r *lifecycle.Revision, said *notes) string {
+	switch {
+	case r == nil:
+		said.add(fieldArtifactID, "names the service: no Revision is known")
+	case len(r.Images) == 0:
+		said.add(fieldArtifactID, "names the service: no image of Revision %s is known", clip(r.Name))
+	default:
+		// "Each service is deployed from a single artifact" (CDEvents primer):
+		// the serving container, which stands first. Sidecars are in customData.
+		image := r.Images[0]
+		ref, ok := imageReference(image)
+		if !ok {
+			said.add(fieldArtifactID, "names the service: %q is not an image reference", clip(image.Image))
+			break
+		}
+		if ref.digest == "" {
+			said.add(fieldArtifactID, "has no version: %q was not resolved to a digest", clip(image.Image))
+		}
+		return ociPURL(ref)
+	}
+	return genericPURL(subject.Name)
+}
+
+// imagePURL names an image where nothing requires that there is a name.
+func imagePURL(r *lifecycle.Revision) string {
+	if r == nil || len(r.Images) == 0 {
+		return ""
+	}
+	ref, ok := imageReference(r.Images[0])
+	if !ok {
+		return ""
+	}
+	return ociPURL(ref)
+}
+
+// imageReference joins what was asked for with what it was resolved to.
+func imageReference(i lifecycle.Image) (reference, bool) {
+	asked, askedOK := parseReference(i.Image)
+	resolved, resolvedOK := parseReference(i.Digest)
+	switch {
+	case resolvedOK && resolved.digest != "":
+		if askedOK && resolved.tag == "" && asked.repository == resolved.repository {
+			resolved.tag = asked.tag
+		}
+		return resolved, true
+	case askedOK:
+		return asked, true
+	default:
+		return resolved, resolvedOK
+	}
+}
+
+// ociPURL writes a package URL of type oci (purl-spec, types/oci). It is written
+// by hand, because receivers compare it as text with the artifactId of the
+// events that the build sent: it must look like the examples of CDEvents, with
+// "%3A" in the version, and not change with a library.
+func ociPURL(r reference) string {
+	purl := "pkg:oci/" + escapePURL(strings.ToLower(r.name()), "")
+	if r.digest != "" {
+		purl += "@" + escapePURL(r.digest, "")
+	}
+	purl += "?repository_url=" + escapePURL(r.repository, "/:")
+	if r.tag != "" {
+		purl += "&tag=" + escapePURL(r.tag, "")
+	}
+	return purl
+}
+
+// genericPURL writes a package URL of type generic (purl-spec, types/generic).
+func genericPURL(name string) string {
+	if name == "" {
+		name = "unknown"
+	}
+	return "pkg:generic/" + escapePURL(name, "")
+}
+
+// escapePURL percent-encodes all but unreserved characters and those to keep
+// (purl-spec, Character encoding).
+func escapePURL(s, keep string) string {
+	var b strings.Builder
+	for _, c := range []byte(s) {
+		if alphanumeric(c) || strings.IndexByte("-._~"+keep, c) >= 0 {
+			b.WriteByte(c)
+			continue
+		}
+		fmt.Fprintf(&b, "%%%02X", c)
+	}
+	return b.String()
+}

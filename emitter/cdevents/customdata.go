@@ -1,0 +1,123 @@
+package cdevents
+
+import (
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// CustomData is what our events say beyond the vocabulary of CDEvents (spec.md,
+// CDEvents custom data): an object, never an array, which the schema forbids.
+type CustomData struct {
+	Knative Knative `json:"knative"`
+	// Reason is one of the lifecycle's reasons.
+	Reason string `json:"reason,omitempty"`
+	// PreviousArtifactID is the package URL of what ran before.
+	PreviousArtifactID string `json:"previousArtifactId,omitempty"`
+	// Merged counts the steps of a gradual rollout that this event stands for.
+	Merged int64 `json:"merged,omitempty"`
+
+	// The names of provenance are those that existing receivers read.
+	CommitSHA  string `json:"commitSha,omitempty"`
+	Repository string `json:"repository,omitempty"`
+	Branch     string `json:"branch,omitempty"`
+	PipelineID string `json:"pipelineId,omitempty"`
+	Deployer   string `json:"deployer,omitempty"`
+
+	// Notes say what the event lacks, and why.
+	Notes []Note `json:"notes,omitempty"`
+}
+
+// Knative is the state of the Service that the event tells of.
+type Knative struct {
+	Namespace        string    `json:"namespace,omitempty"`
+	Name             string    `json:"name"`
+	UID              string    `json:"uid"`
+	Generation       int64     `json:"generation,omitempty"`
+	Revision         *Revision `json:"revision,omitempty"`
+	PreviousRevision *Revision `json:"previousRevision,omitempty"`
+	// Traffic is the effective split, largest first.
+	Traffic         []Share  `json:"traffic,omitempty"`
+	PreviousTraffic []Share  `json:"previousTraffic,omitempty"`
+	URLs            []string `json:"urls,omitempty"`
+}
+
+// Revision of a Service. These types are apart from those of the ledger, which
+// may change without receivers noticing.
+type Revision struct {
+	Name       string `json:"name"`
+	UID        string `json:"uid,omitempty"`
+	Generation int64  `json:"generation,omitempty"`
+	// Images holds the serving container first, then the sidecars.
+	Images []Image `json:"images,omitempty"`
+}
+
+// Image of a container, as asked for and as resolved.
+type Image struct {
+	Container string `json:"container,omitempty"`
+	Image     string `json:"image,omitempty"`
+	Digest    string `json:"digest,omitempty"`
+}
+
+// Share of the traffic that a Revision receives.
+type Share struct {
+	Revision string `json:"revision"`
+	Percent  int64  `json:"percent"`
+}
+
+func customData(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition, said notes) CustomData {
+	d := CustomData{
+		Knative: Knative{
+			Namespace:        subject.Namespace,
+			Name:             subject.Name,
+			UID:              string(subject.UID),
+			Generation:       t.Generation,
+			Revision:         revision(t.Revision),
+			PreviousRevision: revision(t.Previous),
+			Traffic:          shares(t.Traffic),
+			PreviousTraffic:  shares(t.PreviousTraffic),
+			URLs:             t.URLs,
+		},
+		Reason:             t.Reason,
+		PreviousArtifactID: imagePURL(t.Previous),
+		Merged:             t.Merged,
+		CommitSHA:          provenance(t, AnnotationCommitSHA, &said),
+		Repository:         provenance(t, AnnotationRepository, &said),
+		Branch:             provenance(t, AnnotationBranch, &said),
+		PipelineID:         provenance(t, AnnotationPipelineID, &said),
+		Deployer:           provenance(t, AnnotationDeployer, &said),
+	}
+	d.fit(&said)
+	d.Notes = said
+	return d
+}
+
+// maxProvenance bounds an annotation, which alone may be 256 KiB.
+const maxProvenance = 1024
+
+func provenance(t lifecycle.Transition, name string, said *notes) string {
+	v := annotation(t, name)
+	if len(v) > maxProvenance {
+		said.add("customData", "annotation %s left out: it is longer than %d bytes", name, maxProvenance)
+		return ""
+	}
+	return v
+}
+
+func revision(r *lifecycle.Revision) *Revision {
+	if r == nil {
+		return nil
+	}
+	images := make([]Image, len(r.Images))
+	for i, image := range r.Images {
+		images[i] = Image(image)
+	}
+	return &Revision{Name: r.Name, UID: r.UID, Generation: r.Generation, Images: images}
+}
+
+func shares(all []lifecycle.Share) []Share {
+	out := make([]Share, len(all))
+	for i, s := range all {
+		out[i] = Share(s)
+	}
+	return out
+}

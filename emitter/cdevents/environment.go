@@ -1,0 +1,31 @@
+package cdevents
+
+import (
+	"github.com/cdevents/sdk-go/pkg/api"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// unknownEnvironment stands in where nobody named the environment. The schema of
+// three events requires an id, and their prose requires it of all (CDEvents
+// continuous-deployment.md, "Required").
+const unknownEnvironment = "unknown"
+
+// environment refers to the environment. Its id is "only unique when combined
+// to the source", so the source is passed on whenever it is a URI.
+func environment(e v1alpha1.Environment, said *notes) *api.Reference {
+	ref := &api.Reference{Id: e.ID}
+	if ref.Id == "" {
+		ref.Id = unknownEnvironment
+		said.add("environment.id", "no environment is configured for this subject")
+	}
+	if e.Source == "" {
+		return ref
+	}
+	if _, ok := parseURI(e.Source); !ok {
+		said.add("environment.source", "left out: %q is not a URI reference", clip(e.Source))
+		return ref
+	}
+	ref.Source = e.Source
+	return ref
+}

@@ -1,0 +1,180 @@
+package cdevents
+
+import (
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// The story that the examples tell: a Service is made and published, a second
+// Revision is tried with a tenth of the traffic, takes over, is taken back, and
+// the Service is removed.
+
+const (
+	digest1 = "sha256:3b1f9f1c9f0f6a3c8f7e4bb6f1f2f0a3d1f6a8a4c8c1f4f8b8a4c5d6e7f80912"
+	digest2 = "sha256:c0ffee5d1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3b4c5"
+)
+
+var (
+	cart = v1alpha1.CDEventSubjectSpec{
+		APIVersion: "serving.knative.dev/v1",
+		Kind:       "Service",
+		Namespace:  "shop",
+		Name:       "cart",
+		UID:        "5f0c1d9e-3c0b-4a52-9b42-6a7f0d3e9c11",
+	}
+	started = time.Date(2026, 11, 21, 9, 30, 0, 123456000, time.UTC)
+)
+
+func profile(version string) v1alpha1.Profile {
+	return v1alpha1.Profile{
+		SpecVersion: version,
+		Source:      "https://eu-1.example.com/knative-cdevents",
+		Environment: v1alpha1.Environment{ID: "production", Source: "https://platform.example.com/environments"},
+	}
+}
+
+func firstRevision() *lifecycle.Revision {
+	return &lifecycle.Revision{
+		Name:       "cart-00001",
+		UID:        "0b7a54a1-6c0b-4f1e-8f5a-2f1f7a2b9d01",
+		Generation: 1,
+		Images: []lifecycle.Image{{
+			Image:  "registry.example.com/shop/cart:1.4.2",
+			Digest: "registry.example.com/shop/cart@" + digest1,
+		}},
+		Template: "a1",
+		Ready:    true,
+		Annotations: map[string]string{
+			AnnotationCommitSHA:  "9fceb02d0ae598e95dc970b74767f19372d61af8",
+			AnnotationRepository: "https://git.example.com/shop/cart",
+			AnnotationBranch:     "main",
+			AnnotationPipelineID: "cart-release-41",
+			AnnotationDeployer:   "argocd",
+		},
+	}
+}
+
+func secondRevision() *lifecycle.Revision {
+	return &lifecycle.Revision{
+		Name:       "cart-00002",
+		UID:        "c2a6d7f0-13f5-4c3e-a0a5-6f2f6f9a8e02",
+		Generation: 2,
+		Images: []lifecycle.Image{
+			{
+				Container: "cart",
+				Image:     "registry.example.com/shop/cart:1.5.0",
+				Digest:    "registry.example.com/shop/cart@" + digest2,
+			},
+			{
+				Container: "proxy",
+				Image:     "registry.example.com/mesh/proxy:3",
+				Digest:    "registry.example.com/mesh/proxy@" + digest1,
+			},
+		},
+		Template: "b2",
+		Ready:    true,
+		Annotations: map[string]string{
+			AnnotationCommitSHA:   "e83c5163316f89bfbde7d9ab23ca2e25604af290",
+			AnnotationRepository:  "https://git.example.com/shop/cart",
+			AnnotationBranch:      "main",
+			AnnotationPipelineID:  "cart-release-42",
+			AnnotationDeployer:    "argocd",
+			AnnotationChainID:     "7ff3f526-1a0e-4d35-8a4c-7d6295e97359",
+			AnnotationLinks:       "ARTIFACT=3d3c8f7e-0a5e-4f7e-9a2a-5c9b1a7d4e60",
+			AnnotationTraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+		},
+	}
+}
+
+func after(sequence int64) time.Time { return started.Add(time.Duration(sequence) * time.Minute) }
+
+func linkTo(kind string, sequence int64, typ lifecycle.Type) lifecycle.Link {
+	return lifecycle.Link{Kind: kind, Sequence: sequence, Time: after(sequence), Type: typ}
+}
+
+// story returns the transitions, one of each type, in order.
+func story() []lifecycle.Transition {
+	first, second := firstRevision(), secondRevision()
+	all := []lifecycle.Share{{Revision: first.Name, Percent: 100}}
+	split := []lifecycle.Share{{Revision: first.Name, Percent: 90}, {Revision: second.Name, Percent: 10}}
+	moved := []lifecycle.Share{{Revision: second.Name, Percent: 100}}
+	urls := []string{"https://cart.shop.example.com"}
+	told := []lifecycle.Transition{
+		{Type: lifecycle.Created, Generation: 1, Chain: 1},
+		{
+			Type: lifecycle.Deployed, Generation: 1, Chain: 1, Revision: first, Traffic: all,
+			Links: []lifecycle.Link{linkTo(lifecycle.LinkPath, 1, lifecycle.Created)},
+		},
+		{
+			Type: lifecycle.Published, Generation: 1, Chain: 1, Revision: first, Traffic: all, URLs: urls,
+			Links: []lifecycle.Link{linkTo(lifecycle.LinkPath, 2, lifecycle.Deployed)},
+		},
+		{
+			Type: lifecycle.RevisionReady, Generation: 2, Chain: 4, Revision: second, Traffic: all, URLs: urls,
+			Links: []lifecycle.Link{linkTo(lifecycle.LinkPath, 2, lifecycle.Deployed)},
+		},
+		{
+			Type: lifecycle.TrafficShifted, Generation: 3, Chain: 4, Revision: second, Previous: first,
+			Traffic: split, PreviousTraffic: all, URLs: urls,
+			Links: []lifecycle.Link{linkTo(lifecycle.LinkPath, 2, lifecycle.Deployed)},
+		},
+		{
+			Type: lifecycle.Upgraded, Generation: 4, Chain: 4, Revision: second, Previous: first,
+			Traffic: moved, PreviousTraffic: split, URLs: urls,
+			Links: []lifecycle.Link{linkTo(lifecycle.LinkPath, 2, lifecycle.Deployed)},
+		},
+		{
+			Type: lifecycle.RolledBack, Reason: lifecycle.ReasonTraffic, Generation: 5, Chain: 4,
+			Revision: first, Previous: second, Traffic: all, PreviousTraffic: moved, URLs: urls,
+			Links: []lifecycle.Link{
+				linkTo(lifecycle.LinkPath, 6, lifecycle.Upgraded),
+				linkTo(lifecycle.LinkUndoes, 6, lifecycle.Upgraded),
+			},
+		},
+		{
+			Type: lifecycle.Removed, Generation: 5, Chain: 1, Revision: first, Traffic: all, URLs: urls,
+			Links: []lifecycle.Link{linkTo(lifecycle.LinkPath, 7, lifecycle.RolledBack)},
+		},
+	}
+	for i := range told {
+		told[i].Sequence = int64(i + 1)
+		told[i].Time = after(told[i].Sequence)
+	}
+	return told
+}
+
+// told returns the transition of the story that has this type.
+func told(t *testing.T, typ lifecycle.Type) lifecycle.Transition {
+	t.Helper()
+	for _, tr := range story() {
+		if tr.Type == typ {
+			return tr
+		}
+	}
+	t.Fatalf("no transition of type %s in the story", typ)
+	return lifecycle.Transition{}
+}
+
+func render(t *testing.T, p v1alpha1.Profile, tr lifecycle.Transition) event.Event {
+	t.Helper()
+	e, err := Render(p, cart, tr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// each runs a test for each type in each version.
+func each(t *testing.T, test func(t *testing.T, version string, tr lifecycle.Transition)) {
+	t.Helper()
+	for _, version := range []string{Version05, Version04} {
+		for _, tr := range story() {
+			t.Run(version+"/"+string(tr.Type), func(t *testing.T) { test(t, version, tr) })
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package cdevents
+
+import (
+	"github.com/cdevents/sdk-go/pkg/api"
+	v04 "github.com/cdevents/sdk-go/pkg/api/v04"
+)
+
+// The events of CDEvents 0.4. They differ from those of 0.5 in two names: the
+// context has "version", not "specversion", and the subject must say its type.
+
+func context04(f facts) api.ContextV04 {
+	return api.ContextV04{
+		Context:      api.Context{SharedContext: shared(f), Version: v04.SpecVersion},
+		ContextLinks: api.ContextLinks{ChainId: f.chain, Links: f.links},
+	}
+}
+
+// subject04 says "service", or for a custom event for example "knative-revision"
+// (CDEvents spec.md of 0.4, type of the subject).
+func subject04(f facts) api.SubjectBase {
+	return api.SubjectBase{
+		Reference: api.Reference{Id: f.subject},
+		Type:      api.SubjectType(f.typ.FQSubject()),
+	}
+}
+
+func deployed04(f facts) api.CDEventReader {
+	return &v04.ServiceDeployedEvent{
+		Context: context04(f),
+		Subject: v04.ServiceDeployedSubject{
+			SubjectBase: subject04(f),
+			Content:     api.ServiceDeployedSubjectContentV0_2_0{ArtifactId: f.artifact, Environment: f.environment},
+		},
+		CDEventCustomData: f.data,
+	}
+}
+
+func upgraded04(f facts) api.CDEventReader {
+	return &v04.ServiceUpgradedEvent{
+		Context: context04(f),
+		Subject: v04.ServiceUpgradedSubject{
+			SubjectBase: subject04(f),
+			Content:     api.ServiceUpgradedSubjectContentV0_2_0{ArtifactId: f.artifact, Environment: f.environment},
+		},
+		CDEventCustomData: f.data,
+	}
+}
+
+func rolledBack04(f facts) api.CDEventReader {
+	return &v04.ServiceRolledbackEvent{
+		Context: context04(f),
+		Subject: v04.ServiceRolledbackSubject{
+			SubjectBase: subject04(f),
+			Content:     api.ServiceRolledbackSubjectContentV0_2_0{ArtifactId: f.artifact, Environment: f.environment},
+		},
+		CDEventCustomData: f.data,
+	}
+}
+
+func published04(f facts) api.CDEventReader {
+	return &v04.ServicePublishedEvent{
+		Context: context04(f),
+		Subject: v04.ServicePublishedSubject{
+			SubjectBase: subject04(f),
+			Content:     api.ServicePublishedSubjectContentV0_2_0{Environment: f.environment},
+		},
+		CDEventCustomData: f.data,
+	}
+}
+
+func removed04(f facts) api.CDEventReader {
+	return &v04.ServiceRemovedEvent{
+		Context: context04(f),
+		Subject: v04.ServiceRemovedSubject{
+			SubjectBase: subject04(f),
+			Content:     api.ServiceRemovedSubjectContentV0_2_0{Environment: f.environment},
+		},
+		CDEventCustomData: f.data,
+	}
+}
+
+func custom04(f facts) api.CDEventReader {
+	return &v04.CustomTypeEvent{
+		Context:           context04(f),
+		Subject:           v04.CustomTypeSubject{SubjectBase: subject04(f), Content: content(f)},
+		CDEventCustomData: f.data,
+	}
+}

@@ -1,0 +1,75 @@
+package cdevents
+
+import (
+	"regexp"
+	"strings"
+)
+
+// The grammar of image references that container runtimes share; registries
+// refuse what does not match it (OCI distribution-spec, Pulling manifests).
+var (
+	imageHost   = regexp.MustCompile(`^(?:[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)*|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?$`)
+	imagePath   = regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$`)
+	imageTag    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+	imageDigest = regexp.MustCompile(`^(?:sha256:[0-9a-f]{64}|sha512:[0-9a-f]{128})$`)
+)
+
+// maxRepository is the longest repository name that runtimes accept.
+const maxRepository = 255
+
+// defaultHost is what a reference without a host means, by the name under which
+// Serving writes it when it resolves a tag.
+const defaultHost = "index.docker.io"
+
+// reference is an image reference, taken apart.
+type reference struct {
+	// repository is "host/path", with the host filled in.
+	repository string
+	tag        string
+	// digest is "sha256:…".
+	digest string
+}
+
+// parseReference reads "[host/]path[:tag][@digest]".
+func parseReference(s string) (reference, bool) {
+	var r reference
+	rest, digest, hasDigest := strings.Cut(s, "@")
+	if hasDigest {
+		if !imageDigest.MatchString(digest) {
+			return reference{}, false
+		}
+		r.digest = digest
+	}
+	if colon := strings.LastIndexByte(rest, ':'); colon > strings.LastIndexByte(rest, '/') {
+		rest, r.tag = rest[:colon], rest[colon+1:]
+		if !imageTag.MatchString(r.tag) {
+			return reference{}, false
+		}
+	}
+
+	host, path := splitHost(rest)
+	r.repository = host + "/" + path
+	if len(r.repository) > maxRepository || !imageHost.MatchString(host) || !imagePath.MatchString(path) {
+		return reference{}, false
+	}
+	return r, true
+}
+
+// splitHost finds the host as runtimes do: the first part is one if it could
+// not be part of a path, or is "localhost".
+func splitHost(s string) (host, path string) {
+	first, others, found := strings.Cut(s, "/")
+	switch {
+	case !found:
+		return defaultHost, "library/" + s
+	case strings.ContainsAny(first, ".:") || first == "localhost" || first != strings.ToLower(first):
+		return first, others
+	default:
+		return defaultHost, s
+	}
+}
+
+// name is the last part of the repository.
+func (r reference) name() string {
+	return r.repository[strings.LastIndexByte(r.repository, '/')+1:]
+}

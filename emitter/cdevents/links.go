@@ -1,0 +1,105 @@
+package cdevents
+
+import (
+	"strings"
+
+	"github.com/cdevents/sdk-go/pkg/api"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// kindTrigger is the kind of a link that names none, as in CDEvents links.md.
+const kindTrigger = "TRIGGER"
+
+// Bounds of what an annotation may add.
+const (
+	maxLinks     = 16
+	maxLinkKind  = 64
+	maxContextID = 256
+)
+
+// links connects the event with earlier ones (CDEvents links.md): with those of
+// its own subject, whose ids follow from the ledger, and with those that an
+// annotation names.
+func links(
+	profile v1alpha1.Profile,
+	subject v1alpha1.CDEventSubjectSpec,
+	t lifecycle.Transition,
+	said *notes,
+) api.EmbeddedLinksArray {
+	var all api.EmbeddedLinksArray
+	for _, l := range t.Links {
+		// Both ends are rendered for the same profile: an id names the event that
+		// this source was sent, not the one of another.
+		id := ID(profile, subject, l.Sequence, l.Time)
+		switch l.Kind {
+		case lifecycle.LinkPath:
+			all = append(all, path(id))
+		case lifecycle.LinkUndoes:
+			all = append(all, relation(lifecycle.LinkUndoes, id))
+		}
+	}
+	return append(all, annotatedLinks(t, said)...)
+}
+
+func annotatedLinks(t lifecycle.Transition, said *notes) api.EmbeddedLinksArray {
+	var all api.EmbeddedLinksArray
+	for entry := range strings.SplitSeq(annotation(t, AnnotationLinks), ",") {
+		entry = strings.TrimSpace(entry)
+		if entry == "" {
+			continue
+		}
+		kind, id, ok := splitLink(entry)
+		if !ok {
+			said.add("context.links", "annotation %s: %q left out; write KIND=<context id>", AnnotationLinks, clip(entry))
+			continue
+		}
+		if len(all) == maxLinks {
+			said.add("context.links", "annotation %s: links after the first %d left out", AnnotationLinks, maxLinks)
+			break
+		}
+		all = append(all, relation(kind, id))
+	}
+	return all
+}
+
+// splitLink reads "KIND=<context id>" or "<context id>". An id may be anything
+// that can be printed (CDEvents spec.md, id of the context: a string).
+func splitLink(s string) (kind, id string, ok bool) {
+	kind, id, found := strings.Cut(s, "=")
+	if !found || !isKind(kind) {
+		kind, id = kindTrigger, s
+	}
+	return kind, id, id != "" && len(id) <= maxContextID && printable(id)
+}
+
+func isKind(s string) bool {
+	if s == "" || len(s) > maxLinkKind {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if !alphanumeric(c) && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+func path(id string) api.EmbeddedLinkWithTags {
+	l := api.NewEmbeddedLinkPath()
+	l.SetFrom(api.EventReference{ContextId: id})
+	l.SetTags(noTags())
+	return l
+}
+
+func relation(kind, id string) api.EmbeddedLinkWithTags {
+	l := api.NewEmbeddedLinkRelation()
+	l.SetLinkKind(kind)
+	l.SetTarget(api.EventReference{ContextId: id})
+	l.SetTags(noTags())
+	return l
+}
+
+// noTags is an empty object: the SDK would write null, which the schema forbids.
+func noTags() api.Tags { return api.Tags{} }
