@@ -1,0 +1,144 @@
+// Package controlplane gives Go tests a real etcd and kube-apiserver, with the CRDs of this project and, where
+// a test asks for them, of Knative Serving.
+//
+// Invariant: a test that asks for a control plane gets one or fails. It is never skipped, for a suite that
+// skips what it cannot run looks like one that passes. No root is needed, and nothing outlives the test.
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// established is how long the API server may take to serve a CRD.
+const established = 30 * time.Second
+
+// ControlPlane is a running etcd and kube-apiserver.
+type ControlPlane struct {
+	env    *envtest.Environment
+	config *rest.Config
+}
+
+// New starts a control plane that knows the CRDs of this project. The caller ends it with Stop; a test uses
+// Start, which does.
+func New(ctx context.Context) (*ControlPlane, error) {
+	assets, err := assets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	root, err := moduleDir(ctx, product)
+	if err != nil {
+		return nil, err
+	}
+	crds, err := filepath.Glob(filepath.Join(root, "config", "3*.yaml"))
+	if err != nil {
+		return nil, fmt.Errorf("looking for CRDs: %w", err)
+	}
+	if len(crds) == 0 {
+		return nil, fmt.Errorf("there is no CRD in %s", filepath.Join(root, "config", "3*.yaml"))
+	}
+	env := &envtest.Environment{
+		BinaryAssetsDirectory: assets,
+		CRDInstallOptions:     options(crds...),
+		ErrorIfCRDPathMissing: true,
+		// Two cores are shared with the compiler while tests run.
+		ControlPlaneStartTimeout: 2 * time.Minute,
+		ControlPlaneStopTimeout:  time.Minute,
+	}
+	config, err := env.Start()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("starting etcd and kube-apiserver from %s: %w", assets, err), env.Stop())
+	}
+	// A test waits for the API server, not for its own client's manners.
+	config.QPS, config.Burst = 1000, 2000
+	return &ControlPlane{env: env, config: config}, nil
+}
+
+// Start starts a control plane that ends with the test.
+func Start(t testing.TB) *ControlPlane {
+	t.Helper()
+	cp, err := New(t.Context())
+	if err != nil {
+		t.Fatalf("this test needs a real API server: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := cp.Stop(); err != nil {
+			t.Errorf("ending the control plane: %v", err)
+		}
+	})
+	return cp
+}
+
+// Config connects to the API server as its administrator.
+func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.config) }
+
+// As connects as somebody else, with nothing but that user's rights. A ServiceAccount's name is
+// system:serviceaccount:NAMESPACE:NAME.
+func (c *ControlPlane) As(user string, groups ...string) *rest.Config {
+	config := c.Config()
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
+	return config
+}
+
+// InstallServing installs the CRDs of Knative Serving, at the version of go.mod. It may come late in a test,
+// as Serving may come late to a cluster.
+func (c *ControlPlane) InstallServing(ctx context.Context) error {
+	paths, err := servingCRDs(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := envtest.InstallCRDs(c.Config(), options(paths...)); err != nil {
+		return fmt.Errorf("installing the CRDs of Knative Serving: %w", err)
+	}
+	return nil
+}
+
+// RemoveServing removes them again, with every object of their kinds.
+func (c *ControlPlane) RemoveServing(ctx context.Context) error {
+	paths, err := servingCRDs(ctx)
+	if err != nil {
+		return err
+	}
+	if err := envtest.UninstallCRDs(c.Config(), options(paths...)); err != nil {
+		return fmt.Errorf("removing the CRDs of Knative Serving: %w", err)
+	}
+	return nil
+}
+
+// Stop ends both programs and removes their data.
+func (c *ControlPlane) Stop() error { return c.env.Stop() }
+
+func options(paths ...string) envtest.CRDInstallOptions {
+	return envtest.CRDInstallOptions{
+		Paths:              paths,
+		CRDs:               []*apiextensionsv1.CustomResourceDefinition{},
+		ErrorIfPathMissing: true,
+		MaxTime:            established,
+	}
+}
+
+// assets is the folder with the two programs. Without KUBEBUILDER_ASSETS it is asked of test/cluster, which
+// builds them when they are missing: minutes, once.
+func assets(ctx context.Context) (string, error) {
+	if dir := os.Getenv("KUBEBUILDER_ASSETS"); dir != "" {
+		return dir, nil
+	}
+	root, err := moduleDir(ctx, product)
+	if err != nil {
+		return "", err
+	}
+	dir, err := output(ctx, filepath.Join(root, "test", "cluster"), "go", "run", ".", "assets")
+	if err != nil {
+		return "", fmt.Errorf("building etcd and kube-apiserver (\"make test\" does it and shows the progress): %w", err)
+	}
+	return dir, nil
+}

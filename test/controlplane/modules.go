@@ -1,0 +1,64 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// The modules whose YAML is installed. What go.mod names is what is tested, and no copy of it is kept.
+const (
+	product    = "github.com/knative-cdevents/knative-cdevents"
+	serving    = "knative.dev/serving"
+	networking = "knative.dev/networking"
+)
+
+// servingCRDs are the files with the CRDs of Knative Serving.
+func servingCRDs(ctx context.Context) ([]string, error) {
+	var all []string
+	for module, pattern := range map[string]string{
+		serving:    "config/core/300-resources/*.yaml",
+		networking: "config/*.yaml",
+	} {
+		dir, err := moduleDir(ctx, module)
+		if err != nil {
+			return nil, err
+		}
+		paths, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern)))
+		if err != nil {
+			return nil, fmt.Errorf("looking for the CRDs of %s: %w", module, err)
+		}
+		if len(paths) == 0 {
+			return nil, fmt.Errorf("module %s has no %s: was it laid out anew?", module, pattern)
+		}
+		all = append(all, paths...)
+	}
+	return all, nil
+}
+
+// moduleDir is where the source of a module lies that go.mod requires.
+func moduleDir(ctx context.Context, module string) (string, error) {
+	dir, err := output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}", module)
+	if err != nil {
+		return "", fmt.Errorf("finding module %s: %w", module, err)
+	}
+	if dir == "" {
+		return "", fmt.Errorf("module %s is not downloaded: run \"go mod download %s\"", module, module)
+	}
+	return dir, nil
+}
+
+// output runs a program to its end; what it says meanwhile is for the person who waits.
+func output(ctx context.Context, dir, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
