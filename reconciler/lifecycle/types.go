@@ -122,10 +122,11 @@ type Transition struct {
 	// Generation is the Service's metadata.generation.
 	Generation int64 `json:"generation,omitempty"`
 	// Revision is the one the transition is about: the primary after it, the
-	// Revision that became Ready; for Removed the last primary.
+	// Revision that became Ready; for TrafficShifted the newest that has
+	// traffic; for Removed the last primary.
 	Revision *Revision `json:"revision,omitempty"`
-	// Previous is the primary before an upgrade, or the Revision that a
-	// rollback undid.
+	// Previous is the primary before an upgrade, the Revision that a rollback
+	// undid, or for TrafficShifted the primary, which stayed.
 	Previous *Revision `json:"previous,omitempty"`
 	// Traffic is the effective split after the transition, largest first.
 	Traffic []Share `json:"traffic,omitempty"`

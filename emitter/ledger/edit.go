@@ -1,0 +1,219 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// maxJournal bounds the rendered size of a journal in bytes. etcd refuses
+// objects above 1.5 MiB.
+const maxJournal = 512 << 10
+
+// Reasons for which an event is given up. Each is counted.
+const (
+	// DroppedJournalFull: the journal reached its bound.
+	DroppedJournalFull = "JournalFull"
+	// DroppedRejected: the sink refused the event for good, and there is no
+	// dead letter sink.
+	DroppedRejected = "Rejected"
+	// DroppedSourceRemoved: the source was deleted before it was told.
+	DroppedSourceRemoved = "SourceRemoved"
+	// DroppedUnreadable: the journal entry cannot be read any more.
+	DroppedUnreadable = "Unreadable"
+)
+
+// edit is the next state of an entry in the making.
+type edit struct {
+	current, next *v1alpha1.CDEventSubject
+	changed       bool
+	// acked and given are what this edit takes up.
+	acked map[types.UID]int64
+	given map[string]int64
+	// owed are the sources that something new is owed to; lost is what had to
+	// be given up to make room.
+	owed map[types.UID]bool
+	lost map[string]int64
+}
+
+func newEdit(current *v1alpha1.CDEventSubject, spec v1alpha1.CDEventSubjectSpec, acked map[types.UID]int64, given map[string]int64) *edit {
+	e := &edit{current: current, acked: acked, given: given, owed: map[types.UID]bool{}, lost: map[string]int64{}}
+	if current != nil {
+		e.next = current.DeepCopy()
+	} else {
+		e.next = &v1alpha1.CDEventSubject{ObjectMeta: metav1.ObjectMeta{Name: Name(spec)}, Spec: spec}
+	}
+	e.acknowledge()
+	return e
+}
+
+// acknowledge moves each source forward, never back, and drops from the journal
+// what nobody waits for any more.
+func (e *edit) acknowledge() {
+	st := &e.next.Status
+	for reason, n := range e.given {
+		if st.Dropped == nil {
+			st.Dropped = map[string]int64{}
+		}
+		st.Dropped[reason] += n
+		e.changed = true
+	}
+	for source, seq := range e.acked {
+		if e.current == nil || seq <= st.Acknowledged[source] {
+			continue
+		}
+		if st.Acknowledged == nil {
+			st.Acknowledged = map[types.UID]int64{}
+		}
+		st.Acknowledged[source] = seq
+		e.changed = true
+	}
+}
+
+// journal adds transitions and the memory that they lead to.
+func (e *edit) journal(c Change, router Router) error {
+	st := &e.next.Status
+	raw, err := json.Marshal(c.Memory)
+	if err != nil {
+		return fmt.Errorf("encoding the memory: %w", err)
+	}
+	e.changed = true
+	st.Memory = &runtime.RawExtension{Raw: raw}
+	st.Removed = c.Memory.Removed
+	for _, t := range c.Transitions {
+		at := metav1.NewMicroTime(t.Time)
+		st.Sequence, st.LastEvent, st.LastEventTime = t.Sequence, string(t.Type), &at
+		recipients := router.Recipients(e.next.Spec, c.Memory.Labels, t)
+		if len(recipients) == 0 {
+			continue
+		}
+		raw, err := json.Marshal(t)
+		if err != nil {
+			return fmt.Errorf("encoding transition %d (%s): %w", t.Sequence, t.Type, err)
+		}
+		entry := v1alpha1.JournalEntry{
+			Sequence: t.Sequence, Time: at, Type: string(t.Type), Transition: runtime.RawExtension{Raw: raw},
+		}
+		for _, r := range recipients {
+			profile, err := e.profile(r.Profile)
+			if err != nil {
+				return err
+			}
+			entry.Recipients = append(entry.Recipients, v1alpha1.Recipient{Source: r.Source, Profile: profile})
+			e.owed[r.Source] = true
+		}
+		st.Journal = append(st.Journal, entry)
+	}
+	return nil
+}
+
+// profile stores a rendering profile under a name made from its content.
+func (e *edit) profile(p v1alpha1.Profile) (string, error) {
+	raw, err := json.Marshal(p)
+	if err != nil {
+		return "", fmt.Errorf("encoding a rendering profile: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	name := hex.EncodeToString(sum[:8])
+	if e.next.Status.Profiles == nil {
+		e.next.Status.Profiles = map[string]v1alpha1.Profile{}
+	}
+	e.next.Status.Profiles[name] = p
+	return name, nil
+}
+
+// finish prunes and sums up.
+func (e *edit) finish() {
+	st := &e.next.Status
+	st.Journal = slices.DeleteFunc(st.Journal, func(j v1alpha1.JournalEntry) bool {
+		return !slices.ContainsFunc(j.Recipients, func(r v1alpha1.Recipient) bool { return owes(st, j, r) })
+	})
+	e.bound()
+	used := map[string]bool{}
+	st.Pending, st.OldestPending = 0, nil
+	for i := range st.Journal {
+		j := &st.Journal[i]
+		if st.OldestPending == nil {
+			st.OldestPending = &j.Time
+		}
+		for _, r := range j.Recipients {
+			used[r.Profile] = true
+			if owes(st, *j, r) {
+				st.Pending++
+			}
+		}
+	}
+	for name := range st.Profiles {
+		if !used[name] {
+			delete(st.Profiles, name)
+		}
+	}
+	e.condition()
+}
+
+func owes(st *v1alpha1.CDEventSubjectStatus, j v1alpha1.JournalEntry, r v1alpha1.Recipient) bool {
+	return j.Sequence > st.Acknowledged[r.Source]
+}
+
+// bound keeps the journal below its limit: steps of traffic go first, as the
+// next one says where the traffic is now, then the oldest of all.
+func (e *edit) bound() {
+	st := &e.next.Status
+	size := 0
+	for _, j := range st.Journal {
+		size += len(j.Transition.Raw) + 64*len(j.Recipients)
+	}
+	for size > maxJournal && len(st.Journal) > 1 {
+		i := slices.IndexFunc(st.Journal[:len(st.Journal)-1], func(j v1alpha1.JournalEntry) bool {
+			return j.Type == string(lifecycle.TrafficShifted)
+		})
+		i = max(i, 0)
+		size -= len(st.Journal[i].Transition.Raw) + 64*len(st.Journal[i].Recipients)
+		for _, r := range st.Journal[i].Recipients {
+			if owes(st, st.Journal[i], r) {
+				e.lost[DroppedJournalFull]++
+			}
+		}
+		st.Journal = slices.Delete(st.Journal, i, i+1)
+	}
+	for reason, n := range e.lost {
+		if st.Dropped == nil {
+			st.Dropped = map[string]int64{}
+		}
+		st.Dropped[reason] += n
+	}
+}
+
+// condition says in words what is owed. Its time comes from the journal, so
+// that two leaders write the same.
+func (e *edit) condition() {
+	st := &e.next.Status
+	c := metav1.Condition{Type: "Delivered", Status: metav1.ConditionTrue, Reason: "NothingOwed", Message: "every event was acknowledged"}
+	if st.Pending > 0 {
+		c.Status, c.Reason = metav1.ConditionFalse, "Owed"
+		c.Message = fmt.Sprintf("%d event(s) are owed, the oldest is %s", st.Pending, st.Journal[0].Type)
+	}
+	at := metav1.Time{}
+	if st.LastEventTime != nil {
+		at = metav1.NewTime(st.LastEventTime.Time)
+	}
+	c.LastTransitionTime = at
+	for _, had := range st.Conditions {
+		if had.Type == c.Type && had.Status == c.Status {
+			c.LastTransitionTime = had.LastTransitionTime
+		}
+	}
+	st.Conditions = []metav1.Condition{c}
+}
+
+// done says that the object is gone and nobody waits for anything.
+func (e *edit) done() bool { return e.next.Status.Removed && len(e.next.Status.Journal) == 0 }

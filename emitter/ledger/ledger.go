@@ -1,0 +1,377 @@
+// Package ledger keeps what was seen of each watched object and what is still
+// owed to whom, in CDEventSubjects of the controller's namespace.
+//
+// Its invariant: a transition is journaled, together with the memory that it
+// leads to and with its recipients, by one compare-and-swap before anything of
+// it is sent; it leaves the journal only when every recipient has acknowledged
+// it or when it was given up with a counted reason. Two leaders, a stale cache
+// or a crash between any two steps cannot journal a transition twice or skip one.
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// Client is the part of the API that the ledger is kept by.
+type Client interface {
+	Create(ctx context.Context, s *v1alpha1.CDEventSubject, opts metav1.CreateOptions) (*v1alpha1.CDEventSubject, error)
+	Update(ctx context.Context, s *v1alpha1.CDEventSubject, opts metav1.UpdateOptions) (*v1alpha1.CDEventSubject, error)
+	Get(ctx context.Context, name string, opts metav1.GetOptions) (*v1alpha1.CDEventSubject, error)
+	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
+}
+
+// Router says who is to be told of a transition. It is asked once, when the
+// transition is journaled.
+type Router interface {
+	Recipients(subject v1alpha1.CDEventSubjectSpec, labels map[string]string, t lifecycle.Transition) []Recipient
+}
+
+// Recipient is a source that is to be told, and what its event looks like.
+type Recipient struct {
+	Source  types.UID
+	Profile v1alpha1.Profile
+}
+
+// Key names a watched object, whichever UID it has.
+type Key struct {
+	Kind, Namespace, Name string
+}
+
+// NamespacedName is the part of the key that leadership is decided by.
+func (k Key) NamespacedName() types.NamespacedName {
+	return types.NamespacedName{Namespace: k.Namespace, Name: k.Name}
+}
+
+func (k Key) String() string { return k.Kind + " " + k.Namespace + "/" + k.Name }
+
+// KeyOf is the key of a subject.
+func KeyOf(s v1alpha1.CDEventSubjectSpec) Key {
+	return Key{Kind: s.Kind, Namespace: s.Namespace, Name: s.Name}
+}
+
+// Name is the name of the CDEventSubject of a watched object.
+func Name(s v1alpha1.CDEventSubjectSpec) string {
+	return strings.ToLower(s.Kind) + "-" + string(s.UID)
+}
+
+// Ledger reads from memory and writes through to the API server.
+type Ledger struct {
+	client  Client
+	router  Router
+	metrics Metrics
+
+	mu    sync.RWMutex
+	lines map[string]*line
+	byKey map[Key]map[string]*line
+
+	acks *ackQueue
+	// owed is told whenever something new is owed.
+	owed func(Key, types.UID)
+}
+
+// Metrics counts what a platform team wants to see of the ledger.
+type Metrics interface {
+	// Conflict is counted when a write met another one.
+	Conflict()
+	// Dropped is counted for every event that is given up on purpose.
+	Dropped(reason string, n int64)
+}
+
+// line is one CDEventSubject, as far as it is known here.
+type line struct {
+	name string
+	// writing is held across a write, so that writes of one process do not
+	// conflict with each other.
+	writing sync.Mutex
+
+	// The rest is guarded by Ledger.mu.
+
+	// object is the newest state that is known; nil when there is none. It is
+	// never changed in place.
+	object *v1alpha1.CDEventSubject
+	// deleted is the UID of an entry that was deleted here while the informer
+	// does not know it yet: what it still says of it is of the past.
+	deleted types.UID
+	// acked is what was acknowledged and is not written yet, by source.
+	acked map[types.UID]int64
+	// given is what was given up and is not written yet, by reason.
+	given map[string]int64
+}
+
+// New returns an empty ledger. It is filled by the informer's events (Observe)
+// and by its own writes.
+func New(client Client, router Router, metrics Metrics) *Ledger {
+	return &Ledger{
+		client:  client,
+		router:  router,
+		metrics: metrics,
+		lines:   map[string]*line{},
+		byKey:   map[Key]map[string]*line{},
+		acks:    newAckQueue(),
+		owed:    func(Key, types.UID) {},
+	}
+}
+
+// OnOwed sets who is told that something is owed to a source. It must be set
+// before the first write.
+func (l *Ledger) OnOwed(f func(Key, types.UID)) { l.owed = f }
+
+// Change is what an observer wants to have written.
+type Change struct {
+	Memory      lifecycle.Memory
+	Transitions []lifecycle.Transition
+}
+
+// Decide is given the newest known entry, nil if there is none, and returns
+// what to write, nil for nothing. It is called again with the entry that the
+// API server has when another writer was faster, and must start afresh then.
+type Decide func(current *v1alpha1.CDEventSubject) (*Change, error)
+
+// Journal writes what decide wants, by compare-and-swap.
+func (l *Ledger) Journal(ctx context.Context, spec v1alpha1.CDEventSubjectSpec, decide Decide) error {
+	return l.write(ctx, l.line(Name(spec), KeyOf(spec)), spec, decide)
+}
+
+// maxConflicts bounds how often one write meets another before it is put back.
+const maxConflicts = 8
+
+func (l *Ledger) write(ctx context.Context, ln *line, spec v1alpha1.CDEventSubjectSpec, decide Decide) error {
+	ln.writing.Lock()
+	defer ln.writing.Unlock()
+	for range maxConflicts {
+		e, err := l.prepare(ln, spec, decide)
+		if err != nil || e == nil {
+			return err
+		}
+		written, err := l.put(ctx, e)
+		switch {
+		case err == nil:
+			l.settle(ln, e, written)
+			return nil
+		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
+			l.metrics.Conflict()
+			if err := l.reload(ctx, ln); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("writing CDEventSubject %s: %w", ln.name, err)
+		}
+	}
+	return fmt.Errorf("writing CDEventSubject %s: met %d other writers in a row; trying again later", ln.name, maxConflicts)
+}
+
+// prepare makes the next state of a line, or nil when there is nothing to write.
+func (l *Ledger) prepare(ln *line, spec v1alpha1.CDEventSubjectSpec, decide Decide) (*edit, error) {
+	l.mu.RLock()
+	current, acked, given := ln.object, maps.Clone(ln.acked), maps.Clone(ln.given)
+	l.mu.RUnlock()
+
+	e := newEdit(current, spec, acked, given)
+	if decide != nil {
+		change, err := decide(current)
+		if err != nil {
+			return nil, err
+		}
+		if change != nil {
+			if err := e.journal(*change, l.router); err != nil {
+				return nil, fmt.Errorf("journaling transitions of %s %s/%s: %w", spec.Kind, spec.Namespace, spec.Name, err)
+			}
+		}
+	}
+	if !e.changed {
+		// Acknowledgements of what is not owed any more need no write.
+		l.forgetAcks(ln, acked, given)
+		return nil, nil //nolint:nilnil // nothing to write is no error
+	}
+	e.finish()
+	return e, nil
+}
+
+// put writes the next state. It returns nil where the entry was deleted.
+func (l *Ledger) put(ctx context.Context, e *edit) (*v1alpha1.CDEventSubject, error) {
+	switch {
+	case e.done() && e.current == nil:
+		return nil, nil //nolint:nilnil // came and went within one write
+	case e.done():
+		return nil, l.client.Delete(ctx, e.next.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
+			UID: &e.current.UID, ResourceVersion: &e.current.ResourceVersion,
+		}})
+	case e.current == nil:
+		return l.client.Create(ctx, e.next, metav1.CreateOptions{})
+	}
+	return l.client.Update(ctx, e.next, metav1.UpdateOptions{})
+}
+
+// settle takes over what was written and tells who is owed something new.
+func (l *Ledger) settle(ln *line, e *edit, written *v1alpha1.CDEventSubject) {
+	l.mu.Lock()
+	switch {
+	case written == nil && ln.object != nil:
+		ln.deleted, ln.object = ln.object.UID, nil
+	case written != nil && (ln.object == nil || newer(written.ResourceVersion, ln.object.ResourceVersion)):
+		ln.object = written
+		l.keepLocked(ln, KeyOf(written.Spec))
+	}
+	l.dropLocked(ln)
+	l.mu.Unlock()
+	l.forgetAcks(ln, e.acked, e.given)
+	for reason, n := range e.lost {
+		l.metrics.Dropped(reason, n)
+	}
+	if written != nil {
+		key := KeyOf(written.Spec)
+		for source := range e.owed {
+			l.owed(key, source)
+		}
+	}
+}
+
+// forgetAcks removes what has been written from what is to be written.
+func (l *Ledger) forgetAcks(ln *line, acked map[types.UID]int64, given map[string]int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for source, seq := range acked {
+		if ln.acked[source] <= seq {
+			delete(ln.acked, source)
+		}
+	}
+	for reason, n := range given {
+		if ln.given[reason] -= n; ln.given[reason] <= 0 {
+			delete(ln.given, reason)
+		}
+	}
+	l.dropLocked(ln)
+}
+
+// reload reads a line from the API server itself.
+func (l *Ledger) reload(ctx context.Context, ln *line) error {
+	object, err := l.client.Get(ctx, ln.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		object, err = nil, nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading CDEventSubject %s after a conflict: %w", ln.name, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// Whatever its resourceVersion is: a restored etcd starts lower.
+	ln.object = object
+	return nil
+}
+
+// Observe takes over an entry that the informer has seen.
+func (l *Ledger) Observe(s *v1alpha1.CDEventSubject) {
+	ln := l.line(s.Name, KeyOf(s.Spec))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.UID == ln.deleted || ln.object != nil && !newer(s.ResourceVersion, ln.object.ResourceVersion) {
+		return
+	}
+	ln.object = s
+}
+
+// Forget takes note that an entry is gone.
+func (l *Ledger) Forget(s *v1alpha1.CDEventSubject) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ln, ok := l.lines[s.Name]
+	if !ok {
+		return
+	}
+	if ln.deleted == s.UID {
+		ln.deleted = ""
+	}
+	if ln.object != nil && ln.object.UID == s.UID {
+		ln.object = nil
+	}
+	l.dropLocked(ln)
+}
+
+// newer says whether a is a later resourceVersion than b. What cannot be
+// compared is taken, as it came from the API server.
+func newer(a, b string) bool {
+	c, err := resourceversion.CompareResourceVersion(a, b)
+	return err != nil || c > 0
+}
+
+// line returns the line of that name, a new one if need be.
+func (l *Ledger) line(name string, key Key) *line {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ln, ok := l.lines[name]; ok {
+		return ln
+	}
+	ln := &line{name: name, acked: map[types.UID]int64{}, given: map[string]int64{}}
+	l.keepLocked(ln, key)
+	return ln
+}
+
+func (l *Ledger) keepLocked(ln *line, key Key) {
+	l.lines[ln.name] = ln
+	if l.byKey[key] == nil {
+		l.byKey[key] = map[string]*line{}
+	}
+	l.byKey[key][ln.name] = ln
+}
+
+// dropLocked lets go of a line that holds nothing.
+func (l *Ledger) dropLocked(ln *line) {
+	if ln.object != nil || ln.deleted != "" || len(ln.acked)+len(ln.given) > 0 {
+		return
+	}
+	delete(l.lines, ln.name)
+	for key, lines := range l.byKey {
+		if _, ok := lines[ln.name]; !ok {
+			continue
+		}
+		if delete(lines, ln.name); len(lines) == 0 {
+			delete(l.byKey, key)
+		}
+		return
+	}
+}
+
+// errNoBaseline is returned where a marker could neither be read nor written.
+var errNoBaseline = errors.New("no baseline")
+
+// Baseline returns since when objects of a kind are announced: those that are
+// older were there before us. The time is the creationTimestamp of a marker that
+// is written once, when a controller first starts, and never again; it is
+// stamped by the same API server that stamps the objects, so that no clock of
+// ours is compared with it. It does not matter whether the kind exists yet.
+func (l *Ledger) Baseline(ctx context.Context, resource string) (time.Time, error) {
+	marker := &v1alpha1.CDEventSubject{
+		ObjectMeta: metav1.ObjectMeta{Name: "baseline-" + resource},
+		Spec: v1alpha1.CDEventSubjectSpec{
+			APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: BaselineKind, Name: resource, UID: types.UID(resource),
+		},
+	}
+	got, err := l.client.Get(ctx, marker.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		got, err = l.client.Create(ctx, marker, metav1.CreateOptions{})
+	}
+	if apierrors.IsAlreadyExists(err) {
+		got, err = l.client.Get(ctx, marker.Name, metav1.GetOptions{})
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%w for %s: CDEventSubject %s: %w", errNoBaseline, resource, marker.Name, err)
+	}
+	return got.CreationTimestamp.Time, nil
+}
+
+// BaselineKind is the spec.kind of the markers that Baseline writes.
+const BaselineKind = "Baseline"

@@ -1,0 +1,222 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// Owed is one event that is owed to one source.
+type Owed struct {
+	// Line is the name of the CDEventSubject.
+	Line       string
+	Subject    v1alpha1.CDEventSubjectSpec
+	Profile    v1alpha1.Profile
+	Transition lifecycle.Transition
+}
+
+// Subjects returns the entries of a watched object, one for each UID that it
+// had: those that are gone first, then by age. They must not be changed.
+func (l *Ledger) Subjects(key Key) []*v1alpha1.CDEventSubject {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.subjectsLocked(key)
+}
+
+func (l *Ledger) subjectsLocked(key Key) []*v1alpha1.CDEventSubject {
+	var out []*v1alpha1.CDEventSubject
+	for _, ln := range l.byKey[key] {
+		if ln.object != nil {
+			out = append(out, ln.object)
+		}
+	}
+	slices.SortFunc(out, func(a, b *v1alpha1.CDEventSubject) int {
+		switch {
+		case a.Status.Removed != b.Status.Removed && a.Status.Removed:
+			return -1
+		case a.Status.Removed != b.Status.Removed:
+			return 1
+		}
+		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+	})
+	return out
+}
+
+// Keys returns the key of every entry.
+func (l *Ledger) Keys() []Key {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	out := make([]Key, 0, len(l.byKey))
+	for key := range l.byKey {
+		out = append(out, key)
+	}
+	return out
+}
+
+// Owed returns what is owed to a source about a watched object, in the order in
+// which it must be sent: what happened to an object of the same name that is
+// gone comes before what happened to the present one. Entries that cannot be
+// read are given up, counted and shown.
+func (l *Ledger) Owed(key Key, source types.UID) []Owed {
+	l.mu.RLock()
+	var out []Owed
+	type broken struct {
+		line string
+		seq  int64
+	}
+	var unreadable []broken
+	for _, s := range l.subjectsLocked(key) {
+		acked := max(s.Status.Acknowledged[source], l.lines[s.Name].acked[source])
+		for _, j := range s.Status.Journal {
+			profile, ok := profileFor(s, j, source)
+			if !ok || j.Sequence <= acked {
+				continue
+			}
+			o := Owed{Line: s.Name, Subject: s.Spec, Profile: profile}
+			if err := json.Unmarshal(j.Transition.Raw, &o.Transition); err != nil {
+				unreadable = append(unreadable, broken{s.Name, j.Sequence})
+				continue
+			}
+			out = append(out, o)
+		}
+	}
+	l.mu.RUnlock()
+	if len(out) == 0 {
+		// Only what stands at the very end may be passed over, or the order
+		// of acknowledgements would pass over what is before it.
+		for _, u := range unreadable {
+			l.GiveUp(u.line, source, u.seq, DroppedUnreadable)
+		}
+	}
+	return out
+}
+
+func profileFor(s *v1alpha1.CDEventSubject, j v1alpha1.JournalEntry, source types.UID) (v1alpha1.Profile, bool) {
+	for _, r := range j.Recipients {
+		if r.Source == source {
+			p, ok := s.Status.Profiles[r.Profile]
+			return p, ok
+		}
+	}
+	return v1alpha1.Profile{}, false
+}
+
+// Standing is what is owed to one source altogether.
+type Standing struct {
+	Pending int64
+	// Oldest is the time of the oldest transition that is owed.
+	Oldest time.Time
+	// Keys are the objects that something is owed about.
+	Keys []Key
+}
+
+// Standings sums up what is owed, by source.
+func (l *Ledger) Standings() map[types.UID]Standing {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	out := map[types.UID]Standing{}
+	for key, lines := range l.byKey {
+		counted := map[types.UID]bool{}
+		for _, ln := range lines {
+			if ln.object == nil {
+				continue
+			}
+			st := &ln.object.Status
+			for _, j := range st.Journal {
+				for _, r := range j.Recipients {
+					if j.Sequence <= max(st.Acknowledged[r.Source], ln.acked[r.Source]) {
+						continue
+					}
+					s := out[r.Source]
+					s.Pending++
+					if s.Oldest.IsZero() || j.Time.Time.Before(s.Oldest) {
+						s.Oldest = j.Time.Time
+					}
+					if !counted[r.Source] {
+						counted[r.Source] = true
+						s.Keys = append(s.Keys, key)
+					}
+					out[r.Source] = s
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Acknowledge notes that a source has everything of a line up to a sequence
+// number. It is written soon, together with others of the same line.
+func (l *Ledger) Acknowledge(name string, source types.UID, sequence int64) {
+	l.note(name, func(ln *line) { ln.acked[source] = max(ln.acked[source], sequence) })
+}
+
+// GiveUp notes that an event will not be sent, and why. It counts as
+// acknowledged from then on.
+func (l *Ledger) GiveUp(name string, source types.UID, sequence int64, reason string) {
+	l.metrics.Dropped(reason, 1)
+	l.note(name, func(ln *line) {
+		ln.acked[source] = max(ln.acked[source], sequence)
+		ln.given[reason]++
+	})
+}
+
+func (l *Ledger) note(name string, f func(*line)) {
+	l.mu.Lock()
+	ln, ok := l.lines[name]
+	if ok && ln.object != nil {
+		f(ln)
+	}
+	l.mu.Unlock()
+	if ok {
+		l.acks.add(name)
+	}
+}
+
+// Abandon gives up everything that is owed to a source that was deleted.
+func (l *Ledger) Abandon(source types.UID) {
+	type due struct {
+		line string
+		seq  int64
+	}
+	var all []due
+	l.mu.RLock()
+	for _, ln := range l.lines {
+		if ln.object == nil {
+			continue
+		}
+		for _, j := range ln.object.Status.Journal {
+			if _, ok := profileFor(ln.object, j, source); ok && j.Sequence > ln.object.Status.Acknowledged[source] {
+				all = append(all, due{ln.name, j.Sequence})
+			}
+		}
+	}
+	l.mu.RUnlock()
+	for _, d := range all {
+		l.GiveUp(d.line, source, d.seq, DroppedSourceRemoved)
+	}
+}
+
+// flush writes what was acknowledged of one line.
+func (l *Ledger) flush(ctx context.Context, name string) error {
+	l.mu.RLock()
+	ln, ok := l.lines[name]
+	var spec v1alpha1.CDEventSubjectSpec
+	if ok && ln.object != nil {
+		spec = ln.object.Spec
+	}
+	l.mu.RUnlock()
+	if !ok || spec.UID == "" {
+		return nil
+	}
+	if err := l.write(ctx, ln, spec, nil); err != nil {
+		return fmt.Errorf("writing acknowledgements: %w", err)
+	}
+	return nil
+}

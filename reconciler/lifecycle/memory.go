@@ -1,0 +1,228 @@
+package lifecycle
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// maxRevisions bounds how many Revisions a memory holds. Serving keeps 20
+// inactive ones per Configuration by default (config-gc).
+const maxRevisions = 24
+
+// maxFormer bounds how many earlier primaries are remembered for recognising a
+// re-applied template.
+const maxFormer = 16
+
+// Memory is what is remembered of one Knative Service. It is stored in the
+// ledger as JSON; fields are only ever added.
+type Memory struct {
+	// Sequence is the number of the newest transition.
+	Sequence int64 `json:"sequence,omitempty"`
+	// LastTime is the newest transition's time. Times never go back, even when
+	// the next leader's clock does.
+	LastTime time.Time `json:"lastTime,omitzero"`
+	// Seen holds the resourceVersion of each object that was folded in, by a
+	// name that the caller chooses. A snapshot that is older is ignored by him.
+	Seen map[string]string `json:"seen,omitempty"`
+
+	// Announced: Created was sent, or the Service was there before us.
+	Announced bool `json:"announced,omitempty"`
+	// Baselined: the Service was there before us.
+	Baselined bool `json:"baselined,omitempty"`
+	Deployed  bool `json:"deployed,omitempty"`
+	Removed   bool `json:"removed,omitempty"`
+
+	Generation  int64             `json:"generation,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// Labels are the Service's own. Sources select by them, also when it is gone.
+	Labels map[string]string `json:"labels,omitempty"`
+
+	// Primary names the Revision that had all effective traffic last.
+	Primary string `json:"primary,omitempty"`
+	// Traffic is the effective split, largest share first.
+	Traffic []Share `json:"traffic,omitempty"`
+	// URLs is the set that was published last.
+	URLs []string `json:"urls,omitempty"`
+	// Revisions holds what is known of each, by name.
+	Revisions map[string]Known `json:"revisions,omitempty"`
+	// ReadyFloor is the highest generation that was forgotten: a Revision at or
+	// below it was announced long ago.
+	ReadyFloor int64 `json:"readyFloor,omitempty"`
+	// Former holds the earlier primaries, oldest first.
+	Former []Former `json:"former,omitempty"`
+
+	// Last is the newest of Created, Deployed, Upgraded and RolledBack.
+	Last *Mark `json:"last,omitempty"`
+	// Held are steps of a gradual rollout that were not announced yet.
+	Held *Held `json:"held,omitempty"`
+	// LastShift is when a step of a gradual rollout was announced last.
+	LastShift time.Time `json:"lastShift,omitzero"`
+	// ReadySince is when the Service, not yet Deployed, became Ready.
+	ReadySince time.Time `json:"readySince,omitzero"`
+}
+
+// Known is a Revision and its place in the story of the Service.
+type Known struct {
+	Revision
+	// Chain is the sequence number of the first transition of its rollout.
+	Chain int64 `json:"chain,omitempty"`
+	// Arrived is the transition that last gave it traffic or made it primary.
+	Arrived *Mark `json:"arrived,omitempty"`
+}
+
+// Former is an earlier primary, as far as it is needed to recognise it again.
+type Former struct {
+	Name     string   `json:"name"`
+	Template string   `json:"template"`
+	Digests  []string `json:"digests,omitempty"`
+}
+
+// Mark remembers a transition that later ones point to.
+type Mark struct {
+	Sequence int64     `json:"sequence"`
+	Time     time.Time `json:"time"`
+	Type     Type      `json:"type"`
+}
+
+func (m *Mark) link(kind string) []Link {
+	if m == nil {
+		return nil
+	}
+	return []Link{{Kind: kind, Sequence: m.Sequence, Time: m.Time, Type: m.Type}}
+}
+
+// Held is what was merged since the last announced step of a gradual rollout.
+type Held struct {
+	// Previous is the split that was announced last.
+	Previous []Share `json:"previous,omitempty"`
+	// Steps counts the steps that are held back.
+	Steps int64 `json:"steps"`
+}
+
+// clone copies what Next changes in place.
+func (m Memory) clone() Memory {
+	m.Seen = maps.Clone(m.Seen)
+	m.Revisions = maps.Clone(m.Revisions)
+	m.Former = slices.Clone(m.Former)
+	if m.Held != nil {
+		held := *m.Held
+		m.Held = &held
+	}
+	return m
+}
+
+// revision returns what is known of a Revision; at least its name.
+func (m *Memory) revision(name string) *Revision {
+	if name == "" {
+		return nil
+	}
+	r := m.Revisions[name].Revision
+	r.Name = name
+	return &r
+}
+
+// learn takes over what a snapshot says of its Revisions and returns those that
+// became Ready, in the order of their generation.
+func (m *Memory) learn(seen map[string]Revision) []string {
+	var ready []string
+	for name, now := range seen {
+		known, had := m.Revisions[name]
+		if had && known.UID != now.UID && now.UID != "" {
+			// A user-chosen name, used again after the Revision was deleted.
+			known, had = Known{}, false
+		}
+		switch {
+		case now.Ready && !known.Ready && now.Generation > m.ReadyFloor:
+			ready = append(ready, name)
+		case known.Ready:
+			now.Ready = true
+		}
+		if had && len(now.Images) == 0 {
+			now.Images = known.Images
+		}
+		known.Revision = now
+		if m.Revisions == nil {
+			m.Revisions = map[string]Known{}
+		}
+		m.Revisions[name] = known
+	}
+	slices.SortFunc(ready, func(a, b string) int {
+		return compareGeneration(m.Revisions[a].Revision, m.Revisions[b].Revision)
+	})
+	return ready
+}
+
+// forget drops the oldest Revisions that play no part any more.
+func (m *Memory) forget() {
+	if len(m.Revisions) <= maxRevisions {
+		return
+	}
+	names := slices.SortedFunc(maps.Keys(m.Revisions), func(a, b string) int {
+		return compareGeneration(m.Revisions[a].Revision, m.Revisions[b].Revision)
+	})
+	for _, name := range names {
+		if len(m.Revisions) <= maxRevisions {
+			return
+		}
+		if name == m.Primary || share(m.Traffic, name) > 0 {
+			continue
+		}
+		m.ReadyFloor = max(m.ReadyFloor, m.Revisions[name].Generation)
+		delete(m.Revisions, name)
+	}
+}
+
+// retire remembers a primary that is one no more.
+func (m *Memory) retire(r *Revision) {
+	if r == nil || r.Template == "" {
+		return
+	}
+	m.Former = append(m.Former, Former{Name: r.Name, Template: r.Template, Digests: digests(r)})
+	if extra := len(m.Former) - maxFormer; extra > 0 {
+		m.Former = slices.Delete(m.Former, 0, extra)
+	}
+}
+
+// wasPrimary says whether r equals an earlier primary in template and images.
+// Without digests an image may have changed behind its tag, so that only equal
+// and known digests count.
+func (m *Memory) wasPrimary(r *Revision) bool {
+	have := digests(r)
+	return r.Template != "" && len(have) > 0 && slices.ContainsFunc(m.Former, func(f Former) bool {
+		return f.Template == r.Template && slices.Equal(f.Digests, have)
+	})
+}
+
+// digests returns the resolved images, or nil unless all of them are resolved.
+func digests(r *Revision) []string {
+	out := make([]string, 0, len(r.Images))
+	for _, i := range r.Images {
+		if i.Digest == "" {
+			return nil
+		}
+		out = append(out, i.Digest)
+	}
+	return out
+}
+
+func compareGeneration(a, b Revision) int {
+	switch {
+	case a.Generation != b.Generation:
+		return int(min(max(a.Generation-b.Generation, -1), 1))
+	case a.Name < b.Name:
+		return -1
+	case a.Name > b.Name:
+		return 1
+	}
+	return 0
+}
+
+func share(split []Share, revision string) int64 {
+	for _, s := range split {
+		if s.Revision == revision {
+			return s.Percent
+		}
+	}
+	return 0
+}

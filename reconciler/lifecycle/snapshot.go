@@ -1,0 +1,103 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+)
+
+// Snapshot is a Knative Service at one moment, put together from the Service,
+// its Route and its Revisions.
+type Snapshot struct {
+	// Seen holds the resourceVersions that this snapshot was made from.
+	Seen map[string]string
+	// Gone: no object with this UID exists any more. Nothing else is set then.
+	Gone bool
+
+	Generation int64
+	// Ready is the Service's Ready condition, for its current generation.
+	Ready bool
+	// EverReady says that the Service must have been Ready before. It is used
+	// for a Service that was there before us.
+	EverReady   bool
+	Annotations map[string]string
+	Labels      map[string]string
+
+	// Route is nil while there is none that belongs to this Service's UID.
+	Route *Route
+	// Revisions holds those that are known, by name.
+	Revisions map[string]Revision
+	// Unheld names Revisions that must not be waited for: the API server itself
+	// was asked for them.
+	Unheld map[string]bool
+}
+
+// Route is the Route of a Service. The Service itself hides steps that the
+// Route shows.
+type Route struct {
+	// Effective: status is about the current generation, and it is in force,
+	// wholly (Ready) or as a gradual rollout proceeds (RolloutInProgress).
+	// Serving writes the split before the ingress has it.
+	Effective bool
+	// Rollout: a gradual rollout is on its way.
+	Rollout bool
+	// Ready is the Route's own Ready condition, for its current generation.
+	Ready bool
+	// Traffic is the split of the status, as Split returns it.
+	Traffic []Share
+	// URLs are those of the Route and its tags that are reachable from outside
+	// the cluster. The Service's own comes first, the others are sorted.
+	URLs []string
+}
+
+// Split sums traffic targets by Revision, largest share first, then by name.
+// Targets without a share (tags only) and without a Revision are left out.
+func Split(targets []Share) []Share {
+	var out []Share
+	for _, t := range targets {
+		if t.Percent <= 0 || t.Revision == "" {
+			continue
+		}
+		if i := slices.IndexFunc(out, func(s Share) bool { return s.Revision == t.Revision }); i >= 0 {
+			out[i].Percent += t.Percent
+			continue
+		}
+		out = append(out, t)
+	}
+	slices.SortFunc(out, func(a, b Share) int {
+		switch {
+		case a.Percent != b.Percent:
+			return int(b.Percent - a.Percent)
+		case a.Revision < b.Revision:
+			return -1
+		case a.Revision > b.Revision:
+			return 1
+		}
+		return 0
+	})
+	return out
+}
+
+// Rules are the choices that a platform team has.
+type Rules struct {
+	// RollbackTraffic: traffic that moves back to an older Revision is a
+	// rollback; otherwise it is an upgrade like any other.
+	RollbackTraffic bool
+	// RollbackTemplate: so is a new Revision that equals an earlier primary.
+	RollbackTemplate bool
+	// RollbackWithdrawn: so is a newer Revision that lost all its traffic
+	// without becoming primary; otherwise the traffic merely shifted.
+	RollbackWithdrawn bool
+	// ShiftedMinInterval is the shortest time between two announced steps of
+	// one gradual rollout. Steps that a user makes are never merged.
+	ShiftedMinInterval time.Duration
+	// Stabilization is how long a Service must stay Ready to be deployed.
+	Stabilization time.Duration
+}
+
+// DefaultRules are in force where config-cdevents says nothing else.
+var DefaultRules = Rules{
+	RollbackTraffic:    true,
+	RollbackTemplate:   true,
+	RollbackWithdrawn:  true,
+	ShiftedMinInterval: 10 * time.Second,
+}

@@ -1,0 +1,317 @@
+package observer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// unsaved is a memory that is ahead of the ledger, and the state of the ledger
+// that it is ahead of. Nothing was announced on the way from one to the other.
+type unsaved struct {
+	memory lifecycle.Memory
+	ahead  string
+}
+
+// fold is one pass over the history of one key.
+type fold struct {
+	ctx   context.Context
+	o     *Observer
+	key   types.NamespacedName
+	since time.Time
+	now   time.Time
+	rules lifecycle.Rules
+
+	steps   []step
+	pending int
+	// latest holds the parts as they are now known: a Revision that came after
+	// the Route which names it is known all the same.
+	latest  Parts
+	unsaved map[string]unsaved
+	// patient says that a Revision which is not cached may still come.
+	patient bool
+	// doubtful says that the parts came from a cache that may lag behind.
+	doubtful bool
+
+	consumed int
+	held     bool
+	// lagging says that the API server knows better than the cache.
+	lagging  bool
+	wake     time.Time
+	memories map[string]unsaved
+}
+
+// run folds the steps, subject by subject in the order of time.
+func (f *fold) run() error {
+	f.memories = map[string]unsaved{}
+	for i := 0; i < len(f.steps); {
+		subject := f.compose(f.steps[i])
+		uid := types.UID("")
+		if subject != nil {
+			uid = subject.UID
+		}
+		if err := f.bury(uid, f.steps[i].at); err != nil {
+			return err
+		}
+		n := 1
+		if subject != nil {
+			var err error
+			if n, err = f.follow(subject, f.steps[i:]); err != nil {
+				return err
+			}
+		}
+		if n == 0 {
+			f.held = true
+			return nil
+		}
+		i += n
+		f.consumed = min(i, f.pending)
+	}
+	return nil
+}
+
+// after is when the key must come again.
+func (f *fold) after() time.Duration {
+	d := time.Duration(0)
+	switch {
+	case f.held && f.patient:
+		d = holdFor / 4
+	case f.held, f.lagging:
+		d = retryAfter
+	case !f.wake.IsZero():
+		d = f.wake.Sub(f.o.Now())
+	}
+	return max(d, time.Millisecond)
+}
+
+func (f *fold) compose(s step) *Subject { return f.o.Kind.Compose(s.parts) }
+
+// bury journals the end of every object of this name that has another UID than
+// the present one. A cache that lags behind must not end what is still there,
+// so that the API server is asked.
+func (f *fold) bury(present types.UID, at time.Time) error {
+	for _, entry := range f.o.Ledger.Subjects(f.o.ledgerKey(f.key)) {
+		if entry.Spec.UID == present || entry.Status.Removed {
+			continue
+		}
+		live, err := f.o.Kind.Live(f.ctx, f.key)
+		if err != nil {
+			return fmt.Errorf("asking the API server whether %s is gone: %w", f.key, err)
+		}
+		if live == entry.Spec.UID {
+			// The cache lags behind. What it lags by comes as an update.
+			f.lagging = true
+			continue
+		}
+		gone := lifecycle.Snapshot{Gone: true}
+		err = f.o.Ledger.Journal(f.ctx, entry.Spec, func(current *v1alpha1.CDEventSubject) (*ledger.Change, error) {
+			if current == nil {
+				return nil, nil //nolint:nilnil // another leader has seen to it
+			}
+			memory, err := f.memory(current)
+			if err != nil {
+				return nil, err
+			}
+			r := lifecycle.Next(f.rules, memory, gone, at)
+			return &ledger.Change{Memory: r.Memory, Transitions: r.Transitions}, nil
+		})
+		if err != nil {
+			return fmt.Errorf("journaling that %s (UID %s) is gone: %w", f.key, entry.Spec.UID, err)
+		}
+	}
+	return nil
+}
+
+// follow folds the steps that show the same object, in one write. It returns how
+// many it could use; none if the first must wait for a Revision.
+func (f *fold) follow(first *Subject, steps []step) (int, error) {
+	var used int
+	var last lifecycle.Memory
+	var changed bool
+	spec := f.o.spec(f.key, first.UID)
+	if f.doubtful && f.version(first.UID) == "" {
+		// Nothing is known of it, and the cache may show what is long gone,
+		// announced and forgotten.
+		live, err := f.o.Kind.Live(f.ctx, f.key)
+		if err != nil {
+			return 0, fmt.Errorf("asking the API server for %s, which the ledger does not know: %w", f.key, err)
+		}
+		if live != first.UID {
+			f.lagging = true
+			return f.span(first, steps), nil
+		}
+	}
+	err := f.o.Ledger.Journal(f.ctx, spec, func(current *v1alpha1.CDEventSubject) (*ledger.Change, error) {
+		p, err := f.pass(current, first, steps)
+		if err != nil {
+			return nil, err
+		}
+		used, last, changed = p.used, p.memory, p.changed
+		if p.used == 0 || !p.changed {
+			return nil, nil //nolint:nilnil // nothing to write is no error
+		}
+		return &ledger.Change{Memory: p.memory, Transitions: p.transitions}, nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	if used > 0 && !changed {
+		f.memories[string(first.UID)] = unsaved{memory: last, ahead: f.version(first.UID)}
+	}
+	return used, nil
+}
+
+// span counts the steps that show the same object.
+func (f *fold) span(first *Subject, steps []step) int {
+	for i, s := range steps {
+		if subject := f.compose(s); subject == nil || subject.UID != first.UID {
+			return i
+		}
+	}
+	return len(steps)
+}
+
+// version is the ledger's state of one object, as far as memory is concerned:
+// acknowledgements do not change it.
+func (f *fold) version(uid types.UID) string {
+	for _, s := range f.o.Ledger.Subjects(f.o.ledgerKey(f.key)) {
+		if s.Spec.UID == uid {
+			return generation(s)
+		}
+	}
+	return ""
+}
+
+func generation(s *v1alpha1.CDEventSubject) string {
+	return fmt.Sprintf("%s/%d", s.UID, s.Status.Sequence)
+}
+
+// memory is the newest that is known of an object: what is unsaved counts only
+// while the ledger is where it was.
+func (f *fold) memory(current *v1alpha1.CDEventSubject) (lifecycle.Memory, error) {
+	if u, ok := f.unsaved[string(current.Spec.UID)]; ok && u.ahead == generation(current) {
+		return u.memory, nil
+	}
+	var m lifecycle.Memory
+	if current.Status.Memory == nil {
+		return m, nil
+	}
+	if err := json.Unmarshal(current.Status.Memory.Raw, &m); err != nil {
+		return m, fmt.Errorf("the memory in CDEventSubject %s cannot be read (delete the object to take a new baseline): %w", current.Name, err)
+	}
+	return m, nil
+}
+
+// pass is one fold of an object's steps over one state of the ledger.
+type pass struct {
+	memory      lifecycle.Memory
+	transitions []lifecycle.Transition
+	used        int
+	// changed says that there is something to write.
+	changed bool
+}
+
+func (f *fold) pass(current *v1alpha1.CDEventSubject, first *Subject, steps []step) (pass, error) {
+	var p pass
+	f.wake = time.Time{}
+	known := current != nil
+	if known {
+		var err error
+		if p.memory, err = f.memory(current); err != nil {
+			return p, err
+		}
+		if p.memory.Removed {
+			// Buried by mistake is not possible: the API server was asked.
+			p.used = len(steps)
+			return p, nil
+		}
+	}
+	for _, s := range steps {
+		subject := f.compose(s)
+		if subject == nil || subject.UID != first.UID {
+			break
+		}
+		snapshot := subject.Snapshot
+		if stale(p.memory.Seen, snapshot.Seen) {
+			p.used++
+			continue
+		}
+		r, err := f.decide(p.memory, !known && subject.Created.Before(f.since), snapshot, s.at)
+		if err != nil {
+			return p, err
+		}
+		if len(r.Missing) > 0 {
+			break
+		}
+		p.memory, f.wake = r.Memory, r.WakeAt
+		p.transitions = append(p.transitions, r.Transitions...)
+		p.changed = p.changed || !known || len(r.Transitions) > 0
+		known = true
+		p.used++
+	}
+	return p, nil
+}
+
+// decide asks the lifecycle, and asks again with what the API server says where
+// a Revision does not come.
+func (f *fold) decide(m lifecycle.Memory, baseline bool, s lifecycle.Snapshot, at time.Time) (lifecycle.Result, error) {
+	next := func() lifecycle.Result {
+		if baseline {
+			return lifecycle.Baseline(s)
+		}
+		return lifecycle.Next(f.rules, m, s, at)
+	}
+	r := next()
+	if len(r.Missing) == 0 {
+		return r, nil
+	}
+	// It may have come after the Route that names it.
+	f.know(&s, f.latest)
+	if r = next(); len(r.Missing) == 0 || f.patient {
+		return r, nil
+	}
+	fetched, err := f.o.Kind.Fetch(f.ctx, f.key.Namespace, r.Missing)
+	if err != nil {
+		return r, fmt.Errorf("fetching the Revisions %v that traffic of %s goes to: %w", r.Missing, f.key, err)
+	}
+	f.know(&s, fetched)
+	s.Unheld = map[string]bool{}
+	for _, name := range r.Missing {
+		s.Unheld[name] = true
+	}
+	return next(), nil
+}
+
+// know adds Revisions of other parts to a snapshot.
+func (f *fold) know(s *lifecycle.Snapshot, parts Parts) {
+	revisions := make(map[string]lifecycle.Revision, len(s.Revisions))
+	for name, r := range s.Revisions {
+		revisions[name] = r
+	}
+	for _, p := range parts {
+		if r, ok := p.Value.(interface{ Revision() lifecycle.Revision }); ok {
+			rev := r.Revision()
+			if had, ok := revisions[rev.Name]; !ok || !had.Ready {
+				revisions[rev.Name] = rev
+			}
+		}
+	}
+	s.Revisions = revisions
+}
+
+// stale says that a snapshot was made from an older object than the memory.
+func stale(seen, now map[string]string) bool {
+	for name, version := range now {
+		if had, ok := seen[name]; ok && older(version, had) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,298 @@
+// Package observer turns what the informers see of a watched object into
+// transitions in the ledger.
+//
+// Its invariants: it only reads users' objects, and it never sends. Every state
+// that a leader's watch was told of is folded, in order, however slow a write
+// is; a transition is journaled before anybody hears of it. Only the leader of
+// a key keeps its history: who loses the lead forgets it, who gets it starts
+// from the ledger.
+package observer
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/logging"
+	"knative.dev/pkg/reconciler"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// Kind is what the package of a watched kind knows.
+type Kind interface {
+	// APIVersion and Name are those of the kind, as in "Service".
+	APIVersion() string
+	Name() string
+	// Served is false when it is known that there is no such kind.
+	Served() bool
+	// Keys lists what the caches hold.
+	Keys() []types.NamespacedName
+	// Cached returns the parts of a key from the caches.
+	Cached(key types.NamespacedName) Parts
+	// Compose makes a snapshot from parts. It returns nil where there is no
+	// such object.
+	Compose(p Parts) *Subject
+	// Live asks the API server for the UID of the object, "" where it is gone
+	// for certain.
+	Live(ctx context.Context, key types.NamespacedName) (types.UID, error)
+	// Fetch asks the API server for the named Revisions of a namespace and
+	// returns them as parts. One that is gone is left out.
+	Fetch(ctx context.Context, namespace string, revisions []string) (Parts, error)
+}
+
+// Subject is a watched object at one moment.
+type Subject struct {
+	UID      types.UID
+	Created  time.Time
+	Snapshot lifecycle.Snapshot
+}
+
+// Journal is the part of the ledger that is needed here.
+type Journal interface {
+	Subjects(key ledger.Key) []*v1alpha1.CDEventSubject
+	Keys() []ledger.Key
+	Journal(ctx context.Context, spec v1alpha1.CDEventSubjectSpec, decide ledger.Decide) error
+}
+
+// Options are what an observer is made from.
+type Options struct {
+	Kind   Kind
+	Ledger Journal
+	// Rules are asked for at every fold.
+	Rules func() lifecycle.Rules
+	// Since returns from when on objects of this kind are announced.
+	Since func(ctx context.Context) (time.Time, error)
+	// Promoted is told of keys that this process leads from now on.
+	Promoted func(reconciler.Bucket)
+	Now      func() time.Time
+	// Merged is told when a history had to be cut.
+	Merged func(int)
+}
+
+// Observer is the reconciler of one watched kind.
+type Observer struct {
+	reconciler.LeaderAwareFuncs
+	Options
+	impl *controller.Impl
+
+	mu     sync.Mutex
+	tracks map[types.NamespacedName]*track
+	// active is false until the caches of the kind are complete.
+	active bool
+}
+
+var (
+	_ controller.Reconciler  = (*Observer)(nil)
+	_ reconciler.LeaderAware = (*Observer)(nil)
+)
+
+// New returns an observer. Bind must be called before it is used.
+func New(o Options) *Observer {
+	ob := &Observer{Options: o, tracks: map[types.NamespacedName]*track{}}
+	ob.PromoteFunc = func(b reconciler.Bucket, _ func(reconciler.Bucket, types.NamespacedName)) error {
+		ob.lead(b)
+		return nil
+	}
+	ob.DemoteFunc = ob.yield
+	return ob
+}
+
+// Bind tells the observer which queue its keys go to.
+func (o *Observer) Bind(impl *controller.Impl) { o.impl = impl }
+
+// Start is called when the caches of the kind are complete, and again after the
+// kind was away. From then on every update is kept.
+func (o *Observer) Start() {
+	o.mu.Lock()
+	o.active = true
+	o.tracks = map[types.NamespacedName]*track{}
+	o.mu.Unlock()
+	o.enqueue(reconciler.UniversalBucket(), o.impl.EnqueueSlowKey)
+}
+
+// Stop is called when the kind is not served any more. What the ledger knows is
+// looked at once more, as the objects are gone with their kind.
+func (o *Observer) Stop() {
+	o.mu.Lock()
+	o.active = false
+	o.tracks = map[types.NamespacedName]*track{}
+	o.mu.Unlock()
+	o.enqueue(reconciler.UniversalBucket(), o.impl.EnqueueSlowKey)
+}
+
+// lead starts from the ledger and the caches; a key that stands only in the
+// ledger belongs to an object that was removed while nobody was watching.
+func (o *Observer) lead(b reconciler.Bucket) {
+	o.enqueue(b, o.impl.EnqueueSlowKey)
+	if o.Promoted != nil {
+		o.Promoted(b)
+	}
+}
+
+func (o *Observer) enqueue(b reconciler.Bucket, add func(types.NamespacedName)) {
+	seen := map[types.NamespacedName]bool{}
+	for _, key := range o.Kind.Keys() {
+		seen[key] = true
+	}
+	for _, key := range o.Ledger.Keys() {
+		if key.Kind == o.Kind.Name() {
+			seen[key.NamespacedName()] = true
+		}
+	}
+	for key := range seen {
+		if b.Has(key) {
+			add(key)
+		}
+	}
+}
+
+// yield forgets the history of a bucket: the next leader writes its own.
+func (o *Observer) yield(b reconciler.Bucket) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key := range o.tracks {
+		if b.Has(key) {
+			delete(o.tracks, key)
+		}
+	}
+}
+
+// Saw is called by the informers' handlers for every update. New says that the
+// watched object itself has just appeared, so that there is nothing of it to be
+// had from the caches that will not come as an update of its own.
+func (o *Observer) Saw(key types.NamespacedName, p Part, isNew bool) {
+	if !o.IsLeaderFor(key) {
+		return
+	}
+	at := o.Now()
+	o.mu.Lock()
+	if !o.active {
+		o.mu.Unlock()
+		return
+	}
+	t := o.trackLocked(key)
+	if isNew {
+		t.cached, t.filled = true, false
+	}
+	fresh, merged := t.saw(p, at)
+	o.mu.Unlock()
+	if merged > 0 && o.Merged != nil {
+		o.Merged(merged)
+	}
+	if fresh {
+		o.impl.EnqueueKey(key)
+	}
+}
+
+func (o *Observer) trackLocked(key types.NamespacedName) *track {
+	t, ok := o.tracks[key]
+	if !ok {
+		t = newTrack()
+		o.tracks[key] = t
+	}
+	return t
+}
+
+// holdFor is how long a Revision is waited for before the API server is asked.
+const holdFor = time.Second
+
+// Reconcile folds what has come of one key.
+func (o *Observer) Reconcile(ctx context.Context, name string) error {
+	namespace, n, err := cache.SplitMetaNamespaceKey(name)
+	if err != nil {
+		logging.FromContext(ctx).Errorw("Not a key", "key", name, "error", err)
+		return nil
+	}
+	key := types.NamespacedName{Namespace: namespace, Name: n}
+	if !o.IsLeaderFor(key) {
+		return controller.NewSkipKey(name)
+	}
+	if !o.isActive() && o.Kind.Served() {
+		return nil // all keys come again when the caches are complete
+	}
+	since, err := o.Since(ctx)
+	if err != nil {
+		return o.later(ctx, name, err)
+	}
+	f := o.begin(ctx, key, since)
+	if err := f.run(); err != nil {
+		return o.later(ctx, name, err)
+	}
+	if o.end(f) {
+		// More has come while this was folded, or something is due later.
+		return controller.NewRequeueAfter(f.after())
+	}
+	return nil
+}
+
+// retryAfter is how long a failed write waits. It does not go through the
+// queue's rate limiter, which lets ten keys a second through, all together.
+const retryAfter = 2 * time.Second
+
+func (o *Observer) later(ctx context.Context, key string, err error) error {
+	if ctx.Err() == nil {
+		logging.FromContext(ctx).Warnw("Not observed yet; trying again", "key", key, "error", err)
+	}
+	return controller.NewRequeueAfter(retryAfter)
+}
+
+func (o *Observer) isActive() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.active
+}
+
+// begin takes the history of a key as it stands.
+func (o *Observer) begin(ctx context.Context, key types.NamespacedName, since time.Time) *fold {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	t := o.trackLocked(key)
+	if !t.cached && o.active {
+		t.fill(o.Kind.Cached(key))
+	}
+	now := o.Now()
+	f := &fold{
+		ctx: ctx, o: o, key: key, since: since, now: now, rules: o.Rules(),
+		steps: t.steps(now), pending: len(t.updates), latest: t.latest(),
+		unsaved: t.unsaved, doubtful: t.filled, patient: t.held.IsZero() || now.Sub(t.held) < holdFor,
+	}
+	return f
+}
+
+// end takes note of what was folded. It returns whether the key must come again.
+func (o *Observer) end(f *fold) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	t, ok := o.tracks[f.key]
+	if !ok {
+		return false // the lead was lost meanwhile
+	}
+	t.consume(min(f.consumed, len(t.updates)))
+	if f.held && t.held.IsZero() {
+		t.held = f.now
+	}
+	t.unsaved = f.memories
+	if len(t.updates) > 0 || f.held || f.lagging || !f.wake.IsZero() {
+		return true
+	}
+	if len(t.base) == 0 && len(o.Ledger.Subjects(o.ledgerKey(f.key))) == 0 {
+		delete(o.tracks, f.key)
+	}
+	return false
+}
+
+func (o *Observer) ledgerKey(key types.NamespacedName) ledger.Key {
+	return ledger.Key{Kind: o.Kind.Name(), Namespace: key.Namespace, Name: key.Name}
+}
+
+func (o *Observer) spec(key types.NamespacedName, uid types.UID) v1alpha1.CDEventSubjectSpec {
+	return v1alpha1.CDEventSubjectSpec{
+		APIVersion: o.Kind.APIVersion(), Kind: o.Kind.Name(), Namespace: key.Namespace, Name: key.Name, UID: uid,
+	}
+}

@@ -1,0 +1,60 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/leaderelection"
+	"knative.dev/pkg/logging"
+	"knative.dev/pkg/network"
+	"knative.dev/pkg/reconciler"
+	"knative.dev/serving/pkg/client/clientset/versioned"
+
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+)
+
+// workers fold keys side by side; each of them waits for one write at a time.
+const workers = 32
+
+// Options are what the controller is made from, beside what an observer needs.
+type Options struct {
+	observer.Options
+	Client   versioned.Interface
+	Presence *observer.Presence
+	// Carried are the annotations that events need.
+	Carried []string
+}
+
+// NewController returns the controller that watches Knative Services.
+func NewController(ctx context.Context, o Options) (*controller.Impl, *observer.Observer) {
+	k := &kind{
+		client:   o.Client,
+		projects: projector{carried: o.Carried, clusterDomain: network.GetClusterDomainName()},
+		served:   func() bool { return !o.Presence.Synced() || o.Presence.Has(definitions...) },
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Kind = k
+	ob := observer.New(o.Options)
+	impl := controller.NewContext(ctx, ob, controller.ControllerOptions{
+		WorkQueueName: "Services", Logger: logging.FromContext(ctx), Concurrency: workers,
+	})
+	ob.Bind(impl)
+	go o.Presence.While(ctx, definitions, func(ctx context.Context) {
+		if err := k.watch(ctx, ob); err != nil {
+			logging.FromContext(ctx).Errorw("Knative Serving cannot be watched", "error", err)
+		}
+		k.use(nil)
+	}, ob.Stop)
+	if !leaderelection.HasLeaderElection(ctx) {
+		// The elector of a process without leader election promotes nobody by
+		// the function that starts from the ledger.
+		if err := ob.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
+			logging.FromContext(ctx).Errorw("Leading without leader election failed", "error", err)
+		}
+	}
+	return impl, ob
+}

@@ -1,0 +1,77 @@
+package service
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/client-go/tools/cache"
+	"knative.dev/pkg/logging"
+	"knative.dev/serving/pkg/client/informers/externalversions"
+
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+)
+
+// watch runs informers until the context ends, and tells the observer when
+// their caches are complete. They are not injected: injection waits for all of
+// its informers, and a cluster without Serving would never start.
+func (k *kind) watch(ctx context.Context, ob *observer.Observer) error {
+	factory := externalversions.NewSharedInformerFactoryWithOptions(k.client, 0, externalversions.WithTransform(k.projects.transform))
+	v1 := factory.Serving().V1()
+	informers := []cache.SharedIndexInformer{v1.Services().Informer(), v1.Routes().Informer(), v1.Revisions().Informer()}
+
+	synced := make([]cache.InformerSynced, 0, len(informers))
+	indexers := make([]cache.Indexer, 0, len(informers))
+	for _, informer := range informers {
+		if err := informer.AddIndexers(cache.Indexers{byRoot: rootIndex}); err != nil {
+			return fmt.Errorf("adding an index: %w", err)
+		}
+		registration, err := informer.AddEventHandler(handler(ob))
+		if err != nil {
+			return fmt.Errorf("adding a handler: %w", err)
+		}
+		// Not the informer's own HasSynced: it does not wait for the handlers,
+		// and the list of what was there before must not look like news.
+		synced = append(synced, registration.HasSynced)
+		indexers = append(indexers, informer.GetIndexer())
+	}
+	factory.Start(ctx.Done())
+	defer factory.Shutdown()
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		return nil // the kind went away again, or we are stopping
+	}
+	k.use(indexers)
+	ob.Start()
+	logging.FromContext(ctx).Infow("The caches of Knative Serving are complete", "services", len(k.Keys()))
+	<-ctx.Done()
+	return nil
+}
+
+func rootIndex(obj any) ([]string, error) {
+	if s, ok := obj.(*stored); ok && s.root.Name != "" {
+		return []string{s.root.String()}, nil
+	}
+	return nil, nil
+}
+
+// handler hands every update on. It must not block: it only appends.
+func handler(ob *observer.Observer) cache.ResourceEventHandler {
+	saw := func(obj any, isNew bool) {
+		if s, ok := obj.(*stored); ok && s.root.Name != "" {
+			ob.Saw(s.root, s.part, isNew && s.part.Name == partService)
+		}
+	}
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc:    func(obj any, initial bool) { saw(obj, !initial) },
+		UpdateFunc: func(_, obj any) { saw(obj, false) },
+		DeleteFunc: func(obj any) {
+			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = tombstone.Obj
+			}
+			s, ok := obj.(*stored)
+			if !ok || s.root.Name == "" {
+				return
+			}
+			ob.Saw(s.root, observer.Part{Name: s.part.Name, Version: s.part.Version}, false)
+		},
+	}
+}

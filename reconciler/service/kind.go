@@ -1,0 +1,164 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"knative.dev/serving/pkg/client/clientset/versioned"
+
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+)
+
+// definitions are the CustomResourceDefinitions that must exist.
+var definitions = []string{"services.serving.knative.dev", "routes.serving.knative.dev", "revisions.serving.knative.dev"}
+
+// Resource names the kind in the ledger's baseline marker.
+const Resource = "services.serving.knative.dev"
+
+// byRoot is the index from a Service to the objects that belong to it.
+const byRoot = "root"
+
+// kind implements observer.Kind.
+type kind struct {
+	client   versioned.Interface
+	projects projector
+	served   func() bool
+
+	mu       sync.RWMutex
+	indexers []cache.Indexer
+}
+
+var _ observer.Kind = (*kind)(nil)
+
+// APIVersion implements observer.Kind.
+func (*kind) APIVersion() string { return "serving.knative.dev/v1" }
+
+// Name implements observer.Kind.
+func (*kind) Name() string { return "Service" }
+
+func (k *kind) caches() []cache.Indexer {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.indexers
+}
+
+func (k *kind) use(indexers []cache.Indexer) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.indexers = indexers
+}
+
+// Keys implements observer.Kind.
+func (k *kind) Keys() []types.NamespacedName {
+	var out []types.NamespacedName
+	for _, indexer := range k.caches() {
+		for _, obj := range indexer.List() {
+			if s, ok := obj.(*stored); ok && s.part.Name == partService {
+				out = append(out, s.root)
+			}
+		}
+	}
+	return out
+}
+
+// Cached implements observer.Kind.
+func (k *kind) Cached(key types.NamespacedName) observer.Parts {
+	parts := observer.Parts{}
+	for _, indexer := range k.caches() {
+		objs, err := indexer.ByIndex(byRoot, key.String())
+		if err != nil {
+			continue // the index is ours and always there
+		}
+		for _, obj := range objs {
+			if s, ok := obj.(*stored); ok {
+				parts[s.part.Name] = s.part
+			}
+		}
+	}
+	return parts
+}
+
+// Compose implements observer.Kind.
+func (*kind) Compose(p observer.Parts) *observer.Subject {
+	svc, ok := p[partService].Value.(serviceValue)
+	if !ok {
+		return nil
+	}
+	s := lifecycle.Snapshot{
+		Seen:        map[string]string{partService: p[partService].Version},
+		Generation:  svc.Generation,
+		Ready:       svc.Ready,
+		EverReady:   svc.EverReady,
+		Annotations: svc.Annotations,
+		Labels:      svc.Labels,
+		Revisions:   map[string]lifecycle.Revision{},
+	}
+	for name, part := range p {
+		switch v := part.Value.(type) {
+		case routeValue:
+			if v.Owner == svc.UID {
+				route := v.Route
+				s.Route = &route
+				s.Seen[partRoute] = part.Version
+			}
+		case revisionValue:
+			if v.Owner == svc.UID || v.Owner == "" {
+				s.Revisions[strings.TrimPrefix(name, partRevision)] = v.Facts
+			}
+		}
+	}
+	return &observer.Subject{UID: svc.UID, Created: svc.Created, Snapshot: s}
+}
+
+// Served implements observer.Kind.
+func (k *kind) Served() bool { return k.served() }
+
+// Live implements observer.Kind.
+func (k *kind) Live(ctx context.Context, key types.NamespacedName) (types.UID, error) {
+	svc, err := k.client.ServingV1().Services(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return svc.UID, nil
+	case !apierrors.IsNotFound(err):
+		return "", fmt.Errorf("reading Service %s: %w", key, err)
+	case k.isObject(err, key.Name) || !k.served():
+		return "", nil
+	}
+	// The kind as a whole is not served, while its definition exists: an API
+	// server that is starting. That says nothing of the object.
+	return "", fmt.Errorf("reading Service %s: the kind is not served at the moment: %w", key, err)
+}
+
+// isObject tells "no such object" from "no such kind".
+func (*kind) isObject(err error, name string) bool {
+	status := apierrors.APIStatus(nil)
+	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name
+}
+
+// Fetch implements observer.Kind.
+func (k *kind) Fetch(ctx context.Context, namespace string, revisions []string) (observer.Parts, error) {
+	out := observer.Parts{}
+	for _, name := range revisions {
+		rev, err := k.client.ServingV1().Revisions(namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading Revision %s/%s: %w", namespace, name, err)
+		}
+		value, err := k.projects.revision(rev)
+		if err != nil {
+			return nil, err
+		}
+		out[partRevision+name] = observer.Part{Name: partRevision + name, Version: rev.ResourceVersion, Value: value}
+	}
+	return out, nil
+}

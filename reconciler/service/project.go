@@ -1,0 +1,256 @@
+// Package service watches Knative Services, with their Routes and Revisions.
+//
+// Its invariants: it reads and never writes; what it keeps of an object is a
+// projection made before the object enters a cache, so that a cluster with tens
+// of thousands of Revisions costs megabytes; it works where Serving is absent,
+// comes later or leaves.
+package service
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/apis"
+	"knative.dev/serving/pkg/apis/serving"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+)
+
+// Names of the parts that a Service is put together from.
+const (
+	partService  = "service"
+	partRoute    = "route"
+	partRevision = "revision/"
+)
+
+// serviceValue is what matters of a Service.
+type serviceValue struct {
+	UID         types.UID
+	Created     time.Time
+	Generation  int64
+	Ready       bool
+	EverReady   bool
+	Annotations map[string]string
+	Labels      map[string]string
+}
+
+// routeValue is what matters of a Route.
+type routeValue struct {
+	// Owner is the UID of the Service that the Route belongs to.
+	Owner types.UID
+	lifecycle.Route
+}
+
+// revisionValue is what matters of a Revision.
+type revisionValue struct {
+	// Owner is the UID of the Service that the Revision belongs to.
+	Owner types.UID
+	Facts lifecycle.Revision
+}
+
+// Revision implements what the observer looks for in parts.
+func (r revisionValue) Revision() lifecycle.Revision { return r.Facts }
+
+// stored is what the caches hold in place of an object.
+type stored struct {
+	metav1.ObjectMeta
+	root types.NamespacedName
+	part observer.Part
+}
+
+// GetObjectKind and DeepCopyObject make it a runtime.Object, as caches expect.
+func (*stored) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject returns the same: what is stored is never changed.
+func (s *stored) DeepCopyObject() runtime.Object { return s }
+
+// projector turns objects into what is stored of them.
+type projector struct {
+	// carried are the annotations that events need.
+	carried []string
+	// clusterDomain is the DNS suffix inside the cluster.
+	clusterDomain string
+}
+
+// transform is a cache.TransformFunc. It leaves alone what it made itself, as
+// caches may hand that in again.
+func (p projector) transform(obj any) (any, error) {
+	switch o := obj.(type) {
+	case *servingv1.Service:
+		return p.keep(o, types.NamespacedName{Namespace: o.Namespace, Name: o.Name}, partService, p.service(o)), nil
+	case *servingv1.Route:
+		owner := metav1.GetControllerOf(o)
+		if owner == nil || owner.Kind != "Service" || !strings.HasPrefix(owner.APIVersion, serving.GroupName+"/") {
+			return p.keep(o, types.NamespacedName{}, "", nil), nil // stands alone: silence
+		}
+		key := types.NamespacedName{Namespace: o.Namespace, Name: owner.Name}
+		return p.keep(o, key, partRoute, p.route(o, owner.UID)), nil
+	case *servingv1.Revision:
+		name := o.Labels[serving.ServiceLabelKey]
+		if name == "" {
+			return p.keep(o, types.NamespacedName{}, "", nil), nil
+		}
+		value, err := p.revision(o)
+		if err != nil {
+			return nil, err
+		}
+		key := types.NamespacedName{Namespace: o.Namespace, Name: name}
+		return p.keep(o, key, partRevision+o.Name, value), nil
+	}
+	return obj, nil
+}
+
+func (projector) keep(o metav1.Object, root types.NamespacedName, part string, value any) *stored {
+	return &stored{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
+		},
+		root: root,
+		part: observer.Part{Name: part, Version: o.GetResourceVersion(), Value: value},
+	}
+}
+
+func (p projector) service(o *servingv1.Service) serviceValue {
+	return serviceValue{
+		UID:         o.UID,
+		Created:     o.CreationTimestamp.Time,
+		Generation:  o.Generation,
+		Ready:       o.IsReady(),
+		EverReady:   o.Status.LatestReadyRevisionName != "",
+		Annotations: p.carry(o.Annotations),
+		Labels:      o.Labels,
+	}
+}
+
+func (p projector) route(o *servingv1.Route, owner types.UID) routeValue {
+	current := o.Status.ObservedGeneration == o.Generation
+	ingress := o.Status.GetCondition(servingv1.RouteConditionIngressReady)
+	rollout := ingress != nil && ingress.IsUnknown() && ingress.Reason == "RolloutInProgress"
+	v := routeValue{Owner: owner, Route: lifecycle.Route{
+		Ready:     o.IsReady(),
+		Rollout:   current && rollout,
+		Effective: o.IsReady() || current && rollout,
+	}}
+	targets := make([]lifecycle.Share, 0, len(o.Status.Traffic))
+	var tagged []string
+	for _, t := range o.Status.Traffic {
+		if t.Percent != nil {
+			targets = append(targets, lifecycle.Share{Revision: t.RevisionName, Percent: *t.Percent})
+		}
+		if t.Tag != "" {
+			tagged = p.public(tagged, t.URL)
+		}
+	}
+	v.Traffic = lifecycle.Split(targets)
+	slices.Sort(tagged)
+	v.URLs = append(p.public(nil, o.Status.URL), slices.Compact(tagged)...)
+	return v
+}
+
+// public appends a URL that can be reached from outside the cluster.
+func (p projector) public(to []string, u *apis.URL) []string {
+	if u == nil || u.Host == "" {
+		return to
+	}
+	host := u.URL().Hostname()
+	if strings.HasSuffix(host, ".svc."+p.clusterDomain) || strings.HasSuffix(host, ".svc") || !strings.Contains(host, ".") {
+		return to
+	}
+	return append(to, u.String())
+}
+
+func (p projector) revision(o *servingv1.Revision) (revisionValue, error) {
+	template, err := p.template(o)
+	if err != nil {
+		return revisionValue{}, err
+	}
+	// A label that is no number cannot order anything: it counts as unknown.
+	generation, err := strconv.ParseInt(o.Labels[serving.ConfigurationGenerationLabelKey], 10, 64)
+	if err != nil {
+		generation = 0
+	}
+	ready := o.Status.GetCondition(servingv1.RevisionConditionReady)
+	return revisionValue{
+		Owner: types.UID(o.Labels[serving.ServiceUIDLabelKey]),
+		Facts: lifecycle.Revision{
+			Name:        o.Name,
+			UID:         string(o.UID),
+			Generation:  generation,
+			Images:      images(o),
+			Template:    template,
+			Ready:       ready != nil && ready.IsTrue(),
+			Annotations: p.carry(o.Annotations),
+		},
+	}, nil
+}
+
+// images lists the containers, the one that serves first: it is the one with a
+// port, or the only one.
+func images(o *servingv1.Revision) []lifecycle.Image {
+	digest := map[string]string{}
+	for _, s := range o.Status.ContainerStatuses {
+		digest[s.Name] = s.ImageDigest
+	}
+	out := make([]lifecycle.Image, 0, len(o.Spec.Containers))
+	for _, c := range o.Spec.Containers {
+		image := lifecycle.Image{Container: c.Name, Image: c.Image, Digest: digest[c.Name]}
+		if !strings.Contains(image.Digest, "@sha256:") {
+			// Where tag resolution is off, the digest repeats the tag.
+			image.Digest = ""
+		}
+		if len(c.Ports) > 0 {
+			out = slices.Insert(out, 0, image)
+			continue
+		}
+		out = append(out, image)
+	}
+	return out
+}
+
+// stamped are the prefixes of annotations that tools write at each apply, or
+// that Serving writes itself. They are no part of what the user asked for.
+var stamped = []string{serving.GroupName + "/", "client.knative.dev/", "kubectl.kubernetes.io/", "cdevents.knative-cdevents.dev/"}
+
+// template hashes what a user asked for.
+func (projector) template(o *servingv1.Revision) (string, error) {
+	annotations := map[string]string{}
+	for k, v := range o.Annotations {
+		if !slices.ContainsFunc(stamped, func(prefix string) bool { return strings.HasPrefix(k, prefix) }) {
+			annotations[k] = v
+		}
+	}
+	raw, err := json.Marshal(struct {
+		Spec        servingv1.RevisionSpec
+		Annotations map[string]string
+	}{o.Spec, annotations})
+	if err != nil {
+		return "", fmt.Errorf("encoding the template of Revision %s/%s: %w", o.Namespace, o.Name, err)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:12]), nil
+}
+
+func (p projector) carry(all map[string]string) map[string]string {
+	var out map[string]string
+	for _, name := range p.carried {
+		if v, ok := all[name]; ok {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[name] = v
+		}
+	}
+	return out
+}
