@@ -3,11 +3,13 @@ package build
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/registry"
@@ -77,49 +79,81 @@ func (b *Builder) Resolve(ctx context.Context, t KoTarget, dir, repo, manifests 
 	return out.String(), step.End(err)
 }
 
-var digestRef = regexp.MustCompile(`[0-9A-Za-z.:-]+(/[0-9A-Za-z._-]+)+@sha256:[0-9a-f]{64}`)
+var koRef = regexp.MustCompile(`ko://[A-Za-z0-9._/-]+`)
 
-// ResolvePart is Resolve for a pinned part. It remembers the result, as long as the registry still holds
-// every image that the result names.
+// ResolvePart replaces the ko:// references of manifests by images of a pinned part.
 func (b *Builder) ResolvePart(ctx context.Context, t KoTarget, part, manifests string) (string, error) {
+	images, err := b.PartImages(ctx, t, part, koRef.FindAllString(manifests, -1))
+	if err != nil {
+		return "", err
+	}
+	return koRef.ReplaceAllStringFunc(manifests, func(ref string) string { return images[ref] }), nil
+}
+
+// PartImages builds the images of a pinned part that ko:// references name. It remembers the result, as
+// long as the registry still holds all of them; what else the manifests say is no reason to build again.
+func (b *Builder) PartImages(ctx context.Context, t KoTarget, part string, refs []string) (map[string]string, error) {
+	refs = slices.Compact(slices.Sorted(slices.Values(refs)))
 	dir := b.PartDir(part)
 	version, err := b.goVersion(ctx, dir)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	key, err := partKey(dir, version, t.Base, t.Registry.Host, manifests)
+	key, err := partKey(dir, version, t.Base, t.Registry.Host, strings.Join(refs, " "))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	memory := b.store.YAML(part, key)
-	if text, err := os.ReadFile(memory); err == nil && b.allThere(ctx, t, string(text)) { //nolint:gosec // in the cache
-		return string(text), nil
+	memory := b.store.Image(part, key)
+	images := map[string]string{}
+	if data, err := os.ReadFile(memory); err == nil && json.Unmarshal(data, &images) == nil && allThere(ctx, t, images) { //nolint:gosec // in the cache
+		return images, nil
 	}
 	// Ko itself may have to be built, in a slot of its own.
 	if _, err := b.Dir(ctx, Ko); err != nil {
-		return "", err
+		return nil, err
 	}
 	// No more builds at once than slots: what runs in the background goes first.
 	select {
 	case b.slots <- struct{}{}:
 		defer func() { <-b.slots }()
 	case <-ctx.Done():
-		return "", ctx.Err()
+		return nil, ctx.Err()
 	}
-	text, err := b.Resolve(ctx, t, dir, part, manifests)
+	// Ko resolves whatever YAML it is given, so this is the shortest question there is.
+	text, err := b.Resolve(ctx, t, dir, part, strings.Join(refs, "\n---\n"))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return text, store.PublishFile(memory, []byte(text), 0o600)
+	if images, err = pair(refs, text); err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(images)
+	if err != nil {
+		return nil, fmt.Errorf("remembering images: %w", err)
+	}
+	return images, store.PublishFile(memory, data, 0o600)
 }
 
-func (b *Builder) allThere(ctx context.Context, t KoTarget, text string) bool {
-	seen := map[string]bool{}
-	for _, ref := range digestRef.FindAllString(text, -1) {
-		if seen[ref] || !strings.HasPrefix(ref, t.Registry.Host+"/") {
-			continue
+// pair matches references with the documents that ko answered, which come in the same order.
+func pair(refs []string, answer string) (map[string]string, error) {
+	images := map[string]string{}
+	var docs []string
+	for doc := range strings.SplitSeq(answer, "---") {
+		if doc = strings.TrimSpace(doc); doc != "" {
+			docs = append(docs, doc)
 		}
-		seen[ref] = true
+	}
+	if len(docs) != len(refs) {
+		return nil, fmt.Errorf("ko answered %d images for %d references:\n%s", len(docs), len(refs), answer)
+	}
+	for i, ref := range refs {
+		images[ref] = docs[i]
+	}
+	return images, nil
+}
+
+func allThere(ctx context.Context, t KoTarget, images map[string]string) bool {
+	for _, ref := range images {
 		if !t.Registry.Has(ctx, ref) {
 			return false
 		}

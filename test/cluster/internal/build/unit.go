@@ -73,6 +73,9 @@ var (
 	Pause = Unit{Name: "pause", Part: "pause", Commands: []Command{
 		{LDFlags: small, Packages: []string{"."}},
 	}}
+	Targets = Unit{Name: "targets", Part: "targets", Commands: []Command{
+		{LDFlags: small, Packages: []string{"."}},
+	}}
 	Registry = Unit{Name: "registry", Part: "registry", Commands: []Command{
 		{LDFlags: small, Packages: []string{"github.com/distribution/distribution/v3/cmd/registry"}},
 	}}

@@ -86,7 +86,7 @@ func (n *Node) stop(ctx context.Context) error {
 	// First who would start things again, then who keeps data, then all the rest at once.
 	err := errors.Join(
 		n.daemons.Stop(5*time.Second, "kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy"),
-		n.daemons.Stop(5*time.Second, "kube-apiserver", "prometheus"),
+		n.daemons.Stop(5*time.Second, "kube-apiserver", "prometheus-targets", "prometheus"),
 		n.daemons.Stop(10*time.Second, "etcd", "registry", "containerd"),
 	)
 	// A pod may fork between listing and killing, so look until nothing is found.

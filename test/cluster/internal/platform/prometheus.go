@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/build"
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/host"
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/node"
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/proc"
@@ -15,6 +16,9 @@ import (
 
 // PrometheusURL is where Prometheus answers, for the machine and for pods.
 var PrometheusURL = fmt.Sprintf("http://%s:%d", node.IP, node.PrometheusPort)
+
+// targetsAddress is where Prometheus asks which pods there are.
+const targetsAddress = "127.0.0.1:9092"
 
 // prometheus runs on the machine and not in a pod: it is a Debian program, and pods are as near to it as to
 // each other. To the API server it is a user of its own, with a certificate.
@@ -26,9 +30,14 @@ func (p *Platform) prometheus(ctx context.Context) error {
 	if err := p.applyOnce(ctx, "prometheus", roles); err != nil {
 		return err
 	}
+	bin, err := p.builder.Dir(ctx, build.Targets)
+	if err != nil {
+		return err
+	}
 	pki := func(name string) string { return filepath.Join(node.Dir, "pki", name) }
 	config, err := embedded("prometheus.yml", map[string]any{
-		"Server": node.Server, "CA": pki("ca.crt"), "Cert": pki("prometheus.crt"), "Key": pki("prometheus.key"),
+		"Targets": targetsAddress, "Kubelet": node.IP + ":10250",
+		"CA": pki("ca.crt"), "Cert": pki("prometheus.crt"), "Key": pki("prometheus.key"),
 	})
 	if err != nil {
 		return err
@@ -42,6 +51,13 @@ func (p *Platform) prometheus(ctx context.Context) error {
 		return fmt.Errorf("making a folder for metrics: %w", err)
 	}
 	return p.node.Ensure(ctx, []proc.Daemon{{
+		Name: "prometheus-targets", Path: filepath.Join(bin, "targets"),
+		Ready: node.Healthy("http://" + targetsAddress + "/ready"), Patience: time.Minute,
+		Args: []string{
+			"-listen=" + targetsAddress, "-server=" + node.Server,
+			"-ca=" + pki("ca.crt"), "-cert=" + pki("prometheus.crt"), "-key=" + pki("prometheus.key"),
+		},
+	}, {
 		Name: "prometheus", Path: host.Program("prometheus"), Depends: []string{config},
 		Ready: node.Healthy(PrometheusURL + "/-/ready"), Patience: time.Minute,
 		Args: []string{

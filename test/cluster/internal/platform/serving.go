@@ -55,7 +55,7 @@ func (p *Platform) dns(ctx context.Context) error {
 var servingSettings = map[string]map[string]string{
 	"config-deployment":    {"queue-sidecar-cpu-request": "5m"},
 	"config-network":       {"ingress-class": "traefik.ingress.networking.knative.dev"},
-	"config-observability": {"request-metrics-protocol": "prometheus"},
+	"config-observability": {"request-metrics-protocol": "prometheus", "metrics-protocol": "prometheus"},
 	"config-domain":        {Domain: ""},
 }
 

@@ -79,7 +79,7 @@ func (p *Platform) Status(ctx context.Context) Status {
 	s := Status{Healthy: true, Addresses: p.Addresses()}
 	names := node.DaemonNames()
 	if p.applied("prometheus") {
-		names = append(names, "prometheus")
+		names = append(names, "prometheus-targets", "prometheus")
 	}
 	for _, name := range names {
 		d := DaemonStatus{Name: name, Health: "dead", Log: p.node.Daemons().Log(name)}

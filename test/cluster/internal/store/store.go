@@ -30,7 +30,7 @@ func Open() (*Store, error) {
 
 // At returns the store in a folder of the caller's choice.
 func At(root string) (*Store, error) {
-	for _, d := range []string{"bin", "images", "yaml", "registry", "log", "ko"} {
+	for _, d := range []string{"bin", "images", "registry", "log", "ko"} {
 		if err := os.MkdirAll(filepath.Join(root, d), 0o750); err != nil {
 			return nil, fmt.Errorf("making the cache folder: %w", err)
 		}
@@ -49,11 +49,6 @@ func (s *Store) Bin(unit, key string) string {
 // Image is the file that remembers the digest of a pushed image.
 func (s *Store) Image(name, key string) string {
 	return filepath.Join(s.root, "images", name+"@"+key)
-}
-
-// YAML is the file that holds manifests whose images are resolved.
-func (s *Store) YAML(name, key string) string {
-	return filepath.Join(s.root, "yaml", name+"@"+key+".yaml")
 }
 
 // Registry is the storage of the image registry: images outlive the clusters that pull them.

@@ -1,0 +1,3 @@
+module github.com/knative-cdevents/knative-cdevents/test/cluster/parts/targets
+
+go 1.26.0
