@@ -58,7 +58,9 @@ func (n *Node) Look(ctx context.Context) (Remains, error) {
 }
 
 // netns is where containerd keeps the pods' network namespaces.
-func (n *Node) netns() string { return n.path("run", "containerd", "io.containerd.grpc.v1.cri", "netns") }
+func (n *Node) netns() string {
+	return n.path("run", "containerd", "io.containerd.grpc.v1.cri", "netns")
+}
 
 // processes are our daemons with all they started, and whatever runs in the pods' cgroups.
 func (n *Node) processes() []proc.Process {

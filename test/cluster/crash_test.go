@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/host"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/node"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/platform"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/proc"
+)
+
+// crashVariable asks for the tests that kill a real cluster. They take the machine's cluster away.
+const crashVariable = "CLUSTER_CRASH_TEST"
+
+// program is the compiled program and the test that runs it.
+type program struct {
+	t    *testing.T
+	path string
+}
+
+func crashing(t *testing.T) program {
+	t.Helper()
+	if os.Getenv(crashVariable) == "" {
+		t.Skipf("set %s=1 to kill a real cluster on this machine, as root", crashVariable)
+	}
+	if err := node.Supported(); err != nil {
+		t.Fatal(err)
+	}
+	p := program{t: t, path: filepath.Join(t.TempDir(), "cluster")}
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", p.path, ".").CombinedOutput(); err != nil { //nolint:gosec // a test's
+		t.Fatalf("%v: %s", err, out)
+	}
+	return p
+}
+
+// run runs a command of the program and returns what it printed as its result.
+func (p program) run(args ...string) string {
+	p.t.Helper()
+	out, err := p.try(p.t.Context(), args...)
+	if err != nil {
+		p.t.Fatalf("cluster %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func (p program) try(ctx context.Context, args ...string) (string, error) {
+	var out, told bytes.Buffer
+	cmd := exec.CommandContext(ctx, p.path, args...) //nolint:gosec // a test's
+	cmd.Stdout, cmd.Stderr = &out, &told
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	began := time.Now()
+	err := cmd.Run()
+	p.t.Logf("cluster %s: %s, %v\n%s", strings.Join(args, " "), time.Since(began).Round(10*time.Millisecond), err, told.String())
+	return out.String() + told.String(), err
+}
+
+const guest = `
+apiVersion: v1
+kind: Pod
+metadata: {name: guest, namespace: default}
+spec:
+  containers:
+  - name: guest
+    image: ` + node.IP + `:5001/pause:latest
+    securityContext: {runAsUser: 65532}
+`
+
+// host guests: a pod whose life shows whether the cluster works, and one object that shows whether data stays.
+func (p program) invite() {
+	p.t.Helper()
+	file := filepath.Join(p.t.TempDir(), "guest.yaml")
+	if err := os.WriteFile(file, []byte(guest), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	deadline := time.Now().Add(time.Minute)
+	for {
+		// The controller manager makes the ServiceAccount that a pod needs a moment after the start.
+		_, err := p.try(p.t.Context(), "kubectl", "apply", "-f", file)
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+	}
+	p.guestRuns()
+}
+
+func (p program) guestRuns() {
+	p.t.Helper()
+	p.run("kubectl", "wait", "pod/guest", "--for=condition=Ready", "--timeout=120s")
+}
+
+// marked are the processes of the cluster, those in pods included.
+func marked() []proc.Process {
+	return append(proc.Marked(node.Dir), proc.ByID(host.NewCgroups("knative-cdevents").PIDs())...)
+}
+
+func (p program) killEverything() {
+	p.t.Helper()
+	for range 5 {
+		for _, one := range marked() {
+			if err := syscall.Kill(one.PID, syscall.SIGKILL); err != nil {
+				p.t.Logf("process %d had gone: %v", one.PID, err)
+			}
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if left := marked(); len(left) > 0 {
+		p.t.Fatalf("still alive: %v", left)
+	}
+}
+
+func (p program) status() platform.Status {
+	p.t.Helper()
+	cmd := exec.CommandContext(p.t.Context(), p.path, "status", "-o", "json") //nolint:gosec // a test's
+	out, err := cmd.Output()
+	if err != nil {
+		p.t.Logf("cluster status: %v", err)
+	}
+	var s platform.Status
+	if err := json.Unmarshal(out, &s); err != nil {
+		p.t.Fatalf("%v: %s", err, out)
+	}
+	return s
+}
+
+func (p program) down(args ...string) {
+	p.t.Helper()
+	out := p.run(append([]string{"down"}, args...)...)
+	if !strings.Contains(out, "after:  processes 0, mounts 0, network namespaces 0, links 0, rule tables 0, cgroups 0") {
+		p.t.Errorf("down did not say that nothing is left: %s", out)
+	}
+}
+
+func TestUpRestartsEachDaemonThatIsKilled(t *testing.T) { //nolint:paralleltest // there is one machine
+	p := crashing(t)
+	p.run("up")
+	t.Cleanup(func() { p.down() })
+	p.invite()
+	for _, name := range node.DaemonNames() {
+		s := p.status()
+		i := slices.IndexFunc(s.Daemons, func(d platform.DaemonStatus) bool { return d.Name == name })
+		if err := syscall.Kill(s.Daemons[i].PID, syscall.SIGKILL); err != nil {
+			t.Fatalf("killing %s: %v", name, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if s := p.status(); s.Healthy || s.Daemons[i].Health == "ok" {
+			t.Errorf("status does not tell that %s is dead", name)
+		}
+		p.run("up")
+		if s := p.status(); !s.Healthy {
+			t.Errorf("not healthy after %s was killed and up ran: %+v", name, s)
+		}
+	}
+	p.guestRuns()
+}
+
+func TestDownAfterEverythingWasKilledLeavesNothing(t *testing.T) { //nolint:paralleltest // there is one machine
+	p := crashing(t)
+	p.run("up")
+	p.invite()
+	p.killEverything()
+	p.down()
+	if _, err := os.Stat(node.Dir); !os.IsNotExist(err) {
+		t.Errorf("the data is still there: %v", err)
+	}
+	p.down()
+}
+
+func TestUpAfterAPowerCutBringsEverythingBack(t *testing.T) { //nolint:paralleltest // there is one machine
+	p := crashing(t)
+	p.run("up")
+	t.Cleanup(func() { p.down() })
+	p.invite()
+	p.run("kubectl", "create", "configmap", "kept", "--from-literal=a=b")
+	for range 2 {
+		p.killEverything()
+		if mounts, err := host.MountsBelow(node.Dir); err != nil || len(mounts) == 0 {
+			t.Fatalf("a power cut that leaves no mounts tests nothing: %v, %v", mounts, err)
+		}
+		p.run("up")
+		p.run("kubectl", "get", "configmap", "kept")
+		p.guestRuns()
+	}
+}
+
+func TestKeepDataBringsObjectsBack(t *testing.T) { //nolint:paralleltest // there is one machine
+	p := crashing(t)
+	p.run("up")
+	t.Cleanup(func() { p.down() })
+	p.invite()
+	p.down("--keep-data")
+	p.run("up")
+	p.guestRuns()
+}
+
+func TestInterruptedUpGoesOn(t *testing.T) { //nolint:paralleltest // there is one machine
+	p := crashing(t)
+	t.Cleanup(func() { p.down() })
+	for _, after := range []time.Duration{200 * time.Millisecond, time.Second, 3 * time.Second} {
+		ctx, cancel := context.WithTimeout(t.Context(), after)
+		if _, err := p.try(ctx, "up"); err == nil {
+			t.Logf("up was done within %s", after)
+		}
+		cancel()
+	}
+	p.run("up")
+	p.invite()
+}

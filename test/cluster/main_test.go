@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/platform"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/report"
+)
+
+func call(t *testing.T, args ...string) error {
+	t.Helper()
+	return dispatch(t.Context(), report.New(io.Discard), args)
+}
+
+func TestWrongCallsAreToldFromFailures(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{nil, {"upp"}, {"up", "--wiht", "serving"}} {
+		if err := call(t, args...); !errors.Is(err, errUsage) {
+			t.Errorf("%q: got %v", args, err)
+		}
+	}
+	if err := call(t, "help"); err != nil {
+		t.Errorf("help: %v", err)
+	}
+	for want, args := range map[string][]string{
+		`no part "x"`:              {"up", "--with", "x"},
+		"leave --control-plane":    {"up", "--with", "serving", "--control-plane-only"},
+		"takes at most 0":          {"down", "now"},
+		"--layer wants --name":     {"image", "--layer", "x.tar"},
+		"at least one import":      {"image"},
+		"name the manifests":       {"apply"},
+		"name one of the logs":     {"logs"},
+		"takes at most 1 argument": {"logs", "a", "b"},
+	} {
+		if err := call(t, args...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v", args, err)
+		}
+	}
+}
+
+func TestParseReturnsWhatFollowsTheFlags(t *testing.T) {
+	t.Parallel()
+	flags := flag.NewFlagSet("image", flag.ContinueOnError)
+	dir := flags.String("C", ".", "")
+	rest, err := parse(flags, []string{"-C", "x", "./cmd/a", "./cmd/b"}, -1)
+	if err != nil || *dir != "x" || strings.Join(rest, " ") != "./cmd/a ./cmd/b" {
+		t.Errorf("got %q, %q, %v", *dir, rest, err)
+	}
+}
+
+func TestStatusIsATable(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	err := printStatus(&out, platform.Status{
+		Daemons:     []platform.DaemonStatus{{Name: "etcd", PID: 7, Health: "ok", Version: "v3", Log: "/log"}, {Name: "kubelet", Health: "dead"}},
+		Deployments: []platform.DeploymentStatus{{Namespace: "knative-serving", Name: "webhook", Health: "0 of 1 available"}},
+		Addresses:   []platform.Address{{Name: "audit", Address: "/audit.log"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"etcd", "7 ", "dead", "knative-serving/webhook", "0 of 1", "/audit.log"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out.String())
+		}
+	}
+}
