@@ -1,0 +1,193 @@
+// Package delivery sends what the ledger says is owed, and nothing else.
+//
+// Its invariants: each source has a lane of its own, with its own queue, workers,
+// connections and breaker, so that a dead or slow sink delays nobody else;
+// within a lane, what happened to one object is sent in the order in which it
+// happened, one at a time; an event leaves the ledger only when its sink (or
+// its dead letter sink) has taken it, or with a counted reason.
+package delivery
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/reconciler"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// Ledger is the part of the ledger that is needed here.
+type Ledger interface {
+	Owed(key ledger.Key, source types.UID) []ledger.Owed
+	Standings() map[types.UID]ledger.Standing
+	Acknowledge(line string, source types.UID, sequence int64)
+	GiveUp(line string, source types.UID, sequence int64, reason string)
+	Abandon(source types.UID)
+}
+
+// Sender makes one attempt.
+type Sender interface {
+	Send(ctx context.Context, to sender.Target, ev event.Event, with sender.Policy) sender.Outcome
+	Forget(source types.UID)
+}
+
+// Renderer makes the event of a journaled transition: always the same bytes.
+type Renderer func(v1alpha1.Profile, v1alpha1.CDEventSubjectSpec, lifecycle.Transition) (event.Event, error)
+
+// Metrics is told of everything that is tried.
+type Metrics interface {
+	// Attempt is one send; class is 2xx, 4xx, …, or "none" without an answer.
+	Attempt(source, class string)
+	// Delivered is an acknowledged event and how long it took since it was observed.
+	Delivered(source, eventType string, took time.Duration)
+	// DeadLetter is an event that went to the dead letter sink.
+	DeadLetter(source string)
+	// Breaker is a lane's breaker that opened or closed.
+	Breaker(source string, open bool)
+}
+
+// Options are what the delivery is made from.
+type Options struct {
+	Ledger  Ledger
+	Sender  Sender
+	Render  Renderer
+	Metrics Metrics
+	// Leads says whether this process delivers for a watched object.
+	Leads func(types.NamespacedName) bool
+	// WorkersPerSource bounds how many sends to one sink are under way.
+	WorkersPerSource int
+}
+
+// Delivery holds the lanes.
+type Delivery struct {
+	Options
+
+	mu     sync.Mutex
+	lanes  map[types.UID]*lane
+	ctx    context.Context //nolint:containedctx // the life of all lanes, not of one call
+	closed bool
+
+	standings cachedStandings
+}
+
+// defaultWorkers is how many sends to one sink are under way at most.
+const defaultWorkers = 16
+
+// New returns a delivery whose lanes live until ctx ends.
+func New(ctx context.Context, o Options) *Delivery {
+	if o.WorkersPerSource == 0 {
+		o.WorkersPerSource = defaultWorkers
+	}
+	return &Delivery{Options: o, lanes: map[types.UID]*lane{}, ctx: ctx}
+}
+
+// Source tells of a source that is new or was changed.
+func (d *Delivery) Source(s *v1alpha1.CDEventSource) {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return
+	}
+	ln, ok := d.lanes[s.UID]
+	if !ok {
+		ln = newLane(d, s)
+		d.lanes[s.UID] = ln
+		ln.start(d.ctx)
+	}
+	d.mu.Unlock()
+	if addressed(ln.swap(s), s) || !ok {
+		d.enqueueAll(s.UID)
+	}
+}
+
+// Gone tells of a source that was deleted: nothing is owed to it any more.
+func (d *Delivery) Gone(uid types.UID) {
+	d.mu.Lock()
+	ln, ok := d.lanes[uid]
+	delete(d.lanes, uid)
+	d.mu.Unlock()
+	if ok {
+		ln.stop()
+	}
+	d.Sender.Forget(uid)
+	d.Ledger.Abandon(uid)
+}
+
+// Owed is told by the ledger that something new is owed.
+func (d *Delivery) Owed(key ledger.Key, source types.UID) {
+	d.mu.Lock()
+	ln := d.lanes[source]
+	d.mu.Unlock()
+	if ln != nil {
+		ln.queue.Add(key)
+	}
+}
+
+// Promoted is told that this process delivers for more objects than before.
+func (d *Delivery) Promoted(reconciler.Bucket) { d.Resume() }
+
+// Resume puts everything that is owed into the lanes.
+func (d *Delivery) Resume() {
+	for source, standing := range d.Ledger.Standings() {
+		for _, key := range standing.Keys {
+			d.Owed(key, source)
+		}
+	}
+}
+
+// enqueueAll puts what is owed to one source into its lane.
+func (d *Delivery) enqueueAll(source types.UID) {
+	for _, key := range d.Ledger.Standings()[source].Keys {
+		d.Owed(key, source)
+	}
+}
+
+// Wait returns when all lanes have stopped, after the context has ended. A send
+// that hangs is given up after a short grace.
+func (d *Delivery) Wait() {
+	d.mu.Lock()
+	d.closed = true
+	lanes := make([]*lane, 0, len(d.lanes))
+	for _, ln := range d.lanes {
+		lanes = append(lanes, ln)
+	}
+	d.mu.Unlock()
+	for _, ln := range lanes {
+		ln.stop()
+	}
+}
+
+// OfSource sums up how a source stands: how much it is owed, since when, when it
+// took something last, and what is wrong.
+func (d *Delivery) OfSource(uid types.UID) (pending int64, oldest, last time.Time, trouble string) {
+	s := d.standings.of(uid, d.Ledger)
+	d.mu.Lock()
+	ln := d.lanes[uid]
+	d.mu.Unlock()
+	if ln != nil {
+		last, trouble = ln.report()
+	}
+	return s.Pending, s.Oldest, last, trouble
+}
+
+// cachedStandings keeps a sum for a moment: it walks the whole ledger.
+type cachedStandings struct {
+	mu  sync.Mutex
+	at  time.Time
+	all map[types.UID]ledger.Standing
+}
+
+func (c *cachedStandings) of(uid types.UID, l Ledger) ledger.Standing {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.at) > time.Second {
+		c.all, c.at = l.Standings(), time.Now()
+	}
+	return c.all[uid]
+}

@@ -1,0 +1,306 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/sony/gobreaker/v2"
+	"k8s.io/client-go/util/workqueue"
+	"knative.dev/pkg/apis"
+	"knative.dev/pkg/logging"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+)
+
+const (
+	// trip is how many failures in a row open the breaker.
+	trip = 5
+	// probeEvery is how long an open breaker waits before one send is tried.
+	probeEvery = 5 * time.Second
+	// grace is how long a send that is under way may last when we stop.
+	grace = 2 * time.Second
+	// unresolved is how long a key waits for a sink that has no address; a
+	// change of the source wakes it at once.
+	unresolved = time.Minute
+)
+
+// lane delivers to one source.
+type lane struct {
+	d       *Delivery
+	queue   workqueue.TypedDelayingInterface[ledger.Key]
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+
+	mu       sync.Mutex
+	source   *v1alpha1.CDEventSource
+	failures map[ledger.Key]failure
+	last     time.Time
+	trouble  string
+	opened   time.Time
+}
+
+// failure counts attempts for the event at the head of a key's queue.
+type failure struct {
+	line     string
+	sequence int64
+	count    int
+}
+
+func newLane(d *Delivery, s *v1alpha1.CDEventSource) *lane {
+	ln := &lane{
+		d: d, source: s, failures: map[ledger.Key]failure{},
+		queue: workqueue.NewTypedDelayingQueue[ledger.Key](),
+	}
+	ln.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		Name: s.Namespace + "/" + s.Name, MaxRequests: 1, Timeout: probeEvery,
+		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= trip },
+		OnStateChange: func(_ string, _, to gobreaker.State) {
+			ln.mu.Lock()
+			if to == gobreaker.StateOpen {
+				ln.opened = time.Now()
+			}
+			ln.mu.Unlock()
+			d.Metrics.Breaker(ln.label(), to == gobreaker.StateOpen)
+		},
+	})
+	return ln
+}
+
+// start runs the workers. When the context ends, a send under way has the grace
+// to end by itself.
+func (ln *lane) start(parent context.Context) {
+	ctx, cancel := context.WithCancel(parent)
+	ln.cancel = cancel
+	sending, abort := context.WithCancel(context.WithoutCancel(parent))
+	for range ln.d.WorkersPerSource {
+		ln.wg.Go(func() {
+			for ln.next(ctx, sending) {
+			}
+		})
+	}
+	context.AfterFunc(ctx, func() {
+		ln.queue.ShutDown()
+		time.AfterFunc(grace, abort)
+	})
+}
+
+func (ln *lane) stop() {
+	ln.cancel()
+	ln.wg.Wait()
+}
+
+// swap takes over a changed source and returns the former one.
+func (ln *lane) swap(s *v1alpha1.CDEventSource) *v1alpha1.CDEventSource {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	before := ln.source
+	ln.source = s
+	return before
+}
+
+// addressed says whether a change lets a send succeed that failed before.
+func addressed(before, after *v1alpha1.CDEventSource) bool {
+	return before.Generation != after.Generation || before.Status.SinkURI.String() != after.Status.SinkURI.String()
+}
+
+func (ln *lane) current() *v1alpha1.CDEventSource {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	return ln.source
+}
+
+func (ln *lane) label() string { s := ln.current(); return s.Namespace + "/" + s.Name }
+
+func (ln *lane) report() (time.Time, string) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	return ln.last, ln.trouble
+}
+
+func (ln *lane) next(ctx, sending context.Context) bool {
+	key, shutdown := ln.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer ln.queue.Done(key)
+	if again := ln.deliver(ctx, sending, key); again > 0 {
+		ln.queue.AddAfter(key, again)
+	}
+	return true
+}
+
+// deliver sends what is owed about one object until something fails. It returns
+// after how long to try again, 0 when nothing is owed any more.
+func (ln *lane) deliver(ctx, sending context.Context, key ledger.Key) time.Duration {
+	for {
+		source := ln.current()
+		if ctx.Err() != nil || !ln.d.Leads(key.NamespacedName()) {
+			return 0 // the next leader reads from the ledger what is owed
+		}
+		owed := ln.d.Ledger.Owed(key, source.UID)
+		if len(owed) == 0 {
+			ln.settled(key)
+			return 0
+		}
+		for _, o := range owed {
+			if ctx.Err() != nil || !ln.d.Leads(key.NamespacedName()) {
+				return 0
+			}
+			if again := ln.one(ctx, sending, ln.current(), key, o); again > 0 {
+				return again
+			}
+		}
+	}
+}
+
+// one delivers one event. It returns 0 when the event is off our hands.
+func (ln *lane) one(ctx, sending context.Context, source *v1alpha1.CDEventSource, key ledger.Key, o ledger.Owed) time.Duration {
+	ev, err := ln.d.Render(o.Profile, o.Subject, o.Transition)
+	if err != nil {
+		// It was rendered when it was journaled; only another version of
+		// this program can have written what this one cannot read.
+		logging.FromContext(ctx).Errorw("A journaled event cannot be rendered and is given up",
+			"source", ln.label(), "subject", key.String(), "sequence", o.Transition.Sequence, "error", err)
+		ln.d.Ledger.GiveUp(o.Line, source.UID, o.Transition.Sequence, ledger.DroppedUnreadable)
+		return 0
+	}
+	to, ok := target(source, source.Status.SinkURI, source.Status.SinkCACerts)
+	if !ok {
+		ln.failed("the sink has no address yet; see the condition SinkProvided")
+		return unresolved
+	}
+	policy, err := sender.NewPolicy(source.Spec.Delivery)
+	if err != nil {
+		ln.failed(err.Error())
+		return unresolved
+	}
+	done, err := ln.breaker.Allow()
+	if err != nil {
+		return ln.untilProbe()
+	}
+	out := ln.d.Sender.Send(sending, to, ev, policy)
+	ln.d.Metrics.Attempt(ln.label(), classLabel(out))
+	if sending.Err() != nil && out.Class != sender.Acknowledged {
+		done(nil)
+		return 0 // we are stopping; it stays owed
+	}
+	done(health(out))
+	if out.Class == sender.Acknowledged {
+		ln.delivered(o, ev)
+		ln.d.Ledger.Acknowledge(o.Line, source.UID, o.Transition.Sequence)
+		return 0
+	}
+	return ln.refused(ctx, sending, source, key, o, ev, to, policy, out)
+}
+
+// refused decides what becomes of an event that the sink did not take.
+func (ln *lane) refused(ctx, sending context.Context, source *v1alpha1.CDEventSource, key ledger.Key, o ledger.Owed,
+	ev event.Event, refusedBy sender.Target, policy sender.Policy, out sender.Outcome,
+) time.Duration {
+	count := ln.count(key, o)
+	ln.failed(out.Err.Error())
+	poison := out.Class == sender.Poison
+	letters, has := target(source, source.Status.DeadLetterSinkURI, source.Status.DeadLetterSinkCACerts)
+	exhausted := policy.Exhausted(count) && (out.Class == sender.Retry || poison)
+	switch {
+	case has && (poison || exhausted):
+		answer := ln.d.Sender.Send(sending, letters, sender.DeadLetter(ev, refusedBy, out), policy)
+		if answer.Class == sender.Acknowledged {
+			logging.FromContext(ctx).Warnw("Event went to the dead letter sink",
+				"source", ln.label(), "subject", key.String(), "type", ev.Type(), "id", ev.ID(), "error", out.Err)
+			ln.d.Metrics.DeadLetter(ln.label())
+			ln.d.Ledger.Acknowledge(o.Line, source.UID, o.Transition.Sequence)
+			return 0
+		}
+		ln.failed(fmt.Sprintf("%v; and the dead letter sink: %v", out.Err, answer.Err))
+	case poison && source.Spec.Delivery != nil && source.Spec.Delivery.DeadLetterSink != nil:
+		// It is asked for and has no address yet: the event waits for it.
+		return unresolved
+	case poison:
+		logging.FromContext(ctx).Errorw("Event was refused for good and is given up; a dead letter sink would keep it",
+			"source", ln.label(), "subject", key.String(), "type", ev.Type(), "id", ev.ID(), "error", out.Err)
+		ln.d.Ledger.GiveUp(o.Line, source.UID, o.Transition.Sequence, ledger.DroppedRejected)
+		return 0
+	}
+	logging.FromContext(ctx).Infow("Event is not delivered yet",
+		"source", ln.label(), "subject", key.String(), "type", ev.Type(), "attempts", count, "error", out.Err)
+	return max(policy.Backoff(count), out.RetryAfter)
+}
+
+// count notes one more failure of the event at the head of a key.
+func (ln *lane) count(key ledger.Key, o ledger.Owed) int {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	f := ln.failures[key]
+	if f.line != o.Line || f.sequence != o.Transition.Sequence {
+		f = failure{line: o.Line, sequence: o.Transition.Sequence}
+	}
+	f.count++
+	ln.failures[key] = f
+	return f.count
+}
+
+func (ln *lane) settled(key ledger.Key) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	delete(ln.failures, key)
+}
+
+func (ln *lane) failed(trouble string) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	ln.trouble = trouble
+}
+
+func (ln *lane) delivered(o ledger.Owed, ev event.Event) {
+	now := time.Now()
+	ln.mu.Lock()
+	ln.last, ln.trouble = now, ""
+	ln.mu.Unlock()
+	ln.d.Metrics.Delivered(ln.label(), ev.Type(), now.Sub(o.Transition.Time))
+}
+
+// untilProbe is how long to wait while the breaker is open; spread, so that not
+// all keys come at once.
+func (ln *lane) untilProbe() time.Duration {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	left := max(time.Until(ln.opened.Add(probeEvery)), 100*time.Millisecond)
+	return left + time.Duration(rand.Int64N(int64(time.Second))) //nolint:gosec // no secret, only spread
+}
+
+var errUnhealthy = errors.New("the sink does not take events")
+
+// health is what the breaker counts: a sink that refuses one event is well.
+func health(out sender.Outcome) error {
+	if out.Class == sender.Acknowledged || out.Class == sender.Poison {
+		return nil
+	}
+	return errUnhealthy
+}
+
+func target(s *v1alpha1.CDEventSource, uri *apis.URL, ca *string) (sender.Target, bool) {
+	if uri == nil || uri.Host == "" {
+		return sender.Target{}, false
+	}
+	t := sender.Target{URL: uri.String(), Source: s.UID}
+	if ca != nil {
+		t.CACerts = *ca
+	}
+	return t, true
+}
+
+func classLabel(out sender.Outcome) string {
+	if out.Status == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%dxx", out.Status/100)
+}

@@ -1,0 +1,138 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+)
+
+// Instruments are the metrics of ledger and delivery, made with the meter that
+// Knative's observability sets up. No label holds an event id or the name of a
+// watched object.
+type Instruments struct {
+	delivered, attempts, deadLetters, dropped, conflicts, merged metric.Int64Counter
+	latency                                                      metric.Float64Histogram
+	open                                                         metric.Int64Gauge
+}
+
+var (
+	_ Metrics        = (*Instruments)(nil)
+	_ ledger.Metrics = (*Instruments)(nil)
+)
+
+// buckets of the time from observing to acknowledging, in seconds: from one
+// write of the API server to an outage of an hour.
+var buckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600}
+
+// NewInstruments registers the instruments.
+func NewInstruments() (*Instruments, error) {
+	meter := otel.Meter("knative-cdevents.dev/emitter")
+	i := &Instruments{}
+	for _, c := range []struct {
+		to         *metric.Int64Counter
+		name, says string
+	}{
+		{&i.delivered, "cdevents_delivered", "Events that a sink acknowledged, by source and type."},
+		{&i.attempts, "cdevents_delivery_attempts", "Sends that were tried, by source and class of the answer (none: no answer)."},
+		{&i.deadLetters, "cdevents_dead_letters", "Events that the dead letter sink took, by source."},
+		{&i.dropped, "cdevents_dropped", "Events that were given up on purpose, by reason."},
+		{&i.conflicts, "cdevents_ledger_conflicts", "Writes to the ledger that met another one and were done again."},
+		{&i.merged, "cdevents_merged_snapshots", "Observed updates that were merged because a history was full."},
+	} {
+		var err error
+		if *c.to, err = meter.Int64Counter(c.name, metric.WithDescription(c.says)); err != nil {
+			return nil, fmt.Errorf("making the counter %s: %w", c.name, err)
+		}
+	}
+	var err error
+	i.latency, err = meter.Float64Histogram("cdevents_delivery_latency", metric.WithUnit("s"),
+		metric.WithDescription("Time from observing a transition to its acknowledgement, by source."),
+		metric.WithExplicitBucketBoundaries(buckets...))
+	if err != nil {
+		return nil, fmt.Errorf("making the histogram cdevents_delivery_latency: %w", err)
+	}
+	i.open, err = meter.Int64Gauge("cdevents_breaker_open",
+		metric.WithDescription("1 while a source's sink is only probed, else 0."))
+	if err != nil {
+		return nil, fmt.Errorf("making the gauge cdevents_breaker_open: %w", err)
+	}
+	return i, nil
+}
+
+// Watch adds the gauges of what is owed. It is called once.
+func (*Instruments) Watch(standings func() map[types.UID]ledger.Standing, label func(types.UID) string) error {
+	meter := otel.Meter("knative-cdevents.dev/emitter")
+	pending, err := meter.Int64ObservableGauge("cdevents_pending",
+		metric.WithDescription("Events that are owed, by source."))
+	if err != nil {
+		return fmt.Errorf("making the gauge cdevents_pending: %w", err)
+	}
+	oldest, err := meter.Float64ObservableGauge("cdevents_oldest_pending_age", metric.WithUnit("s"),
+		metric.WithDescription("Age of the oldest event that is owed, by source; 0 when none is."))
+	if err != nil {
+		return fmt.Errorf("making the gauge cdevents_oldest_pending_age: %w", err)
+	}
+	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		for uid, s := range standings() {
+			by := metric.WithAttributes(attribute.String("source", label(uid)))
+			o.ObserveInt64(pending, s.Pending, by)
+			age := 0.0
+			if !s.Oldest.IsZero() {
+				age = time.Since(s.Oldest).Seconds()
+			}
+			o.ObserveFloat64(oldest, age, by)
+		}
+		return nil
+	}, pending, oldest)
+	if err != nil {
+		return fmt.Errorf("registering the gauges of what is owed: %w", err)
+	}
+	return nil
+}
+
+func source(name string) metric.MeasurementOption {
+	return metric.WithAttributes(attribute.String("source", name))
+}
+
+// Attempt implements Metrics.
+func (i *Instruments) Attempt(name, class string) {
+	i.attempts.Add(context.Background(), 1, source(name), metric.WithAttributes(attribute.String("code_class", class)))
+}
+
+// Delivered implements Metrics.
+func (i *Instruments) Delivered(name, eventType string, took time.Duration) {
+	i.delivered.Add(context.Background(), 1, source(name), metric.WithAttributes(attribute.String("type", eventType)))
+	i.latency.Record(context.Background(), took.Seconds(), source(name))
+}
+
+// DeadLetter implements Metrics.
+func (i *Instruments) DeadLetter(name string) {
+	i.deadLetters.Add(context.Background(), 1, source(name))
+}
+
+// Breaker implements Metrics.
+func (i *Instruments) Breaker(name string, open bool) {
+	value := int64(0)
+	if open {
+		value = 1
+	}
+	i.open.Record(context.Background(), value, source(name))
+}
+
+// Conflict implements ledger.Metrics.
+func (i *Instruments) Conflict() { i.conflicts.Add(context.Background(), 1) }
+
+// Dropped implements ledger.Metrics.
+func (i *Instruments) Dropped(reason string, n int64) {
+	i.dropped.Add(context.Background(), n, metric.WithAttributes(attribute.String("reason", reason)))
+}
+
+// Merged counts updates that were merged in a full history.
+func (i *Instruments) Merged(n int) { i.merged.Add(context.Background(), int64(n)) }

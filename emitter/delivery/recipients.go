@@ -1,0 +1,114 @@
+package delivery
+
+import (
+	"fmt"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// EnvironmentLabel on a namespace names the environment that it belongs to.
+const EnvironmentLabel = "cdevents.knative-cdevents.dev/environment"
+
+// Router chooses the recipients of a transition. It implements ledger.Router.
+type Router struct {
+	// Sources lists all CDEventSources.
+	Sources func() []*v1alpha1.CDEventSource
+	// NamespaceLabels are those of a namespace, nil if it is not known.
+	NamespaceLabels func(namespace string) map[string]string
+	// SystemNamespace is the only one whose sources may see other namespaces.
+	SystemNamespace string
+	// Cluster is the URI that identifies the cluster.
+	Cluster func() string
+	// Environment is the one that holds where nothing else is said.
+	Environment func() v1alpha1.Environment
+	Render      Renderer
+	// Passes applies a source's filters to an event.
+	Passes func(*v1alpha1.CDEventSource, event.Event) (bool, error)
+	// Trouble is told of a filter or selector that cannot be applied.
+	Trouble func(*v1alpha1.CDEventSource, error)
+}
+
+var _ ledger.Router = (*Router)(nil)
+
+// Recipients implements ledger.Router.
+func (r *Router) Recipients(subject v1alpha1.CDEventSubjectSpec, own map[string]string, t lifecycle.Transition) []ledger.Recipient {
+	var out []ledger.Recipient
+	for _, s := range r.Sources() {
+		profile, ok, err := r.choose(s, subject, own, t)
+		if err != nil {
+			r.Trouble(s, fmt.Errorf("choosing events of %s/%s: %w", subject.Namespace, subject.Name, err))
+			continue
+		}
+		if ok {
+			out = append(out, ledger.Recipient{Source: s.UID, Profile: profile})
+		}
+	}
+	return out
+}
+
+func (r *Router) choose(s *v1alpha1.CDEventSource, subject v1alpha1.CDEventSubjectSpec, own map[string]string, t lifecycle.Transition) (v1alpha1.Profile, bool, error) {
+	var none v1alpha1.Profile
+	if s.DeletionTimestamp != nil || !r.sees(s, subject.Namespace) {
+		return none, false, nil
+	}
+	if ok, err := matches(s.Spec.Selector, own); err != nil || !ok {
+		return none, false, err
+	}
+	profile := r.profile(s, subject.Namespace)
+	if len(s.Spec.Filters) == 0 {
+		return profile, true, nil
+	}
+	ev, err := r.Render(profile, subject, t)
+	if err != nil {
+		return none, false, err
+	}
+	ok, err := r.Passes(s, ev)
+	return profile, ok, err
+}
+
+// sees says whether a source may be told of a namespace.
+func (r *Router) sees(s *v1alpha1.CDEventSource, namespace string) bool {
+	if s.Spec.NamespaceSelector == nil {
+		return s.Namespace == namespace
+	}
+	if s.Namespace != r.SystemNamespace {
+		return false // its condition says so; nobody reads other people's deployments
+	}
+	ok, err := matches(s.Spec.NamespaceSelector, r.NamespaceLabels(namespace))
+	if err != nil {
+		r.Trouble(s, fmt.Errorf("spec.namespaceSelector: %w", err))
+	}
+	return ok
+}
+
+func (r *Router) profile(s *v1alpha1.CDEventSource, namespace string) v1alpha1.Profile {
+	p := v1alpha1.Profile{SpecVersion: s.Spec.Version(), Source: r.Cluster(), Environment: r.Environment()}
+	if id := r.NamespaceLabels(namespace)[EnvironmentLabel]; id != "" {
+		p.Environment.ID = id
+	}
+	if s.Spec.Environment != nil {
+		p.Environment = *s.Spec.Environment
+	}
+	if o := s.Spec.CloudEventOverrides; o != nil && len(o.Extensions) > 0 {
+		p.Extensions = o.Extensions
+	}
+	return p
+}
+
+// matches applies a label selector; an absent one chooses everything.
+func matches(selector *metav1.LabelSelector, set map[string]string) (bool, error) {
+	if selector == nil {
+		return true, nil
+	}
+	s, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return false, fmt.Errorf("not a label selector: %w", err)
+	}
+	return s.Matches(labels.Set(set)), nil
+}
