@@ -184,13 +184,14 @@ func (m *Memory) retire(r *Revision) {
 	}
 }
 
-// wasPrimary says whether r equals an earlier primary in template and images.
+// wasPrimary says whether r equals an earlier primary in template and images. The
+// same Revision, moved forward to again, is none.
 // Without digests an image may have changed behind its tag, so that only equal
 // and known digests count.
 func (m *Memory) wasPrimary(r *Revision) bool {
 	have := digests(r)
 	return r.Template != "" && len(have) > 0 && slices.ContainsFunc(m.Former, func(f Former) bool {
-		return f.Template == r.Template && slices.Equal(f.Digests, have)
+		return f.Name != r.Name && f.Template == r.Template && slices.Equal(f.Digests, have)
 	})
 }
 

@@ -1,0 +1,462 @@
+package lifecycle
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+)
+
+var start = time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC)
+
+// story folds snapshots one second apart and collects what is announced.
+type story struct {
+	t     *testing.T
+	rules Rules
+	m     Memory
+	at    time.Time
+	all   []Transition
+	wake  time.Time
+}
+
+func newStory(t *testing.T) *story {
+	t.Helper()
+	return &story{t: t, rules: DefaultRules, at: start}
+}
+
+func (s *story) see(snap Snapshot, want ...Type) []Transition {
+	s.t.Helper()
+	return s.seeAt(snap, s.at.Add(time.Second), want...)
+}
+
+// seeAt also checks the two laws that hold for every fold: the same input gives
+// the same output, and a second look gives nothing.
+func (s *story) seeAt(snap Snapshot, at time.Time, want ...Type) []Transition {
+	s.t.Helper()
+	s.at = at
+	before, err := json.Marshal(s.m)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r := Next(s.rules, s.m, snap, at)
+	if again := Next(s.rules, s.m, snap, at); !reflect.DeepEqual(r, again) {
+		s.t.Fatalf("the same fold gave something else:\n%+v\n%+v", r, again)
+	}
+	if after, err := json.Marshal(s.m); err != nil || string(before) != string(after) {
+		s.t.Fatalf("the memory that was handed in was changed (%v):\n%s\n%s", err, before, after)
+	}
+	var got []Type
+	for i, tr := range r.Transitions {
+		got = append(got, tr.Type)
+		if wantSeq := s.m.Sequence + int64(i) + 1; tr.Sequence != wantSeq {
+			s.t.Fatalf("%s has sequence %d, want %d", tr.Type, tr.Sequence, wantSeq)
+		}
+	}
+	if !reflect.DeepEqual(got, want) {
+		s.t.Fatalf("at %s: got %v, want %v", at.Format(time.TimeOnly), got, want)
+	}
+	if len(r.Missing) == 0 {
+		if second := Next(s.rules, r.Memory, snap, at); len(second.Transitions) > 0 {
+			s.t.Fatalf("a second look at the same snapshot announced %+v", second.Transitions)
+		}
+	}
+	s.m, s.wake = r.Memory, r.WakeAt
+	s.all = append(s.all, r.Transitions...)
+	return r.Transitions
+}
+
+func (s *story) last() Transition { return s.all[len(s.all)-1] }
+
+// rev is a Revision that is Ready; its image follows from the template.
+func rev(name string, generation int64, template string) Revision {
+	return Revision{
+		Name: name, UID: "uid-" + name, Generation: generation, Template: template, Ready: true,
+		Images: []Image{{Container: "app", Image: "registry/app:" + template, Digest: "registry/app@sha256:" + template}},
+	}
+}
+
+func revs(rs ...Revision) map[string]Revision {
+	out := map[string]Revision{}
+	for _, r := range rs {
+		out[r.Name] = r
+	}
+	return out
+}
+
+var (
+	r1 = rev("cart-1", 1, "a")
+	r2 = rev("cart-2", 2, "b")
+	r3 = rev("cart-3", 3, "c")
+)
+
+const url = "http://cart.shop.example.com"
+
+// routed is a Service that is Ready with this split.
+func routed(known map[string]Revision, shares ...Share) Snapshot {
+	return Snapshot{
+		Generation: 1, Ready: true, Revisions: known,
+		Route: &Route{Effective: true, Ready: true, Traffic: Split(shares), URLs: []string{url}},
+	}
+}
+
+func to(name string, percent int64) Share { return Share{Revision: name, Percent: percent} }
+
+// deployed is a story that has told of the first Revision.
+func deployed(t *testing.T) *story {
+	t.Helper()
+	s := newStory(t)
+	s.see(Snapshot{Generation: 1}, Created)
+	s.see(routed(revs(r1), to("cart-1", 100)), RevisionReady, Deployed, Published)
+	return s
+}
+
+func TestFirstRevision(t *testing.T) {
+	s := newStory(t)
+	s.see(Snapshot{Generation: 1}, Created)
+	s.see(Snapshot{Generation: 1}) // resync
+	notReady := r1
+	notReady.Ready = false
+	s.see(Snapshot{Generation: 1, Revisions: revs(notReady)})
+	s.see(Snapshot{Generation: 1, Revisions: revs(r1)}, RevisionReady)
+	early := routed(revs(r1), to("cart-1", 100))
+	early.Ready, early.Route.Ready, early.Route.Effective = false, false, false
+	s.see(early) // Serving writes the split before the ingress has it
+	s.see(routed(revs(r1), to("cart-1", 100)), Deployed, Published)
+	if d := s.all[2]; d.Revision.Name != "cart-1" || d.Traffic[0] != to("cart-1", 100) || d.Chain != 1 {
+		t.Errorf("deployed says %+v", d)
+	}
+	if p := s.last(); p.URLs[0] != url || p.Links[0].Type != Deployed || p.Links[0].Sequence != 3 {
+		t.Errorf("published says %+v", p)
+	}
+}
+
+func TestSilence(t *testing.T) {
+	one := revs(r1)
+	for name, snap := range map[string]Snapshot{
+		"resync":        routed(one, to("cart-1", 100)),
+		"not ready":     {Generation: 1, Revisions: one, Route: &Route{Traffic: Split([]Share{to("cart-1", 100)}), URLs: []string{url}}},
+		"status lags":   {Generation: 2, Revisions: one},
+		"no route":      {Generation: 1, Ready: true, Revisions: one},
+		"metadata edit": func() Snapshot { s := routed(one, to("cart-1", 100)); s.Annotations = map[string]string{"a": "b"}; return s }(),
+		"label edit":    func() Snapshot { s := routed(one, to("cart-1", 100)); s.Labels = map[string]string{"a": "b"}; return s }(),
+		"new generation, not effective": {
+			Generation: 2, Revisions: revs(r1, r2),
+			Route: &Route{Traffic: Split([]Share{to("cart-2", 100)}), URLs: []string{url}},
+		},
+		"two targets, one revision": routed(one, to("cart-1", 60), to("cart-1", 40)),
+		"tag without a share":       routed(one, to("cart-1", 100), to("cart-2", 0)),
+		"revision collected":        routed(nil, to("cart-1", 100)),
+		"urls in another order":     routed(one, to("cart-1", 100)),
+		"no traffic at all": func() Snapshot {
+			s := routed(one, to("cart-1", 100))
+			s.Route.Traffic = nil
+			return s
+		}(),
+		"made local": func() Snapshot {
+			s := routed(one, to("cart-1", 100))
+			s.Route.URLs = nil
+			return s
+		}(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := deployed(t)
+			if name == "new generation, not effective" {
+				s.see(snap, RevisionReady)
+				return
+			}
+			s.see(snap)
+			s.see(routed(one, to("cart-1", 100)), map[bool][]Type{true: {Published}}[name == "made local"]...)
+		})
+	}
+}
+
+func TestForwardAndBack(t *testing.T) {
+	both := revs(r1, r2)
+	s := deployed(t)
+	s.see(routed(both, to("cart-1", 100)), RevisionReady)
+	ready := s.last()
+	s.see(routed(both, to("cart-1", 90), to("cart-2", 10)), TrafficShifted)
+	if x := s.last(); x.Revision.Name != "cart-2" || x.Previous.Name != "cart-1" || x.PreviousTraffic[0] != to("cart-1", 100) || x.Chain != ready.Chain {
+		t.Errorf("shifted says %+v", x)
+	}
+	s.see(routed(both, to("cart-2", 50), to("cart-1", 50)), TrafficShifted)
+	s.see(routed(both, to("cart-2", 100)), Upgraded)
+	up := s.last()
+	if up.Revision.Name != "cart-2" || up.Previous.Name != "cart-1" || up.Reason != "" || up.Links[0].Type != Deployed || up.Chain != ready.Chain {
+		t.Errorf("upgraded says %+v", up)
+	}
+	s.see(routed(both, to("cart-1", 100)), RolledBack)
+	back := s.last()
+	if back.Reason != ReasonTraffic || back.Revision.Name != "cart-1" || back.Previous.Name != "cart-2" || back.Chain != up.Chain {
+		t.Errorf("rolled back says %+v", back)
+	}
+	if l := back.Links[1]; l.Kind != LinkUndoes || l.Sequence != up.Sequence || !l.Time.Equal(up.Time) {
+		t.Errorf("the rollback undoes %+v, want the upgrade %d", l, up.Sequence)
+	}
+	s.see(routed(both, to("cart-2", 100)), Upgraded) // forward again
+	s.see(Snapshot{Gone: true}, Removed)
+	if r := s.last(); r.Revision.Name != "cart-2" || r.URLs[0] != url {
+		t.Errorf("removed says %+v", r)
+	}
+	s.see(routed(both, to("cart-2", 100))) // gone is gone
+}
+
+func TestDirectWithoutCanary(t *testing.T) {
+	s := deployed(t)
+	s.see(routed(revs(r1, r2), to("cart-2", 100)), RevisionReady, Upgraded)
+}
+
+func TestReappliedTemplateIsARollback(t *testing.T) {
+	again := rev("cart-3", 3, "a")
+	s := deployed(t)
+	s.see(routed(revs(r1, r2), to("cart-2", 100)), RevisionReady, Upgraded)
+	s.see(routed(revs(r1, r2, again), to("cart-3", 100)), RevisionReady, RolledBack)
+	if b := s.last(); b.Reason != ReasonReapplied || b.Previous.Name != "cart-2" {
+		t.Errorf("rolled back says %+v", b)
+	}
+	off := deployed(t)
+	off.rules.RollbackTemplate = false
+	off.see(routed(revs(r1, r2), to("cart-2", 100)), RevisionReady, Upgraded)
+	off.see(routed(revs(r1, r2, again), to("cart-3", 100)), RevisionReady, Upgraded)
+}
+
+func TestUnresolvedImagesAreNeverARollback(t *testing.T) {
+	again := rev("cart-3", 3, "a")
+	again.Images[0].Digest = ""
+	s := deployed(t)
+	s.see(routed(revs(r1, r2), to("cart-2", 100)), RevisionReady, Upgraded)
+	s.see(routed(revs(r1, r2, again), to("cart-3", 100)), RevisionReady, Upgraded)
+}
+
+func TestConfigurationOnly(t *testing.T) {
+	same := r2
+	same.Images = r1.Images
+	s := deployed(t)
+	s.see(routed(revs(r1, same), to("cart-2", 100)), RevisionReady, Upgraded)
+	if s.last().Reason != ReasonConfiguration {
+		t.Errorf("reason is %q", s.last().Reason)
+	}
+}
+
+func TestWithdrawnCanary(t *testing.T) {
+	both := revs(r1, r2)
+	canary := func() *story {
+		s := deployed(t)
+		s.see(routed(both, to("cart-1", 90), to("cart-2", 10)), RevisionReady, TrafficShifted)
+		return s
+	}
+	s := canary()
+	shift := s.last()
+	s.see(routed(both, to("cart-1", 100)), RolledBack)
+	if b := s.last(); b.Reason != ReasonWithdrawn || b.Revision.Name != "cart-1" || b.Previous.Name != "cart-2" || b.Links[1].Sequence != shift.Sequence {
+		t.Errorf("rolled back says %+v", b)
+	}
+	s = canary()
+	s.rules.RollbackWithdrawn = false
+	s.see(routed(both, to("cart-1", 100)), TrafficShifted)
+	s = canary() // replaced by another canary
+	s.see(routed(revs(r1, r2, r3), to("cart-1", 90), to("cart-3", 10)), RevisionReady, RolledBack)
+	s = deployed(t) // an older Revision that loses its share was no canary
+	s.see(routed(both, to("cart-2", 100)), RevisionReady, Upgraded)
+	s.see(routed(both, to("cart-2", 90), to("cart-1", 10)), TrafficShifted)
+	s.see(routed(both, to("cart-2", 100)), TrafficShifted)
+}
+
+func TestRollbackByTrafficSwitchedOff(t *testing.T) {
+	s := deployed(t)
+	s.rules.RollbackTraffic = false
+	s.see(routed(revs(r1, r2), to("cart-2", 100)), RevisionReady, Upgraded)
+	s.see(routed(revs(r1, r2), to("cart-1", 100)), Upgraded)
+}
+
+func TestNamesOfUsersOrderNothing(t *testing.T) {
+	blue, green := rev("green", 1, "a"), rev("blue", 2, "b")
+	s := newStory(t)
+	s.see(routed(revs(blue), to("green", 100)), Created, RevisionReady, Deployed, Published)
+	s.see(routed(revs(blue, green), to("blue", 100)), RevisionReady, Upgraded)
+	s.see(routed(revs(blue, green), to("green", 100)), RolledBack)
+}
+
+func TestUnknownRevisionIsWaitedFor(t *testing.T) {
+	s := deployed(t)
+	snap := routed(revs(r1), to("cart-1", 90), to("cart-2", 10))
+	r := Next(s.rules, s.m, snap, s.at)
+	if !reflect.DeepEqual(r.Missing, []string{"cart-2"}) || len(r.Transitions) > 0 || !reflect.DeepEqual(r.Memory, s.m) {
+		t.Fatalf("got %+v", r)
+	}
+	snap.Unheld = map[string]bool{"cart-2": true}
+	s.see(snap, TrafficShifted)
+}
+
+func TestGradualRolloutIsMerged(t *testing.T) {
+	both := revs(r1, r2)
+	step := func(percent int64) Snapshot {
+		x := routed(both, to("cart-1", 100-percent), to("cart-2", percent))
+		x.Ready, x.Route.Ready, x.Route.Rollout = false, false, true
+		return x
+	}
+	s := deployed(t)
+	s.see(routed(both, to("cart-1", 100)), RevisionReady)
+	s.see(step(1), TrafficShifted)
+	first := s.at
+	s.see(step(5))
+	s.see(step(10))
+	if want := first.Add(DefaultRules.ShiftedMinInterval); !s.wake.Equal(want) {
+		t.Fatalf("wakes at %v, want %v", s.wake, want)
+	}
+	s.seeAt(step(10), s.wake, TrafficShifted)
+	if x := s.last(); x.Merged != 1 || x.Traffic[1] != to("cart-2", 10) || x.PreviousTraffic[1] != to("cart-2", 1) {
+		t.Errorf("merged step says %+v", x)
+	}
+	s.see(step(60))
+	s.see(routed(both, to("cart-2", 100)), Upgraded)
+	if x := s.last(); x.Merged != 1 || x.PreviousTraffic[0] != to("cart-1", 90) {
+		t.Errorf("the end of the rollout says %+v", x)
+	}
+}
+
+func TestUsersStepsAreNeverMerged(t *testing.T) {
+	both := revs(r1, r2)
+	s := deployed(t)
+	s.see(routed(both, to("cart-1", 100)), RevisionReady)
+	for _, p := range []int64{10, 25, 50} {
+		s.seeAt(routed(both, to("cart-1", 100-p), to("cart-2", p)), s.at.Add(time.Millisecond), TrafficShifted)
+	}
+	s.seeAt(routed(both, to("cart-2", 100)), s.at.Add(time.Millisecond), Upgraded)
+}
+
+func TestUserInterruptsARollout(t *testing.T) {
+	both := revs(r1, r2)
+	s := deployed(t)
+	rolling := routed(both, to("cart-1", 99), to("cart-2", 1))
+	rolling.Route.Rollout = true
+	s.see(rolling, RevisionReady, TrafficShifted)
+	held := routed(both, to("cart-1", 80), to("cart-2", 20))
+	held.Route.Rollout = true
+	s.see(held)
+	got := s.see(routed(both, to("cart-1", 70), to("cart-2", 30)), TrafficShifted, TrafficShifted)
+	if got[0].Traffic[1] != to("cart-2", 20) || got[1].Traffic[1] != to("cart-2", 30) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestStabilization(t *testing.T) {
+	s := newStory(t)
+	s.rules.Stabilization = 5 * time.Second
+	s.see(Snapshot{}, Created)
+	ok := routed(revs(r1), to("cart-1", 100))
+	s.see(ok, RevisionReady)
+	due := s.wake
+	if !due.Equal(s.at.Add(5 * time.Second)) {
+		t.Fatalf("wakes at %v", due)
+	}
+	flap := ok
+	flap.Ready = false
+	s.see(flap)
+	s.see(ok)
+	s.seeAt(ok, due) // the flap began the window anew
+	s.seeAt(ok, s.wake, Deployed, Published)
+}
+
+func TestPublishedFollowsTheSetOfURLs(t *testing.T) {
+	s := deployed(t)
+	with := func(urls ...string) Snapshot {
+		x := routed(revs(r1), to("cart-1", 100))
+		x.Route.URLs = urls
+		return x
+	}
+	s.see(with(url, "http://canary-cart.shop.example.com"), Published)
+	s.see(with("http://canary-cart.shop.example.com", url))
+	s.see(with("https://cart.shop.example.com"), Published)
+	notReady := with(url)
+	notReady.Route.Ready = false
+	s.see(notReady)
+	local := newStory(t)
+	x := routed(revs(r1), to("cart-1", 100))
+	x.Route.URLs = nil
+	local.see(x, Created, RevisionReady, Deployed)
+}
+
+func TestRemoved(t *testing.T) {
+	s := newStory(t)
+	s.see(Snapshot{}, Created)
+	s.see(Snapshot{Gone: true}) // never deployed: nobody was told that it is there to be used
+	if !s.m.Removed {
+		t.Error("not marked as removed")
+	}
+	b := newStory(t)
+	b.m = Baseline(routed(revs(r1), to("cart-1", 100))).Memory
+	b.see(Snapshot{Gone: true}, Removed)
+}
+
+func TestBaselineIsSilent(t *testing.T) {
+	r := Baseline(routed(revs(r1, r2), to("cart-1", 90), to("cart-2", 10)))
+	if len(r.Transitions) > 0 || !r.Memory.Deployed || r.Memory.Primary != "cart-1" {
+		t.Fatalf("got %+v", r)
+	}
+	s := newStory(t)
+	s.m = r.Memory
+	s.see(routed(revs(r1, r2), to("cart-1", 90), to("cart-2", 10)))
+	s.see(routed(revs(r1, r2), to("cart-2", 100)), Upgraded)
+
+	waiting := Baseline(Snapshot{Generation: 1})
+	s = newStory(t)
+	s.m = waiting.Memory
+	s.see(routed(revs(r1), to("cart-1", 100)), RevisionReady, Deployed, Published)
+
+	flapping := routed(revs(r1), to("cart-1", 100))
+	flapping.Ready, flapping.EverReady = false, true
+	s = newStory(t)
+	s.m = Baseline(flapping).Memory
+	s.see(routed(revs(r1), to("cart-1", 100)))
+
+	if m := Baseline(routed(nil, to("cart-1", 100))); len(m.Missing) != 1 {
+		t.Errorf("a baseline that knows nothing of its primary: %+v", m)
+	}
+}
+
+func TestTimeNeverGoesBack(t *testing.T) {
+	s := deployed(t)
+	late := s.last().Time
+	got := s.seeAt(routed(revs(r1, r2), to("cart-2", 100)), start.Add(-time.Hour), RevisionReady, Upgraded)
+	if got[0].Time.Before(late) {
+		t.Errorf("%v is before %v", got[0].Time, late)
+	}
+}
+
+func TestMemorySurvivesTheLedger(t *testing.T) {
+	s := deployed(t)
+	s.see(routed(revs(r1, r2), to("cart-1", 90), to("cart-2", 10)), RevisionReady, TrafficShifted)
+	raw, err := json.Marshal(s.m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Memory
+	if err := json.Unmarshal(raw, &back); err != nil {
+		t.Fatal(err)
+	}
+	next := routed(revs(r1, r2), to("cart-1", 100))
+	a, b := Next(s.rules, s.m, next, s.at), Next(s.rules, back, next, s.at)
+	x, _ := json.Marshal(a)
+	y, _ := json.Marshal(b)
+	if string(x) != string(y) {
+		t.Errorf("after the ledger:\n%s\nbefore:\n%s", y, x)
+	}
+}
+
+func TestMemoryIsBounded(t *testing.T) {
+	s := deployed(t)
+	known := revs(r1)
+	for g := int64(2); g < 200; g++ {
+		r := rev("cart-"+string(rune('0'+g%10))+time.Duration(g).String(), g, time.Duration(g).String())
+		known[r.Name] = r
+		s.see(routed(known, to(r.Name, 100)), RevisionReady, Upgraded)
+	}
+	raw, err := json.Marshal(s.m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.m.Revisions) > maxRevisions || len(s.m.Former) > maxFormer || len(raw) > 32<<10 {
+		t.Errorf("%d Revisions, %d former, %d bytes", len(s.m.Revisions), len(s.m.Former), len(raw))
+	}
+}
