@@ -37,7 +37,7 @@ func crashing(t *testing.T) program {
 		t.Fatal(err)
 	}
 	p := program{t: t, path: filepath.Join(t.TempDir(), "cluster")}
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", p.path, ".").CombinedOutput(); err != nil { //nolint:gosec // a test's
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", p.path, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return p
@@ -55,7 +55,7 @@ func (p program) run(args ...string) string {
 
 func (p program) try(ctx context.Context, args ...string) (string, error) {
 	var out, told bytes.Buffer
-	cmd := exec.CommandContext(ctx, p.path, args...) //nolint:gosec // a test's
+	cmd := exec.CommandContext(ctx, p.path, args...)
 	cmd.Stdout, cmd.Stderr = &out, &told
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	began := time.Now()
@@ -124,7 +124,7 @@ func (p program) killEverything() {
 
 func (p program) status() platform.Status {
 	p.t.Helper()
-	cmd := exec.CommandContext(p.t.Context(), p.path, "status", "-o", "json") //nolint:gosec // a test's
+	cmd := exec.CommandContext(p.t.Context(), p.path, "status", "-o", "json")
 	out, err := cmd.Output()
 	if err != nil {
 		p.t.Logf("cluster status: %v", err)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -91,7 +92,7 @@ func runLogs(_ context.Context, _ *report.Reporter, args []string) error {
 	dirs := []string{filepath.Join(node.Dir, "log"), filepath.Join(st.Root(), "log")}
 	if len(rest) == 1 {
 		for _, d := range dirs {
-			f, err := os.Open(filepath.Join(d, filepath.Base(rest[0])+".log"))
+			f, err := os.Open(filepath.Join(d, filepath.Base(rest[0])+".log")) //nolint:gosec // inside a folder of logs
 			if err != nil {
 				continue
 			}
@@ -167,5 +168,16 @@ func runDeps(ctx context.Context, say *report.Reporter, args []string) error {
 			return step.End(fmt.Errorf("installing Debian packages (as root?): %w", err))
 		}
 	}
-	return step.End(nil)
+	return step.End(quiet(ctx, absent))
+}
+
+// quiet stops the service that Debian starts with a package that was just installed for us, and which would
+// hold the port of our own.
+func quiet(ctx context.Context, installed []host.Package) error {
+	ours := func(p host.Package) bool { return p.Name == "prometheus" }
+	if !store.Exists("/run/systemd/system") || !slices.ContainsFunc(installed, ours) {
+		return nil
+	}
+	_, err := host.Run(ctx, "", "systemctl", "disable", "--now", "prometheus")
+	return err
 }

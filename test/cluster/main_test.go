@@ -19,7 +19,7 @@ func call(t *testing.T, args ...string) error {
 
 func TestWrongCallsAreToldFromFailures(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{nil, {"upp"}, {"up", "--wiht", "serving"}} {
+	for _, args := range [][]string{nil, {"upp"}, {"up", "--wit", "serving"}} {
 		if err := call(t, args...); !errors.Is(err, errUsage) {
 			t.Errorf("%q: got %v", args, err)
 		}

@@ -30,7 +30,7 @@ func smoking(t *testing.T) program {
 		t.Skipf("set %s=1 to use each part of the running cluster once, as root", smokeVariable)
 	}
 	p := program{t: t, path: filepath.Join(t.TempDir(), "cluster")}
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", p.path, ".").CombinedOutput(); err != nil { //nolint:gosec // a test's
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", p.path, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return p
@@ -44,7 +44,7 @@ func (p program) apply(name string, values ...string) {
 		p.t.Fatal(err)
 	}
 	file := filepath.Join(p.t.TempDir(), name)
-	if err := os.WriteFile(file, []byte(strings.NewReplacer(values...).Replace(string(text))), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(strings.NewReplacer(values...).Replace(string(text))), 0o600); err != nil { //nolint:gosec // a temporary file
 		p.t.Fatal(err)
 	}
 	p.run("kubectl", "apply", "-f", file)
@@ -52,7 +52,7 @@ func (p program) apply(name string, values ...string) {
 
 func (p program) result(args ...string) string {
 	p.t.Helper()
-	cmd := exec.CommandContext(p.t.Context(), p.path, args...) //nolint:gosec // a test's
+	cmd := exec.CommandContext(p.t.Context(), p.path, args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

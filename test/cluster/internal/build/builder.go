@@ -105,6 +105,15 @@ func (b *Builder) build(ctx context.Context, u Unit) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
+	// Another command may be building the same; two would do each other's work.
+	unlock, err := store.Lock(out+".lock", func() { b.say.Say("waiting for another command that builds %s", u.Name) })
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if store.Exists(out) {
+		return out, nil
+	}
 	log := b.store.Log("build-" + u.Name)
 	step := b.say.Begin("building "+u.Name, "log: "+log)
 	err = store.PublishDir(out, func(tmp string) error {
@@ -148,9 +157,17 @@ func (b *Builder) goVersion(ctx context.Context, dir string) (string, error) {
 func (b *Builder) ModuleDir(ctx context.Context, part, module string) (string, error) {
 	log := b.store.Log("module-" + part)
 	dir := b.PartDir(part)
+	if found, err := listModule(ctx, dir, module); err == nil && found != "" && store.Exists(found) {
+		return found, nil
+	}
 	if err := runLogged(ctx, dir, log, goEnv(), "go", "mod", "download", module); err != nil {
 		return "", fmt.Errorf("getting module %s (is the Go module proxy reachable?): %w", module, err)
 	}
+	return listModule(ctx, dir, module)
+}
+
+// listModule says where a module lies, or "" while it is not downloaded.
+func listModule(ctx context.Context, dir, module string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module) //nolint:gosec // fixed arguments
 	cmd.Dir = dir
 	cmd.Env = goEnv()

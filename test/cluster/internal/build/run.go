@@ -23,7 +23,7 @@ const perBuild = 5 << 30
 func parallel() int {
 	n := min(runtime.NumCPU(), 2)
 	if mem := memoryAvailable("/proc/meminfo"); mem > 0 {
-		n = min(n, int(mem/perBuild))
+		n = min(n, int(mem/perBuild)) //nolint:gosec // a few gigabytes divided by some
 	}
 	return max(n, 1)
 }

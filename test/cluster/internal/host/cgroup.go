@@ -90,7 +90,7 @@ func inherit(parent, child, file string) error {
 	if err != nil || strings.TrimSpace(string(have)) != "" {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(child, file), want, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(child, file), want, 0o600); err != nil { //nolint:gosec // the cgroup tree
 		return fmt.Errorf("filling the cluster's cpuset: %w", err)
 	}
 	return nil
@@ -106,7 +106,7 @@ func delegate(dir string) error {
 		if !slices.Contains([]string{"cpu", "cpuset", "memory", "pids", "io", "hugetlb"}, name) {
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+name), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+name), 0o600); err != nil { //nolint:gosec // the cgroup tree
 			return fmt.Errorf("enabling the cgroup controller %s in %s: %w", name, dir, err)
 		}
 	}

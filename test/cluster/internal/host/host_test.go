@@ -106,7 +106,7 @@ func TestCgroupsOfVersion2Delegate(t *testing.T) {
 	}
 	for _, dir := range []string{root, filepath.Join(root, "ours")} {
 		// A plain file keeps what was written last.
-		got, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control")) //nolint:gosec // a test's
+		got, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
 		if err != nil || string(got) != "+memory" {
 			t.Errorf("%s: %q, %v", dir, got, err)
 		}
@@ -124,7 +124,7 @@ func TestCgroupsOfVersion1HaveABranchInEachHierarchy(t *testing.T) {
 	if err := c.Make(); err != nil {
 		t.Fatal(err)
 	}
-	got, err := os.ReadFile(filepath.Join(root, "cpuset/ours/cpuset.cpus")) //nolint:gosec // a test's
+	got, err := os.ReadFile(filepath.Join(root, "cpuset/ours/cpuset.cpus"))
 	if err != nil || string(got) != "0-1\n" {
 		t.Errorf("cpuset: %q, %v", got, err)
 	}

@@ -27,7 +27,7 @@ func (l Listener) Owner() string {
 	for _, fd := range fds {
 		if to, err := os.Readlink(fd); err == nil && to == "socket:["+l.inode+"]" {
 			pid := strings.Split(fd, "/")[2]
-			comm, err := os.ReadFile(filepath.Join("/proc", pid, "comm"))
+			comm, err := os.ReadFile(filepath.Join("/proc", pid, "comm")) //nolint:gosec // a process id
 			if err != nil {
 				continue
 			}

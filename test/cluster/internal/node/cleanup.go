@@ -81,16 +81,20 @@ func (n *Node) processes() []proc.Process {
 // only that the databases were closed in order.
 func (n *Node) Down(ctx context.Context, keepData bool) error {
 	step := n.say.Begin("stopping the node", n.dir)
-	return step.End(errors.Join(n.stop(ctx), n.forget(keepData)))
+	return step.End(errors.Join(n.stop(ctx, keepData), n.forget(ctx, keepData)))
 }
 
-func (n *Node) stop(ctx context.Context) error {
-	// First who would start things again, then who keeps data, then all the rest at once.
-	err := errors.Join(
-		n.daemons.Stop(5*time.Second, "kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy"),
-		n.daemons.Stop(5*time.Second, "kube-apiserver", "prometheus-targets", "prometheus"),
-		n.daemons.Stop(10*time.Second, "etcd", "registry", "containerd"),
-	)
+func (n *Node) stop(ctx context.Context, gently bool) error {
+	var errs []error
+	if gently {
+		// First who would start things again, then who keeps data.
+		errs = append(errs,
+			n.daemons.Stop(5*time.Second, "kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy"),
+			n.daemons.Stop(5*time.Second, "kube-apiserver", "prometheus-targets", "prometheus"),
+			n.daemons.Stop(10*time.Second, "etcd", "containerd"))
+	}
+	// The images stay in any case.
+	errs = append(errs, n.daemons.Stop(5*time.Second, "registry"))
 	// A pod may fork between listing and killing, so look until nothing is found.
 	for range 10 {
 		left := n.processes()
@@ -99,7 +103,7 @@ func (n *Node) stop(ctx context.Context) error {
 		}
 		proc.Kill(left...)
 	}
-	return errors.Join(err, n.sweep(ctx))
+	return errors.Join(append(errs, n.sweep(ctx))...)
 }
 
 // sweep takes away what processes leave behind.
@@ -121,12 +125,12 @@ func (n *Node) sweep(ctx context.Context) error {
 		_, err := host.Run(ctx, "", "nft", append([]string{"delete", "table"}, strings.Fields(t)...)...)
 		errs = append(errs, err)
 	}
-	errs = append(errs, n.cgroups.Remove(), n.outsideFiles(), os.RemoveAll(n.path("run")))
+	errs = append(errs, n.cgroups.Remove(), n.outsideFiles(ctx), os.RemoveAll(n.path("run")))
 	return errors.Join(errs...)
 }
 
 // outsideFiles removes single files that programs of the node put elsewhere.
-func (n *Node) outsideFiles() error {
+func (n *Node) outsideFiles(ctx context.Context) error {
 	var errs []error
 	remove := func(path string) {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -144,7 +148,7 @@ func (n *Node) outsideFiles() error {
 	// Containerd's shims listen in a folder shared with any other containerd: those that nobody listens on
 	// any more belong to no living shim.
 	for _, p := range glob("/run/containerd/s/*") {
-		if deadSocket(p) {
+		if deadSocket(ctx, p) {
 			remove(p)
 		}
 	}
@@ -160,8 +164,8 @@ func glob(pattern string) []string {
 }
 
 // forget restores the machine's settings and, unless they are to be kept, removes the data.
-func (n *Node) forget(keepData bool) error {
-	if err := n.restoreMachine(); err != nil {
+func (n *Node) forget(ctx context.Context, keepData bool) error {
+	if err := n.restoreMachine(ctx); err != nil {
 		return err
 	}
 	if keepData {

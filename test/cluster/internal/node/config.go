@@ -29,8 +29,9 @@ func config(dir, name string, values map[string]string) (path, content string, e
 	return path, content, store.PublishFile(path, []byte(content), 0o600)
 }
 
-func (n *Node) render(name string, values map[string]string) (string, error) {
-	return render(n.dir, name, values)
+// render is for the files that need nothing but the node's names.
+func (n *Node) render(name string) (string, error) {
+	return render(n.dir, name, nil)
 }
 
 func render(dir, name string, values map[string]string) (string, error) {

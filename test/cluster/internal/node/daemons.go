@@ -34,11 +34,11 @@ func (n *Node) containerdDaemons() ([]proc.Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	hosts, err := n.render("hosts.toml", nil)
+	hosts, err := n.render("hosts.toml")
 	if err != nil {
 		return nil, err
 	}
-	network, err := n.render("cni.conflist", nil)
+	network, err := n.render("cni.conflist")
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func (n *Node) network(ctx context.Context) error {
 			return fmt.Errorf("giving the node its address: %w", err)
 		}
 	}
-	rules, err := n.render("masquerade.nft", nil)
+	rules, err := n.render("masquerade.nft")
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (n *Node) rememberMachine() error {
 }
 
 // restoreMachine undoes what rememberMachine wrote down.
-func (n *Node) restoreMachine() error {
+func (n *Node) restoreMachine(ctx context.Context) error {
 	data, err := os.ReadFile(n.beforeFile())
 	if err != nil {
 		return nil //nolint:nilerr // nothing was changed
@@ -111,7 +111,7 @@ func (n *Node) restoreMachine() error {
 		}
 	}
 	for _, dir := range b.Made {
-		if inUse(dir) {
+		if inUse(ctx, dir) {
 			continue // by something that came after us
 		}
 		if err := os.RemoveAll(dir); err != nil {
@@ -122,11 +122,11 @@ func (n *Node) restoreMachine() error {
 }
 
 // inUse tells whether somebody listens on a socket below dir.
-func inUse(dir string) bool {
+func inUse(ctx context.Context, dir string) bool {
 	used := false
 	// What cannot be looked at is not ours to remove either, and removing it fails with its own error.
 	_ = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type()&fs.ModeSocket != 0 && !deadSocket(p) {
+		if err == nil && d.Type()&fs.ModeSocket != 0 && !deadSocket(ctx, p) {
 			used = true
 		}
 		return nil
@@ -135,8 +135,8 @@ func inUse(dir string) bool {
 }
 
 // deadSocket tells whether nobody listens on a unix socket any more.
-func deadSocket(path string) bool {
-	conn, err := net.DialTimeout("unix", path, time.Second)
+func deadSocket(ctx context.Context, path string) bool {
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", path)
 	if err == nil {
 		_ = conn.Close() // it was opened to see whether it can be
 	}

@@ -104,7 +104,11 @@ func TestRemainsAreEmptyOnlyWithoutAny(t *testing.T) {
 	}
 	for _, r := range []Remains{
 		{Processes: []proc.Process{{PID: 1}}},
-		{Mounts: []string{"m"}}, {NetNS: []string{"n"}}, {Links: []string{"l"}}, {Tables: []string{"t"}}, {Cgroups: []string{"c"}},
+		{Mounts: []string{"m"}},
+		{NetNS: []string{"n"}},
+		{Links: []string{"l"}},
+		{Tables: []string{"t"}},
+		{Cgroups: []string{"c"}},
 	} {
 		if r.Empty() || !strings.Contains(r.Counts(), " 1") {
 			t.Errorf("overlooked: %s", r.Counts())

@@ -14,10 +14,25 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/host"
 )
 
-// ports are the TCP ports of the node's programs.
-var ports = map[int]string{
-	2379: "etcd", 2380: "etcd", APIPort: "kube-apiserver", RegistryPort: "registry", 10257: "kube-controller-manager",
-	10259: "kube-scheduler", 10250: "kubelet", 10248: "kubelet", 10256: "kube-proxy", 10249: "kube-proxy",
+// Port is a TCP port that a daemon needs.
+type Port struct {
+	Number int
+	Daemon string
+	// Public ports are on the node's address, the others on the loopback link.
+	Public bool
+}
+
+var ports = []Port{
+	{2379, "etcd", false},
+	{2380, "etcd", false},
+	{APIPort, "kube-apiserver", true},
+	{RegistryPort, "registry", true},
+	{10257, "kube-controller-manager", false},
+	{10259, "kube-scheduler", false},
+	{10250, "kubelet", true},
+	{10248, "kubelet", false},
+	{10256, "kube-proxy", false},
+	{10249, "kube-proxy", false},
 }
 
 // Supported complains when the node cannot run on this machine at all.
@@ -45,7 +60,7 @@ func (n *Node) preflight(context.Context) error {
 			wrong = append(wrong, err)
 		}
 	}
-	wrong = append(wrong, n.portsTaken()...)
+	wrong = append(wrong, n.PortsTaken(ports...))
 	wrong = append(wrong, addressTaken()...)
 	return errors.Join(wrong...)
 }
@@ -56,26 +71,27 @@ func NeedPackages(absent []host.Package) error {
 	for _, p := range absent {
 		fmt.Fprintf(&b, "\n  %s (%s)", p.Name, p.Why)
 	}
-	return fmt.Errorf("Debian packages are missing:%s\ninstall them with \"cluster deps --install\", or:\n  apt-get update && apt-get %s",
+	return fmt.Errorf("missing Debian packages:%s\ninstall them with \"cluster deps --install\", or:\n  apt-get update && apt-get %s",
 		b.String(), strings.Join(host.AptArgs(absent), " "))
 }
 
-func (n *Node) portsTaken() []error {
+// PortsTaken complains about ports that others than the daemon in question hold.
+func (n *Node) PortsTaken(ports ...Port) error {
 	var wrong []error
 	listeners := host.Listeners()
-	for port, name := range ports {
-		if _, _, alive := n.daemons.Lookup(name); alive {
+	for _, p := range ports {
+		if _, _, alive := n.daemons.Lookup(p.Daemon); alive {
 			continue
 		}
 		ip := [4]byte{127, 0, 0, 1}
-		if port == APIPort || port == RegistryPort || port == 10250 {
+		if p.Public {
 			ip = [4]byte(net.ParseIP(IP).To4())
 		}
-		if l, taken := host.Taken(listeners, ip, port); taken {
-			wrong = append(wrong, fmt.Errorf("port %d, which %s needs, is taken by %s", port, name, l.Owner()))
+		if l, taken := host.Taken(listeners, ip, p.Number); taken {
+			wrong = append(wrong, fmt.Errorf("port %d, which %s needs, is taken by %s: end it", p.Number, p.Daemon, l.Owner()))
 		}
 	}
-	return wrong
+	return errors.Join(wrong...)
 }
 
 func addressTaken() []error {
@@ -90,7 +106,7 @@ func addressTaken() []error {
 
 // bootstrapRoles grants what an installer grants.
 func (n *Node) bootstrapRoles(ctx context.Context) error {
-	text, err := n.render("roles.yaml", nil)
+	text, err := n.render("roles.yaml")
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func authority(t *testing.T, dir, name string) *Authority {
 
 func content(t *testing.T, path string) string {
 	t.Helper()
-	b, err := os.ReadFile(path) //nolint:gosec // a test's
+	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

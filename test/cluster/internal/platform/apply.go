@@ -94,7 +94,7 @@ func (p *Platform) settle(ctx context.Context, namespace string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return step.End(fmt.Errorf("the Deployments %s of %s do not become available (%w)%s", strings.Join(unsettled, ", "), namespace, ctx.Err(), p.why(namespace, client)))
+			return step.End(fmt.Errorf("the Deployments %s of %s do not become available (%w)%s", strings.Join(unsettled, ", "), namespace, ctx.Err(), p.why(context.WithoutCancel(ctx), namespace, client)))
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
@@ -119,9 +119,9 @@ func waiting(ctx context.Context, client *kube.Client, namespace string) ([]stri
 }
 
 // why tells what is wrong with a namespace's pods, with the end of their logs. The caller's time is up, so
-// it takes a little of its own.
-func (p *Platform) why(namespace string, client *kube.Client) string {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+// it takes a little more.
+func (p *Platform) why(ctx context.Context, namespace string, client *kube.Client) string {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	pods, err := client.Pods(ctx, namespace)
 	if err != nil {

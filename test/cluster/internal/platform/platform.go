@@ -85,7 +85,13 @@ func (p *Platform) Preflight(parts []Part) error {
 	if absent := host.Missing(need); len(absent) > 0 {
 		return node.NeedPackages(absent)
 	}
-	return nil
+	if !slices.Contains(parts, Prometheus) {
+		return nil
+	}
+	// Where systemd runs, Debian starts a Prometheus of its own with the package.
+	return p.node.PortsTaken(
+		node.Port{Number: node.PrometheusPort, Daemon: "prometheus", Public: true},
+		node.Port{Number: targetsPort, Daemon: "prometheus-targets"})
 }
 
 // Begin starts the builds that the parts will wait for, after those of the node.

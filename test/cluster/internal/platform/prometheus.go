@@ -17,8 +17,10 @@ import (
 // PrometheusURL is where Prometheus answers, for the machine and for pods.
 var PrometheusURL = fmt.Sprintf("http://%s:%d", node.IP, node.PrometheusPort)
 
-// targetsAddress is where Prometheus asks which pods there are.
-const targetsAddress = "127.0.0.1:9092"
+// targetsPort is where, on the loopback link, Prometheus asks which pods there are.
+const targetsPort = 9092
+
+var targetsAddress = fmt.Sprintf("127.0.0.1:%d", targetsPort)
 
 // prometheus runs on the machine and not in a pod: it is a Debian program, and pods are as near to it as to
 // each other. To the API server it is a user of its own, with a certificate.

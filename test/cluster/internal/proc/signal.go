@@ -18,7 +18,7 @@ func (p Process) Alive() bool {
 func (p Process) signal(sig syscall.Signal) error {
 	handle, err := os.FindProcess(p.PID)
 	if err != nil {
-		return nil //nolint:nilerr // no such process: it ended by itself, which is what is wanted
+		return nil // no such process: it ended by itself, which is what is wanted
 	}
 	defer func() { _ = handle.Release() }() // only gives the descriptor back
 	if !p.Alive() {

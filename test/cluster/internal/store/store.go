@@ -60,9 +60,6 @@ func (s *Store) Ko() string { return filepath.Join(s.root, "ko") }
 // Log is where the output of a build goes.
 func (s *Store) Log(name string) string { return filepath.Join(s.root, "log", name+".log") }
 
-// LockFile is what two programs must not hold at once.
-func (s *Store) LockFile() string { return filepath.Join(s.root, "lock") }
-
 // Key condenses all that a build depends on into a short name.
 func Key(inputs ...string) string {
 	h := sha256.New()

@@ -19,7 +19,7 @@ func TestKeyDependsOnEveryInputAndOnWhereTheyEnd(t *testing.T) {
 		}
 		seen[key] = name
 	}
-	if Key("a", "b") != Key("a", "b") {
+	if first, second := Key("a", "b"), Key("a", "b"); first != second {
 		t.Error("equal inputs have different keys")
 	}
 }
