@@ -1,0 +1,79 @@
+package kit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+)
+
+// Ingress sends requests to public Knative Services.
+type Ingress struct {
+	// base is the ingress' own address; nil where the Services' names resolve.
+	base   *url.URL
+	client *http.Client
+}
+
+// Ingress finds the way in: DEMO_INGRESS (for example http://203.0.113.7), else the own cluster's, else the
+// Services' own names.
+func (k *Kit) Ingress(ctx context.Context) (*Ingress, error) {
+	in := &Ingress{client: &http.Client{
+		Timeout: 10 * time.Second,
+		// A connection per request: the ingress shall choose a Revision each time.
+		Transport: &http.Transport{DisableKeepAlives: true},
+	}}
+	address := os.Getenv("DEMO_INGRESS")
+	if address == "" && k.Own() {
+		var err error
+		if address, err = k.Address(ctx, "ingress"); err != nil {
+			return nil, err
+		}
+	}
+	if address == "" {
+		return in, nil
+	}
+	base, err := url.Parse(address)
+	if err != nil || base.Host == "" {
+		return nil, fmt.Errorf("the ingress' address %q must look like http://HOST:PORT", address)
+	}
+	in.base = base
+	return in, nil
+}
+
+// Answer is what the sample application said.
+type Answer struct {
+	Status   int    `json:"-"`
+	Revision string `json:"revision"`
+	Version  string `json:"version"`
+}
+
+// Get sends one request to the Service with that URL.
+func (in *Ingress) Get(ctx context.Context, service *url.URL) (Answer, error) {
+	target := *service
+	if in.base != nil {
+		target.Scheme, target.Host = in.base.Scheme, in.base.Host
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return Answer{}, fmt.Errorf("making a request for %s: %w", service, err)
+	}
+	req.Host = service.Host
+	resp, err := in.client.Do(req)
+	if err != nil {
+		return Answer{}, fmt.Errorf("asking %s: %w", service, err)
+	}
+	defer func() { _ = resp.Body.Close() }() // everything was read
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil {
+		return Answer{Status: resp.StatusCode}, fmt.Errorf("reading the answer of %s: %w", service, err)
+	}
+	a := Answer{Status: resp.StatusCode}
+	if err := json.Unmarshal(body, &a); err != nil {
+		return a, fmt.Errorf("%s answered %d and nothing that the application says: %w", service, a.Status, err)
+	}
+	return a, nil
+}

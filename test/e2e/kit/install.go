@@ -1,0 +1,180 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// patience is how long a pod may take: its image may have to be pulled first.
+const patience = 2 * time.Minute
+
+// Install builds the controller from this checkout and applies config/, as "ko apply -f config/" does, then
+// waits until it is available.
+func (k *Kit) Install(ctx context.Context) error {
+	var err error
+	if k.Own() {
+		_, err = run(ctx, k.root, nil, k.program, "apply", "-C", k.root, "-f", k.Path("config"))
+	} else {
+		_, err = run(ctx, k.root, nil, k.tool(), "ko", "apply", "-f", k.Path("config"))
+	}
+	if err != nil {
+		return fmt.Errorf("installing the controller: %w", err)
+	}
+	return k.WaitController(ctx)
+}
+
+// Uninstall removes everything that config/ holds: "ko delete -f config/".
+func (k *Kit) Uninstall(ctx context.Context) error {
+	env, err := k.kubectlPath(ctx)
+	if err != nil {
+		return err
+	}
+	// Ko resolves no image to delete, but wants to know where it would push to.
+	env = append(env, "KO_DOCKER_REPO=ko.local")
+	if _, err := run(ctx, k.root, env, k.tool(), "ko", "delete", "--ignore-not-found", "-f", k.Path("config")); err != nil {
+		return fmt.Errorf("uninstalling the controller: %w", err)
+	}
+	return Wait(ctx, patience, "namespace "+Namespace+" to be gone", func(ctx context.Context) error {
+		_, err := k.Kube.CoreV1().Namespaces().Get(ctx, Namespace, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return NotYet("it is still there")
+	})
+}
+
+// Controller is the Deployment of the controller.
+func (k *Kit) Controller(ctx context.Context) (*appsv1.Deployment, error) {
+	list, err := k.Kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("looking for the controller: %w", err)
+	}
+	if len(list.Items) != 1 {
+		return nil, fmt.Errorf("namespace %s has %d Deployments, want the controller's alone", Namespace, len(list.Items))
+	}
+	return &list.Items[0], nil
+}
+
+// ServiceAccount is the user name that the API server knows the controller by.
+func (k *Kit) ServiceAccount(ctx context.Context) (string, error) {
+	d, err := k.Controller(ctx)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("system:serviceaccount:%s:%s", Namespace, d.Spec.Template.Spec.ServiceAccountName), nil
+}
+
+// WaitController waits until the controller runs as its Deployment says and no pod of an older one is left.
+func (k *Kit) WaitController(ctx context.Context) error {
+	return Wait(ctx, patience, "the controller", func(ctx context.Context) error {
+		d, err := k.Controller(ctx)
+		if err != nil {
+			return err
+		}
+		want := *d.Spec.Replicas
+		s := d.Status
+		if s.ObservedGeneration < d.Generation || s.UpdatedReplicas != want || s.AvailableReplicas != want || s.Replicas != want {
+			return NotYet("%d of %d replicas available; %s", s.AvailableReplicas, want, k.whyPods(ctx, Namespace, ""))
+		}
+		pods, err := k.pods(ctx, Namespace, "")
+		if err != nil {
+			return err
+		}
+		if n := int32(len(pods)); n != want { //nolint:gosec // a handful of pods
+			return NotYet("%d pods, want %d", n, want)
+		}
+		return nil
+	})
+}
+
+// Scale sets the number of the controller's replicas, and returns when it is so.
+func (k *Kit) Scale(ctx context.Context, replicas int) error {
+	d, err := k.Controller(ctx)
+	if err != nil {
+		return err
+	}
+	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
+	if _, err := k.Kube.AppsV1().Deployments(Namespace).Patch(ctx, d.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("scaling the controller to %d: %w", replicas, err)
+	}
+	return k.WaitController(ctx)
+}
+
+// Restart deletes the controller's pods without grace, as a node that dies does, and waits for new ones.
+func (k *Kit) Restart(ctx context.Context) error {
+	now := int64(0)
+	err := k.Kube.CoreV1().Pods(Namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("deleting the controller's pods: %w", err)
+	}
+	return k.WaitController(ctx)
+}
+
+// ControllerLog is the end of what the controller's pods say.
+func (k *Kit) ControllerLog(ctx context.Context, lines int64) string {
+	return k.Logs(ctx, Namespace, "", lines)
+}
+
+// Logs are the ends of the logs of pods, for a person to read; what cannot be had is said in its place.
+func (k *Kit) Logs(ctx context.Context, namespace, selector string, lines int64) string {
+	pods, err := k.pods(ctx, namespace, selector)
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	for _, p := range pods {
+		fmt.Fprintf(&b, "--- %s/%s (%s)\n", namespace, p.Name, p.Status.Phase)
+		text, err := k.Kube.CoreV1().Pods(namespace).GetLogs(p.Name, &corev1.PodLogOptions{
+			Container: p.Spec.Containers[0].Name, TailLines: &lines,
+		}).DoRaw(ctx)
+		if err != nil {
+			fmt.Fprintln(&b, err)
+		}
+		b.Write(text)
+	}
+	return b.String()
+}
+
+func (k *Kit) pods(ctx context.Context, namespace, selector string) ([]corev1.Pod, error) {
+	list, err := k.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, fmt.Errorf("listing the pods of %s: %w", namespace, err)
+	}
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	}), nil
+}
+
+// whyPods says why pods are not what they should be.
+func (k *Kit) whyPods(ctx context.Context, namespace, selector string) string {
+	pods, err := k.pods(ctx, namespace, selector)
+	if err != nil {
+		return err.Error()
+	}
+	var why []string
+	for _, p := range pods {
+		state := string(p.Status.Phase)
+		for _, c := range p.Status.ContainerStatuses {
+			switch {
+			case c.State.Waiting != nil:
+				state = c.State.Waiting.Reason + " " + c.State.Waiting.Message
+			case c.State.Terminated != nil:
+				state = c.State.Terminated.Reason + " " + c.State.Terminated.Message
+			}
+		}
+		why = append(why, p.Name+": "+state)
+	}
+	return strings.Join(why, "; ")
+}

@@ -1,0 +1,84 @@
+package kit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Own tells whether the cluster is one that test/cluster made.
+func (k *Kit) Own() bool { return k.program != "" }
+
+// Image builds a Go program of this module and returns the reference of its image.
+func (k *Kit) Image(ctx context.Context, path string) (string, error) {
+	return k.image(ctx, k.root, path)
+}
+
+// EventDisplay is the image of Knative Eventing's standard sink, which logs what it receives.
+func (k *Kit) EventDisplay(ctx context.Context) (string, error) {
+	const display = "knative.dev/eventing/cmd/event_display"
+	if k.Own() {
+		return k.image(ctx, "part:eventing", display)
+	}
+	return k.image(ctx, k.Path("test", "cluster", "parts", "eventing"), display)
+}
+
+func (k *Kit) image(ctx context.Context, dir, path string) (string, error) {
+	var out string
+	var err error
+	if k.Own() {
+		out, err = run(ctx, k.root, nil, k.program, "image", "-C", dir, path)
+	} else {
+		if os.Getenv("KO_DOCKER_REPO") == "" {
+			return "", errors.New("set KO_DOCKER_REPO to a registry that you may push to and the cluster may pull from")
+		}
+		// -C is not ko's own: it builds in the folder where it runs.
+		out, err = run(ctx, dir, nil, k.tool(), "ko", "build", "--base-import-paths", path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("building the image of %s: %w", path, err)
+	}
+	return strings.TrimSpace(out), nil
+}
+
+func (k *Kit) tool() string { return k.Path(".ci", "tool") }
+
+// Address of a part of the own cluster, such as "audit" or "ingress".
+func (k *Kit) Address(ctx context.Context, name string) (string, error) {
+	if !k.Own() {
+		return "", fmt.Errorf("%s: only a cluster made by test/cluster can tell", name)
+	}
+	// It exits with an error while something is unhealthy, and prints all the same.
+	out, err := run(ctx, k.root, nil, "sh", "-c", `"$0" status -o json || true`, k.program)
+	if err != nil {
+		return "", err
+	}
+	var status struct {
+		Addresses []struct{ Name, Address string }
+	}
+	if err := json.Unmarshal([]byte(out), &status); err != nil {
+		return "", fmt.Errorf("reading the cluster's status: %w", err)
+	}
+	for _, a := range status.Addresses {
+		if a.Name == name {
+			return a.Address, nil
+		}
+	}
+	return "", fmt.Errorf("the cluster's status names no %s", name)
+}
+
+// kubectlPath is a PATH with kubectl, which ko starts.
+func (k *Kit) kubectlPath(ctx context.Context) ([]string, error) {
+	if !k.Own() {
+		return nil, nil
+	}
+	dir, err := run(ctx, k.root, nil, k.program, "assets")
+	if err != nil {
+		return nil, err
+	}
+	return []string{"PATH=" + strings.TrimSpace(dir) + string(filepath.ListSeparator) + os.Getenv("PATH")}, nil
+}

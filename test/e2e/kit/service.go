@@ -1,0 +1,128 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"knative.dev/pkg/apis"
+	"knative.dev/pkg/kmeta"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+)
+
+// App is the sample application, as a Knative Service.
+func App(namespace, name, image, version string) *servingv1.Service {
+	s := &servingv1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	SetVersion(s, version)
+	s.Spec.Template.Spec.Containers[0].Image = image
+	return s
+}
+
+// SetVersion makes the next Revision another version of the application.
+func SetVersion(s *servingv1.Service, version string) {
+	spec := &s.Spec.Template.Spec
+	if len(spec.Containers) == 0 {
+		spec.Containers = []corev1.Container{{}}
+	}
+	spec.Containers[0].Env = []corev1.EnvVar{{Name: "VERSION", Value: version}}
+}
+
+// Share of the traffic for a Revision; an empty name is the latest Ready one.
+type Share struct {
+	Revision string
+	Percent  int64
+}
+
+// SetTraffic asks for a split.
+func SetTraffic(s *servingv1.Service, shares ...Share) {
+	s.Spec.Traffic = nil
+	for _, share := range shares {
+		latest := share.Revision == ""
+		s.Spec.Traffic = append(s.Spec.Traffic, servingv1.TrafficTarget{
+			RevisionName: share.Revision, LatestRevision: &latest, Percent: &share.Percent,
+		})
+	}
+}
+
+// CreateService creates a Knative Service. It tries again while Serving's webhook is not up yet.
+func (k *Kit) CreateService(ctx context.Context, s *servingv1.Service) error {
+	return Wait(ctx, time.Minute, "Knative Service "+s.Name+" to be accepted", func(ctx context.Context) error {
+		_, err := k.Serving.ServingV1().Services(s.Namespace).Create(ctx, s, metav1.CreateOptions{})
+		if apierrors.IsInternalError(err) {
+			return NotYet("%v", err)
+		}
+		return err
+	})
+}
+
+// UpdateService changes a Knative Service as a user does, in one write.
+func (k *Kit) UpdateService(ctx context.Context, namespace, name string, change func(*servingv1.Service)) error {
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		s, err := k.Serving.ServingV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		change(s)
+		_, err = k.Serving.ServingV1().Services(namespace).Update(ctx, s, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("changing Knative Service %s/%s: %w", namespace, name, err)
+	}
+	return nil
+}
+
+// WaitService waits until the Service is Ready for what was asked of it last. After a new template the given
+// Revision must be the latest Ready one; an empty name asks for none.
+func (k *Kit) WaitService(ctx context.Context, namespace, name, revision string) (*servingv1.Service, error) {
+	var s *servingv1.Service
+	err := Wait(ctx, patience, "Knative Service "+namespace+"/"+name, func(ctx context.Context) error {
+		var err error
+		if s, err = k.Serving.ServingV1().Services(namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		if !s.IsReady() || s.Status.ObservedGeneration != s.Generation {
+			return NotYet("not Ready: %s", because(s.Status.GetCondition(apis.ConditionReady)))
+		}
+		if revision != "" && s.Status.LatestReadyRevisionName != revision {
+			return NotYet("the latest Ready Revision is %s, want %s", s.Status.LatestReadyRevisionName, revision)
+		}
+		return nil
+	})
+	return s, err
+}
+
+// DeleteService deletes a Knative Service and waits until it is gone.
+func (k *Kit) DeleteService(ctx context.Context, namespace, name string) error {
+	policy := metav1.DeletePropagationBackground
+	err := k.Serving.ServingV1().Services(namespace).Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &policy})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting Knative Service %s/%s: %w", namespace, name, err)
+	}
+	return Wait(ctx, patience, "Knative Service "+name+" to be gone", func(ctx context.Context) error {
+		_, err := k.Serving.ServingV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return NotYet("it is still there")
+	})
+}
+
+// RevisionName is the name that Serving gives the nth Revision of a Service.
+func RevisionName(service string, n int) string {
+	return kmeta.ChildName(service, fmt.Sprintf("-%05d", n))
+}
+
+func because(c *apis.Condition) string {
+	if c == nil {
+		return "no condition yet"
+	}
+	return fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message)
+}
