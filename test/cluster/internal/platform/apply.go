@@ -20,11 +20,12 @@ const (
 	settlePatience = 10 * time.Minute
 )
 
-// applyOnce applies manifests unless just these were applied to this cluster before.
-func (p *Platform) applyOnce(ctx context.Context, name, manifests string) error {
+// applyOnce applies manifests unless just these were applied to this cluster before, and their Deployments
+// are still there.
+func (p *Platform) applyOnce(ctx context.Context, name, namespace, manifests string) error {
 	marker := filepath.Join(node.Dir, "applied", name)
 	key := store.Key(manifests)
-	if have, err := os.ReadFile(marker); err == nil && string(have) == key { //nolint:gosec // in the state folder
+	if have, err := os.ReadFile(marker); err == nil && string(have) == key && p.present(ctx, namespace) { //nolint:gosec // in the state folder
 		return nil
 	}
 	step := p.say.Begin("applying "+name, "")
@@ -35,6 +36,19 @@ func (p *Platform) applyOnce(ctx context.Context, name, manifests string) error 
 		return fmt.Errorf("remembering what was applied: %w", err)
 	}
 	return store.PublishFile(marker, []byte(key), 0o600)
+}
+
+// present tells whether a namespace has Deployments; "" is for parts that have none.
+func (p *Platform) present(ctx context.Context, namespace string) bool {
+	if namespace == "" {
+		return true
+	}
+	client, err := p.node.Client()
+	if err != nil {
+		return false
+	}
+	all, err := client.Deployments(ctx, namespace)
+	return err == nil && len(all) > 0
 }
 
 // Apply applies manifests. Objects whose kind another manifest defines, and those that a webhook checks

@@ -19,7 +19,7 @@ func (p *Platform) eventing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.install(ctx, "eventing", objects, map[string]map[string]string{"config-observability": {"metrics-protocol": "prometheus"}}); err != nil {
+	if err := p.install(ctx, "eventing", "knative-eventing", objects, map[string]map[string]string{"config-observability": {"metrics-protocol": "prometheus"}}); err != nil {
 		return err
 	}
 	return p.settle(ctx, "knative-eventing")

@@ -29,7 +29,7 @@ func (p *Platform) prometheus(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.applyOnce(ctx, "prometheus", roles); err != nil {
+	if err := p.applyOnce(ctx, "prometheus", "", roles); err != nil {
 		return err
 	}
 	bin, err := p.builder.Dir(ctx, build.Targets)

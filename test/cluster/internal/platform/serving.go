@@ -44,7 +44,7 @@ func (p *Platform) dns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.applyOnce(ctx, "coredns", manifests); err != nil {
+	if err := p.applyOnce(ctx, "coredns", "kube-system", manifests); err != nil {
 		return err
 	}
 	return p.settle(ctx, "kube-system")
@@ -80,7 +80,7 @@ func (p *Platform) serving(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.install(ctx, "serving", append(kinds, core...), servingSettings); err != nil {
+	if err := p.install(ctx, "serving", "knative-serving", append(kinds, core...), servingSettings); err != nil {
 		return err
 	}
 	if err := p.traefik(ctx); err != nil {
@@ -95,7 +95,7 @@ func (p *Platform) serving(ctx context.Context) error {
 }
 
 // install configures manifests, resolves their images from a pinned part, and applies them.
-func (p *Platform) install(ctx context.Context, part string, objects []object, settings map[string]map[string]string) error {
+func (p *Platform) install(ctx context.Context, part, namespace string, objects []object, settings map[string]map[string]string) error {
 	if err := configure(objects, settings); err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (p *Platform) install(ctx context.Context, part string, objects []object, s
 	if err != nil {
 		return err
 	}
-	return p.applyOnce(ctx, part, resolved)
+	return p.applyOnce(ctx, part, namespace, resolved)
 }
 
 // traefik is the ingress. Its permissions are those of its documentation, in a namespace of its own.
@@ -134,5 +134,5 @@ func (p *Platform) traefik(ctx context.Context) error {
 		return err
 	}
 	const namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: traefik}\n"
-	return p.applyOnce(ctx, "traefik", namespace+strings.ReplaceAll(roleText, "namespace: default", "namespace: traefik")+"---\n"+manifests)
+	return p.applyOnce(ctx, "traefik", "traefik", namespace+strings.ReplaceAll(roleText, "namespace: default", "namespace: traefik")+"---\n"+manifests)
 }

@@ -26,7 +26,7 @@ func (p *Platform) tekton(ctx context.Context) error {
 			return err
 		}
 		useShell(objects, shell)
-		if err := p.install(ctx, part, objects, nil); err != nil {
+		if err := p.install(ctx, part, "tekton-pipelines", objects, nil); err != nil {
 			return err
 		}
 	}
