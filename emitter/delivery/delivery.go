@@ -119,6 +119,35 @@ func (d *Delivery) Gone(uid types.UID) {
 	d.Ledger.Abandon(uid)
 }
 
+// Sweep gives up what is owed to sources that do not exist, until ctx ends. A
+// source must be missing twice in a row: the cache may lag behind the ledger.
+func (d *Delivery) Sweep(ctx context.Context, every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	suspect := map[types.UID]bool{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		missing := map[types.UID]bool{}
+		for uid := range d.Ledger.Standings() {
+			d.mu.Lock()
+			_, known := d.lanes[uid]
+			d.mu.Unlock()
+			switch {
+			case known:
+			case suspect[uid]:
+				d.Ledger.Abandon(uid)
+			default:
+				missing[uid] = true
+			}
+		}
+		suspect = missing
+	}
+}
+
 // Owed is told by the ledger that something new is owed.
 func (d *Delivery) Owed(key ledger.Key, source types.UID) {
 	d.mu.Lock()

@@ -73,6 +73,9 @@ type Options struct {
 	Now      func() time.Time
 	// Merged is told when a history had to be cut.
 	Merged func(int)
+	// Stopping is closed when the process ends. The work queue would else be
+	// drained first, key by key, with a context that never ends.
+	Stopping <-chan struct{}
 }
 
 // Observer is the reconciler of one watched kind.
@@ -212,6 +215,11 @@ func (o *Observer) Reconcile(ctx context.Context, name string) error {
 	key := types.NamespacedName{Namespace: namespace, Name: n}
 	if !o.IsLeaderFor(key) {
 		return controller.NewSkipKey(name)
+	}
+	select {
+	case <-o.Stopping:
+		return nil // the next leader starts from the ledger
+	default:
 	}
 	if !o.isActive() && o.Kind.Served() {
 		return nil // all keys come again when the caches are complete

@@ -1,0 +1,39 @@
+// The controller watches Knative Services and sends CDEvents about them.
+//
+// This package only wires: it holds no decision. Everything that it starts ends
+// with the context that sharedmain ends on a signal.
+package main
+
+import (
+	"flag"
+
+	"knative.dev/pkg/injection"
+	"knative.dev/pkg/injection/sharedmain"
+	"knative.dev/pkg/signals"
+)
+
+// component names the process in logs, leases and metrics.
+const component = "controller"
+
+// The API server's client is shared by everything: one write for each event and
+// one for its acknowledgement. The defaults of client-go (5 a second) would make
+// a burst of a few thousand events last for minutes.
+const (
+	qps   = 400
+	burst = 800
+)
+
+func main() {
+	disableHA := flag.Bool("disable-ha", false, "Run without leader election. Only for a single replica.")
+	cfg := injection.ParseAndGetRESTConfigOrDie()
+	if cfg.QPS == 0 {
+		cfg.QPS, cfg.Burst = qps, burst
+	}
+	ctx := signals.NewContext()
+	if *disableHA {
+		ctx = sharedmain.WithHADisabled(ctx)
+	}
+	p := &process{config: cfg}
+	sharedmain.MainWithConfig(ctx, component, cfg, p.serviceController, p.sourceController)
+	p.wait()
+}

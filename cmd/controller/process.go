@@ -1,0 +1,276 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"knative.dev/pkg/configmap"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/logging"
+	"knative.dev/pkg/system"
+	"knative.dev/serving/pkg/client/clientset/versioned"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
+)
+
+// ackWorkers write acknowledgements side by side.
+const ackWorkers = 16
+
+// sweepEvery is how often sources are looked for that were deleted while nobody
+// was watching.
+const sweepEvery = time.Minute
+
+// process is everything that the controllers of one process share.
+type process struct {
+	config *rest.Config
+
+	once       sync.Once
+	ours       *client.Clientset
+	settings   *settings.Store
+	sources    cache.SharedIndexInformer
+	subjects   cache.SharedIndexInformer
+	namespaces cache.SharedIndexInformer
+	presence   *observer.Presence
+	metrics    *delivery.Instruments
+	ledger     *ledger.Ledger
+	delivery   *delivery.Delivery
+	// leads says whether this process leads for a watched object.
+	leads   atomic.Pointer[func(types.NamespacedName) bool]
+	running    sync.WaitGroup
+}
+
+// must ends the process where it could not even be put together: there is
+// nobody yet to return an error to.
+func must(ctx context.Context, doing string, err error) {
+	if err != nil {
+		logging.FromContext(ctx).Fatalw("The controller cannot start: "+doing, "error", err)
+	}
+}
+
+// build makes what all controllers share, once.
+func (p *process) build(ctx context.Context, cmw configmap.Watcher) {
+	p.once.Do(func() {
+		var err error
+		p.ours, err = client.New(p.config)
+		must(ctx, "making a client for knative-cdevents.dev", err)
+		p.metrics, err = delivery.NewInstruments()
+		must(ctx, "making the metrics", err)
+		p.settings, err = settings.NewStore(ctx, cmw)
+		must(ctx, "reading the configuration", err)
+		p.watch(ctx)
+		p.deliver(ctx)
+		p.run(ctx)
+	})
+}
+
+// watch makes the informers for our own resources and for namespaces.
+func (p *process) watch(ctx context.Context) {
+	meta, err := metadata.NewForConfig(p.config)
+	must(ctx, "making a client for metadata", err)
+	p.presence, err = observer.NewPresence(meta)
+	must(ctx, "watching which kinds exist", err)
+
+	p.sources = client.NewSourceInformer(p.ours, metav1.NamespaceAll, 0, nil)
+	p.subjects = client.NewSubjectInformer(p.ours, system.Namespace(), 0, nil)
+	p.namespaces = metadatainformer.NewSharedInformerFactory(meta, 0).
+		ForResource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Informer()
+	must(ctx, "setting a transform on the informer for namespaces", p.namespaces.SetTransform(labelsOnly))
+}
+
+// labelsOnly keeps of a namespace what sources select by.
+func labelsOnly(obj any) (any, error) {
+	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Labels: m.Labels,
+		}}, nil
+	}
+	return obj, nil
+}
+
+// deliver makes the ledger and what sends from it.
+func (p *process) deliver(ctx context.Context) {
+	logger := logging.FromContext(ctx)
+	filters := delivery.NewFilters()
+	router := &delivery.Router{
+		Sources:         p.allSources,
+		NamespaceLabels: p.namespaceLabels,
+		SystemNamespace: system.Namespace(),
+		Cluster:         func() string { return p.settings.Current().ClusterURI },
+		Environment:     func() v1alpha1.Environment { return p.settings.Current().Environment },
+		Render:          cdevents.Render,
+		Passes:          filters.Passes,
+		Trouble: func(s *v1alpha1.CDEventSource, err error) {
+			logger.Errorw("Events of a source cannot be chosen", "source", s.Namespace+"/"+s.Name, "error", err)
+		},
+	}
+	p.ledger = ledger.New(p.ours.CDEventSubjects(system.Namespace()), router, p.metrics)
+	p.delivery = delivery.New(ctx, delivery.Options{
+		Ledger: p.ledger, Sender: sender.NewClients(sender.Addresses{}), Render: cdevents.Render, Metrics: p.metrics,
+		Leads: p.isLeaderFor,
+	})
+	p.ledger.OnOwed(p.delivery.Owed)
+	must(ctx, "making the metrics of what is owed", p.metrics.Watch(p.ledger.Standings, p.sourceName))
+
+	_, err := p.subjects.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { with(obj, p.ledger.Observe) },
+		UpdateFunc: func(_, obj any) { with(obj, p.ledger.Observe) },
+		DeleteFunc: func(obj any) { with(obj, p.ledger.Forget) },
+	})
+	must(ctx, "watching CDEventSubjects", err)
+	_, err = p.sources.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { with(obj, p.delivery.Source) },
+		UpdateFunc: func(_, obj any) { with(obj, p.delivery.Source) },
+		DeleteFunc: func(obj any) {
+			with(obj, func(s *v1alpha1.CDEventSource) {
+				p.delivery.Gone(s.UID)
+				filters.Forget(s.UID)
+			})
+		},
+	})
+	must(ctx, "watching CDEventSources", err)
+}
+
+// with calls f with the object that an informer's handler was given.
+func with[T any](obj any, f func(T)) {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	if typed, ok := obj.(T); ok {
+		f(typed)
+	}
+}
+
+// run starts what is no controller of Knative's.
+func (p *process) run(ctx context.Context) {
+	for _, informer := range []cache.SharedIndexInformer{p.sources, p.subjects, p.namespaces} {
+		p.running.Go(func() { informer.RunWithContext(ctx) })
+	}
+	p.running.Go(func() { p.presence.Run(ctx) })
+	p.running.Go(func() { p.ledger.Run(ctx, ackWorkers) })
+	p.running.Go(func() {
+		if p.synced(ctx) == nil {
+			p.delivery.Sweep(ctx, sweepEvery)
+		}
+		<-ctx.Done()
+		p.delivery.Wait()
+	})
+}
+
+// wait returns when everything has ended.
+func (p *process) wait() { p.running.Wait() }
+
+// synced waits until it is known who wants to be told and what was journaled.
+func (p *process) synced(ctx context.Context) error {
+	if !cache.WaitForCacheSync(ctx.Done(), p.sources.HasSynced, p.subjects.HasSynced, p.namespaces.HasSynced) {
+		return fmt.Errorf("waiting for the caches of sources, subjects and namespaces: %w", context.Cause(ctx))
+	}
+	return nil
+}
+
+// since returns from when on objects of a kind are announced. It is read once.
+func (p *process) since(resource string) func(context.Context) (time.Time, error) {
+	var mu sync.Mutex
+	var known time.Time
+	return func(ctx context.Context) (time.Time, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !known.IsZero() {
+			return known, nil
+		}
+		if err := p.synced(ctx); err != nil {
+			return known, err
+		}
+		at, err := p.ledger.Baseline(ctx, resource)
+		if err != nil {
+			return known, fmt.Errorf("taking the baseline: %w", err)
+		}
+		known = at
+		return known, nil
+	}
+}
+
+// serviceController watches Knative Services.
+func (p *process) serviceController(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
+	p.build(ctx, cmw)
+	serving, err := versioned.NewForConfig(p.config)
+	must(ctx, "making a client for Knative Serving", err)
+	since := p.since(service.Resource)
+	// The baseline is taken when the controller starts, not when the kind is
+	// first seen: a Service that comes with Serving, later, is news.
+	p.running.Go(func() {
+		for ctx.Err() == nil {
+			if _, err := since(ctx); err == nil {
+				return
+			}
+			time.Sleep(time.Second)
+		}
+	})
+	impl, ob := service.NewController(ctx, service.Options{
+		Client: serving, Presence: p.presence, Carried: cdevents.CarriedAnnotations(),
+		Options: observer.Options{
+			Ledger: p.ledger, Since: since, Promoted: p.delivery.Promoted, Merged: p.metrics.Merged, Now: time.Now,
+			Rules: func() lifecycle.Rules { return p.settings.Current().Rules() }, Stopping: ctx.Done(),
+		},
+	})
+	leads := ob.IsLeaderFor
+	p.leads.Store(&leads)
+	return impl
+}
+
+func (p *process) isLeaderFor(key types.NamespacedName) bool {
+	leads := p.leads.Load()
+	return leads != nil && (*leads)(key)
+}
+
+// sourceController resolves sinks and reports how sources stand.
+func (p *process) sourceController(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
+	p.build(ctx, cmw)
+	return source.NewController(ctx, p.ours, p.sources, p.delivery)
+}
+
+func (p *process) allSources() []*v1alpha1.CDEventSource {
+	all, err := client.NewSourceLister(p.sources.GetIndexer()).List(labels.Everything())
+	if err != nil {
+		return nil // listing everything from memory cannot fail
+	}
+	return all
+}
+
+func (p *process) namespaceLabels(name string) map[string]string {
+	obj, ok, err := p.namespaces.GetIndexer().GetByKey(name)
+	if m, isMeta := obj.(*metav1.PartialObjectMetadata); err == nil && ok && isMeta {
+		return m.Labels
+	}
+	return nil
+}
+
+// sourceName is how a source is called in metrics.
+func (p *process) sourceName(uid types.UID) string {
+	for _, s := range p.allSources() {
+		if s.UID == uid {
+			return s.Namespace + "/" + s.Name
+		}
+	}
+	return "deleted"
+}

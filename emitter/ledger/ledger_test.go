@@ -1,0 +1,361 @@
+package ledger_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
+)
+
+var (
+	cart = v1alpha1.CDEventSubjectSpec{APIVersion: "serving.knative.dev/v1", Kind: "Service", Namespace: "shop", Name: "cart", UID: "u1"}
+	key  = ledger.KeyOf(cart)
+	noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+)
+
+// everyone is a router that tells the same sources of everything.
+type everyone []types.UID
+
+func (e everyone) Recipients(v1alpha1.CDEventSubjectSpec, map[string]string, lifecycle.Transition) []ledger.Recipient {
+	var out []ledger.Recipient
+	for _, s := range e {
+		out = append(out, ledger.Recipient{Source: s, Profile: v1alpha1.Profile{SpecVersion: "0.5", Source: "https://c"}})
+	}
+	return out
+}
+
+type counts struct {
+	mu        sync.Mutex
+	conflicts int
+	dropped   map[string]int64
+}
+
+func (c *counts) Conflict() { c.mu.Lock(); c.conflicts++; c.mu.Unlock() }
+
+func (c *counts) Dropped(reason string, n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.dropped == nil {
+		c.dropped = map[string]int64{}
+	}
+	c.dropped[reason] += n
+}
+
+// add journals one transition after what is in the ledger.
+func add(l *ledger.Ledger, typ lifecycle.Type, pad string) error {
+	return l.Journal(context.Background(), cart, func(current *v1alpha1.CDEventSubject) (*ledger.Change, error) {
+		var m lifecycle.Memory
+		if current != nil {
+			if err := json.Unmarshal(current.Status.Memory.Raw, &m); err != nil {
+				return nil, err
+			}
+		}
+		m.Sequence++
+		m.Removed = typ == lifecycle.Removed
+		t := lifecycle.Transition{Sequence: m.Sequence, Time: noon.Add(time.Duration(m.Sequence) * time.Second), Type: typ, Reason: pad}
+		return &ledger.Change{Memory: m, Transitions: []lifecycle.Transition{t}}, nil
+	})
+}
+
+func run(t *testing.T, l *ledger.Ledger) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); l.Run(ctx, 4) }()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for range 400 {
+		if ok() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatal("not in time: " + what)
+}
+
+func sequences(owed []ledger.Owed) string {
+	var out []string
+	for _, o := range owed {
+		out = append(out, fmt.Sprint(o.Transition.Sequence))
+	}
+	return strings.Join(out, " ")
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestJournaledThenOwedThenAcknowledged(t *testing.T) {
+	s := store.New()
+	l := ledger.New(s, everyone{"a", "b"}, &counts{})
+	var told []types.UID
+	l.OnOwed(func(k ledger.Key, source types.UID) {
+		if k != key {
+			t.Errorf("told of %v", k)
+		}
+		told = append(told, source)
+	})
+	must(t, add(l, lifecycle.Created, ""))
+	must(t, add(l, lifecycle.Deployed, ""))
+	if len(told) != 4 {
+		t.Errorf("told %v", told)
+	}
+	if got := sequences(l.Owed(key, "a")); got != "1 2" {
+		t.Errorf("owed to a: %s", got)
+	}
+	l.Acknowledge(ledger.Name(cart), "a", 1)
+	if got := sequences(l.Owed(key, "a")); got != "2" {
+		t.Errorf("owed to a after its first acknowledgement, which is not written yet: %s", got)
+	}
+	if got := sequences(l.Owed(key, "b")); got != "1 2" {
+		t.Errorf("b acknowledges for itself: %s", got)
+	}
+	run(t, l)
+	l.Acknowledge(ledger.Name(cart), "a", 2)
+	l.Acknowledge(ledger.Name(cart), "b", 2)
+	eventually(t, "an empty journal", func() bool {
+		o := s.All()[0]
+		return len(o.Status.Journal) == 0 && o.Status.Pending == 0 && len(o.Status.Profiles) == 0 &&
+			o.Status.Acknowledged["a"] == 2 && o.Status.Conditions[0].Status == metav1.ConditionTrue
+	})
+	if w := s.Writes(); w > 5 {
+		t.Errorf("%d writes for 2 events and 2 sources", w)
+	}
+}
+
+func TestAcknowledgementsNeverGoBack(t *testing.T) {
+	s := store.New()
+	l := ledger.New(s, everyone{"a"}, &counts{})
+	for range 3 {
+		must(t, add(l, lifecycle.TrafficShifted, ""))
+	}
+	run(t, l)
+	l.Acknowledge(ledger.Name(cart), "a", 2)
+	eventually(t, "2 acknowledged", func() bool { return s.All()[0].Status.Acknowledged["a"] == 2 })
+	l.Acknowledge(ledger.Name(cart), "a", 1)
+	must(t, add(l, lifecycle.TrafficShifted, ""))
+	if got := sequences(l.Owed(key, "a")); got != "3 4" {
+		t.Errorf("owed %s", got)
+	}
+}
+
+func TestAnotherWriterWasFaster(t *testing.T) {
+	s := store.New()
+	c := &counts{}
+	mine, theirs := ledger.New(s, everyone{"a"}, c), ledger.New(s, everyone{"a"}, &counts{})
+	must(t, add(mine, lifecycle.Created, ""))
+	must(t, add(theirs, lifecycle.Deployed, "")) // did not know of it: AlreadyExists
+	must(t, add(mine, lifecycle.Published, ""))  // has an old one: Conflict
+	o := s.All()[0]
+	if o.Status.Sequence != 3 || len(o.Status.Journal) != 3 || c.conflicts != 1 {
+		t.Errorf("sequence %d, %d journaled, %d conflicts", o.Status.Sequence, len(o.Status.Journal), c.conflicts)
+	}
+	if got := sequences(mine.Owed(key, "a")); got != "1 2 3" {
+		t.Errorf("owed %s", got)
+	}
+}
+
+func TestManyWritersLoseNothing(t *testing.T) {
+	s := store.New()
+	leaders := []*ledger.Ledger{ledger.New(s, everyone{"a"}, &counts{}), ledger.New(s, everyone{"a"}, &counts{})}
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 25 {
+				for add(leaders[i%2], lifecycle.TrafficShifted, "") != nil {
+					time.Sleep(time.Millisecond) // met too many others in a row
+				}
+			}
+		})
+	}
+	wg.Wait()
+	o := s.All()[0]
+	if o.Status.Sequence != 200 || len(o.Status.Journal) != 200 {
+		t.Errorf("sequence %d, %d journaled", o.Status.Sequence, len(o.Status.Journal))
+	}
+}
+
+func TestAWriteWhoseAnswerIsLostIsNotDoneTwice(t *testing.T) {
+	s := store.New()
+	l := ledger.New(s, everyone{"a"}, &counts{})
+	must(t, add(l, lifecycle.Created, ""))
+	s.After = func(string, string) error {
+		s.After = nil
+		return apierrors.NewTimeoutError("the answer is lost", 1)
+	}
+	decide := func(current *v1alpha1.CDEventSubject) (*ledger.Change, error) {
+		if current.Status.Sequence == 2 {
+			return nil, nil
+		}
+		t2 := lifecycle.Transition{Sequence: 2, Time: noon, Type: lifecycle.Deployed}
+		return &ledger.Change{Memory: lifecycle.Memory{Sequence: 2}, Transitions: []lifecycle.Transition{t2}}, nil
+	}
+	if err := l.Journal(context.Background(), cart, decide); err == nil || !strings.Contains(err.Error(), "service-u1") {
+		t.Fatalf("got %v", err)
+	}
+	must(t, l.Journal(context.Background(), cart, decide))
+	if got := sequences(l.Owed(key, "a")); got != "1 2" {
+		t.Errorf("owed %s", got)
+	}
+}
+
+func TestRemovedStaysUntilAllHaveHeard(t *testing.T) {
+	s := store.New()
+	l := ledger.New(s, everyone{"a"}, &counts{})
+	run(t, l)
+	must(t, add(l, lifecycle.Deployed, ""))
+	must(t, add(l, lifecycle.Removed, ""))
+	l.Acknowledge(ledger.Name(cart), "a", 1)
+	eventually(t, "1 acknowledged", func() bool { return s.All()[0].Status.Acknowledged["a"] == 1 })
+	l.Acknowledge(ledger.Name(cart), "a", 2)
+	eventually(t, "the entry gone", func() bool { return len(s.All()) == 0 })
+	if len(l.Keys()) != 1 {
+		t.Fatal("the informer has not told yet, so that a late update must be recognised")
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	s := store.New()
+	l := ledger.New(s, everyone{}, &counts{})
+	must(t, add(l, lifecycle.Deployed, ""))
+	if o := s.All()[0]; o.Status.Sequence != 1 || len(o.Status.Journal) != 0 {
+		t.Errorf("got %+v", o.Status)
+	}
+	must(t, add(l, lifecycle.Removed, ""))
+	if len(s.All()) != 0 {
+		t.Error("an entry that nobody waits for is still there")
+	}
+}
+
+func TestAnInformerThatLagsBehind(t *testing.T) {
+	s := store.New()
+	l := ledger.New(s, everyone{"a"}, &counts{})
+	must(t, add(l, lifecycle.Deployed, ""))
+	old := s.All()[0]
+	must(t, add(l, lifecycle.Removed, ""))
+	l.Observe(old)
+	if got := sequences(l.Owed(key, "a")); got != "1 2" {
+		t.Errorf("owed %s", got)
+	}
+	run(t, l)
+	l.Acknowledge(ledger.Name(cart), "a", 2)
+	eventually(t, "the entry gone", func() bool { return len(s.All()) == 0 })
+	l.Observe(old)
+	if got := l.Owed(key, "a"); len(got) != 0 {
+		t.Errorf("what was acknowledged and deleted is owed again: %+v", got)
+	}
+	l.Forget(old)
+	if len(l.Keys()) != 0 {
+		t.Error("the line is still there")
+	}
+}
+
+func TestTheNextLeaderReadsWhatIsOwed(t *testing.T) {
+	s := store.New()
+	must(t, add(ledger.New(s, everyone{"a"}, &counts{}), lifecycle.Deployed, ""))
+	next := ledger.New(s, everyone{"a"}, &counts{})
+	for _, o := range s.All() {
+		next.Observe(o)
+	}
+	owed := next.Owed(key, "a")
+	if len(owed) != 1 || owed[0].Transition.Type != lifecycle.Deployed || owed[0].Profile.SpecVersion != "0.5" || !owed[0].Transition.Time.Equal(noon.Add(time.Second)) {
+		t.Errorf("owed %+v", owed)
+	}
+	if st := next.Standings()["a"]; st.Pending != 1 || len(st.Keys) != 1 || !st.Oldest.Equal(noon.Add(time.Second)) {
+		t.Errorf("standing %+v", st)
+	}
+}
+
+func TestGoneComesBeforePresent(t *testing.T) {
+	s := store.New()
+	l := ledger.New(s, everyone{"a"}, &counts{})
+	must(t, add(l, lifecycle.Removed, ""))
+	again := cart
+	again.UID = "u0"
+	must(t, l.Journal(context.Background(), again, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
+		return &ledger.Change{Memory: lifecycle.Memory{Sequence: 1}, Transitions: []lifecycle.Transition{{Sequence: 1, Time: noon, Type: lifecycle.Created}}}, nil
+	}))
+	owed := l.Owed(key, "a")
+	if len(owed) != 2 || owed[0].Transition.Type != lifecycle.Removed || owed[1].Transition.Type != lifecycle.Created {
+		t.Errorf("owed %+v", owed)
+	}
+}
+
+func TestTheJournalIsBounded(t *testing.T) {
+	s := store.New()
+	c := &counts{}
+	l := ledger.New(s, everyone{"a"}, c)
+	must(t, add(l, lifecycle.Deployed, ""))
+	for range 12 {
+		must(t, add(l, lifecycle.TrafficShifted, strings.Repeat("x", 64<<10)))
+	}
+	must(t, add(l, lifecycle.Upgraded, ""))
+	o := s.All()[0]
+	raw, err := json.Marshal(o)
+	must(t, err)
+	first, last := o.Status.Journal[0], o.Status.Journal[len(o.Status.Journal)-1]
+	if len(raw) > 600<<10 || first.Type != string(lifecycle.Deployed) || last.Type != string(lifecycle.Upgraded) {
+		t.Errorf("%d bytes, from %s to %s", len(raw), first.Type, last.Type)
+	}
+	if lost := o.Status.Dropped[ledger.DroppedJournalFull]; lost == 0 || lost != c.dropped[ledger.DroppedJournalFull] || int(lost)+len(o.Status.Journal) != 14 {
+		t.Errorf("%d lost, %d counted, %d kept", lost, c.dropped[ledger.DroppedJournalFull], len(o.Status.Journal))
+	}
+}
+
+func TestGivenUpIsCountedAndShown(t *testing.T) {
+	s := store.New()
+	c := &counts{}
+	l := ledger.New(s, everyone{"a", "b"}, c)
+	must(t, add(l, lifecycle.Deployed, ""))
+	run(t, l)
+	l.GiveUp(ledger.Name(cart), "a", 1, ledger.DroppedRejected)
+	eventually(t, "shown", func() bool {
+		o := s.All()[0]
+		return o.Status.Dropped[ledger.DroppedRejected] == 1 && o.Status.Pending == 1
+	})
+	l.Abandon("b")
+	eventually(t, "abandoned", func() bool {
+		o := s.All()[0]
+		return o.Status.Dropped[ledger.DroppedSourceRemoved] == 1 && o.Status.Pending == 0
+	})
+	if c.dropped[ledger.DroppedRejected] != 1 || c.dropped[ledger.DroppedSourceRemoved] != 1 {
+		t.Errorf("counted %v", c.dropped)
+	}
+}
+
+func TestBaselineIsTakenOnce(t *testing.T) {
+	s := store.New()
+	s.Now = func() time.Time { return noon }
+	l := ledger.New(s, everyone{}, &counts{})
+	first, err := l.Baseline(context.Background(), "services.serving.knative.dev")
+	must(t, err)
+	s.Now = func() time.Time { return noon.Add(time.Hour) }
+	second, err := ledger.New(s, everyone{}, &counts{}).Baseline(context.Background(), "services.serving.knative.dev")
+	must(t, err)
+	if !first.Equal(noon) || !second.Equal(noon) {
+		t.Errorf("%v, then %v", first, second)
+	}
+	s.Before = func(string, string) error { return errors.New("down") }
+	if _, err := l.Baseline(context.Background(), "routes"); err == nil || !strings.Contains(err.Error(), "baseline-routes: down") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,160 @@
+// Package store is a stand-in for the API server's storage of CDEventSubjects,
+// for tests that need thousands of writes a second or a crash after each one.
+//
+// Its shape is the real one's: resourceVersions count up over all objects, an
+// update must name the one it is based on, a create meets AlreadyExists, a
+// delete may carry preconditions, creationTimestamps are whole seconds.
+package store
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// Store holds CDEventSubjects.
+type Store struct {
+	// Now stamps what is created.
+	Now func() time.Time
+	// Before is called before every request with its verb, and may fail it.
+	Before func(verb, name string) error
+	// After is called when a request was carried out: an error then is one that
+	// the caller sees although the write happened.
+	After func(verb, name string) error
+
+	mu      sync.Mutex
+	version int64
+	objects map[string]*v1alpha1.CDEventSubject
+	writes  int
+}
+
+// New returns an empty store.
+func New() *Store {
+	return &Store{Now: time.Now, objects: map[string]*v1alpha1.CDEventSubject{}}
+}
+
+// NextVersion takes the next resourceVersion, for objects kept elsewhere.
+func (s *Store) NextVersion() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.next()
+}
+
+func (s *Store) next() string {
+	s.version++
+	return strconv.FormatInt(s.version, 10)
+}
+
+// Writes counts creates, updates and deletes.
+func (s *Store) Writes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writes
+}
+
+// All returns copies of all objects.
+func (s *Store) All() []*v1alpha1.CDEventSubject {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]*v1alpha1.CDEventSubject, 0, len(s.objects))
+	for _, o := range s.objects {
+		out = append(out, o.DeepCopy())
+	}
+	return out
+}
+
+func (s *Store) do(verb, name string, f func() (*v1alpha1.CDEventSubject, error)) (*v1alpha1.CDEventSubject, error) {
+	if s.Before != nil {
+		if err := s.Before(verb, name); err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	out, err := f()
+	if err == nil && verb != "get" {
+		s.writes++
+	}
+	s.mu.Unlock()
+	if err == nil && s.After != nil {
+		err = s.After(verb, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out.DeepCopy(), nil
+}
+
+// Create implements ledger.Client.
+func (s *Store) Create(_ context.Context, o *v1alpha1.CDEventSubject, _ metav1.CreateOptions) (*v1alpha1.CDEventSubject, error) {
+	return s.do("create", o.Name, func() (*v1alpha1.CDEventSubject, error) {
+		if _, ok := s.objects[o.Name]; ok {
+			return nil, apierrors.NewAlreadyExists(v1alpha1.SubjectResource.GroupResource(), o.Name)
+		}
+		c := o.DeepCopy()
+		c.ResourceVersion = s.next()
+		c.UID = types.UID("uid-" + c.ResourceVersion)
+		c.CreationTimestamp = metav1.NewTime(s.Now().Truncate(time.Second))
+		s.objects[o.Name] = c
+		return c, nil
+	})
+}
+
+// Update implements ledger.Client.
+func (s *Store) Update(_ context.Context, o *v1alpha1.CDEventSubject, _ metav1.UpdateOptions) (*v1alpha1.CDEventSubject, error) {
+	return s.do("update", o.Name, func() (*v1alpha1.CDEventSubject, error) {
+		have, ok := s.objects[o.Name]
+		if !ok {
+			return nil, apierrors.NewNotFound(v1alpha1.SubjectResource.GroupResource(), o.Name)
+		}
+		if have.ResourceVersion != o.ResourceVersion || have.UID != o.UID {
+			return nil, conflict(o.Name)
+		}
+		c := o.DeepCopy()
+		c.ResourceVersion = s.next()
+		s.objects[o.Name] = c
+		return c, nil
+	})
+}
+
+// Get implements ledger.Client.
+func (s *Store) Get(_ context.Context, name string, _ metav1.GetOptions) (*v1alpha1.CDEventSubject, error) {
+	return s.do("get", name, func() (*v1alpha1.CDEventSubject, error) {
+		have, ok := s.objects[name]
+		if !ok {
+			return nil, apierrors.NewNotFound(v1alpha1.SubjectResource.GroupResource(), name)
+		}
+		return have, nil
+	})
+}
+
+// Delete implements ledger.Client.
+func (s *Store) Delete(_ context.Context, name string, opts metav1.DeleteOptions) error {
+	_, err := s.do("delete", name, func() (*v1alpha1.CDEventSubject, error) {
+		have, ok := s.objects[name]
+		if !ok {
+			return nil, apierrors.NewNotFound(v1alpha1.SubjectResource.GroupResource(), name)
+		}
+		if p := opts.Preconditions; p != nil {
+			if p.UID != nil && *p.UID != have.UID || p.ResourceVersion != nil && *p.ResourceVersion != have.ResourceVersion {
+				return nil, conflict(name)
+			}
+		}
+		delete(s.objects, name)
+		return have, nil
+	})
+	return err
+}
+
+func conflict(name string) error {
+	return apierrors.NewConflict(v1alpha1.SubjectResource.GroupResource(), name, errOutdated)
+}
+
+var errOutdated = fmt.Errorf("the object has been modified")
