@@ -1,0 +1,76 @@
+package sender
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"syscall"
+)
+
+// Addresses says where no source may send to. Whoever may write a source makes
+// the controller open connections, from a place in the network that he himself
+// may not be in; so the zero value refuses what only the node can reach: loopback
+// and link-local addresses, where cloud providers keep their credentials.
+//
+// It judges the address that a name was resolved to, at the moment of dialing,
+// so that a name that resolves to something else the second time gains nothing.
+// Behind an HTTP proxy that is the proxy's own address.
+type Addresses struct {
+	// AllowLocal is for tests, whose sinks listen on loopback.
+	AllowLocal bool
+	// Refused holds further prefixes, such as that of the API server.
+	Refused []netip.Prefix
+}
+
+// RefusedError says that a sink has an address that no source may send to.
+type RefusedError struct {
+	Address netip.Addr
+	Reason  string
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("address %s is %s, and no source may send there; name a sink that has an address of its own", e.Address, e.Reason)
+}
+
+var (
+	// nat64 wraps an IPv4 address in its last four bytes (RFC 6052).
+	nat64 = netip.MustParsePrefix("64:ff9b::/96")
+	// metadata is the one metadata service that is not link-local.
+	metadata = netip.MustParsePrefix("fd00:ec2::254/128")
+)
+
+// control is called for each connection, after resolution and before connecting.
+func (a Addresses) control(_ context.Context, _, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("dialing %q, which is no IP address: %w", address, err)
+	}
+	return a.check(at.Addr())
+}
+
+func (a Addresses) check(ip netip.Addr) error {
+	ip = ip.Unmap().WithZone("")
+	if nat64.Contains(ip) {
+		b := ip.As16()
+		ip = netip.AddrFrom4([4]byte(b[12:]))
+	}
+	for _, p := range a.Refused {
+		if p.Contains(ip) {
+			return &RefusedError{ip, "reserved by the controller's configuration"}
+		}
+	}
+	if a.AllowLocal {
+		return nil
+	}
+	switch {
+	case ip.IsLoopback(), ip.IsUnspecified():
+		return &RefusedError{ip, "the controller's own (loopback)"}
+	case ip.IsLinkLocalUnicast():
+		return &RefusedError{ip, "link-local"}
+	case ip.IsMulticast():
+		return &RefusedError{ip, "multicast"}
+	case metadata.Contains(ip):
+		return &RefusedError{ip, "a cloud provider's metadata service"}
+	}
+	return nil
+}

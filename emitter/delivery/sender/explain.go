@@ -1,0 +1,54 @@
+package sender
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+	"time"
+)
+
+// explain says what kept us from an answer and what to do about it; the error
+// that it was stays in the chain.
+func explain(err error, timeout time.Duration) error {
+	var (
+		refused  *RefusedError
+		dns      *net.DNSError
+		plain    tls.RecordHeaderError
+		unknown  x509.UnknownAuthorityError
+		hostname x509.HostnameError
+		invalid  x509.CertificateInvalidError
+	)
+	switch {
+	case errors.As(err, &refused):
+		return refused
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("the attempt was given up because we are stopping: %w", err)
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return fmt.Errorf("host %q does not exist in DNS; check the sink's URI, or that its Service exists: %w", dns.Name, err)
+	case errors.As(err, &unknown):
+		return fmt.Errorf("the sink's certificate is signed by an authority that is not trusted; put that authority into spec.sink.CACerts: %w", err)
+	case errors.As(err, &hostname):
+		return fmt.Errorf("the sink's certificate is for another host name; use the name in the certificate: %w", err)
+	case errors.As(err, &invalid):
+		return fmt.Errorf("the sink's certificate is not valid; renew it: %w", err)
+	case errors.As(err, &plain), errors.Is(err, http.ErrSchemeMismatch):
+		return fmt.Errorf("the sink does not speak TLS at this port; use http://, or the port that does: %w", err)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("nothing listens there; check that the sink runs and that the port is right: %w", err)
+	case isTimeout(err):
+		return fmt.Errorf("no answer within %s; look at the sink, or raise spec.delivery.timeout: %w", timeout, err)
+	}
+	return err
+}
+
+func isTimeout(err error) bool {
+	var t net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
+		(errors.As(err, &t) && t.Timeout())
+}

@@ -1,0 +1,62 @@
+package sender
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+)
+
+const secret = "s3cret"
+
+func newEvent(t *testing.T) event.Event {
+	t.Helper()
+	ev := event.New()
+	ev.SetID("4f3c")
+	ev.SetSource("https://cluster.example/1")
+	ev.SetType("dev.cdevents.service.deployed.0.3.0")
+	ev.SetSubject("shop/cart")
+	ev.SetTime(time.Date(2026, 11, 21, 9, 0, 0, 123456000, time.UTC))
+	ev.SetExtension("team", "web")
+	if err := ev.SetData("application/json", map[string]string{"id": "cart"}); err != nil {
+		t.Fatal(err)
+	}
+	return ev
+}
+
+// local lets tests reach sinks on loopback.
+func local() *Clients { return NewClients(Addresses{AllowLocal: true}) }
+
+func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func quick() Policy {
+	p := DefaultPolicy()
+	p.Timeout = 2 * time.Second
+	return p
+}
+
+func at(url string) Target { return Target{URL: url, Source: "source-1"} }
+
+// checkError asserts that an error helps: it has the words, and no secret.
+func checkError(t *testing.T, err error, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("error %q does not say %q", err, w)
+		}
+	}
+	if strings.Contains(err.Error(), secret) {
+		t.Errorf("error %q gives a secret away", err)
+	}
+}

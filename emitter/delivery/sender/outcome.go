@@ -1,0 +1,142 @@
+package sender
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Class says what to do with an event after an attempt.
+type Class int
+
+const (
+	// Retry keeps the event and tries again: the sink could not be reached, or
+	// said that it cannot take the event now.
+	Retry Class = iota
+	// Acknowledged means that the sink has the event.
+	Acknowledged
+	// Unauthorized keeps the event until the credentials are right.
+	Unauthorized
+	// Redirected keeps the event until the source names the place that the sink
+	// points to. It is not followed: a sink may not choose who gets our events.
+	Redirected
+	// Poison will never be taken by this sink: a dead letter.
+	Poison
+)
+
+// String is short enough for a metric's label.
+func (c Class) String() string {
+	switch c {
+	case Retry:
+		return "retry"
+	case Acknowledged:
+		return "acknowledged"
+	case Unauthorized:
+		return "unauthorized"
+	case Redirected:
+		return "redirected"
+	case Poison:
+		return "poison"
+	}
+	return fmt.Sprintf("class %d", int(c))
+}
+
+// Outcome is what became of one attempt.
+type Outcome struct {
+	Class Class
+	// Status is the HTTP status, or 0 when there was no answer.
+	Status int
+	// RetryAfter is how long the sink asks us to stay away, within the policy's
+	// limit; 0 when it does not ask.
+	RetryAfter time.Duration
+	// Err says for people what happened, where, and what to do; nil when
+	// acknowledged. It names the sink by scheme and host and quotes nothing of
+	// the answer's body: who may write a source could else read, through its
+	// status, what services answer that he cannot reach.
+	Err error
+}
+
+// classify turns an answer into an outcome; start is the beginning of its body.
+func classify(resp *http.Response, start []byte, with Policy, now time.Time) Outcome {
+	code := resp.StatusCode
+	out := Outcome{Class: classOf(code), Status: code}
+	answered := "the sink answered " + strings.TrimSpace(fmt.Sprintf("%d %s", code, http.StatusText(code)))
+	switch out.Class {
+	case Acknowledged:
+		return out
+	case Redirected:
+		out.Err = redirected(resp, answered)
+	case Unauthorized:
+		out.Err = errors.New(answered + "; the event is kept: check the sink's credentials, audience and policies")
+		out.RetryAfter = with.retryAfter(resp, now)
+	case Poison:
+		if code == http.StatusBadRequest && resp.Request.URL.Scheme == "http" && speaksTLS(start) {
+			return Outcome{Class: Retry, Status: code, Err: errors.New("the sink speaks TLS at this port; use https:// in its URI")}
+		}
+		out.Err = errors.New(answered + ": it refuses this event for good")
+	case Retry:
+		out.Err = errors.New(answered + hint(code))
+		out.RetryAfter = with.retryAfter(resp, now)
+	}
+	return out
+}
+
+// classOf follows eventing's choice of what to retry, for the reasons given
+// there, and adds 425 (an early request that the sink wants again).
+func classOf(code int) Class {
+	switch {
+	case code >= 200 && code <= 299:
+		return Acknowledged
+	case code >= 300 && code <= 399:
+		return Redirected
+	}
+	switch code {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
+		return Unauthorized
+	case http.StatusNotFound, // a pod that is not yet, or no longer, behind its Service
+		http.StatusRequestTimeout,
+		http.StatusConflict,
+		http.StatusTooEarly,
+		http.StatusTooManyRequests:
+		return Retry
+	}
+	if code >= 400 && code <= 499 {
+		return Poison
+	}
+	return Retry
+}
+
+func hint(code int) string {
+	switch code {
+	case http.StatusNotFound:
+		return "; it is tried again: check that the sink is ready and that its URI has the right path"
+	case http.StatusTooManyRequests:
+		return "; it is tried again later"
+	default:
+		return "; it is tried again: look at the sink's logs"
+	}
+}
+
+func redirected(resp *http.Response, answered string) error {
+	to, err := url.Parse(resp.Header.Get("Location"))
+	if err != nil || to.Host == "" {
+		return errors.New(answered + " (a redirect, which is not followed); the event is kept: name the final URI as the sink")
+	}
+	host := to.Host
+	if len(host) > 253 {
+		host = host[:253] + "…"
+	}
+	return fmt.Errorf("%s (a redirect to host %q, which is not followed); the event is kept: name the final URI as the sink", answered, host)
+}
+
+// speaksTLS knows the answers that Go, nginx and Apache give at a TLS port to
+// someone who does not speak it. The event is not to blame for that 400.
+func speaksTLS(start []byte) bool {
+	s := strings.ToLower(string(start))
+	return strings.Contains(s, "http request to an https server") ||
+		strings.Contains(s, "plain http request was sent to https port") ||
+		strings.Contains(s, "speaking plain http to an ssl-enabled")
+}

@@ -1,0 +1,136 @@
+package sender
+
+import (
+	"testing"
+	"time"
+
+	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
+	"knative.dev/pkg/ptr"
+)
+
+func TestPolicyOfASource(t *testing.T) {
+	t.Parallel()
+	linear, exponential := eventingduckv1.BackoffPolicyLinear, eventingduckv1.BackoffPolicyExponential
+	asJSON, asBinary, loud := eventingduckv1.DeliveryFormatJson, eventingduckv1.DeliveryFormatBinary, eventingduckv1.FormatType("JSON")
+	type spec = eventingduckv1.DeliverySpec
+	tests := []struct {
+		name string
+		spec *spec
+		want func(*Policy)
+	}{
+		{"nothing said", nil, func(*Policy) {}},
+		{"empty", &spec{}, func(*Policy) {}},
+		{"retry", &spec{Retry: ptr.Int32(3)}, func(p *Policy) { p.Retries = 3 }},
+		{"no retry", &spec{Retry: ptr.Int32(0)}, func(p *Policy) { p.Retries = 0 }},
+		{"timeout", &spec{Timeout: ptr.String("PT2M")}, func(p *Policy) { p.Timeout = 2 * time.Minute }},
+		{"delay without a policy", &spec{BackoffDelay: ptr.String("PT0.2S")}, func(p *Policy) { p.Delay = 200 * time.Millisecond }},
+		{"policy without a delay", &spec{BackoffPolicy: &linear}, func(p *Policy) { p.Linear = true }},
+		{"both", &spec{BackoffPolicy: &exponential, BackoffDelay: ptr.String("PT5S")}, func(p *Policy) { p.Delay = 5 * time.Second }},
+		{"retry after", &spec{RetryAfterMax: ptr.String("PT10S")}, func(p *Policy) { p.RetryAfterMax = 10 * time.Second }},
+		{"no retry after", &spec{RetryAfterMax: ptr.String("PT0S")}, func(p *Policy) { p.RetryAfterMax = 0 }},
+		{"json", &spec{Format: &asJSON}, func(p *Policy) { p.Mode = Structured }},
+		{"as eventing's comment has it", &spec{Format: &loud}, func(p *Policy) { p.Mode = Structured }},
+		{"binary", &spec{Format: &asBinary}, func(*Policy) {}},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			want := DefaultPolicy()
+			tc.want(&want)
+			got, err := NewPolicy(tc.spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Functions cannot be compared, and none is set here.
+			if got.Random != nil || got.Mode != want.Mode || got.Retries != want.Retries || got.Timeout != want.Timeout ||
+				got.Delay != want.Delay || got.Linear != want.Linear || got.RetryAfterMax != want.RetryAfterMax {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+func TestPolicyThatCannotBeObeyed(t *testing.T) {
+	t.Parallel()
+	often, yaml := eventingduckv1.BackoffPolicyType("often"), eventingduckv1.FormatType("yaml")
+	type spec = eventingduckv1.DeliverySpec
+	for field, s := range map[string]*spec{
+		"retry":         {Retry: ptr.Int32(-1)},
+		"timeout":       {Timeout: ptr.String("PT0S")},
+		"PT30S":         {Timeout: ptr.String("30s")},
+		"backoffPolicy": {BackoffPolicy: &often},
+		"backoffDelay":  {BackoffDelay: ptr.String("1s")},
+		"too short":     {BackoffDelay: ptr.String("-PT1S")},
+		"retryAfterMax": {RetryAfterMax: ptr.String("-PT1S")},
+		"ISO 8601":      {RetryAfterMax: ptr.String("soon")},
+		"format":        {Format: &yaml},
+	} {
+		_, err := NewPolicy(s)
+		checkError(t, err, field, "spec.delivery")
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	middle := func() float64 { return 0.5 }
+	exponential := Policy{Delay: time.Second, Random: middle}
+	linear := Policy{Delay: time.Second, Linear: true, Random: middle}
+	long := Policy{Delay: time.Hour, Random: middle}
+	tests := []struct {
+		p        Policy
+		failures int
+		want     time.Duration
+	}{
+		{exponential, -1, time.Second},
+		{exponential, 0, time.Second},
+		{exponential, 1, time.Second},
+		{exponential, 2, 2 * time.Second},
+		{exponential, 9, 256 * time.Second},
+		{exponential, 10, maxBackoff},
+		{exponential, 64, maxBackoff},
+		{exponential, 1 << 40, maxBackoff},
+		{linear, 1, time.Second},
+		{linear, 60, time.Minute},
+		{linear, 1 << 40, maxBackoff},
+		{long, 1, time.Hour},
+		{long, 5, time.Hour},
+	}
+	for _, tc := range tests {
+		if got := tc.p.Backoff(tc.failures); got != tc.want {
+			t.Errorf("linear %v, %d failures: %v, want %v", tc.p.Linear, tc.failures, got, tc.want)
+		}
+	}
+}
+
+func TestBackoffIsSpread(t *testing.T) {
+	t.Parallel()
+	p := Policy{Delay: 10 * time.Second}
+	seen := map[time.Duration]bool{}
+	for range 100 {
+		d := p.Backoff(1)
+		if d < 8*time.Second || d > 12*time.Second {
+			t.Errorf("%v is not within a fifth of ten seconds", d)
+		}
+		seen[d] = true
+		if d = p.Backoff(20); d > maxBackoff {
+			t.Errorf("%v", d)
+		}
+	}
+	if len(seen) < 50 {
+		t.Errorf("only %d different times", len(seen))
+	}
+}
+
+func TestExhausted(t *testing.T) {
+	t.Parallel()
+	if DefaultPolicy().Exhausted(1 << 30) {
+		t.Error("without a limit nothing is given up")
+	}
+	p := Policy{Retries: 2}
+	if p.Exhausted(2) || !p.Exhausted(3) {
+		t.Error("two retries are three attempts")
+	}
+	if !(Policy{Retries: 0}).Exhausted(1) {
+		t.Error("no retry is one attempt")
+	}
+}

@@ -1,0 +1,100 @@
+// Package sender makes one attempt to hand one CloudEvent to one HTTP sink, and
+// says honestly what became of it.
+//
+// Its invariant: Acknowledged means that the sink itself, at the address that
+// the source names, answered this request with 2xx. A redirect is not followed:
+// net/http would ask its target with an empty GET and call the 200 a success. No source shares a connection, a certificate authority or a client
+// with another one, and no answer of a sink can fill our memory or hold a worker
+// for longer than the policy's timeout.
+//
+// It neither retries nor waits; when to try again is the queues' to decide, with
+// Policy.Backoff and Outcome.RetryAfter.
+package sender
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/cloudevents/sdk-go/v2/binding"
+	"github.com/cloudevents/sdk-go/v2/event"
+	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+	"golang.org/x/net/http/httpguts"
+)
+
+const userAgent = "knative-cdevents"
+
+// Send makes one attempt to deliver ev to the target. It returns within the
+// policy's timeout, or earlier when ctx ends.
+func (c *Clients) Send(ctx context.Context, to Target, ev event.Event, with Policy) Outcome {
+	where := to.String()
+	transport, err := c.transport(to)
+	if err != nil {
+		return Outcome{Class: Retry, Err: fmt.Errorf("sending to %s: %w", where, err)}
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, with.timeout())
+	defer cancel()
+	req, err := newRequest(ctx, to.URL, ev, with.Mode)
+	if err != nil {
+		return Outcome{Class: Poison, Err: fmt.Errorf("sending to %s: %w", where, err)}
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return Outcome{Class: Retry, Err: fmt.Errorf("sending to %s: %w", where, explain(err, with.timeout()))}
+	}
+	start := finish(resp, cancel)
+
+	out := classify(resp, start, with, c.now())
+	if out.Err != nil {
+		out.Err = fmt.Errorf("sending to %s: %w", where, out.Err)
+	}
+	return out
+}
+
+// newRequest fails only for an event or an address that no repetition can mend.
+func newRequest(ctx context.Context, to string, ev event.Event, mode Mode) (*http.Request, error) {
+	if err := ev.Validate(); err != nil {
+		return nil, fmt.Errorf("the event is not a valid CloudEvent: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("the sink's URI cannot be used: %w", cause(err))
+	}
+	if user := req.URL.User; user != nil {
+		password, _ := user.Password()
+		req.SetBasicAuth(user.Username(), password)
+	}
+	req.Header.Set("User-Agent", userAgent)
+	// Never sent; it lets net/http repeat the request when the idle connection
+	// that it chose turns out to be closed. A duplicate is the same event.
+	req.Header["X-Idempotency-Key"] = nil
+
+	encoding := binding.WithForceBinary(ctx)
+	if mode == Structured {
+		encoding = binding.WithForceStructured(ctx)
+	}
+	if err := cehttp.WriteRequest(encoding, binding.ToMessage(&ev), req); err != nil {
+		return nil, fmt.Errorf("encoding the event: %w", err)
+	}
+	for name, values := range req.Header {
+		for _, value := range values {
+			if !httpguts.ValidHeaderFieldValue(value) {
+				return nil, fmt.Errorf("the event's attribute %s has characters that no HTTP header can carry; use spec.delivery.format: json", name)
+			}
+		}
+	}
+	return req, nil
+}
+
+// cause takes off the *url.Error, which repeats the whole URL with what is
+// secret in it.
+func cause(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}

@@ -1,0 +1,234 @@
+package sender
+
+import (
+	"encoding/pem"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func serveTLS(t *testing.T) (*httptest.Server, string) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Proto", r.Proto)
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	return s, string(ca)
+}
+
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	s, ca := serveTLS(t)
+	clients := local()
+	send := func(url, ca string, source types.UID) Outcome {
+		return clients.Send(t.Context(), Target{URL: url, CACerts: ca, Source: source}, newEvent(t), quick())
+	}
+
+	if out := send(s.URL, ca, "right"); out.Class != Acknowledged {
+		t.Error(out)
+	}
+	out := send(s.URL, "", "none")
+	if out.Class != Retry {
+		t.Error(out)
+	}
+	checkError(t, out.Err, "not trusted", "spec.sink.CACerts")
+
+	out = send(s.URL, "no PEM at all", "garbage")
+	if out.Class != Retry {
+		t.Error(out)
+	}
+	checkError(t, out.Err, "reading the sink's CA certificates")
+
+	name := strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
+	out = send(name, ca, "name")
+	if out.Class != Retry {
+		t.Error(out)
+	}
+	checkError(t, out.Err, "another host name")
+}
+
+func TestSchemeAndPortMustFit(t *testing.T) {
+	t.Parallel()
+	withTLS, _ := serveTLS(t)
+	plain := serve(t, func(http.ResponseWriter, *http.Request) {})
+
+	// Go, as others, answers 400; the event is not to blame.
+	out := local().Send(t.Context(), at(strings.Replace(withTLS.URL, "https", "http", 1)), newEvent(t), quick())
+	if out.Class != Retry || out.Status != http.StatusBadRequest {
+		t.Error(out)
+	}
+	checkError(t, out.Err, "use https://")
+
+	out = local().Send(t.Context(), at(strings.Replace(plain.URL, "http", "https", 1)), newEvent(t), quick())
+	if out.Class != Retry {
+		t.Error(out)
+	}
+	checkError(t, out.Err, "does not speak TLS")
+}
+
+// A tenant's certificate authority is his own business, for better and worse.
+func TestSourcesShareNothing(t *testing.T) {
+	t.Parallel()
+	s, ca := serveTLS(t)
+	clients := local()
+	good := Target{URL: s.URL, CACerts: ca, Source: "good"}
+	bad := Target{URL: s.URL, Source: "bad"}
+	for range 2 {
+		if out := clients.Send(t.Context(), good, newEvent(t), quick()); out.Class != Acknowledged {
+			t.Error(out)
+		}
+		if out := clients.Send(t.Context(), bad, newEvent(t), quick()); out.Class != Retry {
+			t.Error("trusted what only another source trusts:", out)
+		}
+	}
+	a, errA := clients.transport(Target{URL: s.URL, Source: "a"})
+	b, errB := clients.transport(Target{URL: s.URL, Source: "b"})
+	if a == b || errA != nil || errB != nil {
+		t.Error("two sources share a client", errA, errB)
+	}
+}
+
+func TestClientsAreForgotten(t *testing.T) {
+	t.Parallel()
+	clients := local()
+	first := Target{URL: "http://first.example", Source: "a"}
+	one, _ := clients.transport(first)
+	if again, _ := clients.transport(first); again != one {
+		t.Error("the client was not kept")
+	}
+	for _, host := range []string{"b", "c", "d", "e", "f"} {
+		if _, err := clients.transport(Target{URL: "http://" + host, Source: "a"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(clients.bySource["a"]); n != perSource {
+		t.Errorf("%d clients for one source", n)
+	}
+	if again, _ := clients.transport(first); again == one {
+		t.Error("the oldest client was kept")
+	}
+	clients.Forget("a")
+	clients.Forget("never seen")
+	if len(clients.bySource) != 0 {
+		t.Error("something is left")
+	}
+}
+
+func TestUnreachableSinks(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name, url, says string
+		class           Class
+	}{
+		{"connection refused", "http://user:" + secret + "@" + closed + "/" + secret + "?token=" + secret, "nothing listens there", Retry},
+		{"no such host", "http://no-such-host.invalid/" + secret, "no-such-host.invalid", Retry},
+		{"no host", "http:///path", "without a valid URI", Retry},
+		{"no URL", "http://[::1", "cannot be used", Poison},
+		{"other scheme", "ftp://sink.example/" + secret, "unsupported protocol scheme", Retry},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			out := local().Send(t.Context(), at(tc.url), newEvent(t), quick())
+			if out.Class != tc.class || out.Status != 0 {
+				t.Error(out)
+			}
+			checkError(t, out.Err, tc.says)
+		})
+	}
+}
+
+func TestUserinfoIsSentAsBasic(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if user, password, ok := r.BasicAuth(); !ok || user != "me" || password != secret {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	})
+	with := strings.Replace(s.URL, "http://", "http://me:"+secret+"@", 1)
+	if out := local().Send(t.Context(), at(with), newEvent(t), quick()); out.Class != Acknowledged {
+		t.Error(out)
+	}
+	out := local().Send(t.Context(), at(strings.Replace(with, "me:", "you:", 1)), newEvent(t), quick())
+	if out.Class != Unauthorized {
+		t.Error(out)
+	}
+	checkError(t, out.Err, "401 Unauthorized")
+}
+
+func TestTornAnswerIsRetried(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = conn.Close()
+	})
+	if out := local().Send(t.Context(), at(s.URL), newEvent(t), quick()); out.Class != Retry || out.Err == nil {
+		t.Error(out)
+	}
+}
+
+func TestAddressesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	addresses := Addresses{Refused: []netip.Prefix{netip.MustParsePrefix("10.96.0.1/32")}}
+	for _, ip := range []string{
+		"127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1", "0.0.0.0", "::", "169.254.169.254",
+		"::ffff:169.254.169.254", "fe80::1", "fe80::1%eth0", "224.0.0.1", "ff02::1", "fd00:ec2::254",
+		"64:ff9b::a9fe:a9fe", "64:ff9b::7f00:1", "10.96.0.1", "::ffff:10.96.0.1",
+	} {
+		var refused *RefusedError
+		if err := addresses.check(netip.MustParseAddr(ip)); !errors.As(err, &refused) {
+			t.Errorf("%s is allowed", ip)
+		}
+	}
+	for _, ip := range []string{"10.96.0.2", "10.1.2.3", "192.168.0.1", "203.0.113.7", "2001:db8::1", "fd00::1", "64:ff9b::a01:203"} {
+		if err := addresses.check(netip.MustParseAddr(ip)); err != nil {
+			t.Errorf("%s: %v", ip, err)
+		}
+	}
+	if err := addresses.control(t.Context(), "tcp", "no address", nil); err == nil {
+		t.Error("what is no address is allowed")
+	}
+}
+
+// The name is innocent; what it resolves to is not.
+func TestRefusedAfterResolution(t *testing.T) {
+	t.Parallel()
+	contacted := false
+	s := serve(t, func(http.ResponseWriter, *http.Request) { contacted = true })
+	port := s.URL[strings.LastIndex(s.URL, ":"):]
+	for _, url := range []string{s.URL, "http://localhost" + port, "http://[::ffff:127.0.0.1]" + port, "http://0.0.0.0" + port} {
+		start := time.Now()
+		out := NewClients(Addresses{}).Send(t.Context(), at(url), newEvent(t), quick())
+		var refused *RefusedError
+		if out.Class != Retry || !errors.As(out.Err, &refused) || time.Since(start) > time.Second {
+			t.Errorf("%s: %v", url, out)
+		}
+		checkError(t, out.Err, "no source may send there")
+	}
+	if contacted {
+		t.Error("the sink was contacted")
+	}
+}
