@@ -26,8 +26,9 @@ func artifactID(subject v1alpha1.CDEventSubjectSpec, r *lifecycle.Revision, said
 	case len(r.Images) == 0:
 		said.add(fieldArtifactID, "names the service: no image of Revision %s is known", clip(r.Name))
 	default:
-		// "Each service is deployed from a single artifact" (CDEvents primer):
-		// the serving container, which stands first. Sidecars are in customData.
+		// A service is deployed from one artifact (CDEvents
+		// continuous-deployment.md, service): what the serving container runs,
+		// which stands first. Sidecars are in customData.
 		image := r.Images[0]
 		ref, ok := imageReference(image)
 		if !ok {

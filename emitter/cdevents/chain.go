@@ -12,8 +12,9 @@ import (
 // chainID names the chain that the event is part of. A pipeline that began one
 // hands it on in an annotation ("it is up to these receiving services to pass
 // the chain IDs", CDEvents links.md, Propagation); else each rollout is a chain
-// of its own. Chain ids are UUIDs (links.md, Optional Chain ID Field); ours are
-// derived and not random, so that all events of a rollout agree.
+// of its own. Chain ids are UUIDs (links.md, Connecting Events). spec.md speaks
+// of version 4, which is random; ours are derived, version 5, as all events of a
+// rollout must agree on one without asking each other.
 func chainID(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition, said *notes) string {
 	if given := annotationOf(rolledOut(t), t, AnnotationChainID); given != "" {
 		if isUUID(given) {

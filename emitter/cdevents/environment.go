@@ -7,12 +7,12 @@ import (
 )
 
 // unknownEnvironment stands in where nobody named the environment. The schema of
-// three events requires an id, and their prose requires it of all (CDEvents
-// continuous-deployment.md, "Required").
+// three events requires an id, and the prose requires it of all (CDEvents
+// continuous-deployment.md, Events, column "Required").
 const unknownEnvironment = "unknown"
 
-// environment refers to the environment. Its id is "only unique when combined
-// to the source", so the source is passed on whenever it is a URI.
+// environment refers to the environment. An id is unique within its source only
+// (CDEvents spec.md, id (subject)), so the source is passed on if it is a URI.
 func environment(e v1alpha1.Environment, said *notes) *api.Reference {
 	ref := &api.Reference{Id: e.ID}
 	if ref.Id == "" {

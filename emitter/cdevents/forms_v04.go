@@ -16,7 +16,7 @@ func context04(f facts) api.ContextV04 {
 }
 
 // subject04 says "service", or for a custom event for example "knative-revision"
-// (CDEvents spec.md of 0.4, type of the subject).
+// (CDEvents spec.md of 0.4, type (subject)).
 func subject04(f facts) api.SubjectBase {
 	return api.SubjectBase{
 		Reference: api.Reference{Id: f.subject},

@@ -17,7 +17,7 @@ func context05(f facts) api.ContextV05 {
 }
 
 // subject05 has no source: it is for subjects whose source is not the event's
-// (CDEvents spec.md, source of the subject).
+// (CDEvents spec.md, source (subject)).
 func subject05(f facts) api.SubjectBaseV05 {
 	return api.SubjectBaseV05{Reference: api.Reference{Id: f.subject}}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,6 +81,11 @@ func TestBinaryModeObeysTheBinding(t *testing.T) {
 		} {
 			if have := got.header.Get(header); have != want || want == "" {
 				t.Errorf("%s is %q, want %q", header, have, want)
+			}
+		}
+		for _, line := range binaryHeaders(e) {
+			if name, want, _ := strings.Cut(line, ": "); got.header.Get(name) != want {
+				t.Errorf("the page shows %s, the wire %q", line, got.header.Get(name))
 			}
 		}
 		if string(got.body) != string(e.Data()) {

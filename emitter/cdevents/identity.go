@@ -17,7 +17,7 @@ var space = uuid.NewSHA1(uuid.NameSpaceDNS, []byte("knative-cdevents.dev"))
 
 // ID is the id of the event that announces the transition with this sequence
 // number and time to a source with this profile. "Subsequent delivery attempts
-// MAY share the same id" (CDEvents spec.md, id of the context): ours do, and
+// MAY share the same id" (CDEvents spec.md, id (context)): ours do, and
 // nothing else does.
 //
 // Everything that shapes the bytes takes part, because two events that differ

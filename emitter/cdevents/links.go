@@ -9,7 +9,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 )
 
-// kindTrigger is the kind of a link that names none, as in CDEvents links.md.
+// kindTrigger is the kind of a link that names none, as in the examples of
+// CDEvents links.md.
 const kindTrigger = "TRIGGER"
 
 // Bounds of what an annotation may add.
@@ -65,7 +66,7 @@ func annotatedLinks(t lifecycle.Transition, said *notes) api.EmbeddedLinksArray 
 }
 
 // splitLink reads "KIND=<context id>" or "<context id>". An id may be anything
-// that can be printed (CDEvents spec.md, id of the context: a string).
+// that can be printed (CDEvents spec.md, id (context): a string).
 func splitLink(s string) (kind, id string, ok bool) {
 	kind, id, found := strings.Cut(s, "=")
 	if !found || !isKind(kind) {

@@ -71,8 +71,9 @@ func Render(
 }
 
 // SubjectID is the subject's id: "service/<namespace>/<name>". It stays the same
-// over all Revisions, because "same subject MUST use the same subject id"
-// (CDEvents spec.md, id of the subject); what changes is in customData.
+// over all Revisions, because events "associated to the same subject MUST use
+// the same subject id" (CDEvents spec.md, id (subject)); what changes is in
+// customData.
 func SubjectID(s v1alpha1.CDEventSubjectSpec) string {
 	// Names in Kubernetes need no escaping. Should one ever do, then a slash in
 	// it must not make two subjects one, nor a line break reach a header.
@@ -85,7 +86,7 @@ func SubjectID(s v1alpha1.CDEventSubjectSpec) string {
 
 // check finds what this program alone can have got wrong.
 func check(profile v1alpha1.Profile, t lifecycle.Transition) error {
-	// "An absolute URI is RECOMMENDED" (CDEvents spec.md, source): it is what
+	// "An absolute URI is RECOMMENDED" (CDEvents spec.md, source (context)): it is what
 	// makes an id unique beyond one cluster, so here it is required.
 	if u, ok := parseURI(profile.Source); !ok || !u.IsAbs() {
 		return fmt.Errorf("the event source %q must be an absolute URI, such as https://cluster.example.com", profile.Source)

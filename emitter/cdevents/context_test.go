@@ -1,0 +1,272 @@
+package cdevents
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// written is an event as a receiver sees it.
+type written struct {
+	Context struct {
+		ID, ChainID string
+		Links       []struct {
+			LinkType, LinkKind string
+			From, Target       struct{ ContextID string }
+		}
+	}
+	Subject struct {
+		ID, Source string
+		Content    struct{ Environment v1alpha1.Environment }
+	}
+	CustomData CustomData
+}
+
+func read(t *testing.T, e event.Event) written {
+	t.Helper()
+	if err := conforms(Version05, e); err != nil {
+		t.Error(err)
+	}
+	var w written
+	if err := json.Unmarshal(e.Data(), &w); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// noted says whether the event explains what it lacks.
+func (w written) noted(field string) bool {
+	return slices.ContainsFunc(w.CustomData.Notes, func(n Note) bool { return n.Field == field })
+}
+
+func annotated(t *testing.T, service, revision map[string]string) written {
+	t.Helper()
+	tr := told(t, lifecycle.Upgraded)
+	tr.Annotations = service
+	tr.Revision.Annotations = revision
+	return read(t, render(t, profile(Version05), tr))
+}
+
+func TestProvenanceOfTheRevisionWins(t *testing.T) {
+	w := annotated(t, map[string]string{AnnotationCommitSHA: "service", AnnotationBranch: "service", "other": "x"},
+		map[string]string{AnnotationCommitSHA: " revision ", AnnotationDeployer: ""},
+	)
+	if w.CustomData.CommitSHA != "revision" || w.CustomData.Branch != "service" || w.CustomData.Deployer != "" {
+		t.Errorf("got %+v", w.CustomData)
+	}
+}
+
+func TestProvenanceIsBounded(t *testing.T) {
+	w := annotated(t, nil, map[string]string{AnnotationBranch: strings.Repeat("x", maxProvenance+1)})
+	if w.CustomData.Branch != "" || !w.noted("customData") {
+		t.Errorf("got %+v", w.CustomData)
+	}
+}
+
+func TestChainOfARolloutIsOne(t *testing.T) {
+	chain := read(t, render(t, profile(Version05), told(t, lifecycle.Deployed))).Context.ChainID
+	if !isUUID(chain) {
+		t.Fatalf("%q is no UUID", chain)
+	}
+	if other := render(t, profile(Version04), told(t, lifecycle.Deployed)); !strings.Contains(string(other.Data()), chain) {
+		t.Error("another version of the specification has another chain")
+	}
+	if w := read(t, render(t, profile(Version05), told(t, lifecycle.Published))); w.Context.ChainID != chain {
+		t.Error("another step of the rollout has another chain")
+	}
+	tr := told(t, lifecycle.Deployed)
+	tr.Chain = 9
+	if w := read(t, render(t, profile(Version05), tr)); w.Context.ChainID == chain {
+		t.Error("another rollout has the same chain")
+	}
+	tr.Chain = 0
+	if w := read(t, render(t, profile(Version05), tr)); w.Context.ChainID != "" {
+		t.Error("no rollout has a chain")
+	}
+}
+
+func TestChainIsHandedOn(t *testing.T) {
+	const given, previous = "7ff3f526-1a0e-4d35-8a4c-7d6295e97359", "11111111-1a0e-4d35-8a4c-7d6295e97359"
+	if w := annotated(t, nil, map[string]string{AnnotationChainID: given}); w.Context.ChainID != given {
+		t.Errorf("chain is %s", w.Context.ChainID)
+	}
+	for _, wrong := range []string{"42", "urn:uuid:" + given, "{" + given + "}", strings.ReplaceAll(given, "-", "")} {
+		w := annotated(t, nil, map[string]string{AnnotationChainID: wrong})
+		if !w.noted("context.chainId") || !isUUID(w.Context.ChainID) || w.Context.ChainID == wrong {
+			t.Errorf("%q: chain is %s, notes %v", wrong, w.Context.ChainID, w.CustomData.Notes)
+		}
+	}
+
+	back := told(t, lifecycle.RolledBack)
+	back.Revision.Annotations = map[string]string{AnnotationChainID: previous}
+	back.Previous.Annotations = map[string]string{AnnotationChainID: given}
+	if w := read(t, render(t, profile(Version05), back)); w.Context.ChainID != given {
+		t.Errorf("a rollback has chain %s, not the one of the rollout that it takes back", w.Context.ChainID)
+	}
+	back.Reason = lifecycle.ReasonReapplied
+	if w := read(t, render(t, profile(Version05), back)); w.Context.ChainID != previous {
+		t.Errorf("a rollback that is a rollout itself has chain %s", w.Context.ChainID)
+	}
+}
+
+func TestLinksNameTheEventsThatWereSent(t *testing.T) {
+	for _, version := range []string{Version05, Version04} {
+		p := profile(version)
+		upgraded := render(t, p, told(t, lifecycle.Upgraded))
+		e := render(t, p, told(t, lifecycle.RolledBack))
+		var w written
+		if err := json.Unmarshal(e.Data(), &w); err != nil {
+			t.Fatal(err)
+		}
+		if len(w.Context.Links) != 2 {
+			t.Fatalf("links are %+v", w.Context.Links)
+		}
+		if l := w.Context.Links[0]; l.LinkType != "PATH" || l.From.ContextID != upgraded.ID() {
+			t.Errorf("path is %+v, want from %s", l, upgraded.ID())
+		}
+		if l := w.Context.Links[1]; l.LinkType != "RELATION" || l.LinkKind != "UNDOES" || l.Target.ContextID != upgraded.ID() {
+			t.Errorf("relation is %+v, want to %s", l, upgraded.ID())
+		}
+	}
+}
+
+func TestLinksOfAnAnnotation(t *testing.T) {
+	for value, want := range map[string][]string{
+		"":                            nil,
+		" , ,":                        nil,
+		"ARTIFACT=a, TRIGGER=b":       {"ARTIFACT a", "TRIGGER b"},
+		"a":                           {"TRIGGER a"},
+		"a b=c":                       {"TRIGGER a b=c"},
+		"=c":                          {"TRIGGER =c"},
+		"KIND=a=b":                    {"KIND a=b"},
+		"KIND=":                       nil,
+		"a\x01,b":                     {"TRIGGER b"},
+		strings.Repeat("x", 257):      nil,
+		strings.Repeat("x,", 20)[:39]: slices.Repeat([]string{"TRIGGER x"}, maxLinks),
+	} {
+		tr := told(t, lifecycle.Upgraded)
+		tr.Links = nil
+		tr.Revision.Annotations = map[string]string{AnnotationLinks: value}
+		w := read(t, render(t, profile(Version05), tr))
+		var got []string
+		for _, l := range w.Context.Links {
+			got = append(got, l.LinkKind+" "+l.Target.ContextID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q gives %q, want %q", value, got, want)
+		}
+		if asked := strings.Count(strings.Trim(value, ", "), ",") + 1; len(want) < asked && len(want) > 0 && !w.noted("context.links") {
+			t.Errorf("%q: nothing is said of what was left out", value)
+		}
+	}
+}
+
+func TestTraceParent(t *testing.T) {
+	const good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	for value, want := range map[string]string{
+		good:                  good,
+		"":                    "",
+		good + "-00":          "",
+		strings.ToUpper(good): "",
+		"ff" + good[2:]:       "",
+		"00-00000000000000000000000000000000-00f067aa0ba902b7-01": "",
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01": "",
+		good + "\r\nce-id: 1": "",
+	} {
+		tr := told(t, lifecycle.Upgraded)
+		tr.Revision.Annotations = map[string]string{AnnotationTraceParent: value}
+		e := render(t, profile(Version05), tr)
+		if got, _ := e.Extensions()["traceparent"].(string); got != want {
+			t.Errorf("%q gives %q", value, got)
+		}
+		if value != want && !read(t, e).noted("traceparent") {
+			t.Errorf("%q: nothing is said", value)
+		}
+	}
+}
+
+func TestOverridesAddAndNeverReplace(t *testing.T) {
+	p, tr := profile(Version05), told(t, lifecycle.Upgraded)
+	plain := render(t, p, tr)
+	p.Extensions = map[string]string{
+		"team": " checkout ", "Tier": "gold", "traceparent": "mine", "umlaut": "Zürich",
+		"id": "x", "Source": "x", "type": "x", "time": "x", "subject": "x", "specversion": "x",
+		"datacontenttype": "x", "dataschema": "x", "data": "x",
+		"": "x", "with-hyphen": "x", "empty": " ", "newline": "a\r\nb", "broken": "\xff", "noncharacter": "\uffff",
+	}
+	e := render(t, p, tr)
+	want := map[string]any{"team": "checkout", "tier": "gold", "traceparent": "mine", "umlaut": "Zürich"}
+	if got := e.Extensions(); len(got) != len(want) {
+		t.Errorf("extensions are %v, want %v", got, want)
+	}
+	for name, value := range want {
+		if e.Extensions()[name] != value {
+			t.Errorf("%s is %v, want %v", name, e.Extensions()[name], value)
+		}
+	}
+	if e.Source() != plain.Source() || e.Type() != plain.Type() || e.Subject() != plain.Subject() || !e.Time().Equal(plain.Time()) {
+		t.Errorf("an attribute was overridden: %s", e)
+	}
+	w := read(t, e)
+	if e.ID() != w.Context.ID || e.ID() == plain.ID() {
+		t.Errorf("the id is %s", e.ID())
+	}
+	for _, field := range []string{"id", "Source", "", "with-hyphen", "empty", "newline"} {
+		if !w.noted(field) {
+			t.Errorf("nothing is said of %q", field)
+		}
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	for name, tt := range map[string]struct {
+		given, want v1alpha1.Environment
+		note        string
+	}{
+		"as configured": {v1alpha1.Environment{ID: "a", Source: "/b"}, v1alpha1.Environment{ID: "a", Source: "/b"}, ""},
+		"no source":     {v1alpha1.Environment{ID: "a"}, v1alpha1.Environment{ID: "a"}, ""},
+		"none":          {v1alpha1.Environment{}, v1alpha1.Environment{ID: "unknown"}, "environment.id"},
+		"no URI":        {v1alpha1.Environment{ID: "a", Source: "b c"}, v1alpha1.Environment{ID: "a"}, "environment.source"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := profile(Version05)
+			p.Environment = tt.given
+			w := read(t, render(t, p, told(t, lifecycle.Removed)))
+			if w.Subject.Content.Environment != tt.want {
+				t.Errorf("got %+v", w.Subject.Content.Environment)
+			}
+			if w.noted(tt.note) != (tt.note != "") {
+				t.Errorf("notes are %v", w.CustomData.Notes)
+			}
+		})
+	}
+}
+
+func TestSubjectID(t *testing.T) {
+	for want, s := range map[string]v1alpha1.CDEventSubjectSpec{
+		"service/shop/cart":      cart,
+		"cluster/eu-1":           {Kind: "Cluster", Name: "eu-1"},
+		"service/a%2Fb/c%0D%0Ad": {Kind: "Service", Namespace: "a/b", Name: "c\r\nd"},
+	} {
+		if got := SubjectID(s); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestCarriedAnnotations(t *testing.T) {
+	carried := CarriedAnnotations()
+	if len(carried) != 8 || !slices.IsSorted(carried) {
+		t.Errorf("got %q", carried)
+	}
+	carried[0] = "spoiled"
+	if CarriedAnnotations()[0] == "spoiled" {
+		t.Error("a caller can change the list of the others")
+	}
+}

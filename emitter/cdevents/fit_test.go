@@ -1,0 +1,56 @@
+package cdevents
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// maxEvent is what every receiver must take (CloudEvents spec.md, Size Limits).
+const maxEvent = 64 << 10
+
+func TestLargeEventsStayBelowTheLimitOfCloudEvents(t *testing.T) {
+	tr := told(t, lifecycle.Upgraded)
+	for i := range 500 {
+		long := fmt.Sprintf("%s-%05d", strings.Repeat("n", 57), i)
+		tr.Traffic = append(tr.Traffic, lifecycle.Share{Revision: long})
+		tr.PreviousTraffic = append(tr.PreviousTraffic, lifecycle.Share{Revision: long})
+		tr.URLs = append(tr.URLs, "https://"+long+".example.com")
+		image := lifecycle.Image{Container: long, Image: strings.Repeat("\x01", 255), Digest: "x@" + digest1}
+		tr.Revision.Images = append(tr.Revision.Images, image)
+		tr.Previous.Images = append(tr.Previous.Images, image)
+	}
+	for _, name := range CarriedAnnotations() {
+		tr.Revision.Annotations[name] = strings.Repeat("\x02", maxProvenance)
+	}
+	tr.Revision.Annotations[AnnotationLinks] = strings.Repeat("K="+strings.Repeat("i", maxContextID)+",", 100)
+
+	e := render(t, profile(Version05), tr)
+	if len(e.Data()) > maxEvent {
+		t.Errorf("the event has %d bytes", len(e.Data()))
+	}
+	w := read(t, e)
+	for _, field := range []string{"previousTraffic", "previousRevision.images", "urls", "traffic", "revision.images"} {
+		if !w.noted("customData.knative." + field) {
+			t.Errorf("nothing is said of %s", field)
+		}
+	}
+	if k := w.CustomData.Knative; k.Revision.Name != "cart-00002" || k.PreviousRevision.Name != "cart-00001" {
+		t.Errorf("the names are gone: %+v", k)
+	}
+	if !strings.Contains(string(e.Data()), "pkg:oci/cart@sha256") {
+		t.Error("the artifact is gone")
+	}
+}
+
+// What is small enough stays, as much of it as possible.
+func TestOnlyTheLeastImportantIsLeftOut(t *testing.T) {
+	tr := told(t, lifecycle.Upgraded)
+	tr.PreviousTraffic = make([]lifecycle.Share, 2000)
+	k := read(t, render(t, profile(Version05), tr)).CustomData.Knative
+	if k.PreviousTraffic != nil || k.Traffic == nil || k.URLs == nil || k.Revision.Images == nil {
+		t.Errorf("got %+v", k)
+	}
+}

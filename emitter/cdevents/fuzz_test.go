@@ -1,0 +1,83 @@
+package cdevents
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/cdevents/sdk-go/pkg/api"
+	packageurl "github.com/package-url/packageurl-go"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// FuzzRender throws at Render what users, and worse people, can write into
+// their objects. There is always an event, and it is always valid.
+func FuzzRender(f *testing.F) {
+	f.Add("shop", "cart", "cart-00001", "registry.example.com/cart:1", "registry.example.com/cart@"+digest1,
+		AnnotationLinks, "ARTIFACT=1,2", "production", "https://example.com", "team", "checkout", uint8(1))
+	f.Add("", "", "", "", "", "", "", "", "", "", "", uint8(0))
+	f.Add("a/b", "c\r\nd", "\xff", "x@sha256:", "@", AnnotationChainID, "\x00", "\x00", "%zz", "id", "\uffff", uint8(255))
+	f.Add("..", ".", "?", "a:b:c", "[::1]:5000/a", AnnotationTraceParent, "00-0-0-0", "#", "//", "A1", "%", uint8(12))
+	f.Fuzz(func(t *testing.T, namespace, name, revision, image, digest,
+		annotation, value, environment, environmentSource, extension, extensionValue string, pick uint8,
+	) {
+		version := []string{Version05, Version04}[pick%2]
+		tr := story()[int(pick/2)%len(story())]
+		r := &lifecycle.Revision{
+			Name: revision, UID: value,
+			Images:      []lifecycle.Image{{Container: name, Image: image, Digest: digest}},
+			Annotations: map[string]string{annotation: value},
+		}
+		if pick&64 == 0 {
+			tr.Revision = r
+		}
+		if pick&128 == 0 {
+			tr.Previous = r
+		}
+		tr.Annotations = map[string]string{AnnotationLinks: value, AnnotationBranch: value, AnnotationDeployer: image}
+		tr.URLs = append(tr.URLs, value)
+		tr.Traffic = append(tr.Traffic, lifecycle.Share{Revision: revision})
+		p := v1alpha1.Profile{
+			SpecVersion: version,
+			Source:      "https://eu-1.example.com/",
+			Environment: v1alpha1.Environment{ID: environment, Source: environmentSource},
+			Extensions:  map[string]string{extension: extensionValue, annotation: value},
+		}
+		s := v1alpha1.CDEventSubjectSpec{Kind: "Service", Namespace: namespace, Name: name, UID: "u"}
+
+		e, err := Render(p, s, tr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		if err := conforms(version, e); err != nil {
+			t.Fatal(err)
+		}
+		seen, err := parse(version, e.Data())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := api.Validate(seen); err != nil {
+			t.Fatal(err)
+		}
+		if e.Subject() != seen.GetSubjectId() || e.ID() != seen.GetId() || e.Source() != seen.GetSource() {
+			t.Fatalf("header and body differ: %s", e)
+		}
+		var content struct {
+			Subject struct {
+				Content struct{ ArtifactID string }
+			}
+		}
+		if err := json.Unmarshal(e.Data(), &content); err != nil {
+			t.Fatal(err)
+		}
+		if purl := content.Subject.Content.ArtifactID; purl != "" {
+			if _, err := packageurl.FromString(purl); err != nil {
+				t.Fatalf("%s: %v", purl, err)
+			}
+		}
+	})
+}

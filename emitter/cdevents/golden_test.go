@@ -1,0 +1,60 @@
+package cdevents
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+var update = flag.Bool("update", false, "write testdata and the examples in docs/events.md anew")
+
+// indented is JSON for readers: the same bytes but for white space.
+func indented(t *testing.T, data []byte) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := json.Indent(&b, data, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// A change of these files is one that receivers see. Events that an older
+// release journaled and did not deliver yet are sent with the new bytes.
+func TestGolden(t *testing.T) {
+	each(t, func(t *testing.T, version string, tr lifecycle.Transition) {
+		e := render(t, profile(version), tr)
+		var headers strings.Builder
+		for _, h := range binaryHeaders(e) {
+			headers.WriteString(h + "\n")
+		}
+		// A file looks as the request does in binary mode.
+		got := headers.String() + "\n" + indented(t, e.Data()) + "\n"
+		compare(t, filepath.Join("testdata", strings.ToLower(string(tr.Type))+"-"+version+".txt"), got)
+	})
+}
+
+func compare(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		//nolint:gosec // The names of these files are written in this test.
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; if that is meant, run: go test ./emitter/cdevents -update\ngot:\n%s", file, got)
+	}
+}
