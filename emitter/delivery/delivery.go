@@ -60,8 +60,11 @@ type Options struct {
 	Metrics Metrics
 	// Leads says whether this process delivers for a watched object.
 	Leads func(types.NamespacedName) bool
-	// WorkersPerSource bounds how many sends to one sink are under way.
+	// WorkersPerSource bounds how many sends to one sink are under way; negative
+	// for none, where Deliver is called instead.
 	WorkersPerSource int
+	// ProbeEvery is how long an open breaker waits before one send is tried.
+	ProbeEvery time.Duration
 }
 
 // Delivery holds the lanes.
@@ -76,6 +79,19 @@ type Delivery struct {
 	standings cachedStandings
 }
 
+// Deliver sends what is owed to one source about one object until something
+// fails. It returns after how long to try again, 0 when nothing is owed. It is
+// what the workers of a lane do.
+func (d *Delivery) Deliver(ctx context.Context, key ledger.Key, source types.UID) time.Duration {
+	d.mu.Lock()
+	ln := d.lanes[source]
+	d.mu.Unlock()
+	if ln == nil {
+		return 0
+	}
+	return ln.deliver(ctx, ctx, key)
+}
+
 // defaultWorkers is how many sends to one sink are under way at most.
 const defaultWorkers = 16
 
@@ -83,6 +99,9 @@ const defaultWorkers = 16
 func New(ctx context.Context, o Options) *Delivery {
 	if o.WorkersPerSource == 0 {
 		o.WorkersPerSource = defaultWorkers
+	}
+	if o.ProbeEvery == 0 {
+		o.ProbeEvery = probeEvery
 	}
 	return &Delivery{Options: o, lanes: map[types.UID]*lane{}, ctx: ctx}
 }

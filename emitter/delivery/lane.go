@@ -60,7 +60,7 @@ func newLane(d *Delivery, s *v1alpha1.CDEventSource) *lane {
 		queue: workqueue.NewTypedDelayingQueue[ledger.Key](),
 	}
 	ln.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-		Name: s.Namespace + "/" + s.Name, MaxRequests: 1, Timeout: probeEvery,
+		Name: s.Namespace + "/" + s.Name, MaxRequests: 1, Timeout: d.ProbeEvery,
 		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= trip },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			ln.mu.Lock()
@@ -273,7 +273,7 @@ func (ln *lane) delivered(o ledger.Owed, ev event.Event) {
 func (ln *lane) untilProbe() time.Duration {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	left := max(time.Until(ln.opened.Add(probeEvery)), 100*time.Millisecond)
+	left := max(time.Until(ln.opened.Add(ln.d.ProbeEvery)), 100*time.Millisecond)
 	return left + time.Duration(rand.Int64N(int64(time.Second))) //nolint:gosec // no secret, only spread
 }
 

@@ -34,8 +34,36 @@ func (l *Ledger) Run(ctx context.Context, workers int) {
 		})
 	}
 	<-ctx.Done()
+	// What is acknowledged by now is written in the time that is left, so that
+	// the next leader does not send it again.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushFor)
+	defer cancel()
+	if err := l.Flush(last); err != nil {
+		logging.FromContext(ctx).Warnw("Some acknowledgements are not written; the same events will be sent again", "error", err)
+	}
 	l.acks.queue.ShutDown()
 	wg.Wait()
+}
+
+// flushFor bounds the last writes when the process ends.
+const flushFor = 2 * time.Second
+
+// Flush writes what is acknowledged now, without waiting for more. It returns
+// the first error; what could not be written stays to be written.
+func (l *Ledger) Flush(ctx context.Context) error {
+	for range l.acks.queue.Len() {
+		name, shutdown := l.acks.queue.Get()
+		if shutdown {
+			return nil
+		}
+		err := l.flush(ctx, name)
+		l.acks.queue.Done(name)
+		if err != nil {
+			l.acks.queue.AddRateLimited(name)
+			return err
+		}
+	}
+	return nil
 }
 
 func (l *Ledger) next(ctx context.Context) bool {

@@ -82,7 +82,7 @@ type Options struct {
 type Observer struct {
 	reconciler.LeaderAwareFuncs
 	Options
-	impl *controller.Impl
+	queue Queue
 
 	mu     sync.Mutex
 	tracks map[types.NamespacedName]*track
@@ -94,6 +94,13 @@ var (
 	_ controller.Reconciler  = (*Observer)(nil)
 	_ reconciler.LeaderAware = (*Observer)(nil)
 )
+
+// Queue is the part of a controller's work queue that is needed here.
+type Queue interface {
+	EnqueueKey(key types.NamespacedName)
+	// EnqueueSlowKey is for what comes by the thousand and is not urgent.
+	EnqueueSlowKey(key types.NamespacedName)
+}
 
 // New returns an observer. Bind must be called before it is used.
 func New(o Options) *Observer {
@@ -107,7 +114,7 @@ func New(o Options) *Observer {
 }
 
 // Bind tells the observer which queue its keys go to.
-func (o *Observer) Bind(impl *controller.Impl) { o.impl = impl }
+func (o *Observer) Bind(q Queue) { o.queue = q }
 
 // Start is called when the caches of the kind are complete, and again after the
 // kind was away. From then on every update is kept.
@@ -116,7 +123,7 @@ func (o *Observer) Start() {
 	o.active = true
 	o.tracks = map[types.NamespacedName]*track{}
 	o.mu.Unlock()
-	o.enqueue(reconciler.UniversalBucket(), o.impl.EnqueueSlowKey)
+	o.enqueue(reconciler.UniversalBucket(), o.queue.EnqueueSlowKey)
 }
 
 // Stop is called when the kind is not served any more. What the ledger knows is
@@ -126,13 +133,13 @@ func (o *Observer) Stop() {
 	o.active = false
 	o.tracks = map[types.NamespacedName]*track{}
 	o.mu.Unlock()
-	o.enqueue(reconciler.UniversalBucket(), o.impl.EnqueueSlowKey)
+	o.enqueue(reconciler.UniversalBucket(), o.queue.EnqueueSlowKey)
 }
 
 // lead starts from the ledger and the caches; a key that stands only in the
 // ledger belongs to an object that was removed while nobody was watching.
 func (o *Observer) lead(b reconciler.Bucket) {
-	o.enqueue(b, o.impl.EnqueueSlowKey)
+	o.enqueue(b, o.queue.EnqueueSlowKey)
 	if o.Promoted != nil {
 		o.Promoted(b)
 	}
@@ -189,7 +196,7 @@ func (o *Observer) Saw(key types.NamespacedName, p Part, isNew bool) {
 		o.Merged(merged)
 	}
 	if fresh {
-		o.impl.EnqueueKey(key)
+		o.queue.EnqueueKey(key)
 	}
 }
 
