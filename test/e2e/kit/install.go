@@ -178,3 +178,28 @@ func (k *Kit) whyPods(ctx context.Context, namespace, selector string) string {
 	}
 	return strings.Join(why, "; ")
 }
+
+// WaitLeader waits until every lease of the controller is held by a pod that runs: one that was killed holds
+// its leases until they expire.
+func (k *Kit) WaitLeader(ctx context.Context) error {
+	return Wait(ctx, patience, "a leader", func(ctx context.Context) error {
+		pods, err := k.pods(ctx, Namespace, "")
+		if err != nil {
+			return err
+		}
+		leases, err := k.Kube.CoordinationV1().Leases(Namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, l := range leases.Items {
+			holder := ""
+			if l.Spec.HolderIdentity != nil {
+				holder = *l.Spec.HolderIdentity
+			}
+			if !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return strings.HasPrefix(holder, p.Name) }) {
+				return NotYet("lease %s is held by %q", l.Name, holder)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,95 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+// auditLog is the API server's audit log, from the moment it was opened.
+type auditLog struct {
+	path string
+	from int64
+}
+
+func openAuditLog(ctx context.Context) (*auditLog, error) {
+	path, err := suite.Address(ctx, "audit")
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("looking for the audit log: %w", err)
+	}
+	return &auditLog{path: path, from: info.Size()}, nil
+}
+
+// entry is one request that the API server answered.
+type entry struct {
+	Verb       string `json:"verb"`
+	RequestURI string `json:"requestURI"`
+	UserAgent  string `json:"userAgent"`
+	User       struct {
+		Username string `json:"username"`
+	} `json:"user"`
+	ObjectRef *struct {
+		APIGroup  string `json:"apiGroup"`
+		Resource  string `json:"resource"`
+		Namespace string `json:"namespace"`
+	} `json:"objectRef"`
+	ResponseStatus struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+}
+
+func (e entry) String() string {
+	return fmt.Sprintf("%s %s (answered %d, %s)", e.Verb, e.RequestURI, e.ResponseStatus.Code, e.UserAgent)
+}
+
+func (e entry) reads() bool { return slices.Contains([]string{"get", "list", "watch"}, e.Verb) }
+
+// own is what the controller may write: its own kinds, and what lies in its own namespace.
+func (e entry) own() bool {
+	return e.ObjectRef != nil && (e.ObjectRef.APIGroup == v1alpha1.GroupName || e.ObjectRef.Namespace == kit.Namespace)
+}
+
+// of returns the requests of one user.
+func (l *auditLog) of(user string) ([]entry, error) {
+	f, err := os.Open(l.path)
+	if err != nil {
+		return nil, fmt.Errorf("opening the audit log: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("opening the audit log: %w", err)
+	}
+	// Shorter than it was: it was begun anew, and all of it is ours.
+	if info.Size() >= l.from {
+		if _, err := f.Seek(l.from, io.SeekStart); err != nil {
+			return nil, fmt.Errorf("reading the audit log: %w", err)
+		}
+	}
+	var out []entry
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var e entry
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			continue // the last line may be half written
+		}
+		if e.User.Username == user {
+			out = append(out, e)
+		}
+	}
+	return out, lines.Err()
+}

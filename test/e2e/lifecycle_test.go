@@ -1,0 +1,132 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+// TestLifeOfAService goes with a Knative Service from creation over a canary, a promotion and a rollback to
+// its removal. Two sources listen: one speaks CDEvents 0.5, the other 0.4.
+func TestLifeOfAService(t *testing.T) {
+	s := newScene(t)
+	ctx := t.Context()
+	s.source("new", service("sink"))
+	s.source("old", uri("http://sink."+s.ns+".svc.cluster.local/old"), func(spec *v1alpha1.CDEventSourceSpec) {
+		spec.CDEvents = &v1alpha1.CDEventsSpec{Version: "0.4"}
+	})
+	change := func(change func(*servingv1.Service)) {
+		t.Helper()
+		s.must(suite.UpdateService(ctx, s.ns, "shop", change))
+	}
+	wait := func(revision string) *servingv1.Service {
+		t.Helper()
+		svc, err := suite.WaitService(ctx, s.ns, "shop", revision)
+		s.must(err)
+		return svc
+	}
+	first, second := kit.RevisionName("shop", 1), kit.RevisionName("shop", 2)
+
+	s.deploy("shop")
+	svc := wait(first)
+	s.sink.exactly(t, birth, at("/"))
+	digest := imageDigest(t, s.ns, first)
+
+	// A canary: one write brings the template and the split.
+	change(func(svc *servingv1.Service) {
+		kit.SetVersion(svc, "two")
+		kit.SetTraffic(svc, kit.Share{Revision: first, Percent: 90}, kit.Share{Percent: 10})
+	})
+	wait(second)
+	s.sink.exactly(t, slices.Concat(birth, []string{revisionReady, shifted}), at("/"))
+
+	change(func(svc *servingv1.Service) { kit.SetTraffic(svc, kit.Share{Percent: 100}) })
+	wait(second)
+	s.sink.exactly(t, slices.Concat(birth, []string{revisionReady, shifted, upgraded}), at("/"))
+
+	change(func(svc *servingv1.Service) { kit.SetTraffic(svc, kit.Share{Revision: first, Percent: 100}) })
+	wait(second)
+	s.must(suite.DeleteService(ctx, s.ns, "shop"))
+
+	all := slices.Concat(birth, []string{revisionReady, shifted, upgraded, rolledBack, removed})
+	events := s.sink.exactly(t, all, at("/"))
+	ids := map[string]bool{}
+	for i, e := range events {
+		conforms(t, e, "0.5.1")
+		if ids[e.cd.Context.ID] {
+			t.Errorf("two events have id %s", e.cd.Context.ID)
+		}
+		ids[e.cd.Context.ID] = true
+		if e.cd.Subject.ID != events[0].cd.Subject.ID || !strings.Contains(e.cd.Subject.ID, s.ns+"/shop") {
+			t.Errorf("subject %q, want the same in all events, with namespace and name", e.cd.Subject.ID)
+		}
+		if i > 0 && e.cd.Context.Timestamp < events[i-1].cd.Context.Timestamp {
+			t.Errorf("event %d is older than the one before: %s", i, e)
+		}
+		if k := e.cd.CustomData.Knative; k.Namespace != s.ns || k.UID != string(svc.UID) {
+			t.Errorf("it does not name its Service: %s", e)
+		}
+	}
+
+	// What each of them must say.
+	artifact := func(i int, revision string) {
+		t.Helper()
+		e := events[i]
+		if r := e.cd.CustomData.Knative.Revision; r == nil || r.Name != revision {
+			t.Errorf("%s is not about Revision %s: %s", all[i], revision, e)
+		}
+		id := e.cd.Subject.Content.ArtifactID
+		if !strings.HasPrefix(id, "pkg:oci/") || !strings.Contains(id, strings.ReplaceAll(digest, ":", "%3A")) {
+			t.Errorf("%s names artifact %q, want a package URL with %s", all[i], id, digest)
+		}
+	}
+	artifact(2, first)
+	artifact(6, second)
+	artifact(7, first)
+	if urls := events[3].cd.CustomData.Knative.URLs; !slices.Contains(urls, svc.Status.URL.String()) {
+		t.Errorf("published names %q, want %s among them", urls, svc.Status.URL)
+	}
+	if split := events[5].cd.CustomData.Knative.Traffic; len(split) != 2 || split[0].Percent != 90 || split[1].Percent != 10 || split[1].Revision != second {
+		t.Errorf("shifted tells of the split %v, want 90 and 10", split)
+	}
+	if r := events[7].cd.CustomData.Knative.PreviousRevision; r == nil || r.Name != second {
+		t.Errorf("rolledback does not name the Revision that it undid: %s", events[7])
+	}
+
+	// The other source has heard the same, in its own words.
+	old := make([]string, len(all))
+	for i, typ := range all {
+		old[i] = strings.Replace(typ, ".0.3.0", ".0.2.0", 1)
+	}
+	for _, e := range s.sink.exactly(t, old, at("/old")) {
+		conforms(t, e, "0.4.1")
+		if ids[e.cd.Context.ID] {
+			t.Errorf("an event of CDEvents 0.4 has the id of one of 0.5: %s", e)
+		}
+	}
+}
+
+// imageDigest is what the serving container of a Revision really runs.
+func imageDigest(t *testing.T, ns, revision string) string {
+	t.Helper()
+	r, err := suite.Serving.ServingV1().Revisions(ns).Get(t.Context(), revision, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Status.ContainerStatuses) == 0 {
+		t.Fatalf("Revision %s names no image", revision)
+	}
+	_, digest, ok := strings.Cut(r.Status.ContainerStatuses[0].ImageDigest, "@")
+	if !ok {
+		t.Fatalf("the image of Revision %s was not resolved to a digest: %+v", revision, r.Status.ContainerStatuses)
+	}
+	return digest
+}

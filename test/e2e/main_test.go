@@ -1,0 +1,105 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+// suite is what all tests share.
+var suite struct {
+	*kit.Kit
+	// images of the two programs that the tests deploy
+	receiver, app string
+	// before holds the names of all objects, as they were without the controller.
+	before map[string]bool
+	audit  *auditLog
+	full   bool
+}
+
+func TestMain(m *testing.M) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := 1
+	if err := prepare(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "preparing the end-to-end tests:", err)
+	} else {
+		code = m.Run()
+	}
+	// Also after a signal: the cluster may be somebody's own.
+	if err := clean(context.WithoutCancel(ctx), code != 0); err != nil {
+		fmt.Fprintln(os.Stderr, "cleaning up after the end-to-end tests:", err)
+		code = 1
+	}
+	stop()
+	os.Exit(code)
+}
+
+func prepare(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	var err error
+	if suite.Kit, err = kit.New(ctx); err != nil {
+		return err
+	}
+	suite.full = os.Getenv("E2E_FULL") != ""
+	began := time.Now()
+	if suite.receiver, err = suite.Image(ctx, "./test/apps/receiver"); err != nil {
+		return err
+	}
+	if suite.app, err = suite.Image(ctx, "./test/apps/app"); err != nil {
+		return err
+	}
+	say("built the images of the tests in %s", took(began))
+
+	// What an earlier run left, which may have been ended by force, is no part of the state before.
+	if err := deleteNamespaces(ctx); err != nil {
+		return err
+	}
+	if err := suite.Uninstall(ctx); err != nil {
+		return err
+	}
+	if suite.before, err = objects(ctx); err != nil {
+		return err
+	}
+	if suite.Own() {
+		if suite.audit, err = openAuditLog(ctx); err != nil {
+			return err
+		}
+	}
+	began = time.Now()
+	if err := suite.Install(ctx); err != nil {
+		return fmt.Errorf("%w\n%s", err, suite.ControllerLog(ctx, 40))
+	}
+	say("installed the controller in %s", took(began))
+	return nil
+}
+
+func clean(ctx context.Context, failed bool) error {
+	if suite.Kit == nil {
+		return nil
+	}
+	if failed && os.Getenv("E2E_KEEP") != "" {
+		say("E2E_KEEP is set: the controller and the namespaces of the tests stay for you to look at")
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	if err := suite.Uninstall(ctx); err != nil {
+		return err
+	}
+	return deleteNamespaces(ctx)
+}
+
+func say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, time.Now().Format("15:04:05")+"  "+format+"\n", args...)
+}
+
+func took(since time.Time) time.Duration { return time.Since(since).Round(100 * time.Millisecond) }

@@ -1,0 +1,42 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"slices"
+	"testing"
+
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+// TestRestartAndResyncAreSilent kills the controller and touches what it watches. Nothing has happened, so
+// nothing is told; what happens next is told once.
+func TestRestartAndResyncAreSilent(t *testing.T) {
+	s := newScene(t)
+	s.source("source", service("sink"))
+	s.deploy("shop")
+	s.sink.exactly(t, birth)
+
+	s.must(suite.Restart(t.Context()))
+	s.must(suite.WaitLeader(t.Context()))
+	// A Service that comes later shows that the new process is at work; by then it has read all the others.
+	s.deploy("witness")
+	s.sink.exactly(t, birth, about("witness"))
+	s.sink.exactly(t, birth, about("shop"))
+
+	// Metadata is nobody's release.
+	s.must(suite.UpdateService(t.Context(), s.ns, "shop", func(svc *servingv1.Service) {
+		svc.Annotations["example.com/touched"] = "true"
+		svc.Labels = map[string]string{"touched": "true"}
+	}))
+	_, err := suite.WaitService(t.Context(), s.ns, "shop", "")
+	s.must(err)
+	s.sink.exactly(t, birth, about("shop"))
+
+	s.must(suite.UpdateService(t.Context(), s.ns, "shop", func(svc *servingv1.Service) { kit.SetVersion(svc, "two") }))
+	_, err = suite.WaitService(t.Context(), s.ns, "shop", kit.RevisionName("shop", 2))
+	s.must(err)
+	s.sink.exactly(t, slices.Concat(birth, []string{revisionReady, upgraded}), about("shop"))
+}

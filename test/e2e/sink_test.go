@@ -1,0 +1,165 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+// sink is a receiver in the cluster, asked through the API server.
+type sink struct {
+	ns, selector string
+}
+
+// event is a request as the sink received it, and what its body says.
+type event struct {
+	Number int         `json:"number"`
+	Time   time.Time   `json:"time"`
+	Method string      `json:"method"`
+	Path   string      `json:"path"`
+	Header http.Header `json:"header"`
+	Body   []byte      `json:"body"`
+	Status int         `json:"status"`
+
+	cd cdevent
+}
+
+// cdevent is the part of a CDEvent that the tests look at. The whole of it is checked against the schema.
+type cdevent struct {
+	Context struct {
+		SpecVersion string `json:"specversion"`
+		Version     string `json:"version"` // what specversion was called until 0.4
+		ID          string `json:"id"`
+		Source      string `json:"source"`
+		Type        string `json:"type"`
+		Timestamp   string `json:"timestamp"`
+		ChainID     string `json:"chainId"`
+	} `json:"context"`
+	Subject struct {
+		ID      string `json:"id"`
+		Content struct {
+			Environment *struct {
+				ID string `json:"id"`
+			} `json:"environment"`
+			ArtifactID string `json:"artifactId"`
+		} `json:"content"`
+	} `json:"subject"`
+	CustomData struct {
+		Knative struct {
+			Namespace, Name, UID string
+			Revision             *struct{ Name string }
+			PreviousRevision     *struct{ Name string }
+			Traffic              []struct {
+				Revision string
+				Percent  int64
+			}
+			URLs []string
+		} `json:"knative"`
+		Reason string `json:"reason"`
+	} `json:"customData"`
+}
+
+func (e event) String() string {
+	return fmt.Sprintf("%3d %s %s %s %s %s → %d  %s", e.Number, e.Time.Format("15:04:05.000"), e.Path,
+		e.Header.Get("Ce-Type"), e.Header.Get("Ce-Subject"), e.Header.Get("Ce-Id"), e.Status, e.Body)
+}
+
+// events are all requests that arrived so far.
+func (k *sink) events(ctx context.Context) ([]event, error) {
+	path, err := suite.PodRequest(ctx, k.ns, k.selector)
+	if err != nil {
+		return nil, err
+	}
+	data, err := suite.Kube.CoreV1().RESTClient().Get().AbsPath(path, "requests").DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("asking the sink what it received: %w", err)
+	}
+	var all []event
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, fmt.Errorf("reading what the sink received: %w", err)
+	}
+	for i := range all {
+		if err := json.Unmarshal(all[i].Body, &all[i].cd); err != nil {
+			return nil, fmt.Errorf("request %d has no JSON body: %w: %s", all[i].Number, err, all[i])
+		}
+	}
+	return all, nil
+}
+
+// fault tells the sink how to treat the next requests.
+func (k *sink) fault(ctx context.Context, fault string) error {
+	path, err := suite.PodRequest(ctx, k.ns, k.selector)
+	if err != nil {
+		return err
+	}
+	_, err = suite.Kube.CoreV1().RESTClient().Post().AbsPath(path, "fault").Body([]byte(fault)).DoRaw(ctx)
+	if err != nil {
+		return fmt.Errorf("setting fault %s: %w", fault, err)
+	}
+	return nil
+}
+
+// about chooses the events of one Knative Service.
+func about(name string) func(event) bool {
+	return func(e event) bool { return e.cd.CustomData.Knative.Name == name }
+}
+
+// at chooses the events that were sent to one path.
+func at(path string) func(event) bool {
+	return func(e event) bool { return e.Path == path }
+}
+
+func accepted(e event) bool { return e.Status < 300 }
+
+// choose the events that every filter lets pass.
+func choose(all []event, filters ...func(event) bool) []event {
+	return slices.DeleteFunc(slices.Clone(all), func(e event) bool {
+		return slices.ContainsFunc(filters, func(pass func(event) bool) bool { return !pass(e) })
+	})
+}
+
+// exactly waits until the chosen events are of these types, in this order, each once, and no more come.
+func (k *sink) exactly(t *testing.T, types []string, filters ...func(event) bool) []event {
+	t.Helper()
+	var got []event
+	err := kit.Wait(t.Context(), time.Minute, "the events", func(ctx context.Context) error {
+		all, err := k.events(ctx)
+		if err != nil {
+			return err
+		}
+		if got = choose(all, filters...); len(got) < len(types) {
+			return kit.NotYet("%d of %d arrived: %s", len(got), len(types), strings.Join(typesOf(got), ", "))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(still)
+	all, err := k.events(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = choose(all, filters...)
+	if !slices.Equal(typesOf(got), types) {
+		t.Fatalf("received\n  %s\nwant\n  %s", strings.Join(typesOf(got), "\n  "), strings.Join(types, "\n  "))
+	}
+	return got
+}
+
+func typesOf(all []event) []string {
+	types := make([]string, len(all))
+	for i, e := range all {
+		types[i] = e.Header.Get("Ce-Type")
+	}
+	return types
+}

@@ -1,0 +1,124 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+// TestUninstallAndInstall takes the controller off the cluster, which leaves nothing behind and no trace on
+// a Service, and installs it again, which tells nothing of the Services that were there before.
+func TestUninstallAndInstall(t *testing.T) {
+	// The namespaces of the other tests must not be mistaken for something of the controller's.
+	if err := deleteNamespaces(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := newScene(t)
+	s.source("source", service("sink"))
+	s.deploy("shop")
+	s.sink.exactly(t, birth)
+
+	s.must(suite.Uninstall(t.Context()))
+	s.must(kit.Wait(t.Context(), time.Minute, "the objects to be those of before", func(ctx context.Context) error {
+		after, err := objects(ctx)
+		if err != nil {
+			return err
+		}
+		if left := s.left(after); len(left) > 0 {
+			return kit.NotYet("uninstalling left %s", strings.Join(left, ", "))
+		}
+		for name := range suite.before {
+			if !after[name] {
+				return fmt.Errorf("uninstalling took %s away, which is not the controller's", name)
+			}
+		}
+		return nil
+	}))
+	svc, err := suite.Serving.ServingV1().Services(s.ns).Get(t.Context(), "shop", metav1.GetOptions{})
+	s.must(err)
+	if text := compact(svc); strings.Contains(text, "cdevents.dev") || len(svc.Finalizers) > 0 {
+		t.Errorf("the Service bears a trace: %s", text)
+	}
+
+	s.must(suite.Install(t.Context()))
+	s.source("source", service("sink"))
+	s.deploy("witness")
+	s.sink.exactly(t, birth, about("witness"))
+	// A baseline, silently taken: the four from before the uninstalling are all there is.
+	s.sink.exactly(t, birth, about("shop"))
+
+	s.must(suite.UpdateService(t.Context(), s.ns, "shop", func(svc *servingv1.Service) { kit.SetVersion(svc, "two") }))
+	s.sink.exactly(t, slices.Concat(birth, []string{revisionReady, upgraded}), about("shop"))
+	s.must(suite.DeleteService(t.Context(), s.ns, "shop"))
+	s.sink.exactly(t, slices.Concat(birth, []string{revisionReady, upgraded, removed}), about("shop"))
+}
+
+// left are the objects that were not there before and do not belong to this test.
+func (s *scene) left(after map[string]bool) []string {
+	return slices.Sorted(func(yield func(string) bool) {
+		for name := range maps.Keys(after) {
+			if !suite.before[name] && !strings.Contains(name, s.ns) && !yield(name) {
+				return
+			}
+		}
+	})
+}
+
+// passing are kinds whose objects come and go by themselves.
+var passing = []string{"events", "leases", "endpoints", "endpointslices", "pods", "replicasets", "ipaddresses"}
+
+// objects are the names of all objects in the cluster: resource, namespace and name.
+func objects(ctx context.Context) (map[string]bool, error) {
+	all := map[string]bool{}
+	// A group whose server is down is listed as an error beside the others; there is none that matters here.
+	lists, err := suite.Kube.Discovery().ServerPreferredResources()
+	var partly *discovery.ErrGroupDiscoveryFailed
+	if err != nil && !errors.As(err, &partly) {
+		return nil, fmt.Errorf("asking for the kinds there are: %w", err)
+	}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return nil, fmt.Errorf("reading the kinds there are: %w", err)
+		}
+		for _, r := range list.APIResources {
+			if !slices.Contains(r.Verbs, "list") || slices.Contains(passing, r.Name) {
+				continue
+			}
+			items, err := suite.Dynamic.Resource(gv.WithResource(r.Name)).List(ctx, metav1.ListOptions{})
+			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+				continue // a CRD that is about to go
+			}
+			if err != nil {
+				return nil, fmt.Errorf("listing %s: %w", r.Name, err)
+			}
+			for i := range items.Items {
+				all[fmt.Sprintf("%s.%s %s/%s", r.Name, gv.Group, items.Items[i].GetNamespace(), items.Items[i].GetName())] = true
+			}
+		}
+	}
+	return all, nil
+}
+
+func decode(data []byte, into any) error {
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("reading the API server's answer: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+var writes = []string{"create", "update", "patch", "delete", "deletecollection", "bind", "escalate", "impersonate"}
+
+// everybody may ask what he may: Kubernetes allows it to all who are authenticated.
+var everybody = []string{"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"}
+
+// TestNoRightToWrite asks the API server of every kind that it knows whether the controller may write it in
+// somebody's namespace. Only the project's own kinds are allowed.
+func TestNoRightToWrite(t *testing.T) {
+	user, err := suite.ServiceAccount(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, lists, err := suite.Kube.Discovery().ServerGroupsAndResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range list.APIResources {
+			if gv.Group == v1alpha1.GroupName || slices.Contains(everybody, r.Name) {
+				continue
+			}
+			resource, sub, _ := strings.Cut(r.Name, "/")
+			for _, verb := range writes {
+				asked++
+				if allowed(t, user, gv.Group, resource, sub, verb) {
+					t.Errorf("the controller may %s %s of group %q in any namespace", verb, r.Name, gv.Group)
+				}
+			}
+		}
+	}
+	if asked < 500 {
+		t.Errorf("only %d questions were asked: the API server does not know its kinds", asked)
+	}
+	// The question must be able to be answered with yes, or the noes are worth nothing.
+	if !allowed(t, user, v1alpha1.GroupName, "cdeventsources", "status", "update") &&
+		!allowed(t, user, v1alpha1.GroupName, "cdeventsources", "status", "patch") {
+		t.Error("the controller may not even write the status of its sources: was the right account asked about?")
+	}
+	if !allowed(t, user, "serving.knative.dev", "services", "", "watch") {
+		t.Error("the controller may not watch Knative Services: was the right account asked about?")
+	}
+}
+
+func allowed(t *testing.T, user, group, resource, sub, verb string) bool {
+	t.Helper()
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:   user,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + kit.Namespace, "system:authenticated"},
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: "default", Group: group, Resource: resource, Subresource: sub, Verb: verb,
+		},
+	}}
+	answer, err := suite.Kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Status.Allowed
+}
+
+// TestNothingWasWritten reads in the API server's audit log what the controller did during all the tests
+// before this one.
+func TestNothingWasWritten(t *testing.T) {
+	if suite.audit == nil {
+		t.Skip("only the cluster made by test/cluster lets its audit log be read: make e2e")
+	}
+	user, err := suite.ServiceAccount(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := suite.audit.of(user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verbs := map[string]int{}
+	for _, e := range entries {
+		verbs[e.Verb]++
+		if !e.reads() && !e.own() {
+			t.Errorf("it was not allowed to: %s", e)
+		}
+	}
+	t.Logf("the controller made %d requests: %s", len(entries), fmt.Sprint(verbs))
+	if verbs["watch"] == 0 || verbs["list"]+verbs["get"] == 0 {
+		t.Errorf("the audit log knows of %v: is it the right log?", verbs)
+	}
+}
