@@ -1,0 +1,139 @@
+// Package settings reads ConfigMap config-cdevents.
+//
+// Its invariant: what Current returns is complete and valid. A ConfigMap with
+// any wrong value is refused as a whole, with a message that names the key, and
+// the last good one stays in force. Only at the start, when there is no last
+// good one, a wrong value keeps the program from running: events that name the
+// wrong cluster could not be taken back.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	cm "knative.dev/pkg/configmap/parser"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// Name of the ConfigMap, in the controller's namespace.
+const Name = "config-cdevents"
+
+// Settings is what the operator decided for the whole cluster.
+type Settings struct {
+	// ClusterURI identifies the cluster: the source of its events.
+	ClusterURI string
+	// Environment that objects run in where neither their namespace nor a
+	// source says otherwise; its ID is empty when nobody did.
+	Environment v1alpha1.Environment
+
+	RollbackTraffic, RollbackTemplate, RollbackWithdrawn bool
+
+	ShiftedMinInterval  time.Duration
+	StabilizationWindow time.Duration
+}
+
+// Default is in force where the ConfigMap says nothing. The cluster is then
+// told from others by its UID, which is that of its namespace kube-system: it
+// stays the same as long as the cluster is the same, and needs no configuration.
+func Default(cluster types.UID) Settings {
+	r := lifecycle.DefaultRules
+	return Settings{
+		ClusterURI:          "urn:uuid:" + string(cluster),
+		RollbackTraffic:     r.RollbackTraffic,
+		RollbackTemplate:    r.RollbackTemplate,
+		RollbackWithdrawn:   r.RollbackWithdrawn,
+		ShiftedMinInterval:  r.ShiftedMinInterval,
+		StabilizationWindow: r.Stabilization,
+	}
+}
+
+// Rules of the lifecycle that the settings give.
+func (s Settings) Rules() lifecycle.Rules {
+	return lifecycle.Rules{
+		RollbackTraffic:    s.RollbackTraffic,
+		RollbackTemplate:   s.RollbackTemplate,
+		RollbackWithdrawn:  s.RollbackWithdrawn,
+		ShiftedMinInterval: s.ShiftedMinInterval,
+		Stabilization:      s.StabilizationWindow,
+	}
+}
+
+// keys of the ConfigMap.
+var keys = map[string]bool{
+	"cluster-uri": true, "environment-id": true, "environment-source": true,
+	"rollback-traffic": true, "rollback-template": true, "rollback-withdrawn": true,
+	"shifted-min-interval": true, "stabilization-window": true,
+	"_example": true,
+}
+
+// FromConfigMap reads the ConfigMap over the defaults.
+func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
+	s := defaults
+	var errs []error
+	errs = append(errs,
+		absolute(c.Data, "cluster-uri", &s.ClusterURI),
+		cm.As("environment-id", &s.Environment.ID)(c.Data),
+		absolute(c.Data, "environment-source", &s.Environment.Source),
+		cm.As("rollback-traffic", &s.RollbackTraffic)(c.Data),
+		cm.As("rollback-template", &s.RollbackTemplate)(c.Data),
+		cm.As("rollback-withdrawn", &s.RollbackWithdrawn)(c.Data),
+		span(c.Data, "shifted-min-interval", &s.ShiftedMinInterval),
+		span(c.Data, "stabilization-window", &s.StabilizationWindow),
+	)
+	if s.Environment.Source != "" && s.Environment.ID == "" {
+		errs = append(errs, errors.New("environment-source is given without environment-id, which it belongs to"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return defaults, fmt.Errorf("ConfigMap %s/%s: %w", c.Namespace, c.Name, err)
+	}
+	return s, nil
+}
+
+// unknown keys are a slip of the pen, or of a later version than this one: they
+// are told and passed over, so that going back to an earlier version works.
+func unknown(c *corev1.ConfigMap) []string {
+	var out []string
+	for key := range c.Data {
+		if !keys[key] {
+			out = append(out, key)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// absolute reads a URI that means the same wherever it is read; an empty value
+// is none.
+func absolute(data map[string]string, key string, into *string) error {
+	var value string
+	if err := cm.As(key, &value)(data); err != nil || value == "" {
+		return err
+	}
+	u, err := url.Parse(value)
+	if err != nil || !u.IsAbs() || (u.Host == "" && u.Opaque == "") {
+		return fmt.Errorf("%s is %q, which is no absolute URI; give one such as https://cluster.example/eu-1", key, value)
+	}
+	*into = value
+	return nil
+}
+
+// span reads a duration that is not negative, and not so long that nothing would
+// ever be told.
+func span(data map[string]string, key string, into *time.Duration) error {
+	value := *into
+	if err := cm.As(key, &value)(data); err != nil {
+		return fmt.Errorf("%s must be a duration such as 10s: %w", key, err)
+	}
+	if value < 0 || value > time.Hour {
+		return fmt.Errorf("%s is %s; it must lie between 0s and 1h", key, value)
+	}
+	*into = value
+	return nil
+}

@@ -1,0 +1,102 @@
+package settings
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+const uid = "6f1e2c1a-8f0e-4a55-9d3c-1f1f1c6f7a10"
+
+func read(data map[string]string) (Settings, error) {
+	c := &corev1.ConfigMap{Data: data}
+	c.Namespace, c.Name = "knative-cdevents", Name
+	return FromConfigMap(Default(uid), c)
+}
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		data map[string]string
+		want func(*Settings)
+	}{
+		{"nothing", nil, func(*Settings) {}},
+		{"only the example", map[string]string{"_example": "cluster-uri: x"}, func(*Settings) {}},
+		{"empty values", map[string]string{"cluster-uri": " ", "environment-source": "", "environment-id": ""}, func(*Settings) {}},
+		{"everything", map[string]string{
+			"cluster-uri": "https://eu-1.example", "environment-id": "production", "environment-source": "https://env.example",
+			"rollback-traffic": "false", "rollback-template": "false", "rollback-withdrawn": "false",
+			"shifted-min-interval": "30s", "stabilization-window": "5s",
+		}, func(s *Settings) {
+			s.ClusterURI, s.Environment.ID, s.Environment.Source = "https://eu-1.example", "production", "https://env.example"
+			s.RollbackTraffic, s.RollbackTemplate, s.RollbackWithdrawn = false, false, false
+			s.ShiftedMinInterval, s.StabilizationWindow = 30*time.Second, 5*time.Second
+		}},
+		{"a name instead of a place", map[string]string{"cluster-uri": "urn:example:cluster"}, func(s *Settings) {
+			s.ClusterURI = "urn:example:cluster"
+		}},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			want := Default(uid)
+			tc.want(&want)
+			if got, err := read(tc.data); err != nil || got != want {
+				t.Errorf("got %+v, %v\nwant %+v", got, err, want)
+			}
+		})
+	}
+}
+
+func TestWrongValuesAreRefusedByName(t *testing.T) {
+	t.Parallel()
+	for key, value := range map[string]string{
+		"cluster-uri":          "eu-1",
+		"environment-source":   "https://",
+		"rollback-traffic":     "yes, please",
+		"rollback-template":    "2",
+		"rollback-withdrawn":   "",
+		"shifted-min-interval": "10",
+		"stabilization-window": "-5s",
+	} {
+		_, err := read(map[string]string{key: value, "environment-id": "x"})
+		if err == nil || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "knative-cdevents/config-cdevents") {
+			t.Errorf("%s=%q: %v", key, value, err)
+		}
+	}
+	if _, err := read(map[string]string{"environment-source": "https://env.example"}); err == nil {
+		t.Error("an environment without a name")
+	}
+	_, err := read(map[string]string{"cluster-uri": "x", "stabilization-window": "2h"})
+	if err == nil || !strings.Contains(err.Error(), "cluster-uri") || !strings.Contains(err.Error(), "stabilization-window") {
+		t.Errorf("not both are named: %v", err)
+	}
+}
+
+func TestUnknownKeysAreTold(t *testing.T) {
+	t.Parallel()
+	data := map[string]string{"shift-min-interval": "10s", "_example": "", "cluster-url": "https://eu-1.example", "environment-id": "x"}
+	if got := unknown(&corev1.ConfigMap{Data: data}); !slices.Equal(got, []string{"cluster-url", "shift-min-interval"}) {
+		t.Errorf("%q", got)
+	}
+	if s, err := read(data); err != nil || s.Environment.ID != "x" {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func TestDefaultsAreTheLifecycles(t *testing.T) {
+	t.Parallel()
+	d := Default(uid)
+	if d.Rules() != lifecycle.DefaultRules {
+		t.Errorf("%+v", d.Rules())
+	}
+	if d.ClusterURI != "urn:uuid:"+uid {
+		t.Error(d.ClusterURI)
+	}
+}

@@ -1,0 +1,80 @@
+package settings
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	kubeclient "knative.dev/pkg/client/injection/kube/client"
+	"knative.dev/pkg/configmap"
+	"knative.dev/pkg/logging"
+	"knative.dev/pkg/system"
+)
+
+// Store holds the settings that are in force.
+type Store struct {
+	defaults Settings
+	current  atomic.Pointer[Settings]
+	logger   configmap.Logger
+}
+
+// NewStore reads the settings, so that Current is right from the first moment,
+// and follows their changes through the watcher. It fails on a wrong value.
+func NewStore(ctx context.Context, cmw configmap.Watcher) (*Store, error) {
+	return newStore(ctx, kubeclient.Get(ctx), cmw)
+}
+
+func newStore(ctx context.Context, kube kubernetes.Interface, cmw configmap.Watcher) (*Store, error) {
+	cluster, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the cluster's UID (that of namespace %s): %w", metav1.NamespaceSystem, err)
+	}
+	s := &Store{defaults: Default(cluster.UID), logger: logging.FromContext(ctx)}
+
+	absent := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace(), Name: Name}}
+	found, err := kube.CoreV1().ConfigMaps(absent.Namespace).Get(ctx, Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		found = absent
+	case err != nil:
+		return nil, fmt.Errorf("reading ConfigMap %s/%s: %w", absent.Namespace, Name, err)
+	}
+	first, err := s.read(found)
+	if err != nil {
+		return nil, err
+	}
+	s.current.Store(&first)
+
+	// Without a default, the watcher would not start until the ConfigMap exists.
+	if d, ok := cmw.(configmap.DefaultingWatcher); ok {
+		d.WatchWithDefault(*absent, s.changed)
+	} else {
+		cmw.Watch(Name, s.changed)
+	}
+	return s, nil
+}
+
+// Current returns the settings that are in force.
+func (s *Store) Current() Settings { return *s.current.Load() }
+
+func (s *Store) read(c *corev1.ConfigMap) (Settings, error) {
+	if keys := unknown(c); len(keys) > 0 {
+		s.logger.Errorf("ConfigMap %s/%s has keys that are no settings and have no effect: %q", c.Namespace, c.Name, keys)
+	}
+	return FromConfigMap(s.defaults, c)
+}
+
+func (s *Store) changed(c *corev1.ConfigMap) {
+	next, err := s.read(c)
+	if err != nil {
+		s.logger.Errorf("The configuration is refused, and the last good one stays in force: %v", err)
+		return
+	}
+	if before := s.current.Swap(&next); *before != next {
+		s.logger.Infof("The configuration changed: %+v", next)
+	}
+}

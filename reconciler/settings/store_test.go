@@ -1,0 +1,83 @@
+package settings
+
+import (
+	"errors"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	ktesting "k8s.io/client-go/testing"
+	"knative.dev/pkg/configmap"
+	"knative.dev/pkg/system"
+	_ "knative.dev/pkg/system/testing" // names the namespace
+)
+
+func cluster() *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: uid}}
+}
+
+func configMap(data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace(), Name: Name}, Data: data}
+}
+
+func TestLastGoodSettingsStayInForce(t *testing.T) {
+	t.Parallel()
+	watcher := &configmap.ManualWatcher{Namespace: system.Namespace()}
+	kube := fake.NewClientset(cluster(), configMap(map[string]string{"environment-id": "one"}))
+	s, err := newStore(t.Context(), kube, watcher)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Current().Environment.ID; got != "one" {
+		t.Errorf("at the start: %q", got)
+	}
+	for _, step := range []struct {
+		data map[string]string
+		want string
+	}{
+		{map[string]string{"environment-id": "two"}, "two"},
+		{map[string]string{"environment-id": "three", "cluster-uri": "wrong"}, "two"},
+		{map[string]string{"environment-id": "four"}, "four"},
+		{nil, ""},
+	} {
+		watcher.OnChange(configMap(step.data))
+		if got := s.Current().Environment.ID; got != step.want {
+			t.Errorf("after %v: %q, want %q", step.data, got, step.want)
+		}
+	}
+	for _, a := range kube.Actions() {
+		if a.GetVerb() != "get" {
+			t.Errorf("%s of %s", a.GetVerb(), a.GetResource().Resource)
+		}
+	}
+}
+
+func TestConfigMapMayBeAbsent(t *testing.T) {
+	t.Parallel()
+	s, err := newStore(t.Context(), fake.NewClientset(cluster()), &configmap.ManualWatcher{Namespace: system.Namespace()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Current() != Default(uid) {
+		t.Errorf("%+v", s.Current())
+	}
+}
+
+func TestStartFails(t *testing.T) {
+	t.Parallel()
+	refusing := fake.NewClientset(cluster())
+	refusing.PrependReactor("get", "configmaps", func(ktesting.Action) (bool, runtime.Object, error) {
+		return true, nil, errors.New("forbidden")
+	})
+	for name, kube := range map[string]*fake.Clientset{
+		"with a wrong value":            fake.NewClientset(cluster(), configMap(map[string]string{"cluster-uri": "wrong"})),
+		"without a cluster's UID":       fake.NewClientset(),
+		"when the ConfigMap is refused": refusing,
+	} {
+		if _, err := newStore(t.Context(), kube, &configmap.ManualWatcher{Namespace: system.Namespace()}); err == nil {
+			t.Errorf("%s it started", name)
+		}
+	}
+}
