@@ -63,9 +63,19 @@ func TestProvenanceOfTheRevisionWins(t *testing.T) {
 }
 
 func TestProvenanceIsBounded(t *testing.T) {
-	w := annotated(t, nil, map[string]string{AnnotationBranch: strings.Repeat("x", maxProvenance+1)})
-	if w.CustomData.Branch != "" || !w.noted("customData") {
-		t.Errorf("got %+v", w.CustomData)
+	for _, wrong := range []string{strings.Repeat("x", maxProvenance+1), "a\nb", "\xff"} {
+		w := annotated(t, nil, map[string]string{AnnotationBranch: wrong})
+		if w.CustomData.Branch != "" || !w.noted("customData") {
+			t.Errorf("%q: got %+v", clip(wrong), w.CustomData)
+		}
+	}
+}
+
+func TestReasonAndMergedSteps(t *testing.T) {
+	tr := told(t, lifecycle.TrafficShifted)
+	tr.Merged, tr.Reason = 47, lifecycle.ReasonWithdrawn
+	if d := read(t, render(t, profile(Version05), tr)).CustomData; d.Merged != 47 || d.Reason != "CanaryWithdrawn" {
+		t.Errorf("got %+v", d)
 	}
 }
 

@@ -96,8 +96,8 @@ const maxProvenance = 1024
 
 func provenance(t lifecycle.Transition, name string, said *notes) string {
 	v := annotation(t, name)
-	if len(v) > maxProvenance {
-		said.add("customData", "annotation %s left out: it is longer than %d bytes", name, maxProvenance)
+	if len(v) > maxProvenance || !printable(v) {
+		said.add("customData", "annotation %s left out: it must not exceed %d bytes or hold control characters", name, maxProvenance)
 		return ""
 	}
 	return v

@@ -2,9 +2,9 @@ package cdevents
 
 // maxKnative bounds customData.knative in bytes of JSON. Receivers need not take
 // events above 64 KiB (CloudEvents spec.md, Size Limits), and one that answers
-// "too large" would make the event a lost one. The rest of an event is bounded
-// by the limits on annotations.
-const maxKnative = 32 << 10
+// "too large" would make the event a lost one. The rest is what annotations may
+// add, which is bounded too.
+const maxKnative = 24 << 10
 
 // fit leaves out details until the event is small enough: first what describes
 // the past, then what a receiver can look up by the names that stay.

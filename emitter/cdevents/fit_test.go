@@ -26,6 +26,7 @@ func TestLargeEventsStayBelowTheLimitOfCloudEvents(t *testing.T) {
 		tr.Revision.Annotations[name] = strings.Repeat("\x02", maxProvenance)
 	}
 	tr.Revision.Annotations[AnnotationLinks] = strings.Repeat("K="+strings.Repeat("i", maxContextID)+",", 100)
+	tr.Revision.Images[0] = secondRevision().Images[0]
 
 	e := render(t, profile(Version05), tr)
 	if len(e.Data()) > maxEvent {
@@ -53,4 +54,31 @@ func TestOnlyTheLeastImportantIsLeftOut(t *testing.T) {
 	if k.PreviousTraffic != nil || k.Traffic == nil || k.URLs == nil || k.Revision.Images == nil {
 		t.Errorf("got %+v", k)
 	}
+}
+
+// Every part as large as it may be, of characters that JSON writes as two.
+func TestTheLargestEvent(t *testing.T) {
+	tr, p := told(t, lifecycle.Upgraded), profile(Version05)
+	for range 96 {
+		tr.URLs = append(tr.URLs, strings.Repeat(`"`, 100))
+	}
+	for _, name := range CarriedAnnotations() {
+		tr.Revision.Annotations[name] = strings.Repeat(`"`, maxProvenance)
+	}
+	link := strings.Repeat("K", maxLinkKind) + "=" + strings.Repeat(`"`, maxContextID) + ","
+	tr.Revision.Annotations[AnnotationLinks] = strings.Repeat(link, maxLinks)
+	p.Extensions = map[string]string{}
+	for i := range maxNotes {
+		p.Extensions[strings.Repeat(`"`, 100+i)] = "x"
+	}
+
+	e := render(t, p, tr)
+	w := read(t, e)
+	if k := w.CustomData; len(k.Knative.URLs) != 97 || len(k.Deployer) != maxProvenance || len(k.Notes) != maxNotes {
+		t.Errorf("it is not the largest: %d URLs, %d notes", len(k.Knative.URLs), len(k.Notes))
+	}
+	if len(e.Data()) > maxEvent {
+		t.Errorf("the event has %d bytes", len(e.Data()))
+	}
+	t.Logf("%d bytes", len(e.Data()))
 }
