@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"knative.dev/pkg/apis"
+	duckv1 "knative.dev/pkg/apis/duck/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+const (
+	namespace = "cdevents-demo"
+	app       = "shop"
+)
+
+var sink = kit.Server{Namespace: namespace, Name: "event-display"}
+
+type demo struct {
+	out      *screen
+	existing bool
+	program  string
+
+	kit      *kit.Kit
+	appImage string
+}
+
+func (d *demo) run(ctx context.Context) error {
+	d.out.note("A Knative Service's life, told as CDEvents. It takes minutes, and much longer the first time: everything is built from source.")
+	for _, step := range []func(context.Context) error{d.cluster, d.install, d.listen, d.tell} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	d.next()
+	return nil
+}
+
+// cluster brings up a cluster, or looks at the one that is there.
+func (d *demo) cluster(ctx context.Context) error {
+	d.out.chapter("1. A cluster")
+	if d.existing {
+		if os.Getenv("KO_DOCKER_REPO") == "" {
+			return errors.New("DEMO_CLUSTER=existing needs KO_DOCKER_REPO: a registry that you may push to and the cluster may pull from")
+		}
+	} else {
+		done := d.out.doing("starting Kubernetes, Knative Serving and an ingress on this machine")
+		path, err := d.clusterCommand(ctx, "up", "--with", "serving")
+		if err != nil {
+			return err
+		}
+		if err := os.Setenv("KUBECONFIG", path); err != nil {
+			return fmt.Errorf("setting KUBECONFIG: %w", err)
+		}
+		done("KUBECONFIG=" + path)
+	}
+	var err error
+	if d.kit, err = kit.New(ctx); err != nil {
+		return err
+	}
+	version, err := d.kit.Kube.Discovery().ServerVersion()
+	if err != nil {
+		return fmt.Errorf("talking to the cluster: %w", err)
+	}
+	_, err = d.kit.Kube.Discovery().ServerResourcesForGroupVersion("serving.knative.dev/v1")
+	if apierrors.IsNotFound(err) {
+		return errors.New("the cluster has no Knative Serving; see https://knative.dev/docs/install/")
+	}
+	if err != nil {
+		return fmt.Errorf("looking for Knative Serving: %w", err)
+	}
+	d.out.note("Kubernetes %s with Knative Serving at %s", version.GitVersion, d.kit.Config.Host)
+	return nil
+}
+
+// install brings the controller to the cluster.
+func (d *demo) install(ctx context.Context) error {
+	d.out.chapter("2. The controller")
+	done := d.out.doing("building its image and applying config/")
+	if err := d.kit.Install(ctx); err != nil {
+		return fmt.Errorf("%w\n%s", err, d.kit.ControllerLog(ctx, 20))
+	}
+	account, err := d.kit.ServiceAccount(ctx)
+	if err != nil {
+		return err
+	}
+	done("it runs as " + account + ", which may read Services and write none")
+	return nil
+}
+
+// listen sets up the sink and the source that sends to it.
+func (d *demo) listen(ctx context.Context) error {
+	d.out.chapter("3. Somebody who listens")
+	done := d.out.doing("building and starting Knative's event_display, and the image of the sample application")
+	var err error
+	if sink.Image, err = d.kit.EventDisplay(ctx); err != nil {
+		return err
+	}
+	if d.appImage, err = d.kit.Image(ctx, "./test/apps/app"); err != nil {
+		return err
+	}
+	if err := d.kit.CreateNamespace(ctx, namespace); err != nil {
+		return err
+	}
+	if err := d.kit.Serve(ctx, sink); err != nil {
+		return err
+	}
+	done("it logs every event that it receives")
+
+	done = d.out.doing("telling the controller where to send: a CDEventSource")
+	source := &v1alpha1.CDEventSource{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.SourceKind.Kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"},
+	}
+	source.Spec.Sink = duckv1.Destination{Ref: &duckv1.KReference{APIVersion: "v1", Kind: "Service", Name: sink.Name}}
+	sources := d.kit.Ours.CDEventSources(namespace)
+	if _, err := sources.Create(ctx, source, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("making the source: %w", err)
+	}
+	err = kit.Wait(ctx, time.Minute, "the source to be Ready", func(ctx context.Context) error {
+		s, err := sources.Get(ctx, source.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if c := s.Status.GetCondition(apis.ConditionReady); !c.IsTrue() {
+			if c == nil {
+				return kit.NotYet("the controller has not looked at it yet")
+			}
+			return kit.NotYet("%s: %s", c.Reason, c.Message)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, d.kit.ControllerLog(ctx, 20))
+	}
+	done("all it took is\n\n" + manifest)
+	return nil
+}
+
+const manifest = `            apiVersion: knative-cdevents.dev/v1alpha1
+            kind: CDEventSource
+            metadata: {name: demo, namespace: cdevents-demo}
+            spec:
+              sink:
+                ref: {apiVersion: v1, kind: Service, name: event-display}
+`
+
+// clusterCommand runs the cluster program; its progress goes to the terminal.
+func (d *demo) clusterCommand(ctx context.Context, args ...string) (string, error) {
+	if d.program == "" {
+		return "", errors.New("CLUSTER_PROGRAM names no program; start the demo with \"make demo\"")
+	}
+	cmd := exec.CommandContext(ctx, d.program, args...)
+	cmd.Stderr = os.Stderr
+	// It cleans up after itself when told to end; killed, it could not.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = time.Minute
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("cluster %s: %w (it said why above)", strings.Join(args, " "), err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// down takes away what the demo made.
+func (d *demo) down(ctx context.Context) error {
+	if !d.existing {
+		d.out.chapter("Taking the cluster away")
+		_, err := d.clusterCommand(ctx, "down")
+		return err
+	}
+	d.out.chapter("Taking the demo off the cluster")
+	var err error
+	if d.kit, err = kit.New(ctx); err != nil {
+		return err
+	}
+	done := d.out.doing("deleting namespace " + namespace)
+	if err := d.kit.DeleteNamespace(ctx, namespace); err != nil {
+		return err
+	}
+	done("it is gone")
+	done = d.out.doing("uninstalling the controller")
+	if err := d.kit.Uninstall(ctx); err != nil {
+		return err
+	}
+	done("nothing of it is left")
+	return nil
+}

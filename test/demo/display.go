@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+// display follows the log of event_display and remembers which events it showed.
+type display struct {
+	mu   sync.Mutex
+	seen []told
+}
+
+// follow reads the log from a time on, until the context ends. Every event of the Service with that UID is
+// kept and shown.
+func (d *display) follow(ctx context.Context, k *kit.Kit, pod string, from time.Time, uid string, show func(told)) error {
+	since := metav1.NewTime(from)
+	logs, err := k.Kube.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{Follow: true, SinceTime: &since}).Stream(ctx)
+	if err != nil {
+		return fmt.Errorf("following the log of event_display: %w", err)
+	}
+	defer func() { _ = logs.Close() }() // it was only read
+	err = read(logs, func(e told) {
+		if e.uid != uid {
+			return
+		}
+		d.mu.Lock()
+		d.seen = append(d.seen, e)
+		d.mu.Unlock()
+		show(e)
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return errors.Join(errors.New("the log of event_display ended"), err)
+}
+
+// wait returns when so many events with that short type were shown.
+func (d *display) wait(ctx context.Context, short string, count int) error {
+	return kit.Wait(ctx, time.Minute, "the event "+short, func(context.Context) error {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		n := 0
+		for _, e := range d.seen {
+			if e.short == short {
+				n++
+			}
+		}
+		if n < count {
+			return kit.NotYet("%d of %d arrived", n, count)
+		}
+		return nil
+	})
+}
+
+// read finds events in the log: a line with a cloud begins one, its data are the indented JSON at the end.
+func read(log io.Reader, show func(told)) error {
+	lines := bufio.NewScanner(log)
+	lines.Buffer(nil, 4<<20)
+	var data *strings.Builder
+	for lines.Scan() {
+		line := lines.Text()
+		switch {
+		case strings.Contains(line, "cloudevents.Event"):
+			data = nil
+		case line == "Data,":
+			data = &strings.Builder{}
+		case data != nil:
+			data.WriteString(line)
+			// The closing brace of the outermost object is indented as its opening one.
+			if line != "  }" {
+				continue
+			}
+			e, err := tell([]byte(data.String()))
+			if err != nil {
+				return err
+			}
+			show(e)
+			data = nil
+		}
+	}
+	return lines.Err()
+}
+
+// told is an event in a person's words.
+type told struct {
+	at       time.Time
+	typ      string
+	short    string
+	subject  string
+	artifact string
+	uid      string
+	story    string
+}
+
+// cdevent is what the demo reads of a CDEvent.
+type cdevent struct {
+	Context struct {
+		Type      string    `json:"type"`
+		Timestamp time.Time `json:"timestamp"`
+	} `json:"context"`
+	Subject struct {
+		ID      string `json:"id"`
+		Content struct {
+			ArtifactID string `json:"artifactId"`
+		} `json:"content"`
+	} `json:"subject"`
+	CustomData struct {
+		Knative struct {
+			Name             string   `json:"name"`
+			UID              string   `json:"uid"`
+			Revision         *named   `json:"revision"`
+			PreviousRevision *named   `json:"previousRevision"`
+			URLs             []string `json:"urls"`
+			Traffic          []struct {
+				Revision string `json:"revision"`
+				Percent  int64  `json:"percent"`
+			} `json:"traffic"`
+		} `json:"knative"`
+	} `json:"customData"`
+}
+
+type named struct {
+	Name string `json:"name"`
+}
+
+func (n *named) String() string {
+	if n == nil {
+		return "an unknown Revision"
+	}
+	return n.Name
+}
+
+func tell(data []byte) (told, error) {
+	var e cdevent
+	if err := json.Unmarshal(data, &e); err != nil {
+		return told{}, fmt.Errorf("reading an event from the log of event_display: %w: %s", err, data)
+	}
+	k := e.CustomData.Knative
+	t := told{
+		at: e.Context.Timestamp, typ: e.Context.Type, short: short(e.Context.Type),
+		subject: e.Subject.ID, artifact: e.Subject.Content.ArtifactID, uid: k.UID,
+	}
+	switch t.short {
+	case "service.created":
+		t.story = fmt.Sprintf("%s was created; nothing runs yet", k.Name)
+	case "revision.ready":
+		t.story = fmt.Sprintf("Revision %s is ready, before it has traffic", k.Revision)
+	case "service.deployed":
+		t.story = fmt.Sprintf("%s is up for the first time, with %s", k.Name, k.Revision)
+	case "service.published":
+		t.story = fmt.Sprintf("%s can be reached from outside at %s", k.Name, strings.Join(k.URLs, ", "))
+	case "traffic.shifted":
+		var split []string
+		for _, s := range k.Traffic {
+			split = append(split, fmt.Sprintf("%d %% to %s", s.Percent, s.Revision))
+		}
+		t.story = "the traffic is split: " + strings.Join(split, ", ")
+	case "service.upgraded":
+		t.story = fmt.Sprintf("all traffic moved forward, from %s to %s", k.PreviousRevision, k.Revision)
+	case "service.rolledback":
+		t.story = fmt.Sprintf("all traffic went back, from %s to %s", k.PreviousRevision, k.Revision)
+	case "service.removed":
+		t.story = fmt.Sprintf("%s is gone", k.Name)
+	default:
+		t.story = k.Name
+	}
+	return t, nil
+}
+
+// short is what a person says of a type: "service.deployed" for "dev.cdevents.service.deployed.0.3.0".
+func short(typ string) string {
+	s := strings.TrimPrefix(strings.TrimPrefix(typ, "dev.cdevents."), "dev.cdeventsx.knative-")
+	if parts := strings.Split(s, "."); len(parts) > 2 {
+		return parts[0] + "." + parts[1]
+	}
+	return s
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestReadFindsEventsInTheLogOfEventDisplay(t *testing.T) {
+	log, err := os.Open("testdata/event_display.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	var got []told
+	if err := read(log, func(e told) { got = append(got, e) }); err != nil {
+		t.Fatal(err)
+	}
+	want := []told{
+		{
+			at:  time.Date(2026, 11, 21, 10, 0, 1, 5e8, time.UTC),
+			typ: "dev.cdevents.service.deployed.0.3.0", short: "service.deployed",
+			subject: "service/cdevents-demo/shop", uid: "one",
+			artifact: "pkg:oci/app@sha256%3Aabc?repository_url=registry.example.com/app",
+			story:    "shop is up for the first time, with shop-00001",
+		},
+		{
+			at:  time.Date(2026, 11, 21, 10, 0, 2, 0, time.UTC),
+			typ: "dev.cdeventsx.knative-traffic.shifted.0.1.0", short: "traffic.shifted",
+			subject: "service/cdevents-demo/shop", uid: "one",
+			story: "the traffic is split: 90 % to shop-00001, 10 % to shop-00002",
+		},
+	}
+	if len(got) != len(want) {
+		t.Fatalf("got %d events, want %d: %+v", len(got), len(want), got)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("event %d:\ngot  %+v\nwant %+v", i, got[i], want[i])
+		}
+	}
+}
+
+func TestReadSaysWhatItCannotRead(t *testing.T) {
+	err := read(strings.NewReader("☁️  cloudevents.Event\nData,\n  {\n    what?\n  }\n"), func(told) {})
+	if err == nil || !strings.Contains(err.Error(), "what?") {
+		t.Errorf("got error %v, want one that shows the text", err)
+	}
+}
+
+func TestScreenIsPlainWithoutATerminal(t *testing.T) {
+	f, err := os.Create(t.TempDir() + "/out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	if colourful(f) {
+		t.Error("a file is given colours")
+	}
+	var b strings.Builder
+	s := newScreen(&b, false)
+	s.event(told{short: "service.removed", story: "shop is gone"})
+	s.traffic(measured{requests: 10, shares: []shareOf{{"a", 0.9}, {"b", 0.1}}})
+	if out := b.String(); strings.Contains(out, "\x1b") || !strings.Contains(out, "shop is gone") || !strings.Contains(out, " 10.0 %  b") {
+		t.Errorf("got:\n%s", out)
+	}
+}

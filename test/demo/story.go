@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+// look is how long the traffic is watched after each step.
+const look = 6 * time.Second
+
+// tell is the story itself.
+func (d *demo) tell(ctx context.Context) (err error) {
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	// Nothing is printed, and no request is sent, after the story is over.
+	defer running.Wait()
+	defer stop()
+
+	d.out.chapter("4. The first Revision")
+	// What an interrupted run left.
+	if err := d.kit.DeleteService(ctx, namespace, app); err != nil {
+		return err
+	}
+	pod, err := d.displayPod(ctx)
+	if err != nil {
+		return err
+	}
+	d.out.command("kn service create " + app + " --image …/app --env VERSION=one")
+	// The first event may be quicker than the program that reads it; clocks may differ a little.
+	from := time.Now().Add(-10 * time.Second)
+	if err := d.kit.CreateService(ctx, kit.App(namespace, app, d.appImage, "one")); err != nil {
+		return err
+	}
+	svc, err := d.kit.Serving.ServingV1().Services(namespace).Get(ctx, app, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading the Service: %w", err)
+	}
+	events := &display{}
+	lost := make(chan error, 1)
+	running.Go(func() { lost <- events.follow(ctx, d.kit, pod, from, string(svc.UID), d.out.event) })
+	expect := func(short string, count int) error {
+		if err := events.wait(ctx, short, count); err != nil {
+			select {
+			case gone := <-lost:
+				return fmt.Errorf("%w (%w)", err, gone)
+			default:
+				return fmt.Errorf("%w\nthe controller's log ends with\n%s", err, d.kit.ControllerLog(ctx, 20))
+			}
+		}
+		return nil
+	}
+
+	first, second := kit.RevisionName(app, 1), kit.RevisionName(app, 2)
+	if svc, err = d.kit.WaitService(ctx, namespace, app, first); err != nil {
+		return err
+	}
+	if err := expect("service.published", 1); err != nil {
+		return err
+	}
+	in, err := d.kit.Ingress(ctx)
+	if err != nil {
+		return err
+	}
+	traffic := &load{}
+	if err := d.reach(ctx, in, svc.Status.URL.URL()); err != nil {
+		return err
+	}
+	running.Go(func() { traffic.run(ctx, in, svc.Status.URL.URL()) })
+	d.watch(ctx, traffic)
+
+	steps := []struct {
+		title, command, event string
+		change                func(*servingv1.Service)
+	}{
+		{
+			"5. A canary: the second Revision gets 10 %",
+			fmt.Sprintf("kn service update %s --env VERSION=two --traffic %s=90,@latest=10", app, first),
+			"traffic.shifted",
+			func(s *servingv1.Service) {
+				kit.SetVersion(s, "two")
+				kit.SetTraffic(s, kit.Share{Revision: first, Percent: 90}, kit.Share{Percent: 10})
+			},
+		},
+		{
+			"6. Promotion: it gets everything",
+			fmt.Sprintf("kn service update %s --traffic @latest=100", app),
+			"service.upgraded",
+			func(s *servingv1.Service) { kit.SetTraffic(s, kit.Share{Percent: 100}) },
+		},
+		{
+			"7. Rollback: back to the first",
+			fmt.Sprintf("kn service update %s --traffic %s=100", app, first),
+			"service.rolledback",
+			func(s *servingv1.Service) { kit.SetTraffic(s, kit.Share{Revision: first, Percent: 100}) },
+		},
+	}
+	for _, step := range steps {
+		d.out.chapter(step.title)
+		d.out.command(step.command)
+		if err := d.kit.UpdateService(ctx, namespace, app, step.change); err != nil {
+			return err
+		}
+		if err := expect(step.event, 1); err != nil {
+			return err
+		}
+		if _, err := d.kit.WaitService(ctx, namespace, app, second); err != nil {
+			return err
+		}
+		d.watch(ctx, traffic)
+	}
+
+	d.out.chapter("8. Removal")
+	d.out.command("kn service delete " + app)
+	requests, failed, last := traffic.totals()
+	d.out.note("%d requests were sent so far, %d of them failed", requests, failed)
+	if last != nil {
+		d.out.note("the last failure: %v", last)
+	}
+	if err := d.kit.DeleteService(ctx, namespace, app); err != nil {
+		return err
+	}
+	return expect("service.removed", 1)
+}
+
+// watch measures the traffic for a while.
+func (d *demo) watch(ctx context.Context, traffic *load) {
+	// Requests that are on their way belong to the step before.
+	pause(ctx, time.Second)
+	traffic.window()
+	pause(ctx, look)
+	d.out.traffic(traffic.measure())
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// reach waits until the Service answers through the ingress, so that the load measures the Service and not
+// how long an ingress takes to hear of it.
+func (d *demo) reach(ctx context.Context, in *kit.Ingress, service *url.URL) error {
+	return kit.Wait(ctx, time.Minute, "an answer from "+service.String()+" through the ingress (DEMO_INGRESS=http://HOST:PORT names another one)",
+		func(ctx context.Context) error {
+			if _, err := in.Get(ctx, service); err != nil {
+				return kit.NotYet("%v", err)
+			}
+			return nil
+		})
+}
+
+func (d *demo) displayPod(ctx context.Context) (string, error) {
+	pods, err := d.kit.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: sink.Selector()})
+	if err != nil {
+		return "", fmt.Errorf("looking for the pod of event_display: %w", err)
+	}
+	for _, p := range pods.Items {
+		if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+			return p.Name, nil
+		}
+	}
+	return "", fmt.Errorf("no pod of event_display runs in %s", namespace)
+}
+
+// next ends the demo with what to do now.
+func (d *demo) next() {
+	d.out.chapter("That was it, in " + took(d.out.began))
+	d.out.note("Everything is still there. Try:")
+	if !d.existing {
+		d.out.command("export KUBECONFIG=$(bin/cluster kubeconfig)        # kubectl: bin/cluster kubectl …")
+	}
+	for _, c := range []string{
+		"kubectl get cdeventsources -A                     # where events go, and whether they get there",
+		"kubectl get cdeventsubjects -n knative-cdevents   # what was told of each Service, what is owed",
+		"kubectl logs -n " + namespace + " deploy/event-display     # the events as they were received",
+		"make demo-down                                    # take everything away",
+	} {
+		d.out.command(c)
+	}
+	d.out.note("docs/events.md tells what each event means, README.md how to install on a cluster of yours.")
+}
