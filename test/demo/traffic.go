@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -67,6 +68,9 @@ func (l *load) count(a kit.Answer, err error) {
 	if err != nil || a.Status != http.StatusOK {
 		l.errors++
 		l.failed++
+		if err == nil {
+			err = fmt.Errorf("status %d", a.Status)
+		}
 		l.lastError = err
 		return
 	}

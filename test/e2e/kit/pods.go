@@ -23,7 +23,7 @@ func (s Server) Selector() string { return "app=" + s.Name }
 // Serve starts a Server and waits until it can be reached.
 func (k *Kit) Serve(ctx context.Context, s Server) error {
 	meta := metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, Labels: map[string]string{"app": s.Name}}
-	no, yes, user := false, true, int64(65532)
+	no := false
 	container := corev1.Container{
 		Name: s.Name, Image: s.Image,
 		Ports: []corev1.ContainerPort{{ContainerPort: 8080}},
@@ -31,11 +31,7 @@ func (k *Kit) Serve(ctx context.Context, s Server) error {
 			PeriodSeconds: 1,
 			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(8080)}},
 		},
-		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, RunAsNonRoot: &yes, RunAsUser: &user,
-			Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		},
+		SecurityContext: restricted(),
 	}
 	for name, value := range s.Env {
 		container.Env = append(container.Env, corev1.EnvVar{Name: name, Value: value})
@@ -116,4 +112,14 @@ func (k *Kit) DeleteNamespace(ctx context.Context, name string) error {
 		}
 		return NotYet("it is still there")
 	})
+}
+
+// restricted is what a program that needs no rights should ask for.
+func restricted() *corev1.SecurityContext {
+	no, yes, user := false, true, int64(65532)
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, RunAsNonRoot: &yes, RunAsUser: &user,
+		Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
 }

@@ -18,7 +18,8 @@ import (
 func App(namespace, name, image, version string) *servingv1.Service {
 	s := &servingv1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	SetVersion(s, version)
-	s.Spec.Template.Spec.Containers[0].Image = image
+	c := &s.Spec.Template.Spec.Containers[0]
+	c.Image, c.SecurityContext = image, restricted()
 	return s
 }
 
