@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,7 +47,8 @@ func crashing(t *testing.T) program {
 // run runs a command of the program and returns what it printed as its result.
 func (p program) run(args ...string) string {
 	p.t.Helper()
-	out, err := p.try(p.t.Context(), args...)
+	// Cleaning up runs when the test's own context has ended.
+	out, err := p.try(context.WithoutCancel(p.t.Context()), args...)
 	if err != nil {
 		p.t.Fatalf("cluster %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
@@ -75,41 +77,40 @@ spec:
     securityContext: {runAsUser: 65532}
 `
 
-// host guests: a pod whose life shows whether the cluster works, and one object that shows whether data stays.
+// invite brings a guest: a pod whose life shows whether the cluster works.
 func (p program) invite() {
 	p.t.Helper()
 	file := filepath.Join(p.t.TempDir(), "guest.yaml")
 	if err := os.WriteFile(file, []byte(guest), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
-	deadline := time.Now().Add(time.Minute)
-	for {
-		// The controller manager makes the ServiceAccount that a pod needs a moment after the start.
-		_, err := p.try(p.t.Context(), "kubectl", "apply", "-f", file)
-		if err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			p.t.Fatal(err)
-		}
-		time.Sleep(time.Second)
-	}
+	p.run("kubectl", "apply", "-f", file)
 	p.guestRuns()
 }
 
+// guestRuns wants the pod to be Ready and to be seen on the machine as well: what the API server says may be
+// what it was told before everything died.
 func (p program) guestRuns() {
 	p.t.Helper()
+	const sandboxAndGuest = 2
+	eventually(p.t, 2*time.Minute, "the guest's processes", func() (string, bool) {
+		pids := host.NewCgroups(cgroup).PIDs()
+		return fmt.Sprint(pids), len(pids) == sandboxAndGuest
+	})
 	p.run("kubectl", "wait", "pod/guest", "--for=condition=Ready", "--timeout=120s")
 }
 
+// cgroup is the name of the branch in which pods run.
+const cgroup = "knative-cdevents"
+
 // marked are the processes of the cluster, those in pods included.
 func marked() []proc.Process {
-	return append(proc.Marked(node.Dir), proc.ByID(host.NewCgroups("knative-cdevents").PIDs())...)
+	return append(proc.Marked(node.Dir), proc.ByID(host.NewCgroups(cgroup).PIDs())...)
 }
 
 func (p program) killEverything() {
 	p.t.Helper()
-	for range 5 {
+	for deadline := time.Now().Add(10 * time.Second); len(marked()) > 0 && time.Now().Before(deadline); {
 		for _, one := range marked() {
 			if err := syscall.Kill(one.PID, syscall.SIGKILL); err != nil {
 				p.t.Logf("process %d had gone: %v", one.PID, err)

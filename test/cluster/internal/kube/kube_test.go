@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
 func decode[T any](t *testing.T, text string) T {
@@ -71,6 +72,17 @@ func TestNodeReadyTellsWhatTheNodeSays(t *testing.T) {
 		err := c.NodeReady(t.Context(), "a")
 		if step.want == "" && err != nil || step.want != "" && (err == nil || !strings.Contains(err.Error(), step.want)) {
 			t.Errorf("%s: got %v", step.answer, err)
+		}
+	}
+}
+
+func TestRunsSinceBefore(t *testing.T) {
+	t.Parallel()
+	pod := decode[Pod](t, `{"status":{"containerStatuses":[{"name":"a","state":{"waiting":{}}},{"name":"b","state":{"running":{"startedAt":"2026-01-01T00:00:10Z"}}}]}}`)
+	start := time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC)
+	for after, want := range map[time.Duration]bool{-time.Second: false, 0: false, 900 * time.Millisecond: false, time.Second: true} {
+		if got := pod.RunsSinceBefore(start.Add(after)); got != want {
+			t.Errorf("%s: got %v", after, got)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 )
 
 // Meta is the part of an object's metadata that is looked at.
@@ -55,6 +56,9 @@ type Pod struct {
 			Ready        bool   `json:"ready"`
 			RestartCount int    `json:"restartCount"`
 			State        struct {
+				Running *struct {
+					StartedAt time.Time `json:"startedAt"`
+				} `json:"running"`
 				Waiting *struct {
 					Reason  string `json:"reason"`
 					Message string `json:"message"`
@@ -92,6 +96,17 @@ func (p Pod) Trouble() string {
 	return strings.Join(why, "; ")
 }
 
+// RunsSinceBefore tells whether a container is said to run since before a point in time.
+func (p Pod) RunsSinceBefore(t time.Time) bool {
+	for _, c := range p.Status.Containers {
+		// The API keeps whole seconds.
+		if c.State.Running != nil && c.State.Running.StartedAt.Before(t.Truncate(time.Second)) {
+			return true
+		}
+	}
+	return false
+}
+
 // Deployments lists those of a namespace.
 func (c *Client) Deployments(ctx context.Context, namespace string) ([]Deployment, error) {
 	var list struct {
@@ -101,12 +116,16 @@ func (c *Client) Deployments(ctx context.Context, namespace string) ([]Deploymen
 	return list.Items, err
 }
 
-// Pods lists those of a namespace.
+// Pods lists those of a namespace, or of all when it is "".
 func (c *Client) Pods(ctx context.Context, namespace string) ([]Pod, error) {
 	var list struct {
 		Items []Pod `json:"items"`
 	}
-	err := c.Object(ctx, "/api/v1/namespaces/"+url.PathEscape(namespace)+"/pods", &list)
+	path := "/api/v1/pods"
+	if namespace != "" {
+		path = "/api/v1/namespaces/" + url.PathEscape(namespace) + "/pods"
+	}
+	err := c.Object(ctx, path, &list)
 	return list.Items, err
 }
 

@@ -200,5 +200,6 @@ func (n *Node) clearDebris(ctx context.Context) error {
 	if err := n.sweep(ctx); err != nil {
 		return fmt.Errorf("clearing what a dead cluster left (try \"cluster down\"): %w", err)
 	}
+	n.cleared = time.Now()
 	return os.MkdirAll(n.path("run"), 0o750)
 }

@@ -56,6 +56,8 @@ type Node struct {
 
 	bin   map[string]string
 	certs *certificates
+	// cleared is when no pod ran any more, whatever the API server was told before.
+	cleared time.Time
 }
 
 // New returns the node. It makes its state folder, so only root can.
@@ -137,7 +139,7 @@ func (n *Node) Up(ctx context.Context) error {
 		after   func(context.Context) error
 	}{
 		{build.Registry, n.registryDaemons, n.baseImages},
-		{build.ControlPlane, n.apiDaemons, n.bootstrapRoles},
+		{build.ControlPlane, n.apiDaemons, n.bootstrap},
 		{build.Containerd, n.containerdDaemons, nil},
 		{build.Node, n.nodeDaemons, n.ready},
 	}
@@ -182,14 +184,24 @@ func (n *Node) ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if client.NodeReady(ctx, Name) == nil {
+	// Pods also need the ServiceAccount that the controller manager makes in each namespace.
+	usable := func(ctx context.Context) error {
+		if err := client.NodeReady(ctx, Name); err != nil {
+			return err
+		}
+		if _, err := client.Text(ctx, "/api/v1/namespaces/default/serviceaccounts/default"); err != nil {
+			return err
+		}
+		return n.noGhosts(ctx, client)
+	}
+	if usable(ctx) == nil {
 		return nil
 	}
 	step := n.say.Begin("waiting for the node to be Ready", "log: "+n.daemons.Log("kubelet"))
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	for {
-		err := client.NodeReady(ctx, Name)
+		err := usable(ctx)
 		if err == nil {
 			return step.End(nil)
 		}
@@ -200,4 +212,22 @@ func (n *Node) ready(ctx context.Context) error {
 		case <-time.After(300 * time.Millisecond):
 		}
 	}
+}
+
+// noGhosts returns nil once no pod is said to run since before the node was cleared: after a power cut the
+// API server tells of pods as they were, until the kubelet has looked after each.
+func (n *Node) noGhosts(ctx context.Context, client *kube.Client) error {
+	if n.cleared.IsZero() {
+		return nil
+	}
+	pods, err := client.Pods(ctx, "")
+	if err != nil {
+		return err
+	}
+	for _, p := range pods {
+		if p.RunsSinceBefore(n.cleared) {
+			return fmt.Errorf("pod %s/%s is not started again yet", p.Metadata.Namespace, p.Metadata.Name)
+		}
+	}
+	return nil
 }

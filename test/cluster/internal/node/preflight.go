@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
-	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/build"
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/host"
 )
 
@@ -75,8 +74,20 @@ func NeedPackages(absent []host.Package) error {
 		b.String(), strings.Join(host.AptArgs(absent), " "))
 }
 
-// PortsTaken complains about ports that others than the daemon in question hold.
+// PortsTaken complains about ports that others than the daemon in question hold. The kernel may free those of
+// a process that was killed a little after it is gone, so it looks again before it complains.
 func (n *Node) PortsTaken(ports ...Port) error {
+	var err error
+	for range 30 {
+		if err = n.portsTaken(ports); err == nil {
+			return nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return err
+}
+
+func (n *Node) portsTaken(ports []Port) error {
 	var wrong []error
 	listeners := host.Listeners()
 	for _, p := range ports {
@@ -102,18 +113,4 @@ func addressTaken() []error {
 		}
 	}
 	return wrong
-}
-
-// bootstrapRoles grants what an installer grants.
-func (n *Node) bootstrapRoles(ctx context.Context) error {
-	text, err := n.render("roles.yaml")
-	if err != nil {
-		return err
-	}
-	_, err = host.Run(ctx, text, filepath.Join(n.bin[build.ControlPlane.Name], "kubectl"),
-		"--kubeconfig", Kubeconfig(), "apply", "--server-side", "--force-conflicts", "-f", "-")
-	if err != nil {
-		return fmt.Errorf("granting the API server access to the kubelet: %w", err)
-	}
-	return nil
 }

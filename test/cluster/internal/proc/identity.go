@@ -52,15 +52,21 @@ func parseStat(line string) (stat, error) {
 	return stat{command: line[open+1 : end], state: fields[0][0], start: start}, nil
 }
 
-// look returns what is known of a living process; a zombie is as good as gone.
+// look returns what is known of a living process. A zombie is as good as gone, unless other threads of it
+// are still on their way out: until the last has ended, the process holds its ports and mounts.
 func look(pid int) (stat, bool) {
-	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	b, err := os.ReadFile(filepath.Join(dir, "stat")) //nolint:gosec // a process id
 	if err != nil {
 		return stat{}, false
 	}
 	s, err := parseStat(string(b))
-	if err != nil || s.state == 'Z' || s.state == 'X' {
+	if err != nil {
 		return stat{}, false
+	}
+	if s.state == 'Z' || s.state == 'X' {
+		threads, err := os.ReadDir(filepath.Join(dir, "task"))
+		return s, err == nil && len(threads) > 1
 	}
 	return s, true
 }
