@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	"knative.dev/pkg/logging"
 )
@@ -23,7 +24,11 @@ func newAckQueue() *ackQueue {
 
 func (q *ackQueue) add(name string) { q.queue.Add(name) }
 
-// Run writes acknowledgements until the context ends. What is not written then
+// keepRemoved is how long the entry of an object that is gone is kept. It must
+// be longer than two leaders can overlap and a watch can lag behind.
+const keepRemoved = 5 * time.Minute
+
+// Run writes acknowledgements, and collects what is finished, until the context ends. What is not written then
 // leads to the same event being sent again, byte by byte.
 func (l *Ledger) Run(ctx context.Context, workers int) {
 	var wg sync.WaitGroup
@@ -33,6 +38,13 @@ func (l *Ledger) Run(ctx context.Context, workers int) {
 			}
 		})
 	}
+	wg.Go(func() {
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			if err := l.Collect(ctx, time.Now().Add(-keepRemoved)); err != nil && ctx.Err() == nil {
+				logging.FromContext(ctx).Warnw("Finished entries are not deleted yet", "error", err)
+			}
+		}, keepRemoved/5)
+	})
 	<-ctx.Done()
 	// What is acknowledged by now is written in the time that is left, so that
 	// the next leader does not send it again.

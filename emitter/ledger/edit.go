@@ -216,4 +216,8 @@ func (e *edit) condition() {
 }
 
 // done says that the object is gone and nobody waits for anything.
-func (e *edit) done() bool { return e.next.Status.Removed && len(e.next.Status.Journal) == 0 }
+func (e *edit) done() bool { return finished(e.next) }
+
+func finished(s *v1alpha1.CDEventSubject) bool {
+	return s.Status.Removed && len(s.Status.Journal) == 0
+}

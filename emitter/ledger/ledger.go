@@ -201,28 +201,69 @@ func (l *Ledger) prepare(ln *line, spec v1alpha1.CDEventSubjectSpec, decide Deci
 	return e, nil
 }
 
-// put writes the next state. It returns nil where the entry was deleted.
+// put writes the next state. It returns nil where there is nothing to keep.
 func (l *Ledger) put(ctx context.Context, e *edit) (*v1alpha1.CDEventSubject, error) {
 	switch {
 	case e.done() && e.current == nil:
-		return nil, nil //nolint:nilnil // came and went within one write
-	case e.done():
-		return nil, l.client.Delete(ctx, e.next.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
-			UID: &e.current.UID, ResourceVersion: &e.current.ResourceVersion,
-		}})
+		return nil, nil //nolint:nilnil // came and went within one write, and nobody was to be told
 	case e.current == nil:
 		return l.client.Create(ctx, e.next, metav1.CreateOptions{})
 	}
 	return l.client.Update(ctx, e.next, metav1.UpdateOptions{})
 }
 
+// Collect deletes the entries of objects that are gone, once nothing is owed
+// about them any more and they are older than that. They are kept for a while
+// because another leader, whose caches lag behind, may still be shown the object:
+// without the entry it would be announced once more.
+func (l *Ledger) Collect(ctx context.Context, before time.Time) error {
+	var due []*line
+	l.mu.RLock()
+	for _, ln := range l.lines {
+		if o := ln.object; o != nil && finished(o) && o.Status.LastEventTime != nil && o.Status.LastEventTime.Time.Before(before) {
+			due = append(due, ln)
+		}
+	}
+	l.mu.RUnlock()
+	for _, ln := range due {
+		if err := l.collect(ctx, ln); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Ledger) collect(ctx context.Context, ln *line) error {
+	ln.writing.Lock()
+	defer ln.writing.Unlock()
+	l.mu.RLock()
+	o := ln.object
+	l.mu.RUnlock()
+	if o == nil || !finished(o) {
+		return nil
+	}
+	err := l.client.Delete(ctx, ln.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
+		UID: &o.UID, ResourceVersion: &o.ResourceVersion,
+	}})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return l.reload(ctx, ln) // another leader was faster
+	}
+	if err != nil {
+		return fmt.Errorf("deleting CDEventSubject %s, of which nothing is owed any more: %w", ln.name, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ln.object != nil {
+		ln.deleted, ln.object = ln.object.UID, nil
+	}
+	l.dropLocked(ln)
+	return nil
+}
+
 // settle takes over what was written and tells who is owed something new.
 func (l *Ledger) settle(ln *line, e *edit, written *v1alpha1.CDEventSubject) {
 	l.mu.Lock()
-	switch {
-	case written == nil && ln.object != nil:
-		ln.deleted, ln.object = ln.object.UID, nil
-	case written != nil && (ln.object == nil || newer(written.ResourceVersion, ln.object.ResourceVersion)):
+	if written != nil && (ln.object == nil || newer(written.ResourceVersion, ln.object.ResourceVersion)) {
 		ln.object = written
 		l.keepLocked(ln, KeyOf(written.Spec))
 	}

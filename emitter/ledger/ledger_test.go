@@ -226,8 +226,20 @@ func TestRemovedStaysUntilAllHaveHeard(t *testing.T) {
 	must(t, add(l, lifecycle.Removed, ""))
 	l.Acknowledge(ledger.Name(cart), "a", 1)
 	eventually(t, "1 acknowledged", func() bool { return s.All()[0].Status.Acknowledged["a"] == 1 })
+	must(t, l.Collect(context.Background(), noon.Add(time.Hour)))
+	if len(s.All()) != 1 {
+		t.Fatal("deleted while something is owed")
+	}
 	l.Acknowledge(ledger.Name(cart), "a", 2)
-	eventually(t, "the entry gone", func() bool { return len(s.All()) == 0 })
+	eventually(t, "2 acknowledged", func() bool { return s.All()[0].Status.Acknowledged["a"] == 2 })
+	must(t, l.Collect(context.Background(), noon))
+	if len(s.All()) != 1 {
+		t.Fatal("deleted before its time")
+	}
+	must(t, l.Collect(context.Background(), noon.Add(time.Hour)))
+	if len(s.All()) != 0 {
+		t.Fatal("still there")
+	}
 	if len(l.Keys()) != 1 {
 		t.Fatal("the informer has not told yet, so that a late update must be recognised")
 	}
@@ -241,6 +253,7 @@ func TestNobodyListens(t *testing.T) {
 		t.Errorf("got %+v", o.Status)
 	}
 	must(t, add(l, lifecycle.Removed, ""))
+	must(t, l.Collect(context.Background(), noon.Add(time.Hour)))
 	if len(s.All()) != 0 {
 		t.Error("an entry that nobody waits for is still there")
 	}
@@ -258,7 +271,9 @@ func TestAnInformerThatLagsBehind(t *testing.T) {
 	}
 	run(t, l)
 	l.Acknowledge(ledger.Name(cart), "a", 2)
-	eventually(t, "the entry gone", func() bool { return len(s.All()) == 0 })
+	eventually(t, "the entry gone", func() bool {
+		return l.Collect(context.Background(), noon.Add(time.Hour)) == nil && len(s.All()) == 0
+	})
 	l.Observe(old)
 	if got := l.Owed(key, "a"); len(got) != 0 {
 		t.Errorf("what was acknowledged and deleted is owed again: %+v", got)

@@ -100,6 +100,9 @@ func (b *builder) observe() {
 		b.m.Seen = map[string]string{}
 	}
 	maps.Copy(b.m.Seen, b.s.Seen)
+	if b.s.Past {
+		return
+	}
 	b.m.Generation = b.s.Generation
 	b.m.Annotations = b.s.Annotations
 	b.m.Labels = b.s.Labels
@@ -181,6 +184,9 @@ func (b *builder) revisions() {
 // deployed: Ready for the first time, and with traffic that says for what.
 func (b *builder) deployed() {
 	if b.m.Deployed {
+		return
+	}
+	if b.s.Past {
 		return
 	}
 	if !b.s.Ready || b.m.Primary == "" {

@@ -133,12 +133,16 @@ func TestFirstRevision(t *testing.T) {
 func TestSilence(t *testing.T) {
 	one := revs(r1)
 	for name, snap := range map[string]Snapshot{
-		"resync":        routed(one, to("cart-1", 100)),
-		"not ready":     {Generation: 1, Revisions: one, Route: &Route{Traffic: Split([]Share{to("cart-1", 100)}), URLs: []string{url}}},
-		"status lags":   {Generation: 2, Revisions: one},
-		"no route":      {Generation: 1, Ready: true, Revisions: one},
-		"metadata edit": func() Snapshot { s := routed(one, to("cart-1", 100)); s.Annotations = map[string]string{"a": "b"}; return s }(),
-		"label edit":    func() Snapshot { s := routed(one, to("cart-1", 100)); s.Labels = map[string]string{"a": "b"}; return s }(),
+		"resync":      routed(one, to("cart-1", 100)),
+		"not ready":   {Generation: 1, Revisions: one, Route: &Route{Traffic: Split([]Share{to("cart-1", 100)}), URLs: []string{url}}},
+		"status lags": {Generation: 2, Revisions: one},
+		"no route":    {Generation: 1, Ready: true, Revisions: one},
+		"metadata edit": func() Snapshot {
+			s := routed(one, to("cart-1", 100))
+			s.Annotations = map[string]string{"a": "b"}
+			return s
+		}(),
+		"label edit": func() Snapshot { s := routed(one, to("cart-1", 100)); s.Labels = map[string]string{"a": "b"}; return s }(),
 		"new generation, not effective": {
 			Generation: 2, Revisions: revs(r1, r2),
 			Route: &Route{Traffic: Split([]Share{to("cart-2", 100)}), URLs: []string{url}},

@@ -5,11 +5,21 @@ import (
 	"time"
 )
 
+// The objects that a snapshot is made from, as keys of Seen.
+const (
+	SeenService = "service"
+	SeenRoute   = "route"
+)
+
 // Snapshot is a Knative Service at one moment, put together from the Service,
 // its Route and its Revisions.
 type Snapshot struct {
 	// Seen holds the resourceVersions that this snapshot was made from.
 	Seen map[string]string
+	// Past says that what the snapshot shows of the Service itself is older than
+	// the memory. The Route may be newer all the same: informers have no common
+	// order, and none of its steps may be passed over.
+	Past bool
 	// Gone: no object with this UID exists any more. Nothing else is set then.
 	Gone bool
 

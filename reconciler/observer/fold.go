@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -29,8 +30,9 @@ type fold struct {
 	now   time.Time
 	rules lifecycle.Rules
 
-	steps   []step
-	pending int
+	steps []step
+	// past holds the UIDs that the object is known to have had.
+	past map[types.UID]bool
 	// latest holds the parts as they are now known: a Revision that came after
 	// the Route which names it is known all the same.
 	latest  Parts
@@ -40,7 +42,8 @@ type fold struct {
 	// doubtful says that the parts came from a cache that may lag behind.
 	doubtful bool
 
-	consumed int
+	// consumed holds the updates that need not be looked at again.
+	consumed map[uint64]bool
 	held     bool
 	// lagging says that the API server knows better than the cache.
 	lagging  bool
@@ -52,18 +55,25 @@ type fold struct {
 func (f *fold) run() error {
 	f.memories = map[string]unsaved{}
 	for i := 0; i < len(f.steps); {
-		subject := f.compose(f.steps[i])
+		first := f.steps[i]
+		if first.orphan(f.past) {
+			wait, err := f.await(first.update.part.Owner)
+			if err != nil || wait {
+				return err
+			}
+		}
+		subject := f.compose(first)
 		uid := types.UID("")
 		if subject != nil {
 			uid = subject.UID
 		}
-		if err := f.bury(uid, f.steps[i].at); err != nil {
+		if err := f.bury(uid, first.at); err != nil {
 			return err
 		}
 		n := 1
 		if subject != nil {
 			var err error
-			if n, err = f.follow(subject, f.steps[i:]); err != nil {
+			if n, err = f.follow(subject, f.upTo(i)); err != nil {
 				return err
 			}
 		}
@@ -71,10 +81,37 @@ func (f *fold) run() error {
 			f.held = true
 			return nil
 		}
+		for _, s := range f.steps[i : i+n] {
+			f.consumed[s.update.id] = true
+		}
 		i += n
-		f.consumed = min(i, f.pending)
 	}
 	return nil
+}
+
+// upTo returns the steps from i on, as far as they can be folded together.
+func (f *fold) upTo(i int) []step {
+	for j := i + 1; j < len(f.steps); j++ {
+		if f.steps[j].orphan(f.past) {
+			return f.steps[i:j]
+		}
+	}
+	return f.steps[i:]
+}
+
+// await says whether to wait for an object whose Route is here already. It may
+// also be one that was gone before we began.
+func (f *fold) await(owner types.UID) (bool, error) {
+	f.held = true
+	if f.patient {
+		return true, nil
+	}
+	live, err := f.o.Kind.Live(f.ctx, f.key)
+	if err != nil {
+		return true, fmt.Errorf("asking the API server for %s, whose Route is known: %w", f.key, err)
+	}
+	f.held = live == owner
+	return f.held, nil
 }
 
 // after is when the key must come again.
@@ -238,8 +275,8 @@ func (f *fold) pass(current *v1alpha1.CDEventSubject, first *Subject, steps []st
 		if subject == nil || subject.UID != first.UID {
 			break
 		}
-		snapshot := subject.Snapshot
-		if stale(p.memory.Seen, snapshot.Seen) {
+		snapshot, news := fresh(p.memory.Seen, subject.Snapshot)
+		if !news {
 			p.used++
 			continue
 		}
@@ -306,12 +343,26 @@ func (f *fold) know(s *lifecycle.Snapshot, parts Parts) {
 	s.Revisions = revisions
 }
 
-// stale says that a snapshot was made from an older object than the memory.
-func stale(seen, now map[string]string) bool {
-	for name, version := range now {
-		if had, ok := seen[name]; ok && older(version, had) {
-			return true
-		}
+// fresh takes out of a snapshot what is older than the memory: the ledger may
+// have been written by a leader whose caches were ahead of ours. It returns
+// false where nothing is left to be looked at.
+func fresh(seen map[string]string, s lifecycle.Snapshot) (lifecycle.Snapshot, bool) {
+	past := func(name string) bool {
+		now, ok := s.Seen[name]
+		return ok && older(now, seen[name])
 	}
-	return false
+	service, route := past(lifecycle.SeenService), past(lifecycle.SeenRoute)
+	if !service && !route {
+		return s, true
+	}
+	s.Seen = maps.Clone(s.Seen)
+	if service {
+		s.Past = true
+		delete(s.Seen, lifecycle.SeenService)
+	}
+	if route {
+		s.Route = nil
+		delete(s.Seen, lifecycle.SeenRoute)
+	}
+	return s, len(s.Seen) > 0
 }

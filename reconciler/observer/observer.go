@@ -10,6 +10,7 @@ package observer
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -236,10 +237,12 @@ func (o *Observer) Reconcile(ctx context.Context, name string) error {
 		return o.later(ctx, name, err)
 	}
 	f := o.begin(ctx, key, since)
-	if err := f.run(); err != nil {
+	err = f.run()
+	again := o.end(f)
+	if err != nil {
 		return o.later(ctx, name, err)
 	}
-	if o.end(f) {
+	if again {
 		// More has come while this was folded, or something is due later.
 		return controller.NewRequeueAfter(f.after())
 	}
@@ -274,9 +277,10 @@ func (o *Observer) begin(ctx context.Context, key types.NamespacedName, since ti
 	now := o.Now()
 	f := &fold{
 		ctx: ctx, o: o, key: key, since: since, now: now, rules: o.Rules(),
-		steps: t.steps(now), pending: len(t.updates), latest: t.latest(),
+		steps: t.steps(now), past: maps.Clone(t.past), latest: t.latest(), consumed: map[uint64]bool{},
 		unsaved: t.unsaved, doubtful: t.filled, patient: t.held.IsZero() || now.Sub(t.held) < holdFor,
 	}
+	t.folding = true
 	return f
 }
 
@@ -288,11 +292,14 @@ func (o *Observer) end(f *fold) bool {
 	if !ok {
 		return false // the lead was lost meanwhile
 	}
-	t.consume(min(f.consumed, len(t.updates)))
+	t.folding = false
+	t.consume(f.consumed)
 	if f.held && t.held.IsZero() {
 		t.held = f.now
 	}
-	t.unsaved = f.memories
+	for uid, u := range f.memories {
+		t.unsaved[uid] = u
+	}
 	if len(t.updates) > 0 || f.held || f.lagging || !f.wake.IsZero() {
 		return true
 	}

@@ -3,8 +3,10 @@ package observer
 import (
 	"maps"
 	"reflect"
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
@@ -22,12 +24,19 @@ type Part struct {
 	// Value is the projection of the object, nil when it is gone. It is never
 	// changed and can be compared by reflect.DeepEqual.
 	Value any
+	// Root marks the watched object itself.
+	Root bool
+	// Owner is the UID of the watched object: of the root its own; of a part
+	// whose every state counts, as the Route's, that of the root it belongs to.
+	// It is empty for other parts.
+	Owner types.UID
 }
 
 // Parts are the parts of a subject at one moment, by name.
 type Parts map[string]Part
 
 type update struct {
+	id   uint64
 	part Part
 	at   time.Time
 }
@@ -38,6 +47,12 @@ type update struct {
 type track struct {
 	base    Parts
 	updates []update
+	// serial numbers the updates.
+	serial uint64
+	// folding says that a fold is under way: nothing is merged meanwhile.
+	folding bool
+	// past holds the UIDs that the root had.
+	past map[types.UID]bool
 	// held is since when the first update cannot be folded, zero if it can.
 	held time.Time
 	// unsaved is the memory of each UID that is ahead of the ledger.
@@ -48,7 +63,9 @@ type track struct {
 	filled bool
 }
 
-func newTrack() *track { return &track{base: Parts{}, unsaved: map[string]unsaved{}} }
+func newTrack() *track {
+	return &track{base: Parts{}, unsaved: map[string]unsaved{}, past: map[types.UID]bool{}}
+}
 
 // saw appends an update unless it says nothing new. It returns whether there is
 // something to fold, and how many updates were merged to stay in bounds.
@@ -62,14 +79,39 @@ func (t *track) saw(p Part, at time.Time) (fresh bool, merged int) {
 		t.bump(p)
 		return false, 0
 	}
-	t.updates = append(t.updates, update{part: p, at: at})
-	if len(t.updates) > maxHistory {
+	t.serial++
+	t.insert(update{id: t.serial, part: p, at: at})
+	if len(t.updates) > maxHistory && !t.folding {
 		// The oldest goes into the base, as if it had been folded with the next.
 		t.base[t.updates[0].part.Name] = t.updates[0].part
 		t.updates = t.updates[1:]
 		merged = 1
 	}
 	return true, merged
+}
+
+// insert appends an update. A root that comes after parts which belong to it,
+// from an informer that is ahead, goes before them, together with what came of
+// the root in between.
+func (t *track) insert(u update) {
+	t.updates = append(t.updates, u)
+	if !u.part.Root || u.part.Value == nil || t.past[u.part.Owner] {
+		return
+	}
+	t.past[u.part.Owner] = true
+	first := slices.IndexFunc(t.updates, func(o update) bool { return !o.part.Root && o.part.Owner == u.part.Owner })
+	if first < 0 {
+		return
+	}
+	slices.SortStableFunc(t.updates[first:], func(a, b update) int {
+		switch {
+		case a.part.Root && !b.part.Root:
+			return -1
+		case b.part.Root && !a.part.Root:
+			return 1
+		}
+		return 0
+	})
 }
 
 func (t *track) last(name string) (Part, bool) {
@@ -101,6 +143,9 @@ func (t *track) fill(cached Parts) {
 	for name, p := range cached {
 		if _, ok := t.last(name); !ok {
 			t.base[name] = p
+			if p.Root {
+				t.past[p.Owner] = true
+			}
 		}
 	}
 }
@@ -109,6 +154,14 @@ func (t *track) fill(cached Parts) {
 type step struct {
 	parts Parts
 	at    time.Time
+	// update is what changed; its id is 0 where nothing has.
+	update update
+}
+
+// orphan says that the step is a state of a part whose root is not known yet.
+func (s step) orphan(past map[types.UID]bool) bool {
+	p := s.update.part
+	return !p.Root && p.Owner != "" && p.Value != nil && !past[p.Owner]
 }
 
 // steps returns the states to fold: the base, if nothing has come since, or the
@@ -122,21 +175,28 @@ func (t *track) steps(now time.Time) []step {
 	for _, u := range t.updates {
 		parts = maps.Clone(parts)
 		parts[u.part.Name] = u.part
-		out = append(out, step{parts: parts, at: u.at})
+		out = append(out, step{parts: parts, at: u.at, update: u})
 	}
 	return out
 }
 
-// consume moves the first n updates into the base.
-func (t *track) consume(n int) {
-	for _, u := range t.updates[:n] {
-		if u.part.Value == nil {
-			delete(t.base, u.part.Name)
-			continue
-		}
-		t.base[u.part.Name] = u.part
+// consume moves updates into the base.
+func (t *track) consume(ids map[uint64]bool) {
+	if len(ids) == 0 {
+		return
 	}
-	t.updates = append([]update(nil), t.updates[n:]...)
+	rest := make([]update, 0, len(t.updates)-min(len(ids), len(t.updates)))
+	for _, u := range t.updates {
+		switch {
+		case !ids[u.id]:
+			rest = append(rest, u)
+		case u.part.Value == nil:
+			delete(t.base, u.part.Name)
+		default:
+			t.base[u.part.Name] = u.part
+		}
+	}
+	t.updates = rest
 	t.held = time.Time{}
 }
 

@@ -71,7 +71,9 @@ func handler(ob *observer.Observer) cache.ResourceEventHandler {
 			if !ok || s.root.Name == "" {
 				return
 			}
-			ob.Saw(s.root, observer.Part{Name: s.part.Name, Version: s.part.Version}, false)
+			gone := s.part
+			gone.Value = nil
+			ob.Saw(s.root, gone, false)
 		},
 	}
 }

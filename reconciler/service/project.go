@@ -30,8 +30,8 @@ import (
 
 // Names of the parts that a Service is put together from.
 const (
-	partService  = "service"
-	partRoute    = "route"
+	partService  = lifecycle.SeenService
+	partRoute    = lifecycle.SeenRoute
 	partRevision = "revision/"
 )
 
@@ -89,36 +89,38 @@ type projector struct {
 func (p projector) transform(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *servingv1.Service:
-		return p.keep(o, types.NamespacedName{Namespace: o.Namespace, Name: o.Name}, partService, p.service(o)), nil
+		key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
+		return p.keep(o, key, observer.Part{Name: partService, Root: true, Owner: o.UID, Value: p.service(o)}), nil
 	case *servingv1.Route:
 		owner := metav1.GetControllerOf(o)
 		if owner == nil || owner.Kind != "Service" || !strings.HasPrefix(owner.APIVersion, serving.GroupName+"/") {
-			return p.keep(o, types.NamespacedName{}, "", nil), nil // stands alone: silence
+			return p.keep(o, types.NamespacedName{}, observer.Part{}), nil // stands alone: silence
 		}
 		key := types.NamespacedName{Namespace: o.Namespace, Name: owner.Name}
-		return p.keep(o, key, partRoute, p.route(o, owner.UID)), nil
+		return p.keep(o, key, observer.Part{Name: partRoute, Owner: owner.UID, Value: p.route(o, owner.UID)}), nil
 	case *servingv1.Revision:
 		name := o.Labels[serving.ServiceLabelKey]
 		if name == "" {
-			return p.keep(o, types.NamespacedName{}, "", nil), nil
+			return p.keep(o, types.NamespacedName{}, observer.Part{}), nil
 		}
 		value, err := p.revision(o)
 		if err != nil {
 			return nil, err
 		}
 		key := types.NamespacedName{Namespace: o.Namespace, Name: name}
-		return p.keep(o, key, partRevision+o.Name, value), nil
+		return p.keep(o, key, observer.Part{Name: partRevision + o.Name, Value: value}), nil
 	}
 	return obj, nil
 }
 
-func (projector) keep(o metav1.Object, root types.NamespacedName, part string, value any) *stored {
+func (projector) keep(o metav1.Object, root types.NamespacedName, part observer.Part) *stored {
+	part.Version = o.GetResourceVersion()
 	return &stored{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
 		},
 		root: root,
-		part: observer.Part{Name: part, Version: o.GetResourceVersion(), Value: value},
+		part: part,
 	}
 }
 
