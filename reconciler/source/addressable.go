@@ -1,0 +1,92 @@
+package source
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	duckv1 "knative.dev/pkg/apis/duck/v1"
+)
+
+// addressOf reads the address from an object's status, and where there is none
+// finds out why.
+func addressOf(object *unstructured.Unstructured, called string, name, caCerts *string) (*duckv1.Addressable, error) {
+	var status duckv1.AddressStatus
+	raw, err := json.Marshal(object.Object["status"])
+	if err == nil {
+		err = json.Unmarshal(raw, &status)
+	}
+	if err != nil {
+		return nil, wrong("SinkNotAddressable", "The address in the status of %s cannot be read: %v", called, err)
+	}
+	addr, err := choose(status, called, name)
+	if err != nil {
+		return nil, err
+	}
+	if addr == nil || addr.URL == nil {
+		return nil, wrong("SinkNotAddressable", "%s has no address yet (status.address.url): %s", called, whyNot(object))
+	}
+	if addr.URL.URL().Hostname() == "" {
+		return nil, wrong("SinkNotAddressable", "The address of %s has an empty hostname (status.address.url is %s); look at what provides it", called, shown(addr.URL))
+	}
+	addr = addr.DeepCopy()
+	// The sink's own authorities, and those that the source adds.
+	if caCerts != nil && *caCerts != "" {
+		all := *caCerts
+		if addr.CACerts != nil && *addr.CACerts != "" {
+			all = strings.TrimRight(*addr.CACerts, "\n") + "\n" + all
+		}
+		addr.CACerts = &all
+	}
+	return addr, nil
+}
+
+// choose takes the address of that name, or else the first.
+func choose(status duckv1.AddressStatus, called string, name *string) (*duckv1.Addressable, error) {
+	if name == nil || *name == "" {
+		if len(status.Addresses) > 0 {
+			return &status.Addresses[0], nil
+		}
+		return status.Address, nil
+	}
+	var names []string
+	for i := range status.Addresses {
+		if n := status.Addresses[i].Name; n != nil {
+			if *n == *name {
+				return &status.Addresses[i], nil
+			}
+			names = append(names, fmt.Sprintf("%q", *n))
+		}
+	}
+	return nil, wrong("SinkAddressUnknown", "%s has no address with the name %q; it has %s", called, *name, list(names))
+}
+
+func list(names []string) string {
+	if len(names) == 0 {
+		return "none with a name"
+	}
+	return strings.Join(names, ", ")
+}
+
+// whyNot quotes the object's own explanation.
+func whyNot(object *unstructured.Unstructured) string {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions") //nolint:errcheck // what is no list is no explanation
+	for _, c := range conditions {
+		condition, ok := c.(map[string]any)
+		if !ok || condition["type"] != "Ready" {
+			continue
+		}
+		if condition["status"] == "True" {
+			return "it is Ready, so it seems to be no kind of object that takes events; name a Broker, a Channel, a Service or another addressable"
+		}
+		said := []string{fmt.Sprint("it is not Ready (", condition["status"], ")")}
+		for _, key := range []string{"reason", "message"} {
+			if text, ok := condition[key].(string); ok && text != "" {
+				said = append(said, text)
+			}
+		}
+		return strings.Join(said, ": ")
+	}
+	return "it does not say why; it may just have been made, or be no kind of object that takes events"
+}

@@ -1,0 +1,116 @@
+package source
+
+import (
+	"context"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+)
+
+// reference is where an object is, whether it exists or not.
+type reference struct {
+	resource        schema.GroupVersionResource
+	kind            schema.GroupVersionKind
+	namespace, name string
+}
+
+// objects reads single objects of any kind, and follows each with a watch of its
+// own, so that a source is looked at again when its sink comes, changes or goes.
+// A thousand Brokers that nobody sends to cost nothing.
+type objects struct {
+	ctx     context.Context //nolint:containedctx // the life of all watches, not of one call
+	kinds   *kinds
+	dynamic dynamic.Interface
+	enqueue func(types.NamespacedName)
+
+	mu       sync.Mutex
+	followed map[reference]*follower
+}
+
+func newObjects(ctx context.Context, d discovery.ServerResourcesInterface, dyn dynamic.Interface, enqueue func(types.NamespacedName)) *objects {
+	return &objects{ctx: ctx, kinds: newKinds(d), dynamic: dyn, enqueue: enqueue, followed: map[reference]*follower{}}
+}
+
+// locate fails with errNoKind when the cluster does not know the kind.
+func (o *objects) locate(kind schema.GroupVersionKind, namespace, name string) (reference, error) {
+	at, err := o.kinds.of(kind)
+	if err != nil {
+		return reference{}, err
+	}
+	if !at.namespaced {
+		namespace = ""
+	}
+	return reference{at.resource, kind, namespace, name}, nil
+}
+
+// get returns an object, for the reader only, and follows it from now on. What
+// it returns must not be changed.
+func (o *objects) get(ctx context.Context, source types.NamespacedName, at reference) (*unstructured.Unstructured, error) {
+	if object, known := o.follow(source, at).cached(); known {
+		if object == nil {
+			return nil, apierrors.NewNotFound(at.resource.GroupResource(), at.name)
+		}
+		return object, nil
+	}
+	// The watch has not begun yet, or cannot: the API server says which.
+	return o.dynamic.Resource(at.resource).Namespace(at.namespace).Get(ctx, at.name, metav1.GetOptions{})
+}
+
+func (o *objects) follow(source types.NamespacedName, at reference) *follower {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f := o.followed[at]
+	if f == nil {
+		f = newFollower(o, at)
+		o.followed[at] = f
+		go f.run()
+	}
+	f.sources[source] = true
+	return f
+}
+
+// keep ends what a source followed and is not in used.
+func (o *objects) keep(source types.NamespacedName, used map[reference]bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for at, f := range o.followed {
+		if used[at] || !f.sources[source] {
+			continue
+		}
+		delete(f.sources, source)
+		if len(f.sources) == 0 {
+			f.stop()
+			delete(o.followed, at)
+		}
+	}
+}
+
+// changed has the sources looked at again that name an object.
+func (o *objects) changed(at reference) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if f := o.followed[at]; f != nil {
+		for source := range f.sources {
+			o.enqueue(source)
+		}
+	}
+}
+
+// gone ends the watch of a kind that is not there any more; whoever asks for it
+// next finds out whether it is back.
+func (o *objects) gone(at reference) {
+	o.kinds.forget(at.kind)
+	o.changed(at)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if f := o.followed[at]; f != nil {
+		f.stop()
+		delete(o.followed, at)
+	}
+}

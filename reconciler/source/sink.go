@@ -1,0 +1,139 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/apis"
+	duckv1 "knative.dev/pkg/apis/duck/v1"
+	"knative.dev/pkg/network"
+)
+
+// sinks finds the addresses that destinations lead to.
+//
+// It takes the place of knative.dev/pkg/resolver, to whose rules it keeps: that
+// one caches every object of each kind that anyone names, and of an object
+// without an address it knows no more than that, so it could not say why.
+type sinks struct {
+	objects *objects
+}
+
+func newSinks(o *objects) *sinks { return &sinks{objects: o} }
+
+// forget stops following what a source named.
+func (s *sinks) forget(source types.NamespacedName) { s.objects.keep(source, nil) }
+
+// look is one look at all the sinks of a source.
+type look struct {
+	objects *objects
+	source  types.NamespacedName
+	used    map[reference]bool
+}
+
+func (s *sinks) look(source types.NamespacedName) *look {
+	return &look{objects: s.objects, source: source, used: map[reference]bool{}}
+}
+
+// done stops following what the source named before and names no longer.
+func (l *look) done() { l.objects.keep(l.source, l.used) }
+
+// destination finds the address of a destination that stands in the given field.
+// Its errors are problems, but for those of the API server.
+func (l *look) destination(ctx context.Context, field string, d *duckv1.Destination) (*duckv1.Addressable, error) {
+	switch {
+	case d.Ref == nil && d.URI == nil:
+		return nil, wrong("SinkMissing", "%s names neither ref nor uri; give one of them", field)
+	case d.Ref == nil:
+		if err := checkAbsolute(field, d.URI); err != nil {
+			return nil, err
+		}
+		return &duckv1.Addressable{URL: d.URI, CACerts: d.CACerts, Audience: d.Audience}, nil
+	case d.URI != nil && (d.URI.Scheme != "" || d.URI.Host != ""):
+		return nil, wrong("RefAndURI", "%s has a ref, which gives the host, and a uri that names a host too (%s); leave one out, or give only a path in uri", field, shown(d.URI))
+	}
+	addr, err := l.reference(ctx, field, d)
+	if err != nil {
+		return nil, err
+	}
+	if d.URI != nil {
+		addr.URL = addr.URL.ResolveReference(d.URI)
+	}
+	if d.Audience != nil && *d.Audience != "" {
+		addr.Audience = d.Audience
+	}
+	return addr, nil
+}
+
+func checkAbsolute(field string, u *apis.URL) error {
+	switch {
+	case u.Scheme == "" && u.Host == "":
+		return wrong("InvalidURI", "%s.uri is %s, which is relative and has nothing to be relative to; write http://HOST/PATH, or add %s.ref", field, shown(u), field)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return wrong("InvalidURI", "%s.uri is %s; its scheme must be http or https", field, shown(u))
+	case u.URL().Hostname() == "":
+		return wrong("InvalidURI", "%s.uri is %s, which has an empty hostname; write %s://HOST/PATH", field, shown(u), u.Scheme)
+	}
+	return nil
+}
+
+// shown is a URI without what may be secret in it.
+func shown(u *apis.URL) string {
+	bare := url.URL{Scheme: u.Scheme, Opaque: u.Opaque, Host: u.Host, Path: u.Path}
+	return fmt.Sprintf("%q", bare.String())
+}
+
+func (l *look) reference(ctx context.Context, field string, d *duckv1.Destination) (*duckv1.Addressable, error) {
+	ref := *d.Ref
+	if ref.Namespace == "" {
+		ref.Namespace = l.source.Namespace
+	}
+	if ref.APIVersion == "" || ref.Kind == "" || ref.Name == "" {
+		return nil, wrong("InvalidReference", "%s.ref needs apiVersion, kind and name; it has %q, %q and %q", field, ref.APIVersion, ref.Kind, ref.Name)
+	}
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return nil, wrong("InvalidReference", "%s.ref.apiVersion is %q; write GROUP/VERSION", field, ref.APIVersion)
+	}
+	gvk := gv.WithKind(ref.Kind)
+	called := fmt.Sprintf("%s %s in namespace %s (%s.ref)", ref.Kind, ref.Name, ref.Namespace, field)
+
+	at, err := l.objects.locate(gvk, ref.Namespace, ref.Name)
+	if errors.Is(err, errNoKind) {
+		return nil, wrong("SinkKindNotInstalled", "This cluster does not know the kind %s of %s (%s.ref); install what brings it, or correct apiVersion and kind. It is looked for again every %s",
+			ref.Kind, ref.APIVersion, field, interval)
+	}
+	if err != nil {
+		return nil, &problem{reason: "LookupFailed", passing: true, message: fmt.Sprintf("Cannot find out whether this cluster knows the kind of %s: %v", called, err)}
+	}
+	l.used[at] = true
+	object, err := l.objects.get(ctx, l.source, at)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, wrong("SinkNotFound", "%s does not exist; create it, or correct the reference. It is noticed when it appears", called)
+	case apierrors.IsForbidden(err):
+		return nil, wrong("SinkForbidden", "The controller may not read %s; give it get, list and watch for %s by a ClusterRole with the label duck.knative.dev/addressable: \"true\"",
+			called, at.resource.GroupResource())
+	case err != nil:
+		return nil, &problem{reason: "LookupFailed", passing: true, message: fmt.Sprintf("Cannot read %s: %v", called, err)}
+	}
+	if gvk == corev1.SchemeGroupVersion.WithKind("Service") {
+		return ofService(ref, d.CACerts), nil
+	}
+	return addressOf(object, called, ref.Address, d.CACerts)
+}
+
+// ofService is the address of a plain Service of Kubernetes, which has none in
+// its status.
+func ofService(ref duckv1.KReference, caCerts *string) *duckv1.Addressable {
+	u := &apis.URL{Scheme: "http", Host: network.GetServiceHostname(ref.Name, ref.Namespace)}
+	if caCerts != nil && *caCerts != "" {
+		u.Scheme = "https"
+	}
+	return &duckv1.Addressable{Name: ref.Address, URL: u, CACerts: caCerts}
+}

@@ -1,0 +1,421 @@
+package source
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	ktesting "k8s.io/client-go/testing"
+	"knative.dev/pkg/apis"
+	duckv1 "knative.dev/pkg/apis/duck/v1"
+	"knative.dev/pkg/ptr"
+
+	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+)
+
+func contains(s, sub string) bool { return strings.Contains(s, sub) }
+
+// newUnreachable is a client whose API server is not there.
+func newUnreachable(t *testing.T) *client.Clientset {
+	t.Helper()
+	cs, err := client.New(&rest.Config{Host: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cs
+}
+
+func TestSinksThatResolve(t *testing.T) {
+	t.Parallel()
+	const internal = "http://broker-ingress.eventing.svc.cluster.local/shop/default"
+	tests := []struct {
+		name    string
+		objects []runtime.Object
+		change  func(*v1alpha1.CDEventSource)
+		uri     string
+		ca      string
+		aud     string
+	}{
+		{"URI", nil, func(*v1alpha1.CDEventSource) {}, "http://sink.example", "", ""},
+		{"URI with everything", nil, func(s *v1alpha1.CDEventSource) {
+			s.Spec.Sink.URI = &apis.URL{Scheme: "https", Host: "sink.example:8443", Path: "/a", RawQuery: "b=c"}
+			s.Spec.Sink.CACerts, s.Spec.Sink.Audience = ptr.String("CA"), ptr.String("aud")
+		}, "https://sink.example:8443/a?b=c", "CA", "aud"},
+		{"Broker", []runtime.Object{brokerAt(internal)}, to(broker), internal, "", ""},
+		{"Broker and a path", []runtime.Object{brokerAt("http://b.example/shop/default")}, func(s *v1alpha1.CDEventSource) {
+			to(broker)(s)
+			s.Spec.Sink.URI = &apis.URL{Path: "/other"}
+		}, "http://b.example/other", "", ""},
+		{"another namespace", []runtime.Object{object("eventing.knative.dev/v1", "Broker", "hub", "default",
+			map[string]any{"address": map[string]any{"url": internal}})}, func(s *v1alpha1.CDEventSource) {
+			ref := broker
+			ref.Namespace = "hub"
+			to(ref)(s)
+		}, internal, "", ""},
+		{"the first address counts", []runtime.Object{object("eventing.knative.dev/v1", "Broker", "shop", "default", map[string]any{
+			"address": map[string]any{"url": "http://old.example"},
+			"addresses": []any{
+				map[string]any{"name": "https", "url": "https://b.example", "CACerts": "BROKER\n", "audience": "broker"},
+				map[string]any{"name": "http", "url": "http://b.example"},
+			},
+		})}, func(s *v1alpha1.CDEventSource) { to(broker)(s); s.Spec.Sink.CACerts = ptr.String("OURS") },
+			"https://b.example", "BROKER\nOURS", "broker"},
+		{"an address by name", []runtime.Object{object("eventing.knative.dev/v1", "Broker", "shop", "default", map[string]any{
+			"addresses": []any{map[string]any{"name": "https", "url": "https://b.example", "audience": "broker"}, map[string]any{"name": "http", "url": "http://b.example"}},
+		})}, func(s *v1alpha1.CDEventSource) {
+			ref := broker
+			ref.Address = ptr.String("http")
+			to(ref)(s)
+			s.Spec.Sink.Audience = ptr.String("mine")
+		}, "http://b.example", "", "mine"},
+		{"Knative Service", []runtime.Object{object("serving.knative.dev/v1", "Service", "shop", "show",
+			map[string]any{"url": "http://show.shop.example.com", "address": map[string]any{"url": "http://show.shop.svc.cluster.local"}})},
+			to(duckv1.KReference{APIVersion: "serving.knative.dev/v1", Kind: "Service", Name: "show"}), "http://show.shop.svc.cluster.local", "", ""},
+		{"Service", []runtime.Object{object("v1", "Service", "shop", "show", nil)},
+			to(duckv1.KReference{APIVersion: "v1", Kind: "Service", Name: "show"}), "http://show.shop.svc.cluster.local", "", ""},
+		{"Service with TLS", []runtime.Object{object("v1", "Service", "shop", "show", nil)}, func(s *v1alpha1.CDEventSource) {
+			to(duckv1.KReference{APIVersion: "v1", Kind: "Service", Name: "show"})(s)
+			s.Spec.Sink.CACerts = ptr.String("CA")
+		}, "https://show.shop.svc.cluster.local", "CA", ""},
+		{"cluster-scoped", []runtime.Object{object("flows.example.dev/v1alpha1", "Waterfall", "", "big",
+			map[string]any{"address": map[string]any{"url": "http://w.example"}})},
+			to(duckv1.KReference{APIVersion: "flows.example.dev/v1alpha1", Kind: "Waterfall", Name: "big"}), "http://w.example", "", ""},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, tc.objects...)
+			for range 2 { // by a GET, and then from the watch
+				s := h.settle(newSource(tc.change))
+				st := s.Status
+				if !st.IsReady() || st.SinkURI.String() != tc.uri || ptrString(st.SinkCACerts) != tc.ca || ptrString(st.SinkAudience) != tc.aud {
+					t.Errorf("%s %q %q, conditions %+v", st.SinkURI, ptrString(st.SinkCACerts), ptrString(st.SinkAudience), st.Conditions)
+				}
+				eventually(t, "watching", h.watching)
+			}
+			h.readOnly()
+		})
+	}
+}
+
+// watching says whether all watches have begun.
+func (h *house) watching() bool {
+	o := h.sinks.objects
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, f := range o.followed {
+		if !f.informer.HasSynced() {
+			return false
+		}
+	}
+	return true
+}
+
+func ptrString(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func TestSinksThatDoNotResolveSayWhy(t *testing.T) {
+	t.Parallel()
+	ref := func(change func(*duckv1.KReference)) func(*v1alpha1.CDEventSource) {
+		r := broker
+		change(&r)
+		return to(r)
+	}
+	withStatus := func(status map[string]any) []runtime.Object {
+		return []runtime.Object{object("eventing.knative.dev/v1", "Broker", "shop", "default", status)}
+	}
+	tests := []struct {
+		name    string
+		objects []runtime.Object
+		change  func(*v1alpha1.CDEventSource)
+		reason  string
+		says    []string
+	}{
+		{"nothing named", nil, func(s *v1alpha1.CDEventSource) { s.Spec.Sink = duckv1.Destination{} }, "SinkMissing", []string{"spec.sink", "neither ref nor uri"}},
+		{"empty URI", nil, toURI(t, ""), "SinkMissing", []string{"spec.sink"}},
+		{"relative URI alone", nil, toURI(t, "/hook"), "InvalidURI", []string{`"/hook"`, "relative", "spec.sink.ref"}},
+		{"host alone", nil, toURI(t, "sink.example"), "InvalidURI", []string{"relative"}},
+		{"no scheme", nil, toURI(t, "//sink.example/x"), "InvalidURI", []string{"scheme"}},
+		{"other scheme", nil, toURI(t, "kafka://sink.example"), "InvalidURI", []string{"http or https"}},
+		{"no host", nil, toURI(t, "http:///path?token=s3cret"), "InvalidURI", []string{"empty hostname"}},
+		{"a port alone", nil, toURI(t, "http://:8080/path"), "InvalidURI", []string{"empty hostname"}},
+		{"two hosts", []runtime.Object{brokerAt("http://b.example")}, func(s *v1alpha1.CDEventSource) {
+			to(broker)(s)
+			toURI(t, "https://me:s3cret@sink.example")(s)
+		}, "RefAndURI", []string{"sink.example", "only a path"}},
+		{"two hosts, one without a scheme", []runtime.Object{brokerAt("http://b.example")}, func(s *v1alpha1.CDEventSource) {
+			to(broker)(s)
+			toURI(t, "//sink.example")(s)
+		}, "RefAndURI", []string{"sink.example"}},
+		{"no name", nil, ref(func(r *duckv1.KReference) { r.Name = "" }), "InvalidReference", []string{"apiVersion, kind and name"}},
+		{"a group, no version", nil, ref(func(r *duckv1.KReference) { r.APIVersion, r.Group = "", "eventing.knative.dev" }), "InvalidReference", []string{"apiVersion"}},
+		{"too many slashes", nil, ref(func(r *duckv1.KReference) { r.APIVersion = "a/b/c" }), "InvalidReference", []string{"GROUP/VERSION"}},
+		{"does not exist", nil, to(broker), "SinkNotFound", []string{"Broker default in namespace shop", "does not exist", "noticed"}},
+		{"not in that namespace", []runtime.Object{brokerAt("http://b.example")}, ref(func(r *duckv1.KReference) { r.Namespace = "hub" }), "SinkNotFound", []string{"namespace hub"}},
+		{"unknown group", nil, ref(func(r *duckv1.KReference) { r.APIVersion = "messaging.example/v1" }), "SinkKindNotInstalled", []string{"Broker of messaging.example/v1", "looked for again"}},
+		{"unknown kind", nil, ref(func(r *duckv1.KReference) { r.Kind = "Breaker" }), "SinkKindNotInstalled", []string{"Breaker of eventing.knative.dev/v1"}},
+		{"not ready yet", withStatus(notReady("ChannelFailure", "no channel template")), to(broker), "SinkNotAddressable", []string{"no address yet", "not Ready", "ChannelFailure", "no channel template"}},
+		{"says nothing", withStatus(nil), to(broker), "SinkNotAddressable", []string{"does not say why"}},
+		{"address without a URL", withStatus(map[string]any{"address": map[string]any{"name": "http"}}), to(broker), "SinkNotAddressable", []string{"no address yet"}},
+		{"address without a host", withStatus(map[string]any{"address": map[string]any{"url": "http:///x"}}), to(broker), "SinkNotAddressable", []string{"empty hostname"}},
+		{"address that is none", withStatus(map[string]any{"address": "here"}), to(broker), "SinkNotAddressable", []string{"cannot be read"}},
+		{"no such address", withStatus(map[string]any{"addresses": []any{map[string]any{"name": "https", "url": "https://b.example"}}}),
+			ref(func(r *duckv1.KReference) { r.Address = ptr.String("http") }), "SinkAddressUnknown", []string{`"http"`, `"https"`}},
+		{"no addresses with names", withStatus(nil), ref(func(r *duckv1.KReference) { r.Address = ptr.String("http") }), "SinkAddressUnknown", []string{"none with a name"}},
+		{"takes no events", []runtime.Object{object("v1", "ConfigMap", "shop", "c", nil)},
+			to(duckv1.KReference{APIVersion: "v1", Kind: "ConfigMap", Name: "c"}), "SinkNotAddressable", []string{"no kind of object that takes events"}},
+		{"is ready and takes no events", withStatus(map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}),
+			to(broker), "SinkNotAddressable", []string{"it is Ready"}},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, tc.objects...)
+			s := h.settle(newSource(func(s *v1alpha1.CDEventSource) {
+				tc.change(s)
+				// An address that another spec led to must not stay.
+				s.Status.SinkURI = apis.HTTP("former.example")
+			}))
+			c := s.Status.GetCondition(v1alpha1.SourceConditionSinkProvided)
+			if s.Status.IsReady() || !c.IsFalse() || c.Reason != tc.reason || s.Status.SinkURI != nil {
+				t.Errorf("%s %s, sink %s", c.Status, c.Reason, s.Status.SinkURI)
+			}
+			for _, w := range tc.says {
+				if !contains(c.Message, w) {
+					t.Errorf("%q does not say %q", c.Message, w)
+				}
+			}
+			if contains(c.Message, "s3cret") {
+				t.Errorf("%q gives a secret away", c.Message)
+			}
+			// It is what kubectl shows first.
+			if ready := s.Status.GetCondition(apis.ConditionReady); ready.Message != c.Message || ready.Reason != c.Reason {
+				t.Errorf("Ready says %q", ready.Message)
+			}
+			h.readOnly()
+		})
+	}
+}
+
+func TestAPIServerThatDoesNotAnswerProvesNothing(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(*house){
+		"get": func(h *house) {
+			h.dynamic.PrependReactor("*", "brokers", func(ktesting.Action) (bool, runtime.Object, error) {
+				return true, nil, apierrors.NewInternalError(errors.New("etcd"))
+			})
+		},
+		"discovery": func(h *house) {
+			h.disco.PrependReactor("*", "*", func(ktesting.Action) (bool, runtime.Object, error) {
+				return true, nil, apierrors.NewServiceUnavailable("etcd")
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			fail(h)
+			s := h.settle(newSource(to(broker)))
+			c := s.Status.GetCondition(v1alpha1.SourceConditionSinkProvided)
+			if !c.IsUnknown() || c.Reason != "LookupFailed" || !contains(c.Message, "etcd") {
+				t.Errorf("%+v", c)
+			}
+
+			h = newHouse(t)
+			fail(h)
+			s = h.settle(newSource(to(broker), func(s *v1alpha1.CDEventSource) {
+				s.Status.SinkURI = apis.HTTP("known.example")
+				s.Status.ObservedGeneration = 1
+			}))
+			if s.Status.SinkURI.String() != "http://known.example" {
+				t.Errorf("what was known was dropped: %+v", s.Status)
+			}
+		})
+	}
+}
+
+func TestForbiddenSinkSaysHowToAllowIt(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.dynamic.PrependReactor("*", "brokers", func(ktesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Group: "eventing.knative.dev", Resource: "brokers"}, "default", errors.New("no"))
+	})
+	c := h.settle(newSource(to(broker))).Status.GetCondition(v1alpha1.SourceConditionSinkProvided)
+	if !c.IsFalse() || c.Reason != "SinkForbidden" || !contains(c.Message, "brokers.eventing.knative.dev") || !contains(c.Message, "duck.knative.dev/addressable") {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestDeadLetterSink(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokerAt("http://b.example"))
+	with := func(d *duckv1.Destination) func(*v1alpha1.CDEventSource) {
+		return func(s *v1alpha1.CDEventSource) { s.Spec.Delivery = &eventingduckv1.DeliverySpec{DeadLetterSink: d} }
+	}
+	const condition = v1alpha1.SourceConditionDeadLetterSinkResolved
+
+	s := h.settle(newSource())
+	if c := s.Status.GetCondition(condition); !c.IsTrue() || c.Reason != "NotConfigured" {
+		t.Errorf("%+v", c)
+	}
+	s = h.settle(newSource(with(&duckv1.Destination{Ref: &broker, CACerts: ptr.String("CA")})))
+	if !s.Status.IsReady() || s.Status.DeadLetterSinkURI.String() != "http://b.example" || ptrString(s.Status.DeadLetterSinkCACerts) != "CA" {
+		t.Errorf("%+v", s.Status)
+	}
+	s = s.DeepCopy()
+	s.Generation = 2
+	s.Spec.Delivery.DeadLetterSink = &duckv1.Destination{URI: &apis.URL{Path: "x"}}
+	s = h.settle(s)
+	c := s.Status.GetCondition(condition)
+	if s.Status.IsReady() || s.Status.IsSet() || !c.IsFalse() || !contains(c.Message, "spec.delivery.deadLetterSink.uri") {
+		t.Errorf("%+v", s.Status)
+	}
+	if s.Status.SinkURI == nil {
+		t.Error("the sink itself is none the worse")
+	}
+}
+
+func TestComesChangesAndGoes(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	key := newSource().Namespace + "/all"
+	s := h.settle(newSource(to(broker)))
+	eventually(t, "watching", h.watching)
+	brokers := h.dynamic.Resource(schema.GroupVersionResource{Group: "eventing.knative.dev", Version: "v1", Resource: "brokers"}).Namespace("shop")
+	noticed := func(what string, do func() error) *v1alpha1.CDEventSource {
+		t.Helper()
+		h.mu.Lock()
+		clear(h.queue)
+		h.mu.Unlock()
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, what, func() bool {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			for k := range h.queue {
+				if k.String() != key {
+					t.Errorf("%s was enqueued", k)
+				}
+			}
+			return len(h.queue) > 0
+		})
+		return h.again(s)
+	}
+	// The watch of a fake begins without a sign.
+	eventually(t, "a watch", func() bool {
+		for _, a := range h.dynamic.Actions() {
+			if a.GetVerb() == "watch" {
+				return true
+			}
+		}
+		return false
+	})
+	got := noticed("it comes", func() error {
+		_, err := brokers.Create(t.Context(), brokerAt("http://one.example"), metav1.CreateOptions{})
+		return err
+	})
+	if got.Status.SinkURI.String() != "http://one.example" {
+		t.Errorf("%+v", got.Status)
+	}
+	got = noticed("it changes", func() error {
+		_, err := brokers.Update(t.Context(), brokerAt("http://two.example"), metav1.UpdateOptions{})
+		return err
+	})
+	if got.Status.SinkURI.String() != "http://two.example" {
+		t.Errorf("%+v", got.Status)
+	}
+	got = noticed("it goes", func() error { return brokers.Delete(t.Context(), "default", metav1.DeleteOptions{}) })
+	if got.Status.SinkURI != nil || got.Status.GetCondition(apis.ConditionReady).Reason != "SinkNotFound" {
+		t.Errorf("%+v", got.Status)
+	}
+}
+
+func TestOnlyNamedSinksAreFollowed(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	o := h.sinks.objects
+	followed := func() int { o.mu.Lock(); defer o.mu.Unlock(); return len(o.followed) }
+	a := newSource(to(broker))
+	b := newSource(to(broker), func(s *v1alpha1.CDEventSource) { s.Name = "b" })
+	h.settle(a)
+	h.settle(b)
+	if followed() != 1 {
+		t.Errorf("%d watches for one sink", followed())
+	}
+	h.settle(newSource()) // has a URI now
+	if followed() != 1 {
+		t.Error("the watch of another source was ended")
+	}
+	if err := h.indexer.Delete(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Reconcile(t.Context(), "shop/b"); err != nil {
+		t.Fatal(err)
+	}
+	if followed() != 0 {
+		t.Error("the watch outlives all who asked for it")
+	}
+}
+
+func TestKindThatComesLater(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, brokerAt("http://b.example"))
+	all := h.disco.Resources
+	h.disco.Resources = all[:2]
+	s := h.settle(newSource(to(broker)))
+	if c := s.Status.GetCondition(apis.ConditionReady); c.Reason != "SinkKindNotInstalled" {
+		t.Errorf("%+v", c)
+	}
+	h.disco.Resources = all
+	if s = h.again(s); !s.Status.IsReady() {
+		t.Errorf("%+v", s.Status)
+	}
+	// And goes again: its watch ends with 404, and nothing goes on asking.
+	h.disco.Resources = all[:2]
+	at, err := h.sinks.objects.locate(schema.GroupVersionKind{Group: "eventing.knative.dev", Version: "v1", Kind: "Broker"}, "shop", "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.sinks.objects.gone(at)
+	if s = h.again(s); s.Status.GetCondition(apis.ConditionReady).Reason != "SinkKindNotInstalled" || s.Status.SinkURI != nil {
+		t.Errorf("%+v", s.Status)
+	}
+}
+
+func TestWhatIsCachedIsSmall(t *testing.T) {
+	t.Parallel()
+	big := brokerAt("http://b.example")
+	big.SetAnnotations(map[string]string{"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("x", 1<<16)})
+	big.Object["spec"] = map[string]any{"a": "b"}
+	once, err := onlyStatus(big)
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice, err := onlyStatus(once)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []any{once, twice} {
+		u, ok := v.(*unstructured.Unstructured)
+		if !ok || u.GetAnnotations() != nil || u.Object["spec"] != nil || u.Object["status"] == nil || u.GetUID() != big.GetUID() {
+			t.Errorf("%+v", v)
+		}
+	}
+	if other, err := onlyStatus("not an object"); other != "not an object" || err != nil {
+		t.Error(other, err)
+	}
+}

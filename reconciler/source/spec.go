@@ -1,0 +1,128 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+)
+
+// problems says what in a spec, apart from its sinks, cannot be obeyed: all of
+// it, under the reason of the first.
+func problems(s *v1alpha1.CDEventSource, system string) *problem {
+	var all []*problem
+	for _, check := range []func(*v1alpha1.CDEventSource, string) error{
+		checkNamespaceSelector, checkSelectors, checkFilters, checkDelivery, checkVersion, checkEnvironment, checkOverrides,
+	} {
+		var p *problem
+		if errors.As(check(s, system), &p) {
+			all = append(all, p)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	messages := make([]string, 0, len(all))
+	for _, p := range all {
+		messages = append(messages, p.message)
+	}
+	return &problem{reason: all[0].reason, message: strings.Join(messages, "; ")}
+}
+
+// checkNamespaceSelector: who may write a source in one namespace may not, by
+// that, read about others. An empty selector selects all, so it counts too.
+func checkNamespaceSelector(s *v1alpha1.CDEventSource, system string) error {
+	if s.Spec.NamespaceSelector == nil || s.Namespace == system {
+		return nil
+	}
+	return wrong("NamespaceSelectorNotAllowed",
+		"spec.namespaceSelector is allowed only for sources in namespace %s, and this one is in %s; remove it to get the events of %s, or ask an operator for a source there",
+		system, s.Namespace, s.Namespace)
+}
+
+func checkSelectors(s *v1alpha1.CDEventSource, _ string) error {
+	for _, l := range []struct {
+		field    string
+		selector *metav1.LabelSelector
+	}{{"selector", s.Spec.Selector}, {"namespaceSelector", s.Spec.NamespaceSelector}} {
+		if _, err := metav1.LabelSelectorAsSelector(l.selector); err != nil {
+			return wrong("InvalidSelector", "spec.%s is no label selector: %v", l.field, err)
+		}
+	}
+	return nil
+}
+
+func checkFilters(s *v1alpha1.CDEventSource, _ string) error {
+	filter, err := delivery.Compile(s.Spec.Filters)
+	if err != nil {
+		return wrong("InvalidFilter", "%v", err)
+	}
+	filter.Cleanup()
+	return nil
+}
+
+func checkDelivery(s *v1alpha1.CDEventSource, _ string) error {
+	if _, err := sender.NewPolicy(s.Spec.Delivery); err != nil {
+		return wrong("InvalidDelivery", "%v", err)
+	}
+	return nil
+}
+
+func checkVersion(s *v1alpha1.CDEventSource, _ string) error {
+	switch v := s.Spec.Version(); v {
+	case cdevents.Version05, cdevents.Version04:
+		return nil
+	default:
+		return wrong("UnknownVersion", "spec.cdevents.version is %q; it must be %q or %q", v, cdevents.Version05, cdevents.Version04)
+	}
+}
+
+func checkEnvironment(s *v1alpha1.CDEventSource, _ string) error {
+	e := s.Spec.Environment
+	if e == nil {
+		return nil
+	}
+	if strings.TrimSpace(e.ID) == "" {
+		return wrong("InvalidEnvironment", "spec.environment.id is empty; give the environment a name, or leave spec.environment out")
+	}
+	if e.Source == "" {
+		return nil
+	}
+	if u, err := url.Parse(e.Source); err != nil || u.String() != e.Source || !isURI.MatchString(e.Source) {
+		return wrong("InvalidEnvironment", "spec.environment.source is %q, which is no URI reference; give one such as https://example.com/environments", e.Source)
+	}
+	return nil
+}
+
+var (
+	// isURI admits the characters of RFC 3986; net/url lets others pass.
+	isURI = regexp.MustCompile(`^[-A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%]+$`)
+	// isExtension is how CloudEvents wants the names of attributes.
+	isExtension = regexp.MustCompile(`^[a-z0-9]+$`)
+)
+
+func checkOverrides(s *v1alpha1.CDEventSource, _ string) error {
+	if s.Spec.CloudEventOverrides == nil {
+		return nil
+	}
+	var bad []string
+	for _, name := range slices.Sorted(maps.Keys(s.Spec.CloudEventOverrides.Extensions)) {
+		if !isExtension.MatchString(name) {
+			bad = append(bad, fmt.Sprintf("%q", name))
+		}
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	return wrong("InvalidOverrides", "spec.ceOverrides.extensions has names that CloudEvents does not allow (lower-case letters and digits only): %s", strings.Join(bad, ", "))
+}

@@ -1,0 +1,146 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
+	"knative.dev/pkg/apis"
+	duckv1 "knative.dev/pkg/apis/duck/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// patience is how long an event may be owed without anyone being able to say why.
+const patience = time.Minute
+
+// judge fills in the whole status.
+func (r *Reconciler) judge(ctx context.Context, s *v1alpha1.CDEventSource) {
+	conditions := s.GetConditionSet().Manage(s.GetStatus())
+	conditions.InitializeConditions()
+	r.resolve(ctx, s, conditions)
+	if p := problems(s, r.system); p != nil {
+		conditions.MarkFalse(v1alpha1.SourceConditionValid, p.reason, "%s", p.message)
+	} else {
+		conditions.MarkTrue(v1alpha1.SourceConditionValid)
+	}
+	r.report(s, conditions)
+	s.Status.ObservedGeneration = s.Generation
+}
+
+// resolve finds both sinks. What was found for this very spec is kept while the
+// API server cannot answer; it is dropped as soon as it is known to be wrong.
+func (r *Reconciler) resolve(ctx context.Context, s *v1alpha1.CDEventSource, conditions apis.ConditionManager) {
+	known := s.Status.ObservedGeneration == s.Generation
+	look := r.sinks.look(types.NamespacedName{Namespace: s.Namespace, Name: s.Name})
+	defer look.done()
+
+	addr, err := look.destination(ctx, "spec.sink", &s.Spec.Sink)
+	switch kept := known && s.Status.SinkURI != nil; {
+	case err == nil:
+		s.Status.SinkURI, s.Status.SinkCACerts, s.Status.SinkAudience = addr.URL, addr.CACerts, addr.Audience
+		conditions.MarkTrue(v1alpha1.SourceConditionSinkProvided)
+	case !kept || !passing(err):
+		s.Status.SinkURI, s.Status.SinkCACerts, s.Status.SinkAudience = nil, nil, nil
+		mark(conditions, v1alpha1.SourceConditionSinkProvided, err)
+	}
+
+	if s.Spec.Delivery == nil || s.Spec.Delivery.DeadLetterSink == nil {
+		s.Status.DeliveryStatus = eventingduckv1.DeliveryStatus{}
+		conditions.MarkTrueWithReason(v1alpha1.SourceConditionDeadLetterSinkResolved, "NotConfigured", "The source names no dead letter sink")
+		return
+	}
+	addr, err = look.destination(ctx, "spec.delivery.deadLetterSink", s.Spec.Delivery.DeadLetterSink)
+	switch kept := known && s.Status.DeadLetterSinkURI != nil; {
+	case err == nil:
+		s.Status.DeliveryStatus = eventingduckv1.NewDeliveryStatusFromAddressable(addr)
+		conditions.MarkTrue(v1alpha1.SourceConditionDeadLetterSinkResolved)
+	case !kept || !passing(err):
+		s.Status.DeliveryStatus = eventingduckv1.DeliveryStatus{}
+		mark(conditions, v1alpha1.SourceConditionDeadLetterSinkResolved, err)
+	}
+}
+
+// mark says False where it is known that something is wrong, and Unknown where
+// it could not be found out.
+func mark(conditions apis.ConditionManager, t apis.ConditionType, err error) {
+	var p *problem
+	switch {
+	case !errors.As(err, &p):
+		conditions.MarkUnknown(t, "LookupFailed", "%s", err)
+	case p.passing:
+		conditions.MarkUnknown(t, p.reason, "%s", p.message)
+	default:
+		conditions.MarkFalse(t, p.reason, "%s", p.message)
+	}
+}
+
+// report shows how the deliveries stand.
+func (r *Reconciler) report(s *v1alpha1.CDEventSource, conditions apis.ConditionManager) {
+	const delivering = v1alpha1.SourceConditionDelivering
+	if r.deliveries == nil {
+		return
+	}
+	pending, oldest, last, trouble := r.deliveries.OfSource(s.UID)
+	s.Status.Pending = pending
+	s.Status.OldestPending = when(oldest)
+	// Another process may have delivered since this one last did.
+	if was := s.Status.LastDelivery; was == nil || was.Time.Before(last) {
+		if at := when(last); at != nil {
+			s.Status.LastDelivery = at
+		}
+	}
+	switch {
+	case trouble != "":
+		conditions.MarkFalse(delivering, "SinkFails", "%s", trouble)
+	case pending > 0 && r.now().Sub(oldest) > patience:
+		conditions.MarkUnknown(delivering, "Waiting", "%s", fmt.Sprintf("Events wait since %s; the controller's logs say why",
+			oldest.UTC().Format(time.RFC3339)))
+	case s.Status.LastDelivery == nil:
+		conditions.MarkUnknown(delivering, "NothingSentYet", "No event has been sent yet")
+	default:
+		conditions.MarkTrue(delivering)
+	}
+}
+
+// when is a time as the API server stores it, to the microsecond.
+func when(t time.Time) *metav1.MicroTime {
+	if t.IsZero() {
+		return nil
+	}
+	return &metav1.MicroTime{Time: t.UTC().Truncate(time.Microsecond)}
+}
+
+// groom lets a condition keep the time of its last transition while it says the
+// same.
+func groom(before, after *v1alpha1.CDEventSource) {
+	for i := range after.Status.Conditions {
+		c := &after.Status.Conditions[i]
+		if was := before.Status.GetCondition(c.Type); was != nil && was.Status == c.Status {
+			c.LastTransitionTime = was.LastTransitionTime
+		}
+	}
+}
+
+// onlyDeliveriesDiffer says whether a change can wait.
+func onlyDeliveriesDiffer(before, after *v1alpha1.CDEventSource) bool {
+	return equality.Semantic.DeepEqual(withoutDeliveries(before), withoutDeliveries(after))
+}
+
+func withoutDeliveries(s *v1alpha1.CDEventSource) v1alpha1.CDEventSourceStatus {
+	status := s.Status
+	status.Pending, status.OldestPending, status.LastDelivery = 0, nil, nil
+	var conditions duckv1.Conditions
+	for _, c := range s.Status.Conditions {
+		if c.Type != v1alpha1.SourceConditionDelivering {
+			conditions = append(conditions, c)
+		}
+	}
+	status.Conditions = conditions
+	return status
+}
