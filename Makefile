@@ -47,8 +47,8 @@ build: ## Build the controller into bin/
 
 .PHONY: test
 test: $(CLUSTER) ## Unit tests, and those that need a real API server (etcd and kube-apiserver are built first)
-	@KUBEBUILDER_ASSETS=$$($(CLUSTER) assets) $(GOTEST) ./...
-	@cd test/cluster && $(GOTEST) ./...
+	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$($(CLUSTER) assets); \
+	bad=0; for m in $(MODULES); do (cd $$m && $(GOTEST) ./...) || bad=1; done; exit $$bad
 
 .PHONY: lint
 lint: ## Lint both modules
