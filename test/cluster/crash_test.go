@@ -41,6 +41,7 @@ func crashing(t *testing.T) program {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", p.path, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	p.down() // each begins with a machine on which there is nothing
 	return p
 }
 
