@@ -55,9 +55,9 @@ type process struct {
 	metrics    *delivery.Instruments
 	ledger     *ledger.Ledger
 	delivery   *delivery.Delivery
-	// leads says whether this process leads for a watched object.
-	leads   atomic.Pointer[func(types.NamespacedName) bool]
-	running    sync.WaitGroup
+	// services is the observer of Services; it also says what this process leads.
+	services atomic.Pointer[observer.Observer]
+	running  sync.WaitGroup
 }
 
 // must ends the process where it could not even be put together: there is
@@ -133,8 +133,8 @@ func (p *process) deliver(ctx context.Context) {
 	must(ctx, "making the metrics of what is owed", p.metrics.Watch(p.ledger.Standings, p.sourceName))
 
 	_, err := p.subjects.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { with(obj, p.ledger.Observe) },
-		UpdateFunc: func(_, obj any) { with(obj, p.ledger.Observe) },
+		AddFunc:    func(obj any) { with(obj, p.ledgered) },
+		UpdateFunc: func(_, obj any) { with(obj, p.ledgered) },
 		DeleteFunc: func(obj any) { with(obj, p.ledger.Forget) },
 	})
 	must(ctx, "watching CDEventSubjects", err)
@@ -233,14 +233,26 @@ func (p *process) serviceController(ctx context.Context, cmw configmap.Watcher) 
 			Rules: func() lifecycle.Rules { return p.settings.Current().Rules() }, Stopping: ctx.Done(),
 		},
 	})
-	leads := ob.IsLeaderFor
-	p.leads.Store(&leads)
+	p.services.Store(ob)
 	return impl
 }
 
+// isLeaderFor says whether this process leads for a watched object.
 func (p *process) isLeaderFor(key types.NamespacedName) bool {
-	leads := p.leads.Load()
-	return leads != nil && (*leads)(key)
+	ob := p.services.Load()
+	return ob != nil && ob.IsLeaderFor(key)
+}
+
+// ledgered takes note of an entry of the ledger. Where another process has
+// written it, what was decided without it is looked at again.
+func (p *process) ledgered(s *v1alpha1.CDEventSubject) {
+	if !p.ledger.Observe(s) {
+		return
+	}
+	if ob := p.services.Load(); ob != nil {
+		ob.Ledgered(ledger.KeyOf(s.Spec))
+	}
+	p.delivery.Ledgered(s)
 }
 
 // sourceController resolves sinks and reports how sources stand.

@@ -314,15 +314,18 @@ func (l *Ledger) reload(ctx context.Context, ln *line) error {
 	return nil
 }
 
-// Observe takes over an entry that the informer has seen.
-func (l *Ledger) Observe(s *v1alpha1.CDEventSubject) {
+// Observe takes over an entry that the informer has seen. It returns whether that
+// was news, written by somebody else: what was decided before, without it, must
+// be looked at again.
+func (l *Ledger) Observe(s *v1alpha1.CDEventSubject) bool {
 	ln := l.line(s.Name, KeyOf(s.Spec))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s.UID == ln.deleted || ln.object != nil && !newer(s.ResourceVersion, ln.object.ResourceVersion) {
-		return
+		return false
 	}
 	ln.object = s
+	return true
 }
 
 // Forget takes note that an entry is gone.

@@ -32,7 +32,7 @@ type Kind interface {
 	Name() string
 	// Served is false when it is known that there is no such kind.
 	Served() bool
-	// Keys lists what the caches hold.
+	// Keys lists the watched objects that the caches hold any part of.
 	Keys() []types.NamespacedName
 	// Cached returns the parts of a key from the caches.
 	Cached(key types.NamespacedName) Parts
@@ -123,8 +123,23 @@ func (o *Observer) Start() {
 	o.mu.Lock()
 	o.active = true
 	o.tracks = map[types.NamespacedName]*track{}
+	o.fillLocked(reconciler.UniversalBucket())
 	o.mu.Unlock()
 	o.enqueue(reconciler.UniversalBucket(), o.queue.EnqueueSlowKey)
+}
+
+// fillLocked begins the history of all keys of a bucket that this process leads.
+// It must be done for all of them at once: a cache that is read later may have
+// passed over states that are still on their way to us as updates.
+func (o *Observer) fillLocked(b reconciler.Bucket) {
+	if !o.active {
+		return
+	}
+	for _, key := range o.Kind.Keys() {
+		if b.Has(key) && o.IsLeaderFor(key) {
+			o.trackLocked(key).fill(o.Kind.Cached(key))
+		}
+	}
 }
 
 // Stop is called when the kind is not served any more. What the ledger knows is
@@ -140,6 +155,9 @@ func (o *Observer) Stop() {
 // lead starts from the ledger and the caches; a key that stands only in the
 // ledger belongs to an object that was removed while nobody was watching.
 func (o *Observer) lead(b reconciler.Bucket) {
+	o.mu.Lock()
+	o.fillLocked(b)
+	o.mu.Unlock()
 	o.enqueue(b, o.queue.EnqueueSlowKey)
 	if o.Promoted != nil {
 		o.Promoted(b)
@@ -174,10 +192,8 @@ func (o *Observer) yield(b reconciler.Bucket) {
 	}
 }
 
-// Saw is called by the informers' handlers for every update. New says that the
-// watched object itself has just appeared, so that there is nothing of it to be
-// had from the caches that will not come as an update of its own.
-func (o *Observer) Saw(key types.NamespacedName, p Part, isNew bool) {
+// Saw is called by the informers' handlers for every update.
+func (o *Observer) Saw(key types.NamespacedName, p Part) {
 	if !o.IsLeaderFor(key) {
 		return
 	}
@@ -188,9 +204,6 @@ func (o *Observer) Saw(key types.NamespacedName, p Part, isNew bool) {
 		return
 	}
 	t := o.trackLocked(key)
-	if isNew {
-		t.cached, t.filled = true, false
-	}
 	fresh, merged := t.saw(p, at)
 	o.mu.Unlock()
 	if merged > 0 && o.Merged != nil {
@@ -198,6 +211,13 @@ func (o *Observer) Saw(key types.NamespacedName, p Part, isNew bool) {
 	}
 	if fresh {
 		o.queue.EnqueueKey(key)
+	}
+}
+
+// Ledgered is called when somebody else has written an entry of the ledger.
+func (o *Observer) Ledgered(key ledger.Key) {
+	if key.Kind == o.Kind.Name() && o.IsLeaderFor(key.NamespacedName()) {
+		o.queue.EnqueueKey(key.NamespacedName())
 	}
 }
 
@@ -271,9 +291,6 @@ func (o *Observer) begin(ctx context.Context, key types.NamespacedName, since ti
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	t := o.trackLocked(key)
-	if !t.cached && o.active {
-		t.fill(o.Kind.Cached(key))
-	}
 	now := o.Now()
 	f := &fold{
 		ctx: ctx, o: o, key: key, since: since, now: now, rules: o.Rules(),

@@ -57,9 +57,7 @@ type track struct {
 	held time.Time
 	// unsaved is the memory of each UID that is ahead of the ledger.
 	unsaved map[string]unsaved
-	// cached says that base was filled from the caches, or need not be.
-	cached bool
-	// filled says that it was: what it shows may be of the past.
+	// filled says that the root came from a cache: it may be of the past.
 	filled bool
 }
 
@@ -99,6 +97,7 @@ func (t *track) insert(u update) {
 		return
 	}
 	t.past[u.part.Owner] = true
+	t.filled = false
 	first := slices.IndexFunc(t.updates, func(o update) bool { return !o.part.Root && o.part.Owner == u.part.Owner })
 	if first < 0 {
 		return
@@ -136,15 +135,15 @@ func (t *track) bump(p Part) {
 }
 
 // fill takes from the caches the parts that nothing is known of. It happens when
-// leadership begins. A part that an update has come for is left alone: the cache
-// may be ahead of the updates, and none of them must be skipped.
+// leadership begins, before any update is kept. A part that an update has come
+// for is left alone: the cache may be ahead of the updates, and none of them must
+// be skipped.
 func (t *track) fill(cached Parts) {
-	t.cached, t.filled = true, true
 	for name, p := range cached {
 		if _, ok := t.last(name); !ok {
 			t.base[name] = p
 			if p.Root {
-				t.past[p.Owner] = true
+				t.past[p.Owner], t.filled = true, true
 			}
 		}
 	}

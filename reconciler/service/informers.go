@@ -55,14 +55,14 @@ func rootIndex(obj any) ([]string, error) {
 
 // handler hands every update on. It must not block: it only appends.
 func handler(ob *observer.Observer) cache.ResourceEventHandler {
-	saw := func(obj any, isNew bool) {
+	saw := func(obj any) {
 		if s, ok := obj.(*stored); ok && s.root.Name != "" {
-			ob.Saw(s.root, s.part, isNew && s.part.Name == partService)
+			ob.Saw(s.root, s.part)
 		}
 	}
-	return cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    func(obj any, initial bool) { saw(obj, !initial) },
-		UpdateFunc: func(_, obj any) { saw(obj, false) },
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    saw,
+		UpdateFunc: func(_, obj any) { saw(obj) },
 		DeleteFunc: func(obj any) {
 			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = tombstone.Obj
@@ -73,7 +73,7 @@ func handler(ob *observer.Observer) cache.ResourceEventHandler {
 			}
 			gone := s.part
 			gone.Value = nil
-			ob.Saw(s.root, gone, false)
+			ob.Saw(s.root, gone)
 		},
 	}
 }

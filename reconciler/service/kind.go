@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -58,15 +60,15 @@ func (k *kind) use(indexers []cache.Indexer) {
 
 // Keys implements observer.Kind.
 func (k *kind) Keys() []types.NamespacedName {
-	var out []types.NamespacedName
+	seen := map[types.NamespacedName]bool{}
 	for _, indexer := range k.caches() {
 		for _, obj := range indexer.List() {
-			if s, ok := obj.(*stored); ok && s.part.Name == partService {
-				out = append(out, s.root)
+			if s, ok := obj.(*stored); ok && s.root.Name != "" {
+				seen[s.root] = true
 			}
 		}
 	}
-	return out
+	return slices.Collect(maps.Keys(seen))
 }
 
 // Cached implements observer.Kind.

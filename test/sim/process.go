@@ -126,7 +126,7 @@ func (p *process) watch(log int) bool {
 	c := p.w.cluster.logs[log][p.upTo[log]]
 	p.upTo[log]++
 	p.apply(c)
-	p.ob.Saw(c.key, c.part, c.fresh)
+	p.ob.Saw(c.key, c.part)
 	return true
 }
 
@@ -171,6 +171,15 @@ func (p *process) deliver() bool {
 func (p *process) flush() {
 	if err := p.ledger.Flush(p.ctx); err != nil {
 		p.w.fail("acknowledging: %v", err)
+	}
+}
+
+// ledgered hands a written entry to the ledger, as its informer would.
+func (p *process) ledgered(o *v1alpha1.CDEventSubject) {
+	if p.ledger.Observe(o) {
+		p.ob.Ledgered(ledger.KeyOf(o.Spec))
+		p.send.Ledgered(o)
+		p.owed[ledger.KeyOf(o.Spec)] = true
 	}
 }
 

@@ -132,7 +132,11 @@ func (w *world) baseline() time.Time {
 // step lets one process do one thing.
 func (w *world) step(p *process) {
 	w.alive(p, func() {
-		switch w.rng.IntN(8) {
+		switch w.rng.IntN(9) {
+		case 8:
+			if all := w.store.All(); len(all) > 0 {
+				p.ledgered(all[w.rng.IntN(len(all))])
+			}
 		case 0, 1, 2:
 			p.watch(w.rng.IntN(3))
 		case 3, 4, 5:
@@ -164,6 +168,9 @@ func (w *world) settle() {
 			}
 		}
 		w.cluster.tick()
+		for _, o := range w.store.All() {
+			p.ledgered(o)
+		}
 		busy = p.reconcile() || busy
 		busy = p.deliver() || busy
 		p.flush()

@@ -49,8 +49,6 @@ func (r revisionValue) Revision() lifecycle.Revision { return r.Facts }
 type change struct {
 	key  types.NamespacedName
 	part observer.Part
-	// fresh: the Service itself was added.
-	fresh bool
 }
 
 // cluster is the API server's view: the objects, and one watch log for each
@@ -105,7 +103,7 @@ const (
 	logRevisions
 )
 
-func (c *cluster) put(s *service, log int, name string, value any, fresh bool) {
+func (c *cluster) put(s *service, log int, name string, value any) {
 	p := observer.Part{Name: name, Version: c.store.NextVersion(), Value: value, Root: name == partService}
 	if name == partService || name == partRoute {
 		p.Owner = s.uid
@@ -115,11 +113,11 @@ func (c *cluster) put(s *service, log int, name string, value any, fresh bool) {
 	} else {
 		s.parts[name] = p
 	}
-	c.logs[log] = append(c.logs[log], change{key: s.key, part: p, fresh: fresh})
+	c.logs[log] = append(c.logs[log], change{key: s.key, part: p})
 }
 
-func (c *cluster) putService(s *service, fresh bool) {
-	c.put(s, logServices, partService, serviceValue{UID: s.uid, Created: s.created, Gen: s.gen, Ready: s.ready}, fresh)
+func (c *cluster) putService(s *service) {
+	c.put(s, logServices, partService, serviceValue{UID: s.uid, Created: s.created, Gen: s.gen, Ready: s.ready})
 }
 
 func (c *cluster) create(name string) {
@@ -129,7 +127,7 @@ func (c *cluster) create(name string) {
 	c.live[key] = s
 	c.history = append(c.history, s)
 	s.gen = 1
-	c.putService(s, true)
+	c.putService(s)
 	c.revise(s)
 }
 
@@ -143,10 +141,10 @@ func (c *cluster) revise(s *service) string {
 		Images: []lifecycle.Image{{Image: "app:" + name, Digest: "app@sha256:" + string(s.uid) + name}},
 	}
 	if c.rng.IntN(2) == 0 {
-		c.put(s, logRevisions, partRevision+name, revisionValue{Owner: s.uid, Facts: facts}, false)
+		c.put(s, logRevisions, partRevision+name, revisionValue{Owner: s.uid, Facts: facts})
 	}
 	facts.Ready = true
-	c.put(s, logRevisions, partRevision+name, revisionValue{Owner: s.uid, Facts: facts}, false)
+	c.put(s, logRevisions, partRevision+name, revisionValue{Owner: s.uid, Facts: facts})
 	return name
 }
 
@@ -156,15 +154,15 @@ func (c *cluster) route(s *service, watchers []*process, targets ...lifecycle.Sh
 	s.gen++
 	if c.rng.IntN(3) == 0 {
 		// Written before the ingress has it.
-		c.put(s, logRoutes, partRoute, routeValue{Owner: s.uid, Route: lifecycle.Route{Traffic: split}}, false)
+		c.put(s, logRoutes, partRoute, routeValue{Owner: s.uid, Route: lifecycle.Route{Traffic: split}})
 	}
-	c.put(s, logRoutes, partRoute, routeValue{Owner: s.uid, Route: lifecycle.Route{Effective: true, Ready: true, Traffic: split, URLs: []string{"http://" + s.key.Name + ".example.com"}}}, false)
+	c.put(s, logRoutes, partRoute, routeValue{Owner: s.uid, Route: lifecycle.Route{Effective: true, Ready: true, Traffic: split, URLs: []string{"http://" + s.key.Name + ".example.com"}}})
 	if len(s.splits) == 0 || !slices.Equal(s.splits[len(s.splits)-1].split, split) {
 		s.splits = append(s.splits, commit{split: split, watchers: slices.Clone(watchers)})
 	}
 	if !s.ready || c.rng.IntN(2) == 0 {
 		s.ready = true
-		c.putService(s, false)
+		c.putService(s)
 	}
 }
 
@@ -195,7 +193,7 @@ func (c *cluster) remove(s *service) {
 		case partRoute:
 			log = logRoutes
 		}
-		c.put(s, log, name, nil, false)
+		c.put(s, log, name, nil)
 	}
 }
 

@@ -9,6 +9,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -60,13 +62,13 @@ func (s *Store) Writes() int {
 	return s.writes
 }
 
-// All returns copies of all objects.
+// All returns copies of all objects, by name.
 func (s *Store) All() []*v1alpha1.CDEventSubject {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make([]*v1alpha1.CDEventSubject, 0, len(s.objects))
-	for _, o := range s.objects {
-		out = append(out, o.DeepCopy())
+	for _, name := range slices.Sorted(maps.Keys(s.objects)) {
+		out = append(out, s.objects[name].DeepCopy())
 	}
 	return out
 }
