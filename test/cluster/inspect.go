@@ -125,7 +125,12 @@ func runKubectl(ctx context.Context, say *report.Reporter, args []string) error 
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, "kubectl"), args...) //nolint:gosec // what the user asks for
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+node.Kubeconfig())
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	return cmd.Run()
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return passedOn{code: exit.ExitCode()}
+	}
+	return err
 }
 
 func runAssets(ctx context.Context, say *report.Reporter, args []string) error {

@@ -183,3 +183,17 @@ func TestInterruptedBuildLeavesNothingAndSaysThatItGoesOn(t *testing.T) {
 		t.Errorf("left %q, %v", left, err)
 	}
 }
+
+func TestAdviceFitsTheFailure(t *testing.T) {
+	t.Parallel()
+	for told, want := range map[string]string{
+		"write /x: no space left on device":                              "disk is full",
+		"compile: signal: killed":                                        "memory is short",
+		"k8s.io/kubernetes@v1: dial tcp 1.2.3.4:443: connection refused": "module proxy",
+		"./main.go:3:2: undefined: x":                                    "",
+	} {
+		if got := advice(told); !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("%s: got %q", told, got)
+		}
+	}
+}

@@ -94,7 +94,7 @@ func (r run) do(ctx context.Context, name string, args ...string) error {
 	case errors.Is(err, exec.ErrNotFound):
 		return fmt.Errorf("%s is not in PATH: %w", name, err)
 	}
-	return fmt.Errorf("%s %s: %w\n%s(whole log: %s)", name, args[0], err, lastLines(tail.String(), 15), log)
+	return fmt.Errorf("%s %s: %w\n%s(whole log: %s)%s", name, args[0], err, lastLines(tail.String(), 15), log, advice(tail.String()))
 }
 
 // endWithGroup lets an interrupt reach the compilers that a build starts, not the build command alone.
@@ -112,6 +112,27 @@ func (l lines) Write(p []byte) (int, error) {
 		l(text[strings.LastIndexByte(text, '\n')+1:])
 	}
 	return len(p), nil
+}
+
+// advice is what to do about failures that are not the code's.
+func advice(told string) string {
+	for _, a := range []struct {
+		text  string
+		signs []string
+	}{
+		{"the disk is full: make room, or set XDG_CACHE_HOME and GOCACHE to another one", []string{"no space left on device"}},
+		{"memory is short: end something else, what is compiled is kept", []string{"signal: killed", "cannot allocate memory"}},
+		{"modules could not be had: is the Go module proxy (see \"go env GOPROXY\") reachable?", []string{
+			"GOPROXY=off", "dial tcp", "no such host", "i/o timeout", "TLS handshake timeout", "404 Not Found", "410 Gone",
+		}},
+	} {
+		for _, sign := range a.signs {
+			if strings.Contains(told, sign) {
+				return "\n" + a.text
+			}
+		}
+	}
+	return ""
 }
 
 func lastLines(text string, n int) string {
