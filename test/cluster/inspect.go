@@ -128,7 +128,7 @@ func runKubectl(ctx context.Context, say *report.Reporter, args []string) error 
 	err = cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return passedOn{code: exit.ExitCode()}
+		return exitError{code: exit.ExitCode()}
 	}
 	return err
 }

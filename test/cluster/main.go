@@ -21,10 +21,10 @@ import (
 // errUsage is a wrong call; its text was printed already.
 var errUsage = errors.New("wrong usage")
 
-// passedOn is the failure of a program that was run for the user, and that has said itself what is wrong.
-type passedOn struct{ code int }
+// exitError is the failure of a program that was run for the user, and that has said itself what is wrong.
+type exitError struct{ code int }
 
-func (p passedOn) Error() string { return fmt.Sprintf("exit code %d", p.code) }
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
 type command struct {
 	name  string
@@ -52,11 +52,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := dispatch(ctx, report.New(os.Stderr), os.Args[1:])
 	stop()
-	var passed passedOn
+	var exit exitError
 	switch {
 	case err == nil:
-	case errors.As(err, &passed):
-		os.Exit(passed.code)
+	case errors.As(err, &exit):
+		os.Exit(exit.code)
 	case errors.Is(err, errUsage):
 		os.Exit(2)
 	default:
