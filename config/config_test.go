@@ -1,0 +1,136 @@
+// Package config holds no code: these tests read the manifests of this folder as
+// the API server will. What is promised of an installation (it writes nothing of
+// its users', it loses no field, it runs without privileges) is asserted here.
+package config
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+const namespace = "knative-cdevents"
+
+type manifest struct {
+	file string
+	metav1.Object
+	object runtime.Object
+}
+
+// load decodes every manifest strictly: an unknown field is an error.
+func load(t *testing.T) []manifest {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, appsv1.AddToScheme, rbacv1.AddToScheme, policyv1.AddToScheme, apiextensionsv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+	files, err := filepath.Glob("*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no manifests", err)
+	}
+	var all []manifest
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+		for {
+			document, err := documents.Read()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			if strings.TrimSpace(comment.ReplaceAllString(string(document), "")) == "" {
+				continue
+			}
+			object, _, err := decoder.Decode(document, nil, nil)
+			if err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
+			meta, ok := object.(metav1.Object)
+			if !ok {
+				t.Fatalf("%s: %T has no metadata", file, object)
+			}
+			all = append(all, manifest{file, meta, object})
+		}
+	}
+	return all
+}
+
+// of returns the manifests of one type.
+func of[T runtime.Object](t *testing.T) []T {
+	t.Helper()
+	var out []T
+	for _, m := range load(t) {
+		if typed, ok := m.object.(T); ok {
+			out = append(out, typed)
+		}
+	}
+	if len(out) == 0 {
+		t.Fatalf("none of type %T", *new(T))
+	}
+	return out
+}
+
+var comment = regexp.MustCompile(`(?m)^\s*(#.*)?$`)
+
+func TestManifests(t *testing.T) {
+	t.Parallel()
+	number := regexp.MustCompile(`^[1-5]\d\d-[a-z-]+\.yaml$`)
+	last := 0
+	seen := map[string]bool{}
+	for _, m := range load(t) {
+		if !number.MatchString(m.file) {
+			t.Errorf("%s has no number", m.file)
+		}
+		kind := m.object.GetObjectKind().GroupVersionKind().Kind
+		name := kind + "/" + m.GetNamespace() + "/" + m.GetName()
+		if seen[name] {
+			t.Errorf("%s: %s again", m.file, name)
+		}
+		seen[name] = true
+		if m.GetLabels()["app.kubernetes.io/name"] != namespace {
+			t.Errorf("%s: %s does not say whose it is", m.file, name)
+		}
+		clusterWide := strings.HasPrefix(kind, "Cluster") || kind == "Namespace" || kind == "CustomResourceDefinition"
+		if (m.GetNamespace() == namespace) == clusterWide {
+			t.Errorf("%s: %s is in namespace %q", m.file, name, m.GetNamespace())
+		}
+		// Everything is applied in one go: an object of our own kinds would fail
+		// while their definition is new.
+		if strings.HasPrefix(kind, "CDEvent") {
+			t.Errorf("%s: %s", m.file, name)
+		}
+		// Later files may need earlier ones: the namespace, then identities and
+		// rights, then kinds, configuration, and what runs.
+		if n := int(m.file[0]); n < last {
+			t.Errorf("%s comes too late", m.file)
+		} else {
+			last = n
+		}
+	}
+}

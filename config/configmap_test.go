@@ -1,0 +1,121 @@
+package config
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"knative.dev/pkg/configmap"
+	"knative.dev/pkg/leaderelection"
+	"knative.dev/pkg/logging"
+	"knative.dev/pkg/observability"
+	"sigs.k8s.io/yaml"
+
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
+)
+
+const cluster = "6f1e2c1a-8f0e-4a55-9d3c-1f1f1c6f7a10"
+
+// parsers are those that the controller reads each ConfigMap with.
+var parsers = map[string]func(*corev1.ConfigMap) error{
+	settings.Name: func(c *corev1.ConfigMap) error {
+		_, err := settings.FromConfigMap(settings.Default(cluster), c)
+		return err
+	},
+	"config-logging": func(c *corev1.ConfigMap) error {
+		_, err := logging.NewConfigFromConfigMap(c)
+		return err
+	},
+	"config-observability": func(c *corev1.ConfigMap) error {
+		_, err := observability.NewFromMap(c.Data)
+		return err
+	},
+	"config-leader-election": func(c *corev1.ConfigMap) error {
+		_, err := leaderelection.NewConfigFromConfigMap(c)
+		return err
+	},
+}
+
+func TestConfigMapsAreReadAsShippedAndAsInTheirExamples(t *testing.T) {
+	t.Parallel()
+	all := of[*corev1.ConfigMap](t)
+	if len(all) != len(parsers) {
+		t.Errorf("%d ConfigMaps, %d parsers", len(all), len(parsers))
+	}
+	for _, c := range all {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			parse, ok := parsers[c.Name]
+			if !ok {
+				t.Fatal("nobody reads it")
+			}
+			if err := parse(c); err != nil {
+				t.Errorf("as shipped: %v", err)
+			}
+			example := c.DeepCopy()
+			example.Data = map[string]string{}
+			if err := yaml.UnmarshalStrict([]byte(c.Data["_example"]), &example.Data); err != nil {
+				t.Fatalf("the example is no data: %v", err)
+			}
+			if len(example.Data) == 0 {
+				t.Error("the example shows nothing")
+			}
+			if err := parse(example); err != nil {
+				t.Errorf("as in its example: %v", err)
+			}
+			// Knative warns people who edit the example and expect an effect.
+			if want := configmap.Checksum(c.Data["_example"]); c.Annotations[configmap.ExampleChecksumAnnotation] != want {
+				t.Errorf("the checksum of the example is %s", want)
+			}
+		})
+	}
+}
+
+// What the examples say are the defaults must be the defaults.
+func TestExamplesShowTheDefaults(t *testing.T) {
+	t.Parallel()
+	for _, c := range of[*corev1.ConfigMap](t) {
+		if c.Name != settings.Name {
+			continue
+		}
+		example := c.DeepCopy()
+		if err := yaml.UnmarshalStrict([]byte(c.Data["_example"]), &example.Data); err != nil {
+			t.Fatal(err)
+		}
+		s, err := settings.FromConfigMap(settings.Default(cluster), example)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Rules() != lifecycle.DefaultRules {
+			t.Errorf("%+v", s.Rules())
+		}
+		for _, key := range []string{
+			"cluster-uri", "environment-id", "environment-source", "rollback-traffic", "rollback-template",
+			"rollback-withdrawn", "shifted-min-interval", "stabilization-window",
+		} {
+			if !strings.Contains(c.Data["_example"], "\n"+key+":") {
+				t.Errorf("%s is not shown", key)
+			}
+		}
+		shipped, err := settings.FromConfigMap(settings.Default(cluster), c)
+		if err != nil || shipped != settings.Default(cluster) {
+			t.Errorf("shipped: %+v, %v", shipped, err)
+		}
+	}
+}
+
+// Knative's own defaults leave a crashed leader in office for a minute.
+func TestLeaderElectionIsQuick(t *testing.T) {
+	t.Parallel()
+	for _, c := range of[*corev1.ConfigMap](t) {
+		if c.Name != "config-leader-election" {
+			continue
+		}
+		got, err := leaderelection.NewConfigFromConfigMap(c)
+		if err != nil || got.LeaseDuration != 15*time.Second || got.RenewDeadline != 10*time.Second || got.RetryPeriod != 2*time.Second {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package config
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+func crd(t *testing.T, plural string) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	for _, c := range of[*apiextensionsv1.CustomResourceDefinition](t) {
+		if c.Spec.Names.Plural == plural {
+			return c
+		}
+	}
+	t.Fatalf("no definition of %s", plural)
+	return nil
+}
+
+func schemaOf(t *testing.T, c *apiextensionsv1.CustomResourceDefinition) (*schema.Structural, validation.SchemaValidator) {
+	t.Helper()
+	if len(c.Spec.Versions) != 1 || c.Spec.Versions[0].Name != v1alpha1.SchemeGroupVersion.Version || c.Spec.Group != v1alpha1.GroupName {
+		t.Fatalf("%s of %s", c.Spec.Versions[0].Name, c.Spec.Group)
+	}
+	var props apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(c.Spec.Versions[0].Schema.OpenAPIV3Schema, &props, nil); err != nil {
+		t.Fatal(err)
+	}
+	structural, err := schema.NewStructural(&props)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if errs := schema.ValidateStructural(field.NewPath(""), structural); len(errs) > 0 {
+		t.Fatal(errs.ToAggregate())
+	}
+	validator, _, err := validation.NewSchemaValidator(&props)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return structural, validator
+}
+
+// A field that the schema does not know is dropped without a word.
+func TestNoFieldIsLost(t *testing.T) {
+	t.Parallel()
+	source, subject := &v1alpha1.CDEventSource{}, &v1alpha1.CDEventSubject{}
+	for plural, object := range map[string]any{"cdeventsources": source, "cdeventsubjects": subject} {
+		fill(reflect.ValueOf(object).Elem(), plural, 0)
+	}
+	// These take certain values only.
+	source.Spec.CDEvents.Version = "0.4"
+	linear, structured := eventingduckv1.BackoffPolicyLinear, eventingduckv1.DeliveryFormatJson
+	source.Spec.Delivery.BackoffPolicy, source.Spec.Delivery.Format = &linear, &structured
+
+	for plural, object := range map[string]any{"cdeventsources": source, "cdeventsubjects": subject} {
+		structural, validator := schemaOf(t, crd(t, plural))
+		raw, err := json.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sent, kept map[string]any
+		for _, into := range []*map[string]any{&sent, &kept} {
+			if err := json.Unmarshal(raw, into); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(raw) < 900 {
+			t.Errorf("%s: only %d bytes were filled in: %s", plural, len(raw), raw)
+		}
+		pruning.Prune(kept, structural, true)
+		if diff := cmp.Diff(sent, kept); diff != "" {
+			t.Errorf("%s loses (-):\n%s", plural, diff)
+		}
+		if errs := validation.ValidateCustomResource(field.NewPath(plural), sent, validator); len(errs) > 0 {
+			t.Errorf("%s is refused: %v", plural, errs.ToAggregate())
+		}
+	}
+}
+
+func TestValuesThatAreRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	_, validator := schemaOf(t, crd(t, "cdeventsources"))
+	for name, spec := range map[string]string{
+		"no sink":             `{}`,
+		"unknown version":     `{"sink":{},"cdevents":{"version":"0.3"}}`,
+		"backoff":             `{"sink":{},"delivery":{"backoffPolicy":"often"}}`,
+		"format":              `{"sink":{},"delivery":{"format":"yaml"}}`,
+		"retry":               `{"sink":{},"delivery":{"retry":-1}}`,
+		"environment":         `{"sink":{},"environment":{}}`,
+		"URI as object":       `{"sink":{"uri":{"scheme":"http"}}}`,
+		"extension as number": `{"sink":{},"ceOverrides":{"extensions":{"a":1}}}`,
+	} {
+		var object map[string]any
+		if err := json.Unmarshal([]byte(`{"spec":`+spec+`}`), &object); err != nil {
+			t.Fatal(err)
+		}
+		if len(validation.ValidateCustomResource(nil, object, validator)) == 0 {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestSourceIsASourceToOthers(t *testing.T) {
+	t.Parallel()
+	c := crd(t, "cdeventsources")
+	if c.Labels["duck.knative.dev/source"] != "true" || !slices.Contains(c.Spec.Names.Categories, "sources") {
+		t.Error("kn and Eventing do not know it for a source")
+	}
+	if c.Spec.Versions[0].Subresources == nil || c.Spec.Versions[0].Subresources.Status == nil {
+		t.Error("whoever writes the status could write the spec")
+	}
+	var said []struct{ Type, Description string }
+	if err := json.Unmarshal([]byte(c.Annotations["registry.knative.dev/eventTypes"]), &said); err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for _, s := range said {
+		got = append(got, s.Type)
+	}
+	for _, transition := range []lifecycle.Type{
+		lifecycle.Created, lifecycle.Deployed, lifecycle.Published, lifecycle.RevisionReady,
+		lifecycle.TrafficShifted, lifecycle.Upgraded, lifecycle.RolledBack, lifecycle.Removed,
+	} {
+		eventType, err := cdevents.Type("", transition)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, eventType)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("event types\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestSubjectIsWrittenAsAWhole(t *testing.T) {
+	t.Parallel()
+	if v := crd(t, "cdeventsubjects").Spec.Versions[0]; v.Subresources != nil {
+		t.Error("memory and journal could not be written together")
+	}
+}
+
+// Columns whose path leads nowhere stay empty without a word.
+func TestColumnsShowSomething(t *testing.T) {
+	t.Parallel()
+	for _, c := range of[*apiextensionsv1.CustomResourceDefinition](t) {
+		structural, _ := schemaOf(t, c)
+		for _, column := range c.Spec.Versions[0].AdditionalPrinterColumns {
+			path, _, _ := strings.Cut(strings.TrimPrefix(column.JSONPath, "."), "[")
+			at := structural
+			for _, part := range strings.Split(path, ".") {
+				if part == "metadata" {
+					break
+				}
+				next, ok := at.Properties[part]
+				if !ok {
+					t.Errorf("%s: column %s: %s", c.Spec.Names.Kind, column.Name, column.JSONPath)
+					break
+				}
+				at = &next
+			}
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package config
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"knative.dev/pkg/injection"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+)
+
+func deployment(t *testing.T) *appsv1.Deployment {
+	t.Helper()
+	all := of[*appsv1.Deployment](t)
+	if len(all) != 1 || len(all[0].Spec.Template.Spec.Containers) != 1 {
+		t.Fatalf("%d Deployments", len(all))
+	}
+	return all[0]
+}
+
+func TestRunsWithoutPrivileges(t *testing.T) {
+	t.Parallel()
+	pod := deployment(t).Spec.Template.Spec
+	c := pod.Containers[0].SecurityContext
+	if c == nil || c.AllowPrivilegeEscalation == nil || *c.AllowPrivilegeEscalation ||
+		c.ReadOnlyRootFilesystem == nil || !*c.ReadOnlyRootFilesystem ||
+		c.RunAsNonRoot == nil || !*c.RunAsNonRoot ||
+		c.Capabilities == nil || len(c.Capabilities.Drop) != 1 || c.Capabilities.Drop[0] != "ALL" || len(c.Capabilities.Add) > 0 ||
+		c.SeccompProfile == nil || c.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
+		t.Errorf("%+v", c)
+	}
+	if pod.HostNetwork || pod.HostPID || pod.HostIPC || len(pod.Volumes) > 0 {
+		t.Error("it shares something with its node")
+	}
+	if pod.ServiceAccountName != "controller" {
+		t.Error(pod.ServiceAccountName)
+	}
+	for _, ns := range of[*corev1.Namespace](t) {
+		if ns.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
+			t.Error("the namespace would allow more")
+		}
+	}
+}
+
+func TestResources(t *testing.T) {
+	t.Parallel()
+	r := deployment(t).Spec.Template.Spec.Containers[0].Resources
+	if r.Limits.Cpu().Cmp(resource.MustParse("1")) < 0 {
+		t.Errorf("a CPU limit of %s makes a burst crawl", r.Limits.Cpu())
+	}
+	if r.Limits.Memory().IsZero() || r.Requests.Memory().IsZero() || r.Requests.Cpu().IsZero() {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestEnvironmentThatKnativeReads(t *testing.T) {
+	t.Parallel()
+	env := map[string]corev1.EnvVar{}
+	for _, e := range deployment(t).Spec.Template.Spec.Containers[0].Env {
+		env[e.Name] = e
+	}
+	for name, field := range map[string]string{"POD_NAME": "metadata.name", "SYSTEM_NAMESPACE": "metadata.namespace"} {
+		if from := env[name].ValueFrom; from == nil || from.FieldRef == nil || from.FieldRef.FieldPath != field {
+			t.Errorf("%s: %+v", name, env[name])
+		}
+	}
+	shipped := map[string]bool{}
+	for _, c := range of[*corev1.ConfigMap](t) {
+		shipped[c.Name] = true
+	}
+	for _, name := range []string{"CONFIG_LOGGING_NAME", "CONFIG_OBSERVABILITY_NAME", "CONFIG_LEADERELECTION_NAME"} {
+		if !shipped[env[name].Value] {
+			t.Errorf("%s names %q, which is not shipped", name, env[name].Value)
+		}
+	}
+	if _, ok := env["SYSTEM_RESOURCE_LABEL"]; ok {
+		t.Error("a ConfigMap without that label would have no effect")
+	}
+}
+
+func TestProbesAskWhatIsServed(t *testing.T) {
+	t.Parallel()
+	c := deployment(t).Spec.Template.Spec.Containers[0]
+	ports := map[string]int32{}
+	for _, p := range c.Ports {
+		ports[p.Name] = p.ContainerPort
+	}
+	if ports["probes"] != injection.HealthCheckDefaultPort || ports["metrics"] != 9090 {
+		t.Errorf("%v", ports)
+	}
+	for path, probe := range map[string]*corev1.Probe{"/health": c.LivenessProbe, "/readiness": c.ReadinessProbe} {
+		if probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Path != path || probe.HTTPGet.Port.String() != "probes" {
+			t.Errorf("%s: %+v", path, probe)
+		}
+	}
+	if c.StartupProbe == nil || c.StartupProbe.HTTPGet.Path != "/health" {
+		t.Error("a slow start would look like death")
+	}
+}
+
+func TestNoAttemptIsTornByTheEnd(t *testing.T) {
+	t.Parallel()
+	grace := deployment(t).Spec.Template.Spec.TerminationGracePeriodSeconds
+	if grace == nil || time.Duration(*grace)*time.Second <= sender.DefaultPolicy().Timeout {
+		t.Errorf("%v", grace)
+	}
+}
+
+func TestSelectorsFitTheLabels(t *testing.T) {
+	t.Parallel()
+	d := deployment(t)
+	pod := labels.Set(d.Spec.Template.Labels)
+	for _, s := range of[*corev1.Service](t) {
+		if !labels.SelectorFromSet(s.Spec.Selector).Matches(pod) {
+			t.Error("the Service finds nothing")
+		}
+	}
+	for _, b := range of[*policyv1.PodDisruptionBudget](t) {
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil || !selector.Matches(pod) {
+			t.Error("the PodDisruptionBudget protects nothing", err)
+		}
+		if b.Spec.MinAvailable != nil && *d.Spec.Replicas == 1 {
+			t.Error("a single replica could never be moved")
+		}
+	}
+	term := d.Spec.Template.Spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm
+	selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+	if err != nil || !selector.Matches(pod) {
+		t.Error("the replicas do not keep apart", err)
+	}
+}

@@ -1,0 +1,65 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"knative.dev/pkg/apis"
+)
+
+// fill gives every field that can be reached a value that is not its zero, so
+// that a schema which does not know one is found out.
+func fill(v reflect.Value, name string, depth int) {
+	if depth > 14 {
+		return // filters contain filters
+	}
+	at := time.Date(2026, 11, 21, 9, 0, 0, 123456000, time.UTC)
+	switch v.Addr().Interface().(type) {
+	case *metav1.ObjectMeta, *metav1.TypeMeta:
+		return // not the schema's business
+	case *apis.URL:
+		v.Set(reflect.ValueOf(apis.URL{Scheme: "https", Host: "sink.example", Path: "/" + name}))
+		return
+	case *metav1.Time:
+		v.Set(reflect.ValueOf(metav1.NewTime(at)))
+		return
+	case *metav1.MicroTime:
+		v.Set(reflect.ValueOf(metav1.NewMicroTime(at)))
+		return
+	case *apis.VolatileTime:
+		v.Set(reflect.ValueOf(apis.VolatileTime{Inner: metav1.NewTime(at)}))
+		return
+	case *runtime.RawExtension:
+		v.Set(reflect.ValueOf(runtime.RawExtension{Raw: []byte(`{"any":{"thing":[1,"` + name + `"]}}`)}))
+		return
+	}
+	switch v.Kind() { //nolint:exhaustive // the others do not occur, and the default says so
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), v.Type().Field(i).Name, depth+1)
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), name, depth+1)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0), name, depth+1)
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(key, "key", depth+1)
+		fill(value, name, depth+1)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.String:
+		v.SetString("some" + name)
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(7)
+	default:
+		panic(fmt.Sprintf("%s is a %s", name, v.Kind()))
+	}
+}

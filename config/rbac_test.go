@@ -1,0 +1,118 @@
+package config
+
+import (
+	"slices"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+var reading = []string{"get", "list", "watch"}
+
+// rulesOf collects what the controller may do in the cluster, and in its own
+// namespace, through its bindings and their aggregation.
+func rulesOf(t *testing.T) (everywhere, own []rbacv1.PolicyRule) {
+	t.Helper()
+	roles := map[string]*rbacv1.ClusterRole{}
+	for _, r := range of[*rbacv1.ClusterRole](t) {
+		roles[r.Name] = r
+	}
+	for _, b := range of[*rbacv1.ClusterRoleBinding](t) {
+		checkBinding(t, b.Name, b.Subjects)
+		role := roles[b.RoleRef.Name]
+		if role == nil {
+			t.Fatalf("%s binds %s, which is not shipped", b.Name, b.RoleRef.Name)
+		}
+		everywhere = append(everywhere, role.Rules...)
+		if role.AggregationRule == nil {
+			continue
+		}
+		for _, selector := range role.AggregationRule.ClusterRoleSelectors {
+			for label, value := range selector.MatchLabels {
+				for _, r := range roles {
+					if r.Labels[label] == value {
+						everywhere = append(everywhere, r.Rules...)
+					}
+				}
+			}
+		}
+	}
+	for _, b := range of[*rbacv1.RoleBinding](t) {
+		checkBinding(t, b.Name, b.Subjects)
+		for _, r := range of[*rbacv1.Role](t) {
+			if r.Name == b.RoleRef.Name {
+				own = append(own, r.Rules...)
+			}
+		}
+	}
+	return everywhere, own
+}
+
+func checkBinding(t *testing.T, name string, subjects []rbacv1.Subject) {
+	t.Helper()
+	if len(subjects) != 1 || subjects[0].Kind != "ServiceAccount" || subjects[0].Name != "controller" || subjects[0].Namespace != namespace {
+		t.Errorf("%s binds to %v", name, subjects)
+	}
+}
+
+func TestNothingOfUsersIsWritten(t *testing.T) {
+	t.Parallel()
+	everywhere, own := rulesOf(t)
+	if len(everywhere) < 8 || len(own) < 3 {
+		t.Fatalf("only %d and %d rules were found", len(everywhere), len(own))
+	}
+	for _, rule := range everywhere {
+		checkExplicit(t, rule)
+		if slices.Equal(rule.APIGroups, []string{"knative-cdevents.dev"}) && slices.Equal(rule.Resources, []string{"cdeventsources/status"}) {
+			continue // the one thing that the controller writes outside of its namespace
+		}
+		for _, verb := range rule.Verbs {
+			if !slices.Contains(reading, verb) {
+				t.Errorf("%s of %s %s everywhere", verb, rule.APIGroups, rule.Resources)
+			}
+		}
+		if slices.Contains(rule.Resources, "secrets") {
+			t.Error("secrets of all namespaces can be read")
+		}
+	}
+	for _, rule := range own {
+		checkExplicit(t, rule)
+		if slices.Contains(rule.Resources, "secrets") || slices.Contains(rule.Resources, "pods") {
+			t.Errorf("%s in its own namespace", rule.Resources)
+		}
+	}
+}
+
+// checkExplicit refuses wildcards: nobody can say what they will stand for.
+func checkExplicit(t *testing.T, rule rbacv1.PolicyRule) {
+	t.Helper()
+	if slices.Contains(slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs), "*") {
+		t.Errorf("a wildcard in %v", rule)
+	}
+}
+
+func TestRolesForOthersReadOrConcernSources(t *testing.T) {
+	t.Parallel()
+	for _, role := range of[*rbacv1.ClusterRole](t) {
+		switch {
+		case role.Labels["rbac.authorization.k8s.io/aggregate-to-edit"] == "true":
+			for _, rule := range role.Rules {
+				if !slices.Equal(rule.APIGroups, []string{"knative-cdevents.dev"}) || !slices.Equal(rule.Resources, []string{"cdeventsources"}) {
+					t.Errorf("%s gives users %v", role.Name, rule)
+				}
+			}
+		case role.Labels["rbac.authorization.k8s.io/aggregate-to-view"] == "true",
+			role.Labels["duck.knative.dev/source"] == "true":
+			for _, rule := range role.Rules {
+				for _, verb := range rule.Verbs {
+					if !slices.Contains(reading, verb) {
+						t.Errorf("%s lets others %s", role.Name, verb)
+					}
+				}
+			}
+		}
+		if role.AggregationRule != nil && role.Rules != nil {
+			t.Errorf("applying %s again would take away what was aggregated", role.Name)
+		}
+	}
+}
