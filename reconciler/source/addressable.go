@@ -71,7 +71,7 @@ func list(names []string) string {
 
 // whyNot quotes the object's own explanation.
 func whyNot(object *unstructured.Unstructured) string {
-	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions") //nolint:errcheck // what is no list is no explanation
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, c := range conditions {
 		condition, ok := c.(map[string]any)
 		if !ok || condition["type"] != "Ready" {

@@ -52,7 +52,7 @@ func (o *objects) locate(kind schema.GroupVersionKind, namespace, name string) (
 // get returns an object, for the reader only, and follows it from now on. What
 // it returns must not be changed.
 func (o *objects) get(ctx context.Context, source types.NamespacedName, at reference) (*unstructured.Unstructured, error) {
-	if object, known := o.follow(source, at).cached(); known {
+	if object, known := o.follow(source, at).cached(); known { //nolint:contextcheck // a watch outlives the call that begins it
 		if object == nil {
 			return nil, apierrors.NewNotFound(at.resource.GroupResource(), at.name)
 		}

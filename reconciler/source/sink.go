@@ -117,7 +117,7 @@ func (l *look) reference(ctx context.Context, field string, d *duckv1.Destinatio
 	case apierrors.IsNotFound(err):
 		return nil, wrong("SinkNotFound", "%s does not exist; create it, or correct the reference. It is noticed when it appears", called)
 	case apierrors.IsForbidden(err):
-		return nil, wrong("SinkForbidden", "The controller may not read %s; give it get, list and watch for %s by a ClusterRole with the label duck.knative.dev/addressable: \"true\"",
+		return nil, wrong("SinkForbidden", "The controller may not read %s; give it get, list and watch for %s by a ClusterRole with the label knative-cdevents.dev/sink: \"true\"",
 			called, at.resource.GroupResource())
 	case err != nil:
 		return nil, &problem{reason: "LookupFailed", passing: true, message: fmt.Sprintf("Cannot read %s: %v", called, err)}

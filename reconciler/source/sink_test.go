@@ -61,14 +61,18 @@ func TestSinksThatResolve(t *testing.T) {
 			ref.Namespace = "hub"
 			to(ref)(s)
 		}, internal, "", ""},
-		{"the first address counts", []runtime.Object{object("eventing.knative.dev/v1", "Broker", "shop", "default", map[string]any{
-			"address": map[string]any{"url": "http://old.example"},
-			"addresses": []any{
-				map[string]any{"name": "https", "url": "https://b.example", "CACerts": "BROKER\n", "audience": "broker"},
-				map[string]any{"name": "http", "url": "http://b.example"},
-			},
-		})}, func(s *v1alpha1.CDEventSource) { to(broker)(s); s.Spec.Sink.CACerts = ptr.String("OURS") },
-			"https://b.example", "BROKER\nOURS", "broker"},
+		{
+			"the first address counts",
+			[]runtime.Object{object("eventing.knative.dev/v1", "Broker", "shop", "default", map[string]any{
+				"address": map[string]any{"url": "http://old.example"},
+				"addresses": []any{
+					map[string]any{"name": "https", "url": "https://b.example", "CACerts": "BROKER\n", "audience": "broker"},
+					map[string]any{"name": "http", "url": "http://b.example"},
+				},
+			})},
+			func(s *v1alpha1.CDEventSource) { to(broker)(s); s.Spec.Sink.CACerts = ptr.String("OURS") },
+			"https://b.example", "BROKER\nOURS", "broker",
+		},
 		{"an address by name", []runtime.Object{object("eventing.knative.dev/v1", "Broker", "shop", "default", map[string]any{
 			"addresses": []any{map[string]any{"name": "https", "url": "https://b.example", "audience": "broker"}, map[string]any{"name": "http", "url": "http://b.example"}},
 		})}, func(s *v1alpha1.CDEventSource) {
@@ -77,18 +81,27 @@ func TestSinksThatResolve(t *testing.T) {
 			to(ref)(s)
 			s.Spec.Sink.Audience = ptr.String("mine")
 		}, "http://b.example", "", "mine"},
-		{"Knative Service", []runtime.Object{object("serving.knative.dev/v1", "Service", "shop", "show",
-			map[string]any{"url": "http://show.shop.example.com", "address": map[string]any{"url": "http://show.shop.svc.cluster.local"}})},
-			to(duckv1.KReference{APIVersion: "serving.knative.dev/v1", Kind: "Service", Name: "show"}), "http://show.shop.svc.cluster.local", "", ""},
-		{"Service", []runtime.Object{object("v1", "Service", "shop", "show", nil)},
-			to(duckv1.KReference{APIVersion: "v1", Kind: "Service", Name: "show"}), "http://show.shop.svc.cluster.local", "", ""},
+		{
+			"Knative Service",
+			[]runtime.Object{object("serving.knative.dev/v1", "Service", "shop", "show",
+				map[string]any{"url": "http://show.shop.example.com", "address": map[string]any{"url": "http://show.shop.svc.cluster.local"}})},
+			to(duckv1.KReference{APIVersion: "serving.knative.dev/v1", Kind: "Service", Name: "show"}), "http://show.shop.svc.cluster.local", "", "",
+		},
+		{
+			"Service",
+			[]runtime.Object{object("v1", "Service", "shop", "show", nil)},
+			to(duckv1.KReference{APIVersion: "v1", Kind: "Service", Name: "show"}), "http://show.shop.svc.cluster.local", "", "",
+		},
 		{"Service with TLS", []runtime.Object{object("v1", "Service", "shop", "show", nil)}, func(s *v1alpha1.CDEventSource) {
 			to(duckv1.KReference{APIVersion: "v1", Kind: "Service", Name: "show"})(s)
 			s.Spec.Sink.CACerts = ptr.String("CA")
 		}, "https://show.shop.svc.cluster.local", "CA", ""},
-		{"cluster-scoped", []runtime.Object{object("flows.example.dev/v1alpha1", "Waterfall", "", "big",
-			map[string]any{"address": map[string]any{"url": "http://w.example"}})},
-			to(duckv1.KReference{APIVersion: "flows.example.dev/v1alpha1", Kind: "Waterfall", Name: "big"}), "http://w.example", "", ""},
+		{
+			"cluster-scoped",
+			[]runtime.Object{object("flows.example.dev/v1alpha1", "Waterfall", "", "big",
+				map[string]any{"address": map[string]any{"url": "http://w.example"}})},
+			to(duckv1.KReference{APIVersion: "flows.example.dev/v1alpha1", Kind: "Waterfall", Name: "big"}), "http://w.example", "", "",
+		},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -172,13 +185,23 @@ func TestSinksThatDoNotResolveSayWhy(t *testing.T) {
 		{"address without a URL", withStatus(map[string]any{"address": map[string]any{"name": "http"}}), to(broker), "SinkNotAddressable", []string{"no address yet"}},
 		{"address without a host", withStatus(map[string]any{"address": map[string]any{"url": "http:///x"}}), to(broker), "SinkNotAddressable", []string{"empty hostname"}},
 		{"address that is none", withStatus(map[string]any{"address": "here"}), to(broker), "SinkNotAddressable", []string{"cannot be read"}},
-		{"no such address", withStatus(map[string]any{"addresses": []any{map[string]any{"name": "https", "url": "https://b.example"}}}),
-			ref(func(r *duckv1.KReference) { r.Address = ptr.String("http") }), "SinkAddressUnknown", []string{`"http"`, `"https"`}},
+		{
+			"no such address", withStatus(map[string]any{"addresses": []any{map[string]any{"name": "https", "url": "https://b.example"}}}),
+			ref(func(r *duckv1.KReference) { r.Address = ptr.String("http") }), "SinkAddressUnknown",
+			[]string{`"http"`, `"https"`},
+		},
 		{"no addresses with names", withStatus(nil), ref(func(r *duckv1.KReference) { r.Address = ptr.String("http") }), "SinkAddressUnknown", []string{"none with a name"}},
-		{"takes no events", []runtime.Object{object("v1", "ConfigMap", "shop", "c", nil)},
-			to(duckv1.KReference{APIVersion: "v1", Kind: "ConfigMap", Name: "c"}), "SinkNotAddressable", []string{"no kind of object that takes events"}},
-		{"is ready and takes no events", withStatus(map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}),
-			to(broker), "SinkNotAddressable", []string{"it is Ready"}},
+		{
+			"takes no events",
+			[]runtime.Object{object("v1", "ConfigMap", "shop", "c", nil)},
+			to(duckv1.KReference{APIVersion: "v1", Kind: "ConfigMap", Name: "c"}), "SinkNotAddressable",
+			[]string{"no kind of object that takes events"},
+		},
+		{
+			"is ready and takes no events", withStatus(map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}),
+			to(broker), "SinkNotAddressable",
+			[]string{"it is Ready"},
+		},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -254,7 +277,7 @@ func TestForbiddenSinkSaysHowToAllowIt(t *testing.T) {
 		return true, nil, apierrors.NewForbidden(schema.GroupResource{Group: "eventing.knative.dev", Resource: "brokers"}, "default", errors.New("no"))
 	})
 	c := h.settle(newSource(to(broker))).Status.GetCondition(v1alpha1.SourceConditionSinkProvided)
-	if !c.IsFalse() || c.Reason != "SinkForbidden" || !contains(c.Message, "brokers.eventing.knative.dev") || !contains(c.Message, "duck.knative.dev/addressable") {
+	if !c.IsFalse() || c.Reason != "SinkForbidden" || !contains(c.Message, "brokers.eventing.knative.dev") || !contains(c.Message, "knative-cdevents.dev/sink") {
 		t.Errorf("%+v", c)
 	}
 }

@@ -24,31 +24,49 @@ func TestSpecsThatCannotBeObeyed(t *testing.T) {
 		reason string
 		says   []string
 	}{
-		{"other namespaces", func(s *v1alpha1.CDEventSource) { s.Spec.NamespaceSelector = &metav1.LabelSelector{} },
-			"NamespaceSelectorNotAllowed", []string{"namespace knative-cdevents", "this one is in shop", "remove it"}},
+		{
+			"other namespaces", func(s *v1alpha1.CDEventSource) { s.Spec.NamespaceSelector = &metav1.LabelSelector{} },
+			"NamespaceSelectorNotAllowed",
+			[]string{"namespace knative-cdevents", "this one is in shop", "remove it"},
+		},
 		{"selector", func(s *v1alpha1.CDEventSource) { s.Spec.Selector = bad }, "InvalidSelector", []string{"spec.selector", "Near"}},
-		{"namespace selector", func(s *v1alpha1.CDEventSource) { s.Namespace = systemNamespace; s.Spec.NamespaceSelector = bad },
-			"InvalidSelector", []string{"spec.namespaceSelector"}},
+		{
+			"namespace selector", func(s *v1alpha1.CDEventSource) { s.Namespace = systemNamespace; s.Spec.NamespaceSelector = bad },
+			"InvalidSelector",
+			[]string{"spec.namespaceSelector"},
+		},
 		{"empty filter", filter(eventingv1.SubscriptionsAPIFilter{}), "InvalidFilter", []string{"spec.filters[0]"}},
 		{"no CESQL", filter(eventingv1.SubscriptionsAPIFilter{CESQL: "type ="}), "InvalidFilter", []string{"spec.filters[0]"}},
 		{"CESQL that panics", filter(eventingv1.SubscriptionsAPIFilter{CESQL: "1 + 1"}), "InvalidFilter", []string{"true or false"}},
 		{"hidden in others", filter(eventingv1.SubscriptionsAPIFilter{
 			Any: []eventingv1.SubscriptionsAPIFilter{{Not: &eventingv1.SubscriptionsAPIFilter{CESQL: "1 + 1"}}},
 		}), "InvalidFilter", []string{"spec.filters[0]"}},
-		{"duration", func(s *v1alpha1.CDEventSource) {
-			s.Spec.Delivery = &eventingduckv1.DeliverySpec{Timeout: ptr.String("30s")}
+		{
+			"duration", func(s *v1alpha1.CDEventSource) {
+				s.Spec.Delivery = &eventingduckv1.DeliverySpec{Timeout: ptr.String("30s")}
+			},
+			"InvalidDelivery",
+			[]string{"spec.delivery.timeout", "PT30S"},
 		},
-			"InvalidDelivery", []string{"spec.delivery.timeout", "PT30S"}},
-		{"version", func(s *v1alpha1.CDEventSource) { s.Spec.CDEvents = &v1alpha1.CDEventsSpec{Version: "0.3"} },
-			"UnknownVersion", []string{`"0.3"`, `"0.5" or "0.4"`}},
-		{"environment without a name", func(s *v1alpha1.CDEventSource) {
-			s.Spec.Environment = &v1alpha1.Environment{Source: "https://a.example"}
+		{
+			"version", func(s *v1alpha1.CDEventSource) { s.Spec.CDEvents = &v1alpha1.CDEventsSpec{Version: "0.3"} },
+			"UnknownVersion",
+			[]string{`"0.3"`, `"0.5" or "0.4"`},
 		},
-			"InvalidEnvironment", []string{"spec.environment.id"}},
-		{"environment's source", func(s *v1alpha1.CDEventSource) {
-			s.Spec.Environment = &v1alpha1.Environment{ID: "a", Source: "two words"}
+		{
+			"environment without a name", func(s *v1alpha1.CDEventSource) {
+				s.Spec.Environment = &v1alpha1.Environment{Source: "https://a.example"}
+			},
+			"InvalidEnvironment",
+			[]string{"spec.environment.id"},
 		},
-			"InvalidEnvironment", []string{"spec.environment.source", `"two words"`}},
+		{
+			"environment's source", func(s *v1alpha1.CDEventSource) {
+				s.Spec.Environment = &v1alpha1.Environment{ID: "a", Source: "two words"}
+			},
+			"InvalidEnvironment",
+			[]string{"spec.environment.source", `"two words"`},
+		},
 		{"overrides", func(s *v1alpha1.CDEventSource) {
 			s.Spec.CloudEventOverrides = &duckv1.CloudEventOverrides{Extensions: map[string]string{"Team": "a", "my-team": "b", "ok": "c"}}
 		}, "InvalidOverrides", []string{`"Team", "my-team"`}},

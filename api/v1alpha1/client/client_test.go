@@ -48,7 +48,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			_ = json.NewEncoder(w).Encode(map[string]any{"type": watch.Added, "object": source})
 			_ = json.NewEncoder(w).Encode(map[string]any{"type": watch.Bookmark, "object": end})
 		}
-		w.(http.Flusher).Flush()
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			return
+		}
 		<-r.Context().Done()
 	case r.Method == http.MethodGet && collection:
 		_ = json.NewEncoder(w).Encode(v1alpha1.CDEventSourceList{

@@ -17,11 +17,11 @@ type Lister[T runtime.Object] struct {
 	resource schema.GroupResource
 }
 
-// SourceLister reads CDEventSources, SubjectLister CDEventSubjects.
-type (
-	SourceLister  = Lister[*v1alpha1.CDEventSource]
-	SubjectLister = Lister[*v1alpha1.CDEventSubject]
-)
+// SourceLister reads CDEventSources.
+type SourceLister = Lister[*v1alpha1.CDEventSource]
+
+// SubjectLister reads CDEventSubjects.
+type SubjectLister = Lister[*v1alpha1.CDEventSubject]
 
 // NewSourceLister reads from the indexer of an informer for CDEventSources.
 func NewSourceLister(indexer cache.Indexer) SourceLister {

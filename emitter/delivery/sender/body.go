@@ -24,7 +24,7 @@ func finish(resp *http.Response, stop func()) []byte {
 	defer enough.Stop()
 
 	start := make([]byte, startLimit)
-	n, _ := io.ReadFull(resp.Body, start) //nolint:errcheck // the status has decided; a torn body changes nothing
+	n, _ := io.ReadFull(resp.Body, start) // the status has decided; a torn body changes nothing
 	rest, err := io.CopyN(io.Discard, resp.Body, bodyLimit-startLimit)
 	if err == nil && rest == bodyLimit-startLimit {
 		// There is more: closing without reading on gives up the connection.

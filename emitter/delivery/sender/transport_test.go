@@ -127,7 +127,7 @@ func TestClientsAreForgotten(t *testing.T) {
 
 func TestUnreachableSinks(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
