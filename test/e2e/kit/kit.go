@@ -51,6 +51,8 @@ func New(ctx context.Context) (*Kit, error) {
 		return nil, fmt.Errorf("reading the kubeconfig (is KUBECONFIG set?): %w", err)
 	}
 	config.QPS, config.Burst = 200, 400
+	// What the API server would rather have otherwise is not what is looked at here.
+	config.WarningHandler = rest.NoWarnings{}
 	k := &Kit{Config: config, program: os.Getenv("CLUSTER_PROGRAM")}
 	root, rerr := run(ctx, "", nil, "go", "list", "-m", "-f", "{{.Dir}}", product)
 	k.root = strings.TrimSpace(root)
