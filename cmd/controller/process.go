@@ -252,7 +252,6 @@ func (p *process) ledgered(s *v1alpha1.CDEventSubject) {
 	if ob := p.services.Load(); ob != nil {
 		ob.Ledgered(ledger.KeyOf(s.Spec))
 	}
-	p.delivery.Ledgered(s)
 }
 
 // sourceController resolves sinks and reports how sources stand.

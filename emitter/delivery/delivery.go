@@ -177,19 +177,6 @@ func (d *Delivery) Owed(key ledger.Key, source types.UID) {
 	}
 }
 
-// Ledgered is told of an entry that somebody else has written.
-func (d *Delivery) Ledgered(s *v1alpha1.CDEventSubject) {
-	told := map[types.UID]bool{}
-	for _, j := range s.Status.Journal {
-		for _, r := range j.Recipients {
-			if !told[r.Source] {
-				told[r.Source] = true
-				d.Owed(ledger.KeyOf(s.Spec), r.Source)
-			}
-		}
-	}
-}
-
 // Promoted is told that this process delivers for more objects than before.
 func (d *Delivery) Promoted(reconciler.Bucket) { d.Resume() }
 

@@ -308,16 +308,42 @@ func (l *Ledger) reload(ctx context.Context, ln *line) error {
 		return fmt.Errorf("reading CDEventSubject %s after a conflict: %w", ln.name, err)
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	// Whatever its resourceVersion is: a restored etcd starts lower.
 	ln.object = object
+	l.mu.Unlock()
+	l.remind(object)
 	return nil
+}
+
+// remind tells of everything that is owed by an entry which somebody else wrote:
+// the other may be gone before it has sent it.
+func (l *Ledger) remind(s *v1alpha1.CDEventSubject) {
+	if s == nil {
+		return
+	}
+	told := map[types.UID]bool{}
+	for _, j := range s.Status.Journal {
+		for _, r := range j.Recipients {
+			if !told[r.Source] {
+				told[r.Source] = true
+				l.owed(KeyOf(s.Spec), r.Source)
+			}
+		}
+	}
 }
 
 // Observe takes over an entry that the informer has seen. It returns whether that
 // was news, written by somebody else: what was decided before, without it, must
 // be looked at again.
 func (l *Ledger) Observe(s *v1alpha1.CDEventSubject) bool {
+	if !l.take(s) {
+		return false
+	}
+	l.remind(s)
+	return true
+}
+
+func (l *Ledger) take(s *v1alpha1.CDEventSubject) bool {
 	ln := l.line(s.Name, KeyOf(s.Spec))
 	l.mu.Lock()
 	defer l.mu.Unlock()

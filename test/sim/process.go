@@ -71,10 +71,10 @@ func (w *world) start() *process {
 		Leads: func(types.NamespacedName) bool { return true },
 	})
 	p.ledger.OnOwed(func(key ledger.Key, _ types.UID) { p.owed[key] = true })
+	p.send.Source(w.source)
 	for _, o := range w.store.All() {
 		p.ledger.Observe(o)
 	}
-	p.send.Source(w.source)
 	p.ob = observer.New(observer.Options{
 		Kind: p, Ledger: p.ledger, Now: func() time.Time { return w.cluster.now }, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules },
 		Since: func(ctx context.Context) (time.Time, error) { return p.ledger.Baseline(ctx, "services") },
@@ -178,8 +178,6 @@ func (p *process) flush() {
 func (p *process) ledgered(o *v1alpha1.CDEventSubject) {
 	if p.ledger.Observe(o) {
 		p.ob.Ledgered(ledger.KeyOf(o.Spec))
-		p.send.Ledgered(o)
-		p.owed[ledger.KeyOf(o.Spec)] = true
 	}
 }
 

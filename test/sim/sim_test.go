@@ -9,7 +9,7 @@ import (
 
 var (
 	seed    = flag.Uint64("seed", 0, "run one random history again; 0 for fresh ones")
-	changes = flag.Int("changes", 100_000, "how many changes to simulate over all random histories")
+	changes = flag.Int("changes", 20_000, "how many changes to simulate over all random histories")
 )
 
 // chaos says what may go wrong in a history.
