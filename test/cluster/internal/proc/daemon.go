@@ -86,7 +86,11 @@ func (s *Set) Lookup(name string) (Process, Record, bool) {
 func (s *Set) Ensure(ctx context.Context, d Daemon) (started bool, err error) {
 	p, rec, alive := s.Lookup(d.Name)
 	if alive && rec.Spec == d.spec() {
-		return false, s.await(ctx, d, p, nil)
+		// It may be dying at this moment: then it never becomes ready, and is started anew.
+		if err := s.await(ctx, d, p, nil); err == nil || p.Alive() {
+			return false, err
+		}
+		alive = false
 	}
 	if alive {
 		if left := End(15*time.Second, p); len(left) > 0 {
@@ -142,6 +146,9 @@ func (s *Set) await(ctx context.Context, d Daemon, p Process, exited <-chan erro
 		err := d.Ready(ctx)
 		if err == nil {
 			return nil
+		}
+		if exited == nil && !p.Alive() {
+			return fmt.Errorf("%s (process %d) has ended", d.Name, p.PID)
 		}
 		select {
 		case cause := <-exited:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -101,6 +102,30 @@ func TestEnsureStartsAgainAfterAKill(t *testing.T) {
 	}
 	if started, err := s.Ensure(t.Context(), sleeper(isReady)); err != nil || !started {
 		t.Error(started, err)
+	}
+}
+
+func TestEnsureDoesNotWaitForADyingDaemon(t *testing.T) {
+	t.Parallel()
+	s := newSet(t)
+	if _, err := s.Ensure(t.Context(), sleeper(isReady)); err != nil {
+		t.Fatal(err)
+	}
+	old, _, _ := s.Lookup("sleeper")
+	d := sleeper(func(context.Context) error {
+		// Whoever has died does not answer, and dies only after it was asked.
+		if p, _, ok := s.Lookup("sleeper"); ok && p.PID == old.PID {
+			return errors.Join(errors.New("refused"), p.signal(syscall.SIGKILL))
+		}
+		return nil
+	})
+	d.Patience = time.Minute
+	began := time.Now()
+	if started, err := s.Ensure(t.Context(), d); err != nil || !started {
+		t.Error(started, err)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("waited %s for the dead", took)
 	}
 }
 
