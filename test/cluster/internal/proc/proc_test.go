@@ -113,9 +113,12 @@ func TestEnsureDoesNotWaitForADyingDaemon(t *testing.T) {
 	}
 	old, _, _ := s.Lookup("sleeper")
 	d := sleeper(func(context.Context) error {
-		// Whoever has died does not answer, and dies only after it was asked.
-		if p, _, ok := s.Lookup("sleeper"); ok && p.PID == old.PID {
-			return errors.Join(errors.New("refused"), p.signal(syscall.SIGKILL))
+		p, _, ok := s.Lookup("sleeper")
+		switch {
+		case !ok:
+			return errors.New("refused")
+		case p.PID == old.PID:
+			return errors.Join(errors.New("dying"), p.signal(syscall.SIGKILL))
 		}
 		return nil
 	})
