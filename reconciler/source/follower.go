@@ -35,11 +35,14 @@ func newFollower(o *objects, at reference) *follower {
 	// None of the three fails on an informer that has not been started.
 	_ = informer.SetTransform(onlyStatus)
 	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-		if apierrors.IsNotFound(err) {
+		switch {
+		case apierrors.IsNotFound(err):
 			o.gone(at)
-			return
+		case apierrors.IsForbidden(err):
+			// Said in the condition of whoever names it, once.
+		default:
+			cache.DefaultWatchErrorHandler(ctx, r, err)
 		}
-		cache.DefaultWatchErrorHandler(ctx, r, err)
 	})
 	notify := func(any) { o.changed(at) }
 	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
