@@ -37,8 +37,12 @@ func (c *Clients) Send(ctx context.Context, to Target, ev event.Event, with Poli
 
 	ctx, cancel := context.WithTimeout(ctx, with.timeout())
 	defer cancel()
-	req, err := newRequest(ctx, to.URL, ev, with.Mode)
+	req, err := newRequest(ctx, to.URL)
 	if err != nil {
+		// The source is to blame, not the event.
+		return Outcome{Class: Retry, Err: fmt.Errorf("sending to %s: %w", where, err)}
+	}
+	if err := encode(req, ev, with.Mode); err != nil {
 		return Outcome{Class: Poison, Err: fmt.Errorf("sending to %s: %w", where, err)}
 	}
 	resp, err := transport.RoundTrip(req)
@@ -54,11 +58,7 @@ func (c *Clients) Send(ctx context.Context, to Target, ev event.Event, with Poli
 	return out
 }
 
-// newRequest fails only for an event or an address that no repetition can mend.
-func newRequest(ctx context.Context, to string, ev event.Event, mode Mode) (*http.Request, error) {
-	if err := ev.Validate(); err != nil {
-		return nil, fmt.Errorf("the event is not a valid CloudEvent: %w", err)
-	}
+func newRequest(ctx context.Context, to string) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, http.NoBody)
 	if err != nil {
 		return nil, fmt.Errorf("the sink's URI cannot be used: %w", cause(err))
@@ -71,22 +71,30 @@ func newRequest(ctx context.Context, to string, ev event.Event, mode Mode) (*htt
 	// Never sent; it lets net/http repeat the request when the idle connection
 	// that it chose turns out to be closed. A duplicate is the same event.
 	req.Header["X-Idempotency-Key"] = nil
+	return req, nil
+}
 
+// encode fails only for an event that no repetition can mend.
+func encode(req *http.Request, ev event.Event, mode Mode) error {
+	if err := ev.Validate(); err != nil {
+		return fmt.Errorf("the event is not a valid CloudEvent: %w", err)
+	}
+	ctx := req.Context()
 	encoding := binding.WithForceBinary(ctx)
 	if mode == Structured {
 		encoding = binding.WithForceStructured(ctx)
 	}
 	if err := cehttp.WriteRequest(encoding, binding.ToMessage(&ev), req); err != nil {
-		return nil, fmt.Errorf("encoding the event: %w", err)
+		return fmt.Errorf("encoding the event: %w", err)
 	}
 	for name, values := range req.Header {
 		for _, value := range values {
 			if !httpguts.ValidHeaderFieldValue(value) {
-				return nil, fmt.Errorf("the event's attribute %s has characters that no HTTP header can carry; use spec.delivery.format: json", name)
+				return fmt.Errorf("the event's attribute %s has characters that no HTTP header can carry; use spec.delivery.format: json", name)
 			}
 		}
 	}
-	return req, nil
+	return nil
 }
 
 // cause takes off the *url.Error, which repeats the whole URL with what is
