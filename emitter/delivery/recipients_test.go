@@ -1,0 +1,125 @@
+package delivery
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
+	duckv1 "knative.dev/pkg/apis/duck/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+func TestRecipients(t *testing.T) {
+	everything := &metav1.LabelSelector{}
+	prod := &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "prod"}}
+	for name, c := range map[string]struct {
+		change  func(*v1alpha1.CDEventSource)
+		chosen  bool
+		trouble bool
+	}{
+		"own namespace":                 {func(*v1alpha1.CDEventSource) {}, true, false},
+		"another namespace":             {func(s *v1alpha1.CDEventSource) { s.Namespace = "other" }, false, false},
+		"selector in another namespace": {func(s *v1alpha1.CDEventSource) { s.Namespace = "other"; s.Spec.NamespaceSelector = everything }, false, false},
+		"selector in its own namespace": {func(s *v1alpha1.CDEventSource) { s.Spec.NamespaceSelector = everything }, false, false},
+		"system, no selector":           {func(s *v1alpha1.CDEventSource) { s.Namespace = "system" }, false, false},
+		"system, everything":            {func(s *v1alpha1.CDEventSource) { s.Namespace = "system"; s.Spec.NamespaceSelector = everything }, true, false},
+		"system, matching":              {func(s *v1alpha1.CDEventSource) { s.Namespace = "system"; s.Spec.NamespaceSelector = prod }, true, false},
+		"label matches": {func(s *v1alpha1.CDEventSource) {
+			s.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cart"}}
+		}, true, false},
+		"label differs": {func(s *v1alpha1.CDEventSource) {
+			s.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
+		}, false, false},
+		"not a selector": {func(s *v1alpha1.CDEventSource) {
+			s.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
+		}, false, true},
+		"being deleted":               {func(s *v1alpha1.CDEventSource) { now := metav1.Now(); s.DeletionTimestamp = &now }, false, false},
+		"prefix passes":               {filter(eventingv1.SubscriptionsAPIFilter{Prefix: map[string]string{"type": "dev.cdevents.service."}}), true, false},
+		"prefix does not":             {filter(eventingv1.SubscriptionsAPIFilter{Prefix: map[string]string{"type": "dev.cdeventsx."}}), false, false},
+		"exact":                       {filter(eventingv1.SubscriptionsAPIFilter{Exact: map[string]string{"subject": "service/shop/cart"}}), true, false},
+		"not":                         {filter(eventingv1.SubscriptionsAPIFilter{Not: &eventingv1.SubscriptionsAPIFilter{Suffix: map[string]string{"subject": "cart"}}}), false, false},
+		"any":                         {filter(eventingv1.SubscriptionsAPIFilter{Any: []eventingv1.SubscriptionsAPIFilter{{Exact: map[string]string{"subject": "x"}}, {Suffix: map[string]string{"subject": "cart"}}}}), true, false},
+		"two filters, one does not":   {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "TRUE"}, eventingv1.SubscriptionsAPIFilter{CESQL: "subject = 'x'"}), false, false},
+		"cesql":                       {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "type LIKE 'dev.cdevents.%'"}), true, false},
+		"cesql that gives no boolean": {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "1 + 1"}), false, true},
+		"cesql that cannot be read":   {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "this is ( not"}), false, true},
+		"empty filter":                {filter(eventingv1.SubscriptionsAPIFilter{}), false, true},
+		"empty filter, nested":        {filter(eventingv1.SubscriptionsAPIFilter{Any: []eventingv1.SubscriptionsAPIFilter{{}}}), false, true},
+		"a CDEvents version that is not": {func(s *v1alpha1.CDEventSource) {
+			filter(eventingv1.SubscriptionsAPIFilter{CESQL: "TRUE"})(s)
+			s.Spec.CDEvents = &v1alpha1.CDEventsSpec{Version: "9"}
+		}, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sourceTo("all", "sink")
+			c.change(s)
+			trouble := false
+			r := router(s)
+			r.Trouble = func(*v1alpha1.CDEventSource, error) { trouble = true }
+			got := r.Recipients(subject, map[string]string{"app": "cart"}, lifecycle.Transition{Sequence: 1, Type: lifecycle.Deployed, Time: noon})
+			if (len(got) == 1) != c.chosen || trouble != c.trouble {
+				t.Errorf("chosen %v, trouble %v", got, trouble)
+			}
+		})
+	}
+}
+
+func filter(f ...eventingv1.SubscriptionsAPIFilter) func(*v1alpha1.CDEventSource) {
+	return func(s *v1alpha1.CDEventSource) { s.Spec.Filters = f }
+}
+
+func router(s *v1alpha1.CDEventSource) *Router {
+	return &Router{
+		Sources:         func() []*v1alpha1.CDEventSource { return []*v1alpha1.CDEventSource{s} },
+		NamespaceLabels: func(string) map[string]string { return map[string]string{"stage": "prod", EnvironmentLabel: "blue"} },
+		SystemNamespace: "system",
+		Cluster:         func() string { return "https://cluster.example.com" },
+		Environment:     func() v1alpha1.Environment { return v1alpha1.Environment{ID: "default", Source: "https://env"} },
+		Render:          cdevents.Render,
+		Passes:          NewFilters().Passes,
+	}
+}
+
+var (
+	subject = v1alpha1.CDEventSubjectSpec{APIVersion: "serving.knative.dev/v1", Kind: "Service", Namespace: "shop", Name: "cart", UID: types.UID("u")}
+	noon    = metav1.Date(2026, 5, 4, 12, 0, 0, 0, metav1.Now().UTC().Location()).Time
+)
+
+func TestProfile(t *testing.T) {
+	s := sourceTo("all", "sink")
+	r := router(s)
+	p := r.profile(s, "shop")
+	if p.Environment.ID != "blue" || p.Source != "https://cluster.example.com" || p.SpecVersion != "0.5" || p.Extensions != nil {
+		t.Errorf("by the namespace's label: %+v", p)
+	}
+	s.Spec.Environment = &v1alpha1.Environment{ID: "mine"}
+	s.Spec.CDEvents = &v1alpha1.CDEventsSpec{Version: "0.4"}
+	s.Spec.CloudEventOverrides = &duckv1.CloudEventOverrides{Extensions: map[string]string{"team": "shop"}}
+	p = r.profile(s, "shop")
+	if p.Environment != *s.Spec.Environment || p.SpecVersion != "0.4" || p.Extensions["team"] != "shop" {
+		t.Errorf("by the source: %+v", p)
+	}
+	s.Spec.Environment = nil
+	r.NamespaceLabels = func(string) map[string]string { return nil }
+	if p = r.profile(s, "shop"); p.Environment.Source != "https://env" {
+		t.Errorf("by the configuration: %+v", p)
+	}
+}
+
+func TestFiltersFollowTheSource(t *testing.T) {
+	f := NewFilters()
+	s := sourceTo("all", "sink")
+	s.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "FALSE"}}
+	if ok, err := f.Passes(s, probe()); ok || err != nil {
+		t.Errorf("%v, %v", ok, err)
+	}
+	s.Spec.Filters, s.Generation = nil, 2
+	if ok, err := f.Passes(s, probe()); !ok || err != nil {
+		t.Errorf("after the change: %v, %v", ok, err)
+	}
+	f.Forget(s.UID)
+}
