@@ -197,16 +197,16 @@ func (e *edit) bound() {
 // that two leaders write the same.
 func (e *edit) condition() {
 	st := &e.next.Status
+	if st.LastEventTime == nil {
+		st.Conditions = nil // a baseline: nothing was ever owed
+		return
+	}
 	c := metav1.Condition{Type: "Delivered", Status: metav1.ConditionTrue, Reason: "NothingOwed", Message: "every event was acknowledged"}
 	if st.Pending > 0 {
 		c.Status, c.Reason = metav1.ConditionFalse, "Owed"
 		c.Message = fmt.Sprintf("%d event(s) are owed, the oldest is %s", st.Pending, st.Journal[0].Type)
 	}
-	at := metav1.Time{}
-	if st.LastEventTime != nil {
-		at = metav1.NewTime(st.LastEventTime.Time)
-	}
-	c.LastTransitionTime = at
+	c.LastTransitionTime = metav1.NewTime(st.LastEventTime.Time)
 	for _, had := range st.Conditions {
 		if had.Type == c.Type && had.Status == c.Status {
 			c.LastTransitionTime = had.LastTransitionTime

@@ -357,6 +357,17 @@ func TestGivenUpIsCountedAndShown(t *testing.T) {
 	}
 }
 
+func TestAnEntryWithoutATransition(t *testing.T) {
+	s := store.New()
+	l := ledger.New(s, everyone{"a"}, &counts{})
+	must(t, l.Journal(context.Background(), cart, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
+		return &ledger.Change{Memory: lifecycle.Memory{Baselined: true}}, nil
+	}))
+	if o := s.All()[0]; o.Status.Sequence != 0 || len(o.Status.Conditions) != 0 || o.Status.Memory == nil {
+		t.Errorf("got %+v", o.Status)
+	}
+}
+
 func TestBaselineIsTakenOnce(t *testing.T) {
 	s := store.New()
 	s.Now = func() time.Time { return noon }

@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
@@ -73,6 +74,18 @@ func (s *Store) All() []*v1alpha1.CDEventSubject {
 	return out
 }
 
+// invalid refuses what the CRD's schema refuses.
+func invalid(o *v1alpha1.CDEventSubject) error {
+	for i, c := range o.Status.Conditions {
+		if c.LastTransitionTime.IsZero() {
+			return apierrors.NewInvalid(v1alpha1.SubjectKind.GroupKind(), o.Name, field.ErrorList{
+				field.Required(field.NewPath("status", "conditions").Index(i).Child("lastTransitionTime"), ""),
+			})
+		}
+	}
+	return nil
+}
+
 func (s *Store) do(verb, name string, f func() (*v1alpha1.CDEventSubject, error)) (*v1alpha1.CDEventSubject, error) {
 	if s.Before != nil {
 		if err := s.Before(verb, name); err != nil {
@@ -100,6 +113,9 @@ func (s *Store) Create(_ context.Context, o *v1alpha1.CDEventSubject, _ metav1.C
 		if _, ok := s.objects[o.Name]; ok {
 			return nil, apierrors.NewAlreadyExists(v1alpha1.SubjectResource.GroupResource(), o.Name)
 		}
+		if err := invalid(o); err != nil {
+			return nil, err
+		}
 		c := o.DeepCopy()
 		c.ResourceVersion = s.next()
 		c.UID = types.UID("uid-" + c.ResourceVersion)
@@ -118,6 +134,9 @@ func (s *Store) Update(_ context.Context, o *v1alpha1.CDEventSubject, _ metav1.U
 		}
 		if have.ResourceVersion != o.ResourceVersion || have.UID != o.UID {
 			return nil, conflict(o.Name)
+		}
+		if err := invalid(o); err != nil {
+			return nil, err
 		}
 		c := o.DeepCopy()
 		c.ResourceVersion = s.next()

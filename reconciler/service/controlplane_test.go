@@ -1,0 +1,302 @@
+package service_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"knative.dev/pkg/apis"
+	duckv1 "knative.dev/pkg/apis/duck/v1"
+	"knative.dev/pkg/controller"
+	"knative.dev/serving/pkg/apis/serving"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+	"knative.dev/serving/pkg/client/clientset/versioned"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
+	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
+)
+
+const namespace = "default"
+
+// journaled keeps what a ledger journals; it is a router that tells nobody.
+type journaled struct {
+	mu  sync.Mutex
+	got []string
+}
+
+func (j *journaled) Recipients(s v1alpha1.CDEventSubjectSpec, _ map[string]string, t lifecycle.Transition) []ledger.Recipient {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.got = append(j.got, s.Name+" "+strings.TrimPrefix(string(t.Type), "Service"))
+	return nil
+}
+
+func (j *journaled) of(name string) []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var out []string
+	for _, g := range j.got {
+		if after, ok := strings.CutPrefix(g, name+" "); ok {
+			out = append(out, after)
+		}
+	}
+	return out
+}
+
+func (*journaled) Conflict()             {}
+func (*journaled) Dropped(string, int64) {}
+
+// running is a controller without leader election, as one process of ours is.
+type running struct {
+	*journaled
+	stop func()
+}
+
+func run(t *testing.T, config *rest.Config) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ours, err := client.New(config)
+	must(t, err)
+	meta, err := metadata.NewForConfig(config)
+	must(t, err)
+	knative, err := versioned.NewForConfig(config)
+	must(t, err)
+	presence, err := observer.NewPresence(meta)
+	must(t, err)
+	j := &journaled{}
+	l := ledger.New(ours.CDEventSubjects(namespace), j, j)
+	subjects := client.NewSubjectInformer(ours, namespace, 0, nil)
+	_, err = subjects.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { l.Observe(obj.(*v1alpha1.CDEventSubject)) },
+		UpdateFunc: func(_, obj any) { l.Observe(obj.(*v1alpha1.CDEventSubject)) },
+		DeleteFunc: func(obj any) {
+			if s, ok := obj.(*v1alpha1.CDEventSubject); ok {
+				l.Forget(s)
+			}
+		},
+	})
+	must(t, err)
+	var wg sync.WaitGroup
+	wg.Go(func() { subjects.RunWithContext(ctx) })
+	wg.Go(func() { presence.Run(ctx) })
+	impl, _ := service.NewController(ctx, service.Options{
+		Client: knative, Presence: presence,
+		Options: observer.Options{
+			Ledger: l, Now: time.Now, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules }, Stopping: ctx.Done(),
+			Since: func(ctx context.Context) (time.Time, error) {
+				cache.WaitForCacheSync(ctx.Done(), subjects.HasSynced)
+				return l.Baseline(ctx, service.Resource)
+			},
+		},
+	})
+	wg.Go(func() {
+		if err := controller.StartAll(ctx, impl); err != nil {
+			t.Errorf("running the controller: %v", err)
+		}
+	})
+	// The baseline is taken when a controller starts.
+	_, err = l.Baseline(ctx, service.Resource)
+	must(t, err)
+	r := &running{journaled: j, stop: func() { cancel(); wg.Wait() }}
+	t.Cleanup(r.stop)
+	return r
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (r *running) want(t *testing.T, name string, want ...string) {
+	t.Helper()
+	for range 300 {
+		if len(r.of(name)) >= len(want) {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if got := r.of(name); !slices.Equal(got, want) {
+		t.Fatalf("%s: got %q, want %q", name, got, want)
+	}
+}
+
+// quiet waits long enough for anything that would come, and wants nothing more.
+func (r *running) quiet(t *testing.T, name string, want ...string) {
+	t.Helper()
+	time.Sleep(2 * time.Second)
+	r.want(t, name, want...)
+}
+
+// serving plays the part of Serving's controllers, which do not run here: it
+// writes what they would.
+type servingController struct {
+	versioned.Interface
+	t *testing.T
+}
+
+func (s servingController) create(name string) *servingv1.Service {
+	s.t.Helper()
+	svc := &servingv1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	svc.Spec.Template.Spec.Containers = []corev1.Container{{Image: "registry/app"}}
+	svc, err := s.ServingV1().Services(namespace).Create(s.t.Context(), svc, metav1.CreateOptions{})
+	must(s.t, err)
+	yes := true
+	route := &servingv1.Route{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, OwnerReferences: []metav1.OwnerReference{{
+		APIVersion: "serving.knative.dev/v1", Kind: "Service", Name: name, UID: svc.UID, Controller: &yes,
+	}}}}
+	_, err = s.ServingV1().Routes(namespace).Create(s.t.Context(), route, metav1.CreateOptions{})
+	must(s.t, err)
+	return svc
+}
+
+func (s servingController) revise(svc *servingv1.Service, generation int) {
+	s.t.Helper()
+	ctx := s.t.Context()
+	rev := &servingv1.Revision{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: fmt.Sprintf("%s-%05d", svc.Name, generation), Labels: map[string]string{
+			serving.ServiceLabelKey: svc.Name, serving.ServiceUIDLabelKey: string(svc.UID),
+			serving.ConfigurationGenerationLabelKey: fmt.Sprint(generation),
+		},
+	}}
+	rev.Spec.Containers = []corev1.Container{{Name: "app", Image: fmt.Sprintf("registry/app:%d", generation)}}
+	rev, err := s.ServingV1().Revisions(namespace).Create(ctx, rev, metav1.CreateOptions{})
+	must(s.t, err)
+	rev.Status.Conditions = duckv1.Conditions{{Type: apis.ConditionReady, Status: corev1.ConditionTrue, LastTransitionTime: now()}}
+	rev.Status.ContainerStatuses = []servingv1.ContainerStatus{{Name: "app", ImageDigest: fmt.Sprintf("registry/app@sha256:%064d", generation)}}
+	_, err = s.ServingV1().Revisions(namespace).UpdateStatus(ctx, rev, metav1.UpdateOptions{})
+	must(s.t, err)
+}
+
+func now() apis.VolatileTime { return apis.VolatileTime{Inner: metav1.Now()} }
+
+// route moves all traffic, and makes the Service Ready.
+func (s servingController) route(name string, generation int) {
+	s.t.Helper()
+	ctx := s.t.Context()
+	r, err := s.ServingV1().Routes(namespace).Get(ctx, name, metav1.GetOptions{})
+	must(s.t, err)
+	r.Status.ObservedGeneration = r.Generation
+	r.Status.URL = apis.HTTP(name + ".example.com")
+	r.Status.Conditions = duckv1.Conditions{
+		{Type: apis.ConditionReady, Status: corev1.ConditionTrue, LastTransitionTime: now()},
+		{Type: servingv1.RouteConditionIngressReady, Status: corev1.ConditionTrue, LastTransitionTime: now()},
+	}
+	all := int64(100)
+	r.Status.Traffic = []servingv1.TrafficTarget{{RevisionName: fmt.Sprintf("%s-%05d", name, generation), Percent: &all}}
+	_, err = s.ServingV1().Routes(namespace).UpdateStatus(ctx, r, metav1.UpdateOptions{})
+	must(s.t, err)
+	svc, err := s.ServingV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+	must(s.t, err)
+	svc.Status.ObservedGeneration = svc.Generation
+	svc.Status.Conditions = duckv1.Conditions{{Type: apis.ConditionReady, Status: corev1.ConditionTrue, LastTransitionTime: now()}}
+	_, err = s.ServingV1().Services(namespace).UpdateStatus(ctx, svc, metav1.UpdateOptions{})
+	must(s.t, err)
+}
+
+// remove deletes as the garbage collector would, which does not run here either.
+func (s servingController) remove(name string) {
+	s.t.Helper()
+	ctx := context.WithoutCancel(s.t.Context())
+	must(s.t, s.ServingV1().Services(namespace).Delete(ctx, name, metav1.DeleteOptions{}))
+	must(s.t, s.ServingV1().Routes(namespace).Delete(ctx, name, metav1.DeleteOptions{}))
+	must(s.t, s.ServingV1().Revisions(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: serving.ServiceLabelKey + "=" + name}))
+}
+
+// TestAgainstARealAPIServer is one story, as its parts build on each other.
+func TestAgainstARealAPIServer(t *testing.T) {
+	cp := controlplane.Start(t)
+	first := run(t, cp.Config())
+	must(t, cp.InstallServing(t.Context()))
+	knative, err := versioned.NewForConfig(cp.Config())
+	must(t, err)
+	s := servingController{knative, t}
+
+	// Serving came after us: its first Service is news all the same.
+	time.Sleep(time.Second) // creationTimestamps are whole seconds
+	cart := s.create("cart")
+	s.revise(cart, 1)
+	s.route("cart", 1)
+	began := []string{"Created", "RevisionReady", "Deployed", "Published"}
+	first.want(t, "cart", began...)
+	s.revise(cart, 2)
+	s.route("cart", 2)
+	first.want(t, "cart", append(began, "RevisionReady", "Upgraded")...)
+	s.route("cart", 1)
+	first.want(t, "cart", append(began, "RevisionReady", "Upgraded", "RolledBack")...)
+	first.stop()
+
+	// While nobody watches: one stays, one is removed, one is made anew under
+	// the same name, one is new.
+	gone := s.create("gone")
+	s.revise(gone, 1)
+	s.route("gone", 1)
+	again := s.create("again")
+	s.revise(again, 1)
+	s.route("again", 1)
+	second := run(t, cp.Config())
+	second.want(t, "gone", began...)
+	second.want(t, "again", began...)
+	second.quiet(t, "cart") // nothing happened to it
+	second.stop()
+
+	s.remove("gone")
+	s.remove("again")
+	again = s.create("again")
+	s.revise(again, 1)
+	s.route("again", 1)
+	s.create("fresh")
+	third := run(t, cp.Config())
+	third.want(t, "gone", "Removed")
+	third.want(t, "again", append([]string{"Removed"}, began...)...)
+	third.want(t, "fresh", "Created")
+	third.quiet(t, "cart")
+
+	// The kind goes as a whole, and with it what was there.
+	must(t, cp.RemoveServing(t.Context()))
+	third.want(t, "cart", "Removed")
+	third.want(t, "again", append(append([]string{"Removed"}, began...), "Removed")...)
+	must(t, cp.InstallServing(t.Context()))
+	back := s.create("cart")
+	if back.UID == types.UID(cart.UID) {
+		t.Fatal("the same UID twice")
+	}
+	third.want(t, "cart", "Removed", "Created")
+	third.stop()
+
+	// With an empty ledger, what is there is the baseline: silence.
+	ours, err := client.New(cp.Config())
+	must(t, err)
+	must(t, ours.CDEventSubjects(namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	time.Sleep(1100 * time.Millisecond)
+	s.revise(back, 1)
+	s.route("cart", 1)
+	fourth := run(t, cp.Config())
+	fourth.quiet(t, "cart")
+	all, err := ours.CDEventSubjects(namespace).List(t.Context(), metav1.ListOptions{})
+	must(t, err)
+	if !slices.ContainsFunc(all.Items, func(o v1alpha1.CDEventSubject) bool {
+		return o.Spec.UID == back.UID && o.Status.Sequence == 0 && o.Status.Memory != nil
+	}) {
+		t.Errorf("the baseline is not in the ledger: %+v", all.Items)
+	}
+	s.revise(back, 2)
+	s.route("cart", 2)
+	fourth.want(t, "cart", "RevisionReady", "Upgraded")
+}
