@@ -15,6 +15,10 @@ import (
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
@@ -110,6 +114,31 @@ func (c *ControlPlane) RemoveServing(ctx context.Context) error {
 	}
 	if err := envtest.UninstallCRDs(c.Config(), options(paths...)); err != nil {
 		return fmt.Errorf("removing the CRDs of Knative Serving: %w", err)
+	}
+	return c.gone(ctx, paths)
+}
+
+// gone waits until the CRDs are gone: the API server removes their objects first.
+func (c *ControlPlane) gone(ctx context.Context, paths []string) error {
+	read := options(paths...)
+	if err := envtest.ReadCRDFiles(&read); err != nil {
+		return fmt.Errorf("reading the CRDs of Knative Serving: %w", err)
+	}
+	api, err := apiextensions.NewForConfig(c.Config())
+	if err != nil {
+		return fmt.Errorf("making a client for CRDs: %w", err)
+	}
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, established, true, func(ctx context.Context) (bool, error) {
+		for _, crd := range read.CRDs {
+			_, err := api.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, crd.Name, metav1.GetOptions{})
+			if !apierrors.IsNotFound(err) {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until the CRDs of Knative Serving are gone: %w", err)
 	}
 	return nil
 }
