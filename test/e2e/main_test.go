@@ -92,9 +92,11 @@ func clean(ctx context.Context, failed bool) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
+	began := time.Now()
 	if err := suite.Uninstall(ctx); err != nil {
 		return err
 	}
+	say("uninstalled the controller in %s", took(began))
 	return deleteNamespaces(ctx)
 }
 

@@ -5,13 +5,13 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"knative.dev/pkg/apis"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
@@ -174,11 +174,17 @@ func deleteNamespaces(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("looking for namespaces of the tests: %w", err)
 	}
-	var errs []error
+	began, count := time.Now(), 0
+	var all errgroup.Group
 	for _, ns := range list.Items {
 		if strings.HasPrefix(ns.Name, prefix) {
-			errs = append(errs, suite.DeleteNamespace(ctx, ns.Name))
+			count++
+			all.Go(func() error { return suite.DeleteNamespace(ctx, ns.Name) })
 		}
 	}
-	return errors.Join(errs...)
+	err = all.Wait()
+	if count > 0 {
+		say("removed %d namespaces of the tests in %s", count, took(began))
+	}
+	return err
 }

@@ -18,6 +18,10 @@ import (
 func App(namespace, name, image, version string) *servingv1.Service {
 	s := &servingv1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	SetVersion(s, version)
+	// It is the grace of its pods, too. Kubernetes waits half the grace before it looks again whether a
+	// namespace is empty, and Serving's five minutes would make that long.
+	timeout := int64(10)
+	s.Spec.Template.Spec.TimeoutSeconds = &timeout
 	c := &s.Spec.Template.Spec.Containers[0]
 	c.Image, c.SecurityContext = image, restricted()
 	return s
