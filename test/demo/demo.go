@@ -30,8 +30,9 @@ type demo struct {
 	existing bool
 	program  string
 
-	kit      *kit.Kit
-	appImage string
+	kit *kit.Kit
+	// the images of the application's two versions
+	one, two string
 }
 
 func (d *demo) run(ctx context.Context) error {
@@ -100,12 +101,15 @@ func (d *demo) install(ctx context.Context) error {
 // listen sets up the sink and the source that sends to it.
 func (d *demo) listen(ctx context.Context) error {
 	d.out.chapter("3. Somebody who listens")
-	done := d.out.doing("building and starting Knative's event_display, and the image of the sample application")
+	done := d.out.doing("building Knative's event_display and two versions of a sample application, and starting the former")
 	var err error
 	if sink.Image, err = d.kit.EventDisplay(ctx); err != nil {
 		return err
 	}
-	if d.appImage, err = d.kit.Image(ctx, "./test/apps/app"); err != nil {
+	if d.one, err = d.kit.Image(ctx, "./test/apps/app"); err != nil {
+		return err
+	}
+	if d.two, err = d.kit.Image(ctx, "./test/apps/next/app"); err != nil {
 		return err
 	}
 	if err := d.kit.CreateNamespace(ctx, namespace); err != nil {
@@ -142,7 +146,8 @@ func (d *demo) listen(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, d.kit.ControllerLog(ctx, 20))
 	}
-	done("all it took is\n\n" + manifest)
+	done("it found the sink. All it took is")
+	d.out.line("\n%s", manifest)
 	return nil
 }
 
@@ -160,7 +165,7 @@ func (d *demo) clusterCommand(ctx context.Context, args ...string) (string, erro
 		return "", errors.New("CLUSTER_PROGRAM names no program; start the demo with \"make demo\"")
 	}
 	cmd := exec.CommandContext(ctx, d.program, args...)
-	cmd.Stderr = os.Stderr
+	cmd.Stderr = &indented{s: d.out}
 	// It cleans up after itself when told to end; killed, it could not.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute

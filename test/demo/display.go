@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -178,6 +179,22 @@ func tell(data []byte) (told, error) {
 		t.story = k.Name
 	}
 	return t, nil
+}
+
+// artifact is a package URL as a person reads it: name, the beginning of the digest, and where it lies.
+func artifact(purl string) string {
+	name, query, _ := strings.Cut(strings.TrimPrefix(purl, "pkg:oci/"), "?")
+	name, err := url.PathUnescape(name)
+	if err != nil || !strings.HasPrefix(purl, "pkg:oci/") {
+		return purl
+	}
+	if at, digest, ok := strings.Cut(name, "@sha256:"); ok && len(digest) > 12 {
+		name = at + "@sha256:" + digest[:12] + "…"
+	}
+	if values, err := url.ParseQuery(query); err == nil && values.Get("repository_url") != "" {
+		name += " in " + values.Get("repository_url")
+	}
+	return name
 }
 
 // short is what a person says of a type: "service.deployed" for "dev.cdevents.service.deployed.0.3.0".

@@ -42,6 +42,19 @@ func TestReadFindsEventsInTheLogOfEventDisplay(t *testing.T) {
 	}
 }
 
+func TestArtifactIsShort(t *testing.T) {
+	for purl, want := range map[string]string{
+		"pkg:oci/app@sha256%3A0123456789abcdef0123?repository_url=r.example.com/x/app&tag=one": "app@sha256:0123456789ab… in r.example.com/x/app",
+		"pkg:oci/app?repository_url=r.example.com/app":                                         "app in r.example.com/app",
+		"pkg:generic/shop": "pkg:generic/shop",
+		"pkg:oci/%zz":      "pkg:oci/%zz",
+	} {
+		if got := artifact(purl); got != want {
+			t.Errorf("%s: got %q, want %q", purl, got, want)
+		}
+	}
+}
+
 func TestReadSaysWhatItCannotRead(t *testing.T) {
 	err := read(strings.NewReader("☁️  cloudevents.Event\nData,\n  {\n    what?\n  }\n"), func(told) {})
 	if err == nil || !strings.Contains(err.Error(), "what?") {
@@ -62,7 +75,7 @@ func TestScreenIsPlainWithoutATerminal(t *testing.T) {
 	s := newScreen(&b, false)
 	s.event(told{short: "service.removed", story: "shop is gone"})
 	s.traffic(measured{requests: 10, shares: []shareOf{{"a", 0.9}, {"b", 0.1}}})
-	if out := b.String(); strings.Contains(out, "\x1b") || !strings.Contains(out, "shop is gone") || !strings.Contains(out, " 10.0 %  b") {
+	if out := b.String(); strings.Contains(out, "\x1b") || !strings.Contains(out, "shop is gone") || !strings.Contains(out, " 10.0 %  b") || !strings.Contains(out, "██··") {
 		t.Errorf("got:\n%s", out)
 	}
 }

@@ -90,7 +90,7 @@ func (s *screen) event(e told) {
 	fmt.Fprintf(&b, "  %s  %s  %s", clock(e.at), s.paint(c, fmt.Sprintf("● %-19s", e.short)), e.story)
 	fmt.Fprintf(&b, "\n            %s", s.paint(dim, fmt.Sprintf("%-21s type %s, subject %s", "", e.typ, e.subject)))
 	if e.artifact != "" {
-		fmt.Fprintf(&b, "\n            %s", s.paint(dim, fmt.Sprintf("%-21s artifact %s", "", e.artifact)))
+		fmt.Fprintf(&b, "\n            %s", s.paint(dim, fmt.Sprintf("%-21s artifact %s", "", artifact(e.artifact))))
 	}
 	s.line("%s", b.String())
 }
@@ -101,7 +101,7 @@ func (s *screen) traffic(m measured) {
 		m.requests, m.during.Round(100*time.Millisecond), s.errors(m.errors)))
 	for _, r := range m.shares {
 		width := int(r.share*20 + 0.5)
-		s.line("            %s %s %5.1f %%  %s", s.paint(cyan, strings.Repeat("█", width)), strings.Repeat("·", 20-width), 100*r.share, r.name)
+		s.line("            %s%s %5.1f %%  %s", s.paint(cyan, strings.Repeat("█", width)), strings.Repeat("·", 20-width), 100*r.share, r.name)
 	}
 }
 
@@ -121,6 +121,25 @@ func (s *screen) failed(err error) {
 		step = "the beginning"
 	}
 	s.line("\n%s at “%s” after %s:\n%v", s.paint(red, "The demo stopped"), step, took(s.began), err)
+}
+
+// indented passes on another program's lines, below what was announced.
+type indented struct {
+	s    *screen
+	rest string
+}
+
+// Write implements io.Writer.
+func (w *indented) Write(p []byte) (int, error) {
+	w.rest += string(p)
+	for {
+		line, rest, ok := strings.Cut(w.rest, "\n")
+		if !ok {
+			return len(p), nil
+		}
+		w.rest = rest
+		w.s.line("  %s", w.s.paint(dim, line))
+	}
 }
 
 func clock(t time.Time) string { return t.Local().Format("15:04:05") }

@@ -34,10 +34,10 @@ func (d *demo) tell(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.out.command("kn service create " + app + " --image …/app --env VERSION=one")
+	d.out.command("kn service create " + app + " --image …/app:one")
 	// The first event may be quicker than the program that reads it; clocks may differ a little.
 	from := time.Now().Add(-10 * time.Second)
-	if err := d.kit.CreateService(ctx, kit.App(namespace, app, d.appImage, "one")); err != nil {
+	if err := d.kit.CreateService(ctx, kit.App(namespace, app, d.one, "")); err != nil {
 		return err
 	}
 	svc, err := d.kit.Serving.ServingV1().Services(namespace).Get(ctx, app, metav1.GetOptions{})
@@ -83,10 +83,10 @@ func (d *demo) tell(ctx context.Context) (err error) {
 	}{
 		{
 			"5. A canary: the second Revision gets 10 %",
-			fmt.Sprintf("kn service update %s --env VERSION=two --traffic %s=90,@latest=10", app, first),
+			fmt.Sprintf("kn service update %s --image …/app:two --traffic %s=90,@latest=10", app, first),
 			"traffic.shifted",
 			func(s *servingv1.Service) {
-				kit.SetVersion(s, "two")
+				s.Spec.Template.Spec.Containers[0].Image = d.two
 				kit.SetTraffic(s, kit.Share{Revision: first, Percent: 90}, kit.Share{Percent: 10})
 			},
 		},
@@ -176,16 +176,17 @@ func (d *demo) displayPod(ctx context.Context) (string, error) {
 func (d *demo) next() {
 	d.out.chapter("That was it, in " + took(d.out.began))
 	d.out.note("Everything is still there. Try:")
+	kubectl := "kubectl"
 	if !d.existing {
-		d.out.command("export KUBECONFIG=$(bin/cluster kubeconfig)        # kubectl: bin/cluster kubectl …")
+		kubectl = "bin/cluster kubectl"
 	}
-	for _, c := range []string{
-		"kubectl get cdeventsources -A                     # where events go, and whether they get there",
-		"kubectl get cdeventsubjects -n knative-cdevents   # what was told of each Service, what is owed",
-		"kubectl logs -n " + namespace + " deploy/event-display     # the events as they were received",
-		"make demo-down                                    # take everything away",
+	for _, c := range [][2]string{
+		{kubectl + " get cdeventsources -A", "where events go, and whether they get there"},
+		{kubectl + " get cdeventsubjects -n knative-cdevents", "what was told of each Service, what is owed"},
+		{kubectl + " logs -n " + namespace + " deploy/event-display", "the events as they were received"},
+		{"make demo-down", "take everything away"},
 	} {
-		d.out.command(c)
+		d.out.command(fmt.Sprintf("%-58s # %s", c[0], c[1]))
 	}
 	d.out.note("docs/events.md tells what each event means, README.md how to install on a cluster of yours.")
 }

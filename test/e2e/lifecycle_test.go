@@ -38,14 +38,15 @@ func TestLifeOfAService(t *testing.T) {
 	s.deploy("shop")
 	svc := wait(first)
 	s.sink.exactly(t, birth, at("/"))
-	digest := imageDigest(t, s.ns, first)
+	one := imageDigest(t, s.ns, first)
 
 	// A canary: one write brings the template and the split.
 	change(func(svc *servingv1.Service) {
-		kit.SetVersion(svc, "two")
+		svc.Spec.Template.Spec.Containers[0].Image = suite.next
 		kit.SetTraffic(svc, kit.Share{Revision: first, Percent: 90}, kit.Share{Percent: 10})
 	})
 	wait(second)
+	two := imageDigest(t, s.ns, second)
 	s.sink.exactly(t, slices.Concat(birth, []string{revisionReady, shifted}), at("/"))
 
 	change(func(svc *servingv1.Service) { kit.SetTraffic(svc, kit.Share{Percent: 100}) })
@@ -77,6 +78,7 @@ func TestLifeOfAService(t *testing.T) {
 	}
 
 	// What each of them must say.
+	digests := map[string]string{first: one, second: two}
 	artifact := func(i int, revision string) {
 		t.Helper()
 		e := events[i]
@@ -84,9 +86,12 @@ func TestLifeOfAService(t *testing.T) {
 			t.Errorf("%s is not about Revision %s: %s", all[i], revision, e)
 		}
 		id := e.cd.Subject.Content.ArtifactID
-		if !strings.HasPrefix(id, "pkg:oci/") || !strings.Contains(id, strings.ReplaceAll(digest, ":", "%3A")) {
-			t.Errorf("%s names artifact %q, want a package URL with %s", all[i], id, digest)
+		if !strings.HasPrefix(id, "pkg:oci/") || !strings.Contains(id, strings.ReplaceAll(digests[revision], ":", "%3A")) {
+			t.Errorf("%s names artifact %q, want a package URL with %s", all[i], id, digests[revision])
 		}
+	}
+	if one == two {
+		t.Errorf("both Revisions run %s: the artifacts of the events prove nothing", one)
 	}
 	artifact(2, first)
 	artifact(6, second)

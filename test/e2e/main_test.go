@@ -17,8 +17,8 @@ import (
 // suite is what all tests share.
 var suite struct {
 	*kit.Kit
-	// images of the two programs that the tests deploy
-	receiver, app string
+	// images of the programs that the tests deploy; next is another version of app
+	receiver, app, next string
 	// before holds the names of all objects, as they were without the controller.
 	before map[string]bool
 	audit  *auditLog
@@ -55,6 +55,9 @@ func prepare(ctx context.Context) error {
 		return err
 	}
 	if suite.app, err = suite.Image(ctx, "./test/apps/app"); err != nil {
+		return err
+	}
+	if suite.next, err = suite.Image(ctx, "./test/apps/next/app"); err != nil {
 		return err
 	}
 	say("built the images of the tests in %s", took(began))

@@ -14,7 +14,7 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 )
 
-// App is the sample application, as a Knative Service.
+// App is the sample application, as a Knative Service; an empty version is the one it was built with.
 func App(namespace, name, image, version string) *servingv1.Service {
 	s := &servingv1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	SetVersion(s, version)
@@ -33,7 +33,10 @@ func SetVersion(s *servingv1.Service, version string) {
 	if len(spec.Containers) == 0 {
 		spec.Containers = []corev1.Container{{}}
 	}
-	spec.Containers[0].Env = []corev1.EnvVar{{Name: "VERSION", Value: version}}
+	spec.Containers[0].Env = nil
+	if version != "" {
+		spec.Containers[0].Env = []corev1.EnvVar{{Name: "VERSION", Value: version}}
+	}
 }
 
 // Share of the traffic for a Revision; an empty name is the latest Ready one.
