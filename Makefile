@@ -29,7 +29,7 @@ help: ## Show this list
 
 .PHONY: demo
 demo: ## Show the life of a Knative Service as CDEvents, on a cluster made here (DEMO_CLUSTER=existing: on yours)
-	@if [ "$(DEMO_CLUSTER)" = own ]; then $(MAKE) deps $(CLUSTER); fi
+	@if [ "$(DEMO_CLUSTER)" = own ]; then $(MAKE) deps; fi
 	@go build -o bin/demo ./test/demo
 	@DEMO_CLUSTER=$(DEMO_CLUSTER) CLUSTER_PROGRAM=$(abspath $(CLUSTER)) bin/demo
 

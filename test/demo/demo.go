@@ -156,8 +156,7 @@ const manifest = `            apiVersion: knative-cdevents.dev/v1alpha1
             metadata: {name: demo, namespace: cdevents-demo}
             spec:
               sink:
-                ref: {apiVersion: v1, kind: Service, name: event-display}
-`
+                ref: {apiVersion: v1, kind: Service, name: event-display}`
 
 // clusterCommand runs the cluster program; its progress goes to the terminal.
 func (d *demo) clusterCommand(ctx context.Context, args ...string) (string, error) {
