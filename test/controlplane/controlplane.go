@@ -26,6 +26,10 @@ import (
 // established is how long the API server may take to serve a CRD.
 const established = 30 * time.Second
 
+// removed is how long it may take to remove one: its controller backs off when
+// it meets itself.
+const removed = 3 * time.Minute
+
 // ControlPlane is a running etcd and kube-apiserver.
 type ControlPlane struct {
 	env    *envtest.Environment
@@ -128,17 +132,19 @@ func (c *ControlPlane) gone(ctx context.Context, paths []string) error {
 	if err != nil {
 		return fmt.Errorf("making a client for CRDs: %w", err)
 	}
-	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, established, true, func(ctx context.Context) (bool, error) {
+	var left string
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, removed, true, func(ctx context.Context) (bool, error) {
 		for _, crd := range read.CRDs {
 			_, err := api.ApiextensionsV1().CustomResourceDefinitions().Get(ctx, crd.Name, metav1.GetOptions{})
 			if !apierrors.IsNotFound(err) {
+				left = crd.Name
 				return false, err
 			}
 		}
 		return true, nil
 	})
 	if err != nil {
-		return fmt.Errorf("waiting until the CRDs of Knative Serving are gone: %w", err)
+		return fmt.Errorf("waiting until the CRDs of Knative Serving are gone; %s is not: %w", left, err)
 	}
 	return nil
 }
