@@ -6,10 +6,13 @@ package main
 
 import (
 	"flag"
+	"fmt"
+	"log"
 
 	"knative.dev/pkg/injection"
 	"knative.dev/pkg/injection/sharedmain"
 	"knative.dev/pkg/signals"
+	"knative.dev/pkg/system"
 )
 
 // component names the process in logs, leases and metrics.
@@ -29,6 +32,9 @@ func main() {
 	if cfg.QPS == 0 {
 		cfg.QPS, cfg.Burst = qps, burst
 	}
+	if err := checkNamespace(system.Namespace()); err != nil {
+		log.Fatal(err)
+	}
 	ctx := signals.NewContext()
 	if *disableHA {
 		ctx = sharedmain.WithHADisabled(ctx)
@@ -36,4 +42,18 @@ func main() {
 	p := &process{config: cfg}
 	sharedmain.MainWithConfig(ctx, component, cfg, p.serviceController, p.sourceController)
 	p.wait()
+}
+
+// notSet is what a package for tests, which comes in with Eventing's types, sets
+// SYSTEM_NAMESPACE to where it is not set.
+const notSet = "knative-testing"
+
+// checkNamespace refuses to start where nobody said in which namespace the ledger
+// is: it would be looked for in one that does not exist.
+func checkNamespace(namespace string) error {
+	if namespace == notSet {
+		return fmt.Errorf("the environment variable %s is not set; set it to the namespace of the controller, "+
+			"as config/500-controller.yaml does from the pod's own", system.NamespaceEnvKey)
+	}
+	return nil
 }

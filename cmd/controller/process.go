@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,7 +128,7 @@ func (p *process) deliver(ctx context.Context) {
 	}
 	p.ledger = ledger.New(p.ours.CDEventSubjects(system.Namespace()), router, p.metrics)
 	p.delivery = delivery.New(ctx, delivery.Options{
-		Ledger: p.ledger, Sender: sender.NewClients(sender.Addresses{}), Render: cdevents.Render, Metrics: p.metrics,
+		Ledger: p.ledger, Sender: sender.NewClients(sender.Addresses{Refused: apiServer(p.config)}), Render: cdevents.Render, Metrics: p.metrics,
 		Leads: p.isLeaderFor,
 	})
 	p.ledger.OnOwed(p.delivery.Owed)
@@ -149,6 +151,20 @@ func (p *process) deliver(ctx context.Context) {
 		},
 	})
 	must(ctx, "watching CDEventSources", err)
+}
+
+// apiServer is the address of the API server as pods know it. No source may make
+// the controller, with its rights, talk to it.
+func apiServer(config *rest.Config) []netip.Prefix {
+	u, err := url.Parse(config.Host)
+	if err != nil {
+		return nil // then nothing else works either, and says so
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	if err != nil {
+		return nil // a name; in a pod it is an address
+	}
+	return []netip.Prefix{netip.PrefixFrom(ip, ip.BitLen())}
 }
 
 // with calls f with the object that an informer's handler was given.

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -82,8 +81,8 @@ func run(t *testing.T, config *rest.Config) *running {
 	l := ledger.New(ours.CDEventSubjects(namespace), j, j)
 	subjects := client.NewSubjectInformer(ours, namespace, 0, nil)
 	_, err = subjects.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { l.Observe(obj.(*v1alpha1.CDEventSubject)) },
-		UpdateFunc: func(_, obj any) { l.Observe(obj.(*v1alpha1.CDEventSubject)) },
+		AddFunc:    func(obj any) { observe(l, obj) },
+		UpdateFunc: func(_, obj any) { observe(l, obj) },
 		DeleteFunc: func(obj any) {
 			if s, ok := obj.(*v1alpha1.CDEventSubject); ok {
 				l.Forget(s)
@@ -115,6 +114,12 @@ func run(t *testing.T, config *rest.Config) *running {
 	r := &running{journaled: j, stop: func() { cancel(); wg.Wait() }}
 	t.Cleanup(r.stop)
 	return r
+}
+
+func observe(l *ledger.Ledger, obj any) {
+	if s, ok := obj.(*v1alpha1.CDEventSubject); ok {
+		l.Observe(s)
+	}
 }
 
 func must(t *testing.T, err error) {
@@ -274,7 +279,7 @@ func TestAgainstARealAPIServer(t *testing.T) {
 	third.want(t, "again", append(append([]string{"Removed"}, began...), "Removed")...)
 	must(t, cp.InstallServing(t.Context()))
 	back := s.create("cart")
-	if back.UID == types.UID(cart.UID) {
+	if back.UID == cart.UID {
 		t.Fatal("the same UID twice")
 	}
 	third.want(t, "cart", "Removed", "Created")

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,12 +26,16 @@ import (
 // Name of the ConfigMap, in the controller's namespace.
 const Name = "config-cdevents"
 
+// DefaultEnvironment is the environment's id where nobody gave one. It is unique
+// together with the source of the event, as the specification has it.
+const DefaultEnvironment = "default"
+
 // Settings is what the operator decided for the whole cluster.
 type Settings struct {
 	// ClusterURI identifies the cluster: the source of its events.
 	ClusterURI string
 	// Environment that objects run in where neither their namespace nor a
-	// source says otherwise; its ID is empty when nobody did.
+	// source says otherwise.
 	Environment v1alpha1.Environment
 
 	RollbackTraffic, RollbackTemplate, RollbackWithdrawn bool
@@ -46,6 +51,7 @@ func Default(cluster types.UID) Settings {
 	r := lifecycle.DefaultRules
 	return Settings{
 		ClusterURI:          "urn:uuid:" + string(cluster),
+		Environment:         v1alpha1.Environment{ID: DefaultEnvironment},
 		RollbackTraffic:     r.RollbackTraffic,
 		RollbackTemplate:    r.RollbackTemplate,
 		RollbackWithdrawn:   r.RollbackWithdrawn,
@@ -87,7 +93,10 @@ func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 		span(c.Data, "shifted-min-interval", &s.ShiftedMinInterval),
 		span(c.Data, "stabilization-window", &s.StabilizationWindow),
 	)
-	if s.Environment.Source != "" && s.Environment.ID == "" {
+	if strings.TrimSpace(s.Environment.ID) == "" {
+		s.Environment.ID = defaults.Environment.ID
+	}
+	if s.Environment.Source != "" && strings.TrimSpace(c.Data["environment-id"]) == "" {
 		errs = append(errs, errors.New("environment-source is given without environment-id, which it belongs to"))
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -40,7 +40,7 @@ func TestLastGoodSettingsStayInForce(t *testing.T) {
 		{map[string]string{"environment-id": "two"}, "two"},
 		{map[string]string{"environment-id": "three", "cluster-uri": "wrong"}, "two"},
 		{map[string]string{"environment-id": "four"}, "four"},
-		{nil, ""},
+		{nil, DefaultEnvironment},
 	} {
 		watcher.OnChange(configMap(step.data))
 		if got := s.Current().Environment.ID; got != step.want {

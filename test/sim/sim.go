@@ -80,7 +80,7 @@ func (w *world) alive(p *process, f func()) {
 		if r == nil {
 			return
 		}
-		if r != any(errCrash) { //nolint:errorlint // a panic's value, not an error chain
+		if r != any(errCrash) {
 			panic(r)
 		}
 		w.crashes++

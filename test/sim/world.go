@@ -92,9 +92,8 @@ func newCluster(s *store.Store, rng *rand.Rand) *cluster {
 }
 
 // tick lets time pass; whole seconds matter for creationTimestamps.
-func (c *cluster) tick() time.Time {
+func (c *cluster) tick() {
 	c.now = c.now.Add(time.Duration(c.rng.IntN(700)+1) * time.Millisecond)
-	return c.now
 }
 
 const (
