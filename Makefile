@@ -13,6 +13,8 @@ PARTS ?= serving
 # "existing" takes the cluster of KUBECONFIG instead of one made here.
 E2E_CLUSTER ?= own
 DEMO_CLUSTER ?= own
+# What "make release" calls its result.
+VERSION ?= devel
 # What runs Go tests; .ci/run puts a counting one here.
 GOTEST ?= go test
 
@@ -113,16 +115,17 @@ $(CLUSTER):
 
 .PHONY: install
 install: ## Build the image and install on the cluster of KUBECONFIG
-	@.ci/tool ko apply -f config/
+	@.ci/tool ko apply --base-import-paths -f config/
 
 .PHONY: uninstall
 uninstall: ## Take it off the cluster of KUBECONFIG again
 	@.ci/tool ko delete --ignore-not-found -f config/
 
 .PHONY: release
-release: ## Write release/release.yaml, its images named by digest
+release: ## Write release/release.yaml, its images named by digest; VERSION=v1.2.3 labels and tags them
 	@mkdir -p release
-	@.ci/tool ko resolve -f config/ > release/.release.yaml.part
-	@mv release/.release.yaml.part release/release.yaml
+	@.ci/tool ko resolve --base-import-paths --tags $(VERSION) -f config/ > release/.release.yaml.part
+	@sed 's|\(app.kubernetes.io/version:\) devel|\1 "$(VERSION)"|' release/.release.yaml.part > release/release.yaml
+	@rm release/.release.yaml.part
 	@grep -o 'image: .*@sha256:.*' release/release.yaml | sort -u
 	@echo "wrote release/release.yaml"

@@ -169,6 +169,9 @@ func (d *demo) clusterCommand(ctx context.Context, args ...string) (string, erro
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
 	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
 	if err != nil {
 		return "", fmt.Errorf("cluster %s: %w (it said why above)", strings.Join(args, " "), err)
 	}

@@ -176,15 +176,15 @@ func (d *demo) displayPod(ctx context.Context) (string, error) {
 func (d *demo) next() {
 	d.out.chapter("That was it, in " + took(d.out.began))
 	d.out.note("Everything is still there. Try:")
-	kubectl := "kubectl"
-	if !d.existing {
-		kubectl = "bin/cluster kubectl"
+	kubectl, down := "bin/cluster kubectl", "make demo-down"
+	if d.existing {
+		kubectl, down = "kubectl", "make demo-down DEMO_CLUSTER=existing"
 	}
 	for _, c := range [][2]string{
 		{kubectl + " get cdeventsources -A", "where events go, and whether they get there"},
 		{kubectl + " get cdeventsubjects -n knative-cdevents", "what was told of each Service, what is owed"},
 		{kubectl + " logs -n " + namespace + " deploy/event-display", "the events as they were received"},
-		{"make demo-down", "take everything away"},
+		{down, "take everything away"},
 	} {
 		d.out.command(fmt.Sprintf("%-58s # %s", c[0], c[1]))
 	}

@@ -24,7 +24,7 @@ func (k *Kit) Install(ctx context.Context) error {
 	if k.Own() {
 		_, err = run(ctx, k.root, nil, k.program, "apply", "-C", k.root, "-f", k.Path("config"))
 	} else {
-		_, err = run(ctx, k.root, nil, k.tool(), "ko", "apply", "-f", k.Path("config"))
+		_, err = run(ctx, k.root, nil, k.tool(), "ko", "apply", "--base-import-paths", "-f", k.Path("config"))
 	}
 	if err != nil {
 		return fmt.Errorf("installing the controller: %w", err)

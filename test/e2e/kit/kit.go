@@ -107,11 +107,15 @@ func run(ctx context.Context, dir string, env []string, name string, args ...str
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
-	// Killed with the context, it may leave children that keep the pipes open.
-	cmd.WaitDelay = 5 * time.Second
+	// It ends what it started when told to end; killed, it could not.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 20 * time.Second
 	var said strings.Builder
 	cmd.Stderr = &said
 	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("%s %s: %w", filepath.Base(name), strings.Join(args, " "), ctx.Err())
+	}
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), err, tail(said.String(), 30))
 	}
