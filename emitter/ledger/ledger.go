@@ -10,12 +10,10 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -212,54 +210,6 @@ func (l *Ledger) put(ctx context.Context, e *edit) (*v1alpha1.CDEventSubject, er
 	return l.client.Update(ctx, e.next, metav1.UpdateOptions{})
 }
 
-// Collect deletes the entries of objects that are gone, once nothing is owed
-// about them any more and they are older than that. They are kept for a while
-// because another leader, whose caches lag behind, may still be shown the object:
-// without the entry it would be announced once more.
-func (l *Ledger) Collect(ctx context.Context, before time.Time) error {
-	var due []*line
-	l.mu.RLock()
-	for _, ln := range l.lines {
-		if o := ln.object; o != nil && finished(o) && o.Status.LastEventTime != nil && o.Status.LastEventTime.Time.Before(before) {
-			due = append(due, ln)
-		}
-	}
-	l.mu.RUnlock()
-	for _, ln := range due {
-		if err := l.collect(ctx, ln); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (l *Ledger) collect(ctx context.Context, ln *line) error {
-	ln.writing.Lock()
-	defer ln.writing.Unlock()
-	l.mu.RLock()
-	o := ln.object
-	l.mu.RUnlock()
-	if o == nil || !finished(o) {
-		return nil
-	}
-	err := l.client.Delete(ctx, ln.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
-		UID: &o.UID, ResourceVersion: &o.ResourceVersion,
-	}})
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return l.reload(ctx, ln) // another leader was faster
-	}
-	if err != nil {
-		return fmt.Errorf("deleting CDEventSubject %s, of which nothing is owed any more: %w", ln.name, err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if ln.object != nil {
-		ln.deleted, ln.object = ln.object.UID, nil
-	}
-	l.dropLocked(ln)
-	return nil
-}
-
 // settle takes over what was written and tells who is owed something new.
 func (l *Ledger) settle(ln *line, e *edit, written *v1alpha1.CDEventSubject) {
 	l.mu.Lock()
@@ -332,45 +282,6 @@ func (l *Ledger) remind(s *v1alpha1.CDEventSubject) {
 	}
 }
 
-// Observe takes over an entry that the informer has seen. It returns whether that
-// was news, written by somebody else: what was decided before, without it, must
-// be looked at again.
-func (l *Ledger) Observe(s *v1alpha1.CDEventSubject) bool {
-	if !l.take(s) {
-		return false
-	}
-	l.remind(s)
-	return true
-}
-
-func (l *Ledger) take(s *v1alpha1.CDEventSubject) bool {
-	ln := l.line(s.Name, KeyOf(s.Spec))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if s.UID == ln.deleted || ln.object != nil && !newer(s.ResourceVersion, ln.object.ResourceVersion) {
-		return false
-	}
-	ln.object = s
-	return true
-}
-
-// Forget takes note that an entry is gone.
-func (l *Ledger) Forget(s *v1alpha1.CDEventSubject) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ln, ok := l.lines[s.Name]
-	if !ok {
-		return
-	}
-	if ln.deleted == s.UID {
-		ln.deleted = ""
-	}
-	if ln.object != nil && ln.object.UID == s.UID {
-		ln.object = nil
-	}
-	l.dropLocked(ln)
-}
-
 // newer says whether a is a later resourceVersion than b. What cannot be
 // compared is taken, as it came from the API server.
 func newer(a, b string) bool {
@@ -414,34 +325,3 @@ func (l *Ledger) dropLocked(ln *line) {
 		return
 	}
 }
-
-// errNoBaseline is returned where a marker could neither be read nor written.
-var errNoBaseline = errors.New("no baseline")
-
-// Baseline returns since when objects of a kind are announced: those that are
-// older were there before us. The time is the creationTimestamp of a marker that
-// is written once, when a controller first starts, and never again; it is
-// stamped by the same API server that stamps the objects, so that no clock of
-// ours is compared with it. It does not matter whether the kind exists yet.
-func (l *Ledger) Baseline(ctx context.Context, resource string) (time.Time, error) {
-	marker := &v1alpha1.CDEventSubject{
-		ObjectMeta: metav1.ObjectMeta{Name: "baseline-" + resource},
-		Spec: v1alpha1.CDEventSubjectSpec{
-			APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: BaselineKind, Name: resource, UID: types.UID(resource),
-		},
-	}
-	got, err := l.client.Get(ctx, marker.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		got, err = l.client.Create(ctx, marker, metav1.CreateOptions{})
-	}
-	if apierrors.IsAlreadyExists(err) {
-		got, err = l.client.Get(ctx, marker.Name, metav1.GetOptions{})
-	}
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%w for %s: CDEventSubject %s: %w", errNoBaseline, resource, marker.Name, err)
-	}
-	return got.CreationTimestamp.Time, nil
-}
-
-// BaselineKind is the spec.kind of the markers that Baseline writes.
-const BaselineKind = "Baseline"

@@ -1,0 +1,45 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// errNoBaseline is returned where a marker could neither be read nor written.
+var errNoBaseline = errors.New("no baseline")
+
+// Baseline returns since when objects of a kind are announced: those that are
+// older were there before us. The time is the creationTimestamp of a marker that
+// is written once, when a controller first starts, and never again; it is
+// stamped by the same API server that stamps the objects, so that no clock of
+// ours is compared with it. It does not matter whether the kind exists yet.
+func (l *Ledger) Baseline(ctx context.Context, resource string) (time.Time, error) {
+	marker := &v1alpha1.CDEventSubject{
+		ObjectMeta: metav1.ObjectMeta{Name: "baseline-" + resource},
+		Spec: v1alpha1.CDEventSubjectSpec{
+			APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: BaselineKind, Name: resource, UID: types.UID(resource),
+		},
+	}
+	got, err := l.client.Get(ctx, marker.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		got, err = l.client.Create(ctx, marker, metav1.CreateOptions{})
+	}
+	if apierrors.IsAlreadyExists(err) {
+		got, err = l.client.Get(ctx, marker.Name, metav1.GetOptions{})
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%w for %s: CDEventSubject %s: %w", errNoBaseline, resource, marker.Name, err)
+	}
+	return got.CreationTimestamp.Time, nil
+}
+
+// BaselineKind is the spec.kind of the markers that Baseline writes.
+const BaselineKind = "Baseline"

@@ -1,0 +1,44 @@
+package ledger
+
+import (
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// Observe takes over an entry that the informer has seen. It returns whether that
+// was news, written by somebody else: what was decided before, without it, must
+// be looked at again.
+func (l *Ledger) Observe(s *v1alpha1.CDEventSubject) bool {
+	if !l.take(s) {
+		return false
+	}
+	l.remind(s)
+	return true
+}
+
+func (l *Ledger) take(s *v1alpha1.CDEventSubject) bool {
+	ln := l.line(s.Name, KeyOf(s.Spec))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.UID == ln.deleted || ln.object != nil && !newer(s.ResourceVersion, ln.object.ResourceVersion) {
+		return false
+	}
+	ln.object = s
+	return true
+}
+
+// Forget takes note that an entry is gone.
+func (l *Ledger) Forget(s *v1alpha1.CDEventSubject) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ln, ok := l.lines[s.Name]
+	if !ok {
+		return
+	}
+	if ln.deleted == s.UID {
+		ln.deleted = ""
+	}
+	if ln.object != nil && ln.object.UID == s.UID {
+		ln.object = nil
+	}
+	l.dropLocked(ln)
+}
