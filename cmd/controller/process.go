@@ -137,7 +137,12 @@ func (p *process) deliver(ctx context.Context) {
 	_, err := p.subjects.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { with(obj, p.ledgered) },
 		UpdateFunc: func(_, obj any) { with(obj, p.ledgered) },
-		DeleteFunc: func(obj any) { with(obj, p.ledger.Forget) },
+		DeleteFunc: func(obj any) {
+			with(obj, func(s *v1alpha1.CDEventSubject) {
+				p.ledger.Forget(s)
+				p.look(s) // the observer lets go of what it kept of the object
+			})
+		},
 	})
 	must(ctx, "watching CDEventSubjects", err)
 	_, err = p.sources.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -262,9 +267,12 @@ func (p *process) isLeaderFor(key types.NamespacedName) bool {
 // ledgered takes note of an entry of the ledger. Where another process has
 // written it, what was decided without it is looked at again.
 func (p *process) ledgered(s *v1alpha1.CDEventSubject) {
-	if !p.ledger.Observe(s) {
-		return
+	if p.ledger.Observe(s) {
+		p.look(s)
 	}
+}
+
+func (p *process) look(s *v1alpha1.CDEventSubject) {
 	if ob := p.services.Load(); ob != nil {
 		ob.Ledgered(ledger.KeyOf(s.Spec))
 	}

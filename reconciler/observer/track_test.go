@@ -1,0 +1,119 @@
+package observer
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func root(uid, version string) Part {
+	return Part{Name: "service", Version: version, Root: true, Owner: "uid-" + "x", Value: uid + version}
+}
+
+func part(owner, version string) Part {
+	return Part{Name: "route", Version: version, Owner: "uid-x", Value: owner + version}
+}
+
+func versions(t *track) string {
+	out := ""
+	for _, u := range t.updates {
+		out += u.part.Name[:1] + u.part.Version + " "
+	}
+	return out
+}
+
+func TestNothingNewIsNotKept(t *testing.T) {
+	tr := newTrack()
+	now := time.Now()
+	if fresh, _ := tr.saw(root("a", "5"), now); !fresh {
+		t.Error("the first state is not kept")
+	}
+	same := root("a", "5")
+	same.Version = "6"
+	if fresh, _ := tr.saw(same, now); fresh {
+		t.Error("a resync is kept")
+	}
+	if last, _ := tr.last("service"); last.Version != "6" {
+		t.Errorf("the version stays %s", last.Version)
+	}
+	if fresh, _ := tr.saw(root("b", "4"), now); fresh {
+		t.Error("an older state is kept")
+	}
+	if fresh, _ := tr.saw(Part{Name: "route"}, now); fresh {
+		t.Error("the end of what was never seen is kept")
+	}
+	gone := root("a", "7")
+	gone.Value = nil
+	if fresh, _ := tr.saw(gone, now); !fresh {
+		t.Error("the end is not kept")
+	}
+}
+
+func TestARouteThatComesBeforeItsService(t *testing.T) {
+	tr := newTrack()
+	now := time.Now()
+	tr.saw(part("x", "3"), now)
+	tr.saw(part("x", "4"), now)
+	if s := tr.steps(now); !s[0].orphan(tr.past) {
+		t.Error("a Route without its Service is no orphan")
+	}
+	tr.saw(root("x", "2"), now)
+	if got := versions(tr); got != "s2 r3 r4 " {
+		t.Errorf("got %s", got)
+	}
+	if s := tr.steps(now); s[1].orphan(tr.past) || len(s) != 3 || len(s[2].parts) != 2 {
+		t.Errorf("steps %+v", s)
+	}
+	tr.saw(root("x", "5"), now) // its later states stay where they are
+	if got := versions(tr); got != "s2 r3 r4 s5 " {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestFoldedUpdatesGoIntoTheBase(t *testing.T) {
+	tr := newTrack()
+	now := time.Now()
+	tr.saw(root("x", "1"), now)
+	tr.saw(part("x", "2"), now)
+	first, second := tr.updates[0].id, tr.updates[1].id
+	tr.consume(map[uint64]bool{first: true})
+	if len(tr.updates) != 1 || tr.base["service"].Version != "1" {
+		t.Errorf("%+v", tr)
+	}
+	tr.consume(map[uint64]bool{second: true})
+	gone := part("x", "3")
+	gone.Value = nil
+	tr.saw(gone, now)
+	tr.consume(map[uint64]bool{tr.updates[0].id: true})
+	if _, ok := tr.base["route"]; ok {
+		t.Error("what is gone stays in the base")
+	}
+	if s := tr.steps(now); len(s) != 1 || s[0].update.id != 0 {
+		t.Errorf("steps %+v", s)
+	}
+}
+
+func TestAHistoryIsBounded(t *testing.T) {
+	tr := newTrack()
+	merged := 0
+	for i := range maxHistory + 10 {
+		_, m := tr.saw(part("x", fmt.Sprint(i+1)), time.Now())
+		merged += m
+	}
+	if len(tr.updates) != maxHistory || merged != 10 || tr.base["route"].Version != "10" {
+		t.Errorf("%d updates, %d merged, base %v", len(tr.updates), merged, tr.base["route"].Version)
+	}
+	tr.folding = true
+	if _, m := tr.saw(part("x", "9999"), time.Now()); m != 0 {
+		t.Error("merged while a fold is under way")
+	}
+}
+
+func TestWhatIsKnownIsNotFilledFromTheCache(t *testing.T) {
+	tr := newTrack()
+	tr.saw(part("x", "3"), time.Now())
+	tr.fill(Parts{"route": part("x", "9"), "service": root("x", "8")})
+	if _, ok := tr.base["route"]; ok || tr.base["service"].Version != "8" || !tr.filled || !tr.past["uid-x"] {
+		t.Errorf("%+v", tr)
+	}
+}
