@@ -69,8 +69,12 @@ type cdevent struct {
 }
 
 func (e event) String() string {
+	body := string(e.Body)
+	if len(body) > 600 {
+		body = body[:600] + " …"
+	}
 	return fmt.Sprintf("%3d %s %s %s %s %s → %d  %s", e.Number, e.Time.Format("15:04:05.000"), e.Path,
-		e.Header.Get("Ce-Type"), e.Header.Get("Ce-Subject"), e.Header.Get("Ce-Id"), e.Status, e.Body)
+		e.Header.Get("Ce-Type"), e.Header.Get("Ce-Subject"), e.Header.Get("Ce-Id"), e.Status, body)
 }
 
 // events are all requests that arrived so far.

@@ -85,18 +85,24 @@ func Wait(ctx context.Context, atMost time.Duration, what string, ask func(conte
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
+	var last error
 	for {
 		err := ask(ctx)
 		if err == nil {
 			return nil
 		}
 		var again notYetError
-		if !errors.As(err, &again) && ctx.Err() == nil {
+		notYet := errors.As(err, &again)
+		if !notYet && ctx.Err() == nil {
 			return fmt.Errorf("%s: %w", what, err)
+		}
+		// A question that was cut off by the end says less than the answer before it.
+		if notYet || last == nil {
+			last = err
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waited %s for %s: %w", time.Since(began).Round(time.Second), what, err)
+			return fmt.Errorf("waited %s for %s: %w", time.Since(began).Round(time.Second), what, errors.Join(last, context.Cause(ctx)))
 		case <-time.After(200 * time.Millisecond):
 		}
 	}

@@ -1,0 +1,46 @@
+package kit_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+func TestWait(t *testing.T) {
+	broken := errors.New("broken")
+	for name, c := range map[string]struct {
+		ask  func(int) error
+		want string // in the error; empty is none
+	}{
+		"at once":          {func(int) error { return nil }, ""},
+		"the third time":   {func(n int) error { return map[bool]error{true: nil, false: kit.NotYet("%d", n)}[n == 3] }, ""},
+		"an error ends it": {func(int) error { return broken }, "the thing: broken"},
+		"never, and why":   {func(int) error { return kit.NotYet("no pod") }, "no pod"},
+		"cut off by the end": {func(n int) error {
+			if n == 1 {
+				return kit.NotYet("no pod")
+			}
+			time.Sleep(time.Second)
+			return context.DeadlineExceeded
+		}, "no pod"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := 0
+			err := kit.Wait(t.Context(), 900*time.Millisecond, "the thing", func(context.Context) error { n++; return c.ask(n) })
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestRevisionName(t *testing.T) {
+	if got := kit.RevisionName("shop", 2); got != "shop-00002" {
+		t.Errorf("got %s", got)
+	}
+}
