@@ -23,6 +23,8 @@ var suite struct {
 	before map[string]bool
 	audit  *auditLog
 	full   bool
+	// installed says that the controller was there already and stays, for a quick look at one test.
+	installed bool
 }
 
 func TestMain(m *testing.M) {
@@ -62,6 +64,14 @@ func prepare(ctx context.Context) error {
 	}
 	say("built the images of the tests in %s", took(began))
 
+	if suite.Own() {
+		if suite.audit, err = openAuditLog(ctx); err != nil {
+			return err
+		}
+	}
+	if suite.installed = os.Getenv("E2E_INSTALLED") != ""; suite.installed {
+		return suite.WaitController(ctx)
+	}
 	// What an earlier run left, which may have been ended by force, is no part of the state before.
 	if err := deleteNamespaces(ctx); err != nil {
 		return err
@@ -71,11 +81,6 @@ func prepare(ctx context.Context) error {
 	}
 	if suite.before, err = objects(ctx); err != nil {
 		return err
-	}
-	if suite.Own() {
-		if suite.audit, err = openAuditLog(ctx); err != nil {
-			return err
-		}
 	}
 	began = time.Now()
 	if err := suite.Install(ctx); err != nil {
@@ -95,6 +100,9 @@ func clean(ctx context.Context, failed bool) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	defer cancel()
+	if suite.installed {
+		return deleteNamespaces(ctx)
+	}
 	began := time.Now()
 	if err := suite.Uninstall(ctx); err != nil {
 		return err
