@@ -218,6 +218,12 @@ func TestReappliedTemplateIsARollback(t *testing.T) {
 	if b := s.last(); b.Reason != ReasonReapplied || b.Previous.Name != "cart-2" {
 		t.Errorf("rolled back says %+v", b)
 	}
+	// What was taken back and lands once more goes forward.
+	known := revs(r1, r2, again, rev("cart-4", 4, "b"), rev("cart-5", 5, "c"), rev("cart-6", 6, "b"))
+	s.see(routed(known, to("cart-4", 100)), RevisionReady, RevisionReady, RevisionReady, Upgraded)
+	s.see(routed(known, to("cart-5", 100)), Upgraded)
+	s.see(routed(known, to("cart-6", 100)), RolledBack)
+
 	off := deployed(t)
 	off.rules.RollbackTemplate = false
 	off.see(routed(revs(r1, r2), to("cart-2", 100)), RevisionReady, Upgraded)
@@ -425,6 +431,26 @@ func TestTimeNeverGoesBack(t *testing.T) {
 	got := s.seeAt(routed(revs(r1, r2), to("cart-2", 100)), start.Add(-time.Hour), RevisionReady, Upgraded)
 	if got[0].Time.Before(late) {
 		t.Errorf("%v is before %v", got[0].Time, late)
+	}
+}
+
+func TestWhatMustBeSavedThoughNothingIsAnnounced(t *testing.T) {
+	s := deployed(t)
+	saved := s.m
+	same := routed(revs(r1), to("cart-1", 100))
+	if r := Next(s.rules, saved, same, s.at); r.Memory.Outgrew(saved) {
+		t.Error("a resync")
+	}
+	for name, change := range map[string]func(*Snapshot){
+		"labels":      func(x *Snapshot) { x.Labels = map[string]string{"tier": "y"} },
+		"annotations": func(x *Snapshot) { x.Annotations = map[string]string{"a": "b"} },
+		"no URL":      func(x *Snapshot) { x.Route.URLs = nil },
+	} {
+		x := routed(revs(r1), to("cart-1", 100))
+		change(&x)
+		if r := Next(s.rules, saved, x, s.at); !r.Memory.Outgrew(saved) || len(r.Transitions) > 0 {
+			t.Errorf("%s: %+v", name, r.Transitions)
+		}
 	}
 }
 

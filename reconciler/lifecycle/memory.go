@@ -38,6 +38,10 @@ type Memory struct {
 	// Labels are the Service's own. Sources select by them, also when it is gone.
 	Labels map[string]string `json:"labels,omitempty"`
 
+	// NamespaceLabels are those of the Service's namespace, when something was
+	// journaled last. They outlive the namespace.
+	NamespaceLabels map[string]string `json:"namespaceLabels,omitempty"`
+
 	// Primary names the Revision that had all effective traffic last.
 	Primary string `json:"primary,omitempty"`
 	// Traffic is the effective split, largest share first.
@@ -69,10 +73,30 @@ type Known struct {
 	Chain int64 `json:"chain,omitempty"`
 	// Arrived is the transition that last gave it traffic or made it primary.
 	Arrived *Mark `json:"arrived,omitempty"`
+	// Rank is that of the earlier primary which this one equals; 0 if there is
+	// none. What was taken back and is applied once more goes forward again.
+	Rank int64 `json:"rank,omitempty"`
+}
+
+// rank orders primaries by what they are, not by when they were applied.
+func (k Known) rank() int64 {
+	if k.Rank > 0 {
+		return k.Rank
+	}
+	return k.Generation
+}
+
+// Outgrew says whether this memory holds something that was never announced, and
+// that a later decision depends on, which the saved one does not hold.
+func (m *Memory) Outgrew(saved Memory) bool {
+	return !maps.Equal(m.Labels, saved.Labels) || !maps.Equal(m.Annotations, saved.Annotations) ||
+		len(m.URLs) == 0 && len(saved.URLs) > 0
 }
 
 // Former is an earlier primary, as far as it is needed to recognise it again.
 type Former struct {
+	// Rank orders it among the primaries, as Known.rank does.
+	Rank     int64    `json:"rank,omitempty"`
 	Name     string   `json:"name"`
 	Template string   `json:"template"`
 	Digests  []string `json:"digests,omitempty"`
@@ -178,21 +202,29 @@ func (m *Memory) retire(r *Revision) {
 	if r == nil || r.Template == "" {
 		return
 	}
-	m.Former = append(m.Former, Former{Name: r.Name, Template: r.Template, Digests: digests(r)})
+	m.Former = append(m.Former, Former{
+		Name: r.Name, Template: r.Template, Digests: digests(r), Rank: m.Revisions[r.Name].rank(),
+	})
 	if extra := len(m.Former) - maxFormer; extra > 0 {
 		m.Former = slices.Delete(m.Former, 0, extra)
 	}
 }
 
-// wasPrimary says whether r equals an earlier primary in template and images. The
-// same Revision, moved forward to again, is none.
-// Without digests an image may have changed behind its tag, so that only equal
-// and known digests count.
-func (m *Memory) wasPrimary(r *Revision) bool {
+// formerly returns the earlier primary that r equals in template and images, nil
+// if there is none. The same Revision, moved forward to again, is none. Without
+// digests an image may have changed behind its tag, so that only equal and known
+// digests count.
+func (m *Memory) formerly(r *Revision) *Former {
 	have := digests(r)
-	return r.Template != "" && len(have) > 0 && slices.ContainsFunc(m.Former, func(f Former) bool {
-		return f.Name != r.Name && f.Template == r.Template && slices.Equal(f.Digests, have)
-	})
+	if r.Template == "" || len(have) == 0 {
+		return nil
+	}
+	for i := len(m.Former) - 1; i >= 0; i-- {
+		if f := &m.Former[i]; f.Name != r.Name && f.Template == r.Template && slices.Equal(f.Digests, have) {
+			return f
+		}
+	}
+	return nil
 }
 
 // digests returns the resolved images, or nil unless all of them are resolved.

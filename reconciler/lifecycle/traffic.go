@@ -54,10 +54,12 @@ func full(split []Share) string {
 }
 
 // primaryMoved decides between forward and back. Only the generation orders
-// Revisions; one that nothing is known of counts as newer.
+// Revisions; one that nothing is known of counts as newer. A new Revision that
+// equals an earlier primary has the place of that one.
 func (b *builder) primaryMoved(old *Revision, before []Share) {
 	now := b.m.revision(b.m.Primary)
 	t := Transition{Type: Upgraded, Revision: now, Previous: old}
+	former := b.m.formerly(now)
 	switch {
 	case now.Generation > 0 && now.Generation < old.Generation:
 		t.Reason = ReasonTraffic
@@ -66,10 +68,14 @@ func (b *builder) primaryMoved(old *Revision, before []Share) {
 		}
 	case sameImages(now, old) && now.Template == old.Template:
 		t.Reason = ReasonConfiguration
-	case b.rules.RollbackTemplate && b.m.wasPrimary(now):
+	case b.rules.RollbackTemplate && former != nil && former.Rank < b.m.Revisions[old.Name].rank():
 		t.Type, t.Reason = RolledBack, ReasonReapplied
 	case sameImages(now, old):
 		t.Reason = ReasonConfiguration
+	}
+	if k, ok := b.m.Revisions[now.Name]; ok && former != nil && k.Rank == 0 {
+		k.Rank = former.Rank
+		b.m.Revisions[now.Name] = k
 	}
 	b.m.retire(old)
 	if t.Type == RolledBack {

@@ -241,7 +241,7 @@ func (f *fold) memory(current *v1alpha1.CDEventSubject) (lifecycle.Memory, error
 		return m, nil
 	}
 	if err := json.Unmarshal(current.Status.Memory.Raw, &m); err != nil {
-		return m, fmt.Errorf("the memory in CDEventSubject %s cannot be read (delete the object to take a new baseline): %w", current.Name, err)
+		return m, fmt.Errorf("the memory in CDEventSubject %s cannot be read, as after going back to an older version; nothing is told of this object until the newer one runs again: %w", current.Name, err)
 	}
 	return m, nil
 }
@@ -270,6 +270,7 @@ func (f *fold) pass(current *v1alpha1.CDEventSubject, first *Subject, steps []st
 			return p, nil
 		}
 	}
+	saved := p.memory
 	for _, s := range steps {
 		subject := f.compose(s)
 		if subject == nil || subject.UID != first.UID {
@@ -289,7 +290,7 @@ func (f *fold) pass(current *v1alpha1.CDEventSubject, first *Subject, steps []st
 		}
 		p.memory, f.wake = r.Memory, r.WakeAt
 		p.transitions = append(p.transitions, r.Transitions...)
-		p.changed = p.changed || !known || len(r.Transitions) > 0
+		p.changed = p.changed || !known || len(r.Transitions) > 0 || r.Memory.Outgrew(saved)
 		known = true
 		p.used++
 	}
