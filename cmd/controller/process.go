@@ -116,7 +116,7 @@ func (p *process) deliver(ctx context.Context) {
 	filters := delivery.NewFilters()
 	router := &delivery.Router{
 		Sources:         p.allSources,
-		NamespaceLabels: p.namespaceLabels,
+		Namespace:       p.namespace,
 		SystemNamespace: system.Namespace(),
 		Cluster:         func() string { return p.settings.Current().ClusterURI },
 		Environment:     func() v1alpha1.Environment { return p.settings.Current().Environment },
@@ -292,12 +292,14 @@ func (p *process) allSources() []*v1alpha1.CDEventSource {
 	return all
 }
 
-func (p *process) namespaceLabels(name string) map[string]string {
+// namespace returns the labels of a namespace, false if there is none.
+func (p *process) namespace(name string) (map[string]string, bool) {
 	obj, ok, err := p.namespaces.GetIndexer().GetByKey(name)
-	if m, isMeta := obj.(*metav1.PartialObjectMetadata); err == nil && ok && isMeta {
-		return m.Labels
+	m, isMeta := obj.(*metav1.PartialObjectMetadata)
+	if err != nil || !ok || !isMeta {
+		return nil, false
 	}
-	return nil
+	return m.Labels, true
 }
 
 // sourceName is how a source is called in metrics.

@@ -46,12 +46,12 @@ func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
 	t.Helper()
 	s := &stage{store: store.New(), answers: map[string]func() sender.Outcome{}, dropped: map[string]int64{}, leads: true}
 	router := &Router{
-		Sources:         func() []*v1alpha1.CDEventSource { return sources },
-		NamespaceLabels: func(string) map[string]string { return nil },
-		Cluster:         func() string { return "https://cluster.example.com" },
-		Environment:     func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
-		Render:          cdevents.Render,
-		Trouble:         func(_ *v1alpha1.CDEventSource, err error) { t.Errorf("routing: %v", err) },
+		Sources:     func() []*v1alpha1.CDEventSource { return sources },
+		Namespace:   func(string) (map[string]string, bool) { return nil, false },
+		Cluster:     func() string { return "https://cluster.example.com" },
+		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
+		Render:      cdevents.Render,
+		Trouble:     func(_ *v1alpha1.CDEventSource, err error) { t.Errorf("routing: %v", err) },
 	}
 	s.ledger = ledger.New(s.store, router, s)
 	ctx, cancel := context.WithCancel(context.Background())

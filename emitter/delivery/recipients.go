@@ -2,10 +2,12 @@ package delivery
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
@@ -19,8 +21,8 @@ const EnvironmentLabel = "cdevents.knative-cdevents.dev/environment"
 type Router struct {
 	// Sources lists all CDEventSources.
 	Sources func() []*v1alpha1.CDEventSource
-	// NamespaceLabels are those of a namespace, nil if it is not known.
-	NamespaceLabels func(namespace string) map[string]string
+	// Namespace returns the labels of a namespace, false if there is none.
+	Namespace func(name string) (map[string]string, bool)
 	// SystemNamespace is the only one whose sources may see other namespaces.
 	SystemNamespace string
 	// Cluster is the URI that identifies the cluster.
@@ -36,11 +38,21 @@ type Router struct {
 
 var _ ledger.Router = (*Router)(nil)
 
+// NamespaceLabels implements ledger.Router.
+func (r *Router) NamespaceLabels(namespace string) (map[string]string, bool) {
+	return r.Namespace(namespace)
+}
+
+// Exists implements ledger.Router.
+func (r *Router) Exists(source types.UID) bool {
+	return slices.ContainsFunc(r.Sources(), func(s *v1alpha1.CDEventSource) bool { return s.UID == source })
+}
+
 // Recipients implements ledger.Router.
-func (r *Router) Recipients(subject v1alpha1.CDEventSubjectSpec, own map[string]string, t lifecycle.Transition) []ledger.Recipient {
+func (r *Router) Recipients(subject v1alpha1.CDEventSubjectSpec, with ledger.Labels, t lifecycle.Transition) []ledger.Recipient {
 	var out []ledger.Recipient
 	for _, s := range r.Sources() {
-		profile, ok, err := r.choose(s, subject, own, t)
+		profile, ok, err := r.choose(s, subject, with, t)
 		if err != nil {
 			r.Trouble(s, fmt.Errorf("choosing events of %s/%s: %w", subject.Namespace, subject.Name, err))
 			continue
@@ -52,15 +64,15 @@ func (r *Router) Recipients(subject v1alpha1.CDEventSubjectSpec, own map[string]
 	return out
 }
 
-func (r *Router) choose(s *v1alpha1.CDEventSource, subject v1alpha1.CDEventSubjectSpec, own map[string]string, t lifecycle.Transition) (v1alpha1.Profile, bool, error) {
+func (r *Router) choose(s *v1alpha1.CDEventSource, subject v1alpha1.CDEventSubjectSpec, with ledger.Labels, t lifecycle.Transition) (v1alpha1.Profile, bool, error) {
 	var none v1alpha1.Profile
-	if s.DeletionTimestamp != nil || !r.sees(s, subject.Namespace) {
+	if s.DeletionTimestamp != nil || !r.sees(s, subject.Namespace, with.Namespace) {
 		return none, false, nil
 	}
-	if ok, err := matches(s.Spec.Selector, own); err != nil || !ok {
+	if ok, err := matches(s.Spec.Selector, with.Own); err != nil || !ok {
 		return none, false, err
 	}
-	profile := r.profile(s, subject.Namespace)
+	profile := r.profile(s, with.Namespace)
 	if len(s.Spec.Filters) == 0 {
 		return profile, true, nil
 	}
@@ -73,23 +85,23 @@ func (r *Router) choose(s *v1alpha1.CDEventSource, subject v1alpha1.CDEventSubje
 }
 
 // sees says whether a source may be told of a namespace.
-func (r *Router) sees(s *v1alpha1.CDEventSource, namespace string) bool {
+func (r *Router) sees(s *v1alpha1.CDEventSource, namespace string, labelled map[string]string) bool {
 	if s.Spec.NamespaceSelector == nil {
 		return s.Namespace == namespace
 	}
 	if s.Namespace != r.SystemNamespace {
 		return false // its condition says so; nobody reads other people's deployments
 	}
-	ok, err := matches(s.Spec.NamespaceSelector, r.NamespaceLabels(namespace))
+	ok, err := matches(s.Spec.NamespaceSelector, labelled)
 	if err != nil {
 		r.Trouble(s, fmt.Errorf("spec.namespaceSelector: %w", err))
 	}
 	return ok
 }
 
-func (r *Router) profile(s *v1alpha1.CDEventSource, namespace string) v1alpha1.Profile {
+func (r *Router) profile(s *v1alpha1.CDEventSource, labelled map[string]string) v1alpha1.Profile {
 	p := v1alpha1.Profile{SpecVersion: s.Spec.Version(), Source: r.Cluster(), Environment: r.Environment()}
-	if id := r.NamespaceLabels(namespace)[EnvironmentLabel]; id != "" {
+	if id := labelled[EnvironmentLabel]; id != "" {
 		p.Environment.ID = id
 	}
 	if s.Spec.Environment != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 )
 
@@ -60,7 +61,7 @@ func TestRecipients(t *testing.T) {
 			trouble := false
 			r := router(s)
 			r.Trouble = func(*v1alpha1.CDEventSource, error) { trouble = true }
-			got := r.Recipients(subject, map[string]string{"app": "cart"}, lifecycle.Transition{Sequence: 1, Type: lifecycle.Deployed, Time: noon})
+			got := r.Recipients(subject, ledger.Labels{Own: map[string]string{"app": "cart"}, Namespace: labelled}, lifecycle.Transition{Sequence: 1, Type: lifecycle.Deployed, Time: noon})
 			if (len(got) == 1) != c.chosen || trouble != c.trouble {
 				t.Errorf("chosen %v, trouble %v", got, trouble)
 			}
@@ -75,7 +76,7 @@ func filter(f ...eventingv1.SubscriptionsAPIFilter) func(*v1alpha1.CDEventSource
 func router(s *v1alpha1.CDEventSource) *Router {
 	return &Router{
 		Sources:         func() []*v1alpha1.CDEventSource { return []*v1alpha1.CDEventSource{s} },
-		NamespaceLabels: func(string) map[string]string { return map[string]string{"stage": "prod", EnvironmentLabel: "blue"} },
+		Namespace:       func(string) (map[string]string, bool) { return labelled, true },
 		SystemNamespace: "system",
 		Cluster:         func() string { return "https://cluster.example.com" },
 		Environment:     func() v1alpha1.Environment { return v1alpha1.Environment{ID: "default", Source: "https://env"} },
@@ -89,23 +90,24 @@ var (
 	noon    = metav1.Date(2026, 5, 4, 12, 0, 0, 0, metav1.Now().UTC().Location()).Time
 )
 
+var labelled = map[string]string{"stage": "prod", EnvironmentLabel: "blue"}
+
 func TestProfile(t *testing.T) {
 	s := sourceTo("all", "sink")
 	r := router(s)
-	p := r.profile(s, "shop")
+	p := r.profile(s, labelled)
 	if p.Environment.ID != "blue" || p.Source != "https://cluster.example.com" || p.SpecVersion != "0.5" || p.Extensions != nil {
 		t.Errorf("by the namespace's label: %+v", p)
 	}
 	s.Spec.Environment = &v1alpha1.Environment{ID: "mine"}
 	s.Spec.CDEvents = &v1alpha1.CDEventsSpec{Version: "0.4"}
 	s.Spec.CloudEventOverrides = &duckv1.CloudEventOverrides{Extensions: map[string]string{"team": "shop"}}
-	p = r.profile(s, "shop")
+	p = r.profile(s, labelled)
 	if p.Environment != *s.Spec.Environment || p.SpecVersion != "0.4" || p.Extensions["team"] != "shop" {
 		t.Errorf("by the source: %+v", p)
 	}
 	s.Spec.Environment = nil
-	r.NamespaceLabels = func(string) map[string]string { return nil }
-	if p = r.profile(s, "shop"); p.Environment.Source != "https://env" {
+	if p = r.profile(s, nil); p.Environment.Source != "https://env" {
 		t.Errorf("by the configuration: %+v", p)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 )
 
-// maxJournal bounds the rendered size of a journal in bytes. etcd refuses
-// objects above 1.5 MiB.
+// maxJournal bounds the size of a journal, together with the memory, in bytes.
+// etcd refuses objects above 1.5 MiB.
 const maxJournal = 512 << 10
 
 // Reasons for which an event is given up. Each is counted.
@@ -82,6 +82,14 @@ func (e *edit) acknowledge() {
 // journal adds transitions and the memory that they lead to.
 func (e *edit) journal(c Change, router Router) error {
 	st := &e.next.Status
+	if labels, ok := router.NamespaceLabels(e.next.Spec.Namespace); ok {
+		c.Memory.NamespaceLabels = labels
+	}
+	for source := range st.Acknowledged {
+		if !router.Exists(source) && !owedTo(st, source) {
+			delete(st.Acknowledged, source)
+		}
+	}
 	raw, err := json.Marshal(c.Memory)
 	if err != nil {
 		return fmt.Errorf("encoding the memory: %w", err)
@@ -92,7 +100,7 @@ func (e *edit) journal(c Change, router Router) error {
 	for _, t := range c.Transitions {
 		at := metav1.NewMicroTime(t.Time)
 		st.Sequence, st.LastEvent, st.LastEventTime = t.Sequence, string(t.Type), &at
-		recipients := router.Recipients(e.next.Spec, c.Memory.Labels, t)
+		recipients := router.Recipients(e.next.Spec, Labels{Own: c.Memory.Labels, Namespace: c.Memory.NamespaceLabels}, t)
 		if len(recipients) == 0 {
 			continue
 		}
@@ -164,11 +172,20 @@ func owes(st *v1alpha1.CDEventSubjectStatus, j v1alpha1.JournalEntry, r v1alpha1
 	return j.Sequence > st.Acknowledged[r.Source]
 }
 
+func owedTo(st *v1alpha1.CDEventSubjectStatus, source types.UID) bool {
+	return slices.ContainsFunc(st.Journal, func(j v1alpha1.JournalEntry) bool {
+		return slices.ContainsFunc(j.Recipients, func(r v1alpha1.Recipient) bool { return r.Source == source })
+	})
+}
+
 // bound keeps the journal below its limit: steps of traffic go first, as the
 // next one says where the traffic is now, then the oldest of all.
 func (e *edit) bound() {
 	st := &e.next.Status
 	size := 0
+	if st.Memory != nil {
+		size = len(st.Memory.Raw)
+	}
 	for _, j := range st.Journal {
 		size += len(j.Transition.Raw) + 64*len(j.Recipients)
 	}

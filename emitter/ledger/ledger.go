@@ -35,7 +35,17 @@ type Client interface {
 // Router says who is to be told of a transition. It is asked once, when the
 // transition is journaled.
 type Router interface {
-	Recipients(subject v1alpha1.CDEventSubjectSpec, labels map[string]string, t lifecycle.Transition) []Recipient
+	Recipients(subject v1alpha1.CDEventSubjectSpec, labels Labels, t lifecycle.Transition) []Recipient
+	// NamespaceLabels are those of a namespace; false where there is none.
+	NamespaceLabels(namespace string) (map[string]string, bool)
+	// Exists says whether there is such a source.
+	Exists(source types.UID) bool
+}
+
+// Labels are what sources select by. They were journaled with the object, as it
+// and its namespace may be gone by the time it is announced.
+type Labels struct {
+	Own, Namespace map[string]string
 }
 
 // Recipient is a source that is to be told, and what its event looks like.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,7 +30,11 @@ var (
 // everyone is a router that tells the same sources of everything.
 type everyone []types.UID
 
-func (e everyone) Recipients(v1alpha1.CDEventSubjectSpec, map[string]string, lifecycle.Transition) []ledger.Recipient {
+func (e everyone) Exists(source types.UID) bool { return slices.Contains(e, source) }
+
+func (everyone) NamespaceLabels(string) (map[string]string, bool) { return nil, false }
+
+func (e everyone) Recipients(v1alpha1.CDEventSubjectSpec, ledger.Labels, lifecycle.Transition) []ledger.Recipient {
 	var out []ledger.Recipient
 	for _, s := range e {
 		out = append(out, ledger.Recipient{Source: s, Profile: v1alpha1.Profile{SpecVersion: "0.5", Source: "https://c"}})
@@ -354,6 +359,49 @@ func TestGivenUpIsCountedAndShown(t *testing.T) {
 	})
 	if c.dropped[ledger.DroppedRejected] != 1 || c.dropped[ledger.DroppedSourceRemoved] != 1 {
 		t.Errorf("counted %v", c.dropped)
+	}
+}
+
+// elsewhere is a router for which a namespace is there, or is gone.
+type elsewhere struct {
+	everyone
+	labels map[string]string
+	asked  []ledger.Labels
+}
+
+func (e *elsewhere) NamespaceLabels(string) (map[string]string, bool) {
+	return e.labels, e.labels != nil
+}
+
+func (e *elsewhere) Recipients(s v1alpha1.CDEventSubjectSpec, l ledger.Labels, t lifecycle.Transition) []ledger.Recipient {
+	e.asked = append(e.asked, l)
+	return e.everyone.Recipients(s, l, t)
+}
+
+func TestLabelsOfANamespaceOutliveIt(t *testing.T) {
+	s := store.New()
+	r := &elsewhere{everyone: everyone{"a"}, labels: map[string]string{"team": "shop"}}
+	l := ledger.New(s, r, &counts{})
+	must(t, add(l, lifecycle.Deployed, ""))
+	r.labels = nil
+	must(t, add(l, lifecycle.Removed, ""))
+	if len(r.asked) != 2 || r.asked[1].Namespace["team"] != "shop" {
+		t.Errorf("asked with %+v", r.asked)
+	}
+}
+
+func TestSourcesThatAreGoneAreForgotten(t *testing.T) {
+	s := store.New()
+	l := ledger.New(s, everyone{"a", "b"}, &counts{})
+	must(t, add(l, lifecycle.Deployed, ""))
+	l.Acknowledge(ledger.Name(cart), "a", 1)
+	l.Acknowledge(ledger.Name(cart), "b", 1)
+	must(t, l.Flush(context.Background()))
+	next := ledger.New(s, everyone{"b"}, &counts{})
+	next.Observe(s.All()[0])
+	must(t, add(next, lifecycle.Upgraded, ""))
+	if got := s.All()[0].Status.Acknowledged; len(got) != 1 || got["b"] != 1 {
+		t.Errorf("acknowledged %v", got)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -38,7 +39,11 @@ type journaled struct {
 	got []string
 }
 
-func (j *journaled) Recipients(s v1alpha1.CDEventSubjectSpec, _ map[string]string, t lifecycle.Transition) []ledger.Recipient {
+func (*journaled) Exists(types.UID) bool { return false }
+
+func (*journaled) NamespaceLabels(string) (map[string]string, bool) { return nil, false }
+
+func (j *journaled) Recipients(s v1alpha1.CDEventSubjectSpec, _ ledger.Labels, t lifecycle.Transition) []ledger.Recipient {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.got = append(j.got, s.Name+" "+strings.TrimPrefix(string(t.Type), "Service"))

@@ -93,7 +93,7 @@ func (p projector) transform(obj any) (any, error) {
 		return p.keep(o, key, observer.Part{Name: partService, Root: true, Owner: o.UID, Value: p.service(o)}), nil
 	case *servingv1.Route:
 		owner := metav1.GetControllerOf(o)
-		if owner == nil || owner.Kind != "Service" || !strings.HasPrefix(owner.APIVersion, serving.GroupName+"/") {
+		if owner == nil || owner.Kind != "Service" || owner.Name != o.Name || !strings.HasPrefix(owner.APIVersion, serving.GroupName+"/") {
 			return p.keep(o, types.NamespacedName{}, observer.Part{}), nil // stands alone: silence
 		}
 		key := types.NamespacedName{Namespace: o.Namespace, Name: owner.Name}
@@ -251,8 +251,24 @@ func (p projector) carry(all map[string]string) map[string]string {
 			if out == nil {
 				out = map[string]string{}
 			}
-			out[name] = v
+			out[name] = clip(v)
 		}
 	}
 	return out
+}
+
+// maxAnnotation bounds what is carried of one annotation, in bytes. Kubernetes
+// allows 256 KiB, and the ledger keeps those of two dozen Revisions.
+const maxAnnotation = 2 << 10
+
+// clip cuts a value that is too long, at a comma where it is a list: half a link
+// would point to something else.
+func clip(v string) string {
+	if len(v) <= maxAnnotation {
+		return v
+	}
+	if i := strings.LastIndexByte(v[:maxAnnotation], ','); i > 0 {
+		return v[:i]
+	}
+	return strings.ToValidUTF8(v[:maxAnnotation], "")
 }

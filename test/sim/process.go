@@ -58,12 +58,12 @@ func (w *world) start() *process {
 	w.lastStart++
 	p.started = w.lastStart
 	router := &delivery.Router{
-		Sources:         func() []*v1alpha1.CDEventSource { return []*v1alpha1.CDEventSource{w.source} },
-		NamespaceLabels: func(string) map[string]string { return nil },
-		Cluster:         func() string { return "https://cluster.example.com" },
-		Environment:     func() v1alpha1.Environment { return v1alpha1.Environment{ID: "sim"} },
-		Render:          cdevents.Render,
-		Trouble:         func(_ *v1alpha1.CDEventSource, err error) { w.fail("routing: %v", err) },
+		Sources:     func() []*v1alpha1.CDEventSource { return []*v1alpha1.CDEventSource{w.source} },
+		Namespace:   func(string) (map[string]string, bool) { return nil, false },
+		Cluster:     func() string { return "https://cluster.example.com" },
+		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "sim"} },
+		Render:      cdevents.Render,
+		Trouble:     func(_ *v1alpha1.CDEventSource, err error) { w.fail("routing: %v", err) },
 	}
 	p.ledger = ledger.New(w.store, router, w)
 	p.send = delivery.New(ctx, delivery.Options{
