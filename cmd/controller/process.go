@@ -123,7 +123,9 @@ func (p *process) deliver(ctx context.Context) {
 		Render:          cdevents.Render,
 		Passes:          filters.Passes,
 		Trouble: func(s *v1alpha1.CDEventSource, err error) {
-			logger.Errorw("Events of a source cannot be chosen", "source", s.Namespace+"/"+s.Name, "error", err)
+			logger.Errorw("An event of a source cannot be chosen and is not sent", "source", s.Namespace+"/"+s.Name, "error", err)
+			p.metrics.Dropped(ledger.DroppedFilterFailed, 1)
+			p.delivery.Trouble(s.UID, "an event was not sent: "+err.Error())
 		},
 	}
 	p.ledger = ledger.New(p.ours.CDEventSubjects(system.Namespace()), router, p.metrics)
@@ -132,7 +134,7 @@ func (p *process) deliver(ctx context.Context) {
 		Leads: p.isLeaderFor,
 	})
 	p.ledger.OnOwed(p.delivery.Owed)
-	must(ctx, "making the metrics of what is owed", p.metrics.Watch(p.ledger.Standings, p.sourceName))
+	must(ctx, "making the metrics of what is owed", p.metrics.Watch(p.delivery, p.sourceNames))
 
 	_, err := p.subjects.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { with(obj, p.ledgered) },
@@ -302,12 +304,11 @@ func (p *process) namespace(name string) (map[string]string, bool) {
 	return m.Labels, true
 }
 
-// sourceName is how a source is called in metrics.
-func (p *process) sourceName(uid types.UID) string {
+// sourceNames is how sources are called in metrics.
+func (p *process) sourceNames() map[types.UID]string {
+	out := map[types.UID]string{}
 	for _, s := range p.allSources() {
-		if s.UID == uid {
-			return s.Namespace + "/" + s.Name
-		}
+		out[s.UID] = s.Namespace + "/" + s.Name
 	}
-	return "deleted"
+	return out
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/sony/gobreaker/v2"
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/reconciler"
 
@@ -28,7 +29,7 @@ type Ledger interface {
 	Standings() map[types.UID]ledger.Standing
 	Acknowledge(line string, source types.UID, sequence int64)
 	GiveUp(line string, source types.UID, sequence int64, reason string)
-	Abandon(source types.UID)
+	Abandon(source types.UID, leads func(types.NamespacedName) bool)
 }
 
 // Sender makes one attempt.
@@ -48,8 +49,6 @@ type Metrics interface {
 	Delivered(source, eventType string, took time.Duration)
 	// DeadLetter is an event that went to the dead letter sink.
 	DeadLetter(source string)
-	// Breaker is a lane's breaker that opened or closed.
-	Breaker(source string, open bool)
 }
 
 // Options are what the delivery is made from.
@@ -135,7 +134,7 @@ func (d *Delivery) Gone(uid types.UID) {
 		ln.stop()
 	}
 	d.Sender.Forget(uid)
-	d.Ledger.Abandon(uid)
+	d.Ledger.Abandon(uid, d.Leads)
 }
 
 // Sweep gives up what is owed to sources that do not exist, until ctx ends. A
@@ -158,7 +157,7 @@ func (d *Delivery) Sweep(ctx context.Context, every time.Duration) {
 			switch {
 			case known:
 			case suspect[uid]:
-				d.Ledger.Abandon(uid)
+				d.Ledger.Abandon(uid, d.Leads)
 			default:
 				missing[uid] = true
 			}
@@ -222,6 +221,28 @@ func (d *Delivery) OfSource(uid types.UID) (pending int64, oldest, last time.Tim
 		last, trouble = ln.report()
 	}
 	return s.Pending, s.Oldest, last, trouble
+}
+
+// Trouble notes what is wrong with a source, for its condition, until it takes
+// something.
+func (d *Delivery) Trouble(uid types.UID, trouble string) {
+	d.mu.Lock()
+	ln := d.lanes[uid]
+	d.mu.Unlock()
+	if ln != nil {
+		ln.failed(trouble)
+	}
+}
+
+// Breakers says of each source by name whether its sink is only probed.
+func (d *Delivery) Breakers() map[string]bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := make(map[string]bool, len(d.lanes))
+	for _, ln := range d.lanes {
+		out[ln.label()] = ln.breaker.State() != gobreaker.StateClosed
+	}
+	return out
 }
 
 // cachedStandings keeps a sum for a moment: it walks the whole ledger.

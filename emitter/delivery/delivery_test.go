@@ -105,7 +105,6 @@ func (s *stage) Forget(types.UID)                        {}
 func (s *stage) Attempt(string, string)                  {}
 func (s *stage) Delivered(string, string, time.Duration) {}
 func (s *stage) DeadLetter(string)                       {}
-func (s *stage) Breaker(string, bool)                    {}
 func (s *stage) Conflict()                               {}
 func (s *stage) Dropped(reason string, n int64)          { s.mu.Lock(); s.dropped[reason] += n; s.mu.Unlock() }
 func (s *stage) received() []string                      { s.mu.Lock(); defer s.mu.Unlock(); return slices.Clone(s.got) }
@@ -292,6 +291,37 @@ func TestTheBreakerProbesAndRecovers(t *testing.T) {
 		t.Errorf("%d attempts at a sink that is down, by 30 keys that wait a tenth of a second", during)
 	}
 	s.eventually(t, "all of it", func() bool { return s.pending("uid-all") == 0 })
+}
+
+func TestABreakerKeepsNothingFromTheDeadLetterSink(t *testing.T) {
+	src := sourceTo("all", "sink")
+	src.Spec.Delivery = &eventingduckv1.DeliverySpec{
+		Retry: ptr(int32(1)), BackoffDelay: ptr("PT0.1S"), DeadLetterSink: &duckv1.Destination{URI: apis.HTTP("letters")},
+	}
+	src.Status.DeadLetterSinkURI = apis.HTTP("letters")
+	s := newStage(t, src)
+	s.ProbeEvery = time.Hour
+	s.answer("sink", refuse(503, sender.Retry))
+	for i := range 40 {
+		s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)
+	}
+	s.eventually(t, "40 letters", func() bool { return s.pending("uid-all") == 0 })
+	if len(s.letters) != 40 {
+		t.Errorf("%d letters", len(s.letters))
+	}
+}
+
+func TestASinkThatIsWellAgainGetsEverythingAtOnce(t *testing.T) {
+	src := sourceTo("all", "sink")
+	src.Spec.Delivery = &eventingduckv1.DeliverySpec{BackoffDelay: ptr("PT60S")}
+	s := newStage(t, src)
+	s.answer("sink", refuse(503, sender.Retry))
+	for i := range 8 {
+		s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)
+	}
+	s.eventually(t, "an open breaker", func() bool { return s.Breakers()["shop/all"] })
+	s.answer("sink", nil)
+	s.eventually(t, "all of it, long before a minute", func() bool { return s.pending("uid-all") == 0 })
 }
 
 func TestOnlyTheLeaderSends(t *testing.T) {

@@ -63,12 +63,16 @@ func newLane(d *Delivery, s *v1alpha1.CDEventSource) *lane {
 		Name: s.Namespace + "/" + s.Name, MaxRequests: 1, Timeout: d.ProbeEvery,
 		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= trip },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
-			ln.mu.Lock()
-			if to == gobreaker.StateOpen {
+			switch to {
+			case gobreaker.StateOpen:
+				ln.mu.Lock()
 				ln.opened = time.Now()
+				ln.mu.Unlock()
+			case gobreaker.StateClosed:
+				// The sink takes events again: nobody waits for his own turn.
+				go d.enqueueAll(s.UID)
+			case gobreaker.StateHalfOpen:
 			}
-			ln.mu.Unlock()
-			d.Metrics.Breaker(ln.label(), to == gobreaker.StateOpen)
 		},
 	})
 	return ln
@@ -184,7 +188,7 @@ func (ln *lane) one(ctx, sending context.Context, source *v1alpha1.CDEventSource
 	}
 	done, err := ln.breaker.Allow()
 	if err != nil {
-		return ln.untilProbe()
+		return ln.refusedByBreaker(ctx, sending, source, key, o, ev, to, policy)
 	}
 	out := ln.d.Sender.Send(sending, to, ev, policy)
 	ln.d.Metrics.Attempt(ln.label(), classLabel(out))
@@ -201,12 +205,28 @@ func (ln *lane) one(ctx, sending context.Context, source *v1alpha1.CDEventSource
 	return ln.refused(ctx, sending, source, key, o, ev, to, policy, out)
 }
 
+// refusedByBreaker: without a try, the event waits for the sink to be well. Where
+// a number of retries leads to a dead letter sink, it counts as one: the breaker
+// must not keep an event from the place that is meant for it.
+func (ln *lane) refusedByBreaker(ctx, sending context.Context, source *v1alpha1.CDEventSource, key ledger.Key, o ledger.Owed,
+	ev event.Event, to sender.Target, policy sender.Policy,
+) time.Duration {
+	if _, has := target(source, source.Status.DeadLetterSinkURI, nil); !has || policy.Retries == sender.Unlimited {
+		return ln.untilProbe()
+	}
+	_, trouble := ln.report()
+	out := sender.Outcome{Class: sender.Retry, Err: fmt.Errorf("not tried, as the sink takes no events at present: %s", trouble)}
+	return ln.refused(ctx, sending, source, key, o, ev, to, policy, out)
+}
+
 // refused decides what becomes of an event that the sink did not take.
 func (ln *lane) refused(ctx, sending context.Context, source *v1alpha1.CDEventSource, key ledger.Key, o ledger.Owed,
 	ev event.Event, refusedBy sender.Target, policy sender.Policy, out sender.Outcome,
 ) time.Duration {
 	count := ln.count(key, o)
-	ln.failed(out.Err.Error())
+	if out.Status != 0 || ln.breaker.State() == gobreaker.StateClosed {
+		ln.failed(out.Err.Error())
+	}
 	poison := out.Class == sender.Poison
 	letters, has := target(source, source.Status.DeadLetterSinkURI, source.Status.DeadLetterSinkCACerts)
 	exhausted := policy.Exhausted(count) && (out.Class == sender.Retry || poison)
@@ -232,7 +252,12 @@ func (ln *lane) refused(ctx, sending context.Context, source *v1alpha1.CDEventSo
 	}
 	logging.FromContext(ctx).Infow("Event is not delivered yet",
 		"source", ln.label(), "subject", key.String(), "type", ev.Type(), "attempts", count, "error", out.Err)
-	return max(policy.Backoff(count), out.RetryAfter)
+	again := max(policy.Backoff(count), out.RetryAfter)
+	if ln.breaker.State() != gobreaker.StateClosed && out.RetryAfter == 0 {
+		// The breaker spares the sink; the next probe must not wait longer.
+		return min(again, ln.untilProbe())
+	}
+	return again
 }
 
 // count notes one more failure of the event at the head of a key.

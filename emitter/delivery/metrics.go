@@ -19,7 +19,6 @@ import (
 type Instruments struct {
 	delivered, attempts, deadLetters, dropped, conflicts, merged metric.Int64Counter
 	latency                                                      metric.Float64Histogram
-	open                                                         metric.Int64Gauge
 }
 
 var (
@@ -58,41 +57,48 @@ func NewInstruments() (*Instruments, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the histogram cdevents_delivery_latency: %w", err)
 	}
-	i.open, err = meter.Int64Gauge("cdevents_breaker_open",
-		metric.WithDescription("1 while a source's sink is only probed, else 0."))
-	if err != nil {
-		return nil, fmt.Errorf("making the gauge cdevents_breaker_open: %w", err)
-	}
 	return i, nil
 }
 
-// Watch adds the gauges of what is owed. It is called once.
-func (*Instruments) Watch(standings func() map[types.UID]ledger.Standing, label func(types.UID) string) error {
+// Watch adds the gauges of how sources stand. It is called once.
+func (*Instruments) Watch(d *Delivery, sources func() map[types.UID]string) error {
 	meter := otel.Meter("knative-cdevents.dev/emitter")
 	pending, err := meter.Int64ObservableGauge("cdevents_pending",
-		metric.WithDescription("Events that are owed, by source."))
+		metric.WithDescription("Events that are owed, by source. Every replica tells the same."))
 	if err != nil {
 		return fmt.Errorf("making the gauge cdevents_pending: %w", err)
 	}
 	oldest, err := meter.Float64ObservableGauge("cdevents_oldest_pending_age", metric.WithUnit("s"),
-		metric.WithDescription("Age of the oldest event that is owed, by source; 0 when none is."))
+		metric.WithDescription("Age of the oldest event that is owed, by source; 0 when none is. Every replica tells the same."))
 	if err != nil {
 		return fmt.Errorf("making the gauge cdevents_oldest_pending_age: %w", err)
 	}
+	open, err := meter.Int64ObservableGauge("cdevents_breaker_open",
+		metric.WithDescription("1 while a source's sink is only probed, else 0, as the replica sees it that sends."))
+	if err != nil {
+		return fmt.Errorf("making the gauge cdevents_breaker_open: %w", err)
+	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		for uid, s := range standings() {
-			by := metric.WithAttributes(attribute.String("source", label(uid)))
-			o.ObserveInt64(pending, s.Pending, by)
-			age := 0.0
+		standings := d.Ledger.Standings()
+		for uid, name := range sources() {
+			s, age := standings[uid], 0.0
 			if !s.Oldest.IsZero() {
 				age = time.Since(s.Oldest).Seconds()
 			}
-			o.ObserveFloat64(oldest, age, by)
+			o.ObserveInt64(pending, s.Pending, source(name))
+			o.ObserveFloat64(oldest, age, source(name))
+		}
+		for name, isOpen := range d.Breakers() {
+			value := int64(0)
+			if isOpen {
+				value = 1
+			}
+			o.ObserveInt64(open, value, source(name))
 		}
 		return nil
-	}, pending, oldest)
+	}, pending, oldest, open)
 	if err != nil {
-		return fmt.Errorf("registering the gauges of what is owed: %w", err)
+		return fmt.Errorf("registering the gauges of how sources stand: %w", err)
 	}
 	return nil
 }
@@ -115,15 +121,6 @@ func (i *Instruments) Delivered(name, eventType string, took time.Duration) {
 // DeadLetter implements Metrics.
 func (i *Instruments) DeadLetter(name string) {
 	i.deadLetters.Add(context.Background(), 1, source(name))
-}
-
-// Breaker implements Metrics.
-func (i *Instruments) Breaker(name string, open bool) {
-	value := int64(0)
-	if open {
-		value = 1
-	}
-	i.open.Record(context.Background(), value, source(name))
 }
 
 // Conflict implements ledger.Metrics.

@@ -30,6 +30,8 @@ const (
 	DroppedSourceRemoved = "SourceRemoved"
 	// DroppedUnreadable: the journal entry cannot be read any more.
 	DroppedUnreadable = "Unreadable"
+	// DroppedFilterFailed: a filter of the source cannot be applied to the event.
+	DroppedFilterFailed = "FilterFailed"
 )
 
 // edit is the next state of an entry in the making.

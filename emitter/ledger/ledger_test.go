@@ -352,7 +352,12 @@ func TestGivenUpIsCountedAndShown(t *testing.T) {
 		o := s.All()[0]
 		return o.Status.Dropped[ledger.DroppedRejected] == 1 && o.Status.Pending == 1
 	})
-	l.Abandon("b")
+	l.Abandon("b", func(types.NamespacedName) bool { return false })
+	if l.Standings()["b"].Pending != 1 {
+		t.Error("abandoned by a process that does not lead")
+	}
+	l.Abandon("b", func(types.NamespacedName) bool { return true })
+	l.Abandon("b", func(types.NamespacedName) bool { return true })
 	eventually(t, "abandoned", func() bool {
 		o := s.All()[0]
 		return o.Status.Dropped[ledger.DroppedSourceRemoved] == 1 && o.Status.Pending == 0

@@ -179,8 +179,9 @@ func (l *Ledger) note(name string, f func(*line)) {
 	}
 }
 
-// Abandon gives up everything that is owed to a source that was deleted.
-func (l *Ledger) Abandon(source types.UID) {
+// Abandon gives up everything that is owed to a source that was deleted, about
+// the objects that this process leads: each event is counted once.
+func (l *Ledger) Abandon(source types.UID, leads func(types.NamespacedName) bool) {
 	type due struct {
 		line string
 		seq  int64
@@ -188,11 +189,12 @@ func (l *Ledger) Abandon(source types.UID) {
 	var all []due
 	l.mu.RLock()
 	for _, ln := range l.lines {
-		if ln.object == nil {
+		if ln.object == nil || !leads(KeyOf(ln.object.Spec).NamespacedName()) {
 			continue
 		}
 		for _, j := range ln.object.Status.Journal {
-			if _, ok := profileFor(ln.object, j, source); ok && j.Sequence > ln.object.Status.Acknowledged[source] {
+			acked := max(ln.object.Status.Acknowledged[source], ln.acked[source])
+			if _, ok := profileFor(ln.object, j, source); ok && j.Sequence > acked {
 				all = append(all, due{ln.name, j.Sequence})
 			}
 		}

@@ -286,9 +286,6 @@ func (*world) Delivered(string, string, time.Duration) {}
 // DeadLetter implements delivery.Metrics.
 func (*world) DeadLetter(string) {}
 
-// Breaker implements delivery.Metrics.
-func (*world) Breaker(string, bool) {}
-
 // Conflict implements ledger.Metrics.
 func (*world) Conflict() {}
 
