@@ -20,6 +20,7 @@ import (
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/logging"
+	"knative.dev/pkg/reconciler"
 	"knative.dev/pkg/system"
 	"knative.dev/serving/pkg/client/clientset/versioned"
 
@@ -59,6 +60,8 @@ type process struct {
 	delivery   *delivery.Delivery
 	// services is the observer of Services; it also says what this process leads.
 	services atomic.Pointer[observer.Observer]
+	// statuses is the controller that writes the status of sources.
+	statuses atomic.Pointer[controller.Impl]
 	running  sync.WaitGroup
 }
 
@@ -122,7 +125,7 @@ func (p *process) deliver(ctx context.Context) {
 		Environment:     func() v1alpha1.Environment { return p.settings.Current().Environment },
 		Render:          cdevents.Render,
 		Passes:          filters.Passes,
-		Trouble: func(s *v1alpha1.CDEventSource, err error) {
+		Trouble: func(s *v1alpha1.CDEventSource, err error) { //nolint:contextcheck // counting needs none
 			logger.Errorw("An event of a source cannot be chosen and is not sent", "source", s.Namespace+"/"+s.Name, "error", err)
 			p.metrics.Dropped(ledger.DroppedFilterFailed, 1)
 			p.delivery.Trouble(s.UID, "an event was not sent: "+err.Error())
@@ -252,7 +255,7 @@ func (p *process) serviceController(ctx context.Context, cmw configmap.Watcher) 
 	impl, ob := service.NewController(ctx, service.Options{
 		Client: serving, Presence: p.presence, Carried: cdevents.CarriedAnnotations(),
 		Options: observer.Options{
-			Ledger: p.ledger, Since: since, Promoted: p.delivery.Promoted, Merged: p.metrics.Merged, Now: time.Now,
+			Ledger: p.ledger, Since: since, Promoted: p.promoted, Merged: p.metrics.Merged, Now: time.Now,
 			Rules: func() lifecycle.Rules { return p.settings.Current().Rules() }, Stopping: ctx.Done(),
 		},
 	})
@@ -283,7 +286,18 @@ func (p *process) look(s *v1alpha1.CDEventSubject) {
 // sourceController resolves sinks and reports how sources stand.
 func (p *process) sourceController(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
 	p.build(ctx, cmw)
-	return source.NewController(ctx, p.ours, p.sources, p.delivery)
+	impl := source.NewController(ctx, p.ours, p.sources, p.delivery, p.isLeaderFor)
+	p.statuses.Store(impl)
+	return impl
+}
+
+// promoted is told that this process leads for more objects than before: it sends
+// what is owed about them, and reports how sources stand.
+func (p *process) promoted(b reconciler.Bucket) {
+	p.delivery.Promoted(b)
+	if impl := p.statuses.Load(); impl != nil {
+		impl.GlobalResync(p.sources)
+	}
 }
 
 func (p *process) allSources() []*v1alpha1.CDEventSource {

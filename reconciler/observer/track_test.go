@@ -10,8 +10,8 @@ func root(uid, version string) Part {
 	return Part{Name: "service", Version: version, Root: true, Owner: "uid-" + "x", Value: uid + version}
 }
 
-func part(owner, version string) Part {
-	return Part{Name: "route", Version: version, Owner: "uid-x", Value: owner + version}
+func part(version string) Part {
+	return Part{Name: "route", Version: version, Owner: "uid-x", Value: version}
 }
 
 func versions(t *track) string {
@@ -52,8 +52,8 @@ func TestNothingNewIsNotKept(t *testing.T) {
 func TestARouteThatComesBeforeItsService(t *testing.T) {
 	tr := newTrack()
 	now := time.Now()
-	tr.saw(part("x", "3"), now)
-	tr.saw(part("x", "4"), now)
+	tr.saw(part("3"), now)
+	tr.saw(part("4"), now)
 	if s := tr.steps(now); !s[0].orphan(tr.past) {
 		t.Error("a Route without its Service is no orphan")
 	}
@@ -74,14 +74,14 @@ func TestFoldedUpdatesGoIntoTheBase(t *testing.T) {
 	tr := newTrack()
 	now := time.Now()
 	tr.saw(root("x", "1"), now)
-	tr.saw(part("x", "2"), now)
+	tr.saw(part("2"), now)
 	first, second := tr.updates[0].id, tr.updates[1].id
 	tr.consume(map[uint64]bool{first: true})
 	if len(tr.updates) != 1 || tr.base["service"].Version != "1" {
 		t.Errorf("%+v", tr)
 	}
 	tr.consume(map[uint64]bool{second: true})
-	gone := part("x", "3")
+	gone := part("3")
 	gone.Value = nil
 	tr.saw(gone, now)
 	tr.consume(map[uint64]bool{tr.updates[0].id: true})
@@ -97,22 +97,22 @@ func TestAHistoryIsBounded(t *testing.T) {
 	tr := newTrack()
 	merged := 0
 	for i := range maxHistory + 10 {
-		_, m := tr.saw(part("x", fmt.Sprint(i+1)), time.Now())
+		_, m := tr.saw(part(fmt.Sprint(i+1)), time.Now())
 		merged += m
 	}
 	if len(tr.updates) != maxHistory || merged != 10 || tr.base["route"].Version != "10" {
 		t.Errorf("%d updates, %d merged, base %v", len(tr.updates), merged, tr.base["route"].Version)
 	}
 	tr.folding = true
-	if _, m := tr.saw(part("x", "9999"), time.Now()); m != 0 {
+	if _, m := tr.saw(part("9999"), time.Now()); m != 0 {
 		t.Error("merged while a fold is under way")
 	}
 }
 
 func TestWhatIsKnownIsNotFilledFromTheCache(t *testing.T) {
 	tr := newTrack()
-	tr.saw(part("x", "3"), time.Now())
-	tr.fill(Parts{"route": part("x", "9"), "service": root("x", "8")})
+	tr.saw(part("3"), time.Now())
+	tr.fill(Parts{"route": part("9"), "service": root("x", "8")})
 	if _, ok := tr.base["route"]; ok || tr.base["service"].Version != "8" || !tr.filled || !tr.past["uid-x"] {
 		t.Errorf("%+v", tr)
 	}

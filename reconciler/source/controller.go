@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
@@ -21,13 +22,17 @@ import (
 const workers = 4
 
 // NewController makes the controller for CDEventSources from an informer that the
-// caller starts. deliveries may be nil.
-func NewController(ctx context.Context, cs *client.Clientset, sources cache.SharedIndexInformer, deliveries Deliveries) *controller.Impl {
-	return newController(ctx, cs, sources, deliveries, kubeclient.Get(ctx).Discovery(), dynamicclient.Get(ctx))
+// caller starts. deliveries may be nil. leads says whether this process writes a
+// source's status, nil for an election of its own: only the process that delivers
+// knows how a sink answers. Whoever gives it enqueues all sources when it changes.
+func NewController(ctx context.Context, cs *client.Clientset, sources cache.SharedIndexInformer, deliveries Deliveries,
+	leads func(types.NamespacedName) bool,
+) *controller.Impl {
+	return newController(ctx, cs, sources, deliveries, leads, kubeclient.Get(ctx).Discovery(), dynamicclient.Get(ctx))
 }
 
 func newController(ctx context.Context, cs *client.Clientset, sources cache.SharedIndexInformer, deliveries Deliveries,
-	disco discovery.ServerResourcesInterface, dyn dynamic.Interface,
+	leads func(types.NamespacedName) bool, disco discovery.ServerResourcesInterface, dyn dynamic.Interface,
 ) *controller.Impl {
 	logger := logging.FromContext(ctx)
 	r := &Reconciler{
@@ -36,6 +41,7 @@ func newController(ctx context.Context, cs *client.Clientset, sources cache.Shar
 		deliveries: deliveries,
 		system:     system.Namespace(),
 		now:        time.Now,
+		leads:      leads,
 	}
 	r.PromoteFunc = r.promote
 	impl := controller.NewContext(ctx, r, controller.ControllerOptions{

@@ -47,6 +47,8 @@ type Reconciler struct {
 	// system is the namespace whose sources may select other namespaces.
 	system string
 	now    func() time.Time
+	// leads stands in for an election of our own; may be nil.
+	leads func(types.NamespacedName) bool
 
 	written writes
 }
@@ -55,6 +57,14 @@ var (
 	_ controller.Reconciler  = (*Reconciler)(nil)
 	_ reconciler.LeaderAware = (*Reconciler)(nil)
 )
+
+// IsLeaderFor implements reconciler.LeaderAware.
+func (r *Reconciler) IsLeaderFor(key types.NamespacedName) bool {
+	if r.leads != nil {
+		return r.leads(key)
+	}
+	return r.LeaderAwareFuncs.IsLeaderFor(key)
+}
 
 // Reconcile implements controller.Reconciler.
 func (r *Reconciler) Reconcile(ctx context.Context, key string) error {
