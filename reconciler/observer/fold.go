@@ -199,7 +199,12 @@ func (f *fold) follow(first *Subject, steps []step) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if used > 0 && !changed {
+	switch {
+	case used > 0 && changed:
+		// The ledger has it now. A silent write leaves the sequence as it is, so
+		// that an older memory would still seem to be ahead.
+		f.memories[string(first.UID)] = unsaved{}
+	case used > 0:
 		f.memories[string(first.UID)] = unsaved{memory: last, ahead: f.version(first.UID)}
 	}
 	return used, nil
