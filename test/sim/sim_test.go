@@ -8,7 +8,8 @@ import (
 )
 
 var (
-	seed    = flag.Uint64("seed", 0, "run one random history again; 0 for fresh ones")
+	seed    = flag.Uint64("seed", 0, "run one history again; 0 for all of them")
+	fresh   = flag.Bool("fresh", false, "begin with histories that nobody has run before, instead of the same ones each time")
 	changes = flag.Int("changes", 20_000, "how many changes to simulate over all random histories")
 )
 
@@ -95,7 +96,10 @@ func TestRandomHistories(t *testing.T) {
 	start := time.Now()
 	var total verdict
 	var crashes, doubles, writes, services, done int
-	first := uint64(time.Now().UnixNano())
+	first := uint64(1)
+	if *fresh {
+		first = uint64(time.Now().UnixNano())
+	}
 	for n := uint64(0); done < *changes; n++ {
 		s := first + n
 		if *seed != 0 {
