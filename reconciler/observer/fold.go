@@ -63,6 +63,10 @@ func (f *fold) run() error {
 			}
 		}
 		subject := f.compose(first)
+		if subject == nil && first.update.id == 0 && len(f.steps) > 1 {
+			i++ // no object as yet: what is known of its parts is in the next step too
+			continue
+		}
 		uid := types.UID("")
 		if subject != nil {
 			uid = subject.UID
@@ -270,8 +274,9 @@ func (f *fold) pass(current *v1alpha1.CDEventSubject, first *Subject, steps []st
 			return p, err
 		}
 		if p.memory.Removed {
-			// Buried by mistake is not possible: the API server was asked.
-			p.used = len(steps)
+			// Buried by mistake is not possible: the API server was asked. What
+			// comes after may be another object of the same name.
+			p.used = f.span(first, steps)
 			return p, nil
 		}
 	}
@@ -286,7 +291,7 @@ func (f *fold) pass(current *v1alpha1.CDEventSubject, first *Subject, steps []st
 			p.used++
 			continue
 		}
-		r, err := f.decide(p.memory, !known && subject.Created.Before(f.since), snapshot, s.at)
+		r, err := f.decide(p.memory, !known && subject.Created.Before(f.since), snapshot, s)
 		if err != nil {
 			return p, err
 		}
@@ -304,19 +309,19 @@ func (f *fold) pass(current *v1alpha1.CDEventSubject, first *Subject, steps []st
 
 // decide asks the lifecycle, and asks again with what the API server says where
 // a Revision does not come.
-func (f *fold) decide(m lifecycle.Memory, baseline bool, s lifecycle.Snapshot, at time.Time) (lifecycle.Result, error) {
+func (f *fold) decide(m lifecycle.Memory, baseline bool, s lifecycle.Snapshot, from step) (lifecycle.Result, error) {
 	next := func() lifecycle.Result {
 		if baseline {
 			return lifecycle.Baseline(s)
 		}
-		return lifecycle.Next(f.rules, m, s, at)
+		return lifecycle.Next(f.rules, m, s, from.at)
 	}
 	r := next()
 	if len(r.Missing) == 0 {
 		return r, nil
 	}
 	// It may have come after the Route that names it.
-	f.know(&s, f.latest)
+	s.Revisions = f.know(from.parts, f.latest)
 	if r = next(); len(r.Missing) == 0 || f.patient {
 		return r, nil
 	}
@@ -324,7 +329,7 @@ func (f *fold) decide(m lifecycle.Memory, baseline bool, s lifecycle.Snapshot, a
 	if err != nil {
 		return r, fmt.Errorf("fetching the Revisions %v that traffic of %s goes to: %w", r.Missing, f.key, err)
 	}
-	f.know(&s, fetched)
+	s.Revisions = f.know(from.parts, f.latest, fetched)
 	s.Unheld = map[string]bool{}
 	for _, name := range r.Missing {
 		s.Unheld[name] = true
@@ -332,21 +337,25 @@ func (f *fold) decide(m lifecycle.Memory, baseline bool, s lifecycle.Snapshot, a
 	return next(), nil
 }
 
-// know adds Revisions of other parts to a snapshot.
-func (f *fold) know(s *lifecycle.Snapshot, parts Parts) {
-	revisions := make(map[string]lifecycle.Revision, len(s.Revisions))
-	for name, r := range s.Revisions {
-		revisions[name] = r
-	}
-	for _, p := range parts {
-		if r, ok := p.Value.(interface{ Revision() lifecycle.Revision }); ok {
-			rev := r.Revision()
-			if had, ok := revisions[rev.Name]; !ok || !had.Ready {
-				revisions[rev.Name] = rev
+// know returns the Revisions of an object at one moment, with those that came
+// later or had to be fetched: as far as they are its own. One of the same name
+// may be left of an object that is gone.
+func (f *fold) know(at Parts, more ...Parts) map[string]lifecycle.Revision {
+	out := map[string]lifecycle.Revision{}
+	for _, parts := range append([]Parts{at}, more...) {
+		with := maps.Clone(at)
+		for name, p := range parts {
+			if !p.Root && p.Owner == "" {
+				with[name] = p
+			}
+		}
+		for name, r := range f.o.Kind.Compose(with).Snapshot.Revisions {
+			if !out[name].Ready {
+				out[name] = r
 			}
 		}
 	}
-	s.Revisions = revisions
+	return out
 }
 
 // fresh takes out of a snapshot what is older than the memory: the ledger may

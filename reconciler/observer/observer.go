@@ -311,7 +311,10 @@ func (o *Observer) end(f *fold) bool {
 	}
 	t.folding = false
 	t.consume(f.consumed)
-	if f.held && t.held.IsZero() {
+	switch {
+	case !f.held:
+		t.held = time.Time{}
+	case t.held.IsZero():
 		t.held = f.now
 	}
 	for uid, u := range f.memories {

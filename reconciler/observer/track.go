@@ -163,14 +163,16 @@ func (s step) orphan(past map[types.UID]bool) bool {
 	return !p.Root && p.Owner != "" && p.Value != nil && !past[p.Owner]
 }
 
-// steps returns the states to fold: the base, if nothing has come since, or the
-// state after each update.
+// steps returns the states to fold: the base, and the state after each update.
+// The base is folded each time: it may have come from the caches, and it may
+// have been folded when the ledger did not know yet what another leader wrote.
 func (t *track) steps(now time.Time) []step {
-	if len(t.updates) == 0 {
-		return []step{{parts: maps.Clone(t.base), at: now}}
+	if len(t.updates) > 0 {
+		now = t.updates[0].at
 	}
-	parts := maps.Clone(t.base)
-	out := make([]step, 0, len(t.updates))
+	out := make([]step, 0, len(t.updates)+1)
+	out = append(out, step{parts: maps.Clone(t.base), at: now})
+	parts := t.base
 	for _, u := range t.updates {
 		parts = maps.Clone(parts)
 		parts[u.part.Name] = u.part
@@ -195,8 +197,10 @@ func (t *track) consume(ids map[uint64]bool) {
 			t.base[u.part.Name] = u.part
 		}
 	}
+	if len(rest) < len(t.updates) {
+		t.held = time.Time{}
+	}
 	t.updates = rest
-	t.held = time.Time{}
 }
 
 // latest returns all parts as they are now known.

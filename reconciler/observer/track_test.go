@@ -54,14 +54,14 @@ func TestARouteThatComesBeforeItsService(t *testing.T) {
 	now := time.Now()
 	tr.saw(part("3"), now)
 	tr.saw(part("4"), now)
-	if s := tr.steps(now); !s[0].orphan(tr.past) {
+	if s := tr.steps(now); !s[1].orphan(tr.past) {
 		t.Error("a Route without its Service is no orphan")
 	}
 	tr.saw(root("x", "2"), now)
 	if got := versions(tr); got != "s2 r3 r4 " {
 		t.Errorf("got %s", got)
 	}
-	if s := tr.steps(now); s[1].orphan(tr.past) || len(s) != 3 || len(s[2].parts) != 2 {
+	if s := tr.steps(now); s[2].orphan(tr.past) || len(s) != 4 || len(s[3].parts) != 2 {
 		t.Errorf("steps %+v", s)
 	}
 	tr.saw(root("x", "5"), now) // its later states stay where they are

@@ -60,9 +60,6 @@ type revisionValue struct {
 	Facts lifecycle.Revision
 }
 
-// Revision implements what the observer looks for in parts.
-func (r revisionValue) Revision() lifecycle.Revision { return r.Facts }
-
 // stored is what the caches hold in place of an object.
 type stored struct {
 	metav1.ObjectMeta
