@@ -40,7 +40,7 @@ func (l *Ledger) Run(ctx context.Context, workers int) {
 	}
 	wg.Go(func() {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
-			if err := l.Collect(ctx, time.Now().Add(-keepRemoved)); err != nil && ctx.Err() == nil {
+			if err := l.Collect(ctx, time.Now(), keepRemoved); err != nil && ctx.Err() == nil {
 				logging.FromContext(ctx).Warnw("Finished entries are not deleted yet", "error", err)
 			}
 		}, keepRemoved/5)

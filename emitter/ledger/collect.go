@@ -9,19 +9,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Collect deletes the entries of objects that are gone, once nothing is owed
-// about them any more and they are older than that. They are kept for a while
-// because another leader, whose caches lag behind, may still be shown the object:
-// without the entry it would be announced once more.
-func (l *Ledger) Collect(ctx context.Context, before time.Time) error {
+// Collect deletes the entries of objects that are gone, once nothing has been owed
+// about them for a while, as this process saw it: other clocks may be wrong. They
+// are kept for so long because another leader, whose caches lag behind, may still
+// be shown the object: without the entry it would be announced once more.
+func (l *Ledger) Collect(ctx context.Context, now time.Time, keep time.Duration) error {
 	var due []*line
-	l.mu.RLock()
+	l.mu.Lock()
 	for _, ln := range l.lines {
-		if o := ln.object; o != nil && finished(o) && o.Status.LastEventTime != nil && o.Status.LastEventTime.Time.Before(before) {
+		switch {
+		case ln.object == nil || !finished(ln.object):
+			ln.finished = time.Time{}
+		case ln.finished.IsZero():
+			ln.finished = now
+		case now.Sub(ln.finished) >= keep:
 			due = append(due, ln)
 		}
 	}
-	l.mu.RUnlock()
+	l.mu.Unlock()
 	for _, ln := range due {
 		if err := l.collect(ctx, ln); err != nil {
 			return err

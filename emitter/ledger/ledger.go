@@ -14,6 +14,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -114,6 +115,8 @@ type line struct {
 	// deleted is the UID of an entry that was deleted here while the informer
 	// does not know it yet: what it still says of it is of the past.
 	deleted types.UID
+	// finished is since when nothing has been owed about an object that is gone.
+	finished time.Time
 	// acked is what was acknowledged and is not written yet, by source.
 	acked map[types.UID]int64
 	// given is what was given up and is not written yet, by reason.

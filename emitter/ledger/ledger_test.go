@@ -231,17 +231,19 @@ func TestRemovedStaysUntilAllHaveHeard(t *testing.T) {
 	must(t, add(l, lifecycle.Removed, ""))
 	l.Acknowledge(ledger.Name(cart), "a", 1)
 	eventually(t, "1 acknowledged", func() bool { return s.All()[0].Status.Acknowledged["a"] == 1 })
-	must(t, l.Collect(context.Background(), noon.Add(time.Hour)))
+	must(t, l.Collect(context.Background(), noon, 0))
+	must(t, l.Collect(context.Background(), noon, 0))
 	if len(s.All()) != 1 {
 		t.Fatal("deleted while something is owed")
 	}
 	l.Acknowledge(ledger.Name(cart), "a", 2)
 	eventually(t, "2 acknowledged", func() bool { return s.All()[0].Status.Acknowledged["a"] == 2 })
-	must(t, l.Collect(context.Background(), noon))
+	must(t, l.Collect(context.Background(), noon, time.Minute))
+	must(t, l.Collect(context.Background(), noon.Add(59*time.Second), time.Minute))
 	if len(s.All()) != 1 {
 		t.Fatal("deleted before its time")
 	}
-	must(t, l.Collect(context.Background(), noon.Add(time.Hour)))
+	must(t, l.Collect(context.Background(), noon.Add(time.Minute), time.Minute))
 	if len(s.All()) != 0 {
 		t.Fatal("still there")
 	}
@@ -258,7 +260,8 @@ func TestNobodyListens(t *testing.T) {
 		t.Errorf("got %+v", o.Status)
 	}
 	must(t, add(l, lifecycle.Removed, ""))
-	must(t, l.Collect(context.Background(), noon.Add(time.Hour)))
+	must(t, l.Collect(context.Background(), noon, 0))
+	must(t, l.Collect(context.Background(), noon, 0))
 	if len(s.All()) != 0 {
 		t.Error("an entry that nobody waits for is still there")
 	}
@@ -277,7 +280,7 @@ func TestAnInformerThatLagsBehind(t *testing.T) {
 	run(t, l)
 	l.Acknowledge(ledger.Name(cart), "a", 2)
 	eventually(t, "the entry gone", func() bool {
-		return l.Collect(context.Background(), noon.Add(time.Hour)) == nil && len(s.All()) == 0
+		return l.Collect(context.Background(), noon, 0) == nil && len(s.All()) == 0
 	})
 	l.Observe(old)
 	if got := l.Owed(key, "a"); len(got) != 0 {
