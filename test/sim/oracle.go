@@ -2,59 +2,109 @@ package sim
 
 import (
 	"slices"
-	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // verdict is what the oracle found in one run.
 type verdict struct {
-	// events that the sink got, without duplicates.
+	// events that the sinks got, without duplicates.
 	events int
-	// lost are effective splits that a watching leader was told of and that no
-	// event tells of; pardoned are those that were superseded while nobody
-	// watched, or before a process that died had journaled them.
-	lost, pardoned int
+	// pardoned are effective splits that no event tells of, because they were
+	// superseded while nobody led, or before the leader that saw them had
+	// journaled them and was gone.
+	pardoned int
 }
 
-// judge compares what the sink got with the history of the API server. It knows
+// judge compares what the sinks got with the history of the API server. It knows
 // nothing of lifecycle, ledger and memory: an effective split is told by
 // exactly one event, in order; the first by deployed.
 func (w *world) judge() verdict {
-	v := verdict{events: len(w.got)}
-	for _, s := range w.cluster.history {
-		var mine []delivered
-		for _, d := range w.got {
-			if d.uid == s.uid {
-				mine = append(mine, d)
-			}
+	var v verdict
+	for _, source := range w.sources {
+		got := w.got[source.UID]
+		v.events += len(got)
+		mine := map[types.UID][]delivered{}
+		for _, d := range got {
+			mine[d.uid] = append(mine[d.uid], d)
 		}
-		w.judgeOne(s, mine, &v)
+		for _, s := range w.cluster.history {
+			w.judgeOne(s, mine[s.uid], &v)
+		}
+	}
+	// What was journaled after the backup, and not sent, was written in vain.
+	if writes := w.store.Writes() - w.silent; writes > 2*v.events && w.cluster.era == 0 {
+		w.fail("%d writes for %d events", writes, v.events)
 	}
 	return v
 }
 
 func (w *world) judgeOne(s *service, mine []delivered, v *verdict) {
+	w.judgeTimes(s, mine)
+	if s.unmade {
+		return // told of, and then the backup knew nothing of it: nobody can tell
+	}
 	count := map[string]int{}
+	ready := map[string]int{}
 	for _, d := range mine {
 		count[short(d.typ)]++
+		if short(d.typ) == "ready" {
+			ready[d.revision]++
+		}
+	}
+	// A backup that is restored takes back the memory of what was told since.
+	most := 1 + s.restored
+	if s.deleted {
+		most += w.cluster.era - s.era
 	}
 	for _, once := range []string{"created", "deployed", "removed", "published"} {
-		if count[once] > 1 {
+		if count[once] > most {
 			w.fail("%s: %d events %s", s.uid, count[once], once)
 		}
 	}
-	if s.deleted && count["deployed"] == 1 && count["removed"] != 1 {
-		w.fail("%s was deployed and is gone, and nobody was told", s.uid)
+	for name, n := range ready {
+		if n > most {
+			w.fail("%s: %d events ready of Revision %s", s.uid, n, name)
+		}
 	}
-	if !s.deleted && count["removed"] > 0 {
+	switch before := w.before(s); {
+	case s.deleted:
+		if count["deployed"] > 0 && count["removed"] == 0 && s.era == w.cluster.era {
+			w.fail("%s was deployed and is gone, and nobody was told", s.uid)
+		}
+	case count["removed"] > s.restored:
 		w.fail("%s is there, and was announced as removed", s.uid)
-	}
-	if !s.deleted && count["created"] == 0 && !w.before(s) {
+	case before:
+	case count["created"] == 0:
 		w.fail("%s was never announced", s.uid)
-	}
-	if !s.deleted && s.ready && count["deployed"] == 0 && !w.before(s) {
+	case s.ready && count["deployed"] == 0:
 		w.fail("%s was never deployed", s.uid)
+	case s.ready && count["published"] == 0:
+		w.fail("%s was never published", s.uid)
+	default:
+		for _, name := range s.revisions {
+			if ready[name] == 0 {
+				w.fail("%s: nobody was told that Revision %s is ready", s.uid, name)
+			}
+		}
 	}
 	w.judgeSplits(s, mine, v)
+}
+
+// judgeTimes: what happened later is not said to have happened earlier, whatever
+// the clocks of the leaders show.
+func (w *world) judgeTimes(s *service, mine []delivered) {
+	if s.restored > 0 || s.unmade {
+		return
+	}
+	var last time.Time
+	for _, d := range mine {
+		if d.time.Before(last) {
+			w.fail("%s: %s has a time before the event that was sent before it", s.uid, d.typ)
+		}
+		last = d.time
+	}
 }
 
 // before says whether a Service was there before the first controller.
@@ -71,14 +121,14 @@ func (w *world) judgeSplits(s *service, mine []delivered, v *verdict) {
 		}
 	}
 	baselined := w.before(s)
-	cost := func(i int) int { // of leaving commit i untold
-		if w.watched(s.splits[i]) {
-			return 1
+	n, m := len(s.splits), len(told)
+	cost := make([]int, n) // of leaving a commit untold
+	for i, c := range s.splits {
+		if w.counts(c, baselined) {
+			cost[i] = 1
 		}
-		return 0
 	}
 	const never = 1 << 20
-	n, m := len(s.splits), len(told)
 	// best[j][i]: the least that is lost when told[:j] are laid over splits[:i].
 	best := make([][]int, m+1)
 	for j := range best {
@@ -89,7 +139,7 @@ func (w *world) judgeSplits(s *service, mine []delivered, v *verdict) {
 			case j == 0 && i == 0, j == 0 && !baselined:
 				best[j][i] = 0 // what came before deployed is part of it
 			case i > 0:
-				best[j][i] = best[j][i-1] + cost(i-1)
+				best[j][i] = best[j][i-1] + cost[i-1]
 				if j > 0 && slices.Equal(s.splits[i-1].split, told[j-1].traffic) {
 					best[j][i] = min(best[j][i], best[j-1][i-1])
 				}
@@ -100,32 +150,33 @@ func (w *world) judgeSplits(s *service, mine []delivered, v *verdict) {
 	case lost >= never:
 		w.fail("%s: what was told is not what happened, in this order", s.uid)
 	case lost > 0 && !s.deleted:
-		v.lost += lost
-		w.fail("%s: %d of %d splits are told by no event, though a leader that lives was told of them", s.uid, lost, n)
+		w.fail("%s: %d of %d splits are told by no event, though a leader that still leads was told of them", s.uid, lost, n)
 	}
-	if !s.deleted && n > 0 && m > 0 && !slices.Equal(told[m-1].traffic, s.splits[n-1].split) {
+	if s.deleted {
+		return
+	}
+	if n > 0 && m > 0 && !slices.Equal(told[m-1].traffic, s.splits[n-1].split) {
 		w.fail("%s: the last event tells of %v, and the traffic is %v", s.uid, told[m-1].traffic, s.splits[n-1].split)
 	}
-	if told := min(m, n); !s.deleted {
-		v.pardoned += n - told
+	v.pardoned += max(0, n-m)
+}
+
+// counts says whether a split must be told of: a leader was told of it and leads
+// still, and no other leader began when it was superseded already. That one may
+// have journaled the later state first.
+func (w *world) counts(c commit, baselined bool) bool {
+	if c.given || baselined && !c.known {
+		return false // no change, or part of what was there before us
 	}
-}
-
-// watched says whether a process that was told of a split is still alive and
-// alone. Another that started later from a list may have journaled a later state
-// before the first one, which had lost the lead, got to this one: the second
-// limit of what is promised.
-func (w *world) watched(c commit) bool {
-	return slices.ContainsFunc(c.watchers, func(p *process) bool {
-		return slices.Contains(w.processes, p) && w.lastStart <= p.started
-	})
-}
-
-func short(typ string) string {
-	for _, kind := range []string{"created", "deployed", "upgraded", "rolledback", "shifted", "removed", "published", "ready"} {
-		if strings.Contains(typ, "."+kind+".") {
-			return kind
+	told := false
+	for _, t := range w.terms {
+		if t.era != c.era {
+			continue
 		}
+		if c.at < t.from && c.until >= 0 && c.until < t.from {
+			return false
+		}
+		told = told || !t.over
 	}
-	return typ
+	return told
 }

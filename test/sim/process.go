@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/apis"
@@ -26,17 +28,16 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
-// sourceUID is the one source of the simulation.
-const sourceUID = types.UID("source")
-
 // errCrash is thrown, as a panic, at the side effect at which a process dies.
 var errCrash = errors.New("crash")
 
 // process is one controller: everything in it is lost when it dies.
 type process struct {
 	w *world
-	// started numbers the processes of a world.
-	started int
+	// term is the one in which it leads now, nil while it does not.
+	term *term
+	// skew is by how much its clock is wrong.
+	skew time.Duration
 	// upTo is how far each informer has read its log.
 	upTo   [3]int
 	cache  map[types.NamespacedName]observer.Parts
@@ -44,9 +45,15 @@ type process struct {
 	ledger *ledger.Ledger
 	send   *delivery.Delivery
 	queue  map[types.NamespacedName]bool
-	owed   map[ledger.Key]bool
+	owed   map[debt]bool
 	cancel context.CancelFunc
 	ctx    context.Context //nolint:containedctx // the life of the process
+}
+
+// debt is one object that something is owed about to one source.
+type debt struct {
+	key    ledger.Key
+	source types.UID
 }
 
 // start begins as a new leader does: from a list that may be old, and from the
@@ -54,11 +61,12 @@ type process struct {
 func (w *world) start() *process {
 	ctx := logging.WithLogger(context.Background(), w.quiet)
 	ctx, cancel := context.WithCancel(ctx)
-	p := &process{w: w, cache: map[types.NamespacedName]observer.Parts{}, queue: map[types.NamespacedName]bool{}, owed: map[ledger.Key]bool{}, ctx: ctx, cancel: cancel}
-	w.lastStart++
-	p.started = w.lastStart
+	p := &process{w: w, cache: map[types.NamespacedName]observer.Parts{}, queue: map[types.NamespacedName]bool{}, owed: map[debt]bool{}, ctx: ctx, cancel: cancel}
+	if w.with.clocks {
+		p.skew = time.Duration(w.rng.IntN(7200)-3600) * time.Second
+	}
 	router := &delivery.Router{
-		Sources:     func() []*v1alpha1.CDEventSource { return []*v1alpha1.CDEventSource{w.source} },
+		Sources:     func() []*v1alpha1.CDEventSource { return w.sources },
 		Namespace:   func(string) (map[string]string, bool) { return nil, false },
 		Cluster:     func() string { return "https://cluster.example.com" },
 		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "sim"} },
@@ -68,15 +76,17 @@ func (w *world) start() *process {
 	p.ledger = ledger.New(w.store, router, w)
 	p.send = delivery.New(ctx, delivery.Options{
 		Ledger: p.ledger, Sender: w, Render: cdevents.Render, Metrics: w, WorkersPerSource: -1, ProbeEvery: time.Nanosecond,
-		Leads: func(types.NamespacedName) bool { return true },
+		Leads: func(types.NamespacedName) bool { return p.term != nil },
 	})
-	p.ledger.OnOwed(func(key ledger.Key, _ types.UID) { p.owed[key] = true })
-	p.send.Source(w.source)
-	for _, o := range w.store.All() {
-		p.ledger.Observe(o)
+	p.ledger.OnOwed(func(key ledger.Key, source types.UID) { p.owed[debt{key, source}] = true })
+	for _, s := range w.sources {
+		p.send.Source(s)
+	}
+	for _, name := range w.store.Names() {
+		p.ledger.Observe(w.store.Peek(name))
 	}
 	p.ob = observer.New(observer.Options{
-		Kind: p, Ledger: p.ledger, Now: func() time.Time { return w.cluster.now }, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules },
+		Kind: p, Ledger: p.ledger, Now: func() time.Time { return w.cluster.now.Add(p.skew) }, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules },
 		Since: func(ctx context.Context) (time.Time, error) { return p.ledger.Baseline(ctx, "services") },
 	})
 	p.ob.Bind(p)
@@ -86,16 +96,44 @@ func (w *world) start() *process {
 		if w.rng.IntN(3) == 0 {
 			lag = w.rng.IntN(6)
 		}
-		p.read(log, max(0, len(w.cluster.logs[log])-lag))
+		p.read(log, max(w.cluster.floor[log], len(w.cluster.logs[log])-lag))
 	}
+	if w.rng.IntN(2) == 0 {
+		p.lead()
+		p.ob.Start()
+	} else {
+		p.ob.Start()
+		p.lead()
+	}
+	return p
+}
+
+// lead makes a process the leader, which is told what there is to do.
+func (p *process) lead() {
+	if p.term != nil {
+		return
+	}
+	w := p.w
+	p.term = &term{number: len(w.terms), era: w.cluster.era, from: p.upTo[logRoutes]}
+	w.terms = append(w.terms, p.term)
 	if err := p.ob.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
 		w.fail("promotion: %v", err)
 	}
-	p.ob.Start()
-	for _, key := range p.ledger.Standings()[sourceUID].Keys {
-		p.owed[key] = true
+	for source, standing := range p.ledger.Standings() {
+		for _, key := range standing.Keys {
+			p.owed[debt{key, source}] = true
+		}
 	}
-	return p
+}
+
+// demote takes the lead from a process, which lives on.
+func (p *process) demote() {
+	if p.term == nil {
+		return
+	}
+	p.term.over = true
+	p.term = nil
+	p.ob.Demote(reconciler.UniversalBucket())
 }
 
 // read fills the cache from a log without telling the observer: a list.
@@ -147,7 +185,7 @@ func (p *process) reconcile() bool {
 	err := p.ob.Reconcile(p.ctx, key.String())
 	if again, _ := controller.IsRequeueKey(err); again {
 		p.queue[key] = true
-	} else if err != nil {
+	} else if err != nil && !controller.IsSkipKey(err) {
 		p.w.fail("reconciling %s: %v", key, err)
 	}
 	return true
@@ -155,21 +193,23 @@ func (p *process) reconcile() bool {
 
 // deliver sends what is owed about one object.
 func (p *process) deliver() bool {
-	keys := slices.SortedFunc(maps.Keys(p.owed), func(a, b ledger.Key) int { return strings.Compare(a.Name, b.Name) })
-	if len(keys) == 0 {
+	all := slices.SortedFunc(maps.Keys(p.owed), func(a, b debt) int {
+		return cmp.Or(strings.Compare(a.key.Name, b.key.Name), strings.Compare(string(a.source), string(b.source)))
+	})
+	if len(all) == 0 {
 		return false
 	}
-	key := keys[p.w.rng.IntN(len(keys))]
-	delete(p.owed, key)
-	if p.send.Deliver(p.ctx, key, sourceUID) > 0 {
-		p.owed[key] = true
+	one := all[p.w.rng.IntN(len(all))]
+	delete(p.owed, one)
+	if p.send.Deliver(p.ctx, one.key, one.source) > 0 {
+		p.owed[one] = true
 	}
 	return true
 }
 
 // flush writes what was acknowledged.
 func (p *process) flush() {
-	if err := p.ledger.Flush(p.ctx); err != nil {
+	if err := p.ledger.Flush(p.ctx); err != nil && !apierrors.IsTimeout(err) {
 		p.w.fail("acknowledging: %v", err)
 	}
 }
@@ -182,8 +222,8 @@ func (p *process) ledgered(o *v1alpha1.CDEventSubject) {
 }
 
 // collect deletes what is finished.
-func (p *process) collect(before time.Time) {
-	if err := p.ledger.Collect(p.ctx, before); err != nil {
+func (p *process) collect(keep time.Duration) {
+	if err := p.ledger.Collect(p.ctx, p.w.cluster.now, keep); err != nil && !apierrors.IsTimeout(err) {
 		p.w.fail("collecting: %v", err)
 	}
 }
@@ -194,7 +234,7 @@ func (p *process) collect(before time.Time) {
 func (*process) APIVersion() string { return "serving.knative.dev/v1" }
 
 // Name implements observer.Kind.
-func (*process) Name() string { return "Service" }
+func (*process) Name() string { return kindName }
 
 // Served implements observer.Kind.
 func (*process) Served() bool { return true }
@@ -257,16 +297,16 @@ func (*process) Compose(parts observer.Parts) *observer.Subject {
 
 // Send implements delivery.Sender: the sink keeps what it gets, and sometimes
 // its answer is lost on the way back.
-func (w *world) Send(_ context.Context, _ sender.Target, ev event.Event, _ sender.Policy) sender.Outcome {
+func (w *world) Send(_ context.Context, to sender.Target, ev event.Event, _ sender.Policy) sender.Outcome {
 	w.effect("send")
-	if w.sinkDown {
+	if w.down[to.Source] {
 		return sender.Outcome{Class: sender.Retry, Status: 503, Err: errors.New("503")}
 	}
 	raw, err := ev.MarshalJSON()
 	if err != nil {
 		w.fail("an event cannot be encoded: %v", err)
 	}
-	w.received(ev, string(raw))
+	w.received(to.Source, ev, string(raw))
 	w.effect("sent")
 	if w.flaky && w.rng.IntN(20) == 0 {
 		return sender.Outcome{Class: sender.Retry, Err: errors.New("the answer was lost")}
@@ -292,12 +332,16 @@ func (*world) Conflict() {}
 // Dropped implements ledger.Metrics: nothing may be given up here.
 func (w *world) Dropped(reason string, n int64) { w.fail("%d events dropped: %s", n, reason) }
 
-func newSource() *v1alpha1.CDEventSource {
+func newSources(n int) []*v1alpha1.CDEventSource {
 	sink, err := apis.ParseURL("http://sink.example.com")
 	if err != nil {
 		panic(fmt.Sprintf("a constant URL does not parse: %v", err))
 	}
-	s := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "all", UID: sourceUID}}
-	s.Status.SinkURI = sink
-	return s
+	out := make([]*v1alpha1.CDEventSource, 0, n)
+	for i := range max(n, 1) {
+		s := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("all-%d", i), UID: types.UID(fmt.Sprintf("source-%d", i))}}
+		s.Status.SinkURI = sink
+		out = append(out, s)
+	}
+	return out
 }

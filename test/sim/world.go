@@ -1,206 +1,255 @@
 // Package sim runs the real observer, lifecycle, ledger and delivery against a
-// simulated API server and sink, with crashes between any two side effects.
+// simulated API server and sinks, with crashes between any two side effects.
 //
 // Nothing in it sleeps or reads a clock: a seed decides everything, so that a
 // failing history can be run again.
 package sim
 
 import (
+	"encoding/json"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/cloudevents/sdk-go/v2/event"
+	"go.uber.org/zap"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// Parts of a simulated Service, as reconciler/service names them.
-const (
-	partService  = lifecycle.SeenService
-	partRoute    = lifecycle.SeenRoute
-	partRevision = "revision/"
-)
+// world is one run: a cluster, sinks, and the processes of the controller.
+type world struct {
+	rng     *rand.Rand
+	store   *store.Store
+	cluster *cluster
+	sources []*v1alpha1.CDEventSource
+	quiet   *zap.SugaredLogger
+	with    chaos
 
-type serviceValue struct {
-	UID     types.UID
-	Created time.Time
-	Gen     int64
-	Ready   bool
+	processes []*process
+	// terms are the times in which some process led, in the order in which they
+	// began.
+	terms []*term
+	// down names the sources whose sink refuses everything.
+	down map[types.UID]bool
+	// flaky says that answers get lost on their way back.
+	flaky bool
+	// dieIn counts side effects down to a crash; 0 for none.
+	dieIn   int
+	crashes int
+	effects int
+	backup  *backup
+
+	got      map[types.UID][]delivered
+	bytes    map[string]string
+	doubles  int
+	problems []string
+	// silent counts the writes that announce nothing: the memory of a Service
+	// that was there before, and deletions.
+	silent int
 }
 
-type routeValue struct {
-	Owner types.UID
-	lifecycle.Route
+// term is a time in which one process leads. What it was told of counts, as
+// long as it lasts.
+type term struct {
+	number int
+	// era and from say how much of which log of Routes it began with.
+	era, from int
+	over      bool
 }
 
-type revisionValue struct {
-	Owner types.UID
-	Facts lifecycle.Revision
+// delivered is an event as a sink got it, the first time.
+type delivered struct {
+	uid      types.UID
+	typ      string
+	time     time.Time
+	revision string
+	traffic  []lifecycle.Share
 }
 
-func (r revisionValue) Revision() lifecycle.Revision { return r.Facts }
-
-// change is one entry of an informer's watch.
-type change struct {
-	key  types.NamespacedName
-	part observer.Part
-}
-
-// cluster is the API server's view: the objects, and one watch log for each
-// resource. The logs have no common order for those who read them.
-type cluster struct {
-	store *store.Store
-	rng   *rand.Rand
-	now   time.Time
-	logs  [3][]change
-	live  map[types.NamespacedName]*service
-	// history is what the oracle reads: every object that ever was.
-	history []*service
-	serial  int
-}
-
-// service is one Service with everything that belongs to it.
-type service struct {
-	key     types.NamespacedName
-	uid     types.UID
-	created time.Time
-	parts   observer.Parts
-	gen     int64
-	// splits are the effective splits, as they were committed.
-	splits  []commit
-	ready   bool
-	deleted bool
-	// revisions are the names of all that it ever had, oldest first.
-	revisions []string
-}
-
-// commit is an effective split and who was watching at that moment.
-type commit struct {
-	split    []lifecycle.Share
-	watchers []*process
-}
-
-func newCluster(s *store.Store, rng *rand.Rand) *cluster {
-	c := &cluster{store: s, rng: rng, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), live: map[types.NamespacedName]*service{}}
-	s.Now = func() time.Time { return c.now }
-	return c
-}
-
-// tick lets time pass; whole seconds matter for creationTimestamps.
-func (c *cluster) tick() {
-	c.now = c.now.Add(time.Duration(c.rng.IntN(700)+1) * time.Millisecond)
-}
-
-const (
-	logServices = iota
-	logRoutes
-	logRevisions
-)
-
-func (c *cluster) put(s *service, log int, name string, value any) {
-	p := observer.Part{Name: name, Version: c.store.NextVersion(), Value: value, Root: name == partService}
-	if name == partService || name == partRoute {
-		p.Owner = s.uid
+func newWorld(seed uint64, with chaos) *world {
+	w := &world{
+		rng: rand.New(rand.NewPCG(seed, 7)), store: store.New(), sources: newSources(with.sources), //nolint:gosec // a simulation must be reproducible
+		quiet: zap.NewNop().Sugar(), bytes: map[string]string{}, got: map[types.UID][]delivered{}, down: map[types.UID]bool{}, with: with,
 	}
-	if value == nil {
-		delete(s.parts, name)
-	} else {
-		s.parts[name] = p
+	// What users do does not depend on what the controller does.
+	w.cluster = newCluster(w.store, rand.New(rand.NewPCG(seed, 8))) //nolint:gosec // see above
+	w.store.Before = func(verb, name string) error {
+		w.effect(verb)
+		return w.mishap(verb, name, "before")
 	}
-	c.logs[log] = append(c.logs[log], change{key: s.key, part: p})
+	w.store.After = func(verb, name string) error {
+		w.effect(verb + " done")
+		return w.mishap(verb, name, "after")
+	}
+	w.store.Wrote = w.wrote
+	return w
 }
 
-func (c *cluster) putService(s *service) {
-	c.put(s, logServices, partService, serviceValue{UID: s.uid, Created: s.created, Gen: s.gen, Ready: s.ready})
+// mishap is an answer of the API server that says nothing about whether the
+// request was carried out.
+func (w *world) mishap(verb, name, when string) error {
+	if !w.with.errors || w.rng.IntN(40) != 0 {
+		return nil
+	}
+	return apierrors.NewTimeoutError(fmt.Sprintf("%s of %s, %s it was done", verb, name, when), 1)
 }
 
-func (c *cluster) create(name string) {
-	key := types.NamespacedName{Namespace: "ns", Name: name}
-	c.serial++
-	s := &service{key: key, uid: types.UID(fmt.Sprintf("uid-%d", c.serial)), created: c.now.Truncate(time.Second), parts: observer.Parts{}}
-	c.live[key] = s
-	c.history = append(c.history, s)
-	s.gen = 1
-	c.putService(s)
-	c.revise(s)
-}
-
-// revise makes a Revision that becomes Ready at once.
-func (c *cluster) revise(s *service) string {
-	n := len(s.revisions) + 1
-	name := fmt.Sprintf("%s-%05d", s.key.Name, n)
-	s.revisions = append(s.revisions, name)
-	facts := lifecycle.Revision{
-		Name: name, UID: string(s.uid) + name, Generation: int64(n), Template: name,
-		Images: []lifecycle.Image{{Image: "app:" + name, Digest: "app@sha256:" + string(s.uid) + name}},
-	}
-	if c.rng.IntN(2) == 0 {
-		c.put(s, logRevisions, partRevision+name, revisionValue{Owner: s.uid, Facts: facts})
-	}
-	facts.Ready = true
-	c.put(s, logRevisions, partRevision+name, revisionValue{Owner: s.uid, Facts: facts})
-	return name
-}
-
-// route commits an effective split, with what Serving writes around it.
-func (c *cluster) route(s *service, watchers []*process, targets ...lifecycle.Share) {
-	split := lifecycle.Split(targets)
-	s.gen++
-	if c.rng.IntN(3) == 0 {
-		// Written before the ingress has it.
-		c.put(s, logRoutes, partRoute, routeValue{Owner: s.uid, Route: lifecycle.Route{Traffic: split}})
-	}
-	c.put(s, logRoutes, partRoute, routeValue{Owner: s.uid, Route: lifecycle.Route{Effective: true, Ready: true, Traffic: split, URLs: []string{"http://" + s.key.Name + ".example.com"}}})
-	if len(s.splits) == 0 || !slices.Equal(s.splits[len(s.splits)-1].split, split) {
-		s.splits = append(s.splits, commit{split: split, watchers: slices.Clone(watchers)})
-	}
-	if !s.ready || c.rng.IntN(2) == 0 {
-		s.ready = true
-		c.putService(s)
+func (w *world) fail(format string, args ...any) {
+	if len(w.problems) < 20 {
+		w.problems = append(w.problems, fmt.Sprintf(format, args...))
 	}
 }
 
-// shift moves traffic of a Service in one of the ways that users do.
-func (c *cluster) shift(s *service, watchers []*process) {
-	newest := s.revisions[len(s.revisions)-1]
-	if len(s.revisions) == 1 || c.rng.IntN(3) == 0 {
-		if len(s.splits) > 0 {
-			newest = c.revise(s)
+// effect is called around every side effect; a process may die at any.
+func (w *world) effect(string) {
+	w.effects++
+	if w.dieIn > 0 {
+		if w.dieIn--; w.dieIn == 0 {
+			panic(errCrash)
 		}
 	}
-	other := s.revisions[c.rng.IntN(len(s.revisions))]
-	percent := []int64{100, 100, 10, 25, 50}[c.rng.IntN(5)]
-	if len(s.splits) == 0 {
-		percent = 100
-	}
-	c.route(s, watchers, lifecycle.Share{Revision: newest, Percent: percent}, lifecycle.Share{Revision: other, Percent: 100 - percent})
 }
 
-func (c *cluster) remove(s *service) {
-	s.deleted = true
-	delete(c.live, s.key)
-	for _, name := range slices.Sorted(maps.Keys(s.parts)) {
-		log := logRevisions
-		switch name {
-		case partService:
-			log = logServices
-		case partRoute:
-			log = logRoutes
+// alive runs f in a process and says whether it is still alive after.
+func (w *world) alive(p *process, f func()) {
+	defer func() {
+		r := recover()
+		if r == nil {
+			return
 		}
-		c.put(s, log, name, nil)
-	}
+		if r != any(errCrash) {
+			panic(r)
+		}
+		w.crashes++
+		w.kill(p)
+	}()
+	f()
 }
 
-func (c *cluster) names() []types.NamespacedName {
-	return slices.SortedFunc(maps.Keys(c.live), func(a, b types.NamespacedName) int {
-		if a.Name < b.Name {
-			return -1
+func (w *world) kill(p *process) {
+	p.cancel()
+	p.demote()
+	w.processes = slices.DeleteFunc(w.processes, func(o *process) bool { return o == p })
+}
+
+// received notes what a sink got.
+func (w *world) received(source types.UID, ev event.Event, raw string) {
+	id := string(source) + " " + ev.ID()
+	if had, ok := w.bytes[id]; ok {
+		w.doubles++
+		if had != raw {
+			w.fail("the same id with other bytes:\n%s\n%s", had, raw)
 		}
-		return 1
+		return
+	}
+	w.bytes[id] = raw
+	var body struct {
+		CustomData struct {
+			Knative struct {
+				UID      string            `json:"uid"`
+				Traffic  []lifecycle.Share `json:"traffic"`
+				Revision struct {
+					Name string `json:"name"`
+				} `json:"revision"`
+			} `json:"knative"`
+		} `json:"customData"`
+	}
+	if err := json.Unmarshal(ev.Data(), &body); err != nil {
+		w.fail("an event cannot be read: %v", err)
+	}
+	said := body.CustomData.Knative
+	w.got[source] = append(w.got[source], delivered{
+		uid: types.UID(said.UID), typ: ev.Type(), time: ev.Time(), revision: said.Revision.Name, traffic: said.Traffic,
 	})
+}
+
+// baseline is when the first controller started, as its marker says.
+func (w *world) baseline() time.Time {
+	if o := w.store.Peek("baseline-services"); o != nil {
+		return o.CreationTimestamp.Time
+	}
+	return w.cluster.now.Add(time.Hour)
+}
+
+// step lets one process do one thing.
+func (w *world) step(p *process) {
+	w.alive(p, func() {
+		switch w.rng.IntN(9) {
+		case 8:
+			if names := w.store.Names(); len(names) > 0 {
+				p.ledgered(w.store.Peek(names[w.rng.IntN(len(names))]))
+			}
+		case 0, 1, 2:
+			p.watch(w.rng.IntN(3))
+		case 3, 4, 5:
+			p.reconcile()
+		case 6:
+			p.deliver()
+		case 7:
+			p.flush()
+			p.collect(30 * time.Second)
+		}
+	})
+}
+
+// settle lets everything come to rest, with one leader and sinks that are up.
+func (w *world) settle() {
+	w.down, w.flaky, w.dieIn, w.with.errors = map[types.UID]bool{}, false, 0, false
+	if len(w.processes) == 0 {
+		w.processes = append(w.processes, w.start())
+	}
+	for len(w.processes) > 1 {
+		w.kill(w.processes[0])
+	}
+	p := w.processes[0]
+	p.lead()
+	for range 100_000 {
+		if !w.round(p) {
+			return
+		}
+	}
+	w.fail("does not come to rest: %d keys to observe, %d to deliver", len(p.queue), len(p.owed))
+}
+
+// round lets a process do everything that it can do now. It returns false when
+// there was nothing.
+func (w *world) round(p *process) bool {
+	busy := false
+	for log := range 3 {
+		for p.watch(log) {
+			busy = true
+		}
+	}
+	w.cluster.tick()
+	for _, name := range w.store.Names() {
+		p.ledgered(w.store.Peek(name))
+	}
+	busy = p.reconcile() || busy
+	busy = p.deliver() || busy
+	p.flush()
+	return busy
+}
+
+// wrote counts the writes that announce nothing.
+func (w *world) wrote(o *v1alpha1.CDEventSubject, deleted bool) {
+	if deleted || o.Spec.Kind == ledger.BaselineKind || o.Status.Sequence == 0 && len(o.Status.Acknowledged) == 0 {
+		w.silent++
+	}
+}
+
+func short(typ string) string {
+	for _, kind := range []string{"created", "deployed", "upgraded", "rolledback", "shifted", "removed", "published", "ready"} {
+		if strings.Contains(typ, "."+kind+".") {
+			return kind
+		}
+	}
+	return typ
 }

@@ -37,6 +37,8 @@ type Store struct {
 	version int64
 	objects map[string]*v1alpha1.CDEventSubject
 	writes  int
+	// Wrote is told of every write: what was written, or deleted.
+	Wrote func(o *v1alpha1.CDEventSubject, deleted bool)
 }
 
 // New returns an empty store.
@@ -74,6 +76,45 @@ func (s *Store) All() []*v1alpha1.CDEventSubject {
 	return out
 }
 
+// Names returns the names of all objects, in order.
+func (s *Store) Names() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.objects))
+}
+
+// Peek returns an object, nil if there is none. It must not be changed: what is
+// stored is never changed in place.
+func (s *Store) Peek(name string) *v1alpha1.CDEventSubject {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.objects[name]
+}
+
+// Has says whether there is an object of that name.
+func (s *Store) Has(name string) bool { return s.Peek(name) != nil }
+
+// Dump is everything that a store holds at one moment.
+type Dump struct {
+	version int64
+	objects map[string]*v1alpha1.CDEventSubject
+}
+
+// Dump takes a backup.
+func (s *Store) Dump() Dump {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Dump{version: s.version, objects: maps.Clone(s.objects)}
+}
+
+// Restore goes back to a backup: resourceVersions that were given since are
+// given once more.
+func (s *Store) Restore(d Dump) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version, s.objects = d.version, maps.Clone(d.objects)
+}
+
 // invalid refuses what the CRD's schema refuses.
 func invalid(o *v1alpha1.CDEventSubject) error {
 	for i, c := range o.Status.Conditions {
@@ -96,6 +137,9 @@ func (s *Store) do(verb, name string, f func() (*v1alpha1.CDEventSubject, error)
 	out, err := f()
 	if err == nil && verb != "get" {
 		s.writes++
+		if s.Wrote != nil {
+			s.Wrote(out, verb == "delete")
+		}
 	}
 	s.mu.Unlock()
 	if err == nil && s.After != nil {

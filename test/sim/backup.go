@@ -1,0 +1,77 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
+)
+
+// backup is the whole storage of the API server at one moment.
+type backup struct {
+	ledger  store.Dump
+	live    map[types.NamespacedName]*service
+	objects map[*service]kept
+}
+
+type kept struct {
+	parts     observer.Parts
+	gen       int64
+	ready     bool
+	revisions int
+	splits    int
+}
+
+func (w *world) save() {
+	b := &backup{ledger: w.store.Dump(), live: maps.Clone(w.cluster.live), objects: map[*service]kept{}}
+	for _, s := range b.live {
+		b.objects[s] = kept{parts: maps.Clone(s.parts), gen: s.gen, ready: s.ready, revisions: len(s.revisions), splits: len(s.splits)}
+	}
+	w.backup = b
+}
+
+// restore brings the backup back, resourceVersions included. The controller is
+// restarted with it, as everything is that watches a restored API server.
+func (w *world) restore() {
+	b := w.backup
+	if b == nil {
+		return
+	}
+	w.backup = nil
+	for len(w.processes) > 0 {
+		w.kill(w.processes[0])
+	}
+	w.store.Restore(b.ledger)
+	w.cluster.now = w.cluster.now.Add(time.Minute) // it takes its time
+	c := w.cluster
+	for _, s := range c.history {
+		if _, ok := b.objects[s]; !ok && !s.deleted {
+			s.unmade = true
+		}
+	}
+	c.era++
+	c.logs = [3][]change{}
+	c.live = b.live
+	for _, key := range c.names() {
+		s := b.live[key]
+		k := b.objects[s]
+		s.parts, s.gen, s.ready, s.deleted = k.parts, k.gen, k.ready, false
+		s.revisions = slices.Clone(s.revisions[:k.revisions])
+		s.restored++
+		s.era = c.era
+		if k.splits > 0 {
+			s.splits = append(s.splits, commit{split: s.splits[k.splits-1].split, era: c.era, at: len(c.logs[logRoutes]), until: -1, given: true})
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.parts)) {
+			log := logOf(name)
+			c.logs[log] = append(c.logs[log], change{key: key, part: s.parts[name]})
+		}
+	}
+	for log := range c.logs {
+		c.floor[log] = len(c.logs[log])
+	}
+}

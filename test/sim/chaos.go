@@ -1,0 +1,77 @@
+package sim
+
+// chaos says what may go wrong in a history.
+type chaos struct {
+	// crashes: a process dies between any two side effects.
+	crashes bool
+	// leaders: two processes lead at once, and lose and gain the lead.
+	leaders bool
+	// outages: sinks refuse everything for a while, and answers get lost.
+	outages bool
+	// downtime: for long, no process runs.
+	downtime bool
+	// errors: the API server gives answers from which one cannot tell whether a
+	// request was carried out.
+	errors bool
+	// clocks of the processes are wrong, each by another hour.
+	clocks bool
+	// restores: the storage goes back to a backup.
+	restores bool
+	// sources is how many there are.
+	sources int
+}
+
+// chaosOf spreads what may go wrong over seeds, so that each thing happens alone
+// and together with each other thing. A restored backup repeats everything but
+// time, so that clocks go right then.
+func chaosOf(seed uint64) chaos {
+	with := chaos{
+		crashes: seed%5 != 0, leaders: seed%3 == 0, outages: seed%2 == 0, downtime: seed%7 == 0, errors: seed%11 < 3,
+		clocks: seed%4 == 1, restores: seed%13 == 0, sources: 1,
+	}
+	if seed%6 == 5 {
+		with.sources = 2
+	}
+	with.clocks = with.clocks && !with.restores
+	return with
+}
+
+// disturb lets something go wrong, now and then.
+func (w *world) disturb() {
+	if w.with.crashes && w.dieIn == 0 && w.rng.IntN(40) == 0 {
+		w.dieIn = 1 + w.rng.IntN(12)
+	}
+	if w.with.outages && w.rng.IntN(30) == 0 {
+		s := w.sources[w.rng.IntN(len(w.sources))].UID
+		w.down[s], w.flaky = !w.down[s], true
+	}
+	if w.with.restores {
+		switch w.rng.IntN(120) {
+		case 0:
+			w.save()
+		case 1:
+			w.restore()
+		}
+	}
+	limit := 1
+	if w.with.leaders {
+		limit = 2
+	}
+	down := w.with.downtime && w.rng.IntN(10) != 0
+	if len(w.processes) < limit && !down && (len(w.processes) == 0 || w.rng.IntN(30) == 0) {
+		w.processes = append(w.processes, w.start())
+	}
+	if n := len(w.processes); w.with.leaders && n > 0 {
+		p := w.processes[w.rng.IntN(n)]
+		switch w.rng.IntN(60) {
+		case 0, 1:
+			if n > 1 {
+				w.kill(p)
+			}
+		case 2:
+			p.demote()
+		case 3, 4, 5:
+			p.lead()
+		}
+	}
+}

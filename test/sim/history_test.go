@@ -1,0 +1,132 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var (
+	seed    = flag.Uint64("seed", 0, "run one history again; 0 for all of them")
+	fresh   = flag.Bool("fresh", false, "begin with histories that nobody has run before, instead of the same ones each time")
+	changes = flag.Int("changes", 100_000, "how many changes to simulate, over all random histories")
+)
+
+// history runs random changes, a few hundred of them.
+func history(seed uint64, size int, with chaos) *world {
+	w := newWorld(seed, with)
+	if w.rng.IntN(2) == 0 {
+		w.processes = append(w.processes, w.start())
+	}
+	for done := 0; done < size; {
+		if w.rng.IntN(3) == 0 {
+			w.change()
+			done++
+		}
+		w.disturb()
+		for range w.rng.IntN(6) {
+			if n := len(w.processes); n > 0 {
+				w.step(w.processes[w.rng.IntN(n)])
+			}
+		}
+	}
+	w.settle()
+	return w
+}
+
+func (w *world) change() {
+	c := w.cluster
+	c.tick()
+	names := c.names()
+	switch r := w.rng.IntN(20); {
+	case len(names) == 0 || r == 0 && len(names) < 4:
+		name := fmt.Sprintf("s%d", w.rng.IntN(4))
+		for _, had := range names {
+			if had.Name == name {
+				return
+			}
+		}
+		c.create(name)
+	case r == 1:
+		c.remove(c.live[names[w.rng.IntN(len(names))]])
+	default:
+		c.shift(c.live[names[w.rng.IntN(len(names))]])
+	}
+}
+
+func check(t *testing.T, seed uint64, w *world) verdict {
+	t.Helper()
+	v := w.judge()
+	for _, p := range w.problems {
+		t.Errorf("seed %d: %s", seed, p)
+	}
+	if len(w.problems) > 0 {
+		t.Fatalf("run again with: go test ./test/sim -run TestRandomHistories -seed %d", seed)
+	}
+	return v
+}
+
+// tally sums up many histories.
+type tally struct {
+	histories, changes, services, events, crashes, doubles, pardoned, writes int
+}
+
+func (a *tally) add(b tally) {
+	a.histories += b.histories
+	a.changes += b.changes
+	a.services += b.services
+	a.events += b.events
+	a.crashes += b.crashes
+	a.doubles += b.doubles
+	a.pardoned += b.pardoned
+	a.writes += b.writes
+}
+
+// size is how many changes one history has.
+const size = 250
+
+func one(t *testing.T, seed uint64) tally {
+	t.Helper()
+	w := history(seed, size, chaosOf(seed))
+	v := check(t, seed, w)
+	return tally{
+		histories: 1, changes: size, services: len(w.cluster.history), events: v.events, crashes: w.crashes,
+		doubles: w.doubles, pardoned: v.pardoned, writes: w.store.Writes(),
+	}
+}
+
+func TestRandomHistories(t *testing.T) {
+	first := uint64(1)
+	if *fresh {
+		first = uint64(time.Now().UnixNano())
+	}
+	if *seed != 0 {
+		one(t, *seed)
+		return
+	}
+	start := time.Now()
+	var total tally
+	var mu sync.Mutex
+	var next atomic.Uint64
+	end := uint64((*changes + size - 1) / size)
+	t.Run("all", func(t *testing.T) {
+		for i := range runtime.GOMAXPROCS(0) {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				for n := next.Add(1) - 1; n < end && !t.Failed(); n = next.Add(1) - 1 {
+					got := one(t, first+n)
+					mu.Lock()
+					total.add(got)
+					mu.Unlock()
+				}
+			})
+		}
+	})
+	t.Logf("%d histories, %d changes, %d Services, %d events, %d crashes in %s: lost 0, invented 0, pardoned %d (%.3f %%), sent twice with the same bytes %d, writes per event %.2f",
+		total.histories, total.changes, total.services, total.events, total.crashes, time.Since(start).Round(time.Millisecond), total.pardoned,
+		100*float64(total.pardoned)/float64(max(total.events, 1)), total.doubles, float64(total.writes)/float64(max(total.events, 1)))
+}
