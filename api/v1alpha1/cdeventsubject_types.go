@@ -86,6 +86,9 @@ type Recipient struct {
 	Source types.UID `json:"source"`
 	// Profile is the key of the rendering profile in status.profiles.
 	Profile string `json:"profile"`
+	// Undecided says that the source's filters could not be applied. They are
+	// applied when the event is to be sent; until they can be, it is owed.
+	Undecided bool `json:"undecided,omitempty"`
 }
 
 // Profile is everything beside the transition that shapes an event's bytes.

@@ -5,6 +5,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -27,21 +29,33 @@ const (
 )
 
 func main() {
+	if err := run(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// run returns when a signal has come, or with the reason why it cannot go on.
+func run() error {
 	disableHA := flag.Bool("disable-ha", false, "Run without leader election. Only for a single replica.")
 	cfg := injection.ParseAndGetRESTConfigOrDie()
 	if cfg.QPS == 0 {
 		cfg.QPS, cfg.Burst = qps, burst
 	}
 	if err := checkNamespace(system.Namespace()); err != nil {
-		log.Fatal(err)
+		return err
 	}
-	ctx := signals.NewContext()
+	ctx, end := context.WithCancelCause(signals.NewContext())
+	defer end(nil)
 	if *disableHA {
 		ctx = sharedmain.WithHADisabled(ctx)
 	}
-	p := &process{config: cfg}
+	p := &process{config: cfg, end: end}
 	sharedmain.MainWithConfig(ctx, component, cfg, p.serviceController, p.sourceController)
 	p.wait()
+	if err := context.Cause(ctx); errors.Is(err, errReverted) {
+		return err
+	}
+	return nil
 }
 
 // notSet is what a package for tests, which comes in with Eventing's types, sets

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -47,6 +48,8 @@ const sweepEvery = time.Minute
 // process is everything that the controllers of one process share.
 type process struct {
 	config *rest.Config
+	// end ends the process, with a reason unless that is a signal.
+	end context.CancelCauseFunc
 
 	once       sync.Once
 	ours       *client.Clientset
@@ -127,24 +130,34 @@ func (p *process) deliver(ctx context.Context) {
 		Passes:          filters.Passes,
 		Trouble: func(s *v1alpha1.CDEventSource, err error) { //nolint:contextcheck // counting needs none
 			logger.Errorw("An event of a source cannot be chosen and is not sent", "source", s.Namespace+"/"+s.Name, "error", err)
-			p.metrics.Dropped(ledger.DroppedFilterFailed, 1)
+			p.metrics.Dropped(ledger.DroppedSelectorInvalid, 1)
 			p.delivery.Trouble(s.UID, "an event was not sent: "+err.Error())
 		},
 	}
 	p.ledger = ledger.New(p.ours.CDEventSubjects(system.Namespace()), router, p.metrics)
 	p.delivery = delivery.New(ctx, delivery.Options{
-		Ledger: p.ledger, Sender: sender.NewClients(sender.Addresses{Refused: apiServer(p.config)}), Render: cdevents.Render, Metrics: p.metrics,
-		Leads: p.isLeaderFor,
+		Ledger: p.ledger, Sender: sender.NewClients(sender.Addresses{Refused: apiServer(p.config)}), Render: cdevents.Render, Passes: filters.Passes,
+		Metrics: p.metrics, Leads: p.isLeaderFor,
 	})
 	p.ledger.OnOwed(p.delivery.Owed)
 	must(ctx, "making the metrics of what is owed", p.metrics.Watch(p.delivery, p.sourceNames))
 
 	_, err := p.subjects.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { with(obj, p.ledgered) },
-		UpdateFunc: func(_, obj any) { with(obj, p.ledgered) },
+		UpdateFunc: func(before, obj any) {
+			with(before, func(was *v1alpha1.CDEventSubject) {
+				with(obj, func(s *v1alpha1.CDEventSubject) {
+					if observer.WentBack(was.ResourceVersion, s.ResourceVersion) {
+						p.reverted()
+					}
+					p.ledgered(s)
+				})
+			})
+		},
 		DeleteFunc: func(obj any) {
+			_, missed := obj.(cache.DeletedFinalStateUnknown)
 			with(obj, func(s *v1alpha1.CDEventSubject) {
-				p.ledger.Forget(s)
+				p.ledger.Forget(s, !missed)
 				p.look(s) // the observer lets go of what it kept of the object
 			})
 		},
@@ -206,6 +219,12 @@ func (p *process) run(ctx context.Context) {
 // wait returns when everything has ended.
 func (p *process) wait() { p.running.Wait() }
 
+var errReverted = errors.New("the API server has gone back in time, as after restoring a backup: " +
+	"what this process remembers may never have happened, so that it ends and is started afresh")
+
+// reverted ends a process whose memory is worth nothing any more.
+func (p *process) reverted() { p.end(errReverted) }
+
 // synced waits until it is known who wants to be told and what was journaled.
 func (p *process) synced(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), p.sources.HasSynced, p.subjects.HasSynced, p.namespaces.HasSynced) {
@@ -256,7 +275,7 @@ func (p *process) serviceController(ctx context.Context, cmw configmap.Watcher) 
 		Client: serving, Presence: p.presence, Carried: cdevents.CarriedAnnotations(),
 		Options: observer.Options{
 			Ledger: p.ledger, Since: since, Promoted: p.promoted, Merged: p.metrics.Merged, Now: time.Now,
-			Rules: func() lifecycle.Rules { return p.settings.Current().Rules() }, Stopping: ctx.Done(),
+			Rules: func() lifecycle.Rules { return p.settings.Current().Rules() }, Stopping: ctx.Done(), Reverted: p.reverted,
 		},
 	})
 	p.services.Store(ob)

@@ -53,9 +53,12 @@ type Metrics interface {
 
 // Options are what the delivery is made from.
 type Options struct {
-	Ledger  Ledger
-	Sender  Sender
-	Render  Renderer
+	Ledger Ledger
+	Sender Sender
+	Render Renderer
+	// Passes applies a source's filters to an event for which that could not be
+	// done when it was journaled.
+	Passes  func(*v1alpha1.CDEventSource, event.Event) (bool, error)
 	Metrics Metrics
 	// Leads says whether this process delivers for a watched object.
 	Leads func(types.NamespacedName) bool

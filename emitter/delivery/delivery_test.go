@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
+	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	"knative.dev/pkg/apis"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 
@@ -45,19 +46,21 @@ var accepted = sender.Outcome{Class: sender.Acknowledged, Status: 202}
 func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
 	t.Helper()
 	s := &stage{store: store.New(), answers: map[string]func() sender.Outcome{}, dropped: map[string]int64{}, leads: true}
+	filters := NewFilters()
 	router := &Router{
 		Sources:     func() []*v1alpha1.CDEventSource { return sources },
 		Namespace:   func(string) (map[string]string, bool) { return nil, false },
 		Cluster:     func() string { return "https://cluster.example.com" },
 		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
 		Render:      cdevents.Render,
+		Passes:      filters.Passes,
 		Trouble:     func(_ *v1alpha1.CDEventSource, err error) { t.Errorf("routing: %v", err) },
 	}
 	s.ledger = ledger.New(s.store, router, s)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.Delivery = New(ctx, Options{
-		Ledger: s.ledger, Sender: s, Render: cdevents.Render, Metrics: s, WorkersPerSource: 4, ProbeEvery: 20 * time.Millisecond,
+		Ledger: s.ledger, Sender: s, Render: cdevents.Render, Passes: filters.Passes, Metrics: s, WorkersPerSource: 4, ProbeEvery: 20 * time.Millisecond,
 		Leads: func(types.NamespacedName) bool { s.mu.Lock(); defer s.mu.Unlock(); return s.leads },
 	})
 	s.ledger.OnOwed(s.Owed)
@@ -105,6 +108,7 @@ func (s *stage) Forget(types.UID)                        {}
 func (s *stage) Attempt(string, string)                  {}
 func (s *stage) Delivered(string, string, time.Duration) {}
 func (s *stage) DeadLetter(string)                       {}
+func (s *stage) Refused()                                {}
 func (s *stage) Conflict()                               {}
 func (s *stage) Dropped(reason string, n int64)          { s.mu.Lock(); s.dropped[reason] += n; s.mu.Unlock() }
 func (s *stage) received() []string                      { s.mu.Lock(); defer s.mu.Unlock(); return slices.Clone(s.got) }
@@ -386,5 +390,24 @@ func TestHealth(t *testing.T) {
 		if got := health(sender.Outcome{Class: class, Err: errAny}) == nil; got != well {
 			t.Errorf("%v: %v", class, got)
 		}
+	}
+}
+
+func TestAnEventWaitsUntilItsFilterCanBeApplied(t *testing.T) {
+	src := sourceTo("all", "sink")
+	src.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "this is no CESQL ("}}
+	s := newStage(t, src)
+	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed)
+	s.eventually(t, "the trouble", func() bool { _, _, _, trouble := s.OfSource("uid-all"); return strings.Contains(trouble, "filters[0]") })
+	if got := s.received(); len(got) > 0 || s.pending("uid-all") != 2 {
+		t.Fatalf("got %q, %d pending", got, s.pending("uid-all"))
+	}
+	mended := sourceTo("all", "sink")
+	mended.Generation = 2
+	mended.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev.cdevents.service"}}}
+	s.Source(mended)
+	s.eventually(t, "what passes", func() bool { return s.pending("uid-all") == 0 })
+	if got := s.received(); len(got) != 1 || !strings.HasSuffix(got[0], "deployed") || len(s.dropped) > 0 {
+		t.Errorf("got %q, dropped %v", got, s.dropped)
 	}
 }

@@ -35,6 +35,7 @@ const (
 type lane struct {
 	d       *Delivery
 	queue   workqueue.TypedDelayingInterface[ledger.Key]
+	ramp    *ramp
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
@@ -57,7 +58,7 @@ type failure struct {
 func newLane(d *Delivery, s *v1alpha1.CDEventSource) *lane {
 	ln := &lane{
 		d: d, source: s, failures: map[ledger.Key]failure{},
-		queue: workqueue.NewTypedDelayingQueue[ledger.Key](),
+		queue: workqueue.NewTypedDelayingQueue[ledger.Key](), ramp: newRamp(d.WorkersPerSource),
 	}
 	ln.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Name: s.Namespace + "/" + s.Name, MaxRequests: 1, Timeout: d.ProbeEvery,
@@ -68,6 +69,7 @@ func newLane(d *Delivery, s *v1alpha1.CDEventSource) *lane {
 				ln.mu.Lock()
 				ln.opened = time.Now()
 				ln.mu.Unlock()
+				ln.ramp.restart()
 			case gobreaker.StateClosed:
 				// The sink takes events again: nobody waits for his own turn.
 				go d.enqueueAll(s.UID)
@@ -176,6 +178,16 @@ func (ln *lane) one(ctx, sending context.Context, source *v1alpha1.CDEventSource
 		ln.d.Ledger.GiveUp(o.Line, source.UID, o.Transition.Sequence, ledger.DroppedUnreadable)
 		return 0
 	}
+	if o.Undecided {
+		switch ok, err := ln.d.Passes(source, ev); {
+		case err != nil:
+			ln.failed("events wait, as it is not known whether they are wanted: " + err.Error())
+			return unresolved
+		case !ok:
+			ln.d.Ledger.Acknowledge(o.Line, source.UID, o.Transition.Sequence)
+			return 0
+		}
+	}
 	to, ok := target(source, source.Status.SinkURI, source.Status.SinkCACerts)
 	if !ok {
 		ln.failed("the sink has no address yet; see the condition SinkProvided")
@@ -186,6 +198,11 @@ func (ln *lane) one(ctx, sending context.Context, source *v1alpha1.CDEventSource
 		ln.failed(err.Error())
 		return unresolved
 	}
+	if !ln.ramp.enter(ctx) {
+		return 0 // we are stopping; it stays owed
+	}
+	taken := false
+	defer func() { ln.ramp.leave(taken) }()
 	done, err := ln.breaker.Allow()
 	if err != nil {
 		return ln.refusedByBreaker(ctx, sending, source, key, o, ev, to, policy)
@@ -197,7 +214,7 @@ func (ln *lane) one(ctx, sending context.Context, source *v1alpha1.CDEventSource
 		return 0 // we are stopping; it stays owed
 	}
 	done(health(out))
-	if out.Class == sender.Acknowledged {
+	if taken = out.Class == sender.Acknowledged; taken {
 		ln.delivered(o, ev)
 		ln.d.Ledger.Acknowledge(o.Line, source.UID, o.Transition.Sequence)
 		return 0
@@ -238,6 +255,9 @@ func (ln *lane) refused(ctx, sending context.Context, source *v1alpha1.CDEventSo
 				"source", ln.label(), "subject", key.String(), "type", ev.Type(), "id", ev.ID(), "error", out.Err)
 			ln.d.Metrics.DeadLetter(ln.label())
 			ln.d.Ledger.Acknowledge(o.Line, source.UID, o.Transition.Sequence)
+			if poison {
+				ln.failed("") // the sink is well, and nothing is lost
+			}
 			return 0
 		}
 		ln.failed(fmt.Sprintf("%v; and the dead letter sink: %v", out.Err, answer.Err))

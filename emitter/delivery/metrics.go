@@ -17,8 +17,8 @@ import (
 // Knative's observability sets up. No label holds an event id or the name of a
 // watched object.
 type Instruments struct {
-	delivered, attempts, deadLetters, dropped, conflicts, merged metric.Int64Counter
-	latency                                                      metric.Float64Histogram
+	delivered, attempts, deadLetters, dropped, conflicts, refused, merged metric.Int64Counter
+	latency                                                               metric.Float64Histogram
 }
 
 var (
@@ -43,6 +43,7 @@ func NewInstruments() (*Instruments, error) {
 		{&i.deadLetters, "cdevents_dead_letters", "Events that the dead letter sink took, by source."},
 		{&i.dropped, "cdevents_dropped", "Events that were given up on purpose, by reason."},
 		{&i.conflicts, "cdevents_ledger_conflicts", "Writes to the ledger that met another one and were done again."},
+		{&i.refused, "cdevents_ledger_write_failures", "Writes to the ledger that the API server did not take, or did not say that it had. They are tried again."},
 		{&i.merged, "cdevents_merged_snapshots", "Observed updates that were merged because a history was full."},
 	} {
 		var err error
@@ -125,6 +126,9 @@ func (i *Instruments) DeadLetter(name string) {
 
 // Conflict implements ledger.Metrics.
 func (i *Instruments) Conflict() { i.conflicts.Add(context.Background(), 1) }
+
+// Refused implements ledger.Metrics.
+func (i *Instruments) Refused() { i.refused.Add(context.Background(), 1) }
 
 // Dropped implements ledger.Metrics.
 func (i *Instruments) Dropped(reason string, n int64) {

@@ -32,7 +32,7 @@ type Router struct {
 	Render      Renderer
 	// Passes applies a source's filters to an event.
 	Passes func(*v1alpha1.CDEventSource, event.Event) (bool, error)
-	// Trouble is told of a filter or selector that cannot be applied.
+	// Trouble is told of a selector that cannot be applied.
 	Trouble func(*v1alpha1.CDEventSource, error)
 }
 
@@ -52,51 +52,56 @@ func (r *Router) Exists(source types.UID) bool {
 func (r *Router) Recipients(subject v1alpha1.CDEventSubjectSpec, with ledger.Labels, t lifecycle.Transition) []ledger.Recipient {
 	var out []ledger.Recipient
 	for _, s := range r.Sources() {
-		profile, ok, err := r.choose(s, subject, with, t)
+		ok, err := r.selects(s, subject.Namespace, with)
 		if err != nil {
+			// Whose selector cannot be read has selected nothing.
 			r.Trouble(s, fmt.Errorf("choosing events of %s/%s: %w", subject.Namespace, subject.Name, err))
 			continue
 		}
-		if ok {
-			out = append(out, ledger.Recipient{Source: s.UID, Profile: profile})
+		if !ok {
+			continue
+		}
+		to := ledger.Recipient{Source: s.UID, Profile: r.profile(s, with.Namespace)}
+		ok, err = r.passes(s, to.Profile, subject, t)
+		to.Undecided = err != nil
+		if ok || to.Undecided {
+			out = append(out, to)
 		}
 	}
 	return out
 }
 
-func (r *Router) choose(s *v1alpha1.CDEventSource, subject v1alpha1.CDEventSubjectSpec, with ledger.Labels, t lifecycle.Transition) (v1alpha1.Profile, bool, error) {
-	var none v1alpha1.Profile
-	if s.DeletionTimestamp != nil || !r.sees(s, subject.Namespace, with.Namespace) {
-		return none, false, nil
+// selects says whether a source is to be told of an object at all.
+func (r *Router) selects(s *v1alpha1.CDEventSource, namespace string, with ledger.Labels) (bool, error) {
+	if s.DeletionTimestamp != nil {
+		return false, nil
 	}
-	if ok, err := matches(s.Spec.Selector, with.Own); err != nil || !ok {
-		return none, false, err
+	if ok, err := r.sees(s, namespace, with.Namespace); err != nil || !ok {
+		return false, err
 	}
-	profile := r.profile(s, with.Namespace)
-	if len(s.Spec.Filters) == 0 {
-		return profile, true, nil
-	}
-	ev, err := r.Render(profile, subject, t)
-	if err != nil {
-		return none, false, err
-	}
-	ok, err := r.Passes(s, ev)
-	return profile, ok, err
+	return matches(s.Spec.Selector, with.Own)
 }
 
 // sees says whether a source may be told of a namespace.
-func (r *Router) sees(s *v1alpha1.CDEventSource, namespace string, labelled map[string]string) bool {
+func (r *Router) sees(s *v1alpha1.CDEventSource, namespace string, labelled map[string]string) (bool, error) {
 	if s.Spec.NamespaceSelector == nil {
-		return s.Namespace == namespace
+		return s.Namespace == namespace, nil
 	}
 	if s.Namespace != r.SystemNamespace {
-		return false // its condition says so; nobody reads other people's deployments
+		return false, nil // its condition says so; nobody reads other people's deployments
 	}
-	ok, err := matches(s.Spec.NamespaceSelector, labelled)
+	return matches(s.Spec.NamespaceSelector, labelled)
+}
+
+func (r *Router) passes(s *v1alpha1.CDEventSource, p v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) (bool, error) {
+	if len(s.Spec.Filters) == 0 {
+		return true, nil
+	}
+	ev, err := r.Render(p, subject, t)
 	if err != nil {
-		r.Trouble(s, fmt.Errorf("spec.namespaceSelector: %w", err))
+		return false, err
 	}
-	return ok
+	return r.Passes(s, ev)
 }
 
 func (r *Router) profile(s *v1alpha1.CDEventSource, labelled map[string]string) v1alpha1.Profile {

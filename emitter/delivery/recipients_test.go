@@ -14,46 +14,53 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 )
 
+// What may become of a source when an event is chosen for it.
+const (
+	chosen     = "chosen"
+	passedOver = "passed over"
+	undecided  = "undecided"
+	invalid    = "not read"
+)
+
 func TestRecipients(t *testing.T) {
 	everything := &metav1.LabelSelector{}
 	prod := &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "prod"}}
 	for name, c := range map[string]struct {
-		change  func(*v1alpha1.CDEventSource)
-		chosen  bool
-		trouble bool
+		change func(*v1alpha1.CDEventSource)
+		want   string
 	}{
-		"own namespace":                 {func(*v1alpha1.CDEventSource) {}, true, false},
-		"another namespace":             {func(s *v1alpha1.CDEventSource) { s.Namespace = "other" }, false, false},
-		"selector in another namespace": {func(s *v1alpha1.CDEventSource) { s.Namespace = "other"; s.Spec.NamespaceSelector = everything }, false, false},
-		"selector in its own namespace": {func(s *v1alpha1.CDEventSource) { s.Spec.NamespaceSelector = everything }, false, false},
-		"system, no selector":           {func(s *v1alpha1.CDEventSource) { s.Namespace = "system" }, false, false},
-		"system, everything":            {func(s *v1alpha1.CDEventSource) { s.Namespace = "system"; s.Spec.NamespaceSelector = everything }, true, false},
-		"system, matching":              {func(s *v1alpha1.CDEventSource) { s.Namespace = "system"; s.Spec.NamespaceSelector = prod }, true, false},
+		"own namespace":                 {func(*v1alpha1.CDEventSource) {}, chosen},
+		"another namespace":             {func(s *v1alpha1.CDEventSource) { s.Namespace = "other" }, passedOver},
+		"selector in another namespace": {func(s *v1alpha1.CDEventSource) { s.Namespace = "other"; s.Spec.NamespaceSelector = everything }, passedOver},
+		"selector in its own namespace": {func(s *v1alpha1.CDEventSource) { s.Spec.NamespaceSelector = everything }, passedOver},
+		"system, no selector":           {func(s *v1alpha1.CDEventSource) { s.Namespace = "system" }, passedOver},
+		"system, everything":            {func(s *v1alpha1.CDEventSource) { s.Namespace = "system"; s.Spec.NamespaceSelector = everything }, chosen},
+		"system, matching":              {func(s *v1alpha1.CDEventSource) { s.Namespace = "system"; s.Spec.NamespaceSelector = prod }, chosen},
 		"label matches": {func(s *v1alpha1.CDEventSource) {
 			s.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cart"}}
-		}, true, false},
+		}, chosen},
 		"label differs": {func(s *v1alpha1.CDEventSource) {
 			s.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
-		}, false, false},
+		}, passedOver},
 		"not a selector": {func(s *v1alpha1.CDEventSource) {
 			s.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
-		}, false, true},
-		"being deleted":               {func(s *v1alpha1.CDEventSource) { now := metav1.Now(); s.DeletionTimestamp = &now }, false, false},
-		"prefix passes":               {filter(eventingv1.SubscriptionsAPIFilter{Prefix: map[string]string{"type": "dev.cdevents.service."}}), true, false},
-		"prefix does not":             {filter(eventingv1.SubscriptionsAPIFilter{Prefix: map[string]string{"type": "dev.cdeventsx."}}), false, false},
-		"exact":                       {filter(eventingv1.SubscriptionsAPIFilter{Exact: map[string]string{"subject": "service/shop/cart"}}), true, false},
-		"not":                         {filter(eventingv1.SubscriptionsAPIFilter{Not: &eventingv1.SubscriptionsAPIFilter{Suffix: map[string]string{"subject": "cart"}}}), false, false},
-		"any":                         {filter(eventingv1.SubscriptionsAPIFilter{Any: []eventingv1.SubscriptionsAPIFilter{{Exact: map[string]string{"subject": "x"}}, {Suffix: map[string]string{"subject": "cart"}}}}), true, false},
-		"two filters, one does not":   {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "TRUE"}, eventingv1.SubscriptionsAPIFilter{CESQL: "subject = 'x'"}), false, false},
-		"cesql":                       {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "type LIKE 'dev.cdevents.%'"}), true, false},
-		"cesql that gives no boolean": {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "1 + 1"}), false, true},
-		"cesql that cannot be read":   {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "this is ( not"}), false, true},
-		"empty filter":                {filter(eventingv1.SubscriptionsAPIFilter{}), false, true},
-		"empty filter, nested":        {filter(eventingv1.SubscriptionsAPIFilter{Any: []eventingv1.SubscriptionsAPIFilter{{}}}), false, true},
+		}, invalid},
+		"being deleted":               {func(s *v1alpha1.CDEventSource) { now := metav1.Now(); s.DeletionTimestamp = &now }, passedOver},
+		"prefix passes":               {filter(eventingv1.SubscriptionsAPIFilter{Prefix: map[string]string{"type": "dev.cdevents.service."}}), chosen},
+		"prefix does not":             {filter(eventingv1.SubscriptionsAPIFilter{Prefix: map[string]string{"type": "dev.cdeventsx."}}), passedOver},
+		"exact":                       {filter(eventingv1.SubscriptionsAPIFilter{Exact: map[string]string{"subject": "service/shop/cart"}}), chosen},
+		"not":                         {filter(eventingv1.SubscriptionsAPIFilter{Not: &eventingv1.SubscriptionsAPIFilter{Suffix: map[string]string{"subject": "cart"}}}), passedOver},
+		"any":                         {filter(eventingv1.SubscriptionsAPIFilter{Any: []eventingv1.SubscriptionsAPIFilter{{Exact: map[string]string{"subject": "x"}}, {Suffix: map[string]string{"subject": "cart"}}}}), chosen},
+		"two filters, one does not":   {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "TRUE"}, eventingv1.SubscriptionsAPIFilter{CESQL: "subject = 'x'"}), passedOver},
+		"cesql":                       {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "type LIKE 'dev.cdevents.%'"}), chosen},
+		"cesql that gives no boolean": {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "1 + 1"}), undecided},
+		"cesql that cannot be read":   {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "this is ( not"}), undecided},
+		"empty filter":                {filter(eventingv1.SubscriptionsAPIFilter{}), undecided},
+		"empty filter, nested":        {filter(eventingv1.SubscriptionsAPIFilter{Any: []eventingv1.SubscriptionsAPIFilter{{}}}), undecided},
 		"a CDEvents version that is not": {func(s *v1alpha1.CDEventSource) {
 			filter(eventingv1.SubscriptionsAPIFilter{CESQL: "TRUE"})(s)
 			s.Spec.CDEvents = &v1alpha1.CDEventsSpec{Version: "9"}
-		}, false, true},
+		}, undecided},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := sourceTo("all", "sink")
@@ -62,8 +69,17 @@ func TestRecipients(t *testing.T) {
 			r := router(s)
 			r.Trouble = func(*v1alpha1.CDEventSource, error) { trouble = true }
 			got := r.Recipients(subject, ledger.Labels{Own: map[string]string{"app": "cart"}, Namespace: labelled}, lifecycle.Transition{Sequence: 1, Type: lifecycle.Deployed, Time: noon})
-			if (len(got) == 1) != c.chosen || trouble != c.trouble {
-				t.Errorf("chosen %v, trouble %v", got, trouble)
+			is := passedOver
+			switch {
+			case trouble:
+				is = invalid
+			case len(got) == 1 && got[0].Undecided:
+				is = undecided
+			case len(got) == 1:
+				is = chosen
+			}
+			if is != c.want {
+				t.Errorf("got %s (%+v), want %s", is, got, c.want)
 			}
 		})
 	}

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,9 +11,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
-
-// errNoBaseline is returned where a marker could neither be read nor written.
-var errNoBaseline = errors.New("no baseline")
 
 // Baseline returns since when objects of a kind are announced: those that are
 // older were there before us. The time is the creationTimestamp of a marker that
@@ -36,7 +32,7 @@ func (l *Ledger) Baseline(ctx context.Context, resource string) (time.Time, erro
 		got, err = l.client.Get(ctx, marker.Name, metav1.GetOptions{})
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%w for %s: CDEventSubject %s: %w", errNoBaseline, resource, marker.Name, err)
+		return time.Time{}, fmt.Errorf("reading or writing CDEventSubject %s, which marks since when %s are announced: %w", marker.Name, resource, err)
 	}
 	return got.CreationTimestamp.Time, nil
 }

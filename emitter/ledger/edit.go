@@ -30,8 +30,9 @@ const (
 	DroppedSourceRemoved = "SourceRemoved"
 	// DroppedUnreadable: the journal entry cannot be read any more.
 	DroppedUnreadable = "Unreadable"
-	// DroppedFilterFailed: a filter of the source cannot be applied to the event.
-	DroppedFilterFailed = "FilterFailed"
+	// DroppedSelectorInvalid: a selector of the source is none, so that it has
+	// selected nothing.
+	DroppedSelectorInvalid = "SelectorInvalid"
 )
 
 // edit is the next state of an entry in the making.
@@ -118,7 +119,7 @@ func (e *edit) journal(c Change, router Router) error {
 			if err != nil {
 				return err
 			}
-			entry.Recipients = append(entry.Recipients, v1alpha1.Recipient{Source: r.Source, Profile: profile})
+			entry.Recipients = append(entry.Recipients, v1alpha1.Recipient{Source: r.Source, Profile: profile, Undecided: r.Undecided})
 			e.owed[r.Source] = true
 		}
 		st.Journal = append(st.Journal, entry)

@@ -53,6 +53,9 @@ type Labels struct {
 type Recipient struct {
 	Source  types.UID
 	Profile v1alpha1.Profile
+	// Undecided says that it could not be found out whether the source wants to
+	// be told; see v1alpha1.Recipient.
+	Undecided bool
 }
 
 // Key names a watched object, whichever UID it has.
@@ -96,6 +99,9 @@ type Ledger struct {
 type Metrics interface {
 	// Conflict is counted when a write met another one.
 	Conflict()
+	// Refused is counted when the API server did not take a write, or did not say
+	// that it had. It is tried again.
+	Refused()
 	// Dropped is counted for every event that is given up on purpose.
 	Dropped(reason string, n int64)
 }
@@ -112,6 +118,9 @@ type line struct {
 	// object is the newest state that is known; nil when there is none. It is
 	// never changed in place.
 	object *v1alpha1.CDEventSubject
+	// missing says that somebody deleted the entry though it is still needed. It
+	// is put back with the next write.
+	missing bool
 	// deleted is the UID of an entry that was deleted here while the informer
 	// does not know it yet: what it still says of it is of the past.
 	deleted types.UID
@@ -178,7 +187,10 @@ func (l *Ledger) write(ctx context.Context, ln *line, spec v1alpha1.CDEventSubje
 			if err := l.reload(ctx, ln); err != nil {
 				return err
 			}
+		case ctx.Err() != nil:
+			return fmt.Errorf("writing CDEventSubject %s: %w", ln.name, err)
 		default:
+			l.metrics.Refused()
 			return fmt.Errorf("writing CDEventSubject %s: %w", ln.name, err)
 		}
 	}
@@ -188,10 +200,11 @@ func (l *Ledger) write(ctx context.Context, ln *line, spec v1alpha1.CDEventSubje
 // prepare makes the next state of a line, or nil when there is nothing to write.
 func (l *Ledger) prepare(ln *line, spec v1alpha1.CDEventSubjectSpec, decide Decide) (*edit, error) {
 	l.mu.RLock()
-	current, acked, given := ln.object, maps.Clone(ln.acked), maps.Clone(ln.given)
+	current, acked, given, missing := ln.object, maps.Clone(ln.acked), maps.Clone(ln.given), ln.missing
 	l.mu.RUnlock()
 
 	e := newEdit(current, spec, acked, given)
+	e.changed = e.changed || missing
 	if decide != nil {
 		change, err := decide(current)
 		if err != nil {
@@ -220,13 +233,20 @@ func (l *Ledger) put(ctx context.Context, e *edit) (*v1alpha1.CDEventSubject, er
 	case e.current == nil:
 		return l.client.Create(ctx, e.next, metav1.CreateOptions{})
 	}
-	return l.client.Update(ctx, e.next, metav1.UpdateOptions{})
+	written, err := l.client.Update(ctx, e.next, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) && !finished(e.current) {
+		// No controller deletes an entry that is still needed. Without it, the
+		// object would be announced anew.
+		e.next.ObjectMeta = metav1.ObjectMeta{Name: e.next.Name}
+		return l.client.Create(ctx, e.next, metav1.CreateOptions{})
+	}
+	return written, err
 }
 
 // settle takes over what was written and tells who is owed something new.
 func (l *Ledger) settle(ln *line, e *edit, written *v1alpha1.CDEventSubject) {
 	l.mu.Lock()
-	if written != nil && (ln.object == nil || newer(written.ResourceVersion, ln.object.ResourceVersion)) {
+	if ln.missing = false; written != nil && (ln.object == nil || newer(written.ResourceVersion, ln.object.ResourceVersion)) {
 		ln.object = written
 		l.keepLocked(ln, KeyOf(written.Spec))
 	}
@@ -272,7 +292,7 @@ func (l *Ledger) reload(ctx context.Context, ln *line) error {
 	}
 	l.mu.Lock()
 	// Whatever its resourceVersion is: a restored etcd starts lower.
-	ln.object = object
+	ln.object, ln.missing = object, false
 	l.mu.Unlock()
 	l.remind(object)
 	return nil

@@ -45,9 +45,11 @@ func (e everyone) Recipients(v1alpha1.CDEventSubjectSpec, ledger.Labels, lifecyc
 type counts struct {
 	mu        sync.Mutex
 	conflicts int
+	refused   int
 	dropped   map[string]int64
 }
 
+func (c *counts) Refused()  { c.mu.Lock(); c.refused++; c.mu.Unlock() }
 func (c *counts) Conflict() { c.mu.Lock(); c.conflicts++; c.mu.Unlock() }
 
 func (c *counts) Dropped(reason string, n int64) {
@@ -286,7 +288,7 @@ func TestAnInformerThatLagsBehind(t *testing.T) {
 	if got := l.Owed(key, "a"); len(got) != 0 {
 		t.Errorf("what was acknowledged and deleted is owed again: %+v", got)
 	}
-	l.Forget(old)
+	l.Forget(old, true)
 	if len(l.Keys()) != 0 {
 		t.Error("the line is still there")
 	}
@@ -437,7 +439,59 @@ func TestBaselineIsTakenOnce(t *testing.T) {
 		t.Errorf("%v, then %v", first, second)
 	}
 	s.Before = func(string, string) error { return errors.New("down") }
-	if _, err := l.Baseline(context.Background(), "routes"); err == nil || !strings.Contains(err.Error(), "baseline-routes: down") {
+	if _, err := l.Baseline(context.Background(), "routes"); err == nil || !strings.Contains(err.Error(), "baseline-routes, which marks since when routes are announced: down") {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestAnEntryThatIsDeletedByHandIsPutBack(t *testing.T) {
+	for name, told := range map[string]bool{"at once, when the informer tells": true, "with the next write": false} {
+		t.Run(name, func(t *testing.T) {
+			s := store.New()
+			l := ledger.New(s, everyone{"a"}, &counts{})
+			must(t, add(l, lifecycle.Deployed, ""))
+			before := s.All()[0]
+			s.Remove(before.Name)
+			if told {
+				l.Forget(before, true)
+				must(t, l.Flush(context.Background()))
+			} else {
+				must(t, add(l, lifecycle.Upgraded, ""))
+			}
+			all := s.All()
+			if len(all) != 1 || all[0].UID == before.UID {
+				t.Fatalf("not put back: %+v", all)
+			}
+			if got := sequences(l.Owed(key, "a")); !strings.HasPrefix(got, "1") {
+				t.Errorf("owed %q", got)
+			}
+			l.Forget(before, true) // the informer is late
+			if len(l.Subjects(key)) != 1 {
+				t.Error("what was put back is forgotten")
+			}
+		})
+	}
+}
+
+func TestWhatMayHaveBeenMissedIsNotPutBack(t *testing.T) {
+	s := store.New()
+	l := ledger.New(s, everyone{"a"}, &counts{})
+	must(t, add(l, lifecycle.Deployed, ""))
+	before := s.All()[0]
+	s.Remove(before.Name)
+	l.Forget(before, false)
+	must(t, l.Flush(context.Background()))
+	if all := s.All(); len(all) != 0 {
+		t.Errorf("put back: %+v", all)
+	}
+}
+
+func TestAWriteThatIsRefusedIsCounted(t *testing.T) {
+	s := store.New()
+	c := &counts{}
+	l := ledger.New(s, everyone{"a"}, c)
+	s.Before = func(string, string) error { return errors.New("etcdserver: request is too large") }
+	if err := add(l, lifecycle.Deployed, ""); err == nil || c.refused != 1 {
+		t.Errorf("%v, counted %d", err, c.refused)
 	}
 }

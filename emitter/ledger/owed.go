@@ -20,6 +20,8 @@ type Owed struct {
 	Subject    v1alpha1.CDEventSubjectSpec
 	Profile    v1alpha1.Profile
 	Transition lifecycle.Transition
+	// Undecided says that the source's filters are to be applied first.
+	Undecided bool
 }
 
 // Subjects returns the entries of a watched object, one for each UID that it
@@ -75,11 +77,12 @@ func (l *Ledger) Owed(key Key, source types.UID) []Owed {
 	for _, s := range l.subjectsLocked(key) {
 		acked := max(s.Status.Acknowledged[source], l.lines[s.Name].acked[source])
 		for _, j := range s.Status.Journal {
-			profile, ok := profileFor(s, j, source)
-			if !ok || j.Sequence <= acked {
+			r, ok := recipient(j, source)
+			profile, has := s.Status.Profiles[r.Profile]
+			if !ok || !has || j.Sequence <= acked {
 				continue
 			}
-			o := Owed{Line: s.Name, Subject: s.Spec, Profile: profile}
+			o := Owed{Line: s.Name, Subject: s.Spec, Profile: profile, Undecided: r.Undecided}
 			if err := json.Unmarshal(j.Transition.Raw, &o.Transition); err != nil {
 				unreadable = append(unreadable, broken{s.Name, j.Sequence})
 				continue
@@ -98,14 +101,12 @@ func (l *Ledger) Owed(key Key, source types.UID) []Owed {
 	return out
 }
 
-func profileFor(s *v1alpha1.CDEventSubject, j v1alpha1.JournalEntry, source types.UID) (v1alpha1.Profile, bool) {
-	for _, r := range j.Recipients {
-		if r.Source == source {
-			p, ok := s.Status.Profiles[r.Profile]
-			return p, ok
-		}
+func recipient(j v1alpha1.JournalEntry, source types.UID) (v1alpha1.Recipient, bool) {
+	i := slices.IndexFunc(j.Recipients, func(r v1alpha1.Recipient) bool { return r.Source == source })
+	if i < 0 {
+		return v1alpha1.Recipient{}, false
 	}
-	return v1alpha1.Profile{}, false
+	return j.Recipients[i], true
 }
 
 // Standing is what is owed to one source altogether.
@@ -194,7 +195,7 @@ func (l *Ledger) Abandon(source types.UID, leads func(types.NamespacedName) bool
 		}
 		for _, j := range ln.object.Status.Journal {
 			acked := max(ln.object.Status.Acknowledged[source], ln.acked[source])
-			if _, ok := profileFor(ln.object, j, source); ok && j.Sequence > acked {
+			if _, ok := recipient(j, source); ok && j.Sequence > acked {
 				all = append(all, due{ln.name, j.Sequence})
 			}
 		}

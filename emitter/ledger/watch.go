@@ -26,11 +26,19 @@ func (l *Ledger) take(s *v1alpha1.CDEventSubject) bool {
 	return true
 }
 
-// Forget takes note that an entry is gone.
-func (l *Ledger) Forget(s *v1alpha1.CDEventSubject) {
+// Forget takes note that an entry is gone, and what it was last. Where that is
+// known for certain, and it was still needed, it is put back: deleted by hand,
+// it would have its object announced anew.
+func (l *Ledger) Forget(s *v1alpha1.CDEventSubject, certain bool) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	ln, ok := l.lines[s.Name]
+	if ok && certain && ln.object != nil && ln.object.UID == s.UID && ln.deleted != s.UID && !finished(ln.object) && s.Spec.Kind != BaselineKind {
+		ln.missing = true
+		l.mu.Unlock()
+		l.acks.add(s.Name)
+		return
+	}
+	defer l.mu.Unlock()
 	if !ok {
 		return
 	}

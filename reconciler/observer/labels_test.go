@@ -28,6 +28,7 @@ func (*plain) EnqueueKey(types.NamespacedName)                                 {
 func (*plain) EnqueueSlowKey(types.NamespacedName)                             {}
 func (*plain) NamespaceLabels(string) (map[string]string, bool)                { return nil, false }
 func (*plain) Exists(types.UID) bool                                           { return false }
+func (*plain) Refused()                                                        {}
 func (*plain) Conflict()                                                       {}
 func (*plain) Dropped(string, int64)                                           {}
 func (*plain) Compose(p Parts) *Subject {

@@ -74,6 +74,9 @@ type Options struct {
 	Now      func() time.Time
 	// Merged is told when a history had to be cut.
 	Merged func(int)
+	// Reverted is told when the API server went back in time, as after restoring a
+	// backup: what is in memory is of a time that never was.
+	Reverted func()
 	// Stopping is closed when the process ends. The work queue would else be
 	// drained first, key by key, with a context that never ends.
 	Stopping <-chan struct{}
@@ -213,6 +216,20 @@ func (o *Observer) Saw(key types.NamespacedName, p Part) {
 		o.queue.EnqueueKey(key)
 	}
 }
+
+// Updated is called by the informers' handlers with the version that an object
+// had before, and what it is now.
+func (o *Observer) Updated(before string, key types.NamespacedName, p Part) {
+	if WentBack(before, p.Version) && o.Reverted != nil {
+		o.Reverted()
+	}
+	o.Saw(key, p)
+}
+
+// WentBack says whether an object that an informer knew in one version has an
+// older one now. An informer lists nothing that is older than what it knew, so
+// that this is never a matter of caches.
+func WentBack(before, now string) bool { return older(now, before) }
 
 // Ledgered is called when somebody else has written an entry of the ledger.
 func (o *Observer) Ledgered(key ledger.Key) {

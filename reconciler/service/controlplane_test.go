@@ -63,6 +63,7 @@ func (j *journaled) of(name string) []string {
 }
 
 func (*journaled) Conflict()             {}
+func (*journaled) Refused()              {}
 func (*journaled) Dropped(string, int64) {}
 
 // running is a controller without leader election, as one process of ours is.
@@ -90,7 +91,7 @@ func run(t *testing.T, config *rest.Config) *running {
 		UpdateFunc: func(_, obj any) { observe(l, obj) },
 		DeleteFunc: func(obj any) {
 			if s, ok := obj.(*v1alpha1.CDEventSubject); ok {
-				l.Forget(s)
+				l.Forget(s, true)
 			}
 		},
 	})

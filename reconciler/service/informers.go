@@ -55,14 +55,18 @@ func rootIndex(obj any) ([]string, error) {
 
 // handler hands every update on. It must not block: it only appends.
 func handler(ob *observer.Observer) cache.ResourceEventHandler {
-	saw := func(obj any) {
-		if s, ok := obj.(*stored); ok && s.root.Name != "" {
-			ob.Saw(s.root, s.part)
-		}
-	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    saw,
-		UpdateFunc: func(_, obj any) { saw(obj) },
+		AddFunc: func(obj any) {
+			if s, ok := obj.(*stored); ok && s.root.Name != "" {
+				ob.Saw(s.root, s.part)
+			}
+		},
+		UpdateFunc: func(before, obj any) {
+			was, had := before.(*stored)
+			if s, ok := obj.(*stored); ok && had && s.root.Name != "" {
+				ob.Updated(was.part.Version, s.root, s.part)
+			}
+		},
 		DeleteFunc: func(obj any) {
 			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = tombstone.Obj
