@@ -17,6 +17,9 @@ type chaos struct {
 	clocks bool
 	// restores: the storage goes back to a backup.
 	restores bool
+	// vandals delete entries of the ledger by hand, while a controller is there
+	// that can put them back.
+	vandals bool
 	// sources is how many there are.
 	sources int
 }
@@ -33,6 +36,7 @@ func chaosOf(seed uint64) chaos {
 		with.sources = 2
 	}
 	with.clocks = with.clocks && !with.restores
+	with.vandals = seed%5 == 0 && !with.leaders && !with.errors && !with.restores
 	return with
 }
 
@@ -52,6 +56,9 @@ func (w *world) disturb() {
 		case 1:
 			w.restore()
 		}
+	}
+	if w.with.vandals && len(w.processes) == 1 && w.rng.IntN(60) == 0 {
+		w.processes[0].vandalise()
 	}
 	limit := 1
 	if w.with.leaders {

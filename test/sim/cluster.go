@@ -177,10 +177,10 @@ func (c *cluster) route(s *service, targets ...lifecycle.Share) {
 	}
 	at := len(c.logs[logRoutes])
 	c.put(s, logRoutes, partRoute, routeValue{Owner: s.uid, Route: lifecycle.Route{Effective: true, Ready: true, Traffic: split, URLs: []string{"http://" + s.key.Name + ".example.com"}}})
-	if len(s.splits) == 0 || !slices.Equal(s.splits[len(s.splits)-1].split, split) {
+	if n := len(s.splits); n == 0 || s.splits[n-1].era != c.era || !slices.Equal(s.splits[n-1].split, split) {
 		s.splits = append(s.splits, commit{split: split, era: c.era, at: at, until: -1, known: c.known(s)})
-	} else if last := &s.splits[len(s.splits)-1]; last.era == c.era {
-		last.until = -1 // the same split once more
+	} else {
+		s.splits[n-1].until = -1 // the same split once more
 	}
 	if !s.ready || c.rng.IntN(2) == 0 {
 		s.ready = true

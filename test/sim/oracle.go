@@ -11,10 +11,11 @@ import (
 type verdict struct {
 	// events that the sinks got, without duplicates.
 	events int
-	// pardoned are effective splits that no event tells of, because they were
-	// superseded while nobody led, or before the leader that saw them had
-	// journaled them and was gone.
-	pardoned int
+	// pardoned are effective splits after the first that no event tells of,
+	// because they were superseded while nobody led, or before the leader that
+	// saw them had journaled them and was gone; late are those of Services that
+	// were deleted before the watch of Routes had brought them.
+	pardoned, late int
 }
 
 // judge compares what the sinks got with the history of the API server. It knows
@@ -122,14 +123,19 @@ func (w *world) judgeSplits(s *service, mine []delivered, v *verdict) {
 	}
 	baselined := w.before(s)
 	n, m := len(s.splits), len(told)
-	cost := make([]int, n) // of leaving a commit untold
+	// What it costs to leave a commit untold: as much as all pardons together
+	// where somebody should have told of it.
+	const lost, pardon, never = 1 << 12, 1, 1 << 40
+	cost := make([]int, n)
 	for i, c := range s.splits {
-		if w.counts(c, baselined) {
-			cost[i] = 1
+		switch {
+		case w.counts(c, baselined):
+			cost[i] = lost
+		case !c.given && (c.known || !baselined):
+			cost[i] = pardon
 		}
 	}
-	const never = 1 << 20
-	// best[j][i]: the least that is lost when told[:j] are laid over splits[:i].
+	// best[j][i]: the least that it costs to lay told[:j] over splits[:i].
 	best := make([][]int, m+1)
 	for j := range best {
 		best[j] = make([]int, n+1)
@@ -146,19 +152,19 @@ func (w *world) judgeSplits(s *service, mine []delivered, v *verdict) {
 			}
 		}
 	}
-	switch lost := best[m][n]; {
-	case lost >= never:
+	switch least := best[m][n]; {
+	case least >= never:
 		w.fail("%s: what was told is not what happened, in this order", s.uid)
-	case lost > 0 && !s.deleted:
-		w.fail("%s: %d of %d splits are told by no event, though a leader that still leads was told of them", s.uid, lost, n)
+	case s.deleted:
+		v.late += least/lost + least%lost
+	case least >= lost:
+		w.fail("%s: %d of %d splits are told by no event, though a leader that still leads was told of them", s.uid, least/lost, n)
+	default:
+		v.pardoned += least
 	}
-	if s.deleted {
-		return
-	}
-	if n > 0 && m > 0 && !slices.Equal(told[m-1].traffic, s.splits[n-1].split) {
+	if !s.deleted && n > 0 && m > 0 && !s.splits[n-1].given && !slices.Equal(told[m-1].traffic, s.splits[n-1].split) {
 		w.fail("%s: the last event tells of %v, and the traffic is %v", s.uid, told[m-1].traffic, s.splits[n-1].split)
 	}
-	v.pardoned += max(0, n-m)
 }
 
 // counts says whether a split must be told of: a leader was told of it and leads

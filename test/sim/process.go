@@ -221,6 +221,23 @@ func (p *process) ledgered(o *v1alpha1.CDEventSubject) {
 	}
 }
 
+// vandalise deletes an entry by hand.
+func (p *process) vandalise() {
+	names := p.w.store.Names()
+	if len(names) == 0 {
+		return
+	}
+	o := p.w.store.Peek(names[p.w.rng.IntN(len(names))])
+	if o.Spec.Kind == ledger.BaselineKind || o.Status.Removed {
+		return
+	}
+	p.w.silent += 2
+	p.w.store.Remove(o.Name)
+	if p.w.rng.IntN(2) == 0 {
+		p.ledger.Forget(o, true) // else the next write finds out
+	}
+}
+
 // collect deletes what is finished.
 func (p *process) collect(keep time.Duration) {
 	if err := p.ledger.Collect(p.ctx, p.w.cluster.now, keep); err != nil && !apierrors.IsTimeout(err) {
@@ -328,6 +345,9 @@ func (*world) DeadLetter(string) {}
 
 // Conflict implements ledger.Metrics.
 func (*world) Conflict() {}
+
+// Refused implements ledger.Metrics.
+func (*world) Refused() {}
 
 // Dropped implements ledger.Metrics: nothing may be given up here.
 func (w *world) Dropped(reason string, n int64) { w.fail("%d events dropped: %s", n, reason) }

@@ -94,6 +94,14 @@ func (s *Store) Peek(name string) *v1alpha1.CDEventSubject {
 // Has says whether there is an object of that name.
 func (s *Store) Has(name string) bool { return s.Peek(name) != nil }
 
+// Remove deletes an object as somebody does who does not care.
+func (s *Store) Remove(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next()
+	delete(s.objects, name)
+}
+
 // Dump is everything that a store holds at one moment.
 type Dump struct {
 	version int64
