@@ -143,7 +143,7 @@ func (p *process) deliver(ctx context.Context) {
 	must(ctx, "making the metrics of what is owed", p.metrics.Watch(p.delivery, p.sourceNames))
 
 	_, err := p.subjects.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { with(obj, p.ledgered) },
+		AddFunc: func(obj any) { with(obj, p.ledgered) },
 		UpdateFunc: func(before, obj any) {
 			with(before, func(was *v1alpha1.CDEventSubject) {
 				with(obj, func(s *v1alpha1.CDEventSubject) {
