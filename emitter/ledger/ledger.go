@@ -109,6 +109,7 @@ type Metrics interface {
 // line is one CDEventSubject, as far as it is known here.
 type line struct {
 	name string
+	key  Key
 	// writing is held across a write, so that writes of one process do not
 	// conflict with each other.
 	writing sync.Mutex
@@ -248,7 +249,7 @@ func (l *Ledger) settle(ln *line, e *edit, written *v1alpha1.CDEventSubject) {
 	l.mu.Lock()
 	if ln.missing = false; written != nil && (ln.object == nil || newer(written.ResourceVersion, ln.object.ResourceVersion)) {
 		ln.object = written
-		l.keepLocked(ln, KeyOf(written.Spec))
+		l.keepLocked(ln)
 	}
 	l.dropLocked(ln)
 	l.mu.Unlock()
@@ -329,17 +330,17 @@ func (l *Ledger) line(name string, key Key) *line {
 	if ln, ok := l.lines[name]; ok {
 		return ln
 	}
-	ln := &line{name: name, acked: map[types.UID]int64{}, given: map[string]int64{}}
-	l.keepLocked(ln, key)
+	ln := &line{name: name, key: key, acked: map[types.UID]int64{}, given: map[string]int64{}}
+	l.keepLocked(ln)
 	return ln
 }
 
-func (l *Ledger) keepLocked(ln *line, key Key) {
+func (l *Ledger) keepLocked(ln *line) {
 	l.lines[ln.name] = ln
-	if l.byKey[key] == nil {
-		l.byKey[key] = map[string]*line{}
+	if l.byKey[ln.key] == nil {
+		l.byKey[ln.key] = map[string]*line{}
 	}
-	l.byKey[key][ln.name] = ln
+	l.byKey[ln.key][ln.name] = ln
 }
 
 // dropLocked lets go of a line that holds nothing.
@@ -348,13 +349,7 @@ func (l *Ledger) dropLocked(ln *line) {
 		return
 	}
 	delete(l.lines, ln.name)
-	for key, lines := range l.byKey {
-		if _, ok := lines[ln.name]; !ok {
-			continue
-		}
-		if delete(lines, ln.name); len(lines) == 0 {
-			delete(l.byKey, key)
-		}
-		return
+	if delete(l.byKey[ln.key], ln.name); len(l.byKey[ln.key]) == 0 {
+		delete(l.byKey, ln.key)
 	}
 }
