@@ -21,7 +21,6 @@ import (
 	"github.com/cloudevents/sdk-go/v2/binding"
 	"github.com/cloudevents/sdk-go/v2/event"
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
-	"golang.org/x/net/http/httpguts"
 )
 
 const userAgent = "knative-cdevents"
@@ -87,14 +86,7 @@ func encode(req *http.Request, ev event.Event, mode Mode) error {
 	if err := cehttp.WriteRequest(encoding, binding.ToMessage(&ev), req); err != nil {
 		return fmt.Errorf("encoding the event: %w", err)
 	}
-	for name, values := range req.Header {
-		for _, value := range values {
-			if !httpguts.ValidHeaderFieldValue(value) {
-				return fmt.Errorf("the event's attribute %s has characters that no HTTP header can carry; use spec.delivery.format: json", name)
-			}
-		}
-	}
-	return nil
+	return encodeHeaders(req.Header)
 }
 
 // cause takes off the *url.Error, which repeats the whole URL with what is

@@ -96,24 +96,18 @@ func TestEventsThatCannotBeSentArePoison(t *testing.T) {
 
 	incomplete := newEvent(t)
 	incomplete.SetID("")
-	broken := newEvent(t)
-	broken.SetExtension("team", "a\r\nX-Evil: 1")
 	out := local().Send(t.Context(), at(s.URL), incomplete, quick())
 	if out.Class != Poison {
 		t.Error(out)
 	}
 	checkError(t, out.Err, "not a valid CloudEvent")
+	broken := newEvent(t)
+	broken.SetDataContentType("application/json\r\nX-Evil: 1")
 	if out = local().Send(t.Context(), at(s.URL), broken, quick()); out.Class != Poison {
 		t.Error(out)
 	}
-	checkError(t, out.Err, "Ce-Team")
 	if contacted {
 		t.Error("the sink was contacted")
-	}
-	p := quick()
-	p.Mode = Structured
-	if out = local().Send(t.Context(), at(s.URL), broken, p); out.Class != Acknowledged {
-		t.Error("JSON can carry it:", out)
 	}
 }
 
