@@ -84,7 +84,7 @@ func (p *process) build(ctx context.Context, cmw configmap.Watcher) {
 		must(ctx, "making a client for knative-cdevents.dev", err)
 		p.metrics, err = delivery.NewInstruments()
 		must(ctx, "making the metrics", err)
-		p.settings, err = settings.NewStore(ctx, cmw)
+		p.settings, err = settings.NewStore(ctx, cmw, func() {})
 		must(ctx, "reading the configuration", err)
 		p.watch(ctx)
 		p.deliver(ctx)

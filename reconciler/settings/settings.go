@@ -20,11 +20,15 @@ import (
 	cm "knative.dev/pkg/configmap/parser"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 )
 
 // Name of the ConfigMap, in the controller's namespace.
 const Name = "config-cdevents"
+
+// SinkHostsKey is the key of SinkHosts.
+const SinkHostsKey = "sink-hosts"
 
 // DefaultEnvironment is the environment's id where nobody gave one. It is unique
 // together with the source of the event, as the specification has it.
@@ -42,6 +46,9 @@ type Settings struct {
 
 	ShiftedMinInterval  time.Duration
 	StabilizationWindow time.Duration
+
+	// SinkHosts are those that events may be sent to; where it is empty, to any.
+	SinkHosts hosts.List
 }
 
 // Default is in force where the ConfigMap says nothing. The cluster is then
@@ -76,6 +83,7 @@ var keys = map[string]bool{
 	"cluster-uri": true, "environment-id": true, "environment-source": true,
 	"rollback-traffic": true, "rollback-template": true, "rollback-withdrawn": true,
 	"shifted-min-interval": true, "stabilization-window": true,
+	SinkHostsKey: true,
 	"_example": true,
 }
 
@@ -92,6 +100,7 @@ func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 		cm.As("rollback-withdrawn", &s.RollbackWithdrawn)(c.Data),
 		span(c.Data, "shifted-min-interval", &s.ShiftedMinInterval),
 		span(c.Data, "stabilization-window", &s.StabilizationWindow),
+		list(c.Data, SinkHostsKey, &s.SinkHosts),
 	)
 	if strings.TrimSpace(s.Environment.ID) == "" {
 		s.Environment.ID = defaults.Environment.ID
@@ -144,5 +153,23 @@ func span(data map[string]string, key string, into *time.Duration) error {
 		return fmt.Errorf("%s is %s; it must lie between 0s and 1h", key, value)
 	}
 	*into = value
+	return nil
+}
+
+// list reads hosts. One that says nothing but commas would allow any host, which
+// nobody can have meant.
+func list(data map[string]string, key string, into *hosts.List) error {
+	value := strings.TrimSpace(data[key])
+	if value == "" {
+		return nil
+	}
+	all, err := hosts.Parse(value)
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	if all.Empty() {
+		return fmt.Errorf("%s is %q, which names no host; leave it out to allow any", key, value)
+	}
+	*into = all
 	return nil
 }

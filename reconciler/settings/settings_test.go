@@ -28,15 +28,16 @@ func TestSettings(t *testing.T) {
 	}{
 		{"nothing", nil, func(*Settings) {}},
 		{"only the example", map[string]string{"_example": "cluster-uri: x"}, func(*Settings) {}},
-		{"empty values", map[string]string{"cluster-uri": " ", "environment-source": "", "environment-id": ""}, func(*Settings) {}},
+		{"empty values", map[string]string{"cluster-uri": " ", "environment-source": "", "environment-id": "", "sink-hosts": " "}, func(*Settings) {}},
 		{"everything", map[string]string{
 			"cluster-uri": "https://eu-1.example", "environment-id": "production", "environment-source": "https://env.example",
 			"rollback-traffic": "false", "rollback-template": "false", "rollback-withdrawn": "false",
-			"shifted-min-interval": "30s", "stabilization-window": "5s",
+			"shifted-min-interval": "30s", "stabilization-window": "5s", "sink-hosts": "*.Example.com, 10.1.2.3",
 		}, func(s *Settings) {
 			s.ClusterURI, s.Environment.ID, s.Environment.Source = "https://eu-1.example", "production", "https://env.example"
 			s.RollbackTraffic, s.RollbackTemplate, s.RollbackWithdrawn = false, false, false
 			s.ShiftedMinInterval, s.StabilizationWindow = 30*time.Second, 5*time.Second
+			s.SinkHosts = "*.example.com,10.1.2.3"
 		}},
 		{"a name instead of a place", map[string]string{"cluster-uri": "urn:example:cluster"}, func(s *Settings) {
 			s.ClusterURI = "urn:example:cluster"
@@ -64,11 +65,15 @@ func TestWrongValuesAreRefusedByName(t *testing.T) {
 		"rollback-withdrawn":   "",
 		"shifted-min-interval": "10",
 		"stabilization-window": "-5s",
+		"sink-hosts":           "https://hooks.example.com",
 	} {
 		_, err := read(map[string]string{key: value, "environment-id": "x"})
 		if err == nil || !strings.Contains(err.Error(), key) || !strings.Contains(err.Error(), "knative-cdevents/config-cdevents") {
 			t.Errorf("%s=%q: %v", key, value, err)
 		}
+	}
+	if _, err := read(map[string]string{"sink-hosts": ","}); err == nil {
+		t.Error("a list without hosts allows any")
 	}
 	if _, err := read(map[string]string{"environment-source": "https://env.example"}); err == nil {
 		t.Error("an environment without a name")

@@ -20,20 +20,22 @@ type Store struct {
 	defaults Settings
 	current  atomic.Pointer[Settings]
 	logger   configmap.Logger
+	onChange func()
 }
 
 // NewStore reads the settings, so that Current is right from the first moment,
-// and follows their changes through the watcher. It fails on a wrong value.
-func NewStore(ctx context.Context, cmw configmap.Watcher) (*Store, error) {
-	return newStore(ctx, kubeclient.Get(ctx), cmw)
+// and follows their changes through the watcher. It calls onChange after each.
+// It fails on a wrong value.
+func NewStore(ctx context.Context, cmw configmap.Watcher, onChange func()) (*Store, error) {
+	return newStore(ctx, kubeclient.Get(ctx), cmw, onChange)
 }
 
-func newStore(ctx context.Context, kube kubernetes.Interface, cmw configmap.Watcher) (*Store, error) {
+func newStore(ctx context.Context, kube kubernetes.Interface, cmw configmap.Watcher, onChange func()) (*Store, error) {
 	cluster, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading the cluster's UID (that of namespace %s): %w", metav1.NamespaceSystem, err)
 	}
-	s := &Store{defaults: Default(cluster.UID), logger: logging.FromContext(ctx)}
+	s := &Store{defaults: Default(cluster.UID), logger: logging.FromContext(ctx), onChange: onChange}
 
 	absent := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace(), Name: Name}}
 	found, err := kube.CoreV1().ConfigMaps(absent.Namespace).Get(ctx, Name, metav1.GetOptions{})
@@ -76,5 +78,6 @@ func (s *Store) changed(c *corev1.ConfigMap) {
 	}
 	if before := s.current.Swap(&next); *before != next {
 		s.logger.Infof("The configuration changed: %+v", next)
+		s.onChange()
 	}
 }

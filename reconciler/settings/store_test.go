@@ -26,7 +26,8 @@ func TestLastGoodSettingsStayInForce(t *testing.T) {
 	t.Parallel()
 	watcher := &configmap.ManualWatcher{Namespace: system.Namespace()}
 	kube := fake.NewClientset(cluster(), configMap(map[string]string{"environment-id": "one"}))
-	s, err := newStore(t.Context(), kube, watcher)
+	changes := 0
+	s, err := newStore(t.Context(), kube, watcher, func() { changes++ })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,6 +48,9 @@ func TestLastGoodSettingsStayInForce(t *testing.T) {
 			t.Errorf("after %v: %q, want %q", step.data, got, step.want)
 		}
 	}
+	if changes != 3 {
+		t.Errorf("told of %d changes", changes)
+	}
 	for _, a := range kube.Actions() {
 		if a.GetVerb() != "get" {
 			t.Errorf("%s of %s", a.GetVerb(), a.GetResource().Resource)
@@ -56,7 +60,7 @@ func TestLastGoodSettingsStayInForce(t *testing.T) {
 
 func TestConfigMapMayBeAbsent(t *testing.T) {
 	t.Parallel()
-	s, err := newStore(t.Context(), fake.NewClientset(cluster()), &configmap.ManualWatcher{Namespace: system.Namespace()})
+	s, err := newStore(t.Context(), fake.NewClientset(cluster()), &configmap.ManualWatcher{Namespace: system.Namespace()}, func() {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +80,7 @@ func TestStartFails(t *testing.T) {
 		"without a cluster's UID":       fake.NewClientset(),
 		"when the ConfigMap is refused": refusing,
 	} {
-		if _, err := newStore(t.Context(), kube, &configmap.ManualWatcher{Namespace: system.Namespace()}); err == nil {
+		if _, err := newStore(t.Context(), kube, &configmap.ManualWatcher{Namespace: system.Namespace()}, func() {}); err == nil {
 			t.Errorf("%s it started", name)
 		}
 	}

@@ -1,0 +1,82 @@
+// Package hosts reads lists of the hosts that something may be sent to: by
+// operators in config-cdevents, and by the owners of Secrets in an annotation.
+//
+// Its invariant: what cannot be read allows nothing. A name is compared as DNS
+// would, without regard to case and to a dot at its end; an address is compared
+// as an address, however it is written.
+package hosts
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// List of hosts, in the form that it is written in: separated by commas. It can
+// be compared, and the empty list has no hosts.
+type List string
+
+// Parse reads a list such as "hooks.example.com, *.svc.cluster.local, 10.1.2.3".
+// "*.example.com" stands for every name below example.com, however deep, but not
+// for example.com itself.
+func Parse(text string) (List, error) {
+	var all []string
+	var errs []error
+	for _, entry := range strings.Split(text, ",") {
+		entry = strings.TrimSpace(entry)
+		if entry == "" {
+			continue
+		}
+		if err := check(entry); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		all = append(all, canonical(entry))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return "", err
+	}
+	return List(strings.Join(all, ",")), nil
+}
+
+func check(entry string) error {
+	if _, ok := address(entry); ok {
+		return nil
+	}
+	name := canonical(strings.TrimPrefix(entry, "*."))
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return fmt.Errorf("%q is no host; write a name such as hooks.example.com, *.example.com for all below it, or an IP address, without scheme, port and path", entry)
+	}
+	return nil
+}
+
+// Empty says whether there are no hosts.
+func (l List) Empty() bool { return l == "" }
+
+// Allows says whether a host, without a port, is on the list.
+func (l List) Allows(host string) bool {
+	host = canonical(host)
+	return slices.ContainsFunc(strings.Split(string(l), ","), func(entry string) bool {
+		if below, ok := strings.CutPrefix(entry, "*"); ok {
+			return len(host) > len(below) && strings.HasSuffix(host, below)
+		}
+		return entry != "" && entry == host
+	})
+}
+
+// canonical is the one way to write a host.
+func canonical(host string) string {
+	if ip, ok := address(host); ok {
+		return ip.String()
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+func address(host string) (netip.Addr, bool) {
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return ip.Unmap(), err == nil
+}

@@ -1,0 +1,73 @@
+package hosts
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestLists(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		list    string
+		allowed []string
+		refused []string
+	}{
+		{"", nil, []string{"", "a.example", "*"}},
+		{" , ,", nil, []string{"", "a.example", ","}},
+		{
+			"hooks.example.com",
+			[]string{"hooks.example.com", "HOOKS.example.com", "hooks.example.com."},
+			[]string{"example.com", "a.hooks.example.com", "hooks.example.com.evil", "xhooks.example.com", ""},
+		},
+		{
+			"*.Example.com, other.example.",
+			[]string{"a.example.com", "a.b.EXAMPLE.com.", "other.example"},
+			[]string{"example.com", ".example.com", "aexample.com", "a.example.com.evil", "b.other.example"},
+		},
+		{
+			"10.1.2.3,fd00::1",
+			[]string{"10.1.2.3", "::ffff:10.1.2.3", "FD00:0::1", "[fd00::1]"},
+			[]string{"10.1.2.4", "0x0a.1.2.3", "10.1.515", "fd00::1%eth0"},
+		},
+		{"localhost", []string{"LocalHost"}, []string{"localhost.localdomain"}},
+	}
+	for _, tc := range tests {
+		list, err := Parse(tc.list)
+		if err != nil {
+			t.Errorf("%q: %v", tc.list, err)
+			continue
+		}
+		for _, host := range tc.allowed {
+			if !list.Allows(host) {
+				t.Errorf("%q does not allow %q", tc.list, host)
+			}
+		}
+		for _, host := range tc.refused {
+			if list.Allows(host) {
+				t.Errorf("%q allows %q", tc.list, host)
+			}
+		}
+		if again, err := Parse(string(list)); err != nil || again != list {
+			t.Errorf("%q is read as %q, and that as %q, %v", tc.list, list, again, err)
+		}
+		if list.Empty() != (len(tc.allowed) == 0) {
+			t.Errorf("%q: empty %v", tc.list, list.Empty())
+		}
+	}
+}
+
+// A host that is not understood must not pass for a wider one.
+func TestWhatIsNoHostIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"*", "*.", "a.*.example", "*example.com", "https://a.example", "a.example:443", "a.example/path", "a b", "ünï.example", "10.1.2.0/24", "**.a", "a..b",
+	} {
+		list, err := Parse("good.example, " + text)
+		if err == nil || !strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), "hooks.example.com") {
+			t.Errorf("%q: %v", text, err)
+		}
+		if list.Allows("good.example") {
+			t.Errorf("%q: half of the list is in force", text)
+		}
+	}
+}
