@@ -33,8 +33,14 @@ type manifest struct {
 	object runtime.Object
 }
 
-// load decodes every manifest strictly: an unknown field is an error.
+// load decodes every manifest that an installation consists of.
 func load(t *testing.T) []manifest {
+	t.Helper()
+	return decode(t, "*.yaml")
+}
+
+// decode is strict: an unknown field is an error.
+func decode(t *testing.T, pattern string) []manifest {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -45,7 +51,7 @@ func load(t *testing.T) []manifest {
 		}
 	}
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
-	files, err := filepath.Glob("*.yaml")
+	files, err := filepath.Glob(pattern)
 	if err != nil || len(files) == 0 {
 		t.Fatal("no manifests", err)
 	}

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -80,6 +82,50 @@ func TestNothingOfUsersIsWritten(t *testing.T) {
 		if slices.Contains(rule.Resources, "secrets") || slices.Contains(rule.Resources, "pods") {
 			t.Errorf("%s in its own namespace", rule.Resources)
 		}
+	}
+}
+
+// Rights that concern secrets are bound by those who own them, not by us, and are
+// no more than they say.
+func TestRightsThatAreBoundByOthers(t *testing.T) {
+	t.Parallel()
+	grants := map[string]string{ //nolint:gosec // names of roles, and no credentials
+		"knative-cdevents-sink-secrets": "[get] of [] [secrets]",
+		"knative-cdevents-identities":   "[get create] of [] [serviceaccounts], [create] of [] [serviceaccounts/token]",
+	}
+	for _, m := range slices.Concat(load(t), decode(t, "optional/*.yaml")) {
+		switch o := m.object.(type) {
+		case *rbacv1.ClusterRole:
+			expected, ours := grants[o.Name]
+			if !ours {
+				if strings.HasPrefix(m.file, "optional") {
+					t.Errorf("%s: %s is not expected", m.file, o.Name)
+				}
+				continue
+			}
+			delete(grants, o.Name)
+			var rules []string
+			for _, r := range o.Rules {
+				rules = append(rules, fmt.Sprint(r.Verbs, " of ", r.APIGroups, " ", r.Resources))
+			}
+			if got := strings.Join(rules, ", "); got != expected {
+				t.Errorf("%s grants %s", o.Name, got)
+			}
+			if o.AggregationRule != nil || len(o.Labels) != 2 {
+				t.Errorf("%s is aggregated: %v", o.Name, o.Labels)
+			}
+		case *rbacv1.ClusterRoleBinding:
+			if _, ours := grants[o.RoleRef.Name]; ours || o.RoleRef.Name == "knative-cdevents-sink-secrets" {
+				t.Errorf("%s binds %s", m.file, o.RoleRef.Name)
+			}
+		case *rbacv1.RoleBinding:
+			if o.RoleRef.Kind != "Role" {
+				t.Errorf("%s binds %s", m.file, o.RoleRef.Name)
+			}
+		}
+	}
+	if len(grants) > 0 {
+		t.Errorf("not shipped: %v", grants)
 	}
 }
 

@@ -17,6 +17,9 @@ const (
 	SourceConditionDeadLetterSinkResolved apis.ConditionType = "DeadLetterSinkResolved"
 	// SourceConditionValid says that the rest of the spec can be obeyed.
 	SourceConditionValid apis.ConditionType = "Valid"
+	// SourceConditionCredentialsReady says that the source has what it is to show
+	// to its sinks, or that it shows nothing.
+	SourceConditionCredentialsReady apis.ConditionType = "CredentialsReady"
 	// SourceConditionDelivering says whether the sink takes what is sent.
 	SourceConditionDelivering apis.ConditionType = "Delivering"
 )
@@ -25,6 +28,7 @@ var sourceConditions = apis.NewLivingConditionSet(
 	SourceConditionSinkProvided,
 	SourceConditionDeadLetterSinkResolved,
 	SourceConditionValid,
+	SourceConditionCredentialsReady,
 )
 
 // GetConditionSet implements knative.dev/pkg's KRShaped.

@@ -39,11 +39,40 @@ type CDEventSourceSpec struct {
 	// event that cannot be sent, and whether events are sent in binary (default)
 	// or structured mode (format: json).
 	Delivery *eventingduckv1.DeliverySpec `json:"delivery,omitempty"`
+	// Auth says how the source shows its sink who it is. The dead letter sink is
+	// shown none of it.
+	Auth *Auth `json:"auth,omitempty"`
 	// CDEvents says which version of the specification is spoken.
 	CDEvents *CDEventsSpec `json:"cdevents,omitempty"`
 	// Environment that the watched objects run in. By default the one of the
 	// namespace (label), or else of ConfigMap config-cdevents.
 	Environment *Environment `json:"environment,omitempty"`
+}
+
+// SinkHostsAnnotation on a Secret lists the hosts that it may be sent to. Without
+// it, a Secret is sent nowhere: who may write a source need not be one who may
+// read the Secret that he names in it.
+const SinkHostsAnnotation = GroupName + "/sink-hosts"
+
+// Auth names the Secrets, in the source's own namespace, that are shown to the
+// sink. A sink with an audience needs none: it is shown a token.
+type Auth struct {
+	// Authorization is a Secret's key that holds the whole value of the header
+	// Authorization, such as "Bearer …".
+	Authorization *SecretKey `json:"authorization,omitempty"`
+	// ClientCertificate is a Secret of type kubernetes.io/tls.
+	ClientCertificate *SecretName `json:"clientCertificate,omitempty"`
+}
+
+// SecretKey is one value of a Secret.
+type SecretKey struct {
+	Name string `json:"name"`
+	Key  string `json:"key"`
+}
+
+// SecretName is a Secret as a whole.
+type SecretName struct {
+	Name string `json:"name"`
 }
 
 // CDEventsSpec chooses the dialect of CDEvents.
@@ -63,7 +92,7 @@ type Environment struct {
 // CDEventSourceStatus is what became of it.
 type CDEventSourceStatus struct {
 	// SourceStatus holds observedGeneration, conditions, sinkUri and what
-	// belongs to it.
+	// belongs to it, and the ServiceAccount that tokens are made for.
 	duckv1.SourceStatus `json:",inline"`
 	// DeliveryStatus holds the resolved dead letter sink.
 	eventingduckv1.DeliveryStatus `json:",inline"`

@@ -84,7 +84,7 @@ var keys = map[string]bool{
 	"rollback-traffic": true, "rollback-template": true, "rollback-withdrawn": true,
 	"shifted-min-interval": true, "stabilization-window": true,
 	SinkHostsKey: true,
-	"_example": true,
+	"_example":   true,
 }
 
 // FromConfigMap reads the ConfigMap over the defaults.

@@ -1,0 +1,226 @@
+package credentials
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ktesting "k8s.io/client-go/testing"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/test/certs"
+)
+
+const sink = "https://hooks.example.com/in"
+
+func hostsOf(list string) func(*corev1.Secret) {
+	return func(s *corev1.Secret) { s.Annotations = map[string]string{v1alpha1.SinkHostsAnnotation: list} }
+}
+
+func withPair(p certs.Pair) func(*corev1.Secret) {
+	return func(s *corev1.Secret) {
+		s.Type = corev1.SecretTypeTLS
+		s.Data = map[string][]byte{corev1.TLSCertKey: p.Certificate, corev1.TLSPrivateKeyKey: p.Key}
+	}
+}
+
+func TestWhatIsShown(t *testing.T) {
+	t.Parallel()
+	pair := certs.NewAuthority(t).Issue("me", time.Hour)
+	s := newStage(newSecret(), newSecret(withPair(pair), func(s *corev1.Secret) { s.Name = "pair" }))
+	s.clock.SetTime(time.Now())
+	both := newWant(withHeader, func(w *Want) { w.ClientCertificate.Name = "pair" })
+	shown, err := s.For(t.Context(), both, parse(t, sink))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := &http.Request{Header: http.Header{}}
+	shown.Authorize(req)
+	if got := req.Header.Get("Authorization"); got != "Bearer "+secret {
+		t.Errorf("header %q", got)
+	}
+	if c := shown.Certificate(); c == nil || string(c.Certificate[0]) != string(pair.TLS.Certificate[0]) {
+		t.Errorf("certificate %v", c)
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+		if text := fmt.Sprintf(verb, shown) + fmt.Sprintf(verb, &shown); strings.Contains(text, secret) || !strings.Contains(text, "(credentials)") {
+			t.Errorf("%s prints %q", verb, text)
+		}
+	}
+
+	shown, err = s.For(t.Context(), newWant(), parse(t, "http://anywhere.example"))
+	if err != nil || shown.Certificate() != nil || shown.CertificateID() != [32]byte{} {
+		t.Errorf("nothing is asked for, and %v is shown, %v", shown, err)
+	}
+	shown.Authorize(req)
+	if req.Header.Get("Authorization") != "Bearer "+secret {
+		t.Error("the header was taken away")
+	}
+}
+
+func TestSecretsThatAreNotUsed(t *testing.T) {
+	t.Parallel()
+	ca := certs.NewAuthority(t)
+	pair, other := ca.Issue("me", time.Hour), ca.Issue("you", time.Hour)
+	mixed := pair
+	mixed.Key = other.Key
+	tests := []struct {
+		name   string
+		secret *corev1.Secret
+		want   Want
+		sink   string
+		reason string
+		says   []string
+	}{
+		{"absent", newSecret(func(s *corev1.Secret) { s.Name = "other" }), newWant(withHeader), sink, "SecretNotFound", []string{"Secret hook", "namespace shop", "spec.auth.authorization"}},
+		{"of another namespace", newSecret(func(s *corev1.Secret) { s.Namespace = "vault" }), newWant(withHeader), sink, "SecretNotFound", []string{"namespace shop"}},
+		{"without a list of hosts", newSecret(hostsOf("")), newWant(withHeader), sink, "SecretNotForSink", []string{"knative-cdevents.dev/sink-hosts", `"hooks.example.com"`}},
+		{"without annotations", newSecret(func(s *corev1.Secret) { s.Annotations = nil }), newWant(withHeader), sink, "SecretNotForSink", []string{"knative-cdevents.dev/sink-hosts"}},
+		{"for all hosts", newSecret(hostsOf("*")), newWant(withHeader), sink, "SecretNotForSink", []string{`"*" is no host`}},
+		{"for another host", newSecret(hostsOf("example.com,*.other.example")), newWant(withHeader), sink, "SecretNotForSink", []string{"host hooks.example.com"}},
+		{"with a host that only looks like it", newSecret(), newWant(withHeader), "https://hooks.example.com.evil.example", "SecretNotForSink", nil},
+		{"for a user that is no host", newSecret(), newWant(withCertificate), "https://hooks.example.com@evil.example", "SecretNotForSink", []string{"evil.example"}},
+		{"without the key", newSecret(), newWant(func(w *Want) { w.Authorization = v1alpha1.SecretKey{Name: "hook", Key: "token"} }), sink, "SecretKeyNotFound", []string{`"token"`, "spec.auth.authorization.key"}},
+		{"empty", newSecret(func(s *corev1.Secret) { s.Data["header"] = []byte(" \n") }), newWant(withHeader), sink, "InvalidAuthorization", []string{"empty"}},
+		{"two lines", newSecret(func(s *corev1.Secret) { s.Data["header"] = []byte("Bearer " + secret + "\r\nX-Evil: 1") }), newWant(withHeader), sink, "InvalidAuthorization", []string{"one line"}},
+		{"plain http", newSecret(), newWant(withHeader), "http://hooks.example.com/in", "SinkNotEncrypted", []string{"http://hooks.example.com", "https"}},
+		{"plain http within the cluster", newSecret(), newWant(withHeader), "http://a.shop.svc.cluster.local", "SinkNotEncrypted", []string{"https"}},
+		{"a certificate over plain http", newSecret(withPair(pair)), newWant(withCertificate), "http://hooks.example.com", "SinkNotEncrypted", nil},
+		{"a user in the URI", newSecret(), newWant(withHeader), "https://me:" + secret + "@hooks.example.com", "TwoAuthorizations", []string{"https://hooks.example.com", "remove"}},
+		{"an audience as well", newSecret(), newWant(withHeader, withAudience("a")), sink, "TwoAuthorizations", []string{`"a"`, "spec.auth.authorization"}},
+		{"a certificate of another type", newSecret(), newWant(withCertificate), sink, "InvalidClientCertificate", []string{"kubernetes.io/tls"}},
+		{"no PEM", newSecret(withPair(certs.Pair{Certificate: []byte(secret), Key: []byte(secret)})), newWant(withCertificate), sink, "InvalidClientCertificate", []string{"tls.crt", "tls.key"}},
+		{"another one's key", newSecret(withPair(mixed)), newWant(withCertificate), sink, "InvalidClientCertificate", []string{"spec.auth.clientCertificate"}},
+		{"over", newSecret(withPair(ca.Issue("me", -time.Hour))), newWant(withCertificate), sink, "InvalidClientCertificate", []string{"renew"}},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(tc.secret)
+			s.clock.SetTime(time.Now())
+			shown, err := s.For(t.Context(), tc.want, parse(t, tc.sink))
+			checkWithheld(t, err, tc.reason, tc.says...)
+			if shown != (Shown{}) {
+				t.Error("something is shown")
+			}
+		})
+	}
+}
+
+func TestMissingRightSaysWhatToBind(t *testing.T) {
+	t.Parallel()
+	s := newStage()
+	s.kube.PrependReactor("get", "secrets", func(ktesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "hook", errors.New("no"))
+	})
+	_, err := s.For(t.Context(), newWant(withHeader), parse(t, sink))
+	checkWithheld(t, err, "SecretForbidden", "knative-cdevents-sink-secrets", "RoleBinding", "namespace shop")
+}
+
+// An API server that does not answer says nothing about the Secret.
+func TestFailureSaysNothingOfTheSecret(t *testing.T) {
+	t.Parallel()
+	s := newStage()
+	s.kube.PrependReactor("get", "secrets", func(ktesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewServiceUnavailable("later")
+	})
+	_, err := s.For(t.Context(), newWant(withHeader), parse(t, sink))
+	var p *WithheldError
+	if errors.As(err, &p) || !apierrors.IsServiceUnavailable(err) || !strings.Contains(err.Error(), "Secret hook in namespace shop") {
+		t.Error(err)
+	}
+}
+
+func TestSecretsAreReadOnceAMinute(t *testing.T) {
+	t.Parallel()
+	s := newStage(newSecret())
+	value := func() string {
+		t.Helper()
+		shown, err := s.For(t.Context(), newWant(withHeader), parse(t, sink))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return shown.authorization
+	}
+	for range 10 {
+		value()
+	}
+	if s.reads() != 1 {
+		t.Errorf("read %d times", s.reads())
+	}
+	change := newSecret(func(s *corev1.Secret) { s.Data["header"] = []byte("Basic new") })
+	if _, err := s.kube.CoreV1().Secrets("shop").Update(t.Context(), change, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.clock.Step(freshness - time.Second)
+	if value() != "Bearer "+secret {
+		t.Error("read too early")
+	}
+	s.clock.Step(2 * time.Second)
+	if value() != "Basic new" {
+		t.Error("not read again")
+	}
+	// A right that is taken away counts as soon as it is noticed.
+	if err := s.kube.CoreV1().Secrets("shop").Delete(t.Context(), "hook", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.clock.Step(freshness)
+	before := s.reads()
+	for range 10 {
+		_, err := s.For(t.Context(), newWant(withHeader), parse(t, sink))
+		checkWithheld(t, err, "SecretNotFound")
+	}
+	if s.reads() != before+1 {
+		t.Errorf("asked %d times for what is not there", s.reads()-before)
+	}
+	if err := s.kube.Tracker().Add(newSecret()); err != nil {
+		t.Fatal(err)
+	}
+	s.clock.Step(patience)
+	if value() != "Bearer "+secret {
+		t.Error("not found when it is back")
+	}
+}
+
+func TestRejectedSecretsAreReadAgain(t *testing.T) {
+	t.Parallel()
+	s := newStage(newSecret())
+	w := newWant(withHeader)
+	first, err := s.For(t.Context(), w, parse(t, sink))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Rejected(w, first)
+	if _, err = s.For(t.Context(), w, parse(t, sink)); err != nil || s.reads() != 2 {
+		t.Errorf("read %d times, %v", s.reads(), err)
+	}
+	change := newSecret(func(s *corev1.Secret) { s.Data["header"] = []byte("Basic new") })
+	if _, err := s.kube.CoreV1().Secrets("shop").Update(t.Context(), change, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.Rejected(w, first)
+	if _, err = s.For(t.Context(), w, parse(t, sink)); err != nil {
+		t.Fatal(err)
+	}
+	// Of many attempts under way with the old value, the first has it read again.
+	before := s.reads()
+	for range 10 {
+		s.Rejected(w, first)
+		if _, err = s.For(t.Context(), w, parse(t, sink)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.reads() != before {
+		t.Errorf("read %d times more", s.reads()-before)
+	}
+	s.Rejected(newWant(), Shown{})
+	s.Rejected(newWant(withHeader, func(w *Want) { w.Authorization.Name = "never read" }), Shown{})
+}

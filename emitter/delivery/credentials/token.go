@@ -1,0 +1,102 @@
+package credentials
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/kmeta"
+	"knative.dev/pkg/ptr"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+const (
+	// lifetime of a token, as Knative's sources ask for it.
+	lifetime = time.Hour
+	// beforeExpiry is how long before its end a token is replaced, so that it does
+	// not end on its way.
+	beforeExpiry = 5 * time.Minute
+)
+
+// identityLabel is what Knative knows the identities of its sources by. The
+// package that defines it and makes such tokens is not used: it takes a
+// ServiceAccount on trust, cannot be told to give up, and brings cert-manager.
+const identityLabel = "eventing.knative.dev/oidc"
+
+type tokenKey struct {
+	source   types.UID
+	audience string
+}
+
+func (w Want) tokenKey() tokenKey { return tokenKey{w.UID, w.Audience} }
+
+// owner is as much of the source as owns its identity.
+func (w Want) owner() *v1alpha1.CDEventSource {
+	return &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{Namespace: w.Source.Namespace, Name: w.Source.Name, UID: w.UID}}
+}
+
+// token returns a token for the source's audience.
+func (k *Keeper) token(ctx context.Context, w Want) (string, error) {
+	if slices.Contains(k.reserved, w.Audience) {
+		return "", wrong("AudienceReserved", "The audience %q is the API server's own, and no sink is shown a token for it; give the sink an audience of its own", w.Audience)
+	}
+	if kept, ok := k.tokens.Get(w.tokenKey()); ok {
+		return kept.(string), nil //nolint:errcheck // nothing else is kept there
+	}
+	identity, err := k.identity(ctx, w)
+	if err != nil {
+		return "", err
+	}
+	seconds := int64(lifetime / time.Second)
+	// By the UID, a ServiceAccount that took the place of this one is not meant.
+	answer, err := k.kube.CoreV1().ServiceAccounts(identity.Namespace).CreateToken(ctx, identity.Name, &authenticationv1.TokenRequest{
+		ObjectMeta: metav1.ObjectMeta{UID: identity.UID},
+		Spec:       authenticationv1.TokenRequestSpec{Audiences: []string{w.Audience}, ExpirationSeconds: &seconds},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return "", denied(err, w, "request tokens for ServiceAccount "+identity.Name)
+	}
+	k.tokens.Set(w.tokenKey(), answer.Status.Token, answer.Status.ExpirationTimestamp.Sub(k.clock.Now())-beforeExpiry)
+	return answer.Status.Token, nil
+}
+
+// identity returns the source's ServiceAccount, which is made at first use and
+// goes with the source.
+func (k *Keeper) identity(ctx context.Context, w Want) (*corev1.ServiceAccount, error) {
+	owner := kmeta.NewControllerRef(w.owner())
+	owner.BlockOwnerDeletion = ptr.Bool(false) // nobody needs to wait for it
+	wanted := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+		Namespace: w.Source.Namespace, Name: w.ServiceAccount(), OwnerReferences: []metav1.OwnerReference{*owner},
+		Labels:      map[string]string{identityLabel: "enabled"},
+		Annotations: map[string]string{"description": "Identity of CDEventSource " + w.Source.Name + " towards its sinks"},
+	}}
+	accounts := k.kube.CoreV1().ServiceAccounts(wanted.Namespace)
+	found, err := accounts.Get(ctx, wanted.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		found, err = accounts.Create(ctx, wanted, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return nil, denied(err, w, "get and create ServiceAccount "+wanted.Name)
+	}
+	if !metav1.IsControlledBy(found, w.owner()) {
+		return nil, wrong("IdentityTaken", "ServiceAccount %s in namespace %s is not this source's, though it has the name for it; delete it, or give the source another name",
+			found.Name, found.Namespace)
+	}
+	return found, nil
+}
+
+// denied tells a missing right from an API server that does not answer.
+func denied(err error, w Want, to string) error {
+	if apierrors.IsForbidden(err) {
+		return wrong("IdentityForbidden", "The sink has the audience %q, and the controller may not %s in namespace %s; who may grant it binds ClusterRole knative-cdevents-identities "+
+			"(config/optional) to the controller's ServiceAccount by a RoleBinding there", w.Audience, to, w.Source.Namespace)
+	}
+	return fmt.Errorf("making a token for audience %q, as ServiceAccount %s in namespace %s: %w", w.Audience, w.ServiceAccount(), w.Source.Namespace, err)
+}

@@ -1,0 +1,32 @@
+package credentials
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"knative.dev/pkg/ptr"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+func TestTheDeadLetterSinkIsShownNoSecret(t *testing.T) {
+	t.Parallel()
+	s := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "releases", UID: "u1"}}
+	if !OfSink(s).Nothing() || !OfDeadLetterSink(s).Nothing() {
+		t.Error("something is asked for by nobody")
+	}
+	s.Spec.Auth = &v1alpha1.Auth{
+		Authorization:     &v1alpha1.SecretKey{Name: "hook", Key: "header"},
+		ClientCertificate: &v1alpha1.SecretName{Name: "pair"},
+	}
+	if w := OfSink(s); w != newWant(withHeader, func(w *Want) { w.ClientCertificate.Name = "pair" }) {
+		t.Errorf("%+v", w)
+	}
+	if w := OfDeadLetterSink(s); !w.Nothing() {
+		t.Errorf("%+v", w)
+	}
+	s.Status.SinkAudience, s.Status.DeadLetterSinkAudience = ptr.String("a"), ptr.String("b")
+	if OfSink(s).Audience != "a" || OfDeadLetterSink(s) != newWant(withAudience("b")) {
+		t.Errorf("%+v, %+v", OfSink(s), OfDeadLetterSink(s))
+	}
+}
