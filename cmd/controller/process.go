@@ -4,20 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+	"knative.dev/eventing/pkg/eventingtls"
+	kubeclient "knative.dev/pkg/client/injection/kube/client"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/logging"
@@ -29,6 +31,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
@@ -57,9 +61,12 @@ type process struct {
 	sources    cache.SharedIndexInformer
 	subjects   cache.SharedIndexInformer
 	namespaces cache.SharedIndexInformer
+	bundles    cache.SharedIndexInformer
+	endpoints  *endpoints
 	presence   *observer.Presence
 	metrics    *delivery.Instruments
 	ledger     *ledger.Ledger
+	keeper     *credentials.Keeper
 	delivery   *delivery.Delivery
 	// services is the observer of Services; it also says what this process leads.
 	services atomic.Pointer[observer.Observer]
@@ -84,7 +91,7 @@ func (p *process) build(ctx context.Context, cmw configmap.Watcher) {
 		must(ctx, "making a client for knative-cdevents.dev", err)
 		p.metrics, err = delivery.NewInstruments()
 		must(ctx, "making the metrics", err)
-		p.settings, err = settings.NewStore(ctx, cmw, func() {})
+		p.settings, err = settings.NewStore(ctx, cmw, p.resync)
 		must(ctx, "reading the configuration", err)
 		p.watch(ctx)
 		p.deliver(ctx)
@@ -104,6 +111,12 @@ func (p *process) watch(ctx context.Context) {
 	p.namespaces = metadatainformer.NewSharedInformerFactory(meta, 0).
 		ForResource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Informer()
 	must(ctx, "setting a transform on the informer for namespaces", p.namespaces.SetTransform(labelsOnly))
+
+	p.bundles = coreinformers.NewFilteredConfigMapInformer(kubeclient.Get(ctx), system.Namespace(), 0, cache.Indexers{}, func(o *metav1.ListOptions) {
+		o.LabelSelector = eventingtls.TrustBundleLabelSelector
+	})
+	p.endpoints, err = newEndpoints(ctx, kubeclient.Get(ctx))
+	must(ctx, "watching where the API server listens", err)
 }
 
 // labelsOnly keeps of a namespace what sources select by.
@@ -135,9 +148,12 @@ func (p *process) deliver(ctx context.Context) {
 		},
 	}
 	p.ledger = ledger.New(p.ours.CDEventSubjects(system.Namespace()), router, p.metrics)
+	p.keeper = credentials.NewKeeper(kubeclient.Get(ctx), apiAudiences(p.config)...)
+	clients := sender.NewClients(sender.Addresses{
+		Refused: apiServer(p.config), RefusedPorts: p.endpoints.list, Hosts: p.sinkHosts,
+	}, p.keeper)
 	p.delivery = delivery.New(ctx, delivery.Options{
-		Ledger: p.ledger, Sender: sender.NewClients(sender.Addresses{Refused: apiServer(p.config)}), Render: cdevents.Render, Passes: filters.Passes,
-		Metrics: p.metrics, Leads: p.isLeaderFor,
+		Ledger: p.ledger, Sender: clients, Render: cdevents.Render, Passes: filters.Passes, Metrics: p.metrics, Leads: p.isLeaderFor,
 	})
 	p.ledger.OnOwed(p.delivery.Owed)
 	must(ctx, "making the metrics of what is owed", p.metrics.Watch(p.delivery, p.sourceNames))
@@ -174,20 +190,20 @@ func (p *process) deliver(ctx context.Context) {
 		},
 	})
 	must(ctx, "watching CDEventSources", err)
-}
 
-// apiServer is the address of the API server as pods know it. No source may make
-// the controller, with its rights, talk to it.
-func apiServer(config *rest.Config) []netip.Prefix {
-	u, err := url.Parse(config.Host)
-	if err != nil {
-		return nil // then nothing else works either, and says so
+	trust := func(bundle *corev1.ConfigMap) {
+		if err := clients.Trust(bundle); err != nil {
+			logger.Errorw("A trust bundle is passed over, and what it held before stays trusted", "error", err)
+			return
+		}
+		p.delivery.Resume() // what waits for a sink that was not trusted need not wait longer
 	}
-	ip, err := netip.ParseAddr(u.Hostname())
-	if err != nil {
-		return nil // a name; in a pod it is an address
-	}
-	return []netip.Prefix{netip.PrefixFrom(ip, ip.BitLen())}
+	_, err = p.bundles.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { with(obj, trust) },
+		UpdateFunc: func(_, obj any) { with(obj, trust) },
+		DeleteFunc: func(obj any) { with(obj, clients.Distrust) },
+	})
+	must(ctx, "watching trust bundles", err)
 }
 
 // with calls f with the object that an informer's handler was given.
@@ -202,7 +218,7 @@ func with[T any](obj any, f func(T)) {
 
 // run starts what is no controller of Knative's.
 func (p *process) run(ctx context.Context) {
-	for _, informer := range []cache.SharedIndexInformer{p.sources, p.subjects, p.namespaces} {
+	for _, informer := range []cache.SharedIndexInformer{p.sources, p.subjects, p.namespaces, p.bundles, p.endpoints.informer} {
 		p.running.Go(func() { informer.RunWithContext(ctx) })
 	}
 	p.running.Go(func() { p.presence.Run(ctx) })
@@ -305,7 +321,9 @@ func (p *process) look(s *v1alpha1.CDEventSubject) {
 // sourceController resolves sinks and reports how sources stand.
 func (p *process) sourceController(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
 	p.build(ctx, cmw)
-	impl := source.NewController(ctx, p.ours, p.sources, p.delivery, p.isLeaderFor)
+	impl := source.NewController(ctx, source.Options{
+		Client: p.ours, Sources: p.sources, Deliveries: p.delivery, Credentials: p.keeper, Hosts: p.sinkHosts, Leads: p.isLeaderFor,
+	})
 	p.statuses.Store(impl)
 	return impl
 }
@@ -314,10 +332,18 @@ func (p *process) sourceController(ctx context.Context, cmw configmap.Watcher) *
 // what is owed about them, and reports how sources stand.
 func (p *process) promoted(b reconciler.Bucket) {
 	p.delivery.Promoted(b)
+	p.resync()
+}
+
+// resync has the status of all sources looked at again.
+func (p *process) resync() {
 	if impl := p.statuses.Load(); impl != nil {
 		impl.GlobalResync(p.sources)
 	}
 }
+
+// sinkHosts are the hosts that the operator lets sources send to.
+func (p *process) sinkHosts() hosts.List { return p.settings.Current().SinkHosts }
 
 func (p *process) allSources() []*v1alpha1.CDEventSource {
 	all, err := client.NewSourceLister(p.sources.GetIndexer()).List(labels.Everything())

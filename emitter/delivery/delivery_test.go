@@ -387,9 +387,12 @@ func TestHealth(t *testing.T) {
 	for class, well := range map[sender.Class]bool{
 		sender.Acknowledged: true, sender.Poison: true, sender.Retry: false, sender.Unauthorized: false, sender.Redirected: false,
 	} {
-		if got := health(sender.Outcome{Class: class, Err: errAny}) == nil; got != well {
+		if got := health(sender.Outcome{Class: class, Status: 401, Err: errAny}) == nil; got != well {
 			t.Errorf("%v: %v", class, got)
 		}
+	}
+	if health(sender.Outcome{Class: sender.Unauthorized, Err: errAny}) != nil {
+		t.Error("a sink is blamed for credentials that it was never shown")
 	}
 }
 

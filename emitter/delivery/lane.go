@@ -15,6 +15,7 @@ import (
 	"knative.dev/pkg/logging"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
@@ -114,7 +115,11 @@ func (ln *lane) swap(s *v1alpha1.CDEventSource) *v1alpha1.CDEventSource {
 
 // addressed says whether a change lets a send succeed that failed before.
 func addressed(before, after *v1alpha1.CDEventSource) bool {
-	return before.Generation != after.Generation || before.Status.SinkURI.String() != after.Status.SinkURI.String()
+	shown := func(s *v1alpha1.CDEventSource) bool {
+		return s.Status.GetCondition(v1alpha1.SourceConditionCredentialsReady).IsTrue()
+	}
+	return before.Generation != after.Generation || before.Status.SinkURI.String() != after.Status.SinkURI.String() ||
+		!shown(before) && shown(after)
 }
 
 func (ln *lane) current() *v1alpha1.CDEventSource {
@@ -188,7 +193,7 @@ func (ln *lane) one(ctx, sending context.Context, source *v1alpha1.CDEventSource
 			return 0
 		}
 	}
-	to, ok := target(source, source.Status.SinkURI, source.Status.SinkCACerts)
+	to, ok := target(source, source.Status.SinkURI, source.Status.SinkCACerts, credentials.OfSink(source))
 	if !ok {
 		ln.failed("the sink has no address yet; see the condition SinkProvided")
 		return unresolved
@@ -228,7 +233,7 @@ func (ln *lane) one(ctx, sending context.Context, source *v1alpha1.CDEventSource
 func (ln *lane) refusedByBreaker(ctx, sending context.Context, source *v1alpha1.CDEventSource, key ledger.Key, o ledger.Owed,
 	ev event.Event, to sender.Target, policy sender.Policy,
 ) time.Duration {
-	if _, has := target(source, source.Status.DeadLetterSinkURI, nil); !has || policy.Retries == sender.Unlimited {
+	if source.Status.DeadLetterSinkURI == nil || policy.Retries == sender.Unlimited {
 		return ln.untilProbe()
 	}
 	_, trouble := ln.report()
@@ -245,7 +250,7 @@ func (ln *lane) refused(ctx, sending context.Context, source *v1alpha1.CDEventSo
 		ln.failed(out.Err.Error())
 	}
 	poison := out.Class == sender.Poison
-	letters, has := target(source, source.Status.DeadLetterSinkURI, source.Status.DeadLetterSinkCACerts)
+	letters, has := target(source, source.Status.DeadLetterSinkURI, source.Status.DeadLetterSinkCACerts, credentials.OfDeadLetterSink(source))
 	exhausted := policy.Exhausted(count) && (out.Class == sender.Retry || poison)
 	switch {
 	case has && (poison || exhausted):
@@ -324,19 +329,20 @@ func (ln *lane) untilProbe() time.Duration {
 
 var errUnhealthy = errors.New("the sink does not take events")
 
-// health is what the breaker counts: a sink that refuses one event is well.
+// health is what the breaker counts: a sink that refuses one event is well, and
+// so is one that was not asked for want of credentials.
 func health(out sender.Outcome) error {
-	if out.Class == sender.Acknowledged || out.Class == sender.Poison {
+	if out.Class == sender.Acknowledged || out.Class == sender.Poison || out.Class == sender.Unauthorized && out.Status == 0 {
 		return nil
 	}
 	return errUnhealthy
 }
 
-func target(s *v1alpha1.CDEventSource, uri *apis.URL, ca *string) (sender.Target, bool) {
+func target(s *v1alpha1.CDEventSource, uri *apis.URL, ca *string, show credentials.Want) (sender.Target, bool) {
 	if uri == nil || uri.Host == "" {
 		return sender.Target{}, false
 	}
-	t := sender.Target{URL: uri.String(), Source: s.UID}
+	t := sender.Target{URL: uri.String(), Source: s.UID, Show: show}
 	if ca != nil {
 		t.CACerts = *ca
 	}

@@ -15,33 +15,46 @@ import (
 	"knative.dev/pkg/system"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 )
 
 // workers is more than Knative's two: the first look at a sink waits for the API
 // server.
 const workers = 4
 
-// NewController makes the controller for CDEventSources from an informer that the
-// caller starts. deliveries may be nil. leads says whether this process writes a
-// source's status, nil for an election of its own: only the process that delivers
-// knows how a sink answers. Whoever gives it enqueues all sources when it changes.
-func NewController(ctx context.Context, cs *client.Clientset, sources cache.SharedIndexInformer, deliveries Deliveries,
-	leads func(types.NamespacedName) bool,
-) *controller.Impl {
-	return newController(ctx, cs, sources, deliveries, leads, kubeclient.Get(ctx).Discovery(), dynamicclient.Get(ctx))
+// Options are what the controller is made from.
+type Options struct {
+	Client *client.Clientset
+	// Sources is an informer that the caller starts.
+	Sources cache.SharedIndexInformer
+	// Deliveries may be nil.
+	Deliveries  Deliveries
+	Credentials Credentials
+	// Hosts that sinks must be among; where the list is empty, any. Whoever gives
+	// it enqueues all sources when it changes.
+	Hosts func() hosts.List
+	// Leads says whether this process writes a source's status, nil for an
+	// election of its own: only the process that delivers knows how a sink
+	// answers. Whoever gives it enqueues all sources when it changes.
+	Leads func(types.NamespacedName) bool
 }
 
-func newController(ctx context.Context, cs *client.Clientset, sources cache.SharedIndexInformer, deliveries Deliveries,
-	leads func(types.NamespacedName) bool, disco discovery.ServerResourcesInterface, dyn dynamic.Interface,
-) *controller.Impl {
+// NewController makes the controller for CDEventSources.
+func NewController(ctx context.Context, o Options) *controller.Impl {
+	return newController(ctx, o, kubeclient.Get(ctx).Discovery(), dynamicclient.Get(ctx))
+}
+
+func newController(ctx context.Context, o Options, disco discovery.ServerResourcesInterface, dyn dynamic.Interface) *controller.Impl {
 	logger := logging.FromContext(ctx)
 	r := &Reconciler{
-		client:     cs,
-		lister:     client.NewSourceLister(sources.GetIndexer()),
-		deliveries: deliveries,
-		system:     system.Namespace(),
-		now:        time.Now,
-		leads:      leads,
+		client:      o.Client,
+		lister:      client.NewSourceLister(o.Sources.GetIndexer()),
+		deliveries:  o.Deliveries,
+		credentials: o.Credentials,
+		hosts:       o.Hosts,
+		system:      system.Namespace(),
+		now:         time.Now,
+		leads:       o.Leads,
 	}
 	r.PromoteFunc = r.promote
 	impl := controller.NewContext(ctx, r, controller.ControllerOptions{
@@ -49,7 +62,7 @@ func newController(ctx context.Context, cs *client.Clientset, sources cache.Shar
 	})
 	r.sinks = newSinks(newObjects(ctx, disco, dyn, impl.EnqueueKey))
 
-	if _, err := sources.AddEventHandler(controller.HandleAll(impl.Enqueue)); err != nil {
+	if _, err := o.Sources.AddEventHandler(controller.HandleAll(impl.Enqueue)); err != nil {
 		logger.Fatalw("CDEventSources cannot be watched", "error", err)
 	}
 	return impl

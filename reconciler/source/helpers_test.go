@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	ktesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -25,6 +26,8 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 )
 
 const systemNamespace = "knative-cdevents"
@@ -37,6 +40,8 @@ type house struct {
 	*Reconciler
 	t        *testing.T
 	dynamic  *dynamicfake.FakeDynamicClient
+	kube     *fake.Clientset
+	allowed  hosts.List
 	disco    *fakediscovery.FakeDiscovery
 	indexer  cache.Indexer
 	requests []string
@@ -48,7 +53,7 @@ type house struct {
 
 func newHouse(t *testing.T, objects ...runtime.Object) *house {
 	t.Helper()
-	h := &house{t: t, clock: start, queue: map[types.NamespacedName]int{}}
+	h := &house{t: t, clock: start, kube: fake.NewClientset(), queue: map[types.NamespacedName]int{}}
 	h.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		{Version: "v1", Resource: "services"}:                                     "ServiceList",
 		{Version: "v1", Resource: "configmaps"}:                                   "ConfigMapList",
@@ -75,7 +80,8 @@ func newHouse(t *testing.T, objects ...runtime.Object) *house {
 	h.indexer = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	h.Reconciler = &Reconciler{
 		client: cs, lister: client.NewSourceLister(h.indexer), system: systemNamespace,
-		now: func() time.Time { return h.clock },
+		now: func() time.Time { return h.clock }, credentials: credentials.NewKeeper(h.kube),
+		hosts: func() hosts.List { return h.allowed },
 	}
 	h.sinks = newSinks(newObjects(t.Context(), h.disco, h.dynamic, h.enqueue))
 	if err := h.Promote(reconciler.UniversalBucket(), nil); err != nil {

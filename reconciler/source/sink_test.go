@@ -110,7 +110,7 @@ func TestSinksThatResolve(t *testing.T) {
 			for range 2 { // by a GET, and then from the watch
 				s := h.settle(newSource(tc.change))
 				st := s.Status
-				if !st.IsReady() || st.SinkURI.String() != tc.uri || ptrString(st.SinkCACerts) != tc.ca || ptrString(st.SinkAudience) != tc.aud {
+				if !st.GetCondition(v1alpha1.SourceConditionSinkProvided).IsTrue() || st.SinkURI.String() != tc.uri || ptrString(st.SinkCACerts) != tc.ca || ptrString(st.SinkAudience) != tc.aud {
 					t.Errorf("%s %q %q, conditions %+v", st.SinkURI, ptrString(st.SinkCACerts), ptrString(st.SinkAudience), st.Conditions)
 				}
 				eventually(t, "watching", h.watching)

@@ -3,13 +3,15 @@
 //
 // Its invariant: it writes nothing but the status of CDEventSources, and that
 // only when it says something new. Of other people's objects it gets, lists and
-// watches the very ones that a source names as its sink, and no more. A status
-// never shows an address that its own spec, as it is now, does not lead to.
+// watches the very ones that a source names as its sink, and no more; what is
+// shown to sinks it leaves to package credentials, and sees no value of it. A
+// status never shows an address that its own spec, as it is now, does not lead to.
 package source
 
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -23,6 +25,8 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 )
 
 // interval is how often a source is looked at without being changed, and the
@@ -36,14 +40,22 @@ type Deliveries interface {
 	OfSource(uid types.UID) (pending int64, oldest, last time.Time, trouble string)
 }
 
+// Credentials finds what sources show to their sinks.
+type Credentials interface {
+	For(ctx context.Context, w credentials.Want, sink *url.URL) (credentials.Shown, error)
+}
+
 // Reconciler brings the status of sources up to date.
 type Reconciler struct {
 	reconciler.LeaderAwareFuncs
 
-	client     *client.Clientset
-	lister     client.SourceLister
-	sinks      *sinks
-	deliveries Deliveries
+	client      *client.Clientset
+	lister      client.SourceLister
+	sinks       *sinks
+	deliveries  Deliveries
+	credentials Credentials
+	// hosts that sinks must be among; where the list is empty, any.
+	hosts func() hosts.List
 	// system is the namespace whose sources may select other namespaces.
 	system string
 	now    func() time.Time

@@ -14,6 +14,7 @@ import (
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 )
 
 // patience is how long an event may be owed without anyone being able to say why.
@@ -29,6 +30,7 @@ func (r *Reconciler) judge(ctx context.Context, s *v1alpha1.CDEventSource) {
 	} else {
 		conditions.MarkTrue(v1alpha1.SourceConditionValid)
 	}
+	r.authenticate(ctx, s, conditions)
 	r.report(s, conditions)
 	s.Status.ObservedGeneration = s.Generation
 }
@@ -40,7 +42,7 @@ func (r *Reconciler) resolve(ctx context.Context, s *v1alpha1.CDEventSource, con
 	look := r.sinks.look(types.NamespacedName{Namespace: s.Namespace, Name: s.Name})
 	defer look.done()
 
-	addr, err := look.destination(ctx, "spec.sink", &s.Spec.Sink)
+	addr, err := r.find(ctx, look, "spec.sink", &s.Spec.Sink)
 	switch kept := known && s.Status.SinkURI != nil; {
 	case err == nil:
 		s.Status.SinkURI, s.Status.SinkCACerts, s.Status.SinkAudience = addr.URL, addr.CACerts, addr.Audience
@@ -55,7 +57,7 @@ func (r *Reconciler) resolve(ctx context.Context, s *v1alpha1.CDEventSource, con
 		conditions.MarkTrueWithReason(v1alpha1.SourceConditionDeadLetterSinkResolved, "NotConfigured", "The source names no dead letter sink")
 		return
 	}
-	addr, err = look.destination(ctx, "spec.delivery.deadLetterSink", s.Spec.Delivery.DeadLetterSink)
+	addr, err = r.find(ctx, look, "spec.delivery.deadLetterSink", s.Spec.Delivery.DeadLetterSink)
 	switch kept := known && s.Status.DeadLetterSinkURI != nil; {
 	case err == nil:
 		s.Status.DeliveryStatus = eventingduckv1.NewDeliveryStatusFromAddressable(addr)
@@ -64,6 +66,20 @@ func (r *Reconciler) resolve(ctx context.Context, s *v1alpha1.CDEventSource, con
 		s.Status.DeliveryStatus = eventingduckv1.DeliveryStatus{}
 		mark(conditions, v1alpha1.SourceConditionDeadLetterSinkResolved, err)
 	}
+}
+
+// find finds an address that events may be sent to.
+func (r *Reconciler) find(ctx context.Context, look *look, field string, d *duckv1.Destination) (*duckv1.Addressable, error) {
+	addr, err := look.destination(ctx, field, d)
+	if err != nil {
+		return nil, err
+	}
+	host := addr.URL.URL().Hostname()
+	if allowed := r.hosts(); !allowed.Empty() && !allowed.Allows(host) {
+		return nil, wrong("SinkNotAllowed", "%s is at host %q, which is not among the hosts that events may be sent to; an operator adds it to %s in ConfigMap %s of namespace %s, or it is another one",
+			field, host, settings.SinkHostsKey, settings.Name, r.system)
+	}
+	return addr, nil
 }
 
 // mark says False where it is known that something is wrong, and Unknown where

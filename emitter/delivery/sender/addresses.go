@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"syscall"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 )
 
 // Addresses says where no source may send to. Whoever may write a source makes
@@ -20,6 +23,24 @@ type Addresses struct {
 	AllowLocal bool
 	// Refused holds further prefixes, such as that of the API server.
 	Refused []netip.Prefix
+	// RefusedPorts are single ports of addresses, asked for at each connection:
+	// those behind the API server's address, where others may listen as well.
+	// nil for none.
+	RefusedPorts func() []netip.AddrPort
+	// Hosts that a sink's name must be among, asked for at each attempt; nil, or
+	// an empty list, for any host.
+	Hosts func() hosts.List
+}
+
+// permit says whether the operator lets sources send to a host.
+func (a Addresses) permit(host string) error {
+	if a.Hosts == nil {
+		return nil
+	}
+	if list := a.Hosts(); !list.Empty() && !list.Allows(host) {
+		return fmt.Errorf("host %q is not among the hosts that events may be sent to; an operator adds it to sink-hosts in ConfigMap config-cdevents, or the sink is another one", host)
+	}
+	return nil
 }
 
 // RefusedError says that a sink has an address that no source may send to.
@@ -45,11 +66,11 @@ func (a Addresses) control(_ context.Context, _, address string, _ syscall.RawCo
 	if err != nil {
 		return fmt.Errorf("dialing %q, which is no IP address: %w", address, err)
 	}
-	return a.check(at.Addr())
+	return a.check(at)
 }
 
-func (a Addresses) check(ip netip.Addr) error {
-	ip = ip.Unmap().WithZone("")
+func (a Addresses) check(at netip.AddrPort) error {
+	ip := at.Addr().Unmap().WithZone("")
 	if nat64.Contains(ip) {
 		b := ip.As16()
 		ip = netip.AddrFrom4([4]byte(b[12:]))
@@ -58,6 +79,9 @@ func (a Addresses) check(ip netip.Addr) error {
 		if p.Contains(ip) {
 			return &RefusedError{ip, "reserved by the controller's configuration"}
 		}
+	}
+	if a.RefusedPorts != nil && slices.Contains(a.RefusedPorts(), netip.AddrPortFrom(ip, at.Port())) {
+		return &RefusedError{ip, fmt.Sprintf("the API server's (at port %d)", at.Port())}
 	}
 	if a.AllowLocal {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -37,6 +38,8 @@ func explain(err error, timeout time.Duration) error {
 		return fmt.Errorf("the sink's certificate is for another host name; use the name in the certificate: %w", err)
 	case errors.As(err, &invalid):
 		return fmt.Errorf("the sink's certificate is not valid; renew it: %w", err)
+	case rejectedCertificate(err):
+		return fmt.Errorf("the sink did not accept our client certificate; look at the Secret of spec.auth.clientCertificate, or name one there if there is none: %w", err)
 	case errors.As(err, &plain), errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("the sink does not speak TLS at this port; use http://, or the port that does: %w", err)
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -45,6 +48,14 @@ func explain(err error, timeout time.Duration) error {
 		return fmt.Errorf("no answer within %s; look at the sink, or raise spec.delivery.timeout: %w", timeout, err)
 	}
 	return err
+}
+
+// rejectedCertificate says whether the sink broke off the handshake for the
+// certificate that we showed, or did not show. crypto/tls exports no type for
+// what the other side alerts us of.
+func rejectedCertificate(err error) bool {
+	var alert *net.OpError
+	return errors.As(err, &alert) && alert.Op == "remote error" && strings.Contains(alert.Err.Error(), "certificate")
 }
 
 func isTimeout(err error) bool {

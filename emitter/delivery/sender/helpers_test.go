@@ -3,11 +3,15 @@ package sender
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
 )
 
 const secret = "s3cret"
@@ -28,7 +32,9 @@ func newEvent(t *testing.T) event.Event {
 }
 
 // local lets tests reach sinks on loopback.
-func local() *Clients { return NewClients(Addresses{AllowLocal: true}) }
+func local() *Clients {
+	return NewClients(Addresses{AllowLocal: true}, credentials.NewKeeper(fake.NewClientset()))
+}
 
 func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	t.Helper()
@@ -59,4 +65,13 @@ func checkError(t *testing.T, err error, words ...string) {
 	if strings.Contains(err.Error(), secret) {
 		t.Errorf("error %q gives a secret away", err)
 	}
+}
+
+func mustParse(t *testing.T, uri string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(uri)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
 }

@@ -18,7 +18,8 @@ const (
 	Retry Class = iota
 	// Acknowledged means that the sink has the event.
 	Acknowledged
-	// Unauthorized keeps the event until the credentials are right.
+	// Unauthorized keeps the event until it may be sent: the sink does not accept
+	// the credentials, there are none to show, or the host is not allowed.
 	Unauthorized
 	// Redirected keeps the event until the source names the place that the sink
 	// points to. It is not followed: a sink may not choose who gets our events.

@@ -3,9 +3,11 @@
 //
 // Its invariant: Acknowledged means that the sink itself, at the address that
 // the source names, answered this request with 2xx. A redirect is not followed:
-// net/http would ask its target with an empty GET and call the 200 a success. No source shares a connection, a certificate authority or a client
-// with another one, and no answer of a sink can fill our memory or hold a worker
-// for longer than the policy's timeout.
+// net/http would ask its target with an empty GET and call the 200 a success. No
+// source shares a connection, a certificate authority or a client with another
+// one, and no answer of a sink can fill our memory or hold a worker for longer
+// than the policy's timeout. What a source is to show its sink is shown, or
+// nothing is sent.
 //
 // It neither retries nor waits; when to try again is the queues' to decide, with
 // Policy.Backoff and Outcome.RetryAfter.
@@ -21,6 +23,8 @@ import (
 	"github.com/cloudevents/sdk-go/v2/binding"
 	"github.com/cloudevents/sdk-go/v2/event"
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
 )
 
 const userAgent = "knative-cdevents"
@@ -28,33 +32,61 @@ const userAgent = "knative-cdevents"
 // Send makes one attempt to deliver ev to the target. It returns within the
 // policy's timeout, or earlier when ctx ends.
 func (c *Clients) Send(ctx context.Context, to Target, ev event.Event, with Policy) Outcome {
-	where := to.String()
-	transport, err := c.transport(to)
-	if err != nil {
-		return Outcome{Class: Retry, Err: fmt.Errorf("sending to %s: %w", where, err)}
+	out := c.attempt(ctx, to, ev, with)
+	if out.Err != nil {
+		out.Err = fmt.Errorf("sending to %s: %w", to, out.Err)
 	}
+	return out
+}
 
+func (c *Clients) attempt(ctx context.Context, to Target, ev event.Event, with Policy) Outcome {
 	ctx, cancel := context.WithTimeout(ctx, with.timeout())
 	defer cancel()
 	req, err := newRequest(ctx, to.URL)
 	if err != nil {
 		// The source is to blame, not the event.
-		return Outcome{Class: Retry, Err: fmt.Errorf("sending to %s: %w", where, err)}
+		return Outcome{Class: Retry, Err: err}
 	}
 	if err := encode(req, ev, with.Mode); err != nil {
-		return Outcome{Class: Poison, Err: fmt.Errorf("sending to %s: %w", where, err)}
+		return Outcome{Class: Poison, Err: err}
+	}
+	if err := c.addresses.permit(req.URL.Hostname()); err != nil {
+		return Outcome{Class: Unauthorized, Err: err}
+	}
+	shown, err := c.show(ctx, to.Show, req)
+	if err != nil {
+		return Outcome{Class: Unauthorized, Err: err}
+	}
+	transport, err := c.transport(to, shown)
+	if err != nil {
+		return Outcome{Class: Retry, Err: err}
 	}
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		return Outcome{Class: Retry, Err: fmt.Errorf("sending to %s: %w", where, explain(err, with.timeout()))}
+		out := Outcome{Class: Retry, Err: explain(err, with.timeout())}
+		if rejectedCertificate(err) {
+			c.credentials.Rejected(to.Show, shown)
+			out.Class = Unauthorized
+		}
+		return out
 	}
 	start := finish(resp, cancel)
-
 	out := classify(resp, start, with, c.now())
-	if out.Err != nil {
-		out.Err = fmt.Errorf("sending to %s: %w", where, out.Err)
+	if out.Class == Unauthorized {
+		c.credentials.Rejected(to.Show, shown)
 	}
 	return out
+}
+
+// show puts into a request what the source shows its sink. An event that cannot
+// be sent with it is not sent without.
+func (c *Clients) show(ctx context.Context, what credentials.Want, req *http.Request) (credentials.Shown, error) {
+	shown, err := c.credentials.For(ctx, what, req.URL)
+	if err != nil {
+		return credentials.Shown{}, fmt.Errorf("the event is kept until there are credentials to show: %w", err)
+	}
+	shown.Authorize(req)
+	return shown, nil
 }
 
 func newRequest(ctx context.Context, to string) (*http.Request, error) {

@@ -1,6 +1,7 @@
 package sender
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -25,10 +26,13 @@ const (
 // newTransport makes what requests are sent through. There is no http.Client
 // around it: that would follow redirects, or at the least parse where they lead
 // and fail with an error that quotes it.
-func newTransport(caCerts string, addresses Addresses) (*http.Transport, error) {
-	trust, err := eventingtls.GetTLSClientConfig(eventingtls.ClientConfig{CACerts: &caCerts})
+func newTransport(caCerts string, trusted *bundles, certificate *tls.Certificate, addresses Addresses) (*http.Transport, error) {
+	trust, err := eventingtls.GetTLSClientConfig(eventingtls.ClientConfig{CACerts: &caCerts, TrustBundleConfigMapLister: trusted.lister()})
 	if err != nil {
 		return nil, fmt.Errorf("reading the sink's CA certificates (spec.sink.CACerts, or status.address.CACerts of the sink): %w", err)
+	}
+	if certificate != nil {
+		trust.Certificates = []tls.Certificate{*certificate}
 	}
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive, ControlContext: addresses.control}
 	return &http.Transport{

@@ -8,10 +8,15 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 )
 
 func serveTLS(t *testing.T) (*httptest.Server, string) {
@@ -92,8 +97,8 @@ func TestSourcesShareNothing(t *testing.T) {
 			t.Error("trusted what only another source trusts:", out)
 		}
 	}
-	a, errA := clients.transport(Target{URL: s.URL, Source: "a"})
-	b, errB := clients.transport(Target{URL: s.URL, Source: "b"})
+	a, errA := clients.transport(Target{URL: s.URL, Source: "a"}, credentials.Shown{})
+	b, errB := clients.transport(Target{URL: s.URL, Source: "b"}, credentials.Shown{})
 	if a == b || errA != nil || errB != nil {
 		t.Error("two sources share a client", errA, errB)
 	}
@@ -103,19 +108,19 @@ func TestClientsAreForgotten(t *testing.T) {
 	t.Parallel()
 	clients := local()
 	first := Target{URL: "http://first.example", Source: "a"}
-	one, _ := clients.transport(first)
-	if again, _ := clients.transport(first); again != one {
+	one, _ := clients.transport(first, credentials.Shown{})
+	if again, _ := clients.transport(first, credentials.Shown{}); again != one {
 		t.Error("the client was not kept")
 	}
 	for _, host := range []string{"b", "c", "d", "e", "f"} {
-		if _, err := clients.transport(Target{URL: "http://" + host, Source: "a"}); err != nil {
+		if _, err := clients.transport(Target{URL: "http://" + host, Source: "a"}, credentials.Shown{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if n := len(clients.bySource["a"]); n != perSource {
 		t.Errorf("%d clients for one source", n)
 	}
-	if again, _ := clients.transport(first); again == one {
+	if again, _ := clients.transport(first, credentials.Shown{}); again == one {
 		t.Error("the oldest client was kept")
 	}
 	clients.Forget("a")
@@ -198,17 +203,61 @@ func TestAddressesThatAreRefused(t *testing.T) {
 		"64:ff9b::a9fe:a9fe", "64:ff9b::7f00:1", "10.96.0.1", "::ffff:10.96.0.1",
 	} {
 		var refused *RefusedError
-		if err := addresses.check(netip.MustParseAddr(ip)); !errors.As(err, &refused) {
+		if err := addresses.check(netip.AddrPortFrom(netip.MustParseAddr(ip), 443)); !errors.As(err, &refused) {
 			t.Errorf("%s is allowed", ip)
 		}
 	}
 	for _, ip := range []string{"10.96.0.2", "10.1.2.3", "192.168.0.1", "203.0.113.7", "2001:db8::1", "fd00::1", "64:ff9b::a01:203"} {
-		if err := addresses.check(netip.MustParseAddr(ip)); err != nil {
+		if err := addresses.check(netip.AddrPortFrom(netip.MustParseAddr(ip), 443)); err != nil {
 			t.Errorf("%s: %v", ip, err)
 		}
 	}
 	if err := addresses.control(t.Context(), "tcp", "no address", nil); err == nil {
 		t.Error("what is no address is allowed")
+	}
+}
+
+// Others may listen at the address behind the API server's, which is a node's.
+func TestSinglePortsAreRefused(t *testing.T) {
+	t.Parallel()
+	ports := []netip.AddrPort{netip.MustParseAddrPort("172.30.0.1:6443"), netip.MustParseAddrPort("[2001:db8::1]:6443")}
+	addresses := Addresses{RefusedPorts: func() []netip.AddrPort { return ports }}
+	for at, refused := range map[string]bool{
+		"172.30.0.1:6443": true, "[::ffff:172.30.0.1]:6443": true, "[64:ff9b::ac1e:1]:6443": true, "[2001:db8::1]:6443": true,
+		"172.30.0.1:80": false, "172.30.0.2:6443": false, "[2001:db8::1]:80": false,
+	} {
+		if err := addresses.check(netip.MustParseAddrPort(at)); (err != nil) != refused {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+	// They are asked for each time.
+	ports = ports[1:]
+	if err := addresses.check(netip.MustParseAddrPort("172.30.0.1:6443")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHostsThatTheOperatorAllows(t *testing.T) {
+	t.Parallel()
+	var contacted atomic.Int32
+	s := serve(t, func(http.ResponseWriter, *http.Request) { contacted.Add(1) })
+	var allowed hosts.List
+	clients := NewClients(Addresses{AllowLocal: true, Hosts: func() hosts.List { return allowed }}, credentials.NewKeeper(fake.NewClientset()))
+	for _, tc := range []struct {
+		allowed hosts.List
+		want    Class
+	}{{"", Acknowledged}, {"other.example", Unauthorized}, {"*.example,127.0.0.1", Acknowledged}, {"127.0.0.2", Unauthorized}} {
+		allowed = tc.allowed
+		out := clients.Send(t.Context(), at(s.URL), newEvent(t), quick())
+		if out.Class != tc.want {
+			t.Errorf("%q: %v", allowed, out)
+		}
+		if tc.want == Unauthorized {
+			checkError(t, out.Err, "127.0.0.1", "sink-hosts", "config-cdevents")
+		}
+	}
+	if n := contacted.Load(); n != 2 {
+		t.Errorf("the sink was contacted %d times", n)
 	}
 }
 
@@ -220,7 +269,7 @@ func TestRefusedAfterResolution(t *testing.T) {
 	port := s.URL[strings.LastIndex(s.URL, ":"):]
 	for _, url := range []string{s.URL, "http://localhost" + port, "http://[::ffff:127.0.0.1]" + port, "http://0.0.0.0" + port} {
 		start := time.Now()
-		out := NewClients(Addresses{}).Send(t.Context(), at(url), newEvent(t), quick())
+		out := NewClients(Addresses{}, credentials.NewKeeper(fake.NewClientset())).Send(t.Context(), at(url), newEvent(t), quick())
 		var refused *RefusedError
 		if out.Class != Retry || !errors.As(out.Err, &refused) || time.Since(start) > time.Second {
 			t.Errorf("%s: %v", url, out)

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	discoveryinformers "k8s.io/client-go/informers/discovery/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"knative.dev/pkg/logging"
+)
+
+// apiServer is the address of the API server as pods know it. No source may make
+// the controller, with its rights, talk to it.
+func apiServer(config *rest.Config) []netip.Prefix {
+	u, err := url.Parse(config.Host)
+	if err != nil {
+		return nil // then nothing else works either, and says so
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	if err != nil {
+		return nil // a name; in a pod it is an address
+	}
+	return []netip.Prefix{netip.PrefixFrom(ip, ip.BitLen())}
+}
+
+// kubernetesService is the name of the API server's own Service and of its
+// EndpointSlice, which the API server keeps itself, in namespace default.
+const kubernetesService = "kubernetes"
+
+// endpoints are where the API server really listens, behind the address that
+// pods know. Something else may listen at other ports there.
+type endpoints struct {
+	informer cache.SharedIndexInformer
+	current  atomic.Pointer[[]netip.AddrPort]
+}
+
+// newEndpoints knows them from the first moment, and follows their changes once
+// its informer runs. Where they cannot be read, that is told and none is known.
+func newEndpoints(ctx context.Context, kube kubernetes.Interface) (*endpoints, error) {
+	e := &endpoints{}
+	slice, err := kube.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).Get(ctx, kubernetesService, metav1.GetOptions{})
+	if err != nil {
+		logging.FromContext(ctx).Errorw("Where the API server listens cannot be read, so sources may send there; grant get, list and watch of EndpointSlice default/kubernetes", "error", err)
+	} else {
+		e.follow(slice)
+	}
+	e.informer = discoveryinformers.NewFilteredEndpointSliceInformer(kube, metav1.NamespaceDefault, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, kubernetesService).String()
+	})
+	// Nothing follows from its deletion: the API server makes it again.
+	_, err = e.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { with(obj, e.follow) },
+		UpdateFunc: func(_, obj any) { with(obj, e.follow) },
+	})
+	return e, err
+}
+
+func (e *endpoints) follow(slice *discoveryv1.EndpointSlice) {
+	var all []netip.AddrPort
+	for _, endpoint := range slice.Endpoints {
+		for _, address := range endpoint.Addresses {
+			ip, err := netip.ParseAddr(address)
+			if err != nil {
+				continue // a name, in a slice of names; the API server has none
+			}
+			for _, port := range slice.Ports {
+				if port.Port != nil {
+					all = append(all, netip.AddrPortFrom(ip.Unmap(), uint16(*port.Port))) //nolint:gosec // the API server admits ports only
+				}
+			}
+		}
+	}
+	e.current.Store(&all)
+}
+
+// list returns them; none is known before they were read once.
+func (e *endpoints) list() []netip.AddrPort {
+	if all := e.current.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+// apiAudiences are the audiences of the token that this process itself shows to
+// the API server, which are those that the API server accepts.
+func apiAudiences(config *rest.Config) []string {
+	token := config.BearerToken
+	if config.BearerTokenFile != "" {
+		if content, err := os.ReadFile(config.BearerTokenFile); err == nil {
+			token = string(content)
+		}
+	}
+	parts := strings.Split(strings.TrimSpace(token), ".")
+	if len(parts) != 3 {
+		return nil // no token of a ServiceAccount, as outside of a cluster
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return nil
+	}
+	var several struct {
+		Audiences []string `json:"aud"`
+	}
+	if json.Unmarshal(payload, &several) == nil {
+		return several.Audiences
+	}
+	var one struct {
+		Audience string `json:"aud"`
+	}
+	if json.Unmarshal(payload, &one) == nil && one.Audience != "" {
+		return []string{one.Audience}
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package source
+
+import (
+	"context"
+	"errors"
+
+	"knative.dev/pkg/apis"
+	duckv1 "knative.dev/pkg/apis/duck/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
+)
+
+// authenticate says whether there is what the source is to show to its sinks, as
+// an attempt to send will ask for it.
+func (r *Reconciler) authenticate(ctx context.Context, s *v1alpha1.CDEventSource, conditions apis.ConditionManager) {
+	const ready = v1alpha1.SourceConditionCredentialsReady
+	known := s.Status.ObservedGeneration == s.Generation
+	s.Status.Auth = nil
+	shows := false
+	for _, at := range []struct {
+		uri  *apis.URL
+		want credentials.Want
+	}{
+		{s.Status.SinkURI, credentials.OfSink(s)},
+		{s.Status.DeadLetterSinkURI, credentials.OfDeadLetterSink(s)},
+	} {
+		if at.want.Nothing() {
+			continue
+		}
+		shows = true
+		if at.want.Audience != "" {
+			name := at.want.ServiceAccount()
+			s.Status.Auth = &duckv1.AuthStatus{ServiceAccountName: &name}
+		}
+		if at.uri == nil {
+			conditions.MarkUnknown(ready, "SinkNotResolved", "Whether the credentials may be shown to the sink is known when the sink has an address")
+			return
+		}
+		_, err := r.credentials.For(ctx, at.want, at.uri.URL())
+		if err == nil {
+			continue
+		}
+		var p *credentials.WithheldError
+		if errors.As(err, &p) {
+			conditions.MarkFalse(ready, p.Reason, "%s", p.Message)
+		} else if !known || !s.Status.GetCondition(ready).IsTrue() {
+			conditions.MarkUnknown(ready, "LookupFailed", "%s", err)
+		}
+		return
+	}
+	if shows {
+		conditions.MarkTrue(ready)
+		return
+	}
+	conditions.MarkTrueWithReason(ready, "NotConfigured", "The source shows its sinks no credentials")
+}
