@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	"knative.dev/eventing/pkg/eventfilter"
@@ -74,47 +76,89 @@ func evaluate(f eventfilter.Filter, ev event.Event) (pass bool, err error) {
 	return f.Filter(context.Background(), ev) != eventfilter.FailFilter, nil
 }
 
+// The bounds of a source's filters. They are applied on the way of everybody's
+// events, a recursion that goes too deep ends the whole program, and what the
+// parser of CESQL takes for parentheses that nobody closes grows with the square
+// of their number: two seconds for 4096 of them, a millisecond for these.
+const (
+	maxFilters    = 64
+	maxDepth      = 8
+	maxExpression = 1024
+	maxNesting    = 32
+)
+
 // Compile makes one filter of a list, all of which must pass. Eventing's own
 // reading skips what it cannot read, and lets everything through then.
 func Compile(filters []eventingv1.SubscriptionsAPIFilter) (eventfilter.Filter, error) {
-	all := make([]eventfilter.Filter, 0, len(filters))
+	left := maxFilters
 	for i := range filters {
-		one, err := compile(&filters[i])
-		if err != nil {
+		if err := check(&filters[i], maxDepth, &left); err != nil {
 			return nil, fmt.Errorf("spec.filters[%d]: %w", i, err)
 		}
-		all = append(all, one)
 	}
-	return subscriptionsapi.NewAllFilter(all...), nil
+	return subscriptionsapi.NewAllFilter(subscriptionsapi.MaterializeFiltersList(zap.NewNop(), filters)...), nil
 }
 
-func compile(f *eventingv1.SubscriptionsAPIFilter) (filter eventfilter.Filter, err error) {
+// check looks at a filter and those inside of it, and makes nothing that would
+// have to be cleaned up.
+func check(f *eventingv1.SubscriptionsAPIFilter, depth int, left *int) error {
+	*left--
+	switch {
+	case *left < 0:
+		return fmt.Errorf("there are more than %d filters, with those inside of others; say the same with fewer", maxFilters)
+	case depth == 0:
+		return fmt.Errorf("the filters are more than %d deep inside of each other; say the same with fewer levels", maxDepth)
+	case len(f.CESQL) > maxExpression:
+		return fmt.Errorf("the CESQL expression has %d bytes; it must not have more than %d", len(f.CESQL), maxExpression)
+	case nesting(f.CESQL) > maxNesting:
+		return fmt.Errorf("the parentheses of the CESQL expression are more than %d deep; say the same with fewer", maxNesting)
+	}
+	inside := slices.Concat(f.All, f.Any)
+	if f.Not != nil {
+		inside = append(inside, *f.Not)
+	}
+	for i := range inside {
+		if err := check(&inside[i], depth-1, left); err != nil {
+			return err
+		}
+	}
+	leaf := *f
+	leaf.All, leaf.Any, leaf.Not = nil, nil, nil
+	if len(inside) > 0 && equality.Semantic.DeepEqual(leaf, eventingv1.SubscriptionsAPIFilter{}) {
+		return nil
+	}
+	return checkLeaf(&leaf)
+}
+
+// nesting is how many parentheses are open at the same time, at most.
+func nesting(expression string) int {
+	deepest, open := 0, 0
+	for _, c := range expression {
+		switch c {
+		case '(':
+			open++
+			deepest = max(deepest, open)
+		case ')':
+			open--
+		}
+	}
+	return deepest
+}
+
+func checkLeaf(f *eventingv1.SubscriptionsAPIFilter) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("cannot be read: %v", p)
 		}
 	}()
-	for _, group := range [][]eventingv1.SubscriptionsAPIFilter{f.All, f.Any} {
-		for i := range group {
-			if _, err := compile(&group[i]); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if f.Not != nil {
-		if _, err := compile(f.Not); err != nil {
-			return nil, err
-		}
-	}
-	if filter = subscriptionsapi.MaterializeSubscriptionsAPIFilter(zap.NewNop(), *f); filter == nil {
-		return nil, errNotAFilter
+	filter := subscriptionsapi.MaterializeSubscriptionsAPIFilter(zap.NewNop(), *f)
+	if filter == nil {
+		return errNotAFilter
 	}
 	if f.CESQL != "" {
-		if _, err := evaluate(filter, probe()); err != nil {
-			return nil, err
-		}
+		_, err = evaluate(filter, probe())
 	}
-	return filter, nil
+	return err
 }
 
 var errNotAFilter = errors.New("it is empty or cannot be read; give one of exact, prefix, suffix, any, all, not, cesql")

@@ -1,0 +1,124 @@
+package delivery
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+type filters = []eventingv1.SubscriptionsAPIFilter
+
+func cesql(expression string) filters { return filters{{CESQL: expression}} }
+
+// deep is a filter inside of so many others.
+func deep(levels int) filters {
+	f := eventingv1.SubscriptionsAPIFilter{Exact: map[string]string{"type": "x"}}
+	for i := range levels {
+		switch i % 3 {
+		case 0:
+			inner := f
+			f = eventingv1.SubscriptionsAPIFilter{Not: &inner}
+		case 1:
+			f = eventingv1.SubscriptionsAPIFilter{All: filters{f, f}}
+		default:
+			f = eventingv1.SubscriptionsAPIFilter{Any: filters{f}}
+		}
+	}
+	return filters{f}
+}
+
+// Whatever is in a filter, looking at it is over soon.
+func TestHostileFilters(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		filters filters
+		says    string
+	}{
+		"too long":                {cesql(strings.Repeat("TRUE AND ", 200_000) + "TRUE"), "1800004 bytes"},
+		"open for ever":           {cesql(strings.Repeat("(", 1<<20)), "bytes"},
+		"open":                    {cesql(strings.Repeat("(", maxExpression)), "32 deep"},
+		"open in functions":       {cesql(strings.Repeat("CONCAT(", maxExpression/7)), "32 deep"},
+		"closed":                  {cesql(strings.Repeat("(", 400) + "TRUE" + strings.Repeat(")", 400)), "32 deep"},
+		"no boolean":              {cesql("1 + 1"), "true or false"},
+		"division by zero":        {cesql("1 / 0"), ""},
+		"no such function":        {cesql("MINE()"), "spec.filters[0]"},
+		"number out of range":     {cesql("9223372036854775808 = 1"), "spec.filters[0]"},
+		"quotes":                  {cesql(strings.Repeat("'", maxExpression-1)), "spec.filters[0]"},
+		"minus":                   {cesql(strings.Repeat("-", maxExpression-10) + "1 = 1"), ""},
+		"bomb of likes":           {cesql("type LIKE '" + strings.Repeat("%a", 500) + "'"), ""},
+		"list":                    {cesql("type IN (" + strings.Repeat("'a',", 250) + "'b')"), ""},
+		"no UTF-8":                {cesql("type = '\xff\xfe'"), ""},
+		"as deep as it may be":    {deep(maxDepth - 1), ""},
+		"too deep":                {deep(maxDepth), "deep"},
+		"much too deep":           {deep(40), "deep"},
+		"as many as there may be": {many(maxFilters), ""},
+		"too many":                {many(maxFilters + 1), "more than 64 filters"},
+		"too many inside":         {filters{{Any: many(maxFilters)}}, "more than 64 filters"},
+		"empty":                   {filters{{}}, "it is empty"},
+		"empty inside":            {filters{{Any: filters{{}}}}, "it is empty"},
+		"hidden beside another":   {filters{{All: many(1), CESQL: "1 + 1"}}, "true or false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			filter, err := Compile(tc.filters)
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("took %v", took)
+			}
+			switch {
+			case err != nil && (tc.says == "" || !strings.Contains(err.Error(), tc.says)):
+				t.Errorf("got %v, want %q", err, tc.says)
+			case err == nil && tc.says != "" && tc.says != "spec.filters[0]":
+				t.Errorf("accepted, want %q", tc.says)
+			}
+			if err != nil {
+				return
+			}
+			start = time.Now()
+			if _, err := evaluate(filter, probe()); err != nil {
+				t.Logf("evaluating: %v", err)
+			}
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("evaluating took %v", took)
+			}
+			filter.Cleanup()
+		})
+	}
+}
+
+func many(n int) filters {
+	all := make(filters, n)
+	for i := range all {
+		all[i].Prefix = map[string]string{"type": "dev.cdevents."}
+	}
+	return all
+}
+
+// Specs are looked at again and again; looking leaves nothing behind.
+func TestLookingAtFiltersLeavesNothing(t *testing.T) {
+	source := &v1alpha1.CDEventSource{}
+	source.Spec.Filters = filters{{Any: filters{{All: many(3)}, {All: many(3)}}}, {Any: filters{{All: many(2)}, {CESQL: "TRUE"}}}}
+	before := runtime.NumGoroutine()
+	for range 50 {
+		filter, err := Compile(source.Spec.Filters)
+		if err != nil {
+			t.Fatal(err)
+		}
+		filter.Cleanup()
+		broken := append(many(2), eventingv1.SubscriptionsAPIFilter{Any: filters{{All: many(3)}, {CESQL: "1 +"}}})
+		if _, err := Compile(broken); err == nil {
+			t.Fatal("accepted")
+		}
+	}
+	for range 100 {
+		if runtime.NumGoroutine() <= before+5 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Errorf("%d goroutines more than before", runtime.NumGoroutine()-before)
+}
