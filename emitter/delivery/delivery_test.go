@@ -315,6 +315,32 @@ func TestABreakerKeepsNothingFromTheDeadLetterSink(t *testing.T) {
 	}
 }
 
+// Credentials that are not right any more are no reason to give an event to others.
+func TestABreakerMakesNoDeadLettersOfWhatIsKept(t *testing.T) {
+	for _, class := range []sender.Class{sender.Unauthorized, sender.Redirected} {
+		src := sourceTo("all", "sink")
+		src.Spec.Delivery = &eventingduckv1.DeliverySpec{
+			Retry: ptr(int32(0)), BackoffDelay: ptr("PT0.1S"), DeadLetterSink: &duckv1.Destination{URI: apis.HTTP("letters")},
+		}
+		src.Status.DeadLetterSinkURI = apis.HTTP("letters")
+		s := newStage(t, src)
+		s.answer("sink", refuse(401, class))
+		for i := range 20 {
+			s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)
+		}
+		s.eventually(t, "the breaker opens", func() bool { return s.Breakers()["shop/all"] })
+		time.Sleep(200 * time.Millisecond)
+		if n := s.pending("uid-all"); n != 20 {
+			t.Errorf("%v: %d of 20 are owed", class, n)
+		}
+		s.answer("sink", nil)
+		s.eventually(t, "all of them arrive", func() bool { return s.pending("uid-all") == 0 })
+		if len(s.letters) > 0 {
+			t.Errorf("%v: %d letters", class, len(s.letters))
+		}
+	}
+}
+
 func TestASinkThatIsWellAgainGetsEverythingAtOnce(t *testing.T) {
 	src := sourceTo("all", "sink")
 	src.Spec.Delivery = &eventingduckv1.DeliverySpec{BackoffDelay: ptr("PT60S")}

@@ -47,6 +47,8 @@ type lane struct {
 	last     time.Time
 	trouble  string
 	opened   time.Time
+	// kept says that the last answer has events kept, however often they were tried.
+	kept bool
 }
 
 // failure counts attempts for the event at the head of a key's queue.
@@ -219,6 +221,7 @@ func (ln *lane) one(ctx, sending context.Context, source *v1alpha1.CDEventSource
 		return 0 // we are stopping; it stays owed
 	}
 	done(health(out))
+	ln.keep(out.Class == sender.Unauthorized || out.Class == sender.Redirected)
 	if taken = out.Class == sender.Acknowledged; taken {
 		ln.delivered(o, ev)
 		ln.d.Ledger.Acknowledge(o.Line, source.UID, o.Transition.Sequence)
@@ -229,11 +232,12 @@ func (ln *lane) one(ctx, sending context.Context, source *v1alpha1.CDEventSource
 
 // refusedByBreaker: without a try, the event waits for the sink to be well. Where
 // a number of retries leads to a dead letter sink, it counts as one: the breaker
-// must not keep an event from the place that is meant for it.
+// must not keep an event from the place that is meant for it. Nor must it send an
+// event there that the sink's answers would have kept.
 func (ln *lane) refusedByBreaker(ctx, sending context.Context, source *v1alpha1.CDEventSource, key ledger.Key, o ledger.Owed,
 	ev event.Event, to sender.Target, policy sender.Policy,
 ) time.Duration {
-	if source.Status.DeadLetterSinkURI == nil || policy.Retries == sender.Unlimited {
+	if source.Status.DeadLetterSinkURI == nil || policy.Retries == sender.Unlimited || ln.keeps() {
 		return ln.untilProbe()
 	}
 	_, trouble := ln.report()
@@ -283,6 +287,18 @@ func (ln *lane) refused(ctx, sending context.Context, source *v1alpha1.CDEventSo
 		return min(again, ln.untilProbe())
 	}
 	return again
+}
+
+func (ln *lane) keep(kept bool) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	ln.kept = kept
+}
+
+func (ln *lane) keeps() bool {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	return ln.kept
 }
 
 // count notes one more failure of the event at the head of a key.
