@@ -112,6 +112,14 @@ func TestNoAttemptIsTornByTheEnd(t *testing.T) {
 	}
 }
 
+func TestNamesOutsideAreLookedForFirst(t *testing.T) {
+	t.Parallel()
+	dns := deployment(t).Spec.Template.Spec.DNSConfig
+	if dns == nil || len(dns.Options) != 1 || dns.Options[0].Name != "ndots" || dns.Options[0].Value == nil || *dns.Options[0].Value != "1" {
+		t.Errorf("a namespace could take the place of a host outside: %+v", dns)
+	}
+}
+
 func TestSelectorsFitTheLabels(t *testing.T) {
 	t.Parallel()
 	d := deployment(t)
