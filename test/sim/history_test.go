@@ -116,7 +116,7 @@ func TestRandomHistories(t *testing.T) {
 	var total tally
 	var mu sync.Mutex
 	var next atomic.Uint64
-	end := uint64((*changes + size - 1) / size)
+	end := uint64((*changes + size - 1) / size) //nolint:gosec // it is not negative
 	t.Run("all", func(t *testing.T) {
 		for i := range runtime.GOMAXPROCS(0) {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
