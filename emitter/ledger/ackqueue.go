@@ -28,13 +28,17 @@ func (q *ackQueue) add(name string) { q.queue.Add(name) }
 // be longer than two leaders can overlap and a watch can lag behind.
 const keepRemoved = 5 * time.Minute
 
-// Run writes acknowledgements, and collects what is finished, until the context ends. What is not written then
-// leads to the same event being sent again, byte by byte.
+// Run writes acknowledgements, and collects what is finished, until the context ends. What is acknowledged by
+// then is still written, if that takes no longer than flushFor; the rest leads to the same event being sent again,
+// byte by byte.
 func (l *Ledger) Run(ctx context.Context, workers int) {
+	// The end must not tear a write: the next leader would send again what was acknowledged.
+	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
-			for l.next(ctx) {
+			for l.next(writing) {
 			}
 		})
 	}
@@ -46,15 +50,12 @@ func (l *Ledger) Run(ctx context.Context, workers int) {
 		}, keepRemoved/5)
 	})
 	<-ctx.Done()
-	// What is acknowledged by now is written in the time that is left, so that
-	// the next leader does not send it again.
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushFor)
-	defer cancel()
-	if err := l.Flush(last); err != nil {
-		logging.FromContext(ctx).Warnw("Some acknowledgements are not written; the same events will be sent again", "error", err)
-	}
-	l.acks.queue.ShutDown()
+	defer time.AfterFunc(flushFor, stop).Stop()
+	l.acks.queue.ShutDown() // what is in it is still handed out
 	wg.Wait()
+	if n := l.acks.queue.Len(); n > 0 {
+		logging.FromContext(ctx).Warnw("Some acknowledgements are not written; the same events will be sent again", "lines", n)
+	}
 }
 
 // flushFor bounds the last writes when the process ends.
