@@ -182,6 +182,16 @@ func (d *Delivery) Owed(key ledger.Key, source types.UID) {
 // Promoted is told that this process delivers for more objects than before.
 func (d *Delivery) Promoted(reconciler.Bucket) { d.Resume() }
 
+// Demoted is told that another process delivers for some objects from now on. What
+// went wrong with them is not for this one to say any more.
+func (d *Delivery) Demoted(b reconciler.Bucket) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, ln := range d.lanes {
+		ln.yield(b)
+	}
+}
+
 // Resume puts everything that is owed into the lanes.
 func (d *Delivery) Resume() {
 	for source, standing := range d.Ledger.Standings() {

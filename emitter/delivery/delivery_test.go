@@ -17,6 +17,7 @@ import (
 	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	"knative.dev/pkg/apis"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
+	"knative.dev/pkg/reconciler"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
@@ -367,6 +368,31 @@ func TestOnlyTheLeaderSends(t *testing.T) {
 	s.mu.Unlock()
 	s.Resume()
 	s.eventually(t, "the event", func() bool { return s.pending("uid-all") == 0 })
+}
+
+func TestWhoLeadsNoMoreKnowsOfNoTrouble(t *testing.T) {
+	s := newStage(t, sourceTo("all", "sink"))
+	under, let := make(chan struct{}), make(chan struct{})
+	s.answer("sink", refuse(503, sender.Retry))
+	s.happens(t, "cart", lifecycle.Created)
+	trouble := func() string { _, _, _, trouble := s.OfSource("uid-all"); return trouble }
+	s.eventually(t, "trouble", func() bool { return trouble() != "" })
+
+	s.answer("sink", func() sender.Outcome { under <- struct{}{}; <-let; return refuse(503, sender.Retry)() })
+	s.happens(t, "shop", lifecycle.Created)
+	<-under
+	s.mu.Lock()
+	s.leads = false
+	s.mu.Unlock()
+	s.Demoted(reconciler.UniversalBucket())
+	close(let) // what was under way ends
+	time.Sleep(30 * time.Millisecond)
+	if got := trouble(); got != "" {
+		t.Errorf("it is still said that %q", got)
+	}
+	if n := s.pending("uid-all"); n != 2 {
+		t.Errorf("%d are owed", n)
+	}
 }
 
 func TestASourceThatGoesIsOwedNothing(t *testing.T) {

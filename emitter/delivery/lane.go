@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"knative.dev/pkg/apis"
 	"knative.dev/pkg/logging"
+	"knative.dev/pkg/reconciler"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
@@ -227,6 +229,9 @@ func (ln *lane) one(ctx, sending context.Context, source *v1alpha1.CDEventSource
 		ln.d.Ledger.Acknowledge(o.Line, source.UID, o.Transition.Sequence)
 		return 0
 	}
+	if !ln.d.Leads(key.NamespacedName()) {
+		return 0 // what becomes of it is for the next leader to decide
+	}
 	return ln.refused(ctx, sending, source, key, o, ev, to, policy, out)
 }
 
@@ -318,6 +323,16 @@ func (ln *lane) settled(key ledger.Key) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	delete(ln.failures, key)
+}
+
+// yield forgets the failures of objects that another process leads for now.
+func (ln *lane) yield(b reconciler.Bucket) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	maps.DeleteFunc(ln.failures, func(key ledger.Key, _ failure) bool { return b.Has(key.NamespacedName()) })
+	if len(ln.failures) == 0 {
+		ln.trouble = ""
+	}
 }
 
 func (ln *lane) failed(trouble string) {

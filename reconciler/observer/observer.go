@@ -71,7 +71,9 @@ type Options struct {
 	Since func(ctx context.Context) (time.Time, error)
 	// Promoted is told of keys that this process leads from now on.
 	Promoted func(reconciler.Bucket)
-	Now      func() time.Time
+	// Demoted is told of keys that it does not lead any more.
+	Demoted func(reconciler.Bucket)
+	Now     func() time.Time
 	// Merged is told when a history had to be cut.
 	Merged func(int)
 	// Reverted is told when the API server went back in time, as after restoring a
@@ -187,11 +189,14 @@ func (o *Observer) enqueue(b reconciler.Bucket, add func(types.NamespacedName)) 
 // yield forgets the history of a bucket: the next leader writes its own.
 func (o *Observer) yield(b reconciler.Bucket) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	for key := range o.tracks {
 		if b.Has(key) {
 			delete(o.tracks, key)
 		}
+	}
+	o.mu.Unlock()
+	if o.Demoted != nil {
+		o.Demoted(b)
 	}
 }
 
