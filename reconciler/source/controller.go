@@ -33,9 +33,9 @@ type Options struct {
 	// Hosts that sinks must be among; where the list is empty, any. Whoever gives
 	// it enqueues all sources when it changes.
 	Hosts func() hosts.List
-	// Leads says whether this process writes a source's status, nil for an
-	// election of its own: only the process that delivers knows how a sink
-	// answers. Whoever gives it enqueues all sources when it changes.
+	// Leads says whether this process keeps a source's status, nil for an election
+	// of its own. Those that do not keep it add to it how their own deliveries went.
+	// Whoever gives it enqueues all sources when it changes.
 	Leads func(types.NamespacedName) bool
 }
 

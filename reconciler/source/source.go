@@ -88,9 +88,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, key string) error {
 		return controller.NewPermanentError(fmt.Errorf("reading the key %q: %w", key, err))
 	}
 	source := types.NamespacedName{Namespace: namespace, Name: name}
-	if !r.IsLeaderFor(source) {
+	leads := r.IsLeaderFor(source)
+	if !leads {
 		r.sinks.forget(source)
-		return controller.NewSkipKey(key)
+		if r.deliveries == nil {
+			return controller.NewSkipKey(key)
+		}
 	}
 	before, err := r.lister.Namespaced(namespace).Get(name)
 	if apierrors.IsNotFound(err) {
@@ -107,7 +110,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, key string) error {
 	}
 
 	after := before.DeepCopy()
-	r.judge(ctx, after)
+	if leads {
+		r.judge(ctx, after)
+	} else {
+		r.tell(after)
+	}
 	groom(before, after)
 	return r.write(ctx, before, after)
 }
@@ -128,6 +135,9 @@ func (r *Reconciler) write(ctx context.Context, before, after *v1alpha1.CDEventS
 	if _, err := r.client.CDEventSources(after.Namespace).UpdateStatus(ctx, after, metav1.UpdateOptions{}); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil // deleted meanwhile
+		}
+		if apierrors.IsConflict(err) {
+			return controller.NewRequeueAfter(time.Second) // by then it is known what another one wrote
 		}
 		return fmt.Errorf("writing the status of CDEventSource %s: %w", source, err)
 	}

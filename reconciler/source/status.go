@@ -105,15 +105,12 @@ func (r *Reconciler) report(s *v1alpha1.CDEventSource, conditions apis.Condition
 	pending, oldest, last, trouble := r.deliveries.OfSource(s.UID)
 	s.Status.Pending = pending
 	s.Status.OldestPending = when(oldest)
-	// Another process may have delivered since this one last did.
-	if was := s.Status.LastDelivery; was == nil || was.Time.Before(last) {
-		if at := when(last); at != nil {
-			s.Status.LastDelivery = at
-		}
-	}
+	delivered(s, last)
 	switch {
 	case trouble != "":
 		conditions.MarkFalse(delivering, "SinkFails", "%s", trouble)
+	case pending > 0 && failsElsewhere(s, oldest):
+		// What that process said stands.
 	case pending > 0 && r.now().Sub(oldest) > patience:
 		conditions.MarkUnknown(delivering, "Waiting", "%s", fmt.Sprintf("Events wait since %s; the controller's logs say why",
 			oldest.UTC().Format(time.RFC3339)))
@@ -122,6 +119,37 @@ func (r *Reconciler) report(s *v1alpha1.CDEventSource, conditions apis.Condition
 	default:
 		conditions.MarkTrue(delivering)
 	}
+}
+
+// tell adds to the status that another process keeps what only this one knows: each
+// sends what happened to the objects that it leads for.
+func (r *Reconciler) tell(s *v1alpha1.CDEventSource) {
+	_, _, last, trouble := r.deliveries.OfSource(s.UID)
+	delivered(s, last)
+	if trouble != "" {
+		s.GetConditionSet().Manage(s.GetStatus()).MarkFalse(v1alpha1.SourceConditionDelivering, "SinkFails", "%s", trouble)
+	}
+}
+
+// delivered moves the time of the last delivery on. Another process may have
+// delivered since this one last did.
+func delivered(s *v1alpha1.CDEventSource, last time.Time) {
+	if was := s.Status.LastDelivery; was == nil || was.Time.Before(last) {
+		if at := when(last); at != nil {
+			s.Status.LastDelivery = at
+		}
+	}
+}
+
+// failsElsewhere says that a process has seen the sink fail, that what was owed then
+// is owed still, and that nothing was delivered since.
+func failsElsewhere(s *v1alpha1.CDEventSource, oldest time.Time) bool {
+	c := s.Status.GetCondition(v1alpha1.SourceConditionDelivering)
+	if !c.IsFalse() {
+		return false
+	}
+	said := c.LastTransitionTime.Inner.Time // to the second, cut off
+	return oldest.Before(said.Add(time.Second)) && (s.Status.LastDelivery == nil || s.Status.LastDelivery.Time.Before(said))
 }
 
 // when is a time as the API server stores it, to the microsecond.
