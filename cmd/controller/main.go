@@ -1,7 +1,8 @@
 // The controller watches Knative Services and sends CDEvents about them.
 //
 // This package only wires: it holds no decision. Everything that it starts ends
-// with the context that sharedmain ends on a signal.
+// with the context that is given to sharedmain; only sending ends before, at once
+// when a signal comes.
 package main
 
 import (
@@ -44,15 +45,16 @@ func run() error {
 	if err := checkNamespace(system.Namespace()); err != nil {
 		return err
 	}
-	ctx, end := context.WithCancelCause(signals.NewContext())
+	stopping, end := context.WithCancelCause(signals.NewContext())
 	defer end(nil)
+	p := newProcess(stopping, end, cfg)
+	ctx := p.handover()
 	if *disableHA {
 		ctx = sharedmain.WithHADisabled(ctx)
 	}
-	p := &process{config: cfg, end: end}
 	sharedmain.MainWithConfig(ctx, component, cfg, p.serviceController, p.sourceController)
 	p.wait()
-	if err := context.Cause(ctx); errors.Is(err, errReverted) {
+	if err := context.Cause(stopping); errors.Is(err, errReverted) {
 		return err
 	}
 	return nil

@@ -52,8 +52,12 @@ const sweepEvery = time.Minute
 // process is everything that the controllers of one process share.
 type process struct {
 	config *rest.Config
-	// end ends the process, with a reason unless that is a signal.
-	end context.CancelCauseFunc
+	// stopping ends when the process is told to stop; end tells it so, with a reason
+	// unless that is a signal.
+	stopping context.Context //nolint:containedctx // the life of the process, not of one call
+	end      context.CancelCauseFunc
+	// noted is closed when nothing is sent any more and all that was acknowledged is written.
+	noted chan struct{}
 
 	once       sync.Once
 	ours       *client.Clientset
@@ -75,6 +79,10 @@ type process struct {
 	running  sync.WaitGroup
 }
 
+func newProcess(stopping context.Context, end context.CancelCauseFunc, config *rest.Config) *process {
+	return &process{config: config, stopping: stopping, end: end, noted: make(chan struct{})}
+}
+
 // must ends the process where it could not even be put together: there is
 // nobody yet to return an error to.
 func must(ctx context.Context, doing string, err error) {
@@ -93,9 +101,11 @@ func (p *process) build(ctx context.Context, cmw configmap.Watcher) {
 		must(ctx, "making the metrics", err)
 		p.settings, err = settings.NewStore(ctx, cmw, p.resync)
 		must(ctx, "reading the configuration", err)
+		sending, stop := context.WithCancel(ctx)
+		context.AfterFunc(p.stopping, stop) //nolint:contextcheck // ctx outlives the signal, sending must not
 		p.watch(ctx)
-		p.deliver(ctx)
-		p.run(ctx)
+		p.deliver(sending)
+		p.run(ctx, sending)
 	})
 }
 
@@ -217,17 +227,23 @@ func with[T any](obj any, f func(T)) {
 }
 
 // run starts what is no controller of Knative's.
-func (p *process) run(ctx context.Context) {
+func (p *process) run(ctx, sending context.Context) {
 	for _, informer := range []cache.SharedIndexInformer{p.sources, p.subjects, p.namespaces, p.bundles, p.endpoints.informer} {
 		p.running.Go(func() { informer.RunWithContext(ctx) })
 	}
 	p.running.Go(func() { p.presence.Run(ctx) })
-	p.running.Go(func() { p.ledger.Run(ctx, ackWorkers) })
+	// Acknowledgements are written for as long as any can come.
+	noting, enough := context.WithCancel(context.WithoutCancel(ctx))
 	p.running.Go(func() {
-		if p.synced(ctx) == nil {
-			p.delivery.Sweep(ctx, sweepEvery)
+		defer close(p.noted)
+		p.ledger.Run(noting, ackWorkers)
+	})
+	p.running.Go(func() {
+		defer enough()
+		if p.synced(sending) == nil {
+			p.delivery.Sweep(sending, sweepEvery)
 		}
-		<-ctx.Done()
+		<-sending.Done()
 		p.delivery.Wait()
 	})
 }
@@ -290,7 +306,7 @@ func (p *process) serviceController(ctx context.Context, cmw configmap.Watcher) 
 	impl, ob := service.NewController(ctx, service.Options{
 		Client: serving, Presence: p.presence, Carried: cdevents.CarriedAnnotations(),
 		Options: observer.Options{
-			Ledger: p.ledger, Since: since, Promoted: p.promoted, Merged: p.metrics.Merged, Now: time.Now,
+			Ledger: p.ledger, Since: since, Promoted: p.promoted, Demoted: p.delivery.Demoted, Merged: p.metrics.Merged, Now: time.Now,
 			Rules: func() lifecycle.Rules { return p.settings.Current().Rules() }, Stopping: ctx.Done(), Reverted: p.reverted,
 		},
 	})
