@@ -117,5 +117,8 @@ func TestLeaderElectionIsQuick(t *testing.T) {
 		if err != nil || got.LeaseDuration != 15*time.Second || got.RenewDeadline != 10*time.Second || got.RetryPeriod != 2*time.Second {
 			t.Errorf("%+v, %v", got, err)
 		}
+		if replicas := *deployment(t).Spec.Replicas; replicas != 3 || got.Buckets != uint32(replicas) {
+			t.Errorf("%d replicas share %d buckets", replicas, got.Buckets)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -11,8 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"knative.dev/pkg/injection"
-
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 )
 
 func deployment(t *testing.T) *appsv1.Deployment {
@@ -104,10 +101,11 @@ func TestProbesAskWhatIsServed(t *testing.T) {
 	}
 }
 
-func TestNoAttemptIsTornByTheEnd(t *testing.T) {
+// An orderly end takes five seconds, and another ten while a lease cannot be given back.
+func TestAnEndHasTime(t *testing.T) {
 	t.Parallel()
 	grace := deployment(t).Spec.Template.Spec.TerminationGracePeriodSeconds
-	if grace == nil || time.Duration(*grace)*time.Second <= sender.DefaultPolicy().Timeout {
+	if grace == nil || *grace < 20 {
 		t.Errorf("%v", grace)
 	}
 }
@@ -117,6 +115,24 @@ func TestNamesOutsideAreLookedForFirst(t *testing.T) {
 	dns := deployment(t).Spec.Template.Spec.DNSConfig
 	if dns == nil || len(dns.Options) != 1 || dns.Options[0].Name != "ndots" || dns.Options[0].Value == nil || *dns.Options[0].Value != "1" {
 		t.Errorf("a namespace could take the place of a host outside: %+v", dns)
+	}
+}
+
+func TestReplicasKeepApartWhereTheyCan(t *testing.T) {
+	t.Parallel()
+	d := deployment(t)
+	for i, key := range []string{corev1.LabelTopologyZone, corev1.LabelHostname} {
+		c := d.Spec.Template.Spec.TopologySpreadConstraints[i]
+		if c.TopologyKey != key || c.MaxSkew != 1 {
+			t.Errorf("%+v", c)
+		}
+		if c.WhenUnsatisfiable != corev1.ScheduleAnyway {
+			t.Error("a cluster of one node would run one replica")
+		}
+		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
+		if err != nil || !selector.Matches(labels.Set(d.Spec.Template.Labels)) {
+			t.Error("it spreads nothing", err)
+		}
 	}
 }
 
@@ -134,13 +150,8 @@ func TestSelectorsFitTheLabels(t *testing.T) {
 		if err != nil || !selector.Matches(pod) {
 			t.Error("the PodDisruptionBudget protects nothing", err)
 		}
-		if b.Spec.MinAvailable != nil && *d.Spec.Replicas == 1 {
-			t.Error("a single replica could never be moved")
+		if b.Spec.MaxUnavailable == nil || b.Spec.MaxUnavailable.IntValue() != 1 {
+			t.Error("draining nodes takes the one in reserve along, or never moves a single replica")
 		}
-	}
-	term := d.Spec.Template.Spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm
-	selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
-	if err != nil || !selector.Matches(pod) {
-		t.Error("the replicas do not keep apart", err)
 	}
 }
