@@ -44,6 +44,9 @@ func commands() []command {
 		{"image", "[-C DIR] IMPORTPATH…", "build Go programs with ko into the cluster's registry, print the references", runImage},
 		{"apply", "-f DIR [-C DIR]", "resolve ko:// images in manifests and apply them", runApply},
 		{"assets", "", "print a folder with etcd, kube-apiserver and kubectl, for KUBEBUILDER_ASSETS", runAssets},
+		{"restart", "DAEMON", "end one of the node's programs and start it again", runRestart},
+		{"compact", "", "let etcd forget all states of objects but the present ones", runCompact},
+		{"signal", "KILL|STOP|CONT POD-UID", "send a signal to all processes of a pod", runSignal},
 		{"deps", "[--install]", "print, or install, the Debian packages that are missing", runDeps},
 	}
 }

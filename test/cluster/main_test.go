@@ -36,6 +36,8 @@ func TestWrongCallsAreToldFromFailures(t *testing.T) {
 		"name the manifests":       {"apply"},
 		"name one of the logs":     {"logs"},
 		"takes at most 1 argument": {"logs", "a", "b"},
+		"name one of the daemons":  {"restart", "kube-apiservr"},
+		"name a signal":            {"signal", "HUP", "7d1f"},
 	} {
 		if err := call(t, args...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v", args, err)

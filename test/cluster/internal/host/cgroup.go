@@ -130,9 +130,16 @@ func (c Cgroups) Groups() []string {
 }
 
 // PIDs lists the processes inside the branch: those of the pods.
-func (c Cgroups) PIDs() []int {
+func (c Cgroups) PIDs() []int { return c.pids(func(string) bool { return true }) }
+
+// PodPIDs lists the processes of one pod.
+func (c Cgroups) PodPIDs(uid string) []int {
+	return c.pids(func(group string) bool { return strings.Contains(group+"/", "/pod"+uid+"/") })
+}
+
+func (c Cgroups) pids(of func(group string) bool) []int {
 	var pids []int
-	for _, g := range c.Groups() {
+	for _, g := range slices.DeleteFunc(c.Groups(), func(g string) bool { return !of(g) }) {
 		data, err := os.ReadFile(filepath.Join(g, "cgroup.procs")) //nolint:gosec // the cgroup tree
 		if err != nil {
 			continue

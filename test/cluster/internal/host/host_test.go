@@ -118,7 +118,7 @@ func TestCgroupsOfVersion1HaveABranchInEachHierarchy(t *testing.T) {
 	root := tree(t, map[string]string{
 		"cpuset/cpuset.cpus": "0-1\n", "cpuset/cpuset.mems": "0\n", "memory/x": "",
 		"cpuset/ours/cpuset.cpus": "\n", "cpuset/ours/cpuset.mems": "\n",
-		"memory/ours/pod/cgroup.procs": "7\n9\n", "cpuset/ours/pod/cgroup.procs": "9\n",
+		"memory/ours/pod7d1f/cgroup.procs": "7\n9\n", "cpuset/ours/pod7d1f/cgroup.procs": "9\n",
 	})
 	c := Cgroups{mount: root, name: "ours"}
 	if err := c.Make(); err != nil {
@@ -131,8 +131,11 @@ func TestCgroupsOfVersion1HaveABranchInEachHierarchy(t *testing.T) {
 	if pids := c.PIDs(); !reflect.DeepEqual(pids, []int{7, 9}) {
 		t.Errorf("processes: %v", pids)
 	}
+	if one, none := c.PodPIDs("7d1f"), c.PodPIDs("7d1"); !reflect.DeepEqual(one, []int{7, 9}) || len(none) > 0 {
+		t.Errorf("processes of a pod: %v, and of one that is not there: %v", one, none)
+	}
 	groups := c.Groups()
-	if len(groups) != 4 || !strings.HasSuffix(groups[0], "pod") || strings.HasSuffix(groups[3], "pod") {
+	if len(groups) != 4 || !strings.HasSuffix(groups[0], "pod7d1f") || strings.HasSuffix(groups[3], "pod7d1f") {
 		t.Errorf("groups: %q", groups)
 	}
 }

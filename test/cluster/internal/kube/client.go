@@ -1,6 +1,6 @@
-// Package kube asks the cluster's API server the few things that the cluster program wants to know.
+// Package kube asks the cluster's API server, and etcd, the few things that the cluster program wants to know.
 //
-// Invariant: it only reads, and every connection is verified against the cluster's own authority. Writing
+// Invariant: it writes no object, and every connection is verified against the cluster's own authority. Writing
 // is left to kubectl, whose behaviour users know.
 package kube
 
@@ -19,7 +19,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/pki"
 )
 
-// Client reads from one HTTPS server with a client certificate.
+// Client asks one HTTPS server, with a client certificate.
 type Client struct {
 	base string
 	http *http.Client
@@ -48,7 +48,16 @@ func New(base, caFile string, pair pki.Pair) (*Client, error) {
 
 // Text fetches a path and wants status 200.
 func (c *Client) Text(ctx context.Context, path string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
+	return c.do(ctx, http.MethodGet, path, nil)
+}
+
+// Post sends a request to a path and wants status 200; etcd's gateway answers no others.
+func (c *Client) Post(ctx context.Context, path string, body io.Reader) (string, error) {
+	return c.do(ctx, http.MethodPost, path, body)
+}
+
+func (c *Client) do(ctx context.Context, method, path string, content io.Reader) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, content)
 	if err != nil {
 		return "", fmt.Errorf("asking for %s: %w", path, err)
 	}

@@ -29,7 +29,7 @@ func (n *Node) apiDaemons() ([]proc.Daemon, error) {
 		return nil, err
 	}
 	return plane{
-		dir: n.dir, bin: n.bin[build.ControlPlane.Name], ip: IP, port: APIPort, etcdPort: 2379, peerPort: 2380,
+		dir: n.dir, bin: n.bin[build.ControlPlane.Name], ip: IP, port: APIPort, etcdPort: etcdPort, peerPort: 2380,
 		certs: n.certs, audit: AuditLog(), policy: policy, changed: changed,
 	}.daemons()
 }

@@ -35,6 +35,7 @@ const (
 	DNS         = "10.96.0.10"
 	cgroupName  = "knative-cdevents"
 
+	etcdPort       = 2379
 	APIPort        = 6443
 	RegistryPort   = 5001
 	PrometheusPort = 9090

@@ -118,7 +118,7 @@ func TestEnsureDoesNotWaitForADyingDaemon(t *testing.T) {
 		case !ok:
 			return errors.New("refused")
 		case p.PID == old.PID:
-			return errors.Join(errors.New("dying"), p.signal(syscall.SIGKILL))
+			return errors.Join(errors.New("dying"), p.Signal(syscall.SIGKILL))
 		}
 		return nil
 	})

@@ -13,9 +13,9 @@ func (p Process) Alive() bool {
 	return ok && s.start == p.start
 }
 
-// signal sends sig to this very process. FindProcess takes a pidfd; when the start time still matches
+// Signal sends sig to this very process; one that has ended needs none. FindProcess takes a pidfd; when the start time still matches
 // after that, the descriptor stands for our process even if its id is reused a moment later.
-func (p Process) signal(sig syscall.Signal) error {
+func (p Process) Signal(sig syscall.Signal) error {
 	handle, err := os.FindProcess(p.PID)
 	if err != nil {
 		return nil // no such process: it ended by itself, which is what is wanted
@@ -33,11 +33,11 @@ func (p Process) signal(sig syscall.Signal) error {
 // End asks the processes to end, waits for grace, then insists. It returns those that still live.
 func End(grace time.Duration, ps ...Process) []Process {
 	for _, p := range ps {
-		_ = p.signal(syscall.SIGTERM) // whoever cannot be asked is found alive below
+		_ = p.Signal(syscall.SIGTERM) // whoever cannot be asked is found alive below
 	}
 	left := await(grace, ps)
 	for _, p := range left {
-		_ = p.signal(syscall.SIGKILL)
+		_ = p.Signal(syscall.SIGKILL)
 	}
 	return await(5*time.Second, left)
 }
@@ -45,7 +45,7 @@ func End(grace time.Duration, ps ...Process) []Process {
 // Kill insists at once.
 func Kill(ps ...Process) []Process {
 	for _, p := range ps {
-		_ = p.signal(syscall.SIGKILL) // whoever survives is returned
+		_ = p.Signal(syscall.SIGKILL) // whoever survives is returned
 	}
 	return await(5*time.Second, ps)
 }
