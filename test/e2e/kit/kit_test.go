@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
@@ -30,11 +31,13 @@ func TestWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := 0
-			err := kit.Wait(t.Context(), 900*time.Millisecond, "the thing", func(context.Context) error { n++; return c.ask(n) })
-			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want %q", err, c.want)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				n := 0
+				err := kit.Wait(t.Context(), 900*time.Millisecond, "the thing", func(context.Context) error { n++; return c.ask(n) })
+				if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+					t.Errorf("got %v, want %q", err, c.want)
+				}
+			})
 		})
 	}
 }
