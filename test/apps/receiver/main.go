@@ -8,6 +8,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"log"
 	"net/http"
@@ -31,8 +32,30 @@ func main() {
 		// A pod that is deleted shall be gone at once: the tests wait for it.
 		_ = server.Close()
 	}()
+	if os.Getenv("TLS_CERT") != "" {
+		go serveTLS(ctx, server.Handler)
+	}
 	log.Printf("receiving on %s", server.Addr)
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		log.Fatalf("receiving: %v", err)
+	}
+}
+
+// serveTLS receives on port 8443, too, with the certificate and the key that TLS_CERT and TLS_KEY hold.
+func serveTLS(ctx context.Context, handler http.Handler) {
+	cert, err := tls.X509KeyPair([]byte(os.Getenv("TLS_CERT")), []byte(os.Getenv("TLS_KEY")))
+	if err != nil {
+		log.Fatalf("reading TLS_CERT and TLS_KEY: %v", err)
+	}
+	server := &http.Server{
+		Addr: ":8443", Handler: handler, ReadHeaderTimeout: 10 * time.Second,
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
+	}
+	go func() {
+		<-ctx.Done()
+		_ = server.Close()
+	}()
+	if err := server.ListenAndServeTLS("", ""); !errors.Is(err, http.ErrServerClosed) {
+		log.Fatalf("receiving by TLS: %v", err)
 	}
 }
