@@ -35,6 +35,7 @@ func openAuditLog(ctx context.Context) (*auditLog, error) {
 
 // entry is one request that the API server answered.
 type entry struct {
+	Stage      string `json:"stage"`
 	Verb       string `json:"verb"`
 	RequestURI string `json:"requestURI"`
 	UserAgent  string `json:"userAgent"`

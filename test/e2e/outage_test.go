@@ -4,36 +4,48 @@ package e2e
 
 import (
 	"context"
-	"slices"
 	"testing"
+	"time"
 )
 
-// TestWhileTheControllerIsDown lets one Service go and another come while nobody watches. Both are told when
-// the controller is back.
+// TestWhileTheControllerIsDown lets Services come, change, go and come again while nobody watches. What can be
+// seen when the controller is back is told then.
 func TestWhileTheControllerIsDown(t *testing.T) {
-	s := newScene(t)
-	s.source("source", service("sink"))
-	s.deploy("goes")
-	s.sink.exactly(t, birth, about("goes"))
+	s := newStorm(t)
+	s.deployAll("goes", "changes", "returns")
+	s.blow(3, time.Second)()
 
-	s.must(suite.Scale(t.Context(), 0))
-	t.Cleanup(func() {
+	start := s.stopController()
+	s.remove("goes")
+	s.remove("returns")
+	s.deployAll("returns", "comes")
+	s.blow(8, time.Second)()
+	s.deploy("passes")
+	s.must(suite.DeleteService(t.Context(), s.ns, "passes"))
+	start()
+	v := s.judge(s.sink, time.Minute)
+	if v.Lives != 6 || len(v.Missed) == 0 {
+		t.Errorf("%d Services and %d steps that nobody could see: not what this test is about", v.Lives, len(v.Missed))
+	}
+	s.sink.exactly(t, nil, about("passes"))
+}
+
+// stopController scales it to zero, and returns what scales it back.
+func (s *storm) stopController() (start func()) {
+	s.Helper()
+	d, err := suite.Controller(s.Context())
+	s.must(err)
+	back := func(ctx context.Context) error { return suite.Scale(ctx, int(*d.Spec.Replicas)) }
+	s.Cleanup(func() {
 		// The next test wants a controller, whatever became of this one.
-		ctx := context.WithoutCancel(t.Context())
-		if d, err := suite.Controller(ctx); err == nil && *d.Spec.Replicas == 0 {
-			if err := suite.Scale(ctx, 1); err != nil {
-				t.Error(err)
+		if s.Failed() {
+			if err := back(context.WithoutCancel(s.Context())); err != nil {
+				s.Error(err)
 			}
 		}
 	})
-	s.must(suite.DeleteService(t.Context(), s.ns, "goes"))
-	s.deploy("comes")
-	s.must(suite.Scale(t.Context(), 1))
-
-	s.sink.exactly(t, slices.Concat(birth, []string{removed}), about("goes"))
-	for _, e := range s.sink.exactly(t, birth, about("comes")) {
-		conforms(t, e, "0.5.1")
-	}
+	s.must(suite.Scale(s.Context(), 0))
+	return func() { s.Helper(); s.must(back(s.Context())) }
 }
 
 // TestSinkOutage refuses the first events. They come again, the same ones, and none overtakes another.

@@ -44,9 +44,11 @@ func newScene(t *testing.T) *scene {
 }
 
 // serve starts a receiver as a pod behind a plain Service.
-func (s *scene) serve(name string) *sink {
+func (s *scene) serve(name string) *sink { return s.serveWith(name, nil) }
+
+func (s *scene) serveWith(name string, env map[string]string) *sink {
 	s.Helper()
-	server := kit.Server{Namespace: s.ns, Name: name, Image: suite.receiver}
+	server := kit.Server{Namespace: s.ns, Name: name, Image: suite.receiver, Env: env}
 	s.must(suite.Serve(s.Context(), server))
 	return &sink{ns: s.ns, selector: server.Selector()}
 }

@@ -187,17 +187,13 @@ func (k *Kit) WaitLeader(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		leases, err := k.Kube.CoordinationV1().Leases(Namespace).List(ctx, metav1.ListOptions{})
+		leaders, err := k.Leaders(ctx)
 		if err != nil {
 			return err
 		}
-		for _, l := range leases.Items {
-			holder := ""
-			if l.Spec.HolderIdentity != nil {
-				holder = *l.Spec.HolderIdentity
-			}
-			if !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return strings.HasPrefix(holder, p.Name) }) {
-				return NotYet("lease %s is held by %q", l.Name, holder)
+		for lease, holder := range leaders {
+			if !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Name == holder }) {
+				return NotYet("lease %s is held by %q", lease, holder)
 			}
 		}
 		return nil

@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Server is a program that listens on port 8080, as one pod behind a plain Service on port 80.
+// Server is a program that listens on port 8080, as one pod behind a plain Service on port 80; what comes to the
+// Service by TLS, on port 443, goes to port 8443.
 type Server struct {
 	Namespace, Name, Image string
 	Env                    map[string]string
@@ -45,7 +46,10 @@ func (k *Kit) Serve(ctx context.Context, s Server) error {
 	}}
 	svc := &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{
 		Selector: meta.Labels,
-		Ports:    []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)}},
+		Ports: []corev1.ServicePort{
+			{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)},
+			{Name: "https", Port: 443, TargetPort: intstr.FromInt32(8443)},
+		},
 	}}
 	if _, err := k.Kube.AppsV1().Deployments(s.Namespace).Create(ctx, d, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("starting %s: %w", s.Name, err)

@@ -1,0 +1,89 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+// TestAPIServerRestarts ends the API server, and with it every watch, while traffic is moved.
+func TestAPIServerRestarts(t *testing.T) {
+	if !suite.Own() {
+		t.Skip("only the API server of the cluster made by test/cluster can be ended: make e2e")
+	}
+	s := newStorm(t)
+	s.deployAll("one", "two", "three")
+	over := s.blow(24, 900*time.Millisecond)
+	time.Sleep(6 * time.Second)
+	began := time.Now()
+	s.must(suite.RestartDaemon(t.Context(), "kube-apiserver"))
+	say("the API server was away for %s at most", took(began))
+	over()
+	s.judge(s.sink, time.Minute)
+}
+
+// TestCompaction suspends the controller while traffic is moved and etcd forgets what was before, so that every
+// watch has to begin anew. What is told then is what came last.
+func TestCompaction(t *testing.T) {
+	if !suite.full {
+		t.Skip("it takes minutes: make e2e-full")
+	}
+	if suite.audit == nil {
+		t.Skip("only the cluster made by test/cluster lets its etcd be compacted: make e2e-full")
+	}
+	s := newStorm(t)
+	ctx := t.Context()
+	s.deployAll("one", "two", "three")
+	s.blow(6, 900*time.Millisecond)()
+	pods, err := suite.Pods(ctx)
+	s.must(err)
+	signal := func(signal string) {
+		t.Helper()
+		for i := range pods {
+			s.must(suite.Signal(ctx, signal, pods[i].Name))
+		}
+	}
+	before := s.relists()
+	suspended := time.Now()
+	signal("STOP")
+	s.blow(12, 900*time.Millisecond)()
+	s.must(suite.Compact(ctx))
+	s.must(suite.RestartDaemon(ctx, "kube-apiserver"))
+	signal("CONT")
+	s.must(suite.WaitLeader(ctx))
+	// Caches are complete again when what happens now is told.
+	split, err := s.move(ctx, "one")
+	s.must(err)
+	s.told(split)
+	s.alone(suspended)
+	s.blow(6, 900*time.Millisecond)()
+	s.judge(s.sink, time.Minute)
+
+	if n := s.relists() - before; n < len(pods) {
+		t.Errorf("%d of %d replicas had to look at all Routes again, so that this shows little", n, len(pods))
+	}
+	s.must(kit.Wait(ctx, time.Minute, "the controller to be well", suite.WaitController))
+}
+
+// relists counts how often the controller has asked for all Routes, by a list or by a watch that begins with one.
+func (s *storm) relists() int {
+	s.Helper()
+	user, err := suite.ServiceAccount(s.Context())
+	s.must(err)
+	entries, err := suite.audit.of(user)
+	s.must(err)
+	n := 0
+	for _, e := range entries {
+		if e.ObjectRef == nil || e.ObjectRef.Resource != "routes" || e.Stage != "ResponseStarted" && e.Verb == "watch" {
+			continue
+		}
+		if e.Verb == "list" || strings.Contains(e.RequestURI, "sendInitialEvents=true") {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,163 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/oracle"
+)
+
+// What is promised of a change of leader: until the next event is delivered after the leader was stopped, after it
+// died, and until a leader has ended that was stopped while its sink hangs. They follow from config-leader-election.
+const (
+	handoverWithin = 5 * time.Second
+	failoverWithin = 20 * time.Second
+	endWithin      = 5 * time.Second
+)
+
+// TestChangeOfLeader stops leaders, one of them while it waits for a sink that hangs, and kills one.
+func TestChangeOfLeader(t *testing.T) {
+	s := newStorm(t)
+	s.deployAll("shop")
+	rounds := 2
+	if suite.full {
+		rounds = 6
+	}
+	for range rounds {
+		if took := s.stopLeader(); took > handoverWithin {
+			t.Errorf("the leader was stopped, and the next event was delivered after %s, want %s at most", took, handoverWithin)
+		}
+	}
+	if took := s.stopLeaderWhileTheSinkHangs(); took > endWithin {
+		t.Errorf("the leader was stopped while its sink hung, and it ended after %s, want %s at most", took, endWithin)
+	}
+	if !suite.Own() {
+		rounds = 1 // only on the cluster made by test/cluster can a pod be killed
+	}
+	for range rounds - 1 {
+		if took := s.killLeader(); took > failoverWithin {
+			t.Errorf("the leader was killed, and the next event was delivered after %s, want %s at most", took, failoverWithin)
+		}
+	}
+	s.judge(s.sink, time.Minute)
+}
+
+// settled is how long a pod must have run before it is deleted: until then the kubelet may need two seconds to tell
+// it so.
+const settled = 10 * time.Second
+
+// settledLeader is the leader, when all replicas are there and it has led for a while.
+func (s *storm) settledLeader() (lease, pod string) {
+	s.Helper()
+	s.must(suite.WaitController(s.Context()))
+	time.Sleep(settled)
+	return leader(s.T, s.ns, "shop")
+}
+
+// stopLeader returns how long it took until the next leader delivered something.
+func (s *storm) stopLeader() time.Duration {
+	s.Helper()
+	lease, pod := s.settledLeader()
+	began := time.Now()
+	s.must(suite.Delete(s.Context(), pod, nil))
+	released := s.waitLease(lease, func(holder string) bool { return holder != pod })
+	// From now on only the next leader can tell of it.
+	split, err := s.move(s.Context(), "shop")
+	s.must(err)
+	told := s.told(split)
+	say("stopped the leader: it gave back its lease after %s, the next event came after %s",
+		released.Sub(began).Round(10*time.Millisecond), told.Sub(began).Round(10*time.Millisecond))
+	return told.Sub(began)
+}
+
+// killLeader is the same for one that dies.
+func (s *storm) killLeader() time.Duration {
+	s.Helper()
+	lease, pod := s.settledLeader()
+	began := time.Now()
+	s.watch.kill(pod)
+	s.must(suite.Crash(s.Context(), pod))
+	split, err := s.move(s.Context(), "shop")
+	s.must(err)
+	taken := s.waitLease(lease, func(holder string) bool { return holder != pod && holder != "" })
+	told := s.told(split)
+	say("killed the leader: another one had its lease after %s, the next event came after %s",
+		taken.Sub(began).Round(10*time.Millisecond), told.Sub(began).Round(10*time.Millisecond))
+	return told.Sub(began)
+}
+
+// stopLeaderWhileTheSinkHangs returns how long the leader took to end.
+func (s *storm) stopLeaderWhileTheSinkHangs() time.Duration {
+	s.Helper()
+	ctx := s.Context()
+	lease, pod := s.settledLeader()
+	s.must(s.sink.fault(ctx, `{"hang":true}`))
+	split, err := s.move(ctx, "shop")
+	s.must(err)
+	s.waitRequest(split, func(e event) bool { return e.Status == 0 })
+	began := time.Now()
+	s.must(suite.Delete(ctx, pod, nil))
+	taken := s.waitLease(lease, func(holder string) bool { return holder != pod && holder != "" })
+	s.must(kit.Wait(ctx, time.Minute, "pod "+pod+" to end", func(ctx context.Context) error {
+		_, err := suite.Kube.CoreV1().Pods(kit.Namespace).Get(ctx, pod, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return kit.NotYet("it is still there")
+	}))
+	ended := time.Now()
+	say("stopped the leader while the sink hung: another one had its lease after %s, and it was gone after %s",
+		taken.Sub(began).Round(10*time.Millisecond), ended.Sub(began).Round(10*time.Millisecond))
+	s.must(s.sink.fault(ctx, `{}`))
+	return ended.Sub(began)
+}
+
+// waitLease returns when the holder of a lease is one that is waited for.
+func (s *storm) waitLease(lease string, is func(holder string) bool) time.Time {
+	s.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		leaders, err := suite.Leaders(s.Context())
+		s.must(err)
+		if is(leaders[lease]) {
+			return time.Now()
+		}
+	}
+	s.Fatalf("lease %s is still held by the same", lease)
+	return time.Time{}
+}
+
+// told returns when the sink took the event of a split.
+func (s *storm) told(split oracle.Split) time.Time {
+	s.Helper()
+	return s.waitRequest(split, accepted).Time
+}
+
+// waitRequest returns the first request about a split that is one that is waited for.
+func (s *storm) waitRequest(split oracle.Split, is func(event) bool) event {
+	s.Helper()
+	var found event
+	s.must(kit.Wait(s.Context(), time.Minute, "an event of the split "+string(split), func(ctx context.Context) error {
+		events, err := s.sink.events(ctx)
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if received(e).Split == split && is(e) {
+				found = e
+				return nil
+			}
+		}
+		return kit.NotYet("%d requests came, none of that split", len(events))
+	}))
+	return found
+}

@@ -1,0 +1,36 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"testing"
+	"time"
+)
+
+// TestLeadersDie kills whoever leads for a Service as soon as he does, ten times, while the traffic of ten
+// Services is moved 200 times.
+func TestLeadersDie(t *testing.T) {
+	if !suite.full {
+		t.Skip("it takes minutes: make e2e-full")
+	}
+	if !suite.Own() {
+		t.Skip("only on the cluster made by test/cluster can a pod be killed: make e2e-full")
+	}
+	const kills, moves = 10, 200
+	s := newStorm(t)
+	s.deployAll("s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9")
+	over := s.blow(moves, 1100*time.Millisecond)
+	for range kills {
+		lease, pod := leader(t, s.ns, "s0")
+		s.watch.kill(pod)
+		s.must(suite.Crash(t.Context(), pod))
+		s.waitLease(lease, func(holder string) bool { return holder != pod && holder != "" })
+	}
+	over()
+	s.must(suite.WaitLeader(t.Context()))
+	s.must(suite.WaitController(t.Context()))
+	v := s.judge(s.sink, 2*time.Minute)
+	if v.Changes < moves*9/10 {
+		t.Errorf("only %d changes of traffic became effective", v.Changes)
+	}
+}

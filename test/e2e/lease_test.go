@@ -1,0 +1,146 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"knative.dev/pkg/hash"
+
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/oracle"
+)
+
+// leaseWatch notes when nobody leads for a bucket of Services: from when its leader was killed or gave back the
+// lease until another one has it.
+type leaseWatch struct {
+	mu      sync.Mutex
+	killed  map[string]time.Time
+	holders map[string]string
+	since   map[string]time.Time
+	over    []oracle.Absence
+	lost    int
+}
+
+func watchLeases(t *testing.T) *leaseWatch {
+	t.Helper()
+	w := &leaseWatch{killed: map[string]time.Time{}, holders: map[string]string{}, since: map[string]time.Time{}}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			// The API server may be away; the next look finds out as well.
+			if leaders, err := suite.Leaders(ctx); err == nil {
+				w.look(leaders)
+			}
+			select {
+			case <-time.After(50 * time.Millisecond):
+			case <-ctx.Done():
+			}
+		}
+	}()
+	t.Cleanup(func() { stop(); <-ended })
+	return w
+}
+
+func (w *leaseWatch) look(leaders map[string]string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	for lease, holder := range leaders {
+		if !strings.Contains(lease, ".services.") {
+			continue
+		}
+		died, dead := w.killed[holder]
+		since, absent := w.since[lease]
+		switch {
+		case (dead || holder == "") && !absent:
+			if !dead {
+				died = now
+			}
+			w.since[lease] = died
+			w.lost++
+		case !dead && holder != "" && absent:
+			w.over = append(w.over, oracle.Absence{From: since, To: now, Of: w.bucket(lease, leaders)})
+			delete(w.since, lease)
+		}
+		w.holders[lease] = holder
+	}
+}
+
+// bucket says which Services belong to a lease. Knative's hash is a library of its own.
+func (*leaseWatch) bucket(lease string, all map[string]string) func(types.NamespacedName) bool {
+	set := buckets(all)
+	return func(name types.NamespacedName) bool { return set.Owner(name.String()) == lease }
+}
+
+func buckets(leases map[string]string) *hash.BucketSet {
+	names := sets.New[string]()
+	for lease := range leases {
+		if strings.Contains(lease, ".services.") {
+			names.Insert(lease)
+		}
+	}
+	return hash.NewBucketSet(names)
+}
+
+// kill says that a pod will be dead in a moment.
+func (w *leaseWatch) kill(pod string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.killed[pod] = time.Now()
+}
+
+// absences that are over, and those that go on.
+func (w *leaseWatch) absences() []oracle.Absence {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := slices.Clone(w.over)
+	for lease, since := range w.since {
+		out = append(out, oracle.Absence{From: since, To: time.Now(), Of: w.bucket(lease, w.holders)})
+	}
+	return out
+}
+
+// losses counts how often a bucket lost its leader.
+func (w *leaseWatch) losses() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lost
+}
+
+// leader of a Service, and the lease it leads by.
+func leader(t *testing.T, namespace, name string) (lease, pod string) {
+	t.Helper()
+	err := kit.Wait(t.Context(), time.Minute, "a leader for "+name, func(ctx context.Context) error {
+		leaders, err := suite.Leaders(ctx)
+		if err != nil {
+			return err
+		}
+		pods, err := suite.Pods(ctx)
+		if err != nil {
+			return err
+		}
+		lease = buckets(leaders).Owner(namespace + "/" + name)
+		pod = leaders[lease]
+		for i := range pods {
+			if pods[i].Name == pod && pods[i].DeletionTimestamp == nil {
+				return nil
+			}
+		}
+		return kit.NotYet("lease %s is held by %q; there are %v", lease, pod, slices.Sorted(maps.Keys(leaders)))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease, pod
+}

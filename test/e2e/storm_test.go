@@ -1,0 +1,221 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/oracle"
+)
+
+// storm is a scene in which the traffic of several Services is moved all the time, while something is done to
+// the controller, the sink or the cluster. What must have been told in the end is found out by an oracle.
+type storm struct {
+	*scene
+	names   []string
+	history *oracle.History
+	watch   *leaseWatch
+	// shares that the first Revision of a Service gets, one after the other. No two are alike, so that each
+	// split that is told can be found among those that were.
+	shares map[string][]int
+	// asked is the split that was asked for last.
+	asked map[string]oracle.Split
+	moved int
+	// absences that the leases do not tell of.
+	absences []oracle.Absence
+}
+
+// newStorm begins to watch. The source, and with it the sink, is there before the first Service.
+func newStorm(t *testing.T) *storm {
+	t.Helper()
+	s := &storm{scene: newScene(t), shares: map[string][]int{}, asked: map[string]oracle.Split{}}
+	s.source("source", service("sink"))
+	var err error
+	s.history, err = oracle.Watch(t.Context(), suite.Serving, s.ns)
+	s.must(err)
+	s.watch = watchLeases(t)
+	return s
+}
+
+// deployAll creates Services of two Revisions, the first of which has the traffic.
+func (s *storm) deployAll(names ...string) {
+	s.Helper()
+	var all errgroup.Group
+	all.SetLimit(3)
+	for _, name := range names {
+		all.Go(func() error {
+			ctx := s.Context()
+			if err := suite.CreateService(ctx, kit.App(s.ns, name, suite.app, "one")); err != nil {
+				return err
+			}
+			first, second := kit.RevisionName(name, 1), kit.RevisionName(name, 2)
+			if _, err := suite.WaitService(ctx, s.ns, name, first); err != nil {
+				return err
+			}
+			err := suite.UpdateService(ctx, s.ns, name, func(svc *servingv1.Service) {
+				kit.SetVersion(svc, "two")
+				kit.SetTraffic(svc, kit.Share{Revision: first, Percent: 100})
+			})
+			if err != nil {
+				return err
+			}
+			_, err = suite.WaitService(ctx, s.ns, name, second)
+			return err
+		})
+	}
+	s.must(all.Wait())
+	for _, name := range names {
+		s.names = append(s.names, name)
+		s.shares[name] = rand.Perm(100)
+		s.asked[name] = ""
+	}
+}
+
+// remove deletes a Service, whose traffic is not moved any more.
+func (s *storm) remove(name string) {
+	s.Helper()
+	s.names = slices.DeleteFunc(s.names, func(n string) bool { return n == name })
+	s.must(suite.DeleteService(s.Context(), s.ns, name))
+}
+
+// move gives a Service a split that it never had. It insists: the API server may be away for a while.
+func (s *storm) move(ctx context.Context, name string) (oracle.Split, error) {
+	share := int64(s.shares[name][0])
+	s.shares[name] = s.shares[name][1:]
+	first, second := kit.RevisionName(name, 1), kit.RevisionName(name, 2)
+	err := kit.Wait(ctx, time.Minute, "moving traffic of "+name, func(ctx context.Context) error {
+		err := suite.UpdateService(ctx, s.ns, name, func(svc *servingv1.Service) {
+			kit.SetTraffic(svc, kit.Share{Revision: first, Percent: share}, kit.Share{Revision: second, Percent: 100 - share})
+		})
+		if err != nil {
+			return kit.NotYet("%v", err)
+		}
+		return nil
+	})
+	s.moved++
+	s.asked[name] = oracle.NewSplit(map[string]int64{first: share, second: 100 - share})
+	return s.asked[name], err
+}
+
+// inForce waits until a Service has the split that was asked for last: Serving needs a while to come back, too.
+func (s *storm) inForce(ctx context.Context, name string) error {
+	return kit.Wait(ctx, time.Minute, "the traffic of "+name, func(context.Context) error {
+		if now := s.history.Now(types.NamespacedName{Namespace: s.ns, Name: name}); s.asked[name] != "" && now != s.asked[name] {
+			return kit.NotYet("it is %s, want %s", now, s.asked[name])
+		}
+		return nil
+	})
+}
+
+// blow moves the traffic of one Service after the other, so many times, once every so often. A split is in force
+// before it is followed by the next.
+func (s *storm) blow(count int, every time.Duration) (wait func()) {
+	ctx := s.Context()
+	var all errgroup.Group
+	all.Go(func() error {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for i := range count {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			name := s.names[i%len(s.names)]
+			if err := s.inForce(ctx, name); err != nil {
+				return err
+			}
+			if _, err := s.move(ctx, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return func() { s.Helper(); s.must(all.Wait()) }
+}
+
+// alone adds a time in which nobody led for any Service.
+func (s *storm) alone(from time.Time) {
+	s.absences = append(s.absences, oracle.Absence{From: from, To: time.Now()})
+}
+
+// judge waits until everything that must have been told was told to a sink, and then for what should not come.
+func (s *storm) judge(k *sink, patience time.Duration) oracle.Verdict {
+	s.Helper()
+	verdict := func(ctx context.Context) (oracle.Verdict, error) {
+		events, err := k.events(ctx)
+		if err != nil {
+			return oracle.Verdict{}, err
+		}
+		told := make([]oracle.Event, len(events))
+		for i, e := range events {
+			told[i] = received(e)
+		}
+		return oracle.Judge(s.history.Lives(), told, slices.Concat(s.absences, s.watch.absences())...), nil
+	}
+	err := kit.Wait(s.Context(), patience, "everything to be told", func(ctx context.Context) error {
+		v, err := verdict(ctx)
+		if err == nil && len(v.Lost) > 0 {
+			return kit.NotYet("%d are missing, the first is %s", len(v.Lost), v.Lost[0])
+		}
+		return err
+	})
+	if err != nil {
+		s.Error(err)
+	}
+	time.Sleep(still)
+	v, err := verdict(s.Context())
+	s.must(err)
+	if err := v.Err(); err != nil {
+		s.Error(err)
+	}
+	say("%s: %d moves asked for, %d leaders lost; %s", s.Name(), s.moved, s.watch.losses(), v)
+	for _, missed := range v.Missed {
+		s.Logf("came and went while nobody led: %s", missed)
+	}
+	return v
+}
+
+// received puts an event into the words of the oracle.
+func received(e event) oracle.Event {
+	out := oracle.Event{
+		Number: e.Number, Accepted: e.Status >= http.StatusOK && e.Status < http.StatusMultipleChoices, ID: e.cd.Context.ID,
+		UID: types.UID(e.cd.CustomData.Knative.UID), What: e.cd.Context.Type,
+	}
+	if parts := strings.Split(e.cd.Context.Type, "."); len(parts) > 3 {
+		out.What = parts[3]
+	}
+	if r := e.cd.CustomData.Knative.Revision; r != nil {
+		out.Revision = r.Name
+	}
+	percent := map[string]int64{}
+	for _, share := range e.cd.CustomData.Knative.Traffic {
+		percent[share.Revision] = share.Percent
+	}
+	out.Split = oracle.NewSplit(percent)
+	var b strings.Builder
+	for _, name := range slices.Sorted(func(yield func(string) bool) {
+		for name := range e.Header {
+			if (strings.HasPrefix(name, "Ce-") || name == "Content-Type") && !yield(name) {
+				return
+			}
+		}
+	}) {
+		fmt.Fprintf(&b, "%s: %s\n", name, e.Header.Get(name))
+	}
+	b.Write(e.Body)
+	out.Bytes = b.String()
+	return out
+}
