@@ -61,13 +61,19 @@ func read(skip func(path string) bool, paths ...string) ([]object, error) {
 	return all, nil
 }
 
-// Read collects manifests as one text.
+// Read collects manifests as one text. What lies in folders below those that are named is left out, as kubectl does
+// it: nobody has asked for it.
 func Read(paths ...string) (string, error) {
-	objects, err := read(nil, paths...)
-	if err != nil {
-		return "", err
+	var all []object
+	for _, root := range paths {
+		below := func(p string) bool { return p != root && filepath.Dir(p) != filepath.Clean(root) }
+		objects, err := read(below, root)
+		if err != nil {
+			return "", err
+		}
+		all = append(all, objects...)
 	}
-	return encode(objects)
+	return encode(all)
 }
 
 func decode(stream string) ([]object, error) {

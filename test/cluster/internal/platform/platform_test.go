@@ -122,6 +122,24 @@ func TestReadNamesTheBrokenFile(t *testing.T) {
 	}
 }
 
+func TestReadLeavesOutWhatLiesBelow(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "optional"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"asked", "optional/unasked"} {
+		if err := os.WriteFile(filepath.Join(dir, name+".yaml"), []byte("kind: "+filepath.Base(name)+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]string{dir: "asked", dir + "/": "asked", filepath.Join(dir, "optional", "unasked.yaml"): "unasked"} {
+		if text, err := Read(path); err != nil || strings.TrimSpace(strings.ReplaceAll(text, "---", "")) != "kind: "+want {
+			t.Errorf("%s: got %q, %v", path, text, err)
+		}
+	}
+}
+
 func TestPassingErrorsAreTriedAgainAndOthersNot(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[string]bool{
