@@ -11,6 +11,8 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"os"
+	"runtime/debug"
 
 	"knative.dev/pkg/injection"
 	"knative.dev/pkg/injection/sharedmain"
@@ -29,6 +31,10 @@ const (
 	burst = 800
 )
 
+// gcPercent bounds how much of the memory is garbage. What a large cluster needs is
+// caches that hardly change, which are cheap to look through and dear to hold twice.
+const gcPercent = 50
+
 func main() {
 	if err := run(); err != nil {
 		log.Fatal(err)
@@ -37,6 +43,9 @@ func main() {
 
 // run returns when a signal has come, or with the reason why it cannot go on.
 func run() error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	disableHA := flag.Bool("disable-ha", false, "Run without leader election. Only for a single replica.")
 	cfg := injection.ParseAndGetRESTConfigOrDie()
 	if cfg.QPS == 0 {

@@ -246,6 +246,9 @@ func (l *Ledger) put(ctx context.Context, e *edit) (*v1alpha1.CDEventSubject, er
 
 // settle takes over what was written and tells who is owed something new.
 func (l *Ledger) settle(ln *line, e *edit, written *v1alpha1.CDEventSubject) {
+	if written != nil {
+		written.ManagedFields = nil // kept for as long as the object, for nobody
+	}
 	l.mu.Lock()
 	if ln.missing = false; written != nil && (ln.object == nil || newer(written.ResourceVersion, ln.object.ResourceVersion)) {
 		ln.object = written

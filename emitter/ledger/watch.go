@@ -19,6 +19,10 @@ func (l *Ledger) take(s *v1alpha1.CDEventSubject) bool {
 	ln := l.line(s.Name, KeyOf(s.Spec))
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if ln.object != nil && ln.object.ResourceVersion == s.ResourceVersion {
+		ln.object = s // the same, and the informer keeps it anyway
+		return false
+	}
 	if s.UID == ln.deleted || ln.object != nil && !newer(s.ResourceVersion, ln.object.ResourceVersion) {
 		return false
 	}

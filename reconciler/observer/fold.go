@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -208,10 +209,29 @@ func (f *fold) follow(first *Subject, steps []step) (int, error) {
 		// The ledger has it now. A silent write leaves the sequence as it is, so
 		// that an older memory would still seem to be ahead.
 		f.memories[string(first.UID)] = unsaved{}
+	case used > 0 && f.saved(first.UID, last):
+		f.memories[string(first.UID)] = unsaved{} // the ledger's is as good, and kept anyway
 	case used > 0:
 		f.memories[string(first.UID)] = unsaved{memory: last, ahead: f.version(first.UID)}
 	}
 	return used, nil
+}
+
+// saved says whether the ledger holds all of a memory, but for the versions of what
+// was seen last: those are in the history itself.
+func (f *fold) saved(uid types.UID, m lifecycle.Memory) bool {
+	for _, s := range f.o.Ledger.Subjects(f.o.ledgerKey(f.key)) {
+		if s.Spec.UID != uid || s.Status.Memory == nil {
+			continue
+		}
+		var has lifecycle.Memory
+		if err := json.Unmarshal(s.Status.Memory.Raw, &has); err != nil {
+			return false // it is told where it is used
+		}
+		has.Seen, m.Seen, m.NamespaceLabels = nil, nil, has.NamespaceLabels
+		return reflect.DeepEqual(has, m)
+	}
+	return false
 }
 
 // span counts the steps that show the same object.

@@ -340,7 +340,9 @@ func (o *Observer) end(f *fold) bool {
 		t.held = f.now
 	}
 	for uid, u := range f.memories {
-		t.unsaved[uid] = u
+		if delete(t.unsaved, uid); u.ahead != "" {
+			t.unsaved[uid] = u
+		}
 	}
 	if len(t.updates) > 0 || f.held || f.lagging || !f.wake.IsZero() {
 		return true

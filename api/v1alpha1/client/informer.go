@@ -22,6 +22,13 @@ func NewSubjectInformer(cs *Clientset, ns string, resync time.Duration, indexers
 	return newInformer(cs.CDEventSubjects(ns), &v1alpha1.CDEventSubject{}, resync, indexers)
 }
 
+func withoutManagedFields(obj any) (any, error) {
+	if o, ok := obj.(metav1.Object); ok {
+		o.SetManagedFields(nil)
+	}
+	return obj, nil
+}
+
 type listWatcher[L runtime.Object] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
@@ -31,10 +38,16 @@ func newInformer[L runtime.Object](lw listWatcher[L], example runtime.Object, re
 	if indexers == nil {
 		indexers = cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
 	}
-	return cache.NewSharedIndexInformer(&cache.ListWatch{
+	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			return lw.List(ctx, opts)
 		},
 		WatchFuncWithContext: lw.Watch,
 	}, example, resync, indexers)
+	// Who wrote which field is of no interest here. It fails only for an informer
+	// that runs already.
+	if err := informer.SetTransform(withoutManagedFields); err != nil {
+		panic(err)
+	}
+	return informer
 }
