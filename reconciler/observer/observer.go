@@ -4,8 +4,9 @@
 // Its invariants: it only reads users' objects, and it never sends. Every state
 // that a leader's watch was told of is folded, in order, however slow a write
 // is; a transition is journaled before anybody hears of it. Only the leader of
-// a key keeps its history: who loses the lead forgets it, who gets it starts
-// from the ledger.
+// a key folds. The others keep its history for a while, so that whoever takes the
+// lead from one that died has seen what that one had not journaled; what it had
+// is older than the ledger says, and passed over.
 package observer
 
 import (
@@ -69,6 +70,9 @@ type Options struct {
 	Rules func() lifecycle.Rules
 	// Since returns from when on objects of this kind are announced.
 	Since func(ctx context.Context) (time.Time, error)
+	// Keep is how long a process that does not lead keeps what it saw: longer than
+	// it takes until another one leads. Zero for the default.
+	Keep time.Duration
 	// Promoted is told of keys that this process leads from now on.
 	Promoted func(reconciler.Bucket)
 	// Demoted is told of keys that it does not lead any more.
@@ -110,6 +114,9 @@ type Queue interface {
 
 // New returns an observer. Bind must be called before it is used.
 func New(o Options) *Observer {
+	if o.Keep == 0 {
+		o.Keep = keep
+	}
 	ob := &Observer{Options: o, tracks: map[types.NamespacedName]*track{}}
 	ob.PromoteFunc = func(b reconciler.Bucket, _ func(reconciler.Bucket, types.NamespacedName)) error {
 		ob.lead(b)
@@ -122,29 +129,23 @@ func New(o Options) *Observer {
 // Bind tells the observer which queue its keys go to.
 func (o *Observer) Bind(q Queue) { o.queue = q }
 
+// keep is more than twice what a crashed leader's lease and the next one's tries
+// take (config-leader-election).
+const keep = time.Minute
+
 // Start is called when the caches of the kind are complete, and again after the
 // kind was away. From then on every update is kept.
 func (o *Observer) Start() {
 	o.mu.Lock()
 	o.active = true
 	o.tracks = map[types.NamespacedName]*track{}
-	o.fillLocked(reconciler.UniversalBucket())
+	// All keys at once: a cache that is read later may have passed over states that
+	// are still on their way to us as updates.
+	for _, key := range o.Kind.Keys() {
+		o.trackLocked(key).fill(o.Kind.Cached(key))
+	}
 	o.mu.Unlock()
 	o.enqueue(reconciler.UniversalBucket(), o.queue.EnqueueSlowKey)
-}
-
-// fillLocked begins the history of all keys of a bucket that this process leads.
-// It must be done for all of them at once: a cache that is read later may have
-// passed over states that are still on their way to us as updates.
-func (o *Observer) fillLocked(b reconciler.Bucket) {
-	if !o.active {
-		return
-	}
-	for _, key := range o.Kind.Keys() {
-		if b.Has(key) && o.IsLeaderFor(key) {
-			o.trackLocked(key).fill(o.Kind.Cached(key))
-		}
-	}
 }
 
 // Stop is called when the kind is not served any more. What the ledger knows is
@@ -157,12 +158,9 @@ func (o *Observer) Stop() {
 	o.enqueue(reconciler.UniversalBucket(), o.queue.EnqueueSlowKey)
 }
 
-// lead starts from the ledger and the caches; a key that stands only in the
+// lead starts from the ledger and the history; a key that stands only in the
 // ledger belongs to an object that was removed while nobody was watching.
 func (o *Observer) lead(b reconciler.Bucket) {
-	o.mu.Lock()
-	o.fillLocked(b)
-	o.mu.Unlock()
 	o.enqueue(b, o.queue.EnqueueSlowKey)
 	if o.Promoted != nil {
 		o.Promoted(b)
@@ -186,12 +184,13 @@ func (o *Observer) enqueue(b reconciler.Bucket, add func(types.NamespacedName)) 
 	}
 }
 
-// yield forgets the history of a bucket: the next leader writes its own.
+// yield forgets what was decided for a bucket and not written: the next leader
+// decides for itself.
 func (o *Observer) yield(b reconciler.Bucket) {
 	o.mu.Lock()
-	for key := range o.tracks {
+	for key, t := range o.tracks {
 		if b.Has(key) {
-			delete(o.tracks, key)
+			t.unsaved, t.held = map[string]unsaved{}, time.Time{}
 		}
 	}
 	o.mu.Unlock()
@@ -202,9 +201,7 @@ func (o *Observer) yield(b reconciler.Bucket) {
 
 // Saw is called by the informers' handlers for every update.
 func (o *Observer) Saw(key types.NamespacedName, p Part) {
-	if !o.IsLeaderFor(key) {
-		return
-	}
+	leads := o.IsLeaderFor(key)
 	at := o.Now()
 	o.mu.Lock()
 	if !o.active {
@@ -213,6 +210,12 @@ func (o *Observer) Saw(key types.NamespacedName, p Part) {
 	}
 	t := o.trackLocked(key)
 	fresh, merged := t.saw(p, at)
+	if !leads {
+		// What another one leads for is folded by that one.
+		t.forget(at.Add(-o.Keep))
+		o.mu.Unlock()
+		return
+	}
 	o.mu.Unlock()
 	if merged > 0 && o.Merged != nil {
 		o.Merged(merged)
@@ -235,6 +238,22 @@ func (o *Observer) Updated(before string, key types.NamespacedName, p Part) {
 // older one now. An informer lists nothing that is older than what it knew, so
 // that this is never a matter of caches.
 func WentBack(before, now string) bool { return older(now, before) }
+
+// Tidy forgets what is too old of the keys that others lead for, and the keys of
+// objects that are gone. It is called now and then.
+func (o *Observer) Tidy() {
+	before := o.Now().Add(-o.Keep)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key, t := range o.tracks {
+		if o.IsLeaderFor(key) || t.folding {
+			continue
+		}
+		if t.forget(before); len(t.base)+len(t.updates) == 0 {
+			delete(o.tracks, key)
+		}
+	}
+}
 
 // Ledgered is called when somebody else has written an entry of the ledger.
 func (o *Observer) Ledgered(key ledger.Key) {
@@ -340,6 +359,9 @@ func (o *Observer) end(f *fold) bool {
 		t.held = f.now
 	}
 	for uid, u := range f.memories {
+		if !o.IsLeaderFor(f.key) {
+			break // the next leader's ledger counts
+		}
 		if delete(t.unsaved, uid); u.ahead != "" {
 			t.unsaved[uid] = u
 		}

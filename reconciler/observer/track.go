@@ -81,7 +81,7 @@ func (t *track) saw(p Part, at time.Time) (fresh bool, merged int) {
 	t.insert(update{id: t.serial, part: p, at: at})
 	if len(t.updates) > maxHistory && !t.folding {
 		// The oldest goes into the base, as if it had been folded with the next.
-		t.base[t.updates[0].part.Name] = t.updates[0].part
+		t.rebase(t.updates[0].part)
 		t.updates = t.updates[1:]
 		merged = 1
 	}
@@ -113,6 +113,25 @@ func (t *track) insert(u update) {
 	})
 }
 
+// forget takes what came before that time into the base, as if it had been folded.
+func (t *track) forget(before time.Time) {
+	n := 0
+	for n < len(t.updates) && t.updates[n].at.Before(before) && !t.folding {
+		t.rebase(t.updates[n].part)
+		n++
+	}
+	t.updates = slices.Delete(t.updates, 0, n)
+}
+
+// rebase takes a part into the base.
+func (t *track) rebase(p Part) {
+	if p.Value == nil {
+		delete(t.base, p.Name)
+		return
+	}
+	t.base[p.Name] = p
+}
+
 func (t *track) last(name string) (Part, bool) {
 	for i := len(t.updates) - 1; i >= 0; i-- {
 		if t.updates[i].part.Name == name {
@@ -135,9 +154,9 @@ func (t *track) bump(p Part) {
 }
 
 // fill takes from the caches the parts that nothing is known of. It happens when
-// leadership begins, before any update is kept. A part that an update has come
-// for is left alone: the cache may be ahead of the updates, and none of them must
-// be skipped.
+// the caches are complete, before any update is kept. A part that an update has
+// come for is left alone: the cache may be ahead of the updates, and none of them
+// must be skipped.
 func (t *track) fill(cached Parts) {
 	for name, p := range cached {
 		if _, ok := t.last(name); !ok {
@@ -191,10 +210,8 @@ func (t *track) consume(ids map[uint64]bool) {
 		switch {
 		case !ids[u.id]:
 			rest = append(rest, u)
-		case u.part.Value == nil:
-			delete(t.base, u.part.Name)
 		default:
-			t.base[u.part.Name] = u.part
+			t.rebase(u.part)
 		}
 	}
 	if len(rest) < len(t.updates) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/leaderelection"
 	"knative.dev/pkg/logging"
@@ -17,6 +18,9 @@ import (
 
 // workers fold keys side by side; each of them waits for one write at a time.
 const workers = 32
+
+// tidyEvery is how often history is looked through that no update makes shorter.
+const tidyEvery = 30 * time.Second
 
 // Options are what the controller is made from, beside what an observer needs.
 type Options struct {
@@ -49,6 +53,7 @@ func NewController(ctx context.Context, o Options) (*controller.Impl, *observer.
 		}
 		k.use(nil)
 	}, ob.Stop)
+	go wait.UntilWithContext(ctx, func(context.Context) { ob.Tidy() }, tidyEvery)
 	if !leaderelection.HasLeaderElection(ctx) {
 		// The elector of a process without leader election promotes nobody by
 		// the function that starts from the ledger.

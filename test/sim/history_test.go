@@ -94,7 +94,7 @@ func one(t *testing.T, seed uint64) tally {
 	t.Helper()
 	w := history(seed, size, chaosOf(seed))
 	v := check(t, seed, w)
-	if c := w.with; v.pardoned > 0 && len(w.terms) == 1 && w.crashes == 0 {
+	if c := w.with; v.pardoned > 0 && len(w.watches) == 1 && w.crashes == 0 {
 		t.Fatalf("seed %d: one leader, that never died, left %d splits untold (%+v)", seed, v.pardoned, c)
 	}
 	return tally{

@@ -12,8 +12,8 @@ type verdict struct {
 	// events that the sinks got, without duplicates.
 	events int
 	// pardoned are effective splits after the first that no event tells of,
-	// because they were superseded while nobody led, or before the leader that
-	// saw them had journaled them and was gone; late are those of Services that
+	// because they were superseded while nobody watched, or before those that saw
+	// them had journaled them and were gone; late are those of Services that
 	// were deleted before the watch of Routes had brought them.
 	pardoned, late int
 }
@@ -158,7 +158,7 @@ func (w *world) judgeSplits(s *service, mine []delivered, v *verdict) {
 	case s.deleted:
 		v.late += least/lost + least%lost
 	case least >= lost:
-		w.fail("%s: %d of %d splits are told by no event, though a leader that still leads was told of them", s.uid, least/lost, n)
+		w.fail("%s: %d of %d splits are told by no event, though a process that still lives was told of them", s.uid, least/lost, n)
 	default:
 		v.pardoned += least
 	}
@@ -167,15 +167,15 @@ func (w *world) judgeSplits(s *service, mine []delivered, v *verdict) {
 	}
 }
 
-// counts says whether a split must be told of: a leader was told of it and leads
-// still, and no other leader began when it was superseded already. That one may
-// have journaled the later state first.
+// counts says whether a split must be told of: a process was told of it and lives
+// still, as leader or standing by, and no other one began when it was superseded
+// already. That one may have journaled the later state first.
 func (w *world) counts(c commit, baselined bool) bool {
 	if c.given || baselined && !c.known {
 		return false // no change, or part of what was there before us
 	}
 	told := false
-	for _, t := range w.terms {
+	for _, t := range w.watches {
 		if t.era != c.era {
 			continue
 		}

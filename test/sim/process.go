@@ -34,8 +34,9 @@ var errCrash = errors.New("crash")
 // process is one controller: everything in it is lost when it dies.
 type process struct {
 	w *world
-	// term is the one in which it leads now, nil while it does not.
-	term *term
+	// watch is what it has been told of; leads says whether it acts on it.
+	watch *watch
+	leads bool
 	// skew is by how much its clock is wrong.
 	skew time.Duration
 	// upTo is how far each informer has read its log.
@@ -76,7 +77,7 @@ func (w *world) start() *process {
 	p.ledger = ledger.New(w.store, router, w)
 	p.send = delivery.New(ctx, delivery.Options{
 		Ledger: p.ledger, Sender: w, Render: cdevents.Render, Metrics: w, WorkersPerSource: -1, ProbeEvery: time.Nanosecond,
-		Leads: func(types.NamespacedName) bool { return p.term != nil },
+		Leads: func(types.NamespacedName) bool { return p.leads },
 	})
 	p.ledger.OnOwed(func(key ledger.Key, source types.UID) { p.owed[debt{key, source}] = true })
 	for _, s := range w.sources {
@@ -87,6 +88,7 @@ func (w *world) start() *process {
 	}
 	p.ob = observer.New(observer.Options{
 		Kind: p, Ledger: p.ledger, Now: func() time.Time { return w.cluster.now.Add(p.skew) }, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules },
+		Keep:  time.Hour,
 		Since: func(ctx context.Context) (time.Time, error) { return p.ledger.Baseline(ctx, "services") },
 	})
 	p.ob.Bind(p)
@@ -98,6 +100,8 @@ func (w *world) start() *process {
 		}
 		p.read(log, max(w.cluster.floor[log], len(w.cluster.logs[log])-lag))
 	}
+	p.watch = &watch{era: w.cluster.era, from: p.upTo[logRoutes]}
+	w.watches = append(w.watches, p.watch)
 	if w.rng.IntN(2) == 0 {
 		p.lead()
 		p.ob.Start()
@@ -110,12 +114,11 @@ func (w *world) start() *process {
 
 // lead makes a process the leader, which is told what there is to do.
 func (p *process) lead() {
-	if p.term != nil {
+	if p.leads {
 		return
 	}
 	w := p.w
-	p.term = &term{number: len(w.terms), era: w.cluster.era, from: p.upTo[logRoutes]}
-	w.terms = append(w.terms, p.term)
+	p.leads = true
 	if err := p.ob.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
 		w.fail("promotion: %v", err)
 	}
@@ -128,11 +131,10 @@ func (p *process) lead() {
 
 // demote takes the lead from a process, which lives on.
 func (p *process) demote() {
-	if p.term == nil {
+	if !p.leads {
 		return
 	}
-	p.term.over = true
-	p.term = nil
+	p.leads = false
 	p.ob.Demote(reconciler.UniversalBucket())
 }
 
@@ -156,8 +158,8 @@ func (p *process) apply(c change) {
 	parts[c.part.Name] = c.part
 }
 
-// watch hands the next change of a log to the observer.
-func (p *process) watch(log int) bool {
+// next hands the next change of a log to the observer.
+func (p *process) next(log int) bool {
 	if p.upTo[log] >= len(p.w.cluster.logs[log]) {
 		return false
 	}

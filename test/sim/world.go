@@ -34,9 +34,8 @@ type world struct {
 	with    chaos
 
 	processes []*process
-	// terms are the times in which some process led, in the order in which they
-	// began.
-	terms []*term
+	// watches are those of all processes, in the order in which they began.
+	watches []*watch
 	// down names the sources whose sink refuses everything.
 	down map[types.UID]bool
 	// flaky says that answers get lost on their way back.
@@ -56,10 +55,9 @@ type world struct {
 	silent int
 }
 
-// term is a time in which one process leads. What it was told of counts, as
-// long as it lasts.
-type term struct {
-	number int
+// watch is the time in which one process is told of what happens. It counts as long
+// as it lasts, whether the process leads or stands by.
+type watch struct {
 	// era and from say how much of which log of Routes it began with.
 	era, from int
 	over      bool
@@ -136,7 +134,8 @@ func (w *world) alive(p *process, f func()) {
 
 func (w *world) kill(p *process) {
 	p.cancel()
-	p.demote()
+	p.watch.over = true
+	p.leads = false
 	w.processes = slices.DeleteFunc(w.processes, func(o *process) bool { return o == p })
 }
 
@@ -188,7 +187,7 @@ func (w *world) step(p *process) {
 				p.ledgered(w.store.Peek(names[w.rng.IntN(len(names))]))
 			}
 		case 0, 1, 2:
-			p.watch(w.rng.IntN(3))
+			p.next(w.rng.IntN(3))
 		case 3, 4, 5:
 			p.reconcile()
 		case 6:
@@ -224,7 +223,7 @@ func (w *world) settle() {
 func (w *world) round(p *process) bool {
 	busy := false
 	for log := range 3 {
-		for p.watch(log) {
+		for p.next(log) {
 			busy = true
 		}
 	}
