@@ -36,9 +36,17 @@ type ControlPlane struct {
 	config *rest.Config
 }
 
+// Option changes what New starts.
+type Option func(*envtest.Environment)
+
+// APIServerFlag gives kube-apiserver one more flag.
+func APIServerFlag(name, value string) Option {
+	return func(e *envtest.Environment) { e.ControlPlane.GetAPIServer().Configure().Append(name, value) }
+}
+
 // New starts a control plane that knows the CRDs of this project. The caller ends it with Stop; a test uses
 // Start, which does.
-func New(ctx context.Context) (*ControlPlane, error) {
+func New(ctx context.Context, options ...Option) (*ControlPlane, error) {
 	assets, err := assets(ctx)
 	if err != nil {
 		return nil, err
@@ -56,11 +64,14 @@ func New(ctx context.Context) (*ControlPlane, error) {
 	}
 	env := &envtest.Environment{
 		BinaryAssetsDirectory: assets,
-		CRDInstallOptions:     options(crds...),
+		CRDInstallOptions:     installing(crds...),
 		ErrorIfCRDPathMissing: true,
 		// Two cores are shared with the compiler while tests run.
 		ControlPlaneStartTimeout: 2 * time.Minute,
 		ControlPlaneStopTimeout:  time.Minute,
+	}
+	for _, option := range options {
+		option(env)
 	}
 	config, err := env.Start()
 	if err != nil {
@@ -97,6 +108,19 @@ func (c *ControlPlane) As(user string, groups ...string) *rest.Config {
 	return config
 }
 
+// KubeConfig returns a kubeconfig for a program that runs beside the test, as a user with a certificate of its own.
+func (c *ControlPlane) KubeConfig(user string, groups ...string) ([]byte, error) {
+	added, err := c.env.AddUser(envtest.User{Name: user, Groups: groups}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("adding user %s: %w", user, err)
+	}
+	raw, err := added.KubeConfig()
+	if err != nil {
+		return nil, fmt.Errorf("making the kubeconfig of user %s: %w", user, err)
+	}
+	return raw, nil
+}
+
 // InstallServing installs the CRDs of Knative Serving, at the version of go.mod. It may come late in a test,
 // as Serving may come late to a cluster.
 func (c *ControlPlane) InstallServing(ctx context.Context) error {
@@ -104,7 +128,7 @@ func (c *ControlPlane) InstallServing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := envtest.InstallCRDs(c.Config(), options(paths...)); err != nil {
+	if _, err := envtest.InstallCRDs(c.Config(), installing(paths...)); err != nil {
 		return fmt.Errorf("installing the CRDs of Knative Serving: %w", err)
 	}
 	return nil
@@ -116,7 +140,7 @@ func (c *ControlPlane) RemoveServing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := envtest.UninstallCRDs(c.Config(), options(paths...)); err != nil {
+	if err := envtest.UninstallCRDs(c.Config(), installing(paths...)); err != nil {
 		return fmt.Errorf("removing the CRDs of Knative Serving: %w", err)
 	}
 	return c.gone(ctx, paths)
@@ -124,7 +148,7 @@ func (c *ControlPlane) RemoveServing(ctx context.Context) error {
 
 // gone waits until the CRDs are gone: the API server removes their objects first.
 func (c *ControlPlane) gone(ctx context.Context, paths []string) error {
-	read := options(paths...)
+	read := installing(paths...)
 	if err := envtest.ReadCRDFiles(&read); err != nil {
 		return fmt.Errorf("reading the CRDs of Knative Serving: %w", err)
 	}
@@ -156,7 +180,7 @@ func (c *ControlPlane) gone(ctx context.Context, paths []string) error {
 // Stop ends both programs and removes their data.
 func (c *ControlPlane) Stop() error { return c.env.Stop() }
 
-func options(paths ...string) envtest.CRDInstallOptions {
+func installing(paths ...string) envtest.CRDInstallOptions {
 	return envtest.CRDInstallOptions{
 		Paths:              paths,
 		CRDs:               []*apiextensionsv1.CustomResourceDefinition{},

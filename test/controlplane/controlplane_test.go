@@ -1,7 +1,10 @@
 package controlplane_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -9,6 +12,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 )
@@ -46,6 +50,43 @@ func TestStart(t *testing.T) {
 
 	if err := cp.RemoveServing(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestPrograms shows what a program beside the test can be given: a user of its own, whose writes can be read in the
+// audit log that a flag asks for.
+func TestPrograms(t *testing.T) {
+	dir := t.TempDir()
+	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
+	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata, users: [program]}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cp, err := controlplane.New(t.Context(), controlplane.APIServerFlag("audit-policy-file", policy), controlplane.APIServerFlag("audit-log-path", log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cp.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	raw, err := cp.KubeConfig("program", "system:masters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), `"username":"program"`) {
+		t.Errorf("the audit log holds %q, %v", text, err)
 	}
 }
 
