@@ -79,6 +79,16 @@ generate: ## Write what is generated: deep copies, golden files of the documenta
 verify: ## Generate, and fail if that changed anything; also fails on untidy go.mod files
 	@.ci/verify
 
+# etcd and the audit log are kept in memory where there is such a place: what else uses the disk would be measured too.
+.PHONY: bench
+bench: export TMPDIR = $(firstword $(wildcard /dev/shm /tmp))
+bench: $(CLUSTER) ## Compare with Knative's ApiServerSource and a bare program (20 min; SHORT=1 for a look, RUN=latency,memory for some scenarios)
+	@mkdir -p bin/bench
+	@go build -o bin/bench/ ./test/bench ./test/bench/bare ./cmd/controller
+	@go -C test/cluster/parts/eventing build -o $(abspath bin/bench)/ knative.dev/eventing/cmd/apiserver_receive_adapter
+	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$($(CLUSTER) assets); \
+	bin/bench/bench $(if $(SHORT),-short) $(if $(RUN),-run '$(RUN)')
+
 ##@ Test on a real cluster
 
 # The tests take the cluster from KUBECONFIG, and the program that builds images for it from CLUSTER_PROGRAM.

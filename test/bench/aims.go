@@ -1,0 +1,74 @@
+package main
+
+import "fmt"
+
+// aims compares what was measured with what we want. A missed aim fails nothing: the numbers depend on the machine.
+func (r report) aims(p *page) {
+	p.head("Aims")
+	p.row("aim", "measured", "")
+	p.line("|---|---|---|")
+	r.latencyAim(p)
+	r.throughputAims(p)
+	r.lossAim(p)
+	r.memoryAim(p)
+}
+
+func verdict(met bool) string {
+	if met {
+		return "met"
+	}
+	return "**missed**"
+}
+
+// latencyAim takes the cost of a write from the turns of the bare program: ours make the API server busier, and must
+// not be excused by that.
+func (r report) latencyAim(p *page) {
+	all := r.results.Latency
+	if len(all) == 0 {
+		return
+	}
+	got, floor, write := median(of(ours, all), p99), median(of(bare, all), p99), median(of(bare, all), writeP99)
+	limit := 1.5*floor + write
+	p.row(fmt.Sprintf("p99 at %d changes/s within 1.5 times the bare program's and one API write", r.plan.Pace),
+		fmt.Sprintf("%.1f ms; 1.5 × %.1f ms + %.1f ms = %.1f ms", got, floor, write, limit), verdict(got <= limit))
+}
+
+func (r report) throughputAims(p *page) {
+	if all := r.results.Slow; len(all) > 0 {
+		got, peer := median(of(ours, all), result.Rate), median(of(apiServerSource, all), result.Rate)
+		p.row("events/s above ApiServerSource's with a sink of 50 ms", fmt.Sprintf("%.0f; %.0f", got, peer), verdict(got > peer))
+	}
+	if all := r.results.Fast; len(all) > 0 {
+		mine, floor := median(of(ours, all), writeRate), median(of(bare, all), writeRate)
+		p.row("bounded only by the API server's writes with a sink of 1 ms",
+			fmt.Sprintf("the API server took %.0f writes/s, changes included; %.0f with the bare program, which writes nothing", mine, floor), "")
+	}
+}
+
+// writeRate is how many writes a second the API server took until the last event was there, those of the changes and
+// those of the program.
+func writeRate(r result) float64 {
+	sum := r.Changes
+	for _, n := range r.APIWrites {
+		sum += n
+	}
+	took := r.Last.Sub(r.First).Seconds()
+	if took <= 0 {
+		return 0
+	}
+	return float64(sum) / took
+}
+
+func (r report) lossAim(p *page) {
+	for _, t := range of(ours, r.results.Outage) {
+		p.row("nothing lost with an outage and a kill", fmt.Sprintf("%d of %d lost", len(t.Lost), t.Changes), verdict(len(t.Lost) == 0))
+	}
+}
+
+func (r report) memoryAim(p *page) {
+	got, peer := r.footprint(ours), r.footprint(bare)
+	if got == 0 || peer == 0 {
+		return
+	}
+	p.row("memory under a fifth of whole typed objects", fmt.Sprintf("%s; %s / 5 = %s", mebibytes(got), mebibytes(peer), mebibytes(peer/5)), verdict(got < peer/5))
+}

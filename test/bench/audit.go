@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// auditPolicy has the API server write down every write of the contestants, and nothing else: neither what the bench
+// writes itself nor what is read.
+func auditPolicy() string {
+	users := make([]string, len(contestants))
+	for i, c := range contestants {
+		users[i] = c.Name
+	}
+	return fmt.Sprintf(`apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  users: [%s]
+  verbs: [create, update, patch, delete, deletecollection]
+- level: None
+`, strings.Join(users, ", "))
+}
+
+// audit is the API server's log of writes.
+type audit struct{ path string }
+
+// size is how long the log is now: where the writes of the next turn begin.
+func (a audit) size() (int64, error) {
+	info, err := os.Stat(a.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil // nobody has written yet
+	}
+	if err != nil {
+		return 0, fmt.Errorf("looking at the audit log: %w", err)
+	}
+	return info.Size(), nil
+}
+
+// writes counts by resource what a user has written from an offset on.
+func (a audit) writes(from int64, user string) (map[string]int, error) {
+	f, err := os.Open(filepath.Clean(a.path))
+	if errors.Is(err, os.ErrNotExist) {
+		return map[string]int{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening the audit log: %w", err)
+	}
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return nil, errors.Join(fmt.Errorf("reading the audit log from %d: %w", from, err), f.Close())
+	}
+	counts, err := countWrites(f, user)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("reading the audit log: %w", err)
+	}
+	return counts, nil
+}
+
+// countWrites reads one event from each line. A write that the API server refused counts: it cost as much.
+func countWrites(r io.Reader, user string) (map[string]int, error) {
+	counts := map[string]int{}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var ev struct {
+			User      struct{ Username string }
+			ObjectRef struct{ Resource, Subresource string }
+		}
+		if err := json.Unmarshal(lines.Bytes(), &ev); err != nil {
+			return nil, fmt.Errorf("line %q is no audit event: %w", lines.Text(), err)
+		}
+		if ev.User.Username != user {
+			continue
+		}
+		resource := ev.ObjectRef.Resource
+		if ev.ObjectRef.Subresource != "" {
+			resource += "/" + ev.ObjectRef.Subresource
+		}
+		counts[resource]++
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("after %v: %w", counts, err)
+	}
+	return counts, nil
+}

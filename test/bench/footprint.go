@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+)
+
+// footprint is the memory of one contestant.
+type footprint struct {
+	Contestant string
+	memory
+	Services, Revisions int
+}
+
+// memory: all contestants run at once, as none of them has anything to do, and are looked at when they have been idle
+// for long enough that Go has collected what they needed to start.
+func (b *bench) memory(ctx context.Context) error {
+	if err := b.populate(ctx, b.plan.Crowd); err != nil {
+		return err
+	}
+	// To the ledger of the other scenarios, the new Services would be news.
+	if err := b.forget(ctx); err != nil {
+		return err
+	}
+	if err := rest(ctx, 2*time.Second); err != nil {
+		return err
+	}
+	turns := make([]*turn, 0, len(contestants))
+	defer func() {
+		for _, t := range turns {
+			t.process.stop()
+		}
+	}()
+	for _, c := range contestants {
+		t := &turn{stage: b.stage, churn: &churn{by: b.cast}, contestant: c}
+		b.sink.behave(0)
+		if err := t.start(ctx); err != nil {
+			return err
+		}
+		turns = append(turns, t)
+		if err := t.wake(ctx); err != nil {
+			return fmt.Errorf("%s with %d Services: %w", c.Name, b.plan.Crowd, err)
+		}
+		b.say("%s knows of %d Services", c, b.plan.Crowd)
+	}
+	b.say("waiting %v until the programs have settled", b.plan.Settle)
+	if err := rest(ctx, b.plan.Settle); err != nil {
+		return err
+	}
+	for _, t := range turns {
+		m, err := memoryOf(t.process.pid())
+		if err = errors.Join(err, t.process.alive()); err != nil {
+			return err
+		}
+		b.Memory = append(b.Memory, footprint{t.contestant.Name, m, b.plan.Crowd, b.plan.Crowd * b.plan.Revisions})
+		b.say("%s %s resident, %s at most (%s)", t.contestant, mebibytes(m.Resident), mebibytes(m.Peak), filepath.Base(t.process.log))
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+// Command bench compares the controller with Knative's own ApiServerSource and with the least that a program could do,
+// on one API server, with the same changes and the same sink, and writes what each of them took.
+//
+// Invariant: all of them are real programs, built as they are shipped and run one at a time; every number is measured
+// in this run, and every ratio is one of two numbers of this run. Serving and the kubelet do not run: the bench
+// writes what Serving's controllers would, and nothing else happens in the cluster.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// scenarios in the order in which they are played: the one that needs most objects comes last.
+var scenarios = []string{"latency", "fast", "slow", "outage", "drain", "memory"}
+
+type options struct {
+	programs, config, report string
+	run                      []string
+	short                    bool
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.programs, "programs", "bin/bench", "folder with the programs to compare")
+	flag.StringVar(&o.config, "config", "config", "folder with the ConfigMaps of the controller")
+	flag.StringVar(&o.report, "report", "bin/bench/report.md", "file for the report")
+	flag.BoolVar(&o.short, "short", false, "do little of everything; the numbers say little")
+	run := flag.String("run", strings.Join(scenarios, ","), "scenarios to play")
+	flag.Parse()
+	o.run = strings.Split(*run, ",")
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := o.play(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func (o options) play(ctx context.Context) (err error) {
+	for _, name := range o.run {
+		if !slices.Contains(scenarios, name) {
+			return fmt.Errorf("there is no scenario %q; there are %s", name, strings.Join(scenarios, ", "))
+		}
+	}
+	began := time.Now()
+	say := func(format string, args ...any) {
+		fmt.Printf("%6s  %s\n", time.Since(began).Round(time.Second), fmt.Sprintf(format, args...))
+	}
+	m, err := thisMachine()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		return fmt.Errorf("making a folder for logs: %w", err)
+	}
+	defer func() {
+		if err == nil {
+			err = os.RemoveAll(dir)
+		} else {
+			err = fmt.Errorf("%w\nthe logs are in %s", err, dir)
+		}
+	}()
+	say("starting etcd and kube-apiserver")
+	s, err := newStage(ctx, o.programs, o.config, dir, say)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	b := &bench{stage: s, plan: whole}
+	if o.short {
+		b.plan = brief
+	}
+	say("writing %d Services with %d Revisions each", b.plan.Services, b.plan.Revisions)
+	if err := b.prepare(ctx); err != nil {
+		return err
+	}
+	v, err := s.versions(ctx)
+	if err != nil {
+		return err
+	}
+	err = o.scenarios(ctx, b)
+	// What was measured before a scenario failed is worth something too.
+	return errors.Join(err, o.write(func(w io.Writer) error {
+		return report{machine: m, versions: v, plan: b.plan, results: b.results, took: time.Since(began)}.write(w)
+	}))
+}
+
+func (o options) scenarios(ctx context.Context, b *bench) error {
+	for _, name := range scenarios {
+		if !slices.Contains(o.run, name) {
+			continue
+		}
+		b.say("scenario %s", name)
+		var err error
+		switch name {
+		case "latency":
+			err = b.latency(ctx)
+		case "fast":
+			err = b.bursts(ctx, fast, b.plan.BurstRepeats, &b.Fast)
+		case "slow":
+			err = b.bursts(ctx, slow, 1, &b.Slow)
+		case "outage":
+			err = b.outage(ctx)
+		case "drain":
+			err = b.drain(ctx)
+		case "memory":
+			err = b.memory(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("scenario %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// write puts the report on the screen and into a file.
+func (o options) write(report func(io.Writer) error) error {
+	f, err := os.Create(o.report)
+	if err != nil {
+		return fmt.Errorf("making the report's file: %w", err)
+	}
+	if err := errors.Join(report(io.MultiWriter(os.Stdout, f)), f.Close()); err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return nil
+}

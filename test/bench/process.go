@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/procfs"
+)
+
+// stopFor is how long a program may take to end when it is asked to.
+const stopFor = 20 * time.Second
+
+// process is a contestant that runs.
+type process struct {
+	name string
+	cmd  *exec.Cmd
+	end  context.CancelFunc
+	log  string
+	// ended is closed when the program has; err is what it ended with.
+	ended chan struct{}
+	err   error
+}
+
+// launch starts a program; what it prints goes to a file of its own. It ends with the context at the latest.
+func launch(ctx context.Context, name, path string, env []string, log string) (*process, error) {
+	ctx, end := context.WithCancel(ctx)
+	p := &process{name: name, end: end, log: log, ended: make(chan struct{})}
+	// A program that is started again in the same turn goes on in the same file.
+	out, err := os.OpenFile(filepath.Clean(log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		end()
+		return nil, fmt.Errorf("making a log for %s: %w", name, err)
+	}
+	p.cmd = exec.CommandContext(ctx, path)
+	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, env...)
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
+	p.cmd.WaitDelay = stopFor
+	err = p.cmd.Start()
+	if err = errors.Join(err, out.Close()); err != nil {
+		end()
+		return nil, fmt.Errorf("starting %s (\"make bench\" builds it): %w", name, err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// stop asks the program to end, and insists.
+func (p *process) stop() {
+	p.end()
+	<-p.ended
+}
+
+// kill ends it as a machine that loses its power would.
+func (p *process) kill() error {
+	if err := p.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("killing %s: %w", p.name, err)
+	}
+	<-p.ended
+	return nil
+}
+
+// alive returns an error where the program has ended.
+func (p *process) alive() error {
+	select {
+	case <-p.ended:
+		return fmt.Errorf("%s ended by itself (%w); its last words are in %s", p.name, p.err, p.log)
+	default:
+		return nil
+	}
+}
+
+func (p *process) pid() int { return p.cmd.Process.Pid }
+
+// memory is what a process has in memory, in bytes.
+type memory struct {
+	// Resident is now, Peak was the most.
+	Resident, Peak uint64
+}
+
+func memoryOf(pid int) (memory, error) {
+	proc, err := procfs.NewProc(pid)
+	if err != nil {
+		return memory{}, fmt.Errorf("looking at process %d: %w", pid, err)
+	}
+	status, err := proc.NewStatus()
+	if err != nil {
+		return memory{}, fmt.Errorf("reading the memory of process %d: %w", pid, err)
+	}
+	return memory{Resident: status.VmRSS, Peak: status.VmHWM}, nil
+}
+
+// cpuOf is the processor time that a process has used, in its own code and in the kernel for it.
+func cpuOf(pid int) (time.Duration, error) {
+	proc, err := procfs.NewProc(pid)
+	if err != nil {
+		return 0, fmt.Errorf("looking at process %d: %w", pid, err)
+	}
+	stat, err := proc.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("reading the processor time of process %d: %w", pid, err)
+	}
+	return time.Duration(stat.CPUTime() * float64(time.Second)), nil
+}
+
+// childNamed finds the process of that name that this one has started.
+func childNamed(name string) (int, error) {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return 0, fmt.Errorf("listing processes: %w", err)
+	}
+	for _, p := range all {
+		// One that has ended meanwhile is not the one looked for.
+		if stat, err := p.Stat(); err == nil && stat.PPID == os.Getpid() && stat.Comm == name {
+			return p.PID, nil
+		}
+	}
+	return 0, fmt.Errorf("this program has started no %s", name)
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// turnOf is a turn in which every latency and every write took as long, and 100 changes took a second.
+func turnOf(c contestant, latency, write time.Duration) result {
+	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	r := result{Contestant: c.Name, Took: 2 * time.Second, APIWrites: map[string]int{"cdeventsubjects": 150, "leases": 1}}
+	r.Changes = 100
+	r.Latencies = slices.Repeat([]time.Duration{latency}, 100)
+	r.WriteTimes = slices.Repeat([]time.Duration{write}, 100)
+	r.First, r.LastCommit, r.Last = start, start.Add(500*time.Millisecond), start.Add(time.Second)
+	r.CPU = cpu{Program: time.Second, APIServer: 2 * time.Second}
+	return r
+}
+
+func write(t *testing.T, r report) string {
+	t.Helper()
+	var out strings.Builder
+	if err := r.write(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func wants(t *testing.T, got string, lines ...string) {
+	t.Helper()
+	for _, line := range lines {
+		if !strings.Contains(got, line) {
+			t.Errorf("there is no %q in\n%s", line, got)
+		}
+	}
+}
+
+func TestReportOfLatency(t *testing.T) {
+	r := report{plan: whole}
+	for _, ms := range []int{19, 20, 30} {
+		r.results.Latency = append(r.results.Latency, turnOf(ours, time.Duration(ms)*time.Millisecond, 50*time.Millisecond))
+	}
+	r.results.Latency = append(r.results.Latency, turnOf(bare, 10*time.Millisecond, 5*time.Millisecond))
+	wants(t, write(t, r), "### Latency at 50 changes/s", "20.0 (19.0–30.0) | 20.0 (19.0–30.0) | 2.00 |",
+		"1.51 (cdeventsubjects 450, leases 3)", "20.0 ms; 1.5 × 10.0 ms + 5.0 ms = 20.0 ms | met |")
+	r.results.Latency = append(r.results.Latency[3:], turnOf(ours, 20*time.Millisecond+100*time.Microsecond, 0))
+	wants(t, write(t, r), "| **missed** |")
+}
+
+func TestReportOfBursts(t *testing.T) {
+	slower := turnOf(apiServerSource, 0, 0)
+	slower.Latencies = slower.Latencies[:50]
+	slower.APIWrites = nil
+	r := report{plan: whole}
+	r.results.Fast = []result{turnOf(ours, 0, 0), slower}
+	r.results.Slow = []result{turnOf(ours, 0, 0), slower}
+	wants(t, write(t, r), "| knative-cdevents | 100 | 2.00 | 100 | 200 | 1.51 (cdeventsubjects 150, leases 1) | 100 | 200 | 0 | 0 |",
+		"| ApiServerSource | 50 | 1.00 | 50 | 200 | 0 | 200 |", "| 100; 50 | met |", "took 251 writes/s")
+}
+
+func TestReportOfLoss(t *testing.T) {
+	mine := turnOf(ours, 0, 0)
+	r := report{plan: whole, results: results{Outage: []result{mine}}}
+	wants(t, write(t, r), "Outage of 30s at 20 changes/s, with a kill after 15s of it", "0 of 100 lost | met |")
+	mine.Lost = []change{{"cart", 1}}
+	r.results.Outage = []result{mine}
+	wants(t, write(t, r), "1 of 100 lost | **missed** |")
+}
+
+func TestReportOfMemory(t *testing.T) {
+	r := report{plan: whole, results: results{Memory: []footprint{
+		{ours.Name, memory{Resident: 99 << 20, Peak: 200 << 20}, 10, 30}, {bare.Name, memory{Resident: 500 << 20, Peak: 900 << 20}, 10, 30},
+	}}}
+	wants(t, write(t, r), "| knative-cdevents | 99 MiB | 0.20 | 200 MiB |", "99 MiB; 500 MiB / 5 = 100 MiB | met |")
+	r.results.Memory[0].Resident = 100 << 20
+	wants(t, write(t, r), "**missed**")
+}
+
+func TestReportOfNothing(t *testing.T) {
+	if got := write(t, report{}); strings.Contains(got, "### Latency") || strings.Contains(got, "missed") {
+		t.Errorf("got %s", got)
+	}
+}
