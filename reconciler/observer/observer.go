@@ -201,7 +201,6 @@ func (o *Observer) yield(b reconciler.Bucket) {
 
 // Saw is called by the informers' handlers for every update.
 func (o *Observer) Saw(key types.NamespacedName, p Part) {
-	leads := o.IsLeaderFor(key)
 	at := o.Now()
 	o.mu.Lock()
 	if !o.active {
@@ -210,7 +209,8 @@ func (o *Observer) Saw(key types.NamespacedName, p Part) {
 	}
 	t := o.trackLocked(key)
 	fresh, merged := t.saw(p, at)
-	if !leads {
+	// Asked only now: whoever takes the lead after this finds the update.
+	if !o.IsLeaderFor(key) {
 		// What another one leads for is folded by that one.
 		t.forget(at.Add(-o.Keep))
 		o.mu.Unlock()
