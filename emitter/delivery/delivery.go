@@ -77,6 +77,8 @@ type Delivery struct {
 	lanes  map[types.UID]*lane
 	ctx    context.Context //nolint:containedctx // the life of all lanes, not of one call
 	closed bool
+	// leaving are the lanes of sources that were deleted, until they have ended.
+	leaving sync.WaitGroup
 
 	standings cachedStandings
 }
@@ -133,11 +135,14 @@ func (d *Delivery) Gone(uid types.UID) {
 	ln, ok := d.lanes[uid]
 	delete(d.lanes, uid)
 	d.mu.Unlock()
-	if ok {
-		ln.stop()
-	}
-	d.Sender.Forget(uid)
-	d.Ledger.Abandon(uid, d.Leads)
+	// Not here: the informer that tells of it has others to tell of.
+	d.leaving.Go(func() {
+		if ok {
+			ln.stop()
+		}
+		d.Sender.Forget(uid)
+		d.Ledger.Abandon(uid, d.Leads)
+	})
 }
 
 // Sweep gives up what is owed to sources that do not exist, until ctx ends. A
@@ -221,6 +226,7 @@ func (d *Delivery) Wait() {
 	for _, ln := range lanes {
 		ln.stop()
 	}
+	d.leaving.Wait()
 }
 
 // OfSource sums up how a source stands: how much it is owed, since when, when it

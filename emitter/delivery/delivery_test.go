@@ -448,12 +448,24 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// delivered notes that a source took an event.
+func (s *stage) delivered(source types.UID) {
+	s.Delivery.mu.Lock()
+	ln := s.lanes[source]
+	s.Delivery.mu.Unlock()
+	ln.delivered(ledger.Owed{}, event.New())
+}
+
 func TestAnEventWaitsUntilItsFilterCanBeApplied(t *testing.T) {
 	src := sourceTo("all", "sink")
 	src.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "this is no CESQL ("}}
 	s := newStage(t, src)
 	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed)
 	s.eventually(t, "the trouble", func() bool { _, _, _, trouble := s.OfSource("uid-all"); return strings.Contains(trouble, "filters[0]") })
+	s.delivered("uid-all") // of something else
+	if _, _, _, trouble := s.OfSource("uid-all"); !strings.Contains(trouble, "filters[0]") {
+		t.Errorf("what waits is forgotten: %q", trouble)
+	}
 	if got := s.received(); len(got) > 0 || s.pending("uid-all") != 2 {
 		t.Fatalf("got %q, %d pending", got, s.pending("uid-all"))
 	}

@@ -46,9 +46,11 @@ type lane struct {
 	mu       sync.Mutex
 	source   *v1alpha1.CDEventSource
 	failures map[ledger.Key]failure
-	last     time.Time
-	trouble  string
-	opened   time.Time
+	// undecided says of the keys whose filter cannot be applied why that is.
+	undecided map[ledger.Key]string
+	last      time.Time
+	trouble   string
+	opened    time.Time
 	// kept says that the last answer has events kept, however often they were tried.
 	kept bool
 }
@@ -62,7 +64,7 @@ type failure struct {
 
 func newLane(d *Delivery, s *v1alpha1.CDEventSource) *lane {
 	ln := &lane{
-		d: d, source: s, failures: map[ledger.Key]failure{},
+		d: d, source: s, failures: map[ledger.Key]failure{}, undecided: map[ledger.Key]string{},
 		queue: workqueue.NewTypedDelayingQueue[ledger.Key](), ramp: newRamp(d.WorkersPerSource),
 	}
 	ln.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
@@ -137,7 +139,13 @@ func (ln *lane) label() string { s := ln.current(); return s.Namespace + "/" + s
 func (ln *lane) report() (time.Time, string) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	return ln.last, ln.trouble
+	trouble := ln.trouble
+	for _, why := range ln.undecided {
+		if trouble == "" {
+			trouble = "events wait, as it is not known whether they are wanted: " + why
+		}
+	}
+	return ln.last, trouble
 }
 
 func (ln *lane) next(ctx, sending context.Context) bool {
@@ -188,9 +196,10 @@ func (ln *lane) one(ctx, sending context.Context, source *v1alpha1.CDEventSource
 		return 0
 	}
 	if o.Undecided {
-		switch ok, err := ln.d.Passes(source, ev); {
+		ok, err := ln.d.Passes(source, ev)
+		ln.decide(key, err)
+		switch {
 		case err != nil:
-			ln.failed("events wait, as it is not known whether they are wanted: " + err.Error())
 			return unresolved
 		case !ok:
 			ln.d.Ledger.Acknowledge(o.Line, source.UID, o.Transition.Sequence)
@@ -323,6 +332,16 @@ func (ln *lane) settled(key ledger.Key) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	delete(ln.failures, key)
+	delete(ln.undecided, key)
+}
+
+// decide notes whether the filter could be applied to the event at the head of a key.
+func (ln *lane) decide(key ledger.Key, err error) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if delete(ln.undecided, key); err != nil {
+		ln.undecided[key] = err.Error()
+	}
 }
 
 // yield forgets the failures of objects that another process leads for now.
@@ -330,6 +349,7 @@ func (ln *lane) yield(b reconciler.Bucket) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
 	maps.DeleteFunc(ln.failures, func(key ledger.Key, _ failure) bool { return b.Has(key.NamespacedName()) })
+	maps.DeleteFunc(ln.undecided, func(key ledger.Key, _ string) bool { return b.Has(key.NamespacedName()) })
 	if len(ln.failures) == 0 {
 		ln.trouble = ""
 	}

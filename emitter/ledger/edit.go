@@ -39,6 +39,8 @@ const (
 type edit struct {
 	current, next *v1alpha1.CDEventSubject
 	changed       bool
+	// missing says that the entry was deleted by hand, and this is what it was last.
+	missing bool
 	// acked and given are what this edit takes up.
 	acked map[types.UID]int64
 	given map[string]int64

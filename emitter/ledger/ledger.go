@@ -180,6 +180,11 @@ func (l *Ledger) write(ctx context.Context, ln *line, spec v1alpha1.CDEventSubje
 		}
 		written, err := l.put(ctx, e)
 		switch {
+		case apierrors.IsNotFound(err) && e.current != nil && !finished(e.current):
+			// Deleted by hand, or finished and collected while we were cut off: the
+			// informer tells which, and what it was last.
+			l.metrics.Refused()
+			return fmt.Errorf("writing CDEventSubject %s, which is gone: waiting to be told what it was last: %w", ln.name, err)
 		case err == nil:
 			l.settle(ln, e, written)
 			return nil
@@ -205,7 +210,7 @@ func (l *Ledger) prepare(ln *line, spec v1alpha1.CDEventSubjectSpec, decide Deci
 	l.mu.RUnlock()
 
 	e := newEdit(current, spec, acked, given)
-	e.changed = e.changed || missing
+	e.missing, e.changed = missing, e.changed || missing
 	if decide != nil {
 		change, err := decide(current)
 		if err != nil {
@@ -233,15 +238,12 @@ func (l *Ledger) put(ctx context.Context, e *edit) (*v1alpha1.CDEventSubject, er
 		return nil, nil //nolint:nilnil // came and went within one write, and nobody was to be told
 	case e.current == nil:
 		return l.client.Create(ctx, e.next, metav1.CreateOptions{})
-	}
-	written, err := l.client.Update(ctx, e.next, metav1.UpdateOptions{})
-	if apierrors.IsNotFound(err) && !finished(e.current) {
-		// No controller deletes an entry that is still needed. Without it, the
-		// object would be announced anew.
+	case e.missing:
+		// Without it, the object would be announced anew.
 		e.next.ObjectMeta = metav1.ObjectMeta{Name: e.next.Name}
 		return l.client.Create(ctx, e.next, metav1.CreateOptions{})
 	}
-	return written, err
+	return l.client.Update(ctx, e.next, metav1.UpdateOptions{})
 }
 
 // settle takes over what was written and tells who is owed something new.

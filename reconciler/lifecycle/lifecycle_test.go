@@ -490,3 +490,15 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Errorf("%d Revisions, %d former, %d bytes", len(s.m.Revisions), len(s.m.Former), len(raw))
 	}
 }
+
+// A Revision may be deleted and made again under its name; a history that is looked
+// at once more shows the first one after the second.
+func TestARevisionThatIsMadeAgain(t *testing.T) {
+	s := deployed(t)
+	again := r2
+	again.UID = "uid-again"
+	s.see(routed(revs(r1, r2), to("cart-1", 100)), RevisionReady)
+	s.see(routed(revs(r1, again), to("cart-1", 100)), RevisionReady)
+	s.see(routed(revs(r1, r2), to("cart-1", 100)))
+	s.see(routed(revs(r1, again), to("cart-1", 100)))
+}

@@ -76,7 +76,13 @@ type Known struct {
 	// Rank is that of the earlier primary which this one equals; 0 if there is
 	// none. What was taken back and is applied once more goes forward again.
 	Rank int64 `json:"rank,omitempty"`
+	// Before are the UIDs that Revisions of this name had earlier: what is still
+	// said of them is of the past.
+	Before []string `json:"before,omitempty"`
 }
+
+// maxBefore bounds how many of them are remembered.
+const maxBefore = 8
 
 // rank orders primaries by what they are, not by when they were applied.
 func (k Known) rank() int64 {
@@ -154,7 +160,11 @@ func (m *Memory) learn(seen map[string]Revision) []string {
 		known, had := m.Revisions[name]
 		if had && known.UID != now.UID && now.UID != "" {
 			// A user-chosen name, used again after the Revision was deleted.
-			known, had = Known{}, false
+			if slices.Contains(known.Before, now.UID) {
+				continue
+			}
+			before := append(slices.Clone(known.Before), known.UID)
+			known, had = Known{Before: before[max(0, len(before)-maxBefore):]}, false
 		}
 		switch {
 		case now.Ready && !known.Ready && now.Generation > m.ReadyFloor:

@@ -26,6 +26,7 @@ type unsaved struct {
 type fold struct {
 	ctx   context.Context
 	o     *Observer
+	track *track
 	key   types.NamespacedName
 	since time.Time
 	now   time.Time
@@ -33,10 +34,7 @@ type fold struct {
 
 	steps []step
 	// past holds the UIDs that the object is known to have had.
-	past map[types.UID]bool
-	// latest holds the parts as they are now known: a Revision that came after
-	// the Route which names it is known all the same.
-	latest  Parts
+	past    map[types.UID]bool
 	unsaved map[string]unsaved
 	// patient says that a Revision which is not cached may still come.
 	patient bool
@@ -341,7 +339,7 @@ func (f *fold) decide(m lifecycle.Memory, baseline bool, s lifecycle.Snapshot, f
 		return r, nil
 	}
 	// It may have come after the Route that names it.
-	s.Revisions = f.know(from.parts, f.latest)
+	s.Revisions = f.know(from.parts, f.later(from)...)
 	if r = next(); len(r.Missing) == 0 || f.patient {
 		return r, nil
 	}
@@ -349,12 +347,26 @@ func (f *fold) decide(m lifecycle.Memory, baseline bool, s lifecycle.Snapshot, f
 	if err != nil {
 		return r, fmt.Errorf("fetching the Revisions %v that traffic of %s goes to: %w", r.Missing, f.key, err)
 	}
-	s.Revisions = f.know(from.parts, f.latest, fetched)
+	s.Revisions = f.know(from.parts, append(f.later(from), fetched)...)
 	s.Unheld = map[string]bool{}
 	for _, name := range r.Missing {
 		s.Unheld[name] = true
 	}
 	return next(), nil
+}
+
+// later returns the parts after each step that brought a Revision after this one, in
+// order: what is missing may have come soon after.
+func (f *fold) later(from step) []Parts {
+	var out []Parts
+	after := false
+	for _, s := range f.steps {
+		if p := s.update.part; after && !p.Root && p.Owner == "" && p.Value != nil {
+			out = append(out, s.parts)
+		}
+		after = after || s.update.id == from.update.id
+	}
+	return out
 }
 
 // know returns the Revisions of an object at one moment, with those that came

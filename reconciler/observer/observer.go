@@ -177,6 +177,12 @@ func (o *Observer) enqueue(b reconciler.Bucket, add func(types.NamespacedName)) 
 			seen[key.NamespacedName()] = true
 		}
 	}
+	// Who stands by may have seen an object come and go that stands nowhere else.
+	o.mu.Lock()
+	for key := range o.tracks {
+		seen[key] = true
+	}
+	o.mu.Unlock()
 	for key := range seen {
 		if b.Has(key) {
 			add(key)
@@ -334,8 +340,8 @@ func (o *Observer) begin(ctx context.Context, key types.NamespacedName, since ti
 	t := o.trackLocked(key)
 	now := o.Now()
 	f := &fold{
-		ctx: ctx, o: o, key: key, since: since, now: now, rules: o.Rules(),
-		steps: t.steps(now), past: maps.Clone(t.past), latest: t.latest(), consumed: map[uint64]bool{},
+		ctx: ctx, o: o, track: t, key: key, since: since, now: now, rules: o.Rules(),
+		steps: t.steps(now), past: maps.Clone(t.past), consumed: map[uint64]bool{},
 		unsaved: t.unsaved, doubtful: t.filled, patient: t.held.IsZero() || now.Sub(t.held) < holdFor,
 	}
 	t.folding = true
@@ -346,9 +352,9 @@ func (o *Observer) begin(ctx context.Context, key types.NamespacedName, since ti
 func (o *Observer) end(f *fold) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	t, ok := o.tracks[f.key]
-	if !ok {
-		return false // the lead was lost meanwhile
+	t := o.tracks[f.key]
+	if t != f.track {
+		return false // the kind went away meanwhile, and what came since is another history
 	}
 	t.folding = false
 	t.consume(f.consumed)

@@ -220,15 +220,6 @@ func (t *track) consume(ids map[uint64]bool) {
 	t.updates = rest
 }
 
-// latest returns all parts as they are now known.
-func (t *track) latest() Parts {
-	parts := maps.Clone(t.base)
-	for _, u := range t.updates {
-		parts[u.part.Name] = u.part
-	}
-	return parts
-}
-
 func same(a, b any) bool { return reflect.DeepEqual(a, b) }
 
 // newer compares resourceVersions; those that cannot be compared count as newer.

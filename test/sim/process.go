@@ -37,6 +37,8 @@ type process struct {
 	// watch is what it has been told of; leads says whether it acts on it.
 	watch *watch
 	leads bool
+	// gone are the entries whose deletion the informer has not told yet.
+	gone []*v1alpha1.CDEventSubject
 	// skew is by how much its clock is wrong.
 	skew time.Duration
 	// upTo is how far each informer has read its log.
@@ -152,7 +154,9 @@ func (p *process) apply(c change) {
 		p.cache[c.key] = parts
 	}
 	if c.part.Value == nil {
-		delete(parts, c.part.Name)
+		if delete(parts, c.part.Name); len(parts) == 0 {
+			delete(p.cache, c.key)
+		}
 		return
 	}
 	parts[c.part.Name] = c.part
@@ -211,7 +215,7 @@ func (p *process) deliver() bool {
 
 // flush writes what was acknowledged.
 func (p *process) flush() {
-	if err := p.ledger.Flush(p.ctx); err != nil && !apierrors.IsTimeout(err) {
+	if err := p.ledger.Flush(p.ctx); err != nil && !apierrors.IsTimeout(err) && !apierrors.IsNotFound(err) {
 		p.w.fail("acknowledging: %v", err)
 	}
 }
@@ -235,9 +239,18 @@ func (p *process) vandalise() {
 	}
 	p.w.silent += 2
 	p.w.store.Remove(o.Name)
+	p.gone = append(p.gone, o)
 	if p.w.rng.IntN(2) == 0 {
-		p.ledger.Forget(o, true) // else the next write finds out
+		p.notice() // else a write may find out first
 	}
+}
+
+// notice has the informer tell of what was deleted.
+func (p *process) notice() {
+	for _, o := range p.gone {
+		p.ledger.Forget(o, true)
+	}
+	p.gone = nil
 }
 
 // collect deletes what is finished.

@@ -183,6 +183,7 @@ func (w *world) step(p *process) {
 	w.alive(p, func() {
 		switch w.rng.IntN(9) {
 		case 8:
+			p.notice()
 			if names := w.store.Names(); len(names) > 0 {
 				p.ledgered(w.store.Peek(names[w.rng.IntN(len(names))]))
 			}
@@ -228,6 +229,7 @@ func (w *world) round(p *process) bool {
 		}
 	}
 	w.cluster.tick()
+	p.notice()
 	for _, name := range w.store.Names() {
 		p.ledgered(w.store.Peek(name))
 	}

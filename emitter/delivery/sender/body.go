@@ -20,6 +20,12 @@ const (
 // closes it. A reply event is not read: nobody asked for one. It returns the
 // beginning of the body; stop aborts the request.
 func finish(resp *http.Response, stop func()) []byte {
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		// The body is the connection itself now, which no context ends.
+		stop()
+		_ = resp.Body.Close()
+		return nil
+	}
 	enough := time.AfterFunc(bodyPatience, stop)
 	defer enough.Stop()
 

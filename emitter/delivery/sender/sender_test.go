@@ -145,6 +145,25 @@ func TestHangingSinkIsGivenUp(t *testing.T) {
 	checkError(t, out.Err, "no answer within 100ms", "spec.delivery.timeout")
 }
 
+// A connection that is switched to another protocol is ours to close.
+func TestSwitchingProtocolsHoldsNoWorker(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+		_, _ = io.Copy(io.Discard, conn) // until the other side closes
+		_ = conn.Close()
+	})
+	start := time.Now()
+	if out := local().Send(t.Context(), at(s.URL), newEvent(t), quick()); out.Class != Retry || time.Since(start) > 5*time.Second {
+		t.Errorf("%v after %s", out, time.Since(start))
+	}
+}
+
 func TestStoppingEndsTheAttempt(t *testing.T) {
 	t.Parallel()
 	s := serve(t, hang)
