@@ -1,0 +1,75 @@
+package sim
+
+import (
+	"slices"
+	"testing"
+)
+
+// rest lets a process do all that it can do.
+func (w *world) rest(p *process) {
+	for w.round(p) {
+	}
+}
+
+// pair starts a process that leads and one that stands by. The baseline is taken.
+func pair(t *testing.T) (w *world, leads, standsBy *process) {
+	t.Helper()
+	w = newWorld(1, chaos{sources: 1})
+	leads, standsBy = w.start(), w.start()
+	w.processes = []*process{leads, standsBy}
+	standsBy.demote()
+	if _, err := leads.ob.Since(leads.ctx); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		w.cluster.tick()
+	}
+	return w, leads, standsBy
+}
+
+func (w *world) told() []string {
+	var out []string
+	for _, d := range w.got[w.sources[0].UID] {
+		out = append(out, short(d.typ))
+	}
+	return out
+}
+
+func TestWhoStandsByTellsOfWhatCameAndWent(t *testing.T) {
+	w, leads, standsBy := pair(t)
+	w.kill(leads)
+	w.cluster.create("cart")
+	w.cluster.to("cart", 100, 1)
+	w.rest(standsBy)
+	w.cluster.remove(w.cluster.of("cart"))
+	w.rest(standsBy)
+	if got := w.told(); len(got) > 0 {
+		t.Fatalf("told without leading: %q", got)
+	}
+	standsBy.lead()
+	w.rest(standsBy)
+	if got, want := w.told(), []string{"created", "ready", "deployed", "published", "removed"}; !slices.Equal(got, want) {
+		t.Errorf("told %q, want %q", got, want)
+	}
+	report(t, w, "after the change of leader")
+}
+
+// What the leader told is in the history of who stands by, too.
+func TestAChangeOfLeaderTellsNothingTwice(t *testing.T) {
+	w, leads, standsBy := pair(t)
+	w.cluster.create("cart")
+	w.cluster.to("cart", 100, 1)
+	w.cluster.revise(w.cluster.of("cart"))
+	w.cluster.to("cart", 50, 1, 50, 2)
+	w.cluster.to("cart", 100, 2)
+	for _, p := range []*process{leads, standsBy} {
+		w.rest(p)
+	}
+	told := w.told()
+	w.kill(leads)
+	standsBy.lead()
+	w.rest(standsBy)
+	if got := w.told(); !slices.Equal(got, told) {
+		t.Errorf("told %q, and then %q", told, got)
+	}
+}
