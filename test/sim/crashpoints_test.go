@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,8 +35,8 @@ func (c *cluster) of(name string) *service {
 func (c *cluster) to(name string, percentAndRevision ...int) {
 	s := c.of(name)
 	var targets []lifecycle.Share
-	for i := 0; i < len(percentAndRevision); i += 2 {
-		targets = append(targets, lifecycle.Share{Percent: int64(percentAndRevision[i]), Revision: s.revisions[percentAndRevision[i+1]-1]})
+	for pair := range slices.Chunk(percentAndRevision, 2) {
+		targets = append(targets, lifecycle.Share{Percent: int64(pair[0]), Revision: s.revisions[pair[1]-1]})
 	}
 	c.route(s, targets...)
 }

@@ -148,7 +148,7 @@ func TestHangingSinkIsGivenUp(t *testing.T) {
 // A connection that is switched to another protocol is ours to close.
 func TestSwitchingProtocolsHoldsNoWorker(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Error(err)
