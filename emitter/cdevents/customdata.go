@@ -13,6 +13,8 @@ type CustomData struct {
 	Reason string `json:"reason,omitempty"`
 	// PreviousArtifactID is the package URL of what ran before.
 	PreviousArtifactID string `json:"previousArtifactId,omitempty"`
+	// Incident says more of an incident.
+	Incident *Incident `json:"incident,omitempty"`
 	// Merged counts the steps of a gradual rollout that this event stands for.
 	Merged int64 `json:"merged,omitempty"`
 
@@ -79,6 +81,7 @@ func customData(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition, sai
 		},
 		Reason:             t.Reason,
 		PreviousArtifactID: imagePURL(t.Previous),
+		Incident:           incident(t),
 		Merged:             t.Merged,
 		CommitSHA:          provenance(t, AnnotationCommitSHA, &said),
 		Repository:         provenance(t, AnnotationRepository, &said),

@@ -137,6 +137,19 @@ func story() []lifecycle.Transition {
 			},
 		},
 		{
+			Type: lifecycle.IncidentDetected, Generation: 5, Chain: 8, Revision: first, Traffic: all, URLs: urls,
+			Incident: &lifecycle.Told{
+				Kind: lifecycle.Outage, Opened: 8, Since: after(7),
+				Trouble: lifecycle.Trouble{Reason: "RevisionMissing", Message: `Revision "cart-00001" referenced in traffic not found.`},
+			},
+			Links: []lifecycle.Link{linkTo(lifecycle.LinkPath, 7, lifecycle.RolledBack)},
+		},
+		{
+			Type: lifecycle.IncidentResolved, Generation: 5, Chain: 9, Revision: first, Traffic: all, URLs: urls,
+			Incident: &lifecycle.Told{Kind: lifecycle.Outage, Opened: 8, Since: after(7)},
+			Links:    []lifecycle.Link{linkTo(lifecycle.LinkPath, 8, lifecycle.IncidentDetected)},
+		},
+		{
 			Type: lifecycle.Removed, Generation: 5, Chain: 1, Revision: first, Traffic: all, URLs: urls,
 			Links: []lifecycle.Link{linkTo(lifecycle.LinkPath, 7, lifecycle.RolledBack)},
 		},

@@ -86,3 +86,29 @@ func custom04(f facts) api.CDEventReader {
 		CDEventCustomData: f.data,
 	}
 }
+
+func detected04(f facts) api.CDEventReader {
+	return &v04.IncidentDetectedEvent{
+		Context: context04(f),
+		Subject: v04.IncidentDetectedSubject{
+			SubjectBase: subject04(f),
+			Content: api.IncidentDetectedSubjectContentV0_2_0{
+				ArtifactId: f.artifact, Description: f.description, Environment: f.environment, Service: f.service,
+			},
+		},
+		CDEventCustomData: f.data,
+	}
+}
+
+func resolved04(f facts) api.CDEventReader {
+	return &v04.IncidentResolvedEvent{
+		Context: context04(f),
+		Subject: v04.IncidentResolvedSubject{
+			SubjectBase: subject04(f),
+			Content: api.IncidentResolvedSubjectContentV0_2_0{
+				ArtifactId: f.artifact, Description: f.description, Environment: f.environment, Service: f.service,
+			},
+		},
+		CDEventCustomData: f.data,
+	}
+}

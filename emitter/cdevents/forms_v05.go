@@ -84,3 +84,29 @@ func custom05(f facts) api.CDEventReader {
 		CDEventCustomData: f.data,
 	}
 }
+
+func detected05(f facts) api.CDEventReader {
+	return &v05.IncidentDetectedEvent{
+		Context: context05(f),
+		Subject: v05.IncidentDetectedSubject{
+			SubjectBaseV05: subject05(f),
+			Content: api.IncidentDetectedSubjectContentV0_3_0{
+				ArtifactId: f.artifact, Description: f.description, Environment: f.environment, Service: f.service,
+			},
+		},
+		CDEventCustomData: f.data,
+	}
+}
+
+func resolved05(f facts) api.CDEventReader {
+	return &v05.IncidentResolvedEvent{
+		Context: context05(f),
+		Subject: v05.IncidentResolvedSubject{
+			SubjectBaseV05: subject05(f),
+			Content: api.IncidentResolvedSubjectContentV0_3_0{
+				ArtifactId: f.artifact, Description: f.description, Environment: f.environment, Service: f.service,
+			},
+		},
+		CDEventCustomData: f.data,
+	}
+}

@@ -113,6 +113,9 @@ func TestTypes(t *testing.T) {
 			lifecycle.Upgraded:       "dev.cdevents.service.upgraded.0.3.0",
 			lifecycle.RolledBack:     "dev.cdevents.service.rolledback.0.3.0",
 			lifecycle.Removed:        "dev.cdevents.service.removed.0.3.0",
+
+			lifecycle.IncidentDetected: "dev.cdevents.incident.detected.0.3.0",
+			lifecycle.IncidentResolved: "dev.cdevents.incident.resolved.0.3.0",
 		},
 		Version04: {
 			lifecycle.Created:        "dev.cdeventsx.knative-service.created.0.1.0",
@@ -123,6 +126,9 @@ func TestTypes(t *testing.T) {
 			lifecycle.Upgraded:       "dev.cdevents.service.upgraded.0.2.0",
 			lifecycle.RolledBack:     "dev.cdevents.service.rolledback.0.2.0",
 			lifecycle.Removed:        "dev.cdevents.service.removed.0.2.0",
+
+			lifecycle.IncidentDetected: "dev.cdevents.incident.detected.0.2.0",
+			lifecycle.IncidentResolved: "dev.cdevents.incident.resolved.0.2.0",
 		},
 	} {
 		for typ, name := range want {

@@ -25,6 +25,9 @@ type facts struct {
 	subject     string
 	environment *api.Reference
 	artifact    string
+	// description and service are those of an incident.
+	description string
+	service     *api.Reference
 	data        api.CDEventCustomData
 }
 
@@ -55,7 +58,9 @@ func Render(
 		subject:     SubjectID(subject),
 		environment: environment(profile.Environment, &said),
 	}
-	if form.artifact {
+	f.about(subject, t)
+	// An incident need not have one, and may be about no Revision.
+	if form.artifact && (t.Incident == nil || t.Revision != nil) {
 		f.artifact = artifactID(subject, t.Revision, &said)
 	}
 	f.data = api.CDEventCustomData{
@@ -90,6 +95,9 @@ func check(profile v1alpha1.Profile, t lifecycle.Transition) error {
 	// makes an id unique beyond one cluster, so here it is required.
 	if u, ok := parseURI(profile.Source); !ok || !u.IsAbs() {
 		return fmt.Errorf("the event source %q must be an absolute URI, such as https://cluster.example.com", profile.Source)
+	}
+	if incident := t.Type == lifecycle.IncidentDetected || t.Type == lifecycle.IncidentResolved; incident != (t.Incident != nil) {
+		return fmt.Errorf("transition %s must say of an incident if it is about one, and only then", t.Type)
 	}
 	if t.Time.IsZero() {
 		return fmt.Errorf("transition %s has no time; it must be journaled before it is rendered", t.Type)

@@ -40,6 +40,9 @@ var table = map[string]map[lifecycle.Type]form{
 		lifecycle.Upgraded:       {typ: v05.ServiceUpgradedEventType, artifact: true, build: upgraded05},
 		lifecycle.RolledBack:     {typ: v05.ServiceRolledbackEventType, artifact: true, build: rolledBack05},
 		lifecycle.Removed:        {typ: v05.ServiceRemovedEventType, build: removed05},
+
+		lifecycle.IncidentDetected: {typ: v05.IncidentDetectedEventType, artifact: true, build: detected05},
+		lifecycle.IncidentResolved: {typ: v05.IncidentResolvedEventType, artifact: true, build: resolved05},
 	},
 	Version04: {
 		lifecycle.Created:        {typ: created, build: custom04},
@@ -50,6 +53,9 @@ var table = map[string]map[lifecycle.Type]form{
 		lifecycle.Upgraded:       {typ: v04.ServiceUpgradedEventType, artifact: true, build: upgraded04},
 		lifecycle.RolledBack:     {typ: v04.ServiceRolledbackEventType, artifact: true, build: rolledBack04},
 		lifecycle.Removed:        {typ: v04.ServiceRemovedEventType, build: removed04},
+
+		lifecycle.IncidentDetected: {typ: v04.IncidentDetectedEventType, artifact: true, build: detected04},
+		lifecycle.IncidentResolved: {typ: v04.IncidentResolvedEventType, artifact: true, build: resolved04},
 	},
 }
 

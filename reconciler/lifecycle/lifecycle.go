@@ -32,6 +32,9 @@ func Baseline(s Snapshot) Result {
 		b.setTraffic(s.Route.Traffic)
 		b.m.URLs = s.Route.URLs
 	}
+	for kind := range s.Trouble {
+		b.open(kind, &Episode{})
+	}
 	b.m.forget()
 	return Result{Memory: b.m}
 }
@@ -59,6 +62,7 @@ func Next(rules Rules, m Memory, s Snapshot, at time.Time) Result {
 	b.traffic()
 	b.deployed()
 	b.published()
+	b.trouble()
 	b.m.forget()
 	return b.result()
 }
@@ -151,6 +155,11 @@ func (b *builder) chain(revision string) int64 { return b.m.Revisions[revision].
 
 // gone: removed, unless nobody was ever told that there was something.
 func (b *builder) gone() {
+	for _, kind := range incidents {
+		if e := b.m.Episodes[kind]; e != nil {
+			b.resolve(kind, e, ReasonRemoved)
+		}
+	}
 	if b.m.Deployed || b.m.Baselined {
 		b.emit(Transition{Type: Removed, Revision: b.m.revision(b.m.Primary), Links: b.m.Last.link(LinkPath)})
 	}

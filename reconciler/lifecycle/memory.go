@@ -62,6 +62,11 @@ type Memory struct {
 	Held *Held `json:"held,omitempty"`
 	// LastShift is when a step of a gradual rollout was announced last.
 	LastShift time.Time `json:"lastShift,omitzero"`
+	// Episodes is trouble that was announced and has not ended.
+	Episodes map[Incident]*Episode `json:"episodes,omitempty"`
+	// Waiting is since when there is trouble that was not announced. It is not
+	// stored: each rollout has some for seconds, which is not worth a write.
+	Waiting map[Incident]time.Time `json:"-"`
 	// ReadySince is when the Service, not yet Deployed, became Ready.
 	ReadySince time.Time `json:"readySince,omitzero"`
 }
@@ -96,7 +101,7 @@ func (k Known) rank() int64 {
 // that a later decision depends on, which the saved one does not hold.
 func (m *Memory) Outgrew(saved Memory) bool {
 	return !maps.Equal(m.Labels, saved.Labels) || !maps.Equal(m.Annotations, saved.Annotations) ||
-		len(m.URLs) == 0 && len(saved.URLs) > 0
+		len(m.URLs) == 0 && len(saved.URLs) > 0 || len(m.Episodes) < len(saved.Episodes)
 }
 
 // Former is an earlier primary, as far as it is needed to recognise it again.
@@ -135,6 +140,7 @@ func (m Memory) clone() Memory {
 	m.Seen = maps.Clone(m.Seen)
 	m.Revisions = maps.Clone(m.Revisions)
 	m.Former = slices.Clone(m.Former)
+	m.Episodes, m.Waiting = maps.Clone(m.Episodes), maps.Clone(m.Waiting)
 	if m.Held != nil {
 		held := *m.Held
 		m.Held = &held

@@ -32,6 +32,9 @@ type Snapshot struct {
 	Annotations map[string]string
 	Labels      map[string]string
 
+	// Trouble is what the Service says is wrong with it, nil for what is well.
+	Trouble map[Incident]*Trouble
+
 	// Route is nil while there is none that belongs to this Service's UID.
 	Route *Route
 	// Revisions holds those that are known, by name.
@@ -102,6 +105,10 @@ type Rules struct {
 	ShiftedMinInterval time.Duration
 	// Stabilization is how long a Service must stay Ready to be deployed.
 	Stabilization time.Duration
+	// OutageAfter and FailedRolloutAfter are how long a Service must not be
+	// routed to, and a new Revision must not become Ready, to be an incident;
+	// 0 for never.
+	OutageAfter, FailedRolloutAfter time.Duration
 }
 
 // DefaultRules are in force where config-cdevents says nothing else.
@@ -110,4 +117,6 @@ var DefaultRules = Rules{
 	RollbackTemplate:   true,
 	RollbackWithdrawn:  true,
 	ShiftedMinInterval: 10 * time.Second,
+	OutageAfter:        time.Minute,
+	FailedRolloutAfter: 2 * time.Minute,
 }

@@ -34,6 +34,10 @@ const (
 	RolledBack Type = "ServiceRolledBack"
 	// Removed is a Service that is gone, after it was deployed or baselined.
 	Removed Type = "ServiceRemoved"
+	// IncidentDetected is trouble that has lasted for longer than its limit.
+	IncidentDetected Type = "IncidentDetected"
+	// IncidentResolved is the end of trouble that was announced.
+	IncidentResolved Type = "IncidentResolved"
 )
 
 // Reasons of a transition. They are written to customData.reason.
@@ -48,6 +52,8 @@ const (
 	// ReasonWithdrawn: a newer Revision lost all its traffic without ever
 	// becoming primary.
 	ReasonWithdrawn = "CanaryWithdrawn"
+	// ReasonRemoved: an incident ended because its Service is gone.
+	ReasonRemoved = "ServiceRemoved"
 )
 
 // Image is one container's image, as asked for and as resolved.
@@ -143,6 +149,8 @@ type Transition struct {
 	// Chain identifies the rollout: all transitions with the same Chain belong
 	// together. It is the sequence number of the first of them.
 	Chain int64 `json:"chain,omitempty"`
+	// Incident is set for IncidentDetected and IncidentResolved.
+	Incident *Told `json:"incident,omitempty"`
 	// Links point to earlier transitions of this subject.
 	Links []Link `json:"links,omitempty"`
 }

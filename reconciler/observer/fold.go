@@ -36,6 +36,9 @@ type fold struct {
 	// past holds the UIDs that the object is known to have had.
 	past    map[types.UID]bool
 	unsaved map[string]unsaved
+	// waiting is since when each UID has had trouble that was not announced. It is
+	// kept apart from what the ledger holds.
+	waiting map[types.UID]map[lifecycle.Incident]time.Time
 	// patient says that a Revision which is not cached may still come.
 	patient bool
 	// doubtful says that the parts came from a cache that may lag behind.
@@ -202,6 +205,9 @@ func (f *fold) follow(first *Subject, steps []step) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if used > 0 {
+		f.waiting[first.UID] = last.Waiting
+	}
 	switch {
 	case used > 0 && changed:
 		// The ledger has it now. A silent write leaves the sequence as it is, so
@@ -264,12 +270,12 @@ func (f *fold) memory(current *v1alpha1.CDEventSubject) (lifecycle.Memory, error
 		return u.memory, nil
 	}
 	var m lifecycle.Memory
-	if current.Status.Memory == nil {
-		return m, nil
+	if current.Status.Memory != nil {
+		if err := json.Unmarshal(current.Status.Memory.Raw, &m); err != nil {
+			return m, fmt.Errorf("the memory in CDEventSubject %s cannot be read, as after going back to an older version; nothing is told of this object until the newer one runs again: %w", current.Name, err)
+		}
 	}
-	if err := json.Unmarshal(current.Status.Memory.Raw, &m); err != nil {
-		return m, fmt.Errorf("the memory in CDEventSubject %s cannot be read, as after going back to an older version; nothing is told of this object until the newer one runs again: %w", current.Name, err)
-	}
+	m.Waiting = f.waiting[current.Spec.UID]
 	return m, nil
 }
 

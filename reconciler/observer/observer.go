@@ -342,7 +342,7 @@ func (o *Observer) begin(ctx context.Context, key types.NamespacedName, since ti
 	f := &fold{
 		ctx: ctx, o: o, track: t, key: key, since: since, now: now, rules: o.Rules(),
 		steps: t.steps(now), past: maps.Clone(t.past), consumed: map[uint64]bool{},
-		unsaved: t.unsaved, doubtful: t.filled, patient: t.held.IsZero() || now.Sub(t.held) < holdFor,
+		unsaved: t.unsaved, waiting: maps.Clone(t.waiting), doubtful: t.filled, patient: t.held.IsZero() || now.Sub(t.held) < holdFor,
 	}
 	t.folding = true
 	return f
@@ -372,6 +372,8 @@ func (o *Observer) end(f *fold) bool {
 			t.unsaved[uid] = u
 		}
 	}
+	t.waiting = f.waiting
+	maps.DeleteFunc(t.waiting, func(_ types.UID, w map[lifecycle.Incident]time.Time) bool { return len(w) == 0 })
 	if len(t.updates) > 0 || f.held || f.lagging || !f.wake.IsZero() {
 		return true
 	}

@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 )
 
 // maxHistory bounds how many unfolded updates are kept of one key.
@@ -57,12 +59,14 @@ type track struct {
 	held time.Time
 	// unsaved is the memory of each UID that is ahead of the ledger.
 	unsaved map[string]unsaved
+	// waiting is since when each UID has had trouble that was not announced.
+	waiting map[types.UID]map[lifecycle.Incident]time.Time
 	// filled says that the root came from a cache: it may be of the past.
 	filled bool
 }
 
 func newTrack() *track {
-	return &track{base: Parts{}, unsaved: map[string]unsaved{}, past: map[types.UID]bool{}}
+	return &track{base: Parts{}, unsaved: map[string]unsaved{}, past: map[types.UID]bool{}, waiting: map[types.UID]map[lifecycle.Incident]time.Time{}}
 }
 
 // saw appends an update unless it says nothing new. It returns whether there is

@@ -101,6 +101,7 @@ func (*kind) Compose(p observer.Parts) *observer.Subject {
 		EverReady:   svc.EverReady,
 		Annotations: svc.Annotations,
 		Labels:      svc.Labels,
+		Trouble:     svc.Trouble,
 		Revisions:   map[string]lifecycle.Revision{},
 	}
 	for name, part := range p {

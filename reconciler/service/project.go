@@ -44,6 +44,7 @@ type serviceValue struct {
 	EverReady   bool
 	Annotations map[string]string
 	Labels      map[string]string
+	Trouble     map[lifecycle.Incident]*lifecycle.Trouble
 }
 
 // routeValue is what matters of a Route.
@@ -130,13 +131,47 @@ func (p projector) service(o *servingv1.Service) serviceValue {
 		EverReady:   o.Status.LatestReadyRevisionName != "",
 		Annotations: p.carry(o.Annotations),
 		Labels:      o.Labels,
+		Trouble:     trouble(o),
 	}
 }
+
+// maxMessage bounds what is kept of a condition's message, in bytes.
+const maxMessage = 512
+
+// trouble is what the Service says is wrong with it. Unknown counts too: an image
+// that cannot be pulled leaves a Service there for as long as Serving tries.
+func trouble(o *servingv1.Service) map[lifecycle.Incident]*lifecycle.Trouble {
+	var out map[lifecycle.Incident]*lifecycle.Trouble
+	for kind, t := range map[lifecycle.Incident]apis.ConditionType{
+		lifecycle.Outage:        servingv1.ServiceConditionRoutesReady,
+		lifecycle.FailedRollout: servingv1.ServiceConditionConfigurationsReady,
+	} {
+		c := o.Status.GetCondition(t)
+		if c == nil || c.IsTrue() || c.Reason == reasonRollout {
+			continue
+		}
+		if out == nil {
+			out = map[lifecycle.Incident]*lifecycle.Trouble{}
+		}
+		out[kind] = &lifecycle.Trouble{Reason: c.Reason, Message: cut(c.Message, maxMessage)}
+	}
+	return out
+}
+
+func cut(v string, most int) string {
+	if len(v) > most {
+		v = v[:most]
+	}
+	return strings.ToValidUTF8(v, "")
+}
+
+// reasonRollout is why a Route in the middle of a gradual rollout is not Ready.
+const reasonRollout = "RolloutInProgress"
 
 func (p projector) route(o *servingv1.Route, owner types.UID) routeValue {
 	current := o.Status.ObservedGeneration == o.Generation
 	ingress := o.Status.GetCondition(servingv1.RouteConditionIngressReady)
-	rollout := ingress != nil && ingress.IsUnknown() && ingress.Reason == "RolloutInProgress"
+	rollout := ingress != nil && ingress.IsUnknown() && ingress.Reason == reasonRollout
 	v := routeValue{Owner: owner, Route: lifecycle.Route{
 		Ready:     o.IsReady(),
 		Rollout:   current && rollout,
@@ -267,5 +302,5 @@ func clip(v string) string {
 	if i := strings.LastIndexByte(v[:maxAnnotation], ','); i > 0 {
 		return v[:i]
 	}
-	return strings.ToValidUTF8(v[:maxAnnotation], "")
+	return cut(v, maxAnnotation)
 }

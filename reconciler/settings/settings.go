@@ -48,7 +48,8 @@ type Settings struct {
 	StabilizationWindow time.Duration
 
 	// SinkHosts are those that events may be sent to; where it is empty, to any.
-	SinkHosts hosts.List
+	SinkHosts                                       hosts.List
+	IncidentOutageAfter, IncidentFailedRolloutAfter time.Duration
 }
 
 // Default is in force where the ConfigMap says nothing. The cluster is then
@@ -64,6 +65,9 @@ func Default(cluster types.UID) Settings {
 		RollbackWithdrawn:   r.RollbackWithdrawn,
 		ShiftedMinInterval:  r.ShiftedMinInterval,
 		StabilizationWindow: r.Stabilization,
+
+		IncidentOutageAfter:        r.OutageAfter,
+		IncidentFailedRolloutAfter: r.FailedRolloutAfter,
 	}
 }
 
@@ -75,6 +79,8 @@ func (s Settings) Rules() lifecycle.Rules {
 		RollbackWithdrawn:  s.RollbackWithdrawn,
 		ShiftedMinInterval: s.ShiftedMinInterval,
 		Stabilization:      s.StabilizationWindow,
+		OutageAfter:        s.IncidentOutageAfter,
+		FailedRolloutAfter: s.IncidentFailedRolloutAfter,
 	}
 }
 
@@ -83,8 +89,9 @@ var keys = map[string]bool{
 	"cluster-uri": true, "environment-id": true, "environment-source": true,
 	"rollback-traffic": true, "rollback-template": true, "rollback-withdrawn": true,
 	"shifted-min-interval": true, "stabilization-window": true,
-	SinkHostsKey: true,
-	"_example":   true,
+	SinkHostsKey:            true,
+	"incident-outage-after": true, "incident-failed-rollout-after": true,
+	"_example": true,
 }
 
 // FromConfigMap reads the ConfigMap over the defaults.
@@ -101,6 +108,8 @@ func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 		span(c.Data, "shifted-min-interval", &s.ShiftedMinInterval),
 		span(c.Data, "stabilization-window", &s.StabilizationWindow),
 		list(c.Data, SinkHostsKey, &s.SinkHosts),
+		span(c.Data, "incident-outage-after", &s.IncidentOutageAfter),
+		span(c.Data, "incident-failed-rollout-after", &s.IncidentFailedRolloutAfter),
 	)
 	if strings.TrimSpace(s.Environment.ID) == "" {
 		s.Environment.ID = defaults.Environment.ID

@@ -1,0 +1,75 @@
+package cdevents
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/cdevents/sdk-go/pkg/api"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// Incident is what our events say of an incident beyond the vocabulary.
+type Incident struct {
+	// Kind is "outage" or "failed-rollout".
+	Kind string `json:"kind"`
+	// Since is when it began, in UTC.
+	Since string `json:"since"`
+	// Reason and Message are those of the Service's condition.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// IncidentID is the subject's id of an incident:
+// "incident/<namespace>/<name>/<kind>/<uuid>". What is detected and what is
+// resolved have the same one, and no other incident has it.
+func IncidentID(s v1alpha1.CDEventSubjectSpec, i lifecycle.Told) string {
+	id := derive("incident", string(s.UID), string(i.Kind), strconv.FormatInt(i.Opened, 10), moment(i.Since).Format(time.RFC3339Nano))
+	s.Kind = "incident"
+	return SubjectID(s) + "/" + string(i.Kind) + "/" + id
+}
+
+func incident(t lifecycle.Transition) *Incident {
+	if t.Incident == nil {
+		return nil
+	}
+	i := *t.Incident
+	return &Incident{Kind: string(i.Kind), Since: moment(i.Since).Format(time.RFC3339Nano), Reason: i.Reason, Message: i.Message}
+}
+
+// about fills in what only an incident has.
+func (f *facts) about(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) {
+	if t.Incident == nil {
+		return
+	}
+	f.subject = IncidentID(subject, *t.Incident)
+	f.service = &api.Reference{Id: SubjectID(subject)}
+	f.description = describe(subject, t)
+}
+
+func describe(s v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) string {
+	name := "Knative Service " + s.Namespace + "/" + s.Name
+	since := moment(t.Incident.Since).Format(time.RFC3339)
+	switch {
+	case t.Reason == lifecycle.ReasonRemoved:
+		return name + " is gone, and with it what was wrong with it since " + since
+	case t.Type == lifecycle.IncidentResolved && t.Incident.Kind == lifecycle.Outage:
+		return name + ", which was not routed to since " + since + ", is routed to again"
+	case t.Type == lifecycle.IncidentResolved:
+		return "The newest Revision of " + name + " is Ready; none was since " + since
+	case t.Incident.Kind == lifecycle.Outage:
+		return name + " has not been routed to since " + since + because(t.Incident.Trouble)
+	}
+	return "The newest Revision of " + name + " has not become Ready since " + since + because(t.Incident.Trouble)
+}
+
+func because(t lifecycle.Trouble) string {
+	out := ""
+	for _, s := range []string{t.Reason, t.Message} {
+		if s != "" {
+			out += ": " + s
+		}
+	}
+	return out
+}

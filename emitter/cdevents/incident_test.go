@@ -1,0 +1,79 @@
+package cdevents
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+func failedRollout() lifecycle.Transition {
+	return lifecycle.Transition{
+		Type: lifecycle.IncidentDetected, Sequence: 3, Time: after(3), Chain: 3,
+		Incident: &lifecycle.Told{Kind: lifecycle.FailedRollout, Opened: 3, Since: after(2), Trouble: lifecycle.Trouble{Reason: "RevisionFailed"}},
+	}
+}
+
+// The SDK wants an artifact where the specification wants none, so that the raw
+// schema decides here.
+func TestAnIncidentWithoutAnArtifact(t *testing.T) {
+	for _, version := range []string{Version05, Version04} {
+		e := render(t, profile(version), failedRollout())
+		if err := conforms(version, e); err != nil {
+			t.Error(err)
+		}
+		if data := string(e.Data()); strings.Contains(data, "artifactId") || !strings.Contains(data, "has not become Ready since 2026-11-21T09:32:00Z: RevisionFailed") {
+			t.Errorf("%s", data)
+		}
+	}
+}
+
+func TestAnIncidentHasOneSubject(t *testing.T) {
+	detected, resolved := told(t, lifecycle.IncidentDetected), told(t, lifecycle.IncidentResolved)
+	id := func(tr lifecycle.Transition) string { return render(t, profile(Version05), tr).Subject() }
+	if id(detected) != id(resolved) || !strings.HasPrefix(id(detected), "incident/shop/cart/outage/") {
+		t.Errorf("%s, %s", id(detected), id(resolved))
+	}
+	for name, change := range map[string]func(*lifecycle.Told){
+		"another kind":   func(i *lifecycle.Told) { i.Kind = lifecycle.FailedRollout },
+		"another number": func(i *lifecycle.Told) { i.Opened++ },
+		"another time":   func(i *lifecycle.Told) { i.Since = i.Since.Add(time.Second) },
+	} {
+		other := detected
+		i := *other.Incident
+		change(&i)
+		other.Incident = &i
+		if id(other) == id(detected) {
+			t.Errorf("%s: the same subject", name)
+		}
+	}
+}
+
+func TestWhatIsSaidOfAnIncident(t *testing.T) {
+	gone := told(t, lifecycle.IncidentResolved)
+	gone.Reason = lifecycle.ReasonRemoved
+	over := failedRollout()
+	over.Type = lifecycle.IncidentResolved
+	for want, tr := range map[string]lifecycle.Transition{
+		"is routed to again": told(t, lifecycle.IncidentResolved),
+		"is gone":            gone,
+		"is Ready":           over,
+	} {
+		if data := string(render(t, profile(Version05), tr).Data()); !strings.Contains(data, want) {
+			t.Errorf("%s", data)
+		}
+	}
+}
+
+func TestOnlyIncidentsSayOfOne(t *testing.T) {
+	without := failedRollout()
+	without.Incident = nil
+	with := told(t, lifecycle.Deployed)
+	with.Incident = failedRollout().Incident
+	for _, tr := range []lifecycle.Transition{without, with} {
+		if _, err := Render(profile(Version05), cart, tr); err == nil || !strings.Contains(err.Error(), "incident") {
+			t.Errorf("%s: %v", tr.Type, err)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package lifecycle
+
+import "time"
+
+// Incident names what is wrong with a Service. Each kind has its own limit, and
+// comes and goes by itself.
+type Incident string
+
+// The kinds of incidents.
+const (
+	// Outage: the Service was deployed and is not routed to any more.
+	Outage Incident = "outage"
+	// FailedRollout: a new Revision does not become Ready. What was deployed
+	// before may serve all the same.
+	FailedRollout Incident = "failed-rollout"
+)
+
+// incidents in the order in which they are looked at.
+var incidents = []Incident{Outage, FailedRollout}
+
+// Trouble is what the Service itself says of an incident.
+type Trouble struct {
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// Episode is trouble that was announced, or that was there before us. It lasts
+// until a snapshot shows it no more.
+type Episode struct {
+	Since time.Time `json:"since,omitzero"`
+	// Detected is the transition that announced it; nil where it was there before
+	// us: then its end is no news either.
+	Detected *Mark `json:"detected,omitempty"`
+	// Revision is the one that it was announced with.
+	Revision string `json:"revision,omitempty"`
+}
+
+// Told is what a transition says of its incident.
+type Told struct {
+	Kind Incident `json:"kind"`
+	// Opened is the sequence number of the transition that announced it: it
+	// tells the incidents of one Service apart.
+	Opened int64 `json:"opened"`
+	// Since is when it began.
+	Since time.Time `json:"since"`
+	Trouble
+}
+
+// limit is how long trouble must last to be an incident; 0 for never.
+func (r Rules) limit(kind Incident) time.Duration {
+	if kind == Outage {
+		return r.OutageAfter
+	}
+	return r.FailedRolloutAfter
+}
+
+// trouble announces what has lasted for longer than its limit, and its end.
+func (b *builder) trouble() {
+	if b.s.Past {
+		return
+	}
+	for _, kind := range incidents {
+		now, known := b.s.Trouble[kind], b.m.Episodes[kind]
+		switch {
+		case kind == Outage && !b.m.Deployed:
+			// What never worked cannot break down.
+		case now == nil:
+			delete(b.m.Waiting, kind)
+			if known != nil {
+				b.resolve(kind, known, "")
+			}
+		case known == nil:
+			b.wait(kind, now)
+		}
+	}
+}
+
+// wait announces trouble once it has lasted for its limit.
+func (b *builder) wait(kind Incident, now *Trouble) {
+	limit := b.rules.limit(kind)
+	if limit <= 0 {
+		return
+	}
+	since, waiting := b.m.Waiting[kind]
+	if !waiting {
+		since = b.at
+		if b.m.Waiting == nil {
+			b.m.Waiting = map[Incident]time.Time{}
+		}
+		b.m.Waiting[kind] = since
+	}
+	if due := since.Add(limit); b.at.Before(due) {
+		b.wakeAt(due)
+		return
+	}
+	delete(b.m.Waiting, kind)
+	b.detect(kind, since, *now)
+}
+
+func (b *builder) detect(kind Incident, since time.Time, why Trouble) {
+	e := &Episode{Since: since}
+	t := Transition{
+		Type: IncidentDetected, Revision: b.troubled(kind), Links: b.m.Last.link(LinkPath),
+		Incident: &Told{Kind: kind, Opened: b.m.Sequence + 1, Since: since, Trouble: why},
+	}
+	if t.Revision != nil {
+		e.Revision = t.Revision.Name
+	}
+	mark := b.emit(t)
+	e.Detected = &mark
+	b.open(kind, e)
+}
+
+func (b *builder) open(kind Incident, e *Episode) {
+	if b.m.Episodes == nil {
+		b.m.Episodes = map[Incident]*Episode{}
+	}
+	b.m.Episodes[kind] = e
+}
+
+// resolve ends an episode. Only the end of what was announced is announced.
+func (b *builder) resolve(kind Incident, e *Episode, reason string) {
+	delete(b.m.Episodes, kind)
+	if e.Detected == nil {
+		return
+	}
+	b.emit(Transition{
+		Type: IncidentResolved, Reason: reason, Revision: b.m.revision(e.Revision), Links: e.Detected.link(LinkPath),
+		Incident: &Told{Kind: kind, Opened: e.Detected.Sequence, Since: e.Since},
+	})
+}
+
+// troubled is the Revision that an incident is about: the one that does not
+// become Ready, or the one that is not reached.
+func (b *builder) troubled(kind Incident) *Revision {
+	if kind == Outage {
+		return b.m.revision(b.m.Primary)
+	}
+	var newest *Revision
+	for name := range b.m.Revisions {
+		if r := b.m.revision(name); newest == nil || compareGeneration(*newest, *r) < 0 {
+			newest = r
+		}
+	}
+	if newest == nil || newest.Ready {
+		return nil // there is none yet, or it was Ready before and is no more
+	}
+	return newest
+}
