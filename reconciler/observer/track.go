@@ -163,7 +163,7 @@ func (t *track) bump(p Part) {
 // must be skipped.
 func (t *track) fill(cached Parts) {
 	for name, p := range cached {
-		if _, ok := t.last(name); !ok {
+		if _, ok := t.last(name); !ok && p.Value != nil {
 			t.base[name] = p
 			if p.Root {
 				t.past[p.Owner], t.filled = true, true

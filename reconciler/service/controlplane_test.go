@@ -20,6 +20,7 @@ import (
 	"knative.dev/pkg/controller"
 	"knative.dev/serving/pkg/apis/serving"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+	servingv1beta1 "knative.dev/serving/pkg/apis/serving/v1beta1"
 	"knative.dev/serving/pkg/client/clientset/versioned"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -221,6 +222,28 @@ func (s servingController) route(name string, generation int) {
 	must(s.t, err)
 }
 
+// domain makes a DomainMapping that is Ready, or has it lead elsewhere.
+func (s servingController) domain(name, to string) {
+	s.t.Helper()
+	ctx, api := s.t.Context(), s.ServingV1beta1().DomainMappings(namespace)
+	ref := duckv1.KReference{APIVersion: "serving.knative.dev/v1", Kind: "Service", Namespace: namespace, Name: to}
+	d, err := api.Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		d.Spec.Ref = ref
+		_, err = api.Update(ctx, d, metav1.UpdateOptions{})
+		must(s.t, err)
+		return
+	}
+	d, err = api.Create(ctx, &servingv1beta1.DomainMapping{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: servingv1beta1.DomainMappingSpec{Ref: ref},
+	}, metav1.CreateOptions{})
+	must(s.t, err)
+	d.Status.URL = apis.HTTP(name)
+	d.Status.Conditions = duckv1.Conditions{{Type: apis.ConditionReady, Status: corev1.ConditionTrue, LastTransitionTime: now()}}
+	_, err = api.UpdateStatus(ctx, d, metav1.UpdateOptions{})
+	must(s.t, err)
+}
+
 // remove deletes as the garbage collector would, which does not run here either.
 func (s servingController) remove(name string) {
 	s.t.Helper()
@@ -246,11 +269,21 @@ func TestAgainstARealAPIServer(t *testing.T) {
 	s.route("cart", 1)
 	began := []string{"Created", "RevisionReady", "Deployed", "Published"}
 	first.want(t, "cart", began...)
+	told := slices.Clone(began)
+	and := func(more ...string) {
+		t.Helper()
+		told = append(told, more...)
+		first.want(t, "cart", told...)
+	}
+	s.domain("cart.example.org", "cart")
+	and("Published")
+	s.domain("cart.example.org", "another") // it leads elsewhere now
+	and("Published")
 	s.revise(cart, 2)
 	s.route("cart", 2)
-	first.want(t, "cart", append(began, "RevisionReady", "Upgraded")...)
+	and("RevisionReady", "Upgraded")
 	s.route("cart", 1)
-	first.want(t, "cart", append(began, "RevisionReady", "Upgraded", "RolledBack")...)
+	and("RolledBack")
 	first.stop()
 
 	// While nobody watches: one stays, one is removed, one is made anew under

@@ -17,7 +17,9 @@ import (
 func (k *kind) watch(ctx context.Context, ob *observer.Observer) error {
 	factory := externalversions.NewSharedInformerFactoryWithOptions(k.client, 0, externalversions.WithTransform(k.projects.transform))
 	v1 := factory.Serving().V1()
-	informers := []cache.SharedIndexInformer{v1.Services().Informer(), v1.Routes().Informer(), v1.Revisions().Informer()}
+	informers := []cache.SharedIndexInformer{
+		v1.Services().Informer(), v1.Routes().Informer(), v1.Revisions().Informer(), factory.Serving().V1beta1().DomainMappings().Informer(),
+	}
 
 	synced := make([]cache.InformerSynced, 0, len(informers))
 	indexers := make([]cache.Indexer, 0, len(informers))
@@ -63,7 +65,14 @@ func handler(ob *observer.Observer) cache.ResourceEventHandler {
 		},
 		UpdateFunc: func(before, obj any) {
 			was, had := before.(*stored)
-			if s, ok := obj.(*stored); ok && had && s.root.Name != "" {
+			s, ok := obj.(*stored)
+			if !ok || !had {
+				return
+			}
+			if was.root != s.root {
+				moved(ob, was, s.part.Version) // a DomainMapping that leads elsewhere now
+			}
+			if s.root.Name != "" {
 				ob.Updated(was.part.Version, s.root, s.part)
 			}
 		},
@@ -71,13 +80,19 @@ func handler(ob *observer.Observer) cache.ResourceEventHandler {
 			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = tombstone.Obj
 			}
-			s, ok := obj.(*stored)
-			if !ok || s.root.Name == "" {
-				return
+			if s, ok := obj.(*stored); ok {
+				moved(ob, s, s.part.Version)
 			}
-			gone := s.part
-			gone.Value = nil
-			ob.Saw(s.root, gone)
 		},
 	}
+}
+
+// moved tells that an object does not belong to its root any more.
+func moved(ob *observer.Observer, s *stored, version string) {
+	if s.root.Name == "" {
+		return
+	}
+	gone := s.part
+	gone.Value, gone.Version = nil, version
+	ob.Saw(s.root, gone)
 }

@@ -20,7 +20,9 @@ import (
 )
 
 // definitions are the CustomResourceDefinitions that must exist.
-var definitions = []string{"services.serving.knative.dev", "routes.serving.knative.dev", "revisions.serving.knative.dev"}
+var definitions = []string{
+	"services.serving.knative.dev", "routes.serving.knative.dev", "revisions.serving.knative.dev", "domainmappings.serving.knative.dev",
+}
 
 // Resource names the kind in the ledger's baseline marker.
 const Resource = "services.serving.knative.dev"
@@ -104,6 +106,7 @@ func (*kind) Compose(p observer.Parts) *observer.Subject {
 		Trouble:     svc.Trouble,
 		Revisions:   map[string]lifecycle.Revision{},
 	}
+	var domains []string
 	for name, part := range p {
 		switch v := part.Value.(type) {
 		case routeValue:
@@ -112,11 +115,16 @@ func (*kind) Compose(p observer.Parts) *observer.Subject {
 				s.Route = &route
 				s.Seen[partRoute] = part.Version
 			}
+		case domainValue:
+			domains = append(domains, v.URL)
 		case revisionValue:
 			if v.Owner == svc.UID || v.Owner == "" {
 				s.Revisions[strings.TrimPrefix(name, partRevision)] = v.Facts
 			}
 		}
+	}
+	if s.Route != nil {
+		s.Route.URLs = withDomains(s.Route.URLs, domains)
 	}
 	return &observer.Subject{UID: svc.UID, Created: svc.Created, Snapshot: s}
 }

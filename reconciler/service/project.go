@@ -23,6 +23,7 @@ import (
 	"knative.dev/pkg/apis"
 	"knative.dev/serving/pkg/apis/serving"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+	servingv1beta1 "knative.dev/serving/pkg/apis/serving/v1beta1"
 
 	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
@@ -33,6 +34,7 @@ const (
 	partService  = lifecycle.SeenService
 	partRoute    = lifecycle.SeenRoute
 	partRevision = "revision/"
+	partDomain   = "domain/"
 )
 
 // serviceValue is what matters of a Service.
@@ -59,6 +61,11 @@ type revisionValue struct {
 	// Owner is the UID of the Service that the Revision belongs to.
 	Owner types.UID
 	Facts lifecycle.Revision
+}
+
+// domainValue is what matters of a DomainMapping that is Ready.
+type domainValue struct {
+	URL string
 }
 
 // stored is what the caches hold in place of an object.
@@ -107,8 +114,37 @@ func (p projector) transform(obj any) (any, error) {
 		}
 		key := types.NamespacedName{Namespace: o.Namespace, Name: name}
 		return p.keep(o, key, observer.Part{Name: partRevision + o.Name, Value: value}), nil
+	case *servingv1beta1.DomainMapping:
+		return p.domain(o), nil
 	}
 	return obj, nil
+}
+
+// domain: one that is not Ready, or leads to something else, says nothing.
+func (p projector) domain(o *servingv1beta1.DomainMapping) *stored {
+	ref := o.Spec.Ref
+	if ref.Kind != "Service" || !strings.HasPrefix(ref.APIVersion, serving.GroupName+"/") {
+		return p.keep(o, types.NamespacedName{}, observer.Part{})
+	}
+	part := observer.Part{Name: partDomain + o.Name}
+	if c := o.Status.GetCondition(servingv1beta1.DomainMappingConditionReady); c.IsTrue() {
+		if urls := p.public(nil, o.Status.URL); len(urls) > 0 {
+			part.Value = domainValue{URL: urls[0]}
+		}
+	}
+	// A DomainMapping must be in the namespace of what it leads to.
+	return p.keep(o, types.NamespacedName{Namespace: o.Namespace, Name: ref.Name}, part)
+}
+
+// withDomains adds URLs to those of a Route, whose first one stays first.
+func withDomains(urls, domains []string) []string {
+	if len(domains) == 0 {
+		return urls
+	}
+	own := urls[:min(1, len(urls))]
+	others := slices.Concat(urls[len(own):], domains)
+	slices.Sort(others)
+	return slices.Concat(own, slices.Compact(others))
 }
 
 func (projector) keep(o metav1.Object, root types.NamespacedName, part observer.Part) *stored {

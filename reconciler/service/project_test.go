@@ -2,6 +2,7 @@ package service
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 	"knative.dev/serving/pkg/apis/serving"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+	servingv1beta1 "knative.dev/serving/pkg/apis/serving/v1beta1"
 
 	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
@@ -263,6 +265,71 @@ func TestWhatStandsAloneIsKeptQuiet(t *testing.T) {
 		if s := transformed(t, obj); s.root.Name != "" || s.part.Value != nil {
 			t.Errorf("%s: %+v", name, s)
 		}
+	}
+}
+
+func newDomain() *servingv1beta1.DomainMapping {
+	d := &servingv1beta1.DomainMapping{ObjectMeta: meta("cart.example.com", nil)}
+	d.Spec.Ref = duckv1.KReference{APIVersion: "serving.knative.dev/v1", Kind: "Service", Name: "cart"}
+	d.Status.URL = mustURL("https://cart.example.com")
+	d.Status.Conditions = duckv1.Conditions{is(corev1.ConditionTrue, "", apis.ConditionReady)}
+	return d
+}
+
+func TestDomainsBelongToTheServiceThatTheyLeadTo(t *testing.T) {
+	s := transformed(t, newDomain())
+	if s.root.Name != "cart" || s.part.Name != "domain/cart.example.com" || s.part.Value != (domainValue{URL: "https://cart.example.com"}) {
+		t.Errorf("%+v", s)
+	}
+	for name, change := range map[string]func(*servingv1beta1.DomainMapping){
+		"not Ready":     func(d *servingv1beta1.DomainMapping) { d.Status.Conditions[0].Status = corev1.ConditionFalse },
+		"no condition":  func(d *servingv1beta1.DomainMapping) { d.Status.Conditions = nil },
+		"cluster-local": func(d *servingv1beta1.DomainMapping) { d.Status.URL = mustURL("http://cart.shop.svc.cluster.local") },
+	} {
+		d := newDomain()
+		change(d)
+		if s := transformed(t, d); s.root.Name != "cart" || s.part.Value != nil {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	elsewhere := newDomain()
+	elsewhere.Spec.Ref.APIVersion = "v1"
+	if s := transformed(t, elsewhere); s.root.Name != "" {
+		t.Errorf("a plain Service of Kubernetes: %+v", s)
+	}
+}
+
+func TestDomainsJoinTheURLs(t *testing.T) {
+	parts := observer.Parts{}
+	for _, obj := range []any{newService(), newRoute(), newDomain()} {
+		p := transformed(t, obj).part
+		parts[p.Name] = p
+	}
+	urls := (&kind{}).Compose(parts).Snapshot.Route.URLs
+	route, ok := parts[partRoute].Value.(routeValue)
+	if !ok || !slices.Contains(urls, "https://cart.example.com") || urls[0] != route.URLs[0] || len(urls) != len(route.URLs)+1 {
+		t.Errorf("%q", urls)
+	}
+	if got := withDomains(nil, []string{"https://b", "https://a", "https://b"}); !slices.Equal(got, []string{"https://a", "https://b"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestTroubleIsWhatTheConditionsSay(t *testing.T) {
+	s := newService()
+	s.Status.Conditions = append(s.Status.Conditions,
+		is(corev1.ConditionUnknown, "RevisionMissing", servingv1.ServiceConditionConfigurationsReady),
+		is(corev1.ConditionUnknown, reasonRollout, servingv1.ServiceConditionRoutesReady))
+	if got := trouble(s); len(got) != 1 || got[lifecycle.FailedRollout].Reason != "RevisionMissing" {
+		t.Errorf("a gradual rollout is no trouble: %+v", got)
+	}
+	s.Status.Conditions[2] = is(corev1.ConditionFalse, "RevisionMissing", servingv1.ServiceConditionRoutesReady)
+	s.Status.Conditions[2].Message = strings.Repeat("é", maxMessage)
+	if got := trouble(s)[lifecycle.Outage]; got == nil || len(got.Message) != maxMessage {
+		t.Errorf("%+v", got)
+	}
+	if got := trouble(newService()); got != nil {
+		t.Errorf("of what is well: %+v", got)
 	}
 }
 
