@@ -64,6 +64,7 @@ func TestNoFieldIsLost(t *testing.T) {
 	}
 	// These take certain values only.
 	source.Spec.CDEvents.Version = "0.4"
+	source.Spec.Replay = v1alpha1.ReplayCurrent
 	linear, structured := eventingduckv1.BackoffPolicyLinear, eventingduckv1.DeliveryFormatJson
 	source.Spec.Delivery.BackoffPolicy, source.Spec.Delivery.Format = &linear, &structured
 
@@ -100,6 +101,7 @@ func TestValuesThatAreRefusedAtOnce(t *testing.T) {
 		"unknown version":     `{"sink":{},"cdevents":{"version":"0.3"}}`,
 		"backoff":             `{"sink":{},"delivery":{"backoffPolicy":"often"}}`,
 		"format":              `{"sink":{},"delivery":{"format":"yaml"}}`,
+		"replay":              `{"sink":{},"replay":"Everything"}`,
 		"retry":               `{"sink":{},"delivery":{"retry":-1}}`,
 		"environment":         `{"sink":{},"environment":{}}`,
 		"URI as object":       `{"sink":{"uri":{"scheme":"http"}}}`,

@@ -47,6 +47,10 @@ type CDEventSourceSpec struct {
 	// Environment that the watched objects run in. By default the one of the
 	// namespace (label), or else of ConfigMap config-cdevents.
 	Environment *Environment `json:"environment,omitempty"`
+	// Replay says whether the source is told of what was there before it: None
+	// (default), or Current for the present state of every object that it selects,
+	// once.
+	Replay Replay `json:"replay,omitempty"`
 }
 
 // SinkHostsAnnotation on a Secret lists the hosts that it may be sent to. Without
@@ -74,6 +78,17 @@ type SecretKey struct {
 type SecretName struct {
 	Name string `json:"name"`
 }
+
+// Replay is what a new source is told of the past.
+type Replay string
+
+const (
+	// ReplayNone tells of what happens from now on.
+	ReplayNone Replay = "None"
+	// ReplayCurrent tells of the present state first: deployed and published, with
+	// ids of their own.
+	ReplayCurrent Replay = "Current"
+)
 
 // CDEventsSpec chooses the dialect of CDEvents.
 type CDEventsSpec struct {

@@ -51,6 +51,9 @@ type CDEventSubjectStatus struct {
 	// Acknowledged is, for each source by UID, the sequence number up to which
 	// nothing is owed to it any more.
 	Acknowledged map[types.UID]int64 `json:"acknowledged,omitempty"`
+	// Replayed holds the sources, by UID, that asked for the present state and need
+	// not be told of it any more.
+	Replayed []types.UID `json:"replayed,omitempty"`
 	// Removed says that the object is gone; the entry goes when nothing is owed.
 	Removed bool `json:"removed,omitempty"`
 	// LastEvent and LastEventTime tell a reader what happened last.
@@ -95,6 +98,8 @@ type Recipient struct {
 type Profile struct {
 	// SpecVersion is the CDEvents version, "0.5" or "0.4".
 	SpecVersion string `json:"specVersion"`
+	// Replay is the UID of the source that the present state is told to anew.
+	Replay types.UID `json:"replay,omitempty"`
 	// Source is the absolute URI that identifies the cluster; the event's source.
 	Source string `json:"source"`
 	// Environment that the subject runs in.

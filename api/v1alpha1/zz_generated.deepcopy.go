@@ -277,6 +277,11 @@ func (in *CDEventSubjectStatus) DeepCopyInto(out *CDEventSubjectStatus) {
 			(*out)[key] = val
 		}
 	}
+	if in.Replayed != nil {
+		in, out := &in.Replayed, &out.Replayed
+		*out = make([]types.UID, len(*in))
+		copy(*out, *in)
+	}
 	if in.LastEventTime != nil {
 		in, out := &in.LastEventTime, &out.LastEventTime
 		*out = (*in).DeepCopy()

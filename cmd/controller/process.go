@@ -190,8 +190,18 @@ func (p *process) deliver(ctx context.Context) {
 	})
 	must(ctx, "watching CDEventSubjects", err)
 	_, err = p.sources.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { with(obj, p.delivery.Source) },
-		UpdateFunc: func(_, obj any) { with(obj, p.delivery.Source) },
+		AddFunc: func(obj any) { with(obj, p.source) },
+		UpdateFunc: func(before, obj any) {
+			with(before, func(was *v1alpha1.CDEventSource) {
+				with(obj, func(s *v1alpha1.CDEventSource) {
+					if was.Generation == s.Generation {
+						p.delivery.Source(s)
+						return
+					}
+					p.source(s)
+				})
+			})
+		},
 		DeleteFunc: func(obj any) {
 			with(obj, func(s *v1alpha1.CDEventSource) {
 				p.delivery.Gone(s.UID)
@@ -214,6 +224,14 @@ func (p *process) deliver(ctx context.Context) {
 		DeleteFunc: func(obj any) { with(obj, clients.Distrust) },
 	})
 	must(ctx, "watching trust bundles", err)
+}
+
+// source takes note of a source that is new or was changed.
+func (p *process) source(s *v1alpha1.CDEventSource) {
+	p.delivery.Source(s)
+	if ob := p.services.Load(); ob != nil && s.Spec.Replay == v1alpha1.ReplayCurrent {
+		ob.LookAgain()
+	}
 }
 
 // with calls f with the object that an informer's handler was given.

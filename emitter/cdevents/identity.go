@@ -35,6 +35,10 @@ func ID(profile v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, sequence 
 		profile.Environment.ID,
 		profile.Environment.Source,
 	}
+	if profile.Replay != "" {
+		// Extensions come in pairs, so that none can look like this.
+		parts = append(parts, "replay "+string(profile.Replay))
+	}
 	for _, name := range slices.Sorted(maps.Keys(profile.Extensions)) {
 		parts = append(parts, name, profile.Extensions[name])
 	}

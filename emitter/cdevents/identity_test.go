@@ -76,6 +76,8 @@ func TestIDChangesWithAllThatShapesTheEvent(t *testing.T) {
 	changed("two overrides", func(p *v1alpha1.Profile, _ *v1alpha1.CDEventSubjectSpec) {
 		p.Extensions = map[string]string{"team": "a", "x": ""}
 	})
+	changed("a replay", func(p *v1alpha1.Profile, _ *v1alpha1.CDEventSubjectSpec) { p.Replay = "a" })
+	changed("a replay to another source", func(p *v1alpha1.Profile, _ *v1alpha1.CDEventSubjectSpec) { p.Replay = "b" })
 	changed("an environment moved into its source", func(p *v1alpha1.Profile, _ *v1alpha1.CDEventSubjectSpec) {
 		p.Environment = v1alpha1.Environment{Source: p.Environment.ID + p.Environment.Source}
 	})

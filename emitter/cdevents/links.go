@@ -30,6 +30,7 @@ func links(
 	said *notes,
 ) api.EmbeddedLinksArray {
 	var all api.EmbeddedLinksArray
+	profile.Replay = "" // what happened before was told as it happened
 	for _, l := range t.Links {
 		// Both ends are rendered for the same profile: an id names the event that
 		// this source was sent, not the one of another.

@@ -48,6 +48,21 @@ func (r *Router) Exists(source types.UID) bool {
 	return slices.ContainsFunc(r.Sources(), func(s *v1alpha1.CDEventSource) bool { return s.UID == source })
 }
 
+// Replays implements ledger.Router.
+func (r *Router) Replays(subject v1alpha1.CDEventSubjectSpec, with func() ledger.Labels) []types.UID {
+	var out []types.UID
+	for _, s := range r.Sources() {
+		if s.Spec.Replay != v1alpha1.ReplayCurrent {
+			continue
+		}
+		// A selector that cannot be read selects nothing; that is told elsewhere.
+		if ok, err := r.selects(s, subject.Namespace, with()); ok && err == nil {
+			out = append(out, s.UID)
+		}
+	}
+	return out
+}
+
 // Recipients implements ledger.Router.
 func (r *Router) Recipients(subject v1alpha1.CDEventSubjectSpec, with ledger.Labels, t lifecycle.Transition) []ledger.Recipient {
 	var out []ledger.Recipient

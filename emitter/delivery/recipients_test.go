@@ -108,6 +108,28 @@ var (
 
 var labelled = map[string]string{"stage": "prod", EnvironmentLabel: "blue"}
 
+func TestWhoWantsThePresentState(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.CDEventSource)
+		want   int
+	}{
+		"not asked for":          {func(*v1alpha1.CDEventSource) {}, 0},
+		"None":                   {func(s *v1alpha1.CDEventSource) { s.Spec.Replay = v1alpha1.ReplayNone }, 0},
+		"Current":                {func(s *v1alpha1.CDEventSource) { s.Spec.Replay = v1alpha1.ReplayCurrent }, 1},
+		"Current, another space": {func(s *v1alpha1.CDEventSource) { s.Spec.Replay, s.Namespace = v1alpha1.ReplayCurrent, "other" }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sourceTo("all", "sink")
+			c.change(s)
+			asked := false
+			got := router(s).Replays(subject, func() ledger.Labels { asked = true; return ledger.Labels{} })
+			if len(got) != c.want || asked != (s.Spec.Replay == v1alpha1.ReplayCurrent) {
+				t.Errorf("%v, asked for labels: %v", got, asked)
+			}
+		})
+	}
+}
+
 func TestProfile(t *testing.T) {
 	s := sourceTo("all", "sink")
 	r := router(s)

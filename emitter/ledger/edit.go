@@ -102,10 +102,20 @@ func (e *edit) journal(c Change, router Router) error {
 	e.changed = true
 	st.Memory = &runtime.RawExtension{Raw: raw}
 	st.Removed = c.Memory.Removed
+	st.Replayed = slices.DeleteFunc(st.Replayed, func(source types.UID) bool { return !router.Exists(source) })
+	st.Replayed = append(st.Replayed, c.Replay...)
+	labels := Labels{Own: c.Memory.Labels, Namespace: c.Memory.NamespaceLabels}
 	for _, t := range c.Transitions {
 		at := metav1.NewMicroTime(t.Time)
 		st.Sequence, st.LastEvent, st.LastEventTime = t.Sequence, string(t.Type), &at
-		recipients := router.Recipients(e.next.Spec, Labels{Own: c.Memory.Labels, Namespace: c.Memory.NamespaceLabels}, t)
+		recipients := router.Recipients(e.next.Spec, labels, t)
+		switch {
+		case len(c.Replay) > 0:
+			recipients = onlyReplayed(recipients, c.Replay)
+		case t.Type == lifecycle.Deployed:
+			// Who hears this needs no replay.
+			st.Replayed = append(st.Replayed, router.Replays(e.next.Spec, func() Labels { return labels })...)
+		}
 		if len(recipients) == 0 {
 			continue
 		}
@@ -127,6 +137,16 @@ func (e *edit) journal(c Change, router Router) error {
 		st.Journal = append(st.Journal, entry)
 	}
 	return nil
+}
+
+// onlyReplayed chooses the recipients that the present state is told to anew. Their
+// events have ids of their own: the same was told to others when it happened.
+func onlyReplayed(recipients []Recipient, to []types.UID) []Recipient {
+	recipients = slices.DeleteFunc(recipients, func(r Recipient) bool { return !slices.Contains(to, r.Source) })
+	for i := range recipients {
+		recipients[i].Profile.Replay = recipients[i].Source
+	}
+	return recipients
 }
 
 // profile stores a rendering profile under a name made from its content.

@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,6 +40,10 @@ type Router interface {
 	Recipients(subject v1alpha1.CDEventSubjectSpec, labels Labels, t lifecycle.Transition) []Recipient
 	// NamespaceLabels are those of a namespace; false where there is none.
 	NamespaceLabels(namespace string) (map[string]string, bool)
+	// Replays names the sources that want to be told of the present state of an
+	// object, and may have been told already. It asks for labels only where there
+	// is such a source.
+	Replays(subject v1alpha1.CDEventSubjectSpec, labels func() Labels) []types.UID
 	// Exists says whether there is such a source.
 	Exists(source types.UID) bool
 }
@@ -155,6 +160,16 @@ func (l *Ledger) OnOwed(f func(Key, types.UID)) { l.owed = f }
 type Change struct {
 	Memory      lifecycle.Memory
 	Transitions []lifecycle.Transition
+	// Replay, if not empty, names the only sources that are to be told.
+	Replay []types.UID
+}
+
+// Replays names the sources that are still to be told of the present state of an
+// object.
+func (l *Ledger) Replays(current *v1alpha1.CDEventSubject, labels func() Labels) []types.UID {
+	return slices.DeleteFunc(l.router.Replays(current.Spec, labels), func(source types.UID) bool {
+		return slices.Contains(current.Status.Replayed, source)
+	})
 }
 
 // Decide is given the newest known entry, nil if there is none, and returns

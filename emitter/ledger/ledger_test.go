@@ -34,6 +34,8 @@ func (e everyone) Exists(source types.UID) bool { return slices.Contains(e, sour
 
 func (everyone) NamespaceLabels(string) (map[string]string, bool) { return nil, false }
 
+func (e everyone) Replays(v1alpha1.CDEventSubjectSpec, func() ledger.Labels) []types.UID { return e }
+
 func (e everyone) Recipients(v1alpha1.CDEventSubjectSpec, ledger.Labels, lifecycle.Transition) []ledger.Recipient {
 	var out []ledger.Recipient
 	for _, s := range e {
@@ -502,5 +504,35 @@ func TestAWriteThatIsRefusedIsCounted(t *testing.T) {
 	s.Before = func(string, string) error { return errors.New("etcdserver: request is too large") }
 	if err := add(l, lifecycle.Deployed, ""); err == nil || c.refused != 1 {
 		t.Errorf("%v, counted %d", err, c.refused)
+	}
+}
+
+func TestThePresentStateIsToldOnceToWhoAsks(t *testing.T) {
+	s := store.New()
+	all := everyone{"a"}
+	l := ledger.New(s, &all, &counts{})
+	must(t, add(l, lifecycle.Created, ""))
+	labels := func() ledger.Labels { return ledger.Labels{} }
+	due := func() []types.UID { return l.Replays(l.Subjects(key)[0], labels) }
+	if got := due(); len(got) != 1 {
+		t.Fatalf("due to %v", got)
+	}
+	must(t, add(l, lifecycle.Deployed, ""))
+	if got := due(); len(got) != 0 {
+		t.Errorf("who was told as it happened is told again: %v", got)
+	}
+	all = everyone{"a", "b"}
+	if got := due(); len(got) != 1 || got[0] != "b" {
+		t.Fatalf("due to %v", got)
+	}
+	must(t, l.Journal(context.Background(), cart, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
+		t := lifecycle.Transition{Sequence: 3, Time: noon, Type: lifecycle.Deployed, Reason: lifecycle.ReasonReplay}
+		return &ledger.Change{Memory: lifecycle.Memory{Sequence: 3}, Transitions: []lifecycle.Transition{t}, Replay: due()}, nil
+	}))
+	if got := sequences(l.Owed(key, "a")); got != "1 2" {
+		t.Errorf("owed to a: %s", got)
+	}
+	if got := l.Owed(key, "b"); len(got) != 1 || got[0].Profile.Replay != "b" || len(due()) != 0 {
+		t.Errorf("owed to b: %+v, due %v", got, due())
 	}
 }

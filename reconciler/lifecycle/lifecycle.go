@@ -41,11 +41,7 @@ func Baseline(s Snapshot) Result {
 
 // Next folds one snapshot, observed at the given time, into the memory.
 func Next(rules Rules, m Memory, s Snapshot, at time.Time) Result {
-	at = at.UTC().Truncate(time.Microsecond)
-	if at.Before(m.LastTime) {
-		at = m.LastTime
-	}
-	b := builder{rules: rules, m: m.clone(), s: s, at: at}
+	b := builder{rules: rules, m: m.clone(), s: s, at: m.after(at)}
 	if m.Removed {
 		return Result{Memory: m}
 	}

@@ -135,6 +135,15 @@ type Held struct {
 	Steps int64 `json:"steps"`
 }
 
+// after is a time as it is journaled, and not before the last one.
+func (m *Memory) after(at time.Time) time.Time {
+	at = at.UTC().Truncate(time.Microsecond)
+	if at.Before(m.LastTime) {
+		return m.LastTime
+	}
+	return at
+}
+
 // clone copies what Next changes in place.
 func (m Memory) clone() Memory {
 	m.Seen = maps.Clone(m.Seen)

@@ -52,6 +52,8 @@ const (
 	// ReasonWithdrawn: a newer Revision lost all its traffic without ever
 	// becoming primary.
 	ReasonWithdrawn = "CanaryWithdrawn"
+	// ReasonReplay: nothing happened; a new source is told of the present state.
+	ReasonReplay = "Replay"
 	// ReasonRemoved: an incident ended because its Service is gone.
 	ReasonRemoved = "ServiceRemoved"
 )

@@ -232,10 +232,50 @@ func (f *fold) saved(uid types.UID, m lifecycle.Memory) bool {
 		if err := json.Unmarshal(s.Status.Memory.Raw, &has); err != nil {
 			return false // it is told where it is used
 		}
-		has.Seen, m.Seen, m.NamespaceLabels = nil, nil, has.NamespaceLabels
+		has.Seen, m.Seen, m.Waiting, m.NamespaceLabels = nil, nil, nil, has.NamespaceLabels
 		return reflect.DeepEqual(has, m)
 	}
 	return false
+}
+
+// replay journals the present state for the sources that asked for it and were not
+// told yet.
+func (f *fold) replay() error {
+	for _, entry := range f.o.Ledger.Subjects(f.o.ledgerKey(f.key)) {
+		if due, _, err := f.due(entry); err != nil || len(due) == 0 {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		err := f.o.Ledger.Journal(f.ctx, entry.Spec, func(current *v1alpha1.CDEventSubject) (*ledger.Change, error) {
+			due, memory, err := f.due(current)
+			if err != nil || len(due) == 0 {
+				return nil, err
+			}
+			r := lifecycle.Replay(memory, f.now)
+			if len(r.Transitions) == 0 {
+				return nil, nil //nolint:nilnil // it will be told when it is deployed
+			}
+			return &ledger.Change{Memory: r.Memory, Transitions: r.Transitions, Replay: due}, nil
+		})
+		if err != nil {
+			return fmt.Errorf("journaling the present state of %s for new sources: %w", f.key, err)
+		}
+	}
+	return nil
+}
+
+// due names the sources that an object's present state is to be told to.
+func (f *fold) due(current *v1alpha1.CDEventSubject) (sources []types.UID, memory lifecycle.Memory, err error) {
+	if current == nil || current.Status.Removed {
+		return nil, memory, nil
+	}
+	sources = f.o.Ledger.Replays(current, func() ledger.Labels {
+		memory, err = f.memory(current)
+		return ledger.Labels{Own: memory.Labels, Namespace: memory.NamespaceLabels}
+	})
+	return sources, memory, err
 }
 
 // span counts the steps that show the same object.

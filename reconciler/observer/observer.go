@@ -60,6 +60,7 @@ type Journal interface {
 	Subjects(key ledger.Key) []*v1alpha1.CDEventSubject
 	Keys() []ledger.Key
 	Journal(ctx context.Context, spec v1alpha1.CDEventSubjectSpec, decide ledger.Decide) error
+	Replays(current *v1alpha1.CDEventSubject, labels func() ledger.Labels) []types.UID
 }
 
 // Options are what an observer is made from.
@@ -197,6 +198,7 @@ func (o *Observer) yield(b reconciler.Bucket) {
 	for key, t := range o.tracks {
 		if b.Has(key) {
 			t.unsaved, t.held = map[string]unsaved{}, time.Time{}
+			clear(t.waiting)
 		}
 	}
 	o.mu.Unlock()
@@ -261,6 +263,9 @@ func (o *Observer) Tidy() {
 	}
 }
 
+// LookAgain has every object looked at again, at leisure.
+func (o *Observer) LookAgain() { o.enqueue(reconciler.UniversalBucket(), o.queue.EnqueueSlowKey) }
+
 // Ledgered is called when somebody else has written an entry of the ledger.
 func (o *Observer) Ledgered(key ledger.Key) {
 	if key.Kind == o.Kind.Name() && o.IsLeaderFor(key.NamespacedName()) {
@@ -304,7 +309,9 @@ func (o *Observer) Reconcile(ctx context.Context, name string) error {
 		return o.later(ctx, name, err)
 	}
 	f := o.begin(ctx, key, since)
-	err = f.run()
+	if err = f.run(); err == nil && !f.held {
+		err = f.replay()
+	}
 	again := o.end(f)
 	if err != nil {
 		return o.later(ctx, name, err)

@@ -63,6 +63,8 @@ func (j *journaled) of(name string) []string {
 	return out
 }
 
+func (*journaled) Replays(v1alpha1.CDEventSubjectSpec, func() ledger.Labels) []types.UID { return nil }
+
 func (*journaled) Conflict()             {}
 func (*journaled) Refused()              {}
 func (*journaled) Dropped(string, int64) {}
