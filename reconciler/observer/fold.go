@@ -136,11 +136,17 @@ func (f *fold) after() time.Duration {
 
 func (f *fold) compose(s step) *Subject { return f.o.Kind.Compose(s.parts) }
 
+// entries are those of every object that has or had this name, as far as the
+// ledger still knows it.
+func (f *fold) entries() []*v1alpha1.CDEventSubject {
+	return f.o.Ledger.Subjects(f.o.ledgerKey(f.key))
+}
+
 // bury journals the end of every object of this name that has another UID than
 // the present one. A cache that lags behind must not end what is still there,
 // so that the API server is asked.
 func (f *fold) bury(present types.UID, at time.Time) error {
-	for _, entry := range f.o.Ledger.Subjects(f.o.ledgerKey(f.key)) {
+	for _, entry := range f.entries() {
 		if entry.Spec.UID == present || entry.Status.Removed {
 			continue
 		}
@@ -224,7 +230,7 @@ func (f *fold) follow(first *Subject, steps []step) (int, error) {
 // saved says whether the ledger holds all of a memory, but for the versions of what
 // was seen last: those are in the history itself.
 func (f *fold) saved(uid types.UID, m lifecycle.Memory) bool {
-	for _, s := range f.o.Ledger.Subjects(f.o.ledgerKey(f.key)) {
+	for _, s := range f.entries() {
 		if s.Spec.UID != uid || s.Status.Memory == nil {
 			continue
 		}
@@ -241,7 +247,7 @@ func (f *fold) saved(uid types.UID, m lifecycle.Memory) bool {
 // replay journals the present state for the sources that asked for it and were not
 // told yet.
 func (f *fold) replay() error {
-	for _, entry := range f.o.Ledger.Subjects(f.o.ledgerKey(f.key)) {
+	for _, entry := range f.entries() {
 		if due, _, err := f.due(entry); err != nil || len(due) == 0 {
 			if err != nil {
 				return err
@@ -291,7 +297,7 @@ func (f *fold) span(first *Subject, steps []step) int {
 // version is the ledger's state of one object, as far as memory is concerned:
 // acknowledgements do not change it.
 func (f *fold) version(uid types.UID) string {
-	for _, s := range f.o.Ledger.Subjects(f.o.ledgerKey(f.key)) {
+	for _, s := range f.entries() {
 		if s.Spec.UID == uid {
 			return generation(s)
 		}

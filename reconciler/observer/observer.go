@@ -384,7 +384,7 @@ func (o *Observer) end(f *fold) bool {
 	if len(t.updates) > 0 || f.held || f.lagging || !f.wake.IsZero() {
 		return true
 	}
-	if len(t.base) == 0 && len(o.Ledger.Subjects(o.ledgerKey(f.key))) == 0 {
+	if len(t.base) == 0 && len(f.entries()) == 0 {
 		delete(o.tracks, f.key)
 	}
 	return false
