@@ -45,6 +45,9 @@ func (*world) Attempt(string, string) {}
 // Delivered implements delivery.Metrics.
 func (*world) Delivered(string, string, time.Duration) {}
 
+// Incomplete implements delivery.Metrics.
+func (*world) Incomplete(string) {}
+
 // DeadLetter implements delivery.Metrics.
 func (*world) DeadLetter(string) {}
 
