@@ -42,7 +42,7 @@ func TestThePageIsTrue(t *testing.T) {
 	blocks := map[string]string{"types": typesTable(t), "request": request(t)}
 	for _, tr := range story() {
 		e := render(t, profile(Version05), tr)
-		blocks[string(tr.Type)] = "```json\n" + indented(t, e.Data()) + "\n```\n"
+		blocks[string(tr.Type)] = "```json\n" + string(captured(t, e.Type())) + "```\n"
 	}
 
 	have, err := os.ReadFile(page)
