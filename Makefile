@@ -19,7 +19,7 @@ VERSION ?= devel
 GOTEST ?= go test
 
 CLUSTER := bin/cluster
-MODULES := . test/cluster
+MODULES := . test/cluster test/sharded
 
 .PHONY: help
 help: ## Show this list
@@ -63,11 +63,11 @@ soak: ## Simulate ten million changes that nobody has run before (CHANGES=100000
 # one's, which the rules for paths in .golangci.yml would not know.
 .PHONY: lint
 lint: export GOLANGCI_LINT_CACHE = $(CURDIR)/.cache/golangci-lint
-lint: ## Lint both modules
+lint: ## Lint all modules
 	@bad=0; for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(CURDIR)/.ci/tool golangci-lint run --config $(CURDIR)/.golangci.yml ./...) || bad=1; done; exit $$bad
 
 .PHONY: format
-format: ## Format both modules
+format: ## Format all modules
 	@.ci/tool gofumpt -l -w $$(git ls-files '*.go' | grep -v zz_generated)
 
 .PHONY: generate
