@@ -36,10 +36,17 @@ type scene struct {
 // newScene makes a namespace with a receiver behind a plain Service called "sink".
 func newScene(t *testing.T) *scene {
 	t.Helper()
+	s := emptyScene(t)
+	s.sink = s.serve("sink")
+	return s
+}
+
+// emptyScene makes a namespace.
+func emptyScene(t *testing.T) *scene {
+	t.Helper()
 	s := &scene{T: t, ns: fmt.Sprintf("%s%06d", prefix, rand.IntN(1e6))}
 	t.Cleanup(func() { s.end() })
 	s.must(suite.CreateNamespace(t.Context(), s.ns))
-	s.sink = s.serve("sink")
 	return s
 }
 

@@ -1,0 +1,86 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+// TestShardedApp shows that test/sharded is what the tests of canaries take it for: one cluster over two Revisions,
+// in which another Revision handles a request than the one where it entered, and counters that tell the truth.
+func TestShardedApp(t *testing.T) {
+	s := emptyScene(t)
+	image, err := suite.ShardedImage(t.Context())
+	s.must(err)
+	app := suite.Sharded(s.ns, image)
+	s.must(suite.DeployCart(t.Context(), app))
+	s.must(suite.ReleaseCanary(t.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
+	truth := s.canaryOfFive(app, 2000)
+
+	// Which shards a member gets depends on the pods' addresses.
+	if share := float64(truth.Handled[app.Canary()].All()) / float64(truth.Sent()); share < 0.1 || share > 0.6 {
+		t.Errorf("the canary handled %.1f %%: placement does not ignore the Route, or not by much", 100*share)
+	}
+	if held, err := suite.CountedSum(t.Context(), app, "stateful_shards"); err != nil || held[app.Stable()]+held[app.Canary()] != 100 {
+		t.Errorf("the pods hold %v shards, want 100 together (error: %v)", held, err)
+	}
+	s.sameAsCounted(app, truth)
+}
+
+// canaryOfFive waits for one cluster over both Revisions, gives the canary 5 % of the traffic and sends requests.
+// What it returns is all that the application ever handled.
+func (s *scene) canaryOfFive(app *kit.Cart, requests int) *kit.Truth {
+	s.Helper()
+	s.must(suite.WaitOneCluster(s.Context(), app))
+	s.must(suite.SplitCart(s.Context(), app, 5))
+	clients, err := suite.Clients(s.Context(), app)
+	s.must(err)
+	s.must(clients.SendUntil(s.Context(), app.Canary()))
+	s.must(clients.Send(s.Context(), requests))
+	truth := clients.Truth()
+	s.Logf("what the clients were told of %d requests\n%s", truth.Sent(), truth)
+
+	if len(truth.Lost) > 0 || truth.Handled[""].All() > 0 {
+		s.Errorf("requests were lost, so there is no truth: %v, %v", truth.Lost, truth.Handled[""])
+	}
+	if share := float64(truth.Entered[app.Canary()].All()) / float64(truth.Sent()); share < 0.02 || share > 0.1 {
+		s.Errorf("%.1f %% entered at the canary, want 5 %%", 100*share)
+	}
+	if truth.Handled[app.Stable()]["error"] > 0 || truth.Handled[app.Canary()]["error"] == 0 {
+		s.Errorf("the canary fails 5 %% and the stable Revision nothing, but they handled %v", truth.Handled)
+	}
+	return truth
+}
+
+// sameAsCounted compares the truth with what the pods counted themselves. Nothing may be under way.
+func (s *scene) sameAsCounted(app *kit.Cart, truth *kit.Truth) {
+	s.Helper()
+	counted, err := suite.Counted(s.Context(), app)
+	s.must(err)
+	s.Logf("what the pods counted\n%s", counted)
+	for _, c := range []struct {
+		what      string
+		got, want any
+	}{
+		{"by handling Revision", counted.Handled, truth.Handled},
+		{"by handling pod", counted.Pods, truth.Pods},
+		{"by shard", counted.Shards, truth.Shards},
+		{"by entry and handling", counted.Matrix, truth.Matrix},
+	} {
+		if !reflect.DeepEqual(c.got, c.want) {
+			s.Errorf("%s: the pods counted\n%v, the clients were told\n%v", c.what, c.got, c.want)
+		}
+	}
+	for _, family := range []string{"stateful_requests_started_total", "stateful_request_duration_seconds"} {
+		sums, err := suite.CountedSum(s.Context(), app, family)
+		s.must(err)
+		for revision, handled := range truth.Handled {
+			if sums[revision] != handled.All() {
+				s.Errorf("%s of %s is %d, it handled %d", family, revision, sums[revision], handled.All())
+			}
+		}
+	}
+}
