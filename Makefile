@@ -15,6 +15,8 @@ E2E_CLUSTER ?= own
 DEMO_CLUSTER ?= own
 # What "make release" calls its result.
 VERSION ?= devel
+# What "make deps" is told: --java adds what the end-to-end tests build an application with; a demo does without.
+DEPS ?=
 # What runs Go tests; .ci/run puts a counting one here.
 GOTEST ?= go test
 
@@ -107,7 +109,7 @@ e2e-full: e2e-cluster ## All scenarios, Knative Eventing's Broker included
 
 .PHONY: e2e-cluster
 e2e-cluster:
-	@if [ "$(E2E_CLUSTER)" = own ]; then $(MAKE) cluster-up PARTS=$(PARTS); fi
+	@if [ "$(E2E_CLUSTER)" = own ]; then $(MAKE) cluster-up PARTS=$(PARTS) DEPS=--java; fi
 
 .PHONY: cluster-up
 cluster-up: deps $(CLUSTER) ## Start the one-node cluster (PARTS=serving,eventing,tekton,prometheus)
@@ -123,7 +125,7 @@ cluster-status: $(CLUSTER) ## What runs in it, and where
 
 .PHONY: deps
 deps: $(CLUSTER) ## Install the Debian packages that a cluster needs (as root; else name them)
-	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then $(CLUSTER) deps --install; else $(CLUSTER) deps; fi
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then $(CLUSTER) deps --install $(DEPS); else $(CLUSTER) deps $(DEPS); fi
 
 # The Go tool knows best whether this is up to date, and is quick to say so.
 .PHONY: $(CLUSTER)

@@ -102,7 +102,11 @@ func (s *scene) tell(ctx context.Context) {
 			}
 		}
 	}
-	fmt.Fprintf(&b, "the controller's log ends with\n%s", suite.ControllerLog(ctx, 40))
+	if suite.guest {
+		fmt.Fprintf(&b, "the applications' logs end with\n%s", suite.Logs(ctx, s.ns, "", 20))
+	} else {
+		fmt.Fprintf(&b, "the controller's log ends with\n%s", suite.ControllerLog(ctx, 40))
+	}
 	s.Log(b.String())
 }
 

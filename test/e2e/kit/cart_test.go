@@ -18,7 +18,7 @@ import (
 
 func TestManifestsOfTheApplications(t *testing.T) {
 	t.Parallel()
-	for _, app := range []string{"sharded"} {
+	for _, app := range []string{"sharded", "pekko"} {
 		objects, err := manifests("../../" + app + "/config")
 		if err != nil {
 			t.Fatal(err)
@@ -117,5 +117,16 @@ func TestValuesOfAFamily(t *testing.T) {
 	}
 	if fmt.Sprint(got) != "map[a1:3 a2:4 h:5 u:6]" {
 		t.Errorf("got %v", got)
+	}
+}
+
+func TestMembersOfPekko(t *testing.T) {
+	t.Parallel()
+	got, err := pekkoMembers([]byte(`{"selfNode":"pekko://cart@10.244.0.5:17355","members":[
+		{"node":"pekko://cart@10.244.0.5:17355","nodeUid":"1","status":"Up","roles":["dc-default"]},
+		{"node":"pekko://cart@10.244.0.6:17355","nodeUid":"2","status":"Joining"},
+		{"node":"pekko://cart@10.244.0.7:17355","nodeUid":"3","status":"Up"}],"unreachable":[]}`))
+	if err != nil || !slices.Equal(got, []string{"10.244.0.5", "10.244.0.7"}) {
+		t.Errorf("got %v, %v", got, err)
 	}
 }

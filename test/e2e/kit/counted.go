@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-
-	corev1 "k8s.io/api/core/v1"
+	"strings"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Scrape is what a pod's own metrics say, by the name of the family. The port and the path are those of the pod's
@@ -51,17 +51,18 @@ func (k *Kit) Counted(ctx context.Context, c *Cart) (*Truth, error) {
 				sum.Matrix[entry][revision] += n
 			}
 		}
-		if sum.Shards[revision] == nil {
-			sum.Shards[revision] = map[string]Outcomes{}
-		}
 		for labels, n := range values(families["stateful_shard_requests_total"]) {
+			if sum.Shards[revision] == nil {
+				sum.Shards[revision] = map[string]Outcomes{}
+			}
 			count(sum.Shards[revision], labels["shard"], labels["outcome"], n)
 		}
 	}
 	return sum, nil
 }
 
-// CountedSum is one family's sum over all running pods, by Revision.
+// CountedSum is one family's sum over all running pods, by Revision: of a histogram its counts, or with "_sum" at the
+// end its sums.
 func (k *Kit) CountedSum(ctx context.Context, c *Cart, family string) (map[string]int, error) {
 	pods, err := k.CartPods(ctx, c)
 	if err != nil {
@@ -73,8 +74,15 @@ func (k *Kit) CountedSum(ctx context.Context, c *Cart, family string) (map[strin
 		if err != nil {
 			return nil, err
 		}
+		revision := p.Labels["serving.knative.dev/revision"]
+		if name, isSum := strings.CutSuffix(family, "_sum"); isSum {
+			for _, m := range families[name].GetMetric() {
+				sum[revision] += int(m.GetHistogram().GetSampleSum())
+			}
+			continue
+		}
 		for _, n := range values(families[family]) {
-			sum[p.Labels["serving.knative.dev/revision"]] += n
+			sum[revision] += n
 		}
 	}
 	return sum, nil

@@ -15,7 +15,7 @@ func toolbox(t *testing.T, programs map[string]string) {
 	dir := t.TempDir()
 	for name, script := range programs {
 		write(t, filepath.Join(dir, name), "#!/bin/sh\nset -e\n"+script)
-		if err := os.Chmod(filepath.Join(dir, name), 0o700); err != nil { //nolint:gosec // a program
+		if err := os.Chmod(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -110,7 +110,7 @@ func TestMavenModuleThatDoesNotBuildLeavesNothing(t *testing.T) {
 
 func builds(t *testing.T, ran string) int {
 	t.Helper()
-	data, err := os.ReadFile(ran) //nolint:gosec // the test's own
+	data, err := os.ReadFile(ran)
 	if err != nil {
 		t.Fatal(err)
 	}
