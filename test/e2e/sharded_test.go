@@ -30,6 +30,44 @@ func TestShardedApp(t *testing.T) {
 	s.sameAsCounted(app, truth)
 }
 
+// TestShardedAppAfterACrash shows that a container which is restarted in its pod is a member like any other: it handles
+// what the clients are told, once, and counts from zero.
+func TestShardedAppAfterACrash(t *testing.T) {
+	s := emptyScene(t)
+	image, err := suite.ShardedImage(t.Context())
+	s.must(err)
+	app := suite.Sharded(s.ns, image)
+	s.must(suite.DeployCart(t.Context(), app))
+	before, err := suite.Clients(t.Context(), app)
+	s.must(err)
+	s.must(before.Send(t.Context(), 200))
+	pods, err := suite.CartPods(t.Context(), app)
+	s.must(err)
+	crashed, other := pods[0].Name, pods[1].Name
+	s.must(suite.CrashCart(t.Context(), app, crashed))
+
+	after, err := suite.Clients(t.Context(), app)
+	s.must(err)
+	s.must(after.Send(t.Context(), 400))
+	first, truth := before.Truth(), after.Truth()
+	t.Logf("before\n%safter\n%s", first, truth)
+	if len(truth.Lost) > 0 || truth.Handled[app.Stable()]["ok"] != 400 || truth.Pods[crashed].All() == 0 {
+		t.Errorf("of 400 requests %d were handled, %d of them by the pod that had crashed; lost: %v",
+			truth.Handled[app.Stable()]["ok"], truth.Pods[crashed].All(), truth.Lost)
+	}
+	counted, err := suite.Counted(t.Context(), app)
+	s.must(err)
+	if got, want := counted.Pods[crashed].All(), truth.Pods[crashed].All(); got != want {
+		t.Errorf("the pod that crashed counted %d since, it handled %d", got, want)
+	}
+	if got, want := counted.Pods[other].All(), first.Pods[other].All()+truth.Pods[other].All(); got != want {
+		t.Errorf("the other pod counted %d, it handled %d", got, want)
+	}
+	if held, err := suite.CountedSum(t.Context(), app, "stateful_shards"); err != nil || held[app.Stable()] != 100 {
+		t.Errorf("the pods hold %v shards, want 100: each lives in one place (error: %v)", held, err)
+	}
+}
+
 // canaryOfFive waits for one cluster over both Revisions, gives the canary 5 % of the traffic and sends requests.
 // What it returns is all that the application ever handled.
 func (s *scene) canaryOfFive(app *kit.Cart, requests int) *kit.Truth {

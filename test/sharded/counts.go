@@ -89,13 +89,15 @@ func (c *counts) bounded(revision string) string {
 	return revision
 }
 
-// handler serves the metrics, and whom this member takes for members.
-func (c *counts) handler(m *member) http.Handler {
+// handler serves the metrics, whom this member takes for members, and a way to end it as a crash does: the container
+// is restarted in its pod, and counts from zero.
+func (c *counts) handler(m *member, crash func()) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(c.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	mux.HandleFunc("GET /members", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(m.view()) // a client that went away needs no answer
 	})
+	mux.HandleFunc("POST /crash", func(http.ResponseWriter, *http.Request) { crash() })
 	return mux
 }

@@ -53,7 +53,7 @@ func run(ctx context.Context) error {
 
 	failed := make(chan error, 3)
 	front := serve(failed, ":"+conf.Port, newFront(conf, m))
-	inside := serve(failed, ":"+metricsPort, counts.handler(m))
+	inside := serve(failed, ":"+metricsPort, counts.handler(m, func() { os.Exit(1) }))
 	go func() {
 		m.start()
 		failed <- m.watch(ctx)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +33,31 @@ func TestARestartedContainerForgetsItsFormerSelf(t *testing.T) {
 	}
 	if _, is := got.Labels[k8s.LabelCluster]; is || got.Labels[k8s.LabelMemberID] != "" || got.Labels["app"] != "cart-00001" {
 		t.Errorf("labels are %v", got.Labels)
+	}
+}
+
+func TestInnerPort(t *testing.T) {
+	t.Parallel()
+	conf := testConfig("cart-00001", 0)
+	counts := newCounts(conf)
+	m := newMember(conf, counts, provider.NewTestProvider(provider.NewInMemAgent()), "127.0.0.1", 0)
+	m.saw([]*cluster.Member{{Host: "10.0.0.2", Port: 6331}, {Host: "10.0.0.1", Port: 6331}}, time.Now())
+	crashed := false
+	h := counts.handler(m, func() { crashed = true })
+	for request, want := range map[string]string{
+		"GET /members": `"members":["10.0.0.1:6331","10.0.0.2:6331"]`,
+		"GET /metrics": "\nstateful_shards{entity_type=\"Cart\"} 0\n",
+		"POST /crash":  "",
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, nil))
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%s: got %d %s", request, w.Code, w.Body)
+		}
+	}
+	if !crashed {
+		t.Error("it lives")
 	}
 }
 

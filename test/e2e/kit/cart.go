@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -211,6 +212,33 @@ func (k *Kit) askPod(ctx context.Context, p *corev1.Pod, port, path string) ([]b
 		return nil, fmt.Errorf("asking pod %s for :%s/%s: %w", p.Name, port, path, err)
 	}
 	return body, nil
+}
+
+// CrashCart ends the application of one pod as a crash does, and waits until the kubelet has started it again in the same
+// pod and all are one cluster. Only test/sharded can be asked for that.
+func (k *Kit) CrashCart(ctx context.Context, c *Cart, pod string) error {
+	path := []string{"/api/v1/namespaces", c.Namespace, "pods", pod + ":9099", "proxy", "crash"}
+	// It ends before it answers.
+	err := k.Kube.CoreV1().RESTClient().Post().AbsPath(path...).Do(ctx).Error()
+	if err == nil || apierrors.IsNotFound(err) {
+		return fmt.Errorf("crashing pod %s: it answered: %w", pod, err)
+	}
+	err = Wait(ctx, patience, "pod "+pod+" to be restarted", func(ctx context.Context) error {
+		p, err := k.Kube.CoreV1().Pods(c.Namespace).Get(ctx, pod, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, s := range p.Status.ContainerStatuses {
+			if s.Name == cartName && s.RestartCount > 0 && s.Ready {
+				return nil
+			}
+		}
+		return NotYet("%s", k.whyPods(ctx, c.Namespace, c.Selector()))
+	})
+	if err != nil {
+		return err
+	}
+	return k.WaitOneCluster(ctx, c)
 }
 
 // change sets environment and annotations of the next Revision.
