@@ -40,6 +40,7 @@ func TestShardedAppAfterACrash(t *testing.T) {
 	s.must(suite.DeployCart(t.Context(), app))
 	before, err := suite.Clients(t.Context(), app)
 	s.must(err)
+	s.must(before.SendUntil(t.Context(), app.Stable()))
 	s.must(before.Send(t.Context(), 200))
 	pods, err := suite.CartPods(t.Context(), app)
 	s.must(err)

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/common/expfmt"
@@ -98,6 +99,30 @@ func TestClientsRememberWhatTheyAreTold(t *testing.T) {
 		if !strings.Contains(got.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, got)
 		}
+	}
+}
+
+func TestAnIngressThatHasNotHeardOfTheServiceLosesNothing(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) <= 25 {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = fmt.Fprint(w, `{"shard":4,"entered":{"revision":"one","pod":"p1"},"outcome":"ok","handled":{"revision":"one","pod":"p1"}}`)
+	}))
+	t.Cleanup(s.Close)
+	service, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Clients{in: &Ingress{client: s.Client()}, service: service, Carts: 5, Workers: 1, truth: newTruth()}
+	if err := c.SendUntil(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Truth(); got.Sent() != 15 || len(got.Lost) > 0 {
+		t.Errorf("sent %d of 40, lost %v", got.Sent(), got.Lost)
 	}
 }
 

@@ -186,14 +186,24 @@ func (c *Clients) one(ctx context.Context, n int) {
 }
 
 // SendUntil sends requests, a few at a time, until some of them entered at that Revision: the ingress takes a moment
-// longer than Serving.
+// longer than Serving. While it has not heard of the Service it says 404 to requests that nobody will ever see, so they
+// are forgotten.
 func (c *Clients) SendUntil(ctx context.Context, revision string) error {
 	return Wait(ctx, patience, "the ingress to let requests enter at "+revision, func(ctx context.Context) error {
 		if err := c.Send(ctx, 20); err != nil {
 			return err
 		}
-		if got := c.Truth(); got.Entered[revision].All() == 0 {
-			return NotYet("of %d requests none did", got.Sent())
+		got := c.Truth()
+		unheard := 0
+		maps.DeleteFunc(got.Lost, func(said string, n int) bool {
+			is := strings.HasPrefix(said, "404 ")
+			if is {
+				unheard += n
+			}
+			return is
+		})
+		if got.Entered[revision].All() == 0 {
+			return NotYet("of %d requests none did, and the ingress knew nothing of %d more", got.Sent(), unheard)
 		}
 		return nil
 	})
