@@ -83,6 +83,8 @@ func (s *scene) canaryOfFiveBy(app *kit.Cart, clients *kit.Clients, requests int
 	s.Helper()
 	s.must(suite.WaitOneCluster(s.Context(), app))
 	s.must(suite.SplitCart(s.Context(), app, 5))
+	// A canary that went to sleep before is awake again, as another pod.
+	s.must(suite.WaitOneCluster(s.Context(), app))
 	s.must(clients.SendUntil(s.Context(), app.Canary()))
 	s.must(clients.Send(s.Context(), requests))
 	truth := clients.Truth()

@@ -104,7 +104,7 @@ func (k *Kit) DeployCart(ctx context.Context, c *Cart) error {
 }
 
 // ReleaseCanary makes a second Revision of one pod that differs by its environment, waits until it is Ready, and
-// gives it no traffic yet.
+// gives it no traffic yet. Do so within a minute: Serving puts a Revision without traffic to sleep.
 func (k *Kit) ReleaseCanary(ctx context.Context, c *Cart, env map[string]string) error {
 	err := k.UpdateService(ctx, c.Namespace, cartName, func(s *servingv1.Service) {
 		c.change(s, env, map[string]string{"autoscaling.knative.dev/min-scale": "1", "autoscaling.knative.dev/max-scale": "1"})
