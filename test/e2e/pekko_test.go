@@ -62,6 +62,17 @@ func TestPekkoApp(t *testing.T) {
 		s.must(clients.SendUntil(t.Context(), app.Stable()))
 		s.must(clients.Send(t.Context(), 500))
 		s.must(suite.ReleaseCanary(t.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
+		// Pekko looks every ten seconds whether one member has too many, and moves few at a time.
+		s.must(kit.Wait(t.Context(), time.Minute, "the canary to be given a shard", func(ctx context.Context) error {
+			shards, err := suite.PekkoShards(ctx, app)
+			if err != nil {
+				return err
+			}
+			if shards[app.Canary()] == 0 {
+				return kit.NotYet("the shards are %v", shards)
+			}
+			return nil
+		}))
 		truth := s.canaryOfFiveBy(app, clients, 1500)
 		stable, canary := truth.Handled[app.Stable()].All(), truth.Handled[app.Canary()].All()
 		if stable == 0 || canary == 0 {
