@@ -15,11 +15,13 @@ E2E_CLUSTER ?= own
 DEMO_CLUSTER ?= own
 # What "make release" calls its result.
 VERSION ?= devel
+# What "make deps" is told: --java adds what the end-to-end tests build an application with; a demo does without.
+DEPS ?=
 # What runs Go tests; .ci/run puts a counting one here.
 GOTEST ?= go test
 
 CLUSTER := bin/cluster
-MODULES := . test/cluster
+MODULES := . test/cluster test/sharded
 
 .PHONY: help
 help: ## Show this list
@@ -63,11 +65,11 @@ soak: ## Simulate ten million changes that nobody has run before (CHANGES=100000
 # one's, which the rules for paths in .golangci.yml would not know.
 .PHONY: lint
 lint: export GOLANGCI_LINT_CACHE = $(CURDIR)/.cache/golangci-lint
-lint: ## Lint both modules
+lint: ## Lint all modules
 	@bad=0; for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(CURDIR)/.ci/tool golangci-lint run --config $(CURDIR)/.golangci.yml ./...) || bad=1; done; exit $$bad
 
 .PHONY: format
-format: ## Format both modules
+format: ## Format all modules
 	@.ci/tool gofumpt -l -w $$(git ls-files '*.go' | grep -v zz_generated)
 
 .PHONY: generate
@@ -107,7 +109,7 @@ e2e-full: e2e-cluster ## All scenarios, with Knative Eventing's Broker and Tekto
 
 .PHONY: e2e-cluster
 e2e-cluster:
-	@if [ "$(E2E_CLUSTER)" = own ]; then $(MAKE) cluster-up PARTS=$(PARTS); fi
+	@if [ "$(E2E_CLUSTER)" = own ]; then $(MAKE) cluster-up PARTS=$(PARTS) DEPS=--java; fi
 
 .PHONY: cluster-up
 cluster-up: deps $(CLUSTER) ## Start the one-node cluster (PARTS=serving,eventing,tekton,prometheus)
@@ -123,7 +125,7 @@ cluster-status: $(CLUSTER) ## What runs in it, and where
 
 .PHONY: deps
 deps: $(CLUSTER) ## Install the Debian packages that a cluster needs (as root; else name them)
-	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then $(CLUSTER) deps --install; else $(CLUSTER) deps; fi
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then $(CLUSTER) deps --install $(DEPS); else $(CLUSTER) deps $(DEPS); fi
 
 # The Go tool knows best whether this is up to date, and is quick to say so.
 .PHONY: $(CLUSTER)

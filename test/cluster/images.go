@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/build"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/host"
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/node"
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/platform"
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/report"
@@ -18,9 +19,10 @@ func runImage(ctx context.Context, say *report.Reporter, args []string) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	dir := flags.String("C", ".", "the folder of the Go module to build in; \"part:NAME\" for a pinned one, such as part:eventing")
 	layer := flags.String("layer", "", "instead of Go programs: a tar file to put on the base image")
-	name := flags.String("name", "", "with --layer: the image's name")
-	entrypoint := flags.String("entrypoint", "", "with --layer: the command, its words separated by blanks")
-	user := flags.String("user", "65532:65532", "with --layer: whom the image runs as")
+	maven := flags.String("maven", "", "instead of Go programs: the folder of a Maven module; its jars are in /app and a Java in /jre")
+	name := flags.String("name", "", "with --layer or --maven: the image's name")
+	entrypoint := flags.String("entrypoint", "", "with --layer or --maven: the command, its words separated by blanks")
+	user := flags.String("user", "65532:65532", "with --layer or --maven: whom the image runs as")
 	paths, err := parse(flags, args, -1)
 	if err != nil {
 		return err
@@ -29,15 +31,22 @@ func runImage(ctx context.Context, say *report.Reporter, args []string) error {
 	if err != nil {
 		return err
 	}
-	if *layer != "" {
-		if *name == "" || *entrypoint == "" || len(paths) > 0 {
-			return errors.New("--layer wants --name and --entrypoint, and no import path")
+	if *layer != "" || *maven != "" {
+		if *name == "" || *entrypoint == "" || len(paths) > 0 || *layer != "" && *maven != "" {
+			return errors.New("--layer or --maven wants --name and --entrypoint, and no import path")
+		}
+		if absent := host.Missing(host.JavaPackages); *maven != "" && len(absent) > 0 {
+			return fmt.Errorf("a Maven module needs \"cluster deps --install --java\": %w", node.NeedPackages(absent))
 		}
 		n, err := node.New(say, builder)
 		if err != nil {
 			return err
 		}
-		ref, err := n.PushTar(ctx, *name, *layer, strings.Fields(*entrypoint), *user)
+		push, what := n.PushTar, *layer
+		if *maven != "" {
+			push, what = n.PushMaven, *maven
+		}
+		ref, err := push(ctx, *name, what, strings.Fields(*entrypoint), *user)
 		if err != nil {
 			return err
 		}

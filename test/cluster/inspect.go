@@ -145,12 +145,16 @@ func runAssets(ctx context.Context, say *report.Reporter, args []string) error {
 func runDeps(ctx context.Context, say *report.Reporter, args []string) error {
 	flags := flag.NewFlagSet("deps", flag.ContinueOnError)
 	install := flags.Bool("install", false, "install them with apt-get")
+	java := flags.Bool("java", false, "also those that build images with Maven")
 	if _, err := parse(flags, args, 0); err != nil {
 		return err
 	}
 	var all []host.Package
 	for _, set := range [][]host.Package{host.NodePackages, host.PrometheusPackages, host.TektonPackages} {
 		all = append(all, set...)
+	}
+	if *java {
+		all = append(all, host.JavaPackages...)
 	}
 	absent := host.Missing(all)
 	if len(absent) == 0 {

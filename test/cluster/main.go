@@ -47,7 +47,7 @@ func commands() []command {
 		{"restart", "DAEMON", "end one of the node's programs and start it again", runRestart},
 		{"compact", "", "let etcd forget all states of objects but the present ones", runCompact},
 		{"signal", "KILL|STOP|CONT POD-UID", "send a signal to all processes of a pod", runSignal},
-		{"deps", "[--install]", "print, or install, the Debian packages that are missing", runDeps},
+		{"deps", "[--install] [--java]", "print, or install, the Debian packages that are missing", runDeps},
 	}
 }
 

@@ -36,10 +36,17 @@ type scene struct {
 // newScene makes a namespace with a receiver behind a plain Service called "sink".
 func newScene(t *testing.T) *scene {
 	t.Helper()
+	s := emptyScene(t)
+	s.sink = s.serve("sink")
+	return s
+}
+
+// emptyScene makes a namespace.
+func emptyScene(t *testing.T) *scene {
+	t.Helper()
 	s := &scene{T: t, ns: fmt.Sprintf("%s%06d", prefix, rand.IntN(1e6))}
 	t.Cleanup(func() { s.end() })
 	s.must(suite.CreateNamespace(t.Context(), s.ns))
-	s.sink = s.serve("sink")
 	return s
 }
 
@@ -95,7 +102,11 @@ func (s *scene) tell(ctx context.Context) {
 			}
 		}
 	}
-	fmt.Fprintf(&b, "the controller's log ends with\n%s", suite.ControllerLog(ctx, 40))
+	if suite.guest {
+		fmt.Fprintf(&b, "the applications' logs end with\n%s", suite.Logs(ctx, s.ns, "", 20))
+	} else {
+		fmt.Fprintf(&b, "the controller's log ends with\n%s", suite.ControllerLog(ctx, 40))
+	}
 	s.Log(b.String())
 }
 

@@ -53,27 +53,39 @@ type Answer struct {
 
 // Get sends one request to the Service with that URL.
 func (in *Ingress) Get(ctx context.Context, service *url.URL) (Answer, error) {
+	status, body, err := in.ask(ctx, service, "")
+	if err != nil {
+		return Answer{Status: status}, err
+	}
+	a := Answer{Status: status}
+	if err := json.Unmarshal(body, &a); err != nil {
+		return a, fmt.Errorf("%s answered %d and nothing that the application says: %w", service, a.Status, err)
+	}
+	return a, nil
+}
+
+// ask sends one request, with an id if there is one, and returns the answer's status and body.
+func (in *Ingress) ask(ctx context.Context, service *url.URL, id string) (int, []byte, error) {
 	target := *service
 	if in.base != nil {
 		target.Scheme, target.Host = in.base.Scheme, in.base.Host
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
-		return Answer{}, fmt.Errorf("making a request for %s: %w", service, err)
+		return 0, nil, fmt.Errorf("making a request for %s: %w", service, err)
 	}
 	req.Host = service.Host
+	if id != "" {
+		req.Header.Set("X-Request-Id", id)
+	}
 	resp, err := in.client.Do(req)
 	if err != nil {
-		return Answer{}, fmt.Errorf("asking %s: %w", service, err)
+		return 0, nil, fmt.Errorf("asking %s: %w", service, err)
 	}
 	defer func() { _ = resp.Body.Close() }() // everything was read
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if err != nil {
-		return Answer{Status: resp.StatusCode}, fmt.Errorf("reading the answer of %s: %w", service, err)
+		return resp.StatusCode, nil, fmt.Errorf("reading the answer of %s: %w", service, err)
 	}
-	a := Answer{Status: resp.StatusCode}
-	if err := json.Unmarshal(body, &a); err != nil {
-		return a, fmt.Errorf("%s answered %d and nothing that the application says: %w", service, a.Status, err)
-	}
-	return a, nil
+	return resp.StatusCode, body, nil
 }

@@ -16,7 +16,7 @@ type Package struct {
 	Why     string
 }
 
-// NodePackages are needed by every node, Prometheus only where it is asked for.
+// NodePackages are needed by every node, the others only where what they serve is asked for.
 var (
 	NodePackages = []Package{
 		{Name: "runc", Program: "runc", Why: "runs containers; built from source it would lack seccomp"},
@@ -30,6 +30,10 @@ var (
 	}
 	TektonPackages = []Package{
 		{Name: "busybox-static", Program: "busybox", Why: "the shell in which the scripts of Tekton's steps run"},
+	}
+	JavaPackages = []Package{
+		{Name: "openjdk-17-jdk-headless", Program: "jlink", Why: "compiles the tests' application for the JVM, and goes into its image"},
+		{Name: "maven", Program: "mvn", Why: "builds the tests' application for the JVM"},
 	}
 )
 

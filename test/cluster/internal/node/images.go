@@ -48,6 +48,25 @@ func (n *Node) PushImage(ctx context.Context, name, key string, entrypoint []str
 	})
 }
 
+// PushMaven builds a Maven module and pushes its image, unless the registry has just that from an earlier time.
+func (n *Node) PushMaven(ctx context.Context, name, dir string, entrypoint []string, user string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("finding the Maven module: %w", err)
+	}
+	key, err := n.builder.MavenKey(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	return n.pushLayer(ctx, name, store.Key(key, strings.Join(entrypoint, " "), user), entrypoint, user, func() (registry.Layer, error) {
+		files, err := n.builder.Maven(ctx, dir, key)
+		if err != nil {
+			return registry.Layer{}, err
+		}
+		return registry.NewLayer(files)
+	})
+}
+
 // PushTar pushes a layer that the user made on top of the base.
 func (n *Node) PushTar(ctx context.Context, name, tarFile string, entrypoint []string, user string) (string, error) {
 	layer, err := registry.LayerFrom(tarFile)

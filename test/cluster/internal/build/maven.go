@@ -1,0 +1,163 @@
+package build
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/registry"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
+)
+
+// javaModules is what the applications need of Java: an actor system with HTTP, and the last two for agents that
+// attach themselves.
+const javaModules = "java.base,java.logging,java.naming,java.management,java.sql,java.xml," +
+	"jdk.httpserver,jdk.unsupported,jdk.crypto.ec,jdk.jfr,java.instrument,jdk.attach"
+
+// MavenKey names what the image of the Maven module at dir is made of: its sources, the versions they pin, and the
+// Java that compiles them and goes into the image.
+func (b *Builder) MavenKey(ctx context.Context, dir string) (string, error) {
+	var version bytes.Buffer
+	if err := (run{dir: dir, log: b.store.Log("maven"), env: os.Environ(), out: &version}).do(ctx, "jlink", "--version"); err != nil {
+		return "", fmt.Errorf("asking for Java's version: %w", err)
+	}
+	inputs := []string{version.String(), javaModules}
+	for _, part := range []string{"pom.xml", "src"} {
+		err := filepath.WalkDir(filepath.Join(dir, part), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			data, err := os.ReadFile(path) //nolint:gosec // a path inside the checkout
+			name, _ := filepath.Rel(dir, path)
+			inputs = append(inputs, name, string(data))
+			return err
+		})
+		if err != nil {
+			return "", fmt.Errorf("reading the Maven module: %w", err)
+		}
+	}
+	return store.Key(inputs...), nil
+}
+
+// Maven builds the module at dir and returns what its image holds: its jars in /app, a Java in /jre that has just what
+// they need, and the C libraries that Java needs. It builds a copy, because Maven writes into the folder it builds.
+func (b *Builder) Maven(ctx context.Context, dir, key string) ([]registry.File, error) {
+	name := "maven-" + filepath.Base(dir)
+	out := b.store.Bin(name, key)
+	unlock, err := store.Lock(out+".lock", func() { b.say.Say("waiting for another command that builds %s", name) })
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if store.Exists(out) {
+		return tree(out)
+	}
+	log := b.store.Log(name)
+	step := b.say.Begin("building "+dir+" with Maven", "log: "+log)
+	err = store.PublishDir(out, func(tmp string) error {
+		work, err := os.MkdirTemp("", "maven-*")
+		if err != nil {
+			return fmt.Errorf("making a folder to build in: %w", err)
+		}
+		defer func() { _ = os.RemoveAll(work) }() // a temporary folder, and what is left of it harms nobody
+		if err := os.CopyFS(filepath.Join(work, "src"), os.DirFS(filepath.Join(dir, "src"))); err != nil {
+			return fmt.Errorf("copying the Maven module: %w", err)
+		}
+		for _, c := range [][]string{
+			{"cp", filepath.Join(dir, "pom.xml"), work},
+			{"mvn", "--batch-mode", "--quiet", "--no-transfer-progress", "package"},
+			{"mkdir", filepath.Join(tmp, "app")},
+			{"sh", "-c", `cp target/*.jar target/lib/*.jar "$0"`, filepath.Join(tmp, "app")},
+			{
+				"jlink", "--add-modules", javaModules, "--strip-java-debug-attributes", "--no-header-files", "--no-man-pages", "--compress=2",
+				"--output", filepath.Join(tmp, "jre"),
+			},
+		} {
+			if err := runLogged(ctx, work, log, os.Environ(), c[0], c[1:]...); err != nil {
+				return err
+			}
+		}
+		return b.libraries(ctx, log, tmp)
+	})
+	if err := step.End(err); err != nil {
+		return nil, err
+	}
+	return tree(out)
+}
+
+// shared finds the paths in what ldd prints: "libc.so.6 => /lib/libc.so.6 (0x…)", and the loader without an arrow.
+var shared = regexp.MustCompile(`(?m)^\s*(?:\S+ => )?(/\S+) \(0x`)
+
+// libraries puts the C libraries that Java needs where it will look for them.
+func (b *Builder) libraries(ctx context.Context, log, root string) error {
+	native, err := filepath.Glob(filepath.Join(root, "jre", "lib", "*.so"))
+	more, merr := filepath.Glob(filepath.Join(root, "jre", "lib", "server", "*.so"))
+	if err := errors.Join(err, merr); err != nil {
+		return fmt.Errorf("looking for Java's libraries: %w", err)
+	}
+	var said bytes.Buffer
+	args := slices.Concat([]string{filepath.Join(root, "jre", "bin", "java")}, native, more)
+	if err := (run{dir: root, log: log, env: os.Environ(), out: &said}).do(ctx, "ldd", args...); err != nil {
+		return err
+	}
+	for _, found := range shared.FindAllStringSubmatch(said.String(), -1) {
+		path := found[1]
+		if strings.HasPrefix(path, root) {
+			continue
+		}
+		data, err := os.ReadFile(path) //nolint:gosec // a library of the machine's
+		if err != nil {
+			return fmt.Errorf("reading a library that Java needs: %w", err)
+		}
+		to := filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil { //nolint:gosec // images are read by others
+			return fmt.Errorf("making a folder of the image: %w", err)
+		}
+		if err := os.WriteFile(to, data, 0o755); err != nil { //nolint:gosec // images are read by others
+			return fmt.Errorf("copying a library that Java needs: %w", err)
+		}
+	}
+	return nil
+}
+
+// tree is a folder as the content of a layer, readable by whoever the image runs as.
+func tree(root string) ([]registry.File, error) {
+	var files []registry.File
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || path == root {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		file := registry.File{Name: name, Mode: info.Mode().Perm() | 0o444, From: path}
+		switch {
+		case entry.IsDir():
+			file = registry.File{Name: name, Mode: 0o755, Dir: true}
+		case info.Mode()&fs.ModeSymlink != 0:
+			to, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			file = registry.File{Name: name, Mode: 0o777, Link: to}
+		}
+		files = append(files, file)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading what was built: %w", err)
+	}
+	return files, nil
+}

@@ -1,0 +1,302 @@
+package kit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+)
+
+// Cart is a really sharded application as a Knative Service: its pods, of all Revisions, are one cluster, which
+// decides by itself who handles a request.
+type Cart struct {
+	Namespace, Image string
+	// Env changes what the manifests say; an empty value takes a variable away.
+	Env map[string]string
+	// Annotations do the same with the template's annotations.
+	Annotations map[string]string
+
+	// manifests is the folder with the application's YAML.
+	manifests string
+	// ask is where a pod tells whom it takes for members, as "PORT/PATH", and hosts reads it.
+	ask   string
+	hosts func([]byte) ([]string, error)
+}
+
+// cartName is what the manifests call the Service; its entities are called Cart, too.
+const cartName = "cart"
+
+// Sharded is the application of test/sharded, on protoactor-go.
+func (k *Kit) Sharded(namespace, image string) *Cart {
+	return &Cart{
+		Namespace: namespace, Image: image, manifests: k.Path("test", "sharded", "config"),
+		ask: "9099/members", hosts: func(body []byte) ([]string, error) {
+			var said struct{ Members []string }
+			if err := json.Unmarshal(body, &said); err != nil {
+				return nil, fmt.Errorf("reading the members: %w", err)
+			}
+			for i, m := range said.Members {
+				said.Members[i], _, _ = strings.Cut(m, ":")
+			}
+			return said.Members, nil
+		},
+	}
+}
+
+// ShardedImage builds it.
+func (k *Kit) ShardedImage(ctx context.Context) (string, error) {
+	return k.image(ctx, k.Path("test", "sharded"), ".")
+}
+
+// Stable and Canary are the names of the first two Revisions.
+func (c *Cart) Stable() string { return RevisionName(cartName, 1) }
+
+// Canary is the second Revision.
+func (c *Cart) Canary() string { return RevisionName(cartName, 2) }
+
+// Selector chooses the pods of all Revisions.
+func (c *Cart) Selector() string { return "serving.knative.dev/service=" + cartName }
+
+// DeployCart applies the application's manifests and waits until its first Revision is Ready and one cluster.
+func (k *Kit) DeployCart(ctx context.Context, c *Cart) error {
+	objects, err := manifests(c.manifests)
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if o.GetKind() == "Service" {
+			var s servingv1.Service
+			if err := convert(o.Object, &s); err != nil {
+				return err
+			}
+			s.Namespace = c.Namespace
+			s.Spec.Template.Spec.Containers[0].Image = c.Image
+			c.change(&s, c.Env, c.Annotations)
+			if err := k.CreateService(ctx, &s); err != nil {
+				return err
+			}
+			continue
+		}
+		gvr, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
+		if _, err := k.Dynamic.Resource(gvr).Namespace(c.Namespace).Create(ctx, o, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("creating %s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+	}
+	if _, err := k.WaitService(ctx, c.Namespace, cartName, c.Stable()); err != nil {
+		return fmt.Errorf("%w; %s", err, k.whyPods(ctx, c.Namespace, c.Selector()))
+	}
+	return k.WaitOneCluster(ctx, c)
+}
+
+// ReleaseCanary makes a second Revision of one pod that differs by its environment, waits until it is Ready, and
+// gives it no traffic yet. Do so within a minute: Serving puts a Revision without traffic to sleep.
+func (k *Kit) ReleaseCanary(ctx context.Context, c *Cart, env map[string]string) error {
+	err := k.UpdateService(ctx, c.Namespace, cartName, func(s *servingv1.Service) {
+		c.change(s, env, map[string]string{"autoscaling.knative.dev/min-scale": "1", "autoscaling.knative.dev/max-scale": "1"})
+		SetTraffic(s, Share{c.Stable(), 100})
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := k.WaitService(ctx, c.Namespace, cartName, c.Canary()); err != nil {
+		return fmt.Errorf("%w; %s", err, k.whyPods(ctx, c.Namespace, c.Selector()))
+	}
+	return nil
+}
+
+// SplitCart gives the canary that share of the traffic, in percent, and waits until Serving says it is so.
+//
+// By a merge patch of the traffic alone, as a pipeline should do it: who applies the manifests again writes the
+// template as well, which is a third Revision, or is refused if the template has a name.
+func (k *Kit) SplitCart(ctx context.Context, c *Cart, canary int64) error {
+	target := func(revision string, percent int64) map[string]any {
+		return map[string]any{"revisionName": revision, "percent": percent, "latestRevision": false}
+	}
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"traffic": []any{
+		target(c.Stable(), 100-canary), target(c.Canary(), canary),
+	}}})
+	if err != nil {
+		return fmt.Errorf("encoding the traffic: %w", err)
+	}
+	_, err = k.Serving.ServingV1().Services(c.Namespace).Patch(ctx, cartName, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("splitting the traffic: %w", err)
+	}
+	_, err = k.WaitService(ctx, c.Namespace, cartName, "")
+	return err
+}
+
+// CartURL is where its clients find it.
+func (k *Kit) CartURL(ctx context.Context, c *Cart) (*url.URL, error) {
+	s, err := k.Serving.ServingV1().Services(c.Namespace).Get(ctx, cartName, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("asking for the Service's URL: %w", err)
+	}
+	if s.Status.URL == nil {
+		return nil, fmt.Errorf("the Service %s/%s has no URL yet", c.Namespace, cartName)
+	}
+	return s.Status.URL.URL(), nil
+}
+
+// WaitOneCluster waits until each pod of the Service takes all its pods, and nobody else, for members.
+func (k *Kit) WaitOneCluster(ctx context.Context, c *Cart) error {
+	return Wait(ctx, patience, "one cluster over all Revisions", func(ctx context.Context) error {
+		views, pods, err := k.CartViews(ctx, c)
+		if err != nil {
+			return err
+		}
+		want := slices.Sorted(maps.Values(pods))
+		for pod, view := range views {
+			if !slices.Equal(view, want) {
+				return NotYet("%s takes %v for members, the pods are %v", pod, view, want)
+			}
+		}
+		if len(pods) == 0 {
+			return NotYet("there are no pods")
+		}
+		return nil
+	})
+}
+
+// CartViews tells whom each running pod takes for members, by address and in order, and the pods' own addresses.
+// A pod that does not answer sees nobody.
+func (k *Kit) CartViews(ctx context.Context, c *Cart) (views map[string][]string, addresses map[string]string, err error) {
+	pods, err := k.CartPods(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	views, addresses = map[string][]string{}, map[string]string{}
+	for _, p := range pods {
+		views[p.Name], addresses[p.Name] = nil, p.Status.PodIP
+		port, path, _ := strings.Cut(c.ask, "/")
+		body, err := k.askPod(ctx, &p, port, path)
+		if err != nil {
+			continue
+		}
+		if views[p.Name], err = c.hosts(body); err != nil {
+			return nil, nil, fmt.Errorf("pod %s: %w", p.Name, err)
+		}
+		slices.Sort(views[p.Name])
+	}
+	return views, addresses, nil
+}
+
+// CartPods are the running pods of all Revisions, without those that are being deleted.
+func (k *Kit) CartPods(ctx context.Context, c *Cart) ([]corev1.Pod, error) {
+	pods, err := k.pods(ctx, c.Namespace, c.Selector())
+	return slices.DeleteFunc(pods, func(p corev1.Pod) bool {
+		return p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodRunning
+	}), err
+}
+
+// askPod sends a request to any port of a pod, through the API server.
+func (k *Kit) askPod(ctx context.Context, p *corev1.Pod, port, path string) ([]byte, error) {
+	body, err := k.Kube.CoreV1().RESTClient().Get().
+		AbsPath("/api/v1/namespaces", p.Namespace, "pods", p.Name+":"+port, "proxy", path).DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("asking pod %s for :%s/%s: %w", p.Name, port, path, err)
+	}
+	return body, nil
+}
+
+// CrashCart ends the application of one pod as a crash does, and waits until the kubelet has started it again in the same
+// pod and all are one cluster. Only test/sharded can be asked for that.
+func (k *Kit) CrashCart(ctx context.Context, c *Cart, pod string) error {
+	path := []string{"/api/v1/namespaces", c.Namespace, "pods", pod + ":9099", "proxy", "crash"}
+	// It ends before it answers.
+	err := k.Kube.CoreV1().RESTClient().Post().AbsPath(path...).Do(ctx).Error()
+	if err == nil || apierrors.IsNotFound(err) {
+		return fmt.Errorf("crashing pod %s: it answered: %w", pod, err)
+	}
+	err = Wait(ctx, patience, "pod "+pod+" to be restarted", func(ctx context.Context) error {
+		p, err := k.Kube.CoreV1().Pods(c.Namespace).Get(ctx, pod, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, s := range p.Status.ContainerStatuses {
+			if s.Name == cartName && s.RestartCount > 0 && s.Ready {
+				return nil
+			}
+		}
+		return NotYet("%s", k.whyPods(ctx, c.Namespace, c.Selector()))
+	})
+	if err != nil {
+		return err
+	}
+	return k.WaitOneCluster(ctx, c)
+}
+
+// change sets environment and annotations of the next Revision.
+func (c *Cart) change(s *servingv1.Service, env, annotations map[string]string) {
+	template := &s.Spec.Template
+	if template.Annotations == nil {
+		template.Annotations = map[string]string{}
+	}
+	for name, value := range annotations {
+		template.Annotations[name] = value
+		if value == "" {
+			delete(template.Annotations, name)
+		}
+	}
+	container := &template.Spec.Containers[0]
+	container.Env = slices.DeleteFunc(container.Env, func(e corev1.EnvVar) bool { _, set := env[e.Name]; return set })
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		if env[name] != "" {
+			container.Env = append(container.Env, corev1.EnvVar{Name: name, Value: env[name]})
+		}
+	}
+}
+
+// manifests reads all YAML of a folder, in the order of its files' names.
+func manifests(dir string) ([]*unstructured.Unstructured, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading manifests: %w", err)
+	}
+	var out []*unstructured.Unstructured
+	for _, e := range entries {
+		file, err := os.Open(dir + "/" + e.Name())
+		if err != nil {
+			return nil, fmt.Errorf("reading manifests: %w", err)
+		}
+		decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
+		for {
+			o := &unstructured.Unstructured{}
+			if err = decoder.Decode(o); err != nil {
+				break
+			}
+			out = append(out, o)
+		}
+		if cerr := file.Close(); !errors.Is(err, io.EOF) || cerr != nil {
+			return nil, fmt.Errorf("reading %s: %w", e.Name(), errors.Join(err, cerr))
+		}
+	}
+	return out, nil
+}
+
+// convert is an object as one of its own type.
+func convert(from map[string]any, to any) error {
+	data, err := json.Marshal(from)
+	if err != nil {
+		return fmt.Errorf("encoding a manifest: %w", err)
+	}
+	if err := json.Unmarshal(data, to); err != nil {
+		return fmt.Errorf("decoding a manifest: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package kit
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Scrape is what a pod's own metrics say, by the name of the family. The port and the path are those of the pod's
+// annotations.
+func (k *Kit) Scrape(ctx context.Context, p *corev1.Pod) (map[string]*dto.MetricFamily, error) {
+	body, err := k.askPod(ctx, p, p.Annotations["stateful.knative-cdevents.dev/metrics-port"], p.Annotations["stateful.knative-cdevents.dev/metrics-path"])
+	if err != nil {
+		return nil, err
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("reading the metrics of pod %s: %w", p.Name, err)
+	}
+	return families, nil
+}
+
+// Counted is the sum of what the counters of all running pods say: the neutral contract, in the form of the truth.
+// A counter by entry has no outcome of the entering Revision's, so only Matrix tells of entry.
+func (k *Kit) Counted(ctx context.Context, c *Cart) (*Truth, error) {
+	pods, err := k.CartPods(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	sum := newTruth()
+	for _, p := range pods {
+		families, err := k.Scrape(ctx, &p)
+		if err != nil {
+			return nil, err
+		}
+		revision := p.Labels["serving.knative.dev/revision"]
+		for labels, n := range values(families["stateful_requests_total"]) {
+			count(sum.Handled, revision, labels["outcome"], n)
+			count(sum.Pods, p.Name, labels["outcome"], n)
+			if entry := labels["entry_revision"]; entry != "" {
+				if sum.Matrix[entry] == nil {
+					sum.Matrix[entry] = map[string]int{}
+				}
+				sum.Matrix[entry][revision] += n
+			}
+		}
+		for labels, n := range values(families["stateful_shard_requests_total"]) {
+			if sum.Shards[revision] == nil {
+				sum.Shards[revision] = map[string]Outcomes{}
+			}
+			count(sum.Shards[revision], labels["shard"], labels["outcome"], n)
+		}
+	}
+	return sum, nil
+}
+
+// CountedSum is one family's sum over all running pods, by Revision: of a histogram its counts, or with "_sum" at the
+// end its sums.
+func (k *Kit) CountedSum(ctx context.Context, c *Cart, family string) (map[string]int, error) {
+	pods, err := k.CartPods(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	sum := map[string]int{}
+	for _, p := range pods {
+		families, err := k.Scrape(ctx, &p)
+		if err != nil {
+			return nil, err
+		}
+		revision := p.Labels["serving.knative.dev/revision"]
+		if name, isSum := strings.CutSuffix(family, "_sum"); isSum {
+			for _, m := range families[name].GetMetric() {
+				sum[revision] += int(m.GetHistogram().GetSampleSum())
+			}
+			continue
+		}
+		for _, n := range values(families[family]) {
+			sum[revision] += n
+		}
+	}
+	return sum, nil
+}
+
+// values goes through the series of a family; those of a histogram are its counts.
+func values(family *dto.MetricFamily) func(yield func(map[string]string, int) bool) {
+	return func(yield func(map[string]string, int) bool) {
+		for _, m := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			v := m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetUntyped().GetValue()
+			if !yield(labels, int(v)+int(m.GetHistogram().GetSampleCount())) { //nolint:gosec // counts of a test
+				return
+			}
+		}
+	}
+}

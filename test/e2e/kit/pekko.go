@@ -1,0 +1,71 @@
+package kit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Pekko is the application of test/pekko, on Apache Pekko's cluster sharding.
+func (k *Kit) Pekko(namespace, image string) *Cart {
+	return &Cart{Namespace: namespace, Image: image, manifests: k.Path("test", "pekko", "config"), ask: "7626/cluster/members", hosts: pekkoMembers}
+}
+
+// pekkoMembers reads what Pekko's management says; members that come or go are none.
+func pekkoMembers(body []byte) ([]string, error) {
+	var said struct {
+		Members []struct{ Node, Status string }
+	}
+	if err := json.Unmarshal(body, &said); err != nil {
+		return nil, fmt.Errorf("reading the members: %w", err)
+	}
+	var hosts []string
+	for _, m := range said.Members {
+		_, address, _ := strings.Cut(m.Node, "@")
+		node, err := url.Parse("tcp://" + address)
+		if err != nil {
+			return nil, fmt.Errorf("reading member %q: %w", m.Node, err)
+		}
+		if m.Status == "Up" {
+			hosts = append(hosts, node.Hostname())
+		}
+	}
+	return hosts, nil
+}
+
+// PekkoImage builds it, with the JDK and the Maven of the machine. Few classes are worth being compiled twice in so short
+// a life.
+func (k *Kit) PekkoImage(ctx context.Context) (string, error) {
+	if !k.Own() {
+		return "", fmt.Errorf("the image of test/pekko: only the program of test/cluster can build it")
+	}
+	const entrypoint = "/jre/bin/java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xmx192m -cp /app/* dev.knativecdevents.cart.Main"
+	out, err := run(ctx, k.root, nil, k.program, "image", "--maven", k.Path("test", "pekko"), "--name", "apps/pekko", "--entrypoint", entrypoint)
+	if err != nil {
+		return "", fmt.Errorf("building the image of test/pekko: %w", err)
+	}
+	return strings.TrimSpace(out), nil
+}
+
+// PekkoShards is how many shards of the carts each Revision's pods have, by Pekko's own management.
+func (k *Kit) PekkoShards(ctx context.Context, c *Cart) (map[string]int, error) {
+	pods, err := k.CartPods(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	shards := map[string]int{}
+	for _, p := range pods {
+		body, err := k.askPod(ctx, &p, "7626", "cluster/shards/Cart")
+		if err != nil {
+			return nil, err
+		}
+		var said struct{ Regions []struct{ ShardID string } }
+		if err := json.Unmarshal(body, &said); err != nil {
+			return nil, fmt.Errorf("reading the shards of pod %s: %w", p.Name, err)
+		}
+		shards[p.Labels["serving.knative.dev/revision"]] += len(said.Regions)
+	}
+	return shards, nil
+}

@@ -1,0 +1,217 @@
+package kit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Outcomes counts requests by "ok", "error" and "timeout".
+type Outcomes map[string]int
+
+// All requests, whatever came of them.
+func (o Outcomes) All() int {
+	sum := 0
+	for _, n := range o {
+		sum += n
+	}
+	return sum
+}
+
+// Truth is what clients know from the answers alone, or what the pods' own counters say: both in one form, so that
+// they can be compared.
+type Truth struct {
+	// Entered and Handled count by Revision. What timed out was handled by nobody known: by "".
+	Entered, Handled map[string]Outcomes
+	// Pods counts by handling pod.
+	Pods map[string]Outcomes
+	// Shards counts by handling Revision and shard.
+	Shards map[string]map[string]Outcomes
+	// Matrix counts by entering Revision, then by handling Revision.
+	Matrix map[string]map[string]int
+	// Lost requests got no answer of the application's, by what was said instead; whether they were handled, nobody
+	// can tell.
+	Lost map[string]int
+}
+
+func newTruth() *Truth {
+	return &Truth{
+		Entered: map[string]Outcomes{}, Handled: map[string]Outcomes{}, Pods: map[string]Outcomes{},
+		Shards: map[string]map[string]Outcomes{}, Matrix: map[string]map[string]int{}, Lost: map[string]int{},
+	}
+}
+
+// Sent is how many requests the truth is about.
+func (t *Truth) Sent() int {
+	sum := 0
+	for _, o := range t.Entered {
+		sum += o.All()
+	}
+	for _, n := range t.Lost {
+		sum += n
+	}
+	return sum
+}
+
+// String is a table for a person.
+func (t *Truth) String() string {
+	var b strings.Builder
+	row := func(what, who string, o Outcomes) {
+		if n := o.All(); n > 0 {
+			fmt.Fprintf(&b, "%-8s %-28s %6d  ok %6d  error %5d (%5.2f %%)  timeout %4d\n",
+				what, who, n, o["ok"], o["error"], 100*float64(o["error"])/float64(n), o["timeout"])
+		}
+	}
+	for _, table := range []struct {
+		what string
+		rows map[string]Outcomes
+	}{{"entered", t.Entered}, {"handled", t.Handled}, {"pod", t.Pods}} {
+		for _, who := range slices.Sorted(maps.Keys(table.rows)) {
+			row(table.what, who, table.rows[who])
+		}
+	}
+	for _, entry := range slices.Sorted(maps.Keys(t.Matrix)) {
+		fmt.Fprintf(&b, "entered at %s, handled by %v\n", entry, t.Matrix[entry])
+	}
+	for _, revision := range slices.Sorted(maps.Keys(t.Shards)) {
+		fmt.Fprintf(&b, "%s handled for %d shards\n", revision, len(t.Shards[revision]))
+	}
+	if len(t.Lost) > 0 {
+		fmt.Fprintf(&b, "lost     %v\n", t.Lost)
+	}
+	return b.String()
+}
+
+// CartAnswer is what the application says about a request.
+type CartAnswer struct {
+	Request string
+	Shard   json.Number
+	Entered struct{ Revision, Pod string }
+	Outcome string
+	Handled struct{ Revision, Pod string }
+}
+
+func (t *Truth) add(a CartAnswer) {
+	count(t.Entered, a.Entered.Revision, a.Outcome, 1)
+	count(t.Handled, a.Handled.Revision, a.Outcome, 1)
+	count(t.Pods, a.Handled.Pod, a.Outcome, 1)
+	if t.Shards[a.Handled.Revision] == nil {
+		t.Shards[a.Handled.Revision] = map[string]Outcomes{}
+	}
+	count(t.Shards[a.Handled.Revision], a.Shard.String(), a.Outcome, 1)
+	if t.Matrix[a.Entered.Revision] == nil {
+		t.Matrix[a.Entered.Revision] = map[string]int{}
+	}
+	t.Matrix[a.Entered.Revision][a.Handled.Revision]++
+}
+
+// count leaves no zeros, so that what was never seen and what was seen never are equal.
+func count(in map[string]Outcomes, key, outcome string, n int) {
+	if n == 0 {
+		return
+	}
+	if in[key] == nil {
+		in[key] = Outcomes{}
+	}
+	in[key][outcome] += n
+}
+
+// Clients send requests to a Cart and remember all they are told.
+type Clients struct {
+	in      *Ingress
+	service *url.URL
+	// Carts is how many there are; each request is for the next.
+	Carts int
+	// Workers is how many send at the same time.
+	Workers int
+
+	mu    sync.Mutex
+	truth *Truth
+	next  int
+}
+
+// Clients of a Cart, who know nothing yet.
+func (k *Kit) Clients(ctx context.Context, c *Cart) (*Clients, error) {
+	in, err := k.Ingress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	service, err := k.CartURL(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return &Clients{in: in, service: service, Carts: 500, Workers: 4, truth: newTruth()}, nil
+}
+
+// Send sends that many requests, through the ingress. Their ids are numbers that go on, so that their fates are the
+// same in each run.
+func (c *Clients) Send(ctx context.Context, requests int) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(c.Workers)
+	for range requests {
+		n := c.next
+		c.next++
+		group.Go(func() error {
+			c.one(ctx, n)
+			return ctx.Err()
+		})
+	}
+	return group.Wait()
+}
+
+func (c *Clients) one(ctx context.Context, n int) {
+	status, body, err := c.in.ask(ctx, c.service.JoinPath("cart", fmt.Sprintf("cart-%d", n%c.Carts)), fmt.Sprintf("request-%d", n))
+	var a CartAnswer
+	lost := ""
+	switch {
+	case err != nil:
+		lost = err.Error()
+	case json.Unmarshal(body, &a) != nil || a.Outcome == "":
+		lost = fmt.Sprintf("%d %.60s", status, body)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if lost != "" {
+		c.truth.Lost[lost]++
+		return
+	}
+	c.truth.add(a)
+}
+
+// SendUntil sends requests, a few at a time, until some of them entered at that Revision: the ingress takes a moment
+// longer than Serving. While it has not heard of the Service it says 404 to requests that nobody will ever see, so they
+// are forgotten.
+func (c *Clients) SendUntil(ctx context.Context, revision string) error {
+	return Wait(ctx, patience, "the ingress to let requests enter at "+revision, func(ctx context.Context) error {
+		if err := c.Send(ctx, 20); err != nil {
+			return err
+		}
+		got := c.Truth()
+		unheard := 0
+		maps.DeleteFunc(got.Lost, func(said string, n int) bool {
+			is := strings.HasPrefix(said, "404 ")
+			if is {
+				unheard += n
+			}
+			return is
+		})
+		if got.Entered[revision].All() == 0 {
+			return NotYet("of %d requests none did, and the ingress knew nothing of %d more", got.Sent(), unheard)
+		}
+		return nil
+	})
+}
+
+// Truth is what the clients were told so far. Ask when no request is under way.
+func (c *Clients) Truth() *Truth {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.truth
+}

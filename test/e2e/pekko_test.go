@@ -1,0 +1,139 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+// onlyInFull skips what starts many Java programs, and takes a minute each on a small machine.
+func onlyInFull(t *testing.T) {
+	t.Helper()
+	if !suite.full {
+		t.Skip("takes minutes: make e2e-full")
+	}
+}
+
+func (s *scene) pekko() *kit.Cart {
+	s.Helper()
+	if !suite.Own() {
+		s.Skip("the image is built by test/cluster")
+	}
+	image, err := suite.PekkoImage(s.Context())
+	s.must(err)
+	return suite.Pekko(s.ns, image)
+}
+
+// TestPekkoApp shows that test/pekko is what the tests of canaries take it for: one cluster over two Revisions, and
+// counters that tell the truth. Its canary has another version for Pekko, and gets all new shards for that.
+func TestPekkoApp(t *testing.T) {
+	t.Run("AppVersionSet", func(t *testing.T) {
+		s := emptyScene(t)
+		app := s.pekko()
+		app.Env = map[string]string{"APP_VERSION": "1"}
+		s.must(suite.DeployCart(t.Context(), app))
+		s.must(suite.ReleaseCanary(t.Context(), app, map[string]string{"APP_VERSION": "2", "FAIL_RATE": "0.05"}))
+		truth := s.canaryOfFive(app, 1500)
+		if n := truth.Handled[app.Stable()].All(); n > 0 {
+			t.Errorf("the stable Revision handled %d requests; all shards should be the higher version's", n)
+		}
+		shards, err := suite.PekkoShards(t.Context(), app)
+		s.must(err)
+		t.Logf("shards by Revision: %v", shards)
+		if shards[app.Canary()] != 100 {
+			t.Errorf("the canary has %d shards, want all 100", shards[app.Canary()])
+		}
+		s.sameAsCounted(app, truth)
+	})
+
+	// The stable Revision was there before, and had its shards; they move to the canary a few at a time.
+	t.Run("NoAppVersion", func(t *testing.T) {
+		onlyInFull(t)
+		s := emptyScene(t)
+		app := s.pekko()
+		s.must(suite.DeployCart(t.Context(), app))
+		clients, err := suite.Clients(t.Context(), app)
+		s.must(err)
+		s.must(clients.SendUntil(t.Context(), app.Stable()))
+		s.must(clients.Send(t.Context(), 500))
+		s.must(suite.ReleaseCanary(t.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
+		// Pekko looks every ten seconds whether one member has too many, and moves few at a time.
+		s.must(kit.Wait(t.Context(), time.Minute, "the canary to be given a shard", func(ctx context.Context) error {
+			shards, err := suite.PekkoShards(ctx, app)
+			if err != nil {
+				return err
+			}
+			if shards[app.Canary()] == 0 {
+				return kit.NotYet("the shards are %v", shards)
+			}
+			return nil
+		}))
+		truth := s.canaryOfFiveBy(app, clients, 1500)
+		stable, canary := truth.Handled[app.Stable()].All(), truth.Handled[app.Canary()].All()
+		if stable == 0 || canary == 0 {
+			t.Errorf("the stable Revision handled %d and the canary %d: one of them has no shards", stable, canary)
+		}
+		s.sameAsCounted(app, truth)
+	})
+}
+
+// TestPekkoSplit shows the mistake that makes a cluster of each Revision: pods that look for their own Revision only.
+func TestPekkoSplit(t *testing.T) {
+	onlyInFull(t)
+	s := emptyScene(t)
+	app := s.pekko()
+	app.Env = map[string]string{"POD_LABEL_SELECTOR": "app={revision}"}
+	s.must(suite.DeployCart(t.Context(), app))
+	s.must(suite.ReleaseCanary(t.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
+	s.must(kit.Wait(t.Context(), 2*time.Minute, "two clusters", func(ctx context.Context) error {
+		views, addresses, err := suite.CartViews(ctx, app)
+		if err != nil {
+			return err
+		}
+		var sizes []int
+		for pod, view := range views {
+			if !slices.Contains(view, addresses[pod]) {
+				return kit.NotYet("%s is no member of its own cluster: %v", pod, view)
+			}
+			sizes = append(sizes, len(view))
+		}
+		slices.Sort(sizes)
+		if !slices.Equal(sizes, []int{1, 2, 2}) {
+			return kit.NotYet("the pods see %v", views)
+		}
+		return nil
+	}))
+}
+
+// TestPekkoWithKamon shows what there is of an application that counts nothing: handled requests, exactly, by Kamon's
+// sum per shard, and no outcomes.
+func TestPekkoWithKamon(t *testing.T) {
+	onlyInFull(t)
+	s := emptyScene(t)
+	app := s.pekko()
+	app.Env = map[string]string{"METRICS": "kamon"}
+	s.must(suite.DeployCart(t.Context(), app))
+	s.must(suite.ReleaseCanary(t.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
+	truth := s.canaryOfFive(app, 1000)
+	// Kamon's values stand still between its ticks.
+	s.must(kit.Wait(t.Context(), 30*time.Second, "Kamon to have counted all", func(ctx context.Context) error {
+		handled, err := suite.CountedSum(ctx, app, "pekko_cluster_sharding_shard_processed_messages_sum")
+		if err != nil {
+			return err
+		}
+		for revision, want := range truth.Handled {
+			if handled[revision] != want.All() {
+				return kit.NotYet("it says %v, the clients were told %v", handled, truth.Handled)
+			}
+		}
+		return nil
+	}))
+	if own, err := suite.CountedSum(t.Context(), app, "stateful_requests_total"); err != nil || len(own) > 0 {
+		t.Errorf("the application has counters of its own: %v (error: %v)", own, err)
+	}
+}

@@ -1,0 +1,135 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+// TestShardedApp shows that test/sharded is what the tests of canaries take it for: one cluster over two Revisions,
+// in which another Revision handles a request than the one where it entered, and counters that tell the truth.
+func TestShardedApp(t *testing.T) {
+	s := emptyScene(t)
+	image, err := suite.ShardedImage(t.Context())
+	s.must(err)
+	app := suite.Sharded(s.ns, image)
+	s.must(suite.DeployCart(t.Context(), app))
+	s.must(suite.ReleaseCanary(t.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
+	truth := s.canaryOfFive(app, 2000)
+
+	// Which shards a member gets depends on the pods' addresses.
+	if share := float64(truth.Handled[app.Canary()].All()) / float64(truth.Sent()); share < 0.1 || share > 0.6 {
+		t.Errorf("the canary handled %.1f %%: placement does not ignore the Route, or not by much", 100*share)
+	}
+	if held, err := suite.CountedSum(t.Context(), app, "stateful_shards"); err != nil || held[app.Stable()]+held[app.Canary()] != 100 {
+		t.Errorf("the pods hold %v shards, want 100 together (error: %v)", held, err)
+	}
+	s.sameAsCounted(app, truth)
+}
+
+// TestShardedAppAfterACrash shows that a container which is restarted in its pod is a member like any other: it handles
+// what the clients are told, once, and counts from zero.
+func TestShardedAppAfterACrash(t *testing.T) {
+	s := emptyScene(t)
+	image, err := suite.ShardedImage(t.Context())
+	s.must(err)
+	app := suite.Sharded(s.ns, image)
+	s.must(suite.DeployCart(t.Context(), app))
+	before, err := suite.Clients(t.Context(), app)
+	s.must(err)
+	s.must(before.SendUntil(t.Context(), app.Stable()))
+	s.must(before.Send(t.Context(), 200))
+	pods, err := suite.CartPods(t.Context(), app)
+	s.must(err)
+	crashed, other := pods[0].Name, pods[1].Name
+	s.must(suite.CrashCart(t.Context(), app, crashed))
+
+	after, err := suite.Clients(t.Context(), app)
+	s.must(err)
+	s.must(after.Send(t.Context(), 400))
+	first, truth := before.Truth(), after.Truth()
+	t.Logf("before\n%safter\n%s", first, truth)
+	if len(truth.Lost) > 0 || truth.Handled[app.Stable()]["ok"] != 400 || truth.Pods[crashed].All() == 0 {
+		t.Errorf("of 400 requests %d were handled, %d of them by the pod that had crashed; lost: %v",
+			truth.Handled[app.Stable()]["ok"], truth.Pods[crashed].All(), truth.Lost)
+	}
+	counted, err := suite.Counted(t.Context(), app)
+	s.must(err)
+	if got, want := counted.Pods[crashed].All(), truth.Pods[crashed].All(); got != want {
+		t.Errorf("the pod that crashed counted %d since, it handled %d", got, want)
+	}
+	if got, want := counted.Pods[other].All(), first.Pods[other].All()+truth.Pods[other].All(); got != want {
+		t.Errorf("the other pod counted %d, it handled %d", got, want)
+	}
+	if held, err := suite.CountedSum(t.Context(), app, "stateful_shards"); err != nil || held[app.Stable()] != 100 {
+		t.Errorf("the pods hold %v shards, want 100: each lives in one place (error: %v)", held, err)
+	}
+}
+
+// canaryOfFive waits for one cluster over both Revisions, gives the canary 5 % of the traffic and sends requests.
+// What it returns is all that the application ever handled.
+func (s *scene) canaryOfFive(app *kit.Cart, requests int) *kit.Truth {
+	s.Helper()
+	clients, err := suite.Clients(s.Context(), app)
+	s.must(err)
+	return s.canaryOfFiveBy(app, clients, requests)
+}
+
+// canaryOfFiveBy is canaryOfFive for clients who have sent requests before; it is about them, too.
+func (s *scene) canaryOfFiveBy(app *kit.Cart, clients *kit.Clients, requests int) *kit.Truth {
+	s.Helper()
+	s.must(suite.WaitOneCluster(s.Context(), app))
+	s.must(suite.SplitCart(s.Context(), app, 5))
+	// A canary that went to sleep before is awake again, as another pod.
+	s.must(suite.WaitOneCluster(s.Context(), app))
+	s.must(clients.SendUntil(s.Context(), app.Canary()))
+	s.must(clients.Send(s.Context(), requests))
+	truth := clients.Truth()
+	s.Logf("what the clients were told of %d requests\n%s", truth.Sent(), truth)
+
+	if len(truth.Lost) > 0 || truth.Handled[""].All() > 0 {
+		s.Errorf("requests were lost, so there is no truth: %v, %v", truth.Lost, truth.Handled[""])
+	}
+	if n := truth.Entered[app.Canary()].All(); n < requests/50 || n > requests/10 {
+		s.Errorf("%d of %d entered at the canary, want 5 %%", n, requests)
+	}
+	// Of 200 none fails in one run of 30,000.
+	canary := truth.Handled[app.Canary()]
+	if truth.Handled[app.Stable()]["error"] > 0 || canary["error"] == 0 && canary.All() >= 200 {
+		s.Errorf("the canary fails 5 %% and the stable Revision nothing, but they handled %v", truth.Handled)
+	}
+	return truth
+}
+
+// sameAsCounted compares the truth with what the pods counted themselves. Nothing may be under way.
+func (s *scene) sameAsCounted(app *kit.Cart, truth *kit.Truth) {
+	s.Helper()
+	counted, err := suite.Counted(s.Context(), app)
+	s.must(err)
+	s.Logf("what the pods counted\n%s", counted)
+	for _, c := range []struct {
+		what      string
+		got, want any
+	}{
+		{"by handling Revision", counted.Handled, truth.Handled},
+		{"by handling pod", counted.Pods, truth.Pods},
+		{"by shard", counted.Shards, truth.Shards},
+		{"by entry and handling", counted.Matrix, truth.Matrix},
+	} {
+		if !reflect.DeepEqual(c.got, c.want) {
+			s.Errorf("%s: the pods counted\n%v, the clients were told\n%v", c.what, c.got, c.want)
+		}
+	}
+	for _, family := range []string{"stateful_requests_started_total", "stateful_request_duration_seconds"} {
+		sums, err := suite.CountedSum(s.Context(), app, family)
+		s.must(err)
+		for revision, handled := range truth.Handled {
+			if sums[revision] != handled.All() {
+				s.Errorf("%s of %s is %d, it handled %d", family, revision, sums[revision], handled.All())
+			}
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package dev.knativecdevents.cart;
+
+import java.io.IOException;
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.TimeUnit;
+import org.apache.pekko.Done;
+import org.apache.pekko.actor.CoordinatedShutdown;
+import org.apache.pekko.actor.typed.ActorRef;
+import org.apache.pekko.actor.typed.ActorSystem;
+import org.apache.pekko.actor.typed.Behavior;
+import org.apache.pekko.actor.typed.javadsl.Behaviors;
+import org.apache.pekko.cluster.MemberStatus;
+import org.apache.pekko.cluster.sharding.ShardRegion;
+import org.apache.pekko.cluster.sharding.typed.ClusterShardingQuery;
+import org.apache.pekko.cluster.sharding.typed.GetShardRegionState;
+import org.apache.pekko.cluster.sharding.typed.HashCodeMessageExtractor;
+import org.apache.pekko.cluster.sharding.typed.javadsl.ClusterSharding;
+import org.apache.pekko.cluster.sharding.typed.javadsl.Entity;
+import org.apache.pekko.cluster.typed.Cluster;
+import org.apache.pekko.management.cluster.bootstrap.ClusterBootstrap;
+import org.apache.pekko.management.javadsl.PekkoManagement;
+
+/** The application in one pod. */
+final class App {
+  /** How long the counters can still be read once they are final. */
+  private static final Duration LINGER = Duration.ofSeconds(3);
+
+  private final Settings settings;
+  private final ActorSystem<Void> system;
+  private final ClusterSharding sharding;
+  private final HashCodeMessageExtractor<Ask> extractor;
+
+  private App(Settings settings, Counts counts) {
+    this.settings = settings;
+    system = ActorSystem.create(shardsTold(counts), settings.service(), settings.config());
+    sharding = ClusterSharding.get(system);
+    extractor = new HashCodeMessageExtractor<>(settings.shards());
+    sharding.init(
+        Entity.of(Cart.KEY, context -> Cart.create(settings, counts)).withMessageExtractor(extractor));
+  }
+
+  static void start(Settings settings) throws IOException {
+    Counts counts = Counts.NONE;
+    if (!settings.kamon()) {
+      NeutralCounts neutral = new NeutralCounts(settings.reportEntry());
+      neutral.serve(settings.metricsPort());
+      counts = neutral;
+    }
+    App app = new App(settings, counts);
+    Front front = new Front(settings.port(), app::ask, app::up);
+    CoordinatedShutdown ending = CoordinatedShutdown.get(app.system);
+    ending.addTask(CoordinatedShutdown.PhaseServiceUnbind(), "front", () -> CompletableFuture.supplyAsync(() -> {
+      front.stop();
+      return Done.getInstance();
+    }));
+    ending.addTask(CoordinatedShutdown.PhaseBeforeActorSystemTerminate(), "linger", () ->
+        CompletableFuture.supplyAsync(Done::getInstance, CompletableFuture.delayedExecutor(LINGER.toMillis(), TimeUnit.MILLISECONDS)));
+    PekkoManagement.get(app.system).start();
+    ClusterBootstrap.get(app.system).start();
+    front.start();
+  }
+
+  /** A pod is Ready when it can handle, not merely when it listens. */
+  private boolean up() {
+    return Cluster.get(system).selfMember().status() == MemberStatus.up();
+  }
+
+  private CompletionStage<Answer> ask(String request, String cart) {
+    int shard = Integer.parseInt(extractor.shardId(cart));
+    return sharding
+        .entityRefFor(Cart.KEY, cart)
+        .<Answer>ask(to -> new Ask(request, cart, shard, settings.self(), to), settings.patience())
+        .exceptionally(
+            e -> {
+              system.log().warn("nobody answered request {} for shard {}: {}", request, shard, e.toString());
+              return new Answer(request, cart, shard, settings.self(), Answer.TIMEOUT, null, 0);
+            });
+  }
+
+  /** Asks the own region again and again how many shards it has. */
+  private static Behavior<Void> shardsTold(Counts counts) {
+    return Behaviors.<Object>setup(context -> {
+      ActorRef<ShardRegion.CurrentShardRegionState> told =
+          context.messageAdapter(ShardRegion.CurrentShardRegionState.class, state -> state);
+      return Behaviors.withTimers(timers -> {
+        timers.startTimerWithFixedDelay("tick", Duration.ofSeconds(1));
+        return Behaviors.receive(Object.class)
+            .onMessage(ShardRegion.CurrentShardRegionState.class, state -> {
+              counts.shards(state.getShards().size());
+              return Behaviors.same();
+            })
+            .onAnyMessage(tick -> {
+              ActorRef<ClusterShardingQuery> region = ClusterSharding.get(context.getSystem()).shardState();
+              region.tell(new GetShardRegionState(Cart.KEY, told));
+              return Behaviors.same();
+            })
+            .build();
+      });
+    }).narrow();
+  }
+}

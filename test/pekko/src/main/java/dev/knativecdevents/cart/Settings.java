@@ -1,0 +1,99 @@
+package dev.knativecdevents.cart;
+
+import com.typesafe.config.Config;
+import com.typesafe.config.ConfigFactory;
+import java.net.InetAddress;
+import java.net.UnknownHostException;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.Map;
+
+/**
+ * What the environment says.
+ *
+ * @param service is the cluster's name, the same for all Revisions
+ * @param patience of the pod where a request entered with the one that handles it
+ * @param reportEntry adds the entering Revision to the counter of requests
+ * @param kamon lets Kamon measure, and nothing else
+ * @param appVersion is empty, or what Pekko compares: new shards go to the highest, and nothing moves while there are two
+ * @param podLabelSelector finds the pods of the cluster
+ */
+record Settings(
+    Identity self,
+    String service,
+    String address,
+    int port,
+    int metricsPort,
+    int shards,
+    Fates fates,
+    Duration patience,
+    boolean reportEntry,
+    boolean kamon,
+    String appVersion,
+    String podLabelSelector) {
+
+  /** All pods of the Service. What Pekko does by itself, "app=%s", finds those of one Revision on Knative. */
+  private static final String ALL_REVISIONS = "serving.knative.dev/service=%s";
+
+  static Settings from(Map<String, String> env) throws UnknownHostException {
+    InetAddress host = InetAddress.getLocalHost();
+    String revision = env.getOrDefault("K_REVISION", "none");
+    return new Settings(
+        new Identity(revision, host.getHostName()),
+        env.getOrDefault("K_SERVICE", "cart"),
+        host.getHostAddress(),
+        number(env, "PORT", 8080, 65535),
+        9099,
+        number(env, "SHARDS", 100, 1000),
+        new Fates(
+            share(env, "FAIL_RATE"),
+            share(env, "SLOW_RATE"),
+            share(env, "HANG_RATE"),
+            Duration.ofMillis(number(env, "SLOW_MILLIS", 700, 60_000))),
+        Duration.ofMillis(number(env, "PATIENCE_MILLIS", 5_000, 60_000)),
+        "true".equals(env.get("REPORT_ENTRY")),
+        "kamon".equals(env.get("METRICS")),
+        env.getOrDefault("APP_VERSION", ""),
+        env.getOrDefault("POD_LABEL_SELECTOR", ALL_REVISIONS).replace("{revision}", revision));
+  }
+
+  /** Pekko's configuration: the file's, with what only a pod knows. */
+  Config config() {
+    Map<String, Object> own = new HashMap<>();
+    own.put("pekko.remote.artery.canonical.hostname", address);
+    own.put("pekko.management.http.hostname", address);
+    own.put("pekko.management.cluster.bootstrap.contact-point-discovery.service-name", service);
+    own.put("pekko.discovery.kubernetes-api.pod-label-selector", podLabelSelector);
+    own.put("pekko.cluster.sharding.number-of-shards", shards);
+    if (!appVersion.isEmpty()) {
+      own.put("pekko.cluster.app-version", appVersion);
+    }
+    return ConfigFactory.parseMap(own, "environment").withFallback(ConfigFactory.load());
+  }
+
+  private static double share(Map<String, String> env, String name) {
+    String text = env.getOrDefault(name, "0");
+    try {
+      double share = Double.parseDouble(text);
+      if (share >= 0 && share <= 1) {
+        return share;
+      }
+    } catch (NumberFormatException e) {
+      // Said below, as for any other value.
+    }
+    throw new IllegalArgumentException(name + "=" + text + " is not a share from 0 to 1");
+  }
+
+  private static int number(Map<String, String> env, String name, int otherwise, int most) {
+    String text = env.getOrDefault(name, Integer.toString(otherwise));
+    try {
+      int number = Integer.parseInt(text);
+      if (number >= 1 && number <= most) {
+        return number;
+      }
+    } catch (NumberFormatException e) {
+      // Said below, as for any other value.
+    }
+    throw new IllegalArgumentException(name + "=" + text + " is not a number from 1 to " + most);
+  }
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+)
+
+// identity of a process: its Revision and its pod.
+type identity struct {
+	Revision string `json:"revision"`
+	Pod      string `json:"pod"`
+}
+
+// config is what the environment says.
+type config struct {
+	Self identity
+	// Cluster is the same for all Revisions of a Service, or each of them would be a cluster of its own.
+	Cluster string
+	Port    string
+	Shards  int
+	Fates   fates
+	// Patience of the pod where a request entered with the one that handles it.
+	Patience time.Duration
+	// ReportEntry adds the entering Revision to the counter of requests.
+	ReportEntry bool
+}
+
+func configFrom(env func(string) string) (config, error) {
+	r := reader{env: env}
+	host, err := os.Hostname()
+	if err != nil {
+		return config{}, fmt.Errorf("asking for the pod's name: %w", err)
+	}
+	c := config{
+		Self:    identity{Revision: cmp.Or(env("K_REVISION"), "none"), Pod: host},
+		Cluster: cmp.Or(env("K_SERVICE"), "sharded"),
+		Port:    cmp.Or(env("PORT"), "8080"),
+		Shards:  r.number("SHARDS", 100),
+		Fates: fates{
+			FailRate: r.share("FAIL_RATE"), SlowRate: r.share("SLOW_RATE"), HangRate: r.share("HANG_RATE"),
+			SlowFor: r.duration("SLOW_FOR", 700*time.Millisecond),
+		},
+		Patience:    r.duration("PATIENCE", 5*time.Second),
+		ReportEntry: env("REPORT_ENTRY") == "true",
+	}
+	return c, r.err
+}
+
+// reader keeps the first thing that is wrong with the environment.
+type reader struct {
+	env func(string) string
+	err error
+}
+
+func (r *reader) wrong(name, want string) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%s=%q is not %s", name, r.env(name), want)
+	}
+}
+
+func (r *reader) share(name string) float64 {
+	if r.env(name) == "" {
+		return 0
+	}
+	v, err := strconv.ParseFloat(r.env(name), 64)
+	if err != nil || !(v >= 0 && v <= 1) {
+		r.wrong(name, "a share from 0 to 1")
+	}
+	return v
+}
+
+func (r *reader) duration(name string, otherwise time.Duration) time.Duration {
+	if r.env(name) == "" {
+		return otherwise
+	}
+	d, err := time.ParseDuration(r.env(name))
+	if err != nil || d <= 0 {
+		r.wrong(name, "a duration such as 700ms")
+	}
+	return d
+}
+
+func (r *reader) number(name string, otherwise int) int {
+	if r.env(name) == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(r.env(name))
+	if err != nil || n < 1 || n > 1000 {
+		r.wrong(name, "a number from 1 to 1000")
+	}
+	return n
+}

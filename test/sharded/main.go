@@ -1,0 +1,84 @@
+// Command sharded is an application whose requests are handled by another pod than they entered: its carts live in
+// shards, each of them a virtual actor of one cluster over all pods of all Revisions of its Service.
+//
+// Invariant: what handled a request counted it, and the answer names who that was. So whoever asked can tell the
+// truth without believing any metric, and whoever reads the metrics can be measured against it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// metricsPort is named in the template's annotations only. Knative allows one declared port, and 9090 and 9091 are
+// queue-proxy's.
+const metricsPort = "9099"
+
+// linger is how long the counters can still be read once they are final.
+const linger = 3 * time.Second
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		slog.Error("ending", "error", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	conf, err := configFrom(os.Getenv)
+	if err != nil {
+		return err
+	}
+	self, err := findPod(ctx, conf.Self.Pod)
+	if err != nil {
+		return err
+	}
+	if err := self.forget(ctx); err != nil {
+		return err
+	}
+	counts := newCounts(conf)
+	m, err := self.newMember(conf, counts)
+	if err != nil {
+		return err
+	}
+
+	failed := make(chan error, 3)
+	front := serve(failed, ":"+conf.Port, newFront(conf, m))
+	inside := serve(failed, ":"+metricsPort, counts.handler(m, func() { os.Exit(1) }))
+	go func() {
+		m.start()
+		failed <- m.watch(ctx)
+	}()
+
+	select {
+	case err = <-failed:
+		err = fmt.Errorf("after it had begun: %w", err)
+	case <-ctx.Done():
+	}
+	// Requests that entered here end first, then the shards move away, then the counters are final.
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	err = errors.Join(err, front.Shutdown(grace))
+	m.leave()
+	time.Sleep(linger)
+	return errors.Join(err, inside.Close())
+}
+
+func serve(failed chan<- error, address string, handler http.Handler) *http.Server {
+	s := &http.Server{Addr: address, Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	go func() {
+		if err := s.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("serving %s: %w", address, err)
+		}
+	}()
+	return s
+}

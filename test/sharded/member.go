@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/asynkron/protoactor-go/cluster"
+	"github.com/asynkron/protoactor-go/cluster/identitylookup/disthash"
+	"github.com/asynkron/protoactor-go/remote"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+const (
+	// missingAtMost is how long a member may be absent from its own list before it ends itself.
+	missingAtMost = 15 * time.Second
+	// joiningAtMost is how long it may take to get there: the pod must be seen as Ready first.
+	joiningAtMost = time.Minute
+	// farewell is how long the others may take to see that a member has left.
+	farewell = time.Second
+)
+
+// view is whom a member takes for members.
+type view struct {
+	Self    string   `json:"self"`
+	Members []string `json:"members"`
+}
+
+// member is this process in the cluster.
+type member struct {
+	conf    config
+	cluster *cluster.Cluster
+	running atomic.Bool
+
+	mu   sync.Mutex
+	last view
+	// since is when this member was last seen to enter or leave its own list.
+	since time.Time
+}
+
+// newMember prepares a member that listens for the others at host and port.
+func newMember(conf config, counts *counts, provider cluster.ClusterProvider, host string, port int) *member {
+	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
+		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}))
+	kind := cluster.NewKind(entityType, actor.PropsFromProducer(func() actor.Actor { return newShard(conf, counts) }))
+	m := &member{conf: conf, since: time.Now()}
+	m.cluster = cluster.New(system, cluster.Configure(conf.Cluster, provider, disthash.New(), remote.Configure(host, port),
+		cluster.WithKinds(kind), cluster.WithRequestTimeout(conf.Patience)))
+	system.EventStream.Subscribe(func(event any) {
+		if t, isTopology := event.(*cluster.ClusterTopology); isTopology {
+			m.saw(t.Members, time.Now())
+		}
+	})
+	return m
+}
+
+// start joins the cluster.
+//
+// Trap 1: being ready must not mean to see oneself in the cluster. The provider lists only pods whose containers are
+// all Ready, so a member that waited for that would wait for itself. StartMember having returned is all there is.
+func (m *member) start() {
+	m.cluster.StartMember()
+	m.mu.Lock()
+	m.since = time.Now()
+	m.mu.Unlock()
+	m.running.Store(true)
+}
+
+func (m *member) started() bool { return m.running.Load() }
+
+// leave takes this member off the list first, and stops when nobody sends it anything any more: what was on its way
+// is still answered.
+func (m *member) leave() {
+	if !m.running.CompareAndSwap(true, false) {
+		return
+	}
+	if err := m.cluster.Config.ClusterProvider.Shutdown(true); err != nil {
+		slog.Warn("leaving the cluster", "error", err)
+	}
+	time.Sleep(farewell)
+	m.cluster.Shutdown(true)
+}
+
+func (m *member) saw(members []*cluster.Member, now time.Time) {
+	v := view{Self: m.cluster.ActorSystem.Address(), Members: []string{}}
+	for _, other := range members {
+		v.Members = append(v.Members, other.Address())
+	}
+	slices.Sort(v.Members)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.last.lists(v.Self) != v.lists(v.Self) {
+		m.since = now
+	}
+	m.last = v
+}
+
+func (v view) lists(address string) bool { return slices.Contains(v.Members, address) }
+
+func (m *member) view() view {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last
+}
+
+// watch returns an error when this member has been expelled.
+//
+// Trap 3: a spell of not being Ready expels a member for good, for the others block its id. It would stay up, take
+// requests in and handle none. Only a new process gets a new id.
+func (m *member) watch(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-time.After(time.Second):
+			if err := m.expelled(now); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (m *member) expelled(now time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	limit := missingAtMost
+	if m.last.Self == "" {
+		limit = joiningAtMost
+	}
+	if away := now.Sub(m.since); !m.last.lists(m.last.Self) && away > limit {
+		return fmt.Errorf("not among the members for %s: %v", away.Round(time.Second), m.last.Members)
+	}
+	return nil
+}
+
+// request asks the shard, wherever it is, and tells a time-out if there is no answer.
+func (m *member) request(a ask) answer {
+	data, err := json.Marshal(a)
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	got, err := m.cluster.Request(strconv.Itoa(a.Shard), entityType, wrapperspb.String(string(data)),
+		cluster.WithRetryCount(100),
+		// Trap 4: by default the library waits some nanoseconds between attempts, and is through with all of them
+		// before a shard has moved. An attempt is repeated only when nobody got the message.
+		cluster.WithRetryAction(func(n int) int {
+			time.Sleep(50 * time.Millisecond)
+			return n + 1
+		}))
+	out := answer{ask: a, Outcome: timedOut}
+	if err != nil {
+		slog.Warn("nobody answered", "request", a.Request, "shard", a.Shard, "error", err)
+		return out
+	}
+	text, isText := got.(*wrapperspb.StringValue)
+	if !isText {
+		slog.Warn("an answer that none of these programs sends", "type", fmt.Sprintf("%T", got))
+		return out
+	}
+	if err := json.Unmarshal([]byte(text.GetValue()), &out); err != nil {
+		slog.Warn("reading an answer", "error", err)
+	}
+	return out
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/cluster/clusterproviders/k8s"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// remotePort is where members reach each other, on the pod's address; no port of the container needs to be declared.
+const remotePort = 6331
+
+// pod is this process's own.
+type pod struct {
+	client          kubernetes.Interface
+	namespace, name string
+	address         string
+}
+
+// findPod asks the API server, because Knative refuses fieldRef in a template unless it is told otherwise.
+func findPod(ctx context.Context, name string) (*pod, error) {
+	restConfig, err := rest.InClusterConfig()
+	if err != nil {
+		return nil, fmt.Errorf("this program runs in pods only: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(restConfig)
+	if err != nil {
+		return nil, fmt.Errorf("reaching the API server: %w", err)
+	}
+	namespace, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+	if err != nil {
+		return nil, fmt.Errorf("asking for the namespace: %w", err)
+	}
+	p := &pod{client: client, namespace: strings.TrimSpace(string(namespace)), name: name}
+	found, err := client.CoreV1().Pods(p.namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("asking for the own pod (the Role must allow get, list, watch and patch of pods): %w", err)
+	}
+	if p.address = found.Status.PodIP; p.address == "" {
+		return nil, fmt.Errorf("pod %s/%s has no address yet", p.namespace, name)
+	}
+	return p, nil
+}
+
+// forget takes this pod off the list of members.
+//
+// Trap 2: a container that is restarted in its pod finds the labels of its former self, and the provider keeps labels
+// that exist. The former id is blocked by the others, so this one would run shards that nobody else knows of, and for
+// good: two live actors of one name. Without the labels it registers under an id of its own.
+func (p *pod) forget(ctx context.Context) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"labels": map[string]any{k8s.LabelCluster: nil, k8s.LabelMemberID: nil},
+	}})
+	if err != nil {
+		return fmt.Errorf("encoding a patch: %w", err)
+	}
+	if _, err := p.client.CoreV1().Pods(p.namespace).Patch(ctx, p.name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("removing the former member's labels from the own pod: %w", err)
+	}
+	return nil
+}
+
+func (p *pod) newMember(conf config, counts *counts) (*member, error) {
+	provider, err := k8s.New()
+	if err != nil {
+		return nil, fmt.Errorf("preparing the cluster's provider: %w", err)
+	}
+	return newMember(conf, counts, provider, p.address, remotePort), nil
+}
