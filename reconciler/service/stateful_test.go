@@ -18,7 +18,11 @@ func facts(t *testing.T, annotations map[string]string) lifecycle.Revision {
 	for name, v := range annotations {
 		r.Annotations[name] = v
 	}
-	return transformed(t, r).part.Value.(revisionValue).Facts //nolint:forcetypeassert // a test
+	v, ok := transformed(t, r).part.Value.(revisionValue)
+	if !ok {
+		t.Fatal("no Revision")
+	}
+	return v.Facts
 }
 
 func TestWhatARevisionDeclares(t *testing.T) {

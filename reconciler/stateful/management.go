@@ -132,7 +132,7 @@ func (m *Management) get(ctx context.Context, at netip.AddrPort, path string, in
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }() // it was read, or is given up
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
 		return fmt.Errorf("GET %s at %s: reading the answer: %w", path, at, err)
@@ -165,7 +165,7 @@ func (m *Management) do(ctx context.Context, at netip.AddrPort, path, accept str
 	default:
 		err = fmt.Errorf("the answer is %s", resp.Status)
 	}
-	resp.Body.Close()
+	_ = resp.Body.Close() // nothing of it is used
 	return nil, fmt.Errorf("GET %s at %s: %w", path, at, err)
 }
 

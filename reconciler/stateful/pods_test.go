@@ -85,7 +85,11 @@ func TestWhatIsKeptOfAPod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := obj.(*stored).pod //nolint:forcetypeassert // a test
+	s, ok := obj.(*stored)
+	if !ok {
+		t.Fatalf("kept as %T", obj)
+	}
+	p := s.pod
 	want := &Pod{
 		Namespace: "shop", Name: "a", UID: "uid-a", Service: "cart", Revision: "cart-00002", Configuration: "cart",
 		ServiceUID: "uid-cart", RevisionUID: "uid-cart-00002", Generation: 2, IP: "10.0.0.7", Phase: corev1.PodRunning, Ready: true,

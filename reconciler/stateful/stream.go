@@ -29,7 +29,7 @@ func (m *Management) Events(ctx context.Context, at netip.AddrPort, changed func
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }() // it has ended, or is given up
 	if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
 		return fmt.Errorf("the events of %s are of type %q, and should be text/event-stream", at, kind)
 	}

@@ -230,7 +230,7 @@ func (w *Watcher) poll(ctx context.Context, key types.NamespacedName) time.Durat
 	}
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	stop := context.AfterFunc(c.ended, cancel)
+	stop := context.AfterFunc(c.ended, cancel) //nolint:contextcheck // it is the time in which we lead
 	defer stop()
 
 	base := w.Sequence(key, c.uid) // before the first question

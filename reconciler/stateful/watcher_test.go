@@ -61,22 +61,24 @@ func (b *bench) watcher() *Watcher {
 	})
 }
 
-func (*bench) Synced() bool                            { return true }
-func (b *bench) Of(types.NamespacedName) []*Pod        { return b.pods }
-func (b *bench) Owned(_ context.Context, p *Pod) error { return b.owned }
-func (b *bench) Polled(outcome string)                 { b.mu.Lock(); defer b.mu.Unlock(); b.polls[outcome]++ }
-func (b *bench) Refused()                              { b.refused++ }
-func (b *bench) Misdeclared(n int)                     { b.wrong = n }
+func (*bench) Synced() bool                        { return true }
+func (b *bench) Of(types.NamespacedName) []*Pod    { return b.pods }
+func (b *bench) Owned(context.Context, *Pod) error { return b.owned }
+func (b *bench) Polled(outcome string)             { b.mu.Lock(); defer b.mu.Unlock(); b.polls[outcome]++ }
+func (b *bench) Refused()                          { b.refused++ }
+func (b *bench) Misdeclared(n int)                 { b.wrong = n }
 func (b *bench) note(what string, at netip.AddrPort) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.asked = append(b.asked, what+" "+at.String())
 }
+
 func (b *bench) last() observer.Part {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.parts[len(b.parts)-1]
 }
+
 func (b *bench) view(t *testing.T) *lifecycle.Cluster {
 	t.Helper()
 	v, ok := b.last().Value.(*lifecycle.Cluster)

@@ -56,6 +56,13 @@ func (w *world) restore() {
 	c.era++
 	c.logs = [3][]change{}
 	c.live = b.live
+	for _, s := range c.history {
+		// It may have been told since, of what is gone by then too; the backup does
+		// not know.
+		if waits := w.waits(s); waits != nil {
+			s.splits = append(s.splits, commit{split: waits, era: c.era, until: 0, given: true})
+		}
+	}
 	for _, key := range c.names() {
 		s := b.live[key]
 		k := b.objects[s]
@@ -63,10 +70,6 @@ func (w *world) restore() {
 		s.revisions = slices.Clone(s.revisions[:k.revisions])
 		s.restored++
 		s.era = c.era
-		if waits := w.waits(s); waits != nil {
-			// It was told since, and the backup does not know.
-			s.splits = append(s.splits, commit{split: waits, era: c.era, at: len(c.logs[logRoutes]), until: len(c.logs[logRoutes]), given: true})
-		}
 		if k.splits > 0 {
 			s.splits = append(s.splits, commit{split: s.splits[k.splits-1].split, era: c.era, at: len(c.logs[logRoutes]), until: -1, given: true})
 		}

@@ -235,7 +235,9 @@ func (w *world) round(p *process) bool {
 	}
 	w.cluster.tick()
 	for _, key := range w.cluster.names() {
-		p.begin(w.cluster.live[key])
+		s := w.cluster.live[key]
+		p.begin(s)
+		busy = busy || s.stateful && w.cluster.now.Sub(s.moved) < settles // nobody stops looking before
 	}
 	for range len(p.looks) {
 		p.tell()
