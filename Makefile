@@ -101,8 +101,8 @@ e2e: e2e-cluster ## The core scenarios on real Knative (20 min at most, warm); R
 	@$(E2E_ENV) $(GOTEST) -tags e2e -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 
 .PHONY: e2e-full
-e2e-full: PARTS = serving,eventing
-e2e-full: e2e-cluster ## All scenarios, Knative Eventing's Broker included
+e2e-full: PARTS = serving,eventing,tekton
+e2e-full: e2e-cluster ## All scenarios, with Knative Eventing's Broker and Tekton's EventListener
 	@$(E2E_ENV) E2E_FULL=true $(GOTEST) -tags e2e -count=1 -timeout 60m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 
 .PHONY: e2e-cluster

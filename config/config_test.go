@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -45,6 +46,7 @@ func decode(t *testing.T, pattern string) []manifest {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, appsv1.AddToScheme, rbacv1.AddToScheme, policyv1.AddToScheme, apiextensionsv1.AddToScheme,
+		admissionregistrationv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
@@ -122,7 +124,8 @@ func TestManifests(t *testing.T) {
 		if m.GetLabels()["app.kubernetes.io/name"] != namespace {
 			t.Errorf("%s: %s does not say whose it is", m.file, name)
 		}
-		clusterWide := strings.HasPrefix(kind, "Cluster") || kind == "Namespace" || kind == "CustomResourceDefinition"
+		clusterWide := strings.HasPrefix(kind, "Cluster") || kind == "Namespace" || kind == "CustomResourceDefinition" ||
+			kind == "ValidatingWebhookConfiguration"
 		if (m.GetNamespace() == namespace) == clusterWide {
 			t.Errorf("%s: %s is in namespace %q", m.file, name, m.GetNamespace())
 		}

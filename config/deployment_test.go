@@ -14,16 +14,39 @@ import (
 
 func deployment(t *testing.T) *appsv1.Deployment {
 	t.Helper()
-	all := of[*appsv1.Deployment](t)
-	if len(all) != 1 || len(all[0].Spec.Template.Spec.Containers) != 1 {
-		t.Fatalf("%d Deployments", len(all))
+	return deployments(t)["controller"]
+}
+
+// deployments are all that run, by name.
+func deployments(t *testing.T) map[string]*appsv1.Deployment {
+	t.Helper()
+	out := map[string]*appsv1.Deployment{}
+	for _, d := range of[*appsv1.Deployment](t) {
+		if out[d.Name] = d; len(d.Spec.Template.Spec.Containers) != 1 {
+			t.Fatalf("%s has %d containers", d.Name, len(d.Spec.Template.Spec.Containers))
+		}
 	}
-	return all[0]
+	if len(out) != 2 || out["controller"] == nil || out["webhook"] == nil {
+		t.Fatalf("%d Deployments", len(out))
+	}
+	return out
 }
 
 func TestRunsWithoutPrivileges(t *testing.T) {
 	t.Parallel()
-	pod := deployment(t).Spec.Template.Spec
+	for name, d := range deployments(t) {
+		checkPrivileges(t, name, d.Spec.Template.Spec)
+	}
+	for _, ns := range of[*corev1.Namespace](t) {
+		if ns.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
+			t.Error("the namespace would allow more")
+		}
+	}
+}
+
+// checkPrivileges also wants each program to have an identity of its own.
+func checkPrivileges(t *testing.T, name string, pod corev1.PodSpec) {
+	t.Helper()
 	c := pod.Containers[0].SecurityContext
 	if c == nil || c.AllowPrivilegeEscalation == nil || *c.AllowPrivilegeEscalation ||
 		c.ReadOnlyRootFilesystem == nil || !*c.ReadOnlyRootFilesystem ||
@@ -35,13 +58,8 @@ func TestRunsWithoutPrivileges(t *testing.T) {
 	if pod.HostNetwork || pod.HostPID || pod.HostIPC || len(pod.Volumes) > 0 {
 		t.Error("it shares something with its node")
 	}
-	if pod.ServiceAccountName != "controller" {
-		t.Error(pod.ServiceAccountName)
-	}
-	for _, ns := range of[*corev1.Namespace](t) {
-		if ns.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
-			t.Error("the namespace would allow more")
-		}
+	if pod.ServiceAccountName != name {
+		t.Errorf("%s runs as %s", name, pod.ServiceAccountName)
 	}
 }
 
@@ -138,13 +156,15 @@ func TestReplicasKeepApartWhereTheyCan(t *testing.T) {
 
 func TestSelectorsFitTheLabels(t *testing.T) {
 	t.Parallel()
-	d := deployment(t)
-	pod := labels.Set(d.Spec.Template.Labels)
+	all := deployments(t)
 	for _, s := range of[*corev1.Service](t) {
-		if !labels.SelectorFromSet(s.Spec.Selector).Matches(pod) {
-			t.Error("the Service finds nothing")
+		for name, d := range all {
+			if found := labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(d.Spec.Template.Labels)); found != (name == s.Name) {
+				t.Errorf("Service %s finds pods of %s: %v", s.Name, name, found)
+			}
 		}
 	}
+	pod := labels.Set(all["controller"].Spec.Template.Labels)
 	for _, b := range of[*policyv1.PodDisruptionBudget](t) {
 		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 		if err != nil || !selector.Matches(pod) {

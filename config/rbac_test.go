@@ -11,16 +11,18 @@ import (
 
 var reading = []string{"get", "list", "watch"}
 
-// rulesOf collects what the controller may do in the cluster, and in its own
+// rulesOf collects what an account may do in the cluster, and in the controller's
 // namespace, through its bindings and their aggregation.
-func rulesOf(t *testing.T) (everywhere, own []rbacv1.PolicyRule) {
+func rulesOf(t *testing.T, account string) (everywhere, own []rbacv1.PolicyRule) {
 	t.Helper()
 	roles := map[string]*rbacv1.ClusterRole{}
 	for _, r := range of[*rbacv1.ClusterRole](t) {
 		roles[r.Name] = r
 	}
 	for _, b := range of[*rbacv1.ClusterRoleBinding](t) {
-		checkBinding(t, b.Name, b.Subjects)
+		if !binds(t, b.Name, account, b.Subjects) {
+			continue
+		}
 		role := roles[b.RoleRef.Name]
 		if role == nil {
 			t.Fatalf("%s binds %s, which is not shipped", b.Name, b.RoleRef.Name)
@@ -40,7 +42,9 @@ func rulesOf(t *testing.T) (everywhere, own []rbacv1.PolicyRule) {
 		}
 	}
 	for _, b := range of[*rbacv1.RoleBinding](t) {
-		checkBinding(t, b.Name, b.Subjects)
+		if !binds(t, b.Name, account, b.Subjects) {
+			continue
+		}
 		for _, r := range of[*rbacv1.Role](t) {
 			if r.Name == b.RoleRef.Name {
 				own = append(own, r.Rules...)
@@ -50,16 +54,36 @@ func rulesOf(t *testing.T) (everywhere, own []rbacv1.PolicyRule) {
 	return everywhere, own
 }
 
-func checkBinding(t *testing.T, name string, subjects []rbacv1.Subject) {
+// binds says whether a binding is for this account. Each is for one of ours.
+func binds(t *testing.T, name, account string, subjects []rbacv1.Subject) bool {
 	t.Helper()
-	if len(subjects) != 1 || subjects[0].Kind != "ServiceAccount" || subjects[0].Name != "controller" || subjects[0].Namespace != namespace {
-		t.Errorf("%s binds to %v", name, subjects)
+	if len(subjects) != 1 || subjects[0].Kind != "ServiceAccount" || subjects[0].Namespace != namespace || deployments(t)[subjects[0].Name] == nil {
+		t.Fatalf("%s binds to %v", name, subjects)
+	}
+	return subjects[0].Name == account
+}
+
+// TestTheWebhookWritesItsOwn: its configurations, its certificate, and nothing else.
+func TestTheWebhookWritesItsOwn(t *testing.T) {
+	t.Parallel()
+	everywhere, own := rulesOf(t, "webhook")
+	for _, rule := range everywhere {
+		checkExplicit(t, rule)
+		if !slices.Equal(rule.Verbs, reading) && len(rule.ResourceNames) == 0 {
+			t.Errorf("%s of any %s", rule.Verbs, rule.Resources)
+		}
+	}
+	for _, rule := range own {
+		checkExplicit(t, rule)
+		if slices.Contains(rule.Resources, "secrets") && !slices.Equal(rule.Verbs, reading) && !slices.Equal(rule.ResourceNames, []string{"webhook-certs"}) {
+			t.Errorf("%s of any Secret", rule.Verbs)
+		}
 	}
 }
 
 func TestNothingOfUsersIsWritten(t *testing.T) {
 	t.Parallel()
-	everywhere, own := rulesOf(t)
+	everywhere, own := rulesOf(t, "controller")
 	if len(everywhere) < 8 || len(own) < 3 {
 		t.Fatalf("only %d and %d rules were found", len(everywhere), len(own))
 	}

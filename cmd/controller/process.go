@@ -167,7 +167,7 @@ func (p *process) deliver(ctx context.Context) {
 		Refused: apiServer(p.config), RefusedPorts: p.endpoints.list, Hosts: p.sinkHosts,
 	}, p.keeper)
 	p.delivery = delivery.New(ctx, delivery.Options{
-		Ledger: p.ledger, Sender: clients, Render: cdevents.Render, Passes: filters.Passes, Metrics: p.metrics, Leads: p.isLeaderFor,
+		Ledger: p.ledger, Sender: clients, Render: cdevents.Render, Passes: filters.Passes, Incomplete: cdevents.Incomplete, Metrics: p.metrics, Leads: p.isLeaderFor,
 	})
 	p.ledger.OnOwed(p.delivery.Owed)
 	must(ctx, "making the metrics of what is owed", p.metrics.Watch(p.delivery, p.sourceNames))
@@ -175,13 +175,11 @@ func (p *process) deliver(ctx context.Context) {
 	_, err := p.subjects.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { with(obj, p.ledgered) },
 		UpdateFunc: func(before, obj any) {
-			with(before, func(was *v1alpha1.CDEventSubject) {
-				with(obj, func(s *v1alpha1.CDEventSubject) {
-					if observer.WentBack(was.ResourceVersion, s.ResourceVersion) {
-						p.reverted()
-					}
-					p.ledgered(s)
-				})
+			withBoth(before, obj, func(was, s *v1alpha1.CDEventSubject) {
+				if observer.WentBack(was.ResourceVersion, s.ResourceVersion) {
+					p.reverted()
+				}
+				p.ledgered(s)
 			})
 		},
 		DeleteFunc: func(obj any) {
@@ -196,14 +194,12 @@ func (p *process) deliver(ctx context.Context) {
 	_, err = p.sources.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { with(obj, p.source) },
 		UpdateFunc: func(before, obj any) {
-			with(before, func(was *v1alpha1.CDEventSource) {
-				with(obj, func(s *v1alpha1.CDEventSource) {
-					if was.Generation == s.Generation {
-						p.delivery.Source(s)
-						return
-					}
-					p.source(s)
-				})
+			withBoth(before, obj, func(was, s *v1alpha1.CDEventSource) {
+				if was.Generation == s.Generation {
+					p.delivery.Source(s)
+					return
+				}
+				p.source(s)
 			})
 		},
 		DeleteFunc: func(obj any) {
@@ -246,6 +242,13 @@ func with[T any](obj any, f func(T)) {
 	if typed, ok := obj.(T); ok {
 		f(typed)
 	}
+}
+
+// withBoth calls f with an object as it was before an update, and as it is now.
+func withBoth[T any](before, obj any, f func(was, is T)) {
+	with(before, func(was T) {
+		with(obj, func(is T) { f(was, is) })
+	})
 }
 
 // run starts what is no controller of Knative's.

@@ -41,8 +41,7 @@ var block = regexp.MustCompile(`(?s)<!-- generated: ([^ ]+) -->\n.*?<!-- end -->
 func TestThePageIsTrue(t *testing.T) {
 	blocks := map[string]string{"types": typesTable(t), "request": request(t)}
 	for _, tr := range story() {
-		e := render(t, profile(Version05), tr)
-		blocks[string(tr.Type)] = "```json\n" + indented(t, e.Data()) + "\n```\n"
+		blocks[string(tr.Type)] = "```json\n" + example(t, tr) + "```\n"
 	}
 
 	have, err := os.ReadFile(page)

@@ -44,8 +44,9 @@ func firstRevision() *lifecycle.Revision {
 		UID:        "0b7a54a1-6c0b-4f1e-8f5a-2f1f7a2b9d01",
 		Generation: 1,
 		Images: []lifecycle.Image{{
-			Image:  "registry.example.com/shop/cart:1.4.2",
-			Digest: "registry.example.com/shop/cart@" + digest1,
+			Container: "user-container", // as Serving calls one that has no name
+			Image:     "registry.example.com/shop/cart:1.4.2",
+			Digest:    "registry.example.com/shop/cart@" + digest1,
 		}},
 		Template: "a1",
 		Ready:    true,

@@ -70,9 +70,13 @@ func FuzzRender(f *testing.F) {
 			Subject struct {
 				Content struct{ ArtifactID string }
 			}
+			CustomData struct{ Notes []Note }
 		}
 		if err := json.Unmarshal(e.Data(), &content); err != nil {
 			t.Fatal(err)
+		}
+		if Incomplete(e) != (len(content.CustomData.Notes) > 0) {
+			t.Fatalf("incomplete: %v, and its notes are %v", Incomplete(e), content.CustomData.Notes)
 		}
 		if purl := content.Subject.Content.ArtifactID; purl != "" {
 			if _, err := packageurl.FromString(purl); err != nil {

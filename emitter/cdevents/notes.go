@@ -1,8 +1,11 @@
 package cdevents
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
+
+	"github.com/cloudevents/sdk-go/v2/event"
 )
 
 // Note says that a field of the event is not what was asked for, and why.
@@ -13,6 +16,13 @@ type Note struct {
 
 // maxNotes bounds what a hostile object can add to its own event.
 const maxNotes = 16
+
+// noted is how customData with notes is written. What users write cannot look like
+// it, as their quotes are escaped.
+var noted = []byte(`"notes":[{"field":"`)
+
+// Incomplete says whether a rendered event lacks something, and says so in its notes.
+func Incomplete(e event.Event) bool { return bytes.Contains(e.Data(), noted) }
 
 // notes collects what is said of an event while it is rendered.
 type notes []Note

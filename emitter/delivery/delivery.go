@@ -47,6 +47,8 @@ type Metrics interface {
 	Attempt(source, class string)
 	// Delivered is an acknowledged event and how long it took since it was observed.
 	Delivered(source, eventType string, took time.Duration)
+	// Incomplete is such an event that lacks something, and says so.
+	Incomplete(source string)
 	// DeadLetter is an event that went to the dead letter sink.
 	DeadLetter(source string)
 }
@@ -58,8 +60,10 @@ type Options struct {
 	Render Renderer
 	// Passes applies a source's filters to an event for which that could not be
 	// done when it was journaled.
-	Passes  func(*v1alpha1.CDEventSource, event.Event) (bool, error)
-	Metrics Metrics
+	Passes func(*v1alpha1.CDEventSource, event.Event) (bool, error)
+	// Incomplete says whether an event lacks something; nil for never.
+	Incomplete func(event.Event) bool
+	Metrics    Metrics
 	// Leads says whether this process delivers for a watched object.
 	Leads func(types.NamespacedName) bool
 	// WorkersPerSource bounds how many sends to one sink are under way; negative

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,6 +41,8 @@ type stage struct {
 	letters []event.Event
 	dropped map[string]int64
 	leads   bool
+
+	incomplete atomic.Int64
 }
 
 var accepted = sender.Outcome{Class: sender.Acknowledged, Status: 202}
@@ -61,7 +64,7 @@ func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.Delivery = New(ctx, Options{
-		Ledger: s.ledger, Sender: s, Render: cdevents.Render, Passes: filters.Passes, Metrics: s, WorkersPerSource: 4, ProbeEvery: 20 * time.Millisecond,
+		Ledger: s.ledger, Sender: s, Render: cdevents.Render, Passes: filters.Passes, Incomplete: cdevents.Incomplete, Metrics: s, WorkersPerSource: 4, ProbeEvery: 20 * time.Millisecond,
 		Leads: func(types.NamespacedName) bool { s.mu.Lock(); defer s.mu.Unlock(); return s.leads },
 	})
 	s.ledger.OnOwed(s.Owed)
@@ -108,6 +111,7 @@ func (s *stage) answer(host string, f func() sender.Outcome) {
 func (s *stage) Forget(types.UID)                        {}
 func (s *stage) Attempt(string, string)                  {}
 func (s *stage) Delivered(string, string, time.Duration) {}
+func (s *stage) Incomplete(string)                       { s.incomplete.Add(1) }
 func (s *stage) DeadLetter(string)                       {}
 func (s *stage) Refused()                                {}
 func (s *stage) Conflict()                               {}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	cesqlerrors "github.com/cloudevents/sdk-go/sql/v2/errors"
+	"github.com/cloudevents/sdk-go/sql/v2/parser"
 	"github.com/cloudevents/sdk-go/v2/event"
 	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -155,10 +157,27 @@ func checkLeaf(f *eventingv1.SubscriptionsAPIFilter) (err error) {
 	if filter == nil {
 		return errNotAFilter
 	}
-	if f.CESQL != "" {
-		_, err = evaluate(filter, probe())
+	if f.CESQL == "" {
+		return nil
 	}
-	return err
+	if _, err = evaluate(filter, probe()); err != nil {
+		return err
+	}
+	return checkFunctions(f.CESQL)
+}
+
+// checkFunctions refuses functions that there are not. An expression with one of
+// them fails for every event, and Eventing takes that for an event to be left out.
+// Other errors depend on the event.
+func checkFunctions(expression string) error {
+	e, err := parser.Parse(expression)
+	if err != nil {
+		return fmt.Errorf("reading the CESQL expression: %w", err)
+	}
+	if _, err := e.Evaluate(probe()); cesqlerrors.IsMissingFunctionError(err) {
+		return fmt.Errorf("the CESQL expression calls a function that CESQL does not have: %w", err)
+	}
+	return nil
 }
 
 var errNotAFilter = errors.New("it is empty or cannot be read; give one of exact, prefix, suffix, any, all, not, cesql")

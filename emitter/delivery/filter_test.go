@@ -61,6 +61,7 @@ func TestHostileFilters(t *testing.T) {
 		"too many inside":         {filters{{Any: many(maxFilters)}}, "more than 64 filters"},
 		"empty":                   {filters{{}}, "it is empty"},
 		"empty inside":            {filters{{Any: filters{{}}}}, "it is empty"},
+		"unknown function":        {cesql("NOWHERE(type) = 'x'"), "a function that CESQL does not have"},
 		"hidden beside another":   {filters{{All: many(1), CESQL: "1 + 1"}}, "true or false"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -367,6 +367,9 @@ func (ln *lane) delivered(o ledger.Owed, ev event.Event) {
 	ln.last, ln.trouble = now, ""
 	ln.mu.Unlock()
 	ln.d.Metrics.Delivered(ln.label(), ev.Type(), now.Sub(o.Transition.Time))
+	if ln.d.Incomplete != nil && ln.d.Incomplete(ev) {
+		ln.d.Metrics.Incomplete(ln.label())
+	}
 }
 
 // untilProbe is how long to wait while the breaker is open; spread, so that not

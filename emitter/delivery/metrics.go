@@ -17,8 +17,8 @@ import (
 // Knative's observability sets up. No label holds an event id or the name of a
 // watched object.
 type Instruments struct {
-	delivered, attempts, deadLetters, dropped, conflicts, refused, merged metric.Int64Counter
-	latency                                                               metric.Float64Histogram
+	delivered, incomplete, attempts, deadLetters, dropped, conflicts, refused, merged metric.Int64Counter
+	latency                                                                           metric.Float64Histogram
 }
 
 var (
@@ -39,6 +39,7 @@ func NewInstruments() (*Instruments, error) {
 		name, says string
 	}{
 		{&i.delivered, "cdevents_delivered", "Events that a sink acknowledged, by source and type."},
+		{&i.incomplete, "cdevents_incomplete", "Events among these that lack something, and say what in customData.notes, by source."},
 		{&i.attempts, "cdevents_delivery_attempts", "Sends that were tried, by source and class of the answer (none: no answer)."},
 		{&i.deadLetters, "cdevents_dead_letters", "Events that the dead letter sink took, by source."},
 		{&i.dropped, "cdevents_dropped", "Events that were given up on purpose, by reason."},
@@ -117,6 +118,11 @@ func (i *Instruments) Attempt(name, class string) {
 func (i *Instruments) Delivered(name, eventType string, took time.Duration) {
 	i.delivered.Add(context.Background(), 1, source(name), metric.WithAttributes(attribute.String("type", eventType)))
 	i.latency.Record(context.Background(), took.Seconds(), source(name))
+}
+
+// Incomplete implements Metrics.
+func (i *Instruments) Incomplete(name string) {
+	i.incomplete.Add(context.Background(), 1, source(name))
 }
 
 // DeadLetter implements Metrics.

@@ -54,6 +54,7 @@ func (r *transcript) Write(p []byte) (int, error) {
 
 func (r *transcript) Attempt(source, class string)                  { r.note(source, class) }
 func (r *transcript) Delivered(source, typ string, _ time.Duration) { r.note(source, typ) }
+func (r *transcript) Incomplete(source string)                      { r.note(source) }
 func (r *transcript) DeadLetter(source string)                      { r.note(source) }
 func (r *transcript) Conflict()                                     {}
 func (r *transcript) Dropped(reason string, n int64)                { r.note(reason, n) }

@@ -72,7 +72,7 @@ func (l *Ledger) Flush(ctx context.Context) error {
 		err := l.flush(ctx, name)
 		l.acks.queue.Done(name)
 		if err != nil {
-			l.acks.queue.AddRateLimited(name)
+			l.acks.queue.Add(name) // who flushes decides when to try again
 			return err
 		}
 	}

@@ -3,6 +3,8 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,6 +29,8 @@ func (l *Ledger) Collect(ctx context.Context, now time.Time, keep time.Duration)
 		}
 	}
 	l.mu.Unlock()
+	// In an order of their own, so that a simulation can be repeated.
+	slices.SortFunc(due, func(a, b *line) int { return strings.Compare(a.name, b.name) })
 	for _, ln := range due {
 		if err := l.collect(ctx, ln); err != nil {
 			return err

@@ -210,10 +210,10 @@ func (l *Ledger) write(ctx context.Context, ln *line, spec v1alpha1.CDEventSubje
 			if err := l.reload(ctx, ln); err != nil {
 				return err
 			}
-		case ctx.Err() != nil:
-			return fmt.Errorf("writing CDEventSubject %s: %w", ln.name, err)
 		default:
-			l.metrics.Refused()
+			if ctx.Err() == nil { // else it is us who gave up
+				l.metrics.Refused()
+			}
 			return fmt.Errorf("writing CDEventSubject %s: %w", ln.name, err)
 		}
 	}
@@ -269,7 +269,8 @@ func (l *Ledger) settle(ln *line, e *edit, written *v1alpha1.CDEventSubject) {
 		written.ManagedFields = nil // kept for as long as the object, for nobody
 	}
 	l.mu.Lock()
-	if ln.missing = false; written != nil && (ln.object == nil || newer(written.ResourceVersion, ln.object.ResourceVersion)) {
+	ln.missing = false
+	if written != nil && (ln.object == nil || newer(written.ResourceVersion, ln.object.ResourceVersion)) {
 		ln.object = written
 		l.keepLocked(ln)
 	}

@@ -34,17 +34,22 @@ func (l *Ledger) take(s *v1alpha1.CDEventSubject) bool {
 // known for certain, and it was still needed, it is put back: deleted by hand,
 // it would have its object announced anew.
 func (l *Ledger) Forget(s *v1alpha1.CDEventSubject, certain bool) {
-	l.mu.Lock()
-	ln, ok := l.lines[s.Name]
-	if ok && certain && ln.object != nil && ln.object.UID == s.UID && ln.deleted != s.UID && !finished(ln.object) && s.Spec.Kind != BaselineKind {
-		ln.missing = true
-		l.mu.Unlock()
+	if l.lose(s, certain) {
 		l.acks.add(s.Name)
-		return
 	}
+}
+
+// lose returns whether the entry must be put back.
+func (l *Ledger) lose(s *v1alpha1.CDEventSubject, certain bool) bool {
+	l.mu.Lock()
 	defer l.mu.Unlock()
+	ln, ok := l.lines[s.Name]
 	if !ok {
-		return
+		return false
+	}
+	if certain && ln.object != nil && ln.object.UID == s.UID && ln.deleted != s.UID && !finished(ln.object) && s.Spec.Kind != BaselineKind {
+		ln.missing = true
+		return true
 	}
 	if ln.deleted == s.UID {
 		ln.deleted = ""
@@ -53,4 +58,5 @@ func (l *Ledger) Forget(s *v1alpha1.CDEventSubject, certain bool) {
 		ln.object = nil
 	}
 	l.dropLocked(ln)
+	return false
 }

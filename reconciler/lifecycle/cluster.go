@@ -283,8 +283,8 @@ func (b *builder) settled(c *ClusterMemory) {
 func (b *builder) member(v *Cluster) *Revision {
 	var out *Revision
 	for _, p := range v.Parts {
-		if r := b.m.revision(p.Revision); p.Members > 0 && (out == nil || compareGeneration(*out, *r) < 0) {
-			out = r
+		if p.Members > 0 {
+			out = newer(out, b.m.revision(p.Revision))
 		}
 	}
 	return out

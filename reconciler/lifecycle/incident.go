@@ -186,9 +186,7 @@ func (b *builder) troubled(kind Incident) *Revision {
 	}
 	var newest *Revision
 	for name := range b.m.Revisions {
-		if r := b.m.revision(name); newest == nil || compareGeneration(*newest, *r) < 0 {
-			newest = r
-		}
+		newest = newer(newest, b.m.revision(name))
 	}
 	if newest == nil || newest.Ready {
 		return nil // there is none yet, or it was Ready before and is no more

@@ -307,6 +307,14 @@ func compareGeneration(a, b Revision) int {
 	return 0
 }
 
+// newer is the Revision of the higher generation; a may be nil.
+func newer(a, b *Revision) *Revision {
+	if a == nil || compareGeneration(*a, *b) < 0 {
+		return b
+	}
+	return a
+}
+
 func share(split []Share, revision string) int64 {
 	for _, s := range split {
 		if s.Revision == revision {

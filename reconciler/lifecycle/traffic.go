@@ -106,12 +106,8 @@ func (b *builder) withdrawn(before []Share) *Revision {
 	primary := b.m.revision(b.m.Primary)
 	var out *Revision
 	for _, s := range before {
-		r := b.m.revision(s.Revision)
-		if share(b.m.Traffic, r.Name) > 0 || r.Generation <= primary.Generation {
-			continue
-		}
-		if out == nil || compareGeneration(*out, *r) < 0 {
-			out = r
+		if r := b.m.revision(s.Revision); share(b.m.Traffic, r.Name) == 0 && r.Generation > primary.Generation {
+			out = newer(out, r)
 		}
 	}
 	return out
@@ -150,9 +146,7 @@ func (b *builder) shift(before []Share) {
 func (b *builder) newest() *Revision {
 	var out *Revision
 	for _, s := range b.m.Traffic {
-		if r := b.m.revision(s.Revision); out == nil || compareGeneration(*out, *r) < 0 {
-			out = r
-		}
+		out = newer(out, b.m.revision(s.Revision))
 	}
 	return out
 }

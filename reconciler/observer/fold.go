@@ -136,11 +136,17 @@ func (f *fold) after() time.Duration {
 
 func (f *fold) compose(s step) *Subject { return f.o.Kind.Compose(s.parts) }
 
+// entries are those of every object that has or had this name, as far as the
+// ledger still knows it.
+func (f *fold) entries() []*v1alpha1.CDEventSubject {
+	return f.o.Ledger.Subjects(f.o.ledgerKey(f.key))
+}
+
 // bury journals the end of every object of this name that has another UID than
 // the present one. A cache that lags behind must not end what is still there,
 // so that the API server is asked.
 func (f *fold) bury(present types.UID, at time.Time) error {
-	for _, entry := range f.o.Ledger.Subjects(f.o.ledgerKey(f.key)) {
+	for _, entry := range f.entries() {
 		if entry.Spec.UID == present || entry.Status.Removed {
 			continue
 		}
@@ -202,34 +208,29 @@ func (f *fold) follow(first *Subject, steps []step) (int, error) {
 		}
 		return &ledger.Change{Memory: p.memory, Transitions: p.transitions, At: f.now}, nil
 	})
-	if err != nil {
+	if err != nil || used == 0 {
 		return 0, err
 	}
-	if used > 0 {
-		f.waiting[first.UID] = last.Waiting
-	}
-	switch {
-	case used > 0 && changed:
-		// The ledger has it now. A silent write leaves the sequence as it is, so
-		// that an older memory would still seem to be ahead.
+	f.waiting[first.UID] = last.Waiting
+	if changed || f.saved(first.UID, last) {
+		// The ledger's is as good, and kept anyway. A silent write leaves the sequence
+		// as it is, so that an older memory would still seem to be ahead.
 		f.memories[string(first.UID)] = unsaved{}
-	case used > 0 && f.saved(first.UID, last):
-		f.memories[string(first.UID)] = unsaved{} // the ledger's is as good, and kept anyway
-	case used > 0:
-		f.memories[string(first.UID)] = unsaved{memory: last, ahead: f.version(first.UID)}
+		return used, nil
 	}
+	f.memories[string(first.UID)] = unsaved{memory: last, ahead: f.version(first.UID)}
 	return used, nil
 }
 
 // saved says whether the ledger holds all of a memory, but for the versions of what
 // was seen last: those are in the history itself.
 func (f *fold) saved(uid types.UID, m lifecycle.Memory) bool {
-	for _, s := range f.o.Ledger.Subjects(f.o.ledgerKey(f.key)) {
+	for _, s := range f.entries() {
 		if s.Spec.UID != uid || s.Status.Memory == nil {
 			continue
 		}
-		var has lifecycle.Memory
-		if err := json.Unmarshal(s.Status.Memory.Raw, &has); err != nil {
+		has, err := stored(s)
+		if err != nil {
 			return false // it is told where it is used
 		}
 		has.Seen, m.Seen, m.Waiting, m.NamespaceLabels = nil, nil, nil, has.NamespaceLabels
@@ -241,14 +242,15 @@ func (f *fold) saved(uid types.UID, m lifecycle.Memory) bool {
 // replay journals the present state for the sources that asked for it and were not
 // told yet.
 func (f *fold) replay() error {
-	for _, entry := range f.o.Ledger.Subjects(f.o.ledgerKey(f.key)) {
-		if due, _, err := f.due(entry); err != nil || len(due) == 0 {
-			if err != nil {
-				return err
-			}
+	for _, entry := range f.entries() {
+		due, _, err := f.due(entry)
+		if err != nil {
+			return err
+		}
+		if len(due) == 0 {
 			continue
 		}
-		err := f.o.Ledger.Journal(f.ctx, entry.Spec, func(current *v1alpha1.CDEventSubject) (*ledger.Change, error) {
+		err = f.o.Ledger.Journal(f.ctx, entry.Spec, func(current *v1alpha1.CDEventSubject) (*ledger.Change, error) {
 			due, memory, err := f.due(current)
 			if err != nil || len(due) == 0 {
 				return nil, err
@@ -291,7 +293,7 @@ func (f *fold) span(first *Subject, steps []step) int {
 // version is the ledger's state of one object, as far as memory is concerned:
 // acknowledgements do not change it.
 func (f *fold) version(uid types.UID) string {
-	for _, s := range f.o.Ledger.Subjects(f.o.ledgerKey(f.key)) {
+	for _, s := range f.entries() {
 		if s.Spec.UID == uid {
 			return generation(s)
 		}
@@ -309,13 +311,23 @@ func (f *fold) memory(current *v1alpha1.CDEventSubject) (lifecycle.Memory, error
 	if u, ok := f.unsaved[string(current.Spec.UID)]; ok && u.ahead == generation(current) {
 		return u.memory, nil
 	}
-	var m lifecycle.Memory
-	if current.Status.Memory != nil {
-		if err := json.Unmarshal(current.Status.Memory.Raw, &m); err != nil {
-			return m, fmt.Errorf("the memory in CDEventSubject %s cannot be read, as after going back to an older version; nothing is told of this object until the newer one runs again: %w", current.Name, err)
-		}
+	m, err := stored(current)
+	if err != nil {
+		return m, err
 	}
 	m.Waiting = f.waiting[current.Spec.UID]
+	return m, nil
+}
+
+// stored is the memory that the ledger holds.
+func stored(current *v1alpha1.CDEventSubject) (lifecycle.Memory, error) {
+	var m lifecycle.Memory
+	if current.Status.Memory == nil {
+		return m, nil
+	}
+	if err := json.Unmarshal(current.Status.Memory.Raw, &m); err != nil {
+		return m, fmt.Errorf("the memory in CDEventSubject %s cannot be read, as after going back to an older version; nothing is told of this object until the newer one runs again: %w", current.Name, err)
+	}
 	return m, nil
 }
 

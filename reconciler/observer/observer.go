@@ -383,20 +383,19 @@ func (o *Observer) end(f *fold) bool {
 	case t.held.IsZero():
 		t.held = f.now
 	}
-	for uid, u := range f.memories {
-		if !o.IsLeaderFor(f.key) {
-			break // the next leader's ledger counts
+	if o.IsLeaderFor(f.key) { // else the next leader's ledger counts
+		for uid, u := range f.memories {
+			if delete(t.unsaved, uid); u.ahead != "" {
+				t.unsaved[uid] = u
+			}
 		}
-		if delete(t.unsaved, uid); u.ahead != "" {
-			t.unsaved[uid] = u
-		}
+		t.waiting = f.waiting
+		maps.DeleteFunc(t.waiting, func(_ types.UID, w map[lifecycle.Incident]time.Time) bool { return len(w) == 0 })
 	}
-	t.waiting = f.waiting
-	maps.DeleteFunc(t.waiting, func(_ types.UID, w map[lifecycle.Incident]time.Time) bool { return len(w) == 0 })
 	if len(t.updates) > 0 || f.held || f.lagging || !f.wake.IsZero() {
 		return true
 	}
-	if len(t.base) == 0 && len(o.Ledger.Subjects(o.ledgerKey(f.key))) == 0 {
+	if len(t.base) == 0 && len(f.entries()) == 0 {
 		delete(o.tracks, f.key)
 	}
 	return false

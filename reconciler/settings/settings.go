@@ -133,6 +133,20 @@ func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 	return s, nil
 }
 
+// Check refuses a ConfigMap with a wrong value, or with a key that is no setting,
+// before it has an effect. What is in force already is read by FromConfigMap, which
+// passes over such keys.
+func Check(c *corev1.ConfigMap) (Settings, error) {
+	s, err := FromConfigMap(Default("a-cluster"), c)
+	if err != nil {
+		return s, err
+	}
+	if keys := unknown(c); len(keys) > 0 {
+		return s, fmt.Errorf("ConfigMap %s/%s: %q are no settings; its key _example shows those that there are", c.Namespace, c.Name, keys)
+	}
+	return s, nil
+}
+
 // unknown keys are a slip of the pen, or of a later version than this one: they
 // are told and passed over, so that going back to an earlier version works.
 func unknown(c *corev1.ConfigMap) []string {

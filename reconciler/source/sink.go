@@ -46,16 +46,11 @@ func (l *look) done() { l.objects.keep(l.source, l.used) }
 // destination finds the address of a destination that stands in the given field.
 // Its errors are problems, but for those of the API server.
 func (l *look) destination(ctx context.Context, field string, d *duckv1.Destination) (*duckv1.Addressable, error) {
-	switch {
-	case d.Ref == nil && d.URI == nil:
-		return nil, wrong("SinkMissing", "%s names neither ref nor uri; give one of them", field)
-	case d.Ref == nil:
-		if err := checkAbsolute(field, d.URI); err != nil {
-			return nil, err
-		}
+	if err := checkDestination(field, d); err != nil {
+		return nil, err
+	}
+	if d.Ref == nil {
 		return &duckv1.Addressable{URL: d.URI, CACerts: d.CACerts, Audience: d.Audience}, nil
-	case d.URI != nil && (d.URI.Scheme != "" || d.URI.Host != ""):
-		return nil, wrong("RefAndURI", "%s has a ref, which gives the host, and a uri that names a host too (%s); leave one out, or give only a path in uri", field, shown(d.URI))
 	}
 	addr, err := l.reference(ctx, field, d)
 	if err != nil {
@@ -68,6 +63,24 @@ func (l *look) destination(ctx context.Context, field string, d *duckv1.Destinat
 		addr.Audience = d.Audience
 	}
 	return addr, nil
+}
+
+// checkDestination finds what is wrong with a destination, whatever it leads to.
+func checkDestination(field string, d *duckv1.Destination) error {
+	switch {
+	case d.Ref == nil && d.URI == nil:
+		return wrong("SinkMissing", "%s names neither ref nor uri; give one of them", field)
+	case d.Ref == nil:
+		return checkAbsolute(field, d.URI)
+	case d.URI != nil && (d.URI.Scheme != "" || d.URI.Host != ""):
+		return wrong("RefAndURI", "%s has a ref, which gives the host, and a uri that names a host too (%s); leave one out, or give only a path in uri", field, shown(d.URI))
+	case d.Ref.APIVersion == "" || d.Ref.Kind == "" || d.Ref.Name == "":
+		return wrong("InvalidReference", "%s.ref needs apiVersion, kind and name; it has %q, %q and %q", field, d.Ref.APIVersion, d.Ref.Kind, d.Ref.Name)
+	}
+	if _, err := schema.ParseGroupVersion(d.Ref.APIVersion); err != nil {
+		return wrong("InvalidReference", "%s.ref.apiVersion is %q; write GROUP/VERSION", field, d.Ref.APIVersion)
+	}
+	return nil
 }
 
 func checkAbsolute(field string, u *apis.URL) error {
@@ -93,14 +106,7 @@ func (l *look) reference(ctx context.Context, field string, d *duckv1.Destinatio
 	if ref.Namespace == "" {
 		ref.Namespace = l.source.Namespace
 	}
-	if ref.APIVersion == "" || ref.Kind == "" || ref.Name == "" {
-		return nil, wrong("InvalidReference", "%s.ref needs apiVersion, kind and name; it has %q, %q and %q", field, ref.APIVersion, ref.Kind, ref.Name)
-	}
-	gv, err := schema.ParseGroupVersion(ref.APIVersion)
-	if err != nil {
-		return nil, wrong("InvalidReference", "%s.ref.apiVersion is %q; write GROUP/VERSION", field, ref.APIVersion)
-	}
-	gvk := gv.WithKind(ref.Kind)
+	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 	called := fmt.Sprintf("%s %s in namespace %s (%s.ref)", ref.Kind, ref.Name, ref.Namespace, field)
 
 	at, err := l.objects.locate(gvk, ref.Namespace, ref.Name)

@@ -17,6 +17,20 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 )
 
+// Check says what in a source cannot be obeyed, whatever else there is in the
+// cluster; nil where nothing is wrong.
+func Check(s *v1alpha1.CDEventSource, system string) error {
+	var all []error
+	if p := problems(s, system); p != nil {
+		all = append(all, p)
+	}
+	all = append(all, checkDestination("spec.sink", &s.Spec.Sink))
+	if s.Spec.Delivery != nil && s.Spec.Delivery.DeadLetterSink != nil {
+		all = append(all, checkDestination("spec.delivery.deadLetterSink", s.Spec.Delivery.DeadLetterSink))
+	}
+	return errors.Join(all...)
+}
+
 // problems says what in a spec, apart from its sinks, cannot be obeyed: all of
 // it, under the reason of the first.
 func problems(s *v1alpha1.CDEventSource, system string) *problem {

@@ -77,14 +77,7 @@ func runSignal(_ context.Context, say *report.Reporter, args []string) error {
 	if len(rest) != 2 || signals[rest[0]] == 0 {
 		return errors.New("name a signal (KILL, STOP or CONT) and the UID of a pod")
 	}
-	if err := node.Supported(); err != nil {
-		return err
-	}
-	builder, err := newBuilder(say)
-	if err != nil {
-		return err
-	}
-	n, err := node.New(say, builder)
+	n, err := sharedNode(say)
 	if err != nil {
 		return err
 	}

@@ -31,14 +31,7 @@ func runStatus(ctx context.Context, say *report.Reporter, args []string) error {
 	if !store.Exists(node.Kubeconfig()) {
 		return errors.New("there is no cluster; start one with \"cluster up\"")
 	}
-	if err := node.Supported(); err != nil {
-		return err
-	}
-	builder, err := newBuilder(say)
-	if err != nil {
-		return err
-	}
-	n, err := node.New(say, builder)
+	n, err := sharedNode(say)
 	if err != nil {
 		return err
 	}

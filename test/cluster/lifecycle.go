@@ -23,6 +23,18 @@ func newBuilder(say *report.Reporter) (*build.Builder, error) {
 	return build.New(st, say)
 }
 
+// sharedNode returns the node, which other commands may be changing.
+func sharedNode(say *report.Reporter) (*node.Node, error) {
+	if err := node.Supported(); err != nil {
+		return nil, err
+	}
+	builder, err := newBuilder(say)
+	if err != nil {
+		return nil, err
+	}
+	return node.New(say, builder)
+}
+
 // openNode returns the node, with nobody else changing it until unlock is called.
 func openNode(say *report.Reporter) (n *node.Node, unlock func(), err error) {
 	if err := node.Supported(); err != nil {

@@ -76,43 +76,6 @@ func TestSinks(t *testing.T) {
 	}
 }
 
-// TestBroker sends to a Broker and receives from a Trigger.
-func TestBroker(t *testing.T) {
-	if !suite.full {
-		t.Skip("it needs Knative Eventing: make e2e-full")
-	}
-	s := newScene(t)
-	eventing := schema.GroupVersion{Group: "eventing.knative.dev", Version: "v1"}
-	for _, made := range []struct {
-		resource, kind string
-		spec           map[string]any
-	}{
-		{"brokers", "Broker", map[string]any{}},
-		{
-			"triggers", "Trigger", map[string]any{
-				"broker":     "default",
-				"filters":    []any{map[string]any{"prefix": map[string]any{"type": "dev.cdevents.service."}}},
-				"subscriber": map[string]any{"ref": map[string]any{"apiVersion": "v1", "kind": "Service", "name": "sink"}},
-			},
-		},
-	} {
-		_, err := suite.Dynamic.Resource(eventing.WithResource(made.resource)).Namespace(s.ns).
-			Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-				"apiVersion": eventing.String(), "kind": made.kind,
-				"metadata": map[string]any{"name": "default"}, "spec": made.spec,
-			}}, metav1.CreateOptions{})
-		s.must(err)
-		s.must(waitReady(t.Context(), eventing.WithResource(made.resource), s.ns, "default"))
-	}
-	s.source("by-broker", duckv1.Destination{Ref: &duckv1.KReference{APIVersion: eventing.String(), Kind: "Broker", Name: "default"}})
-	s.deploy("shop")
-	for _, e := range s.sink.exactly(t, []string{deployed, published}) {
-		if err := validate(e, "0.5.1"); err != nil {
-			t.Errorf("%v\nthe event: %s", err, e)
-		}
-	}
-}
-
 // TestUnresolvableSinks says what is wrong where people look for it, and delivers what was owed in the
 // meantime as soon as the sink is there.
 func TestUnresolvableSinks(t *testing.T) {

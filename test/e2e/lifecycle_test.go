@@ -11,6 +11,7 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
@@ -19,23 +20,25 @@ import (
 func TestLifeOfAService(t *testing.T) {
 	s := newScene(t)
 	ctx := t.Context()
-	s.source("new", service("sink"))
+	s.source("new", service("sink"), production)
 	s.source("old", uri("http://sink."+s.ns+".svc.cluster.local/old"), func(spec *v1alpha1.CDEventSourceSpec) {
 		spec.CDEvents = &v1alpha1.CDEventsSpec{Version: "0.4"}
 	})
 	change := func(change func(*servingv1.Service)) {
 		t.Helper()
-		s.must(suite.UpdateService(ctx, s.ns, "shop", change))
+		s.must(suite.UpdateService(ctx, s.ns, "cart", change))
 	}
 	wait := func(revision string) *servingv1.Service {
 		t.Helper()
-		svc, err := suite.WaitService(ctx, s.ns, "shop", revision)
+		svc, err := suite.WaitService(ctx, s.ns, "cart", revision)
 		s.must(err)
 		return svc
 	}
-	first, second := kit.RevisionName("shop", 1), kit.RevisionName("shop", 2)
+	first, second := kit.RevisionName("cart", 1), kit.RevisionName("cart", 2)
 
-	s.deploy("shop")
+	app := kit.App(s.ns, "cart", suite.app, "one")
+	release(app, "41", "9fceb02d0ae598e95dc970b74767f19372d61af8")
+	s.must(suite.CreateService(ctx, app))
 	svc := wait(first)
 	s.sink.exactly(t, birth, at("/"))
 	one := imageDigest(t, s.ns, first)
@@ -43,6 +46,10 @@ func TestLifeOfAService(t *testing.T) {
 	// A canary: one write brings the template and the split.
 	change(func(svc *servingv1.Service) {
 		svc.Spec.Template.Spec.Containers[0].Image = suite.next
+		release(svc, "42", "e83c5163316f89bfbde7d9ab23ca2e25604af290")
+		svc.Spec.Template.Annotations[cdevents.AnnotationChainID] = chain
+		svc.Spec.Template.Annotations[cdevents.AnnotationLinks] = "ARTIFACT=3d3c8f7e-0a5e-4f7e-9a2a-5c9b1a7d4e60"
+		svc.Spec.Template.Annotations[cdevents.AnnotationTraceParent] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 		kit.SetTraffic(svc, kit.Share{Revision: first, Percent: 90}, kit.Share{Percent: 10})
 	})
 	wait(second)
@@ -55,18 +62,21 @@ func TestLifeOfAService(t *testing.T) {
 
 	change(func(svc *servingv1.Service) { kit.SetTraffic(svc, kit.Share{Revision: first, Percent: 100}) })
 	wait(second)
-	s.must(suite.DeleteService(ctx, s.ns, "shop"))
+	s.must(suite.DeleteService(ctx, s.ns, "cart"))
 
 	all := slices.Concat(birth, []string{revisionReady, shifted, upgraded, rolledBack, removed})
 	events := s.sink.exactly(t, all, at("/"))
 	ids := map[string]bool{}
 	for i, e := range events {
 		conforms(t, e, "0.5.1")
+		if i != 1 { // of the two that are ready, the second has more to tell
+			capture(t, e)
+		}
 		if ids[e.cd.Context.ID] {
 			t.Errorf("two events have id %s", e.cd.Context.ID)
 		}
 		ids[e.cd.Context.ID] = true
-		if e.cd.Subject.ID != events[0].cd.Subject.ID || !strings.Contains(e.cd.Subject.ID, s.ns+"/shop") {
+		if e.cd.Subject.ID != events[0].cd.Subject.ID || !strings.Contains(e.cd.Subject.ID, s.ns+"/cart") {
 			t.Errorf("subject %q, want the same in all events, with namespace and name", e.cd.Subject.ID)
 		}
 		if i > 0 && e.cd.Context.Timestamp < events[i-1].cd.Context.Timestamp {
@@ -88,6 +98,15 @@ func TestLifeOfAService(t *testing.T) {
 		id := e.cd.Subject.Content.ArtifactID
 		if !strings.HasPrefix(id, "pkg:oci/") || !strings.Contains(id, strings.ReplaceAll(digests[revision], ":", "%3A")) {
 			t.Errorf("%s names artifact %q, want a package URL with %s", all[i], id, digests[revision])
+		}
+	}
+	for i := 4; i <= 6; i++ { // the rollout of the second Revision
+		e := events[i]
+		if e.cd.Context.ChainID != chain || !strings.Contains(string(e.Body), "cart-release-42") || !strings.Contains(string(e.Body), "3d3c8f7e-0a5e-4f7e-9a2a-5c9b1a7d4e60") {
+			t.Errorf("%s does not say what its template's annotations say: %s", all[i], e)
+		}
+		if !strings.HasPrefix(e.Header.Get("Ce-Traceparent"), "00-4bf92f3577b34da6a3ce929d0e0e4736-") {
+			t.Errorf("%s has no trace context: %v", all[i], e.Header)
 		}
 	}
 	if one == two {
@@ -116,6 +135,17 @@ func TestLifeOfAService(t *testing.T) {
 		if ids[e.cd.Context.ID] {
 			t.Errorf("an event of CDEvents 0.4 has the id of one of 0.5: %s", e)
 		}
+	}
+}
+
+// chain is what a pipeline calls its rollout.
+const chain = "7ff3f526-1a0e-4d35-8a4c-7d6295e97359"
+
+// release writes into a template what a pipeline knows of it.
+func release(svc *servingv1.Service, number, commit string) {
+	svc.Spec.Template.Annotations = map[string]string{
+		cdevents.AnnotationCommitSHA: commit, cdevents.AnnotationRepository: "https://git.example.com/shop/cart", cdevents.AnnotationBranch: "main",
+		cdevents.AnnotationPipelineID: "cart-release-" + number, cdevents.AnnotationDeployer: "argocd",
 	}
 }
 

@@ -168,16 +168,18 @@ func choose(all []event, filters ...func(event) bool) []event {
 	})
 }
 
-// exactly waits until the chosen events are of these types, in this order, each once, and no more come.
-func (k *sink) exactly(t *testing.T, types []string, filters ...func(event) bool) []event {
+// patience is how long the tests wait for what must come.
+const patience = time.Minute
+
+// atLeast waits until as many of the chosen events have come as there are types.
+func (k *sink) atLeast(t *testing.T, types []string, filters ...func(event) bool) {
 	t.Helper()
-	var got []event
-	err := kit.Wait(t.Context(), time.Minute, "the events", func(ctx context.Context) error {
+	err := kit.Wait(t.Context(), patience, "the events", func(ctx context.Context) error {
 		all, err := k.events(ctx)
 		if err != nil {
 			return err
 		}
-		if got = choose(all, filters...); len(got) < len(types) {
+		if got := choose(all, filters...); len(got) < len(types) {
 			return kit.NotYet("%d of %d arrived: %s", len(got), len(types), strings.Join(typesOf(got), ", "))
 		}
 		return nil
@@ -185,12 +187,18 @@ func (k *sink) exactly(t *testing.T, types []string, filters ...func(event) bool
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// exactly waits until the chosen events are of these types, in this order, each once, and no more come.
+func (k *sink) exactly(t *testing.T, types []string, filters ...func(event) bool) []event {
+	t.Helper()
+	k.atLeast(t, types, filters...)
 	time.Sleep(still)
 	all, err := k.events(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	got = choose(all, filters...)
+	got := choose(all, filters...)
 	if !slices.Equal(typesOf(got), types) {
 		t.Fatalf("received\n  %s\nwant\n  %s", strings.Join(typesOf(got), "\n  "), strings.Join(types, "\n  "))
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -77,8 +78,9 @@ type service struct {
 	splits  []commit
 	ready   bool
 	deleted bool
-	// revisions are the names of all that it ever had, oldest first.
-	revisions []string
+	// revisions are the names of all that it ever had, oldest first, and templates
+	// what each of them was made from.
+	revisions, templates []string
 	// restored counts how often it was taken back to an earlier state; unmade
 	// says that it came after the backup and is gone without a trace.
 	restored int
@@ -163,9 +165,12 @@ func (c *cluster) revise(s *service) string {
 	n := len(s.revisions) + 1
 	name := fmt.Sprintf("%s-%05d", s.key.Name, n)
 	s.revisions = append(s.revisions, name)
+	// Few are all different: people apply what they had before.
+	template := fmt.Sprintf("template-%d", c.rng.IntN(4))
+	s.templates = append(s.templates, template)
 	facts := lifecycle.Revision{
-		Name: name, UID: fmt.Sprintf("%s-%s-%d", s.uid, name, c.era), Generation: int64(n), Template: name,
-		Images: []lifecycle.Image{{Image: "app:" + name, Digest: "app@sha256:" + string(s.uid) + name}},
+		Name: name, UID: fmt.Sprintf("%s-%s-%d", s.uid, name, c.era), Generation: int64(n), Template: template,
+		Images: []lifecycle.Image{{Image: "app:" + template, Digest: "app@" + digest(template)}},
 	}
 	if s.stateful {
 		facts.Stateful = "pekko"
@@ -178,6 +183,9 @@ func (c *cluster) revise(s *service) string {
 	c.put(s, logRevisions, partRevision+name, revisionValue{Owner: s.uid, Facts: facts})
 	return name
 }
+
+// digest is that of the image which a template names.
+func digest(template string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(template))) }
 
 // route commits an effective split, with what Serving writes around it.
 func (c *cluster) route(s *service, targets ...lifecycle.Share) {

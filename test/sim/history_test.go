@@ -75,7 +75,7 @@ func check(t *testing.T, seed uint64, w *world) verdict {
 
 // tally sums up many histories.
 type tally struct {
-	histories, changes, services, events, crashes, doubles, pardoned, late, writes int
+	histories, changes, services, events, crashes, doubles, pardoned, late, replayed, writes int
 }
 
 func (a *tally) add(b tally) {
@@ -87,6 +87,7 @@ func (a *tally) add(b tally) {
 	a.doubles += b.doubles
 	a.pardoned += b.pardoned
 	a.late += b.late
+	a.replayed += b.replayed
 	a.writes += b.writes
 }
 
@@ -102,7 +103,7 @@ func one(t *testing.T, seed uint64) tally {
 	}
 	return tally{
 		histories: 1, changes: size, services: len(w.cluster.history), events: v.events, crashes: w.crashes,
-		doubles: w.doubles, pardoned: v.pardoned, late: v.late, writes: w.store.Writes(),
+		doubles: w.doubles, pardoned: v.pardoned, late: v.late, replayed: v.replayed, writes: w.store.Writes(),
 	}
 }
 
@@ -134,7 +135,7 @@ func TestRandomHistories(t *testing.T) {
 		}
 	})
 	t.Logf("%d histories, %d changes, %d Services, %d events, %d crashes in %s: "+
-		"lost 0, invented 0, pardoned %d (%.2f %%), of deleted Services %d, sent twice with the same bytes %d, writes per event %.2f",
+		"lost 0, invented 0, pardoned %d (%.2f %%), of deleted Services %d, replayed to the end %d, sent twice with the same bytes %d, writes per event %.2f",
 		total.histories, total.changes, total.services, total.events, total.crashes, time.Since(start).Round(time.Millisecond), total.pardoned,
-		100*float64(total.pardoned)/float64(max(total.events, 1)), total.late, total.doubles, float64(total.writes)/float64(max(total.events, 1)))
+		100*float64(total.pardoned)/float64(max(total.events, 1)), total.late, total.replayed, total.doubles, float64(total.writes)/float64(max(total.events, 1)))
 }

@@ -16,6 +16,8 @@ type verdict struct {
 	// them had journaled them and were gone; late are those of Services that
 	// were deleted before the watch of Routes had brought them.
 	pardoned, late int
+	// replayed are Services whose end was told from their events alone.
+	replayed int
 }
 
 // judge compares what the sinks got with the history of the API server. It knows
@@ -92,6 +94,7 @@ func (w *world) judgeOne(s *service, mine []delivered, v *verdict) {
 		}
 	}
 	w.judgeSplits(s, mine, v)
+	w.judgeEnd(s, mine, v)
 }
 
 // judgeTimes: what happened later is not said to have happened earlier, whatever

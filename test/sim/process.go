@@ -4,17 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"knative.dev/pkg/apis"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/reconciler"
@@ -22,7 +18,6 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
@@ -260,129 +255,4 @@ func (p *process) collect(keep time.Duration) {
 	if err := p.ledger.Collect(p.ctx, p.w.cluster.now, keep); err != nil && !apierrors.IsTimeout(err) {
 		p.w.fail("collecting: %v", err)
 	}
-}
-
-// The observer's view of the kind.
-
-// APIVersion implements observer.Kind.
-func (*process) APIVersion() string { return "serving.knative.dev/v1" }
-
-// Name implements observer.Kind.
-func (*process) Name() string { return kindName }
-
-// Served implements observer.Kind.
-func (*process) Served() bool { return true }
-
-// Keys implements observer.Kind.
-func (p *process) Keys() []types.NamespacedName { return slices.Collect(maps.Keys(p.cache)) }
-
-// Cached implements observer.Kind.
-func (p *process) Cached(key types.NamespacedName) observer.Parts { return maps.Clone(p.cache[key]) }
-
-// Live implements observer.Kind.
-func (p *process) Live(_ context.Context, key types.NamespacedName) (types.UID, error) {
-	if s, ok := p.w.cluster.live[key]; ok {
-		return s.uid, nil
-	}
-	return "", nil
-}
-
-// Fetch implements observer.Kind.
-func (p *process) Fetch(_ context.Context, namespace string, revisions []string) (observer.Parts, error) {
-	out := observer.Parts{}
-	for key, s := range p.w.cluster.live {
-		for _, r := range revisions {
-			if part, ok := s.parts[partRevision+r]; ok && key.Namespace == namespace {
-				out[part.Name] = part
-			}
-		}
-	}
-	return out, nil
-}
-
-// Compose implements observer.Kind.
-func (*process) Compose(parts observer.Parts) *observer.Subject {
-	svc, ok := parts[partService].Value.(serviceValue)
-	if !ok {
-		return nil
-	}
-	s := lifecycle.Snapshot{
-		Seen: map[string]string{partService: parts[partService].Version}, Generation: svc.Gen, Ready: svc.Ready,
-		Revisions: map[string]lifecycle.Revision{},
-	}
-	for _, part := range parts {
-		switch v := part.Value.(type) {
-		case routeValue:
-			if v.Owner == svc.UID {
-				route := v.Route
-				s.Route = &route
-				s.Seen[partRoute] = part.Version
-			}
-		case *lifecycle.Cluster:
-			if part.Owner == svc.UID {
-				s.Cluster = v
-			}
-		case revisionValue:
-			if v.Owner == svc.UID {
-				s.Revisions[v.Facts.Name] = v.Facts
-			}
-		}
-	}
-	return &observer.Subject{UID: svc.UID, Created: svc.Created, Snapshot: s}
-}
-
-// The sink, and the metrics that nobody reads here.
-
-// Send implements delivery.Sender: the sink keeps what it gets, and sometimes
-// its answer is lost on the way back.
-func (w *world) Send(_ context.Context, to sender.Target, ev event.Event, _ sender.Policy) sender.Outcome {
-	w.effect("send")
-	if w.down[to.Source] {
-		return sender.Outcome{Class: sender.Retry, Status: 503, Err: errors.New("503")}
-	}
-	raw, err := ev.MarshalJSON()
-	if err != nil {
-		w.fail("an event cannot be encoded: %v", err)
-	}
-	w.received(to.Source, ev, string(raw))
-	w.effect("sent")
-	if w.flaky && w.rng.IntN(20) == 0 {
-		return sender.Outcome{Class: sender.Retry, Err: errors.New("the answer was lost")}
-	}
-	return sender.Outcome{Class: sender.Acknowledged, Status: 202}
-}
-
-// Forget implements delivery.Sender.
-func (*world) Forget(types.UID) {}
-
-// Attempt and the others implement the metrics.
-func (*world) Attempt(string, string) {}
-
-// Delivered implements delivery.Metrics.
-func (*world) Delivered(string, string, time.Duration) {}
-
-// DeadLetter implements delivery.Metrics.
-func (*world) DeadLetter(string) {}
-
-// Conflict implements ledger.Metrics.
-func (*world) Conflict() {}
-
-// Refused implements ledger.Metrics.
-func (*world) Refused() {}
-
-// Dropped implements ledger.Metrics: nothing may be given up here.
-func (w *world) Dropped(reason string, n int64) { w.fail("%d events dropped: %s", n, reason) }
-
-func newSources(n int) []*v1alpha1.CDEventSource {
-	sink, err := apis.ParseURL("http://sink.example.com")
-	if err != nil {
-		panic(fmt.Sprintf("a constant URL does not parse: %v", err))
-	}
-	out := make([]*v1alpha1.CDEventSource, 0, n)
-	for i := range max(n, 1) {
-		s := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("all-%d", i), UID: types.UID(fmt.Sprintf("source-%d", i))}}
-		s.Status.SinkURI = sink
-		out = append(out, s)
-	}
-	return out
 }

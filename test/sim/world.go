@@ -69,6 +69,7 @@ type delivered struct {
 	typ      string
 	time     time.Time
 	revision string
+	artifact string
 	traffic  []lifecycle.Share
 }
 
@@ -151,6 +152,11 @@ func (w *world) received(source types.UID, ev event.Event, raw string) {
 	}
 	w.bytes[id] = raw
 	var body struct {
+		Subject struct {
+			Content struct {
+				ArtifactID string `json:"artifactId"`
+			} `json:"content"`
+		} `json:"subject"`
 		CustomData struct {
 			Knative struct {
 				UID      string            `json:"uid"`
@@ -167,6 +173,7 @@ func (w *world) received(source types.UID, ev event.Event, raw string) {
 	said := body.CustomData.Knative
 	w.got[source] = append(w.got[source], delivered{
 		uid: types.UID(said.UID), typ: ev.Type(), time: ev.Time(), revision: said.Revision.Name, traffic: said.Traffic,
+		artifact: body.Subject.Content.ArtifactID,
 	})
 }
 

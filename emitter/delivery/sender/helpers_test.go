@@ -1,6 +1,7 @@
 package sender
 
 import (
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -41,6 +42,20 @@ func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
 	return s
+}
+
+// serveConn hands each request's connection to f, and closes it then.
+func serveConn(t *testing.T, f func(net.Conn)) *httptest.Server {
+	t.Helper()
+	return serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		f(conn)
+		_ = conn.Close()
+	})
 }
 
 func quick() Policy {

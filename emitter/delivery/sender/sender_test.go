@@ -148,15 +148,9 @@ func TestHangingSinkIsGivenUp(t *testing.T) {
 // A connection that is switched to another protocol is ours to close.
 func TestSwitchingProtocolsHoldsNoWorker(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
+	s := serveConn(t, func(conn net.Conn) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
 		_, _ = io.Copy(io.Discard, conn) // until the other side closes
-		_ = conn.Close()
 	})
 	start := time.Now()
 	if out := local().Send(t.Context(), at(s.URL), newEvent(t), quick()); out.Class != Retry || time.Since(start) > 5*time.Second {

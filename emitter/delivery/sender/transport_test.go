@@ -181,14 +181,7 @@ func TestUserinfoIsSentAsBasic(t *testing.T) {
 
 func TestTornAnswerIsRetried(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		_ = conn.Close()
-	})
+	s := serveConn(t, func(net.Conn) {})
 	if out := local().Send(t.Context(), at(s.URL), newEvent(t), quick()); out.Class != Retry || out.Err == nil {
 		t.Error(out)
 	}

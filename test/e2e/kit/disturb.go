@@ -55,7 +55,9 @@ func (k *Kit) cluster(ctx context.Context, args ...string) error {
 }
 
 // Pods are those of the controller.
-func (k *Kit) Pods(ctx context.Context) ([]corev1.Pod, error) { return k.pods(ctx, Namespace, "") }
+func (k *Kit) Pods(ctx context.Context) ([]corev1.Pod, error) {
+	return k.pods(ctx, Namespace, controllers)
+}
 
 // Leaders are the holders of the controller's leases, by the name of the lease: the names of pods, empty where
 // a lease was given back.
@@ -66,6 +68,9 @@ func (k *Kit) Leaders(ctx context.Context) (map[string]string, error) {
 	}
 	out := map[string]string{}
 	for _, l := range leases.Items {
+		if !strings.HasPrefix(l.Name, "controller.") {
+			continue // the webhook's
+		}
 		out[l.Name] = ""
 		if l.Spec.HolderIdentity != nil {
 			// A process appends something of its own to the name of its pod.

@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
 // patience is how long a pod may take: its image may have to be pulled first.
@@ -29,7 +31,33 @@ func (k *Kit) Install(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("installing the controller: %w", err)
 	}
+	if err := k.waitWebhook(ctx); err != nil {
+		return err
+	}
 	return k.WaitController(ctx)
+}
+
+// waitWebhook waits until the API server can ask the webhook. To have its certificate, and to have a pod that is
+// Ready, is not enough: only a question shows that it is answered.
+func (k *Kit) waitWebhook(ctx context.Context) error {
+	source := &v1alpha1.CDEventSource{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.SourceKind.Kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "question"},
+	}
+	return Wait(ctx, patience, "the webhook", func(ctx context.Context) error {
+		// This one names no sink, and is to be refused.
+		_, err := k.Ours.CDEventSources(Namespace).Create(ctx, source, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil || !strings.Contains(err.Error(), "neither ref nor uri") {
+			return NotYet("asked about a source without a sink, it says: %v; %s", err, k.whyPods(ctx, Namespace, "app.kubernetes.io/component=webhook"))
+		}
+		patch := []byte(`{"data":{"no-setting":"true"}}`)
+		_, err = k.Kube.CoreV1().ConfigMaps(Namespace).
+			Patch(ctx, "config-cdevents", types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil || !strings.Contains(err.Error(), "no-setting") {
+			return NotYet("asked about a setting that there is none, it says: %v", err)
+		}
+		return nil
+	})
 }
 
 // Uninstall removes everything that config/ holds: "ko delete -f config/".
@@ -57,15 +85,15 @@ func (k *Kit) Uninstall(ctx context.Context) error {
 
 // Controller is the Deployment of the controller.
 func (k *Kit) Controller(ctx context.Context) (*appsv1.Deployment, error) {
-	list, err := k.Kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{})
+	d, err := k.Kube.AppsV1().Deployments(Namespace).Get(ctx, "controller", metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("looking for the controller: %w", err)
 	}
-	if len(list.Items) != 1 {
-		return nil, fmt.Errorf("namespace %s has %d Deployments, want the controller's alone", Namespace, len(list.Items))
-	}
-	return &list.Items[0], nil
+	return d, nil
 }
+
+// controllers chooses the controller's pods.
+const controllers = "app.kubernetes.io/name=" + Namespace + ",app.kubernetes.io/component=controller"
 
 // ServiceAccount is the user name that the API server knows the controller by.
 func (k *Kit) ServiceAccount(ctx context.Context) (string, error) {
@@ -86,9 +114,9 @@ func (k *Kit) WaitController(ctx context.Context) error {
 		want := *d.Spec.Replicas
 		s := d.Status
 		if s.ObservedGeneration < d.Generation || s.UpdatedReplicas != want || s.AvailableReplicas != want || s.Replicas != want {
-			return NotYet("%d of %d replicas available; %s", s.AvailableReplicas, want, k.whyPods(ctx, Namespace, ""))
+			return NotYet("%d of %d replicas available; %s", s.AvailableReplicas, want, k.whyPods(ctx, Namespace, controllers))
 		}
-		pods, err := k.pods(ctx, Namespace, "")
+		pods, err := k.pods(ctx, Namespace, controllers)
 		if err != nil {
 			return err
 		}
@@ -115,7 +143,7 @@ func (k *Kit) Scale(ctx context.Context, replicas int) error {
 // Restart deletes the controller's pods without grace, as a node that dies does, and waits for new ones.
 func (k *Kit) Restart(ctx context.Context) error {
 	now := int64(0)
-	err := k.Kube.CoreV1().Pods(Namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{})
+	err := k.Kube.CoreV1().Pods(Namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{LabelSelector: controllers})
 	if err != nil {
 		return fmt.Errorf("deleting the controller's pods: %w", err)
 	}
@@ -124,7 +152,7 @@ func (k *Kit) Restart(ctx context.Context) error {
 
 // ControllerLog is the end of what the controller's pods say.
 func (k *Kit) ControllerLog(ctx context.Context, lines int64) string {
-	return k.Logs(ctx, Namespace, "", lines)
+	return k.Logs(ctx, Namespace, controllers, lines)
 }
 
 // Logs are the ends of the logs of pods, for a person to read; what cannot be had is said in its place.
@@ -183,7 +211,7 @@ func (k *Kit) whyPods(ctx context.Context, namespace, selector string) string {
 // its leases until they expire.
 func (k *Kit) WaitLeader(ctx context.Context) error {
 	return Wait(ctx, patience, "a leader", func(ctx context.Context) error {
-		pods, err := k.pods(ctx, Namespace, "")
+		pods, err := k.pods(ctx, Namespace, controllers)
 		if err != nil {
 			return err
 		}

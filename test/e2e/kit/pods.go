@@ -84,6 +84,20 @@ func (k *Kit) PodRequest(ctx context.Context, namespace, selector string) (strin
 	return "", fmt.Errorf("no pod with %s runs in %s", selector, namespace)
 }
 
+// WaitNoPods waits until no pod with these labels is left, as after scaling to zero.
+func (k *Kit) WaitNoPods(ctx context.Context, namespace, selector string) error {
+	return Wait(ctx, 2*patience, "no pod with "+selector, func(ctx context.Context) error {
+		pods, err := k.pods(ctx, namespace, selector)
+		if err != nil {
+			return err
+		}
+		if len(pods) > 0 {
+			return NotYet("%d are there", len(pods))
+		}
+		return nil
+	})
+}
+
 // CreateNamespace makes a namespace, or finds it.
 func (k *Kit) CreateNamespace(ctx context.Context, name string) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}

@@ -1,0 +1,73 @@
+// The webhook refuses what the controller could not obey: wrong CDEventSources,
+// and wrong values in the controller's ConfigMaps.
+//
+// It only wires: what is wrong is decided where it is obeyed, in
+// reconciler/source and reconciler/settings, so that both say the same. It has
+// an identity of its own, because the controller is to have no right to write
+// what an admission webhook must.
+package main
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"knative.dev/pkg/configmap"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/injection"
+	"knative.dev/pkg/injection/sharedmain"
+	"knative.dev/pkg/leaderelection"
+	"knative.dev/pkg/logging"
+	"knative.dev/pkg/observability"
+	"knative.dev/pkg/signals"
+	"knative.dev/pkg/system"
+	"knative.dev/pkg/webhook"
+	"knative.dev/pkg/webhook/certificates"
+	"knative.dev/pkg/webhook/configmaps"
+	"knative.dev/pkg/webhook/resourcesemantics"
+	"knative.dev/pkg/webhook/resourcesemantics/validation"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
+)
+
+const (
+	// component names the process in logs, leases and metrics, and its Service.
+	component = "webhook"
+	// port is what config/500-webhook.yaml opens.
+	port = 8443
+	// secret holds the certificate that the webhook makes for itself.
+	secret = "webhook-certs" //nolint:gosec // its name
+
+	// The names of the ValidatingWebhookConfigurations, which are filled in here.
+	sourcesWebhook = "validation.webhook.knative-cdevents.dev"
+	configWebhook  = "config.webhook.knative-cdevents.dev"
+)
+
+func main() {
+	ctx := webhook.WithOptions(signals.NewContext(), webhook.Options{
+		ServiceName: component, Port: port, SecretName: secret,
+	})
+	sharedmain.MainWithConfig(ctx, component, injection.ParseAndGetRESTConfigOrDie(), certificates.NewController, sources, config)
+}
+
+func sources(ctx context.Context, _ configmap.Watcher) *controller.Impl {
+	kinds := map[schema.GroupVersionKind]resourcesemantics.GenericCRD{
+		v1alpha1.SourceKind: &admitted{system: system.Namespace()},
+	}
+	// Fields that are unknown are the API server's business: it prunes or refuses
+	// them, as the client asks.
+	return validation.NewAdmissionController(ctx, sourcesWebhook, "/sources", kinds, nil, false)
+}
+
+func config(ctx context.Context, _ configmap.Watcher) *controller.Impl {
+	return configmaps.NewAdmissionController(ctx, configWebhook, "/config", constructors)
+}
+
+// constructors read each ConfigMap as those do who obey it.
+var constructors = configmap.Constructors{
+	settings.Name:            settings.Check,
+	"config-logging":         logging.NewConfigFromConfigMap,
+	"config-leader-election": leaderelection.NewConfigFromConfigMap,
+	"config-observability":   func(c *corev1.ConfigMap) (*observability.Config, error) { return observability.NewFromMap(c.Data) },
+}

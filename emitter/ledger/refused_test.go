@@ -1,0 +1,20 @@
+package ledger_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
+)
+
+func TestAWriteThatIsRefusedIsCounted(t *testing.T) {
+	s := store.New()
+	c := &counts{}
+	l := ledger.New(s, everyone{"a"}, c)
+	s.Before = func(string, string) error { return errors.New("etcdserver: request is too large") }
+	if err := add(l, lifecycle.Deployed, ""); err == nil || c.refused != 1 {
+		t.Errorf("%v, counted %d", err, c.refused)
+	}
+}

@@ -1,0 +1,54 @@
+package observer
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/reconciler"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
+)
+
+// interrupted does something in the middle of every fold.
+type interrupted struct {
+	plain
+	during func()
+}
+
+func (i *interrupted) Compose(p Parts) *Subject {
+	i.during()
+	return i.plain.Compose(p)
+}
+
+func TestWhoYieldsInTheMiddleOfAFoldKeepsNoTrouble(t *testing.T) {
+	for _, yields := range []bool{false, true} {
+		router, kind := &asked{}, &interrupted{plain: plain{live: "uid-x"}, during: func() {}}
+		o := New(Options{
+			Kind: kind, Ledger: ledger.New(store.New(), router, router), Now: time.Now, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules },
+			Since: func(context.Context) (time.Time, error) { return time.Unix(1, 0), nil },
+		})
+		o.Bind(kind)
+		if err := o.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
+			t.Fatal(err)
+		}
+		o.Start()
+		key := types.NamespacedName{Namespace: "shop", Name: "cart"}
+		see := func(version string, s lifecycle.Snapshot) {
+			o.Saw(key, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: s})
+			// Waiting trouble has the key come again, which is no failure.
+			_ = o.Reconcile(t.Context(), key.String())
+		}
+		see("1", lifecycle.Snapshot{Ready: true})
+		if yields {
+			kind.during = func() { o.Demote(reconciler.UniversalBucket()) }
+		}
+		see("2", lifecycle.Snapshot{Trouble: map[lifecycle.Incident]*lifecycle.Trouble{lifecycle.FailedRollout: {Reason: "Failed"}}})
+		if waits := len(o.tracks[key].waiting) > 0; waits == yields {
+			t.Errorf("yields %v, trouble kept %v", yields, waits)
+		}
+	}
+}

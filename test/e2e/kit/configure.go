@@ -1,0 +1,29 @@
+package kit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Configure sets values of a ConfigMap of the controller; an empty value takes it away.
+func (k *Kit) Configure(ctx context.Context, name string, values map[string]string) error {
+	data := map[string]any{}
+	for key, value := range values {
+		data[key] = value
+		if value == "" {
+			data[key] = nil
+		}
+	}
+	patch, err := json.Marshal(map[string]any{"data": data})
+	if err != nil {
+		return fmt.Errorf("encoding the values of ConfigMap %s: %w", name, err)
+	}
+	if _, err := k.Kube.CoreV1().ConfigMaps(Namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("configuring %s: %w", name, err)
+	}
+	return nil
+}

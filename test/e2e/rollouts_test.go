@@ -1,0 +1,272 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	duckv1 "knative.dev/pkg/apis/duck/v1"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+	servingv1beta1 "knative.dev/serving/pkg/apis/serving/v1beta1"
+
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+// rollout is one way in which a Knative Service changes, and all that is told of it.
+type rollout struct {
+	// make changes the Service before it is created.
+	make func(*servingv1.Service)
+	// born is what is told of its creation, if not birth.
+	born []string
+	then []change
+	// reason of the last event, where it has one.
+	reason string
+}
+
+// change is one that a user makes, what he waits for, and what is told of it.
+type change struct {
+	do func(*servingv1.Service)
+	// revision must be the latest Ready one after it; the number of the one before stays otherwise.
+	revision int
+	told     []string
+	// act is done besides, or instead.
+	act func(ctx context.Context, s *scene, name string) error
+}
+
+// pinned sends all traffic, or that of several Revisions, to Revisions by their number.
+func pinned(percentAndRevision ...int) func(*servingv1.Service) {
+	return func(svc *servingv1.Service) {
+		var shares []kit.Share
+		for i := 0; i < len(percentAndRevision); i += 2 {
+			shares = append(shares, kit.Share{Revision: kit.RevisionName(svc.Name, percentAndRevision[i+1]), Percent: int64(percentAndRevision[i])})
+		}
+		kit.SetTraffic(svc, shares...)
+	}
+}
+
+func version(v string) func(*servingv1.Service) {
+	return func(svc *servingv1.Service) { kit.SetVersion(svc, v) }
+}
+
+func both(all ...func(*servingv1.Service)) func(*servingv1.Service) {
+	return func(svc *servingv1.Service) {
+		for _, f := range all {
+			f(svc)
+		}
+	}
+}
+
+func latest(svc *servingv1.Service) { kit.SetTraffic(svc, kit.Share{Percent: 100}) }
+
+func image(ref string) func(*servingv1.Service) {
+	return func(svc *servingv1.Service) { svc.Spec.Template.Spec.Containers[0].Image = ref }
+}
+
+func named(suffix string) func(*servingv1.Service) {
+	return func(svc *servingv1.Service) { svc.Spec.Template.Name = svc.Name + "-" + suffix }
+}
+
+func tagged(svc *servingv1.Service) { svc.Spec.Traffic[0].Tag = "current" }
+
+func twoTags(svc *servingv1.Service) { svc.Spec.Traffic[0].Tag, svc.Spec.Traffic[1].Tag = "a", "b" }
+
+func clusterLocal(svc *servingv1.Service) {
+	svc.Labels = map[string]string{"networking.knative.dev/visibility": "cluster-local"}
+}
+
+// rollouts holds every kind that Knative has. The names are those of the Services.
+func rollouts() map[string]rollout {
+	return map[string]rollout{
+		"configuration": {then: []change{{do: version("two"), revision: 2, told: []string{revisionReady, upgraded}}}, reason: "ConfigurationChanged"},
+		"latest":        {then: []change{{do: image(suite.next), revision: 2, told: []string{revisionReady, upgraded}}}},
+		"pinned": {then: []change{
+			{do: both(version("two"), pinned(100, 1)), revision: 2, told: []string{revisionReady}},
+			{do: pinned(100, 2), told: []string{upgraded}},
+		}, reason: "ConfigurationChanged"},
+		"back": {then: []change{
+			{do: version("two"), revision: 2, told: []string{revisionReady, upgraded}},
+			{do: pinned(100, 1), told: []string{rolledBack}},
+		}, reason: "TrafficMoved"},
+		"reverted": {then: []change{
+			{do: version("two"), revision: 2, told: []string{revisionReady, upgraded}},
+			{do: version("one"), revision: 3, told: []string{revisionReady, rolledBack}},
+		}, reason: "TemplateReapplied"},
+		"withdrawn": {then: []change{
+			{do: both(version("two"), pinned(90, 1, 10, 2)), revision: 2, told: []string{revisionReady, shifted}},
+			{do: pinned(100, 1), told: []string{rolledBack}},
+		}, reason: "CanaryWithdrawn"},
+		"canary": {then: []change{
+			{do: both(image(suite.next), pinned(90, 1, 10, 2)), revision: 2, told: []string{revisionReady, shifted}},
+			{do: pinned(50, 1, 50, 2), told: []string{shifted}},
+			{do: pinned(100, 2), told: []string{upgraded}},
+		}},
+		// Two targets for one Revision are one share. Without tags Serving adds them up, and then waits for what is asked for.
+		"several-targets": {then: []change{{do: both(pinned(60, 1, 40, 1), twoTags), told: []string{published}}}},
+		"tag":             {then: []change{{do: both(latest, tagged), told: []string{published}}}},
+		"own-names": {
+			make: named("blue"),
+			then: []change{
+				{do: both(version("two"), named("azure")), act: waitLatest("azure"), told: []string{revisionReady, upgraded}},
+				// What was applied first is applied again, under its name: no new Revision comes of it.
+				{do: both(version("one"), named("blue")), act: waitLatest("blue"), told: []string{rolledBack}},
+			},
+			reason: "TrafficMoved",
+		},
+		"cluster-local": {
+			make: clusterLocal, born: []string{created, revisionReady, deployed},
+			then: []change{{do: func(svc *servingv1.Service) { svc.Labels = nil }, act: waitPublic, told: []string{published}}},
+		},
+		"domain": {then: []change{
+			{act: mapDomain, told: []string{published}},
+			{act: unmapDomain, told: []string{published}},
+		}},
+		"again": {then: []change{{act: remake, told: slices.Concat([]string{removed}, birth)}}},
+		// Neither labels nor annotations of the Service are a release.
+		"touched": {then: []change{{do: func(svc *servingv1.Service) { svc.Annotations["example.com/touched"] = "true" }}}},
+	}
+}
+
+// TestRollouts goes through every kind of rollout, all of them side by side.
+func TestRollouts(t *testing.T) {
+	s := newScene(t)
+	s.source("source", service("sink"))
+	all := rollouts()
+	want := map[string][]string{}
+	var mu sync.Mutex
+	t.Run("go", func(t *testing.T) {
+		// More at once make each of them slower than Serving's own time limits.
+		turn := make(chan struct{}, 4)
+		for name, r := range all {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				turn <- struct{}{}
+				defer func() { <-turn }()
+				told := r.play(t, s, name)
+				mu.Lock()
+				defer mu.Unlock()
+				want[name] = told
+			})
+		}
+	})
+	if t.Failed() {
+		return
+	}
+	for name, types := range want {
+		events := s.sink.exactly(t, types, about(name))
+		for _, e := range events {
+			conforms(t, e, "0.5.1")
+		}
+		if last := events[len(events)-1]; last.cd.CustomData.Reason != all[name].reason {
+			t.Errorf("%s: the last event has the reason %q, want %q", name, last.cd.CustomData.Reason, all[name].reason)
+		}
+	}
+}
+
+// play makes the changes one after the other. It returns all that must have been told in the end.
+func (r rollout) play(t *testing.T, s *scene, name string) []string {
+	t.Helper()
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	app := kit.App(s.ns, name, suite.app, "one")
+	if r.make != nil {
+		r.make(app)
+	}
+	must(suite.CreateService(ctx, app))
+	_, err := suite.WaitService(ctx, s.ns, name, "")
+	must(err)
+	told := birth
+	if r.born != nil {
+		told = r.born
+	}
+	s.sink.atLeast(t, told, about(name))
+	for _, c := range r.then {
+		if c.do != nil {
+			must(suite.UpdateService(ctx, s.ns, name, c.do))
+		}
+		revision := ""
+		if c.revision > 0 {
+			revision = kit.RevisionName(name, c.revision)
+		}
+		_, err := suite.WaitService(ctx, s.ns, name, revision)
+		must(err)
+		if c.act != nil {
+			must(c.act(ctx, s, name))
+		}
+		told = slices.Concat(told, c.told)
+		s.sink.atLeast(t, told, about(name))
+	}
+	return told
+}
+
+func waitLatest(suffix string) func(context.Context, *scene, string) error {
+	return func(ctx context.Context, s *scene, name string) error {
+		_, err := suite.WaitService(ctx, s.ns, name, name+"-"+suffix)
+		return err
+	}
+}
+
+func waitPublic(ctx context.Context, s *scene, name string) error {
+	return kit.Wait(ctx, patience, "Service "+name+" to be public", func(ctx context.Context) error {
+		svc, err := suite.Serving.ServingV1().Services(s.ns).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if u := svc.Status.URL; !svc.IsReady() || u == nil || strings.HasSuffix(u.URL().Hostname(), ".svc.cluster.local") {
+			return kit.NotYet("its URL is %s", svc.Status.URL)
+		}
+		return nil
+	})
+}
+
+func domainOf(s *scene) string { return "shop." + s.ns + ".example.org" }
+
+func mapDomain(ctx context.Context, s *scene, name string) error {
+	d := &servingv1beta1.DomainMapping{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: domainOf(s)}}
+	d.Spec.Ref = duckv1.KReference{APIVersion: "serving.knative.dev/v1", Kind: "Service", Namespace: s.ns, Name: name}
+	api := suite.Serving.ServingV1beta1().DomainMappings(s.ns)
+	if err := suite.ClaimDomain(ctx, d.Name, s.ns); err != nil {
+		return err
+	}
+	if _, err := api.Create(ctx, d, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	return kit.Wait(ctx, patience, "DomainMapping "+d.Name, func(ctx context.Context) error {
+		d, err := api.Get(ctx, d.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if c := d.Status.GetCondition(servingv1beta1.DomainMappingConditionReady); c == nil || c.Status != corev1.ConditionTrue {
+			return kit.NotYet("conditions: %s", compact(d.Status.Conditions))
+		}
+		return nil
+	})
+}
+
+func unmapDomain(ctx context.Context, s *scene, _ string) error {
+	if err := suite.Serving.ServingV1beta1().DomainMappings(s.ns).Delete(ctx, domainOf(s), metav1.DeleteOptions{}); err != nil {
+		return err
+	}
+	return suite.UnclaimDomain(ctx, domainOf(s))
+}
+
+func remake(ctx context.Context, s *scene, name string) error {
+	if err := suite.DeleteService(ctx, s.ns, name); err != nil {
+		return err
+	}
+	if err := suite.CreateService(ctx, kit.App(s.ns, name, suite.app, "one")); err != nil {
+		return err
+	}
+	_, err := suite.WaitService(ctx, s.ns, name, "")
+	return err
+}

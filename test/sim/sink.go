@@ -1,0 +1,75 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/apis"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+)
+
+// The world is also the sink, and the metrics that nobody reads here.
+
+// Send implements delivery.Sender: the sink keeps what it gets, and sometimes
+// its answer is lost on the way back.
+func (w *world) Send(_ context.Context, to sender.Target, ev event.Event, _ sender.Policy) sender.Outcome {
+	w.effect("send")
+	if w.down[to.Source] {
+		return sender.Outcome{Class: sender.Retry, Status: 503, Err: errors.New("503")}
+	}
+	raw, err := ev.MarshalJSON()
+	if err != nil {
+		w.fail("an event cannot be encoded: %v", err)
+	}
+	w.received(to.Source, ev, string(raw))
+	w.effect("sent")
+	if w.flaky && w.rng.IntN(20) == 0 {
+		return sender.Outcome{Class: sender.Retry, Err: errors.New("the answer was lost")}
+	}
+	return sender.Outcome{Class: sender.Acknowledged, Status: 202}
+}
+
+// Forget implements delivery.Sender.
+func (*world) Forget(types.UID) {}
+
+// Attempt and the others implement the metrics.
+func (*world) Attempt(string, string) {}
+
+// Delivered implements delivery.Metrics.
+func (*world) Delivered(string, string, time.Duration) {}
+
+// Incomplete implements delivery.Metrics.
+func (*world) Incomplete(string) {}
+
+// DeadLetter implements delivery.Metrics.
+func (*world) DeadLetter(string) {}
+
+// Conflict implements ledger.Metrics.
+func (*world) Conflict() {}
+
+// Refused implements ledger.Metrics.
+func (*world) Refused() {}
+
+// Dropped implements ledger.Metrics: nothing may be given up here.
+func (w *world) Dropped(reason string, n int64) { w.fail("%d events dropped: %s", n, reason) }
+
+func newSources(n int) []*v1alpha1.CDEventSource {
+	sink, err := apis.ParseURL("http://sink.example.com")
+	if err != nil {
+		panic(fmt.Sprintf("a constant URL does not parse: %v", err))
+	}
+	out := make([]*v1alpha1.CDEventSource, 0, n)
+	for i := range max(n, 1) {
+		s := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("all-%d", i), UID: types.UID(fmt.Sprintf("source-%d", i))}}
+		s.Status.SinkURI = sink
+		out = append(out, s)
+	}
+	return out
+}
