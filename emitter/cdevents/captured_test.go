@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 )
 
 // captured is an event of a type in CDEvents 0.5 as a receiver got it from a
@@ -26,10 +28,29 @@ func captured(t *testing.T, typ string) []byte {
 	return data
 }
 
+// imagined are the types that nobody has captured yet: the page shows them as they
+// are rendered, and says so.
+var imagined = map[lifecycle.Type]bool{
+	lifecycle.ClusterFormed: true, lifecycle.ClusterSettled: true, lifecycle.ClusterUnsettled: true, lifecycle.ClusterRemoved: true,
+}
+
+// example is what the page shows of a transition.
+func example(t *testing.T, tr lifecycle.Transition) string {
+	t.Helper()
+	e := render(t, profile(Version05), tr)
+	if imagined[tr.Type] {
+		return indented(t, e.Data()) + "\n"
+	}
+	return string(captured(t, e.Type()))
+}
+
 // What the page shows is what this code sends: an event that was captured and one
 // that is rendered now have the same fields.
 func TestCapturedEventsAreAsRendered(t *testing.T) {
 	for _, tr := range story() {
+		if imagined[tr.Type] {
+			continue
+		}
 		e := render(t, profile(Version05), tr)
 		data := captured(t, e.Type())
 		s, err := schemaOf(Version05, e.Type())

@@ -41,8 +41,7 @@ var block = regexp.MustCompile(`(?s)<!-- generated: ([^ ]+) -->\n.*?<!-- end -->
 func TestThePageIsTrue(t *testing.T) {
 	blocks := map[string]string{"types": typesTable(t), "request": request(t)}
 	for _, tr := range story() {
-		e := render(t, profile(Version05), tr)
-		blocks[string(tr.Type)] = "```json\n" + string(captured(t, e.Type())) + "```\n"
+		blocks[string(tr.Type)] = "```json\n" + example(t, tr) + "```\n"
 	}
 
 	have, err := os.ReadFile(page)
@@ -82,7 +81,7 @@ func TestThePageIsTrue(t *testing.T) {
 		}
 	}
 	for _, reason := range []string{
-		lifecycle.ReasonTraffic, lifecycle.ReasonConfiguration, lifecycle.ReasonReapplied, lifecycle.ReasonWithdrawn, lifecycle.ReasonRemoved, lifecycle.ReasonReplay,
+		lifecycle.ReasonTraffic, lifecycle.ReasonConfiguration, lifecycle.ReasonReapplied, lifecycle.ReasonWithdrawn, lifecycle.ReasonRemoved, lifecycle.ReasonUndeclared, lifecycle.ReasonReplay,
 	} {
 		if !strings.Contains(want, "`"+reason+"`") {
 			t.Errorf("the page does not explain reason %s", reason)

@@ -56,6 +56,13 @@ func (w *world) restore() {
 	c.era++
 	c.logs = [3][]change{}
 	c.live = b.live
+	for _, s := range c.history {
+		// It may have been told since, of what is gone by then too; the backup does
+		// not know.
+		if waits := w.waits(s); waits != nil {
+			s.splits = append(s.splits, commit{split: waits, era: c.era, until: 0, given: true})
+		}
+	}
 	for _, key := range c.names() {
 		s := b.live[key]
 		k := b.objects[s]

@@ -67,6 +67,10 @@ func (*process) Compose(parts observer.Parts) *observer.Subject {
 				s.Route = &route
 				s.Seen[partRoute] = part.Version
 			}
+		case *lifecycle.Cluster:
+			if part.Owner == svc.UID {
+				s.Cluster = v
+			}
 		case revisionValue:
 			if v.Owner == svc.UID {
 				s.Revisions[v.Facts.Name] = v.Facts

@@ -42,6 +42,8 @@ type process struct {
 	ob     *observer.Observer
 	ledger *ledger.Ledger
 	send   *delivery.Delivery
+	// looks were begun and not told of.
+	looks  []look
 	queue  map[types.NamespacedName]bool
 	owed   map[debt]bool
 	cancel context.CancelFunc
