@@ -190,13 +190,16 @@ func (b *book) takeEntry(p *pod, t *Tally, r scrape.Reading) {
 		return
 	}
 	first := !p.entry.read
-	s := p.entry.advance(r.Exposition, func(s scrape.Source) map[mapping.Key]float64 { return s.Values }, p.old, p.facts.Incarnation, r.At)
+	s := p.entry.advance(r.Exposition, asRead, p.old, "", r.At)
 	if p.entry.source != "" {
 		p.entryAt = r.At
 	}
 	b.count(t, s)
 	t.Cut += p.cut.note(&p.entry, s.reset, first && p.old)
 }
+
+// asRead: queue-proxy has few series, and they are folded by itself.
+func asRead(s scrape.Source) map[mapping.Key]float64 { return s.Values }
 
 func (b *book) count(t *Tally, s step) {
 	for reason, n := range s.rejected {

@@ -21,8 +21,6 @@ func finishedKey(outcome string) mapping.Key {
 	return mapping.Key{Figure: mapping.Finished, Outcome: outcome}
 }
 
-func whole(s scrape.Source) map[mapping.Key]float64 { return s.Values }
-
 func expose(source string, start float64, values map[mapping.Key]float64) scrape.Exposition {
 	return scrape.Exposition{Start: start, Sources: []scrape.Source{{Name: source, Values: values}}}
 }
@@ -67,7 +65,7 @@ func TestOneCounter(t *testing.T) {
 				if !math.IsNaN(r.value) {
 					e = expose("s", r.start, map[mapping.Key]float64{finishedKey("ok"): r.value})
 				}
-				s := p.advance(e, whole, c.old, r.incarnation, at)
+				s := p.advance(e, asRead, c.old, r.incarnation, at)
 				for reason, n := range s.rejected {
 					rejected[reason] += n
 				}
@@ -101,12 +99,12 @@ func TestOneFallAmongMany(t *testing.T) {
 	values := func(ok, failed, late float64) scrape.Exposition {
 		return expose("s", 0, map[mapping.Key]float64{finishedKey("ok"): ok, finishedKey("error"): failed, finishedKey("timeout"): late})
 	}
-	p.advance(values(10, 20, 30), whole, false, "", at)
-	s := p.advance(values(9, 21, 31), whole, false, "", at.Add(15*time.Second))
+	p.advance(values(10, 20, 30), asRead, false, "", at)
+	s := p.advance(values(9, 21, 31), asRead, false, "", at.Add(15*time.Second))
 	if s.reset || s.rejected[RejectedFall] != 1 || len(s.deltas) != 2 {
 		t.Errorf("%+v", s)
 	}
-	s = p.advance(values(1, 2, 31), whole, false, "", at.Add(30*time.Second))
+	s = p.advance(values(1, 2, 31), asRead, false, "", at.Add(30*time.Second))
 	if !s.reset || s.deltas[finishedKey("timeout")] != 31 {
 		t.Errorf("%+v", s)
 	}
@@ -129,7 +127,7 @@ func TestABetterSourceComes(t *testing.T) {
 	total := 0.0
 	for _, e := range []scrape.Exposition{both(0, 3), both(5, 5), both(9, 9), both(0, 11), both(12, 12)} {
 		at = at.Add(15 * time.Second)
-		for _, d := range p.advance(e, whole, false, "", at).deltas {
+		for _, d := range p.advance(e, asRead, false, "", at).deltas {
 			total += d
 		}
 	}
