@@ -98,7 +98,7 @@ func TestExamplesShowTheDefaults(t *testing.T) {
 		}
 		for _, key := range []string{
 			"cluster-uri", "environment-id", "environment-source", "rollback-traffic", "rollback-template",
-			"rollback-withdrawn", "shifted-min-interval", "stabilization-window", "sink-hosts",
+			"rollback-withdrawn", "shifted-min-interval", "stabilization-window", "sink-hosts", "incident-degraded-after", "settle-within",
 		} {
 			if !strings.Contains(c.Data["_example"], "\n"+key+":") {
 				t.Errorf("%s is not shown", key)

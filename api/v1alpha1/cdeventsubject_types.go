@@ -65,7 +65,8 @@ type CDEventSubjectStatus struct {
 	OldestPending *metav1.MicroTime `json:"oldestPending,omitempty"`
 	// Dropped counts events that were given up on purpose, by reason.
 	Dropped map[string]int64 `json:"dropped,omitempty"`
-	// Conditions: Delivered is False while something is owed.
+	// Conditions: Delivered is False while something is owed, StatefulDeclared where
+	// the annotations of a stateful cluster are wrong.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 

@@ -321,7 +321,7 @@ func (p *process) serviceController(ctx context.Context, cmw configmap.Watcher) 
 			time.Sleep(time.Second)
 		}
 	})
-	impl, ob := service.NewController(ctx, service.Options{
+	impl, ob, _ := service.NewController(ctx, service.Options{
 		Client: serving, Presence: p.presence, Carried: cdevents.CarriedAnnotations(),
 		Options: observer.Options{
 			Ledger: p.ledger, Since: since, Promoted: p.promoted, Demoted: p.delivery.Demoted, Merged: p.metrics.Merged, Now: time.Now,

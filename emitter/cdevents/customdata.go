@@ -15,6 +15,10 @@ type CustomData struct {
 	PreviousArtifactID string `json:"previousArtifactId,omitempty"`
 	// Incident says more of an incident.
 	Incident *Incident `json:"incident,omitempty"`
+	// Settled says whether the stateful cluster of the Service had settled.
+	Settled *bool `json:"settled,omitempty"`
+	// Cluster says more of it.
+	Cluster *Cluster `json:"cluster,omitempty"`
 	// Merged counts the steps of a gradual rollout that this event stands for.
 	Merged int64 `json:"merged,omitempty"`
 
@@ -89,6 +93,7 @@ func customData(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition, sai
 		PipelineID:         provenance(t, AnnotationPipelineID, &said),
 		Deployer:           provenance(t, AnnotationDeployer, &said),
 	}
+	d.Cluster, d.Settled = cluster(t, &said)
 	d.fit(&said)
 	d.Notes = said
 	return d

@@ -97,6 +97,25 @@ func linkTo(kind string, sequence int64, typ lifecycle.Type) lifecycle.Link {
 	return lifecycle.Link{Kind: kind, Sequence: sequence, Time: after(sequence), Type: typ}
 }
 
+// clusterOf is a cluster of so many members of each Revision, who share 99 shards.
+func clusterOf(settled bool, state lifecycle.ClusterState, regime string, first, second int) *lifecycle.ClusterTold {
+	c := &lifecycle.ClusterTold{Settled: settled, ClusterSeen: lifecycle.ClusterSeen{State: state, Runtime: "pekko", Regime: regime}}
+	for i, n := range []int{first, second} {
+		shards := 99 * n / (first + second)
+		part := lifecycle.ClusterPart{Revision: []string{"cart-00001", "cart-00002"}[i], Pods: n, Members: n, Shards: &shards}
+		if state == lifecycle.ClusterForming {
+			part.Shards = nil
+		}
+		if n > 0 {
+			c.Parts = append(c.Parts, part)
+		}
+	}
+	if !settled {
+		c.Note = "shards are moving"
+	}
+	return c
+}
+
 // story returns the transitions, one of each type, in order.
 func story() []lifecycle.Transition {
 	first, second := firstRevision(), secondRevision()
@@ -152,6 +171,27 @@ func story() []lifecycle.Transition {
 		{
 			Type: lifecycle.Removed, Generation: 5, Chain: 1, Revision: first, Traffic: all, URLs: urls,
 			Links: []lifecycle.Link{linkTo(lifecycle.LinkPath, 7, lifecycle.RolledBack)},
+		},
+		// Another story, of a Service whose pods are a stateful cluster.
+		{
+			Type: lifecycle.ClusterFormed, Generation: 1, Chain: 1, Revision: first,
+			Cluster: clusterOf(false, lifecycle.ClusterForming, "", 2, 0),
+			Links:   []lifecycle.Link{linkTo(lifecycle.LinkPath, 1, lifecycle.Created)},
+		},
+		{
+			Type: lifecycle.ClusterSettled, Generation: 3, Chain: 4, Revision: second, Traffic: split, URLs: urls,
+			Cluster: clusterOf(true, lifecycle.ClusterUpgrading, lifecycle.RegimeRebalancing, 2, 1),
+			Links:   []lifecycle.Link{linkTo(lifecycle.LinkPath, 2, lifecycle.Deployed)},
+		},
+		{
+			Type: lifecycle.ClusterUnsettled, Generation: 3, Chain: 4, Revision: second, Traffic: split, URLs: urls,
+			Cluster: clusterOf(false, lifecycle.ClusterUpgrading, "", 2, 1),
+			Links:   []lifecycle.Link{linkTo(lifecycle.LinkPath, 2, lifecycle.Deployed)},
+		},
+		{
+			Type: lifecycle.ClusterRemoved, Reason: lifecycle.ReasonRemoved, Generation: 5, Chain: 1, Revision: first, Traffic: all, URLs: urls,
+			Cluster: &lifecycle.ClusterTold{ClusterSeen: lifecycle.ClusterSeen{Runtime: "pekko"}},
+			Links:   []lifecycle.Link{linkTo(lifecycle.LinkPath, 7, lifecycle.RolledBack)},
 		},
 	}
 	for i := range told {

@@ -118,6 +118,11 @@ func TestTypes(t *testing.T) {
 
 			lifecycle.IncidentDetected: "dev.cdevents.incident.detected.0.3.0",
 			lifecycle.IncidentResolved: "dev.cdevents.incident.resolved.0.3.0",
+
+			lifecycle.ClusterFormed:    "dev.cdeventsx.stateful-cluster.formed.0.1.0",
+			lifecycle.ClusterSettled:   "dev.cdeventsx.stateful-cluster.settled.0.1.0",
+			lifecycle.ClusterUnsettled: "dev.cdeventsx.stateful-cluster.unsettled.0.1.0",
+			lifecycle.ClusterRemoved:   "dev.cdeventsx.stateful-cluster.removed.0.1.0",
 		},
 		Version04: {
 			lifecycle.Created:        "dev.cdeventsx.knative-service.created.0.1.0",
@@ -131,6 +136,11 @@ func TestTypes(t *testing.T) {
 
 			lifecycle.IncidentDetected: "dev.cdevents.incident.detected.0.2.0",
 			lifecycle.IncidentResolved: "dev.cdevents.incident.resolved.0.2.0",
+
+			lifecycle.ClusterFormed:    "dev.cdeventsx.stateful-cluster.formed.0.1.0",
+			lifecycle.ClusterSettled:   "dev.cdeventsx.stateful-cluster.settled.0.1.0",
+			lifecycle.ClusterUnsettled: "dev.cdeventsx.stateful-cluster.unsettled.0.1.0",
+			lifecycle.ClusterRemoved:   "dev.cdeventsx.stateful-cluster.removed.0.1.0",
 		},
 	} {
 		for typ, name := range want {

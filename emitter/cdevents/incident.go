@@ -12,11 +12,12 @@ import (
 
 // Incident is what our events say of an incident beyond the vocabulary.
 type Incident struct {
-	// Kind is "outage" or "failed-rollout".
+	// Kind is "outage", "failed-rollout", "cluster-degraded" or "cluster-split".
 	Kind string `json:"kind"`
 	// Since is when it began, in UTC.
 	Since string `json:"since"`
-	// Reason and Message are those of the Service's condition.
+	// Reason and Message are those of the Service's condition, or say what is wrong
+	// with its cluster.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 }
@@ -38,8 +39,11 @@ func incident(t lifecycle.Transition) *Incident {
 	return &Incident{Kind: string(i.Kind), Since: moment(i.Since).Format(time.RFC3339Nano), Reason: i.Reason, Message: i.Message}
 }
 
-// about fills in what only an incident has.
+// about fills in what only a cluster and an incident have.
 func (f *facts) about(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) {
+	if ofCluster(t.Type) {
+		f.subject = ClusterID(subject)
+	}
 	if t.Incident == nil {
 		return
 	}
@@ -51,12 +55,23 @@ func (f *facts) about(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transitio
 func describe(s v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) string {
 	name := "Knative Service " + s.Namespace + "/" + s.Name
 	since := moment(t.Incident.Since).Format(time.RFC3339)
+	resolved := t.Type == lifecycle.IncidentResolved
 	switch {
 	case t.Reason == lifecycle.ReasonRemoved:
 		return name + " is gone, and with it what was wrong with it since " + since
-	case t.Type == lifecycle.IncidentResolved && t.Incident.Kind == lifecycle.Outage:
+	case t.Reason == lifecycle.ReasonUndeclared:
+		return name + " declares no stateful cluster any more; what was wrong with that since " + since + " is over"
+	case t.Incident.Kind == lifecycle.ClusterSplit && resolved:
+		return "The stateful cluster of " + name + ", which was split since " + since + ", is one again"
+	case t.Incident.Kind == lifecycle.ClusterSplit:
+		return "The stateful cluster of " + name + " has been split since " + since + because(t.Incident.Trouble)
+	case t.Incident.Kind == lifecycle.ClusterTrouble && resolved:
+		return "The stateful cluster of " + name + ", which was degraded since " + since + ", is whole again"
+	case t.Incident.Kind == lifecycle.ClusterTrouble:
+		return "The stateful cluster of " + name + " has been degraded since " + since + because(t.Incident.Trouble)
+	case resolved && t.Incident.Kind == lifecycle.Outage:
 		return name + ", which was not routed to since " + since + ", is routed to again"
-	case t.Type == lifecycle.IncidentResolved:
+	case resolved:
 		return "The newest Revision of " + name + " is Ready; none was since " + since
 	case t.Incident.Kind == lifecycle.Outage:
 		return name + " has not been routed to since " + since + because(t.Incident.Trouble)

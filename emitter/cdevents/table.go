@@ -43,6 +43,11 @@ var table = map[string]map[lifecycle.Type]form{
 
 		lifecycle.IncidentDetected: {typ: v05.IncidentDetectedEventType, artifact: true, build: detected05},
 		lifecycle.IncidentResolved: {typ: v05.IncidentResolvedEventType, artifact: true, build: resolved05},
+
+		lifecycle.ClusterFormed:    {typ: clusterFormed, build: custom05},
+		lifecycle.ClusterSettled:   {typ: clusterSettled, build: custom05},
+		lifecycle.ClusterUnsettled: {typ: clusterUnsettled, build: custom05},
+		lifecycle.ClusterRemoved:   {typ: clusterRemoved, build: custom05},
 	},
 	Version04: {
 		lifecycle.Created:        {typ: created, build: custom04},
@@ -56,6 +61,11 @@ var table = map[string]map[lifecycle.Type]form{
 
 		lifecycle.IncidentDetected: {typ: v04.IncidentDetectedEventType, artifact: true, build: detected04},
 		lifecycle.IncidentResolved: {typ: v04.IncidentResolvedEventType, artifact: true, build: resolved04},
+
+		lifecycle.ClusterFormed:    {typ: clusterFormed, build: custom04},
+		lifecycle.ClusterSettled:   {typ: clusterSettled, build: custom04},
+		lifecycle.ClusterUnsettled: {typ: clusterUnsettled, build: custom04},
+		lifecycle.ClusterRemoved:   {typ: clusterRemoved, build: custom04},
 	},
 }
 
@@ -63,13 +73,18 @@ var table = map[string]map[lifecycle.Type]form{
 // letters with exactly one hyphen and versions of single digits satisfy all of
 // them (CDEvents custom/schema.json).
 var (
-	created        = custom("service", "created")
-	revisionReady  = custom("revision", "ready")
-	trafficShifted = custom("traffic", "shifted")
+	created        = custom("knative", "service", "created")
+	revisionReady  = custom("knative", "revision", "ready")
+	trafficShifted = custom("knative", "traffic", "shifted")
+
+	clusterFormed    = custom("stateful", "cluster", "formed")
+	clusterSettled   = custom("stateful", "cluster", "settled")
+	clusterUnsettled = custom("stateful", "cluster", "unsettled")
+	clusterRemoved   = custom("stateful", "cluster", "removed")
 )
 
-func custom(subject, predicate string) api.CDEventType {
-	return api.CDEventType{Custom: "knative", Subject: subject, Predicate: predicate, Version: "0.1.0"}
+func custom(name, subject, predicate string) api.CDEventType {
+	return api.CDEventType{Custom: name, Subject: subject, Predicate: predicate, Version: "0.1.0"}
 }
 
 // Type is the type of the event that announces a transition, for example

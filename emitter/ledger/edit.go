@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -102,6 +103,7 @@ func (e *edit) journal(c Change, router Router) error {
 	e.changed = true
 	st.Memory = &runtime.RawExtension{Raw: raw}
 	st.Removed = c.Memory.Removed
+	e.declared(c)
 	st.Replayed = slices.DeleteFunc(st.Replayed, func(source types.UID) bool { return !router.Exists(source) })
 	st.Replayed = append(st.Replayed, c.Replay...)
 	labels := Labels{Own: c.Memory.Labels, Namespace: c.Memory.NamespaceLabels}
@@ -235,26 +237,53 @@ func (e *edit) bound() {
 	}
 }
 
+// Conditions of an entry.
+const (
+	// ConditionDelivered is False while something is owed.
+	ConditionDelivered = "Delivered"
+	// ConditionStateful says whether the stateful cluster that the object declares
+	// could be read from its annotations. Without any, there is no such condition.
+	ConditionStateful = "StatefulDeclared"
+)
+
 // condition says in words what is owed. Its time comes from the journal, so
 // that two leaders write the same.
 func (e *edit) condition() {
 	st := &e.next.Status
 	if st.LastEventTime == nil {
-		st.Conditions = nil // a baseline: nothing was ever owed
-		return
+		meta.RemoveStatusCondition(&st.Conditions, ConditionDelivered)
+		return // a baseline: nothing was ever owed
 	}
-	c := metav1.Condition{Type: "Delivered", Status: metav1.ConditionTrue, Reason: "NothingOwed", Message: "every event was acknowledged"}
+	c := metav1.Condition{Type: ConditionDelivered, Status: metav1.ConditionTrue, Reason: "NothingOwed", Message: "every event was acknowledged"}
 	if st.Pending > 0 {
 		c.Status, c.Reason = metav1.ConditionFalse, "Owed"
 		c.Message = fmt.Sprintf("%d event(s) are owed, the oldest is %s", st.Pending, st.Journal[0].Type)
 	}
 	c.LastTransitionTime = metav1.NewTime(st.LastEventTime.Time)
-	for _, had := range st.Conditions {
-		if had.Type == c.Type && had.Status == c.Status {
-			c.LastTransitionTime = had.LastTransitionTime
-		}
+	meta.SetStatusCondition(&st.Conditions, c)
+}
+
+// declared says in words what the object declares of its cluster, for who looks
+// there why nothing is told of it.
+func (e *edit) declared(c Change) {
+	st := &e.next.Status
+	wrong, runtime := c.Memory.Misdeclared(), ""
+	if c.Memory.Cluster != nil {
+		runtime = c.Memory.Cluster.Runtime
 	}
-	st.Conditions = []metav1.Condition{c}
+	says := metav1.Condition{
+		Type: ConditionStateful, Status: metav1.ConditionTrue, Reason: "Declared", Message: "runtime " + runtime,
+		LastTransitionTime: metav1.NewTime(c.At),
+	}
+	switch {
+	case wrong != "":
+		says.Status, says.Reason = metav1.ConditionFalse, "WrongAnnotations"
+		says.Message = "the newest Revision counts as declaring no stateful cluster: " + wrong
+	case runtime == "":
+		meta.RemoveStatusCondition(&st.Conditions, ConditionStateful)
+		return
+	}
+	meta.SetStatusCondition(&st.Conditions, says)
 }
 
 // done says that the object is gone and nobody waits for anything.

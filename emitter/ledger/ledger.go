@@ -160,6 +160,8 @@ func (l *Ledger) OnOwed(f func(Key, types.UID)) { l.owed = f }
 type Change struct {
 	Memory      lifecycle.Memory
 	Transitions []lifecycle.Transition
+	// At is when it was decided.
+	At time.Time
 	// Replay, if not empty, names the only sources that are to be told.
 	Replay []types.UID
 }

@@ -13,10 +13,34 @@ const (
 	// FailedRollout: a new Revision does not become Ready. What was deployed
 	// before may serve all the same.
 	FailedRollout Incident = "failed-rollout"
+	// ClusterTrouble: members of the stateful cluster do not reach each other, or
+	// pods that are Ready are none.
+	ClusterTrouble Incident = "cluster-degraded"
+	// ClusterSplit: the pods form clusters that know nothing of each other. The
+	// same entity may live in each, and their data may drift apart.
+	ClusterSplit Incident = "cluster-split"
 )
 
+// splitAfter is how long a split must last. A cluster that has just been started
+// may look like one, for seconds.
+const splitAfter = 10 * time.Second
+
 // incidents in the order in which they are looked at.
-var incidents = []Incident{Outage, FailedRollout}
+var incidents = []Incident{Outage, FailedRollout, ClusterSplit, ClusterTrouble}
+
+// ofCluster says that the kind is about a stateful cluster.
+func (i Incident) ofCluster() bool { return i == ClusterTrouble || i == ClusterSplit }
+
+// aboutCluster says that a transition came from a look at the cluster alone.
+func (t Transition) aboutCluster() bool {
+	switch t.Type {
+	case ClusterFormed, ClusterSettled, ClusterUnsettled, ClusterRemoved:
+		return true
+	case IncidentDetected, IncidentResolved:
+		return t.Incident.Kind.ofCluster()
+	}
+	return false
+}
 
 // Trouble is what the Service itself says of an incident.
 type Trouble struct {
@@ -48,10 +72,26 @@ type Told struct {
 
 // limit is how long trouble must last to be an incident; 0 for never.
 func (r Rules) limit(kind Incident) time.Duration {
-	if kind == Outage {
+	switch kind {
+	case Outage:
 		return r.OutageAfter
+	case ClusterTrouble:
+		return r.DegradedAfter
+	case ClusterSplit:
+		return splitAfter
 	}
 	return r.FailedRolloutAfter
+}
+
+// present is what a snapshot says of one kind; false where it says nothing.
+func (b *builder) present(kind Incident) (now *Trouble, known bool) {
+	if !kind.ofCluster() {
+		return b.s.Trouble[kind], true
+	}
+	if b.view == nil || kind == ClusterTrouble && b.view.Trouble[ClusterSplit] != nil {
+		return nil, false // of clusters that are split, none can be said to be whole
+	}
+	return b.view.Trouble[kind], true
 }
 
 // trouble announces what has lasted for longer than its limit, and its end.
@@ -60,8 +100,10 @@ func (b *builder) trouble() {
 		return
 	}
 	for _, kind := range incidents {
-		now, known := b.s.Trouble[kind], b.m.Episodes[kind]
+		now, said := b.present(kind)
+		known := b.m.Episodes[kind]
 		switch {
+		case !said:
 		case kind == Outage && !b.m.Deployed:
 			// What never worked cannot break down.
 		case now == nil:
@@ -103,6 +145,9 @@ func (b *builder) detect(kind Incident, since time.Time, why Trouble) {
 		Type: IncidentDetected, Revision: b.troubled(kind), Links: b.m.Last.link(LinkPath),
 		Incident: &Told{Kind: kind, Opened: b.m.Sequence + 1, Since: since, Trouble: why},
 	}
+	if kind.ofCluster() {
+		t.Cluster = b.told(false)
+	}
 	if t.Revision != nil {
 		e.Revision = t.Revision.Name
 	}
@@ -135,6 +180,9 @@ func (b *builder) resolve(kind Incident, e *Episode, reason string) {
 func (b *builder) troubled(kind Incident) *Revision {
 	if kind == Outage {
 		return b.m.revision(b.m.Primary)
+	}
+	if kind.ofCluster() && b.view != nil {
+		return b.member(b.view)
 	}
 	var newest *Revision
 	for name := range b.m.Revisions {

@@ -26,6 +26,7 @@ func Baseline(s Snapshot) Result {
 	}
 	b.observe()
 	b.m.learn(s.Revisions)
+	b.inherited = true
 	b.m.Deployed = s.Ready || s.EverReady
 	if s.Route != nil {
 		// Effective or not: it is the best that can be known of the past.
@@ -35,6 +36,7 @@ func Baseline(s Snapshot) Result {
 	for kind := range s.Trouble {
 		b.open(kind, &Episode{})
 	}
+	b.declared()
 	b.m.forget()
 	return Result{Memory: b.m}
 }
@@ -55,7 +57,10 @@ func Next(rules Rules, m Memory, s Snapshot, at time.Time) Result {
 	b.observe()
 	b.created()
 	b.revisions()
+	b.cluster()
+	b.release()
 	b.traffic()
+	b.undeclared()
 	b.deployed()
 	b.published()
 	b.trouble()
@@ -71,6 +76,10 @@ type builder struct {
 	at    time.Time
 	out   []Transition
 	wake  time.Time
+	// view is what the snapshot shows of the cluster, nil where it says nothing.
+	view *Cluster
+	// inherited says that a cluster which is declared now was there before us.
+	inherited bool
 }
 
 func (b *builder) result() Result {
@@ -127,6 +136,9 @@ func (b *builder) emit(t Transition) Mark {
 	if t.Chain == 0 {
 		t.Chain = t.Sequence
 	}
+	if t.aboutCluster() && b.m.Cluster != nil {
+		b.m.Cluster.Sequence = t.Sequence
+	}
 	b.out = append(b.out, t)
 	return Mark{Sequence: t.Sequence, Time: t.Time, Type: t.Type}
 }
@@ -151,11 +163,13 @@ func (b *builder) chain(revision string) int64 { return b.m.Revisions[revision].
 
 // gone: removed, unless nobody was ever told that there was something.
 func (b *builder) gone() {
+	b.overtake(b.told(false))
 	for _, kind := range incidents {
 		if e := b.m.Episodes[kind]; e != nil {
 			b.resolve(kind, e, ReasonRemoved)
 		}
 	}
+	b.dissolved(ReasonRemoved)
 	if b.m.Deployed || b.m.Baselined {
 		b.emit(Transition{Type: Removed, Revision: b.m.revision(b.m.Primary), Links: b.m.Last.link(LinkPath)})
 	}
@@ -173,6 +187,7 @@ func (b *builder) created() {
 }
 
 func (b *builder) revisions() {
+	b.inherited = b.m.redeclared(b.s.Revisions)
 	for _, name := range b.m.learn(b.s.Revisions) {
 		k := b.m.Revisions[name]
 		if k.Chain == 0 {
@@ -205,9 +220,13 @@ func (b *builder) deployed() {
 		b.wakeAt(due)
 		return
 	}
+	told, wait := b.awaits(b.m.revision(b.m.Primary), b.m.ReadySince)
+	if wait {
+		return
+	}
 	b.m.Deployed = true
 	b.m.ReadySince = time.Time{}
-	b.milestone(Transition{Type: Deployed, Revision: b.m.revision(b.m.Primary), Links: b.m.Last.link(LinkPath)})
+	b.milestone(Transition{Type: Deployed, Revision: b.m.revision(b.m.Primary), Links: b.m.Last.link(LinkPath), Cluster: told})
 }
 
 // published: reachable from outside, or under other names than before. It

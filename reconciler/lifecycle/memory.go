@@ -67,6 +67,10 @@ type Memory struct {
 	// Waiting is since when there is trouble that was not announced. It is not
 	// stored: each rollout has some for seconds, which is not worth a write.
 	Waiting map[Incident]time.Time `json:"-"`
+	// Cluster is what is remembered of the Service's stateful cluster.
+	Cluster *ClusterMemory `json:"cluster,omitempty"`
+	// Pending is a change of the primary that waits for the cluster.
+	Pending *Pending `json:"pending,omitempty"`
 	// ReadySince is when the Service, not yet Deployed, became Ready.
 	ReadySince time.Time `json:"readySince,omitzero"`
 }
@@ -84,6 +88,8 @@ type Known struct {
 	// Before are the UIDs that Revisions of this name had earlier: what is still
 	// said of them is of the past.
 	Before []string `json:"before,omitempty"`
+	// Clustered latches: the Revision had members in the Service's cluster.
+	Clustered bool `json:"clustered,omitempty"`
 }
 
 // maxBefore bounds how many of them are remembered.
@@ -101,7 +107,28 @@ func (k Known) rank() int64 {
 // that a later decision depends on, which the saved one does not hold.
 func (m *Memory) Outgrew(saved Memory) bool {
 	return !maps.Equal(m.Labels, saved.Labels) || !maps.Equal(m.Annotations, saved.Annotations) ||
-		len(m.URLs) == 0 && len(saved.URLs) > 0 || len(m.Episodes) < len(saved.Episodes)
+		len(m.URLs) == 0 && len(saved.URLs) > 0 || len(m.Episodes) < len(saved.Episodes) ||
+		// By the time that it is told, the Route may show something else.
+		(m.Pending == nil) != (saved.Pending == nil) ||
+		// What was there before us and is not told must not be told later.
+		m.Cluster.formed() != saved.Cluster.formed() || m.Misdeclared() != saved.Misdeclared()
+}
+
+func (c *ClusterMemory) formed() bool { return c != nil && c.Formed }
+
+// Misdeclared says what is wrong with the cluster that the newest Revision
+// declares, empty if nothing is.
+func (m *Memory) Misdeclared() string { return m.newest().Misdeclared }
+
+// newest returns the Revision of the highest generation.
+func (m *Memory) newest() Known {
+	var out Known
+	for _, k := range m.Revisions {
+		if out.Name == "" || compareGeneration(out.Revision, k.Revision) < 0 {
+			out = k
+		}
+	}
+	return out
 }
 
 // Former is an earlier primary, as far as it is needed to recognise it again.
@@ -150,6 +177,10 @@ func (m Memory) clone() Memory {
 	m.Revisions = maps.Clone(m.Revisions)
 	m.Former = slices.Clone(m.Former)
 	m.Episodes, m.Waiting = maps.Clone(m.Episodes), maps.Clone(m.Waiting)
+	if m.Cluster != nil {
+		c := *m.Cluster
+		m.Cluster = &c
+	}
 	if m.Held != nil {
 		held := *m.Held
 		m.Held = &held

@@ -7,7 +7,7 @@ import "time"
 // news, so that later transitions do not point to it.
 func Replay(m Memory, at time.Time) Result {
 	b := builder{m: m.clone(), at: m.after(at)}
-	if !m.Deployed || m.Removed || m.Primary == "" {
+	if !m.Deployed || m.Removed || m.Primary == "" || m.Pending != nil {
 		return b.result()
 	}
 	t := Transition{Reason: ReasonReplay, Revision: b.m.revision(b.m.Primary), Links: b.m.Last.link(LinkPath)}

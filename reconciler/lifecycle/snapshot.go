@@ -9,6 +9,8 @@ import (
 const (
 	SeenService = "service"
 	SeenRoute   = "route"
+	// SeenCluster is no object. What is seen of a cluster carries its own Base.
+	SeenCluster = "cluster"
 )
 
 // Snapshot is a Knative Service at one moment, put together from the Service,
@@ -37,6 +39,8 @@ type Snapshot struct {
 
 	// Route is nil while there is none that belongs to this Service's UID.
 	Route *Route
+	// Cluster is nil while nobody has looked at it, or where there is none.
+	Cluster *Cluster
 	// Revisions holds those that are known, by name.
 	Revisions map[string]Revision
 	// Unheld names Revisions that must not be waited for: the API server itself
@@ -109,6 +113,11 @@ type Rules struct {
 	// routed to, and a new Revision must not become Ready, to be an incident;
 	// 0 for never.
 	OutageAfter, FailedRolloutAfter time.Duration
+	// DegradedAfter is the same for a stateful cluster.
+	DegradedAfter time.Duration
+	// SettleWithin is how long Deployed, Upgraded and RolledBack wait for the
+	// cluster of a Service to settle; 0 for not at all.
+	SettleWithin time.Duration
 }
 
 // DefaultRules are in force where config-cdevents says nothing else.
@@ -119,4 +128,6 @@ var DefaultRules = Rules{
 	ShiftedMinInterval: 10 * time.Second,
 	OutageAfter:        time.Minute,
 	FailedRolloutAfter: 2 * time.Minute,
+	DegradedAfter:      time.Minute,
+	SettleWithin:       2 * time.Minute,
 }

@@ -11,6 +11,7 @@ func (b *builder) traffic() {
 }
 
 func (b *builder) split(r *Route) {
+	b.overtake(b.told(false))
 	before, old := b.m.Traffic, b.m.revision(b.m.Primary)
 	if b.m.Held != nil && !r.Rollout && full(r.Traffic) == "" {
 		// A user moved on while steps of the rollout were held back: its last
@@ -84,7 +85,7 @@ func (b *builder) primaryMoved(old *Revision, before []Share) {
 	}
 	t.PreviousTraffic, t.Merged = b.settle(before)
 	t.Links = b.m.Last.link(LinkPath)
-	b.milestone(t)
+	b.arrive(t)
 }
 
 // back announces a rollback. It belongs to the rollout that it takes back,
@@ -96,7 +97,7 @@ func (b *builder) back(t Transition, before []Share) {
 	}
 	t.PreviousTraffic, t.Merged = b.settle(before)
 	t.Links = append(b.m.Last.link(LinkPath), undone.Arrived.link(LinkUndoes)...)
-	b.milestone(t)
+	b.arrive(t)
 }
 
 // withdrawn returns the newest Revision that is newer than the primary and lost

@@ -38,6 +38,16 @@ const (
 	IncidentDetected Type = "IncidentDetected"
 	// IncidentResolved is the end of trouble that was announced.
 	IncidentResolved Type = "IncidentResolved"
+	// ClusterFormed is the first member that is up in the stateful cluster of a
+	// Service. Scaling to zero and back does not form it anew.
+	ClusterFormed Type = "ClusterFormed"
+	// ClusterSettled is the end of shards moving, after the cluster was formed, or
+	// after a Revision joined or left it.
+	ClusterSettled Type = "ClusterSettled"
+	// ClusterUnsettled is that this end has not come in time.
+	ClusterUnsettled Type = "ClusterUnsettled"
+	// ClusterRemoved is the end of a cluster with its Service.
+	ClusterRemoved Type = "ClusterRemoved"
 )
 
 // Reasons of a transition. They are written to customData.reason.
@@ -54,8 +64,11 @@ const (
 	ReasonWithdrawn = "CanaryWithdrawn"
 	// ReasonReplay: nothing happened; a new source is told of the present state.
 	ReasonReplay = "Replay"
-	// ReasonRemoved: an incident ended because its Service is gone.
+	// ReasonRemoved: an incident or a cluster ended because its Service is gone.
 	ReasonRemoved = "ServiceRemoved"
+	// ReasonUndeclared: a cluster ended because all traffic went to a Revision that
+	// declares none.
+	ReasonUndeclared = "NotStatefulAnyMore"
 )
 
 // Image is one container's image, as asked for and as resolved.
@@ -88,6 +101,12 @@ type Revision struct {
 	// Annotations holds the annotations that events carry: provenance, chain
 	// and links. Never the whole set.
 	Annotations map[string]string `json:"annotations,omitempty"`
+	// Stateful names the runtime that the Revision declares for its cluster; empty
+	// where it declares none.
+	Stateful string `json:"stateful,omitempty"`
+	// Misdeclared says what is wrong with what it declares. It then counts as
+	// declaring none.
+	Misdeclared string `json:"misdeclared,omitempty"`
 }
 
 // Share is the part of the traffic that one Revision receives.
@@ -153,6 +172,9 @@ type Transition struct {
 	Chain int64 `json:"chain,omitempty"`
 	// Incident is set for IncidentDetected and IncidentResolved.
 	Incident *Told `json:"incident,omitempty"`
+	// Cluster is set for what is told of a stateful cluster, and for what waited
+	// for one.
+	Cluster *ClusterTold `json:"cluster,omitempty"`
 	// Links point to earlier transitions of this subject.
 	Links []Link `json:"links,omitempty"`
 }

@@ -200,7 +200,7 @@ func (f *fold) follow(first *Subject, steps []step) (int, error) {
 		if p.used == 0 || !p.changed {
 			return nil, nil //nolint:nilnil // nothing to write is no error
 		}
-		return &ledger.Change{Memory: p.memory, Transitions: p.transitions}, nil
+		return &ledger.Change{Memory: p.memory, Transitions: p.transitions, At: f.now}, nil
 	})
 	if err != nil {
 		return 0, err

@@ -198,6 +198,7 @@ func (o *Observer) yield(b reconciler.Bucket) {
 	for key, t := range o.tracks {
 		if b.Has(key) {
 			t.unsaved, t.held = map[string]unsaved{}, time.Time{}
+			t.cool()
 			clear(t.waiting)
 		}
 	}
@@ -211,7 +212,7 @@ func (o *Observer) yield(b reconciler.Bucket) {
 func (o *Observer) Saw(key types.NamespacedName, p Part) {
 	at := o.Now()
 	o.mu.Lock()
-	if !o.active {
+	if !o.active || p.Volatile && !o.IsLeaderFor(key) {
 		o.mu.Unlock()
 		return
 	}
@@ -231,6 +232,17 @@ func (o *Observer) Saw(key types.NamespacedName, p Part) {
 	if fresh {
 		o.queue.EnqueueKey(key)
 	}
+}
+
+// Sequence is the number of the newest transition of an object, as far as it is
+// known here. What is volatile is looked at after it was asked for.
+func (o *Observer) Sequence(key types.NamespacedName, uid types.UID) int64 {
+	for _, s := range o.Ledger.Subjects(o.ledgerKey(key)) {
+		if s.Spec.UID == uid {
+			return s.Status.Sequence
+		}
+	}
+	return 0
 }
 
 // Updated is called by the informers' handlers with the version that an object

@@ -32,6 +32,9 @@ type Part struct {
 	// whose every state counts, as the Route's, that of the root it belongs to.
 	// It is empty for other parts.
 	Owner types.UID
+	// Volatile marks what no cache holds and only the leader looks at: it is worth
+	// nothing when the lead is lost.
+	Volatile bool
 }
 
 // Parts are the parts of a subject at one moment, by name.
@@ -125,6 +128,12 @@ func (t *track) forget(before time.Time) {
 		n++
 	}
 	t.updates = slices.Delete(t.updates, 0, n)
+}
+
+// cool forgets what only a leader can know.
+func (t *track) cool() {
+	t.updates = slices.DeleteFunc(t.updates, func(u update) bool { return u.part.Volatile })
+	maps.DeleteFunc(t.base, func(_ string, p Part) bool { return p.Volatile })
 }
 
 // rebase takes a part into the base.

@@ -117,3 +117,19 @@ func TestWhatIsKnownIsNotFilledFromTheCache(t *testing.T) {
 		t.Errorf("%+v", tr)
 	}
 }
+
+func TestWhatOnlyALeaderKnowsGoesWithTheLead(t *testing.T) {
+	tr := newTrack()
+	now := time.Now()
+	cluster := Part{Name: "cluster", Version: "1", Value: 1, Owner: "uid-x", Volatile: true}
+	tr.saw(root("x", "1"), now)
+	tr.saw(cluster, now)
+	tr.consume(map[uint64]bool{tr.updates[0].id: true, tr.updates[1].id: true})
+	cluster.Version, cluster.Value = "2", 2
+	tr.saw(cluster, now)
+	tr.saw(part("3"), now)
+	tr.cool()
+	if len(tr.updates) != 1 || len(tr.base) != 1 || tr.updates[0].part.Name != "route" {
+		t.Errorf("%+v", tr)
+	}
+}

@@ -31,8 +31,20 @@ type Options struct {
 	Carried []string
 }
 
+// Declared is what the Revisions of a Service say of its stateful cluster.
+type Declared struct {
+	UID types.UID
+	// Stateful: one of them declares one.
+	Stateful bool
+	// Wrong: the newest has annotations that cannot be read.
+	Wrong bool
+}
+
+// Clusters lists the Services that declare a stateful cluster, or try to.
+type Clusters func() map[types.NamespacedName]Declared
+
 // NewController returns the controller that watches Knative Services.
-func NewController(ctx context.Context, o Options) (*controller.Impl, *observer.Observer) {
+func NewController(ctx context.Context, o Options) (*controller.Impl, *observer.Observer, Clusters) {
 	k := &kind{
 		client:   o.Client,
 		projects: projector{carried: o.Carried, clusterDomain: network.GetClusterDomainName()},
@@ -61,5 +73,5 @@ func NewController(ctx context.Context, o Options) (*controller.Impl, *observer.
 			logging.FromContext(ctx).Errorw("Leading without leader election failed", "error", err)
 		}
 	}
-	return impl, ob
+	return impl, ob, k.declared
 }

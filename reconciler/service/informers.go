@@ -24,7 +24,7 @@ func (k *kind) watch(ctx context.Context, ob *observer.Observer) error {
 	synced := make([]cache.InformerSynced, 0, len(informers))
 	indexers := make([]cache.Indexer, 0, len(informers))
 	for _, informer := range informers {
-		if err := informer.AddIndexers(cache.Indexers{byRoot: rootIndex}); err != nil {
+		if err := informer.AddIndexers(cache.Indexers{byRoot: rootIndex, byDeclaration: declarationIndex}); err != nil {
 			return fmt.Errorf("adding an index: %w", err)
 		}
 		registration, err := informer.AddEventHandler(handler(ob))
@@ -51,6 +51,15 @@ func (k *kind) watch(ctx context.Context, ob *observer.Observer) error {
 func rootIndex(obj any) ([]string, error) {
 	if s, ok := obj.(*stored); ok && s.root.Name != "" {
 		return []string{s.root.String()}, nil
+	}
+	return nil, nil
+}
+
+func declarationIndex(obj any) ([]string, error) {
+	if s, ok := obj.(*stored); ok && s.root.Name != "" {
+		if r, ok := s.part.Value.(revisionValue); ok && (r.Facts.Stateful != "" || r.Facts.Misdeclared != "") {
+			return []string{s.root.String()}, nil
+		}
 	}
 	return nil, nil
 }

@@ -27,6 +27,10 @@ var definitions = []string{
 // Resource names the kind in the ledger's baseline marker.
 const Resource = "services.serving.knative.dev"
 
+// byDeclaration is the index of Revisions that declare a stateful cluster, or try
+// to.
+const byDeclaration = "declaration"
+
 // byRoot is the index from a Service to the objects that belong to it.
 const byRoot = "root"
 
@@ -73,6 +77,43 @@ func (k *kind) Keys() []types.NamespacedName {
 	return slices.Collect(maps.Keys(seen))
 }
 
+// declared lists the Services of which a Revision declares a stateful cluster, or
+// tries to, with their UIDs.
+func (k *kind) declared() map[types.NamespacedName]Declared {
+	out := map[types.NamespacedName]Declared{}
+	for _, indexer := range k.caches() {
+		for _, key := range indexer.ListIndexFuncValues(byDeclaration) {
+			namespace, name, _ := strings.Cut(key, "/")
+			service := types.NamespacedName{Namespace: namespace, Name: name}
+			if d := k.declaration(service); d.UID != "" {
+				out[service] = d
+			}
+		}
+	}
+	return out
+}
+
+// declaration sums up what the Revisions of a Service declare.
+func (k *kind) declaration(service types.NamespacedName) Declared {
+	parts := k.Cached(service)
+	svc, ok := parts[partService].Value.(serviceValue)
+	if !ok {
+		return Declared{}
+	}
+	out, newest := Declared{UID: svc.UID}, int64(-1)
+	for _, part := range parts {
+		r, ok := part.Value.(revisionValue)
+		if !ok || r.Owner != svc.UID && r.Owner != "" {
+			continue
+		}
+		out.Stateful = out.Stateful || r.Facts.Stateful != ""
+		if r.Facts.Generation > newest {
+			newest, out.Wrong = r.Facts.Generation, r.Facts.Misdeclared != ""
+		}
+	}
+	return out
+}
+
 // Cached implements observer.Kind.
 func (k *kind) Cached(key types.NamespacedName) observer.Parts {
 	parts := observer.Parts{}
@@ -114,6 +155,10 @@ func (*kind) Compose(p observer.Parts) *observer.Subject {
 				route := v.Route
 				s.Route = &route
 				s.Seen[partRoute] = part.Version
+			}
+		case *lifecycle.Cluster:
+			if part.Owner == svc.UID {
+				s.Cluster = v
 			}
 		case domainValue:
 			domains = append(domains, v.URL)

@@ -25,6 +25,7 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 	servingv1beta1 "knative.dev/serving/pkg/apis/serving/v1beta1"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
@@ -252,9 +253,12 @@ func (p projector) revision(o *servingv1.Revision) (revisionValue, error) {
 		generation = 0
 	}
 	ready := o.Status.GetCondition(servingv1.RevisionConditionReady)
+	runtime, wrong := declared(o.Annotations)
 	return revisionValue{
 		Owner: types.UID(o.Labels[serving.ServiceUIDLabelKey]),
 		Facts: lifecycle.Revision{
+			Stateful:    runtime,
+			Misdeclared: wrong,
 			Name:        o.Name,
 			UID:         string(o.UID),
 			Generation:  generation,
@@ -264,6 +268,16 @@ func (p projector) revision(o *servingv1.Revision) (revisionValue, error) {
 			Annotations: p.carry(o.Annotations),
 		},
 	}, nil
+}
+
+// declared is the runtime of the stateful cluster that a template declares, or
+// what is wrong with it.
+func declared(annotations map[string]string) (runtime, wrong string) {
+	s, _, err := v1alpha1.ParseStateful(annotations)
+	if err != nil {
+		return "", cut(strings.ReplaceAll(err.Error(), "\n", "; "), maxMessage)
+	}
+	return string(s.Runtime), ""
 }
 
 // images lists the containers, the one that serves first: it is the one with a

@@ -50,6 +50,9 @@ type Settings struct {
 	// SinkHosts are those that events may be sent to; where it is empty, to any.
 	SinkHosts                                       hosts.List
 	IncidentOutageAfter, IncidentFailedRolloutAfter time.Duration
+
+	// IncidentDegradedAfter and SettleWithin are about stateful clusters.
+	IncidentDegradedAfter, SettleWithin time.Duration
 }
 
 // Default is in force where the ConfigMap says nothing. The cluster is then
@@ -68,6 +71,8 @@ func Default(cluster types.UID) Settings {
 
 		IncidentOutageAfter:        r.OutageAfter,
 		IncidentFailedRolloutAfter: r.FailedRolloutAfter,
+		IncidentDegradedAfter:      r.DegradedAfter,
+		SettleWithin:               r.SettleWithin,
 	}
 }
 
@@ -81,6 +86,8 @@ func (s Settings) Rules() lifecycle.Rules {
 		Stabilization:      s.StabilizationWindow,
 		OutageAfter:        s.IncidentOutageAfter,
 		FailedRolloutAfter: s.IncidentFailedRolloutAfter,
+		DegradedAfter:      s.IncidentDegradedAfter,
+		SettleWithin:       s.SettleWithin,
 	}
 }
 
@@ -91,6 +98,7 @@ var keys = map[string]bool{
 	"shifted-min-interval": true, "stabilization-window": true,
 	SinkHostsKey:            true,
 	"incident-outage-after": true, "incident-failed-rollout-after": true,
+	"incident-degraded-after": true, "settle-within": true,
 	"_example": true,
 }
 
@@ -110,6 +118,8 @@ func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 		list(c.Data, SinkHostsKey, &s.SinkHosts),
 		span(c.Data, "incident-outage-after", &s.IncidentOutageAfter),
 		span(c.Data, "incident-failed-rollout-after", &s.IncidentFailedRolloutAfter),
+		span(c.Data, "incident-degraded-after", &s.IncidentDegradedAfter),
+		span(c.Data, "settle-within", &s.SettleWithin),
 	)
 	if strings.TrimSpace(s.Environment.ID) == "" {
 		s.Environment.ID = defaults.Environment.ID

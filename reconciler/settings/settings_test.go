@@ -65,6 +65,7 @@ func TestWrongValuesAreRefusedByName(t *testing.T) {
 		"rollback-withdrawn":   "",
 		"shifted-min-interval": "10",
 		"stabilization-window": "-5s",
+		"settle-within":        "2h",
 		"sink-hosts":           "https://hooks.example.com",
 	} {
 		_, err := read(map[string]string{key: value, "environment-id": "x"})

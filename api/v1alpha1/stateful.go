@@ -1,0 +1,220 @@
+package v1alpha1
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// StatefulPrefix begins the name of every annotation by which the template of a
+// Knative Service says that its pods are a stateful cluster. Annotations of the
+// template reach each Revision and each pod; those of the Service itself do not.
+const StatefulPrefix = "stateful.knative-cdevents.dev/"
+
+// The annotations that declare a stateful cluster.
+const (
+	// AnnotationRuntime names the Runtime. Without it nothing is declared.
+	AnnotationRuntime = StatefulPrefix + "runtime"
+	// AnnotationMetricsPort and AnnotationMetricsPath say where each pod exposes
+	// what it counts after the sharding.
+	AnnotationMetricsPort = StatefulPrefix + "metrics-port"
+	AnnotationMetricsPath = StatefulPrefix + "metrics-path"
+	// AnnotationManagementPort is that of the runtime's management API.
+	AnnotationManagementPort = StatefulPrefix + "management-port"
+	// AnnotationEntityTypes lists the sharded entity types, separated by commas.
+	AnnotationEntityTypes = StatefulPrefix + "entity-types"
+	// AnnotationShards is how many shards each of them has.
+	AnnotationShards = StatefulPrefix + "shards"
+)
+
+// Runtime is what keeps a stateful cluster together.
+type Runtime string
+
+// The runtimes that are known. A custom one is known by its pods alone.
+const (
+	RuntimeAkka       Runtime = "akka"
+	RuntimePekko      Runtime = "pekko"
+	RuntimeCloudstate Runtime = "cloudstate"
+	RuntimeProtoActor Runtime = "protoactor"
+	RuntimeCustom     Runtime = "custom"
+)
+
+// runtimes in the order in which they are told to users.
+var runtimes = []Runtime{RuntimeAkka, RuntimePekko, RuntimeCloudstate, RuntimeProtoActor, RuntimeCustom}
+
+// Bounds of a declaration. The first keeps labels of metrics few, the second is
+// more than any runtime of those above is run with.
+const (
+	MaxEntityTypes = 16
+	MaxShards      = 65536
+	maxEntityType  = 128
+	maxMetricsPath = 256
+)
+
+// Stateful is what a template declares, with the defaults of its runtime.
+//
+// +kubebuilder:object:generate=false
+type Stateful struct {
+	Runtime Runtime
+	// MetricsPort is 0 where none is known: then nothing is read.
+	MetricsPort int
+	// MetricsPath begins with a slash.
+	MetricsPath string
+	// ManagementPort is 0 where the runtime has no management API.
+	ManagementPort int
+	// EntityTypes are sorted. Without any, shards cannot be asked for.
+	EntityTypes []string
+	// Shards of each entity type; 0 where it is not known.
+	Shards int
+}
+
+// defaults of each runtime, as its own configuration has them.
+var defaults = map[Runtime]Stateful{
+	// akka.management.http.port, Kamon's Prometheus reporter, number-of-shards.
+	RuntimeAkka: {MetricsPort: 9095, ManagementPort: 8558, Shards: 1000},
+	// pekko.management.http.port and the same.
+	RuntimePekko: {MetricsPort: 9095, ManagementPort: 7626, Shards: 1000},
+	// Cloudstate's proxy counts on 9090 by itself, where queue-proxy is in a Knative
+	// pod; 9099 is what its Go operator sets.
+	RuntimeCloudstate: {MetricsPort: 9099, ManagementPort: 8558, Shards: 100},
+	RuntimeProtoActor: {},
+	RuntimeCustom:     {},
+}
+
+// queueProxy are the ports that Knative's sidecar listens on in every pod.
+var queueProxy = []int{8012, 8013, 8022, 8112, 9090, 9091}
+
+// ParseStateful reads what the annotations of a template, a Revision or a pod
+// declare. It returns false where nothing is declared. An error names each wrong
+// annotation, its value and what would be right.
+func ParseStateful(annotations map[string]string) (s Stateful, declared bool, err error) {
+	var given []string
+	for _, name := range slices.Sorted(maps.Keys(annotations)) {
+		if strings.HasPrefix(name, StatefulPrefix) {
+			given = append(given, name)
+		}
+	}
+	if len(given) == 0 {
+		return Stateful{}, false, nil
+	}
+	p := statefulParser{annotations: annotations}
+	p.runtime()
+	for _, name := range given {
+		p.read(name)
+	}
+	if err := errors.Join(p.errs...); err != nil {
+		return Stateful{}, true, err
+	}
+	return p.out, true, nil
+}
+
+type statefulParser struct {
+	annotations map[string]string
+	out         Stateful
+	errs        []error
+}
+
+func (p *statefulParser) wrong(name, right string, args ...any) {
+	p.errs = append(p.errs, fmt.Errorf("annotation %s is %q; %s", name, brief(p.annotations[name]), fmt.Sprintf(right, args...)))
+}
+
+// brief cuts what a user wrote, so that a message stays one.
+func brief(v string) string {
+	if len(v) > 64 {
+		v = v[:64] + "…"
+	}
+	return strings.ToValidUTF8(v, "")
+}
+
+func (p *statefulParser) runtime() {
+	value, ok := p.annotations[AnnotationRuntime]
+	r := Runtime(strings.TrimSpace(value))
+	switch {
+	case !ok:
+		p.errs = append(p.errs, fmt.Errorf("annotation %s is missing; without one of %s the others mean nothing", AnnotationRuntime, known()))
+	case !slices.Contains(runtimes, r):
+		p.wrong(AnnotationRuntime, "it must be one of %s", known())
+	}
+	p.out = defaults[r]
+	p.out.Runtime, p.out.MetricsPath = r, "/metrics"
+}
+
+func known() string {
+	names := make([]string, len(runtimes))
+	for i, r := range runtimes {
+		names[i] = string(r)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (p *statefulParser) read(name string) {
+	value := strings.TrimSpace(p.annotations[name])
+	switch name {
+	case AnnotationRuntime:
+	case AnnotationMetricsPort:
+		p.port(name, value, &p.out.MetricsPort)
+	case AnnotationManagementPort:
+		if r := p.out.Runtime; r == RuntimeProtoActor || r == RuntimeCustom {
+			p.wrong(name, "runtime %s has no management API that is known; leave it out", r)
+			return
+		}
+		p.port(name, value, &p.out.ManagementPort)
+	case AnnotationMetricsPath:
+		if !strings.HasPrefix(value, "/") || len(value) > maxMetricsPath || strings.ContainsFunc(value, notInPath) {
+			p.wrong(name, "it must be a path such as /metrics: at most %d letters, digits and -._~/ and no query", maxMetricsPath)
+			return
+		}
+		p.out.MetricsPath = value
+	case AnnotationEntityTypes:
+		p.entityTypes(name, value)
+	case AnnotationShards:
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 || n > MaxShards {
+			p.wrong(name, "it must be the number of shards of an entity type, 1 to %d", MaxShards)
+			return
+		}
+		p.out.Shards = n
+	default:
+		p.wrong(name, "there is no such annotation; there are runtime, metrics-port, metrics-path, management-port, entity-types and shards")
+	}
+}
+
+func (p *statefulParser) port(name, value string, into *int) {
+	n, err := strconv.Atoi(value)
+	switch {
+	case err != nil || n < 1 || n > 65535:
+		p.wrong(name, "it must be a port, 1 to 65535")
+	case slices.Contains(queueProxy, n):
+		p.wrong(name, "that port is queue-proxy's in every pod of Knative; let the application listen on another one")
+	default:
+		*into = n
+	}
+}
+
+func (p *statefulParser) entityTypes(name, value string) {
+	var all []string
+	for one := range strings.SplitSeq(value, ",") {
+		one = strings.TrimSpace(one)
+		if one == "" || len(one) > maxEntityType || strings.ContainsFunc(one, notInName) {
+			p.wrong(name, "it must be names separated by commas, each of at most %d letters, digits and -._$", maxEntityType)
+			return
+		}
+		all = append(all, one)
+	}
+	slices.Sort(all)
+	if all = slices.Compact(all); len(all) > MaxEntityTypes {
+		p.wrong(name, "it names %d types; at most %d can be told apart", len(all), MaxEntityTypes)
+		return
+	}
+	p.out.EntityTypes = all
+}
+
+func notInName(r rune) bool { return !alphanumeric(r) && !strings.ContainsRune("-._$", r) }
+func notInPath(r rune) bool { return !alphanumeric(r) && !strings.ContainsRune("-._~/", r) }
+
+func alphanumeric(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+}

@@ -1,0 +1,87 @@
+package v1alpha1
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestParseStateful(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		annotations map[string]string
+		want        Stateful
+	}{
+		"akka":       {map[string]string{AnnotationRuntime: "akka"}, Stateful{RuntimeAkka, 9095, "/metrics", 8558, nil, 1000}},
+		"pekko":      {map[string]string{AnnotationRuntime: " pekko "}, Stateful{RuntimePekko, 9095, "/metrics", 7626, nil, 1000}},
+		"cloudstate": {map[string]string{AnnotationRuntime: "cloudstate"}, Stateful{RuntimeCloudstate, 9099, "/metrics", 8558, nil, 100}},
+		"protoactor": {map[string]string{AnnotationRuntime: "protoactor"}, Stateful{RuntimeProtoActor, 0, "/metrics", 0, nil, 0}},
+		"custom":     {map[string]string{AnnotationRuntime: "custom", "other": "x"}, Stateful{RuntimeCustom, 0, "/metrics", 0, nil, 0}},
+		"all said": {
+			map[string]string{
+				AnnotationRuntime: "pekko", AnnotationMetricsPort: "9464", AnnotationMetricsPath: "/q/metrics", AnnotationManagementPort: "17626",
+				AnnotationEntityTypes: "Order, Cart,Cart", AnnotationShards: "100",
+			},
+			Stateful{RuntimePekko, 9464, "/q/metrics", 17626, []string{"Cart", "Order"}, 100},
+		},
+	} {
+		got, declared, err := ParseStateful(c.annotations)
+		if err != nil || !declared || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: got %+v, %v, %v", name, got, declared, err)
+		}
+	}
+}
+
+func TestWhatIsNotDeclared(t *testing.T) {
+	t.Parallel()
+	for _, annotations := range []map[string]string{nil, {}, {"stateful": "akka", "autoscaling.knative.dev/min-scale": "1"}} {
+		if s, declared, err := ParseStateful(annotations); declared || err != nil || s.Runtime != "" {
+			t.Errorf("%v: %+v, %v, %v", annotations, s, declared, err)
+		}
+	}
+}
+
+// An error says which annotation, what it is and what would be right.
+func TestWrongDeclarations(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 300)
+	for _, c := range []struct{ name, value, says string }{
+		{AnnotationRuntime, "erlang", "it must be one of akka, pekko, cloudstate, protoactor, custom"},
+		{AnnotationRuntime, "", "it must be one of"},
+		{AnnotationMetricsPort, "http", "it must be a port, 1 to 65535"},
+		{AnnotationMetricsPort, "0", "it must be a port"},
+		{AnnotationMetricsPort, "70000", "it must be a port"},
+		{AnnotationMetricsPort, "9090", "queue-proxy's"},
+		{AnnotationManagementPort, "8012", "queue-proxy's"},
+		{AnnotationMetricsPath, "metrics", "it must be a path"},
+		{AnnotationMetricsPath, "//x@y/?a=b", "it must be a path"},
+		{AnnotationMetricsPath, "/" + long, "it must be a path"},
+		{AnnotationEntityTypes, "Cart,,Order", "it must be names"},
+		{AnnotationEntityTypes, "../x", "it must be names"},
+		{AnnotationEntityTypes, long, "it must be names"},
+		{AnnotationEntityTypes, "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q", "17 types"},
+		{AnnotationShards, "-1", "1 to 65536"},
+		{AnnotationShards, "1000000", "1 to 65536"},
+		{StatefulPrefix + "metric-port", "1", "there is no such annotation"},
+	} {
+		annotations := map[string]string{AnnotationRuntime: "akka"}
+		annotations[c.name] = c.value
+		_, declared, err := ParseStateful(annotations)
+		if !declared || err == nil || !strings.Contains(err.Error(), c.name) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s=%q: %v, %v", c.name, c.value, declared, err)
+		}
+		if err != nil && len(err.Error()) > 300 {
+			t.Errorf("%s: the message has %d bytes", c.name, len(err.Error()))
+		}
+	}
+	_, _, err := ParseStateful(map[string]string{AnnotationShards: "x"})
+	if err == nil || !strings.Contains(err.Error(), "runtime is missing") || !strings.Contains(err.Error(), AnnotationShards) {
+		t.Errorf("without a runtime: %v", err)
+	}
+	for _, r := range []string{"custom", "protoactor"} {
+		_, _, err = ParseStateful(map[string]string{AnnotationRuntime: r, AnnotationManagementPort: "8558"})
+		if err == nil || !strings.Contains(err.Error(), "leave it out") {
+			t.Errorf("%s with a management port: %v", r, err)
+		}
+	}
+}

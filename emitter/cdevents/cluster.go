@@ -1,0 +1,68 @@
+package cdevents
+
+import (
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// Cluster is what our events say of the stateful cluster that the pods of a
+// Service form, over all its Revisions.
+type Cluster struct {
+	// Runtime is the declared one.
+	Runtime string `json:"runtime,omitempty"`
+	// State is Forming, Ready, Upgrading, Degraded, Split, ScaledToZero or Unknown.
+	State string `json:"state,omitempty"`
+	// Regime is Rebalancing or Frozen, where it could be told.
+	Regime string `json:"regime,omitempty"`
+	// Members are those of each Revision.
+	Members []ClusterPart `json:"members,omitempty"`
+	// Note says what could not be found out, or what has not settled.
+	Note string `json:"note,omitempty"`
+}
+
+// ClusterPart is one Revision's part of a cluster.
+type ClusterPart struct {
+	Revision string `json:"revision"`
+	Pods     int    `json:"pods"`
+	Members  int    `json:"members"`
+	// Shards is left out where it is not known.
+	Shards *int `json:"shards,omitempty"`
+}
+
+// maxMembers bounds how many Revisions are told of.
+const maxMembers = 32
+
+func cluster(t lifecycle.Transition, said *notes) (c *Cluster, settled *bool) {
+	if t.Cluster == nil {
+		return nil, nil
+	}
+	from := *t.Cluster
+	c = &Cluster{Runtime: from.Runtime, State: string(from.State), Regime: from.Regime, Note: from.Note}
+	for i, p := range from.Parts {
+		if i == maxMembers {
+			said.add("customData.cluster.members", "Revisions after the first %d left out", maxMembers)
+			break
+		}
+		c.Members = append(c.Members, ClusterPart(p))
+	}
+	if t.Type == lifecycle.ClusterRemoved {
+		return c, nil
+	}
+	return c, &from.Settled
+}
+
+// ClusterID is the subject's id of a stateful cluster:
+// "stateful-cluster/<namespace>/<name>", by the name of its Service.
+func ClusterID(s v1alpha1.CDEventSubjectSpec) string {
+	s.Kind = "stateful-cluster"
+	return SubjectID(s)
+}
+
+// ofCluster says that an event's subject is the cluster, and not its Service.
+func ofCluster(t lifecycle.Type) bool {
+	switch t {
+	case lifecycle.ClusterFormed, lifecycle.ClusterSettled, lifecycle.ClusterUnsettled, lifecycle.ClusterRemoved:
+		return true
+	}
+	return false
+}

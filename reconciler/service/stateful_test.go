@@ -1,0 +1,82 @@
+package service
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+)
+
+func facts(t *testing.T, annotations map[string]string) lifecycle.Revision {
+	t.Helper()
+	r := newRevision()
+	for name, v := range annotations {
+		r.Annotations[name] = v
+	}
+	return transformed(t, r).part.Value.(revisionValue).Facts //nolint:forcetypeassert // a test
+}
+
+func TestWhatARevisionDeclares(t *testing.T) {
+	if f := facts(t, nil); f.Stateful != "" || f.Misdeclared != "" {
+		t.Errorf("nothing is declared: %+v", f)
+	}
+	if f := facts(t, map[string]string{v1alpha1.AnnotationRuntime: "pekko"}); f.Stateful != "pekko" || f.Misdeclared != "" {
+		t.Errorf("%+v", f)
+	}
+	f := facts(t, map[string]string{v1alpha1.AnnotationRuntime: "erlang", v1alpha1.AnnotationShards: "many"})
+	if f.Stateful != "" || !strings.Contains(f.Misdeclared, "erlang") || !strings.Contains(f.Misdeclared, "; annotation "+v1alpha1.AnnotationShards) {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestWhichServicesDeclareAny(t *testing.T) {
+	k := &kind{}
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byRoot: rootIndex, byDeclaration: declarationIndex})
+	k.use([]cache.Indexer{indexer})
+	put := func(obj any) {
+		t.Helper()
+		s, err := project.transform(obj)
+		if err == nil {
+			err = indexer.Add(s)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := newRevision()
+	put(r)
+	r.Annotations[v1alpha1.AnnotationRuntime] = "akka"
+	if put(r); len(k.declared()) != 0 {
+		t.Error("a Service that is not there declares something")
+	}
+	put(newService())
+	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
+	if d := k.declared()[key]; d != (Declared{UID: "uid-cart", Stateful: true}) {
+		t.Errorf("%+v", d)
+	}
+	r.Name, r.UID = "cart-00003", "uid-cart-00003"
+	r.Labels["serving.knative.dev/configurationGeneration"] = "3"
+	r.Annotations[v1alpha1.AnnotationRuntime] = "erlang"
+	put(r)
+	if d := k.declared()[key]; d != (Declared{UID: "uid-cart", Stateful: true, Wrong: true}) {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestAClusterIsThatOfItsService(t *testing.T) {
+	svc := transformed(t, newService()).part
+	view := &lifecycle.Cluster{Settled: true}
+	for owner, want := range map[types.UID]bool{"uid-cart": true, "uid-of-the-one-before": false} {
+		s := (&kind{}).Compose(observer.Parts{
+			partService: svc, lifecycle.SeenCluster: {Name: lifecycle.SeenCluster, Owner: owner, Value: view},
+		})
+		if (s.Snapshot.Cluster == view) != want || len(s.Snapshot.Seen) != 1 {
+			t.Errorf("of %s: %+v", owner, s.Snapshot)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package stateful
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	lru "k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/client-go/metadata"
+	"knative.dev/serving/pkg/apis/serving"
+)
+
+// RefusedError says why a pod is not what it claims to be.
+type RefusedError struct {
+	Pod types.NamespacedName
+	// Why completes the sentence "the pod …".
+	Why string
+}
+
+func (e *RefusedError) Error() string { return fmt.Sprintf("pod %s %s", e.Pod, e.Why) }
+
+// How long an answer about a ReplicaSet holds. Owners do not change as a rule;
+// what is missing may still come, since informers and the API server differ.
+const (
+	ownedFor   = 10 * time.Minute
+	refusedFor = 15 * time.Second
+	// maxOwners bounds how many ReplicaSets are remembered.
+	maxOwners = 8192
+)
+
+// owners finds out which Revision a pod's ReplicaSet belongs to, by asking the
+// API server for the metadata of what stands between them.
+type owners struct {
+	meta  metadata.Interface
+	known *lru.LRUExpireCache
+}
+
+func newOwners(meta metadata.Interface) *owners {
+	return &owners{meta: meta, known: lru.NewLRUExpireCache(maxOwners)}
+}
+
+// revision is where a ReplicaSet leads to, or why it leads nowhere.
+type revision struct {
+	name, service   string
+	uid, serviceUID types.UID
+	nowhere         string
+}
+
+var (
+	replicaSets = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}
+	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	revisions   = schema.GroupVersionResource{Group: serving.GroupName, Version: "v1", Resource: "revisions"}
+)
+
+func (o *owners) check(ctx context.Context, p *Pod) error {
+	refuse := func(why string, args ...any) error {
+		return &RefusedError{Pod: types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, Why: fmt.Sprintf(why, args...)}
+	}
+	switch {
+	case p.HostNetwork:
+		return refuse("uses the network of its node: its address is not its own")
+	case p.IP != "" && !ownAddress(p.IP):
+		return refuse("has the address %s, which no pod can have for its own", p.IP)
+	case p.Owner.Kind != "ReplicaSet" || !strings.HasPrefix(p.Owner.APIVersion, "apps/"):
+		return refuse("is not controlled by a ReplicaSet, as those of Revisions are")
+	}
+	r, err := o.of(ctx, p.Namespace, p.Owner)
+	if err != nil {
+		return fmt.Errorf("finding out whether pod %s/%s belongs to Revision %s: %w", p.Namespace, p.Name, p.Revision, err)
+	}
+	switch {
+	case r.nowhere != "":
+		return refuse("%s", r.nowhere)
+	case r.uid != p.RevisionUID || r.name != p.Revision:
+		return refuse("says that it belongs to Revision %s (UID %s), and belongs to %s (UID %s)", p.Revision, p.RevisionUID, r.name, r.uid)
+	case r.service != p.Service || r.serviceUID != p.ServiceUID:
+		return refuse("says that it belongs to Service %s (UID %s), and its Revision to %s (UID %s)", p.Service, p.ServiceUID, r.service, r.serviceUID)
+	}
+	return nil
+}
+
+// ownAddress says whether an address can be a pod's. One that every pod has, or
+// that is the node's own, leads elsewhere than it seems.
+func ownAddress(ip string) bool {
+	a, err := netip.ParseAddr(ip)
+	return err == nil && !a.IsLoopback() && !a.IsUnspecified() && !a.IsLinkLocalUnicast() && !a.IsMulticast() && a.Zone() == ""
+}
+
+func (o *owners) of(ctx context.Context, namespace string, set Owner) (revision, error) {
+	if had, ok := o.known.Get(set.UID); ok {
+		if r, ok := had.(revision); ok {
+			return r, nil
+		}
+	}
+	r, err := o.ask(ctx, namespace, set)
+	var nowhere *nowhereError
+	switch {
+	case errors.As(err, &nowhere):
+		r = revision{nowhere: nowhere.Error()}
+		o.known.Add(set.UID, r, refusedFor)
+	case err != nil:
+		return revision{}, err
+	default:
+		o.known.Add(set.UID, r, ownedFor)
+	}
+	return r, nil
+}
+
+// nowhereError ends the way up, for certain.
+type nowhereError struct{ why string }
+
+func (e *nowhereError) Error() string { return e.why }
+
+func (o *owners) ask(ctx context.Context, namespace string, set Owner) (revision, error) {
+	deployment, err := o.up(ctx, replicaSets, namespace, set, "Deployment", "apps/")
+	if err != nil {
+		return revision{}, err
+	}
+	rev, err := o.up(ctx, deployments, namespace, deployment, "Revision", serving.GroupName+"/")
+	if err != nil {
+		return revision{}, err
+	}
+	m, err := o.get(ctx, revisions, namespace, rev)
+	if err != nil {
+		return revision{}, err
+	}
+	return revision{
+		name: m.Name, uid: m.UID, service: m.Labels[serving.ServiceLabelKey], serviceUID: types.UID(m.Labels[serving.ServiceUIDLabelKey]),
+	}, nil
+}
+
+// up returns what controls an object.
+func (o *owners) up(ctx context.Context, kind schema.GroupVersionResource, namespace string, of Owner, want, group string) (Owner, error) {
+	m, err := o.get(ctx, kind, namespace, of)
+	if err != nil {
+		return Owner{}, err
+	}
+	owner := ownerOf(m)
+	if owner.Kind != want || !strings.HasPrefix(owner.APIVersion, group) {
+		return Owner{}, &nowhereError{fmt.Sprintf("belongs to %s %s, which no %s controls", of.Kind, of.Name, want)}
+	}
+	return owner, nil
+}
+
+func (o *owners) get(ctx context.Context, kind schema.GroupVersionResource, namespace string, of Owner) (*metav1.PartialObjectMetadata, error) {
+	m, err := o.meta.Resource(kind).Namespace(namespace).Get(ctx, of.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, &nowhereError{fmt.Sprintf("belongs to %s %s, which does not exist", of.Kind, of.Name)}
+	case err != nil:
+		return nil, fmt.Errorf("reading %s %s/%s: %w", of.Kind, namespace, of.Name, err)
+	case m.UID != of.UID:
+		return nil, &nowhereError{fmt.Sprintf("belongs to %s %s of UID %s, and the one there is has another", of.Kind, of.Name, of.UID)}
+	}
+	return m, nil
+}
