@@ -19,6 +19,8 @@ const atOnce = 128
 
 // Plan says what there is to read.
 type Plan interface {
+	// Ready is false as long as not everything is known.
+	Ready() bool
 	// Services that exist, whoever leads them, with pods or without: one that is
 	// scaled to zero keeps what was counted.
 	Services() []types.NamespacedName
@@ -84,6 +86,11 @@ func (r *Runner) Run(ctx context.Context) {
 
 // follow starts and stops reading as Services come, go and change hands.
 func (r *Runner) follow(ctx context.Context) {
+	if !r.Plan.Ready() {
+		// What comes when it is ready is not new, but was not known.
+		r.passed = false
+		return
+	}
 	seen := map[types.NamespacedName]bool{}
 	for _, key := range r.Plan.Services() {
 		seen[key] = true

@@ -17,11 +17,18 @@ import (
 // stage is a plan and a sink in one.
 type stage struct {
 	mu       sync.Mutex
+	ready    bool
 	services map[types.NamespacedName][]Target
 	leads    map[types.NamespacedName]bool
 	began    map[types.NamespacedName]string
 	readings map[types.NamespacedName][][]Reading
 	ended    map[types.NamespacedName]int
+}
+
+func (s *stage) Ready() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ready
 }
 
 func (s *stage) Services() []types.NamespacedName {
@@ -80,6 +87,7 @@ func (s *stage) until(t *testing.T, what string, f func() bool) {
 
 func newStage() *stage {
 	return &stage{
+		ready:    true,
 		services: map[types.NamespacedName][]Target{}, leads: map[types.NamespacedName]bool{}, began: map[types.NamespacedName]string{},
 		readings: map[types.NamespacedName][][]Reading{}, ended: map[types.NamespacedName]int{},
 	}
@@ -174,7 +182,10 @@ func TestWorkFollowsTheLeader(t *testing.T) {
 	mine, theirs, idle := name("mine"), name("theirs"), name("idle")
 	s.services[mine], s.services[theirs], s.services[idle] = []Target{at}, []Target{at}, nil
 	s.leads[mine], s.leads[idle] = true, true
+	s.ready = false
 	run(t, s, time.Second)
+	time.Sleep(100 * time.Millisecond)
+	s.set(func() { s.ready = true })
 	s.until(t, "mine is read, and idle too", func() bool { return len(s.readings[mine]) > 0 && len(s.readings[idle]) > 0 })
 	s.set(func() {
 		if s.began[mine] != "false " || s.began[theirs] != "" {
