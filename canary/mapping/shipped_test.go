@@ -63,7 +63,7 @@ func TestShippedMappingsReadTheirLibraries(t *testing.T) {
 			{Figure: mapping.Duration, Entity: "shopping-cart", Bound: math.Inf(1)}: 118,
 			{Figure: mapping.DurationSum, Entity: "shopping-cart"}:                  1.5,
 		},
-		"kamon-pekko": {finished("Cart", mapping.Unknown): 1110},
+		"kamon-pekko": {finished("Cart", mapping.Unknown): 347},
 		"kamon-akka":  {finished("Cart", mapping.Unknown): 990},
 		"protoactor":  {finished("main.cart", mapping.Unknown): 716},
 		"micrometer": {
@@ -96,5 +96,36 @@ func TestShippedMappingsReadTheirLibraries(t *testing.T) {
 		if diff := cmp.Diff(want[name], e.Sources[0].Values); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
+	}
+}
+
+// queue-proxy's two families, the start of its process, and nothing else.
+func TestEntryReadsQueueProxy(t *testing.T) {
+	t.Parallel()
+	body, err := os.ReadFile(filepath.Join("testdata", "queue-proxy.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := scrape.Parse(body, "text/plain; version=0.0.4", mapping.NewReader(mapping.Entry()), 1000)
+	if err != nil || len(e.Sources) != 1 || e.Start < 1e9 {
+		t.Fatalf("%v, %v", e, err)
+	}
+	bounds := 0
+	for k, v := range e.Sources[0].Values {
+		switch k.Figure {
+		case mapping.EntryDuration:
+			bounds++
+			if math.IsInf(k.Bound, 1) && v != 489 {
+				t.Errorf("%v requests have a duration", v)
+			}
+		case mapping.EntryDurationSum:
+		default:
+			if want := map[string]float64{"200": 480, "500": 9}[k.Outcome]; v != want {
+				t.Errorf("%+v is %v", k, v)
+			}
+		}
+	}
+	if bounds != 15 {
+		t.Errorf("%d buckets", bounds)
 	}
 }
