@@ -14,7 +14,9 @@ import (
 	"k8s.io/client-go/metadata"
 	kubeclient "knative.dev/pkg/client/injection/kube/client"
 	"knative.dev/pkg/configmap"
+	"knative.dev/pkg/injection/sharedmain"
 	"knative.dev/pkg/logging"
+	"knative.dev/pkg/observability/resource"
 	"knative.dev/pkg/system"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
@@ -33,6 +35,7 @@ const (
 	mostConnected  = 4096
 	ownershipLimit = 5 * time.Second
 	forgetEvery    = time.Minute
+	lastPush       = 500 * time.Millisecond
 )
 
 // measure counts who handled what, and tells Prometheus.
@@ -44,12 +47,25 @@ func (p *process) measure(ctx context.Context, cmw configmap.Watcher) {
 	store := canary.NewStore(logging.FromContext(ctx), system.Namespace(), cmw)
 	s := &scene{pods: pods, watched: p.services.Load, owned: map[types.UID]bool{}, warn: logging.FromContext(ctx).Warnw}
 	p.books = attribution.NewBooks(s.facts, time.Now)
-	must(ctx, "registering the metrics of canaries", prometheus.Register(export.NewCollector(p.books)))
+	collector := export.NewCollector(p.books)
+	must(ctx, "registering the metrics of canaries", prometheus.Register(collector))
+	observability, err := sharedmain.GetObservabilityConfig(ctx)
+	must(ctx, "reading config-observability", err)
+	stop, err := export.Push(ctx, observability.Metrics, collector, resource.Default(component))
+	must(ctx, "sending the metrics of canaries", err)
 	runner := &scrape.Runner{
 		Client: scrape.NewClient(mostConnected), Plan: s, Sink: p.books, Leads: p.isLeaderFor,
 		Settings: func() scrape.Settings { return store.Current().Scraping() },
 	}
 	p.running.Go(func() { pods.Run(ctx) })
+	p.running.Go(func() {
+		<-ctx.Done()
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPush)
+		defer cancel()
+		if err := stop(last); err != nil {
+			logging.FromContext(ctx).Warnw("The last metrics of canaries were not sent", "error", err)
+		}
+	})
 	p.running.Go(func() { runner.Run(ctx) })
 	p.running.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { s.forget() }, forgetEvery) })
 }
