@@ -33,6 +33,9 @@ type Revision struct {
 	// Stateful: its pods handle what others took in. Otherwise what entered at a pod
 	// was handled there.
 	Stateful bool
+	// ClusterMembers are its pods in the stateful cluster, and ClusterShards what
+	// these hold of all entity types; nil if unknown.
+	ClusterMembers, ClusterShards *float64
 }
 
 // defaultTimeout is Serving's revision-timeout-seconds.
@@ -51,8 +54,6 @@ type Pod struct {
 	OOMKilled bool
 	Failed    bool
 	Ready     bool
-	// Member says whether it is a member of the stateful cluster; nil if unknown.
-	Member *bool
 }
 
 // Reason why a figure is missing. They are few, and stand in a label.

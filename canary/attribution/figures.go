@@ -25,6 +25,9 @@ type Histogram struct {
 	Buckets map[float64]uint64
 }
 
+// AllEntities stands for all entity types together.
+const AllEntities = ""
+
 // Figures are what is known of a Service at one moment. What is missing stands in
 // NoData.
 type Figures struct {
@@ -56,7 +59,7 @@ type RevisionFigures struct {
 	// Pods that exist; Members of them are in the stateful cluster.
 	Pods    int
 	Members *float64
-	// Shards that its pods hold, by entity type.
+	// Shards that its pods hold, by entity type, or AllEntities.
 	Shards map[string]float64
 	// ScrapeAge is how long ago the pod was read whose last reading is oldest.
 	ScrapeAge *time.Duration
@@ -203,7 +206,7 @@ func (v *view) figures() RevisionFigures {
 	}
 	if v.Stateful {
 		out.Unaccounted = v.unaccounted()
-		out.Members, out.Shards = v.members()
+		out.Members, out.Shards = v.ClusterMembers, v.shards()
 	}
 	out.ScrapeAge = v.age()
 	return out
@@ -322,24 +325,22 @@ func (v *view) unaccounted() *float64 {
 	return &total
 }
 
-func (v *view) members() (members *float64, shards map[string]float64) {
+// shards that the pods say they hold; if they say nothing, those that the cluster
+// says they hold, of all entity types.
+func (v *view) shards() map[string]float64 {
+	var out map[string]float64
 	for _, p := range v.pods {
-		if m := p.facts.Member; m != nil {
-			if members == nil {
-				members = new(float64)
-			}
-			if *m {
-				*members++
-			}
-		}
 		for entity, n := range p.shards {
-			if shards == nil {
-				shards = map[string]float64{}
+			if out == nil {
+				out = map[string]float64{}
 			}
-			shards[entity] += n
+			out[entity] += n
 		}
 	}
-	return members, shards
+	if out == nil && v.ClusterShards != nil {
+		return map[string]float64{AllEntities: *v.ClusterShards}
+	}
+	return out
 }
 
 // age of the oldest last reading among the pods that are ready.

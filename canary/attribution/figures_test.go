@@ -169,15 +169,14 @@ func handled(ok, failed float64) map[mapping.Key]float64 {
 }
 
 func sharded() Facts {
-	yes, no := true, false
 	return Facts{
 		Revisions: []Revision{
-			{UID: "r1", Name: "cart-1", Configuration: "cart", Required: ratio(.95), Stateful: true},
-			{UID: "r2", Name: "cart-2", Configuration: "cart", Required: ratio(.05), Stateful: true, Timeout: time.Minute},
+			{UID: "r1", Name: "cart-1", Configuration: "cart", Required: ratio(.95), Stateful: true, ClusterMembers: ratio(1)},
+			{UID: "r2", Name: "cart-2", Configuration: "cart", Required: ratio(.05), Stateful: true, Timeout: time.Minute, ClusterMembers: ratio(0), ClusterShards: ratio(34)},
 		},
 		Pods: []Pod{
-			{UID: "p1", Revision: "r1", Ready: true, Member: &yes, Incarnation: "0"},
-			{UID: "p2", Revision: "r2", Ready: true, Member: &no, Incarnation: "0"},
+			{UID: "p1", Revision: "r1", Ready: true, Incarnation: "0"},
+			{UID: "p2", Revision: "r2", Ready: true, Incarnation: "0"},
 		},
 	}
 }
@@ -186,7 +185,7 @@ func sharded() Facts {
 func TestShares(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
-	if f := b.one(t); !has(f, "r2", "handled_requests_total", NotRead) || !has(f, "", "unaccounted_requests", CallsPerRequestUnknown) {
+	if f := b.one(t); f.Revisions[1].Shards[AllEntities] != 34 || !has(f, "r2", "handled_requests_total", NotRead) || !has(f, "", "unaccounted_requests", CallsPerRequestUnknown) {
 		t.Errorf("%+v", f.NoData)
 	}
 	for i := 0.0; i < 40; i++ {

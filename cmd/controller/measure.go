@@ -11,8 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/metadata"
-	kubeclient "knative.dev/pkg/client/injection/kube/client"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/injection/sharedmain"
 	"knative.dev/pkg/logging"
@@ -23,6 +21,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/export"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 	canary "github.com/knative-cdevents/knative-cdevents/canary/settings"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
 )
@@ -40,13 +39,9 @@ const (
 
 // measure counts who handled what, and tells Prometheus.
 func (p *process) measure(ctx context.Context, cmw configmap.Watcher) {
-	meta, err := metadata.NewForConfig(p.config)
-	must(ctx, "making a client for metadata", err)
-	pods, err := stateful.NewPods(kubeclient.Get(ctx), meta)
-	must(ctx, "watching pods", err)
 	store := canary.NewStore(logging.FromContext(ctx), system.Namespace(), cmw)
-	s := &scene{pods: pods, watched: p.services.Load, owned: map[types.UID]bool{}, warn: logging.FromContext(ctx).Warnw}
-	p.books = attribution.NewBooks(s.facts, time.Now)
+	p.scene = newScene(p.pods, p.services.Load, logging.FromContext(ctx).Warnw)
+	p.books = attribution.NewBooks(p.scene.facts, time.Now)
 	collector := export.NewCollector(p.books)
 	must(ctx, "registering the metrics of canaries", prometheus.Register(collector))
 	observability, err := sharedmain.GetObservabilityConfig(ctx)
@@ -54,10 +49,9 @@ func (p *process) measure(ctx context.Context, cmw configmap.Watcher) {
 	stop, err := export.Push(ctx, observability.Metrics, collector, resource.Default(component))
 	must(ctx, "sending the metrics of canaries", err)
 	runner := &scrape.Runner{
-		Client: scrape.NewClient(mostConnected), Plan: s, Sink: p.books, Leads: p.isLeaderFor,
+		Client: scrape.NewClient(mostConnected), Plan: p.scene, Sink: p.books, Leads: p.isLeaderFor,
 		Settings: func() scrape.Settings { return store.Current().Scraping() },
 	}
-	p.running.Go(func() { pods.Run(ctx) })
 	p.running.Go(func() {
 		<-ctx.Done()
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPush)
@@ -67,7 +61,7 @@ func (p *process) measure(ctx context.Context, cmw configmap.Watcher) {
 		}
 	})
 	p.running.Go(func() { runner.Run(ctx) })
-	p.running.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { s.forget() }, forgetEvery) })
+	p.running.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { p.scene.forget() }, forgetEvery) })
 }
 
 // podsOfServices are the pods that claim to belong to Services.
@@ -88,6 +82,37 @@ type scene struct {
 	// Revision stays so, also while the API server does not answer and while its
 	// owners are deleted before it. Otherwise it would seem to go and to come again.
 	owned map[types.UID]bool
+	// clusters are as they were seen last, by those who ask them.
+	clusters map[types.NamespacedName]*lifecycle.Cluster
+}
+
+func newScene(pods podsOfServices, watched func() *observer.Observer, warn func(string, ...any)) *scene {
+	return &scene{pods: pods, watched: watched, warn: warn, owned: map[types.UID]bool{}, clusters: map[types.NamespacedName]*lifecycle.Cluster{}}
+}
+
+// saw takes what was seen of a cluster, or that it is not looked at any more.
+func (s *scene) saw(service types.NamespacedName, part observer.Part) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c, ok := part.Value.(*lifecycle.Cluster); ok && c != nil {
+		s.clusters[service] = c
+		return
+	}
+	delete(s.clusters, service)
+}
+
+// cluster returns the parts of a Service's cluster, by Revision; none where nobody
+// could be asked.
+func (s *scene) cluster(service types.NamespacedName) map[string]lifecycle.ClusterPart {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string]lifecycle.ClusterPart{}
+	if c := s.clusters[service]; c != nil && c.State != lifecycle.ClusterUnknown {
+		for _, part := range c.Parts {
+			out[part.Revision] = part
+		}
+	}
+	return out
 }
 
 var _ scrape.Plan = (*scene)(nil)
@@ -195,6 +220,7 @@ func (s *scene) facts(service types.NamespacedName) attribution.Facts {
 			required[share.Revision] += float64(share.Percent) / 100
 		}
 	}
+	parts := s.cluster(service)
 	for name, r := range subject.Snapshot.Revisions {
 		// The Configuration of a Service has the Service's name.
 		out := attribution.Revision{
@@ -203,6 +229,14 @@ func (s *scene) facts(service types.NamespacedName) attribution.Facts {
 		if route != nil && route.Effective {
 			share := required[name]
 			out.Required = &share
+		}
+		if part, ok := parts[name]; ok {
+			members := float64(part.Members)
+			out.ClusterMembers = &members
+			if part.Shards != nil {
+				shards := float64(*part.Shards)
+				out.ClusterShards = &shards
+			}
 		}
 		f.Revisions = append(f.Revisions, out)
 	}

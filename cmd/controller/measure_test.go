@@ -55,13 +55,10 @@ func (k fakeKind) Compose(observer.Parts) *observer.Subject {
 	return &observer.Subject{Snapshot: k.snapshot}
 }
 
-func newScene(pods *fakePods, snapshot lifecycle.Snapshot) (s *scene, warned *int) {
+func sceneOf(pods *fakePods, snapshot lifecycle.Snapshot) (s *scene, warned *int) {
 	ob := observer.New(observer.Options{Kind: fakeKind{snapshot: snapshot}})
 	warned = new(int)
-	return &scene{
-		pods: pods, watched: func() *observer.Observer { return ob }, owned: map[types.UID]bool{},
-		warn: func(string, ...any) { *warned++ },
-	}, warned
+	return newScene(pods, func() *observer.Observer { return ob }, func(string, ...any) { *warned++ }), warned
 }
 
 func running(uid types.UID, ip string, annotations map[string]string) *stateful.Pod {
@@ -83,7 +80,7 @@ func TestTargets(t *testing.T) {
 	pods.pods[1].Deleting = time.Now()
 	pods.pods[5].HostNetwork = true
 	pods.pods[6].Phase = corev1.PodSucceeded
-	s, warned := newScene(pods, lifecycle.Snapshot{})
+	s, warned := sceneOf(pods, lifecycle.Snapshot{})
 	at := netip.MustParseAddrPort
 	want := []scrape.Target{
 		{Pod: "plain", Entry: true, Address: at("10.0.0.1:9091"), Path: "/metrics"},
@@ -114,12 +111,17 @@ func TestTargets(t *testing.T) {
 
 func TestFacts(t *testing.T) {
 	t.Parallel()
-	s, _ := newScene(&fakePods{pods: []*stateful.Pod{running("p1", "10.0.0.1", nil)}}, lifecycle.Snapshot{
+	s, _ := sceneOf(&fakePods{pods: []*stateful.Pod{running("p1", "10.0.0.1", nil)}}, lifecycle.Snapshot{
 		Route: &lifecycle.Route{Effective: true, Traffic: []lifecycle.Share{{Revision: "cart-1", Percent: 95}, {Revision: "cart-2", Percent: 5}}},
 		Revisions: map[string]lifecycle.Revision{
 			"cart-1": {Name: "cart-1", UID: "r1", Stateful: "pekko"}, "cart-2": {Name: "cart-2", UID: "r2"}, "cart-0": {Name: "cart-0", UID: "r0"},
 		},
 	})
+	shards := 34
+	view := &lifecycle.Cluster{ClusterSeen: lifecycle.ClusterSeen{
+		State: lifecycle.ClusterReady, Parts: []lifecycle.ClusterPart{{Revision: "cart-1", Pods: 2, Members: 1, Shards: &shards}},
+	}}
+	s.saw(cartKey, observer.Part{Value: view})
 	f := s.facts(cartKey)
 	wantPods := []attribution.Pod{{UID: "p1", Revision: "r1", Incarnation: "2", Restarts: 2, OOMKilled: true, Ready: true}}
 	if diff := cmp.Diff(wantPods, f.Pods); diff != "" {
@@ -132,14 +134,23 @@ func TestFacts(t *testing.T) {
 	share := func(f float64) *float64 { return &f }
 	want := map[string]attribution.Revision{
 		"cart-0": {UID: "r0", Name: "cart-0", Configuration: "cart", Required: share(0)},
-		"cart-1": {UID: "r1", Name: "cart-1", Configuration: "cart", Required: share(.95), Timeout: time.Minute, Stateful: true},
+		"cart-1": {UID: "r1", Name: "cart-1", Configuration: "cart", Required: share(.95), Timeout: time.Minute, Stateful: true, ClusterMembers: share(1), ClusterShards: share(34)},
 		"cart-2": {UID: "r2", Name: "cart-2", Configuration: "cart", Required: share(.05)},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+	// What nobody knows is not told.
+	for _, part := range []observer.Part{{Value: &lifecycle.Cluster{ClusterSeen: lifecycle.ClusterSeen{State: lifecycle.ClusterUnknown, Parts: view.Parts}}}, {}} {
+		s.saw(cartKey, part)
+		for _, r := range s.facts(cartKey).Revisions {
+			if r.ClusterMembers != nil || r.ClusterShards != nil {
+				t.Errorf("%+v", r)
+			}
+		}
+	}
 	// A split that is not in force is none.
-	s, _ = newScene(&fakePods{}, lifecycle.Snapshot{Route: &lifecycle.Route{}, Revisions: map[string]lifecycle.Revision{"cart-1": {UID: "r1"}}})
+	s, _ = sceneOf(&fakePods{}, lifecycle.Snapshot{Route: &lifecycle.Route{}, Revisions: map[string]lifecycle.Revision{"cart-1": {UID: "r1"}}})
 	if f := s.facts(cartKey); f.Revisions[0].Required != nil {
 		t.Errorf("%+v", f)
 	}

@@ -41,6 +41,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
 )
 
 // ackWorkers write acknowledgements side by side.
@@ -69,6 +70,7 @@ type process struct {
 	bundles    cache.SharedIndexInformer
 	endpoints  *endpoints
 	presence   *observer.Presence
+	pods       *stateful.Pods
 	metrics    *delivery.Instruments
 	ledger     *ledger.Ledger
 	keeper     *credentials.Keeper
@@ -77,6 +79,8 @@ type process struct {
 	services atomic.Pointer[observer.Observer]
 	// books are what the pods of Services have counted.
 	books *attribution.Books
+	// scene is what those who count know of the Services.
+	scene *scene
 	// statuses is the controller that writes the status of sources.
 	statuses atomic.Pointer[controller.Impl]
 	running  sync.WaitGroup
@@ -129,6 +133,8 @@ func (p *process) watch(ctx context.Context) {
 	p.bundles = coreinformers.NewFilteredConfigMapInformer(kubeclient.Get(ctx), system.Namespace(), 0, cache.Indexers{}, func(o *metav1.ListOptions) {
 		o.LabelSelector = eventingtls.TrustBundleLabelSelector
 	})
+	p.pods, err = stateful.NewPods(kubeclient.Get(ctx), meta)
+	must(ctx, "watching pods", err)
 	p.endpoints, err = newEndpoints(ctx, kubeclient.Get(ctx))
 	must(ctx, "watching where the API server listens", err)
 }
@@ -325,7 +331,7 @@ func (p *process) serviceController(ctx context.Context, cmw configmap.Watcher) 
 			time.Sleep(time.Second)
 		}
 	})
-	impl, ob, _ := service.NewController(ctx, service.Options{
+	impl, ob, clusters := service.NewController(ctx, service.Options{
 		Client: serving, Presence: p.presence, Carried: cdevents.CarriedAnnotations(),
 		Options: observer.Options{
 			Ledger: p.ledger, Since: since, Promoted: p.promoted, Demoted: p.delivery.Demoted, Merged: p.metrics.Merged, Now: time.Now,
@@ -333,6 +339,7 @@ func (p *process) serviceController(ctx context.Context, cmw configmap.Watcher) 
 		},
 	})
 	p.services.Store(ob)
+	p.watchClusters(ctx, ob, clusters)
 	return impl
 }
 

@@ -293,11 +293,12 @@ func (b *builder) member(v *Cluster) *Revision {
 // told is what is said of the cluster now.
 func (b *builder) told(settled bool) *ClusterTold {
 	t := &ClusterTold{Settled: settled}
-	switch {
-	case b.s.Cluster != nil:
+	t.State = ClusterUnknown
+	if b.s.Cluster != nil {
 		t.ClusterSeen = b.s.Cluster.ClusterSeen
-	case b.m.Cluster != nil:
-		t.ClusterSeen = ClusterSeen{State: ClusterUnknown, Runtime: b.m.Cluster.Runtime}
+	}
+	if t.Runtime == "" && b.m.Cluster != nil {
+		t.Runtime = b.m.Cluster.Runtime // there is no pod that could say so
 	}
 	return t
 }

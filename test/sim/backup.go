@@ -63,6 +63,10 @@ func (w *world) restore() {
 		s.revisions = slices.Clone(s.revisions[:k.revisions])
 		s.restored++
 		s.era = c.era
+		if waits := w.waits(s); waits != nil {
+			// It was told since, and the backup does not know.
+			s.splits = append(s.splits, commit{split: waits, era: c.era, at: len(c.logs[logRoutes]), until: len(c.logs[logRoutes]), given: true})
+		}
 		if k.splits > 0 {
 			s.splits = append(s.splits, commit{split: s.splits[k.splits-1].split, era: c.era, at: len(c.logs[logRoutes]), until: -1, given: true})
 		}

@@ -60,6 +60,8 @@ type cluster struct {
 	// era counts how often the storage was restored from a backup; the logs
 	// begin anew with each.
 	era int
+	// stateful says which Services are.
+	stateful func(name string) bool
 	// floor is how much of each log nobody can fail to see.
 	floor [3]int
 }
@@ -83,6 +85,11 @@ type service struct {
 	unmade   bool
 	// era is the one in which it was created, restored or deleted last.
 	era int
+	// stateful says that its pods are a cluster; the rest is how that stands.
+	stateful bool
+	members  []string
+	moved    time.Time
+	split    bool
 }
 
 // commit is an effective split and its place in the log of Routes.
@@ -143,6 +150,7 @@ func (c *cluster) create(name string) {
 	key := types.NamespacedName{Namespace: "ns", Name: name}
 	c.serial++
 	s := &service{key: key, uid: types.UID(fmt.Sprintf("uid-%d", c.serial)), created: c.now.Truncate(time.Second), parts: observer.Parts{}, era: c.era}
+	s.stateful = c.stateful != nil && c.stateful(name)
 	c.live[key] = s
 	c.history = append(c.history, s)
 	s.gen = 1
@@ -158,6 +166,10 @@ func (c *cluster) revise(s *service) string {
 	facts := lifecycle.Revision{
 		Name: name, UID: fmt.Sprintf("%s-%s-%d", s.uid, name, c.era), Generation: int64(n), Template: name,
 		Images: []lifecycle.Image{{Image: "app:" + name, Digest: "app@sha256:" + string(s.uid) + name}},
+	}
+	if s.stateful {
+		facts.Stateful = "pekko"
+		c.join(s, append(slices.Clone(s.members), name))
 	}
 	if c.rng.IntN(2) == 0 {
 		c.put(s, logRevisions, partRevision+name, revisionValue{Owner: s.uid, Facts: facts})

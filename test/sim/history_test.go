@@ -19,6 +19,7 @@ var (
 // history runs random changes, a few hundred of them.
 func history(seed uint64, size int, with chaos) *world {
 	w := newWorld(seed, with)
+	w.cluster.stateful = func(name string) bool { return name == "s0" || name == "s1" }
 	if w.rng.IntN(2) == 0 {
 		w.processes = append(w.processes, w.start())
 	}
@@ -53,6 +54,8 @@ func (w *world) change() {
 		c.create(name)
 	case r == 1:
 		c.remove(c.live[names[w.rng.IntN(len(names))]])
+	case r == 2 || r == 3:
+		c.stir(c.live[names[w.rng.IntN(len(names))]])
 	default:
 		c.shift(c.live[names[w.rng.IntN(len(names))]])
 	}

@@ -64,6 +64,7 @@ func (w *world) judgeOne(s *service, mine []delivered, v *verdict) {
 			w.fail("%s: %d events %s", s.uid, count[once], once)
 		}
 	}
+	w.judgeCluster(s, count, mine, most)
 	for name, n := range ready {
 		if n > most {
 			w.fail("%s: %d events ready of Revision %s", s.uid, n, name)

@@ -47,6 +47,8 @@ type process struct {
 	ob     *observer.Observer
 	ledger *ledger.Ledger
 	send   *delivery.Delivery
+	// looks were begun and not told of.
+	looks  []look
 	queue  map[types.NamespacedName]bool
 	owed   map[debt]bool
 	cancel context.CancelFunc
@@ -315,6 +317,10 @@ func (*process) Compose(parts observer.Parts) *observer.Subject {
 				route := v.Route
 				s.Route = &route
 				s.Seen[partRoute] = part.Version
+			}
+		case *lifecycle.Cluster:
+			if part.Owner == svc.UID {
+				s.Cluster = v
 			}
 		case revisionValue:
 			if v.Owner == svc.UID {

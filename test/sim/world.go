@@ -181,7 +181,9 @@ func (w *world) baseline() time.Time {
 // step lets one process do one thing.
 func (w *world) step(p *process) {
 	w.alive(p, func() {
-		switch w.rng.IntN(9) {
+		switch w.rng.IntN(11) {
+		case 9, 10:
+			p.poll()
 		case 8:
 			p.notice()
 			if names := w.store.Names(); len(names) > 0 {
@@ -211,6 +213,9 @@ func (w *world) settle() {
 	}
 	p := w.processes[0]
 	p.lead()
+	for _, s := range w.cluster.live {
+		s.split = false
+	}
 	for range 100_000 {
 		if !w.round(p) {
 			return
@@ -229,6 +234,12 @@ func (w *world) round(p *process) bool {
 		}
 	}
 	w.cluster.tick()
+	for _, key := range w.cluster.names() {
+		p.begin(w.cluster.live[key])
+	}
+	for range len(p.looks) {
+		p.tell()
+	}
 	p.notice()
 	for _, name := range w.store.Names() {
 		p.ledgered(w.store.Peek(name))
@@ -247,6 +258,11 @@ func (w *world) wrote(o *v1alpha1.CDEventSubject, deleted bool) {
 }
 
 func short(typ string) string {
+	for _, kind := range []string{"cluster.formed", "cluster.settled", "cluster.unsettled", "cluster.removed", "detected", "resolved"} {
+		if strings.Contains(typ, kind+".") {
+			return kind
+		}
+	}
 	for _, kind := range []string{"created", "deployed", "upgraded", "rolledback", "shifted", "removed", "published", "ready"} {
 		if strings.Contains(typ, "."+kind+".") {
 			return kind

@@ -1,0 +1,108 @@
+package stateful
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ask asks all pods of a cluster at the same time, each for its members and for
+// the shards that it holds.
+func (w *Watcher) ask(ctx context.Context, subjects []subject) map[string]answer {
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	out := map[string]answer{}
+	for _, s := range subjects {
+		at, err := s.management()
+		if err != nil {
+			continue
+		}
+		asking.Go(func() {
+			a := w.askOne(ctx, s, at)
+			mu.Lock()
+			defer mu.Unlock()
+			out[s.pod.IP] = a
+		})
+	}
+	asking.Wait()
+	return out
+}
+
+var errNoManagement = errors.New("it has no management API")
+
+// management is where the pod's management API listens: on the pod's own address
+// and nowhere else.
+func (s subject) management() (netip.AddrPort, error) {
+	if s.declared.ManagementPort == 0 || !s.live() {
+		return netip.AddrPort{}, errNoManagement
+	}
+	ip, err := netip.ParseAddr(s.pod.IP)
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("the address of pod %s: %w", s.pod.Name, err)
+	}
+	return netip.AddrPortFrom(ip, uint16(s.declared.ManagementPort)), nil //nolint:gosec // it was parsed as a port
+}
+
+func (w *Watcher) askOne(ctx context.Context, s subject, at netip.AddrPort) answer {
+	var a answer
+	if a.members, a.err = w.API.Members(ctx, at); a.err != nil || len(s.declared.EntityTypes) == 0 {
+		return a
+	}
+	a.shards = map[string][]string{}
+	for _, entityType := range s.declared.EntityTypes {
+		held, err := w.API.Shards(ctx, at, entityType)
+		if err != nil {
+			a.err = err // what else it knows still counts
+			continue
+		}
+		a.shards[entityType] = held
+	}
+	return a
+}
+
+// How soon a stream that ended is opened again, by whether there is any.
+const (
+	reopen = 30 * time.Second
+	absent = 10 * time.Minute
+)
+
+// stream is the one stream of events that is open to a cluster. Looking does not
+// depend on it: it makes looking come sooner.
+type stream struct {
+	mu   sync.Mutex
+	open bool
+	// not is until when it is not worth trying.
+	not time.Time
+}
+
+// follow opens a stream to the first pod that is Ready, unless there is one.
+func (w *Watcher) follow(key types.NamespacedName, c *cluster, subjects []subject) {
+	s := &c.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open || w.Now().Before(s.not) {
+		return
+	}
+	for _, one := range subjects {
+		at, err := one.management()
+		if err != nil || !one.pod.Ready {
+			continue
+		}
+		s.open = true
+		go func() {
+			err := w.API.Events(c.ended, at, func(string) { w.Changed(key) })
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.open, s.not = false, w.Now().Add(reopen)
+			if errors.Is(err, errNoRoute) {
+				s.not = w.Now().Add(absent)
+			}
+		}()
+		return
+	}
+}

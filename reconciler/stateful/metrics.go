@@ -1,0 +1,85 @@
+package stateful
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// Metrics counts what an operator wants to see of clusters.
+type Metrics interface {
+	// Polled is counted for each look: complete, partial, unanswered or failed.
+	Polled(outcome string)
+	// Refused is counted for each pod that is not asked, at each look.
+	Refused()
+	// Misdeclared is how many Services have annotations that cannot be read.
+	Misdeclared(services int)
+}
+
+// Instruments are the metrics, made with the meter that Knative's observability
+// sets up. No label holds the name of anything that users make.
+type Instruments struct {
+	polls, refused metric.Int64Counter
+	wrong          atomic.Int64
+}
+
+var _ Metrics = (*Instruments)(nil)
+
+// NewInstruments registers the instruments.
+func NewInstruments() (*Instruments, error) {
+	meter := otel.Meter("knative-cdevents.dev/stateful")
+	i := &Instruments{}
+	for _, c := range []struct {
+		to         *metric.Int64Counter
+		name, says string
+	}{
+		{&i.polls, "cdevents_cluster_polls", "Looks at stateful clusters, by outcome (complete, partial, unanswered, failed)."},
+		{&i.refused, "cdevents_cluster_pods_refused", "Pods with the labels of a Service that were not asked, as they do not belong to it."},
+	} {
+		var err error
+		if *c.to, err = meter.Int64Counter(c.name, metric.WithDescription(c.says)); err != nil {
+			return nil, fmt.Errorf("making the counter %s: %w", c.name, err)
+		}
+	}
+	_, err := meter.Int64ObservableGauge("cdevents_cluster_declarations_wrong",
+		metric.WithDescription("Services whose newest Revision declares a stateful cluster with annotations that cannot be read."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(i.wrong.Load())
+			return nil
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("making the gauge cdevents_cluster_declarations_wrong: %w", err)
+	}
+	return i, nil
+}
+
+// Watch reports the states of the clusters that w looks at.
+func (*Instruments) Watch(w *Watcher) error {
+	_, err := otel.Meter("knative-cdevents.dev/stateful").Int64ObservableGauge("cdevents_clusters",
+		metric.WithDescription("Stateful clusters that this replica looks at, by state."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			for state, n := range w.States() {
+				o.Observe(int64(n), metric.WithAttributes(attribute.String("state", string(state))))
+			}
+			return nil
+		}))
+	if err != nil {
+		return fmt.Errorf("making the gauge cdevents_clusters: %w", err)
+	}
+	return nil
+}
+
+// Polled implements Metrics.
+func (i *Instruments) Polled(outcome string) {
+	i.polls.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", outcome)))
+}
+
+// Refused implements Metrics.
+func (i *Instruments) Refused() { i.refused.Add(context.Background(), 1) }
+
+// Misdeclared implements Metrics.
+func (i *Instruments) Misdeclared(services int) { i.wrong.Store(int64(services)) }

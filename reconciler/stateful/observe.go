@@ -1,0 +1,250 @@
+package stateful
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// subject is a pod of the cluster, owned and with a declaration that can be read.
+type subject struct {
+	pod      *Pod
+	declared v1alpha1.Stateful
+}
+
+// live says that the pod may be asked, and is expected to be a member.
+func (s subject) live() bool { return s.pod.Deleting.IsZero() && !s.pod.Over() && s.pod.IP != "" }
+
+// answer is what a pod said of its cluster.
+type answer struct {
+	members Members
+	// shards are those that the pod holds, by entity type.
+	shards map[string][]string
+	// err is why there is no answer, or only a part of one.
+	err error
+}
+
+// observation is one look at a cluster, before it is compared with the last one.
+type observation struct {
+	seen lifecycle.ClusterSeen
+	// split and degraded say what is wrong, nil if nothing is.
+	split, degraded *lifecycle.Trouble
+	// starting are pods that are not Ready, lagging those that are and members on
+	// their way in or out; with these it is a matter of time whether that is wrong.
+	// The value says what about them.
+	starting, lagging map[string]string
+	// members identify those that are up, by address.
+	members []string
+	// where says which member holds a shard, by "type/shard".
+	where map[string]string
+	// newest is the Revision of the highest generation that has pods.
+	newest string
+	// complete says that everybody who was asked has answered.
+	complete bool
+}
+
+// observe puts together what the pods of one Service said. Pods that run no
+// management API are members when they are Ready.
+func observe(subjects []subject, answers map[string]answer) observation {
+	o := observation{starting: map[string]string{}, lagging: map[string]string{}, where: map[string]string{}, complete: true}
+	live := slices.DeleteFunc(slices.Clone(subjects), func(s subject) bool { return !s.live() })
+	if len(subjects) > 0 {
+		o.newest = newest(subjects).pod.Revision
+		o.seen.Runtime = string(newest(subjects).declared.Runtime)
+	}
+	parts := map[string]*lifecycle.ClusterPart{}
+	for _, s := range live {
+		if parts[s.pod.Revision] == nil {
+			parts[s.pod.Revision] = &lifecycle.ClusterPart{Revision: s.pod.Revision}
+		}
+		if s.pod.Ready {
+			parts[s.pod.Revision].Pods++
+		}
+	}
+	switch {
+	case len(live) == 0:
+		o.seen.State = lifecycle.ClusterScaledToZero
+		return o
+	case newest(live).declared.ManagementPort == 0:
+		o.byPods(live, parts)
+	default:
+		o.byAnswers(live, answers, parts)
+	}
+	for _, name := range slices.Sorted(maps.Keys(parts)) {
+		o.seen.Parts = append(o.seen.Parts, *parts[name])
+	}
+	slices.Sort(o.members)
+	o.judge()
+	return o
+}
+
+// newest returns the pod of the highest generation.
+func newest(all []subject) subject {
+	return slices.MaxFunc(all, func(a, b subject) int { return int(min(max(a.pod.Generation-b.pod.Generation, -1), 1)) })
+}
+
+// judge derives the state, the worst first.
+func (o *observation) judge() {
+	with := 0
+	for _, p := range o.seen.Parts {
+		if p.Members > 0 {
+			with++
+		}
+	}
+	switch {
+	case o.seen.State != "":
+	case o.split != nil:
+		o.seen.State, o.seen.Note = lifecycle.ClusterIsSplit, o.split.Message
+	case with == 0:
+		o.seen.State = lifecycle.ClusterForming
+	case o.degraded != nil:
+		o.seen.State, o.seen.Note = lifecycle.ClusterDegraded, o.degraded.Message
+	case with > 1:
+		o.seen.State = lifecycle.ClusterUpgrading
+	default:
+		o.seen.State = lifecycle.ClusterReady
+	}
+}
+
+// byPods is for runtimes that say nothing: a pod that is Ready is a member. The
+// Kubernetes provider of protoactor-go labels the pods of members, which is more.
+func (o *observation) byPods(live []subject, parts map[string]*lifecycle.ClusterPart) {
+	labelled := slices.ContainsFunc(live, func(s subject) bool { return s.pod.Labels[protoActor+"member-id"] != "" })
+	clusters := map[string][]string{}
+	for _, s := range live {
+		id := s.pod.Labels[protoActor+"member-id"]
+		if !s.pod.Ready {
+			o.starting[string(s.pod.UID)] = "pod " + s.pod.Name + " is not Ready"
+			continue
+		}
+		if labelled && id == "" {
+			o.lagging[string(s.pod.UID)] = "pod " + s.pod.Name + " is Ready, and is not a member"
+			continue
+		}
+		parts[s.pod.Revision].Members++
+		o.members = append(o.members, string(s.pod.UID)+id)
+		name := s.pod.Labels[protoActor+"cluster"]
+		if !slices.Contains(clusters[name], s.pod.Revision) {
+			clusters[name] = append(clusters[name], s.pod.Revision)
+		}
+	}
+	if labelled && len(clusters) > 1 {
+		o.split = &lifecycle.Trouble{Reason: "ClusterNamesDiffer", Message: fmt.Sprintf(
+			"the pods are members of %d clusters: %s; the cluster must have one name in all Revisions", len(clusters), strings.Join(slices.Sorted(maps.Keys(clusters)), ", "),
+		)}
+	}
+}
+
+// byAnswers is for Akka, Pekko and Cloudstate.
+func (o *observation) byAnswers(live []subject, answers map[string]answer, parts map[string]*lifecycle.ClusterPart) {
+	silent, first := 0, error(nil)
+	heard := map[string]Members{}
+	for _, s := range live {
+		a, asked := answers[s.pod.IP]
+		if !asked || a.err != nil {
+			silent, first = silent+1, a.err
+		}
+		if asked && a.members.SelfNode != "" {
+			heard[s.pod.IP] = a.members
+		}
+	}
+	if silent > 0 {
+		o.complete = false
+		o.seen.Note = fmt.Sprintf("%d of %d pods did not answer wholly", silent, len(live)) + because(first)
+	}
+	if len(heard) == 0 {
+		o.seen.State = lifecycle.ClusterUnknown
+		return
+	}
+	clusters := islands(heard)
+	o.split = apart(clusters, live)
+	var main island
+	for _, c := range clusters {
+		if len(c.up) > len(main.up) {
+			main = c
+		}
+	}
+	maps.Copy(o.lagging, main.moving)
+	for _, s := range live {
+		switch up := main.up[s.pod.IP]; {
+		case up:
+			parts[s.pod.Revision].Members++
+			o.members = append(o.members, s.pod.IP)
+		case s.pod.Ready:
+			o.lagging[s.pod.IP] = "pod " + s.pod.Name + " is Ready, and is not a member"
+		default:
+			o.starting[s.pod.IP] = "pod " + s.pod.Name + " has not joined"
+		}
+	}
+	if len(main.unreachable) > 0 {
+		o.degraded = &lifecycle.Trouble{Reason: "Unreachable", Message: "members that others do not reach: " + strings.Join(main.unreachable, ", ")}
+	}
+	o.shards(live, answers, parts)
+}
+
+// shards says who holds which. Two that both claim one are no answer: it is on
+// its way from one to the other.
+func (o *observation) shards(live []subject, answers map[string]answer, parts map[string]*lifecycle.ClusterPart) {
+	count, known := map[string]int{}, false
+	for _, s := range live {
+		for entityType, held := range answers[s.pod.IP].shards {
+			for _, id := range held {
+				key := entityType + "/" + id
+				if had, twice := o.where[key]; twice && had != s.pod.IP {
+					o.complete = false
+				}
+				known = true
+				o.where[key] = s.pod.IP
+				count[s.pod.Revision]++
+			}
+		}
+	}
+	if !known || !o.complete {
+		return // an empty or partial answer is not nothing: it is unknown
+	}
+	for name, p := range parts {
+		n := count[name]
+		p.Shards = &n
+	}
+}
+
+// because makes an error the end of a sentence, without what changes each time.
+func because(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, errNoRoute):
+		return ": there is no /cluster/members on the management port; does the application have cluster-http on its class path?"
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err // without the port that we had, which is another each time
+	}
+	return ": " + brief(err.Error())
+}
+
+// maxNote bounds what is said of an error, in bytes.
+const maxNote = 256
+
+func brief(s string) string {
+	if len(s) > maxNote {
+		s = s[:maxNote]
+	}
+	return strings.ToValidUTF8(s, "")
+}
+
+// host is the host in an address such as "pekko://shop@10.0.0.7:25520".
+func host(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	return u.Hostname()
+}

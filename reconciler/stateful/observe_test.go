@@ -1,0 +1,208 @@
+package stateful
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// scene is a cluster in the making: pods by IP, and what each says.
+type scene struct {
+	runtime  v1alpha1.Runtime
+	subjects []subject
+	answers  map[string]answer
+}
+
+func newScene(r v1alpha1.Runtime) *scene { return &scene{runtime: r, answers: map[string]answer{}} }
+
+// pod adds one that is Ready, of a Revision by its number.
+func (s *scene) pod(ip string, revision int64) *Pod {
+	d := v1alpha1.Stateful{Runtime: s.runtime}
+	if s.runtime == v1alpha1.RuntimePekko || s.runtime == v1alpha1.RuntimeCloudstate {
+		d.ManagementPort = 7626
+	}
+	p := &Pod{
+		Name: "pod-" + ip, UID: types.UID(ip), IP: ip, Revision: fmt.Sprintf("cart-%05d", revision), Generation: revision, Ready: true,
+		Labels: map[string]string{},
+	}
+	s.subjects = append(s.subjects, subject{p, d})
+	return p
+}
+
+func at(ip string) string { return "pekko://shop@" + ip + ":25520" }
+
+// say has each of the pods tell that all of them are up.
+func (s *scene) say(ips ...string) {
+	for _, self := range ips {
+		m := Members{SelfNode: at(self)}
+		for _, ip := range ips {
+			m.Members = append(m.Members, Member{Node: at(ip), Status: "Up"})
+		}
+		s.answers[self] = answer{members: m, shards: s.answers[self].shards}
+	}
+}
+
+// hold has a pod hold shards of a type.
+func (s *scene) hold(ip string, shards ...string) {
+	a := s.answers[ip]
+	a.shards = map[string][]string{"Cart": shards}
+	s.answers[ip] = a
+}
+
+func (s *scene) look() observation { return observe(s.subjects, s.answers) }
+
+func three() *scene {
+	s := newScene(v1alpha1.RuntimePekko)
+	s.pod("10.0.0.1", 1)
+	s.pod("10.0.0.2", 1)
+	s.pod("10.0.0.3", 2)
+	s.say("10.0.0.1", "10.0.0.2", "10.0.0.3")
+	s.hold("10.0.0.1", "1", "2")
+	s.hold("10.0.0.2", "3")
+	s.hold("10.0.0.3")
+	return s
+}
+
+func TestStates(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*scene)
+		state  lifecycle.ClusterState
+		says   string
+	}{
+		"two Revisions": {func(*scene) {}, lifecycle.ClusterUpgrading, ""},
+		"one Revision":  {func(s *scene) { s.subjects = s.subjects[:2]; s.say("10.0.0.1", "10.0.0.2") }, lifecycle.ClusterReady, ""},
+		"no pods":       {func(s *scene) { s.subjects = nil }, lifecycle.ClusterScaledToZero, ""},
+		"the last goes": {func(s *scene) {
+			for _, p := range s.subjects {
+				p.pod.Deleting = time.Now()
+			}
+		}, lifecycle.ClusterScaledToZero, ""},
+		"none has joined": {func(s *scene) {
+			for ip := range s.answers {
+				s.answers[ip] = answer{members: Members{SelfNode: at(ip)}}
+			}
+		}, lifecycle.ClusterForming, ""},
+		"nobody answers": {func(s *scene) {
+			for ip := range s.answers {
+				s.answers[ip] = answer{err: errors.New("connection refused")}
+			}
+		}, lifecycle.ClusterUnknown, "3 of 3 pods did not answer wholly: connection refused"},
+		"no cluster-http": {func(s *scene) {
+			for ip := range s.answers {
+				s.answers[ip] = answer{err: fmt.Errorf("GET: %w", errNoRoute)}
+			}
+		}, lifecycle.ClusterUnknown, "class path"},
+		"one does not answer": {func(s *scene) { s.answers["10.0.0.2"] = answer{err: errors.New("500")} }, lifecycle.ClusterUpgrading, "1 of 3 pods did not answer wholly: 500"},
+		"unreachable": {func(s *scene) {
+			a := s.answers["10.0.0.1"]
+			a.members.Unreachable = []Unreachable{{Node: at("10.0.0.3")}}
+			s.answers["10.0.0.1"] = a
+		}, lifecycle.ClusterDegraded, "members that others do not reach: " + at("10.0.0.3")},
+		"split by Revision": {func(s *scene) { s.say("10.0.0.1", "10.0.0.2"); s.say("10.0.0.3") }, lifecycle.ClusterIsSplit, "pekko.discovery.kubernetes-api.pod-label-selector"},
+		"split otherwise":   {func(s *scene) { s.say("10.0.0.1"); s.say("10.0.0.2", "10.0.0.3") }, lifecycle.ClusterIsSplit, "2 clusters that know nothing of each other: [pod-10.0.0.1] [pod-10.0.0.2 pod-10.0.0.3]"},
+		"split in one Revision": {func(s *scene) {
+			s.subjects = s.subjects[:2]
+			s.say("10.0.0.1")
+			s.say("10.0.0.2")
+		}, lifecycle.ClusterIsSplit, "2 clusters"},
+	} {
+		s := three()
+		c.change(s)
+		o := s.look()
+		if o.seen.State != c.state || !strings.Contains(o.seen.Note, c.says) || c.says == "" && o.seen.Note != "" {
+			t.Errorf("%s: %s, %q", name, o.seen.State, o.seen.Note)
+		}
+		byRevision := o.split != nil && o.split.Reason == "SplitByRevision"
+		if byRevision != (name == "split by Revision") {
+			t.Errorf("%s: %+v", name, o.split)
+		}
+	}
+}
+
+func TestTheRemedyIsTheRuntimes(t *testing.T) {
+	t.Parallel()
+	for r, says := range map[v1alpha1.Runtime]string{
+		v1alpha1.RuntimeAkka: "akka.discovery", v1alpha1.RuntimePekko: "pekko.discovery", v1alpha1.RuntimeCloudstate: "SELECTOR_LABEL",
+	} {
+		if got := remedy(r); !strings.Contains(got, says) || !strings.Contains(got, "serving.knative.dev/service=%s") || !strings.Contains(got, "app=%s") {
+			t.Errorf("%s: %s", r, got)
+		}
+	}
+}
+
+func TestPartsOfACluster(t *testing.T) {
+	t.Parallel()
+	s := three()
+	o := s.look()
+	if len(o.seen.Parts) != 2 || o.newest != "cart-00002" || !o.complete || o.seen.Runtime != "pekko" {
+		t.Fatalf("%+v", o)
+	}
+	for i, want := range []struct{ pods, members, shards int }{{2, 2, 3}, {1, 1, 0}} {
+		if p := o.seen.Parts[i]; p.Pods != want.pods || p.Members != want.members || p.Shards == nil || *p.Shards != want.shards {
+			t.Errorf("%+v", p)
+		}
+	}
+	s.answers["10.0.0.2"] = answer{members: s.answers["10.0.0.2"].members, err: errors.New("500")}
+	if o := s.look(); o.complete || o.seen.Parts[0].Shards != nil || o.seen.Parts[0].Members != 2 {
+		t.Errorf("with shards that are not known: %+v", o.seen.Parts)
+	}
+	s = three()
+	s.hold("10.0.0.3", "3") // and 10.0.0.2 says so too
+	if o := s.look(); o.complete {
+		t.Error("a shard is in two places")
+	}
+	s = three()
+	for ip := range s.answers {
+		s.hold(ip)
+	}
+	if o := s.look(); !o.complete || o.seen.Parts[0].Shards != nil {
+		t.Error("that nobody has any shard is known")
+	}
+}
+
+func TestWhoLags(t *testing.T) {
+	t.Parallel()
+	s := three()
+	s.pod("10.0.0.4", 2)
+	s.pod("10.0.0.5", 2).Ready = false
+	s.answers["10.0.0.4"], s.answers["10.0.0.5"] = answer{members: Members{SelfNode: at("10.0.0.4")}}, answer{members: Members{SelfNode: at("10.0.0.5")}}
+	a := s.answers["10.0.0.1"]
+	a.members.Members = append(a.members.Members, Member{Node: at("10.0.0.9"), Status: "Leaving"}, Member{Node: at("10.0.0.8"), Status: "Removed"})
+	s.answers["10.0.0.1"] = a
+	o := s.look()
+	if len(o.lagging) != 2 || len(o.starting) != 1 || o.lagging[at("10.0.0.9")] == "" || o.lagging["10.0.0.4"] == "" || len(o.seen.Parts) != 2 || o.seen.Parts[1].Pods != 2 {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestRuntimesThatSayNothing(t *testing.T) {
+	t.Parallel()
+	s := newScene(v1alpha1.RuntimeCustom)
+	s.pod("10.0.0.1", 1)
+	s.pod("10.0.0.2", 2).Ready = false
+	if o := s.look(); o.seen.State != lifecycle.ClusterReady || len(o.members) != 1 || len(o.starting) != 1 || !o.complete {
+		t.Errorf("%+v", o)
+	}
+	s = newScene(v1alpha1.RuntimeProtoActor)
+	one, two := s.pod("10.0.0.1", 1), s.pod("10.0.0.2", 2)
+	one.Labels = map[string]string{protoActor + "member-id": "a", protoActor + "cluster": "shop"}
+	if o := s.look(); o.seen.State != lifecycle.ClusterReady || len(o.lagging) != 1 {
+		t.Errorf("one is no member: %+v", o)
+	}
+	two.Labels = map[string]string{protoActor + "member-id": "b", protoActor + "cluster": "shop"}
+	if o := s.look(); o.seen.State != lifecycle.ClusterUpgrading || len(o.lagging) != 0 {
+		t.Errorf("both are: %+v", o)
+	}
+	two.Labels[protoActor+"cluster"] = "shop-2"
+	if o := s.look(); o.seen.State != lifecycle.ClusterIsSplit || o.split.Reason != "ClusterNamesDiffer" || !strings.Contains(o.seen.Note, "shop, shop-2") {
+		t.Errorf("two clusters: %+v", o)
+	}
+}

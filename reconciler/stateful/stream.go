@@ -1,0 +1,51 @@
+package stateful
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// Bounds of a stream of events.
+const (
+	maxLine = 64 << 10
+	// silence is how long a stream may say nothing: it is kept alive every 10 s.
+	silence = 45 * time.Second
+)
+
+// Events follows /cluster/domain-events of a node, and calls changed with the name
+// of each event, as in "MemberUp". What an event says is not used: it tells when
+// to look, and looking tells what is. It returns when the stream ends, for
+// whatever reason; a node ends it when it cannot send fast enough.
+func (m *Management) Events(ctx context.Context, at netip.AddrPort, changed func(event string)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	quiet := time.AfterFunc(silence, func() { cancel(fmt.Errorf("nothing was heard of %s for %s", at, silence)) })
+	defer quiet.Stop()
+	resp, err := m.do(ctx, at, "/cluster/domain-events", "text/event-stream")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
+		return fmt.Errorf("the events of %s are of type %q, and should be text/event-stream", at, kind)
+	}
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(make([]byte, 0, 4<<10), maxLine)
+	for lines.Scan() {
+		quiet.Reset(silence)
+		if name, ok := strings.CutPrefix(lines.Text(), "event:"); ok {
+			changed(strings.TrimSpace(name))
+		}
+	}
+	if err := lines.Err(); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return fmt.Errorf("reading the events of %s: %w", at, err)
+	}
+	return nil
+}

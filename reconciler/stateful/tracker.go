@@ -1,0 +1,188 @@
+package stateful
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// When a cluster counts as settled. Runtimes move some shards, wait for about ten
+// seconds and move some more: between two rounds nothing has settled.
+const (
+	looks = 3
+	quiet = 15 * time.Second
+)
+
+// confirmed is how many looks in a row must show trouble, or its end. What two
+// nodes say is never of the same moment.
+const confirmed = 2
+
+// patience is how long a member may be on its way in or out, and a Ready pod none.
+const patience = 20 * time.Second
+
+// tracker compares each look at a cluster with those before. It is the memory of
+// one process: whoever takes the lead begins with an empty one, and looks as often
+// as this one did before it says anything.
+type tracker struct {
+	members []string
+	where   map[string]string
+	// same counts the looks, since when, that showed the same.
+	same  int
+	since time.Time
+	// lagging is since when each has been.
+	lagging map[string]time.Time
+	// told is the trouble that is told of, candidate what may follow it.
+	told, candidate map[lifecycle.Incident]*lifecycle.Trouble
+	times           int
+	regime          string
+}
+
+// next takes up an observation and says what the cluster is.
+func (t *tracker) next(o observation, now time.Time) lifecycle.Cluster {
+	c := lifecycle.Cluster{ClusterSeen: o.seen}
+	if o.seen.State == lifecycle.ClusterUnknown {
+		// Nothing was seen: neither does it go on, nor is it over.
+		t.same = 0
+		return c
+	}
+	late := t.late(o, now)
+	moved := t.moved(&o)
+	if moved || t.same == 0 {
+		t.same, t.since = 0, now
+	}
+	if o.complete {
+		t.same++
+	}
+	t.remember(o)
+	c.Trouble = t.trouble(o, late)
+	c.Regime = t.regime
+	if len(late) > 0 && o.split == nil {
+		c.State, c.Note = lifecycle.ClusterDegraded, strings.Join(late, ", ")
+	}
+	switch {
+	case o.seen.State == lifecycle.ClusterScaledToZero:
+		c.Settled = t.same >= confirmed
+	case c.State != lifecycle.ClusterReady && c.State != lifecycle.ClusterUpgrading || !o.complete:
+	case len(o.starting)+len(o.lagging) > 0:
+		c.Note = few(o.starting, o.lagging)
+	case t.same < looks || now.Sub(t.since) < quiet:
+		c.Note = "members or shards have moved"
+	default:
+		c.Settled = true
+		t.freeze(&c, o)
+	}
+	return c
+}
+
+// moved says that a member came or went, or that a shard is somewhere else, or new.
+// One that is missing is not: a region that is busy leaves it out.
+func (t *tracker) moved(o *observation) bool {
+	moved := !slices.Equal(o.members, t.members)
+	for shard, now := range o.where {
+		was, known := t.where[shard]
+		if known && was == now {
+			continue
+		}
+		moved = true
+		if known && o.seen.State == lifecycle.ClusterUpgrading && slices.Contains(o.members, was) && slices.Contains(t.members, now) {
+			// Away from one that lives, to one that was there: by rebalancing alone.
+			t.regime = lifecycle.RegimeRebalancing
+		}
+	}
+	return moved
+}
+
+func (t *tracker) remember(o observation) {
+	if o.seen.State != lifecycle.ClusterUpgrading {
+		t.regime = ""
+	}
+	where := maps.Clone(o.where)
+	for shard, was := range t.where {
+		if _, seen := where[shard]; !seen && slices.Contains(o.members, was) {
+			where[shard] = was
+		}
+	}
+	t.where, t.members = where, o.members
+}
+
+// freeze: a cluster that has settled while the newest Revision has members, and
+// not half of their part, does not rebalance.
+func (t *tracker) freeze(c *lifecycle.Cluster, o observation) {
+	if c.State != lifecycle.ClusterUpgrading || t.regime != "" {
+		return
+	}
+	shards, members := 0, 0
+	for _, p := range c.Parts {
+		if p.Shards == nil {
+			return
+		}
+		shards, members = shards+*p.Shards, members+p.Members
+	}
+	for _, p := range c.Parts {
+		if p.Revision == o.newest && p.Members > 0 && shards >= members && *p.Shards*members*2 < shards*p.Members {
+			c.Regime = lifecycle.RegimeFrozen
+		}
+	}
+}
+
+// late says what has lagged for too long.
+func (t *tracker) late(o observation, now time.Time) []string {
+	lagging := map[string]time.Time{}
+	var out []string
+	for _, id := range slices.Sorted(maps.Keys(o.lagging)) {
+		since, known := t.lagging[id]
+		if !known {
+			since = now
+		}
+		lagging[id] = since
+		if now.Sub(since) >= patience {
+			out = append(out, o.lagging[id])
+		}
+	}
+	t.lagging = lagging
+	return out[:min(len(out), maxNamed)]
+}
+
+// maxNamed is how many pods or members a message names.
+const maxNamed = 8
+
+// few says what some of them are.
+func few(all ...map[string]string) string {
+	var out []string
+	for _, m := range all {
+		out = append(out, slices.Collect(maps.Values(m))...)
+	}
+	slices.Sort(out)
+	return strings.Join(out[:min(len(out), maxNamed)], ", ")
+}
+
+// trouble is told of when it, or its end, was confirmed.
+func (t *tracker) trouble(o observation, late []string) map[lifecycle.Incident]*lifecycle.Trouble {
+	now := map[lifecycle.Incident]*lifecycle.Trouble{}
+	switch {
+	case o.split != nil:
+		now[lifecycle.ClusterSplit] = o.split
+	case o.degraded != nil:
+		now[lifecycle.ClusterTrouble] = o.degraded
+	case len(late) > 0:
+		now[lifecycle.ClusterTrouble] = &lifecycle.Trouble{Reason: "Lagging", Message: strings.Join(late, ", ")}
+	}
+	if t.times == 0 || !sameKinds(now, t.candidate) {
+		t.times = 0
+	}
+	t.candidate = now
+	if t.times++; t.times >= confirmed {
+		t.told = now
+	}
+	if len(t.told) == 0 {
+		return nil
+	}
+	return t.told
+}
+
+func sameKinds(a, b map[lifecycle.Incident]*lifecycle.Trouble) bool {
+	return slices.Equal(slices.Sorted(maps.Keys(a)), slices.Sorted(maps.Keys(b)))
+}

@@ -1,0 +1,153 @@
+package sim
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+)
+
+// settles is how long the shards of a simulated cluster move.
+const settles = 3 * time.Second
+
+// join gives a cluster other members.
+func (c *cluster) join(s *service, members []string) {
+	slices.Sort(members)
+	if members = slices.Compact(members); !slices.Equal(members, s.members) {
+		s.members, s.moved = members, c.now
+	}
+}
+
+// stir changes the cluster of a Service: an old Revision is drained, all are
+// scaled to zero, pods come back, it is split or whole again.
+func (c *cluster) stir(s *service) {
+	if !s.stateful || len(s.splits) == 0 {
+		return
+	}
+	var serving []string
+	for _, share := range s.splits[len(s.splits)-1].split {
+		serving = append(serving, share.Revision)
+	}
+	switch c.rng.IntN(6) {
+	case 0, 1:
+		c.join(s, serving)
+	case 2:
+		c.join(s, append(serving, s.members...))
+	case 3:
+		c.join(s, nil)
+	case 4:
+		s.split = true
+	case 5:
+		s.split = false
+	}
+}
+
+// look is what a process has begun to see of a cluster, and not told yet.
+type look struct {
+	key  types.NamespacedName
+	uid  types.UID
+	view lifecycle.Cluster
+}
+
+// begin looks at the cluster of a Service that the process leads for.
+func (p *process) begin(s *service) {
+	if !p.leads || !s.stateful {
+		return
+	}
+	v := lifecycle.Cluster{Base: p.ob.Sequence(s.key, s.uid)}
+	v.Runtime, v.State = "pekko", lifecycle.ClusterReady
+	for _, name := range s.members {
+		v.Parts = append(v.Parts, lifecycle.ClusterPart{Revision: name, Pods: 1, Members: 1})
+	}
+	v.Settled = p.w.cluster.now.Sub(s.moved) >= settles
+	switch {
+	case len(s.members) == 0:
+		v.State = lifecycle.ClusterScaledToZero
+	case s.split:
+		v.State, v.Settled = lifecycle.ClusterIsSplit, false
+		v.Trouble = map[lifecycle.Incident]*lifecycle.Trouble{lifecycle.ClusterSplit: {Reason: "Split"}}
+	}
+	p.looks = append(p.looks, look{s.key, s.uid, v})
+}
+
+// tell hands on what was seen longest ago, whatever has happened meanwhile.
+func (p *process) tell() {
+	if len(p.looks) == 0 {
+		return
+	}
+	l := p.looks[0]
+	p.looks = p.looks[1:]
+	p.ob.Saw(l.key, observer.Part{
+		Name: lifecycle.SeenCluster, Version: p.w.store.NextVersion(), Value: &l.view, Owner: l.uid, Volatile: true,
+	})
+}
+
+// poll looks at some cluster, or tells of one.
+func (p *process) poll() {
+	names := p.w.cluster.names()
+	if len(names) == 0 || p.w.rng.IntN(2) == 0 {
+		p.tell()
+		return
+	}
+	if key := names[p.w.rng.IntN(len(names))]; p.cache[key] != nil {
+		p.begin(p.w.cluster.live[key])
+	}
+}
+
+// waits is the split that the ledger holds back until a cluster has settled.
+func (w *world) waits(s *service) []lifecycle.Share {
+	var m lifecycle.Memory
+	o := w.store.Peek(ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: kindName, UID: s.uid}))
+	if o == nil || o.Status.Memory == nil || json.Unmarshal(o.Status.Memory.Raw, &m) != nil || m.Pending == nil {
+		return nil
+	}
+	return m.Pending.Transition.Traffic
+}
+
+// judgeCluster: what was told of a cluster is what a cluster can go through.
+func (w *world) judgeCluster(s *service, count map[string]int, mine []delivered, most int) {
+	for _, once := range []string{"cluster.formed", "cluster.removed"} {
+		if count[once] > most || !s.stateful && count[once] > 0 {
+			w.fail("%s: %d events %s", s.uid, count[once], once)
+		}
+	}
+	if s.restored > 0 || s.unmade || s.deleted && s.era != w.cluster.era {
+		return
+	}
+	formed, open := 0, 0
+	for _, d := range mine {
+		switch short(d.typ) {
+		case "cluster.formed":
+			formed++
+		case "cluster.settled":
+			if formed == 0 && !w.before(s) {
+				w.fail("%s: a cluster has settled that was not formed", s.uid)
+			}
+		case "detected":
+			open++
+		case "resolved":
+			open--
+		}
+		if open < 0 || open > 1 {
+			w.fail("%s: %d incidents are open, and there is one kind of them", s.uid, open)
+		}
+	}
+	switch {
+	case !s.stateful:
+	case s.deleted && (open != 0 || formed > 0 && count["cluster.removed"] == 0):
+		w.fail("%s is gone: %d incidents are open, of its cluster %v", s.uid, open, count)
+	case s.deleted:
+	case open != 0:
+		w.fail("%s: its cluster is whole, and %d incidents are open", s.uid, open)
+	case count["cluster.removed"] > 0:
+		w.fail("%s: its cluster is there, and was announced as removed", s.uid)
+	case !w.before(s) && len(s.members) > 0 && (formed == 0 || count["cluster.settled"] == 0):
+		w.fail("%s: its cluster has settled, and nobody was told: %v", s.uid, count)
+	}
+}
