@@ -191,9 +191,7 @@ func (b *book) takeEntry(p *pod, t *Tally, r scrape.Reading) {
 	}
 	first := !p.entry.read
 	s := p.entry.advance(r.Exposition, asRead, p.old, "", r.At)
-	if p.entry.source != "" {
-		p.entryAt = r.At
-	}
+	p.entryAt = r.At
 	b.count(t, s)
 	t.Cut += p.cut.note(&p.entry, s.reset, first && p.old)
 }

@@ -193,7 +193,7 @@ func (v *view) figures() RevisionFigures {
 	out.Entered = v.entered()
 	switch {
 	case !v.Stateful && out.Entered == nil:
-		v.lacks("handled_requests_total", EntryMetricsUnavailable)
+		v.lacks("handled_requests_total", v.noEntry())
 	case v.Stateful && !v.counted:
 		why := NotRead
 		if slices.ContainsFunc(v.pods, func(p *pod) bool { return !p.appAt.IsZero() }) {
@@ -217,11 +217,8 @@ func (v *view) figures() RevisionFigures {
 func (v *view) entered() map[string]float64 {
 	reads := slices.ContainsFunc(v.pods, func(p *pod) bool { return !p.entryAt.IsZero() })
 	if !reads && len(v.tally.Entered) == 0 {
-		quiet := slices.ContainsFunc(v.pods, func(p *pod) bool { return p.entry.read && p.entryErr == nil })
-		if len(v.pods) > 0 && !quiet || len(v.pods) == 0 {
-			v.lacks("entry_requests_total", EntryMetricsUnavailable)
-			return nil
-		}
+		v.lacks("entry_requests_total", v.noEntry())
+		return nil
 	}
 	out := map[string]float64{"2xx": 0, "3xx": 0, "4xx": 0, "5xx": v.tally.Cut}
 	for code, n := range v.tally.Entered {
@@ -236,6 +233,14 @@ func (v *view) entered() map[string]float64 {
 		v.lacks("entry_requests_total", EntryOutcomesUnknown)
 	}
 	return out
+}
+
+// noEntry is why nothing is known of what entered.
+func (v *view) noEntry() Reason {
+	if slices.ContainsFunc(v.pods, func(p *pod) bool { return p.entryTold }) {
+		return EntryMetricsUnavailable
+	}
+	return NotRead
 }
 
 // outcomes of what was handled. An application that never tells an outcome has not

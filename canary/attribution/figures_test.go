@@ -143,7 +143,7 @@ func TestEntryMetricsUnavailable(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, Facts{Revisions: []Revision{{UID: "r1", Name: "cart-1"}}, Pods: []Pod{{UID: "p1", Revision: "r1", Ready: true}}})
 	b.pass(15 * time.Second)
-	refused := &scrape.Failure{Class: scrape.Refused, Err: errors.New("connection refused")}
+	refused := &scrape.ReadError{Class: scrape.Refused, Err: errors.New("connection refused")}
 	b.Read(cart, []scrape.Reading{{Target: scrape.Target{Pod: "p1", Entry: true}, At: b.now, Err: refused}})
 	f := b.one(t)
 	if r := f.Revisions[0]; r.Handled != nil || r.Entered != nil || !has(f, "r1", "entry_requests_total", EntryMetricsUnavailable) || *r.ScrapeAge != 15*time.Second {

@@ -34,8 +34,6 @@ type worldPod struct {
 	lied     bool
 }
 
-func (w *world) total(p *worldPod) float64 { return p.counts["ok"] + p.counts["error"] }
-
 func (w *world) facts() Facts {
 	f := Facts{Revisions: []Revision{{UID: "r1", Name: "cart-1", Stateful: true}, {UID: "r2", Name: "cart-2", Stateful: true}}}
 	for uid, p := range w.pods {
@@ -72,7 +70,7 @@ func (w *world) step() []scrape.Reading {
 		}
 		r := scrape.Reading{Target: scrape.Target{Pod: uid}, At: w.now}
 		if w.rng.IntN(10) == 0 {
-			r.Err = &scrape.Failure{Class: scrape.Timeout, Err: errors.New("slow")}
+			r.Err = &scrape.ReadError{Class: scrape.Timeout, Err: errors.New("slow")}
 			out = append(out, r)
 			continue
 		}
@@ -131,7 +129,7 @@ func TestTotalsEqualTheTruth(t *testing.T) {
 	for seed := range uint64(300) {
 		// Half of the applications tell when their processes started.
 		w := &world{
-			rng: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1e9, 0), pods: map[types.UID]*worldPod{}, //nolint:gosec // a test that can be repeated
+			rng: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1e9, 0), pods: map[types.UID]*worldPod{},
 			truth: map[types.UID]float64{}, unseen: map[types.UID]float64{}, tells: seed%2 == 0,
 		}
 		key := types.NamespacedName{Namespace: "shop", Name: "cart"}

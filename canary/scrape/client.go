@@ -61,11 +61,11 @@ func (c *Client) Read(ctx context.Context, t Target, l Limits, reader *mapping.R
 
 func (c *Client) read(ctx context.Context, t Target, l Limits, reader *mapping.Reader) (Exposition, error) {
 	if err := c.check(t); err != nil {
-		return Exposition{}, &Failure{Class: BadTarget, Err: err}
+		return Exposition{}, &ReadError{Class: BadTarget, Err: err}
 	}
 	at, err := url.ParseRequestURI(t.Path)
 	if err != nil {
-		return Exposition{}, &Failure{Class: BadTarget, Err: fmt.Errorf("the path is %q, which is none: %w", t.Path, err)}
+		return Exposition{}, &ReadError{Class: BadTarget, Err: fmt.Errorf("the path is %q, which is none: %w", t.Path, err)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
 	defer cancel()
@@ -73,7 +73,7 @@ func (c *Client) read(ctx context.Context, t Target, l Limits, reader *mapping.R
 	u := url.URL{Scheme: "http", Host: t.Address.String(), Path: at.Path, RawPath: at.RawPath, RawQuery: at.RawQuery}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return Exposition{}, &Failure{Class: BadTarget, Err: err}
+		return Exposition{}, &ReadError{Class: BadTarget, Err: err}
 	}
 	req.Header.Set("Accept", accept)
 	req.Header.Set("User-Agent", "knative-cdevents")
@@ -81,35 +81,34 @@ func (c *Client) read(ctx context.Context, t Target, l Limits, reader *mapping.R
 	if err != nil {
 		return Exposition{}, unread(ctx, err)
 	}
-	defer drain(resp.Body)
+	defer func() {
+		// The connection can be used again, unless too much is still to come. What
+		// was said is known by now.
+		_, _ = io.CopyN(io.Discard, resp.Body, 16<<10)
+		_ = resp.Body.Close()
+	}()
 	if resp.StatusCode != http.StatusOK {
-		return Exposition{}, &Failure{Class: Status, Code: resp.StatusCode, Err: fmt.Errorf("it answered %s, not 200", resp.Status)}
+		return Exposition{}, &ReadError{Class: Status, Code: resp.StatusCode, Err: fmt.Errorf("it answered %s, not 200", resp.Status)}
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, l.Body+1))
 	switch {
 	case err != nil:
 		return Exposition{}, unread(ctx, err)
 	case int64(len(body)) > l.Body:
-		return Exposition{}, &Failure{Class: TooLarge, Err: fmt.Errorf("the exposition is longer than %d bytes; export less, or raise body-limit", l.Body)}
+		return Exposition{}, &ReadError{Class: TooLarge, Err: fmt.Errorf("the exposition is longer than %d bytes; export less, or raise scrape-body-limit", l.Body)}
 	}
 	contentType := resp.Header.Get("Content-Type")
 	if strings.HasPrefix(contentType, "text/html") {
-		return Exposition{}, &Failure{Class: Unparsable, Err: fmt.Errorf("the content type is %s; that is a page for people, not metrics", contentType)}
+		return Exposition{}, &ReadError{Class: Unparsable, Err: fmt.Errorf("the content type is %s; that is a page for people, not metrics", contentType)}
 	}
 	e, err := Parse(body, contentType, reader, l.Series)
 	switch {
 	case errors.Is(err, errSeries):
-		return Exposition{}, &Failure{Class: TooManySeries, Err: err}
+		return Exposition{}, &ReadError{Class: TooManySeries, Err: err}
 	case err != nil:
-		return Exposition{}, &Failure{Class: Unparsable, Err: err}
+		return Exposition{}, &ReadError{Class: Unparsable, Err: err}
 	}
 	return e, nil
-}
-
-// drain lets a connection be used again, unless too much is still to come.
-func drain(body io.ReadCloser) {
-	_, _ = io.CopyN(io.Discard, body, 16<<10) // what was said is known by now
-	_ = body.Close()
 }
 
 func unread(ctx context.Context, err error) error {
@@ -121,5 +120,5 @@ func unread(ctx context.Context, err error) error {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		class = Refused
 	}
-	return &Failure{Class: class, Err: err}
+	return &ReadError{Class: class, Err: err}
 }

@@ -91,7 +91,7 @@ func TestFailuresHaveAClass(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := anywhere().Read(t.Context(), c.target, small, mapping.NewReader(mapping.Neutral()))
-			var f *Failure
+			var f *ReadError
 			if !errors.As(r.Err, &f) || f.Class != c.want {
 				t.Errorf("got %v, want class %s", r.Err, c.want)
 			}

@@ -99,7 +99,7 @@ func (r *Runner) follow(ctx context.Context) {
 		stop, runs := r.running[key]
 		switch leads := r.Leads(key); {
 		case leads && !runs:
-			own, cancel := context.WithCancel(ctx)
+			own, cancel := context.WithCancel(ctx) //nolint:gosec // called when the Service goes or changes hands
 			r.running[key] = cancel
 			fresh := r.passed && !old
 			r.wait.Go(func() { r.service(own, key, fresh) })

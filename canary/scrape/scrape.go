@@ -81,21 +81,21 @@ func Classes() []Class {
 	return []Class{Timeout, Refused, Unreachable, Status, TooLarge, TooManySeries, Unparsable, BadTarget}
 }
 
-// Failure is why a reading failed.
-type Failure struct {
+// ReadError is why a reading failed.
+type ReadError struct {
 	Class Class
 	// Code of the answer, if it was a wrong one.
 	Code int
 	Err  error
 }
 
-func (f *Failure) Error() string { return string(f.Class) + ": " + f.Err.Error() }
+func (f *ReadError) Error() string { return string(f.Class) + ": " + f.Err.Error() }
 
-func (f *Failure) Unwrap() error { return f.Err }
+func (f *ReadError) Unwrap() error { return f.Err }
 
 // ClassOf returns the class of an error, empty for none.
 func ClassOf(err error) Class {
-	var f *Failure
+	var f *ReadError
 	switch {
 	case err == nil:
 		return ""
@@ -112,7 +112,7 @@ type Reading struct {
 	At time.Time
 	// Took is how long that was after asking.
 	Took time.Duration
-	// Err is a *Failure, nil if the target was read.
+	// Err is a *ReadError, nil if the target was read.
 	Err error
 	Exposition
 }
