@@ -12,6 +12,7 @@ import (
 	"knative.dev/pkg/observability"
 	"sigs.k8s.io/yaml"
 
+	canary "github.com/knative-cdevents/knative-cdevents/canary/settings"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 )
@@ -22,6 +23,10 @@ const cluster = "6f1e2c1a-8f0e-4a55-9d3c-1f1f1c6f7a10"
 var parsers = map[string]func(*corev1.ConfigMap) error{
 	settings.Name: func(c *corev1.ConfigMap) error {
 		_, err := settings.FromConfigMap(settings.Default(cluster), c)
+		return err
+	},
+	canary.Name: func(c *corev1.ConfigMap) error {
+		_, err := canary.FromConfigMap(c)
 		return err
 	},
 	"config-logging": func(c *corev1.ConfigMap) error {
@@ -102,6 +107,33 @@ func TestExamplesShowTheDefaults(t *testing.T) {
 		shipped, err := settings.FromConfigMap(settings.Default(cluster), c)
 		if err != nil || shipped != settings.Default(cluster) {
 			t.Errorf("shipped: %+v, %v", shipped, err)
+		}
+	}
+}
+
+// Applications that were known when it was made are measured as it is shipped.
+func TestMappingsAreShipped(t *testing.T) {
+	t.Parallel()
+	for _, c := range of[*corev1.ConfigMap](t) {
+		if c.Name != canary.Name {
+			continue
+		}
+		example := c.DeepCopy()
+		if err := yaml.UnmarshalStrict([]byte(c.Data["_example"]), &example.Data); err != nil {
+			t.Fatal(err)
+		}
+		shown, err := canary.FromConfigMap(example)
+		if err != nil || shown.Interval != canary.Default().Interval || shown.Limits != canary.Default().Limits {
+			t.Errorf("the example does not show the defaults: %+v, %v", shown, err)
+		}
+		shipped, err := canary.FromConfigMap(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, runtime := range []string{"akka", "pekko", "cloudstate", "protoactor"} {
+			if n := len(shipped.Reader(runtime).Sources); n != 2 {
+				t.Errorf("%s is read by %d mappings, want the neutral contract and its own", runtime, n)
+			}
 		}
 	}
 }

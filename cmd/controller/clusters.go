@@ -17,7 +17,11 @@ func (p *process) watchClusters(ctx context.Context, ob *observer.Observer, clus
 	metrics, err := stateful.NewInstruments()
 	must(ctx, "making the metrics of clusters", err)
 	w := stateful.NewWatcher(stateful.Options{
-		Pods: p.pods, API: stateful.NewManagement(), Leads: ob.IsLeaderFor, Sequence: ob.Sequence, Saw: ob.Saw, Metrics: metrics, Now: time.Now,
+		Pods: p.pods, API: stateful.NewManagement(), Leads: ob.IsLeaderFor, Sequence: ob.Sequence, Metrics: metrics, Now: time.Now,
+		Saw: func(key types.NamespacedName, part observer.Part) {
+			p.scene.saw(key, part)
+			ob.Saw(key, part)
+		},
 		Services: func() map[types.NamespacedName]stateful.Service {
 			out := map[types.NamespacedName]stateful.Service{}
 			for key, d := range clusters() {

@@ -29,6 +29,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
@@ -76,6 +77,10 @@ type process struct {
 	delivery   *delivery.Delivery
 	// services is the observer of Services; it also says what this process leads.
 	services atomic.Pointer[observer.Observer]
+	// books are what the pods of Services have counted.
+	books *attribution.Books
+	// scene is what those who count know of the Services.
+	scene *scene
 	// statuses is the controller that writes the status of sources.
 	statuses atomic.Pointer[controller.Impl]
 	running  sync.WaitGroup
@@ -108,6 +113,7 @@ func (p *process) build(ctx context.Context, cmw configmap.Watcher) {
 		p.watch(ctx)
 		p.deliver(sending)
 		p.run(ctx, sending)
+		p.measure(ctx, cmw)
 	})
 }
 

@@ -149,6 +149,13 @@ func (o *Observer) Start() {
 	o.enqueue(reconciler.UniversalBucket(), o.queue.EnqueueSlowKey)
 }
 
+// Active says whether the caches of the kind are complete.
+func (o *Observer) Active() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.active
+}
+
 // Stop is called when the kind is not served any more. What the ledger knows is
 // looked at once more, as the objects are gone with their kind.
 func (o *Observer) Stop() {
@@ -313,7 +320,7 @@ func (o *Observer) Reconcile(ctx context.Context, name string) error {
 		return nil // the next leader starts from the ledger
 	default:
 	}
-	if !o.isActive() && o.Kind.Served() {
+	if !o.Active() && o.Kind.Served() {
 		return nil // all keys come again when the caches are complete
 	}
 	since, err := o.Since(ctx)
@@ -344,12 +351,6 @@ func (o *Observer) later(ctx context.Context, key string, err error) error {
 		logging.FromContext(ctx).Warnw("Not observed yet; trying again", "key", key, "error", err)
 	}
 	return controller.NewRequeueAfter(retryAfter)
-}
-
-func (o *Observer) isActive() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.active
 }
 
 // begin takes the history of a key as it stands.

@@ -29,6 +29,9 @@ type Pod struct {
 	// Generation is the Configuration's that made the Revision; 0 if unknown.
 	Generation int64
 
+	// Grace is how long the pod may take to end. Serving sets it to the time-out of
+	// the Revision's requests.
+	Grace time.Duration
 	// IP is empty until the pod has one.
 	IP          string
 	HostNetwork bool
@@ -110,6 +113,9 @@ func projected(o *corev1.Pod) *Pod {
 	// A label that is no number orders nothing.
 	if n, err := strconv.ParseInt(o.Labels[serving.ConfigurationGenerationLabelKey], 10, 64); err == nil {
 		p.Generation = n
+	}
+	if s := o.Spec.TerminationGracePeriodSeconds; s != nil {
+		p.Grace = time.Duration(*s) * time.Second
 	}
 	if o.DeletionTimestamp != nil {
 		p.Deleting = o.DeletionTimestamp.Time

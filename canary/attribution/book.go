@@ -1,0 +1,277 @@
+package attribution
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+)
+
+// Bounds of what is told apart in one Service. What is beyond is folded and counted.
+const (
+	maxEntities = 20
+	maxShards   = 4096
+	// Other is the entity type of all that are too many.
+	Other = "other"
+)
+
+// pod is what is remembered of one.
+type pod struct {
+	facts Pod
+	// old: it was there before this process watched.
+	old        bool
+	app, entry process
+	cut        cut
+	flight     flight
+	shards     map[string]float64
+	// appAt and entryAt are the last successful readings, since is when it was first
+	// known.
+	appAt, entryAt, since time.Time
+	appErr, entryErr      error
+	appTold, entryTold    bool
+}
+
+// targets is how many of its ports are read.
+func (p *pod) targets() int {
+	n := 0
+	for _, told := range []bool{p.appTold, p.entryTold} {
+		if told {
+			n++
+		}
+	}
+	return n
+}
+
+// book is what is known of one Service. It is used by one goroutine at a time.
+type book struct {
+	facts   Facts
+	fresh   bool
+	begun   bool
+	pods    map[types.UID]*pod
+	tallies map[types.UID]*Tally
+	split   split
+	// counted: some pod has shown that it counts handled requests.
+	counted  bool
+	entities map[string]bool
+	shards   map[ShardKey]bool
+	rejected map[string]float64
+	// took is how long the last reading of all pods lasted.
+	took time.Duration
+}
+
+func newBook(fresh bool) *book {
+	return &book{
+		fresh: fresh, pods: map[types.UID]*pod{}, tallies: map[types.UID]*Tally{},
+		entities: map[string]bool{}, shards: map[ShardKey]bool{}, rejected: map[string]float64{},
+	}
+}
+
+// learn takes new facts: who is new, who is gone, and what happened to whom.
+func (b *book) learn(f Facts, now time.Time) {
+	b.admit(f, now)
+	seen, exists := map[types.UID]bool{}, map[types.UID]bool{}
+	for _, p := range f.Pods {
+		seen[p.UID] = true
+	}
+	for uid, p := range b.pods {
+		if seen[uid] {
+			continue
+		}
+		// It keeps its share; what it began and did not finish nobody will finish.
+		if t := b.tallies[p.facts.Revision]; t != nil {
+			t.Lost += p.app.open()
+		}
+		delete(b.pods, uid)
+	}
+	for _, r := range f.Revisions {
+		exists[r.UID] = true
+	}
+	for uid := range b.tallies {
+		if !exists[uid] {
+			delete(b.tallies, uid)
+		}
+	}
+	b.facts, b.begun = f, true
+}
+
+// admit takes note of Revisions and pods, and lets none go.
+func (b *book) admit(f Facts, now time.Time) {
+	for _, r := range f.Revisions {
+		if b.tallies[r.UID] == nil {
+			b.tallies[r.UID] = newTally()
+		}
+	}
+	for _, p := range f.Pods {
+		known := b.pods[p.UID]
+		if known == nil {
+			known = &pod{old: !b.begun && !b.fresh, since: now}
+			if known.old {
+				known.facts = p // what it suffered before is nobody's news
+			}
+			b.pods[p.UID] = known
+		}
+		b.suffered(known.facts, p)
+		known.facts = p
+	}
+}
+
+// Why a pod's containers were started again.
+const (
+	RestartedOOM    = "oom_killed"
+	RestartedOther  = "restarted"
+	RestartedFailed = "pod_failed"
+)
+
+// Restarts are all of these reasons, in a fixed order.
+func Restarts() []string { return []string{RestartedOOM, RestartedOther, RestartedFailed} }
+
+// suffered counts what happened to a pod since it was seen last.
+func (b *book) suffered(was, is Pod) {
+	t := b.tallies[is.Revision]
+	if t == nil {
+		return
+	}
+	if grown := is.Restarts - was.Restarts; grown > 0 {
+		reason := RestartedOther
+		if is.OOMKilled {
+			reason = RestartedOOM
+		}
+		t.Restarts[reason] += float64(grown)
+	}
+	if is.Failed && !was.Failed {
+		t.Restarts[RestartedFailed]++
+	}
+}
+
+// take counts what was read.
+func (b *book) take(all []scrape.Reading) {
+	b.took = 0
+	for _, r := range all {
+		b.took = max(b.took, r.Took)
+		p := b.pods[r.Target.Pod]
+		if p == nil {
+			continue // it went while it was read, and is settled
+		}
+		t := b.tallies[p.facts.Revision]
+		if t == nil {
+			continue // its Revision is gone
+		}
+		if r.Rejected > 0 && r.Err == nil {
+			b.rejected[RejectedValue] += float64(r.Rejected)
+		}
+		if r.Target.Entry {
+			b.takeEntry(p, t, r)
+			continue
+		}
+		p.appErr, p.appTold = r.Err, true
+		if r.Err != nil {
+			continue
+		}
+		p.appAt = r.At
+		s := p.app.advance(r.Exposition, b.fold, p.old, p.facts.Incarnation, r.At)
+		b.count(t, s)
+		if s.reset {
+			t.Lost += s.open
+			p.flight = flight{}
+		}
+		if p.app.source != "" {
+			b.counted = true
+		}
+		p.flight.note(r.At, p.app.sum(mapping.Started)-p.app.sum(mapping.Finished), p.app.sum(mapping.DurationSum), p.app.sum(mapping.Finished))
+		p.shards = b.gauges(r.Sources)
+	}
+}
+
+func (b *book) takeEntry(p *pod, t *Tally, r scrape.Reading) {
+	p.entryErr, p.entryTold = r.Err, true
+	if r.Err != nil {
+		return
+	}
+	first := !p.entry.read
+	s := p.entry.advance(r.Exposition, asRead, p.old, "", r.At)
+	p.entryAt = r.At
+	b.count(t, s)
+	t.Cut += p.cut.note(&p.entry, s.reset, first && p.old)
+}
+
+// asRead: queue-proxy has few series, and they are folded by itself.
+func asRead(s scrape.Source) map[mapping.Key]float64 { return s.Values }
+
+func (b *book) count(t *Tally, s step) {
+	for reason, n := range s.rejected {
+		b.rejected[reason] += float64(n)
+	}
+	t.add(s.deltas)
+}
+
+// fold bounds how many entity types and shards are told apart.
+func (b *book) fold(s scrape.Source) map[mapping.Key]float64 {
+	if !b.folds(s.Values) {
+		return s.Values // as nearly always
+	}
+	out := make(map[mapping.Key]float64, len(s.Values))
+	for k, v := range s.Values {
+		if !b.entities[k.Entity] {
+			k.Entity = Other
+			b.rejected[RejectedEntity]++
+		}
+		if k.Shard != "" && !b.knows(ShardKey{Entity: k.Entity, Shard: k.Shard}) {
+			b.rejected[RejectedShard]++
+			continue
+		}
+		out[k] += v
+	}
+	return out
+}
+
+// folds learns which entity types and shards there are, as long as there is room,
+// and says whether there are more.
+func (b *book) folds(values map[mapping.Key]float64) bool {
+	more := false
+	for k := range values {
+		if !b.entities[k.Entity] {
+			if len(b.entities) >= maxEntities {
+				more = true
+				continue
+			}
+			b.entities[k.Entity] = true
+		}
+		if k.Shard != "" && !b.knows(ShardKey{Entity: k.Entity, Shard: k.Shard}) {
+			more = true
+		}
+	}
+	return more
+}
+
+// knows says whether a shard is told apart, or can be from now on.
+func (b *book) knows(id ShardKey) bool {
+	if !b.shards[id] && len(b.shards) < maxShards {
+		b.shards[id] = true
+	}
+	return b.shards[id]
+}
+
+// gauges returns the shards that a pod holds, by entity type; nil if unknown.
+func (b *book) gauges(sources []scrape.Source) map[string]float64 {
+	for _, s := range sources {
+		var out map[string]float64
+		for k, v := range s.Values {
+			if k.Figure != mapping.Shards {
+				continue
+			}
+			if out == nil {
+				out = map[string]float64{}
+			}
+			if !b.entities[k.Entity] {
+				k.Entity = Other
+			}
+			out[k.Entity] += v
+		}
+		if out != nil {
+			return out
+		}
+	}
+	return nil
+}

@@ -1,0 +1,370 @@
+package attribution
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+)
+
+// bounds are the upper bounds of the exported histogram, in seconds: those of
+// Serving's own metrics, and of the neutral contract.
+var bounds = []float64{.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
+
+// Bounds returns the upper bounds of the exported histogram, in seconds.
+func Bounds() []float64 { return slices.Clone(bounds) }
+
+// Histogram is cumulative, by upper bound.
+type Histogram struct {
+	Count   uint64
+	Sum     float64
+	Buckets map[float64]uint64
+}
+
+// AllEntities stands for all entity types together.
+const AllEntities = ""
+
+// Figures are what is known of a Service at one moment. What is missing stands in
+// NoData.
+type Figures struct {
+	Service   types.NamespacedName
+	Stateful  bool
+	Revisions []RevisionFigures
+	// NeverStarted is how many requests entered that no entity began; nil if unknown.
+	NeverStarted *float64
+	NoData       []NoData
+	// Rejected samples, by reason.
+	Rejected map[string]float64
+}
+
+// RevisionFigures are those of one Revision. Nil is unknown.
+type RevisionFigures struct {
+	Revision
+	// Handled counts finished requests by outcome. Without outcomes there is only
+	// mapping.Unknown.
+	Handled   map[string]float64
+	Durations *Histogram
+	// Entered counts requests by class of the status code (2xx to 5xx, unknown).
+	Entered map[string]float64
+	// Share of what all Revisions handled in the last ShareWindow.
+	Share *float64
+	// Unaccounted were started and not finished within the request time-out; those
+	// of pods that are gone are among them for good.
+	Unaccounted *float64
+	Restarts    map[string]float64
+	// Pods that exist; Members of them are in the stateful cluster.
+	Pods    int
+	Members *float64
+	// Shards that its pods hold, by entity type, or AllEntities.
+	Shards map[string]float64
+	// ScrapeAge is how long ago the pod was read whose last reading is oldest.
+	ScrapeAge *time.Duration
+}
+
+// figures puts together what is known at a moment.
+func (b *book) figures(key types.NamespacedName, now time.Time) Figures {
+	f := Figures{Service: key, Rejected: map[string]float64{}}
+	for _, reason := range Rejections() {
+		f.Rejected[reason] = b.rejected[reason]
+	}
+	byRevision := map[types.UID][]*pod{}
+	for _, p := range b.pods {
+		byRevision[p.facts.Revision] = append(byRevision[p.facts.Revision], p)
+	}
+	revisions := slices.Clone(b.facts.Revisions)
+	slices.SortFunc(revisions, func(a, b Revision) int { return cmp.Compare(a.Name, b.Name) })
+	entered, started := 0.0, 0.0
+	for _, r := range revisions {
+		t := b.tallies[r.UID]
+		if t == nil {
+			continue
+		}
+		f.Stateful = f.Stateful || r.Stateful
+		v := view{Revision: r, tally: t, pods: byRevision[r.UID], counted: b.counted, now: now}
+		out := v.figures()
+		f.Revisions = append(f.Revisions, out)
+		f.NoData = append(f.NoData, v.missing...)
+		entered, started = entered+t.Forwarded, started+t.Started
+	}
+	b.shares(&f)
+	if f.Stateful {
+		if b.facts.OneCall {
+			n := max(0, entered-started)
+			f.NeverStarted = &n
+		} else {
+			f.NoData = append(f.NoData, NoData{Figure: "unaccounted_requests", Reason: CallsPerRequestUnknown})
+		}
+	}
+	return f
+}
+
+// shares fills in the real share of every Revision.
+func (b *book) shares(f *Figures) {
+	handled := b.handled()
+	by, all, ok := b.split.since(handled)
+	for i := range f.Revisions {
+		r := &f.Revisions[i]
+		missing := Reason("")
+		switch {
+		case r.Handled == nil:
+			continue // that is missing already, and says why
+		case !ok:
+			missing = WindowTooShort
+		case all <= 0:
+			missing = NoRequests
+		default:
+			share := by[r.UID] / all
+			r.Share = &share
+		}
+		if missing != "" {
+			f.NoData = append(f.NoData, NoData{Revision: r.UID, Figure: "handled_share_ratio", Reason: missing})
+		}
+	}
+}
+
+// handled is what every Revision has handled in all.
+func (b *book) handled() map[types.UID]float64 {
+	out := map[types.UID]float64{}
+	for _, r := range b.facts.Revisions {
+		if t := b.tallies[r.UID]; t != nil {
+			out[r.UID] = sum(handledBy(r, t))
+		}
+	}
+	return out
+}
+
+// handledBy is what a Revision handled, by outcome.
+func handledBy(r Revision, t *Tally) map[string]float64 {
+	if r.Stateful {
+		return t.Finished
+	}
+	out := map[string]float64{}
+	for code, n := range t.Entered {
+		if code[0] != '1' {
+			out[outcomeOf(code)] += n
+		}
+	}
+	if t.Cut > 0 {
+		out[mapping.Error] += t.Cut
+	}
+	return out
+}
+
+// outcomeOf a request that was handled where it entered. What the client did wrong
+// is no failure of the Revision.
+func outcomeOf(code string) string {
+	switch {
+	case code == "504":
+		return mapping.Timeout
+	case code[0] == '5':
+		return mapping.Error
+	case code[0] >= '2' && code[0] <= '4':
+		return mapping.OK
+	}
+	return mapping.Unknown
+}
+
+// view is one Revision, as it is looked at.
+type view struct {
+	Revision
+	tally   *Tally
+	pods    []*pod
+	counted bool
+	now     time.Time
+	missing []NoData
+}
+
+func (v *view) lacks(figure string, why Reason) {
+	v.missing = append(v.missing, NoData{Revision: v.UID, Figure: figure, Reason: why})
+}
+
+func (v *view) figures() RevisionFigures {
+	out := RevisionFigures{Revision: v.Revision, Pods: len(v.pods), Restarts: map[string]float64{}}
+	for _, reason := range Restarts() {
+		out.Restarts[reason] = v.tally.Restarts[reason]
+	}
+	if v.Required == nil {
+		v.lacks("traffic_share_ratio", NoSplit)
+	}
+	out.Entered = v.entered()
+	switch {
+	case !v.Stateful && out.Entered == nil:
+		v.lacks("handled_requests_total", v.noEntry())
+	case v.Stateful && !v.counted:
+		why := NotRead
+		if slices.ContainsFunc(v.pods, func(p *pod) bool { return !p.appAt.IsZero() }) {
+			why = NothingCounted
+		}
+		v.lacks("handled_requests_total", why)
+	default:
+		out.Handled = v.outcomes()
+		out.Durations = v.durations()
+	}
+	if v.Stateful {
+		out.Unaccounted = v.unaccounted()
+		out.Members, out.Shards = v.ClusterMembers, v.shards()
+	}
+	out.ScrapeAge = v.age()
+	return out
+}
+
+// entered is what entered at the Revision, by class; nil if nobody tells. 1xx are
+// left out: 101 is a connection, not a request.
+func (v *view) entered() map[string]float64 {
+	reads := slices.ContainsFunc(v.pods, func(p *pod) bool { return !p.entryAt.IsZero() })
+	if !reads && len(v.tally.Entered) == 0 {
+		v.lacks("entry_requests_total", v.noEntry())
+		return nil
+	}
+	out := map[string]float64{"2xx": 0, "3xx": 0, "4xx": 0, "5xx": v.tally.Cut}
+	for code, n := range v.tally.Entered {
+		switch {
+		case code == mapping.Unknown:
+			out[mapping.Unknown] += n
+		case code[0] != '1':
+			out[code[:1]+"xx"] += n
+		}
+	}
+	if out[mapping.Unknown] > 0 {
+		v.lacks("entry_requests_total", EntryOutcomesUnknown)
+	}
+	return out
+}
+
+// noEntry is why nothing is known of what entered.
+func (v *view) noEntry() Reason {
+	if slices.ContainsFunc(v.pods, func(p *pod) bool { return p.entryTold }) {
+		return EntryMetricsUnavailable
+	}
+	return NotRead
+}
+
+// outcomes of what was handled. An application that never tells an outcome has not
+// had zero errors.
+func (v *view) outcomes() map[string]float64 {
+	by := handledBy(v.Revision, v.tally)
+	unknown := by[mapping.Unknown]
+	known := by[mapping.OK] + by[mapping.Error] + by[mapping.Timeout]
+	if unknown > 0 {
+		v.lacks("handled_requests_total", OutcomesUnknown)
+		if known == 0 {
+			return map[string]float64{mapping.Unknown: unknown}
+		}
+	}
+	out := map[string]float64{mapping.OK: by[mapping.OK], mapping.Error: by[mapping.Error], mapping.Timeout: by[mapping.Timeout]}
+	if unknown > 0 {
+		out[mapping.Unknown] = unknown
+	}
+	return out
+}
+
+func (v *view) durations() *Histogram {
+	buckets, total := v.tally.Buckets, v.tally.DurationSum
+	if !v.Stateful {
+		buckets, total = v.tally.EntryBuckets, v.tally.EntryDurationSum
+	}
+	if len(buckets) == 0 {
+		if sum(handledBy(v.Revision, v.tally)) > 0 {
+			v.lacks("handled_request_duration_seconds", DurationsUnknown)
+			return nil
+		}
+		return &Histogram{Buckets: zeros()}
+	}
+	h := &Histogram{Sum: total, Buckets: map[float64]uint64{}}
+	most := 0.0
+	for _, bound := range sortedBounds(buckets) {
+		// Refused samples may leave a bucket behind the ones below it.
+		most = max(most, buckets[bound])
+		if slices.Contains(bounds, bound) {
+			h.Buckets[bound] = uint64(most)
+		}
+	}
+	if _, whole := buckets[math.Inf(1)]; !whole || len(h.Buckets) != len(bounds) {
+		v.lacks("handled_request_duration_seconds", BucketsDiffer)
+		return nil
+	}
+	h.Count = uint64(most)
+	return h
+}
+
+func zeros() map[float64]uint64 {
+	out := map[float64]uint64{}
+	for _, b := range bounds {
+		out[b] = 0
+	}
+	return out
+}
+
+func (v *view) unaccounted() *float64 {
+	timeout := v.Timeout
+	if timeout <= 0 {
+		timeout = defaultTimeout
+	}
+	if v.tally.Started == 0 && v.tally.Total() > 0 {
+		v.lacks("unaccounted_requests", StartedUnknown)
+		return nil
+	}
+	total := v.tally.Lost
+	short := false
+	for _, p := range v.pods {
+		if !p.app.counts(mapping.Started) {
+			continue
+		}
+		n, ok := p.flight.overdue(v.now, timeout, p.app.counts(mapping.DurationSum))
+		short = short || !ok
+		total += n
+	}
+	if short && total == 0 {
+		// A pod that is younger than the time-out has none that is overdue; one
+		// that is only watched since may.
+		short = slices.ContainsFunc(v.pods, func(p *pod) bool { return p.old && v.now.Sub(p.since) < timeout })
+		if short {
+			v.lacks("unaccounted_requests", WindowTooShort)
+			return nil
+		}
+	}
+	return &total
+}
+
+// shards that the pods say they hold; if they say nothing, those that the cluster
+// says they hold, of all entity types.
+func (v *view) shards() map[string]float64 {
+	var out map[string]float64
+	for _, p := range v.pods {
+		for entity, n := range p.shards {
+			if out == nil {
+				out = map[string]float64{}
+			}
+			out[entity] += n
+		}
+	}
+	if out == nil && v.ClusterShards != nil {
+		return map[string]float64{AllEntities: *v.ClusterShards}
+	}
+	return out
+}
+
+// age of the oldest last reading among the pods that are ready.
+func (v *view) age() *time.Duration {
+	var oldest *time.Duration
+	for _, p := range v.pods {
+		if !p.facts.Ready {
+			continue
+		}
+		last := p.appAt
+		if !v.Stateful {
+			last = p.entryAt
+		}
+		if last.IsZero() {
+			last = p.since
+		}
+		if age := max(0, v.now.Sub(last)); oldest == nil || age > *oldest {
+			oldest = &age
+		}
+	}
+	return oldest
+}

@@ -1,0 +1,244 @@
+package attribution
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+)
+
+// Why a sample was not counted.
+const (
+	// RejectedValue: NaN, infinite or negative.
+	RejectedValue = "not_a_count"
+	// RejectedFall: it fell, and its process did not start again.
+	RejectedFall = "fell"
+	// RejectedJump: it rose faster than any process can count.
+	RejectedJump = "jumped"
+	// RejectedEntity was counted under another entity type, and RejectedShard was
+	// not counted by shard, because there are too many of them.
+	RejectedEntity = "entity_types"
+	RejectedShard  = "shards"
+)
+
+// Rejections are all reasons, in a fixed order.
+func Rejections() []string {
+	return []string{RejectedValue, RejectedFall, RejectedJump, RejectedEntity, RejectedShard}
+}
+
+const (
+	// sameStart is how much the start of one process may seem to change: the kernel
+	// derives it from the time of boot, which moves as the clock is set.
+	sameStart = 2.0
+	// patience is how often in a row a series must not be believed before what it says
+	// is where counting goes on from.
+	patience = 3
+	// fastest is what a process may count in a second.
+	fastest = 1e6
+)
+
+// mark is the last value of a counter that was believed.
+type mark struct {
+	value float64
+	// odd readings in a row that were not believed.
+	odd int
+}
+
+// process is what one pod counts at one of its ports, from one start to the next.
+type process struct {
+	last   map[mapping.Key]mark
+	source string
+	start  float64
+	// incarnation that was seen last; expected: a restart was noticed before the
+	// incarnation told of it.
+	incarnation string
+	expected    bool
+	read        bool
+	at          time.Time
+}
+
+// step is what one reading adds.
+type step struct {
+	deltas   map[mapping.Key]float64
+	rejected map[string]int
+	// reset: the process started again, and this is what it had begun before and
+	// not finished.
+	reset bool
+	open  float64
+}
+
+func (s *step) reject(reason string) {
+	if s.rejected == nil {
+		s.rejected = map[string]int{}
+	}
+	s.rejected[reason]++
+}
+
+// advance takes a reading. old says that the process may have counted before anybody
+// watched, so that its first values are where counting begins. values are those of
+// the chosen source.
+func (p *process) advance(e scrape.Exposition, values func(scrape.Source) map[mapping.Key]float64, old bool, incarnation string, at time.Time) step {
+	var s step
+	first := !p.read
+	source, better := p.choose(e.Sources)
+	var now map[mapping.Key]float64
+	if source != nil {
+		now = values(*source)
+	}
+	if !first && p.restarted(e, now, incarnation) {
+		s.reset, s.open = true, p.open()
+		p.last, p.source = nil, ""
+		if source, better = p.choose(e.Sources); source != nil {
+			now = values(*source)
+		}
+	}
+	if p.last == nil {
+		p.last = map[mapping.Key]mark{}
+	}
+	if source != nil {
+		p.source = source.Name
+	}
+	elapsed := max(at.Sub(p.at), time.Second).Seconds()
+	if p.at.IsZero() {
+		elapsed = 3600 // unknown; it may have counted since long
+	}
+	for k, v := range now {
+		p.count(k, v, first && old, elapsed, &s)
+	}
+	if better != nil {
+		// From now on the better source is believed, and what it counted until now
+		// was counted by the other.
+		p.source, p.last = better.Name, map[mapping.Key]mark{}
+		for k, v := range values(*better) {
+			p.last[k] = mark{value: v}
+		}
+	}
+	p.start, p.incarnation, p.at, p.read = e.Start, incarnation, at, true
+	return s
+}
+
+func (p *process) count(k mapping.Key, v float64, baseline bool, elapsed float64, s *step) {
+	if k.Figure == mapping.Shards {
+		return
+	}
+	was, had := p.last[k]
+	odd := ""
+	switch {
+	case v < was.value:
+		odd = RejectedFall
+	case !had && baseline:
+	case v-was.value > fastest*elapsed:
+		odd = RejectedJump
+	default:
+		if s.deltas == nil {
+			s.deltas = map[mapping.Key]float64{}
+		}
+		s.deltas[k] = v - was.value
+	}
+	if odd == "" {
+		p.last[k] = mark{value: v}
+		return
+	}
+	s.reject(odd)
+	// What was believed stays the base, so that a single lie loses nothing.
+	if was.odd++; was.odd >= patience {
+		was = mark{value: v}
+	}
+	p.last[k] = was
+}
+
+// choose returns the source that is believed, and a better one if it has come since.
+// They are given in the order of trust.
+func (p *process) choose(all []scrape.Source) (believed, better *scrape.Source) {
+	for i := range all {
+		if !countsRequests(all[i].Values) {
+			continue
+		}
+		switch {
+		case p.source == "" || all[i].Name == p.source:
+			return &all[i], better
+		case better == nil:
+			better = &all[i]
+		}
+	}
+	// What was believed has gone silent; it may come back.
+	return nil, nil
+}
+
+func countsRequests(values map[mapping.Key]float64) bool {
+	for k := range values {
+		switch k.Figure {
+		case mapping.Finished, mapping.Started, mapping.EntryHTTP, mapping.EntryServing:
+			return true
+		}
+	}
+	return false
+}
+
+// restarted says whether the process is another one than before. Where it tells when
+// it started, only that counts. Otherwise most of its counters must have fallen, or
+// its container was started again; the two may be noticed in any order.
+func (p *process) restarted(e scrape.Exposition, now map[mapping.Key]float64, incarnation string) bool {
+	if e.Start > 0 && p.start > 0 {
+		return math.Abs(e.Start-p.start) > sameStart
+	}
+	fell, stood := 0, 0
+	for k, v := range now {
+		was := p.last[k]
+		switch {
+		case k.Figure == mapping.Shards || was.value == 0:
+		case v < was.value:
+			fell++
+		default:
+			stood++
+		}
+	}
+	most := fell > 0 && fell >= stood
+	told := incarnation != "" && p.incarnation != "" && incarnation != p.incarnation
+	switch {
+	case told && p.expected && !most:
+		p.expected = false
+		return false
+	case told:
+		p.expected = false
+		return true
+	case most:
+		p.expected = true
+	}
+	return most
+}
+
+// open is how many requests it has begun and not finished.
+func (p *process) open() float64 { return max(0, p.sum(mapping.Started)-p.sum(mapping.Finished)) }
+
+func (p *process) sum(f mapping.Figure) float64 {
+	total := 0.0
+	for k, m := range p.last {
+		if k.Figure == f {
+			total += m.value
+		}
+	}
+	return total
+}
+
+// counts says whether it counts a figure at all.
+func (p *process) counts(f mapping.Figure) bool {
+	for k := range p.last {
+		if k.Figure == f {
+			return true
+		}
+	}
+	return false
+}
+
+// sortedBounds are the bounds of a histogram, smallest first.
+func sortedBounds(buckets map[float64]float64) []float64 {
+	out := make([]float64, 0, len(buckets))
+	for b := range buckets {
+		out = append(out, b)
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,137 @@
+package attribution
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+)
+
+// reading is one look at one counter.
+type reading struct {
+	value float64
+	// start of the process, 0 if it does not say; incarnation of its container.
+	start       float64
+	incarnation string
+}
+
+func finishedKey(outcome string) mapping.Key {
+	return mapping.Key{Figure: mapping.Finished, Outcome: outcome}
+}
+
+func expose(source string, start float64, values map[mapping.Key]float64) scrape.Exposition {
+	return scrape.Exposition{Start: start, Sources: []scrape.Source{{Name: source, Values: values}}}
+}
+
+func TestOneCounter(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		old      bool
+		readings []reading
+		want     float64
+		rejected map[string]int
+		resets   int
+	}{
+		"a new process":                 {false, []reading{{5, 0, "0"}, {7, 0, "0"}}, 7, nil, 0},
+		"an old process":                {true, []reading{{5, 0, "0"}, {7, 0, "0"}}, 2, nil, 0},
+		"it fell":                       {false, []reading{{5, 0, ""}, {2, 0, ""}}, 7, nil, 1},
+		"an old process fell":           {true, []reading{{5, 0, ""}, {2, 0, ""}}, 2, nil, 1},
+		"fell, and told of it later":    {false, []reading{{5, 0, "0"}, {2, 0, "0"}, {3, 0, "1"}}, 8, nil, 1},
+		"told of it, and fell":          {false, []reading{{5, 0, "0"}, {2, 0, "1"}, {3, 0, "1"}}, 8, nil, 1},
+		"restarted and overtook itself": {false, []reading{{5, 0, "0"}, {6, 0, "1"}}, 11, nil, 1},
+		"its start says so too":         {false, []reading{{5, 100, "0"}, {6, 200, "0"}}, 11, nil, 1},
+		"a clock that was set":          {false, []reading{{5, 100, "0"}, {6, 101.5, "0"}}, 6, nil, 0},
+		"a start told late":             {false, []reading{{5, 0, "0"}, {6, 100, "0"}, {2, 200, "1"}}, 8, nil, 1},
+		"a lie: it fell, same process":  {false, []reading{{5, 100, "0"}, {2, 100, "0"}, {6, 100, "0"}}, 6, map[string]int{RejectedFall: 1}, 0},
+		"it stays low":                  {false, []reading{{5, 100, ""}, {1, 100, ""}, {2, 100, ""}, {3, 100, ""}, {4, 100, ""}}, 6, map[string]int{RejectedFall: 3}, 0},
+		"a lie: it jumped":              {false, []reading{{5, 100, ""}, {1e15, 100, ""}, {6, 100, ""}}, 6, map[string]int{RejectedJump: 1}, 0},
+		"it stays high":                 {false, []reading{{0, 100, ""}, {1e15, 100, ""}, {1e15, 100, ""}, {1e15, 100, ""}, {1e15 + 4, 100, ""}}, 4, map[string]int{RejectedJump: 3}, 0},
+		"the container of another kind": {false, []reading{{5, 100, "0"}, {6, 100, "1"}}, 6, nil, 0},
+		"restarted twice, told once of": {false, []reading{{5, 0, "0"}, {2, 0, "0"}, {1, 0, "0"}, {3, 0, "2"}}, 10, nil, 2},
+		"a counter that was not there":  {false, []reading{{math.NaN(), 0, ""}, {3, 0, ""}, {math.NaN(), 0, ""}, {4, 0, ""}}, 4, nil, 0},
+		"old, and it comes into being":  {true, []reading{{math.NaN(), 0, ""}, {3, 0, ""}}, 3, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var p process
+			total, resets := 0.0, 0
+			rejected := map[string]int{}
+			at := time.Unix(1000, 0)
+			for _, r := range c.readings {
+				at = at.Add(15 * time.Second)
+				e := scrape.Exposition{Start: r.start}
+				if !math.IsNaN(r.value) {
+					e = expose("s", r.start, map[mapping.Key]float64{finishedKey("ok"): r.value})
+				}
+				s := p.advance(e, asRead, c.old, r.incarnation, at)
+				for reason, n := range s.rejected {
+					rejected[reason] += n
+				}
+				if s.reset {
+					resets++
+				}
+				for _, d := range s.deltas {
+					if d < 0 {
+						t.Errorf("a delta of %v", d)
+					}
+					total += d
+				}
+			}
+			if total != c.want || resets != c.resets {
+				t.Errorf("counted %v with %d resets, want %v with %d", total, resets, c.want, c.resets)
+			}
+			for _, reason := range Rejections() {
+				if rejected[reason] != c.rejected[reason] {
+					t.Errorf("%d refused because it %s, want %d", rejected[reason], reason, c.rejected[reason])
+				}
+			}
+		})
+	}
+}
+
+// One series that falls among many is no restart.
+func TestOneFallAmongMany(t *testing.T) {
+	t.Parallel()
+	var p process
+	at := time.Unix(1000, 0)
+	values := func(ok, failed, late float64) scrape.Exposition {
+		return expose("s", 0, map[mapping.Key]float64{finishedKey("ok"): ok, finishedKey("error"): failed, finishedKey("timeout"): late})
+	}
+	p.advance(values(10, 20, 30), asRead, false, "", at)
+	s := p.advance(values(9, 21, 31), asRead, false, "", at.Add(15*time.Second))
+	if s.reset || s.rejected[RejectedFall] != 1 || len(s.deltas) != 2 {
+		t.Errorf("%+v", s)
+	}
+	s = p.advance(values(1, 2, 31), asRead, false, "", at.Add(30*time.Second))
+	if !s.reset || s.deltas[finishedKey("timeout")] != 31 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Where an application fulfils the contract later than its library counts, every
+// request is counted once.
+func TestABetterSourceComes(t *testing.T) {
+	t.Parallel()
+	var p process
+	at := time.Unix(1000, 0)
+	both := func(neutral, kamon float64) scrape.Exposition {
+		var e scrape.Exposition
+		if neutral > 0 {
+			e.Sources = append(e.Sources, scrape.Source{Name: "neutral", Values: map[mapping.Key]float64{finishedKey("ok"): neutral}})
+		}
+		e.Sources = append(e.Sources, scrape.Source{Name: "kamon", Values: map[mapping.Key]float64{finishedKey("unknown"): kamon}})
+		return e
+	}
+	total := 0.0
+	for _, e := range []scrape.Exposition{both(0, 3), both(5, 5), both(9, 9), both(0, 11), both(12, 12)} {
+		at = at.Add(15 * time.Second)
+		for _, d := range p.advance(e, asRead, false, "", at).deltas {
+			total += d
+		}
+	}
+	if total != 12 || p.source != "neutral" {
+		t.Errorf("counted %v of 12, by %s", total, p.source)
+	}
+}

@@ -1,0 +1,116 @@
+package attribution
+
+import (
+	"maps"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+)
+
+// Shard is what one shard's entities have finished.
+type Shard struct {
+	OK, Error, Timeout, Unknown float64
+	// Slow are those above 0.5 s, whatever their outcome.
+	Slow float64
+}
+
+// Finished by all outcomes.
+func (s Shard) Finished() float64 { return s.OK + s.Error + s.Timeout + s.Unknown }
+
+// ShardKey names a shard.
+type ShardKey struct{ Entity, Shard string }
+
+// Tally is what a Revision has counted since this process counts it, over all its
+// pods, those that are gone too. Nothing in it ever becomes less.
+type Tally struct {
+	// Started and Finished count requests where they are handled; Finished by outcome.
+	Started  float64
+	Finished map[string]float64
+	// Buckets is a cumulative histogram by upper bound in seconds, DurationSum the sum.
+	Buckets     map[float64]float64
+	DurationSum float64
+	// Shards are for judging; they are never exported.
+	Shards map[ShardKey]Shard
+
+	// Entered counts requests by the status code that queue-proxy saw, Unknown for
+	// those whose outcome it cannot see.
+	Entered map[string]float64
+	// Cut are requests that only Serving's own family saw fail.
+	Cut float64
+	// Forwarded are those that reached the application at the pod where they entered.
+	Forwarded        float64
+	EntryBuckets     map[float64]float64
+	EntryDurationSum float64
+
+	// Lost were started by processes that ended before they finished them.
+	Lost float64
+	// Restarts by reason.
+	Restarts map[string]float64
+}
+
+func newTally() *Tally {
+	return &Tally{
+		Finished: map[string]float64{}, Buckets: map[float64]float64{}, Shards: map[ShardKey]Shard{},
+		Entered: map[string]float64{}, EntryBuckets: map[float64]float64{}, Restarts: map[string]float64{},
+	}
+}
+
+func (t *Tally) clone() Tally {
+	c := *t
+	c.Finished, c.Buckets, c.Shards = maps.Clone(t.Finished), maps.Clone(t.Buckets), maps.Clone(t.Shards)
+	c.Entered, c.EntryBuckets, c.Restarts = maps.Clone(t.Entered), maps.Clone(t.EntryBuckets), maps.Clone(t.Restarts)
+	return c
+}
+
+func (t *Tally) add(deltas map[mapping.Key]float64) {
+	for k, d := range deltas {
+		switch k.Figure {
+		case mapping.Started:
+			t.Started += d
+		case mapping.Finished:
+			t.Finished[k.Outcome] += d
+		case mapping.Duration:
+			t.Buckets[k.Bound] += d
+		case mapping.DurationSum:
+			t.DurationSum += d
+		case mapping.ShardFinished, mapping.ShardSlow:
+			t.addShard(k, d)
+		case mapping.EntryHTTP:
+			t.Entered[k.Outcome] += d
+		case mapping.EntryServing:
+			t.Forwarded += d
+		case mapping.EntryDuration:
+			t.EntryBuckets[k.Bound] += d
+		case mapping.EntryDurationSum:
+			t.EntryDurationSum += d
+		}
+	}
+}
+
+func (t *Tally) addShard(k mapping.Key, d float64) {
+	id := ShardKey{Entity: k.Entity, Shard: k.Shard}
+	s := t.Shards[id]
+	switch {
+	case k.Figure == mapping.ShardSlow:
+		s.Slow += d
+	case k.Outcome == mapping.OK:
+		s.OK += d
+	case k.Outcome == mapping.Error:
+		s.Error += d
+	case k.Outcome == mapping.Timeout:
+		s.Timeout += d
+	default:
+		s.Unknown += d
+	}
+	t.Shards[id] = s
+}
+
+// Total of what was finished.
+func (t *Tally) Total() float64 { return sum(t.Finished) }
+
+func sum[K comparable](m map[K]float64) float64 {
+	total := 0.0
+	for _, v := range m {
+		total += v
+	}
+	return total
+}

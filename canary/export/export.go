@@ -1,0 +1,182 @@
+// Package export tells Prometheus what attribution found.
+//
+// Its invariants: what is not known is absent, and never zero; labels are bounded
+// (no shard, no entity, no pod); only what this process reads is told, so that a
+// Service that was handed over is gone with the next scrape.
+package export
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
+)
+
+// Books are where figures come from.
+type Books interface {
+	Figures() []attribution.Figures
+	Health() attribution.Health
+}
+
+// revisionLabels are those of Serving's own metrics, so that both can be joined.
+var revisionLabels = []string{"k8s_namespace_name", "kn_service_name", "kn_configuration_name", "kn_revision_name"}
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("canary_"+name, help, append(slices.Clone(revisionLabels), labels...), nil)
+}
+
+var (
+	entryRequests = describe("entry_requests_total",
+		"Requests that entered at the Revision, by class of the status code; unknown where the code says nothing.", "code_class")
+	handledRequests = describe("handled_requests_total",
+		"Requests that the Revision handled, wherever they entered, by outcome.", "outcome")
+	handledDuration = describe("handled_request_duration_seconds",
+		"How long requests took that the Revision handled.")
+	requiredShare = describe("traffic_share_ratio",
+		"Share of the requests that the Route in force gives the Revision.")
+	handledShare = describe("handled_share_ratio",
+		"Share of the requests of the last 5 minutes that the Revision handled.")
+	unaccounted = describe("unaccounted_requests",
+		"Requests that were started by the Revision and not finished within the request time-out (stage handling), or that entered the Service and were never started (stage entry).", "stage")
+	podRestarts = describe("pod_restarts_total",
+		"Restarts of containers and failures of pods of the Revision, by reason.", "reason")
+	clusterMembers = describe("cluster_members",
+		"Pods of the Revision that are members of the stateful cluster.")
+	clusterShards = describe("cluster_shards",
+		"Shards that the Revision's pods hold, by entity type.", "entity_type")
+	scrapeAge = describe("scrape_age_seconds",
+		"Age of the last successful scrape of that pod of the Revision which was not scraped for longest.")
+	noData = describe("no_data",
+		"1 where a figure is missing, with the reason.", "figure", "reason")
+
+	scrapes  = prometheus.NewDesc("canary_scrapes_total", "Scrapes of pods, by result.", []string{"result"}, nil)
+	rejected = prometheus.NewDesc("canary_rejected_samples_total", "Samples of pods that were not counted as they stand, by reason.", []string{"reason"}, nil)
+	targets  = prometheus.NewDesc("canary_scrape_targets", "Ports of pods that this replica scrapes.", nil, nil)
+	services = prometheus.NewDesc("canary_scrape_services", "Services that this replica scrapes.", nil, nil)
+	duration = prometheus.NewDesc("canary_scrape_duration_seconds", "How long the slowest of the last scrapes took.", nil, nil)
+)
+
+var all = []*prometheus.Desc{
+	entryRequests, handledRequests, handledDuration, requiredShare, handledShare, unaccounted, podRestarts,
+	clusterMembers, clusterShards, scrapeAge, noData, scrapes, rejected, targets, services, duration,
+}
+
+// Collector is a prometheus.Collector over the books.
+type Collector struct{ books Books }
+
+var _ prometheus.Collector = (*Collector)(nil)
+
+// NewCollector returns one.
+func NewCollector(b Books) *Collector { return &Collector{books: b} }
+
+// Describe implements prometheus.Collector.
+func (*Collector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range all {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(to chan<- prometheus.Metric) {
+	for _, f := range c.books.Figures() {
+		s := service{to: to, labels: [4]string{f.Service.Namespace, f.Service.Name}}
+		s.collect(f)
+	}
+	h := c.books.Health()
+	plain(to, scrapes, prometheus.CounterValue, h.Scrapes)
+	plain(to, rejected, prometheus.CounterValue, h.Rejected)
+	for desc, value := range map[*prometheus.Desc]float64{
+		targets: float64(h.Targets), services: float64(h.Services), duration: h.Longest.Seconds(),
+	} {
+		send(to, desc, prometheus.GaugeValue, value)
+	}
+}
+
+func plain(to chan<- prometheus.Metric, desc *prometheus.Desc, kind prometheus.ValueType, by map[string]float64) {
+	for _, label := range slices.Sorted(maps.Keys(by)) {
+		send(to, desc, kind, by[label], label)
+	}
+}
+
+// send leaves out what cannot be told: one bad label must not take the whole page of
+// metrics away.
+func send(to chan<- prometheus.Metric, desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+	if m, err := prometheus.NewConstMetric(desc, kind, value, labels...); err == nil {
+		to <- m
+	}
+}
+
+// service tells the figures of one.
+type service struct {
+	to     chan<- prometheus.Metric
+	labels [4]string
+}
+
+func (s service) send(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
+	send(s.to, desc, kind, value, append(slices.Clone(s.labels[:]), labels...)...)
+}
+
+func (s service) by(desc *prometheus.Desc, kind prometheus.ValueType, values map[string]float64) {
+	for _, label := range slices.Sorted(maps.Keys(values)) {
+		s.send(desc, kind, values[label], label)
+	}
+}
+
+func (s service) gauge(desc *prometheus.Desc, value *float64, labels ...string) {
+	if value != nil {
+		s.send(desc, prometheus.GaugeValue, *value, labels...)
+	}
+}
+
+func (s service) collect(f attribution.Figures) {
+	s.gauge(unaccounted, f.NeverStarted, "entry")
+	// A Revision that was made again under its name has another UID, and for a
+	// moment both may be known. The same series twice would be an error.
+	seen := map[string]bool{}
+	missing := map[[2]string][]attribution.NoData{}
+	of := map[string][2]string{}
+	for _, r := range f.Revisions {
+		of[string(r.UID)] = [2]string{r.Configuration, r.Name}
+		if seen[r.Name] {
+			continue
+		}
+		seen[r.Name] = true
+		s.labels[2], s.labels[3] = r.Configuration, r.Name
+		s.revision(r)
+	}
+	for _, n := range f.NoData {
+		missing[of[string(n.Revision)]] = append(missing[of[string(n.Revision)]], n)
+	}
+	for names, absent := range missing {
+		s.labels[2], s.labels[3] = names[0], names[1]
+		once := map[attribution.NoData]bool{}
+		for _, n := range absent {
+			n.Revision = ""
+			if !once[n] {
+				once[n] = true
+				s.send(noData, prometheus.GaugeValue, 1, n.Figure, string(n.Reason))
+			}
+		}
+	}
+}
+
+func (s service) revision(r attribution.RevisionFigures) {
+	s.by(entryRequests, prometheus.CounterValue, r.Entered)
+	s.by(handledRequests, prometheus.CounterValue, r.Handled)
+	if h := r.Durations; h != nil {
+		if m, err := prometheus.NewConstHistogram(handledDuration, h.Count, h.Sum, h.Buckets, s.labels[:]...); err == nil {
+			s.to <- m
+		}
+	}
+	s.gauge(requiredShare, r.Required)
+	s.gauge(handledShare, r.Share)
+	s.gauge(unaccounted, r.Unaccounted, "handling")
+	s.by(podRestarts, prometheus.CounterValue, r.Restarts)
+	s.gauge(clusterMembers, r.Members)
+	s.by(clusterShards, prometheus.GaugeValue, r.Shards)
+	if r.ScrapeAge != nil {
+		s.send(scrapeAge, prometheus.GaugeValue, r.ScrapeAge.Seconds())
+	}
+}

@@ -1,0 +1,144 @@
+package export
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
+)
+
+type fixed struct {
+	figures []attribution.Figures
+	health  attribution.Health
+}
+
+func (f fixed) Figures() []attribution.Figures { return f.figures }
+func (f fixed) Health() attribution.Health     { return f.health }
+
+func ptr[T any](v T) *T { return &v }
+
+func sample() fixed {
+	return fixed{
+		figures: []attribution.Figures{{
+			Service: types.NamespacedName{Namespace: "shop", Name: "cart"}, Stateful: true,
+			Revisions: []attribution.RevisionFigures{
+				{
+					Revision: attribution.Revision{UID: "2", Name: "cart-2", Configuration: "cart", Required: ptr(.05)},
+					Handled:  map[string]float64{"ok": 41, "error": 2, "timeout": 0}, Entered: map[string]float64{"2xx": 3},
+					Durations: &attribution.Histogram{Count: 43, Sum: 1.5, Buckets: map[float64]uint64{.5: 40, 1: 43}},
+					Share:     ptr(.36), Unaccounted: ptr(1.), Restarts: map[string]float64{"oom_killed": 1},
+					Members: ptr(1.), Shards: map[string]float64{"Cart": 34}, ScrapeAge: ptr(1500 * time.Millisecond),
+				},
+				{Revision: attribution.Revision{UID: "3", Name: "cart-3", Configuration: "cart"}},
+				// The same name again, while its predecessor is being deleted.
+				{Revision: attribution.Revision{UID: "3'", Name: "cart-3", Configuration: "cart", Required: ptr(1.)}},
+			},
+			NeverStarted: ptr(4.),
+			NoData: []attribution.NoData{
+				{Revision: "3", Figure: "handled_requests_total", Reason: attribution.NotRead},
+				{Revision: "3'", Figure: "handled_requests_total", Reason: attribution.NotRead},
+			},
+		}},
+		health: attribution.Health{
+			Scrapes: map[string]float64{"success": 7, "timeout": 1}, Rejected: map[string]float64{"fell": 2}, Services: 1, Targets: 4, Longest: 250 * time.Millisecond,
+		},
+	}
+}
+
+func TestCollect(t *testing.T) {
+	t.Parallel()
+	const labels = `k8s_namespace_name="shop",kn_configuration_name="cart",kn_revision_name="cart-2",kn_service_name="cart"`
+	want := `
+# HELP canary_entry_requests_total Requests that entered at the Revision, by class of the status code; unknown where the code says nothing.
+# TYPE canary_entry_requests_total counter
+canary_entry_requests_total{code_class="2xx",` + labels + `} 3
+# HELP canary_handled_requests_total Requests that the Revision handled, wherever they entered, by outcome.
+# TYPE canary_handled_requests_total counter
+canary_handled_requests_total{` + labels + `,outcome="error"} 2
+canary_handled_requests_total{` + labels + `,outcome="ok"} 41
+canary_handled_requests_total{` + labels + `,outcome="timeout"} 0
+# HELP canary_handled_request_duration_seconds How long requests took that the Revision handled.
+# TYPE canary_handled_request_duration_seconds histogram
+canary_handled_request_duration_seconds_bucket{` + labels + `,le="0.5"} 40
+canary_handled_request_duration_seconds_bucket{` + labels + `,le="1"} 43
+canary_handled_request_duration_seconds_bucket{` + labels + `,le="+Inf"} 43
+canary_handled_request_duration_seconds_sum{` + labels + `} 1.5
+canary_handled_request_duration_seconds_count{` + labels + `} 43
+# HELP canary_traffic_share_ratio Share of the requests that the Route in force gives the Revision.
+# TYPE canary_traffic_share_ratio gauge
+canary_traffic_share_ratio{` + labels + `} 0.05
+# HELP canary_handled_share_ratio Share of the requests of the last 5 minutes that the Revision handled.
+# TYPE canary_handled_share_ratio gauge
+canary_handled_share_ratio{` + labels + `} 0.36
+# HELP canary_unaccounted_requests Requests that were started by the Revision and not finished within the request time-out (stage handling), or that entered the Service and were never started (stage entry).
+# TYPE canary_unaccounted_requests gauge
+canary_unaccounted_requests{` + labels + `,stage="handling"} 1
+canary_unaccounted_requests{k8s_namespace_name="shop",kn_configuration_name="",kn_revision_name="",kn_service_name="cart",stage="entry"} 4
+# HELP canary_pod_restarts_total Restarts of containers and failures of pods of the Revision, by reason.
+# TYPE canary_pod_restarts_total counter
+canary_pod_restarts_total{` + labels + `,reason="oom_killed"} 1
+# HELP canary_cluster_members Pods of the Revision that are members of the stateful cluster.
+# TYPE canary_cluster_members gauge
+canary_cluster_members{` + labels + `} 1
+# HELP canary_cluster_shards Shards that the Revision's pods hold, by entity type.
+# TYPE canary_cluster_shards gauge
+canary_cluster_shards{entity_type="Cart",` + labels + `} 34
+# HELP canary_scrape_age_seconds Age of the last successful scrape of that pod of the Revision which was not scraped for longest.
+# TYPE canary_scrape_age_seconds gauge
+canary_scrape_age_seconds{` + labels + `} 1.5
+# HELP canary_no_data 1 where a figure is missing, with the reason.
+# TYPE canary_no_data gauge
+canary_no_data{figure="handled_requests_total",k8s_namespace_name="shop",kn_configuration_name="cart",kn_revision_name="cart-3",kn_service_name="cart",reason="NotRead"} 1
+# HELP canary_scrapes_total Scrapes of pods, by result.
+# TYPE canary_scrapes_total counter
+canary_scrapes_total{result="success"} 7
+canary_scrapes_total{result="timeout"} 1
+# HELP canary_rejected_samples_total Samples of pods that were not counted as they stand, by reason.
+# TYPE canary_rejected_samples_total counter
+canary_rejected_samples_total{reason="fell"} 2
+# HELP canary_scrape_targets Ports of pods that this replica scrapes.
+# TYPE canary_scrape_targets gauge
+canary_scrape_targets 4
+# HELP canary_scrape_services Services that this replica scrapes.
+# TYPE canary_scrape_services gauge
+canary_scrape_services 1
+# HELP canary_scrape_duration_seconds How long the slowest of the last scrapes took.
+# TYPE canary_scrape_duration_seconds gauge
+canary_scrape_duration_seconds 0.25
+`
+	if err := testutil.CollectAndCompare(NewCollector(sample()), strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A registry that checks everything finds nothing wrong.
+func TestPedantically(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(NewCollector(sample()))
+	if _, err := registry.Gather(); err != nil {
+		t.Error(err)
+	}
+	problems, err := testutil.CollectAndLint(NewCollector(sample()))
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v %v", problems, err)
+	}
+}
+
+// Every figure that can be missing is exported under the name that is told.
+func TestDescribesEverything(t *testing.T) {
+	t.Parallel()
+	descs := make(chan *prometheus.Desc, 100)
+	NewCollector(fixed{}).Describe(descs)
+	if len(descs) != len(all) {
+		t.Errorf("%d of %d", len(descs), len(all))
+	}
+	if n := testutil.CollectAndCount(NewCollector(fixed{})); n != 3 {
+		t.Errorf("%d metrics of nothing", n)
+	}
+}

@@ -1,0 +1,246 @@
+// Package mapping says which series of an application mean what.
+//
+// Its invariant: what comes out is one vocabulary, the neutral contract, whatever
+// the application's metrics are called; and nothing comes out that no rule named.
+// It is pure: it neither fetches nor remembers.
+package mapping
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Figure is what a series counts, in the vocabulary of the neutral contract.
+type Figure string
+
+// The figures. Counters count from the start of the process.
+const (
+	// Started counts requests that an entity began to handle.
+	Started Figure = "started"
+	// Finished counts those that it is done with, by outcome.
+	Finished Figure = "finished"
+	// Duration is how long they took, as a cumulative histogram in seconds.
+	Duration Figure = "duration"
+	// ShardFinished is Finished by shard, ShardSlow those of them above 0.5 s. They
+	// are for judging and are never exported.
+	ShardFinished Figure = "shardFinished"
+	ShardSlow     Figure = "shardSlow"
+	// Shards is how many shards the pod holds: a gauge.
+	Shards Figure = "shards"
+
+	// DurationSum is the sum of a Duration. No rule names it.
+	DurationSum Figure = "durationSum"
+	// EntryHTTP and EntryServing count requests that entered at a pod, by the two
+	// families of queue-proxy; EntryDuration and EntryDurationSum are how long they
+	// took. Only the rules of Entry name them.
+	EntryHTTP        Figure = "entryHTTP"
+	EntryServing     Figure = "entryServing"
+	EntryDuration    Figure = "entryDuration"
+	EntryDurationSum Figure = "entryDurationSum"
+)
+
+// Outcomes of a request. Unknown is what a mapping gives that has no outcomes: it
+// is not a success.
+const (
+	OK      = "ok"
+	Error   = "error"
+	Timeout = "timeout"
+	Unknown = "unknown"
+)
+
+// Outcomes are all of them, in a fixed order.
+var outcomes = []string{OK, Error, Timeout, Unknown}
+
+// Outcomes returns all outcomes, in a fixed order.
+func Outcomes() []string { return slices.Clone(outcomes) }
+
+// Key names one number of one process. Series that differ in other labels only are
+// added up.
+type Key struct {
+	Figure Figure
+	// Entity is the entity type; empty where the mapping knows none.
+	Entity string
+	// Outcome of Finished and ShardFinished; of the entry figures the status code,
+	// or Unknown where the code says nothing of the outcome.
+	Outcome string
+	Shard   string
+	// Bound is the upper bound of a bucket, +Inf for the last.
+	Bound float64
+}
+
+// Labels are those of one series.
+type Labels interface {
+	Get(name string) string
+}
+
+// From says where the value of a label of ours comes from: a label of the series,
+// or a value that is always the same.
+type From struct {
+	// Label of the series; TrimPrefix is cut off its value.
+	Label      string `json:"label,omitempty"`
+	TrimPrefix string `json:"trimPrefix,omitempty"`
+	// Values translates the label's value; Other is for those that it does not name.
+	Values map[string]string `json:"values,omitempty"`
+	Other  string            `json:"other,omitempty"`
+	// Value is the constant.
+	Value string `json:"value,omitempty"`
+}
+
+func (f *From) of(l Labels) string {
+	switch {
+	case f == nil:
+		return ""
+	case f.Label == "":
+		return f.Value
+	}
+	v := l.Get(f.Label)
+	if f.Values == nil && f.Other == "" {
+		return strings.TrimPrefix(v, f.TrimPrefix)
+	}
+	if to, ok := f.Values[v]; ok {
+		return to
+	}
+	return f.Other
+}
+
+// Value says which of a family's numbers is meant.
+type Value string
+
+// The values.
+const (
+	// Counter and Gauge are the series of the family's own name.
+	Counter Value = "counter"
+	Gauge   Value = "gauge"
+	// Count and Sum are those numbers of a histogram or summary.
+	Count Value = "count"
+	Sum   Value = "sum"
+	// Histogram is all of a classic histogram.
+	Histogram Value = "histogram"
+)
+
+// Rule gives series of one family a meaning.
+type Rule struct {
+	Figure Figure `json:"figure"`
+	// Family is the name without the suffixes of a histogram, and with _total.
+	Family string `json:"family"`
+	Value  Value  `json:"value,omitempty"`
+	// Match are labels that the series must have; a value that ends in * is a prefix.
+	Match      map[string]string `json:"match,omitempty"`
+	EntityType *From             `json:"entityType,omitempty"`
+	Outcome    *From             `json:"outcome,omitempty"`
+	Shard      *From             `json:"shard,omitempty"`
+}
+
+func (r *Rule) matches(l Labels) bool {
+	for name, want := range r.Match {
+		got := l.Get(name)
+		if prefix, isPrefix := strings.CutSuffix(want, "*"); isPrefix {
+			if !strings.HasPrefix(got, prefix) {
+				return false
+			}
+			continue
+		}
+		if got != want {
+			return false
+		}
+	}
+	return true
+}
+
+// Mapping is what one kind of application exports.
+type Mapping struct {
+	Name string
+	// Runtimes are those it is looked for at; all where there is none.
+	Runtimes []string
+	Rules    []Rule
+}
+
+// Serves says whether the mapping is looked for at a runtime.
+func (m *Mapping) Serves(runtime string) bool {
+	return len(m.Runtimes) == 0 || slices.Contains(m.Runtimes, runtime)
+}
+
+// part is what a series name means to one rule.
+type part struct {
+	source int
+	rule   *Rule
+	figure Figure
+	bucket bool
+}
+
+// Reader reads samples by several mappings at once. It is safe for concurrent use.
+type Reader struct {
+	// Sources are the mappings, the one that is trusted first.
+	Sources []Mapping
+	parts   map[string][]part
+}
+
+// NewReader makes a Reader of mappings in the order of trust.
+func NewReader(sources ...Mapping) *Reader {
+	r := &Reader{Sources: sources, parts: map[string][]part{}}
+	for i := range sources {
+		for j := range sources[i].Rules {
+			rule := &sources[i].Rules[j]
+			add := func(name string, f Figure, bucket bool) {
+				r.parts[name] = append(r.parts[name], part{source: i, rule: rule, figure: f, bucket: bucket})
+			}
+			switch rule.Value {
+			case Count:
+				add(rule.Family+"_count", rule.Figure, false)
+			case Sum:
+				add(rule.Family+"_sum", rule.Figure, false)
+			case Histogram:
+				add(rule.Family+"_bucket", rule.Figure, true)
+				add(rule.Family+"_sum", sumOf(rule.Figure), false)
+			case Counter, Gauge:
+				add(rule.Family, rule.Figure, false)
+			}
+		}
+	}
+	return r
+}
+
+func sumOf(f Figure) Figure {
+	if f == EntryDuration {
+		return EntryDurationSum
+	}
+	return DurationSum
+}
+
+// Wants says whether any rule names a series. It does not keep the name.
+func (r *Reader) Wants(series []byte) bool { return len(r.parts[string(series)]) > 0 }
+
+// Read tells every meaning of a series: the mapping that gives it, by its place in
+// Sources, and the key. A bucket without a readable bound means nothing.
+func (r *Reader) Read(series string, l Labels, meaning func(source int, k Key)) {
+	for _, p := range r.parts[series] {
+		if !p.rule.matches(l) {
+			continue
+		}
+		k := Key{Figure: p.figure, Entity: p.rule.EntityType.of(l), Shard: p.rule.Shard.of(l)}
+		switch p.figure {
+		case Finished, ShardFinished:
+			k.Outcome = known(p.rule.Outcome.of(l))
+		case EntryHTTP, EntryServing:
+			k.Outcome = code(p.figure, l)
+		}
+		if p.bucket {
+			bound, err := strconv.ParseFloat(l.Get("le"), 64)
+			if err != nil || math.IsNaN(bound) {
+				continue
+			}
+			k.Bound = bound
+		}
+		meaning(p.source, k)
+	}
+}
+
+// known folds what is no outcome of ours: an application may say what it likes.
+func known(outcome string) string {
+	if slices.Contains(outcomes, outcome) {
+		return outcome
+	}
+	return Unknown
+}

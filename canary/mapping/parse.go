@@ -1,0 +1,160 @@
+package mapping
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// most mappings and rules that a configuration may have: every series of every pod
+// is looked up among them.
+const (
+	mostMappings = 32
+	mostRules    = 32
+)
+
+var (
+	nameForm   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+	familyForm = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
+	labelForm  = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+)
+
+// written is a mapping as an operator writes it.
+type written struct {
+	Runtimes []string `json:"runtimes,omitempty"`
+	Rules    []Rule   `json:"rules"`
+}
+
+// Parse reads one mapping. What is wrong with it is told all at once: where, what,
+// and what would be right.
+func Parse(name, text string) (Mapping, error) {
+	if !nameForm.MatchString(name) || name == NeutralName || name == EntryName {
+		return Mapping{}, fmt.Errorf("the name %q cannot be used; use small letters, digits and dashes, and neither %s nor %s", name, NeutralName, EntryName)
+	}
+	var w written
+	if err := yaml.UnmarshalStrict([]byte(text), &w); err != nil {
+		return Mapping{}, fmt.Errorf("it is no mapping; write it like the example, with runtimes and rules: %w", err)
+	}
+	if len(w.Rules) == 0 || len(w.Rules) > mostRules {
+		return Mapping{}, fmt.Errorf("rules has %d entries; it must have 1 to %d", len(w.Rules), mostRules)
+	}
+	var errs []error
+	for i := range w.Rules {
+		if err := w.Rules[i].check(); err != nil {
+			errs = append(errs, fmt.Errorf("rules[%d]: %w", i, err))
+		}
+	}
+	if !slices.ContainsFunc(w.Rules, func(r Rule) bool { return r.Figure == Finished }) {
+		errs = append(errs, errors.New("no rule has figure: finished, so that nothing would count as handled; add one"))
+	}
+	return Mapping{Name: name, Runtimes: w.Runtimes, Rules: w.Rules}, errors.Join(errs...)
+}
+
+// forms are which values each figure may be read from, the usual first.
+var forms = map[Figure][]Value{
+	Started:       {Counter, Count, Sum},
+	Finished:      {Counter, Count, Sum},
+	ShardFinished: {Counter, Count, Sum},
+	ShardSlow:     {Counter, Count, Sum},
+	Duration:      {Histogram},
+	Shards:        {Gauge},
+}
+
+// check says what is wrong with a rule, and fills in the usual value.
+func (r *Rule) check() error {
+	allowed, ok := forms[r.Figure]
+	if !ok {
+		return fmt.Errorf("figure is %q; it must be one of %s", r.Figure, strings.Join(names(slices.Sorted(maps.Keys(forms))), ", "))
+	}
+	var errs []error
+	if !familyForm.MatchString(r.Family) {
+		errs = append(errs, fmt.Errorf("family is %q, which is no name of a metric; write it as in the exposition, without _bucket, _count and _sum", r.Family))
+	}
+	if r.Value == "" {
+		r.Value = allowed[0]
+	}
+	if !slices.Contains(allowed, r.Value) {
+		errs = append(errs, fmt.Errorf("value is %q; of figure %s it must be one of %s", r.Value, r.Figure, strings.Join(names(allowed), ", ")))
+	}
+	if r.Outcome != nil && r.Figure != Finished && r.Figure != ShardFinished {
+		errs = append(errs, fmt.Errorf("outcome is given, which figure %s does not have; leave it out", r.Figure))
+	}
+	if perShard := r.Figure == ShardFinished || r.Figure == ShardSlow; perShard != (r.Shard != nil) {
+		errs = append(errs, errors.New("shard must be given for shardFinished and shardSlow, and for nothing else"))
+	}
+	for label := range r.Match {
+		if !labelForm.MatchString(label) {
+			errs = append(errs, fmt.Errorf("match has %q, which is no name of a label", label))
+		}
+	}
+	for _, f := range []struct {
+		name string
+		from *From
+	}{{"entityType", r.EntityType}, {"outcome", r.Outcome}, {"shard", r.Shard}} {
+		if err := f.from.check(f.name == "outcome"); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", f.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (f *From) check(isOutcome bool) error {
+	if f == nil {
+		return nil
+	}
+	if (f.Label == "") == (f.Value == "") {
+		return errors.New("give either a label of the series or a value that is always the same")
+	}
+	if f.Label != "" && !labelForm.MatchString(f.Label) {
+		return fmt.Errorf("label is %q, which is no name of a label", f.Label)
+	}
+	if f.Label == "" && (f.Values != nil || f.Other != "" || f.TrimPrefix != "") {
+		return errors.New("values, other and trimPrefix need a label")
+	}
+	if f.TrimPrefix != "" && (f.Values != nil || f.Other != "") {
+		return errors.New("trimPrefix does not go with values and other")
+	}
+	if !isOutcome {
+		return nil
+	}
+	for _, o := range append(slices.Sorted(maps.Values(f.Values)), f.Other, f.Value) {
+		if o != "" && !slices.Contains(outcomes, o) {
+			return fmt.Errorf("%q is no outcome; it must be one of %s", o, strings.Join(outcomes, ", "))
+		}
+	}
+	return nil
+}
+
+func names[T ~string](all []T) []string {
+	out := make([]string, len(all))
+	for i, v := range all {
+		out[i] = string(v)
+	}
+	return out
+}
+
+// ParseAll reads the mappings of a configuration, by name. They are returned in the
+// order of their names, which is the order of trust.
+func ParseAll(texts map[string]string) ([]Mapping, error) {
+	if len(texts) > mostMappings {
+		return nil, fmt.Errorf("there are %d mappings; at most %d are allowed", len(texts), mostMappings)
+	}
+	var all []Mapping
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		m, err := Parse(name, texts[name])
+		if err != nil {
+			errs = append(errs, fmt.Errorf("mapping %s: %w", name, err))
+		}
+		all = append(all, m)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return all, nil
+}

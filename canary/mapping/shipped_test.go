@@ -1,0 +1,131 @@
+package mapping_test
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+)
+
+// shipped are the mappings of config/400-config-canary.yaml, and that of its example.
+func shipped(t *testing.T) map[string]mapping.Mapping {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("..", "..", "config", "400-config-canary.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &corev1.ConfigMap{}
+	if err := yaml.UnmarshalStrict(content, c); err != nil {
+		t.Fatal(err)
+	}
+	example := map[string]string{}
+	if err := yaml.UnmarshalStrict([]byte(c.Data["_example"]), &example); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]mapping.Mapping{}
+	for _, data := range []map[string]string{c.Data, example} {
+		for key, text := range data {
+			name, ok := strings.CutPrefix(key, "mapping.")
+			if !ok {
+				continue
+			}
+			if out[name], err = mapping.Parse(name, text); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return out
+}
+
+// Each mapping reads an exposition of its library. The head of each file says where
+// it comes from.
+func TestShippedMappingsReadTheirLibraries(t *testing.T) {
+	t.Parallel()
+	finished := func(entity, outcome string) mapping.Key {
+		return mapping.Key{Figure: mapping.Finished, Entity: entity, Outcome: outcome}
+	}
+	// Buckets of several outcomes are added up.
+	want := map[string]map[mapping.Key]float64{
+		"cloudstate": {
+			{Figure: mapping.Started, Entity: "shopping-cart"}:                      120,
+			finished("shopping-cart", mapping.OK):                                   115,
+			finished("shopping-cart", mapping.Error):                                3,
+			{Figure: mapping.Duration, Entity: "shopping-cart", Bound: .005}:        80,
+			{Figure: mapping.Duration, Entity: "shopping-cart", Bound: .5}:          117,
+			{Figure: mapping.Duration, Entity: "shopping-cart", Bound: math.Inf(1)}: 118,
+			{Figure: mapping.DurationSum, Entity: "shopping-cart"}:                  1.5,
+		},
+		"kamon-pekko": {finished("Cart", mapping.Unknown): 347},
+		"kamon-akka":  {finished("Cart", mapping.Unknown): 990},
+		"protoactor":  {finished("main.cart", mapping.Unknown): 716},
+		"micrometer": {
+			finished("Cart", mapping.OK):                                   40,
+			finished("Cart", mapping.Error):                                2,
+			finished("Cart", mapping.Timeout):                              1,
+			{Figure: mapping.Duration, Entity: "Cart", Bound: .5}:          41,
+			{Figure: mapping.Duration, Entity: "Cart", Bound: math.Inf(1)}: 43,
+			{Figure: mapping.DurationSum, Entity: "Cart"}:                  3.25,
+		},
+	}
+	all := shipped(t)
+	if len(all) != len(want) {
+		t.Errorf("%d mappings are shipped, %d are tested", len(all), len(want))
+	}
+	for name, m := range all {
+		body, err := os.ReadFile(filepath.Join("testdata", name+".txt"))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if head, _, _ := strings.Cut(string(body), "\n"); !strings.HasPrefix(head, "# Captured from ") && !strings.HasPrefix(head, "# Read from source: ") {
+			t.Errorf("%s.txt does not say where it comes from", name)
+		}
+		e, err := scrape.Parse(body, "", mapping.NewReader(mapping.Neutral(), m), 1000)
+		if err != nil || len(e.Sources) != 1 {
+			t.Errorf("%s: %v, %v", name, e, err)
+			continue
+		}
+		if diff := cmp.Diff(want[name], e.Sources[0].Values); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// queue-proxy's two families, the start of its process, and nothing else.
+func TestEntryReadsQueueProxy(t *testing.T) {
+	t.Parallel()
+	body, err := os.ReadFile(filepath.Join("testdata", "queue-proxy.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := scrape.Parse(body, "text/plain; version=0.0.4", mapping.NewReader(mapping.Entry()), 1000)
+	if err != nil || len(e.Sources) != 1 || e.Start < 1e9 {
+		t.Fatalf("%v, %v", e, err)
+	}
+	bounds := 0
+	for k, v := range e.Sources[0].Values {
+		switch k.Figure {
+		case mapping.EntryDuration:
+			bounds++
+			if math.IsInf(k.Bound, 1) && v != 489 {
+				t.Errorf("%v requests have a duration", v)
+			}
+		case mapping.EntryDurationSum:
+		default:
+			if want := map[string]float64{"200": 480, "500": 9}[k.Outcome]; v != want {
+				t.Errorf("%+v is %v", k, v)
+			}
+		}
+	}
+	if bounds != 15 {
+		t.Errorf("%d buckets", bounds)
+	}
+}

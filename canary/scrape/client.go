@@ -1,0 +1,124 @@
+package scrape
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+)
+
+// accept prefers OpenMetrics, as Prometheus does.
+const accept = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.9,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+
+// keepAlive is longer than any interval that is worth keeping a connection for.
+const keepAlive = 2 * time.Minute
+
+// Client reads targets. It is safe for concurrent use.
+type Client struct {
+	http  *http.Client
+	now   func() time.Time
+	check func(Target) error
+}
+
+// NewClient returns a client that keeps at most one connection to a pod, and none
+// to more pods than idle.
+func NewClient(idle int) *Client {
+	dialer := &net.Dialer{KeepAlive: 30 * time.Second}
+	return &Client{
+		now:   time.Now,
+		check: Target.Check,
+		http: &http.Client{
+			// A pod that points elsewhere would choose whom we talk to.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport: &http.Transport{
+				Proxy:                  nil, // a pod is reached directly, or not at all
+				DialContext:            dialer.DialContext,
+				MaxIdleConns:           idle,
+				MaxIdleConnsPerHost:    1,
+				IdleConnTimeout:        keepAlive,
+				MaxResponseHeaderBytes: 64 << 10,
+			},
+		},
+	}
+}
+
+// Read reads one target. A failure is in the Reading.
+func (c *Client) Read(ctx context.Context, t Target, l Limits, reader *mapping.Reader) Reading {
+	out, began := Reading{Target: t}, c.now()
+	out.Exposition, out.Err = c.read(ctx, t, l, reader)
+	out.At = c.now()
+	out.Took = out.At.Sub(began)
+	return out
+}
+
+func (c *Client) read(ctx context.Context, t Target, l Limits, reader *mapping.Reader) (Exposition, error) {
+	if err := c.check(t); err != nil {
+		return Exposition{}, &ReadError{Class: BadTarget, Err: err}
+	}
+	at, err := url.ParseRequestURI(t.Path)
+	if err != nil {
+		return Exposition{}, &ReadError{Class: BadTarget, Err: fmt.Errorf("the path is %q, which is none: %w", t.Path, err)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
+	defer cancel()
+	// Only path and query are taken of what a user wrote.
+	u := url.URL{Scheme: "http", Host: t.Address.String(), Path: at.Path, RawPath: at.RawPath, RawQuery: at.RawQuery}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return Exposition{}, &ReadError{Class: BadTarget, Err: err}
+	}
+	req.Header.Set("Accept", accept)
+	req.Header.Set("User-Agent", "knative-cdevents")
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return Exposition{}, unread(ctx, err)
+	}
+	defer func() {
+		// The connection can be used again, unless too much is still to come. What
+		// was said is known by now.
+		_, _ = io.CopyN(io.Discard, resp.Body, 16<<10)
+		_ = resp.Body.Close()
+	}()
+	if resp.StatusCode != http.StatusOK {
+		return Exposition{}, &ReadError{Class: Status, Code: resp.StatusCode, Err: fmt.Errorf("it answered %s, not 200", resp.Status)}
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, l.Body+1))
+	switch {
+	case err != nil:
+		return Exposition{}, unread(ctx, err)
+	case int64(len(body)) > l.Body:
+		return Exposition{}, &ReadError{Class: TooLarge, Err: fmt.Errorf("the exposition is longer than %d bytes; export less, or raise scrape-body-limit", l.Body)}
+	}
+	contentType := resp.Header.Get("Content-Type")
+	if strings.HasPrefix(contentType, "text/html") {
+		return Exposition{}, &ReadError{Class: Unparsable, Err: fmt.Errorf("the content type is %s; that is a page for people, not metrics", contentType)}
+	}
+	e, err := Parse(body, contentType, reader, l.Series)
+	switch {
+	case errors.Is(err, errSeries):
+		return Exposition{}, &ReadError{Class: TooManySeries, Err: err}
+	case err != nil:
+		return Exposition{}, &ReadError{Class: Unparsable, Err: err}
+	}
+	return e, nil
+}
+
+func unread(ctx context.Context, err error) error {
+	var timeout net.Error
+	class := Unreachable
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		class = Timeout
+	case errors.Is(err, syscall.ECONNREFUSED):
+		class = Refused
+	}
+	return &ReadError{Class: class, Err: err}
+}

@@ -1,0 +1,209 @@
+// Package settings reads ConfigMap config-canary.
+//
+// Its invariant: what Current returns is complete and valid. A ConfigMap with any
+// wrong value is refused as a whole, with a message that says where, what, and what
+// would be right, and the last good one stays in force. Without a good one, also at
+// the start, the defaults are: measuring must not keep events from being sent.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"knative.dev/pkg/configmap"
+	cm "knative.dev/pkg/configmap/parser"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+)
+
+// Name of the ConfigMap, in the controller's namespace.
+const Name = "config-canary"
+
+// The keys of the ConfigMap, beside one for each mapping.
+const (
+	intervalKey   = "scrape-interval"
+	timeoutKey    = "scrape-timeout"
+	bodyKey       = "scrape-body-limit"
+	seriesKey     = "scrape-series-limit"
+	mappingPrefix = "mapping."
+)
+
+// DefaultInterval is Prometheus's usual one.
+const DefaultInterval = 15 * time.Second
+
+// Bounds of what can be set.
+const (
+	minInterval, maxInterval = time.Second, 5 * time.Minute
+	minBody, maxBody         = 64 << 10, 64 << 20
+	minSeries, maxSeries     = 100, 200_000
+)
+
+// Settings is what the operator decided for measuring.
+type Settings struct {
+	Interval time.Duration
+	Limits   scrape.Limits
+	// Mappings in the order of trust, without the neutral contract, which comes
+	// before all of them.
+	Mappings []mapping.Mapping
+
+	readers map[string]*mapping.Reader
+	entry   *mapping.Reader
+}
+
+// Default is in force where the ConfigMap says nothing.
+func Default() Settings {
+	s := Settings{Interval: DefaultInterval, Limits: scrape.DefaultLimits}
+	s.prepare()
+	return s
+}
+
+// anyRuntime is the key of readers for a runtime that no mapping names.
+const anyRuntime = ""
+
+func (s *Settings) prepare() {
+	s.entry = mapping.NewReader(mapping.Entry())
+	s.readers = map[string]*mapping.Reader{}
+	runtimes := []string{anyRuntime}
+	for i := range s.Mappings {
+		runtimes = append(runtimes, s.Mappings[i].Runtimes...)
+	}
+	for _, runtime := range runtimes {
+		sources := []mapping.Mapping{mapping.Neutral()}
+		for _, m := range s.Mappings {
+			if m.Serves(runtime) {
+				sources = append(sources, m)
+			}
+		}
+		s.readers[runtime] = mapping.NewReader(sources...)
+	}
+}
+
+// Reader for the pods of a runtime.
+func (s Settings) Reader(runtime string) *mapping.Reader {
+	if r, ok := s.readers[runtime]; ok {
+		return r
+	}
+	return s.readers[anyRuntime]
+}
+
+// Scraping is what the runner needs.
+func (s Settings) Scraping() scrape.Settings {
+	return scrape.Settings{Interval: s.Interval, Limits: s.Limits, Reader: s.Reader, Entry: s.entry}
+}
+
+// FromConfigMap reads the ConfigMap over the defaults.
+func FromConfigMap(c *corev1.ConfigMap) (Settings, error) {
+	s := Default()
+	errs := []error{
+		span(c.Data, intervalKey, &s.Interval, minInterval, maxInterval),
+		span(c.Data, timeoutKey, &s.Limits.Timeout, 100*time.Millisecond, maxInterval),
+		bytes(c.Data, &s.Limits.Body),
+		number(c.Data, &s.Limits.Series),
+	}
+	if s.Limits.Timeout >= s.Interval {
+		if c.Data[timeoutKey] != "" {
+			errs = append(errs, fmt.Errorf("%s is %s; it must be less than %s, which is %s", timeoutKey, s.Limits.Timeout, intervalKey, s.Interval))
+		}
+		s.Limits.Timeout = s.Interval / 2
+	}
+	texts := map[string]string{}
+	for key, text := range c.Data {
+		name, isMapping := strings.CutPrefix(key, mappingPrefix)
+		switch {
+		case isMapping:
+			texts[name] = text
+		case !slices.Contains([]string{intervalKey, timeoutKey, bodyKey, seriesKey, configmap.ExampleKey}, key):
+			errs = append(errs, fmt.Errorf("%s is no setting; there are %s, %s, %s, %s and %s<name>", key, intervalKey, timeoutKey, bodyKey, seriesKey, mappingPrefix))
+		}
+	}
+	var err error
+	s.Mappings, err = mapping.ParseAll(texts)
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return Settings{}, fmt.Errorf("ConfigMap %s/%s: %w", c.Namespace, c.Name, err)
+	}
+	s.prepare()
+	return s, nil
+}
+
+func span(data map[string]string, key string, into *time.Duration, least, most time.Duration) error {
+	value := *into
+	if err := cm.As(key, &value)(data); err != nil {
+		return fmt.Errorf("%s must be a duration such as 15s: %w", key, err)
+	}
+	if value < least || value > most {
+		return fmt.Errorf("%s is %s; it must lie between %s and %s", key, value, least, most)
+	}
+	*into = value
+	return nil
+}
+
+func bytes(data map[string]string, into *int64) error {
+	value, ok := data[bodyKey]
+	if !ok {
+		return nil
+	}
+	q, err := resource.ParseQuantity(strings.TrimSpace(value))
+	if err != nil || q.Value() < minBody || q.Value() > maxBody {
+		return fmt.Errorf("%s is %q; it must be a number of bytes such as 4Mi, between 64Ki and 64Mi", bodyKey, value)
+	}
+	*into = q.Value()
+	return nil
+}
+
+func number(data map[string]string, into *int) error {
+	value, ok := data[seriesKey]
+	if !ok {
+		return nil
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(value))
+	if err != nil || n < minSeries || n > maxSeries {
+		return fmt.Errorf("%s is %q; it must be a number between %d and %d", seriesKey, value, minSeries, maxSeries)
+	}
+	*into = n
+	return nil
+}
+
+// Store holds the settings that are in force.
+type Store struct {
+	logger  *zap.SugaredLogger
+	current atomic.Pointer[Settings]
+}
+
+// NewStore follows the ConfigMap; until it is seen, and without one, the defaults
+// are in force.
+func NewStore(logger *zap.SugaredLogger, namespace string, cmw configmap.Watcher) *Store {
+	s := &Store{logger: logger}
+	first := Default()
+	s.current.Store(&first)
+	absent := corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: Name}}
+	// Without a default, the watcher would not start until the ConfigMap exists.
+	if d, ok := cmw.(configmap.DefaultingWatcher); ok {
+		d.WatchWithDefault(absent, s.changed)
+	} else {
+		cmw.Watch(Name, s.changed)
+	}
+	return s
+}
+
+// Current returns the settings that are in force.
+func (s *Store) Current() Settings { return *s.current.Load() }
+
+func (s *Store) changed(c *corev1.ConfigMap) {
+	next, err := FromConfigMap(c)
+	if err != nil {
+		s.logger.Errorf("The configuration of measuring is refused, and the last good one stays in force: %v", err)
+		return
+	}
+	s.current.Store(&next)
+	s.logger.Infof("Pods are scraped every %s, by %d mappings beside the neutral contract", next.Interval, len(next.Mappings))
+}

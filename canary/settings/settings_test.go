@@ -1,0 +1,92 @@
+package settings
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"knative.dev/pkg/configmap"
+	"knative.dev/pkg/logging"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+)
+
+const good = "runtimes: [pekko]\nrules:\n- {figure: finished, family: a_total}\n"
+
+func configMap(data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "knative-cdevents", Name: Name}, Data: data}
+}
+
+func TestFromConfigMap(t *testing.T) {
+	t.Parallel()
+	s, err := FromConfigMap(configMap(map[string]string{
+		"scrape-interval": "30s", "scrape-timeout": "10s", "scrape-body-limit": "1Mi", "scrape-series-limit": "500", "mapping.a": good, "_example": "x",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Interval != 30*time.Second || s.Limits != (scrape.Limits{Timeout: 10 * time.Second, Body: 1 << 20, Series: 500}) {
+		t.Errorf("%+v", s)
+	}
+	if got := s.Reader("pekko").Sources; len(got) != 2 || got[0].Name != mapping.NeutralName || got[1].Name != "a" {
+		t.Errorf("pekko is read by %v", got)
+	}
+	if got := s.Reader("akka").Sources; len(got) != 1 {
+		t.Errorf("akka is read by %v", got)
+	}
+	// A quick interval takes the time-out along.
+	if s, err := FromConfigMap(configMap(map[string]string{"scrape-interval": "2s"})); err != nil || s.Limits.Timeout != time.Second {
+		t.Errorf("%v, %v", s.Limits, err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		data map[string]string
+		says []string
+	}{
+		"no duration":        {map[string]string{"scrape-interval": "often"}, []string{"scrape-interval", "15s"}},
+		"too often":          {map[string]string{"scrape-interval": "1ms"}, []string{"scrape-interval is 1ms", "between 1s and 5m"}},
+		"longer than a turn": {map[string]string{"scrape-timeout": "15s"}, []string{"scrape-timeout is 15s", "less than scrape-interval"}},
+		"no size":            {map[string]string{"scrape-body-limit": "big"}, []string{`"big"`, "4Mi"}},
+		"no number":          {map[string]string{"scrape-series-limit": "5"}, []string{`"5"`, "between 100"}},
+		"a slip of the pen":  {map[string]string{"scrape-intervall": "15s"}, []string{"scrape-intervall", "mapping.<name>"}},
+		"a wrong mapping":    {map[string]string{"mapping.x": "rules: []"}, []string{"mapping x", "1 to 32"}},
+	} {
+		_, err := FromConfigMap(configMap(c.data))
+		if err == nil {
+			t.Errorf("%s was accepted", name)
+			continue
+		}
+		for _, want := range append(c.says, "ConfigMap knative-cdevents/config-canary") {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %q does not say %q", name, err, want)
+			}
+		}
+	}
+}
+
+func TestLastGoodSettingsStayInForce(t *testing.T) {
+	t.Parallel()
+	watcher := &configmap.ManualWatcher{Namespace: "knative-cdevents"}
+	s := NewStore(logging.FromContext(t.Context()), "knative-cdevents", watcher)
+	for _, step := range []struct {
+		data map[string]string
+		want time.Duration
+	}{
+		{map[string]string{"scrape-interval": "wrong"}, DefaultInterval},
+		{map[string]string{"scrape-interval": "20s"}, 20 * time.Second},
+		{map[string]string{"scrape-interval": "wrong"}, 20 * time.Second},
+		{map[string]string{"scrape-interval": "30s", "mapping.x": "wrong"}, 20 * time.Second},
+		{nil, DefaultInterval},
+	} {
+		watcher.OnChange(configMap(step.data))
+		if got := s.Current().Scraping().Interval; got != step.want {
+			t.Errorf("after %v: %s, want %s", step.data, got, step.want)
+		}
+	}
+}
