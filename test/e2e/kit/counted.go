@@ -15,7 +15,11 @@ import (
 // Scrape is what a pod's own metrics say, by the name of the family. The port and the path are those of the pod's
 // annotations.
 func (k *Kit) Scrape(ctx context.Context, p *corev1.Pod) (map[string]*dto.MetricFamily, error) {
-	body, err := k.askPod(ctx, p, p.Annotations["stateful.knative-cdevents.dev/metrics-port"], p.Annotations["stateful.knative-cdevents.dev/metrics-path"])
+	return k.families(ctx, p, p.Annotations["stateful.knative-cdevents.dev/metrics-port"], p.Annotations["stateful.knative-cdevents.dev/metrics-path"])
+}
+
+func (k *Kit) families(ctx context.Context, p *corev1.Pod, port, path string) (map[string]*dto.MetricFamily, error) {
+	body, err := k.askPod(ctx, p, port, path)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,135 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+// readEvery is the default of scrape-interval; a few of them must do.
+const readEvery = 15 * time.Second
+
+// sameAsMeasured compares what the controller exports of a canary, after the sharding, with the truth. Nothing may be
+// under way. The totals must be equal, request by request.
+func (s *scene) sameAsMeasured(app *kit.Cart, truth *kit.Truth) kit.Measured {
+	s.Helper()
+	if suite.guest {
+		return nil // there is no controller
+	}
+	var m kit.Measured
+	s.must(kit.Wait(s.Context(), 4*readEvery, "the controller to have counted all", func(ctx context.Context) error {
+		var err error
+		if m, err = suite.Measured(ctx, app); err != nil {
+			return err
+		}
+		if got := m.Counts("canary_handled_requests_total", "outcome"); !reflect.DeepEqual(got, truth.Handled) {
+			return kit.NotYet("by handling Revision it is %v, and the truth %v", got, truth.Handled)
+		}
+		entered := map[string]kit.Outcomes{}
+		for revision, codes := range m.Counts("canary_entry_requests_total", "code_class") {
+			entered[revision] = kit.Outcomes{"ok": codes["2xx"], "error": codes["5xx"]}
+		}
+		for revision, o := range truth.Entered {
+			if got := entered[revision]; got["ok"] != o["ok"] || got["error"] != o["error"] {
+				return kit.NotYet("by entry it is %v, and the truth %v", entered, truth.Entered)
+			}
+		}
+		return nil
+	}))
+	return m
+}
+
+// TestCanaryAfterTheSharding measures a canary that gets 5 % of the traffic and handles a third of it, and fails 5 % of
+// what it handles. By where requests entered both Revisions fail alike.
+func TestCanaryAfterTheSharding(t *testing.T) {
+	if suite.guest {
+		t.Skip("it needs the controller")
+	}
+	s := newScene(t)
+	ctx := t.Context()
+	s.source("source", service("sink"), production)
+	image, err := suite.ShardedImage(ctx)
+	s.must(err)
+	app := suite.Sharded(s.ns, image)
+	s.must(suite.DeployCart(ctx, app))
+	s.must(suite.ReleaseCanary(ctx, app, map[string]string{"FAIL_RATE": "0.05"}))
+	truth := s.canaryOfFive(app, 2000)
+	m := s.sameAsMeasured(app, truth)
+	t.Logf("by entry, as queue-proxy alone tells: %v\nby handling: %v", m.Counts("canary_entry_requests_total", "code_class"), m.Counts("canary_handled_requests_total", "outcome"))
+
+	total := float64(truth.Sent())
+	for revision, want := range map[string]struct{ required, members float64 }{app.Stable(): {0.95, 2}, app.Canary(): {0.05, 1}} {
+		handled := truth.Handled[revision].All()
+		for family, want := range map[string]float64{
+			"canary_traffic_share_ratio": want.required, "canary_handled_share_ratio": float64(handled) / total, "canary_cluster_members": want.members,
+			"canary_handled_request_duration_seconds": float64(handled), "canary_unaccounted_requests": 0,
+		} {
+			if got, err := m.Value(family, revision); err != nil || math.Abs(got-want) > 0.01 {
+				t.Errorf("%s of %s is %v, want %v (%v)", family, revision, got, want, err)
+			}
+		}
+	}
+	shards := 0
+	for _, held := range m.Counts("canary_cluster_shards", "entity_type") {
+		shards += held.All()
+	}
+	if shards != 100 {
+		t.Errorf("the Revisions hold %d shards, want 100: %v", shards, m["canary_cluster_shards"])
+	}
+
+	// The cluster's own events; the order among the Service's is that in which Serving and the cluster did it.
+	events := s.clusterEvents(clusterFormed, clusterSettled, clusterSettled)
+	if _, deployedAt := find(events, deployed), find(events, clusterSettled); deployedAt < 0 {
+		t.Errorf("received %q", typesOf(events))
+	}
+	s.must(suite.DeleteService(ctx, s.ns, "cart"))
+	all := s.clusterEvents(clusterFormed, clusterSettled, clusterSettled, clusterGone)
+	if find(all, clusterGone) > find(all, removed) && find(all, removed) >= 0 {
+		t.Errorf("the cluster went after its Service: %q", typesOf(all))
+	}
+}
+
+// The types of a cluster's events.
+const (
+	clusterFormed  = "dev.cdeventsx.stateful-cluster.formed.0.1.0"
+	clusterSettled = "dev.cdeventsx.stateful-cluster.settled.0.1.0"
+	clusterGone    = "dev.cdeventsx.stateful-cluster.removed.0.1.0"
+)
+
+// clusterEvents waits until as many events of these types have come, and returns all events.
+func (s *scene) clusterEvents(types ...string) []event {
+	s.Helper()
+	ofCluster := func(e event) bool { return strings.HasPrefix(e.Header.Get("Ce-Type"), "dev.cdeventsx.stateful-cluster.") }
+	s.must(kit.Wait(s.Context(), 2*time.Minute, "the cluster's events", func(ctx context.Context) error {
+		all, err := s.sink.events(ctx)
+		if err != nil {
+			return err
+		}
+		if got := typesOf(choose(all, ofCluster)); !slices.Equal(got, types) {
+			return kit.NotYet("received %q, want %q", got, types)
+		}
+		return nil
+	}))
+	all, err := s.sink.events(s.Context())
+	s.must(err)
+	for _, e := range all {
+		conforms(s.T, e, "0.5.1")
+		if ofCluster(e) {
+			capture(s.T, e)
+		}
+	}
+	return all
+}
+
+// find is the place of the first event of a type, -1 if there is none.
+func find(all []event, typ string) int {
+	return slices.IndexFunc(all, func(e event) bool { return e.Header.Get("Ce-Type") == typ })
+}
