@@ -152,6 +152,11 @@ func (w *world) judgeSplits(s *service, mine []delivered, v *verdict) {
 				best[j][i] = best[j][i-1] + cost[i-1]
 				if j > 0 && slices.Equal(s.splits[i-1].split, told[j-1].traffic) {
 					best[j][i] = min(best[j][i], best[j-1][i-1])
+					// A backup from before it was deployed lets it be deployed again, and
+					// what came since the backup is part of that.
+					for k := i - 1; k > 0 && s.restored > 0 && short(told[j-1].typ) == "deployed" && s.splits[k-1].era == s.splits[i-1].era; k-- {
+						best[j][i] = min(best[j][i], best[j-1][k-1])
+					}
 				}
 			}
 		}
