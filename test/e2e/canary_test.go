@@ -107,7 +107,9 @@ const (
 // clusterEvents waits until as many events of these types have come, and returns all events.
 func (s *scene) clusterEvents(types ...string) []event {
 	s.Helper()
-	ofCluster := func(e event) bool { return strings.HasPrefix(e.Header.Get("Ce-Type"), "dev.cdeventsx.stateful-cluster.") }
+	ofCluster := func(e event) bool {
+		return strings.HasPrefix(e.Header.Get("Ce-Type"), "dev.cdeventsx.stateful-cluster.")
+	}
 	s.must(kit.Wait(s.Context(), 2*time.Minute, "the cluster's events", func(ctx context.Context) error {
 		all, err := s.sink.events(ctx)
 		if err != nil {
