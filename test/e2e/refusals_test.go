@@ -60,7 +60,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("a change for the worse: %v", err)
 	}
 
-	for key, value := range map[string]string{"cluster-uri": "here", "shifted-min-interval": "often", "rollback-trafficc": "false"} {
+	for key, value := range map[string]string{"cluster-uri": "here", "shifted-min-interval": "often", "rollback-tempate": "false"} {
 		err := suite.Configure(ctx, "config-cdevents", map[string]string{key: value})
 		if err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s: %s in config-cdevents: %v", key, value, err)
