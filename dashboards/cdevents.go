@@ -1,7 +1,7 @@
 package dashboards
 
 // cdevents shows whether what happened is told: one row for what was sent, one for
-// what is owed, one for what went wrong.
+// what is owed, one for what went wrong; and one for the clusters of which is told.
 func cdevents() Dashboard {
 	// What is owed is told of every source by every replica, from the start.
 	const known = "cdevents_pending"
@@ -17,6 +17,7 @@ func cdevents() Dashboard {
 			{Title: "Sent", Panels: []Panel{delivered(), attempts(), deliveryLatency()}},
 			{Title: "Owed", Panels: []Panel{pending(), oldest(), breakers()}},
 			{Title: "Given up, or in the way", Panels: []Panel{lost(), deadLetters(), ledgerTroubles()}},
+			{Title: "Stateful clusters", Panels: []Panel{clusters(), looks(), declarations()}},
 		},
 	}
 }
@@ -100,5 +101,32 @@ func ledgerTroubles() Panel {
 			{Expr: added("", "cdevents_ledger_conflicts_total", short), Legend: "conflicts"},
 			{Expr: added("", "cdevents_merged_snapshots_total", short), Legend: "merged updates"},
 		},
+	}
+}
+
+func clusters() Panel {
+	return Panel{
+		Title: "Clusters by state", Unit: count, Width: 8, Empty: "no Service declares one",
+		Description: "Stateful clusters that the controller looks at.",
+		Queries:     []Query{{Expr: total("state", "cdevents_clusters"), Legend: "{{state}}"}},
+	}
+}
+
+func looks() Panel {
+	return Panel{
+		Title: "Looks at clusters", Unit: count, Width: 8, Kind: Bars, Empty: "no Service declares one",
+		Description: "In each interval, by outcome; and pods that were not asked, as they carry the labels of a Service and do not belong to it.",
+		Queries: []Query{
+			{Expr: added("outcome", "cdevents_cluster_polls_total", short), Legend: "{{outcome}}"},
+			{Expr: added("", "cdevents_cluster_pods_refused_total", short), Legend: "pods not asked"},
+		},
+	}
+}
+
+func declarations() Panel {
+	return Panel{
+		Title: "Wrong declarations", Unit: count, Width: 8,
+		Description: "Services whose newest Revision declares a cluster with annotations that cannot be read. The Service's entry in the ledger names them.",
+		Queries:     []Query{{Expr: total("", "cdevents_cluster_declarations_wrong"), Legend: "Services"}},
 	}
 }

@@ -1,6 +1,7 @@
 package dashboards
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -139,7 +140,7 @@ func TestQueriesAreBound(t *testing.T) {
 			t.Errorf("%s is nowhere", want)
 		}
 	}
-	if by := Queries(Values{}); !strings.Contains(by[len(by)-1].Expr, "60000ms") {
-		t.Errorf("no interval by default: %s", by[len(by)-1].Expr)
+	if defaults := fmt.Sprint(Queries(Values{})); !strings.Contains(defaults, "[60000ms]") || !strings.Contains(defaults, "[900000ms]") {
+		t.Errorf("no windows by default: %s", defaults)
 	}
 }

@@ -1,15 +1,18 @@
 package dashboards
 
 import (
+	"context"
 	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/otlptranslator"
 	"go.opentelemetry.io/otel"
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
@@ -22,6 +25,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/export"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
 )
 
 // replica is a controller as Prometheus sees it: the exporters are the real ones,
@@ -33,6 +38,7 @@ type replica struct {
 
 	registry    *prometheus.Registry
 	instruments *delivery.Instruments
+	clusters    *stateful.Instruments
 }
 
 // newReplica is called for one replica after the other: its instruments are of the
@@ -55,8 +61,36 @@ func newReplica(t *testing.T) *replica {
 	if err := r.instruments.Watch(d, func() map[types.UID]string { return map[types.UID]string{"s": "shop/releases"} }); err != nil {
 		t.Fatal(err)
 	}
+	if r.clusters, err = stateful.NewInstruments(); err != nil {
+		t.Fatal(err)
+	}
+	w := stateful.NewWatcher(stateful.Options{
+		Pods: noPods{}, Leads: func(types.NamespacedName) bool { return r.leads() }, Metrics: r.clusters, Now: time.Now,
+		Sequence: func(types.NamespacedName, types.UID) int64 { return 0 }, Saw: func(types.NamespacedName, observer.Part) {},
+		Services: func() map[types.NamespacedName]stateful.Service {
+			return map[types.NamespacedName]stateful.Service{{Namespace: "shop", Name: "cart"}: {UID: "c", Stateful: true, Wrong: true}}
+		},
+	})
+	if err := r.clusters.Watch(w); err != nil {
+		t.Fatal(err)
+	}
+	go w.Run(t.Context())
 	return r
 }
+
+// leads says whether it does.
+func (r *replica) leads() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.from.IsZero() && r.to.IsZero()
+}
+
+// noPods is a cluster that is scaled to zero.
+type noPods struct{}
+
+func (noPods) Synced() bool                               { return true }
+func (noPods) Of(types.NamespacedName) []*stateful.Pod    { return nil }
+func (noPods) Owned(context.Context, *stateful.Pod) error { return nil }
 
 // lead makes it the leader.
 func (r *replica) lead(now time.Time) {
@@ -74,6 +108,8 @@ func (r *replica) lead(now time.Time) {
 	i.Conflict()
 	i.Refused()
 	i.Merged(5)
+	r.clusters.Polled("complete")
+	r.clusters.Refused()
 }
 
 // resign makes it one that stands by: what it told of Services is gone.
@@ -182,10 +218,14 @@ func exported(t *testing.T) map[string]bool {
 	t.Helper()
 	r := newReplica(t)
 	r.lead(time.Now())
-	families, err := r.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	var families []*dto.MetricFamily
+	eventually(t, "the cluster is looked at", func() bool {
+		var err error
+		if families, err = r.registry.Gather(); err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == "cdevents_clusters" })
+	})
 	names := map[string]bool{}
 	for _, f := range families {
 		names[f.GetName()] = true

@@ -103,6 +103,7 @@ func checkFigures(t *testing.T, shown map[string]map[string]float64, v Values) {
 		// Three by the first leader are too long ago by now, three by the second are not.
 		{"Events taken by sinks", about, map[string]float64{"dev.cdevents.service.upgraded.0.3.0": 3}},
 		{"Events given up", about, map[string]float64{"rejected": 2}},
+		{"Wrong declarations", exact, map[string]float64{"Services": 1}},
 		{"From observing to acknowledging", exact, map[string]float64{"p50": .175}},
 	} {
 		of := map[string]float64{}

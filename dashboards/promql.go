@@ -36,6 +36,11 @@ func added(by, series, window string) string {
 	return fmt.Sprintf("sum by (%s) ((%s unless %s offset %s) or increase(%s[%s]))", by, series, series, window, series, window)
 }
 
+// total of a gauge of which each replica tells its part.
+func total(by, series string) string {
+	return fmt.Sprintf("sum by (%s) (%s)", by, series)
+}
+
 // largest of a gauge.
 func largest(by, series string) string {
 	return fmt.Sprintf("max by (%s) (%s)", by, series)
