@@ -28,7 +28,7 @@ func delivered() Panel {
 	return Panel{
 		Title: "Events taken by sinks", Unit: count, Width: 8, Kind: Bars, Empty: "none yet",
 		Description: "How many in each interval, by type.",
-		Queries:     []Query{{Expr: added("type", series("cdevents_delivered_total", ofSource), short), Legend: "{{type}}"}},
+		Queries:     []Query{{Expr: added("type", series("cdevents_delivered_total", ofSource)), Legend: "{{type}}"}},
 	}
 }
 
@@ -36,7 +36,7 @@ func attempts() Panel {
 	return Panel{
 		Title: "Answers of sinks", Unit: count, Width: 8, Kind: Bars, Empty: "none yet",
 		Description: "Sends in each interval, by class of the answer. none: there was no answer.",
-		Queries:     []Query{{Expr: added("code_class", series("cdevents_delivery_attempts_total", ofSource), short), Legend: "{{code_class}}"}},
+		Queries:     []Query{{Expr: added("code_class", series("cdevents_delivery_attempts_total", ofSource)), Legend: "{{code_class}}"}},
 	}
 }
 
@@ -44,7 +44,7 @@ func deliveryLatency() Panel {
 	buckets := series("cdevents_delivery_latency_seconds_bucket", ofSource)
 	// Events are rare. A histogram that appeared within the interval counted all it
 	// has in it.
-	of := func(q string) string { return "histogram_quantile(" + q + ", " + added("le", buckets, short) + ")" }
+	of := func(q string) string { return "histogram_quantile(" + q + ", " + added("le", buckets) + ")" }
 	return Panel{
 		Title: "From observing to acknowledging", Unit: seconds, Width: 8, Empty: "none yet",
 		Description: "Interpolated in the buckets of the histogram. Nothing is drawn while nothing is delivered.",
@@ -80,7 +80,7 @@ func lost() Panel {
 	return Panel{
 		Title: "Events given up", Unit: count, Width: 8, Kind: Bars, Empty: "none",
 		Description: "How many in each interval, by reason, over all sources.",
-		Queries:     []Query{{Expr: added("reason", "cdevents_dropped_total", short), Legend: "{{reason}}"}},
+		Queries:     []Query{{Expr: added("reason", "cdevents_dropped_total"), Legend: "{{reason}}"}},
 	}
 }
 
@@ -88,7 +88,7 @@ func deadLetters() Panel {
 	return Panel{
 		Title: "Dead letters", Unit: count, Width: 8, Kind: Bars, Empty: "none",
 		Description: "Events that the dead letter sink took in each interval.",
-		Queries:     []Query{{Expr: added("source", series("cdevents_dead_letters_total", ofSource), short), Legend: "{{source}}"}},
+		Queries:     []Query{{Expr: added("source", series("cdevents_dead_letters_total", ofSource)), Legend: "{{source}}"}},
 	}
 }
 
@@ -97,9 +97,9 @@ func ledgerTroubles() Panel {
 		Title: "The ledger", Unit: count, Width: 8, Kind: Bars, Empty: "none",
 		Description: "In each interval: writes that the API server did not take (while these grow, nothing new is announced), writes done again after meeting another, and updates merged because a history was full.",
 		Queries: []Query{
-			{Expr: added("", "cdevents_ledger_write_failures_total", short), Legend: "write failures"},
-			{Expr: added("", "cdevents_ledger_conflicts_total", short), Legend: "conflicts"},
-			{Expr: added("", "cdevents_merged_snapshots_total", short), Legend: "merged updates"},
+			{Expr: added("", "cdevents_ledger_write_failures_total"), Legend: "write failures"},
+			{Expr: added("", "cdevents_ledger_conflicts_total"), Legend: "conflicts"},
+			{Expr: added("", "cdevents_merged_snapshots_total"), Legend: "merged updates"},
 		},
 	}
 }
@@ -117,8 +117,8 @@ func looks() Panel {
 		Title: "Looks at clusters", Unit: count, Width: 8, Kind: Bars, Empty: "no Service declares one",
 		Description: "In each interval, by outcome; and pods that were not asked, as they carry the labels of a Service and do not belong to it.",
 		Queries: []Query{
-			{Expr: added("outcome", "cdevents_cluster_polls_total", short), Legend: "{{outcome}}"},
-			{Expr: added("", "cdevents_cluster_pods_refused_total", short), Legend: "pods not asked"},
+			{Expr: added("outcome", "cdevents_cluster_polls_total"), Legend: "{{outcome}}"},
+			{Expr: added("", "cdevents_cluster_pods_refused_total"), Legend: "pods not asked"},
 		},
 	}
 }

@@ -1,6 +1,7 @@
 package dashboards
 
 import (
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -44,7 +45,7 @@ func TestEveryQueryHasData(t *testing.T) {
 		}
 		rows := 0
 		for _, r := range prometheus.at(t, b.Expr, now) {
-			if value := float64(r.Value); value == value { //nolint:staticcheck // NaN is drawn by nobody
+			if value := float64(r.Value); !math.IsNaN(value) { // which nobody draws
 				rows++
 				if _, twice := shown[key][b.name(r)]; twice {
 					t.Errorf("%s: %q is shown twice", key, b.name(r))

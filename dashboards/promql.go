@@ -30,10 +30,10 @@ func increase(by, series, window string) string {
 	return fmt.Sprintf("sum by (%s) (increase(%s[%s]))", by, series, window)
 }
 
-// added is the increase of a counter that only appears with what it counts first:
+// added is the increase, in each interval, of a counter that only appears with what it counts first:
 // that has no predecessor, and increase() would not see it.
-func added(by, series, window string) string {
-	return fmt.Sprintf("sum by (%s) ((%s unless %s offset %s) or increase(%s[%s]))", by, series, series, window, series, window)
+func added(by, series string) string {
+	return fmt.Sprintf("sum by (%s) ((%s unless %s offset %s) or increase(%s[%s]))", by, series, series, short, series, short)
 }
 
 // total of a gauge of which each replica tells its part.

@@ -21,7 +21,7 @@ func panel(p dashboards.Panel, id uint32) cog.Builder[dashboard.Panel] {
 }
 
 // refID of a query in its panel: A, B, C …
-func refID(i int) string { return string(rune('A' + i)) }
+func refID(i int) string { return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i : i+1] }
 
 func query(q dashboards.Query, i int) *prometheus.DataqueryBuilder {
 	b := prometheus.NewDataqueryBuilder().RefId(refID(i)).Datasource(prometheusSource()).Expr(q.Expr).EditorMode(prometheus.QueryEditorModeCode)
