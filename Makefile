@@ -73,9 +73,10 @@ format: ## Format all modules
 	@.ci/tool gofumpt -l -w $$(git ls-files '*.go' | grep -v zz_generated)
 
 .PHONY: generate
-generate: ## Write what is generated: deep copies, golden files of the documentation
+generate: ## Write what is generated: deep copies, golden files of the documentation, dashboards
 	@.ci/tool controller-gen object paths=./api/...
 	@if grep -qs '"update"' emitter/cdevents/*_test.go; then go test ./emitter/cdevents -update; fi
+	@go run ./dashboards/generate
 
 .PHONY: verify
 verify: ## Generate, and fail if that changed anything; also fails on untidy go.mod files

@@ -1,0 +1,242 @@
+package dashboards
+
+import "strings"
+
+const (
+	ofNamespace = `k8s_namespace_name="$namespace"`
+	ofService   = `kn_service_name="$service"`
+	ofRevision  = `kn_revision_name=~"$revision"`
+	byRevision  = "kn_revision_name"
+	revision    = "{{kn_revision_name}}"
+)
+
+// of is a metric of the chosen Revisions.
+func of(metric string, matchers ...string) string {
+	return series(metric, append([]string{ofNamespace, ofService, ofRevision}, matchers...)...)
+}
+
+// canary is the view that no ingress and no queue-proxy has: by who handled.
+func canary() Dashboard {
+	// Restarts are told of every Revision that is measured, also where nothing else
+	// is known yet.
+	const measured = "canary_pod_restarts_total"
+	return Dashboard{
+		File:  "canary.json",
+		UID:   "knative-cdevents-canary",
+		Title: "Canary, after the sharding",
+		Description: "What each Revision of a Knative Service handled, wherever the requests entered. " +
+			"In a stateful cluster whoever is sent a request passes it on to whoever holds the shard, so that figures by entry blame the wrong Revision.",
+		Variables: []Variable{
+			{Name: "namespace", Title: "Namespace", Series: measured, Label: "k8s_namespace_name"},
+			{Name: "service", Title: "Service", Series: series(measured, ofNamespace), Label: "kn_service_name"},
+			{
+				Name: "revision", Title: "Revision", Series: series(measured, ofNamespace, ofService), Label: byRevision, Many: true,
+				Description: "Shares remain those of the whole Service, whichever are chosen.",
+			},
+		},
+		Rows: []Row{
+			{Title: "Where requests go", Panels: []Panel{sides(), shares(), handledRate(), enteredRate()}},
+			{Title: "Errors: by who took them in, and by who made them", Panels: []Panel{entryErrors(), handledErrors(), failures()}},
+			{Title: "Latency, by the Revision that handled", Panels: []Panel{latency(.5, "p50"), latency(.95, "p95"), latency(.99, "p99")}},
+			{Title: "What no request counter shows", Panels: []Panel{unaccounted(), restarts()}},
+			{Title: "The stateful cluster", Panels: []Panel{members(), shards()}},
+			{Title: "How far these figures can be trusted", Panels: []Panel{missing(), age(), scrapes(), rejected()}},
+		},
+	}
+}
+
+const notStateful = "not told: this is no stateful cluster, or its runtime does not say"
+
+func sides() Panel {
+	return Panel{
+		Title: "The Revisions side by side", Kind: Table, Width: 24,
+		Description: "Shares as they are now; all else over the shown time. Excess is what a Revision handled beyond what the Route gives it. Errors by entry are what queue-proxy alone would tell.",
+		Queries: []Query{
+			{Column: "Required", Unit: percent, Expr: largest(byRevision, of("canary_traffic_share_ratio"))},
+			{Column: "Handled", Unit: percent, Expr: largest(byRevision, of("canary_handled_share_ratio"))},
+			{Column: "Excess", Unit: percent, Expr: largest(byRevision, of("canary_handled_share_ratio")) + " - " + largest(byRevision, of("canary_traffic_share_ratio"))},
+			{Column: "Requests", Unit: count, Expr: increase(byRevision, of(handledTotal), shown)},
+			{Column: "Errors by entry", Unit: percent, Expr: entryErrorRatio(shown)},
+			{Column: "Errors handled", Unit: percent, Expr: handledErrorRatio(shown)},
+			{Column: "p95", Unit: seconds, Expr: quantile(.95, byRevision, of(durations), shown)},
+			{Column: "Unaccounted", Unit: count, Expr: largest(byRevision, of("canary_unaccounted_requests", `stage="handling"`))},
+			{Column: "Restarts", Unit: count, Expr: increase(byRevision, of(restartsTotal), shown)},
+		},
+	}
+}
+
+const (
+	percent = "percentunit"
+	rps     = "reqps"
+	seconds = "s"
+	count   = "short"
+
+	entryTotal    = "canary_entry_requests_total"
+	handledTotal  = "canary_handled_requests_total"
+	durations     = "canary_handled_request_duration_seconds_bucket"
+	restartsTotal = "canary_pod_restarts_total"
+)
+
+func shares() Panel {
+	return Panel{
+		Title: "Required and real share", Unit: percent, Width: 24, Max: 1,
+		Description: "Dashed: the share of the requests that the Route in force gives a Revision. Solid: the share of the last 5 minutes that it handled. They differ where shards, and not the Route, decide who handles.",
+		Queries: []Query{
+			{Expr: largest(byRevision, of("canary_traffic_share_ratio")), Legend: revision + " required", Dashed: true},
+			{Expr: largest(byRevision, of("canary_handled_share_ratio")), Legend: revision + " handled"},
+		},
+	}
+}
+
+func handledRate() Panel {
+	return Panel{
+		Title: "Requests by who handled them", Unit: rps, Width: 12,
+		Description: "Finished requests a second, by the Revision whose pod did the work.",
+		Queries: []Query{
+			{Expr: rate(byRevision, of(handledTotal), short), Legend: revision},
+			{Expr: highest(rate(byRevision, of(handledTotal), short), rate(byRevision, of(entryTotal), short), "0"), Legend: axis, Axis: true},
+		},
+	}
+}
+
+func enteredRate() Panel {
+	return Panel{
+		Title: "Requests by where they entered", Unit: rps, Width: 12,
+		Description: "Requests a second, by the Revision whose queue-proxy took them in. On the axis of the panel beside it.",
+		Queries: []Query{
+			{Expr: rate(byRevision, of(entryTotal), short), Legend: revision},
+			{Expr: highest(rate(byRevision, of(handledTotal), short), rate(byRevision, of(entryTotal), short), "0"), Legend: axis, Axis: true},
+		},
+	}
+}
+
+// axis is the legend of the query that sets one.
+const axis = "axis"
+
+// highest is the upper end of an axis for two views, not below a least height. NaN,
+// where there were no requests, is no height. The label keeps "or" from taking the
+// two views of a Revision for the same.
+func highest(a, b, least string) string {
+	return `clamp_min(max((` + a + ` >= 0) or label_replace(` + b + ` >= 0, "view", "other", "", "")), ` + least + `)`
+}
+
+// entryErrorRatio leaves out what queue-proxy cannot see the outcome of: neither good
+// nor bad. Where that is all, there is no ratio.
+func entryErrorRatio(window string) string {
+	return rate(byRevision, of(entryTotal, `code_class="5xx"`), window) + " / " + rate(byRevision, of(entryTotal, `code_class!="unknown"`), window)
+}
+
+func handledErrorRatio(window string) string {
+	return rate(byRevision, of(handledTotal, `outcome=~"error|timeout"`), window) + " / " + rate(byRevision, of(handledTotal, `outcome!="unknown"`), window)
+}
+
+// leastErrors keeps the axis of a faultless Service from magnifying nothing.
+const leastErrors = "0.01"
+
+func entryErrors() Panel {
+	return Panel{
+		Title: "Errors by entry: what queue-proxy alone would tell", Unit: percent, Width: 12,
+		Description: "Share of 5xx among the requests that entered at a Revision, whoever failed. In a stateful cluster this accuses those who passed a request on.",
+		Queries: []Query{
+			{Expr: entryErrorRatio(short), Legend: revision},
+			{Expr: highest(entryErrorRatio(short), handledErrorRatio(short), leastErrors), Legend: axis, Axis: true},
+		},
+	}
+}
+
+func handledErrors() Panel {
+	return Panel{
+		Title: "Errors by who handled", Unit: percent, Width: 12,
+		Description: "Share of errors and time-outs among the requests that a Revision handled. On the axis of the panel beside it. Nothing is drawn where nothing was handled, or the application does not say how requests ended.",
+		Queries: []Query{
+			{Expr: handledErrorRatio(short), Legend: revision},
+			{Expr: highest(entryErrorRatio(short), handledErrorRatio(short), leastErrors), Legend: axis, Axis: true},
+		},
+	}
+}
+
+func failures() Panel {
+	by := byRevision + ", outcome"
+	return Panel{
+		Title: "Failed requests by outcome", Unit: rps, Width: 24, Kind: Bars,
+		Description: "What a Revision handled and did not end well, a second. Unknown: the application does not say.",
+		Queries:     []Query{{Expr: rate(by, of(handledTotal, `outcome!="ok"`), short), Legend: revision + " {{outcome}}"}},
+	}
+}
+
+func latency(q float64, name string) Panel {
+	return Panel{
+		Title: name + " by who handled", Unit: seconds, Width: 8,
+		Description: "How long the handling took, interpolated in the fixed buckets. Nothing is drawn where the application counts in other buckets.",
+		Queries:     []Query{{Expr: quantile(q, byRevision, of(durations), short), Legend: revision}},
+	}
+}
+
+func unaccounted() Panel {
+	return Panel{
+		Title: "Unaccounted requests", Unit: count, Width: 12, Empty: notStateful,
+		Description: "Requests that a Revision started and did not finish within the time-out, those of dead pods included; and requests that entered the Service and that nobody started. Counted since the replica that tells began to.",
+		Queries: []Query{
+			{Expr: largest(byRevision, of("canary_unaccounted_requests", `stage="handling"`)), Legend: revision + " started, not finished"},
+			{Expr: largest("kn_service_name", series("canary_unaccounted_requests", ofNamespace, ofService, `stage="entry"`)), Legend: "entered, never started"},
+		},
+	}
+}
+
+func restarts() Panel {
+	return Panel{
+		Title: "Restarts of pods", Unit: count, Width: 12, Kind: Bars,
+		Description: "Restarts of containers and failures of pods, by reason. What a pod had not told when it died, it never will.",
+		Queries:     []Query{{Expr: increase(byRevision+", reason", of(restartsTotal), short), Legend: revision + " {{reason}}"}},
+	}
+}
+
+func members() Panel {
+	return Panel{
+		Title: "Members of the cluster", Unit: count, Width: 12, Empty: notStateful,
+		Description: "Pods of a Revision that are members of the stateful cluster, as its runtime says.",
+		Queries:     []Query{{Expr: largest(byRevision, of("canary_cluster_members")), Legend: revision}},
+	}
+}
+
+func shards() Panel {
+	return Panel{
+		Title: "Shards", Unit: count, Width: 12, Empty: notStateful,
+		Description: "Shards that the pods of a Revision hold, by entity type. While these move, who handles what changes.",
+		Queries:     []Query{{Expr: largest(byRevision+", entity_type", of("canary_cluster_shards")), Legend: revision + " {{entity_type}}"}},
+	}
+}
+
+func missing() Panel {
+	return Panel{
+		Title: "What is not known, and why", Kind: Table, Width: 12, Empty: "Nothing is missing",
+		Description: "Figures without data. They are never shown as zero. Without a Revision: of the Service.",
+		Queries: []Query{{Expr: largest(byRevision+", figure, reason", series("canary_no_data", ofNamespace, ofService,
+			// Figures of the Service have no Revision.
+			strings.Replace(ofRevision, `$revision`, `$revision|`, 1)))}},
+	}
+}
+
+func age() Panel {
+	return Panel{
+		Title: "Age of the last scrape", Unit: seconds, Width: 12,
+		Description: "Of the ready pod of a Revision that was not read for longest. Above some scrape intervals, the figures of this Revision are old.",
+		Queries:     []Query{{Expr: largest(byRevision, of("canary_scrape_age_seconds")), Legend: revision}},
+	}
+}
+
+func scrapes() Panel {
+	return Panel{
+		Title: "Scrapes of pods, all Services", Unit: "ops", Width: 12,
+		Description: "How often the controller read pods, by result.",
+		Queries:     []Query{{Expr: rate("result", "canary_scrapes_total", short), Legend: "{{result}}"}},
+	}
+}
+
+func rejected() Panel {
+	return Panel{
+		Title: "Samples not counted as they stood, all Services", Unit: "ops", Width: 12, Kind: Bars,
+		Description: "Negative, not a number, fallen, too many: what pods told and could not be right.",
+		Queries:     []Query{{Expr: rate("reason", "canary_rejected_samples_total", short), Legend: "{{reason}}"}},
+	}
+}

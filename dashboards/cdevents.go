@@ -1,0 +1,132 @@
+package dashboards
+
+// cdevents shows whether what happened is told: one row for what was sent, one for
+// what is owed, one for what went wrong; and one for the clusters of which is told.
+func cdevents() Dashboard {
+	// What is owed is told of every source by every replica, from the start.
+	const known = "cdevents_pending"
+	return Dashboard{
+		File:        "cdevents.json",
+		UID:         "knative-cdevents-delivery",
+		Title:       "CDEvents, sent and owed",
+		Description: "What the controller delivered to sinks, what it still owes them, and what it gave up.",
+		Variables: []Variable{
+			{Name: "source", Title: "Source", Series: known, Label: "source", Many: true, Description: "CDEventSources, as namespace/name."},
+		},
+		Rows: []Row{
+			{Title: "Sent", Panels: []Panel{delivered(), attempts(), deliveryLatency()}},
+			{Title: "Owed", Panels: []Panel{pending(), oldest(), breakers()}},
+			{Title: "Given up, or in the way", Panels: []Panel{lost(), deadLetters(), ledgerTroubles()}},
+			{Title: "Stateful clusters", Panels: []Panel{clusters(), looks(), declarations()}},
+		},
+	}
+}
+
+const ofSource = `source=~"$source"`
+
+func delivered() Panel {
+	return Panel{
+		Title: "Events taken by sinks", Unit: count, Width: 8, Kind: Bars, Empty: "none yet",
+		Description: "How many in each interval, by type.",
+		Queries:     []Query{{Expr: added("type", series("cdevents_delivered_total", ofSource)), Legend: "{{type}}"}},
+	}
+}
+
+func attempts() Panel {
+	return Panel{
+		Title: "Answers of sinks", Unit: count, Width: 8, Kind: Bars, Empty: "none yet",
+		Description: "Sends in each interval, by class of the answer. none: there was no answer.",
+		Queries:     []Query{{Expr: added("code_class", series("cdevents_delivery_attempts_total", ofSource)), Legend: "{{code_class}}"}},
+	}
+}
+
+func deliveryLatency() Panel {
+	buckets := series("cdevents_delivery_latency_seconds_bucket", ofSource)
+	// Events are rare. A histogram that appeared within the interval counted all it
+	// has in it.
+	of := func(q string) string { return "histogram_quantile(" + q + ", " + added("le", buckets) + ")" }
+	return Panel{
+		Title: "From observing to acknowledging", Unit: seconds, Width: 8, Empty: "none yet",
+		Description: "Interpolated in the buckets of the histogram. Nothing is drawn while nothing is delivered.",
+		Queries:     []Query{{Expr: of("0.5"), Legend: "p50"}, {Expr: of("0.95"), Legend: "p95"}},
+	}
+}
+
+func pending() Panel {
+	return Panel{
+		Title: "Events owed", Unit: count, Width: 8,
+		Description: "Journaled, and not yet taken by the source's sink.",
+		Queries:     []Query{{Expr: largest("source", series("cdevents_pending", ofSource)), Legend: "{{source}}"}},
+	}
+}
+
+func oldest() Panel {
+	return Panel{
+		Title: "Age of the oldest event owed", Unit: seconds, Width: 8,
+		Description: "What your pipelines wait for. 0: nothing is owed.",
+		Queries:     []Query{{Expr: largest("source", series("cdevents_oldest_pending_age_seconds", ofSource)), Legend: "{{source}}"}},
+	}
+}
+
+func breakers() Panel {
+	return Panel{
+		Title: "Sinks that are only probed", Unit: count, Width: 8, Max: 1,
+		Description: "1 while a sink failed so often that it is asked only now and then. What it is owed waits.",
+		Queries:     []Query{{Expr: largest("source", series("cdevents_breaker_open", ofSource)), Legend: "{{source}}"}},
+	}
+}
+
+func lost() Panel {
+	return Panel{
+		Title: "Events given up", Unit: count, Width: 8, Kind: Bars, Empty: "none",
+		Description: "How many in each interval, by reason, over all sources.",
+		Queries:     []Query{{Expr: added("reason", "cdevents_dropped_total"), Legend: "{{reason}}"}},
+	}
+}
+
+func deadLetters() Panel {
+	return Panel{
+		Title: "Dead letters", Unit: count, Width: 8, Kind: Bars, Empty: "none",
+		Description: "Events that the dead letter sink took in each interval.",
+		Queries:     []Query{{Expr: added("source", series("cdevents_dead_letters_total", ofSource)), Legend: "{{source}}"}},
+	}
+}
+
+func ledgerTroubles() Panel {
+	return Panel{
+		Title: "The ledger", Unit: count, Width: 8, Kind: Bars, Empty: "none",
+		Description: "In each interval: writes that the API server did not take (while these grow, nothing new is announced), writes done again after meeting another, and updates merged because a history was full.",
+		Queries: []Query{
+			{Expr: added("", "cdevents_ledger_write_failures_total"), Legend: "write failures"},
+			{Expr: added("", "cdevents_ledger_conflicts_total"), Legend: "conflicts"},
+			{Expr: added("", "cdevents_merged_snapshots_total"), Legend: "merged updates"},
+		},
+	}
+}
+
+func clusters() Panel {
+	return Panel{
+		Title: "Clusters by state", Unit: count, Width: 8, Empty: "no Service declares one",
+		Description: "Stateful clusters that the controller looks at.",
+		Queries:     []Query{{Expr: total("state", "cdevents_clusters"), Legend: "{{state}}"}},
+	}
+}
+
+func looks() Panel {
+	return Panel{
+		Title: "Looks at clusters", Unit: count, Width: 8, Kind: Bars, Empty: "no Service declares one",
+		Description: "In each interval, by outcome; and pods that were not asked, as they carry the labels of a Service and do not belong to it.",
+		Queries: []Query{
+			{Expr: added("outcome", "cdevents_cluster_polls_total"), Legend: "{{outcome}}"},
+			{Expr: added("", "cdevents_cluster_pods_refused_total"), Legend: "pods not asked"},
+		},
+	}
+}
+
+func declarations() Panel {
+	return Panel{
+		Title: "Wrong declarations", Unit: count, Width: 8,
+		Description: "Services whose newest Revision declares a cluster with annotations that cannot be read. The Service's entry in the ledger names them.",
+		Queries:     []Query{{Expr: total("", "cdevents_cluster_declarations_wrong"), Legend: "Services"}},
+	}
+}

@@ -1,0 +1,239 @@
+package dashboards
+
+import (
+	"context"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/otlptranslator"
+	"go.opentelemetry.io/otel"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
+	"github.com/knative-cdevents/knative-cdevents/canary/export"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
+)
+
+// replica is a controller as Prometheus sees it: the exporters are the real ones,
+// what they tell of is made up. It leads from one moment to another.
+type replica struct {
+	mu       sync.Mutex
+	from, to time.Time
+	scrapes  int
+
+	registry    *prometheus.Registry
+	instruments *delivery.Instruments
+	clusters    *stateful.Instruments
+}
+
+// newReplica is called for one replica after the other: its instruments are of the
+// meter provider that the process has at that time.
+func newReplica(t *testing.T) *replica {
+	t.Helper()
+	r := &replica{registry: prometheus.NewPedanticRegistry()}
+	r.registry.MustRegister(export.NewCollector(r))
+	reader, err := otelprometheus.New(otelprometheus.WithRegisterer(r.registry),
+		otelprometheus.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
+	if r.instruments, err = delivery.NewInstruments(); err != nil {
+		t.Fatal(err)
+	}
+	d := delivery.New(t.Context(), delivery.Options{Ledger: owing{}, WorkersPerSource: -1})
+	d.Source(&v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{UID: "s", Namespace: "shop", Name: "releases"}})
+	if err := r.instruments.Watch(d, func() map[types.UID]string { return map[types.UID]string{"s": "shop/releases"} }); err != nil {
+		t.Fatal(err)
+	}
+	if r.clusters, err = stateful.NewInstruments(); err != nil {
+		t.Fatal(err)
+	}
+	w := stateful.NewWatcher(stateful.Options{
+		Pods: noPods{}, Leads: func(types.NamespacedName) bool { return r.leads() }, Metrics: r.clusters, Now: time.Now,
+		Sequence: func(types.NamespacedName, types.UID) int64 { return 0 }, Saw: func(types.NamespacedName, observer.Part) {},
+		Services: func() map[types.NamespacedName]stateful.Service {
+			return map[types.NamespacedName]stateful.Service{{Namespace: "shop", Name: "cart"}: {UID: "c", Stateful: true, Wrong: true}}
+		},
+	})
+	if err := r.clusters.Watch(w); err != nil {
+		t.Fatal(err)
+	}
+	go w.Run(t.Context())
+	return r
+}
+
+// leads says whether it does.
+func (r *replica) leads() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.from.IsZero() && r.to.IsZero()
+}
+
+// noPods is a cluster that is scaled to zero.
+type noPods struct{}
+
+func (noPods) Synced() bool                               { return true }
+func (noPods) Of(types.NamespacedName) []*stateful.Pod    { return nil }
+func (noPods) Owned(context.Context, *stateful.Pod) error { return nil }
+
+// lead makes it the leader.
+func (r *replica) lead(now time.Time) {
+	r.mu.Lock()
+	r.from = now
+	r.mu.Unlock()
+	i := r.instruments
+	for range 3 {
+		i.Attempt("shop/releases", "2xx")
+		i.Delivered("shop/releases", "dev.cdevents.service.upgraded.0.3.0", 200*time.Millisecond)
+	}
+	i.Attempt("shop/releases", "4xx")
+	i.DeadLetter("shop/releases")
+	i.Dropped("rejected", 2)
+	i.Conflict()
+	i.Refused()
+	i.Merged(5)
+	r.clusters.Polled("complete")
+	r.clusters.Refused()
+}
+
+// resign makes it one that stands by: what it told of Services is gone.
+func (r *replica) resign(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.to = now
+}
+
+// scraped is how often.
+func (r *replica) scraped() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.scrapes
+}
+
+func (r *replica) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.mu.Lock()
+	r.scrapes++
+	r.mu.Unlock()
+	promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{}).ServeHTTP(w, req)
+}
+
+// unit is how long a step takes, in which the Service gets 2000 requests. The figures
+// of a step are whole, so that every ratio is exact whenever it is looked at.
+const unit = 20 * time.Millisecond
+
+// perSecond is the rate of what happens n times in a step.
+func perSecond(n float64) float64 { return n / unit.Seconds() }
+
+// Figures implements export.Books: a Route of 95/5, of which the canary handles 36 %
+// and fails a twelfth; by entry, both fail 3 %. A third Revision is not known yet.
+func (r *replica) Figures() []attribution.Figures {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.from.IsZero() || !r.to.IsZero() {
+		return nil
+	}
+	n := float64(time.Since(r.from) / unit)
+	times := func(each map[string]float64) map[string]float64 {
+		each = maps.Clone(each)
+		for k := range each {
+			each[k] *= n
+		}
+		return each
+	}
+	none := map[string]float64{}
+	for _, reason := range attribution.Restarts() {
+		none[reason] = 0
+	}
+	return []attribution.Figures{{
+		Service: types.NamespacedName{Namespace: "shop", Name: "cart"}, Stateful: true,
+		Revisions: []attribution.RevisionFigures{
+			{
+				Revision: attribution.Revision{UID: "1", Name: "cart-1", Configuration: "cart", Required: ptr(.95)},
+				Handled:  times(map[string]float64{"ok": 1280, "error": 0, "timeout": 0}), Share: ptr(.64),
+				Durations: histogram(n, map[float64]float64{.005: 640, .01: 640}),
+				Entered:   times(map[string]float64{"2xx": 1843, "3xx": 0, "4xx": 0, "5xx": 57}),
+				Restarts:  none, Members: ptr(2.), Shards: map[string]float64{"Cart": 64}, Unaccounted: ptr(0.), ScrapeAge: ptr(1500 * time.Millisecond),
+			},
+			{
+				Revision: attribution.Revision{UID: "2", Name: "cart-2", Configuration: "cart", Required: ptr(.05)},
+				Handled:  times(map[string]float64{"ok": 660, "error": 40, "timeout": 20}), Share: ptr(.36),
+				Durations: histogram(n, map[float64]float64{.1: 648, .25: 72}),
+				// What came over HTTP/2 has no outcome, and must not make others look good.
+				Entered:  times(map[string]float64{"2xx": 97, "3xx": 0, "4xx": 0, "5xx": 3, "unknown": 50}),
+				Restarts: none, Members: ptr(1.), Shards: map[string]float64{"Cart": 36}, Unaccounted: ptr(4.), ScrapeAge: ptr(time.Second),
+			},
+			{Revision: attribution.Revision{UID: "3", Name: "cart-3", Configuration: "cart"}, Restarts: none},
+		},
+		NeverStarted: ptr(7.),
+		NoData: []attribution.NoData{
+			{Revision: "3", Figure: "handled_requests_total", Reason: attribution.NotRead},
+			{Figure: "unaccounted_requests", Reason: attribution.CallsPerRequestUnknown},
+		},
+	}}
+}
+
+// Health implements export.Books.
+func (*replica) Health() attribution.Health {
+	return attribution.Health{Scrapes: map[string]float64{"success": 7, "timeout": 1}, Rejected: map[string]float64{"fell": 2}, Services: 1, Targets: 4}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// histogram has so many in the buckets of these bounds.
+func histogram(n float64, each map[float64]float64) *attribution.Histogram {
+	h := &attribution.Histogram{Buckets: map[float64]uint64{}}
+	for _, bound := range attribution.Bounds() {
+		h.Count += uint64(math.Round(n * each[bound]))
+		h.Sum += n * each[bound] * bound
+		h.Buckets[bound] = h.Count
+	}
+	return h
+}
+
+// owing is a ledger that owes one source two events.
+type owing struct{ delivery.Ledger }
+
+func (owing) Standings() map[types.UID]ledger.Standing {
+	return map[types.UID]ledger.Standing{"s": {Pending: 2, Oldest: time.Now().Add(-time.Minute)}}
+}
+
+// exported returns the names of all series that a leader exports.
+func exported(t *testing.T) map[string]bool {
+	t.Helper()
+	r := newReplica(t)
+	r.lead(time.Now())
+	var families []*dto.MetricFamily
+	eventually(t, "the cluster is looked at", func() bool {
+		var err error
+		if families, err = r.registry.Gather(); err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == "cdevents_clusters" })
+	})
+	names := map[string]bool{}
+	for _, f := range families {
+		names[f.GetName()] = true
+		if f.GetType().String() == "HISTOGRAM" {
+			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+				names[f.GetName()+suffix] = true
+			}
+		}
+	}
+	return names
+}

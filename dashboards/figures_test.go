@@ -1,0 +1,150 @@
+package dashboards
+
+import (
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// scrapesOfEach is how often each leader is scraped: enough for a rate on both sides
+// of the change.
+const scrapesOfEach = 12
+
+// Every query is asked of a Prometheus that has scraped two replicas, of which the
+// second took over from the first within the window that rates are taken of.
+func TestEveryQueryHasData(t *testing.T) {
+	first, second := newReplica(t), newReplica(t)
+	prometheus := startPrometheus(t, map[string]http.Handler{"controller-a": first, "controller-b": second})
+	scraped := func(r *replica, times int) {
+		before := r.scraped()
+		eventually(t, "a replica is scraped", func() bool { return r.scraped() >= before+times })
+	}
+	scraped(first, 1)
+	begun := time.Now()
+	first.lead(begun)
+	scraped(first, scrapesOfEach)
+	change := time.Now()
+	first.resign(change)
+	second.lead(change)
+	scraped(second, scrapesOfEach)
+	// The last scrape needs a moment to be stored.
+	time.Sleep(scrapeInterval / 2)
+	now := time.Now()
+	v := Values{Namespace: "shop", Service: "cart", Interval: now.Sub(change) + 3*time.Second, Shown: now.Sub(begun) + 10*time.Second}
+
+	if both := prometheus.at(t, `count(count by (pod) (rate(canary_handled_requests_total[`+promDuration(v.Interval)+`])))`, now); len(both) != 1 || both[0].Value != 2 {
+		t.Fatalf("the window does not hold both leaders: %v", both)
+	}
+	shown := map[string]map[string]float64{}
+	for _, b := range Queries(v) {
+		key := b.Dashboard + ": " + b.Panel
+		if shown[key] == nil {
+			shown[key] = map[string]float64{}
+		}
+		rows := 0
+		for _, r := range prometheus.at(t, b.Expr, now) {
+			if value := float64(r.Value); !math.IsNaN(value) { // which nobody draws
+				rows++
+				if _, twice := shown[key][b.name(r)]; twice {
+					t.Errorf("%s: %q is shown twice", key, b.name(r))
+				}
+				shown[key][b.name(r)] = value
+			}
+		}
+		if rows == 0 {
+			t.Errorf("%s: no data for %s", key, b.Expr)
+		}
+	}
+	t.Run("figures", func(t *testing.T) { checkFigures(t, shown, v) })
+	t.Run("over the change of leader", func(t *testing.T) { checkChange(t, prometheus, begun, now) })
+}
+
+// checkFigures compares what is shown with what was exported. part is how far it may
+// be off: ratios are exact, rates are as exact as scrapes are punctual.
+func checkFigures(t *testing.T, shown map[string]map[string]float64, v Values) {
+	t.Helper()
+	const exact, about = 1e-6, .2
+	whole := (v.Shown - 10*time.Second).Seconds()
+	for _, c := range []struct {
+		panel string
+		part  float64
+		want  map[string]float64
+	}{
+		{"variable namespace", exact, map[string]float64{"shop": 1}},
+		{"variable service", exact, map[string]float64{"cart": 1}},
+		{"variable revision", exact, map[string]float64{"cart-1": 1, "cart-2": 1, "cart-3": 1}},
+		{"Required and real share", exact, map[string]float64{
+			"cart-1 required": .95, "cart-2 required": .05, "cart-1 handled": .64, "cart-2 handled": .36,
+		}},
+		{"The Revisions side by side", exact, map[string]float64{
+			"Required of cart-2": .05, "Handled of cart-2": .36, "Excess of cart-2": .31, "Excess of cart-1": -.31,
+			"Errors by entry of cart-1": .03, "Errors by entry of cart-2": .03, "Errors handled of cart-1": 0, "Errors handled of cart-2": 1. / 12,
+			"p95 of cart-1": .0095, "p95 of cart-2": .175, "Unaccounted of cart-2": 4, "Restarts of cart-3": 0,
+		}},
+		{"The Revisions side by side", about, map[string]float64{"Requests of cart-1": perSecond(1280) * whole, "Requests of cart-2": perSecond(720) * whole}},
+		{"Requests by who handled them", about, map[string]float64{"cart-1": perSecond(1280), "cart-2": perSecond(720), "axis": perSecond(1950)}},
+		{"Requests by where they entered", about, map[string]float64{"cart-1": perSecond(1900), "cart-2": perSecond(150), "axis": perSecond(1950)}},
+		{"Errors by entry: what queue-proxy alone would tell", exact, map[string]float64{"cart-1": .03, "cart-2": .03, "axis": 1. / 12}},
+		{"Errors by who handled", exact, map[string]float64{"cart-1": 0, "cart-2": 1. / 12, "axis": 1. / 12}},
+		{"Failed requests by outcome", about, map[string]float64{"cart-2 error": perSecond(40), "cart-2 timeout": perSecond(20), "cart-1 error": 0}},
+		{"p50 by who handled", exact, map[string]float64{"cart-1": .005, "cart-2": .075 + .025*360/648}},
+		{"p95 by who handled", exact, map[string]float64{"cart-1": .0095, "cart-2": .175}},
+		{"p99 by who handled", exact, map[string]float64{"cart-1": .0099, "cart-2": .235}},
+		{"Unaccounted requests", exact, map[string]float64{"cart-2 started, not finished": 4, "cart-1 started, not finished": 0, "entered, never started": 7}},
+		{"Members of the cluster", exact, map[string]float64{"cart-1": 2, "cart-2": 1}},
+		{"Shards", exact, map[string]float64{"cart-1 Cart": 64, "cart-2 Cart": 36}},
+		{"What is not known, and why", exact, map[string]float64{
+			"[figure:handled_requests_total kn_revision_name:cart-3 reason:NotRead]": 1,
+			"[figure:unaccounted_requests reason:CallsPerRequestUnknown]":            1,
+		}},
+		{"Age of the last scrape", exact, map[string]float64{"cart-1": 1.5, "cart-2": 1}},
+		{"Events owed", exact, map[string]float64{"shop/releases": 2}},
+		// Three by the first leader are too long ago by now, three by the second are not.
+		{"Events taken by sinks", about, map[string]float64{"dev.cdevents.service.upgraded.0.3.0": 3}},
+		{"Events given up", about, map[string]float64{"rejected": 2}},
+		{"Wrong declarations", exact, map[string]float64{"Services": 1}},
+		{"From observing to acknowledging", exact, map[string]float64{"p50": .175}},
+	} {
+		of := map[string]float64{}
+		for key, all := range shown {
+			if strings.HasSuffix(key, ": "+c.panel) {
+				of = all
+			}
+		}
+		for name, want := range c.want {
+			if got, ok := of[name]; !ok || !near(got, want, c.part) {
+				t.Errorf("%s: %s is %v (there: %v), want %v; all: %v", c.panel, name, got, ok, want, of)
+			}
+		}
+	}
+}
+
+// checkChange looks at every moment around the change: no dip, no peak, no gap.
+func checkChange(t *testing.T, prometheus server, begun, now time.Time) {
+	t.Helper()
+	const window = 5 * time.Second
+	from := begun.Add(window + time.Second)
+	for _, b := range Queries(Values{Namespace: "shop", Service: "cart", Revision: "cart-2", Interval: window}) {
+		want, part := 1./12, 1e-6
+		switch {
+		case b.Axis:
+			continue
+		case b.Panel == "Requests by who handled them":
+			want, part = perSecond(720), .4
+		case b.Panel != "Errors by who handled":
+			continue
+		}
+		lines := prometheus.between(t, b.Expr, from, now)
+		if len(lines) != 1 || len(lines[0].Values) != int(now.Sub(from)/scrapeInterval)+1 {
+			t.Errorf("%s has gaps: %v", b.Panel, lines)
+			continue
+		}
+		for i, got := range lines[0].Values {
+			if !near(float64(got), want, part) {
+				t.Errorf("%s is %v at %v, want %v", b.Panel, got, time.Duration(i)*scrapeInterval, want)
+			}
+		}
+	}
+}

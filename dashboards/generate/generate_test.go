@@ -1,0 +1,291 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/knative-cdevents/knative-cdevents/dashboards"
+)
+
+const root = "../.."
+
+func TestWhatIsCommittedIsWhatIsGenerated(t *testing.T) {
+	t.Parallel()
+	files, err := generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != len(dashboards.All())+1 {
+		t.Errorf("%d files", len(files))
+	}
+	for name, want := range files {
+		got, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil || string(got) != string(want) {
+			t.Errorf("%s is not what is generated: run \"make generate\" (%v)", name, err)
+		}
+	}
+}
+
+func TestWrites(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := run(dir); err == nil || !strings.Contains(err.Error(), "root of the repository") {
+		t.Errorf("wrote into an empty folder: %v", err)
+	}
+	for _, folder := range []string{"dashboards", "config/optional/monitoring"} {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := run(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "dashboards/canary.json")); err != nil {
+		t.Error(err)
+	}
+}
+
+// board is the part of Grafana's model that is checked here.
+type board struct {
+	UID           string
+	ID            *int
+	SchemaVersion int
+	Editable      bool
+	Panels        []struct {
+		ID                       int
+		Type, Title, Description string
+		Datasource               source
+		GridPos                  struct{ X, Y, W, H int }
+		FieldConfig              struct {
+			Defaults  struct{ Unit, NoValue string }
+			Overrides []struct {
+				Matcher    struct{ ID, Options string }
+				Properties []struct {
+					ID    string
+					Value any
+				}
+			}
+		}
+		Targets []struct {
+			RefID, Expr, Format, LegendFormat string
+			Instant, Range                    bool
+			Datasource                        source
+		}
+		Transformations []struct {
+			ID      string
+			Options map[string]any
+		}
+	}
+	Templating struct {
+		List []struct {
+			Name, Type, Label, Query, Definition, AllValue string
+			Refresh                                        int
+			Multi, IncludeAll                              bool
+			Datasource                                     source
+			Current                                        struct{ Value any }
+		}
+	}
+}
+
+type source struct{ Type, UID string }
+
+func rendered(t *testing.T, d dashboards.Dashboard) board {
+	t.Helper()
+	content, err := render(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b board
+	if err := json.Unmarshal(content, &b); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestPanels(t *testing.T) {
+	t.Parallel()
+	chosen := source{"prometheus", "${datasource}"}
+	for _, d := range dashboards.All() {
+		b := rendered(t, d)
+		// With an id of its own Grafana would take it for one that it has.
+		if b.UID != d.UID || b.ID != nil || b.Editable || b.SchemaVersion < 39 {
+			t.Errorf("%s: %q %v %v %v", d.Title, b.UID, b.ID, b.Editable, b.SchemaVersion)
+		}
+		ids := map[int]bool{}
+		taken := map[[2]int]string{}
+		shown := 0
+		for _, p := range b.Panels {
+			if p.ID == 0 || ids[p.ID] {
+				t.Errorf("%s: %q has the id %d", d.Title, p.Title, p.ID)
+			}
+			ids[p.ID] = true
+			for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+				for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+					if other := taken[[2]int{x, y}]; other != "" || x > 23 {
+						t.Fatalf("%s: %q lies on %q or beyond the edge, at %d, %d", d.Title, p.Title, other, x, y)
+					}
+					taken[[2]int{x, y}] = p.Title
+				}
+			}
+			if p.Type == "row" {
+				continue
+			}
+			shown++
+			if p.Title == "" || p.Description == "" || p.FieldConfig.Defaults.Unit == "" || p.Datasource != chosen || len(p.Targets) == 0 {
+				t.Errorf("%s: %q lacks a title, a description, a unit, the data source or a query", d.Title, p.Title)
+			}
+			refs := map[string]bool{}
+			for _, q := range p.Targets {
+				if q.RefID == "" || refs[q.RefID] || q.Expr == "" || q.Datasource != chosen {
+					t.Errorf("%s: %q: query %+v", d.Title, p.Title, q)
+				}
+				refs[q.RefID] = true
+				if table := p.Type == "table"; q.Instant != table || q.Range == table || (q.Format == "table") != table {
+					t.Errorf("%s: %q is a %s and asks so: %+v", d.Title, p.Title, p.Type, q)
+				}
+			}
+		}
+		panels := 0
+		for _, row := range d.Rows {
+			panels += len(row.Panels)
+		}
+		if shown != panels {
+			t.Errorf("%s shows %d panels of %d", d.Title, shown, panels)
+		}
+	}
+}
+
+func TestVariables(t *testing.T) {
+	t.Parallel()
+	for _, d := range dashboards.All() {
+		b := rendered(t, d)
+		if len(b.Templating.List) != len(d.Variables)+1 {
+			t.Fatalf("%s: %+v", d.Title, b.Templating.List)
+		}
+		for i, v := range b.Templating.List {
+			if v.Label == "" {
+				t.Errorf("%s: %q has no label", d.Title, v.Name)
+			}
+			if i == 0 {
+				if v.Name != "datasource" || v.Type != "datasource" || v.Query != "prometheus" {
+					t.Errorf("%s: %+v", d.Title, v)
+				}
+				continue
+			}
+			want := "label_values(" + d.Variables[i-1].Series + ", " + d.Variables[i-1].Label + ")"
+			if v.Type != "query" || v.Query != want || v.Definition != want || v.Datasource.UID != "${datasource}" || v.Refresh != 2 {
+				t.Errorf("%s: %+v, want %s", d.Title, v, want)
+			}
+			if v.Multi != d.Variables[i-1].Many || v.IncludeAll != v.Multi || (v.AllValue == dashboards.Everything) != v.Multi || (v.Current.Value != nil) != v.Multi {
+				t.Errorf("%s: %+v", d.Title, v)
+			}
+		}
+	}
+}
+
+// The two views of errors lie side by side and have one axis, the larger of both.
+func TestViewsShareAnAxis(t *testing.T) {
+	t.Parallel()
+	b := rendered(t, dashboards.All()[0])
+	var axes []string
+	for _, p := range b.Panels {
+		for _, tr := range p.Transformations {
+			if tr.ID != "configFromData" {
+				continue
+			}
+			last := p.Targets[len(p.Targets)-1]
+			mapping, _ := json.Marshal(tr.Options["mappings"])
+			if tr.Options["configRefId"] != last.RefID || string(mapping) != `[{"fieldName":"`+last.LegendFormat+`","handlerKey":"max","reducerId":"max"}]` {
+				t.Errorf("%q takes its axis from %v", p.Title, tr.Options)
+			}
+			axes = append(axes, last.Expr)
+			if p.GridPos.X != 12*((len(axes)+1)%2) {
+				t.Errorf("%q is not beside what it is compared with: %+v", p.Title, p.GridPos)
+			}
+		}
+	}
+	if len(axes) != 4 || axes[0] != axes[1] || axes[2] != axes[3] || axes[0] == axes[2] {
+		t.Errorf("axes: %v", axes)
+	}
+}
+
+func TestTablesHaveHeadings(t *testing.T) {
+	t.Parallel()
+	b := rendered(t, dashboards.All()[0])
+	var headings []string
+	for _, p := range b.Panels {
+		if p.Type != "table" {
+			continue
+		}
+		organize := p.Transformations[1].Options
+		names, _ := organize["renameByName"].(map[string]any)   // asserted below
+		hidden, _ := organize["excludeByName"].(map[string]any) // as above
+		if names["kn_revision_name"] != "Revision" || hidden["Time"] != true || p.Transformations[0].ID != "merge" {
+			t.Errorf("%q: %v", p.Title, organize)
+		}
+		for _, q := range p.Targets {
+			value := "Value #" + q.RefID
+			if heading, ok := names[value].(string); ok == (hidden[value] == true) {
+				t.Errorf("%q: %s is called %q", p.Title, value, heading)
+			} else if ok {
+				headings = append(headings, heading)
+			}
+		}
+		for _, o := range p.FieldConfig.Overrides {
+			if o.Matcher.ID != "byName" || o.Matcher.Options != headings[0] || o.Properties[0].ID != "unit" {
+				t.Errorf("%q: %+v", p.Title, o)
+			}
+			headings = headings[1:]
+		}
+		if len(headings) > 0 {
+			t.Errorf("%q: no unit for %v", p.Title, headings)
+		}
+	}
+}
+
+func TestWhatShouldBeIsDashed(t *testing.T) {
+	t.Parallel()
+	for _, p := range rendered(t, dashboards.All()[0]).Panels {
+		if p.Title == "Required and real share" {
+			if o := p.FieldConfig.Overrides; len(o) != 1 || o[0].Matcher.ID != "byFrameRefID" || o[0].Matcher.Options != "A" || o[0].Properties[0].ID != "custom.lineStyle" {
+				t.Errorf("%+v", o)
+			}
+			return
+		}
+	}
+	t.Error("no such panel")
+}
+
+func TestConfigMap(t *testing.T) {
+	t.Parallel()
+	files, err := generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := files["config/optional/monitoring/dashboards.yaml"]
+	var m corev1.ConfigMap
+	if err := yaml.UnmarshalStrict(content, &m); err != nil {
+		t.Fatal(err)
+	}
+	if m.Kind != "ConfigMap" || m.Namespace != "knative-cdevents" || m.Labels["grafana_dashboard"] != "1" || m.Labels["app.kubernetes.io/name"] != "knative-cdevents" {
+		t.Errorf("%v", m.ObjectMeta)
+	}
+	// What kubectl apply notes of it must fit in an annotation.
+	if len(content) > 200<<10 {
+		t.Errorf("%d bytes", len(content))
+	}
+	if len(m.Data) != len(dashboards.All()) {
+		t.Errorf("%d dashboards", len(m.Data))
+	}
+	for name, board := range m.Data {
+		if board != string(files["dashboards/"+name]) {
+			t.Errorf("%s is another one", name)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+// Command generate writes the dashboards as Grafana reads them: as JSON, and as the
+// ConfigMap that Grafana's sidecar looks for.
+//
+// Its invariant: what it writes depends on package dashboards alone, so that the
+// same code always writes the same bytes.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/knative-cdevents/knative-cdevents/dashboards"
+)
+
+func main() {
+	if err := run("."); err != nil {
+		fmt.Fprintln(os.Stderr, "generate:", err)
+		os.Exit(1)
+	}
+}
+
+// run writes into the repository whose root that is.
+func run(root string) error {
+	files, err := generate()
+	if err != nil {
+		return err
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(root, name), content, 0o644); err != nil { //nolint:gosec // for everybody to read
+			return fmt.Errorf("writing a dashboard: run this in the root of the repository: %w", err)
+		}
+	}
+	return nil
+}
+
+// generate returns all files, by name.
+func generate() (map[string][]byte, error) {
+	files := map[string][]byte{}
+	boards := map[string]string{}
+	for _, d := range dashboards.All() {
+		content, err := render(d)
+		if err != nil {
+			return nil, fmt.Errorf("rendering the dashboard %q: %w", d.Title, err)
+		}
+		files["dashboards/"+d.File] = content
+		boards[d.File] = string(content)
+	}
+	manifest, err := configMap(boards)
+	if err != nil {
+		return nil, err
+	}
+	files["config/optional/monitoring/dashboards.yaml"] = manifest
+	return files, nil
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/grafana/grafana-foundation-sdk/go/common"
+	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
+
+	"github.com/knative-cdevents/knative-cdevents/dashboards"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+// prometheusSource is whichever the reader has chosen.
+func prometheusSource() common.DataSourceRef {
+	return common.DataSourceRef{Type: ptr("prometheus"), Uid: ptr("${datasource}")}
+}
+
+// render returns the JSON of one dashboard.
+func render(d dashboards.Dashboard) ([]byte, error) {
+	b := dashboard.NewDashboardBuilder(d.Title).
+		Uid(d.UID).
+		Description(d.Description).
+		Tags([]string{"knative", "cdevents"}).
+		Timezone("browser").
+		Time("now-1h", "now").
+		Refresh("30s").
+		Tooltip(dashboard.DashboardCursorSyncCrosshair).
+		Readonly().
+		WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").
+			Label("Data source").Description("The Prometheus that scrapes the controller.").Type("prometheus"))
+	for _, v := range d.Variables {
+		b.WithVariable(variable(v))
+	}
+	id := uint32(0)
+	for _, row := range d.Rows {
+		id++
+		b.WithRow(dashboard.NewRowBuilder(row.Title).Id(id))
+		for _, p := range row.Panels {
+			id++
+			b.WithPanel(panel(p, id))
+		}
+	}
+	built, err := b.Build()
+	if err != nil {
+		return nil, fmt.Errorf("building: %w", err)
+	}
+	content, err := json.MarshalIndent(built, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encoding: %w", err)
+	}
+	return append(content, '\n'), nil
+}
+
+// variable is read anew when the time range changes: Revisions come and go.
+func variable(v dashboards.Variable) *dashboard.QueryVariableBuilder {
+	query := fmt.Sprintf("label_values(%s, %s)", v.Series, v.Label)
+	b := dashboard.NewQueryVariableBuilder(v.Name).
+		Label(v.Title).
+		Datasource(prometheusSource()).
+		Query(dashboard.StringOrMap{String: &query}).
+		Definition(query).
+		Refresh(dashboard.VariableRefreshOnTimeRangeChanged).
+		Sort(dashboard.VariableSortNaturalAsc)
+	if v.Description != "" {
+		b.Description(v.Description)
+	}
+	if v.Many {
+		b.Multi(true).IncludeAll(true).AllValue(dashboards.Everything).Current(dashboard.VariableOption{
+			Selected: ptr(true),
+			Text:     dashboard.StringOrArrayOfString{ArrayOfString: []string{"All"}},
+			Value:    dashboard.StringOrArrayOfString{ArrayOfString: []string{"$__all"}},
+		})
+	}
+	return b
+}
