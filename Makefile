@@ -100,11 +100,12 @@ E2E_ENV = KUBECONFIG=$$($(CLUSTER) kubeconfig) CLUSTER_PROGRAM=$(abspath $(CLUST
 endif
 
 .PHONY: e2e
+e2e: PARTS = serving,prometheus
 e2e: e2e-cluster ## The core scenarios on real Knative (20 min at most, warm); RUN=TestName for some of them
 	@$(E2E_ENV) $(GOTEST) -tags e2e -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 
 .PHONY: e2e-full
-e2e-full: PARTS = serving,eventing,tekton
+e2e-full: PARTS = serving,eventing,tekton,prometheus
 e2e-full: e2e-cluster ## All scenarios, with Knative Eventing's Broker and Tekton's EventListener
 	@$(E2E_ENV) E2E_FULL=true $(GOTEST) -tags e2e -count=1 -timeout 60m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 

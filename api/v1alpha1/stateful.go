@@ -28,6 +28,9 @@ const (
 	AnnotationEntityTypes = StatefulPrefix + "entity-types"
 	// AnnotationShards is how many shards each of them has.
 	AnnotationShards = StatefulPrefix + "shards"
+	// AnnotationCallsPerRequest is "1" where every request makes one call of one
+	// entity. Then requests that entered, and no entity began to handle, can be told.
+	AnnotationCallsPerRequest = StatefulPrefix + "calls-per-request"
 )
 
 // Runtime is what keeps a stateful cluster together.
@@ -69,6 +72,8 @@ type Stateful struct {
 	EntityTypes []string
 	// Shards of each entity type; 0 where it is not known.
 	Shards int
+	// OneCall: every request makes one call of one entity.
+	OneCall bool
 }
 
 // defaults of each runtime, as its own configuration has them.
@@ -177,8 +182,14 @@ func (p *statefulParser) read(name string) {
 			return
 		}
 		p.out.Shards = n
+	case AnnotationCallsPerRequest:
+		if value != "1" {
+			p.wrong(name, "it must be 1, or left out where requests make more calls than one, or fewer")
+			return
+		}
+		p.out.OneCall = true
 	default:
-		p.wrong(name, "there is no such annotation; there are runtime, metrics-port, metrics-path, management-port, entity-types and shards")
+		p.wrong(name, "there is no such annotation; there are runtime, metrics-port, metrics-path, management-port, entity-types, shards and calls-per-request")
 	}
 }
 

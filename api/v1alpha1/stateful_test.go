@@ -12,17 +12,18 @@ func TestParseStateful(t *testing.T) {
 		annotations map[string]string
 		want        Stateful
 	}{
-		"akka":       {map[string]string{AnnotationRuntime: "akka"}, Stateful{RuntimeAkka, 9095, "/metrics", 8558, nil, 1000}},
-		"pekko":      {map[string]string{AnnotationRuntime: " pekko "}, Stateful{RuntimePekko, 9095, "/metrics", 7626, nil, 1000}},
-		"cloudstate": {map[string]string{AnnotationRuntime: "cloudstate"}, Stateful{RuntimeCloudstate, 9099, "/metrics", 8558, nil, 100}},
-		"protoactor": {map[string]string{AnnotationRuntime: "protoactor"}, Stateful{RuntimeProtoActor, 0, "/metrics", 0, nil, 0}},
-		"custom":     {map[string]string{AnnotationRuntime: "custom", "other": "x"}, Stateful{RuntimeCustom, 0, "/metrics", 0, nil, 0}},
+		"akka":       {map[string]string{AnnotationRuntime: "akka"}, Stateful{RuntimeAkka, 9095, "/metrics", 8558, nil, 1000, false}},
+		"pekko":      {map[string]string{AnnotationRuntime: " pekko "}, Stateful{RuntimePekko, 9095, "/metrics", 7626, nil, 1000, false}},
+		"cloudstate": {map[string]string{AnnotationRuntime: "cloudstate"}, Stateful{RuntimeCloudstate, 9099, "/metrics", 8558, nil, 100, false}},
+		"protoactor": {map[string]string{AnnotationRuntime: "protoactor"}, Stateful{RuntimeProtoActor, 0, "/metrics", 0, nil, 0, false}},
+		"custom":     {map[string]string{AnnotationRuntime: "custom", "other": "x"}, Stateful{RuntimeCustom, 0, "/metrics", 0, nil, 0, false}},
 		"all said": {
 			map[string]string{
 				AnnotationRuntime: "pekko", AnnotationMetricsPort: "9464", AnnotationMetricsPath: "/q/metrics", AnnotationManagementPort: "17626",
 				AnnotationEntityTypes: "Order, Cart,Cart", AnnotationShards: "100",
+				AnnotationCallsPerRequest: "1",
 			},
-			Stateful{RuntimePekko, 9464, "/q/metrics", 17626, []string{"Cart", "Order"}, 100},
+			Stateful{RuntimePekko, 9464, "/q/metrics", 17626, []string{"Cart", "Order"}, 100, true},
 		},
 	} {
 		got, declared, err := ParseStateful(c.annotations)
@@ -54,6 +55,7 @@ func TestWrongDeclarations(t *testing.T) {
 		{AnnotationMetricsPort, "9090", "queue-proxy's"},
 		{AnnotationManagementPort, "8012", "queue-proxy's"},
 		{AnnotationMetricsPath, "metrics", "it must be a path"},
+		{AnnotationCallsPerRequest, "2", "it must be 1"},
 		{AnnotationMetricsPath, "//x@y/?a=b", "it must be a path"},
 		{AnnotationMetricsPath, "/" + long, "it must be a path"},
 		{AnnotationEntityTypes, "Cart,,Order", "it must be names"},

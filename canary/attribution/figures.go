@@ -92,14 +92,25 @@ func (b *book) figures(key types.NamespacedName, now time.Time) Figures {
 	}
 	b.shares(&f)
 	if f.Stateful {
-		if b.facts.OneCall {
-			n := max(0, entered-started)
-			f.NeverStarted = &n
-		} else {
-			f.NoData = append(f.NoData, NoData{Figure: "unaccounted_requests", Reason: CallsPerRequestUnknown})
-		}
+		b.neverStarted(&f, entered, started)
 	}
 	return f
+}
+
+// neverStarted compares what entered with what entities began to handle.
+func (b *book) neverStarted(f *Figures, entered, started float64) {
+	lacks := func(reason Reason) {
+		f.NoData = append(f.NoData, NoData{Figure: "unaccounted_requests", Reason: reason})
+	}
+	switch {
+	case !b.facts.OneCall:
+		lacks(CallsPerRequestUnknown)
+	case started == 0 && entered > 0:
+		lacks(StartedUnknown) // nobody counts it; or nothing was ever started, which errors tell
+	default:
+		n := max(0, entered-started)
+		f.NeverStarted = &n
+	}
 }
 
 // shares fills in the real share of every Revision.

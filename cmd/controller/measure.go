@@ -209,8 +209,14 @@ func (s *scene) facts(service types.NamespacedName) attribution.Facts {
 	}
 	var f attribution.Facts
 	timeouts := map[types.UID]time.Duration{}
-	for _, pod := range s.podsOf(context.Background(), service) {
+	pods := s.podsOf(context.Background(), service)
+	// As long as one Revision's requests make more calls, what entered in all of them
+	// says nothing of what was called.
+	f.OneCall = len(pods) > 0
+	for _, pod := range pods {
 		f.Pods = append(f.Pods, podFacts(pod))
+		d, _, err := pod.Declared()
+		f.OneCall = f.OneCall && err == nil && d.OneCall
 		timeouts[pod.RevisionUID] = pod.Grace
 	}
 	required := map[string]float64{}

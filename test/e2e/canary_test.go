@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/knative-cdevents/knative-cdevents/dashboards"
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
@@ -85,6 +86,8 @@ func TestCanaryAfterTheSharding(t *testing.T) {
 		t.Errorf("the Revisions hold %d shards, want 100: %v", shards, m["canary_cluster_shards"])
 	}
 
+	s.dashboards(app)
+
 	// The cluster's own events; the order among the Service's is that in which Serving and the cluster did it.
 	events := s.clusterEvents(clusterFormed, clusterSettled, clusterSettled)
 	if _, deployedAt := find(events, deployed), find(events, clusterSettled); deployedAt < 0 {
@@ -95,6 +98,29 @@ func TestCanaryAfterTheSharding(t *testing.T) {
 	if find(all, clusterGone) > find(all, removed) && find(all, removed) >= 0 {
 		t.Errorf("the cluster went after its Service: %q", typesOf(all))
 	}
+}
+
+// dashboards asks the cluster's Prometheus every query of the dashboards.
+func (s *scene) dashboards(app *kit.Cart) {
+	s.Helper()
+	if !suite.Own() {
+		s.Log("the dashboards are looked at with the Prometheus of test/cluster only")
+		return
+	}
+	queries := dashboards.Queries(dashboards.Values{Namespace: app.Namespace, Service: "cart"})
+	s.must(kit.Wait(s.Context(), 2*readEvery, "every query of the dashboards to have data", func(ctx context.Context) error {
+		for _, q := range queries {
+			series, err := suite.Query(ctx, q.Expr)
+			if err != nil {
+				return err
+			}
+			if len(series) == 0 && q.Empty == "" {
+				return kit.NotYet("%s, %s: no data for %s", q.Dashboard, q.Panel, q.Expr)
+			}
+		}
+		return nil
+	}))
+	s.Logf("Prometheus has data for the %d queries of the dashboards", len(queries))
 }
 
 // The types of a cluster's events.

@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +50,7 @@ func TestPekkoApp(t *testing.T) {
 			t.Errorf("the canary has %d shards, want all 100", shards[app.Canary()])
 		}
 		s.sameAsCounted(app, truth)
+		s.sameAsMeasured(app, truth)
 	})
 
 	// The stable Revision was there before, and had its shards; they move to the canary a few at a time.
@@ -79,13 +81,18 @@ func TestPekkoApp(t *testing.T) {
 			t.Errorf("the stable Revision handled %d and the canary %d: one of them has no shards", stable, canary)
 		}
 		s.sameAsCounted(app, truth)
+		s.sameAsMeasured(app, truth)
 	})
 }
 
 // TestPekkoSplit shows the mistake that makes a cluster of each Revision: pods that look for their own Revision only.
 func TestPekkoSplit(t *testing.T) {
 	onlyInFull(t)
-	s := emptyScene(t)
+	s := newScene(t)
+	if !suite.guest {
+		s.configure(map[string]string{"incident-degraded-after": "10s"})
+		s.source("source", service("sink"), production)
+	}
 	app := s.pekko()
 	app.Env = map[string]string{"POD_LABEL_SELECTOR": "app={revision}"}
 	s.must(suite.DeployCart(t.Context(), app))
@@ -107,6 +114,24 @@ func TestPekkoSplit(t *testing.T) {
 			return kit.NotYet("the pods see %v", views)
 		}
 		return nil
+	}))
+	if suite.guest {
+		return
+	}
+	s.must(kit.Wait(t.Context(), 2*time.Minute, "the split to be told", func(ctx context.Context) error {
+		events, err := s.sink.events(ctx)
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if e.Header.Get("Ce-Type") == detected && strings.Contains(e.cd.Subject.ID, "/cluster-split/") {
+				if !strings.Contains(string(e.Body), "serving.knative.dev/service=%s") {
+					t.Errorf("it does not say what would be right: %s", e)
+				}
+				return nil
+			}
+		}
+		return kit.NotYet("received %q", typesOf(events))
 	}))
 }
 
@@ -136,4 +161,23 @@ func TestPekkoWithKamon(t *testing.T) {
 	if own, err := suite.CountedSum(t.Context(), app, "stateful_requests_total"); err != nil || len(own) > 0 {
 		t.Errorf("the application has counters of its own: %v (error: %v)", own, err)
 	}
+	if suite.guest {
+		return
+	}
+	s.must(kit.Wait(t.Context(), 4*readEvery, "the controller to have counted all", func(ctx context.Context) error {
+		m, err := suite.Measured(ctx, app)
+		if err != nil {
+			return err
+		}
+		got := m.Counts("canary_handled_requests_total", "outcome")
+		for revision, want := range truth.Handled {
+			if o := got[revision]; o["unknown"] != want.All() || o.All() != want.All() {
+				return kit.NotYet("it says %v, the clients were told %v", got, truth.Handled)
+			}
+			if why := m.Why(revision, "handled_requests_total"); why != "OutcomesUnknown" {
+				return kit.NotYet("of the outcomes of %s it says %q", revision, why)
+			}
+		}
+		return nil
+	}))
 }

@@ -30,6 +30,50 @@ func TestShardedApp(t *testing.T) {
 	s.sameAsCounted(app, truth)
 }
 
+// TestMeasuredOverCrashAndEviction lets a container crash and a pod be evicted in the middle of a rollout. What they had
+// handled stays counted, and what became of them is told.
+func TestMeasuredOverCrashAndEviction(t *testing.T) {
+	if suite.guest {
+		t.Skip("it needs the controller")
+	}
+	s := emptyScene(t)
+	ctx := t.Context()
+	image, err := suite.ShardedImage(ctx)
+	s.must(err)
+	app := suite.Sharded(s.ns, image)
+	s.must(suite.DeployCart(ctx, app))
+	s.must(suite.ReleaseCanary(ctx, app, map[string]string{"FAIL_RATE": "0.05"}))
+	clients, err := suite.Clients(ctx, app)
+	s.must(err)
+	s.sameAsMeasured(app, s.canaryOfFiveBy(app, clients, 500))
+
+	pods, err := suite.CartPods(ctx, app)
+	s.must(err)
+	var crashed, evicted string
+	for _, p := range pods {
+		if p.Labels["serving.knative.dev/revision"] == app.Canary() {
+			crashed = p.Name
+		} else {
+			evicted = p.Name
+		}
+	}
+	s.must(suite.CrashCart(ctx, app, crashed))
+	s.must(clients.Send(ctx, 300))
+	m := s.sameAsMeasured(app, clients.Truth())
+	if restarts := m.Counts("canary_pod_restarts_total", "reason")[app.Canary()]; restarts.All() != 1 {
+		t.Errorf("the canary's pod was restarted once, and told is %v", restarts)
+	}
+
+	s.must(suite.EvictPod(ctx, s.ns, evicted))
+	s.must(suite.WaitOneCluster(ctx, app))
+	s.must(clients.Send(ctx, 300))
+	truth := clients.Truth()
+	if len(truth.Lost) > 0 {
+		t.Fatalf("requests were lost, so there is no truth: %v", truth.Lost)
+	}
+	s.sameAsMeasured(app, truth)
+}
+
 // TestShardedAppAfterACrash shows that a container which is restarted in its pod is a member like any other: it handles
 // what the clients are told, once, and counts from zero.
 func TestShardedAppAfterACrash(t *testing.T) {

@@ -79,3 +79,13 @@ func (m Measured) Value(family, revision string) (float64, error) {
 	}
 	return found[0].Value, nil
 }
+
+// Why a figure of a Revision is missing, empty if it is not.
+func (m Measured) Why(revision, figure string) string {
+	for _, s := range m["canary_no_data"] {
+		if s.Labels["kn_revision_name"] == revision && s.Labels["figure"] == figure && s.Value > 0 {
+			return s.Labels["reason"]
+		}
+	}
+	return ""
+}

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -95,6 +96,24 @@ func (k *Kit) WaitNoPods(ctx context.Context, namespace, selector string) error 
 			return NotYet("%d are there", len(pods))
 		}
 		return nil
+	})
+}
+
+// EvictPod ends a pod as the drain of a node does, and waits until it is gone.
+func (k *Kit) EvictPod(ctx context.Context, namespace, name string) error {
+	err := k.Kube.PolicyV1().Evictions(namespace).Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
+	if err != nil {
+		return fmt.Errorf("evicting pod %s/%s: %w", namespace, name, err)
+	}
+	return Wait(ctx, patience, "pod "+name+" to be gone", func(ctx context.Context) error {
+		_, err := k.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return NotYet("it is still there")
 	})
 }
 

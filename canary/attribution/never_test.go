@@ -1,0 +1,25 @@
+package attribution
+
+import (
+	"testing"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+)
+
+// Where one request makes one call, what entered and no entity began to handle got
+// lost in between. Where nobody counts what was begun, nothing is known of it.
+func TestWhatEnteredAndWasNeverStarted(t *testing.T) {
+	t.Parallel()
+	facts := sharded()
+	facts.OneCall = true
+	b := newBench(true, facts)
+	entered := map[mapping.Key]float64{entry(mapping.EntryHTTP, "200"): 10, entry(mapping.EntryServing, "200"): 10}
+	b.read("p1", true, entered)
+	if f := b.one(t); f.NeverStarted != nil || !has(f, "", "unaccounted_requests", StartedUnknown) {
+		t.Errorf("nobody counts what was started, and never started were %v; %+v", f.NeverStarted, f.NoData)
+	}
+	b.readBoth(handled(5, 0), handled(1, 1))
+	if f := b.one(t); f.NeverStarted == nil || *f.NeverStarted != 3 {
+		t.Errorf("of 10 that entered 7 were started, and never started were %v; %+v", f.NeverStarted, f.NoData)
+	}
+}
