@@ -41,7 +41,10 @@ func Main(version string) {
 		Addr:              ":" + cmp.Or(os.Getenv("PORT"), "8080"),
 		Handler:           answer(os.Getenv("K_REVISION"), cmp.Or(os.Getenv("VERSION"), version), errorRate, rand.Float64),
 		ReadHeaderTimeout: 10 * time.Second,
+		Protocols:         &http.Protocols{},
 	}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true) // as gRPC speaks it
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -60,7 +63,10 @@ func Main(version string) {
 
 // answer serves the application; chance is a number from 0 to 1 for each request.
 func answer(revision, version string, errorRate float64, chance func() float64) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if fails(w, r) {
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
 		if chance() < errorRate {
 			w.WriteHeader(http.StatusInternalServerError)

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -27,5 +28,37 @@ func TestAnswerNamesRevisionAndFailsAsOftenAsAsked(t *testing.T) {
 				t.Errorf("the answer does not name its Revision and version: %s", got)
 			}
 		})
+	}
+}
+
+func TestFailures(t *testing.T) {
+	s := httptest.NewUnstartedServer(answer("r", "v", 0, func() float64 { return 1 }))
+	s.Config.Protocols = &http.Protocols{}
+	s.Config.Protocols.SetHTTP1(true)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(s.Close)
+	get := func(path, contentType string) (*http.Response, error) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", contentType)
+		response, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = response.Body.Close() }()
+		_, err = io.ReadAll(response.Body)
+		return response, err
+	}
+	if r, err := get(pathAbort, "text/plain"); err == nil || r.StatusCode != http.StatusOK {
+		t.Errorf("it was not broken off: %v", r)
+	}
+	if r, err := get("/", grpc); err != nil || r.StatusCode != http.StatusOK || r.Trailer.Get("Grpc-Status") != "13" {
+		t.Errorf("no error of gRPC: %v, %v, %v", r.Status, r.Trailer, err)
+	}
+	if r, err := get("/", "text/plain"); err != nil || r.StatusCode != http.StatusOK {
+		t.Errorf("an ordinary request failed: %v, %v", r, err)
 	}
 }

@@ -18,6 +18,11 @@ type Sample struct {
 
 // Measured asks all replicas of the controller. One of them leads for a Service, and only that one has series of it.
 func (k *Kit) Measured(ctx context.Context, c *Cart) (Measured, error) {
+	return k.MeasuredOf(ctx, c.Namespace, cartName)
+}
+
+// MeasuredOf is the same of any Service.
+func (k *Kit) MeasuredOf(ctx context.Context, namespace, name string) (Measured, error) {
 	pods, err := k.Pods(ctx)
 	if err != nil {
 		return nil, err
@@ -28,22 +33,22 @@ func (k *Kit) Measured(ctx context.Context, c *Cart) (Measured, error) {
 		if err != nil {
 			return nil, err
 		}
-		for name, family := range families {
+		for of, family := range families {
 			for _, m := range family.GetMetric() {
 				s := sample(m)
-				if s.Labels["k8s_namespace_name"] != c.Namespace || s.Labels["kn_service_name"] != cartName {
+				if s.Labels["k8s_namespace_name"] != namespace || s.Labels["kn_service_name"] != name {
 					continue
 				}
 				if from != "" && from != p.Name {
-					return nil, NotYet("both %s and %s tell of %s", from, p.Name, c.Namespace)
+					return nil, NotYet("both %s and %s tell of %s/%s", from, p.Name, namespace, name)
 				}
 				from = p.Name
-				out[name] = append(out[name], s)
+				out[of] = append(out[of], s)
 			}
 		}
 	}
 	if from == "" {
-		return nil, NotYet("no replica tells of %s", c.Namespace)
+		return nil, NotYet("no replica tells of %s/%s", namespace, name)
 	}
 	return out, nil
 }
@@ -88,4 +93,28 @@ func (m Measured) Why(revision, figure string) string {
 		}
 	}
 	return ""
+}
+
+// AtEntry is what queue-proxy has counted of a Service that has one pod: by its two families and status, and the pod's
+// address.
+func (k *Kit) AtEntry(ctx context.Context, namespace, service string) (http, serving Outcomes, address string, err error) {
+	pods, err := k.pods(ctx, namespace, "serving.knative.dev/service="+service)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	if len(pods) != 1 {
+		return nil, nil, "", NotYet("Service %s/%s has %d pods", namespace, service, len(pods))
+	}
+	families, err := k.families(ctx, &pods[0], "9091", "metrics")
+	if err != nil {
+		return nil, nil, "", err
+	}
+	http, serving = Outcomes{}, Outcomes{}
+	for labels, n := range values(families["http_server_request_duration_seconds"]) {
+		http[labels["http_response_status_code"]] += n
+	}
+	for labels, n := range values(families["kn_serving_invocation_duration_seconds"]) {
+		serving[labels["http_response_status_code"]] += n
+	}
+	return http, serving, pods[0].Status.PodIP, nil
 }

@@ -39,6 +39,11 @@ func SetVersion(s *servingv1.Service, version string) {
 	}
 }
 
+// SetProtocol names the port of the application as Serving wants it for HTTP/2: "h2c".
+func SetProtocol(s *servingv1.Service, protocol string) {
+	s.Spec.Template.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: protocol, ContainerPort: 8080}}
+}
+
 // Share of the traffic for a Revision; an empty name is the latest Ready one.
 type Share struct {
 	Revision string

@@ -1,0 +1,118 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"reflect"
+	"testing"
+	"time"
+
+	"knative.dev/serving/pkg/apis/autoscaling"
+
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+// sight is what queue-proxy's two families count of some requests, by status.
+type sight struct{ http, serving kit.Outcomes }
+
+// TestWhatIsSeenAtEntry sends requests that fail in several ways, and compares what queue-proxy's families count, and
+// what the controller makes of them. Neither family sees all, and what none sees is not told as a success.
+func TestWhatIsSeenAtEntry(t *testing.T) {
+	if !suite.full || suite.guest || !suite.Own() {
+		t.Skip("it asks pods at their addresses, and takes a minute: make e2e-full")
+	}
+	s := newScene(t)
+	ctx := t.Context()
+	s.awake("shop", "")
+	s.awake("calls", "h2c")
+	one := &http.Client{Timeout: time.Minute}
+	impatient := &http.Client{Timeout: 300 * time.Millisecond}
+	h2c := &http.Client{Transport: &http.Transport{Protocols: &http.Protocols{}}}
+	h2c.Transport.(*http.Transport).Protocols.SetUnencryptedHTTP2(true)
+	for _, row := range []struct {
+		what, service, port, path, contentType string
+		n                                      int
+		client                                 *http.Client
+		want                                   sight
+	}{
+		{"answers", "shop", "8012", "/", "text/plain", 20, one, sight{kit.Outcomes{"200": 20}, kit.Outcomes{"200": 20}}},
+		{"gRPC errors", "calls", "8013", "/", "application/grpc", 4, h2c, sight{kit.Outcomes{"200": 4}, kit.Outcomes{"200": 4}}},
+		{"aborts in the middle", "shop", "8012", "/abort", "text/plain", 5, one, sight{kit.Outcomes{}, kit.Outcomes{"500": 5}}},
+		{"cut by the time-out", "shop", "8012", "/stall", "text/plain", 3, one, sight{kit.Outcomes{"200": 3}, kit.Outcomes{"500": 3}}},
+		{"clients that went away", "shop", "8012", "/sleep", "text/plain", 7, impatient, sight{kit.Outcomes{"200": 7}, kit.Outcomes{"200": 7}}},
+	} {
+		before, pod, err := s.seen(ctx, row.service)
+		s.must(err)
+		for range row.n {
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+pod+":"+row.port+row.path, nil)
+			s.must(err)
+			request.Header.Set("Content-Type", row.contentType)
+			request.Host = row.service + "." + s.ns + ".example.com"
+			if response, err := row.client.Do(request); err == nil {
+				_, _ = io.Copy(io.Discard, response.Body) // that it breaks off is what is asked for
+				_ = response.Body.Close()
+			}
+		}
+		var got sight
+		err = kit.Wait(ctx, 20*time.Second, row.what+" to be counted", func(ctx context.Context) error {
+			now, _, err := s.seen(ctx, row.service)
+			if err != nil {
+				return err
+			}
+			got = sight{less(now.http, before.http), less(now.serving, before.serving)}
+			if !reflect.DeepEqual(got, row.want) {
+				return kit.NotYet("http_server says %v and kn_serving %v, want %v", got.http, got.serving, row.want)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		t.Logf("%d %s: http_server %v, kn_serving %v", row.n, row.what, got.http, got.serving)
+	}
+
+	for name, want := range map[string]kit.Outcomes{"shop": {"2xx": 30, "5xx": 8}, "calls": {"unknown": 4}} {
+		s.must(kit.Wait(ctx, 4*readEvery, "the controller to have counted all of "+name, func(ctx context.Context) error {
+			m, err := suite.MeasuredOf(ctx, s.ns, name)
+			if err != nil {
+				return err
+			}
+			if got := m.Counts("canary_entry_requests_total", "code_class")[kit.RevisionName(name, 1)]; !reflect.DeepEqual(got, want) {
+				return kit.NotYet("it says %v, want %v", got, want)
+			}
+			return nil
+		}))
+	}
+}
+
+// awake deploys an ordinary Service of one pod that does not sleep.
+func (s *scene) awake(name, protocol string) {
+	s.Helper()
+	app := kit.App(s.ns, name, suite.app, "one")
+	app.Spec.Template.Annotations = map[string]string{autoscaling.MinScaleAnnotationKey: "1", autoscaling.MaxScaleAnnotationKey: "1"}
+	if protocol != "" {
+		kit.SetProtocol(app, protocol)
+	}
+	s.must(suite.CreateService(s.Context(), app))
+	_, err := suite.WaitService(s.Context(), s.ns, name, "")
+	s.must(err)
+}
+
+// seen is what queue-proxy has counted of a Service of one pod, and the pod's address.
+func (s *scene) seen(ctx context.Context, service string) (sight, string, error) {
+	http, serving, address, err := suite.AtEntry(ctx, s.ns, service)
+	return sight{http: http, serving: serving}, address, err
+}
+
+func less(now, before kit.Outcomes) kit.Outcomes {
+	out := kit.Outcomes{}
+	for status, n := range now {
+		if n > before[status] {
+			out[status] = n - before[status]
+		}
+	}
+	return out
+}
