@@ -30,8 +30,9 @@ func TestWhatIsSeenAtEntry(t *testing.T) {
 	s.awake("calls", "h2c")
 	one := &http.Client{Timeout: time.Minute}
 	impatient := &http.Client{Timeout: 300 * time.Millisecond}
-	h2c := &http.Client{Transport: &http.Transport{Protocols: &http.Protocols{}}}
-	h2c.Transport.(*http.Transport).Protocols.SetUnencryptedHTTP2(true)
+	protocols := &http.Protocols{}
+	protocols.SetUnencryptedHTTP2(true)
+	h2c := &http.Client{Transport: &http.Transport{Protocols: protocols}}
 	for _, row := range []struct {
 		what, service, port, path, contentType string
 		n                                      int

@@ -55,7 +55,7 @@ func TestIncidents(t *testing.T) {
 	// What belongs together comes in an order that depends on which condition Serving writes first.
 	and := func(types ...string) []event {
 		t.Helper()
-		s.sink.atLeast(t, slices.Concat(told, types))
+		s.sink.atLeast(t, slices.Concat(told, types)) //nolint:contextcheck // it is the test's own
 		time.Sleep(still)
 		events, err := s.sink.events(ctx)
 		s.must(err)
