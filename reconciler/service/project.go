@@ -127,7 +127,8 @@ func (p projector) domain(o *servingv1beta1.DomainMapping) *stored {
 		return p.keep(o, types.NamespacedName{}, observer.Part{})
 	}
 	part := observer.Part{Name: partDomain + o.Name}
-	if c := o.Status.GetCondition(servingv1beta1.DomainMappingConditionReady); c.IsTrue() {
+	// What it says of an older generation, it says of what it led to then.
+	if o.IsReady() {
 		if urls := p.public(nil, o.Status.URL); len(urls) > 0 {
 			part.Value = domainValue{URL: urls[0]}
 		}

@@ -273,6 +273,7 @@ func newDomain() *servingv1beta1.DomainMapping {
 	d.Spec.Ref = duckv1.KReference{APIVersion: "serving.knative.dev/v1", Kind: "Service", Name: "cart"}
 	d.Status.URL = mustURL("https://cart.example.com")
 	d.Status.Conditions = duckv1.Conditions{is(corev1.ConditionTrue, "", apis.ConditionReady)}
+	d.Status.ObservedGeneration = d.Generation
 	return d
 }
 
@@ -284,6 +285,7 @@ func TestDomainsBelongToTheServiceThatTheyLeadTo(t *testing.T) {
 	for name, change := range map[string]func(*servingv1beta1.DomainMapping){
 		"not Ready":     func(d *servingv1beta1.DomainMapping) { d.Status.Conditions[0].Status = corev1.ConditionFalse },
 		"no condition":  func(d *servingv1beta1.DomainMapping) { d.Status.Conditions = nil },
+		"led elsewhere": func(d *servingv1beta1.DomainMapping) { d.Generation++ },
 		"cluster-local": func(d *servingv1beta1.DomainMapping) { d.Status.URL = mustURL("http://cart.shop.svc.cluster.local") },
 	} {
 		d := newDomain()
