@@ -131,12 +131,23 @@ func (b *builder) emit(t Transition) Mark {
 	return Mark{Sequence: t.Sequence, Time: t.Time, Type: t.Type}
 }
 
-// milestone emits a transition that later ones point to.
-func (b *builder) milestone(t Transition) {
+// milestone emits a transition that later ones point to. A canary that is
+// withdrawn leaves the primary where it was: that one arrived earlier.
+func (b *builder) milestone(t Transition) Mark {
 	mark := b.emit(t)
 	b.m.Last = &mark
-	if t.Revision != nil {
+	if t.Revision != nil && t.Reason != ReasonWithdrawn {
 		b.arrived(t.Revision.Name, mark)
+	}
+	return mark
+}
+
+// newcomers arrived with this transition: they had no traffic before it.
+func (b *builder) newcomers(previous []Share, mark Mark) {
+	for _, s := range b.m.Traffic {
+		if share(previous, s.Revision) == 0 {
+			b.arrived(s.Revision, mark)
+		}
 	}
 }
 

@@ -96,7 +96,7 @@ func (b *builder) back(t Transition, before []Share) {
 	}
 	t.PreviousTraffic, t.Merged = b.settle(before)
 	t.Links = append(b.m.Last.link(LinkPath), undone.Arrived.link(LinkUndoes)...)
-	b.milestone(t)
+	b.newcomers(t.PreviousTraffic, b.milestone(t))
 }
 
 // withdrawn returns the newest Revision that is newer than the primary and lost
@@ -130,14 +130,10 @@ func (b *builder) shifted(rollout bool, before []Share) {
 // shift emits TrafficShifted for the present split.
 func (b *builder) shift(before []Share) {
 	previous, merged := b.settle(before)
-	newest := b.newest()
-	mark := b.emit(Transition{
-		Type: TrafficShifted, Revision: newest, Previous: b.m.revision(b.m.Primary),
+	b.newcomers(previous, b.emit(Transition{
+		Type: TrafficShifted, Revision: b.newest(), Previous: b.m.revision(b.m.Primary),
 		PreviousTraffic: previous, Merged: merged, Links: b.m.Last.link(LinkPath),
-	})
-	if newest != nil && share(previous, newest.Name) == 0 {
-		b.arrived(newest.Name, mark)
-	}
+	}))
 }
 
 // newest is the Revision of the highest generation that has traffic: in a
