@@ -185,16 +185,23 @@ func (b *builder) created() {
 
 func (b *builder) revisions() {
 	for _, name := range b.m.learn(b.s.Revisions) {
-		k := b.m.Revisions[name]
-		if k.Chain == 0 {
-			// The first Revision's rollout began with the Service itself.
-			if k.Chain = b.m.Sequence + 1; !b.m.Deployed && b.m.Last != nil && b.m.Last.Type == Created {
-				k.Chain = b.m.Last.Sequence
-			}
-			b.m.Revisions[name] = k
-		}
+		b.begin(name)
 		b.emit(Transition{Type: RevisionReady, Revision: b.m.revision(name), Links: b.m.Last.link(LinkPath)})
 	}
+}
+
+// begin opens the chain of a Revision's rollout with the next transition, if there
+// is none yet.
+func (b *builder) begin(name string) {
+	k, ok := b.m.Revisions[name]
+	if !ok || k.Chain > 0 {
+		return
+	}
+	// The first Revision's rollout began with the Service itself.
+	if k.Chain = b.m.Sequence + 1; !b.m.Deployed && b.m.Last != nil && b.m.Last.Type == Created {
+		k.Chain = b.m.Last.Sequence
+	}
+	b.m.Revisions[name] = k
 }
 
 // deployed: Ready for the first time, and with traffic that says for what.
