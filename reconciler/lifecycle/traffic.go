@@ -26,7 +26,7 @@ func (b *builder) split(r *Route) {
 		b.primaryMoved(old, before)
 		return
 	}
-	if gone := b.withdrawn(before); gone != nil && b.rules.RollbackWithdrawn {
+	if gone := b.withdrawn(before); gone != nil && b.rules.RollbackWithdrawn && !b.overtaken(r, gone) {
 		t := Transition{Type: RolledBack, Reason: ReasonWithdrawn, Revision: old, Previous: gone}
 		b.back(t, before)
 		return
@@ -110,6 +110,13 @@ func (b *builder) withdrawn(before []Share) *Revision {
 		}
 	}
 	return out
+}
+
+// overtaken says that a gradual rollout goes on with a Revision that is newer than
+// the one that lost its traffic: nobody withdrew anything. Serving lets the newest
+// one grow at the cost of the one before it, while the primary keeps its share.
+func (b *builder) overtaken(r *Route, gone *Revision) bool {
+	return r.Rollout && b.newest().Generation > gone.Generation
 }
 
 // shifted announces a split, at once when a user made it.
