@@ -20,6 +20,7 @@ import (
 	cm "knative.dev/pkg/configmap/parser"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 )
@@ -158,7 +159,8 @@ func absolute(data map[string]string, key string, into *string) error {
 		return err
 	}
 	u, err := url.Parse(value)
-	if err != nil || !u.IsAbs() || (u.Host == "" && u.Opaque == "") {
+	// What events cannot carry would make all of them unsendable.
+	if err != nil || !u.IsAbs() || (u.Host == "" && u.Opaque == "") || !cdevents.IsURI(value) {
 		return fmt.Errorf("%s is %q, which is no absolute URI; give one such as https://cluster.example/eu-1", key, value)
 	}
 	*into = value

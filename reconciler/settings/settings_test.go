@@ -72,6 +72,14 @@ func TestWrongValuesAreRefusedByName(t *testing.T) {
 			t.Errorf("%s=%q: %v", key, value, err)
 		}
 	}
+	// Nothing could be sent under such names: events cannot carry them.
+	for _, uri := range []string{`https://a"b/`, "https://ü.example", "https://a.example/{x}", "HTTPS://a.example", "https://a.example/%zz"} {
+		for _, key := range []string{"cluster-uri", "environment-source"} {
+			if _, err := read(map[string]string{key: uri, "environment-id": "x"}); err == nil {
+				t.Errorf("%s=%q is let in", key, uri)
+			}
+		}
+	}
 	if _, err := read(map[string]string{"sink-hosts": ","}); err == nil {
 		t.Error("a list without hosts allows any")
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -112,18 +111,14 @@ func checkEnvironment(s *v1alpha1.CDEventSource, _ string) error {
 	if e.Source == "" {
 		return nil
 	}
-	if u, err := url.Parse(e.Source); err != nil || u.String() != e.Source || !isURI.MatchString(e.Source) {
+	if !cdevents.IsURI(e.Source) {
 		return wrong("InvalidEnvironment", "spec.environment.source is %q, which is no URI reference; give one such as https://example.com/environments", e.Source)
 	}
 	return nil
 }
 
-var (
-	// isURI admits the characters of RFC 3986; net/url lets others pass.
-	isURI = regexp.MustCompile(`^[-A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%]+$`)
-	// isExtension is how CloudEvents wants the names of attributes.
-	isExtension = regexp.MustCompile(`^[a-z0-9]+$`)
-)
+// isExtension is how CloudEvents wants the names of attributes.
+var isExtension = regexp.MustCompile(`^[a-z0-9]+$`)
 
 func checkOverrides(s *v1alpha1.CDEventSource, _ string) error {
 	if s.Spec.CloudEventOverrides == nil {
