@@ -95,6 +95,9 @@ var keys = map[string]bool{
 	"_example": true,
 }
 
+// maxText bounds what becomes part of every event, which must stay below 64 KiB.
+const maxText = 1024
+
 // FromConfigMap reads the ConfigMap over the defaults.
 func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 	s := defaults
@@ -112,6 +115,11 @@ func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 		span(c.Data, "incident-outage-after", &s.IncidentOutageAfter),
 		span(c.Data, "incident-failed-rollout-after", &s.IncidentFailedRolloutAfter),
 	)
+	for _, key := range []string{"cluster-uri", "environment-id", "environment-source"} {
+		if n := len(c.Data[key]); n > maxText {
+			errs = append(errs, fmt.Errorf("%s has %d bytes; it must not have more than %d, for it is part of every event", key, n, maxText))
+		}
+	}
 	if strings.TrimSpace(s.Environment.ID) == "" {
 		s.Environment.ID = defaults.Environment.ID
 	}

@@ -80,6 +80,9 @@ func TestWrongValuesAreRefusedByName(t *testing.T) {
 			}
 		}
 	}
+	if _, err := read(map[string]string{"environment-id": strings.Repeat("p", 70_000)}); err == nil || !strings.Contains(err.Error(), "environment-id has 70000 bytes") {
+		t.Errorf("a name that fills an event: %v", err)
+	}
 	if _, err := read(map[string]string{"sink-hosts": ","}); err == nil {
 		t.Error("a list without hosts allows any")
 	}
