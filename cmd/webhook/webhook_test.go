@@ -61,7 +61,7 @@ func TestConfigMapsThatAreRefused(t *testing.T) {
 	for want, data := range map[string]map[string]string{
 		"":                     {"rollback-traffic": "false"},
 		"shifted-min-interval": {"shifted-min-interval": "often"},
-		"rollback-trafficc":    {"rollback-trafic": "false"},
+		"rollback-trafic":      {"rollback-trafic": "false"},
 		"no absolute URI":      {"cluster-uri": "here"},
 	} {
 		c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "knative-cdevents", Name: settings.Name}, Data: data}
