@@ -136,7 +136,7 @@ func TestSourceIsASourceToOthers(t *testing.T) {
 	}
 	for _, transition := range []lifecycle.Type{
 		lifecycle.Created, lifecycle.Deployed, lifecycle.Published, lifecycle.RevisionReady,
-		lifecycle.TrafficShifted, lifecycle.Upgraded, lifecycle.RolledBack, lifecycle.Removed,
+		lifecycle.TrafficShifted, lifecycle.Upgraded, lifecycle.RolledBack, lifecycle.IncidentDetected, lifecycle.IncidentResolved, lifecycle.Removed,
 	} {
 		eventType, err := cdevents.Type("", transition)
 		if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
 
-// bounds are the upper bounds of the exported histogram, in seconds: those of
-// Serving's own metrics, and of the neutral contract.
-var bounds = []float64{.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
+// bounds are the upper bounds of the exported histogram, in seconds: the defaults of
+// Prometheus's client libraries. Serving's own metrics have them too, and more.
+var bounds = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
 // Bounds returns the upper bounds of the exported histogram, in seconds.
 func Bounds() []float64 { return slices.Clone(bounds) }

@@ -9,9 +9,12 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	electors "k8s.io/client-go/tools/leaderelection"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/injection"
@@ -68,6 +71,21 @@ func config(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 var constructors = configmap.Constructors{
 	settings.Name:            settings.Check,
 	"config-logging":         logging.NewConfigFromConfigMap,
-	"config-leader-election": leaderelection.NewConfigFromConfigMap,
+	"config-leader-election": elections,
 	"config-observability":   func(c *corev1.ConfigMap) (*observability.Config, error) { return observability.NewFromMap(c.Data) },
+}
+
+// elections refuses times with which no replica would start again: each of them
+// makes its electors by these when it starts (client-go, NewLeaderElector).
+func elections(c *corev1.ConfigMap) (*leaderelection.Config, error) {
+	e, err := leaderelection.NewConfigFromConfigMap(c)
+	if err != nil {
+		return nil, fmt.Errorf("ConfigMap %s/%s: %w", c.Namespace, c.Name, err)
+	}
+	retry := time.Duration(electors.JitterFactor * float64(e.RetryPeriod))
+	if e.RetryPeriod <= 0 || e.RenewDeadline <= retry || e.LeaseDuration <= e.RenewDeadline {
+		return nil, fmt.Errorf("ConfigMap %s/%s: lease-duration (%s) must be longer than renew-deadline (%s), and that longer than %g times retry-period (%s)",
+			c.Namespace, c.Name, e.LeaseDuration, e.RenewDeadline, electors.JitterFactor, e.RetryPeriod)
+	}
+	return e, nil
 }

@@ -5,6 +5,13 @@ import (
 	"strings"
 )
 
+// IsURI says whether s is a URI reference that events can carry. What names a
+// cluster or an environment is asked this before anything is sent.
+func IsURI(s string) bool {
+	_, ok := parseURI(s)
+	return ok
+}
+
 // parseURI parses a URI reference. It is stricter than net/url, which lets pass
 // spaces and other characters that RFC 3986 does not allow and that receivers
 // with a real parser refuse.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
 	cesqlerrors "github.com/cloudevents/sdk-go/sql/v2/errors"
@@ -115,6 +117,16 @@ func check(f *eventingv1.SubscriptionsAPIFilter, depth int, left *int) error {
 	case nesting(f.CESQL) > maxNesting:
 		return fmt.Errorf("the parentheses of the CESQL expression are more than %d deep; say the same with fewer", maxNesting)
 	}
+	if said := dialects(f); len(said) > 1 {
+		return fmt.Errorf("it says %s at once, of which only one would be obeyed; make a filter of each, which all must pass", strings.Join(said, " and "))
+	}
+	for _, attributes := range []map[string]string{f.Exact, f.Prefix, f.Suffix} {
+		for name := range attributes {
+			if name != "" && !isAttribute.MatchString(name) {
+				return fmt.Errorf("no event has an attribute %q: their names have lower-case letters and digits only", name)
+			}
+		}
+	}
 	inside := slices.Concat(f.All, f.Any)
 	if f.Not != nil {
 		inside = append(inside, *f.Not)
@@ -130,6 +142,32 @@ func check(f *eventingv1.SubscriptionsAPIFilter, depth int, left *int) error {
 		return nil
 	}
 	return checkLeaf(&leaf)
+}
+
+// isAttribute is how CloudEvents wants the names of attributes.
+var isAttribute = regexp.MustCompile(`^[a-z0-9]+$`)
+
+// dialects are the ways in which a filter says what it wants. Eventing obeys the
+// first one that it finds, and passes over the others.
+func dialects(f *eventingv1.SubscriptionsAPIFilter) []string {
+	var out []string
+	for _, d := range []struct {
+		name string
+		said bool
+	}{
+		{"exact", len(f.Exact) > 0},
+		{"prefix", len(f.Prefix) > 0},
+		{"suffix", len(f.Suffix) > 0},
+		{"all", len(f.All) > 0},
+		{"any", len(f.Any) > 0},
+		{"not", f.Not != nil},
+		{"cesql", f.CESQL != ""},
+	} {
+		if d.said {
+			out = append(out, d.name)
+		}
+	}
+	return out
 }
 
 // nesting is how many parentheses are open at the same time, at most.
@@ -153,6 +191,11 @@ func checkLeaf(f *eventingv1.SubscriptionsAPIFilter) (err error) {
 			err = fmt.Errorf("cannot be read: %v", p)
 		}
 	}()
+	if f.CESQL != "" {
+		if err := parse(f.CESQL); err != nil {
+			return err
+		}
+	}
 	filter := subscriptionsapi.MaterializeSubscriptionsAPIFilter(zap.NewNop(), *f)
 	if filter == nil {
 		return errNotAFilter
@@ -164,6 +207,20 @@ func checkLeaf(f *eventingv1.SubscriptionsAPIFilter) (err error) {
 		return err
 	}
 	return checkFunctions(f.CESQL)
+}
+
+// parse says what is wrong with an expression. The parser of CESQL panics where it
+// finds nothing to name, as at the end of "type LIKE".
+func parse(expression string) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = fmt.Errorf("the CESQL expression %q is cut short, or has something in it that does not belong there", expression)
+		}
+	}()
+	if _, err := parser.Parse(expression); err != nil {
+		return fmt.Errorf("reading the CESQL expression: %w", err)
+	}
+	return nil
 }
 
 // checkFunctions refuses functions that there are not. An expression with one of

@@ -62,7 +62,13 @@ func TestHostileFilters(t *testing.T) {
 		"empty":                   {filters{{}}, "it is empty"},
 		"empty inside":            {filters{{Any: filters{{}}}}, "it is empty"},
 		"unknown function":        {cesql("NOWHERE(type) = 'x'"), "a function that CESQL does not have"},
-		"hidden beside another":   {filters{{All: many(1), CESQL: "1 + 1"}}, "true or false"},
+		"hidden beside another":   {filters{{All: many(1), CESQL: "1 + 1"}}, "all and cesql at once"},
+		"two at once":             {filters{{Exact: map[string]string{"type": "x"}, Prefix: map[string]string{"type": "y"}}}, "exact and prefix at once"},
+		"two at once inside":      {filters{{Not: &eventingv1.SubscriptionsAPIFilter{Any: many(1), All: many(1)}}}, "all and any at once"},
+		"no such attribute":       {filters{{Prefix: map[string]string{"Type": "dev."}}}, `no event has an attribute "Type"`},
+		"no such attribute, deep": {filters{{Any: filters{{Suffix: map[string]string{"ce-type": "x"}}}}}, `no event has an attribute "ce-type"`},
+		"an extension":            {filters{{Exact: map[string]string{"traceparent": "x"}}}, ""},
+		"cut short":               {cesql("type LIKE"), "is cut short"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()

@@ -345,7 +345,7 @@ func (b *builder) arrive(t Transition) {
 		return
 	}
 	t.Cluster = told
-	b.milestone(t)
+	b.land(t, b.m.Traffic)
 }
 
 // release announces what has waited for long enough.
@@ -367,5 +367,10 @@ func (b *builder) overtake(told *ClusterTold) {
 	t := b.m.Pending.Transition
 	b.m.Pending = nil
 	t.Cluster = told
-	b.milestone(t)
+	b.land(t, t.Traffic)
+}
+
+// land announces a change of the primary; split is the one that it is about.
+func (b *builder) land(t Transition, split []Share) {
+	b.newcomers(t.PreviousTraffic, split, b.milestone(t))
 }

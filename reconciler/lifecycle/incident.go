@@ -150,6 +150,7 @@ func (b *builder) detect(kind Incident, since time.Time, why Trouble) {
 	}
 	if t.Revision != nil {
 		e.Revision = t.Revision.Name
+		b.begin(e.Revision) // it may never be Ready, and is part of its rollout all the same
 	}
 	mark := b.emit(t)
 	e.Detected = &mark
@@ -169,10 +170,14 @@ func (b *builder) resolve(kind Incident, e *Episode, reason string) {
 	if e.Detected == nil {
 		return
 	}
-	b.emit(Transition{
+	t := Transition{
 		Type: IncidentResolved, Reason: reason, Revision: b.m.revision(e.Revision), Links: e.Detected.link(LinkPath),
 		Incident: &Told{Kind: kind, Opened: e.Detected.Sequence, Since: e.Since},
-	})
+	}
+	if b.chain(e.Revision) == 0 {
+		t.Chain = e.Detected.Sequence // it was about no Revision, and is a chain of its own
+	}
+	b.emit(t)
 }
 
 // troubled is the Revision that an incident is about: the one that does not

@@ -131,3 +131,42 @@ func TestWhatWaitsIsNotStored(t *testing.T) {
 		t.Errorf("%v: %+v of %+v", err, m.Waiting, s.m.Waiting)
 	}
 }
+
+// What is detected, what is resolved, and the Revision if it becomes Ready after all
+// are one rollout.
+func TestAnIncidentIsPartOfItsRollout(t *testing.T) {
+	s := deployed(t)
+	slow := r2
+	slow.Ready = false
+	ill := with(routed(revs(r1, slow), to("cart-1", 100)), FailedRollout)
+	s.see(ill)
+	s.seeAt(ill, s.wake, IncidentDetected)
+	s.see(routed(revs(r1, r2), to("cart-2", 100)), RevisionReady, Upgraded, IncidentResolved)
+	chains := map[int64]bool{}
+	for _, tr := range s.all[len(s.all)-4:] {
+		chains[tr.Chain] = true
+	}
+	if len(chains) != 1 || chains[s.all[0].Chain] {
+		t.Errorf("chains %v, want one, and another than that of the first rollout", chains)
+	}
+
+	// The first Revision of a Service is part of what began with it.
+	s = newStory(t)
+	s.see(Snapshot{Generation: 1}, Created)
+	broken := r1
+	broken.Ready = false
+	ill = with(Snapshot{Generation: 1, Revisions: revs(broken)}, FailedRollout)
+	s.see(ill)
+	if got := s.seeAt(ill, s.wake, IncidentDetected)[0]; got.Chain != s.all[0].Chain {
+		t.Errorf("chain %d, want that of the Service, %d", got.Chain, s.all[0].Chain)
+	}
+
+	// There may be no Revision at all.
+	s = deployed(t)
+	ill = with(routed(revs(r1), to("cart-1", 100)), FailedRollout)
+	s.see(ill)
+	detected := s.seeAt(ill, s.wake, IncidentDetected)[0]
+	if resolved := s.see(routed(revs(r1), to("cart-1", 100)), IncidentResolved)[0]; resolved.Chain != detected.Chain {
+		t.Errorf("chain %d, want %d", resolved.Chain, detected.Chain)
+	}
+}

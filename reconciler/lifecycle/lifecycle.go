@@ -143,12 +143,23 @@ func (b *builder) emit(t Transition) Mark {
 	return Mark{Sequence: t.Sequence, Time: t.Time, Type: t.Type}
 }
 
-// milestone emits a transition that later ones point to.
-func (b *builder) milestone(t Transition) {
+// milestone emits a transition that later ones point to. A canary that is
+// withdrawn leaves the primary where it was: that one arrived earlier.
+func (b *builder) milestone(t Transition) Mark {
 	mark := b.emit(t)
 	b.m.Last = &mark
-	if t.Revision != nil {
+	if t.Revision != nil && t.Reason != ReasonWithdrawn {
 		b.arrived(t.Revision.Name, mark)
+	}
+	return mark
+}
+
+// newcomers arrived with this transition: they had no traffic before it.
+func (b *builder) newcomers(previous, split []Share, mark Mark) {
+	for _, s := range split {
+		if share(previous, s.Revision) == 0 {
+			b.arrived(s.Revision, mark)
+		}
 	}
 }
 
@@ -189,16 +200,23 @@ func (b *builder) created() {
 func (b *builder) revisions() {
 	b.inherited = b.m.redeclared(b.s.Revisions)
 	for _, name := range b.m.learn(b.s.Revisions) {
-		k := b.m.Revisions[name]
-		if k.Chain == 0 {
-			// The first Revision's rollout began with the Service itself.
-			if k.Chain = b.m.Sequence + 1; !b.m.Deployed && b.m.Last != nil && b.m.Last.Type == Created {
-				k.Chain = b.m.Last.Sequence
-			}
-			b.m.Revisions[name] = k
-		}
+		b.begin(name)
 		b.emit(Transition{Type: RevisionReady, Revision: b.m.revision(name), Links: b.m.Last.link(LinkPath)})
 	}
+}
+
+// begin opens the chain of a Revision's rollout with the next transition, if there
+// is none yet.
+func (b *builder) begin(name string) {
+	k, ok := b.m.Revisions[name]
+	if !ok || k.Chain > 0 {
+		return
+	}
+	// The first Revision's rollout began with the Service itself.
+	if k.Chain = b.m.Sequence + 1; !b.m.Deployed && b.m.Last != nil && b.m.Last.Type == Created {
+		k.Chain = b.m.Last.Sequence
+	}
+	b.m.Revisions[name] = k
 }
 
 // deployed: Ready for the first time, and with traffic that says for what.

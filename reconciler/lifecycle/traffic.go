@@ -27,7 +27,7 @@ func (b *builder) split(r *Route) {
 		b.primaryMoved(old, before)
 		return
 	}
-	if gone := b.withdrawn(before); gone != nil && b.rules.RollbackWithdrawn {
+	if gone := b.withdrawn(before); gone != nil && b.rules.RollbackWithdrawn && !b.overtaken(r, gone) {
 		t := Transition{Type: RolledBack, Reason: ReasonWithdrawn, Revision: old, Previous: gone}
 		b.back(t, before)
 		return
@@ -113,6 +113,13 @@ func (b *builder) withdrawn(before []Share) *Revision {
 	return out
 }
 
+// overtaken says that a gradual rollout goes on with a Revision that is newer than
+// the one that lost its traffic: nobody withdrew anything. Serving lets the newest
+// one grow at the cost of the one before it, while the primary keeps its share.
+func (b *builder) overtaken(r *Route, gone *Revision) bool {
+	return r.Rollout && b.newest().Generation > gone.Generation
+}
+
 // shifted announces a split, at once when a user made it.
 func (b *builder) shifted(rollout bool, before []Share) {
 	if rollout {
@@ -131,14 +138,10 @@ func (b *builder) shifted(rollout bool, before []Share) {
 // shift emits TrafficShifted for the present split.
 func (b *builder) shift(before []Share) {
 	previous, merged := b.settle(before)
-	newest := b.newest()
-	mark := b.emit(Transition{
-		Type: TrafficShifted, Revision: newest, Previous: b.m.revision(b.m.Primary),
+	b.newcomers(previous, b.m.Traffic, b.emit(Transition{
+		Type: TrafficShifted, Revision: b.newest(), Previous: b.m.revision(b.m.Primary),
 		PreviousTraffic: previous, Merged: merged, Links: b.m.Last.link(LinkPath),
-	})
-	if newest != nil && share(previous, newest.Name) == 0 {
-		b.arrived(newest.Name, mark)
-	}
+	}))
 }
 
 // newest is the Revision of the highest generation that has traffic: in a

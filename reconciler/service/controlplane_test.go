@@ -102,7 +102,7 @@ func run(t *testing.T, config *rest.Config) *running {
 	var wg sync.WaitGroup
 	wg.Go(func() { subjects.RunWithContext(ctx) })
 	wg.Go(func() { presence.Run(ctx) })
-	impl, _, _ := service.NewController(ctx, service.Options{
+	impl, _ := service.NewController(ctx, service.Options{
 		Client: knative, Presence: presence,
 		Options: observer.Options{
 			Ledger: l, Now: time.Now, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules }, Stopping: ctx.Done(),
@@ -241,6 +241,7 @@ func (s servingController) domain(name, to string) {
 	}, metav1.CreateOptions{})
 	must(s.t, err)
 	d.Status.URL = apis.HTTP(name)
+	d.Status.ObservedGeneration = d.Generation
 	d.Status.Conditions = duckv1.Conditions{{Type: apis.ConditionReady, Status: corev1.ConditionTrue, LastTransitionTime: now()}}
 	_, err = api.UpdateStatus(ctx, d, metav1.UpdateOptions{})
 	must(s.t, err)

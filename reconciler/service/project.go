@@ -128,7 +128,8 @@ func (p projector) domain(o *servingv1beta1.DomainMapping) *stored {
 		return p.keep(o, types.NamespacedName{}, observer.Part{})
 	}
 	part := observer.Part{Name: partDomain + o.Name}
-	if c := o.Status.GetCondition(servingv1beta1.DomainMappingConditionReady); c.IsTrue() {
+	// What it says of an older generation, it says of what it led to then.
+	if o.IsReady() {
 		if urls := p.public(nil, o.Status.URL); len(urls) > 0 {
 			part.Value = domainValue{URL: urls[0]}
 		}
@@ -208,7 +209,7 @@ const reasonRollout = "RolloutInProgress"
 func (p projector) route(o *servingv1.Route, owner types.UID) routeValue {
 	current := o.Status.ObservedGeneration == o.Generation
 	ingress := o.Status.GetCondition(servingv1.RouteConditionIngressReady)
-	rollout := ingress != nil && ingress.IsUnknown() && ingress.Reason == reasonRollout
+	rollout := ingress != nil && ingress.IsUnknown() && ingress.Reason == reasonRollout && rolling(o.Status.Traffic)
 	v := routeValue{Owner: owner, Route: lifecycle.Route{
 		Ready:     o.IsReady(),
 		Rollout:   current && rollout,
@@ -228,6 +229,25 @@ func (p projector) route(o *servingv1.Route, owner types.UID) routeValue {
 	slices.Sort(tagged)
 	v.URLs = append(p.public(nil, o.Status.URL), slices.Compact(tagged)...)
 	return v
+}
+
+// rolling says whether a split is one of a gradual rollout: then one target is
+// met by several Revisions. Where it is not, Serving was interrupted between
+// writing what is asked for and what is in force, and says in both cases that
+// the rollout goes on (serving v0.50.0, route.go: configureTraffic writes the
+// first, and an Ingress that has changed meanwhile ends the reconciliation).
+func rolling(targets []servingv1.TrafficTarget) bool {
+	latest := map[string]string{}
+	for _, t := range targets {
+		if t.LatestRevision == nil || !*t.LatestRevision {
+			continue
+		}
+		if other, ok := latest[t.Tag]; ok && other != t.RevisionName {
+			return true
+		}
+		latest[t.Tag] = t.RevisionName
+	}
+	return false
 }
 
 // public appends a URL that can be reached from outside the cluster.

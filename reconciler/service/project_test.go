@@ -161,11 +161,51 @@ func TestWhenASplitIsEffective(t *testing.T) {
 			r := newRoute()
 			r.Generation = c.generation
 			r.Status.Conditions = duckv1.Conditions{c.ready, c.ingress}
+			r.Status.Traffic = split("cart-00001", "cart-00002")
 			v, ok := transformed(t, r).part.Value.(routeValue)
 			if !ok || v.Effective != c.effective || v.Rollout != c.going {
 				t.Errorf("got %+v", v)
 			}
 		})
+	}
+}
+
+// split is one between Revisions that all are met as the latest one.
+func split(revisions ...string) []servingv1.TrafficTarget {
+	yes := true
+	var out []servingv1.TrafficTarget
+	for _, name := range revisions {
+		out = append(out, servingv1.TrafficTarget{RevisionName: name, Percent: percent(10), LatestRevision: &yes})
+	}
+	return out
+}
+
+// Serving that is interrupted leaves what is asked for beside the condition of a
+// rollout that has not come so far.
+func TestWhatIsAskedForIsNoStepOfARollout(t *testing.T) {
+	no := false
+	pinned := servingv1.TrafficTarget{RevisionName: "cart-00001", Percent: percent(80), LatestRevision: &no}
+	tagged := split("cart-00001", "cart-00002")
+	tagged[1].Tag = "next"
+	for name, c := range map[string]struct {
+		traffic   []servingv1.TrafficTarget
+		effective bool
+	}{
+		"two Revisions for one target":       {split("cart-00001", "cart-00002"), true},
+		"beside another target":              {append(split("cart-00002", "cart-00003"), pinned), true},
+		"all for the last":                   {split("cart-00002"), false},
+		"a target of its own for each":       {append(split("cart-00002"), pinned), false},
+		"two targets for one Revision":       {split("cart-00002", "cart-00002"), false},
+		"another Revision under another tag": {tagged, false},
+	} {
+		r := newRoute()
+		r.Status.Conditions = duckv1.Conditions{
+			is(corev1.ConditionUnknown, reasonRollout, apis.ConditionReady), is(corev1.ConditionUnknown, reasonRollout, servingv1.RouteConditionIngressReady),
+		}
+		r.Status.Traffic = c.traffic
+		if v, ok := transformed(t, r).part.Value.(routeValue); !ok || v.Effective != c.effective || v.Rollout != c.effective {
+			t.Errorf("%s: got %+v", name, v)
+		}
 	}
 }
 
@@ -273,6 +313,7 @@ func newDomain() *servingv1beta1.DomainMapping {
 	d.Spec.Ref = duckv1.KReference{APIVersion: "serving.knative.dev/v1", Kind: "Service", Name: "cart"}
 	d.Status.URL = mustURL("https://cart.example.com")
 	d.Status.Conditions = duckv1.Conditions{is(corev1.ConditionTrue, "", apis.ConditionReady)}
+	d.Status.ObservedGeneration = d.Generation
 	return d
 }
 
@@ -284,6 +325,7 @@ func TestDomainsBelongToTheServiceThatTheyLeadTo(t *testing.T) {
 	for name, change := range map[string]func(*servingv1beta1.DomainMapping){
 		"not Ready":     func(d *servingv1beta1.DomainMapping) { d.Status.Conditions[0].Status = corev1.ConditionFalse },
 		"no condition":  func(d *servingv1beta1.DomainMapping) { d.Status.Conditions = nil },
+		"led elsewhere": func(d *servingv1beta1.DomainMapping) { d.Generation++ },
 		"cluster-local": func(d *servingv1beta1.DomainMapping) { d.Status.URL = mustURL("http://cart.shop.svc.cluster.local") },
 	} {
 		d := newDomain()

@@ -20,6 +20,7 @@ import (
 	cm "knative.dev/pkg/configmap/parser"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 )
@@ -102,6 +103,9 @@ var keys = map[string]bool{
 	"_example": true,
 }
 
+// maxText bounds what becomes part of every event, which must stay below 64 KiB.
+const maxText = 1024
+
 // FromConfigMap reads the ConfigMap over the defaults.
 func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 	s := defaults
@@ -121,6 +125,11 @@ func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 		span(c.Data, "incident-degraded-after", &s.IncidentDegradedAfter),
 		span(c.Data, "settle-within", &s.SettleWithin),
 	)
+	for _, key := range []string{"cluster-uri", "environment-id", "environment-source"} {
+		if n := len(c.Data[key]); n > maxText {
+			errs = append(errs, fmt.Errorf("%s has %d bytes; it must not have more than %d, for it is part of every event", key, n, maxText))
+		}
+	}
 	if strings.TrimSpace(s.Environment.ID) == "" {
 		s.Environment.ID = defaults.Environment.ID
 	}
@@ -168,7 +177,8 @@ func absolute(data map[string]string, key string, into *string) error {
 		return err
 	}
 	u, err := url.Parse(value)
-	if err != nil || !u.IsAbs() || (u.Host == "" && u.Opaque == "") {
+	// What events cannot carry would make all of them unsendable.
+	if err != nil || !u.IsAbs() || (u.Host == "" && u.Opaque == "") || !cdevents.IsURI(value) {
 		return fmt.Errorf("%s is %q, which is no absolute URI; give one such as https://cluster.example/eu-1", key, value)
 	}
 	*into = value

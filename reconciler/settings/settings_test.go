@@ -73,6 +73,17 @@ func TestWrongValuesAreRefusedByName(t *testing.T) {
 			t.Errorf("%s=%q: %v", key, value, err)
 		}
 	}
+	// Nothing could be sent under such names: events cannot carry them.
+	for _, uri := range []string{`https://a"b/`, "https://ü.example", "https://a.example/{x}", "HTTPS://a.example", "https://a.example/%zz"} {
+		for _, key := range []string{"cluster-uri", "environment-source"} {
+			if _, err := read(map[string]string{key: uri, "environment-id": "x"}); err == nil {
+				t.Errorf("%s=%q is let in", key, uri)
+			}
+		}
+	}
+	if _, err := read(map[string]string{"environment-id": strings.Repeat("p", 70_000)}); err == nil || !strings.Contains(err.Error(), "environment-id has 70000 bytes") {
+		t.Errorf("a name that fills an event: %v", err)
+	}
 	if _, err := read(map[string]string{"sink-hosts": ","}); err == nil {
 		t.Error("a list without hosts allows any")
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -109,33 +108,41 @@ func checkEnvironment(s *v1alpha1.CDEventSource, _ string) error {
 	if strings.TrimSpace(e.ID) == "" {
 		return wrong("InvalidEnvironment", "spec.environment.id is empty; give the environment a name, or leave spec.environment out")
 	}
+	if len(e.ID) > maxText || len(e.Source) > maxText {
+		return wrong("InvalidEnvironment", "spec.environment has an id or a source of more than %d bytes; choose shorter ones", maxText)
+	}
 	if e.Source == "" {
 		return nil
 	}
-	if u, err := url.Parse(e.Source); err != nil || u.String() != e.Source || !isURI.MatchString(e.Source) {
+	if !cdevents.IsURI(e.Source) {
 		return wrong("InvalidEnvironment", "spec.environment.source is %q, which is no URI reference; give one such as https://example.com/environments", e.Source)
 	}
 	return nil
 }
 
-var (
-	// isURI admits the characters of RFC 3986; net/url lets others pass.
-	isURI = regexp.MustCompile(`^[-A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%]+$`)
-	// isExtension is how CloudEvents wants the names of attributes.
-	isExtension = regexp.MustCompile(`^[a-z0-9]+$`)
-)
+// maxText bounds what a source adds to each of its events, as annotations are
+// bounded: receivers need not take an event above 64 KiB, nor so large a header.
+const maxText = 1024
+
+// isExtension is how CloudEvents wants the names of attributes.
+var isExtension = regexp.MustCompile(`^[a-z0-9]+$`)
 
 func checkOverrides(s *v1alpha1.CDEventSource, _ string) error {
 	if s.Spec.CloudEventOverrides == nil {
 		return nil
 	}
 	var bad []string
+	size := 0
 	for _, name := range slices.Sorted(maps.Keys(s.Spec.CloudEventOverrides.Extensions)) {
+		size += len(name) + len(s.Spec.CloudEventOverrides.Extensions[name])
 		if !isExtension.MatchString(name) {
 			bad = append(bad, fmt.Sprintf("%q", name))
 		}
 	}
-	if len(bad) == 0 {
+	switch {
+	case size > 4*maxText:
+		return wrong("InvalidOverrides", "spec.ceOverrides.extensions has %d bytes; it must not have more than %d, for they are part of every event", size, 4*maxText)
+	case len(bad) == 0:
 		return nil
 	}
 	return wrong("InvalidOverrides", "spec.ceOverrides.extensions has names that CloudEvents does not allow (lower-case letters and digits only): %s", strings.Join(bad, ", "))

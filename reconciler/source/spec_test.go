@@ -1,6 +1,7 @@
 package source
 
 import (
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,6 +71,12 @@ func TestSpecsThatCannotBeObeyed(t *testing.T) {
 		{"overrides", func(s *v1alpha1.CDEventSource) {
 			s.Spec.CloudEventOverrides = &duckv1.CloudEventOverrides{Extensions: map[string]string{"Team": "a", "my-team": "b", "ok": "c"}}
 		}, "InvalidOverrides", []string{`"Team", "my-team"`}},
+		{"overrides that fill an event", func(s *v1alpha1.CDEventSource) {
+			s.Spec.CloudEventOverrides = &duckv1.CloudEventOverrides{Extensions: map[string]string{"team": strings.Repeat("a", 70_000)}}
+		}, "InvalidOverrides", []string{"70004 bytes", "more than 4096"}},
+		{"an environment that fills an event", func(s *v1alpha1.CDEventSource) {
+			s.Spec.Environment = &v1alpha1.Environment{ID: strings.Repeat("a", 70_000)}
+		}, "InvalidEnvironment", []string{"more than 1024 bytes"}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

@@ -88,16 +88,13 @@ func TestCanaryAfterTheSharding(t *testing.T) {
 
 	s.dashboards(app)
 
-	// The cluster's own events; the order among the Service's is that in which Serving and the cluster did it.
-	events := s.clusterEvents(clusterFormed, clusterSettled, clusterSettled)
-	if _, deployedAt := find(events, deployed), find(events, clusterSettled); deployedAt < 0 {
-		t.Errorf("received %q", typesOf(events))
+	// The cluster's own events come between those of the Service, in the order in which both did it.
+	events := s.told(clusterSettled)
+	if f, d := find(events, clusterFormed), find(events, deployed); f < 0 || f > d || find(events, clusterSettled) > d {
+		t.Errorf("the Service was deployed before its cluster had settled: %q", typesOf(events))
 	}
 	s.must(suite.DeleteService(ctx, s.ns, "cart"))
-	all := s.clusterEvents(clusterFormed, clusterSettled, clusterSettled, clusterGone)
-	if find(all, clusterGone) > find(all, removed) && find(all, removed) >= 0 {
-		t.Errorf("the cluster went after its Service: %q", typesOf(all))
-	}
+	s.told(removed, clusterGone)
 }
 
 // dashboards asks the cluster's Prometheus every query of the dashboards.
@@ -130,27 +127,25 @@ const (
 	clusterGone    = "dev.cdeventsx.stateful-cluster.removed.0.1.0"
 )
 
-// clusterEvents waits until as many events of these types have come, and returns all events.
-func (s *scene) clusterEvents(types ...string) []event {
+// told waits until an event of each type has come, and returns all events.
+func (s *scene) told(types ...string) []event {
 	s.Helper()
-	ofCluster := func(e event) bool {
-		return strings.HasPrefix(e.Header.Get("Ce-Type"), "dev.cdeventsx.stateful-cluster.")
-	}
-	s.must(kit.Wait(s.Context(), 2*time.Minute, "the cluster's events", func(ctx context.Context) error {
-		all, err := s.sink.events(ctx)
-		if err != nil {
+	var all []event
+	s.must(kit.Wait(s.Context(), 2*time.Minute, "events of a cluster", func(ctx context.Context) error {
+		var err error
+		if all, err = s.sink.events(ctx); err != nil {
 			return err
 		}
-		if got := typesOf(choose(all, ofCluster)); !slices.Equal(got, types) {
-			return kit.NotYet("received %q, want %q", got, types)
+		for _, typ := range types {
+			if find(all, typ) < 0 {
+				return kit.NotYet("received %q, want %q", typesOf(all), types)
+			}
 		}
 		return nil
 	}))
-	all, err := s.sink.events(s.Context())
-	s.must(err)
 	for _, e := range all {
 		conforms(s.T, e, "0.5.1")
-		if ofCluster(e) {
+		if strings.HasPrefix(e.Header.Get("Ce-Type"), "dev.cdeventsx.stateful-cluster.") {
 			capture(s.T, e)
 		}
 	}

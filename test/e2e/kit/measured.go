@@ -29,9 +29,12 @@ func (k *Kit) MeasuredOf(ctx context.Context, namespace, name string) (Measured,
 	}
 	out, from := Measured{}, ""
 	for _, p := range pods {
+		if p.DeletionTimestamp != nil {
+			continue // it leads no more, and need not answer
+		}
 		families, err := k.families(ctx, &p, "9090", "metrics")
 		if err != nil {
-			return nil, err
+			return nil, NotYet("%v", err)
 		}
 		for of, family := range families {
 			for _, m := range family.GetMetric() {

@@ -111,5 +111,8 @@ func effective(r *servingv1.Route) Split {
 			percent[t.RevisionName] += *t.Percent
 		}
 	}
+	if !r.IsReady() && len(percent) == 1 {
+		return "" // what is asked for, and no step: a rollout that goes on has two Revisions at least
+	}
 	return NewSplit(percent)
 }
