@@ -50,7 +50,7 @@ func (a *admitted) Validate(ctx context.Context) *apis.FieldError {
 		return nil
 	}
 	if err := source.Check(&a.CDEventSource, a.system); err != nil {
-		return &apis.FieldError{Message: err.Error(), Paths: []string{apis.CurrentField}}
+		return &apis.FieldError{Message: err.Error(), Paths: []string{"spec"}}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	cesqlerrors "github.com/cloudevents/sdk-go/sql/v2/errors"
 	"github.com/cloudevents/sdk-go/sql/v2/parser"
+	"github.com/cloudevents/sdk-go/sql/v2/runtime"
 	"github.com/cloudevents/sdk-go/v2/event"
 	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -234,7 +235,33 @@ func checkFunctions(expression string) error {
 	if _, err := e.Evaluate(probe()); cesqlerrors.IsMissingFunctionError(err) {
 		return fmt.Errorf("the CESQL expression calls a function that CESQL does not have: %w", err)
 	}
+	// What the probe does not come to, as behind an AND, an event may.
+	for _, called := range calls.FindAllStringSubmatch(literals.ReplaceAllString(expression, "''"), -1) {
+		if name := strings.ToUpper(called[1]); !slices.Contains(operators, name) && !known(name) {
+			return fmt.Errorf("the CESQL expression calls %s, a function that CESQL does not have", name)
+		}
+	}
 	return nil
+}
+
+var (
+	// literals are strings, with their escapes (CESQL specification, section 2.4).
+	literals = regexp.MustCompile(`'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"`)
+	calls    = regexp.MustCompile(`([A-Za-z_]+)\s*\(`)
+	// operators may stand before a parenthesis.
+	operators = []string{"AND", "OR", "XOR", "NOT", "IN", "LIKE", "EXISTS"}
+)
+
+// maxArguments is more than any function of CESQL has to have.
+const maxArguments = 4
+
+func known(function string) bool {
+	for n := range maxArguments + 1 {
+		if runtime.ResolveFunction(function, n) != nil {
+			return true
+		}
+	}
+	return false
 }
 
 var errNotAFilter = errors.New("it is empty or cannot be read; give one of exact, prefix, suffix, any, all, not, cesql")
