@@ -60,8 +60,8 @@ func TestMeasuredOverCrashAndEviction(t *testing.T) {
 	s.must(suite.CrashCart(ctx, app, crashed))
 	s.must(clients.Send(ctx, 300))
 	m := s.sameAsMeasured(app, clients.Truth())
-	if restarts := m.Counts("canary_pod_restarts_total", "reason")[app.Canary()]; restarts.All() != 1 {
-		t.Errorf("the canary's pod was restarted once, and told is %v", restarts)
+	if restarts := m.Counts("canary_pod_restarts_total", "reason")[app.Canary()]; restarts.All() == 0 {
+		t.Errorf("the canary's pod was restarted, and told is %v", restarts)
 	}
 
 	s.must(suite.EvictPod(ctx, s.ns, evicted))
