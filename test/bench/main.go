@@ -20,8 +20,9 @@ import (
 	"time"
 )
 
-// scenarios in the order in which they are played: the one that needs most objects comes last.
-var scenarios = []string{"latency", "fast", "slow", "outage", "drain", "memory"}
+// scenarios in the order in which they are played: the one that needs most objects comes last, and the first has some
+// of its own.
+var scenarios = []string{"scrape", "latency", "fast", "slow", "outage", "drain", "memory"}
 
 type options struct {
 	programs, config, report string
@@ -83,15 +84,11 @@ func (o options) play(ctx context.Context) (err error) {
 	if o.short {
 		b.plan = brief
 	}
-	say("writing %d Services with %d Revisions each", b.plan.Services, b.plan.Revisions)
-	if err := b.prepare(ctx); err != nil {
-		return err
-	}
-	v, err := s.versions(ctx)
-	if err != nil {
-		return err
-	}
 	err = o.scenarios(ctx, b)
+	v, failed := s.versions(ctx)
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
 	// What was measured before a scenario failed is worth something too.
 	return errors.Join(err, o.write(func(w io.Writer) error {
 		return report{machine: m, versions: v, plan: b.plan, results: b.results, took: time.Since(began)}.write(w)
@@ -103,9 +100,17 @@ func (o options) scenarios(ctx context.Context, b *bench) error {
 		if !slices.Contains(o.run, name) {
 			continue
 		}
+		if name != "scrape" && b.cast.probe == nil {
+			b.say("writing %d Services with %d Revisions each", b.plan.Services, b.plan.Revisions)
+			if err := b.prepare(ctx); err != nil {
+				return err
+			}
+		}
 		b.say("scenario %s", name)
 		var err error
 		switch name {
+		case "scrape":
+			err = b.scrape(ctx)
 		case "latency":
 			err = b.latency(ctx)
 		case "fast":
