@@ -50,6 +50,13 @@ type Settings struct {
 	Entry  *mapping.Reader
 }
 
+func (s Settings) reader(t Target) *mapping.Reader {
+	if t.Entry {
+		return s.Entry
+	}
+	return s.Reader(t.Runtime)
+}
+
 // Runner reads every Service that this process leads, each at its own moment.
 type Runner struct {
 	Client   *Client
@@ -130,13 +137,20 @@ func (r *Runner) service(ctx context.Context, key types.NamespacedName, fresh bo
 	defer batches.Wait()
 	var mu sync.Mutex // the sink's, and of what is being read
 	busy := map[Target]bool{}
+	memories := map[Target]*Memory{}
 	begin := func(all []Target, s Settings) {
 		mu.Lock()
 		var free []Target
+		var known []*Memory
 		for _, t := range all {
 			if id := identity(t); !busy[id] {
 				busy[id] = true
 				free = append(free, t)
+				reader := s.reader(t)
+				if m := memories[id]; m == nil || m.reader != reader {
+					memories[id] = NewMemory(reader)
+				}
+				known = append(known, memories[id])
 			}
 		}
 		mu.Unlock()
@@ -144,7 +158,7 @@ func (r *Runner) service(ctx context.Context, key types.NamespacedName, fresh bo
 			return
 		}
 		batches.Go(func() {
-			readings := r.batch(ctx, free, s)
+			readings := r.batch(ctx, free, known, s)
 			mu.Lock()
 			defer mu.Unlock()
 			for _, t := range free {
@@ -174,7 +188,24 @@ func (r *Runner) service(ctx context.Context, key types.NamespacedName, fresh bo
 				begin(dying, quick)
 			}
 		}
-		begin(r.Plan.Targets(ctx, key), s)
+		all := r.Plan.Targets(ctx, key)
+		begin(all, s)
+		mu.Lock()
+		forget(memories, all)
+		mu.Unlock()
+	}
+}
+
+// forget lets go of the memories of targets that are gone.
+func forget(memories map[Target]*Memory, all []Target) {
+	there := make(map[Target]bool, len(all))
+	for _, t := range all {
+		there[identity(t)] = true
+	}
+	for id := range memories {
+		if !there[id] {
+			delete(memories, id)
+		}
 	}
 }
 
@@ -192,18 +223,14 @@ func dyingOf(all []Target) []Target {
 }
 
 // batch reads targets side by side, and returns when all have answered.
-func (r *Runner) batch(ctx context.Context, targets []Target, s Settings) []Reading {
+func (r *Runner) batch(ctx context.Context, targets []Target, memories []*Memory, s Settings) []Reading {
 	out := make([]Reading, len(targets))
 	var wait sync.WaitGroup
 	for i, t := range targets {
 		r.slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-r.slots }()
-			reader := s.Entry
-			if !t.Entry {
-				reader = s.Reader(t.Runtime)
-			}
-			out[i] = r.Client.Read(ctx, t, s.Limits, reader)
+			out[i] = r.Client.Read(ctx, t, s.Limits, memories[i])
 		})
 	}
 	wait.Wait()
