@@ -26,6 +26,8 @@ type Plan interface {
 	Services() []types.NamespacedName
 	// Targets of one Service.
 	Targets(ctx context.Context, service types.NamespacedName) []Target
+	// Dying are those of them whose pods are being deleted: it is asked every second.
+	Dying(ctx context.Context, service types.NamespacedName) []Target
 }
 
 // Sink takes what was read. It is told of one Service by one goroutine at a time.
@@ -182,7 +184,7 @@ func (r *Runner) service(ctx context.Context, key types.NamespacedName, fresh bo
 				return
 			case <-time.After(pause):
 			}
-			if dying := dyingOf(r.Plan.Targets(ctx, key)); len(dying) > 0 && time.Now().Before(due) {
+			if dying := r.Plan.Dying(ctx, key); len(dying) > 0 && time.Now().Before(due) {
 				quick := s
 				quick.Limits.Timeout = min(s.Limits.Timeout, dyingEvery)
 				begin(dying, quick)
@@ -211,16 +213,6 @@ func forget(memories map[Target]*Memory, all []Target) {
 
 // identity of a target is what must not be read twice at a time.
 func identity(t Target) Target { return Target{Pod: t.Pod, Entry: t.Entry} }
-
-func dyingOf(all []Target) []Target {
-	var out []Target
-	for _, t := range all {
-		if t.Dying {
-			out = append(out, t)
-		}
-	}
-	return out
-}
 
 // batch reads targets side by side, and returns when all have answered.
 func (r *Runner) batch(ctx context.Context, targets []Target, memories []*Memory, s Settings) []Reading {
