@@ -1,7 +1,9 @@
 // Command bench compares the controller with Knative's own ApiServerSource and with the least that a program could do,
-// on one API server, with the same changes and the same sink, and writes what each of them took.
+// on one API server, with the same changes and the same sink, and with Prometheus, with the same pods to read; and writes
+// what each of them took.
 //
-// Invariant: all of them are real programs, built as they are shipped and run one at a time; every number is measured
+// Invariant: all of them are real programs, built as they are shipped and run one at a time, but for reading pods and for
+// memory at rest, where all run at once; every number is measured
 // in this run, and every ratio is one of two numbers of this run. Serving and the kubelet do not run: the bench
 // writes what Serving's controllers would, and nothing else happens in the cluster.
 package main
