@@ -85,7 +85,7 @@ verify: ## Generate, and fail if that changed anything; also fails on untidy go.
 # etcd and the audit log are kept in memory where there is such a place: what else uses the disk would be measured too.
 .PHONY: bench
 bench: export TMPDIR = $(firstword $(wildcard /dev/shm /tmp))
-bench: $(CLUSTER) ## Compare with Knative's ApiServerSource and a bare program (20 min; SHORT=1 for a look, RUN=latency,memory for some scenarios)
+bench: $(CLUSTER) ## Compare with ApiServerSource, a bare program and Prometheus (25 min; SHORT=1 for a look, RUN=latency,memory for some scenarios)
 	@mkdir -p bin/bench
 	@go build -o bin/bench/ ./test/bench ./test/bench/bare ./cmd/controller
 	@go -C test/cluster/parts/eventing build -o $(abspath bin/bench)/ knative.dev/eventing/cmd/apiserver_receive_adapter

@@ -104,6 +104,7 @@ func (p *process) advance(e scrape.Exposition, values func(scrape.Source) map[ma
 	if p.at.IsZero() {
 		elapsed = 3600 // unknown; it may have counted since long
 	}
+	s.deltas = make(map[mapping.Key]float64, len(now))
 	for k, v := range now {
 		p.count(k, v, first && old, elapsed, &s)
 	}
@@ -132,9 +133,6 @@ func (p *process) count(k mapping.Key, v float64, baseline bool, elapsed float64
 	case v-was.value > fastest*elapsed:
 		odd = RejectedJump
 	default:
-		if s.deltas == nil {
-			s.deltas = map[mapping.Key]float64{}
-		}
 		s.deltas[k] = v - was.value
 	}
 	if odd == "" {

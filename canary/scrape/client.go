@@ -1,6 +1,7 @@
 package scrape
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +10,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
-
-	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
 
 // accept prefers OpenMetrics, as Prometheus does.
@@ -26,7 +26,12 @@ type Client struct {
 	http  *http.Client
 	now   func() time.Time
 	check func(Target) error
+	// bodies are buffers of readings that are over.
+	bodies sync.Pool
 }
+
+// largestKept bounds the buffers that are kept for the next reading.
+const largestKept = 1 << 20
 
 // NewClient returns a client that keeps at most one connection to a pod, and none
 // to more pods than idle.
@@ -50,16 +55,16 @@ func NewClient(idle int) *Client {
 	}
 }
 
-// Read reads one target. A failure is in the Reading.
-func (c *Client) Read(ctx context.Context, t Target, l Limits, reader *mapping.Reader) Reading {
+// Read reads one target, with the memory that is its own. A failure is in the Reading.
+func (c *Client) Read(ctx context.Context, t Target, l Limits, m *Memory) Reading {
 	out, began := Reading{Target: t}, c.now()
-	out.Exposition, out.Err = c.read(ctx, t, l, reader)
+	out.Exposition, out.Err = c.read(ctx, t, l, m)
 	out.At = c.now()
 	out.Took = out.At.Sub(began)
 	return out
 }
 
-func (c *Client) read(ctx context.Context, t Target, l Limits, reader *mapping.Reader) (Exposition, error) {
+func (c *Client) read(ctx context.Context, t Target, l Limits, m *Memory) (Exposition, error) {
 	if err := c.check(t); err != nil {
 		return Exposition{}, &ReadError{Class: BadTarget, Err: err}
 	}
@@ -90,7 +95,18 @@ func (c *Client) read(ctx context.Context, t Target, l Limits, reader *mapping.R
 	if resp.StatusCode != http.StatusOK {
 		return Exposition{}, &ReadError{Class: Status, Code: resp.StatusCode, Err: fmt.Errorf("it answered %s, not 200", resp.Status)}
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, l.Body+1))
+	buffer, ok := c.bodies.Get().(*bytes.Buffer)
+	if !ok {
+		buffer = &bytes.Buffer{}
+	}
+	defer func() {
+		if buffer.Cap() <= largestKept {
+			buffer.Reset()
+			c.bodies.Put(buffer)
+		}
+	}()
+	_, err = buffer.ReadFrom(io.LimitReader(resp.Body, l.Body+1))
+	body := buffer.Bytes()
 	switch {
 	case err != nil:
 		return Exposition{}, unread(ctx, err)
@@ -101,7 +117,7 @@ func (c *Client) read(ctx context.Context, t Target, l Limits, reader *mapping.R
 	if strings.HasPrefix(contentType, "text/html") {
 		return Exposition{}, &ReadError{Class: Unparsable, Err: fmt.Errorf("the content type is %s; that is a page for people, not metrics", contentType)}
 	}
-	e, err := Parse(body, contentType, reader, l.Series)
+	e, err := m.Parse(body, contentType, l.Series)
 	switch {
 	case errors.Is(err, errSeries):
 		return Exposition{}, &ReadError{Class: TooManySeries, Err: err}

@@ -90,7 +90,7 @@ func TestFailuresHaveAClass(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := anywhere().Read(t.Context(), c.target, small, mapping.NewReader(mapping.Neutral()))
+			r := anywhere().Read(t.Context(), c.target, small, NewMemory(mapping.NewReader(mapping.Neutral())))
 			var f *ReadError
 			if !errors.As(r.Err, &f) || f.Class != c.want {
 				t.Errorf("got %v, want class %s", r.Err, c.want)
@@ -134,7 +134,7 @@ func TestNoContentTypeIsText(t *testing.T) {
 		w.Header()["Content-Type"] = nil
 		fmt.Fprint(w, series(3)) //nolint:errcheck // seen below
 	})
-	r := anywhere().Read(t.Context(), at, small, mapping.NewReader(mapping.Neutral()))
+	r := anywhere().Read(t.Context(), at, small, NewMemory(mapping.NewReader(mapping.Neutral())))
 	if r.Err != nil || len(r.Sources) != 1 || len(r.Sources[0].Values) != 3 {
 		t.Errorf("%v, %v", r.Err, r.Sources)
 	}
@@ -165,7 +165,7 @@ func TestNothingOfOursIsShown(t *testing.T) {
 	at.Path = "/metrics?name[]=a"
 	c := anywhere()
 	for range 5 {
-		if r := c.Read(t.Context(), at, small, mapping.NewReader(mapping.Neutral())); r.Err != nil {
+		if r := c.Read(t.Context(), at, small, NewMemory(mapping.NewReader(mapping.Neutral()))); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 	}
@@ -188,7 +188,7 @@ func TestCheck(t *testing.T) {
 	if err := (Target{Address: netip.MustParseAddrPort("10.0.0.7:1"), Path: "http://x/"}).Check(); err == nil {
 		t.Error("a URL is no path")
 	}
-	if r := NewClient(1).Read(t.Context(), Target{Address: netip.MustParseAddrPort("127.0.0.1:1"), Path: "/"}, small, mapping.NewReader()); ClassOf(r.Err) != BadTarget {
+	if r := NewClient(1).Read(t.Context(), Target{Address: netip.MustParseAddrPort("127.0.0.1:1"), Path: "/"}, small, NewMemory(mapping.NewReader())); ClassOf(r.Err) != BadTarget {
 		t.Errorf("got %v", r.Err)
 	}
 }

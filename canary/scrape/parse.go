@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"mime"
-	"strings"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
@@ -26,83 +25,107 @@ var errSeries = errors.New("too many series")
 // Parse reads an exposition; at most most series that mean something. Without a content type it is classic text: Kamon sends
 // none. Series that nobody named are passed over before their labels are read.
 func Parse(body []byte, contentType string, reader *mapping.Reader, most int) (Exposition, error) {
-	p := parser(body, contentType)
+	return NewMemory(reader).Parse(body, contentType, most)
+}
+
+// Parse reads an exposition of the target as the function does. It keeps nothing of the body.
+func (m *Memory) Parse(body []byte, contentType string, most int) (Exposition, error) {
 	var out Exposition
-	values := make([]map[mapping.Key]float64, len(reader.Sources))
+	values := make([]map[mapping.Key]float64, len(m.reader.Sources))
 	// A sum with a summand that is no number is none: it is left out as if it had
 	// not been told, so that it neither falls nor grows.
 	var spoilt map[mapping.Key]bool
 	kept := 0
+	take := func(l line, value float64) error {
+		if l.start && value > 0 && !math.IsInf(value, 0) {
+			out.Start = value
+			return nil
+		}
+		if !l.wanted {
+			return nil
+		}
+		if kept++; kept > most {
+			return fmt.Errorf("more than %d series that mean something: %w", most, errSeries)
+		}
+		bad := math.IsNaN(value) || math.IsInf(value, 0) || value < 0
+		if bad {
+			out.Rejected++
+		}
+		for _, means := range l.means {
+			if bad {
+				if spoilt == nil {
+					spoilt = map[mapping.Key]bool{}
+				}
+				spoilt[means.key] = true
+				continue
+			}
+			if values[means.source] == nil {
+				values[means.source] = make(map[mapping.Key]float64, m.sizes[means.source])
+			}
+			values[means.source][means.key] += value
+		}
+		return nil
+	}
+	defer m.tidy(bytes.Count(body, []byte("\n")))
+	if err := m.read(body, contentType, most, take); err != nil {
+		return Exposition{}, err
+	}
+	for i, v := range values {
+		for k := range spoilt {
+			delete(v, k)
+		}
+		m.sizes[i] = len(v)
+		if len(v) > 0 {
+			out.Sources = append(out.Sources, Source{Name: m.reader.Sources[i].Name, Values: v})
+		}
+	}
+	return out, nil
+}
+
+// read tells every series: first those that are known, then those that the parser finds in the rest.
+func (m *Memory) read(body []byte, contentType string, most int, take func(line, float64) error) error {
+	classic := !isOpenMetrics(contentType)
+	if classic { // the other format has an order and an end, which is for its parser to judge
+		var err error
+		if body, err = m.recall(body, take); err != nil {
+			return err
+		}
+	}
+	p := parser(body, contentType)
 	for {
 		entry, err := p.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return Exposition{}, fmt.Errorf("reading the exposition: %w", err)
+			return fmt.Errorf("reading the exposition: %w", err)
 		}
 		if entry != textparse.EntrySeries {
 			continue
 		}
 		series, _, value := p.Series()
-		name := series
-		if i := bytes.IndexByte(series, '{'); i >= 0 {
-			name = series[:i]
+		l, ok := m.known[fingerprintOf(series)]
+		if !ok {
+			l = m.learn(series, p, most)
 		}
-		if string(name) == processStart && value > 0 && !math.IsInf(value, 0) {
-			out.Start = value
-			continue
-		}
-		if !reader.Wants(name) {
-			continue
-		}
-		if kept++; kept > most {
-			return Exposition{}, fmt.Errorf("more than %d series that mean something: %w", most, errSeries)
-		}
-		var l labels.Labels
-		p.Labels(&l)
-		bad := math.IsNaN(value) || math.IsInf(value, 0) || value < 0
-		if bad {
-			out.Rejected++
-		}
-		reader.Read(string(name), l, func(source int, k mapping.Key) {
-			if bad {
-				if spoilt == nil {
-					spoilt = map[mapping.Key]bool{}
-				}
-				spoilt[k] = true
-				return
-			}
-			if values[source] == nil {
-				values[source] = map[mapping.Key]float64{}
-			}
-			add(values[source], k, value)
-		})
-	}
-	for i, v := range values {
-		for k := range spoilt {
-			delete(v, k)
-		}
-		if len(v) > 0 {
-			out.Sources = append(out.Sources, Source{Name: reader.Sources[i].Name, Values: v})
+		if err := take(l, value); err != nil {
+			return err
 		}
 	}
-	return out, nil
+	if classic {
+		m.accept(body, most)
+	}
+	return nil
 }
 
-// add keeps nothing of the series' own text: it would keep all of its labels.
-func add(values map[mapping.Key]float64, k mapping.Key, value float64) {
-	if sum, ok := values[k]; ok {
-		values[k] = sum + value
-		return
-	}
-	k.Entity, k.Outcome, k.Shard = strings.Clone(k.Entity), strings.Clone(k.Outcome), strings.Clone(k.Shard)
-	values[k] = value
+func isOpenMetrics(contentType string) bool {
+	kind, _, err := mime.ParseMediaType(contentType)
+	return err == nil && kind == openMetrics
 }
 
 func parser(body []byte, contentType string) textparse.Parser {
 	symbols := labels.NewSymbolTable()
-	if kind, _, err := mime.ParseMediaType(contentType); err == nil && kind == openMetrics {
+	if isOpenMetrics(contentType) {
 		return textparse.NewOpenMetricsParser(body, symbols)
 	}
 	return textparse.NewPromParser(body, symbols, false)

@@ -26,6 +26,8 @@ type Plan interface {
 	Services() []types.NamespacedName
 	// Targets of one Service.
 	Targets(ctx context.Context, service types.NamespacedName) []Target
+	// Dying are those of them whose pods are being deleted: it is asked every second.
+	Dying(ctx context.Context, service types.NamespacedName) []Target
 }
 
 // Sink takes what was read. It is told of one Service by one goroutine at a time.
@@ -48,6 +50,13 @@ type Settings struct {
 	// Reader for a runtime, and for queue-proxy.
 	Reader func(runtime string) *mapping.Reader
 	Entry  *mapping.Reader
+}
+
+func (s Settings) reader(t Target) *mapping.Reader {
+	if t.Entry {
+		return s.Entry
+	}
+	return s.Reader(t.Runtime)
 }
 
 // Runner reads every Service that this process leads, each at its own moment.
@@ -130,13 +139,20 @@ func (r *Runner) service(ctx context.Context, key types.NamespacedName, fresh bo
 	defer batches.Wait()
 	var mu sync.Mutex // the sink's, and of what is being read
 	busy := map[Target]bool{}
+	memories := map[Target]*Memory{}
 	begin := func(all []Target, s Settings) {
 		mu.Lock()
 		var free []Target
+		var known []*Memory
 		for _, t := range all {
 			if id := identity(t); !busy[id] {
 				busy[id] = true
 				free = append(free, t)
+				reader := s.reader(t)
+				if m := memories[id]; m == nil || m.reader != reader {
+					memories[id] = NewMemory(reader)
+				}
+				known = append(known, memories[id])
 			}
 		}
 		mu.Unlock()
@@ -144,7 +160,7 @@ func (r *Runner) service(ctx context.Context, key types.NamespacedName, fresh bo
 			return
 		}
 		batches.Go(func() {
-			readings := r.batch(ctx, free, s)
+			readings := r.batch(ctx, free, known, s)
 			mu.Lock()
 			defer mu.Unlock()
 			for _, t := range free {
@@ -168,42 +184,45 @@ func (r *Runner) service(ctx context.Context, key types.NamespacedName, fresh bo
 				return
 			case <-time.After(pause):
 			}
-			if dying := dyingOf(r.Plan.Targets(ctx, key)); len(dying) > 0 && time.Now().Before(due) {
+			if dying := r.Plan.Dying(ctx, key); len(dying) > 0 && time.Now().Before(due) {
 				quick := s
 				quick.Limits.Timeout = min(s.Limits.Timeout, dyingEvery)
 				begin(dying, quick)
 			}
 		}
-		begin(r.Plan.Targets(ctx, key), s)
+		all := r.Plan.Targets(ctx, key)
+		begin(all, s)
+		mu.Lock()
+		forget(memories, all)
+		mu.Unlock()
+	}
+}
+
+// forget lets go of the memories of targets that are gone.
+func forget(memories map[Target]*Memory, all []Target) {
+	there := make(map[Target]bool, len(all))
+	for _, t := range all {
+		there[identity(t)] = true
+	}
+	for id := range memories {
+		if !there[id] {
+			delete(memories, id)
+		}
 	}
 }
 
 // identity of a target is what must not be read twice at a time.
 func identity(t Target) Target { return Target{Pod: t.Pod, Entry: t.Entry} }
 
-func dyingOf(all []Target) []Target {
-	var out []Target
-	for _, t := range all {
-		if t.Dying {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
 // batch reads targets side by side, and returns when all have answered.
-func (r *Runner) batch(ctx context.Context, targets []Target, s Settings) []Reading {
+func (r *Runner) batch(ctx context.Context, targets []Target, memories []*Memory, s Settings) []Reading {
 	out := make([]Reading, len(targets))
 	var wait sync.WaitGroup
 	for i, t := range targets {
 		r.slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-r.slots }()
-			reader := s.Entry
-			if !t.Entry {
-				reader = s.Reader(t.Runtime)
-			}
-			out[i] = r.Client.Read(ctx, t, s.Limits, reader)
+			out[i] = r.Client.Read(ctx, t, s.Limits, memories[i])
 		})
 	}
 	wait.Wait()

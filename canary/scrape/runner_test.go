@@ -47,6 +47,16 @@ func (s *stage) Targets(_ context.Context, key types.NamespacedName) []Target {
 	return s.services[key]
 }
 
+func (s *stage) Dying(ctx context.Context, key types.NamespacedName) []Target {
+	var out []Target
+	for _, t := range s.Targets(ctx, key) {
+		if t.Dying {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
 func (s *stage) Begin(key types.NamespacedName, fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -68,6 +68,7 @@ func (p *process) measure(ctx context.Context, cmw configmap.Watcher) {
 type podsOfServices interface {
 	Synced() bool
 	Of(service types.NamespacedName) []*stateful.Pod
+	Dying(service types.NamespacedName) []*stateful.Pod
 	Owned(ctx context.Context, pod *stateful.Pod) error
 }
 
@@ -131,10 +132,10 @@ func (s *scene) Services() []types.NamespacedName {
 	return nil
 }
 
-// podsOf returns the pods that belong to a Service for certain.
-func (s *scene) podsOf(ctx context.Context, service types.NamespacedName) []*stateful.Pod {
+// proven returns those of the pods that belong to what they name for certain.
+func (s *scene) proven(ctx context.Context, pods []*stateful.Pod) []*stateful.Pod {
 	var out []*stateful.Pod
-	for _, pod := range s.pods.Of(service) {
+	for _, pod := range pods {
 		s.mu.Lock()
 		proven, asked := s.owned[pod.UID]
 		s.mu.Unlock()
@@ -177,8 +178,17 @@ func (s *scene) forget() {
 // Targets implements scrape.Plan: queue-proxy of every pod, and the application where
 // the template says that it counts after the sharding.
 func (s *scene) Targets(ctx context.Context, service types.NamespacedName) []scrape.Target {
+	return targetsOf(s.proven(ctx, s.pods.Of(service)))
+}
+
+// Dying implements scrape.Plan.
+func (s *scene) Dying(ctx context.Context, service types.NamespacedName) []scrape.Target {
+	return targetsOf(s.proven(ctx, s.pods.Dying(service)))
+}
+
+func targetsOf(pods []*stateful.Pod) []scrape.Target {
 	var out []scrape.Target
-	for _, pod := range s.podsOf(ctx, service) {
+	for _, pod := range pods {
 		ip, err := netip.ParseAddr(pod.IP)
 		if err != nil || pod.HostNetwork || pod.Phase != corev1.PodRunning {
 			continue // it has no address yet, or none of its own, or answers no more
@@ -209,7 +219,7 @@ func (s *scene) facts(service types.NamespacedName) attribution.Facts {
 	}
 	var f attribution.Facts
 	timeouts := map[types.UID]time.Duration{}
-	pods := s.podsOf(context.Background(), service)
+	pods := s.proven(context.Background(), s.pods.Of(service))
 	// As long as one Revision's requests make more calls, what entered in all of them
 	// says nothing of what was called.
 	f.OneCall = len(pods) > 0

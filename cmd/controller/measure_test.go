@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,6 +32,10 @@ type fakePods struct {
 func (*fakePods) Synced() bool { return true }
 
 func (f *fakePods) Of(types.NamespacedName) []*stateful.Pod { return f.pods }
+
+func (f *fakePods) Dying(types.NamespacedName) []*stateful.Pod {
+	return slices.DeleteFunc(slices.Clone(f.pods), func(p *stateful.Pod) bool { return p.Deleting.IsZero() })
+}
 
 func (f *fakePods) Owned(_ context.Context, p *stateful.Pod) error {
 	f.asked++
@@ -93,6 +98,9 @@ func TestTargets(t *testing.T) {
 		if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 			t.Error(diff)
 		}
+	}
+	if diff := cmp.Diff(want[1:3], s.Dying(t.Context(), cartKey), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
+		t.Error(diff)
 	}
 	if *warned != 1 {
 		t.Errorf("warned %d times of one stranger", *warned)

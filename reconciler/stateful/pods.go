@@ -16,8 +16,11 @@ import (
 	"knative.dev/serving/pkg/apis/serving"
 )
 
-// byService is the index from a Service to its pods.
-const byService = "service"
+// byService is the index from a Service to its pods, byDying that to those of them that are being deleted.
+const (
+	byService = "service"
+	byDying   = "dying"
+)
 
 // Pods are the pods that claim to belong to a Knative Service, as far as an
 // informer has seen them. Whether they do is for Owned to say.
@@ -30,7 +33,7 @@ type Pods struct {
 // NewPods watches the pods of all Services. Run must be called.
 func NewPods(kube kubernetes.Interface, meta metadata.Interface) (*Pods, error) {
 	p := &Pods{owners: newOwners(meta)}
-	p.informer = coreinformers.NewFilteredPodInformer(kube, metav1.NamespaceAll, 0, cache.Indexers{byService: serviceIndex},
+	p.informer = coreinformers.NewFilteredPodInformer(kube, metav1.NamespaceAll, 0, cache.Indexers{byService: serviceIndex, byDying: dyingIndex},
 		func(o *metav1.ListOptions) { o.LabelSelector = serving.ServiceLabelKey })
 	if err := p.informer.SetTransform(project); err != nil {
 		return nil, fmt.Errorf("setting a transform on the informer for pods: %w", err)
@@ -40,6 +43,13 @@ func NewPods(kube kubernetes.Interface, meta metadata.Interface) (*Pods, error) 
 
 func serviceIndex(obj any) ([]string, error) {
 	if s, ok := obj.(*stored); ok {
+		return []string{s.pod.Key().String()}, nil
+	}
+	return nil, nil
+}
+
+func dyingIndex(obj any) ([]string, error) {
+	if s, ok := obj.(*stored); ok && !s.pod.Deleting.IsZero() {
 		return []string{s.pod.Key().String()}, nil
 	}
 	return nil, nil
@@ -85,8 +95,13 @@ func (p *Pods) Synced() bool {
 
 // Of returns the pods that claim to belong to a Service, over all its Revisions
 // and those that are being deleted too, by name.
-func (p *Pods) Of(service types.NamespacedName) []*Pod {
-	objs, err := p.informer.GetIndexer().ByIndex(byService, service.String())
+func (p *Pods) Of(service types.NamespacedName) []*Pod { return p.by(byService, service) }
+
+// Dying are those of them that are being deleted. It costs next to nothing where there is none.
+func (p *Pods) Dying(service types.NamespacedName) []*Pod { return p.by(byDying, service) }
+
+func (p *Pods) by(index string, service types.NamespacedName) []*Pod {
+	objs, err := p.informer.GetIndexer().ByIndex(index, service.String())
 	if err != nil {
 		return nil // the index is ours and always there
 	}

@@ -206,6 +206,18 @@ func TestPodsByService(t *testing.T) {
 	if err := pods.Owned(ctx, all[0]); err != nil {
 		t.Error(err)
 	}
+	if got := pods.Dying(cart); len(got) != 0 {
+		t.Errorf("dying are %v", got)
+	}
+	ending := podOf("cart", "cart-00002", "b")
+	ending.ResourceVersion, ending.DeletionTimestamp = "7", &metav1.Time{Time: time.Now()}
+	if _, err := kube.CoreV1().Pods("shop").Update(ctx, ending, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "one is being deleted", func() bool {
+		got := pods.Dying(cart)
+		return len(got) == 1 && got[0].Name == "b"
+	})
 	moved := podOf("bank", "bank-00001", "a")
 	moved.ResourceVersion = "8"
 	if _, err := kube.CoreV1().Pods("shop").Update(ctx, moved, metav1.UpdateOptions{}); err != nil {
@@ -214,7 +226,7 @@ func TestPodsByService(t *testing.T) {
 	eventually(t, "both Services are told of", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return told["cart"] == 3 && told["bank"] == 2 && len(pods.Of(cart)) == 1
+		return told["cart"] == 4 && told["bank"] == 2 && len(pods.Of(cart)) == 1
 	})
 }
 

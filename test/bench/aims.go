@@ -7,6 +7,7 @@ func (r report) aims(p *page) {
 	p.head("Aims")
 	p.row("aim", "measured", "")
 	p.line("|---|---|---|")
+	r.scrapeAims(p)
 	r.latencyAim(p)
 	r.throughputAims(p)
 	r.lossAim(p)

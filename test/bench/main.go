@@ -1,7 +1,9 @@
 // Command bench compares the controller with Knative's own ApiServerSource and with the least that a program could do,
-// on one API server, with the same changes and the same sink, and writes what each of them took.
+// on one API server, with the same changes and the same sink, and with Prometheus, with the same pods to read; and writes
+// what each of them took.
 //
-// Invariant: all of them are real programs, built as they are shipped and run one at a time; every number is measured
+// Invariant: all of them are real programs, built as they are shipped and run one at a time, but for reading pods and for
+// memory at rest, where all run at once; every number is measured
 // in this run, and every ratio is one of two numbers of this run. Serving and the kubelet do not run: the bench
 // writes what Serving's controllers would, and nothing else happens in the cluster.
 package main
@@ -20,8 +22,9 @@ import (
 	"time"
 )
 
-// scenarios in the order in which they are played: the one that needs most objects comes last.
-var scenarios = []string{"latency", "fast", "slow", "outage", "drain", "memory"}
+// scenarios in the order in which they are played: the one that needs most objects comes last, and the first has some
+// of its own.
+var scenarios = []string{"scrape", "latency", "fast", "slow", "outage", "drain", "memory"}
 
 type options struct {
 	programs, config, report string
@@ -83,15 +86,11 @@ func (o options) play(ctx context.Context) (err error) {
 	if o.short {
 		b.plan = brief
 	}
-	say("writing %d Services with %d Revisions each", b.plan.Services, b.plan.Revisions)
-	if err := b.prepare(ctx); err != nil {
-		return err
-	}
-	v, err := s.versions(ctx)
-	if err != nil {
-		return err
-	}
 	err = o.scenarios(ctx, b)
+	v, failed := s.versions(ctx)
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
 	// What was measured before a scenario failed is worth something too.
 	return errors.Join(err, o.write(func(w io.Writer) error {
 		return report{machine: m, versions: v, plan: b.plan, results: b.results, took: time.Since(began)}.write(w)
@@ -103,9 +102,17 @@ func (o options) scenarios(ctx context.Context, b *bench) error {
 		if !slices.Contains(o.run, name) {
 			continue
 		}
+		if name != "scrape" && b.cast.probe == nil {
+			b.say("writing %d Services with %d Revisions each", b.plan.Services, b.plan.Revisions)
+			if err := b.prepare(ctx); err != nil {
+				return err
+			}
+		}
 		b.say("scenario %s", name)
 		var err error
 		switch name {
+		case "scrape":
+			err = b.scrape(ctx)
 		case "latency":
 			err = b.latency(ctx)
 		case "fast":

@@ -23,6 +23,10 @@ type plan struct {
 	// changes go on until Ends, and OutageFor later what has not come is lost.
 	Breaks, Kill, Heals, Ends, OutageFor time.Duration
 
+	// Targets are the ports of pods that are read, ReadFor how long it is measured: so many intervals.
+	Targets int
+	ReadFor time.Duration
+
 	// Crowd is the number of Services when memory is measured, Settle how long after the start: longer than the two
 	// minutes after which Go collects garbage even where nothing happens, and gives back to the kernel what it freed.
 	Crowd  int
@@ -40,6 +44,7 @@ var whole = plan{
 	Pace: 50, PaceFor: 10 * time.Second, PaceRepeats: 3,
 	Burst: 10_000, Writers: 32, BurstRepeats: 2, BurstFor: time.Minute,
 	OutagePace: 20, Breaks: 5 * time.Second, Kill: 20 * time.Second, Heals: 35 * time.Second, Ends: 45 * time.Second, OutageFor: time.Minute,
+	Targets: 1000, ReadFor: 3 * scrapeInterval,
 	Crowd: 10_000, Settle: 210 * time.Second,
 }
 
@@ -49,5 +54,6 @@ var brief = plan{
 	Pace: 50, PaceFor: 4 * time.Second, PaceRepeats: 1,
 	Burst: 500, Writers: 32, BurstRepeats: 1, BurstFor: 20 * time.Second,
 	OutagePace: 2, Breaks: time.Second, Kill: 6 * time.Second, Heals: 11 * time.Second, Ends: 15 * time.Second, OutageFor: 30 * time.Second,
+	Targets: 200, ReadFor: scrapeInterval,
 	Crowd: 300, Settle: 10 * time.Second,
 }

@@ -28,7 +28,7 @@ type process struct {
 }
 
 // launch starts a program; what it prints goes to a file of its own. It ends with the context at the latest.
-func launch(ctx context.Context, name, path string, env []string, log string) (*process, error) {
+func launch(ctx context.Context, name, path string, env []string, log string, args ...string) (*process, error) {
 	ctx, end := context.WithCancel(ctx)
 	p := &process{name: name, end: end, log: log, ended: make(chan struct{})}
 	// A program that is started again in the same turn goes on in the same file.
@@ -37,7 +37,7 @@ func launch(ctx context.Context, name, path string, env []string, log string) (*
 		end()
 		return nil, fmt.Errorf("making a log for %s: %w", name, err)
 	}
-	p.cmd = exec.CommandContext(ctx, path)
+	p.cmd = exec.CommandContext(ctx, path, args...)
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, env...)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }

@@ -22,6 +22,7 @@ type report struct {
 func (r report) write(w io.Writer) error {
 	p := &page{}
 	r.where(p)
+	r.scraping(p)
 	r.latency(p)
 	r.burst(p, "Burst, sink of 1 ms", r.results.Fast)
 	r.burst(p, "Burst, sink of 50 ms", r.results.Slow)
@@ -40,6 +41,9 @@ func (r report) where(p *page) {
 	p.line("- Machine: %d cores (%s), %.0f GiB, Linux %s; load before the run %.1f; the run took %v",
 		m.Cores, cmp.Or(m.Processor, "unknown processor"), float64(m.Memory)/(1<<30), m.Kernel, m.Load, r.took.Round(time.Second))
 	p.line("- Versions: %s, Kubernetes %s, Knative Eventing %s", v.Go, v.Kubernetes, v.Eventing)
+	if v.Service == 0 {
+		return
+	}
 	p.line("- Objects: %d Services with %d Revisions each; a Service has %.1f kB, a Route %.1f kB, a Revision %.1f kB",
 		r.plan.Services, r.plan.Revisions, float64(v.Service)/1000, float64(v.Route)/1000, float64(v.Revision)/1000)
 }

@@ -78,6 +78,31 @@ func TestReportOfMemory(t *testing.T) {
 	wants(t, write(t, r), "**missed**")
 }
 
+func TestReportOfReading(t *testing.T) {
+	of := func(program string, targets int, took time.Duration, mib uint64) scraped {
+		return scraped{
+			Program: program, Targets: targets, Window: time.Minute, CPU: took, memory: memory{Resident: mib << 20, Peak: mib << 20},
+			Readings: 4 * targets, Counted: 7, Truth: 7,
+		}
+	}
+	r := report{plan: whole, results: results{Scraped: []scraped{
+		of(ours.Name, 100, time.Second, 80), of(prometheusName, 100, time.Second, 100),
+		of(ours.Name, 1000, 2*time.Second, 100), of(prometheusName, 1000, 5*time.Second, 500),
+	}}}
+	wants(t, write(t, r), "100 and 1000 targets with 200 series each, every 15s",
+		"| knative-cdevents | 1000 | 2.00 | 0.40 | 0.50 | 100 MiB | 0.20 | 100 MiB | 0.20 | 0 MiB | 4000 | 0 | 7 of 7 |",
+		"knative-cdevents 2.00 times the processor time and 1.25 times the memory", "2.00; 5.00 s per minute, 0.40 | met |", "100 MiB; 500 MiB, 0.20 | met |", "0 of 4000 missed")
+	// Who reads less is not praised for being cheap.
+	r.results.Scraped[2].Missed = 1
+	if got := write(t, r); strings.Count(got, "**missed**") != 3 {
+		t.Errorf("got %s", got)
+	}
+	r.results.Scraped[2].Missed, r.results.Scraped[2].Counted = 0, 6
+	if got := write(t, r); strings.Count(got, "**missed**") != 3 {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestReportOfNothing(t *testing.T) {
 	if got := write(t, report{}); strings.Contains(got, "### Latency") || strings.Contains(got, "missed") {
 		t.Errorf("got %s", got)

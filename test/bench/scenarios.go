@@ -18,6 +18,7 @@ type bench struct {
 
 // results of all scenarios, as far as they were played.
 type results struct {
+	Scraped []scraped
 	Latency []result
 	// Fast and Slow are bursts, by the sink's delay.
 	Fast, Slow []result
