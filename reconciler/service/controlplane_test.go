@@ -102,7 +102,7 @@ func run(t *testing.T, config *rest.Config) *running {
 	var wg sync.WaitGroup
 	wg.Go(func() { subjects.RunWithContext(ctx) })
 	wg.Go(func() { presence.Run(ctx) })
-	impl, _ := service.NewController(ctx, service.Options{
+	impl, _, _ := service.NewController(ctx, service.Options{
 		Client: knative, Presence: presence,
 		Options: observer.Options{
 			Ledger: l, Now: time.Now, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules }, Stopping: ctx.Done(),
