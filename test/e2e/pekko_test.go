@@ -12,11 +12,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// onlyInFull skips what starts many Java programs, and takes a minute each on a small machine.
+// onlyInFull skips what takes a minute or more on a small machine, and is not the core.
 func onlyInFull(t *testing.T) {
 	t.Helper()
 	if !suite.full {
-		t.Skip("takes minutes: make e2e-full")
+		t.Skip("it takes minutes: make e2e-full")
 	}
 }
 

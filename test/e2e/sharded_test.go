@@ -12,6 +12,7 @@ import (
 // TestShardedApp shows that test/sharded is what the tests of canaries take it for: one cluster over two Revisions,
 // in which another Revision handles a request than the one where it entered, and counters that tell the truth.
 func TestShardedApp(t *testing.T) {
+	onlyInFull(t)
 	s := emptyScene(t)
 	image, err := suite.ShardedImage(t.Context())
 	s.must(err)
@@ -33,6 +34,7 @@ func TestShardedApp(t *testing.T) {
 // TestMeasuredOverCrashAndEviction lets a container crash and a pod be evicted in the middle of a rollout. What they had
 // handled stays counted, and what became of them is told.
 func TestMeasuredOverCrashAndEviction(t *testing.T) {
+	onlyInFull(t)
 	if suite.guest {
 		t.Skip("it needs the controller")
 	}
@@ -77,6 +79,7 @@ func TestMeasuredOverCrashAndEviction(t *testing.T) {
 // TestShardedAppAfterACrash shows that a container which is restarted in its pod is a member like any other: it handles
 // what the clients are told, once, and counts from zero.
 func TestShardedAppAfterACrash(t *testing.T) {
+	onlyInFull(t)
 	s := emptyScene(t)
 	image, err := suite.ShardedImage(t.Context())
 	s.must(err)
