@@ -8,7 +8,7 @@ import (
 )
 
 // kept is how many numbers the controller makes of the series of each kind of port.
-var kept = struct{ application, queueProxy int }{101, 24}
+var kept = struct{ application, queueProxy int }{98, 21}
 
 // scraped is what one program needed to read pods.
 type scraped struct {
