@@ -57,12 +57,3 @@ func ClusterID(s v1alpha1.CDEventSubjectSpec) string {
 	s.Kind = "stateful-cluster"
 	return SubjectID(s)
 }
-
-// ofCluster says that an event's subject is the cluster, and not its Service.
-func ofCluster(t lifecycle.Type) bool {
-	switch t {
-	case lifecycle.ClusterFormed, lifecycle.ClusterSettled, lifecycle.ClusterUnsettled, lifecycle.ClusterRemoved:
-		return true
-	}
-	return false
-}

@@ -41,7 +41,7 @@ func incident(t lifecycle.Transition) *Incident {
 
 // about fills in what only a cluster and an incident have.
 func (f *facts) about(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) {
-	if ofCluster(t.Type) {
+	if t.Type.OfCluster() {
 		f.subject = ClusterID(subject)
 	}
 	if t.Incident == nil {

@@ -338,14 +338,14 @@ func (b *builder) part(revision string) ClusterPart {
 // arrive announces a change of the primary, once its members are up and the
 // shards have settled.
 func (b *builder) arrive(t Transition) {
+	t.Traffic = b.m.Traffic
 	told, wait := b.awaits(t.Revision, b.at)
 	if wait {
-		t.Traffic = b.m.Traffic
 		b.m.Pending = &Pending{Since: b.at, Transition: t}
 		return
 	}
 	t.Cluster = told
-	b.land(t, b.m.Traffic)
+	b.land(t)
 }
 
 // release announces what has waited for long enough.
@@ -367,10 +367,10 @@ func (b *builder) overtake(told *ClusterTold) {
 	t := b.m.Pending.Transition
 	b.m.Pending = nil
 	t.Cluster = told
-	b.land(t, t.Traffic)
+	b.land(t)
 }
 
-// land announces a change of the primary; split is the one that it is about.
-func (b *builder) land(t Transition, split []Share) {
-	b.newcomers(t.PreviousTraffic, split, b.milestone(t))
+// land announces a change of the primary, and who arrived with it.
+func (b *builder) land(t Transition) {
+	b.newcomers(t.PreviousTraffic, t.Traffic, b.milestone(t))
 }

@@ -33,13 +33,7 @@ func (i Incident) ofCluster() bool { return i == ClusterTrouble || i == ClusterS
 
 // aboutCluster says that a transition came from a look at the cluster alone.
 func (t Transition) aboutCluster() bool {
-	switch t.Type {
-	case ClusterFormed, ClusterSettled, ClusterUnsettled, ClusterRemoved:
-		return true
-	case IncidentDetected, IncidentResolved:
-		return t.Incident.Kind.ofCluster()
-	}
-	return false
+	return t.Type.OfCluster() || t.Incident != nil && t.Incident.Kind.ofCluster()
 }
 
 // Trouble is what the Service itself says of an incident.
@@ -189,12 +183,9 @@ func (b *builder) troubled(kind Incident) *Revision {
 	if kind.ofCluster() && b.view != nil {
 		return b.member(b.view)
 	}
-	var newest *Revision
-	for name := range b.m.Revisions {
-		newest = newer(newest, b.m.revision(name))
-	}
-	if newest == nil || newest.Ready {
+	newest := b.m.newest()
+	if newest.Name == "" || newest.Ready {
 		return nil // there is none yet, or it was Ready before and is no more
 	}
-	return newest
+	return &newest.Revision
 }

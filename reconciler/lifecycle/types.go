@@ -50,6 +50,16 @@ const (
 	ClusterRemoved Type = "ClusterRemoved"
 )
 
+// OfCluster says that a transition is one of the stateful cluster, and not of its
+// Service.
+func (t Type) OfCluster() bool {
+	switch t {
+	case ClusterFormed, ClusterSettled, ClusterUnsettled, ClusterRemoved:
+		return true
+	}
+	return false
+}
+
 // Reasons of a transition. They are written to customData.reason.
 const (
 	// ReasonTraffic: the traffic was moved to a Revision of another generation.
