@@ -2,6 +2,7 @@ package attribution
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -287,7 +288,7 @@ func (v *view) durations() *Histogram {
 	}
 	h := &Histogram{Sum: total, Buckets: map[float64]uint64{}}
 	most := 0.0
-	for _, bound := range sortedBounds(buckets) {
+	for _, bound := range slices.Sorted(maps.Keys(buckets)) {
 		// Refused samples may leave a bucket behind the ones below it.
 		most = max(most, buckets[bound])
 		if slices.Contains(bounds, bound) {

@@ -2,7 +2,6 @@ package attribution
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
@@ -229,14 +228,4 @@ func (p *process) counts(f mapping.Figure) bool {
 		}
 	}
 	return false
-}
-
-// sortedBounds are the bounds of a histogram, smallest first.
-func sortedBounds(buckets map[float64]float64) []float64 {
-	out := make([]float64, 0, len(buckets))
-	for b := range buckets {
-		out = append(out, b)
-	}
-	slices.Sort(out)
-	return out
 }

@@ -12,24 +12,35 @@ import (
 // ShareWindow is how far back the real share looks.
 const ShareWindow = 5 * time.Minute
 
-// split remembers how much every Revision had handled, for one window.
-type split struct{ points []splitPoint }
-
-type splitPoint struct {
-	at      time.Time
-	handled map[types.UID]float64
+// point is what was so at one moment.
+type point[T any] struct {
+	at time.Time
+	is T
 }
 
-// note adds a point, but not more than some thirty in a window.
-func (s *split) note(at time.Time, handled map[types.UID]float64) {
-	if n := len(s.points); n > 0 && at.Sub(s.points[n-1].at) < ShareWindow/30 {
-		return
+// remember adds a point to those of a window, unless that has as many as it may.
+func remember[T any](points []point[T], at time.Time, is T, window time.Duration, most int) []point[T] {
+	if n := len(points); n > 0 && at.Sub(points[n-1].at) < window/time.Duration(most) {
+		return points
 	}
-	s.points = append(s.points, splitPoint{at: at, handled: handled})
+	points = append(points, point[T]{at: at, is: is})
 	// One point that is older than the window is kept, to begin from.
-	for len(s.points) > 1 && at.Sub(s.points[1].at) >= ShareWindow {
-		s.points = s.points[1:]
+	for len(points) > 1 && at.Sub(points[1].at) >= window {
+		points = points[1:]
 	}
+	return points
+}
+
+// pointsOfShares bounds the memory.
+const pointsOfShares = 30
+
+// split remembers how much every Revision had handled, for one window.
+type split struct {
+	points []point[map[types.UID]float64]
+}
+
+func (s *split) note(at time.Time, handled map[types.UID]float64) {
+	s.points = remember(s.points, at, handled, ShareWindow, pointsOfShares)
 }
 
 // since is what was handled in the window, by Revision and in all; false where it
@@ -40,7 +51,7 @@ func (s *split) since(now map[types.UID]float64) (by map[types.UID]float64, all 
 	}
 	by = map[types.UID]float64{}
 	for uid, n := range now {
-		d := max(0, n-s.points[0].handled[uid])
+		d := max(0, n-s.points[0].is[uid])
 		by[uid] = d
 		all += d
 	}
@@ -48,12 +59,10 @@ func (s *split) since(now map[types.UID]float64) (by map[types.UID]float64, all 
 }
 
 // flight remembers how many requests were on their way in one process.
-type flight struct {
-	points []flightPoint
-}
+type flight struct{ points []point[underway] }
 
-type flightPoint struct {
-	at time.Time
+// underway is how that is at one moment.
+type underway struct {
 	// open were started and not finished, finished is all that were, and took is
 	// the time that those took.
 	open, finished, took float64
@@ -67,13 +76,7 @@ const (
 )
 
 func (f *flight) note(at time.Time, open, took, finished float64) {
-	if n := len(f.points); n > 0 && at.Sub(f.points[n-1].at) < keepFlight/pointsOfFlight {
-		return
-	}
-	f.points = append(f.points, flightPoint{at: at, open: open, took: took, finished: finished})
-	for len(f.points) > 1 && at.Sub(f.points[1].at) >= keepFlight {
-		f.points = f.points[1:]
-	}
+	f.points = remember(f.points, at, underway{open: open, took: took, finished: finished}, keepFlight, pointsOfFlight)
 }
 
 // overdue is how many requests were started longer ago than the time-out and are
@@ -96,17 +99,17 @@ func (f *flight) overdue(now time.Time, timeout time.Duration, timed bool) (floa
 		return 0, false
 	}
 	then, last := f.points[first], f.points[len(f.points)-1]
-	certain := then.open + then.finished - last.finished
+	certain := then.is.open + then.is.finished - last.is.finished
 	if !timed {
 		return max(0, certain), true
 	}
 	fewest := math.Inf(1)
 	for _, p := range f.points[first:] {
-		fewest = min(fewest, p.open)
+		fewest = min(fewest, p.is.open)
 	}
 	busy := 0.0
 	if span := last.at.Sub(then.at).Seconds(); span > 0 {
-		busy = math.Floor((last.took - then.took) / span)
+		busy = math.Floor((last.is.took - then.is.took) / span)
 	}
 	return max(0, certain, fewest-busy), true
 }

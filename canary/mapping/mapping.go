@@ -50,11 +50,8 @@ const (
 	Unknown = "unknown"
 )
 
-// Outcomes are all of them, in a fixed order.
+// outcomes are all of them, in a fixed order.
 var outcomes = []string{OK, Error, Timeout, Unknown}
-
-// Outcomes returns all outcomes, in a fixed order.
-func Outcomes() []string { return slices.Clone(outcomes) }
 
 // Key names one number of one process. Series that differ in other labels only are
 // added up.

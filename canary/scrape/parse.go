@@ -91,7 +91,7 @@ func (m *Memory) read(body []byte, contentType string, most int, take func(line,
 			return err
 		}
 	}
-	p := parser(body, contentType)
+	p := parser(body, classic)
 	for {
 		entry, err := p.Next()
 		if errors.Is(err, io.EOF) {
@@ -123,10 +123,10 @@ func isOpenMetrics(contentType string) bool {
 	return err == nil && kind == openMetrics
 }
 
-func parser(body []byte, contentType string) textparse.Parser {
+func parser(body []byte, classic bool) textparse.Parser {
 	symbols := labels.NewSymbolTable()
-	if isOpenMetrics(contentType) {
-		return textparse.NewOpenMetricsParser(body, symbols)
+	if classic {
+		return textparse.NewPromParser(body, symbols, false)
 	}
-	return textparse.NewPromParser(body, symbols, false)
+	return textparse.NewOpenMetricsParser(body, symbols)
 }

@@ -41,15 +41,15 @@ const (
 func (p *process) measure(ctx context.Context, cmw configmap.Watcher) {
 	store := canary.NewStore(logging.FromContext(ctx), system.Namespace(), cmw)
 	p.scene = newScene(p.pods, p.services.Load, logging.FromContext(ctx).Warnw)
-	p.books = attribution.NewBooks(p.scene.facts, time.Now)
-	collector := export.NewCollector(p.books)
+	books := attribution.NewBooks(p.scene.facts, time.Now)
+	collector := export.NewCollector(books)
 	must(ctx, "registering the metrics of canaries", prometheus.Register(collector))
 	observability, err := sharedmain.GetObservabilityConfig(ctx)
 	must(ctx, "reading config-observability", err)
 	stop, err := export.Push(ctx, observability.Metrics, collector, resource.Default(component))
 	must(ctx, "sending the metrics of canaries", err)
 	runner := &scrape.Runner{
-		Client: scrape.NewClient(mostConnected), Plan: p.scene, Sink: p.books, Leads: p.isLeaderFor,
+		Client: scrape.NewClient(mostConnected), Plan: p.scene, Sink: books, Leads: p.isLeaderFor,
 		Settings: func() scrape.Settings { return store.Current().Scraping() },
 	}
 	p.running.Go(func() {

@@ -29,7 +29,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
-	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
@@ -77,8 +76,6 @@ type process struct {
 	delivery   *delivery.Delivery
 	// services is the observer of Services; it also says what this process leads.
 	services atomic.Pointer[observer.Observer]
-	// books are what the pods of Services have counted.
-	books *attribution.Books
 	// scene is what those who count know of the Services.
 	scene *scene
 	// statuses is the controller that writes the status of sources.
