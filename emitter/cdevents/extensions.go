@@ -43,7 +43,7 @@ func extensions(profile v1alpha1.Profile, t lifecycle.Transition, said *notes) m
 		switch {
 		case slices.Contains(reserved, name):
 			said.add(clip(key), "ceOverrides left out: an attribute that CDEvents defines cannot be overridden")
-		case !isExtensionName(name):
+		case !v1alpha1.IsAttribute(name):
 			said.add(clip(key), "ceOverrides left out: a name must consist of letters and digits")
 		case value == "" || !printable(value):
 			said.add(clip(key), "ceOverrides left out: a value must not be empty or hold control characters")
@@ -52,15 +52,6 @@ func extensions(profile v1alpha1.Profile, t lifecycle.Transition, said *notes) m
 		}
 	}
 	return all
-}
-
-func isExtensionName(s string) bool {
-	for _, c := range []byte(s) {
-		if !alphanumeric(c) {
-			return false
-		}
-	}
-	return s != ""
 }
 
 // printable says that s is a string that CloudEvents can carry (spec.md, Type

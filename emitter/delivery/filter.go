@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	sql "github.com/cloudevents/sdk-go/sql/v2"
 	cesqlerrors "github.com/cloudevents/sdk-go/sql/v2/errors"
 	"github.com/cloudevents/sdk-go/sql/v2/parser"
 	"github.com/cloudevents/sdk-go/sql/v2/runtime"
@@ -123,7 +124,7 @@ func check(f *eventingv1.SubscriptionsAPIFilter, depth int, left *int) error {
 	}
 	for _, attributes := range []map[string]string{f.Exact, f.Prefix, f.Suffix} {
 		for name := range attributes {
-			if name != "" && !isAttribute.MatchString(name) {
+			if name != "" && !v1alpha1.IsAttribute(name) {
 				return fmt.Errorf("no event has an attribute %q: their names have lower-case letters and digits only", name)
 			}
 		}
@@ -144,9 +145,6 @@ func check(f *eventingv1.SubscriptionsAPIFilter, depth int, left *int) error {
 	}
 	return checkLeaf(&leaf)
 }
-
-// isAttribute is how CloudEvents wants the names of attributes.
-var isAttribute = regexp.MustCompile(`^[a-z0-9]+$`)
 
 // dialects are the ways in which a filter says what it wants. Eventing obeys the
 // first one that it finds, and passes over the others.
@@ -192,8 +190,9 @@ func checkLeaf(f *eventingv1.SubscriptionsAPIFilter) (err error) {
 			err = fmt.Errorf("cannot be read: %v", p)
 		}
 	}()
+	var expression sql.Expression
 	if f.CESQL != "" {
-		if err := parse(f.CESQL); err != nil {
+		if expression, err = parse(f.CESQL); err != nil {
 			return err
 		}
 	}
@@ -201,42 +200,38 @@ func checkLeaf(f *eventingv1.SubscriptionsAPIFilter) (err error) {
 	if filter == nil {
 		return errNotAFilter
 	}
-	if f.CESQL == "" {
+	if expression == nil {
 		return nil
 	}
 	if _, err = evaluate(filter, probe()); err != nil {
 		return err
 	}
-	return checkFunctions(f.CESQL)
+	return checkFunctions(f.CESQL, expression)
 }
 
-// parse says what is wrong with an expression. The parser of CESQL panics where it
+// parse reads an expression, or says what is wrong with it. The parser of CESQL panics where it
 // finds nothing to name, as at the end of "type LIKE".
-func parse(expression string) (err error) {
+func parse(expression string) (e sql.Expression, err error) {
 	defer func() {
 		if recover() != nil {
-			err = fmt.Errorf("the CESQL expression %q is cut short, or has something in it that does not belong there", expression)
+			e, err = nil, fmt.Errorf("the CESQL expression %q is cut short, or has something in it that does not belong there", expression)
 		}
 	}()
-	if _, err := parser.Parse(expression); err != nil {
-		return fmt.Errorf("reading the CESQL expression: %w", err)
+	if e, err = parser.Parse(expression); err != nil {
+		return nil, fmt.Errorf("reading the CESQL expression: %w", err)
 	}
-	return nil
+	return e, nil
 }
 
 // checkFunctions refuses functions that there are not. An expression with one of
 // them fails for every event, and Eventing takes that for an event to be left out.
 // Other errors depend on the event.
-func checkFunctions(expression string) error {
-	e, err := parser.Parse(expression)
-	if err != nil {
-		return fmt.Errorf("reading the CESQL expression: %w", err)
-	}
-	if _, err := e.Evaluate(probe()); cesqlerrors.IsMissingFunctionError(err) {
+func checkFunctions(text string, expression sql.Expression) error {
+	if _, err := expression.Evaluate(probe()); cesqlerrors.IsMissingFunctionError(err) {
 		return fmt.Errorf("the CESQL expression calls a function that CESQL does not have: %w", err)
 	}
 	// What the probe does not come to, as behind an AND, an event may.
-	for _, called := range calls.FindAllStringSubmatch(literals.ReplaceAllString(expression, "''"), -1) {
+	for _, called := range calls.FindAllStringSubmatch(literals.ReplaceAllString(text, "''"), -1) {
 		if name := strings.ToUpper(called[1]); !slices.Contains(operators, name) && !known(name) {
 			return fmt.Errorf("the CESQL expression calls %s, a function that CESQL does not have", name)
 		}

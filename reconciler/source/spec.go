@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -124,9 +123,6 @@ func checkEnvironment(s *v1alpha1.CDEventSource, _ string) error {
 // bounded: receivers need not take an event above 64 KiB, nor so large a header.
 const maxText = 1024
 
-// isExtension is how CloudEvents wants the names of attributes.
-var isExtension = regexp.MustCompile(`^[a-z0-9]+$`)
-
 func checkOverrides(s *v1alpha1.CDEventSource, _ string) error {
 	if s.Spec.CloudEventOverrides == nil {
 		return nil
@@ -135,7 +131,7 @@ func checkOverrides(s *v1alpha1.CDEventSource, _ string) error {
 	size := 0
 	for _, name := range slices.Sorted(maps.Keys(s.Spec.CloudEventOverrides.Extensions)) {
 		size += len(name) + len(s.Spec.CloudEventOverrides.Extensions[name])
-		if !isExtension.MatchString(name) {
+		if !v1alpha1.IsAttribute(name) {
 			bad = append(bad, fmt.Sprintf("%q", name))
 		}
 	}
