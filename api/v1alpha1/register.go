@@ -18,6 +18,8 @@ var (
 	SourceResource  = SchemeGroupVersion.WithResource("cdeventsources")
 	SubjectKind     = SchemeGroupVersion.WithKind("CDEventSubject")
 	SubjectResource = SchemeGroupVersion.WithResource("cdeventsubjects")
+	GateKind        = SchemeGroupVersion.WithKind("CanaryGate")
+	GateResource    = SchemeGroupVersion.WithResource("canarygates")
 )
 
 // AddToScheme adds the types of this package to a scheme.
@@ -25,6 +27,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&CDEventSource{}, &CDEventSourceList{},
 		&CDEventSubject{}, &CDEventSubjectList{},
+		&CanaryGate{}, &CanaryGateList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil

@@ -1,6 +1,6 @@
 // Package client talks to the API server about the resources of this project.
 //
-// It knows the two kinds and nothing else: no caches beside the informers that
+// It knows the three kinds and nothing else: no caches beside the informers that
 // callers ask for, no defaults, no retries. What a caller writes is what is sent.
 package client
 
@@ -21,6 +21,9 @@ type Sources = gentype.ClientWithList[*v1alpha1.CDEventSource, *v1alpha1.CDEvent
 // Subjects reads and writes the CDEventSubjects of one namespace, or of all.
 // UpdateStatus is of no use here: the kind has no status subresource.
 type Subjects = gentype.ClientWithList[*v1alpha1.CDEventSubject, *v1alpha1.CDEventSubjectList]
+
+// Gates reads and writes the CanaryGates of one namespace, or of all.
+type Gates = gentype.ClientWithList[*v1alpha1.CanaryGate, *v1alpha1.CanaryGateList]
 
 // Clientset is the client for all kinds of the group.
 type Clientset struct {
@@ -53,6 +56,13 @@ func (c *Clientset) CDEventSubjects(ns string) *Subjects {
 	return gentype.NewClientWithList(v1alpha1.SubjectResource.Resource, c.rest, parameters, ns,
 		func() *v1alpha1.CDEventSubject { return &v1alpha1.CDEventSubject{} },
 		func() *v1alpha1.CDEventSubjectList { return &v1alpha1.CDEventSubjectList{} })
+}
+
+// CanaryGates of namespace ns; all namespaces when it is empty.
+func (c *Clientset) CanaryGates(ns string) *Gates {
+	return gentype.NewClientWithList(v1alpha1.GateResource.Resource, c.rest, parameters, ns,
+		func() *v1alpha1.CanaryGate { return &v1alpha1.CanaryGate{} },
+		func() *v1alpha1.CanaryGateList { return &v1alpha1.CanaryGateList{} })
 }
 
 var (
