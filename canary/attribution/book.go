@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
@@ -26,6 +27,8 @@ type pod struct {
 	cut        cut
 	flight     flight
 	shards     map[string]float64
+	// first is what an old pod had counted when it was read first, for a while.
+	first *first
 	// appAt and entryAt are the last successful readings, since is when it was first
 	// known.
 	appAt, entryAt, since time.Time
@@ -46,6 +49,8 @@ func (p *pod) targets() int {
 
 // book is what is known of one Service. It is used by one goroutine at a time.
 type book struct {
+	// epoch tells this book from any other.
+	epoch   string
 	facts   Facts
 	fresh   bool
 	begun   bool
@@ -63,7 +68,7 @@ type book struct {
 
 func newBook(fresh bool) *book {
 	return &book{
-		fresh: fresh, pods: map[types.UID]*pod{}, tallies: map[types.UID]*Tally{},
+		epoch: string(uuid.NewUUID()), fresh: fresh, pods: map[types.UID]*pod{}, tallies: map[types.UID]*Tally{},
 		entities: map[string]bool{}, shards: map[ShardKey]bool{}, rejected: map[string]float64{},
 	}
 }
@@ -109,11 +114,15 @@ func (b *book) admit(f Facts, now time.Time) {
 			known = &pod{old: !b.begun && !b.fresh, since: now}
 			if known.old {
 				known.facts = p // what it suffered before is nobody's news
+				known.first = &first{restarts: p.Restarts}
 			}
 			b.pods[p.UID] = known
 		}
 		b.suffered(known.facts, p)
 		known.facts = p
+		if now.Sub(known.since) > takeover {
+			known.first = nil
+		}
 	}
 }
 
@@ -170,7 +179,11 @@ func (b *book) take(all []scrape.Reading) {
 			continue
 		}
 		p.appAt = r.At
+		unread := !p.app.read
 		s := p.app.advance(r.Exposition, b.fold, p.old, p.facts.Incarnation, r.At)
+		if unread && p.first != nil {
+			p.first.app = p.app.counters()
+		}
 		b.count(t, s)
 		if s.reset {
 			t.Lost += s.open
@@ -189,11 +202,14 @@ func (b *book) takeEntry(p *pod, t *Tally, r scrape.Reading) {
 	if r.Err != nil {
 		return
 	}
-	first := !p.entry.read
+	unread := !p.entry.read
 	s := p.entry.advance(r.Exposition, asRead, p.old, "", r.At)
 	p.entryAt = r.At
+	if unread && p.first != nil {
+		p.first.entry = p.entry.counters()
+	}
 	b.count(t, s)
-	t.Cut += p.cut.note(&p.entry, s.reset, first && p.old)
+	t.Cut += p.cut.note(&p.entry, s.reset, unread && p.old)
 }
 
 // asRead: queue-proxy has few series, and they are folded by itself.

@@ -98,31 +98,15 @@ func (b *Books) Figures() []Figures {
 	return out
 }
 
-// Counters are a copy of what was counted of a Service, for judging: two of them,
-// taken one after the other, differ by what happened in between.
-type Counters struct {
-	At time.Time
-	// Revisions by UID.
-	Revisions map[types.UID]Tally
-	// Stateful Revisions count in Finished and Shards, others in Entered and Cut.
-	Stateful map[types.UID]bool
-}
-
-// Counters of one Service; false if this process does not read it.
-func (b *Books) Counters(service types.NamespacedName) (Counters, bool) {
+// Figure are the Figures of one Service; false if this process does not read it.
+func (b *Books) Figure(service types.NamespacedName) (Figures, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	known := b.books[service]
 	if known == nil {
-		return Counters{}, false
+		return Figures{}, false
 	}
-	out := Counters{At: b.now(), Revisions: map[types.UID]Tally{}, Stateful: map[types.UID]bool{}}
-	for _, r := range known.facts.Revisions {
-		if t := known.tallies[r.UID]; t != nil {
-			out.Revisions[r.UID], out.Stateful[r.UID] = t.clone(), r.Stateful
-		}
-	}
-	return out, true
+	return known.figures(service, b.now()), true
 }
 
 // Failure is the last one of a target.

@@ -1,6 +1,7 @@
 package attribution
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -221,13 +222,13 @@ func TestAPodDies(t *testing.T) {
 	if r.Handled["ok"] != 20 || r.Handled["error"] != 1 || *r.Unaccounted != 3 || r.Pods != 0 {
 		t.Errorf("%+v", r)
 	}
-	c, ok := b.Counters(cart)
-	if !ok || c.Revisions["r2"].Shards[ShardKey{Shard: "7"}] != (Shard{OK: 20, Slow: 1}) {
+	c, ok := b.Snapshot(cart)
+	if !ok || c.Revisions()["r2"].Shards[ShardKey{Shard: "7"}] != (Shard{OK: 20, Slow: 1}) {
 		t.Errorf("%+v", c)
 	}
 	// The copy is the judge's own.
-	c.Revisions["r2"].Finished["ok"] = 99
-	if again, _ := b.Counters(cart); again.Revisions["r2"].Finished["ok"] != 20 {
+	c.Revisions()["r2"].Finished["ok"] = 99
+	if again, _ := b.Snapshot(cart); again.Revisions()["r2"].Finished["ok"] != 20 {
 		t.Error("a copy reaches into the books")
 	}
 	// Another Revision of that name is another one.
@@ -240,8 +241,11 @@ func TestAPodDies(t *testing.T) {
 	if len(b.Figures()) != 0 {
 		t.Error("a Service that was handed over is still told of")
 	}
-	if _, ok := b.Counters(cart); ok {
+	if _, ok := b.Snapshot(cart); ok {
 		t.Error("and still counted")
+	}
+	if _, ok := b.Figure(cart); ok {
+		t.Error("and still known")
 	}
 }
 
@@ -311,8 +315,13 @@ func TestFlood(t *testing.T) {
 	if f.Rejected[RejectedEntity] == 0 || f.Rejected[RejectedShard] < 10 || b.Health().Rejected[RejectedShard] < 10 {
 		t.Errorf("%v", f.Rejected)
 	}
-	if c, _ := b.Counters(cart); len(c.Revisions["r2"].Shards) > maxShards {
-		t.Errorf("%d shards", len(c.Revisions["r2"].Shards))
+	c, _ := b.Snapshot(cart)
+	if n := len(c.Revisions()["r2"].Shards); n != maxSnapshotShards {
+		t.Errorf("a snapshot has %d shards", n)
+	}
+	written, err := json.Marshal(c)
+	if err != nil || len(written) > 64<<10 {
+		t.Errorf("it takes %d bytes, %v", len(written), err)
 	}
 }
 

@@ -1,0 +1,265 @@
+package attribution
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+)
+
+const (
+	// maxSnapshotShards bounds how many shards a snapshot tells apart.
+	maxSnapshotShards = 512
+	// takeover is for how long it is remembered what pods had counted when this
+	// process read them first: who goes on with another process's snapshot does so
+	// soon.
+	takeover = 10 * time.Minute
+)
+
+// Snapshot is what was counted of a Service at one moment. As JSON it may be kept by
+// one process and used by another.
+type Snapshot struct {
+	At time.Time
+	// epoch is the book that it was taken from.
+	epoch     string
+	revisions map[types.UID]Tally
+	pods      map[types.UID]raw
+	// shards that it tells apart; nil if all that there are.
+	shards map[ShardKey]bool
+}
+
+// raw is what a pod itself said.
+type raw struct {
+	Revision types.UID `json:"revision"`
+	Restarts int       `json:"restarts,omitempty"`
+	App      counters  `json:"app,omitzero"`
+	Entry    counters  `json:"entry,omitzero"`
+}
+
+// counters of one process at one port. Read is false if it never answered.
+type counters struct {
+	Read        bool                    `json:"read,omitempty"`
+	Source      string                  `json:"source,omitempty"`
+	Start       float64                 `json:"start,omitempty"`
+	Incarnation string                  `json:"incarnation,omitempty"`
+	Values      map[mapping.Key]float64 `json:"-"`
+}
+
+// Delta is what happened to a Service between two moments.
+type Delta struct {
+	// To is the later moment.
+	To Snapshot
+	// Revisions by UID: what each did in between.
+	Revisions map[types.UID]Tally
+	// LostPods are those of which it is not known what they did while nobody, or
+	// another process, read them.
+	LostPods int
+}
+
+// Snapshot of what is counted of a Service now; false if this process does not read
+// it.
+func (b *Books) Snapshot(service types.NamespacedName) (Snapshot, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	known := b.books[service]
+	if known == nil {
+		return Snapshot{}, false
+	}
+	return known.snapshot(b.now()), true
+}
+
+// Since returns what happened to a Service since a snapshot, which another process
+// may have taken. It is false if this process does not read the Service, or has not
+// yet tried to read every pod that it found.
+func (b *Books) Since(service types.NamespacedName, from Snapshot) (Delta, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	known := b.books[service]
+	if known == nil {
+		return Delta{}, false
+	}
+	d := Delta{To: known.snapshot(b.now()), Revisions: map[types.UID]Tally{}}
+	if from.epoch == known.epoch {
+		for uid, t := range d.To.revisions {
+			was := from.revisions[uid]
+			d.Revisions[uid] = t.minus(&was, from.shards)
+		}
+		return d, true
+	}
+	for _, p := range known.pods {
+		if p.old && !p.tried() {
+			return Delta{}, false
+		}
+	}
+	for uid, t := range d.To.revisions {
+		d.Revisions[uid] = t.minus(newTally(), from.shards)
+	}
+	d.LostPods = known.between(from, d.Revisions)
+	return d, true
+}
+
+// tried says whether it is known what the pod says, or that it says nothing.
+func (p *pod) tried() bool { return p.app.read || p.entry.read || p.appErr != nil || p.entryErr != nil }
+
+// between adds what pods did after a snapshot of another process and before this one
+// read them first. It returns of how many that is not known.
+func (b *book) between(from Snapshot, revisions map[types.UID]Tally) int {
+	lost := 0
+	for uid := range from.pods {
+		if b.pods[uid] == nil {
+			lost++ // what it did last nobody read
+		}
+	}
+	for uid, p := range b.pods {
+		t, exists := revisions[p.facts.Revision]
+		if !p.old || !exists {
+			continue
+		}
+		was, known := from.pods[uid]
+		if p.first == nil {
+			lost++ // it is too long ago
+			continue
+		}
+		app, appWhole := p.first.app.since(was.App, known)
+		entry, entryWhole := p.first.entry.since(was.Entry, known)
+		if !appWhole || !entryWhole || !p.app.read && !p.entry.read {
+			lost++
+		}
+		for _, deltas := range []map[mapping.Key]float64{app, entry} {
+			keep(deltas, from.shards)
+			t.add(deltas)
+		}
+		if more := p.first.restarts - was.Restarts; more > 0 {
+			t.Restarts[RestartedOther] += float64(more)
+		}
+		revisions[p.facts.Revision] = t
+	}
+	return lost
+}
+
+// since returns what a process counted from one reading to a later one of somebody
+// else, and whether that is all.
+func (c counters) since(was counters, known bool) (deltas map[mapping.Key]float64, whole bool) {
+	out := map[mapping.Key]float64{}
+	switch {
+	case !c.Read:
+		return out, !was.Read
+	case !known:
+		// The pod began after the snapshot, and so did all that it counts.
+		return maps.Clone(c.Values), true
+	case !was.Read || was.Source != "" && was.Source != c.Source:
+		return out, false
+	case c.restarted(was):
+		return maps.Clone(c.Values), false
+	}
+	for k, v := range c.Values {
+		if d := v - was.Values[k]; d > 0 {
+			out[k] = d
+		}
+	}
+	return out, true
+}
+
+// restarted as process.restarted has it, without what only a process in use knows.
+func (c counters) restarted(was counters) bool {
+	if c.Start > 0 && was.Start > 0 {
+		return math.Abs(c.Start-was.Start) > sameStart
+	}
+	if c.Incarnation != "" && was.Incarnation != "" {
+		return c.Incarnation != was.Incarnation
+	}
+	for k, v := range was.Values {
+		if c.Values[k] < v {
+			return true
+		}
+	}
+	return false
+}
+
+// first is what a pod had counted when this process read it first.
+type first struct {
+	app, entry counters
+	restarts   int
+}
+
+// counters of a process, as they were read last.
+func (p *process) counters() counters {
+	c := counters{Read: p.read, Source: p.source, Start: p.start, Incarnation: p.incarnation, Values: make(map[mapping.Key]float64, len(p.last))}
+	for k, m := range p.last {
+		c.Values[k] = m.value
+	}
+	return c
+}
+
+func (b *book) snapshot(now time.Time) Snapshot {
+	s := Snapshot{At: now, epoch: b.epoch, revisions: map[types.UID]Tally{}, pods: map[types.UID]raw{}, shards: b.fewShards()}
+	for uid, t := range b.tallies {
+		s.revisions[uid] = t.minus(newTally(), s.shards)
+	}
+	for uid, p := range b.pods {
+		r := raw{Revision: p.facts.Revision, Restarts: p.facts.Restarts, App: p.app.counters(), Entry: p.entry.counters()}
+		keep(r.App.Values, s.shards)
+		s.pods[uid] = r
+	}
+	return s
+}
+
+// fewShards returns those that a snapshot tells apart, always the same; nil for all.
+func (b *book) fewShards() map[ShardKey]bool {
+	if len(b.shards) <= maxSnapshotShards {
+		return nil
+	}
+	all := slices.SortedFunc(maps.Keys(b.shards), func(a, c ShardKey) int {
+		return cmp.Or(cmp.Compare(a.Entity, c.Entity), cmp.Compare(a.Shard, c.Shard))
+	})
+	out := map[ShardKey]bool{}
+	for _, k := range all[:maxSnapshotShards] {
+		out[k] = true
+	}
+	return out
+}
+
+// keep leaves out all shards but some, if they are given.
+func keep(values map[mapping.Key]float64, only map[ShardKey]bool) {
+	if only == nil {
+		return
+	}
+	maps.DeleteFunc(values, func(k mapping.Key, _ float64) bool {
+		return k.Shard != "" && !only[ShardKey{Entity: k.Entity, Shard: k.Shard}]
+	})
+}
+
+// minus returns what was counted in between, of some shards only if they are given.
+func (t *Tally) minus(was *Tally, only map[ShardKey]bool) Tally {
+	out := Tally{
+		Started: t.Started - was.Started, DurationSum: t.DurationSum - was.DurationSum, Cut: t.Cut - was.Cut,
+		Forwarded: t.Forwarded - was.Forwarded, EntryDurationSum: t.EntryDurationSum - was.EntryDurationSum, Lost: t.Lost - was.Lost,
+		Finished: less(t.Finished, was.Finished), Buckets: less(t.Buckets, was.Buckets), Entered: less(t.Entered, was.Entered),
+		EntryBuckets: less(t.EntryBuckets, was.EntryBuckets), Restarts: less(t.Restarts, was.Restarts),
+		Shards: map[ShardKey]Shard{},
+	}
+	for k, s := range t.Shards {
+		if only != nil && !only[k] {
+			continue
+		}
+		w := was.Shards[k]
+		out.Shards[k] = Shard{OK: s.OK - w.OK, Error: s.Error - w.Error, Timeout: s.Timeout - w.Timeout, Unknown: s.Unknown - w.Unknown, Slow: s.Slow - w.Slow}
+	}
+	return out
+}
+
+func less[K comparable](a, b map[K]float64) map[K]float64 {
+	out := make(map[K]float64, len(a))
+	for k, v := range a {
+		out[k] = v - b[k]
+	}
+	return out
+}
+
+// Revisions of which something was counted until then.
+func (s *Snapshot) Revisions() map[types.UID]Tally { return s.revisions }

@@ -1,0 +1,227 @@
+package attribution
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+)
+
+// handedOver is a snapshot as another process gets it.
+func handedOver(t *testing.T, s Snapshot) Snapshot {
+	t.Helper()
+	content, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out Snapshot
+	if err := json.Unmarshal(content, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// successor is another process that reads the same Service.
+func (b *bench) successor() *bench {
+	next := &bench{now: b.now, facts: b.facts}
+	next.Books = NewBooks(func(types.NamespacedName) Facts { return next.facts }, func() time.Time { return next.now })
+	next.Begin(cart, false)
+	return next
+}
+
+func since(t *testing.T, b *bench, from Snapshot) Delta {
+	t.Helper()
+	d, ok := b.Since(cart, from)
+	if !ok {
+		t.Fatal("it is not known")
+	}
+	return d
+}
+
+func TestSince(t *testing.T) {
+	t.Parallel()
+	b := newBench(true, sharded())
+	b.readBoth(handled(10, 1), handled(20, 2))
+	from, _ := b.Snapshot(cart)
+	b.readBoth(handled(13, 1), handled(25, 4))
+	want := map[string]float64{"ok": 5, "error": 2}
+	got := since(t, b, from)
+	if diff := cmp.Diff(want, got.Revisions["r2"].Finished); diff != "" || got.LostPods != 0 {
+		t.Errorf("%d lost, %s", got.LostPods, diff)
+	}
+	if s := got.Revisions["r2"].Shards[ShardKey{Shard: "7"}]; s.OK != 5 {
+		t.Errorf("by shard: %+v", s)
+	}
+	// Written down and read again, it is the same.
+	again := since(t, b, handedOver(t, from))
+	if diff := cmp.Diff(got.Revisions, again.Revisions); diff != "" {
+		t.Error(diff)
+	}
+	if d := since(t, b, got.To); d.Revisions["r2"].Finished["ok"] != 0 {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestAnotherProcessGoesOn(t *testing.T) {
+	t.Parallel()
+	b := newBench(true, sharded())
+	b.readBoth(handled(10, 1), handled(20, 2))
+	snapshot, _ := b.Snapshot(cart)
+	from := handedOver(t, snapshot)
+
+	next := b.successor()
+	if _, ok := next.Since(cart, from); ok {
+		t.Fatal("it knows what nobody has read")
+	}
+	next.pass(time.Minute)
+	next.readBoth(handled(12, 1), handled(30, 5))
+	d := since(t, next, from)
+	if diff := cmp.Diff(map[string]float64{"ok": 10, "error": 3}, d.Revisions["r2"].Finished); diff != "" || d.LostPods != 0 {
+		t.Errorf("%d lost, %s", d.LostPods, diff)
+	}
+	if s := d.Revisions["r2"].Shards[ShardKey{Shard: "7"}]; s.OK != 10 {
+		t.Errorf("by shard: %+v", s)
+	}
+	next.readBoth(handled(12, 1), handled(31, 5))
+	if d := since(t, next, d.To); d.Revisions["r2"].Finished["ok"] != 1 || d.Revisions["r1"].Finished["ok"] != 0 {
+		t.Errorf("%+v", d.Revisions)
+	}
+}
+
+func TestWhatNobodySawIsSaid(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*bench)
+		second map[mapping.Key]float64
+		err    error
+		ok     float64
+		lost   int
+	}{
+		"a pod is gone":        {change: func(b *bench) { b.facts.Pods = b.facts.Pods[:1] }, lost: 1},
+		"it cannot be read":    {err: errors.New("refused"), lost: 1},
+		"it was started again": {change: func(b *bench) { b.facts.Pods[1].Incarnation, b.facts.Pods[1].Restarts = "2", 1 }, second: handled(3, 0), ok: 3, lost: 1},
+		"nothing happened":     {second: handled(20, 2)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			facts := sharded()
+			for i := range facts.Pods {
+				facts.Pods[i].Incarnation = "1"
+			}
+			b := newBench(true, facts)
+			exposed := func(p2 map[mapping.Key]float64) []scrape.Reading {
+				return []scrape.Reading{
+					{Target: scrape.Target{Pod: "p1"}, At: b.now, Exposition: expose(mapping.NeutralName, 0, handled(10, 1))},
+					{Target: scrape.Target{Pod: "p2"}, At: b.now, Exposition: expose(mapping.NeutralName, 0, p2), Err: c.err},
+				}
+			}
+			b.readBoth(handled(10, 1), handled(20, 2))
+			from, _ := b.Snapshot(cart)
+			next := b.successor()
+			if c.change != nil {
+				c.change(next)
+				next.Begin(cart, false)
+			}
+			next.Read(cart, exposed(c.second))
+			d := since(t, next, handedOver(t, from))
+			if got := d.Revisions["r2"]; got.Finished["ok"] != c.ok || d.LostPods != c.lost {
+				t.Errorf("ok %v, %d pods lost, want %v and %d", got.Finished["ok"], d.LostPods, c.ok, c.lost)
+			}
+			if c.change != nil && c.ok > 0 && d.Revisions["r2"].Restarts[RestartedOther] != 1 {
+				t.Errorf("%v", d.Revisions["r2"].Restarts)
+			}
+			// Who comes much later does not know.
+			next.pass(2 * takeover)
+			next.Read(cart, exposed(c.second))
+			if d := since(t, next, from); d.LostPods != 2 {
+				t.Errorf("later %d pods are lost", d.LostPods)
+			}
+		})
+	}
+}
+
+// Whoever reads, and however often it changes: what is counted is never more than the
+// truth, and less only by what nobody could have seen.
+func TestTotalsEqualTheTruthOverHandovers(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(300) {
+		w := newWorld(seed)
+		start := func(fresh bool) *Books {
+			b := NewBooks(func(types.NamespacedName) Facts { return w.facts() }, func() time.Time { return w.now })
+			b.Begin(cart, fresh)
+			return b
+		}
+		books := start(true)
+		last, _ := books.Snapshot(cart)
+		total := map[types.UID]float64{}
+		look := func() {
+			d, ok := books.Since(cart, last)
+			if !ok {
+				t.Fatalf("seed %d: it is not known", seed)
+			}
+			for uid, tally := range d.Revisions {
+				total[uid] += tally.Total()
+			}
+			last = handedOver(t, d.To)
+		}
+		for range 20 {
+			for range w.rng.IntN(5) {
+				books.Read(cart, w.step())
+			}
+			books.Read(cart, w.quiet())
+			books.Read(cart, w.quiet())
+			look()
+			if w.rng.IntN(3) == 0 {
+				w.nobody = true
+				for range w.rng.IntN(3) {
+					w.step()
+				}
+				w.nobody = false
+				books = start(false)
+				books.Read(cart, w.quiet())
+				look()
+			}
+		}
+		for uid, got := range total {
+			if truth := w.truth[uid]; got > truth || got < truth-w.unseen[uid] {
+				t.Errorf("seed %d: %s counted %v; the truth is %v, of which %v could not be seen", seed, uid, got, truth, w.unseen[uid])
+			}
+		}
+	}
+}
+
+func TestWrongSnapshotsAreRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(true, sharded())
+	b.readBoth(handled(10, 1), handled(20, 2))
+	s, _ := b.Snapshot(cart)
+	whole, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"number": "7", "no base64": `"?"`, "not packed": `"aGFsbG8="`, "cut off": string(whole[:len(whole)/2]) + `"`,
+	} {
+		var out Snapshot
+		if err := json.Unmarshal([]byte(content), &out); err == nil || !strings.Contains(err.Error(), "what was counted") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, key := range []string{"", `["a"]`, `["a","b","c","d","x"]`, "{}"} {
+		if _, err := keyed(map[string]float64{key: 1}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", key)) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	if back, err := keyed(named(handled(3, 1))); err != nil || !maps.Equal(back, handled(3, 1)) {
+		t.Errorf("%v, %v", back, err)
+	}
+}

@@ -1,0 +1,182 @@
+package attribution
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+)
+
+// maxSnapshotBytes bounds what is unpacked from a Snapshot.
+const maxSnapshotBytes = 16 << 20
+
+// errKey is what is wrong with a key of too many or too few parts.
+var errKey = errors.New("want a figure, an entity type, an outcome, a shard and a bound")
+
+// written is a Snapshot in words of JSON, which knows no keys but strings.
+type written struct {
+	At        time.Time                                   `json:"at"`
+	Epoch     string                                      `json:"epoch"`
+	Revisions map[types.UID]map[string]float64            `json:"revisions"`
+	Pods      map[types.UID]raw                           `json:"pods"`
+	Values    map[types.UID]map[string]map[string]float64 `json:"values"`
+	Shards    []ShardKey                                  `json:"shards,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler: it is compressed, as the numbers of many pods
+// are much alike.
+func (s Snapshot) MarshalJSON() ([]byte, error) {
+	w := written{At: s.At, Epoch: s.epoch, Pods: s.pods, Revisions: map[types.UID]map[string]float64{}, Values: map[types.UID]map[string]map[string]float64{}}
+	for uid, t := range s.revisions {
+		w.Revisions[uid] = named(t.values())
+	}
+	for uid, p := range s.pods {
+		w.Values[uid] = map[string]map[string]float64{"app": named(p.App.Values), "entry": named(p.Entry.Values)}
+	}
+	for k := range s.shards {
+		w.Shards = append(w.Shards, k)
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if err := json.NewEncoder(z).Encode(w); err != nil {
+		return nil, fmt.Errorf("writing down what was counted: %w", err)
+	}
+	if err := z.Close(); err != nil {
+		return nil, fmt.Errorf("compressing what was counted: %w", err)
+	}
+	return json.Marshal(packed.Bytes()) // base64
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *Snapshot) UnmarshalJSON(content []byte) error {
+	var text string
+	if err := json.Unmarshal(content, &text); err != nil {
+		return fmt.Errorf("what was counted is no text: %w", err)
+	}
+	z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(text)))
+	if err != nil {
+		return fmt.Errorf("what was counted is not compressed: %w", err)
+	}
+	var w written
+	if err := json.NewDecoder(io.LimitReader(z, maxSnapshotBytes)).Decode(&w); err != nil {
+		return fmt.Errorf("reading what was counted: %w", err)
+	}
+	*s = Snapshot{At: w.At, epoch: w.Epoch, pods: w.Pods, revisions: map[types.UID]Tally{}}
+	for uid, values := range w.Revisions {
+		t := newTally()
+		keys, err := keyed(values)
+		if err != nil {
+			return err
+		}
+		t.restore(keys)
+		s.revisions[uid] = *t
+	}
+	for uid, p := range s.pods {
+		if p.App.Values, err = keyed(w.Values[uid]["app"]); err != nil {
+			return err
+		}
+		if p.Entry.Values, err = keyed(w.Values[uid]["entry"]); err != nil {
+			return err
+		}
+		s.pods[uid] = p
+	}
+	if w.Shards != nil {
+		s.shards = map[ShardKey]bool{}
+		for _, k := range w.Shards {
+			s.shards[k] = true
+		}
+	}
+	return nil
+}
+
+// Figures that stand for the parts of a Tally that no series gives.
+const (
+	cutFigure      mapping.Figure = "cut"
+	lostFigure     mapping.Figure = "lost"
+	restartsFigure mapping.Figure = "restarts"
+)
+
+// values of a Tally, the other way round from add.
+func (t *Tally) values() map[mapping.Key]float64 {
+	out := map[mapping.Key]float64{
+		{Figure: mapping.Started}: t.Started, {Figure: mapping.DurationSum}: t.DurationSum, {Figure: mapping.EntryServing}: t.Forwarded,
+		{Figure: mapping.EntryDurationSum}: t.EntryDurationSum, {Figure: cutFigure}: t.Cut, {Figure: lostFigure}: t.Lost,
+	}
+	for outcome, n := range t.Finished {
+		out[mapping.Key{Figure: mapping.Finished, Outcome: outcome}] = n
+	}
+	for bound, n := range t.Buckets {
+		out[mapping.Key{Figure: mapping.Duration, Bound: bound}] = n
+	}
+	for code, n := range t.Entered {
+		out[mapping.Key{Figure: mapping.EntryHTTP, Outcome: code}] = n
+	}
+	for bound, n := range t.EntryBuckets {
+		out[mapping.Key{Figure: mapping.EntryDuration, Bound: bound}] = n
+	}
+	for reason, n := range t.Restarts {
+		out[mapping.Key{Figure: restartsFigure, Outcome: reason}] = n
+	}
+	for k, s := range t.Shards {
+		key := mapping.Key{Figure: mapping.ShardFinished, Entity: k.Entity, Shard: k.Shard}
+		for outcome, n := range map[string]float64{mapping.OK: s.OK, mapping.Error: s.Error, mapping.Timeout: s.Timeout, mapping.Unknown: s.Unknown} {
+			key.Outcome = outcome
+			out[key] = n
+		}
+		out[mapping.Key{Figure: mapping.ShardSlow, Entity: k.Entity, Shard: k.Shard}] = s.Slow
+	}
+	return out
+}
+
+func (t *Tally) restore(values map[mapping.Key]float64) {
+	t.add(values)
+	for k, v := range values {
+		switch k.Figure {
+		case cutFigure:
+			t.Cut = v
+		case lostFigure:
+			t.Lost = v
+		case restartsFigure:
+			t.Restarts[k.Outcome] = v
+		}
+	}
+}
+
+// named writes keys as text. Zeros are left out.
+func named(values map[mapping.Key]float64) map[string]float64 {
+	out := make(map[string]float64, len(values))
+	for k, v := range values {
+		if v != 0 || k.Bound != 0 {
+			text, _ := json.Marshal([]string{string(k.Figure), k.Entity, k.Outcome, k.Shard, strconv.FormatFloat(k.Bound, 'g', -1, 64)}) // strings
+			out[string(text)] = v
+		}
+	}
+	return out
+}
+
+func keyed(values map[string]float64) (map[mapping.Key]float64, error) {
+	out := make(map[mapping.Key]float64, len(values))
+	for text, v := range values {
+		var parts []string
+		if err := json.Unmarshal([]byte(text), &parts); err != nil || len(parts) != 5 {
+			return nil, fmt.Errorf("what was counted has a key %q: %w", text, cmp.Or(err, errKey))
+		}
+		bound, err := strconv.ParseFloat(parts[4], 64)
+		if err != nil {
+			return nil, fmt.Errorf("what was counted has a key %q: %w", text, err)
+		}
+		out[mapping.Key{Figure: mapping.Figure(parts[0]), Entity: parts[1], Outcome: parts[2], Shard: parts[3], Bound: bound}] = v
+	}
+	return out, nil
+}
