@@ -153,7 +153,7 @@ func TestWhatNobodySawIsSaid(t *testing.T) {
 // truth, and less only by what nobody could have seen.
 func TestTotalsEqualTheTruthOverHandovers(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(300) {
+	for seed := range uint64(100) {
 		w := newWorld(seed)
 		start := func(fresh bool) *Books {
 			b := NewBooks(func(types.NamespacedName) Facts { return w.facts() }, func() time.Time { return w.now })

@@ -3,11 +3,15 @@
 package e2e
 
 import (
+	"context"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/oracle"
 )
 
 // TestAPIServerRestarts ends the API server, and with it every watch, while traffic is moved.
@@ -23,7 +27,44 @@ func TestAPIServerRestarts(t *testing.T) {
 	s.must(suite.RestartDaemon(t.Context(), "kube-apiserver"))
 	say("the API server was away for %s at most", took(began))
 	over()
+	// A new API server does not remember what a watch was told last: what came and went before the controller
+	// watched again, nobody told it.
+	again := s.watchedAgain(began)
+	say("every replica watched again after %s", again.Sub(began).Round(100*time.Millisecond))
+	s.absences = append(s.absences, oracle.Absence{From: began, To: again})
 	s.judge(s.sink, time.Minute)
+}
+
+// watchedAgain returns when the last of the replicas began to watch Routes, for the first time since then.
+func (s *storm) watchedAgain(since time.Time) time.Time {
+	s.Helper()
+	pods, err := suite.Pods(s.Context())
+	s.must(err)
+	user, err := suite.ServiceAccount(s.Context())
+	s.must(err)
+	var last time.Time
+	s.must(kit.Wait(s.Context(), time.Minute, "every replica to watch again", func(context.Context) error {
+		entries, err := suite.audit.of(user)
+		if err != nil {
+			return err
+		}
+		first := map[string]time.Time{}
+		for _, e := range entries {
+			if e.ObjectRef == nil || e.ObjectRef.Resource != "routes" || e.Verb != "watch" || e.Stage != "ResponseStarted" || e.StageTimestamp.Before(since) {
+				continue
+			}
+			from := strings.Join(e.SourceIPs, ",")
+			if at, known := first[from]; !known || e.StageTimestamp.Before(at) {
+				first[from] = e.StageTimestamp
+			}
+		}
+		if len(first) < len(pods) {
+			return kit.NotYet("%d of %d do", len(first), len(pods))
+		}
+		last = slices.MaxFunc(slices.Collect(maps.Values(first)), time.Time.Compare)
+		return nil
+	}))
+	return last
 }
 
 // TestCompaction suspends the controller while traffic is moved and etcd forgets what was before, so that every

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
@@ -39,7 +40,10 @@ type entry struct {
 	Verb       string `json:"verb"`
 	RequestURI string `json:"requestURI"`
 	UserAgent  string `json:"userAgent"`
-	User       struct {
+	// StageTimestamp is when the request reached its stage, SourceIPs are where it came from.
+	StageTimestamp time.Time `json:"stageTimestamp"`
+	SourceIPs      []string  `json:"sourceIPs"`
+	User           struct {
 		Username string `json:"username"`
 	} `json:"user"`
 	ObjectRef *struct {
