@@ -1,0 +1,118 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"knative.dev/pkg/apis"
+)
+
+func (m *GateMetric) validate() (errs *apis.FieldError) {
+	types := []string{MetricErrorRate, MetricSlowRequests, MetricSlowerAnywhere}
+	if !slices.Contains(types, m.Type) {
+		return apis.ErrInvalidValue(m.Type, "type", "it must be one of "+strings.Join(types, ", "))
+	}
+	if wrong := validation.IsValidLabelValue(m.Name); len(wrong) > 0 {
+		errs = errs.Also(apis.ErrInvalidValue(m.Name, "name", strings.Join(wrong, "; ")))
+	}
+	return errs.Also(m.threshold()).
+		Also(number("maxOddsRatio", *m.MaxOddsRatio, above(1), upTo(maxGateOdds))).
+		Also(number("negligible", *m.Negligible, above(0), below(1))).
+		Also(m.limit()).
+		Also(number("weight", *m.Weight, above(0), upTo(maxGateWeight)))
+}
+
+func (m *GateMetric) threshold() *apis.FieldError {
+	switch {
+	case m.Threshold == nil:
+		return nil
+	case m.Type != MetricSlowRequests:
+		err := apis.ErrDisallowedFields("threshold")
+		err.Details = fmt.Sprintf("only %s has one; this is %s", MetricSlowRequests, m.Type)
+		return err
+	case !slices.Contains(GateThresholds(), *m.Threshold):
+		return apis.ErrInvalidValue(*m.Threshold, "threshold",
+			fmt.Sprintf("it must be a bound of the histogram in which durations are counted, in seconds: one of %v", GateThresholds()))
+	}
+	return nil
+}
+
+func (m *GateMetric) limit() *apis.FieldError {
+	if m.Limit == nil {
+		return nil
+	}
+	if m.Type == MetricSlowerAnywhere {
+		err := apis.ErrDisallowedFields("limit")
+		err.Details = fmt.Sprintf("%s compares only; give a metric of type %s a limit", m.Type, MetricSlowRequests)
+		return err
+	}
+	if err := number("limit", *m.Limit, above(0), below(1)); err != nil {
+		return err
+	}
+	if !(*m.Negligible < *m.Limit) {
+		return apis.ErrInvalidValue(*m.Limit, "limit",
+			fmt.Sprintf("it must be more than negligible, which is %v (0.005 if it is not given)", *m.Negligible))
+	}
+	return nil
+}
+
+func (e *GateExposure) validate() *apis.FieldError {
+	errs := number("minRatio", *e.MinRatio, from(0), below(1)).
+		Also(number("maxRatio", *e.MaxRatio, above(1), upTo(maxGateRatio)))
+	if e.TooHigh != VerdictInconclusive && e.TooHigh != VerdictWarn {
+		errs = errs.Also(apis.ErrInvalidValue(e.TooHigh, "tooHigh", "it must be "+VerdictInconclusive+" or "+VerdictWarn))
+	}
+	return errs
+}
+
+func (l *GateLimits) validate() *apis.FieldError {
+	return whole("restarts", *l.Restarts, 0, maxGateSamples).
+		Also(number("unaccountedRatio", *l.UnaccountedRatio, from(0), upTo(1)))
+}
+
+func (s *GateStatistics) validate() *apis.FieldError {
+	return number("alpha", *s.Alpha, above(0), upTo(.5)).
+		Also(number("beta", *s.Beta, above(0), upTo(.5)))
+}
+
+func (s *GateScore) validate() *apis.FieldError {
+	errs := number("pass", *s.Pass, from(0), upTo(100)).
+		Also(number("warn", *s.Warn, from(0), upTo(100))).
+		Also(number("minCoverage", *s.MinCoverage, from(0), upTo(1)))
+	if errs == nil && *s.Pass < *s.Warn {
+		errs = apis.ErrInvalidValue(*s.Warn, "warn", fmt.Sprintf("it must not be more than pass, which is %v", *s.Pass))
+	}
+	return errs
+}
+
+// end of a range.
+type end struct {
+	words string
+	holds func(float64) bool
+}
+
+func above(n float64) end {
+	return end{fmt.Sprintf("more than %v", n), func(v float64) bool { return v > n }}
+}
+
+func from(n float64) end {
+	return end{fmt.Sprintf("%v or more", n), func(v float64) bool { return v >= n }}
+}
+
+func below(n float64) end {
+	return end{fmt.Sprintf("less than %v", n), func(v float64) bool { return v < n }}
+}
+
+func upTo(n float64) end {
+	return end{fmt.Sprintf("at most %v", n), func(v float64) bool { return v <= n }}
+}
+
+// number is within both ends. NaN is within none.
+func number(field string, value float64, least, most end) *apis.FieldError {
+	if least.holds(value) && most.holds(value) {
+		return nil
+	}
+	return apis.ErrInvalidValue(value, field, fmt.Sprintf("it must be a number that is %s and %s", least.words, most.words))
+}

@@ -1,0 +1,156 @@
+package v1alpha1
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"knative.dev/pkg/apis"
+)
+
+// Bounds of what a gate may ask for.
+const (
+	minGateInterval = 5 * time.Second
+	maxGateInterval = time.Hour
+	maxGateTimeout  = 7 * 24 * time.Hour
+	maxGateMetrics  = 10
+	maxGateSamples  = 1_000_000_000
+	maxGateShards   = 100_000
+	maxGateWeight   = 1000
+	maxGateRatio    = 1000
+	maxGateOdds     = 100
+)
+
+// Validate says what is wrong with the gate, where, and what would be right.
+func (g *CanaryGate) Validate(ctx context.Context) *apis.FieldError {
+	return g.Spec.Validate(ctx).ViaField("spec")
+}
+
+// Validate says what is wrong with the spec, where, and what would be right. What is
+// not given counts as its default.
+func (s *CanaryGateSpec) Validate(ctx context.Context) *apis.FieldError {
+	filled := s.DeepCopy()
+	filled.SetDefaults(ctx)
+	return filled.objects().
+		Also(filled.Schedule.validate().ViaField("schedule")).
+		Also(filled.Minimum.validate().ViaField("minimum")).
+		Also(filled.metrics()).
+		Also(filled.Exposure.validate().ViaField("exposure")).
+		Also(filled.Limits.validate().ViaField("limits")).
+		Also(filled.Statistics.validate().ViaField("statistics")).
+		Also(filled.Score.validate().ViaField("score")).
+		Also(filled.verdicts())
+}
+
+// objects are named as Knative lets them be.
+func (s *CanaryGateSpec) objects() (errs *apis.FieldError) {
+	if s.Service == "" {
+		err := apis.ErrMissingField("service")
+		err.Details = "it must be the name of a Knative Service in the gate's namespace"
+		errs = errs.Also(err)
+	} else {
+		errs = errs.Also(named("service", s.Service))
+	}
+	if s.Canary != "" {
+		errs = errs.Also(named("canary", s.Canary))
+	}
+	if s.Baseline != "" {
+		errs = errs.Also(named("baseline", s.Baseline))
+	}
+	if s.Canary != "" && s.Canary == s.Baseline {
+		errs = errs.Also(&apis.FieldError{
+			Message: fmt.Sprintf("canary and baseline are both %q", s.Canary), Paths: []string{"canary", "baseline"},
+			Details: "they must be two Revisions; leave one out and it is found by the traffic",
+		})
+	}
+	return errs
+}
+
+func named(field, value string) *apis.FieldError {
+	wrong := validation.IsDNS1035Label(value)
+	if len(wrong) == 0 {
+		return nil
+	}
+	return apis.ErrInvalidValue(value, field, strings.Join(wrong, "; "))
+}
+
+func (s *GateSchedule) validate() *apis.FieldError {
+	warmup, interval, least, timeout := s.Warmup.Duration, s.Interval.Duration, s.MinDuration.Duration, s.Timeout.Duration
+	errs := within("warmup", warmup, 0, maxGateTimeout).
+		Also(within("interval", interval, minGateInterval, maxGateInterval)).
+		Also(within("minDuration", least, 0, maxGateTimeout)).
+		Also(within("timeout", timeout, minGateInterval, maxGateTimeout))
+	if errs != nil {
+		return errs
+	}
+	if warmup+least >= timeout {
+		errs = errs.Also(apis.ErrInvalidValue(timeout, "timeout",
+			fmt.Sprintf("it must be longer than warmup (%s) and minDuration (%s) together, else nothing can pass", warmup, least)))
+	}
+	if warmup+interval >= timeout {
+		errs = errs.Also(apis.ErrInvalidValue(interval, "interval",
+			fmt.Sprintf("warmup (%s) and one interval must be over before timeout (%s), else nobody looks", warmup, timeout)))
+	}
+	return errs
+}
+
+func within(field string, value, least, most time.Duration) *apis.FieldError {
+	if value >= least && value <= most {
+		return nil
+	}
+	return apis.ErrInvalidValue(value, field, fmt.Sprintf("it must be a duration from %s to %s", least, most))
+}
+
+func (m *GateMinimum) validate() *apis.FieldError {
+	return whole("canaryRequests", *m.CanaryRequests, 1, maxGateSamples).
+		Also(whole("baselineRequests", *m.BaselineRequests, 1, maxGateSamples)).
+		Also(whole("shards", *m.Shards, 1, maxGateShards))
+}
+
+func whole(field string, value, least, most int64) *apis.FieldError {
+	if value >= least && value <= most {
+		return nil
+	}
+	return apis.ErrInvalidValue(value, field, fmt.Sprintf("it must be a whole number from %d to %d", least, most))
+}
+
+func (s *CanaryGateSpec) metrics() (errs *apis.FieldError) {
+	if n := len(s.Metrics); n > maxGateMetrics {
+		return apis.ErrInvalidValue(fmt.Sprintf("%d metrics", n), "metrics", fmt.Sprintf("there can be %d, for each makes proof harder for all", maxGateMetrics))
+	}
+	decides := false
+	first := map[string]int{}
+	for i := range s.Metrics {
+		m := &s.Metrics[i]
+		errs = errs.Also(m.validate().ViaFieldIndex("metrics", i))
+		if before, taken := first[m.Name]; taken {
+			errs = errs.Also(apis.ErrInvalidValue(m.Name, "name",
+				fmt.Sprintf("metrics[%d] has this name, which is the type unless it is given; it must be unique in the gate", before)).ViaFieldIndex("metrics", i))
+		} else {
+			first[m.Name] = i
+		}
+		decides = decides || (*m.Critical && !m.DryRun)
+	}
+	if !decides {
+		errs = errs.Also(&apis.FieldError{
+			Message: "no metric decides", Paths: []string{"metrics"},
+			Details: "at least one must be critical and not dryRun, else nothing can fail; to try the whole gate, use its own dryRun",
+		})
+	}
+	return errs
+}
+
+func (s *CanaryGateSpec) verdicts() (errs *apis.FieldError) {
+	possible := []string{VerdictWarn, VerdictFail, VerdictError, VerdictInconclusive}
+	for i, v := range s.FailOn {
+		if !slices.Contains(possible, v) || slices.Index(s.FailOn, v) < i {
+			err := apis.ErrInvalidArrayValue(v, "failOn", i)
+			err.Details = "it must be some of " + strings.Join(possible, ", ") + ", each once"
+			errs = errs.Also(err)
+		}
+	}
+	return errs
+}

@@ -1,0 +1,17 @@
+package attribution_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
+)
+
+// A gate could ask for a threshold that nobody counts by.
+func TestThresholdsOfGatesAreTheBounds(t *testing.T) {
+	t.Parallel()
+	if !slices.Equal(v1alpha1.GateThresholds(), attribution.Bounds()) {
+		t.Errorf("%v and %v", v1alpha1.GateThresholds(), attribution.Bounds())
+	}
+}
