@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -96,6 +98,10 @@ func TestRequestsGoWhereTheAPIServerExpectsThem(t *testing.T) {
 	if _, err := cs.CDEventSources("shop").Patch(ctx, "all", types.MergePatchType, []byte("{}"), metav1.PatchOptions{}); err != nil {
 		t.Error(err)
 	}
+	gate := &v1alpha1.CanaryGate{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart"}}
+	if _, err := cs.CanaryGates("shop").UpdateStatus(ctx, gate, metav1.UpdateOptions{}); err != nil {
+		t.Error(err)
+	}
 	if err := cs.CDEventSubjects("knative-cdevents").Delete(ctx, "u1", metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
@@ -107,6 +113,7 @@ func TestRequestsGoWhereTheAPIServerExpectsThem(t *testing.T) {
 		"PUT " + base + "shop/cdeventsources/all",
 		"PUT " + base + "shop/cdeventsources/all/status",
 		"PATCH " + base + "shop/cdeventsources/all",
+		"PUT " + base + "shop/canarygates/cart/status",
 		"DELETE " + base + "knative-cdevents/cdeventsubjects/u1",
 	}
 	if !slices.Equal(s.asked, want) {
@@ -130,5 +137,20 @@ func TestInformerFillsItsLister(t *testing.T) {
 	}
 	if _, err := lister.Namespaced("shop").Get("none"); err == nil {
 		t.Error("an unknown name was found")
+	}
+}
+
+func TestGatesAreListed(t *testing.T) {
+	informer := client.NewGateInformer(client.NewForREST(nil), "", 0, nil)
+	gate := &v1alpha1.CanaryGate{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart", UID: "g1"}}
+	if err := informer.GetIndexer().Add(gate); err != nil {
+		t.Fatal(err)
+	}
+	lister := client.NewGateLister(informer.GetIndexer())
+	if got, err := lister.Namespaced("shop").Get("cart"); err != nil || got.UID != "g1" {
+		t.Errorf("Get = %v, %v", got, err)
+	}
+	if _, err := lister.Namespaced("other").Get("cart"); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "canarygates.knative-cdevents.dev") {
+		t.Errorf("a gate of another namespace: %v", err)
 	}
 }

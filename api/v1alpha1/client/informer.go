@@ -22,6 +22,11 @@ func NewSubjectInformer(cs *Clientset, ns string, resync time.Duration, indexers
 	return newInformer(cs.CDEventSubjects(ns), &v1alpha1.CDEventSubject{}, resync, indexers)
 }
 
+// NewGateInformer caches the CanaryGates of ns, or of all namespaces.
+func NewGateInformer(cs *Clientset, ns string, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+	return newInformer(cs.CanaryGates(ns), &v1alpha1.CanaryGate{}, resync, indexers)
+}
+
 func withoutManagedFields(obj any) (any, error) {
 	if o, ok := obj.(metav1.Object); ok {
 		o.SetManagedFields(nil)

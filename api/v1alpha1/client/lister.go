@@ -23,6 +23,9 @@ type SourceLister = Lister[*v1alpha1.CDEventSource]
 // SubjectLister reads CDEventSubjects.
 type SubjectLister = Lister[*v1alpha1.CDEventSubject]
 
+// GateLister reads CanaryGates.
+type GateLister = Lister[*v1alpha1.CanaryGate]
+
 // NewSourceLister reads from the indexer of an informer for CDEventSources.
 func NewSourceLister(indexer cache.Indexer) SourceLister {
 	return newLister[*v1alpha1.CDEventSource](indexer, v1alpha1.SourceResource.GroupResource())
@@ -31,6 +34,11 @@ func NewSourceLister(indexer cache.Indexer) SourceLister {
 // NewSubjectLister reads from the indexer of an informer for CDEventSubjects.
 func NewSubjectLister(indexer cache.Indexer) SubjectLister {
 	return newLister[*v1alpha1.CDEventSubject](indexer, v1alpha1.SubjectResource.GroupResource())
+}
+
+// NewGateLister reads from the indexer of an informer for CanaryGates.
+func NewGateLister(indexer cache.Indexer) GateLister {
+	return newLister[*v1alpha1.CanaryGate](indexer, v1alpha1.GateResource.GroupResource())
 }
 
 func newLister[T runtime.Object](indexer cache.Indexer, resource schema.GroupResource) Lister[T] {
