@@ -58,8 +58,9 @@ func schemaOf(t *testing.T, c *apiextensionsv1.CustomResourceDefinition) (*schem
 // A field that the schema does not know is dropped without a word.
 func TestNoFieldIsLost(t *testing.T) {
 	t.Parallel()
-	source, subject := &v1alpha1.CDEventSource{}, &v1alpha1.CDEventSubject{}
-	for plural, object := range map[string]any{"cdeventsources": source, "cdeventsubjects": subject} {
+	source, subject, gate := &v1alpha1.CDEventSource{}, &v1alpha1.CDEventSubject{}, &v1alpha1.CanaryGate{}
+	all := map[string]any{"cdeventsources": source, "cdeventsubjects": subject, "canarygates": gate}
+	for plural, object := range all {
 		fill(reflect.ValueOf(object).Elem(), plural, 0)
 	}
 	// These take certain values only.
@@ -68,7 +69,11 @@ func TestNoFieldIsLost(t *testing.T) {
 	linear, structured := eventingduckv1.BackoffPolicyLinear, eventingduckv1.DeliveryFormatJson
 	source.Spec.Delivery.BackoffPolicy, source.Spec.Delivery.Format = &linear, &structured
 
-	for plural, object := range map[string]any{"cdeventsources": source, "cdeventsubjects": subject} {
+	gate.Spec.FailOn, gate.Spec.Exposure.TooHigh = []string{v1alpha1.VerdictWarn}, v1alpha1.VerdictWarn
+	gate.Spec.Metrics[0].Type, gate.Status.Run.Verdict = v1alpha1.MetricSlowRequests, v1alpha1.VerdictFail
+	*gate.Spec.Metrics[0].MaxOddsRatio, *gate.Spec.Exposure.MaxRatio = 1.25, 1.25
+
+	for plural, object := range all {
 		structural, validator := schemaOf(t, crd(t, plural))
 		raw, err := json.Marshal(object)
 		if err != nil {

@@ -23,6 +23,9 @@ func fill(v reflect.Value, name string, depth int) {
 	case *apis.URL:
 		v.Set(reflect.ValueOf(apis.URL{Scheme: "https", Host: "sink.example", Path: "/" + name}))
 		return
+	case *metav1.Duration:
+		v.Set(reflect.ValueOf(metav1.Duration{Duration: time.Hour + 7*time.Minute + 1500*time.Millisecond}))
+		return
 	case *metav1.Time:
 		v.Set(reflect.ValueOf(metav1.NewTime(at)))
 		return
@@ -59,6 +62,8 @@ func fill(v reflect.Value, name string, depth int) {
 		v.SetBool(true)
 	case reflect.Int, reflect.Int32, reflect.Int64:
 		v.SetInt(7)
+	case reflect.Float64:
+		v.SetFloat(.25)
 	default:
 		panic(fmt.Sprintf("%s is a %s", name, v.Kind()))
 	}

@@ -1,0 +1,179 @@
+package config
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
+)
+
+// wrongGates are refused by the API server itself, also where the webhook is not installed: the first of them because
+// an informer could not even read them.
+var wrongGates = map[string]string{
+	"duration":            `"schedule":{"warmup":"soon"}`,
+	"duration in days":    `"schedule":{"timeout":"1d"}`,
+	"negative duration":   `"schedule":{"warmup":"-5s"}`,
+	"endless duration":    `"schedule":{"timeout":"99999999h"}`,
+	"duration as number":  `"schedule":{"warmup":5}`,
+	"empty duration":      `"schedule":{"warmup":""}`,
+	"requests as text":    `"minimum":{"canaryRequests":"300"}`,
+	"half a request":      `"minimum":{"canaryRequests":1.5}`,
+	"no requests":         `"minimum":{"canaryRequests":0}`,
+	"more than a number":  `"minimum":{"canaryRequests":1e30}`,
+	"no shards":           `"minimum":{"shards":0}`,
+	"metric without type": `"metrics":[{"name":"a"}]`,
+	"unknown metric":      `"metrics":[{"type":"Query"}]`,
+	"threshold":           `"metrics":[{"type":"SlowRequests","threshold":0.3}]`,
+	"odds":                `"metrics":[{"type":"ErrorRate","maxOddsRatio":1}]`,
+	"limit":               `"metrics":[{"type":"ErrorRate","limit":1}]`,
+	"negligible":          `"metrics":[{"type":"ErrorRate","negligible":0}]`,
+	"weight":              `"metrics":[{"type":"ErrorRate","weight":0}]`,
+	"critical":            `"metrics":[{"type":"ErrorRate","critical":"no"}]`,
+	"eleven metrics":      `"metrics":[` + strings.Repeat(`{"type":"ErrorRate"},`, 10) + `{"type":"ErrorRate"}]`,
+	"exposure":            `"exposure":{"minRatio":1}`,
+	"large exposure":      `"exposure":{"maxRatio":1}`,
+	"too high":            `"exposure":{"tooHigh":"Pass"}`,
+	"restarts":            `"limits":{"restarts":-1}`,
+	"unaccounted":         `"limits":{"unaccountedRatio":1.5}`,
+	"alpha":               `"statistics":{"alpha":0.6}`,
+	"beta":                `"statistics":{"beta":0}`,
+	"score":               `"score":{"pass":101}`,
+	"coverage":            `"score":{"minCoverage":50}`,
+	"failOn":              `"failOn":["Pass"]`,
+	"watch":               `"watch":"yes"`,
+}
+
+func gateOf(spec string) *unstructured.Unstructured {
+	var object map[string]any
+	err := json.Unmarshal([]byte(`{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGate","metadata":{"namespace":"default","generateName":"gate-"},"spec":`+spec+`}`), &object)
+	if err != nil {
+		panic(fmt.Sprintf("%s: %v", spec, err))
+	}
+	return &unstructured.Unstructured{Object: object}
+}
+
+func TestGatesThatAreRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	_, validator := schemaOf(t, crd(t, "canarygates"))
+	for name, part := range wrongGates {
+		if len(validation.ValidateCustomResource(nil, gateOf(`{"service":"cart",`+part+`}`).Object, validator)) == 0 {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if len(validation.ValidateCustomResource(nil, gateOf(`{}`).Object, validator)) == 0 {
+		t.Error("a gate of nothing is accepted")
+	}
+	for _, threshold := range v1alpha1.GateThresholds() {
+		g := gateOf(fmt.Sprintf(`{"service":"cart","metrics":[{"type":"SlowRequests","threshold":%v}]}`, threshold))
+		if errs := validation.ValidateCustomResource(nil, g.Object, validator); len(errs) > 0 {
+			t.Errorf("%v: %v", threshold, errs.ToAggregate())
+		}
+	}
+}
+
+// The schema refuses less than the webhook, and nothing else: a spec with all of its defaults is let in.
+func TestTheSchemaTakesTheDefaults(t *testing.T) {
+	t.Parallel()
+	_, validator := schemaOf(t, crd(t, "canarygates"))
+	spec := v1alpha1.CanaryGateSpec{Service: "cart"}
+	spec.SetDefaults(t.Context())
+	raw, err := json.Marshal(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if errs := validation.ValidateCustomResource(nil, gateOf(string(raw)).Object, validator); len(errs) > 0 {
+		t.Error(errs.ToAggregate())
+	}
+}
+
+// TestGatesAtARealAPIServer: what is refused, what is kept, what kubectl shows.
+func TestGatesAtARealAPIServer(t *testing.T) {
+	cp := controlplane.Start(t)
+	ctx := t.Context()
+	untyped, err := dynamic.NewForConfig(cp.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := untyped.Resource(v1alpha1.GateResource).Namespace("default")
+	for name, part := range wrongGates {
+		if _, err := api.Create(ctx, gateOf(`{"service":"cart",`+part+`}`), metav1.CreateOptions{}); !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	ours, err := client.New(cp.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gates := ours.CanaryGates("default")
+	made, err := gates.Create(ctx, &v1alpha1.CanaryGate{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.GateKind.Kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cart"},
+		Spec:       v1alpha1.CanaryGateSpec{Service: "cart"},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made.Spec.Schedule != nil || made.Spec.Metrics != nil {
+		t.Errorf("something was written into a user's object: %+v", made.Spec)
+	}
+	now := metav1.Now()
+	made.Status.Run = &v1alpha1.GateRun{
+		ID: "r1", Service: v1alpha1.GateObject{Name: "cart", UID: "s"}, Canary: v1alpha1.GateObject{Name: "cart-00002", UID: "c"},
+		StartTime: now, Deadline: now, Verdict: v1alpha1.VerdictRunning, Reasons: []string{"InsufficientSample"}, Message: "200 requests are missing",
+		Report: &runtime.RawExtension{Raw: []byte(`{"canary":{"requests":100,"missing":200,"shards":2},"score":7}`)},
+	}
+	made.Spec.Service = "another"
+	kept, err := gates.UpdateStatus(ctx, made, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept.Spec.Service != "cart" || !strings.Contains(string(kept.Status.Run.Report.Raw), `"shards":2`) {
+		t.Errorf("%+v %s", kept.Spec, kept.Status.Run.Report.Raw)
+	}
+	want := []string{"cart cart Running [\"InsufficientSample\"] 200 requests are missing cart-00002 100 200"}
+	if got := shown(ctx, t, cp.Config()); !slices.Equal(got, want) {
+		t.Errorf("kubectl shows\n%q\nwant\n%q", got, want)
+	}
+}
+
+// shown are the rows that `kubectl get canarygates -o wide` prints, without the age.
+func shown(ctx context.Context, t *testing.T, config *rest.Config) []string {
+	t.Helper()
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := kube.RESTClient().Get().AbsPath("/apis/knative-cdevents.dev/v1alpha1/namespaces/default/canarygates").
+		SetHeader("Accept", "application/json;as=Table;g=meta.k8s.io;v=v1").DoRaw(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table metav1.Table
+	if err := json.Unmarshal(raw, &table); err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, row := range table.Rows {
+		cells := make([]string, 0, len(row.Cells))
+		for _, cell := range row.Cells[:len(row.Cells)-1] {
+			cells = append(cells, fmt.Sprint(cell))
+		}
+		out = append(out, strings.Join(cells, " "))
+	}
+	return out
+}
