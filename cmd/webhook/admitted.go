@@ -13,8 +13,25 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
 
+// asWritten is what all kinds have in common on their way into the cluster: they are
+// looked at when somebody writes them, and nothing is written into them.
+type asWritten struct{}
+
+// SetDefaults implements apis.Defaultable. The defaults are the controller's.
+func (asWritten) SetDefaults(context.Context) {}
+
+// SupportedVerbs implements resourcesemantics.VerbLimited.
+func (asWritten) SupportedVerbs() []admissionregistrationv1.OperationType {
+	return []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
+}
+
+// SupportedSubResources implements resourcesemantics.SubResourceLimited: the
+// controller's own writes of the status need nobody's leave.
+func (asWritten) SupportedSubResources() []string { return []string{""} }
+
 // admitted is a CDEventSource on its way into the cluster.
 type admitted struct {
+	asWritten `json:"-"`
 	v1alpha1.CDEventSource
 	// system is the namespace whose sources may select other namespaces.
 	system string
@@ -24,24 +41,15 @@ var (
 	_ resourcesemantics.GenericCRD         = (*admitted)(nil)
 	_ resourcesemantics.VerbLimited        = (*admitted)(nil)
 	_ resourcesemantics.SubResourceLimited = (*admitted)(nil)
+	_ resourcesemantics.GenericCRD         = (*admittedGate)(nil)
+	_ resourcesemantics.VerbLimited        = (*admittedGate)(nil)
+	_ resourcesemantics.SubResourceLimited = (*admittedGate)(nil)
 )
 
 // DeepCopyObject implements runtime.Object.
 func (a *admitted) DeepCopyObject() runtime.Object {
 	return &admitted{CDEventSource: *a.DeepCopy(), system: a.system}
 }
-
-// SetDefaults implements apis.Defaultable. The defaults are the controller's.
-func (*admitted) SetDefaults(context.Context) {}
-
-// SupportedVerbs implements resourcesemantics.VerbLimited.
-func (*admitted) SupportedVerbs() []admissionregistrationv1.OperationType {
-	return []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update}
-}
-
-// SupportedSubResources implements resourcesemantics.SubResourceLimited: the
-// controller's own writes of the status need nobody's leave.
-func (*admitted) SupportedSubResources() []string { return []string{""} }
 
 // Validate implements apis.Validatable. What was let in once is let in again as
 // long as it stays as it is: a label or a finalizer must not wait for its author.
@@ -53,4 +61,23 @@ func (a *admitted) Validate(ctx context.Context) *apis.FieldError {
 		return &apis.FieldError{Message: err.Error(), Paths: []string{"spec"}}
 	}
 	return nil
+}
+
+// admittedGate is a CanaryGate on its way into the cluster.
+type admittedGate struct {
+	asWritten `json:"-"`
+	v1alpha1.CanaryGate
+}
+
+// DeepCopyObject implements runtime.Object.
+func (a *admittedGate) DeepCopyObject() runtime.Object {
+	return &admittedGate{CanaryGate: *a.DeepCopy()}
+}
+
+// Validate implements apis.Validatable. What was let in once may stay, as a source may.
+func (a *admittedGate) Validate(ctx context.Context) *apis.FieldError {
+	if before, ok := apis.GetBaseline(ctx).(*admittedGate); ok && equality.Semantic.DeepEqual(before.Spec, a.Spec) {
+		return nil
+	}
+	return a.CanaryGate.Validate(ctx)
 }

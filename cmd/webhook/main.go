@@ -1,8 +1,9 @@
-// The webhook refuses what the controller could not obey: wrong CDEventSources,
-// and wrong values in the controller's ConfigMaps.
+// The webhook refuses what the controller could not obey: wrong CDEventSources and
+// CanaryGates, and wrong values in the controller's ConfigMaps.
 //
 // It only wires: what is wrong is decided where it is obeyed, in
-// reconciler/source and reconciler/settings, so that both say the same. It has
+// reconciler/source, reconciler/settings and canary/settings, or with the types, so
+// that both say the same. It has
 // an identity of its own, because the controller is to have no right to write
 // what an admission webhook must.
 package main
@@ -31,6 +32,7 @@ import (
 	"knative.dev/pkg/webhook/resourcesemantics/validation"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	canary "github.com/knative-cdevents/knative-cdevents/canary/settings"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 )
 
@@ -43,24 +45,25 @@ const (
 	secret = "webhook-certs" //nolint:gosec // its name
 
 	// The names of the ValidatingWebhookConfigurations, which are filled in here.
-	sourcesWebhook = "validation.webhook.knative-cdevents.dev"
-	configWebhook  = "config.webhook.knative-cdevents.dev"
+	resourcesWebhook = "validation.webhook.knative-cdevents.dev"
+	configWebhook    = "config.webhook.knative-cdevents.dev"
 )
 
 func main() {
 	ctx := webhook.WithOptions(signals.NewContext(), webhook.Options{
 		ServiceName: component, Port: port, SecretName: secret,
 	})
-	sharedmain.MainWithConfig(ctx, component, injection.ParseAndGetRESTConfigOrDie(), certificates.NewController, sources, config)
+	sharedmain.MainWithConfig(ctx, component, injection.ParseAndGetRESTConfigOrDie(), certificates.NewController, resources, config)
 }
 
-func sources(ctx context.Context, _ configmap.Watcher) *controller.Impl {
+func resources(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 	kinds := map[schema.GroupVersionKind]resourcesemantics.GenericCRD{
 		v1alpha1.SourceKind: &admitted{system: system.Namespace()},
+		v1alpha1.GateKind:   &admittedGate{},
 	}
 	// Fields that are unknown are the API server's business: it prunes or refuses
 	// them, as the client asks.
-	return validation.NewAdmissionController(ctx, sourcesWebhook, "/sources", kinds, nil, false)
+	return validation.NewAdmissionController(ctx, resourcesWebhook, "/resources", kinds, nil, false)
 }
 
 func config(ctx context.Context, _ configmap.Watcher) *controller.Impl {
@@ -70,6 +73,7 @@ func config(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 // constructors read each ConfigMap as those do who obey it.
 var constructors = configmap.Constructors{
 	settings.Name:            settings.Check,
+	canary.Name:              canary.FromConfigMap,
 	"config-logging":         logging.NewConfigFromConfigMap,
 	"config-leader-election": elections,
 	"config-observability":   func(c *corev1.ConfigMap) (*observability.Config, error) { return observability.NewFromMap(c.Data) },

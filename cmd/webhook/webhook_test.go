@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"knative.dev/pkg/configmap"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	canary "github.com/knative-cdevents/knative-cdevents/canary/settings"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 )
 
@@ -73,6 +75,42 @@ func TestConfigMapsThatAreRefused(t *testing.T) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
+}
+
+// Measuring has a ConfigMap of its own.
+func TestSettingsOfMeasuringThatAreRefused(t *testing.T) {
+	for want, data := range map[string]map[string]string{
+		"":                                 {"scrape-interval": "30s"},
+		"scrape-interval must be a durati": {"scrape-interval": "often"},
+		"scrape-timeout is 1m0s; it must":  {"scrape-timeout": "1m"},
+		"scrape-intreval is no setting":    {"scrape-intreval": "30s"},
+		"broken":                           {"mapping.broken": "nonsense: ["},
+	} {
+		check, ok := constructors[canary.Name].(func(*corev1.ConfigMap) (canary.Settings, error))
+		if !ok {
+			t.Fatalf("nobody reads %s", canary.Name)
+		}
+		_, err := check(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "knative-cdevents", Name: canary.Name}, Data: data})
+		if want == "" && err == nil {
+			continue
+		}
+		if err == nil || want == "" || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
+func TestEveryConfigMapIsRead(t *testing.T) {
+	shipped, err := filepath.Glob("../../config/400-*.yaml")
+	if err != nil || len(shipped) == 0 {
+		t.Fatal(shipped, err)
+	}
+	for _, file := range shipped {
+		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "400-"), ".yaml")
+		if constructors[name] == nil {
+			t.Errorf("whatever stands in %s is let in", name)
+		}
+	}
 	for name, c := range constructors {
 		if err := configmap.ValidateConstructor(c); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -97,5 +135,33 @@ func TestElectionsThatCannotBeHeld(t *testing.T) {
 		if err == nil || want == "" || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
+	}
+}
+
+func TestGatesThatAreRefused(t *testing.T) {
+	arriving := func(service string) *admittedGate {
+		return &admittedGate{CanaryGate: v1alpha1.CanaryGate{Spec: v1alpha1.CanaryGateSpec{Service: service}}}
+	}
+	if err := arriving("cart").Validate(apis.WithinCreate(context.Background())); err != nil {
+		t.Error(err)
+	}
+	if err := arriving("shop/cart").Validate(apis.WithinCreate(context.Background())); err == nil || !strings.Contains(err.Error(), "spec.service") {
+		t.Errorf("%v", err)
+	}
+	// As with sources: what is in force may stay, and change for the better only.
+	before, after := arriving("Cart"), arriving("Cart")
+	after.Labels = map[string]string{"a": "b"}
+	if err := after.Validate(apis.WithinUpdate(context.Background(), before)); err != nil {
+		t.Error(err)
+	}
+	after.Spec.Watch = true
+	if err := after.Validate(apis.WithinUpdate(context.Background(), before)); err == nil {
+		t.Error("a change of what is wrong was let in")
+	}
+	// The status is the controller's, and nothing is filled in.
+	gate := arriving("cart")
+	gate.SetDefaults(context.Background())
+	if gate.Spec.Schedule != nil || len(gate.SupportedSubResources()) != 1 {
+		t.Errorf("%+v, %q", gate.Spec, gate.SupportedSubResources())
 	}
 }

@@ -5,6 +5,7 @@ package e2e
 import (
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
@@ -60,12 +61,17 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("a change for the worse: %v", err)
 	}
 
-	for key, value := range map[string]string{"cluster-uri": "here", "shifted-min-interval": "often", "rollback-tempate": "false"} {
-		err := suite.Configure(ctx, "config-cdevents", map[string]string{key: value})
-		if err == nil || !strings.Contains(err.Error(), key) {
-			t.Errorf("%s: %s in config-cdevents: %v", key, value, err)
+	for name, wrong := range map[string]map[string]string{
+		"config-cdevents": {"cluster-uri": "here", "shifted-min-interval": "often", "rollback-tempate": "false"},
+		"config-canary":   {"scrape-interval": "often", "scrape-timeout": "1h", "scrape-intreval": "15s", "mapping.broken": "nonsense: ["},
+	} {
+		for key, value := range wrong {
+			err := suite.Configure(ctx, name, map[string]string{key: value})
+			if err == nil || !strings.Contains(err.Error(), strings.TrimPrefix(key, "mapping.")) {
+				t.Errorf("%s: %s in %s: %v", key, value, name, err)
+			}
+			t.Log(err)
 		}
-		t.Log(err)
 	}
 	c, err := suite.Kube.CoreV1().ConfigMaps(kit.Namespace).Get(ctx, "config-cdevents", metav1.GetOptions{})
 	s.must(err)
@@ -79,5 +85,51 @@ func TestRefusals(t *testing.T) {
 	_, err = suite.Kube.CoreV1().ConfigMaps(s.ns).Create(ctx, c, metav1.CreateOptions{})
 	if err != nil {
 		t.Errorf("a ConfigMap of another namespace: %v", err)
+	}
+}
+
+// TestRefusalsOfGates writes gates by which nobody could judge.
+func TestRefusalsOfGates(t *testing.T) {
+	s := newScene(t)
+	ctx := t.Context()
+	api := suite.Ours.CanaryGates(s.ns)
+	write := func(name string, spec v1alpha1.CanaryGateSpec) error {
+		_, err := api.Create(ctx, &v1alpha1.CanaryGate{
+			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.GateKind.Kind},
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}, Spec: spec,
+		}, metav1.CreateOptions{})
+		return err
+	}
+	metric := func(change func(*v1alpha1.GateMetric)) v1alpha1.CanaryGateSpec {
+		m := v1alpha1.GateMetric{Type: v1alpha1.MetricSlowRequests}
+		change(&m)
+		return v1alpha1.CanaryGateSpec{Service: "cart", Metrics: []v1alpha1.GateMetric{m}}
+	}
+	minute, unbound, small, yes, no := metav1.Duration{Duration: time.Minute}, .3, .001, true, false
+	for want, spec := range map[string]v1alpha1.CanaryGateSpec{
+		// The first of these are the schema's, the others only the webhook knows.
+		"spec.metrics[0].threshold": metric(func(m *v1alpha1.GateMetric) { m.Threshold = &unbound }),
+		"spec.failOn[0]":            {Service: "cart", FailOn: []string{"Pass"}},
+		"spec.service":              {Service: "shop/cart"},
+		"spec.baseline":             {Service: "cart", Canary: "cart-00001", Baseline: "cart-00001"},
+		"spec.schedule.timeout":     {Service: "cart", Schedule: &v1alpha1.GateSchedule{Timeout: &minute}},
+		"more than negligible":      metric(func(m *v1alpha1.GateMetric) { m.Limit, m.Critical = &small, &yes }),
+		"no metric decides":         metric(func(m *v1alpha1.GateMetric) { m.Critical = &no }),
+	} {
+		err := write("wrong", spec)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want a refusal that names %s, got %v", want, err)
+		}
+		t.Log(err)
+	}
+	s.must(write("right", v1alpha1.CanaryGateSpec{Service: "cart"}))
+	gate, err := api.Get(ctx, "right", metav1.GetOptions{})
+	s.must(err)
+	if gate.Spec.Schedule != nil || len(gate.Spec.Metrics) > 0 {
+		t.Errorf("something was written into a user's gate: %+v", gate.Spec)
+	}
+	gate.Spec.Canary, gate.Spec.Baseline = "cart-00002", "cart-00002"
+	if _, err := api.Update(ctx, gate, metav1.UpdateOptions{}); err == nil || !strings.Contains(err.Error(), "spec.baseline") {
+		t.Errorf("a change for the worse: %v", err)
 	}
 }
