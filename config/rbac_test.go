@@ -161,13 +161,13 @@ func checkExplicit(t *testing.T, rule rbacv1.PolicyRule) {
 	}
 }
 
-func TestRolesForOthersReadOrConcernSources(t *testing.T) {
+func TestRolesForOthersReadOrConcernWhatIsTheirs(t *testing.T) {
 	t.Parallel()
 	for _, role := range of[*rbacv1.ClusterRole](t) {
 		switch {
 		case role.Labels["rbac.authorization.k8s.io/aggregate-to-edit"] == "true":
 			for _, rule := range role.Rules {
-				if !slices.Equal(rule.APIGroups, []string{"knative-cdevents.dev"}) || !slices.Equal(rule.Resources, []string{"cdeventsources"}) {
+				if !slices.Equal(rule.APIGroups, []string{"knative-cdevents.dev"}) || !slices.Equal(rule.Resources, []string{"cdeventsources", "canarygates"}) {
 					t.Errorf("%s gives users %v", role.Name, rule)
 				}
 			}
@@ -178,6 +178,10 @@ func TestRolesForOthersReadOrConcernSources(t *testing.T) {
 					if !slices.Contains(reading, verb) {
 						t.Errorf("%s lets others %s", role.Name, verb)
 					}
+				}
+				viewers := role.Labels["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
+				if viewers && !slices.Equal(rule.Resources, []string{"cdeventsources", "canarygates"}) {
+					t.Errorf("%s shows %s", role.Name, rule.Resources)
 				}
 			}
 		}
