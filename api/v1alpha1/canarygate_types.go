@@ -155,6 +155,8 @@ type CanaryGateStatus struct {
 type GateRun struct {
 	// ID is different for each run.
 	ID string `json:"id"`
+	// Gate is the name of the CanaryGate; empty where a CustomRun embeds it.
+	Gate string `json:"gate,omitempty"`
 	// Service, Canary and Baseline are frozen when the run begins.
 	Service  GateObject  `json:"service"`
 	Canary   GateObject  `json:"canary"`

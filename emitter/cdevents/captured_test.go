@@ -32,7 +32,7 @@ func captured(t *testing.T, typ string) []byte {
 // imagined are the types that nobody has captured yet: the page shows them as they
 // are rendered, and says so.
 var imagined = map[lifecycle.Type]bool{
-	lifecycle.ClusterUnsettled: true,
+	lifecycle.ClusterUnsettled: true, lifecycle.Judged: true,
 }
 
 // example is what the page shows of a transition.

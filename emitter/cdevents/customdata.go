@@ -19,6 +19,8 @@ type CustomData struct {
 	Settled *bool `json:"settled,omitempty"`
 	// Cluster says more of it.
 	Cluster *Cluster `json:"cluster,omitempty"`
+	// Gate says more of a verdict.
+	Gate *Gate `json:"gate,omitempty"`
 	// Merged counts the steps of a gradual rollout that this event stands for.
 	Merged int64 `json:"merged,omitempty"`
 
@@ -86,6 +88,7 @@ func customData(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition, sai
 		Reason:             t.Reason,
 		PreviousArtifactID: imagePURL(t.Previous),
 		Incident:           incident(t),
+		Gate:               gate(t),
 		Merged:             t.Merged,
 		CommitSHA:          provenance(t, AnnotationCommitSHA, &said),
 		Repository:         provenance(t, AnnotationRepository, &said),

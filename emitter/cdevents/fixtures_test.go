@@ -117,6 +117,22 @@ func clusterOf(settled bool, state lifecycle.ClusterState, regime string, first,
 	return c
 }
 
+// failed is the verdict on a canary that fails 5 % of what it handles.
+func failed() *lifecycle.Verdict {
+	ratio := func(f float64) *float64 { return &f }
+	return &lifecycle.Verdict{
+		Run: "0d7f0f5c-6a43-4c0e-a7a8-5f6d1c2b3a49", Gate: "cart", Verdict: "Fail", Reasons: []string{"RelativeRegression"},
+		Message: "errors: 4.9 % of 1224 requests of the canary, 0 % of 2210 of the baseline",
+		Canary:  "cart-00002", Baseline: "cart-00001", Score: 50, Coverage: 1,
+		CanaryRequests: 1224, BaselineRequests: 2210, RequiredShare: ratio(.1), HandledShare: ratio(.356),
+		Metrics: []lifecycle.VerdictMetric{
+			{Name: "errors", Verdict: "Fail", Reason: "RelativeRegression", Canary: ratio(.049), Baseline: ratio(0)},
+			{Name: "slow", Verdict: "Pass", Reason: "Negligible", Canary: ratio(0), Baseline: ratio(0)},
+		},
+		Started: after(5), Completed: after(14),
+	}
+}
+
 // story returns the transitions, one of each type, in order.
 func story() []lifecycle.Transition {
 	first, second := firstRevision(), secondRevision()
@@ -193,6 +209,12 @@ func story() []lifecycle.Transition {
 			Type: lifecycle.ClusterRemoved, Reason: lifecycle.ReasonRemoved, Generation: 5, Chain: 1, Revision: first, Traffic: all, URLs: urls,
 			Cluster: &lifecycle.ClusterTold{ClusterSeen: lifecycle.ClusterSeen{Runtime: "pekko"}},
 			Links:   []lifecycle.Link{linkTo(lifecycle.LinkPath, 7, lifecycle.RolledBack)},
+		},
+		// A gate has looked at the canary.
+		{
+			Type: lifecycle.Judged, Generation: 3, Chain: 4, Revision: second, Previous: first, Traffic: split, URLs: urls,
+			Verdict: failed(),
+			Links:   []lifecycle.Link{linkTo(lifecycle.LinkPath, 5, lifecycle.TrafficShifted)},
 		},
 	}
 	for i := range told {

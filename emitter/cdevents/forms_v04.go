@@ -112,3 +112,19 @@ func resolved04(f facts) api.CDEventReader {
 		CDEventCustomData: f.data,
 	}
 }
+
+func judged04(f facts) api.CDEventReader {
+	base := subject04(f)
+	base.Type = api.TestCaseRunFinishedSubjectV0_2_0{}.GetSubjectType() // not in lower case, as the event's type has it
+	return &v04.TestCaseRunFinishedEvent{
+		Context: context04(f),
+		Subject: v04.TestCaseRunFinishedSubject{
+			SubjectBase: base,
+			Content: api.TestCaseRunFinishedSubjectContentV0_2_0{
+				Environment: f.environment, Outcome: outcome04(f.outcome), Reason: f.reason,
+				TestCase: &api.TestCaseRunFinishedSubjectContentTestCaseV0_2_0{Id: f.testCase, Name: f.testCaseName, Type: testCaseType},
+			},
+		},
+		CDEventCustomData: f.data,
+	}
+}

@@ -110,3 +110,17 @@ func resolved05(f facts) api.CDEventReader {
 		CDEventCustomData: f.data,
 	}
 }
+
+func judged05(f facts) api.CDEventReader {
+	return &v05.TestCaseRunFinishedEvent{
+		Context: context05(f),
+		Subject: v05.TestCaseRunFinishedSubject{
+			SubjectBaseV05: subject05(f),
+			Content: api.TestCaseRunFinishedSubjectContentV0_3_0{
+				Environment: f.environment, Outcome: f.outcome, Reason: f.reason,
+				TestCase: &api.TestCaseRunFinishedSubjectContentTestCaseV0_3_0{Id: f.testCase, Name: f.testCaseName, Type: testCaseType},
+			},
+		},
+		CDEventCustomData: f.data,
+	}
+}

@@ -118,6 +118,7 @@ func TestTypes(t *testing.T) {
 
 			lifecycle.IncidentDetected: "dev.cdevents.incident.detected.0.3.0",
 			lifecycle.IncidentResolved: "dev.cdevents.incident.resolved.0.3.0",
+			lifecycle.Judged:           "dev.cdevents.testcaserun.finished.0.3.0",
 
 			lifecycle.ClusterFormed:    "dev.cdeventsx.stateful-cluster.formed.0.1.0",
 			lifecycle.ClusterSettled:   "dev.cdeventsx.stateful-cluster.settled.0.1.0",
@@ -136,6 +137,7 @@ func TestTypes(t *testing.T) {
 
 			lifecycle.IncidentDetected: "dev.cdevents.incident.detected.0.2.0",
 			lifecycle.IncidentResolved: "dev.cdevents.incident.resolved.0.2.0",
+			lifecycle.Judged:           "dev.cdevents.testcaserun.finished.0.2.0",
 
 			lifecycle.ClusterFormed:    "dev.cdeventsx.stateful-cluster.formed.0.1.0",
 			lifecycle.ClusterSettled:   "dev.cdeventsx.stateful-cluster.settled.0.1.0",

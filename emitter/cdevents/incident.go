@@ -39,10 +39,13 @@ func incident(t lifecycle.Transition) *Incident {
 	return &Incident{Kind: string(i.Kind), Since: moment(i.Since).Format(time.RFC3339Nano), Reason: i.Reason, Message: i.Message}
 }
 
-// about fills in what only a cluster and an incident have.
+// about fills in what only a cluster, a verdict and an incident have.
 func (f *facts) about(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) {
 	if t.Type.OfCluster() {
 		f.subject = ClusterID(subject)
+	}
+	if t.Verdict != nil {
+		f.judged(subject, *t.Verdict)
 	}
 	if t.Incident == nil {
 		return

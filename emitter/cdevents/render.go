@@ -28,7 +28,10 @@ type facts struct {
 	// description and service are those of an incident.
 	description string
 	service     *api.Reference
-	data        api.CDEventCustomData
+	// outcome, reason, testCase and testCaseName are those of a verdict.
+	outcome, reason        string
+	testCase, testCaseName string
+	data                   api.CDEventCustomData
 }
 
 // Render turns a journaled transition into the event that a source with this
@@ -98,6 +101,9 @@ func check(profile v1alpha1.Profile, t lifecycle.Transition) error {
 	}
 	if incident := t.Type == lifecycle.IncidentDetected || t.Type == lifecycle.IncidentResolved; incident != (t.Incident != nil) {
 		return fmt.Errorf("transition %s must say of an incident if it is about one, and only then", t.Type)
+	}
+	if (t.Type == lifecycle.Judged) != (t.Verdict != nil) {
+		return fmt.Errorf("transition %s must hold a verdict if it is one, and only then", t.Type)
 	}
 	if t.Time.IsZero() {
 		return fmt.Errorf("transition %s has no time; it must be journaled before it is rendered", t.Type)

@@ -44,6 +44,8 @@ var table = map[string]map[lifecycle.Type]form{
 		lifecycle.IncidentDetected: {typ: v05.IncidentDetectedEventType, artifact: true, build: detected05},
 		lifecycle.IncidentResolved: {typ: v05.IncidentResolvedEventType, artifact: true, build: resolved05},
 
+		lifecycle.Judged: {typ: v05.TestCaseRunFinishedEventType, build: judged05},
+
 		lifecycle.ClusterFormed:    {typ: clusterFormed, build: custom05},
 		lifecycle.ClusterSettled:   {typ: clusterSettled, build: custom05},
 		lifecycle.ClusterUnsettled: {typ: clusterUnsettled, build: custom05},
@@ -61,6 +63,8 @@ var table = map[string]map[lifecycle.Type]form{
 
 		lifecycle.IncidentDetected: {typ: v04.IncidentDetectedEventType, artifact: true, build: detected04},
 		lifecycle.IncidentResolved: {typ: v04.IncidentResolvedEventType, artifact: true, build: resolved04},
+
+		lifecycle.Judged: {typ: v04.TestCaseRunFinishedEventType, build: judged04},
 
 		lifecycle.ClusterFormed:    {typ: clusterFormed, build: custom04},
 		lifecycle.ClusterSettled:   {typ: clusterSettled, build: custom04},

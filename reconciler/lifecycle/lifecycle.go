@@ -59,6 +59,7 @@ func Next(rules Rules, m Memory, s Snapshot, at time.Time) Result {
 	b.revisions()
 	b.cluster()
 	b.release()
+	b.judged()
 	b.traffic()
 	b.undeclared()
 	b.deployed()

@@ -71,6 +71,8 @@ type Memory struct {
 	Cluster *ClusterMemory `json:"cluster,omitempty"`
 	// Pending is a change of the primary that waits for the cluster.
 	Pending *Pending `json:"pending,omitempty"`
+	// Judged are the runs of gates that were told of, oldest first.
+	Judged []string `json:"judged,omitempty"`
 	// ReadySince is when the Service, not yet Deployed, became Ready.
 	ReadySince time.Time `json:"readySince,omitzero"`
 }

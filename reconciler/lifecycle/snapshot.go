@@ -11,6 +11,8 @@ const (
 	SeenRoute   = "route"
 	// SeenCluster is no object. What is seen of a cluster carries its own Base.
 	SeenCluster = "cluster"
+	// SeenVerdicts neither: they carry ids.
+	SeenVerdicts = "verdicts"
 )
 
 // Snapshot is a Knative Service at one moment, put together from the Service,
@@ -41,6 +43,8 @@ type Snapshot struct {
 	Route *Route
 	// Cluster is nil while nobody has looked at it, or where there is none.
 	Cluster *Cluster
+	// Verdicts that gates have reached lately, oldest first.
+	Verdicts []Verdict
 	// Revisions holds those that are known, by name.
 	Revisions map[string]Revision
 	// Unheld names Revisions that must not be waited for: the API server itself

@@ -38,6 +38,8 @@ const (
 	IncidentDetected Type = "IncidentDetected"
 	// IncidentResolved is the end of trouble that was announced.
 	IncidentResolved Type = "IncidentResolved"
+	// Judged is a verdict that a gate has reached on a canary.
+	Judged Type = "CanaryJudged"
 	// ClusterFormed is the first member that is up in the stateful cluster of a
 	// Service. Scaling to zero and back does not form it anew.
 	ClusterFormed Type = "ClusterFormed"
@@ -185,6 +187,8 @@ type Transition struct {
 	// Cluster is set for what is told of a stateful cluster, and for what waited
 	// for one.
 	Cluster *ClusterTold `json:"cluster,omitempty"`
+	// Verdict is set for Judged.
+	Verdict *Verdict `json:"verdict,omitempty"`
 	// Links point to earlier transitions of this subject.
 	Links []Link `json:"links,omitempty"`
 }

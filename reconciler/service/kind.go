@@ -160,6 +160,10 @@ func (*kind) Compose(p observer.Parts) *observer.Subject {
 			if part.Owner == svc.UID {
 				s.Cluster = v
 			}
+		case []lifecycle.Verdict:
+			if part.Owner == svc.UID {
+				s.Verdicts = v
+			}
 		case domainValue:
 			domains = append(domains, v.URL)
 		case revisionValue:

@@ -1,0 +1,118 @@
+package cdevents
+
+import (
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// testCaseType is the one of the vocabulary's words that a canary's judgement comes
+// closest to (CDEvents testing-events.md, testCaseRun).
+const testCaseType = "other"
+
+// The outcomes of CDEvents (testing-events.md, testCaseRun finished).
+const (
+	outcomeSuccess = "success"
+	outcomeFailure = "failure"
+	outcomeCancel  = "cancel"
+	outcomeError   = "error"
+)
+
+// Gate is what our events say of a verdict beyond the vocabulary.
+type Gate struct {
+	// Run is the judgement's id, Name the CanaryGate's, which may have none.
+	Run  string `json:"run"`
+	Name string `json:"name,omitempty"`
+	// Verdict is Pass, Warn, Fail, Inconclusive or Error.
+	Verdict string   `json:"verdict"`
+	Reasons []string `json:"reasons,omitempty"`
+	Message string   `json:"message,omitempty"`
+	DryRun  bool     `json:"dryRun,omitempty"`
+	// Score from 0 to 100, Coverage from 0 to 1.
+	Score    float64 `json:"score"`
+	Coverage float64 `json:"coverage"`
+	// CanaryRequests and BaselineRequests that were judged.
+	CanaryRequests   float64 `json:"canaryRequests"`
+	BaselineRequests float64 `json:"baselineRequests"`
+	// RequiredShare is the canary's by the Route, HandledShare the real one.
+	RequiredShare *float64     `json:"requiredShare,omitempty"`
+	HandledShare  *float64     `json:"handledShare,omitempty"`
+	Metrics       []GateMetric `json:"metrics,omitempty"`
+	// Started and Completed bound the judgement, in UTC.
+	Started   string `json:"started"`
+	Completed string `json:"completed"`
+}
+
+// GateMetric is what was found of one metric: ratios of bad requests.
+type GateMetric struct {
+	Name     string   `json:"name"`
+	Verdict  string   `json:"verdict"`
+	Reason   string   `json:"reason,omitempty"`
+	Canary   *float64 `json:"canary,omitempty"`
+	Baseline *float64 `json:"baseline,omitempty"`
+}
+
+// TestCaseRunID is the subject's id of a judgement:
+// "testcaserun/<namespace>/<service>/<run>".
+func TestCaseRunID(s v1alpha1.CDEventSubjectSpec, run string) string {
+	s.Kind = "testcaserun"
+	return SubjectID(s) + "/" + run
+}
+
+// judged fills in what only a verdict has.
+func (f *facts) judged(subject v1alpha1.CDEventSubjectSpec, v lifecycle.Verdict) {
+	f.subject = TestCaseRunID(subject, v.Run)
+	f.outcome, f.reason = outcome(v), v.Message
+	f.testCaseName = v.Gate
+	if f.testCaseName == "" {
+		f.testCaseName = "canary of " + subject.Name
+	}
+	gate := subject
+	gate.Kind = "canarygate"
+	if v.Gate != "" {
+		gate.Name = v.Gate
+	}
+	f.testCase = SubjectID(gate)
+}
+
+func outcome(v lifecycle.Verdict) string {
+	switch {
+	case v.Cancelled:
+		return outcomeCancel
+	case v.Verdict == "Pass" || v.Verdict == "Warn":
+		return outcomeSuccess
+	case v.Verdict == "Fail":
+		return outcomeFailure
+	}
+	// Inconclusive too: nothing was found out.
+	return outcomeError
+}
+
+// outcome04 is what 0.4 calls an outcome of 0.5 (its testing-events.md).
+func outcome04(outcome string) string {
+	switch outcome {
+	case outcomeSuccess:
+		return "pass"
+	case outcomeFailure:
+		return "fail"
+	}
+	return outcome
+}
+
+func gate(t lifecycle.Transition) *Gate {
+	if t.Verdict == nil {
+		return nil
+	}
+	v := t.Verdict
+	g := &Gate{
+		Run: v.Run, Name: v.Gate, Verdict: v.Verdict, Reasons: v.Reasons, Message: v.Message, DryRun: v.DryRun,
+		Score: v.Score, Coverage: v.Coverage, CanaryRequests: v.CanaryRequests, BaselineRequests: v.BaselineRequests,
+		RequiredShare: v.RequiredShare, HandledShare: v.HandledShare,
+		Started: moment(v.Started).Format(time.RFC3339Nano), Completed: moment(v.Completed).Format(time.RFC3339Nano),
+	}
+	for _, m := range v.Metrics {
+		g.Metrics = append(g.Metrics, GateMetric(m))
+	}
+	return g
+}

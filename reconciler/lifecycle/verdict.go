@@ -1,0 +1,70 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+)
+
+// Verdict is what a gate has found of a canary of the Service.
+type Verdict struct {
+	// Run is the id of the judgement; each is told once.
+	Run string `json:"run"`
+	// Gate is its name, empty where it stood in the run itself.
+	Gate string `json:"gate,omitempty"`
+	// Verdict is Pass, Warn, Fail, Inconclusive or Error.
+	Verdict string   `json:"verdict"`
+	Reasons []string `json:"reasons,omitempty"`
+	Message string   `json:"message,omitempty"`
+	// DryRun stopped nothing, whatever it says. Cancelled was ended from outside.
+	DryRun    bool `json:"dryRun,omitempty"`
+	Cancelled bool `json:"cancelled,omitempty"`
+	// Canary and Baseline are names of Revisions.
+	Canary   string `json:"canary,omitempty"`
+	Baseline string `json:"baseline,omitempty"`
+	// Score from 0 to 100, Coverage from 0 to 1.
+	Score    float64 `json:"score"`
+	Coverage float64 `json:"coverage"`
+	// CanaryRequests and BaselineRequests that were judged.
+	CanaryRequests   float64 `json:"canaryRequests"`
+	BaselineRequests float64 `json:"baselineRequests"`
+	// RequiredShare is the canary's by the Route, HandledShare the real one.
+	RequiredShare *float64        `json:"requiredShare,omitempty"`
+	HandledShare  *float64        `json:"handledShare,omitempty"`
+	Metrics       []VerdictMetric `json:"metrics,omitempty"`
+	// Started and Completed bound the judgement.
+	Started   time.Time `json:"started"`
+	Completed time.Time `json:"completed"`
+}
+
+// VerdictMetric is what was found of one metric.
+type VerdictMetric struct {
+	Name    string `json:"name"`
+	Verdict string `json:"verdict"`
+	Reason  string `json:"reason,omitempty"`
+	// Canary and Baseline are ratios of bad requests, nil if unknown.
+	Canary   *float64 `json:"canary,omitempty"`
+	Baseline *float64 `json:"baseline,omitempty"`
+}
+
+// maxJudged bounds how many runs are remembered to have been told. Those that are
+// over are told of again only for a while.
+const maxJudged = 64
+
+// judged announces what gates have found, once each.
+func (b *builder) judged() {
+	for i := range b.s.Verdicts {
+		v := b.s.Verdicts[i]
+		if v.Run == "" || slices.Contains(b.m.Judged, v.Run) {
+			continue
+		}
+		b.m.Judged = append(slices.Clone(b.m.Judged), v.Run)
+		b.m.Judged = b.m.Judged[max(0, len(b.m.Judged)-maxJudged):]
+		t := Transition{Type: Judged, Revision: b.m.revision(v.Canary), Previous: b.m.revision(v.Baseline), Verdict: &v}
+		if k, known := b.m.Revisions[v.Canary]; known && k.Arrived != nil {
+			t.Links = k.Arrived.link(LinkPath)
+		} else {
+			t.Links = b.m.Last.link(LinkPath)
+		}
+		b.emit(t)
+	}
+}

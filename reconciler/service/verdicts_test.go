@@ -1,0 +1,38 @@
+package service
+
+import (
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+)
+
+func TestVerdictsAreAPartOfTheirService(t *testing.T) {
+	t.Parallel()
+	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
+	var last observer.Part
+	v := NewVerdicts(func(_ types.NamespacedName, p observer.Part) { last = p })
+	held := func() []lifecycle.Verdict { return last.Value.([]lifecycle.Verdict) }
+
+	v.Reached(key, "u1", lifecycle.Verdict{Run: "a"})
+	v.Reached(key, "u1", lifecycle.Verdict{Run: "a"})
+	before := held()
+	v.Reached(key, "u1", lifecycle.Verdict{Run: "b"})
+	if len(before) != 1 || len(held()) != 2 || !last.Volatile || last.Owner != "u1" {
+		t.Errorf("%d, then %+v", len(before), last)
+	}
+	for i := range 2 * maxVerdicts {
+		v.Reached(key, "u1", lifecycle.Verdict{Run: fmt.Sprint(i)})
+	}
+	if len(held()) != maxVerdicts {
+		t.Errorf("%d are held", len(held()))
+	}
+	// Another Service of that name has none of them.
+	v.Reached(key, "u2", lifecycle.Verdict{Run: "c"})
+	if len(held()) != 1 || last.Owner != "u2" {
+		t.Errorf("%+v", last)
+	}
+}
