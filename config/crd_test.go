@@ -141,7 +141,8 @@ func TestSourceIsASourceToOthers(t *testing.T) {
 	}
 	for _, transition := range []lifecycle.Type{
 		lifecycle.Created, lifecycle.Deployed, lifecycle.Published, lifecycle.RevisionReady,
-		lifecycle.TrafficShifted, lifecycle.Upgraded, lifecycle.RolledBack, lifecycle.IncidentDetected, lifecycle.IncidentResolved, lifecycle.Removed,
+		lifecycle.TrafficShifted, lifecycle.Upgraded, lifecycle.RolledBack, lifecycle.IncidentDetected, lifecycle.IncidentResolved, lifecycle.Judged, lifecycle.Removed,
+		lifecycle.ClusterFormed, lifecycle.ClusterSettled, lifecycle.ClusterUnsettled, lifecycle.ClusterRemoved,
 	} {
 		eventType, err := cdevents.Type("", transition)
 		if err != nil {
