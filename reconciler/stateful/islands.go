@@ -78,13 +78,14 @@ func overlap(a, b map[string]bool) bool {
 }
 
 // apart says what is wrong where there is more than one island. Where each has
-// the pods of one Revision, discovery has selected them by a label that Knative
+// the pods of one Revision, and none the same, discovery has selected them by a label that Knative
 // gives another value in each Revision, and that is its default.
 func apart(all []island, live []subject) *lifecycle.Trouble {
 	if len(all) < 2 {
 		return nil
 	}
 	byRevision := true
+	taken := map[string]bool{}
 	var said []string
 	for _, i := range all {
 		var pods, revisions []string
@@ -95,31 +96,19 @@ func apart(all []island, live []subject) *lifecycle.Trouble {
 			}
 		}
 		slices.Sort(revisions)
-		byRevision = byRevision && len(slices.Compact(revisions)) == 1
+		revisions = slices.Compact(revisions)
+		byRevision = byRevision && len(revisions) == 1 && !taken[revisions[0]]
+		for _, r := range revisions {
+			taken[r] = true
+		}
 		said = append(said, "["+strings.Join(pods, " ")+"]")
 	}
 	slices.Sort(said)
-	byRevision = byRevision && revisionsDiffer(all, live)
 	message := brief(fmt.Sprintf("the pods form %d clusters that know nothing of each other: %s", len(all), strings.Join(said, " ")))
 	if !byRevision {
 		return &lifecycle.Trouble{Reason: "Split", Message: message}
 	}
 	return &lifecycle.Trouble{Reason: "SplitByRevision", Message: message + ". " + remedy(newest(live).declared.Runtime)}
-}
-
-// revisionsDiffer says that no Revision has members in two islands.
-func revisionsDiffer(all []island, live []subject) bool {
-	in := map[string]int{}
-	for n, i := range all {
-		for _, s := range live {
-			if had, ok := in[s.pod.Revision]; i.up[s.pod.IP] && ok && had != n {
-				return false
-			} else if i.up[s.pod.IP] {
-				in[s.pod.Revision] = n
-			}
-		}
-	}
-	return true
 }
 
 func remedy(r v1alpha1.Runtime) string {

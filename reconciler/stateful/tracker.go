@@ -170,7 +170,7 @@ func (t *tracker) trouble(o observation, late []string) map[lifecycle.Incident]*
 	case len(late) > 0:
 		now[lifecycle.ClusterTrouble] = &lifecycle.Trouble{Reason: "Lagging", Message: strings.Join(late, ", ")}
 	}
-	if t.times == 0 || !sameKinds(now, t.candidate) {
+	if !sameKinds(now, t.candidate) {
 		t.times = 0
 	}
 	t.candidate = now
