@@ -1,0 +1,201 @@
+// Package web tells the verdicts of gates that watch over HTTP, for those who do not
+// use CustomRuns: Flagger's webhooks, and the web provider of Argo Rollouts.
+//
+// Its invariants: nobody is told of a gate who may not get it; only a verdict on the
+// split that is in force lets anything pass or rolls it back, and what is not known
+// does neither; it reads from caches and writes nothing, so that every replica can
+// answer.
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// maxBody bounds what is read of a request. Flagger's is a few hundred bytes.
+const maxBody = 64 << 10
+
+// busy is how many requests are answered at once; the others are to come again.
+const busy = 64
+
+// Gates reads gates from a cache.
+type Gates func(types.NamespacedName) (*v1alpha1.CanaryGate, error)
+
+// Split is the effective split of a Service's traffic, in percent by Revision; false
+// while it is not known or not in force.
+type Split func(service types.NamespacedName) (map[string]int64, bool)
+
+// Guard says whether whoever sent the request may read the gate. The error is a
+// *Refusal, or why that could not be found out.
+type Guard interface {
+	Check(r *http.Request, gate types.NamespacedName) error
+}
+
+// Handler answers under /v1/gates/.
+type Handler struct {
+	Gates Gates
+	Split Split
+	Guard Guard
+	// Ready says whether the caches are filled: before, a gate would seem not to be.
+	Ready func() bool
+	// Warn tells of what kept it from answering.
+	Warn func(message string, keysAndValues ...any)
+
+	mux   http.ServeMux
+	slots chan struct{}
+}
+
+// Init makes the handler ready to serve, and returns it.
+func (h *Handler) Init() *Handler {
+	h.slots = make(chan struct{}, busy)
+	h.mux.Handle("/v1/gates/{namespace}/{name}", h.answering(h.verdict, http.MethodGet, http.MethodHead, http.MethodPost))
+	h.mux.Handle("/v1/gates/{namespace}/{name}/rollback", h.answering(h.rollback, http.MethodPost))
+	h.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusNotFound, "there is nothing here; ask for /v1/gates/{namespace}/{name}")
+	})
+	return h
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	select {
+	case h.slots <- struct{}{}:
+		defer func() { <-h.slots }()
+		h.mux.ServeHTTP(w, r)
+	default:
+		w.Header().Set("Retry-After", "1")
+		refuse(w, http.StatusServiceUnavailable, "too many requests at once; try again")
+	}
+}
+
+// answering looks at everything that all requests have in common.
+func (h *Handler) answering(then func(http.ResponseWriter, *http.Request, Answer), methods ...string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !slices.Contains(methods, r.Method) {
+			allow := strings.Join(methods, ", ")
+			w.Header().Set("Allow", allow)
+			refuse(w, http.StatusMethodNotAllowed, r.Method+" means nothing here; use one of "+allow)
+			return
+		}
+		if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
+			status := http.StatusBadRequest
+			if over := (*http.MaxBytesError)(nil); errors.As(err, &over) {
+				status = http.StatusRequestEntityTooLarge
+			}
+			refuse(w, status, fmt.Sprintf("the body cannot be read; nothing in it is needed, and it may have %d bytes: %v", maxBody, err))
+			return
+		}
+		unsplit, err := unsplitPasses(r)
+		if err != nil {
+			refuse(w, http.StatusBadRequest, err.Error())
+			return
+		}
+		key := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
+		if len(validation.IsDNS1123Label(key.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(key.Name)) > 0 {
+			refuse(w, http.StatusNotFound, "no CanaryGate can have the name "+key.String())
+			return
+		}
+		if !h.allowed(w, r, key) {
+			return
+		}
+		if answer, ok := h.about(w, key, unsplit); ok {
+			then(w, r, answer)
+		}
+	})
+}
+
+// unsplitPasses reads the one parameter that there is.
+func unsplitPasses(r *http.Request) (bool, error) {
+	const parameter, value = "unsplit", "pass"
+	passes := false
+	for name, values := range r.URL.Query() {
+		if name != parameter || len(values) != 1 || values[0] != value {
+			return false, fmt.Errorf("%s=%s means nothing here; the only parameter is %s=%s", name, strings.Join(values, ","), parameter, value)
+		}
+		passes = true
+	}
+	return passes, nil
+}
+
+func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.NamespacedName) bool {
+	err := h.Guard.Check(r, key)
+	if err == nil {
+		return true
+	}
+	if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
+		if refusal.Status == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="`+Audience+`", Basic realm="`+Audience+`"`)
+		}
+		refuse(w, refusal.Status, refusal.Message)
+		return false
+	}
+	h.Warn("Somebody who asks for a verdict could not be recognised", "gate", key, "error", err)
+	w.Header().Set("Retry-After", "1")
+	refuse(w, http.StatusServiceUnavailable, "the API server could not be asked who you are; try again")
+	return false
+}
+
+// about finds the gate and what is to be said of it.
+func (h *Handler) about(w http.ResponseWriter, key types.NamespacedName, unsplit bool) (Answer, bool) {
+	if !h.Ready() {
+		w.Header().Set("Retry-After", "1")
+		refuse(w, http.StatusServiceUnavailable, "this replica has just started and does not know the gates yet; try again")
+		return Answer{}, false
+	}
+	gate, err := h.Gates(key)
+	switch {
+	case apierrors.IsNotFound(err):
+		refuse(w, http.StatusNotFound, "there is no CanaryGate "+key.String())
+	case err != nil:
+		h.Warn("A gate could not be read", "gate", key, "error", err)
+		refuse(w, http.StatusServiceUnavailable, "the gate could not be read; try again")
+	case !gate.Spec.Watch:
+		refuse(w, http.StatusUnprocessableEntity, fmt.Sprintf(
+			"CanaryGate %s opens no runs by itself: set spec.watch to true, or refer to it from a Tekton CustomRun and read that one's results", key))
+	default:
+		split, known := h.Split(types.NamespacedName{Namespace: key.Namespace, Name: gate.Spec.Service})
+		return answer(gate, situation{split, known, unsplit}), true
+	}
+	return Answer{}, false
+}
+
+// verdict tells it in the body to those who GET it, and in the status to those who POST.
+func (h *Handler) verdict(w http.ResponseWriter, r *http.Request, a Answer) {
+	status := http.StatusOK
+	if r.Method == http.MethodPost {
+		status = a.status()
+	}
+	write(w, status, a)
+}
+
+// rollback is the other way round: 200 asks for it.
+func (h *Handler) rollback(w http.ResponseWriter, _ *http.Request, a Answer) {
+	status := http.StatusConflict
+	if a.Verdict == v1alpha1.VerdictFail {
+		status = http.StatusOK
+	}
+	write(w, status, a)
+}
+
+func refuse(w http.ResponseWriter, status int, message string) {
+	write(w, status, map[string]string{"error": message})
+}
+
+func write(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	// Who has gone away cannot be told that it could not be told.
+	_ = json.NewEncoder(w).Encode(body)
+}
