@@ -1,6 +1,10 @@
 package config
 
 import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -55,8 +59,13 @@ func checkPrivileges(t *testing.T, name string, pod corev1.PodSpec) {
 		c.SeccompProfile == nil || c.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
 		t.Errorf("%+v", c)
 	}
-	if pod.HostNetwork || pod.HostPID || pod.HostIPC || len(pod.Volumes) > 0 {
+	if pod.HostNetwork || pod.HostPID || pod.HostIPC {
 		t.Error("it shares something with its node")
+	}
+	for _, v := range pod.Volumes {
+		if v.Secret == nil || v.Secret.Optional == nil || !*v.Secret.Optional {
+			t.Errorf("%s is no Secret that may be absent", v.Name)
+		}
 	}
 	if pod.ServiceAccountName != name {
 		t.Errorf("%s runs as %s", name, pod.ServiceAccountName)
@@ -116,6 +125,41 @@ func TestProbesAskWhatIsServed(t *testing.T) {
 	}
 	if c.StartupProbe == nil || c.StartupProbe.HTTPGet.Path != "/health" {
 		t.Error("a slow start would look like death")
+	}
+}
+
+// Whoever asks for a verdict finds the port that it is served at, and the certificate
+// lies where it is looked for.
+func TestVerdictsAreServed(t *testing.T) {
+	t.Parallel()
+	pod := deployment(t).Spec.Template.Spec
+	c := pod.Containers[0]
+	if !slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == "gates" && p.ContainerPort == 8081 }) {
+		t.Errorf("%+v", c.Ports)
+	}
+	if len(c.VolumeMounts) != 1 || c.VolumeMounts[0].MountPath != "/etc/gates-tls" || !c.VolumeMounts[0].ReadOnly ||
+		len(pod.Volumes) != 1 || c.VolumeMounts[0].Name != pod.Volumes[0].Name || pod.Volumes[0].Secret.SecretName != "gates-tls" {
+		t.Errorf("%+v %+v", c.VolumeMounts, pod.Volumes)
+	}
+	wiring, err := os.ReadFile("../cmd/controller/gateweb.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, said := range []string{`":8081"`, `"/etc/gates-tls"`} {
+		if !strings.Contains(string(wiring), said) {
+			t.Errorf("the controller does not look at %s", said)
+		}
+	}
+	ports := map[string]string{}
+	for _, s := range of[*corev1.Service](t) {
+		for _, p := range s.Spec.Ports {
+			if s.Name == "controller" {
+				ports[p.Name] = fmt.Sprint(p.Port, " ", p.TargetPort.String())
+			}
+		}
+	}
+	if ports["http-gates"] != "80 gates" || ports["https-gates"] != "443 gates" {
+		t.Errorf("%v", ports)
 	}
 }
 

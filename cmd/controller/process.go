@@ -111,6 +111,7 @@ func (p *process) build(ctx context.Context, cmw configmap.Watcher) {
 		p.deliver(sending)
 		p.run(ctx, sending)
 		p.measure(ctx, cmw)
+		p.serveGates(ctx)
 	})
 }
 

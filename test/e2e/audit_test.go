@@ -67,6 +67,11 @@ func (e entry) own() bool {
 	return e.ObjectRef != nil && (e.ObjectRef.APIGroup == v1alpha1.GroupName || e.ObjectRef.Namespace == kit.Namespace)
 }
 
+// asks is a question to the API server that leaves nothing behind.
+func (e entry) asks() bool {
+	return e.ObjectRef != nil && e.Verb == "create" && slices.Contains(questions, e.ObjectRef.Resource)
+}
+
 // of returns the requests of one user.
 func (l *auditLog) of(user string) ([]entry, error) {
 	f, err := os.Open(l.path)

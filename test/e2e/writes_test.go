@@ -21,6 +21,9 @@ var writes = []string{"create", "update", "patch", "delete", "deletecollection",
 // everybody may ask what he may: Kubernetes allows it to all who are authenticated.
 var everybody = []string{"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"}
 
+// questions are created, and nothing is kept of them: who shows a token, and what they may.
+var questions = []string{"tokenreviews", "subjectaccessreviews"}
+
 // TestNoRightToWrite asks the API server of every kind that it knows whether the controller may write it in
 // somebody's namespace. Only the project's own kinds are allowed.
 func TestNoRightToWrite(t *testing.T) {
@@ -44,6 +47,9 @@ func TestNoRightToWrite(t *testing.T) {
 			}
 			resource, sub, _ := strings.Cut(r.Name, "/")
 			for _, verb := range writes {
+				if verb == "create" && slices.Contains(questions, r.Name) {
+					continue
+				}
 				asked++
 				if allowed(t, user, gv.Group, resource, sub, verb) {
 					t.Errorf("the controller may %s %s of group %q in any namespace", verb, r.Name, gv.Group)
@@ -97,7 +103,7 @@ func TestNothingWasWritten(t *testing.T) {
 	verbs := map[string]int{}
 	for _, e := range entries {
 		verbs[e.Verb]++
-		if !e.reads() && !e.own() {
+		if !e.reads() && !e.own() && !e.asks() {
 			t.Errorf("it was not allowed to: %s", e)
 		}
 	}

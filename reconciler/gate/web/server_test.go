@@ -2,20 +2,16 @@ package web
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/test/certs"
 )
 
 // begin serves at an address until the test ends, and then wants an orderly end.
@@ -44,33 +40,20 @@ func begin(t *testing.T, certificate string) string {
 	return listener.Addr().String()
 }
 
-// certify writes a certificate, as a Secret is mounted, and returns whom to trust.
-func certify(t *testing.T, dir, name string) *x509.CertPool {
+// mount writes a certificate of a new authority, as a Secret is mounted, and returns
+// whom to trust.
+func mount(t *testing.T, dir string) *tls.Config {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	for file, block := range map[string]*pem.Block{"tls.crt": {Type: "CERTIFICATE", Bytes: der}, "tls.key": {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(filepath.Join(dir, file), pem.EncodeToMemory(block), 0o600); err != nil {
+	authority := certs.NewAuthority(t)
+	pair := authority.Issue("controller", time.Hour)
+	for file, content := range map[string][]byte{"tls.crt": pair.Certificate, "tls.key": pair.Key} {
+		if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	pool.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	return pool
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(authority.PEM))
+	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 }
 
 func get(t *testing.T, url string, config *tls.Config) (int, error) {
@@ -98,7 +81,7 @@ func TestWithoutACertificate(t *testing.T) {
 func TestWithACertificate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	first := &tls.Config{RootCAs: certify(t, dir, "first"), ServerName: "first", MinVersion: tls.VersionTLS12}
+	first := mount(t, dir)
 	at := begin(t, dir)
 	if status, err := get(t, "https://"+at, first); err != nil || status != http.StatusTeapot {
 		t.Error(status, err)
@@ -107,7 +90,7 @@ func TestWithACertificate(t *testing.T) {
 		t.Error("it answers in the open")
 	}
 	// A new one counts without a restart.
-	second := &tls.Config{RootCAs: certify(t, dir, "second"), ServerName: "second", MinVersion: tls.VersionTLS12}
+	second := mount(t, dir)
 	if status, err := get(t, "https://"+at, second); err != nil || status != http.StatusTeapot {
 		t.Error(status, err)
 	}
@@ -119,7 +102,7 @@ func TestWithACertificate(t *testing.T) {
 func TestABrokenCertificate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	certify(t, dir, "broken")
+	mount(t, dir)
 	if err := os.WriteFile(filepath.Join(dir, "tls.crt"), []byte("nonsense"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"knative.dev/pkg/logging"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/web"
+)
+
+// Where verdicts are served, and where a certificate is mounted if there is one:
+// config/500-controller.yaml has both.
+const (
+	gatesAddress     = ":8081"
+	gatesCertificate = "/etc/gates-tls"
+)
+
+// Whoever asks for verdicts with wrong tokens makes the API server review them. That
+// has a budget of its own, so that events do not wait for it.
+const (
+	reviewsQPS   = 20
+	reviewsBurst = 40
+)
+
+// serveGates answers those who ask for verdicts over HTTP. Every replica does: what it
+// tells comes from caches.
+func (p *process) serveGates(ctx context.Context) {
+	config := rest.CopyConfig(p.config)
+	config.QPS, config.Burst, config.RateLimiter = reviewsQPS, reviewsBurst, nil
+	reviews, err := kubernetes.NewForConfig(config)
+	must(ctx, "making a client for reviews of tokens", err)
+	informer := client.NewGateInformer(p.ours, metav1.NamespaceAll, 0, nil)
+	lister := client.NewGateLister(informer.GetIndexer())
+	handler := (&web.Handler{
+		Gates: func(key types.NamespacedName) (*v1alpha1.CanaryGate, error) {
+			return lister.Namespaced(key.Namespace).Get(key.Name)
+		},
+		Split: p.scene.split, Guard: web.NewAccess(reviews), Ready: informer.HasSynced, Warn: logging.FromContext(ctx).Warnw,
+	}).Init()
+	p.running.Go(func() { informer.RunWithContext(ctx) })
+	p.running.Go(func() {
+		// Events go their way without it.
+		if err := web.Serve(ctx, gatesAddress, gatesCertificate, handler); err != nil {
+			logging.FromContext(ctx).Errorw("Verdicts of gates are not served over HTTP by this replica", "error", err)
+		}
+	})
+}
+
+// split is the effective one of a Service's traffic; false while it is not known, or
+// not in force.
+func (s *scene) split(service types.NamespacedName) (map[string]int64, bool) {
+	ob := s.watched()
+	if ob == nil {
+		return nil, false
+	}
+	subject := ob.Kind.Compose(ob.Kind.Cached(service))
+	if subject == nil || subject.Snapshot.Route == nil || !subject.Snapshot.Route.Effective {
+		return nil, false
+	}
+	out := map[string]int64{}
+	for _, share := range subject.Snapshot.Route.Traffic {
+		out[share.Revision] += share.Percent
+	}
+	return out, true
+}
