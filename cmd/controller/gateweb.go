@@ -52,20 +52,23 @@ func (p *process) serveGates(ctx context.Context) {
 	})
 }
 
-// split is the effective one of a Service's traffic; false while it is not known, or
-// not in force.
-func (s *scene) split(service types.NamespacedName) (map[string]int64, bool) {
+// split is the traffic of a Service that is in force; nil while it is not known.
+func (s *scene) split(service types.NamespacedName) *web.Traffic {
 	ob := s.watched()
 	if ob == nil {
-		return nil, false
+		return nil
 	}
 	subject := ob.Kind.Compose(ob.Kind.Cached(service))
 	if subject == nil || subject.Snapshot.Route == nil || !subject.Snapshot.Route.Effective {
-		return nil, false
+		return nil
 	}
-	out := map[string]int64{}
-	for _, share := range subject.Snapshot.Route.Traffic {
-		out[share.Revision] += share.Percent
+	route := subject.Snapshot.Route
+	out := &web.Traffic{Shares: map[string]int64{}, Revisions: map[string]types.UID{}, Rollout: route.Rollout}
+	for _, share := range route.Traffic {
+		out.Shares[share.Revision] += share.Percent
 	}
-	return out, true
+	for name, r := range subject.Snapshot.Revisions {
+		out.Revisions[name] = types.UID(r.UID)
+	}
+	return out
 }

@@ -53,15 +53,9 @@ type Run struct {
 	CompletionTime *metav1.Time     `json:"completionTime,omitempty"`
 }
 
-// situation is what a verdict is wanted for.
-type situation struct {
-	split map[string]int64
-	known bool
-	// unsplit: where nothing is split there is nothing to wait for.
-	unsplit bool
-}
-
-func answer(gate *v1alpha1.CanaryGate, s situation) Answer {
+// answer for the traffic that is in force, nil if that is not known. With unsplit, there
+// is nothing to wait for where nothing is split.
+func answer(gate *v1alpha1.CanaryGate, now *Traffic, unsplit bool) Answer {
 	a := Answer{Gate: gate.Namespace + "/" + gate.Name, Service: gate.Spec.Service, Reasons: []string{}}
 	if run := gate.Status.Run; run != nil {
 		a.Run = &Run{
@@ -73,7 +67,7 @@ func answer(gate *v1alpha1.CanaryGate, s situation) Answer {
 		}
 		a.Report = run.Report
 	}
-	a.judge(gate, s)
+	a.judge(gate, now, unsplit)
 	if gate.Spec.DryRun {
 		a.WouldBe, a.Verdict = a.Verdict, v1alpha1.VerdictPass
 	}
@@ -81,23 +75,22 @@ func answer(gate *v1alpha1.CanaryGate, s situation) Answer {
 }
 
 // judge says whether the last run's verdict is on what is in force.
-func (a *Answer) judge(gate *v1alpha1.CanaryGate, s situation) {
+func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *Traffic, unsplit bool) {
 	run := gate.Status.Run
-	without := func(reason, message string, args ...any) {
-		a.Verdict, a.Reasons, a.Message = v1alpha1.VerdictRunning, []string{reason}, fmt.Sprintf(message, args...)
+	without := func(reason, message string) {
+		a.Verdict, a.Reasons, a.Message = v1alpha1.VerdictRunning, []string{reason}, message
 	}
-	serving := shares(s.split)
 	switch {
-	case !s.known:
-		without(TrafficUnknown, "the traffic of Service %s is not known, or is just being changed", gate.Spec.Service)
-	case len(serving) < 2:
+	case now == nil:
+		without(TrafficUnknown, "the traffic of Service "+gate.Spec.Service+" is not known, or is just being changed")
+	case len(shares(now.Shares)) < 2:
 		without(NoSplit, "all traffic goes to one Revision, so that there is nothing to judge; whoever asks before the first step adds ?unsplit=pass")
-		if s.unsplit {
+		if unsplit {
 			a.Verdict = v1alpha1.VerdictPass
 		}
 	case run == nil:
 		without(NoRun, "the gate has not begun to judge the split of the traffic")
-	case run.Service.Name != gate.Spec.Service || !maps.Equal(shares(run.Split), serving):
+	case run.Service.Name != gate.Spec.Service || !now.judged(run):
 		without(NewSplit, "the last run judged another split of the traffic than the one in force")
 	default:
 		a.Verdict, a.Message = run.Verdict, run.Message
@@ -106,6 +99,19 @@ func (a *Answer) judge(gate *v1alpha1.CanaryGate, s situation) {
 			a.Verdict, a.Message = v1alpha1.VerdictError, fmt.Sprintf("the run's verdict is %q, which is none", run.Verdict)
 		}
 	}
+}
+
+// judged says whether the run was about this traffic. The steps of a rollout that
+// Serving makes by itself are judged as one.
+func (t *Traffic) judged(run *v1alpha1.GateRun) bool {
+	if t.Revisions[run.Canary.Name] != run.Canary.UID || (run.Baseline != nil && t.Revisions[run.Baseline.Name] != run.Baseline.UID) {
+		return false
+	}
+	was, is := shares(run.Split), shares(t.Shares)
+	if t.Rollout {
+		return maps.EqualFunc(was, is, func(int64, int64) bool { return true })
+	}
+	return maps.Equal(was, is)
 }
 
 var verdicts = []string{

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
@@ -16,7 +17,7 @@ func judged(verdict string, change ...func(*v1alpha1.CanaryGate)) *v1alpha1.Cana
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart"},
 		Spec:       v1alpha1.CanaryGateSpec{Service: "cart", Watch: true},
 		Status: v1alpha1.CanaryGateStatus{Run: &v1alpha1.GateRun{
-			ID: "r1", Service: v1alpha1.GateObject{Name: "cart"}, Canary: v1alpha1.GateObject{Name: "cart-00002"}, Baseline: &v1alpha1.GateObject{Name: "cart-00001"},
+			ID: "r1", Service: v1alpha1.GateObject{Name: "cart"}, Canary: v1alpha1.GateObject{Name: "cart-00002", UID: "u2"}, Baseline: &v1alpha1.GateObject{Name: "cart-00001", UID: "u1"},
 			Split: map[string]int64{"cart-00001": 90, "cart-00002": 10}, Verdict: verdict, Reasons: []string{"Because"}, Message: "so it is",
 		}},
 	}
@@ -28,46 +29,70 @@ func judged(verdict string, change ...func(*v1alpha1.CanaryGate)) *v1alpha1.Cana
 
 func dry(g *v1alpha1.CanaryGate) { g.Spec.DryRun = true }
 
-var inForce = map[string]int64{"cart-00001": 90, "cart-00002": 10}
+// split is traffic in force, of Revisions as they are.
+func split(shares map[string]int64) *Traffic {
+	return &Traffic{Shares: shares, Revisions: map[string]types.UID{"cart-00001": "u1", "cart-00002": "u2", "cart-00003": "u3"}}
+}
+
+func inForce() *Traffic { return split(map[string]int64{"cart-00001": 90, "cart-00002": 10}) }
+
+func whole() *Traffic { return split(map[string]int64{"cart-00001": 100}) }
+
+// changed is the traffic in force, but for something.
+func changed(change func(*Traffic)) *Traffic {
+	t := inForce()
+	change(t)
+	return t
+}
 
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		gate            *v1alpha1.CanaryGate
-		situation       situation
+		now             *Traffic
+		unsplit         bool
 		verdict, reason string
 		status          int
 	}{
-		"pass":         {judged("Pass"), situation{split: inForce, known: true}, "Pass", "Because", 200},
-		"warn":         {judged("Warn"), situation{split: inForce, known: true}, "Warn", "Because", 200},
-		"fail":         {judged("Fail"), situation{split: inForce, known: true}, "Fail", "Because", 409},
-		"inconclusive": {judged("Inconclusive"), situation{split: inForce, known: true}, "Inconclusive", "Because", 425},
-		"running":      {judged("Running"), situation{split: inForce, known: true}, "Running", "Because", 425},
-		"error":        {judged("Error"), situation{split: inForce, known: true}, "Error", "Because", 503},
-		"no verdict":   {judged(""), situation{split: inForce, known: true}, "Error", "Because", 503},
-		"another's":    {judged("Excellent"), situation{split: inForce, known: true}, "Error", "Because", 503},
+		"pass":         {judged("Pass"), inForce(), false, "Pass", "Because", 200},
+		"warn":         {judged("Warn"), inForce(), false, "Warn", "Because", 200},
+		"fail":         {judged("Fail"), inForce(), false, "Fail", "Because", 409},
+		"inconclusive": {judged("Inconclusive"), inForce(), false, "Inconclusive", "Because", 425},
+		"running":      {judged("Running"), inForce(), false, "Running", "Because", 425},
+		"error":        {judged("Error"), inForce(), false, "Error", "Because", 503},
+		"no verdict":   {judged(""), inForce(), false, "Error", "Because", 503},
+		"another's":    {judged("Excellent"), inForce(), false, "Error", "Because", 503},
 
-		"traffic that is not known": {judged("Pass"), situation{split: inForce}, "Running", TrafficUnknown, 425},
-		"the next step":             {judged("Pass"), situation{split: map[string]int64{"cart-00001": 50, "cart-00002": 50}, known: true}, "Running", NewSplit, 425},
-		"another canary":            {judged("Pass"), situation{split: map[string]int64{"cart-00001": 90, "cart-00003": 10}, known: true}, "Running", NewSplit, 425},
+		"traffic that is not known": {judged("Pass"), nil, false, "Running", TrafficUnknown, 425},
+		"the next step":             {judged("Pass"), split(map[string]int64{"cart-00001": 50, "cart-00002": 50}), false, "Running", NewSplit, 425},
+		"another canary":            {judged("Pass"), split(map[string]int64{"cart-00001": 90, "cart-00003": 10}), false, "Running", NewSplit, 425},
 		"another Service": {
 			judged("Pass", func(g *v1alpha1.CanaryGate) { g.Spec.Service = "till" }),
-			situation{split: inForce, known: true},
+			inForce(), false,
 			"Running", NewSplit, 425,
 		},
-		"shares of nothing":     {judged("Pass"), situation{split: map[string]int64{"cart-00001": 90, "cart-00002": 10, "cart-00003": 0}, known: true}, "Pass", "Because", 200},
-		"a gate that is new":    {judged("", func(g *v1alpha1.CanaryGate) { g.Status.Run = nil }), situation{split: inForce, known: true}, "Running", NoRun, 425},
-		"an old failure":        {judged("Fail"), situation{split: map[string]int64{"cart-00001": 100}, known: true}, "Running", NoSplit, 425},
-		"before the first step": {judged("Fail"), situation{split: map[string]int64{"cart-00001": 100}, known: true, unsplit: true}, "Pass", NoSplit, 200},
-		"the first step's only": {judged("Running"), situation{split: inForce, known: true, unsplit: true}, "Running", "Because", 425},
-		"unknown is not whole":  {judged("Fail"), situation{unsplit: true}, "Running", TrafficUnknown, 425},
+		"shares of nothing":     {judged("Pass"), split(map[string]int64{"cart-00001": 90, "cart-00002": 10, "cart-00003": 0}), false, "Pass", "Because", 200},
+		"a gate that is new":    {judged("", func(g *v1alpha1.CanaryGate) { g.Status.Run = nil }), inForce(), false, "Running", NoRun, 425},
+		"an old failure":        {judged("Fail"), whole(), false, "Running", NoSplit, 425},
+		"before the first step": {judged("Fail"), whole(), true, "Pass", NoSplit, 200},
+		"the first step's only": {judged("Running"), inForce(), true, "Running", "Because", 425},
+		"the canary made again": {judged("Pass"), changed(func(t *Traffic) { t.Revisions["cart-00002"] = "another" }), false, "Running", NewSplit, 425},
+		"a baseline that went":  {judged("Pass"), changed(func(t *Traffic) { delete(t.Revisions, "cart-00001") }), false, "Running", NewSplit, 425},
+		"no baseline":           {judged("Fail", func(g *v1alpha1.CanaryGate) { g.Status.Run.Baseline = nil }), inForce(), false, "Fail", "Because", 409},
+		"a step of a rollout": {judged("Pass"), changed(func(t *Traffic) {
+			t.Rollout, t.Shares = true, map[string]int64{"cart-00001": 50, "cart-00002": 50}
+		}), false, "Pass", "Because", 200},
+		"another rollout": {judged("Pass"), changed(func(t *Traffic) {
+			t.Rollout, t.Shares = true, map[string]int64{"cart-00002": 90, "cart-00003": 10}
+		}), false, "Running", NewSplit, 425},
+		"unknown is not whole": {judged("Fail"), nil, true, "Running", TrafficUnknown, 425},
 
-		"a dry run's failure": {judged("Fail", dry), situation{split: inForce, known: true}, "Pass", "Because", 200},
+		"a dry run's failure": {judged("Fail", dry), inForce(), false, "Pass", "Because", 200},
 		"a dry run on its way": {
-			judged("Running", dry), situation{split: inForce, known: true}, "Pass", "Because", 200,
+			judged("Running", dry), inForce(), false, "Pass", "Because", 200,
 		},
 	} {
-		a := answer(c.gate, c.situation)
+		a := answer(c.gate, c.now, c.unsplit)
 		if a.Verdict != c.verdict || a.status() != c.status || !slices.Equal(a.Reasons, []string{c.reason}) || a.Message == "" {
 			t.Errorf("%s: %d %+v", name, a.status(), a)
 		}
@@ -75,7 +100,7 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s would be %q", name, a.WouldBe)
 		}
 		// The last run is told in any case, under its own name.
-		if run := c.gate.Status.Run; run != nil && (a.Run == nil || a.Run.Verdict != run.Verdict || a.Run.Canary != "cart-00002" || a.Run.Baseline != "cart-00001") {
+		if run := c.gate.Status.Run; run != nil && (a.Run == nil || a.Run.Verdict != run.Verdict || a.Run.Canary != "cart-00002" || (run.Baseline != nil && a.Run.Baseline != "cart-00001")) {
 			t.Errorf("%s: of the run it tells %+v", name, a.Run)
 		}
 	}

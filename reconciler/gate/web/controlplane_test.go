@@ -101,7 +101,7 @@ func TestAgainstARealAPIServer(t *testing.T) {
 	must(t, err)
 	split := map[string]int64{"cart-00001": 90, "cart-00002": 10}
 	gate.Status.Run = &v1alpha1.GateRun{
-		ID: "r1", Service: v1alpha1.GateObject{Name: "cart"}, Canary: v1alpha1.GateObject{Name: "cart-00002"}, Split: split,
+		ID: "r1", Service: v1alpha1.GateObject{Name: "cart"}, Canary: v1alpha1.GateObject{Name: "cart-00002", UID: "c"}, Split: split,
 		StartTime: metav1.Now(), Deadline: metav1.Now(), Verdict: v1alpha1.VerdictFail,
 	}
 	_, err = gates.UpdateStatus(ctx, gate, metav1.UpdateOptions{})
@@ -119,7 +119,9 @@ func TestAgainstARealAPIServer(t *testing.T) {
 		Gates: func(key types.NamespacedName) (*v1alpha1.CanaryGate, error) {
 			return lister.Namespaced(key.Namespace).Get(key.Name)
 		},
-		Split: func(types.NamespacedName) (map[string]int64, bool) { return split, true },
+		Split: func(types.NamespacedName) *web.Traffic {
+			return &web.Traffic{Shares: split, Revisions: map[string]types.UID{"cart-00002": "c"}}
+		},
 		Guard: web.NewAccess(kube), Ready: informer.HasSynced, Warn: func(message string, args ...any) { t.Error(message, args) },
 	}).Init())
 	defer server.Close()

@@ -32,9 +32,19 @@ const busy = 64
 // Gates reads gates from a cache.
 type Gates func(types.NamespacedName) (*v1alpha1.CanaryGate, error)
 
-// Split is the effective split of a Service's traffic, in percent by Revision; false
-// while it is not known or not in force.
-type Split func(service types.NamespacedName) (map[string]int64, bool)
+// Traffic is the split of a Service's traffic that is in force.
+type Traffic struct {
+	// Shares in percent, by Revision.
+	Shares map[string]int64
+	// Revisions are those that exist: one that is made again is another, though it
+	// have the same name.
+	Revisions map[string]types.UID
+	// Rollout: Serving changes the shares step by step by itself.
+	Rollout bool
+}
+
+// Split finds the traffic of a Service; nil while it is not known or not in force.
+type Split func(service types.NamespacedName) *Traffic
 
 // Guard says whether whoever sent the request may read the gate. The error is a
 // *Refusal, or why that could not be found out.
@@ -164,8 +174,7 @@ func (h *Handler) about(w http.ResponseWriter, key types.NamespacedName, unsplit
 		refuse(w, http.StatusUnprocessableEntity, fmt.Sprintf(
 			"CanaryGate %s opens no runs by itself: set spec.watch to true, or refer to it from a Tekton CustomRun and read that one's results", key))
 	default:
-		split, known := h.Split(types.NamespacedName{Namespace: key.Namespace, Name: gate.Spec.Service})
-		return answer(gate, situation{split, known, unsplit}), true
+		return answer(gate, h.Split(types.NamespacedName{Namespace: key.Namespace, Name: gate.Spec.Service}), unsplit), true
 	}
 	return Answer{}, false
 }

@@ -32,7 +32,12 @@ func serving(t *testing.T, gate *v1alpha1.CanaryGate, change func(*Handler)) *ht
 			}
 			return nil, apierrors.NewNotFound(v1alpha1.GateResource.GroupResource(), key.Name)
 		},
-		Split: func(key types.NamespacedName) (map[string]int64, bool) { return inForce, key.String() == "shop/cart" },
+		Split: func(key types.NamespacedName) *Traffic {
+			if key.String() == "shop/cart" {
+				return inForce()
+			}
+			return nil
+		},
 		Guard: guard{}, Ready: func() bool { return true }, Warn: func(string, ...any) {},
 	}
 	change(h)
@@ -86,10 +91,10 @@ func TestFlagger(t *testing.T) {
 		}
 	}
 	// An old failure neither stops nor rolls back the next canary before its first step.
-	whole := func(h *Handler) {
-		h.Split = func(types.NamespacedName) (map[string]int64, bool) { return map[string]int64{"cart-00001": 100}, true }
+	unsplit := func(h *Handler) {
+		h.Split = func(types.NamespacedName) *Traffic { return whole() }
 	}
-	at := serving(t, judged("Fail"), whole).URL + "/v1/gates/shop/cart"
+	at := serving(t, judged("Fail"), unsplit).URL + "/v1/gates/shop/cart"
 	if status, _, body := ask(t, http.MethodPost, at+"/rollback", flagger); status != http.StatusConflict {
 		t.Errorf("rollback of another: %d %s", status, body)
 	}
