@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -176,4 +178,50 @@ func shown(ctx context.Context, t *testing.T, config *rest.Config) []string {
 		out = append(out, strings.Join(cells, " "))
 	}
 	return out
+}
+
+// Whoever reads the page finds every field on it, and no default that is another's.
+func TestThePageNamesEveryField(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/gates.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	structural, _ := schemaOf(t, crd(t, "canarygates"))
+	fields := 0
+	var look func(s schema.Structural)
+	look = func(s schema.Structural) {
+		for name, p := range s.Properties {
+			if fields++; !strings.Contains(string(page), name+"`") {
+				t.Errorf("%s is not told", name)
+			}
+			look(p)
+			if p.Items != nil {
+				look(*p.Items)
+			}
+		}
+	}
+	spec := structural.Properties["spec"]
+	// The groups are told by their fields.
+	for name, p := range spec.Properties {
+		if len(p.Properties) > 0 {
+			look(p)
+		} else {
+			look(schema.Structural{Properties: map[string]schema.Structural{name: p}})
+		}
+	}
+	if fields < 30 {
+		t.Errorf("only %d fields were looked for", fields)
+	}
+	for _, row := range []string{
+		"| `schedule.warmup` | `30s` |", "| `schedule.interval` | `15s` |", "| `schedule.minDuration` | `2m` |", "| `schedule.timeout` | `30m` |",
+		"| `minimum.canaryRequests`, `.baselineRequests` | `300` |", "| `minimum.shards` | `3` |", "| `metrics[].threshold` | `0.5` |",
+		"| `metrics[].maxOddsRatio` | `1.5` |", "| `metrics[].negligible` | `0.005` |", "| `exposure.minRatio`, `.maxRatio` | `0.5`, `2` |",
+		"| `limits.restarts` | `0` |", "| `limits.unaccountedRatio` | `0.01` |", "| `statistics.alpha`, `.beta` | `0.05` |", "| `score.pass`, `.warn` | `90`, `75` |",
+		"| `score.minCoverage` | `0.5` |", "| `failOn` | `Fail`, `Error`, `Inconclusive` |",
+	} {
+		if !strings.Contains(string(page), row) {
+			t.Errorf("a default is told otherwise: %s", row)
+		}
+	}
 }
