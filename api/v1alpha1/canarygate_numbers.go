@@ -59,7 +59,7 @@ func (m *GateMetric) limit() *apis.FieldError {
 }
 
 func (e *GateExposure) validate() *apis.FieldError {
-	errs := number("minRatio", *e.MinRatio, from(0), below(1)).
+	errs := number("minRatio", *e.MinRatio, notNegative(), below(1)).
 		Also(number("maxRatio", *e.MaxRatio, above(1), upTo(maxGateRatio)))
 	if e.TooHigh != VerdictInconclusive && e.TooHigh != VerdictWarn {
 		errs = errs.Also(apis.ErrInvalidValue(e.TooHigh, "tooHigh", "it must be "+VerdictInconclusive+" or "+VerdictWarn))
@@ -69,7 +69,7 @@ func (e *GateExposure) validate() *apis.FieldError {
 
 func (l *GateLimits) validate() *apis.FieldError {
 	return whole("restarts", *l.Restarts, 0, maxGateSamples).
-		Also(number("unaccountedRatio", *l.UnaccountedRatio, from(0), upTo(1)))
+		Also(number("unaccountedRatio", *l.UnaccountedRatio, notNegative(), upTo(1)))
 }
 
 func (s *GateStatistics) validate() *apis.FieldError {
@@ -78,9 +78,9 @@ func (s *GateStatistics) validate() *apis.FieldError {
 }
 
 func (s *GateScore) validate() *apis.FieldError {
-	errs := number("pass", *s.Pass, from(0), upTo(100)).
-		Also(number("warn", *s.Warn, from(0), upTo(100))).
-		Also(number("minCoverage", *s.MinCoverage, from(0), upTo(1)))
+	errs := number("pass", *s.Pass, notNegative(), upTo(100)).
+		Also(number("warn", *s.Warn, notNegative(), upTo(100))).
+		Also(number("minCoverage", *s.MinCoverage, notNegative(), upTo(1)))
 	if errs == nil && *s.Pass < *s.Warn {
 		errs = apis.ErrInvalidValue(*s.Warn, "warn", fmt.Sprintf("it must not be more than pass, which is %v", *s.Pass))
 	}
@@ -97,8 +97,8 @@ func above(n float64) end {
 	return end{fmt.Sprintf("more than %v", n), func(v float64) bool { return v > n }}
 }
 
-func from(n float64) end {
-	return end{fmt.Sprintf("%v or more", n), func(v float64) bool { return v >= n }}
+func notNegative() end {
+	return end{"0 or more", func(v float64) bool { return v >= 0 }}
 }
 
 func below(n float64) end {

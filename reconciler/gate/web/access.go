@@ -31,13 +31,13 @@ const (
 	reviewWithin = 5 * time.Second
 )
 
-// Refusal is an answer to somebody who may not know.
-type Refusal struct {
+// RefusedError is an answer to somebody who may not know.
+type RefusedError struct {
 	Status  int
 	Message string
 }
 
-func (r *Refusal) Error() string { return r.Message }
+func (r *RefusedError) Error() string { return r.Message }
 
 // Access lets those in whom the API server knows by their token, and lets get the gate.
 type Access struct {
@@ -62,7 +62,7 @@ type known struct {
 func (a *Access) Check(r *http.Request, gate types.NamespacedName) error {
 	token := tokenOf(r)
 	if token == "" {
-		return &Refusal{http.StatusUnauthorized, "a token of a ServiceAccount is needed, as `Authorization: Bearer` or as the password of Basic; " + howTo}
+		return &RefusedError{http.StatusUnauthorized, "a token of a ServiceAccount is needed, as `Authorization: Bearer` or as the password of Basic; " + howTo}
 	}
 	who := known{sha256.Sum256([]byte(token)), gate}
 	if _, ok := a.let.Get(who); ok {
@@ -105,7 +105,7 @@ func (a *Access) authenticate(ctx context.Context, token string) (authentication
 	// An authenticator that knows nothing of audiences names none, and means the API
 	// server's own.
 	if !review.Status.Authenticated || !slices.Contains(review.Status.Audiences, Audience) {
-		return authenticationv1.UserInfo{}, &Refusal{http.StatusUnauthorized, "the token is not valid, or not made for audience " + Audience + "; " + howTo}
+		return authenticationv1.UserInfo{}, &RefusedError{http.StatusUnauthorized, "the token is not valid, or not made for audience " + Audience + "; " + howTo}
 	}
 	return review.Status.User, nil
 }
@@ -131,7 +131,7 @@ func (a *Access) authorize(ctx context.Context, user authenticationv1.UserInfo, 
 		return fmt.Errorf("reviewing the rights of %s: %w", user.Username, errors.New(review.Status.EvaluationError))
 	}
 	if !review.Status.Allowed || review.Status.Denied {
-		return &Refusal{http.StatusForbidden, fmt.Sprintf("%s may not get %s.%s %s in namespace %s; bind it to a Role that allows that",
+		return &RefusedError{http.StatusForbidden, fmt.Sprintf("%s may not get %s.%s %s in namespace %s; bind it to a Role that allows that",
 			user.Username, resource.Resource, resource.Group, gate.Name, gate.Namespace)}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -63,7 +64,7 @@ func newReviewer() *reviewer {
 }
 
 func bearing(token string) *http.Request {
-	request := httptest.NewRequest(http.MethodGet, "/", nil)
+	request := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/", nil)
 	request.Header.Set("Authorization", "Bearer "+token)
 	return request
 }
@@ -82,7 +83,7 @@ func TestTokensOfRequests(t *testing.T) {
 		"Basic ZmxhZ2dlcg==":       "",    // flagger
 		"Basic not really base 64": "",
 	} {
-		request := httptest.NewRequest(http.MethodGet, "/", nil)
+		request := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/", nil)
 		request.Header.Set("Authorization", header)
 		if got := tokenOf(request); got != want {
 			t.Errorf("%q: %q", header, got)
@@ -113,7 +114,7 @@ func TestWhoIsNotLetIn(t *testing.T) {
 		c.change(r)
 		for range 2 { // a refusal is not remembered
 			err := r.Check(bearing(c.token), cart)
-			refusal := (*Refusal)(nil)
+			refusal := (*RefusedError)(nil)
 			if err == nil || errors.As(err, &refusal) != (c.status != 0) || (refusal != nil && refusal.Status != c.status) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v", name, err)
 			}

@@ -47,7 +47,7 @@ type Traffic struct {
 type Split func(service types.NamespacedName) *Traffic
 
 // Guard says whether whoever sent the request may read the gate. The error is a
-// *Refusal, or why that could not be found out.
+// *RefusedError, or why that could not be found out.
 type Guard interface {
 	Check(r *http.Request, gate types.NamespacedName) error
 }
@@ -143,7 +143,7 @@ func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.Name
 	if err == nil {
 		return true
 	}
-	if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
+	if refusal := (*RefusedError)(nil); errors.As(err, &refusal) {
 		if refusal.Status == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="`+Audience+`", Basic realm="`+Audience+`"`)
 		}
