@@ -1,27 +1,124 @@
 package judge
 
-import "time"
+import (
+	"time"
+)
 
 // Run is the evidence of one judgement. It is a value of JSON: who writes it down and
-// reads it again goes on as if nothing had been.
+// reads it again goes on as if nothing had been. It holds sums only, and of shards no
+// more than MaxShards, so that it stays below 100 KiB.
 type Run struct {
 	// Start of the run.
 	Start time.Time `json:"start"`
 	// Last is what was judged last.
 	Last Judgement `json:"last"`
+	// Evidence is for this package alone.
+	Evidence evidence `json:"evidence"`
 }
 
 // Start begins a run. before is what each shard had done before the split, over all
 // Revisions but the canary; nil if unknown, or if the Service is not sharded.
 func Start(at time.Time, before map[string]Counts) *Run {
-	_ = before
-	return &Run{Start: at, Last: Judgement{Verdict: Running}}
+	r := &Run{Start: at.UTC().Round(0), Last: Judgement{Verdict: Running}}
+	r.Evidence.Shards.begin(before)
+	return r
 }
 
 // Look takes what happened since the last look, and judges all that did. Windows must
-// come in order; one that ends before the warm-up is over is not judged. A verdict
-// that was reached stays.
+// come in order; one that ends before the warm-up is over is not judged, and one that
+// was taken before is not taken again. A verdict that was reached stays.
 func (r *Run) Look(p Plan, w Window) Judgement {
-	_, _ = p, w
+	if r.Last.Verdict != Running || !w.To.After(r.Evidence.Until) {
+		return r.Last
+	}
+	r.Evidence.Until = w.To.UTC().Round(0)
+	elapsed := w.To.Sub(r.Start)
+	if elapsed >= p.Warmup {
+		r.Evidence.add(p, w)
+	}
+	r.Last = r.judge(p, elapsed)
 	return r.Last
+}
+
+// judge everything that is known.
+func (r *Run) judge(p Plan, elapsed time.Duration) Judgement {
+	e := &r.Evidence
+	v := view{
+		plan: p, shards: &e.Shards, start: r.Start.UnixNano(),
+		enough: e.enough(p),
+		final:  elapsed >= p.Deadline,
+	}
+	if p.Sharded {
+		v.counted = e.Shards.census(max(1, p.MinShards))
+		// A look that is due waits for the minimums; looks missed meanwhile are lost.
+		if due := p.due(int64(elapsed)); due > e.Looks && v.enough && v.counted.enough(max(1, p.MinShards)) {
+			v.look, e.Looks = true, due
+		}
+	}
+	j := Judgement{
+		Verdict:       Running,
+		Canary:        Samples{Requests: e.Canary, Missing: max(0, p.MinCanary-e.Canary)},
+		Baseline:      Samples{Requests: e.Baseline, Missing: max(0, p.MinBaseline-e.Baseline)},
+		HandledShare:  e.Handled.mean(),
+		RequiredShare: e.Required.mean(),
+	}
+	for i, m := range p.Metrics {
+		d := e.Metrics[m.Name]
+		if d == nil {
+			d = &metricData{}
+		}
+		v.number = i
+		j.Metrics = append(j.Metrics, d.judge(v, m))
+	}
+	if p.Sharded {
+		j.countShards(p, v.counted)
+	}
+	j.weigh(p)
+	j.decide(p, e, elapsed)
+	j.Message = j.explain(p, e, v.counted)
+	return j
+}
+
+func (e *evidence) enough(p Plan) bool {
+	return e.Canary > 0 && e.Canary >= p.MinCanary && e.Baseline >= p.MinBaseline
+}
+
+// countShards says how many shards there are, and how many more a comparison needs.
+func (j *Judgement) countShards(p Plan, c census) {
+	j.Canary.Shards, j.Baseline.Shards = c.canary, c.baseline
+	strictest := 1.0
+	for _, m := range p.Metrics {
+		if l := p.levels(m); l.comparable {
+			strictest = min(strictest, l.lookFail)
+		}
+	}
+	j.Canary.ShardsMissing, j.Baseline.ShardsMissing = c.missing(max(1, p.MinShards), strictest)
+}
+
+// weigh makes the score: of the weight that is conclusive, a pass counts whole and a
+// warning half.
+func (j *Judgement) weigh(p Plan) {
+	var points, conclusive, all float64
+	for i, m := range p.Metrics {
+		if m.DryRun {
+			continue
+		}
+		all += m.Weight
+		switch j.Metrics[i].Verdict {
+		case Pass:
+			points += m.Weight
+			conclusive += m.Weight
+		case Warn:
+			points += m.Weight / 2
+			conclusive += m.Weight
+		case Fail:
+			conclusive += m.Weight
+		}
+	}
+	if conclusive > 0 {
+		j.Score = 100 * points / conclusive
+	}
+	if all > 0 {
+		j.Coverage = conclusive / all
+	}
 }

@@ -1,0 +1,236 @@
+package judge
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// evidence is all that is kept of the windows: sums, and logarithms of likelihoods.
+type evidence struct {
+	// Until is the end of the last window, judged or not.
+	Until    time.Time `json:"until,omitzero"`
+	Canary   float64   `json:"canary"`
+	Baseline float64   `json:"baseline"`
+
+	Restarts       float64 `json:"restarts,omitempty"`
+	Started        float64 `json:"started,omitempty"`
+	Unaccounted    float64 `json:"unaccounted,omitempty"`
+	StartedUnknown bool    `json:"startedUnknown,omitempty"`
+
+	Handled  weighted `json:"handled"`
+	Required weighted `json:"required"`
+
+	// Unsettled: shards were being handed over in the last window.
+	Unsettled bool `json:"unsettled,omitempty"`
+	// Looks at the shards that are used up, of those that the plan has.
+	Looks   int                    `json:"looks,omitempty"`
+	Shards  shards                 `json:"shards,omitzero"`
+	Metrics map[string]*metricData `json:"metrics,omitempty"`
+}
+
+// weighted is a mean.
+type weighted struct {
+	Sum    float64 `json:"sum,omitempty"`
+	Weight float64 `json:"weight,omitempty"`
+}
+
+// add a share; one that is none is left out.
+func (w *weighted) add(v, weight float64) {
+	if !(v >= 0 && v <= 1) {
+		return
+	}
+	w.Sum += v * weight
+	w.Weight += weight
+}
+
+func (w weighted) mean() *float64 {
+	if w.Weight == 0 {
+		return nil
+	}
+	m := w.Sum / w.Weight
+	return &m
+}
+
+// add takes a window that is judged.
+func (e *evidence) add(p Plan, w Window) {
+	canary, baseline := whole(w.Canary.Finished, 0).N, whole(w.Baseline.Finished, 0).N
+	e.Canary += canary
+	e.Baseline += baseline
+	e.Restarts += whole(w.Canary.Restarts, 0).N
+	if e.StartedUnknown = w.Canary.StartedUnknown; !e.StartedUnknown {
+		e.Started += whole(w.Canary.Started, 0).N
+		e.Unaccounted += whole(w.Canary.Unaccounted, 0).N
+	}
+	e.Handled.add(w.Handled, canary+baseline)
+	e.Required.add(w.Required, canary+baseline)
+	e.Unsettled = w.Unsettled
+	if p.Sharded {
+		e.Shards.add(w.Shards)
+	}
+	if e.Metrics == nil {
+		e.Metrics = map[string]*metricData{}
+	}
+	for _, m := range p.Metrics {
+		if e.Metrics[m.Name] == nil {
+			e.Metrics[m.Name] = &metricData{}
+		}
+		e.Metrics[m.Name].add(p, m, w)
+	}
+}
+
+// metricData is the evidence of one metric.
+type metricData struct {
+	// Tests is one, or one for each bound of a histogram.
+	Tests []*test `json:"tests,omitempty"`
+	// NoData says why the last window told nothing, and Unknown how many requests of
+	// either side were finished in windows that did not tell.
+	NoData  string `json:"noData,omitempty"`
+	Unknown sides  `json:"unknown,omitzero"`
+	// Crossed: the comparison was decided, even if it was too early to say so.
+	// Failed and Warned are not taken back.
+	Crossed bool   `json:"crossed,omitempty"`
+	Failed  Reason `json:"failed,omitempty"`
+	Warned  bool   `json:"warned,omitempty"`
+	// P and Same are the permutation test's: the canary worse than is tolerated, and
+	// whether it was shown not to be.
+	P    *float64 `json:"p,omitempty"`
+	Same bool     `json:"same,omitempty"`
+}
+
+// sides are a number for each side.
+type sides struct {
+	Canary   float64 `json:"canary,omitempty"`
+	Baseline float64 `json:"baseline,omitempty"`
+}
+
+// test is what is counted as bad in one way.
+type test struct {
+	Bound    float64 `json:"bound,omitempty"`
+	Canary   tally   `json:"canary"`
+	Baseline tally   `json:"baseline"`
+	// Alone is the canary's tally in the windows in which the baseline kept the limit:
+	// what both suffer from is not the canary's.
+	Alone tally `json:"alone"`
+	Odds  *odds `json:"odds"`
+}
+
+// maxBounds of a histogram that are compared.
+const maxBounds = 32
+
+func (d *metricData) add(p Plan, m Metric, w Window) {
+	if d.Tests == nil {
+		d.Tests = newTests(m, w)
+	}
+	canary, lackC := d.read(m, w.Canary)
+	baseline, lackB := d.read(m, w.Baseline)
+	d.NoData = ""
+	if lackC != "" {
+		d.NoData = "canary: " + lackC
+		d.Unknown.Canary += whole(w.Canary.Finished, 0).N
+	}
+	if lackB != "" {
+		d.NoData = "baseline: " + lackB
+		d.Unknown.Baseline += whole(w.Baseline.Finished, 0).N
+	}
+	for i, t := range d.Tests {
+		var both table
+		if lackC == "" {
+			both.canary = canary[i]
+			t.Canary.add(canary[i])
+		}
+		if lackB == "" {
+			both.baseline = baseline[i]
+			t.Baseline.add(baseline[i])
+		}
+		if m.Limit == 0 || both.baseline.K < excuse || both.baseline.rate() <= m.Limit {
+			t.Alone.add(both.canary)
+		}
+		if lackC == "" && lackB == "" {
+			for _, stratum := range strata(p, m, w, both) {
+				t.Odds.add(stratum)
+			}
+		}
+	}
+}
+
+// excuse is how many requests of the baseline must have failed before they say
+// anything about it.
+const excuse = 2
+
+func newTests(m Metric, w Window) []*test {
+	if m.Kind != SlowerAnywhere {
+		return []*test{{Bound: m.Threshold, Odds: newOdds(m.MaxOddsRatio)}}
+	}
+	bounds := w.Baseline.Above
+	if w.Baseline.Finished == 0 || w.Baseline.DurationsUnknown != "" {
+		bounds = w.Canary.Above
+	}
+	var tests []*test
+	for _, bound := range slices.Sorted(maps.Keys(bounds)) {
+		if len(tests) < maxBounds {
+			tests = append(tests, &test{Bound: bound, Odds: newOdds(m.MaxOddsRatio)})
+		}
+	}
+	return tests
+}
+
+// read is what one side did, by test; or why that is not known.
+func (d *metricData) read(m Metric, a Arm) ([]tally, string) {
+	out := make([]tally, len(d.Tests))
+	if a.Finished <= 0 {
+		return out, ""
+	}
+	if m.Kind == Errors {
+		out[0] = whole(a.Finished, a.Errors)
+		return out, a.OutcomesUnknown
+	}
+	if a.DurationsUnknown != "" {
+		return out, a.DurationsUnknown
+	}
+	if len(d.Tests) == 0 {
+		return out, "no buckets"
+	}
+	for i, t := range d.Tests {
+		above, ok := a.Above[t.Bound]
+		if !ok {
+			return out, fmt.Sprintf("%v s is no bound of the histogram", t.Bound)
+		}
+		out[i] = whole(a.Finished, above)
+	}
+	return out, ""
+}
+
+// strata of a window: while shards are handed over, those that both sides handled
+// are compared by themselves, because requests that wait for a hand-over are no fault
+// of either.
+func strata(p Plan, m Metric, w Window, all table) []table {
+	if !p.Sharded || !w.Unsettled || !byShard(m) {
+		return []table{all}
+	}
+	var moving table
+	for _, s := range w.Shards {
+		if s.Canary.Finished > 0 && s.Baseline.Finished > 0 {
+			moving.canary.add(s.Canary.tally(m.Kind))
+			moving.baseline.add(s.Baseline.tally(m.Kind))
+		}
+	}
+	rest := table{
+		canary:   whole(all.canary.N-moving.canary.N, all.canary.K-moving.canary.K),
+		baseline: whole(all.baseline.N-moving.baseline.N, all.baseline.K-moving.baseline.K),
+	}
+	return []table{moving, rest}
+}
+
+func (c Counts) tally(kind MetricKind) tally {
+	if kind == Errors {
+		return whole(c.Finished, c.Errors)
+	}
+	return whole(c.Finished, c.Slow)
+}
+
+// byShard: shards count what the metric calls bad.
+func byShard(m Metric) bool {
+	return m.Kind == Errors || m.Kind == Slow && m.Threshold == ShardSlowBound
+}

@@ -1,0 +1,94 @@
+package judge
+
+import (
+	"fmt"
+	"strings"
+)
+
+// explain says the verdict and what it stands on to a person.
+func (j *Judgement) explain(p Plan, e *evidence, c census) string {
+	var say []string
+	if e.Canary+e.Baseline == 0 {
+		say = append(say, "no request was judged yet")
+	} else {
+		say = append(say, fmt.Sprintf("%.0f requests of the canary, %.0f of the baseline", e.Canary, e.Baseline))
+	}
+	if j.Canary.Missing > 0 || j.Baseline.Missing > 0 {
+		say = append(say, fmt.Sprintf("%.0f and %.0f more are needed", j.Canary.Missing, j.Baseline.Missing))
+	}
+	for i, m := range p.Metrics {
+		say = append(say, explainMetric(j.Metrics[i], m, e.Metrics[m.Name]))
+	}
+	if p.Sharded {
+		say = append(say, explainShards(j, e, c))
+	}
+	if tooHigh(p, j) || tooLow(p, j) {
+		say = append(say, fmt.Sprintf("the canary handled %.1f %% of the requests, and its Route gives it %.1f %%", 100**j.HandledShare, 100**j.RequiredShare))
+	}
+	if e.Restarts > 0 {
+		say = append(say, fmt.Sprintf("containers of the canary restarted %.0f times", e.Restarts))
+	}
+	if e.Unaccounted > 0 {
+		say = append(say, fmt.Sprintf("%.0f of %.0f requests that the canary began were never finished", e.Unaccounted, e.Started))
+	}
+	if e.StartedUnknown {
+		say = append(say, "nobody counts the requests that begin, so that none that hangs is seen")
+	}
+	if e.Unsettled {
+		say = append(say, "shards are being handed over")
+	}
+	return strings.Join(say, "; ")
+}
+
+func explainMetric(r Result, m Metric, d *metricData) string {
+	text := r.Name
+	if r.DryRun {
+		text += " (dry run)"
+	}
+	text += ": " + percent(r.Canary) + " to " + percent(r.Baseline)
+	switch r.Reason {
+	case Negligible:
+		text += fmt.Sprintf(", below %.3g %%", 100*m.negligible())
+	case NonInferior:
+		text += fmt.Sprintf(", odds not above %.3g times the baseline's", m.MaxOddsRatio)
+	case RelativeRegression:
+		text += fmt.Sprintf(", odds above %.3g times the baseline's", m.MaxOddsRatio)
+	case AbsoluteLimit:
+		text += fmt.Sprintf(", above the limit of %.3g %%", 100*m.Limit)
+	case BaselineUnhealthy:
+		text += fmt.Sprintf(", both above the limit of %.3g %%", 100*m.Limit)
+	case PossiblyWorse:
+		text += ", possibly worse, but within what is tolerated"
+	case NoData:
+		text += ", no data: " + d.lacks()
+	case InsufficientShards:
+		text += ", too few shards that can be compared"
+	case Undecided, InsufficientSample:
+		text += ", undecided"
+	}
+	if r.Missing > 0 {
+		text += fmt.Sprintf(", about %.0f more requests of the canary needed", r.Missing)
+	}
+	return text
+}
+
+func percent(of *float64) string {
+	if of == nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.3g %%", 100**of)
+}
+
+func explainShards(j *Judgement, e *evidence, c census) string {
+	if len(e.Shards.Counts) == 0 {
+		return "requests are not counted by shard, so that only limits can fail the canary"
+	}
+	text := c.String()
+	if j.Canary.ShardsMissing > 0 || j.Baseline.ShardsMissing > 0 {
+		text += fmt.Sprintf("; %d and %d more are needed", j.Canary.ShardsMissing, j.Baseline.ShardsMissing)
+	}
+	if e.Shards.Ignored > 0 {
+		text += fmt.Sprintf("; %d left out, because no more than %d are kept", e.Shards.Ignored, MaxShards)
+	}
+	return text
+}

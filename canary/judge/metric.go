@@ -1,0 +1,269 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+)
+
+// looks at the shards, at most. They come at 1/16, 1/8, 1/4, 1/2 and the whole of the
+// time between the warm-up and the deadline: the plan says when, not the data, so
+// that no run can look until it likes what it sees.
+const looks = 5
+
+// due is how many looks at the shards have become due.
+func (p Plan) due(elapsed int64) int {
+	n := 0
+	for j := range looks {
+		if elapsed >= int64(p.Warmup)+int64(p.Deadline-p.Warmup)>>(looks-1-j) {
+			n++
+		}
+	}
+	return n
+}
+
+// negligibleShare is the part of Beta that the proof of being negligible may use; the
+// rest is for the comparison. Either is a Pass, so that they share it.
+const negligibleShare = 0.75
+
+// levels are what e-values and p-values must reach, by metric.
+//
+// Alpha is divided by the number of metrics that count (Bonferroni), and once more
+// by two for a metric that may fail both by comparison and by its own limit. The
+// five looks at the shards divide theirs again. Beta is not divided by metrics,
+// because all must pass.
+type levels struct {
+	fail, warn, pass     float64
+	lookFail, lookPass   float64
+	relative, comparable bool
+}
+
+func (p Plan) levels(m Metric) levels {
+	counting := 0
+	for _, other := range p.Metrics {
+		if !other.DryRun {
+			counting++
+		}
+	}
+	share := p.Alpha / float64(max(1, counting))
+	l := levels{warn: 1 / share, pass: 1 / p.Beta, relative: !p.Sharded, comparable: !p.Sharded || byShard(m)}
+	if m.limited() && l.comparable {
+		share /= 2
+	}
+	l.fail = 1 / share
+	l.lookFail = share / looks
+	l.lookPass = p.Beta * (1 - negligibleShare) / looks
+	return l
+}
+
+func (m Metric) limited() bool { return m.Limit > 0 && m.Kind != SlowerAnywhere }
+
+// view is what a metric needs to know of the rest of the run.
+type view struct {
+	plan Plan
+	// enough requests on both sides; final: the deadline is over.
+	enough, final bool
+	// look: the shards are compared now; counted are those that can be.
+	look    bool
+	shards  *shards
+	counted census
+	start   int64
+	number  int
+}
+
+// judge says what is known of one metric.
+//
+// In a sharded Service no comparison by requests may fail or pass it: requests of one
+// shard share its fate, and counting each as a witness of its own gave a false Fail
+// every third time. The limit may fail it, because it says something of the requests
+// themselves, whatever shard they come from; and so may being negligible pass it.
+func (d *metricData) judge(v view, m Metric) Result {
+	l := v.plan.levels(m)
+	res := Result{Name: m.Name, DryRun: m.DryRun, EFailLimit: l.fail, EPassLimit: l.pass}
+	worst, fail, limit, warn := d.evidenceOfFail(m, l)
+	pass, negligible := d.evidenceOfPass(v.plan, m, l)
+	if worst != nil {
+		worst.show(&res)
+	}
+	res.EFail, res.EPass = value(max(fail, limit)), value(pass)
+	unhealthy := d.absolute(v, m, limit, l)
+	d.relative(v, m, fail, warn, l)
+	res.P = d.P
+
+	switch {
+	case d.Failed != "":
+		res.Verdict, res.Reason = Fail, d.Failed
+	case unhealthy:
+		res.Verdict, res.Reason = v.open(), BaselineUnhealthy
+	case d.lacks() != "":
+		res.Verdict, res.Reason = v.open(), NoData
+	case !v.enough:
+		res.Verdict, res.Reason = v.open(), InsufficientSample
+	case negligible >= math.Log(l.pass):
+		res.Verdict, res.Reason = Pass, Negligible
+	case d.Warned && (pass >= math.Log(l.pass) || d.Same):
+		res.Verdict, res.Reason = Warn, PossiblyWorse
+	case pass >= math.Log(l.pass) || d.Same:
+		res.Verdict, res.Reason = Pass, NonInferior
+	case v.plan.Sharded && !v.provable(l):
+		res.Verdict, res.Reason = v.open(), InsufficientShards
+	default:
+		res.Verdict, res.Reason = v.open(), Undecided
+	}
+	if res.Verdict == v.open() && worst != nil {
+		res.Missing = missing(v.plan, m, worst, l)
+	}
+	return res
+}
+
+// open is the verdict on what is not decided.
+func (v view) open() Verdict {
+	if v.final {
+		return Inconclusive
+	}
+	return Running
+}
+
+// provable: there are enough shards for a verdict to be possible.
+func (v view) provable(l levels) bool {
+	c := v.counted
+	return l.comparable && c.enough(max(1, v.plan.MinShards)) && ways(c.canary+c.baseline, c.canary)*l.lookFail >= 1
+}
+
+// evidenceOfFail is the logarithm of the e-values for the canary being worse than is
+// tolerated, above its limit, and worse at all; and the test that is shown.
+func (d *metricData) evidenceOfFail(m Metric, l levels) (worst *test, fail, limit, warn float64) {
+	limit = math.Inf(-1)
+	if len(d.Tests) == 0 {
+		return nil, 0, limit, 0
+	}
+	var fails, warns []float64
+	for i, t := range d.Tests {
+		fails, warns = append(fails, t.Odds.fail(m.MaxOddsRatio)), append(warns, t.Odds.warn())
+		if worst == nil || warns[i] > worst.Odds.warn() {
+			worst = t
+		}
+	}
+	if m.limited() {
+		limit = logAbove(worst.Alone, m.Limit)
+	}
+	if !l.relative {
+		return worst, math.Inf(-1), limit, 0
+	}
+	return worst, logMean(fails), limit, logMean(warns)
+}
+
+// evidenceOfPass is the logarithm of the e-value for the canary being good enough at
+// every bound, and the part of it that says that it is negligible.
+func (d *metricData) evidenceOfPass(p Plan, m Metric, l levels) (pass, negligible float64) {
+	if len(d.Tests) == 0 {
+		return 0, 0
+	}
+	pass, negligible = math.Inf(1), math.Inf(1)
+	for _, t := range d.Tests {
+		n, c := t.passes(m, !p.Sharded && l.relative)
+		negligible = min(negligible, n)
+		pass = min(pass, logSum([]float64{n, c}))
+	}
+	return pass, negligible
+}
+
+// passes is the logarithms of the two e-values for a Pass, each with its share.
+func (t *test) passes(m Metric, compare bool) (negligible, compared float64) {
+	negligible, compared = math.Inf(-1), math.Inf(-1)
+	share := 1 - negligibleShare
+	if r := m.negligible(); r > 0 {
+		negligible = math.Log(negligibleShare) + logBelow(t.Canary, r)
+		if m.Kind == SlowerAnywhere {
+			// Where hardly a request of the baseline is any faster, none can be slower.
+			rest := tally{N: t.Baseline.N, K: t.Baseline.N - t.Baseline.K}
+			negligible = math.Log(negligibleShare/2) + logSum([]float64{logBelow(t.Canary, r), logBelow(rest, r)})
+		}
+	}
+	if !compare {
+		return negligible, compared
+	}
+	compared = t.Odds.pass(m.MaxOddsRatio)
+	if m.limited() {
+		compared = min(compared, logBelow(t.Canary, m.Limit))
+	}
+	return negligible, math.Log(share) + compared
+}
+
+// negligible is the ratio below which nobody compares; never above the limit.
+func (m Metric) negligible() float64 {
+	if m.limited() {
+		return min(m.Negligible, m.Limit)
+	}
+	return m.Negligible
+}
+
+// absolute fails the canary for its limit, unless the baseline breaks it too.
+func (d *metricData) absolute(v view, m Metric, limit float64, l levels) (unhealthy bool) {
+	if !m.limited() || len(d.Tests) == 0 {
+		return false
+	}
+	t := d.Tests[0]
+	breaks := t.Baseline.rate() > m.Limit && (t.Baseline.N >= v.plan.MinBaseline || t.Baseline.K >= excuse)
+	if limit >= math.Log(l.fail) && !breaks {
+		d.fail(AbsoluteLimit)
+	}
+	return breaks && t.Canary.rate() > m.Limit
+}
+
+// relative fails the canary in comparison.
+func (d *metricData) relative(v view, m Metric, fail, warn float64, l levels) {
+	d.Crossed = d.Crossed || l.relative && fail >= math.Log(l.fail)
+	d.Warned = d.Warned || l.relative && warn >= math.Log(l.warn)
+	if d.Crossed && v.enough {
+		d.fail(RelativeRegression)
+	}
+	if !v.look || !v.provable(l) || d.lacks() != "" {
+		return
+	}
+	draws := int(math.Ceil(20 / min(l.lookFail, l.lookPass)))
+	high, low := v.shards.scores(m.Kind, m.MaxOddsRatio, v.counted.levels).
+		permutation(draws, [2]uint64{uint64(v.start), uint64(v.number)}) //nolint:gosec // A seed may be any number.
+	d.P = &high
+	if high <= l.lookFail {
+		d.fail(RelativeRegression)
+	}
+	d.Same = low <= l.lookPass && (!m.limited() || logBelow(d.Tests[0].Canary, m.Limit) >= -math.Log(l.lookPass*looks))
+}
+
+// fail keeps the first reason.
+func (d *metricData) fail(why Reason) {
+	if d.Failed == "" {
+		d.Failed = why
+	}
+}
+
+// mostUnknown is the share of a side's requests that may be unknown.
+const mostUnknown = 0.1
+
+// lacks says why a metric cannot pass for want of data.
+func (d *metricData) lacks() string {
+	if d.NoData != "" {
+		return d.NoData
+	}
+	for _, t := range d.Tests {
+		if d.Unknown.Canary > mostUnknown*(t.Canary.N+d.Unknown.Canary) || d.Unknown.Baseline > mostUnknown*(t.Baseline.N+d.Unknown.Baseline) {
+			return fmt.Sprintf("%.0f requests of the canary and %.0f of the baseline in windows that did not tell",
+				d.Unknown.Canary, d.Unknown.Baseline)
+		}
+	}
+	return ""
+}
+
+func (t *test) show(r *Result) {
+	c, b := t.Canary.rate(), t.Baseline.rate()
+	if t.Canary.N > 0 {
+		r.Canary = &c
+	}
+	if t.Baseline.N > 0 {
+		r.Baseline = &b
+	}
+	if t.Canary.N > 0 && t.Baseline.N > 0 {
+		low, high := newcombe(t.Canary, t.Baseline, z95)
+		r.Low, r.High = &low, &high
+	}
+}

@@ -1,0 +1,57 @@
+package judge
+
+import "math"
+
+// farthest is the most requests that are waited for; an estimate beyond it is none.
+const farthest = 1e9
+
+// missing estimates how many more requests the canary needs for a verdict, if it goes
+// on as it did: the least of what a proof of being negligible and the comparison
+// need, but no less than its minimum. 0 if it is not known.
+func missing(p Plan, m Metric, t *test, l levels) float64 {
+	least := max(0, p.MinCanary-t.Canary.N)
+	more := math.Inf(1)
+	if r := m.negligible(); r > 0 && t.Canary.rate() < r {
+		more = solve(func(n float64) bool {
+			s := tally{N: n, K: n * t.Canary.rate()}
+			return math.Log(negligibleShare)+logBelow(s, r) >= math.Log(l.pass)
+		}) - t.Canary.N
+	}
+	if !p.Sharded {
+		fail := t.Odds.fail(m.MaxOddsRatio)
+		more = min(more,
+			extrapolate(fail, math.Log(l.fail), t.Canary.N),
+			extrapolate(t.Odds.pass(m.MaxOddsRatio)+math.Log(1-negligibleShare), math.Log(l.pass), t.Canary.N))
+	}
+	if more > farthest {
+		return math.Ceil(least)
+	}
+	return math.Ceil(max(least, more, 1))
+}
+
+// extrapolate from so many requests that gave a logarithm: it grows in proportion.
+func extrapolate(log, want, n float64) float64 {
+	if log <= 0 || n == 0 {
+		return math.Inf(1)
+	}
+	return n * (want/log - 1)
+}
+
+// solve finds the fewest requests with which something is so, which then stays so.
+func solve(enough func(n float64) bool) float64 {
+	high := 1.0
+	for !enough(high) {
+		if high *= 2; high > farthest {
+			return math.Inf(1)
+		}
+	}
+	low := high / 2
+	for high-low > 1 {
+		if mid := math.Floor((low + high) / 2); enough(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return high
+}

@@ -1,0 +1,147 @@
+package judge
+
+import (
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// interval is the length of a window in tests.
+const interval = 30 * time.Second
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// errorsOnly is a plan like that of a gate that says nothing but its Service.
+func errorsOnly() Plan {
+	return Plan{
+		Alpha: 0.05, Beta: 0.05,
+		Warmup: 0, MinDuration: 2 * time.Minute, Deadline: 30 * time.Minute,
+		MinCanary: 300, MinBaseline: 300, MinShards: 3,
+		Metrics: []Metric{{
+			Name: "errors", Kind: Errors, MaxOddsRatio: 1.5, Negligible: 0.005, Weight: 1, Critical: true,
+		}},
+		Exposure: Exposure{Min: 0.5, Max: 2},
+		Limits:   Limits{Restarts: 0, Unaccounted: 0.01},
+		Score:    Score{Pass: 90, Warn: 75, MinCoverage: 0.5},
+	}
+}
+
+func shardedPlan() Plan {
+	p := errorsOnly()
+	p.Sharded = true
+	return p
+}
+
+func (p Plan) withLimit(limit float64) Plan {
+	p.Metrics = append([]Metric{}, p.Metrics...)
+	for i := range p.Metrics {
+		p.Metrics[i].Limit = limit
+	}
+	return p
+}
+
+// at is window number i, from 0.
+func at(i int, canary, baseline Arm) Window {
+	w := Window{
+		From: epoch.Add(time.Duration(i) * interval), To: epoch.Add(time.Duration(i+1) * interval),
+		Canary: canary, Baseline: baseline, Required: -1,
+	}
+	if all := canary.Finished + baseline.Finished; all > 0 {
+		w.Handled = canary.Finished / all
+		w.Required = w.Handled
+	}
+	return w
+}
+
+// arm of finished requests and errors; all that is finished was started.
+func arm(finished, errors float64) Arm {
+	return Arm{Finished: finished, Errors: errors, Started: finished}
+}
+
+// binomial draws how many of n happen with probability p, by the gaps between them.
+func binomial(rng *rand.Rand, n, p float64) float64 {
+	if p <= 0 {
+		return 0
+	}
+	if p >= 1 {
+		return n
+	}
+	if p > 0.5 {
+		return n - binomial(rng, n, 1-p)
+	}
+	k, log := 0.0, math.Log1p(-p)
+	for at := math.Floor(math.Log(rng.Float64()) / log); at < n; k++ {
+		at += 1 + math.Floor(math.Log(rng.Float64())/log)
+	}
+	return k
+}
+
+func lognormal(rng *rand.Rand, sigma float64) float64 {
+	return math.Exp(sigma*rng.NormFloat64() - sigma*sigma/2)
+}
+
+// odd is the ratio whose odds are those of p, times a factor.
+func odd(p, times float64) float64 { return times * p / (1 - p + times*p) }
+
+// source of windows: what window number i of a run is like.
+type source func(i int) Window
+
+// scenario makes a source, and what shards did before.
+type scenario func(rng *rand.Rand) (source, map[string]Counts)
+
+// steady rates: 1,000 requests in a window, 5 % of them the canary's.
+func steady(baseline, canary float64) scenario {
+	return func(rng *rand.Rand) (source, map[string]Counts) {
+		return func(i int) Window {
+			return at(i, arm(50, binomial(rng, 50, canary)), arm(950, binomial(rng, 950, baseline)))
+		}, nil
+	}
+}
+
+// outcome of many runs, as shares of them.
+type outcome struct {
+	runs     int
+	verdicts map[Verdict]float64
+	requests map[Verdict][]float64
+}
+
+// play many runs of a scenario to their ends, each with a seed of its own.
+func play(t testing.TB, p Plan, runs int, s scenario) outcome {
+	t.Helper()
+	ends := make([]Judgement, runs)
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() {
+			for {
+				n := int(next.Add(1)) - 1
+				if n >= runs {
+					return
+				}
+				window, before := s(rand.New(rand.NewPCG(uint64(n), 7)))
+				run := Start(epoch, before)
+				// A seed of its own for each: real runs begin at different moments.
+				for i := 0; run.Last.Verdict == Running; i++ {
+					run.Look(p, window(i))
+				}
+				ends[n] = run.Last
+			}
+		})
+	}
+	group.Wait()
+	o := outcome{runs: runs, verdicts: map[Verdict]float64{}, requests: map[Verdict][]float64{}}
+	for _, j := range ends {
+		o.verdicts[j.Verdict] += 1 / float64(runs)
+		o.requests[j.Verdict] = append(o.requests[j.Verdict], j.Canary.Requests)
+	}
+	return o
+}
+
+// tolerance is what chance adds to a share of so many runs: three standard deviations.
+func (o outcome) tolerance(share float64) float64 {
+	return 3 * math.Sqrt(share*(1-share)/float64(o.runs))
+}

@@ -1,0 +1,162 @@
+package judge
+
+import (
+	"slices"
+	"time"
+)
+
+// decide makes one verdict of everything. In this order: what proves a Fail; what
+// stands in the way of a Pass; what the metrics and the score say; the deadline.
+func (j *Judgement) decide(p Plan, e *evidence, elapsed time.Duration) {
+	if why := j.failures(p, e); len(why) > 0 {
+		j.Verdict, j.Reasons = Fail, why
+		return
+	}
+	lacking := j.lacking(p, e)
+	complete, critical := j.conclusive(p)
+	ripe := elapsed >= p.MinDuration && elapsed >= p.Warmup
+	final := elapsed >= p.Deadline
+	switch {
+	case len(lacking) == 0 && complete && ripe:
+		j.score(p)
+	case len(lacking) == 0 && critical && final && j.Coverage > 0 && j.Coverage >= p.Score.MinCoverage:
+		// What is not critical was not decided: that is no Pass, and no reason to stop.
+		j.score(p)
+		if j.Verdict == Pass {
+			j.Verdict = Warn
+		}
+		j.Reasons = append(j.Reasons, j.open(p)...)
+	default:
+		j.Reasons = append(lacking, j.open(p)...)
+		if final {
+			j.Verdict = Inconclusive
+			if len(lacking) == 0 && j.Coverage < p.Score.MinCoverage {
+				j.Reasons = append(j.Reasons, LowCoverage)
+			}
+			j.Reasons = append(j.Reasons, Timeout)
+		}
+	}
+	if tooLow(p, j) {
+		j.Reasons = append(j.Reasons, ExposureMismatch)
+	}
+	j.Reasons = unique(j.Reasons)
+}
+
+// failures are the reasons for a Fail that are proven.
+func (j *Judgement) failures(p Plan, e *evidence) []Reason {
+	var why []Reason
+	for i, m := range p.Metrics {
+		if r := j.Metrics[i]; r.Verdict == Fail && m.Critical && !m.DryRun {
+			why = append(why, r.Reason)
+		}
+	}
+	if p.Limits.Restarts >= 0 && e.Restarts > p.Limits.Restarts {
+		why = append(why, Restarts)
+	}
+	// Lost requests are facts, not samples: their ratio is what it is. It is taken of
+	// MinCanary at least, so that the first request that is lost is not half of all.
+	if p.Limits.Unaccounted >= 0 && e.Unaccounted > p.Limits.Unaccounted*max(e.Started, p.MinCanary) {
+		why = append(why, UnaccountedRequests)
+	}
+	return unique(why)
+}
+
+// lacking is what stands in the way of a Pass, whatever the metrics say.
+func (j *Judgement) lacking(p Plan, e *evidence) []Reason {
+	var why []Reason
+	switch {
+	case e.Canary == 0 && e.Baseline > 0:
+		why = append(why, CanaryHandledNothing)
+	case j.Canary.Missing > 0 || e.Canary == 0:
+		why = append(why, InsufficientSample)
+	}
+	if j.Baseline.Missing > 0 && e.Canary+e.Baseline > 0 {
+		why = append(why, BaselineMissing)
+	}
+	if tooHigh(p, j) && !p.Exposure.Warn {
+		why = append(why, ExposureMismatch)
+	}
+	if e.Unsettled {
+		why = append(why, Rebalancing)
+	}
+	return why
+}
+
+func tooHigh(p Plan, j *Judgement) bool {
+	return p.Exposure.Max > 0 && j.HandledShare != nil && j.RequiredShare != nil && *j.HandledShare > p.Exposure.Max**j.RequiredShare
+}
+
+func tooLow(p Plan, j *Judgement) bool {
+	return j.HandledShare != nil && j.RequiredShare != nil && *j.HandledShare < p.Exposure.Min**j.RequiredShare
+}
+
+// conclusive says whether all metrics that count were decided, and whether the
+// critical ones were. Where none counts, nothing ever is.
+func (j *Judgement) conclusive(p Plan) (all, critical bool) {
+	all, critical = true, true
+	counting := false
+	for i, m := range p.Metrics {
+		if m.DryRun {
+			continue
+		}
+		counting = true
+		if v := j.Metrics[i].Verdict; v == Running || v == Inconclusive {
+			all = false
+			critical = critical && !m.Critical
+		}
+	}
+	return all && counting, critical && counting
+}
+
+// open are the reasons why metrics are not decided, those that can be helped first.
+func (j *Judgement) open(p Plan) []Reason {
+	var why []Reason
+	for _, r := range []Reason{BaselineUnhealthy, NoData, InsufficientShards, Undecided} {
+		for i, m := range p.Metrics {
+			if !m.DryRun && j.Metrics[i].Reason == r {
+				why = append(why, r)
+			}
+		}
+	}
+	return unique(why)
+}
+
+// score is the verdict on metrics that are decided. Only a Fail can lower the score so
+// far that the canary fails: a canary that is possibly worse is a Warn.
+func (j *Judgement) score(p Plan) {
+	failed := false
+	for i, m := range p.Metrics {
+		if m.DryRun {
+			continue
+		}
+		failed = failed || j.Metrics[i].Verdict == Fail
+		j.Reasons = append(j.Reasons, j.Metrics[i].Reason)
+	}
+	slices.SortStableFunc(j.Reasons, func(a, b Reason) int { return weight(b) - weight(a) })
+	switch {
+	case j.Score >= p.Score.Pass:
+		j.Verdict = Pass
+	case j.Score >= p.Score.Warn || !failed:
+		j.Verdict, j.Reasons = Warn, append([]Reason{LowScore}, j.Reasons...)
+	default:
+		j.Verdict, j.Reasons = Fail, append([]Reason{LowScore}, j.Reasons...)
+	}
+	if j.Verdict == Pass && tooHigh(p, j) {
+		j.Verdict, j.Reasons = Warn, append([]Reason{ExposureMismatch}, j.Reasons...)
+	}
+}
+
+// weight of a reason of a metric that was decided.
+func weight(r Reason) int {
+	return slices.Index([]Reason{Negligible, NonInferior, PossiblyWorse, RelativeRegression, AbsoluteLimit}, r)
+}
+
+func unique(of []Reason) []Reason {
+	var out []Reason
+	for _, r := range of {
+		if r != "" && !slices.Contains(out, r) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
