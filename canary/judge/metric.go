@@ -109,7 +109,7 @@ func (d *metricData) judge(v view, m Metric) Result {
 	default:
 		res.Verdict, res.Reason = v.open(), Undecided
 	}
-	if res.Verdict == v.open() && worst != nil {
+	if (res.Reason == Undecided || res.Reason == InsufficientSample) && worst != nil {
 		res.Missing = missing(v.plan, m, worst, l)
 	}
 	return res
@@ -220,15 +220,32 @@ func (d *metricData) relative(v view, m Metric, fail, warn float64, l levels) {
 	if !v.look || !v.provable(l) || d.lacks() != "" {
 		return
 	}
-	draws := int(math.Ceil(20 / min(l.lookFail, l.lookPass)))
-	high, low := v.shards.scores(m.Kind, m.MaxOddsRatio, v.counted.levels).
-		permutation(draws, [2]uint64{uint64(v.start), uint64(v.number)}) //nolint:gosec // A seed may be any number.
+	d.compareShards(v, m, l)
+}
+
+// compareShards takes one of the looks at the shards.
+//
+// A Fail needs two things: that the shards on the canary became worse than chance
+// explains, and that they became worse than is tolerated, as far as one can see. Only
+// the first has a probability: to ask the same certainty of the second missed a third
+// of the canaries that fail three times as often. So a canary that is no worse than
+// its baseline fails with probability Alpha at most; one that is worse and within
+// what is tolerated may fail more often, the nearer it is to the limit.
+func (d *metricData) compareShards(v view, m Metric, l levels) {
+	seed := [2]uint64{uint64(v.start), uint64(v.number)} //nolint:gosec // A seed may be any number.
+	plain := v.shards.scores(m.Kind, 1, v.counted.levels)
+	high, _ := plain.permutation(draws(l.lookFail), seed)
 	d.P = &high
-	if high <= l.lookFail {
+	scaled := v.shards.scores(m.Kind, m.MaxOddsRatio, v.counted.levels)
+	if high <= l.lookFail && scaled.difference() > 0 {
 		d.fail(RelativeRegression)
 	}
+	_, low := scaled.permutation(draws(l.lookPass), seed)
 	d.Same = low <= l.lookPass && (!m.limited() || logBelow(d.Tests[0].Canary, m.Limit) >= -math.Log(l.lookPass*looks))
 }
+
+// draws that are enough to reach a level, and to tell what is near it.
+func draws(level float64) int { return int(min(10/level, 1e5)) }
 
 // fail keeps the first reason.
 func (d *metricData) fail(why Reason) {

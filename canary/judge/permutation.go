@@ -8,6 +8,11 @@ import (
 // split is a set of shards' scores, by side.
 type split struct{ canary, baseline []float64 }
 
+// difference of the means, canary's less baseline's.
+func (s split) difference() float64 {
+	return sum(s.canary)/float64(len(s.canary)) - sum(s.baseline)/float64(len(s.baseline))
+}
+
 // enumerable is how many ways of dealing the shards are gone through one by one;
 // where there are more, some are drawn.
 const enumerable = 20000

@@ -162,12 +162,12 @@ func (c census) String() string {
 }
 
 // scores are what is permuted: how much the rate of bad requests of each shard has
-// changed since the split. The canary's is divided by the odds ratio that is
-// tolerated, so that a canary at that limit looks like the baseline: then high scores
-// speak for more than is tolerated, and low ones for less.
+// changed since the split. The odds of the canary's are divided by a ratio, so that a
+// canary with just that ratio looks like the baseline: then high scores speak for
+// more, and low ones for less.
 //
 // A shard that both sides have handled says nothing of either and is left out.
-func (s *shards) scores(kind MetricKind, tolerated float64, levels bool) split {
+func (s *shards) scores(kind MetricKind, ratio float64, levels bool) split {
 	var out split
 	for _, name := range slices.Sorted(maps.Keys(s.Counts)) {
 		one := s.Counts[name]
@@ -179,7 +179,7 @@ func (s *shards) scores(kind MetricKind, tolerated float64, levels bool) split {
 		}
 		switch {
 		case c.N > 0 && b.N == 0:
-			out.canary = append(out.canary, c.reduced(tolerated)-before.rate())
+			out.canary = append(out.canary, c.reduced(ratio)-before.rate())
 		case b.N > 0 && c.N == 0:
 			out.baseline = append(out.baseline, b.rate()-before.rate())
 		}

@@ -124,7 +124,6 @@ func play(t testing.TB, p Plan, runs int, s scenario) outcome {
 				}
 				window, before := s(rand.New(rand.NewPCG(uint64(n), 7)))
 				run := Start(epoch, before)
-				// A seed of its own for each: real runs begin at different moments.
 				for i := 0; run.Last.Verdict == Running; i++ {
 					run.Look(p, window(i))
 				}
@@ -144,4 +143,75 @@ func play(t testing.TB, p Plan, runs int, s scenario) outcome {
 // tolerance is what chance adds to a share of so many runs: three standard deviations.
 func (o outcome) tolerance(share float64) float64 {
 	return 3 * math.Sqrt(share*(1-share)/float64(o.runs))
+}
+
+// looksAt are the ends of windows in sharded scenarios: only the looks count there,
+// and fewer windows are faster.
+var looksAt = []time.Duration{112500 * time.Millisecond, 225 * time.Second, 450 * time.Second, 900 * time.Second, 1800 * time.Second}
+
+// fleet is a sharded Service: 2,000 requests a minute on so many shards, some of which
+// are the canary's.
+type fleet struct {
+	shards, canary int
+	// rate of errors on average, and how much shards differ, as sigma of a lognormal.
+	rate, sigma float64
+	// broken is the part of the entities, of which a shard has five, that fail half of
+	// their requests.
+	broken float64
+	// drift of each shard between looks.
+	drift float64
+	// ratio of the canary's odds to the baseline's.
+	ratio float64
+	// forgetful: what was before the split is not known.
+	forgetful bool
+	// outage that all suffer from at the third look.
+	outage float64
+}
+
+func (f fleet) scenario(rng *rand.Rand) (source, map[string]Counts) {
+	rates, names := make([]float64, f.shards), make([]string, f.shards)
+	before := map[string]Counts{}
+	for s := range rates {
+		rates[s] = min(0.5, f.rate*lognormal(rng, f.sigma))
+		for range 5 {
+			if rng.Float64() < f.broken {
+				rates[s] += 0.5 / 5
+			}
+		}
+		names[s] = string(rune('a'+s/26)) + string(rune('a'+s%26))
+		n := math.Round(60000 / float64(f.shards))
+		if !f.forgetful {
+			before[names[s]] = Counts{Finished: n, Errors: binomial(rng, n, rates[s])}
+		}
+	}
+	return func(i int) Window {
+		w := Window{From: epoch, To: epoch.Add(looksAt[i]), Shards: map[string]ShardWindow{}, Required: -1}
+		length := looksAt[i]
+		if i > 0 {
+			w.From = epoch.Add(looksAt[i-1])
+			length -= looksAt[i-1]
+		}
+		n := math.Round(2000 * length.Minutes() / float64(f.shards))
+		for s := range rates {
+			rates[s] = min(0.5, rates[s]*lognormal(rng, f.drift))
+			rate := rates[s]
+			if i == 2 {
+				rate = max(rate, f.outage)
+			}
+			one, side := ShardWindow{}, &w.Baseline
+			c := Counts{Finished: n, Errors: binomial(rng, n, rate)}
+			if s < f.canary {
+				c.Errors, side = binomial(rng, n, odd(rate, max(f.ratio, 0))), &w.Canary
+				one.Canary = c
+			} else {
+				one.Baseline = c
+			}
+			side.Finished += n
+			side.Started += n
+			side.Errors += c.Errors
+			w.Shards[names[s]] = one
+		}
+		w.Handled = w.Canary.Finished / (w.Canary.Finished + w.Baseline.Finished)
+		return w
+	}, before
 }

@@ -30,7 +30,7 @@ func (j *Judgement) decide(p Plan, e *evidence, elapsed time.Duration) {
 		j.Reasons = append(lacking, j.open(p)...)
 		if final {
 			j.Verdict = Inconclusive
-			if len(lacking) == 0 && j.Coverage < p.Score.MinCoverage {
+			if len(lacking) == 0 && critical && j.Coverage < p.Score.MinCoverage {
 				j.Reasons = append(j.Reasons, LowCoverage)
 			}
 			j.Reasons = append(j.Reasons, Timeout)
@@ -91,7 +91,7 @@ func tooLow(p Plan, j *Judgement) bool {
 }
 
 // conclusive says whether all metrics that count were decided, and whether the
-// critical ones were. Where none counts, nothing ever is.
+// critical ones were. Where none counts, all never are.
 func (j *Judgement) conclusive(p Plan) (all, critical bool) {
 	all, critical = true, true
 	counting := false
@@ -105,7 +105,7 @@ func (j *Judgement) conclusive(p Plan) (all, critical bool) {
 			critical = critical && !m.Critical
 		}
 	}
-	return all && counting, critical && counting
+	return all && counting, critical
 }
 
 // open are the reasons why metrics are not decided, those that can be helped first.

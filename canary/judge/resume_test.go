@@ -1,0 +1,170 @@
+package judge
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// bounds of the histogram of an application that fulfils the neutral contract.
+var bounds = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
+
+// everything is a plan with metrics of all kinds.
+func everything(sharded bool) Plan {
+	p := errorsOnly().withLimit(0.1)
+	p.Sharded, p.Warmup = sharded, time.Minute
+	p.Metrics = append(p.Metrics,
+		Metric{Name: "slow", Kind: Slow, Threshold: 0.5, MaxOddsRatio: 2, Negligible: 0.01, Weight: 2},
+		Metric{Name: "anywhere", Kind: SlowerAnywhere, MaxOddsRatio: 1.5, Negligible: 0.005, Weight: 1, DryRun: true})
+	return p
+}
+
+// wild is a window in which anything may be.
+func wild(rng *rand.Rand, i int, shards int) Window {
+	busy := func(n float64) Arm {
+		a := arm(n, binomial(rng, n, 0.03))
+		a.Above = map[float64]float64{}
+		left := n
+		for _, b := range bounds {
+			left = binomial(rng, left, 0.8)
+			a.Above[b] = left
+		}
+		if rng.IntN(50) == 0 {
+			a.DurationsUnknown = "other buckets"
+		}
+		if rng.IntN(50) == 0 {
+			a.OutcomesUnknown = "HTTP/2"
+		}
+		return a
+	}
+	w := at(i, busy(float64(rng.IntN(60))), busy(float64(rng.IntN(900))))
+	w.Unsettled = rng.IntN(5) == 0
+	w.Shards = map[string]ShardWindow{}
+	for s := range shards {
+		c := Counts{Finished: float64(rng.IntN(50)), Errors: float64(rng.IntN(3)), Slow: float64(rng.IntN(9))}
+		one := ShardWindow{Baseline: c}
+		if s%7 == 0 {
+			one = ShardWindow{Canary: c}
+		}
+		if rng.IntN(500) == 0 {
+			one.Canary.Finished++
+		}
+		w.Shards[fmt.Sprintf("Cart/%d", s)] = one
+	}
+	return w
+}
+
+// Who writes a run down between two looks, and reads it again, gets the same
+// judgements as who does not.
+func TestRunIsResumed(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(40) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		p := everything(seed%2 == 0)
+		before := map[string]Counts{}
+		for s := range 40 {
+			if seed%3 > 0 {
+				before[fmt.Sprintf("Cart/%d", s)] = Counts{Finished: 500, Errors: float64(rng.IntN(9)), Slow: float64(rng.IntN(50))}
+			}
+		}
+		start := time.Now() // With a monotonic clock and a zone, as real ones have.
+		whole, written := Start(start, before), Start(start, before)
+		for i := range 70 {
+			w := wild(rng, i, 40)
+			w.From, w.To = start.Add(w.From.Sub(epoch)), start.Add(w.To.Sub(epoch))
+			text, err := json.Marshal(written)
+			if err != nil {
+				t.Fatalf("seed %d, look %d: %v", seed, i, err)
+			}
+			written = &Run{}
+			if err := json.Unmarshal(text, written); err != nil {
+				t.Fatalf("seed %d, look %d: %v", seed, i, err)
+			}
+			a, b := whole.Look(p, w), written.Look(p, w)
+			if !reflect.DeepEqual(a, b) {
+				t.Fatalf("seed %d, look %d: without writing\n%+v\nwith\n%+v", seed, i, a, b)
+			}
+		}
+		if whole.Last.Verdict == Running {
+			t.Errorf("seed %d: no verdict after the deadline", seed)
+		}
+	}
+}
+
+// mostBytes is what a run may take in an object of Kubernetes.
+const mostBytes = 100 << 10
+
+func TestRunStaysSmall(t *testing.T) {
+	t.Parallel()
+	before := map[string]Counts{}
+	name := func(s int) string { return fmt.Sprintf("a-rather-long-type-of-entity/%d", 100000+s) }
+	for s := range MaxShards {
+		before[name(s)] = Counts{Finished: 123456789, Errors: 12345678, Slow: 12345678}
+	}
+	p := everything(true)
+	run := Start(epoch, before)
+	for i := range 4 {
+		w := wild(rand.New(rand.NewPCG(1, uint64(i))), i, 0)
+		for s := range MaxShards + 300 {
+			c := Counts{Finished: 123456789, Errors: 12345678, Slow: 12345678}
+			w.Shards[name(s)] = ShardWindow{Canary: c, Baseline: c}
+		}
+		run.Look(p, w)
+	}
+	text, err := json.Marshal(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) > mostBytes {
+		t.Errorf("a run has %d bytes", len(text))
+	}
+	t.Logf("%d bytes", len(text))
+	if run.Evidence.Shards.Ignored != 300 {
+		t.Errorf("%d shards ignored, not 300", run.Evidence.Shards.Ignored)
+	}
+}
+
+// Counts that cannot be are survived: no panic, nothing that JSON cannot hold, no Pass.
+func TestNonsenseIsSurvived(t *testing.T) {
+	t.Parallel()
+	for _, a := range []Arm{
+		{Finished: -5, Errors: 3},
+		{Finished: math.NaN(), Errors: math.NaN(), Unaccounted: math.NaN(), Started: math.NaN()},
+		{Finished: math.Inf(1), Errors: math.Inf(1), Started: math.Inf(1), Restarts: math.NaN()},
+		{Finished: 10, Errors: 1e300, Started: 10},
+	} {
+		for _, sharded := range []bool{false, true} {
+			run := Start(epoch, map[string]Counts{"a": {Finished: math.NaN()}})
+			for i := range 61 {
+				w := at(i, a, arm(900, 0))
+				w.Handled, w.Required = math.NaN(), math.Inf(1)
+				run.Look(everything(sharded), w)
+			}
+			if _, err := json.Marshal(run); err != nil {
+				t.Errorf("%+v: %v", a, err)
+			}
+			if v := run.Last.Verdict; v == Pass || v == Running {
+				t.Errorf("%+v: %s %v", a, v, run.Last.Reasons)
+			}
+		}
+	}
+}
+
+// A window of millions of requests costs no more than a moment.
+func BenchmarkLook(b *testing.B) {
+	for _, n := range []float64{1e3, 1e6} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			p := errorsOnly()
+			p.Deadline = 1 << 62
+			p.MinCanary = math.MaxFloat64
+			run := Start(epoch, nil)
+			for i := 0; b.Loop(); i++ {
+				run.Look(p, at(i, arm(n, n/100), arm(9*n, 9*n/100)))
+			}
+		})
+	}
+}

@@ -1,0 +1,167 @@
+package judge
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// repeat the same window until there is a verdict, and return it.
+func repeat(p Plan, canary, baseline Arm, change func(i int, w *Window)) Judgement {
+	run := Start(epoch, nil)
+	for i := 0; run.Last.Verdict == Running; i++ {
+		w := at(i, canary, baseline)
+		if change != nil {
+			change(i, &w)
+		}
+		run.Look(p, w)
+	}
+	return run.Last
+}
+
+// The rows of the table of situations in docs/judging.md, one by one.
+func TestSituations(t *testing.T) {
+	t.Parallel()
+	half := errorsOnly().withLimit(0.02)
+	warned := errorsOnly()
+	warned.Exposure.Warn = true
+	unlimited := errorsOnly()
+	unlimited.Limits = Limits{Restarts: -1, Unaccounted: -1}
+	required := func(share float64) func(int, *Window) {
+		return func(_ int, w *Window) { w.Required = share }
+	}
+	for _, tc := range []struct {
+		name             string
+		plan             Plan
+		canary, baseline Arm
+		change           func(int, *Window)
+		want             Verdict
+		reasons          []Reason
+	}{
+		{"a healthy canary", half, arm(100, 0), arm(900, 0), nil, Pass, []Reason{Negligible}},
+		{"a canary like its baseline", errorsOnly(), arm(1000, 20), arm(9000, 180), nil, Pass, []Reason{NonInferior}},
+		{"a canary worse than its baseline", errorsOnly(), arm(100, 5), arm(900, 9), nil, Fail, []Reason{RelativeRegression}},
+		{"baseline below its minimum: absolute Fail", half, arm(1000, 80), arm(1, 0), nil, Fail, []Reason{AbsoluteLimit}},
+		{"baseline below its minimum: else Inconclusive", half, arm(1000, 1), arm(1, 0), nil, Inconclusive, []Reason{BaselineMissing, Timeout}},
+		{"baseline below its minimum, with one stray error", half, arm(1000, 80), Arm{}, func(i int, w *Window) {
+			if i == 0 {
+				w.Baseline = arm(2, 1)
+			}
+		}, Fail, []Reason{AbsoluteLimit}},
+		{"both above the limit", half, arm(100, 5), arm(900, 45), nil, Inconclusive, []Reason{BaselineUnhealthy, Timeout}},
+		{"canary handles nothing", errorsOnly(), Arm{}, arm(900, 0), required(0.05), Inconclusive, []Reason{CanaryHandledNothing, Timeout, ExposureMismatch}},
+		{"nobody handles anything", errorsOnly(), Arm{}, Arm{}, nil, Inconclusive, []Reason{InsufficientSample, Timeout}},
+		{"canary below its minimum", errorsOnly(), arm(2, 0), arm(900, 0), nil, Inconclusive, []Reason{InsufficientSample, Timeout}},
+		{"share too high: Fail possible", errorsOnly(), arm(500, 50), arm(500, 5), required(0.05), Fail, []Reason{RelativeRegression}},
+		{"share too high: else Inconclusive", errorsOnly(), arm(500, 0), arm(500, 0), required(0.05), Inconclusive, []Reason{ExposureMismatch, Timeout}},
+		{"share too high: Warn if the gate says so", warned, arm(500, 0), arm(500, 0), required(0.05), Warn, []Reason{ExposureMismatch, Negligible}},
+		{"share too low, minimums met", errorsOnly(), arm(100, 0), arm(900, 0), required(0.5), Pass, []Reason{Negligible, ExposureMismatch}},
+		{"shards still moving", shardedPlan(), arm(100, 0), arm(900, 0), func(_ int, w *Window) { w.Unsettled = true }, Inconclusive, []Reason{Rebalancing, Timeout}},
+		{"shards settled in the end", shardedPlan(), arm(100, 0), arm(900, 0), func(i int, w *Window) { w.Unsettled = i < 20 }, Pass, []Reason{Negligible}},
+		{"pods restarted", errorsOnly(), arm(100, 0), arm(900, 0), func(i int, w *Window) {
+			if i == 2 {
+				w.Canary.Restarts = 1
+			}
+		}, Fail, []Reason{Restarts}},
+		{"requests unaccounted for", errorsOnly(), Arm{Finished: 90, Started: 100, Unaccounted: 10}, arm(900, 0), nil, Fail, []Reason{UnaccountedRequests}},
+		{"no limits", unlimited, Arm{Finished: 100, Started: 100, Unaccounted: 5, Restarts: 1}, arm(900, 0), nil, Pass, []Reason{Negligible}},
+		{"outcomes unknown", errorsOnly(), Arm{Finished: 100, Started: 100, OutcomesUnknown: "HTTP/2"}, arm(900, 0), nil, Inconclusive, []Reason{NoData, Timeout}},
+		{"a sharded Service whose shards are not counted", shardedPlan(), arm(100, 5), arm(900, 9), nil, Inconclusive, []Reason{InsufficientShards, Timeout}},
+		{"the same above its limit", shardedPlan().withLimit(0.02), arm(100, 5), arm(900, 9), nil, Fail, []Reason{AbsoluteLimit}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got := repeat(tc.plan, tc.canary, tc.baseline, tc.change)
+			if got.Verdict != tc.want || !slices.Equal(got.Reasons, tc.reasons) {
+				t.Errorf("got %s %v, want %s %v: %s", got.Verdict, got.Reasons, tc.want, tc.reasons, got.Message)
+			}
+		})
+	}
+}
+
+// A Fail is not masked by what comes with it, nor taken back by what comes after.
+func TestFailIsNotMasked(t *testing.T) {
+	t.Parallel()
+	p := errorsOnly()
+	p.Metrics = append(p.Metrics, Metric{Name: "slow", Kind: Slow, Threshold: 0.5, MaxOddsRatio: 1.5, Negligible: 0.005, Weight: 1, Critical: true})
+	got := repeat(p, arm(100, 50), arm(900, 0), func(_ int, w *Window) {
+		w.Canary.DurationsUnknown, w.Required, w.Unsettled = "no buckets", 0.01, true
+	})
+	if got.Verdict != Fail || got.Metrics[1].Reason != NoData {
+		t.Errorf("got %s %v, slow %s", got.Verdict, got.Reasons, got.Metrics[1].Reason)
+	}
+
+	// Proven before the minimum was there; then there are no more errors.
+	late := errorsOnly()
+	late.MinCanary = 3000
+	got = repeat(late, arm(50, 0), arm(950, 0), func(i int, w *Window) {
+		if i < 4 {
+			w.Canary.Errors = 25
+		}
+	})
+	if got.Verdict != Fail {
+		t.Errorf("proven early: got %s %v", got.Verdict, got.Reasons)
+	}
+}
+
+func TestVerdictStays(t *testing.T) {
+	t.Parallel()
+	run := Start(epoch, nil)
+	for i := range 10 {
+		run.Look(errorsOnly(), at(i, arm(100, 0), arm(900, 0)))
+	}
+	first := run.Last
+	if first.Verdict != Pass {
+		t.Fatalf("got %s: %s", first.Verdict, first.Message)
+	}
+	if again := run.Look(errorsOnly(), at(10, arm(100, 100), arm(900, 0))); again.Verdict != Pass || again.Canary != first.Canary {
+		t.Errorf("a verdict became %s", again.Verdict)
+	}
+}
+
+func TestWarmUpAndTimesAreKept(t *testing.T) {
+	t.Parallel()
+	p := errorsOnly()
+	p.Warmup, p.MinDuration = 2*time.Minute, 10*time.Minute
+	run := Start(epoch, nil)
+	ended := 0
+	for i := range 60 {
+		w := at(i, arm(1000, 0), arm(9000, 0))
+		if w.To.Sub(epoch) < p.Warmup {
+			w.Canary.Errors = 1000
+		}
+		if got := run.Look(p, w); got.Verdict != Running {
+			ended = i + 1
+			break
+		}
+	}
+	if run.Last.Verdict != Pass || ended != 20 {
+		t.Errorf("got %s after %d windows: %s", run.Last.Verdict, ended, run.Last.Message)
+	}
+	// The same window twice counts once.
+	run = Start(epoch, nil)
+	run.Look(errorsOnly(), at(0, arm(10, 1), arm(90, 0)))
+	if got := run.Look(errorsOnly(), at(0, arm(10, 1), arm(90, 0))); got.Canary.Requests != 10 {
+		t.Errorf("counted %v requests", got.Canary.Requests)
+	}
+}
+
+// Shards that both sides handled are left out, counted and told.
+func TestMovedShardsAreLeftOut(t *testing.T) {
+	t.Parallel()
+	run := Start(epoch, nil)
+	window, _ := fleet{shards: 20, canary: 5, rate: 0.01, ratio: 1}.scenario(rand.New(rand.NewPCG(1, 1)))
+	w := window(0)
+	one := w.Shards["aa"]
+	one.Baseline = one.Canary
+	w.Shards["aa"] = one
+	got := run.Look(shardedPlan(), w)
+	if got.Canary.Shards != 4 || got.Baseline.Shards != 15 || !strings.Contains(got.Message, "1 left out that both have handled") {
+		t.Errorf("got %d and %d shards: %s", got.Canary.Shards, got.Baseline.Shards, got.Message)
+	}
+	if !strings.Contains(got.Message, "by their rates alone") {
+		t.Errorf("nothing said of what was before: %s", got.Message)
+	}
+}
