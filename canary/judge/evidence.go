@@ -113,7 +113,11 @@ type test struct {
 	// Alone is the canary's tally in the windows in which the baseline kept the limit:
 	// what both suffer from is not the canary's.
 	Alone tally `json:"alone"`
-	Odds  *odds `json:"odds"`
+	// Shared is what the canary's would be at the baseline's rate of each window.
+	// Summed up otherwise, an outage that hits both looks worse on the side that had the
+	// larger part of the requests then.
+	Shared tally `json:"shared"`
+	Odds   *odds `json:"odds"`
 }
 
 // maxBounds of a histogram that are compared.
@@ -148,6 +152,9 @@ func (d *metricData) add(p Plan, m Metric, w Window) {
 			t.Alone.add(both.canary)
 		}
 		if lackC == "" && lackB == "" {
+			if both.baseline.N > 0 {
+				t.Shared.add(tally{N: both.canary.N, K: both.canary.N * both.baseline.rate()})
+			}
 			for _, stratum := range strata(p, m, w, both) {
 				t.Odds.add(stratum)
 			}

@@ -203,7 +203,7 @@ func (d *metricData) absolute(v view, m Metric, limit float64, l levels) (unheal
 		return false
 	}
 	t := d.Tests[0]
-	breaks := t.Baseline.rate() > m.Limit && (t.Baseline.N >= v.plan.MinBaseline || t.Baseline.K >= excuse)
+	breaks := t.Shared.rate() > m.Limit && (t.Baseline.N >= v.plan.MinBaseline || t.Baseline.K >= excuse)
 	if limit >= math.Log(l.fail) && !breaks {
 		d.fail(AbsoluteLimit)
 	}

@@ -134,8 +134,11 @@ func play(t testing.TB, p Plan, runs int, s scenario) outcome {
 	group.Wait()
 	o := outcome{runs: runs, verdicts: map[Verdict]float64{}, requests: map[Verdict][]float64{}}
 	for _, j := range ends {
-		o.verdicts[j.Verdict] += 1 / float64(runs)
+		o.verdicts[j.Verdict]++
 		o.requests[j.Verdict] = append(o.requests[j.Verdict], j.Canary.Requests)
+	}
+	for v := range o.verdicts {
+		o.verdicts[v] /= float64(runs)
 	}
 	return o
 }
