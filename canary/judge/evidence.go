@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -189,15 +190,15 @@ func (d *metricData) read(m Metric, a Arm) ([]tally, string) {
 	if a.Finished <= 0 {
 		return out, ""
 	}
+	if len(d.Tests) == 0 {
+		return out, cmp.Or(a.DurationsUnknown, "no buckets")
+	}
 	if m.Kind == Errors {
 		out[0] = whole(a.Finished, a.Errors)
 		return out, a.OutcomesUnknown
 	}
 	if a.DurationsUnknown != "" {
 		return out, a.DurationsUnknown
-	}
-	if len(d.Tests) == 0 {
-		return out, "no buckets"
 	}
 	for i, t := range d.Tests {
 		above, ok := a.Above[t.Bound]

@@ -162,6 +162,7 @@ const (
 	Undecided            Reason = "Undecided"
 	Timeout              Reason = "Timeout"
 	DryRun               Reason = "DryRun"
+	InvalidPlan          Reason = "InvalidPlan"
 )
 
 // Judgement is what is known after the last window.
@@ -207,7 +208,9 @@ type Result struct {
 	Low  *float64 `json:"low,omitempty"`
 	High *float64 `json:"high,omitempty"`
 	// EFail and EPass are the e-values against the limits; EFailLimit and EPassLimit
-	// are what each must reach.
+	// are what each must reach. EFail is the largest of those that may fail the metric,
+	// so that for sharded Services the comparison is not among them: see P. They are
+	// shown up to 1e15.
 	EFail      float64 `json:"eFail"`
 	EFailLimit float64 `json:"eFailLimit"`
 	EPass      float64 `json:"ePass"`

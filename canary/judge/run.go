@@ -26,9 +26,14 @@ func Start(at time.Time, before map[string]Counts) *Run {
 
 // Look takes what happened since the last look, and judges all that did. Windows must
 // come in order; one that ends before the warm-up is over is not judged, and one that
-// was taken before is not taken again. A verdict that was reached stays.
+// was taken before is not taken again. A verdict that was reached stays. A plan that
+// Check refuses is an Error.
 func (r *Run) Look(p Plan, w Window) Judgement {
 	if r.Last.Verdict != Running || !w.To.After(r.Evidence.Until) {
+		return r.Last
+	}
+	if err := p.Check(); err != nil {
+		r.Last.Verdict, r.Last.Reasons, r.Last.Message = Error, []Reason{InvalidPlan}, "judging by this plan: "+err.Error()
 		return r.Last
 	}
 	r.Evidence.Until = w.To.UTC().Round(0)

@@ -15,15 +15,15 @@ func two(change func(errors, slow *Metric)) Plan {
 }
 
 // slowly is an arm with so many slow requests.
-func slowly(finished, errors, slow float64) Arm {
-	a := arm(finished, errors)
+func slowly(finished, slow float64) Arm {
+	a := arm(finished, 0)
 	a.Above = map[float64]float64{0.5: slow}
 	return a
 }
 
 func TestScoreAndCoverage(t *testing.T) {
 	t.Parallel()
-	unknown := slowly(100, 0, 0)
+	unknown := slowly(100, 0)
 	unknown.DurationsUnknown = "no buckets"
 	for _, tc := range []struct {
 		name            string
@@ -33,21 +33,21 @@ func TestScoreAndCoverage(t *testing.T) {
 		reasons         []Reason
 		score, coverage float64
 	}{
-		{"all pass", two(func(_, _ *Metric) {}), slowly(100, 0, 0), Pass, []Reason{Negligible}, 100, 1},
-		{"one critical metric fails", two(func(_, _ *Metric) {}), slowly(100, 0, 30), Fail, []Reason{RelativeRegression}, -1, -1},
-		{"one that is not critical fails, and weighs little", two(func(e, s *Metric) { e.Weight, s.Critical = 4, false }), slowly(100, 0, 30),
+		{"all pass", two(func(_, _ *Metric) {}), slowly(100, 0), Pass, []Reason{Negligible}, 100, 1},
+		{"one critical metric fails", two(func(_, _ *Metric) {}), slowly(100, 30), Fail, []Reason{RelativeRegression}, -1, -1},
+		{"one that is not critical fails, and weighs little", two(func(e, s *Metric) { e.Weight, s.Critical = 4, false }), slowly(100, 30),
 			Warn, []Reason{LowScore, RelativeRegression, Negligible}, 80, 1},
-		{"the same, and weighs much", two(func(_, s *Metric) { s.Critical, s.Weight = false, 4 }), slowly(100, 0, 30),
+		{"the same, and weighs much", two(func(_, s *Metric) { s.Critical, s.Weight = false, 4 }), slowly(100, 30),
 			Fail, []Reason{LowScore, RelativeRegression, Negligible}, 20, 1},
-		{"a dry run fails", two(func(_, s *Metric) { s.DryRun = true }), slowly(100, 0, 30), Pass, []Reason{Negligible}, 100, 1},
-		{"all are dry runs", two(func(e, s *Metric) { e.DryRun, s.DryRun = true, true }), slowly(100, 0, 30), Inconclusive, []Reason{LowCoverage, Timeout}, 0, 0},
+		{"a dry run fails", two(func(_, s *Metric) { s.DryRun = true }), slowly(100, 30), Pass, []Reason{Negligible}, 100, 1},
+		{"all are dry runs", two(func(e, s *Metric) { e.DryRun, s.DryRun = true, true }), slowly(100, 30), Inconclusive, []Reason{LowCoverage, Timeout}, 0, 0},
 		{"a critical one is not known", two(func(_, _ *Metric) {}), unknown, Inconclusive, []Reason{NoData, Timeout}, 100, 0.5},
 		{"one that is not critical is not known", two(func(_, s *Metric) { s.Critical = false }), unknown, Warn, []Reason{Negligible, NoData}, 100, 0.5},
 		{"and weighs most", two(func(_, s *Metric) { s.Critical, s.Weight = false, 3 }), unknown, Inconclusive, []Reason{NoData, LowCoverage, Timeout}, 100, 0.25},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			got := repeat(tc.plan, tc.canary, slowly(900, 0, 9), nil)
+			got := repeat(tc.plan, tc.canary, slowly(900, 9), nil)
 			if got.Verdict != tc.want || !slices.Equal(got.Reasons, tc.reasons) {
 				t.Errorf("got %s %v, want %s %v: %s", got.Verdict, got.Reasons, tc.want, tc.reasons, got.Message)
 			}

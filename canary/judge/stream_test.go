@@ -113,16 +113,16 @@ type outcome struct {
 func play(t testing.TB, p Plan, runs int, s scenario) outcome {
 	t.Helper()
 	ends := make([]Judgement, runs)
-	var next atomic.Int64
+	var next atomic.Uint64
 	var group sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		group.Go(func() {
 			for {
-				n := int(next.Add(1)) - 1
-				if n >= runs {
+				n := next.Add(1) - 1
+				if n >= uint64(len(ends)) {
 					return
 				}
-				window, before := s(rand.New(rand.NewPCG(uint64(n), 7)))
+				window, before := s(rand.New(rand.NewPCG(n, 7)))
 				run := Start(epoch, before)
 				for i := 0; run.Last.Verdict == Running; i++ {
 					run.Look(p, window(i))

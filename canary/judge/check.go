@@ -1,0 +1,40 @@
+package judge
+
+import "fmt"
+
+// Check says what of a plan cannot be judged by, and what would be right.
+func (p Plan) Check() error {
+	if !(p.Alpha > 0 && p.Alpha < 1) || !(p.Beta > 0 && p.Beta < 1) {
+		return fmt.Errorf("alpha is %v and beta is %v: both must lie between 0 and 1", p.Alpha, p.Beta)
+	}
+	if p.Deadline <= 0 || p.Warmup < 0 || p.Warmup >= p.Deadline {
+		return fmt.Errorf("the warm-up is %v and the deadline %v: there must be time between them", p.Warmup, p.Deadline)
+	}
+	known := map[string]bool{}
+	for _, m := range p.Metrics {
+		if known[m.Name] {
+			return fmt.Errorf("two metrics are called %q: each needs a name of its own", m.Name)
+		}
+		known[m.Name] = true
+		if err := m.check(); err != nil {
+			return fmt.Errorf("metric %q: %w", m.Name, err)
+		}
+	}
+	return nil
+}
+
+func (m Metric) check() error {
+	switch {
+	case m.Kind != Errors && m.Kind != Slow && m.Kind != SlowerAnywhere:
+		return fmt.Errorf("kind %q is none of %s, %s and %s", m.Kind, Errors, Slow, SlowerAnywhere)
+	case !(m.MaxOddsRatio > 1 && m.MaxOddsRatio <= 1e6):
+		return fmt.Errorf("the odds ratio that is tolerated is %v: it must be above 1, and 1e6 at most", m.MaxOddsRatio)
+	case !(m.Limit >= 0 && m.Limit < 1):
+		return fmt.Errorf("the limit is %v: it must be a ratio below 1, or 0 for none", m.Limit)
+	case !(m.Negligible >= 0 && m.Negligible < 1):
+		return fmt.Errorf("negligible is %v: it must be a ratio below 1, or 0 for none", m.Negligible)
+	case !(m.Weight > 0 && m.Weight <= 1e6):
+		return fmt.Errorf("the weight is %v: it must be above 0, and 1e6 at most", m.Weight)
+	}
+	return nil
+}

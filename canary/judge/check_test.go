@@ -1,0 +1,42 @@
+package judge
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+)
+
+// A plan that cannot be judged by is an Error that says why, and never a Pass.
+func TestPlansThatCannotBe(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(*Plan)
+		says   string
+	}{
+		"no alpha":        {func(p *Plan) { p.Alpha = 0 }, "alpha is 0"},
+		"no beta":         {func(p *Plan) { p.Beta = 1 }, "beta is 1"},
+		"no time":         {func(p *Plan) { p.Warmup = p.Deadline }, "must be time between them"},
+		"no kind":         {func(p *Plan) { p.Metrics[0].Kind = "Memory" }, `metric "errors": kind "Memory" is none of`},
+		"no ratio":        {func(p *Plan) { p.Metrics[0].MaxOddsRatio = 1 }, "must be above 1"},
+		"ratio is NaN":    {func(p *Plan) { p.Metrics[0].MaxOddsRatio = math.NaN() }, "must be above 1"},
+		"limit in %":      {func(p *Plan) { p.Metrics[0].Limit = 5 }, "the limit is 5"},
+		"negligible in %": {func(p *Plan) { p.Metrics[0].Negligible = 5 }, "negligible is 5"},
+		"no weight":       {func(p *Plan) { p.Metrics[0].Weight = 0 }, "the weight is 0"},
+		"the same twice":  {func(p *Plan) { p.Metrics = append(p.Metrics, p.Metrics[0]) }, `two metrics are called "errors"`},
+	} {
+		p := errorsOnly()
+		tc.change(&p)
+		run := Start(epoch, nil)
+		got := run.Look(p, at(0, arm(100, 0), arm(900, 0)))
+		if got.Verdict != Error || len(got.Reasons) != 1 || got.Reasons[0] != InvalidPlan || !strings.Contains(got.Message, tc.says) {
+			t.Errorf("%s: got %s %v: %s", name, got.Verdict, got.Reasons, got.Message)
+		}
+		if _, err := json.Marshal(run); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := everything(true).Check(); err != nil {
+		t.Errorf("a good plan: %v", err)
+	}
+}
