@@ -74,8 +74,10 @@ func TestHypergeometricOfConvictedTwins(t *testing.T) {
 func TestHypergeometricExactly(t *testing.T) {
 	t.Parallel()
 	for _, h := range []hypergeometric{
-		{canary: 5, baseline: 95, bad: 10}, {canary: 50, baseline: 950, bad: 12},
-		{canary: 300, baseline: 300, bad: 590}, {canary: 1000, baseline: 20, bad: 40},
+		{canary: 5, baseline: 95, bad: 10},
+		{canary: 50, baseline: 950, bad: 12},
+		{canary: 300, baseline: 300, bad: 590},
+		{canary: 1000, baseline: 20, bad: 40},
 		{canary: 400, baseline: 2000, bad: 700},
 	} {
 		for _, ratio := range []*big.Rat{big.NewRat(1, 2), big.NewRat(1, 1), big.NewRat(3, 2), big.NewRat(10, 1)} {

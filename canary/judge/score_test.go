@@ -35,10 +35,18 @@ func TestScoreAndCoverage(t *testing.T) {
 	}{
 		{"all pass", two(func(_, _ *Metric) {}), slowly(100, 0), Pass, []Reason{Negligible}, 100, 1},
 		{"one critical metric fails", two(func(_, _ *Metric) {}), slowly(100, 30), Fail, []Reason{RelativeRegression}, -1, -1},
-		{"one that is not critical fails, and weighs little", two(func(e, s *Metric) { e.Weight, s.Critical = 4, false }), slowly(100, 30),
-			Warn, []Reason{LowScore, RelativeRegression, Negligible}, 80, 1},
-		{"the same, and weighs much", two(func(_, s *Metric) { s.Critical, s.Weight = false, 4 }), slowly(100, 30),
-			Fail, []Reason{LowScore, RelativeRegression, Negligible}, 20, 1},
+		{
+			"one that is not critical fails, and weighs little", two(func(e, s *Metric) { e.Weight, s.Critical = 4, false }), slowly(100, 30),
+			Warn,
+			[]Reason{LowScore, RelativeRegression, Negligible},
+			80, 1,
+		},
+		{
+			"the same, and weighs much", two(func(_, s *Metric) { s.Critical, s.Weight = false, 4 }), slowly(100, 30),
+			Fail,
+			[]Reason{LowScore, RelativeRegression, Negligible},
+			20, 1,
+		},
 		{"a dry run fails", two(func(_, s *Metric) { s.DryRun = true }), slowly(100, 30), Pass, []Reason{Negligible}, 100, 1},
 		{"all are dry runs", two(func(e, s *Metric) { e.DryRun, s.DryRun = true, true }), slowly(100, 30), Inconclusive, []Reason{LowCoverage, Timeout}, 0, 0},
 		{"a critical one is not known", two(func(_, _ *Metric) {}), unknown, Inconclusive, []Reason{NoData, Timeout}, 100, 0.5},
