@@ -135,7 +135,7 @@ func TestMisses(t *testing.T) {
 		{"shards: 1.5 times, tolerated", shardedPlan(), fleetOf(fleet{ratio: 1.5}), true},
 		{"shards: 1.2 times, tolerated", shardedPlan(), fleetOf(fleet{ratio: 1.2}), true},
 	} {
-		o := play(t, tc.plan, manyRuns(400), tc.of)
+		o := play(t, tc.plan, manyRuns(250), tc.of)
 		t.Logf("%-42s %s", tc.name, o)
 		if p := o.verdicts[Pass] + o.verdicts[Warn]; p > tc.plan.Beta+o.tolerance(tc.plan.Beta) {
 			t.Errorf("%s: passed in %.3f of the runs, beta is %v", tc.name, p, tc.plan.Beta)
@@ -160,7 +160,7 @@ func TestFalsePasses(t *testing.T) {
 		{"5 -> 2.1 % with a limit of 2 %", errorsOnly().withLimit(0.02), steady(0.05, 0.021)},
 		{"shards", shardedPlan(), fleet{shards: 100, canary: 5, rate: 0.01, ratio: 1.51, sigma: 1}.scenario},
 	} {
-		o := play(t, tc.plan, manyRuns(400), tc.of)
+		o := play(t, tc.plan, manyRuns(250), tc.of)
 		t.Logf("%-42s %s", tc.name, o)
 		if p := o.verdicts[Pass] + o.verdicts[Warn]; p > tc.plan.Beta+o.tolerance(tc.plan.Beta) {
 			t.Errorf("%s: passed in %.3f of the runs, beta is %v", tc.name, p, tc.plan.Beta)
@@ -191,7 +191,7 @@ func TestHealthyServicePasses(t *testing.T) {
 		{"0.1 % errors, 6,000 requests", errorsOnly(), busy, 0.95},
 		{"0.1 % errors, sharded", shardedPlan(), sharded(0.001), 0.85},
 	} {
-		o := play(t, tc.plan, manyRuns(400), tc.of)
+		o := play(t, tc.plan, manyRuns(250), tc.of)
 		t.Logf("%-42s %s", tc.name, o)
 		if p := o.verdicts[Pass]; p < tc.least-o.tolerance(tc.least) {
 			t.Errorf("%s: passed in %.3f of the runs only", tc.name, p)

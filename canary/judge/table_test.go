@@ -172,7 +172,7 @@ func TestRequestsNeeded(t *testing.T) {
 	} {
 		p := errorsOnly().withLimit(tc.limit)
 		p.MinCanary, p.MinBaseline, p.MinDuration, p.Deadline = 1, 1, 0, 400*interval
-		o := play(t, p, manyRuns(400), steady(tc.from, tc.to))
+		o := play(t, p, manyRuns(250), steady(tc.from, tc.to))
 		r := o.requests[tc.want]
 		slices.Sort(r)
 		name := fmt.Sprintf("%g → %g %%", 100*tc.from, 100*tc.to)
