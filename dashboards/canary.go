@@ -35,7 +35,7 @@ func canary() Dashboard {
 			},
 		},
 		Rows: []Row{
-			{Title: "Where requests go", Panels: []Panel{sides(), shares(), handledRate(), enteredRate()}},
+			{Title: "Where requests go", Panels: []Panel{sides(), shares(), handledRate(), enteredRate(), matrix()}},
 			{Title: "Errors: by who took them in, and by who made them", Panels: []Panel{entryErrors(), handledErrors(), failures()}},
 			{Title: "Latency, by the Revision that handled", Panels: []Panel{latency(.5, "p50"), latency(.95, "p95"), latency(.99, "p99")}},
 			{Title: "What no request counter shows", Panels: []Panel{unaccounted(), restarts()}},
@@ -107,6 +107,15 @@ func enteredRate() Panel {
 			{Expr: rate(byRevision, of(entryTotal), short), Legend: revision},
 			{Expr: highest(rate(byRevision, of(handledTotal), short), rate(byRevision, of(entryTotal), short), "0"), Legend: axis, Axis: true},
 		},
+	}
+}
+
+func matrix() Panel {
+	by := "entry_revision_name, " + byRevision
+	return Panel{
+		Title: "Entered at one Revision, handled by another", Unit: rps, Width: 24, Kind: Bars, Empty: "not told: the application does not say where a request entered",
+		Description: "Finished requests a second, by the Revision where they entered and the one that handled them.",
+		Queries:     []Query{{Expr: rate(by, of("canary_handled_requests_by_entry_total"), short), Legend: "{{entry_revision_name}} → " + revision}},
 	}
 }
 

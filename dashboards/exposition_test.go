@@ -166,6 +166,7 @@ func (r *replica) Figures() []attribution.Figures {
 			{
 				Revision: attribution.Revision{UID: "1", Name: "cart-1", Configuration: "cart", Required: ptr(.95)},
 				Handled:  times(map[string]float64{"ok": 1280, "error": 0, "timeout": 0}), Share: ptr(.64),
+				EnteredAt: times(map[string]float64{"cart-1": 1216, "cart-2": 64}),
 				Durations: histogram(n, map[float64]float64{.005: 640, .01: 640}),
 				Entered:   times(map[string]float64{"2xx": 1843, "3xx": 0, "4xx": 0, "5xx": 57}),
 				Restarts:  none, Members: ptr(2.), Shards: map[string]float64{"Cart": 64}, Unaccounted: ptr(0.), ScrapeAge: ptr(1500 * time.Millisecond),

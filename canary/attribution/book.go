@@ -14,7 +14,10 @@ import (
 const (
 	maxEntities = 20
 	maxShards   = 4096
-	// Other is the entity type of all that are too many.
+	// maxNames of Revisions that requests are said to have entered at.
+	maxNames = 64
+	// Other is the entity type of all that are too many, and the Revision of those
+	// that there are not.
 	Other = "other"
 )
 
@@ -60,6 +63,8 @@ type book struct {
 	// counted: some pod has shown that it counts handled requests.
 	counted  bool
 	entities map[string]bool
+	// names of Revisions that there were.
+	names    map[string]bool
 	shards   map[ShardKey]bool
 	rejected map[string]float64
 	// took is how long the last reading of all pods lasted.
@@ -69,7 +74,7 @@ type book struct {
 func newBook(fresh bool) *book {
 	return &book{
 		epoch: string(uuid.NewUUID()), fresh: fresh, pods: map[types.UID]*pod{}, tallies: map[types.UID]*Tally{},
-		entities: map[string]bool{}, shards: map[ShardKey]bool{}, rejected: map[string]float64{},
+		entities: map[string]bool{}, names: map[string]bool{}, shards: map[ShardKey]bool{}, rejected: map[string]float64{},
 	}
 }
 
@@ -104,6 +109,9 @@ func (b *book) learn(f Facts, now time.Time) {
 // admit takes note of Revisions and pods, and lets none go.
 func (b *book) admit(f Facts, now time.Time) {
 	for _, r := range f.Revisions {
+		if len(b.names) < maxNames {
+			b.names[r.Name] = true
+		}
 		if b.tallies[r.UID] == nil {
 			b.tallies[r.UID] = newTally()
 		}
@@ -237,6 +245,9 @@ func (b *book) fold(s scrape.Source) map[mapping.Key]float64 {
 			b.rejected[RejectedShard]++
 			continue
 		}
+		if b.strange(k) {
+			k.Outcome = Other
+		}
 		out[k] += v
 	}
 	return out
@@ -254,11 +265,16 @@ func (b *book) folds(values map[mapping.Key]float64) bool {
 			}
 			b.entities[k.Entity] = true
 		}
-		if k.Shard != "" && !b.knows(ShardKey{Entity: k.Entity, Shard: k.Shard}) {
+		if k.Shard != "" && !b.knows(ShardKey{Entity: k.Entity, Shard: k.Shard}) || b.strange(k) {
 			more = true
 		}
 	}
 	return more
+}
+
+// strange says that a request is said to have entered where there is no Revision.
+func (b *book) strange(k mapping.Key) bool {
+	return k.Figure == mapping.EnteredAt && !b.names[k.Outcome]
 }
 
 // knows says whether a shard is told apart, or can be from now on.

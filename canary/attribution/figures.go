@@ -49,6 +49,9 @@ type RevisionFigures struct {
 	// mapping.Unknown.
 	Handled   map[string]float64
 	Durations *Histogram
+	// EnteredAt is what it handled by the name of the Revision where it entered; empty
+	// where the application does not say so.
+	EnteredAt map[string]float64
 	// Entered counts requests by class of the status code (2xx to 5xx, unknown).
 	Entered map[string]float64
 	// Share of what all Revisions handled in the last ShareWindow.
@@ -217,6 +220,7 @@ func (v *view) figures() RevisionFigures {
 		out.Durations = v.durations()
 	}
 	if v.Stateful {
+		out.EnteredAt = maps.Clone(v.tally.EnteredAt)
 		out.Unaccounted = v.unaccounted()
 		out.Members, out.Shards = v.ClusterMembers, v.shards()
 	}

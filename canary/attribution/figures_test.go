@@ -295,6 +295,22 @@ func TestRestarts(t *testing.T) {
 }
 
 // A flood of entity types and shards is folded, and told.
+// Where requests entered is told by the names of Revisions only; one that is gone keeps its name.
+func TestWhereRequestsEntered(t *testing.T) {
+	t.Parallel()
+	b := newBench(true, sharded())
+	entered := func(at string) mapping.Key { return mapping.Key{Figure: mapping.EnteredAt, Outcome: at} }
+	gone, stays := b.facts.Revisions[0].Name, b.facts.Revisions[1].Name
+	values := merged(handled(30, 0), map[mapping.Key]float64{entered(gone): 20, entered(stays): 4, entered("x"): 3, entered("y"): 3})
+	b.read("p2", false, values)
+	b.facts.Revisions = b.facts.Revisions[1:]
+	b.read("p2", false, merged(values, map[mapping.Key]float64{entered(gone): 21}))
+	want := map[string]float64{gone: 21, stays: 4, Other: 6}
+	if diff := cmp.Diff(want, b.one(t).Revisions[0].EnteredAt); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())

@@ -239,7 +239,7 @@ func (t *Tally) minus(was *Tally, only map[ShardKey]bool) Tally {
 	out := Tally{
 		Started: t.Started - was.Started, DurationSum: t.DurationSum - was.DurationSum, Cut: t.Cut - was.Cut,
 		Forwarded: t.Forwarded - was.Forwarded, EntryDurationSum: t.EntryDurationSum - was.EntryDurationSum, Lost: t.Lost - was.Lost,
-		Finished: less(t.Finished, was.Finished), Buckets: less(t.Buckets, was.Buckets), Entered: less(t.Entered, was.Entered),
+		Finished: less(t.Finished, was.Finished), EnteredAt: less(t.EnteredAt, was.EnteredAt), Buckets: less(t.Buckets, was.Buckets), Entered: less(t.Entered, was.Entered),
 		EntryBuckets: less(t.EntryBuckets, was.EntryBuckets), Restarts: less(t.Restarts, was.Restarts),
 		Shards: map[ShardKey]Shard{},
 	}

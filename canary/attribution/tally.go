@@ -25,6 +25,9 @@ type Tally struct {
 	// Started and Finished count requests where they are handled; Finished by outcome.
 	Started  float64
 	Finished map[string]float64
+	// EnteredAt is Finished by the name of the Revision where the request entered, if
+	// the application says so.
+	EnteredAt map[string]float64
 	// Buckets is a cumulative histogram by upper bound in seconds, DurationSum the sum.
 	Buckets     map[float64]float64
 	DurationSum float64
@@ -49,14 +52,15 @@ type Tally struct {
 
 func newTally() *Tally {
 	return &Tally{
-		Finished: map[string]float64{}, Buckets: map[float64]float64{}, Shards: map[ShardKey]Shard{},
+		Finished: map[string]float64{}, EnteredAt: map[string]float64{}, Buckets: map[float64]float64{}, Shards: map[ShardKey]Shard{},
 		Entered: map[string]float64{}, EntryBuckets: map[float64]float64{}, Restarts: map[string]float64{},
 	}
 }
 
 func (t *Tally) clone() Tally {
 	c := *t
-	c.Finished, c.Buckets, c.Shards = maps.Clone(t.Finished), maps.Clone(t.Buckets), maps.Clone(t.Shards)
+	c.Finished, c.EnteredAt = maps.Clone(t.Finished), maps.Clone(t.EnteredAt)
+	c.Buckets, c.Shards = maps.Clone(t.Buckets), maps.Clone(t.Shards)
 	c.Entered, c.EntryBuckets, c.Restarts = maps.Clone(t.Entered), maps.Clone(t.EntryBuckets), maps.Clone(t.Restarts)
 	return c
 }
@@ -68,6 +72,8 @@ func (t *Tally) add(deltas map[mapping.Key]float64) {
 			t.Started += d
 		case mapping.Finished:
 			t.Finished[k.Outcome] += d
+		case mapping.EnteredAt:
+			t.EnteredAt[k.Outcome] += d
 		case mapping.Duration:
 			t.Buckets[k.Bound] += d
 		case mapping.DurationSum:

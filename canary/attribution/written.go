@@ -116,6 +116,9 @@ func (t *Tally) values() map[mapping.Key]float64 {
 	for outcome, n := range t.Finished {
 		out[mapping.Key{Figure: mapping.Finished, Outcome: outcome}] = n
 	}
+	for revision, n := range t.EnteredAt {
+		out[mapping.Key{Figure: mapping.EnteredAt, Outcome: revision}] = n
+	}
 	for bound, n := range t.Buckets {
 		out[mapping.Key{Figure: mapping.Duration, Bound: bound}] = n
 	}

@@ -32,6 +32,8 @@ var (
 		"Requests that entered at the Revision, by class of the status code; unknown where the code says nothing.", "code_class")
 	handledRequests = describe("handled_requests_total",
 		"Requests that the Revision handled, wherever they entered, by outcome.", "outcome")
+	handledByEntry = describe("handled_requests_by_entry_total",
+		"Requests that the Revision handled, by the Revision where they entered; only if the application says so.", "entry_revision_name")
 	handledDuration = describe("handled_request_duration_seconds",
 		"How long requests took that the Revision handled.")
 	requiredShare = describe("traffic_share_ratio",
@@ -59,7 +61,7 @@ var (
 )
 
 var all = []*prometheus.Desc{
-	entryRequests, handledRequests, handledDuration, requiredShare, handledShare, unaccounted, podRestarts,
+	entryRequests, handledRequests, handledByEntry, handledDuration, requiredShare, handledShare, unaccounted, podRestarts,
 	clusterMembers, clusterShards, scrapeAge, noData, scrapes, rejected, targets, services, duration,
 }
 
@@ -165,6 +167,7 @@ func (s service) collect(f attribution.Figures) {
 func (s service) revision(r attribution.RevisionFigures) {
 	s.by(entryRequests, prometheus.CounterValue, r.Entered)
 	s.by(handledRequests, prometheus.CounterValue, r.Handled)
+	s.by(handledByEntry, prometheus.CounterValue, r.EnteredAt)
 	if h := r.Durations; h != nil {
 		if m, err := prometheus.NewConstHistogram(handledDuration, h.Count, h.Sum, h.Buckets, s.labels[:]...); err == nil {
 			s.to <- m

@@ -30,6 +30,7 @@ func sample() fixed {
 				{
 					Revision: attribution.Revision{UID: "2", Name: "cart-2", Configuration: "cart", Required: ptr(.05)},
 					Handled:  map[string]float64{"ok": 41, "error": 2, "timeout": 0}, Entered: map[string]float64{"2xx": 3},
+					EnteredAt: map[string]float64{"cart-1": 40, "other": 3},
 					Durations: &attribution.Histogram{Count: 43, Sum: 1.5, Buckets: map[float64]uint64{.5: 40, 1: 43}},
 					Share:     ptr(.36), Unaccounted: ptr(1.), Restarts: map[string]float64{"oom_killed": 1},
 					Members: ptr(1.), Shards: map[string]float64{"Cart": 34}, ScrapeAge: ptr(1500 * time.Millisecond),
@@ -57,6 +58,10 @@ func TestCollect(t *testing.T) {
 # HELP canary_entry_requests_total Requests that entered at the Revision, by class of the status code; unknown where the code says nothing.
 # TYPE canary_entry_requests_total counter
 canary_entry_requests_total{code_class="2xx",` + labels + `} 3
+# HELP canary_handled_requests_by_entry_total Requests that the Revision handled, by the Revision where they entered; only if the application says so.
+# TYPE canary_handled_requests_by_entry_total counter
+canary_handled_requests_by_entry_total{entry_revision_name="cart-1",` + labels + `} 40
+canary_handled_requests_by_entry_total{entry_revision_name="other",` + labels + `} 3
 # HELP canary_handled_requests_total Requests that the Revision handled, wherever they entered, by outcome.
 # TYPE canary_handled_requests_total counter
 canary_handled_requests_total{` + labels + `,outcome="error"} 2

@@ -27,6 +27,9 @@ const (
 	// are for judging and are never exported.
 	ShardFinished Figure = "shardFinished"
 	ShardSlow     Figure = "shardSlow"
+	// EnteredAt is Finished by the Revision where the request entered, which only the
+	// application can know. Only the neutral contract has it.
+	EnteredAt Figure = "enteredAt"
 	// Shards is how many shards the pod holds: a gauge.
 	Shards Figure = "shards"
 
@@ -60,7 +63,8 @@ type Key struct {
 	// Entity is the entity type; empty where the mapping knows none.
 	Entity string
 	// Outcome of Finished and ShardFinished; of the entry figures the status code,
-	// or Unknown where the code says nothing of the outcome.
+	// or Unknown where the code says nothing of the outcome; of EnteredAt the name of
+	// the Revision.
 	Outcome string
 	Shard   string
 	// Bound is the upper bound of a bucket, +Inf for the last.
@@ -220,6 +224,10 @@ func (r *Reader) Read(series string, l Labels, meaning func(source int, k Key)) 
 		switch p.figure {
 		case Finished, ShardFinished:
 			k.Outcome = known(p.rule.Outcome.of(l))
+		case EnteredAt:
+			if k.Outcome = l.Get(entryLabel); k.Outcome == "" {
+				continue // it does not say so
+			}
 		case EntryHTTP, EntryServing:
 			k.Outcome = code(p.figure, l)
 		}

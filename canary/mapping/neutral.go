@@ -6,6 +6,9 @@ const (
 	EntryName   = "queue-proxy"
 )
 
+// entryLabel of a counter of finished requests is the Revision where they entered.
+const entryLabel = "entry_revision"
+
 // Neutral is the contract that every application can fulfil, whatever it runs on.
 // It is described in docs/canary.md.
 func Neutral() Mapping {
@@ -13,6 +16,7 @@ func Neutral() Mapping {
 	return Mapping{Name: NeutralName, Rules: []Rule{
 		{Figure: Started, Family: "stateful_requests_started_total", Value: Counter, EntityType: entity},
 		{Figure: Finished, Family: "stateful_requests_total", Value: Counter, EntityType: entity, Outcome: outcome},
+		{Figure: EnteredAt, Family: "stateful_requests_total", Value: Counter},
 		{Figure: Duration, Family: "stateful_request_duration_seconds", Value: Histogram, EntityType: entity},
 		{Figure: ShardFinished, Family: "stateful_shard_requests_total", Value: Counter, EntityType: entity, Outcome: outcome, Shard: shard},
 		{Figure: ShardSlow, Family: "stateful_shard_slow_requests_total", Value: Counter, EntityType: entity, Shard: shard},

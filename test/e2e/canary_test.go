@@ -34,6 +34,13 @@ func (s *scene) sameAsMeasured(app *kit.Cart, truth *kit.Truth) kit.Measured {
 		if got := m.Counts("canary_handled_requests_total", "outcome"); !reflect.DeepEqual(got, truth.Handled) {
 			return kit.NotYet("by handling Revision it is %v, and the truth %v", got, truth.Handled)
 		}
+		for handling, by := range m.Counts("canary_handled_requests_by_entry_total", "entry_revision_name") {
+			for entry, n := range by {
+				if want := truth.Matrix[entry][handling]; n != want {
+					return kit.NotYet("%d entered at %s and were handled by %s, the truth is %d", n, entry, handling, want)
+				}
+			}
+		}
 		entered := map[string]kit.Outcomes{}
 		for revision, codes := range m.Counts("canary_entry_requests_total", "code_class") {
 			entered[revision] = kit.Outcomes{"ok": codes["2xx"], "error": codes["5xx"]}
@@ -57,11 +64,7 @@ func TestCanaryAfterTheSharding(t *testing.T) {
 	s := newScene(t)
 	ctx := t.Context()
 	s.source("source", service("sink"), production)
-	image, err := suite.ShardedImage(ctx)
-	s.must(err)
-	app := suite.Sharded(s.ns, image)
-	s.must(suite.DeployCart(ctx, app))
-	s.must(suite.ReleaseCanary(ctx, app, map[string]string{"FAIL_RATE": "0.05"}))
+	app := s.sharded()
 	truth := s.canaryOfFive(app, 2000)
 	m := s.sameAsMeasured(app, truth)
 	t.Logf("by entry, as queue-proxy alone tells: %v\nby handling: %v", m.Counts("canary_entry_requests_total", "code_class"), m.Counts("canary_handled_requests_total", "outcome"))

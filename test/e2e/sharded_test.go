@@ -3,8 +3,10 @@
 package e2e
 
 import (
+	"context"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
@@ -14,11 +16,7 @@ import (
 func TestShardedApp(t *testing.T) {
 	onlyInFull(t)
 	s := emptyScene(t)
-	image, err := suite.ShardedImage(t.Context())
-	s.must(err)
-	app := suite.Sharded(s.ns, image)
-	s.must(suite.DeployCart(t.Context(), app))
-	s.must(suite.ReleaseCanary(t.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
+	app := s.sharded()
 	truth := s.canaryOfFive(app, 2000)
 
 	// Which shards a member gets depends on the pods' addresses.
@@ -40,11 +38,7 @@ func TestMeasuredOverCrashAndEviction(t *testing.T) {
 	}
 	s := emptyScene(t)
 	ctx := t.Context()
-	image, err := suite.ShardedImage(ctx)
-	s.must(err)
-	app := suite.Sharded(s.ns, image)
-	s.must(suite.DeployCart(ctx, app))
-	s.must(suite.ReleaseCanary(ctx, app, map[string]string{"FAIL_RATE": "0.05"}))
+	app := s.sharded()
 	clients, err := suite.Clients(ctx, app)
 	s.must(err)
 	s.sameAsMeasured(app, s.canaryOfFiveBy(app, clients, 500))
@@ -74,6 +68,79 @@ func TestMeasuredOverCrashAndEviction(t *testing.T) {
 		t.Fatalf("requests were lost, so there is no truth: %v", truth.Lost)
 	}
 	s.sameAsMeasured(app, truth)
+}
+
+// TestMeasuredOverHandoverAndScaleDown kills the replica that measures in the middle of a rollout, and lets the stable
+// Revision, which still handles most of what enters at the canary, scale to zero.
+func TestMeasuredOverHandoverAndScaleDown(t *testing.T) {
+	onlyInFull(t)
+	if suite.guest || !suite.Own() {
+		t.Skip("it needs the controller, on the cluster made by test/cluster")
+	}
+	s := emptyScene(t)
+	ctx := t.Context()
+	app := s.sharded()
+	s.sameAsMeasured(app, s.canaryOfFive(app, 500))
+
+	// Whoever measures from now on counts from nothing, and nobody counts beside him.
+	_, leads := leader(t, s.ns, "cart")
+	s.must(suite.Crash(ctx, leads))
+	s.must(kit.Wait(ctx, 2*time.Minute, "another replica to measure", func(ctx context.Context) error {
+		m, err := suite.Measured(ctx, app)
+		if err != nil {
+			return err
+		}
+		if why := m.Why(app.Canary(), "handled_requests_total"); why != "" || len(m["canary_handled_requests_total"]) == 0 {
+			return kit.NotYet("nothing is known of the canary: %s", why)
+		}
+		if got := m.Counts("canary_handled_requests_total", "outcome"); len(got) > 0 {
+			return kit.NotYet("it is said to have handled %v before", got)
+		}
+		return nil
+	}))
+	clients, err := suite.Clients(ctx, app)
+	s.must(err)
+	s.must(clients.Send(ctx, 500))
+	s.sameAsMeasured(app, clients.Truth())
+
+	s.must(suite.SplitCart(ctx, app, 100))
+	gone := make(chan error, 1)
+	go func() {
+		gone <- suite.WaitNoPods(ctx, s.ns, "serving.knative.dev/revision="+app.Stable())
+	}()
+	for left := false; !left; {
+		s.must(clients.Send(ctx, 50))
+		select {
+		case err := <-gone:
+			s.must(err)
+			left = true
+		case <-time.After(time.Second):
+		}
+	}
+	s.must(clients.Send(ctx, 100))
+	truth := clients.Truth()
+	t.Logf("what the clients were told\n%s", truth)
+	// What nobody answered may have been handled, or not.
+	unknown := truth.Handled[""].All()
+	for _, n := range truth.Lost {
+		unknown += n
+	}
+	s.must(kit.Wait(ctx, 4*readEvery, "the controller to have counted all", func(ctx context.Context) error {
+		m, err := suite.Measured(ctx, app)
+		if err != nil {
+			return err
+		}
+		handled := m.Counts("canary_handled_requests_total", "outcome")
+		for _, revision := range []string{app.Stable(), app.Canary()} {
+			if got, want := handled[revision].All(), truth.Handled[revision].All(); got < want || got > want+unknown {
+				return kit.NotYet("%s handled %d, the clients know of %d and do not know of %d", revision, got, want, unknown)
+			}
+		}
+		return nil
+	}))
+	if truth.Handled[app.Stable()].All() == 0 || unknown > truth.Sent()/100 {
+		t.Errorf("the stable Revision handled %d, and of %d requests nobody knows", truth.Handled[app.Stable()].All(), unknown)
+	}
 }
 
 // TestShardedAppAfterACrash shows that a container which is restarted in its pod is a member like any other: it handles
@@ -114,6 +181,17 @@ func TestShardedAppAfterACrash(t *testing.T) {
 	if held, err := suite.CountedSum(t.Context(), app, "stateful_shards"); err != nil || held[app.Stable()] != 100 {
 		t.Errorf("the pods hold %v shards, want 100: each lives in one place (error: %v)", held, err)
 	}
+}
+
+// sharded deploys test/sharded, and makes a canary of it that fails 5 % of what it handles.
+func (s *scene) sharded() *kit.Cart {
+	s.Helper()
+	image, err := suite.ShardedImage(s.Context())
+	s.must(err)
+	app := suite.Sharded(s.ns, image)
+	s.must(suite.DeployCart(s.Context(), app))
+	s.must(suite.ReleaseCanary(s.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
+	return app
 }
 
 // canaryOfFive waits for one cluster over both Revisions, gives the canary 5 % of the traffic and sends requests.

@@ -96,12 +96,7 @@ func (k *Kit) CountedSum(ctx context.Context, c *Cart, family string) (map[strin
 func values(family *dto.MetricFamily) func(yield func(map[string]string, int) bool) {
 	return func(yield func(map[string]string, int) bool) {
 		for _, m := range family.GetMetric() {
-			labels := map[string]string{}
-			for _, l := range m.GetLabel() {
-				labels[l.GetName()] = l.GetValue()
-			}
-			v := m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetUntyped().GetValue()
-			if !yield(labels, int(v)+int(m.GetHistogram().GetSampleCount())) { //nolint:gosec // counts of a test
+			if read := sample(m); !yield(read.Labels, int(read.Value)) {
 				return
 			}
 		}
