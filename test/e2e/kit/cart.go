@@ -124,12 +124,14 @@ func (k *Kit) ReleaseCanary(ctx context.Context, c *Cart, env map[string]string)
 // By a merge patch of the traffic alone, as a pipeline should do it: who applies the manifests again writes the
 // template as well, which is a third Revision, or is refused if the template has a name.
 func (k *Kit) SplitCart(ctx context.Context, c *Cart, canary int64) error {
-	target := func(revision string, percent int64) map[string]any {
-		return map[string]any{"revisionName": revision, "percent": percent, "latestRevision": false}
+	var targets []any
+	for _, t := range []Share{{c.Stable(), 100 - canary}, {c.Canary(), canary}} {
+		// A target of nothing would keep its Revision from scaling to zero.
+		if t.Percent > 0 {
+			targets = append(targets, map[string]any{"revisionName": t.Revision, "percent": t.Percent, "latestRevision": false})
+		}
 	}
-	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"traffic": []any{
-		target(c.Stable(), 100-canary), target(c.Canary(), canary),
-	}}})
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"traffic": targets}})
 	if err != nil {
 		return fmt.Errorf("encoding the traffic: %w", err)
 	}
