@@ -21,6 +21,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/export"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 	canary "github.com/knative-cdevents/knative-cdevents/canary/settings"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
@@ -42,8 +43,14 @@ func (p *process) measure(ctx context.Context, cmw configmap.Watcher) {
 	store := canary.NewStore(logging.FromContext(ctx), system.Namespace(), cmw)
 	p.scene = newScene(p.pods, p.services.Load, logging.FromContext(ctx).Warnw)
 	books := attribution.NewBooks(p.scene.facts, time.Now)
-	collector := export.NewCollector(books)
-	must(ctx, "registering the metrics of canaries", prometheus.Register(collector))
+	p.books = books
+	p.gateMetrics = gate.NewMetrics(time.Now, func(namespace, service string) bool {
+		return p.isLeaderFor(types.NamespacedName{Namespace: namespace, Name: service})
+	})
+	collector := prometheus.NewRegistry()
+	must(ctx, "registering the metrics of canaries", collector.Register(export.NewCollector(books)))
+	must(ctx, "registering the metrics of gates", collector.Register(p.gateMetrics))
+	must(ctx, "registering the metrics of canaries and gates", prometheus.Register(collector))
 	observability, err := sharedmain.GetObservabilityConfig(ctx)
 	must(ctx, "reading config-observability", err)
 	stop, err := export.Push(ctx, observability.Metrics, collector, resource.Default(component))

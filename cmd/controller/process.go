@@ -29,12 +29,14 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
@@ -78,6 +80,12 @@ type process struct {
 	services atomic.Pointer[observer.Observer]
 	// scene is what those who count know of the Services.
 	scene *scene
+	// books are what they counted; gates judge by them.
+	books       *attribution.Books
+	gateMetrics *gate.Metrics
+	gatesOnce   sync.Once
+	verdicts    atomic.Pointer[service.Verdicts]
+	gates       atomic.Pointer[gate.Gate]
 	// statuses is the controller that writes the status of sources.
 	statuses atomic.Pointer[controller.Impl]
 	running  sync.WaitGroup
@@ -340,6 +348,7 @@ func (p *process) serviceController(ctx context.Context, cmw configmap.Watcher) 
 		},
 	})
 	p.services.Store(ob)
+	p.verdicts.Store(service.NewVerdicts(ob.Saw))
 	p.watchClusters(ctx, ob, clusters)
 	return impl
 }
@@ -375,10 +384,13 @@ func (p *process) sourceController(ctx context.Context, cmw configmap.Watcher) *
 }
 
 // promoted is told that this process leads for more objects than before: it sends
-// what is owed about them, and reports how sources stand.
+// what is owed about them, reports how sources stand, and goes on with their gates.
 func (p *process) promoted(b reconciler.Bucket) {
 	p.delivery.Promoted(b)
 	p.resync()
+	if g := p.gates.Load(); g != nil {
+		g.LookAgain()
+	}
 }
 
 // resync has the status of all sources looked at again.

@@ -134,6 +134,18 @@ func (c *ControlPlane) InstallServing(ctx context.Context) error {
 	return nil
 }
 
+// InstallCustomRuns installs Tekton's CRD of CustomRuns, at the version that test/cluster has. Nothing of Tekton runs.
+func (c *ControlPlane) InstallCustomRuns(ctx context.Context) error {
+	path, err := tektonCRD(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := envtest.InstallCRDs(c.Config(), installing(path)); err != nil {
+		return fmt.Errorf("installing the CRD of CustomRuns: %w", err)
+	}
+	return nil
+}
+
 // RemoveServing removes them again, with every object of their kinds.
 func (c *ControlPlane) RemoveServing(ctx context.Context) error {
 	paths, err := servingCRDs(ctx)

@@ -14,6 +14,7 @@ const (
 	product    = "github.com/knative-cdevents/knative-cdevents"
 	serving    = "knative.dev/serving"
 	networking = "knative.dev/networking"
+	pipeline   = "github.com/tektoncd/pipeline"
 )
 
 // servingCRDs are the files with the CRDs of Knative Serving.
@@ -37,6 +38,25 @@ func servingCRDs(ctx context.Context) ([]string, error) {
 		all = append(all, paths...)
 	}
 	return all, nil
+}
+
+// tektonCRD is the file with the CRD of CustomRuns, of the release that the cluster is made with.
+func tektonCRD(ctx context.Context) (string, error) {
+	root, err := moduleDir(ctx, product)
+	if err != nil {
+		return "", err
+	}
+	part := filepath.Join(root, "test", "cluster", "parts", "pipeline")
+	dir, err := output(ctx, part, "go", "list", "-m", "-f", "{{.Dir}}", pipeline)
+	if err == nil && dir == "" {
+		if _, err = output(ctx, part, "go", "mod", "download", pipeline); err == nil {
+			dir, err = output(ctx, part, "go", "list", "-m", "-f", "{{.Dir}}", pipeline)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("finding module %s: %w", pipeline, err)
+	}
+	return filepath.Join(dir, "config", "300-crds", "300-customrun.yaml"), nil
 }
 
 // moduleDir is where the source of a module lies that go.mod requires.

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"knative.dev/pkg/configmap"
+	"knative.dev/pkg/controller"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+)
+
+// gateController runs the gates that watch by themselves.
+func (p *process) gateController(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
+	p.build(ctx, cmw)
+	return p.gateway(ctx).Gates(ctx)
+}
+
+// customRunController runs the gates that Tekton asks for.
+func (p *process) customRunController(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
+	p.build(ctx, cmw)
+	return p.gateway(ctx).CustomRuns(ctx)
+}
+
+// gateway is what both share, made once.
+func (p *process) gateway(ctx context.Context) *gate.Gate {
+	p.gatesOnce.Do(func() { p.gates.Store(p.newGates(ctx)) })
+	return p.gates.Load()
+}
+
+func (p *process) newGates(ctx context.Context) *gate.Gate {
+	runs, err := dynamic.NewForConfig(p.config)
+	must(ctx, "making a client for CustomRuns", err)
+	return gate.New(gate.Options{
+		Client: p.ours, Runs: runs, Presence: p.presence, Service: p.scene.service, Counts: p.books, Leads: p.isLeaderFor,
+		Finished: p.judged, Metrics: p.gateMetrics, Now: time.Now, Stopping: ctx.Done(),
+	})
+}
+
+// judged has the verdict of a run be told of the Service that it was about.
+func (p *process) judged(key types.NamespacedName, uid types.UID, run *v1alpha1.GateRun) {
+	if v := p.verdicts.Load(); v != nil {
+		v.Reached(key, uid, verdictOf(run))
+	}
+}
+
+// verdictOf a run, with the numbers that it stands on.
+func verdictOf(run *v1alpha1.GateRun) lifecycle.Verdict {
+	v := lifecycle.Verdict{
+		Run: run.ID, Gate: run.Gate, Verdict: run.Verdict, Reasons: run.Reasons, Message: run.Message, Canary: run.Canary.Name,
+		DryRun: slices.Contains(run.Reasons, string(judge.DryRun)), Cancelled: slices.Contains(run.Reasons, gate.Cancelled),
+		Started: run.StartTime.Time,
+	}
+	if run.Baseline != nil {
+		v.Baseline = run.Baseline.Name
+	}
+	if run.CompletionTime != nil {
+		v.Completed = run.CompletionTime.Time
+	}
+	var j judge.Judgement
+	if run.Report == nil || json.Unmarshal(run.Report.Raw, &j) != nil {
+		return v // it ended before anything was judged
+	}
+	v.Score, v.Coverage = j.Score, j.Coverage
+	v.CanaryRequests, v.BaselineRequests = j.Canary.Requests, j.Baseline.Requests
+	v.RequiredShare, v.HandledShare = j.RequiredShare, j.HandledShare
+	for _, m := range j.Metrics {
+		v.Metrics = append(v.Metrics, lifecycle.VerdictMetric{
+			Name: m.Name, Verdict: string(m.Verdict), Reason: string(m.Reason), Canary: m.Canary, Baseline: m.Baseline,
+		})
+	}
+	return v
+}
+
+// service is what gates know of one.
+func (s *scene) service(key types.NamespacedName) (*trial.Service, bool) {
+	ob := s.watched()
+	if ob == nil || !ob.Active() {
+		return nil, false
+	}
+	subject := ob.Kind.Compose(ob.Kind.Cached(key))
+	if subject == nil {
+		return nil, true
+	}
+	return s.seen(key, subject), true
+}
+
+func (s *scene) seen(key types.NamespacedName, subject *observer.Subject) *trial.Service {
+	out := &trial.Service{UID: subject.UID, Settled: subject.Snapshot.Ready, Moving: s.moving(key)}
+	percent := map[string]int64{}
+	if route := subject.Snapshot.Route; route != nil {
+		out.Effective, out.Rollout = route.Effective, route.Rollout
+		for _, share := range route.Traffic {
+			percent[share.Revision] += share.Percent
+		}
+	}
+	for name, r := range subject.Snapshot.Revisions {
+		out.Revisions = append(out.Revisions, trial.Revision{
+			Name: name, UID: types.UID(r.UID), Generation: r.Generation, Percent: percent[name], Stateful: r.Stateful != "",
+		})
+	}
+	return out
+}
+
+// moving says whether shards of a Service's cluster are known to be handed over.
+func (s *scene) moving(key types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.clusters[key]
+	return c != nil && c.State != lifecycle.ClusterUnknown && !c.Settled
+}

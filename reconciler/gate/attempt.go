@@ -1,0 +1,137 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
+)
+
+// Cancelled is the reason of a run that somebody wanted to end.
+const Cancelled = "Cancelled"
+
+// proceed changes the status as far as the run comes now, and says when it is to be
+// looked at again.
+func (w *work) proceed(ctx context.Context) (time.Duration, error) {
+	now := w.Now()
+	t, err := w.trial(ctx, now)
+	switch {
+	case w.run.Cancelled():
+		t.End(now, judge.Inconclusive, "Cancelled before there was a verdict", Cancelled)
+		return 0, w.run.Cancel(t.Run, t.Last(), now)
+	case w.wrong != nil && w.judged == nil:
+		t.End(now, judge.Error, w.wrong.Message, w.wrong.Reason)
+		return 0, w.run.Refuse(t.Run, w.wrong, now)
+	case err != nil:
+		t.Fail(now, err)
+		return 0, w.run.Proceed(t.Run, t.Spec, t.Last(), now)
+	case w.run.TimedOut(now):
+		limit := w.run.Limit()
+		t.End(now, judge.Inconclusive, fmt.Sprintf("The CustomRun's time-out of %s came before a verdict: %s", limit, t.Run.Message), string(judge.Timeout))
+		return 0, w.run.Expire(t.Run, t.Last(), now)
+	}
+	if wait := t.Due().Sub(now); wait > 0 && t.Gathering() {
+		return wait, nil
+	}
+	t.Step(w.moment(w.service()))
+	if err := w.run.Proceed(t.Run, t.Spec, t.Last(), now); err != nil {
+		return 0, err
+	}
+	if !t.Gathering() {
+		return min(waiting, t.Interval()), nil
+	}
+	return t.Interval(), nil
+}
+
+// trial is the one that is under way, or a new one. It is never nil, also if it
+// cannot go on, so that there is something to report.
+func (w *work) trial(ctx context.Context, now time.Time) (*trial.Trial, error) {
+	namespace, id := w.run.Namespace, fmt.Sprintf("%s-%d", w.run.UID, w.run.Attempt())
+	empty := func() *trial.Trial {
+		spec := &v1alpha1.CanaryGateSpec{}
+		if w.asked != nil {
+			spec.Service = w.asked.Service(w.gate)
+		}
+		spec.SetDefaults(ctx)
+		at := metav1.NewTime(now)
+		return &trial.Trial{Namespace: namespace, Spec: spec, Run: &v1alpha1.GateRun{
+			ID: id, Service: v1alpha1.GateObject{Name: spec.Service}, StartTime: at, Deadline: at, Verdict: string(judge.Running),
+		}}
+	}
+	switch {
+	case w.garbled != nil:
+		return empty(), w.garbled
+	case w.judged != nil && w.judged.CompletionTime == nil:
+		t, err := trial.Resume(ctx, namespace, w.judged)
+		return t, err
+	case w.judged != nil: // the try before this one
+		before, err := trial.Resume(ctx, namespace, w.judged)
+		if err != nil {
+			return empty(), err
+		}
+		t, err := w.open(ctx, id, w.judged.Gate, before.Spec, now)
+		if err != nil {
+			return empty(), err
+		}
+		return t, nil
+	case w.wrong != nil:
+		return empty(), nil
+	}
+	spec, wrong := w.asked.Spec(ctx, w.gate)
+	if wrong != nil {
+		w.wrong = wrong
+		return empty(), nil
+	}
+	t, err := w.open(ctx, id, w.asked.Gate, spec, now)
+	if err != nil {
+		return empty(), err
+	}
+	return t, nil
+}
+
+func (w *work) open(ctx context.Context, id, gate string, spec *v1alpha1.CanaryGateSpec, now time.Time) (*trial.Trial, error) {
+	t, err := trial.Open(ctx, w.run.Namespace, id, spec, now, w.run.Limit())
+	if err != nil {
+		return nil, fmt.Errorf("beginning a run: %w", err) // a spec that was read can be written
+	}
+	t.Run.Gate = gate
+	return t, nil
+}
+
+// write writes the status if it has changed.
+func (w *work) write(ctx context.Context) error {
+	if equality.Semantic.DeepEqual(w.was, w.run.Status) {
+		return nil
+	}
+	changed, err := customrun.With(w.object, w.run.Status)
+	if err != nil {
+		return err
+	}
+	_, err = w.Runs.Resource(customrun.Resource).Namespace(w.run.Namespace).UpdateStatus(ctx, changed, metav1.UpdateOptions{})
+	if err != nil {
+		return fmt.Errorf("writing the status of CustomRun %s/%s: %w", w.run.Namespace, w.run.Name, err)
+	}
+	return nil
+}
+
+// tell tells of the runs in a status that was written; false if it is too early for
+// one of them.
+func (w *work) tell(s customrun.Status) bool {
+	all := true
+	for _, tried := range append(s.RetriesStatus[:len(s.RetriesStatus):len(s.RetriesStatus)], s) {
+		run, err := tried.GateRun()
+		if err != nil || run == nil {
+			continue // it was said when it was read
+		}
+		w.Metrics.saw(w.run.Namespace, run)
+		all = w.told.tell(w.run.Namespace, run) && all
+	}
+	return all
+}

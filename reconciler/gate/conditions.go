@@ -1,0 +1,121 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"knative.dev/pkg/apis"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
+)
+
+// Reasons of conditions. Split and NoSplit also remember, from one process to the
+// next, whether there was a split when the gate was looked at last.
+const (
+	reasonSplit   = "Split"
+	reasonNoSplit = "NoSplit"
+	reasonUnknown = "NotKnownYet"
+	reasonNotRead = "NotReadYet"
+	reasonInvalid = "InvalidSpec"
+)
+
+var conditionSet = apis.NewLivingConditionSet(v1alpha1.GateServiceFound, v1alpha1.GateMeasured)
+
+// divided says whether there was a split when the gate was looked at last.
+func (l *look) divided() bool {
+	c := l.gate.Status.GetCondition(v1alpha1.GateServiceFound)
+	return c != nil && c.Reason == reasonSplit
+}
+
+// conditions say whether the gate can judge.
+func (l *look) conditions(ctx context.Context, m trial.Moment) {
+	manager := conditionSet.Manage(&l.status.Status)
+	manager.InitializeConditions()
+	l.found(ctx, manager, m)
+	l.measured(manager, m.Service)
+}
+
+func (l *look) found(ctx context.Context, manager apis.ConditionManager, m trial.Moment) {
+	const found = v1alpha1.GateServiceFound
+	name := l.spec.Service
+	if err := l.gate.Spec.Validate(ctx); err != nil {
+		manager.MarkFalse(found, reasonInvalid, "%s", err)
+		return
+	}
+	if !m.Known {
+		manager.MarkUnknown(found, reasonUnknown, "The Knative Services of the cluster are not known yet")
+		return
+	}
+	_, p := trial.Choose(name, m.Service, l.spec.Canary, l.spec.Baseline)
+	switch {
+	case p == nil:
+		manager.MarkTrueWithReason(found, reasonSplit, "The traffic is split")
+	case p.Reason == trial.NoSplit, p.Reason == trial.RevisionNotInSplit && !m.Service.Divided():
+		manager.MarkTrueWithReason(found, reasonNoSplit, "All traffic goes to one Revision: there is nothing to judge")
+	case p.Reason == trial.TrafficUnknown && l.divided():
+		// On the way from one split to another, as after a change of the percentages.
+		manager.MarkTrueWithReason(found, reasonSplit, "%s", p.Message)
+	case p.Reason == trial.TrafficUnknown:
+		manager.MarkUnknown(found, p.Reason, "%s", p.Message)
+	default:
+		manager.MarkFalse(found, p.Reason, "%s", p.Message)
+	}
+}
+
+// measured says whether there is what the gate's metrics need, of every Revision with
+// traffic.
+func (l *look) measured(manager apis.ConditionManager, s *trial.Service) {
+	const measured = v1alpha1.GateMeasured
+	figures, ok := l.Counts.Figure(l.service())
+	if s == nil || !ok {
+		manager.MarkUnknown(measured, reasonNotRead, "The pods of the Service are not read yet")
+		return
+	}
+	manager.MarkTrue(measured)
+	for _, n := range figures.NoData {
+		i := slices.IndexFunc(s.Revisions, func(r trial.Revision) bool { return r.UID == n.Revision && r.Percent > 0 })
+		if i < 0 || !l.needs(n.Figure, s.Revisions[i].Stateful) {
+			continue
+		}
+		if why := explain(n, s.Revisions[i].Name); n.Reason == attribution.NotRead {
+			manager.MarkUnknown(measured, string(n.Reason), "%s", why)
+		} else {
+			manager.MarkFalse(measured, string(n.Reason), "%s", why)
+			return
+		}
+	}
+}
+
+// needs says whether a figure is needed by one of the metrics.
+func (l *look) needs(figure string, stateful bool) bool {
+	// What is handled where it enters is known from there.
+	errors := figure == "handled_requests_total" || figure == "entry_requests_total" && !stateful
+	slow := figure == "handled_request_duration_seconds"
+	return slices.ContainsFunc(l.spec.Metrics, func(m v1alpha1.GateMetric) bool {
+		if m.Type == v1alpha1.MetricErrorRate {
+			return errors
+		}
+		return slow || figure == "handled_requests_total"
+	})
+}
+
+var explanations = map[attribution.Reason]string{
+	attribution.NotRead:                 "no pod of it was read yet",
+	attribution.NothingCounted:          "its pods were read, and none has a series that counts handled requests",
+	attribution.OutcomesUnknown:         "the application does not say how requests ended",
+	attribution.DurationsUnknown:        "nobody says how long requests took",
+	attribution.BucketsDiffer:           "durations are counted in other buckets than the fixed ones",
+	attribution.EntryMetricsUnavailable: "queue-proxy tells nothing: request-metrics-protocol in ConfigMap config-observability of knative-serving must be prometheus",
+	attribution.EntryOutcomesUnknown:    "requests come over HTTP/2, as gRPC does, whose outcomes queue-proxy cannot see",
+}
+
+func explain(n attribution.NoData, revision string) string {
+	what := explanations[n.Reason]
+	if what == "" {
+		what = string(n.Reason)
+	}
+	return fmt.Sprintf("canary_%s of Revision %s is missing: %s", n.Figure, revision, what)
+}

@@ -1,0 +1,211 @@
+package customrun
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// Why a CustomRun asks for what cannot be. Another try would end the same.
+const (
+	InvalidParams         = "InvalidParams"
+	InvalidSpec           = "InvalidSpec"
+	GateNotFound          = "GateNotFound"
+	WorkspaceNotSupported = "CustomRunWorkspaceNotSupported"
+)
+
+// Problem is what is wrong with what is asked for.
+type Problem struct{ Reason, Message string }
+
+func invalid(reason, format string, args ...any) *Problem {
+	return &Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// Asked is what a CustomRun asks for.
+type Asked struct {
+	// Gate is the name of the CanaryGate; empty where there is none.
+	Gate   string
+	spec   *v1alpha1.CanaryGateSpec
+	change []func(*v1alpha1.CanaryGateSpec)
+}
+
+// params and what each makes of a spec.
+var params = map[string]func(a *Asked, value string) error{
+	"gate": func(a *Asked, v string) error {
+		if a.Gate != "" && a.Gate != v {
+			return fmt.Errorf("customRef names gate %q; give one of the two", a.Gate)
+		}
+		a.Gate = v
+		return nil
+	},
+	"service":  name(func(s *v1alpha1.CanaryGateSpec, v string) { s.Service = v }),
+	"revision": name(func(s *v1alpha1.CanaryGateSpec, v string) { s.Canary = v }),
+	"baseline": name(func(s *v1alpha1.CanaryGateSpec, v string) { s.Baseline = v }),
+	"fail-on": func(a *Asked, v string) error {
+		var verdicts []string
+		for part := range strings.SplitSeq(v, ",") {
+			if part = strings.TrimSpace(part); part != "" {
+				verdicts = append(verdicts, part)
+			}
+		}
+		if len(verdicts) == 0 {
+			return fmt.Errorf("it must name verdicts, separated by commas, as in Fail,Error,Inconclusive")
+		}
+		a.set(func(s *v1alpha1.CanaryGateSpec) { s.FailOn = verdicts })
+		return nil
+	},
+	"dry-run": func(a *Asked, v string) error {
+		dry, err := strconv.ParseBool(v)
+		if err != nil {
+			return fmt.Errorf("it must be true or false")
+		}
+		a.set(func(s *v1alpha1.CanaryGateSpec) { s.DryRun = dry })
+		return nil
+	},
+	"min-requests": func(a *Asked, v string) error {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil || n < 1 {
+			return fmt.Errorf("it must be a whole number from 1 on, of requests that each side needs")
+		}
+		a.set(func(s *v1alpha1.CanaryGateSpec) {
+			s.Minimum = group(s.Minimum)
+			s.Minimum.CanaryRequests, s.Minimum.BaselineRequests = &n, &n
+		})
+		return nil
+	},
+	"timeout": func(a *Asked, v string) error {
+		d, err := time.ParseDuration(v)
+		if err != nil || d <= 0 {
+			return fmt.Errorf("it must be a duration, as 20m")
+		}
+		a.set(func(s *v1alpha1.CanaryGateSpec) {
+			s.Schedule = group(s.Schedule)
+			s.Schedule.Timeout = &metav1.Duration{Duration: d}
+		})
+		return nil
+	},
+}
+
+// name is a param that is taken as it stands: whether it can be one is checked with the
+// whole spec.
+func name(set func(*v1alpha1.CanaryGateSpec, string)) func(*Asked, string) error {
+	return func(a *Asked, v string) error {
+		a.set(func(s *v1alpha1.CanaryGateSpec) { set(s, v) })
+		return nil
+	}
+}
+
+func group[T any](g *T) *T {
+	if g == nil {
+		return new(T)
+	}
+	return g
+}
+
+func (a *Asked) set(change func(*v1alpha1.CanaryGateSpec)) { a.change = append(a.change, change) }
+
+// Ask reads what is asked for. A param that is empty counts as not given, as where a
+// pipeline passes on what its own caller left out.
+func (r *Run) Ask() (*Asked, *Problem) {
+	a := &Asked{}
+	if len(r.Spec.Workspaces) > 0 {
+		return nil, invalid(WorkspaceNotSupported, "a gate has no use for workspaces; leave them out")
+	}
+	switch ref, own := r.Spec.CustomRef, r.Spec.CustomSpec; {
+	case ref != nil:
+		a.Gate = ref.Name
+	case own != nil:
+		a.spec = &v1alpha1.CanaryGateSpec{}
+		if len(own.Spec) > 0 {
+			d := json.NewDecoder(bytes.NewReader(own.Spec))
+			d.DisallowUnknownFields()
+			if err := d.Decode(a.spec); err != nil {
+				return nil, invalid(InvalidSpec, "spec.customSpec.spec is not that of a CanaryGate: %s", err)
+			}
+		}
+	}
+	seen := map[string]bool{}
+	for _, p := range r.Spec.Params {
+		take, known := params[p.Name]
+		var value string
+		switch err := json.Unmarshal(p.Value, &value); {
+		case !known:
+			return nil, invalid(InvalidParams, "there is no param %q; there are %s", p.Name, strings.Join(slices.Sorted(maps.Keys(params)), ", "))
+		case err != nil:
+			return nil, invalid(InvalidParams, "param %q is %s; it must be a string", p.Name, clipped(p.Value))
+		case seen[p.Name]:
+			return nil, invalid(InvalidParams, "param %q is given twice", p.Name)
+		}
+		if seen[p.Name] = true; value == "" {
+			continue
+		}
+		if err := take(a, value); err != nil {
+			return nil, invalid(InvalidParams, "param %q is %q: %s", p.Name, value, err)
+		}
+	}
+	if a.spec != nil && a.Gate != "" {
+		return nil, invalid(InvalidParams, "param \"gate\" names %q, and customSpec holds a gate of its own; give one of the two", a.Gate)
+	}
+	if a.spec == nil && a.Gate == "" {
+		a.spec = &v1alpha1.CanaryGateSpec{}
+	}
+	return a, nil
+}
+
+func clipped(raw json.RawMessage) string {
+	const most = 100
+	if len(raw) > most {
+		return string(raw[:most]) + "…"
+	}
+	return string(raw)
+}
+
+// Service that is asked about; gate is the CanaryGate that is named, nil if there is
+// none of that name. Empty if nothing says it.
+func (a *Asked) Service(gate *v1alpha1.CanaryGate) string {
+	spec := &v1alpha1.CanaryGateSpec{}
+	switch {
+	case a.spec != nil:
+		spec = a.spec.DeepCopy()
+	case gate != nil:
+		spec = gate.Spec.DeepCopy()
+	}
+	for _, change := range a.change {
+		change(spec)
+	}
+	return spec.Service
+}
+
+// Spec is what is judged by: the gate's, or the one that is embedded, with the params.
+func (a *Asked) Spec(ctx context.Context, gate *v1alpha1.CanaryGate) (*v1alpha1.CanaryGateSpec, *Problem) {
+	var spec *v1alpha1.CanaryGateSpec
+	switch {
+	case a.spec != nil:
+		spec = a.spec.DeepCopy()
+	case gate != nil:
+		spec = gate.Spec.DeepCopy()
+	default:
+		return nil, invalid(GateNotFound, "there is no CanaryGate %q in this namespace", a.Gate)
+	}
+	for _, change := range a.change {
+		change(spec)
+	}
+	if spec.Service == "" {
+		return nil, invalid(InvalidParams, "nothing says which Service is judged: name a CanaryGate, or give the param \"service\"")
+	}
+	spec.SetDefaults(ctx)
+	if err := spec.Validate(ctx); err != nil {
+		return nil, invalid(InvalidSpec, "the gate, with the params, is not valid: %s", err)
+	}
+	return spec, nil
+}

@@ -1,0 +1,199 @@
+package customrun
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+)
+
+var noon = time.Unix(1.8e9, 0)
+
+func parse(t *testing.T, spec string) (*unstructured.Unstructured, *Run) {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(`{"apiVersion":"tekton.dev/v1beta1","kind":"CustomRun","metadata":{"name":"r","namespace":"n","uid":"u"},"spec":`+spec+`}`), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Read(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u, r
+}
+
+const ref = `"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGate"`
+
+func TestOurs(t *testing.T) {
+	t.Parallel()
+	for spec, want := range map[string]bool{
+		`{"customRef":{` + ref + `}}`:  true,
+		`{"customSpec":{` + ref + `}}`: true,
+		`{"customRef":{"apiVersion":"knative-cdevents.dev/v1","kind":"CanaryGate"}}`:          false,
+		`{"customRef":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CDEventSource"}}`: false,
+		`{}`: false,
+	} {
+		if u, _ := parse(t, spec); Ours(u) != want {
+			t.Errorf("%s: %v", spec, !want)
+		}
+	}
+}
+
+func TestParamsChangeTheGate(t *testing.T) {
+	t.Parallel()
+	_, r := parse(t, `{"customRef":{`+ref+`},"params":[{"name":"gate","value":"g"},{"name":"service","value":"s"},{"name":"revision","value":"s-2"},
+		{"name":"baseline","value":"s-1"},{"name":"fail-on","value":"Fail, Warn"},{"name":"dry-run","value":"true"},{"name":"min-requests","value":"7"},{"name":"timeout","value":"1h"}]}`)
+	asked, p := r.Ask()
+	if p != nil || asked.Gate != "g" {
+		t.Fatal(asked, p)
+	}
+	gate := &v1alpha1.CanaryGate{Spec: v1alpha1.CanaryGateSpec{Service: "other", Canary: "x"}}
+	spec, p := asked.Spec(t.Context(), gate)
+	if p != nil {
+		t.Fatal(p)
+	}
+	if spec.Service != "s" || spec.Canary != "s-2" || spec.Baseline != "s-1" || strings.Join(spec.FailOn, ",") != "Fail,Warn" || !spec.DryRun ||
+		*spec.Minimum.CanaryRequests != 7 || *spec.Minimum.BaselineRequests != 7 || spec.Schedule.Timeout.Duration != time.Hour {
+		t.Errorf("%+v", spec)
+	}
+	if gate.Spec.Minimum != nil || gate.Spec.Service != "other" {
+		t.Error("the gate itself was changed")
+	}
+	if _, p = asked.Spec(t.Context(), nil); p == nil || p.Reason != GateNotFound {
+		t.Error(p)
+	}
+	if _, r = parse(t, `{"customRef":{`+ref+`,"name":"a"},"params":[{"name":"gate","value":"b"}]}`); true {
+		if _, p = r.Ask(); p == nil || p.Reason != InvalidParams {
+			t.Error("two gates were taken")
+		}
+	}
+}
+
+// Without a gate, the Service alone is enough; and nothing is taken for what it is not.
+func TestAServiceAlone(t *testing.T) {
+	t.Parallel()
+	_, r := parse(t, `{"customRef":{`+ref+`},"params":[{"name":"service","value":"s"},{"name":"fail-on","value":""}]}`)
+	asked, p := r.Ask()
+	if p != nil {
+		t.Fatal(p)
+	}
+	spec, p := asked.Spec(t.Context(), nil)
+	if p != nil || spec.Service != "s" || len(spec.FailOn) != 3 {
+		t.Errorf("%+v, %v", spec, p)
+	}
+}
+
+func TestOnlyWhatIsKnownToBeGoodSucceeds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		verdict judge.Verdict
+		failOn  []string
+		dry     bool
+		want    corev1.ConditionStatus
+		reason  string
+	}{
+		{judge.Pass, nil, false, corev1.ConditionTrue, GatePassed},
+		{judge.Warn, nil, false, corev1.ConditionTrue, GatePassedWarns},
+		{judge.Warn, []string{"Fail", "Warn"}, false, corev1.ConditionFalse, GatePassedWarns},
+		{judge.Fail, nil, false, corev1.ConditionFalse, GateFailed},
+		{judge.Inconclusive, nil, false, corev1.ConditionFalse, GateUndecided},
+		{judge.Inconclusive, []string{"Fail"}, false, corev1.ConditionTrue, GateUndecided},
+		{judge.Error, nil, false, corev1.ConditionFalse, GateError},
+		{judge.Fail, nil, true, corev1.ConditionTrue, GateDryRun},
+		{"", nil, false, corev1.ConditionFalse, GateError},
+		{"Splendid", []string{"Fail"}, false, corev1.ConditionFalse, GateError},
+	} {
+		spec := &v1alpha1.CanaryGateSpec{FailOn: c.failOn, DryRun: c.dry}
+		spec.SetDefaults(context.Background())
+		if got, reason := outcome(string(c.verdict), spec); got != c.want || reason != c.reason {
+			t.Errorf("%s, fails on %s: %s %s", c.verdict, c.failOn, got, reason)
+		}
+	}
+	if got, _ := outcome("Error", &v1alpha1.CanaryGateSpec{}); got != corev1.ConditionFalse {
+		t.Error("an Error passed, as nobody said on what to fail")
+	}
+}
+
+func failed() *v1alpha1.GateRun {
+	at := metav1.NewTime(noon)
+	return &v1alpha1.GateRun{ID: "1", Verdict: string(judge.Fail), Reasons: []string{"A", "B"}, CompletionTime: &at, Report: &runtime.RawExtension{Raw: []byte(`{"verdict":"Fail"}`)}}
+}
+
+func TestTries(t *testing.T) {
+	t.Parallel()
+	_, r := parse(t, `{"retries":7}`)
+	spec := &v1alpha1.CanaryGateSpec{}
+	spec.SetDefaults(t.Context())
+	for try := range 7 {
+		if err := r.Proceed(failed(), spec, judge.Judgement{}, noon); err != nil {
+			t.Fatal(err)
+		}
+		c := r.Status.GetCondition("Succeeded")
+		if r.Done() || !c.IsUnknown() || r.Attempt() != try+1 || len(r.Status.Results) != 0 || r.Status.StartTime.IsZero() {
+			t.Fatalf("try %d: %+v", try, r.Status)
+		}
+		last := r.Status.RetriesStatus[try]
+		if len(last.Results) != 9 || last.CompletionTime == nil || last.ExtraFields == nil || last.RetriesStatus != nil {
+			t.Errorf("kept of try %d: %+v", try, last)
+		}
+	}
+	if r.Status.RetriesStatus[0].ExtraFields != nil {
+		t.Error("every try keeps its numbers")
+	}
+	if err := r.Proceed(failed(), spec, judge.Judgement{}, noon); err != nil || !r.Done() || !r.Status.GetCondition("Succeeded").IsFalse() {
+		t.Errorf("%v: %+v", err, r.Status)
+	}
+}
+
+func TestResultsAreNoLists(t *testing.T) {
+	t.Parallel()
+	for _, result := range results(failed(), judge.Judgement{}) {
+		var list []any
+		if json.Unmarshal([]byte(result.Value), &list) == nil {
+			t.Errorf("%s is a list: %s", result.Name, result.Value)
+		}
+	}
+	large := failed()
+	large.Report.Raw = []byte(`{"x":"` + strings.Repeat("y", maxReport) + `"}`)
+	if len(report(large)) > maxReport {
+		t.Error("the report is too large for a result")
+	}
+}
+
+func TestTimedOut(t *testing.T) {
+	t.Parallel()
+	for spec, want := range map[string]time.Duration{`{}`: time.Hour, `{"timeout":"90s"}`: 90 * time.Second, `{"timeout":"0s"}`: 0} {
+		_, r := parse(t, spec)
+		if r.Limit() != want || r.TimedOut(noon) {
+			t.Errorf("%s: %s", spec, r.Limit())
+		}
+		at := metav1.NewTime(noon)
+		r.Status.StartTime = &at
+		if r.TimedOut(noon.Add(want)) || r.TimedOut(noon.Add(want+time.Second)) != (want > 0) {
+			t.Errorf("%s: wrong", spec)
+		}
+	}
+}
+
+// What is not known here stays as it was.
+func TestWithKeepsTheRest(t *testing.T) {
+	t.Parallel()
+	u, r := parse(t, `{"customRef":{`+ref+`},"serviceAccountName":"sa"}`)
+	out, err := With(u, r.Status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name, _, _ := unstructured.NestedString(out.Object, "spec", "serviceAccountName"); name != "sa" {
+		t.Errorf("%v", out.Object)
+	}
+	_ = u.Object
+}

@@ -1,0 +1,157 @@
+// Package customrun is Tekton's contract for custom tasks, as far as a gate needs it.
+//
+// It is pure, and its invariants are those of the contract: a run is over when it has
+// a completionTime, and nothing of it changes after that; its results stand in the
+// same write that ends it, whatever the end; it is not False before its retries are
+// used up, unless another try would end as this one; and what was asked is frozen
+// when it starts.
+//
+// The types are ours, and only the fields that are needed: Tekton's own would bring a
+// newer Kubernetes and some hundred modules with them. A test holds them against the
+// CustomResourceDefinition of the release that is tested with.
+package customrun
+
+import (
+	"encoding/json"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	duckv1 "knative.dev/pkg/apis/duck/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// Resource is that of CustomRuns, and Definition its CustomResourceDefinition.
+var (
+	Resource   = schema.GroupVersionResource{Group: "tekton.dev", Version: "v1beta1", Resource: "customruns"}
+	Definition = Resource.GroupResource().String()
+)
+
+// Run is a CustomRun.
+type Run struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec   Spec   `json:"spec"`
+	Status Status `json:"status"`
+}
+
+// Spec is what is asked for.
+type Spec struct {
+	CustomRef  *Reference       `json:"customRef,omitempty"`
+	CustomSpec *Embedded        `json:"customSpec,omitempty"`
+	Params     []Param          `json:"params,omitempty"`
+	Status     string           `json:"status,omitempty"`
+	Message    string           `json:"statusMessage,omitempty"`
+	Retries    int              `json:"retries,omitempty"`
+	Timeout    *metav1.Duration `json:"timeout,omitempty"`
+	Workspaces []any            `json:"workspaces,omitempty"`
+}
+
+// Reference to a task's definition.
+type Reference struct {
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	Name       string `json:"name,omitempty"`
+}
+
+// Embedded is a task's definition.
+type Embedded struct {
+	APIVersion string          `json:"apiVersion,omitempty"`
+	Kind       string          `json:"kind,omitempty"`
+	Spec       json.RawMessage `json:"spec,omitempty"`
+}
+
+// Param is one of the params. Its value may be a string, a list or an object.
+type Param struct {
+	Name  string          `json:"name"`
+	Value json.RawMessage `json:"value"`
+}
+
+// Status is what became of it.
+type Status struct {
+	duckv1.Status  `json:",inline"`
+	StartTime      *metav1.Time          `json:"startTime,omitempty"`
+	CompletionTime *metav1.Time          `json:"completionTime,omitempty"`
+	Results        []Result              `json:"results,omitempty"`
+	RetriesStatus  []Status              `json:"retriesStatus,omitempty"`
+	ExtraFields    *runtime.RawExtension `json:"extraFields,omitempty"`
+}
+
+// Result is one of the results.
+type Result struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Ours says whether a CustomRun is for a gate.
+func Ours(u *unstructured.Unstructured) bool {
+	for _, field := range []string{"customRef", "customSpec"} {
+		version, _, _ := unstructured.NestedString(u.Object, "spec", field, "apiVersion")
+		kind, _, _ := unstructured.NestedString(u.Object, "spec", field, "kind")
+		if version == v1alpha1.SchemeGroupVersion.String() && kind == v1alpha1.GateKind.Kind {
+			return true
+		}
+	}
+	return false
+}
+
+// Read takes a CustomRun from what the API server said.
+func Read(u *unstructured.Unstructured) (*Run, error) {
+	raw, err := u.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("reading CustomRun %s/%s: %w", u.GetNamespace(), u.GetName(), err)
+	}
+	r := &Run{}
+	if err := json.Unmarshal(raw, r); err != nil {
+		return nil, fmt.Errorf("reading CustomRun %s/%s: %w", u.GetNamespace(), u.GetName(), err)
+	}
+	return r, nil
+}
+
+// With returns the object with another status, and all else as it was: fields that are
+// not known here stay.
+func With(u *unstructured.Unstructured, s Status) (*unstructured.Unstructured, error) {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("writing the status of CustomRun %s/%s: %w", u.GetNamespace(), u.GetName(), err)
+	}
+	var status map[string]any
+	if err := json.Unmarshal(raw, &status); err != nil {
+		return nil, fmt.Errorf("writing the status of CustomRun %s/%s: %w", u.GetNamespace(), u.GetName(), err)
+	}
+	out := u.DeepCopy()
+	out.Object["status"] = status
+	return out, nil
+}
+
+// GateRun is the one under way, or the last one; nil if there is none yet.
+func (s *Status) GateRun() (*v1alpha1.GateRun, error) {
+	if s.ExtraFields == nil || len(s.ExtraFields.Raw) == 0 {
+		return nil, nil //nolint:nilnil // none is not an error
+	}
+	run := &v1alpha1.GateRun{}
+	if err := json.Unmarshal(s.ExtraFields.Raw, run); err != nil {
+		return nil, fmt.Errorf("reading status.extraFields: %w", err)
+	}
+	if run.ID == "" {
+		return nil, nil //nolint:nilnil // somebody else's, or none
+	}
+	return run, nil
+}
+
+func (s *Status) keep(run *v1alpha1.GateRun) error {
+	raw, err := json.Marshal(run)
+	if err != nil {
+		return fmt.Errorf("writing status.extraFields: %w", err)
+	}
+	s.ExtraFields = &runtime.RawExtension{Raw: raw}
+	return nil
+}
+
+// Done says whether it is over. What stands in its conditions says nothing: others
+// write them too.
+func (r *Run) Done() bool { return r.Status.CompletionTime != nil }

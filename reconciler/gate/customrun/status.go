@@ -1,0 +1,198 @@
+package customrun
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"knative.dev/pkg/apis"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+)
+
+// Reasons of the condition Succeeded. Two are compared by PipelineRuns as they stand.
+const (
+	Running         = "Running"
+	Retrying        = "Retrying"
+	Cancelled       = "CustomRunCancelled"
+	TimedOut        = "CustomRunTimedOut"
+	GatePassed      = "GatePassed"
+	GatePassedWarns = "GatePassedWithWarning"
+	GateFailed      = "GateFailed"
+	GateUndecided   = "GateInconclusive"
+	GateError       = "GateError"
+	GateDryRun      = "GateDryRun"
+)
+
+const cancelled = "RunCancelled"
+
+// defaultTimeout is Tekton's for a CustomRun that says nothing.
+const defaultTimeout = time.Hour
+
+// Cancelled says whether somebody wants it to end.
+func (r *Run) Cancelled() bool { return r.Spec.Status == cancelled }
+
+// Limit is how long one try may take; 0 is for ever.
+func (r *Run) Limit() time.Duration {
+	if r.Spec.Timeout == nil {
+		return defaultTimeout
+	}
+	return r.Spec.Timeout.Duration
+}
+
+// TimedOut says whether it has taken longer.
+func (r *Run) TimedOut(now time.Time) bool {
+	limit := r.Limit()
+	return limit > 0 && !r.Status.StartTime.IsZero() && now.Sub(r.Status.StartTime.Time) > limit
+}
+
+// Attempt that is under way, from 0.
+func (r *Run) Attempt() int { return len(r.Status.RetriesStatus) }
+
+// Proceed takes how the judgement stands; of one that is over, the end.
+func (r *Run) Proceed(run *v1alpha1.GateRun, spec *v1alpha1.CanaryGateSpec, last judge.Judgement, now time.Time) error {
+	if r.Status.StartTime.IsZero() {
+		at := metav1.NewTime(now)
+		r.Status.StartTime = &at
+	}
+	if run.CompletionTime == nil {
+		reason := Running
+		if r.Attempt() > 0 && run.Evidence == nil {
+			reason = Retrying
+		}
+		r.condition(corev1.ConditionUnknown, reason, run.Message, now)
+		return r.Status.keep(run)
+	}
+	status, reason := outcome(run.Verdict, spec)
+	return r.end(run, last, status, reason, run.Message, status == corev1.ConditionFalse, now)
+}
+
+// outcome of a verdict. What is not known to be good is not.
+func outcome(verdict string, spec *v1alpha1.CanaryGateSpec) (corev1.ConditionStatus, string) {
+	status := corev1.ConditionFalse
+	if len(spec.FailOn) > 0 && !slices.Contains(spec.FailOn, verdict) {
+		status = corev1.ConditionTrue
+	}
+	if spec.DryRun {
+		return corev1.ConditionTrue, GateDryRun
+	}
+	switch judge.Verdict(verdict) {
+	case judge.Pass:
+		return status, GatePassed
+	case judge.Warn:
+		return status, GatePassedWarns
+	case judge.Fail:
+		return status, GateFailed
+	case judge.Inconclusive:
+		return status, GateUndecided
+	case judge.Error:
+		return status, GateError
+	}
+	return corev1.ConditionFalse, GateError
+}
+
+// Refuse ends a run that asks for what cannot be. It is not tried again.
+func (r *Run) Refuse(run *v1alpha1.GateRun, p *Problem, now time.Time) error {
+	return r.end(run, judge.Judgement{}, corev1.ConditionFalse, p.Reason, p.Message, false, now)
+}
+
+// Cancel ends a run as somebody wants it; message is why.
+func (r *Run) Cancel(run *v1alpha1.GateRun, last judge.Judgement, now time.Time) error {
+	message := r.Spec.Message
+	if message == "" {
+		message = "CustomRun was cancelled"
+	}
+	return r.end(run, last, corev1.ConditionFalse, Cancelled, message, false, now)
+}
+
+// Expire ends a try that took longer than it may.
+func (r *Run) Expire(run *v1alpha1.GateRun, last judge.Judgement, now time.Time) error {
+	return r.end(run, last, corev1.ConditionFalse, TimedOut, run.Message, true, now)
+}
+
+// end writes results and end together. If there are retries left and one may help,
+// the try is put with the others, and the run is as if it had not started.
+func (r *Run) end(run *v1alpha1.GateRun, last judge.Judgement, status corev1.ConditionStatus, reason, message string, again bool, now time.Time) error {
+	at := metav1.NewTime(now)
+	if r.Status.StartTime.IsZero() {
+		r.Status.StartTime = &at
+	}
+	r.Status.Results = results(run, last)
+	if err := r.Status.keep(run); err != nil {
+		return err
+	}
+	r.condition(status, reason, message, now)
+	r.Status.CompletionTime = &at
+	if !again || r.Attempt() >= r.Spec.Retries {
+		return nil
+	}
+	tried := *r.Status.DeepCopy()
+	tried.RetriesStatus = nil
+	all := append(r.Status.RetriesStatus, tried)
+	for i := range all[:max(0, len(all)-keptReports)] {
+		all[i].ExtraFields = nil
+	}
+	r.Status = Status{StartTime: &at, RetriesStatus: all, ExtraFields: r.Status.ExtraFields}
+	r.condition(corev1.ConditionUnknown, Retrying, "Trying again: "+message, now)
+	return nil
+}
+
+// keptReports is how many tries keep their numbers: a status has its limits.
+const keptReports = 5
+
+// condition sets Succeeded, the only one.
+func (r *Run) condition(status corev1.ConditionStatus, reason, message string, now time.Time) {
+	c := apis.Condition{
+		Type: apis.ConditionSucceeded, Status: status, Reason: reason, Message: message,
+		LastTransitionTime: apis.VolatileTime{Inner: metav1.NewTime(now)},
+	}
+	if was := r.Status.GetCondition(apis.ConditionSucceeded); was != nil && was.Status == status {
+		c.LastTransitionTime = was.LastTransitionTime
+	}
+	r.Status.ObservedGeneration = r.Generation
+	r.Status.SetConditions(apis.Conditions{c})
+}
+
+// results are strings. None is a list in JSON, which Tekton would pass on as one, and
+// none is missing, which would make whoever reads it fail.
+func results(run *v1alpha1.GateRun, last judge.Judgement) []Result {
+	baseline := ""
+	if run.Baseline != nil {
+		baseline = run.Baseline.Name
+	}
+	share := ""
+	if last.HandledShare != nil {
+		share = decimal(*last.HandledShare)
+	}
+	return []Result{
+		{"verdict", run.Verdict},
+		{"score", decimal(last.Score)},
+		{"coverage", decimal(last.Coverage)},
+		{"reasons", strings.Join(run.Reasons, ",")},
+		{"canary-revision", run.Canary.Name},
+		{"baseline-revision", baseline},
+		{"canary-requests", decimal(last.Canary.Requests)},
+		{"handled-share", share},
+		{"report", report(run)},
+	}
+}
+
+// maxReport is what Tekton's users expect a result to have at most, in bytes.
+const maxReport = 4 << 10
+
+// report is an object in JSON; of one that is too large, the whole is in extraFields.
+func report(run *v1alpha1.GateRun) string {
+	switch {
+	case run.Report == nil || len(run.Report.Raw) == 0:
+		return "{}"
+	case len(run.Report.Raw) > maxReport:
+		return `{"see":"status.extraFields.report"}`
+	}
+	return string(run.Report.Raw)
+}
+
+func decimal(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }

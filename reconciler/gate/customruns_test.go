@@ -1,0 +1,187 @@
+package gate_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/internal/stage"
+	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
+)
+
+const (
+	yes = corev1.ConditionTrue
+	no  = corev1.ConditionFalse
+)
+
+// TestCustomRuns is the contract with Tekton, against a real API server with Tekton's
+// own definition of the kind.
+func TestCustomRuns(t *testing.T) {
+	cp := controlplane.Start(t)
+	th := open(t, cp)
+	stop := th.process()
+	t.Cleanup(func() { stop() })
+	time.Sleep(200 * time.Millisecond) // the kind comes late
+	must(t, cp.InstallCustomRuns(t.Context()))
+
+	th.act("pass", func(t *testing.T) {
+		s := th.service("good")
+		th.ask("good", embedded("good", ""))
+		th.judging("good")
+		s.Serve(stage.Canary, 60, 0)
+		s.Serve(stage.Baseline, 200, 1)
+		r := th.until("good", func(r *customrun.Run) bool {
+			return strings.Contains(message(r), "missing at least: 40 requests of the canary")
+		})
+		if c := r.Status.GetCondition("Succeeded"); c.Status != corev1.ConditionUnknown || c.Reason != customrun.Running {
+			t.Errorf("while it runs: %+v", c)
+		}
+		s.Serve(stage.Canary, 60, 0)
+		r = th.ends("good", yes, customrun.GatePassed, "Pass", "no worse")
+		run, err := r.Status.GateRun()
+		if err != nil || run.Canary.Name != "good-00002" || run.Evidence != nil || th.told[run.ID] != "good uid-of-good Pass" {
+			t.Errorf("%+v, %v, told %v", run, err, th.told)
+		}
+		// Cancelling what is over changes nothing of its status.
+		th.cancel("good")
+		time.Sleep(300 * time.Millisecond)
+		after := th.read("good")
+		if c := after.Status.GetCondition("Succeeded"); c.Status != yes || !after.Status.CompletionTime.Equal(r.Status.CompletionTime) || after.Status.ObservedGeneration != r.Status.ObservedGeneration {
+			t.Errorf("after the cancel: %+v", after.Status)
+		}
+	})
+	th.act("fail, by reference", func(t *testing.T) {
+		s := th.service("bad")
+		_, err := th.gates.Create(t.Context(), &v1alpha1.CanaryGate{ObjectMeta: metav1.ObjectMeta{Name: "strict"}, Spec: v1alpha1.CanaryGateSpec{Service: "ignored"}}, metav1.CreateOptions{})
+		must(t, err)
+		th.ask("bad", `{"customRef":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGate","name":"strict"},"params":[{"name":"service","value":"bad"},{"name":"baseline","value":""}]}`)
+		th.judging("bad")
+		s.Serve(stage.Canary, 5, 20)
+		th.ends("bad", no, customrun.GateFailed, "Fail", "the canary fails")
+	})
+	th.act("a dry run stops nothing", func(*testing.T) {
+		s := th.service("dry")
+		th.ask("dry", embedded("dry", `,"params":[{"name":"dry-run","value":"true"}]`))
+		th.judging("dry")
+		s.Serve(stage.Canary, 5, 20)
+		th.ends("dry", yes, customrun.GateDryRun, "Fail", "the canary fails")
+	})
+	th.act("no traffic is undecided", func(*testing.T) {
+		s := th.service("idle")
+		th.ask("idle", embedded("idle", `,"params":[{"name":"timeout","value":"30s"}]`))
+		th.judging("idle")
+		s.Serve(stage.Canary, 3, 0)
+		th.ends("idle", no, customrun.GateUndecided, "Inconclusive", "")
+	})
+	th.act("fail-on", func(*testing.T) {
+		th.service("lenient")
+		th.ask("lenient", embedded("lenient", `,"params":[{"name":"timeout","value":"20s"},{"name":"fail-on","value":"Fail, Error"}]`))
+		th.ends("lenient", yes, customrun.GateUndecided, "Inconclusive", "")
+	})
+	th.act("cancel", func(*testing.T) {
+		th.service("cancelled")
+		th.ask("cancelled", embedded("cancelled", `,"retries":2`))
+		th.judging("cancelled")
+		th.cancel("cancelled")
+		th.ends("cancelled", no, customrun.Cancelled, "Inconclusive", "the pipeline was cancelled")
+	})
+	th.act("cancelled before it began", func(*testing.T) {
+		th.ask("early", embedded("nowhere", `,"status":"RunCancelled"`))
+		th.ends("early", no, customrun.Cancelled, "Inconclusive", "")
+	})
+	th.act("time-out, and tries", func(t *testing.T) {
+		s := th.service("slow")
+		s.Split(0)
+		th.ask("slow", embedded("slow", `,"timeout":"40s","retries":1`))
+		r := th.ends("slow", no, customrun.GateUndecided, "Inconclusive", "Nothing was measured")
+		if len(r.Status.RetriesStatus) != 1 || r.Status.RetriesStatus[0].CompletionTime == nil || len(r.Status.RetriesStatus[0].Results) == 0 {
+			t.Errorf("tries: %+v", r.Status.RetriesStatus)
+		}
+		if !r.Status.RetriesStatus[0].CompletionTime.Before(r.Status.CompletionTime) {
+			t.Error("both tries ended at once")
+		}
+	})
+	th.act("superseded", func(*testing.T) {
+		s := th.service("moved")
+		th.ask("moved", embedded("moved", ""))
+		th.judging("moved")
+		s.Split(50)
+		th.ends("moved", no, customrun.GateError, "Error", "superseded")
+	})
+	th.act("what cannot be", func(t *testing.T) {
+		const ref = `{"customRef":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGate"`
+		for name, c := range map[string]struct{ spec, reason, says string }{
+			"unknown":   {embedded("x", `,"params":[{"name":"revison","value":"a"}]`), customrun.InvalidParams, `no param "revison"`},
+			"list":      {embedded("x", `,"params":[{"name":"fail-on","value":["Fail"]}]`), customrun.InvalidParams, "must be a string"},
+			"bool":      {embedded("x", `,"params":[{"name":"dry-run","value":"perhaps"}]`), customrun.InvalidParams, "true or false"},
+			"pass":      {embedded("x", `,"params":[{"name":"fail-on","value":"Pass"}]`), customrun.InvalidSpec, "failOn"},
+			"duration":  {embedded("x", `,"params":[{"name":"timeout","value":"20"}],"retries":3`), customrun.InvalidParams, "duration"},
+			"field":     {`{"customSpec":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGate","spec":{"servce":"x"}}}`, customrun.InvalidSpec, "servce"},
+			"empty":     {ref + `}}`, customrun.InvalidParams, "which Service"},
+			"nogate":    {ref + `,"name":"none"}}`, customrun.GateNotFound, `no CanaryGate "none"`},
+			"workspace": {embedded("x", `,"workspaces":[{"name":"w","emptyDir":{}}]`), customrun.WorkspaceNotSupported, "workspaces"},
+		} {
+			th.ask("wrong-"+name, c.spec)
+			r := th.ends("wrong-"+name, no, c.reason, "Error", c.says)
+			if len(r.Status.RetriesStatus) > 0 {
+				t.Errorf("%s was tried again", name)
+			}
+		}
+	})
+	th.act("not ours", func(t *testing.T) {
+		foreign := th.ask("foreign", `{"customRef":{"apiVersion":"example.dev/v1","kind":"Other"}}`)
+		elsewhere := th.ask("elsewhere", embedded("elsewhere", ""))
+		stop()
+		stop = th.process() // a promotion begins like this
+		time.Sleep(time.Second)
+		for _, u := range []string{foreign.GetName(), elsewhere.GetName()} {
+			is, err := th.runs.Get(t.Context(), u, metav1.GetOptions{})
+			must(t, err)
+			if v := map[string]string{"foreign": foreign.GetResourceVersion(), "elsewhere": elsewhere.GetResourceVersion()}[u]; is.GetResourceVersion() != v {
+				t.Errorf("%s was written: %v", u, is.Object["status"])
+			}
+		}
+	})
+	th.act("a process dies in the middle", func(t *testing.T) {
+		s := th.service("long")
+		th.ask("long", embedded("long", ""))
+		th.judging("long")
+		s.Serve(stage.Canary, 70, 0)
+		th.until("long", func(r *customrun.Run) bool { return strings.Contains(message(r), ": 70 and 0 requests") })
+		stop()
+		s.Serve(stage.Canary, 10, 0) // nobody looks
+		s.Process()                  // whoever reads the pods begins anew
+		// What is asked for was frozen when it began.
+		_, err := th.runs.Patch(t.Context(), "long", "application/merge-patch+json", []byte(`{"spec":{"params":[{"name":"min-requests","value":"1"}]}}`), metav1.PatchOptions{})
+		must(t, err)
+		stop = th.process()
+		th.until("long", func(r *customrun.Run) bool {
+			return strings.Contains(message(r), ": 80 and 0 requests; missing at least: 20 requests of the canary, 100")
+		})
+		s.Serve(stage.Canary, 20, 0)
+		s.Serve(stage.Baseline, 100, 0)
+		r := th.ends("long", yes, customrun.GatePassed, "Pass", "")
+		// What was told before the process died is told again by the next one.
+		run, _ := r.Status.GateRun()
+		th.mu.Lock()
+		delete(th.told, run.ID)
+		th.mu.Unlock()
+		stop()
+		stop = th.process()
+		for range 100 {
+			th.mu.Lock()
+			told := th.told[run.ID]
+			th.mu.Unlock()
+			if told != "" {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Error("a verdict was not told again")
+	})
+}

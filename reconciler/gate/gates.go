@@ -1,0 +1,209 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/logging"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
+)
+
+// Gates makes the controller of CanaryGates.
+func (g *Gate) Gates(ctx context.Context) *controller.Impl {
+	c := &gates{Gate: g, written: map[string]time.Time{}}
+	impl := g.controller(ctx, "canarygates", c, func() cache.SharedIndexInformer { return g.gates })
+	_, err := g.gates.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    impl.Enqueue,
+		UpdateFunc: controller.PassNew(impl.Enqueue),
+		DeleteFunc: func(obj any) {
+			if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+				g.Metrics.gone(key)
+				c.forget(key)
+			}
+		},
+	})
+	if err != nil {
+		logging.FromContext(ctx).Fatalw("CanaryGates cannot be watched", "error", err)
+	}
+	// Where an older release's definitions are in force, there is no such kind yet.
+	started := false
+	go g.Presence.While(ctx, []string{definition}, func(context.Context) {
+		if !started {
+			started = true
+			go g.gates.RunWithContext(ctx)
+		}
+	}, func() {})
+	return impl
+}
+
+type gates struct {
+	*Gate
+	mu      sync.Mutex
+	written map[string]time.Time
+}
+
+// Reconcile takes one CanaryGate as far as it comes.
+func (c *gates) Reconcile(ctx context.Context, key string) error {
+	obj, ok, err := c.gates.GetStore().GetByKey(key)
+	gate, is := obj.(*v1alpha1.CanaryGate)
+	if err != nil || !ok || !is || gate.DeletionTimestamp != nil || c.stopping() {
+		return nil //nolint:nilerr // a key that is none is of no object
+	}
+	l := &look{gates: c, gate: gate, status: *gate.Status.DeepCopy(), spec: gate.Spec.DeepCopy()}
+	l.spec.SetDefaults(ctx)
+	if !c.Leads(l.service()) {
+		return nil
+	}
+	wait := l.do(ctx)
+	if err := l.write(ctx); err != nil {
+		return c.later(ctx, "CanaryGate", err)
+	}
+	if l.again {
+		wait = waiting // the new split's run is opened in a write of its own
+	}
+	return c.requeue(wait)
+}
+
+// look is one look at one gate.
+type look struct {
+	*gates
+	gate   *v1alpha1.CanaryGate
+	spec   *v1alpha1.CanaryGateSpec
+	status v1alpha1.CanaryGateStatus
+	again  bool
+}
+
+// service whose leader works on the gate: of a run that is under way, its own.
+func (l *look) service() types.NamespacedName {
+	key := types.NamespacedName{Namespace: l.gate.Namespace, Name: l.gate.Spec.Service}
+	if run := l.gate.Status.Run; run != nil && run.CompletionTime == nil {
+		key.Name = run.Service.Name
+	}
+	return key
+}
+
+// do changes the status, and says when to look again.
+func (l *look) do(ctx context.Context) time.Duration {
+	m := l.moment(l.service())
+	run := l.status.Run
+	if run != nil && run.CompletionTime == nil {
+		wait := l.proceed(ctx, m)
+		l.conditions(ctx, m)
+		return wait
+	}
+	divided := l.divided()
+	l.conditions(ctx, m)
+	if l.spec.Watch && m.Known && trial.Calls(run, l.spec.Service, m.Service, divided) {
+		if _, p := trial.Choose(l.spec.Service, m.Service, l.spec.Canary, l.spec.Baseline); p == nil && l.spec.Validate(ctx) == nil {
+			return l.open(ctx, m)
+		}
+	}
+	return span(l.spec)
+}
+
+func span(spec *v1alpha1.CanaryGateSpec) time.Duration { return spec.Schedule.Interval.Duration }
+
+// open opens a run at a new split.
+func (l *look) open(ctx context.Context, m trial.Moment) time.Duration {
+	id := fmt.Sprintf("%s-%d", l.gate.UID, m.Now.UnixMilli())
+	t, err := trial.Open(ctx, l.gate.Namespace, id, l.spec, m.Now, 0)
+	if err != nil {
+		return retryAfter // a spec that was read can be written
+	}
+	t.Run.Gate = l.gate.Name
+	t.Step(m)
+	l.status.Run = t.Run
+	if !t.Gathering() {
+		return waiting
+	}
+	return t.Interval()
+}
+
+// proceed takes the run that is under way as far as it comes.
+func (l *look) proceed(ctx context.Context, m trial.Moment) time.Duration {
+	t, err := trial.Resume(ctx, l.gate.Namespace, l.status.Run)
+	if err != nil {
+		t.Fail(m.Now, err)
+	}
+	moved := t.Run.Service.Name != l.gate.Spec.Service
+	if moved {
+		t.End(m.Now, "Error", fmt.Sprintf("The run was superseded: the gate is about Service %q now", l.gate.Spec.Service), trial.RevisionSuperseded)
+	}
+	if wait := t.Due().Sub(m.Now); err == nil && !moved && wait > 0 && t.Gathering() {
+		return wait
+	}
+	t.Step(m)
+	l.status.Run = t.Run
+	switch {
+	case t.Done():
+		l.again = true
+		return waiting
+	case !t.Gathering():
+		return waiting
+	}
+	return t.Interval()
+}
+
+// write writes the status if it has changed, at most once in an interval unless a run
+// begins or ends; and it tells of one that is over.
+func (l *look) write(ctx context.Context) error {
+	key := types.NamespacedName{Namespace: l.gate.Namespace, Name: l.gate.Name}
+	if l.status.ObservedGeneration = l.gate.Generation; !equality.Semantic.DeepEqual(l.status, l.gate.Status) {
+		if !l.urgent() && !l.due(key.String()) {
+			return nil
+		}
+		changed := l.gate.DeepCopy()
+		changed.Status = l.status
+		if _, err := l.Client.CanaryGates(key.Namespace).UpdateStatus(ctx, changed, metav1.UpdateOptions{}); err != nil {
+			return fmt.Errorf("writing the status of CanaryGate %s: %w", key, err)
+		}
+		l.wrote(key.String())
+	}
+	if l.status.Run != nil {
+		l.Metrics.saw(key.Namespace, l.status.Run)
+		l.told.tell(key.Namespace, l.status.Run) // if it is too early, the next look tells
+	}
+	return nil
+}
+
+// due says whether the status may be written again.
+func (l *look) due(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.Now().Before(l.written[key].Add(span(l.spec)))
+}
+
+func (c *gates) forget(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.written, key)
+}
+
+func (l *look) wrote(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.written[key] = l.Now()
+}
+
+// urgent is what is not put off.
+func (l *look) urgent() bool {
+	was, is := l.gate.Status.Run, l.status.Run
+	switch {
+	case l.gate.Status.ObservedGeneration != l.gate.Generation:
+		return true
+	case is == nil:
+		return false
+	case was == nil || was.ID != is.ID:
+		return true
+	}
+	return was.CompletionTime == nil && (is.CompletionTime != nil || was.Evidence == nil || is.Evidence == nil)
+}

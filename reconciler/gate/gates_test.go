@@ -1,0 +1,145 @@
+package gate_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"knative.dev/pkg/apis"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/internal/stage"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
+	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
+)
+
+func (th *theatre) gate(name string, watch bool) {
+	th.t.Helper()
+	few, span := int64(100), func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
+	_, err := th.gates.Create(th.t.Context(), &v1alpha1.CanaryGate{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.CanaryGateSpec{
+		Service: name, Watch: watch, Minimum: &v1alpha1.GateMinimum{CanaryRequests: &few, BaselineRequests: &few},
+		Schedule: &v1alpha1.GateSchedule{Warmup: span(0), Interval: span(5 * time.Second), MinDuration: span(time.Second)},
+	}}, metav1.CreateOptions{})
+	must(th.t, err)
+}
+
+func (th *theatre) stands(name string, is func(*v1alpha1.CanaryGate) bool) *v1alpha1.CanaryGate {
+	th.t.Helper()
+	var g *v1alpha1.CanaryGate
+	for range 400 {
+		var err error
+		g, err = th.gates.Get(th.t.Context(), name, metav1.GetOptions{})
+		must(th.t, err)
+		if is(g) {
+			return g
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	th.t.Fatalf("%s stays %+v, run %+v", name, g.Status.Conditions, g.Status.Run)
+	return nil
+}
+
+func running(g *v1alpha1.CanaryGate) bool {
+	return g.Status.Run != nil && g.Status.Run.Verdict == "Running" && strings.Contains(g.Status.Run.Message, "Judging")
+}
+
+func verdict(of string) func(*v1alpha1.CanaryGate) bool {
+	return func(g *v1alpha1.CanaryGate) bool { return g.Status.Run != nil && g.Status.Run.Verdict == of }
+}
+
+func condition(t apis.ConditionType, status corev1.ConditionStatus, reason string) func(*v1alpha1.CanaryGate) bool {
+	return func(g *v1alpha1.CanaryGate) bool {
+		c := g.Status.GetCondition(t)
+		return c != nil && c.Status == status && c.Reason == reason
+	}
+}
+
+func (th *theatre) heard(id string) string {
+	th.mu.Lock()
+	defer th.mu.Unlock()
+	return th.told[id]
+}
+
+// TestGatesThatWatch is one story after another, without Tekton.
+func TestGatesThatWatch(t *testing.T) {
+	th := open(t, controlplane.Start(t))
+	stop := th.process()
+	t.Cleanup(func() { stop() })
+
+	th.act("from split to split", func(t *testing.T) {
+		s := th.service("cart")
+		s.Serve(stage.Canary, 1, 0)
+		s.Split(0)
+		th.gate("cart", true)
+		g := th.stands("cart", condition(v1alpha1.GateServiceFound, yes, trial.NoSplit))
+		if g.Status.Run != nil {
+			t.Errorf("judges without a split: %+v", g.Status.Run)
+		}
+		s.Split(10)
+		g = th.stands("cart", running)
+		if g.Status.ObservedGeneration != g.Generation || !g.Status.GetCondition(apis.ConditionReady).IsTrue() {
+			t.Errorf("%+v", g.Status)
+		}
+		s.Serve(stage.Canary, 40, 0)
+		th.stands("cart", func(g *v1alpha1.CanaryGate) bool {
+			return strings.Contains(g.Status.Run.Message, "60 requests of the canary")
+		})
+		stop()
+		s.Serve(stage.Canary, 30, 0)
+		s.Process()
+		stop = th.process()
+		th.stands("cart", func(g *v1alpha1.CanaryGate) bool {
+			return strings.Contains(g.Status.Run.Message, "30 requests of the canary")
+		})
+
+		// Nothing happens, and nothing is written.
+		quiet, err := th.gates.Get(t.Context(), "cart", metav1.GetOptions{})
+		must(t, err)
+		time.Sleep(time.Second)
+		if is, err := th.gates.Get(t.Context(), "cart", metav1.GetOptions{}); err != nil || is.ResourceVersion != quiet.ResourceVersion {
+			t.Errorf("written for nothing, %v: %+v", err, is.Status)
+		}
+		s.Serve(stage.Canary, 30, 0)
+		s.Serve(stage.Baseline, 100, 0)
+		first := th.stands("cart", verdict("Pass")).Status.Run
+		s.Split(50)
+		second := th.stands("cart", running).Status.Run
+		if second.ID == first.ID || second.Split["cart-00002"] != 50 || th.heard(first.ID) != "cart uid-of-cart Pass" {
+			t.Errorf("%+v, told %q", second, th.heard(first.ID))
+		}
+		// The split changes under the run.
+		s.Split(60)
+		third := th.stands("cart", func(g *v1alpha1.CanaryGate) bool { return running(g) && g.Status.Run.Split["cart-00002"] == 60 }).Status.Run
+		if th.heard(second.ID) != "cart uid-of-cart Error" {
+			t.Errorf("told %q", th.heard(second.ID))
+		}
+		s.Serve(stage.Canary, 0, 50)
+		th.stands("cart", verdict("Fail"))
+		s.Split(0)
+		g = th.stands("cart", condition(v1alpha1.GateServiceFound, yes, trial.NoSplit))
+		if g.Status.Run == nil || g.Status.Run.ID != third.ID {
+			t.Errorf("the last run went: %+v", g.Status.Run)
+		}
+		s.Split(60)
+		th.stands("cart", func(g *v1alpha1.CanaryGate) bool { return running(g) && g.Status.Run.ID != third.ID })
+	})
+	th.act("what is wrong is said", func(*testing.T) {
+		th.gate("missing", true)
+		th.stands("missing", condition(v1alpha1.GateServiceFound, no, trial.ServiceNotFound))
+		th.stands("missing", condition(v1alpha1.GateMeasured, corev1.ConditionUnknown, "NotReadYet"))
+		s := th.service("silent")
+		s.Silence()
+		th.gate("silent", true)
+		th.stands("silent", condition(v1alpha1.GateMeasured, no, "NothingCounted"))
+		th.stands("silent", condition(apis.ConditionReady, no, "NothingCounted"))
+	})
+	th.act("without watch", func(t *testing.T) {
+		th.service("still").Serve(stage.Baseline, 1, 0)
+		th.gate("still", false)
+		if g := th.stands("still", condition(apis.ConditionReady, yes, "")); g.Status.Run != nil {
+			t.Errorf("a run: %+v", g.Status.Run)
+		}
+	})
+}

@@ -1,0 +1,97 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/logging"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
+)
+
+// TestWithoutRightsToCustomRuns says so once, and does not ask again and again.
+func TestWithoutRightsToCustomRuns(t *testing.T) {
+	t.Parallel()
+	core, logs := observer.New(zapcore.WarnLevel)
+	ctx, stop := context.WithCancel(logging.WithLogger(t.Context(), zap.New(core).Sugar()))
+	r := &runs{}
+	refused := apierrors.NewForbidden(customrun.Resource.GroupResource(), "", errors.New("no"))
+	ended := make(chan struct{})
+	go func() {
+		r.failed(ctx, nil, refused)
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		t.Error("it asks again at once")
+	case <-time.After(100 * time.Millisecond):
+	}
+	stop()
+	<-ended
+	r.failed(ctx, nil, refused)
+	if n := logs.Len(); n != 1 {
+		t.Errorf("said %d times", n)
+	}
+}
+
+func TestForeignCustomRunsAreKeptAsNames(t *testing.T) {
+	t.Parallel()
+	named := func(version string) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+			"customRef": map[string]any{"apiVersion": version, "kind": "CanaryGate"},
+		}}}
+		u.SetName("r")
+		u.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "m"}})
+		return u
+	}
+	ours, err := slim(named("knative-cdevents.dev/v1alpha1"))
+	if u, ok := ours.(*unstructured.Unstructured); err != nil || !ok || u.Object["spec"] == nil || u.GetManagedFields() != nil {
+		t.Errorf("ours: %+v, %v", ours, err)
+	}
+	other, err := slim(named("example.dev/v1"))
+	if u, ok := other.(*unstructured.Unstructured); err != nil || !ok || u.Object["spec"] != nil || u.GetName() != "r" {
+		t.Errorf("another's: %+v, %v", other, err)
+	}
+}
+
+func TestEachRunIsToldOnceByAProcess(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1.8e9, 0)
+	var got []string
+	known := false
+	told := newTold(func() time.Time { return now }, func(types.NamespacedName) bool { return known }, func(service types.NamespacedName, uid types.UID, run *v1alpha1.GateRun) {
+		got = append(got, service.String()+" "+string(uid)+" "+run.ID)
+	})
+	at := metav1.NewTime(now)
+	run := &v1alpha1.GateRun{ID: "1", Service: v1alpha1.GateObject{Name: "cart", UID: "u"}}
+	told.tell("shop", nil)
+	told.tell("shop", run) // under way
+	run.CompletionTime = &at
+	if told.tell("shop", run) || len(got) > 0 {
+		t.Error("told before anybody listens")
+	}
+	known = true
+	told.tell("shop", run)
+	told.tell("shop", run)
+	told.tell("shop", &v1alpha1.GateRun{ID: "2", CompletionTime: &at}) // it never found a Service
+	now = now.Add(recent + time.Second)
+	told.tell("shop", &v1alpha1.GateRun{ID: "3", Service: run.Service, CompletionTime: &at}) // long ago
+	if len(got) != 1 || got[0] != "shop/cart u 1" {
+		t.Errorf("told %q", got)
+	}
+	now = at.Time
+	told.forget()
+	if told.tell("shop", run); len(got) != 2 {
+		t.Error("a new lead is not told")
+	}
+}

@@ -1,0 +1,213 @@
+// Package stage is a Knative Service for tests: what it is, what its pods count, and
+// who reads them.
+//
+// Its invariant: what its pods count outlives whoever reads them, as real pods do.
+package stage
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
+)
+
+// The Revisions of every stage, by UID, each with one pod.
+const (
+	Baseline types.UID = "uid-1"
+	Canary   types.UID = "uid-2"
+)
+
+// Stage is one Service.
+type Stage struct {
+	Key types.NamespacedName
+	now func() time.Time
+
+	mu      sync.Mutex
+	service *trial.Service
+	counts  map[types.UID]map[mapping.Key]float64
+	books   *attribution.Books
+	unknown bool
+	silent  bool
+}
+
+// New returns a Service with two Revisions, NAME-00001 with 90 % of the traffic and
+// NAME-00002 with 10 %, that is read by one process.
+func New(key types.NamespacedName, stateful bool, now func() time.Time) *Stage {
+	s := &Stage{Key: key, now: now, counts: map[types.UID]map[mapping.Key]float64{Baseline: {}, Canary: {}}}
+	s.service = &trial.Service{UID: types.UID("uid-of-" + key.Name), Settled: true, Effective: true, Revisions: []trial.Revision{
+		{Name: key.Name + "-00001", UID: Baseline, Generation: 1, Percent: 90, Stateful: stateful},
+		{Name: key.Name + "-00002", UID: Canary, Generation: 2, Percent: 10, Stateful: stateful},
+	}}
+	s.Process()
+	return s
+}
+
+// Process has another process read the pods from now on.
+func (s *Stage) Process() {
+	s.mu.Lock()
+	s.books = attribution.NewBooks(func(types.NamespacedName) attribution.Facts { return s.facts() }, s.now)
+	s.books.Begin(s.Key, false)
+	s.mu.Unlock()
+	s.Read()
+}
+
+// Unread has nobody read the pods from now on.
+func (s *Stage) Unread() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.books.End(s.Key)
+}
+
+func (s *Stage) facts() attribution.Facts {
+	f := attribution.Facts{}
+	for _, r := range s.service.Revisions {
+		f.Revisions = append(f.Revisions, attribution.Revision{UID: r.UID, Name: r.Name, Configuration: s.Key.Name, Stateful: r.Stateful})
+		f.Pods = append(f.Pods, attribution.Pod{UID: "pod-of-" + r.UID, Revision: r.UID, Ready: true})
+	}
+	return f
+}
+
+// Serve has a Revision handle requests, and what it counts be read.
+func (s *Stage) Serve(revision types.UID, ok, failed float64) {
+	s.mu.Lock()
+	counts := s.counts[revision]
+	stateful := s.service.Revisions[0].Stateful
+	good, bad := mapping.Key{Figure: mapping.EntryHTTP, Outcome: "200"}, mapping.Key{Figure: mapping.EntryHTTP, Outcome: "500"}
+	bucket := mapping.EntryDuration
+	if stateful {
+		good, bad = mapping.Key{Figure: mapping.Finished, Outcome: mapping.OK}, mapping.Key{Figure: mapping.Finished, Outcome: mapping.Error}
+		bucket = mapping.Duration
+		counts[mapping.Key{Figure: mapping.Started}] += ok + failed
+		counts[mapping.Key{Figure: mapping.ShardFinished, Outcome: mapping.OK, Shard: "7"}] += ok
+		counts[mapping.Key{Figure: mapping.ShardFinished, Outcome: mapping.Error, Shard: "7"}] += failed
+	} else {
+		counts[mapping.Key{Figure: mapping.EntryServing, Outcome: "200"}] += ok
+		counts[mapping.Key{Figure: mapping.EntryServing, Outcome: "500"}] += failed
+	}
+	counts[good] += ok
+	counts[bad] += failed
+	for _, bound := range append(attribution.Bounds(), math.Inf(1)) {
+		counts[mapping.Key{Figure: bucket, Bound: bound}] += ok + failed
+	}
+	s.mu.Unlock()
+	s.Read()
+}
+
+// Silence has the pods not count anything.
+func (s *Stage) Silence() {
+	s.mu.Lock()
+	s.silent = true
+	s.mu.Unlock()
+	s.Process()
+}
+
+// Read has all pods be read.
+func (s *Stage) Read() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []scrape.Reading
+	for _, r := range s.service.Revisions {
+		values := map[mapping.Key]float64{}
+		if s.silent {
+			all = append(all, scrape.Reading{Target: scrape.Target{Pod: "pod-of-" + r.UID, Entry: !r.Stateful}, At: s.now()})
+			continue
+		}
+		for k, v := range s.counts[r.UID] {
+			values[k] = v
+		}
+		name := mapping.EntryName
+		if r.Stateful {
+			name = mapping.NeutralName
+		}
+		all = append(all, scrape.Reading{
+			Target: scrape.Target{Pod: "pod-of-" + r.UID, Entry: !r.Stateful}, At: s.now(),
+			Exposition: scrape.Exposition{Start: 1e9, Sources: []scrape.Source{{Name: name, Values: values}}},
+		})
+	}
+	s.books.Read(s.Key, all)
+}
+
+// Change changes the Service.
+func (s *Stage) Change(change func(*trial.Service)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := *s.service
+	was.Revisions = append([]trial.Revision(nil), was.Revisions...)
+	change(&was)
+	s.service = &was
+}
+
+// Split gives the second Revision a share, and the first one the rest.
+func (s *Stage) Split(percent int64) {
+	s.Change(func(was *trial.Service) { was.Revisions[0].Percent, was.Revisions[1].Percent = 100-percent, percent })
+}
+
+// Forget has it not be known which Services there are, or be known again.
+func (s *Stage) Forget(unknown bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unknown = unknown
+}
+
+// Service implements gate.Options.Service.
+func (s *Stage) Service(key types.NamespacedName) (*trial.Service, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if key != s.Key {
+		return nil, !s.unknown
+	}
+	return s.service, !s.unknown
+}
+
+// Snapshot implements trial.Counts.
+func (s *Stage) Snapshot(key types.NamespacedName) (attribution.Snapshot, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.books.Snapshot(key)
+}
+
+// Since implements trial.Counts.
+func (s *Stage) Since(key types.NamespacedName, from attribution.Snapshot) (attribution.Delta, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.books.Since(key, from)
+}
+
+// Figure implements trial.Counts.
+func (s *Stage) Figure(key types.NamespacedName) (attribution.Figures, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.books.Figure(key)
+}
+
+var _ trial.Counts = (*Stage)(nil)
+
+// Look is a simple judge: a Fail from ten errors of the canary on, a Pass as soon as
+// both sides have what they need. What it knows stands in the run, as with the real one.
+func Look(r *judge.Run, p judge.Plan, w judge.Window) judge.Judgement {
+	j := r.Last
+	if j.Verdict != judge.Running {
+		return j
+	}
+	j.Canary.Requests += w.Canary.Finished
+	j.Baseline.Requests += w.Baseline.Finished
+	j.Score += w.Canary.Errors
+	j.Canary.Missing, j.Baseline.Missing = max(0, p.MinCanary-j.Canary.Requests), max(0, p.MinBaseline-j.Baseline.Requests)
+	switch {
+	case j.Score >= 10:
+		j.Verdict, j.Reasons, j.Message = judge.Fail, []judge.Reason{judge.RelativeRegression}, "the canary fails"
+	case j.Canary.Missing+j.Baseline.Missing == 0:
+		j.Verdict, j.Reasons, j.Message = judge.Pass, []judge.Reason{judge.NonInferior}, "the canary is no worse"
+	case w.To.Sub(r.Start) >= p.Deadline:
+		j.Verdict, j.Reasons, j.Message = judge.Inconclusive, []judge.Reason{judge.InsufficientSample, judge.Timeout}, "too few requests"
+	}
+	r.Last = j
+	return j
+}

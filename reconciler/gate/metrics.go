@@ -1,0 +1,219 @@
+package gate
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+)
+
+// labels are those of Serving's own metrics, and the gate's name; that is empty for
+// runs that name no gate. A gate's metrics are few, and have names that it gives.
+var labels = []string{"k8s_namespace_name", "kn_service_name", "gate"}
+
+func describe(name, help string, more ...string) *prometheus.Desc {
+	return prometheus.NewDesc("gate_"+name, help, append(slices.Clone(labels), more...), nil)
+}
+
+var (
+	verdictDesc  = describe("verdict", "1 for the verdict of the run that is under way, or was last, and 0 for all others.", "verdict")
+	runsDesc     = describe("runs_total", "Runs that are over, by verdict and weightiest reason.", "verdict", "reason")
+	durationDesc = describe("duration_seconds", "How long the run that is under way, or was last, took.")
+	valueDesc    = describe("metric_value", "Ratio of bad requests, by metric of the gate and side.", "metric", "arm")
+	evalueDesc   = describe("evalue", "E-value against the limit, by metric of the gate and what it would prove.", "metric", "side")
+	samplesDesc  = describe("samples", "Finished requests that were judged, by side.", "arm")
+	requiredDesc = describe("samples_required", "Finished requests that are needed at least, by side.", "arm")
+	shareDesc    = describe("handled_share_ratio", "Share of the requests that the canary handled, over the judged time.")
+
+	all = []*prometheus.Desc{verdictDesc, runsDesc, durationDesc, valueDesc, evalueDesc, samplesDesc, requiredDesc, shareDesc}
+)
+
+// verdicts are all that there are.
+var verdicts = []judge.Verdict{judge.Running, judge.Pass, judge.Warn, judge.Fail, judge.Inconclusive, judge.Error}
+
+// subject is what series are about.
+type subject struct{ namespace, service, gate string }
+
+type outcome struct{ verdict, reason string }
+
+// Metrics tell Prometheus how the gates of this process stand. They are removed when a
+// run is over since an hour, and when its gate or the lead is gone.
+type Metrics struct {
+	now func() time.Time
+	// leads says whether a Service is this process's.
+	leads func(namespace, service string) bool
+
+	mu     sync.Mutex
+	shown  map[subject]*v1alpha1.GateRun
+	counts map[subject]map[outcome]float64
+	ended  map[string]time.Time
+}
+
+var _ prometheus.Collector = (*Metrics)(nil)
+
+// NewMetrics returns metrics without a gate. leads says whether this process works on
+// the runs of a Service.
+func NewMetrics(now func() time.Time, leads func(namespace, service string) bool) *Metrics {
+	return &Metrics{
+		now: now, leads: leads, shown: map[subject]*v1alpha1.GateRun{},
+		counts: map[subject]map[outcome]float64{}, ended: map[string]time.Time{},
+	}
+}
+
+// saw takes how a run stands.
+func (m *Metrics) saw(namespace string, run *v1alpha1.GateRun) {
+	if m == nil || run.Service.Name == "" || run.Service.UID == "" {
+		return // nothing that exists
+	}
+	key := subject{namespace, run.Service.Name, run.Gate}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	for id, at := range m.ended {
+		if now.Sub(at) > 2*recent {
+			delete(m.ended, id)
+		}
+	}
+	if shown := m.shown[key]; shown == nil || !run.StartTime.Before(&shown.StartTime) {
+		m.shown[key] = run
+	}
+	if run.CompletionTime == nil || now.Sub(run.CompletionTime.Time) > recent {
+		return
+	}
+	if _, counted := m.ended[run.ID]; counted {
+		return
+	}
+	m.ended[run.ID] = now
+	if m.counts[key] == nil {
+		m.counts[key] = map[outcome]float64{}
+	}
+	why := ""
+	if len(run.Reasons) > 0 {
+		why = run.Reasons[0]
+	}
+	m.counts[key][outcome{run.Verdict, why}]++
+}
+
+// gone forgets a gate.
+func (m *Metrics) gone(key string) {
+	if m == nil {
+		return
+	}
+	namespace, name, _ := strings.Cut(key, "/")
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for s := range m.shown {
+		if s.namespace == namespace && s.gate == name {
+			delete(m.shown, s)
+		}
+	}
+	for s := range m.counts {
+		if s.namespace == namespace && s.gate == name {
+			delete(m.counts, s)
+		}
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (*Metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range all {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	for key, run := range m.shown {
+		old := run.CompletionTime != nil && now.Sub(run.CompletionTime.Time) > recent
+		if old || !m.leads(key.namespace, key.service) {
+			delete(m.shown, key)
+			continue
+		}
+		s := series{to, key}
+		s.run(run, now)
+	}
+	for key, by := range m.counts {
+		if !m.leads(key.namespace, key.service) {
+			delete(m.counts, key)
+			continue
+		}
+		for o, n := range by {
+			series{to, key}.send(runsDesc, prometheus.CounterValue, n, o.verdict, o.reason)
+		}
+	}
+}
+
+type series struct {
+	to  chan<- prometheus.Metric
+	key subject
+}
+
+// send leaves out what cannot be told: one bad label must not take the whole page of
+// metrics away.
+func (s series) send(desc *prometheus.Desc, kind prometheus.ValueType, value float64, more ...string) {
+	if m, err := prometheus.NewConstMetric(desc, kind, value, append([]string{s.key.namespace, s.key.service, s.key.gate}, more...)...); err == nil {
+		s.to <- m
+	}
+}
+
+func (s series) gauge(desc *prometheus.Desc, value float64, more ...string) {
+	s.send(desc, prometheus.GaugeValue, value, more...)
+}
+
+func (s series) some(desc *prometheus.Desc, value *float64, more ...string) {
+	if value != nil {
+		s.gauge(desc, *value, more...)
+	}
+}
+
+func (s series) run(run *v1alpha1.GateRun, now time.Time) {
+	for _, v := range verdicts {
+		is := 0.0
+		if run.Verdict == string(v) {
+			is = 1
+		}
+		s.gauge(verdictDesc, is, string(v))
+	}
+	if run.CompletionTime != nil {
+		now = run.CompletionTime.Time
+	}
+	s.gauge(durationDesc, max(0, now.Sub(run.StartTime.Time).Seconds()))
+	var j judge.Judgement
+	if run.Report == nil || json.Unmarshal(run.Report.Raw, &j) != nil {
+		return // nothing was judged
+	}
+	s.gauge(samplesDesc, j.Canary.Requests, "canary")
+	s.gauge(samplesDesc, j.Baseline.Requests, "baseline")
+	var spec v1alpha1.CanaryGateSpec
+	if run.Spec != nil && json.Unmarshal(run.Spec.Raw, &spec) == nil && spec.Minimum != nil {
+		s.required(spec.Minimum.CanaryRequests, "canary")
+		s.required(spec.Minimum.BaselineRequests, "baseline")
+	}
+	s.some(shareDesc, j.HandledShare)
+	seen := map[string]bool{}
+	for _, r := range j.Metrics {
+		if seen[r.Name] {
+			continue
+		}
+		seen[r.Name] = true
+		s.some(valueDesc, r.Canary, r.Name, "canary")
+		s.some(valueDesc, r.Baseline, r.Name, "baseline")
+		s.gauge(evalueDesc, r.EFail, r.Name, "fail")
+		s.gauge(evalueDesc, r.EPass, r.Name, "pass")
+	}
+}
+
+func (s series) required(n *int64, arm string) {
+	if n != nil {
+		s.gauge(requiredDesc, float64(*n), arm)
+	}
+}

@@ -1,0 +1,83 @@
+package gate
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	now, leads := time.Unix(1.8e9, 0), true
+	m := NewMetrics(func() time.Time { return now }, func(string, string) bool { return leads })
+	run := &v1alpha1.GateRun{
+		ID: "1", Gate: "strict", Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: metav1.NewTime(now), Verdict: "Running",
+		Spec: &runtime.RawExtension{Raw: []byte(`{"service":"cart","minimum":{"canaryRequests":300}}`)},
+		Report: &runtime.RawExtension{Raw: []byte(`{"verdict":"Running","canary":{"requests":12},"baseline":{"requests":90},"handledShare":0.1,
+			"metrics":[{"name":"ErrorRate","canary":0.25,"eFail":3,"ePass":0.5}]}`)},
+	}
+	m.saw("shop", &v1alpha1.GateRun{ID: "0", Service: v1alpha1.GateObject{Name: "anything"}}) // no such Service
+	m.saw("shop", run)
+	now = now.Add(time.Minute)
+	want := `
+# HELP gate_duration_seconds How long the run that is under way, or was last, took.
+# TYPE gate_duration_seconds gauge
+gate_duration_seconds{gate="strict",k8s_namespace_name="shop",kn_service_name="cart"} 60
+# HELP gate_evalue E-value against the limit, by metric of the gate and what it would prove.
+# TYPE gate_evalue gauge
+gate_evalue{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",metric="ErrorRate",side="fail"} 3
+gate_evalue{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",metric="ErrorRate",side="pass"} 0.5
+# HELP gate_handled_share_ratio Share of the requests that the canary handled, over the judged time.
+# TYPE gate_handled_share_ratio gauge
+gate_handled_share_ratio{gate="strict",k8s_namespace_name="shop",kn_service_name="cart"} 0.1
+# HELP gate_metric_value Ratio of bad requests, by metric of the gate and side.
+# TYPE gate_metric_value gauge
+gate_metric_value{arm="canary",gate="strict",k8s_namespace_name="shop",kn_service_name="cart",metric="ErrorRate"} 0.25
+# HELP gate_samples Finished requests that were judged, by side.
+# TYPE gate_samples gauge
+gate_samples{arm="baseline",gate="strict",k8s_namespace_name="shop",kn_service_name="cart"} 90
+gate_samples{arm="canary",gate="strict",k8s_namespace_name="shop",kn_service_name="cart"} 12
+# HELP gate_samples_required Finished requests that are needed at least, by side.
+# TYPE gate_samples_required gauge
+gate_samples_required{arm="canary",gate="strict",k8s_namespace_name="shop",kn_service_name="cart"} 300
+`
+	if err := testutil.CollectAndCompare(m, strings.NewReader(want), "gate_duration_seconds", "gate_evalue", "gate_handled_share_ratio",
+		"gate_metric_value", "gate_samples", "gate_samples_required"); err != nil {
+		t.Error(err)
+	}
+	if n := testutil.CollectAndCount(m, "gate_verdict"); n != len(verdicts) {
+		t.Errorf("%d verdicts", n)
+	}
+	at := metav1.NewTime(now)
+	run = run.DeepCopy()
+	run.CompletionTime, run.Verdict, run.Reasons = &at, "Fail", []string{"RelativeRegression", "LowScore"}
+	m.saw("shop", run)
+	m.saw("shop", run) // as at each look
+	want = `
+# HELP gate_runs_total Runs that are over, by verdict and weightiest reason.
+# TYPE gate_runs_total counter
+gate_runs_total{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",reason="RelativeRegression",verdict="Fail"} 1
+`
+	if err := testutil.CollectAndCompare(m, strings.NewReader(want), "gate_runs_total"); err != nil {
+		t.Error(err)
+	}
+	now = now.Add(recent + time.Second)
+	if n := testutil.CollectAndCount(m, "gate_verdict"); n != 0 {
+		t.Errorf("an hour after the end there are %d series", n)
+	}
+	m.gone("shop/strict")
+	if n := testutil.CollectAndCount(m); n != 0 {
+		t.Errorf("of a gate that is gone there are %d series", n)
+	}
+	m.saw("shop", &v1alpha1.GateRun{ID: "2", Gate: "strict", Service: run.Service, StartTime: metav1.NewTime(now), Verdict: "Running"})
+	leads = false
+	if n := testutil.CollectAndCount(m); n != 0 {
+		t.Errorf("of a Service that another one leads there are %d series", n)
+	}
+}

@@ -1,0 +1,93 @@
+package trial
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Why a trial cannot begin, or ended without being judged. They are few, and stand in
+// a label.
+const (
+	ServiceNotFound    = "ServiceNotFound"
+	TrafficUnknown     = "TrafficUnknown"
+	NoSplit            = "NoSplit"
+	RevisionNotInSplit = "RevisionNotInSplit"
+	SameRevision       = "SameRevision"
+	RevisionSuperseded = "RevisionSuperseded"
+	EvidenceUnreadable = "EvidenceUnreadable"
+	EvidenceTooLarge   = "EvidenceTooLarge"
+)
+
+// ProblemError is why a trial cannot begin.
+type ProblemError struct{ Reason, Message string }
+
+func (p *ProblemError) Error() string { return p.Message }
+
+func problem(reason, format string, args ...any) *ProblemError {
+	return &ProblemError{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// Target is what is compared.
+type Target struct{ Canary, Baseline Revision }
+
+// Choose finds the Revisions that are compared, among those with traffic: as canary
+// the one that is named, or the newest; as baseline the one that is named, or that
+// with the most traffic among the others. name is the Service's, for what is said.
+func Choose(name string, s *Service, canary, baseline string) (Target, *ProblemError) {
+	switch {
+	case s == nil:
+		return Target{}, problem(ServiceNotFound, "there is no Knative Service %q in this namespace", name)
+	case !s.Effective:
+		return Target{}, problem(TrafficUnknown, "the traffic of Service %q is not known: its Route is not Ready for what was asked of it last", name)
+	}
+	with := slices.DeleteFunc(slices.Clone(s.Revisions), func(r Revision) bool { return r.Percent <= 0 })
+	for _, named := range []string{canary, baseline} {
+		if named != "" && !slices.ContainsFunc(with, func(r Revision) bool { return r.Name == named }) {
+			return Target{}, problem(RevisionNotInSplit, "Revision %q has no traffic of Service %q, which goes to %s", named, name, described(s.Split()))
+		}
+	}
+	if len(with) < 2 {
+		return Target{}, problem(NoSplit, "there is nothing to compare: the traffic of Service %q goes to %s; give a second Revision a share", name, described(s.Split()))
+	}
+	t := Target{Canary: pick(with, canary, newer)}
+	if t.Canary.Name == baseline {
+		return Target{}, problem(SameRevision, "Revision %q is to be both canary and baseline; name another one, or none", baseline)
+	}
+	others := slices.DeleteFunc(with, func(r Revision) bool { return r.UID == t.Canary.UID })
+	t.Baseline = pick(others, baseline, larger)
+	return t, nil
+}
+
+// pick returns the one that is named, or that which comes before all others.
+func pick(all []Revision, named string, before func(a, b Revision) bool) Revision {
+	best := all[0]
+	for _, r := range all {
+		if r.Name == named {
+			return r
+		}
+		if before(r, best) {
+			best = r
+		}
+	}
+	return best
+}
+
+func newer(a, b Revision) bool { return a.Generation > b.Generation }
+
+func larger(a, b Revision) bool {
+	return a.Percent > b.Percent || a.Percent == b.Percent && newer(a, b)
+}
+
+// described is a split as a person would say it.
+func described(split map[string]int64) string {
+	if len(split) == 0 {
+		return "no Revision"
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(split)) {
+		parts = append(parts, fmt.Sprintf("%s (%d %%)", name, split[name]))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,364 @@
+package trial_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/internal/stage"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
+)
+
+var cart = types.NamespacedName{Namespace: "shop", Name: "cart"}
+
+// play is a trial of a Service, with a clock.
+type play struct {
+	*stage.Stage
+	t   *testing.T
+	now time.Time
+	run *v1alpha1.GateRun
+	// judges, as a simple judge does unless another one is wanted.
+	judges trial.Look
+}
+
+func begin(t *testing.T, stateful bool, spec v1alpha1.CanaryGateSpec, limit time.Duration) *play {
+	t.Helper()
+	p := &play{t: t, now: time.Unix(1.8e9, 0), judges: stage.Look}
+	p.Stage = stage.New(cart, stateful, func() time.Time { return p.now })
+	spec.Service = cart.Name
+	opened, err := trial.Open(t.Context(), cart.Namespace, "run-1", &spec, p.now, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.run = opened.Run
+	return p
+}
+
+// step goes on with what was written down, as another process would.
+func (p *play) step() *play {
+	p.t.Helper()
+	content, err := json.Marshal(p.run)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	read := &v1alpha1.GateRun{}
+	if err := json.Unmarshal(content, read); err != nil {
+		p.t.Fatal(err)
+	}
+	t, err := trial.Resume(p.t.Context(), cart.Namespace, read)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	m := trial.Moment{Now: p.now, Counts: p.Stage, Look: p.judges}
+	m.Service, m.Known = p.Service(cart)
+	t.Step(m)
+	p.run = t.Run
+	return p
+}
+
+func (p *play) pass(d time.Duration) *play {
+	p.now = p.now.Add(d)
+	return p
+}
+
+func (p *play) want(verdict judge.Verdict, reason, message string) {
+	p.t.Helper()
+	if p.run.Verdict != string(verdict) || reason != "" && !slices.Contains(p.run.Reasons, reason) || !strings.Contains(p.run.Message, message) {
+		p.t.Fatalf("got %s %q: %s; want %s %s: %s", p.run.Verdict, p.run.Reasons, p.run.Message, verdict, reason, message)
+	}
+	if over := p.run.CompletionTime != nil; over != (verdict != judge.Running) {
+		p.t.Fatalf("%s, and over: %v", verdict, over)
+	}
+}
+
+func TestFromSplitToVerdict(t *testing.T) {
+	t.Parallel()
+	for _, stateful := range []bool{false, true} {
+		p := begin(t, stateful, v1alpha1.CanaryGateSpec{}, 0)
+		p.Serve(stage.Canary, 5000, 5000) // of before the run
+		p.step().want(judge.Running, "", "nothing was counted yet")
+		if p.run.Canary != (v1alpha1.GateObject{Name: "cart-00002", UID: stage.Canary}) || p.run.Baseline.UID != stage.Baseline || p.run.Split["cart-00001"] != 90 {
+			t.Errorf("frozen: %+v", p.run)
+		}
+		p.Serve(stage.Canary, 200, 1)
+		p.Serve(stage.Baseline, 250, 0)
+		p.pass(15*time.Second).step().want(judge.Running, "", "201 and 250 requests; missing at least: 99 requests of the canary, 50 requests of the baseline")
+		p.Serve(stage.Canary, 100, 0)
+		p.Serve(stage.Baseline, 250, 0)
+		p.pass(15*time.Second).step().want(judge.Pass, "NonInferior", "no worse")
+		var j judge.Judgement
+		if err := json.Unmarshal(p.run.Report.Raw, &j); err != nil || j.Canary.Requests != 301 || p.run.Evidence != nil {
+			t.Errorf("%+v, %v, evidence %v", j, err, p.run.Evidence)
+		}
+		over := p.run.DeepCopy()
+		p.Serve(stage.Canary, 0, 500)
+		if p.pass(time.Hour).step(); p.run.Verdict != over.Verdict || !p.run.CompletionTime.Equal(over.CompletionTime) {
+			t.Error("a run that is over went on")
+		}
+	}
+}
+
+func TestWhatIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before               func(*play)
+		says, reason, at2m   string
+		verdict              judge.Verdict
+		deadline, atDeadline string
+	}{
+		"no Service":    {func(p *play) { p.Key.Name = "other" }, `no Knative Service "cart"`, trial.ServiceNotFound, "cannot", judge.Error, "", ""},
+		"no split":      {func(p *play) { p.Split(0) }, "goes to cart-00001 (100 %)", trial.RevisionNotInSplit, "", judge.Error, "", ""},
+		"not the named": {func(p *play) { p.Change(func(s *trial.Service) { s.Revisions[1].Name = "other" }) }, "has no traffic", trial.RevisionNotInSplit, "", judge.Error, "", ""},
+		"not effective": {func(p *play) { p.Change(func(s *trial.Service) { s.Effective = false }) }, "has settled|Route is not Ready", "", "Route is not Ready", judge.Running, "", ""},
+		"Services":      {func(p *play) { p.Forget(true) }, "until the Knative Services", "", "", judge.Running, "", ""},
+		"pods not read": {func(p *play) { p.Unread() }, "until the pods of Service", "", "", judge.Running, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := begin(t, false, v1alpha1.CanaryGateSpec{Canary: "cart-00002"}, 0)
+			c.before(p)
+			p.step().want(judge.Running, "", "")
+			if !slices.ContainsFunc(strings.Split(c.says, "|"), func(s string) bool { return strings.Contains(p.run.Message, s) }) {
+				t.Errorf("says %q", p.run.Message)
+			}
+			p.pass(2*time.Minute).step().want(c.verdict, c.reason, "")
+			if c.verdict != judge.Running {
+				return
+			}
+			p.pass(28*time.Minute).step().want(judge.Inconclusive, string(judge.NoData), "Nothing was measured")
+		})
+	}
+}
+
+func TestASplitThatIsOnItsWayIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
+	p.Change(func(s *trial.Service) { s.Settled = false })
+	p.step().want(judge.Running, "", "has settled")
+	p.Split(50)
+	p.Change(func(s *trial.Service) { s.Settled = true })
+	if p.pass(2 * time.Second).step(); p.run.Split["cart-00002"] != 50 {
+		t.Errorf("judges %v", p.run.Split)
+	}
+	q := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
+	q.Change(func(s *trial.Service) { s.Settled = false })
+	if q.step().pass(30 * time.Second).step(); q.run.Canary.Name == "" {
+		t.Error("a Service that never settles is never judged")
+	}
+}
+
+func TestSuperseded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*play)
+		says   string
+	}{
+		"other percentages": {func(p *play) { p.Split(50) }, "(90 %), cart-00002 (10 %) when it began"},
+		"all to one":        {func(p *play) { p.Split(100) }, "goes to cart-00002 (100 %) now"},
+		"a third": {func(p *play) {
+			p.Change(func(s *trial.Service) {
+				s.Revisions = append(s.Revisions, trial.Revision{Name: "cart-00003", UID: "uid-3", Percent: 5})
+			})
+		}, "cart-00003"},
+		"Service made again":  {func(p *play) { p.Change(func(s *trial.Service) { s.UID = "another" }) }, "made again"},
+		"Revision made again": {func(p *play) { p.Change(func(s *trial.Service) { s.Revisions[1].UID = "another" }) }, "is gone"},
+		"Service gone":        {func(p *play) { p.Key.Name = "other" }, "is gone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
+			p.step()
+			c.change(p)
+			p.pass(15*time.Second).step().want(judge.Error, trial.RevisionSuperseded, c.says)
+		})
+	}
+	t.Run("not", func(t *testing.T) {
+		t.Parallel()
+		p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
+		p.step()
+		p.Change(func(s *trial.Service) { s.Effective, s.Revisions[1].Percent = false, 50 })
+		p.pass(15*time.Second).step().want(judge.Running, "", "")
+		p.Change(func(s *trial.Service) { s.Effective, s.Rollout, s.Revisions[0].Percent = true, true, 50 })
+		p.pass(15*time.Second).step().want(judge.Running, "", "")
+	})
+}
+
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ limit, want time.Duration }{
+		{0, 30 * time.Minute}, {time.Hour, 30 * time.Minute}, {10 * time.Minute, 9*time.Minute + 30*time.Second}, {20 * time.Second, 10 * time.Second},
+	} {
+		p := begin(t, false, v1alpha1.CanaryGateSpec{}, c.limit)
+		if got := p.run.Deadline.Sub(p.run.StartTime.Time); got != c.want {
+			t.Errorf("within %s: %s, want %s", c.limit, got, c.want)
+		}
+	}
+	p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
+	p.step()
+	p.Serve(stage.Canary, 12, 0)
+	p.pass(time.Minute).step()
+	p.Unread()
+	p.pass(30*time.Minute).step().want(judge.Inconclusive, string(judge.Timeout), "288 requests of the canary")
+}
+
+// A look at which nothing was seen changes nothing, so that nothing is written.
+func TestQuietLooksAreNotWritten(t *testing.T) {
+	t.Parallel()
+	p := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
+	p.step()
+	p.Serve(stage.Canary, 12, 0)
+	p.pass(15 * time.Second).step()
+	was, _ := json.Marshal(p.run)
+	p.pass(15 * time.Second).step()
+	if is, _ := json.Marshal(p.run); string(was) != string(is) {
+		t.Errorf("from %s\nto %s", was, is)
+	}
+}
+
+// However often the process changes, and whenever it does, what is judged in the end is
+// what happened.
+func TestEvidenceOutlivesProcesses(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		minimum := int64(1e9)
+		p := begin(t, seed%2 == 0, v1alpha1.CanaryGateSpec{Minimum: &v1alpha1.GateMinimum{CanaryRequests: &minimum}}, 0)
+		p.Serve(stage.Canary, float64(rng.IntN(100)), 0)
+		p.step()
+		truth := 0.0
+		for range 60 {
+			if n := float64(rng.IntN(40)); rng.IntN(2) == 0 {
+				p.Serve(stage.Canary, n, 0)
+				truth += n
+			}
+			p.pass(time.Duration(rng.IntN(20)) * time.Second)
+			switch rng.IntN(6) {
+			case 0:
+				p.Process()
+			case 1, 2:
+				p.step()
+			}
+		}
+		p.step()
+		var j judge.Judgement
+		if err := json.Unmarshal(p.run.Report.Raw, &j); err != nil || j.Canary.Requests != truth {
+			t.Fatalf("seed %d: judged %v of %v requests (%v)", seed, j.Canary.Requests, truth, err)
+		}
+	}
+}
+
+func TestEvidenceIsBounded(t *testing.T) {
+	t.Parallel()
+	p := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
+	p.step()
+	p.run.Evidence.Raw = []byte(`{"at":"2026-01-01T00:00:00Z"}`)
+	if _, err := trial.Resume(p.t.Context(), cart.Namespace, p.run); err == nil {
+		t.Error("evidence without a run was taken")
+	}
+	for _, raw := range []string{"[", `{"gzip":"eA=="}`, `{"run":{},"from":"x"}`} {
+		p.run.Evidence.Raw = []byte(raw)
+		got, err := trial.Resume(p.t.Context(), cart.Namespace, p.run)
+		if err == nil {
+			t.Fatalf("%s was taken", raw)
+		}
+		if got.Fail(p.now, err); got.Run.Verdict != string(judge.Error) || got.Run.Reasons[0] != trial.EvidenceUnreadable {
+			t.Errorf("%s: %+v", raw, got.Run)
+		}
+	}
+}
+
+func TestWhenAGateCalls(t *testing.T) {
+	t.Parallel()
+	p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
+	s, _ := p.Service(cart)
+	over := p.step().run.DeepCopy()
+	at := over.StartTime
+	over.CompletionTime = &at
+	for name, c := range map[string]struct {
+		last    *v1alpha1.GateRun
+		change  func(*trial.Service)
+		divided bool
+		want    bool
+	}{
+		"the first split":            {nil, nil, false, true},
+		"under way":                  {p.run, nil, true, false},
+		"judged already":             {over, nil, true, false},
+		"it went and came again":     {over, nil, false, true},
+		"other percentages":          {over, func(s *trial.Service) { s.Revisions[0].Percent, s.Revisions[1].Percent = 50, 50 }, true, true},
+		"a step of the same rollout": {over, func(s *trial.Service) { s.Rollout, s.Revisions[1].Percent = true, 50 }, true, false},
+		"no split":                   {over, func(s *trial.Service) { s.Revisions[1].Percent = 0 }, true, false},
+		"not in force":               {nil, func(s *trial.Service) { s.Effective = false }, true, false},
+		"made again":                 {over, func(s *trial.Service) { s.UID = "x" }, true, true},
+	} {
+		is := *s
+		is.Revisions = slices.Clone(s.Revisions)
+		if c.change != nil {
+			c.change(&is)
+		}
+		if got := trial.Calls(c.last, cart.Name, &is, c.divided); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if trial.Calls(nil, cart.Name, nil, true) {
+		t.Error("without a Service")
+	}
+}
+
+func TestChoose(t *testing.T) {
+	t.Parallel()
+	r := func(n, percent int64) trial.Revision {
+		return trial.Revision{Name: fmt.Sprint("r", n), UID: types.UID(fmt.Sprint(n)), Generation: n, Percent: percent}
+	}
+	for name, c := range map[string]struct {
+		revisions        []trial.Revision
+		canary, baseline string
+		want, reason     string
+	}{
+		"newest and largest":   {[]trial.Revision{r(1, 30), r(2, 60), r(3, 10)}, "", "", "r3 r2", ""},
+		"an old one at large":  {[]trial.Revision{r(1, 10), r(2, 90)}, "", "", "r2 r1", ""},
+		"a draw":               {[]trial.Revision{r(1, 45), r(2, 45), r(3, 10)}, "", "", "r3 r2", ""},
+		"named canary":         {[]trial.Revision{r(1, 30), r(2, 60), r(3, 10)}, "r1", "", "r1 r2", ""},
+		"named baseline":       {[]trial.Revision{r(1, 30), r(2, 60), r(3, 10)}, "", "r1", "r3 r1", ""},
+		"newer without a part": {[]trial.Revision{r(1, 90), r(2, 10), r(3, 0)}, "", "", "r2 r1", ""},
+		"named without a part": {[]trial.Revision{r(1, 90), r(2, 10), r(3, 0)}, "r3", "", "", trial.RevisionNotInSplit},
+		"the newest as base":   {[]trial.Revision{r(1, 90), r(2, 10)}, "", "r2", "", trial.SameRevision},
+		"one alone":            {[]trial.Revision{r(1, 100), r(2, 0)}, "", "", "", trial.NoSplit},
+	} {
+		got, p := trial.Choose("cart", &trial.Service{Effective: true, Revisions: c.revisions}, c.canary, c.baseline)
+		switch {
+		case p != nil && p.Reason != c.reason, p == nil && got.Canary.Name+" "+got.Baseline.Name != c.want:
+			t.Errorf("%s: %+v, %v", name, got, p)
+		}
+	}
+}
+
+// The judge that is in use comes to the same by way of what is written down.
+func TestWithTheJudgeItself(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		bad  float64
+		want judge.Verdict
+	}{"a good canary": {0, judge.Pass}, "a bad one": {40, judge.Fail}} {
+		p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
+		p.judges = (*judge.Run).Look
+		for range 60 {
+			p.pass(15 * time.Second).step()
+			if p.run.CompletionTime != nil {
+				break
+			}
+			p.Serve(stage.Canary, 200-c.bad, c.bad)
+			p.Serve(stage.Baseline, 1800, 0)
+		}
+		if p.run.Verdict != string(c.want) || p.run.Report == nil {
+			t.Errorf("%s: %s %q: %s", name, p.run.Verdict, p.run.Reasons, p.run.Message)
+		}
+	}
+}

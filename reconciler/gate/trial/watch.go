@@ -1,0 +1,42 @@
+package trial
+
+import (
+	"maps"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// Calls says whether a gate that watches opens a run: there is a split, and the last
+// run was of another one. divided says whether there was a split when the gate was
+// looked at last: one that went and came again is a new one.
+func Calls(last *v1alpha1.GateRun, name string, s *Service, divided bool) bool {
+	switch {
+	case s == nil || !s.Divided():
+		return false
+	case last == nil:
+		return true
+	case last.CompletionTime == nil:
+		return false
+	case last.Service.Name != name || last.Service.UID != s.UID || !divided:
+		return true
+	case s.Rollout && len(last.Split) > 1:
+		// The steps of one rollout are judged together, and once.
+		return !sameNames(last.Split, s.Split())
+	}
+	if r, ok := s.revision(last.Canary.UID); !ok || r.Percent <= 0 {
+		return true
+	}
+	return !maps.Equal(last.Split, s.Split())
+}
+
+func sameNames(a, b map[string]int64) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name := range a {
+		if _, ok := b[name]; !ok {
+			return false
+		}
+	}
+	return true
+}

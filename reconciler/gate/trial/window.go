@@ -1,0 +1,183 @@
+package trial
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+)
+
+// counted is what was counted of a Service since the last look.
+type counted struct {
+	service *Service
+	delta   attribution.Delta
+	// overdue are requests by Revision that were not answered in time, and were not
+	// told as such before.
+	overdue map[types.UID]float64
+	figures attribution.Figures
+}
+
+// window puts together what happened to both sides. The times are the caller's.
+func (c counted) window(canary, baseline types.UID) judge.Window {
+	w := judge.Window{Canary: c.arm(canary), Baseline: c.arm(baseline), Required: -1, Unsettled: c.service.Moving}
+	if r, ok := c.service.revision(canary); ok && c.service.Effective {
+		w.Required = float64(r.Percent) / 100
+	}
+	all := 0.0
+	for uid := range c.delta.Revisions {
+		all += total(c.handled(uid))
+	}
+	if all > 0 {
+		w.Handled = w.Canary.Finished / all
+	}
+	w.Shards = c.shards(canary, baseline)
+	return w
+}
+
+func (c counted) stateful(uid types.UID) bool {
+	r, _ := c.service.revision(uid)
+	return r.Stateful
+}
+
+// handled is what a Revision finished, by outcome.
+func (c counted) handled(uid types.UID) map[string]float64 {
+	tally := c.delta.Revisions[uid]
+	return tally.Handled(c.stateful(uid))
+}
+
+func (c counted) arm(uid types.UID) judge.Arm {
+	tally, by := c.delta.Revisions[uid], c.handled(uid)
+	a := judge.Arm{
+		Finished: total(by), Errors: by[mapping.Error] + by[mapping.Timeout],
+		OutcomesUnknown:  c.missing(uid, "handled_requests_total"),
+		DurationsUnknown: c.missing(uid, "handled_request_duration_seconds"),
+		Restarts:         total(tally.Restarts), StartedUnknown: true,
+	}
+	buckets := tally.EntryBuckets
+	if c.stateful(uid) {
+		buckets = tally.Buckets
+		a.Started, a.Unaccounted = tally.Started, tally.Lost+c.overdue[uid]
+		a.StartedUnknown = tally.Started == 0 && a.Finished > 0 || c.missing(uid, "unaccounted_requests") == string(attribution.StartedUnknown)
+	}
+	if by[mapping.Unknown] > 0 && a.OutcomesUnknown == "" {
+		a.OutcomesUnknown = string(attribution.OutcomesUnknown)
+	}
+	above, why := slower(buckets, a.Finished)
+	if a.Above = above; a.DurationsUnknown == "" {
+		a.DurationsUnknown = why
+	}
+	return a
+}
+
+// missing is why a figure of a Revision is; empty if it is there. That no pod was
+// read says nothing as long as there is none.
+func (c counted) missing(uid types.UID, figure string) string {
+	pods := slices.ContainsFunc(c.figures.Revisions, func(r attribution.RevisionFigures) bool { return r.UID == uid && r.Pods > 0 })
+	for _, n := range c.figures.NoData {
+		if n.Revision == uid && n.Figure == figure && (pods || n.Reason != attribution.NotRead) {
+			return string(n.Reason)
+		}
+	}
+	return ""
+}
+
+// lacking is why what one of both handles is not known; empty if it is.
+func (c counted) lacking(both ...types.UID) string {
+	for _, uid := range both {
+		if why := c.missing(uid, "handled_requests_total"); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// slower is how many requests took longer than each bound of a cumulative histogram,
+// or why nobody knows.
+func slower(buckets map[float64]float64, finished float64) (above map[float64]float64, why string) {
+	inf := math.Inf(1)
+	all, whole := buckets[inf]
+	switch {
+	case len(buckets) == 0 && finished > 0:
+		return nil, string(attribution.DurationsUnknown)
+	case len(buckets) > 0 && !whole:
+		return nil, string(attribution.BucketsDiffer)
+	}
+	above = map[float64]float64{}
+	most := 0.0
+	for _, bound := range slices.Sorted(maps.Keys(buckets)) {
+		// Samples that were refused may leave a bucket behind those below it.
+		if most = max(most, buckets[bound]); bound != inf {
+			above[bound] = max(0, max(all, most)-most)
+		}
+	}
+	if len(buckets) == 0 {
+		return above, ""
+	}
+	for _, bound := range attribution.Bounds() {
+		if _, ok := above[bound]; !ok {
+			return nil, string(attribution.BucketsDiffer)
+		}
+	}
+	return above, ""
+}
+
+func (c counted) shards(canary, baseline types.UID) map[string]judge.ShardWindow {
+	out := map[string]judge.ShardWindow{}
+	for id, s := range c.delta.Revisions[canary].Shards {
+		name := shardName(id)
+		w := out[name]
+		w.Canary = counts(s)
+		out[name] = w
+	}
+	for id, s := range c.delta.Revisions[baseline].Shards {
+		name := shardName(id)
+		w := out[name]
+		w.Baseline = counts(s)
+		out[name] = w
+	}
+	maps.DeleteFunc(out, func(_ string, w judge.ShardWindow) bool { return w == judge.ShardWindow{} })
+	return out
+}
+
+// before is what each shard had done until now, over all Revisions but the canary.
+func before(revisions map[types.UID]attribution.Tally, canary types.UID) map[string]judge.Counts {
+	out := map[string]judge.Counts{}
+	for uid, tally := range revisions {
+		if uid == canary {
+			continue
+		}
+		for id, s := range tally.Shards {
+			is, name := counts(s), shardName(id)
+			was := out[name]
+			out[name] = judge.Counts{Finished: was.Finished + is.Finished, Errors: was.Errors + is.Errors, Slow: was.Slow + is.Slow}
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+func counts(s attribution.Shard) judge.Counts {
+	return judge.Counts{Finished: s.Finished(), Errors: s.Error + s.Timeout, Slow: s.Slow}
+}
+
+// shardName is unique in a Service. Neither part may look like the other.
+func shardName(id attribution.ShardKey) string {
+	escape := strings.NewReplacer("%", "%25", "/", "%2F")
+	return escape.Replace(id.Entity) + "/" + escape.Replace(id.Shard)
+}
+
+func total[K comparable](m map[K]float64) float64 {
+	all := 0.0
+	for _, n := range m {
+		all += n
+	}
+	return all
+}

@@ -1,0 +1,137 @@
+package trial
+
+import (
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+)
+
+func counting(stateful bool, canary, baseline attribution.Tally) counted {
+	return counted{
+		service: &Service{Effective: true, Revisions: []Revision{
+			{UID: "c", Percent: 10, Stateful: stateful}, {UID: "b", Percent: 80, Stateful: stateful}, {UID: "x", Percent: 10, Stateful: stateful},
+		}},
+		delta: attribution.Delta{Revisions: map[types.UID]attribution.Tally{"c": canary, "b": baseline, "x": {
+			Finished: map[string]float64{mapping.OK: 100}, Entered: map[string]float64{"200": 100},
+		}}},
+		overdue: map[types.UID]float64{},
+	}
+}
+
+func buckets(half, all float64) map[float64]float64 {
+	out := map[float64]float64{math.Inf(1): all}
+	for _, b := range attribution.Bounds() {
+		if out[b] = half; b > 0.5 {
+			out[b] = all
+		}
+	}
+	return out
+}
+
+func TestWindowOfStatefulRevisions(t *testing.T) {
+	t.Parallel()
+	c := counting(true, attribution.Tally{
+		Started: 60, Lost: 2, Finished: map[string]float64{mapping.OK: 40, mapping.Error: 6, mapping.Timeout: 4}, Buckets: buckets(45, 50),
+		Restarts: map[string]float64{attribution.RestartedOOM: 1, attribution.RestartedOther: 2},
+		Entered:  map[string]float64{"500": 1000},
+		Shards:   map[attribution.ShardKey]attribution.Shard{{Entity: "a/b", Shard: "7"}: {OK: 1, Error: 2, Timeout: 3, Slow: 4}, {Shard: "9"}: {}},
+	}, attribution.Tally{
+		Started: 50, Finished: map[string]float64{mapping.OK: 50}, Buckets: buckets(50, 50),
+		Shards: map[attribution.ShardKey]attribution.Shard{{Entity: "a/b", Shard: "7"}: {OK: 5}},
+	})
+	c.overdue["c"] = 3
+	w := c.window("c", "b")
+	if a := w.Canary; a.Finished != 50 || a.Errors != 10 || a.Above[.5] != 5 || a.Above[1] != 0 || a.Started != 60 || a.Unaccounted != 5 || a.Restarts != 3 || a.StartedUnknown {
+		t.Errorf("canary: %+v", a)
+	}
+	if a := w.Baseline; a.Finished != 50 || a.Errors != 0 || a.Unaccounted != 0 {
+		t.Errorf("baseline: %+v", a)
+	}
+	want := map[string]judge.ShardWindow{"a%2Fb/7": {Canary: judge.Counts{Finished: 6, Errors: 5, Slow: 4}, Baseline: judge.Counts{Finished: 5}}}
+	if diff := cmp.Diff(want, w.Shards); diff != "" {
+		t.Error(diff)
+	}
+	if w.Required != .1 || w.Handled != .25 {
+		t.Errorf("the Route gives %v, handled is %v", w.Required, w.Handled)
+	}
+	c.service.Effective = false
+	if w := c.window("c", "b"); w.Required >= 0 {
+		t.Errorf("a split that is not in force gives %v", w.Required)
+	}
+}
+
+func TestWindowOfOrdinaryRevisions(t *testing.T) {
+	t.Parallel()
+	c := counting(false, attribution.Tally{
+		Entered: map[string]float64{"200": 80, "404": 5, "500": 6, "504": 1, "101": 99}, Cut: 8, EntryBuckets: buckets(90, 92),
+		Finished: map[string]float64{mapping.OK: 1000},
+	}, attribution.Tally{})
+	w := c.window("c", "b")
+	if a := w.Canary; a.Finished != 100 || a.Errors != 15 || a.Above[.5] != 2 || !a.StartedUnknown || a.OutcomesUnknown != "" {
+		t.Errorf("%+v", a)
+	}
+	if a := w.Baseline; a.Finished != 0 || a.DurationsUnknown != "" {
+		t.Errorf("nothing came: %+v", a)
+	}
+}
+
+func TestWhatIsNotKnownIsSaid(t *testing.T) {
+	t.Parallel()
+	odd := buckets(1, 1)
+	delete(odd, .25)
+	for name, c := range map[string]struct {
+		tally               attribution.Tally
+		noData              attribution.Reason
+		pods                int
+		outcomes, durations string
+	}{
+		"gRPC":          {attribution.Tally{Entered: map[string]float64{mapping.Unknown: 1}, EntryBuckets: buckets(1, 1)}, "", 1, "OutcomesUnknown", ""},
+		"no durations":  {attribution.Tally{Entered: map[string]float64{"200": 1}}, "", 1, "", "DurationsUnknown"},
+		"a bucket less": {attribution.Tally{Entered: map[string]float64{"200": 1}, EntryBuckets: odd}, "", 1, "", "BucketsDiffer"},
+		"metrics off":   {attribution.Tally{}, attribution.EntryMetricsUnavailable, 1, "EntryMetricsUnavailable", ""},
+		"not read":      {attribution.Tally{}, attribution.NotRead, 1, "NotRead", ""},
+		"no pod":        {attribution.Tally{}, attribution.NotRead, 0, "", ""},
+	} {
+		is := counting(false, c.tally, attribution.Tally{})
+		is.figures.Revisions = []attribution.RevisionFigures{{Revision: attribution.Revision{UID: "c"}, Pods: c.pods}}
+		if c.noData != "" {
+			is.figures.NoData = []attribution.NoData{{Revision: "c", Figure: "handled_requests_total", Reason: c.noData}}
+		}
+		if a := is.arm("c"); a.OutcomesUnknown != c.outcomes || a.DurationsUnknown != c.durations {
+			t.Errorf("%s: outcomes %q, durations %q", name, a.OutcomesUnknown, a.DurationsUnknown)
+		}
+	}
+}
+
+// Samples that were refused may leave a bucket behind those below it.
+func TestBucketsAreMadeToRise(t *testing.T) {
+	t.Parallel()
+	all := buckets(5, 8)
+	all[1] = 3
+	above, why := slower(all, 8)
+	if why != "" || above[1] != 3 || above[2.5] != 0 {
+		t.Errorf("%v, %s", above, why)
+	}
+}
+
+func TestBefore(t *testing.T) {
+	t.Parallel()
+	shard := attribution.ShardKey{Shard: "7"}
+	all := map[types.UID]attribution.Tally{
+		"c": {Shards: map[attribution.ShardKey]attribution.Shard{shard: {OK: 100}}},
+		"b": {Shards: map[attribution.ShardKey]attribution.Shard{shard: {OK: 3, Error: 1}}},
+		"x": {Shards: map[attribution.ShardKey]attribution.Shard{shard: {OK: 2, Slow: 1}}},
+	}
+	if diff := cmp.Diff(map[string]judge.Counts{"/7": {Finished: 6, Errors: 1, Slow: 1}}, before(all, "c")); diff != "" {
+		t.Error(diff)
+	}
+	if before(nil, "c") != nil {
+		t.Error("something is known of nothing")
+	}
+}
