@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -35,7 +34,7 @@ func (p *process) serveGates(ctx context.Context) {
 	config.QPS, config.Burst, config.RateLimiter = reviewsQPS, reviewsBurst, nil
 	reviews, err := kubernetes.NewForConfig(config)
 	must(ctx, "making a client for reviews of tokens", err)
-	informer := client.NewGateInformer(p.ours, metav1.NamespaceAll, 0, nil)
+	informer := p.gateway(ctx).Informer()
 	lister := client.NewGateLister(informer.GetIndexer())
 	handler := (&web.Handler{
 		Gates: func(key types.NamespacedName) (*v1alpha1.CanaryGate, error) {
@@ -43,7 +42,6 @@ func (p *process) serveGates(ctx context.Context) {
 		},
 		Split: p.scene.split, Guard: web.NewAccess(reviews), Ready: informer.HasSynced, Warn: logging.FromContext(ctx).Warnw,
 	}).Init()
-	p.running.Go(func() { informer.RunWithContext(ctx) })
 	p.running.Go(func() {
 		// Events go their way without it.
 		if err := web.Serve(ctx, gatesAddress, gatesCertificate, handler); err != nil {

@@ -99,6 +99,9 @@ func New(o Options) *Gate {
 	return g
 }
 
+// Informer of CanaryGates, which runs as long as there is such a kind.
+func (g *Gate) Informer() cache.SharedIndexInformer { return g.gates }
+
 // LookAgain has everything looked at that this process leads for. What it told as a
 // leader of before may have been lost with that lead.
 func (g *Gate) LookAgain() {
