@@ -1,0 +1,56 @@
+// Command traffic gives one Revision of a Knative Service its share of the
+// traffic, and another one the rest. Task knative-traffic runs it.
+//
+// Invariant: it writes spec.traffic of that one Service and nothing else, only
+// where the traffic is what its caller takes it for, and only if nobody wrote the
+// Service since it looked. It ends well only when the Route has the split in force.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/client-go/rest"
+	servingv1 "knative.dev/serving/pkg/client/clientset/versioned/typed/serving/v1"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Getenv); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// run does what the environment asks for, and tells the Task's results what became
+// of it: the logs of a pod are gone with the pod.
+func run(ctx context.Context, getenv func(string) string) error {
+	results := results{getenv}
+	err := func() error {
+		asked, err := read(getenv)
+		if err != nil {
+			return err
+		}
+		config, err := rest.InClusterConfig()
+		if err != nil {
+			return fmt.Errorf("looking for the API server: %w", err)
+		}
+		client, err := servingv1.NewForConfig(config)
+		if err != nil {
+			return fmt.Errorf("making a client for Knative Serving: %w", err)
+		}
+		return shift(ctx, client, asked, results)
+	}()
+	if err == nil {
+		return nil
+	}
+	if werr := results.write(message, err.Error()); werr != nil {
+		return fmt.Errorf("%w; and %w", err, werr)
+	}
+	return err
+}

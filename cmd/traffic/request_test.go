@@ -1,0 +1,56 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// environment is what the Task passes if it is asked for as little as possible.
+func environment(change map[string]string) func(string) string {
+	env := map[string]string{"NAMESPACE": "shop", "SERVICE": "cart", "CANARY": "cart-2", "PERCENT": "10", "BASELINE": "", "FROM": "", "ALLOW_OLDER": "", "TIMEOUT": ""}
+	for name, value := range change {
+		env[name] = value
+	}
+	return func(name string) string { return env[name] }
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	r, err := read(environment(nil))
+	if err != nil || r.service != "cart" || r.percent != 10 || r.timeout != defaultTimeout || !r.allows(33) {
+		t.Errorf("%+v %v", r, err)
+	}
+	r, err = read(environment(map[string]string{"FROM": "0, 10", "ALLOW_OLDER": "true", "TIMEOUT": "5s", "BASELINE": "cart-1"}))
+	if err != nil || !slices.Equal(r.from, []int64{0, 10}) || !r.older || r.timeout != 5*time.Second || r.allows(33) || !r.allows(10) {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+func TestWrongParams(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, value, want string }{
+		{"PERCENT", "", "percent is"},
+		{"PERCENT", "10%", "a whole number from 0 to 100"},
+		{"PERCENT", "101", "a whole number from 0 to 100"},
+		{"PERCENT", "-1", "a whole number from 0 to 100"},
+		{"FROM", "0,ten", `from is "ten"`},
+		{"SERVICE", "", "service is"},
+		{"SERVICE", "../cart", "service is"},
+		{"CANARY", "$(params.canary)", "canary is"},
+		{"BASELINE", "Cart", "baseline is"},
+		{"BASELINE", "cart-2", "two Revisions"},
+		{"ALLOW_OLDER", "perhaps", "true or false"},
+		{"TIMEOUT", "90", "a duration"},
+		{"TIMEOUT", "-1s", "a duration"},
+	} {
+		if _, err := read(environment(map[string]string{c.name: c.value})); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s=%s: %v, want %q", c.name, c.value, err, c.want)
+		}
+	}
+	_, err := read(environment(map[string]string{"PERCENT": "x", "TIMEOUT": "y"}))
+	if err == nil || !strings.Contains(err.Error(), "percent") || !strings.Contains(err.Error(), "timeout") {
+		t.Errorf("it tells one of two: %v", err)
+	}
+}

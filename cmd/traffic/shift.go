@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/serving/pkg/apis/serving"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+	client "knative.dev/serving/pkg/client/clientset/versioned/typed/serving/v1"
+)
+
+// every is how often is looked whether the split is in force. Polling one object by
+// its name needs no right to list all.
+const every = 500 * time.Millisecond
+
+// shift does what is asked for. Only a conflict is tried again, and then everything
+// is looked at anew: what another writer made may not be what may be changed.
+func shift(ctx context.Context, api client.ServingV1Interface, r request, results results) error {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	for {
+		service, err := api.Services(r.namespace).Get(ctx, r.service, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("reading Service %s/%s: %w", r.namespace, r.service, err)
+		}
+		p, err := r.plan(service.Spec.Traffic)
+		if err != nil {
+			return fmt.Errorf("nothing was changed: Service %s/%s: %w", r.namespace, r.service, err)
+		}
+		if err := r.fit(ctx, api, p); err != nil {
+			return fmt.Errorf("nothing was changed: %w", err)
+		}
+		// Before the write, so that who takes it back knows to whom.
+		if err := results.write(baseline, p.baseline); err != nil {
+			return err
+		}
+		if p.targets != nil {
+			service, err = api.Services(r.namespace).Patch(ctx, r.service, types.MergePatchType, patch(service.ResourceVersion, p.targets),
+				metav1.PatchOptions{FieldManager: "knative-traffic"})
+			if apierrors.IsConflict(err) && ctx.Err() == nil {
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("writing the traffic of Service %s/%s: %w", r.namespace, r.service, err)
+			}
+		}
+		if err := r.inForce(ctx, api, service.Generation, p.want); err != nil {
+			return err
+		}
+		said := fmt.Sprintf("the traffic of Service %s/%s is %s", r.namespace, r.service, p.want)
+		if p.targets != nil {
+			said += fmt.Sprintf(" and was %s", p.now)
+		}
+		fmt.Println(said)
+		return errors.Join(results.write(traffic, p.want.String()), results.write(message, said))
+	}
+}
+
+// patch names the version that was looked at: the API server refuses it when
+// anybody has written the Service since. It holds the traffic alone, because who
+// writes the template, too, makes a Revision, or is refused if it has a name.
+func patch(resourceVersion string, targets []servingv1.TrafficTarget) []byte {
+	data, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": resourceVersion},
+		"spec":     map[string]any{"traffic": targets},
+	})
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	return data
+}
+
+// fit says whether the Revisions that would get traffic are the Service's own, and
+// whether the canary is Ready and the newer one.
+func (r request) fit(ctx context.Context, api client.ServingV1Interface, p plan) error {
+	if p.targets == nil && r.percent == 0 {
+		return nil
+	}
+	concerned := []string{p.baseline}
+	if r.percent > 0 {
+		concerned = append(concerned, r.canary)
+	}
+	generation := map[string]int64{}
+	for _, revision := range concerned {
+		found, err := api.Revisions(r.namespace).Get(ctx, revision, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("reading Revision %s/%s: %w", r.namespace, revision, err)
+		}
+		if generation[revision], err = r.own(found); err != nil {
+			return err
+		}
+	}
+	if r.percent > 0 && !r.older && generation[r.canary] < generation[p.baseline] {
+		return fmt.Errorf("%s is older than %s: that would be no rollout; set allow-older to true if it is meant", r.canary, p.baseline)
+	}
+	return nil
+}
+
+// own is the number of a Revision of the Service. The canary must be Ready; what is
+// taken back goes to the baseline whatever its state is, for there is nothing better.
+func (r request) own(revision *servingv1.Revision) (int64, error) {
+	if of := revision.Labels[serving.ServiceLabelKey]; of != r.service {
+		return 0, fmt.Errorf("revision %s/%s is not of Service %s, but of %q", r.namespace, revision.Name, r.service, of)
+	}
+	if revision.Name == r.canary && !revision.IsReady() {
+		return 0, fmt.Errorf("revision %s/%s is not Ready: %s", r.namespace, revision.Name, because(revision.Status.GetCondition(servingv1.RevisionConditionReady)))
+	}
+	n, err := strconv.ParseInt(revision.Labels[serving.ConfigurationGenerationLabelKey], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("revision %s/%s has no number in label %s: %w", r.namespace, revision.Name, serving.ConfigurationGenerationLabelKey, err)
+	}
+	return n, nil
+}
+
+// inForce waits until the Route sends its requests so. The Service's own status
+// says less: it skips steps, and is not Ready for reasons that are none of ours.
+func (r request) inForce(ctx context.Context, api client.ServingV1Interface, generation int64, want shares) error {
+	last := errors.New("nothing was seen yet")
+	for {
+		why, err := r.look(ctx, api, generation, want)
+		switch {
+		case err != nil:
+			return err
+		case why == nil:
+			return nil
+		case ctx.Err() == nil:
+			last = why
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the traffic of Service %s/%s was set to %s, but is not in force after %s: %w", r.namespace, r.service, want, r.timeout, last)
+		case <-time.After(every):
+		}
+	}
+}
+
+// look returns why the split is not in force yet, or an error if it will not be.
+func (r request) look(ctx context.Context, api client.ServingV1Interface, generation int64, want shares) (why, err error) {
+	service, err := api.Services(r.namespace).Get(ctx, r.service, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading the Service: %w", err), nil
+	}
+	if got, err := pinned(service.Spec.Traffic); service.Generation > generation && (err != nil || !maps.Equal(got, want)) {
+		return nil, fmt.Errorf("the traffic of Service %s/%s was %s, and somebody else has changed it meanwhile", r.namespace, r.service, want)
+	}
+	if service.Status.ObservedGeneration < service.Generation {
+		return errors.New("serving has not looked at the Service yet"), nil
+	}
+	route, err := api.Routes(r.namespace).Get(ctx, r.service, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading the Route: %w", err), nil
+	}
+	if route.Status.ObservedGeneration != route.Generation {
+		return errors.New("serving has not looked at the Route yet"), nil
+	}
+	if got, err := pinned(route.Status.Traffic); err != nil || !maps.Equal(got, want) {
+		return fmt.Errorf("the Route has %s", got), nil
+	}
+	if ready := route.Status.GetCondition(servingv1.RouteConditionReady); !ready.IsTrue() {
+		return fmt.Errorf("the Route is not Ready: %s", because(ready)), nil
+	}
+	return nil, nil
+}
