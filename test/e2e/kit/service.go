@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	"knative.dev/pkg/apis"
 	"knative.dev/pkg/kmeta"
@@ -138,4 +139,14 @@ func because(c *apis.Condition) string {
 		return "no condition yet"
 	}
 	return fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message)
+}
+
+// PatchTraffic writes the traffic of a Knative Service and nothing else, and waits until it is in force.
+func (k *Kit) PatchTraffic(ctx context.Context, namespace, name, traffic string) error {
+	patch := []byte(`{"spec":{"traffic":` + traffic + `}}`)
+	if _, err := k.Serving.ServingV1().Services(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("setting the traffic of Knative Service %s/%s: %w", namespace, name, err)
+	}
+	_, err := k.WaitService(ctx, namespace, name, "")
+	return err
 }

@@ -1,0 +1,201 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+// quick is a gate that needs seconds where the defaults want minutes: a test's traffic is no production's.
+const quick = `{"spec": {
+	"schedule": {"warmup": "5s", "interval": "5s", "minDuration": "15s", "timeout": "3m"},
+	"minimum": {"canaryRequests": 50, "baselineRequests": 50, "shards": 2},
+	"exposure": {"minRatio": 0.1, "maxRatio": 10, "tooHigh": "Warn"},
+	"metrics": [{"type": "ErrorRate", "limit": 0.2, "negligible": 0.05}]}}`
+
+// toldOf waits until the sink has received an event of a type, and wants none of another.
+func (s *scene) toldOf(want, never string) {
+	s.Helper()
+	s.sink.atLeast(s.T, []string{want}, func(e event) bool { return e.Header.Get("Ce-Type") == want })
+	all, err := s.sink.events(s.Context())
+	s.must(err)
+	if slices.Contains(typesOf(all), never) {
+		s.Errorf("received %q", typesOf(all))
+	}
+}
+
+// release deploys the sharded application and a second Revision of it, whose rollout it returns, and sends requests
+// until the test ends.
+func (s *scene) release(env map[string]string) (app *kit.Cart, run string) {
+	s.Helper()
+	ctx := s.Context()
+	s.flow()
+	s.gate(quick)
+	s.source("plain", service("sink"))
+	image, err := suite.ShardedImage(ctx)
+	s.must(err)
+	app = suite.Sharded(s.ns, image)
+	s.must(suite.DeployCart(ctx, app))
+	s.takePart()
+	clients, err := suite.Clients(ctx, app)
+	s.must(err)
+	s.must(clients.SendUntil(ctx, app.Stable()))
+	sending, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for sending.Err() == nil {
+			_ = clients.Send(sending, 50) // ended by stop
+			time.Sleep(200 * time.Millisecond)
+		}
+	}()
+	s.Cleanup(func() {
+		stop()
+		<-done
+		s.Logf("what the clients were told\n%s", clients.Truth())
+	})
+	s.must(suite.ReleaseCanary(ctx, app, env))
+	return app, s.started(app.Canary())
+}
+
+// TestTektonStopsABadCanary: a canary that fails a fifth of what it handles, wherever that entered, loses its traffic.
+func TestTektonStopsABadCanary(t *testing.T) {
+	s := newScene(t)
+	_, run := s.release(map[string]string{"FAIL_RATE": "0.2"})
+	s.ended(run, corev1.ConditionFalse, "1=100")
+	gate := s.await(customRuns, run, "gate-10", done)
+	if value(gate.Status.Results, "verdict") != "Fail" {
+		t.Errorf("the verdict: %s", gate)
+	}
+	s.toldOf(rolledBack, upgraded)
+}
+
+// TestTektonPromotesAGoodCanary, and goes on with the same evidence after the controller was killed.
+func TestTektonPromotesAGoodCanary(t *testing.T) {
+	s := newScene(t)
+	_, run := s.release(map[string]string{"VERSION": "two"})
+	s.await(customRuns, run, "gate-10", exists)
+	time.Sleep(10 * time.Second) // it has seen something
+	s.must(suite.Restart(t.Context()))
+	s.must(suite.WaitLeader(t.Context()))
+	s.ended(run, corev1.ConditionTrue, "2=100")
+	for _, name := range []string{"gate-10", "gate-50"} {
+		gate := s.await(customRuns, run, name, done)
+		if verdict := value(gate.Status.Results, "verdict"); verdict != "Pass" && verdict != "Warn" {
+			t.Errorf("the verdict: %s", gate)
+		}
+	}
+	s.toldOf(upgraded, rolledBack)
+}
+
+// trial is a rollout, started by hand, which must end with the gate's first run.
+type trial struct {
+	name   string
+	change func(*unstructured.Unstructured)
+	// meanwhile is done when the gate's run is there.
+	meanwhile func(s *scene, run string)
+	// reason of the gate's run, empty is any; split is what it ends with.
+	reason, split string
+}
+
+// TestTektonGateAnswers goes through the ways in which a gate ends without a Pass.
+func TestTektonGateAnswers(t *testing.T) {
+	s := newScene(t)
+	s.flow()
+	s.gate(`{"spec": {"schedule": {"warmup": "5s", "interval": "5s", "minDuration": "15s", "timeout": "25s"}}}`)
+	s.deploy("cart")
+	s.takePart()
+	// No traffic, and the event starts it.
+	run := s.started(s.second())
+	s.ended(run, corev1.ConditionFalse, "1=100")
+	gate := s.await(customRuns, run, "gate-10", done)
+	if verdict := value(gate.Status.Results, "verdict"); verdict != "Inconclusive" || value(gate.Status.Results, "canary-requests") != "0" {
+		t.Errorf("without traffic: %s", gate)
+	}
+	// What is lacking is a number.
+	if report := value(gate.Status.Results, "report"); !strings.ContainsAny(report, "123456789") {
+		t.Errorf("it does not say how many samples were missing: %s", report)
+	}
+
+	s.gate(`{"spec": {"schedule": {"timeout": "10m"}}}`)
+	for _, c := range []trial{
+		{
+			name: "cancelled", meanwhile: func(s *scene, run string) { s.ask(run, "CancelledRunFinally") },
+			reason: "CustomRunCancelled", split: "1=100",
+		},
+		{
+			name: "timed out", change: func(run *unstructured.Unstructured) { setTimeout(run, "30s") },
+			reason: "CustomRunCancelled", split: "1=100",
+		},
+		{name: "no such gate", change: func(run *unstructured.Unstructured) { setParam(run, "gate", "absent") }, split: "1=100"},
+		{
+			name: "the controller is away", change: func(run *unstructured.Unstructured) { setTimeout(run, "25s") },
+			meanwhile: func(s *scene, _ string) {
+				s.must(suite.Scale(s.Context(), 0))
+				time.Sleep(40 * time.Second)
+				s.split("1=90,2=10")
+				s.must(suite.Scale(s.Context(), 1))
+			},
+			reason: "CustomRunCancelled", split: "1=100",
+		},
+		{
+			// The split that it judges is no more, and is somebody's decision.
+			name: "superseded", meanwhile: func(s *scene, _ string) {
+				s.must(suite.PatchTraffic(s.Context(), s.ns, "cart", `[{"revisionName":"cart-00001","percent":70},{"revisionName":"cart-00002","percent":30}]`))
+			},
+			split: "1=70,2=30",
+		},
+	} {
+		if c.change == nil {
+			c.change = func(*unstructured.Unstructured) {}
+		}
+		t.Logf("%s", c.name)
+		run := s.again(c.change)
+		s.await(customRuns, run, "gate-10", exists)
+		if c.meanwhile != nil {
+			c.meanwhile(s, run)
+		}
+		s.ended(run, corev1.ConditionFalse, c.split)
+		gate := s.await(customRuns, run, "gate-10", done)
+		status, reason := gate.succeeded()
+		if status != corev1.ConditionFalse || c.reason != "" && reason != c.reason {
+			t.Errorf("%s: the gate ended as %s", c.name, gate)
+		}
+	}
+}
+
+func setTimeout(run *unstructured.Unstructured, tasks string) {
+	if err := unstructured.SetNestedField(run.Object, tasks, "spec", "timeouts", "tasks"); err != nil {
+		panic(err) // a manifest of ours
+	}
+}
+
+// TestTektonCancelAfterTheEnd cancels a rollout whose first gate has passed: Tekton marks that run, too, and it stays what
+// it was.
+func TestTektonCancelAfterTheEnd(t *testing.T) {
+	s := newScene(t)
+	s.flow()
+	s.gate(quick)
+	s.deploy("cart")
+	s.takePart()
+	stop := s.send()
+	run := s.started(s.second())
+	before := s.await(customRuns, run, "gate-10", done)
+	s.await(customRuns, run, "gate-50", exists)
+	s.ask(run, "CancelledRunFinally")
+	s.ended(run, corev1.ConditionFalse, "1=100")
+	t.Logf("%d requests were answered", stop())
+	after := s.await(customRuns, run, "gate-10", func(r ran) bool { return r.Spec.Status == "RunCancelled" })
+	if compact(after.Status) != compact(before.Status) {
+		t.Errorf("it was\n%s and is\n%s", compact(before.Status), compact(after.Status))
+	}
+}

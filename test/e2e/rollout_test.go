@@ -1,0 +1,192 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
+	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
+	duckv1 "knative.dev/pkg/apis/duck/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+// second makes the second Revision of Service cart, which has no traffic, and returns its name.
+func (s *scene) second() string {
+	s.Helper()
+	s.must(suite.UpdateService(s.Context(), s.ns, "cart", version("two")))
+	revision := kit.RevisionName("cart", 2)
+	_, err := suite.WaitService(s.Context(), s.ns, "cart", revision)
+	s.must(err)
+	return revision
+}
+
+// TestTektonStarts: the event of a Revision that is Ready starts its rollout, in either mode, once, and 10 % of the
+// traffic are in force when the gate is asked.
+func TestTektonStarts(t *testing.T) {
+	s := newScene(t)
+	s.flow()
+	// The other mode is another source, and its events have other ids, as their environment is another.
+	to := duckv1.Destination{Ref: &duckv1.KReference{APIVersion: "triggers.tekton.dev/v1beta1", Kind: "EventListener", Name: "rollouts"}}
+	s.source("structured", to, func(spec *v1alpha1.CDEventSourceSpec) {
+		format := eventingduckv1.DeliveryFormatJson
+		spec.Delivery = &eventingduckv1.DeliverySpec{Format: &format}
+		spec.Environment = &v1alpha1.Environment{ID: "structured"}
+	})
+	s.source("plain", service("sink"), func(spec *v1alpha1.CDEventSourceSpec) {
+		spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev.cdeventsx."}}}
+	})
+	s.deploy("cart")
+	s.takePart()
+	s.deploy("bystander")
+	s.must(suite.UpdateService(t.Context(), s.ns, "bystander", both(pinned(100, 1), version("two"))))
+	_, err := suite.WaitService(t.Context(), s.ns, "bystander", kit.RevisionName("bystander", 2))
+	s.must(err)
+	revision := s.second()
+	run := s.started(revision)
+	gate := s.await(customRuns, run, "gate-10", exists)
+	for name, want := range map[string]string{"service": "cart", "revision": revision, "baseline": kit.RevisionName("cart", 1)} {
+		if got := value(gate.Spec.Params, name); got != want {
+			t.Errorf("the gate is asked with %s=%q, want %s", name, got, want)
+		}
+	}
+	if gate.Labels["knative-cdevents.dev/service"] != "cart" {
+		t.Errorf("the gate's run cannot be found by its labels: %v", gate.Labels)
+	}
+	s.split("1=90,2=10")
+	// The events of what it did itself, and the one in the other mode, start nothing.
+	s.sink.atLeast(t, []string{shifted}, about("cart"), func(e event) bool { return e.Header.Get("Ce-Type") == shifted })
+	time.Sleep(still)
+	all, err := s.list(t.Context(), pipelineRuns, "")
+	s.must(err)
+	for _, r := range all {
+		// The bystander bears no label, but the source in the other mode chooses by none: its Service is not named in
+		// the Role, so nothing becomes of it.
+		if value(r.Spec.Params, "service") == "cart" && r.Name != run {
+			t.Errorf("there is also %s", r)
+		}
+		if value(r.Spec.Params, "service") == "bystander" {
+			s.denied(r.Name)
+		}
+	}
+}
+
+// denied wants a rollout to fail as it has no right to read its Service.
+func (s *scene) denied(run string) {
+	s.Helper()
+	begin := s.await(taskRuns, run, "begin", done)
+	if status, _ := begin.succeeded(); status != corev1.ConditionFalse || !strings.Contains(value(begin.Status.Results, "message"), "forbidden") {
+		s.Errorf("it is not refused: %s", begin)
+	}
+}
+
+// TestTektonGateThatNeverRan stops a rollout between a step and its gate. There is no verdict, and the traffic goes back.
+func TestTektonGateThatNeverRan(t *testing.T) {
+	s := newScene(t)
+	s.flow()
+	s.source("plain", service("sink"))
+	s.deploy("cart")
+	s.takePart()
+	run := s.started(s.second())
+	s.await(taskRuns, run, "shift-10", exists)
+	s.ask(run, "StoppedRunFinally") // what runs goes on, and nothing new is started
+	s.ended(run, corev1.ConditionFalse, "1=100")
+	if all, err := s.list(t.Context(), customRuns, run); err != nil || len(all) > 0 {
+		t.Errorf("a gate ran: %v (%v)", all, err)
+	}
+	shift := s.await(taskRuns, run, "shift-10", done)
+	if got := value(shift.Status.Results, "traffic"); !strings.HasSuffix(got, "=10") {
+		t.Errorf("there was nothing to take back: %s", shift)
+	}
+	s.await(taskRuns, run, "rollback", done)
+	s.sink.atLeast(t, []string{rolledBack}, func(e event) bool { return e.Header.Get("Ce-Type") == rolledBack })
+}
+
+// TestTektonRefuses begins rollouts that must not move anything.
+func TestTektonRefuses(t *testing.T) {
+	s := newScene(t)
+	s.flow()
+	ctx := t.Context()
+	s.deploy("cart")
+	s.takePart()
+	run := s.started(s.second())
+	s.await(taskRuns, run, "shift-10", done)
+	s.ask(run, "Cancelled") // without a rollback: it would come in between
+	first, second := kit.RevisionName("cart", 1), kit.RevisionName("cart", 2)
+	for what, c := range map[string]struct {
+		traffic, split, canary, why string
+	}{
+		"another rollout": {`[{"revisionName":"` + first + `","percent":60},{"revisionName":"` + second + `","percent":40}]`, "1=60,2=40", second, "no Revision has all of it"},
+		"unpinned":        {`[{"latestRevision":true,"percent":100}]`, "2=100", second, "latestRevision: true"},
+		"older":           {`[{"revisionName":"` + second + `","percent":100}]`, "2=100", first, "is older than"},
+		"no Revision":     {`[{"revisionName":"` + first + `","percent":100}]`, "1=100", "cart-00009", "not found"},
+	} {
+		s.must(suite.PatchTraffic(ctx, s.ns, "cart", c.traffic))
+		run := s.again(func(run *unstructured.Unstructured) { setParam(run, "canary", c.canary) })
+		s.ended(run, corev1.ConditionFalse, c.split)
+		all, err := s.list(ctx, taskRuns, run)
+		s.must(err)
+		last := all[len(all)-1]
+		for _, r := range all {
+			if strings.Contains(value(r.Status.Results, "message"), c.why) {
+				last = r
+			}
+		}
+		if got := value(last.Status.Results, "message"); !strings.Contains(got, c.why) {
+			t.Errorf("%s: it says %q, want %q", what, got, c.why)
+		}
+	}
+}
+
+// setParam changes a param of a run.
+func setParam(run *unstructured.Unstructured, name, value string) {
+	params, _, err := unstructured.NestedSlice(run.Object, "spec", "params")
+	if err != nil {
+		panic(err) // a manifest of ours
+	}
+	for _, p := range params {
+		if m, ok := p.(map[string]any); ok && m["name"] == name {
+			m["value"] = value
+		}
+	}
+	if err := unstructured.SetNestedSlice(run.Object, params, "spec", "params"); err != nil {
+		panic(err)
+	}
+}
+
+// gate changes the CanaryGate cart.
+func (s *scene) gate(patch string) {
+	s.Helper()
+	_, err := suite.Dynamic.Resource(gates).Namespace(s.ns).Patch(s.Context(), "cart", "application/merge-patch+json", []byte(patch), metav1.PatchOptions{})
+	s.must(err)
+}
+
+// send sends requests to Service cart until the function that it returns is called, which says how many got an answer.
+func (s *scene) send() func() int {
+	s.Helper()
+	in, err := suite.Ingress(s.Context())
+	s.must(err)
+	svc, err := suite.Serving.ServingV1().Services(s.ns).Get(s.Context(), "cart", metav1.GetOptions{})
+	s.must(err)
+	ctx, cancel := context.WithCancel(s.Context())
+	answered := make(chan int)
+	go func() {
+		n := 0
+		for ctx.Err() == nil {
+			if _, err := in.Get(ctx, svc.Status.URL.URL()); err == nil {
+				n++
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		answered <- n
+	}()
+	return func() int { cancel(); return <-answered }
+}
