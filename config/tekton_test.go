@@ -26,11 +26,12 @@ type piece struct {
 func tekton(t *testing.T) []piece {
 	t.Helper()
 	var all []piece
-	err := filepath.WalkDir("tekton", func(path string, entry fs.DirEntry, err error) error {
+	folder := os.DirFS("tekton")
+	err := fs.WalkDir(folder, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" {
 			return err
 		}
-		content, err := os.ReadFile(path)
+		content, err := fs.ReadFile(folder, path)
 		if err != nil {
 			return err
 		}
@@ -39,7 +40,7 @@ func tekton(t *testing.T) []piece {
 			if err := yaml.UnmarshalStrict(document, &object); err != nil {
 				return fmt.Errorf("%s: %w", path, err)
 			}
-			all = append(all, piece{&unstructured.Unstructured{Object: object}, path})
+			all = append(all, piece{&unstructured.Unstructured{Object: object}, "tekton/" + path})
 		}
 		return nil
 	})

@@ -11,8 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
 // quick is a gate that needs seconds where the defaults want minutes: a test's traffic is no production's.
@@ -35,7 +33,7 @@ func (s *scene) toldOf(want, never string) {
 
 // release deploys the sharded application and a second Revision of it, whose rollout it returns, and sends requests
 // until the test ends.
-func (s *scene) release(env map[string]string) (app *kit.Cart, run string) {
+func (s *scene) release(env map[string]string) string {
 	s.Helper()
 	ctx := s.Context()
 	s.flow()
@@ -43,7 +41,7 @@ func (s *scene) release(env map[string]string) (app *kit.Cart, run string) {
 	s.source("plain", service("sink"))
 	image, err := suite.ShardedImage(ctx)
 	s.must(err)
-	app = suite.Sharded(s.ns, image)
+	app := suite.Sharded(s.ns, image)
 	s.must(suite.DeployCart(ctx, app))
 	s.takePart()
 	clients, err := suite.Clients(ctx, app)
@@ -64,13 +62,13 @@ func (s *scene) release(env map[string]string) (app *kit.Cart, run string) {
 		s.Logf("what the clients were told\n%s", clients.Truth())
 	})
 	s.must(suite.ReleaseCanary(ctx, app, env))
-	return app, s.started(app.Canary())
+	return s.started(app.Canary())
 }
 
 // TestTektonStopsABadCanary: a canary that fails a fifth of what it handles, wherever that entered, loses its traffic.
 func TestTektonStopsABadCanary(t *testing.T) {
 	s := newScene(t)
-	_, run := s.release(map[string]string{"FAIL_RATE": "0.2"})
+	run := s.release(map[string]string{"FAIL_RATE": "0.2"})
 	s.ended(run, corev1.ConditionFalse, "1=100")
 	gate := s.await(customRuns, run, "gate-10", done)
 	if value(gate.Status.Results, "verdict") != "Fail" {
@@ -82,7 +80,7 @@ func TestTektonStopsABadCanary(t *testing.T) {
 // TestTektonPromotesAGoodCanary, and goes on with the same evidence after the controller was killed.
 func TestTektonPromotesAGoodCanary(t *testing.T) {
 	s := newScene(t)
-	_, run := s.release(map[string]string{"VERSION": "two"})
+	run := s.release(map[string]string{"VERSION": "two"})
 	s.await(customRuns, run, "gate-10", exists)
 	time.Sleep(10 * time.Second) // it has seen something
 	s.must(suite.Restart(t.Context()))

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -116,16 +117,15 @@ func (s *scene) flow() {
 // pieces reads a file, or all YAML of a folder.
 func (s *scene) pieces(path, old, replacement string) string {
 	s.Helper()
-	files := []string{suite.Path(filepath.FromSlash(path))}
+	checkout, files := os.DirFS(suite.Path()), []string{path}
 	if strings.HasSuffix(path, "/") {
 		var err error
-		files, err = filepath.Glob(suite.Path(filepath.FromSlash(path), "*.yaml"))
+		files, err = fs.Glob(checkout, path+"*.yaml")
 		s.must(err)
-		slices.Sort(files)
 	}
 	var all []string
 	for _, file := range files {
-		content, err := os.ReadFile(file)
+		content, err := fs.ReadFile(checkout, file)
 		s.must(err)
 		all = append(all, strings.ReplaceAll(string(content), old, replacement))
 	}
@@ -234,8 +234,8 @@ func (s *scene) ask(run, status string) {
 	s.must(err)
 }
 
-// ended waits for a rollout's end, and wants the traffic to be so, "1=100" for example; then it tells what ran.
-func (s *scene) ended(run string, want corev1.ConditionStatus, traffic string) ran {
+// ended waits for a rollout's end, and wants the traffic to be so, "1=100" for example; and logs what ran.
+func (s *scene) ended(run string, want corev1.ConditionStatus, traffic string) {
 	s.Helper()
 	var found ran
 	s.must(kit.Wait(s.Context(), 6*time.Minute, "the end of "+run, func(ctx context.Context) error {
@@ -255,7 +255,6 @@ func (s *scene) ended(run string, want corev1.ConditionStatus, traffic string) r
 		s.Errorf("%s ended as %s", run, compact(found.Status.Conditions))
 	}
 	s.split(traffic)
-	return found
 }
 
 // say logs what ran.
