@@ -211,7 +211,7 @@ func assets(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir, err := output(ctx, filepath.Join(root, "test", "cluster"), "go", "run", ".", "assets")
+	dir, err := output(ctx, filepath.Join(root, "test", "cluster"), "run", ".", "assets")
 	if err != nil {
 		return "", fmt.Errorf("building etcd and kube-apiserver (\"make test\" does it and shows the progress): %w", err)
 	}

@@ -47,10 +47,10 @@ func tektonCRD(ctx context.Context) (string, error) {
 		return "", err
 	}
 	part := filepath.Join(root, "test", "cluster", "parts", "pipeline")
-	dir, err := output(ctx, part, "go", "list", "-m", "-f", "{{.Dir}}", pipeline)
+	dir, err := output(ctx, part, "list", "-m", "-f", "{{.Dir}}", pipeline)
 	if err == nil && dir == "" {
-		if _, err = output(ctx, part, "go", "mod", "download", pipeline); err == nil {
-			dir, err = output(ctx, part, "go", "list", "-m", "-f", "{{.Dir}}", pipeline)
+		if _, err = output(ctx, part, "mod", "download", pipeline); err == nil {
+			dir, err = output(ctx, part, "list", "-m", "-f", "{{.Dir}}", pipeline)
 		}
 	}
 	if err != nil {
@@ -61,7 +61,7 @@ func tektonCRD(ctx context.Context) (string, error) {
 
 // moduleDir is where the source of a module lies that go.mod requires.
 func moduleDir(ctx context.Context, module string) (string, error) {
-	dir, err := output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}", module)
+	dir, err := output(ctx, "", "list", "-m", "-f", "{{.Dir}}", module)
 	if err != nil {
 		return "", fmt.Errorf("finding module %s: %w", module, err)
 	}
@@ -71,14 +71,14 @@ func moduleDir(ctx context.Context, module string) (string, error) {
 	return dir, nil
 }
 
-// output runs a program to its end; what it says meanwhile is for the person who waits.
-func output(ctx context.Context, dir, name string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, name, args...)
+// output runs the go command to its end; what it says meanwhile is for the person who waits.
+func output(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+		return "", fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
 	}
 	return strings.TrimSpace(string(out)), nil
 }
