@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
+	"knative.dev/pkg/logging"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
@@ -19,22 +19,19 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
-// gateController runs the gates that watch by themselves.
-func (p *process) gateController(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
-	p.build(ctx, cmw)
-	return p.gateway(ctx).Gates(ctx)
-}
-
-// customRunController runs the gates that Tekton asks for.
-func (p *process) customRunController(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
-	p.build(ctx, cmw)
-	return p.gateway(ctx).CustomRuns(ctx)
-}
-
-// gateway is what both share, made once.
-func (p *process) gateway(ctx context.Context) *gate.Gate {
-	p.gatesOnce.Do(func() { p.gates.Store(p.newGates(ctx)) })
-	return p.gates.Load()
+// runGates runs the gates that watch by themselves, and those that Tekton asks for.
+// They have no leases: whoever leads for a Service works on its gates, so that
+// sharedmain, which makes leases for all that it runs, does not run them.
+func (p *process) runGates(ctx context.Context) {
+	g := p.newGates(ctx)
+	p.gates.Store(g)
+	for _, impl := range []*controller.Impl{g.Gates(ctx), g.CustomRuns(ctx)} {
+		p.running.Go(func() {
+			if err := impl.RunContext(ctx, impl.Concurrency); err != nil {
+				logging.FromContext(ctx).Errorw("Gates are not run by this replica", "controller", impl.Name, "error", err)
+			}
+		})
+	}
 }
 
 func (p *process) newGates(ctx context.Context) *gate.Gate {

@@ -34,7 +34,7 @@ func (p *process) serveGates(ctx context.Context) {
 	config.QPS, config.Burst, config.RateLimiter = reviewsQPS, reviewsBurst, nil
 	reviews, err := kubernetes.NewForConfig(config)
 	must(ctx, "making a client for reviews of tokens", err)
-	informer := p.gateway(ctx).Informer()
+	informer := p.gates.Load().Informer()
 	lister := client.NewGateLister(informer.GetIndexer())
 	handler := (&web.Handler{
 		Gates: func(key types.NamespacedName) (*v1alpha1.CanaryGate, error) {

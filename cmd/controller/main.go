@@ -61,7 +61,7 @@ func run() error {
 	if *disableHA {
 		ctx = sharedmain.WithHADisabled(ctx)
 	}
-	sharedmain.MainWithConfig(ctx, component, cfg, p.serviceController, p.sourceController, p.gateController, p.customRunController)
+	sharedmain.MainWithConfig(ctx, component, cfg, p.serviceController, p.sourceController)
 	p.wait()
 	if err := context.Cause(stopping); errors.Is(err, errReverted) {
 		return err

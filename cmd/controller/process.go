@@ -83,7 +83,6 @@ type process struct {
 	// books are what they counted; gates judge by them.
 	books       *attribution.Books
 	gateMetrics *gate.Metrics
-	gatesOnce   sync.Once
 	verdicts    atomic.Pointer[service.Verdicts]
 	gates       atomic.Pointer[gate.Gate]
 	// statuses is the controller that writes the status of sources.
@@ -119,6 +118,7 @@ func (p *process) build(ctx context.Context, cmw configmap.Watcher) {
 		p.deliver(sending)
 		p.run(ctx, sending)
 		p.measure(ctx, cmw)
+		p.runGates(ctx)
 		p.serveGates(ctx)
 	})
 }
