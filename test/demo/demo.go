@@ -33,11 +33,13 @@ type demo struct {
 	kit *kit.Kit
 	// the images of the application's two versions
 	one, two string
+	// sharded is the image of the application whose bad release is stopped; empty without Tekton.
+	sharded string
 }
 
 func (d *demo) run(ctx context.Context) error {
 	d.out.note("A Knative Service's life, told as CDEvents. It takes minutes, and much longer the first time: everything is built from source.")
-	for _, step := range []func(context.Context) error{d.cluster, d.install, d.listen, d.tell} {
+	for _, step := range []func(context.Context) error{d.cluster, d.install, d.listen, d.rollouts, d.tell, d.release} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -54,8 +56,8 @@ func (d *demo) cluster(ctx context.Context) error {
 			return errors.New("DEMO_CLUSTER=existing needs KO_DOCKER_REPO: a registry that you may push to and the cluster may pull from")
 		}
 	} else {
-		done := d.out.doing("starting Kubernetes, Knative Serving and an ingress on this machine")
-		path, err := d.clusterCommand(ctx, "up", "--with", "serving")
+		done := d.out.doing("starting Kubernetes, Knative Serving, an ingress and Tekton on this machine")
+		path, err := d.clusterCommand(ctx, "up", "--with", "serving,tekton")
 		if err != nil {
 			return err
 		}
@@ -190,7 +192,12 @@ func (d *demo) down(ctx context.Context) error {
 	if d.kit, err = kit.New(ctx); err != nil {
 		return err
 	}
-	done := d.out.doing("deleting namespace " + namespace)
+	done := d.out.doing("taking the rights of rollouts away")
+	if err := d.kit.UninstallRollout(ctx, namespace); err != nil {
+		return err
+	}
+	done("they are gone")
+	done = d.out.doing("deleting namespace " + namespace)
 	if err := d.kit.DeleteNamespace(ctx, namespace); err != nil {
 		return err
 	}

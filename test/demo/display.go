@@ -119,6 +119,9 @@ type cdevent struct {
 		} `json:"content"`
 	} `json:"subject"`
 	CustomData struct {
+		Gate struct {
+			Verdict string `json:"verdict"`
+		} `json:"gate"`
 		Knative struct {
 			Name             string   `json:"name"`
 			UID              string   `json:"uid"`
@@ -175,6 +178,12 @@ func tell(data []byte) (told, error) {
 		t.story = fmt.Sprintf("all traffic went back, from %s to %s", k.PreviousRevision, k.Revision)
 	case "service.removed":
 		t.story = fmt.Sprintf("%s is gone", k.Name)
+	case "cluster.formed":
+		t.story = fmt.Sprintf("the pods of %s are a cluster", k.Name)
+	case "cluster.settled":
+		t.story = fmt.Sprintf("its shards have come to rest, in %s too", k.Revision)
+	case "testcaserun.finished":
+		t.story = fmt.Sprintf("a gate has judged %s: %s", k.Revision, e.CustomData.Gate.Verdict)
 	default:
 		t.story = k.Name
 	}

@@ -1,6 +1,6 @@
 // Command demo shows what this project does: a Knative Service goes from its first Revision over a canary, a
 // promotion and a rollback to its removal, with requests flowing all the while, and every CDEvent is printed
-// beside what a client measured of the traffic.
+// beside what a client measured of the traffic. Then a bad release of a sharded application is stopped by its gate.
 //
 // Invariant: everything shown is real and seen from outside. Events are read from the log of Knative's own
 // event_display, the traffic is counted from the answers. A demo that stops half-way says where, and can be

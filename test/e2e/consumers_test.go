@@ -58,8 +58,8 @@ func TestBroker(t *testing.T) {
 	s := newScene(t)
 	s.documented("broker")
 	eventing := schema.GroupVersion{Group: "eventing.knative.dev", Version: "v1"}
-	s.must(waitReady(t.Context(), eventing.WithResource("brokers"), s.ns, "default"))
-	s.must(waitReady(t.Context(), eventing.WithResource("triggers"), s.ns, "services"))
+	s.must(suite.WaitReady(t.Context(), eventing.WithResource("brokers"), s.ns, "default"))
+	s.must(suite.WaitReady(t.Context(), eventing.WithResource("triggers"), s.ns, "services"))
 	s.waitSource("by-broker")
 	s.deploy("shop")
 	for _, e := range s.sink.exactly(t, []string{deployed, published}) {
@@ -82,7 +82,7 @@ func TestEventListener(t *testing.T) {
 		s.must(suite.Kube.RbacV1().ClusterRoles().Delete(context.WithoutCancel(ctx), "cdevents-listener", metav1.DeleteOptions{}))
 	})
 	listeners := schema.GroupVersionResource{Group: "triggers.tekton.dev", Version: "v1beta1", Resource: "eventlisteners"}
-	s.must(waitReady(ctx, listeners, s.ns, "releases"))
+	s.must(suite.WaitReady(ctx, listeners, s.ns, "releases"))
 	s.waitSource("releases")
 	// The other mode is another source, and its events have other ids, as their environment is another.
 	to := duckv1.Destination{Ref: &duckv1.KReference{APIVersion: "triggers.tekton.dev/v1beta1", Kind: "EventListener", Name: "releases"}}

@@ -10,11 +10,8 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 	"knative.dev/serving/pkg/apis/autoscaling"
 
@@ -122,26 +119,6 @@ func TestUnresolvableSinks(t *testing.T) {
 	late := s.serve("late")
 	s.waitSource("no-service")
 	late.exactly(t, birth)
-}
-
-// waitReady waits until an object's condition Ready is True.
-func waitReady(ctx context.Context, resource schema.GroupVersionResource, ns, name string) error {
-	return kit.Wait(ctx, 2*time.Minute, resource.Resource+" "+name, func(ctx context.Context) error {
-		o, err := suite.Dynamic.Resource(resource).Namespace(ns).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		conditions, _, err := unstructured.NestedSlice(o.Object, "status", "conditions")
-		if err != nil {
-			return err
-		}
-		for _, c := range conditions {
-			if m, ok := c.(map[string]any); ok && m["type"] == "Ready" && m["status"] == string(corev1.ConditionTrue) {
-				return nil
-			}
-		}
-		return kit.NotYet("conditions: %s", compact(conditions))
-	})
 }
 
 var errNoTable = errors.New("the API server sent no table")

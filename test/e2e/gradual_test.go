@@ -63,7 +63,7 @@ func TestSilence(t *testing.T) {
 	route.Spec.Traffic = []servingv1.TrafficTarget{{ConfigurationName: "alone", LatestRevision: &yes, Percent: &all}}
 	_, err = suite.Serving.ServingV1().Routes(s.ns).Create(ctx, route, metav1.CreateOptions{})
 	s.must(err)
-	s.must(waitReady(ctx, servingv1.SchemeGroupVersion.WithResource("routes"), s.ns, "alone"))
+	s.must(suite.WaitReady(ctx, servingv1.SchemeGroupVersion.WithResource("routes"), s.ns, "alone"))
 
 	s.deploy("sleeps")
 	told := birth

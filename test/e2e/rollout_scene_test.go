@@ -6,16 +6,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -77,76 +73,21 @@ func value(all []nameValue, name string) string {
 	return ""
 }
 
-// applied are the files that the installation of docs/tekton.md applies.
-var applied = regexp.MustCompile(`-f (config/tekton/\S+)`)
-
-// flow installs what docs/tekton.md installs, by the files as they stand there but for the namespace and the image.
+// flow installs what docs/tekton.md installs.
 func (s *scene) flow() {
 	s.Helper()
 	onlyInFull(s.T)
 	if suite.guest {
 		s.Skip("it needs the controller")
 	}
-	ctx := s.Context()
-	image, err := suite.Image(ctx, "./cmd/traffic")
-	s.must(err)
-	page, err := os.ReadFile(suite.Path("docs", "tekton.md"))
-	s.must(err)
-	_, install, _ := strings.Cut(string(page), "\n## Install\n")
-	install, _, _ = strings.Cut(install, "\n## ")
-	for _, found := range applied.FindAllStringSubmatch(install, -1) {
-		text := s.pieces(found[1], "ko://github.com/knative-cdevents/knative-cdevents/cmd/traffic", image)
-		s.must(suite.Apply(ctx, s.ns, text))
-		if strings.HasPrefix(filepath.Base(found[1]), "200-") { // rights in the whole cluster
-			s.Cleanup(func() { s.must(suite.Unapply(context.WithoutCancel(ctx), s.ns, text)) })
-		}
-	}
-	bindings := suite.Kube.RbacV1().ClusterRoleBindings()
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "rollout-listener-" + s.ns},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "knative-cdevents-rollout-listener"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.ns, Name: "rollout-listener"}},
-	}
-	_, err = bindings.Create(ctx, binding, metav1.CreateOptions{})
-	s.must(err)
-	s.Cleanup(func() { s.must(bindings.Delete(context.WithoutCancel(ctx), binding.Name, metav1.DeleteOptions{})) })
-	s.must(waitReady(ctx, listeners, s.ns, "rollouts"))
+	s.must(suite.InstallRollout(s.Context(), s.ns))
+	s.Cleanup(func() { s.must(suite.UninstallRollout(context.WithoutCancel(s.Context()), s.ns)) })
 	s.waitSource("rollouts")
 }
 
-// pieces reads a file, or all YAML of a folder.
-func (s *scene) pieces(path, old, replacement string) string {
-	s.Helper()
-	checkout, files := os.DirFS(suite.Path()), []string{path}
-	if strings.HasSuffix(path, "/") {
-		var err error
-		files, err = fs.Glob(checkout, path+"*.yaml")
-		s.must(err)
-	}
-	var all []string
-	for _, file := range files {
-		content, err := fs.ReadFile(checkout, file)
-		s.must(err)
-		all = append(all, strings.ReplaceAll(string(content), old, replacement))
-	}
-	return strings.Join(all, "\n---\n")
-}
-
-var takesPart = regexp.MustCompile(`(?s)kubectl patch ksvc cart -n shop --type merge -p '(.*?)'\n`)
-
-// takePart makes Service cart take part, by the command of docs/tekton.md.
 func (s *scene) takePart() {
 	s.Helper()
-	page, err := os.ReadFile(suite.Path("docs", "tekton.md"))
-	s.must(err)
-	found := takesPart.FindSubmatch(page)
-	if found == nil {
-		s.Fatal("docs/tekton.md does not say how a Service takes part")
-	}
-	_, err = suite.Serving.ServingV1().Services(s.ns).Patch(s.Context(), "cart", types.MergePatchType, found[1], metav1.PatchOptions{})
-	s.must(err)
-	_, err = suite.WaitService(s.Context(), s.ns, "cart", "")
-	s.must(err)
+	s.must(suite.TakePart(s.Context(), s.ns))
 }
 
 // list reads runs; with a PipelineRun's name, its own.
@@ -217,9 +158,10 @@ func (s *scene) started(revision string) string {
 // again starts a rollout by hand, from the sample of the Pipeline, changed or not.
 func (s *scene) again(change func(run *unstructured.Unstructured)) string {
 	s.Helper()
-	text := s.pieces("config/tekton/pipeline/progressive-rollout/0.1/samples/run.yaml", "", "")
+	text, err := os.ReadFile(suite.Path("config/tekton/pipeline/progressive-rollout/0.1/samples/run.yaml"))
+	s.must(err)
 	run := &unstructured.Unstructured{}
-	s.must(yaml.Unmarshal([]byte(text), &run.Object))
+	s.must(yaml.Unmarshal(text, &run.Object))
 	change(run)
 	made, err := suite.Dynamic.Resource(pipelineRuns).Namespace(s.ns).Create(s.Context(), run, metav1.CreateOptions{})
 	s.must(err)

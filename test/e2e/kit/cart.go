@@ -93,7 +93,7 @@ func (k *Kit) DeployCart(ctx context.Context, c *Cart) error {
 			continue
 		}
 		gvr, _ := meta.UnsafeGuessKindToResource(o.GroupVersionKind())
-		if _, err := k.Dynamic.Resource(gvr).Namespace(c.Namespace).Create(ctx, o, metav1.CreateOptions{}); err != nil {
+		if _, err := k.Dynamic.Resource(gvr).Namespace(c.Namespace).Create(ctx, o, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("creating %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 	}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+// cart is the sharded application, whose canary is judged.
+const cart = "cart"
+
+var (
+	customRuns   = schema.GroupVersionResource{Group: "tekton.dev", Version: "v1beta1", Resource: "customruns"}
+	pipelineRuns = schema.GroupVersionResource{Group: "tekton.dev", Version: "v1", Resource: "pipelineruns"}
+)
+
+// impatient is a gate for a demo: the defaults want minutes, as a real release deserves.
+const impatient = `{"spec": {
+	"schedule": {"warmup": "5s", "interval": "5s", "minDuration": "15s", "timeout": "4m"},
+	"minimum": {"canaryRequests": 100, "baselineRequests": 100},
+	"exposure": {"minRatio": 0.1, "maxRatio": 10, "tooHigh": "Warn"}}}`
+
+// rolloutTime bounds how long the rollout is waited for.
+const rolloutTime = 6 * time.Minute
+
+// rollouts installs the pipeline that rolls a Revision out step by step, if there is Tekton.
+func (d *demo) rollouts(ctx context.Context) error {
+	for _, group := range []string{"tekton.dev/v1", "triggers.tekton.dev/v1beta1"} {
+		_, err := d.kit.Kube.Discovery().ServerResourcesForGroupVersion(group)
+		if apierrors.IsNotFound(err) {
+			d.out.note("The cluster has no Tekton Pipelines and Triggers, so that no bad release will be stopped here; see docs/tekton.md")
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("looking for Tekton: %w", err)
+		}
+	}
+	done := d.out.doing("building a really sharded application, and installing the rollout of docs/tekton.md: an EventListener, a Pipeline and its gate")
+	var err error
+	if d.sharded, err = d.kit.ShardedImage(ctx); err != nil {
+		return err
+	}
+	if err := d.kit.InstallRollout(ctx, namespace); err != nil {
+		return err
+	}
+	gates := d.kit.Ours.CanaryGates(namespace)
+	if _, err := gates.Patch(ctx, cart, types.MergePatchType, []byte(impatient), metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("making the gate impatient: %w", err)
+	}
+	done("a Revision that is Ready starts it")
+	return nil
+}
+
+// release lets a bad Revision of a sharded application be stopped.
+func (d *demo) release(ctx context.Context) error {
+	if d.sharded == "" {
+		return nil
+	}
+	ctx, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+
+	d.out.chapter("9. A stateful application: who is sent a request need not be who handles it")
+	if err := d.kit.DeleteService(ctx, namespace, cart); err != nil {
+		return err
+	}
+	pod, err := d.displayPod(ctx)
+	if err != nil {
+		return err
+	}
+	from := time.Now().Add(-10 * time.Second)
+	c := d.kit.Sharded(namespace, d.sharded)
+	done := d.out.doing("deploying " + cart + ", whose 100 shards live in the pods of all its Revisions (protoactor-go)")
+	if err := d.kit.DeployCart(ctx, c); err != nil {
+		return err
+	}
+	if err := d.kit.TakePart(ctx, namespace); err != nil {
+		return err
+	}
+	done(c.Stable() + " has all traffic, pinned")
+	svc, err := d.kit.Serving.ServingV1().Services(namespace).Get(ctx, cart, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading the Service: %w", err)
+	}
+	events := &display{}
+	running.Go(func() {
+		// What it says is said by whoever waits for an event.
+		_ = events.follow(ctx, d.kit, pod, from, string(svc.UID), d.out.event)
+	})
+	clients, err := d.kit.Clients(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := clients.SendUntil(ctx, c.Stable()); err != nil {
+		return err
+	}
+	sending, enough := context.WithTimeout(ctx, rolloutTime)
+	defer enough()
+	running.Go(func() {
+		for sending.Err() == nil {
+			_ = clients.Send(sending, 40) // ended by enough
+			pause(sending, 300*time.Millisecond)
+		}
+	})
+
+	d.out.chapter("10. A bad release: it fails 5 % of what it handles, wherever that entered")
+	d.out.command("kn service update " + cart + " --env FAIL_RATE=0.05")
+	if err := d.kit.ReleaseCanary(ctx, c, map[string]string{"FAIL_RATE": "0.05"}); err != nil {
+		return err
+	}
+	run, err := d.rollout(ctx, c)
+	if err != nil {
+		return err
+	}
+	enough()
+	if err := events.wait(ctx, "service.rolledback", 1); err != nil {
+		return err
+	}
+	if err := events.wait(ctx, "testcaserun.finished", 1); err != nil {
+		return err
+	}
+	return d.verdict(ctx, c, run)
+}
+
+// rollout waits for the end of the PipelineRun that the Revision started, tells how its gate stands meanwhile, and
+// returns what the gate found.
+func (d *demo) rollout(ctx context.Context, c *kit.Cart) (*v1alpha1.GateRun, error) {
+	revision, err := d.kit.Serving.ServingV1().Revisions(namespace).Get(ctx, c.Canary(), metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading Revision %s: %w", c.Canary(), err)
+	}
+	name := "rollout-" + string(revision.UID)
+	told := map[string]string{}
+	var last *v1alpha1.GateRun
+	ctx, cancel := context.WithTimeout(ctx, rolloutTime)
+	defer cancel()
+	err = kit.Wait(ctx, rolloutTime, "the end of PipelineRun "+name, func(ctx context.Context) error {
+		gates, err := d.kit.Dynamic.Resource(customRuns).Namespace(namespace).
+			List(ctx, metav1.ListOptions{LabelSelector: "tekton.dev/pipelineRun=" + name})
+		if err != nil {
+			return fmt.Errorf("looking for the gates: %w", err)
+		}
+		for _, g := range gates.Items {
+			reason, message := succeeded(&g)
+			// The numbers change all the time: a line for each kind of news.
+			if kind := reason + fmt.Sprintf("%.40s", message); reason != "" && told[g.GetName()] != kind {
+				told[g.GetName()] = kind
+				d.out.note("%s  gate %s: %s", clock(time.Now()), g.GetLabels()["tekton.dev/pipelineTask"], message)
+			}
+			if last, err = gateRun(&g); err != nil {
+				return err
+			}
+		}
+		run, err := d.kit.Dynamic.Resource(pipelineRuns).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return kit.NotYet("nothing has started it")
+		}
+		if err != nil {
+			return fmt.Errorf("reading PipelineRun %s: %w", name, err)
+		}
+		if done, _, _ := unstructured.NestedString(run.Object, "status", "completionTime"); done == "" {
+			return kit.NotYet("it is under way")
+		}
+		return nil
+	})
+	if err == nil && last == nil {
+		err = fmt.Errorf("PipelineRun %s ended without a gate", name)
+	}
+	return last, err
+}
+
+func succeeded(o *unstructured.Unstructured) (reason, message string) {
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, c := range conditions {
+		if m, ok := c.(map[string]any); ok && m["type"] == "Succeeded" {
+			return fmt.Sprint(m["reason"]), fmt.Sprint(m["message"])
+		}
+	}
+	return "", ""
+}
+
+// gateRun is what a gate keeps in its CustomRun; nil before it began.
+func gateRun(o *unstructured.Unstructured) (*v1alpha1.GateRun, error) {
+	extra, ok, _ := unstructured.NestedMap(o.Object, "status", "extraFields")
+	if !ok {
+		return nil, nil //nolint:nilnil // none is no error
+	}
+	data, err := json.Marshal(extra)
+	if err != nil {
+		return nil, fmt.Errorf("reading CustomRun %s: %w", o.GetName(), err)
+	}
+	run := &v1alpha1.GateRun{}
+	if err := json.Unmarshal(data, run); err != nil {
+		return nil, fmt.Errorf("reading CustomRun %s: %w", o.GetName(), err)
+	}
+	return run, nil
+}
+
+// verdict shows what was found, and what those would have found who look at where requests entered.
+func (d *demo) verdict(ctx context.Context, c *kit.Cart, run *v1alpha1.GateRun) error {
+	d.out.chapter("11. Why")
+	var j judge.Judgement
+	if run.Report != nil {
+		if err := json.Unmarshal(run.Report.Raw, &j); err != nil {
+			return fmt.Errorf("reading the gate's report: %w", err)
+		}
+	}
+	d.out.verdict(run, j)
+	m, err := d.kit.MeasuredOf(ctx, namespace, cart)
+	if err != nil {
+		return fmt.Errorf("reading the canary's figures from the controller: %w", err)
+	}
+	handled, entered := m.Counts("canary_handled_requests_total", "outcome"), m.Counts("canary_entry_requests_total", "code_class")
+	var rows []sideBySide
+	for _, revision := range []string{c.Stable(), c.Canary()} {
+		h, e := handled[revision], entered[revision]
+		rows = append(rows, sideBySide{
+			revision: revision, entered: e.All(), failedAtEntry: e["5xx"], handled: h.All(), failed: h["error"] + h["timeout"],
+		})
+	}
+	d.out.sides(rows)
+	if !slices.Contains([]string{"Fail", "Inconclusive"}, run.Verdict) {
+		return fmt.Errorf("the gate let a bad release pass: %s", run.Message)
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+)
+
+// sideBySide is a Revision by where requests entered, and by who handled them.
+type sideBySide struct {
+	revision               string
+	entered, failedAtEntry int
+	handled, failed        int
+}
+
+// verdict prints what a gate found, and by which numbers.
+func (s *screen) verdict(run *v1alpha1.GateRun, j judge.Judgement) {
+	c := red
+	if run.Verdict == string(judge.Pass) {
+		c = green
+	}
+	s.line("  %s  %s", s.paint(c, run.Verdict), strings.Join(run.Reasons, ", "))
+	s.line("  %s", run.Message)
+	for _, m := range j.Metrics {
+		text := fmt.Sprintf("    %-14s %-12s canary %s, baseline %s", m.Name, m.Verdict, ratio(m.Canary), ratio(m.Baseline))
+		if m.P != nil {
+			text += fmt.Sprintf(", p = %.4f over the shards", *m.P)
+		}
+		s.line("%s", text)
+	}
+	if j.RequiredShare != nil && j.HandledShare != nil {
+		s.line("    the Route gives the canary %s, and it handled %s", ratio(j.RequiredShare), ratio(j.HandledShare))
+	}
+}
+
+// sides prints both views of the same requests.
+func (s *screen) sides(rows []sideBySide) {
+	s.line("\n  The same requests, as the controller exports them (canary_entry_requests_total, canary_handled_requests_total):")
+	s.line("    %-14s %10s %18s %10s %18s", "Revision", "entered", "failed by entry", "handled", "failed by handling")
+	for _, r := range rows {
+		s.line("    %-14s %10d %10d %6.2f%% %10d %10d %6.2f%%", r.revision, r.entered, r.failedAtEntry, percent(r.failedAtEntry, r.entered),
+			r.handled, r.failed, percent(r.failed, r.handled))
+	}
+	s.line("  An ingress or queue-proxy sees the left half, in which the good Revision looks as bad as the other.")
+}
+
+func percent(part, whole int) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return 100 * float64(part) / float64(whole)
+}
+
+func ratio(v *float64) string {
+	if v == nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.2f %%", 100**v)
+}

@@ -1,0 +1,173 @@
+package kit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+var listeners = schema.GroupVersionResource{Group: "triggers.tekton.dev", Version: "v1beta1", Resource: "eventlisteners"}
+
+var (
+	// applied are the files that the installation of docs/tekton.md applies.
+	applied = regexp.MustCompile(`-f (config/tekton/\S+)`)
+	// takesPart is the command with which a Service takes part.
+	takesPart = regexp.MustCompile(`(?s)kubectl patch ksvc cart -n shop --type merge -p '(.*?)'\n`)
+)
+
+// trafficImage is what stands for the image of the Task that moves traffic.
+const trafficImage = "ko://github.com/knative-cdevents/knative-cdevents/cmd/traffic"
+
+// InstallRollout installs the rollout with Tekton that docs/tekton.md tells of in a namespace, by the files as they
+// stand there, but for the image.
+func (k *Kit) InstallRollout(ctx context.Context, namespace string) error {
+	image, err := k.Image(ctx, "./cmd/traffic")
+	if err != nil {
+		return err
+	}
+	files, err := k.rolloutFiles()
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		text, err := k.pieces(file)
+		if err != nil {
+			return err
+		}
+		if err := k.Apply(ctx, namespace, strings.ReplaceAll(text, trafficImage, image)); err != nil {
+			return err
+		}
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: listenerBinding(namespace)},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "knative-cdevents-rollout-listener"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "rollout-listener"}},
+	}
+	_, err = k.Kube.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("binding the rights of the listener: %w", err)
+	}
+	return k.WaitReady(ctx, listeners, namespace, "rollouts")
+}
+
+// UninstallRollout takes away what InstallRollout made outside of the namespace.
+func (k *Kit) UninstallRollout(ctx context.Context, namespace string) error {
+	err := k.Kube.RbacV1().ClusterRoleBindings().Delete(ctx, listenerBinding(namespace), metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("taking the rights of the listener away: %w", err)
+	}
+	files, err := k.rolloutFiles()
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if !strings.HasPrefix(filepath.Base(file), "200-") {
+			continue // in the namespace
+		}
+		text, err := k.pieces(file)
+		if err != nil {
+			return err
+		}
+		if err := k.Unapply(ctx, namespace, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func listenerBinding(namespace string) string { return "rollout-listener-" + namespace }
+
+// rolloutFiles are those that docs/tekton.md applies, in its order.
+func (k *Kit) rolloutFiles() ([]string, error) {
+	page, err := os.ReadFile(k.Path("docs", "tekton.md"))
+	if err != nil {
+		return nil, fmt.Errorf("reading how a rollout is installed: %w", err)
+	}
+	_, install, _ := strings.Cut(string(page), "\n## Install\n")
+	install, _, _ = strings.Cut(install, "\n## ")
+	var out []string
+	for _, found := range applied.FindAllStringSubmatch(install, -1) {
+		out = append(out, found[1])
+	}
+	if len(out) == 0 {
+		return nil, errors.New("docs/tekton.md applies no file below config/tekton")
+	}
+	return out, nil
+}
+
+// pieces reads a file of the checkout, or all YAML of a folder.
+func (k *Kit) pieces(path string) (string, error) {
+	checkout, files := os.DirFS(k.Path()), []string{path}
+	if strings.HasSuffix(path, "/") {
+		var err error
+		if files, err = fs.Glob(checkout, path+"*.yaml"); err != nil {
+			return "", fmt.Errorf("looking into %s: %w", path, err)
+		}
+	}
+	all := make([]string, len(files))
+	for i, file := range files {
+		content, err := fs.ReadFile(checkout, file)
+		if err != nil {
+			return "", fmt.Errorf("reading what is installed: %w", err)
+		}
+		all[i] = string(content)
+	}
+	return strings.Join(all, "\n---\n"), nil
+}
+
+// TakePart lets Service cart be rolled out step by step from now on, by the command of docs/tekton.md.
+func (k *Kit) TakePart(ctx context.Context, namespace string) error {
+	page, err := os.ReadFile(k.Path("docs", "tekton.md"))
+	if err != nil {
+		return fmt.Errorf("reading how a Service takes part: %w", err)
+	}
+	found := takesPart.FindSubmatch(page)
+	if found == nil {
+		return errors.New("docs/tekton.md does not say how a Service takes part")
+	}
+	_, err = k.Serving.ServingV1().Services(namespace).Patch(ctx, cartName, types.MergePatchType, found[1], metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("letting Service %s take part: %w", cartName, err)
+	}
+	_, err = k.WaitService(ctx, namespace, cartName, "")
+	return err
+}
+
+// WaitReady waits until an object's condition Ready is True.
+func (k *Kit) WaitReady(ctx context.Context, resource schema.GroupVersionResource, namespace, name string) error {
+	return Wait(ctx, 2*time.Minute, resource.Resource+" "+name, func(ctx context.Context) error {
+		o, err := k.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		conditions, _, err := unstructured.NestedSlice(o.Object, "status", "conditions")
+		if err != nil {
+			return err
+		}
+		for _, c := range conditions {
+			if m, ok := c.(map[string]any); ok && m["type"] == "Ready" && m["status"] == string(corev1.ConditionTrue) {
+				return nil
+			}
+		}
+		said, err := json.Marshal(conditions)
+		if err != nil {
+			return err
+		}
+		return NotYet("conditions: %s", said)
+	})
+}
