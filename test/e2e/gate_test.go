@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -44,23 +43,7 @@ func (s *scene) release(env map[string]string) string {
 	app := suite.Sharded(s.ns, image)
 	s.must(suite.DeployCart(ctx, app))
 	s.takePart()
-	clients, err := suite.Clients(ctx, app)
-	s.must(err)
-	s.must(clients.SendUntil(ctx, app.Stable()))
-	sending, stop := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for sending.Err() == nil {
-			_ = clients.Send(sending, 50) // ended by stop
-			time.Sleep(200 * time.Millisecond)
-		}
-	}()
-	s.Cleanup(func() {
-		stop()
-		<-done
-		s.Logf("what the clients were told\n%s", clients.Truth())
-	})
+	s.Cleanup(s.sendTo(app))
 	s.must(suite.ReleaseCanary(ctx, app, env))
 	return s.started(app.Canary())
 }

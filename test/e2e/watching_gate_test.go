@@ -1,0 +1,156 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+const judged = "dev.cdevents.testcaserun.finished.0.3.0"
+
+// TestGateThatWatches: without Tekton, a canary of the sharded application that fails 5 % of what it handles is found out
+// by a gate that opens its run by itself. The verdict stands in the gate, is told by an event and over HTTP.
+func TestGateThatWatches(t *testing.T) {
+	if suite.guest {
+		t.Skip("it needs the controller")
+	}
+	s := newScene(t)
+	ctx := t.Context()
+	s.source("source", service("sink"), production)
+	app := s.sharded()
+	gate := &v1alpha1.CanaryGate{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "cart"}}
+	s.must(json.Unmarshal([]byte(`{"spec": {"service": "cart", "watch": true,
+		"schedule": {"warmup": "5s", "interval": "5s", "minDuration": "15s", "timeout": "4m"},
+		"minimum": {"canaryRequests": 100, "baselineRequests": 100}}}`), gate))
+	_, err := suite.Ours.CanaryGates(s.ns).Create(ctx, gate, metav1.CreateOptions{})
+	s.must(err)
+	s.must(suite.WaitOneCluster(ctx, app))
+	s.must(suite.SplitCart(ctx, app, 10))
+	s.must(suite.WaitOneCluster(ctx, app))
+	stop := s.sendTo(app)
+
+	var run *v1alpha1.GateRun
+	s.must(kit.Wait(ctx, 5*time.Minute, "a verdict", func(ctx context.Context) error {
+		got, err := suite.Ours.CanaryGates(s.ns).Get(ctx, "cart", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if run = got.Status.Run; run == nil || run.CompletionTime == nil {
+			return kit.NotYet("its status is %s", compact(got.Status))
+		}
+		return nil
+	}))
+	// Over HTTP the verdict counts as long as the split that it is about.
+	if suite.Own() {
+		s.served(run)
+	}
+	stop()
+	var report judge.Judgement
+	s.must(json.Unmarshal(run.Report.Raw, &report))
+	t.Logf("%s %v: %s", run.Verdict, run.Reasons, run.Message)
+	if run.Verdict != string(judge.Fail) || run.Canary.Name != app.Canary() || run.Baseline.Name != app.Stable() || report.Canary.Requests < 100 {
+		t.Errorf("the run ended as %s", compact(run))
+	}
+	s.sink.atLeast(t, []string{judged}, func(e event) bool { return e.Header.Get("Ce-Type") == judged })
+	events, err := s.sink.events(ctx)
+	s.must(err)
+	e := events[find(events, judged)]
+	conforms(t, e, "0.5.1")
+	capture(t, e)
+	var said struct {
+		Subject    struct{ Content struct{ Outcome string } }
+		CustomData struct {
+			Gate struct {
+				Run, Verdict   string
+				CanaryRequests float64
+			}
+		}
+	}
+	s.must(json.Unmarshal(e.Body, &said))
+	if g := said.CustomData.Gate; said.Subject.Content.Outcome != "failure" || g.Run != run.ID || g.Verdict != run.Verdict || g.CanaryRequests != report.Canary.Requests {
+		t.Errorf("the event tells %s, the run is %s", e.Body, compact(run))
+	}
+}
+
+// sendTo sends requests to the sharded application until the function that it returns is called.
+func (s *scene) sendTo(app *kit.Cart) (stop func()) {
+	s.Helper()
+	clients, err := suite.Clients(s.Context(), app)
+	s.must(err)
+	s.must(clients.SendUntil(s.Context(), app.Stable()))
+	sending, cancel := context.WithCancel(s.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for sending.Err() == nil {
+			_ = clients.Send(sending, 50) // ended by stop
+			time.Sleep(200 * time.Millisecond)
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+		s.Logf("what the clients were told\n%s", clients.Truth())
+	}
+}
+
+// served asks a replica for the verdict, as Argo and as Flagger do.
+func (s *scene) served(run *v1alpha1.GateRun) {
+	s.Helper()
+	ctx := s.Context()
+	role := &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Name: "verdicts"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{v1alpha1.GroupName}, Resources: []string{"canarygates"}, Verbs: []string{"get"}}},
+	}
+	_, err := suite.Kube.RbacV1().Roles(s.ns).Create(ctx, role, metav1.CreateOptions{})
+	s.must(err)
+	_, err = suite.Kube.RbacV1().RoleBindings(s.ns).Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.ns, Name: "default"}},
+	}, metav1.CreateOptions{})
+	s.must(err)
+	token := func(audience string) string {
+		got, err := suite.Kube.CoreV1().ServiceAccounts(s.ns).CreateToken(ctx, "default", &authenticationv1.TokenRequest{
+			Spec: authenticationv1.TokenRequestSpec{Audiences: []string{audience}},
+		}, metav1.CreateOptions{})
+		s.must(err)
+		return got.Status.Token
+	}
+	pods, err := suite.Pods(ctx)
+	s.must(err)
+	for _, c := range []struct {
+		method, audience string
+		status           int
+	}{
+		{http.MethodGet, "knative-cdevents", http.StatusOK},
+		{http.MethodPost, "knative-cdevents", http.StatusConflict},
+		{http.MethodGet, "somebody-else", http.StatusUnauthorized},
+	} {
+		url := fmt.Sprintf("http://%s:8081/v1/gates/%s/cart", pods[0].Status.PodIP, s.ns)
+		req, err := http.NewRequestWithContext(ctx, c.method, url, nil)
+		s.must(err)
+		req.Header.Set("Authorization", "Bearer "+token(c.audience))
+		resp, err := http.DefaultClient.Do(req)
+		s.must(err)
+		var body struct{ Verdict string }
+		err = json.NewDecoder(resp.Body).Decode(&body)
+		s.must(resp.Body.Close())
+		if resp.StatusCode != c.status || err != nil || c.status != http.StatusUnauthorized && body.Verdict != run.Verdict {
+			s.Errorf("%s %s with a token for %s: %s, %+v (%v), want %d", c.method, url, c.audience, resp.Status, body, err, c.status)
+		}
+	}
+}
