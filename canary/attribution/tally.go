@@ -1,8 +1,6 @@
 package attribution
 
 import (
-	"maps"
-
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
 
@@ -55,14 +53,6 @@ func newTally() *Tally {
 		Finished: map[string]float64{}, EnteredAt: map[string]float64{}, Buckets: map[float64]float64{}, Shards: map[ShardKey]Shard{},
 		Entered: map[string]float64{}, EntryBuckets: map[float64]float64{}, Restarts: map[string]float64{},
 	}
-}
-
-func (t *Tally) clone() Tally {
-	c := *t
-	c.Finished, c.EnteredAt = maps.Clone(t.Finished), maps.Clone(t.EnteredAt)
-	c.Buckets, c.Shards = maps.Clone(t.Buckets), maps.Clone(t.Shards)
-	c.Entered, c.EntryBuckets, c.Restarts = maps.Clone(t.Entered), maps.Clone(t.EntryBuckets), maps.Clone(t.Restarts)
-	return c
 }
 
 func (t *Tally) add(deltas map[mapping.Key]float64) {

@@ -15,7 +15,10 @@ func TestVerdictsAreAPartOfTheirService(t *testing.T) {
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	var last observer.Part
 	v := NewVerdicts(func(_ types.NamespacedName, p observer.Part) { last = p })
-	held := func() []lifecycle.Verdict { return last.Value.([]lifecycle.Verdict) }
+	held := func() []lifecycle.Verdict {
+		all, _ := last.Value.([]lifecycle.Verdict) // of another type there is none
+		return all
+	}
 
 	v.Reached(key, "u1", lifecycle.Verdict{Run: "a"})
 	v.Reached(key, "u1", lifecycle.Verdict{Run: "a"})

@@ -28,7 +28,6 @@ var (
 	pipelineRuns = schema.GroupVersionResource{Group: "tekton.dev", Version: "v1", Resource: "pipelineruns"}
 	taskRuns     = schema.GroupVersionResource{Group: "tekton.dev", Version: "v1", Resource: "taskruns"}
 	customRuns   = schema.GroupVersionResource{Group: "tekton.dev", Version: "v1beta1", Resource: "customruns"}
-	listeners    = schema.GroupVersionResource{Group: "triggers.tekton.dev", Version: "v1beta1", Resource: "eventlisteners"}
 	gates        = schema.GroupVersionResource{Group: "knative-cdevents.dev", Version: "v1alpha1", Resource: "canarygates"}
 )
 
