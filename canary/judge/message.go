@@ -26,7 +26,7 @@ func (j *Judgement) explain(p Plan, e *evidence, c census) string {
 		say = append(say, fmt.Sprintf("the canary handled %.1f %% of the requests, and its Route gives it %.1f %%", 100**j.HandledShare, 100**j.RequiredShare))
 	}
 	if e.Restarts > 0 {
-		say = append(say, fmt.Sprintf("containers of the canary restarted %.0f times", e.Restarts))
+		say = append(say, fmt.Sprintf("%.0f restarts of containers of the canary, of which %.0f are tolerated", e.Restarts, max(0, p.Limits.Restarts)))
 	}
 	if e.Unaccounted > 0 {
 		say = append(say, fmt.Sprintf("%.0f of %.0f requests that the canary began were never finished", e.Unaccounted, e.Started))

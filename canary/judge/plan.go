@@ -17,7 +17,7 @@ type Plan struct {
 	// that is worse than is tolerated passes. Both are over the whole run and all
 	// metrics.
 	Alpha, Beta float64
-	// Warmup is not judged. MinDuration must be over before a Pass, counted from the
+	// Warmup is not judged, nor is a window that began in it. MinDuration must be over before a Pass, counted from the
 	// start of the run. After Deadline a run that is undecided is Inconclusive.
 	Warmup, MinDuration, Deadline time.Duration
 	// MinCanary and MinBaseline are how many finished requests each side needs

@@ -25,7 +25,7 @@ func Start(at time.Time, before map[string]Counts) *Run {
 }
 
 // Look takes what happened since the last look, and judges all that did. Windows must
-// come in order; one that ends before the warm-up is over is not judged, and one that
+// come in order; one that began before the warm-up was over is not judged, and one that
 // was taken before is not taken again. A verdict that was reached stays. A plan that
 // Check refuses is an Error.
 func (r *Run) Look(p Plan, w Window) Judgement {
@@ -38,7 +38,7 @@ func (r *Run) Look(p Plan, w Window) Judgement {
 	}
 	r.Evidence.Until = w.To.UTC().Round(0)
 	elapsed := w.To.Sub(r.Start)
-	if elapsed >= p.Warmup {
+	if !w.From.Before(r.Start.Add(p.Warmup)) {
 		r.Evidence.add(p, w)
 	}
 	r.Last = r.judge(p, elapsed)

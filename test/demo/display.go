@@ -208,7 +208,10 @@ func artifact(purl string) string {
 
 // short is what a person says of a type: "service.deployed" for "dev.cdevents.service.deployed.0.3.0".
 func short(typ string) string {
-	s := strings.TrimPrefix(strings.TrimPrefix(typ, "dev.cdevents."), "dev.cdeventsx.knative-")
+	s := strings.TrimPrefix(typ, "dev.cdevents.")
+	for _, custom := range []string{"dev.cdeventsx.knative-", "dev.cdeventsx.stateful-"} {
+		s = strings.TrimPrefix(s, custom)
+	}
 	if parts := strings.Split(s, "."); len(parts) > 2 {
 		return parts[0] + "." + parts[1]
 	}

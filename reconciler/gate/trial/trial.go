@@ -235,6 +235,11 @@ func (t *Trial) gather(m Moment) {
 		t.say("Waiting until the pods of Service %q are read", t.Run.Service.Name)
 		return
 	}
+	// What was read last may have been before the run, and so what it will be compared with.
+	if waited := m.Now.Sub(t.Run.StartTime.Time); waited < unsettled && !t.readSince(figures, waited) {
+		t.say("Waiting until the pods of Service %q are read anew", t.Run.Service.Name)
+		return
+	}
 	e := &evidence{At: m.Now, From: from, Overdue: overdue(figures, from)}
 	var known map[string]judge.Counts
 	for _, uid := range []types.UID{t.Run.Canary.UID, t.Run.Baseline.UID} {
@@ -248,6 +253,16 @@ func (t *Trial) gather(m Moment) {
 	t.evidence, t.last = e, e.Run.Last
 	t.say("Judging %s against %s: nothing was counted yet", t.Run.Canary.Name, t.Run.Baseline.Name)
 	t.save(m.Now)
+}
+
+// readSince says whether all pods of both sides were read since then.
+func (t *Trial) readSince(f attribution.Figures, ago time.Duration) bool {
+	for _, r := range f.Revisions {
+		if (r.UID == t.Run.Canary.UID || r.UID == t.Run.Baseline.UID) && r.ScrapeAge != nil && *r.ScrapeAge > ago {
+			return false
+		}
+	}
+	return true
 }
 
 // overdue are the requests, by Revision, that were begun and not answered within the

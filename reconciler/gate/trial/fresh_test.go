@@ -1,0 +1,74 @@
+package trial_test
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/internal/stage"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
+)
+
+// late are counts that were read some time ago.
+type late struct {
+	trial.Counts
+	ago time.Duration
+}
+
+func (l *late) Figure(service types.NamespacedName) (attribution.Figures, bool) {
+	f, ok := l.Counts.Figure(service)
+	for i := range f.Revisions {
+		f.Revisions[i].ScrapeAge = &l.ago
+	}
+	return f, ok
+}
+
+// What was counted last before the run is of before it, and must not be where it begins:
+// what happened since would be the run's.
+func TestEvidenceBeginsWithAReadingOfTheRun(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1.8e9, 0)
+	s := stage.New(cart, true, func() time.Time { return now })
+	counts := &late{Counts: s, ago: 14 * time.Second}
+	run, err := trial.Open(t.Context(), cart.Namespace, "run-1", &v1alpha1.CanaryGateSpec{Service: cart.Name}, now, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := func(after, ago time.Duration) bool {
+		now, counts.ago = now.Add(after), ago
+		m := trial.Moment{Now: now, Counts: counts, Look: stage.Look}
+		m.Service, m.Known = s.Service(cart)
+		run.Step(m)
+		return run.Gathering()
+	}
+	if step(0, 14*time.Second) || step(2*time.Second, 16*time.Second) {
+		t.Error("it began with what was read before it")
+	}
+	if !step(2*time.Second, time.Second) {
+		t.Errorf("it waits all the same: %s", run.Run.Message)
+	}
+}
+
+// A pod that cannot be read is not waited for without end.
+func TestAPodThatIsNeverReadDelaysTheRunOnly(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1.8e9, 0)
+	s := stage.New(cart, true, func() time.Time { return now })
+	counts := &late{Counts: s, ago: time.Hour}
+	run, err := trial.Open(t.Context(), cart.Namespace, "run-1", &v1alpha1.CanaryGateSpec{Service: cart.Name}, now, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		m := trial.Moment{Now: now, Counts: counts, Look: stage.Look}
+		m.Service, m.Known = s.Service(cart)
+		run.Step(m)
+		now = now.Add(2 * time.Second)
+	}
+	if !run.Gathering() {
+		t.Errorf("it waits for ever: %s", run.Run.Message)
+	}
+}
