@@ -217,10 +217,13 @@ func (d *metricData) relative(v view, m Metric, fail, warn float64, l levels) {
 	if d.Crossed && v.enough {
 		d.fail(RelativeRegression)
 	}
-	if !v.look || !v.provable(l) || d.lacks() != "" {
+	if v.look && v.provable(l) && d.lacks() == "" {
+		d.compareShards(v, m, l)
 		return
 	}
-	d.compareShards(v, m, l)
+	// What else must be decided may take until long after the look, and a canary that
+	// broke meanwhile must not pass by it. To ask again makes no Pass likelier.
+	d.Same = d.Same && d.same(v, m, l)
 }
 
 // compareShards takes one of the looks at the shards.
@@ -232,16 +235,26 @@ func (d *metricData) relative(v view, m Metric, fail, warn float64, l levels) {
 // its baseline fails with probability Alpha at most; one that is worse and within
 // what is tolerated may fail more often, the nearer it is to the limit.
 func (d *metricData) compareShards(v view, m Metric, l levels) {
-	seed := [2]uint64{uint64(v.start), uint64(v.number)} //nolint:gosec // A seed may be any number.
 	plain := v.shards.scores(m.Kind, 1, v.counted.levels)
-	high, _ := plain.permutation(draws(l.lookFail), seed)
+	high, _ := plain.permutation(draws(l.lookFail), v.seed())
 	d.P = &high
 	scaled := v.shards.scores(m.Kind, m.MaxOddsRatio, v.counted.levels)
 	if high <= l.lookFail && scaled.difference() > 0 {
 		d.fail(RelativeRegression)
 	}
-	_, low := scaled.permutation(draws(l.lookPass), seed)
-	d.Same = low <= l.lookPass && (!m.limited() || logBelow(d.Tests[0].Canary, m.Limit) >= -math.Log(l.lookPass*looks))
+	d.Same = d.same(v, m, l)
+}
+
+// same says whether the shards on the canary are shown not to be worse than is
+// tolerated, by all that was counted until now.
+func (d *metricData) same(v view, m Metric, l levels) bool {
+	_, low := v.shards.scores(m.Kind, m.MaxOddsRatio, v.counted.levels).permutation(draws(l.lookPass), v.seed())
+	return low <= l.lookPass && (!m.limited() || logBelow(d.Tests[0].Canary, m.Limit) >= -math.Log(l.lookPass*looks))
+}
+
+// seed of what is drawn, so that another process draws the same.
+func (v view) seed() [2]uint64 {
+	return [2]uint64{uint64(v.start), uint64(v.number)} //nolint:gosec // A seed may be any number.
 }
 
 // draws that are enough to reach a level, and to tell what is near it.

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -163,5 +164,42 @@ func TestMovedShardsAreLeftOut(t *testing.T) {
 	}
 	if !strings.Contains(got.Message, "by their rates alone") {
 		t.Errorf("nothing said of what was before: %s", got.Message)
+	}
+}
+
+// What is shown by a look at the shards may have to wait for something else. A canary
+// that broke meanwhile does not pass by that look.
+func TestShardsThatBrokeAfterALookDoNotPass(t *testing.T) {
+	t.Parallel()
+	for _, breaks := range []bool{false, true} {
+		before := map[string]Counts{}
+		for s := range 100 {
+			before[fmt.Sprint(s)] = Counts{Finished: 10000, Errors: 100}
+		}
+		run := Start(epoch, before)
+		for i := 0; i < 21 && run.Last.Verdict == Running; i++ {
+			canary, baseline := Arm{}, Arm{}
+			shards := map[string]ShardWindow{}
+			for s := range 100 {
+				if s >= 20 {
+					c := Counts{Finished: 100, Errors: float64((s + i) % 3)}
+					shards[fmt.Sprint(s)] = ShardWindow{Baseline: c}
+					baseline.Finished, baseline.Errors = baseline.Finished+c.Finished, baseline.Errors+c.Errors
+					continue
+				}
+				c := Counts{Finished: 100, Errors: float64((s + i) % 2)}
+				if breaks && i >= 17 {
+					c.Errors = c.Finished
+				}
+				shards[fmt.Sprint(s)] = ShardWindow{Canary: c}
+				canary.Finished, canary.Errors = canary.Finished+c.Finished, canary.Errors+c.Errors
+			}
+			w := at(i, canary, baseline)
+			w.Shards, w.Unsettled = shards, i < 20
+			run.Look(shardedPlan(), w)
+		}
+		if want := map[bool]Verdict{false: Pass, true: Running}[breaks]; run.Last.Verdict != want {
+			t.Errorf("breaks: %v, got %s %v: %s", breaks, run.Last.Verdict, run.Last.Reasons, run.Last.Message)
+		}
 	}
 }
