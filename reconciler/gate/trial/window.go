@@ -97,6 +97,10 @@ func (c counted) lacking(both ...types.UID) string {
 	return ""
 }
 
+// mostUntimed is the share of the requests of which nobody need say how long they took:
+// those that were broken off, as a rule. Those of which nobody does are not fast.
+const mostUntimed = 0.1
+
 // slower is how many requests took longer than each bound of a cumulative histogram,
 // or why nobody knows.
 func slower(buckets map[float64]float64, finished float64) (above map[float64]float64, why string) {
@@ -107,6 +111,8 @@ func slower(buckets map[float64]float64, finished float64) (above map[float64]fl
 		return nil, string(attribution.DurationsUnknown)
 	case len(buckets) > 0 && !whole:
 		return nil, string(attribution.BucketsDiffer)
+	case finished-all > mostUntimed*finished:
+		return nil, string(attribution.DurationsUnknown)
 	}
 	above = map[float64]float64{}
 	most := 0.0

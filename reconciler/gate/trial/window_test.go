@@ -93,6 +93,8 @@ func TestWhatIsNotKnownIsSaid(t *testing.T) {
 	}{
 		"gRPC":          {attribution.Tally{Entered: map[string]float64{mapping.Unknown: 1}, EntryBuckets: buckets(1, 1)}, "", 1, "OutcomesUnknown", ""},
 		"no durations":  {attribution.Tally{Entered: map[string]float64{"200": 1}}, "", 1, "", "DurationsUnknown"},
+		"few durations": {attribution.Tally{Entered: map[string]float64{"200": 100}, EntryBuckets: buckets(89, 89)}, "", 1, "", "DurationsUnknown"},
+		"most of them":  {attribution.Tally{Entered: map[string]float64{"200": 100}, EntryBuckets: buckets(90, 90)}, "", 1, "", ""},
 		"a bucket less": {attribution.Tally{Entered: map[string]float64{"200": 1}, EntryBuckets: odd}, "", 1, "", "BucketsDiffer"},
 		"metrics off":   {attribution.Tally{}, attribution.EntryMetricsUnavailable, 1, "EntryMetricsUnavailable", ""},
 		"not read":      {attribution.Tally{}, attribution.NotRead, 1, "NotRead", ""},
