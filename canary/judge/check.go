@@ -1,6 +1,10 @@
 package judge
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
 
 // Check says what of a plan cannot be judged by, and what would be right.
 func (p Plan) Check() error {
@@ -35,6 +39,41 @@ func (m Metric) check() error {
 		return fmt.Errorf("negligible is %v: it must be a ratio below 1, or 0 for none", m.Negligible)
 	case !(m.Weight > 0 && m.Weight <= 1e6):
 		return fmt.Errorf("the weight is %v: it must be above 0, and 1e6 at most", m.Weight)
+	}
+	return nil
+}
+
+// Check says why a run that was read cannot be gone on with by a plan: somebody else
+// wrote it, or another release, which asked for other odds.
+func (r *Run) Check(p Plan) error {
+	for name, s := range r.Evidence.Shards.Counts {
+		if s == nil {
+			return fmt.Errorf("shard %q has no counts", name)
+		}
+	}
+	for _, m := range p.Metrics {
+		d := r.Evidence.Metrics[m.Name]
+		if d == nil {
+			continue
+		}
+		if m.Kind != SlowerAnywhere && len(d.Tests) > 1 || len(d.Tests) > maxBounds {
+			return fmt.Errorf("metric %q has %d tests", m.Name, len(d.Tests))
+		}
+		for _, t := range d.Tests {
+			if err := t.check(m); err != nil {
+				return fmt.Errorf("metric %q: %w", m.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (t *test) check(m Metric) error {
+	switch {
+	case t == nil || t.Odds == nil:
+		return errors.New("a test has no odds")
+	case len(t.Odds.Logs) != len(t.Odds.Ratios) || !slices.Equal(t.Odds.Ratios, newOdds(m.MaxOddsRatio).Ratios):
+		return errors.New("its odds are not those that are asked for")
 	}
 	return nil
 }

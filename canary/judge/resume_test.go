@@ -84,6 +84,9 @@ func TestRunIsResumed(t *testing.T) {
 			if err := json.Unmarshal(text, written); err != nil {
 				t.Fatalf("seed %d, look %d: %v", seed, i, err)
 			}
+			if err := written.Check(p); err != nil {
+				t.Fatalf("seed %d, look %d: %v", seed, i, err)
+			}
 			a, b := whole.Look(p, w), written.Look(p, w)
 			if !reflect.DeepEqual(a, b) {
 				t.Fatalf("seed %d, look %d: without writing\n%+v\nwith\n%+v", seed, i, a, b)

@@ -107,13 +107,23 @@ func Resume(ctx context.Context, namespace string, run *v1alpha1.GateRun) (*Tria
 	}
 	// What is new since it was written has its default.
 	t.Spec.SetDefaults(ctx)
+	if wrong := t.Spec.Validate(ctx); wrong != nil {
+		t.Spec = &v1alpha1.CanaryGateSpec{}
+		t.Spec.SetDefaults(ctx)
+		return t, problem(EvidenceUnreadable, "the spec that the run began with is not valid: %s", wrong)
+	}
 	var err error
 	if t.evidence, err = unpack(run.Evidence); err != nil {
 		return t, err
 	}
-	if t.evidence != nil {
-		t.last = t.evidence.Run.Last
+	if t.evidence == nil {
+		return t, nil
 	}
+	if err := t.evidence.Run.Check(t.plan()); err != nil {
+		t.evidence = nil
+		return t, problem(EvidenceUnreadable, "the evidence cannot be gone on with: %s", err)
+	}
+	t.last = t.evidence.Run.Last
 	return t, nil
 }
 

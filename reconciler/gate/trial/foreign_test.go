@@ -1,0 +1,55 @@
+package trial_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/internal/stage"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
+)
+
+// A status may be written by others, too, and by other releases: what cannot be gone
+// on with ends the run, and not the process.
+func TestWhatOthersWroteEndsTheRun(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ evidence, spec string }{
+		{evidence: `{"metrics":{"ErrorRate":{"tests":[null]}}}`},
+		{evidence: `{"metrics":{"ErrorRate":{"tests":[{}]}}}`},
+		{evidence: `{"metrics":{"ErrorRate":{"tests":[{"odds":{"ratios":[1.5],"logs":[]}}]}}}`},
+		{evidence: `{"metrics":{"ErrorRate":{"tests":[{"odds":{"ratios":[1.5,7],"logs":[0,0]}}]}}}`},
+		{evidence: `{"shards":{"counts":{"a":null}}}`},
+		{spec: `{"service":"cart","schedule":{"interval":"0s"}}`},
+		{spec: `{"service":"cart","metrics":[{"type":"None"}]}`},
+	} {
+		p := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
+		p.judges = (*judge.Run).Look
+		p.Serve(stage.Canary, 1, 0)
+		p.step()
+		if c.spec != "" {
+			p.run.Spec.Raw = []byte(c.spec)
+		} else {
+			whole, run := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+			if err := json.Unmarshal(p.run.Evidence.Raw, &whole); err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(whole["run"], &run); err != nil {
+				t.Fatal(err)
+			}
+			run["evidence"] = json.RawMessage(c.evidence)
+			whole["run"], _ = json.Marshal(run)
+			p.run.Evidence.Raw, _ = json.Marshal(whole)
+		}
+		got, err := trial.Resume(t.Context(), cart.Namespace, p.run)
+		if err == nil {
+			t.Errorf("%s%s was taken", c.evidence, c.spec)
+			continue
+		}
+		got.Fail(p.now, err)
+		if got.Run.Verdict != string(judge.Error) || got.Run.Reasons[0] != trial.EvidenceUnreadable || got.Interval() < time.Second {
+			t.Errorf("%s%s: %+v", c.evidence, c.spec, got.Run)
+		}
+	}
+}
