@@ -100,9 +100,12 @@ func (l *look) do(ctx context.Context) time.Duration {
 		l.conditions(ctx, m)
 		return wait
 	}
+	// The next run takes the place of this one, which the process that ended it may
+	// not have told of.
+	told := run == nil || l.tell()
 	divided := l.divided()
 	l.conditions(ctx, m)
-	if l.spec.Watch && m.Known && trial.Calls(run, l.spec.Service, m.Service, divided) {
+	if told && l.spec.Watch && m.Known && trial.Calls(run, l.spec.Service, m.Service, divided) {
 		if _, p := trial.Choose(l.spec.Service, m.Service, l.spec.Canary, l.spec.Baseline); p == nil && l.spec.Validate(ctx) == nil {
 			return l.open(ctx, m)
 		}
@@ -169,10 +172,15 @@ func (l *look) write(ctx context.Context) error {
 		l.wrote(key.String())
 	}
 	if l.status.Run != nil {
-		l.Metrics.saw(key.Namespace, l.status.Run)
-		l.told.tell(key.Namespace, l.status.Run) // if it is too early, the next look tells
+		l.tell() // if it is too early, the next look tells
 	}
 	return nil
+}
+
+// tell tells of the run as it was written; false if it is too early.
+func (l *look) tell() bool {
+	l.Metrics.saw(l.gate.Namespace, l.status.Run)
+	return l.told.tell(l.gate.Namespace, l.status.Run)
 }
 
 // due says whether the status may be written again.

@@ -125,6 +125,26 @@ func TestGatesThatWatch(t *testing.T) {
 		s.Split(60)
 		th.stands("cart", func(g *v1alpha1.CanaryGate) bool { return running(g) && g.Status.Run.ID != third.ID })
 	})
+	th.act("a verdict that nobody was told of", func(t *testing.T) {
+		s := th.service("untold")
+		s.Serve(stage.Canary, 1, 0)
+		th.gate("untold", true)
+		th.stands("untold", running)
+		s.Serve(stage.Canary, 0, 50)
+		first := th.stands("untold", verdict("Fail")).Status.Run
+		stop()
+		// As if it had ended between the write and the telling. The split changed before
+		// the next one looked.
+		th.mu.Lock()
+		delete(th.told, first.ID)
+		th.mu.Unlock()
+		s.Split(20)
+		stop = th.process()
+		th.stands("untold", running)
+		if heard := th.heard(first.ID); heard != "untold uid-of-untold Fail" {
+			t.Errorf("told %q", heard)
+		}
+	})
 	th.act("what is wrong is said", func(*testing.T) {
 		th.gate("missing", true)
 		th.stands("missing", condition(v1alpha1.GateServiceFound, no, trial.ServiceNotFound))
