@@ -290,6 +290,11 @@ func overdue(f attribution.Figures, now attribution.Snapshot) map[types.UID]floa
 // look judges what happened since the last look. If that is nothing, and nothing
 // follows from it, the run stays as it is, so that it need not be written.
 func (t *Trial) look(m Moment) {
+	plan := t.plan()
+	if plan.Deadline <= plan.Warmup {
+		t.End(m.Now, judge.Inconclusive, fmt.Sprintf("Too late to judge: the time was over %s after the first reading, and the warm-up takes %s", plan.Deadline, plan.Warmup), string(judge.Timeout))
+		return
+	}
 	delta, ok := m.Counts.Since(t.key(), t.evidence.From)
 	figures, too := m.Counts.Figure(t.key())
 	if !ok || !too {
@@ -309,7 +314,7 @@ func (t *Trial) look(m Moment) {
 	w := c.window(t.Run.Canary.UID, t.Run.Baseline.UID)
 	w.From, w.To = t.evidence.At, m.Now
 	was := t.last
-	j := m.Look(t.evidence.Run, t.plan(), w)
+	j := m.Look(t.evidence.Run, plan, w)
 	lacking := c.lacking(t.Run.Canary.UID, t.Run.Baseline.UID)
 	if quiet(w, delta) && lacking == t.evidence.Lacking && j.Verdict == judge.Running && alike(j, was) {
 		t.say("%s", t.progress(was))

@@ -138,6 +138,20 @@ func TestWhatIsWaitedFor(t *testing.T) {
 	}
 }
 
+// Whoever waits for the warm-up only, or pods that are read at last, leave no time.
+func TestNoTimeIsLeft(t *testing.T) {
+	t.Parallel()
+	p := begin(t, true, v1alpha1.CanaryGateSpec{}, time.Minute)
+	p.judges = (*judge.Run).Look
+	p.step().pass(15*time.Second).step().want(judge.Inconclusive, string(judge.Timeout), "the warm-up takes 30s")
+	q := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
+	q.judges = (*judge.Run).Look
+	q.Unread()
+	q.step().pass(29*time.Minute + 40*time.Second)
+	q.Process()
+	q.step().pass(15*time.Second).step().want(judge.Inconclusive, string(judge.Timeout), "over 20s after the first reading")
+}
+
 func TestASplitThatIsOnItsWayIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
