@@ -36,7 +36,9 @@ type pod struct {
 	// known.
 	appAt, entryAt, since time.Time
 	appErr, entryErr      error
-	appTold, entryTold    bool
+	// appMissed and entryMissed are the readings in a row that failed until now.
+	appMissed, entryMissed int
+	appTold, entryTold     bool
 }
 
 // targets is how many of its ports are read.
@@ -184,9 +186,10 @@ func (b *book) take(all []scrape.Reading) {
 		}
 		p.appErr, p.appTold = r.Err, true
 		if r.Err != nil {
+			p.appMissed++
 			continue
 		}
-		p.appAt = r.At
+		p.appAt, p.appMissed = r.At, 0
 		unread := !p.app.read
 		s := p.app.advance(r.Exposition, b.fold, p.old, p.facts.Incarnation, r.At)
 		if unread && p.first != nil {
@@ -208,8 +211,10 @@ func (b *book) take(all []scrape.Reading) {
 func (b *book) takeEntry(p *pod, t *Tally, r scrape.Reading) {
 	p.entryErr, p.entryTold = r.Err, true
 	if r.Err != nil {
+		p.entryMissed++
 		return
 	}
+	p.entryMissed = 0
 	unread := !p.entry.read
 	s := p.entry.advance(r.Exposition, asRead, p.old, "", r.At)
 	p.entryAt = r.At

@@ -60,9 +60,11 @@ type RevisionFigures struct {
 	// of pods that are gone are among them for good.
 	Unaccounted *float64
 	Restarts    map[string]float64
-	// Pods that exist; Members of them are in the stateful cluster.
-	Pods    int
-	Members *float64
+	// Pods that exist; Unanswering of them are ready, and could not be read when that
+	// was tried last, nor the time before; Members are in the stateful cluster.
+	Pods        int
+	Unanswering int
+	Members     *float64
 	// Shards that its pods hold, by entity type, or AllEntities.
 	Shards map[string]float64
 	// ScrapeAge is how long ago the pod was read whose last reading is oldest.
@@ -224,8 +226,26 @@ func (v *view) figures() RevisionFigures {
 		out.Unaccounted = v.unaccounted()
 		out.Members, out.Shards = v.ClusterMembers, v.shards()
 	}
-	out.ScrapeAge = v.age()
+	out.ScrapeAge, out.Unanswering = v.age(), v.unanswering()
 	return out
+}
+
+// missedForGood is how many readings in a row must fail before a pod counts as one
+// that does not answer: what a single one lacked the next one makes up for.
+const missedForGood = 2
+
+func (v *view) unanswering() int {
+	n := 0
+	for _, p := range v.pods {
+		missed := p.appMissed
+		if !v.Stateful {
+			missed = p.entryMissed
+		}
+		if p.facts.Ready && missed >= missedForGood {
+			n++
+		}
+	}
+	return n
 }
 
 // entered is what entered at the Revision, by class; nil if nobody tells. 1xx are

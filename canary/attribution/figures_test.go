@@ -182,6 +182,30 @@ func sharded() Facts {
 	}
 }
 
+// What a pod handles that serves and cannot be read is not in the figures.
+func TestPodsThatDoNotAnswerAreCounted(t *testing.T) {
+	t.Parallel()
+	f := sharded()
+	f.Pods = append(f.Pods, Pod{UID: "p3", Revision: "r2", Ready: true}, Pod{UID: "p4", Revision: "r2"})
+	b := newBench(true, f)
+	refuse := func() {
+		b.readBoth(handled(10, 0), handled(20, 0))
+		for _, uid := range []types.UID{"p3", "p4"} {
+			b.Read(cart, []scrape.Reading{{Target: scrape.Target{Pod: uid}, At: b.now, Err: errors.New("refused")}})
+		}
+	}
+	for i, want := range []int{0, 1, 1} {
+		refuse()
+		if is := b.one(t).Revisions; is[1].Unanswering != want || is[0].Unanswering != 0 {
+			t.Errorf("after %d readings: %d, and %d of the baseline", i+1, is[1].Unanswering, is[0].Unanswering)
+		}
+	}
+	b.read("p3", false, handled(1, 0))
+	if n := b.one(t).Revisions[1].Unanswering; n != 0 {
+		t.Errorf("it answers, and %d do not", n)
+	}
+}
+
 // The canary takes a third where the Route gives it a twentieth.
 func TestShares(t *testing.T) {
 	t.Parallel()

@@ -25,6 +25,8 @@ type evidence struct {
 
 	// Unsettled: shards were being handed over in the last window.
 	Unsettled bool `json:"unsettled,omitempty"`
+	// Unanswering pods of the canary in the last window.
+	Unanswering int `json:"unanswering,omitempty"`
 	// Looks at the shards that are used up, of those that the plan has.
 	Looks   int                    `json:"looks,omitempty"`
 	Shards  shards                 `json:"shards,omitzero"`
@@ -66,7 +68,7 @@ func (e *evidence) add(p Plan, w Window) {
 	}
 	e.Handled.add(w.Handled, canary+baseline)
 	e.Required.add(w.Required, canary+baseline)
-	e.Unsettled = w.Unsettled
+	e.Unsettled, e.Unanswering = w.Unsettled, w.Unanswering
 	if p.Sharded {
 		e.Shards.add(w.Shards)
 	}

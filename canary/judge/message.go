@@ -34,6 +34,9 @@ func (j *Judgement) explain(p Plan, e *evidence, c census) string {
 	if e.StartedUnknown {
 		say = append(say, "nobody counts the requests that begin, so that none that hangs is seen")
 	}
+	if e.Unanswering > 0 {
+		say = append(say, fmt.Sprintf("%d pods of the canary are ready and cannot be read, so that what they handle is not known", e.Unanswering))
+	}
 	if e.Unsettled {
 		say = append(say, "shards are being handed over")
 	}

@@ -100,6 +100,9 @@ type Window struct {
 	Required, Handled float64
 	// Unsettled: shards were being handed over.
 	Unsettled bool
+	// Unanswering are pods of the canary that serve and cannot be read: what they do
+	// is not known.
+	Unanswering int
 }
 
 // Arm is one side of the comparison in one window. All are numbers of requests.

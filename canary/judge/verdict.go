@@ -79,6 +79,9 @@ func (j *Judgement) lacking(p Plan, e *evidence) []Reason {
 	if e.Unsettled {
 		why = append(why, Rebalancing)
 	}
+	if e.Unanswering > 0 {
+		why = append(why, NoData)
+	}
 	return why
 }
 

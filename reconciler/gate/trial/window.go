@@ -37,6 +37,11 @@ func (c counted) window(canary, baseline types.UID) judge.Window {
 		w.Handled = w.Canary.Finished / all
 	}
 	w.Shards = c.shards(canary, baseline)
+	for _, r := range c.figures.Revisions {
+		if r.UID == canary {
+			w.Unanswering = r.Unanswering
+		}
+	}
 	return w
 }
 

@@ -46,7 +46,11 @@ func TestWindowOfStatefulRevisions(t *testing.T) {
 		Shards: map[attribution.ShardKey]attribution.Shard{{Entity: "a/b", Shard: "7"}: {OK: 5}},
 	})
 	c.overdue["c"] = 3
+	c.figures.Revisions = []attribution.RevisionFigures{{Revision: attribution.Revision{UID: "b"}, Unanswering: 7}, {Revision: attribution.Revision{UID: "c"}, Unanswering: 2}}
 	w := c.window("c", "b")
+	if w.Unanswering != 2 {
+		t.Errorf("%d pods of the canary do not answer", w.Unanswering)
+	}
 	if a := w.Canary; a.Finished != 50 || a.Errors != 10 || a.Above[.5] != 5 || a.Above[1] != 0 || a.Started != 60 || a.Unaccounted != 5 || a.Restarts != 3 || a.StartedUnknown {
 		t.Errorf("canary: %+v", a)
 	}
