@@ -25,8 +25,10 @@ const (
 var conditionSet = apis.NewLivingConditionSet(v1alpha1.GateServiceFound, v1alpha1.GateMeasured)
 
 // divided says whether there was a split when the gate was looked at last.
-func (l *look) divided() bool {
-	c := l.gate.Status.GetCondition(v1alpha1.GateServiceFound)
+func (l *look) divided() bool { return divided(&l.gate.Status) }
+
+func divided(s *v1alpha1.CanaryGateStatus) bool {
+	c := s.GetCondition(v1alpha1.GateServiceFound)
 	return c != nil && c.Reason == reasonSplit
 }
 

@@ -208,6 +208,8 @@ func (l *look) urgent() bool {
 	switch {
 	case l.gate.Status.ObservedGeneration != l.gate.Generation:
 		return true
+	case l.divided() != divided(&l.status):
+		return true // a split that comes again before this is written were no new one
 	case is == nil:
 		return false
 	case was == nil || was.ID != is.ID:

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -144,6 +145,22 @@ func TestGatesThatWatch(t *testing.T) {
 		if heard := th.heard(first.ID); heard != "untold uid-of-untold Fail" {
 			t.Errorf("told %q", heard)
 		}
+	})
+	th.act("a split that goes and comes within an interval", func(t *testing.T) {
+		s := th.service("patient")
+		s.Serve(stage.Canary, 1, 0)
+		th.gate("patient", true)
+		th.stands("patient", running)
+		s.Serve(stage.Canary, 200, 0)
+		s.Serve(stage.Baseline, 200, 0)
+		first := th.stands("patient", verdict("Pass")).Status.Run
+		_, err := th.gates.Patch(t.Context(), "patient", types.MergePatchType, []byte(`{"spec":{"schedule":{"interval":"1h","timeout":"5h"}}}`), metav1.PatchOptions{})
+		must(t, err)
+		th.stands("patient", func(g *v1alpha1.CanaryGate) bool { return g.Status.ObservedGeneration == g.Generation })
+		s.Split(0)
+		th.stands("patient", condition(v1alpha1.GateServiceFound, yes, trial.NoSplit))
+		s.Split(10)
+		th.stands("patient", func(g *v1alpha1.CanaryGate) bool { return g.Status.Run.ID != first.ID })
 	})
 	th.act("what is wrong is said", func(*testing.T) {
 		th.gate("missing", true)
