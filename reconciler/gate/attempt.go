@@ -47,7 +47,7 @@ func (w *work) proceed(ctx context.Context) (time.Duration, error) {
 	if !t.Gathering() {
 		return min(waiting, t.Interval()), nil
 	}
-	return t.Interval(), nil
+	return t.Wait(now), nil
 }
 
 // trial is the one that is under way, or a new one. It is never nil, also if it

@@ -128,7 +128,7 @@ func (l *look) open(ctx context.Context, m trial.Moment) time.Duration {
 	if !t.Gathering() {
 		return waiting
 	}
-	return t.Interval()
+	return t.Wait(m.Now)
 }
 
 // proceed takes the run that is under way as far as it comes.
@@ -153,7 +153,7 @@ func (l *look) proceed(ctx context.Context, m trial.Moment) time.Duration {
 	case !t.Gathering():
 		return waiting
 	}
-	return t.Interval()
+	return t.Wait(m.Now)
 }
 
 // write writes the status if it has changed, at most once in an interval unless a run

@@ -132,7 +132,16 @@ func (t *Trial) Due() time.Time {
 	if t.evidence == nil {
 		return t.Run.StartTime.Time
 	}
-	return t.evidence.At.Add(t.Interval())
+	next := t.evidence.At.Add(t.Interval())
+	if t.Run.Deadline.Time.Before(next) {
+		return t.Run.Deadline.Time
+	}
+	return next
+}
+
+// Wait is how long nothing is to be done after a step.
+func (t *Trial) Wait(now time.Time) time.Duration {
+	return max(time.Second, min(t.Interval(), t.Run.Deadline.Sub(now)))
 }
 
 // Interval between two looks.

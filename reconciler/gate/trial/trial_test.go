@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -150,6 +151,27 @@ func TestNoTimeIsLeft(t *testing.T) {
 	q.step().pass(29*time.Minute + 40*time.Second)
 	q.Process()
 	q.step().pass(15*time.Second).step().want(judge.Inconclusive, string(judge.Timeout), "over 20s after the first reading")
+}
+
+// An interval that is longer than what is left does not put off the end.
+func TestTheEndIsNotPutOff(t *testing.T) {
+	t.Parallel()
+	hour := &metav1.Duration{Duration: time.Hour}
+	p := begin(t, true, v1alpha1.CanaryGateSpec{Schedule: &v1alpha1.GateSchedule{Interval: hour, Timeout: &metav1.Duration{Duration: 90 * time.Minute}}}, 0)
+	for _, want := range []time.Duration{time.Hour, 90 * time.Minute} {
+		p.step()
+		at, err := trial.Resume(t.Context(), cart.Namespace, p.run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		due := at.Due()
+		if is := due.Sub(p.run.StartTime.Time); is != want || at.Wait(p.now) != due.Sub(p.now) {
+			t.Errorf("due after %s, waits %s; want %s", is, at.Wait(p.now), want)
+		}
+		p.Serve(stage.Canary, 1, 0)
+		p.now = due
+	}
+	p.step().want(judge.Inconclusive, string(judge.Timeout), "")
 }
 
 func TestASplitThatIsOnItsWayIsWaitedFor(t *testing.T) {
