@@ -3,6 +3,7 @@ package customrun
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -196,4 +197,24 @@ func TestWithKeepsTheRest(t *testing.T) {
 		t.Errorf("%v", out.Object)
 	}
 	_ = u.Object
+}
+
+// However many retries somebody wants, the status stays one that can be written.
+func TestManyRetriesStaySmall(t *testing.T) {
+	t.Parallel()
+	r := &Run{Spec: Spec{Retries: 100000}}
+	long := strings.Repeat("a", 1000)
+	for n := range 1000 {
+		run := &v1alpha1.GateRun{ID: strconv.Itoa(n), Verdict: "Inconclusive", Message: long, Report: &runtime.RawExtension{Raw: []byte(`"` + long + long + long + `"`)}}
+		if err := r.Expire(run, judge.Judgement{}, noon); err != nil {
+			t.Fatal(err)
+		}
+	}
+	content, err := json.Marshal(r.Status)
+	if err != nil || len(content) > 512<<10 || r.Attempt() != 1000 {
+		t.Errorf("%d bytes after %d tries, %v", len(content), r.Attempt(), err)
+	}
+	if last := r.Status.RetriesStatus[999]; len(last.Results) == 0 || last.ExtraFields == nil || last.Conditions[0].Message == "" {
+		t.Errorf("the last try lost what it said: %+v", last)
+	}
 }

@@ -134,14 +134,18 @@ func (r *Run) end(run *v1alpha1.GateRun, last judge.Judgement, status corev1.Con
 	tried.RetriesStatus = nil
 	all := append(r.Status.RetriesStatus, tried)
 	for i := range all[:max(0, len(all)-keptReports)] {
-		all[i].ExtraFields = nil
+		all[i].ExtraFields, all[i].Results = nil, nil
+		for j := range all[i].Conditions {
+			all[i].Conditions[j].Message = ""
+		}
 	}
 	r.Status = Status{StartTime: &at, RetriesStatus: all, ExtraFields: r.Status.ExtraFields}
 	r.condition(corev1.ConditionUnknown, Retrying, "Trying again: "+message, now)
 	return nil
 }
 
-// keptReports is how many tries keep their numbers: a status has its limits.
+// keptReports is how many tries keep their numbers and words: a status that outgrows
+// an object can never be written again, and such a run would never end.
 const keptReports = 5
 
 // condition sets Succeeded, the only one.
