@@ -145,6 +145,11 @@ func (s *CanaryGateSpec) metrics() (errs *apis.FieldError) {
 
 func (s *CanaryGateSpec) verdicts() (errs *apis.FieldError) {
 	possible := []string{VerdictWarn, VerdictFail, VerdictError, VerdictInconclusive}
+	if len(s.FailOn) > 0 && !slices.Contains(s.FailOn, VerdictFail) {
+		err := apis.ErrInvalidValue(strings.Join(s.FailOn, ", "), "failOn")
+		err.Details = "Fail must be among them: a gate that does not fail on it stops nothing. To stop nothing, set dryRun"
+		errs = errs.Also(err)
+	}
 	for i, v := range s.FailOn {
 		if !slices.Contains(possible, v) || slices.Index(s.FailOn, v) < i {
 			err := apis.ErrInvalidArrayValue(v, "failOn", i)

@@ -117,6 +117,7 @@ func TestWhatIsWrongIsRefused(t *testing.T) {
 		"score":             {func(s *spec) { s.Score = &v1alpha1.GateScore{Pass: ptr(101.)} }, "spec.score.pass", "at most 100"},
 		"coverage":          {func(s *spec) { s.Score = &v1alpha1.GateScore{MinCoverage: ptr(50.)} }, "spec.score.minCoverage", "at most 1"},
 		"pass fails":        {func(s *spec) { s.FailOn = []string{"Fail", "Pass"} }, "spec.failOn[1]", "Warn, Fail, Error, Inconclusive"},
+		"not fail":          {func(s *spec) { s.FailOn = []string{"Warn"} }, "spec.failOn", "dryRun"},
 		"twice":             {func(s *spec) { s.FailOn = []string{"Fail", "Fail"} }, "spec.failOn[1]", "each once"},
 	} {
 		g := v1alpha1.CanaryGate{Spec: spec{Service: "cart"}}
