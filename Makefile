@@ -107,7 +107,7 @@ e2e: e2e-cluster ## The core scenarios on real Knative (20 min at most, warm); R
 .PHONY: e2e-full
 e2e-full: PARTS = serving,eventing,tekton,prometheus
 e2e-full: e2e-cluster ## All scenarios, with Knative Eventing's Broker and Tekton's EventListener
-	@$(E2E_ENV) E2E_FULL=true $(GOTEST) -tags e2e -count=1 -timeout 60m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
+	@$(E2E_ENV) E2E_FULL=true $(GOTEST) -tags e2e -count=1 -timeout 90m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 
 .PHONY: e2e-cluster
 e2e-cluster:
