@@ -33,6 +33,9 @@ type Revision struct {
 	// Stateful: its pods handle what others took in. Otherwise what entered at a pod
 	// was handled there.
 	Stateful bool
+	// Misdeclared: it says that they do, and not so that it can be read. Where its
+	// requests are handled is not known then, and certainly not where they entered.
+	Misdeclared bool
 	// ClusterMembers are its pods in the stateful cluster, and ClusterShards what
 	// these hold of all entity types; nil if unknown.
 	ClusterMembers, ClusterShards *float64
@@ -66,6 +69,8 @@ const (
 	// NothingCounted: the pods were read, and no series that counts handled requests
 	// was among theirs.
 	NothingCounted Reason = "NothingCounted"
+	// Misdeclared: the Revision declares a stateful cluster with wrong annotations.
+	Misdeclared Reason = "Misdeclared"
 	// OutcomesUnknown: the application does not say how requests ended.
 	OutcomesUnknown Reason = "OutcomesUnknown"
 	// DurationsUnknown and BucketsDiffer: it does not say how long they took, or in

@@ -209,6 +209,9 @@ func (v *view) figures() RevisionFigures {
 	}
 	out.Entered = v.entered()
 	switch {
+	case v.Misdeclared:
+		v.lacks("handled_requests_total", Misdeclared)
+		v.lacks("handled_request_duration_seconds", Misdeclared)
 	case !v.Stateful && out.Entered == nil:
 		v.lacks("handled_requests_total", v.noEntry())
 	case v.Stateful && !v.counted:

@@ -140,6 +140,25 @@ func TestHTTP2IsNotKnown(t *testing.T) {
 	}
 }
 
+// A sharded application whose annotations hold a slip of the pen handles no more where
+// its requests enter than any other.
+func TestMisdeclaredIsNotHandledWhereItEntered(t *testing.T) {
+	t.Parallel()
+	b := newBench(true, Facts{Revisions: []Revision{{UID: "r1", Name: "cart-1", Misdeclared: true}}, Pods: []Pod{{UID: "p1", Revision: "r1"}}})
+	for _, n := range []float64{1, 2} {
+		b.pass(15 * time.Second)
+		b.read("p1", true, merged(histogram(mapping.EntryDuration, mapping.EntryDurationSum, 10*n), map[mapping.Key]float64{entry(mapping.EntryHTTP, "200"): 10 * n}))
+	}
+	f := b.one(t)
+	r := f.Revisions[0]
+	if r.Entered["2xx"] != 20 || r.Handled != nil || r.Durations != nil || r.Share != nil {
+		t.Errorf("%+v", r)
+	}
+	if !has(f, "r1", "handled_requests_total", Misdeclared) || !has(f, "r1", "handled_request_duration_seconds", Misdeclared) {
+		t.Errorf("%+v", f.NoData)
+	}
+}
+
 func TestEntryMetricsUnavailable(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, Facts{Revisions: []Revision{{UID: "r1", Name: "cart-1"}}, Pods: []Pod{{UID: "p1", Revision: "r1", Ready: true}}})

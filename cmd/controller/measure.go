@@ -204,7 +204,7 @@ func targetsOf(pods []*stateful.Pod) []scrape.Target {
 			Pod: pod.UID, Entry: true, Path: entryPath, Address: netip.AddrPortFrom(ip, entryPort), Dying: !pod.Deleting.IsZero(),
 		}
 		out = append(out, at)
-		// What is declared wrongly is told elsewhere; the pod counts as ordinary.
+		// What is declared wrongly is told elsewhere; only what enters is read then.
 		if d, declared, err := pod.Declared(); declared && err == nil && d.MetricsPort > 0 {
 			at.Entry, at.Path, at.Runtime = false, d.MetricsPath, string(d.Runtime)
 			at.Address = netip.AddrPortFrom(ip, uint16(d.MetricsPort)) //nolint:gosec // a declared port was checked
@@ -247,7 +247,8 @@ func (s *scene) facts(service types.NamespacedName) attribution.Facts {
 	for name, r := range subject.Snapshot.Revisions {
 		// The Configuration of a Service has the Service's name.
 		out := attribution.Revision{
-			UID: types.UID(r.UID), Name: name, Configuration: service.Name, Stateful: r.Stateful != "", Timeout: timeouts[types.UID(r.UID)],
+			UID: types.UID(r.UID), Name: name, Configuration: service.Name, Stateful: r.Stateful != "", Misdeclared: r.Misdeclared != "",
+			Timeout: timeouts[types.UID(r.UID)],
 		}
 		if route != nil && route.Effective {
 			share := required[name]

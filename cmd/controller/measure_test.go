@@ -122,7 +122,7 @@ func TestFacts(t *testing.T) {
 	s, _ := sceneOf(&fakePods{pods: []*stateful.Pod{running("p1", "10.0.0.1", nil)}}, lifecycle.Snapshot{
 		Route: &lifecycle.Route{Effective: true, Traffic: []lifecycle.Share{{Revision: "cart-1", Percent: 95}, {Revision: "cart-2", Percent: 5}}},
 		Revisions: map[string]lifecycle.Revision{
-			"cart-1": {Name: "cart-1", UID: "r1", Stateful: "pekko"}, "cart-2": {Name: "cart-2", UID: "r2"}, "cart-0": {Name: "cart-0", UID: "r0"},
+			"cart-1": {Name: "cart-1", UID: "r1", Stateful: "pekko"}, "cart-2": {Name: "cart-2", UID: "r2", Misdeclared: "pekka"}, "cart-0": {Name: "cart-0", UID: "r0"},
 		},
 	})
 	shards := 34
@@ -143,7 +143,7 @@ func TestFacts(t *testing.T) {
 	want := map[string]attribution.Revision{
 		"cart-0": {UID: "r0", Name: "cart-0", Configuration: "cart", Required: share(0)},
 		"cart-1": {UID: "r1", Name: "cart-1", Configuration: "cart", Required: share(.95), Timeout: time.Minute, Stateful: true, ClusterMembers: share(1), ClusterShards: share(34)},
-		"cart-2": {UID: "r2", Name: "cart-2", Configuration: "cart", Required: share(.05)},
+		"cart-2": {UID: "r2", Name: "cart-2", Configuration: "cart", Required: share(.05), Misdeclared: true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

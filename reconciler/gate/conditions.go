@@ -107,6 +107,7 @@ func (l *look) needs(figure string, stateful bool) bool {
 var explanations = map[attribution.Reason]string{
 	attribution.NotRead:                 "no pod of it was read yet",
 	attribution.NothingCounted:          "its pods were read, and none has a series that counts handled requests",
+	attribution.Misdeclared:             "its annotations for stateful clusters are wrong, so that it is not known where its requests are handled",
 	attribution.OutcomesUnknown:         "the application does not say how requests ended",
 	attribution.DurationsUnknown:        "nobody says how long requests took",
 	attribution.BucketsDiffer:           "durations are counted in other buckets than the fixed ones",

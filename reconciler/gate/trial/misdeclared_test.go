@@ -1,0 +1,53 @@
+package trial_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/internal/stage"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
+)
+
+// misdeclared are counts of Revisions whose annotations for clusters are wrong.
+type misdeclared struct{ trial.Counts }
+
+func (m misdeclared) Figure(service types.NamespacedName) (attribution.Figures, bool) {
+	f, ok := m.Counts.Figure(service)
+	for _, r := range f.Revisions {
+		for _, figure := range []string{"handled_requests_total", "handled_request_duration_seconds"} {
+			f.NoData = append(f.NoData, attribution.NoData{Revision: r.UID, Figure: figure, Reason: attribution.Misdeclared})
+		}
+	}
+	return f, ok
+}
+
+// What entered without an error may have failed in another Revision: that is no Pass.
+func TestMisdeclaredRevisionsNeverPass(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1.8e9, 0)
+	s := stage.New(cart, false, func() time.Time { return now })
+	run, err := trial.Open(t.Context(), cart.Namespace, "run-1", &v1alpha1.CanaryGateSpec{Service: cart.Name}, now, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		if run.Done() {
+			break
+		}
+		m := trial.Moment{Now: now, Counts: misdeclared{s}, Look: (*judge.Run).Look}
+		m.Service, m.Known = s.Service(cart)
+		run.Step(m)
+		now = now.Add(15 * time.Second)
+		s.Serve(stage.Canary, 100, 0)
+		s.Serve(stage.Baseline, 900, 0)
+	}
+	if run.Run.Verdict != "Inconclusive" || !slices.Contains(run.Run.Reasons, string(attribution.Misdeclared)) {
+		t.Errorf("%s %v: %s", run.Run.Verdict, run.Run.Reasons, run.Run.Message)
+	}
+}
