@@ -42,6 +42,28 @@ type subject struct{ namespace, service, gate string }
 
 type outcome struct{ verdict, reason string }
 
+const (
+	// countedWithin is how long after its end a run is still counted: who takes the
+	// lead over reads runs that the one before it has counted.
+	countedWithin = time.Minute
+	// zeroFor is how long a counter is zero that is new. Its outcome is not known
+	// before, and Prometheus sees no increase in one that appears with a 1.
+	zeroFor = 2 * time.Minute
+)
+
+// count of runs with one outcome, and since when there are any.
+type count struct {
+	runs  float64
+	since time.Time
+}
+
+func (c *count) value(now time.Time) float64 {
+	if now.Sub(c.since) < zeroFor {
+		return 0
+	}
+	return c.runs
+}
+
 // Metrics tell Prometheus how the gates of this process stand. They are removed when a
 // run is over since an hour, and when its gate or the lead is gone.
 type Metrics struct {
@@ -51,7 +73,7 @@ type Metrics struct {
 
 	mu     sync.Mutex
 	shown  map[subject]*v1alpha1.GateRun
-	counts map[subject]map[outcome]float64
+	counts map[subject]map[outcome]*count
 	ended  map[string]time.Time
 }
 
@@ -62,7 +84,7 @@ var _ prometheus.Collector = (*Metrics)(nil)
 func NewMetrics(now func() time.Time, leads func(namespace, service string) bool) *Metrics {
 	return &Metrics{
 		now: now, leads: leads, shown: map[subject]*v1alpha1.GateRun{},
-		counts: map[subject]map[outcome]float64{}, ended: map[string]time.Time{},
+		counts: map[subject]map[outcome]*count{}, ended: map[string]time.Time{},
 	}
 }
 
@@ -83,7 +105,7 @@ func (m *Metrics) saw(namespace string, run *v1alpha1.GateRun) {
 	if shown := m.shown[key]; shown == nil || !run.StartTime.Before(&shown.StartTime) {
 		m.shown[key] = run
 	}
-	if run.CompletionTime == nil || now.Sub(run.CompletionTime.Time) > recent {
+	if run.CompletionTime == nil || now.Sub(run.CompletionTime.Time) > countedWithin {
 		return
 	}
 	if _, counted := m.ended[run.ID]; counted {
@@ -91,13 +113,17 @@ func (m *Metrics) saw(namespace string, run *v1alpha1.GateRun) {
 	}
 	m.ended[run.ID] = now
 	if m.counts[key] == nil {
-		m.counts[key] = map[outcome]float64{}
+		m.counts[key] = map[outcome]*count{}
 	}
 	why := ""
 	if len(run.Reasons) > 0 {
 		why = run.Reasons[0]
 	}
-	m.counts[key][outcome{run.Verdict, why}]++
+	o := outcome{run.Verdict, why}
+	if m.counts[key][o] == nil {
+		m.counts[key][o] = &count{since: now}
+	}
+	m.counts[key][o].runs++
 }
 
 // gone forgets a gate.
@@ -147,7 +173,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 			continue
 		}
 		for o, n := range by {
-			series{to, key}.send(runsDesc, prometheus.CounterValue, n, o.verdict, o.reason)
+			series{to, key}.send(runsDesc, prometheus.CounterValue, n.value(now), o.verdict, o.reason)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -59,14 +60,25 @@ gate_samples_required{arm="canary",gate="strict",k8s_namespace_name="shop",kn_se
 	run.CompletionTime, run.Verdict, run.Reasons = &at, "Fail", []string{"RelativeRegression", "LowScore"}
 	m.saw("shop", run)
 	m.saw("shop", run) // as at each look
-	want = `
+	counted := func(n int) {
+		t.Helper()
+		want := fmt.Sprintf(`
 # HELP gate_runs_total Runs that are over, by verdict and weightiest reason.
 # TYPE gate_runs_total counter
-gate_runs_total{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",reason="RelativeRegression",verdict="Fail"} 1
-`
-	if err := testutil.CollectAndCompare(m, strings.NewReader(want), "gate_runs_total"); err != nil {
-		t.Error(err)
+gate_runs_total{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",reason="RelativeRegression",verdict="Fail"} %d
+`, n)
+		if err := testutil.CollectAndCompare(m, strings.NewReader(want), "gate_runs_total"); err != nil {
+			t.Error(err)
+		}
 	}
+	// Prometheus sees an increase only in what was less before.
+	counted(0)
+	now = now.Add(zeroFor)
+	counted(1)
+	again := run.DeepCopy()
+	again.ID, again.CompletionTime.Time = "1b", now
+	m.saw("shop", again)
+	counted(2)
 	now = now.Add(recent + time.Second)
 	if n := testutil.CollectAndCount(m, "gate_verdict"); n != 0 {
 		t.Errorf("an hour after the end there are %d series", n)
@@ -79,5 +91,24 @@ gate_runs_total{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",r
 	leads = false
 	if n := testutil.CollectAndCount(m); n != 0 {
 		t.Errorf("of a Service that another one leads there are %d series", n)
+	}
+}
+
+// The leader before this one has counted what was over then.
+func TestARunIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1.8e9, 0)
+	m := NewMetrics(func() time.Time { return now }, func(string, string) bool { return true })
+	for id, ago := range map[string]time.Duration{"young": time.Second, "old": countedWithin + time.Second} {
+		end := metav1.NewTime(now.Add(-ago))
+		m.saw("shop", &v1alpha1.GateRun{
+			ID: id, Gate: id, Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: end, CompletionTime: &end, Verdict: "Fail",
+		})
+	}
+	if n := testutil.CollectAndCount(m, "gate_runs_total"); n != 1 {
+		t.Errorf("%d runs are counted", n)
+	}
+	if n := testutil.CollectAndCount(m, "gate_verdict"); n != 2*len(verdicts) {
+		t.Errorf("%d verdicts are told", n)
 	}
 }
