@@ -18,10 +18,24 @@ func (g *Gate) CustomRuns(ctx context.Context) *controller.Impl {
 	impl := g.controller(ctx, "customruns", &customRuns{g}, g.runs.informer)
 	handler := cache.FilteringResourceEventHandler{
 		FilterFunc: func(obj any) bool {
+			if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = last.Obj
+			}
 			u, ok := obj.(*unstructured.Unstructured)
 			return ok && customrun.Ours(u)
 		},
-		Handler: controller.HandleAll(impl.Enqueue),
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc:    impl.Enqueue,
+			UpdateFunc: controller.PassNew(impl.Enqueue),
+			DeleteFunc: func(obj any) {
+				if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+					obj = last.Obj
+				}
+				if u, ok := obj.(*unstructured.Unstructured); ok {
+					g.Metrics.deleted(u.GetUID())
+				}
+			},
+		},
 	}
 	go g.Presence.While(ctx, []string{customrun.Definition}, func(ctx context.Context) {
 		if err := g.runs.watch(ctx, handler); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
@@ -142,6 +143,21 @@ func (m *Metrics) gone(key string) {
 	for s := range m.counts {
 		if s.namespace == namespace && s.gate == name {
 			delete(m.counts, s)
+		}
+	}
+}
+
+// deleted forgets the run of a CustomRun that was deleted under way: it ends no more.
+// One that is over stays for its hour.
+func (m *Metrics) deleted(customRun types.UID) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for s, run := range m.shown {
+		if run.CompletionTime == nil && strings.HasPrefix(run.ID, string(customRun)+"-") {
+			delete(m.shown, s)
 		}
 	}
 }

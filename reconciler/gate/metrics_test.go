@@ -112,3 +112,18 @@ func TestARunIsCountedOnce(t *testing.T) {
 		t.Errorf("%d verdicts are told", n)
 	}
 }
+
+func TestADeletedRunIsUnderWayNoMore(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1.8e9, 0)
+	m := NewMetrics(func() time.Time { return now }, func(string, string) bool { return true })
+	end := metav1.NewTime(now)
+	for id, over := range map[string]*metav1.Time{"u1-0": nil, "u11-0": nil, "u2-0": &end} {
+		m.saw("shop", &v1alpha1.GateRun{ID: id, Gate: id, Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: end, CompletionTime: over})
+	}
+	m.deleted("u1")
+	m.deleted("u2")
+	if n := testutil.CollectAndCount(m, "gate_duration_seconds"); n != 2 {
+		t.Errorf("%d runs are told", n)
+	}
+}
