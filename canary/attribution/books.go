@@ -40,6 +40,10 @@ func NewBooks(facts func(types.NamespacedName) Facts, now func() time.Time) *Boo
 func (b *Books) Begin(service types.NamespacedName, fresh bool) {
 	known := newBook(fresh)
 	known.learn(b.facts(service), b.now())
+	if fresh {
+		// Whatever is read first has happened since now: shares count from here.
+		known.split.note(b.now(), nil)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.books[service] = known

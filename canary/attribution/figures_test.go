@@ -338,6 +338,22 @@ func TestRestarts(t *testing.T) {
 }
 
 // A flood of entity types and shards is folded, and told.
+// A Service that came while this process watched has its shares from the first reading on, also if
+// nothing happens afterwards.
+func TestSharesOfANewServiceCountFromItsBeginning(t *testing.T) {
+	t.Parallel()
+	for fresh, want := range map[bool]*float64{true: ratio(.75), false: nil} {
+		b := newBench(fresh, sharded())
+		b.pass(12 * time.Second)
+		b.readBoth(handled(10, 0), handled(30, 0))
+		b.pass(15 * time.Second)
+		b.readBoth(handled(10, 0), handled(30, 0))
+		if diff := cmp.Diff(want, b.one(t).Revisions[1].Share); diff != "" {
+			t.Errorf("fresh: %v: %s", fresh, diff)
+		}
+	}
+}
+
 // Where requests entered is told by the names of Revisions only; one that is gone keeps its name.
 func TestWhereRequestsEntered(t *testing.T) {
 	t.Parallel()
