@@ -14,6 +14,8 @@ import (
 const (
 	maxEntities = 20
 	maxShards   = 4096
+	// mostHeld is how many shards a pod can hold that does not lie.
+	mostHeld = 1e6
 	// maxNames of Revisions that requests are said to have entered at.
 	maxNames = 64
 	// Other is the entity type of all that are too many, and the Revision of those
@@ -296,6 +298,10 @@ func (b *book) gauges(sources []scrape.Source) map[string]float64 {
 		var out map[string]float64
 		for k, v := range s.Values {
 			if k.Figure != mapping.Shards {
+				continue
+			}
+			if v > mostHeld {
+				b.rejected[RejectedValue]++
 				continue
 			}
 			if out == nil {

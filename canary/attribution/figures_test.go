@@ -354,6 +354,18 @@ func TestSharesOfANewServiceCountFromItsBeginning(t *testing.T) {
 	}
 }
 
+func TestNobodyHoldsThatManyShards(t *testing.T) {
+	t.Parallel()
+	b := newBench(true, sharded())
+	b.read("p2", false, merged(handled(1, 0), map[mapping.Key]float64{
+		{Figure: mapping.Shards, Entity: "Cart"}: 34, {Figure: mapping.Shards, Entity: "Lie"}: 1e300,
+	}))
+	f := b.one(t)
+	if diff := cmp.Diff(map[string]float64{"Cart": 34}, f.Revisions[1].Shards); diff != "" || f.Rejected[RejectedValue] != 1 {
+		t.Errorf("%s, rejected: %v", diff, f.Rejected)
+	}
+}
+
 // Where requests entered is told by the names of Revisions only; one that is gone keeps its name.
 func TestWhereRequestsEntered(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 
 // Why a sample was not counted.
 const (
-	// RejectedValue: NaN, infinite or negative.
+	// RejectedValue: NaN, infinite or negative; or more shards than a pod can hold.
 	RejectedValue = "not_a_count"
 	// RejectedFall: it fell, and its process did not start again.
 	RejectedFall = "fell"
