@@ -102,7 +102,7 @@ endif
 .PHONY: e2e
 e2e: PARTS = serving,prometheus
 e2e: e2e-cluster ## The core scenarios on real Knative (20 min at most, warm); RUN=TestName for some of them
-	@$(E2E_ENV) $(GOTEST) -tags e2e -count=1 -timeout 20m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
+	@$(E2E_ENV) $(GOTEST) -tags e2e -count=1 -timeout 25m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 
 .PHONY: e2e-full
 e2e-full: PARTS = serving,eventing,tekton,prometheus
