@@ -89,7 +89,10 @@ func TestCanaryAfterTheSharding(t *testing.T) {
 		t.Errorf("the Revisions hold %d shards, want 100: %v", shards, m["canary_cluster_shards"])
 	}
 
+	// Rates are of what goes on: all of that may have come before the first reading.
+	stop := s.sendTo(app)
 	s.dashboards(app)
+	stop()
 
 	// The cluster's own events come between those of the Service, in the order in which both did it.
 	events := s.told(clusterSettled)
@@ -108,7 +111,7 @@ func (s *scene) dashboards(app *kit.Cart) {
 		return
 	}
 	queries := dashboards.Queries(dashboards.Values{Namespace: app.Namespace, Service: "cart"})
-	s.must(kit.Wait(s.Context(), 2*readEvery, "every query of the dashboards to have data", func(ctx context.Context) error {
+	s.must(kit.Wait(s.Context(), 6*readEvery, "every query of the dashboards to have data", func(ctx context.Context) error {
 		for _, q := range queries {
 			series, err := suite.Query(ctx, q.Expr)
 			if err != nil {
