@@ -148,15 +148,16 @@ func (b *book) handled() map[types.UID]float64 {
 	out := map[types.UID]float64{}
 	for _, r := range b.facts.Revisions {
 		if t := b.tallies[r.UID]; t != nil {
-			out[r.UID] = sum(handledBy(r, t))
+			out[r.UID] = sum(t.Handled(r.Stateful))
 		}
 	}
 	return out
 }
 
-// handledBy is what a Revision handled, by outcome.
-func handledBy(r Revision, t *Tally) map[string]float64 {
-	if r.Stateful {
+// Handled is what was finished, by outcome: where it was handled if the Revision is
+// stateful, else where it entered.
+func (t *Tally) Handled(stateful bool) map[string]float64 {
+	if stateful {
 		return t.Finished
 	}
 	out := map[string]float64{}
@@ -285,7 +286,7 @@ func (v *view) noEntry() Reason {
 // outcomes of what was handled. An application that never tells an outcome has not
 // had zero errors.
 func (v *view) outcomes() map[string]float64 {
-	by := handledBy(v.Revision, v.tally)
+	by := v.tally.Handled(v.Stateful)
 	unknown := by[mapping.Unknown]
 	known := by[mapping.OK] + by[mapping.Error] + by[mapping.Timeout]
 	if unknown > 0 {
@@ -307,7 +308,7 @@ func (v *view) durations() *Histogram {
 		buckets, total = v.tally.EntryBuckets, v.tally.EntryDurationSum
 	}
 	if len(buckets) == 0 {
-		if sum(handledBy(v.Revision, v.tally)) > 0 {
+		if sum(v.tally.Handled(v.Stateful)) > 0 {
 			v.lacks("handled_request_duration_seconds", DurationsUnknown)
 			return nil
 		}
