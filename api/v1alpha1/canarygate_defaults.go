@@ -12,6 +12,8 @@ import (
 const (
 	// MetricErrorRate: requests that ended in an error or a time-out.
 	MetricErrorRate = "ErrorRate"
+	// MetricEntryErrors: the same by the Revision where the request entered.
+	MetricEntryErrors = "EntryErrors"
 	// MetricSlowRequests: requests that took longer than the threshold.
 	MetricSlowRequests = "SlowRequests"
 	// MetricSlowerAnywhere: compared at every bound of the histogram at once.
@@ -50,7 +52,7 @@ func (s *CanaryGateSpec) SetDefaults(context.Context) {
 	unless(&minimum.Shards, 3)
 
 	if len(s.Metrics) == 0 {
-		s.Metrics = []GateMetric{{Type: MetricErrorRate}, {Type: MetricSlowRequests}}
+		s.Metrics = []GateMetric{{Type: MetricErrorRate}, {Type: MetricEntryErrors}, {Type: MetricSlowRequests}}
 	}
 	for i := range s.Metrics {
 		s.Metrics[i].setDefaults()

@@ -18,6 +18,7 @@ const defaults = `{
   "minimum": {"canaryRequests": 300, "baselineRequests": 300, "shards": 3},
   "metrics": [
     {"name": "ErrorRate", "type": "ErrorRate", "maxOddsRatio": 1.5, "negligible": 0.005, "weight": 1, "critical": true},
+    {"name": "EntryErrors", "type": "EntryErrors", "maxOddsRatio": 1.5, "negligible": 0.005, "weight": 1, "critical": true},
     {"name": "SlowRequests", "type": "SlowRequests", "threshold": 0.5, "maxOddsRatio": 1.5, "negligible": 0.005, "weight": 1, "critical": true}
   ],
   "exposure": {"minRatio": 0.5, "maxRatio": 2, "tooHigh": "Inconclusive"},

@@ -10,7 +10,7 @@ import (
 )
 
 func (m *GateMetric) validate() (errs *apis.FieldError) {
-	types := []string{MetricErrorRate, MetricSlowRequests, MetricSlowerAnywhere}
+	types := []string{MetricErrorRate, MetricEntryErrors, MetricSlowRequests, MetricSlowerAnywhere}
 	if !slices.Contains(types, m.Type) {
 		return apis.ErrInvalidValue(m.Type, "type", "it must be one of "+strings.Join(types, ", "))
 	}

@@ -40,7 +40,8 @@ type CanaryGateSpec struct {
 
 	Schedule *GateSchedule `json:"schedule,omitempty"`
 	Minimum  *GateMinimum  `json:"minimum,omitempty"`
-	// Metrics that must all pass; by default errors, and requests slower than 0.5 s.
+	// Metrics that must all pass; by default errors, errors by the Revision where requests
+	// enter (for stateful Services), and requests slower than 0.5 s.
 	Metrics    []GateMetric    `json:"metrics,omitempty"`
 	Exposure   *GateExposure   `json:"exposure,omitempty"`
 	Limits     *GateLimits     `json:"limits,omitempty"`
@@ -77,7 +78,7 @@ type GateMinimum struct {
 type GateMetric struct {
 	// Name, unique in the gate; by default the type.
 	Name string `json:"name,omitempty"`
-	// Type is ErrorRate, SlowRequests or SlowerAnywhere.
+	// Type is ErrorRate, EntryErrors, SlowRequests or SlowerAnywhere.
 	Type string `json:"type"`
 	// Threshold of SlowRequests, in seconds: one of the bounds of the histogram,
 	// 0.5 by default.

@@ -29,8 +29,8 @@ func (p Plan) Check() error {
 
 func (m Metric) check() error {
 	switch {
-	case m.Kind != Errors && m.Kind != Slow && m.Kind != SlowerAnywhere:
-		return fmt.Errorf("kind %q is none of %s, %s and %s", m.Kind, Errors, Slow, SlowerAnywhere)
+	case !slices.Contains([]MetricKind{Errors, EntryErrors, Slow, SlowerAnywhere}, m.Kind):
+		return fmt.Errorf("kind %q is none of %s, %s, %s and %s", m.Kind, Errors, EntryErrors, Slow, SlowerAnywhere)
 	case !(m.MaxOddsRatio > 1 && m.MaxOddsRatio <= 1e6):
 		return fmt.Errorf("the odds ratio that is tolerated is %v: it must be above 1, and 1e6 at most", m.MaxOddsRatio)
 	case !(m.Limit >= 0 && m.Limit < 1):

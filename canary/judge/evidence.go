@@ -135,11 +135,11 @@ func (d *metricData) add(p Plan, m Metric, w Window) {
 	d.NoData = ""
 	if lackC != "" {
 		d.NoData = "canary: " + lackC
-		d.Unknown.Canary += whole(w.Canary.Finished, 0).N
+		d.Unknown.Canary += whole(w.Canary.requests(m), 0).N
 	}
 	if lackB != "" {
 		d.NoData = "baseline: " + lackB
-		d.Unknown.Baseline += whole(w.Baseline.Finished, 0).N
+		d.Unknown.Baseline += whole(w.Baseline.requests(m), 0).N
 	}
 	for i, t := range d.Tests {
 		var both table
@@ -189,11 +189,15 @@ func newTests(m Metric, w Window) []*test {
 // read is what one side did, by test; or why that is not known.
 func (d *metricData) read(m Metric, a Arm) ([]tally, string) {
 	out := make([]tally, len(d.Tests))
-	if a.Finished <= 0 {
+	if a.requests(m) <= 0 {
 		return out, ""
 	}
 	if len(d.Tests) == 0 {
 		return out, cmp.Or(a.DurationsUnknown, "no buckets")
+	}
+	if m.Kind == EntryErrors {
+		out[0] = whole(a.Entered, a.EntryErrors)
+		return out, a.EntryUnknown
 	}
 	if m.Kind == Errors {
 		out[0] = whole(a.Finished, a.Errors)

@@ -25,7 +25,8 @@ func (p Plan) due(elapsed int64) int {
 // rest is for the comparison. Either is a Pass, so that they share it.
 const negligibleShare = 0.75
 
-// levels are what e-values and p-values must reach, by metric.
+// levels are what e-values and p-values must reach, by metric. relative: it is compared
+// by requests; comparable: by those or by shards.
 //
 // Alpha is divided by the number of metrics that count (Bonferroni), and once more
 // by two for a metric that may fail both by comparison and by its own limit. The
@@ -45,7 +46,8 @@ func (p Plan) levels(m Metric) levels {
 		}
 	}
 	share := p.Alpha / float64(max(1, counting))
-	l := levels{warn: 1 / share, pass: 1 / p.Beta, relative: !p.Sharded, comparable: !p.Sharded || byShard(m)}
+	relative := !p.Sharded || m.Kind == EntryErrors
+	l := levels{warn: 1 / share, pass: 1 / p.Beta, relative: relative, comparable: relative || byShard(m)}
 	if m.limited() && l.comparable {
 		share /= 2
 	}
@@ -78,9 +80,10 @@ type view struct {
 // themselves, whatever shard they come from; and so may being negligible pass it.
 func (d *metricData) judge(v view, m Metric) Result {
 	l := v.plan.levels(m)
+	v.enough = d.enough(v, m)
 	res := Result{Name: m.Name, DryRun: m.DryRun, EFailLimit: l.fail, EPassLimit: l.pass}
 	worst, fail, limit, warn := d.evidenceOfFail(m, l)
-	pass, negligible := d.evidenceOfPass(v.plan, m, l)
+	pass, negligible := d.evidenceOfPass(m, l)
 	if worst != nil {
 		worst.show(&res)
 	}
@@ -104,7 +107,7 @@ func (d *metricData) judge(v view, m Metric) Result {
 		res.Verdict, res.Reason = Warn, PossiblyWorse
 	case pass >= math.Log(l.pass) || d.Same:
 		res.Verdict, res.Reason = Pass, NonInferior
-	case v.plan.Sharded && !v.provable(l):
+	case !l.relative && !v.provable(l):
 		res.Verdict, res.Reason = v.open(), InsufficientShards
 	default:
 		res.Verdict, res.Reason = v.open(), Undecided
@@ -154,13 +157,13 @@ func (d *metricData) evidenceOfFail(m Metric, l levels) (worst *test, fail, limi
 
 // evidenceOfPass is the logarithm of the e-value for the canary being good enough at
 // every bound, and the part of it that says that it is negligible.
-func (d *metricData) evidenceOfPass(p Plan, m Metric, l levels) (pass, negligible float64) {
+func (d *metricData) evidenceOfPass(m Metric, l levels) (pass, negligible float64) {
 	if len(d.Tests) == 0 {
 		return 0, 0
 	}
 	pass, negligible = math.Inf(1), math.Inf(1)
 	for _, t := range d.Tests {
-		n, c := t.passes(m, !p.Sharded && l.relative)
+		n, c := t.passes(m, l.relative)
 		negligible = min(negligible, n)
 		pass = min(pass, logSum([]float64{n, c}))
 	}
@@ -216,6 +219,9 @@ func (d *metricData) relative(v view, m Metric, fail, warn float64, l levels) {
 	d.Warned = d.Warned || l.relative && warn >= math.Log(l.warn)
 	if d.Crossed && v.enough {
 		d.fail(RelativeRegression)
+	}
+	if l.relative {
+		return
 	}
 	if v.look && v.provable(l) && d.lacks() == "" {
 		d.compareShards(v, m, l)

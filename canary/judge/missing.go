@@ -17,7 +17,7 @@ func missing(p Plan, m Metric, t *test, l levels) float64 {
 			return math.Log(negligibleShare)+logBelow(s, r) >= math.Log(l.pass)
 		}) - t.Canary.N
 	}
-	if !p.Sharded {
+	if l.relative {
 		fail := t.Odds.fail(m.MaxOddsRatio)
 		more = min(more,
 			extrapolate(fail, math.Log(l.fail), t.Canary.N),

@@ -39,6 +39,9 @@ type MetricKind string
 const (
 	// Errors: requests that ended in an error or a time-out.
 	Errors MetricKind = "ErrorRate"
+	// EntryErrors: the same by the side where the request entered. What lies behind is the
+	// same mixture for both sides there, so that requests are compared, not shards.
+	EntryErrors MetricKind = "EntryErrors"
 	// Slow: requests that took longer than Threshold.
 	Slow MetricKind = "SlowRequests"
 	// SlowerAnywhere compares at every bucket bound at once. It has no absolute
@@ -111,6 +114,10 @@ type Arm struct {
 	// says nothing.
 	Finished, Errors float64
 	OutcomesUnknown  string
+	// Entered, and EntryErrors among them, count requests by the side where they entered. If
+	// EntryUnknown is not empty, it is the reason why they say nothing.
+	Entered, EntryErrors float64
+	EntryUnknown         string
 	// Above is how many took longer than a bound in seconds. If DurationsUnknown is
 	// not empty, it is the reason why Above says nothing.
 	Above            map[float64]float64

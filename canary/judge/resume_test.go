@@ -18,6 +18,7 @@ func everything(sharded bool) Plan {
 	p := errorsOnly().withLimit(0.1)
 	p.Sharded, p.Warmup = sharded, time.Minute
 	p.Metrics = append(p.Metrics,
+		Metric{Name: "entry", Kind: EntryErrors, MaxOddsRatio: 1.5, Negligible: 0.005, Limit: 0.2, Weight: 1},
 		Metric{Name: "slow", Kind: Slow, Threshold: 0.5, MaxOddsRatio: 2, Negligible: 0.01, Weight: 2},
 		Metric{Name: "anywhere", Kind: SlowerAnywhere, MaxOddsRatio: 1.5, Negligible: 0.005, Weight: 1, DryRun: true})
 	return p
@@ -27,6 +28,7 @@ func everything(sharded bool) Plan {
 func wild(rng *rand.Rand, i int, shards int) Window {
 	busy := func(n float64) Arm {
 		a := arm(n, binomial(rng, n, 0.03))
+		a.Entered, a.EntryErrors = n, binomial(rng, n, 0.03)
 		a.Above = map[float64]float64{}
 		left := n
 		for _, b := range bounds {

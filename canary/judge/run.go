@@ -93,7 +93,7 @@ func (j *Judgement) countShards(p Plan, c census) {
 	j.Canary.Shards, j.Baseline.Shards = c.canary, c.baseline
 	strictest := 1.0
 	for _, m := range p.Metrics {
-		if l := p.levels(m); l.comparable {
+		if l := p.levels(m); l.comparable && !l.relative {
 			strictest = min(strictest, l.lookFail)
 		}
 	}

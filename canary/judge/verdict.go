@@ -114,9 +114,10 @@ func (j *Judgement) conclusive(p Plan) (all, critical bool) {
 // open are the reasons why metrics are not decided, those that can be helped first.
 func (j *Judgement) open(p Plan) []Reason {
 	var why []Reason
-	for _, r := range []Reason{BaselineUnhealthy, NoData, InsufficientShards, Undecided} {
+	for _, r := range []Reason{BaselineUnhealthy, NoData, InsufficientSample, InsufficientShards, Undecided} {
 		for i, m := range p.Metrics {
-			if !m.DryRun && j.Metrics[i].Reason == r {
+			// What all metrics lack alike stands in lacking.
+			if !m.DryRun && j.Metrics[i].Reason == r && (r != InsufficientSample || m.Kind == EntryErrors) {
 				why = append(why, r)
 			}
 		}

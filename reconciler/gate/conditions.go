@@ -97,8 +97,11 @@ func (l *look) needs(figure string, stateful bool) bool {
 	errors := figure == "handled_requests_total" || figure == "entry_requests_total" && !stateful
 	slow := figure == "handled_request_duration_seconds"
 	return slices.ContainsFunc(l.spec.Metrics, func(m v1alpha1.GateMetric) bool {
-		if m.Type == v1alpha1.MetricErrorRate {
+		switch m.Type {
+		case v1alpha1.MetricErrorRate:
 			return errors
+		case v1alpha1.MetricEntryErrors:
+			return figure == "entry_requests_total"
 		}
 		return slow || figure == "handled_requests_total"
 	})

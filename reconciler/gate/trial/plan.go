@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,12 +25,23 @@ func Plan(spec *v1alpha1.CanaryGateSpec, sharded bool, deadline time.Duration) j
 		Score:  judge.Score{Pass: value(spec.Score.Pass), Warn: value(spec.Score.Warn), MinCoverage: value(spec.Score.MinCoverage)},
 	}
 	for _, m := range spec.Metrics {
+		if m.Type == v1alpha1.MetricEntryErrors && !sharded && decidesByErrors(spec) {
+			continue
+		}
 		p.Metrics = append(p.Metrics, judge.Metric{
 			Name: m.Name, Kind: judge.MetricKind(m.Type), Threshold: value(m.Threshold), MaxOddsRatio: value(m.MaxOddsRatio),
 			Limit: value(m.Limit), Negligible: value(m.Negligible), Weight: value(m.Weight), Critical: value(m.Critical), DryRun: m.DryRun,
 		})
 	}
 	return p
+}
+
+// decidesByErrors: where requests are handled where they enter, errors at entry are
+// the same ones, and counting them twice would only make both harder to prove.
+func decidesByErrors(spec *v1alpha1.CanaryGateSpec) bool {
+	return slices.ContainsFunc(spec.Metrics, func(m v1alpha1.GateMetric) bool {
+		return m.Type == v1alpha1.MetricErrorRate && value(m.Critical) && !m.DryRun
+	})
 }
 
 // value of what may be left out.

@@ -354,7 +354,7 @@ func (t *Trial) plan() judge.Plan {
 // quiet windows hold nothing.
 func quiet(w judge.Window, d attribution.Delta) bool {
 	for _, a := range []judge.Arm{w.Canary, w.Baseline} {
-		if a.Finished+a.Started+a.Unaccounted+a.Restarts > 0 {
+		if a.Finished+a.Entered+a.Started+a.Unaccounted+a.Restarts > 0 {
 			return false
 		}
 	}

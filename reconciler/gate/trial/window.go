@@ -64,6 +64,11 @@ func (c counted) arm(uid types.UID) judge.Arm {
 		DurationsUnknown: c.missing(uid, "handled_request_duration_seconds"),
 		Restarts:         total(tally.Restarts), StartedUnknown: true,
 	}
+	entered := tally.Handled(false)
+	a.Entered, a.EntryErrors = total(entered), entered[mapping.Error]+entered[mapping.Timeout]
+	if a.EntryUnknown = c.missing(uid, "entry_requests_total"); entered[mapping.Unknown] > 0 && a.EntryUnknown == "" {
+		a.EntryUnknown = string(attribution.EntryOutcomesUnknown)
+	}
 	buckets := tally.EntryBuckets
 	if c.stateful(uid) {
 		buckets = tally.Buckets

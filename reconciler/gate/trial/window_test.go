@@ -54,6 +54,9 @@ func TestWindowOfStatefulRevisions(t *testing.T) {
 	if a := w.Canary; a.Finished != 50 || a.Errors != 10 || a.Above[.5] != 5 || a.Above[1] != 0 || a.Started != 60 || a.Unaccounted != 5 || a.Restarts != 3 || a.StartedUnknown {
 		t.Errorf("canary: %+v", a)
 	}
+	if a := w.Canary; a.Entered != 1000 || a.EntryErrors != 1000 || a.EntryUnknown != "" {
+		t.Errorf("what entered at the canary: %+v", a)
+	}
 	if a := w.Baseline; a.Finished != 50 || a.Errors != 0 || a.Unaccounted != 0 {
 		t.Errorf("baseline: %+v", a)
 	}

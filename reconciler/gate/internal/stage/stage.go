@@ -5,6 +5,7 @@
 package stage
 
 import (
+	"maps"
 	"math"
 	"sync"
 	"time"
@@ -32,6 +33,8 @@ type Stage struct {
 	mu      sync.Mutex
 	service *trial.Service
 	counts  map[types.UID]map[mapping.Key]float64
+	// entered is what queue-proxy counts of stateful Revisions.
+	entered map[types.UID]map[mapping.Key]float64
 	books   *attribution.Books
 	unknown bool
 	silent  bool
@@ -40,7 +43,8 @@ type Stage struct {
 // New returns a Service with two Revisions, NAME-00001 with 90 % of the traffic and
 // NAME-00002 with 10 %, that is read by one process.
 func New(key types.NamespacedName, stateful bool, now func() time.Time) *Stage {
-	s := &Stage{Key: key, now: now, counts: map[types.UID]map[mapping.Key]float64{Baseline: {}, Canary: {}}}
+	s := &Stage{Key: key, now: now, counts: map[types.UID]map[mapping.Key]float64{Baseline: {}, Canary: {}},
+		entered: map[types.UID]map[mapping.Key]float64{}}
 	s.service = &trial.Service{UID: types.UID("uid-of-" + key.Name), Settled: true, Effective: true, Revisions: []trial.Revision{
 		{Name: key.Name + "-00001", UID: Baseline, Generation: 1, Percent: 90, Stateful: stateful},
 		{Name: key.Name + "-00002", UID: Canary, Generation: 2, Percent: 10, Stateful: stateful},
@@ -100,6 +104,20 @@ func (s *Stage) Serve(revision types.UID, ok, failed float64) {
 	s.Read()
 }
 
+// Enter has requests enter at a stateful Revision, and what its queue-proxy counts be read.
+func (s *Stage) Enter(revision types.UID, ok, failed float64) {
+	s.mu.Lock()
+	if s.entered[revision] == nil {
+		s.entered[revision] = map[mapping.Key]float64{}
+	}
+	for _, figure := range []mapping.Figure{mapping.EntryHTTP, mapping.EntryServing} {
+		s.entered[revision][mapping.Key{Figure: figure, Outcome: "200"}] += ok
+		s.entered[revision][mapping.Key{Figure: figure, Outcome: "500"}] += failed
+	}
+	s.mu.Unlock()
+	s.Read()
+}
+
 // Silence has the pods not count anything.
 func (s *Stage) Silence() {
 	s.mu.Lock()
@@ -130,6 +148,14 @@ func (s *Stage) Read() {
 			Target: scrape.Target{Pod: "pod-of-" + r.UID, Entry: !r.Stateful}, At: s.now(),
 			Exposition: scrape.Exposition{Start: 1e9, Sources: []scrape.Source{{Name: name, Values: values}}},
 		})
+	}
+	for _, r := range s.service.Revisions {
+		if counts := s.entered[r.UID]; counts != nil {
+			all = append(all, scrape.Reading{
+				Target: scrape.Target{Pod: "pod-of-" + r.UID, Entry: true}, At: s.now(),
+				Exposition: scrape.Exposition{Start: 1e9, Sources: []scrape.Source{{Name: mapping.EntryName, Values: maps.Clone(counts)}}},
+			})
+		}
 	}
 	s.books.Read(s.Key, all)
 }

@@ -1,0 +1,101 @@
+package judge
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// stateful is the plan of a gate of a stateful Service that says nothing but its Service.
+func stateful() Plan {
+	p := shardedPlan()
+	for _, m := range []Metric{{Name: "entry", Kind: EntryErrors}, {Name: "slow", Kind: Slow, Threshold: 0.5}} {
+		m.MaxOddsRatio, m.Negligible, m.Weight, m.Critical = 1.5, 0.005, 1, true
+		p.Metrics = append(p.Metrics, m)
+	}
+	return p
+}
+
+// entering is a sharded Service of 40 shards, six of them the canary's, in which a tenth
+// of the requests enters at the canary. All shards fail the same part of the requests,
+// and the canary's entry layer fails another one before they reach a shard.
+func entering(behind, entry float64) scenario {
+	return func(rng *rand.Rand) (source, map[string]Counts) {
+		return func(i int) Window {
+			w := at(i, arm(150, binomial(rng, 150, behind)), arm(850, binomial(rng, 850, behind)))
+			for _, a := range []*Arm{&w.Canary, &w.Baseline} {
+				a.Above = map[float64]float64{0.5: 0}
+			}
+			w.Shards = map[string]ShardWindow{}
+			for s := range 40 {
+				c := Counts{Finished: 25, Errors: binomial(rng, 25, behind)}
+				name := string(rune('a'+s/26)) + string(rune('a'+s%26))
+				if s < 6 {
+					w.Shards[name] = ShardWindow{Canary: c}
+				} else {
+					w.Shards[name] = ShardWindow{Baseline: c}
+				}
+			}
+			w.Canary.Entered, w.Baseline.Entered = 100, 900
+			w.Canary.EntryErrors = binomial(rng, 100, entry+(1-entry)*behind)
+			w.Baseline.EntryErrors = binomial(rng, 900, behind)
+			return w
+		}, nil
+	}
+}
+
+// A canary whose pods handle well and whose entry layer fails passed in 500 of 500 runs
+// as long as only what was handled was judged.
+func TestEntryLayerThatFails(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name          string
+		behind, entry float64
+		want          Verdict
+		runs          int
+	}{
+		{"answers 500 to all", 0, 1, Fail, 500},
+		{"answers 500 to all, and 1 % fail behind it", 0.01, 1, Fail, 500},
+		{"answers 500 to a twentieth", 0, 0.05, Fail, 100},
+		{"is well", 0, 0, Pass, 40},
+		{"is well, and 0.1 % fail behind it", 0.001, 0, Pass, 100},
+	} {
+		o := play(t, stateful(), manyRuns(c.runs), entering(c.behind, c.entry))
+		t.Logf("%-45s %s", c.name, o)
+		if share := o.verdicts[c.want]; c.want == Fail && share < 1 || share < 0.9 {
+			t.Errorf("%s: %s in %.3f of the runs", c.name, c.want, share)
+		}
+	}
+}
+
+// What is behind the entry is the same mixture for both sides: that the canary handles
+// worse is not told twice.
+func TestEntryIsNotBlamedForWhatIsBehindIt(t *testing.T) {
+	t.Parallel()
+	p := stateful()
+	p.Metrics = p.Metrics[1:2]
+	o := play(t, p, manyRuns(250), entering(0.05, 0))
+	if f := o.verdicts[Fail]; f > p.Alpha+o.tolerance(p.Alpha) {
+		t.Errorf("failed in %.3f of the runs", f)
+	}
+}
+
+// What nobody tells of the entry is no Pass.
+func TestEntryThatIsNotCountedNeverPasses(t *testing.T) {
+	t.Parallel()
+	for why, c := range map[Reason]func(a *Arm){
+		NoData:             func(a *Arm) { a.EntryUnknown = "EntryMetricsUnavailable" },
+		InsufficientSample: func(a *Arm) { a.Entered, a.EntryErrors = 1, 0 },
+	} {
+		windows, _ := entering(0, 0)(rand.New(rand.NewPCG(1, 1)))
+		run := Start(epoch, nil)
+		for i := 0; run.Last.Verdict == Running; i++ {
+			w := windows(i)
+			c(&w.Canary)
+			run.Look(stateful(), w)
+		}
+		if run.Last.Verdict != Inconclusive || !slices.Contains(run.Last.Reasons, why) {
+			t.Errorf("%s %v: %s", run.Last.Verdict, run.Last.Reasons, run.Last.Message)
+		}
+	}
+}
