@@ -20,27 +20,26 @@ const (
 	gatesCertificate = "/etc/gates-tls"
 )
 
-// Whoever asks for verdicts with wrong tokens makes the API server review them. That
-// has a budget of its own, so that events do not wait for it.
+// Whoever asks for verdicts makes the API server review tokens. That has budgets of its
+// own, so that events do not wait for it, nor known tokens for those that never were let in.
 const (
-	reviewsQPS   = 20
-	reviewsBurst = 40
+	reviewsQPS     = 20
+	reviewsBurst   = 40
+	strangersQPS   = 10
+	strangersBurst = 20
 )
 
 // serveGates answers those who ask for verdicts over HTTP. Every replica does: what it
 // tells comes from caches.
 func (p *process) serveGates(ctx context.Context) {
-	config := rest.CopyConfig(p.config)
-	config.QPS, config.Burst, config.RateLimiter = reviewsQPS, reviewsBurst, nil
-	reviews, err := kubernetes.NewForConfig(config)
-	must(ctx, "making a client for reviews of tokens", err)
+	known, strangers := p.reviews(ctx, reviewsQPS, reviewsBurst), p.reviews(ctx, strangersQPS, strangersBurst)
 	informer := p.gates.Load().Informer()
 	lister := client.NewGateLister(informer.GetIndexer())
 	handler := (&web.Handler{
 		Gates: func(key types.NamespacedName) (*v1alpha1.CanaryGate, error) {
 			return lister.Namespaced(key.Namespace).Get(key.Name)
 		},
-		Split: p.scene.split, Guard: web.NewAccess(reviews), Ready: informer.HasSynced, Warn: logging.FromContext(ctx).Warnw,
+		Split: p.scene.split, Guard: web.NewAccess(known, strangers), Ready: informer.HasSynced, Warn: logging.FromContext(ctx).Warnw,
 	}).Init()
 	p.running.Go(func() {
 		// Events go their way without it.
@@ -48,6 +47,15 @@ func (p *process) serveGates(ctx context.Context) {
 			logging.FromContext(ctx).Errorw("Verdicts of gates are not served over HTTP by this replica", "error", err)
 		}
 	})
+}
+
+// reviews returns a client for reviews of tokens with a budget of its own.
+func (p *process) reviews(ctx context.Context, qps float32, burst int) kubernetes.Interface {
+	config := rest.CopyConfig(p.config)
+	config.QPS, config.Burst, config.RateLimiter = qps, burst, nil
+	kube, err := kubernetes.NewForConfig(config)
+	must(ctx, "making a client for reviews of tokens", err)
+	return kube
 }
 
 // split is the traffic of a Service that is in force; nil while it is not known.

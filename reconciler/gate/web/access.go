@@ -29,6 +29,9 @@ const (
 	rememberFor  = 10 * time.Second
 	rememberMost = 1024
 	reviewWithin = 5 * time.Second
+	// knownFor is how long a token counts as known that was let in: it is reviewed anew
+	// whenever its leave has ended, but does not wait behind tokens that never were.
+	knownFor = time.Hour
 )
 
 // RefusedError is an answer to somebody who may not know.
@@ -41,20 +44,31 @@ func (r *RefusedError) Error() string { return r.Message }
 
 // Access lets those in whom the API server knows by their token, and lets get the gate.
 type Access struct {
-	kube kubernetes.Interface
-	// let remembers who was let in, by a digest of the token and the gate. Nothing
-	// else is remembered, and not for long: a right that is taken away must end.
+	// known and strangers ask the API server about tokens that were let in lately, and
+	// about all others: each with a budget of its own.
+	known, strangers kubernetes.Interface
+	lane             lane
+	// let remembers who was let in, by a digest of the token and the gate. Refusals are
+	// not remembered, and leaves not for long: a right that is taken away must end.
 	let *cache.LRUExpireCache
+	// tokens are digests of those that were let in lately. They give no right.
+	tokens *cache.LRUExpireCache
 }
 
-// NewAccess asks by kube, which should be a client of its own: whoever sends wrong
-// tokens must not use up what others may ask.
-func NewAccess(kube kubernetes.Interface) *Access {
-	return &Access{kube: kube, let: cache.NewLRUExpireCache(rememberMost)}
+// NewAccess asks by known about tokens that were let in before, and by strangers about
+// all others. They should be clients with rate limits of their own: whoever sends wrong
+// tokens must use up neither what others may ask, nor what those may who are known.
+func NewAccess(known, strangers kubernetes.Interface) *Access {
+	return &Access{
+		known: known, strangers: strangers, lane: newLane(),
+		let: cache.NewLRUExpireCache(rememberMost), tokens: cache.NewLRUExpireCache(rememberMost),
+	}
 }
 
-type known struct {
-	token [sha256.Size]byte
+type digest [sha256.Size]byte
+
+type leave struct {
+	token digest
 	gate  types.NamespacedName
 }
 
@@ -64,20 +78,33 @@ func (a *Access) Check(r *http.Request, gate types.NamespacedName) error {
 	if token == "" {
 		return &RefusedError{http.StatusUnauthorized, "a token of a ServiceAccount is needed, as `Authorization: Bearer` or as the password of Basic; " + howTo}
 	}
-	who := known{sha256.Sum256([]byte(token)), gate}
+	who := leave{sha256.Sum256([]byte(token)), gate}
 	if _, ok := a.let.Get(who); ok {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), reviewWithin)
 	defer cancel()
-	user, err := a.authenticate(ctx, token)
+	kube := a.known
+	if _, ok := a.tokens.Get(who.token); !ok {
+		done, err := a.lane.enter(ctx, host(r))
+		if err != nil {
+			return err
+		}
+		defer done()
+		kube = a.strangers
+	}
+	user, err := authenticate(ctx, kube, token)
+	if err == nil {
+		err = authorize(ctx, kube, user, gate)
+	}
+	if refusal := (*RefusedError)(nil); errors.As(err, &refusal) {
+		a.tokens.Remove(who.token)
+	}
 	if err != nil {
 		return err
 	}
-	if err := a.authorize(ctx, user, gate); err != nil {
-		return err
-	}
 	a.let.Add(who, true, rememberFor)
+	a.tokens.Add(who.token, true, knownFor)
 	return nil
 }
 
@@ -95,8 +122,8 @@ func tokenOf(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-func (a *Access) authenticate(ctx context.Context, token string) (authenticationv1.UserInfo, error) {
-	review, err := a.kube.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{
+func authenticate(ctx context.Context, kube kubernetes.Interface, token string) (authenticationv1.UserInfo, error) {
+	review, err := kube.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{
 		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{Audience}},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -110,13 +137,13 @@ func (a *Access) authenticate(ctx context.Context, token string) (authentication
 	return review.Status.User, nil
 }
 
-func (a *Access) authorize(ctx context.Context, user authenticationv1.UserInfo, gate types.NamespacedName) error {
+func authorize(ctx context.Context, kube kubernetes.Interface, user authenticationv1.UserInfo, gate types.NamespacedName) error {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range user.Extra {
 		extra[key] = authorizationv1.ExtraValue(values)
 	}
 	resource := v1alpha1.GateResource
-	review, err := a.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+	review, err := kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: user.Username, Groups: user.Groups, UID: user.UID, Extra: extra,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{

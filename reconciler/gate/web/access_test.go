@@ -58,7 +58,7 @@ func newReviewer() *reviewer {
 		}
 		return false, nil, nil
 	})
-	r.Access = NewAccess(kube)
+	r.Access = NewAccess(kube, kube)
 	r.let = cache.NewLRUExpireCacheWithClock(rememberMost, r)
 	return r
 }

@@ -122,7 +122,7 @@ func TestAgainstARealAPIServer(t *testing.T) {
 		Split: func(types.NamespacedName) *web.Traffic {
 			return &web.Traffic{Shares: split, Revisions: map[string]types.UID{"cart-00002": "c"}}
 		},
-		Guard: web.NewAccess(kube), Ready: informer.HasSynced, Warn: func(message string, args ...any) { t.Error(message, args) },
+		Guard: web.NewAccess(kube, kube), Ready: informer.HasSynced, Warn: func(message string, args ...any) { t.Error(message, args) },
 	}).Init())
 	defer server.Close()
 	a := asker{t, kube, server.URL}

@@ -10,8 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"golang.org/x/net/netutil"
 )
 
 // Bounds of what a client may take.
@@ -38,7 +36,8 @@ func Serve(ctx context.Context, address, certificate string, handler http.Handle
 }
 
 func serve(ctx context.Context, listener net.Listener, certificate string, handler http.Handler) error {
-	listener = netutil.LimitListener(listener, maxConnected)
+	visitors := newCrowd(listener, maxConnected)
+	listener = visitors
 	pair := func() (*tls.Certificate, error) {
 		c, err := tls.LoadX509KeyPair(filepath.Join(certificate, "tls.crt"), filepath.Join(certificate, "tls.key"))
 		return &c, err
@@ -56,6 +55,7 @@ func serve(ctx context.Context, listener net.Listener, certificate string, handl
 	}
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: headerWithin, ReadTimeout: readWithin, WriteTimeout: writeWithin, IdleTimeout: idleFor, MaxHeaderBytes: maxHeader,
+		ConnState: visitors.is, ConnContext: visitors.with,
 	}
 	ended := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {

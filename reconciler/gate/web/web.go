@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,8 +24,12 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// maxBody bounds what is read of a request. Flagger's is a few hundred bytes.
-const maxBody = 64 << 10
+// maxBody bounds what is read of a request, bodyWithin how long. Flagger's is a few
+// hundred bytes.
+const (
+	maxBody    = 64 << 10
+	bodyWithin = 2 * time.Second
+)
 
 // busy is how many requests are answered at once; the others are to come again.
 const busy = 64
@@ -72,57 +77,69 @@ func (h *Handler) Init() *Handler {
 	h.mux.Handle("/v1/gates/{namespace}/{name}", h.answering(h.verdict, http.MethodGet, http.MethodHead, http.MethodPost))
 	h.mux.Handle("/v1/gates/{namespace}/{name}/rollback", h.answering(h.rollback, http.MethodPost))
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		refuse(w, http.StatusNotFound, "there is nothing here; ask for /v1/gates/{namespace}/{name}")
+		dismiss(w, http.StatusNotFound, "there is nothing here; ask for /v1/gates/{namespace}/{name}")
 	})
 	return h
 }
 
 // ServeHTTP implements http.Handler.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	select {
-	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
-		h.mux.ServeHTTP(w, r)
-	default:
-		w.Header().Set("Retry-After", "1")
-		refuse(w, http.StatusServiceUnavailable, "too many requests at once; try again")
-	}
-}
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
 
-// answering looks at everything that all requests have in common.
+// answering looks at everything that all requests have in common. Who asks is found out
+// first: nothing is read of, kept for or awaited from those who have no right to ask.
 func (h *Handler) answering(then func(http.ResponseWriter, *http.Request, Answer), methods ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !slices.Contains(methods, r.Method) {
 			allow := strings.Join(methods, ", ")
 			w.Header().Set("Allow", allow)
-			refuse(w, http.StatusMethodNotAllowed, r.Method+" means nothing here; use one of "+allow)
-			return
-		}
-		if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
-			status := http.StatusBadRequest
-			if over := (*http.MaxBytesError)(nil); errors.As(err, &over) {
-				status = http.StatusRequestEntityTooLarge
-			}
-			refuse(w, status, fmt.Sprintf("the body cannot be read; nothing in it is needed, and it may have %d bytes: %v", maxBody, err))
+			dismiss(w, http.StatusMethodNotAllowed, r.Method+" means nothing here; use one of "+allow)
 			return
 		}
 		unsplit, err := unsplitPasses(r)
 		if err != nil {
-			refuse(w, http.StatusBadRequest, err.Error())
+			dismiss(w, http.StatusBadRequest, err.Error())
 			return
 		}
 		key := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
 		if len(validation.IsDNS1123Label(key.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(key.Name)) > 0 {
-			refuse(w, http.StatusNotFound, "no CanaryGate can have the name "+key.String())
+			dismiss(w, http.StatusNotFound, "no CanaryGate can have the name "+key.String())
 			return
 		}
 		if !h.allowed(w, r, key) {
+			return
+		}
+		welcome(r.Context())
+		if !drained(w, r) {
+			return
+		}
+		select {
+		case h.slots <- struct{}{}:
+			defer func() { <-h.slots }()
+		default:
+			w.Header().Set("Retry-After", "1")
+			refuse(w, http.StatusServiceUnavailable, "too many requests at once; try again")
 			return
 		}
 		if answer, ok := h.about(w, key, unsplit); ok {
 			then(w, r, answer)
 		}
 	})
+}
+
+// drained reads the body, of which nothing is needed.
+func drained(w http.ResponseWriter, r *http.Request) bool {
+	// Where there is no connection, as in a test, there is no deadline either.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWithin))
+	_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBody))
+	if err == nil {
+		return true
+	}
+	status := http.StatusBadRequest
+	if over := (*http.MaxBytesError)(nil); errors.As(err, &over) {
+		status = http.StatusRequestEntityTooLarge
+	}
+	dismiss(w, status, fmt.Sprintf("the body cannot be read; nothing in it is needed, and it may have %d bytes: %v", maxBody, err))
+	return false
 }
 
 // unsplitPasses reads the one parameter that there is.
@@ -147,12 +164,15 @@ func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.Name
 		if refusal.Status == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="`+Audience+`", Basic realm="`+Audience+`"`)
 		}
-		refuse(w, refusal.Status, refusal.Message)
+		if refusal.Status == http.StatusTooManyRequests || refusal.Status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "1")
+		}
+		dismiss(w, refusal.Status, refusal.Message)
 		return false
 	}
 	h.Warn("Somebody who asks for a verdict could not be recognised", "gate", key, "error", err)
 	w.Header().Set("Retry-After", "1")
-	refuse(w, http.StatusServiceUnavailable, "the API server could not be asked who you are; try again")
+	dismiss(w, http.StatusServiceUnavailable, "the API server could not be asked who you are; try again")
 	return false
 }
 
@@ -195,6 +215,13 @@ func (h *Handler) rollback(w http.ResponseWriter, _ *http.Request, a Answer) {
 		status = http.StatusOK
 	}
 	write(w, status, a)
+}
+
+// dismiss refuses, and lets the connection go with whatever is still to come on it.
+func dismiss(w http.ResponseWriter, status int, message string) {
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+	refuse(w, status, message)
 }
 
 func refuse(w http.ResponseWriter, status int, message string) {
