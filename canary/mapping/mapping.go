@@ -6,6 +6,8 @@
 package mapping
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -132,6 +134,9 @@ type Rule struct {
 	EntityType *From             `json:"entityType,omitempty"`
 	Outcome    *From             `json:"outcome,omitempty"`
 	Shard      *From             `json:"shard,omitempty"`
+
+	// milliseconds is what a Histogram counts in, instead of seconds.
+	milliseconds bool
 }
 
 func (r *Rule) matches(l Labels) bool {
@@ -214,8 +219,9 @@ func sumOf(f Figure) Figure {
 func (r *Reader) Wants(series []byte) bool { return len(r.parts[string(series)]) > 0 }
 
 // Read tells every meaning of a series: the mapping that gives it, by its place in
-// Sources, and the key. A bucket without a readable bound means nothing.
-func (r *Reader) Read(series string, l Labels, meaning func(source int, k Key)) {
+// Sources, the key, and by what the value is multiplied. A bucket without a readable
+// bound means nothing.
+func (r *Reader) Read(series string, l Labels, meaning func(source int, k Key, times float64)) {
 	for _, p := range r.parts[series] {
 		if !p.rule.matches(l) {
 			continue
@@ -230,16 +236,88 @@ func (r *Reader) Read(series string, l Labels, meaning func(source int, k Key)) 
 			}
 		case EntryHTTP, EntryServing:
 			k.Outcome = code(p.figure, l)
+		case EntryDuration, EntryDurationSum:
+			if connection(l) {
+				continue
+			}
 		}
+		times := 1.0
 		if p.bucket {
 			bound, err := strconv.ParseFloat(l.Get("le"), 64)
 			if err != nil || math.IsNaN(bound) {
 				continue
 			}
 			k.Bound = bound
+			if p.rule.milliseconds {
+				k.Bound /= 1000
+			}
+		} else if p.rule.milliseconds && p.rule.Value == Histogram {
+			times = 1.0 / 1000
 		}
-		meaning(p.source, k)
+		meaning(p.source, k, times)
 	}
+}
+
+// hintLength bounds what is quoted of what an application says.
+const hintLength = 40
+
+// Hint says why a series of finished requests does not tell how they ended, in words;
+// empty where it does, or where its mapping says that it cannot.
+func (r *Reader) Hint(series string, l Labels) string {
+	for _, p := range r.parts[series] {
+		from := p.rule.Outcome
+		if (p.figure != Finished && p.figure != ShardFinished) || from == nil || from.Label == "" || !p.rule.matches(l) || known(from.of(l)) != Unknown {
+			continue
+		}
+		var said string
+		switch got := l.Get(from.Label); {
+		case got == Unknown:
+			continue // it says that it does not know
+		case got != "":
+			said = fmt.Sprintf("%s has %s=%q", series, from.Label, clip(got))
+		default:
+			said = fmt.Sprintf("%s has no label %s, but %s", series, from.Label, labelNames(l))
+		}
+		return said + "; known are " + from.values()
+	}
+	return ""
+}
+
+// values that stand for an outcome other than Unknown.
+func (f *From) values() string {
+	if f.Values == nil {
+		return strings.Join(outcomes[:len(outcomes)-1], ", ")
+	}
+	var all []string
+	for _, v := range slices.Sorted(maps.Keys(f.Values)) {
+		all = append(all, clip(v))
+	}
+	return strings.Join(all[:min(len(all), 10)], ", ")
+}
+
+// labelNames are those of a series, a few of them.
+func labelNames(l Labels) string {
+	named, ok := l.(interface{ Map() map[string]string })
+	if !ok {
+		return "others"
+	}
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(named.Map())) {
+		if name != "__name__" {
+			all = append(all, clip(name))
+		}
+	}
+	if len(all) == 0 {
+		return "none at all"
+	}
+	return strings.Join(all[:min(len(all), 5)], ", ")
+}
+
+func clip(s string) string {
+	if len(s) > hintLength {
+		return strings.ToValidUTF8(s[:hintLength], "") + "…"
+	}
+	return s
 }
 
 // known folds what is no outcome of ours: an application may say what it likes.

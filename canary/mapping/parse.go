@@ -24,6 +24,9 @@ var (
 	labelForm  = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 )
 
+// taken are the names of those that are not configured.
+var taken = []string{NeutralName, EntryName, EntryOldName}
+
 // written is a mapping as an operator writes it.
 type written struct {
 	Runtimes []string `json:"runtimes,omitempty"`
@@ -33,8 +36,8 @@ type written struct {
 // Parse reads one mapping. What is wrong with it is told all at once: where, what,
 // and what would be right.
 func Parse(name, text string) (Mapping, error) {
-	if !nameForm.MatchString(name) || name == NeutralName || name == EntryName {
-		return Mapping{}, fmt.Errorf("the name %q cannot be used; use small letters, digits and dashes, and neither %s nor %s", name, NeutralName, EntryName)
+	if !nameForm.MatchString(name) || slices.Contains(taken, name) {
+		return Mapping{}, fmt.Errorf("the name %q cannot be used; use small letters, digits and dashes, and none of %s", name, strings.Join(taken, ", "))
 	}
 	var w written
 	if err := yaml.UnmarshalStrict([]byte(text), &w); err != nil {

@@ -93,7 +93,7 @@ rules:
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := NewReader(Neutral(), Entry(), custom)
+	r := NewReader(Neutral(), entry(), custom, entryOld())
 	for name, c := range map[string]struct {
 		series string
 		labels labels
@@ -111,6 +111,13 @@ rules:
 		"an error over h2":    {"http_server_request_duration_seconds_count", labels{"http_response_status_code": "500", "network_protocol_version": "2"}, 1, &Key{Figure: EntryHTTP, Outcome: "500"}},
 		"folded by OTel":      {"http_server_request_duration_seconds_count", labels{"otel_metric_overflow": "true"}, 1, &Key{Figure: EntryHTTP, Outcome: Unknown}},
 		"Serving's own":       {"kn_serving_invocation_duration_seconds_count", labels{"http_response_status_code": "500"}, 1, &Key{Figure: EntryServing, Outcome: "500"}},
+		"Serving 1.19.0":      {"kn_queueproxy_app_duration_seconds_count", labels{"http_response_status_code": "200"}, 1, &Key{Figure: EntryServing, Outcome: "200"}},
+		"Serving 1.18":        {"revision_request_count", labels{"response_code": "404"}, 3, &Key{Figure: EntryHTTP, Outcome: "404"}},
+		"in milliseconds":     {"revision_request_latencies_bucket", labels{"response_code": "200", "le": "500"}, 3, &Key{Figure: EntryDuration, Bound: .5}},
+		"no code":             {"kn_serving_invocation_duration_seconds_count", labels{"http_response_status_code": "5xx"}, 1, &Key{Figure: EntryServing, Outcome: Unknown}},
+		"a connection lasts":  {"http_server_request_duration_seconds_bucket", labels{"http_response_status_code": "101", "le": "0.5"}, 1, nil},
+		"in all":              {"http_server_request_duration_seconds_sum", labels{"http_response_status_code": "101"}, 1, nil},
+		"and before":          {"revision_request_latencies_bucket", labels{"response_code": "101", "le": "500"}, 3, nil},
 		"custom":              {"requests_sum", labels{"group": "shardRegion/Cart", "status": "200", "kind": "*Envelope"}, 2, &Key{Figure: Finished, Entity: "Cart", Outcome: OK}},
 		"custom, other":       {"requests_sum", labels{"group": "shardRegion/Cart", "status": "404", "kind": "*Envelope"}, 2, &Key{Figure: Finished, Entity: "Cart", Outcome: Error}},
 		"custom, no match":    {"requests_sum", labels{"group": "other/Cart", "kind": "*Envelope"}, 2, nil},
@@ -118,7 +125,7 @@ rules:
 		"nobody's":            {"requests", labels{}, 2, nil},
 	} {
 		var got []Key
-		r.Read(c.series, c.labels, func(source int, k Key) {
+		r.Read(c.series, c.labels, func(source int, k Key, _ float64) {
 			if source == c.source {
 				got = append(got, k)
 			}
@@ -131,6 +138,48 @@ rules:
 		}
 		if !r.Wants([]byte(c.series)) {
 			t.Errorf("%s is not wanted", name)
+		}
+	}
+}
+
+// hinting are labels with names.
+type hinting map[string]string
+
+func (h hinting) Get(name string) string { return h[name] }
+
+func (h hinting) Map() map[string]string { return h }
+
+// An application hears which values or labels were seen, and which are known.
+func TestHints(t *testing.T) {
+	t.Parallel()
+	custom, err := Parse("custom", `
+rules:
+- figure: finished
+  family: calls_total
+  entityType: {label: type}
+  outcome: {label: status, values: {"200": ok, "500": error}}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := NewReader(Neutral(), custom)
+	long := strings.Repeat("x", 1000)
+	for name, c := range map[string]struct {
+		series string
+		labels hinting
+		want   string
+	}{
+		"another value": {"stateful_requests_total", hinting{"outcome": "success"}, `stateful_requests_total has outcome="success"; known are ok, error, timeout`},
+		"another label": {"stateful_requests_total", hinting{"__name__": "x", "status": "ok", "entity_type": "Cart"}, `stateful_requests_total has no label outcome, but entity_type, status; known are ok, error, timeout`},
+		"no label":      {"stateful_requests_total", hinting{}, `stateful_requests_total has no label outcome, but none at all; known are ok, error, timeout`},
+		"translated":    {"calls_total", hinting{"status": "404"}, `calls_total has status="404"; known are 200, 500`},
+		"as it must":    {"stateful_requests_total", hinting{"outcome": "timeout"}, ""},
+		"says so":       {"stateful_requests_total", hinting{"outcome": "unknown"}, ""},
+		"no outcome":    {"stateful_requests_started_total", hinting{}, ""},
+		"a long one":    {"stateful_requests_total", hinting{"outcome": long}, `stateful_requests_total has outcome="` + long[:hintLength] + `…"; known are ok, error, timeout`},
+	} {
+		if got := r.Hint(c.series, c.labels); got != c.want {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }

@@ -99,33 +99,56 @@ func TestShippedMappingsReadTheirLibraries(t *testing.T) {
 	}
 }
 
-// queue-proxy's two families, the start of its process, and nothing else.
+// queue-proxy of every version of Serving that docs/canary.md calls known: its two
+// families, how long requests took, and nothing else.
 func TestEntryReadsQueueProxy(t *testing.T) {
 	t.Parallel()
-	body, err := os.ReadFile(filepath.Join("testdata", "queue-proxy.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := scrape.Parse(body, "text/plain; version=0.0.4", mapping.NewReader(mapping.Entry()), 1000)
-	if err != nil || len(e.Sources) != 1 || e.Start < 1e9 {
-		t.Fatalf("%v, %v", e, err)
-	}
-	bounds := 0
-	for k, v := range e.Sources[0].Values {
-		switch k.Figure {
-		case mapping.EntryDuration:
-			bounds++
-			if math.IsInf(k.Bound, 1) && v != 489 {
-				t.Errorf("%v requests have a duration", v)
-			}
-		case mapping.EntryDurationSum:
-		default:
-			if want := map[string]float64{"200": 480, "500": 9}[k.Outcome]; v != want {
-				t.Errorf("%+v is %v", k, v)
+	for file, c := range map[string]struct {
+		source string
+		codes  map[string]float64
+		bounds int
+		// fast are those of all that took up to 0.5 s.
+		all, fast float64
+		// seconds that all took, and whether the process says when it started.
+		seconds float64
+		start   bool
+	}{
+		"queue-proxy": {mapping.EntryName, map[string]float64{"200": 480, "500": 9}, 15, 489, 487, 31.7, true},
+		// One of the 500s is a request that was broken off in the middle of its answer.
+		"queue-proxy-opencensus": {mapping.EntryOldName, map[string]float64{"200": 42, "404": 4, "500": 4}, 27, 50, 48, 1.2, false},
+	} {
+		body, err := os.ReadFile(filepath.Join("testdata", file+".txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(string(body), "# Captured from ") {
+			t.Errorf("%s does not say where it comes from", file)
+		}
+		e, err := scrape.Parse(body, "text/plain; version=0.0.4", mapping.Entry(), 1000)
+		if err != nil || len(e.Sources) != 1 || e.Sources[0].Name != c.source || (e.Start > 1e9) != c.start || e.Duplicates > 0 {
+			t.Fatalf("%s: %v, %v", file, e, err)
+		}
+		bounds, codes := 0, map[mapping.Figure]float64{}
+		for k, v := range e.Sources[0].Values {
+			switch k.Figure {
+			case mapping.EntryDuration:
+				bounds++
+				if k.Bound == .5 && v != c.fast || math.IsInf(k.Bound, 1) && v != c.all {
+					t.Errorf("%s: %v requests took up to %v s", file, v, k.Bound)
+				}
+			case mapping.EntryDurationSum:
+				if math.Abs(v-c.seconds) > .3 {
+					t.Errorf("%s: they took %v s", file, v)
+				}
+			default:
+				codes[k.Figure] += v
+				if k.Figure == mapping.EntryHTTP && v != c.codes[k.Outcome] {
+					t.Errorf("%s: %+v is %v", file, k, v)
+				}
 			}
 		}
-	}
-	if bounds != 15 {
-		t.Errorf("%d buckets", bounds)
+		if bounds != c.bounds || codes[mapping.EntryHTTP] != c.all {
+			t.Errorf("%s: %d buckets, %v", file, bounds, codes)
+		}
 	}
 }

@@ -31,7 +31,7 @@ type Client struct {
 }
 
 // largestKept bounds the buffers that are kept for the next reading.
-const largestKept = 1 << 20
+const largestKept = smallBody
 
 // NewClient returns a client that keeps at most one connection to a pod, and none
 // to more pods than idle.
@@ -105,7 +105,19 @@ func (c *Client) read(ctx context.Context, t Target, l Limits, m *Memory) (Expos
 			c.bodies.Put(buffer)
 		}
 	}()
-	_, err = buffer.ReadFrom(io.LimitReader(resp.Body, l.Body+1))
+	_, err = buffer.ReadFrom(io.LimitReader(resp.Body, min(smallBody, l.Body+1)))
+	if err == nil && buffer.Len() == smallBody && l.Body >= smallBody {
+		done, rerr := m.claims.room(ctx, l.Body)
+		if rerr != nil {
+			return Exposition{}, &ReadError{Class: Timeout, Err: fmt.Errorf("it has more than %d bytes, and too many as large are being read; export less: %w", smallBody, rerr)}
+		}
+		defer done()
+		slow := time.AfterFunc(largeWithin, cancel)
+		_, err = buffer.ReadFrom(io.LimitReader(resp.Body, l.Body+1-smallBody))
+		if !slow.Stop() && err != nil {
+			return Exposition{}, &ReadError{Class: Timeout, Err: fmt.Errorf("what it has beyond %d bytes took longer than %s", smallBody, largeWithin)}
+		}
+	}
 	body := buffer.Bytes()
 	switch {
 	case err != nil:

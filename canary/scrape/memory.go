@@ -18,20 +18,37 @@ import (
 type Memory struct {
 	reader *mapping.Reader
 	known  map[fingerprint]line
+	// series that mean something, by their labels.
+	series map[fingerprint]*one
+	// reading is the number of the last one.
+	reading uint64
 	// sizes are how many numbers each source had last.
 	sizes []int
+	// room is how many series and lines there is room for now.
+	room struct{ series, lines int }
+	claims
 }
 
 // line is what is known of one: a comment and a series that nobody named mean nothing.
 type line struct {
-	start, wanted bool
-	means         []meaning
+	start bool
+	means []meaning
+	// series is nil if it means nothing. hint is why it means less than it might.
+	series *one
+	hint   string
+}
+
+// one series, however its labels are written.
+type one struct {
+	// reading that it was part of last.
+	reading uint64
 }
 
 // meaning of a series to one source.
 type meaning struct {
 	source int
 	key    mapping.Key
+	times  float64
 }
 
 // fingerprint stands for a series as it is written, or for a comment. It is made with secrets of this process, so that
@@ -45,8 +62,42 @@ func fingerprintOf(text []byte) fingerprint {
 }
 
 // NewMemory returns one that knows nothing, for targets that are read with the reader.
-func NewMemory(reader *mapping.Reader) *Memory {
-	return &Memory{reader: reader, known: map[fingerprint]line{}, sizes: make([]int, len(reader.Sources))}
+func NewMemory(reader *mapping.Reader) *Memory { return newMemory(reader, nil) }
+
+// newMemory returns one that has its room from a share.
+func newMemory(reader *mapping.Reader, share *Share) *Memory {
+	m := &Memory{
+		reader: reader, known: map[fingerprint]line{}, series: map[fingerprint]*one{}, sizes: make([]int, len(reader.Sources)),
+		claims: claims{share: share},
+	}
+	m.room.series, m.room.lines = leastSeries, leastLines
+	return m
+}
+
+// fits says whether there is room for so many series, and claims it.
+func (m *Memory) fits(n int) bool {
+	for m.room.series < n {
+		if !m.claim(m.room.series+chunk, m.room.lines) {
+			return false
+		}
+		m.room.series += chunk
+	}
+	return true
+}
+
+// remembers says whether there is room for one more line.
+func (m *Memory) remembers(most int) bool {
+	n := len(m.known) + 1
+	if n > most {
+		return false
+	}
+	for m.room.lines < n {
+		if !m.claim(m.room.series, m.room.lines+chunk) {
+			return false
+		}
+		m.room.lines += chunk
+	}
+	return true
 }
 
 // recall takes the lines of classic text that are known, and returns the others, in their order.
@@ -93,23 +144,29 @@ func (m *Memory) find(text []byte) (l line, value float64, ok bool) {
 }
 
 // learn finds out what the series at which the parser stands means, and remembers it while there is room.
-func (m *Memory) learn(series []byte, p textparse.Parser, most int) line {
-	name := series
-	if i := bytes.IndexByte(series, '{'); i >= 0 {
-		name = series[:i]
+func (m *Memory) learn(text []byte, p textparse.Parser, most int) line {
+	name := text
+	if i := bytes.IndexByte(text, '{'); i >= 0 {
+		name = text[:i]
 	}
-	out := line{start: string(name) == processStart, wanted: m.reader.Wants(name)}
-	if out.wanted {
+	out := line{start: string(name) == processStart}
+	if m.reader.Wants(name) {
 		var l labels.Labels
 		p.Labels(&l)
-		m.reader.Read(string(name), l, func(source int, k mapping.Key) {
+		id := fingerprintOf(l.Bytes(nil))
+		if out.series = m.series[id]; out.series == nil {
+			out.series = &one{}
+			m.series[id] = out.series
+		}
+		m.reader.Read(string(name), l, func(source int, k mapping.Key, times float64) {
 			// Nothing is kept of the series' own text: it would keep all of its labels.
 			k.Entity, k.Outcome, k.Shard = strings.Clone(k.Entity), strings.Clone(k.Outcome), strings.Clone(k.Shard)
-			out.means = append(out.means, meaning{source, k})
+			out.means = append(out.means, meaning{source, k, times})
 		})
+		out.hint = m.reader.Hint(string(name), l)
 	}
-	if len(m.known) < most {
-		m.known[fingerprintOf(series)] = out
+	if m.remembers(most) {
+		m.known[fingerprintOf(text)] = out
 	}
 	return out
 }
@@ -117,16 +174,19 @@ func (m *Memory) learn(series []byte, p textparse.Parser, most int) line {
 // accept remembers the comments of a text that the parser has read to its end.
 func (m *Memory) accept(text []byte, most int) {
 	for comment := range bytes.Lines(text) {
-		if comment[0] == '#' && len(m.known) < most {
+		if comment[0] == '#' && m.remembers(most) {
 			m.known[fingerprintOf(bytes.TrimSuffix(comment, []byte("\n")))] = line{}
 		}
 	}
 }
 
-// tidy forgets everything where much of it is of lines that are not told any more: its lines are those of the last
-// reading.
-func (m *Memory) tidy(lines int) {
-	if len(m.known) > 2*lines {
-		m.known = map[fingerprint]line{}
+// tidy forgets everything where much of it is of lines that are not told any more, and
+// gives back room that was not needed: kept series of so many lines were read.
+func (m *Memory) tidy(lines, kept int) {
+	if len(m.known) > 2*lines || len(m.series) > 2*kept+leastSeries {
+		m.known, m.series = map[fingerprint]line{}, map[fingerprint]*one{}
 	}
+	m.room.series = max(leastSeries, (kept+chunk-1)/chunk*chunk)
+	m.room.lines = max(leastLines, (len(m.known)+chunk-1)/chunk*chunk)
+	m.claim(m.room.series, m.room.lines)
 }

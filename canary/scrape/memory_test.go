@@ -88,7 +88,7 @@ func BenchmarkParse(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	m := NewMemory(mapping.NewReader(mapping.Entry()))
+	m := NewMemory(mapping.Entry())
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := m.Parse(body, "text/plain; version=0.0.4", 1000); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"mime"
+	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
@@ -22,6 +23,9 @@ const (
 // errSeries says that an exposition has more series that mean something than allowed.
 var errSeries = errors.New("too many series")
 
+// mostHints bounds what is said about series that could mean more.
+const mostHints = 3
+
 // Parse reads an exposition; at most most series that mean something. Without a content type it is classic text: Kamon sends
 // none. Series that nobody named are passed over before their labels are read.
 func Parse(body []byte, contentType string, reader *mapping.Reader, most int) (Exposition, error) {
@@ -36,16 +40,28 @@ func (m *Memory) Parse(body []byte, contentType string, most int) (Exposition, e
 	// not been told, so that it neither falls nor grows.
 	var spoilt map[mapping.Key]bool
 	kept := 0
+	m.reading++
 	take := func(l line, value float64) error {
 		if l.start && value > 0 && !math.IsInf(value, 0) {
 			out.Start = value
 			return nil
 		}
-		if !l.wanted {
+		if l.series == nil {
 			return nil
 		}
+		if l.series.reading == m.reading {
+			out.Duplicates++ // the first of them counts
+			return nil
+		}
+		l.series.reading = m.reading
 		if kept++; kept > most {
 			return fmt.Errorf("more than %d series that mean something: %w", most, errSeries)
+		}
+		if !m.fits(kept) {
+			return fmt.Errorf("more than %d series that mean something, while there is no room for more over all pods: %w", kept-1, errSeries)
+		}
+		if l.hint != "" && len(out.Hints) < mostHints && !slices.Contains(out.Hints, l.hint) {
+			out.Hints = append(out.Hints, l.hint)
 		}
 		bad := math.IsNaN(value) || math.IsInf(value, 0) || value < 0
 		if bad {
@@ -62,11 +78,11 @@ func (m *Memory) Parse(body []byte, contentType string, most int) (Exposition, e
 			if values[means.source] == nil {
 				values[means.source] = make(map[mapping.Key]float64, m.sizes[means.source])
 			}
-			values[means.source][means.key] += value
+			values[means.source][means.key] += value * means.times
 		}
 		return nil
 	}
-	defer m.tidy(bytes.Count(body, []byte("\n")))
+	defer func() { m.tidy(bytes.Count(body, []byte("\n")), kept) }()
 	if err := m.read(body, contentType, most, take); err != nil {
 		return Exposition{}, err
 	}
@@ -103,10 +119,10 @@ func (m *Memory) read(body []byte, contentType string, most int, take func(line,
 		if entry != textparse.EntrySeries {
 			continue
 		}
-		series, _, value := p.Series()
-		l, ok := m.known[fingerprintOf(series)]
+		text, _, value := p.Series()
+		l, ok := m.known[fingerprintOf(text)]
 		if !ok {
-			l = m.learn(series, p, most)
+			l = m.learn(text, p, most)
 		}
 		if err := take(l, value); err != nil {
 			return err

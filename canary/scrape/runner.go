@@ -66,6 +66,8 @@ type Runner struct {
 	Sink     Sink
 	Leads    func(types.NamespacedName) bool
 	Settings func() Settings
+	// Budget of all Services; by default a new one.
+	Budget *Budget
 
 	slots   chan struct{}
 	running map[types.NamespacedName]context.CancelFunc
@@ -80,6 +82,9 @@ func (r *Runner) Run(ctx context.Context) {
 	r.slots = make(chan struct{}, atOnce)
 	r.running = map[types.NamespacedName]context.CancelFunc{}
 	r.known = map[types.NamespacedName]bool{}
+	if r.Budget == nil {
+		r.Budget = NewBudget()
+	}
 	defer r.wait.Wait()
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -139,7 +144,8 @@ func (r *Runner) service(ctx context.Context, key types.NamespacedName, fresh bo
 	defer batches.Wait()
 	var mu sync.Mutex // the sink's, and of what is being read
 	busy := map[Target]bool{}
-	memories := map[Target]*Memory{}
+	memories, share := map[Target]*Memory{}, r.Budget.Share()
+	defer func() { forget(memories, nil) }()
 	begin := func(all []Target, s Settings) {
 		mu.Lock()
 		var free []Target
@@ -150,7 +156,10 @@ func (r *Runner) service(ctx context.Context, key types.NamespacedName, fresh bo
 				free = append(free, t)
 				reader := s.reader(t)
 				if m := memories[id]; m == nil || m.reader != reader {
-					memories[id] = NewMemory(reader)
+					if m != nil {
+						m.release()
+					}
+					memories[id] = newMemory(reader, share)
 				}
 				known = append(known, memories[id])
 			}
@@ -204,8 +213,9 @@ func forget(memories map[Target]*Memory, all []Target) {
 	for _, t := range all {
 		there[identity(t)] = true
 	}
-	for id := range memories {
+	for id, m := range memories {
 		if !there[id] {
+			m.release()
 			delete(memories, id)
 		}
 	}

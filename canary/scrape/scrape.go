@@ -126,6 +126,11 @@ type Exposition struct {
 	Sources []Source
 	// Rejected counts samples that are no counts: NaN, infinite or negative.
 	Rejected int
+	// Duplicates counts series that were told before in the same answer; of those only
+	// the first counts.
+	Duplicates int
+	// Hints say in words why series mean less than they might: a few, and short.
+	Hints []string
 }
 
 // Source is what one mapping read.

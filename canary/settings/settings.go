@@ -71,7 +71,7 @@ func Default() Settings {
 const anyRuntime = ""
 
 func (s *Settings) prepare() {
-	s.entry = mapping.NewReader(mapping.Entry())
+	s.entry = mapping.Entry()
 	s.readers = map[string]*mapping.Reader{}
 	runtimes := []string{anyRuntime}
 	for i := range s.Mappings {

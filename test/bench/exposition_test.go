@@ -10,17 +10,17 @@ import (
 // Each port has exactly so many series, and the rooms that measure read from them what the truth is.
 func TestExpositions(t *testing.T) {
 	for name, c := range map[string]struct {
-		e       *exposition
-		mapping mapping.Mapping
-		kept    int
+		e      *exposition
+		reader *mapping.Reader
+		kept   int
 	}{
-		"application": {application(7), mapping.Neutral(), kept.application},
+		"application": {application(7), mapping.NewReader(mapping.Neutral()), kept.application},
 		"queue-proxy": {queueProxy("198.18.0.1"), mapping.Entry(), kept.queueProxy},
 	} {
 		if len(c.e.series) != seriesEach {
 			t.Errorf("%s has %d series", name, len(c.e.series))
 		}
-		read, err := scrape.Parse(c.e.text(nil, 12345), "text/plain; version=0.0.4", mapping.NewReader(c.mapping), 1000)
+		read, err := scrape.Parse(c.e.text(nil, 12345), "text/plain; version=0.0.4", c.reader, 1000)
 		if err != nil || len(read.Sources) != 1 || read.Start != started || read.Rejected != 0 {
 			t.Fatalf("%s: %+v, %v", name, read, err)
 		}

@@ -1,0 +1,170 @@
+package scrape
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+)
+
+// flood is an exposition with so many series that mean something, and as many that do not.
+func flood(name string, n int) []byte {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, "stateful_shard_requests_total{shard=\"%s-%d\",outcome=\"ok\"} 1\nother{id=\"%s-%d\"} 1\n", name, i, name, i)
+	}
+	return []byte(text.String())
+}
+
+// All pods together have a bound, one Service has half of it, and each pod its due.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	budget, reader := NewBudget(), mapping.NewReader(mapping.Neutral())
+	budget.series.most, budget.lines.most = 8*chunk, 8*chunk
+	read := func(m *Memory, name string, n int) error {
+		_, err := m.Parse(flood(name, n), "", 100_000)
+		return err
+	}
+	shop := budget.Share()
+	var pods []*Memory
+	for i := range 6 {
+		m := newMemory(reader, shop)
+		pods = append(pods, m)
+		err := read(m, fmt.Sprint("pod-", i), leastSeries+chunk)
+		if fits := i < 4; fits != (err == nil) || !fits && !strings.Contains(err.Error(), "no room for more over all pods") {
+			t.Errorf("pod %d: %v", i, err)
+		}
+	}
+	if series, lines := budget.Claimed(); series != 4*chunk || lines > 4*chunk {
+		t.Errorf("one Service has %d series and %d lines", series, lines)
+	}
+	if err := read(pods[5], "due", leastSeries); err != nil {
+		t.Errorf("what each pod may have: %v", err)
+	}
+	if err := read(newMemory(reader, budget.Share()), "other", leastSeries+4*chunk); err != nil {
+		t.Errorf("another Service: %v", err)
+	}
+	// What is not told any more is given back, and so is what is gone.
+	if err := read(pods[0], "less", 10); err != nil {
+		t.Error(err)
+	}
+	if err := read(pods[4], "now", leastSeries+chunk); err != nil {
+		t.Errorf("there is room again: %v", err)
+	}
+	for _, m := range pods {
+		m.release()
+	}
+	if series, _ := budget.Claimed(); series != 4*chunk {
+		t.Errorf("%d series are claimed by one Service that is left", series)
+	}
+}
+
+// 128 hostile pods are read at once: what that takes is bounded, and small pods are read all the same.
+func TestHostilePods(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
+	var text strings.Builder
+	for i := 0; text.Len() < 3500<<10; i++ {
+		fmt.Fprintf(&text, "stateful_shard_requests_total{shard=\"%d\",outcome=\"ok\",filler=\"%s\"} 1\n", i, strings.Repeat("x", 300))
+	}
+	body := text.String()
+	hostile := serve(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, body) })                         //nolint:errcheck // seen by the reading
+	honest := serve(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "stateful_requests_total 1\n") }) //nolint:errcheck // likewise
+	s := newStage()
+	for service := range 4 {
+		key := name(fmt.Sprint("hostile-", service))
+		s.leads[key] = true
+		for pod := range 32 {
+			at := hostile
+			at.Pod = types.UID(fmt.Sprint(service, "-", pod))
+			s.services[key] = append(s.services[key], at)
+		}
+	}
+	s.services[name("honest")], s.leads[name("honest")] = []Target{honest}, true
+	var peak atomic.Uint64
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	var before runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	go func() {
+		defer close(stopped)
+		for {
+			var now runtime.MemStats
+			runtime.ReadMemStats(&now)
+			peak.Store(max(peak.Load(), now.HeapInuse))
+			select {
+			case <-stop:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}()
+	run(t, s, time.Second)
+	read := 0
+	s.until(t, "all are read, or refused", func() bool {
+		for service := range 4 {
+			if len(s.readings[name(fmt.Sprint("hostile-", service))]) == 0 {
+				return false
+			}
+		}
+		return len(s.readings[name("honest")]) > 0
+	})
+	close(stop)
+	<-stopped
+	s.set(func() {
+		for _, batch := range s.readings[name("honest")] {
+			for _, r := range batch {
+				if r.Err != nil {
+					t.Errorf("the honest pod is not read: %v", r.Err)
+				}
+				read++
+			}
+		}
+	})
+	if grown := (peak.Load() - before.HeapInuse) >> 20; read == 0 || grown > 300 {
+		t.Errorf("the heap grew by %d MiB at most", grown)
+	} else {
+		t.Logf("the heap grew by %d MiB at most", grown)
+	}
+}
+
+// A series that comes twice counts once, however it is written.
+func TestDuplicates(t *testing.T) {
+	t.Parallel()
+	const text = "stateful_requests_total{entity_type=\"Cart\",outcome=\"ok\"} 7\n" +
+		"stateful_requests_total{entity_type=\"Cart\",outcome=\"ok\"} 7\n" +
+		"stateful_requests_total{outcome=\"ok\", entity_type=\"Cart\"} 9\n" +
+		"stateful_requests_total{entity_type=\"Cart\",outcome=\"ok\",cluster=\"b\"} 1\n"
+	m := NewMemory(mapping.NewReader(mapping.Neutral()))
+	for range 3 {
+		e, err := m.Parse([]byte(text), "", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[mapping.Key]float64{{Figure: mapping.Finished, Entity: "Cart", Outcome: mapping.OK}: 8}
+		if diff := cmp.Diff(want, e.Sources[0].Values); diff != "" || e.Duplicates != 2 {
+			t.Errorf("%d duplicates, %s", e.Duplicates, diff)
+		}
+	}
+}
+
+// What an application says of outcomes that nobody knows is told, and not all of it.
+func TestHints(t *testing.T) {
+	t.Parallel()
+	m := NewMemory(mapping.NewReader(mapping.Neutral()))
+	for range 2 {
+		e, err := m.Parse([]byte("stateful_requests_total{outcome=\"success\"} 1\nstateful_requests_total{outcome=\"a\"} 1\n"+
+			"stateful_requests_total{outcome=\"b\"} 1\nstateful_requests_total{outcome=\"c\"} 1\nstateful_requests_total{outcome=\"ok\"} 1\n"), "", 100)
+		if err != nil || len(e.Hints) != mostHints || !strings.Contains(e.Hints[0], `outcome="success"`) {
+			t.Errorf("%v, %v", e.Hints, err)
+		}
+	}
+}
