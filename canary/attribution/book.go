@@ -18,6 +18,8 @@ const (
 	mostHeld = 1e6
 	// maxNames of Revisions that requests are said to have entered at.
 	maxNames = 64
+	// maxBounds of buckets, beside those that are exported.
+	maxBounds = 32
 	// Other is the entity type of all that are too many, and the Revision of those
 	// that there are not.
 	Other = "other"
@@ -66,10 +68,12 @@ type book struct {
 	split   split
 	// counted: some pod has shown that it counts handled requests.
 	counted  bool
-	entities map[string]bool
-	// names of Revisions that there were.
-	names    map[string]bool
-	shards   map[ShardKey]bool
+	entities few[string]
+	// names of Revisions that there are, or were and are still told.
+	names    few[string]
+	shards   few[ShardKey]
+	bounds   few[float64]
+	swept    bool
 	rejected map[string]float64
 	// took is how long the last reading of all pods lasted.
 	took time.Duration
@@ -78,7 +82,8 @@ type book struct {
 func newBook(fresh bool) *book {
 	return &book{
 		epoch: string(uuid.NewUUID()), fresh: fresh, pods: map[types.UID]*pod{}, tallies: map[types.UID]*Tally{},
-		entities: map[string]bool{}, names: map[string]bool{}, shards: map[ShardKey]bool{}, rejected: map[string]float64{},
+		entities: newFew[string](maxEntities), names: newFew[string](maxNames), shards: newFew[ShardKey](maxShards), bounds: newFew[float64](maxBounds),
+		rejected: map[string]float64{},
 	}
 }
 
@@ -113,9 +118,6 @@ func (b *book) learn(f Facts, now time.Time) {
 // admit takes note of Revisions and pods, and lets none go.
 func (b *book) admit(f Facts, now time.Time) {
 	for _, r := range f.Revisions {
-		if len(b.names) < maxNames {
-			b.names[r.Name] = true
-		}
 		if b.tallies[r.UID] == nil {
 			b.tallies[r.UID] = newTally()
 		}
@@ -136,6 +138,7 @@ func (b *book) admit(f Facts, now time.Time) {
 			known.first = nil
 		}
 	}
+	b.name(f)
 }
 
 // Why a pod's containers were started again.
@@ -168,7 +171,7 @@ func (b *book) suffered(was, is Pod) {
 
 // take counts what was read.
 func (b *book) take(all []scrape.Reading) {
-	b.took = 0
+	b.took, b.swept = 0, false
 	for _, r := range all {
 		b.took = max(b.took, r.Took)
 		p := b.pods[r.Target.Pod]
@@ -179,8 +182,9 @@ func (b *book) take(all []scrape.Reading) {
 		if t == nil {
 			continue // its Revision is gone
 		}
-		if r.Rejected > 0 && r.Err == nil {
+		if r.Err == nil {
 			b.rejected[RejectedValue] += float64(r.Rejected)
+			b.rejected[RejectedTwice] += float64(r.Duplicates)
 		}
 		if r.Target.Entry {
 			b.takeEntry(p, t, r)
@@ -218,7 +222,7 @@ func (b *book) takeEntry(p *pod, t *Tally, r scrape.Reading) {
 	}
 	p.entryMissed = 0
 	unread := !p.entry.read
-	s := p.entry.advance(r.Exposition, asRead, p.old, "", r.At)
+	s := p.entry.advance(r.Exposition, b.fold, p.old, "", r.At)
 	p.entryAt = r.At
 	if unread && p.first != nil {
 		p.first.entry = p.entry.counters()
@@ -227,9 +231,6 @@ func (b *book) takeEntry(p *pod, t *Tally, r scrape.Reading) {
 	t.Cut += p.cut.note(&p.entry, s.reset, unread && p.old)
 }
 
-// asRead: queue-proxy has few series, and they are folded by itself.
-func asRead(s scrape.Source) map[mapping.Key]float64 { return s.Values }
-
 func (b *book) count(t *Tally, s step) {
 	for reason, n := range s.rejected {
 		b.rejected[reason] += float64(n)
@@ -237,19 +238,23 @@ func (b *book) count(t *Tally, s step) {
 	t.add(s.deltas)
 }
 
-// fold bounds how many entity types and shards are told apart.
+// fold bounds how many entity types, shards and buckets are told apart.
 func (b *book) fold(s scrape.Source) map[mapping.Key]float64 {
 	if !b.folds(s.Values) {
 		return s.Values // as nearly always
 	}
 	out := make(map[mapping.Key]float64, len(s.Values))
 	for k, v := range s.Values {
-		if !b.entities[k.Entity] {
+		if !b.entities.is[k.Entity] && !entryFigure(k.Figure) {
 			k.Entity = Other
 			b.rejected[RejectedEntity]++
 		}
-		if k.Shard != "" && !b.knows(ShardKey{Entity: k.Entity, Shard: k.Shard}) {
+		if k.Shard != "" && !b.shards.admit(ShardKey{Entity: k.Entity, Shard: k.Shard}) {
 			b.rejected[RejectedShard]++
+			continue
+		}
+		if bucket(k) && !b.knownBound(k.Bound) {
+			b.rejected[RejectedBound]++
 			continue
 		}
 		if b.strange(k) {
@@ -260,36 +265,46 @@ func (b *book) fold(s scrape.Source) map[mapping.Key]float64 {
 	return out
 }
 
-// folds learns which entity types and shards there are, as long as there is room,
-// and says whether there are more.
+// folds learns which entity types, shards and bounds there are, as long as there is
+// room, and says whether there are more.
 func (b *book) folds(values map[mapping.Key]float64) bool {
 	more := false
 	for k := range values {
-		if !b.entities[k.Entity] {
-			if len(b.entities) >= maxEntities {
-				more = true
-				continue
-			}
-			b.entities[k.Entity] = true
+		if b.crowded(k) {
+			b.sweep(values)
 		}
-		if k.Shard != "" && !b.knows(ShardKey{Entity: k.Entity, Shard: k.Shard}) || b.strange(k) {
+		switch {
+		case !entryFigure(k.Figure) && !b.entities.admit(k.Entity),
+			k.Shard != "" && !b.shards.admit(ShardKey{Entity: k.Entity, Shard: k.Shard}),
+			bucket(k) && !b.knownBound(k.Bound),
+			b.strange(k):
 			more = true
 		}
 	}
 	return more
 }
 
-// strange says that a request is said to have entered where there is no Revision.
-func (b *book) strange(k mapping.Key) bool {
-	return k.Figure == mapping.EnteredAt && !b.names[k.Outcome]
+// crowded says whether there is no room for what the key tells apart.
+func (b *book) crowded(k mapping.Key) bool {
+	return !entryFigure(k.Figure) && b.entities.full(k.Entity) ||
+		k.Shard != "" && b.shards.full(ShardKey{Entity: k.Entity, Shard: k.Shard}) ||
+		bucket(k) && !isFixed(k.Bound) && b.bounds.full(k.Bound)
 }
 
-// knows says whether a shard is told apart, or can be from now on.
-func (b *book) knows(id ShardKey) bool {
-	if !b.shards[id] && len(b.shards) < maxShards {
-		b.shards[id] = true
-	}
-	return b.shards[id]
+func (b *book) knownBound(bound float64) bool { return isFixed(bound) || b.bounds.admit(bound) }
+
+func bucket(k mapping.Key) bool {
+	return k.Figure == mapping.Duration || k.Figure == mapping.EntryDuration
+}
+
+// entryFigure are those of queue-proxy, which knows no entity types.
+func entryFigure(f mapping.Figure) bool {
+	return f == mapping.EntryHTTP || f == mapping.EntryServing || f == mapping.EntryDuration || f == mapping.EntryDurationSum
+}
+
+// strange says that a request is said to have entered where there is no Revision.
+func (b *book) strange(k mapping.Key) bool {
+	return k.Figure == mapping.EnteredAt && !b.names.is[k.Outcome]
 }
 
 // gauges returns the shards that a pod holds, by entity type; nil if unknown.
@@ -307,7 +322,7 @@ func (b *book) gauges(sources []scrape.Source) map[string]float64 {
 			if out == nil {
 				out = map[string]float64{}
 			}
-			if !b.entities[k.Entity] {
+			if !b.entities.is[k.Entity] {
 				k.Entity = Other
 			}
 			out[k.Entity] += v

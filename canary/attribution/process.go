@@ -1,6 +1,7 @@
 package attribution
 
 import (
+	"maps"
 	"math"
 	"time"
 
@@ -20,11 +21,15 @@ const (
 	// not counted by shard, because there are too many of them.
 	RejectedEntity = "entity_types"
 	RejectedShard  = "shards"
+	// RejectedBound is a bucket whose bound is one too many.
+	RejectedBound = "bounds"
+	// RejectedTwice was told before in the same answer.
+	RejectedTwice = "duplicate"
 )
 
 // Rejections are all reasons, in a fixed order.
 func Rejections() []string {
-	return []string{RejectedValue, RejectedFall, RejectedJump, RejectedEntity, RejectedShard}
+	return []string{RejectedValue, RejectedFall, RejectedJump, RejectedEntity, RejectedShard, RejectedBound, RejectedTwice}
 }
 
 const (
@@ -43,6 +48,8 @@ type mark struct {
 	value float64
 	// odd readings in a row that were not believed.
 	odd int
+	// reading that told it last.
+	reading uint64
 }
 
 // process is what one pod counts at one of its ports, from one start to the next.
@@ -56,6 +63,8 @@ type process struct {
 	expected    bool
 	read        bool
 	at          time.Time
+	// reading is the number of the last one.
+	reading uint64
 }
 
 // step is what one reading adds.
@@ -80,6 +89,7 @@ func (s *step) reject(reason string) {
 // the chosen source.
 func (p *process) advance(e scrape.Exposition, values func(scrape.Source) map[mapping.Key]float64, old bool, incarnation string, at time.Time) step {
 	var s step
+	p.reading++
 	first := !p.read
 	source, better := p.choose(e.Sources)
 	var now map[mapping.Key]float64
@@ -112,9 +122,10 @@ func (p *process) advance(e scrape.Exposition, values func(scrape.Source) map[ma
 		// was counted by the other.
 		p.source, p.last = better.Name, map[mapping.Key]mark{}
 		for k, v := range values(*better) {
-			p.last[k] = mark{value: v}
+			p.last[k] = mark{value: v, reading: p.reading}
 		}
 	}
+	p.tidy(len(now))
 	p.start, p.incarnation, p.at, p.read = e.Start, incarnation, at, true
 	return s
 }
@@ -135,7 +146,7 @@ func (p *process) count(k mapping.Key, v float64, baseline bool, elapsed float64
 		s.deltas[k] = v - was.value
 	}
 	if odd == "" {
-		p.last[k] = mark{value: v}
+		p.last[k] = mark{value: v, reading: p.reading}
 		return
 	}
 	s.reject(odd)
@@ -143,7 +154,20 @@ func (p *process) count(k mapping.Key, v float64, baseline bool, elapsed float64
 	if was.odd++; was.odd >= patience {
 		was = mark{value: v}
 	}
+	was.reading = p.reading
 	p.last[k] = was
+}
+
+// few series that are not told any more are remembered in any case: they may come back.
+const fewForgotten = 256
+
+// tidy forgets series that the last reading did not tell, where they are many: an
+// application that always tells others must not be remembered for ever.
+func (p *process) tidy(told int) {
+	if len(p.last) <= 2*told+fewForgotten {
+		return
+	}
+	maps.DeleteFunc(p.last, func(_ mapping.Key, m mark) bool { return m.reading != p.reading })
 }
 
 // choose returns the source that is believed, and a better one if it has come since.

@@ -135,3 +135,5 @@ func TestABetterSourceComes(t *testing.T) {
 		t.Errorf("counted %v of 12, by %s", total, p.source)
 	}
 }
+
+func asRead(s scrape.Source) map[mapping.Key]float64 { return s.Values }

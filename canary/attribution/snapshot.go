@@ -211,10 +211,10 @@ func (b *book) snapshot(now time.Time) Snapshot {
 
 // fewShards returns those that a snapshot tells apart, always the same; nil for all.
 func (b *book) fewShards() map[ShardKey]bool {
-	if len(b.shards) <= maxSnapshotShards {
+	if len(b.shards.is) <= maxSnapshotShards {
 		return nil
 	}
-	all := slices.SortedFunc(maps.Keys(b.shards), func(a, c ShardKey) int {
+	all := slices.SortedFunc(maps.Keys(b.shards.is), func(a, c ShardKey) int {
 		return cmp.Or(cmp.Compare(a.Entity, c.Entity), cmp.Compare(a.Shard, c.Shard))
 	})
 	out := map[ShardKey]bool{}
@@ -248,15 +248,23 @@ func (t *Tally) minus(was *Tally, only map[ShardKey]bool) Tally {
 			continue
 		}
 		w := was.Shards[k]
-		out.Shards[k] = Shard{OK: s.OK - w.OK, Error: s.Error - w.Error, Timeout: s.Timeout - w.Timeout, Unknown: s.Unknown - w.Unknown, Slow: s.Slow - w.Slow}
+		out.Shards[k] = Shard{OK: more(s.OK, w.OK), Error: more(s.Error, w.Error), Timeout: more(s.Timeout, w.Timeout), Unknown: more(s.Unknown, w.Unknown), Slow: more(s.Slow, w.Slow)}
 	}
 	return out
+}
+
+// more is how much was added. A sum that was forgotten for want of room began anew.
+func more(is, was float64) float64 {
+	if is < was {
+		return is
+	}
+	return is - was
 }
 
 func less[K comparable](a, b map[K]float64) map[K]float64 {
 	out := make(map[K]float64, len(a))
 	for k, v := range a {
-		out[k] = v - b[k]
+		out[k] = more(v, b[k])
 	}
 	return out
 }

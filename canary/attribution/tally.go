@@ -73,7 +73,9 @@ func (t *Tally) add(deltas map[mapping.Key]float64) {
 		case mapping.EntryHTTP:
 			t.Entered[k.Outcome] += d
 		case mapping.EntryServing:
-			t.Forwarded += d
+			if k.Outcome == "" || k.Outcome[0] != '1' { // a connection is no request
+				t.Forwarded += d
+			}
 		case mapping.EntryDuration:
 			t.EntryBuckets[k.Bound] += d
 		case mapping.EntryDurationSum:

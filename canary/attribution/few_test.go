@@ -1,0 +1,124 @@
+package attribution
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+)
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// A pod that tells other buckets, entity types and shards in each of 1,000 readings takes a bounded memory, and all of
+// it is let go with the pod.
+func TestAThousandReadings(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
+	const each = 300
+	b := newBench(true, Facts{
+		Revisions: []Revision{{UID: "r1", Name: "cart-1", Required: ratio(1), Stateful: true}},
+		Pods:      []Pod{{UID: "p1", Revision: "r1", Ready: true}},
+	})
+	reader := mapping.NewReader(mapping.Neutral())
+	memory := scrape.NewMemory(reader)
+	before := heap()
+	most := uint64(0)
+	for n := range 1000 {
+		text := []byte("stateful_requests_total{outcome=\"ok\"} 1\n")
+		for i := range each / 3 {
+			id := n*each + i
+			text = fmt.Appendf(text, "stateful_request_duration_seconds_bucket{le=\"0.%09d\"} 1\n", id)
+			text = fmt.Appendf(text, "stateful_requests_started_total{entity_type=\"e%d\"} 1\n", id)
+			text = fmt.Appendf(text, "stateful_shard_requests_total{shard=\"s%d\",outcome=\"ok\"} 1\n", id)
+		}
+		e, err := memory.Parse(text, "", 10_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.pass(time.Second)
+		b.Read(cart, []scrape.Reading{{Target: scrape.Target{Pod: "p1"}, At: b.now, Exposition: e}})
+		if n%200 == 199 {
+			most = max(most, heap())
+		}
+	}
+	if grown := (int64(most) - int64(before)) >> 20; grown > 16 {
+		t.Errorf("%d MiB after 1,000 readings", grown)
+	}
+	b.facts.Pods = nil
+	b.Read(cart, nil)
+	memory = nil
+	_ = memory
+	// What was counted of the Revision by shard stays until room is needed: 4,096 at most.
+	if left := (int64(heap()) - int64(before)) >> 10; left > 3<<10 {
+		t.Errorf("%d KiB stay after the pod is gone", left)
+	}
+	runtime.KeepAlive(b)
+}
+
+// The bounds that are exported have their place, whatever else a pod tells.
+func TestManyBounds(t *testing.T) {
+	t.Parallel()
+	b := newBench(true, sharded())
+	for n := range 50 {
+		b.pass(time.Second)
+		values := merged(histogram(mapping.Duration, mapping.DurationSum, float64(n)), map[mapping.Key]float64{finishedKey(mapping.OK): float64(n)})
+		for i := range 100 {
+			values[mapping.Key{Figure: mapping.Duration, Bound: float64(1000*n + i + 100)}] = float64(n)
+		}
+		b.read("p1", false, values)
+	}
+	r := b.one(t).Revisions[0]
+	if r.Durations == nil || r.Durations.Count != 49 || r.Durations.Buckets[.025] != 49 {
+		t.Errorf("%+v", r.Durations)
+	}
+	if n := len(b.books[cart].tallies["r1"].Buckets); n > len(bounds)+1+maxBounds {
+		t.Errorf("%d buckets are kept", n)
+	}
+	if b.one(t).Rejected[RejectedBound] == 0 {
+		t.Error("nobody hears of it")
+	}
+}
+
+// After any number of Revisions, requests that entered at a live one are told by its name.
+func TestNamesOfRevisions(t *testing.T) {
+	t.Parallel()
+	b := newBench(true, Facts{})
+	for n := range 3 * maxNames {
+		name := fmt.Sprintf("cart-%05d", n)
+		uid := types.UID(fmt.Sprint("r", n))
+		b.facts.Revisions = append(b.facts.Revisions, Revision{UID: uid, Name: name, Configuration: "cart", Stateful: true})
+		b.facts.Pods = []Pod{{UID: "pod-" + uid, Revision: uid, Ready: true}}
+		b.pass(time.Second)
+		b.Read(cart, nil)
+		b.read("pod-"+uid, false, map[mapping.Key]float64{finishedKey(mapping.OK): 7, {Figure: mapping.EnteredAt, Outcome: name}: 7})
+		f := b.one(t)
+		if got := f.Revisions[n].EnteredAt; got[name] != 7 || got[Other] != 0 {
+			t.Fatalf("Revision %d: %v", n, got)
+		}
+	}
+	if n := len(b.books[cart].names.is); n > maxNames {
+		t.Errorf("%d names", n)
+	}
+}
+
+// A new entity type has a place where an old one is gone.
+func TestEntityTypesThatAreGone(t *testing.T) {
+	t.Parallel()
+	b := newBench(true, sharded())
+	for n := range 3 * maxEntities {
+		b.pass(time.Second)
+		b.read("p1", false, map[mapping.Key]float64{finishedKey(mapping.OK): 1, {Figure: mapping.Shards, Entity: fmt.Sprint("type-", n)}: 3})
+		if n := b.one(t).Rejected[RejectedEntity]; n > 0 {
+			t.Fatalf("%v entity types found no place", n)
+		}
+	}
+}
