@@ -34,6 +34,8 @@ type pod struct {
 	cut        cut
 	flight     flight
 	shards     map[string]float64
+	// hints are why series of its last reading mean less than they might.
+	hints []string
 	// first is what an old pod had counted when it was read first, for a while.
 	first *first
 	// appAt and entryAt are the last successful readings, since is when it was first
@@ -195,7 +197,7 @@ func (b *book) take(all []scrape.Reading) {
 			p.appMissed++
 			continue
 		}
-		p.appAt, p.appMissed = r.At, 0
+		p.appAt, p.appMissed, p.hints = r.At, 0, r.Hints
 		unread := !p.app.read
 		s := p.app.advance(r.Exposition, b.fold, p.old, p.facts.Incarnation, r.At)
 		if unread && p.first != nil {

@@ -101,4 +101,6 @@ type NoData struct {
 	// Figure is the exported name, without canary_.
 	Figure string
 	Reason Reason
+	// Detail is what was seen instead, in words for a person; it may be empty.
+	Detail string
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -49,6 +50,9 @@ type RevisionFigures struct {
 	// mapping.Unknown.
 	Handled   map[string]float64
 	Durations *Histogram
+	// Bounds are those by which its durations can be judged, also where they are not all
+	// of the fixed ones and Durations is missing.
+	Bounds []float64
 	// EnteredAt is what it handled by the name of the Revision where it entered; empty
 	// where the application does not say so.
 	EnteredAt map[string]float64
@@ -194,6 +198,8 @@ type view struct {
 	counted bool
 	now     time.Time
 	missing []NoData
+	// bounds by which durations can be judged, where they differ from the fixed ones.
+	bounds []float64
 }
 
 func (v *view) lacks(figure string, why Reason) {
@@ -224,6 +230,7 @@ func (v *view) figures() RevisionFigures {
 	default:
 		out.Handled = v.outcomes()
 		out.Durations = v.durations()
+		out.Bounds = v.bounds
 	}
 	if v.Stateful {
 		out.EnteredAt = maps.Clone(v.tally.EnteredAt)
@@ -288,10 +295,11 @@ func (v *view) noEntry() Reason {
 func (v *view) outcomes() map[string]float64 {
 	by := v.tally.Handled(v.Stateful)
 	unknown := by[mapping.Unknown]
-	known := by[mapping.OK] + by[mapping.Error] + by[mapping.Timeout]
-	if unknown > 0 {
-		v.lacks("handled_requests_total", OutcomesUnknown)
-		if known == 0 {
+	told, known := v.tellsOutcomes()
+	known = known || by[mapping.OK]+by[mapping.Error]+by[mapping.Timeout] > 0
+	if unknown > 0 || told && !known {
+		v.missing = append(v.missing, NoData{Revision: v.UID, Figure: "handled_requests_total", Reason: OutcomesUnknown, Detail: v.hint()})
+		if !known {
 			return map[string]float64{mapping.Unknown: unknown}
 		}
 	}
@@ -301,6 +309,39 @@ func (v *view) outcomes() map[string]float64 {
 	}
 	return out
 }
+
+// tellsOutcomes says whether pods that are there tell of finished requests, and whether
+// any of them tells how they ended, be it zero times.
+func (v *view) tellsOutcomes() (told, known bool) {
+	if !v.Stateful {
+		return false, false // the entry's codes say so by themselves
+	}
+	for _, p := range v.pods {
+		for k := range p.app.last {
+			if k.Figure == mapping.Finished {
+				told, known = true, known || k.Outcome != mapping.Unknown
+			}
+		}
+	}
+	return told, known
+}
+
+// hint is why outcomes are not known, as the pods' series are.
+func (v *view) hint() string {
+	var all []string
+	for _, p := range v.pods {
+		for _, h := range p.hints {
+			if !slices.Contains(all, h) {
+				all = append(all, h)
+			}
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all[:min(len(all), mostHints)], "; ")
+}
+
+// mostHints bounds what is said of one Revision.
+const mostHints = 3
 
 func (v *view) durations() *Histogram {
 	buckets, total := v.tally.Buckets, v.tally.DurationSum
@@ -324,6 +365,9 @@ func (v *view) durations() *Histogram {
 		}
 	}
 	if _, whole := buckets[math.Inf(1)]; !whole || len(h.Buckets) != len(bounds) {
+		if whole {
+			v.bounds = slices.Sorted(maps.Keys(h.Buckets))
+		}
 		v.lacks("handled_request_duration_seconds", BucketsDiffer)
 		return nil
 	}

@@ -61,6 +61,7 @@ func (b *bench) one(t *testing.T) Figures {
 
 func has(f Figures, uid types.UID, figure string, why Reason) bool {
 	for _, n := range f.NoData {
+		n.Detail = ""
 		if n == (NoData{Revision: uid, Figure: figure, Reason: why}) {
 			return true
 		}
@@ -420,5 +421,64 @@ func TestDurationsThatCannotBeCompared(t *testing.T) {
 	f := b.one(t)
 	if f.Revisions[0].Durations != nil || !has(f, "r1", "handled_request_duration_seconds", BucketsDiffer) || !has(f, "r2", "handled_request_duration_seconds", DurationsUnknown) {
 		t.Errorf("%+v", f.NoData)
+	}
+}
+
+// Whoever knows no outcome has not had zero errors, also before the first request, and of a pod that was there before.
+func TestNoOutcomeIsNoZero(t *testing.T) {
+	t.Parallel()
+	for _, fresh := range []bool{true, false} {
+		b := newBench(fresh, sharded())
+		for range 2 {
+			b.pass(15 * time.Second)
+			b.readBoth(map[mapping.Key]float64{finishedKey(mapping.Unknown): 0}, map[mapping.Key]float64{finishedKey(mapping.Unknown): 500})
+		}
+		f := b.one(t)
+		for i, r := range f.Revisions {
+			if _, told := r.Handled[mapping.Error]; told || !has(f, r.UID, "handled_requests_total", OutcomesUnknown) {
+				t.Errorf("fresh %v, Revision %d: %v, %v", fresh, i, r.Handled, f.NoData)
+			}
+		}
+	}
+}
+
+// What was seen instead of an outcome is said.
+func TestWhatWasSeenIsSaid(t *testing.T) {
+	t.Parallel()
+	b := newBench(true, sharded())
+	e := expose(mapping.NeutralName, 1e9, map[mapping.Key]float64{finishedKey(mapping.Unknown): 7})
+	e.Hints = []string{"a", "b"}
+	b.Read(cart, []scrape.Reading{{Target: scrape.Target{Pod: "p1"}, At: b.now, Exposition: e}})
+	for _, n := range b.one(t).NoData {
+		if n.Reason == OutcomesUnknown {
+			if n.Detail != "a; b" {
+				t.Errorf("%+v", n)
+			}
+			return
+		}
+	}
+	t.Error("it is not missing")
+}
+
+// An open WebSocket is no request: neither handled, nor slow, nor begun.
+func TestConnectionsAreNoRequests(t *testing.T) {
+	t.Parallel()
+	e, err := scrape.Parse([]byte(`http_server_request_duration_seconds_bucket{http_response_status_code="101",le="0.5"} 0
+http_server_request_duration_seconds_bucket{http_response_status_code="101",le="+Inf"} 9
+http_server_request_duration_seconds_count{http_response_status_code="101"} 9
+http_server_request_duration_seconds_bucket{http_response_status_code="200",le="0.5"} 5
+http_server_request_duration_seconds_bucket{http_response_status_code="200",le="+Inf"} 5
+http_server_request_duration_seconds_count{http_response_status_code="200"} 5
+kn_serving_invocation_duration_seconds_count{http_response_status_code="101"} 9
+kn_serving_invocation_duration_seconds_count{http_response_status_code="200"} 5
+`), "", mapping.Entry(), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(true, sharded())
+	b.Read(cart, []scrape.Reading{{Target: scrape.Target{Pod: "p1", Entry: true}, At: b.now, Exposition: e}})
+	tally := b.books[cart].tallies["r1"]
+	if tally.EntryBuckets[math.Inf(1)] != 5 || tally.Forwarded != 5 || sum(tally.Handled(false)) != 5 {
+		t.Errorf("%+v", tally)
 	}
 }

@@ -155,7 +155,7 @@ func (s service) collect(f attribution.Figures) {
 		s.labels[2], s.labels[3] = names[0], names[1]
 		once := map[attribution.NoData]bool{}
 		for _, n := range absent {
-			n.Revision = ""
+			n.Revision, n.Detail = "", ""
 			if !once[n] {
 				once[n] = true
 				s.send(noData, prometheus.GaugeValue, 1, n.Figure, string(n.Reason))

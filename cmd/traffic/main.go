@@ -40,6 +40,15 @@ func run(ctx context.Context, getenv func(string) string) error {
 		if err != nil {
 			return fmt.Errorf("looking for the API server: %w", err)
 		}
+		if asked.gate != "" {
+			gate, err := asked.reader(config)
+			if err != nil {
+				return err
+			}
+			if err := usual.measurable(ctx, gate); err != nil {
+				return err
+			}
+		}
 		client, err := servingv1.NewForConfig(config)
 		if err != nil {
 			return fmt.Errorf("making a client for Knative Serving: %w", err)

@@ -21,6 +21,8 @@ type request struct {
 	percent          int64
 	// from are the percentages that the canary may have until now; empty is any.
 	from []int64
+	// gate must be able to measure before anything is changed; empty asks none.
+	gate string
 	// older lets the canary be an older Revision than the baseline.
 	older bool
 	// timeout bounds all of it, until the Route has the split in force.
@@ -55,6 +57,7 @@ func read(getenv func(string) string) (request, error) {
 		service:   object("service", getenv("SERVICE"), false),
 		canary:    object("canary", getenv("CANARY"), false),
 		baseline:  object("baseline", getenv("BASELINE"), true),
+		gate:      object("gate", getenv("GATE"), true),
 		percent:   percent("percent", getenv("PERCENT")),
 		timeout:   defaultTimeout,
 	}

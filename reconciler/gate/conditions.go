@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -78,8 +79,10 @@ func (l *look) measured(manager apis.ConditionManager, s *trial.Service) {
 	}
 	manager.MarkTrue(measured)
 	for _, n := range figures.NoData {
-		i := slices.IndexFunc(s.Revisions, func(r trial.Revision) bool { return r.UID == n.Revision && r.Percent > 0 })
-		if i < 0 || !l.needs(n.Figure, s.Revisions[i].Stateful) {
+		i := slices.IndexFunc(s.Revisions, func(r trial.Revision) bool {
+			return r.UID == n.Revision && (r.Percent > 0 || n.Reason == attribution.EntryMetricsUnavailable && s.Newest(r))
+		})
+		if i < 0 || !l.needs(n, figures, s.Revisions[i].Stateful) {
 			continue
 		}
 		if why := explain(n, s.Revisions[i].Name); n.Reason == attribution.NotRead {
@@ -91,8 +94,9 @@ func (l *look) measured(manager apis.ConditionManager, s *trial.Service) {
 	}
 }
 
-// needs says whether a figure is needed by one of the metrics.
-func (l *look) needs(figure string, stateful bool) bool {
+// needs says whether a figure that is missing is needed by one of the metrics.
+func (l *look) needs(n attribution.NoData, all attribution.Figures, stateful bool) bool {
+	figure := n.Figure
 	// What is handled where it enters is known from there.
 	errors := figure == "handled_requests_total" || figure == "entry_requests_total" && !stateful
 	slow := figure == "handled_request_duration_seconds"
@@ -103,9 +107,23 @@ func (l *look) needs(figure string, stateful bool) bool {
 		case v1alpha1.MetricEntryErrors:
 			return figure == "entry_requests_total"
 		}
+		if slow && n.Reason == attribution.BucketsDiffer && m.Type == v1alpha1.MetricSlowRequests {
+			return !bounded(all, n.Revision, m.Threshold)
+		}
 		return slow || figure == "handled_requests_total"
 	})
 }
+
+// bounded says whether a Revision's durations can be judged by a threshold.
+func bounded(all attribution.Figures, uid types.UID, threshold *float64) bool {
+	return slices.ContainsFunc(all.Revisions, func(r attribution.RevisionFigures) bool {
+		return r.UID == uid && threshold != nil && slices.Contains(r.Bounds, *threshold)
+	})
+}
+
+// setRequestMetrics is what makes queue-proxy export them, of Serving from v1.19 on.
+// Before, it was the default.
+const setRequestMetrics = `kubectl patch configmap config-observability -n knative-serving --type merge -p '{"data":{"request-metrics-protocol":"prometheus"}}'`
 
 var explanations = map[attribution.Reason]string{
 	attribution.NotRead:                 "no pod of it was read yet",
@@ -114,7 +132,7 @@ var explanations = map[attribution.Reason]string{
 	attribution.OutcomesUnknown:         "the application does not say how requests ended",
 	attribution.DurationsUnknown:        "nobody says how long requests took",
 	attribution.BucketsDiffer:           "durations are counted in other buckets than the fixed ones",
-	attribution.EntryMetricsUnavailable: "queue-proxy tells nothing: request-metrics-protocol in ConfigMap config-observability of knative-serving must be prometheus",
+	attribution.EntryMetricsUnavailable: "Knative Serving does not export request metrics; set them with: " + setRequestMetrics,
 	attribution.EntryOutcomesUnknown:    "requests come over HTTP/2, as gRPC does, whose outcomes queue-proxy cannot see",
 }
 
@@ -122,6 +140,9 @@ func explain(n attribution.NoData, revision string) string {
 	what := explanations[n.Reason]
 	if what == "" {
 		what = string(n.Reason)
+	}
+	if n.Detail != "" {
+		what += ": " + n.Detail
 	}
 	return fmt.Sprintf("canary_%s of Revision %s is missing: %s", n.Figure, revision, what)
 }

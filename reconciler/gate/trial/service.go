@@ -54,6 +54,11 @@ func (s *Service) Split() map[string]int64 {
 // Divided says whether a split between several Revisions is in force.
 func (s *Service) Divided() bool { return s.Effective && len(s.Split()) > 1 }
 
+// Newest says whether no Revision is newer.
+func (s *Service) Newest(r Revision) bool {
+	return !slices.ContainsFunc(s.Revisions, func(other Revision) bool { return newer(other, r) })
+}
+
 func (s *Service) revision(uid types.UID) (Revision, bool) {
 	if i := slices.IndexFunc(s.Revisions, func(r Revision) bool { return r.UID == uid }); i >= 0 {
 		return s.Revisions[i], true

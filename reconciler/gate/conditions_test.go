@@ -1,0 +1,57 @@
+package gate
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
+)
+
+// figured are figures that do not change.
+type figured struct {
+	trial.Counts
+	attribution.Figures
+}
+
+func (f figured) Figure(types.NamespacedName) (attribution.Figures, bool) { return f.Figures, true }
+
+// Whoever looks at the gate sees what is not measured, and what to do about it.
+func TestMeasured(t *testing.T) {
+	t.Parallel()
+	// The third Revision is the newest, and has no traffic yet.
+	service := &trial.Service{Revisions: []trial.Revision{
+		{UID: "r1", Name: "cart-1", Generation: 1}, {UID: "r2", Name: "cart-2", Generation: 2, Percent: 100}, {UID: "r3", Name: "cart-3", Generation: 3},
+	}}
+	const handled, took = "handled_requests_total", "handled_request_duration_seconds"
+	for name, c := range map[string]struct {
+		missing attribution.NoData
+		bounds  []float64
+		reason  string // empty if it is measured
+		says    string
+	}{
+		"request metrics are off":  {attribution.NoData{Revision: "r2", Figure: handled, Reason: attribution.EntryMetricsUnavailable}, nil, "EntryMetricsUnavailable", `-p '{"data":{"request-metrics-protocol":"prometheus"}}'`},
+		"seen at the new one":      {attribution.NoData{Revision: "r3", Figure: handled, Reason: attribution.EntryMetricsUnavailable}, nil, "EntryMetricsUnavailable", "cart-3"},
+		"an old one":               {attribution.NoData{Revision: "r1", Figure: handled, Reason: attribution.EntryMetricsUnavailable}, nil, "", ""},
+		"not read before traffic":  {attribution.NoData{Revision: "r3", Figure: handled, Reason: attribution.NotRead}, nil, "", ""},
+		"outcomes in other words":  {attribution.NoData{Revision: "r2", Figure: handled, Reason: attribution.OutcomesUnknown, Detail: `it has outcome="success"; known are ok`}, nil, "OutcomesUnknown", `outcome="success"; known are ok`},
+		"other buckets":            {attribution.NoData{Revision: "r2", Figure: took, Reason: attribution.BucketsDiffer}, []float64{.25, 1}, "BucketsDiffer", ""},
+		"others, and the one used": {attribution.NoData{Revision: "r2", Figure: took, Reason: attribution.BucketsDiffer}, []float64{.25, .5}, "", ""},
+	} {
+		figures := attribution.Figures{NoData: []attribution.NoData{c.missing}, Revisions: []attribution.RevisionFigures{{Revision: attribution.Revision{UID: "r2"}, Bounds: c.bounds}}}
+		l := &look{
+			gates: &gates{Gate: &Gate{Options: Options{Counts: figured{Figures: figures}}}},
+			gate:  &v1alpha1.CanaryGate{Spec: v1alpha1.CanaryGateSpec{Service: "cart"}}, spec: &v1alpha1.CanaryGateSpec{Service: "cart"},
+		}
+		l.spec.SetDefaults(t.Context())
+		manager := conditionSet.Manage(&l.status.Status)
+		l.measured(manager, service)
+		got := manager.GetCondition(v1alpha1.GateMeasured)
+		if got.IsTrue() != (c.reason == "") || got.Reason != c.reason || !strings.Contains(got.Message, c.says) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
