@@ -37,6 +37,8 @@ type evidence struct {
 	Overdue map[types.UID]float64 `json:"overdue,omitempty"`
 	// Lacking is why what one side handles is not known.
 	Lacking string `json:"lacking,omitempty"`
+	// Seen is what was seen instead, in words.
+	Seen string `json:"seen,omitempty"`
 	// LostPods went while nobody counted; what they did at last is not known.
 	LostPods int `json:"lostPods,omitempty"`
 }

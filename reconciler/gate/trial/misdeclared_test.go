@@ -2,6 +2,7 @@ package trial_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ func (m misdeclared) Figure(service types.NamespacedName) (attribution.Figures, 
 	f, ok := m.Counts.Figure(service)
 	for _, r := range f.Revisions {
 		for _, figure := range []string{"handled_requests_total", "handled_request_duration_seconds"} {
-			f.NoData = append(f.NoData, attribution.NoData{Revision: r.UID, Figure: figure, Reason: attribution.Misdeclared})
+			f.NoData = append(f.NoData, attribution.NoData{Revision: r.UID, Figure: figure, Reason: attribution.Misdeclared, Detail: "it has outcome=success"})
 		}
 	}
 	return f, ok
@@ -49,5 +50,8 @@ func TestMisdeclaredRevisionsNeverPass(t *testing.T) {
 	}
 	if run.Run.Verdict != "Inconclusive" || !slices.Contains(run.Run.Reasons, string(attribution.Misdeclared)) {
 		t.Errorf("%s %v: %s", run.Run.Verdict, run.Run.Reasons, run.Run.Message)
+	}
+	if !strings.Contains(run.Run.Message, "(it has outcome=success)") {
+		t.Errorf("what was seen is not said: %s", run.Run.Message)
 	}
 }

@@ -332,7 +332,7 @@ func (t *Trial) look(m Moment) {
 	t.last = j
 	t.evidence.At, t.evidence.From, t.evidence.Overdue = m.Now, delta.To, most
 	t.evidence.LostPods += delta.LostPods
-	t.evidence.Lacking = lacking
+	t.evidence.Lacking, t.evidence.Seen = lacking, c.seen(lacking)
 	if j.Verdict == judge.Running {
 		t.say("%s", t.progress(j))
 		t.Run.Reasons = reasons(j)

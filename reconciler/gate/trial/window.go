@@ -116,6 +116,16 @@ func (c counted) lacking(both ...types.UID) string {
 	return ""
 }
 
+// seen is what an application said where a figure is missing for that reason.
+func (c counted) seen(reason string) string {
+	for _, n := range c.figures.NoData {
+		if string(n.Reason) == reason && n.Detail != "" {
+			return n.Detail
+		}
+	}
+	return ""
+}
+
 // mostUntimed is the share of the requests of which nobody need say how long they took:
 // those that were broken off, as a rule. Those of which nobody does are not fast.
 const mostUntimed = 0.1

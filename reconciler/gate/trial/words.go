@@ -26,6 +26,9 @@ func (t *Trial) progress(j judge.Judgement) string {
 	}
 	if t.evidence != nil && t.evidence.Lacking != "" {
 		b.WriteString("; what is handled is not known for certain: " + t.evidence.Lacking)
+		if t.evidence.Seen != "" {
+			b.WriteString(" (" + t.evidence.Seen + ")")
+		}
 	}
 	if t.evidence != nil && t.evidence.LostPods > 0 {
 		fmt.Fprintf(&b, "; what %d pods did at last is not known: they went while nobody read them", t.evidence.LostPods)
