@@ -14,6 +14,10 @@ import (
 const (
 	maxEntities = 20
 	maxShards   = 4096
+	// maxAllShards are those of all Services that this process reads, and leastShards
+	// what each may have, whatever the others do.
+	maxAllShards = 1 << 17
+	leastShards  = 256
 	// mostHeld is how many shards a pod can hold that does not lie.
 	mostHeld = 1e6
 	// maxNames of Revisions that requests are said to have entered at.
@@ -114,7 +118,22 @@ func (b *book) learn(f Facts, now time.Time) {
 			delete(b.tallies, uid)
 		}
 	}
+	b.retire(f)
 	b.facts, b.begun = f, true
+}
+
+// retire forgets what Revisions did by shard that have neither pods nor traffic: nobody
+// compares them any more. Where there are many Revisions, that is most of what is kept.
+func (b *book) retire(f Facts) {
+	pods := map[types.UID]bool{}
+	for _, p := range f.Pods {
+		pods[p.Revision] = true
+	}
+	for _, r := range f.Revisions {
+		if t := b.tallies[r.UID]; t != nil && !pods[r.UID] && r.Required != nil && *r.Required == 0 {
+			clear(t.Shards)
+		}
+	}
 }
 
 // admit takes note of Revisions and pods, and lets none go.

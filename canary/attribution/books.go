@@ -75,12 +75,24 @@ func (b *Books) Read(service types.NamespacedName, all []scrape.Reading) {
 	// A pod that has just gone was read all the same: what was read is counted
 	// before it is let go.
 	known.admit(facts, now)
+	known.shards.most = max(leastShards, min(maxShards, maxAllShards-b.shardsBut(known)))
 	known.take(all)
 	known.learn(facts, now)
 	known.split.note(now, known.handled())
 	for _, r := range all {
 		b.scrapes[Result(r.Err)]++
 	}
+}
+
+// shardsBut are those that are told apart of all Services but one.
+func (b *Books) shardsBut(one *book) int {
+	n := 0
+	for _, other := range b.books {
+		if other != one {
+			n += len(other.shards.is)
+		}
+	}
+	return n
 }
 
 // Success is the result of a reading that did not fail.

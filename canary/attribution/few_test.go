@@ -12,12 +12,13 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
-func heap() uint64 {
+// heap is what lives in it, in MiB.
+func heap() float64 {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.GC()
 	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
+	return float64(m.HeapAlloc) / (1 << 20)
 }
 
 // A pod that tells other buckets, entity types and shards in each of 1,000 readings takes a bounded memory, and all of
@@ -31,7 +32,7 @@ func TestAThousandReadings(t *testing.T) { //nolint:paralleltest // it measures 
 	reader := mapping.NewReader(mapping.Neutral())
 	memory := scrape.NewMemory(reader)
 	before := heap()
-	most := uint64(0)
+	most := 0.0
 	for n := range 1000 {
 		text := []byte("stateful_requests_total{outcome=\"ok\"} 1\n")
 		for i := range each / 3 {
@@ -50,16 +51,16 @@ func TestAThousandReadings(t *testing.T) { //nolint:paralleltest // it measures 
 			most = max(most, heap())
 		}
 	}
-	if grown := (int64(most) - int64(before)) >> 20; grown > 16 {
-		t.Errorf("%d MiB after 1,000 readings", grown)
+	if grown := most - before; grown > 16 {
+		t.Errorf("%.1f MiB after 1,000 readings", grown)
 	}
 	b.facts.Pods = nil
 	b.Read(cart, nil)
 	memory = nil
 	_ = memory
 	// What was counted of the Revision by shard stays until room is needed: 4,096 at most.
-	if left := (int64(heap()) - int64(before)) >> 10; left > 3<<10 {
-		t.Errorf("%d KiB stay after the pod is gone", left)
+	if left := heap() - before; left > 3 {
+		t.Errorf("%.1f MiB stay after the pod is gone", left)
 	}
 	runtime.KeepAlive(b)
 }
@@ -120,5 +121,46 @@ func TestEntityTypesThatAreGone(t *testing.T) {
 		if n := b.one(t).Rejected[RejectedEntity]; n > 0 {
 			t.Fatalf("%v entity types found no place", n)
 		}
+	}
+}
+
+// What Revisions did by shard is let go with their pods and traffic, and all Services together have a bound.
+func TestShardsThatAreGone(t *testing.T) {
+	t.Parallel()
+	b := newBench(true, Facts{})
+	shards := map[mapping.Key]float64{finishedKey(mapping.OK): 100}
+	for i := range 100 {
+		shards[mapping.Key{Figure: mapping.ShardFinished, Shard: fmt.Sprint(i), Outcome: mapping.OK}] = 1
+	}
+	for n := range 20 {
+		uid := types.UID(fmt.Sprint("r", n))
+		for i := range b.facts.Revisions {
+			b.facts.Revisions[i].Required = ratio(0)
+		}
+		b.facts.Revisions = append(b.facts.Revisions, Revision{UID: uid, Name: string(uid), Stateful: true, Required: ratio(1)})
+		b.facts.Pods = []Pod{{UID: "pod-" + uid, Revision: uid, Ready: true}}
+		b.pass(time.Second)
+		b.Read(cart, nil)
+		b.read("pod-"+uid, false, shards)
+	}
+	known, kept := b.books[cart], 0
+	for _, tally := range known.tallies {
+		kept += len(tally.Shards)
+	}
+	if kept != 100 || len(known.tallies) != 20 || known.tallies["r3"].Total() != 100 {
+		t.Errorf("%d shards are kept of %d Revisions", kept, len(known.tallies))
+	}
+	other := newBook(true)
+	for i := range maxAllShards {
+		other.shards.is[ShardKey{Shard: fmt.Sprint(i)}] = true
+	}
+	b.books[types.NamespacedName{Name: "other"}] = other
+	for i := range 1000 {
+		shards[mapping.Key{Figure: mapping.ShardFinished, Shard: fmt.Sprint(1000 + i), Outcome: mapping.OK}] = 1
+	}
+	b.pass(time.Second)
+	b.read("pod-r19", false, shards)
+	if n := len(known.shards.is); n != leastShards {
+		t.Errorf("%d shards are told apart where others have all", n)
 	}
 }
