@@ -53,12 +53,40 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("address %s is %s, and no source may send there; name a sink that has an address of its own", e.Address, e.Reason)
 }
 
-var (
-	// nat64 wraps an IPv4 address in its last four bytes (RFC 6052).
-	nat64 = netip.MustParsePrefix("64:ff9b::/96")
-	// metadata is the one metadata service that is not link-local.
-	metadata = netip.MustParsePrefix("fd00:ec2::254/128")
-)
+// nat64 wraps an IPv4 address in its last four bytes (RFC 6052).
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// reserved are addresses where no sink is, beside those that package netip has words for.
+var reserved = []struct {
+	why      string
+	prefixes []netip.Prefix
+}{
+	{"a cloud provider's metadata service", prefixes(
+		"100.100.100.200/32", // Alibaba Cloud
+		"168.63.129.16/32",   // Azure's WireServer
+		"192.0.0.192/32",     // Oracle Cloud
+		"fd00:ec2::/32",      // AWS: metadata, DNS, time, pod identity
+		"fd20:ce::254/128",   // Google Cloud
+		"fd00:42::42/128",    // Scaleway
+	)},
+	// What a gateway makes of these is an IPv4 address that cannot be checked here.
+	{"an IPv4 address inside of an IPv6 address", prefixes(
+		"::/96",           // IPv4-compatible, RFC 4291
+		"::ffff:0:0:0/96", // IPv4-translated, RFC 2765
+		"64:ff9b:1::/48",  // NAT64 for local use, RFC 8215
+		"2001::/32",       // Teredo, RFC 4380
+		"2002::/16",       // 6to4, RFC 3056
+	)},
+	{"no address of a single host", prefixes("0.0.0.0/8", "255.255.255.255/32")},
+}
+
+func prefixes(texts ...string) []netip.Prefix {
+	out := make([]netip.Prefix, 0, len(texts))
+	for _, text := range texts {
+		out = append(out, netip.MustParsePrefix(text))
+	}
+	return out
+}
 
 // control is called for each connection, after resolution and before connecting.
 func (a Addresses) control(_ context.Context, _, address string, _ syscall.RawConn) error {
@@ -93,8 +121,11 @@ func (a Addresses) check(at netip.AddrPort) error {
 		return &RefusedError{ip, "link-local"}
 	case ip.IsMulticast():
 		return &RefusedError{ip, "multicast"}
-	case metadata.Contains(ip):
-		return &RefusedError{ip, "a cloud provider's metadata service"}
+	}
+	for _, r := range reserved {
+		if slices.ContainsFunc(r.prefixes, func(p netip.Prefix) bool { return p.Contains(ip) }) {
+			return &RefusedError{ip, r.why}
+		}
 	}
 	return nil
 }

@@ -194,13 +194,20 @@ func TestAddressesThatAreRefused(t *testing.T) {
 		"127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1", "0.0.0.0", "::", "169.254.169.254",
 		"::ffff:169.254.169.254", "fe80::1", "fe80::1%eth0", "224.0.0.1", "ff02::1", "fd00:ec2::254",
 		"64:ff9b::a9fe:a9fe", "64:ff9b::7f00:1", "10.96.0.1", "::ffff:10.96.0.1",
+		// Metadata and platform services that are not link-local.
+		"100.100.100.200", "::ffff:100.100.100.200", "64:ff9b::6464:64c8", "168.63.129.16", "192.0.0.192",
+		"fd00:ec2::23", "fd20:ce::254", "fd00:42::42",
+		// Forms that carry an IPv4 address somewhere inside.
+		"64:ff9b:1::a9fe:a9fe", "64:ff9b:1:a9fe:a9:fe00::", "2002:a9fe:a9fe::1", "2001:0:a9fe:a9fe::", "::169.254.169.254", "::10.96.0.1", "::ffff:0:169.254.169.254",
+		"0.1.2.3", "255.255.255.255",
 	} {
 		var refused *RefusedError
 		if err := addresses.check(netip.AddrPortFrom(netip.MustParseAddr(ip), 443)); !errors.As(err, &refused) {
 			t.Errorf("%s is allowed", ip)
 		}
 	}
-	for _, ip := range []string{"10.96.0.2", "10.1.2.3", "192.168.0.1", "203.0.113.7", "2001:db8::1", "fd00::1", "64:ff9b::a01:203"} {
+	for _, ip := range []string{"10.96.0.2", "10.1.2.3", "192.168.0.1", "203.0.113.7", "2001:db8::1", "fd00::1", "64:ff9b::a01:203",
+		"100.100.100.201", "100.64.0.1", "168.63.129.17", "192.0.0.191", "2003::1", "2001:1::1", "fd00:42::43", "fd20:ce::253"} {
 		if err := addresses.check(netip.AddrPortFrom(netip.MustParseAddr(ip), 443)); err != nil {
 			t.Errorf("%s: %v", ip, err)
 		}
