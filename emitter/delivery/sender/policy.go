@@ -1,14 +1,12 @@
 package sender
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
 	"time"
 
-	"github.com/rickb777/date/period"
 	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
 )
 
@@ -32,6 +30,10 @@ const (
 	defaultDelay      = time.Second
 	maxBackoff        = 5 * time.Minute
 	defaultRetryAfter = 5 * time.Minute
+	// What a source may ask for.
+	shortest       = 100 * time.Millisecond
+	longestTimeout = time.Hour
+	longestWait    = 24 * time.Hour
 	// spread is the share by which waiting times differ, so that what failed
 	// together does not come back together.
 	spread = 0.2
@@ -79,13 +81,14 @@ func NewPolicy(spec *eventingduckv1.DeliverySpec) (Policy, error) {
 		field   string
 		text    *string
 		atLeast time.Duration
+		atMost  time.Duration
 		into    *time.Duration
 	}{
-		{"timeout", spec.Timeout, 1, &p.Timeout},
-		{"backoffDelay", spec.BackoffDelay, 1, &p.Delay},
-		{"retryAfterMax", spec.RetryAfterMax, 0, &p.RetryAfterMax},
+		{"timeout", spec.Timeout, shortest, longestTimeout, &p.Timeout},
+		{"backoffDelay", spec.BackoffDelay, shortest, longestWait, &p.Delay},
+		{"retryAfterMax", spec.RetryAfterMax, 0, longestWait, &p.RetryAfterMax},
 	} {
-		if err := duration(d.text, d.atLeast, d.into); err != nil {
+		if err := readDuration(d.text, d.atLeast, d.atMost, d.into); err != nil {
 			return p, fmt.Errorf("spec.delivery.%s is %q; %w", d.field, *d.text, err)
 		}
 	}
@@ -108,23 +111,6 @@ func NewPolicy(spec *eventingduckv1.DeliverySpec) (Policy, error) {
 		}
 	}
 	return p, nil
-}
-
-// duration reads ISO 8601 with the library that eventing validates it with.
-func duration(text *string, atLeast time.Duration, into *time.Duration) error {
-	if text == nil {
-		return nil
-	}
-	p, err := period.Parse(*text)
-	if err != nil {
-		return fmt.Errorf("it must be a duration as ISO 8601 has it, for example PT30S: %w", err)
-	}
-	d, _ := p.Duration()
-	if d < atLeast {
-		return errors.New("it is too short")
-	}
-	*into = d
-	return nil
 }
 
 // Exhausted says whether an event that failed so many times is a dead letter.
