@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/metadata"
@@ -68,6 +68,7 @@ type process struct {
 	sources    cache.SharedIndexInformer
 	subjects   cache.SharedIndexInformer
 	namespaces cache.SharedIndexInformer
+	labels     *namespaceLabels
 	bundles    cache.SharedIndexInformer
 	endpoints  *endpoints
 	presence   *observer.Presence
@@ -133,8 +134,11 @@ func (p *process) watch(ctx context.Context) {
 	p.sources = client.NewSourceInformer(p.ours, metav1.NamespaceAll, 0, nil)
 	p.subjects = client.NewSubjectInformer(p.ours, system.Namespace(), 0, nil)
 	p.namespaces = metadatainformer.NewSharedInformerFactory(meta, 0).
-		ForResource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Informer()
+		ForResource(namespaces).Informer()
 	must(ctx, "setting a transform on the informer for namespaces", p.namespaces.SetTransform(labelsOnly))
+	p.labels = &namespaceLabels{cache: p.namespaces.GetIndexer(), live: meta.Resource(namespaces)}
+	_, err = p.namespaces.AddEventHandler(p.labels.changes(p.relabelled))
+	must(ctx, "watching namespaces", err)
 
 	p.bundles = coreinformers.NewFilteredConfigMapInformer(kubeclient.Get(ctx), system.Namespace(), 0, cache.Indexers{}, func(o *metav1.ListOptions) {
 		o.LabelSelector = eventingtls.TrustBundleLabelSelector
@@ -145,23 +149,13 @@ func (p *process) watch(ctx context.Context) {
 	must(ctx, "watching where the API server listens", err)
 }
 
-// labelsOnly keeps of a namespace what sources select by.
-func labelsOnly(obj any) (any, error) {
-	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-			Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Labels: m.Labels,
-		}}, nil
-	}
-	return obj, nil
-}
-
 // deliver makes the ledger and what sends from it.
 func (p *process) deliver(ctx context.Context) {
 	logger := logging.FromContext(ctx)
 	filters := delivery.NewFilters()
 	router := &delivery.Router{
 		Sources:         p.allSources,
-		Namespace:       p.namespace,
+		Namespace:       func(name string) (map[string]string, bool, error) { return p.labels.of(ctx, name) },
 		SystemNamespace: system.Namespace(),
 		Cluster:         func() string { return p.settings.Current().ClusterURI },
 		Environment:     func() v1alpha1.Environment { return p.settings.Current().Environment },
@@ -242,6 +236,17 @@ func (p *process) deliver(ctx context.Context) {
 func (p *process) source(s *v1alpha1.CDEventSource) {
 	p.delivery.Source(s)
 	if ob := p.services.Load(); ob != nil && s.Spec.Replay == v1alpha1.ReplayCurrent {
+		ob.LookAgain()
+	}
+}
+
+// relabelled takes note of a namespace that is new or has other labels: a source that
+// is told of the present state may select it now.
+func (p *process) relabelled() {
+	ob := p.services.Load()
+	if ob != nil && slices.ContainsFunc(p.allSources(), func(s *v1alpha1.CDEventSource) bool {
+		return s.Spec.Replay == v1alpha1.ReplayCurrent && s.Spec.NamespaceSelector != nil
+	}) {
 		ob.LookAgain()
 	}
 }
@@ -409,16 +414,6 @@ func (p *process) allSources() []*v1alpha1.CDEventSource {
 		return nil // listing everything from memory cannot fail
 	}
 	return all
-}
-
-// namespace returns the labels of a namespace, false if there is none.
-func (p *process) namespace(name string) (map[string]string, bool) {
-	obj, ok, err := p.namespaces.GetIndexer().GetByKey(name)
-	m, isMeta := obj.(*metav1.PartialObjectMetadata)
-	if err != nil || !ok || !isMeta {
-		return nil, false
-	}
-	return m.Labels, true
 }
 
 // sourceNames is how sources are called in metrics.

@@ -53,7 +53,7 @@ func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
 	filters := NewFilters()
 	router := &Router{
 		Sources:     func() []*v1alpha1.CDEventSource { return sources },
-		Namespace:   func(string) (map[string]string, bool) { return nil, false },
+		Namespace:   func(string) (map[string]string, bool, error) { return nil, false, nil },
 		Cluster:     func() string { return "https://cluster.example.com" },
 		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
 		Render:      cdevents.Render,
@@ -125,7 +125,7 @@ func refuse(status int, class sender.Class) func() sender.Outcome {
 
 func sourceTo(name, host string) *v1alpha1.CDEventSource {
 	s := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-" + name), Generation: 1}}
-	s.Status.SinkURI = apis.HTTP(host)
+	s.Status.SinkURI, s.Status.ObservedGeneration = apis.HTTP(host), 1
 	return s
 }
 
@@ -474,7 +474,7 @@ func TestAnEventWaitsUntilItsFilterCanBeApplied(t *testing.T) {
 		t.Fatalf("got %q, %d pending", got, s.pending("uid-all"))
 	}
 	mended := sourceTo("all", "sink")
-	mended.Generation = 2
+	mended.Generation, mended.Status.ObservedGeneration = 2, 2
 	mended.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev.cdevents.service"}}}
 	s.Source(mended)
 	s.eventually(t, "what passes", func() bool { return s.pending("uid-all") == 0 })

@@ -22,7 +22,7 @@ type Router struct {
 	// Sources lists all CDEventSources.
 	Sources func() []*v1alpha1.CDEventSource
 	// Namespace returns the labels of a namespace, false if there is none.
-	Namespace func(name string) (map[string]string, bool)
+	Namespace func(name string) (labels map[string]string, exists bool, err error)
 	// SystemNamespace is the only one whose sources may see other namespaces.
 	SystemNamespace string
 	// Cluster is the URI that identifies the cluster.
@@ -39,7 +39,7 @@ type Router struct {
 var _ ledger.Router = (*Router)(nil)
 
 // NamespaceLabels implements ledger.Router.
-func (r *Router) NamespaceLabels(namespace string) (map[string]string, bool) {
+func (r *Router) NamespaceLabels(namespace string) (labels map[string]string, exists bool, err error) {
 	return r.Namespace(namespace)
 }
 
@@ -55,8 +55,18 @@ func (r *Router) Replays(subject v1alpha1.CDEventSubjectSpec, with func() ledger
 		if s.Spec.Replay != v1alpha1.ReplayCurrent {
 			continue
 		}
+		labels := with()
+		// The present state is chosen by the present labels of the namespace. Where they
+		// cannot be read, whoever watches namespaces has it looked at again.
+		today, exists, err := r.Namespace(subject.Namespace)
+		if err != nil {
+			continue
+		}
+		if exists {
+			labels.Namespace = today
+		}
 		// A selector that cannot be read selects nothing; that is told elsewhere.
-		if ok, err := r.selects(s, subject.Namespace, with()); ok && err == nil {
+		if ok, err := r.selects(s, subject.Namespace, labels); ok && err == nil {
 			out = append(out, s.UID)
 		}
 	}

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"errors"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -92,7 +93,7 @@ func filter(f ...eventingv1.SubscriptionsAPIFilter) func(*v1alpha1.CDEventSource
 func router(s *v1alpha1.CDEventSource) *Router {
 	return &Router{
 		Sources:         func() []*v1alpha1.CDEventSource { return []*v1alpha1.CDEventSource{s} },
-		Namespace:       func(string) (map[string]string, bool) { return labelled, true },
+		Namespace:       func(string) (map[string]string, bool, error) { return labelled, true, nil },
 		SystemNamespace: "system",
 		Cluster:         func() string { return "https://cluster.example.com" },
 		Environment:     func() v1alpha1.Environment { return v1alpha1.Environment{ID: "default", Source: "https://env"} },
@@ -127,6 +128,31 @@ func TestWhoWantsThePresentState(t *testing.T) {
 				t.Errorf("%v, asked for labels: %v", got, asked)
 			}
 		})
+	}
+}
+
+// The labels of the last write say where the namespace belonged then.
+func TestThePresentStateIsChosenByTodaysLabels(t *testing.T) {
+	s := sourceTo("all", "sink")
+	s.Namespace, s.Spec.Replay = "system", v1alpha1.ReplayCurrent
+	s.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "prod"}}
+	prod, dev := map[string]string{"stage": "prod"}, map[string]string{"stage": "dev"}
+	for name, c := range map[string]struct {
+		journaled, today map[string]string
+		gone             bool
+		fails            error
+		want             int
+	}{
+		"labelled since":        {nil, prod, false, nil, 1},
+		"labelled otherwise":    {prod, dev, false, nil, 0},
+		"gone":                  {prod, nil, true, nil, 1},
+		"not known for a while": {prod, nil, false, errors.New("no answer"), 0},
+	} {
+		r := router(s)
+		r.Namespace = func(string) (map[string]string, bool, error) { return c.today, !c.gone, c.fails }
+		if got := r.Replays(subject, func() ledger.Labels { return ledger.Labels{Namespace: c.journaled} }); len(got) != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
 

@@ -114,7 +114,7 @@ func TestSecretsAreSeenByTheSinkAlone(t *testing.T) {
 	s := &stage{store: subjects, cancel: cancel}
 	s.ledger = ledger.New(subjects, &Router{
 		Sources:     func() []*v1alpha1.CDEventSource { return []*v1alpha1.CDEventSource{source} },
-		Namespace:   func(string) (map[string]string, bool) { return nil, false },
+		Namespace:   func(string) (map[string]string, bool, error) { return nil, false, nil },
 		Cluster:     func() string { return "https://cluster.example.com" },
 		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
 		Render:      cdevents.Render,

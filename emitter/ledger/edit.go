@@ -88,7 +88,11 @@ func (e *edit) acknowledge() {
 // journal adds transitions and the memory that they lead to.
 func (e *edit) journal(c Change, router Router) error {
 	st := &e.next.Status
-	if labels, ok := router.NamespaceLabels(e.next.Spec.Namespace); ok {
+	labels, exists, err := router.NamespaceLabels(e.next.Spec.Namespace)
+	if err != nil {
+		return fmt.Errorf("reading the labels of namespace %s: %w", e.next.Spec.Namespace, err)
+	}
+	if exists {
 		c.Memory.NamespaceLabels = labels
 	}
 	for source := range st.Acknowledged {
@@ -106,17 +110,17 @@ func (e *edit) journal(c Change, router Router) error {
 	e.declared(c)
 	st.Replayed = slices.DeleteFunc(st.Replayed, func(source types.UID) bool { return !router.Exists(source) })
 	st.Replayed = append(st.Replayed, c.Replay...)
-	labels := Labels{Own: c.Memory.Labels, Namespace: c.Memory.NamespaceLabels}
+	selected := Labels{Own: c.Memory.Labels, Namespace: c.Memory.NamespaceLabels}
 	for _, t := range c.Transitions {
 		at := metav1.NewMicroTime(t.Time)
 		st.Sequence, st.LastEvent, st.LastEventTime = t.Sequence, string(t.Type), &at
-		recipients := router.Recipients(e.next.Spec, labels, t)
+		recipients := router.Recipients(e.next.Spec, selected, t)
 		switch {
 		case len(c.Replay) > 0:
 			recipients = onlyReplayed(recipients, c.Replay)
 		case t.Type == lifecycle.Deployed:
 			// Who hears this needs no replay.
-			st.Replayed = append(st.Replayed, router.Replays(e.next.Spec, func() Labels { return labels })...)
+			st.Replayed = append(st.Replayed, router.Replays(e.next.Spec, func() Labels { return selected })...)
 		}
 		if len(recipients) == 0 {
 			continue

@@ -38,8 +38,9 @@ type Client interface {
 // transition is journaled.
 type Router interface {
 	Recipients(subject v1alpha1.CDEventSubjectSpec, labels Labels, t lifecycle.Transition) []Recipient
-	// NamespaceLabels are those of a namespace; false where there is none.
-	NamespaceLabels(namespace string) (map[string]string, bool)
+	// NamespaceLabels are those of a namespace; false where there is none. It fails
+	// where that cannot be found out: nothing is journaled then.
+	NamespaceLabels(namespace string) (labels map[string]string, exists bool, err error)
 	// Replays names the sources that want to be told of the present state of an
 	// object, and may have been told already. It asks for labels only where there
 	// is such a source.

@@ -32,7 +32,7 @@ type everyone []types.UID
 
 func (e everyone) Exists(source types.UID) bool { return slices.Contains(e, source) }
 
-func (everyone) NamespaceLabels(string) (map[string]string, bool) { return nil, false }
+func (everyone) NamespaceLabels(string) (map[string]string, bool, error) { return nil, false, nil }
 
 func (e everyone) Replays(v1alpha1.CDEventSubjectSpec, func() ledger.Labels) []types.UID { return e }
 
@@ -378,16 +378,35 @@ func TestGivenUpIsCountedAndShown(t *testing.T) {
 type elsewhere struct {
 	everyone
 	labels map[string]string
+	fails  error
 	asked  []ledger.Labels
 }
 
-func (e *elsewhere) NamespaceLabels(string) (map[string]string, bool) {
-	return e.labels, e.labels != nil
+func (e *elsewhere) NamespaceLabels(string) (labels map[string]string, exists bool, err error) {
+	return e.labels, e.labels != nil, e.fails
 }
 
 func (e *elsewhere) Recipients(s v1alpha1.CDEventSubjectSpec, l ledger.Labels, t lifecycle.Transition) []ledger.Recipient {
 	e.asked = append(e.asked, l)
 	return e.everyone.Recipients(s, l, t)
+}
+
+// As long as the labels of a namespace are not known, it is not known who is to be told.
+func TestNothingIsJournaledWithoutTheNamespace(t *testing.T) {
+	s := store.New()
+	r := &elsewhere{everyone: everyone{"a"}, fails: errors.New("no answer")}
+	l := ledger.New(s, r, &counts{})
+	if err := add(l, lifecycle.Deployed, ""); !errors.Is(err, r.fails) {
+		t.Errorf("got %v", err)
+	}
+	if len(r.asked) != 0 || s.Writes() != 0 {
+		t.Errorf("asked %v, %d writes", r.asked, s.Writes())
+	}
+	r.fails, r.labels = nil, map[string]string{"team": "shop"}
+	must(t, add(l, lifecycle.Deployed, ""))
+	if len(r.asked) != 1 || r.asked[0].Namespace["team"] != "shop" {
+		t.Errorf("routed by %v", r.asked)
+	}
 }
 
 func TestLabelsOfANamespaceOutliveIt(t *testing.T) {

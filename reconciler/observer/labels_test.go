@@ -26,7 +26,7 @@ func (p *plain) Live(context.Context, types.NamespacedName) (types.UID, error)  
 func (*plain) Fetch(context.Context, string, []string) (Parts, error)                { return nil, nil }
 func (*plain) EnqueueKey(types.NamespacedName)                                       {}
 func (*plain) EnqueueSlowKey(types.NamespacedName)                                   {}
-func (*plain) NamespaceLabels(string) (map[string]string, bool)                      { return nil, false }
+func (*plain) NamespaceLabels(string) (map[string]string, bool, error)               { return nil, false, nil }
 func (*plain) Exists(types.UID) bool                                                 { return false }
 func (*plain) Replays(v1alpha1.CDEventSubjectSpec, func() ledger.Labels) []types.UID { return nil }
 func (*plain) Refused()                                                              {}

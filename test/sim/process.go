@@ -67,7 +67,7 @@ func (w *world) start() *process {
 	}
 	router := &delivery.Router{
 		Sources:     func() []*v1alpha1.CDEventSource { return w.sources },
-		Namespace:   func(string) (map[string]string, bool) { return nil, false },
+		Namespace:   func(string) (map[string]string, bool, error) { return nil, false, nil },
 		Cluster:     func() string { return "https://cluster.example.com" },
 		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "sim"} },
 		Render:      cdevents.Render,

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
+)
+
+var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+
+// askNamespace is how long the API server may take to say what a namespace is labelled.
+const askNamespace = 10 * time.Second
+
+// namespaceLabels knows the labels of namespaces. One that is not cached may have been made
+// a moment ago, with the Service in it: the API server is asked.
+type namespaceLabels struct {
+	cache cache.Store
+	live  interface {
+		Get(ctx context.Context, name string, opts metav1.GetOptions, subresources ...string) (*metav1.PartialObjectMetadata, error)
+	}
+}
+
+// of returns the labels of a namespace, false if there is none.
+func (n *namespaceLabels) of(ctx context.Context, name string) (labels map[string]string, exists bool, err error) {
+	obj, ok, err := n.cache.GetByKey(name)
+	if m, isMeta := obj.(*metav1.PartialObjectMetadata); err == nil && ok && isMeta {
+		return m.Labels, true, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askNamespace)
+	defer cancel()
+	m, err := n.live.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("asking the API server for namespace %s: %w", name, err)
+	}
+	return m.Labels, true, nil
+}
+
+// changes tells of namespaces that are new or were labelled anew.
+func (*namespaceLabels) changes(tell func()) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(_ any, initial bool) {
+			if !initial {
+				tell()
+			}
+		},
+		UpdateFunc: func(before, obj any) {
+			withBoth(before, obj, func(was, is *metav1.PartialObjectMetadata) {
+				if !maps.Equal(was.Labels, is.Labels) {
+					tell()
+				}
+			})
+		},
+	}
+}
+
+// labelsOnly keeps of a namespace what sources select by.
+func labelsOnly(obj any) (any, error) {
+	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Labels: m.Labels,
+		}}, nil
+	}
+	return obj, nil
+}
