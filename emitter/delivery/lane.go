@@ -124,7 +124,8 @@ func addressed(before, after *v1alpha1.CDEventSource) bool {
 	shown := func(s *v1alpha1.CDEventSource) bool {
 		return s.Status.GetCondition(v1alpha1.SourceConditionCredentialsReady).IsTrue()
 	}
-	return before.Generation != after.Generation || before.Status.SinkURI.String() != after.Status.SinkURI.String() ||
+	return before.Generation != after.Generation || before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
+		before.Status.SinkURI.String() != after.Status.SinkURI.String() ||
 		!shown(before) && shown(after)
 }
 
@@ -205,6 +206,9 @@ func (ln *lane) one(ctx, sending context.Context, source *v1alpha1.CDEventSource
 			ln.d.Ledger.Acknowledge(o.Line, source.UID, o.Transition.Sequence)
 			return 0
 		}
+	}
+	if source.Status.ObservedGeneration != source.Generation {
+		return unresolved // the address is that of the former spec; the new one wakes it
 	}
 	to, ok := target(source, source.Status.SinkURI, source.Status.SinkCACerts, credentials.OfSink(source))
 	if !ok {
