@@ -3,6 +3,7 @@ package source
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,7 +19,7 @@ func addressOf(object *unstructured.Unstructured, called string, name, caCerts *
 		err = json.Unmarshal(raw, &status)
 	}
 	if err != nil {
-		return nil, wrong("SinkNotAddressable", "The address in the status of %s cannot be read: %v", called, err)
+		return nil, wrong("SinkNotAddressable", "The address in the status of %s cannot be read; look at what provides it", called)
 	}
 	addr, err := choose(status, called, name)
 	if err != nil {
@@ -69,7 +70,11 @@ func list(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// whyNot quotes the object's own explanation.
+// word is what a reason of a condition looks like.
+var word = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,63}$`)
+
+// whyNot says how far the object is. It does not quote messages: whoever may read the
+// source need not be allowed to read the object.
 func whyNot(object *unstructured.Unstructured) string {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -80,13 +85,10 @@ func whyNot(object *unstructured.Unstructured) string {
 		if condition["status"] == "True" {
 			return "it is Ready, so it seems to be no kind of object that takes events; name a Broker, a Channel, a Service or another addressable"
 		}
-		said := []string{fmt.Sprint("it is not Ready (", condition["status"], ")")}
-		for _, key := range []string{"reason", "message"} {
-			if text, ok := condition[key].(string); ok && text != "" {
-				said = append(said, text)
-			}
+		if reason, ok := condition["reason"].(string); ok && word.MatchString(reason) {
+			return fmt.Sprintf("it is not Ready (%s); its own status says more", reason)
 		}
-		return strings.Join(said, ": ")
+		return "it is not Ready; its own status says more"
 	}
 	return "it does not say why; it may just have been made, or be no kind of object that takes events"
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,8 @@ import (
 	"knative.dev/pkg/apis"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 	"knative.dev/pkg/network"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
 // sinks finds the addresses that destinations lead to.
@@ -46,7 +49,7 @@ func (l *look) done() { l.objects.keep(l.source, l.used) }
 // destination finds the address of a destination that stands in the given field.
 // Its errors are problems, but for those of the API server.
 func (l *look) destination(ctx context.Context, field string, d *duckv1.Destination) (*duckv1.Addressable, error) {
-	if err := checkDestination(field, d); err != nil {
+	if err := checkDestination(field, l.source.Namespace, d); err != nil {
 		return nil, err
 	}
 	if d.Ref == nil {
@@ -65,8 +68,9 @@ func (l *look) destination(ctx context.Context, field string, d *duckv1.Destinat
 	return addr, nil
 }
 
-// checkDestination finds what is wrong with a destination, whatever it leads to.
-func checkDestination(field string, d *duckv1.Destination) error {
+// checkDestination finds what is wrong with a destination of a source in the namespace,
+// whatever it leads to.
+func checkDestination(field, namespace string, d *duckv1.Destination) error {
 	switch {
 	case d.Ref == nil && d.URI == nil:
 		return wrong("SinkMissing", "%s names neither ref nor uri; give one of them", field)
@@ -80,7 +84,36 @@ func checkDestination(field string, d *duckv1.Destination) error {
 	if _, err := schema.ParseGroupVersion(d.Ref.APIVersion); err != nil {
 		return wrong("InvalidReference", "%s.ref.apiVersion is %q; write GROUP/VERSION", field, d.Ref.APIVersion)
 	}
+	return checkReach(field, namespace, d.Ref)
+}
+
+// checkReach: the controller reads more than those may who write sources. What they name
+// must be theirs, and be meant to be sent to.
+func checkReach(field, namespace string, ref *duckv1.KReference) error {
+	if ref.Namespace != "" && ref.Namespace != namespace {
+		return wrong("SinkNamespaceNotAllowed", "%s.ref names an object in namespace %s; a source can name only objects of its own namespace, %s. Give the address in %s.uri instead",
+			field, ref.Namespace, namespace, field)
+	}
+	if !canBeSink(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)) {
+		return wrong("SinkKindNotAllowed", "%s.ref names a %s of %s, which cannot receive events; name a Broker, a Channel, a Service or another addressable kind",
+			field, ref.Kind, ref.APIVersion)
+	}
 	return nil
+}
+
+// canBeSink says whether objects of a kind may have an address. The kinds that Kubernetes
+// itself brings have none, but for Services; nor have those that the controller reads
+// for its own work. Of the rest it can read what an operator lets it read as a sink.
+func canBeSink(kind schema.GroupVersionKind) bool {
+	switch {
+	case kind.Group == "":
+		return kind.Kind == "Service"
+	case !strings.Contains(kind.Group, "."), strings.HasSuffix(kind.Group, ".k8s.io"), kind.Group == v1alpha1.GroupName:
+		return false
+	case kind.Group == "serving.knative.dev":
+		return kind.Kind == "Service" || kind.Kind == "Route" || kind.Kind == "DomainMapping"
+	}
+	return true
 }
 
 func checkAbsolute(field string, u *apis.URL) error {

@@ -55,10 +55,9 @@ func TestSinksThatResolve(t *testing.T) {
 			to(broker)(s)
 			s.Spec.Sink.URI = &apis.URL{Path: "/other"}
 		}, "http://b.example/other", "", ""},
-		{"another namespace", []runtime.Object{object("eventing.knative.dev/v1", "Broker", "hub", "default",
-			map[string]any{"address": map[string]any{"url": internal}})}, func(s *v1alpha1.CDEventSource) {
+		{"its own namespace, by name", []runtime.Object{brokerAt(internal)}, func(s *v1alpha1.CDEventSource) {
 			ref := broker
-			ref.Namespace = "hub"
+			ref.Namespace = "shop"
 			to(ref)(s)
 		}, internal, "", ""},
 		{
@@ -177,14 +176,21 @@ func TestSinksThatDoNotResolveSayWhy(t *testing.T) {
 		{"a group, no version", nil, ref(func(r *duckv1.KReference) { r.APIVersion, r.Group = "", "eventing.knative.dev" }), "InvalidReference", []string{"apiVersion"}},
 		{"too many slashes", nil, ref(func(r *duckv1.KReference) { r.APIVersion = "a/b/c" }), "InvalidReference", []string{"GROUP/VERSION"}},
 		{"does not exist", nil, to(broker), "SinkNotFound", []string{"Broker default in namespace shop", "does not exist", "noticed"}},
-		{"not in that namespace", []runtime.Object{brokerAt("http://b.example")}, ref(func(r *duckv1.KReference) { r.Namespace = "hub" }), "SinkNotFound", []string{"namespace hub"}},
+		{
+			"of another namespace", []runtime.Object{object("eventing.knative.dev/v1", "Broker", "hub", "default", map[string]any{"address": map[string]any{"url": "http://b.example"}})},
+			ref(func(r *duckv1.KReference) { r.Namespace = "hub" }), "SinkNamespaceNotAllowed",
+			[]string{"namespace hub", "its own namespace, shop", "spec.sink.uri"},
+		},
 		{"unknown group", nil, ref(func(r *duckv1.KReference) { r.APIVersion = "messaging.example/v1" }), "SinkKindNotInstalled", []string{"Broker of messaging.example/v1", "looked for again"}},
 		{"unknown kind", nil, ref(func(r *duckv1.KReference) { r.Kind = "Breaker" }), "SinkKindNotInstalled", []string{"Breaker of eventing.knative.dev/v1"}},
-		{"not ready yet", withStatus(notReady("ChannelFailure", "no channel template")), to(broker), "SinkNotAddressable", []string{"no address yet", "not Ready", "ChannelFailure", "no channel template"}},
+		{"not ready yet", withStatus(notReady("ChannelFailure", "no channel template")), to(broker), "SinkNotAddressable", []string{"no address yet", "not Ready", "ChannelFailure"}},
+		// What another object says of itself is for those who may read that one.
+		{"not ready, and why is a secret", withStatus(notReady("CrashLoopBackOff", "panic: password is s3cret")), to(broker), "SinkNotAddressable", []string{"CrashLoopBackOff", "its own status"}},
+		{"a reason that is none", withStatus(notReady("the password is s3cret", "")), to(broker), "SinkNotAddressable", []string{"it is not Ready; its own status"}},
 		{"says nothing", withStatus(nil), to(broker), "SinkNotAddressable", []string{"does not say why"}},
 		{"address without a URL", withStatus(map[string]any{"address": map[string]any{"name": "http"}}), to(broker), "SinkNotAddressable", []string{"no address yet"}},
 		{"address without a host", withStatus(map[string]any{"address": map[string]any{"url": "http:///x"}}), to(broker), "SinkNotAddressable", []string{"empty hostname"}},
-		{"address that is none", withStatus(map[string]any{"address": "here"}), to(broker), "SinkNotAddressable", []string{"cannot be read"}},
+		{"address that is none", withStatus(map[string]any{"address": "s3cret"}), to(broker), "SinkNotAddressable", []string{"cannot be read"}},
 		{
 			"no such address", withStatus(map[string]any{"addresses": []any{map[string]any{"name": "https", "url": "https://b.example"}}}),
 			ref(func(r *duckv1.KReference) { r.Address = ptr.String("http") }), "SinkAddressUnknown",
@@ -194,9 +200,14 @@ func TestSinksThatDoNotResolveSayWhy(t *testing.T) {
 		{
 			"takes no events",
 			[]runtime.Object{object("v1", "ConfigMap", "shop", "c", nil)},
-			to(duckv1.KReference{APIVersion: "v1", Kind: "ConfigMap", Name: "c"}), "SinkNotAddressable",
-			[]string{"no kind of object that takes events"},
+			to(duckv1.KReference{APIVersion: "v1", Kind: "ConfigMap", Name: "c"}), "SinkKindNotAllowed",
+			[]string{"cannot receive events", "ConfigMap of v1"},
 		},
+		{"a Pod", nil, to(duckv1.KReference{APIVersion: "v1", Kind: "Pod", Name: "c"}), "SinkKindNotAllowed", []string{"Pod of v1"}},
+		{"a Deployment", nil, to(duckv1.KReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "c"}), "SinkKindNotAllowed", []string{"Deployment of apps/v1"}},
+		{"a Revision", nil, to(duckv1.KReference{APIVersion: "serving.knative.dev/v1", Kind: "Revision", Name: "c"}), "SinkKindNotAllowed", []string{"Revision of serving"}},
+		{"a CDEventSource", nil, to(duckv1.KReference{APIVersion: "knative-cdevents.dev/v1alpha1", Kind: "CDEventSource", Name: "all"}), "SinkKindNotAllowed", nil},
+		{"a Lease", nil, to(duckv1.KReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: "c"}), "SinkKindNotAllowed", nil},
 		{
 			"is ready and takes no events", withStatus(map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}),
 			to(broker), "SinkNotAddressable",

@@ -22,9 +22,9 @@ func Check(s *v1alpha1.CDEventSource, system string) error {
 	if p := problems(s, system); p != nil {
 		all = append(all, p)
 	}
-	all = append(all, checkDestination("spec.sink", &s.Spec.Sink))
+	all = append(all, checkDestination("spec.sink", s.Namespace, &s.Spec.Sink))
 	if s.Spec.Delivery != nil && s.Spec.Delivery.DeadLetterSink != nil {
-		all = append(all, checkDestination("spec.delivery.deadLetterSink", s.Spec.Delivery.DeadLetterSink))
+		all = append(all, checkDestination("spec.delivery.deadLetterSink", s.Namespace, s.Spec.Delivery.DeadLetterSink))
 	}
 	return errors.Join(all...)
 }
