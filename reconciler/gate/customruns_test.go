@@ -124,6 +124,8 @@ func TestCustomRuns(t *testing.T) {
 			"field":     {`{"customSpec":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGate","spec":{"servce":"x"}}}`, customrun.InvalidSpec, "servce"},
 			"empty":     {ref + `}}`, customrun.InvalidParams, "which Service"},
 			"nogate":    {ref + `,"name":"none"}}`, customrun.GateNotFound, `no CanaryGate "none"`},
+			"kind":      {`{"customRef":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGates","name":"strict"}}`, customrun.InvalidReference, `kind "CanaryGate"`},
+			"version":   {`{"customRef":{"apiVersion":"knative-cdevents.dev/v1","kind":"CanaryGate","name":"strict"}}`, customrun.InvalidReference, `apiVersion "knative-cdevents.dev/v1alpha1"`},
 			"workspace": {embedded("x", `,"workspaces":[{"name":"w","emptyDir":{}}]`), customrun.WorkspaceNotSupported, "workspaces"},
 		} {
 			th.ask("wrong-"+name, c.spec)

@@ -21,6 +21,7 @@ const (
 	InvalidParams         = "InvalidParams"
 	InvalidSpec           = "InvalidSpec"
 	GateNotFound          = "GateNotFound"
+	InvalidReference      = "InvalidReference"
 	WorkspaceNotSupported = "CustomRunWorkspaceNotSupported"
 )
 
@@ -118,6 +119,9 @@ func (a *Asked) set(change func(*v1alpha1.CanaryGateSpec)) { a.change = append(a
 // pipeline passes on what its own caller left out.
 func (r *Run) Ask() (*Asked, *Problem) {
 	a := &Asked{}
+	if p := r.reference(); p != nil {
+		return nil, p
+	}
 	if len(r.Spec.Workspaces) > 0 {
 		return nil, invalid(WorkspaceNotSupported, "a gate has no use for workspaces; leave them out")
 	}
@@ -160,6 +164,24 @@ func (r *Run) Ask() (*Asked, *Problem) {
 		a.spec = &v1alpha1.CanaryGateSpec{}
 	}
 	return a, nil
+}
+
+// reference says what is wrong with what is named, if it is no gate of this version.
+func (r *Run) reference() *Problem {
+	version, kind := v1alpha1.SchemeGroupVersion.String(), v1alpha1.GateKind.Kind
+	check := func(field, ofVersion, ofKind string) *Problem {
+		if ofVersion == version && ofKind == kind {
+			return nil
+		}
+		return invalid(InvalidReference, "spec.%s has apiVersion %q and kind %q; it must have apiVersion %q and kind %q", field, ofVersion, ofKind, version, kind)
+	}
+	if ref := r.Spec.CustomRef; ref != nil {
+		return check("customRef", ref.APIVersion, ref.Kind)
+	}
+	if own := r.Spec.CustomSpec; own != nil {
+		return check("customSpec", own.APIVersion, own.Kind)
+	}
+	return nil
 }
 
 func clipped(raw json.RawMessage) string {

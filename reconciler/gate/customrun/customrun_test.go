@@ -39,12 +39,33 @@ func TestOurs(t *testing.T) {
 	for spec, want := range map[string]bool{
 		`{"customRef":{` + ref + `}}`:  true,
 		`{"customSpec":{` + ref + `}}`: true,
-		`{"customRef":{"apiVersion":"knative-cdevents.dev/v1","kind":"CanaryGate"}}`:          false,
-		`{"customRef":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CDEventSource"}}`: false,
+		// A mistake that nobody answered would wait for ever.
+		`{"customRef":{"apiVersion":"knative-cdevents.dev/v1","kind":"CanaryGate"}}`:           true,
+		`{"customRef":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGates"}}`:    true,
+		`{"customSpec":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CDEventSource"}}`: true,
+		`{"customRef":{"apiVersion":"knative-cdevents.dev"}}`:                                  true,
+		`{"customRef":{"apiVersion":"knative-cdevents.devil/v1","kind":"CanaryGate"}}`:         false,
+		`{"customRef":{"apiVersion":"example.dev/v1","kind":"CanaryGate"}}`:                    false,
 		`{}`: false,
 	} {
 		if u, _ := parse(t, spec); Ours(u) != want {
 			t.Errorf("%s: %v", spec, !want)
+		}
+	}
+}
+
+// Row by row what a typing error makes of a reference, and that the answer names what is right.
+func TestAReferenceToWhatIsNoGate(t *testing.T) {
+	t.Parallel()
+	for _, wrong := range []string{
+		`{"customRef":{"apiVersion":"knative-cdevents.dev/v1","kind":"CanaryGate","name":"g"}}`,
+		`{"customRef":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGates","name":"g"}}`,
+		`{"customRef":{"apiVersion":"knative-cdevents.dev/v1alpha1"}}`,
+		`{"customSpec":{"apiVersion":"knative-cdevents.dev/v1beta1","kind":"CanaryGate","spec":{"service":"s"}}}`,
+	} {
+		_, r := parse(t, wrong)
+		if _, p := r.Ask(); p == nil || p.Reason != InvalidReference || !strings.Contains(p.Message, `apiVersion "knative-cdevents.dev/v1alpha1" and kind "CanaryGate"`) {
+			t.Errorf("%s: %v", wrong, p)
 		}
 	}
 }

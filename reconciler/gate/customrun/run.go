@@ -14,6 +14,7 @@ package customrun
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -87,12 +88,12 @@ type Result struct {
 	Value string `json:"value"`
 }
 
-// Ours says whether a CustomRun is for a gate.
+// Ours says whether a CustomRun names anything of our group. Nobody else would ever
+// answer it, whatever kind or version it has.
 func Ours(u *unstructured.Unstructured) bool {
 	for _, field := range []string{"customRef", "customSpec"} {
 		version, _, _ := unstructured.NestedString(u.Object, "spec", field, "apiVersion")
-		kind, _, _ := unstructured.NestedString(u.Object, "spec", field, "kind")
-		if version == v1alpha1.SchemeGroupVersion.String() && kind == v1alpha1.GateKind.Kind {
+		if group, _, _ := strings.Cut(version, "/"); group == v1alpha1.GroupName {
 			return true
 		}
 	}
