@@ -28,6 +28,8 @@ const (
 	VerdictFail         = "Fail"
 	VerdictInconclusive = "Inconclusive"
 	VerdictError        = "Error"
+	// VerdictSuperseded: what was judged is not in force any more. Nothing went wrong.
+	VerdictSuperseded = "Superseded"
 )
 
 // GateThresholds are the bounds of the histogram in which durations are counted, in

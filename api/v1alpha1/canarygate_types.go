@@ -171,7 +171,7 @@ type GateRun struct {
 	StartTime      metav1.Time  `json:"startTime"`
 	Deadline       metav1.Time  `json:"deadline"`
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
-	// Verdict is Running, Pass, Warn, Fail, Inconclusive or Error.
+	// Verdict is Running, Pass, Warn, Fail, Inconclusive, Superseded or Error.
 	Verdict string   `json:"verdict"`
 	Reasons []string `json:"reasons,omitempty"`
 	Message string   `json:"message,omitempty"`

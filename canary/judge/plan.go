@@ -145,6 +145,8 @@ const (
 	Fail         Verdict = "Fail"
 	Inconclusive Verdict = "Inconclusive"
 	Error        Verdict = "Error"
+	// Superseded is given by who runs the judgement: what was compared is gone.
+	Superseded Verdict = "Superseded"
 )
 
 // Reason for a verdict, for machines.

@@ -24,7 +24,7 @@ type Gate struct {
 	// Run is the judgement's id, Name the CanaryGate's, which may have none.
 	Run  string `json:"run"`
 	Name string `json:"name,omitempty"`
-	// Verdict is Pass, Warn, Fail, Inconclusive or Error.
+	// Verdict is Pass, Warn, Fail, Inconclusive, Superseded or Error.
 	Verdict string   `json:"verdict"`
 	Reasons []string `json:"reasons,omitempty"`
 	Message string   `json:"message,omitempty"`
@@ -78,7 +78,7 @@ func (f *facts) judged(subject v1alpha1.CDEventSubjectSpec, v lifecycle.Verdict)
 
 func outcome(v lifecycle.Verdict) string {
 	switch {
-	case v.Cancelled:
+	case v.Cancelled, v.Verdict == v1alpha1.VerdictSuperseded:
 		return outcomeCancel
 	case v.Verdict == "Pass" || v.Verdict == "Warn":
 		return outcomeSuccess

@@ -17,6 +17,7 @@ func TestVerdicts(t *testing.T) {
 		"warn":         {func(v *lifecycle.Verdict) { v.Verdict = "Warn" }, "success", "pass"},
 		"fail":         {func(*lifecycle.Verdict) {}, "failure", "fail"},
 		"inconclusive": {func(v *lifecycle.Verdict) { v.Verdict = "Inconclusive" }, "error", "error"},
+		"superseded":   {func(v *lifecycle.Verdict) { v.Verdict = "Superseded" }, "cancel", "cancel"},
 		"error":        {func(v *lifecycle.Verdict) { v.Verdict = "Error" }, "error", "error"},
 		"cancelled":    {func(v *lifecycle.Verdict) { v.Cancelled = true }, "cancel", "cancel"},
 	} {

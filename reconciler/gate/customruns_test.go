@@ -111,7 +111,7 @@ func TestCustomRuns(t *testing.T) {
 		th.ask("moved", embedded("moved", ""))
 		th.judging("moved")
 		s.Split(50)
-		th.ends("moved", no, customrun.GateError, "Error", "superseded")
+		th.ends("moved", no, customrun.GateSuperseded, "Superseded", "superseded")
 	})
 	th.act("what cannot be", func(t *testing.T) {
 		const ref = `{"customRef":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGate"`

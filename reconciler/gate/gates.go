@@ -139,7 +139,7 @@ func (l *look) proceed(ctx context.Context, m trial.Moment) time.Duration {
 	}
 	moved := t.Run.Service.Name != l.gate.Spec.Service
 	if moved {
-		t.End(m.Now, "Error", fmt.Sprintf("The run was superseded: the gate is about Service %q now", l.gate.Spec.Service), trial.RevisionSuperseded)
+		t.Supersede(m.Now, trial.GateChanged, fmt.Sprintf("the gate is about Service %q now", l.gate.Spec.Service))
 	}
 	if wait := t.Due().Sub(m.Now); err == nil && !moved && wait > 0 && t.Gathering() {
 		return wait

@@ -113,7 +113,7 @@ func TestGatesThatWatch(t *testing.T) {
 		// The split changes under the run.
 		s.Split(60)
 		third := th.stands("cart", func(g *v1alpha1.CanaryGate) bool { return running(g) && g.Status.Run.Split["cart-00002"] == 60 }).Status.Run
-		if th.heard(second.ID) != "cart uid-of-cart Error" {
+		if th.heard(second.ID) != "cart uid-of-cart Superseded" {
 			t.Errorf("told %q", th.heard(second.ID))
 		}
 		s.Serve(stage.Canary, 0, 50)

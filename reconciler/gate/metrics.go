@@ -36,7 +36,7 @@ var (
 )
 
 // verdicts are all that there are.
-var verdicts = []judge.Verdict{judge.Running, judge.Pass, judge.Warn, judge.Fail, judge.Inconclusive, judge.Error}
+var verdicts = []judge.Verdict{judge.Running, judge.Pass, judge.Warn, judge.Fail, judge.Inconclusive, judge.Superseded, judge.Error}
 
 // subject is what series are about.
 type subject struct{ namespace, service, gate string }

@@ -11,7 +11,7 @@ type Verdict struct {
 	Run string `json:"run"`
 	// Gate is its name, empty where it stood in the run itself.
 	Gate string `json:"gate,omitempty"`
-	// Verdict is Pass, Warn, Fail, Inconclusive or Error.
+	// Verdict is Pass, Warn, Fail, Inconclusive, Superseded or Error.
 	Verdict string   `json:"verdict"`
 	Reasons []string `json:"reasons,omitempty"`
 	Message string   `json:"message,omitempty"`

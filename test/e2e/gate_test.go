@@ -133,7 +133,7 @@ func TestTektonGateAnswers(t *testing.T) {
 			name: "superseded", meanwhile: func(s *scene, _ string) {
 				s.must(suite.PatchTraffic(s.Context(), s.ns, "cart", `[{"revisionName":"cart-00001","percent":70},{"revisionName":"cart-00002","percent":30}]`))
 			},
-			split: "1=70,2=30",
+			reason: "GateSuperseded", split: "1=70,2=30",
 		},
 	} {
 		if c.change == nil {

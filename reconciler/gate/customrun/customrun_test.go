@@ -130,6 +130,10 @@ func TestOnlyWhatIsKnownToBeGoodSucceeds(t *testing.T) {
 		{judge.Inconclusive, nil, false, corev1.ConditionFalse, GateUndecided},
 		{judge.Inconclusive, []string{"Fail"}, false, corev1.ConditionTrue, GateUndecided},
 		{judge.Error, nil, false, corev1.ConditionFalse, GateError},
+		{judge.Superseded, nil, false, corev1.ConditionFalse, GateSuperseded},
+		// What a pipeline waits for was never judged, whatever it does not fail on.
+		{judge.Superseded, []string{"Fail"}, false, corev1.ConditionFalse, GateSuperseded},
+		{judge.Superseded, nil, true, corev1.ConditionTrue, GateDryRun},
 		{judge.Fail, nil, true, corev1.ConditionTrue, GateDryRun},
 		{"", nil, false, corev1.ConditionFalse, GateError},
 		{"Splendid", []string{"Fail"}, false, corev1.ConditionFalse, GateError},
@@ -150,13 +154,19 @@ func failed() *v1alpha1.GateRun {
 	return &v1alpha1.GateRun{ID: "1", Verdict: string(judge.Fail), Reasons: []string{"A", "B"}, CompletionTime: &at, Report: &runtime.RawExtension{Raw: []byte(`{"verdict":"Fail"}`)}}
 }
 
+func undecided() *v1alpha1.GateRun {
+	run := failed()
+	run.Verdict = string(judge.Inconclusive)
+	return run
+}
+
 func TestTries(t *testing.T) {
 	t.Parallel()
 	_, r := parse(t, `{"retries":7}`)
 	spec := &v1alpha1.CanaryGateSpec{}
 	spec.SetDefaults(t.Context())
 	for try := range 7 {
-		if err := r.Proceed(failed(), spec, judge.Judgement{}, noon); err != nil {
+		if err := r.Proceed(undecided(), spec, judge.Judgement{}, noon); err != nil {
 			t.Fatal(err)
 		}
 		c := r.Status.GetCondition("Succeeded")
@@ -171,8 +181,30 @@ func TestTries(t *testing.T) {
 	if r.Status.RetriesStatus[0].ExtraFields != nil {
 		t.Error("every try keeps its numbers")
 	}
-	if err := r.Proceed(failed(), spec, judge.Judgement{}, noon); err != nil || !r.Done() || !r.Status.GetCondition("Succeeded").IsFalse() {
+	if err := r.Proceed(undecided(), spec, judge.Judgement{}, noon); err != nil || !r.Done() || !r.Status.GetCondition("Succeeded").IsFalse() {
 		t.Errorf("%v: %+v", err, r.Status)
+	}
+}
+
+// A canary that failed must not be judged until chance lets it pass.
+func TestAVerdictIsFinalOverRetries(t *testing.T) {
+	t.Parallel()
+	for verdict, tries := range map[judge.Verdict]int{judge.Fail: 0, judge.Warn: 0, judge.Superseded: 0, judge.Inconclusive: 1, judge.Error: 1} {
+		_, r := parse(t, `{"retries":1}`)
+		spec := &v1alpha1.CanaryGateSpec{FailOn: []string{"Fail", "Warn", "Error", "Inconclusive"}}
+		spec.SetDefaults(t.Context())
+		run := failed()
+		run.Verdict = string(verdict)
+		if err := r.Proceed(run, spec, judge.Judgement{}, noon); err != nil {
+			t.Fatal(err)
+		}
+		c := r.Status.GetCondition("Succeeded")
+		if r.Attempt() != tries || r.Done() != (tries == 0) || c.IsFalse() != (tries == 0) {
+			t.Errorf("%s: %+v", verdict, r.Status)
+		}
+		if tries == 0 && !strings.Contains(c.Message, "it is final") {
+			t.Errorf("%s does not say why there is no other try: %s", verdict, c.Message)
+		}
 	}
 }
 

@@ -3,8 +3,8 @@
 // It is pure, and its invariants are those of the contract: a run is over when it has
 // a completionTime, and nothing of it changes after that; its results stand in the
 // same write that ends it, whatever the end; it is not False before its retries are
-// used up, unless another try would end as this one; and what was asked is frozen
-// when it starts.
+// used up, unless it was judged or another try would end as this one; and what was
+// asked is frozen when it starts.
 //
 // The types are ours, and only the fields that are needed: Tekton's own would bring a
 // newer Kubernetes and some hundred modules with them. A test holds them against the

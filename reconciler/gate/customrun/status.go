@@ -1,6 +1,7 @@
 package customrun
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ const (
 	GateFailed      = "GateFailed"
 	GateUndecided   = "GateInconclusive"
 	GateError       = "GateError"
+	GateSuperseded  = "GateSuperseded"
 	GateDryRun      = "GateDryRun"
 )
 
@@ -68,7 +70,19 @@ func (r *Run) Proceed(run *v1alpha1.GateRun, spec *v1alpha1.CanaryGateSpec, last
 		return r.Status.keep(run)
 	}
 	status, reason := outcome(run.Verdict, spec)
-	return r.end(run, last, status, reason, run.Message, status == corev1.ConditionFalse, now)
+	failed := status == corev1.ConditionFalse
+	message := run.Message
+	if failed && !again(run.Verdict) && r.Attempt() < r.Spec.Retries {
+		message += fmt.Sprintf("; %s is a verdict: it is final, and the retries that are left are not used", run.Verdict)
+	}
+	return r.end(run, last, status, reason, message, failed && again(run.Verdict), now)
+}
+
+// again says whether another try may be made after a verdict. What was found out stays
+// found out: whoever judges until it passes lets every canary pass.
+func again(verdict string) bool {
+	v := judge.Verdict(verdict)
+	return v == judge.Inconclusive || v == judge.Error
 }
 
 // outcome of a verdict. What is not known to be good is not.
@@ -91,6 +105,8 @@ func outcome(verdict string, spec *v1alpha1.CanaryGateSpec) (corev1.ConditionSta
 		return status, GateUndecided
 	case judge.Error:
 		return status, GateError
+	case judge.Superseded:
+		return corev1.ConditionFalse, GateSuperseded
 	}
 	return corev1.ConditionFalse, GateError
 }

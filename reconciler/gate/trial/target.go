@@ -15,7 +15,6 @@ const (
 	NoSplit            = "NoSplit"
 	RevisionNotInSplit = "RevisionNotInSplit"
 	SameRevision       = "SameRevision"
-	RevisionSuperseded = "RevisionSuperseded"
 	EvidenceUnreadable = "EvidenceUnreadable"
 	EvidenceTooLarge   = "EvidenceTooLarge"
 )
@@ -59,6 +58,14 @@ func Choose(name string, s *Service, canary, baseline string) (Target, *ProblemE
 	t.Baseline = pick(others, baseline, larger)
 	return t, nil
 }
+
+// Why a trial was superseded.
+const (
+	ServiceGone  = "ServiceGone"
+	RevisionGone = "RevisionGone"
+	SplitChanged = "SplitChanged"
+	GateChanged  = "GateChanged"
+)
 
 // pick returns the one that is named, or that which comes before all others.
 func pick(all []Revision, named string, before func(a, b Revision) bool) Revision {

@@ -179,8 +179,8 @@ func (t *Trial) proceed(m Moment) {
 	if t.Run.Canary.Name == "" && !t.find(m) {
 		return
 	}
-	if why := t.superseded(m.Service); why != "" {
-		t.End(m.Now, judge.Error, "The run was superseded: "+why, RevisionSuperseded)
+	if reason, why := t.superseded(m.Service); reason != "" {
+		t.Supersede(m.Now, reason, why)
 		return
 	}
 	if t.evidence == nil {
@@ -218,21 +218,27 @@ func (t *Trial) find(m Moment) bool {
 
 func object(r Revision) v1alpha1.GateObject { return v1alpha1.GateObject{Name: r.Name, UID: r.UID} }
 
+// Supersede ends a trial of what is not in force any more. That is nobody's error, and
+// what was found until then is no verdict.
+func (t *Trial) Supersede(now time.Time, reason, why string) {
+	t.End(now, judge.Superseded, "The run was superseded: "+why, reason)
+}
+
 // superseded is why what was begun with is there no more; empty if it is.
-func (t *Trial) superseded(s *Service) string {
+func (t *Trial) superseded(s *Service) (reason, why string) {
 	switch {
 	case s == nil:
-		return fmt.Sprintf("Service %q is gone", t.Run.Service.Name)
+		return ServiceGone, fmt.Sprintf("Service %q is gone", t.Run.Service.Name)
 	case s.UID != t.Run.Service.UID:
-		return fmt.Sprintf("Service %q was removed, and made again", t.Run.Service.Name)
+		return ServiceGone, fmt.Sprintf("Service %q was removed, and made again", t.Run.Service.Name)
 	}
 	for _, o := range []v1alpha1.GateObject{t.Run.Canary, value(t.Run.Baseline)} {
 		if _, ok := s.revision(o.UID); !ok {
-			return fmt.Sprintf("Revision %q is gone", o.Name)
+			return RevisionGone, fmt.Sprintf("Revision %q is gone", o.Name)
 		}
 	}
 	if !s.Effective {
-		return "" // what comes of it is not known yet
+		return "", "" // what comes of it is not known yet
 	}
 	now := s.Split()
 	same := maps.Equal(now, t.Run.Split)
@@ -241,9 +247,9 @@ func (t *Trial) superseded(s *Service) string {
 		same = slices.Equal(slices.Sorted(maps.Keys(now)), slices.Sorted(maps.Keys(t.Run.Split)))
 	}
 	if same {
-		return ""
+		return "", ""
 	}
-	return fmt.Sprintf("the traffic went to %s when it began, and goes to %s now", described(t.Run.Split), described(now))
+	return SplitChanged, fmt.Sprintf("the traffic went to %s when it began, and goes to %s now", described(t.Run.Split), described(now))
 }
 
 // gather begins with what is counted now.

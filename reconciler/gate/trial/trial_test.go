@@ -194,26 +194,26 @@ func TestASplitThatIsOnItsWayIsWaitedFor(t *testing.T) {
 func TestSuperseded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		change func(*play)
-		says   string
+		change       func(*play)
+		reason, says string
 	}{
-		"other percentages": {func(p *play) { p.Split(50) }, "(90 %), cart-00002 (10 %) when it began"},
-		"all to one":        {func(p *play) { p.Split(100) }, "goes to cart-00002 (100 %) now"},
+		"other percentages": {func(p *play) { p.Split(50) }, trial.SplitChanged, "(90 %), cart-00002 (10 %) when it began"},
+		"all to one":        {func(p *play) { p.Split(100) }, trial.SplitChanged, "goes to cart-00002 (100 %) now"},
 		"a third": {func(p *play) {
 			p.Change(func(s *trial.Service) {
 				s.Revisions = append(s.Revisions, trial.Revision{Name: "cart-00003", UID: "uid-3", Percent: 5})
 			})
-		}, "cart-00003"},
-		"Service made again":  {func(p *play) { p.Change(func(s *trial.Service) { s.UID = "another" }) }, "made again"},
-		"Revision made again": {func(p *play) { p.Change(func(s *trial.Service) { s.Revisions[1].UID = "another" }) }, "is gone"},
-		"Service gone":        {func(p *play) { p.Key.Name = "other" }, "is gone"},
+		}, trial.SplitChanged, "cart-00003"},
+		"Service made again":  {func(p *play) { p.Change(func(s *trial.Service) { s.UID = "another" }) }, trial.ServiceGone, "made again"},
+		"Revision made again": {func(p *play) { p.Change(func(s *trial.Service) { s.Revisions[1].UID = "another" }) }, trial.RevisionGone, "is gone"},
+		"Service gone":        {func(p *play) { p.Key.Name = "other" }, trial.ServiceGone, "is gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
 			p.step()
 			c.change(p)
-			p.pass(15*time.Second).step().want(judge.Error, trial.RevisionSuperseded, c.says)
+			p.pass(15*time.Second).step().want(judge.Superseded, c.reason, c.says)
 		})
 	}
 	t.Run("not", func(t *testing.T) {

@@ -115,7 +115,8 @@ func (t *Traffic) judged(run *v1alpha1.GateRun) bool {
 }
 
 var verdicts = []string{
-	v1alpha1.VerdictRunning, v1alpha1.VerdictPass, v1alpha1.VerdictWarn, v1alpha1.VerdictFail, v1alpha1.VerdictInconclusive, v1alpha1.VerdictError,
+	v1alpha1.VerdictRunning, v1alpha1.VerdictPass, v1alpha1.VerdictWarn, v1alpha1.VerdictFail, v1alpha1.VerdictInconclusive, v1alpha1.VerdictSuperseded,
+	v1alpha1.VerdictError,
 }
 
 // shares are those that are more than nothing.
@@ -133,7 +134,7 @@ func (a Answer) status() int {
 		return http.StatusOK
 	case v1alpha1.VerdictFail:
 		return http.StatusConflict
-	case v1alpha1.VerdictRunning, v1alpha1.VerdictInconclusive:
+	case v1alpha1.VerdictRunning, v1alpha1.VerdictInconclusive, v1alpha1.VerdictSuperseded:
 		return http.StatusTooEarly
 	}
 	return http.StatusServiceUnavailable

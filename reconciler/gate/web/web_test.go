@@ -80,6 +80,7 @@ func TestFlagger(t *testing.T) {
 	}{
 		"Pass": {200, true, 409}, "Warn": {200, true, 409}, "Fail": {409, false, 200},
 		"Inconclusive": {425, false, 409}, "Running": {425, false, 409}, "Error": {503, false, 409},
+		"Superseded": {425, false, 409},
 	} {
 		at := serving(t, judged(verdict), asIs).URL + "/v1/gates/shop/cart"
 		status, _, body := ask(t, http.MethodPost, at, flagger)
