@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"knative.dev/pkg/apis"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
 // fill gives every field that can be reached a value that is not its zero, so
@@ -23,8 +25,8 @@ func fill(v reflect.Value, name string, depth int) {
 	case *apis.URL:
 		v.Set(reflect.ValueOf(apis.URL{Scheme: "https", Host: "sink.example", Path: "/" + name}))
 		return
-	case *metav1.Duration:
-		v.Set(reflect.ValueOf(metav1.Duration{Duration: time.Hour + 7*time.Minute + 1500*time.Millisecond}))
+	case *v1alpha1.Duration:
+		v.Set(reflect.ValueOf(v1alpha1.Duration{Duration: time.Hour + 7*time.Minute + 1500*time.Millisecond}))
 		return
 	case *metav1.Time:
 		v.Set(reflect.ValueOf(metav1.NewTime(at)))

@@ -32,6 +32,11 @@ var wrongGates = map[string]string{
 	"negative duration":   `"schedule":{"warmup":"-5s"}`,
 	"endless duration":    `"schedule":{"timeout":"99999999h"}`,
 	"duration as number":  `"schedule":{"warmup":5}`,
+	"duration in years":   `"schedule":{"timeout":"P1Y"}`,
+	"duration of months":  `"schedule":{"timeout":"P1M"}`,
+	"nothing but a P":     `"schedule":{"timeout":"P"}`,
+	"nothing but PT":      `"schedule":{"timeout":"PT"}`,
+	"days and a T":        `"schedule":{"timeout":"P1DT"}`,
 	"empty duration":      `"schedule":{"warmup":""}`,
 	"requests as text":    `"minimum":{"canaryRequests":"300"}`,
 	"half a request":      `"minimum":{"canaryRequests":1.5}`,
@@ -81,6 +86,17 @@ func TestGatesThatAreRefusedAtOnce(t *testing.T) {
 		t.Error("a gate of nothing is accepted")
 	}
 	for _, threshold := range v1alpha1.GateThresholds() {
+	// What the schema lets in can be read: else no gate could be listed any more.
+	for _, timeout := range []string{"2m", "1h30m", "90s", "1.5s", "PT2M", "P1D", "P1W", "P1DT12H", "PT1H30M", "PT1.5S", "P999W9999DT999999H999999M999999.999999999S", "999999h999999m999999s999999ms"} {
+		g := gateOf(`{"service":"cart","schedule":{"timeout":"` + timeout + `"}}`)
+		if errs := validation.ValidateCustomResource(nil, g.Object, validator); len(errs) > 0 {
+			t.Errorf("%s: %v", timeout, errs.ToAggregate())
+		}
+		var read v1alpha1.Duration
+		if err := json.Unmarshal([]byte(`"`+timeout+`"`), &read); err != nil || read.Duration <= 0 {
+			t.Errorf("%s is %s: %v", timeout, read, err)
+		}
+	}
 		g := gateOf(fmt.Sprintf(`{"service":"cart","metrics":[{"type":"SlowRequests","threshold":%v}]}`, threshold))
 		if errs := validation.ValidateCustomResource(nil, g.Object, validator); len(errs) > 0 {
 			t.Errorf("%v: %v", threshold, errs.ToAggregate())

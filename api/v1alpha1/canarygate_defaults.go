@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // The types of a GateMetric.
@@ -115,6 +113,6 @@ func unless[T any](field **T, value T) {
 	}
 }
 
-func span(field **metav1.Duration, value time.Duration) {
-	unless(field, metav1.Duration{Duration: value})
+func span(field **Duration, value time.Duration) {
+	unless(field, Duration{value})
 }

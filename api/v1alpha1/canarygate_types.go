@@ -55,14 +55,14 @@ type CanaryGateSpec struct {
 // GateSchedule is when is looked, and for how long.
 type GateSchedule struct {
 	// Warmup is not judged: 30s by default.
-	Warmup *metav1.Duration `json:"warmup,omitempty"`
+	Warmup *Duration `json:"warmup,omitempty"`
 	// Interval between two looks: 15s by default, 5s at least.
-	Interval *metav1.Duration `json:"interval,omitempty"`
+	Interval *Duration `json:"interval,omitempty"`
 	// MinDuration before a Pass: 2m by default. A Fail may come at any time.
-	MinDuration *metav1.Duration `json:"minDuration,omitempty"`
+	MinDuration *Duration `json:"minDuration,omitempty"`
 	// Timeout after which a run that is undecided is Inconclusive: 30m by default. A
 	// CustomRun's own time-out, less two intervals, counts if it is shorter.
-	Timeout *metav1.Duration `json:"timeout,omitempty"`
+	Timeout *Duration `json:"timeout,omitempty"`
 }
 
 // GateMinimum is how much must have been seen before a Pass.

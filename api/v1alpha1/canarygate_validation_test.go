@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
@@ -15,7 +13,7 @@ type spec = v1alpha1.CanaryGateSpec
 
 func ptr[T any](v T) *T { return &v }
 
-func span(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
+func span(d time.Duration) *v1alpha1.Duration { return &v1alpha1.Duration{Duration: d} }
 
 // one metric, of which something is said.
 func one(change func(*v1alpha1.GateMetric)) func(*spec) {

@@ -20,8 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"knative.dev/pkg/configmap"
-	cm "knative.dev/pkg/configmap/parser"
 
+	"github.com/knative-cdevents/knative-cdevents/api/duration"
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
@@ -136,8 +136,12 @@ func FromConfigMap(c *corev1.ConfigMap) (Settings, error) {
 }
 
 func span(data map[string]string, key string, into *time.Duration, least, most time.Duration) error {
-	value := *into
-	if err := cm.As(key, &value)(data); err != nil {
+	text, given := data[key]
+	if !given {
+		return nil
+	}
+	value, err := duration.Parse(text)
+	if err != nil {
 		return fmt.Errorf("%s must be a duration such as 15s: %w", key, err)
 	}
 	if value < least || value > most {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/knative-cdevents/knative-cdevents/api/duration"
 )
 
 // request is what is asked for. The Task passes its params as environment
@@ -74,7 +76,7 @@ func read(getenv func(string) string) (request, error) {
 	}
 	if text := getenv("TIMEOUT"); text != "" {
 		var err error
-		if r.timeout, err = time.ParseDuration(text); err != nil || r.timeout <= 0 {
+		if r.timeout, err = duration.Parse(text); err != nil || r.timeout <= 0 {
 			wrong = append(wrong, fmt.Errorf("timeout is %q: it must be a duration such as 90s", text))
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	cm "knative.dev/pkg/configmap/parser"
 
+	"github.com/knative-cdevents/knative-cdevents/api/duration"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
@@ -188,8 +189,12 @@ func absolute(data map[string]string, key string, into *string) error {
 // span reads a duration that is not negative, and not so long that nothing would
 // ever be told.
 func span(data map[string]string, key string, into *time.Duration) error {
-	value := *into
-	if err := cm.As(key, &value)(data); err != nil {
+	text, given := data[key]
+	if !given {
+		return nil
+	}
+	value, err := duration.Parse(text)
+	if err != nil {
 		return fmt.Errorf("%s must be a duration such as 10s: %w", key, err)
 	}
 	if value < 0 || value > time.Hour {

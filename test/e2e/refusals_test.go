@@ -106,7 +106,7 @@ func TestRefusalsOfGates(t *testing.T) {
 		change(&m)
 		return v1alpha1.CanaryGateSpec{Service: "cart", Metrics: []v1alpha1.GateMetric{m}}
 	}
-	minute, unbound, small, yes, no := metav1.Duration{Duration: time.Minute}, .3, .001, true, false
+	minute, unbound, small, yes, no := v1alpha1.Duration{Duration: time.Minute}, .3, .001, true, false
 	for want, spec := range map[string]v1alpha1.CanaryGateSpec{
 		// The first of these are the schema's, the others only the webhook knows.
 		"spec.metrics[0].threshold": metric(func(m *v1alpha1.GateMetric) { m.Threshold = &unbound }),

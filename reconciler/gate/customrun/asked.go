@@ -9,10 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
+	"github.com/knative-cdevents/knative-cdevents/api/duration"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
@@ -85,13 +83,13 @@ var params = map[string]func(a *Asked, value string) error{
 		return nil
 	},
 	"timeout": func(a *Asked, v string) error {
-		d, err := time.ParseDuration(v)
+		d, err := duration.Parse(v)
 		if err != nil || d <= 0 {
-			return fmt.Errorf("it must be a duration, as 20m")
+			return fmt.Errorf("it must be a duration above 0, as 20m")
 		}
 		a.set(func(s *v1alpha1.CanaryGateSpec) {
 			s.Schedule = group(s.Schedule)
-			s.Schedule.Timeout = &metav1.Duration{Duration: d}
+			s.Schedule.Timeout = &v1alpha1.Duration{Duration: d}
 		})
 		return nil
 	},

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
@@ -52,4 +50,4 @@ func value[T any](p *T) T {
 	return *p
 }
 
-func span(d *metav1.Duration) time.Duration { return value(d).Duration }
+func span(d *v1alpha1.Duration) time.Duration { return value(d).Duration }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -156,8 +155,8 @@ func TestNoTimeIsLeft(t *testing.T) {
 // An interval that is longer than what is left does not put off the end.
 func TestTheEndIsNotPutOff(t *testing.T) {
 	t.Parallel()
-	hour := &metav1.Duration{Duration: time.Hour}
-	p := begin(t, true, v1alpha1.CanaryGateSpec{Schedule: &v1alpha1.GateSchedule{Interval: hour, Timeout: &metav1.Duration{Duration: 90 * time.Minute}}}, 0)
+	hour := &v1alpha1.Duration{Duration: time.Hour}
+	p := begin(t, true, v1alpha1.CanaryGateSpec{Schedule: &v1alpha1.GateSchedule{Interval: hour, Timeout: &v1alpha1.Duration{Duration: 90 * time.Minute}}}, 0)
 	for _, want := range []time.Duration{time.Hour, 90 * time.Minute} {
 		p.step()
 		at, err := trial.Resume(t.Context(), cart.Namespace, p.run)

@@ -1,0 +1,46 @@
+// Package duration reads spans of time as people write them.
+//
+// Its invariant: there is one notation that is written, that of Go and Kubernetes, and
+// ISO 8601 is read as well wherever that one is; both mean the same everywhere.
+package duration
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// iso8601 leaves out years and months: how long they last, no two people agree on. The
+// numbers of digits keep every sum within a time.Duration.
+var iso8601 = regexp.MustCompile(`^P(?:(\d{1,3})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,6})M)?(?:(\d{1,6}(?:\.\d{1,9})?)S)?)?$`)
+
+// Parse reads 90s, 2m or 1h30m, and the same as PT90S, PT2M or PT1H30M.
+func Parse(s string) (time.Duration, error) {
+	if !strings.HasPrefix(s, "P") {
+		d, err := time.ParseDuration(s)
+		if err != nil {
+			return 0, fmt.Errorf("%q is no duration; write it as 90s, 10m or 1h30m (ISO 8601, as PT10M, is read too)", s)
+		}
+		return d, nil
+	}
+	m := iso8601.FindStringSubmatch(s)
+	if m == nil || s == "P" || strings.HasSuffix(s, "T") {
+		return 0, fmt.Errorf("%q is no duration of ISO 8601 in weeks, days, hours, minutes and seconds, such as PT10M; 10m is the same", s)
+	}
+	var all time.Duration
+	for i, unit := range []struct {
+		times time.Duration
+		name  string
+	}{{7 * 24, "h"}, {24, "h"}, {1, "h"}, {1, "m"}, {1, "s"}} {
+		if m[i+1] == "" {
+			continue
+		}
+		d, err := time.ParseDuration(m[i+1] + unit.name)
+		if err != nil {
+			return 0, fmt.Errorf("%q is no duration: %w", s, err)
+		}
+		all += unit.times * d
+	}
+	return all, nil
+}

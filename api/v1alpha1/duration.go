@@ -1,0 +1,32 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/duration"
+)
+
+// Duration is a span of time, as 2m or 1h30m. It is read in ISO 8601, as PT2M, too.
+//
+// +kubebuilder:validation:Type=string
+type Duration struct {
+	time.Duration `json:"-"`
+}
+
+// MarshalJSON writes it as Kubernetes does.
+func (d Duration) MarshalJSON() ([]byte, error) {
+	return []byte(`"` + d.String() + `"`), nil
+}
+
+// UnmarshalJSON reads both notations.
+func (d *Duration) UnmarshalJSON(raw []byte) error {
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return fmt.Errorf("reading a duration: %w", err)
+	}
+	var err error
+	d.Duration, err = duration.Parse(text)
+	return err //nolint:wrapcheck // it says all
+}
