@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
@@ -31,12 +32,12 @@ var wrongGates = map[string]string{
 	"duration in days":    `"schedule":{"timeout":"1d"}`,
 	"negative duration":   `"schedule":{"warmup":"-5s"}`,
 	"endless duration":    `"schedule":{"timeout":"99999999h"}`,
-	"duration as number":  `"schedule":{"warmup":5}`,
 	"duration in years":   `"schedule":{"timeout":"P1Y"}`,
 	"duration of months":  `"schedule":{"timeout":"P1M"}`,
 	"nothing but a P":     `"schedule":{"timeout":"P"}`,
 	"nothing but PT":      `"schedule":{"timeout":"PT"}`,
 	"days and a T":        `"schedule":{"timeout":"P1DT"}`,
+	"duration as number":  `"schedule":{"warmup":5}`,
 	"empty duration":      `"schedule":{"warmup":""}`,
 	"requests as text":    `"minimum":{"canaryRequests":"300"}`,
 	"half a request":      `"minimum":{"canaryRequests":1.5}`,
@@ -85,7 +86,6 @@ func TestGatesThatAreRefusedAtOnce(t *testing.T) {
 	if len(validation.ValidateCustomResource(nil, gateOf(`{}`).Object, validator)) == 0 {
 		t.Error("a gate of nothing is accepted")
 	}
-	for _, threshold := range v1alpha1.GateThresholds() {
 	// What the schema lets in can be read: else no gate could be listed any more.
 	for _, timeout := range []string{"2m", "1h30m", "90s", "1.5s", "PT2M", "P1D", "P1W", "P1DT12H", "PT1H30M", "PT1.5S", "P999W9999DT999999H999999M999999.999999999S", "999999h999999m999999s999999ms"} {
 		g := gateOf(`{"service":"cart","schedule":{"timeout":"` + timeout + `"}}`)
@@ -97,6 +97,7 @@ func TestGatesThatAreRefusedAtOnce(t *testing.T) {
 			t.Errorf("%s is %s: %v", timeout, read, err)
 		}
 	}
+	for _, threshold := range v1alpha1.GateThresholds() {
 		g := gateOf(fmt.Sprintf(`{"service":"cart","metrics":[{"type":"SlowRequests","threshold":%v}]}`, threshold))
 		if errs := validation.ValidateCustomResource(nil, g.Object, validator); len(errs) > 0 {
 			t.Errorf("%v: %v", threshold, errs.ToAggregate())
@@ -150,6 +151,11 @@ func TestGatesAtARealAPIServer(t *testing.T) {
 		t.Errorf("something was written into a user's object: %+v", made.Spec)
 	}
 	now := metav1.Now()
+	made.Status.Latest = &v1alpha1.GateLatest{
+		ID: "r1", StartTime: now, Verdict: v1alpha1.VerdictRunning, Reasons: "InsufficientSample, BaselineMissing", Message: "200 requests are missing",
+		Canary: "cart-00002", Requests: "100", Missing: "200 canary, 5 baseline",
+	}
+	made.Status.SetConditions(apis.Conditions{{Type: apis.ConditionReady, Status: "False", Reason: "ServiceNotFound"}})
 	made.Status.Run = &v1alpha1.GateRun{
 		ID: "r1", Service: v1alpha1.GateObject{Name: "cart", UID: "s"}, Canary: v1alpha1.GateObject{Name: "cart-00002", UID: "c"},
 		StartTime: now, Deadline: now, Verdict: v1alpha1.VerdictRunning, Reasons: []string{"InsufficientSample"}, Message: "200 requests are missing",
@@ -163,7 +169,7 @@ func TestGatesAtARealAPIServer(t *testing.T) {
 	if kept.Spec.Service != "cart" || !strings.Contains(string(kept.Status.Run.Report.Raw), `"shards":2`) {
 		t.Errorf("%+v %s", kept.Spec, kept.Status.Run.Report.Raw)
 	}
-	want := []string{"cart cart Running [\"InsufficientSample\"] 200 requests are missing cart-00002 100 200"}
+	want := []string{"cart cart False ServiceNotFound cart-00002 Running InsufficientSample, BaselineMissing 100 200 canary, 5 baseline 200 requests are missing"}
 	if got := shown(ctx, t, cp.Config()); !slices.Equal(got, want) {
 		t.Errorf("kubectl shows\n%q\nwant\n%q", got, want)
 	}

@@ -148,11 +148,34 @@ const (
 // CanaryGateStatus is what became of it.
 type CanaryGateStatus struct {
 	duckv1.Status `json:",inline"`
+	// Latest is the newest run, whoever opened it: the gate, or a CustomRun that refers
+	// to it.
+	Latest *GateLatest `json:"latest,omitempty"`
 	// Run is the one that is under way, or the last one, of a gate that watches.
 	Run *GateRun `json:"run,omitempty"`
 }
 
-// GateRun is one judgement of one canary. It is also the extraFields of a CustomRun.
+// GateLatest is how a run stands, in words.
+type GateLatest struct {
+	// ID of the run.
+	ID string `json:"id"`
+	// CustomRun that asked for it; empty if the gate opened it by itself.
+	CustomRun string      `json:"customRun,omitempty"`
+	StartTime metav1.Time `json:"startTime"`
+	Verdict   string      `json:"verdict"`
+	// Reasons, the weightiest first, separated by commas.
+	Reasons string `json:"reasons,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Canary is the name of the Revision that is judged.
+	Canary string `json:"canary,omitempty"`
+	// Requests that the canary finished.
+	Requests string `json:"requests,omitempty"`
+	// Missing is what is needed at least for a verdict, as "40 canary, 100 baseline".
+	Missing string `json:"missing,omitempty"`
+}
+
+// GateRun is one judgement of one canary. Without its spec and its evidence it is also
+// the extraFields of a CustomRun.
 type GateRun struct {
 	// ID is different for each run.
 	ID string `json:"id"`
@@ -164,7 +187,10 @@ type GateRun struct {
 	Baseline *GateObject `json:"baseline,omitempty"`
 	// Split is the percentage of each Revision when the run began.
 	Split map[string]int64 `json:"split,omitempty"`
-	// Spec is the gate's, with defaults and params, when the run began.
+	// Minimum that must have been seen before a Pass.
+	Minimum *GateMinimum `json:"minimum,omitempty"`
+	// Spec is the gate's, with defaults and params, when the run began. It stands in the
+	// CanaryGateRun.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Spec *runtime.RawExtension `json:"spec,omitempty"`
 
@@ -178,7 +204,8 @@ type GateRun struct {
 	// Report holds the numbers: judge.Judgement.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Report *runtime.RawExtension `json:"report,omitempty"`
-	// Evidence is what judging goes on from after a restart.
+	// Evidence is what judging goes on from after a restart. It stands in the
+	// CanaryGateRun.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Evidence *runtime.RawExtension `json:"evidence,omitempty"`
 }

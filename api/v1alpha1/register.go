@@ -20,6 +20,8 @@ var (
 	SubjectResource = SchemeGroupVersion.WithResource("cdeventsubjects")
 	GateKind        = SchemeGroupVersion.WithKind("CanaryGate")
 	GateResource    = SchemeGroupVersion.WithResource("canarygates")
+	GateRunKind     = SchemeGroupVersion.WithKind("CanaryGateRun")
+	GateRunResource = SchemeGroupVersion.WithResource("canarygateruns")
 )
 
 // AddToScheme adds the types of this package to a scheme.
@@ -28,6 +30,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&CDEventSource{}, &CDEventSourceList{},
 		&CDEventSubject{}, &CDEventSubjectList{},
 		&CanaryGate{}, &CanaryGateList{},
+		&CanaryGateRun{}, &CanaryGateRunList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/logging"
+	"knative.dev/pkg/system"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
@@ -38,7 +39,7 @@ func (p *process) newGates(ctx context.Context) *gate.Gate {
 	runs, err := dynamic.NewForConfig(p.config)
 	must(ctx, "making a client for CustomRuns", err)
 	return gate.New(gate.Options{
-		Client: p.ours, Runs: runs, Presence: p.presence, Service: p.scene.service, Counts: p.books, Leads: p.isLeaderFor,
+		Client: p.ours, Namespace: system.Namespace(), Runs: runs, Presence: p.presence, Service: p.scene.service, Counts: p.books, Leads: p.isLeaderFor,
 		Finished: p.judged, Metrics: p.gateMetrics, Now: time.Now, Stopping: ctx.Done(),
 	})
 }

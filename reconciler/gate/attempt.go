@@ -2,10 +2,11 @@ package gate
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -22,6 +23,9 @@ const Cancelled = "Cancelled"
 func (w *work) proceed(ctx context.Context) (time.Duration, error) {
 	now := w.Now()
 	t, err := w.trial(ctx, now)
+	if w.wrong == nil || w.judged != nil {
+		w.now = t.Run // what is refused at once is not kept
+	}
 	switch {
 	case w.run.Cancelled():
 		t.End(now, judge.Inconclusive, "Cancelled before there was a verdict", Cancelled)
@@ -32,13 +36,16 @@ func (w *work) proceed(ctx context.Context) (time.Duration, error) {
 	case err != nil:
 		t.Fail(now, err)
 		return 0, w.run.Proceed(t.Run, t.Spec, t.Last(), now)
+	case t.Done(): // and the process died before it was told
+		return 0, w.run.Proceed(t.Run, t.Spec, t.Last(), now)
 	case w.run.TimedOut(now):
 		limit := w.run.Limit()
 		t.End(now, judge.Inconclusive, fmt.Sprintf("The CustomRun's time-out of %s came before a verdict: %s", limit, t.Run.Message), string(judge.Timeout))
 		return 0, w.run.Expire(t.Run, t.Last(), now)
 	}
 	if wait := t.Due().Sub(now); wait > 0 && t.Gathering() {
-		return wait, nil
+		// The status may be behind what is kept.
+		return wait, w.run.Proceed(t.Run, t.Spec, t.Last(), now)
 	}
 	t.Step(w.moment(w.service()))
 	if err := w.run.Proceed(t.Run, t.Spec, t.Last(), now); err != nil {
@@ -55,20 +62,20 @@ func (w *work) proceed(ctx context.Context) (time.Duration, error) {
 func (w *work) trial(ctx context.Context, now time.Time) (*trial.Trial, error) {
 	namespace, id := w.run.Namespace, fmt.Sprintf("%s-%d", w.run.UID, w.run.Attempt())
 	empty := func() *trial.Trial {
-		spec := &v1alpha1.CanaryGateSpec{}
+		spec, gate := &v1alpha1.CanaryGateSpec{}, ""
 		if w.asked != nil {
-			spec.Service = w.asked.Service(w.gate)
+			spec.Service, gate = w.asked.Service(w.gate), w.asked.Gate
 		}
 		spec.SetDefaults(ctx)
 		at := metav1.NewTime(now)
 		return &trial.Trial{Namespace: namespace, Spec: spec, Run: &v1alpha1.GateRun{
-			ID: id, Service: v1alpha1.GateObject{Name: spec.Service}, StartTime: at, Deadline: at, Verdict: string(judge.Running),
+			ID: id, Gate: gate, Service: v1alpha1.GateObject{Name: spec.Service}, StartTime: at, Deadline: at, Verdict: string(judge.Running),
 		}}
 	}
 	switch {
 	case w.garbled != nil:
 		return empty(), w.garbled
-	case w.judged != nil && w.judged.CompletionTime == nil:
+	case w.judged != nil && (w.judged.CompletionTime == nil || w.judged.ID == id):
 		t, err := trial.Resume(ctx, namespace, w.judged)
 		return t, err
 	case w.judged != nil: // the try before this one
@@ -107,7 +114,7 @@ func (w *work) open(ctx context.Context, id, gate string, spec *v1alpha1.CanaryG
 
 // write writes the status if it has changed.
 func (w *work) write(ctx context.Context) error {
-	if equality.Semantic.DeepEqual(w.was, w.run.Status) {
+	if alike(w.was, w.run.Status) {
 		return nil
 	}
 	changed, err := customrun.With(w.object, w.run.Status)
@@ -119,6 +126,19 @@ func (w *work) write(ctx context.Context) error {
 		return fmt.Errorf("writing the status of CustomRun %s/%s: %w", w.run.Namespace, w.run.Name, err)
 	}
 	return nil
+}
+
+// alike says whether two statuses are the same to those who read them: the API server
+// puts the fields of what it does not know in another order.
+func alike(a, b any) bool {
+	plain := func(of any) (out any) {
+		raw, err := json.Marshal(of)
+		if err != nil || json.Unmarshal(raw, &out) != nil {
+			return nil
+		}
+		return out
+	}
+	return reflect.DeepEqual(plain(a), plain(b))
 }
 
 // tell tells of the runs in a status that was written; false if it is too early for

@@ -34,6 +34,9 @@ import (
 
 const namespace = "default"
 
+// system is where the controller has its own objects.
+const system = "kube-system"
+
 // speed is how much faster than ours the clock of a theatre goes.
 const speed = 20
 
@@ -141,7 +144,7 @@ func (th *theatre) process() (stop func()) {
 	presence, err := observer.NewPresence(meta)
 	must(th.t, err)
 	g := gate.New(gate.Options{
-		Client: ours, Runs: dyn, Presence: presence, Service: th.Service, Counts: th, Now: th.now, Look: stage.Look,
+		Client: ours, Namespace: system, Runs: dyn, Presence: presence, Service: th.Service, Counts: th, Now: th.now, Look: stage.Look,
 		Leads: func(key types.NamespacedName) bool { return !strings.HasPrefix(key.Name, "elsewhere") }, Finished: th.finished,
 		After: func(d time.Duration) time.Duration { return d / speed }, Stopping: ctx.Done(),
 		Metrics: gate.NewMetrics(th.now, func(string, string) bool { return true }),

@@ -4,13 +4,14 @@
 // Its invariants: of what users own it writes nothing but the status of CanaryGates
 // and of CustomRuns that name one; only the replica that leads for a Service, and
 // reads its pods, works on its runs, and everything that the next one needs stands in
-// the object; a verdict is told after it was written, and again after a restart, so
-// that it is never lost; what was written last wins, and whoever looked at something
-// older looks again.
+// a CanaryGateRun, which is written before the status that people read; a verdict is
+// told after it was written, and again after a restart, so that it is never lost; what
+// was written last wins, and whoever looked at something older looks again.
 package gate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -50,6 +51,8 @@ type Presence interface {
 // Options are what gates are made from.
 type Options struct {
 	Client *client.Clientset
+	// Namespace is the controller's own, where runs are kept that are under way.
+	Namespace string
 	// Runs reads and writes CustomRuns.
 	Runs     dynamic.Interface
 	Presence Presence
@@ -79,6 +82,10 @@ type Gate struct {
 	gates cache.SharedIndexInformer
 	runs  *runs
 	looks []func()
+	// records of the runs that are under way.
+	records *records
+	// changed has a gate be looked at; its key.
+	changed func(types.NamespacedName)
 }
 
 // New makes what both controllers share. Gates and CustomRuns make them.
@@ -93,7 +100,10 @@ func New(o Options) *Gate {
 		_, known := o.Service(service)
 		return known
 	}
-	g := &Gate{Options: o, told: newTold(o.Now, known, o.Finished)}
+	g := &Gate{
+		Options: o, told: newTold(o.Now, known, o.Finished), records: newRecords(o.Client.CanaryGateRuns(o.Namespace)),
+		changed: func(types.NamespacedName) {},
+	}
 	g.gates = client.NewGateInformer(o.Client, metav1.NamespaceAll, 0, nil)
 	g.runs = newRuns(o.Runs)
 	return g
@@ -106,6 +116,7 @@ func (g *Gate) Informer() cache.SharedIndexInformer { return g.gates }
 // leader of before may have been lost with that lead.
 func (g *Gate) LookAgain() {
 	g.told.forget()
+	g.records.forget()
 	for _, look := range g.looks {
 		look()
 	}
@@ -181,7 +192,7 @@ func (g *Gate) later(ctx context.Context, what string, err error) error {
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil // it is gone
-	case apierrors.IsConflict(err):
+	case apierrors.IsConflict(err), errors.Is(err, errMoved):
 		return g.requeue(conflicted)
 	}
 	if ctx.Err() == nil {

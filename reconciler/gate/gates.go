@@ -21,6 +21,8 @@ import (
 func (g *Gate) Gates(ctx context.Context) *controller.Impl {
 	c := &gates{Gate: g, written: map[string]time.Time{}}
 	impl := g.controller(ctx, "canarygates", c, func() cache.SharedIndexInformer { return g.gates })
+	g.changed = impl.EnqueueKey
+	go g.patrolRecords(ctx)
 	_, err := g.gates.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    impl.Enqueue,
 		UpdateFunc: controller.PassNew(impl.Enqueue),
@@ -63,7 +65,13 @@ func (c *gates) Reconcile(ctx context.Context, key string) error {
 	if !c.Leads(l.service()) {
 		return nil
 	}
+	if err := l.recall(ctx); err != nil {
+		return c.later(ctx, "CanaryGate", err)
+	}
 	wait := l.do(ctx)
+	if err := l.record(ctx); err != nil {
+		return c.later(ctx, "CanaryGate", err)
+	}
 	if err := l.write(ctx); err != nil {
 		return c.later(ctx, "CanaryGate", err)
 	}
@@ -80,6 +88,84 @@ type look struct {
 	spec   *v1alpha1.CanaryGateSpec
 	status v1alpha1.CanaryGateStatus
 	again  bool
+	// run is the one under way, as it is kept, and now the same after this look.
+	run, now *v1alpha1.GateRun
+}
+
+func (l *look) owner() owner {
+	return owner{Kind: ofGate, Namespace: l.gate.Namespace, Name: l.gate.Name, UID: l.gate.UID}
+}
+
+// recall finds the run that is kept, if one is under way. In a status there is one only
+// where a release before has left it.
+func (l *look) recall(ctx context.Context) error { return l.recallFrom(ctx, false) }
+
+// recallFrom what the API server says if it is to be fresh.
+func (l *look) recallFrom(ctx context.Context, fresh bool) error {
+	run := l.gate.Status.Run
+	if run == nil || run.CompletionTime != nil {
+		return nil
+	}
+	kept, err := l.records.get(ctx, l.owner())
+	switch {
+	case err != nil:
+		return err
+	case kept != nil && kept.ID == run.ID:
+		l.run = kept
+	case kept != nil && fresh: // a restored status, or one that the cache has not heard of
+		return l.restart(ctx, run)
+	case kept != nil:
+		l.records.keep(l.owner().name(), nil)
+		return l.recallFrom(ctx, true)
+	case run.Spec != nil:
+		l.run = run
+	default:
+		return l.restart(ctx, run)
+	}
+	return nil
+}
+
+// restart begins a run anew whose record is lost. Nobody was told of a verdict yet.
+func (l *look) restart(ctx context.Context, run *v1alpha1.GateRun) error {
+	if err := l.current(ctx); err != nil {
+		return err
+	}
+	t, err := trial.Open(ctx, l.gate.Namespace, run.ID, l.spec, run.StartTime.Time, 0)
+	if err != nil {
+		return fmt.Errorf("beginning a run anew: %w", err)
+	}
+	t.Run.Gate, t.Run.Deadline = l.gate.Name, run.Deadline
+	l.run = t.Run
+	return nil
+}
+
+// current says whether the cache knows what the API server does.
+func (l *look) current(ctx context.Context) error {
+	is, err := l.Client.CanaryGates(l.gate.Namespace).Get(ctx, l.gate.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading CanaryGate %s/%s: %w", l.gate.Namespace, l.gate.Name, err)
+	}
+	if is.UID != l.gate.UID || is.ResourceVersion != l.gate.ResourceVersion {
+		return errMoved
+	}
+	return nil
+}
+
+// record keeps the run, if it has changed.
+func (l *look) record(ctx context.Context) error {
+	if l.now == nil || l.run != nil && equality.Semantic.DeepEqual(l.run, l.now) && l.records.cached(l.owner().name()) != nil {
+		return nil
+	}
+	if l.run == nil {
+		if err := l.current(ctx); err != nil {
+			return err
+		}
+		// One that nobody was told of, as its process died, is not gone on with.
+		if _, err := l.records.get(ctx, l.owner()); err != nil {
+			return err
+		}
+	}
+	return l.records.put(ctx, l.owner(), l.now)
 }
 
 // service whose leader works on the gate: of a run that is under way, its own.
@@ -93,6 +179,7 @@ func (l *look) service() types.NamespacedName {
 
 // do changes the status, and says when to look again.
 func (l *look) do(ctx context.Context) time.Duration {
+	defer func() { l.status.Latest = l.latest() }()
 	m := l.moment(l.service())
 	run := l.status.Run
 	if run != nil && run.CompletionTime == nil {
@@ -124,7 +211,7 @@ func (l *look) open(ctx context.Context, m trial.Moment) time.Duration {
 	}
 	t.Run.Gate = l.gate.Name
 	t.Step(m)
-	l.status.Run = t.Run
+	l.now, l.status.Run = t.Run, t.Run.Public()
 	if !t.Gathering() {
 		return waiting
 	}
@@ -133,10 +220,12 @@ func (l *look) open(ctx context.Context, m trial.Moment) time.Duration {
 
 // proceed takes the run that is under way as far as it comes.
 func (l *look) proceed(ctx context.Context, m trial.Moment) time.Duration {
-	t, err := trial.Resume(ctx, l.gate.Namespace, l.status.Run)
+	t, err := trial.Resume(ctx, l.gate.Namespace, l.run)
 	if err != nil {
 		t.Fail(m.Now, err)
 	}
+	// The status may be behind what is kept.
+	defer func() { l.now, l.status.Run = t.Run, t.Run.Public() }()
 	moved := t.Run.Service.Name != l.gate.Spec.Service
 	if moved {
 		t.Supersede(m.Now, trial.GateChanged, fmt.Sprintf("the gate is about Service %q now", l.gate.Spec.Service))
@@ -145,7 +234,6 @@ func (l *look) proceed(ctx context.Context, m trial.Moment) time.Duration {
 		return wait
 	}
 	t.Step(m)
-	l.status.Run = t.Run
 	switch {
 	case t.Done():
 		l.again = true
@@ -160,7 +248,7 @@ func (l *look) proceed(ctx context.Context, m trial.Moment) time.Duration {
 // begins or ends; and it tells of one that is over.
 func (l *look) write(ctx context.Context) error {
 	key := types.NamespacedName{Namespace: l.gate.Namespace, Name: l.gate.Name}
-	if l.status.ObservedGeneration = l.gate.Generation; !equality.Semantic.DeepEqual(l.status, l.gate.Status) {
+	if l.status.ObservedGeneration = l.gate.Generation; !alike(l.status, l.gate.Status) {
 		if !l.urgent() && !l.due(key.String()) {
 			return nil
 		}
@@ -170,6 +258,11 @@ func (l *look) write(ctx context.Context) error {
 			return fmt.Errorf("writing the status of CanaryGate %s: %w", key, err)
 		}
 		l.wrote(key.String())
+		if run := l.status.Run; run != nil && run.CompletionTime != nil {
+			if err := l.records.drop(ctx, l.owner()); err != nil {
+				return err
+			}
+		}
 	}
 	if l.status.Run != nil {
 		l.tell() // if it is too early, the next look tells
@@ -205,7 +298,10 @@ func (l *look) wrote(key string) {
 // urgent is what is not put off.
 func (l *look) urgent() bool {
 	was, is := l.gate.Status.Run, l.status.Run
+	old, latest := l.gate.Status.Latest, l.status.Latest
 	switch {
+	case latest != nil && (old == nil || old.ID != latest.ID || old.Verdict != latest.Verdict):
+		return true
 	case l.gate.Status.ObservedGeneration != l.gate.Generation:
 		return true
 	case l.divided() != divided(&l.status):
@@ -215,5 +311,5 @@ func (l *look) urgent() bool {
 	case was == nil || was.ID != is.ID:
 		return true
 	}
-	return was.CompletionTime == nil && (is.CompletionTime != nil || was.Evidence == nil || is.Evidence == nil)
+	return was.CompletionTime == nil && (is.CompletionTime != nil || was.Canary.Name != is.Canary.Name)
 }

@@ -38,7 +38,7 @@ func newRuns(c dynamic.Interface) *runs {
 func (r *runs) informer() cache.SharedIndexInformer { return *r.current.Load() }
 
 func (r *runs) renew() cache.SharedIndexInformer {
-	informer := dynamicinformer.NewFilteredDynamicInformer(r.client, customrun.Resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	informer := dynamicinformer.NewFilteredDynamicInformer(r.client, customrun.Resource, metav1.NamespaceAll, 0, cache.Indexers{byGate: indexByGate}, nil).Informer()
 	r.current.Store(&informer)
 	return informer
 }

@@ -235,10 +235,9 @@ func (s series) run(run *v1alpha1.GateRun, now time.Time) {
 	}
 	s.gauge(samplesDesc, j.Canary.Requests, "canary")
 	s.gauge(samplesDesc, j.Baseline.Requests, "baseline")
-	var spec v1alpha1.CanaryGateSpec
-	if run.Spec != nil && json.Unmarshal(run.Spec.Raw, &spec) == nil && spec.Minimum != nil {
-		s.required(spec.Minimum.CanaryRequests, "canary")
-		s.required(spec.Minimum.BaselineRequests, "baseline")
+	if run.Minimum != nil {
+		s.required(run.Minimum.CanaryRequests, "canary")
+		s.required(run.Minimum.BaselineRequests, "baseline")
 	}
 	s.some(shareDesc, j.HandledShare)
 	seen := map[string]bool{}

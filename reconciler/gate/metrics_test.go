@@ -13,13 +13,15 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
+func ptr[T any](v T) *T { return &v }
+
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	now, leads := time.Unix(1.8e9, 0), true
 	m := NewMetrics(func() time.Time { return now }, func(string, string) bool { return leads })
 	run := &v1alpha1.GateRun{
 		ID: "1", Gate: "strict", Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: metav1.NewTime(now), Verdict: "Running",
-		Spec: &runtime.RawExtension{Raw: []byte(`{"service":"cart","minimum":{"canaryRequests":300}}`)},
+		Minimum: &v1alpha1.GateMinimum{CanaryRequests: ptr(int64(300))},
 		Report: &runtime.RawExtension{Raw: []byte(`{"verdict":"Running","canary":{"requests":12},"baseline":{"requests":90},"handledShare":0.1,
 			"metrics":[{"name":"ErrorRate","canary":0.25,"eFail":3,"ePass":0.5}]}`)},
 	}

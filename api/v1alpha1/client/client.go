@@ -1,12 +1,15 @@
 // Package client talks to the API server about the resources of this project.
 //
-// It knows the three kinds and nothing else: no caches beside the informers that
+// It knows our kinds and nothing else: no caches beside the informers that
 // callers ask for, no defaults, no retries. What a caller writes is what is sent.
 package client
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/gentype"
@@ -24,6 +27,9 @@ type Subjects = gentype.ClientWithList[*v1alpha1.CDEventSubject, *v1alpha1.CDEve
 
 // Gates reads and writes the CanaryGates of one namespace, or of all.
 type Gates = gentype.ClientWithList[*v1alpha1.CanaryGate, *v1alpha1.CanaryGateList]
+
+// GateRuns reads and writes the CanaryGateRuns of one namespace, or of all.
+type GateRuns = gentype.ClientWithList[*v1alpha1.CanaryGateRun, *v1alpha1.CanaryGateRunList]
 
 // Clientset is the client for all kinds of the group.
 type Clientset struct {
@@ -63,6 +69,28 @@ func (c *Clientset) CanaryGates(ns string) *Gates {
 	return gentype.NewClientWithList(v1alpha1.GateResource.Resource, c.rest, parameters, ns,
 		func() *v1alpha1.CanaryGate { return &v1alpha1.CanaryGate{} },
 		func() *v1alpha1.CanaryGateList { return &v1alpha1.CanaryGateList{} })
+}
+
+// CanaryGateRuns of namespace ns; all namespaces when it is empty.
+func (c *Clientset) CanaryGateRuns(ns string) *GateRuns {
+	return gentype.NewClientWithList(v1alpha1.GateRunResource.Resource, c.rest, parameters, ns,
+		func() *v1alpha1.CanaryGateRun { return &v1alpha1.CanaryGateRun{} },
+		func() *v1alpha1.CanaryGateRunList { return &v1alpha1.CanaryGateRunList{} })
+}
+
+// CanaryGateRunNames lists the CanaryGateRuns of namespace ns without what they hold,
+// which may be a megabyte each.
+func (c *Clientset) CanaryGateRunNames(ctx context.Context, ns string) ([]metav1.PartialObjectMetadata, error) {
+	raw, err := c.rest.Get().Namespace(ns).Resource(v1alpha1.GateRunResource.Resource).
+		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").DoRaw(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing CanaryGateRuns: %w", err)
+	}
+	var list metav1.PartialObjectMetadataList
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, fmt.Errorf("reading a list of CanaryGateRuns: %w", err)
+	}
+	return list.Items, nil
 }
 
 var (

@@ -145,7 +145,7 @@ func (s *Status) GateRun() (*v1alpha1.GateRun, error) {
 }
 
 func (s *Status) keep(run *v1alpha1.GateRun) error {
-	raw, err := json.Marshal(run)
+	raw, err := json.Marshal(run.Public())
 	if err != nil {
 		return fmt.Errorf("writing status.extraFields: %w", err)
 	}

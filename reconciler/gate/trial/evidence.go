@@ -17,7 +17,7 @@ import (
 
 // Evidence must leave room in an object of at most 1.5 MiB for all that is beside it.
 const (
-	maxEvidence = 512 << 10
+	maxEvidence = 1280 << 10
 	// plainly is up to which size it stays readable for people.
 	plainly = 16 << 10
 	// maxUnpacked bounds what a status that somebody wrote can make of our memory.

@@ -68,7 +68,7 @@ func Open(ctx context.Context, namespace, id string, spec *v1alpha1.CanaryGateSp
 		return nil, fmt.Errorf("writing the gate's spec: %w", err)
 	}
 	return &Trial{Namespace: namespace, Spec: spec, Run: &v1alpha1.GateRun{
-		ID: id, Service: v1alpha1.GateObject{Name: spec.Service}, Spec: &runtime.RawExtension{Raw: raw},
+		ID: id, Service: v1alpha1.GateObject{Name: spec.Service}, Spec: &runtime.RawExtension{Raw: raw}, Minimum: spec.Minimum.DeepCopy(),
 		StartTime: whole(now), Deadline: whole(now.Add(within(spec, limit))),
 		Verdict: string(judge.Running), Message: "Nothing was looked at yet",
 	}}, nil
@@ -117,6 +117,12 @@ func Resume(ctx context.Context, namespace string, run *v1alpha1.GateRun) (*Tria
 		return t, err
 	}
 	if t.evidence == nil {
+		if run.CompletionTime != nil && run.Report != nil {
+			// Of a run that is over, what was judged last is left.
+			if err := json.Unmarshal(run.Report.Raw, &t.last); err != nil {
+				return t, fmt.Errorf("reading the report: %w", err)
+			}
+		}
 		return t, nil
 	}
 	if err := t.evidence.Run.Check(t.plan()); err != nil {

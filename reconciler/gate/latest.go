@@ -1,0 +1,125 @@
+package gate
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
+)
+
+// byGate is the index of CustomRuns by the gate that their run names.
+const byGate = "gate"
+
+func indexByGate(obj any) ([]string, error) {
+	if key := gateOf(obj); key != "" {
+		return []string{key}, nil
+	}
+	return nil, nil
+}
+
+// gateOf is the key of the CanaryGate that the run of a CustomRun names; empty if none.
+func gateOf(obj any) string {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok || !customrun.Ours(u) {
+		return ""
+	}
+	name, _, _ := unstructured.NestedString(u.Object, "status", "extraFields", "gate")
+	if name == "" {
+		return ""
+	}
+	return u.GetNamespace() + "/" + name
+}
+
+// latest is the newest run of the gate, whoever opened it. Of a CustomRun that is gone,
+// what was known of it stays.
+func (l *look) latest() *v1alpha1.GateLatest {
+	newest, by := l.status.Run, ""
+	for _, obj := range l.customRunsOf(l.gate.Namespace + "/" + l.gate.Name) {
+		u, ok := obj.(*unstructured.Unstructured)
+		if !ok {
+			continue
+		}
+		r, err := customrun.Read(u)
+		if err != nil {
+			continue
+		}
+		run, err := r.Status.GateRun()
+		if err != nil || run == nil || newest != nil && !newest.StartTime.Before(&run.StartTime) {
+			continue
+		}
+		newest, by = run, u.GetName()
+	}
+	was := l.status.Latest
+	if newest == nil || was != nil && was.ID != newest.ID && newest.StartTime.Before(&was.StartTime) {
+		return was
+	}
+	return inWords(newest, by)
+}
+
+func (g *Gate) customRunsOf(gate string) []any {
+	all, err := g.runs.informer().GetIndexer().ByIndex(byGate, gate)
+	if err != nil {
+		return nil // there is such an index
+	}
+	return all
+}
+
+func inWords(run *v1alpha1.GateRun, by string) *v1alpha1.GateLatest {
+	out := &v1alpha1.GateLatest{
+		ID: run.ID, CustomRun: by, StartTime: run.StartTime, Verdict: run.Verdict, Reasons: strings.Join(run.Reasons, ", "), Message: run.Message, Canary: run.Canary.Name,
+	}
+	var j judge.Judgement
+	if run.Report == nil || json.Unmarshal(run.Report.Raw, &j) != nil {
+		return out // nothing was judged
+	}
+	if j.Canary.Requests+j.Baseline.Requests == 0 && run.Verdict == v1alpha1.VerdictRunning && run.Minimum != nil {
+		// Nothing was judged yet, so that all of it is missing.
+		j.Canary.Missing, j.Baseline.Missing = some(run.Minimum.CanaryRequests), some(run.Minimum.BaselineRequests)
+	}
+	out.Requests, out.Missing = number(j.Canary.Requests), missing(j)
+	return out
+}
+
+func some(n *int64) float64 {
+	if n == nil {
+		return 0
+	}
+	return float64(*n)
+}
+
+func number(n float64) string { return fmt.Sprintf("%.0f", math.Ceil(n)) }
+
+// missing is what the message says that is needed: the minimum, and what a metric needs
+// beyond it.
+func missing(j judge.Judgement) string {
+	canary := j.Canary.Missing
+	for _, m := range j.Metrics {
+		if !m.DryRun {
+			canary = max(canary, m.Missing)
+		}
+	}
+	var say []string
+	for _, n := range []struct {
+		count float64
+		what  string
+	}{
+		{canary, "canary"},
+		{j.Baseline.Missing, "baseline"},
+		{float64(j.Canary.ShardsMissing), "canary shards"},
+		{float64(j.Baseline.ShardsMissing), "baseline shards"},
+	} {
+		if n.count > 0 {
+			say = append(say, number(n.count)+" "+n.what)
+		}
+	}
+	if len(say) == 0 {
+		return "none"
+	}
+	return strings.Join(say, ", ")
+}

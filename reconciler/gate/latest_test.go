@@ -1,0 +1,77 @@
+package gate
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/apis"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/internal/stage"
+)
+
+// A gate that is asked by CustomRuns only shows what became of the last one.
+func TestAGateShowsTheVerdictOfACustomRun(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.put(t, gatePath, strings.Replace(watching, `"watch":true,`, "", 1))
+	h.put(t, runPath, `{"apiVersion":"tekton.dev/v1beta1","kind":"CustomRun","metadata":{"name":"cart","namespace":"shop","uid":"u1"},"spec":
+		{"customRef":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGate","name":"cart"}}}`)
+	g := h.process()
+	for range 3 {
+		h.look(g)
+	}
+	if l := h.gate().Status.Latest; l == nil || l.Requests != "0" || l.Missing != "100 canary, 100 baseline" {
+		t.Fatalf("before anything was judged: %+v", l)
+	}
+	h.Serve(stage.Canary, 60, 0)
+	h.look(g)
+	h.look(g)
+	is := h.gate().Status
+	if l := is.Latest; is.Run != nil || l == nil || l.CustomRun != "cart" || l.Verdict != "Running" || l.Canary != "cart-00002" || l.Requests != "60" || l.Missing != "40 canary, 100 baseline" {
+		t.Fatalf("%+v", l)
+	}
+	h.Serve(stage.Canary, 0, 30)
+	h.look(g)
+	h.look(g)
+	if l := h.gate().Status.Latest; l.Verdict != "Fail" || l.Reasons != "RelativeRegression" {
+		t.Errorf("%+v", l)
+	}
+	// It stays known when the CustomRun is gone.
+	h.remove(runPath)
+	g = h.process()
+	h.look(g)
+	if l := h.gate().Status.Latest; l.Verdict != "Fail" {
+		t.Errorf("%+v", l)
+	}
+}
+
+func TestAGateOfNoService(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.put(t, gatePath, strings.Replace(watching, `"service":"cart"`, `"service":"crat"`, 1))
+	g := h.process()
+	g.Leads = func(types.NamespacedName) bool { return true }
+	h.look(g)
+	is := h.gate().Status
+	if c := is.GetCondition(apis.ConditionReady); !c.IsFalse() || c.Reason != "ServiceNotFound" || is.Latest != nil {
+		t.Errorf("%+v", is)
+	}
+}
+
+func TestMissingSaysWhatTheMessageSays(t *testing.T) {
+	t.Parallel()
+	for want, j := range map[string]judge.Judgement{
+		"none":                    {},
+		"40 canary":               {Canary: judge.Samples{Missing: 39.2}},
+		"1200 canary, 7 baseline": {Canary: judge.Samples{Missing: 40}, Baseline: judge.Samples{Missing: 7}, Metrics: []judge.Result{{Missing: 1200}, {Missing: 9000, DryRun: true}}},
+		"2 canary shards, 1 baseline shards": {
+			Canary: judge.Samples{ShardsMissing: 2}, Baseline: judge.Samples{ShardsMissing: 1},
+		},
+	} {
+		if got := missing(j); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

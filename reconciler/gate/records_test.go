@@ -1,0 +1,380 @@
+package gate
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"knative.dev/pkg/logging"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/internal/stage"
+)
+
+const (
+	runPath    = "/apis/tekton.dev/v1beta1/namespaces/shop/customruns/cart"
+	gatePath   = "/apis/knative-cdevents.dev/v1alpha1/namespaces/shop/canarygates/cart"
+	recordPath = "/apis/knative-cdevents.dev/v1alpha1/namespaces/system/canarygateruns/"
+	runRecord  = recordPath + "customrun-u1"
+	gateRecord = recordPath + "canarygate-g1"
+
+	schedule  = `"schedule":{"interval":"5s","warmup":"0s","minDuration":"1s"},"minimum":{"canaryRequests":100,"baselineRequests":100}`
+	customRun = `{"apiVersion":"tekton.dev/v1beta1","kind":"CustomRun","metadata":{"name":"cart","namespace":"shop","uid":"u1"},"spec":
+		{"customSpec":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGate","spec":{"service":"cart",` + schedule + `}}}}`
+	watching = `{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGate","metadata":{"name":"cart","namespace":"shop","uid":"g1","generation":1},"spec":{"service":"cart","watch":true,` + schedule + `}}`
+)
+
+// house is one Service, an API server, and a clock that a test moves.
+type house struct {
+	t *testing.T
+	*apiServer
+	*stage.Stage
+	at   time.Time
+	told []string
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	h := &house{t: t, apiServer: newAPIServer(t), at: time.Unix(1.8e9, 0)}
+	h.Stage = stage.New(types.NamespacedName{Namespace: "shop", Name: "cart"}, true, func() time.Time { return h.at })
+	return h
+}
+
+// process is a replica that leads.
+func (h *house) process() *Gate {
+	h.t.Helper()
+	config := &rest.Config{Host: h.URL, QPS: -1}
+	ours, err := client.New(config)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	dyn, err := dynamic.NewForConfig(config)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return New(Options{
+		Client: ours, Namespace: "system", Runs: dyn, Service: h.Service, Counts: h.Stage, Now: func() time.Time { return h.at }, Look: stage.Look,
+		Leads: func(key types.NamespacedName) bool { return key.Name == "cart" },
+		Finished: func(_ types.NamespacedName, _ types.UID, run *v1alpha1.GateRun) {
+			h.told = append(h.told, run.ID+" "+run.Verdict)
+		},
+		Stopping: make(chan struct{}), Metrics: NewMetrics(func() time.Time { return h.at }, func(string, string) bool { return true }),
+	})
+}
+
+// hear fills the caches of a process with what there is.
+func (h *house) hear(g *Gate) {
+	h.t.Helper()
+	if raw := h.get(runPath); raw != "" {
+		u := &unstructured.Unstructured{}
+		if err := json.Unmarshal([]byte(raw), &u.Object); err != nil {
+			h.t.Fatal(err)
+		}
+		if err := g.runs.informer().GetIndexer().Add(u); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	if raw := h.get(gatePath); raw != "" {
+		gate := &v1alpha1.CanaryGate{}
+		if err := json.Unmarshal([]byte(raw), gate); err != nil {
+			h.t.Fatal(err)
+		}
+		if err := g.gates.GetStore().Add(gate); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+// look has a process look once, some seconds later; deaf to what was written meanwhile.
+func (h *house) look(g *Gate, deaf ...bool) {
+	h.t.Helper()
+	h.at = h.at.Add(6 * time.Second)
+	h.Read()
+	if len(deaf) == 0 {
+		h.hear(g)
+	}
+	ctx := logging.WithLogger(context.Background(), zap.NewNop().Sugar())
+	_ = (&customRuns{g}).Reconcile(ctx, "shop/cart") // when to come again
+	_ = (&gates{Gate: g, written: map[string]time.Time{}}).Reconcile(ctx, "shop/cart")
+}
+
+func (h *house) customRun() *customrun.Run {
+	h.t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(h.get(runPath)), &u.Object); err != nil {
+		h.t.Fatal(err)
+	}
+	r, err := customrun.Read(u)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return r
+}
+
+func (h *house) gate() *v1alpha1.CanaryGate {
+	h.t.Helper()
+	gate := &v1alpha1.CanaryGate{}
+	if err := json.Unmarshal([]byte(h.get(gatePath)), gate); err != nil {
+		h.t.Fatal(err)
+	}
+	return gate
+}
+
+// says wants a text in what people read of either, and no evidence.
+func (h *house) says(path, text string) {
+	h.t.Helper()
+	is := h.get(path)
+	if !strings.Contains(is, text) {
+		h.t.Fatalf("it does not say %q: %s", text, is)
+	}
+	for _, internal := range []string{`"evidence"`, `"gzip"`, `"warmup":"0s","interval"`, `"shards":[`} {
+		if strings.Contains(is, internal) {
+			h.t.Fatalf("people read of %s in %s", internal, is)
+		}
+	}
+}
+
+func (h *house) kept(path string, want bool) {
+	h.t.Helper()
+	is := h.get(path)
+	if (is != "") != want || want && !strings.Contains(is, `"evidence"`) {
+		h.t.Fatalf("kept: %q", is)
+	}
+}
+
+// Each kind of run, with whoever reads it.
+var kinds = map[string]struct{ path, object, record string }{
+	"CustomRun":  {runPath, customRun, runRecord},
+	"CanaryGate": {gatePath, watching, gateRecord},
+}
+
+func each(t *testing.T, f func(t *testing.T, h *house, path, record string)) {
+	t.Helper()
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			h.put(t, kind.path, kind.object)
+			f(t, h, kind.path, kind.record)
+		})
+	}
+}
+
+// What judging goes on from lies in an object of ours, as long as it is needed.
+func TestEvidenceIsOurs(t *testing.T) {
+	t.Parallel()
+	each(t, func(_ *testing.T, h *house, path, record string) {
+		g := h.process()
+		h.look(g)
+		h.look(g)
+		h.Serve(stage.Canary, 60, 0)
+		h.look(g)
+		h.says(path, "missing at least: 40 requests of the canary")
+		h.kept(record, true)
+		h.Serve(stage.Canary, 60, 0)
+		h.Serve(stage.Baseline, 200, 0)
+		h.look(g)
+		h.says(path, `"verdict":"Pass"`)
+		h.kept(record, false)
+	})
+}
+
+// Wherever a process dies between two writes, the next one goes on with the same evidence,
+// and comes to the same verdict.
+func TestAProcessDiesBetweenTwoWrites(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, h *house, path, record string) {
+		for look := range 4 {
+			switch look {
+			case 2:
+				h.Serve(stage.Canary, 60, 0)
+			case 3:
+				h.Serve(stage.Canary, 0, 30)
+			}
+			h.refusing(func(asked string) bool { return strings.HasPrefix(asked, "PUT "+path) })
+			h.look(h.process())
+			h.refusing(nil)
+			h.look(h.process()) // another one, with nothing but what was written
+			if look == 2 {
+				h.says(path, ": 60 and 0 requests")
+				h.kept(record, true)
+			}
+		}
+		h.look(h.process())
+		h.says(path, `"verdict":"Fail"`)
+		if len(h.told) == 0 || !strings.HasSuffix(h.told[0], " Fail") {
+			t.Errorf("told %v", h.told)
+		}
+		for _, told := range h.told {
+			if told != h.told[0] {
+				t.Errorf("told %v", h.told)
+			}
+		}
+		if path == runPath {
+			for _, r := range h.customRun().Status.Results {
+				if r.Name == "canary-requests" && r.Value != "90" {
+					t.Errorf("results of %s requests", r.Value)
+				}
+			}
+		}
+		h.at = h.at.Add(2 * young)
+		if err := h.process().sweep(t.Context()); err != nil {
+			t.Error(err)
+		}
+		h.kept(record, false)
+	})
+}
+
+// Two who both think that they lead: what one has written, the other does not undo.
+func TestTwoWhoLead(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, h *house, path, record string) {
+		a, b := h.process(), h.process()
+		h.look(a)
+		h.look(a)
+		h.Serve(stage.Canary, 60, 0)
+		h.look(b)
+		h.says(path, ": 60 and 0 requests")
+		h.Serve(stage.Canary, 0, 30)
+		h.look(b)
+		ended := h.get(path)
+		h.says(path, `"verdict":"Fail"`)
+		h.Serve(stage.Canary, 1000, 0)
+		h.Serve(stage.Baseline, 1000, 0)
+		for range 3 {
+			h.look(a, true)
+		}
+		if is := h.get(path); is != ended {
+			t.Errorf("it was\n%s\nand is\n%s", ended, is)
+		}
+		h.at = h.at.Add(2 * young)
+		h.hear(a)
+		if err := a.sweep(t.Context()); err != nil {
+			t.Error(err)
+		}
+		h.kept(record, false)
+	})
+}
+
+// A run that is under way while the release is changed has its evidence in the status.
+func TestARunOfAReleaseBefore(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, h *house, path, record string) {
+		g := h.process()
+		h.look(g)
+		h.look(g)
+		h.Serve(stage.Canary, 60, 0)
+		h.look(g)
+		// As it was written before: the whole run in the status, and no object of ours.
+		var kept, is map[string]any
+		for raw, into := range map[string]*map[string]any{h.get(record): &kept, h.get(path): &is} {
+			if err := json.Unmarshal([]byte(raw), into); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run := kept["status"].(map[string]any)["run"] //nolint:forcetypeassert // a test
+		status := is["status"].(map[string]any)       //nolint:forcetypeassert // a test
+		delete(status, "latest")
+		if path == runPath {
+			status["extraFields"] = run
+		} else {
+			status["run"] = run
+		}
+		raw, err := json.Marshal(is)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.put(t, path, string(raw))
+		h.remove(record)
+		h.Serve(stage.Canary, 10, 0)
+		g = h.process()
+		h.look(g)
+		h.says(path, ": 70 and 0 requests")
+		h.kept(record, true)
+		h.Serve(stage.Canary, 0, 30)
+		h.look(g)
+		h.says(path, `"verdict":"Fail"`)
+	})
+}
+
+// Evidence that somebody deleted is gathered anew; nothing is made up.
+func TestEvidenceThatIsLost(t *testing.T) {
+	t.Parallel()
+	each(t, func(_ *testing.T, h *house, path, record string) {
+		g := h.process()
+		h.look(g)
+		h.look(g)
+		h.Serve(stage.Canary, 60, 0)
+		h.look(g)
+		h.remove(record)
+		g = h.process()
+		h.look(g)
+		h.look(g)
+		h.kept(record, true)
+		h.says(path, ": 0 and 0 requests")
+		h.Serve(stage.Canary, 100, 0)
+		h.Serve(stage.Baseline, 100, 0)
+		h.look(g)
+		h.says(path, `"verdict":"Pass"`)
+	})
+}
+
+// Records go with their owners, also with those that went while nobody watched, and with
+// those that were made again.
+func TestRecordsGoWithTheirOwners(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, h *house, path, record string) {
+		g := h.process()
+		h.look(g)
+		h.look(g)
+		sweep := func(g *Gate) {
+			t.Helper()
+			if err := g.sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.at = h.at.Add(2 * young)
+		h.hear(g)
+		sweep(g)
+		h.kept(record, true) // it is under way
+		elsewhere := h.process()
+		elsewhere.Leads = func(types.NamespacedName) bool { return false }
+		again := strings.NewReplacer(`"u1"`, `"u2"`, `"g1"`, `"g2"`).Replace(kinds[map[bool]string{true: "CustomRun", false: "CanaryGate"}[path == runPath]].object)
+		h.remove(path)
+		h.put(t, path, again)
+		sweep(elsewhere)
+		h.kept(record, true)
+		sweep(h.process())
+		h.kept(record, false)
+	})
+}
+
+// What only cannot be written for a while is not lost: no kind CanaryGateRun yet.
+func TestNoRunWithoutItsRecord(t *testing.T) {
+	t.Parallel()
+	each(t, func(_ *testing.T, h *house, path, record string) {
+		h.refusing(func(asked string) bool {
+			return strings.Contains(asked, "canarygateruns") && !strings.HasPrefix(asked, "GET ")
+		})
+		g := h.process()
+		h.look(g)
+		h.look(g)
+		h.kept(record, false)
+		if is := h.get(path); strings.Contains(is, "Judging") {
+			h.t.Errorf("people are told of what is not kept: %s", is)
+		}
+		h.refusing(nil)
+		h.look(g)
+		h.look(g)
+		h.kept(record, true)
+	})
+}

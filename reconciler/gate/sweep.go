@@ -1,0 +1,102 @@
+package gate
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/logging"
+
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
+)
+
+// young is for how long a record is left alone that its owner does not know of: between
+// the two writes of a run that begins.
+const young = time.Minute
+
+// patrolRecords deletes records that nobody goes on from: those of objects that are gone,
+// also while nobody watched, and those of runs that are over.
+func (g *Gate) patrolRecords(ctx context.Context) {
+	tick := time.NewTicker(g.After(patrol))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := g.sweep(ctx); err != nil && ctx.Err() == nil {
+				logging.FromContext(ctx).Warnw("Records of runs that are over may be left; trying again", "error", err)
+			}
+		}
+	}
+}
+
+func (g *Gate) sweep(ctx context.Context) error {
+	all, err := g.Client.CanaryGateRunNames(ctx, g.Namespace)
+	if err != nil {
+		return err //nolint:wrapcheck // it says all
+	}
+	for i := range all {
+		m := &all[i]
+		o := owner{
+			Kind: m.Annotations[kindAnnotation], Namespace: m.Annotations[namespaceAnnotation],
+			Name: m.Annotations[nameAnnotation], UID: types.UID(m.Annotations[uidAnnotation]),
+		}
+		if o.name() != m.Name || !g.Leads(types.NamespacedName{Namespace: o.Namespace, Name: m.Annotations[serviceAnnotation]}) {
+			continue // somebody else's
+		}
+		needed, err := g.needed(ctx, o, m)
+		if err != nil {
+			return err
+		}
+		if needed {
+			continue
+		}
+		g.records.keep(m.Name, nil)
+		if err := g.records.remove(ctx, m.Name, m.UID, m.ResourceVersion); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// needed says whether a run goes on from a record.
+func (g *Gate) needed(ctx context.Context, o owner, m *metav1.PartialObjectMetadata) (bool, error) {
+	underWay, found, err := g.underWay(ctx, o)
+	if err != nil || !found || underWay {
+		return underWay, err
+	}
+	// A run that has just begun is not in the status yet.
+	return g.Now().Sub(m.CreationTimestamp.Time) < young, nil
+}
+
+// underWay says whether the owner has a run that is, and whether there is still such an
+// owner: the API server is asked before that is denied.
+func (g *Gate) underWay(ctx context.Context, o owner) (underWay, found bool, err error) {
+	switch o.Kind {
+	case ofGate:
+		gate, err := g.find(ctx, o.Namespace, o.Name)
+		if err != nil || gate == nil || gate.UID != o.UID {
+			return false, false, err
+		}
+		run := gate.Status.Run
+		return run != nil && run.CompletionTime == nil, true, nil
+	case ofCustomRun:
+		u, err := g.Runs.Resource(customrun.Resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			return false, false, nil
+		case apierrors.IsForbidden(err):
+			return true, true, nil // nobody knows
+		case err != nil:
+			return false, false, err //nolint:wrapcheck // it says all
+		case u.GetUID() != o.UID:
+			return false, false, nil
+		}
+		r, err := customrun.Read(u)
+		return err == nil && !r.Done(), true, nil
+	}
+	return false, false, nil
+}
