@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,25 +26,82 @@ const maxSnapshotBytes = 16 << 20
 // errKey is what is wrong with a key of too many or too few parts.
 var errKey = errors.New("want a figure, an entity type, an outcome, a shard and a bound")
 
-// written is a Snapshot in words of JSON, which knows no keys but strings.
+var errColumn = errors.New("what was counted has a column that does not go with its keys")
+
+// written is a Snapshot in words of JSON, which knows no keys but strings. What pods count
+// has the same keys in most of them: they are written once, and each pod's numbers are a
+// column beside them. 100 pods with 512 shards have a third of the bytes so.
 type written struct {
-	At        time.Time                                   `json:"at"`
-	Epoch     string                                      `json:"epoch"`
-	Revisions map[types.UID]map[string]float64            `json:"revisions"`
-	Pods      map[types.UID]raw                           `json:"pods"`
-	Values    map[types.UID]map[string]map[string]float64 `json:"values"`
-	Shards    []ShardKey                                  `json:"shards,omitempty"`
+	At        time.Time                        `json:"at"`
+	Epoch     string                           `json:"epoch"`
+	Revisions map[types.UID]map[string]float64 `json:"revisions"`
+	Pods      map[types.UID]raw                `json:"pods"`
+	Keys      []string                         `json:"keys,omitempty"`
+	Columns   map[types.UID]columns            `json:"columns,omitempty"`
+	Shards    []ShardKey                       `json:"shards,omitempty"`
+	// Values are how a release before wrote the columns.
+	Values map[types.UID]map[string]map[string]float64 `json:"values,omitempty"`
+}
+
+type columns struct {
+	App   column `json:"app,omitzero"`
+	Entry column `json:"entry,omitzero"`
+}
+
+// column holds numbers for some of the keys: Steps are the distances from one key to the
+// next, from one before the first.
+type column struct {
+	Steps  []int     `json:"s,omitempty"`
+	Values []float64 `json:"v,omitempty"`
+}
+
+func columnOf(values map[string]float64, at map[string]int) column {
+	keys := slices.SortedFunc(maps.Keys(values), func(a, b string) int { return cmp.Compare(at[a], at[b]) })
+	c, last := column{}, -1
+	for _, k := range keys {
+		c.Steps, c.Values = append(c.Steps, at[k]-last), append(c.Values, values[k])
+		last = at[k]
+	}
+	return c
+}
+
+// named is the column with its keys.
+func (c column) named(keys []string) (map[string]float64, error) {
+	out, at := make(map[string]float64, len(c.Values)), -1
+	if len(c.Steps) != len(c.Values) {
+		return nil, errColumn
+	}
+	for i, step := range c.Steps {
+		if at += step; step < 1 || at >= len(keys) {
+			return nil, errColumn
+		}
+		out[keys[at]] = c.Values[i]
+	}
+	return out, nil
 }
 
 // MarshalJSON implements json.Marshaler: it is compressed, as the numbers of many pods
 // are much alike.
 func (s Snapshot) MarshalJSON() ([]byte, error) {
-	w := written{At: s.At, Epoch: s.epoch, Pods: s.pods, Revisions: map[types.UID]map[string]float64{}, Values: map[types.UID]map[string]map[string]float64{}}
+	w := written{At: s.At, Epoch: s.epoch, Pods: s.pods, Revisions: map[types.UID]map[string]float64{}, Columns: map[types.UID]columns{}}
 	for uid, t := range s.revisions {
 		w.Revisions[uid] = named(t.values())
 	}
+	app, entry, at := map[types.UID]map[string]float64{}, map[types.UID]map[string]float64{}, map[string]int{}
 	for uid, p := range s.pods {
-		w.Values[uid] = map[string]map[string]float64{"app": named(p.App.Values), "entry": named(p.Entry.Values)}
+		app[uid], entry[uid] = named(p.App.Values), named(p.Entry.Values)
+		for _, values := range []map[string]float64{app[uid], entry[uid]} {
+			for k := range values {
+				at[k] = 0
+			}
+		}
+	}
+	w.Keys = slices.Sorted(maps.Keys(at))
+	for i, k := range w.Keys {
+		at[k] = i
+	}
+	for uid := range s.pods {
+		w.Columns[uid] = columns{App: columnOf(app[uid], at), Entry: columnOf(entry[uid], at)}
 	}
 	for k := range s.shards {
 		w.Shards = append(w.Shards, k)
@@ -83,10 +142,19 @@ func (s *Snapshot) UnmarshalJSON(content []byte) error {
 		s.revisions[uid] = *t
 	}
 	for uid, p := range s.pods {
-		if p.App.Values, err = keyed(w.Values[uid]["app"]); err != nil {
+		app, entry := w.Values[uid]["app"], w.Values[uid]["entry"]
+		if c, ok := w.Columns[uid]; ok {
+			if app, err = c.App.named(w.Keys); err != nil {
+				return err
+			}
+			if entry, err = c.Entry.named(w.Keys); err != nil {
+				return err
+			}
+		}
+		if p.App.Values, err = keyed(app); err != nil {
 			return err
 		}
-		if p.Entry.Values, err = keyed(w.Values[uid]["entry"]); err != nil {
+		if p.Entry.Values, err = keyed(entry); err != nil {
 			return err
 		}
 		s.pods[uid] = p
