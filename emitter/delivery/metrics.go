@@ -59,7 +59,19 @@ func NewInstruments() (*Instruments, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the histogram cdevents_delivery_latency: %w", err)
 	}
+	i.begin()
 	return i, nil
+}
+
+// begin makes the series that are known before anything happens. Prometheus sees
+// no increase in one that appears with its first event.
+func (i *Instruments) begin() {
+	for _, reason := range ledger.DroppedReasons() {
+		i.Dropped(reason, 0)
+	}
+	for _, c := range []metric.Int64Counter{i.conflicts, i.refused, i.merged} {
+		c.Add(context.Background(), 0)
+	}
 }
 
 // Watch adds the gauges of how sources stand. It is called once.

@@ -36,6 +36,11 @@ const (
 	DroppedSelectorInvalid = "SelectorInvalid"
 )
 
+// DroppedReasons are all of them.
+func DroppedReasons() []string {
+	return []string{DroppedJournalFull, DroppedRejected, DroppedSourceRemoved, DroppedUnreadable, DroppedSelectorInvalid}
+}
+
 // edit is the next state of an entry in the making.
 type edit struct {
 	current, next *v1alpha1.CDEventSubject
