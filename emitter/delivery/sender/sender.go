@@ -68,6 +68,9 @@ func (c *Clients) attempt(ctx context.Context, to Target, ev event.Event, with P
 			c.credentials.Rejected(to.Show, shown)
 			out.Class = Unauthorized
 		}
+		if isTimeout(err) {
+			c.abandon(to.Source, transport)
+		}
 		return out
 	}
 	start := finish(resp, cancel)

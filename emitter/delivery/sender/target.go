@@ -55,6 +55,7 @@ type Clients struct {
 	credentials Credentials
 	bundles     *bundles
 	now         func() time.Time
+	pings       http.HTTP2Config
 
 	mu       sync.Mutex
 	bySource map[types.UID][]*pooled
@@ -77,6 +78,7 @@ type identity struct {
 func NewClients(addresses Addresses, with Credentials) *Clients {
 	return &Clients{
 		addresses: addresses, credentials: with, bundles: newBundles(), now: time.Now, bySource: map[types.UID][]*pooled{},
+		pings: http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 	}
 }
 
@@ -138,7 +140,7 @@ func (c *Clients) transport(t Target, shown credentials.Shown) (*http.Transport,
 		}
 		p.transport.CloseIdleConnections()
 	}
-	transport, err := newTransport(t.CACerts, c.bundles, shown.Certificate(), c.addresses)
+	transport, err := newTransport(t.CACerts, c.bundles, shown.Certificate(), c.addresses, c.pings)
 	if err != nil {
 		c.bySource[t.Source] = have
 		return nil, err
@@ -149,4 +151,17 @@ func (c *Clients) transport(t Target, shown credentials.Shown) (*http.Transport,
 	}
 	c.bySource[t.Source] = slices.Insert(have, 0, &pooled{target: t, made: want, transport: transport})
 	return transport, nil
+}
+
+// abandon has the next attempt open a connection of its own. Over HTTP/2 all
+// attempts share one, and would time out on it together once its path is gone.
+// Those that are under way on it may still be answered.
+func (c *Clients) abandon(source types.UID, transport *http.Transport) {
+	c.mu.Lock()
+	c.bySource[source] = slices.DeleteFunc(c.bySource[source], func(p *pooled) bool { return p.transport == transport })
+	if len(c.bySource[source]) == 0 {
+		delete(c.bySource, source)
+	}
+	c.mu.Unlock()
+	transport.CloseIdleConnections()
 }

@@ -1,0 +1,153 @@
+package sender
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// path is a TCP proxy. Once it was cut, nothing comes through what was open by
+// then any more, and nobody is told.
+type path struct {
+	listener net.Listener
+
+	mu     sync.Mutex
+	cut    chan struct{}
+	opened int
+}
+
+func newPath(t *testing.T, to string) *path {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &path{listener: l, cut: make(chan struct{})}
+	var open sync.WaitGroup
+	t.Cleanup(func() { _ = l.Close(); open.Wait() })
+	open.Go(func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			back, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", to)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			t.Cleanup(func() { _ = from.Close(); _ = back.Close() })
+			p.mu.Lock()
+			cut := p.cut
+			p.opened++
+			p.mu.Unlock()
+			open.Go(func() { pass(from, back, cut) })
+			open.Go(func() { pass(back, from, cut) })
+		}
+	})
+	return p
+}
+
+// pass copies until the path is cut, and swallows what comes then.
+func pass(from, to net.Conn, cut <-chan struct{}) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if err != nil {
+			return
+		}
+		select {
+		case <-cut:
+			_, _ = io.Copy(io.Discard, from)
+			return
+		default:
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func (p *path) goSilent() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.cut)
+	p.cut = make(chan struct{})
+}
+
+func (p *path) connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.opened
+}
+
+// overHTTP2 is a sink behind such a path, to which one event has gone already.
+func overHTTP2(t *testing.T, clients *Clients) (*path, Target) {
+	t.Helper()
+	s, ca := serveTLS(t)
+	p := newPath(t, s.Listener.Addr().String())
+	to := Target{URL: strings.Replace(s.URL, s.Listener.Addr().String(), p.listener.Addr().String(), 1), CACerts: ca, Source: "source-1"}
+	for range 3 {
+		if out := clients.Send(t.Context(), to, newEvent(t), quick()); out.Class != Acknowledged {
+			t.Fatal(out)
+		}
+	}
+	if n := p.connections(); n != 1 {
+		t.Fatalf("%d connections for three events: this is not HTTP/2", n)
+	}
+	return p, to
+}
+
+// One attempt is lost with the connection, and no other.
+func TestASilentConnectionIsLeftAfterATimeout(t *testing.T) {
+	t.Parallel()
+	clients := local()
+	p, to := overHTTP2(t, clients)
+	p.goSilent()
+	policy := quick()
+	policy.Timeout = 300 * time.Millisecond
+	if out := clients.Send(t.Context(), to, newEvent(t), policy); out.Class != Retry || out.Status != 0 {
+		t.Fatal("it was answered:", out)
+	}
+	policy.Timeout = 5 * time.Second
+	for range 3 {
+		if out := clients.Send(t.Context(), to, newEvent(t), policy); out.Class != Acknowledged {
+			t.Error(out)
+		}
+	}
+	if n := p.connections(); n != 2 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+// An attempt with much time does not wait for all of it.
+func TestASilentConnectionIsNoticed(t *testing.T) {
+	t.Parallel()
+	clients := local()
+	clients.pings = http.HTTP2Config{SendPingTimeout: 200 * time.Millisecond, PingTimeout: 200 * time.Millisecond}
+	p, to := overHTTP2(t, clients)
+	p.goSilent()
+	policy := quick()
+	policy.Timeout = time.Minute
+	start := time.Now()
+	out := clients.Send(t.Context(), to, newEvent(t), policy)
+	if took := time.Since(start); out.Class != Retry && out.Class != Acknowledged || took > 20*time.Second {
+		t.Errorf("%v after %s", out, took)
+	}
+	if out := clients.Send(t.Context(), to, newEvent(t), policy); out.Class != Acknowledged {
+		t.Error(out)
+	}
+}
+
+// Well below the time that an attempt has where a source says nothing.
+func TestPingsComeInTime(t *testing.T) {
+	t.Parallel()
+	pings := local().pings
+	if pings.SendPingTimeout <= 0 || pings.PingTimeout <= 0 || pings.SendPingTimeout+pings.PingTimeout >= DefaultPolicy().Timeout {
+		t.Errorf("%+v", pings)
+	}
+}
