@@ -29,6 +29,8 @@ func TestWhatIsRefused(t *testing.T) {
 	for want, change := range map[string]func(*admitted){
 		"":                                 func(*admitted) {},
 		"neither ref nor uri":              func(a *admitted) { a.Spec.Sink.URI = nil },
+		"write NOT (type = 'x')":           func(a *admitted) { a.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "NOT type = 'x'"}} },
+		"has the attribute team":           func(a *admitted) { a.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "team != 'web'"}} },
 		"spec.filters[0]":                  func(a *admitted) { a.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "1 + 1"}} },
 		"spec.namespaceSelector":           func(a *admitted) { a.Spec.NamespaceSelector = &metav1.LabelSelector{} },
 		"spec.environment.id is empty":     func(a *admitted) { a.Spec.Environment = &v1alpha1.Environment{} },

@@ -95,7 +95,6 @@ func TestHostileFilters(t *testing.T) {
 			if took := time.Since(start); took > time.Second {
 				t.Errorf("evaluating took %v", took)
 			}
-			filter.Cleanup()
 		})
 	}
 }
@@ -108,27 +107,43 @@ func many(n int) filters {
 	return all
 }
 
-// Specs are looked at again and again; looking leaves nothing behind.
-func TestLookingAtFiltersLeavesNothing(t *testing.T) {
+// Sources change, and are looked at again and again; nothing of a filter is left behind.
+func TestFiltersLeaveNothing(t *testing.T) {
+	f := NewFilters()
 	source := &v1alpha1.CDEventSource{}
-	source.Spec.Filters = filters{{Any: filters{{All: many(3)}, {All: many(3)}}}, {Any: filters{{All: many(2)}, {CESQL: "TRUE"}}}}
+	source.UID = "s"
 	before := runtime.NumGoroutine()
-	for range 50 {
-		filter, err := Compile(source.Spec.Filters)
-		if err != nil {
-			t.Fatal(err)
+	for source.Generation = range int64(1000) {
+		source.Spec.Filters = filters{{Any: filters{{All: many(3)}, {All: many(3)}}}, {Any: filters{{All: many(2)}, {CESQL: "TRUE"}}}}
+		if source.Generation%2 == 1 {
+			source.Spec.Filters = append(source.Spec.Filters, eventingv1.SubscriptionsAPIFilter{Any: filters{{All: many(3)}, {CESQL: "1 +"}}})
 		}
-		filter.Cleanup()
-		broken := append(many(2), eventingv1.SubscriptionsAPIFilter{Any: filters{{All: many(3)}, {CESQL: "1 +"}}})
-		if _, err := Compile(broken); err == nil {
-			t.Fatal("accepted")
+		if ok, err := f.Passes(source, probe()); ok == (err != nil) {
+			t.Fatal(ok, err)
 		}
 	}
+	time.Sleep(10 * time.Millisecond)
+	if now := runtime.NumGoroutine(); now > before+2 {
+		t.Errorf("%d goroutines more than before", now-before)
+	}
+	if f.Forget("s"); len(f.bySource) != 0 {
+		t.Error("the filters of a source that is gone are kept")
+	}
+}
+
+// One source's filters are compiled once, while others are asked.
+func TestFiltersAreCompiledOncePerGeneration(t *testing.T) {
+	f := NewFilters()
+	source := &v1alpha1.CDEventSource{}
+	source.Spec.Filters = cesql("FALSE")
+	first := f.of(source)
 	for range 100 {
-		if runtime.NumGoroutine() <= before+5 {
-			return
+		if again := f.of(source.DeepCopy()); again != first || again.filter == nil {
+			t.Fatal("compiled again")
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
-	t.Errorf("%d goroutines more than before", runtime.NumGoroutine()-before)
+	source.Generation++
+	if f.of(source) == first {
+		t.Error("a changed source keeps its filters")
+	}
 }

@@ -75,12 +75,31 @@ func checkSelectors(s *v1alpha1.CDEventSource, _ string) error {
 }
 
 func checkFilters(s *v1alpha1.CDEventSource, _ string) error {
-	filter, err := delivery.Compile(s.Spec.Filters)
+	if len(s.Spec.Filters) == 0 {
+		return nil
+	}
+	samples, err := cdevents.Samples(sampled(s))
 	if err != nil {
+		// The version is none, which is told by itself.
+		if _, err = delivery.Compile(s.Spec.Filters); err == nil {
+			return nil
+		}
 		return wrong("InvalidFilter", "%v", err)
 	}
-	filter.Cleanup()
+	if err := delivery.Check(s.Spec.Filters, samples); err != nil {
+		return wrong("InvalidFilter", "%v", err)
+	}
 	return nil
+}
+
+// sampled is the profile of a source's events, with an example of what the
+// controller's configuration adds to it.
+func sampled(s *v1alpha1.CDEventSource) v1alpha1.Profile {
+	p := v1alpha1.Profile{SpecVersion: s.Spec.Version(), Source: "https://cluster.example.com"}
+	if s.Spec.CloudEventOverrides != nil {
+		p.Extensions = s.Spec.CloudEventOverrides.Extensions
+	}
+	return p
 }
 
 func checkDelivery(s *v1alpha1.CDEventSource, _ string) error {

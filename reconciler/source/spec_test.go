@@ -39,6 +39,8 @@ func TestSpecsThatCannotBeObeyed(t *testing.T) {
 		{"empty filter", filter(eventingv1.SubscriptionsAPIFilter{}), "InvalidFilter", []string{"spec.filters[0]"}},
 		{"no CESQL", filter(eventingv1.SubscriptionsAPIFilter{CESQL: "type ="}), "InvalidFilter", []string{"spec.filters[0]"}},
 		{"CESQL that panics", filter(eventingv1.SubscriptionsAPIFilter{CESQL: "1 + 1"}), "InvalidFilter", []string{"true or false"}},
+		{"NOT for a comparison", filter(eventingv1.SubscriptionsAPIFilter{CESQL: "NOT type = 'x'"}), "InvalidFilter", []string{"spec.filters[0]", "write NOT (type = 'x')"}},
+		{"no such attribute", filter(eventingv1.SubscriptionsAPIFilter{CESQL: "team != 'web'"}), "InvalidFilter", []string{"attribute team", "spec.ceOverrides"}},
 		{"hidden in others", filter(eventingv1.SubscriptionsAPIFilter{
 			Any: []eventingv1.SubscriptionsAPIFilter{{Not: &eventingv1.SubscriptionsAPIFilter{CESQL: "1 + 1"}}},
 		}), "InvalidFilter", []string{"spec.filters[0]"}},
@@ -128,6 +130,7 @@ func TestSpecsThatCanBeObeyed(t *testing.T) {
 			s.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{
 				{Prefix: map[string]string{"type": "dev.cdevents.service."}},
 				{CESQL: "subject LIKE '%cart%'"},
+				{CESQL: "team != 'shop'"},
 			}
 			s.Spec.Delivery = &eventingduckv1.DeliverySpec{Retry: ptr.Int32(3), BackoffDelay: ptr.String("PT1S")}
 			s.Spec.CDEvents = &v1alpha1.CDEventsSpec{Version: "0.4"}

@@ -1,0 +1,76 @@
+package delivery
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	cesqlerrors "github.com/cloudevents/sdk-go/sql/v2/errors"
+	"github.com/cloudevents/sdk-go/sql/v2/utils"
+	"github.com/cloudevents/sdk-go/v2/event"
+	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
+)
+
+// Check says what is wrong with filters, tried on samples of all the events that
+// they will have to decide on. It is stricter than Compile: an expression that errs
+// on a sample would hold such events, and one that reads an attribute which no
+// sample has would let nothing through.
+func Check(filters []eventingv1.SubscriptionsAPIFilter, samples []event.Event) error {
+	compiled, err := compile(filters)
+	if err != nil {
+		return err
+	}
+	for i, f := range compiled {
+		for _, e := range expressions(f) {
+			if err := e.try(samples); err != nil {
+				return fmt.Errorf("spec.filters[%d]: %w", i, err)
+			}
+		}
+	}
+	return nil
+}
+
+// expressions are those in CESQL in a filter and inside of it.
+func expressions(f Filter) []*expression {
+	var inside []Filter
+	switch f := f.(type) {
+	case *expression:
+		return []*expression{f}
+	case allOf:
+		inside = f
+	case anyOf:
+		inside = f
+	case notOf:
+		inside = []Filter{f.Filter}
+	}
+	var out []*expression
+	for _, f := range inside {
+		out = append(out, expressions(f)...)
+	}
+	return out
+}
+
+func (e *expression) try(samples []event.Event) error {
+	for _, ev := range samples {
+		_, err := e.evaluate(ev)
+		switch {
+		case err == nil:
+		case !cesqlerrors.IsMissingAttributeError(err):
+			_, err = e.Passes(ev)
+			return err
+		default:
+			name := missing(err)
+			if !slices.ContainsFunc(samples, func(ev event.Event) bool { return utils.ContainsAttribute(ev, name) }) {
+				return fmt.Errorf("no event of this source has the attribute %s that the CESQL expression %s reads, and an event without it does not pass; "+
+					"add it with spec.ceOverrides, or let those without it pass by NOT EXISTS %s OR (%s)", name, quoted(e.text), name, e.text)
+			}
+		}
+	}
+	return nil
+}
+
+// missing is the attribute that an error of CESQL is about.
+func missing(err error) string {
+	_, name, _ := strings.Cut(err.Error(), ": ")
+	return name
+}
