@@ -63,6 +63,7 @@ type Reconciler struct {
 	leads func(types.NamespacedName) bool
 
 	written writes
+	checked checked
 }
 
 var (
@@ -99,6 +100,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key string) error {
 	if apierrors.IsNotFound(err) {
 		r.sinks.forget(source)
 		r.written.forget(source)
+		r.checked.forget(source)
 		return nil
 	}
 	if err != nil {

@@ -25,7 +25,7 @@ func (r *Reconciler) judge(ctx context.Context, s *v1alpha1.CDEventSource) {
 	conditions := s.GetConditionSet().Manage(s.GetStatus())
 	conditions.InitializeConditions()
 	r.resolve(ctx, s, conditions)
-	if p := problems(s, r.system); p != nil {
+	if p := r.checked.problems(s, r.system); p != nil {
 		conditions.MarkFalse(v1alpha1.SourceConditionValid, p.reason, "%s", p.message)
 	} else {
 		conditions.MarkTrue(v1alpha1.SourceConditionValid)

@@ -1,0 +1,54 @@
+package source
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// checked remembers what is wrong with each source's spec. A source is looked at
+// every ten seconds, and reading hostile filters takes most of a CPU; what is wrong
+// with them changes with the generation only.
+type checked struct {
+	// check finds it out; nil for problems.
+	check func(s *v1alpha1.CDEventSource, system string) *problem
+
+	mu    sync.Mutex
+	known map[types.NamespacedName]finding
+}
+
+type finding struct {
+	uid        types.UID
+	generation int64
+	problem    *problem
+}
+
+func (c *checked) problems(s *v1alpha1.CDEventSource, system string) *problem {
+	source := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
+	c.mu.Lock()
+	f, ok := c.known[source]
+	c.mu.Unlock()
+	if ok && f.uid == s.UID && f.generation == s.Generation {
+		return f.problem
+	}
+	check := c.check
+	if check == nil {
+		check = problems
+	}
+	f = finding{uid: s.UID, generation: s.Generation, problem: check(s, system)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil {
+		c.known = map[types.NamespacedName]finding{}
+	}
+	c.known[source] = f
+	return f.problem
+}
+
+func (c *checked) forget(source types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.known, source)
+}

@@ -1,0 +1,65 @@
+package source
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// hostile is as much as a source may ask for.
+func hostile(s *v1alpha1.CDEventSource) {
+	for range 16 {
+		s.Spec.Filters = append(s.Spec.Filters, eventingv1.SubscriptionsAPIFilter{Any: []eventingv1.SubscriptionsAPIFilter{
+			{CESQL: strings.Repeat("TRUE AND ", 110) + "TRUE"}, {All: []eventingv1.SubscriptionsAPIFilter{{CESQL: "FALSE"}}},
+		}})
+	}
+}
+
+// A source is looked at every ten seconds, also when nobody changes it.
+func TestASpecIsReadOncePerGeneration(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	read := 0
+	h.checked.check = func(s *v1alpha1.CDEventSource, system string) *problem {
+		read++
+		return problems(s, system)
+	}
+	s := newSource(hostile)
+	for range 20 {
+		s = h.settle(s)
+	}
+	if !s.Status.IsReady() || read != 1 {
+		t.Errorf("read %d times; %+v", read, s.Status.Conditions)
+	}
+	s.Generation, s.Spec.Filters = 2, []eventingv1.SubscriptionsAPIFilter{{CESQL: "1 + 1"}}
+	for range 5 {
+		s = h.settle(s)
+	}
+	if s.Status.IsReady() || read != 2 {
+		t.Errorf("read %d times; %+v", read, s.Status.Conditions)
+	}
+	// Another one of the same name is another one.
+	remade := newSource(func(s *v1alpha1.CDEventSource) { s.UID = "u2" })
+	if remade = h.settle(remade); !remade.Status.IsReady() || read != 3 {
+		t.Errorf("read %d times; %+v", read, remade.Status.Conditions)
+	}
+}
+
+func TestReadingSpecsLeavesNothingBehind(t *testing.T) {
+	s := newSource(hostile)
+	before := runtime.NumGoroutine()
+	for range 20 {
+		if err := Check(s, systemNamespace); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(10 * time.Millisecond)
+	if now := runtime.NumGoroutine(); now > before+2 {
+		t.Errorf("%d goroutines more than before", now-before)
+	}
+}
