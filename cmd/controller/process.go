@@ -222,7 +222,7 @@ func (p *process) deliver(ctx context.Context) {
 			logger.Errorw("A trust bundle is passed over, and what it held before stays trusted", "error", err)
 			return
 		}
-		p.delivery.Resume() // what waits for a sink that was not trusted need not wait longer
+		p.delivery.Trusted() // what waits for a sink that was not trusted need not wait longer
 	}
 	_, err = p.bundles.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { with(obj, trust) },

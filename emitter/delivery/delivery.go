@@ -128,7 +128,7 @@ func (d *Delivery) Source(s *v1alpha1.CDEventSource) {
 		ln.start(d.ctx)
 	}
 	d.mu.Unlock()
-	if addressed(ln.swap(s), s) || !ok {
+	if ln.takeOver(s) || !ok {
 		d.enqueueAll(s.UID)
 	}
 }
@@ -184,7 +184,7 @@ func (d *Delivery) Owed(key ledger.Key, source types.UID) {
 	ln := d.lanes[source]
 	d.mu.Unlock()
 	if ln != nil {
-		ln.queue.Add(key)
+		ln.queue.add(key)
 	}
 }
 
@@ -208,6 +208,16 @@ func (d *Delivery) Resume() {
 			d.Owed(key, source)
 		}
 	}
+}
+
+// Trusted is told that sinks are trusted which were not before.
+func (d *Delivery) Trusted() {
+	d.mu.Lock()
+	for _, ln := range d.lanes {
+		ln.trusted()
+	}
+	d.mu.Unlock()
+	d.Resume()
 }
 
 // enqueueAll puts what is owed to one source into its lane.
@@ -263,7 +273,7 @@ func (d *Delivery) Breakers() map[string]bool {
 	defer d.mu.Unlock()
 	out := make(map[string]bool, len(d.lanes))
 	for _, ln := range d.lanes {
-		out[ln.label()] = ln.breaker.State() != gobreaker.StateClosed
+		out[ln.label()] = ln.guard().State() != gobreaker.StateClosed
 	}
 	return out
 }

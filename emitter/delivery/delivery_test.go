@@ -42,7 +42,7 @@ type stage struct {
 	dropped map[string]int64
 	leads   bool
 
-	incomplete atomic.Int64
+	incomplete, forgotten atomic.Int64
 }
 
 var accepted = sender.Outcome{Class: sender.Acknowledged, Status: 202}
@@ -108,7 +108,7 @@ func (s *stage) answer(host string, f func() sender.Outcome) {
 	s.answers[host] = f
 }
 
-func (s *stage) Forget(types.UID)                        {}
+func (s *stage) Forget(types.UID)                        { s.forgotten.Add(1) }
 func (s *stage) Attempt(string, string)                  {}
 func (s *stage) Delivered(string, string, time.Duration) {}
 func (s *stage) Incomplete(string)                       { s.incomplete.Add(1) }

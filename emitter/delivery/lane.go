@@ -4,17 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/sony/gobreaker/v2"
-	"k8s.io/client-go/util/workqueue"
 	"knative.dev/pkg/apis"
 	"knative.dev/pkg/logging"
-	"knative.dev/pkg/reconciler"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
@@ -29,6 +26,9 @@ const (
 	probeEvery = 5 * time.Second
 	// grace is how long a send that is under way may last when we stop.
 	grace = 2 * time.Second
+	// restAfter is how long a lane without anything to send keeps its clients; their
+	// connections are closed before.
+	restAfter = 2 * time.Minute
 	// unresolved is how long a key waits for a sink that has no address; a
 	// change of the source wakes it at once.
 	unresolved = time.Minute
@@ -36,39 +36,34 @@ const (
 
 // lane delivers to one source.
 type lane struct {
-	d       *Delivery
-	queue   workqueue.TypedDelayingInterface[ledger.Key]
-	ramp    *ramp
-	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
-	cancel  context.CancelFunc
-	wg      sync.WaitGroup
+	d      *Delivery
+	queue  *queue
+	ramp   *ramp
+	cancel context.CancelFunc
 
 	mu       sync.Mutex
 	source   *v1alpha1.CDEventSource
-	failures map[ledger.Key]failure
+	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
+	attempts attempts
 	// undecided says of the keys whose filter cannot be applied why that is.
 	undecided map[ledger.Key]string
 	last      time.Time
 	trouble   string
 	opened    time.Time
-	// kept says that the last answer has events kept, however often they were tried.
-	kept bool
-}
-
-// failure counts attempts for the event at the head of a key's queue.
-type failure struct {
-	line     string
-	sequence int64
-	count    int
+	// resting lets go of what is kept for the next event, once there was none for long.
+	resting *time.Timer
 }
 
 func newLane(d *Delivery, s *v1alpha1.CDEventSource) *lane {
-	ln := &lane{
-		d: d, source: s, failures: map[ledger.Key]failure{}, undecided: map[ledger.Key]string{},
-		queue: workqueue.NewTypedDelayingQueue[ledger.Key](), ramp: newRamp(d.WorkersPerSource),
-	}
-	ln.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-		Name: s.Namespace + "/" + s.Name, MaxRequests: 1, Timeout: d.ProbeEvery,
+	ln := &lane{d: d, source: s, ramp: newRamp(d.WorkersPerSource)}
+	ln.queue = &queue{most: d.WorkersPerSource, rest: ln.rest}
+	ln.breaker = ln.newBreaker()
+	return ln
+}
+
+func (ln *lane) newBreaker() *gobreaker.TwoStepCircuitBreaker[struct{}] {
+	return gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		MaxRequests: 1, Timeout: ln.d.ProbeEvery,
 		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= trip },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			switch to {
@@ -78,55 +73,83 @@ func newLane(d *Delivery, s *v1alpha1.CDEventSource) *lane {
 				ln.mu.Unlock()
 				ln.ramp.restart()
 			case gobreaker.StateClosed:
-				// The sink takes events again: nobody waits for his own turn.
-				go d.enqueueAll(s.UID)
+				go ln.recovered()
 			case gobreaker.StateHalfOpen:
 			}
 		},
 	})
-	return ln
 }
 
-// start runs the workers. When the context ends, a send under way has the grace
-// to end by itself.
+// recovered has everything sent that waits for a sink which takes events again. Where
+// tries are counted, each waits for its own time: one that came early could be the last.
+func (ln *lane) recovered() {
+	ln.mu.Lock()
+	uid := ln.source.UID
+	if !counts(ln.source) {
+		ln.attempts.release(func(attempt) bool { return true })
+	}
+	ln.mu.Unlock()
+	ln.d.enqueueAll(uid)
+}
+
+// counts says whether the number of tries decides what becomes of an event: after
+// so many it goes to the dead letter sink. Then each try takes place at its time,
+// and is a real one; the breaker spares the sink none of them.
+func counts(s *v1alpha1.CDEventSource) bool {
+	d := s.Spec.Delivery
+	return d != nil && d.Retry != nil && (d.DeadLetterSink != nil || s.Status.DeadLetterSinkURI != nil)
+}
+
+// start has the lane work until the context ends. Then a send under way has the
+// grace to end by itself.
 func (ln *lane) start(parent context.Context) {
 	ctx, cancel := context.WithCancel(parent)
 	ln.cancel = cancel
 	sending, abort := context.WithCancel(context.WithoutCancel(parent))
-	for range ln.d.WorkersPerSource {
-		ln.wg.Go(func() {
-			for ln.next(ctx, sending) {
-			}
-		})
+	ln.queue.work = func(key ledger.Key) time.Duration {
+		if wait := ln.notYet(key); wait > 0 {
+			return wait
+		}
+		return ln.deliver(ctx, sending, key)
 	}
 	context.AfterFunc(ctx, func() {
-		ln.queue.ShutDown()
+		ln.queue.close()
 		time.AfterFunc(grace, abort)
 	})
 }
 
 func (ln *lane) stop() {
 	ln.cancel()
-	ln.wg.Wait()
-}
-
-// swap takes over a changed source and returns the former one.
-func (ln *lane) swap(s *v1alpha1.CDEventSource) *v1alpha1.CDEventSource {
+	ln.queue.close()
+	ln.queue.wait()
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	before := ln.source
-	ln.source = s
-	return before
+	if ln.resting != nil {
+		ln.resting.Stop()
+	}
 }
 
-// addressed says whether a change lets a send succeed that failed before.
-func addressed(before, after *v1alpha1.CDEventSource) bool {
-	shown := func(s *v1alpha1.CDEventSource) bool {
-		return s.Status.GetCondition(v1alpha1.SourceConditionCredentialsReady).IsTrue()
+// rest is called when nothing is to be done. Connections have been closed by the time
+// that their clients are let go of.
+func (ln *lane) rest() {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if ln.resting != nil {
+		ln.resting.Reset(restAfter)
+		return
 	}
-	return before.Generation != after.Generation || before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
-		before.Status.SinkURI.String() != after.Status.SinkURI.String() ||
-		!shown(before) && shown(after)
+	ln.resting = time.AfterFunc(restAfter, func() {
+		if ln.queue.idle() {
+			ln.d.Sender.Forget(ln.current().UID)
+		}
+	})
+}
+
+// notYet is how long a key must not be tried, whatever woke it.
+func (ln *lane) notYet(key ledger.Key) time.Duration {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	return ln.attempts.wait(key)
 }
 
 func (ln *lane) current() *v1alpha1.CDEventSource {
@@ -147,18 +170,6 @@ func (ln *lane) report() (time.Time, string) {
 		}
 	}
 	return ln.last, trouble
-}
-
-func (ln *lane) next(ctx, sending context.Context) bool {
-	key, shutdown := ln.queue.Get()
-	if shutdown {
-		return false
-	}
-	defer ln.queue.Done(key)
-	if again := ln.deliver(ctx, sending, key); again > 0 {
-		ln.queue.AddAfter(key, again)
-	}
-	return true
 }
 
 // deliver sends what is owed about one object until something fails. It returns
@@ -220,14 +231,24 @@ func (ln *lane) one(ctx, sending context.Context, source *v1alpha1.CDEventSource
 		ln.failed(err.Error())
 		return unresolved
 	}
+	if wait := ln.pausedFor(to.URL); wait > 0 {
+		return wait
+	}
 	if !ln.ramp.enter(ctx) {
 		return 0 // we are stopping; it stays owed
 	}
-	taken := false
-	defer func() { ln.ramp.leave(taken) }()
-	done, err := ln.breaker.Allow()
+	grows := false
+	defer func() { ln.ramp.leave(grows) }()
+	if wait := ln.pausedFor(to.URL); wait > 0 {
+		return wait // somebody else was told while we waited for room
+	}
+	breaker := ln.guard()
+	done, err := breaker.Allow()
 	if err != nil {
-		return ln.refusedByBreaker(ctx, sending, source, key, o, ev, to, policy)
+		if !counts(source) {
+			return ln.untilProbe()
+		}
+		done = func(err error) { ln.unguarded(breaker, err) }
 	}
 	out := ln.d.Sender.Send(sending, to, ev, policy)
 	ln.d.Metrics.Attempt(ln.label(), classLabel(out))
@@ -235,9 +256,13 @@ func (ln *lane) one(ctx, sending context.Context, source *v1alpha1.CDEventSource
 		done(nil)
 		return 0 // we are stopping; it stays owed
 	}
+	if out.RetryAfter > 0 {
+		ln.pause(to.URL, out.RetryAfter)
+	}
 	done(health(out))
-	ln.keep(out.Class == sender.Unauthorized || out.Class == sender.Redirected)
-	if taken = out.Class == sender.Acknowledged; taken {
+	// Tries that are counted must not wait for each other because a sink hangs.
+	grows = out.Class == sender.Acknowledged || counts(source) && out.RetryAfter == 0
+	if out.Class == sender.Acknowledged {
 		ln.delivered(o, ev)
 		ln.d.Ledger.Acknowledge(o.Line, source.UID, o.Transition.Sequence)
 		return 0
@@ -245,37 +270,26 @@ func (ln *lane) one(ctx, sending context.Context, source *v1alpha1.CDEventSource
 	if !ln.d.Leads(key.NamespacedName()) {
 		return 0 // what becomes of it is for the next leader to decide
 	}
-	return ln.refused(ctx, sending, source, key, o, ev, to, policy, out)
+	again := ln.refused(ctx, sending, source, key, o, ev, to, policy, out)
+	ln.hold(key, again)
+	return again
 }
 
-// refusedByBreaker: without a try, the event waits for the sink to be well. Where
-// a number of retries leads to a dead letter sink, it counts as one: the breaker
-// must not keep an event from the place that is meant for it. Nor must it send an
-// event there that the sink's answers would have kept.
-func (ln *lane) refusedByBreaker(ctx, sending context.Context, source *v1alpha1.CDEventSource, key ledger.Key, o ledger.Owed,
-	ev event.Event, to sender.Target, policy sender.Policy,
-) time.Duration {
-	if source.Status.DeadLetterSinkURI == nil || policy.Retries == sender.Unlimited || ln.keeps() {
-		return ln.untilProbe()
-	}
-	_, trouble := ln.report()
-	out := sender.Outcome{Class: sender.Retry, Err: fmt.Errorf("not tried, as the sink takes no events at present: %s", trouble)}
-	return ln.refused(ctx, sending, source, key, o, ev, to, policy, out)
-}
-
-// refused decides what becomes of an event that the sink did not take.
+// refused decides what becomes of an event that the sink did not take. It returns 0
+// when the event is off our hands.
 func (ln *lane) refused(ctx, sending context.Context, source *v1alpha1.CDEventSource, key ledger.Key, o ledger.Owed,
 	ev event.Event, refusedBy sender.Target, policy sender.Policy, out sender.Outcome,
 ) time.Duration {
-	count := ln.count(key, o)
-	if out.Status != 0 || ln.breaker.State() == gobreaker.StateClosed {
-		ln.failed(out.Err.Error())
-	}
+	tried := ln.tried(key, o, out)
 	poison := out.Class == sender.Poison
 	letters, has := target(source, source.Status.DeadLetterSinkURI, source.Status.DeadLetterSinkCACerts, credentials.OfDeadLetterSink(source))
-	exhausted := policy.Exhausted(count) && (out.Class == sender.Retry || poison)
+	exhausted := out.Class == sender.Retry && policy.Exhausted(tried.failures)
+	again := max(policy.Backoff(tried.tries), out.RetryAfter)
 	switch {
 	case has && (poison || exhausted):
+		if wait := ln.pausedFor(letters.URL); wait > 0 {
+			return max(again, wait)
+		}
 		answer := ln.d.Sender.Send(sending, letters, sender.DeadLetter(ev, refusedBy, out), policy)
 		if answer.Class == sender.Acknowledged {
 			logging.FromContext(ctx).Warnw("Event went to the dead letter sink",
@@ -287,6 +301,10 @@ func (ln *lane) refused(ctx, sending context.Context, source *v1alpha1.CDEventSo
 			}
 			return 0
 		}
+		if answer.RetryAfter > 0 {
+			ln.pause(letters.URL, answer.RetryAfter)
+		}
+		again = max(again, answer.RetryAfter)
 		ln.failed(fmt.Sprintf("%v; and the dead letter sink: %v", out.Err, answer.Err))
 	case poison && source.Spec.Delivery != nil && source.Spec.Delivery.DeadLetterSink != nil:
 		// It is asked for and has no address yet: the event waits for it.
@@ -298,65 +316,70 @@ func (ln *lane) refused(ctx, sending context.Context, source *v1alpha1.CDEventSo
 		return 0
 	}
 	logging.FromContext(ctx).Infow("Event is not delivered yet",
-		"source", ln.label(), "subject", key.String(), "type", ev.Type(), "attempts", count, "error", out.Err)
-	again := max(policy.Backoff(count), out.RetryAfter)
-	if ln.breaker.State() != gobreaker.StateClosed && out.RetryAfter == 0 {
+		"source", ln.label(), "subject", key.String(), "type", ev.Type(), "attempts", tried.tries, "error", out.Err)
+	if ln.guard().State() != gobreaker.StateClosed && out.RetryAfter == 0 && !counts(source) {
 		// The breaker spares the sink; the next probe must not wait longer.
 		return min(again, ln.untilProbe())
 	}
 	return again
 }
 
-func (ln *lane) keep(kept bool) {
+// guard is the breaker that is in force.
+func (ln *lane) guard() *gobreaker.TwoStepCircuitBreaker[struct{}] {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	ln.kept = kept
+	return ln.breaker
 }
 
-func (ln *lane) keeps() bool {
+// unguarded takes note of a try that the breaker would not have made. A sink that
+// takes an event is well, though it was not asked for as a probe.
+func (ln *lane) unguarded(breaker *gobreaker.TwoStepCircuitBreaker[struct{}], err error) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	return ln.kept
-}
-
-// count notes one more failure of the event at the head of a key.
-func (ln *lane) count(key ledger.Key, o ledger.Owed) int {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	f := ln.failures[key]
-	if f.line != o.Line || f.sequence != o.Transition.Sequence {
-		f = failure{line: o.Line, sequence: o.Transition.Sequence}
+	if err == nil && ln.breaker == breaker {
+		ln.breaker = ln.newBreaker()
 	}
-	f.count++
-	ln.failures[key] = f
-	return f.count
 }
 
-func (ln *lane) settled(key ledger.Key) {
+func (ln *lane) tried(key ledger.Key, o ledger.Owed, out sender.Outcome) attempt {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	delete(ln.failures, key)
-	delete(ln.undecided, key)
+	ln.trouble = out.Err.Error()
+	return ln.attempts.failed(key, o, out)
+}
+
+func (ln *lane) hold(key ledger.Key, wait time.Duration) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	ln.attempts.hold(key, wait)
+}
+
+// pause leaves a sink alone that asks for it, with whatever is owed to it. Afterwards
+// it gets one event at first.
+func (ln *lane) pause(url string, asked time.Duration) {
+	ln.mu.Lock()
+	ln.attempts.pause(url, asked)
+	ln.mu.Unlock()
+	ln.ramp.restart()
+}
+
+func (ln *lane) pausedFor(url string) time.Duration {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	return ln.attempts.pausedFor(url)
 }
 
 // decide notes whether the filter could be applied to the event at the head of a key.
 func (ln *lane) decide(key ledger.Key, err error) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
-	if delete(ln.undecided, key); err != nil {
-		ln.undecided[key] = err.Error()
+	if delete(ln.undecided, key); err == nil {
+		return
 	}
-}
-
-// yield forgets the failures of objects that another process leads for now.
-func (ln *lane) yield(b reconciler.Bucket) {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	maps.DeleteFunc(ln.failures, func(key ledger.Key, _ failure) bool { return b.Has(key.NamespacedName()) })
-	maps.DeleteFunc(ln.undecided, func(key ledger.Key, _ string) bool { return b.Has(key.NamespacedName()) })
-	if len(ln.failures) == 0 {
-		ln.trouble = ""
+	if ln.undecided == nil {
+		ln.undecided = map[ledger.Key]string{}
 	}
+	ln.undecided[key] = err.Error()
 }
 
 func (ln *lane) failed(trouble string) {

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
+	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
 	"knative.dev/pkg/apis"
 	"knative.dev/pkg/logging"
 
@@ -132,8 +133,12 @@ func TestSecretsAreSeenByTheSinkAlone(t *testing.T) {
 	t.Cleanup(func() { cancel(); s.Wait(); wg.Wait() })
 
 	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed)
+	seconds := 30
 	s.eventually(t, "both are off our hands", func() bool {
-		s.Resume() // nobody waits for his turn here
+		seconds++
+		changed := source.DeepCopy() // begins anew each time: nobody waits for his turn here
+		changed.Spec.Delivery = &eventingduckv1.DeliverySpec{Timeout: ptr(fmt.Sprintf("PT%dS", seconds))}
+		s.Source(changed)
 		pending, _, _, trouble := s.OfSource(source.UID)
 		said.note(trouble)
 		return pending == 0 && s.pending(source.UID) == 0

@@ -1,0 +1,282 @@
+package delivery
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
+	"knative.dev/pkg/apis"
+	duckv1 "knative.dev/pkg/apis/duck/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// counted is a source whose events go to a dead letter sink after so many retries.
+func counted(retry int32, delay string) *v1alpha1.CDEventSource {
+	s := sourceTo("all", "sink")
+	s.Spec.Delivery = &eventingduckv1.DeliverySpec{
+		Retry: &retry, BackoffDelay: &delay, DeadLetterSink: &duckv1.Destination{URI: apis.HTTP("letters")},
+	}
+	s.Status.DeadLetterSinkURI = apis.HTTP("letters")
+	return s
+}
+
+// log notes when a sink was asked, and answers as told.
+type log struct {
+	mu    sync.Mutex
+	times []time.Duration
+	start time.Time
+}
+
+func (s *stage) record(host string, answer func() sender.Outcome) *log {
+	l := &log{start: time.Now()}
+	s.answer(host, func() sender.Outcome {
+		l.mu.Lock()
+		l.times = append(l.times, time.Since(l.start))
+		l.mu.Unlock()
+		return answer()
+	})
+	return l
+}
+
+func (s *stage) lettered() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.letters)
+}
+
+// within is how many times it was asked in some time.
+func (l *log) within(from, to time.Duration) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, at := range l.times {
+		if from <= at && at < to {
+			n++
+		}
+	}
+	return n
+}
+
+// Five steps of one rollout are news of the same key five times.
+func TestNewsIsNoRetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, counted(3, "PT5M"))
+		sink := s.record("sink", refuse(503, sender.Retry))
+		for range 5 {
+			s.happens(t, "cart", lifecycle.Upgraded)
+			time.Sleep(300 * time.Millisecond)
+		}
+		s.Resume()
+		s.Source(counted(3, "PT5M")) // nothing that matters was changed
+		time.Sleep(time.Minute)
+		if n := sink.within(0, time.Hour); n != 1 || s.lettered() != 0 || s.pending("uid-all") != 5 {
+			t.Errorf("%d requests, %d letters, %d owed", n, s.lettered(), s.pending("uid-all"))
+		}
+		// 5 min, and twice as long, but no longer than 5 min, each varied by a fifth.
+		time.Sleep(16 * time.Minute)
+		if n := sink.within(0, time.Hour); n < 4 || s.lettered() == 0 {
+			t.Errorf("%d requests, %d letters", n, s.lettered())
+		}
+		if early := sink.within(time.Nanosecond, 4*time.Minute); early != 0 {
+			t.Errorf("%d requests before their time: %v", early, sink.times)
+		}
+	})
+}
+
+// A sink that is away for a moment costs nobody his retries, however many events wait.
+func TestAShortOutageMakesNoDeadLetters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, counted(10, "PT10M"))
+		s.ProbeEvery = 5 * time.Second
+		sink := s.record("sink", refuse(503, sender.Retry))
+		for i := range 20 {
+			s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)
+		}
+		time.Sleep(90 * time.Second)
+		if n := sink.within(0, time.Hour); n != 20 || s.lettered() != 0 {
+			t.Errorf("%d requests, %d letters", n, s.lettered())
+		}
+		again := s.record("sink", func() sender.Outcome { return accepted })
+		s.happens(t, "another", lifecycle.Created)
+		time.Sleep(time.Second)
+		if again.within(0, time.Hour) != 1 {
+			t.Errorf("asked at %v", again.times)
+		}
+		if s.Breakers()["shop/all"] {
+			t.Error("the sink is said to be probed though it took an event")
+		}
+		time.Sleep(11 * time.Minute)
+		if s.pending("uid-all") != 0 || s.lettered() != 0 || again.within(0, time.Hour) != 21 {
+			t.Errorf("%d owed, %d letters, %d requests", s.pending("uid-all"), s.lettered(), again.within(0, time.Hour))
+		}
+		if early := again.within(time.Second, 6*time.Minute); early != 0 {
+			t.Errorf("%d requests before their time", early)
+		}
+	})
+}
+
+// A dead letter is what was really tried so often, at the time that was asked for.
+func TestADeadLetterWasTried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, counted(2, "PT100S"))
+		sink := s.record("sink", refuse(503, sender.Retry))
+		for i := range 30 {
+			s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)
+		}
+		time.Sleep(time.Hour)
+		if n := sink.within(0, 2*time.Hour); n != 90 || s.lettered() != 30 {
+			t.Errorf("%d requests, %d letters", n, s.lettered())
+		}
+		if n := sink.within(0, 80*time.Second); n != 30 {
+			t.Errorf("%d requests in the first 80 s", n)
+		}
+	})
+}
+
+// What is kept in any case uses no retries up.
+func TestCredentialsUseNoRetriesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, counted(1, "PT1S"))
+		s.answer("sink", refuse(401, sender.Unauthorized))
+		s.happens(t, "cart", lifecycle.Created)
+		time.Sleep(time.Hour)
+		sink := s.record("sink", refuse(503, sender.Retry))
+		time.Sleep(30 * time.Minute)
+		if sink.within(0, time.Hour) != 2 || s.lettered() != 1 {
+			t.Errorf("%d letters after failures at %v", s.lettered(), sink.times)
+		}
+	})
+}
+
+func later(after time.Duration) func() sender.Outcome {
+	return func() sender.Outcome {
+		out := refuse(429, sender.Retry)()
+		out.RetryAfter = after
+		return out
+	}
+}
+
+// It is the sink that asks to be left alone, not one event.
+func TestRetryAfterHoldsForTheSink(t *testing.T) {
+	for name, source := range map[string]*v1alpha1.CDEventSource{"kept": sourceTo("all", "sink"), "counted": counted(10, "PT1S")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t, source, sourceTo("other", "other"))
+				s.ProbeEvery = 5 * time.Second
+				answer := later(5 * time.Minute)
+				sink := s.record("sink", func() sender.Outcome { time.Sleep(10 * time.Millisecond); return answer() })
+				for i := range 40 {
+					s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)
+				}
+				for i := range 28 {
+					time.Sleep(10 * time.Second)
+					s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Upgraded)
+				}
+				time.Sleep(time.Second)
+				// Those that were under way together.
+				if n := sink.within(0, 5*time.Minute); n < 1 || n > s.WorkersPerSource {
+					t.Errorf("%d requests though the sink asked for peace: %v", n, sink.times)
+				}
+				if s.pending("uid-other") != 0 {
+					t.Errorf("%d are owed to another sink", s.pending("uid-other"))
+				}
+				time.Sleep(5 * time.Minute)
+				if n := sink.within(5*time.Minute, 10*time.Minute); n != 1 {
+					t.Errorf("%d requests after the first pause: %v", n, sink.times)
+				}
+				s.answer("sink", nil)
+				time.Sleep(11 * time.Minute)
+				if n := s.pending("uid-all"); n != 0 || s.lettered() > 0 {
+					t.Errorf("%d owed, %d letters", n, s.lettered())
+				}
+			})
+		})
+	}
+}
+
+// A dead letter sink may ask for the same.
+func TestRetryAfterOfTheDeadLetterSink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, counted(0, "PT1S"))
+		s.answer("sink", refuse(400, sender.Poison))
+		letters := s.record("letters", later(5*time.Minute))
+		for i := range 20 {
+			s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)
+		}
+		time.Sleep(4 * time.Minute)
+		if n := letters.within(0, time.Hour); n < 1 || n > s.WorkersPerSource {
+			t.Errorf("%d requests", n)
+		}
+		s.answer("letters", nil)
+		time.Sleep(10 * time.Minute)
+		if s.pending("uid-all") != 0 || s.lettered() != 20 {
+			t.Errorf("%d owed, %d letters", s.pending("uid-all"), s.lettered())
+		}
+	})
+}
+
+// A sink that was mended by its owner is asked at once, and all its retries are left.
+func TestAnotherSinkBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, counted(1, "PT10M"))
+		s.answer("sink", later(5*time.Minute))
+		s.happens(t, "cart", lifecycle.Created)
+		time.Sleep(time.Second)
+		moved := counted(1, "PT10M")
+		moved.Generation, moved.Status.ObservedGeneration, moved.Status.SinkURI = 2, 2, apis.HTTP("moved")
+		asked := s.record("moved", refuse(503, sender.Retry))
+		s.Source(moved)
+		time.Sleep(time.Second)
+		if asked.within(0, time.Second) != 1 || s.lettered() > 0 {
+			t.Errorf("asked at %v, %d letters", asked.times, s.lettered())
+		}
+		// Nothing of the kind for a new filter or label.
+		relabelled := moved.DeepCopy()
+		relabelled.Generation, relabelled.Status.ObservedGeneration, relabelled.Spec.Replay = 3, 3, v1alpha1.ReplayCurrent
+		s.Source(relabelled)
+		time.Sleep(time.Minute)
+		if n := asked.within(0, time.Hour); n != 1 {
+			t.Errorf("asked at %v", asked.times)
+		}
+	})
+}
+
+// Whoever is trusted from now on is asked at once.
+func TestTrustBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, counted(1, "PT10M"))
+		s.answer("sink", refuse(0, sender.Retry))
+		s.happens(t, "cart", lifecycle.Created)
+		time.Sleep(time.Second)
+		s.answer("sink", nil)
+		s.Resume()
+		time.Sleep(time.Second)
+		if s.pending("uid-all") != 1 {
+			t.Error("it was sent before its time")
+		}
+		s.Trusted()
+		time.Sleep(time.Second)
+		if s.pending("uid-all") != 0 || s.lettered() != 0 {
+			t.Errorf("%d owed, %d letters", s.pending("uid-all"), s.lettered())
+		}
+	})
+}
+
+func TestAttemptsAreForgotten(t *testing.T) {
+	var a attempts
+	for i := range 100 {
+		a.failed(ledger.Key{Name: fmt.Sprint(i)}, ledger.Owed{Line: "x"}, sender.Outcome{})
+	}
+	a.pause("sink", time.Nanosecond)
+	a.forget(func(ledger.Key, attempt) bool { return true })
+	time.Sleep(time.Millisecond)
+	if a.pausedFor("sink") != 0 || len(a.paused) != 0 || a.of != nil {
+		t.Errorf("%+v", a)
+	}
+}

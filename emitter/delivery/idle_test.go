@@ -1,0 +1,95 @@
+package delivery
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// nothing is owed to anybody.
+type nothing struct{ Ledger }
+
+func (nothing) Standings() map[types.UID]ledger.Standing           { return nil }
+func (nothing) Owed(ledger.Key, types.UID) []ledger.Owed           { return nil }
+func (nothing) Abandon(types.UID, func(types.NamespacedName) bool) {}
+
+type forgetful struct{ Sender }
+
+func (forgetful) Forget(types.UID) {}
+
+func heap() uint64 {
+	for range 3 {
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc + m.StackInuse
+}
+
+// Ten thousand sources that nothing happens to, of whom each was told something once.
+func TestIdleSourcesCostLittle(t *testing.T) {
+	const many = 10_000
+	sources := make([]*v1alpha1.CDEventSource, many)
+	for i := range sources {
+		sources[i] = sourceTo(fmt.Sprintf("source-%d", i), "sink")
+	}
+	d := New(t.Context(), Options{Ledger: nothing{}, Sender: forgetful{}, Leads: func(types.NamespacedName) bool { return true }})
+	goroutines, before := runtime.NumGoroutine(), heap()
+	for i, s := range sources {
+		d.Source(s)
+		for k := range 3 {
+			d.Owed(key(i*3+k), s.UID)
+		}
+	}
+	for range 2000 {
+		if runtime.NumGoroutine() <= goroutines {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if now := runtime.NumGoroutine(); now > goroutines {
+		t.Errorf("%d goroutines more than before", now-goroutines)
+	}
+	cost := int64(heap()) - int64(before)
+	t.Logf("%d sources cost %.1f MiB, %d bytes each", many, float64(cost)/(1<<20), cost/many)
+	if cost > 50<<20 {
+		t.Errorf("%d sources cost %d MiB, more than 50", many, cost>>20)
+	}
+	if n := len(d.Breakers()); n != many {
+		t.Errorf("%d lanes", n)
+	}
+}
+
+// The connections of a sink that is told nothing for long are closed, and so is what holds them.
+func TestARestingLaneKeepsNoClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, sourceTo("all", "sink"))
+		s.happens(t, "cart", lifecycle.Created)
+		time.Sleep(restAfter / 2)
+		s.happens(t, "cart", lifecycle.Deployed)
+		time.Sleep(restAfter - time.Second)
+		if n := s.forgotten.Load(); n != 0 {
+			t.Errorf("forgotten %d times while it was busy", n)
+		}
+		time.Sleep(2 * time.Second)
+		if n := s.forgotten.Load(); n != 1 {
+			t.Errorf("forgotten %d times", n)
+		}
+		// What waits for its time is not at rest.
+		s.answer("sink", refuse(503, sender.Retry))
+		s.happens(t, "cart", lifecycle.Upgraded)
+		time.Sleep(10 * restAfter)
+		if n := s.forgotten.Load(); n != 1 {
+			t.Errorf("forgotten %d times with an event under way", n)
+		}
+	})
+}

@@ -1,0 +1,107 @@
+package delivery
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+)
+
+func key(i int) ledger.Key {
+	return ledger.Key{Kind: "Service", Namespace: "shop", Name: fmt.Sprintf("cart-%d", i)}
+}
+
+func TestOneKeyIsWorkedOnByOneWorker(t *testing.T) {
+	var mu sync.Mutex
+	at, most, total := map[ledger.Key]int{}, 0, 0
+	q := &queue{most: 4}
+	q.work = func(k ledger.Key) time.Duration {
+		mu.Lock()
+		at[k]++
+		total++
+		if at[k] > 1 {
+			t.Errorf("two work on %s", k)
+		}
+		most = max(most, len(at))
+		mu.Unlock()
+		time.Sleep(time.Millisecond)
+		mu.Lock()
+		defer mu.Unlock()
+		if at[k]--; at[k] == 0 {
+			delete(at, k)
+		}
+		return 0
+	}
+	var adding sync.WaitGroup
+	for range 4 {
+		adding.Go(func() {
+			for i := range 200 {
+				q.add(key(i % 10))
+				q.addAfter(key(i%10), time.Duration(i%3)*time.Millisecond)
+			}
+		})
+	}
+	adding.Wait()
+	for range 1000 {
+		if q.idle() {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !q.idle() || most > 4 || total < 10 {
+		t.Errorf("idle: %v, %d at once, %d altogether", q.idle(), most, total)
+	}
+	if q.close(); q.taken != nil {
+		t.Errorf("an idle queue keeps %d keys", len(q.taken))
+	}
+	q.wait()
+}
+
+func TestWhatIsWantedWhileItIsWorkedOnIsWorkedOnAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		times := 0
+		q := &queue{most: 4}
+		q.work = func(ledger.Key) time.Duration { times++; time.Sleep(time.Second); return 0 }
+		q.add(key(1))
+		time.Sleep(500 * time.Millisecond)
+		q.add(key(1))
+		q.add(key(1))
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if times != 2 {
+			t.Errorf("worked on %d times", times)
+		}
+		q.close()
+		q.wait()
+	})
+}
+
+func TestTheEarliestTimeCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var at []time.Duration
+		q := &queue{most: 1, work: func(ledger.Key) time.Duration { at = append(at, time.Since(start)); return 0 }}
+		q.addAfter(key(1), time.Hour)
+		q.addAfter(key(1), time.Minute)
+		q.addAfter(key(1), 2*time.Hour)
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		if len(at) != 1 || at[0] != time.Minute {
+			t.Errorf("worked on at %v", at)
+		}
+		q.addAfter(key(2), time.Minute)
+		q.close()
+		q.add(key(3))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(at) != 1 {
+			t.Errorf("worked on at %v after the end", at)
+		}
+		q.wait()
+	})
+}
