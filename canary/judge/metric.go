@@ -5,22 +5,6 @@ import (
 	"math"
 )
 
-// looks at the shards, at most. They come at 1/16, 1/8, 1/4, 1/2 and the whole of the
-// time between the warm-up and the deadline: the plan says when, not the data, so
-// that no run can look until it likes what it sees.
-const looks = 5
-
-// due is how many looks at the shards have become due.
-func (p Plan) due(elapsed int64) int {
-	n := 0
-	for j := range looks {
-		if elapsed >= int64(p.Warmup)+int64(p.Deadline-p.Warmup)>>(looks-1-j) {
-			n++
-		}
-	}
-	return n
-}
-
 // negligibleShare is the part of Beta that the proof of being negligible may use; the
 // rest is for the comparison. Either is a Pass, so that they share it.
 const negligibleShare = 0.75
@@ -30,11 +14,11 @@ const negligibleShare = 0.75
 //
 // Alpha is divided by the number of metrics that count (Bonferroni), and once more
 // by two for a metric that may fail both by comparison and by its own limit. The
-// five looks at the shards divide theirs again. Beta is not divided by metrics,
-// because all must pass.
+// looks at the shards share theirs. Beta is not divided by metrics, because all must
+// pass.
 type levels struct {
 	fail, warn, pass     float64
-	lookFail, lookPass   float64
+	shardFail, shardPass float64
 	relative, comparable bool
 }
 
@@ -52,8 +36,8 @@ func (p Plan) levels(m Metric) levels {
 		share /= 2
 	}
 	l.fail = 1 / share
-	l.lookFail = share / looks
-	l.lookPass = p.Beta * (1 - negligibleShare) / looks
+	l.shardFail = share
+	l.shardPass = p.Beta * (1 - negligibleShare)
 	return l
 }
 
@@ -64,12 +48,15 @@ type view struct {
 	plan Plan
 	// enough requests on both sides; final: the deadline is over.
 	enough, final bool
-	// look: the shards are compared now; counted are those that can be.
-	look    bool
-	shards  *shards
-	counted census
-	start   int64
-	number  int
+	// look is the part of Alpha and Beta with which the shards are compared now, 0 if
+	// they are not, and looked what was used up until now. counted are those that can be
+	// compared.
+	look, looked float64
+	shards       *shards
+	strata       []stratum
+	counted      census
+	start        int64
+	number       int
 }
 
 // judge says what is known of one metric.
@@ -126,10 +113,10 @@ func (v view) open() Verdict {
 	return Running
 }
 
-// provable: there are enough shards for a verdict to be possible.
+// provable: there are enough shards for a verdict to be possible at some look.
 func (v view) provable(l levels) bool {
 	c := v.counted
-	return l.comparable && c.enough(max(1, v.plan.MinShards)) && ways(c.canary+c.baseline, c.canary)*l.lookFail >= 1
+	return l.comparable && c.enough(max(1, v.plan.MinShards)) && c.ways*l.shardFail*max(v.look, lastLook) >= 1
 }
 
 // evidenceOfFail is the logarithm of the e-values for the canary being worse than is
@@ -223,48 +210,14 @@ func (d *metricData) relative(v view, m Metric, fail, warn float64, l levels) {
 	if l.relative {
 		return
 	}
-	if v.look && v.provable(l) && d.lacks() == "" {
+	if v.look > 0 && v.provable(l) && d.lacks() == "" {
 		d.compareShards(v, m, l)
 		return
 	}
 	// What else must be decided may take until long after the look, and a canary that
 	// broke meanwhile must not pass by it. To ask again makes no Pass likelier.
-	d.Same = d.Same && d.same(v, m, l)
+	d.Same = d.Same && d.same(v, m, l, v.looked)
 }
-
-// compareShards takes one of the looks at the shards.
-//
-// A Fail needs two things: that the shards on the canary became worse than chance
-// explains, and that they became worse than is tolerated, as far as one can see. Only
-// the first has a probability: to ask the same certainty of the second missed a third
-// of the canaries that fail three times as often. So a canary that is no worse than
-// its baseline fails with probability Alpha at most; one that is worse and within
-// what is tolerated may fail more often, the nearer it is to the limit.
-func (d *metricData) compareShards(v view, m Metric, l levels) {
-	plain := v.shards.scores(m.Kind, 1, v.counted.levels)
-	high, _ := plain.permutation(draws(l.lookFail), v.seed())
-	d.P = &high
-	scaled := v.shards.scores(m.Kind, m.MaxOddsRatio, v.counted.levels)
-	if high <= l.lookFail && scaled.difference() > 0 {
-		d.fail(RelativeRegression)
-	}
-	d.Same = d.same(v, m, l)
-}
-
-// same says whether the shards on the canary are shown not to be worse than is
-// tolerated, by all that was counted until now.
-func (d *metricData) same(v view, m Metric, l levels) bool {
-	_, low := v.shards.scores(m.Kind, m.MaxOddsRatio, v.counted.levels).permutation(draws(l.lookPass), v.seed())
-	return low <= l.lookPass && (!m.limited() || logBelow(d.Tests[0].Canary, m.Limit) >= -math.Log(l.lookPass*looks))
-}
-
-// seed of what is drawn, so that another process draws the same.
-func (v view) seed() [2]uint64 {
-	return [2]uint64{uint64(v.start), uint64(v.number)} //nolint:gosec // A seed may be any number.
-}
-
-// draws that are enough to reach a level, and to tell what is near it.
-func draws(level float64) int { return int(min(10/level, 1e5)) }
 
 // fail keeps the first reason.
 func (d *metricData) fail(why Reason) {

@@ -5,85 +5,70 @@ import (
 	"math/rand/v2"
 )
 
-// split is a set of shards' scores, by side.
-type split struct{ canary, baseline []float64 }
+// dealt are shards' scores and the weights that they have where they were found, those
+// of the baseline negative.
+type dealt struct{ weights, scores []float64 }
 
-// difference of the means, canary's less baseline's.
-func (s split) difference() float64 {
-	return sum(s.canary)/float64(len(s.canary)) - sum(s.baseline)/float64(len(s.baseline))
-}
-
-// enumerable is how many ways of dealing the shards are gone through one by one;
-// where there are more, some are drawn.
-const enumerable = 20000
-
-// permutation tests whether the canary's mean score is high, and whether it is low,
-// for shards that would be as likely on either side: the shares of all ways of dealing
-// them that are at least as high, and as low, as what was found. With so many ways
-// that some are drawn, what was found counts as one of them, so that the test stays
-// exact. The same seed draws the same.
-func (s split) permutation(draws int, seed [2]uint64) (high, low float64) {
-	if len(s.canary) == 0 || len(s.baseline) == 0 {
-		return 1, 1
-	}
-	// The sum over the smaller side orders the ways as the difference of means does.
-	few, sign, found := len(s.canary), 1.0, s.canary
-	if len(s.baseline) < few {
-		few, sign, found = len(s.baseline), -1, s.baseline
-	}
-	all := append(append([]float64{}, s.canary...), s.baseline...)
-	scale := 0.0
-	for _, v := range all {
-		scale += math.Abs(v)
-	}
-	c := count{found: sum(found), slack: 1e-12 * scale}
-	if ways(len(all), few) <= enumerable {
-		c.enumerate(all, few, 0)
-	} else {
-		c.note(c.found)
-		c.draw(all, few, draws, rand.New(rand.NewPCG(seed[0], seed[1]))) //nolint:gosec // A verdict must come out the same after a restart.
-	}
-	high, low = c.above/c.of, c.below/c.of
-	if sign < 0 {
-		high, low = low, high
-	}
-	return high, low
-}
-
-// count is how many sums are as high and as low as what was found, of how many.
-type count struct{ found, slack, above, below, of float64 }
-
-func (c *count) note(v float64) {
-	c.of++
-	if v >= c.found-c.slack {
-		c.above++
-	}
-	if v <= c.found+c.slack {
-		c.below++
-	}
-}
-
-// enumerate goes through all ways of taking few of what is there.
-func (c *count) enumerate(of []float64, few int, taken float64) {
-	if few == 0 {
-		c.note(taken)
-		return
-	}
-	for i := 0; i+few <= len(of); i++ {
-		c.enumerate(of[i+1:], few-1, taken+of[i])
-	}
-}
-
-func (c *count) draw(all []float64, few, draws int, rng *rand.Rand) {
-	for range draws {
-		taken := 0.0
-		for i := range few {
-			j := i + rng.IntN(len(all)-i)
-			all[i], all[j] = all[j], all[i]
-			taken += all[i]
+// permutation tests whether a weighted sum of scores is high, for scores that might as
+// well have been found in any other order: the share of all orders with a sum at least
+// as high. Each stratum is permuted by itself. Some orders are drawn, and the one
+// that was found counts as one of them. Drawing ends as soon as the share lies four
+// standard deviations and more on one side of the level. The same seed draws the same.
+func permutation(strata []dealt, level float64, seed [2]uint64) float64 {
+	found, scale := 0.0, 0.0
+	own := make([][]float64, len(strata))
+	for i, s := range strata {
+		own[i] = append([]float64{}, s.scores...)
+		for j, score := range s.scores {
+			found += s.weights[j] * score
+			scale += math.Abs(s.weights[j] * score)
 		}
-		c.note(taken)
 	}
+	if scale == 0 {
+		return 1
+	}
+	found -= 1e-12 * scale
+	rng := rand.New(rand.NewPCG(seed[0], seed[1])) //nolint:gosec // A verdict must come out the same after a restart.
+	above, drawn := 1.0, 1.0
+	for most := draws(level); drawn <= most; {
+		sum := 0.0
+		for i, s := range strata {
+			sum += s.shuffled(own[i], rng)
+		}
+		if drawn++; sum >= found {
+			above++
+		}
+		if off := math.Abs(above - level*drawn); drawn >= fewestDraws && off > 10+4*math.Sqrt(level*drawn) {
+			break
+		}
+	}
+	return above / drawn
+}
+
+// fewestDraws are enough for a share that is only shown.
+const fewestDraws = 400
+
+// draws that are enough to tell on which side of a level a share lies.
+func draws(level float64) float64 { return math.Floor(min(100/level, 1e5)) }
+
+// shuffled is the weighted sum of scores in another order, in which they stay.
+func (d dealt) shuffled(scores []float64, rng *rand.Rand) float64 {
+	sum := 0.0
+	for i, weight := range d.weights {
+		j := i + rng.IntN(len(scores)-i)
+		scores[i], scores[j] = scores[j], scores[i]
+		sum += weight * scores[i]
+	}
+	return sum
+}
+
+// negated: what was high is low.
+func (d dealt) negated() dealt {
+	weights := make([]float64, len(d.weights))
+	for i, w := range d.weights {
+		weights[i] = -w
+	}
+	return dealt{weights: weights, scores: d.scores}
 }
 
 // ways of taking few of n: as a number, since they may be very many.
@@ -92,12 +77,4 @@ func ways(n, few int) float64 {
 		return 0
 	}
 	return math.Round(math.Exp(min(logChoose(float64(n), float64(few)), 600)))
-}
-
-func sum(of []float64) float64 {
-	s := 0.0
-	for _, v := range of {
-		s += v
-	}
-	return s
 }

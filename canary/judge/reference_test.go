@@ -145,40 +145,72 @@ func TestEValuesAreFairBets(t *testing.T) {
 	}
 }
 
+// Where all weights are alike, the share of orders is the share of ways to deal the
+// scores to the two sides, which can be counted: one way of ten puts the highest two of
+// five on one side.
 func TestPermutationExactly(t *testing.T) {
 	t.Parallel()
+	two, three := []float64{1, 1, -1, -1, -1}, []float64{1, 1, 1, -1, -1}
 	for _, tc := range []struct {
-		name      string
-		of        split
-		high, low float64
+		name string
+		of   []dealt
+		want float64
 	}{
-		{"the highest two of five", split{canary: []float64{3, 4}, baseline: []float64{0, 1, 2}}, 1. / 10, 1},
-		{"the lowest two of five", split{canary: []float64{0, 1}, baseline: []float64{2, 3, 4}}, 1, 1. / 10},
-		{"more canaries than baselines", split{canary: []float64{2, 3, 4}, baseline: []float64{0, 1}}, 1. / 10, 1},
-		{"all alike", split{canary: []float64{1, 1}, baseline: []float64{1, 1, 1}}, 1, 1},
-		{"nothing to compare with", split{canary: []float64{1}}, 1, 1},
+		{"the highest two of five", []dealt{{two, []float64{3, 4, 0, 1, 2}}}, 1. / 10},
+		{"the lowest two of five", []dealt{{two, []float64{0, 1, 2, 3, 4}}}, 1},
+		{"the lowest two, negated", []dealt{dealt{two, []float64{0, 1, 2, 3, 4}}.negated()}, 1. / 10},
+		{"the highest and the third of five", []dealt{{two, []float64{4, 2, 0, 1, 3}}}, 2. / 10},
+		{"more canaries than baselines", []dealt{{three, []float64{2, 3, 4, 0, 1}}}, 1. / 10},
+		{"all alike", []dealt{{two, []float64{1, 1, 1, 1, 1}}}, 1},
+		{"two strata", []dealt{{two, []float64{3, 4, 0, 1, 2}}, {two, []float64{3, 4, 0, 1, 2}}}, 1. / 100},
+		{"no weight", []dealt{{[]float64{0, 0}, []float64{1, 2}}}, 1},
+		{"nothing to compare", nil, 1},
 	} {
-		high, low := tc.of.permutation(100, [2]uint64{})
-		near(t, tc.name+": high", high, tc.high, 1e-12)
-		near(t, tc.name+": low", low, tc.low, 1e-12)
+		near(t, tc.name, averaged(tc.of), tc.want, 0.01)
 	}
 }
 
-// Where the ways are drawn, the result is near the one of going through all of them.
-func TestPermutationDrawnIsNearTheExactOne(t *testing.T) {
+// With weights that differ, against all 720 orders of six scores.
+func TestPermutationAgainstAllOrders(t *testing.T) {
 	t.Parallel()
-	s := split{canary: []float64{9, 14, 17, 12}}
-	for i := range 30 {
-		s.baseline = append(s.baseline, float64(i*i%23))
+	d := dealt{weights: []float64{3, 0.5, -1, -2, -0.25, -0.25}, scores: []float64{1.5, 0.1, -0.4, -0.2, 0.3, -1}}
+	sum := func(of []float64) float64 {
+		s := 0.0
+		for i, w := range d.weights {
+			s += w * of[i]
+		}
+		return s
 	}
-	exact := count{found: sum(s.canary)}
-	exact.enumerate(append(append([]float64{}, s.canary...), s.baseline...), 4, 0)
-	high, _ := s.permutation(20000, [2]uint64{1, 2})
-	near(t, "high", high, exact.above/exact.of, 0.01)
-	again, _ := s.permutation(20000, [2]uint64{1, 2})
-	if again != high {
-		t.Errorf("the same seed gave %v, and then %v", high, again)
+	found, high, all := sum(d.scores), 0.0, 0.0
+	var every func(of []float64, from int)
+	every = func(of []float64, from int) {
+		if from == len(of) {
+			if all++; sum(of) >= found-1e-12 {
+				high++
+			}
+			return
+		}
+		for i := from; i < len(of); i++ {
+			of[from], of[i] = of[i], of[from]
+			every(of, from+1)
+			of[from], of[i] = of[i], of[from]
+		}
 	}
+	every(append([]float64{}, d.scores...), 0)
+	near(t, "high", averaged([]dealt{d}), high/all, 0.01)
+	one, again := permutation([]dealt{d}, 0.01, [2]uint64{1, 2}), permutation([]dealt{d}, 0.01, [2]uint64{1, 2})
+	if again != one {
+		t.Errorf("the same seed gave %v, and then %v", one, again)
+	}
+}
+
+// averaged over seeds, since each draws a few hundred orders only.
+func averaged(of []dealt) float64 {
+	sum := 0.0
+	for seed := range uint64(100) {
+		sum += permutation(of, 1e-5, [2]uint64{seed, 2}) / 100
+	}
+	return sum
 }
 
 func near(t *testing.T, what string, got, want, within float64) {

@@ -54,11 +54,12 @@ func (r *Run) judge(p Plan, elapsed time.Duration) Judgement {
 		final:  elapsed >= p.Deadline,
 	}
 	if p.Sharded {
-		v.counted = e.Shards.census(max(1, p.MinShards))
-		// A look that is due waits for the minimums; looks missed meanwhile are lost.
+		v.strata, v.counted = e.Shards.strata(max(1, p.MinShards))
+		// A look that is due waits for the minimums.
 		if due := p.due(int64(elapsed)); due > e.Looks && v.enough && v.counted.enough(max(1, p.MinShards)) {
-			v.look, e.Looks = true, due
+			v.look, e.Looks = spent(due)-spent(e.Looks), due
 		}
+		v.looked = spent(e.Looks)
 	}
 	j := Judgement{
 		Verdict:       Running,
@@ -94,7 +95,7 @@ func (j *Judgement) countShards(p Plan, c census) {
 	strictest := 1.0
 	for _, m := range p.Metrics {
 		if l := p.levels(m); l.comparable && !l.relative {
-			strictest = min(strictest, l.lookFail)
+			strictest = min(strictest, l.shardFail*lastLook)
 		}
 	}
 	j.Canary.ShardsMissing, j.Baseline.ShardsMissing = c.missing(max(1, p.MinShards), strictest)

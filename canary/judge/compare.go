@@ -1,0 +1,57 @@
+package judge
+
+import "math"
+
+// compareShards takes one of the looks at the shards.
+//
+// A Fail needs two things: that the shards on the canary became worse than chance
+// explains, and that they became worse than is tolerated, as far as one can see. Only
+// the first has a probability: to ask the same certainty of the second missed a third
+// of the canaries that fail three times as often. So a canary that is no worse than
+// its baseline fails with probability Alpha at most; one that is worse and within
+// what is tolerated may fail more often, the nearer it is to the limit.
+func (d *metricData) compareShards(v view, m Metric, l levels) {
+	level := l.shardFail * v.look
+	plain, _ := v.scores(m.Kind, 1)
+	high := permutation(plain, level, v.seed())
+	d.P = &high
+	if high <= level {
+		if _, excess := v.scores(m.Kind, m.MaxOddsRatio); excess > 0 {
+			d.fail(RelativeRegression)
+		}
+	}
+	d.Same = d.same(v, m, l, v.look)
+}
+
+// same says whether the shards on the canary are shown not to be worse than is
+// tolerated, by all that was counted until now, with a part of Beta.
+func (d *metricData) same(v view, m Metric, l levels, part float64) bool {
+	if m.limited() && logBelow(d.Tests[0].Canary, m.Limit) < -math.Log(l.shardPass) {
+		return false
+	}
+	level := l.shardPass * part
+	scaled, _ := v.scores(m.Kind, m.MaxOddsRatio)
+	for i := range scaled {
+		scaled[i] = scaled[i].negated()
+	}
+	return permutation(scaled, level, v.seed()) <= level
+}
+
+// scores of all strata, if the canary's odds were a multiple of the baseline's, and by
+// how much its bad requests exceed what that would give.
+func (v view) scores(kind MetricKind, ratio float64) (scores []dealt, excess float64) {
+	for _, s := range v.strata {
+		f, ok := v.shards.forecast(s, kind, ratio)
+		if !ok {
+			continue
+		}
+		scores = append(scores, f.scores(v.seed()))
+		excess += f.excess(func(s forecastShard) bool { return s.canary })
+	}
+	return scores, excess
+}
+
+// seed of what is drawn, so that another process draws the same.
+func (v view) seed() [2]uint64 {
+	return [2]uint64{uint64(v.start), uint64(v.number)} //nolint:gosec // A seed may be any number.
+}

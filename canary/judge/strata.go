@@ -1,0 +1,137 @@
+package judge
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+)
+
+// A shard whose past is known is compared by how it changed, a new one by its rate
+// alone. A rate and a change cannot be compared, and which shards are new is not
+// chance: a canary that begins to handle mostly new ones would be taken for worse, or
+// better, only because they are. So the new ones are a stratum of their own, which is
+// compared, and permuted, in itself.
+
+// stratum is shards that can be compared with each other.
+type stratum struct {
+	names []string
+	// canary and baseline are how many each side has.
+	canary, baseline int
+	// levels: nothing is known of what they did before the split.
+	levels bool
+}
+
+// whole says whether it can be compared: both sides are there, and it has as many
+// shards as two sides need at least.
+func (s stratum) whole(least int) bool {
+	return s.canary > 0 && s.baseline > 0 && s.canary+s.baseline >= 2*least
+}
+
+// census is how many shards can be compared, and why others cannot.
+type census struct {
+	// canary and baseline can be compared; newCanary and newBaseline among them are new.
+	canary, baseline, newCanary, newBaseline int
+	// alone on the canary and on the baseline: they are new, or known, and the other
+	// side has none of that kind, or too few. aloneNew is how many of the canary's are new.
+	aloneCanary, aloneBaseline, aloneNew int
+	// moved: both sides have handled them.
+	moved int
+	// ways to deal the shards to the two sides.
+	ways float64
+}
+
+// strata of the shards, and how many are in them.
+func (s *shards) strata(least int) ([]stratum, census) {
+	var c census
+	known, fresh := stratum{}, stratum{levels: true}
+	for _, name := range slices.Sorted(maps.Keys(s.Counts)) {
+		one := s.Counts[name]
+		onCanary, onBaseline := one[canarySide] > 0, one[baselineSide] > 0
+		in := &fresh
+		if one[beforeSide] > 0 {
+			in = &known
+		}
+		switch {
+		case onCanary && onBaseline:
+			c.moved++
+			continue
+		case onCanary:
+			in.canary++
+		case onBaseline:
+			in.baseline++
+		default:
+			continue
+		}
+		in.names = append(in.names, name)
+	}
+	var out []stratum
+	c.ways = 1
+	for _, one := range []stratum{known, fresh} {
+		if !one.whole(least) {
+			c.aloneCanary, c.aloneBaseline = c.aloneCanary+one.canary, c.aloneBaseline+one.baseline
+			if one.levels {
+				c.aloneNew = one.canary
+			}
+			continue
+		}
+		out = append(out, one)
+		c.canary, c.baseline = c.canary+one.canary, c.baseline+one.baseline
+		c.ways = math.Min(math.MaxFloat64, c.ways*ways(one.canary+one.baseline, one.canary))
+		if one.levels {
+			c.newCanary, c.newBaseline = one.canary, one.baseline
+		}
+	}
+	return out, c
+}
+
+func (s *shards) census(least int) census {
+	_, c := s.strata(least)
+	return c
+}
+
+func (c census) enough(least int) bool { return c.canary >= least && c.baseline >= least }
+
+// missing is how many more the canary needs so that a proof is possible at all, and
+// how many more the baseline does.
+func (c census) missing(least int, level float64) (canary, baseline int) {
+	canary, baseline = max(0, least-c.canary), max(0, least-c.baseline)
+	for canary+c.canary < MaxShards && ways(c.canary+canary+c.baseline+baseline, c.canary+canary)*level < 1 {
+		if c.canary+canary <= c.baseline+baseline {
+			canary++
+		} else {
+			baseline++
+		}
+	}
+	return canary, baseline
+}
+
+func (c census) String() string {
+	text := fmt.Sprintf("%d shards of the canary compared with %d of the baseline", c.canary, c.baseline)
+	switch {
+	case c.canary+c.baseline == 0:
+		text = "no shards can be compared"
+	case c.newCanary == c.canary && c.newBaseline == c.baseline:
+		text += " by their rates alone, because what they did before the split is not known"
+	case c.newCanary > 0:
+		text += fmt.Sprintf(", of which %d and %d are new and are compared with each other by their rates alone", c.newCanary, c.newBaseline)
+	}
+	if c.aloneCanary > 0 {
+		text += "; " + c.alone()
+	}
+	if c.moved > 0 {
+		text += fmt.Sprintf("; %d left out that both have handled", c.moved)
+	}
+	return text
+}
+
+// alone says which shards of the canary have no counterpart.
+func (c census) alone() string {
+	switch c.aloneNew {
+	case 0:
+		return fmt.Sprintf("%d shards of the canary left out: too few of those that were there before the split are on both sides", c.aloneCanary)
+	case c.aloneCanary:
+		return fmt.Sprintf("%d shards of the canary left out: they are new, and too few of the baseline's shards are", c.aloneCanary)
+	}
+	return fmt.Sprintf("%d shards of the canary left out: %d are new, and too few shards of each kind are on both sides", c.aloneCanary, c.aloneNew)
+}
