@@ -126,7 +126,7 @@ func unevenPlan() Plan {
 }
 
 // ends are the shares of runs that failed and passed.
-func (f uneven) ends(runs int, seed uint64) (fail, pass float64) {
+func (f uneven) ends(p Plan, runs int, seed uint64) (fail, pass float64) {
 	var group sync.WaitGroup
 	ends := make([]Verdict, runs)
 	cores := runtime.GOMAXPROCS(0)
@@ -137,7 +137,7 @@ func (f uneven) ends(runs int, seed uint64) (fail, pass float64) {
 				// What a run draws itself depends on when it began.
 				run := Start(epoch.Add(-time.Duration(n)), before)
 				for i := 0; run.Last.Verdict == Running && i < len(looksAt); i++ {
-					run.Look(unevenPlan(), window(i))
+					run.Look(p, window(i))
 				}
 				ends[n] = run.Last.Verdict
 			}
@@ -147,12 +147,12 @@ func (f uneven) ends(runs int, seed uint64) (fail, pass float64) {
 	for _, v := range ends {
 		switch v {
 		case Fail:
-			fail += 1 / float64(runs)
+			fail++
 		case Pass, Warn:
-			pass += 1 / float64(runs)
+			pass++
 		}
 	}
-	return fail, pass
+	return fail / float64(runs), pass / float64(runs)
 }
 
 // What is promised of shards, on seeds that nothing was chosen by. The rows are those of
@@ -229,7 +229,7 @@ func TestUnevenShards(t *testing.T) {
 					t.Skip("only with -shard-runs")
 				}
 			}
-			fail, pass := tc.of.ends(runs, *shardSeed)
+			fail, pass := tc.of.ends(unevenPlan(), runs, *shardSeed)
 			t.Logf("| %5.1f | %5.1f |", 100*fail, 100*pass)
 			o := outcome{runs: runs}
 			switch w := tc.want; {
@@ -241,5 +241,23 @@ func TestUnevenShards(t *testing.T) {
 				t.Errorf("failed in %.3f of the runs only, %v is promised", fail, w.power)
 			}
 		})
+	}
+}
+
+// The fewest shards with which a canary that is much worse fails: with the three metrics
+// of a sharded Service 3 of 8 and of 9 never do, and 3 of 12 do.
+func TestFewShards(t *testing.T) {
+	t.Parallel()
+	p := unevenPlan()
+	p.Alpha = 0.05 / 3
+	runs := manyRuns(40)
+	for _, tc := range []struct {
+		shards    int
+		low, high float64
+	}{{8, 0, 0}, {9, 0, 0}, {12, 0.95, 1}, {14, 0.95, 1}} {
+		of := uneven{shards: tc.shards, canary: 3, rate: 0.01, each: 100, ratio: 40}
+		if fail, _ := of.ends(p, runs, 1); fail < tc.low || fail > tc.high {
+			t.Errorf("3 of %d shards, much worse: failed in %.2f of the runs", tc.shards, fail)
+		}
 	}
 }
