@@ -27,7 +27,10 @@ func (b *builder) split(r *Route) {
 		b.primaryMoved(old, before)
 		return
 	}
-	if gone := b.withdrawn(before); gone != nil && b.rules.RollbackWithdrawn && !b.overtaken(r, gone) {
+	if b.undone(before) {
+		return
+	}
+	if gone := b.withdrawn(b.announced(before)); gone != nil && b.rules.RollbackWithdrawn && !b.overtaken(r, gone) {
 		t := Transition{Type: RolledBack, Reason: ReasonWithdrawn, Revision: old, Previous: gone}
 		b.back(t, before)
 		return
@@ -98,6 +101,25 @@ func (b *builder) back(t Transition, before []Share) {
 	t.PreviousTraffic, t.Merged = b.settle(before)
 	t.Links = append(b.m.Last.link(LinkPath), undone.Arrived.link(LinkUndoes)...)
 	b.arrive(t)
+}
+
+// announced is the split that was told last: not the one before this, where steps
+// were held back.
+func (b *builder) announced(before []Share) []Share {
+	if b.m.Held != nil {
+		return b.m.Held.Previous
+	}
+	return before
+}
+
+// undone says that the split is what was told last. The steps that were held back
+// in between came to nothing.
+func (b *builder) undone(before []Share) bool {
+	if !slices.Equal(b.announced(before), b.m.Traffic) {
+		return false
+	}
+	b.m.Held = nil
+	return true
 }
 
 // withdrawn returns the newest Revision that is newer than the primary and lost

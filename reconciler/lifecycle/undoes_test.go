@@ -54,19 +54,14 @@ func TestWhatARollbackUndoes(t *testing.T) {
 // Nobody goes back.
 func TestARolloutThatIsOvertaken(t *testing.T) {
 	all := revs(r1, r2, r3)
-	rolling := func(shares ...Share) Snapshot {
-		x := routed(all, shares...)
-		x.Ready, x.Route.Ready, x.Route.Rollout = false, false, true
-		return x
-	}
 	s := deployed(t)
-	s.see(rolling(to("cart-1", 70), to("cart-2", 30)), RevisionReady, RevisionReady, TrafficShifted)
-	s.see(rolling(to("cart-1", 70), to("cart-2", 20), to("cart-3", 10)))
-	s.seeAt(rolling(to("cart-1", 70), to("cart-3", 30)), s.at.Add(DefaultRules.ShiftedMinInterval), TrafficShifted)
+	s.see(rolling(all, to("cart-1", 70), to("cart-2", 30)), RevisionReady, RevisionReady, TrafficShifted)
+	s.see(rolling(all, to("cart-1", 70), to("cart-2", 20), to("cart-3", 10)))
+	s.seeAt(rolling(all, to("cart-1", 70), to("cart-3", 30)), s.at.Add(DefaultRules.ShiftedMinInterval), TrafficShifted)
 	s.see(routed(all, to("cart-3", 100)), Upgraded)
 
 	// The rollout itself is taken back, and Serving does that step by step, too.
 	s = deployed(t)
-	s.see(rolling(to("cart-1", 60), to("cart-2", 30), to("cart-3", 10)), RevisionReady, RevisionReady, TrafficShifted)
-	s.see(rolling(to("cart-1", 70), to("cart-2", 30)), RolledBack)
+	s.see(rolling(all, to("cart-1", 60), to("cart-2", 30), to("cart-3", 10)), RevisionReady, RevisionReady, TrafficShifted)
+	s.see(rolling(all, to("cart-1", 70), to("cart-2", 30)), RolledBack)
 }
