@@ -176,6 +176,9 @@ func (b *builder) chain(revision string) int64 { return b.m.Revisions[revision].
 // gone: removed, unless nobody was ever told that there was something.
 func (b *builder) gone() {
 	b.overtake(b.told(false))
+	if b.m.Held != nil {
+		b.flush()
+	}
 	for _, kind := range incidents {
 		if e := b.m.Episodes[kind]; e != nil {
 			b.resolve(kind, e, ReasonRemoved)

@@ -45,6 +45,18 @@ func TestAHeldStepThatIsTakenBack(t *testing.T) {
 	}
 }
 
+// The last step is told, also where the Service is removed while it is held back.
+func TestAHeldStepIsToldBeforeTheEnd(t *testing.T) {
+	all := revs(r1, r2)
+	s := deployed(t)
+	s.see(rolling(all, to("cart-1", 90), to("cart-2", 10)), RevisionReady, TrafficShifted)
+	s.see(rolling(all, to("cart-1", 80), to("cart-2", 20)))
+	got := s.see(Snapshot{Gone: true}, TrafficShifted, Removed)
+	if share(got[0].Traffic, "cart-2") != 20 {
+		t.Errorf("told %+v", got[0].Traffic)
+	}
+}
+
 // TestNothingMovesFromASplitToItself looks at many stories: each traffic event
 // tells of a change, and continues where the one before it ended.
 func TestNothingMovesFromASplitToItself(t *testing.T) {
