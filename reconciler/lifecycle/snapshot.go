@@ -105,8 +105,8 @@ type Rules struct {
 	RollbackTraffic bool
 	// RollbackTemplate: so is a new Revision that equals an earlier primary.
 	RollbackTemplate bool
-	// RollbackWithdrawn: so is a newer Revision that lost all its traffic
-	// without becoming primary; otherwise the traffic merely shifted.
+	// RollbackWithdrawn: so is a newer Revision that lost all its traffic to an
+	// older one without becoming primary; otherwise the traffic merely shifted.
 	RollbackWithdrawn bool
 	// ShiftedMinInterval is the shortest time between two announced steps of
 	// one gradual rollout. Steps that a user makes are never merged.

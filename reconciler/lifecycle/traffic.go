@@ -30,7 +30,8 @@ func (b *builder) split(r *Route) {
 	if b.undone(before) {
 		return
 	}
-	if gone := b.withdrawn(b.announced(before)); gone != nil && b.rules.RollbackWithdrawn && !b.overtaken(r, gone) {
+	told := b.announced(before)
+	if gone := b.withdrawn(told); gone != nil && b.rules.RollbackWithdrawn && !b.replaced(told, gone) {
 		t := Transition{Type: RolledBack, Reason: ReasonWithdrawn, Revision: old, Previous: gone}
 		b.back(t, before)
 		return
@@ -135,11 +136,13 @@ func (b *builder) withdrawn(before []Share) *Revision {
 	return out
 }
 
-// overtaken says that a gradual rollout goes on with a Revision that is newer than
-// the one that lost its traffic: nobody withdrew anything. Serving lets the newest
-// one grow at the cost of the one before it, while the primary keeps its share.
-func (b *builder) overtaken(r *Route, gone *Revision) bool {
-	return r.Rollout && b.newest().Generation > gone.Generation
+// replaced says that a Revision newer than the one that lost its traffic gained
+// some: nobody withdrew anything. So it is with each commit under "@latest=10", and
+// in a gradual rollout, where the newest one grows at the cost of the one before it.
+func (b *builder) replaced(before []Share, gone *Revision) bool {
+	return slices.ContainsFunc(b.m.Traffic, func(s Share) bool {
+		return s.Percent > share(before, s.Revision) && b.m.revision(s.Revision).Generation > gone.Generation
+	})
 }
 
 // shifted announces a split, at once when a user made it.
@@ -160,8 +163,12 @@ func (b *builder) shifted(rollout bool, before []Share) {
 // shift emits TrafficShifted for the present split.
 func (b *builder) shift(before []Share) {
 	previous, merged := b.settle(before)
+	reason := ""
+	if gone := b.withdrawn(previous); gone != nil && b.replaced(previous, gone) {
+		reason = ReasonReplaced
+	}
 	b.newcomers(previous, b.m.Traffic, b.emit(Transition{
-		Type: TrafficShifted, Revision: b.newest(), Previous: b.m.revision(b.m.Primary),
+		Type: TrafficShifted, Reason: reason, Revision: b.newest(), Previous: b.m.revision(b.m.Primary),
 		PreviousTraffic: previous, Merged: merged, Links: b.m.Last.link(LinkPath),
 	}))
 }

@@ -30,7 +30,8 @@ const (
 	TrafficShifted Type = "TrafficShifted"
 	// Upgraded is a primary that moved forward.
 	Upgraded Type = "ServiceUpgraded"
-	// RolledBack is a primary that moved back, or a canary that was withdrawn.
+	// RolledBack is a primary that moved back, or a canary that was withdrawn in favour
+	// of an older Revision.
 	RolledBack Type = "ServiceRolledBack"
 	// Removed is a Service that is gone, after it was deployed or baselined.
 	Removed Type = "ServiceRemoved"
@@ -71,9 +72,11 @@ const (
 	// ReasonReapplied: a new Revision equals an earlier primary in template
 	// and images, as after reverting a commit.
 	ReasonReapplied = "TemplateReapplied"
-	// ReasonWithdrawn: a newer Revision lost all its traffic without ever
-	// becoming primary.
+	// ReasonWithdrawn: a newer Revision lost all its traffic to an older one without
+	// ever becoming primary.
 	ReasonWithdrawn = "CanaryWithdrawn"
+	// ReasonReplaced: it lost it to a still newer one, which is a canary too.
+	ReasonReplaced = "CanaryReplaced"
 	// ReasonReplay: nothing happened; a new source is told of the present state.
 	ReasonReplay = "Replay"
 	// ReasonRemoved: an incident or a cluster ended because its Service is gone.
