@@ -100,6 +100,9 @@ type ClusterMemory struct {
 	Settling time.Time `json:"settling,omitzero"`
 	// Overdue: it was told that it has not.
 	Overdue bool `json:"overdue,omitempty"`
+	// Owed: all pods went before it had settled. It is waited for again when they
+	// are back.
+	Owed bool `json:"owed,omitempty"`
 }
 
 // Pending is a change of the primary that is told when the cluster has settled.
@@ -245,11 +248,13 @@ func (b *builder) joined(c *ClusterMemory, v *Cluster) {
 		c.Members, moved = rest, true
 	}
 	if v.State == ClusterScaledToZero {
-		c.Settling, c.Overdue = time.Time{}, false // nothing is left that could move
+		// Nothing is left that could move, until the pods are back.
+		c.Owed = c.Owed || !c.Settling.IsZero()
+		c.Settling, c.Overdue = time.Time{}, false
 		return
 	}
-	if moved && c.Settling.IsZero() {
-		c.Settling = b.at
+	if (moved || c.Owed && b.member(v) != nil) && c.Settling.IsZero() {
+		c.Settling, c.Owed = b.at, false
 	}
 }
 
@@ -314,7 +319,7 @@ func (b *builder) awaits(r *Revision, since time.Time) (told *ClusterTold, wait 
 	if b.view != nil && b.view.Settled {
 		switch there, present := b.part(r.Name), since.Add(vacant); {
 		case there.Members > 0, there.Pods == 0 && !b.at.Before(present):
-			return b.told(true), false
+			return b.told(!b.m.Cluster.Owed), false
 		case there.Pods == 0 && present.Before(due):
 			b.wakeAt(present)
 		}

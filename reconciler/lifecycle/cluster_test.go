@@ -204,6 +204,40 @@ func TestARevisionThatIsScaledToZero(t *testing.T) {
 	}
 }
 
+// Scaled to zero before it had settled: what is owed is told when it is back.
+func TestAClusterThatIsGoneBeforeItSettled(t *testing.T) {
+	all := routed(revs(s1), to("cart-1", 100))
+	begin := func() *story {
+		s := newStory(t)
+		s.see(Snapshot{Generation: 1}, Created)
+		s.see(all, RevisionReady)
+		s.see(s.look(all, false, "cart-1"), ClusterFormed)
+		s.see(s.look(all, false))
+		return s
+	}
+	s := begin()
+	s.see(s.look(all, true))
+	s.see(s.look(all, false, "cart-1"))
+	s.see(s.look(all, true, "cart-1"), ClusterSettled, Deployed, Published)
+	s.see(s.look(all, true)) // and now it is not
+	s.see(s.look(all, true, "cart-1"))
+
+	// By itself scaling to zero is not the end of the wait for longer than pods may take.
+	s = begin()
+	s.see(s.look(all, true))
+	s.seeAt(s.look(all, true), s.wake, Deployed, Published)
+	if d := s.all[len(s.all)-2]; d.Cluster == nil || d.Cluster.Settled {
+		t.Errorf("deployed says %+v", d.Cluster)
+	}
+	s.see(s.look(all, true, "cart-1"), ClusterSettled)
+
+	// The limit begins anew with the pods.
+	s = begin()
+	s.see(s.look(all, false, "cart-1"))
+	s.seeAt(s.look(all, false, "cart-1"), s.at.Add(s.rules.SettleWithin), ClusterUnsettled, Deployed, Published)
+	s.see(s.look(all, true, "cart-1"), ClusterSettled)
+}
+
 // A view that was begun before the last news of the cluster is of the past: it may
 // be that of a leader that is none any more.
 func TestAViewOfThePastSaysNothing(t *testing.T) {
