@@ -204,6 +204,36 @@ func TestARevisionThatIsScaledToZero(t *testing.T) {
 	}
 }
 
+// A Service that was Ready and waited for nothing but its cluster is told as deployed
+// before its end, also by a leader that knows it from the ledger alone.
+func TestDeployedIsToldBeforeTheEnd(t *testing.T) {
+	all := routed(revs(s1), to("cart-1", 100))
+	begin := func() *story {
+		s := newStory(t)
+		s.see(Snapshot{Generation: 1}, Created)
+		s.see(all, RevisionReady)
+		return s
+	}
+	s := begin()
+	if saved := newStory(t); !s.m.Outgrew(saved.m) {
+		t.Error("that it waits is not worth a write")
+	}
+	got := s.see(Snapshot{Gone: true}, Deployed, Removed)
+	if got[0].Cluster == nil || got[0].Cluster.Settled || got[0].Revision.Name != "cart-1" || got[0].Chain != 1 {
+		t.Errorf("deployed says %+v", got[0])
+	}
+	s = begin() // not Ready any more: it never was for long enough
+	s.rules.SettleWithin = time.Hour
+	x := all
+	x.Ready = false
+	s.see(x)
+	s.see(Snapshot{Gone: true})
+	s = newStory(t) // nor has it been stable
+	s.rules.Stabilization = time.Minute
+	s.see(all, Created, RevisionReady)
+	s.see(Snapshot{Gone: true})
+}
+
 // Scaled to zero before it had settled: what is owed is told when it is back.
 func TestAClusterThatIsGoneBeforeItSettled(t *testing.T) {
 	all := routed(revs(s1), to("cart-1", 100))

@@ -179,6 +179,9 @@ func (b *builder) gone() {
 	if b.m.Held != nil {
 		b.flush()
 	}
+	if since := b.m.ReadySince; !since.IsZero() && !b.at.Before(since.Add(b.rules.Stabilization)) {
+		b.deploy(b.told(false)) // it has waited for its cluster
+	}
 	for _, kind := range incidents {
 		if e := b.m.Episodes[kind]; e != nil {
 			b.resolve(kind, e, ReasonRemoved)
@@ -246,6 +249,10 @@ func (b *builder) deployed() {
 	if wait {
 		return
 	}
+	b.deploy(told)
+}
+
+func (b *builder) deploy(told *ClusterTold) {
 	b.m.Deployed = true
 	b.m.ReadySince = time.Time{}
 	b.milestone(Transition{Type: Deployed, Revision: b.m.revision(b.m.Primary), Links: b.m.Last.link(LinkPath), Cluster: told})

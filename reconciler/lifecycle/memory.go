@@ -111,10 +111,13 @@ func (m *Memory) Outgrew(saved Memory) bool {
 	return !maps.Equal(m.Labels, saved.Labels) || !maps.Equal(m.Annotations, saved.Annotations) ||
 		len(m.URLs) == 0 && len(saved.URLs) > 0 || len(m.Episodes) < len(saved.Episodes) ||
 		// By the time that it is told, the Route may show something else.
-		(m.Pending == nil) != (saved.Pending == nil) ||
+		(m.Pending == nil) != (saved.Pending == nil) || m.waitsReady() != saved.waitsReady() ||
 		// What was there before us and is not told must not be told later.
 		m.Cluster.formed() != saved.Cluster.formed() || m.Misdeclared() != saved.Misdeclared()
 }
+
+// waitsReady: it is Ready, and not told as deployed before its cluster has settled.
+func (m *Memory) waitsReady() bool { return m.Cluster != nil && !m.ReadySince.IsZero() }
 
 func (c *ClusterMemory) formed() bool { return c != nil && c.Formed }
 
