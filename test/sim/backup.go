@@ -57,10 +57,19 @@ func (w *world) restore() {
 	c.logs = [3][]change{}
 	c.live = b.live
 	for _, s := range c.history {
-		// It may have been told since, of what is gone by then too; the backup does
-		// not know.
-		if waits := w.waits(s); waits != nil {
-			s.splits = append(s.splits, commit{split: waits, era: c.era, until: 0, given: true})
+		// What waited when the backup was made may have been told since, and is told
+		// once more; so it is with what is gone by then.
+		m := w.remembered(s)
+		switch {
+		case m.Pending != nil:
+			s.splits = append(s.splits, commit{split: m.Pending.Transition.Traffic, era: c.era, until: 0, given: true})
+		case !m.Deployed && len(m.Traffic) > 0:
+			s.splits = append(s.splits, commit{split: m.Traffic, era: c.era, until: 0, given: true})
+		}
+		for _, source := range w.sources {
+			if m.Deployed && !m.Removed {
+				w.got[source.UID] = append(w.got[source.UID], delivered{uid: s.uid, traffic: m.Traffic, known: true})
+			}
 		}
 	}
 	for _, key := range c.names() {

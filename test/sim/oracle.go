@@ -27,13 +27,22 @@ func (w *world) judge() verdict {
 	var v verdict
 	for _, source := range w.sources {
 		got := w.got[source.UID]
-		v.events += len(got)
 		mine := map[types.UID][]delivered{}
+		splits := map[types.UID][]delivered{}
 		for _, d := range got {
-			mine[d.uid] = append(mine[d.uid], d)
+			if !d.known {
+				v.events++
+				mine[d.uid] = append(mine[d.uid], d)
+			}
+			if d.known || slices.Contains([]string{"deployed", "upgraded", "rolledback", "shifted"}, short(d.typ)) {
+				splits[d.uid] = append(splits[d.uid], d)
+			}
 		}
 		for _, s := range w.cluster.history {
 			w.judgeOne(s, mine[s.uid], &v)
+			if !s.unmade {
+				w.judgeSplits(s, splits[s.uid], &v)
+			}
 		}
 	}
 	// What was journaled after the backup, and not sent, was written in vain.
@@ -93,7 +102,6 @@ func (w *world) judgeOne(s *service, mine []delivered, v *verdict) {
 			}
 		}
 	}
-	w.judgeSplits(s, mine, v)
 	w.judgeEnd(s, mine, v)
 }
 
@@ -118,13 +126,7 @@ func (w *world) before(s *service) bool { return s.created.Before(w.baseline()) 
 // judgeSplits lays the told splits over the committed ones, in order, in the way
 // that leaves the fewest untold which somebody should have told of. The same
 // split may have been committed several times.
-func (w *world) judgeSplits(s *service, mine []delivered, v *verdict) {
-	var told []delivered
-	for _, d := range mine {
-		if slices.Contains([]string{"deployed", "upgraded", "rolledback", "shifted"}, short(d.typ)) {
-			told = append(told, d)
-		}
-	}
+func (w *world) judgeSplits(s *service, told []delivered, v *verdict) {
 	baselined := w.before(s)
 	n, m := len(s.splits), len(told)
 	// What it costs to leave a commit untold: as much as all pardons together
@@ -142,6 +144,9 @@ func (w *world) judgeSplits(s *service, mine []delivered, v *verdict) {
 	// best[j][i]: the least that it costs to lay told[:j] over splits[:i].
 	best := make([][]int, m+1)
 	for j := range best {
+		// What a restored ledger knew may be where it went on, or not: what it had
+		// journaled by then, and not sent, came after it was restored.
+		optional := j > 0 && told[j-1].known
 		best[j] = make([]int, n+1)
 		for i := range best[j] {
 			best[j][i] = never
@@ -158,6 +163,9 @@ func (w *world) judgeSplits(s *service, mine []delivered, v *verdict) {
 						best[j][i] = min(best[j][i], best[j-1][k-1])
 					}
 				}
+			}
+			if optional {
+				best[j][i] = min(best[j][i], best[j-1][i])
 			}
 		}
 	}

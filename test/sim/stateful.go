@@ -100,14 +100,14 @@ func (p *process) poll() {
 	}
 }
 
-// waits is the split that the ledger holds back until a cluster has settled.
-func (w *world) waits(s *service) []lifecycle.Share {
+// remembered is what the ledger holds of a Service.
+func (w *world) remembered(s *service) lifecycle.Memory {
 	var m lifecycle.Memory
 	o := w.store.Peek(ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: kindName, UID: s.uid}))
-	if o == nil || o.Status.Memory == nil || json.Unmarshal(o.Status.Memory.Raw, &m) != nil || m.Pending == nil {
-		return nil
+	if o == nil || o.Status.Memory == nil || json.Unmarshal(o.Status.Memory.Raw, &m) != nil {
+		return lifecycle.Memory{}
 	}
-	return m.Pending.Transition.Traffic
+	return m
 }
 
 // judgeCluster: what was told of a cluster is what a cluster can go through.

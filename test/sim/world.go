@@ -71,6 +71,8 @@ type delivered struct {
 	revision string
 	artifact string
 	traffic  []lifecycle.Share
+	// known is no event: a restored ledger goes on from here, whatever was told since.
+	known bool
 }
 
 func newWorld(seed uint64, with chaos) *world {
