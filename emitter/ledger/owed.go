@@ -1,10 +1,12 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -25,7 +27,7 @@ type Owed struct {
 }
 
 // Subjects returns the entries of a watched object, one for each UID that it
-// had: those that are gone first, then by age. They must not be changed.
+// had: those that are gone first, then in the order in which they were made. They must not be changed.
 func (l *Ledger) Subjects(key Key) []*v1alpha1.CDEventSubject {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -46,9 +48,23 @@ func (l *Ledger) subjectsLocked(key Key) []*v1alpha1.CDEventSubject {
 		case a.Status.Removed != b.Status.Removed:
 			return 1
 		}
-		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+		return cmp.Or(
+			a.CreationTimestamp.Compare(b.CreationTimestamp.Time), first(a).Compare(first(b)), strings.Compare(a.Name, b.Name),
+		)
 	})
 	return out
+}
+
+// first is the time of the first transition that an entry still knows. Of objects
+// that were created within one second it tells which came first.
+func first(s *v1alpha1.CDEventSubject) time.Time {
+	switch {
+	case len(s.Status.Journal) > 0:
+		return s.Status.Journal[0].Time.Time
+	case s.Status.LastEventTime != nil:
+		return s.Status.LastEventTime.Time
+	}
+	return time.Time{}
 }
 
 // Keys returns the key of every entry.
