@@ -182,7 +182,7 @@ func (b *builder) dissolved(reason string) {
 		return
 	}
 	for _, kind := range []Incident{ClusterTrouble, ClusterSplit} {
-		delete(b.m.Waiting, kind)
+		delete(b.m.Waits, waitFor(kind))
 		if e := b.m.Episodes[kind]; e != nil {
 			b.resolve(kind, e, reason)
 		}
@@ -210,6 +210,7 @@ func (b *builder) formed(c *ClusterMemory, v *Cluster) {
 		return
 	}
 	c.Settling = b.at
+	b.begins(waitSettling)
 	b.emit(Transition{Type: ClusterFormed, Revision: b.member(v), Links: b.m.Last.link(LinkPath), Cluster: b.told(false)})
 }
 
@@ -255,6 +256,7 @@ func (b *builder) joined(c *ClusterMemory, v *Cluster) {
 	}
 	if (moved || c.Owed && b.member(v) != nil) && c.Settling.IsZero() {
 		c.Settling, c.Owed = b.at, false
+		b.begins(waitSettling)
 	}
 }
 
@@ -269,13 +271,13 @@ func (b *builder) settled(c *ClusterMemory) {
 	if b.view != nil {
 		t.Revision = b.member(b.view)
 	}
-	switch due := c.Settling.Add(limit); {
+	switch due := b.since(waitSettling, c.Settling, limit).Add(limit); {
 	case b.view != nil && b.view.Settled:
 		c.Settling, c.Overdue = time.Time{}, false
 		t.Type, t.Cluster = ClusterSettled, b.told(true)
 		b.emit(t)
 	case limit <= 0 || c.Overdue:
-	case b.at.Before(due):
+	case b.now.Before(due):
 		b.wakeAt(due)
 	default:
 		c.Overdue = true
@@ -318,13 +320,13 @@ func (b *builder) awaits(r *Revision, since time.Time) (told *ClusterTold, wait 
 	due := since.Add(limit)
 	if b.view != nil && b.view.Settled {
 		switch there, present := b.part(r.Name), since.Add(vacant); {
-		case there.Members > 0, there.Pods == 0 && !b.at.Before(present):
+		case there.Members > 0, there.Pods == 0 && !b.now.Before(present):
 			return b.told(!b.m.Cluster.Owed), false
 		case there.Pods == 0 && present.Before(due):
 			b.wakeAt(present)
 		}
 	}
-	if limit <= 0 || !b.at.Before(due) {
+	if limit <= 0 || !b.now.Before(due) {
 		return b.told(false), false
 	}
 	b.wakeAt(due)
@@ -344,9 +346,10 @@ func (b *builder) part(revision string) ClusterPart {
 // shards have settled.
 func (b *builder) arrive(t Transition) {
 	t.Traffic = b.m.Traffic
-	told, wait := b.awaits(t.Revision, b.at)
+	told, wait := b.awaits(t.Revision, b.now)
 	if wait {
 		b.m.Pending = &Pending{Since: b.at, Transition: t}
+		b.begins(waitPending)
 		return
 	}
 	t.Cluster = told
@@ -358,7 +361,8 @@ func (b *builder) release() {
 	if b.m.Pending == nil {
 		return
 	}
-	if told, wait := b.awaits(b.m.Pending.Transition.Revision, b.m.Pending.Since); !wait {
+	since := b.since(waitPending, b.m.Pending.Since, b.rules.SettleWithin)
+	if told, wait := b.awaits(b.m.Pending.Transition.Revision, since); !wait {
 		b.overtake(told)
 	}
 }

@@ -277,8 +277,8 @@ func TestAViewOfThePastSaysNothing(t *testing.T) {
 	old.Cluster.Base = s.m.Cluster.Sequence - 1
 	s.see(old)
 	s.seeAt(old, s.at.Add(time.Hour))
-	if len(s.m.Waiting) > 0 {
-		t.Errorf("it waits: %v", s.m.Waiting)
+	if len(s.m.Waits) > 0 {
+		t.Errorf("it waits: %v", s.m.Waits)
 	}
 }
 

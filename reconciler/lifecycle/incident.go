@@ -101,7 +101,7 @@ func (b *builder) trouble() {
 		case kind == Outage && !b.m.Deployed:
 			// What never worked cannot break down.
 		case now == nil:
-			delete(b.m.Waiting, kind)
+			delete(b.m.Waits, waitFor(kind))
 			if known != nil {
 				b.resolve(kind, known, "")
 			}
@@ -117,23 +117,17 @@ func (b *builder) wait(kind Incident, now *Trouble) {
 	if limit <= 0 {
 		return
 	}
-	since, waiting := b.m.Waiting[kind]
-	if !waiting {
-		since = b.at
-		if b.m.Waiting == nil {
-			b.m.Waiting = map[Incident]time.Time{}
-		}
-		b.m.Waiting[kind] = since
-	}
-	if due := since.Add(limit); b.at.Before(due) {
+	since := b.since(waitFor(kind), b.now, limit)
+	if due := since.Add(limit); b.now.Before(due) {
 		b.wakeAt(due)
 		return
 	}
-	delete(b.m.Waiting, kind)
+	delete(b.m.Waits, waitFor(kind))
 	b.detect(kind, since, *now)
 }
 
 func (b *builder) detect(kind Incident, since time.Time, why Trouble) {
+	since = since.UTC().Truncate(time.Microsecond) // it is journaled from here on
 	e := &Episode{Since: since}
 	t := Transition{
 		Type: IncidentDetected, Revision: b.troubled(kind), Links: b.m.Last.link(LinkPath),

@@ -127,8 +127,8 @@ func TestWhatWaitsIsNotStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	var m Memory
-	if err := json.Unmarshal(raw, &m); err != nil || len(m.Waiting) > 0 || len(s.m.Waiting) != 1 {
-		t.Errorf("%v: %+v of %+v", err, m.Waiting, s.m.Waiting)
+	if err := json.Unmarshal(raw, &m); err != nil || len(m.Waits) > 0 || len(s.m.Waits) != 1 {
+		t.Errorf("%v: %+v of %+v", err, m.Waits, s.m.Waits)
 	}
 }
 

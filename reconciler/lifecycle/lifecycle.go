@@ -43,7 +43,7 @@ func Baseline(s Snapshot) Result {
 
 // Next folds one snapshot, observed at the given time, into the memory.
 func Next(rules Rules, m Memory, s Snapshot, at time.Time) Result {
-	b := builder{rules: rules, m: m.clone(), s: s, at: m.after(at)}
+	b := builder{rules: rules, m: m.clone(), s: s, at: m.after(at), now: at}
 	if m.Removed {
 		return Result{Memory: m}
 	}
@@ -74,7 +74,9 @@ type builder struct {
 	rules Rules
 	m     Memory
 	s     Snapshot
-	at    time.Time
+	// at is the time that is journaled, now what the clock shows: by it is measured
+	// how long something has lasted.
+	at, now time.Time
 	out   []Transition
 	wake  time.Time
 	// view is what the snapshot shows of the cluster, nil where it says nothing.
@@ -84,6 +86,7 @@ type builder struct {
 }
 
 func (b *builder) result() Result {
+	b.over()
 	return Result{Memory: b.m, Transitions: b.out, WakeAt: b.wake}
 }
 
@@ -179,7 +182,7 @@ func (b *builder) gone() {
 	if b.m.Held != nil {
 		b.flush()
 	}
-	if since := b.m.ReadySince; !since.IsZero() && !b.at.Before(since.Add(b.rules.Stabilization)) {
+	if !b.m.ReadySince.IsZero() && !b.now.Before(b.readySince().Add(b.rules.Stabilization)) {
 		b.deploy(b.told(false)) // it has waited for its cluster
 	}
 	for _, kind := range incidents {
@@ -240,16 +243,21 @@ func (b *builder) deployed() {
 	}
 	if b.m.ReadySince.IsZero() {
 		b.m.ReadySince = b.at
+		b.begins(waitReady)
 	}
-	if due := b.m.ReadySince.Add(b.rules.Stabilization); b.at.Before(due) {
+	if due := b.readySince().Add(b.rules.Stabilization); b.now.Before(due) {
 		b.wakeAt(due)
 		return
 	}
-	told, wait := b.awaits(b.m.revision(b.m.Primary), b.m.ReadySince)
+	told, wait := b.awaits(b.m.revision(b.m.Primary), b.readySince())
 	if wait {
 		return
 	}
 	b.deploy(told)
+}
+
+func (b *builder) readySince() time.Time {
+	return b.since(waitReady, b.m.ReadySince, max(b.rules.Stabilization, b.rules.SettleWithin))
 }
 
 func (b *builder) deploy(told *ClusterTold) {

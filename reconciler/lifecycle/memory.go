@@ -64,9 +64,10 @@ type Memory struct {
 	LastShift time.Time `json:"lastShift,omitzero"`
 	// Episodes is trouble that was announced and has not ended.
 	Episodes map[Incident]*Episode `json:"episodes,omitempty"`
-	// Waiting is since when there is trouble that was not announced. It is not
-	// stored: each rollout has some for seconds, which is not worth a write.
-	Waiting map[Incident]time.Time `json:"-"`
+	// Waits is since when this process waits for something, by its own clock. It is
+	// not stored: trouble that comes with each rollout is not worth a write, and the
+	// clock of another process is another one.
+	Waits map[Wait]time.Time `json:"-"`
 	// Cluster is what is remembered of the Service's stateful cluster.
 	Cluster *ClusterMemory `json:"cluster,omitempty"`
 	// Pending is a change of the primary that waits for the cluster.
@@ -181,7 +182,7 @@ func (m Memory) clone() Memory {
 	m.Seen = maps.Clone(m.Seen)
 	m.Revisions = maps.Clone(m.Revisions)
 	m.Former = slices.Clone(m.Former)
-	m.Episodes, m.Waiting = maps.Clone(m.Episodes), maps.Clone(m.Waiting)
+	m.Episodes, m.Waits = maps.Clone(m.Episodes), maps.Clone(m.Waits)
 	if m.Cluster != nil {
 		c := *m.Cluster
 		m.Cluster = &c

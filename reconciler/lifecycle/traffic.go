@@ -148,7 +148,7 @@ func (b *builder) replaced(before []Share, gone *Revision) bool {
 // shifted announces a split, at once when a user made it.
 func (b *builder) shifted(rollout bool, before []Share) {
 	if rollout {
-		if due := b.m.LastShift.Add(b.rules.ShiftedMinInterval); b.at.Before(due) {
+		if b.now.Before(b.shiftDue()) {
 			if b.m.Held == nil {
 				b.m.Held = &Held{Previous: before}
 			}
@@ -156,6 +156,7 @@ func (b *builder) shifted(rollout bool, before []Share) {
 			return
 		}
 		b.m.LastShift = b.at
+		b.begins(waitShift)
 	}
 	b.shift(before)
 }
@@ -199,6 +200,7 @@ func (b *builder) flush() {
 	held := b.m.Held
 	b.m.Held.Steps-- // the last one is announced, the others are merged into it
 	b.m.LastShift = b.at
+	b.begins(waitShift)
 	b.shift(held.Previous)
 }
 
@@ -206,7 +208,7 @@ func (b *builder) flushWhenDue() {
 	if b.m.Held == nil {
 		return
 	}
-	if due := b.m.LastShift.Add(b.rules.ShiftedMinInterval); b.at.Before(due) {
+	if due := b.shiftDue(); b.now.Before(due) {
 		b.wakeAt(due)
 		return
 	}

@@ -36,9 +36,9 @@ type fold struct {
 	// past holds the UIDs that the object is known to have had.
 	past    map[types.UID]bool
 	unsaved map[string]unsaved
-	// waiting is since when each UID has had trouble that was not announced. It is
+	// waiting is since when something is waited for of each UID. It is
 	// kept apart from what the ledger holds.
-	waiting map[types.UID]map[lifecycle.Incident]time.Time
+	waiting map[types.UID]map[lifecycle.Wait]time.Time
 	// patient says that a Revision which is not cached may still come.
 	patient bool
 	// doubtful says that the parts came from a cache that may lag behind.
@@ -211,7 +211,7 @@ func (f *fold) follow(first *Subject, steps []step) (int, error) {
 	if err != nil || used == 0 {
 		return 0, err
 	}
-	f.waiting[first.UID] = last.Waiting
+	f.waiting[first.UID] = last.Waits
 	if changed || f.saved(first.UID, last) {
 		// The ledger's is as good, and kept anyway. A silent write leaves the sequence
 		// as it is, so that an older memory would still seem to be ahead.
@@ -233,7 +233,7 @@ func (f *fold) saved(uid types.UID, m lifecycle.Memory) bool {
 		if err != nil {
 			return false // it is told where it is used
 		}
-		has.Seen, m.Seen, m.Waiting, m.NamespaceLabels = nil, nil, nil, has.NamespaceLabels
+		has.Seen, m.Seen, m.Waits, m.NamespaceLabels = nil, nil, nil, has.NamespaceLabels
 		return reflect.DeepEqual(has, m)
 	}
 	return false
@@ -315,7 +315,7 @@ func (f *fold) memory(current *v1alpha1.CDEventSubject) (lifecycle.Memory, error
 	if err != nil {
 		return m, err
 	}
-	m.Waiting = f.waiting[current.Spec.UID]
+	m.Waits = f.waiting[current.Spec.UID]
 	return m, nil
 }
 

@@ -391,7 +391,7 @@ func (o *Observer) end(f *fold) bool {
 			}
 		}
 		t.waiting = f.waiting
-		maps.DeleteFunc(t.waiting, func(_ types.UID, w map[lifecycle.Incident]time.Time) bool { return len(w) == 0 })
+		maps.DeleteFunc(t.waiting, func(_ types.UID, w map[lifecycle.Wait]time.Time) bool { return len(w) == 0 })
 	}
 	if len(t.updates) > 0 || f.held || f.lagging || !f.wake.IsZero() {
 		return true

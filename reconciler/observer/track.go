@@ -62,14 +62,14 @@ type track struct {
 	held time.Time
 	// unsaved is the memory of each UID that is ahead of the ledger.
 	unsaved map[string]unsaved
-	// waiting is since when each UID has had trouble that was not announced.
-	waiting map[types.UID]map[lifecycle.Incident]time.Time
+	// waiting is since when something is waited for of each UID.
+	waiting map[types.UID]map[lifecycle.Wait]time.Time
 	// filled says that the root came from a cache: it may be of the past.
 	filled bool
 }
 
 func newTrack() *track {
-	return &track{base: Parts{}, unsaved: map[string]unsaved{}, past: map[types.UID]bool{}, waiting: map[types.UID]map[lifecycle.Incident]time.Time{}}
+	return &track{base: Parts{}, unsaved: map[string]unsaved{}, past: map[types.UID]bool{}, waiting: map[types.UID]map[lifecycle.Wait]time.Time{}}
 }
 
 // saw appends an update unless it says nothing new. It returns whether there is
