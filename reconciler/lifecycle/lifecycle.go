@@ -77,8 +77,8 @@ type builder struct {
 	// at is the time that is journaled, now what the clock shows: by it is measured
 	// how long something has lasted.
 	at, now time.Time
-	out   []Transition
-	wake  time.Time
+	out     []Transition
+	wake    time.Time
 	// view is what the snapshot shows of the cluster, nil where it says nothing.
 	view *Cluster
 	// inherited says that a cluster which is declared now was there before us.
