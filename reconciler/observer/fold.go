@@ -34,7 +34,7 @@ type fold struct {
 
 	steps []step
 	// past holds the UIDs that the object is known to have had.
-	past    map[types.UID]bool
+	past    []types.UID
 	unsaved map[string]unsaved
 	// waiting is since when something is waited for of each UID. It is
 	// kept apart from what the ledger holds.
@@ -140,6 +140,21 @@ func (f *fold) compose(s step) *Subject { return f.o.Kind.Compose(s.parts) }
 // ledger still knows it.
 func (f *fold) entries() []*v1alpha1.CDEventSubject {
 	return f.o.Ledger.Subjects(f.o.ledgerKey(f.key))
+}
+
+// remembered are the UIDs of which something is to be remembered: those that the
+// ledger does not know to be gone, and the one that is there.
+func (f *fold) remembered() map[types.UID]bool {
+	out := map[types.UID]bool{}
+	for _, entry := range f.entries() {
+		out[entry.Spec.UID] = !entry.Status.Removed
+	}
+	for _, p := range f.track.base {
+		if _, removed := out[p.Owner]; p.Root && !removed {
+			out[p.Owner] = true
+		}
+	}
+	return out
 }
 
 // bury journals the end of every object of this name that has another UID than

@@ -12,6 +12,7 @@ package observer
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -276,7 +277,7 @@ func (o *Observer) Tidy() {
 		if o.IsLeaderFor(key) || t.folding {
 			continue
 		}
-		if t.forget(before); len(t.base)+len(t.updates) == 0 {
+		if t.forget(before); t.empty() {
 			delete(o.tracks, key)
 		}
 	}
@@ -361,7 +362,7 @@ func (o *Observer) begin(ctx context.Context, key types.NamespacedName, since ti
 	now := o.Now()
 	f := &fold{
 		ctx: ctx, o: o, track: t, key: key, since: since, now: now, rules: o.Rules(),
-		steps: t.steps(now), past: maps.Clone(t.past), consumed: map[uint64]bool{},
+		steps: t.steps(now), past: slices.Clone(t.past), consumed: map[uint64]bool{},
 		unsaved: t.unsaved, waiting: maps.Clone(t.waiting), doubtful: t.filled, patient: t.held.IsZero() || now.Sub(t.held) < holdFor,
 	}
 	t.folding = true
@@ -391,12 +392,15 @@ func (o *Observer) end(f *fold) bool {
 			}
 		}
 		t.waiting = f.waiting
-		maps.DeleteFunc(t.waiting, func(_ types.UID, w map[lifecycle.Wait]time.Time) bool { return len(w) == 0 })
+		known := f.remembered()
+		maps.DeleteFunc(t.waiting, func(uid types.UID, w map[lifecycle.Wait]time.Time) bool { return len(w) == 0 || !known[uid] })
+		maps.DeleteFunc(t.unsaved, func(uid string, _ unsaved) bool { return !known[types.UID(uid)] })
 	}
+	t.prune()
 	if len(t.updates) > 0 || f.held || f.lagging || !f.wake.IsZero() {
 		return true
 	}
-	if len(t.base) == 0 && len(f.entries()) == 0 {
+	if t.empty() && len(f.entries()) == 0 {
 		delete(o.tracks, f.key)
 	}
 	return false

@@ -56,8 +56,9 @@ type track struct {
 	serial uint64
 	// folding says that a fold is under way: nothing is merged meanwhile.
 	folding bool
-	// past holds the UIDs that the root had.
-	past map[types.UID]bool
+	// past holds the UIDs that the root had, oldest first, as far as parts may still
+	// come that belong to one.
+	past []types.UID
 	// held is since when the first update cannot be folded, zero if it can.
 	held time.Time
 	// unsaved is the memory of each UID that is ahead of the ledger.
@@ -69,7 +70,7 @@ type track struct {
 }
 
 func newTrack() *track {
-	return &track{base: Parts{}, unsaved: map[string]unsaved{}, past: map[types.UID]bool{}, waiting: map[types.UID]map[lifecycle.Wait]time.Time{}}
+	return &track{base: Parts{}, unsaved: map[string]unsaved{}, waiting: map[types.UID]map[lifecycle.Wait]time.Time{}}
 }
 
 // saw appends an update unless it says nothing new. It returns whether there is
@@ -100,10 +101,10 @@ func (t *track) saw(p Part, at time.Time) (fresh bool, merged int) {
 // the root in between.
 func (t *track) insert(u update) {
 	t.updates = append(t.updates, u)
-	if !u.part.Root || u.part.Value == nil || t.past[u.part.Owner] {
+	if !u.part.Root || u.part.Value == nil || slices.Contains(t.past, u.part.Owner) {
 		return
 	}
-	t.past[u.part.Owner] = true
+	t.past = append(t.past, u.part.Owner)
 	t.filled = false
 	first := slices.IndexFunc(t.updates, func(o update) bool { return !o.part.Root && o.part.Owner == u.part.Owner })
 	if first < 0 {
@@ -128,6 +129,41 @@ func (t *track) forget(before time.Time) {
 		n++
 	}
 	t.updates = slices.Delete(t.updates, 0, n)
+	t.prune()
+}
+
+// maxPast is how many UIDs are remembered that no part of the history belongs to. What
+// comes of an older one costs a question to the API server.
+const maxPast = 16
+
+// prune forgets UIDs that the object had long ago.
+func (t *track) prune() {
+	here := func(uid types.UID) bool {
+		for _, p := range t.base {
+			if p.Owner == uid {
+				return true
+			}
+		}
+		return slices.ContainsFunc(t.updates, func(u update) bool { return u.part.Owner == uid })
+	}
+	for i := 0; len(t.past) > maxPast && i < len(t.past)-maxPast; {
+		if here(t.past[i]) {
+			i++
+			continue
+		}
+		t.past = slices.Delete(t.past, i, i+1)
+	}
+}
+
+// empty says that nothing is left of the object in the caches. What no cache holds
+// ends with it.
+func (t *track) empty() bool {
+	for _, p := range t.base {
+		if !p.Volatile {
+			return false
+		}
+	}
+	return len(t.updates) == 0
 }
 
 // cool forgets what only a leader can know.
@@ -175,7 +211,7 @@ func (t *track) fill(cached Parts) {
 		if _, ok := t.last(name); !ok && p.Value != nil {
 			t.base[name] = p
 			if p.Root {
-				t.past[p.Owner], t.filled = true, true
+				t.past, t.filled = append(t.past, p.Owner), true
 			}
 		}
 	}
@@ -190,9 +226,9 @@ type step struct {
 }
 
 // orphan says that the step is a state of a part whose root is not known yet.
-func (s step) orphan(past map[types.UID]bool) bool {
+func (s step) orphan(past []types.UID) bool {
 	p := s.update.part
-	return !p.Root && p.Owner != "" && p.Value != nil && !past[p.Owner]
+	return !p.Root && p.Owner != "" && p.Value != nil && !slices.Contains(past, p.Owner)
 }
 
 // steps returns the states to fold: the base, and the state after each update.

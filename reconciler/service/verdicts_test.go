@@ -3,6 +3,7 @@ package service
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -37,5 +38,24 @@ func TestVerdictsAreAPartOfTheirService(t *testing.T) {
 	v.Reached(key, "u2", lifecycle.Verdict{Run: "c"})
 	if len(held()) != 1 || last.Owner != "u2" {
 		t.Errorf("%+v", last)
+	}
+}
+
+// What is held is of Services that were judged lately, not of all that ever were.
+func TestVerdictsAreNotHeldForEver(t *testing.T) {
+	t.Parallel()
+	now, told := time.Unix(0, 0), 0
+	v := NewVerdicts(func(types.NamespacedName, observer.Part) { told++ })
+	v.now = func() time.Time { return now }
+	for i := range 10_000 {
+		now = now.Add(time.Second)
+		key := types.NamespacedName{Namespace: "shop", Name: fmt.Sprintf("pull-%d", i)}
+		v.Reached(key, types.UID(key.Name), lifecycle.Verdict{Run: fmt.Sprint(i)})
+		if most := int(holdVerdicts/time.Second) + 1; len(v.held) > most {
+			t.Fatalf("after %d, those of %d Services are held", i+1, len(v.held))
+		}
+	}
+	if told != 10_000 {
+		t.Errorf("told %d times", told)
 	}
 }

@@ -1,0 +1,94 @@
+package observer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/reconciler"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
+)
+
+// remade is a kind whose object carries its UID.
+type remade struct{ plain }
+
+func (*remade) Compose(p Parts) *Subject {
+	root := p["service"]
+	s, ok := root.Value.(lifecycle.Snapshot)
+	if !ok {
+		return nil
+	}
+	s.Seen = map[string]string{lifecycle.SeenService: root.Version}
+	return &Subject{UID: root.Owner, Created: time.Unix(2, 0), Snapshot: s}
+}
+
+// A name that is made and removed again and again costs no more than one that is
+// there, though the ledger still has an entry of those that were last.
+func TestANameThatIsRemadeTenThousandTimes(t *testing.T) {
+	ctx, entries, router, kind := t.Context(), store.New(), &asked{}, &remade{}
+	l := ledger.New(entries, router, router)
+	now := time.Unix(10, 0)
+	o := New(Options{
+		Kind: kind, Ledger: l, Now: func() time.Time { return now }, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules },
+		Since: func(context.Context) (time.Time, error) { return time.Unix(1, 0), nil },
+	})
+	o.Bind(kind)
+	if err := o.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
+		t.Fatal(err)
+	}
+	o.Start()
+	key, version := types.NamespacedName{Namespace: "shop", Name: "cart"}, 0
+	see := func(uid types.UID, value any) {
+		t.Helper()
+		version++
+		o.Saw(key, Part{Name: "service", Version: fmt.Sprint(version), Root: true, Owner: uid, Value: value})
+		err := o.Reconcile(ctx, key.String())
+		if again, _ := controller.IsRequeueKey(err); err != nil && !again && !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	// The entries that nothing is owed about are deleted, and the informer says so.
+	collect := func() {
+		had := entries.All()
+		for _, at := range []time.Time{now, now.Add(time.Hour)} {
+			if err := l.Collect(ctx, at, time.Minute); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, o := range had {
+			l.Forget(o, true)
+		}
+	}
+	for i := range 10_000 {
+		now = now.Add(time.Second)
+		kind.live = types.UID(fmt.Sprintf("uid-%d", i))
+		uid := kind.live
+		see(uid, lifecycle.Snapshot{Ready: true})
+		see(uid, lifecycle.Snapshot{Ready: true, Generation: 2}) // known here only
+		see(uid, lifecycle.Snapshot{Generation: 3, Trouble: map[lifecycle.Incident]*lifecycle.Trouble{lifecycle.FailedRollout: {}}})
+		o.Saw(key, Part{Name: lifecycle.SeenVerdicts, Version: fmt.Sprint(version), Owner: uid, Value: i, Volatile: true})
+		kind.live = ""
+		see(uid, nil)
+		tr := o.tracks[key]
+		if tr == nil {
+			t.Fatal("the track is gone, though the ledger has an entry")
+		}
+		if n := max(len(tr.past), len(tr.unsaved), len(tr.waiting), len(tr.base), len(tr.updates)); n > maxPast {
+			t.Fatalf("after %d: past %d, unsaved %d, waiting %d, base %d, updates %d", i+1, len(tr.past), len(tr.unsaved), len(tr.waiting), len(tr.base), len(tr.updates))
+		}
+		if i%8 == 7 {
+			collect()
+		}
+	}
+	collect()
+	if _ = o.Reconcile(ctx, key.String()); len(o.tracks) > 0 {
+		t.Errorf("something is left: %+v", o.tracks[key])
+	}
+}
