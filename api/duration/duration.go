@@ -30,7 +30,7 @@ func Parse(s string) (time.Duration, error) {
 	}
 	var all time.Duration
 	for i, unit := range []struct {
-		times time.Duration
+		times int64
 		name  string
 	}{{7 * 24, "h"}, {24, "h"}, {1, "h"}, {1, "m"}, {1, "s"}} {
 		if m[i+1] == "" {
@@ -40,7 +40,7 @@ func Parse(s string) (time.Duration, error) {
 		if err != nil {
 			return 0, fmt.Errorf("%q is no duration: %w", s, err)
 		}
-		all += unit.times * d
+		all += time.Duration(unit.times * int64(d))
 	}
 	return all, nil
 }

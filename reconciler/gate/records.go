@@ -115,7 +115,7 @@ func (r *records) put(ctx context.Context, o owner, run *v1alpha1.GateRun) error
 	if was == nil {
 		record, err = r.client.Create(ctx, record, metav1.CreateOptions{})
 		if apierrors.IsNotFound(err) {
-			return fmt.Errorf("keeping a run: there is no kind CanaryGateRun, which config/300-canarygaterun.yaml defines: %s", err.Error()) //nolint:errorlint // it is not the run that was not found
+			return fmt.Errorf("keeping a run: there is no kind CanaryGateRun, which config/300-canarygaterun.yaml defines: %s", err.Error())
 		}
 	} else {
 		record, err = r.client.Update(ctx, record, metav1.UpdateOptions{})

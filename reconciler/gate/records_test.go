@@ -281,8 +281,11 @@ func TestARunOfAReleaseBefore(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		run := kept["status"].(map[string]any)["run"] //nolint:forcetypeassert // a test
-		status := is["status"].(map[string]any)       //nolint:forcetypeassert // a test
+		run, _, _ := unstructured.NestedFieldNoCopy(kept, "status", "run")
+		status, ok := is["status"].(map[string]any)
+		if !ok || run == nil {
+			t.Fatalf("%v, kept %v", is, kept)
+		}
 		delete(status, "latest")
 		if path == runPath {
 			status["extraFields"] = run

@@ -20,7 +20,7 @@ func crowd(pods, shards int) attribution.Snapshot {
 	now := func() time.Time { return time.Unix(1.8e9, 0) }
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	facts := attribution.Facts{Revisions: []attribution.Revision{{UID: "uid-1", Name: "cart-00001", Stateful: true}, {UID: "uid-2", Name: "cart-00002", Stateful: true}}}
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // numbers that are different, and the same each time
+	random := rand.New(rand.NewPCG(1, 2))
 	var readings []scrape.Reading
 	for p := range pods {
 		uid := types.UID(fmt.Sprintf("%08x-77d2-4c11-9f0e-%012x", random.Uint32(), random.Uint64()>>16))
