@@ -77,7 +77,8 @@ func (l *look) measured(manager apis.ConditionManager, s *trial.Service) {
 		manager.MarkUnknown(measured, reasonNotRead, "The pods of the Service are not read yet")
 		return
 	}
-	manager.MarkTrue(measured)
+	// Set once: each change of a condition is a new time of transition, and a write.
+	unread, reason := "", ""
 	for _, n := range figures.NoData {
 		i := slices.IndexFunc(s.Revisions, func(r trial.Revision) bool {
 			return r.UID == n.Revision && (r.Percent > 0 || n.Reason == attribution.EntryMetricsUnavailable && s.Newest(r))
@@ -86,12 +87,17 @@ func (l *look) measured(manager apis.ConditionManager, s *trial.Service) {
 			continue
 		}
 		if why := explain(n, s.Revisions[i].Name); n.Reason == attribution.NotRead {
-			manager.MarkUnknown(measured, string(n.Reason), "%s", why)
+			unread, reason = why, string(n.Reason)
 		} else {
 			manager.MarkFalse(measured, string(n.Reason), "%s", why)
 			return
 		}
 	}
+	if unread != "" {
+		manager.MarkUnknown(measured, reason, "%s", unread)
+		return
+	}
+	manager.MarkTrue(measured)
 }
 
 // needs says whether a figure that is missing is needed by one of the metrics.

@@ -85,6 +85,9 @@ func (th *theatre) now() time.Time { return th.began.Add(speed * time.Since(th.b
 
 func (th *theatre) service(name string) *stage.Stage {
 	s := stage.New(types.NamespacedName{Namespace: namespace, Name: name}, true, th.now)
+	for _, revision := range []types.UID{stage.Baseline, stage.Canary} {
+		s.Enter(revision, 0, 0) // queue-proxy is read, too
+	}
 	th.mu.Lock()
 	defer th.mu.Unlock()
 	th.stages[s.Key] = s

@@ -124,10 +124,11 @@ func (w *work) do(ctx context.Context) error {
 		return w.later(ctx, "CustomRun", err)
 	}
 	if w.run.Done() {
+		told := w.over()
 		if err := w.records.drop(ctx, w.owner()); err != nil {
 			return w.later(ctx, "CustomRun", err) // or the patrol does it
 		}
-		return w.over()
+		return told
 	}
 	if !w.tell(w.run.Status) {
 		wait = min(wait, waiting)

@@ -258,16 +258,15 @@ func (l *look) write(ctx context.Context) error {
 			return fmt.Errorf("writing the status of CanaryGate %s: %w", key, err)
 		}
 		l.wrote(key.String())
-		if run := l.status.Run; run != nil && run.CompletionTime != nil {
-			if err := l.records.drop(ctx, l.owner()); err != nil {
-				return err
-			}
-		}
 	}
-	if l.status.Run != nil {
-		l.tell() // if it is too early, the next look tells
+	if l.status.Run == nil {
+		return nil
 	}
-	return nil
+	l.tell() // if it is too early, the next look tells
+	if l.status.Run.CompletionTime == nil {
+		return nil
+	}
+	return l.records.drop(ctx, l.owner()) // or the patrol does it
 }
 
 // tell tells of the run as it was written; false if it is too early.

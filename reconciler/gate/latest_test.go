@@ -3,6 +3,7 @@ package gate
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/apis"
@@ -57,6 +58,23 @@ func TestAGateOfNoService(t *testing.T) {
 	is := h.gate().Status
 	if c := is.GetCondition(apis.ConditionReady); !c.IsFalse() || c.Reason != "ServiceNotFound" || is.Latest != nil {
 		t.Errorf("%+v", is)
+	}
+}
+
+// As long as nothing changes, nothing is written, also where something is not known.
+func TestWhatIsNotKnownIsWrittenOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.put(t, gatePath, strings.Replace(watching, `"watch":true,`, "", 1))
+	h.Serve(stage.Canary, 1, 0) // and where requests enter nobody has read
+	h.Serve(stage.Baseline, 1, 0)
+	g := h.process()
+	h.look(g)
+	first := h.get(gatePath)
+	time.Sleep(1100 * time.Millisecond) // times of transition have seconds
+	h.look(g)
+	if is := h.get(gatePath); !strings.Contains(is, `"status":"Unknown","type":"Measured"`) || is != first {
+		t.Errorf("it was\n%s\nand is\n%s", first, is)
 	}
 }
 

@@ -43,8 +43,10 @@ type Stage struct {
 // New returns a Service with two Revisions, NAME-00001 with 90 % of the traffic and
 // NAME-00002 with 10 %, that is read by one process.
 func New(key types.NamespacedName, stateful bool, now func() time.Time) *Stage {
-	s := &Stage{Key: key, now: now, counts: map[types.UID]map[mapping.Key]float64{Baseline: {}, Canary: {}},
-		entered: map[types.UID]map[mapping.Key]float64{}}
+	s := &Stage{
+		Key: key, now: now, counts: map[types.UID]map[mapping.Key]float64{Baseline: {}, Canary: {}},
+		entered: map[types.UID]map[mapping.Key]float64{},
+	}
 	s.service = &trial.Service{UID: types.UID("uid-of-" + key.Name), Settled: true, Effective: true, Revisions: []trial.Revision{
 		{Name: key.Name + "-00001", UID: Baseline, Generation: 1, Percent: 90, Stateful: stateful},
 		{Name: key.Name + "-00002", UID: Canary, Generation: 2, Percent: 10, Stateful: stateful},
