@@ -41,8 +41,8 @@ type Revision struct {
 	ClusterMembers, ClusterShards *float64
 }
 
-// defaultTimeout is Serving's revision-timeout-seconds.
-const defaultTimeout = 5 * time.Minute
+// DefaultTimeout of a request is Serving's revision-timeout-seconds.
+const DefaultTimeout = 5 * time.Minute
 
 // Pod is one that exists and belongs to one of the Revisions for certain.
 type Pod struct {

@@ -63,7 +63,10 @@ type RevisionFigures struct {
 	// Unaccounted were started and not finished within the request time-out; those
 	// of pods that are gone are among them for good.
 	Unaccounted *float64
-	Restarts    map[string]float64
+	// Open were started and are not finished, as the pods said when they were read last. Nil
+	// where nobody counts what is started, or where a pod that serves was never read.
+	Open     *float64
+	Restarts map[string]float64
 	// Pods that exist; Unanswering of them are ready, and could not be read when that
 	// was tried last, nor the time before; Members are in the stateful cluster.
 	Pods        int
@@ -234,7 +237,7 @@ func (v *view) figures() RevisionFigures {
 	}
 	if v.Stateful {
 		out.EnteredAt = maps.Clone(v.tally.EnteredAt)
-		out.Unaccounted = v.unaccounted()
+		out.Unaccounted, out.Open = v.unaccounted(), v.open()
 		out.Members, out.Shards = v.ClusterMembers, v.shards()
 	}
 	out.ScrapeAge, out.Unanswering = v.age(), v.unanswering()
@@ -386,7 +389,7 @@ func zeros() map[float64]uint64 {
 func (v *view) unaccounted() *float64 {
 	timeout := v.Timeout
 	if timeout <= 0 {
-		timeout = defaultTimeout
+		timeout = DefaultTimeout
 	}
 	if v.tally.Started == 0 && v.tally.Total() > 0 {
 		v.lacks("unaccounted_requests", StartedUnknown)
@@ -410,6 +413,23 @@ func (v *view) unaccounted() *float64 {
 			v.lacks("unaccounted_requests", WindowTooShort)
 			return nil
 		}
+	}
+	return &total
+}
+
+// open requests of all pods.
+func (v *view) open() *float64 {
+	total := 0.0
+	for _, p := range v.pods {
+		switch {
+		case p.app.counts(mapping.Started):
+			total += p.app.open()
+		case p.app.sum(mapping.Finished) > 0 || p.facts.Ready && !p.app.read:
+			return nil
+		}
+	}
+	if v.tally.Started == 0 && v.tally.Total() > 0 {
+		return nil
 	}
 	return &total
 }

@@ -320,6 +320,36 @@ func TestUnaccounted(t *testing.T) {
 	}
 }
 
+// What is open is what the pods that are there began and did not finish, whoever watched
+// then; it is not known where nobody counts it, or a pod that serves was not read.
+func TestOpenRequests(t *testing.T) {
+	t.Parallel()
+	began := func(n, finished float64) map[mapping.Key]float64 {
+		return merged(handled(finished, 0), map[mapping.Key]float64{{Figure: mapping.Started, Entity: "Cart"}: n})
+	}
+	b := newBench(false, sharded())
+	if got := b.one(t).Revisions[1].Open; got != nil {
+		t.Errorf("before a pod that serves was read, %v are open", *got)
+	}
+	b.read("p2", false, began(24, 20))
+	if got := b.one(t).Revisions[1].Open; got == nil || *got != 4 {
+		t.Errorf("began 24 and finished 20: %v", got)
+	}
+	b.read("p2", false, began(30, 30))
+	if got := b.one(t).Revisions[1].Open; got == nil || *got != 0 {
+		t.Errorf("all finished: %v", got)
+	}
+	b.read("p1", false, map[mapping.Key]float64{{Figure: mapping.Finished, Outcome: mapping.OK}: 9})
+	if got := b.one(t).Revisions[0].Open; got != nil {
+		t.Errorf("nobody counts what is begun, and %v are open", *got)
+	}
+	b.facts.Pods = b.facts.Pods[:1]
+	b.read("p1", false, map[mapping.Key]float64{{Figure: mapping.Finished, Outcome: mapping.OK}: 9})
+	if got := b.one(t).Revisions[1].Open; got == nil || *got != 0 {
+		t.Errorf("no pod, and open are %v", got)
+	}
+}
+
 func TestRestarts(t *testing.T) {
 	t.Parallel()
 	f := sharded()

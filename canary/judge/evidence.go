@@ -23,6 +23,8 @@ type evidence struct {
 	Handled  weighted `json:"handled"`
 	Required weighted `json:"required"`
 
+	Open openings `json:"open,omitzero"`
+
 	// Unsettled: shards were being handed over in the last window.
 	Unsettled bool `json:"unsettled,omitempty"`
 	// Unanswering pods of the canary in the last window.

@@ -3,10 +3,11 @@ package judge
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // explain says the verdict and what it stands on to a person.
-func (j *Judgement) explain(p Plan, e *evidence, c census) string {
+func (j *Judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration) string {
 	var say []string
 	if e.Canary+e.Baseline == 0 {
 		say = append(say, "no request was judged yet")
@@ -31,9 +32,7 @@ func (j *Judgement) explain(p Plan, e *evidence, c census) string {
 	if e.Unaccounted > 0 {
 		say = append(say, fmt.Sprintf("%.0f of %.0f requests that the canary began were never finished", e.Unaccounted, e.Started))
 	}
-	if e.StartedUnknown {
-		say = append(say, "nobody counts the requests that begin, so that none that hangs is seen")
-	}
+	say = append(say, e.Open.explain(p, elapsed)...)
 	if e.Unanswering > 0 {
 		say = append(say, fmt.Sprintf("%d pods of the canary are ready and cannot be read, so that what they handle is not known", e.Unanswering))
 	}

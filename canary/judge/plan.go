@@ -81,7 +81,8 @@ type Exposure struct {
 type Limits struct {
 	// Restarts of the canary's containers.
 	Restarts float64
-	// Unaccounted requests, as a ratio of those that the canary started.
+	// Unaccounted requests, as a ratio of those that the canary started. If negative,
+	// open ones are not judged either.
 	Unaccounted float64
 }
 
@@ -101,6 +102,8 @@ type Window struct {
 	// Revisions handled in this window; both from 0 to 1, Required negative if
 	// unknown.
 	Required, Handled float64
+	// RequestTimeout is after which time the canary's requests are cut off.
+	RequestTimeout time.Duration
 	// Unsettled: shards were being handed over.
 	Unsettled bool
 	// Unanswering are pods of the canary that serve and cannot be read: what they do
@@ -122,10 +125,16 @@ type Arm struct {
 	// not empty, it is the reason why Above says nothing.
 	Above            map[float64]float64
 	DurationsUnknown string
-	// Started and Unaccounted; StartedUnknown if nobody counts them.
+	// Started and Unaccounted; StartedUnknown if nobody counts them. OverdueUnknown is why it
+	// is not known yet whether some are.
 	Started, Unaccounted float64
 	StartedUnknown       bool
-	Restarts             float64
+	OverdueUnknown       string
+	// Open are begun and not finished at the end of the window. If OpenUnknown is not
+	// empty, it is the reason why Open says nothing.
+	Open        float64
+	OpenUnknown string
+	Restarts    float64
 }
 
 // Counts of one shard on one side.
@@ -158,6 +167,8 @@ const (
 	RelativeRegression   Reason = "RelativeRegression"
 	Restarts             Reason = "Restarts"
 	UnaccountedRequests  Reason = "UnaccountedRequests"
+	HangingRequests      Reason = "HangingRequests"
+	WindowTooShort       Reason = "WindowTooShort"
 	NonInferior          Reason = "NonInferior"
 	Negligible           Reason = "Negligible"
 	PossiblyWorse        Reason = "PossiblyWorse"

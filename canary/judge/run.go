@@ -40,6 +40,10 @@ func (r *Run) Look(p Plan, w Window) Judgement {
 	elapsed := w.To.Sub(r.Start)
 	if !w.From.Before(r.Start.Add(p.Warmup)) {
 		r.Evidence.add(p, w)
+		r.Evidence.Open.add(w, elapsed)
+		if p.Limits.Unaccounted >= 0 {
+			r.Evidence.Open.look(p.Alpha, elapsed)
+		}
 	}
 	r.Last = r.judge(p, elapsed)
 	return r.Last
@@ -81,7 +85,7 @@ func (r *Run) judge(p Plan, elapsed time.Duration) Judgement {
 	}
 	j.weigh(p)
 	j.decide(p, e, elapsed)
-	j.Message = j.explain(p, e, v.counted)
+	j.Message = j.explain(p, e, v.counted, elapsed)
 	return j
 }
 

@@ -12,7 +12,7 @@ func (j *Judgement) decide(p Plan, e *evidence, elapsed time.Duration) {
 		j.Verdict, j.Reasons = Fail, why
 		return
 	}
-	lacking := j.lacking(p, e)
+	lacking := unique(j.lacking(p, e, elapsed))
 	complete, critical := j.conclusive(p)
 	ripe := elapsed >= p.MinDuration && elapsed >= p.Warmup
 	final := elapsed >= p.Deadline
@@ -58,11 +58,14 @@ func (j *Judgement) failures(p Plan, e *evidence) []Reason {
 	if p.Limits.Unaccounted >= 0 && e.Unaccounted > p.Limits.Unaccounted*max(e.Started, p.MinCanary) {
 		why = append(why, UnaccountedRequests)
 	}
+	if e.Open.Failed {
+		why = append(why, HangingRequests)
+	}
 	return unique(why)
 }
 
 // lacking is what stands in the way of a Pass, whatever the metrics say.
-func (j *Judgement) lacking(p Plan, e *evidence) []Reason {
+func (j *Judgement) lacking(p Plan, e *evidence, elapsed time.Duration) []Reason {
 	var why []Reason
 	switch {
 	case e.Canary == 0 && e.Baseline > 0:
@@ -82,7 +85,7 @@ func (j *Judgement) lacking(p Plan, e *evidence) []Reason {
 	if e.Unanswering > 0 {
 		why = append(why, NoData)
 	}
-	return why
+	return append(why, e.Open.lacks(p, elapsed))
 }
 
 func tooHigh(p Plan, j *Judgement) bool {

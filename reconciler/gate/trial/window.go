@@ -39,8 +39,11 @@ func (c counted) window(canary, baseline types.UID) judge.Window {
 	w.Shards = c.shards(canary, baseline)
 	for _, r := range c.figures.Revisions {
 		if r.UID == canary {
-			w.Unanswering = r.Unanswering
+			w.Unanswering, w.RequestTimeout = r.Unanswering, r.Timeout
 		}
+	}
+	if w.RequestTimeout <= 0 {
+		w.RequestTimeout = attribution.DefaultTimeout
 	}
 	return w
 }
@@ -73,7 +76,12 @@ func (c counted) arm(uid types.UID) judge.Arm {
 	if c.stateful(uid) {
 		buckets = tally.Buckets
 		a.Started, a.Unaccounted = tally.Started, tally.Lost+c.overdue[uid]
-		a.StartedUnknown = tally.Started == 0 && a.Finished > 0 || c.missing(uid, "unaccounted_requests") == string(attribution.StartedUnknown)
+		lacks := c.missing(uid, "unaccounted_requests")
+		a.Open, a.OpenUnknown = c.open(uid)
+		a.StartedUnknown = lacks == string(attribution.StartedUnknown) || a.OpenUnknown != "" && tally.Started == 0 && a.Finished > 0
+		if lacks == string(attribution.WindowTooShort) {
+			a.OverdueUnknown = lacks
+		}
 	}
 	if by[mapping.Unknown] > 0 && a.OutcomesUnknown == "" {
 		a.OutcomesUnknown = string(attribution.OutcomesUnknown)
@@ -83,6 +91,20 @@ func (c counted) arm(uid types.UID) judge.Arm {
 		a.DurationsUnknown = why
 	}
 	return a
+}
+
+// open requests of a Revision, or why nobody knows.
+func (c counted) open(uid types.UID) (n float64, why string) {
+	for _, r := range c.figures.Revisions {
+		if r.UID != uid {
+			continue
+		}
+		if r.Open == nil {
+			break
+		}
+		return *r.Open, ""
+	}
+	return 0, string(attribution.NotRead)
 }
 
 // missing is why a figure of a Revision is; empty if it is there. That no pod was

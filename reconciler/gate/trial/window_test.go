@@ -3,6 +3,7 @@ package trial
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
@@ -159,5 +160,28 @@ func TestBefore(t *testing.T) {
 	}
 	if before(nil, "c") != nil {
 		t.Error("something is known of nothing")
+	}
+}
+
+// What is open is told as it is, and why it is not known; and so is what may be overdue.
+func TestOpenRequestsOfAWindow(t *testing.T) {
+	t.Parallel()
+	open := 4.0
+	c := counting(true, attribution.Tally{Started: 60, Finished: map[string]float64{mapping.OK: 56}}, attribution.Tally{})
+	c.figures.Revisions = []attribution.RevisionFigures{
+		{Revision: attribution.Revision{UID: "c", Timeout: time.Minute}, Open: &open, Pods: 1}, {Revision: attribution.Revision{UID: "b"}, Pods: 1},
+	}
+	c.figures.NoData = []attribution.NoData{{Revision: "c", Figure: "unaccounted_requests", Reason: attribution.WindowTooShort}}
+	w := c.window("c", "b")
+	if a := w.Canary; a.Open != 4 || a.OpenUnknown != "" || a.StartedUnknown || a.OverdueUnknown != "WindowTooShort" || w.RequestTimeout != time.Minute {
+		t.Errorf("canary: %+v, time-out %s", a, w.RequestTimeout)
+	}
+	if a := w.Baseline; a.OpenUnknown == "" || a.StartedUnknown {
+		t.Errorf("a pod of the baseline was not read: %+v", a)
+	}
+	c.figures.NoData = []attribution.NoData{{Revision: "c", Figure: "unaccounted_requests", Reason: attribution.StartedUnknown}}
+	c.figures.Revisions = nil
+	if w := c.window("c", "b"); !w.Canary.StartedUnknown || w.Canary.OverdueUnknown != "" || w.RequestTimeout != attribution.DefaultTimeout {
+		t.Errorf("nobody counts what begins: %+v", w.Canary)
 	}
 }

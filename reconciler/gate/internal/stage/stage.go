@@ -106,6 +106,14 @@ func (s *Stage) Serve(revision types.UID, ok, failed float64) {
 	s.Read()
 }
 
+// Hang has a stateful Revision begin requests that it does not finish. What it counts is read
+// when it serves others.
+func (s *Stage) Hang(revision types.UID, n float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts[revision][mapping.Key{Figure: mapping.Started}] += n
+}
+
 // Enter has requests enter at a stateful Revision, and what its queue-proxy counts be read.
 func (s *Stage) Enter(revision types.UID, ok, failed float64) {
 	s.mu.Lock()

@@ -1,0 +1,293 @@
+package judge
+
+import (
+	"encoding/json"
+	"flag"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// openRuns is how many runs of each world of open requests; the table of
+// docs/judging.md takes a thousand of each.
+var openRuns = flag.Int("open-runs", 0, "how many runs of each world of open requests; 0 for a few")
+
+// world is two sides that begin requests, which take their time.
+type world struct {
+	// canary and baseline begin so many a second, at a time since the split.
+	canary, baseline func(at float64) float64
+	// takes is for how many seconds a request that begins then is open.
+	takes func(rng *rand.Rand, at float64, canary bool) float64
+	// hanging is the part of the canary's that hang until they are cut off.
+	hanging float64
+	// streams are open on both sides when the split comes, in proportion to what they begin.
+	streams float64
+}
+
+const cutOffAfter = 300.0
+
+// play one run, in windows of 15 s, and say when it ended.
+func (w world) play(rng *rand.Rand, p Plan) (Judgement, time.Duration) {
+	run := Start(epoch, nil)
+	const horizon = 4000
+	ended := [2][]float64{make([]float64, horizon), make([]float64, horizon)}
+	errors := [2][]float64{make([]float64, horizon), make([]float64, horizon)}
+	var begun, open [2]float64
+	begin := func(side int, at, takes float64, hangs bool) {
+		begun[side]++
+		open[side]++
+		if end := int(at + takes); end+1 < horizon {
+			ended[side][end+1]++
+			if hangs {
+				errors[side][end+1]++
+			}
+		}
+	}
+	rates := [2]func(float64) float64{w.canary, w.baseline}
+	for side := range 2 {
+		for range int(w.streams * rates[side](0)) {
+			begin(side, 0, rng.ExpFloat64()*600, false)
+		}
+	}
+	var was, done, bad [2]float64
+	for second := 0; run.Last.Verdict == Running; second++ {
+		for side := range 2 {
+			done[side] += ended[side][second]
+			open[side] -= ended[side][second]
+			bad[side] += errors[side][second]
+		}
+		if second%15 == 0 && second > 0 {
+			arms := [2]Arm{}
+			for side := range 2 {
+				arms[side] = Arm{Finished: done[side], Errors: bad[side], Started: begun[side] - was[side], Open: open[side]}
+			}
+			to := epoch.Add(time.Duration(second) * time.Second)
+			run.Look(p, Window{From: to.Add(-15 * time.Second), To: to, Canary: arms[0], Baseline: arms[1], Required: -1, RequestTimeout: 5 * time.Minute})
+			was, done, bad = begun, [2]float64{}, [2]float64{}
+		}
+		for side := range 2 {
+			for range poisson(rng, rates[side](float64(second))) {
+				at := float64(second) + rng.Float64()
+				if side == 0 && rng.Float64() < w.hanging {
+					begin(side, at, cutOffAfter, true)
+				} else {
+					begin(side, at, w.takes(rng, at, side == 0), false)
+				}
+			}
+		}
+	}
+	return run.Last, run.Evidence.Until.Sub(epoch)
+}
+
+func poisson(rng *rand.Rand, mean float64) int {
+	n, left := 0, rng.ExpFloat64()
+	for left < mean {
+		n++
+		left += rng.ExpFloat64()
+	}
+	return n
+}
+
+func steadily(rps float64) func(float64) float64 { return func(float64) float64 { return rps } }
+
+func exponential(mean float64) func(*rand.Rand, float64, bool) float64 {
+	return func(rng *rand.Rand, _ float64, _ bool) float64 { return mean * rng.ExpFloat64() }
+}
+
+func openPlan() Plan {
+	p := errorsOnly()
+	p.Warmup = 30 * time.Second
+	return p
+}
+
+// playMany worlds; early is how many failed within three minutes.
+func (w world) playMany(runs int, seed uint64) (verdicts map[Verdict]int, early int, ends []time.Duration) {
+	verdicts = map[Verdict]int{}
+	for n := range runs {
+		j, end := w.play(rand.New(rand.NewPCG(seed, uint64(n))), openPlan())
+		verdicts[j.Verdict]++
+		ends = append(ends, end)
+		if j.Verdict == Fail && end <= 3*time.Minute {
+			early++
+		}
+	}
+	slices.Sort(ends)
+	return verdicts, early, ends
+}
+
+func manyOpen(few int) int {
+	if *openRuns > 0 {
+		return *openRuns
+	}
+	return manyRuns(few)
+}
+
+// A canary that begins ten requests a second, and lets a twentieth of them hang, fails
+// within three minutes; and none ever passes.
+func TestHangingCanaryFails(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name  string
+		of    world
+		early bool
+	}{
+		{"0.1 s, 10 of 100 a second", world{canary: steadily(10), baseline: steadily(90), takes: exponential(0.1)}, true},
+		{"0.1 s, 10 of 20", world{canary: steadily(10), baseline: steadily(10), takes: exponential(0.1)}, true},
+		{"0.1 s, 50 of 1,000", world{canary: steadily(50), baseline: steadily(950), takes: exponential(0.1)}, true},
+		{"0.1 s, 5 of 10", world{canary: steadily(5), baseline: steadily(5), takes: exponential(0.1)}, false},
+		{"0.1 s, 1 of 10", world{canary: steadily(1), baseline: steadily(9), takes: exponential(0.1)}, false},
+		{"5 s, 10 of 100", world{canary: steadily(10), baseline: steadily(90), takes: exponential(5)}, false},
+		{"1 % streams of 10 min, 10 of 100", world{canary: steadily(10), baseline: steadily(90), takes: streams}, false},
+		{"60 s, 10 of 20", world{canary: steadily(10), baseline: steadily(10), takes: exponential(60)}, false},
+	} {
+		if !tc.early && *openRuns == 0 {
+			continue
+		}
+		for _, hanging := range []float64{0.05, 0.2, 0.5} {
+			tc.of.hanging = hanging
+			runs := manyOpen(40)
+			got, early, ends := tc.of.playMany(runs, 28)
+			t.Logf("%-34s %2.0f %%: by 3 min %5.1f %%, %v, median %s", tc.name, 100*hanging, 100*float64(early)/float64(runs), got, ends[runs/2])
+			if tc.early && (early < runs || got[Fail] < runs) {
+				t.Errorf("%s, %v hanging: %d of %d failed within 3 min, %v in all", tc.name, hanging, early, runs, got)
+			}
+		}
+	}
+}
+
+// streams are a hundredth of the requests.
+func streams(rng *rand.Rand, _ float64, _ bool) float64 {
+	if rng.Float64() < 0.01 {
+		return 600 * rng.ExpFloat64()
+	}
+	return 0.1 * rng.ExpFloat64()
+}
+
+// Whatever else makes requests be open for long, a healthy canary does not fail for it.
+func TestHealthyCanaryMayHaveOpenRequests(t *testing.T) {
+	t.Parallel()
+	during := func(from, to float64, of func(rng *rand.Rand, at float64) float64, canaryOnly bool) func(*rand.Rand, float64, bool) float64 {
+		return func(rng *rand.Rand, at float64, canary bool) float64 {
+			if at >= from && at < to && (canary || !canaryOnly) {
+				return of(rng, at)
+			}
+			return 0.1 * rng.ExpFloat64()
+		}
+	}
+	until := func(end float64) func(*rand.Rand, float64) float64 {
+		return func(_ *rand.Rand, at float64) float64 { return end - at }
+	}
+	ten, ninety := steadily(10), steadily(90)
+	for _, tc := range []struct {
+		name string
+		of   world
+		// late: a Pass may take longer than without open requests.
+		late bool
+	}{
+		{"0.1 s, 10 of 100 a second", world{canary: ten, baseline: ninety, takes: exponential(0.1)}, false},
+		{"0.1 s, 1 of 10", world{canary: steadily(1), baseline: steadily(9), takes: exponential(0.1)}, true},
+		{"5 s, 10 of 100", world{canary: ten, baseline: ninety, takes: exponential(5)}, false},
+		{"60 s, 10 of 20", world{canary: ten, baseline: ten, takes: exponential(60)}, false},
+		{"60 s, 2 of 100", world{canary: steadily(2), baseline: steadily(98), takes: exponential(60)}, true},
+		{"1 % streams of 10 min", world{canary: ten, baseline: ninety, takes: streams}, false},
+		{"reconnects: streams that are open at the split", world{canary: ten, baseline: ninety, takes: streams, streams: 6}, false},
+		{"Pareto 1.2", world{canary: ten, baseline: ninety, takes: func(rng *rand.Rand, _ float64, _ bool) float64 { return 0.05 * math.Pow(rng.Float64(), -1/1.2) }}, false},
+		{"the canary stalls for 45 s", world{canary: ten, baseline: ninety, takes: during(95, 140, until(140), true)}, true},
+		{"the canary stalls for 30 s before a look", world{canary: ten, baseline: ninety, takes: during(150, 180, until(180), true)}, true},
+		{"an outage of both, 2 min", world{canary: ten, baseline: ninety, takes: during(90, 210, until(210), false)}, true},
+		{"traffic grows tenfold", world{canary: func(at float64) float64 { return 2 + 18*min(1, at/600) }, baseline: func(at float64) float64 { return 18 + 162*min(1, at/600) }, takes: exponential(5)}, true},
+		{"bursts", world{canary: burst(10), baseline: burst(90), takes: exponential(5)}, false},
+		{"cold canary: 5 s each for a minute", world{canary: ten, baseline: ninety, takes: during(0, 60, func(rng *rand.Rand, _ float64) float64 { return 5 * rng.ExpFloat64() }, true)}, false},
+		{"cold canary: no answer for a minute", world{canary: ten, baseline: ninety, takes: during(0, 60, until(60), true)}, false},
+		{"the share grows from 1 to 50 %", world{canary: func(at float64) float64 { return 1 + 49*min(1, at/900) }, baseline: func(at float64) float64 { return 99 - 49*min(1, at/900) }, takes: exponential(20)}, true},
+	} {
+		runs := manyOpen(20)
+		got, _, ends := tc.of.playMany(runs, 82)
+		t.Logf("%-50s %v, median %s", tc.name, got, ends[runs/2])
+		if got[Fail] > 0 {
+			t.Errorf("%s: %v", tc.name, got)
+		}
+		if !tc.late && ends[runs/2] > 150*time.Second {
+			t.Errorf("%s: the middle one passed after %s", tc.name, ends[runs/2])
+		}
+	}
+}
+
+func burst(rps float64) func(float64) float64 {
+	return func(at float64) float64 {
+		if math.Mod(at, 60) < 5 {
+			return 8 * rps
+		}
+		return rps / 2
+	}
+}
+
+// What is not known never passes; where nobody counts at all, the time-out of requests is
+// waited for.
+func TestUnknownOpenRequestsDoNotPass(t *testing.T) {
+	t.Parallel()
+	with := func(change func(*Window)) func(int, *Window) {
+		return func(_ int, w *Window) {
+			w.RequestTimeout = 10 * time.Minute
+			change(w)
+		}
+	}
+	for _, tc := range []struct {
+		name    string
+		change  func(int, *Window)
+		want    Verdict
+		reasons []Reason
+		windows int
+		says    string
+	}{
+		{"known", with(func(*Window) {}), Pass, []Reason{Negligible}, 9, ""},
+		{"not counted", with(func(w *Window) { w.Canary.StartedUnknown = true }), Pass, []Reason{Negligible}, 24, ""},
+		{"of the baseline", with(func(w *Window) { w.Baseline.StartedUnknown = true }), Pass, []Reason{Negligible}, 24, ""},
+		{"not counted, and no time", with(func(w *Window) { w.Canary.StartedUnknown, w.RequestTimeout = true, time.Hour }), Inconclusive, []Reason{WindowTooShort, Timeout}, 60, "1h2m0s after the beginning at the earliest"},
+		{"not known", with(func(w *Window) { w.Canary.OpenUnknown = "NotRead" }), Inconclusive, []Reason{NoData, Timeout}, 60, "not known how many requests are open: NotRead"},
+		{"not watched for long enough", with(func(w *Window) { w.Canary.OverdueUnknown = "WindowTooShort" }), Inconclusive, []Reason{WindowTooShort, Timeout}, 60, "not yet watched"},
+		{"they hang", with(func(w *Window) { w.Canary.Open = 20 }), Fail, []Reason{HangingRequests}, 4, "they may hang"},
+		{"on both sides", with(func(w *Window) { w.Canary.Open, w.Baseline.Open = 20, 180 }), Pass, []Reason{Negligible}, 9, ""},
+	} {
+		run := Start(epoch, nil)
+		n := 0
+		for ; run.Last.Verdict == Running; n++ {
+			w := at(n, arm(100, 0), arm(900, 0))
+			tc.change(n, &w)
+			run.Look(openPlan(), w)
+		}
+		if got := run.Last; got.Verdict != tc.want || !slices.Equal(got.Reasons, tc.reasons) || n != tc.windows || !strings.Contains(got.Message, tc.says) {
+			t.Errorf("%s: got %s %v after %d windows: %s", tc.name, got.Verdict, got.Reasons, n, got.Message)
+		}
+	}
+}
+
+// A run that is written down between two looks goes on the same, and what it keeps of
+// open requests is small however often it looks.
+func TestOpenRequestsAreResumed(t *testing.T) {
+	t.Parallel()
+	whole, written := Start(epoch, nil), Start(epoch, nil)
+	rng := rand.New(rand.NewPCG(1, 1))
+	for i := range 400 {
+		from := epoch.Add(time.Duration(i) * time.Second)
+		w := Window{From: from, To: from.Add(time.Second), Canary: Arm{Finished: 1, Started: 1, Open: float64(rng.IntN(9))}, Baseline: Arm{Finished: 9, Started: 9, Open: float64(rng.IntN(60))}}
+		text, err := json.Marshal(written)
+		if err != nil {
+			t.Fatal(err)
+		}
+		written = &Run{}
+		if err := json.Unmarshal(text, written); err != nil {
+			t.Fatal(err)
+		}
+		if a, b := whole.Look(openPlan(), w), written.Look(openPlan(), w); !reflect.DeepEqual(a, b) {
+			t.Fatalf("look %d: %+v, and %+v", i, a, b)
+		}
+		if n := len(whole.Evidence.Open.Readings); n > openReadings+8 {
+			t.Fatalf("%d readings", n)
+		}
+	}
+}

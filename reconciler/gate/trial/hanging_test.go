@@ -1,0 +1,57 @@
+package trial_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/internal/stage"
+)
+
+// A canary of which a twentieth of the requests hang does not pass because the rest is
+// faultless: it fails within three minutes, long before a request is cut off.
+func TestAHangingCanaryFails(t *testing.T) {
+	t.Parallel()
+	for hangs, want := range map[float64]judge.Verdict{0: judge.Pass, 8: judge.Fail} {
+		p := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
+		p.judges = (*judge.Run).Look
+		steps := 0
+		for ; steps < 60; steps++ {
+			p.pass(15 * time.Second).step()
+			if p.run.CompletionTime != nil {
+				break
+			}
+			p.Hang(stage.Canary, hangs)
+			p.Enter(stage.Canary, 150, 0)
+			p.Enter(stage.Baseline, 1350, 0)
+			p.Serve(stage.Baseline, 1350, 0)
+			p.Serve(stage.Canary, 150-hangs, 0)
+		}
+		if p.run.Verdict != string(want) {
+			t.Errorf("%v of 150 hang: %s %q: %s", hangs, p.run.Verdict, p.run.Reasons, p.run.Message)
+		}
+		if hangs > 0 && (steps > 13 || !slices.Contains(p.run.Reasons, string(judge.HangingRequests))) {
+			t.Errorf("after %d steps: %q", steps, p.run.Reasons)
+		}
+	}
+}
+
+// Of an ordinary Service nobody counts what is open, and what hangs is seen when it is
+// cut off: a Pass waits for that.
+func TestAnOrdinaryCanaryPassesAfterTheRequestTimeout(t *testing.T) {
+	t.Parallel()
+	p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
+	p.judges = (*judge.Run).Look
+	steps := 0
+	for ; steps < 60 && p.run.CompletionTime == nil; steps++ {
+		p.pass(15 * time.Second).step()
+		p.Serve(stage.Canary, 200, 0)
+		p.Serve(stage.Baseline, 1800, 0)
+	}
+	// Five minutes, and two that are the least.
+	if took := p.run.CompletionTime.Sub(p.run.StartTime.Time); p.run.Verdict != string(judge.Pass) || took < 7*time.Minute || took > 8*time.Minute {
+		t.Errorf("%s after %s: %s", p.run.Verdict, took, p.run.Message)
+	}
+}
