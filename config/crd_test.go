@@ -140,17 +140,29 @@ func TestSourceIsASourceToOthers(t *testing.T) {
 	var got, want []string
 	for _, s := range said {
 		got = append(got, s.Type)
-	}
-	for _, transition := range []lifecycle.Type{
-		lifecycle.Created, lifecycle.Deployed, lifecycle.Published, lifecycle.RevisionReady,
-		lifecycle.TrafficShifted, lifecycle.Upgraded, lifecycle.RolledBack, lifecycle.IncidentDetected, lifecycle.IncidentResolved, lifecycle.Judged, lifecycle.Removed,
-		lifecycle.ClusterFormed, lifecycle.ClusterSettled, lifecycle.ClusterUnsettled, lifecycle.ClusterRemoved,
-	} {
-		eventType, err := cdevents.Type("", transition)
-		if err != nil {
-			t.Fatal(err)
+		if s.Description == "" {
+			t.Errorf("%s is not described", s.Type)
 		}
-		want = append(want, eventType)
+	}
+	for _, version := range []string{cdevents.Version05, cdevents.Version04} {
+		for _, transition := range []lifecycle.Type{
+			lifecycle.Created, lifecycle.Deployed, lifecycle.Published, lifecycle.RevisionReady,
+			lifecycle.TrafficShifted, lifecycle.Upgraded, lifecycle.RolledBack, lifecycle.IncidentDetected, lifecycle.IncidentResolved, lifecycle.Judged, lifecycle.Removed,
+			lifecycle.ClusterFormed, lifecycle.ClusterSettled, lifecycle.ClusterUnsettled, lifecycle.ClusterRemoved,
+		} {
+			eventType, err := cdevents.Type(version, transition)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Contains(want, eventType) {
+				want = append(want, eventType)
+			}
+		}
+		for _, eventType := range cdevents.Types(version) {
+			if !slices.Contains(want, eventType) {
+				t.Errorf("%s is sent, and not expected here", eventType)
+			}
+		}
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("event types\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -382,7 +382,8 @@ func (p *process) look(s *v1alpha1.CDEventSubject) {
 func (p *process) sourceController(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
 	p.build(ctx, cmw)
 	impl := source.NewController(ctx, source.Options{
-		Client: p.ours, Sources: p.sources, Deliveries: p.delivery, Credentials: p.keeper, Hosts: p.sinkHosts, Leads: p.isLeaderFor,
+		Client: p.ours, Sources: p.sources, Deliveries: p.delivery, Credentials: p.keeper, Hosts: p.sinkHosts,
+		Cluster: func() string { return p.settings.Current().ClusterURI }, Leads: p.isLeaderFor,
 	})
 	p.statuses.Store(impl)
 	return impl

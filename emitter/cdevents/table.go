@@ -2,6 +2,7 @@ package cdevents
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/cdevents/sdk-go/pkg/api"
 	v04 "github.com/cdevents/sdk-go/pkg/api/v04"
@@ -99,6 +100,17 @@ func Type(specVersion string, t lifecycle.Type) (string, error) {
 		return "", err
 	}
 	return f.typ.String(), nil
+}
+
+// Types are those of all events, in the order of the alphabet. An empty version is the
+// default, 0.5; one that is not spoken has none.
+func Types(specVersion string) []string {
+	var out []string
+	for _, f := range table[version(specVersion)] {
+		out = append(out, f.typ.String())
+	}
+	slices.Sort(out)
+	return out
 }
 
 func lookup(specVersion string, t lifecycle.Type) (form, error) {

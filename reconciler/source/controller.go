@@ -33,6 +33,9 @@ type Options struct {
 	// Hosts that sinks must be among; where the list is empty, any. Whoever gives
 	// it enqueues all sources when it changes.
 	Hosts func() hosts.List
+	// Cluster is the URI that events name as their source. Whoever gives it enqueues all
+	// sources when it changes.
+	Cluster func() string
 	// Leads says whether this process keeps a source's status, nil for an election
 	// of its own. Those that do not keep it add to it how their own deliveries went.
 	// Whoever gives it enqueues all sources when it changes.
@@ -52,6 +55,7 @@ func newController(ctx context.Context, o Options, disco discovery.ServerResourc
 		deliveries:  o.Deliveries,
 		credentials: o.Credentials,
 		hosts:       o.Hosts,
+		cluster:     o.Cluster,
 		system:      system.Namespace(),
 		now:         time.Now,
 		leads:       o.Leads,

@@ -81,7 +81,7 @@ func newHouse(t *testing.T, objects ...runtime.Object) *house {
 	h.Reconciler = &Reconciler{
 		client: cs, lister: client.NewSourceLister(h.indexer), system: systemNamespace,
 		now: func() time.Time { return h.clock }, credentials: credentials.NewKeeper(h.kube),
-		hosts: func() hosts.List { return h.allowed },
+		hosts: func() hosts.List { return h.allowed }, cluster: func() string { return "https://cluster.example" },
 	}
 	h.sinks = newSinks(newObjects(t.Context(), h.disco, h.dynamic, h.enqueue))
 	if err := h.Promote(reconciler.UniversalBucket(), nil); err != nil {

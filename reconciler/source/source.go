@@ -56,6 +56,8 @@ type Reconciler struct {
 	credentials Credentials
 	// hosts that sinks must be among; where the list is empty, any.
 	hosts func() hosts.List
+	// cluster is the URI that events name as their source.
+	cluster func() string
 	// system is the namespace whose sources may select other namespaces.
 	system string
 	now    func() time.Time

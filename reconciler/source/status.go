@@ -14,6 +14,7 @@ import (
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 )
 
@@ -30,9 +31,21 @@ func (r *Reconciler) judge(ctx context.Context, s *v1alpha1.CDEventSource) {
 	} else {
 		conditions.MarkTrue(v1alpha1.SourceConditionValid)
 	}
+	s.Status.CloudEventAttributes = r.attributes(s)
 	r.authenticate(ctx, s, conditions)
 	r.report(s, conditions)
 	s.Status.ObservedGeneration = s.Generation
+}
+
+// attributes are those of the events that the source may send, before its filters, as
+// other sources of Knative tell them: Eventing makes EventTypes of them.
+func (r *Reconciler) attributes(s *v1alpha1.CDEventSource) []duckv1.CloudEventAttributes {
+	types := cdevents.Types(s.Spec.Version())
+	out := make([]duckv1.CloudEventAttributes, 0, len(types))
+	for _, t := range types {
+		out = append(out, duckv1.CloudEventAttributes{Type: t, Source: r.cluster()})
+	}
+	return out
 }
 
 // resolve finds both sinks. What was found for this very spec is kept while the
