@@ -26,7 +26,7 @@ func TestCustomRunsAreOptedInto(t *testing.T) {
 			t.Errorf("%s holds a %T", m.file, o)
 		}
 	}
-	if got, want := fmt.Sprint(rules), "[[get list watch] of [tekton.dev] [customruns] [update patch] of [tekton.dev] [customruns/status]]"; got != want {
+	if got, want := fmt.Sprint(rules), "[[get list watch] of [tekton.dev] [customruns] [update] of [tekton.dev] [customruns/status]]"; got != want {
 		t.Errorf("the rights are %s, want %s", got, want)
 	}
 	everywhere, own := rulesOf(t, "controller")

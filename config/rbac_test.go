@@ -112,6 +112,41 @@ func TestNothingOfUsersIsWritten(t *testing.T) {
 	}
 }
 
+// What is not used is not granted: deleting collections, patches but of Events, and
+// reading what nothing is made of.
+func TestNothingIsGrantedThatIsNotUsed(t *testing.T) {
+	t.Parallel()
+	for account, write := range map[string]map[string]string{
+		"controller": {
+			"cdeventsources/status": "update", "canarygates/status": "update", "leases": "create get update", "events": "create patch",
+			"cdeventsubjects": "create delete get list update watch", "canarygateruns": "create delete get list update",
+		},
+		"webhook": {
+			"leases": "create get update", "events": "create patch", "secrets": "update", "validatingwebhookconfigurations": "update", "namespaces/finalizers": "update",
+			"namespaces": "get",
+		},
+	} {
+		everywhere, own := rulesOf(t, account)
+		for _, rule := range slices.Concat(everywhere, own) {
+			for _, resource := range rule.Resources {
+				verbs := strings.Join(rule.Verbs, " ")
+				switch {
+				case slices.Equal(rule.Verbs, reading), reviews(rule):
+				case resource == "replicasets" || resource == "deployments":
+					if verbs != "get" {
+						t.Errorf("%s may %s %s", account, verbs, resource)
+					}
+				case verbs != write[resource]:
+					t.Errorf("%s may %s %s, and uses %q", account, verbs, resource, write[resource])
+				}
+				if resource == "configurations" {
+					t.Errorf("%s reads Configurations, of which nothing is told", account)
+				}
+			}
+		}
+	}
+}
+
 // reviews says whether a rule is about asking who somebody is, and what they may.
 func reviews(rule rbacv1.PolicyRule) bool {
 	switch rule.APIGroups[0] {
