@@ -141,17 +141,22 @@ $(CLUSTER):
 install: ## Build the image and install on the cluster of KUBECONFIG
 	@.ci/tool ko apply --base-import-paths -f config/
 
+.PHONY: sample
+sample: ## Apply a source, and a sink that prints what it receives, to a namespace: NAMESPACE=shop
+	@.ci/tool ko apply --base-import-paths -f config/samples/ -- --namespace "$(or $(NAMESPACE),default)"
+
 .PHONY: uninstall
 uninstall: ## Take it off the cluster of KUBECONFIG again
 	@.ci/tool ko delete --ignore-not-found -f config/
 
 .PHONY: release
-release: ## Write release/release.yaml and release/tekton, their images named by digest; VERSION=v1.2.3 labels and tags them
+release: ## Write release/release.yaml, release/samples.yaml and release/tekton, their images named by digest; VERSION=v1.2.3 labels and tags them
 	@mkdir -p release
 	@.ci/tool ko resolve --base-import-paths --tags $(VERSION) -f config/ > release/.release.yaml.part
 	@sed 's|\(app.kubernetes.io/version:\) devel|\1 "$(VERSION)"|' release/.release.yaml.part > release/release.yaml
 	@rm release/.release.yaml.part
+	@.ci/tool ko resolve --base-import-paths --tags $(VERSION) -f config/samples/ > release/samples.yaml
 	@rm -rf release/tekton && cp -r config/tekton release/tekton
 	@for f in $$(cd config && grep -rl 'image: ko://' tekton); do .ci/tool ko resolve --base-import-paths --tags $(VERSION) -f config/$$f > release/$$f; done
 	@grep -rhoE 'image: .*@sha256:.*' release | sort -u
-	@echo "wrote release/release.yaml and release/tekton"
+	@echo "wrote release/release.yaml, release/samples.yaml and release/tekton"

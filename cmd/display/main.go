@@ -1,0 +1,76 @@
+// Command display is a sink to try a source with: it prints every CloudEvent that it
+// receives, for `kubectl logs`, and keeps nothing.
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/binding"
+	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	server := &http.Server{
+		Addr: ":" + cmp.Or(os.Getenv("PORT"), "8080"), Handler: &display{out: os.Stdout},
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+	}
+	go func() {
+		<-ctx.Done()
+		_ = server.Close()
+	}()
+	log.Printf("receiving on %s", server.Addr)
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		log.Fatalf("receiving: %v", err)
+	}
+}
+
+// maxBody is more than an event may have.
+const maxBody = 1 << 20
+
+// display prints events, one after the other.
+type display struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func (d *display) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		w.WriteHeader(http.StatusNoContent) // a probe
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	message := cehttp.NewMessageFromHttpRequest(r)
+	defer func() { _ = message.Finish(nil) }()
+	e, err := binding.ToEvent(r.Context(), message)
+	if err != nil {
+		http.Error(w, "this is no CloudEvent: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	var data bytes.Buffer
+	if json.Indent(&data, e.Data(), "  ", "  ") != nil {
+		data.Reset()
+		fmt.Fprintf(&data, "%d bytes of %s", len(e.Data()), e.DataContentType())
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, err := fmt.Fprintf(d.out, "%s %s %s\n  id %s, source %s\n  %s\n", e.Time().UTC().Format(time.RFC3339), e.Type(), e.Subject(), e.ID(), e.Source(), &data); err != nil {
+		http.Error(w, "the event cannot be printed", http.StatusInternalServerError)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+}
