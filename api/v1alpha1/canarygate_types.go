@@ -5,6 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
 )
 
 // CanaryGate says how the canary of a Knative Service in its namespace is judged.
@@ -21,6 +23,9 @@ type CanaryGate struct {
 
 	Spec   CanaryGateSpec   `json:"spec"`
 	Status CanaryGateStatus `json:"status,omitempty"`
+
+	// Unread is what could not be read of it.
+	Unread []tolerant.Problem `json:"-"`
 }
 
 // CanaryGateSpec is also what a CustomRun may embed in place of a reference.

@@ -26,7 +26,7 @@ const (
 
 // Validate says what is wrong with the gate, where, and what would be right.
 func (g *CanaryGate) Validate(ctx context.Context) *apis.FieldError {
-	return g.Spec.Validate(ctx).ViaField("spec")
+	return g.Spec.Validate(ctx).ViaField("spec").Also(unreadFields(g.Unread))
 }
 
 // Validate says what is wrong with the spec, where, and what would be right. What is

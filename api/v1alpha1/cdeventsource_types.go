@@ -5,6 +5,8 @@ import (
 	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
 	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
 )
 
 // CDEventSource says which CDEvents its owner wants and where they go. It is a
@@ -20,6 +22,9 @@ type CDEventSource struct {
 
 	Spec   CDEventSourceSpec   `json:"spec"`
 	Status CDEventSourceStatus `json:"status,omitempty"`
+
+	// Unread is what could not be read of it.
+	Unread []tolerant.Problem `json:"-"`
 }
 
 // CDEventSourceSpec is what the user asks for.

@@ -4,6 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
 )
 
 // CDEventSubject is one line of the ledger: a watched object, identified by its
@@ -21,6 +23,9 @@ type CDEventSubject struct {
 
 	Spec   CDEventSubjectSpec   `json:"spec"`
 	Status CDEventSubjectStatus `json:"status,omitempty"`
+
+	// Unread is what could not be read of it.
+	Unread []tolerant.Problem `json:"-"`
 }
 
 // CDEventSubjectSpec names the watched object. It never changes.

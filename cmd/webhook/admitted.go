@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -9,6 +10,7 @@ import (
 	"knative.dev/pkg/apis"
 	"knative.dev/pkg/webhook/resourcesemantics"
 
+	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
@@ -54,13 +56,15 @@ func (a *admitted) DeepCopyObject() runtime.Object {
 // Validate implements apis.Validatable. What was let in once is let in again as
 // long as it stays as it is: a label or a finalizer must not wait for its author.
 func (a *admitted) Validate(ctx context.Context) *apis.FieldError {
-	if before, ok := apis.GetBaseline(ctx).(*admitted); ok && equality.Semantic.DeepEqual(before.Spec, a.Spec) {
+	if before, ok := apis.GetBaseline(ctx).(*admitted); ok && same(before.Spec, a.Spec, before.Unread, a.Unread) {
 		return nil
 	}
-	if err := source.Check(&a.CDEventSource, a.system); err != nil {
-		return &apis.FieldError{Message: err.Error(), Paths: []string{"spec"}}
-	}
-	return nil
+	return source.Check(&a.CDEventSource, a.system)
+}
+
+// same says whether two specs are, together with what could not be read of them.
+func same(was, is any, wasUnread, isUnread []tolerant.Problem) bool {
+	return equality.Semantic.DeepEqual(was, is) && slices.Equal(wasUnread, isUnread)
 }
 
 // admittedGate is a CanaryGate on its way into the cluster.
@@ -76,7 +80,7 @@ func (a *admittedGate) DeepCopyObject() runtime.Object {
 
 // Validate implements apis.Validatable. What was let in once may stay, as a source may.
 func (a *admittedGate) Validate(ctx context.Context) *apis.FieldError {
-	if before, ok := apis.GetBaseline(ctx).(*admittedGate); ok && equality.Semantic.DeepEqual(before.Spec, a.Spec) {
+	if before, ok := apis.GetBaseline(ctx).(*admittedGate); ok && same(before.Spec, a.Spec, before.Unread, a.Unread) {
 		return nil
 	}
 	return a.CanaryGate.Validate(ctx)

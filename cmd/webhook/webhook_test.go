@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -46,6 +47,47 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
+// Whoever writes a source mends all of it at once, and need not look for the place.
+func TestAllProblemsAreToldWithTheirFields(t *testing.T) {
+	a := &admitted{system: "knative-cdevents"}
+	a.Namespace = "shop"
+	if err := json.Unmarshal([]byte(`{"metadata":{"namespace":"shop","name":"all"},"spec":{
+		"sink":{"ref":{"apiVersion":"v1","kind":"Pod","name":"a"}},
+		"filters":[{"all":[{"exact":5}]}],
+		"namespaceSelector":{},
+		"environment":{"source":"two words"},
+		"ceOverrides":{"extensions":{"Team":"a"}},
+		"delivery":{"timeout":"30s","backoffDelay":"P1M","deadLetterSink":{"uri":"http://[::1"}}}}`), a); err != nil {
+		t.Fatal(err)
+	}
+	err := a.Validate(apis.WithinCreate(context.Background()))
+	if err == nil {
+		t.Fatal("it was let in")
+	}
+	for _, want := range []string{
+		"invalid value: spec.sink.ref\n", "invalid value: spec.filters[0].all[0].exact\n", "invalid value: spec.namespaceSelector\n", "invalid value: spec.environment.id\n",
+		"invalid value: spec.ceOverrides.extensions\n", "invalid value: spec.delivery.timeout\n", "invalid value: spec.delivery.backoffDelay\n", "invalid value: spec.delivery.deadLetterSink.uri\n",
+		"years and months have no fixed length", "must be an object", "missing ']' in host",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in\n%s", want, err)
+		}
+	}
+	if strings.HasSuffix(err.Error(), ": spec") {
+		t.Errorf("it ends in a field: %s", err)
+	}
+	// What cannot be read stays until somebody changes it.
+	changed := &admitted{CDEventSource: *a.DeepCopy(), system: a.system}
+	changed.Labels = map[string]string{"a": "b"}
+	if err := changed.Validate(apis.WithinUpdate(context.Background(), a)); err != nil {
+		t.Error(err)
+	}
+	changed.Unread = changed.Unread[:1]
+	if err := changed.Validate(apis.WithinUpdate(context.Background(), a)); err == nil {
+		t.Error("a change of what is wrong was let in")
+	}
+}
+
 // An older version may have let it in; whoever changes something else about it is
 // not the one to mend it.
 func TestWhatStaysAsItIsMayStay(t *testing.T) {
@@ -67,6 +109,9 @@ func TestConfigMapsThatAreRefused(t *testing.T) {
 		"shifted-min-interval": {"shifted-min-interval": "often"},
 		"rollback-tempate":     {"rollback-tempate": "false"},
 		"no absolute URI":      {"cluster-uri": "here"},
+		// All at once.
+		"settle-wihtin": {"settle-wihtin": "1m", "cluster-uri": "here"},
+		"cluster-uri":   {"settle-wihtin": "1m", "cluster-uri": "here"},
 	} {
 		c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "knative-cdevents", Name: settings.Name}, Data: data}
 		_, err := settings.Check(c)

@@ -4,8 +4,10 @@ import (
 	"testing"
 	"time"
 
+	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	"knative.dev/pkg/apis"
 
+	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 )
 
@@ -27,6 +29,28 @@ func TestAnEventWaitsForTheAddressOfTheNewSink(t *testing.T) {
 	s.Source(resolved)
 	s.eventually(t, "the event", func() bool { return s.pending("uid-all") == 0 })
 	if got := s.received(); len(got) != 1 || got[0][:4] != "new " {
+		t.Errorf("got %q", got)
+	}
+}
+
+// What is left of filters that cannot be read may let everything through.
+func TestNothingIsSentToASourceThatCannotBeRead(t *testing.T) {
+	good, bad := sourceTo("good", "sink"), sourceTo("bad", "elsewhere")
+	bad.Unread = []tolerant.Problem{{Path: "spec.filters[1].exact", Message: "must be an object, not this number"}}
+	bad.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev."}}}
+	s := newStage(t, good, bad)
+	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed)
+	s.eventually(t, "what the other one is owed", func() bool { return s.pending("uid-good") == 0 })
+	s.eventually(t, "the trouble", func() bool { _, _, _, trouble := s.OfSource("uid-bad"); return trouble == bad.Unread[0].Error() })
+	if got := s.received(); len(got) != 2 || s.pending("uid-bad") != 2 {
+		t.Fatalf("got %q, %d pending", got, s.pending("uid-bad"))
+	}
+	mended := sourceTo("bad", "elsewhere")
+	mended.Generation, mended.Status.ObservedGeneration = 2, 2
+	mended.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev.cdevents.service"}}}
+	s.Source(mended)
+	s.eventually(t, "what passes", func() bool { return s.pending("uid-bad") == 0 })
+	if got := s.received(); len(got) != 3 {
 		t.Errorf("got %q", got)
 	}
 }

@@ -207,6 +207,10 @@ func (ln *lane) one(ctx, sending context.Context, source *v1alpha1.CDEventSource
 		ln.d.Ledger.GiveUp(o.Line, source.UID, o.Transition.Sequence, ledger.DroppedUnreadable)
 		return 0
 	}
+	if u := v1alpha1.UnreadIn(source.Unread, "spec"); u != nil {
+		ln.failed(u.Error())
+		return unresolved
+	}
 	if o.Undecided {
 		ok, err := ln.d.Passes(source, ev)
 		ln.decide(key, err)

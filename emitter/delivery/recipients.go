@@ -101,6 +101,11 @@ func (r *Router) selects(s *v1alpha1.CDEventSource, namespace string, with ledge
 	if s.DeletionTimestamp != nil {
 		return false, nil
 	}
+	for _, field := range []string{"spec.selector", "spec.namespaceSelector"} {
+		if u := v1alpha1.UnreadIn(s.Unread, field); u != nil {
+			return false, u
+		}
+	}
 	if ok, err := r.sees(s, namespace, with.Namespace); err != nil || !ok {
 		return false, err
 	}
@@ -119,6 +124,9 @@ func (r *Router) sees(s *v1alpha1.CDEventSource, namespace string, labelled map[
 }
 
 func (r *Router) passes(s *v1alpha1.CDEventSource, p v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) (bool, error) {
+	if u := v1alpha1.UnreadIn(s.Unread, "spec.filters"); u != nil {
+		return false, u
+	}
 	if len(s.Spec.Filters) == 0 {
 		return true, nil
 	}

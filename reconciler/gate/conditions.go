@@ -44,7 +44,7 @@ func (l *look) conditions(ctx context.Context, m trial.Moment) {
 func (l *look) found(ctx context.Context, manager apis.ConditionManager, m trial.Moment) {
 	const found = v1alpha1.GateServiceFound
 	name := l.spec.Service
-	if err := l.gate.Spec.Validate(ctx); err != nil {
+	if err := l.gate.Validate(ctx); err != nil {
 		manager.MarkFalse(found, reasonInvalid, "%s", err)
 		return
 	}

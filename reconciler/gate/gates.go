@@ -193,7 +193,7 @@ func (l *look) do(ctx context.Context) time.Duration {
 	divided := l.divided()
 	l.conditions(ctx, m)
 	if told && l.spec.Watch && m.Known && trial.Calls(run, l.spec.Service, m.Service, divided) {
-		if _, p := trial.Choose(l.spec.Service, m.Service, l.spec.Canary, l.spec.Baseline); p == nil && l.spec.Validate(ctx) == nil {
+		if _, p := trial.Choose(l.spec.Service, m.Service, l.spec.Canary, l.spec.Baseline); p == nil && l.gate.Validate(ctx) == nil {
 			return l.open(ctx, m)
 		}
 	}

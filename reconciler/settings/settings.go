@@ -148,13 +148,10 @@ func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 // passes over such keys.
 func Check(c *corev1.ConfigMap) (Settings, error) {
 	s, err := FromConfigMap(Default("a-cluster"), c)
-	if err != nil {
-		return s, err
-	}
 	if keys := unknown(c); len(keys) > 0 {
-		return s, fmt.Errorf("ConfigMap %s/%s: %q are no settings; its key _example shows those that there are", c.Namespace, c.Name, keys)
+		err = errors.Join(err, fmt.Errorf("ConfigMap %s/%s: %q are no settings; its key _example shows those that there are", c.Namespace, c.Name, keys))
 	}
-	return s, nil
+	return s, err
 }
 
 // unknown keys are a slip of the pen, or of a later version than this one: they

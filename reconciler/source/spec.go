@@ -15,42 +15,6 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 )
 
-// Check says what in a source cannot be obeyed, whatever else there is in the
-// cluster; nil where nothing is wrong.
-func Check(s *v1alpha1.CDEventSource, system string) error {
-	var all []error
-	if p := problems(s, system); p != nil {
-		all = append(all, p)
-	}
-	all = append(all, checkDestination("spec.sink", s.Namespace, &s.Spec.Sink))
-	if s.Spec.Delivery != nil && s.Spec.Delivery.DeadLetterSink != nil {
-		all = append(all, checkDestination("spec.delivery.deadLetterSink", s.Namespace, s.Spec.Delivery.DeadLetterSink))
-	}
-	return errors.Join(all...)
-}
-
-// problems says what in a spec, apart from its sinks, cannot be obeyed: all of
-// it, under the reason of the first.
-func problems(s *v1alpha1.CDEventSource, system string) *problem {
-	var all []*problem
-	for _, check := range []func(*v1alpha1.CDEventSource, string) error{
-		checkNamespaceSelector, checkSelectors, checkFilters, checkDelivery, checkVersion, checkEnvironment, checkOverrides,
-	} {
-		var p *problem
-		if errors.As(check(s, system), &p) {
-			all = append(all, p)
-		}
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	messages := make([]string, 0, len(all))
-	for _, p := range all {
-		messages = append(messages, p.message)
-	}
-	return &problem{reason: all[0].reason, message: strings.Join(messages, "; ")}
-}
-
 // checkNamespaceSelector: who may write a source in one namespace may not, by
 // that, read about others. An empty selector selects all, so it counts too.
 func checkNamespaceSelector(s *v1alpha1.CDEventSource, system string) error {
@@ -63,15 +27,16 @@ func checkNamespaceSelector(s *v1alpha1.CDEventSource, system string) error {
 }
 
 func checkSelectors(s *v1alpha1.CDEventSource, _ string) error {
+	var all []error
 	for _, l := range []struct {
 		field    string
 		selector *metav1.LabelSelector
 	}{{"selector", s.Spec.Selector}, {"namespaceSelector", s.Spec.NamespaceSelector}} {
 		if _, err := metav1.LabelSelectorAsSelector(l.selector); err != nil {
-			return wrong("InvalidSelector", "spec.%s is no label selector: %v", l.field, err)
+			all = append(all, wrong("InvalidSelector", "spec.%s is no label selector: %v", l.field, err))
 		}
 	}
-	return nil
+	return errors.Join(all...)
 }
 
 func checkFilters(s *v1alpha1.CDEventSource, _ string) error {
@@ -103,10 +68,12 @@ func sampled(s *v1alpha1.CDEventSource) v1alpha1.Profile {
 }
 
 func checkDelivery(s *v1alpha1.CDEventSource, _ string) error {
-	if _, err := sender.NewPolicy(s.Spec.Delivery); err != nil {
-		return wrong("InvalidDelivery", "%v", err)
+	var all []error
+	_, err := sender.NewPolicy(s.Spec.Delivery)
+	for _, err := range each(err) {
+		all = append(all, wrong("InvalidDelivery", "%v", err))
 	}
-	return nil
+	return errors.Join(all...)
 }
 
 func checkVersion(s *v1alpha1.CDEventSource, _ string) error {

@@ -55,7 +55,7 @@ func (r *Reconciler) resolve(ctx context.Context, s *v1alpha1.CDEventSource, con
 	look := r.sinks.look(types.NamespacedName{Namespace: s.Namespace, Name: s.Name})
 	defer look.done()
 
-	addr, err := r.find(ctx, look, "spec.sink", &s.Spec.Sink)
+	addr, err := r.find(ctx, look, s, sinkField, &s.Spec.Sink)
 	switch kept := known && s.Status.SinkURI != nil; {
 	case err == nil:
 		s.Status.SinkURI, s.Status.SinkCACerts, s.Status.SinkAudience = addr.URL, addr.CACerts, addr.Audience
@@ -70,7 +70,7 @@ func (r *Reconciler) resolve(ctx context.Context, s *v1alpha1.CDEventSource, con
 		conditions.MarkTrueWithReason(v1alpha1.SourceConditionDeadLetterSinkResolved, "NotConfigured", "The source names no dead letter sink")
 		return
 	}
-	addr, err = r.find(ctx, look, "spec.delivery.deadLetterSink", s.Spec.Delivery.DeadLetterSink)
+	addr, err = r.find(ctx, look, s, letterField, s.Spec.Delivery.DeadLetterSink)
 	switch kept := known && s.Status.DeadLetterSinkURI != nil; {
 	case err == nil:
 		s.Status.DeliveryStatus = eventingduckv1.NewDeliveryStatusFromAddressable(addr)
@@ -82,7 +82,10 @@ func (r *Reconciler) resolve(ctx context.Context, s *v1alpha1.CDEventSource, con
 }
 
 // find finds an address that events may be sent to.
-func (r *Reconciler) find(ctx context.Context, look *look, field string, d *duckv1.Destination) (*duckv1.Addressable, error) {
+func (r *Reconciler) find(ctx context.Context, look *look, s *v1alpha1.CDEventSource, field string, d *duckv1.Destination) (*duckv1.Addressable, error) {
+	if err := checkReadable(s, field); err != nil {
+		return nil, err
+	}
 	addr, err := look.destination(ctx, field, d)
 	if err != nil {
 		return nil, err

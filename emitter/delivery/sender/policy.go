@@ -1,6 +1,7 @@
 package sender
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -61,8 +62,8 @@ func DefaultPolicy() Policy {
 	return Policy{Retries: Unlimited, Timeout: defaultTimeout, Delay: defaultDelay, RetryAfterMax: defaultRetryAfter}
 }
 
-// NewPolicy reads a source's spec.delivery; nil gives the defaults. The error
-// names the field that cannot be obeyed.
+// NewPolicy reads a source's spec.delivery; nil gives the defaults. The error joins
+// one for each field that cannot be obeyed, and names it.
 //
 // It is not eventing's reading of the same spec: that one waits for nothing at
 // all unless both the policy and the delay are given, and its exponential times
@@ -72,9 +73,10 @@ func NewPolicy(spec *eventingduckv1.DeliverySpec) (Policy, error) {
 	if spec == nil {
 		return p, nil
 	}
+	var errs []error
 	if spec.Retry != nil {
 		if p.Retries = int(*spec.Retry); p.Retries < 0 {
-			return p, fmt.Errorf("spec.delivery.retry is %d and must not be negative", p.Retries)
+			errs = append(errs, fmt.Errorf("spec.delivery.retry is %d and must not be negative", p.Retries))
 		}
 	}
 	for _, d := range []struct {
@@ -89,7 +91,7 @@ func NewPolicy(spec *eventingduckv1.DeliverySpec) (Policy, error) {
 		{"retryAfterMax", spec.RetryAfterMax, 0, longestWait, &p.RetryAfterMax},
 	} {
 		if err := readDuration(d.text, d.atLeast, d.atMost, d.into); err != nil {
-			return p, fmt.Errorf("spec.delivery.%s is %q; %w", d.field, *d.text, err)
+			errs = append(errs, fmt.Errorf("spec.delivery.%s is %q; %w", d.field, *d.text, err))
 		}
 	}
 	if spec.BackoffPolicy != nil {
@@ -98,7 +100,7 @@ func NewPolicy(spec *eventingduckv1.DeliverySpec) (Policy, error) {
 			p.Linear = true
 		case eventingduckv1.BackoffPolicyExponential:
 		default:
-			return p, fmt.Errorf("spec.delivery.backoffPolicy is %q; it must be linear or exponential", *spec.BackoffPolicy)
+			errs = append(errs, fmt.Errorf("spec.delivery.backoffPolicy is %q; it must be linear or exponential", *spec.BackoffPolicy))
 		}
 	}
 	if spec.Format != nil {
@@ -107,10 +109,10 @@ func NewPolicy(spec *eventingduckv1.DeliverySpec) (Policy, error) {
 		case string(eventingduckv1.DeliveryFormatJson):
 			p.Mode = Structured
 		default:
-			return p, fmt.Errorf("spec.delivery.format is %q; it must be binary or json", *spec.Format)
+			errs = append(errs, fmt.Errorf("spec.delivery.format is %q; it must be binary or json", *spec.Format))
 		}
 	}
-	return p, nil
+	return p, errors.Join(errs...)
 }
 
 // Exhausted says whether an event that failed so many times is a dead letter.

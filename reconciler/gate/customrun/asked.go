@@ -117,6 +117,9 @@ func (a *Asked) set(change func(*v1alpha1.CanaryGateSpec)) { a.change = append(a
 // pipeline passes on what its own caller left out.
 func (r *Run) Ask() (*Asked, *Problem) {
 	a := &Asked{}
+	if p := v1alpha1.UnreadIn(r.Unread, "spec"); p != nil {
+		return nil, invalid(InvalidSpec, "%v", p)
+	}
 	if p := r.reference(); p != nil {
 		return nil, p
 	}
@@ -213,6 +216,9 @@ func (a *Asked) Spec(ctx context.Context, gate *v1alpha1.CanaryGate) (*v1alpha1.
 	case a.spec != nil:
 		spec = a.spec.DeepCopy()
 	case gate != nil:
+		if p := v1alpha1.UnreadIn(gate.Unread, "spec"); p != nil {
+			return nil, invalid(InvalidSpec, "the gate is not valid: %v", p)
+		}
 		spec = gate.Spec.DeepCopy()
 	default:
 		return nil, invalid(GateNotFound, "there is no CanaryGate %q in this namespace", a.Gate)

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 
+	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
@@ -38,6 +39,9 @@ type Run struct {
 
 	Spec   Spec   `json:"spec"`
 	Status Status `json:"status"`
+
+	// Unread is what could not be read of it.
+	Unread []tolerant.Problem `json:"-"`
 }
 
 // Spec is what is asked for.
@@ -100,14 +104,15 @@ func Ours(u *unstructured.Unstructured) bool {
 	return false
 }
 
-// Read takes a CustomRun from what the API server said.
+// Read takes a CustomRun from what the API server said. What cannot be read of it is left
+// out and named: Tekton's own definition lets everything pass.
 func Read(u *unstructured.Unstructured) (*Run, error) {
 	raw, err := u.MarshalJSON()
 	if err != nil {
 		return nil, fmt.Errorf("reading CustomRun %s/%s: %w", u.GetNamespace(), u.GetName(), err)
 	}
 	r := &Run{}
-	if err := json.Unmarshal(raw, r); err != nil {
+	if r.Unread, err = tolerant.Unmarshal(raw, r); err != nil {
 		return nil, fmt.Errorf("reading CustomRun %s/%s: %w", u.GetNamespace(), u.GetName(), err)
 	}
 	return r, nil

@@ -1,0 +1,185 @@
+// Package tolerant reads JSON objects of which parts cannot be read.
+//
+// Its invariant: what cannot be read is left out, as little of it as possible, and named
+// with its path; all else is what encoding/json would have made of it. So one object
+// that nobody checked when it was written does not stand in the way of others.
+package tolerant
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+
+	kjson "sigs.k8s.io/json"
+)
+
+// Problem is a part of an object that could not be read.
+type Problem struct {
+	// Path of the field, as in "spec.filters[0].exact".
+	Path string
+	// Message goes on from there, as in "must be an object, not a number".
+	Message string
+}
+
+func (p Problem) Error() string { return p.Path + " " + p.Message }
+
+const (
+	// maxDepth is how deep is looked for what is wrong: whoever writes the object decides
+	// how deep it is, and each level is read once more.
+	maxDepth = 16
+	// maxProblems is how many are named.
+	maxProblems = 16
+)
+
+// Unmarshal reads an object into a pointer to a struct. It fails only where the text is no
+// JSON object at all; parts that cannot be read are left out and returned.
+func Unmarshal(raw []byte, into any) ([]Problem, error) {
+	err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into)
+	if err == nil {
+		return nil, nil
+	}
+	var tree map[string]any
+	if kjson.UnmarshalCaseSensitivePreserveInts(raw, &tree) != nil || tree == nil {
+		return nil, err //nolint:wrapcheck // the caller's own text
+	}
+	m := &mender{target: reflect.TypeOf(into).Elem()}
+	mended, _ := m.mend(nil, tree)
+	readable, encodeErr := json.Marshal(mended)
+	if encodeErr != nil {
+		return nil, fmt.Errorf("writing what is readable: %w", encodeErr)
+	}
+	reflect.ValueOf(into).Elem().SetZero()
+	if again := kjson.UnmarshalCaseSensitivePreserveInts(readable, into); again != nil {
+		return nil, err //nolint:wrapcheck // the caller's own text
+	}
+	return m.problems, nil
+}
+
+// step leads from an object to one of its fields, or from a list to one of its items.
+type step struct {
+	key   string
+	index int
+	item  bool
+}
+
+type mender struct {
+	target   reflect.Type
+	problems []Problem
+}
+
+// mend returns the readable part of a value; false if it cannot be read at all.
+func (m *mender) mend(path []step, value any) (any, bool) {
+	err := m.read(path, value)
+	if err == nil {
+		return value, true
+	}
+	if len(path) < maxDepth && len(m.problems) < maxProblems {
+		switch v := value.(type) {
+		case map[string]any:
+			if m.read(path, map[string]any{}) == nil {
+				out := make(map[string]any, len(v))
+				for _, key := range slices.Sorted(maps.Keys(v)) {
+					if kept, ok := m.mend(append(slices.Clone(path), step{key: key}), v[key]); ok {
+						out[key] = kept
+					}
+				}
+				if err = m.read(path, out); err == nil {
+					return out, true
+				}
+			}
+		case []any:
+			if m.read(path, []any{}) == nil {
+				out := make([]any, 0, len(v))
+				for i := range v {
+					if kept, ok := m.mend(append(slices.Clone(path), step{index: i, item: true}), v[i]); ok {
+						out = append(out, kept)
+					}
+				}
+				if err = m.read(path, out); err == nil {
+					return out, true
+				}
+			}
+		}
+	}
+	m.note(path, value, err)
+	return nil, false
+}
+
+func (m *mender) note(path []step, value any, err error) {
+	if len(m.problems) < maxProblems {
+		m.problems = append(m.problems, Problem{Path: text(path), Message: explain(value, err)})
+	}
+}
+
+// read tries an object that has nothing but this value, at its place.
+func (m *mender) read(path []step, value any) error {
+	for _, s := range slices.Backward(path) {
+		if s.item {
+			value = []any{value}
+		} else {
+			value = map[string]any{s.key: value}
+		}
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("writing a part of it: %w", err)
+	}
+	return json.Unmarshal(raw, reflect.New(m.target).Interface()) //nolint:wrapcheck // it is told in words
+}
+
+func text(path []step) string {
+	var b strings.Builder
+	for _, s := range path {
+		switch {
+		case s.item:
+			fmt.Fprintf(&b, "[%d]", s.index)
+		case b.Len() > 0:
+			b.WriteString("." + s.key)
+		default:
+			b.WriteString(s.key)
+		}
+	}
+	return b.String()
+}
+
+// explain says what is wrong with a value, without showing it: it may be a secret.
+func explain(value any, err error) string {
+	var uri *url.Error
+	if errors.As(err, &uri) {
+		return fmt.Sprintf("is no valid URI: %v", uri.Err)
+	}
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) || wrong.Type == nil {
+		return "cannot be read: " + err.Error()
+	}
+	want := "an object"
+	switch wrong.Type.Kind() { //nolint:exhaustive // the rest are objects
+	case reflect.String:
+		want = "a string"
+	case reflect.Bool:
+		want = "true or false"
+	case reflect.Float32, reflect.Float64:
+		want = "a number"
+	case reflect.Slice, reflect.Array:
+		want = "a list"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		want = "a whole number of " + fmt.Sprint(wrong.Type.Bits()) + " bits"
+	}
+	is := "an object"
+	switch value.(type) {
+	case string:
+		is = "a string"
+	case bool:
+		is = "true or false"
+	case int64, float64:
+		is = "this number"
+	case []any:
+		is = "a list"
+	}
+	return "must be " + want + ", not " + is
+}

@@ -1,0 +1,87 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"knative.dev/pkg/apis"
+
+	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
+)
+
+// UnmarshalJSON implements json.Unmarshaler. What cannot be read is left out and stands in
+// Unread: a list of sources is read whatever is in one of them.
+func (s *CDEventSource) UnmarshalJSON(raw []byte) (err error) {
+	type plain CDEventSource
+	s.Unread, err = tolerant.Unmarshal(raw, (*plain)(s))
+	return err //nolint:wrapcheck // it says what was read
+}
+
+// UnmarshalJSON implements json.Unmarshaler, as that of a source does.
+func (g *CanaryGate) UnmarshalJSON(raw []byte) (err error) {
+	type plain CanaryGate
+	g.Unread, err = tolerant.Unmarshal(raw, (*plain)(g))
+	return err //nolint:wrapcheck // it says what was read
+}
+
+// UnmarshalJSON implements json.Unmarshaler, as that of a source does.
+func (s *CDEventSubject) UnmarshalJSON(raw []byte) (err error) {
+	type plain CDEventSubject
+	s.Unread, err = tolerant.Unmarshal(raw, (*plain)(s))
+	return err //nolint:wrapcheck // it says what was read
+}
+
+// unreadable stands in for a transition that cannot be rendered as it was: whoever reads the
+// journal gives it up, in its turn and counted.
+var unreadable = runtime.RawExtension{Raw: []byte(`{"sequence":"unreadable"}`)}
+
+// UnmarshalJSON implements json.Unmarshaler. An entry is not read in part, but for its
+// time, which the transition knows too.
+func (j *JournalEntry) UnmarshalJSON(raw []byte) error {
+	type plain JournalEntry
+	problems, err := tolerant.Unmarshal(raw, (*plain)(j))
+	if err != nil || len(problems) == 0 {
+		return err //nolint:wrapcheck // it says what was read
+	}
+	var at struct {
+		Time time.Time `json:"time"`
+	}
+	if json.Unmarshal(j.Transition.Raw, &at) != nil || at.Time.IsZero() {
+		at.Time = time.Unix(0, 0).UTC()
+	}
+	if j.Time.IsZero() {
+		j.Time = metav1.NewMicroTime(at.Time)
+	}
+	if len(problems) > 1 || problems[0].Path != "time" {
+		j.Transition = unreadable
+	}
+	return nil
+}
+
+// UnreadIn returns the first of the problems that lies in a field, as in "spec.sink", or
+// that a field lies in; nil if the field could be read.
+func UnreadIn(problems []tolerant.Problem, field string) *tolerant.Problem {
+	within := func(a, b string) bool {
+		rest, ok := strings.CutPrefix(a, b)
+		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	}
+	for i := range problems {
+		if within(problems[i].Path, field) || within(field, problems[i].Path) {
+			return &problems[i]
+		}
+	}
+	return nil
+}
+
+// unreadFields are the problems in a spec, for an admission webhook.
+func unreadFields(problems []tolerant.Problem) (errs *apis.FieldError) {
+	for _, p := range problems {
+		if UnreadIn([]tolerant.Problem{p}, "spec") != nil {
+			errs = errs.Also(&apis.FieldError{Message: "invalid value", Paths: []string{p.Path}, Details: "it " + p.Message})
+		}
+	}
+	return errs
+}
