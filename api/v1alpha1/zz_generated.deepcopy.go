@@ -786,14 +786,14 @@ func (in *GateRun) DeepCopyInto(out *GateRun) {
 			(*out)[key] = val
 		}
 	}
-	if in.Spec != nil {
-		in, out := &in.Spec, &out.Spec
-		*out = new(runtime.RawExtension)
-		(*in).DeepCopyInto(*out)
-	}
 	if in.Minimum != nil {
 		in, out := &in.Minimum, &out.Minimum
 		*out = new(GateMinimum)
+		(*in).DeepCopyInto(*out)
+	}
+	if in.Spec != nil {
+		in, out := &in.Spec, &out.Spec
+		*out = new(runtime.RawExtension)
 		(*in).DeepCopyInto(*out)
 	}
 	in.StartTime.DeepCopyInto(&out.StartTime)
