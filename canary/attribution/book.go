@@ -36,6 +36,7 @@ type pod struct {
 	old        bool
 	app, entry process
 	cut        cut
+	history    history
 	flight     flight
 	shards     map[string]float64
 	// hints are why series of its last reading mean less than they might.
@@ -72,6 +73,8 @@ type book struct {
 	pods    map[types.UID]*pod
 	tallies map[types.UID]*Tally
 	split   split
+	// pastAt is when pods were compared last.
+	pastAt time.Time
 	// counted: some pod has shown that it counts handled requests.
 	counted  bool
 	entities few[string]

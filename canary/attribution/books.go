@@ -79,6 +79,7 @@ func (b *Books) Read(service types.NamespacedName, all []scrape.Reading) {
 	known.take(all)
 	known.learn(facts, now)
 	known.split.note(now, known.handled())
+	known.spread(now)
 	for _, r := range all {
 		b.scrapes[Result(r.Err)]++
 	}

@@ -31,6 +31,8 @@ type Snapshot struct {
 	pods      map[types.UID]raw
 	// shards that it tells apart; nil if all that there are.
 	shards map[ShardKey]bool
+	// past of the pods, by Revision; it is not written down.
+	past map[types.UID][]PodPast
 }
 
 // raw is what a pod itself said.
@@ -59,6 +61,9 @@ type Delta struct {
 	// LostPods are those of which it is not known what they did while nobody, or
 	// another process, read them.
 	LostPods int
+	// Pods that exist: what each did in between, as far as that is known; nil where the
+	// snapshot is of another process.
+	Pods map[types.UID]PodTally
 }
 
 // Snapshot of what is counted of a Service now; false if this process does not read
@@ -89,6 +94,7 @@ func (b *Books) Since(service types.NamespacedName, from Snapshot) (Delta, bool)
 			was := from.revisions[uid]
 			d.Revisions[uid] = t.minus(&was, from.shards)
 		}
+		d.Pods = d.To.podsSince(from)
 		return d, true
 	}
 	for _, p := range known.pods {
@@ -197,7 +203,7 @@ func (p *process) counters() counters {
 }
 
 func (b *book) snapshot(now time.Time) Snapshot {
-	s := Snapshot{At: now, epoch: b.epoch, revisions: map[types.UID]Tally{}, pods: map[types.UID]raw{}, shards: b.fewShards()}
+	s := Snapshot{At: now, epoch: b.epoch, revisions: map[types.UID]Tally{}, pods: map[types.UID]raw{}, shards: b.fewShards(), past: b.past()}
 	for uid, t := range b.tallies {
 		s.revisions[uid] = t.minus(newTally(), s.shards)
 	}

@@ -1,0 +1,220 @@
+package attribution
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+)
+
+const (
+	// pastStep is what is compared between pods at once.
+	pastStep = time.Minute
+	// pastKept is how far back is remembered for certain; up to twice as far at most.
+	pastKept = time.Hour
+)
+
+// Expected are bad requests of one pod, and how many it would have had at the rate that
+// all pods of its Revision had in each minute.
+type Expected struct{ Bad, Expected float64 }
+
+func (e *Expected) add(bad, expected float64) {
+	e.Bad += bad
+	e.Expected += expected
+}
+
+// PodPast is what a pod did in the last hour or two, compared with its Revision.
+type PodPast struct {
+	Watched time.Duration
+	// Errors where requests are handled, and where they enter.
+	Errors, EntryErrors Expected
+	// Above each bound of the histogram of handled requests, in seconds.
+	Above map[float64]Expected
+}
+
+func (p *PodPast) merge(o PodPast) {
+	p.Watched += o.Watched
+	p.Errors.add(o.Errors.Bad, o.Errors.Expected)
+	p.EntryErrors.add(o.EntryErrors.Bad, o.EntryErrors.Expected)
+	above := maps.Clone(p.Above)
+	if above == nil {
+		above = map[float64]Expected{}
+	}
+	for bound, e := range o.Above {
+		sum := above[bound]
+		sum.add(e.Bad, e.Expected)
+		above[bound] = sum
+	}
+	p.Above = above
+}
+
+// history of one pod: two hours in turn, and what it had counted at the last minute.
+type history struct {
+	older, newer PodPast
+	last         raw
+}
+
+// spread notes once a minute how the pods of each Revision differ.
+func (b *book) spread(now time.Time) {
+	long := now.Sub(b.pastAt)
+	if !b.pastAt.IsZero() && long < pastStep {
+		return
+	}
+	begun := !b.pastAt.IsZero()
+	b.pastAt = now
+	stateful := map[types.UID]bool{}
+	for _, r := range b.facts.Revisions {
+		stateful[r.UID] = r.Stateful
+	}
+	did := map[types.UID]map[*pod]Tally{}
+	for _, p := range b.pods {
+		is := p.brief()
+		t, whole := is.since(p.history.last)
+		if known := p.history.last.App.Read || p.history.last.Entry.Read; begun && known && whole {
+			uid := p.facts.Revision
+			if did[uid] == nil {
+				did[uid] = map[*pod]Tally{}
+			}
+			did[uid][p] = t
+		}
+		p.history.last = is
+	}
+	for uid, pods := range did {
+		compare(pods, stateful[uid], long)
+	}
+}
+
+// compare what pods of one Revision did in the same time.
+func compare(pods map[*pod]Tally, stateful bool, long time.Duration) {
+	shares := map[*pod]PodShare{}
+	var all PodShare
+	for p, t := range pods {
+		s := t.Share(stateful)
+		shares[p] = s
+		all.add(s)
+	}
+	for p, s := range shares {
+		h := &p.history
+		if h.newer.Watched >= pastKept {
+			h.older, h.newer = h.newer, PodPast{}
+		}
+		one := PodPast{Watched: long, Above: map[float64]Expected{}}
+		one.Errors.add(s.Errors, s.Finished*partOf(all.Errors, all.Finished))
+		one.EntryErrors.add(s.EntryErrors, s.Entered*partOf(all.EntryErrors, all.Entered))
+		for bound, n := range s.Above {
+			one.Above[bound] = Expected{Bad: n, Expected: s.Finished * partOf(all.Above[bound], all.Finished)}
+		}
+		h.newer.merge(one)
+	}
+}
+
+func partOf(part, of float64) float64 {
+	if of <= 0 {
+		return 0
+	}
+	return part / of
+}
+
+// PodShare is what a pod did in some time.
+type PodShare struct {
+	Finished, Errors, Entered, EntryErrors float64
+	Above                                  map[float64]float64
+}
+
+func (s *PodShare) add(o PodShare) {
+	s.Finished, s.Errors = s.Finished+o.Finished, s.Errors+o.Errors
+	s.Entered, s.EntryErrors = s.Entered+o.Entered, s.EntryErrors+o.EntryErrors
+	if s.Above == nil {
+		s.Above = map[float64]float64{}
+	}
+	for bound, n := range o.Above {
+		s.Above[bound] += n
+	}
+}
+
+// Share puts a Tally of one pod in a few numbers.
+func (t *Tally) Share(stateful bool) PodShare {
+	handled, entered := t.Handled(stateful), t.Handled(false)
+	s := PodShare{
+		Finished: sum(handled), Errors: handled[mapping.Error] + handled[mapping.Timeout],
+		Entered: sum(entered), EntryErrors: entered[mapping.Error] + entered[mapping.Timeout],
+		Above: map[float64]float64{},
+	}
+	buckets := t.EntryBuckets
+	if stateful {
+		buckets = t.Buckets
+	}
+	for _, bound := range bounds {
+		s.Above[bound] = max(0, buckets[math.Inf(1)]-buckets[bound])
+	}
+	return s
+}
+
+// brief is what a pod says, without its shards.
+func (p *pod) brief() raw {
+	r := raw{Revision: p.facts.Revision, Restarts: p.facts.Restarts, App: p.app.counters(), Entry: p.entry.counters()}
+	for _, values := range []map[mapping.Key]float64{r.App.Values, r.Entry.Values} {
+		maps.DeleteFunc(values, func(k mapping.Key, _ float64) bool { return k.Shard != "" })
+	}
+	return r
+}
+
+// since is what one pod did since it said something else, and whether that is all.
+func (r raw) since(was raw) (Tally, bool) {
+	t := newTally()
+	whole := true
+	for _, port := range [][2]counters{{r.App, was.App}, {r.Entry, was.Entry}} {
+		if !port[0].Read && !port[1].Read {
+			continue
+		}
+		deltas, all := port[0].since(port[1], true)
+		maps.DeleteFunc(deltas, func(k mapping.Key, _ float64) bool { return k.Shard != "" })
+		t.add(deltas)
+		whole = whole && all
+	}
+	return *t, whole
+}
+
+// Past of the pods of a Revision that exist, in no order. What another process watched is
+// not among it.
+func (s *Snapshot) Past(revision types.UID) []PodPast { return s.past[revision] }
+
+func (b *book) past() map[types.UID][]PodPast {
+	out := map[types.UID][]PodPast{}
+	for _, p := range b.pods {
+		both := PodPast{}
+		both.merge(p.history.older)
+		both.merge(p.history.newer)
+		out[p.facts.Revision] = append(out[p.facts.Revision], both)
+	}
+	for _, pods := range out {
+		slices.SortFunc(pods, func(a, c PodPast) int { return int(c.Watched - a.Watched) })
+	}
+	return out
+}
+
+// pods that were read at both moments, and what each did in between.
+func (s *Snapshot) podsSince(from Snapshot) map[types.UID]PodTally {
+	out := map[types.UID]PodTally{}
+	for uid, is := range s.pods {
+		was, known := from.pods[uid]
+		if !known {
+			// It began after that, and so did all that it counts.
+			was = raw{App: counters{Read: is.App.Read}, Entry: counters{Read: is.Entry.Read}}
+		}
+		if t, whole := is.since(was); whole {
+			out[uid] = PodTally{Revision: is.Revision, Tally: t}
+		}
+	}
+	return out
+}
+
+// PodTally is what one pod did.
+type PodTally struct {
+	Revision types.UID
+	Tally
+}
