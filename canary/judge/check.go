@@ -74,6 +74,8 @@ func (t *test) check(m Metric) error {
 		return errors.New("a test has no odds")
 	case len(t.Odds.Logs) != len(t.Odds.Ratios) || !slices.Equal(t.Odds.Ratios, newOdds(m.MaxOddsRatio).Ratios):
 		return errors.New("its odds are not those that are asked for")
+	case len(t.Clusters.Bets) != 0 && len(t.Clusters.Bets) != len(failSteps) || len(t.Clusters.Plain) != len(t.Clusters.Bets)/len(failSteps)*len(stakes) || len(t.Clusters.Windows) > mostWindows || len(t.Clusters.Pods) > mostPods:
+		return errors.New("its bets are not those that are made")
 	}
 	return nil
 }

@@ -32,6 +32,7 @@ type evidence struct {
 	// Looks at the shards that are used up, of those that the plan has.
 	Looks   int                    `json:"looks,omitempty"`
 	Shards  shards                 `json:"shards,omitzero"`
+	Past    past                   `json:"past,omitzero"`
 	Metrics map[string]*metricData `json:"metrics,omitempty"`
 }
 
@@ -81,7 +82,7 @@ func (e *evidence) add(p Plan, w Window) {
 		if e.Metrics[m.Name] == nil {
 			e.Metrics[m.Name] = &metricData{}
 		}
-		e.Metrics[m.Name].add(p, m, w)
+		e.Metrics[m.Name].add(p, m, w, e.Past)
 	}
 }
 
@@ -123,12 +124,14 @@ type test struct {
 	// larger part of the requests then.
 	Shared tally `json:"shared"`
 	Odds   *odds `json:"odds"`
+	// Clusters in which bad requests come, where they are compared by requests.
+	Clusters clusters `json:"clusters,omitzero"`
 }
 
 // maxBounds of a histogram that are compared.
 const maxBounds = 32
 
-func (d *metricData) add(p Plan, m Metric, w Window) {
+func (d *metricData) add(p Plan, m Metric, w Window, before past) {
 	if d.Tests == nil {
 		d.Tests = newTests(m, w)
 	}
@@ -143,6 +146,7 @@ func (d *metricData) add(p Plan, m Metric, w Window) {
 		d.NoData = "baseline: " + lackB
 		d.Unknown.Baseline += whole(w.Baseline.requests(m), 0).N
 	}
+	relative := p.levels(m).relative
 	for i, t := range d.Tests {
 		var both table
 		if lackC == "" {
@@ -159,6 +163,9 @@ func (d *metricData) add(p Plan, m Metric, w Window) {
 		if lackC == "" && lackB == "" {
 			if both.baseline.N > 0 {
 				t.Shared.add(tally{N: both.canary.N, K: both.canary.N * both.baseline.rate()})
+			}
+			if relative {
+				t.Clusters.add(m, both, d.pods(m, i, w.Pods), w.To.Sub(w.From), before.spread(m, t.Bound))
 			}
 			for _, stratum := range strata(p, m, w, both) {
 				t.Odds.add(stratum)

@@ -57,6 +57,7 @@ type view struct {
 	counted      census
 	start        int64
 	number       int
+	past         past
 }
 
 // judge says what is known of one metric.
@@ -69,7 +70,7 @@ func (d *metricData) judge(v view, m Metric) Result {
 	l := v.plan.levels(m)
 	v.enough = d.enough(v, m)
 	res := Result{Name: m.Name, DryRun: m.DryRun, EFailLimit: l.fail, EPassLimit: l.pass}
-	worst, fail, limit, warn := d.evidenceOfFail(m, l)
+	worst, fail, limit, warn := d.evidenceOfFail(v, m, l)
 	pass, negligible := d.evidenceOfPass(m, l)
 	if worst != nil {
 		worst.show(&res)
@@ -100,7 +101,7 @@ func (d *metricData) judge(v view, m Metric) Result {
 		res.Verdict, res.Reason = v.open(), Undecided
 	}
 	if (res.Reason == Undecided || res.Reason == InsufficientSample) && worst != nil {
-		res.Missing = missing(v.plan, m, worst, l)
+		res.Missing = missing(v, m, worst, l)
 	}
 	return res
 }
@@ -121,16 +122,17 @@ func (v view) provable(l levels) bool {
 
 // evidenceOfFail is the logarithm of the e-values for the canary being worse than is
 // tolerated, above its limit, and worse at all; and the test that is shown.
-func (d *metricData) evidenceOfFail(m Metric, l levels) (worst *test, fail, limit, warn float64) {
+func (d *metricData) evidenceOfFail(v view, m Metric, l levels) (worst *test, fail, limit, warn float64) {
 	limit = math.Inf(-1)
 	if len(d.Tests) == 0 {
 		return nil, 0, limit, 0
 	}
 	var fails, warns []float64
+	most := math.Inf(-1)
 	for i, t := range d.Tests {
-		fails, warns = append(fails, t.Odds.fail(m.MaxOddsRatio)), append(warns, t.Odds.warn())
-		if worst == nil || warns[i] > worst.Odds.warn() {
-			worst = t
+		fails, warns = append(fails, t.fail(v.past, m)), append(warns, t.warn(v.past, m))
+		if worst == nil || warns[i] > most {
+			worst, most = t, warns[i]
 		}
 	}
 	if m.limited() {

@@ -8,7 +8,8 @@ const farthest = 1e9
 // missing estimates how many more requests the canary needs for a verdict, if it goes
 // on as it did: the least of what a proof of being negligible and the comparison
 // need, but no less than its minimum. 0 if it is not known.
-func missing(p Plan, m Metric, t *test, l levels) float64 {
+func missing(v view, m Metric, t *test, l levels) float64 {
+	p := v.plan
 	least := max(0, p.MinCanary-t.Canary.N)
 	more := math.Inf(1)
 	if r := m.negligible(); r > 0 && t.Canary.rate() < r {
@@ -18,7 +19,7 @@ func missing(p Plan, m Metric, t *test, l levels) float64 {
 		}) - t.Canary.N
 	}
 	if l.relative {
-		fail := t.Odds.fail(m.MaxOddsRatio)
+		fail := t.fail(v.past, m)
 		more = min(more,
 			extrapolate(fail, math.Log(l.fail), t.Canary.N),
 			extrapolate(t.Odds.pass(m.MaxOddsRatio)+math.Log(1-negligibleShare), math.Log(l.pass), t.Canary.N))

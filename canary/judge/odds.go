@@ -121,18 +121,20 @@ func (o *odds) at(ratio float64) float64 {
 // against is the logarithm of the e-value against an odds ratio: the mean over the
 // alternatives.
 func (o *odds) against(null float64, alternatives []float64) float64 {
+	return o.tempered(null, alternatives, 1)
+}
+
+// tempered is the same if so many bad requests are one witness.
+func (o *odds) tempered(null float64, alternatives []float64, times float64) float64 {
 	logs := make([]float64, len(alternatives))
 	base := o.at(null)
 	for i, a := range alternatives {
-		logs[i] = o.at(a) - base
+		logs[i] = (o.at(a) - base) / times
 	}
 	return logMean(logs)
 }
 
-// fail, warn and pass are the three questions asked: is the canary worse than is
-// tolerated, is it worse at all, and is it not worse than is tolerated.
-func (o *odds) fail(tolerated float64) float64 { return o.against(tolerated, failGrid(tolerated)) }
-func (o *odds) warn() float64                  { return o.against(1, warnGrid) }
+// pass is the question whether the canary is not worse than is tolerated.
 func (o *odds) pass(tolerated float64) float64 { return o.against(tolerated, passGrid) }
 
 // logMean is the logarithm of the mean of what the logarithms are of.

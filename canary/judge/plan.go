@@ -96,6 +96,9 @@ type Window struct {
 	From, To time.Time
 	// Canary and Baseline are what they did in it.
 	Canary, Baseline Arm
+	// Pods are the baseline's, by a name that is unique in the Service; those of which it
+	// is not known what they did in the window are left out.
+	Pods map[string]Arm
 	// Shards that finished something in it, by a name that is unique in the Service.
 	Shards map[string]ShardWindow
 	// Required is the canary's share by the Route, Handled the one of what all

@@ -117,11 +117,11 @@ func TestEValuesAreFairBets(t *testing.T) {
 		}
 		return sum
 	}
-	fail := func(o *odds) float64 { return o.fail(1.5) }
+	fail := func(o *odds) float64 { return o.against(1.5, failGrid(1.5)) }
 	pass := func(o *odds) float64 { return o.pass(1.5) }
 	near(t, "fail at the limit", mean(1.5, fail), 1, 1e-9)
 	near(t, "pass at the limit", mean(1.5, pass), 1, 1e-9)
-	near(t, "warn at 1", mean(1, (*odds).warn), 1, 1e-9)
+	near(t, "warn at 1", mean(1, func(o *odds) float64 { return o.against(1, warnGrid) }), 1, 1e-9)
 	if m := mean(1, fail); m > 1 {
 		t.Errorf("fail below the limit: %v on average", m)
 	}

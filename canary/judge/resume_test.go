@@ -44,6 +44,10 @@ func wild(rng *rand.Rand, i int, shards int) Window {
 		return a
 	}
 	w := at(i, busy(float64(rng.IntN(60))), busy(float64(rng.IntN(900))))
+	w.Pods = map[string]Arm{}
+	for i := range rng.IntN(9) {
+		w.Pods[fmt.Sprint(i)] = busy(float64(rng.IntN(90)))
+	}
 	w.Unsettled = rng.IntN(5) == 0
 	w.Shards = map[string]ShardWindow{}
 	for s := range shards {
@@ -75,6 +79,14 @@ func TestRunIsResumed(t *testing.T) {
 		}
 		start := time.Now() // With a monotonic clock and a zone, as real ones have.
 		whole, written := Start(start, before), Start(start, before)
+		if seed%4 < 2 {
+			past := make([]PodPast, 6)
+			for i := range past {
+				past[i] = PodPast{Watched: time.Hour, Errors: Expected{float64(i), 2.5}}
+			}
+			whole.Remember(past)
+			written.Remember(past)
+		}
 		for i := range 70 {
 			w := wild(rng, i, 40)
 			w.From, w.To = start.Add(w.From.Sub(epoch)), start.Add(w.To.Sub(epoch))
@@ -131,6 +143,39 @@ func TestRunStaysSmall(t *testing.T) {
 	if run.Evidence.Shards.Ignored != 300 {
 		t.Errorf("%d shards ignored, not 300", run.Evidence.Shards.Ignored)
 	}
+}
+
+// An ordinary Service has no shards, and may have many pods, windows and bounds.
+func TestRunOfManyPodsStaysSmall(t *testing.T) {
+	t.Parallel()
+	p := everything(false)
+	p.Deadline, p.MinCanary = time.Hour*1000, 1e15
+	run := Start(epoch, nil)
+	rng := rand.New(rand.NewPCG(1, 1))
+	big := func() Arm {
+		a := arm(123456, 1234)
+		a.Entered, a.EntryErrors, a.Above = 123456, 1234, map[float64]float64{}
+		for _, b := range bounds {
+			a.Above[b] = float64(rng.IntN(50000))
+		}
+		return a
+	}
+	for i := range 3 * mostWindows {
+		w := at(i, big(), big())
+		w.Pods = map[string]Arm{}
+		for pod := range 3 * mostPods {
+			w.Pods[fmt.Sprintf("01234567-%04d", pod)] = big()
+		}
+		run.Look(p, w)
+	}
+	text, err := json.Marshal(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(text) > mostBytes {
+		t.Errorf("a run has %d bytes", len(text))
+	}
+	t.Logf("%d bytes", len(text))
 }
 
 // Counts that cannot be are survived: no panic, nothing that JSON cannot hold, no Pass.

@@ -53,7 +53,7 @@ func (r *Run) Look(p Plan, w Window) Judgement {
 func (r *Run) judge(p Plan, elapsed time.Duration) Judgement {
 	e := &r.Evidence
 	v := view{
-		plan: p, shards: &e.Shards, start: r.Start.UnixNano(),
+		plan: p, shards: &e.Shards, past: e.Past, start: r.Start.UnixNano(),
 		enough: e.enough(p),
 		final:  elapsed >= p.Deadline,
 	}

@@ -76,6 +76,8 @@ func TestFalseAlarms(t *testing.T) {
 		{"no errors", limited, steady(0, 0)},
 		{"0.1 % errors", limited, steady(0.001, 0.001)},
 		{"1 % errors", limited, steady(0.01, 0.01)},
+		{"1 % errors, of pods that are known", limited, withPods(steady(0.01, 0.01))},
+		{"1.5 times the odds, of pods that are known", errorsOnly(), withPods(steady(0.01, odd(0.01, 1.5)))},
 		{"5 % errors", errorsOnly(), steady(0.05, 0.05)},
 		{"2 % errors at a limit of 2 %", limited, steady(0.02, 0.02)},
 		{"1.5 times the odds, which is tolerated", errorsOnly(), steady(0.01, odd(0.01, 1.5))},
@@ -121,8 +123,10 @@ func TestMisses(t *testing.T) {
 		// told: only printed, the power is not promised.
 		told bool
 	}{
-		{"0.1 -> 5 %", errorsOnly(), steady(0.001, 0.05), false},
-		{"1 -> 2 %, 15,000 requests", errorsOnly(), busy, false},
+		{"0.1 -> 5 %", errorsOnly(), withPods(steady(0.001, 0.05)), false},
+		{"0.1 -> 5 %, pods unknown", errorsOnly(), steady(0.001, 0.05), false},
+		{"1 -> 2 %, 15,000 requests", errorsOnly(), withPods(busy), false},
+		{"1 -> 2 %, 15,000 requests, pods unknown", errorsOnly(), busy, true},
 		{"1 -> 2 %, 3,000 requests", errorsOnly(), steady(0.01, 0.02), true},
 		{"1 -> 1.6 %, just not tolerated", errorsOnly(), steady(0.01, odd(0.01, 1.6)), true},
 		{"5 %, above a limit of 2 %", errorsOnly().withLimit(0.02), steady(0.001, 0.05), false},

@@ -123,9 +123,13 @@ func play(t testing.TB, p Plan, runs int, s scenario) outcome {
 					return
 				}
 				window, before := s(rand.New(rand.NewPCG(n, 7)))
-				run := Start(epoch, before)
-				for i := 0; run.Last.Verdict == Running; i++ {
-					run.Look(p, window(i))
+				next := window(0)
+				run := started(next, before, rand.New(rand.NewPCG(n, 8)))
+				for i := 1; ; i++ {
+					if run.Look(p, next); run.Last.Verdict != Running {
+						break
+					}
+					next = window(i)
 				}
 				ends[n] = run.Last
 			}

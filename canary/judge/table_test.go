@@ -69,11 +69,15 @@ func stopped(p Plan, window source) []int {
 	for i, r := range rules {
 		judges[i] = r.make()
 	}
-	run := Start(epoch, nil)
+	first := window(0)
+	run := started(first, nil, rand.New(rand.NewPCG(1, 8)))
 	for minute := 1; minute <= 30; minute++ {
 		var c, b tally
 		for half := range 2 {
-			w := window(2*(minute-1) + half)
+			w := first
+			if i := 2*(minute-1) + half; i > 0 {
+				w = window(i)
+			}
 			c.add(tally{N: w.Canary.Finished, K: w.Canary.Errors})
 			b.add(tally{N: w.Baseline.Finished, K: w.Baseline.Errors})
 			if run.Look(p, w); run.Last.Verdict == Fail && out[len(rules)] == 0 {
@@ -124,7 +128,7 @@ func TestTable(t *testing.T) {
 	} {
 		minutes := make([][]float64, len(rules)+1)
 		for n := range runs {
-			window, _ := tc.of(rand.New(rand.NewPCG(uint64(n), 11)))
+			window, _ := withPods(tc.of)(rand.New(rand.NewPCG(uint64(n), 11)))
 			for i, minute := range stopped(errorsOnly(), window) {
 				if minute > 0 {
 					minutes[i] = append(minutes[i], float64(minute))
@@ -160,22 +164,36 @@ func TestRequestsNeeded(t *testing.T) {
 		limit    float64
 		// near what the design was measured with; 0 is not compared.
 		near float64
+		// unknown: nothing tells how pods differ.
+		unknown bool
 	}{
-		{0.001, 0.05, Fail, 0, 100},
-		{0.001, 0.05, Fail, 0.02, 100},
-		{0.01, 0.02, Fail, 0, 5000},
-		{0.01, 0.05, Fail, 0, 0},
-		{0, 0, Pass, 0, 750},
-		{0.001, 0.001, Pass, 0, 1350},
-		{0.01, 0.01, Pass, 0, 0},
-		{0.05, 0.05, Pass, 0, 0},
+		{0.001, 0.05, Fail, 0, 100, false},
+		{0.001, 0.05, Fail, 0.02, 100, false},
+		{0.01, 0.05, Fail, 0, 0, false},
+		{0.01, 0.02, Fail, 0, 5000, false},
+		{0.001, 0.05, Fail, 0, 0, true},
+		{0.01, 0.05, Fail, 0, 0, true},
+		{0.01, 0.02, Fail, 0, 5000, true},
+		{0, 0, Pass, 0, 750, false},
+		{0.001, 0.001, Pass, 0, 1350, false},
+		{0.01, 0.01, Pass, 0, 0, false},
+		{0.05, 0.05, Pass, 0, 0, false},
 	} {
 		p := errorsOnly().withLimit(tc.limit)
+		// As by default in an ordinary Service, where errors are one of two metrics.
+		p.Alpha /= 2
 		p.MinCanary, p.MinBaseline, p.MinDuration, p.Deadline = 1, 1, 0, 400*interval
-		o := play(t, p, manyRuns(250), steady(tc.from, tc.to))
+		of := withPods(steady(tc.from, tc.to))
+		if tc.unknown {
+			of = steady(tc.from, tc.to)
+		}
+		o := play(t, p, manyRuns(250), of)
 		r := o.requests[tc.want]
 		slices.Sort(r)
 		name := fmt.Sprintf("%g → %g %%", 100*tc.from, 100*tc.to)
+		if tc.unknown {
+			name += ", pods unknown"
+		}
 		if tc.limit > 0 {
 			name += fmt.Sprintf(", limit %g %%", 100*tc.limit)
 		}

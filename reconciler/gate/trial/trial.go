@@ -281,6 +281,7 @@ func (t *Trial) gather(m Moment) {
 		known = before(from.Revisions(), t.Run.Canary.UID)
 	}
 	e.Run = judge.Start(m.Now, known)
+	e.Run.Remember(past(from.Past(t.Run.Baseline.UID)))
 	t.evidence, t.last = e, e.Run.Last
 	t.say("Judging %s against %s: nothing was counted yet", t.Run.Canary.Name, t.Run.Baseline.Name)
 	t.save(m.Now)

@@ -37,6 +37,7 @@ func (c counted) window(canary, baseline types.UID) judge.Window {
 		w.Handled = w.Canary.Finished / all
 	}
 	w.Shards = c.shards(canary, baseline)
+	w.Pods = c.pods(baseline)
 	for _, r := range c.figures.Revisions {
 		if r.UID == canary {
 			w.Unanswering, w.RequestTimeout = r.Unanswering, r.Timeout

@@ -1,0 +1,192 @@
+package judge
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Bad requests that come in clusters (a pod that has a bad minute, a client that tries
+// again and again) are fewer witnesses than requests. clusters is what a comparison
+// knows of that: how much more the windows and the baseline's pods differ than
+// independent requests would. It holds sums and a bounded list.
+type clusters struct {
+	// Windows that tell something, neighbours merged as soon as there are many.
+	Windows []flat `json:"windows,omitempty"`
+	// Informative is how many there were.
+	Informative int `json:"informative,omitempty"`
+	// Pods of the baseline, by a hash of their name: the bad requests that each had, and
+	// those that it would have had at the baseline's rate of each window.
+	Pods map[string]seen `json:"pods,omitempty"`
+	// Minute that is under way, and how many are over that told something.
+	Minute  minute `json:"minute,omitzero"`
+	Minutes int    `json:"minutes,omitempty"`
+	// Bets on minutes: the logarithm of what each alternative has won. Surprise is the sum
+	// of the squared results, each by its variance if requests were independent.
+	Bets     []float64 `json:"bets,omitempty"`
+	Surprise float64   `json:"surprise,omitempty"`
+	// Plain bets take no notice of how many bad requests a minute has.
+	Plain []float64 `json:"plain,omitempty"`
+}
+
+// flat is a table as bare numbers, to be short: requests and bad ones of the canary, and
+// of the baseline.
+type flat [4]float64
+
+// seen are bad requests, and how many were expected.
+type seen [2]float64
+
+const (
+	// mostWindows that are kept. Two neighbours become one where there would be more.
+	mostWindows = 40
+	// mostPods of the baseline that are told apart.
+	mostPods = 32
+	// leastPods with which the baseline shows how much pods differ, and leastHistory for
+	// how long each of as many pods must have been watched before the split.
+	leastPods    = 4
+	leastHistory = 10 * time.Minute
+	// wholeHistory is taken as it is; a shorter one may have missed a bad episode.
+	wholeHistory = time.Hour
+	// leastWindows that tell something before a Fail by comparison.
+	leastWindows = 4
+	// leastEven is how many windows of the same weight an estimate of their spread needs.
+	leastEven = 3
+	// together is what a bet is made on: bad requests of one pod come in minutes.
+	together = time.Minute
+	// mostStake of what was won so far that is bet at once.
+	mostStake = 0.9
+)
+
+// stakes of the plain bets: each is tried, and what they win is averaged.
+var stakes = []float64{0.05, 0.1, 0.2, 0.4, mostStake}
+
+// add takes a window of both sides. past is how much pods differed before the split.
+func (c *clusters) add(m Metric, t table, pods map[string]tally, long time.Duration, past float64) {
+	t = t.thinned()
+	if t.canary.N > 0 && t.baseline.N > 0 && t.canary.K+t.baseline.K > 0 {
+		c.Minute.add(m, t)
+		c.Informative++
+		c.Windows = append(c.Windows, flat{t.canary.N, t.canary.K, t.baseline.N, t.baseline.K})
+		if len(c.Windows) > mostWindows {
+			c.Windows = inPairs(c.Windows)
+		}
+	}
+	if c.Minute.Long += long; c.Minute.Long >= together {
+		c.bet(m, max(past, c.spreadOfPods()))
+	}
+	c.watch(pods)
+}
+
+// inPairs merges neighbours.
+func inPairs(windows []flat) []flat {
+	out := make([]flat, 0, mostWindows)
+	for pair := range slices.Chunk(windows, 2) {
+		one := pair[0]
+		for _, other := range pair[1:] {
+			for i := range one {
+				one[i] += other[i]
+			}
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// watch the pods of the baseline.
+func (c *clusters) watch(pods map[string]tally) {
+	var all tally
+	for _, t := range pods {
+		all.add(t)
+	}
+	if all.K == 0 {
+		return
+	}
+	for _, name := range sortedKeys(pods) {
+		t := pods[name]
+		was, known := c.Pods[name]
+		if !known && len(c.Pods) >= mostPods || t.N == 0 {
+			continue
+		}
+		if c.Pods == nil {
+			c.Pods = map[string]seen{}
+		}
+		c.Pods[name] = seen{was[0] + t.K, was[1] + t.N*all.rate()}
+	}
+}
+
+// spreadOfPods is how many times more the baseline's pods differ than chance explains,
+// 1 at least.
+func (c *clusters) spreadOfPods() float64 { return spread(valuesByKey(c.Pods)) }
+
+// spread of counts around what was expected: 1 if each is a Poisson variable.
+func spread(of []seen) float64 {
+	sum, n := 0.0, 0
+	for _, s := range of {
+		if s[1] > 0 {
+			sum += (s[0] - s[1]) * (s[0] - s[1]) / s[1]
+			n++
+		}
+	}
+	if n < leastPods {
+		return 1
+	}
+	return max(1, sum/float64(n-1))
+}
+
+// spreadOfWindows is how many times more the canary's part of the bad requests differs
+// between windows than chance explains, 1 at least; and whether there are windows
+// enough to tell.
+func (c *clusters) spreadOfWindows() (times float64, known bool) {
+	odds := c.mantelHaenszel()
+	var squares, variance, weights float64
+	for _, w := range c.Windows {
+		x, v := w.residual(odds)
+		squares += x * x
+		variance += v
+		weights += v * v
+	}
+	if weights == 0 || variance*variance < leastEven*weights {
+		return 1, false
+	}
+	even := variance * variance / weights
+	return max(1, squares/variance*even/(even-1)), true
+}
+
+// mantelHaenszel estimates the odds ratio over all windows (Mantel and Haenszel 1959),
+// with half a bad request more on each side, so that it exists.
+func (c *clusters) mantelHaenszel() float64 {
+	var up, down, canary, baseline float64
+	for _, w := range c.Windows {
+		n := w[0] + w[2]
+		up += w[1] * (w[2] - w[3]) / n
+		down += (w[0] - w[1]) * w[3] / n
+		canary, baseline = canary+w[0], baseline+w[2]
+	}
+	if canary+baseline == 0 {
+		return 1
+	}
+	part := canary / (canary + baseline)
+	return (up + (1-part)/2) / (down + part/2)
+}
+
+// residual is the canary's bad requests less what is expected of it, and the variance
+// of that if requests are independent: the mode of Fisher's noncentral hypergeometric
+// distribution, and the curvature there (Levin 1984).
+func (w flat) residual(odds float64) (x, variance float64) {
+	canary, baseline, bad := w[0], w[2], w[1]+w[3]
+	low, high := max(0, bad-baseline), min(bad, canary)
+	// k·(baseline−bad+k) = odds·(canary−k)·(bad−k) has one root between them.
+	a, b, d := 1-odds, baseline-bad+odds*(canary+bad), -odds*canary*bad
+	k := -d / b
+	if a != 0 {
+		root := math.Sqrt(max(0, b*b-4*a*d))
+		// The form that does not lose digits.
+		k = -2 * d / (b + root)
+	}
+	k = min(max(k, low), high)
+	inverse := 1/k + 1/(canary-k) + 1/(bad-k) + 1/(baseline-bad+k)
+	if !(inverse > 0) || math.IsInf(inverse, 0) {
+		return w[1] - k, 0
+	}
+	return w[1] - k, 1 / inverse
+}

@@ -1,0 +1,351 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// world is an ordinary Service of many pods, some of them the canary's, none of which is
+// worse than any other, or by odds only.
+type world struct {
+	pods, canary int
+	// requests of all pods in a second, and the part of them that is bad.
+	perSecond, rate float64
+	// Episodes: for share of the time a pod fails so much, for long on average.
+	share, fails float64
+	long         time.Duration
+	// row is how often a client that fails tries again at the same side and fails; retries
+	// go to any pod. storm is how many times the traffic is while there is one.
+	row     int
+	retries float64
+	// late is how much later the canary is read, while all fail in short outages.
+	late time.Duration
+	// odds of a bad request at the canary, as a multiple; 0 is 1.
+	odds float64
+	// history that is known; looks is the time between two.
+	history, looks time.Duration
+}
+
+// podState is whether a pod has an episode, and until when.
+type podState struct {
+	bad  bool
+	till float64
+}
+
+// scene plays a world second by second.
+type scene struct {
+	world
+	rng    *rand.Rand
+	pods   []podState
+	at     float64
+	outage bool
+	// unread is what the baseline did, second by second.
+	unread [][]tally
+}
+
+func (w world) scene(rng *rand.Rand) *scene {
+	s := &scene{world: w, rng: rng, pods: make([]podState, w.pods)}
+	for i := range s.pods {
+		s.pods[i] = podState{bad: rng.Float64() < w.share}
+		s.pods[i].till = s.lasts(s.pods[i].bad)
+	}
+	return s
+}
+
+func (s *scene) lasts(bad bool) float64 {
+	mean := s.long.Seconds()
+	if !bad && s.share > 0 {
+		mean *= (1 - s.share) / s.share
+	}
+	return s.at + s.rng.ExpFloat64()*mean
+}
+
+// second is what every pod did in the next one.
+func (s *scene) second() []tally {
+	s.at++
+	// An outage is as long as a window of the baseline, which is where it hurts most.
+	if s.late > 0 && (int(s.at)-int(s.late.Seconds()))%15 == 1 {
+		s.outage = s.rng.Float64() < 0.1
+	}
+	out := make([]tally, len(s.pods))
+	mean := s.perSecond / float64(len(s.pods))
+	for i := range s.pods {
+		p := &s.pods[i]
+		for s.share > 0 && s.at > p.till {
+			p.bad = !p.bad
+			p.till = s.lasts(p.bad)
+		}
+		rate := s.rate
+		if p.bad && s.share > 0 {
+			rate = s.fails
+		}
+		if s.outage {
+			rate = 0.5
+		}
+		if i < s.canary && s.odds > 0 {
+			rate = odd(rate, s.odds)
+		}
+		n := poisson(s.rng, mean)
+		out[i].add(tally{n, binomial(s.rng, n, rate)})
+		if s.row > 0 {
+			// Clients that fail row times at one pod, as often as rate says.
+			k := float64(s.row) * poisson(s.rng, mean*rate/float64(s.row))
+			out[i].add(tally{k, k})
+		}
+	}
+	if s.retries > 0 {
+		s.retry(out)
+	}
+	return out
+}
+
+// retry: each that fails tries again, at any pod, and fails as often as retries says.
+func (s *scene) retry(out []tally) {
+	for i := range out {
+		for range int(out[i].K) {
+			for s.rng.Float64() < s.retries {
+				out[i].add(tally{1, 1})
+			}
+		}
+	}
+}
+
+func poisson(rng *rand.Rand, mean float64) float64 {
+	if mean <= 0 {
+		return 0
+	}
+	k, sum := -1.0, 0.0
+	for ; sum < mean; k++ {
+		sum += rng.ExpFloat64()
+	}
+	return k
+}
+
+// past is what is remembered of the pods.
+func (s *scene) past() []PodPast {
+	kept := make([]PodPast, s.world.pods-s.canary)
+	for range int(s.history.Minutes()) {
+		minute, all := make([]tally, len(s.pods)), tally{}
+		for range 60 {
+			for i, t := range s.second() {
+				minute[i].add(t)
+			}
+		}
+		for _, t := range minute[s.canary:] {
+			all.add(t)
+		}
+		for i := range kept {
+			t := minute[s.canary+i]
+			kept[i].Watched += time.Minute
+			kept[i].Errors.Bad += t.K
+			kept[i].Errors.Expected += t.N * all.rate()
+		}
+	}
+	return kept
+}
+
+// run of a world until its verdict.
+func (w world) run(p Plan, seed uint64, each func(*Run)) *Run {
+	s := w.scene(rand.New(rand.NewPCG(seed, 31)))
+	run := Start(epoch, nil)
+	run.Remember(s.past())
+	at := epoch
+	for run.Last.Verdict == Running {
+		win := Window{From: at, To: at.Add(w.looks), Required: -1, Pods: map[string]Arm{}}
+		at = win.To
+		pods := make([]tally, w.pods)
+		for range int(w.looks.Seconds()) {
+			one := s.second()
+			if w.late > 0 {
+				one = s.delayed(one)
+			}
+			for i, t := range one {
+				pods[i].add(t)
+			}
+		}
+		for i, t := range pods {
+			side := &win.Canary
+			if i >= w.canary {
+				side = &win.Baseline
+				win.Pods[fmt.Sprint(i)] = arm(t.N, t.K)
+			}
+			side.Finished, side.Started, side.Errors = side.Finished+t.N, side.Started+t.N, side.Errors+t.K
+		}
+		win.Handled = win.Canary.Finished / max(1, win.Canary.Finished+win.Baseline.Finished)
+		run.Look(p, win)
+		each(run)
+	}
+	return run
+}
+
+// delayed has the baseline be read earlier than the canary by some seconds: what it does
+// now is counted then, so that the canary shows first what all suffer from.
+func (s *scene) delayed(now []tally) []tally {
+	s.unread = append(s.unread, now[s.canary:])
+	if late := int(s.late.Seconds()); len(s.unread) > late {
+		now = slices.Concat(now[:s.canary], s.unread[len(s.unread)-1-late])
+	}
+	return now
+}
+
+// unhurried is the plan of worlds: errors have half of alpha, as by default in an ordinary
+// Service, and no Pass ends a run in which a Fail may still come.
+func unhurried() Plan {
+	p := errorsOnly()
+	p.Alpha /= 2
+	p.MinDuration = p.Deadline - time.Minute
+	return p
+}
+
+// base is what worlds have in common: 2,000 requests a minute.
+func base(w world) world {
+	if w.perSecond == 0 {
+		w.perSecond = 33
+	}
+	if w.looks == 0 {
+		w.looks = 15 * time.Second
+	}
+	if w.long == 0 {
+		w.long = 2 * time.Minute
+	}
+	return w
+}
+
+// clustered worlds, by what they are like.
+var clusteredWorlds = []struct {
+	name string
+	world
+}{
+	{"1 of 10 pods, 5 % of time at 20 %", world{pods: 10, canary: 1, rate: 0.002, share: 0.05, fails: 0.2}},
+	{"2 of 20 pods, 2 % of time at 10 %", world{pods: 20, canary: 2, rate: 0.002, share: 0.02, fails: 0.1}},
+	{"1 of 10 pods, 20 % of time at 3 %", world{pods: 10, canary: 1, rate: 0.002, share: 0.2, fails: 0.03}},
+	{"retries, 5 on average", world{pods: 10, canary: 1, rate: 0.005, retries: 0.5}},
+	{"storm of retries", world{pods: 10, canary: 1, rate: 0.005, retries: 0.85}},
+	{"clients that fail 20 times in a row", world{pods: 10, canary: 1, rate: 0.02, row: 20}},
+	{"clients that fail 5 times in a row", world{pods: 10, canary: 1, rate: 0.02, row: 5}},
+	{"canary read 3 s later", world{pods: 10, canary: 1, rate: 0.0005, perSecond: 150, late: 3 * time.Second}},
+	{"canary read 5 s later", world{pods: 10, canary: 1, rate: 0.0005, perSecond: 150, late: 5 * time.Second}},
+}
+
+// figures of many runs of a world: the shares that failed, and that would have failed by
+// the likelihood alone, as if requests were independent; and the requests of those.
+type figures struct {
+	fails, plain, pass []float64
+	runs               int
+}
+
+func (w world) figures(p Plan, runs int, seed uint64) figures {
+	f := figures{runs: runs}
+	for n := range runs {
+		plain := 0.0
+		r := w.run(p, seed+uint64(n), func(r *Run) {
+			d := r.Evidence.Metrics["errors"]
+			if plain == 0 && d.Tests[0].Odds.against(1.5, failGrid(1.5)) >= -math.Log(p.levels(p.Metrics[0]).alpha()) {
+				// A proof that came too early was kept until there was enough.
+				plain = max(r.Evidence.Canary, p.MinCanary)
+			}
+		})
+		if plain > 0 {
+			f.plain = append(f.plain, plain)
+		}
+		switch r.Last.Verdict {
+		case Fail:
+			f.fails = append(f.fails, r.Evidence.Canary)
+		case Pass, Warn:
+			f.pass = append(f.pass, r.Evidence.Canary)
+		}
+	}
+	return f
+}
+
+func (l levels) alpha() float64 { return 1 / l.fail }
+
+func (f figures) String() string {
+	part := func(of []float64) float64 { return 100 * float64(len(of)) / float64(f.runs) }
+	return fmt.Sprintf("plain %5.1f %%  Fail %5.1f %%  Pass %5.1f %%", part(f.plain), part(f.fails), part(f.pass))
+}
+
+// manyWorlds is how many runs of each world are played: few, unless CLUSTER_RUNS says more.
+func manyWorlds(t *testing.T) int {
+	runs, err := strconv.Atoi(os.Getenv("CLUSTER_RUNS"))
+	if err != nil {
+		return manyRuns(40)
+	}
+	t.Logf("%d runs of each world", runs)
+	return runs
+}
+
+// firstSeed of worlds: CLUSTER_SEED, so that others than those that were looked at while
+// this was written can be played.
+func firstSeed() uint64 {
+	n, err := strconv.ParseUint(os.Getenv("CLUSTER_SEED"), 10, 32)
+	if err != nil {
+		return 1
+	}
+	return n << 20
+}
+
+// A canary that is no worse fails in 5 % of the runs at most where errors come in
+// clusters, whether its baseline shows that or not. As long as requests were taken as
+// independent it was up to a third: the column "plain".
+func TestClusters(t *testing.T) {
+	t.Parallel()
+	for _, c := range clusteredWorlds {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for _, known := range []time.Duration{0, 10 * time.Minute, 2 * time.Hour} {
+				if known > time.Hour && os.Getenv("CLUSTER_RUNS") == "" {
+					continue
+				}
+				w := base(c.world)
+				w.history = known
+				f := w.figures(unhurried(), manyWorlds(t), firstSeed())
+				t.Logf("%-36s %-8s %s", c.name, known, f)
+				if share, most := float64(len(f.fails))/float64(f.runs), 0.05; share > most+(outcome{runs: f.runs}).tolerance(most) {
+					t.Errorf("%s, %s of history: failed in %.3f of the runs", c.name, known, share)
+				}
+			}
+		})
+	}
+}
+
+// A baseline of few pods does not show how pods differ: what is said of it is as good.
+func TestClustersInFewPods(t *testing.T) {
+	t.Parallel()
+	for _, pods := range []int{2, 3, 5} {
+		w := base(world{pods: pods, canary: 1, rate: 0.002, share: 0.05, fails: 0.2, history: 2 * time.Hour})
+		f := w.figures(unhurried(), manyWorlds(t), firstSeed())
+		t.Logf("1 of %d pods: %s", pods, f)
+		if share, most := float64(len(f.fails))/float64(f.runs), 0.05; share > most+(outcome{runs: f.runs}).tolerance(most) {
+			t.Errorf("1 of %d pods: failed in %.3f of the runs", pods, share)
+		}
+	}
+}
+
+// TestRequestsOfClusters prints what it costs where requests are independent after all.
+func TestRequestsOfClusters(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ from, to float64 }{{0.001, 0.05}, {0.01, 0.05}, {0.01, 0.03}, {0.01, 0.02}} {
+		for _, known := range []time.Duration{time.Hour, 10 * time.Minute, 0} {
+			w := base(world{pods: 20, canary: 1, rate: c.from, odds: c.to / (1 - c.to) / c.from * (1 - c.from), history: known})
+			p := unhurried()
+			p.MinCanary, p.MinBaseline, p.MinDuration, p.Deadline, p.Metrics[0].Negligible = 1, 1, 0, 6*time.Hour, 0
+			runs := max(5, manyWorlds(t)/5)
+			f := w.figures(p, runs, firstSeed())
+			if len(f.fails) < runs*9/10 {
+				t.Errorf("%v: %d of %d failed", c, len(f.fails), runs)
+				continue
+			}
+			slices.Sort(f.plain)
+			slices.Sort(f.fails)
+			t.Logf("%g → %g %%, %-5s of history: plain %.0f (nine in ten %.0f), now %.0f (%.0f)", 100*c.from, 100*c.to, known,
+				median(f.plain), f.plain[len(f.plain)*9/10], median(f.fails), f.fails[len(f.fails)*9/10])
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package judge
+
+import (
+	"slices"
+	"time"
+)
+
+// PodPast is what one pod did before the split.
+type PodPast struct {
+	// Watched is for how long it is known.
+	Watched time.Duration
+	// Errors, EntryErrors, and requests above each bound of the histogram in seconds.
+	Errors, EntryErrors Expected
+	Above               map[float64]Expected
+}
+
+// Expected are bad requests of one pod, and how many it would have had at the rate of all
+// pods at each moment.
+type Expected struct{ Bad, Expected float64 }
+
+// past is how much more pods differed before the split than chance explains.
+type past struct {
+	// Pods that were watched for long enough, and for how long as many as are needed.
+	Pods    int           `json:"pods,omitempty"`
+	Watched time.Duration `json:"watched,omitempty"`
+
+	Errors float64 `json:"errors,omitempty"`
+	Entry  float64 `json:"entry,omitempty"`
+	// Above by bound, which JSON has no keys for.
+	Above []bounded `json:"above,omitempty"`
+}
+
+type bounded struct {
+	Bound  float64 `json:"bound"`
+	Spread float64 `json:"spread"`
+}
+
+// Remember what the pods did that served before the split. A run that remembers too few
+// of them, or too little, compares minutes and not requests.
+func (r *Run) Remember(pods []PodPast) {
+	p := &r.Evidence.Past
+	*p = past{}
+	above := map[float64][]seen{}
+	var errors, entry []seen
+	var watched []time.Duration
+	for _, pod := range pods {
+		watched = append(watched, pod.Watched)
+		if pod.Watched >= leastHistory {
+			p.Pods++
+		}
+		errors, entry = append(errors, pod.Errors.seen()), append(entry, pod.EntryErrors.seen())
+		for bound, e := range pod.Above {
+			above[bound] = append(above[bound], e.seen())
+		}
+	}
+	if slices.Sort(watched); p.enough() {
+		p.Watched = watched[len(watched)-leastPods]
+	}
+	p.Errors, p.Entry = spread(errors), spread(entry)
+	for _, bound := range sortedKeys(above) {
+		p.Above = append(p.Above, bounded{bound, spread(above[bound])})
+	}
+}
+
+func (e Expected) seen() seen { return seen{e.Bad, e.Expected} }
+
+// enough is known of before to say how pods differ.
+func (p past) enough() bool { return p.Pods >= leastPods }
+
+// spread of what a metric calls bad, 1 at least. That nothing happened in ten minutes
+// says less than that nothing did in an hour.
+func (p past) spread(m Metric, bound float64) float64 {
+	least := 1 + max(0, float64(wholeHistory-p.Watched)/float64(2*wholeHistory))
+	switch m.Kind {
+	case Errors:
+		return max(least, p.Errors)
+	case EntryErrors:
+		return max(least, p.Entry)
+	}
+	for _, b := range p.Above {
+		if b.Bound == bound {
+			return max(least, b.Spread)
+		}
+	}
+	return least
+}

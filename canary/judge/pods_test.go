@@ -1,0 +1,38 @@
+package judge
+
+import "math/rand/v2"
+
+// withPods has the baseline's requests of a scenario be those of nine pods that do not
+// differ, which play remembers from before.
+func withPods(s scenario) scenario {
+	return func(rng *rand.Rand) (source, map[string]Counts) {
+		of, before := s(rng)
+		return func(i int) Window {
+			w := of(i)
+			pods := make([]tally, 9)
+			n, k := w.Baseline.Finished, w.Baseline.Errors
+			for i := range pods {
+				// A pod has its part of the requests, and of the bad ones by chance.
+				left := float64(len(pods) - i)
+				pods[i] = tally{N: float64(int(n / left)), K: binomial(rng, k, 1/left)}
+				n, k = n-pods[i].N, k-pods[i].K
+			}
+			w.Pods = map[string]Arm{}
+			for i, t := range pods {
+				w.Pods[string(rune('a'+i))] = arm(max(t.N, t.K), t.K)
+			}
+			return w
+		}, before
+	}
+}
+
+// started is a run that knows how pods differed before, if its windows tell of pods.
+func started(first Window, before map[string]Counts, rng *rand.Rand) *Run {
+	run := Start(epoch, before)
+	past := make([]PodPast, len(first.Pods))
+	for i := range past {
+		past[i] = PodPast{Watched: leastHistory, Errors: Expected{poisson(rng, 20), 20}}
+	}
+	run.Remember(past)
+	return run
+}
