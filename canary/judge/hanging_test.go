@@ -16,8 +16,8 @@ import (
 // docs/judging.md takes a thousand of each.
 var openRuns = flag.Int("open-runs", 0, "how many runs of each world of open requests; 0 for a few")
 
-// world is two sides that begin requests, which take their time.
-type world struct {
+// openWorld is two sides that begin requests, which take their time.
+type openWorld struct {
 	// canary and baseline begin so many a second, at a time since the split.
 	canary, baseline func(at float64) float64
 	// takes is for how many seconds a request that begins then is open.
@@ -31,7 +31,7 @@ type world struct {
 const cutOffAfter = 300.0
 
 // play one run, in windows of 15 s, and say when it ended.
-func (w world) play(rng *rand.Rand, p Plan) (Judgement, time.Duration) {
+func (w openWorld) play(rng *rand.Rand, p Plan) (Judgement, time.Duration) {
 	run := Start(epoch, nil)
 	const horizon = 4000
 	ended := [2][]float64{make([]float64, horizon), make([]float64, horizon)}
@@ -70,7 +70,7 @@ func (w world) play(rng *rand.Rand, p Plan) (Judgement, time.Duration) {
 			was, done, bad = begun, [2]float64{}, [2]float64{}
 		}
 		for side := range 2 {
-			for range poisson(rng, rates[side](float64(second))) {
+			for range int(poisson(rng, rates[side](float64(second)))) {
 				at := float64(second) + rng.Float64()
 				if side == 0 && rng.Float64() < w.hanging {
 					begin(side, at, cutOffAfter, true)
@@ -81,15 +81,6 @@ func (w world) play(rng *rand.Rand, p Plan) (Judgement, time.Duration) {
 		}
 	}
 	return run.Last, run.Evidence.Until.Sub(epoch)
-}
-
-func poisson(rng *rand.Rand, mean float64) int {
-	n, left := 0, rng.ExpFloat64()
-	for left < mean {
-		n++
-		left += rng.ExpFloat64()
-	}
-	return n
 }
 
 func steadily(rps float64) func(float64) float64 { return func(float64) float64 { return rps } }
@@ -105,7 +96,7 @@ func openPlan() Plan {
 }
 
 // playMany worlds; early is how many failed within three minutes.
-func (w world) playMany(runs int, seed uint64) (verdicts map[Verdict]int, early int, ends []time.Duration) {
+func (w openWorld) playMany(runs int, seed uint64) (verdicts map[Verdict]int, early int, ends []time.Duration) {
 	verdicts = map[Verdict]int{}
 	for n := range runs {
 		j, end := w.play(rand.New(rand.NewPCG(seed, uint64(n))), openPlan())
@@ -132,17 +123,17 @@ func TestHangingCanaryFails(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name  string
-		of    world
+		of    openWorld
 		early bool
 	}{
-		{"0.1 s, 10 of 100 a second", world{canary: steadily(10), baseline: steadily(90), takes: exponential(0.1)}, true},
-		{"0.1 s, 10 of 20", world{canary: steadily(10), baseline: steadily(10), takes: exponential(0.1)}, true},
-		{"0.1 s, 50 of 1,000", world{canary: steadily(50), baseline: steadily(950), takes: exponential(0.1)}, true},
-		{"0.1 s, 5 of 10", world{canary: steadily(5), baseline: steadily(5), takes: exponential(0.1)}, false},
-		{"0.1 s, 1 of 10", world{canary: steadily(1), baseline: steadily(9), takes: exponential(0.1)}, false},
-		{"5 s, 10 of 100", world{canary: steadily(10), baseline: steadily(90), takes: exponential(5)}, false},
-		{"1 % streams of 10 min, 10 of 100", world{canary: steadily(10), baseline: steadily(90), takes: streams}, false},
-		{"60 s, 10 of 20", world{canary: steadily(10), baseline: steadily(10), takes: exponential(60)}, false},
+		{"0.1 s, 10 of 100 a second", openWorld{canary: steadily(10), baseline: steadily(90), takes: exponential(0.1)}, true},
+		{"0.1 s, 10 of 20", openWorld{canary: steadily(10), baseline: steadily(10), takes: exponential(0.1)}, true},
+		{"0.1 s, 50 of 1,000", openWorld{canary: steadily(50), baseline: steadily(950), takes: exponential(0.1)}, true},
+		{"0.1 s, 5 of 10", openWorld{canary: steadily(5), baseline: steadily(5), takes: exponential(0.1)}, false},
+		{"0.1 s, 1 of 10", openWorld{canary: steadily(1), baseline: steadily(9), takes: exponential(0.1)}, false},
+		{"5 s, 10 of 100", openWorld{canary: steadily(10), baseline: steadily(90), takes: exponential(5)}, false},
+		{"1 % streams of 10 min, 10 of 100", openWorld{canary: steadily(10), baseline: steadily(90), takes: streams}, false},
+		{"60 s, 10 of 20", openWorld{canary: steadily(10), baseline: steadily(10), takes: exponential(60)}, false},
 	} {
 		if !tc.early && *openRuns == 0 {
 			continue
@@ -184,26 +175,26 @@ func TestHealthyCanaryMayHaveOpenRequests(t *testing.T) {
 	ten, ninety := steadily(10), steadily(90)
 	for _, tc := range []struct {
 		name string
-		of   world
+		of   openWorld
 		// late: a Pass may take longer than without open requests.
 		late bool
 	}{
-		{"0.1 s, 10 of 100 a second", world{canary: ten, baseline: ninety, takes: exponential(0.1)}, false},
-		{"0.1 s, 1 of 10", world{canary: steadily(1), baseline: steadily(9), takes: exponential(0.1)}, true},
-		{"5 s, 10 of 100", world{canary: ten, baseline: ninety, takes: exponential(5)}, false},
-		{"60 s, 10 of 20", world{canary: ten, baseline: ten, takes: exponential(60)}, false},
-		{"60 s, 2 of 100", world{canary: steadily(2), baseline: steadily(98), takes: exponential(60)}, true},
-		{"1 % streams of 10 min", world{canary: ten, baseline: ninety, takes: streams}, false},
-		{"reconnects: streams that are open at the split", world{canary: ten, baseline: ninety, takes: streams, streams: 6}, false},
-		{"Pareto 1.2", world{canary: ten, baseline: ninety, takes: func(rng *rand.Rand, _ float64, _ bool) float64 { return 0.05 * math.Pow(rng.Float64(), -1/1.2) }}, false},
-		{"the canary stalls for 45 s", world{canary: ten, baseline: ninety, takes: during(95, 140, until(140), true)}, true},
-		{"the canary stalls for 30 s before a look", world{canary: ten, baseline: ninety, takes: during(150, 180, until(180), true)}, true},
-		{"an outage of both, 2 min", world{canary: ten, baseline: ninety, takes: during(90, 210, until(210), false)}, true},
-		{"traffic grows tenfold", world{canary: func(at float64) float64 { return 2 + 18*min(1, at/600) }, baseline: func(at float64) float64 { return 18 + 162*min(1, at/600) }, takes: exponential(5)}, true},
-		{"bursts", world{canary: burst(10), baseline: burst(90), takes: exponential(5)}, false},
-		{"cold canary: 5 s each for a minute", world{canary: ten, baseline: ninety, takes: during(0, 60, func(rng *rand.Rand, _ float64) float64 { return 5 * rng.ExpFloat64() }, true)}, false},
-		{"cold canary: no answer for a minute", world{canary: ten, baseline: ninety, takes: during(0, 60, until(60), true)}, false},
-		{"the share grows from 1 to 50 %", world{canary: func(at float64) float64 { return 1 + 49*min(1, at/900) }, baseline: func(at float64) float64 { return 99 - 49*min(1, at/900) }, takes: exponential(20)}, true},
+		{"0.1 s, 10 of 100 a second", openWorld{canary: ten, baseline: ninety, takes: exponential(0.1)}, false},
+		{"0.1 s, 1 of 10", openWorld{canary: steadily(1), baseline: steadily(9), takes: exponential(0.1)}, true},
+		{"5 s, 10 of 100", openWorld{canary: ten, baseline: ninety, takes: exponential(5)}, false},
+		{"60 s, 10 of 20", openWorld{canary: ten, baseline: ten, takes: exponential(60)}, false},
+		{"60 s, 2 of 100", openWorld{canary: steadily(2), baseline: steadily(98), takes: exponential(60)}, true},
+		{"1 % streams of 10 min", openWorld{canary: ten, baseline: ninety, takes: streams}, false},
+		{"reconnects: streams that are open at the split", openWorld{canary: ten, baseline: ninety, takes: streams, streams: 6}, false},
+		{"Pareto 1.2", openWorld{canary: ten, baseline: ninety, takes: func(rng *rand.Rand, _ float64, _ bool) float64 { return 0.05 * math.Pow(rng.Float64(), -1/1.2) }}, false},
+		{"the canary stalls for 45 s", openWorld{canary: ten, baseline: ninety, takes: during(95, 140, until(140), true)}, true},
+		{"the canary stalls for 30 s before a look", openWorld{canary: ten, baseline: ninety, takes: during(150, 180, until(180), true)}, true},
+		{"an outage of both, 2 min", openWorld{canary: ten, baseline: ninety, takes: during(90, 210, until(210), false)}, true},
+		{"traffic grows tenfold", openWorld{canary: func(at float64) float64 { return 2 + 18*min(1, at/600) }, baseline: func(at float64) float64 { return 18 + 162*min(1, at/600) }, takes: exponential(5)}, true},
+		{"bursts", openWorld{canary: burst(10), baseline: burst(90), takes: exponential(5)}, false},
+		{"cold canary: 5 s each for a minute", openWorld{canary: ten, baseline: ninety, takes: during(0, 60, func(rng *rand.Rand, _ float64) float64 { return 5 * rng.ExpFloat64() }, true)}, false},
+		{"cold canary: no answer for a minute", openWorld{canary: ten, baseline: ninety, takes: during(0, 60, until(60), true)}, false},
+		{"the share grows from 1 to 50 %", openWorld{canary: func(at float64) float64 { return 1 + 49*min(1, at/900) }, baseline: func(at float64) float64 { return 99 - 49*min(1, at/900) }, takes: exponential(20)}, true},
 	} {
 		runs := manyOpen(20)
 		got, _, ends := tc.of.playMany(runs, 82)
