@@ -225,7 +225,7 @@ func TestUnevenShards(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			runs := *shardRuns
 			if runs == 0 {
-				if runs = 100; !tc.often || testing.Short() {
+				if runs = 50; !tc.often || testing.Short() {
 					t.Skip("only with -shard-runs")
 				}
 			}
