@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,10 +16,6 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 )
-
-// maxJournal bounds the size of a journal, together with the memory, in bytes.
-// etcd refuses objects above 1.5 MiB.
-const maxJournal = 512 << 10
 
 // Reasons for which an event is given up. Each is counted.
 const (
@@ -54,12 +51,16 @@ type edit struct {
 	// be given up to make room.
 	owed map[types.UID]bool
 	lost map[string]int64
+	// before is the newest transition that was journaled already.
+	before int64
+	// leftOut are the sources whose events would have made the entry too large.
+	leftOut []types.UID
 }
 
 func newEdit(current *v1alpha1.CDEventSubject, spec v1alpha1.CDEventSubjectSpec, acked map[types.UID]int64, given map[string]int64) *edit {
 	e := &edit{current: current, acked: acked, given: given, owed: map[types.UID]bool{}, lost: map[string]int64{}}
 	if current != nil {
-		e.next = current.DeepCopy()
+		e.next, e.before = current.DeepCopy(), current.Status.Sequence
 	} else {
 		e.next = &v1alpha1.CDEventSubject{ObjectMeta: metav1.ObjectMeta{Name: Name(spec)}, Spec: spec}
 	}
@@ -116,37 +117,51 @@ func (e *edit) journal(c Change, router Router) error {
 	st.Replayed = slices.DeleteFunc(st.Replayed, func(source types.UID) bool { return !router.Exists(source) })
 	st.Replayed = append(st.Replayed, c.Replay...)
 	selected := Labels{Own: c.Memory.Labels, Namespace: c.Memory.NamespaceLabels}
-	for _, t := range c.Transitions {
-		at := metav1.NewMicroTime(t.Time)
-		st.Sequence, st.LastEvent, st.LastEventTime = t.Sequence, string(t.Type), &at
-		recipients := router.Recipients(e.next.Spec, selected, t)
+	told := make([][]Recipient, len(c.Transitions))
+	for i, t := range c.Transitions {
+		told[i] = router.Recipients(e.next.Spec, selected, t)
 		switch {
 		case len(c.Replay) > 0:
-			recipients = onlyReplayed(recipients, c.Replay)
+			told[i] = onlyReplayed(told[i], c.Replay)
 		case t.Type == lifecycle.Deployed:
 			// Who hears this needs no replay.
 			st.Replayed = append(st.Replayed, router.Replays(e.next.Spec, func() Labels { return selected })...)
 		}
-		if len(recipients) == 0 {
-			continue
-		}
-		raw, err := json.Marshal(t)
-		if err != nil {
-			return fmt.Errorf("encoding transition %d (%s): %w", t.Sequence, t.Type, err)
-		}
-		entry := v1alpha1.JournalEntry{
-			Sequence: t.Sequence, Time: at, Type: string(t.Type), Transition: runtime.RawExtension{Raw: raw},
-		}
-		for _, r := range recipients {
-			profile, err := e.profile(r.Profile)
-			if err != nil {
-				return err
-			}
-			entry.Recipients = append(entry.Recipients, v1alpha1.Recipient{Source: r.Source, Profile: profile, Undecided: r.Undecided})
-			e.owed[r.Source] = true
-		}
-		st.Journal = append(st.Journal, entry)
 	}
+	if err := e.leaveOut(told); err != nil {
+		return err
+	}
+	for i, t := range c.Transitions {
+		if err := e.add(t, told[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add journals one transition for those who are to be told.
+func (e *edit) add(t lifecycle.Transition, to []Recipient) error {
+	st, at := &e.next.Status, metav1.NewMicroTime(t.Time)
+	st.Sequence, st.LastEvent, st.LastEventTime = t.Sequence, string(t.Type), &at
+	if len(to) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(t)
+	if err != nil {
+		return fmt.Errorf("encoding transition %d (%s): %w", t.Sequence, t.Type, err)
+	}
+	entry := v1alpha1.JournalEntry{
+		Sequence: t.Sequence, Time: at, Type: string(t.Type), Transition: runtime.RawExtension{Raw: raw},
+	}
+	for _, r := range to {
+		profile, err := e.profile(r.Profile)
+		if err != nil {
+			return err
+		}
+		entry.Recipients = append(entry.Recipients, v1alpha1.Recipient{Source: r.Source, Profile: profile, Undecided: r.Undecided})
+		e.owed[r.Source] = true
+	}
+	st.Journal = append(st.Journal, entry)
 	return nil
 }
 
@@ -162,12 +177,10 @@ func onlyReplayed(recipients []Recipient, to []types.UID) []Recipient {
 
 // profile stores a rendering profile under a name made from its content.
 func (e *edit) profile(p v1alpha1.Profile) (string, error) {
-	raw, err := json.Marshal(p)
+	name, err := profileName(p)
 	if err != nil {
-		return "", fmt.Errorf("encoding a rendering profile: %w", err)
+		return "", err
 	}
-	sum := sha256.Sum256(raw)
-	name := hex.EncodeToString(sum[:8])
 	if e.next.Status.Profiles == nil {
 		e.next.Status.Profiles = map[string]v1alpha1.Profile{}
 	}
@@ -175,31 +188,33 @@ func (e *edit) profile(p v1alpha1.Profile) (string, error) {
 	return name, nil
 }
 
+func profileName(p v1alpha1.Profile) (string, error) {
+	raw, err := json.Marshal(p)
+	if err != nil {
+		return "", fmt.Errorf("encoding a rendering profile: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:8]), nil
+}
+
 // finish prunes and sums up.
 func (e *edit) finish() {
 	st := &e.next.Status
-	st.Journal = slices.DeleteFunc(st.Journal, func(j v1alpha1.JournalEntry) bool {
-		return !slices.ContainsFunc(j.Recipients, func(r v1alpha1.Recipient) bool { return owes(st, j, r) })
-	})
+	for i := range st.Journal {
+		j := &st.Journal[i]
+		j.Recipients = slices.DeleteFunc(j.Recipients, func(r v1alpha1.Recipient) bool { return !owes(st, *j, r) })
+	}
+	st.Journal = slices.DeleteFunc(st.Journal, func(j v1alpha1.JournalEntry) bool { return len(j.Recipients) == 0 })
+	used := forms(st.Journal)
+	maps.DeleteFunc(st.Profiles, func(name string, _ v1alpha1.Profile) bool { return !used[name] })
 	e.bound()
-	used := map[string]bool{}
 	st.Pending, st.OldestPending = 0, nil
 	for i := range st.Journal {
 		j := &st.Journal[i]
 		if st.OldestPending == nil {
 			st.OldestPending = &j.Time
 		}
-		for _, r := range j.Recipients {
-			used[r.Profile] = true
-			if owes(st, *j, r) {
-				st.Pending++
-			}
-		}
-	}
-	for name := range st.Profiles {
-		if !used[name] {
-			delete(st.Profiles, name)
-		}
+		st.Pending += int64(len(j.Recipients))
 	}
 	e.condition()
 }
@@ -212,38 +227,6 @@ func owedTo(st *v1alpha1.CDEventSubjectStatus, source types.UID) bool {
 	return slices.ContainsFunc(st.Journal, func(j v1alpha1.JournalEntry) bool {
 		return slices.ContainsFunc(j.Recipients, func(r v1alpha1.Recipient) bool { return r.Source == source })
 	})
-}
-
-// bound keeps the journal below its limit: steps of traffic go first, as the
-// next one says where the traffic is now, then the oldest of all.
-func (e *edit) bound() {
-	st := &e.next.Status
-	size := 0
-	if st.Memory != nil {
-		size = len(st.Memory.Raw)
-	}
-	for _, j := range st.Journal {
-		size += len(j.Transition.Raw) + 64*len(j.Recipients)
-	}
-	for size > maxJournal && len(st.Journal) > 1 {
-		i := slices.IndexFunc(st.Journal[:len(st.Journal)-1], func(j v1alpha1.JournalEntry) bool {
-			return j.Type == string(lifecycle.TrafficShifted)
-		})
-		i = max(i, 0)
-		size -= len(st.Journal[i].Transition.Raw) + 64*len(st.Journal[i].Recipients)
-		for _, r := range st.Journal[i].Recipients {
-			if owes(st, st.Journal[i], r) {
-				e.lost[DroppedJournalFull]++
-			}
-		}
-		st.Journal = slices.Delete(st.Journal, i, i+1)
-	}
-	for reason, n := range e.lost {
-		if st.Dropped == nil {
-			st.Dropped = map[string]int64{}
-		}
-		st.Dropped[reason] += n
-	}
 }
 
 // Conditions of an entry.

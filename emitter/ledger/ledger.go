@@ -62,6 +62,9 @@ type Recipient struct {
 	// Undecided says that it could not be found out whether the source wants to
 	// be told; see v1alpha1.Recipient.
 	Undecided bool
+	// Rank orders the sources where not all can be told: those with a higher one are
+	// left out first.
+	Rank int
 }
 
 // Key names a watched object, whichever UID it has.
@@ -99,6 +102,8 @@ type Ledger struct {
 	acks *ackQueue
 	// owed is told whenever something new is owed.
 	owed func(Key, types.UID)
+	// leftOut is told of the sources that an event could not be journaled for.
+	leftOut func(Key, []types.UID)
 }
 
 // Metrics counts what a platform team wants to see of the ledger.
@@ -150,12 +155,17 @@ func New(client Client, router Router, metrics Metrics) *Ledger {
 		byKey:   map[Key]map[string]*line{},
 		acks:    newAckQueue(),
 		owed:    func(Key, types.UID) {},
+		leftOut: func(Key, []types.UID) {},
 	}
 }
 
 // OnOwed sets who is told that something is owed to a source. It must be set
 // before the first write.
 func (l *Ledger) OnOwed(f func(Key, types.UID)) { l.owed = f }
+
+// OnLeftOut sets who is told of the sources that an event could not be journaled
+// for, as their forms are too many or too large. It must be set before the first write.
+func (l *Ledger) OnLeftOut(f func(Key, []types.UID)) { l.leftOut = f }
 
 // Change is what an observer wants to have written.
 type Change struct {
@@ -285,6 +295,9 @@ func (l *Ledger) settle(ln *line, e *edit, written *v1alpha1.CDEventSubject) {
 		key := KeyOf(written.Spec)
 		for source := range e.owed {
 			l.owed(key, source)
+		}
+		if len(e.leftOut) > 0 {
+			l.leftOut(key, e.leftOut)
 		}
 	}
 }
