@@ -198,7 +198,7 @@ func (ln *lane) deliver(ctx, sending context.Context, key ledger.Key) time.Durat
 
 // one delivers one event. It returns 0 when the event is off our hands.
 func (ln *lane) one(ctx, sending context.Context, source *v1alpha1.CDEventSource, key ledger.Key, o ledger.Owed) time.Duration {
-	ev, err := ln.d.Render(o.Profile, o.Subject, o.Transition)
+	ev, err := ln.render(o)
 	if err != nil {
 		// It was rendered when it was journaled; only another version of
 		// this program can have written what this one cannot read.
@@ -277,6 +277,14 @@ func (ln *lane) one(ctx, sending context.Context, source *v1alpha1.CDEventSource
 	again := ln.refused(ctx, sending, source, key, o, ev, to, policy, out)
 	ln.hold(key, again)
 	return again
+}
+
+// render makes the event of what is owed, where that can be read.
+func (ln *lane) render(o ledger.Owed) (event.Event, error) {
+	if o.Unreadable != nil {
+		return event.Event{}, o.Unreadable
+	}
+	return ln.d.Render(o.Profile, o.Subject, o.Transition)
 }
 
 // refused decides what becomes of an event that the sink did not take. It returns 0

@@ -24,6 +24,9 @@ type Owed struct {
 	Transition lifecycle.Transition
 	// Undecided says that the source's filters are to be applied first.
 	Undecided bool
+	// Unreadable says why the transition cannot be read; it has no more than its
+	// sequence number, time and type then, and is to be given up in its turn.
+	Unreadable error
 }
 
 // Subjects returns the entries of a watched object, one for each UID that it
@@ -80,41 +83,42 @@ func (l *Ledger) Keys() []Key {
 
 // Owed returns what is owed to a source about a watched object, in the order in
 // which it must be sent: what happened to an object of the same name that is
-// gone comes before what happened to the present one. Entries that cannot be
-// read are given up, counted and shown.
+// gone comes before what happened to the present one.
 func (l *Ledger) Owed(key Key, source types.UID) []Owed {
 	l.mu.RLock()
+	defer l.mu.RUnlock()
 	var out []Owed
-	type broken struct {
-		line string
-		seq  int64
-	}
-	var unreadable []broken
 	for _, s := range l.subjectsLocked(key) {
 		acked := max(s.Status.Acknowledged[source], l.lines[s.Name].acked[source])
 		for _, j := range s.Status.Journal {
-			r, ok := recipient(j, source)
-			profile, has := s.Status.Profiles[r.Profile]
-			if !ok || !has || j.Sequence <= acked {
-				continue
+			if r, ok := recipient(j, source); ok && j.Sequence > acked {
+				out = append(out, owed(s, j, r))
 			}
-			o := Owed{Line: s.Name, Subject: s.Spec, Profile: profile, Undecided: r.Undecided}
-			if err := json.Unmarshal(j.Transition.Raw, &o.Transition); err != nil {
-				unreadable = append(unreadable, broken{s.Name, j.Sequence})
-				continue
-			}
-			out = append(out, o)
-		}
-	}
-	l.mu.RUnlock()
-	if len(out) == 0 {
-		// Only what stands at the very end may be passed over, or the order
-		// of acknowledgements would pass over what is before it.
-		for _, u := range unreadable {
-			l.GiveUp(u.line, source, u.seq, DroppedUnreadable)
 		}
 	}
 	return out
+}
+
+// owed reads a journal entry. Another version of this program may have written it,
+// or somebody by hand.
+func owed(s *v1alpha1.CDEventSubject, j v1alpha1.JournalEntry, r v1alpha1.Recipient) Owed {
+	o := Owed{Line: s.Name, Subject: s.Spec, Undecided: r.Undecided}
+	profile, ok := s.Status.Profiles[r.Profile]
+	err := json.Unmarshal(j.Transition.Raw, &o.Transition)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("reading transition %d of CDEventSubject %s: %w", j.Sequence, s.Name, err)
+	case !ok:
+		err = fmt.Errorf("transition %d of CDEventSubject %s is to be rendered in form %q, which is not there", j.Sequence, s.Name, r.Profile)
+	case o.Transition.Sequence != j.Sequence:
+		err = fmt.Errorf("transition %d of CDEventSubject %s says that it is number %d", j.Sequence, s.Name, o.Transition.Sequence)
+	}
+	o.Profile = profile
+	if err != nil {
+		o.Unreadable = err
+		o.Transition = lifecycle.Transition{Sequence: j.Sequence, Time: j.Time.Time, Type: lifecycle.Type(j.Type)}
+	}
+	return o
 }
 
 func recipient(j v1alpha1.JournalEntry, source types.UID) (v1alpha1.Recipient, bool) {

@@ -1,0 +1,47 @@
+package delivery
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// TestAnUnreadableEventIsGivenUpInItsTurn: between two that can be read, it was passed
+// over, and the acknowledgement of the one after it took it out of the journal uncounted.
+func TestAnUnreadableEventIsGivenUpInItsTurn(t *testing.T) {
+	s := newStage(t, sourceTo("all", "sink"))
+	s.answer("sink", refuse(503, sender.Retry))
+	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed, lifecycle.Published)
+	o := s.store.All()[0]
+	o.Status.Journal[1].Transition.Raw = []byte(`{"sequence":"two"}`)
+	o, err := s.store.Update(context.Background(), o, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.ledger.Observe(o)
+	s.answer("sink", nil)
+	s.Resume()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		o := s.store.All()[0]
+		if len(o.Status.Journal) == 0 && o.Status.Dropped[ledger.DroppedUnreadable] == 1 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("got %q; left %+v, dropped %v", s.received(), o.Status.Journal, o.Status.Dropped)
+		}
+	}
+	if got := s.received(); len(got) != 2 || got[0] != "sink service/shop/cart created" || got[1] != "sink service/shop/cart published" {
+		t.Errorf("got %q", got)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dropped[ledger.DroppedUnreadable] != 1 {
+		t.Errorf("counted %v", s.dropped)
+	}
+}
