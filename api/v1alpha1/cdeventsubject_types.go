@@ -104,6 +104,9 @@ type Recipient struct {
 type Profile struct {
 	// SpecVersion is the CDEvents version, "0.5" or "0.4".
 	SpecVersion string `json:"specVersion"`
+	// Rendering is the version of our own form of these events; 1 where it is absent.
+	// A release that has a newer one sends what was journaled before in the former.
+	Rendering int `json:"rendering,omitempty"`
 	// Replay is the UID of the source that the present state is told to anew.
 	Replay types.UID `json:"replay,omitempty"`
 	// Source is the absolute URI that identifies the cluster; the event's source.

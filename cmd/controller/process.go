@@ -160,6 +160,7 @@ func (p *process) deliver(ctx context.Context) {
 		Cluster:         func() string { return p.settings.Current().ClusterURI },
 		Environment:     func() v1alpha1.Environment { return p.settings.Current().Environment },
 		Render:          cdevents.Render,
+		Rendering:       cdevents.Rendering,
 		Passes:          filters.Passes,
 		Trouble: func(s *v1alpha1.CDEventSource, err error) { //nolint:contextcheck // counting needs none
 			logger.Errorw("An event of a source cannot be chosen and is not sent", "source", s.Namespace+"/"+s.Name, "error", err)

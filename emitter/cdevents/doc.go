@@ -6,7 +6,8 @@
 // source of randomness, so that an event can be sent again, or by another
 // replica, and a receiver can tell by its id that it is the same one. The files
 // in testdata hold those bytes; a change of them is a change that receivers
-// see, also for events that were journaled by an older release and not sent yet.
+// see. An event that an older release journaled keeps its bytes: the journal
+// names the version of the rendering, and each version stays as it was.
 //
 // Who is to blame decides what becomes of a value that the specifications
 // forbid. What users write on their Services and sources (images, annotations,

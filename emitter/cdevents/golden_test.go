@@ -24,8 +24,8 @@ func indented(t *testing.T, data []byte) string {
 	return b.String()
 }
 
-// A change of these files is one that receivers see. Events that an older
-// release journaled and did not deliver yet are sent with the new bytes.
+// A change of these files is one that receivers see, and needs a new version of the
+// rendering; see TestJournaledEventsKeepTheirBytes.
 func TestGolden(t *testing.T) {
 	each(t, func(t *testing.T, version string, tr lifecycle.Transition) {
 		e := render(t, profile(version), tr)

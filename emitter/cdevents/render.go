@@ -34,9 +34,8 @@ type facts struct {
 	data                   api.CDEventCustomData
 }
 
-// Render turns a journaled transition into the event that a source with this
-// profile is owed.
-func Render(
+// render1 is version 1 of the rendering. Its bytes never change.
+func render1(
 	profile v1alpha1.Profile,
 	subject v1alpha1.CDEventSubjectSpec,
 	t lifecycle.Transition,

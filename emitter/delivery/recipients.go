@@ -30,6 +30,8 @@ type Router struct {
 	// Environment is the one that holds where nothing else is said.
 	Environment func() v1alpha1.Environment
 	Render      Renderer
+	// Rendering is the version of what is rendered; it is journaled.
+	Rendering int
 	// Passes applies a source's filters to an event.
 	Passes func(*v1alpha1.CDEventSource, event.Event) (bool, error)
 	// Trouble is told of a selector that cannot be applied.
@@ -138,7 +140,7 @@ func (r *Router) passes(s *v1alpha1.CDEventSource, p v1alpha1.Profile, subject v
 }
 
 func (r *Router) profile(s *v1alpha1.CDEventSource, labelled map[string]string) v1alpha1.Profile {
-	p := v1alpha1.Profile{SpecVersion: s.Spec.Version(), Source: r.Cluster(), Environment: r.Environment()}
+	p := v1alpha1.Profile{SpecVersion: s.Spec.Version(), Rendering: r.Rendering, Source: r.Cluster(), Environment: r.Environment()}
 	if id := labelled[EnvironmentLabel]; id != "" {
 		p.Environment.ID = id
 	}

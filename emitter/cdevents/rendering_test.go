@@ -1,0 +1,176 @@
+package cdevents
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
+)
+
+// TestJournaledEventsKeepTheirBytes: for each version of the rendering that there ever
+// was, testdata has a CDEventSubject as a controller of that time journaled it, and the
+// events that it would have sent. An upgrade must send the very same.
+func TestJournaledEventsKeepTheirBytes(t *testing.T) {
+	for version := first; version <= Rendering; version++ {
+		t.Run(strconv.Itoa(version), func(t *testing.T) {
+			dir := filepath.Join("testdata", "journaled", strconv.Itoa(version))
+			_, err := os.Stat(dir)
+			if errors.Is(err, fs.ErrNotExist) && version == Rendering && *update {
+				freeze(t, dir)
+			}
+			want, err := os.ReadFile(filepath.Join(dir, "events.txt"))
+			if err != nil {
+				t.Fatalf("%v; for a new version of the rendering, run: go test ./emitter/cdevents -update", err)
+			}
+			raw, err := os.ReadFile(filepath.Join(dir, "subject.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var subject v1alpha1.CDEventSubject
+			if err := json.Unmarshal(raw, &subject); err != nil {
+				t.Fatal(err)
+			}
+			if got := transcribe(t, &subject); got != string(want) {
+				t.Errorf("%s\n\nVersion %d of the rendering gives other bytes than before. Events that were journaled for it would be sent "+
+					"with the same ids and other bytes. Leave it as it was and make a new version; DEVELOPMENT.md says how.",
+					difference(string(want), got), version)
+			}
+		})
+	}
+}
+
+func TestEveryVersionOfTheRenderingIsKnown(t *testing.T) {
+	if len(renderings) != Rendering {
+		t.Errorf("%d renderings, and the newest is %d", len(renderings), Rendering)
+	}
+	p := profile(Version05)
+	p.Rendering = Rendering + 1
+	if _, err := Render(p, cart, story()[0]); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("version %d", Rendering+1)) {
+		t.Errorf("%v", err)
+	}
+	// A journal of the time before there were versions.
+	absent, named := profile(Version05), profile(Version05)
+	named.Rendering = first
+	same(t, render(t, absent, story()[0]), render(t, named, story()[0]))
+}
+
+// audience are the sources that the frozen events are for.
+type audience struct{}
+
+func (audience) Exists(types.UID) bool                            { return true }
+func (audience) NamespaceLabels(string) (map[string]string, bool) { return nil, false }
+func (audience) Replays(v1alpha1.CDEventSubjectSpec, func() ledger.Labels) []types.UID {
+	return nil
+}
+
+func (audience) Recipients(v1alpha1.CDEventSubjectSpec, ledger.Labels, lifecycle.Transition) []ledger.Recipient {
+	plain, old, replayed := profile(Version05), profile(Version04), profile(Version05)
+	plain.Rendering, old.Rendering, replayed.Rendering = Rendering, Rendering, Rendering
+	old.Environment.Source = ""
+	old.Extensions = map[string]string{"team": "checkout", "Region": "eu", "source": "reserved", "no-name": "x"}
+	replayed.Replay = "replayed"
+	return []ledger.Recipient{{Source: "plain", Profile: plain}, {Source: "overriding", Profile: old}, {Source: "replayed", Profile: replayed}}
+}
+
+// freeze journals the story, and some of what users get wrong, and writes down what is
+// sent of it.
+func freeze(t *testing.T, dir string) {
+	t.Helper()
+	all := append(story(), mistaken()...)
+	for i := range all {
+		all[i].Sequence = int64(i + 1)
+		all[i].Time = after(all[i].Sequence)
+	}
+	s := store.New()
+	s.Now = func() time.Time { return started }
+	err := ledger.New(s, audience{}, uncounted{}).Journal(context.Background(), cart, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
+		return &ledger.Change{Memory: lifecycle.Memory{Sequence: int64(len(all))}, Transitions: all, At: started}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	subject := s.All()[0]
+	raw, err := json.Marshal(subject)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"subject.json": indented(t, raw) + "\n", "events.txt": transcribe(t, subject)} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		//nolint:gosec // The names of these files are written in this test.
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// mistaken are transitions of objects with values that events cannot carry, or not all.
+func mistaken() []lifecycle.Transition {
+	wrong, large := secondRevision(), secondRevision()
+	wrong.Images = []lifecycle.Image{{Image: "Not an image"}}
+	wrong.Annotations = map[string]string{
+		AnnotationCommitSHA: strings.Repeat("a", 2*maxProvenance), AnnotationLinks: "=,RELATION=1,COMPONENT=",
+		AnnotationTraceParent: "00-0-0-00", AnnotationChainID: "not one", AnnotationDeployer: "Jürgen <j@example.com> & \u2028co",
+	}
+	for i := range 200 {
+		large.Images = append(large.Images, lifecycle.Image{Container: fmt.Sprint("c", i), Image: strings.Repeat("x", 100), Digest: "registry.example.com/x@" + digest1})
+	}
+	return []lifecycle.Transition{
+		{Type: lifecycle.Upgraded, Reason: lifecycle.ReasonConfiguration, Generation: 6, Chain: 16, Revision: wrong, Previous: firstRevision(), Merged: 3},
+		{Type: lifecycle.Upgraded, Generation: 7, Chain: 17, Revision: large, Previous: large},
+	}
+}
+
+// transcribe renders all that is owed, as it stands in requests.
+func transcribe(t *testing.T, subject *v1alpha1.CDEventSubject) string {
+	t.Helper()
+	l := ledger.New(nil, audience{}, uncounted{})
+	l.Observe(subject)
+	var b strings.Builder
+	for _, source := range []types.UID{"plain", "overriding", "replayed"} {
+		owed := l.Owed(ledger.KeyOf(subject.Spec), source)
+		if len(owed) == 0 {
+			t.Errorf("nothing is owed to %s", source)
+		}
+		for _, o := range owed {
+			e, err := Render(o.Profile, o.Subject, o.Transition)
+			if err = errors.Join(o.Unreadable, err); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&b, "### %d to %s\n%s\n\n%s\n\n", o.Transition.Sequence, source, strings.Join(binaryHeaders(e), "\n"), e.Data())
+		}
+	}
+	return b.String()
+}
+
+// difference shows where two texts begin to differ.
+func difference(want, got string) string {
+	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return fmt.Sprintf("line %d was\n%s\nand is\n%s", i+1, a[i], b[i])
+		}
+	}
+	return fmt.Sprintf("there were %d lines, and are %d", len(a), len(b))
+}
+
+type uncounted struct{}
+
+func (uncounted) Conflict()             {}
+func (uncounted) Refused()              {}
+func (uncounted) Dropped(string, int64) {}

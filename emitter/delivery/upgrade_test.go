@@ -1,0 +1,142 @@
+package delivery
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	"knative.dev/pkg/apis"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
+)
+
+// TestAnUpgradeSendsWhatWasJournaledBefore takes over the journal of each former version
+// of the rendering, and sends what that version would have sent, byte by byte.
+func TestAnUpgradeSendsWhatWasJournaledBefore(t *testing.T) {
+	journals, err := filepath.Glob("../cdevents/testdata/journaled/*/subject.json")
+	if err != nil || len(journals) != cdevents.Rendering {
+		t.Fatalf("%q, %v", journals, err)
+	}
+	for _, file := range journals {
+		t.Run(filepath.Base(filepath.Dir(file)), func(t *testing.T) {
+			t.Parallel()
+			var subject v1alpha1.CDEventSubject
+			raw, err := os.ReadFile(file)
+			if err == nil {
+				err = json.Unmarshal(raw, &subject)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := os.ReadFile(filepath.Join(filepath.Dir(file), "events.txt"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sent := deliverAll(t, &subject)
+			for _, text := range strings.Split(strings.TrimSpace(string(want)), "\n\n### ") {
+				title, request, _ := strings.Cut(strings.TrimPrefix(text, "### "), "\n")
+				if got := sent[title]; got != request {
+					t.Errorf("%s was\n%s\nand is\n%s", title, request, got)
+				}
+				delete(sent, title)
+			}
+			for title, request := range sent {
+				t.Errorf("%s was not owed:\n%s", title, request)
+			}
+		})
+	}
+}
+
+// deliverAll sends what a journal owes, and returns the requests.
+func deliverAll(t *testing.T, subject *v1alpha1.CDEventSubject) map[string]string {
+	t.Helper()
+	var mu sync.Mutex
+	sent, n := map[string]string{}, map[string]int64{}
+	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		source := strings.TrimPrefix(r.URL.Path, "/")
+		n[source]++
+		sent[fmt.Sprint(n[source], " to ", source)] = asWritten(t, r.Header) + "\n\n" + string(body)
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	t.Cleanup(sink.Close)
+
+	subjects := store.New()
+	written, err := subjects.Create(t.Context(), subject, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	said := &transcript{}
+	s := &stage{store: subjects, cancel: cancel}
+	s.ledger = ledger.New(subjects, &Router{}, said)
+	s.Delivery = New(ctx, Options{
+		Ledger: s.ledger, Sender: sender.NewClients(sender.Addresses{AllowLocal: true}, credentials.NewKeeper(fake.NewClientset())),
+		Render: cdevents.Render, Metrics: said, WorkersPerSource: 1,
+		Leads: func(types.NamespacedName) bool { return true },
+	})
+	s.ledger.OnOwed(s.Owed)
+	t.Cleanup(func() { cancel(); s.Wait() })
+	s.ledger.Observe(written)
+	for uid := range s.ledger.Standings() {
+		source := sourceTo(string(uid), "")
+		source.UID = uid
+		if source.Status.SinkURI, err = apis.ParseURL(sink.URL + "/" + string(uid)); err != nil {
+			t.Fatal(err)
+		}
+		s.Source(source)
+	}
+	for end := time.Now().Add(30 * time.Second); len(s.ledger.Standings()) > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("owed still: %v; %s", s.ledger.Standings(), said)
+		}
+	}
+	return sent
+}
+
+// asWritten are the headers that hold the event's attributes, in the order of the files.
+func asWritten(t *testing.T, header http.Header) string {
+	t.Helper()
+	names := []string{"Ce-Specversion", "Ce-Id", "Ce-Source", "Ce-Type", "Ce-Subject", "Ce-Time"}
+	var more []string
+	for name := range header {
+		if strings.HasPrefix(name, "Ce-") && !slices.Contains(names, name) {
+			more = append(more, name)
+		}
+	}
+	slices.Sort(more)
+	lines := make([]string, 0, len(header))
+	for _, name := range slices.Concat(names, more, []string{"Content-Type"}) {
+		value, err := url.PathUnescape(header.Get(name))
+		if err != nil {
+			t.Error(err)
+		}
+		lines = append(lines, name+": "+value)
+	}
+	return strings.Join(lines, "\n")
+}
