@@ -69,7 +69,7 @@ func TestTheWebhookWritesItsOwn(t *testing.T) {
 	everywhere, own := rulesOf(t, "webhook")
 	for _, rule := range everywhere {
 		checkExplicit(t, rule)
-		if !slices.Equal(rule.Verbs, reading) && len(rule.ResourceNames) == 0 {
+		if len(rule.ResourceNames) == 0 && slices.ContainsFunc(rule.Verbs, func(verb string) bool { return !slices.Contains(reading, verb) }) {
 			t.Errorf("%s of any %s", rule.Verbs, rule.Resources)
 		}
 	}

@@ -162,13 +162,21 @@ func (p *process) deliver(ctx context.Context) {
 		Render:          cdevents.Render,
 		Rendering:       cdevents.Rendering,
 		Passes:          filters.Passes,
-		Trouble: func(s *v1alpha1.CDEventSource, err error) { //nolint:contextcheck // counting needs none
-			logger.Errorw("An event of a source cannot be chosen and is not sent", "source", s.Namespace+"/"+s.Name, "error", err)
-			p.metrics.Dropped(ledger.DroppedSelectorInvalid, 1)
-			p.delivery.Trouble(s.UID, "an event was not sent: "+err.Error())
+		Trouble: func(s *v1alpha1.CDEventSource, why *delivery.Refusal) { //nolint:contextcheck // counting needs none
+			if why.Reason == ledger.DroppedSelectorInvalid { // the others may be a flood; their conditions say it
+				logger.Errorw("An event of a source cannot be chosen and is not sent", "source", s.Namespace+"/"+s.Name, "error", why)
+			}
+			p.metrics.Dropped(why.Reason, 1)
+			p.delivery.Trouble(s.UID, "an event was not sent: "+why.Error())
 		},
 	}
 	p.ledger = ledger.New(p.ours.CDEventSubjects(system.Namespace()), router, p.metrics)
+	p.ledger.OnLeftOut(func(key ledger.Key, sources []types.UID) {
+		for _, uid := range sources {
+			p.delivery.Trouble(uid, fmt.Sprintf("an event of %s was not sent: the sources that want it take more room than the journal has; "+
+				"those of the controller's namespace come first, then the oldest", key))
+		}
+	})
 	p.keeper = credentials.NewKeeper(kubeclient.Get(ctx), apiAudiences(p.config)...)
 	clients := sender.NewClients(sender.Addresses{
 		Refused: apiServer(p.config), RefusedPorts: p.endpoints.list, Hosts: p.sinkHosts,

@@ -2,16 +2,22 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/metadata"
 	"knative.dev/pkg/apis"
+	"knative.dev/pkg/logging"
 	"knative.dev/pkg/webhook/resourcesemantics"
 
 	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
 
@@ -37,6 +43,8 @@ type admitted struct {
 	v1alpha1.CDEventSource
 	// system is the namespace whose sources may select other namespaces.
 	system string
+	// full says whether a namespace has as many sources as are told.
+	full func(ctx context.Context, namespace string) (bool, error)
 }
 
 var (
@@ -50,7 +58,7 @@ var (
 
 // DeepCopyObject implements runtime.Object.
 func (a *admitted) DeepCopyObject() runtime.Object {
-	return &admitted{CDEventSource: *a.DeepCopy(), system: a.system}
+	return &admitted{CDEventSource: *a.DeepCopy(), system: a.system, full: a.full}
 }
 
 // Validate implements apis.Validatable. What was let in once is let in again as
@@ -59,13 +67,49 @@ func (a *admitted) Validate(ctx context.Context) *apis.FieldError {
 	if before, ok := apis.GetBaseline(ctx).(*admitted); ok && same(before.Spec, a.Spec, before.Unread, a.Unread) {
 		return nil
 	}
-	return source.Check(&a.CDEventSource, a.system)
+	if err := source.Check(&a.CDEventSource, a.system); err != nil {
+		return err
+	}
+	return a.crowded(ctx)
+}
+
+// crowded refuses a source where its namespace has as many as are told.
+func (a *admitted) crowded(ctx context.Context) *apis.FieldError {
+	if !apis.IsInCreate(ctx) || a.Namespace == a.system {
+		return nil
+	}
+	full, err := a.full(ctx, a.Namespace)
+	if err != nil {
+		// Nothing is lost by it: the controller counts too, and says so in the condition.
+		logging.FromContext(ctx).Warnw("The sources of a namespace cannot be counted; another one is let in", "namespace", a.Namespace, "error", err)
+	}
+	if !full {
+		return nil
+	}
+	return &apis.FieldError{Message: "invalid value", Paths: []string{"metadata.namespace"}, Details: source.TooMany(a.Namespace, a.system).Error()}
 }
 
 // same says whether two specs are, together with what could not be read of them.
 func same(was, is any, wasUnread, isUnread []tolerant.Problem) bool {
 	return equality.Semantic.DeepEqual(was, is) && slices.Equal(wasUnread, isUnread)
 }
+
+// countSources says whether a namespace is full, as the API server has it.
+func countSources(client metadata.Interface) func(context.Context, string) (bool, error) {
+	return func(ctx context.Context, namespace string) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, countFor)
+		defer cancel()
+		got, err := client.Resource(v1alpha1.SourceResource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: delivery.MaxSources})
+		if err != nil {
+			return false, fmt.Errorf("listing the CDEventSources of namespace %s: %w", namespace, err)
+		}
+		return len(got.Items) >= delivery.MaxSources, nil
+	}
+}
+
+// countFor is how long somebody who writes a source waits for that, of the ten seconds
+// that the API server waits for the webhook.
+const countFor = 2 * time.Second
 
 // admittedGate is a CanaryGate on its way into the cluster.
 type admittedGate struct {

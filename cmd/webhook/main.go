@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
 	electors "k8s.io/client-go/tools/leaderelection"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
@@ -57,8 +58,12 @@ func main() {
 }
 
 func resources(ctx context.Context, _ configmap.Watcher) *controller.Impl {
+	client, err := metadata.NewForConfig(injection.GetConfig(ctx))
+	if err != nil {
+		logging.FromContext(ctx).Fatalw("The webhook cannot start: making a client for metadata", "error", err)
+	}
 	kinds := map[schema.GroupVersionKind]resourcesemantics.GenericCRD{
-		v1alpha1.SourceKind: &admitted{system: system.Namespace()},
+		v1alpha1.SourceKind: &admitted{system: system.Namespace(), full: countSources(client)},
 		v1alpha1.GateKind:   &admittedGate{},
 	}
 	// Fields that are unknown are the API server's business: it prunes or refuses

@@ -3,23 +3,29 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	metadatafake "k8s.io/client-go/metadata/fake"
 	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	"knative.dev/pkg/apis"
+	duckv1 "knative.dev/pkg/apis/duck/v1"
 	"knative.dev/pkg/configmap"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	canary "github.com/knative-cdevents/knative-cdevents/canary/settings"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 )
 
 func arriving(change func(*admitted)) *admitted {
-	a := &admitted{system: "knative-cdevents"}
+	a := &admitted{system: "knative-cdevents", full: func(context.Context, string) (bool, error) { return false, nil }}
 	a.Namespace, a.Name = "shop", "all"
 	a.Spec.Sink.URI = apis.HTTP("sink.example.com")
 	change(a)
@@ -28,13 +34,20 @@ func arriving(change func(*admitted)) *admitted {
 
 func TestWhatIsRefused(t *testing.T) {
 	for want, change := range map[string]func(*admitted){
-		"":                                 func(*admitted) {},
-		"neither ref nor uri":              func(a *admitted) { a.Spec.Sink.URI = nil },
-		"write NOT (type = 'x')":           func(a *admitted) { a.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "NOT type = 'x'"}} },
-		"has the attribute team":           func(a *admitted) { a.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "team != 'web'"}} },
-		"spec.filters[0]":                  func(a *admitted) { a.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "1 + 1"}} },
-		"spec.namespaceSelector":           func(a *admitted) { a.Spec.NamespaceSelector = &metav1.LabelSelector{} },
-		"spec.environment.id is empty":     func(a *admitted) { a.Spec.Environment = &v1alpha1.Environment{} },
+		"":                             func(*admitted) {},
+		"neither ref nor uri":          func(a *admitted) { a.Spec.Sink.URI = nil },
+		"write NOT (type = 'x')":       func(a *admitted) { a.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "NOT type = 'x'"}} },
+		"has the attribute team":       func(a *admitted) { a.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "team != 'web'"}} },
+		"spec.filters[0]":              func(a *admitted) { a.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "1 + 1"}} },
+		"spec.namespaceSelector":       func(a *admitted) { a.Spec.NamespaceSelector = &metav1.LabelSelector{} },
+		"spec.environment.id is empty": func(a *admitted) { a.Spec.Environment = &v1alpha1.Environment{} },
+		"spec.ceOverrides and spec.environment": func(a *admitted) {
+			// Six bytes each, as JSON.
+			a.Spec.CloudEventOverrides = &duckv1.CloudEventOverrides{Extensions: map[string]string{"team": strings.Repeat("<", 2000)}}
+		},
+		"spec.filters has": func(a *admitted) {
+			a.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Exact: map[string]string{"type": strings.Repeat("x", 70_000)}}}
+		},
 		"its scheme must be http or https": func(a *admitted) { a.Spec.Sink.URI.Scheme = "ftp" },
 	} {
 		err := arriving(change).Validate(apis.WithinCreate(context.Background()))
@@ -85,6 +98,44 @@ func TestAllProblemsAreToldWithTheirFields(t *testing.T) {
 	changed.Unread = changed.Unread[:1]
 	if err := changed.Validate(apis.WithinUpdate(context.Background(), a)); err == nil {
 		t.Error("a change of what is wrong was let in")
+	}
+}
+
+// TestOneSourceTooMany is refused when it is made; those that are there may be changed,
+// and the operator's own are not counted.
+func TestOneSourceTooMany(t *testing.T) {
+	kinds := runtime.NewScheme()
+	metav1.AddMetaToScheme(kinds) //nolint:errcheck,gosec // as client-go's own tests do
+	var there []runtime.Object
+	for i := range delivery.MaxSources {
+		there = append(there, &metav1.PartialObjectMetadata{
+			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "CDEventSource"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("all-", i)},
+		})
+	}
+	count := countSources(metadatafake.NewSimpleMetadataClient(kinds, there...))
+	in := func(namespace string, full func(context.Context, string) (bool, error)) *admitted {
+		return arriving(func(a *admitted) { a.Namespace, a.full = namespace, full })
+	}
+	create := apis.WithinCreate(context.Background())
+	err := in("shop", count).Validate(create)
+	if err == nil || !strings.Contains(err.Error(), "namespace shop has more than 32 CDEventSources") || !strings.Contains(err.Error(), "metadata.namespace") {
+		t.Errorf("%v", err)
+	}
+	if err := in("other", count).Validate(create); err != nil {
+		t.Error(err)
+	}
+	if err := in("knative-cdevents", count).Validate(create); err != nil {
+		t.Error(err)
+	}
+	before, after := in("shop", count), in("shop", count)
+	after.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "TRUE"}}
+	if err := after.Validate(apis.WithinUpdate(context.Background(), before)); err != nil {
+		t.Error(err)
+	}
+	// The controller counts too.
+	if err := in("shop", func(context.Context, string) (bool, error) { return false, errors.New("away") }).Validate(create); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -87,6 +87,9 @@ func compile(filters []eventingv1.SubscriptionsAPIFilter) (allOf, error) {
 		}
 		out = append(out, f)
 	}
+	if err := checkFilterText(filters); err != nil {
+		return nil, err
+	}
 	return out, nil
 }
 

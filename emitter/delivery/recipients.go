@@ -34,8 +34,8 @@ type Router struct {
 	Rendering int
 	// Passes applies a source's filters to an event.
 	Passes func(*v1alpha1.CDEventSource, event.Event) (bool, error)
-	// Trouble is told of a selector that cannot be applied.
-	Trouble func(*v1alpha1.CDEventSource, error)
+	// Trouble is told of a source that is not told of an event, and why.
+	Trouble func(*v1alpha1.CDEventSource, *Refusal)
 }
 
 var _ ledger.Router = (*Router)(nil)
@@ -53,8 +53,9 @@ func (r *Router) Exists(source types.UID) bool {
 // Replays implements ledger.Router.
 func (r *Router) Replays(subject v1alpha1.CDEventSubjectSpec, with func() ledger.Labels) []types.UID {
 	var out []types.UID
-	for _, s := range r.Sources() {
-		if s.Spec.Replay != v1alpha1.ReplayCurrent {
+	candidates, surplus := r.candidates(subject.Namespace)
+	for _, s := range candidates {
+		if s.Spec.Replay != v1alpha1.ReplayCurrent || r.bounded(s, surplus) != nil {
 			continue
 		}
 		labels := with()
@@ -78,17 +79,23 @@ func (r *Router) Replays(subject v1alpha1.CDEventSubjectSpec, with func() ledger
 // Recipients implements ledger.Router.
 func (r *Router) Recipients(subject v1alpha1.CDEventSubjectSpec, with ledger.Labels, t lifecycle.Transition) []ledger.Recipient {
 	var out []ledger.Recipient
-	for _, s := range r.Sources() {
+	candidates, surplus := r.candidates(subject.Namespace)
+	for rank, s := range candidates {
 		ok, err := r.selects(s, subject.Namespace, with)
+		refused := r.bounded(s, surplus)
 		if err != nil {
 			// Whose selector cannot be read has selected nothing.
-			r.Trouble(s, fmt.Errorf("choosing events of %s/%s: %w", subject.Namespace, subject.Name, err))
-			continue
+			ok, refused = true, &Refusal{Reason: ledger.DroppedSelectorInvalid, Err: err}
 		}
 		if !ok {
 			continue
 		}
-		to := ledger.Recipient{Source: s.UID, Profile: r.profile(s, with.Namespace)}
+		if refused != nil {
+			refused.Err = fmt.Errorf("choosing events of %s/%s: %w", subject.Namespace, subject.Name, refused.Err)
+			r.Trouble(s, refused)
+			continue
+		}
+		to := ledger.Recipient{Source: s.UID, Profile: r.profile(s, with.Namespace), Rank: rank}
 		ok, err = r.passes(s, to.Profile, subject, t)
 		to.Undecided = err != nil
 		if ok || to.Undecided {
@@ -96,6 +103,17 @@ func (r *Router) Recipients(subject v1alpha1.CDEventSubjectSpec, with ledger.Lab
 		}
 	}
 	return out
+}
+
+// bounded says why a source is told of nothing, nil where it is within its bounds.
+func (r *Router) bounded(s *v1alpha1.CDEventSource, surplus map[types.UID]bool) *Refusal {
+	switch size := FormSize(s); {
+	case s.Namespace != r.SystemNamespace && surplus[s.UID]:
+		return &Refusal{Reason: ledger.DroppedTooManySources, Err: fmt.Errorf("namespace %s has more than %d sources, and this one is not among the oldest", s.Namespace, MaxSources)}
+	case size > MaxForm:
+		return &Refusal{Reason: ledger.DroppedSourceTooLarge, Err: fmt.Errorf("spec.ceOverrides and spec.environment have %d bytes as JSON, more than %d", size, MaxForm)}
+	}
+	return nil
 }
 
 // selects says whether a source is to be told of an object at all.

@@ -68,7 +68,7 @@ func TestRecipients(t *testing.T) {
 			c.change(s)
 			trouble := false
 			r := router(s)
-			r.Trouble = func(*v1alpha1.CDEventSource, error) { trouble = true }
+			r.Trouble = func(*v1alpha1.CDEventSource, *Refusal) { trouble = true }
 			got := r.Recipients(subject, ledger.Labels{Own: map[string]string{"app": "cart"}, Namespace: labelled}, lifecycle.Transition{Sequence: 1, Type: lifecycle.Deployed, Time: noon})
 			is := passedOver
 			switch {
@@ -124,7 +124,7 @@ func TestWhoWantsThePresentState(t *testing.T) {
 			c.change(s)
 			asked := false
 			got := router(s).Replays(subject, func() ledger.Labels { asked = true; return ledger.Labels{} })
-			if len(got) != c.want || asked != (s.Spec.Replay == v1alpha1.ReplayCurrent) {
+			if len(got) != c.want || asked != (c.want > 0) {
 				t.Errorf("%v, asked for labels: %v", got, asked)
 			}
 		})

@@ -31,6 +31,10 @@ const (
 	// DroppedSelectorInvalid: a selector of the source is none, so that it has
 	// selected nothing.
 	DroppedSelectorInvalid = "SelectorInvalid"
+	// DroppedTooManySources: the source's namespace has more sources than are told.
+	DroppedTooManySources = "TooManySources"
+	// DroppedSourceTooLarge: the source would add too much to the journal.
+	DroppedSourceTooLarge = "SourceTooLarge"
 )
 
 // DroppedReasons are all of them.

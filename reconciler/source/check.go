@@ -65,6 +65,7 @@ func specProblems(s *v1alpha1.CDEventSource, system string) []*problem {
 		{"spec.cdevents", checkVersion},
 		{"spec.environment", checkEnvironment},
 		{"spec.ceOverrides", checkOverrides},
+		{"spec.ceOverrides", checkForm},
 	} {
 		// What is left of a field that could not be read as a whole says nothing, but in
 		// delivery, whose fields stand each for itself.

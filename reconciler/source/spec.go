@@ -129,3 +129,26 @@ func checkOverrides(s *v1alpha1.CDEventSource, _ string) error {
 	}
 	return wrong("InvalidOverrides", "spec.ceOverrides.extensions has names that CloudEvents does not allow (lower-case letters and digits only): %s", strings.Join(bad, ", "))
 }
+
+// checkForm bounds what each journaled event is as large by, as JSON: some characters
+// take six bytes.
+func checkForm(s *v1alpha1.CDEventSource, _ string) error {
+	if size := delivery.FormSize(s); size > delivery.MaxForm {
+		return wrong("SourceTooLarge", "spec.ceOverrides and spec.environment have %d bytes as JSON; they must not have more than %d, for they are kept with every event", size, delivery.MaxForm)
+	}
+	return nil
+}
+
+// tooMany says that the oldest sources of a namespace are told, and this one is not.
+func tooMany(s *v1alpha1.CDEventSource, all []*v1alpha1.CDEventSource, system string) error {
+	if s.Namespace == system || !delivery.Surplus(all)[s.UID] {
+		return nil
+	}
+	return TooMany(s.Namespace, system)
+}
+
+// TooMany says that there is no room for another source in a namespace.
+func TooMany(namespace, system string) error {
+	return wrong("TooManySources", "namespace %s has more than %d CDEventSources, of which the oldest %d are told; delete one that is not needed, or ask an operator for a source in %s",
+		namespace, delivery.MaxSources, delivery.MaxSources, system)
+}

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
 	"knative.dev/pkg/apis"
@@ -26,11 +27,7 @@ func (r *Reconciler) judge(ctx context.Context, s *v1alpha1.CDEventSource) {
 	conditions := s.GetConditionSet().Manage(s.GetStatus())
 	conditions.InitializeConditions()
 	r.resolve(ctx, s, conditions)
-	if p := r.checked.problems(s, r.system); p != nil {
-		conditions.MarkFalse(v1alpha1.SourceConditionValid, p.reason, "%s", p.message)
-	} else {
-		conditions.MarkTrue(v1alpha1.SourceConditionValid)
-	}
+	r.valid(s, conditions)
 	s.Status.CloudEventAttributes = r.attributes(s)
 	r.authenticate(ctx, s, conditions)
 	r.report(s, conditions)
@@ -46,6 +43,23 @@ func (r *Reconciler) attributes(s *v1alpha1.CDEventSource) []duckv1.CloudEventAt
 		out = append(out, duckv1.CloudEventAttributes{Type: t, Source: r.cluster()})
 	}
 	return out
+}
+
+// valid says whether the spec can be obeyed, and whether there is room for the source.
+func (r *Reconciler) valid(s *v1alpha1.CDEventSource, conditions apis.ConditionManager) {
+	if p := r.checked.problems(s, r.system); p != nil {
+		conditions.MarkFalse(v1alpha1.SourceConditionValid, p.reason, "%s", p.message)
+		return
+	}
+	neighbours, err := r.lister.Namespaced(s.Namespace).List(labels.Everything())
+	if err == nil { // from memory
+		err = tooMany(s, neighbours, r.system)
+	}
+	if err != nil {
+		mark(conditions, v1alpha1.SourceConditionValid, err)
+		return
+	}
+	conditions.MarkTrue(v1alpha1.SourceConditionValid)
 }
 
 // resolve finds both sinks. What was found for this very spec is kept while the

@@ -1,0 +1,99 @@
+package delivery
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// The bounds of a tenant: what is journaled about a namespace has room for all that
+// its sources may add, and for the operator's. The webhook and the source's condition
+// say so to the author; the router keeps them whatever these have said.
+const (
+	// MaxSources is how many sources of one namespace are told, by age. The controller's
+	// own namespace has no such bound.
+	MaxSources = 32
+	// MaxForm bounds what a source adds to a journal with its environment and its
+	// ceOverrides, in bytes of JSON.
+	MaxForm = 8 << 10
+	// maxFilterText bounds all filters of a source together, in bytes of JSON.
+	maxFilterText = 64 << 10
+)
+
+// FormSize is what a source adds to a journal, in bytes of JSON.
+func FormSize(s *v1alpha1.CDEventSource) int {
+	p := v1alpha1.Profile{}
+	if s.Spec.Environment != nil {
+		p.Environment = *s.Spec.Environment
+	}
+	if o := s.Spec.CloudEventOverrides; o != nil {
+		p.Extensions = o.Extensions
+	}
+	raw, err := json.Marshal(p)
+	if err != nil {
+		return 0 // strings can always be encoded
+	}
+	return len(raw)
+}
+
+// Surplus are those of one namespace's sources that are too many: the youngest.
+func Surplus(all []*v1alpha1.CDEventSource) map[types.UID]bool {
+	live := slices.DeleteFunc(slices.Clone(all), func(s *v1alpha1.CDEventSource) bool { return s.DeletionTimestamp != nil })
+	slices.SortFunc(live, byAge)
+	out := map[types.UID]bool{}
+	for _, s := range live[min(len(live), MaxSources):] {
+		out[s.UID] = true
+	}
+	return out
+}
+
+func byAge(a, b *v1alpha1.CDEventSource) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
+}
+
+// Refusal is why a source is not told of an event that it has chosen, or may have.
+type Refusal struct {
+	// Reason is one of the ledger's, for the metric.
+	Reason string
+	Err    error
+}
+
+func (r *Refusal) Error() string { return r.Err.Error() }
+
+// Unwrap implements errors.
+func (r *Refusal) Unwrap() error { return r.Err }
+
+// candidates are the sources that may be told of a namespace, in the order in which
+// they are told while there is room: the operator's, then by age.
+func (r *Router) candidates(namespace string) (candidates []*v1alpha1.CDEventSource, surplus map[types.UID]bool) {
+	var operators, tenants []*v1alpha1.CDEventSource
+	for _, s := range r.Sources() {
+		switch s.Namespace {
+		case r.SystemNamespace:
+			operators = append(operators, s)
+		case namespace:
+			tenants = append(tenants, s)
+		}
+	}
+	slices.SortFunc(operators, byAge)
+	slices.SortFunc(tenants, byAge)
+	return slices.Concat(operators, tenants), Surplus(tenants)
+}
+
+// checkFilterText refuses filters that are too long, whatever is in them.
+func checkFilterText(filters []eventingv1.SubscriptionsAPIFilter) error {
+	raw, err := json.Marshal(filters)
+	if err != nil {
+		return fmt.Errorf("spec.filters cannot be read: %w", err)
+	}
+	if len(raw) > maxFilterText {
+		return fmt.Errorf("spec.filters has %d bytes; it must not have more than %d", len(raw), maxFilterText)
+	}
+	return nil
+}
