@@ -36,6 +36,7 @@ func openAuditLog(ctx context.Context) (*auditLog, error) {
 
 // entry is one request that the API server answered.
 type entry struct {
+	AuditID    string `json:"auditID"`
 	Stage      string `json:"stage"`
 	Verb       string `json:"verb"`
 	RequestURI string `json:"requestURI"`
@@ -47,9 +48,11 @@ type entry struct {
 		Username string `json:"username"`
 	} `json:"user"`
 	ObjectRef *struct {
-		APIGroup  string `json:"apiGroup"`
-		Resource  string `json:"resource"`
-		Namespace string `json:"namespace"`
+		APIGroup    string `json:"apiGroup"`
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
 	} `json:"objectRef"`
 	ResponseStatus struct {
 		Code int `json:"code"`
@@ -70,6 +73,13 @@ func (e entry) own() bool {
 // asks is a question to the API server that leaves nothing behind.
 func (e entry) asks() bool {
 	return e.ObjectRef != nil && e.Verb == "create" && slices.Contains(questions, e.ObjectRef.Resource)
+}
+
+// tells is the status of a CustomRun that names a gate of ours: what the opt-in part for Tekton is there for.
+func (e entry) tells(ours func(namespace, name string) bool) bool {
+	o := e.ObjectRef
+	return o != nil && o.APIGroup == customRuns.Group && o.Resource == customRuns.Resource && o.Subresource == "status" &&
+		slices.Contains([]string{"update", "patch"}, e.Verb) && ours(o.Namespace, o.Name)
 }
 
 // of returns the requests of one user.

@@ -22,7 +22,9 @@ var suite struct {
 	// before holds the names of all objects, as they were without the controller.
 	before map[string]bool
 	audit  *auditLog
-	full   bool
+	// runs knows which CustomRuns named a gate, also when they are gone.
+	runs *kit.GateRuns
+	full bool
 	// installed says that the controller was there already and stays, for a quick look at one test.
 	installed bool
 	// guest says that others are at work on this cluster: the controller and all namespaces but the tests' own are
@@ -74,6 +76,7 @@ func prepare(ctx context.Context) error {
 		if suite.audit, err = openAuditLog(ctx); err != nil {
 			return err
 		}
+		suite.runs = kit.WatchGateRuns(context.WithoutCancel(ctx), suite.Dynamic)
 	}
 	if suite.installed = os.Getenv("E2E_INSTALLED") != ""; suite.installed {
 		return suite.WaitController(ctx)

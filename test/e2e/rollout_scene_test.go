@@ -27,7 +27,7 @@ import (
 var (
 	pipelineRuns = schema.GroupVersionResource{Group: "tekton.dev", Version: "v1", Resource: "pipelineruns"}
 	taskRuns     = schema.GroupVersionResource{Group: "tekton.dev", Version: "v1", Resource: "taskruns"}
-	customRuns   = schema.GroupVersionResource{Group: "tekton.dev", Version: "v1beta1", Resource: "customruns"}
+	customRuns   = kit.CustomRuns
 	gates        = schema.GroupVersionResource{Group: "knative-cdevents.dev", Version: "v1alpha1", Resource: "canarygates"}
 )
 
