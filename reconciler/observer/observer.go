@@ -131,9 +131,10 @@ func New(o Options) *Observer {
 // Bind tells the observer which queue its keys go to.
 func (o *Observer) Bind(q Queue) { o.queue = q }
 
-// keep is more than twice what a crashed leader's lease and the next one's tries
-// take (config-leader-election).
-const keep = time.Minute
+// keep is what a crashed leader's lease and the next one's tries take, many times
+// over (config-leader-election): leaders may die one after the other, each before it
+// has journaled what came before it.
+const keep = 5 * time.Minute
 
 // Start is called when the caches of the kind are complete, and again after the
 // kind was away. From then on every update is kept.

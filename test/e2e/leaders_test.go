@@ -8,7 +8,8 @@ import (
 )
 
 // TestLeadersDie kills whoever leads for a Service as soon as he does, ten times, while the traffic of ten
-// Services is moved 200 times.
+// Services is moved 200 times. What comes and goes while nobody leads must be told by the next leader, if it has seen
+// it; what only others saw is listed, and what nobody did.
 func TestLeadersDie(t *testing.T) {
 	if !suite.full {
 		t.Skip("it takes minutes: make e2e-full")
@@ -18,6 +19,7 @@ func TestLeadersDie(t *testing.T) {
 	}
 	const kills, moves = 10, 200
 	s := newStorm(t)
+	s.replicas = followReplicas(t)
 	s.deployAll("s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9")
 	over := s.blow(moves, 1100*time.Millisecond)
 	for range kills {

@@ -70,7 +70,7 @@ func (w *leaseWatch) look(leaders map[string]string) {
 			w.since[lease] = died
 			w.lost++
 		case !dead && holder != "" && absent:
-			w.over = append(w.over, oracle.Absence{From: since, To: now, Of: w.bucket(lease, leaders)})
+			w.over = append(w.over, oracle.Absence{From: since, To: now, Of: w.bucket(lease, leaders), By: holder})
 			delete(w.since, lease)
 		}
 		w.holders[lease] = holder

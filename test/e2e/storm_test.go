@@ -35,6 +35,8 @@ type storm struct {
 	moved int
 	// absences that the leases do not tell of.
 	absences []oracle.Absence
+	// replicas, where it is to be found out what those that stand by were told of.
+	replicas *replicas
 }
 
 // newStorm begins to watch. The source, and with it the sink, is there before the first Service.
@@ -163,7 +165,11 @@ func (s *storm) judge(k *sink, patience time.Duration) oracle.Verdict {
 		for i, e := range events {
 			told[i] = received(e)
 		}
-		return oracle.Judge(s.history.Lives(), told, slices.Concat(s.absences, s.watch.absences())...), nil
+		watching, err := s.replicas.watchings(ctx)
+		if err != nil {
+			return oracle.Verdict{}, err
+		}
+		return oracle.JudgeSeen(s.history.Lives(), told, watching, slices.Concat(s.absences, s.watch.absences())...), nil
 	}
 	err := kit.Wait(s.Context(), patience, "everything to be told", func(ctx context.Context) error {
 		v, err := verdict(ctx)

@@ -31,11 +31,13 @@ func (e Event) String() string {
 	return fmt.Sprintf("request %d: %s %s of %s [%s]", e.Number, e.What, e.Revision, e.UID, e.Split)
 }
 
-// Absence is a time in which nobody led for some Services. What came and went within it cannot be known.
+// Absence is a time in which nobody led for some Services. What came and went within it is known only to who watched.
 type Absence struct {
 	From, To time.Time
 	// Of says which Services; nil is all.
 	Of func(types.NamespacedName) bool
+	// By is the replica that led afterwards, where that is known.
+	By string
 }
 
 // slack is how long it may take until a step that was made is seen and journaled, on either side of an absence. Who
@@ -51,7 +53,9 @@ func absent(name types.NamespacedName, absences []Absence) []Absence {
 		}
 		a.From, a.To = a.From.Add(-slack), a.To.Add(slack)
 		if n := len(out); n > 0 && a.From.Before(out[n-1].To) {
-			out[n-1].To = later(a.To, out[n-1].To)
+			if a.To.After(out[n-1].To) {
+				out[n-1].To, out[n-1].By = a.To, a.By
+			}
 			continue
 		}
 		out = append(out, a)
@@ -71,15 +75,15 @@ type Verdict struct {
 	Lives, Changes int
 	// Told counts the different events, Duplicates those that came again as they were.
 	Told, Duplicates int
-	// Missed came and went while nobody led.
-	Missed []string
+	// Missed came and went while nobody led. Of these, Seen were seen by a replica that did not lead afterwards.
+	Missed, Seen []string
 	// None of these must be.
 	Lost, Invented, Altered, Disordered []string
 }
 
 func (v Verdict) String() string {
-	return fmt.Sprintf("%d Services, %d changes of traffic; %d events, %d of them again; lost %d, invented %d, altered %d, out of order %d; came and went while nobody led: %d",
-		v.Lives, v.Changes, v.Told, v.Duplicates, len(v.Lost), len(v.Invented), len(v.Altered), len(v.Disordered), len(v.Missed))
+	return fmt.Sprintf("%d Services, %d changes of traffic; %d events, %d of them again; lost %d, invented %d, altered %d, out of order %d; came and went while nobody led: %d, %d of them seen by a replica that did not lead afterwards",
+		v.Lives, v.Changes, v.Told, v.Duplicates, len(v.Lost), len(v.Invented), len(v.Altered), len(v.Disordered), len(v.Missed), len(v.Seen))
 }
 
 // Err tells of every promise that was not kept.
@@ -98,7 +102,13 @@ func (v Verdict) Err() error {
 
 // Judge compares what happened with what one sink received.
 func Judge(lives []Life, events []Event, absences ...Absence) Verdict {
-	j := judge{absences: absences, told: map[types.UID][]Event{}}
+	return JudgeSeen(lives, events, nil, absences...)
+}
+
+// JudgeSeen knows when replicas watched, too: what came and went while nobody led must be told all the same if the one
+// that led afterwards had seen it.
+func JudgeSeen(lives []Life, events []Event, watching []Watching, absences ...Absence) Verdict {
+	j := judge{absences: absences, watching: watching, told: map[types.UID][]Event{}}
 	j.receive(events)
 	for _, l := range lives {
 		j.Lives++
@@ -117,6 +127,7 @@ func Judge(lives []Life, events []Event, absences ...Absence) Verdict {
 type judge struct {
 	Verdict
 	absences []Absence
+	watching []Watching
 	told     map[types.UID][]Event
 }
 
@@ -140,17 +151,20 @@ func (j *judge) receive(events []Event) {
 	j.Told = len(taken)
 }
 
-// excused says that something began and ended while nobody led.
-func (j *judge) excused(name types.NamespacedName, from, to time.Time) bool {
-	return !to.IsZero() && slices.ContainsFunc(absent(name, j.absences), func(a Absence) bool {
-		return from.After(a.From) && to.Before(a.To)
-	})
+// excused says that something began and ended while nobody led, and within which absence.
+func (j *judge) excused(name types.NamespacedName, from, to time.Time) (Absence, bool) {
+	all := absent(name, j.absences)
+	i := slices.IndexFunc(all, func(a Absence) bool { return from.After(a.From) && to.Before(a.To) })
+	if to.IsZero() || i < 0 {
+		return Absence{}, false
+	}
+	return all[i], true
 }
 
 func (j *judge) life(l Life) {
 	told := j.told[l.UID]
-	if len(told) == 0 && j.excused(l.Name, l.Began, l.Gone) {
-		j.Missed = append(j.Missed, fmt.Sprintf("all of %s", l))
+	if a, ok := j.excused(l.Name, l.Began, l.Gone); ok && len(told) == 0 {
+		j.miss(fmt.Sprintf("all of %s", l), l.Began, a)
 		return
 	}
 	count := map[string]int{}
@@ -172,7 +186,7 @@ func (j *judge) life(l Life) {
 		}
 	}
 	demand(true, "created")
-	if l.Ready.IsZero() || !j.excused(l.Name, l.Ready, l.Gone) {
+	if _, ok := j.excused(l.Name, l.Ready, l.Gone); l.Ready.IsZero() || !ok {
 		demand(!l.Ready.IsZero(), "deployed")
 		demand(!l.Ready.IsZero(), "published")
 	}
@@ -191,6 +205,19 @@ func (j *judge) life(l Life) {
 	j.splits(l, told)
 }
 
+// miss says what came of something that was not told, as nobody led while it came and went.
+func (j *judge) miss(what string, at time.Time, a Absence) {
+	if j.hadSeen(at, a) {
+		j.Lost = append(j.Lost, fmt.Sprintf("%s; nobody led, but %s saw it, and led from %s on", what, a.By, clock(a.To.Add(-slack))))
+		return
+	}
+	if by := j.standbys(at); len(by) > 0 {
+		what = fmt.Sprintf("%s; seen by %s", what, strings.Join(by, ", "))
+		j.Seen = append(j.Seen, what)
+	}
+	j.Missed = append(j.Missed, what)
+}
+
 // traffic says that an event tells of a split that became effective.
 func traffic(e Event) bool {
 	return slices.Contains([]string{"deployed", "shifted", "upgraded", "rolledback"}, e.What)
@@ -201,11 +228,13 @@ func (j *judge) splits(l Life, told []Event) {
 	last, current := -1, Split("")
 	pass := func(to int) {
 		for i := last + 1; i < to; i++ {
-			switch s := l.Splits[i]; {
+			s := l.Splits[i]
+			a, ok := j.excused(l.Name, s.From, l.until(i))
+			switch {
 			case s.Split == current:
 				// What was between is not told, so that nothing has changed.
-			case j.excused(l.Name, s.From, l.until(i)):
-				j.Missed = append(j.Missed, fmt.Sprintf("split %s of %s", s.Split, l))
+			case ok:
+				j.miss(fmt.Sprintf("split %s of %s, effective from %s to %s", s.Split, l, clock(s.From), clock(l.until(i))), s.From, a)
 			default:
 				j.Lost = append(j.Lost, fmt.Sprintf("split %s of %s, effective from %s to %s", s.Split, l, clock(s.From), clock(l.until(i))))
 			}

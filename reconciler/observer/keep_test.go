@@ -1,0 +1,36 @@
+package observer
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
+)
+
+// TestWhoStandsByKeepsWhatSeveralLeadersMayNotHaveTold: each of them takes some 20 s to
+// lead, and may die before it has journaled anything.
+func TestWhoStandsByKeepsWhatSeveralLeadersMayNotHaveTold(t *testing.T) {
+	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	router := &asked{}
+	o := New(Options{Kind: &plain{}, Ledger: ledger.New(store.New(), router, router), Now: func() time.Time { return now }})
+	o.Bind(&plain{})
+	o.Start()
+	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
+	for i := range 10 {
+		o.Saw(key, Part{Name: "service", Version: fmt.Sprint(i + 1), Root: true, Owner: "uid-x", Value: i})
+		now = now.Add(25 * time.Second)
+		o.Tidy()
+	}
+	if got := len(o.tracks[key].updates); got != 10 {
+		t.Errorf("after ten leaders, %d of 10 states are kept", got)
+	}
+	now = now.Add(10 * time.Minute)
+	o.Tidy()
+	if got := len(o.tracks[key].updates); got != 0 {
+		t.Errorf("%d states are kept for good", got)
+	}
+}
