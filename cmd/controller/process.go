@@ -164,10 +164,10 @@ func (p *process) deliver(ctx context.Context) {
 		Passes:          filters.Passes,
 		Trouble: func(s *v1alpha1.CDEventSource, why *delivery.Refusal) { //nolint:contextcheck // counting needs none
 			if why.Reason == ledger.DroppedSelectorInvalid { // the others may be a flood; their conditions say it
-				logger.Errorw("An event of a source cannot be chosen and is not sent", "source", s.Namespace+"/"+s.Name, "error", why)
+				logger.Errorw("An event of a source cannot be chosen and is not sent", "source", s.Namespace+"/"+s.Name, "error", why.Err)
 			}
 			p.metrics.Dropped(why.Reason, 1)
-			p.delivery.Trouble(s.UID, "an event was not sent: "+why.Error())
+			p.delivery.Trouble(s.UID, "an event was not sent: "+why.Err.Error())
 		},
 	}
 	p.ledger = ledger.New(p.ours.CDEventSubjects(system.Namespace()), router, p.metrics)

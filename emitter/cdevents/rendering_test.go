@@ -112,7 +112,6 @@ func freeze(t *testing.T, dir string) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		//nolint:gosec // The names of these files are written in this test.
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -58,7 +58,7 @@ func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
 		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
 		Render:      cdevents.Render,
 		Passes:      filters.Passes,
-		Trouble:     func(_ *v1alpha1.CDEventSource, err *Refusal) { t.Errorf("routing: %v", err) },
+		Trouble:     func(_ *v1alpha1.CDEventSource, why *Refusal) { t.Errorf("routing: %v", why.Err) },
 	}
 	s.ledger = ledger.New(s.store, router, s)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -119,7 +119,7 @@ func TestSecretsAreSeenByTheSinkAlone(t *testing.T) {
 		Cluster:     func() string { return "https://cluster.example.com" },
 		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
 		Render:      cdevents.Render,
-		Trouble:     func(_ *v1alpha1.CDEventSource, err *Refusal) { t.Errorf("routing: %v", err) },
+		Trouble:     func(_ *v1alpha1.CDEventSource, why *Refusal) { t.Errorf("routing: %v", why.Err) },
 	}, said)
 	s.Delivery = New(ctx, Options{
 		Ledger: s.ledger, Sender: sender.NewClients(sender.Addresses{AllowLocal: true}, credentials.NewKeeper(kube)),

@@ -64,11 +64,6 @@ type Refusal struct {
 	Err    error
 }
 
-func (r *Refusal) Error() string { return r.Err.Error() }
-
-// Unwrap implements errors.
-func (r *Refusal) Unwrap() error { return r.Err }
-
 // candidates are the sources that may be told of a namespace, in the order in which
 // they are told while there is room: the operator's, then by age.
 func (r *Router) candidates(namespace string) (candidates []*v1alpha1.CDEventSource, surplus map[types.UID]bool) {

@@ -71,7 +71,7 @@ func (w *world) start() *process {
 		Cluster:     func() string { return "https://cluster.example.com" },
 		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "sim"} },
 		Render:      cdevents.Render,
-		Trouble:     func(_ *v1alpha1.CDEventSource, err *delivery.Refusal) { w.fail("routing: %v", err) },
+		Trouble:     func(_ *v1alpha1.CDEventSource, why *delivery.Refusal) { w.fail("routing: %v", why.Err) },
 	}
 	p.ledger = ledger.New(w.store, router, w)
 	p.send = delivery.New(ctx, delivery.Options{
