@@ -39,7 +39,10 @@ const (
 
 // DroppedReasons are all of them.
 func DroppedReasons() []string {
-	return []string{DroppedJournalFull, DroppedRejected, DroppedSourceRemoved, DroppedUnreadable, DroppedSelectorInvalid}
+	return []string{
+		DroppedJournalFull, DroppedRejected, DroppedSourceRemoved, DroppedUnreadable, DroppedSelectorInvalid,
+		DroppedTooManySources, DroppedSourceTooLarge,
+	}
 }
 
 // edit is the next state of an entry in the making.

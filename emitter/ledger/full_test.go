@@ -25,13 +25,13 @@ func written(t *testing.T, s *store.Store) int {
 	return len(raw)
 }
 
-// rollouts journals what rollouts consist of, each of 20 KiB, and calls after each
+// rollouts journals what rollouts consist of, each of 40 KiB, and calls after each
 // event.
 func rollouts(t *testing.T, l *ledger.Ledger, n int, each func(sequence int64)) {
 	t.Helper()
 	types := []lifecycle.Type{lifecycle.RevisionReady, lifecycle.TrafficShifted, lifecycle.TrafficShifted, lifecycle.Upgraded}
 	for i := range n {
-		must(t, add(l, types[i%len(types)], strings.Repeat("x", 20<<10)))
+		must(t, add(l, types[i%len(types)], strings.Repeat("x", 40<<10)))
 		each(int64(i + 1))
 	}
 }
@@ -51,10 +51,10 @@ func TestADeadSinkCostsAHealthyOneNothing(t *testing.T) {
 			l.Acknowledge(o.Line, source, o.Transition.Sequence)
 		}
 	}
-	const events = 80
+	const events = 48
 	rollouts(t, l, events, func(int64) {
 		hear(healthy, 1) // the newest is still on its way when the next one comes
-		hear(slow, 8)
+		hear(slow, 4)
 		if size := written(t, s); size > maxWritten {
 			t.Fatalf("%d bytes", size)
 		}
@@ -76,7 +76,7 @@ func TestADeadSinkCostsAHealthyOneNothing(t *testing.T) {
 		t.Errorf("%d pending, the newest is %d", st.Pending, st.Journal[len(st.Journal)-1].Sequence)
 	}
 	for _, j := range st.Journal {
-		if j.Type == string(lifecycle.TrafficShifted) && j.Sequence < events-8 {
+		if j.Type == string(lifecycle.TrafficShifted) && j.Sequence < events-4 {
 			t.Errorf("step %d of traffic is kept, and what says more than the next one is not", j.Sequence)
 		}
 	}
@@ -86,15 +86,15 @@ func TestADeadSinkCostsAHealthyOneNothing(t *testing.T) {
 func TestWhoIsFurthestBehindGivesWayFirst(t *testing.T) {
 	s := store.New()
 	l := ledger.New(s, everyone{"first", "second"}, &counts{})
-	rollouts(t, l, 12, func(sequence int64) { l.Acknowledge(ledger.Name(cart), "second", sequence) })
-	rollouts(t, l, 20, func(int64) {})
-	if got := len(l.Owed(key, "second")); got != 20 {
+	rollouts(t, l, 8, func(sequence int64) { l.Acknowledge(ledger.Name(cart), "second", sequence) })
+	rollouts(t, l, 10, func(int64) {})
+	if got := len(l.Owed(key, "second")); got != 10 {
 		t.Errorf("the second is owed %d", got)
 	}
-	if got := len(l.Owed(key, "first")); got < 20 || got > 26 {
+	if got := len(l.Owed(key, "first")); got < 10 || got > 13 {
 		t.Errorf("the first is owed %d", got)
 	}
-	rollouts(t, l, 20, func(int64) {})
+	rollouts(t, l, 10, func(int64) {})
 	one, other := l.Owed(key, "first"), l.Owed(key, "second")
 	if sequences(one) != sequences(other) || len(one) == 0 {
 		t.Errorf("equally far behind, they are owed %d and %d", len(one), len(other))
@@ -157,7 +157,7 @@ func TestAllThatIsWrittenCounts(t *testing.T) {
 	s := store.New()
 	router := &crowd{n: 1, size: 0}
 	l := ledger.New(s, router, &counts{})
-	for i := range 300 {
+	for i := range 120 {
 		// A source that is changed all the time, while its sink is dead: a form for each event.
 		router.size = 6<<10 + 6*i
 		must(t, add(l, lifecycle.Upgraded, ""))
