@@ -70,7 +70,7 @@ func TestAllProblemsAreToldWithTheirFields(t *testing.T) {
 		"namespaceSelector":{},
 		"environment":{"source":"two words"},
 		"ceOverrides":{"extensions":{"Team":"a"}},
-		"delivery":{"timeout":"30s","backoffDelay":"P1M","deadLetterSink":{"uri":"http://[::1"}}}}`), a); err != nil {
+		"delivery":{"timeout":"30","backoffDelay":"P1M","deadLetterSink":{"uri":"http://[::1"}}}}`), a); err != nil {
 		t.Fatal(err)
 	}
 	err := a.Validate(apis.WithinCreate(context.Background()))

@@ -80,15 +80,22 @@ func Compile(filters []eventingv1.SubscriptionsAPIFilter) (Filter, error) { retu
 func compile(filters []eventingv1.SubscriptionsAPIFilter) (allOf, error) {
 	c := compiler{left: maxFilters}
 	out := make(allOf, 0, len(filters))
+	var errs []error
 	for i := range filters {
 		f, err := c.filter(&filters[i], maxDepth)
 		if err != nil {
-			return nil, fmt.Errorf("spec.filters[%d]: %w", i, err)
+			errs = append(errs, fmt.Errorf("spec.filters[%d]: %w", i, err))
+		}
+		if c.left < 0 {
+			break // there are too many to look at
 		}
 		out = append(out, f)
 	}
 	if err := checkFilterText(filters); err != nil {
-		return nil, err
+		errs = append(errs, err)
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
 	}
 	return out, nil
 }

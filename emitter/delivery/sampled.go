@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +12,7 @@ import (
 	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 )
 
-// Check says what is wrong with filters, tried on samples of all the events that
+// Check says all that is wrong with filters, one error for each, tried on samples of all the events that
 // they will have to decide on. It is stricter than Compile: an expression that errs
 // on a sample would hold such events, and one that reads an attribute which no
 // sample has would let nothing through.
@@ -20,14 +21,15 @@ func Check(filters []eventingv1.SubscriptionsAPIFilter, samples []event.Event) e
 	if err != nil {
 		return err
 	}
+	var errs []error
 	for i, f := range compiled {
 		for _, e := range expressions(f) {
 			if err := e.try(samples); err != nil {
-				return fmt.Errorf("spec.filters[%d]: %w", i, err)
+				errs = append(errs, fmt.Errorf("spec.filters[%d]: %w", i, err))
 			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // expressions are those in CESQL in a filter and inside of it.

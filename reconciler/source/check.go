@@ -94,11 +94,11 @@ func checkReadable(s *v1alpha1.CDEventSource, field string) error {
 
 // each returns the errors that were joined.
 func each(err error) []error {
-	var joined interface{ Unwrap() []error }
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.As(err, &joined):
+	}
+	// What is wrapped further inside belongs to the message around it.
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // see above
 		return joined.Unwrap()
 	}
 	return []error{err}

@@ -46,15 +46,15 @@ func checkFilters(s *v1alpha1.CDEventSource, _ string) error {
 	samples, err := cdevents.Samples(sampled(s))
 	if err != nil {
 		// The version is none, which is told by itself.
-		if _, err = delivery.Compile(s.Spec.Filters); err == nil {
-			return nil
-		}
-		return wrong("InvalidFilter", "%v", err)
+		_, err = delivery.Compile(s.Spec.Filters)
+	} else {
+		err = delivery.Check(s.Spec.Filters, samples)
 	}
-	if err := delivery.Check(s.Spec.Filters, samples); err != nil {
-		return wrong("InvalidFilter", "%v", err)
+	var all []error
+	for _, err := range each(err) {
+		all = append(all, wrong("InvalidFilter", "%v", err))
 	}
-	return nil
+	return errors.Join(all...)
 }
 
 // sampled is the profile of a source's events, with an example of what the

@@ -46,7 +46,7 @@ func TestSpecsThatCannotBeObeyed(t *testing.T) {
 		}), "InvalidFilter", []string{"spec.filters[0]"}},
 		{
 			"duration", func(s *v1alpha1.CDEventSource) {
-				s.Spec.Delivery = &eventingduckv1.DeliverySpec{Timeout: ptr.String("30s")}
+				s.Spec.Delivery = &eventingduckv1.DeliverySpec{Timeout: ptr.String("30")}
 			},
 			"InvalidDelivery",
 			[]string{"spec.delivery.timeout", "PT30S"},

@@ -57,11 +57,11 @@ func TestPolicyThatCannotBeObeyed(t *testing.T) {
 	for field, s := range map[string]*spec{
 		"retry":         {Retry: ptr.Int32(-1)},
 		"timeout":       {Timeout: ptr.String("PT0S")},
-		"PT30S":         {Timeout: ptr.String("30s")},
+		"PT30S":         {Timeout: ptr.String("30")},
 		"backoffPolicy": {BackoffPolicy: &often},
-		"backoffDelay":  {BackoffDelay: ptr.String("1s")},
+		"backoffDelay":  {BackoffDelay: ptr.String("1")},
 		"too short":     {BackoffDelay: ptr.String("PT0.05S")},
-		"example PT30S": {BackoffDelay: ptr.String("-PT1S")},
+		"for example":   {BackoffDelay: ptr.String("-PT1S")},
 		"retryAfterMax": {RetryAfterMax: ptr.String("-PT1S")},
 		"ISO 8601":      {RetryAfterMax: ptr.String("soon")},
 		"format":        {Format: &yaml},
@@ -74,13 +74,15 @@ func TestPolicyThatCannotBeObeyed(t *testing.T) {
 func TestDurations(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{
-		"PT30S": 30 * time.Second, "PT0.25S": 250 * time.Millisecond, "PT0,25S": 250 * time.Millisecond, "PT1M30S": 90 * time.Second,
+		"PT30S": 30 * time.Second, "PT0.25S": 250 * time.Millisecond, "PT1M30S": 90 * time.Second,
 		"PT1H": time.Hour, "PT90M": 90 * time.Minute, "P1D": 24 * time.Hour, "PT24H": 24 * time.Hour, "PT86400S": 24 * time.Hour, "P0DT1H": time.Hour,
+		// As everywhere else, the notation of Kubernetes is read, too.
+		"30s": 30 * time.Second, "1h30m": 90 * time.Minute, "250ms": 250 * time.Millisecond,
 		// Years and months have no fixed length; these are refused, not guessed.
 		"P1M": -1, "P1Y": -1, "P0M": -1,
 		// The numbers are read as they are, and wrap nowhere.
 		"P3000000000Y": -1, "P6554D": -1, "P3277D": -1, "PT9223372037S": -1, "P99999999999999999999D": -1, "P2D": -1, "P1DT0.1S": -1,
-		"": -1, "P": -1, "PT": -1, "P1DT": -1, "30s": -1, "pt30s": -1, "PT-30S": -1, "PT30": -1, "P30S": -1, "PT0.0001S": -1, " PT30S": -1, "PT30S\n": -1, "+PT30S": -1,
+		"": -1, "P": -1, "PT": -1, "P1DT": -1, "30": -1, "25h": -1, "pt30s": -1, "PT-30S": -1, "PT30": -1, "P30S": -1, "PT0.0001S": -1, " PT30S": -1, "PT30S\n": -1, "+PT30S": -1,
 	} {
 		p, err := NewPolicy(&eventingduckv1.DeliverySpec{BackoffDelay: &text})
 		if want < 0 {
@@ -89,11 +91,11 @@ func TestDurations(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %v", text, p.Delay, err, want)
 		}
 	}
-	for text, says := range map[string]string{"P1M": "years and months have no fixed length", "P2D": "the longest is P1D", "PT0S": "the shortest is PT0.1S"} {
+	for text, says := range map[string]string{"P1M": "years and months have no fixed length", "P2D": "the longest is 24h0m0s", "PT0S": "the shortest is 100ms"} {
 		_, err := NewPolicy(&eventingduckv1.DeliverySpec{BackoffDelay: &text})
 		checkError(t, err, says)
 	}
-	for text, says := range map[string]string{"PT2H": "the longest is PT1H"} {
+	for text, says := range map[string]string{"PT2H": "the longest is 1h0m0s"} {
 		_, err := NewPolicy(&eventingduckv1.DeliverySpec{Timeout: &text})
 		checkError(t, err, says)
 	}
