@@ -18,15 +18,15 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Problem is a part of an object that could not be read.
-type Problem struct {
+// FieldError is a part of an object that could not be read.
+type FieldError struct {
 	// Path of the field, as in "spec.filters[0].exact".
 	Path string
 	// Message goes on from there, as in "must be an object, not a number".
 	Message string
 }
 
-func (p Problem) Error() string { return p.Path + " " + p.Message }
+func (p FieldError) Error() string { return p.Path + " " + p.Message }
 
 const (
 	// maxDepth is how deep is looked for what is wrong: whoever writes the object decides
@@ -38,7 +38,7 @@ const (
 
 // Unmarshal reads an object into a pointer to a struct. It fails only where the text is no
 // JSON object at all; parts that cannot be read are left out and returned.
-func Unmarshal(raw []byte, into any) ([]Problem, error) {
+func Unmarshal(raw []byte, into any) ([]FieldError, error) {
 	err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into)
 	if err == nil {
 		return nil, nil
@@ -69,7 +69,7 @@ type step struct {
 
 type mender struct {
 	target   reflect.Type
-	problems []Problem
+	problems []FieldError
 }
 
 // mend returns the readable part of a value; false if it cannot be read at all.
@@ -112,7 +112,7 @@ func (m *mender) mend(path []step, value any) (any, bool) {
 
 func (m *mender) note(path []step, value any, err error) {
 	if len(m.problems) < maxProblems {
-		m.problems = append(m.problems, Problem{Path: text(path), Message: explain(value, err)})
+		m.problems = append(m.problems, FieldError{Path: text(path), Message: explain(value, err)})
 	}
 }
 

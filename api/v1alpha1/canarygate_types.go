@@ -25,7 +25,7 @@ type CanaryGate struct {
 	Status CanaryGateStatus `json:"status,omitempty"`
 
 	// Unread is what could not be read of it.
-	Unread []tolerant.Problem `json:"-"`
+	Unread []tolerant.FieldError `json:"-"`
 }
 
 // CanaryGateSpec is also what a CustomRun may embed in place of a reference.

@@ -24,7 +24,7 @@ type CDEventSource struct {
 	Status CDEventSourceStatus `json:"status,omitempty"`
 
 	// Unread is what could not be read of it.
-	Unread []tolerant.Problem `json:"-"`
+	Unread []tolerant.FieldError `json:"-"`
 }
 
 // CDEventSourceSpec is what the user asks for.

@@ -25,7 +25,7 @@ type CDEventSubject struct {
 	Status CDEventSubjectStatus `json:"status,omitempty"`
 
 	// Unread is what could not be read of it.
-	Unread []tolerant.Problem `json:"-"`
+	Unread []tolerant.FieldError `json:"-"`
 }
 
 // CDEventSubjectSpec names the watched object. It never changes.

@@ -63,7 +63,7 @@ func (j *JournalEntry) UnmarshalJSON(raw []byte) error {
 
 // UnreadIn returns the first of the problems that lies in a field, as in "spec.sink", or
 // that a field lies in; nil if the field could be read.
-func UnreadIn(problems []tolerant.Problem, field string) *tolerant.Problem {
+func UnreadIn(problems []tolerant.FieldError, field string) *tolerant.FieldError {
 	within := func(a, b string) bool {
 		rest, ok := strings.CutPrefix(a, b)
 		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
@@ -77,9 +77,9 @@ func UnreadIn(problems []tolerant.Problem, field string) *tolerant.Problem {
 }
 
 // unreadFields are the problems in a spec, for an admission webhook.
-func unreadFields(problems []tolerant.Problem) (errs *apis.FieldError) {
+func unreadFields(problems []tolerant.FieldError) (errs *apis.FieldError) {
 	for _, p := range problems {
-		if UnreadIn([]tolerant.Problem{p}, "spec") != nil {
+		if UnreadIn([]tolerant.FieldError{p}, "spec") != nil {
 			errs = errs.Also(&apis.FieldError{Message: "invalid value", Paths: []string{p.Path}, Details: "it " + p.Message})
 		}
 	}

@@ -93,7 +93,7 @@ func TestAnEntryOfTheJournalThatCannotBeRead(t *testing.T) {
 
 func TestUnreadIn(t *testing.T) {
 	t.Parallel()
-	problems := []tolerant.Problem{{Path: "spec.sink.uri"}, {Path: "spec.filters[0].all"}}
+	problems := []tolerant.FieldError{{Path: "spec.sink.uri"}, {Path: "spec.filters[0].all"}}
 	for field, want := range map[string]bool{
 		"spec": true, "spec.sink": true, "spec.sink.uri": true, "spec.filters": true, "spec.filters[0].all[1]": true,
 		"spec.filter": false, "spec.sinks": false, "status": false, "spec.sink.ref": false,

@@ -47,7 +47,7 @@ func (in *CDEventSource) DeepCopyInto(out *CDEventSource) {
 	in.Status.DeepCopyInto(&out.Status)
 	if in.Unread != nil {
 		in, out := &in.Unread, &out.Unread
-		*out = make([]tolerant.Problem, len(*in))
+		*out = make([]tolerant.FieldError, len(*in))
 		copy(*out, *in)
 	}
 }
@@ -189,7 +189,7 @@ func (in *CDEventSubject) DeepCopyInto(out *CDEventSubject) {
 	in.Status.DeepCopyInto(&out.Status)
 	if in.Unread != nil {
 		in, out := &in.Unread, &out.Unread
-		*out = make([]tolerant.Problem, len(*in))
+		*out = make([]tolerant.FieldError, len(*in))
 		copy(*out, *in)
 	}
 }
@@ -351,7 +351,7 @@ func (in *CanaryGate) DeepCopyInto(out *CanaryGate) {
 	in.Status.DeepCopyInto(&out.Status)
 	if in.Unread != nil {
 		in, out := &in.Unread, &out.Unread
-		*out = make([]tolerant.Problem, len(*in))
+		*out = make([]tolerant.FieldError, len(*in))
 		copy(*out, *in)
 	}
 }

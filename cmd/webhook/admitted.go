@@ -90,7 +90,7 @@ func (a *admitted) crowded(ctx context.Context) *apis.FieldError {
 }
 
 // same says whether two specs are, together with what could not be read of them.
-func same(was, is any, wasUnread, isUnread []tolerant.Problem) bool {
+func same(was, is any, wasUnread, isUnread []tolerant.FieldError) bool {
 	return equality.Semantic.DeepEqual(was, is) && slices.Equal(wasUnread, isUnread)
 }
 

@@ -36,7 +36,7 @@ func TestAnEventWaitsForTheAddressOfTheNewSink(t *testing.T) {
 // What is left of filters that cannot be read may let everything through.
 func TestNothingIsSentToASourceThatCannotBeRead(t *testing.T) {
 	good, bad := sourceTo("good", "sink"), sourceTo("bad", "elsewhere")
-	bad.Unread = []tolerant.Problem{{Path: "spec.filters[1].exact", Message: "must be an object, not this number"}}
+	bad.Unread = []tolerant.FieldError{{Path: "spec.filters[1].exact", Message: "must be an object, not this number"}}
 	bad.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev."}}}
 	s := newStage(t, good, bad)
 	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed)

@@ -49,7 +49,7 @@ func problems(s *v1alpha1.CDEventSource, system string) *problem {
 func specProblems(s *v1alpha1.CDEventSource, system string) []*problem {
 	var all []*problem
 	for _, u := range s.Unread {
-		in := func(field string) bool { return v1alpha1.UnreadIn([]tolerant.Problem{u}, field) != nil }
+		in := func(field string) bool { return v1alpha1.UnreadIn([]tolerant.FieldError{u}, field) != nil }
 		if in("spec") && !in(sinkField) && !in(letterField) {
 			all = append(all, &problem{reason: "InvalidField", message: u.Error()})
 		}

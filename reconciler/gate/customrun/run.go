@@ -41,7 +41,7 @@ type Run struct {
 	Status Status `json:"status"`
 
 	// Unread is what could not be read of it.
-	Unread []tolerant.Problem `json:"-"`
+	Unread []tolerant.FieldError `json:"-"`
 }
 
 // Spec is what is asked for.
