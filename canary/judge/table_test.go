@@ -173,7 +173,7 @@ func TestRequestsNeeded(t *testing.T) {
 		{0.01, 0.02, Fail, 0, 5000, false},
 		{0.001, 0.05, Fail, 0, 0, true},
 		{0.01, 0.05, Fail, 0, 0, true},
-		{0.01, 0.02, Fail, 0, 5000, true},
+		{0.01, 0.02, Fail, 0, 2.4 * 5000, true}, // bets on minutes alone take so much more
 		{0, 0, Pass, 0, 750, false},
 		{0.001, 0.001, Pass, 0, 1350, false},
 		{0.01, 0.01, Pass, 0, 0, false},
