@@ -70,7 +70,10 @@ func (p past) enough() bool { return p.Pods >= leastPods }
 // spread of what a metric calls bad, 1 at least. That nothing happened in ten minutes
 // says less than that nothing did in an hour.
 func (p past) spread(m Metric, bound float64) float64 {
-	least := 1 + max(0, float64(wholeHistory-p.Watched)/float64(2*wholeHistory))
+	least := 1.0
+	if p.enough() {
+		least += max(0, float64(wholeHistory-p.Watched)/float64(2*wholeHistory))
+	}
 	switch m.Kind {
 	case Errors:
 		return max(least, p.Errors)

@@ -49,10 +49,10 @@ func TestRemember(t *testing.T) {
 		t.Errorf("%d pods, enough: %v", p.Pods, p.enough())
 	}
 	near(t, "errors", p.spread(Metric{Kind: Errors}, 0), (3*64+2*144)/8./4, 1e-12)
-	near(t, "at entry, of too few pods", p.spread(Metric{Kind: EntryErrors}, 0), 1.5, 0)
-	near(t, "slow", p.spread(Metric{Kind: Slow}, 0.5), 1.5, 1e-12)
-	near(t, "slower", p.spread(Metric{Kind: SlowerAnywhere}, 1), 1.5, 0)
-	near(t, "not counted", p.spread(Metric{Kind: SlowerAnywhere}, 7), 1.5, 0)
+	near(t, "at entry, of too few pods", p.spread(Metric{Kind: EntryErrors}, 0), 1, 0)
+	near(t, "slow", p.spread(Metric{Kind: Slow}, 0.5), 10./8, 1e-12)
+	near(t, "slower", p.spread(Metric{Kind: SlowerAnywhere}, 1), 1, 0)
+	near(t, "not counted", p.spread(Metric{Kind: SlowerAnywhere}, 7), 1, 0)
 	for i := range pods {
 		pods[i].Watched += 22 * time.Minute
 	}
