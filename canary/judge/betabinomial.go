@@ -98,7 +98,7 @@ func (b betaBinomial) ends(term, sum float64) bool {
 // the distribution is exactly normal, however few requests there were.
 func (b betaBinomial) score(k, chance float64) float64 {
 	middle := b.n * b.q
-	z := 0.0
+	var z float64
 	switch {
 	case b.n == 0:
 		z = quantile(chance)

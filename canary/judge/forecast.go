@@ -127,9 +127,8 @@ const (
 )
 
 // fit the factor by which the odds of all shards changed, and how much shards differ
-// in this beyond chance, which is returned: the variance of the logarithm of their
-// odds.
-func (f *forecast) fit() (spread float64) {
+// in this beyond chance: the variance of the logarithm of their odds.
+func (f *forecast) fit() {
 	for i := range f.shards {
 		s := &f.shards[i]
 		s.expected = betaBinomial{n: s.after.N, dispersion: s.unsure}
@@ -140,13 +139,12 @@ func (f *forecast) fit() (spread float64) {
 			return f.excess(nil) > 0
 		})
 		f.shift(math.Exp(shift))
-		spread = 0
+		spread := 0.0
 		if f.scatter(0) > 1 {
 			spread = math.Exp(halve(leastLog, mostLog, func(log float64) bool { return f.scatter(math.Exp(log)) > 1 }))
 		}
 		f.scatter(spread)
 	}
-	return spread
 }
 
 // shift the odds of all shards.

@@ -85,11 +85,6 @@ func (s *shards) strata(least int) ([]stratum, census) {
 	return out, c
 }
 
-func (s *shards) census(least int) census {
-	_, c := s.strata(least)
-	return c
-}
-
 func (c census) enough(least int) bool { return c.canary >= least && c.baseline >= least }
 
 // missing is how many more the canary needs so that a proof is possible at all, and

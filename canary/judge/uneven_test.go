@@ -133,7 +133,7 @@ func (f uneven) ends(p Plan, runs int, seed uint64) (fail, pass float64) {
 	for core := range cores {
 		group.Go(func() {
 			for n := core; n < runs; n += cores {
-				window, before := f.scenario(rand.New(rand.NewPCG(seed+uint64(n), 0x5eed)))
+				window, before := f.scenario(rand.New(rand.NewPCG(seed+uint64(n), 0x5eed))) //nolint:gosec // n counts runs
 				// What a run draws itself depends on when it began.
 				run := Start(epoch.Add(-time.Duration(n)), before)
 				for i := 0; run.Last.Verdict == Running && i < len(looksAt); i++ {
@@ -160,7 +160,7 @@ func (f uneven) ends(p Plan, runs int, seed uint64) (fail, pass float64) {
 func TestUnevenShards(t *testing.T) {
 	t.Parallel()
 	type bounds struct{ fail, power, pass float64 }
-	healthy, any := bounds{fail: 0.05}, bounds{pass: 0.05}
+	healthy, worse := bounds{fail: 0.05}, bounds{pass: 0.05}
 	for _, tc := range []struct {
 		name string
 		of   uneven
@@ -200,17 +200,17 @@ func TestUnevenShards(t *testing.T) {
 		{"worse: none -> 5 %", uneven{shards: 100, canary: 5, rate: 1e-9, each: 20, ratio: 0.0526e9}, bounds{power: 0.9}, false},
 		{"worse: one of 5 shards fails all", uneven{shards: 100, canary: 5, rate: 0.01, each: 20, ratio: 1e6, only: 1}, bounds{}, false},
 
-		{"1.51 times: 5 of 100, a twentieth", uneven{shards: 100, canary: 5, rate: 0.01, traffic: 0.05, ratio: 1.51}, any, true},
-		{"1.51 times: a twentieth, 20 of 100", uneven{shards: 100, canary: 20, rate: 0.01, traffic: 0.05, ratio: 1.51}, any, false},
-		{"1.51 times: a twentieth, 20 of 100, few requests", uneven{shards: 100, canary: 20, rate: 0.01, traffic: 0.05, ratio: 1.51, each: 20}, any, false},
-		{"1.51 times: a twentieth, no history", uneven{shards: 100, canary: 20, rate: 0.01, traffic: 0.05, ratio: 1.51, forgetful: true}, any, false},
-		{"1.51 times: 20 times", uneven{shards: 100, canary: 5, rate: 0.01, traffic: 20, ratio: 1.51, each: 20}, any, true},
-		{"1.51 times: 20 times, sigma 1.5", uneven{shards: 100, canary: 5, rate: 0.01, traffic: 20, ratio: 1.51, each: 20, sigma: 1.5}, any, false},
-		{"1.51 times: as much, sigma 1", uneven{shards: 100, canary: 20, rate: 0.01, ratio: 1.51, sigma: 1}, any, false},
-		{"1.51 times: as much, 30 % errors", uneven{shards: 100, canary: 20, rate: 0.3, ratio: 1.51, each: 20}, any, false},
-		{"1.51 times: a twentieth, drift 0.3", uneven{shards: 100, canary: 20, rate: 0.01, traffic: 0.05, ratio: 1.51, sigma: 1, drift: 0.3}, any, false},
-		{"1.51 times: a twentieth, broken entities", uneven{shards: 100, canary: 20, rate: 0.01, traffic: 0.05, ratio: 1.51, broken: 0.02}, any, false},
-		{"1.51 times: traffic of sigma 1.5", uneven{shards: 100, canary: 20, rate: 0.01, ratio: 1.51, sigma: 1, spread: 1.5}, any, false},
+		{"1.51 times: 5 of 100, a twentieth", uneven{shards: 100, canary: 5, rate: 0.01, traffic: 0.05, ratio: 1.51}, worse, true},
+		{"1.51 times: a twentieth, 20 of 100", uneven{shards: 100, canary: 20, rate: 0.01, traffic: 0.05, ratio: 1.51}, worse, false},
+		{"1.51 times: a twentieth, 20 of 100, few requests", uneven{shards: 100, canary: 20, rate: 0.01, traffic: 0.05, ratio: 1.51, each: 20}, worse, false},
+		{"1.51 times: a twentieth, no history", uneven{shards: 100, canary: 20, rate: 0.01, traffic: 0.05, ratio: 1.51, forgetful: true}, worse, false},
+		{"1.51 times: 20 times", uneven{shards: 100, canary: 5, rate: 0.01, traffic: 20, ratio: 1.51, each: 20}, worse, true},
+		{"1.51 times: 20 times, sigma 1.5", uneven{shards: 100, canary: 5, rate: 0.01, traffic: 20, ratio: 1.51, each: 20, sigma: 1.5}, worse, false},
+		{"1.51 times: as much, sigma 1", uneven{shards: 100, canary: 20, rate: 0.01, ratio: 1.51, sigma: 1}, worse, false},
+		{"1.51 times: as much, 30 % errors", uneven{shards: 100, canary: 20, rate: 0.3, ratio: 1.51, each: 20}, worse, false},
+		{"1.51 times: a twentieth, drift 0.3", uneven{shards: 100, canary: 20, rate: 0.01, traffic: 0.05, ratio: 1.51, sigma: 1, drift: 0.3}, worse, false},
+		{"1.51 times: a twentieth, broken entities", uneven{shards: 100, canary: 20, rate: 0.01, traffic: 0.05, ratio: 1.51, broken: 0.02}, worse, false},
+		{"1.51 times: traffic of sigma 1.5", uneven{shards: 100, canary: 20, rate: 0.01, ratio: 1.51, sigma: 1, spread: 1.5}, worse, false},
 		{"healthy: 5 of 100, as much", uneven{shards: 100, canary: 5, rate: 0.01}, bounds{fail: 0.05}, false},
 		{"healthy: 5 of 100, a twentieth", uneven{shards: 100, canary: 5, rate: 0.01, traffic: 0.05}, bounds{fail: 0.05}, false},
 		{"healthy: 20 of 100, a twentieth", uneven{shards: 100, canary: 20, rate: 0.01, traffic: 0.05}, bounds{fail: 0.05}, false},

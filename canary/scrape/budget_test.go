@@ -77,7 +77,7 @@ func TestHostilePods(t *testing.T) { //nolint:paralleltest // it measures the me
 		fmt.Fprintf(&text, "stateful_shard_requests_total{shard=\"%d\",outcome=\"ok\",filler=\"%s\"} 1\n", i, strings.Repeat("x", 300))
 	}
 	body := text.String()
-	hostile := serve(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, body) })                     //nolint:errcheck // seen by the reading
+	hostile := serve(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, body) })                     //nolint:errcheck,gosec // seen by the reading
 	honest := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "stateful_requests_total 1\n") }) //nolint:errcheck // likewise
 	s := newStage()
 	for service := range 4 {

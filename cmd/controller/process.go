@@ -109,7 +109,7 @@ func (p *process) build(ctx context.Context, cmw configmap.Watcher) {
 		var err error
 		p.ours, err = client.New(p.config)
 		must(ctx, "making a client for knative-cdevents.dev", err)
-		p.metrics, err = delivery.NewInstruments()
+		p.metrics, err = delivery.NewInstruments() //nolint:contextcheck // counters begin at zero, whoever asks
 		must(ctx, "making the metrics", err)
 		p.settings, err = settings.NewStore(ctx, cmw, p.resync)
 		must(ctx, "reading the configuration", err)

@@ -59,7 +59,7 @@ func TestIdleSourcesCostLittle(t *testing.T) {
 	if now := runtime.NumGoroutine(); now > goroutines {
 		t.Errorf("%d goroutines more than before", now-goroutines)
 	}
-	cost := int64(heap()) - int64(before)
+	cost := int64(heap()) - int64(before) //nolint:gosec // no heap is that large
 	t.Logf("%d sources cost %.1f MiB, %d bytes each", many, float64(cost)/(1<<20), cost/many)
 	if cost > 50<<20 {
 		t.Errorf("%d sources cost %d MiB, more than 50", many, cost>>20)

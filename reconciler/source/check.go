@@ -98,7 +98,7 @@ func each(err error) []error {
 		return nil
 	}
 	// What is wrapped further inside belongs to the message around it.
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // see above
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	}
 	return []error{err}

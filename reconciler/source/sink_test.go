@@ -177,7 +177,8 @@ func TestSinksThatDoNotResolveSayWhy(t *testing.T) {
 		{"too many slashes", nil, ref(func(r *duckv1.KReference) { r.APIVersion = "a/b/c" }), "InvalidReference", []string{"GROUP/VERSION"}},
 		{"does not exist", nil, to(broker), "SinkNotFound", []string{"Broker default in namespace shop", "does not exist", "noticed"}},
 		{
-			"of another namespace", []runtime.Object{object("eventing.knative.dev/v1", "Broker", "hub", "default", map[string]any{"address": map[string]any{"url": "http://b.example"}})},
+			"of another namespace",
+			[]runtime.Object{object("eventing.knative.dev/v1", "Broker", "hub", "default", map[string]any{"address": map[string]any{"url": "http://b.example"}})},
 			ref(func(r *duckv1.KReference) { r.Namespace = "hub" }), "SinkNamespaceNotAllowed",
 			[]string{"namespace hub", "its own namespace, shop", "spec.sink.uri"},
 		},
