@@ -123,7 +123,7 @@ func TestNothingIsGrantedThatIsNotUsed(t *testing.T) {
 		},
 		"webhook": {
 			"leases": "create get update", "events": "create patch", "secrets": "update", "validatingwebhookconfigurations": "update", "namespaces/finalizers": "update",
-			"namespaces": "get",
+			"namespaces": "get", "cdeventsources": "list",
 		},
 	} {
 		everywhere, own := rulesOf(t, account)
