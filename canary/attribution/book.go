@@ -135,6 +135,7 @@ func (b *book) retire(f Facts) {
 	for _, r := range f.Revisions {
 		if t := b.tallies[r.UID]; t != nil && !pods[r.UID] && r.Required != nil && *r.Required == 0 {
 			clear(t.Shards)
+			t.Before = nil
 		}
 	}
 }
@@ -196,7 +197,8 @@ func (b *book) suffered(was, is Pod) {
 // take counts what was read.
 func (b *book) take(all []scrape.Reading) {
 	b.took, b.swept = 0, false
-	for _, r := range all {
+	var before map[ShardKey]Shard
+	for _, r := range b.begins(all) {
 		b.took = max(b.took, r.Took)
 		p := b.pods[r.Target.Pod]
 		if p == nil {
@@ -224,6 +226,12 @@ func (b *book) take(all []scrape.Reading) {
 		s := p.app.advance(r.Exposition, b.fold, p.old, p.facts.Incarnation, r.At)
 		if unread && p.first != nil {
 			p.first.app = p.app.counters()
+		}
+		if t.Before == nil && byShard(s.deltas) {
+			if before == nil {
+				before = b.before()
+			}
+			t.Before = before
 		}
 		b.count(t, s)
 		if s.reset {

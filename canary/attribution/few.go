@@ -76,6 +76,7 @@ func (b *book) sweep(now map[mapping.Key]float64) {
 	b.shards.sweep(shards, func(id ShardKey) {
 		for _, t := range b.tallies {
 			delete(t.Shards, id)
+			delete(t.Before, id)
 		}
 	})
 	b.bounds.sweep(bounds, func(bound float64) {

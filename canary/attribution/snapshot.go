@@ -205,7 +205,9 @@ func (p *process) counters() counters {
 func (b *book) snapshot(now time.Time) Snapshot {
 	s := Snapshot{At: now, epoch: b.epoch, revisions: map[types.UID]Tally{}, pods: map[types.UID]raw{}, shards: b.fewShards(), past: b.past()}
 	for uid, t := range b.tallies {
-		s.revisions[uid] = t.minus(newTally(), s.shards)
+		is := t.minus(newTally(), s.shards)
+		is.Before = t.beforeOf(s.shards)
+		s.revisions[uid] = is
 	}
 	for uid, p := range b.pods {
 		r := raw{Revision: p.facts.Revision, Restarts: p.facts.Restarts, App: p.app.counters(), Entry: p.entry.counters()}

@@ -196,17 +196,23 @@ func (c counted) shards(canary, baseline types.UID) map[string]judge.ShardWindow
 	return out
 }
 
-// before is what each shard had done until now, over all Revisions but the canary.
+// before is what each shard had done before the canary had any of them: what happened
+// since then is known of the baseline's shards only. A canary that has none yet has all
+// of the past before it.
 func before(revisions map[types.UID]attribution.Tally, canary types.UID) map[string]judge.Counts {
 	out := map[string]judge.Counts{}
-	for uid, tally := range revisions {
-		if uid == canary {
-			continue
-		}
-		for id, s := range tally.Shards {
+	add := func(shards map[attribution.ShardKey]attribution.Shard) {
+		for id, s := range shards {
 			is, name := counts(s), shardName(id)
 			was := out[name]
 			out[name] = judge.Counts{Finished: was.Finished + is.Finished, Errors: was.Errors + is.Errors, Slow: was.Slow + is.Slow}
+		}
+	}
+	if earlier := revisions[canary].Before; earlier != nil {
+		add(earlier)
+	} else {
+		for _, tally := range revisions {
+			add(tally.Shards)
 		}
 	}
 	if len(out) == 0 {

@@ -1,0 +1,75 @@
+package attribution
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+)
+
+// ofShards are that many requests of each of the shards.
+func ofShards(n float64, shards ...string) map[mapping.Key]float64 {
+	out := map[mapping.Key]float64{{Figure: mapping.Started, Entity: "Cart"}: n, finishedKey(mapping.OK): n}
+	for _, s := range shards {
+		out[mapping.Key{Figure: mapping.ShardFinished, Shard: s, Outcome: mapping.OK}] = n
+	}
+	return out
+}
+
+func knownBefore(t *testing.T, b *bench) map[string]float64 {
+	t.Helper()
+	s, ok := b.Snapshot(cart)
+	if !ok {
+		t.Fatal("there is no snapshot")
+	}
+	before := s.Revisions()["r2"].Before
+	if before == nil {
+		return nil
+	}
+	out := map[string]float64{}
+	for k, shard := range before {
+		out[k.Shard] = shard.Finished()
+	}
+	return out
+}
+
+// The past of a canary's shards ends when it has its first, and so does that of all others: shards that the baseline
+// had only since then are as new as the canary's.
+func TestThePastEndsWithTheCanarysFirstShard(t *testing.T) {
+	t.Parallel()
+	b := newBench(true, sharded())
+	b.readBoth(ofShards(10, "1", "2"), ofShards(0))
+	if got := knownBefore(t, b); got != nil {
+		t.Errorf("the canary has no shard, and %v was before", got)
+	}
+	b.pass(time.Minute)
+	b.readBoth(ofShards(30, "1", "3"), ofShards(5, "2", "4"))
+	want := map[string]float64{"1": 10, "2": 10}
+	if diff := cmp.Diff(want, knownBefore(t, b)); diff != "" {
+		t.Error(diff)
+	}
+	b.pass(time.Minute)
+	b.readBoth(ofShards(50, "1", "3", "5"), ofShards(9, "2", "4", "6"))
+	if diff := cmp.Diff(want, knownBefore(t, b)); diff != "" {
+		t.Error(diff)
+	}
+	// A canary that was taken back, and comes again, finds what was until then.
+	f := b.facts
+	b.facts.Revisions[1].Required, b.facts.Pods = ratio(0), f.Pods[:1]
+	b.Read(cart, nil)
+	if got := knownBefore(t, b); got != nil {
+		t.Errorf("the canary is gone, and %v was before", got)
+	}
+}
+
+// Where all begin together nothing was before, whichever pod was read first.
+func TestNothingIsBeforeWhatBeginsTogether(t *testing.T) {
+	t.Parallel()
+	b := newBench(true, sharded())
+	b.readBoth(ofShards(10, "1", "2"), ofShards(5, "3"))
+	if got := knownBefore(t, b); got == nil || len(got) > 0 {
+		t.Errorf("before was %v", got)
+	}
+}
