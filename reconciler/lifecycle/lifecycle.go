@@ -270,7 +270,7 @@ func (b *builder) deploy(told *ClusterTold) {
 // follows deployed: what is not deployed is not for anybody.
 func (b *builder) published() {
 	r := b.s.Route
-	if !b.m.Deployed || r == nil || !r.Ready || sameSet(b.m.URLs, r.URLs) {
+	if !b.m.Deployed || r == nil || !r.Ready || b.s.URLsPast || !Changed(b.m.URLs, r.URLs) {
 		return
 	}
 	b.m.URLs = r.URLs
@@ -286,7 +286,8 @@ func (b *builder) wakeAt(t time.Time) {
 	}
 }
 
-func sameSet(a, b []string) bool {
+// Changed says whether two sets of URLs differ.
+func Changed(a, b []string) bool {
 	x, y := slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
-	return slices.Equal(slices.Compact(x), slices.Compact(y))
+	return !slices.Equal(slices.Compact(x), slices.Compact(y))
 }

@@ -13,6 +13,8 @@ const (
 	SeenCluster = "cluster"
 	// SeenVerdicts neither: they carry ids.
 	SeenVerdicts = "verdicts"
+	// SeenDomains are all DomainMappings together: which there are as of a version.
+	SeenDomains = "domains"
 )
 
 // Snapshot is a Knative Service at one moment, put together from the Service,
@@ -24,6 +26,9 @@ type Snapshot struct {
 	// the memory. The Route may be newer all the same: informers have no common
 	// order, and none of its steps may be passed over.
 	Past bool
+	// URLsPast says that some of the URLs are of the past, or may be: nothing is
+	// published by them.
+	URLsPast bool
 	// Gone: no object with this UID exists any more. Nothing else is set then.
 	Gone bool
 

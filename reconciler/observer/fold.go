@@ -377,7 +377,7 @@ func (f *fold) pass(current *v1alpha1.CDEventSubject, first *Subject, steps []st
 		if subject == nil || subject.UID != first.UID {
 			break
 		}
-		snapshot, news := fresh(p.memory.Seen, subject.Snapshot)
+		snapshot, news := f.fresh(p.memory, subject.Snapshot, s)
 		if !news {
 			p.used++
 			continue
@@ -461,28 +461,4 @@ func (f *fold) know(at Parts, more ...Parts) map[string]lifecycle.Revision {
 		}
 	}
 	return out
-}
-
-// fresh takes out of a snapshot what is older than the memory: the ledger may
-// have been written by a leader whose caches were ahead of ours. It returns
-// false where nothing is left to be looked at.
-func fresh(seen map[string]string, s lifecycle.Snapshot) (lifecycle.Snapshot, bool) {
-	past := func(name string) bool {
-		now, ok := s.Seen[name]
-		return ok && older(now, seen[name])
-	}
-	service, route := past(lifecycle.SeenService), past(lifecycle.SeenRoute)
-	if !service && !route {
-		return s, true
-	}
-	s.Seen = maps.Clone(s.Seen)
-	if service {
-		s.Past = true
-		delete(s.Seen, lifecycle.SeenService)
-	}
-	if route {
-		s.Route = nil
-		delete(s.Seen, lifecycle.SeenRoute)
-	}
-	return s, len(s.Seen) > 0
 }

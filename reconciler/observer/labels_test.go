@@ -24,6 +24,7 @@ func (*plain) Keys() []types.NamespacedName                                     
 func (*plain) Cached(types.NamespacedName) Parts                                     { return nil }
 func (p *plain) Live(context.Context, types.NamespacedName) (types.UID, error)       { return p.live, nil }
 func (*plain) Fetch(context.Context, string, []string) (Parts, error)                { return nil, nil }
+func (*plain) Position() string                                                      { return "" }
 func (*plain) EnqueueKey(types.NamespacedName)                                       {}
 func (*plain) EnqueueSlowKey(types.NamespacedName)                                   {}
 func (*plain) NamespaceLabels(string) (map[string]string, bool, error)               { return nil, false, nil }

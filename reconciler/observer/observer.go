@@ -44,6 +44,9 @@ type Kind interface {
 	// Live asks the API server for the UID of the object, "" where it is gone
 	// for certain.
 	Live(ctx context.Context, key types.NamespacedName) (types.UID, error)
+	// Position is the version as of which the caches hold floating parts, empty where
+	// it is not known. It may be behind, and is never ahead.
+	Position() string
 	// Fetch asks the API server for the named Revisions of a namespace and
 	// returns them as parts. One that is gone is left out.
 	Fetch(ctx context.Context, namespace string, revisions []string) (Parts, error)
@@ -100,6 +103,9 @@ type Observer struct {
 	tracks map[types.NamespacedName]*track
 	// active is false until the caches of the kind are complete.
 	active bool
+	// position is that of the caches when they were complete: every later change of a
+	// floating part comes as an update.
+	position string
 }
 
 var (
@@ -142,6 +148,7 @@ func (o *Observer) Start() {
 	o.mu.Lock()
 	o.active = true
 	o.tracks = map[types.NamespacedName]*track{}
+	o.position = o.Kind.Position() // before the caches are read
 	// All keys at once: a cache that is read later may have passed over states that
 	// are still on their way to us as updates.
 	for _, key := range o.Kind.Keys() {
@@ -297,7 +304,7 @@ func (o *Observer) Ledgered(key ledger.Key) {
 func (o *Observer) trackLocked(key types.NamespacedName) *track {
 	t, ok := o.tracks[key]
 	if !ok {
-		t = newTrack()
+		t = newTrack(o.position)
 		o.tracks[key] = t
 	}
 	return t

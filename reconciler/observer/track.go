@@ -35,6 +35,9 @@ type Part struct {
 	// Volatile marks what no cache holds and only the leader looks at: it is worth
 	// nothing when the lead is lost.
 	Volatile bool
+	// Floating marks one of several that come and go. That there is none has no version,
+	// so that it counts as of which version all of them are known.
+	Floating bool
 }
 
 // Parts are the parts of a subject at one moment, by name.
@@ -67,10 +70,12 @@ type track struct {
 	waiting map[types.UID]map[lifecycle.Wait]time.Time
 	// filled says that the root came from a cache: it may be of the past.
 	filled bool
+	// position is the version as of which the base has its floating parts.
+	position string
 }
 
-func newTrack() *track {
-	return &track{base: Parts{}, unsaved: map[string]unsaved{}, waiting: map[types.UID]map[lifecycle.Wait]time.Time{}}
+func newTrack(position string) *track {
+	return &track{position: position, base: Parts{}, unsaved: map[string]unsaved{}, waiting: map[types.UID]map[lifecycle.Wait]time.Time{}}
 }
 
 // saw appends an update unless it says nothing new. It returns whether there is
@@ -80,7 +85,7 @@ func (t *track) saw(p Part, at time.Time) (fresh bool, merged int) {
 	if !ok && p.Value == nil || ok && !newer(p.Version, last.Version) && p.Value != nil {
 		return false, 0
 	}
-	if ok && same(last.Value, p.Value) {
+	if ok && same(last.Value, p.Value) && !p.Floating {
 		// Only the version moved on: what was decided still holds.
 		t.bump(p)
 		return false, 0
@@ -174,6 +179,9 @@ func (t *track) cool() {
 
 // rebase takes a part into the base.
 func (t *track) rebase(p Part) {
+	if p.Floating {
+		t.position = newest(p.Version, t.position)
+	}
 	if p.Value == nil {
 		delete(t.base, p.Name)
 		return
@@ -223,6 +231,8 @@ type step struct {
 	at    time.Time
 	// update is what changed; its id is 0 where nothing has.
 	update update
+	// position is the version as of which the floating parts are known.
+	position string
 }
 
 // orphan says that the step is a state of a part whose root is not known yet.
@@ -239,12 +249,15 @@ func (t *track) steps(now time.Time) []step {
 		now = t.updates[0].at
 	}
 	out := make([]step, 0, len(t.updates)+1)
-	out = append(out, step{parts: maps.Clone(t.base), at: now})
-	parts := t.base
+	out = append(out, step{parts: maps.Clone(t.base), at: now, position: t.position})
+	parts, position := t.base, t.position
 	for _, u := range t.updates {
 		parts = maps.Clone(parts)
 		parts[u.part.Name] = u.part
-		out = append(out, step{parts: parts, at: u.at, update: u})
+		if u.part.Floating {
+			position = newest(u.part.Version, position)
+		}
+		out = append(out, step{parts: parts, at: u.at, update: u, position: position})
 	}
 	return out
 }

@@ -24,7 +24,7 @@ func versions(t *track) string {
 }
 
 func TestNothingNewIsNotKept(t *testing.T) {
-	tr := newTrack()
+	tr := newTrack("")
 	now := time.Now()
 	if fresh, _ := tr.saw(root("a", "5"), now); !fresh {
 		t.Error("the first state is not kept")
@@ -51,7 +51,7 @@ func TestNothingNewIsNotKept(t *testing.T) {
 }
 
 func TestARouteThatComesBeforeItsService(t *testing.T) {
-	tr := newTrack()
+	tr := newTrack("")
 	now := time.Now()
 	tr.saw(part("3"), now)
 	tr.saw(part("4"), now)
@@ -72,7 +72,7 @@ func TestARouteThatComesBeforeItsService(t *testing.T) {
 }
 
 func TestFoldedUpdatesGoIntoTheBase(t *testing.T) {
-	tr := newTrack()
+	tr := newTrack("")
 	now := time.Now()
 	tr.saw(root("x", "1"), now)
 	tr.saw(part("2"), now)
@@ -95,7 +95,7 @@ func TestFoldedUpdatesGoIntoTheBase(t *testing.T) {
 }
 
 func TestAHistoryIsBounded(t *testing.T) {
-	tr := newTrack()
+	tr := newTrack("")
 	merged := 0
 	for i := range maxHistory + 10 {
 		_, m := tr.saw(part(fmt.Sprint(i+1)), time.Now())
@@ -111,7 +111,7 @@ func TestAHistoryIsBounded(t *testing.T) {
 }
 
 func TestWhatIsKnownIsNotFilledFromTheCache(t *testing.T) {
-	tr := newTrack()
+	tr := newTrack("")
 	tr.saw(part("3"), time.Now())
 	tr.fill(Parts{"route": part("9"), "service": root("x", "8")})
 	if _, ok := tr.base["route"]; ok || tr.base["service"].Version != "8" || !tr.filled || !slices.Contains(tr.past, "uid-x") {
@@ -120,7 +120,7 @@ func TestWhatIsKnownIsNotFilledFromTheCache(t *testing.T) {
 }
 
 func TestWhatOnlyALeaderKnowsGoesWithTheLead(t *testing.T) {
-	tr := newTrack()
+	tr := newTrack("")
 	now := time.Now()
 	cluster := Part{Name: "cluster", Version: "1", Value: 1, Owner: "uid-x", Volatile: true}
 	tr.saw(root("x", "1"), now)

@@ -9,7 +9,6 @@ import (
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/leaderelection"
 	"knative.dev/pkg/logging"
-	"knative.dev/pkg/network"
 	"knative.dev/pkg/reconciler"
 	"knative.dev/serving/pkg/client/clientset/versioned"
 
@@ -45,11 +44,7 @@ type Clusters func() map[types.NamespacedName]Declared
 
 // NewController returns the controller that watches Knative Services.
 func NewController(ctx context.Context, o Options) (*controller.Impl, *observer.Observer, Clusters) {
-	k := &kind{
-		client:   o.Client,
-		projects: projector{carried: o.Carried, clusterDomain: network.GetClusterDomainName()},
-		served:   func() bool { return !o.Presence.Synced() || o.Presence.Has(definitions...) },
-	}
+	k := NewKind(o.Client, o.Carried, func() bool { return !o.Presence.Synced() || o.Presence.Has(definitions...) })
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -63,7 +58,7 @@ func NewController(ctx context.Context, o Options) (*controller.Impl, *observer.
 		if err := k.watch(ctx, ob); err != nil {
 			logging.FromContext(ctx).Errorw("Knative Serving cannot be watched", "error", err)
 		}
-		k.use(nil)
+		k.Use(nil, nil)
 	}, ob.Stop)
 	go wait.UntilWithContext(ctx, func(context.Context) { ob.Tidy() }, tidyEvery)
 	if !leaderelection.HasLeaderElection(ctx) {

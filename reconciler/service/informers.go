@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/client-go/tools/cache"
 	"knative.dev/pkg/logging"
@@ -14,8 +15,8 @@ import (
 // watch runs informers until the context ends, and tells the observer when
 // their caches are complete. They are not injected: injection waits for all of
 // its informers, and a cluster without Serving would never start.
-func (k *kind) watch(ctx context.Context, ob *observer.Observer) error {
-	factory := externalversions.NewSharedInformerFactoryWithOptions(k.client, 0, externalversions.WithTransform(k.projects.transform))
+func (k *Kind) watch(ctx context.Context, ob *observer.Observer) error {
+	factory := externalversions.NewSharedInformerFactoryWithOptions(k.client, 0, externalversions.WithTransform(k.Project))
 	v1 := factory.Serving().V1()
 	informers := []cache.SharedIndexInformer{
 		v1.Services().Informer(), v1.Routes().Informer(), v1.Revisions().Informer(), factory.Serving().V1beta1().DomainMappings().Informer(),
@@ -24,10 +25,10 @@ func (k *kind) watch(ctx context.Context, ob *observer.Observer) error {
 	synced := make([]cache.InformerSynced, 0, len(informers))
 	indexers := make([]cache.Indexer, 0, len(informers))
 	for _, informer := range informers {
-		if err := informer.AddIndexers(cache.Indexers{byRoot: rootIndex, byDeclaration: declarationIndex}); err != nil {
+		if err := informer.AddIndexers(Indexers()); err != nil {
 			return fmt.Errorf("adding an index: %w", err)
 		}
-		registration, err := informer.AddEventHandler(handler(ob))
+		registration, err := informer.AddEventHandler(Handler(ob))
 		if err != nil {
 			return fmt.Errorf("adding a handler: %w", err)
 		}
@@ -41,7 +42,13 @@ func (k *kind) watch(ctx context.Context, ob *observer.Observer) error {
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return nil // the kind went away again, or we are stopping
 	}
-	k.use(indexers)
+	position := newPosition(informers[len(informers)-1].LastSyncResourceVersion)
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-time.After(arrives): // what was read by now is in the cache then
+	}
+	k.Use(indexers, position.get)
 	ob.Start()
 	logging.FromContext(ctx).Infow("The caches of Knative Serving are complete", "services", len(k.Keys()))
 	<-ctx.Done()
@@ -64,8 +71,8 @@ func declarationIndex(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// handler hands every update on. It must not block: it only appends.
-func handler(ob *observer.Observer) cache.ResourceEventHandler {
+// Handler hands every update on. It must not block: it only appends.
+func Handler(ob *observer.Observer) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if s, ok := obj.(*stored); ok && s.root.Name != "" {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"knative.dev/pkg/network"
 	"knative.dev/serving/pkg/client/clientset/versioned"
 
 	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
@@ -34,38 +35,66 @@ const byDeclaration = "declaration"
 // byRoot is the index from a Service to the objects that belong to it.
 const byRoot = "root"
 
-// kind implements observer.Kind.
-type kind struct {
+// Kind is the watched kind. It implements observer.Kind.
+type Kind struct {
 	client   versioned.Interface
 	projects projector
 	served   func() bool
 
 	mu       sync.RWMutex
 	indexers []cache.Indexer
+	position func() string
 }
 
-var _ observer.Kind = (*kind)(nil)
+// NewKind returns the kind without caches. Served says whether there is such a kind;
+// carried are the annotations that events need.
+func NewKind(client versioned.Interface, carried []string, served func() bool) *Kind {
+	return &Kind{client: client, projects: projector{carried: carried, clusterDomain: network.GetClusterDomainName()}, served: served}
+}
+
+// Project is the cache.TransformFunc of the caches: what they hold of an object.
+func (k *Kind) Project(obj any) (any, error) { return k.projects.transform(obj) }
+
+// Indexers are those that each cache must have.
+func Indexers() cache.Indexers {
+	return cache.Indexers{byRoot: rootIndex, byDeclaration: declarationIndex}
+}
+
+var _ observer.Kind = (*Kind)(nil)
 
 // APIVersion implements observer.Kind.
-func (*kind) APIVersion() string { return "serving.knative.dev/v1" }
+func (*Kind) APIVersion() string { return "serving.knative.dev/v1" }
 
 // Name implements observer.Kind.
-func (*kind) Name() string { return "Service" }
+func (*Kind) Name() string { return "Service" }
 
-func (k *kind) caches() []cache.Indexer {
+func (k *Kind) caches() []cache.Indexer {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.indexers
 }
 
-func (k *kind) use(indexers []cache.Indexer) {
+// Use sets the caches of Services, Routes, Revisions and DomainMappings, nil for none,
+// and as of which version the last one is complete.
+func (k *Kind) Use(indexers []cache.Indexer, position func() string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.indexers = indexers
+	k.indexers, k.position = indexers, position
+}
+
+// Position implements observer.Kind.
+func (k *Kind) Position() string {
+	k.mu.RLock()
+	position := k.position
+	k.mu.RUnlock()
+	if position == nil {
+		return ""
+	}
+	return position()
 }
 
 // Keys implements observer.Kind.
-func (k *kind) Keys() []types.NamespacedName {
+func (k *Kind) Keys() []types.NamespacedName {
 	seen := map[types.NamespacedName]bool{}
 	for _, indexer := range k.caches() {
 		for _, obj := range indexer.List() {
@@ -79,7 +108,7 @@ func (k *kind) Keys() []types.NamespacedName {
 
 // declared lists the Services of which a Revision declares a stateful cluster, or
 // tries to, with their UIDs.
-func (k *kind) declared() map[types.NamespacedName]Declared {
+func (k *Kind) declared() map[types.NamespacedName]Declared {
 	out := map[types.NamespacedName]Declared{}
 	for _, indexer := range k.caches() {
 		for _, key := range indexer.ListIndexFuncValues(byDeclaration) {
@@ -94,7 +123,7 @@ func (k *kind) declared() map[types.NamespacedName]Declared {
 }
 
 // declaration sums up what the Revisions of a Service declare.
-func (k *kind) declaration(service types.NamespacedName) Declared {
+func (k *Kind) declaration(service types.NamespacedName) Declared {
 	parts := k.Cached(service)
 	svc, ok := parts[partService].Value.(serviceValue)
 	if !ok {
@@ -115,7 +144,7 @@ func (k *kind) declaration(service types.NamespacedName) Declared {
 }
 
 // Cached implements observer.Kind.
-func (k *kind) Cached(key types.NamespacedName) observer.Parts {
+func (k *Kind) Cached(key types.NamespacedName) observer.Parts {
 	parts := observer.Parts{}
 	for _, indexer := range k.caches() {
 		objs, err := indexer.ByIndex(byRoot, key.String())
@@ -132,7 +161,7 @@ func (k *kind) Cached(key types.NamespacedName) observer.Parts {
 }
 
 // Compose implements observer.Kind.
-func (*kind) Compose(p observer.Parts) *observer.Subject {
+func (*Kind) Compose(p observer.Parts) *observer.Subject {
 	svc, ok := p[partService].Value.(serviceValue)
 	if !ok {
 		return nil
@@ -179,10 +208,10 @@ func (*kind) Compose(p observer.Parts) *observer.Subject {
 }
 
 // Served implements observer.Kind.
-func (k *kind) Served() bool { return k.served() }
+func (k *Kind) Served() bool { return k.served() }
 
 // Live implements observer.Kind.
-func (k *kind) Live(ctx context.Context, key types.NamespacedName) (types.UID, error) {
+func (k *Kind) Live(ctx context.Context, key types.NamespacedName) (types.UID, error) {
 	svc, err := k.client.ServingV1().Services(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	switch {
 	case err == nil:
@@ -198,13 +227,13 @@ func (k *kind) Live(ctx context.Context, key types.NamespacedName) (types.UID, e
 }
 
 // isObject tells "no such object" from "no such kind".
-func (*kind) isObject(err error, name string) bool {
+func (*Kind) isObject(err error, name string) bool {
 	status := apierrors.APIStatus(nil)
 	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name
 }
 
 // Fetch implements observer.Kind.
-func (k *kind) Fetch(ctx context.Context, namespace string, revisions []string) (observer.Parts, error) {
+func (k *Kind) Fetch(ctx context.Context, namespace string, revisions []string) (observer.Parts, error) {
 	out := observer.Parts{}
 	for _, name := range revisions {
 		rev, err := k.client.ServingV1().Revisions(namespace).Get(ctx, name, metav1.GetOptions{})

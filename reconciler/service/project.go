@@ -127,7 +127,7 @@ func (p projector) domain(o *servingv1beta1.DomainMapping) *stored {
 	if ref.Kind != "Service" || !strings.HasPrefix(ref.APIVersion, serving.GroupName+"/") {
 		return p.keep(o, types.NamespacedName{}, observer.Part{})
 	}
-	part := observer.Part{Name: partDomain + o.Name}
+	part := observer.Part{Name: partDomain + o.Name, Floating: true}
 	// What it says of an older generation, it says of what it led to then.
 	if o.IsReady() {
 		if urls := p.public(nil, o.Status.URL); len(urls) > 0 {

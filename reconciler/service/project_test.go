@@ -347,7 +347,7 @@ func TestDomainsJoinTheURLs(t *testing.T) {
 		p := transformed(t, obj).part
 		parts[p.Name] = p
 	}
-	urls := (&kind{}).Compose(parts).Snapshot.Route.URLs
+	urls := (&Kind{}).Compose(parts).Snapshot.Route.URLs
 	route, ok := parts[partRoute].Value.(routeValue)
 	if !ok || !slices.Contains(urls, "https://cart.example.com") || urls[0] != route.URLs[0] || len(urls) != len(route.URLs)+1 {
 		t.Errorf("%q", urls)
@@ -381,7 +381,7 @@ func TestCompose(t *testing.T) {
 		p := transformed(t, obj).part
 		parts[p.Name] = p
 	}
-	k := &kind{}
+	k := &Kind{}
 	s := k.Compose(parts)
 	if s.UID != "uid-cart" || s.Snapshot.Route == nil || len(s.Snapshot.Revisions) != 1 || !s.Snapshot.Ready || s.Snapshot.Seen[lifecycle.SeenRoute] != "7" {
 		t.Errorf("got %+v", s)

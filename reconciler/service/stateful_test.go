@@ -39,9 +39,9 @@ func TestWhatARevisionDeclares(t *testing.T) {
 }
 
 func TestWhichServicesDeclareAny(t *testing.T) {
-	k := &kind{}
+	k := &Kind{}
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byRoot: rootIndex, byDeclaration: declarationIndex})
-	k.use([]cache.Indexer{indexer})
+	k.Use([]cache.Indexer{indexer}, nil)
 	put := func(obj any) {
 		t.Helper()
 		s, err := project.transform(obj)
@@ -76,7 +76,7 @@ func TestAClusterIsThatOfItsService(t *testing.T) {
 	svc := transformed(t, newService()).part
 	view := &lifecycle.Cluster{Settled: true}
 	for owner, want := range map[types.UID]bool{"uid-cart": true, "uid-of-the-one-before": false} {
-		s := (&kind{}).Compose(observer.Parts{
+		s := (&Kind{}).Compose(observer.Parts{
 			partService: svc, lifecycle.SeenCluster: {Name: lifecycle.SeenCluster, Owner: owner, Value: view},
 		})
 		if (s.Snapshot.Cluster == view) != want || len(s.Snapshot.Seen) != 1 {

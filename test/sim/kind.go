@@ -79,3 +79,6 @@ func (*process) Compose(parts observer.Parts) *observer.Subject {
 	}
 	return &observer.Subject{UID: svc.UID, Created: svc.Created, Snapshot: s}
 }
+
+// Position implements observer.Kind.
+func (*process) Position() string { return "" }
