@@ -1,13 +1,14 @@
 package sim
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	servingv1beta1 "knative.dev/serving/pkg/apis/serving/v1beta1"
 
-	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
@@ -16,10 +17,12 @@ type backup struct {
 	ledger  store.Dump
 	live    map[types.NamespacedName]*service
 	objects map[*service]kept
+	domains map[string]*servingv1beta1.DomainMapping
+	runs    int
 }
 
 type kept struct {
-	parts     observer.Parts
+	objects   map[string]object
 	gen       int64
 	ready     bool
 	revisions int
@@ -27,9 +30,9 @@ type kept struct {
 }
 
 func (w *world) save() {
-	b := &backup{ledger: w.store.Dump(), live: maps.Clone(w.cluster.live), objects: map[*service]kept{}}
+	b := &backup{ledger: w.store.Dump(), live: maps.Clone(w.cluster.live), objects: map[*service]kept{}, domains: maps.Clone(w.cluster.domains), runs: len(w.cluster.runs)}
 	for _, s := range b.live {
-		b.objects[s] = kept{parts: maps.Clone(s.parts), gen: s.gen, ready: s.ready, revisions: len(s.revisions), splits: len(s.splits)}
+		b.objects[s] = kept{objects: maps.Clone(s.objects), gen: s.gen, ready: s.ready, revisions: len(s.revisions), splits: len(s.splits)}
 	}
 	w.backup = b
 }
@@ -54,7 +57,7 @@ func (w *world) restore() {
 		}
 	}
 	c.era++
-	c.logs = [3][]change{}
+	c.logs = [logs][]change{}
 	c.live = b.live
 	for _, s := range c.history {
 		// What waited when the backup was made may have been told since, and is told
@@ -75,19 +78,33 @@ func (w *world) restore() {
 	for _, key := range c.names() {
 		s := b.live[key]
 		k := b.objects[s]
-		s.parts, s.gen, s.ready, s.deleted = k.parts, k.gen, k.ready, false
+		s.objects, s.gen, s.ready, s.deleted = k.objects, k.gen, k.ready, false
 		s.revisions = slices.Clone(s.revisions[:k.revisions])
 		s.restored++
 		s.era = c.era
 		if k.splits > 0 {
 			s.splits = append(s.splits, commit{split: s.splits[k.splits-1].split, era: c.era, at: len(c.logs[logRoutes]), until: -1, given: true})
 		}
-		for _, name := range slices.Sorted(maps.Keys(s.parts)) {
-			log := logOf(name)
-			c.logs[log] = append(c.logs[log], change{key: key, part: s.parts[name]})
+		for _, name := range slices.Sorted(maps.Keys(s.objects)) {
+			c.show(logOf(name), s.objects[name])
 		}
 	}
+	c.domains = b.domains
+	for _, name := range slices.Sorted(maps.Keys(c.domains)) {
+		c.show(logDomains, c.domains[name])
+	}
+	c.mapped()
+	c.unjudge(b.runs)
 	for log := range c.logs {
 		c.floor[log] = len(c.logs[log])
 	}
+}
+
+// show puts an object into a log as it is.
+func (c *cluster) show(log int, o object) {
+	obj, err := c.kind.Project(o)
+	if err != nil {
+		panic(fmt.Sprintf("an object of the simulation cannot be projected: %v", err))
+	}
+	c.logs[log] = append(c.logs[log], change{obj: obj, version: o.GetResourceVersion()})
 }

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	servingv1beta1 "knative.dev/serving/pkg/apis/serving/v1beta1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+	kind "github.com/knative-cdevents/knative-cdevents/reconciler/service"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
@@ -24,27 +26,13 @@ const (
 	partRevision = "revision/"
 )
 
-type serviceValue struct {
-	UID     types.UID
-	Created time.Time
-	Gen     int64
-	Ready   bool
-}
-
-type routeValue struct {
-	Owner types.UID
-	lifecycle.Route
-}
-
-type revisionValue struct {
-	Owner types.UID
-	Facts lifecycle.Revision
-}
-
 // change is one entry of an informer's watch.
 type change struct {
-	key  types.NamespacedName
-	part observer.Part
+	// obj is what the caches hold of the object.
+	obj  any
+	gone bool
+	// version is that of the object.
+	version string
 }
 
 // cluster is the API server's view: the objects, and one watch log for each
@@ -53,8 +41,10 @@ type cluster struct {
 	store *store.Store
 	rng   *rand.Rand
 	now   time.Time
-	logs  [3][]change
-	live  map[types.NamespacedName]*service
+	logs  [logs][]change
+	// kind projects objects, once for all processes.
+	kind *kind.Kind
+	live map[types.NamespacedName]*service
 	// history is what the oracle reads: every object that ever was.
 	history []*service
 	serial  int
@@ -64,7 +54,13 @@ type cluster struct {
 	// stateful says which Services are.
 	stateful func(name string) bool
 	// floor is how much of each log nobody can fail to see.
-	floor [3]int
+	floor [logs]int
+	// domains are the DomainMappings that there are, and mappings the URLs that led to
+	// each name, one after the other.
+	domains  map[string]*servingv1beta1.DomainMapping
+	mappings map[string][]string
+	// runs are the runs of gates that are over.
+	runs []*judged
 }
 
 // service is one Service with everything that belongs to it.
@@ -72,7 +68,8 @@ type service struct {
 	key     types.NamespacedName
 	uid     types.UID
 	created time.Time
-	parts   observer.Parts
+	// objects are those that it consists of, by the name of the part.
+	objects map[string]object
 	gen     int64
 	// splits are the effective splits, as they were committed.
 	splits  []commit
@@ -107,7 +104,10 @@ type commit struct {
 }
 
 func newCluster(s *store.Store, rng *rand.Rand) *cluster {
-	c := &cluster{store: s, rng: rng, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), live: map[types.NamespacedName]*service{}}
+	c := &cluster{
+		store: s, rng: rng, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), live: map[types.NamespacedName]*service{},
+		kind: kind.NewKind(nil, cdevents.CarriedAnnotations(), func() bool { return true }), domains: map[string]*servingv1beta1.DomainMapping{}, mappings: map[string][]string{},
+	}
 	s.Now = func() time.Time { return c.now }
 	return c
 }
@@ -124,34 +124,46 @@ const (
 	logServices = iota
 	logRoutes
 	logRevisions
+	logDomains
+	logs
 )
 
-func (c *cluster) put(s *service, log int, name string, value any) {
-	p := observer.Part{Name: name, Version: c.store.NextVersion(), Value: value, Root: name == partService}
-	if name == partService || name == partRoute {
-		p.Owner = s.uid
-	}
-	if value == nil {
-		delete(s.parts, name)
+// write has the watch of a resource tell of an object.
+func (c *cluster) write(log int, o object, gone bool) {
+	o.SetResourceVersion(c.store.NextVersion())
+	c.show(log, o)
+	c.logs[log][len(c.logs[log])-1].gone = gone
+}
+
+// put writes a part of a Service; nil deletes it.
+func (c *cluster) put(s *service, log int, name string, o object) {
+	gone := o == nil
+	if gone {
+		copied, ok := s.objects[name].DeepCopyObject().(object)
+		if !ok {
+			panic("the copy of an object is none")
+		}
+		o = copied
+		delete(s.objects, name)
 	} else {
-		s.parts[name] = p
+		s.objects[name] = o
 	}
 	if log == logRoutes && len(s.splits) > 0 {
 		if last := &s.splits[len(s.splits)-1]; last.era == c.era && last.until < 0 {
 			last.until = len(c.logs[log])
 		}
 	}
-	c.logs[log] = append(c.logs[log], change{key: s.key, part: p})
+	c.write(log, o, gone)
 }
 
 func (c *cluster) putService(s *service) {
-	c.put(s, logServices, partService, serviceValue{UID: s.uid, Created: s.created, Gen: s.gen, Ready: s.ready})
+	c.put(s, logServices, partService, s.object())
 }
 
 func (c *cluster) create(name string) {
 	key := types.NamespacedName{Namespace: "ns", Name: name}
 	c.serial++
-	s := &service{key: key, uid: types.UID(fmt.Sprintf("uid-%d", c.serial)), created: c.now.Truncate(time.Second), parts: observer.Parts{}, era: c.era}
+	s := &service{key: key, uid: types.UID(fmt.Sprintf("uid-%d", c.serial)), created: c.now.Truncate(time.Second), objects: map[string]object{}, era: c.era}
 	s.stateful = c.stateful != nil && c.stateful(name)
 	c.live[key] = s
 	c.history = append(c.history, s)
@@ -168,19 +180,13 @@ func (c *cluster) revise(s *service) string {
 	// Few are all different: people apply what they had before.
 	template := fmt.Sprintf("template-%d", c.rng.IntN(4))
 	s.templates = append(s.templates, template)
-	facts := lifecycle.Revision{
-		Name: name, UID: fmt.Sprintf("%s-%s-%d", s.uid, name, c.era), Generation: int64(n), Template: template,
-		Images: []lifecycle.Image{{Image: "app:" + template, Digest: "app@" + digest(template)}},
-	}
 	if s.stateful {
-		facts.Stateful = "pekko"
 		c.join(s, append(slices.Clone(s.members), name))
 	}
 	if c.rng.IntN(2) == 0 {
-		c.put(s, logRevisions, partRevision+name, revisionValue{Owner: s.uid, Facts: facts})
+		c.put(s, logRevisions, partRevision+name, s.revisionObject(name, n, c.era, template, false))
 	}
-	facts.Ready = true
-	c.put(s, logRevisions, partRevision+name, revisionValue{Owner: s.uid, Facts: facts})
+	c.put(s, logRevisions, partRevision+name, s.revisionObject(name, n, c.era, template, true))
 	return name
 }
 
@@ -193,10 +199,10 @@ func (c *cluster) route(s *service, targets ...lifecycle.Share) {
 	s.gen++
 	if c.rng.IntN(3) == 0 {
 		// Written before the ingress has it.
-		c.put(s, logRoutes, partRoute, routeValue{Owner: s.uid, Route: lifecycle.Route{Traffic: split}})
+		c.put(s, logRoutes, partRoute, s.routeObject(split, false))
 	}
 	at := len(c.logs[logRoutes])
-	c.put(s, logRoutes, partRoute, routeValue{Owner: s.uid, Route: lifecycle.Route{Effective: true, Ready: true, Traffic: split, URLs: []string{"http://" + s.key.Name + ".example.com"}}})
+	c.put(s, logRoutes, partRoute, s.routeObject(split, true))
 	if n := len(s.splits); n == 0 || s.splits[n-1].era != c.era || !slices.Equal(s.splits[n-1].split, split) {
 		s.splits = append(s.splits, commit{split: split, era: c.era, at: at, until: -1, known: c.known(s)})
 	} else {
@@ -232,7 +238,7 @@ func (c *cluster) shift(s *service) {
 func (c *cluster) remove(s *service) {
 	s.deleted, s.era = true, c.era
 	delete(c.live, s.key)
-	for _, name := range slices.Sorted(maps.Keys(s.parts)) {
+	for _, name := range slices.Sorted(maps.Keys(s.objects)) {
 		c.put(s, logOf(name), name, nil)
 	}
 }

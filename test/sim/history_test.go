@@ -54,6 +54,10 @@ func (w *world) change() {
 		c.create(name)
 	case r == 1:
 		c.remove(c.live[names[w.rng.IntN(len(names))]])
+	case r == 4:
+		c.remap(c.live[names[w.rng.IntN(len(names))]])
+	case r == 5 && w.rng.IntN(2) == 0:
+		c.judge(c.live[names[w.rng.IntN(len(names))]])
 	case r == 2 || r == 3:
 		c.stir(c.live[names[w.rng.IntN(len(names))]])
 	default:

@@ -70,12 +70,14 @@ func (w *world) judgeOne(s *service, mine []delivered, v *verdict) {
 	if s.deleted {
 		most += w.cluster.era - s.era
 	}
-	for _, once := range []string{"created", "deployed", "removed", "published"} {
+	for _, once := range []string{"created", "deployed", "removed"} {
 		if count[once] > most {
 			w.fail("%s: %d events %s", s.uid, count[once], once)
 		}
 	}
 	w.judgeCluster(s, count, mine, most)
+	w.judgeURLs(s, mine)
+	w.judgeRuns(s, mine, most)
 	for name, n := range ready {
 		if n > most {
 			w.fail("%s: %d events ready of Revision %s", s.uid, n, name)

@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/reconciler"
@@ -21,6 +22,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+	kind "github.com/knative-cdevents/knative-cdevents/reconciler/service"
 )
 
 // errCrash is thrown, as a panic, at the side effect at which a process dies.
@@ -37,11 +39,18 @@ type process struct {
 	// skew is by how much its clock is wrong.
 	skew time.Duration
 	// upTo is how far each informer has read its log.
-	upTo   [3]int
-	cache  map[types.NamespacedName]observer.Parts
-	ob     *observer.Observer
-	ledger *ledger.Ledger
-	send   *delivery.Delivery
+	upTo [logs]int
+	// caches are those of the informers, and kind reads them.
+	caches [logs]cache.Indexer
+	// position is the version up to which the informer of DomainMappings has read.
+	position string
+	kind     *kind.Kind
+	ob       *observer.Observer
+	// verdicts are told by the gates of this process, judged says which.
+	verdicts *kind.Verdicts
+	judged   map[string]bool
+	ledger   *ledger.Ledger
+	send     *delivery.Delivery
 	// looks were begun and not told of.
 	looks  []look
 	queue  map[types.NamespacedName]bool
@@ -61,7 +70,7 @@ type debt struct {
 func (w *world) start() *process {
 	ctx := logging.WithLogger(context.Background(), w.quiet)
 	ctx, cancel := context.WithCancel(ctx)
-	p := &process{w: w, cache: map[types.NamespacedName]observer.Parts{}, queue: map[types.NamespacedName]bool{}, owed: map[debt]bool{}, ctx: ctx, cancel: cancel}
+	p := &process{w: w, position: "1", judged: map[string]bool{}, queue: map[types.NamespacedName]bool{}, owed: map[debt]bool{}, ctx: ctx, cancel: cancel}
 	if w.with.clocks {
 		p.skew = time.Duration(w.rng.IntN(7200)-3600) * time.Second
 	}
@@ -85,19 +94,27 @@ func (w *world) start() *process {
 	for _, name := range w.store.Names() {
 		p.ledger.Observe(w.store.Peek(name))
 	}
+	p.kind = kind.NewKind(api{w: w}, cdevents.CarriedAnnotations(), func() bool { return true })
+	for log := range p.caches {
+		p.caches[log] = cache.NewIndexer(cache.MetaNamespaceKeyFunc, kind.Indexers())
+	}
+	p.kind.Use(p.caches[:], func() string { return p.position })
 	p.ob = observer.New(observer.Options{
-		Kind: p, Ledger: p.ledger, Now: func() time.Time { return w.cluster.now.Add(p.skew) }, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules },
+		Kind: p.kind, Ledger: p.ledger, Now: func() time.Time { return w.cluster.now.Add(p.skew) }, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules },
 		Keep:  time.Hour,
 		Since: func(ctx context.Context) (time.Time, error) { return p.ledger.Baseline(ctx, "services") },
 	})
 	p.ob.Bind(p)
+	p.verdicts = kind.NewVerdicts(p.ob.Saw)
 	// The list is as old as the furthest behind of its informers.
 	for log := range p.upTo {
 		lag := 0
 		if w.rng.IntN(3) == 0 {
 			lag = w.rng.IntN(6)
 		}
-		p.read(log, max(w.cluster.floor[log], len(w.cluster.logs[log])-lag))
+		if p.read(log, max(w.cluster.floor[log], len(w.cluster.logs[log])-lag)); lag == 0 && log == logDomains {
+			p.position = w.store.Version()
+		}
 	}
 	p.watch = &watch{era: w.cluster.era, from: p.upTo[logRoutes]}
 	w.watches = append(w.watches, p.watch)
@@ -117,7 +134,7 @@ func (p *process) lead() {
 		return
 	}
 	w := p.w
-	p.leads = true
+	p.leads, p.judged = true, map[string]bool{}
 	if err := p.ob.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
 		w.fail("promotion: %v", err)
 	}
@@ -140,34 +157,46 @@ func (p *process) demote() {
 // read fills the cache from a log without telling the observer: a list.
 func (p *process) read(log, upTo int) {
 	for ; p.upTo[log] < upTo; p.upTo[log]++ {
-		p.apply(p.w.cluster.logs[log][p.upTo[log]])
+		p.apply(log, p.w.cluster.logs[log][p.upTo[log]])
 	}
 }
 
-func (p *process) apply(c change) {
-	parts := p.cache[c.key]
-	if parts == nil {
-		parts = observer.Parts{}
-		p.cache[c.key] = parts
+// apply takes a change into the cache. It returns what was there before.
+func (p *process) apply(log int, c change) any {
+	if log == logDomains {
+		p.position = c.version
 	}
-	if c.part.Value == nil {
-		if delete(parts, c.part.Name); len(parts) == 0 {
-			delete(p.cache, c.key)
-		}
-		return
+	before, _, err := p.caches[log].Get(c.obj)
+	if err == nil && c.gone {
+		err = p.caches[log].Delete(c.obj)
+	} else if err == nil {
+		err = p.caches[log].Update(c.obj)
 	}
-	parts[c.part.Name] = c.part
+	if err != nil {
+		p.w.fail("a cache: %v", err)
+	}
+	return before
 }
 
-// next hands the next change of a log to the observer.
+// next has an informer tell of the next change of a log.
 func (p *process) next(log int) bool {
 	if p.upTo[log] >= len(p.w.cluster.logs[log]) {
+		if log == logDomains {
+			p.position = p.w.store.Version() // a bookmark
+		}
 		return false
 	}
 	c := p.w.cluster.logs[log][p.upTo[log]]
 	p.upTo[log]++
-	p.apply(c)
-	p.ob.Saw(c.key, c.part)
+	before := p.apply(log, c)
+	switch handler := kind.Handler(p.ob); {
+	case c.gone:
+		handler.OnDelete(c.obj)
+	case before == nil:
+		handler.OnAdd(c.obj, false)
+	default:
+		handler.OnUpdate(before, c.obj)
+	}
 	return true
 }
 

@@ -54,6 +54,50 @@ func TestWhoStandsByTellsOfWhatCameAndWent(t *testing.T) {
 	report(t, w, "after the change of leader")
 }
 
+// DomainMappings come and go. Who stands by has seen each step, and the leader has
+// told of them all.
+func TestAChangeOfLeaderPublishesNothingTwice(t *testing.T) {
+	w, leads, standsBy := pair(t)
+	c := w.cluster
+	c.create("cart")
+	c.to("cart", 100, 1)
+	for _, change := range []func(){
+		func() { c.point("d0.example.org", c.of("cart"), true) },
+		func() { c.point("d1.example.org", c.of("cart"), true) },
+		func() { c.unmap("d0.example.org") },
+	} {
+		for _, p := range []*process{leads, standsBy} {
+			w.rest(p)
+		}
+		change()
+	}
+	for _, p := range []*process{leads, standsBy} {
+		w.rest(p)
+	}
+	told := w.told()
+	if want := []string{"created", "ready", "deployed", "published", "published", "published", "published"}; !slices.Equal(told, want) {
+		t.Fatalf("told %q, want %q", told, want)
+	}
+	w.kill(leads)
+	standsBy.lead()
+	w.rest(standsBy)
+	if got := w.told(); !slices.Equal(got, told) {
+		t.Errorf("told %q, and then %q", told, got)
+	}
+	// One that went while nobody watched, and one whose coming the caches lag behind.
+	c.unmap("d1.example.org")
+	w.kill(standsBy)
+	next := w.start()
+	w.processes = []*process{next}
+	next.lead()
+	w.rest(next)
+	if got := w.told(); len(got) != len(told)+1 {
+		t.Errorf("told %q, and then %q", told, got)
+	}
+	w.judge()
+	report(t, w, "after the changes of leader")
+}
+
 // What the leader told is in the history of who stands by, too.
 func TestAChangeOfLeaderTellsNothingTwice(t *testing.T) {
 	w, leads, standsBy := pair(t)

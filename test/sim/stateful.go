@@ -95,7 +95,7 @@ func (p *process) poll() {
 		p.tell()
 		return
 	}
-	if key := names[p.w.rng.IntN(len(names))]; p.cache[key] != nil {
+	if key := names[p.w.rng.IntN(len(names))]; len(p.kind.Cached(key)) > 0 {
 		p.begin(p.w.cluster.live[key])
 	}
 }

@@ -71,6 +71,8 @@ type delivered struct {
 	revision string
 	artifact string
 	traffic  []lifecycle.Share
+	urls     []string
+	subject  string
 	// known is no event: a restored ledger goes on from here, whatever was told since.
 	known bool
 }
@@ -155,6 +157,7 @@ func (w *world) received(source types.UID, ev event.Event, raw string) {
 	w.bytes[id] = raw
 	var body struct {
 		Subject struct {
+			ID      string `json:"id"`
 			Content struct {
 				ArtifactID string `json:"artifactId"`
 			} `json:"content"`
@@ -163,6 +166,7 @@ func (w *world) received(source types.UID, ev event.Event, raw string) {
 			Knative struct {
 				UID      string            `json:"uid"`
 				Traffic  []lifecycle.Share `json:"traffic"`
+				URLs     []string          `json:"urls"`
 				Revision struct {
 					Name string `json:"name"`
 				} `json:"revision"`
@@ -175,7 +179,7 @@ func (w *world) received(source types.UID, ev event.Event, raw string) {
 	said := body.CustomData.Knative
 	w.got[source] = append(w.got[source], delivered{
 		uid: types.UID(said.UID), typ: ev.Type(), time: ev.Time(), revision: said.Revision.Name, traffic: said.Traffic,
-		artifact: body.Subject.Content.ArtifactID,
+		artifact: body.Subject.Content.ArtifactID, urls: said.URLs, subject: body.Subject.ID,
 	})
 }
 
@@ -190,7 +194,9 @@ func (w *world) baseline() time.Time {
 // step lets one process do one thing.
 func (w *world) step(p *process) {
 	w.alive(p, func() {
-		switch w.rng.IntN(11) {
+		switch w.rng.IntN(12) {
+		case 11:
+			p.judging()
 		case 9, 10:
 			p.poll()
 		case 8:
@@ -199,7 +205,7 @@ func (w *world) step(p *process) {
 				p.ledgered(w.store.Peek(names[w.rng.IntN(len(names))]))
 			}
 		case 0, 1, 2:
-			p.next(w.rng.IntN(3))
+			p.next(w.rng.IntN(logs))
 		case 3, 4, 5:
 			p.reconcile()
 		case 6:
@@ -237,7 +243,7 @@ func (w *world) settle() {
 // there was nothing.
 func (w *world) round(p *process) bool {
 	busy := false
-	for log := range 3 {
+	for log := range logs {
 		for p.next(log) {
 			busy = true
 		}
@@ -250,6 +256,9 @@ func (w *world) round(p *process) bool {
 	}
 	for range len(p.looks) {
 		p.tell()
+	}
+	for p.judging() {
+		busy = true
 	}
 	p.notice()
 	for _, name := range w.store.Names() {
@@ -269,7 +278,7 @@ func (w *world) wrote(o *v1alpha1.CDEventSubject, deleted bool) {
 }
 
 func short(typ string) string {
-	for _, kind := range []string{"cluster.formed", "cluster.settled", "cluster.unsettled", "cluster.removed", "detected", "resolved"} {
+	for _, kind := range []string{"cluster.formed", "cluster.settled", "cluster.unsettled", "cluster.removed", "detected", "resolved", "testcaserun.finished"} {
 		if strings.Contains(typ, kind+".") {
 			return kind
 		}

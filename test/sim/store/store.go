@@ -43,7 +43,7 @@ type Store struct {
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{Now: time.Now, objects: map[string]*v1alpha1.CDEventSubject{}}
+	return &Store{Now: time.Now, version: 1, objects: map[string]*v1alpha1.CDEventSubject{}}
 }
 
 // NextVersion takes the next resourceVersion, for objects kept elsewhere.
@@ -51,6 +51,13 @@ func (s *Store) NextVersion() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.next()
+}
+
+// Version is the newest resourceVersion that was given.
+func (s *Store) Version() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strconv.FormatInt(s.version, 10)
 }
 
 func (s *Store) next() string {

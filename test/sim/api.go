@@ -1,0 +1,77 @@
+package sim
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/serving/pkg/apis/serving"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+	"knative.dev/serving/pkg/client/clientset/versioned"
+	clientv1 "knative.dev/serving/pkg/client/clientset/versioned/typed/serving/v1"
+)
+
+// api answers what the watched kind asks the API server itself. Whatever it does not
+// ask for is nil.
+type api struct {
+	versioned.Interface
+	w *world
+}
+
+type apiV1 struct {
+	clientv1.ServingV1Interface
+	w *world
+}
+
+func (a api) ServingV1() clientv1.ServingV1Interface { return apiV1{w: a.w} }
+
+func (a apiV1) Services(string) clientv1.ServiceInterface { return services{w: a.w} }
+
+func (a apiV1) Revisions(string) clientv1.RevisionInterface { return revisions{w: a.w} }
+
+// read is a request that may be answered, or not.
+func read[T object](w *world, resource, name string, find func() (T, bool)) (T, error) {
+	var none T
+	if err := w.mishap("get", name, "before"); err != nil {
+		return none, err
+	}
+	o, ok := find()
+	if !ok {
+		return none, apierrors.NewNotFound(schema.GroupResource{Group: serving.GroupName, Resource: resource}, name)
+	}
+	return o, nil
+}
+
+type services struct {
+	clientv1.ServiceInterface
+	w *world
+}
+
+func (s services) Get(_ context.Context, name string, _ metav1.GetOptions) (*servingv1.Service, error) {
+	return read(s.w, "services", name, func() (*servingv1.Service, bool) {
+		live, ok := s.w.cluster.live[types.NamespacedName{Namespace: "ns", Name: name}]
+		if !ok {
+			return nil, false
+		}
+		o, ok := live.objects[partService].(*servingv1.Service)
+		return o, ok
+	})
+}
+
+type revisions struct {
+	clientv1.RevisionInterface
+	w *world
+}
+
+func (r revisions) Get(_ context.Context, name string, _ metav1.GetOptions) (*servingv1.Revision, error) {
+	return read(r.w, "revisions", name, func() (*servingv1.Revision, bool) {
+		for _, s := range r.w.cluster.live {
+			if o, ok := s.objects[partRevision+name].(*servingv1.Revision); ok {
+				return o, true
+			}
+		}
+		return nil, false
+	})
+}

@@ -1,0 +1,99 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	duckv1 "knative.dev/pkg/apis/duck/v1"
+	servingv1beta1 "knative.dev/serving/pkg/apis/serving/v1beta1"
+)
+
+// point makes a DomainMapping lead to a Service, or changes one that is there.
+func (c *cluster) point(domain string, s *service, works bool) {
+	o := &servingv1beta1.DomainMapping{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: domain, UID: types.UID("uid-" + domain)}}
+	o.Spec.Ref = duckv1.KReference{APIVersion: servingAPI, Kind: "Service", Name: s.key.Name}
+	o.Status.Conditions, o.Status.URL = ready(works), mustURL("https://"+domain)
+	c.domains[domain] = o
+	c.write(logDomains, o, false)
+	c.mapped()
+}
+
+// unmap deletes a DomainMapping.
+func (c *cluster) unmap(domain string) {
+	o := c.domains[domain].DeepCopy()
+	delete(c.domains, domain)
+	c.write(logDomains, o, true)
+	c.mapped()
+}
+
+// remap does to a DomainMapping what users do.
+func (c *cluster) remap(s *service) {
+	domain := fmt.Sprintf("d%d.example.org", c.rng.IntN(3))
+	if _, ok := c.domains[domain]; ok && c.rng.IntN(3) == 0 {
+		c.unmap(domain)
+		return
+	}
+	c.point(domain, s, c.rng.IntN(4) > 0)
+}
+
+// mapped notes the domains that lead to each name from now on.
+func (c *cluster) mapped() {
+	now := map[string][]string{}
+	for _, o := range c.domains {
+		if o.IsReady() {
+			now[o.Spec.Ref.Name] = append(now[o.Spec.Ref.Name], o.Status.URL.String())
+		}
+	}
+	for name := range c.mappings {
+		if _, ok := now[name]; !ok {
+			now[name] = nil
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		slices.Sort(now[name])
+		urls := strings.Join(now[name], " ")
+		was := c.mappings[name]
+		if was == nil {
+			was = []string{""}
+		}
+		if was[len(was)-1] != urls {
+			was = append(was, urls)
+		}
+		c.mappings[name] = was
+	}
+}
+
+// judgeURLs: the URLs that were told are those that a Service had, in that order, and
+// in the end those that it has.
+func (w *world) judgeURLs(s *service, mine []delivered) {
+	had := w.cluster.mappings[s.key.Name]
+	if had == nil {
+		had = []string{""}
+	}
+	at, last := 0, "-"
+	for _, d := range mine {
+		if short(d.typ) != "published" {
+			continue
+		}
+		urls := slices.DeleteFunc(slices.Clone(d.urls), func(u string) bool { return u == s.url() })
+		told := strings.Join(slices.Sorted(slices.Values(urls)), " ")
+		next := slices.Index(had[at:], told)
+		switch {
+		case len(urls) == len(d.urls):
+			w.fail("%s: published without its own URL: %v", s.uid, d.urls)
+		case next < 0:
+			w.fail("%s: published under %v, which is not what happened next: %q of %q", s.uid, d.urls, had[at:], had)
+			return
+		case told == last && s.restored == 0:
+			w.fail("%s: published twice under %v", s.uid, d.urls)
+		}
+		at, last = at+max(next, 0), told
+	}
+	if now := had[len(had)-1]; !s.deleted && s.restored == 0 && last != "-" && last != now {
+		w.fail("%s: published under %q, and in the end it is %q", s.uid, last, now)
+	}
+}
