@@ -3,7 +3,9 @@ package sim
 import (
 	"flag"
 	"fmt"
+	"os"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,7 +15,8 @@ import (
 var (
 	seed    = flag.Uint64("seed", 0, "run one history again; 0 for all of them")
 	fresh   = flag.Bool("fresh", false, "begin with histories that nobody has run before, instead of the same ones each time")
-	changes = flag.Int("changes", 100_000, "how many changes to simulate, over all random histories")
+	changes = flag.Int("changes", 50_000, "how many changes to simulate, over all random histories")
+	further = flag.Int("further", 20_000, "how many more to simulate, of histories that nobody has run before")
 )
 
 // history runs random changes, a few hundred of them.
@@ -114,17 +117,42 @@ func one(t *testing.T, seed uint64) tally {
 func TestRandomHistories(t *testing.T) {
 	first := uint64(1)
 	if *fresh {
-		first = uint64(time.Now().UnixNano())
+		first = now()
 	}
 	if *seed != 0 {
 		one(t, *seed)
 		return
 	}
+	many(t, first, *changes)
+}
+
+// firstSeed names the first of the further histories: "make test" sets another one each
+// time, so that the result of a run before is not taken for this one's.
+const firstSeed = "SIM_SEED"
+
+// The same histories each time find what was broken, and no more than they ever found.
+func TestFurtherHistories(t *testing.T) {
+	first := now()
+	if v := os.Getenv(firstSeed); v != "" {
+		var err error
+		if first, err = strconv.ParseUint(v, 10, 64); err != nil {
+			t.Fatalf("%s: %v", firstSeed, err)
+		}
+	}
+	many(t, first, *further)
+}
+
+func now() uint64 { return uint64(time.Now().UnixNano()) } //nolint:gosec // it is not negative
+
+// many runs the histories of the seeds from first on.
+func many(t *testing.T, first uint64, changes int) {
+	t.Helper()
+	end := uint64((changes + size - 1) / size) //nolint:gosec // it is not negative
+	t.Logf("seeds %d to %d; one history again: go test ./test/sim -run TestRandomHistories -seed N", first, first+end-1)
 	start := time.Now()
 	var total tally
 	var mu sync.Mutex
 	var next atomic.Uint64
-	end := uint64((*changes + size - 1) / size) //nolint:gosec // it is not negative
 	t.Run("all", func(t *testing.T) {
 		for i := range runtime.GOMAXPROCS(0) {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
