@@ -97,7 +97,7 @@ func (c *city) bind(role string) {
 // its example for Secrets.
 func (c *city) documented(kind string, create func(document []byte) error) {
 	c.t.Helper()
-	_, after, found := strings.Cut(string(c.file("docs", "security.md")), "This is a whole example:")
+	_, after, found := strings.Cut(string(c.file("docs", "security.md")), "This is a complete example:")
 	_, after, begins := strings.Cut(after, "```yaml\n")
 	example, _, ends := strings.Cut(after, "```")
 	if !found || !begins || !ends {
