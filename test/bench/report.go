@@ -62,7 +62,7 @@ func (r report) latency(p *page) {
 			durations(turns, writeP50), durations(turns, writeP99), apiWrites(turns), lost(turns))
 	}
 	p.line("")
-	p.line("Median of %d repeats of %d changes, lowest to highest in brackets. %s", r.plan.PaceRepeats, all[0].Changes, others(all))
+	p.line("Median of %d repeats of %d changes, with the lowest and the highest in brackets. %s", r.plan.PaceRepeats, all[0].Changes, others(all))
 }
 
 func (r report) burst(p *page, title string, all []result) {
@@ -84,7 +84,7 @@ func (r report) burst(p *page, title string, all []result) {
 			numbers(turns, perTenThousand(func(c cpu) time.Duration { return c.Bench })))
 	}
 	p.line("")
-	p.line("In time is within %v of the first change; brackets hold the lowest and the highest of the repeats. %s", r.plan.BurstFor, others(all))
+	p.line("\"In time\" means within %v of the first change. The lowest and the highest of the repeats are in brackets. %s", r.plan.BurstFor, others(all))
 }
 
 func (r report) outage(p *page) {
@@ -93,7 +93,7 @@ func (r report) outage(p *page) {
 	}
 	l := r.plan
 	p.head("Outage of %v at %d changes/s, with a kill after %v of it", l.Heals-l.Breaks, l.OutagePace, l.Kill-l.Breaks)
-	p.row("program", "changes", "lost", "came twice", "requests refused by the sink")
+	p.row("program", "changes", "lost", "delivered twice", "requests refused by the sink")
 	p.rule(5)
 	for _, t := range r.results.Outage {
 		p.row(t.Contestant, fmt.Sprint(t.Changes), fmt.Sprint(len(t.Lost)), fmt.Sprint(t.Repeated), fmt.Sprint(t.Refused))
@@ -111,7 +111,7 @@ func (r report) drain(p *page) {
 	took := d.Last.Sub(d.Began)
 	p.row(d.Contestant, seconds(d.Last.Sub(d.Healed)), seconds(took), fmt.Sprintf("%.0f", float64(d.Arrived())/took.Seconds()), fmt.Sprint(len(d.Lost)))
 	p.line("")
-	p.line("The other two keep nothing, so that they have nothing to drain.")
+	p.line("The other two programs keep no events, so they have nothing to drain.")
 }
 
 func (r report) memory(p *page) {
@@ -126,7 +126,7 @@ func (r report) memory(p *page) {
 		p.row(f.Contestant, mebibytes(f.Resident), ratio(float64(f.Resident), float64(r.footprint(bare))), mebibytes(f.Peak))
 	}
 	p.line("")
-	p.line("%v after the last of them has started. The bare program keeps Services, Routes and Revisions whole, as typed informers do.", r.plan.Settle)
+	p.line("Read %v after the last program has started. The bare program keeps whole Services, Routes and Revisions, as typed informers do.", r.plan.Settle)
 }
 
 func (r report) footprint(c contestant) uint64 {
@@ -200,9 +200,9 @@ func numbers(turns []result, get func(result) float64) string {
 
 // others tells how much of the machine was taken by what is not measured.
 func others(all []result) string {
-	return "The rest of the machine used " + spreadOf(values(all, func(r result) float64 {
+	return "Meanwhile, the rest of the machine used " + spreadOf(values(all, func(r result) float64 {
 		return 100 * r.CPU.Others.Seconds() / r.Took.Seconds()
-	})).text("%.0f") + " % of a core meanwhile."
+	})).text("%.0f") + " % of a core."
 }
 
 func lost(turns []result) string {

@@ -14,7 +14,7 @@ func (r report) scraping(p *page) {
 	}
 	p.head("Reading pods: %d and %d targets with %d series each, every %v", all[0].Targets, all[len(all)-1].Targets, seriesEach, scrapeInterval)
 	p.row("program", "targets", "CPU s per minute", "to Prometheus", "CPU ms per reading", "resident", "to Prometheus", "peak", "to Prometheus", "heap in use",
-		"readings", "missed", "requests counted, of those told")
+		"readings", "missed", "requests counted, of those exposed")
 	p.rule(13)
 	for _, s := range all {
 		peer := r.scraped(prometheusName, s.Targets)
@@ -30,8 +30,8 @@ func (r report) scraping(p *page) {
 		growth = append(growth, fmt.Sprintf("%s %s times the processor time and %s times the memory", name,
 			ratio(many.perMinute(), few.perMinute()), ratio(float64(many.Resident), float64(few.Resident))))
 	}
-	p.line("With %s times the targets: %s. Both at the same time, over %v; the targets are the ports of %d pods of %d Services with %d Revisions each in the larger case. "+
-		"Of an application's series the controller keeps %d numbers, of queue-proxy's %d.",
+	p.line("With %s times the targets: %s. Both ran at the same time, over %v. In the larger case, the targets are the ports of %d pods of %d Services with %d Revisions each. "+
+		"Of an application's series, the controller keeps %d numbers; of queue-proxy's, %d.",
 		ratio(float64(all[len(all)-1].Targets), float64(all[0].Targets)), strings.Join(growth, ", "), all[0].Window.Round(time.Second),
 		all[len(all)-1].Targets/2, all[len(all)-1].Targets/portsOfService, shardedRevisions, kept.application, kept.queueProxy)
 }
