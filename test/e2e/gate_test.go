@@ -78,6 +78,9 @@ func TestTektonPromotesAGoodCanary(t *testing.T) {
 	s.toldOf(upgraded, rolledBack)
 }
 
+// begins is within which time two Tasks have run and a gate has begun, on a busy machine too.
+const begins = "75s"
+
 // trial is a rollout, started by hand, which must end with the gate's first run.
 type trial struct {
 	name   string
@@ -114,15 +117,15 @@ func TestTektonGateAnswers(t *testing.T) {
 			reason: "CustomRunCancelled", split: "1=100",
 		},
 		{
-			name: "timed out", change: func(run *unstructured.Unstructured) { setTimeout(run, "30s") },
+			name: "timed out", change: func(run *unstructured.Unstructured) { setTimeout(run, begins) },
 			reason: "CustomRunCancelled", split: "1=100",
 		},
 		{name: "no such gate", change: func(run *unstructured.Unstructured) { setParam(run, "gate", "absent") }, split: "1=100"},
 		{
-			name: "the controller is away", change: func(run *unstructured.Unstructured) { setTimeout(run, "25s") },
+			name: "the controller is away", change: func(run *unstructured.Unstructured) { setTimeout(run, begins) },
 			meanwhile: func(s *scene, _ string) {
 				s.must(suite.Scale(s.Context(), 0))
-				time.Sleep(40 * time.Second)
+				time.Sleep(90 * time.Second) // longer than begins
 				s.split("1=90,2=10")
 				s.must(suite.Scale(s.Context(), 1))
 			},
