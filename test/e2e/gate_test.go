@@ -120,7 +120,6 @@ func TestTektonGateAnswers(t *testing.T) {
 			name: "timed out", change: func(run *unstructured.Unstructured) { setTimeout(run, begins) },
 			reason: "CustomRunCancelled", split: "1=100",
 		},
-		{name: "no such gate", change: func(run *unstructured.Unstructured) { setParam(run, "gate", "absent") }, split: "1=100"},
 		{
 			name: "the controller is away", change: func(run *unstructured.Unstructured) { setTimeout(run, begins) },
 			meanwhile: func(s *scene, _ string) {

@@ -122,15 +122,16 @@ func TestTektonRefuses(t *testing.T) {
 	s.ask(run, "Cancelled") // without a rollback: it would come in between
 	first, second := kit.RevisionName("cart", 1), kit.RevisionName("cart", 2)
 	for what, c := range map[string]struct {
-		traffic, split, canary, why string
+		traffic, split, canary, why, gate string
 	}{
-		"another rollout": {`[{"revisionName":"` + first + `","percent":60},{"revisionName":"` + second + `","percent":40}]`, "1=60,2=40", second, "no Revision has all of it"},
-		"unpinned":        {`[{"latestRevision":true,"percent":100}]`, "2=100", second, "latestRevision: true"},
-		"older":           {`[{"revisionName":"` + second + `","percent":100}]`, "2=100", first, "is older than"},
-		"no Revision":     {`[{"revisionName":"` + first + `","percent":100}]`, "1=100", "cart-00009", "not found"},
+		"another rollout": {`[{"revisionName":"` + first + `","percent":60},{"revisionName":"` + second + `","percent":40}]`, "1=60,2=40", second, "no Revision has all of it", "cart"},
+		"unpinned":        {`[{"latestRevision":true,"percent":100}]`, "2=100", second, "latestRevision: true", "cart"},
+		"older":           {`[{"revisionName":"` + second + `","percent":100}]`, "2=100", first, "is older than", "cart"},
+		"no Revision":     {`[{"revisionName":"` + first + `","percent":100}]`, "1=100", "cart-00009", "not found", "cart"},
+		"no gate":         {`[{"revisionName":"` + first + `","percent":100}]`, "1=100", second, `"absent" not found`, "absent"},
 	} {
 		s.must(suite.PatchTraffic(ctx, s.ns, "cart", c.traffic))
-		run := s.again(func(run *unstructured.Unstructured) { setParam(run, "canary", c.canary) })
+		run := s.again(func(run *unstructured.Unstructured) { setParam(run, "canary", c.canary); setParam(run, "gate", c.gate) })
 		s.ended(run, corev1.ConditionFalse, c.split)
 		all, err := s.list(ctx, taskRuns, run)
 		s.must(err)
