@@ -131,7 +131,7 @@ func (ln *lane) takeOver(s *v1alpha1.CDEventSource) bool {
 	credentials := !shown(before) && shown(s)
 	switch {
 	case mended(before, s):
-		ln.attempts = attempts{}
+		ln.attempts, ln.breaker = attempts{}, ln.newBreaker()
 	case credentials:
 		ln.attempts.release(func(t attempt) bool { return t.last.Class == sender.Unauthorized })
 	}

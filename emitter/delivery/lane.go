@@ -62,22 +62,29 @@ func newLane(d *Delivery, s *v1alpha1.CDEventSource) *lane {
 }
 
 func (ln *lane) newBreaker() *gobreaker.TwoStepCircuitBreaker[struct{}] {
-	return gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+	var b *gobreaker.TwoStepCircuitBreaker[struct{}]
+	b = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		MaxRequests: 1, Timeout: ln.d.ProbeEvery,
 		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= trip },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			switch to {
 			case gobreaker.StateOpen:
 				ln.mu.Lock()
-				ln.opened = time.Now()
+				inForce := ln.breaker == b
+				if inForce {
+					ln.opened = time.Now()
+				}
 				ln.mu.Unlock()
-				ln.ramp.restart()
+				if inForce { // else it was the former sink's
+					ln.ramp.restart()
+				}
 			case gobreaker.StateClosed:
 				go ln.recovered()
 			case gobreaker.StateHalfOpen:
 			}
 		},
 	})
+	return b
 }
 
 // recovered has everything sent that waits for a sink which takes events again. Where
@@ -185,98 +192,153 @@ func (ln *lane) deliver(ctx, sending context.Context, key ledger.Key) time.Durat
 			ln.settled(key)
 			return 0
 		}
+		then := goOn
 		for _, o := range owed {
 			if ctx.Err() != nil || !ln.d.Leads(key.NamespacedName()) {
 				return 0
 			}
-			if again := ln.one(ctx, sending, ln.current(), key, o); again > 0 {
-				return again
+			if then = ln.one(ctx, sending, key, o); then != goOn {
+				break
 			}
+		}
+		if then.owed && !then.anew {
+			return then.wait
 		}
 	}
 }
 
-// one delivers one event. It returns 0 when the event is off our hands.
-func (ln *lane) one(ctx, sending context.Context, source *v1alpha1.CDEventSource, key ledger.Key, o ledger.Owed) time.Duration {
-	ev, err := ln.render(o)
-	if err != nil {
+// next is how it goes on after one event.
+type next struct {
+	// owed says that the event still is, so that none after it may be sent.
+	owed bool
+	// wait is after how long to try again; 0 for not before somebody asks for it.
+	wait time.Duration
+	// anew is to try again at once: the source was changed meanwhile.
+	anew bool
+}
+
+var (
+	goOn     = next{}
+	stopping = next{owed: true}
+	changed  = next{owed: true, anew: true}
+)
+
+func after(wait time.Duration) next { return next{owed: true, wait: wait} }
+
+// plan is where an event is to be sent and how, by a source as it was at that time.
+type plan struct {
+	source *v1alpha1.CDEventSource
+	ev     event.Event
+	to     sender.Target
+	policy sender.Policy
+}
+
+// plan says how an event is to be sent; false where it is not to be sent now.
+func (ln *lane) plan(ctx context.Context, source *v1alpha1.CDEventSource, key ledger.Key, o ledger.Owed) (plan, next, bool) {
+	p := plan{source: source}
+	var err error
+	if p.ev, err = ln.render(o); err != nil {
 		// It was rendered when it was journaled; only another version of
 		// this program can have written what this one cannot read.
 		logging.FromContext(ctx).Errorw("A journaled event cannot be rendered and is given up",
 			"source", ln.label(), "subject", key.String(), "sequence", o.Transition.Sequence, "error", err)
 		ln.d.Ledger.GiveUp(o.Line, source.UID, o.Transition.Sequence, ledger.DroppedUnreadable)
-		return 0
+		return p, goOn, false
 	}
 	if u := v1alpha1.UnreadIn(source.Unread, "spec"); u != nil {
 		ln.failed(u.Error())
-		return unresolved
+		return p, after(unresolved), false
 	}
 	if o.Undecided {
-		ok, err := ln.d.Passes(source, ev)
+		ok, err := ln.d.Passes(source, p.ev)
 		ln.decide(key, err)
 		switch {
 		case err != nil:
-			return unresolved
+			return p, after(unresolved), false
 		case !ok:
 			ln.d.Ledger.Acknowledge(o.Line, source.UID, o.Transition.Sequence)
-			return 0
+			return p, goOn, false
 		}
 	}
 	if source.Status.ObservedGeneration != source.Generation {
-		return unresolved // the address is that of the former spec; the new one wakes it
+		return p, after(unresolved), false // the address is that of the former spec; the new one wakes it
 	}
-	to, ok := target(source, source.Status.SinkURI, source.Status.SinkCACerts, credentials.OfSink(source))
-	if !ok {
+	ok := false
+	if p.to, ok = target(source, source.Status.SinkURI, source.Status.SinkCACerts, credentials.OfSink(source)); !ok {
 		ln.failed("the sink has no address yet; see the condition SinkProvided")
-		return unresolved
+		return p, after(unresolved), false
 	}
-	policy, err := sender.NewPolicy(source.Spec.Delivery)
-	if err != nil {
+	if p.policy, err = sender.NewPolicy(source.Spec.Delivery); err != nil {
 		ln.failed(err.Error())
-		return unresolved
+		return p, after(unresolved), false
 	}
-	if wait := ln.pausedFor(to.URL); wait > 0 {
-		return wait
+	if wait := ln.pausedFor(p.to.URL); wait > 0 {
+		return p, after(wait), false
+	}
+	return p, goOn, true
+}
+
+// one delivers one event.
+func (ln *lane) one(ctx, sending context.Context, key ledger.Key, o ledger.Owed) next {
+	p, then, ok := ln.plan(ctx, ln.current(), key, o)
+	if !ok {
+		return then
 	}
 	if !ln.ramp.enter(ctx) {
-		return 0 // we are stopping; it stays owed
+		return stopping
 	}
 	grows := false
 	defer func() { ln.ramp.leave(grows) }()
-	if wait := ln.pausedFor(to.URL); wait > 0 {
-		return wait // somebody else was told while we waited for room
+	if !ln.d.Leads(key.NamespacedName()) {
+		return stopping
+	}
+	// While this one waited for room, the source may have been changed, or somebody else
+	// was told to leave the sink alone.
+	if now := ln.current(); now != p.source {
+		if p, then, ok = ln.plan(ctx, now, key, o); !ok {
+			return then
+		}
+	} else if wait := ln.pausedFor(p.to.URL); wait > 0 {
+		return after(wait)
 	}
 	breaker := ln.guard()
 	done, err := breaker.Allow()
 	if err != nil {
-		if !counts(source) {
-			return ln.untilProbe()
+		if !counts(p.source) {
+			return after(ln.untilProbe())
 		}
 		done = func(err error) { ln.unguarded(breaker, err) }
 	}
-	out := ln.d.Sender.Send(sending, to, ev, policy)
+	out := ln.d.Sender.Send(sending, p.to, p.ev, p.policy)
 	ln.d.Metrics.Attempt(ln.label(), classLabel(out))
 	if sending.Err() != nil && out.Class != sender.Acknowledged {
 		done(nil)
-		return 0 // we are stopping; it stays owed
+		return stopping
 	}
 	if out.RetryAfter > 0 {
-		ln.pause(to.URL, out.RetryAfter)
+		ln.pause(p.to.URL, out.RetryAfter)
 	}
 	done(health(out))
 	// Tries that are counted must not wait for each other because a sink hangs.
-	grows = out.Class == sender.Acknowledged || counts(source) && out.RetryAfter == 0
+	grows = out.Class == sender.Acknowledged || counts(p.source) && out.RetryAfter == 0
 	if out.Class == sender.Acknowledged {
-		ln.delivered(o, ev)
-		ln.d.Ledger.Acknowledge(o.Line, source.UID, o.Transition.Sequence)
-		return 0
+		ln.delivered(o, p.ev)
+		ln.d.Ledger.Acknowledge(o.Line, p.source.UID, o.Transition.Sequence)
+		return goOn
 	}
 	if !ln.d.Leads(key.NamespacedName()) {
-		return 0 // what becomes of it is for the next leader to decide
+		return stopping // what becomes of it is for the next leader to decide
 	}
-	again := ln.refused(ctx, sending, source, key, o, ev, to, policy, out)
-	ln.hold(key, again)
-	return again
+	tried, now, ok := ln.tried(p.source, key, o, out)
+	if !ok {
+		return changed // what the former sink answers decides nothing for the new one
+	}
+	p.source = now // its dead letter sink may be another one
+	then = ln.refused(ctx, sending, p, key, o, out, tried)
+	if then.owed {
+		ln.hold(key, then.wait)
+	}
+	return then
 }
 
 // render makes the event of what is owed, where that can be read.
@@ -287,12 +349,9 @@ func (ln *lane) render(o ledger.Owed) (event.Event, error) {
 	return ln.d.Render(o.Profile, o.Subject, o.Transition)
 }
 
-// refused decides what becomes of an event that the sink did not take. It returns 0
-// when the event is off our hands.
-func (ln *lane) refused(ctx, sending context.Context, source *v1alpha1.CDEventSource, key ledger.Key, o ledger.Owed,
-	ev event.Event, refusedBy sender.Target, policy sender.Policy, out sender.Outcome,
-) time.Duration {
-	tried := ln.tried(key, o, out)
+// refused decides what becomes of an event that the sink did not take.
+func (ln *lane) refused(ctx, sending context.Context, p plan, key ledger.Key, o ledger.Owed, out sender.Outcome, tried attempt) next {
+	source, ev, policy := p.source, p.ev, p.policy
 	poison := out.Class == sender.Poison
 	letters, has := target(source, source.Status.DeadLetterSinkURI, source.Status.DeadLetterSinkCACerts, credentials.OfDeadLetterSink(source))
 	exhausted := out.Class == sender.Retry && policy.Exhausted(tried.failures)
@@ -300,9 +359,9 @@ func (ln *lane) refused(ctx, sending context.Context, source *v1alpha1.CDEventSo
 	switch {
 	case has && (poison || exhausted):
 		if wait := ln.pausedFor(letters.URL); wait > 0 {
-			return max(again, wait)
+			return after(max(again, wait))
 		}
-		answer := ln.d.Sender.Send(sending, letters, sender.DeadLetter(ev, refusedBy, out), policy)
+		answer := ln.d.Sender.Send(sending, letters, sender.DeadLetter(ev, p.to, out), policy)
 		if answer.Class == sender.Acknowledged {
 			logging.FromContext(ctx).Warnw("Event went to the dead letter sink",
 				"source", ln.label(), "subject", key.String(), "type", ev.Type(), "id", ev.ID(), "error", out.Err)
@@ -311,7 +370,7 @@ func (ln *lane) refused(ctx, sending context.Context, source *v1alpha1.CDEventSo
 			if poison {
 				ln.failed("") // the sink is well, and nothing is lost
 			}
-			return 0
+			return goOn
 		}
 		if answer.RetryAfter > 0 {
 			ln.pause(letters.URL, answer.RetryAfter)
@@ -320,20 +379,20 @@ func (ln *lane) refused(ctx, sending context.Context, source *v1alpha1.CDEventSo
 		ln.failed(fmt.Sprintf("%v; and the dead letter sink: %v", out.Err, answer.Err))
 	case poison && source.Spec.Delivery != nil && source.Spec.Delivery.DeadLetterSink != nil:
 		// It is asked for and has no address yet: the event waits for it.
-		return unresolved
+		return after(unresolved)
 	case poison:
 		logging.FromContext(ctx).Errorw("Event was refused for good and is given up; a dead letter sink would keep it",
 			"source", ln.label(), "subject", key.String(), "type", ev.Type(), "id", ev.ID(), "error", out.Err)
 		ln.d.Ledger.GiveUp(o.Line, source.UID, o.Transition.Sequence, ledger.DroppedRejected)
-		return 0
+		return goOn
 	}
 	logging.FromContext(ctx).Infow("Event is not delivered yet",
 		"source", ln.label(), "subject", key.String(), "type", ev.Type(), "attempts", tried.tries, "error", out.Err)
 	if ln.guard().State() != gobreaker.StateClosed && out.RetryAfter == 0 && !counts(source) {
 		// The breaker spares the sink; the next probe must not wait longer.
-		return min(again, ln.untilProbe())
+		return after(min(again, ln.untilProbe()))
 	}
-	return again
+	return after(again)
 }
 
 // guard is the breaker that is in force.
@@ -353,11 +412,16 @@ func (ln *lane) unguarded(breaker *gobreaker.TwoStepCircuitBreaker[struct{}], er
 	}
 }
 
-func (ln *lane) tried(key ledger.Key, o ledger.Owed, out sender.Outcome) attempt {
+// tried notes a failure, and returns the source as it is now: false where it was
+// changed such that the failure says nothing of it.
+func (ln *lane) tried(of *v1alpha1.CDEventSource, key ledger.Key, o ledger.Owed, out sender.Outcome) (attempt, *v1alpha1.CDEventSource, bool) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
+	if mended(of, ln.source) || v1alpha1.UnreadIn(ln.source.Unread, "spec") != nil {
+		return attempt{}, ln.source, false
+	}
 	ln.trouble = out.Err.Error()
-	return ln.attempts.failed(key, o, out)
+	return ln.attempts.failed(key, o, out), ln.source, true
 }
 
 func (ln *lane) hold(key ledger.Key, wait time.Duration) {

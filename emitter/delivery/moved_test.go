@@ -1,0 +1,143 @@
+package delivery
+
+import (
+	"fmt"
+	"maps"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/apis"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// moved is the source with another sink, whose address is known.
+func moved(s *v1alpha1.CDEventSource) *v1alpha1.CDEventSource {
+	out := s.DeepCopy()
+	out.Generation, out.Status.ObservedGeneration = 2, 2
+	out.Spec.Sink.URI, out.Status.SinkURI = apis.HTTP("new"), apis.HTTP("new")
+	return out
+}
+
+// Events that waited for room had the address of the former sink with them.
+func TestNothingBeginsAtTheFormerSink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := sourceTo("all", "former")
+		s := newStage(t, src)
+		s.answer("former", func() sender.Outcome {
+			out := refuse(503, sender.Retry)()
+			out.RetryAfter = time.Second
+			return out
+		})
+		s.happens(t, "cart", lifecycle.Created)
+		synctest.Wait() // it asked to be left alone; room is for one event
+		s.answer("former", func() sender.Outcome { time.Sleep(time.Minute); return accepted })
+		time.Sleep(20 * time.Second) // one is under way
+		for i := range 3 {
+			s.happens(t, fmt.Sprintf("more-%d", i), lifecycle.Created)
+		}
+		synctest.Wait() // they wait for room
+		former := s.record("former", func() sender.Outcome { return accepted })
+		s.Source(moved(src))
+		time.Sleep(10 * time.Minute)
+		if former.within(0, time.Hour) > 0 || s.pending("uid-all") > 0 {
+			t.Errorf("the former sink was asked after %v; got %q, %d owed", former.times, s.received(), s.pending("uid-all"))
+		}
+	})
+}
+
+// What the former sink answers while the source is changed decides nothing for the new one.
+func TestTheAnswerOfTheFormerSinkDecidesNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		source *v1alpha1.CDEventSource
+		answer func() sender.Outcome
+	}{
+		"it refuses the event for good":    {sourceTo("all", "sink"), refuse(400, sender.Poison)},
+		"it fails, and the next is a wait": {counted(3, "PT10M"), refuse(503, sender.Retry)},
+		"it fails, and is the last try":    {counted(0, "PT1S"), refuse(503, sender.Retry)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t, c.source)
+				s.answer("sink", func() sender.Outcome { time.Sleep(20 * time.Second); return c.answer() })
+				s.happens(t, "cart", lifecycle.Created)
+				time.Sleep(5 * time.Second)
+				asked := s.record("new", func() sender.Outcome { return accepted })
+				s.Source(moved(c.source))
+				time.Sleep(5 * time.Minute)
+				synctest.Wait()
+				s.mu.Lock()
+				lost := maps.Clone(s.dropped)
+				s.mu.Unlock()
+				if asked.within(0, 16*time.Second) != 1 || asked.within(0, time.Hour) != 1 || s.lettered() > 0 || len(lost) > 0 {
+					t.Errorf("the new sink was asked after %v; %d letters, %d owed, dropped %v", asked.times, s.lettered(), s.pending("uid-all"), lost)
+				}
+			})
+		})
+	}
+}
+
+// A breaker that the former sink has opened spares the new one nothing.
+func TestTheBreakerOfTheFormerSinkIsNotTheNewOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := sourceTo("all", "sink")
+		s := newStage(t, src)
+		s.ProbeEvery = time.Hour
+		s.lanes["uid-all"].breaker = s.lanes["uid-all"].newBreaker()
+		s.answer("sink", refuse(503, sender.Retry))
+		for i := range 8 {
+			s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)
+		}
+		time.Sleep(time.Minute)
+		if !s.Breakers()["shop/all"] {
+			t.Fatal("the sink is not spared")
+		}
+		s.Source(moved(src))
+		time.Sleep(time.Second)
+		if s.pending("uid-all") > 0 || s.Breakers()["shop/all"] {
+			t.Errorf("%d owed, breakers %v", s.pending("uid-all"), s.Breakers())
+		}
+	})
+}
+
+// The lead is away for one look, after an attempt has failed: the event was passed over, and the
+// acknowledgement of the next one took it out of the journal uncounted.
+func TestAnEventIsNotPassedOverWhenTheLeadIsAwayForAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, sourceTo("all", "sink"))
+		var away atomic.Bool
+		s.Delivery.Leads = func(types.NamespacedName) bool { return !away.Swap(false) }
+		first := true
+		s.answer("sink", func() sender.Outcome {
+			if first {
+				first = false
+				away.Store(true)
+				return refuse(503, sender.Retry)()
+			}
+			return accepted
+		})
+		spec := v1alpha1.CDEventSubjectSpec{APIVersion: "serving.knative.dev/v1", Kind: "Service", Namespace: "shop", Name: "cart", UID: "uid-cart"}
+		err := s.ledger.Journal(t.Context(), spec, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
+			c := &ledger.Change{Memory: lifecycle.Memory{Sequence: 2}}
+			for i, typ := range []lifecycle.Type{lifecycle.Created, lifecycle.Removed} {
+				c.Transitions = append(c.Transitions, lifecycle.Transition{Sequence: int64(i + 1), Time: time.Now(), Type: typ})
+			}
+			return c, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		s.Promoted(nil)
+		time.Sleep(time.Hour)
+		if got := s.received(); len(got) != 2 {
+			t.Errorf("got %q, %d owed", got, s.pending("uid-all"))
+		}
+	})
+}
