@@ -73,6 +73,12 @@ type book struct {
 	pods    map[types.UID]*pod
 	tallies map[types.UID]*Tally
 	split   split
+	// began are Revisions that have, or may have, handled a request of a shard.
+	began map[types.UID]bool
+	// ago is where the past of shards begins, and readTill when a pod was read last that
+	// had requests of shards.
+	ago      ago
+	readTill time.Time
 	// pastAt is when pods were compared last.
 	pastAt time.Time
 	// counted: some pod has shown that it counts handled requests.
@@ -92,7 +98,7 @@ func newBook(fresh bool) *book {
 	return &book{
 		epoch: string(uuid.NewUUID()), fresh: fresh, pods: map[types.UID]*pod{}, tallies: map[types.UID]*Tally{},
 		entities: newFew[string](maxEntities), names: newFew[string](maxNames), shards: newFew[ShardKey](maxShards), bounds: newFew[float64](maxBounds),
-		rejected: map[string]float64{},
+		rejected: map[string]float64{}, began: map[types.UID]bool{},
 	}
 }
 
@@ -110,14 +116,20 @@ func (b *book) learn(f Facts, now time.Time) {
 		// It keeps its share; what it began and did not finish nobody will finish.
 		if t := b.tallies[p.facts.Revision]; t != nil {
 			t.Lost += p.app.open()
+			if uid := p.facts.Revision; !b.began[uid] {
+				// What it did since it was read last is not known.
+				b.began[uid] = true
+				t.endPast(b.pastOfShards())
+			}
 		}
 		delete(b.pods, uid)
 	}
 	for _, r := range f.Revisions {
 		exists[r.UID] = true
 	}
-	for uid := range b.tallies {
+	for uid, t := range b.tallies {
 		if !exists[uid] {
+			b.forget(uid, t)
 			delete(b.tallies, uid)
 		}
 	}
@@ -134,8 +146,7 @@ func (b *book) retire(f Facts) {
 	}
 	for _, r := range f.Revisions {
 		if t := b.tallies[r.UID]; t != nil && !pods[r.UID] && r.Required != nil && *r.Required == 0 {
-			clear(t.Shards)
-			t.Before = nil
+			b.forget(r.UID, t)
 		}
 	}
 }
@@ -197,8 +208,8 @@ func (b *book) suffered(was, is Pod) {
 // take counts what was read.
 func (b *book) take(all []scrape.Reading) {
 	b.took, b.swept = 0, false
-	var before map[ShardKey]Shard
-	for _, r := range b.begins(all) {
+	heard := b.attend()
+	for _, r := range all {
 		b.took = max(b.took, r.Took)
 		p := b.pods[r.Target.Pod]
 		if p == nil {
@@ -227,11 +238,9 @@ func (b *book) take(all []scrape.Reading) {
 		if unread && p.first != nil {
 			p.first.app = p.app.counters()
 		}
-		if t.Before == nil && byShard(s.deltas) {
-			if before == nil {
-				before = b.before()
-			}
-			t.Before = before
+		heard.hear(p, r, s, unread)
+		if byShard(s.deltas) && r.At.After(b.readTill) {
+			b.readTill = r.At
 		}
 		b.count(t, s)
 		if s.reset {
@@ -244,6 +253,7 @@ func (b *book) take(all []scrape.Reading) {
 		p.flight.note(r.At, p.app.sum(mapping.Started)-p.app.sum(mapping.Finished), p.app.sum(mapping.DurationSum), p.app.sum(mapping.Finished))
 		p.shards = b.gauges(r.Sources)
 	}
+	b.conclude(heard)
 }
 
 func (b *book) takeEntry(p *pod, t *Tally, r scrape.Reading) {

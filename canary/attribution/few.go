@@ -78,6 +78,8 @@ func (b *book) sweep(now map[mapping.Key]float64) {
 			delete(t.Shards, id)
 			delete(t.Before, id)
 		}
+		delete(b.ago.base, id)
+		delete(b.ago.from, id)
 	})
 	b.bounds.sweep(bounds, func(bound float64) {
 		for _, t := range b.tallies {

@@ -3,6 +3,7 @@ package attribution
 import (
 	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
@@ -186,6 +187,11 @@ func (p *process) choose(all []scrape.Source) (believed, better *scrape.Source) 
 	}
 	// What was believed has gone silent; it may come back.
 	return nil, nil
+}
+
+// silent says that the source that is believed is not among what was read.
+func (p *process) silent(all []scrape.Source) bool {
+	return p.source != "" && !slices.ContainsFunc(all, func(s scrape.Source) bool { return s.Name == p.source && countsRequests(s.Values) })
 }
 
 func countsRequests(values map[mapping.Key]float64) bool {

@@ -33,6 +33,8 @@ type Snapshot struct {
 	shards map[ShardKey]bool
 	// past of the pods, by Revision; it is not written down.
 	past map[types.UID][]PodPast
+	// pastOfShards until then, of all Revisions; it is not written down either.
+	pastOfShards map[ShardKey]Shard
 }
 
 // raw is what a pod itself said.
@@ -206,9 +208,10 @@ func (b *book) snapshot(now time.Time) Snapshot {
 	s := Snapshot{At: now, epoch: b.epoch, revisions: map[types.UID]Tally{}, pods: map[types.UID]raw{}, shards: b.fewShards(), past: b.past()}
 	for uid, t := range b.tallies {
 		is := t.minus(newTally(), s.shards)
-		is.Before = t.beforeOf(s.shards)
+		is.Before = only(t.Before, s.shards)
 		s.revisions[uid] = is
 	}
+	s.pastOfShards = only(b.pastOfShards(), s.shards)
 	for uid, p := range b.pods {
 		r := raw{Revision: p.facts.Revision, Restarts: p.facts.Restarts, App: p.app.counters(), Entry: p.entry.counters()}
 		keep(r.App.Values, s.shards)

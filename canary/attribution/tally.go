@@ -31,8 +31,9 @@ type Tally struct {
 	DurationSum float64
 	// Shards are for judging; they are never exported.
 	Shards map[ShardKey]Shard
-	// Before is what each shard had done, wherever it was, when this Revision had not
-	// handled any request of a shard yet; nil if it still has not. It is not written down.
+	// Before is what each shard had done, wherever it was, when this Revision was last
+	// known not to have handled any request of a shard; nil if that is so of all that was
+	// counted. It is not written down, and final once it has begun.
 	Before map[ShardKey]Shard
 
 	// Entered counts requests by the status code that queue-proxy saw, Unknown for

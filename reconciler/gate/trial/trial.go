@@ -278,7 +278,7 @@ func (t *Trial) gather(m Moment) {
 		e.Sharded = e.Sharded || r.Stateful
 	}
 	if e.Sharded {
-		known = before(from.Revisions(), t.Run.Canary.UID)
+		known = before(from.Before(t.Run.Canary.UID))
 	}
 	e.Run = judge.Start(m.Now, known)
 	e.Run.Remember(past(from.Past(t.Run.Baseline.UID)))

@@ -196,27 +196,15 @@ func (c counted) shards(canary, baseline types.UID) map[string]judge.ShardWindow
 	return out
 }
 
-// before is what each shard had done before the canary had any of them: what happened
-// since then is known of the baseline's shards only. A canary that has none yet has all
-// of the past before it.
-func before(revisions map[types.UID]attribution.Tally, canary types.UID) map[string]judge.Counts {
-	out := map[string]judge.Counts{}
-	add := func(shards map[attribution.ShardKey]attribution.Shard) {
-		for id, s := range shards {
-			is, name := counts(s), shardName(id)
-			was := out[name]
-			out[name] = judge.Counts{Finished: was.Finished + is.Finished, Errors: was.Errors + is.Errors, Slow: was.Slow + is.Slow}
-		}
-	}
-	if earlier := revisions[canary].Before; earlier != nil {
-		add(earlier)
-	} else {
-		for _, tally := range revisions {
-			add(tally.Shards)
-		}
-	}
-	if len(out) == 0 {
+// before is what each shard had done before the canary had any of them, in words of the
+// judge: what happened since then is known of the baseline's shards only.
+func before(shards map[attribution.ShardKey]attribution.Shard) map[string]judge.Counts {
+	if len(shards) == 0 {
 		return nil
+	}
+	out := map[string]judge.Counts{}
+	for id, s := range shards {
+		out[shardName(id)] = counts(s)
 	}
 	return out
 }

@@ -1,0 +1,282 @@
+package attribution
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+)
+
+// told are the readings of pods at the same moment; nil cannot be read.
+func (b *bench) told(pods map[types.UID]map[mapping.Key]float64) []scrape.Reading {
+	var out []scrape.Reading
+	for uid, values := range pods {
+		r := scrape.Reading{Target: scrape.Target{Pod: uid}, At: b.now, Exposition: expose(mapping.NeutralName, 1e9, values)}
+		if values == nil {
+			r.Err = errors.New("refused")
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// pastFor is what a gate that begins now takes for the past.
+func pastFor(t *testing.T, b *bench, canary types.UID) map[string]float64 {
+	t.Helper()
+	s, ok := b.Snapshot(cart)
+	if !ok {
+		t.Fatal("there is no snapshot")
+	}
+	out := map[string]float64{}
+	for k, shard := range s.Before(canary) {
+		out[k.Shard] = shard.Finished()
+	}
+	return out
+}
+
+type says = map[types.UID]map[mapping.Key]float64
+
+// The past of all shards ends at one moment: when the canary was last known to have had none.
+func TestThePastEndsWhereTheCanaryIsNotKnown(t *testing.T) {
+	t.Parallel()
+	unread := map[mapping.Key]float64(nil)
+	restarted := sharded()
+	restarted.Pods[1].Restarts = 1
+	gone := sharded()
+	gone.Pods = gone.Pods[:1]
+	for name, c := range map[string]struct {
+		fresh bool
+		facts Facts
+		// says is what is read one after the other; a pod that is left out was not asked.
+		says []says
+		// lost: the canary's pod goes before the last reading.
+		lost bool
+		want map[string]float64
+	}{
+		"another process takes over, and the canary is idle": {false, sharded(), []says{
+			{"p1": ofShards(100, "1", "2", "3"), "p2": ofShards(50, "4", "5")},
+			{"p1": ofShards(110, "1", "2"), "p2": ofShards(50, "4", "5")},
+			{"p1": ofShards(120, "1", "2", "3"), "p2": ofShards(55, "4", "5")},
+		}, false, map[string]float64{}},
+		"a gate begins before the canary's first after that": {false, sharded(), []says{
+			{"p1": ofShards(100, "1", "2", "3"), "p2": ofShards(50, "4", "5")},
+			{"p1": ofShards(110, "1", "2", "3"), "p2": ofShards(50, "4", "5")},
+		}, false, map[string]float64{}},
+		"the canary cannot be read at first": {false, sharded(), []says{
+			{"p1": ofShards(100, "1"), "p2": unread},
+			{"p1": ofShards(110, "1"), "p2": unread},
+			{"p1": ofShards(120, "1"), "p2": ofShards(50, "4")},
+			{"p1": ofShards(130, "1"), "p2": ofShards(55, "4")},
+		}, false, map[string]float64{}},
+		"the canary had none when the process took over": {false, sharded(), []says{
+			{"p1": ofShards(100, "1"), "p2": ofShards(0, "4")},
+			{"p1": ofShards(110, "1"), "p2": ofShards(0, "4")},
+			{"p1": ofShards(120, "1"), "p2": ofShards(5, "4")},
+		}, false, map[string]float64{"1": 10}},
+		"its process began again before that": {false, restarted, []says{
+			{"p1": ofShards(100, "1"), "p2": ofShards(0)},
+			{"p1": ofShards(110, "1"), "p2": ofShards(0)},
+		}, false, map[string]float64{}},
+		"one reading of the canary fails": {true, sharded(), []says{
+			{"p1": ofShards(10, "1"), "p2": ofShards(0)},
+			{"p1": ofShards(20, "1"), "p2": unread},
+			{"p1": ofShards(30, "1"), "p2": ofShards(5, "4")},
+		}, false, map[string]float64{"1": 10}},
+		"and a gate begins then": {true, sharded(), []says{
+			{"p1": ofShards(10, "1"), "p2": ofShards(0)},
+			{"p1": ofShards(20, "1"), "p2": unread},
+		}, false, map[string]float64{"1": 10}},
+		"it turns out that there was none": {true, sharded(), []says{
+			{"p1": ofShards(10, "1"), "p2": ofShards(0)},
+			{"p1": ofShards(20, "1"), "p2": unread},
+			{"p1": ofShards(30, "1"), "p2": ofShards(0)},
+			{"p1": ofShards(40, "1"), "p2": ofShards(5, "4")},
+		}, false, map[string]float64{"1": 30}},
+		"the baseline alone is read for some time": {true, sharded(), []says{
+			{"p1": ofShards(10, "1"), "p2": ofShards(0)},
+			{"p1": ofShards(20, "1")},
+			{"p1": ofShards(30, "1")},
+			{"p2": ofShards(5, "4")},
+		}, false, map[string]float64{"1": 10}},
+		"its pod goes, and another one comes": {true, sharded(), []says{
+			{"p1": ofShards(10, "1"), "p2": ofShards(0)},
+			{"p1": ofShards(20, "1"), "p2": unread},
+			{"p1": ofShards(30, "1")},
+		}, true, map[string]float64{"1": 10}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(c.fresh, c.facts)
+			for i, said := range c.says {
+				if c.lost && i == len(c.says)-1 {
+					b.facts = gone
+					b.Read(cart, nil)
+				}
+				b.Read(cart, b.told(said))
+				b.pass(15 * time.Second)
+			}
+			if diff := cmp.Diff(c.want, pastFor(t, b, "r2")); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// What a process that ended had done since it was read last is not known.
+func TestThePastEndsWhereTheCanaryStartsAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(true, sharded())
+	for i, start := range []float64{1e9, 1e9, 2e9, 2e9} {
+		all := b.told(says{"p1": ofShards(10*float64(i+1), "1"), "p2": ofShards(0)})
+		for j := range all {
+			if all[j].Target.Pod == "p2" {
+				all[j].Start = start
+			}
+		}
+		b.Read(cart, all)
+		b.pass(15 * time.Second)
+	}
+	if diff := cmp.Diff(map[string]float64{"1": 20}, pastFor(t, b, "r2")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Pods that are asked together do not answer together.
+func TestThePastEndsBeforeALateAnswerOfTheBaseline(t *testing.T) {
+	t.Parallel()
+	b := newBench(true, sharded())
+	for i := range 3 {
+		all := b.told(says{"p1": ofShards(10*float64(i+1), "1"), "p2": ofShards(float64(i/2), "4")})
+		for j := range all {
+			if all[j].Target.Pod == "p1" {
+				all[j].At, all[j].Took = all[j].At.Add(4*time.Second), 4*time.Second
+			}
+		}
+		b.Read(cart, all)
+		b.pass(15 * time.Second)
+	}
+	// The canary had none in the second reading, and the baseline answered that one 4 s later.
+	if diff := cmp.Diff(map[string]float64{"1": 10}, pastFor(t, b, "r2")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What a canary did that was taken back is forgotten. What the others' shards did meanwhile is no past then either:
+// only theirs would have it.
+func TestThePastOfACanaryThatComesAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(true, sharded())
+	read := func(p1, p2 map[mapping.Key]float64) {
+		b.readBoth(p1, p2)
+		b.pass(15 * time.Second)
+	}
+	read(ofShards(10, "1", "2", "3"), ofShards(0))
+	read(ofShards(30, "1", "2"), ofShards(20, "3"))
+	f := b.facts
+	gone := f
+	gone.Revisions = []Revision{f.Revisions[0], f.Revisions[1]}
+	gone.Revisions[1].Required, gone.Pods = ratio(0), f.Pods[:1]
+	b.facts = gone
+	b.Read(cart, nil)
+	want := map[string]float64{"1": 10, "2": 10, "3": 10}
+	if diff := cmp.Diff(want, pastFor(t, b, "r2")); diff != "" {
+		t.Errorf("it is gone: %s", diff)
+	}
+	b.read("p1", false, merged(ofShards(35, "1", "2"), ofShards(15, "3")))
+	b.pass(15 * time.Second)
+	back := f
+	back.Pods = []Pod{f.Pods[0], {UID: "p3", Revision: "r2", Ready: true}}
+	b.facts = back
+	want = map[string]float64{"1": 15, "2": 15, "3": 15}
+	if diff := cmp.Diff(want, pastFor(t, b, "r2")); diff != "" {
+		t.Errorf("before it comes again: %s", diff)
+	}
+	b.Read(cart, b.told(says{"p1": merged(ofShards(40, "1", "2"), ofShards(15, "3")), "p3": ofShards(4, "3")}))
+	if diff := cmp.Diff(want, pastFor(t, b, "r2")); diff != "" {
+		t.Errorf("it has come again: %s", diff)
+	}
+}
+
+// Whatever cannot be read, and whichever pods come and go: what is taken for the past is what the baseline's shards had
+// done at one moment, before the canary had its first.
+func TestThePastIsOneMoment(t *testing.T) {
+	t.Parallel()
+	shards := []string{"1", "2", "3", "4", "5"}
+	lengths := map[int]int{}
+	for seed := range uint64(60) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		f := sharded()
+		b := newBench(seed%2 == 0, f)
+		var history []map[string]float64
+		truth, base := map[string]float64{}, map[string]float64(nil)
+		canary := map[types.UID]map[mapping.Key]float64{"p2": ofShards(0)}
+		begins, begun, pods := rng.IntN(20), false, 2
+		for step := range 25 {
+			for i, s := range shards {
+				truth[s] += float64(rng.IntN(1 + 2*i))
+			}
+			history = append(history, maps.Clone(truth))
+			baseline := map[mapping.Key]float64{finishedKey(mapping.OK): 1}
+			for s, n := range truth {
+				baseline[mapping.Key{Figure: mapping.ShardFinished, Shard: s, Outcome: mapping.OK}] = n
+			}
+			if step >= begins {
+				for uid := range canary {
+					maps.Copy(canary[uid], ofShards(float64(step+1), "9"))
+				}
+				begun = begun || len(canary) > 0
+			}
+			if rng.IntN(5) == 0 {
+				pods++
+				uid := types.UID(fmt.Sprint("p", pods))
+				canary[uid] = ofShards(0)
+				b.facts.Pods = append(b.facts.Pods[:len(b.facts.Pods):len(b.facts.Pods)], Pod{UID: uid, Revision: "r2", Ready: true})
+			}
+			all := says{}
+			if rng.IntN(4) > 0 || step == 0 {
+				all["p1"] = baseline
+				if base == nil {
+					base = map[string]float64{}
+					if seed%2 > 0 {
+						base = maps.Clone(truth)
+					}
+				}
+			}
+			for uid, values := range canary {
+				if all[uid] = maps.Clone(values); rng.IntN(4) == 0 {
+					all[uid] = nil
+				}
+			}
+			b.Read(cart, b.told(all))
+			b.pass(15 * time.Second)
+			past := pastFor(t, b, "r2")
+			at := -1
+			for i := range min(step, begins-1) + 1 {
+				same := true
+				for s, n := range history[i] {
+					same = same && past[s] == max(0, n-base[s])
+				}
+				if same {
+					at = i
+				}
+			}
+			if len(past) > 0 && at < 0 {
+				t.Fatalf("seed %d, step %d, the canary begins at %d: %v", seed, step, begins, past)
+			}
+			if step == 24 && begun {
+				lengths[begins-1-at]++
+			}
+		}
+	}
+	if lengths[0] < 10 {
+		t.Errorf("the past ends long before the canary begins: %v", lengths)
+	}
+}
