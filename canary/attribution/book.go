@@ -250,7 +250,7 @@ func (b *book) take(all []scrape.Reading) {
 		if p.app.source != "" {
 			b.counted = true
 		}
-		p.flight.note(r.At, p.app.sum(mapping.Started)-p.app.sum(mapping.Finished), p.app.sum(mapping.DurationSum), p.app.sum(mapping.Finished))
+		p.flight.note(r.At, p.app.open(), p.app.sum(mapping.DurationSum), p.app.sum(mapping.Finished))
 		p.shards = b.gauges(r.Sources)
 	}
 	b.conclude(heard)

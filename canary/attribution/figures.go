@@ -64,7 +64,7 @@ type RevisionFigures struct {
 	// of pods that are gone are among them for good.
 	Unaccounted *float64
 	// Open were started and are not finished, as the pods said when they were read last. Nil
-	// where nobody counts what is started, or where a pod that serves was never read.
+	// where some entity type does not count what is started, or where a pod that serves was never read.
 	Open     *float64
 	Restarts map[string]float64
 	// Pods that exist; Unanswering of them are ready, and could not be read when that
@@ -118,12 +118,22 @@ func (b *book) neverStarted(f *Figures, entered, started float64) {
 	switch {
 	case !b.facts.OneCall:
 		lacks(CallsPerRequestUnknown)
-	case started == 0 && entered > 0:
+	case started == 0 && entered > 0, b.startsUnknown():
 		lacks(StartedUnknown) // nobody counts it; or nothing was ever started, which errors tell
 	default:
 		n := max(0, entered-started)
 		f.NeverStarted = &n
 	}
+}
+
+// startsUnknown says that some pod has an entity type that does not count what begins.
+func (b *book) startsUnknown() bool {
+	for _, p := range b.pods {
+		if p.app.startsUnknown() {
+			return true
+		}
+	}
+	return false
 }
 
 // shares fills in the real share of every Revision.
@@ -391,7 +401,7 @@ func (v *view) unaccounted() *float64 {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
 	}
-	if v.tally.Started == 0 && v.tally.Total() > 0 {
+	if v.startsUnknown() {
 		v.lacks("unaccounted_requests", StartedUnknown)
 		return nil
 	}
@@ -417,6 +427,11 @@ func (v *view) unaccounted() *float64 {
 	return &total
 }
 
+// startsUnknown says that what begins is not counted, or not of every entity type.
+func (v *view) startsUnknown() bool {
+	return v.tally.Started == 0 && v.tally.Total() > 0 || slices.ContainsFunc(v.pods, func(p *pod) bool { return p.app.startsUnknown() })
+}
+
 // open requests of all pods.
 func (v *view) open() *float64 {
 	total := 0.0
@@ -428,7 +443,7 @@ func (v *view) open() *float64 {
 			return nil
 		}
 	}
-	if v.tally.Started == 0 && v.tally.Total() > 0 {
+	if v.startsUnknown() {
 		return nil
 	}
 	return &total

@@ -237,8 +237,52 @@ func (p *process) restarted(e scrape.Exposition, now map[mapping.Key]float64, in
 	return most
 }
 
-// open is how many requests it has begun and not finished.
-func (p *process) open() float64 { return max(0, p.sum(mapping.Started)-p.sum(mapping.Finished)) }
+// open is how many requests it has begun and not finished, of each entity type by itself:
+// what one finishes another has not begun.
+func (p *process) open() float64 {
+	started, finished, _ := p.byEntity()
+	open := 0.0
+	for entity, n := range started {
+		open += max(0, n-finished[entity])
+	}
+	return open
+}
+
+// startsUnknown says that some entity type finishes requests and counts none that begins:
+// then others that hang would be hidden behind what it finishes.
+func (p *process) startsUnknown() bool {
+	_, _, unknown := p.byEntity()
+	return unknown
+}
+
+// byEntity is what each entity type has begun and finished. Where one of both is told of
+// all together, so is the other.
+func (p *process) byEntity() (started, finished map[string]float64, unknown bool) {
+	started, finished = p.entities(mapping.Started), p.entities(mapping.Finished)
+	if together(started) || together(finished) {
+		started, finished = map[string]float64{AllEntities: sum(started)}, map[string]float64{AllEntities: sum(finished)}
+	}
+	for entity, n := range finished {
+		unknown = unknown || n > 0 && started[entity] == 0
+	}
+	return started, finished, unknown
+}
+
+func (p *process) entities(f mapping.Figure) map[string]float64 {
+	out := map[string]float64{}
+	for k, m := range p.last {
+		if k.Figure == f {
+			out[k.Entity] += m.value
+		}
+	}
+	return out
+}
+
+// together says that a figure is told of all entity types only.
+func together(by map[string]float64) bool {
+	_, all := by[AllEntities]
+	return all && len(by) == 1
+}
 
 func (p *process) sum(f mapping.Figure) float64 {
 	total := 0.0
