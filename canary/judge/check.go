@@ -51,6 +51,12 @@ func (r *Run) Check(p Plan) error {
 			return fmt.Errorf("shard %q has no counts", name)
 		}
 	}
+	if r.Evidence.Looks < 0 {
+		return fmt.Errorf("it was looked at the shards %d times", r.Evidence.Looks)
+	}
+	if err := r.Evidence.Open.check(); err != nil {
+		return fmt.Errorf("open requests: %w", err)
+	}
 	for _, m := range p.Metrics {
 		d := r.Evidence.Metrics[m.Name]
 		if d == nil {
@@ -63,6 +69,21 @@ func (r *Run) Check(p Plan) error {
 			if err := t.check(m); err != nil {
 				return fmt.Errorf("metric %q: %w", m.Name, err)
 			}
+		}
+	}
+	return nil
+}
+
+func (o *openings) check() error {
+	if o.Looks < 0 || o.Looks > len(openLooks) {
+		return fmt.Errorf("they were looked at %d times", o.Looks)
+	}
+	if o.Failed && len(o.Readings) == 0 {
+		return errors.New("too many were open, and no reading says so")
+	}
+	for _, r := range o.Readings {
+		if min(r.Open.Canary, r.Open.Baseline, r.Begun.Canary, r.Begun.Baseline) < 0 {
+			return errors.New("a reading has less than none")
 		}
 	}
 	return nil

@@ -40,3 +40,29 @@ func TestPlansThatCannotBe(t *testing.T) {
 		t.Errorf("a good plan: %v", err)
 	}
 }
+
+// What somebody has edited, or another release wrote, is refused before it is gone on with.
+func TestOpenRequestsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	for evidence, says := range map[string]string{
+		`{"looks":-99}`:            "-99 times",
+		`{"open":{"failed":true}}`: "no reading says so",
+		`{"open":{"looks":-1}}`:    "-1 times",
+		`{"open":{"looks":7}}`:     "7 times",
+		`{"open":{"readings":[{"at":1,"open":{"canary":-1}}]}}`:    "less than none",
+		`{"open":{"failed":true,"looks":6,"readings":[{"at":1}]}}`: "",
+		`{}`: "",
+	} {
+		run := Start(epoch, nil)
+		if err := json.Unmarshal([]byte(evidence), &run.Evidence); err != nil {
+			t.Fatal(err)
+		}
+		err := run.Check(everything(true))
+		if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%s: %v", evidence, err)
+		}
+		// Nor is there a way to make it fall over.
+		run.Look(everything(true), at(0, arm(100, 0), arm(900, 0)))
+	}
+	(&openings{Failed: true}).explain(everything(true), 0)
+}

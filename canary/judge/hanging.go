@@ -168,7 +168,7 @@ func (o *openings) cutOff(p Plan) time.Duration { return o.Timeout + max(p.MinDu
 // explain what is open to a person, if it says anything.
 func (o *openings) explain(p Plan, elapsed time.Duration) []string {
 	var say []string
-	if excess, _ := o.excess(); o.Failed || o.hold() {
+	if excess, _ := o.excess(); len(o.Readings) > 0 && (o.Failed || o.hold()) {
 		say = append(say, fmt.Sprintf("%.0f requests of the canary are open, about %.0f more than its share of what the baseline has open: they may hang",
 			o.Readings[len(o.Readings)-1].Open.Canary, max(0, excess)))
 	}

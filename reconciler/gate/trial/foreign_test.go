@@ -21,6 +21,8 @@ func TestWhatOthersWroteEndsTheRun(t *testing.T) {
 		{evidence: `{"metrics":{"ErrorRate":{"tests":[{"odds":{"ratios":[1.5],"logs":[]}}]}}}`},
 		{evidence: `{"metrics":{"ErrorRate":{"tests":[{"odds":{"ratios":[1.5,7],"logs":[0,0]}}]}}}`},
 		{evidence: `{"shards":{"counts":{"a":null}}}`},
+		{evidence: `{"open":{"failed":true}}`},
+		{evidence: `{"looks":-99}`},
 		{spec: `{"service":"cart","schedule":{"interval":"0s"}}`},
 		{spec: `{"service":"cart","metrics":[{"type":"None"}]}`},
 	} {
