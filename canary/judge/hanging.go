@@ -11,6 +11,10 @@ import (
 // distribution of durations is (M/G/∞), so that the open requests of two sides that are
 // alike are to each other as the requests that they begin.
 //
+// Requests of some shards take longer than those of others, and it is chance which shards
+// a side has. So what its own finished requests explain is not held against the canary: on
+// average as many are open as the seconds that they take in a second (Little 1961).
+//
 // To begin with a canary may be cold, and any side may stall for some seconds. So what is
 // compared is the fewest that the canary had open in a minute with the most that the
 // baseline had.
@@ -39,6 +43,8 @@ type openings struct {
 	Readings []openReading `json:"readings,omitempty"`
 	// Begun since judging began.
 	Begun sides `json:"begun,omitzero"`
+	// Took is how many seconds the canary's requests took that were finished since then.
+	Took float64 `json:"took,omitempty"`
 	// Looks that are used up. Failed stays.
 	Looks  int  `json:"looks,omitempty"`
 	Failed bool `json:"failed,omitempty"`
@@ -56,6 +62,7 @@ type openReading struct {
 	At    time.Duration `json:"at"`
 	Open  sides         `json:"open,omitzero"`
 	Begun sides         `json:"begun,omitzero"`
+	Took  float64       `json:"took,omitempty"`
 }
 
 // add takes a window that is judged and ended so long after the run began.
@@ -73,6 +80,9 @@ func (o *openings) add(w Window, elapsed time.Duration) {
 	}
 	o.Begun.Canary += whole(w.Canary.Started, 0).N
 	o.Begun.Baseline += whole(w.Baseline.Started, 0).N
+	if took := w.Canary.Took; took > 0 && !math.IsInf(took, 1) {
+		o.Took += took
+	}
 	open := sides{Canary: whole(w.Canary.Open, 0).N, Baseline: whole(w.Baseline.Open, 0).N}
 	if n := len(o.Readings); n > 1 && elapsed-o.Readings[n-2].At < openSpan/openReadings {
 		// Windows are short: one reading stands for several, with what speaks least against
@@ -81,7 +91,7 @@ func (o *openings) add(w Window, elapsed time.Duration) {
 		open = sides{Canary: min(open.Canary, last.Open.Canary), Baseline: max(open.Baseline, last.Open.Baseline)}
 		o.Readings = o.Readings[:n-1]
 	}
-	o.Readings = append(o.Readings, openReading{At: elapsed, Open: open, Begun: o.Begun})
+	o.Readings = append(o.Readings, openReading{At: elapsed, Open: open, Begun: o.Begun, Took: o.Took})
 	for len(o.Readings) > 1 && elapsed-o.Readings[1].At >= openSpan {
 		o.Readings = o.Readings[1:]
 	}
@@ -94,6 +104,16 @@ func (o *openings) share() float64 {
 	last := o.Readings[len(o.Readings)-1].Begun
 	first := o.Readings[0].Begun
 	return max(of(last), of(sides{Canary: last.Canary - first.Canary, Baseline: last.Baseline - first.Baseline}))
+}
+
+// explained is how many requests the canary should have open by how long those took that it
+// finished, in the last minute.
+func (o *openings) explained() float64 {
+	first, last := o.Readings[0], o.Readings[len(o.Readings)-1]
+	if last.At <= first.At {
+		return 0
+	}
+	return (last.Took - first.Took) / (last.At - first.At).Seconds()
 }
 
 // look fails the canary at the moments that are fixed, if it has more open than chance
@@ -115,7 +135,7 @@ func (o *openings) look(alpha float64, elapsed time.Duration) {
 		fewest, most = min(fewest, r.Open.Canary), max(most, r.Open.Baseline)
 	}
 	s := o.share()
-	if fewest < fewestHanging || s >= 1 {
+	if fewest < fewestHanging || fewest <= openRatio*o.explained() || s >= 1 {
 		return
 	}
 	b := betaBinomial{n: fewest + most, q: openRatio * s / (openRatio*s + 1 - s)}
@@ -125,7 +145,7 @@ func (o *openings) look(alpha float64, elapsed time.Duration) {
 }
 
 // excess is how many more requests the canary has open than its share of what the
-// baseline has, and the standard deviation of that.
+// baseline has, or than its own finished ones explain, and the standard deviation of that.
 func (o *openings) excess() (excess, deviation float64) {
 	if len(o.Readings) == 0 {
 		return 0, 0
@@ -135,7 +155,7 @@ func (o *openings) excess() (excess, deviation float64) {
 		return 0, 0 // There is no baseline, which is said elsewhere.
 	}
 	r := s / (1 - s)
-	return last.Open.Canary - r*last.Open.Baseline, math.Sqrt(last.Open.Canary + r*r*last.Open.Baseline)
+	return last.Open.Canary - max(r*last.Open.Baseline, o.explained()), math.Sqrt(last.Open.Canary + r*r*last.Open.Baseline)
 }
 
 // hold says that a Pass must wait, because requests of the canary seem to hang.

@@ -137,7 +137,9 @@ type Arm struct {
 	// empty, it is the reason why Open says nothing.
 	Open        float64
 	OpenUnknown string
-	Restarts    float64
+	// Took is how many seconds the finished requests took together, 0 if unknown.
+	Took     float64
+	Restarts float64
 }
 
 // Counts of one shard on one side.

@@ -76,7 +76,7 @@ func (c counted) arm(uid types.UID) judge.Arm {
 	buckets := tally.EntryBuckets
 	if c.stateful(uid) {
 		buckets = tally.Buckets
-		a.Started, a.Unaccounted = tally.Started, tally.Lost+c.overdue[uid]
+		a.Started, a.Unaccounted, a.Took = tally.Started, tally.Lost+c.overdue[uid], tally.DurationSum
 		lacks := c.missing(uid, "unaccounted_requests")
 		a.Open, a.OpenUnknown = c.open(uid)
 		a.StartedUnknown = lacks == string(attribution.StartedUnknown) || a.OpenUnknown != "" && tally.Started == 0 && a.Finished > 0
