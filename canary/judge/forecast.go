@@ -13,7 +13,10 @@ import (
 // Before the split, the ratios of shards have a beta distribution, whose spread is
 // measured (Paule and Mandel 1982); a shard's own ratio lies between their mean and
 // what it counted itself. Since then the odds of all shards have changed by one factor,
-// and those of each by one more of its own, whose spread is measured too. So what a
+// and those of each by one more of its own, whose spread is measured too. In a window in
+// which all shards fail more, each fails more by the requests that it had in it (as Mantel
+// and Haenszel 1959 compare within strata), so that who had its traffic at a bad time is
+// not taken for worse. So what a
 // shard counts is beta-binomial, with a mean and a dispersion that depend on how many
 // requests it had. Shards with a twentieth of the requests differ in these, and not in
 // their scores.
@@ -34,7 +37,11 @@ type forecastShard struct {
 // forecast of a stratum, in which the canary's odds are ratio times the baseline's.
 // ok is false if all requests, or none, were bad: then there is nothing to compare.
 func (s *shards) forecast(of stratum, kind MetricKind, ratio float64) (f forecast, ok bool) {
-	var all tally
+	var all, sum tally
+	for _, one := range s.Counts {
+		sum.add(one.tally(canarySide, kind))
+		sum.add(one.tally(baselineSide, kind))
+	}
 	past := make([]tally, len(of.names))
 	for i, name := range of.names {
 		one := s.Counts[name]
@@ -52,7 +59,8 @@ func (s *shards) forecast(of stratum, kind MetricKind, ratio float64) (f forecas
 		return f, false
 	}
 	f.learn(past)
-	for i := range f.shards {
+	for i, name := range of.names {
+		f.shards[i].odds *= s.Counts[name].exposure(kind, sum)
 		if f.shards[i].canary {
 			f.shards[i].odds *= ratio
 		}

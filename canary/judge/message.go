@@ -64,7 +64,9 @@ func explainMetric(r Result, m Metric, d *metricData) string {
 	case NoData:
 		text += ", no data: " + d.lacks()
 	case InsufficientShards:
-		text += ", too few shards that can be compared"
+		if text += ", too few shards that can be compared"; d.Same {
+			text += " for what the canary handled elsewhere"
+		}
 	case Undecided, InsufficientSample:
 		text += ", undecided"
 	}

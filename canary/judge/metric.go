@@ -79,6 +79,7 @@ func (d *metricData) judge(v view, m Metric) Result {
 	unhealthy := d.absolute(v, m, limit, l)
 	d.relative(v, m, fail, warn, l)
 	res.P = d.P
+	same := d.Same && v.represents(m, d.Tests[0].Canary)
 
 	switch {
 	case d.Failed != "":
@@ -91,11 +92,11 @@ func (d *metricData) judge(v view, m Metric) Result {
 		res.Verdict, res.Reason = v.open(), InsufficientSample
 	case negligible >= math.Log(l.pass):
 		res.Verdict, res.Reason = Pass, Negligible
-	case d.Warned && (pass >= math.Log(l.pass) || d.Same):
+	case d.Warned && (pass >= math.Log(l.pass) || same):
 		res.Verdict, res.Reason = Warn, PossiblyWorse
-	case pass >= math.Log(l.pass) || d.Same:
+	case pass >= math.Log(l.pass) || same:
 		res.Verdict, res.Reason = Pass, NonInferior
-	case !l.relative && !v.provable(l):
+	case !l.relative && (!v.provable(l) || d.Same):
 		res.Verdict, res.Reason = v.open(), InsufficientShards
 	default:
 		res.Verdict, res.Reason = v.open(), Undecided

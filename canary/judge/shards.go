@@ -3,6 +3,7 @@ package judge
 import (
 	"hash/fnv"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 )
@@ -20,15 +21,20 @@ const (
 const ShardSlowBound = 0.5
 
 // shard is what one shard did before the split, on the canary and on the baseline:
-// finished, errors and slow of each, as bare numbers to be short.
-type shard [9]float64
+// finished, errors and slow of each, as bare numbers to be short; and how many errors
+// and slow ones it would have had since, had it failed as all shards did in each window.
+type shard [11]float64
 
-// Where a side's three numbers begin in a shard.
+// Where a side's three numbers begin in a shard, and the expected ones.
 const (
 	beforeSide   = 0
 	canarySide   = 3
 	baselineSide = 6
+	expectedAt   = 9
 )
+
+// expectedTo is the precision of expected numbers: they are written down.
+const expectedTo = 1e4
 
 func (s *shard) add(side int, c Counts) {
 	finished := whole(c.Finished, c.Errors)
@@ -44,6 +50,18 @@ func (s *shard) tally(side int, kind MetricKind) tally {
 		return tally{N: s[side], K: s[side+1]}
 	}
 	return tally{N: s[side], K: s[side+2]}
+}
+
+// exposure is how much worse, or better, than all shards in the whole run those windows
+// were in which the shard had its requests. It is 1 for a shard whose traffic rises and
+// falls with that of all others. Half a bad request on both sides keeps it from 0.
+func (s *shard) exposure(kind MetricKind, all tally) float64 {
+	expected := s[expectedAt]
+	if kind != Errors {
+		expected = s[expectedAt+1]
+	}
+	even := (s[canarySide] + s[baselineSide]) * all.rate()
+	return (expected + 0.5) / (even + 0.5)
 }
 
 // shards are all that a run knows of them.
@@ -86,6 +104,12 @@ func (s *shards) begin(before map[string]Counts) {
 
 func (s *shards) add(window map[string]ShardWindow) {
 	ignored := 0
+	var all shard
+	for _, one := range window {
+		all.add(canarySide, one.Canary)
+		all.add(canarySide, one.Baseline)
+	}
+	errors, slow := all.tally(canarySide, Errors).rate(), all.tally(canarySide, Slow).rate()
 	for _, name := range slices.Sorted(maps.Keys(window)) {
 		kept := s.of(name)
 		if kept == nil {
@@ -94,6 +118,10 @@ func (s *shards) add(window map[string]ShardWindow) {
 		}
 		kept.add(canarySide, window[name].Canary)
 		kept.add(baselineSide, window[name].Baseline)
+		n := whole(window[name].Canary.Finished, 0).N + whole(window[name].Baseline.Finished, 0).N
+		for i, rate := range []float64{errors, slow} {
+			kept[expectedAt+i] = math.Round((kept[expectedAt+i]+n*rate)*expectedTo) / expectedTo
+		}
 	}
 	s.Ignored = max(s.Ignored, ignored)
 }

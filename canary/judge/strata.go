@@ -85,6 +85,24 @@ func (s *shards) strata(least int) ([]stratum, census) {
 	return out, c
 }
 
+// represents says whether the shards that are compared speak for all that the canary
+// handled: at least half of its requests are theirs, and the rest is not worse than they
+// are by more than is tolerated, or too little to matter. The rest are shards that have
+// no counterpart, were handed over, or are too many, and requests of no shard.
+func (v view) represents(m Metric, all tally) bool {
+	var in tally
+	for _, s := range v.strata {
+		for _, name := range s.names {
+			if one := v.shards.Counts[name]; one[canarySide] > 0 {
+				in.add(one.tally(canarySide, m.Kind))
+			}
+		}
+	}
+	out := tally{N: max(0, all.N-in.N), K: max(0, all.K-in.K)}
+	odds := func(t tally) float64 { return (t.K + 0.5) / (t.N - t.K + 0.5) }
+	return out.N <= in.N && (out.K <= max(1, mostUnknown*all.K) || odds(out) <= m.MaxOddsRatio*odds(in))
+}
+
 func (c census) enough(least int) bool { return c.canary >= least && c.baseline >= least }
 
 // missing is how many more the canary needs so that a proof is possible at all, and
