@@ -305,8 +305,11 @@ func (p *process) wait() { p.running.Wait() }
 var errReverted = errors.New("the API server has gone back in time, as after restoring a backup: " +
 	"what this process remembers may never have happened, so that it ends and is started afresh")
 
-// reverted ends a process whose memory is worth nothing any more.
-func (p *process) reverted() { p.end(errReverted) }
+// reverted ends a process whose memory is worth nothing any more, and writes nothing of it.
+func (p *process) reverted() {
+	p.ledger.Discard()
+	p.end(errReverted)
+}
 
 // synced waits until it is known who wants to be told and what was journaled.
 func (p *process) synced(ctx context.Context) error {

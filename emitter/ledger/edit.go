@@ -87,7 +87,7 @@ func (e *edit) acknowledge() {
 		e.changed = true
 	}
 	for source, seq := range e.acked {
-		if e.current == nil || seq <= st.Acknowledged[source] {
+		if e.current == nil || seq <= st.Acknowledged[source] || seq > st.Sequence {
 			continue
 		}
 		if st.Acknowledged == nil {

@@ -98,6 +98,8 @@ type Ledger struct {
 	mu    sync.RWMutex
 	lines map[string]*line
 	byKey map[Key]map[string]*line
+	// discarded says that no acknowledgement is to be written any more.
+	discarded bool
 
 	acks *ackQueue
 	// owed is told whenever something new is owed.
@@ -330,10 +332,36 @@ func (l *Ledger) reload(ctx context.Context, ln *line) error {
 	}
 	l.mu.Lock()
 	// Whatever its resourceVersion is: a restored etcd starts lower.
+	if object == nil || ln.object != nil && newer(ln.object.ResourceVersion, object.ResourceVersion) {
+		clear(ln.acked)
+		clear(ln.given)
+	}
 	ln.object, ln.missing = object, false
+	ln.unlearnLocked()
 	l.mu.Unlock()
 	l.remind(object)
 	return nil
+}
+
+// unlearnLocked lets go of acknowledgements of what the entry does not know, as after
+// restoring a backup: the same numbers will be those of other events.
+func (ln *line) unlearnLocked() {
+	if ln.object == nil {
+		return
+	}
+	maps.DeleteFunc(ln.acked, func(_ types.UID, seq int64) bool { return seq > ln.object.Status.Sequence })
+}
+
+// Discard has nothing written any more of what was acknowledged: this process remembers
+// what may never have happened.
+func (l *Ledger) Discard() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.discarded = true
+	for _, ln := range l.lines {
+		clear(ln.acked)
+		clear(ln.given)
+	}
 }
 
 // remind tells of everything that is owed by an entry which somebody else wrote:

@@ -175,23 +175,25 @@ func (l *Ledger) Standings() map[types.UID]Standing {
 // Acknowledge notes that a source has everything of a line up to a sequence
 // number. It is written soon, together with others of the same line.
 func (l *Ledger) Acknowledge(name string, source types.UID, sequence int64) {
-	l.note(name, func(ln *line) { ln.acked[source] = max(ln.acked[source], sequence) })
+	l.note(name, sequence, func(ln *line) { ln.acked[source] = max(ln.acked[source], sequence) })
 }
 
 // GiveUp notes that an event will not be sent, and why. It counts as
 // acknowledged from then on.
 func (l *Ledger) GiveUp(name string, source types.UID, sequence int64, reason string) {
 	l.metrics.Dropped(reason, 1)
-	l.note(name, func(ln *line) {
+	l.note(name, sequence, func(ln *line) {
 		ln.acked[source] = max(ln.acked[source], sequence)
 		ln.given[reason]++
 	})
 }
 
-func (l *Ledger) note(name string, f func(*line)) {
+// note passes over what the entry does not know: it is of before a backup was restored.
+func (l *Ledger) note(name string, sequence int64, f func(*line)) {
 	l.mu.Lock()
 	ln, ok := l.lines[name]
-	if ok && ln.object != nil {
+	ok = ok && !l.discarded
+	if ok && ln.object != nil && sequence <= ln.object.Status.Sequence {
 		f(ln)
 	}
 	l.mu.Unlock()

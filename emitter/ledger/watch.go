@@ -27,6 +27,7 @@ func (l *Ledger) take(s *v1alpha1.CDEventSubject) bool {
 		return false
 	}
 	ln.object = s
+	ln.unlearnLocked()
 	return true
 }
 
