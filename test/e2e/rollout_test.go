@@ -128,7 +128,7 @@ func TestTektonRefuses(t *testing.T) {
 		"unpinned":        {`[{"latestRevision":true,"percent":100}]`, "2=100", second, "latestRevision: true", "cart"},
 		"older":           {`[{"revisionName":"` + second + `","percent":100}]`, "2=100", first, "is older than", "cart"},
 		"no Revision":     {`[{"revisionName":"` + first + `","percent":100}]`, "1=100", "cart-00009", "not found", "cart"},
-		"no gate":         {`[{"revisionName":"` + first + `","percent":100}]`, "1=100", second, `"absent" not found`, "absent"},
+		"no gate":         {`[{"revisionName":"` + first + `","percent":100}]`, "1=100", second, "reading CanaryGate " + s.ns + "/absent", "absent"},
 	} {
 		s.must(suite.PatchTraffic(ctx, s.ns, "cart", c.traffic))
 		run := s.again(func(run *unstructured.Unstructured) { setParam(run, "canary", c.canary); setParam(run, "gate", c.gate) })
