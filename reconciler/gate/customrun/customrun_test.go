@@ -264,10 +264,55 @@ func TestManyRetriesStaySmall(t *testing.T) {
 		}
 	}
 	content, err := json.Marshal(r.Status)
-	if err != nil || len(content) > 512<<10 || r.Attempt() != 1000 {
+	if err != nil || len(content) > 96<<10 || r.Attempt() != 1000 {
 		t.Errorf("%d bytes after %d tries, %v", len(content), r.Attempt(), err)
 	}
-	if last := r.Status.RetriesStatus[999]; len(last.Results) == 0 || last.ExtraFields == nil || last.Conditions[0].Message == "" {
+	if len(r.Status.RetriesStatus) != keptTries || r.Status.Annotations[LeftOut] != "900" {
+		t.Errorf("%d tries are held, and %q left out", len(r.Status.RetriesStatus), r.Status.Annotations[LeftOut])
+	}
+	if said := r.Status.GetCondition("Succeeded").Message; !strings.Contains(said, "900 before them are left out") {
+		t.Errorf("it does not say so: %s", said)
+	}
+	if last := r.Status.RetriesStatus[keptTries-1]; len(last.Results) == 0 || last.ExtraFields == nil || last.Conditions[0].Message == "" {
 		t.Errorf("the last try lost what it said: %+v", last)
+	}
+}
+
+// Tries that are left out were made: no more are made for it than are asked for, each has its own number over what is
+// written and read, and a verdict is as final as before.
+func TestTriesThatAreLeftOutCount(t *testing.T) {
+	t.Parallel()
+	spec := &v1alpha1.CanaryGateSpec{}
+	spec.SetDefaults(t.Context())
+	for _, c := range []struct {
+		failsAt int
+		tries   int
+	}{{1000, 250}, {150, 150}} {
+		u, r := parse(t, `{"retries":250}`)
+		for n := 0; !r.Done(); n++ {
+			run := undecided()
+			if n == c.failsAt {
+				run = failed()
+			}
+			if n > 300 || r.Attempt() != n {
+				t.Fatalf("try %d is called %d", n, r.Attempt())
+			}
+			if err := r.Proceed(run, spec, judge.Judgement{}, noon); err != nil {
+				t.Fatal(err)
+			}
+			written, err := With(u, r.Status)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r, err = Read(written); err != nil || len(r.Unread) > 0 {
+				t.Fatal(err, r.Unread)
+			}
+		}
+		if c := r.Status.GetCondition("Succeeded"); !c.IsFalse() || len(r.Status.RetriesStatus) != keptTries {
+			t.Errorf("%+v", c)
+		}
+		if r.Attempt() != c.tries {
+			t.Errorf("it ended after %d tries, not %d", r.Attempt(), c.tries)
+		}
 	}
 }

@@ -53,7 +53,16 @@ func (r *Run) TimedOut(now time.Time) bool {
 }
 
 // Attempt that is under way, from 0.
-func (r *Run) Attempt() int { return len(r.Status.RetriesStatus) }
+func (r *Run) Attempt() int { return len(r.Status.RetriesStatus) + r.Status.leftOut() }
+
+// leftOut is how many tries were made before those that the status still holds.
+func (s *Status) leftOut() int {
+	n, err := strconv.Atoi(s.Annotations[LeftOut])
+	if err != nil {
+		return 0
+	}
+	return max(0, n)
+}
 
 // Proceed takes how the judgement stands; of one that is over, the end.
 func (r *Run) Proceed(run *v1alpha1.GateRun, spec *v1alpha1.CanaryGateSpec, last judge.Judgement, now time.Time) error {
@@ -132,7 +141,7 @@ func (r *Run) Expire(run *v1alpha1.GateRun, last judge.Judgement, now time.Time)
 
 // end writes results and end together. If there are retries left and one may help,
 // the try is put with the others, and the run is as if it had not started.
-func (r *Run) end(run *v1alpha1.GateRun, last judge.Judgement, status corev1.ConditionStatus, reason, message string, again bool, now time.Time) error {
+func (r *Run) end(run *v1alpha1.GateRun, last judge.Judgement, status corev1.ConditionStatus, reason, message string, retry bool, now time.Time) error {
 	at := metav1.NewTime(now)
 	if r.Status.StartTime.IsZero() {
 		r.Status.StartTime = &at
@@ -143,12 +152,15 @@ func (r *Run) end(run *v1alpha1.GateRun, last judge.Judgement, status corev1.Con
 	}
 	r.condition(status, reason, message, now)
 	r.Status.CompletionTime = &at
-	if !again || r.Attempt() >= r.Spec.Retries {
+	if !retry || r.Attempt() >= r.Spec.Retries {
 		return nil
 	}
 	tried := *r.Status.DeepCopy()
-	tried.RetriesStatus = nil
-	all := append(r.Status.RetriesStatus, tried)
+	tried.RetriesStatus, tried.Annotations = nil, nil
+	all, left := append(r.Status.RetriesStatus, tried), r.Status.leftOut()
+	if more := len(all) - keptTries; more > 0 {
+		all, left = slices.Clone(all[more:]), left+more
+	}
 	for i := range all[:max(0, len(all)-keptReports)] {
 		all[i].ExtraFields, all[i].Results = nil, nil
 		for j := range all[i].Conditions {
@@ -156,13 +168,26 @@ func (r *Run) end(run *v1alpha1.GateRun, last judge.Judgement, status corev1.Con
 		}
 	}
 	r.Status = Status{StartTime: &at, RetriesStatus: all, ExtraFields: r.Status.ExtraFields}
-	r.condition(corev1.ConditionUnknown, Retrying, "Trying again: "+message, now)
+	again := "Trying again: " + message
+	if left > 0 {
+		r.Status.Annotations = map[string]string{LeftOut: strconv.Itoa(left)}
+		again += fmt.Sprintf(" (the status holds the last %d tries; %d before them are left out)", len(all), left)
+	}
+	r.condition(corev1.ConditionUnknown, Retrying, again, now)
 	return nil
 }
 
-// keptReports is how many tries keep their numbers and words: a status that outgrows
-// an object can never be written again, and such a run would never end.
-const keptReports = 5
+// keptReports is how many tries keep their numbers and words, and keptTries how many are
+// kept at all: a status that outgrows an object can never be written again, and such a
+// run would never end.
+const (
+	keptReports = 5
+	keptTries   = 100
+)
+
+// LeftOut is the annotation in a status that says how many tries it does not hold any
+// more. They count all the same.
+const LeftOut = v1alpha1.GroupName + "/tries-left-out"
 
 // condition sets Succeeded, the only one.
 func (r *Run) condition(status corev1.ConditionStatus, reason, message string, now time.Time) {
