@@ -142,7 +142,7 @@ func TestFurtherHistories(t *testing.T) {
 	many(t, first, *further)
 }
 
-func now() uint64 { return uint64(time.Now().UnixNano()) } //nolint:gosec // it is not negative
+func now() uint64 { return uint64(time.Now().UnixNano()) }
 
 // many runs the histories of the seeds from first on.
 func many(t *testing.T, first uint64, changes int) {
