@@ -323,7 +323,11 @@ func generation(s *v1alpha1.CDEventSubject) string {
 // memory is the newest that is known of an object: what is unsaved counts only
 // while the ledger is where it was.
 func (f *fold) memory(current *v1alpha1.CDEventSubject) (lifecycle.Memory, error) {
-	if u, ok := f.unsaved[string(current.Spec.UID)]; ok && u.ahead == generation(current) {
+	u, ok := f.memories[string(current.Spec.UID)] // of steps before, in this fold
+	if !ok {
+		u, ok = f.unsaved[string(current.Spec.UID)]
+	}
+	if ok && u.ahead == generation(current) {
 		return u.memory, nil
 	}
 	m, err := stored(current)
