@@ -327,7 +327,8 @@ func (f *fold) memory(current *v1alpha1.CDEventSubject) (lifecycle.Memory, error
 	if !ok {
 		u, ok = f.unsaved[string(current.Spec.UID)]
 	}
-	if ok && u.ahead == generation(current) {
+	// What is buried stays so, whatever we have seen before we knew.
+	if ok && u.ahead == generation(current) && !current.Status.Removed {
 		return u.memory, nil
 	}
 	m, err := stored(current)
