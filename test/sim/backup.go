@@ -63,6 +63,7 @@ func (w *world) restore() {
 		// What waited when the backup was made may have been told since, and is told
 		// once more; so it is with what is gone by then.
 		m := w.remembered(s)
+		s.forgotten = !m.Deployed
 		switch {
 		case m.Pending != nil:
 			s.splits = append(s.splits, commit{split: m.Pending.Transition.Traffic, era: c.era, until: 0, given: true})

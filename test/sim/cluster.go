@@ -82,6 +82,8 @@ type service struct {
 	// says that it came after the backup and is gone without a trace.
 	restored int
 	unmade   bool
+	// forgotten says that the newest backup does not know of it as deployed.
+	forgotten bool
 	// era is the one in which it was created, restored or deleted last.
 	era int
 	// stateful says that its pods are a cluster; the rest is how that stands.

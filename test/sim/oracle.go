@@ -85,7 +85,7 @@ func (w *world) judgeOne(s *service, mine []delivered, v *verdict) {
 	}
 	switch before := w.before(s); {
 	case s.deleted:
-		if count["deployed"] > 0 && count["removed"] == 0 && s.era == w.cluster.era {
+		if w.deployed(s, mine) && count["removed"] == 0 && s.era == w.cluster.era {
 			w.fail("%s was deployed and is gone, and nobody was told", s.uid)
 		}
 	case count["removed"] > s.restored:
@@ -120,6 +120,13 @@ func (w *world) judgeTimes(s *service, mine []delivered) {
 		}
 		last = d.time
 	}
+}
+
+// deployed says whether a Service was told as such, and that was not undone by a backup.
+func (w *world) deployed(s *service, mine []delivered) bool {
+	return slices.ContainsFunc(mine, func(d delivered) bool {
+		return short(d.typ) == "deployed" && (d.era == w.cluster.era || !s.forgotten)
+	})
 }
 
 // before says whether a Service was there before the first controller.

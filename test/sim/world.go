@@ -73,6 +73,8 @@ type delivered struct {
 	traffic  []lifecycle.Share
 	urls     []string
 	subject  string
+	// era is the one in which it was told.
+	era int
 	// known is no event: a restored ledger goes on from here, whatever was told since.
 	known bool
 }
@@ -179,7 +181,7 @@ func (w *world) received(source types.UID, ev event.Event, raw string) {
 	said := body.CustomData.Knative
 	w.got[source] = append(w.got[source], delivered{
 		uid: types.UID(said.UID), typ: ev.Type(), time: ev.Time(), revision: said.Revision.Name, traffic: said.Traffic,
-		artifact: body.Subject.Content.ArtifactID, urls: said.URLs, subject: body.Subject.ID,
+		artifact: body.Subject.Content.ArtifactID, urls: said.URLs, subject: body.Subject.ID, era: w.cluster.era,
 	})
 }
 
