@@ -71,7 +71,10 @@ func TestEveryVersionOfTheRenderingIsKnown(t *testing.T) {
 // audience are the sources that the frozen events are for.
 type audience struct{}
 
-func (audience) Exists(types.UID) bool                                   { return true }
+func (audience) Exists(types.UID) bool { return true }
+
+func (audience) Operator(types.UID) bool { return false }
+
 func (audience) NamespaceLabels(string) (map[string]string, bool, error) { return nil, false, nil }
 func (audience) Replays(v1alpha1.CDEventSubjectSpec, func() ledger.Labels) []types.UID {
 	return nil

@@ -50,6 +50,11 @@ func (r *Router) Exists(source types.UID) bool {
 	return slices.ContainsFunc(r.Sources(), func(s *v1alpha1.CDEventSource) bool { return s.UID == source })
 }
 
+// Operator implements ledger.Router.
+func (r *Router) Operator(source types.UID) bool {
+	return slices.ContainsFunc(r.Sources(), func(s *v1alpha1.CDEventSource) bool { return s.UID == source && s.Namespace == r.SystemNamespace })
+}
+
 // Replays implements ledger.Router.
 func (r *Router) Replays(subject v1alpha1.CDEventSubjectSpec, with func() ledger.Labels) []types.UID {
 	var out []types.UID

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 )
 
 // The bounds of an entry, in bytes of JSON: of all that is written. etcd refuses
@@ -34,23 +33,29 @@ func weigh(v any) int {
 }
 
 // bound keeps the entry below its limit. Recipient by recipient, what is furthest
-// behind gives way: a sink that is dead costs the others nothing.
-func (e *edit) bound() {
+// behind gives way: a sink that is dead costs the others nothing, and the sources of a
+// tenant cost the operator's nothing.
+func (e *edit) bound(operator func(types.UID) bool) {
 	st := &e.next.Status
-	size := weigh(e.next)
-	for size > maxJournal {
-		old := slices.IndexFunc(st.Journal, func(j v1alpha1.JournalEntry) bool { return j.Sequence > e.before })
-		if old < 0 {
-			old = len(st.Journal)
+	for size := weigh(e.next); size > maxJournal; size = weigh(e.next) {
+		h, given := holdingsOf(st, remembered(operator)), 1
+		for size > maxJournal && given > 0 {
+			old := slices.IndexFunc(st.Journal, func(j v1alpha1.JournalEntry) bool { return j.Sequence > e.before })
+			if old < 0 {
+				old = len(st.Journal)
+			}
+			if size > maxObject {
+				old = max(old, len(st.Journal)-1)
+			}
+			shrunk := 0
+			if shrunk, given = h.giveWay(old); given > 0 {
+				size -= shrunk
+				e.lost[DroppedJournalFull] += int64(given)
+			}
 		}
-		if size > maxObject {
-			old = max(old, len(st.Journal)-1)
-		}
-		if old == 0 {
+		if given == 0 {
 			break
 		}
-		i := furthestBehind(st.Journal, old)
-		size -= weigh(st.Journal[i]) + e.drop(i)
 	}
 	for reason, n := range e.lost {
 		if st.Dropped == nil {
@@ -60,61 +65,17 @@ func (e *edit) bound() {
 	}
 }
 
-// drop gives up one event for all that are owed it. It returns the size of the forms
-// that no other event is rendered in.
-func (e *edit) drop(i int) int {
-	st := &e.next.Status
-	given := st.Journal[i].Recipients
-	e.lost[DroppedJournalFull] += int64(len(given))
-	st.Journal = slices.Delete(st.Journal, i, i+1)
-	used := forms(st.Journal)
-	freed := 0
-	for _, r := range given {
-		if p, ok := st.Profiles[r.Profile]; ok && !used[r.Profile] {
-			freed += weigh(map[string]v1alpha1.Profile{r.Profile: p})
-			delete(st.Profiles, r.Profile)
+// remembered asks once of each source.
+func remembered(operator func(types.UID) bool) func(types.UID) bool {
+	known := map[types.UID]bool{}
+	return func(source types.UID) bool {
+		is, ok := known[source]
+		if !ok {
+			is = operator(source)
+			known[source] = is
 		}
+		return is
 	}
-	return freed
-}
-
-// furthestBehind chooses among the first n events the one to give up: of those whose
-// recipients are all furthest behind, a step of traffic first, as the next one says
-// where the traffic is now, and then the oldest.
-func furthestBehind(journal []v1alpha1.JournalEntry, n int) int {
-	// since is the oldest event that a source is owed, and last the newest.
-	since, last := map[types.UID]int{}, map[types.UID]int{}
-	for i, j := range journal {
-		for _, r := range j.Recipients {
-			if _, ok := since[r.Source]; !ok {
-				since[r.Source] = i
-			}
-			last[r.Source] = i
-		}
-	}
-	type rank struct {
-		// ahead is how far the furthest of its recipients has come.
-		ahead int
-		said  int
-		age   int
-	}
-	best, chosen := rank{}, -1
-	for i, j := range journal[:n] {
-		r := rank{age: i}
-		if j.Type != string(lifecycle.TrafficShifted) {
-			r.said = 1
-		}
-		for _, to := range j.Recipients {
-			r.ahead = max(r.ahead, since[to.Source])
-			if last[to.Source] == i {
-				r.said = 1 // no later event says it to this one
-			}
-		}
-		if chosen < 0 || cmp.Or(cmp.Compare(r.ahead, best.ahead), cmp.Compare(r.said, best.said), cmp.Compare(r.age, best.age)) < 0 {
-			best, chosen = r, i
-		}
-	}
-	return chosen
 }
 
 // forms are those that the events of a journal are rendered in.

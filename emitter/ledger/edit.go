@@ -205,7 +205,7 @@ func profileName(p v1alpha1.Profile) (string, error) {
 }
 
 // finish prunes and sums up.
-func (e *edit) finish() {
+func (e *edit) finish(operator func(types.UID) bool) {
 	st := &e.next.Status
 	for i := range st.Journal {
 		j := &st.Journal[i]
@@ -214,7 +214,7 @@ func (e *edit) finish() {
 	st.Journal = slices.DeleteFunc(st.Journal, func(j v1alpha1.JournalEntry) bool { return len(j.Recipients) == 0 })
 	used := forms(st.Journal)
 	maps.DeleteFunc(st.Profiles, func(name string, _ v1alpha1.Profile) bool { return !used[name] })
-	e.bound()
+	e.bound(operator)
 	st.Pending, st.OldestPending = 0, nil
 	for i := range st.Journal {
 		j := &st.Journal[i]

@@ -47,6 +47,9 @@ type Router interface {
 	Replays(subject v1alpha1.CDEventSubjectSpec, labels func() Labels) []types.UID
 	// Exists says whether there is such a source.
 	Exists(source types.UID) bool
+	// Operator says whether a source is the operator's: those of one tenant's namespace
+	// take no room from it.
+	Operator(source types.UID) bool
 }
 
 // Labels are what sources select by. They were journaled with the object, as it
@@ -257,7 +260,7 @@ func (l *Ledger) prepare(ln *line, spec v1alpha1.CDEventSubjectSpec, decide Deci
 		l.forgetAcks(ln, acked, given)
 		return nil, nil //nolint:nilnil // nothing to write is no error
 	}
-	e.finish()
+	e.finish(l.router.Operator)
 	return e, nil
 }
 

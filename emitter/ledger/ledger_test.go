@@ -32,6 +32,8 @@ type everyone []types.UID
 
 func (e everyone) Exists(source types.UID) bool { return slices.Contains(e, source) }
 
+func (everyone) Operator(source types.UID) bool { return source == "operator" }
+
 func (everyone) NamespaceLabels(string) (map[string]string, bool, error) { return nil, false, nil }
 
 func (e everyone) Replays(v1alpha1.CDEventSubjectSpec, func() ledger.Labels) []types.UID { return e }

@@ -17,18 +17,21 @@ import (
 // plain is a kind whose only part carries its snapshot.
 type plain struct{ live types.UID }
 
-func (*plain) APIVersion() string                                                    { return "v1" }
-func (*plain) Name() string                                                          { return "Service" }
-func (*plain) Served() bool                                                          { return true }
-func (*plain) Keys() []types.NamespacedName                                          { return nil }
-func (*plain) Cached(types.NamespacedName) Parts                                     { return nil }
-func (p *plain) Live(context.Context, types.NamespacedName) (types.UID, error)       { return p.live, nil }
-func (*plain) Fetch(context.Context, string, []string) (Parts, error)                { return nil, nil }
-func (*plain) Position() string                                                      { return "" }
-func (*plain) EnqueueKey(types.NamespacedName)                                       {}
-func (*plain) EnqueueSlowKey(types.NamespacedName)                                   {}
-func (*plain) NamespaceLabels(string) (map[string]string, bool, error)               { return nil, false, nil }
-func (*plain) Exists(types.UID) bool                                                 { return false }
+func (*plain) APIVersion() string                                              { return "v1" }
+func (*plain) Name() string                                                    { return "Service" }
+func (*plain) Served() bool                                                    { return true }
+func (*plain) Keys() []types.NamespacedName                                    { return nil }
+func (*plain) Cached(types.NamespacedName) Parts                               { return nil }
+func (p *plain) Live(context.Context, types.NamespacedName) (types.UID, error) { return p.live, nil }
+func (*plain) Fetch(context.Context, string, []string) (Parts, error)          { return nil, nil }
+func (*plain) Position() string                                                { return "" }
+func (*plain) EnqueueKey(types.NamespacedName)                                 {}
+func (*plain) EnqueueSlowKey(types.NamespacedName)                             {}
+func (*plain) NamespaceLabels(string) (map[string]string, bool, error)         { return nil, false, nil }
+func (*plain) Exists(types.UID) bool                                           { return false }
+
+func (*plain) Operator(types.UID) bool { return false }
+
 func (*plain) Replays(v1alpha1.CDEventSubjectSpec, func() ledger.Labels) []types.UID { return nil }
 func (*plain) Refused()                                                              {}
 func (*plain) Conflict()                                                             {}

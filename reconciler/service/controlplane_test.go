@@ -42,6 +42,8 @@ type journaled struct {
 
 func (*journaled) Exists(types.UID) bool { return false }
 
+func (*journaled) Operator(types.UID) bool { return false }
+
 func (*journaled) NamespaceLabels(string) (map[string]string, bool, error) { return nil, false, nil }
 
 func (j *journaled) Recipients(s v1alpha1.CDEventSubjectSpec, _ ledger.Labels, t lifecycle.Transition) []ledger.Recipient {

@@ -1,0 +1,143 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+)
+
+// holdings are what the operator's sources and what the tenants' hold of a journal.
+type holdings struct {
+	st       *v1alpha1.CDEventSubjectStatus
+	operator func(types.UID) bool
+	// both are by whether they are the operator's.
+	both map[bool]*held
+	all  *held
+}
+
+// held is what some sources hold together: the bytes of JSON that a journal would have
+// with them alone.
+type held struct {
+	weight int
+	// entries and forms count how often each is needed.
+	entries map[int64]int
+	forms   map[string]int
+}
+
+func newHeld() *held { return &held{entries: map[int64]int{}, forms: map[string]int{}} }
+
+func holdingsOf(st *v1alpha1.CDEventSubjectStatus, operator func(types.UID) bool) *holdings {
+	h := &holdings{st: st, operator: operator, both: map[bool]*held{true: newHeld(), false: newHeld()}, all: newHeld()}
+	forms := map[string]int{}
+	for name, p := range st.Profiles {
+		forms[name] = weigh(map[string]v1alpha1.Profile{name: p})
+	}
+	for _, j := range st.Journal {
+		entry := weighBare(j)
+		for _, r := range j.Recipients {
+			h.both[operator(r.Source)].change(j.Sequence, r, entry, forms[r.Profile], 1)
+			h.all.change(j.Sequence, r, entry, forms[r.Profile], 1)
+		}
+	}
+	return h
+}
+
+// weighBare is the weight of an entry without its recipients.
+func weighBare(j v1alpha1.JournalEntry) int {
+	j.Recipients = nil
+	return weigh(j)
+}
+
+// change adds a recipient of an entry, or takes it away.
+func (h *held) change(sequence int64, r v1alpha1.Recipient, entry, form, by int) {
+	if h.entries[sequence] += by; h.entries[sequence] == max(by, 0) {
+		h.weight += by * entry
+	}
+	if h.forms[r.Profile] += by; h.forms[r.Profile] == max(by, 0) {
+		h.weight += by * form
+	}
+	h.weight += by * weigh(r)
+}
+
+// giveWay gives up one of the first n events, for the operator's sources or for the
+// tenants': for those who hold more, so that half of the journal is there for each. It
+// returns by how many bytes the journal shrinks, and for how many sources that is.
+func (h *holdings) giveWay(n int) (shrunk, sources int) {
+	has := map[bool]bool{}
+	for _, j := range h.st.Journal[:n] {
+		for _, r := range j.Recipients {
+			has[h.operator(r.Source)] = true
+		}
+	}
+	operators := has[true] && (!has[false] || h.both[true].weight > h.both[false].weight)
+	theirs := func(r v1alpha1.Recipient) bool { return h.operator(r.Source) == operators }
+	i := furthestBehind(h.st.Journal, n, theirs)
+	if i < 0 {
+		return 0, 0
+	}
+	before, j := h.all.weight, &h.st.Journal[i]
+	entry := weighBare(*j)
+	j.Recipients = slices.DeleteFunc(j.Recipients, func(r v1alpha1.Recipient) bool {
+		if !theirs(r) {
+			return false
+		}
+		form := weigh(map[string]v1alpha1.Profile{r.Profile: h.st.Profiles[r.Profile]})
+		h.both[operators].change(j.Sequence, r, entry, form, -1)
+		h.all.change(j.Sequence, r, entry, form, -1)
+		if h.all.forms[r.Profile] == 0 {
+			delete(h.st.Profiles, r.Profile)
+		}
+		sources++
+		return true
+	})
+	if len(j.Recipients) == 0 {
+		h.st.Journal = slices.Delete(h.st.Journal, i, i+1)
+	}
+	return before - h.all.weight, sources
+}
+
+// furthestBehind chooses among the first n events that are theirs the one to give up: of those
+// whose recipients are all furthest behind, a step of traffic first, as the next one says
+// where the traffic is now, and then the oldest. It is negative where there is none.
+func furthestBehind(journal []v1alpha1.JournalEntry, n int, theirs func(v1alpha1.Recipient) bool) int {
+	// since is the oldest event that a source is owed, and last the newest.
+	since, last := map[types.UID]int{}, map[types.UID]int{}
+	for i, j := range journal {
+		for _, r := range j.Recipients {
+			if _, ok := since[r.Source]; !ok {
+				since[r.Source] = i
+			}
+			last[r.Source] = i
+		}
+	}
+	type rank struct {
+		// ahead is how far the furthest of its recipients has come.
+		ahead int
+		said  int
+		age   int
+	}
+	best, chosen := rank{}, -1
+	for i, j := range journal[:n] {
+		if !slices.ContainsFunc(j.Recipients, theirs) {
+			continue
+		}
+		r := rank{age: i}
+		if j.Type != string(lifecycle.TrafficShifted) {
+			r.said = 1
+		}
+		for _, to := range j.Recipients {
+			r.ahead = max(r.ahead, since[to.Source])
+			if last[to.Source] == i {
+				r.said = 1 // no later event says it to this one
+			}
+		}
+		if chosen < 0 || cmp.Or(cmp.Compare(r.ahead, best.ahead), cmp.Compare(r.said, best.said), cmp.Compare(r.age, best.age)) < 0 {
+			best, chosen = r, i
+		}
+	}
+	return chosen
+}
