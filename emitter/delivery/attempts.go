@@ -127,6 +127,9 @@ func (ln *lane) takeOver(s *v1alpha1.CDEventSource) bool {
 	defer ln.mu.Unlock()
 	before := ln.source
 	ln.source = s
+	if before.Generation != s.Generation {
+		ln.trouble = "" // it was the former spec's; what is still wrong is said again
+	}
 	letters := before.Status.DeadLetterSinkURI.String() != s.Status.DeadLetterSinkURI.String()
 	credentials := !shown(before) && shown(s)
 	switch {

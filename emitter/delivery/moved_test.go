@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	"knative.dev/pkg/apis"
 
+	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
@@ -138,6 +140,25 @@ func TestAnEventIsNotPassedOverWhenTheLeadIsAwayForAMoment(t *testing.T) {
 		time.Sleep(time.Hour)
 		if got := s.received(); len(got) != 2 {
 			t.Errorf("got %q, %d owed", got, s.pending("uid-all"))
+		}
+	})
+}
+
+// What could not be read is mended, and the filter that can be read now does not want the event.
+func TestTroubleEndsWithTheMistakeInTheSpec(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad := sourceTo("bad", "sink")
+		bad.Unread = []tolerant.FieldError{{Path: "spec.filters[0].exact", Message: "must be an object, not this number"}}
+		s := newStage(t, bad)
+		s.happens(t, "cart", lifecycle.Created)
+		time.Sleep(time.Second)
+		mended := sourceTo("bad", "sink")
+		mended.Generation, mended.Status.ObservedGeneration = 2, 2
+		mended.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev.cdevents.service.deployed"}}}
+		s.Source(mended)
+		time.Sleep(time.Hour)
+		if _, _, _, trouble := s.OfSource("uid-bad"); trouble != "" || s.pending("uid-bad") > 0 {
+			t.Errorf("%d owed, trouble %q", s.pending("uid-bad"), trouble)
 		}
 	})
 }
