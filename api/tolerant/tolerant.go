@@ -32,7 +32,7 @@ const (
 	// maxDepth is how deep is looked for what is wrong: whoever writes the object decides
 	// how deep it is, and each level is read once more.
 	maxDepth = 16
-	// maxProblems is how many are named.
+	// maxProblems is how many are named. Each field that has any is among them.
 	maxProblems = 16
 )
 
@@ -70,6 +70,8 @@ type step struct {
 type mender struct {
 	target   reflect.Type
 	problems []FieldError
+	// fields are those that the problems are in.
+	fields []string
 }
 
 // mend returns the readable part of a value; false if it cannot be read at all.
@@ -111,9 +113,31 @@ func (m *mender) mend(path []step, value any) (any, bool) {
 }
 
 func (m *mender) note(path []step, value any, err error) {
+	field := fieldOf(path)
+	problem := FieldError{Path: text(path), Message: explain(value, err)}
 	if len(m.problems) < maxProblems {
-		m.problems = append(m.problems, FieldError{Path: text(path), Message: explain(value, err)})
+		m.problems, m.fields = append(m.problems, problem), append(m.fields, field)
+		return
 	}
+	if slices.Contains(m.fields, field) {
+		return
+	}
+	// Each field is named that lacks something: a selector without it chooses more.
+	for i := range slices.Backward(m.fields) {
+		if slices.Index(m.fields, m.fields[i]) < i {
+			m.problems[i], m.fields[i] = problem, field
+			return
+		}
+	}
+}
+
+// fieldOf is the field of the object, or of its spec, that a path leads into.
+func fieldOf(path []step) string {
+	n := 0
+	for n < min(len(path), 2) && !path[n].item {
+		n++
+	}
+	return text(path[:n])
 }
 
 // read tries an object that has nothing but this value, at its place.
