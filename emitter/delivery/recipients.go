@@ -181,9 +181,9 @@ func matches(selector *metav1.LabelSelector, set map[string]string) (bool, error
 	if selector == nil {
 		return true, nil
 	}
-	s, err := metav1.LabelSelectorAsSelector(selector)
+	s, err := Selector(selector)
 	if err != nil {
-		return false, fmt.Errorf("not a label selector: %w", err)
+		return false, err
 	}
 	return s.Matches(labels.Set(set)), nil
 }

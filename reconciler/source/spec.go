@@ -32,8 +32,8 @@ func checkSelectors(s *v1alpha1.CDEventSource, _ string) error {
 		field    string
 		selector *metav1.LabelSelector
 	}{{"selector", s.Spec.Selector}, {"namespaceSelector", s.Spec.NamespaceSelector}} {
-		if _, err := metav1.LabelSelectorAsSelector(l.selector); err != nil {
-			all = append(all, wrong("InvalidSelector", "spec.%s is no label selector: %v", l.field, err))
+		if _, err := delivery.Selector(l.selector); err != nil {
+			all = append(all, wrong("InvalidSelector", "spec.%s is %v", l.field, err))
 		}
 	}
 	return errors.Join(all...)
