@@ -57,7 +57,7 @@ test: export SIM_SEED := $(SIM_SEED)
 test: $(CLUSTER) ## Unit tests, and those that need a real API server (etcd and kube-apiserver are built first)
 	@echo "simulating further histories, from seed $(SIM_SEED) on (the same again: make test SIM_SEED=$(SIM_SEED))"
 	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$($(CLUSTER) assets); \
-	bad=0; for m in $(MODULES); do (cd $$m && $(GOTEST) ./...) || bad=1; done; exit $$bad
+	bad=0; for m in $(MODULES); do (cd $$m && $(GOTEST) -timeout 15m ./...) || bad=1; done; exit $$bad
 
 # CHANGES is how many the simulation goes through; it takes about 9 minutes of one core for a million.
 CHANGES ?= 10000000

@@ -29,14 +29,14 @@ func (b *bench) told(pods map[types.UID]map[mapping.Key]float64) []scrape.Readin
 }
 
 // pastFor is what a gate that begins now takes for the past.
-func pastFor(t *testing.T, b *bench, canary types.UID) map[string]float64 {
+func pastFor(t *testing.T, b *bench) map[string]float64 {
 	t.Helper()
 	s, ok := b.Snapshot(cart)
 	if !ok {
 		t.Fatal("there is no snapshot")
 	}
 	out := map[string]float64{}
-	for k, shard := range s.Before(canary) {
+	for k, shard := range s.Before("r2") {
 		out[k.Shard] = shard.Finished()
 	}
 	return out
@@ -123,7 +123,7 @@ func TestThePastEndsWhereTheCanaryIsNotKnown(t *testing.T) {
 				b.Read(cart, b.told(said))
 				b.pass(15 * time.Second)
 			}
-			if diff := cmp.Diff(c.want, pastFor(t, b, "r2")); diff != "" {
+			if diff := cmp.Diff(c.want, pastFor(t, b)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -144,7 +144,7 @@ func TestThePastEndsWhereTheCanaryStartsAgain(t *testing.T) {
 		b.Read(cart, all)
 		b.pass(15 * time.Second)
 	}
-	if diff := cmp.Diff(map[string]float64{"1": 20}, pastFor(t, b, "r2")); diff != "" {
+	if diff := cmp.Diff(map[string]float64{"1": 20}, pastFor(t, b)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -164,7 +164,7 @@ func TestThePastEndsBeforeALateAnswerOfTheBaseline(t *testing.T) {
 		b.pass(15 * time.Second)
 	}
 	// The canary had none in the second reading, and the baseline answered that one 4 s later.
-	if diff := cmp.Diff(map[string]float64{"1": 10}, pastFor(t, b, "r2")); diff != "" {
+	if diff := cmp.Diff(map[string]float64{"1": 10}, pastFor(t, b)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -187,7 +187,7 @@ func TestThePastOfACanaryThatComesAgain(t *testing.T) {
 	b.facts = gone
 	b.Read(cart, nil)
 	want := map[string]float64{"1": 10, "2": 10, "3": 10}
-	if diff := cmp.Diff(want, pastFor(t, b, "r2")); diff != "" {
+	if diff := cmp.Diff(want, pastFor(t, b)); diff != "" {
 		t.Errorf("it is gone: %s", diff)
 	}
 	b.read("p1", false, merged(ofShards(35, "1", "2"), ofShards(15, "3")))
@@ -196,11 +196,11 @@ func TestThePastOfACanaryThatComesAgain(t *testing.T) {
 	back.Pods = []Pod{f.Pods[0], {UID: "p3", Revision: "r2", Ready: true}}
 	b.facts = back
 	want = map[string]float64{"1": 15, "2": 15, "3": 15}
-	if diff := cmp.Diff(want, pastFor(t, b, "r2")); diff != "" {
+	if diff := cmp.Diff(want, pastFor(t, b)); diff != "" {
 		t.Errorf("before it comes again: %s", diff)
 	}
 	b.Read(cart, b.told(says{"p1": merged(ofShards(40, "1", "2"), ofShards(15, "3")), "p3": ofShards(4, "3")}))
-	if diff := cmp.Diff(want, pastFor(t, b, "r2")); diff != "" {
+	if diff := cmp.Diff(want, pastFor(t, b)); diff != "" {
 		t.Errorf("it has come again: %s", diff)
 	}
 }
@@ -257,7 +257,7 @@ func TestThePastIsOneMoment(t *testing.T) {
 			}
 			b.Read(cart, b.told(all))
 			b.pass(15 * time.Second)
-			past := pastFor(t, b, "r2")
+			past := pastFor(t, b)
 			at := -1
 			for i := range min(step, begins-1) + 1 {
 				same := true

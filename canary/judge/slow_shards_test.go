@@ -8,14 +8,14 @@ import (
 
 // clinic is a sharded Service whose requests begin at random, and take a time that depends on their shard.
 type clinic struct {
-	rng           *rand.Rand
-	takes         []float64
-	canary        int
-	perShard      float64
-	hangs         float64
-	second        int
-	ends          map[int][]ending
-	open, started [2]float64
+	rng      *rand.Rand
+	takes    []float64
+	canary   int
+	perShard float64
+	hangs    float64
+	second   int
+	ends     map[int][]ending
+	open     [2]float64
 }
 
 // ending of one request.
@@ -80,7 +80,7 @@ func (c *clinic) failed() bool {
 // TestShardsWhoseRequestsTakeLonger: which shards a canary has is chance, and how long their requests take is not its doing.
 func TestShardsWhoseRequestsTakeLonger(t *testing.T) {
 	t.Parallel()
-	runs := 10
+	runs := 4
 	if *openRuns > 0 {
 		runs = *openRuns
 	}

@@ -263,7 +263,7 @@ func (ln *lane) plan(ctx context.Context, source *v1alpha1.CDEventSource, key le
 	if source.Status.ObservedGeneration != source.Generation {
 		return p, after(unresolved), false // the address is that of the former spec; the new one wakes it
 	}
-	ok := false
+	var ok bool
 	if p.to, ok = target(source, source.Status.SinkURI, source.Status.SinkCACerts, credentials.OfSink(source)); !ok {
 		ln.failed("the sink has no address yet; see the condition SinkProvided")
 		return p, after(unresolved), false

@@ -114,7 +114,7 @@ func TestAnEventIsNotPassedOverWhenTheLeadIsAwayForAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, sourceTo("all", "sink"))
 		var away atomic.Bool
-		s.Delivery.Leads = func(types.NamespacedName) bool { return !away.Swap(false) }
+		s.Leads = func(types.NamespacedName) bool { return !away.Swap(false) }
 		first := true
 		s.answer("sink", func() sender.Outcome {
 			if first {

@@ -47,7 +47,7 @@ func (e *edit) bound(operator func(types.UID) bool) {
 			if size > maxObject {
 				old = max(old, len(st.Journal)-1)
 			}
-			shrunk := 0
+			var shrunk int
 			if shrunk, given = h.giveWay(old); given > 0 {
 				size -= shrunk
 				e.lost[DroppedJournalFull] += int64(given)

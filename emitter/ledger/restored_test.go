@@ -55,7 +55,7 @@ func TestAcknowledgementsOfBeforeARestoreTakeNothing(t *testing.T) {
 				must(t, add(fresh, lifecycle.Upgraded, "after the restore"))
 			}
 		}, "2 3 4 5 6 7 8"},
-		"one more comes": {func(t *testing.T, s *store.Store, l *ledger.Ledger) {
+		"one more comes": {func(t *testing.T, _ *store.Store, l *ledger.Ledger) {
 			t.Helper()
 			must(t, add(l, lifecycle.Upgraded, "")) // meets the restored entry
 			l.Acknowledge(ledger.Name(cart), "a", 5)

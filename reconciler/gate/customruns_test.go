@@ -44,8 +44,18 @@ func TestCustomRuns(t *testing.T) {
 		s.Serve(stage.Canary, 60, 0)
 		r = th.ends("good", yes, customrun.GatePassed, "Pass", "no worse")
 		run, err := r.Status.GateRun()
-		if err != nil || run.Canary.Name != "good-00002" || run.Evidence != nil || th.told[run.ID] != "good uid-of-good Pass" {
-			t.Errorf("%+v, %v, told %v", run, err, th.told)
+		if err != nil || run.Canary.Name != "good-00002" || run.Evidence != nil {
+			t.Fatalf("%+v, %v", run, err)
+		}
+		// It is told once the status is written.
+		for range 100 {
+			if th.heard(run.ID) != "" {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if told := th.heard(run.ID); told != "good uid-of-good Pass" {
+			t.Errorf("told %q", told)
 		}
 		// Cancelling what is over changes nothing of its status.
 		th.cancel("good")
