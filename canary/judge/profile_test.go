@@ -94,7 +94,7 @@ func TestWhatHitsAllShards(t *testing.T) {
 		{"3 times the odds, all the time", profiled{traffic: evenly, outage: 3, odds: 3}, 1, .05},
 	} {
 		got := map[Verdict]int{}
-		for n := range uint64(runs) { //nolint:gosec // a number of runs
+		for n := range uint64(runs) {
 			got[tc.of.play(n).Last.Verdict]++
 		}
 		t.Logf("%-65s Fail %5.1f %%  Pass %5.1f %%", tc.name, 100*float64(got[Fail])/float64(runs), 100*float64(got[Pass])/float64(runs))
