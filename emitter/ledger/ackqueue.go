@@ -24,9 +24,10 @@ func newAckQueue() *ackQueue {
 
 func (q *ackQueue) add(name string) { q.queue.Add(name) }
 
-// keepRemoved is how long the entry of an object that is gone is kept. It must
-// be longer than two leaders can overlap and a watch can lag behind.
-const keepRemoved = 5 * time.Minute
+// keepRemoved is how long the entry of an object that is gone is kept. A replica that
+// stands by has a history of five minutes (observer.Options.Keep), by which it would
+// announce the object anew: this must be longer, by as much as its watch can lag behind.
+const keepRemoved = 10 * time.Minute
 
 // Run writes acknowledgements, and collects what is finished, until the context ends. What is acknowledged by
 // then is still written, if that takes no longer than flushFor; the rest leads to the same event being sent again,
@@ -47,7 +48,7 @@ func (l *Ledger) Run(ctx context.Context, workers int) {
 			if err := l.Collect(ctx, time.Now(), keepRemoved); err != nil && ctx.Err() == nil {
 				logging.FromContext(ctx).Warnw("Finished entries are not deleted yet", "error", err)
 			}
-		}, keepRemoved/5)
+		}, keepRemoved/10)
 	})
 	<-ctx.Done()
 	defer time.AfterFunc(flushFor, stop).Stop()

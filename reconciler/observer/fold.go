@@ -327,9 +327,13 @@ func (f *fold) memory(current *v1alpha1.CDEventSubject) (lifecycle.Memory, error
 	if !ok {
 		u, ok = f.unsaved[string(current.Spec.UID)]
 	}
-	// What is buried stays so, whatever we have seen before we knew.
-	if ok && u.ahead == generation(current) && !current.Status.Removed {
+	switch {
+	case !ok, u.ahead == "", current.Status.Removed:
+		// What is buried stays so, whatever we have seen before we knew.
+	case u.ahead == generation(current):
 		return u.memory, nil
+	default:
+		return lifecycle.Memory{}, errOvertaken
 	}
 	m, err := stored(current)
 	if err != nil {

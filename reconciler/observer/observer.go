@@ -214,7 +214,9 @@ func (o *Observer) yield(b reconciler.Bucket) {
 	for key, t := range o.tracks {
 		if b.Has(key) {
 			t.unsaved, t.held = map[string]unsaved{}, time.Time{}
-			t.cool()
+			if t.cool(); !t.folding {
+				t.rewind()
+			}
 			clear(t.waiting)
 		}
 	}
@@ -282,7 +284,11 @@ func (o *Observer) Tidy() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for key, t := range o.tracks {
-		if o.IsLeaderFor(key) || t.folding {
+		if t.folding {
+			continue
+		}
+		if o.IsLeaderFor(key) {
+			t.unspend(before)
 			continue
 		}
 		if t.forget(before); t.empty() {
@@ -368,6 +374,9 @@ func (o *Observer) begin(ctx context.Context, key types.NamespacedName, since ti
 	defer o.mu.Unlock()
 	t := o.trackLocked(key)
 	now := o.Now()
+	if t.overtaken(o.Ledger.Subjects(o.ledgerKey(key))) {
+		t.rewind()
+	}
 	f := &fold{
 		ctx: ctx, o: o, track: t, key: key, since: since, now: now, rules: o.Rules(),
 		steps: t.steps(now), past: slices.Clone(t.past), consumed: map[uint64]bool{},
@@ -386,7 +395,7 @@ func (o *Observer) end(f *fold) bool {
 		return false // the kind went away meanwhile, and what came since is another history
 	}
 	t.folding = false
-	t.consume(f.consumed)
+	t.spend(f.consumed, f.now.Add(-o.Keep))
 	switch {
 	case !f.held:
 		t.held = time.Time{}
@@ -403,6 +412,11 @@ func (o *Observer) end(f *fold) bool {
 		known := f.remembered()
 		maps.DeleteFunc(t.waiting, func(uid types.UID, w map[lifecycle.Wait]time.Time) bool { return len(w) == 0 || !known[uid] })
 		maps.DeleteFunc(t.unsaved, func(uid string, _ unsaved) bool { return !known[types.UID(uid)] })
+		if len(t.unsaved) == 0 {
+			t.spent = nil
+		}
+	} else {
+		t.rewind()
 	}
 	t.prune()
 	if len(t.updates) > 0 || f.held || f.lagging || !f.wake.IsZero() {

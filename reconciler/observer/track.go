@@ -66,6 +66,8 @@ type track struct {
 	held time.Time
 	// unsaved is the memory of each UID that is ahead of the ledger.
 	unsaved map[string]unsaved
+	// spent holds the updates that led to it, and the parts before them.
+	spent *track
 	// waiting is since when something is waited for of each UID.
 	waiting map[types.UID]map[lifecycle.Wait]time.Time
 	// filled says that the root came from a cache: it may be of the past.
@@ -208,6 +210,9 @@ func (t *track) bump(p Part) {
 		}
 	}
 	t.base[p.Name] = p
+	if t.spent != nil {
+		t.spent.bump(p)
+	}
 }
 
 // fill takes from the caches the parts that nothing is known of. It happens when

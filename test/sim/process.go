@@ -59,6 +59,9 @@ type process struct {
 	ctx    context.Context //nolint:containedctx // the life of the process
 }
 
+// histories is how long a process that stands by keeps what it saw.
+const histories = time.Hour
+
 // debt is one object that something is owed about to one source.
 type debt struct {
 	key    ledger.Key
@@ -101,7 +104,7 @@ func (w *world) start() *process {
 	p.kind.Use(p.caches[:], func() string { return p.position })
 	p.ob = observer.New(observer.Options{
 		Kind: p.kind, Ledger: p.ledger, Now: func() time.Time { return w.cluster.now.Add(p.skew) }, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules },
-		Keep:  time.Hour,
+		Keep:  histories,
 		Since: func(ctx context.Context) (time.Time, error) { return p.ledger.Baseline(ctx, "services") },
 	})
 	p.ob.Bind(p)
@@ -279,8 +282,13 @@ func (p *process) notice() {
 	p.gone = nil
 }
 
-// collect deletes what is finished.
-func (p *process) collect(keep time.Duration) {
+// collect deletes what is finished. Where a history may be folded that shows it still, it
+// is kept for longer than histories are.
+func (p *process) collect() {
+	keep := 2 * histories
+	if p.leads && len(p.w.processes) == 1 && len(p.queue) == 0 {
+		keep = 30 * time.Second
+	}
 	if err := p.ledger.Collect(p.ctx, p.w.cluster.now, keep); err != nil && !apierrors.IsTimeout(err) {
 		p.w.fail("collecting: %v", err)
 	}

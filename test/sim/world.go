@@ -214,7 +214,7 @@ func (w *world) step(p *process) {
 			p.deliver()
 		case 7:
 			p.flush()
-			p.collect(30 * time.Second)
+			p.collect()
 		}
 	})
 }

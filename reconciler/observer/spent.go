@@ -1,0 +1,69 @@
+package observer
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// errOvertaken: what was folded silently began with a state of the ledger that is not
+// the newest. It is folded again.
+var errOvertaken = errors.New("another leader has written what was not known here")
+
+// spend moves updates into the base. Until something is saved they are kept beside it,
+// with the parts before them: the ledger may turn out to have been of the past, and then
+// its present state decides what they mean.
+func (t *track) spend(ids map[uint64]bool, keepFrom time.Time) {
+	if t.spent == nil {
+		t.spent = &track{base: maps.Clone(t.base), position: t.position}
+	}
+	for _, u := range t.updates {
+		if ids[u.id] && !u.part.Volatile {
+			t.spent.updates = append(t.spent.updates, u)
+		}
+	}
+	for len(t.spent.updates) > maxHistory {
+		t.spent.rebase(t.spent.updates[0].part)
+		t.spent.updates = t.spent.updates[1:]
+	}
+	t.consume(ids)
+	t.unspend(keepFrom)
+}
+
+// unspend forgets what is too old to be of account: by now the ledger is known.
+func (t *track) unspend(before time.Time) {
+	if t.spent == nil {
+		return
+	}
+	if t.spent.forget(before); len(t.spent.updates) == 0 {
+		t.spent = nil
+	}
+}
+
+// rewind makes updates again of what was spent, and forgets what they led to. What only
+// a leader knows stays: it says itself which state of the ledger it was seen at.
+func (t *track) rewind() {
+	clear(t.unsaved)
+	s := t.spent
+	if t.spent = nil; s == nil || len(s.updates) == 0 {
+		return
+	}
+	maps.DeleteFunc(s.base, func(_ string, p Part) bool { return p.Volatile })
+	for name, p := range t.base {
+		if p.Volatile {
+			s.base[name] = p
+		}
+	}
+	t.base, t.position, t.updates = s.base, s.position, append(s.updates, t.updates...)
+}
+
+// overtaken says that the ledger is not where something unsaved began.
+func (t *track) overtaken(entries []*v1alpha1.CDEventSubject) bool {
+	return slices.ContainsFunc(entries, func(e *v1alpha1.CDEventSubject) bool {
+		u, ok := t.unsaved[string(e.Spec.UID)]
+		return ok && u.ahead != generation(e)
+	})
+}

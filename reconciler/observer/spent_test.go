@@ -1,0 +1,169 @@
+package observer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/reconciler"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
+)
+
+// deaf has no recipients.
+type deaf struct{ plain }
+
+func (*deaf) Recipients(v1alpha1.CDEventSubjectSpec, ledger.Labels, lifecycle.Transition) []ledger.Recipient {
+	return nil
+}
+
+// replica is one of several that watch the same Service and share a ledger.
+type replica struct {
+	t  *testing.T
+	ob *Observer
+	l  *ledger.Ledger
+}
+
+var cart = types.NamespacedName{Namespace: "shop", Name: "cart"}
+
+func newReplica(t *testing.T, entries *store.Store) *replica {
+	t.Helper()
+	router, kind := &deaf{}, &plain{live: "uid-x"}
+	r := &replica{t: t, l: ledger.New(entries, router, router)}
+	r.ob = New(Options{
+		Kind: kind, Ledger: r.l, Now: time.Now, Rules: func() lifecycle.Rules { return lifecycle.Rules{} },
+		Since: func(context.Context) (time.Time, error) { return time.Unix(-1, 0), nil },
+	})
+	r.ob.Bind(kind)
+	r.ob.Start()
+	return r
+}
+
+func (r *replica) lead() {
+	if err := r.ob.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *replica) fold() {
+	for range 3 {
+		err := r.ob.Reconcile(r.t.Context(), cart.String())
+		if again, _ := controller.IsRequeueKey(err); err != nil && !again && !controller.IsSkipKey(err) {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// see shows the Service with all traffic at one Revision.
+func (r *replica) see(version, revision string, ready bool) {
+	r.ob.Saw(cart, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{
+		Ready: ready, Route: &lifecycle.Route{Effective: true, Traffic: []lifecycle.Share{{Revision: revision, Percent: 100}}},
+		Revisions: map[string]lifecycle.Revision{
+			"cart-1": {Name: "cart-1", Template: "cart-1", Generation: 1, Ready: true}, "cart-2": {Name: "cart-2", Template: "cart-2", Generation: 2, Ready: true},
+			"cart-3": {Name: "cart-3", Template: "cart-3", Generation: 3, Ready: true}, "cart-4": {Name: "cart-4", Template: "cart-4", Generation: 4, Ready: true},
+		},
+	}})
+	r.fold()
+}
+
+// primaries are the Revisions that were told as the primary, as the memory has them.
+func primaries(t *testing.T, entries *store.Store) (now string, former []string) {
+	t.Helper()
+	for _, o := range entries.All() {
+		var m lifecycle.Memory
+		if err := json.Unmarshal(o.Status.Memory.Raw, &m); err != nil {
+			t.Fatal(err)
+		}
+		now = m.Primary
+		for _, f := range m.Former {
+			former = append(former, f.Name)
+		}
+	}
+	return now, former
+}
+
+// The Service waits to be deployed by all that this replica knows, when another one has
+// told so and a split of traffic more.
+func TestSplitsThatWereFoldedWithAnOldLedger(t *testing.T) {
+	for name, learns := range map[string]func(r *replica, entries *store.Store){
+		"the informer tells": func(r *replica, entries *store.Store) {
+			for _, o := range entries.All() {
+				r.l.Observe(o)
+			}
+		},
+		"a write meets it": func(*replica, *store.Store) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			entries := store.New()
+			first, second := newReplica(t, entries), newReplica(t, entries)
+			first.lead()
+			first.see("1", "cart-1", false)
+			for _, o := range entries.All() {
+				second.l.Observe(o)
+			}
+			second.see("1", "cart-1", false)
+			first.see("2", "cart-1", true)
+			second.lead()
+			second.see("3", "cart-2", false) // not Ready while it moves
+			second.see("4", "cart-3", false)
+			learns(second, entries)
+			second.see("5", "cart-4", true)
+			second.fold()
+			if now, former := primaries(t, entries); now != "cart-4" || !slices.Equal(former, []string{"cart-1", "cart-2", "cart-3"}) {
+				t.Errorf("now %s, formerly %q", now, former)
+			}
+		})
+	}
+}
+
+// What was folded and not saved counts again, when the lead was lost and comes back.
+func TestSplitsThatWereFoldedBeforeTheLeadWasLost(t *testing.T) {
+	entries := store.New()
+	r := newReplica(t, entries)
+	r.lead()
+	r.see("1", "cart-1", false)
+	r.see("2", "cart-2", false)
+	r.see("3", "cart-3", false)
+	r.ob.Demote(reconciler.UniversalBucket())
+	if tr := r.ob.tracks[cart]; len(tr.updates) != 2 || len(tr.unsaved) > 0 || tr.spent != nil {
+		t.Errorf("%d updates, %d unsaved, spent %v", len(tr.updates), len(tr.unsaved), tr.spent)
+	}
+	// Another one has told it as deployed, before it saw them.
+	other := newReplica(t, entries)
+	for _, o := range entries.All() {
+		other.l.Observe(o)
+	}
+	other.lead()
+	other.see("1", "cart-1", true)
+	for _, o := range entries.All() {
+		r.l.Observe(o)
+	}
+	r.lead()
+	r.see("4", "cart-4", true)
+	if now, former := primaries(t, entries); now != "cart-4" || !slices.Equal(former, []string{"cart-1", "cart-2", "cart-3"}) {
+		t.Errorf("now %s, formerly %q", now, former)
+	}
+}
+
+func TestWhatIsSpentIsBounded(t *testing.T) {
+	tr, now := newTrack(""), time.Unix(1000, 0)
+	tr.saw(root("a", "1"), now)
+	for i := range 2 * maxHistory {
+		tr.saw(Part{Name: "route", Version: fmt.Sprint(i + 2), Value: i, Owner: "uid-a"}, now)
+		tr.spend(map[uint64]bool{tr.serial: true}, now.Add(-time.Minute))
+	}
+	if n := len(tr.spent.updates); n != maxHistory {
+		t.Errorf("%d are kept", n)
+	}
+	if tr.unspend(now.Add(time.Second)); tr.spent != nil {
+		t.Errorf("%d are kept for ever", len(tr.spent.updates))
+	}
+}
