@@ -221,6 +221,7 @@ func (p *process) deliver(ctx context.Context) {
 			with(obj, func(s *v1alpha1.CDEventSource) {
 				p.delivery.Gone(s.UID)
 				filters.Forget(s.UID)
+				router.Forget(s.UID)
 			})
 		},
 	})

@@ -76,7 +76,7 @@ func (audience) Exists(types.UID) bool { return true }
 func (audience) Operator(types.UID) bool { return false }
 
 func (audience) NamespaceLabels(string) (map[string]string, bool, error) { return nil, false, nil }
-func (audience) Replays(v1alpha1.CDEventSubjectSpec, func() ledger.Labels) []types.UID {
+func (audience) Replays(v1alpha1.CDEventSubjectSpec, []types.UID, func() ledger.Labels) []types.UID {
 	return nil
 }
 

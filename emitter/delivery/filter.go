@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,20 +12,15 @@ import (
 // Filters compiles and keeps the filters of sources, once for each generation.
 // They are written by users: whatever is in them, evaluating one cannot stop the
 // controller, and compiling one holds up nobody else's events.
-type Filters struct {
-	mu       sync.Mutex
-	bySource map[types.UID]*compiled
-}
+type Filters struct{ compiled perGeneration[compiled] }
 
 type compiled struct {
-	generation int64
-	once       sync.Once
-	filter     Filter
-	err        error
+	filter Filter
+	err    error
 }
 
 // NewFilters returns an empty set.
-func NewFilters() *Filters { return &Filters{bySource: map[types.UID]*compiled{}} }
+func NewFilters() *Filters { return &Filters{} }
 
 // Passes says whether all filters of a source let an event through. An error says
 // that it cannot be known.
@@ -39,22 +33,13 @@ func (f *Filters) Passes(s *v1alpha1.CDEventSource, ev event.Event) (bool, error
 }
 
 // Forget drops what was compiled for a source that is gone.
-func (f *Filters) Forget(uid types.UID) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.bySource, uid)
-}
+func (f *Filters) Forget(uid types.UID) { f.compiled.forget(uid) }
 
 func (f *Filters) of(s *v1alpha1.CDEventSource) *compiled {
-	f.mu.Lock()
-	c := f.bySource[s.UID]
-	if c == nil || c.generation != s.Generation {
-		c = &compiled{generation: s.Generation}
-		f.bySource[s.UID] = c
-	}
-	f.mu.Unlock()
-	c.once.Do(func() { c.filter, c.err = Compile(s.Spec.Filters) })
-	return c
+	return f.compiled.of(s, func(s *v1alpha1.CDEventSource) compiled {
+		filter, err := Compile(s.Spec.Filters)
+		return compiled{filter, err}
+	})
 }
 
 // evaluate survives a filter that panics.

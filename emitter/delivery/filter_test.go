@@ -126,7 +126,7 @@ func TestFiltersLeaveNothing(t *testing.T) {
 	if now := runtime.NumGoroutine(); now > before+2 {
 		t.Errorf("%d goroutines more than before", now-before)
 	}
-	if f.Forget("s"); len(f.bySource) != 0 {
+	if f.Forget("s"); len(f.compiled.bySource) != 0 {
 		t.Error("the filters of a source that is gone are kept")
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 
 	"github.com/cloudevents/sdk-go/v2/event"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -36,6 +34,8 @@ type Router struct {
 	Passes func(*v1alpha1.CDEventSource, event.Event) (bool, error)
 	// Trouble is told of a source that is not told of an event, and why.
 	Trouble func(*v1alpha1.CDEventSource, *Refusal)
+
+	choices perGeneration[choice]
 }
 
 var _ ledger.Router = (*Router)(nil)
@@ -56,11 +56,11 @@ func (r *Router) Operator(source types.UID) bool {
 }
 
 // Replays implements ledger.Router.
-func (r *Router) Replays(subject v1alpha1.CDEventSubjectSpec, with func() ledger.Labels) []types.UID {
+func (r *Router) Replays(subject v1alpha1.CDEventSubjectSpec, told []types.UID, with func() ledger.Labels) []types.UID {
 	var out []types.UID
 	candidates, surplus := r.candidates(subject.Namespace)
 	for _, s := range candidates {
-		if s.Spec.Replay != v1alpha1.ReplayCurrent || r.bounded(s, surplus) != nil {
+		if s.Spec.Replay != v1alpha1.ReplayCurrent || slices.Contains(told, s.UID) || r.bounded(s, surplus) != nil {
 			continue
 		}
 		labels := with()
@@ -112,7 +112,7 @@ func (r *Router) Recipients(subject v1alpha1.CDEventSubjectSpec, with ledger.Lab
 
 // bounded says why a source is told of nothing, nil where it is within its bounds.
 func (r *Router) bounded(s *v1alpha1.CDEventSource, surplus map[types.UID]bool) *Refusal {
-	switch size := FormSize(s); {
+	switch size := r.choice(s).size; {
 	case s.Namespace != r.SystemNamespace && surplus[s.UID]:
 		return &Refusal{Reason: ledger.DroppedTooManySources, Err: fmt.Errorf("namespace %s has more than %d sources, and this one is not among the oldest", s.Namespace, MaxSources)}
 	case size > MaxForm:
@@ -134,7 +134,7 @@ func (r *Router) selects(s *v1alpha1.CDEventSource, namespace string, with ledge
 	if ok, err := r.sees(s, namespace, with.Namespace); err != nil || !ok {
 		return false, err
 	}
-	return matches(s.Spec.Selector, with.Own)
+	return r.choice(s).own.matches(with.Own)
 }
 
 // sees says whether a source may be told of a namespace.
@@ -145,7 +145,7 @@ func (r *Router) sees(s *v1alpha1.CDEventSource, namespace string, labelled map[
 	if s.Namespace != r.SystemNamespace {
 		return false, nil // its condition says so; nobody reads other people's deployments
 	}
-	return matches(s.Spec.NamespaceSelector, labelled)
+	return r.choice(s).namespaces.matches(labelled)
 }
 
 func (r *Router) passes(s *v1alpha1.CDEventSource, p v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) (bool, error) {
@@ -174,16 +174,4 @@ func (r *Router) profile(s *v1alpha1.CDEventSource, labelled map[string]string) 
 		p.Extensions = o.Extensions
 	}
 	return p
-}
-
-// matches applies a label selector; an absent one chooses everything.
-func matches(selector *metav1.LabelSelector, set map[string]string) (bool, error) {
-	if selector == nil {
-		return true, nil
-	}
-	s, err := Selector(selector)
-	if err != nil {
-		return false, err
-	}
-	return s.Matches(labels.Set(set)), nil
 }

@@ -123,7 +123,7 @@ func TestWhoWantsThePresentState(t *testing.T) {
 			s := sourceTo("all", "sink")
 			c.change(s)
 			asked := false
-			got := router(s).Replays(subject, func() ledger.Labels { asked = true; return ledger.Labels{} })
+			got := router(s).Replays(subject, nil, func() ledger.Labels { asked = true; return ledger.Labels{} })
 			if len(got) != c.want || asked != (c.want > 0) {
 				t.Errorf("%v, asked for labels: %v", got, asked)
 			}
@@ -150,7 +150,7 @@ func TestThePresentStateIsChosenByTodaysLabels(t *testing.T) {
 	} {
 		r := router(s)
 		r.Namespace = func(string) (map[string]string, bool, error) { return c.today, !c.gone, c.fails }
-		if got := r.Replays(subject, func() ledger.Labels { return ledger.Labels{Namespace: c.journaled} }); len(got) != c.want {
+		if got := r.Replays(subject, nil, func() ledger.Labels { return ledger.Labels{Namespace: c.journaled} }); len(got) != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -5,10 +5,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
 // maxSelectorText is how many bytes the keys and values of a label selector may have: it
-// is read for each event of each Service that the source may select.
+// is applied to each event of each Service that the source may select.
 const maxSelectorText = 16 << 10
 
 // Selector reads a label selector; an absent one selects nothing. It fails if the selector
@@ -40,3 +43,42 @@ func textOf(s *metav1.LabelSelector) int {
 	}
 	return n
 }
+
+// choice is what a source chooses events by, but for its filters. It is asked for each
+// event of each Service, and made once for each generation.
+type choice struct {
+	own, namespaces selecting
+	// size is that of its form.
+	size int
+}
+
+// selecting is a label selector that was read, or could not be. One that is absent
+// chooses everything.
+type selecting struct {
+	labels.Selector
+	err error
+}
+
+func newSelecting(of *metav1.LabelSelector) selecting {
+	if of == nil {
+		return selecting{Selector: labels.Everything()}
+	}
+	s, err := Selector(of)
+	return selecting{s, err}
+}
+
+func (s selecting) matches(set map[string]string) (bool, error) {
+	if s.err != nil {
+		return false, s.err
+	}
+	return s.Matches(labels.Set(set)), nil
+}
+
+func (r *Router) choice(s *v1alpha1.CDEventSource) *choice {
+	return r.choices.of(s, func(s *v1alpha1.CDEventSource) choice {
+		return choice{own: newSelecting(s.Spec.Selector), namespaces: newSelecting(s.Spec.NamespaceSelector), size: FormSize(s)}
+	})
+}
+
+// Forget drops what was made of a source that is gone.
+func (r *Router) Forget(source types.UID) { r.choices.forget(source) }

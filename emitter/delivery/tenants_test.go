@@ -66,7 +66,7 @@ func TestAFloodOfATenantsSources(t *testing.T) {
 		if refused[ledger.DroppedTooManySources] != 420+1-MaxSources || refused[ledger.DroppedSourceTooLarge] != 1 {
 			t.Errorf("refused %v", refused)
 		}
-		if due := r.Replays(subject, func() ledger.Labels { return ledger.Labels{Namespace: labelled} }); len(due) != MaxSources-1 {
+		if due := r.Replays(subject, nil, func() ledger.Labels { return ledger.Labels{Namespace: labelled} }); len(due) != MaxSources-1 {
 			t.Errorf("%d want the present state", len(due))
 		}
 	}

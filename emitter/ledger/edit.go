@@ -132,7 +132,7 @@ func (e *edit) journal(c Change, router Router) error {
 			told[i] = onlyReplayed(told[i], c.Replay)
 		case t.Type == lifecycle.Deployed:
 			// Who hears this needs no replay.
-			st.Replayed = append(st.Replayed, router.Replays(e.next.Spec, func() Labels { return selected })...)
+			st.Replayed = append(st.Replayed, router.Replays(e.next.Spec, st.Replayed, func() Labels { return selected })...)
 		}
 	}
 	if err := e.leaveOut(told); err != nil {

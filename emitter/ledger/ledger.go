@@ -12,7 +12,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -42,9 +41,9 @@ type Router interface {
 	// where that cannot be found out: nothing is journaled then.
 	NamespaceLabels(namespace string) (labels map[string]string, exists bool, err error)
 	// Replays names the sources that want to be told of the present state of an
-	// object, and may have been told already. It asks for labels only where there
-	// is such a source.
-	Replays(subject v1alpha1.CDEventSubjectSpec, labels func() Labels) []types.UID
+	// object, without those that were told already. It asks for labels only where
+	// there is such a source.
+	Replays(subject v1alpha1.CDEventSubjectSpec, told []types.UID, labels func() Labels) []types.UID
 	// Exists says whether there is such a source.
 	Exists(source types.UID) bool
 	// Operator says whether a source is the operator's: those of one tenant's namespace
@@ -185,9 +184,7 @@ type Change struct {
 // Replays names the sources that are still to be told of the present state of an
 // object.
 func (l *Ledger) Replays(current *v1alpha1.CDEventSubject, labels func() Labels) []types.UID {
-	return slices.DeleteFunc(l.router.Replays(current.Spec, labels), func(source types.UID) bool {
-		return slices.Contains(current.Status.Replayed, source)
-	})
+	return l.router.Replays(current.Spec, current.Status.Replayed, labels)
 }
 
 // Decide is given the newest known entry, nil if there is none, and returns

@@ -36,7 +36,9 @@ func (everyone) Operator(source types.UID) bool { return source == "operator" }
 
 func (everyone) NamespaceLabels(string) (map[string]string, bool, error) { return nil, false, nil }
 
-func (e everyone) Replays(v1alpha1.CDEventSubjectSpec, func() ledger.Labels) []types.UID { return e }
+func (e everyone) Replays(_ v1alpha1.CDEventSubjectSpec, told []types.UID, _ func() ledger.Labels) []types.UID {
+	return slices.DeleteFunc(slices.Clone(e), func(source types.UID) bool { return slices.Contains(told, source) })
+}
 
 func (e everyone) Recipients(v1alpha1.CDEventSubjectSpec, ledger.Labels, lifecycle.Transition) []ledger.Recipient {
 	var out []ledger.Recipient

@@ -32,10 +32,12 @@ func (*plain) Exists(types.UID) bool                                           {
 
 func (*plain) Operator(types.UID) bool { return false }
 
-func (*plain) Replays(v1alpha1.CDEventSubjectSpec, func() ledger.Labels) []types.UID { return nil }
-func (*plain) Refused()                                                              {}
-func (*plain) Conflict()                                                             {}
-func (*plain) Dropped(string, int64)                                                 {}
+func (*plain) Replays(v1alpha1.CDEventSubjectSpec, []types.UID, func() ledger.Labels) []types.UID {
+	return nil
+}
+func (*plain) Refused()              {}
+func (*plain) Conflict()             {}
+func (*plain) Dropped(string, int64) {}
 func (*plain) Compose(p Parts) *Subject {
 	s, ok := p["service"].Value.(lifecycle.Snapshot)
 	if !ok {

@@ -65,7 +65,9 @@ func (j *journaled) of(name string) []string {
 	return out
 }
 
-func (*journaled) Replays(v1alpha1.CDEventSubjectSpec, func() ledger.Labels) []types.UID { return nil }
+func (*journaled) Replays(v1alpha1.CDEventSubjectSpec, []types.UID, func() ledger.Labels) []types.UID {
+	return nil
+}
 
 func (*journaled) Conflict()             {}
 func (*journaled) Refused()              {}
