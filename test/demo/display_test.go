@@ -79,3 +79,11 @@ func TestScreenIsPlainWithoutATerminal(t *testing.T) {
 		t.Errorf("got:\n%s", out)
 	}
 }
+
+func TestPValue(t *testing.T) {
+	for p, want := range map[float64]string{0: "p < 0.0001", 0.00009: "p < 0.0001", 0.0001: "p = 0.0001", 0.05: "p = 0.0500", 1: "p = 1.0000"} {
+		if got := pValue(p); got != want {
+			t.Errorf("%v: %s, want %s", p, got, want)
+		}
+	}
+}

@@ -26,13 +26,24 @@ func (s *screen) verdict(run *v1alpha1.GateRun, j judge.Judgement) {
 	for _, m := range j.Metrics {
 		text := fmt.Sprintf("    %-14s %-12s canary %s, baseline %s", m.Name, m.Verdict, ratio(m.Canary), ratio(m.Baseline))
 		if m.P != nil {
-			text += fmt.Sprintf(", p = %.4f over the shards", *m.P)
+			text += fmt.Sprintf(", %s over the shards", pValue(*m.P))
 		}
 		s.line("%s", text)
 	}
 	if j.RequiredShare != nil && j.HandledShare != nil {
 		s.line("    the Route gives the canary %s, and it handled %s", ratio(j.RequiredShare), ratio(j.HandledShare))
 	}
+}
+
+// leastP is the least p-value that is printed as it is.
+const leastP = 0.0001
+
+// pValue is how statistics are reported: no p-value is 0.
+func pValue(p float64) string {
+	if p < leastP {
+		return fmt.Sprintf("p < %.4f", leastP)
+	}
+	return fmt.Sprintf("p = %.4f", p)
 }
 
 // sides prints both views of the same requests.
