@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,6 +73,8 @@ type process struct {
 	pods       *stateful.Pods
 	metrics    *delivery.Instruments
 	ledger     *ledger.Ledger
+	filters    *delivery.Filters
+	router     *delivery.Router
 	keeper     *credentials.Keeper
 	delivery   *delivery.Delivery
 	// services is the observer of Services; it also says what this process leads.
@@ -152,8 +152,8 @@ func (p *process) watch(ctx context.Context) {
 // deliver makes the ledger and what sends from it.
 func (p *process) deliver(ctx context.Context) {
 	logger := logging.FromContext(ctx)
-	filters := delivery.NewFilters()
-	router := &delivery.Router{
+	p.filters = delivery.NewFilters()
+	p.router = &delivery.Router{
 		Sources:         p.allSources,
 		Namespace:       func(name string) (map[string]string, bool, error) { return p.labels.of(ctx, name) },
 		SystemNamespace: system.Namespace(),
@@ -161,7 +161,7 @@ func (p *process) deliver(ctx context.Context) {
 		Environment:     func() v1alpha1.Environment { return p.settings.Current().Environment },
 		Render:          cdevents.Render,
 		Rendering:       cdevents.Rendering,
-		Passes:          filters.Passes,
+		Passes:          p.filters.Passes,
 		Trouble: func(s *v1alpha1.CDEventSource, why *delivery.Refusal) { //nolint:contextcheck // counting needs none
 			if why.Reason == ledger.DroppedSelectorInvalid { // the others may be a flood; their conditions say it
 				logger.Errorw("An event of a source cannot be chosen and is not sent", "source", s.Namespace+"/"+s.Name, "error", why.Err)
@@ -170,7 +170,7 @@ func (p *process) deliver(ctx context.Context) {
 			p.delivery.Trouble(s.UID, "an event was not sent: "+why.Err.Error())
 		},
 	}
-	p.ledger = ledger.New(p.ours.CDEventSubjects(system.Namespace()), router, p.metrics)
+	p.ledger = ledger.New(p.ours.CDEventSubjects(system.Namespace()), p.router, p.metrics)
 	p.ledger.OnLeftOut(func(key ledger.Key, sources []types.UID) {
 		for _, uid := range sources {
 			p.delivery.Trouble(uid, fmt.Sprintf("an event of %s was not sent: the sources that want it take more room than the journal has; "+
@@ -182,49 +182,14 @@ func (p *process) deliver(ctx context.Context) {
 		Refused: apiServer(p.config), RefusedPorts: p.endpoints.list, Hosts: p.sinkHosts,
 	}, p.keeper)
 	p.delivery = delivery.New(ctx, delivery.Options{
-		Ledger: p.ledger, Sender: clients, Render: cdevents.Render, Passes: filters.Passes, Incomplete: cdevents.Incomplete, Metrics: p.metrics, Leads: p.isLeaderFor,
+		Ledger: p.ledger, Sender: clients, Render: cdevents.Render, Passes: p.filters.Passes, Incomplete: cdevents.Incomplete, Metrics: p.metrics, Leads: p.isLeaderFor,
 	})
 	p.ledger.OnOwed(p.delivery.Owed)
 	must(ctx, "making the metrics of what is owed", p.metrics.Watch(p.delivery, p.sourceNames))
 
-	_, err := p.subjects.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { with(obj, p.ledgered) },
-		UpdateFunc: func(before, obj any) {
-			withBoth(before, obj, func(was, s *v1alpha1.CDEventSubject) {
-				if observer.WentBack(was.ResourceVersion, s.ResourceVersion) {
-					p.reverted()
-				}
-				p.ledgered(s)
-			})
-		},
-		DeleteFunc: func(obj any) {
-			_, missed := obj.(cache.DeletedFinalStateUnknown)
-			with(obj, func(s *v1alpha1.CDEventSubject) {
-				p.ledger.Forget(s, !missed)
-				p.look(s) // the observer lets go of what it kept of the object
-			})
-		},
-	})
+	_, err := p.subjects.AddEventHandler(p.subjectsFollowed())
 	must(ctx, "watching CDEventSubjects", err)
-	_, err = p.sources.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { with(obj, p.source) },
-		UpdateFunc: func(before, obj any) {
-			withBoth(before, obj, func(was, s *v1alpha1.CDEventSource) {
-				if was.Generation == s.Generation {
-					p.delivery.Source(s)
-					return
-				}
-				p.source(s)
-			})
-		},
-		DeleteFunc: func(obj any) {
-			with(obj, func(s *v1alpha1.CDEventSource) {
-				p.delivery.Gone(s.UID)
-				filters.Forget(s.UID)
-				router.Forget(s.UID)
-			})
-		},
-	})
+	_, err = p.sources.AddEventHandler(p.sourcesFollowed())
 	must(ctx, "watching CDEventSources", err)
 
 	trust := func(bundle *corev1.ConfigMap) {
@@ -240,42 +205,6 @@ func (p *process) deliver(ctx context.Context) {
 		DeleteFunc: func(obj any) { with(obj, clients.Distrust) },
 	})
 	must(ctx, "watching trust bundles", err)
-}
-
-// source takes note of a source that is new or was changed.
-func (p *process) source(s *v1alpha1.CDEventSource) {
-	p.delivery.Source(s)
-	if ob := p.services.Load(); ob != nil && s.Spec.Replay == v1alpha1.ReplayCurrent {
-		ob.LookAgain()
-	}
-}
-
-// relabelled takes note of a namespace that is new or has other labels: a source that
-// is told of the present state may select it now.
-func (p *process) relabelled() {
-	ob := p.services.Load()
-	if ob != nil && slices.ContainsFunc(p.allSources(), func(s *v1alpha1.CDEventSource) bool {
-		return s.Spec.Replay == v1alpha1.ReplayCurrent && s.Spec.NamespaceSelector != nil
-	}) {
-		ob.LookAgain()
-	}
-}
-
-// with calls f with the object that an informer's handler was given.
-func with[T any](obj any, f func(T)) {
-	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
-	if typed, ok := obj.(T); ok {
-		f(typed)
-	}
-}
-
-// withBoth calls f with an object as it was before an update, and as it is now.
-func withBoth[T any](before, obj any, f func(was, is T)) {
-	with(before, func(was T) {
-		with(obj, func(is T) { f(was, is) })
-	})
 }
 
 // run starts what is no controller of Knative's.
@@ -302,15 +231,6 @@ func (p *process) run(ctx, sending context.Context) {
 
 // wait returns when everything has ended.
 func (p *process) wait() { p.running.Wait() }
-
-var errReverted = errors.New("the API server has gone back in time, as after restoring a backup: " +
-	"what this process remembers may never have happened, so that it ends and is started afresh")
-
-// reverted ends a process whose memory is worth nothing any more, and writes nothing of it.
-func (p *process) reverted() {
-	p.ledger.Discard()
-	p.end(errReverted)
-}
 
 // synced waits until it is known who wants to be told and what was journaled.
 func (p *process) synced(ctx context.Context) error {
@@ -375,20 +295,6 @@ func (p *process) serviceController(ctx context.Context, cmw configmap.Watcher) 
 func (p *process) isLeaderFor(key types.NamespacedName) bool {
 	ob := p.services.Load()
 	return ob != nil && ob.IsLeaderFor(key)
-}
-
-// ledgered takes note of an entry of the ledger. Where another process has
-// written it, what was decided without it is looked at again.
-func (p *process) ledgered(s *v1alpha1.CDEventSubject) {
-	if p.ledger.Observe(s) {
-		p.look(s)
-	}
-}
-
-func (p *process) look(s *v1alpha1.CDEventSubject) {
-	if ob := p.services.Load(); ob != nil {
-		ob.Ledgered(ledger.KeyOf(s.Spec))
-	}
 }
 
 // sourceController resolves sinks and reports how sources stand.

@@ -53,6 +53,20 @@ func Surplus(all []*v1alpha1.CDEventSource) map[types.UID]bool {
 	return out
 }
 
+// LetIn are the sources of a namespace that are told from now on, as another one leaves.
+func (r *Router) LetIn(leaves *v1alpha1.CDEventSource) []*v1alpha1.CDEventSource {
+	if leaves.Namespace == r.SystemNamespace {
+		return nil
+	}
+	now := slices.DeleteFunc(slices.Clone(r.Sources()), func(s *v1alpha1.CDEventSource) bool {
+		return s.Namespace != leaves.Namespace || s.UID == leaves.UID
+	})
+	was := leaves.DeepCopy()
+	was.DeletionTimestamp = nil
+	before, still := Surplus(append(slices.Clone(now), was)), Surplus(now)
+	return slices.DeleteFunc(now, func(s *v1alpha1.CDEventSource) bool { return !before[s.UID] || still[s.UID] })
+}
+
 func byAge(a, b *v1alpha1.CDEventSource) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 }
