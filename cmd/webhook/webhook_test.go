@@ -32,10 +32,16 @@ func arriving(change func(*admitted)) *admitted {
 	return a
 }
 
+func named(ref duckv1.KReference) func(*admitted) {
+	return func(a *admitted) { a.Spec.Sink = duckv1.Destination{Ref: &ref} }
+}
+
 func TestWhatIsRefused(t *testing.T) {
 	for want, change := range map[string]func(*admitted){
 		"":                             func(*admitted) {},
 		"neither ref nor uri":          func(a *admitted) { a.Spec.Sink.URI = nil },
+		"which cannot receive events":  named(duckv1.KReference{APIVersion: "serving.knative.dev/v1", Kind: "Revision", Name: "cart-1"}),
+		"names an object in namespace": named(duckv1.KReference{APIVersion: "v1", Kind: "Service", Namespace: "bank", Name: "cart"}),
 		"write NOT (type = 'x')":       func(a *admitted) { a.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "NOT type = 'x'"}} },
 		"has the attribute team":       func(a *admitted) { a.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "team != 'web'"}} },
 		"spec.filters[0]":              func(a *admitted) { a.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "1 + 1"}} },

@@ -11,8 +11,12 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// errNoKind says that the cluster does not know a kind, at the moment.
-var errNoKind = errors.New("the kind is not installed")
+var (
+	// errNoKind says that the cluster does not know a kind, at the moment.
+	errNoKind = errors.New("the kind is not installed")
+	// errNoNamespace says that objects of a kind belong to the cluster as a whole.
+	errNoNamespace = errors.New("the kind is cluster-scoped")
+)
 
 type location struct {
 	resource   schema.GroupVersionResource

@@ -37,14 +37,15 @@ func newObjects(ctx context.Context, d discovery.ServerResourcesInterface, dyn d
 	return &objects{ctx: ctx, kinds: newKinds(d), dynamic: dyn, enqueue: enqueue, followed: map[reference]*follower{}}
 }
 
-// locate fails with errNoKind when the cluster does not know the kind.
+// locate fails with errNoKind when the cluster does not know the kind, and with
+// errNoNamespace when objects of it are in none.
 func (o *objects) locate(kind schema.GroupVersionKind, namespace, name string) (reference, error) {
 	at, err := o.kinds.of(kind)
 	if err != nil {
 		return reference{}, err
 	}
 	if !at.namespaced {
-		namespace = ""
+		return reference{}, errNoNamespace
 	}
 	return reference{at.resource, kind, namespace, name}, nil
 }

@@ -143,11 +143,14 @@ func (l *look) reference(ctx context.Context, field string, d *duckv1.Destinatio
 	called := fmt.Sprintf("%s %s in namespace %s (%s.ref)", ref.Kind, ref.Name, ref.Namespace, field)
 
 	at, err := l.objects.locate(gvk, ref.Namespace, ref.Name)
-	if errors.Is(err, errNoKind) {
+	switch {
+	case errors.Is(err, errNoKind):
 		return nil, wrong("SinkKindNotInstalled", "This cluster does not know the kind %s of %s (%s.ref); install what brings it, or correct apiVersion and kind. It is looked for again every %s",
 			ref.Kind, ref.APIVersion, field, interval)
-	}
-	if err != nil {
+	case errors.Is(err, errNoNamespace):
+		return nil, wrong("SinkKindNotAllowed", "%s.ref names a %s of %s, which is in no namespace; a source can name only objects of its own namespace, %s. Give the address in %s.uri instead",
+			field, ref.Kind, ref.APIVersion, ref.Namespace, field)
+	case err != nil:
 		return nil, &problem{reason: "LookupFailed", passing: true, message: fmt.Sprintf("Cannot find out whether this cluster knows the kind of %s: %v", called, err)}
 	}
 	l.used[at] = true

@@ -95,12 +95,6 @@ func TestSinksThatResolve(t *testing.T) {
 			to(duckv1.KReference{APIVersion: "v1", Kind: "Service", Name: "show"})(s)
 			s.Spec.Sink.CACerts = ptr.String("CA")
 		}, "https://show.shop.svc.cluster.local", "CA", ""},
-		{
-			"cluster-scoped",
-			[]runtime.Object{object("flows.example.dev/v1alpha1", "Waterfall", "", "big",
-				map[string]any{"address": map[string]any{"url": "http://w.example"}})},
-			to(duckv1.KReference{APIVersion: "flows.example.dev/v1alpha1", Kind: "Waterfall", Name: "big"}), "http://w.example", "", "",
-		},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -209,6 +203,13 @@ func TestSinksThatDoNotResolveSayWhy(t *testing.T) {
 		{"a Revision", nil, to(duckv1.KReference{APIVersion: "serving.knative.dev/v1", Kind: "Revision", Name: "c"}), "SinkKindNotAllowed", []string{"Revision of serving"}},
 		{"a CDEventSource", nil, to(duckv1.KReference{APIVersion: "knative-cdevents.dev/v1alpha1", Kind: "CDEventSource", Name: "all"}), "SinkKindNotAllowed", nil},
 		{"a Lease", nil, to(duckv1.KReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: "c"}), "SinkKindNotAllowed", nil},
+		// It is of no namespace, and anybody could name it to read how it is.
+		{
+			"cluster-scoped",
+			[]runtime.Object{object("flows.example.dev/v1alpha1", "Waterfall", "", "big", map[string]any{"address": map[string]any{"url": "http://w.example"}})},
+			to(duckv1.KReference{APIVersion: "flows.example.dev/v1alpha1", Kind: "Waterfall", Name: "big"}), "SinkKindNotAllowed",
+			[]string{"Waterfall of flows.example.dev/v1alpha1", "no namespace", "spec.sink.uri"},
+		},
 		{
 			"is ready and takes no events", withStatus(map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}),
 			to(broker), "SinkNotAddressable",
