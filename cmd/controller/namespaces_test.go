@@ -8,9 +8,14 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
 func labelledNamespace(name string, labels map[string]string) *metav1.PartialObjectMetadata {
@@ -70,5 +75,39 @@ func TestNewLabelsAreTold(t *testing.T) {
 	h.OnAdd(is, false)
 	if told != 2 {
 		t.Errorf("told %d times", told)
+	}
+}
+
+// noted is a work queue that keeps what was added.
+type noted struct{ keys []types.NamespacedName }
+
+func (n *noted) EnqueueKey(key types.NamespacedName)     { n.keys = append(n.keys, key) }
+func (n *noted) EnqueueSlowKey(key types.NamespacedName) { n.EnqueueKey(key) }
+
+// A source that is told of the present state may select the namespace from now on.
+func TestServicesAreLookedAtAgainWhenANamespaceIsLabelled(t *testing.T) {
+	t.Parallel()
+	queue := &noted{}
+	ob := observer.New(observer.Options{Kind: fakeKind{}, Ledger: ledger.New(nil, nil, nil)})
+	ob.Bind(queue)
+	p := &process{sources: cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.CDEventSource{}, 0, cache.Indexers{})}
+	p.services.Store(ob)
+	h := (&namespaceLabels{}).changes(p.relabelled)
+	relabel := func(replay v1alpha1.Replay, selector *metav1.LabelSelector) int {
+		s := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{Namespace: "knative-cdevents", Name: "all"}}
+		s.Spec.Replay, s.Spec.NamespaceSelector = replay, selector
+		if err := p.sources.GetIndexer().Add(s); err != nil {
+			t.Fatal(err)
+		}
+		queue.keys = nil
+		h.OnUpdate(labelledNamespace("shop", nil), labelledNamespace("shop", map[string]string{"stage": "prod"}))
+		return len(queue.keys)
+	}
+	if relabel(v1alpha1.ReplayCurrent, &metav1.LabelSelector{}) != 1 || queue.keys[0] != cartKey {
+		t.Errorf("looked at %v", queue.keys)
+	}
+	// No source goes by labels, or none asks for the present state.
+	if relabel(v1alpha1.ReplayCurrent, nil)+relabel("", &metav1.LabelSelector{}) != 0 {
+		t.Errorf("looked at %v for nothing", queue.keys)
 	}
 }
