@@ -101,6 +101,38 @@ func TestWhoIsFurthestBehindGivesWayFirst(t *testing.T) {
 	}
 }
 
+// byType is a router that tells one source of traffic and readiness, and another of all
+// the rest.
+type byType struct{ everyone }
+
+func (b byType) Recipients(s v1alpha1.CDEventSubjectSpec, l ledger.Labels, t lifecycle.Transition) []ledger.Recipient {
+	all := b.everyone.Recipients(s, l, t)
+	if t.Type == lifecycle.TrafficShifted || t.Type == lifecycle.RevisionReady {
+		return all[:1]
+	}
+	return all[1:]
+}
+
+// TestTheNewestStepOfTrafficIsKept: earlier ones give way, as it says where the traffic is
+// now. No later event says so to its source.
+func TestTheNewestStepOfTrafficIsKept(t *testing.T) {
+	s := store.New()
+	l := ledger.New(s, byType{everyone{"traffic", "rest"}}, &counts{})
+	pad := strings.Repeat("x", 40<<10)
+	for range 6 {
+		must(t, add(l, lifecycle.RevisionReady, pad))
+	}
+	must(t, add(l, lifecycle.TrafficShifted, pad))
+	must(t, add(l, lifecycle.TrafficShifted, pad))
+	for range 6 {
+		must(t, add(l, lifecycle.Upgraded, pad))
+	}
+	owed := sequences(l.Owed(key, "traffic"))
+	if !strings.HasSuffix(" "+owed, " 8") || strings.Contains(" "+owed+" ", " 7 ") || s.All()[0].Status.Dropped[ledger.DroppedJournalFull] < 2 {
+		t.Errorf("owed are %s, given up %v", owed, s.All()[0].Status.Dropped)
+	}
+}
+
 // crowd is a router of many sources, each with a form of its own.
 type crowd struct {
 	everyone
