@@ -13,7 +13,7 @@ import (
 )
 
 // openRuns is how many runs of each world of open requests; the table of
-// docs/judging.md takes a thousand of each.
+// docs/judging.md takes 300 of each.
 var openRuns = flag.Int("open-runs", 0, "how many runs of each world of open requests; 0 for a few")
 
 // openWorld is two sides that begin requests, which take their time.
@@ -30,18 +30,26 @@ type openWorld struct {
 
 const cutOffAfter = 300.0
 
+// The seeds of docs/judging.md.
+const (
+	hangingSeed = 28
+	healthySeed = 82
+)
+
 // play one run, in windows of 15 s, and say when it ended.
 func (w openWorld) play(rng *rand.Rand, p Plan) (Judgement, time.Duration) {
 	run := Start(epoch, nil)
 	const horizon = 4000
 	ended := [2][]float64{make([]float64, horizon), make([]float64, horizon)}
 	errors := [2][]float64{make([]float64, horizon), make([]float64, horizon)}
+	seconds := [2][]float64{make([]float64, horizon), make([]float64, horizon)}
 	var begun, open [2]float64
 	begin := func(side int, at, takes float64, hangs bool) {
 		begun[side]++
 		open[side]++
 		if end := int(at + takes); end+1 < horizon {
 			ended[side][end+1]++
+			seconds[side][end+1] += takes
 			if hangs {
 				errors[side][end+1]++
 			}
@@ -53,21 +61,22 @@ func (w openWorld) play(rng *rand.Rand, p Plan) (Judgement, time.Duration) {
 			begin(side, 0, rng.ExpFloat64()*600, false)
 		}
 	}
-	var was, done, bad [2]float64
+	var was, done, bad, took [2]float64
 	for second := 0; run.Last.Verdict == Running; second++ {
 		for side := range 2 {
 			done[side] += ended[side][second]
 			open[side] -= ended[side][second]
 			bad[side] += errors[side][second]
+			took[side] += seconds[side][second]
 		}
 		if second%15 == 0 && second > 0 {
 			arms := [2]Arm{}
 			for side := range 2 {
-				arms[side] = Arm{Finished: done[side], Errors: bad[side], Started: begun[side] - was[side], Open: open[side]}
+				arms[side] = Arm{Finished: done[side], Errors: bad[side], Started: begun[side] - was[side], Open: open[side], Took: took[side]}
 			}
 			to := epoch.Add(time.Duration(second) * time.Second)
 			run.Look(p, Window{From: to.Add(-15 * time.Second), To: to, Canary: arms[0], Baseline: arms[1], Required: -1, RequestTimeout: 5 * time.Minute})
-			was, done, bad = begun, [2]float64{}, [2]float64{}
+			was, done, bad, took = begun, [2]float64{}, [2]float64{}, [2]float64{}
 		}
 		for side := range 2 {
 			for range int(poisson(rng, rates[side](float64(second)))) {
@@ -121,6 +130,7 @@ func manyOpen(few int) int {
 // within three minutes; and none ever passes.
 func TestHangingCanaryFails(t *testing.T) {
 	t.Parallel()
+	t.Logf("seed %d", hangingSeed)
 	for _, tc := range []struct {
 		name  string
 		of    openWorld
@@ -141,8 +151,9 @@ func TestHangingCanaryFails(t *testing.T) {
 		for _, hanging := range []float64{0.05, 0.2, 0.5} {
 			tc.of.hanging = hanging
 			runs := manyOpen(40)
-			got, early, ends := tc.of.playMany(runs, 28)
-			t.Logf("%-34s %2.0f %%: by 3 min %5.1f %%, %v, median %s", tc.name, 100*hanging, 100*float64(early)/float64(runs), got, ends[runs/2])
+			got, early, ends := tc.of.playMany(runs, hangingSeed)
+			t.Logf("%-34s %2.0f %%: by 3 min %5.1f %%, %v; verdict after %s (median), %s (first) to %s (last)",
+				tc.name, 100*hanging, 100*float64(early)/float64(runs), got, ends[runs/2], ends[0], ends[runs-1])
 			if tc.early && (early < runs || got[Fail] < runs) {
 				t.Errorf("%s, %v hanging: %d of %d failed within 3 min, %v in all", tc.name, hanging, early, runs, got)
 			}
@@ -161,6 +172,7 @@ func streams(rng *rand.Rand, _ float64, _ bool) float64 {
 // Whatever else makes requests be open for long, a healthy canary does not fail for it.
 func TestHealthyCanaryMayHaveOpenRequests(t *testing.T) {
 	t.Parallel()
+	t.Logf("seed %d", healthySeed)
 	during := func(from, to float64, of func(rng *rand.Rand, at float64) float64, canaryOnly bool) func(*rand.Rand, float64, bool) float64 {
 		return func(rng *rand.Rand, at float64, canary bool) float64 {
 			if at >= from && at < to && (canary || !canaryOnly) {
@@ -197,8 +209,8 @@ func TestHealthyCanaryMayHaveOpenRequests(t *testing.T) {
 		{"the share grows from 1 to 50 %", openWorld{canary: func(at float64) float64 { return 1 + 49*min(1, at/900) }, baseline: func(at float64) float64 { return 99 - 49*min(1, at/900) }, takes: exponential(20)}, true},
 	} {
 		runs := manyOpen(20)
-		got, _, ends := tc.of.playMany(runs, 82)
-		t.Logf("%-50s %v, median %s", tc.name, got, ends[runs/2])
+		got, _, ends := tc.of.playMany(runs, healthySeed)
+		t.Logf("%-50s %v; verdict after %s (median), %s (first) to %s (last)", tc.name, got, ends[runs/2], ends[0], ends[runs-1])
 		if got[Fail] > 0 {
 			t.Errorf("%s: %v", tc.name, got)
 		}
