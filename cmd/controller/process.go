@@ -162,13 +162,6 @@ func (p *process) deliver(ctx context.Context) {
 		Render:          cdevents.Render,
 		Rendering:       cdevents.Rendering,
 		Passes:          p.filters.Passes,
-		Trouble: func(s *v1alpha1.CDEventSource, why *delivery.Refusal) { //nolint:contextcheck // counting needs none
-			if why.Reason == ledger.DroppedSelectorInvalid { // the others may be a flood; their conditions say it
-				logger.Errorw("An event of a source cannot be chosen and is not sent", "source", s.Namespace+"/"+s.Name, "error", why.Err)
-			}
-			p.metrics.Dropped(why.Reason, 1)
-			p.delivery.Trouble(s.UID, "an event was not sent: "+why.Err.Error())
-		},
 	}
 	p.ledger = ledger.New(p.ours.CDEventSubjects(system.Namespace()), p.router, p.metrics)
 	p.ledger.OnLeftOut(func(key ledger.Key, sources []types.UID) {
@@ -176,6 +169,12 @@ func (p *process) deliver(ctx context.Context) {
 			p.delivery.Trouble(uid, fmt.Sprintf("an event of %s was not sent: the sources that want it take more room than the journal has; "+
 				"those of the controller's namespace come first, then the oldest", key))
 		}
+	})
+	p.ledger.OnRefused(func(_ ledger.Key, source types.UID, why ledger.Refusal) {
+		if why.Reason == ledger.DroppedSelectorInvalid { // the others may be a flood; their conditions say it
+			logger.Errorw("An event of a source cannot be chosen and is not sent", "source", p.sourceNames()[source], "error", why.Err)
+		}
+		p.delivery.Trouble(source, "an event was not sent: "+why.Err.Error())
 	})
 	p.keeper = credentials.NewKeeper(kubeclient.Get(ctx), apiAudiences(p.config)...)
 	clients := sender.NewClients(sender.Addresses{

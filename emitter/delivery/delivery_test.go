@@ -58,9 +58,9 @@ func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
 		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
 		Render:      cdevents.Render,
 		Passes:      filters.Passes,
-		Trouble:     func(_ *v1alpha1.CDEventSource, why *Refusal) { t.Errorf("routing: %v", why.Err) },
 	}
 	s.ledger = ledger.New(s.store, router, s)
+	s.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { t.Errorf("routing: %v", why.Err) })
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.Delivery = New(ctx, Options{

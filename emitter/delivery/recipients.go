@@ -32,8 +32,6 @@ type Router struct {
 	Rendering int
 	// Passes applies a source's filters to an event.
 	Passes func(*v1alpha1.CDEventSource, event.Event) (bool, error)
-	// Trouble is told of a source that is not told of an event, and why.
-	Trouble func(*v1alpha1.CDEventSource, *Refusal)
 
 	choices perGeneration[choice]
 }
@@ -90,14 +88,14 @@ func (r *Router) Recipients(subject v1alpha1.CDEventSubjectSpec, with ledger.Lab
 		refused := r.bounded(s, surplus)
 		if err != nil {
 			// Whose selector cannot be read has selected nothing.
-			ok, refused = true, &Refusal{Reason: ledger.DroppedSelectorInvalid, Err: err}
+			ok, refused = true, &ledger.Refusal{Reason: ledger.DroppedSelectorInvalid, Err: err}
 		}
 		if !ok {
 			continue
 		}
 		if refused != nil {
 			refused.Err = fmt.Errorf("choosing events of %s/%s: %w", subject.Namespace, subject.Name, refused.Err)
-			r.Trouble(s, refused)
+			out = append(out, ledger.Recipient{Source: s.UID, Refused: refused})
 			continue
 		}
 		to := ledger.Recipient{Source: s.UID, Profile: r.profile(s, with.Namespace), Rank: rank}
@@ -111,12 +109,12 @@ func (r *Router) Recipients(subject v1alpha1.CDEventSubjectSpec, with ledger.Lab
 }
 
 // bounded says why a source is told of nothing, nil where it is within its bounds.
-func (r *Router) bounded(s *v1alpha1.CDEventSource, surplus map[types.UID]bool) *Refusal {
+func (r *Router) bounded(s *v1alpha1.CDEventSource, surplus map[types.UID]bool) *ledger.Refusal {
 	switch size := r.choice(s).size; {
 	case s.Namespace != r.SystemNamespace && surplus[s.UID]:
-		return &Refusal{Reason: ledger.DroppedTooManySources, Err: fmt.Errorf("namespace %s has more than %d sources, and this one is not among the oldest", s.Namespace, MaxSources)}
+		return &ledger.Refusal{Reason: ledger.DroppedTooManySources, Err: fmt.Errorf("namespace %s has more than %d sources, and this one is not among the oldest", s.Namespace, MaxSources)}
 	case size > MaxForm:
-		return &Refusal{Reason: ledger.DroppedSourceTooLarge, Err: fmt.Errorf("spec.ceOverrides and spec.environment have %d bytes as JSON, more than %d", size, MaxForm)}
+		return &ledger.Refusal{Reason: ledger.DroppedSourceTooLarge, Err: fmt.Errorf("spec.ceOverrides and spec.environment have %d bytes as JSON, more than %d", size, MaxForm)}
 	}
 	return nil
 }

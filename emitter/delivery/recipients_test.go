@@ -66,13 +66,10 @@ func TestRecipients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := sourceTo("all", "sink")
 			c.change(s)
-			trouble := false
-			r := router(s)
-			r.Trouble = func(*v1alpha1.CDEventSource, *Refusal) { trouble = true }
-			got := r.Recipients(subject, ledger.Labels{Own: map[string]string{"app": "cart"}, Namespace: labelled}, lifecycle.Transition{Sequence: 1, Type: lifecycle.Deployed, Time: noon})
+			got := router(s).Recipients(subject, ledger.Labels{Own: map[string]string{"app": "cart"}, Namespace: labelled}, lifecycle.Transition{Sequence: 1, Type: lifecycle.Deployed, Time: noon})
 			is := passedOver
 			switch {
-			case trouble:
+			case len(got) == 1 && got[0].Refused != nil:
 				is = invalid
 			case len(got) == 1 && got[0].Undecided:
 				is = undecided

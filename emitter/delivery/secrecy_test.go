@@ -118,8 +118,8 @@ func TestSecretsAreSeenByTheSinkAlone(t *testing.T) {
 		Cluster:     func() string { return "https://cluster.example.com" },
 		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
 		Render:      cdevents.Render,
-		Trouble:     func(_ *v1alpha1.CDEventSource, why *Refusal) { t.Errorf("routing: %v", why.Err) },
 	}, said)
+	s.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { t.Errorf("routing: %v", why.Err) })
 	s.Delivery = New(ctx, Options{
 		Ledger: s.ledger, Sender: sender.NewClients(sender.Addresses{AllowLocal: true}, credentials.NewKeeper(kube)),
 		Render: cdevents.Render, Metrics: said, WorkersPerSource: 1, ProbeEvery: time.Millisecond,

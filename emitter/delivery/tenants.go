@@ -71,13 +71,6 @@ func byAge(a, b *v1alpha1.CDEventSource) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 }
 
-// Refusal is why a source is not told of an event that it has chosen, or may have.
-type Refusal struct {
-	// Reason is one of the ledger's, for the metric.
-	Reason string
-	Err    error
-}
-
 // candidates are the sources that may be told of a namespace, in the order in which
 // they are told while there is room: the operator's, then by age.
 func (r *Router) candidates(namespace string) (candidates []*v1alpha1.CDEventSource, surplus map[types.UID]bool) {

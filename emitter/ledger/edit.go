@@ -62,6 +62,8 @@ type edit struct {
 	before int64
 	// leftOut are the sources whose events would have made the entry too large.
 	leftOut []types.UID
+	// refused are the sources that are not told of an event, once for each of these.
+	refused []Recipient
 }
 
 func newEdit(current *v1alpha1.CDEventSubject, spec v1alpha1.CDEventSubjectSpec, acked map[types.UID]int64, given map[string]int64) *edit {
@@ -134,6 +136,7 @@ func (e *edit) journal(c Change, router Router) error {
 			// Who hears this needs no replay.
 			st.Replayed = append(st.Replayed, router.Replays(e.next.Spec, st.Replayed, func() Labels { return selected })...)
 		}
+		told[i] = e.refuse(told[i])
 	}
 	if err := e.leaveOut(told); err != nil {
 		return err
@@ -144,6 +147,17 @@ func (e *edit) journal(c Change, router Router) error {
 		}
 	}
 	return nil
+}
+
+// refuse sets aside who is not told. It is counted when the rest was written.
+func (e *edit) refuse(all []Recipient) []Recipient {
+	return slices.DeleteFunc(all, func(r Recipient) bool {
+		if r.Refused == nil {
+			return false
+		}
+		e.refused = append(e.refused, r)
+		return true
+	})
 }
 
 // add journals one transition for those who are to be told.

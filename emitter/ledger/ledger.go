@@ -67,6 +67,16 @@ type Recipient struct {
 	// Rank orders the sources where not all can be told: those with a higher one are
 	// left out first.
 	Rank int
+	// Refused, if set, says why the source is not told, though it has chosen the event
+	// or may have.
+	Refused *Refusal
+}
+
+// Refusal is why a source is not told of an event. It is counted in the metric only.
+type Refusal struct {
+	// Reason is one of the reasons for which events are given up.
+	Reason string
+	Err    error
 }
 
 // Key names a watched object, whichever UID it has.
@@ -108,6 +118,8 @@ type Ledger struct {
 	owed func(Key, types.UID)
 	// leftOut is told of the sources that an event could not be journaled for.
 	leftOut func(Key, []types.UID)
+	// refused is told of each source that is not told of an event that was journaled.
+	refused func(Key, types.UID, Refusal)
 }
 
 // Metrics counts what a platform team wants to see of the ledger.
@@ -160,6 +172,7 @@ func New(client Client, router Router, metrics Metrics) *Ledger {
 		acks:    newAckQueue(),
 		owed:    func(Key, types.UID) {},
 		leftOut: func(Key, []types.UID) {},
+		refused: func(Key, types.UID, Refusal) {},
 	}
 }
 
@@ -170,6 +183,10 @@ func (l *Ledger) OnOwed(f func(Key, types.UID)) { l.owed = f }
 // OnLeftOut sets who is told of the sources that an event could not be journaled
 // for, as their forms are too many or too large. It must be set before the first write.
 func (l *Ledger) OnLeftOut(f func(Key, []types.UID)) { l.leftOut = f }
+
+// OnRefused sets who is told of the sources that an event was refused to. It must be set
+// before the first write.
+func (l *Ledger) OnRefused(f func(Key, types.UID, Refusal)) { l.refused = f }
 
 // Change is what an observer wants to have written.
 type Change struct {
@@ -292,6 +309,10 @@ func (l *Ledger) settle(ln *line, e *edit, written *v1alpha1.CDEventSubject) {
 	l.forgetAcks(ln, e.acked, e.given)
 	for reason, n := range e.lost {
 		l.metrics.Dropped(reason, n)
+	}
+	for _, r := range e.refused {
+		l.metrics.Dropped(r.Refused.Reason, 1)
+		l.refused(ln.key, r.Source, *r.Refused)
 	}
 	if written != nil {
 		key := KeyOf(written.Spec)

@@ -83,9 +83,9 @@ func (w *world) start() *process {
 		Cluster:     func() string { return "https://cluster.example.com" },
 		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "sim"} },
 		Render:      cdevents.Render,
-		Trouble:     func(_ *v1alpha1.CDEventSource, why *delivery.Refusal) { w.fail("routing: %v", why.Err) },
 	}
 	p.ledger = ledger.New(w.store, router, w)
+	p.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { w.fail("routing: %v", why.Err) })
 	p.send = delivery.New(ctx, delivery.Options{
 		Ledger: p.ledger, Sender: w, Render: cdevents.Render, Metrics: w, WorkersPerSource: -1, ProbeEvery: time.Nanosecond,
 		Leads: func(types.NamespacedName) bool { return p.leads },
