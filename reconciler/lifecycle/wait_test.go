@@ -79,6 +79,38 @@ func TestWaitsDoNotDependOnAnotherClock(t *testing.T) {
 	}
 }
 
+// What begins only after that clock is measured by the right one, whatever times are
+// journaled.
+func TestWaitsThatBeginAfterAnotherClock(t *testing.T) {
+	both, all := revs(r1, r2), routed(revs(s1), to("cart-1", 100))
+	const by = 30 * time.Minute
+
+	s := deployed(t) // a gradual rollout
+	ahead(t, s, by, func(s *story) { s.see(routed(both, to("cart-1", 100)), RevisionReady) })
+	s.see(rolling(both, to("cart-1", 99), to("cart-2", 1)), TrafficShifted)
+	began, step := s.at, rolling(both, to("cart-1", 90), to("cart-2", 10))
+	s.see(step)
+	if got := s.wake.Sub(began); got != s.rules.ShiftedMinInterval {
+		t.Errorf("the next step is told after %s", got)
+	}
+	s.seeAt(step, s.wake, TrafficShifted)
+
+	s = newStory(t) // stabilisation
+	s.rules.Stabilization = time.Minute
+	ahead(t, s, by, func(s *story) { s.see(Snapshot{Generation: 1}, Created) })
+	s.see(routed(revs(r1), to("cart-1", 100)), RevisionReady)
+	if got := s.wake.Sub(s.at); got != time.Minute {
+		t.Errorf("it must be stable for %s", got)
+	}
+
+	s = newStory(t) // a cluster that does not settle
+	ahead(t, s, by, func(s *story) { s.see(all, Created, RevisionReady) })
+	s.see(s.look(all, false, "cart-1"), ClusterFormed)
+	began = s.at
+	s.see(s.look(all, false, "cart-1"))
+	s.seeAt(s.look(all, false, "cart-1"), began.Add(s.rules.SettleWithin), ClusterUnsettled, Deployed, Published)
+}
+
 // The clock of this process is set back by an hour. What it measures goes on.
 func TestWaitsAreMeasuredByTheMonotonicClock(t *testing.T) {
 	s := deployed(t)
