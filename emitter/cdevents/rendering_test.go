@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cloudevents/sdk-go/v2/event"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -176,3 +177,21 @@ type uncounted struct{}
 func (uncounted) Conflict()             {}
 func (uncounted) Refused()              {}
 func (uncounted) Dropped(string, int64) {}
+
+// What was journaled for one version is not rendered by another, once there are two.
+func TestAJournaledVersionRendersItself(t *testing.T) {
+	const next = Rendering + 1
+	renderings[next] = func(p v1alpha1.Profile, s v1alpha1.CDEventSubjectSpec, tr lifecycle.Transition) (event.Event, error) {
+		ev, err := render1(p, s, tr)
+		ev.SetExtension("rendering", next)
+		return ev, err
+	}
+	t.Cleanup(func() { delete(renderings, next) })
+	for version, want := range map[int]any{0: nil, first: nil, next: int32(next)} {
+		p := profile(Version05)
+		p.Rendering = version
+		if got := render(t, p, story()[0]).Extensions()["rendering"]; got != want {
+			t.Errorf("version %d is rendered as %v", version, got)
+		}
+	}
+}

@@ -156,7 +156,12 @@ func TestThePresentStateIsChosenByTodaysLabels(t *testing.T) {
 func TestProfile(t *testing.T) {
 	s := sourceTo("all", "sink")
 	r := router(s)
+	// What is journaled now is rendered like now after an upgrade, too.
+	r.Rendering = 7
 	p := r.profile(s, labelled)
+	if p.Rendering != 7 {
+		t.Errorf("version %d of the rendering is journaled", p.Rendering)
+	}
 	if p.Environment.ID != "blue" || p.Source != "https://cluster.example.com" || p.SpecVersion != "0.5" || p.Extensions != nil {
 		t.Errorf("by the namespace's label: %+v", p)
 	}
