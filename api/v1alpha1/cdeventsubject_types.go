@@ -61,6 +61,9 @@ type CDEventSubjectStatus struct {
 	Replayed []types.UID `json:"replayed,omitempty"`
 	// Removed says that the object is gone; the entry goes when nothing is owed.
 	Removed bool `json:"removed,omitempty"`
+	// Created is when the entry was first made, where it was deleted by hand and put
+	// back since. Objects that had the same name are told in this order.
+	Created *metav1.Time `json:"created,omitempty"`
 	// LastEvent and LastEventTime tell a reader what happened last.
 	LastEvent     string            `json:"lastEvent,omitempty"`
 	LastEventTime *metav1.MicroTime `json:"lastEventTime,omitempty"`

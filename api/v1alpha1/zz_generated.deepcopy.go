@@ -293,6 +293,10 @@ func (in *CDEventSubjectStatus) DeepCopyInto(out *CDEventSubjectStatus) {
 		*out = make([]types.UID, len(*in))
 		copy(*out, *in)
 	}
+	if in.Created != nil {
+		in, out := &in.Created, &out.Created
+		*out = (*in).DeepCopy()
+	}
 	if in.LastEventTime != nil {
 		in, out := &in.LastEventTime, &out.LastEventTime
 		*out = (*in).DeepCopy()

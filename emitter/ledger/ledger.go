@@ -287,6 +287,9 @@ func (l *Ledger) put(ctx context.Context, e *edit) (*v1alpha1.CDEventSubject, er
 		return l.client.Create(ctx, e.next, metav1.CreateOptions{})
 	case e.missing:
 		// Without it, the object would be announced anew.
+		if e.next.Status.Created == nil {
+			e.next.Status.Created = e.current.CreationTimestamp.DeepCopy()
+		}
 		e.next.ObjectMeta = metav1.ObjectMeta{Name: e.next.Name}
 		return l.client.Create(ctx, e.next, metav1.CreateOptions{})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,5 +47,48 @@ func TestObjectsOfOneSecondHaveAnOrder(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Fatalf("owed are %v, want %v", got, want)
 		}
+	}
+}
+
+// What is put back is created anew, and is as old as it was.
+func TestPuttingBackLeavesTheOrder(t *testing.T) {
+	s, clock := store.New(), noon
+	s.Now = func() time.Time { return clock }
+	l := ledger.New(s, everyone{"a"}, &counts{})
+	order := func(l *ledger.Ledger) string {
+		var out []string
+		for _, o := range l.Owed(key, "a") {
+			out = append(out, fmt.Sprint(o.Subject.UID, o.Transition.Sequence))
+		}
+		return strings.Join(out, " ")
+	}
+	for _, uid := range []types.UID{"first", "second"} {
+		spec := cart
+		spec.UID = uid
+		must(t, l.Journal(context.Background(), spec, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
+			// The clocks of two leaders: what they say does not tell which came first.
+			at := noon.Add(map[types.UID]time.Duration{"first": time.Hour}[uid])
+			return &ledger.Change{Memory: lifecycle.Memory{Sequence: 1, Removed: true}, Transitions: []lifecycle.Transition{{Sequence: 1, Time: at, Type: lifecycle.Removed}}}, nil
+		}))
+		clock = clock.Add(time.Minute)
+	}
+	for range 2 { // it may happen again
+		gone := s.Peek(ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: cart.Kind, UID: "first"}))
+		s.Remove(gone.Name)
+		l.Forget(gone, true)
+		must(t, l.Flush(context.Background()))
+		if got := s.Peek(gone.Name); got == nil || got.UID == gone.UID {
+			t.Fatalf("not put back: %+v", got)
+		}
+		next := ledger.New(s, everyone{"a"}, &counts{})
+		for _, o := range s.All() {
+			next.Observe(o)
+		}
+		for who, l := range map[string]*ledger.Ledger{"this leader": l, "the next one": next} {
+			if got := order(l); got != "first1 second1" {
+				t.Errorf("%s owes %s", who, got)
+			}
+		}
+		clock = clock.Add(time.Minute)
 	}
 }

@@ -52,10 +52,19 @@ func (l *Ledger) subjectsLocked(key Key) []*v1alpha1.CDEventSubject {
 			return 1
 		}
 		return cmp.Or(
-			a.CreationTimestamp.Compare(b.CreationTimestamp.Time), first(a).Compare(first(b)), strings.Compare(a.Name, b.Name),
+			created(a).Compare(created(b)), first(a).Compare(first(b)), strings.Compare(a.Name, b.Name),
 		)
 	})
 	return out
+}
+
+// created is when an entry was first made, by the clock of the API server: those of two
+// leaders may differ.
+func created(s *v1alpha1.CDEventSubject) time.Time {
+	if s.Status.Created != nil {
+		return s.Status.Created.Time
+	}
+	return s.CreationTimestamp.Time
 }
 
 // first is the time of the first transition that an entry still knows. Of objects
