@@ -19,6 +19,8 @@ import (
 type flood struct {
 	everyone
 	tenants, turn, form int
+	// light are the first tenants, whose forms are small and stay.
+	light int
 }
 
 func (*flood) Exists(types.UID) bool { return true }
@@ -26,11 +28,13 @@ func (*flood) Exists(types.UID) bool { return true }
 func (f *flood) Recipients(v1alpha1.CDEventSubjectSpec, ledger.Labels, lifecycle.Transition) []ledger.Recipient {
 	out := everyone{"operator"}.Recipients(v1alpha1.CDEventSubjectSpec{}, ledger.Labels{}, lifecycle.Transition{})
 	for i := range f.tenants {
+		form := map[string]string{"of": fmt.Sprint(i)}
+		if i >= f.light {
+			form["turn"], form["pad"] = fmt.Sprint(f.turn), strings.Repeat("x", f.form)
+		}
 		out = append(out, ledger.Recipient{
 			Source: types.UID(fmt.Sprintf("tenant-%02d", i)), Rank: i + 1,
-			Profile: v1alpha1.Profile{SpecVersion: "0.5", Source: "https://c", Extensions: map[string]string{
-				"of": fmt.Sprint(i), "turn": fmt.Sprint(f.turn), "pad": strings.Repeat("x", f.form),
-			}},
+			Profile: v1alpha1.Profile{SpecVersion: "0.5", Source: "https://c", Extensions: form},
 		})
 	}
 	return out
@@ -76,5 +80,31 @@ func TestEachHasHalfOfAJournal(t *testing.T) {
 	}
 	if got := strings.Fields(sequences(l.Owed(key, "operator"))); len(got) < 6 || got[len(got)-1] != "30" {
 		t.Errorf("the operator is owed %q", got)
+	}
+}
+
+// A source whose form is edited before each event weighs more than its neighbours, and
+// gives way before them.
+func TestALightSourceKeepsItsRoomAmongHeavyOnes(t *testing.T) {
+	s := store.New()
+	f := &flood{tenants: 31, form: 7800, light: 1}
+	l := ledger.New(s, f, &counts{})
+	for ; f.turn < 20; f.turn++ {
+		must(t, add(l, lifecycle.Upgraded, strings.Repeat("x", 1<<10)))
+		if size := written(t, s); size > maxWritten {
+			t.Fatalf("%d bytes", size)
+		}
+	}
+	var all []string
+	for i := range f.turn {
+		all = append(all, fmt.Sprint(i+1))
+	}
+	for _, source := range []types.UID{"operator", "tenant-00"} {
+		if got := sequences(l.Owed(key, source)); got != strings.Join(all, " ") {
+			t.Errorf("%s is owed %q", source, got)
+		}
+	}
+	if got := sequences(l.Owed(key, "tenant-30")); !strings.HasSuffix(got, "20") {
+		t.Errorf("a heavy one is owed %q", got)
 	}
 }

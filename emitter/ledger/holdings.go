@@ -17,6 +17,9 @@ type holdings struct {
 	// both are by whether they are the operator's.
 	both map[bool]*held
 	all  *held
+	// entries and forms are the weights of what there is, by number and by name.
+	entries map[int64]int
+	forms   map[string]int
 }
 
 // held is what some sources hold together: the bytes of JSON that a journal would have
@@ -31,19 +34,35 @@ type held struct {
 func newHeld() *held { return &held{entries: map[int64]int{}, forms: map[string]int{}} }
 
 func holdingsOf(st *v1alpha1.CDEventSubjectStatus, operator func(types.UID) bool) *holdings {
-	h := &holdings{st: st, operator: operator, both: map[bool]*held{true: newHeld(), false: newHeld()}, all: newHeld()}
-	forms := map[string]int{}
+	h := &holdings{st: st, operator: operator, both: map[bool]*held{true: newHeld(), false: newHeld()}, all: newHeld(), entries: map[int64]int{}, forms: map[string]int{}}
 	for name, p := range st.Profiles {
-		forms[name] = weigh(map[string]v1alpha1.Profile{name: p})
+		h.forms[name] = weigh(map[string]v1alpha1.Profile{name: p})
 	}
 	for _, j := range st.Journal {
-		entry := weighBare(j)
+		h.entries[j.Sequence] = weighBare(j)
 		for _, r := range j.Recipients {
-			h.both[operator(r.Source)].change(j.Sequence, r, entry, forms[r.Profile], 1)
-			h.all.change(j.Sequence, r, entry, forms[r.Profile], 1)
+			h.change(j.Sequence, r, 1)
 		}
 	}
 	return h
+}
+
+// change adds a recipient of an entry, or takes it away, for all who hold it.
+func (h *holdings) change(sequence int64, r v1alpha1.Recipient, by int) {
+	for _, held := range []*held{h.both[h.operator(r.Source)], h.all} {
+		held.change(sequence, r, h.entries[sequence], h.forms[r.Profile], by)
+	}
+}
+
+// costs is about what each source costs, in bytes: what several need is shared by them.
+func (h *holdings) costs() map[types.UID]int {
+	out := map[types.UID]int{}
+	for _, j := range h.st.Journal {
+		for _, r := range j.Recipients {
+			out[r.Source] += len(r.Source) + len(r.Profile) + h.entries[j.Sequence]/len(j.Recipients) + h.forms[r.Profile]/h.all.forms[r.Profile]
+		}
+	}
+	return out
 }
 
 // weighBare is the weight of an entry without its recipients.
@@ -64,7 +83,8 @@ func (h *held) change(sequence int64, r v1alpha1.Recipient, entry, form, by int)
 }
 
 // giveWay gives up one of the first n events, for the operator's sources or for the
-// tenants': for those who hold more, so that half of the journal is there for each. It
+// tenants': for those who hold more, so that half of the journal is there for each. Of
+// these, sources lose nothing that cost less than half of what the dearest does. It
 // returns by how many bytes the journal shrinks, and for how many sources that is.
 func (h *holdings) giveWay(n int) (shrunk, sources int) {
 	has := map[bool]bool{}
@@ -74,20 +94,27 @@ func (h *holdings) giveWay(n int) (shrunk, sources int) {
 		}
 	}
 	operators := has[true] && (!has[false] || h.both[true].weight > h.both[false].weight)
-	theirs := func(r v1alpha1.Recipient) bool { return h.operator(r.Source) == operators }
+	costs, dearest := h.costs(), 0
+	for _, j := range h.st.Journal[:n] {
+		for _, r := range j.Recipients {
+			if h.operator(r.Source) == operators {
+				dearest = max(dearest, costs[r.Source])
+			}
+		}
+	}
+	theirs := func(r v1alpha1.Recipient) bool {
+		return h.operator(r.Source) == operators && 2*costs[r.Source] >= dearest
+	}
 	i := furthestBehind(h.st.Journal, n, theirs)
 	if i < 0 {
 		return 0, 0
 	}
 	before, j := h.all.weight, &h.st.Journal[i]
-	entry := weighBare(*j)
 	j.Recipients = slices.DeleteFunc(j.Recipients, func(r v1alpha1.Recipient) bool {
 		if !theirs(r) {
 			return false
 		}
-		form := weigh(map[string]v1alpha1.Profile{r.Profile: h.st.Profiles[r.Profile]})
-		h.both[operators].change(j.Sequence, r, entry, form, -1)
-		h.all.change(j.Sequence, r, entry, form, -1)
+		h.change(j.Sequence, r, -1)
 		if h.all.forms[r.Profile] == 0 {
 			delete(h.st.Profiles, r.Profile)
 		}
