@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,7 +40,7 @@ func (s *CDEventSubject) UnmarshalJSON(raw []byte) (err error) {
 var unreadable = runtime.RawExtension{Raw: []byte(`{"sequence":"unreadable"}`)}
 
 // UnmarshalJSON implements json.Unmarshaler. An entry is not read in part, but for its
-// time, which the transition knows too.
+// time and its number, which the transition knows too.
 func (j *JournalEntry) UnmarshalJSON(raw []byte) error {
 	type plain JournalEntry
 	problems, err := tolerant.Unmarshal(raw, (*plain)(j))
@@ -55,7 +56,13 @@ func (j *JournalEntry) UnmarshalJSON(raw []byte) error {
 	if j.Time.IsZero() {
 		j.Time = metav1.NewMicroTime(at.Time)
 	}
-	if len(problems) > 1 || problems[0].Path != "time" {
+	var is struct {
+		Sequence int64 `json:"sequence"`
+	}
+	if j.Sequence == 0 && json.Unmarshal(j.Transition.Raw, &is) == nil {
+		j.Sequence = is.Sequence
+	}
+	if slices.ContainsFunc(problems, func(p tolerant.FieldError) bool { return p.Path != "time" && p.Path != "sequence" }) {
 		j.Transition = unreadable
 	}
 	return nil

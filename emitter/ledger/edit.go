@@ -223,7 +223,13 @@ func (e *edit) finish(operator func(types.UID) bool) {
 	st := &e.next.Status
 	for i := range st.Journal {
 		j := &st.Journal[i]
-		j.Recipients = slices.DeleteFunc(j.Recipients, func(r v1alpha1.Recipient) bool { return !owes(st, *j, r) })
+		j.Recipients = slices.DeleteFunc(j.Recipients, func(r v1alpha1.Recipient) bool {
+			if j.Sequence <= 0 || r.Source == "" { // it could not be read, and has no turn
+				e.lost[DroppedUnreadable]++
+				return true
+			}
+			return !owes(st, *j, r)
+		})
 	}
 	st.Journal = slices.DeleteFunc(st.Journal, func(j v1alpha1.JournalEntry) bool { return len(j.Recipients) == 0 })
 	used := forms(st.Journal)
