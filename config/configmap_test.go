@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	canary "github.com/knative-cdevents/knative-cdevents/canary/settings"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 )
 

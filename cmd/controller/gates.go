@@ -14,9 +14,9 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 

@@ -6,8 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/web"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 

@@ -21,8 +21,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/export"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 	canary "github.com/knative-cdevents/knative-cdevents/canary/settings"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
 )

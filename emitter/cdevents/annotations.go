@@ -3,7 +3,7 @@ package cdevents
 import (
 	"strings"
 
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // AnnotationPrefix begins the name of every annotation that events carry.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 const fieldArtifactID = "subject.content.artifactId"

@@ -7,7 +7,7 @@ import (
 
 	packageurl "github.com/package-url/packageurl-go"
 
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // artifactOf renders a deployment of images and returns its artifactId.

@@ -3,7 +3,7 @@ package cdevents
 import (
 	"testing"
 
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 func BenchmarkRender(b *testing.B) {

@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // chainID names the chain that the event is part of. A pipeline that began one

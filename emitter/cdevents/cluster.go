@@ -2,7 +2,7 @@ package cdevents
 
 import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // Cluster is what our events say of the stateful cluster that the pods of a

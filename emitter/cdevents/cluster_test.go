@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 func dataOf(t *testing.T, tr lifecycle.Transition) CustomData {

@@ -9,7 +9,7 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // written is an event as a receiver sees it.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 const page = "../../docs/events.md"

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // extensionTraceParent is defined by the Distributed Tracing extension of

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // maxEvent is what every receiver must take (CloudEvents spec.md, Size Limits).

@@ -7,7 +7,7 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // The story that the examples tell: a Service is made and published, a second

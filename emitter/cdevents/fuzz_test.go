@@ -8,7 +8,7 @@ import (
 	packageurl "github.com/package-url/packageurl-go"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // FuzzRender throws at Render what users, and worse people, can write into

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 var update = flag.Bool("update", false, "write testdata and the examples in docs/events.md anew")

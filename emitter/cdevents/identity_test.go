@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 func TestSameTransitionSameBytes(t *testing.T) {

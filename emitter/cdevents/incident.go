@@ -7,7 +7,7 @@ import (
 	"github.com/cdevents/sdk-go/pkg/api"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // Incident is what our events say of an incident beyond the vocabulary.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 func failedRollout() lifecycle.Transition {

@@ -6,7 +6,7 @@ import (
 	"github.com/cdevents/sdk-go/pkg/api"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // kindTrigger is the kind of a link that names none, as in the examples of

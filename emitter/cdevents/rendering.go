@@ -6,7 +6,7 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // Rendering is the version of what a transition is made into. It is journaled with

@@ -13,7 +13,7 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // The schemas are the raw ones of the specification. They are compiled anew,

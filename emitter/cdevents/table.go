@@ -8,7 +8,7 @@ import (
 	v04 "github.com/cdevents/sdk-go/pkg/api/v04"
 	v05 "github.com/cdevents/sdk-go/pkg/api/v05"
 
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // The versions of the CDEvents specification that can be spoken, as they stand

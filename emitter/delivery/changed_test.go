@@ -8,7 +8,7 @@ import (
 	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // The status shows the address of the former sink until the source was looked at.

@@ -20,7 +20,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // Ledger is the part of the ledger that is needed here.

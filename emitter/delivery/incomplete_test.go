@@ -5,7 +5,7 @@ import (
 
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // A source that wants to override what cannot be overridden gets its events

@@ -16,7 +16,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // moved is the source with another sink, whose address is known.

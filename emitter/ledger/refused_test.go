@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 

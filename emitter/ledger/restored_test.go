@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 

@@ -16,7 +16,7 @@ import (
 	"knative.dev/pkg/network"
 	"knative.dev/serving/pkg/client/clientset/versioned"
 
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 

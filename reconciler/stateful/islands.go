@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // island is a set of nodes that know of each other. A cluster is one island; a

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // subject is a pod of the cluster, owned and with a declaration that can be read.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // When a cluster counts as settled. Runtimes move some shards, wait for about ten

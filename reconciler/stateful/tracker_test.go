@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // looking looks every five seconds.

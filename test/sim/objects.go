@@ -13,7 +13,7 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // object is one that an informer shows.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/knative-cdevents/knative-cdevents/reconciler/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // waiting is a world in which an upgrade of a stateful Service waits for its
