@@ -26,10 +26,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/internal/stage"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
+	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
 
 const namespace = "default"

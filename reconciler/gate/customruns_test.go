@@ -10,8 +10,8 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/internal/stage"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
+	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
 
 const (

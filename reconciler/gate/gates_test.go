@@ -11,9 +11,9 @@ import (
 	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/internal/stage"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
+	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
 
 func (th *theatre) gate(name string, watch bool) {

@@ -9,7 +9,7 @@ import (
 	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/internal/stage"
+	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
 
 // A gate that is asked by CustomRuns only shows what became of the last one.

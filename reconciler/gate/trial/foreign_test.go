@@ -7,8 +7,8 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/internal/stage"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
+	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
 
 // A status may be written by others, too, and by other releases: what cannot be gone

@@ -8,8 +8,8 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/internal/stage"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
+	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
 
 // late are counts that were read some time ago.

@@ -11,8 +11,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/internal/stage"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
+	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
 
 // misdeclared are counts of Revisions whose annotations for clusters are wrong.
