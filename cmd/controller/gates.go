@@ -13,10 +13,10 @@ import (
 	"knative.dev/pkg/system"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
@@ -80,7 +80,7 @@ func verdictOf(run *v1alpha1.GateRun) lifecycle.Verdict {
 }
 
 // service is what gates know of one.
-func (s *scene) service(key types.NamespacedName) (*trial.Service, bool) {
+func (s *scene) service(key types.NamespacedName) (*gaterun.Service, bool) {
 	ob := s.watched()
 	if ob == nil || !ob.Active() {
 		return nil, false
@@ -92,8 +92,8 @@ func (s *scene) service(key types.NamespacedName) (*trial.Service, bool) {
 	return s.seen(key, subject), true
 }
 
-func (s *scene) seen(key types.NamespacedName, subject *observer.Subject) *trial.Service {
-	out := &trial.Service{UID: subject.UID, Settled: subject.Snapshot.Ready, Moving: s.moving(key)}
+func (s *scene) seen(key types.NamespacedName, subject *observer.Subject) *gaterun.Service {
+	out := &gaterun.Service{UID: subject.UID, Settled: subject.Snapshot.Ready, Moving: s.moving(key)}
 	percent := map[string]int64{}
 	if route := subject.Snapshot.Route; route != nil {
 		out.Effective, out.Rollout = route.Effective, route.Rollout
@@ -102,7 +102,7 @@ func (s *scene) seen(key types.NamespacedName, subject *observer.Subject) *trial
 		}
 	}
 	for name, r := range subject.Snapshot.Revisions {
-		out.Revisions = append(out.Revisions, trial.Revision{
+		out.Revisions = append(out.Revisions, gaterun.Revision{
 			Name: name, UID: types.UID(r.UID), Generation: r.Generation, Percent: percent[name], Stateful: r.Stateful != "",
 		})
 	}

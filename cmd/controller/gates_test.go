@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
@@ -30,11 +30,11 @@ func TestWhatGatesKnowOfAService(t *testing.T) {
 	}
 	s.saw(cartKey, observer.Part{Value: &lifecycle.Cluster{ClusterSeen: lifecycle.ClusterSeen{State: lifecycle.ClusterReady}}})
 	got := s.seen(cartKey, &observer.Subject{UID: "u", Snapshot: snapshot})
-	byName := map[string]trial.Revision{}
+	byName := map[string]gaterun.Revision{}
 	for _, r := range got.Revisions {
 		byName[r.Name] = r
 	}
-	want := map[string]trial.Revision{
+	want := map[string]gaterun.Revision{
 		"cart-1": {Name: "cart-1", UID: "r1", Generation: 1, Percent: 90, Stateful: true},
 		"cart-2": {Name: "cart-2", UID: "r2", Generation: 2, Percent: 10},
 		"cart-3": {Name: "cart-3", UID: "r3", Generation: 3},

@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
 )
 
 // Cancelled is the reason of a run that somebody wanted to end.
@@ -59,16 +59,16 @@ func (w *work) proceed(ctx context.Context) (time.Duration, error) {
 
 // trial is the one that is under way, or a new one. It is never nil, also if it
 // cannot go on, so that there is something to report.
-func (w *work) trial(ctx context.Context, now time.Time) (*trial.Trial, error) {
+func (w *work) trial(ctx context.Context, now time.Time) (*gaterun.Trial, error) {
 	namespace, id := w.run.Namespace, fmt.Sprintf("%s-%d", w.run.UID, w.run.Attempt())
-	empty := func() *trial.Trial {
+	empty := func() *gaterun.Trial {
 		spec, gate := &v1alpha1.CanaryGateSpec{}, ""
 		if w.asked != nil {
 			spec.Service, gate = w.asked.Service(w.gate), w.asked.Gate
 		}
 		spec.SetDefaults(ctx)
 		at := metav1.NewTime(now)
-		return &trial.Trial{Namespace: namespace, Spec: spec, Run: &v1alpha1.GateRun{
+		return &gaterun.Trial{Namespace: namespace, Spec: spec, Run: &v1alpha1.GateRun{
 			ID: id, Gate: gate, Service: v1alpha1.GateObject{Name: spec.Service}, StartTime: at, Deadline: at, Verdict: string(judge.Running),
 		}}
 	}
@@ -76,10 +76,10 @@ func (w *work) trial(ctx context.Context, now time.Time) (*trial.Trial, error) {
 	case w.garbled != nil:
 		return empty(), w.garbled
 	case w.judged != nil && (w.judged.CompletionTime == nil || w.judged.ID == id):
-		t, err := trial.Resume(ctx, namespace, w.judged)
+		t, err := gaterun.Resume(ctx, namespace, w.judged)
 		return t, err
 	case w.judged != nil: // the try before this one
-		before, err := trial.Resume(ctx, namespace, w.judged)
+		before, err := gaterun.Resume(ctx, namespace, w.judged)
 		if err != nil {
 			return empty(), err
 		}
@@ -103,8 +103,8 @@ func (w *work) trial(ctx context.Context, now time.Time) (*trial.Trial, error) {
 	return t, nil
 }
 
-func (w *work) open(ctx context.Context, id, gate string, spec *v1alpha1.CanaryGateSpec, now time.Time) (*trial.Trial, error) {
-	t, err := trial.Open(ctx, w.run.Namespace, id, spec, now, w.run.Limit())
+func (w *work) open(ctx context.Context, id, gate string, spec *v1alpha1.CanaryGateSpec, now time.Time) (*gaterun.Trial, error) {
+	t, err := gaterun.Open(ctx, w.run.Namespace, id, spec, now, w.run.Limit())
 	if err != nil {
 		return nil, fmt.Errorf("beginning a run: %w", err) // a spec that was read can be written
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 )
 
 // Reasons of conditions. Split and NoSplit also remember, from one process to the
@@ -34,14 +34,14 @@ func divided(s *v1alpha1.CanaryGateStatus) bool {
 }
 
 // conditions say whether the gate can judge.
-func (l *look) conditions(ctx context.Context, m trial.Moment) {
+func (l *look) conditions(ctx context.Context, m gaterun.Moment) {
 	manager := conditionSet.Manage(&l.status.Status)
 	manager.InitializeConditions()
 	l.found(ctx, manager, m)
 	l.measured(manager, m.Service)
 }
 
-func (l *look) found(ctx context.Context, manager apis.ConditionManager, m trial.Moment) {
+func (l *look) found(ctx context.Context, manager apis.ConditionManager, m gaterun.Moment) {
 	const found = v1alpha1.GateServiceFound
 	name := l.spec.Service
 	if err := l.gate.Validate(ctx); err != nil {
@@ -52,16 +52,16 @@ func (l *look) found(ctx context.Context, manager apis.ConditionManager, m trial
 		manager.MarkUnknown(found, reasonUnknown, "The Knative Services of the cluster are not known yet")
 		return
 	}
-	_, p := trial.Choose(name, m.Service, l.spec.Canary, l.spec.Baseline)
+	_, p := gaterun.Choose(name, m.Service, l.spec.Canary, l.spec.Baseline)
 	switch {
 	case p == nil:
 		manager.MarkTrueWithReason(found, reasonSplit, "The traffic is split")
-	case p.Reason == trial.NoSplit, p.Reason == trial.RevisionNotInSplit && !m.Service.Divided():
+	case p.Reason == gaterun.NoSplit, p.Reason == gaterun.RevisionNotInSplit && !m.Service.Divided():
 		manager.MarkTrueWithReason(found, reasonNoSplit, "All traffic goes to one Revision: there is nothing to judge")
-	case p.Reason == trial.TrafficUnknown && l.divided():
+	case p.Reason == gaterun.TrafficUnknown && l.divided():
 		// On the way from one split to another, as after a change of the percentages.
 		manager.MarkTrueWithReason(found, reasonSplit, "%s", p.Message)
-	case p.Reason == trial.TrafficUnknown:
+	case p.Reason == gaterun.TrafficUnknown:
 		manager.MarkUnknown(found, p.Reason, "%s", p.Message)
 	default:
 		manager.MarkFalse(found, p.Reason, "%s", p.Message)
@@ -70,7 +70,7 @@ func (l *look) found(ctx context.Context, manager apis.ConditionManager, m trial
 
 // measured says whether there is what the gate's metrics need, of every Revision with
 // traffic.
-func (l *look) measured(manager apis.ConditionManager, s *trial.Service) {
+func (l *look) measured(manager apis.ConditionManager, s *gaterun.Service) {
 	const measured = v1alpha1.GateMeasured
 	figures, ok := l.Counts.Figure(l.service())
 	if s == nil || !ok {
@@ -80,7 +80,7 @@ func (l *look) measured(manager apis.ConditionManager, s *trial.Service) {
 	// Set once: each change of a condition is a new time of transition, and a write.
 	unread, reason := "", ""
 	for _, n := range figures.NoData {
-		i := slices.IndexFunc(s.Revisions, func(r trial.Revision) bool {
+		i := slices.IndexFunc(s.Revisions, func(r gaterun.Revision) bool {
 			return r.UID == n.Revision && (r.Percent > 0 || n.Reason == attribution.EntryMetricsUnavailable && s.Newest(r))
 		})
 		if i < 0 || !l.needs(n, figures, s.Revisions[i].Stateful) {

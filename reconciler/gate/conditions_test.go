@@ -8,12 +8,12 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 )
 
 // figured are figures that do not change.
 type figured struct {
-	trial.Counts
+	gaterun.Counts
 	attribution.Figures
 }
 
@@ -23,7 +23,7 @@ func (f figured) Figure(types.NamespacedName) (attribution.Figures, bool) { retu
 func TestMeasured(t *testing.T) {
 	t.Parallel()
 	// The third Revision is the newest, and has no traffic yet.
-	service := &trial.Service{Revisions: []trial.Revision{
+	service := &gaterun.Service{Revisions: []gaterun.Revision{
 		{UID: "r1", Name: "cart-1", Generation: 1}, {UID: "r2", Name: "cart-2", Generation: 2, Percent: 100}, {UID: "r3", Name: "cart-3", Generation: 3},
 	}}
 	const handled, took = "handled_requests_total", "handled_request_duration_seconds"

@@ -24,9 +24,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
@@ -100,7 +100,7 @@ func (th *theatre) of(key types.NamespacedName) *stage.Stage {
 	return th.stages[key]
 }
 
-func (th *theatre) Service(key types.NamespacedName) (*trial.Service, bool) {
+func (th *theatre) Service(key types.NamespacedName) (*gaterun.Service, bool) {
 	if s := th.of(key); s != nil {
 		return s.Service(key)
 	}

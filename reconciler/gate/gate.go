@@ -25,8 +25,8 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
 )
 
 // workers judge side by side.
@@ -58,8 +58,8 @@ type Options struct {
 	Presence Presence
 	// Service says what is known of one: nil if there is none, false as long as that
 	// is not known.
-	Service func(types.NamespacedName) (*trial.Service, bool)
-	Counts  trial.Counts
+	Service func(types.NamespacedName) (*gaterun.Service, bool)
+	Counts  gaterun.Counts
 	// Leads says whether this process works on the runs of a Service. Whoever gives it
 	// calls LookAgain when it leads for more.
 	Leads func(types.NamespacedName) bool
@@ -68,7 +68,7 @@ type Options struct {
 	Metrics  *Metrics
 	Now      func() time.Time
 	// Look is how is judged; nil for what canary/judge does.
-	Look trial.Look
+	Look gaterun.Look
 	// After changes how long is waited; nil for as long as it is.
 	After func(time.Duration) time.Duration
 	// Stopping is closed when the process ends.
@@ -161,8 +161,8 @@ func (g *Gate) stopping() bool {
 func (g *Gate) requeue(d time.Duration) error { return controller.NewRequeueAfter(g.After(d)) }
 
 // moment is what is known now of a Service.
-func (g *Gate) moment(service types.NamespacedName) trial.Moment {
-	m := trial.Moment{Now: g.Now(), Counts: g.Counts, Look: g.Look}
+func (g *Gate) moment(service types.NamespacedName) gaterun.Moment {
+	m := gaterun.Moment{Now: g.Now(), Counts: g.Counts, Look: g.Look}
 	m.Service, m.Known = g.Service(service)
 	return m
 }

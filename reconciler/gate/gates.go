@@ -14,7 +14,7 @@ import (
 	"knative.dev/pkg/logging"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 )
 
 // Gates makes the controller of CanaryGates.
@@ -130,7 +130,7 @@ func (l *look) restart(ctx context.Context, run *v1alpha1.GateRun) error {
 	if err := l.current(ctx); err != nil {
 		return err
 	}
-	t, err := trial.Open(ctx, l.gate.Namespace, run.ID, l.spec, run.StartTime.Time, 0)
+	t, err := gaterun.Open(ctx, l.gate.Namespace, run.ID, l.spec, run.StartTime.Time, 0)
 	if err != nil {
 		return fmt.Errorf("beginning a run anew: %w", err)
 	}
@@ -192,8 +192,8 @@ func (l *look) do(ctx context.Context) time.Duration {
 	told := run == nil || l.tell()
 	divided := l.divided()
 	l.conditions(ctx, m)
-	if told && l.spec.Watch && m.Known && trial.Calls(run, l.spec.Service, m.Service, divided) {
-		if _, p := trial.Choose(l.spec.Service, m.Service, l.spec.Canary, l.spec.Baseline); p == nil && l.gate.Validate(ctx) == nil {
+	if told && l.spec.Watch && m.Known && gaterun.Calls(run, l.spec.Service, m.Service, divided) {
+		if _, p := gaterun.Choose(l.spec.Service, m.Service, l.spec.Canary, l.spec.Baseline); p == nil && l.gate.Validate(ctx) == nil {
 			return l.open(ctx, m)
 		}
 	}
@@ -203,9 +203,9 @@ func (l *look) do(ctx context.Context) time.Duration {
 func span(spec *v1alpha1.CanaryGateSpec) time.Duration { return spec.Schedule.Interval.Duration }
 
 // open opens a run at a new split.
-func (l *look) open(ctx context.Context, m trial.Moment) time.Duration {
+func (l *look) open(ctx context.Context, m gaterun.Moment) time.Duration {
 	id := fmt.Sprintf("%s-%d", l.gate.UID, m.Now.UnixMilli())
-	t, err := trial.Open(ctx, l.gate.Namespace, id, l.spec, m.Now, 0)
+	t, err := gaterun.Open(ctx, l.gate.Namespace, id, l.spec, m.Now, 0)
 	if err != nil {
 		return retryAfter // a spec that was read can be written
 	}
@@ -219,8 +219,8 @@ func (l *look) open(ctx context.Context, m trial.Moment) time.Duration {
 }
 
 // proceed takes the run that is under way as far as it comes.
-func (l *look) proceed(ctx context.Context, m trial.Moment) time.Duration {
-	t, err := trial.Resume(ctx, l.gate.Namespace, l.run)
+func (l *look) proceed(ctx context.Context, m gaterun.Moment) time.Duration {
+	t, err := gaterun.Resume(ctx, l.gate.Namespace, l.run)
 	if err != nil {
 		t.Fail(m.Now, err)
 	}
@@ -228,7 +228,7 @@ func (l *look) proceed(ctx context.Context, m trial.Moment) time.Duration {
 	defer func() { l.now, l.status.Run = t.Run, t.Run.Public() }()
 	moved := t.Run.Service.Name != l.gate.Spec.Service
 	if moved {
-		t.Supersede(m.Now, trial.GateChanged, fmt.Sprintf("the gate is about Service %q now", l.gate.Spec.Service))
+		t.Supersede(m.Now, gaterun.GateChanged, fmt.Sprintf("the gate is about Service %q now", l.gate.Spec.Service))
 	}
 	if wait := t.Due().Sub(m.Now); err == nil && !moved && wait > 0 && t.Gathering() {
 		return wait

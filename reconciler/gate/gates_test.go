@@ -11,7 +11,7 @@ import (
 	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
@@ -74,7 +74,7 @@ func TestGatesThatWatch(t *testing.T) {
 		s.Serve(stage.Canary, 1, 0)
 		s.Split(0)
 		th.gate("cart", true)
-		g := th.stands("cart", condition(v1alpha1.GateServiceFound, yes, trial.NoSplit))
+		g := th.stands("cart", condition(v1alpha1.GateServiceFound, yes, gaterun.NoSplit))
 		if g.Status.Run != nil {
 			t.Errorf("judges without a split: %+v", g.Status.Run)
 		}
@@ -119,7 +119,7 @@ func TestGatesThatWatch(t *testing.T) {
 		s.Serve(stage.Canary, 0, 50)
 		th.stands("cart", verdict("Fail"))
 		s.Split(0)
-		g = th.stands("cart", condition(v1alpha1.GateServiceFound, yes, trial.NoSplit))
+		g = th.stands("cart", condition(v1alpha1.GateServiceFound, yes, gaterun.NoSplit))
 		if g.Status.Run == nil || g.Status.Run.ID != third.ID {
 			t.Errorf("the last run went: %+v", g.Status.Run)
 		}
@@ -158,13 +158,13 @@ func TestGatesThatWatch(t *testing.T) {
 		must(t, err)
 		th.stands("patient", func(g *v1alpha1.CanaryGate) bool { return g.Status.ObservedGeneration == g.Generation })
 		s.Split(0)
-		th.stands("patient", condition(v1alpha1.GateServiceFound, yes, trial.NoSplit))
+		th.stands("patient", condition(v1alpha1.GateServiceFound, yes, gaterun.NoSplit))
 		s.Split(10)
 		th.stands("patient", func(g *v1alpha1.CanaryGate) bool { return g.Status.Run.ID != first.ID })
 	})
 	th.act("what is wrong is said", func(*testing.T) {
 		th.gate("missing", true)
-		th.stands("missing", condition(v1alpha1.GateServiceFound, no, trial.ServiceNotFound))
+		th.stands("missing", condition(v1alpha1.GateServiceFound, no, gaterun.ServiceNotFound))
 		th.stands("missing", condition(v1alpha1.GateMeasured, corev1.ConditionUnknown, "NotReadYet"))
 		s := th.service("silent")
 		s.Silence()

@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
 )
 
 // The Revisions of every stage, by UID, each with one pod.
@@ -31,7 +31,7 @@ type Stage struct {
 	now func() time.Time
 
 	mu      sync.Mutex
-	service *trial.Service
+	service *gaterun.Service
 	counts  map[types.UID]map[mapping.Key]float64
 	// entered is what queue-proxy counts of stateful Revisions.
 	entered map[types.UID]map[mapping.Key]float64
@@ -47,7 +47,7 @@ func New(key types.NamespacedName, stateful bool, now func() time.Time) *Stage {
 		Key: key, now: now, counts: map[types.UID]map[mapping.Key]float64{Baseline: {}, Canary: {}},
 		entered: map[types.UID]map[mapping.Key]float64{},
 	}
-	s.service = &trial.Service{UID: types.UID("uid-of-" + key.Name), Settled: true, Effective: true, Revisions: []trial.Revision{
+	s.service = &gaterun.Service{UID: types.UID("uid-of-" + key.Name), Settled: true, Effective: true, Revisions: []gaterun.Revision{
 		{Name: key.Name + "-00001", UID: Baseline, Generation: 1, Percent: 90, Stateful: stateful},
 		{Name: key.Name + "-00002", UID: Canary, Generation: 2, Percent: 10, Stateful: stateful},
 	}}
@@ -171,18 +171,18 @@ func (s *Stage) Read() {
 }
 
 // Change changes the Service.
-func (s *Stage) Change(change func(*trial.Service)) {
+func (s *Stage) Change(change func(*gaterun.Service)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was := *s.service
-	was.Revisions = append([]trial.Revision(nil), was.Revisions...)
+	was.Revisions = append([]gaterun.Revision(nil), was.Revisions...)
 	change(&was)
 	s.service = &was
 }
 
 // Split gives the second Revision a share, and the first one the rest.
 func (s *Stage) Split(percent int64) {
-	s.Change(func(was *trial.Service) { was.Revisions[0].Percent, was.Revisions[1].Percent = 100-percent, percent })
+	s.Change(func(was *gaterun.Service) { was.Revisions[0].Percent, was.Revisions[1].Percent = 100-percent, percent })
 }
 
 // Forget has it not be known which Services there are, or be known again.
@@ -193,7 +193,7 @@ func (s *Stage) Forget(unknown bool) {
 }
 
 // Service implements gate.Options.Service.
-func (s *Stage) Service(key types.NamespacedName) (*trial.Service, bool) {
+func (s *Stage) Service(key types.NamespacedName) (*gaterun.Service, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if key != s.Key {
@@ -202,28 +202,28 @@ func (s *Stage) Service(key types.NamespacedName) (*trial.Service, bool) {
 	return s.service, !s.unknown
 }
 
-// Snapshot implements trial.Counts.
+// Snapshot implements gaterun.Counts.
 func (s *Stage) Snapshot(key types.NamespacedName) (attribution.Snapshot, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.books.Snapshot(key)
 }
 
-// Since implements trial.Counts.
+// Since implements gaterun.Counts.
 func (s *Stage) Since(key types.NamespacedName, from attribution.Snapshot) (attribution.Delta, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.books.Since(key, from)
 }
 
-// Figure implements trial.Counts.
+// Figure implements gaterun.Counts.
 func (s *Stage) Figure(key types.NamespacedName) (attribution.Figures, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.books.Figure(key)
 }
 
-var _ trial.Counts = (*Stage)(nil)
+var _ gaterun.Counts = (*Stage)(nil)
 
 // Look is a simple judge: a Fail from ten errors of the canary on, a Pass as soon as
 // both sides have what they need. What it knows stands in the run, as with the real one.

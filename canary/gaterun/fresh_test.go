@@ -1,4 +1,4 @@
-package trial_test
+package gaterun_test
 
 import (
 	"testing"
@@ -8,13 +8,13 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
 
 // late are counts that were read some time ago.
 type late struct {
-	trial.Counts
+	gaterun.Counts
 	ago time.Duration
 }
 
@@ -33,13 +33,13 @@ func TestEvidenceBeginsWithAReadingOfTheRun(t *testing.T) {
 	now := time.Unix(1.8e9, 0)
 	s := stage.New(cart, true, func() time.Time { return now })
 	counts := &late{Counts: s, ago: 14 * time.Second}
-	run, err := trial.Open(t.Context(), cart.Namespace, "run-1", &v1alpha1.CanaryGateSpec{Service: cart.Name}, now, 0)
+	run, err := gaterun.Open(t.Context(), cart.Namespace, "run-1", &v1alpha1.CanaryGateSpec{Service: cart.Name}, now, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	step := func(after, ago time.Duration) bool {
 		now, counts.ago = now.Add(after), ago
-		m := trial.Moment{Now: now, Counts: counts, Look: stage.Look}
+		m := gaterun.Moment{Now: now, Counts: counts, Look: stage.Look}
 		m.Service, m.Known = s.Service(cart)
 		run.Step(m)
 		return run.Gathering()
@@ -58,12 +58,12 @@ func TestAPodThatIsNeverReadDelaysTheRunOnly(t *testing.T) {
 	now := time.Unix(1.8e9, 0)
 	s := stage.New(cart, true, func() time.Time { return now })
 	counts := &late{Counts: s, ago: time.Hour}
-	run, err := trial.Open(t.Context(), cart.Namespace, "run-1", &v1alpha1.CanaryGateSpec{Service: cart.Name}, now, 0)
+	run, err := gaterun.Open(t.Context(), cart.Namespace, "run-1", &v1alpha1.CanaryGateSpec{Service: cart.Name}, now, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 20 {
-		m := trial.Moment{Now: now, Counts: counts, Look: stage.Look}
+		m := gaterun.Moment{Now: now, Counts: counts, Look: stage.Look}
 		m.Service, m.Known = s.Service(cart)
 		run.Step(m)
 		now = now.Add(2 * time.Second)

@@ -1,4 +1,4 @@
-package trial_test
+package gaterun_test
 
 import (
 	"encoding/json"
@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
 
@@ -26,7 +26,7 @@ type play struct {
 	now time.Time
 	run *v1alpha1.GateRun
 	// judges, as a simple judge does unless another one is wanted.
-	judges trial.Look
+	judges gaterun.Look
 }
 
 func begin(t *testing.T, stateful bool, spec v1alpha1.CanaryGateSpec, limit time.Duration) *play {
@@ -34,7 +34,7 @@ func begin(t *testing.T, stateful bool, spec v1alpha1.CanaryGateSpec, limit time
 	p := &play{t: t, now: time.Unix(1.8e9, 0), judges: stage.Look}
 	p.Stage = stage.New(cart, stateful, func() time.Time { return p.now })
 	spec.Service = cart.Name
-	opened, err := trial.Open(t.Context(), cart.Namespace, "run-1", &spec, p.now, limit)
+	opened, err := gaterun.Open(t.Context(), cart.Namespace, "run-1", &spec, p.now, limit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,11 +53,11 @@ func (p *play) step() *play {
 	if err := json.Unmarshal(content, read); err != nil {
 		p.t.Fatal(err)
 	}
-	t, err := trial.Resume(p.t.Context(), cart.Namespace, read)
+	t, err := gaterun.Resume(p.t.Context(), cart.Namespace, read)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	m := trial.Moment{Now: p.now, Counts: p.Stage, Look: p.judges}
+	m := gaterun.Moment{Now: p.now, Counts: p.Stage, Look: p.judges}
 	m.Service, m.Known = p.Service(cart)
 	t.Step(m)
 	p.run = t.Run
@@ -114,10 +114,10 @@ func TestWhatIsWaitedFor(t *testing.T) {
 		verdict              judge.Verdict
 		deadline, atDeadline string
 	}{
-		"no Service":    {func(p *play) { p.Key.Name = "other" }, `no Knative Service "cart"`, trial.ServiceNotFound, "cannot", judge.Error, "", ""},
-		"no split":      {func(p *play) { p.Split(0) }, "goes to cart-00001 (100 %)", trial.RevisionNotInSplit, "", judge.Error, "", ""},
-		"not the named": {func(p *play) { p.Change(func(s *trial.Service) { s.Revisions[1].Name = "other" }) }, "has no traffic", trial.RevisionNotInSplit, "", judge.Error, "", ""},
-		"not effective": {func(p *play) { p.Change(func(s *trial.Service) { s.Effective = false }) }, "has settled|Route is not Ready", "", "Route is not Ready", judge.Running, "", ""},
+		"no Service":    {func(p *play) { p.Key.Name = "other" }, `no Knative Service "cart"`, gaterun.ServiceNotFound, "cannot", judge.Error, "", ""},
+		"no split":      {func(p *play) { p.Split(0) }, "goes to cart-00001 (100 %)", gaterun.RevisionNotInSplit, "", judge.Error, "", ""},
+		"not the named": {func(p *play) { p.Change(func(s *gaterun.Service) { s.Revisions[1].Name = "other" }) }, "has no traffic", gaterun.RevisionNotInSplit, "", judge.Error, "", ""},
+		"not effective": {func(p *play) { p.Change(func(s *gaterun.Service) { s.Effective = false }) }, "has settled|Route is not Ready", "", "Route is not Ready", judge.Running, "", ""},
 		"Services":      {func(p *play) { p.Forget(true) }, "until the Knative Services", "", "", judge.Running, "", ""},
 		"pods not read": {func(p *play) { p.Unread() }, "until the pods of Service", "", "", judge.Running, "", ""},
 	} {
@@ -159,7 +159,7 @@ func TestTheEndIsNotPutOff(t *testing.T) {
 	p := begin(t, true, v1alpha1.CanaryGateSpec{Schedule: &v1alpha1.GateSchedule{Interval: hour, Timeout: &v1alpha1.Duration{Duration: 90 * time.Minute}}}, 0)
 	for _, want := range []time.Duration{time.Hour, 90 * time.Minute} {
 		p.step()
-		at, err := trial.Resume(t.Context(), cart.Namespace, p.run)
+		at, err := gaterun.Resume(t.Context(), cart.Namespace, p.run)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,15 +176,15 @@ func TestTheEndIsNotPutOff(t *testing.T) {
 func TestASplitThatIsOnItsWayIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
-	p.Change(func(s *trial.Service) { s.Settled = false })
+	p.Change(func(s *gaterun.Service) { s.Settled = false })
 	p.step().want(judge.Running, "", "has settled")
 	p.Split(50)
-	p.Change(func(s *trial.Service) { s.Settled = true })
+	p.Change(func(s *gaterun.Service) { s.Settled = true })
 	if p.pass(2 * time.Second).step(); p.run.Split["cart-00002"] != 50 {
 		t.Errorf("judges %v", p.run.Split)
 	}
 	q := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
-	q.Change(func(s *trial.Service) { s.Settled = false })
+	q.Change(func(s *gaterun.Service) { s.Settled = false })
 	if q.step().pass(30 * time.Second).step(); q.run.Canary.Name == "" {
 		t.Error("a Service that never settles is never judged")
 	}
@@ -196,16 +196,16 @@ func TestSuperseded(t *testing.T) {
 		change       func(*play)
 		reason, says string
 	}{
-		"other percentages": {func(p *play) { p.Split(50) }, trial.SplitChanged, "(90 %), cart-00002 (10 %) when it began"},
-		"all to one":        {func(p *play) { p.Split(100) }, trial.SplitChanged, "goes to cart-00002 (100 %) now"},
+		"other percentages": {func(p *play) { p.Split(50) }, gaterun.SplitChanged, "(90 %), cart-00002 (10 %) when it began"},
+		"all to one":        {func(p *play) { p.Split(100) }, gaterun.SplitChanged, "goes to cart-00002 (100 %) now"},
 		"a third": {func(p *play) {
-			p.Change(func(s *trial.Service) {
-				s.Revisions = append(s.Revisions, trial.Revision{Name: "cart-00003", UID: "uid-3", Percent: 5})
+			p.Change(func(s *gaterun.Service) {
+				s.Revisions = append(s.Revisions, gaterun.Revision{Name: "cart-00003", UID: "uid-3", Percent: 5})
 			})
-		}, trial.SplitChanged, "cart-00003"},
-		"Service made again":  {func(p *play) { p.Change(func(s *trial.Service) { s.UID = "another" }) }, trial.ServiceGone, "made again"},
-		"Revision made again": {func(p *play) { p.Change(func(s *trial.Service) { s.Revisions[1].UID = "another" }) }, trial.RevisionGone, "is gone"},
-		"Service gone":        {func(p *play) { p.Key.Name = "other" }, trial.ServiceGone, "is gone"},
+		}, gaterun.SplitChanged, "cart-00003"},
+		"Service made again":  {func(p *play) { p.Change(func(s *gaterun.Service) { s.UID = "another" }) }, gaterun.ServiceGone, "made again"},
+		"Revision made again": {func(p *play) { p.Change(func(s *gaterun.Service) { s.Revisions[1].UID = "another" }) }, gaterun.RevisionGone, "is gone"},
+		"Service gone":        {func(p *play) { p.Key.Name = "other" }, gaterun.ServiceGone, "is gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -219,9 +219,9 @@ func TestSuperseded(t *testing.T) {
 		t.Parallel()
 		p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
 		p.step()
-		p.Change(func(s *trial.Service) { s.Effective, s.Revisions[1].Percent = false, 50 })
+		p.Change(func(s *gaterun.Service) { s.Effective, s.Revisions[1].Percent = false, 50 })
 		p.pass(15*time.Second).step().want(judge.Running, "", "")
-		p.Change(func(s *trial.Service) { s.Effective, s.Rollout, s.Revisions[0].Percent = true, true, 50 })
+		p.Change(func(s *gaterun.Service) { s.Effective, s.Rollout, s.Revisions[0].Percent = true, true, 50 })
 		p.pass(15*time.Second).step().want(judge.Running, "", "")
 	})
 }
@@ -295,16 +295,16 @@ func TestEvidenceIsBounded(t *testing.T) {
 	p := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
 	p.step()
 	p.run.Evidence.Raw = []byte(`{"at":"2026-01-01T00:00:00Z"}`)
-	if _, err := trial.Resume(p.t.Context(), cart.Namespace, p.run); err == nil {
+	if _, err := gaterun.Resume(p.t.Context(), cart.Namespace, p.run); err == nil {
 		t.Error("evidence without a run was taken")
 	}
 	for _, raw := range []string{"[", `{"gzip":"eA=="}`, `{"run":{},"from":"x"}`} {
 		p.run.Evidence.Raw = []byte(raw)
-		got, err := trial.Resume(p.t.Context(), cart.Namespace, p.run)
+		got, err := gaterun.Resume(p.t.Context(), cart.Namespace, p.run)
 		if err == nil {
 			t.Fatalf("%s was taken", raw)
 		}
-		if got.Fail(p.now, err); got.Run.Verdict != string(judge.Error) || got.Run.Reasons[0] != trial.EvidenceUnreadable {
+		if got.Fail(p.now, err); got.Run.Verdict != string(judge.Error) || got.Run.Reasons[0] != gaterun.EvidenceUnreadable {
 			t.Errorf("%s: %+v", raw, got.Run)
 		}
 	}
@@ -319,7 +319,7 @@ func TestWhenAGateCalls(t *testing.T) {
 	over.CompletionTime = &at
 	for name, c := range map[string]struct {
 		last    *v1alpha1.GateRun
-		change  func(*trial.Service)
+		change  func(*gaterun.Service)
 		divided bool
 		want    bool
 	}{
@@ -327,47 +327,47 @@ func TestWhenAGateCalls(t *testing.T) {
 		"under way":                  {p.run, nil, true, false},
 		"judged already":             {over, nil, true, false},
 		"it went and came again":     {over, nil, false, true},
-		"other percentages":          {over, func(s *trial.Service) { s.Revisions[0].Percent, s.Revisions[1].Percent = 50, 50 }, true, true},
-		"a step of the same rollout": {over, func(s *trial.Service) { s.Rollout, s.Revisions[1].Percent = true, 50 }, true, false},
-		"no split":                   {over, func(s *trial.Service) { s.Revisions[1].Percent = 0 }, true, false},
-		"not in force":               {nil, func(s *trial.Service) { s.Effective = false }, true, false},
-		"made again":                 {over, func(s *trial.Service) { s.UID = "x" }, true, true},
+		"other percentages":          {over, func(s *gaterun.Service) { s.Revisions[0].Percent, s.Revisions[1].Percent = 50, 50 }, true, true},
+		"a step of the same rollout": {over, func(s *gaterun.Service) { s.Rollout, s.Revisions[1].Percent = true, 50 }, true, false},
+		"no split":                   {over, func(s *gaterun.Service) { s.Revisions[1].Percent = 0 }, true, false},
+		"not in force":               {nil, func(s *gaterun.Service) { s.Effective = false }, true, false},
+		"made again":                 {over, func(s *gaterun.Service) { s.UID = "x" }, true, true},
 	} {
 		is := *s
 		is.Revisions = slices.Clone(s.Revisions)
 		if c.change != nil {
 			c.change(&is)
 		}
-		if got := trial.Calls(c.last, cart.Name, &is, c.divided); got != c.want {
+		if got := gaterun.Calls(c.last, cart.Name, &is, c.divided); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if trial.Calls(nil, cart.Name, nil, true) {
+	if gaterun.Calls(nil, cart.Name, nil, true) {
 		t.Error("without a Service")
 	}
 }
 
 func TestChoose(t *testing.T) {
 	t.Parallel()
-	r := func(n, percent int64) trial.Revision {
-		return trial.Revision{Name: fmt.Sprint("r", n), UID: types.UID(fmt.Sprint(n)), Generation: n, Percent: percent}
+	r := func(n, percent int64) gaterun.Revision {
+		return gaterun.Revision{Name: fmt.Sprint("r", n), UID: types.UID(fmt.Sprint(n)), Generation: n, Percent: percent}
 	}
 	for name, c := range map[string]struct {
-		revisions        []trial.Revision
+		revisions        []gaterun.Revision
 		canary, baseline string
 		want, reason     string
 	}{
-		"newest and largest":   {[]trial.Revision{r(1, 30), r(2, 60), r(3, 10)}, "", "", "r3 r2", ""},
-		"an old one at large":  {[]trial.Revision{r(1, 10), r(2, 90)}, "", "", "r2 r1", ""},
-		"a draw":               {[]trial.Revision{r(1, 45), r(2, 45), r(3, 10)}, "", "", "r3 r2", ""},
-		"named canary":         {[]trial.Revision{r(1, 30), r(2, 60), r(3, 10)}, "r1", "", "r1 r2", ""},
-		"named baseline":       {[]trial.Revision{r(1, 30), r(2, 60), r(3, 10)}, "", "r1", "r3 r1", ""},
-		"newer without a part": {[]trial.Revision{r(1, 90), r(2, 10), r(3, 0)}, "", "", "r2 r1", ""},
-		"named without a part": {[]trial.Revision{r(1, 90), r(2, 10), r(3, 0)}, "r3", "", "", trial.RevisionNotInSplit},
-		"the newest as base":   {[]trial.Revision{r(1, 90), r(2, 10)}, "", "r2", "", trial.SameRevision},
-		"one alone":            {[]trial.Revision{r(1, 100), r(2, 0)}, "", "", "", trial.NoSplit},
+		"newest and largest":   {[]gaterun.Revision{r(1, 30), r(2, 60), r(3, 10)}, "", "", "r3 r2", ""},
+		"an old one at large":  {[]gaterun.Revision{r(1, 10), r(2, 90)}, "", "", "r2 r1", ""},
+		"a draw":               {[]gaterun.Revision{r(1, 45), r(2, 45), r(3, 10)}, "", "", "r3 r2", ""},
+		"named canary":         {[]gaterun.Revision{r(1, 30), r(2, 60), r(3, 10)}, "r1", "", "r1 r2", ""},
+		"named baseline":       {[]gaterun.Revision{r(1, 30), r(2, 60), r(3, 10)}, "", "r1", "r3 r1", ""},
+		"newer without a part": {[]gaterun.Revision{r(1, 90), r(2, 10), r(3, 0)}, "", "", "r2 r1", ""},
+		"named without a part": {[]gaterun.Revision{r(1, 90), r(2, 10), r(3, 0)}, "r3", "", "", gaterun.RevisionNotInSplit},
+		"the newest as base":   {[]gaterun.Revision{r(1, 90), r(2, 10)}, "", "r2", "", gaterun.SameRevision},
+		"one alone":            {[]gaterun.Revision{r(1, 100), r(2, 0)}, "", "", "", gaterun.NoSplit},
 	} {
-		got, p := trial.Choose("cart", &trial.Service{Effective: true, Revisions: c.revisions}, c.canary, c.baseline)
+		got, p := gaterun.Choose("cart", &gaterun.Service{Effective: true, Revisions: c.revisions}, c.canary, c.baseline)
 		switch {
 		case p != nil && p.Reason != c.reason, p == nil && got.Canary.Name+" "+got.Baseline.Name != c.want:
 			t.Errorf("%s: %+v, %v", name, got, p)

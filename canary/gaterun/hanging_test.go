@@ -1,4 +1,4 @@
-package trial_test
+package gaterun_test
 
 import (
 	"slices"

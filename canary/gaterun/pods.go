@@ -1,4 +1,4 @@
-package trial
+package gaterun
 
 import (
 	"k8s.io/apimachinery/pkg/types"

@@ -1,4 +1,4 @@
-package trial_test
+package gaterun_test
 
 import (
 	"encoding/json"
@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
 
@@ -44,13 +44,13 @@ func TestWhatOthersWroteEndsTheRun(t *testing.T) {
 			whole["run"], _ = json.Marshal(run)
 			p.run.Evidence.Raw, _ = json.Marshal(whole)
 		}
-		got, err := trial.Resume(t.Context(), cart.Namespace, p.run)
+		got, err := gaterun.Resume(t.Context(), cart.Namespace, p.run)
 		if err == nil {
 			t.Errorf("%s%s was taken", c.evidence, c.spec)
 			continue
 		}
 		got.Fail(p.now, err)
-		if got.Run.Verdict != string(judge.Error) || got.Run.Reasons[0] != trial.EvidenceUnreadable || got.Interval() < time.Second {
+		if got.Run.Verdict != string(judge.Error) || got.Run.Reasons[0] != gaterun.EvidenceUnreadable || got.Interval() < time.Second {
 			t.Errorf("%s%s: %+v", c.evidence, c.spec, got.Run)
 		}
 	}

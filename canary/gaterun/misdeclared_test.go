@@ -1,4 +1,4 @@
-package trial_test
+package gaterun_test
 
 import (
 	"slices"
@@ -10,13 +10,13 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
 
 // misdeclared are counts of Revisions whose annotations for clusters are wrong.
-type misdeclared struct{ trial.Counts }
+type misdeclared struct{ gaterun.Counts }
 
 func (m misdeclared) Figure(service types.NamespacedName) (attribution.Figures, bool) {
 	f, ok := m.Counts.Figure(service)
@@ -33,7 +33,7 @@ func TestMisdeclaredRevisionsNeverPass(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1.8e9, 0)
 	s := stage.New(cart, false, func() time.Time { return now })
-	run, err := trial.Open(t.Context(), cart.Namespace, "run-1", &v1alpha1.CanaryGateSpec{Service: cart.Name}, now, 0)
+	run, err := gaterun.Open(t.Context(), cart.Namespace, "run-1", &v1alpha1.CanaryGateSpec{Service: cart.Name}, now, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestMisdeclaredRevisionsNeverPass(t *testing.T) {
 		if run.Done() {
 			break
 		}
-		m := trial.Moment{Now: now, Counts: misdeclared{s}, Look: (*judge.Run).Look}
+		m := gaterun.Moment{Now: now, Counts: misdeclared{s}, Look: (*judge.Run).Look}
 		m.Service, m.Known = s.Service(cart)
 		run.Step(m)
 		now = now.Add(15 * time.Second)

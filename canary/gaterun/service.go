@@ -1,4 +1,4 @@
-// Package trial is the life of one judgement of a canary: it is opened, finds its two
+// Package gaterun is the life of one judgement of a canary: it is opened, finds its two
 // Revisions, looks at what they did, and ends with a verdict.
 //
 // It is pure: no clock, no client, no state beside the v1alpha1.GateRun that it is
@@ -6,7 +6,7 @@
 // GateRun, so that whoever reads that goes on with the same evidence; which
 // Revisions are compared does not change once they are found; and a trial that
 // cannot go on says why, and never passes.
-package trial
+package gaterun
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package trial_test
+package gaterun_test
 
 import (
 	"slices"
@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/trial"
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
 
@@ -57,7 +57,7 @@ func TestEntryIsJudgedOnce(t *testing.T) {
 			t.Errorf("%s: %v", name, wrong)
 		}
 		var names []string
-		for _, m := range trial.Plan(spec, c.sharded, time.Hour).Metrics {
+		for _, m := range gaterun.Plan(spec, c.sharded, time.Hour).Metrics {
 			names = append(names, m.Name)
 		}
 		if !slices.Equal(names, strings.Fields(c.judged)) {
