@@ -26,6 +26,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
 )
 
@@ -88,9 +89,9 @@ func (r *replica) leads() bool {
 // noPods is a cluster that is scaled to zero.
 type noPods struct{}
 
-func (noPods) Synced() bool                               { return true }
-func (noPods) Of(types.NamespacedName) []*stateful.Pod    { return nil }
-func (noPods) Owned(context.Context, *stateful.Pod) error { return nil }
+func (noPods) Synced() bool                           { return true }
+func (noPods) Of(types.NamespacedName) []*pods.Pod    { return nil }
+func (noPods) Owned(context.Context, *pods.Pod) error { return nil }
 
 // lead makes it the leader.
 func (r *replica) lead(now time.Time) {

@@ -246,16 +246,10 @@ func (t *Trial) superseded(s *Service) (reason, why string) {
 	if !s.Effective {
 		return "", "" // what comes of it is not known yet
 	}
-	now := s.Split()
-	same := maps.Equal(now, t.Run.Split)
-	if s.Rollout && !same {
-		// Its steps change the percentages only, and are one rollout.
-		same = slices.Equal(slices.Sorted(maps.Keys(now)), slices.Sorted(maps.Keys(t.Run.Split)))
-	}
-	if same {
+	if s.splits(t.Run.Split) {
 		return "", ""
 	}
-	return SplitChanged, fmt.Sprintf("the traffic went to %s when it began, and goes to %s now", described(t.Run.Split), described(now))
+	return SplitChanged, fmt.Sprintf("the traffic went to %s when it began, and goes to %s now", described(t.Run.Split), described(s.Split()))
 }
 
 // gather begins with what is counted now.

@@ -9,9 +9,12 @@
 package gaterun
 
 import (
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
 // Service is what is known of a Knative Service at one moment.
@@ -53,6 +56,28 @@ func (s *Service) Split() map[string]int64 {
 
 // Divided says whether a split between several Revisions is in force.
 func (s *Service) Divided() bool { return s.Effective && len(s.Split()) > 1 }
+
+// JudgedBy says whether a run was about the split that is in force, between the same
+// Revisions: one that is made again under its name is another one.
+func (s *Service) JudgedBy(run *v1alpha1.GateRun) bool {
+	for _, o := range []*v1alpha1.GateObject{&run.Canary, run.Baseline} {
+		if o == nil {
+			continue
+		}
+		if r, ok := s.revision(o.UID); !ok || r.Name != o.Name {
+			return false
+		}
+	}
+	return s.splits(run.Split)
+}
+
+// splits says whether traffic is split as it was. The steps of a rollout that Serving
+// makes by itself change percentages only, and count as one split.
+func (s *Service) splits(was map[string]int64) bool {
+	was = maps.Clone(was)
+	maps.DeleteFunc(was, func(_ string, percent int64) bool { return percent <= 0 })
+	return maps.EqualFunc(was, s.Split(), func(a, b int64) bool { return a == b || s.Rollout })
+}
 
 // Newest says whether no Revision is newer.
 func (s *Service) Newest(r Revision) bool {

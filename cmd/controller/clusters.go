@@ -19,7 +19,7 @@ func (p *process) watchClusters(ctx context.Context, ob *observer.Observer, clus
 	w := stateful.NewWatcher(stateful.Options{
 		Pods: p.pods, API: stateful.NewManagement(), Leads: ob.IsLeaderFor, Sequence: ob.Sequence, Metrics: metrics, Now: time.Now,
 		Saw: func(key types.NamespacedName, part observer.Part) {
-			p.scene.saw(key, part)
+			p.view.SawCluster(key, part)
 			ob.Saw(key, part)
 		},
 		Services: func() map[types.NamespacedName]stateful.Service {

@@ -13,11 +13,9 @@ import (
 	"knative.dev/pkg/system"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
 // runGates runs the gates that watch by themselves, and those that Tekton asks for.
@@ -39,7 +37,7 @@ func (p *process) newGates(ctx context.Context) *gate.Gate {
 	runs, err := dynamic.NewForConfig(p.config)
 	must(ctx, "making a client for CustomRuns", err)
 	return gate.New(gate.Options{
-		Client: p.ours, Namespace: system.Namespace(), Runs: runs, Presence: p.presence, Service: p.scene.service, Counts: p.books, Leads: p.isLeaderFor,
+		Client: p.ours, Namespace: system.Namespace(), Runs: runs, Presence: p.presence, Service: p.view.Service, Counts: p.books, Leads: p.isLeaderFor,
 		Finished: p.judged, Metrics: p.gateMetrics, Now: time.Now, Stopping: ctx.Done(),
 	})
 }
@@ -77,42 +75,4 @@ func verdictOf(run *v1alpha1.GateRun) lifecycle.Verdict {
 		})
 	}
 	return v
-}
-
-// service is what gates know of one.
-func (s *scene) service(key types.NamespacedName) (*gaterun.Service, bool) {
-	ob := s.watched()
-	if ob == nil || !ob.Active() {
-		return nil, false
-	}
-	subject := ob.Kind.Compose(ob.Kind.Cached(key))
-	if subject == nil {
-		return nil, true
-	}
-	return s.seen(key, subject), true
-}
-
-func (s *scene) seen(key types.NamespacedName, subject *observer.Subject) *gaterun.Service {
-	out := &gaterun.Service{UID: subject.UID, Settled: subject.Snapshot.Ready, Moving: s.moving(key)}
-	percent := map[string]int64{}
-	if route := subject.Snapshot.Route; route != nil {
-		out.Effective, out.Rollout = route.Effective, route.Rollout
-		for _, share := range route.Traffic {
-			percent[share.Revision] += share.Percent
-		}
-	}
-	for name, r := range subject.Snapshot.Revisions {
-		out.Revisions = append(out.Revisions, gaterun.Revision{
-			Name: name, UID: types.UID(r.UID), Generation: r.Generation, Percent: percent[name], Stateful: r.Stateful != "",
-		})
-	}
-	return out
-}
-
-// moving says whether shards of a Service's cluster are known to be handed over.
-func (s *scene) moving(key types.NamespacedName) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.clusters[key]
-	return c != nil && c.State != lifecycle.ClusterUnknown && !c.Settled
 }

@@ -39,7 +39,7 @@ func (p *process) serveGates(ctx context.Context) {
 		Gates: func(key types.NamespacedName) (*v1alpha1.CanaryGate, error) {
 			return lister.Namespaced(key.Namespace).Get(key.Name)
 		},
-		Split: p.scene.split, Guard: web.NewAccess(known, strangers), Ready: informer.HasSynced, Warn: logging.FromContext(ctx).Warnw,
+		Service: p.view.Split, Guard: web.NewAccess(known, strangers), Ready: informer.HasSynced, Warn: logging.FromContext(ctx).Warnw,
 	}).Init()
 	p.running.Go(func() {
 		// Events go their way without it.
@@ -56,25 +56,4 @@ func (p *process) reviews(ctx context.Context, qps float32, burst int) kubernete
 	kube, err := kubernetes.NewForConfig(config)
 	must(ctx, "making a client for reviews of tokens", err)
 	return kube
-}
-
-// split is the traffic of a Service that is in force; nil while it is not known.
-func (s *scene) split(service types.NamespacedName) *web.Traffic {
-	ob := s.watched()
-	if ob == nil {
-		return nil
-	}
-	subject := ob.Kind.Compose(ob.Kind.Cached(service))
-	if subject == nil || subject.Snapshot.Route == nil || !subject.Snapshot.Route.Effective {
-		return nil
-	}
-	route := subject.Snapshot.Route
-	out := &web.Traffic{Shares: map[string]int64{}, Revisions: map[string]types.UID{}, Rollout: route.Rollout}
-	for _, share := range route.Traffic {
-		out.Shares[share.Revision] += share.Percent
-	}
-	for name, r := range subject.Snapshot.Revisions {
-		out.Revisions[name] = types.UID(r.UID)
-	}
-	return out
 }

@@ -37,10 +37,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/view"
 )
 
 // ackWorkers write acknowledgements side by side.
@@ -70,7 +71,7 @@ type process struct {
 	bundles    cache.SharedIndexInformer
 	endpoints  *endpoints
 	presence   *observer.Presence
-	pods       *stateful.Pods
+	pods       *pods.Informer
 	metrics    *delivery.Instruments
 	ledger     *ledger.Ledger
 	filters    *delivery.Filters
@@ -79,8 +80,8 @@ type process struct {
 	delivery   *delivery.Delivery
 	// services is the observer of Services; it also says what this process leads.
 	services atomic.Pointer[observer.Observer]
-	// scene is what those who count know of the Services.
-	scene *scene
+	// view is what is known of the Services.
+	view *view.View
 	// books are what they counted; gates judge by them.
 	books       *attribution.Books
 	gateMetrics *gate.Metrics
@@ -143,7 +144,7 @@ func (p *process) watch(ctx context.Context) {
 	p.bundles = coreinformers.NewFilteredConfigMapInformer(kubeclient.Get(ctx), system.Namespace(), 0, cache.Indexers{}, func(o *metav1.ListOptions) {
 		o.LabelSelector = eventingtls.TrustBundleLabelSelector
 	})
-	p.pods, err = stateful.NewPods(kubeclient.Get(ctx), meta)
+	p.pods, err = pods.New(kubeclient.Get(ctx), meta)
 	must(ctx, "watching pods", err)
 	p.endpoints, err = newEndpoints(ctx, kubeclient.Get(ctx))
 	must(ctx, "watching where the API server listens", err)

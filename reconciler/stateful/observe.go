@@ -11,11 +11,12 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
 // subject is a pod of the cluster, owned and with a declaration that can be read.
 type subject struct {
-	pod      *Pod
+	pod      *pods.Pod
 	declared v1alpha1.Stateful
 }
 
@@ -116,10 +117,10 @@ func (o *observation) judge() {
 // byPods is for runtimes that say nothing: a pod that is Ready is a member. The
 // Kubernetes provider of protoactor-go labels the pods of members, which is more.
 func (o *observation) byPods(live []subject, parts map[string]*lifecycle.ClusterPart) {
-	labelled := slices.ContainsFunc(live, func(s subject) bool { return s.pod.Labels[protoActor+"member-id"] != "" })
+	labelled := slices.ContainsFunc(live, func(s subject) bool { return s.pod.Labels[pods.ProtoActor+"member-id"] != "" })
 	clusters := map[string][]string{}
 	for _, s := range live {
-		id := s.pod.Labels[protoActor+"member-id"]
+		id := s.pod.Labels[pods.ProtoActor+"member-id"]
 		if !s.pod.Ready {
 			o.starting[string(s.pod.UID)] = "pod " + s.pod.Name + " is not Ready"
 			continue
@@ -130,7 +131,7 @@ func (o *observation) byPods(live []subject, parts map[string]*lifecycle.Cluster
 		}
 		parts[s.pod.Revision].Members++
 		o.members = append(o.members, string(s.pod.UID)+id)
-		name := s.pod.Labels[protoActor+"cluster"]
+		name := s.pod.Labels[pods.ProtoActor+"cluster"]
 		if !slices.Contains(clusters[name], s.pod.Revision) {
 			clusters[name] = append(clusters[name], s.pod.Revision)
 		}

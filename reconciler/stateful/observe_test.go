@@ -11,6 +11,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
 // scene is a cluster in the making: pods by IP, and what each says.
@@ -23,12 +24,12 @@ type scene struct {
 func newScene(r v1alpha1.Runtime) *scene { return &scene{runtime: r, answers: map[string]answer{}} }
 
 // pod adds one that is Ready, of a Revision by its number.
-func (s *scene) pod(ip string, revision int64) *Pod {
+func (s *scene) pod(ip string, revision int64) *pods.Pod {
 	d := v1alpha1.Stateful{Runtime: s.runtime}
 	if s.runtime == v1alpha1.RuntimePekko || s.runtime == v1alpha1.RuntimeCloudstate {
 		d.ManagementPort = 7626
 	}
-	p := &Pod{
+	p := &pods.Pod{
 		Name: "pod-" + ip, UID: types.UID(ip), IP: ip, Revision: fmt.Sprintf("cart-%05d", revision), Generation: revision, Ready: true,
 		Labels: map[string]string{},
 	}
@@ -193,15 +194,15 @@ func TestRuntimesThatSayNothing(t *testing.T) {
 	}
 	s = newScene(v1alpha1.RuntimeProtoActor)
 	one, two := s.pod("10.0.0.1", 1), s.pod("10.0.0.2", 2)
-	one.Labels = map[string]string{protoActor + "member-id": "a", protoActor + "cluster": "shop"}
+	one.Labels = map[string]string{pods.ProtoActor + "member-id": "a", pods.ProtoActor + "cluster": "shop"}
 	if o := s.look(); o.seen.State != lifecycle.ClusterReady || len(o.lagging) != 1 {
 		t.Errorf("one is no member: %+v", o)
 	}
-	two.Labels = map[string]string{protoActor + "member-id": "b", protoActor + "cluster": "shop"}
+	two.Labels = map[string]string{pods.ProtoActor + "member-id": "b", pods.ProtoActor + "cluster": "shop"}
 	if o := s.look(); o.seen.State != lifecycle.ClusterUpgrading || len(o.lagging) != 0 {
 		t.Errorf("both are: %+v", o)
 	}
-	two.Labels[protoActor+"cluster"] = "shop-2"
+	two.Labels[pods.ProtoActor+"cluster"] = "shop-2"
 	if o := s.look(); o.seen.State != lifecycle.ClusterIsSplit || o.split.Reason != "ClusterNamesDiffer" || !strings.Contains(o.seen.Note, "shop, shop-2") {
 		t.Errorf("two clusters: %+v", o)
 	}

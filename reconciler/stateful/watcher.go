@@ -16,6 +16,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
 // How often a cluster is looked at.
@@ -52,8 +53,8 @@ type API interface {
 // PodSource knows pods.
 type PodSource interface {
 	Synced() bool
-	Of(service types.NamespacedName) []*Pod
-	Owned(ctx context.Context, pod *Pod) error
+	Of(service types.NamespacedName) []*pods.Pod
+	Owned(ctx context.Context, pod *pods.Pod) error
 }
 
 // Options are what a Watcher is made from.
@@ -283,7 +284,7 @@ func (w *Watcher) subjects(ctx context.Context, key types.NamespacedName, uid ty
 		if !ok || err != nil || pod.ServiceUID != uid || pod.Over() {
 			continue // what is declared wrongly is told of with the Revision
 		}
-		var refused *RefusedError
+		var refused *pods.RefusedError
 		switch err := w.Pods.Owned(ctx, pod); {
 		case errors.As(err, &refused):
 			strangers++

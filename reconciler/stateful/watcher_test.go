@@ -13,6 +13,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
 var cart = types.NamespacedName{Namespace: "shop", Name: "cart"}
@@ -20,7 +21,7 @@ var cart = types.NamespacedName{Namespace: "shop", Name: "cart"}
 // bench is everything around a Watcher, and what it was asked and told.
 type bench struct {
 	mu       sync.Mutex
-	pods     []*Pod
+	pods     []*pods.Pod
 	owned    error
 	services map[types.NamespacedName]Service
 	leads    bool
@@ -37,7 +38,7 @@ type bench struct {
 func newBench() *bench {
 	b := &bench{leads: true, sequence: 7, polls: map[string]int{}, services: map[types.NamespacedName]Service{cart: {UID: "uid-cart", Stateful: true}}}
 	for _, ip := range []string{"10.0.0.1", "10.0.0.2"} {
-		b.pods = append(b.pods, &Pod{
+		b.pods = append(b.pods, &pods.Pod{
 			Namespace: "shop", Name: "pod-" + ip, UID: types.UID(ip), IP: ip, Ready: true, Service: "cart", ServiceUID: "uid-cart", Revision: "cart-00001",
 			Annotations: map[string]string{v1alpha1.AnnotationRuntime: "pekko", v1alpha1.AnnotationEntityTypes: "Cart,Order"},
 		})
@@ -61,12 +62,12 @@ func (b *bench) watcher() *Watcher {
 	})
 }
 
-func (*bench) Synced() bool                        { return true }
-func (b *bench) Of(types.NamespacedName) []*Pod    { return b.pods }
-func (b *bench) Owned(context.Context, *Pod) error { return b.owned }
-func (b *bench) Polled(outcome string)             { b.mu.Lock(); defer b.mu.Unlock(); b.polls[outcome]++ }
-func (b *bench) Refused()                          { b.refused++ }
-func (b *bench) Misdeclared(n int)                 { b.wrong = n }
+func (*bench) Synced() bool                             { return true }
+func (b *bench) Of(types.NamespacedName) []*pods.Pod    { return b.pods }
+func (b *bench) Owned(context.Context, *pods.Pod) error { return b.owned }
+func (b *bench) Polled(outcome string)                  { b.mu.Lock(); defer b.mu.Unlock(); b.polls[outcome]++ }
+func (b *bench) Refused()                               { b.refused++ }
+func (b *bench) Misdeclared(n int)                      { b.wrong = n }
 func (b *bench) note(what string, at netip.AddrPort) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -155,7 +156,7 @@ func TestWhoIsNotAsked(t *testing.T) {
 		polls  string
 		seen   bool
 	}{
-		"strangers":          {func(b *bench) { b.owned = &RefusedError{Why: "is not"} }, "unanswered", true},
+		"strangers":          {func(b *bench) { b.owned = &pods.RefusedError{Why: "is not"} }, "unanswered", true},
 		"nobody can tell":    {func(b *bench) { b.owned = errors.New("no answer") }, "failed", false},
 		"another Service":    {func(b *bench) { b.pods[0].ServiceUID, b.pods[1].ServiceUID = "x", "x" }, "complete", true},
 		"nothing declared":   {func(b *bench) { b.pods[0].Annotations, b.pods[1].Annotations = nil, nil }, "complete", true},
@@ -175,7 +176,7 @@ func TestWhoIsNotAsked(t *testing.T) {
 	}
 }
 
-func custom(p *Pod) { p.Annotations = map[string]string{v1alpha1.AnnotationRuntime: "custom"} }
+func custom(p *pods.Pod) { p.Annotations = map[string]string{v1alpha1.AnnotationRuntime: "custom"} }
 
 func TestOnlyTheLeaderLooks(t *testing.T) {
 	t.Parallel()
@@ -252,4 +253,14 @@ func TestInstruments(t *testing.T) {
 	if i.Misdeclared(3); i.wrong.Load() != 3 {
 		t.Error("it forgets")
 	}
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if is() {
+			return
+		}
+	}
+	t.Fatalf("in ten seconds it did not come to be that %s", what)
 }

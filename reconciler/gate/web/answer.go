@@ -2,7 +2,6 @@ package web
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 
@@ -10,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 )
 
 // The reasons why there is no verdict on what is in force, beside those of the judge.
@@ -55,7 +55,7 @@ type Run struct {
 
 // answer for the traffic that is in force, nil if that is not known. With unsplit, there
 // is nothing to wait for where nothing is split.
-func answer(gate *v1alpha1.CanaryGate, now *Traffic, unsplit bool) Answer {
+func answer(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit bool) Answer {
 	a := Answer{Gate: gate.Namespace + "/" + gate.Name, Service: gate.Spec.Service, Reasons: []string{}}
 	if run := gate.Status.Run; run != nil {
 		a.Run = &Run{
@@ -75,7 +75,7 @@ func answer(gate *v1alpha1.CanaryGate, now *Traffic, unsplit bool) Answer {
 }
 
 // judge says whether the last run's verdict is on what is in force.
-func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *Traffic, unsplit bool) {
+func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit bool) {
 	run := gate.Status.Run
 	without := func(reason, message string) {
 		a.Verdict, a.Reasons, a.Message = v1alpha1.VerdictRunning, []string{reason}, message
@@ -83,14 +83,14 @@ func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *Traffic, unsplit bool) {
 	switch {
 	case now == nil:
 		without(TrafficUnknown, "the traffic of Service "+gate.Spec.Service+" is not known, or is just being changed")
-	case len(shares(now.Shares)) < 2:
+	case !now.Divided():
 		without(NoSplit, "all traffic goes to one Revision, so that there is nothing to judge; whoever asks before the first step adds ?unsplit=pass")
 		if unsplit {
 			a.Verdict = v1alpha1.VerdictPass
 		}
 	case run == nil:
 		without(NoRun, "the gate has not begun to judge the split of the traffic")
-	case run.Service.Name != gate.Spec.Service || !now.judged(run):
+	case run.Service.Name != gate.Spec.Service || !now.JudgedBy(run):
 		without(NewSplit, "the last run judged another split of the traffic than the one in force")
 	default:
 		a.Verdict, a.Message = run.Verdict, run.Message
@@ -101,29 +101,9 @@ func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *Traffic, unsplit bool) {
 	}
 }
 
-// judged says whether the run was about this traffic. The steps of a rollout that
-// Serving makes by itself are judged as one.
-func (t *Traffic) judged(run *v1alpha1.GateRun) bool {
-	if t.Revisions[run.Canary.Name] != run.Canary.UID || (run.Baseline != nil && t.Revisions[run.Baseline.Name] != run.Baseline.UID) {
-		return false
-	}
-	was, is := shares(run.Split), shares(t.Shares)
-	if t.Rollout {
-		return maps.EqualFunc(was, is, func(int64, int64) bool { return true })
-	}
-	return maps.Equal(was, is)
-}
-
 var verdicts = []string{
 	v1alpha1.VerdictRunning, v1alpha1.VerdictPass, v1alpha1.VerdictWarn, v1alpha1.VerdictFail, v1alpha1.VerdictInconclusive, v1alpha1.VerdictSuperseded,
 	v1alpha1.VerdictError,
-}
-
-// shares are those that are more than nothing.
-func shares(split map[string]int64) map[string]int64 {
-	out := maps.Clone(split)
-	maps.DeleteFunc(out, func(_ string, percent int64) bool { return percent <= 0 })
-	return out
 }
 
 // status is what those are told who read nothing else. Flagger takes 200 for yes, and

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 )
 
 // judged is a gate whose last run was about 90 to 10.
@@ -30,26 +32,37 @@ func judged(verdict string, change ...func(*v1alpha1.CanaryGate)) *v1alpha1.Cana
 func dry(g *v1alpha1.CanaryGate) { g.Spec.DryRun = true }
 
 // split is traffic in force, of Revisions as they are.
-func split(shares map[string]int64) *Traffic {
-	return &Traffic{Shares: shares, Revisions: map[string]types.UID{"cart-00001": "u1", "cart-00002": "u2", "cart-00003": "u3"}}
+func split(shares map[string]int64) *gaterun.Service {
+	s := &gaterun.Service{Effective: true}
+	for i, name := range []string{"cart-00001", "cart-00002", "cart-00003"} {
+		s.Revisions = append(s.Revisions, gaterun.Revision{Name: name, UID: types.UID(fmt.Sprintf("u%d", i+1)), Percent: shares[name]})
+	}
+	return s
 }
 
-func inForce() *Traffic { return split(map[string]int64{"cart-00001": 90, "cart-00002": 10}) }
+func inForce() *gaterun.Service { return split(map[string]int64{"cart-00001": 90, "cart-00002": 10}) }
 
-func whole() *Traffic { return split(map[string]int64{"cart-00001": 100}) }
+func whole() *gaterun.Service { return split(map[string]int64{"cart-00001": 100}) }
 
 // changed is the traffic in force, but for something.
-func changed(change func(*Traffic)) *Traffic {
-	t := inForce()
-	change(t)
-	return t
+func changed(change func(*gaterun.Service)) *gaterun.Service {
+	s := inForce()
+	change(s)
+	return s
+}
+
+// rollout is a step of one, that Serving made by itself.
+func rollout(shares map[string]int64) *gaterun.Service {
+	s := split(shares)
+	s.Rollout = true
+	return s
 }
 
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		gate            *v1alpha1.CanaryGate
-		now             *Traffic
+		now             *gaterun.Service
 		unsplit         bool
 		verdict, reason string
 		status          int
@@ -76,16 +89,12 @@ func TestAnswers(t *testing.T) {
 		"an old failure":        {judged("Fail"), whole(), false, "Running", NoSplit, 425},
 		"before the first step": {judged("Fail"), whole(), true, "Pass", NoSplit, 200},
 		"the first step's only": {judged("Running"), inForce(), true, "Running", "Because", 425},
-		"the canary made again": {judged("Pass"), changed(func(t *Traffic) { t.Revisions["cart-00002"] = "another" }), false, "Running", NewSplit, 425},
-		"a baseline that went":  {judged("Pass"), changed(func(t *Traffic) { delete(t.Revisions, "cart-00001") }), false, "Running", NewSplit, 425},
+		"the canary made again": {judged("Pass"), changed(func(s *gaterun.Service) { s.Revisions[1].UID = "another" }), false, "Running", NewSplit, 425},
+		"a baseline that went":  {judged("Pass"), changed(func(s *gaterun.Service) { s.Revisions[0].UID = "another" }), false, "Running", NewSplit, 425},
 		"no baseline":           {judged("Fail", func(g *v1alpha1.CanaryGate) { g.Status.Run.Baseline = nil }), inForce(), false, "Fail", "Because", 409},
-		"a step of a rollout": {judged("Pass"), changed(func(t *Traffic) {
-			t.Rollout, t.Shares = true, map[string]int64{"cart-00001": 50, "cart-00002": 50}
-		}), false, "Pass", "Because", 200},
-		"another rollout": {judged("Pass"), changed(func(t *Traffic) {
-			t.Rollout, t.Shares = true, map[string]int64{"cart-00002": 90, "cart-00003": 10}
-		}), false, "Running", NewSplit, 425},
-		"unknown is not whole": {judged("Fail"), nil, true, "Running", TrafficUnknown, 425},
+		"a step of a rollout":   {judged("Pass"), rollout(map[string]int64{"cart-00001": 50, "cart-00002": 50}), false, "Pass", "Because", 200},
+		"another rollout":       {judged("Pass"), rollout(map[string]int64{"cart-00002": 90, "cart-00003": 10}), false, "Running", NewSplit, 425},
+		"unknown is not whole":  {judged("Fail"), nil, true, "Running", TrafficUnknown, 425},
 
 		"a dry run's failure": {judged("Fail", dry), inForce(), false, "Pass", "Because", 200},
 		"a dry run on its way": {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/web"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 )
@@ -119,8 +120,8 @@ func TestAgainstARealAPIServer(t *testing.T) {
 		Gates: func(key types.NamespacedName) (*v1alpha1.CanaryGate, error) {
 			return lister.Namespaced(key.Namespace).Get(key.Name)
 		},
-		Split: func(types.NamespacedName) *web.Traffic {
-			return &web.Traffic{Shares: split, Revisions: map[string]types.UID{"cart-00002": "c"}}
+		Service: func(types.NamespacedName) *gaterun.Service {
+			return &gaterun.Service{Effective: true, Revisions: []gaterun.Revision{{Name: "cart-00001", Percent: 90}, {Name: "cart-00002", UID: "c", Percent: 10}}}
 		},
 		Guard: web.NewAccess(kube, kube), Ready: informer.HasSynced, Warn: func(message string, args ...any) { t.Error(message, args) },
 	}).Init())

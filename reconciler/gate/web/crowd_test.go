@@ -21,6 +21,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 )
 
 // slowReviews lets in token "good" alone, and takes its time with all others.
@@ -57,8 +58,8 @@ func crowded(t *testing.T, access *Access) string {
 			}
 			return nil, apierrors.NewNotFound(v1alpha1.GateResource.GroupResource(), key.Name)
 		},
-		Split: func(types.NamespacedName) *Traffic { return inForce() },
-		Guard: access, Ready: func() bool { return true }, Warn: func(string, ...any) {},
+		Service: func(types.NamespacedName) *gaterun.Service { return inForce() },
+		Guard:   access, Ready: func() bool { return true }, Warn: func(string, ...any) {},
 	}).Init()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

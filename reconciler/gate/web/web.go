@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 )
 
 // maxBody bounds what is read of a request, bodyWithin how long. Flagger's is a few
@@ -37,19 +38,8 @@ const busy = 64
 // Gates reads gates from a cache.
 type Gates func(types.NamespacedName) (*v1alpha1.CanaryGate, error)
 
-// Traffic is the split of a Service's traffic that is in force.
-type Traffic struct {
-	// Shares in percent, by Revision.
-	Shares map[string]int64
-	// Revisions are those that exist: one that is made again is another, though it
-	// have the same name.
-	Revisions map[string]types.UID
-	// Rollout: Serving changes the shares step by step by itself.
-	Rollout bool
-}
-
-// Split finds the traffic of a Service; nil while it is not known or not in force.
-type Split func(service types.NamespacedName) *Traffic
+// Service finds one with its traffic; nil while that is not known or not in force.
+type Service func(types.NamespacedName) *gaterun.Service
 
 // Guard says whether whoever sent the request may read the gate. The error is a
 // *RefusedError, or why that could not be found out.
@@ -59,9 +49,9 @@ type Guard interface {
 
 // Handler answers under /v1/gates/.
 type Handler struct {
-	Gates Gates
-	Split Split
-	Guard Guard
+	Gates   Gates
+	Service Service
+	Guard   Guard
 	// Ready says whether the caches are filled: before, a gate would seem not to be.
 	Ready func() bool
 	// Warn tells of what kept it from answering.
@@ -194,7 +184,7 @@ func (h *Handler) about(w http.ResponseWriter, key types.NamespacedName, unsplit
 		refuse(w, http.StatusUnprocessableEntity, fmt.Sprintf(
 			"CanaryGate %s opens no runs by itself: set spec.watch to true, or refer to it from a Tekton CustomRun and read that one's results", key))
 	default:
-		return answer(gate, h.Split(types.NamespacedName{Namespace: key.Namespace, Name: gate.Spec.Service}), unsplit), true
+		return answer(gate, h.Service(types.NamespacedName{Namespace: key.Namespace, Name: gate.Spec.Service}), unsplit), true
 	}
 	return Answer{}, false
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 )
 
 // guard lets everybody in, or answers as it is told.
@@ -32,7 +33,7 @@ func serving(t *testing.T, gate *v1alpha1.CanaryGate, change func(*Handler)) *ht
 			}
 			return nil, apierrors.NewNotFound(v1alpha1.GateResource.GroupResource(), key.Name)
 		},
-		Split: func(key types.NamespacedName) *Traffic {
+		Service: func(key types.NamespacedName) *gaterun.Service {
 			if key.String() == "shop/cart" {
 				return inForce()
 			}
@@ -93,7 +94,7 @@ func TestFlagger(t *testing.T) {
 	}
 	// An old failure neither stops nor rolls back the next canary before its first step.
 	unsplit := func(h *Handler) {
-		h.Split = func(types.NamespacedName) *Traffic { return whole() }
+		h.Service = func(types.NamespacedName) *gaterun.Service { return whole() }
 	}
 	at := serving(t, judged("Fail"), unsplit).URL + "/v1/gates/shop/cart"
 	if status, _, body := ask(t, http.MethodPost, at+"/rollback", flagger); status != http.StatusConflict {

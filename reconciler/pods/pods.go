@@ -1,4 +1,4 @@
-package stateful
+package pods
 
 import (
 	"context"
@@ -22,17 +22,17 @@ const (
 	byDying   = "dying"
 )
 
-// Pods are the pods that claim to belong to a Knative Service, as far as an
+// Informer has the pods that claim to belong to a Knative Service, as far as an
 // informer has seen them. Whether they do is for Owned to say.
-type Pods struct {
+type Informer struct {
 	informer cache.SharedIndexInformer
 	synced   []cache.InformerSynced
 	owners   *owners
 }
 
-// NewPods watches the pods of all Services. Run must be called.
-func NewPods(kube kubernetes.Interface, meta metadata.Interface) (*Pods, error) {
-	p := &Pods{owners: newOwners(meta)}
+// New watches the pods of all Services. Run must be called.
+func New(kube kubernetes.Interface, meta metadata.Interface) (*Informer, error) {
+	p := &Informer{owners: newOwners(meta)}
 	p.informer = coreinformers.NewFilteredPodInformer(kube, metav1.NamespaceAll, 0, cache.Indexers{byService: serviceIndex, byDying: dyingIndex},
 		func(o *metav1.ListOptions) { o.LabelSelector = serving.ServiceLabelKey })
 	if err := p.informer.SetTransform(project); err != nil {
@@ -57,7 +57,7 @@ func dyingIndex(obj any) ([]string, error) {
 
 // OnChange has f called with the Service of every pod that comes, changes or
 // goes. It must not block. It is called before Run.
-func (p *Pods) OnChange(f func(service types.NamespacedName)) error {
+func (p *Informer) OnChange(f func(service types.NamespacedName)) error {
 	tell := func(obj any) {
 		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = tombstone.Obj
@@ -86,21 +86,21 @@ func (p *Pods) OnChange(f func(service types.NamespacedName)) error {
 }
 
 // Run watches until the context ends.
-func (p *Pods) Run(ctx context.Context) { p.informer.RunWithContext(ctx) }
+func (p *Informer) Run(ctx context.Context) { p.informer.RunWithContext(ctx) }
 
 // Synced says whether all pods are known.
-func (p *Pods) Synced() bool {
+func (p *Informer) Synced() bool {
 	return p.informer.HasSynced() && !slices.ContainsFunc(p.synced, func(done cache.InformerSynced) bool { return !done() })
 }
 
 // Of returns the pods that claim to belong to a Service, over all its Revisions
 // and those that are being deleted too, by name.
-func (p *Pods) Of(service types.NamespacedName) []*Pod { return p.by(byService, service) }
+func (p *Informer) Of(service types.NamespacedName) []*Pod { return p.by(byService, service) }
 
 // Dying are those of them that are being deleted. It costs next to nothing where there is none.
-func (p *Pods) Dying(service types.NamespacedName) []*Pod { return p.by(byDying, service) }
+func (p *Informer) Dying(service types.NamespacedName) []*Pod { return p.by(byDying, service) }
 
-func (p *Pods) by(index string, service types.NamespacedName) []*Pod {
+func (p *Informer) by(index string, service types.NamespacedName) []*Pod {
 	objs, err := p.informer.GetIndexer().ByIndex(index, service.String())
 	if err != nil {
 		return nil // the index is ours and always there
@@ -116,7 +116,7 @@ func (p *Pods) by(index string, service types.NamespacedName) []*Pod {
 }
 
 // Services lists the Services that any pod claims to belong to.
-func (p *Pods) Services() []types.NamespacedName {
+func (p *Informer) Services() []types.NamespacedName {
 	keys := p.informer.GetIndexer().ListIndexFuncValues(byService)
 	slices.Sort(keys)
 	out := make([]types.NamespacedName, 0, len(keys))
@@ -131,7 +131,7 @@ func (p *Pods) Services() []types.NamespacedName {
 // by whoever may make one, so that nothing is asked of a pod, or counted for a
 // Service, before this has returned nil. The error is a *RefusedError where the
 // pod is known not to be owned; any other means that it could not be found out.
-func (p *Pods) Owned(ctx context.Context, pod *Pod) error { return p.owners.check(ctx, pod) }
+func (p *Informer) Owned(ctx context.Context, pod *Pod) error { return p.owners.check(ctx, pod) }
 
 // project is the transform of the informer. What is no pod, and what was
 // projected before, stays as it is.

@@ -1,4 +1,4 @@
-package stateful
+package pods
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func podOf(service, rev, name string) *corev1.Pod {
 			serving.ServiceLabelKey: service, serving.ServiceUIDLabelKey: "uid-" + service,
 			serving.RevisionLabelKey: rev, serving.RevisionUID: "uid-" + rev,
 			serving.ConfigurationLabelKey: service, serving.ConfigurationGenerationLabelKey: "2",
-			"app": rev, protoActor + "member-id": "m1",
+			"app": rev, ProtoActor + "member-id": "m1",
 		},
 		Annotations:     map[string]string{v1alpha1.AnnotationRuntime: "pekko", "other": "x"},
 		OwnerReferences: controlledBy("apps/v1", "ReplicaSet", rev+"-deployment-1", "uid-"+rev+"-set"),
@@ -93,7 +93,7 @@ func TestWhatIsKeptOfAPod(t *testing.T) {
 	want := &Pod{
 		Namespace: "shop", Name: "a", UID: "uid-a", Service: "cart", Revision: "cart-00002", Configuration: "cart",
 		ServiceUID: "uid-cart", RevisionUID: "uid-cart-00002", Generation: 2, IP: "10.0.0.7", Phase: corev1.PodRunning, Ready: true,
-		Annotations: map[string]string{v1alpha1.AnnotationRuntime: "pekko"}, Labels: map[string]string{protoActor + "member-id": "m1"},
+		Annotations: map[string]string{v1alpha1.AnnotationRuntime: "pekko"}, Labels: map[string]string{ProtoActor + "member-id": "m1"},
 		Containers: []Container{{Name: "user-container", Restarts: 2, Last: Termination{Reason: "OOMKilled", ExitCode: 137}}},
 		Owner:      Owner{"apps/v1", "ReplicaSet", "cart-00002-deployment-1", "uid-cart-00002-set"},
 	}
@@ -179,7 +179,7 @@ func TestPodsByService(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	kube := kubefake.NewClientset(podOf("cart", "cart-00002", "b"), podOf("cart", "cart-00001", "a"), podOf("bank", "bank-00001", "c"))
-	pods, err := NewPods(kube, metadataClient(t, chain("cart", "cart-00001")...))
+	pods, err := New(kube, metadataClient(t, chain("cart", "cart-00001")...))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"context"
@@ -16,14 +16,14 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
 var cartKey = types.NamespacedName{Namespace: "shop", Name: "cart"}
 
 // fakePods belong to cart, unless they are strangers.
 type fakePods struct {
-	pods      []*stateful.Pod
+	pods      []*pods.Pod
 	strangers map[types.UID]bool
 	down      bool
 	asked     int
@@ -31,19 +31,19 @@ type fakePods struct {
 
 func (*fakePods) Synced() bool { return true }
 
-func (f *fakePods) Of(types.NamespacedName) []*stateful.Pod { return f.pods }
+func (f *fakePods) Of(types.NamespacedName) []*pods.Pod { return f.pods }
 
-func (f *fakePods) Dying(types.NamespacedName) []*stateful.Pod {
-	return slices.DeleteFunc(slices.Clone(f.pods), func(p *stateful.Pod) bool { return p.Deleting.IsZero() })
+func (f *fakePods) Dying(types.NamespacedName) []*pods.Pod {
+	return slices.DeleteFunc(slices.Clone(f.pods), func(p *pods.Pod) bool { return p.Deleting.IsZero() })
 }
 
-func (f *fakePods) Owned(_ context.Context, p *stateful.Pod) error {
+func (f *fakePods) Owned(_ context.Context, p *pods.Pod) error {
 	f.asked++
 	switch {
 	case f.down:
 		return errors.New("the API server does not answer")
 	case f.strangers[p.UID]:
-		return &stateful.RefusedError{Why: "is nobody's"}
+		return &pods.RefusedError{Why: "is nobody's"}
 	}
 	return nil
 }
@@ -60,17 +60,17 @@ func (k fakeKind) Compose(observer.Parts) *observer.Subject {
 	return &observer.Subject{Snapshot: k.snapshot}
 }
 
-func sceneOf(pods *fakePods, snapshot lifecycle.Snapshot) (s *scene, warned *int) {
+func viewOf(pods *fakePods, snapshot lifecycle.Snapshot) (v *View, warned *int) {
 	ob := observer.New(observer.Options{Kind: fakeKind{snapshot: snapshot}})
 	warned = new(int)
-	return newScene(pods, func() *observer.Observer { return ob }, func(string, ...any) { *warned++ }), warned
+	return New(pods, func() *observer.Observer { return ob }, func(string, ...any) { *warned++ }), warned
 }
 
-func running(uid types.UID, ip string, annotations map[string]string) *stateful.Pod {
-	return &stateful.Pod{
+func running(uid types.UID, ip string, annotations map[string]string) *pods.Pod {
+	return &pods.Pod{
 		Namespace: "shop", Name: string(uid), UID: uid, Revision: "cart-1", RevisionUID: "r1", IP: ip, Phase: corev1.PodRunning, Ready: true,
 		Annotations: annotations, Grace: time.Minute,
-		Containers: []stateful.Container{{Name: "user-container", Restarts: 2, Last: stateful.Termination{Reason: "OOMKilled"}}, {Name: queueProxy, Restarts: 9}},
+		Containers: []pods.Container{{Name: "user-container", Restarts: 2, Last: pods.Termination{Reason: "OOMKilled"}}, {Name: queueProxy, Restarts: 9}},
 	}
 }
 
@@ -78,14 +78,14 @@ func TestTargets(t *testing.T) {
 	t.Parallel()
 	declares := map[string]string{"stateful.knative-cdevents.dev/runtime": "pekko"}
 	wrong := map[string]string{"stateful.knative-cdevents.dev/runtime": "pekka"}
-	pods := &fakePods{strangers: map[types.UID]bool{"stranger": true}, pods: []*stateful.Pod{
+	pods := &fakePods{strangers: map[types.UID]bool{"stranger": true}, pods: []*pods.Pod{
 		running("plain", "10.0.0.1", nil), running("sharded", "10.0.0.2", declares), running("wrong", "10.0.0.3", wrong),
 		running("stranger", "10.0.0.4", declares), running("young", "", declares), running("guest", "10.0.0.6", declares), running("over", "10.0.0.7", nil),
 	}}
 	pods.pods[1].Deleting = time.Now()
 	pods.pods[5].HostNetwork = true
 	pods.pods[6].Phase = corev1.PodSucceeded
-	s, warned := sceneOf(pods, lifecycle.Snapshot{})
+	v, warned := viewOf(pods, lifecycle.Snapshot{})
 	at := netip.MustParseAddrPort
 	want := []scrape.Target{
 		{Pod: "plain", Entry: true, Address: at("10.0.0.1:9091"), Path: "/metrics"},
@@ -94,12 +94,12 @@ func TestTargets(t *testing.T) {
 		{Pod: "wrong", Entry: true, Address: at("10.0.0.3:9091"), Path: "/metrics"},
 	}
 	for range 3 {
-		got := s.Targets(t.Context(), cartKey)
+		got := v.Targets(t.Context(), cartKey)
 		if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 			t.Error(diff)
 		}
 	}
-	if diff := cmp.Diff(want[1:3], s.Dying(t.Context(), cartKey), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(want[1:3], v.Dying(t.Context(), cartKey), cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 		t.Error(diff)
 	}
 	if *warned != 1 {
@@ -107,19 +107,19 @@ func TestTargets(t *testing.T) {
 	}
 	// Those that were proven to belong here stay so, also while nobody answers.
 	pods.down, pods.asked = true, 0
-	if got := s.Targets(t.Context(), cartKey); len(got) != len(want) || pods.asked != 1 {
+	if got := v.Targets(t.Context(), cartKey); len(got) != len(want) || pods.asked != 1 {
 		t.Errorf("%d targets, asked %d times", len(got), pods.asked)
 	}
 	pods.pods = nil
-	s.forget()
-	if len(s.owned) != 0 {
-		t.Errorf("%v is remembered", s.owned)
+	v.Forget()
+	if len(v.owned) != 0 {
+		t.Errorf("%v is remembered", v.owned)
 	}
 }
 
 func TestFacts(t *testing.T) {
 	t.Parallel()
-	s, _ := sceneOf(&fakePods{pods: []*stateful.Pod{running("p1", "10.0.0.1", nil)}}, lifecycle.Snapshot{
+	v, _ := viewOf(&fakePods{pods: []*pods.Pod{running("p1", "10.0.0.1", nil)}}, lifecycle.Snapshot{
 		Route: &lifecycle.Route{Effective: true, Traffic: []lifecycle.Share{{Revision: "cart-1", Percent: 95}, {Revision: "cart-2", Percent: 5}}},
 		Revisions: map[string]lifecycle.Revision{
 			"cart-1": {Name: "cart-1", UID: "r1", Stateful: "pekko"}, "cart-2": {Name: "cart-2", UID: "r2", Misdeclared: "pekka"}, "cart-0": {Name: "cart-0", UID: "r0"},
@@ -129,8 +129,12 @@ func TestFacts(t *testing.T) {
 	view := &lifecycle.Cluster{ClusterSeen: lifecycle.ClusterSeen{
 		State: lifecycle.ClusterReady, Parts: []lifecycle.ClusterPart{{Revision: "cart-1", Pods: 2, Members: 1, Shards: &shards}},
 	}}
-	s.saw(cartKey, observer.Part{Value: view})
-	f := s.facts(cartKey)
+	v.SawCluster(cartKey, observer.Part{Value: view})
+	if f := v.Facts(cartKey); len(f.Pods) > 0 || f.OneCall {
+		t.Errorf("of pods that nobody has proven: %+v", f)
+	}
+	v.Targets(t.Context(), cartKey)
+	f := v.Facts(cartKey)
 	wantPods := []attribution.Pod{{UID: "p1", Revision: "r1", Incarnation: "2", Restarts: 2, OOMKilled: true, Ready: true}}
 	if diff := cmp.Diff(wantPods, f.Pods); diff != "" {
 		t.Error(diff)
@@ -150,16 +154,16 @@ func TestFacts(t *testing.T) {
 	}
 	// What nobody knows is not told.
 	for _, part := range []observer.Part{{Value: &lifecycle.Cluster{ClusterSeen: lifecycle.ClusterSeen{State: lifecycle.ClusterUnknown, Parts: view.Parts}}}, {}} {
-		s.saw(cartKey, part)
-		for _, r := range s.facts(cartKey).Revisions {
+		v.SawCluster(cartKey, part)
+		for _, r := range v.Facts(cartKey).Revisions {
 			if r.ClusterMembers != nil || r.ClusterShards != nil {
 				t.Errorf("%+v", r)
 			}
 		}
 	}
 	// A split that is not in force is none.
-	s, _ = sceneOf(&fakePods{}, lifecycle.Snapshot{Route: &lifecycle.Route{}, Revisions: map[string]lifecycle.Revision{"cart-1": {UID: "r1"}}})
-	if f := s.facts(cartKey); f.Revisions[0].Required != nil {
+	v, _ = viewOf(&fakePods{}, lifecycle.Snapshot{Route: &lifecycle.Route{}, Revisions: map[string]lifecycle.Revision{"cart-1": {UID: "r1"}}})
+	if f := v.Facts(cartKey); f.Revisions[0].Required != nil {
 		t.Errorf("%+v", f)
 	}
 }

@@ -1,4 +1,4 @@
-package stateful
+package pods
 
 import (
 	"strconv"
@@ -96,8 +96,8 @@ func (*stored) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind
 // DeepCopyObject returns the same: what is stored is never changed.
 func (s *stored) DeepCopyObject() runtime.Object { return s }
 
-// protoActor begins the labels that protoactor-go puts on the pods of members.
-const protoActor = "cluster.proto.actor/"
+// ProtoActor begins the labels that protoactor-go puts on the pods of members.
+const ProtoActor = "cluster.proto.actor/"
 
 func projected(o *corev1.Pod) *Pod {
 	p := &Pod{
@@ -107,7 +107,7 @@ func projected(o *corev1.Pod) *Pod {
 		Configuration: o.Labels[serving.ConfigurationLabelKey],
 		IP:            o.Status.PodIP, HostNetwork: o.Spec.HostNetwork, Phase: o.Status.Phase,
 		Annotations: prefixed(o.Annotations, v1alpha1.StatefulPrefix),
-		Labels:      prefixed(o.Labels, protoActor),
+		Labels:      prefixed(o.Labels, ProtoActor),
 		Owner:       ownerOf(o),
 	}
 	// A label that is no number orders nothing.

@@ -1,4 +1,4 @@
-package stateful
+package pods
 
 import (
 	"context"

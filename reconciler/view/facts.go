@@ -1,0 +1,98 @@
+package view
+
+import (
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
+)
+
+// Facts of a Service, for attribution. Of its pods it has those that Targets has proven to
+// belong to it.
+func (v *View) Facts(service types.NamespacedName) attribution.Facts {
+	ob := v.watched()
+	if ob == nil {
+		return attribution.Facts{}
+	}
+	subject := ob.Kind.Compose(ob.Kind.Cached(service))
+	if subject == nil {
+		return attribution.Facts{}
+	}
+	var f attribution.Facts
+	timeouts := map[types.UID]time.Duration{}
+	members := v.members(service)
+	// As long as one Revision's requests make more calls, what entered in all of them
+	// says nothing of what was called.
+	f.OneCall = len(members) > 0
+	for _, pod := range members {
+		f.Pods = append(f.Pods, podFacts(pod))
+		d, _, err := pod.Declared()
+		f.OneCall = f.OneCall && err == nil && d.OneCall
+		timeouts[pod.RevisionUID] = pod.Grace
+	}
+	required := map[string]float64{}
+	route := subject.Snapshot.Route
+	if route != nil {
+		for _, share := range route.Traffic {
+			required[share.Revision] += float64(share.Percent) / 100
+		}
+	}
+	parts := v.cluster(service)
+	for name, r := range subject.Snapshot.Revisions {
+		// The Configuration of a Service has the Service's name.
+		out := attribution.Revision{
+			UID: types.UID(r.UID), Name: name, Configuration: service.Name, Stateful: r.Stateful != "", Misdeclared: r.Misdeclared != "",
+			Timeout: timeouts[types.UID(r.UID)],
+		}
+		if route != nil && route.Effective {
+			share := required[name]
+			out.Required = &share
+		}
+		if part, ok := parts[name]; ok {
+			members := float64(part.Members)
+			out.ClusterMembers = &members
+			if part.Shards != nil {
+				shards := float64(*part.Shards)
+				out.ClusterShards = &shards
+			}
+		}
+		f.Revisions = append(f.Revisions, out)
+	}
+	return f
+}
+
+// members are the pods of a Service that are known to belong to it.
+func (v *View) members(service types.NamespacedName) []*pods.Pod {
+	claimed := v.pods.Of(service)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var out []*pods.Pod
+	for _, pod := range claimed {
+		if v.owned[pod.UID] {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+func podFacts(pod *pods.Pod) attribution.Pod {
+	out := attribution.Pod{UID: pod.UID, Revision: pod.RevisionUID, Ready: pod.Ready, Failed: pod.Phase == corev1.PodFailed}
+	users := 0
+	for _, c := range pod.Containers {
+		if c.Name == queueProxy {
+			continue
+		}
+		users++
+		out.Restarts += int(c.Restarts)
+		out.OOMKilled = out.OOMKilled || c.Last.OOMKilled()
+		out.Incarnation = strconv.Itoa(int(c.Restarts))
+	}
+	if users != 1 {
+		out.Incarnation = "" // which of them counts is not known
+	}
+	return out
+}

@@ -1,0 +1,76 @@
+package view
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+)
+
+func TestWhatGatesKnowOfAService(t *testing.T) {
+	t.Parallel()
+	snapshot := lifecycle.Snapshot{
+		Ready: true,
+		Route: &lifecycle.Route{Effective: true, Rollout: true, Traffic: []lifecycle.Share{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}},
+		Revisions: map[string]lifecycle.Revision{
+			"cart-1": {Name: "cart-1", UID: "r1", Generation: 1, Stateful: "pekko"}, "cart-2": {Name: "cart-2", UID: "r2", Generation: 2}, "cart-3": {Name: "cart-3", UID: "r3", Generation: 3},
+		},
+	}
+	v, _ := viewOf(&fakePods{}, snapshot)
+	if _, known := v.Service(cartKey); known {
+		t.Error("something is known before the caches are complete")
+	}
+	v.SawCluster(cartKey, observer.Part{Value: &lifecycle.Cluster{ClusterSeen: lifecycle.ClusterSeen{State: lifecycle.ClusterReady}}})
+	got := v.seen(cartKey, &observer.Subject{UID: "u", Snapshot: snapshot})
+	byName := map[string]gaterun.Revision{}
+	for _, r := range got.Revisions {
+		byName[r.Name] = r
+	}
+	want := map[string]gaterun.Revision{
+		"cart-1": {Name: "cart-1", UID: "r1", Generation: 1, Percent: 90, Stateful: true},
+		"cart-2": {Name: "cart-2", UID: "r2", Generation: 2, Percent: 10},
+		"cart-3": {Name: "cart-3", UID: "r3", Generation: 3},
+	}
+	if diff := cmp.Diff(want, byName); diff != "" || got.UID != "u" || !got.Settled || !got.Effective || !got.Rollout || !got.Moving {
+		t.Errorf("%+v %s", got, diff)
+	}
+	v.SawCluster(cartKey, observer.Part{})
+	if got := v.seen(cartKey, &observer.Subject{}); got.Effective || got.Moving {
+		t.Errorf("of a Service without a Route: %+v", got)
+	}
+}
+
+// A split that Serving has written and the ingress does not have yet is none.
+func TestSplitThatIsInForce(t *testing.T) {
+	t.Parallel()
+	traffic := []lifecycle.Share{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}
+	both := map[string]lifecycle.Revision{"cart-1": {Name: "cart-1", UID: "r1"}, "cart-2": {Name: "cart-2", UID: "r2"}}
+	for name, c := range map[string]struct {
+		route     *lifecycle.Route
+		revisions map[string]lifecycle.Revision
+		want      map[string]int64
+		rollout   bool
+	}{
+		"no Route":      {revisions: both},
+		"being changed": {route: &lifecycle.Route{Traffic: traffic}, revisions: both},
+		"in force": {
+			route: &lifecycle.Route{Effective: true, Traffic: traffic}, revisions: both, want: map[string]int64{"cart-1": 90, "cart-2": 10},
+		},
+		"by itself":           {route: &lifecycle.Route{Effective: true, Rollout: true}, revisions: both, want: map[string]int64{}, rollout: true},
+		"an unknown Revision": {route: &lifecycle.Route{Effective: true, Traffic: traffic}, revisions: map[string]lifecycle.Revision{"cart-1": both["cart-1"]}},
+	} {
+		v, _ := viewOf(&fakePods{}, lifecycle.Snapshot{Route: c.route, Revisions: c.revisions})
+		got := v.Split(cartKey)
+		if (got == nil) != (c.want == nil) || got != nil && (!maps.Equal(got.Split(), c.want) || got.Rollout != c.rollout || !got.Effective) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	early := New(&fakePods{}, func() *observer.Observer { return nil }, nil)
+	if early.Split(cartKey) != nil {
+		t.Error("it is known before anything is watched")
+	}
+}

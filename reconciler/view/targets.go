@@ -1,0 +1,98 @@
+package view
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
+)
+
+// What every pod of Knative has beside the user's containers.
+const (
+	queueProxy = "queue-proxy"
+	entryPort  = 9091
+	entryPath  = "/metrics"
+)
+
+// ownershipLimit bounds one question about a pod's owners.
+const ownershipLimit = 5 * time.Second
+
+// proven returns those of the pods that belong to what they name for certain.
+func (v *View) proven(ctx context.Context, claimed []*pods.Pod) []*pods.Pod {
+	var out []*pods.Pod
+	for _, pod := range claimed {
+		v.mu.Lock()
+		proven, asked := v.owned[pod.UID]
+		v.mu.Unlock()
+		if !proven {
+			limited, cancel := context.WithTimeout(ctx, ownershipLimit)
+			err := v.pods.Owned(limited, pod)
+			cancel()
+			proven = err == nil
+			if !proven && !asked {
+				v.warn("A pod is not measured, since it is not known to belong to the Revision that it names", "pod", pod.Namespace+"/"+pod.Name, "error", err)
+			}
+			v.mu.Lock()
+			v.owned[pod.UID] = proven
+			v.mu.Unlock()
+		}
+		if proven {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+// Forget lets go of pods that are gone. It looks through all pods there are.
+func (v *View) Forget() {
+	alive := map[types.UID]bool{}
+	for _, service := range v.Services() {
+		for _, pod := range v.pods.Of(service) {
+			alive[pod.UID] = true
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for uid := range v.owned {
+		if !alive[uid] {
+			delete(v.owned, uid)
+		}
+	}
+}
+
+// Targets implements scrape.Plan: queue-proxy of every pod, and the application where
+// the template says that it counts after the sharding.
+func (v *View) Targets(ctx context.Context, service types.NamespacedName) []scrape.Target {
+	return targetsOf(v.proven(ctx, v.pods.Of(service)))
+}
+
+// Dying implements scrape.Plan.
+func (v *View) Dying(ctx context.Context, service types.NamespacedName) []scrape.Target {
+	return targetsOf(v.proven(ctx, v.pods.Dying(service)))
+}
+
+func targetsOf(members []*pods.Pod) []scrape.Target {
+	var out []scrape.Target
+	for _, pod := range members {
+		ip, err := netip.ParseAddr(pod.IP)
+		if err != nil || pod.HostNetwork || pod.Phase != corev1.PodRunning {
+			continue // it has no address yet, or none of its own, or answers no more
+		}
+		at := scrape.Target{
+			Pod: pod.UID, Entry: true, Path: entryPath, Address: netip.AddrPortFrom(ip, entryPort), Dying: !pod.Deleting.IsZero(),
+		}
+		out = append(out, at)
+		// What is declared wrongly is told elsewhere; only what enters is read then.
+		if d, declared, err := pod.Declared(); declared && err == nil && d.MetricsPort > 0 {
+			at.Entry, at.Path, at.Runtime = false, d.MetricsPath, string(d.Runtime)
+			at.Address = netip.AddrPortFrom(ip, uint16(d.MetricsPort)) //nolint:gosec // a declared port was checked
+			out = append(out, at)
+		}
+	}
+	return out
+}

@@ -1,0 +1,89 @@
+// Package view is the one read model of what is known of Knative Services: for those who
+// scrape their pods, attribute requests, run gates and answer for them.
+//
+// Its invariants: it only reads, from the caches of informers and from what the watchers of
+// clusters have told it; what is not known is missing, and never zero; only Targets and Dying
+// may ask the API server, and no other method blocks.
+package view
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
+)
+
+// Pods are the pods that claim to belong to Services; pods.Informer has them.
+type Pods interface {
+	Synced() bool
+	Of(service types.NamespacedName) []*pods.Pod
+	Dying(service types.NamespacedName) []*pods.Pod
+	Owned(ctx context.Context, pod *pods.Pod) error
+}
+
+// View is what is known of Services.
+type View struct {
+	pods    Pods
+	watched func() *observer.Observer
+	warn    func(message string, keysAndValues ...any)
+
+	mu sync.Mutex
+	// owned are pods that were asked about: a pod that was proven to belong to its
+	// Revision stays so, also while the API server does not answer and while its
+	// owners are deleted before it. Otherwise it would seem to go and to come again.
+	owned map[types.UID]bool
+	// clusters are as they were seen last, by those who ask them.
+	clusters map[types.NamespacedName]*lifecycle.Cluster
+}
+
+// New returns a view of what the observer watches, which is nil until it is there. What a
+// user should know is handed to warn.
+func New(p Pods, watched func() *observer.Observer, warn func(message string, keysAndValues ...any)) *View {
+	return &View{pods: p, watched: watched, warn: warn, owned: map[types.UID]bool{}, clusters: map[types.NamespacedName]*lifecycle.Cluster{}}
+}
+
+// SawCluster takes what was seen of a Service's cluster, or that it is not watched any more.
+func (v *View) SawCluster(service types.NamespacedName, part observer.Part) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if c, ok := part.Value.(*lifecycle.Cluster); ok && c != nil {
+		v.clusters[service] = c
+		return
+	}
+	delete(v.clusters, service)
+}
+
+// cluster returns the parts of a Service's cluster, by Revision; none where nobody
+// could be asked.
+func (v *View) cluster(service types.NamespacedName) map[string]lifecycle.ClusterPart {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	out := map[string]lifecycle.ClusterPart{}
+	if c := v.clusters[service]; c != nil && c.State != lifecycle.ClusterUnknown {
+		for _, part := range c.Parts {
+			out[part.Revision] = part
+		}
+	}
+	return out
+}
+
+var _ scrape.Plan = (*View)(nil)
+
+// Ready implements scrape.Plan.
+func (v *View) Ready() bool {
+	ob := v.watched()
+	return ob != nil && ob.Active() && v.pods.Synced()
+}
+
+// Services implements scrape.Plan.
+func (v *View) Services() []types.NamespacedName {
+	if ob := v.watched(); ob != nil {
+		return ob.Kind.Keys()
+	}
+	return nil
+}
