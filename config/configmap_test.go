@@ -12,9 +12,9 @@ import (
 	"knative.dev/pkg/observability"
 	"sigs.k8s.io/yaml"
 
-	canary "github.com/knative-cdevents/knative-cdevents/canary/settings"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/canary"
 )
 
 const cluster = "6f1e2c1a-8f0e-4a55-9d3c-1f1f1c6f7a10"

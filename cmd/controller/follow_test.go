@@ -21,6 +21,15 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
+var cartKey = types.NamespacedName{Namespace: "shop", Name: "cart"}
+
+// fakeKind is a kind with one object.
+type fakeKind struct{ observer.Kind }
+
+func (fakeKind) Keys() []types.NamespacedName { return []types.NamespacedName{cartKey} }
+
+func (fakeKind) Cached(types.NamespacedName) observer.Parts { return nil }
+
 // Name implements observer.Kind.
 func (fakeKind) Name() string { return "Service" }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/export"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
-	canary "github.com/knative-cdevents/knative-cdevents/canary/settings"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/canary"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/view"
 )
 

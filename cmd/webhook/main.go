@@ -2,7 +2,7 @@
 // CanaryGates, and wrong values in the controller's ConfigMaps.
 //
 // It only wires: what is wrong is decided where it is obeyed, in
-// reconciler/source, reconciler/settings and canary/settings, or with the types, so
+// reconciler/source, reconciler/settings and reconciler/settings/canary, or with the types, so
 // that both say the same. It has
 // an identity of its own, because the controller is to have no right to write
 // what an admission webhook must.
@@ -33,8 +33,8 @@ import (
 	"knative.dev/pkg/webhook/resourcesemantics/validation"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	canary "github.com/knative-cdevents/knative-cdevents/canary/settings"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/canary"
 )
 
 const (

@@ -19,9 +19,9 @@ import (
 	"knative.dev/pkg/configmap"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	canary "github.com/knative-cdevents/knative-cdevents/canary/settings"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/canary"
 )
 
 func arriving(change func(*admitted)) *admitted {

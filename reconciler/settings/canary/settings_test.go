@@ -1,4 +1,4 @@
-package settings
+package canary
 
 import (
 	"strings"

@@ -1,10 +1,10 @@
-// Package settings reads ConfigMap config-canary.
+// Package canary reads ConfigMap config-canary.
 //
 // Its invariant: what Current returns is complete and valid. A ConfigMap with any
 // wrong value is refused as a whole, with a message that says where, what, and what
 // would be right, and the last good one stays in force. Without a good one, also at
 // the start, the defaults are: measuring must not keep events from being sent.
-package settings
+package canary
 
 import (
 	"errors"
