@@ -19,13 +19,12 @@ import (
 type Pod struct {
 	Namespace, Name string
 	UID             types.UID
-	Created         time.Time
 	// Deleting is when the pod is to be gone; zero while nobody wants it to.
 	Deleting time.Time
 
 	// What the pod's labels claim.
-	Service, Revision, Configuration string
-	ServiceUID, RevisionUID          types.UID
+	Service, Revision       string
+	ServiceUID, RevisionUID types.UID
 	// Generation is the Configuration's that made the Revision; 0 if unknown.
 	Generation int64
 
@@ -50,20 +49,13 @@ type Container struct {
 	Name string
 	// Restarts counts how often it was started again in this pod.
 	Restarts int32
-	// Last is how it ended last; zero if it never did.
-	Last Termination
-}
-
-// Termination is one end of a container.
-type Termination struct {
-	// Reason is the kubelet's, such as OOMKilled or Error.
-	Reason   string
-	ExitCode int32
-	Finished time.Time
+	// Last is the kubelet's reason for how it ended last, such as OOMKilled or Error; empty
+	// if it never did.
+	Last string
 }
 
 // OOMKilled says that the kernel ended it for want of memory.
-func (t Termination) OOMKilled() bool { return t.Reason == "OOMKilled" }
+func (c Container) OOMKilled() bool { return c.Last == "OOMKilled" }
 
 // Owner is the object that controls another one.
 type Owner struct {
@@ -101,11 +93,10 @@ const ProtoActor = "cluster.proto.actor/"
 
 func projected(o *corev1.Pod) *Pod {
 	p := &Pod{
-		Namespace: o.Namespace, Name: o.Name, UID: o.UID, Created: o.CreationTimestamp.Time,
+		Namespace: o.Namespace, Name: o.Name, UID: o.UID,
 		Service: o.Labels[serving.ServiceLabelKey], ServiceUID: types.UID(o.Labels[serving.ServiceUIDLabelKey]),
 		Revision: o.Labels[serving.RevisionLabelKey], RevisionUID: types.UID(o.Labels[serving.RevisionUID]),
-		Configuration: o.Labels[serving.ConfigurationLabelKey],
-		IP:            o.Status.PodIP, HostNetwork: o.Spec.HostNetwork, Phase: o.Status.Phase,
+		IP: o.Status.PodIP, HostNetwork: o.Spec.HostNetwork, Phase: o.Status.Phase,
 		Annotations: prefixed(o.Annotations, v1alpha1.StatefulPrefix),
 		Labels:      prefixed(o.Labels, ProtoActor),
 		Owner:       ownerOf(o),
@@ -130,7 +121,7 @@ func projected(o *corev1.Pod) *Pod {
 		// A container that is not started again stands in State instead.
 		for _, t := range []*corev1.ContainerStateTerminated{c.LastTerminationState.Terminated, c.State.Terminated} {
 			if t != nil {
-				kept.Last = Termination{Reason: t.Reason, ExitCode: t.ExitCode, Finished: t.FinishedAt.Time}
+				kept.Last = t.Reason
 			}
 		}
 		p.Containers = append(p.Containers, kept)

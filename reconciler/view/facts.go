@@ -88,7 +88,7 @@ func podFacts(pod *pods.Pod) attribution.Pod {
 		}
 		users++
 		out.Restarts += int(c.Restarts)
-		out.OOMKilled = out.OOMKilled || c.Last.OOMKilled()
+		out.OOMKilled = out.OOMKilled || c.OOMKilled()
 		out.Incarnation = strconv.Itoa(int(c.Restarts))
 	}
 	if users != 1 {

@@ -70,7 +70,7 @@ func running(uid types.UID, ip string, annotations map[string]string) *pods.Pod 
 	return &pods.Pod{
 		Namespace: "shop", Name: string(uid), UID: uid, Revision: "cart-1", RevisionUID: "r1", IP: ip, Phase: corev1.PodRunning, Ready: true,
 		Annotations: annotations, Grace: time.Minute,
-		Containers: []pods.Container{{Name: "user-container", Restarts: 2, Last: pods.Termination{Reason: "OOMKilled"}}, {Name: queueProxy, Restarts: 9}},
+		Containers: []pods.Container{{Name: "user-container", Restarts: 2, Last: "OOMKilled"}, {Name: queueProxy, Restarts: 9}},
 	}
 }
 
