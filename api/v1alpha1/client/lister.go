@@ -20,20 +20,12 @@ type Lister[T runtime.Object] struct {
 // SourceLister reads CDEventSources.
 type SourceLister = Lister[*v1alpha1.CDEventSource]
 
-// SubjectLister reads CDEventSubjects.
-type SubjectLister = Lister[*v1alpha1.CDEventSubject]
-
 // GateLister reads CanaryGates.
 type GateLister = Lister[*v1alpha1.CanaryGate]
 
 // NewSourceLister reads from the indexer of an informer for CDEventSources.
 func NewSourceLister(indexer cache.Indexer) SourceLister {
 	return newLister[*v1alpha1.CDEventSource](indexer, v1alpha1.SourceResource.GroupResource())
-}
-
-// NewSubjectLister reads from the indexer of an informer for CDEventSubjects.
-func NewSubjectLister(indexer cache.Indexer) SubjectLister {
-	return newLister[*v1alpha1.CDEventSubject](indexer, v1alpha1.SubjectResource.GroupResource())
 }
 
 // NewGateLister reads from the indexer of an informer for CanaryGates.
