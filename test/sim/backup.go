@@ -45,9 +45,7 @@ func (w *world) restore() {
 		return
 	}
 	w.backup = nil
-	for len(w.processes) > 0 {
-		w.kill(w.processes[0])
-	}
+	w.end()
 	w.store.Restore(b.ledger)
 	w.cluster.now = w.cluster.now.Add(time.Minute) // it takes its time
 	c := w.cluster

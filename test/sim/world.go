@@ -141,6 +141,7 @@ func (w *world) alive(p *process, f func()) {
 
 func (w *world) kill(p *process) {
 	p.cancel()
+	p.ledger.Run(p.ctx, 0) // its queue ends with it
 	p.watch.over = true
 	p.leads = false
 	w.processes = slices.DeleteFunc(w.processes, func(o *process) bool { return o == p })
@@ -217,6 +218,13 @@ func (w *world) step(p *process) {
 			p.collect()
 		}
 	})
+}
+
+// end ends all processes, so that nothing of this history is left.
+func (w *world) end() {
+	for len(w.processes) > 0 {
+		w.kill(w.processes[0])
+	}
 }
 
 // settle lets everything come to rest, with one leader and sinks that are up.
