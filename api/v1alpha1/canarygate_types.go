@@ -9,216 +9,284 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
 )
 
-// CanaryGate says how the canary of a Knative Service in its namespace is judged.
-// `spec: {service: cart}` is enough.
+// CanaryGate specifies how the canary of a Knative Service in the same namespace is
+// judged. `spec: {service: cart}` is enough.
 //
-// It judges nothing by itself: a run does, which is a Tekton CustomRun that refers to
-// the gate, or, with `watch: true`, one that the gate opens at each new split of the
-// Service's traffic and keeps in its status.
+// A gate judges in runs. A run is a Tekton CustomRun that refers to the gate. With
+// `watch: true`, the gate also starts a run itself at each new split of the Service's
+// traffic, and keeps it in its status.
 //
 // +kubebuilder:object:root=true
 type CanaryGate struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   CanaryGateSpec   `json:"spec"`
+	// spec specifies how the canary is judged. Only service is required. Default values take
+	// effect when a run begins; they are not written into the object.
+	Spec CanaryGateSpec `json:"spec"`
+	// status is the observed state of the gate.
 	Status CanaryGateStatus `json:"status,omitempty"`
 
-	// Unread is what could not be read of it.
+	// Unread lists the fields that could not be read.
 	Unread []tolerant.FieldError `json:"-"`
 }
 
-// CanaryGateSpec is also what a CustomRun may embed in place of a reference.
+// CanaryGateSpec specifies how a canary is judged. A CustomRun can embed it instead of
+// referring to a CanaryGate.
 type CanaryGateSpec struct {
-	// Service is the name of the Knative Service.
+	// service is the name of the Knative Service, in the gate's namespace. Required.
 	Service string `json:"service"`
-	// Canary is the name of the Revision that is judged; by default the newest of
-	// those that the Route gives traffic to.
+	// canary is the name of the Revision to judge. Defaults to the newest Revision to which
+	// the Route sends traffic.
 	Canary string `json:"canary,omitempty"`
-	// Baseline is the name of the Revision that it is compared with; by default the
-	// one with the largest share among the others.
+	// baseline is the name of the Revision to compare the canary with. It must not be the
+	// same as canary. Defaults to the Revision with the largest share of the traffic, apart
+	// from the canary.
 	Baseline string `json:"baseline,omitempty"`
-	// Watch opens a run at each new split.
+	// watch specifies whether the gate starts a run at each new split of the Service's
+	// traffic and keeps it in status.run. Defaults to false.
 	Watch bool `json:"watch,omitempty"`
-	// DryRun judges and tells, and never stops anything.
+	// dryRun specifies that the gate judges and reports, but never stops anything. Defaults
+	// to false.
 	DryRun bool `json:"dryRun,omitempty"`
 
+	// schedule specifies when the gate judges, and for how long. Durations are written as
+	// Kubernetes does (90s, 2m, 1h30m) or in ISO 8601 (PT2M).
 	Schedule *GateSchedule `json:"schedule,omitempty"`
-	Minimum  *GateMinimum  `json:"minimum,omitempty"`
-	// Metrics that must all pass; by default errors, errors by the Revision where requests
-	// enter (for stateful Services), and requests slower than 0.5 s.
-	Metrics    []GateMetric    `json:"metrics,omitempty"`
-	Exposure   *GateExposure   `json:"exposure,omitempty"`
-	Limits     *GateLimits     `json:"limits,omitempty"`
+	// minimum specifies how much data a run needs before it can pass, or fail by comparison.
+	Minimum *GateMinimum `json:"minimum,omitempty"`
+	// metrics lists the metrics to judge. All of them must pass, and at least one must be
+	// critical and not a dry run. Defaults to ErrorRate, EntryErrors (for stateful Services
+	// only) and SlowRequests with a threshold of 0.5 seconds.
+	Metrics []GateMetric `json:"metrics,omitempty"`
+	// exposure specifies how far the share of requests that the canary really handles may
+	// differ from the share that the Route gives it.
+	Exposure *GateExposure `json:"exposure,omitempty"`
+	// limits specifies limits above which a canary fails, whatever its metrics say.
+	Limits *GateLimits `json:"limits,omitempty"`
+	// statistics specifies how often a verdict may be wrong.
 	Statistics *GateStatistics `json:"statistics,omitempty"`
-	Score      *GateScore      `json:"score,omitempty"`
-	// FailOn are the verdicts with which a CustomRun fails; by default Fail, Error
-	// and Inconclusive. Pass cannot be among them.
+	// score specifies how the weighted score affects the verdict.
+	Score *GateScore `json:"score,omitempty"`
+	// failOn lists the verdicts with which a CustomRun fails. It must contain Fail, and can
+	// contain Warn, Error and Inconclusive, each once. Defaults to Fail, Error and
+	// Inconclusive.
 	FailOn []string `json:"failOn,omitempty"`
 }
 
-// GateSchedule is when is looked, and for how long.
+// GateSchedule specifies when a gate judges, and for how long.
 type GateSchedule struct {
-	// Warmup is not judged: 30s by default.
+	// warmup is the time at the start of a run that is not judged, at most 168h. Defaults to
+	// 30s.
 	Warmup *Duration `json:"warmup,omitempty"`
-	// Interval between two looks: 15s by default, 5s at least.
+	// interval is the time between two interim analyses, from 5s to 1h. warmup and one
+	// interval together must be shorter than timeout. Defaults to 15s.
 	Interval *Duration `json:"interval,omitempty"`
-	// MinDuration before a Pass: 2m by default. A Fail may come at any time.
+	// minDuration is how long the run must last before it can pass, at most 168h. If started
+	// requests are not counted, as in ordinary Services, a Pass also waits for the Service's
+	// request timeout on top of this. A Fail can come at any time. Defaults to 2m.
 	MinDuration *Duration `json:"minDuration,omitempty"`
-	// Timeout after which a run that is undecided is Inconclusive: 30m by default. A
-	// CustomRun's own time-out, less two intervals, counts if it is shorter.
+	// timeout is the time after which an undecided run becomes Inconclusive, at most 168h.
+	// It must be longer than warmup and minDuration together. If the run belongs to a
+	// CustomRun with a shorter timeout, that timeout less two intervals applies. Defaults to
+	// 30m.
 	Timeout *Duration `json:"timeout,omitempty"`
 }
 
-// GateMinimum is how much must have been seen before a Pass.
+// GateMinimum specifies how much data a run needs before it can pass, or fail by
+// comparison.
 type GateMinimum struct {
-	// CanaryRequests and BaselineRequests that were finished: 300 by default.
-	CanaryRequests   *int64 `json:"canaryRequests,omitempty"`
+	// canaryRequests is the number of requests that the canary must have finished. Must be
+	// at least 1. Defaults to 300.
+	CanaryRequests *int64 `json:"canaryRequests,omitempty"`
+	// baselineRequests is the number of requests that the baseline must have finished. Must
+	// be at least 1. Defaults to 300.
 	BaselineRequests *int64 `json:"baselineRequests,omitempty"`
-	// Shards on each side, for sharded Services: 3 by default.
+	// shards is the number of shards that must be seen on each side, for sharded Services.
+	// Must be at least 1. Defaults to 3.
 	Shards *int64 `json:"shards,omitempty"`
 }
 
-// GateMetric is one thing that is judged.
+// GateMetric specifies a metric to judge.
 type GateMetric struct {
-	// Name, unique in the gate; by default the type.
+	// name is the name of the metric. It must be a valid label value and unique in the gate.
+	// Defaults to the type.
 	Name string `json:"name,omitempty"`
-	// Type is ErrorRate, EntryErrors, SlowRequests or SlowerAnywhere.
+	// type is the type of the metric. ErrorRate counts errors and timeouts by the Revision
+	// that handled the request. EntryErrors counts them by the Revision where the request
+	// entered; beside a critical ErrorRate, it is left out for Services that are not
+	// stateful. SlowRequests counts requests that took longer than threshold. SlowerAnywhere
+	// compares durations at every bound of the histogram at once. Required.
 	Type string `json:"type"`
-	// Threshold of SlowRequests, in seconds: one of the bounds of the histogram,
-	// 0.5 by default.
+	// threshold is the duration, in seconds, above which a request is slow. It must be one
+	// of the bounds of the histogram in which durations are counted, and is allowed for
+	// SlowRequests only. Defaults to 0.5.
 	Threshold *float64 `json:"threshold,omitempty"`
-	// MaxOddsRatio of bad requests, canary to baseline, that is tolerated: 1.5 by
-	// default.
+	// maxOddsRatio is the tolerated ratio of the odds of a bad request on the canary to the
+	// odds on the baseline. Must be more than 1 and at most 100. Defaults to 1.5.
 	MaxOddsRatio *float64 `json:"maxOddsRatio,omitempty"`
-	// Limit is the ratio of bad requests with which the canary fails whatever the
-	// baseline does; none by default.
+	// limit is the ratio of bad requests above which the canary fails, whatever the baseline
+	// does. Must be more than negligible and less than 1. Not allowed for SlowerAnywhere. If
+	// it is not set, there is no limit.
 	Limit *float64 `json:"limit,omitempty"`
-	// Negligible is the ratio below which nobody compares: 0.005 by default.
+	// negligible is the ratio of bad requests below which no comparison is needed. Must be
+	// more than 0 and less than 1. Defaults to 0.005.
 	Negligible *float64 `json:"negligible,omitempty"`
-	// Weight in the score: 1 by default.
+	// weight is the weight of the metric in the score. Must be more than 0 and at most 1000.
+	// Defaults to 1.
 	Weight *float64 `json:"weight,omitempty"`
-	// Critical: a Fail of it is a Fail of the gate. True by default.
+	// critical specifies whether the gate fails if this metric fails. If it is false, a
+	// failure only lowers the score. Defaults to true.
 	Critical *bool `json:"critical,omitempty"`
-	// DryRun: it is judged and told, and counts for nothing.
+	// dryRun specifies that the metric is judged and reported, but does not count. Defaults
+	// to false.
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
-// GateExposure is how far the canary's real share may be from what the Route says.
+// GateExposure specifies how far the share of requests that the canary really handles
+// may differ from the share that the Route gives it.
 type GateExposure struct {
-	// MinRatio and MaxRatio of the handled share to the one that the Route gives: 0.5
-	// and 2 by default.
+	// minRatio is the smallest accepted ratio of the handled share to the share in the
+	// Route. Must be at least 0 and less than 1. Defaults to 0.5.
 	MinRatio *float64 `json:"minRatio,omitempty"`
+	// maxRatio is the largest accepted ratio of the handled share to the share in the Route.
+	// Must be more than 1 and at most 1000. Defaults to 2.
 	MaxRatio *float64 `json:"maxRatio,omitempty"`
-	// TooHigh is Inconclusive (default) or Warn: what a share above MaxRatio makes
-	// of a Pass.
+	// tooHigh is the verdict that replaces a Pass if the ratio exceeds maxRatio:
+	// Inconclusive or Warn. Defaults to Inconclusive.
 	TooHigh string `json:"tooHigh,omitempty"`
 }
 
-// GateLimits fail a canary whatever its counters say.
+// GateLimits specifies limits above which a canary fails, whatever its metrics say.
 type GateLimits struct {
-	// Restarts of the canary's containers that are tolerated: 0 by default.
+	// restarts is the number of restarts of the canary's containers to tolerate. Must be at
+	// least 0. Defaults to 0.
 	Restarts *int64 `json:"restarts,omitempty"`
-	// UnaccountedRatio of the requests that it began and neither finished nor
-	// answered within the time-out: 0.01 by default.
+	// unaccountedRatio is the tolerated ratio of requests that the canary began, but neither
+	// finished nor answered within the request timeout. Must be from 0 to 1. Defaults to
+	// 0.01.
 	UnaccountedRatio *float64 `json:"unaccountedRatio,omitempty"`
 }
 
-// GateStatistics bound how often a verdict is wrong.
+// GateStatistics specifies how often a verdict may be wrong.
 type GateStatistics struct {
-	// Alpha, of a Fail: 0.05 by default.
+	// alpha bounds the probability that a canary fails although it is not worse than the
+	// baseline. Must be more than 0 and at most 0.5. Defaults to 0.05.
 	Alpha *float64 `json:"alpha,omitempty"`
-	// Beta, of a Pass: 0.05 by default.
+	// beta bounds the probability that a canary passes although it is worse than tolerated.
+	// Must be more than 0 and at most 0.5. Defaults to 0.05.
 	Beta *float64 `json:"beta,omitempty"`
 }
 
-// GateScore is what the weighted score makes of a verdict.
+// GateScore specifies how the weighted score affects the verdict.
 type GateScore struct {
-	// Pass and Warn, from 0 to 100: 90 and 75 by default.
+	// pass is the score, from 0 to 100, from which a run can be a Pass. Defaults to 90.
 	Pass *float64 `json:"pass,omitempty"`
+	// warn is the score, from 0 to 100, from which a run can be a Warn. Must not be more
+	// than pass. Defaults to 75.
 	Warn *float64 `json:"warn,omitempty"`
-	// MinCoverage of the weight that must be conclusive, from 0 to 1: 0.5 by default.
+	// minCoverage is the share of the total weight, from 0 to 1, that must be conclusive.
+	// Defaults to 0.5.
 	MinCoverage *float64 `json:"minCoverage,omitempty"`
 }
 
 // Conditions of a CanaryGate beside Ready.
 const (
-	// GateServiceFound: the Service exists and its traffic is known.
+	// GateServiceFound says whether the Service exists and its traffic is known.
 	GateServiceFound = "ServiceFound"
-	// GateMeasured: what its metrics need is measured; False says what is missing, as
-	// EntryMetricsUnavailable.
+	// GateMeasured says whether the data that the gate's metrics need is measured. If it
+	// is False, the reason says what is missing, such as EntryMetricsUnavailable.
 	GateMeasured = "Measured"
 )
 
-// CanaryGateStatus is what became of it.
+// CanaryGateStatus is the observed state of a CanaryGate.
 type CanaryGateStatus struct {
 	duckv1.Status `json:",inline"`
-	// Latest is the newest run, whoever opened it: the gate, or a CustomRun that refers
-	// to it.
+	// latest is a summary of the newest run, no matter whether the gate started it or a
+	// CustomRun that refers to the gate.
 	Latest *GateLatest `json:"latest,omitempty"`
-	// Run is the one that is under way, or the last one, of a gate that watches.
+	// run is the run in progress, or else the last run, of a gate with watch set to true.
 	Run *GateRun `json:"run,omitempty"`
 }
 
-// GateLatest is how a run stands, in words.
+// GateLatest is a summary of a run.
 type GateLatest struct {
-	// ID of the run.
+	// id identifies the run.
 	ID string `json:"id"`
-	// CustomRun that asked for it; empty if the gate opened it by itself.
-	CustomRun string      `json:"customRun,omitempty"`
+	// customRun is the name of the CustomRun that the run belongs to. It is empty if the
+	// gate started the run itself.
+	CustomRun string `json:"customRun,omitempty"`
+	// startTime is the time at which the run began.
 	StartTime metav1.Time `json:"startTime"`
-	Verdict   string      `json:"verdict"`
-	// Reasons, the weightiest first, separated by commas.
+	// verdict is the verdict of the run, such as Running, Pass or Fail.
+	Verdict string `json:"verdict"`
+	// reasons are the reasons for the verdict, most important first, separated by commas.
 	Reasons string `json:"reasons,omitempty"`
+	// message is a human-readable explanation of the verdict.
 	Message string `json:"message,omitempty"`
-	// Canary is the name of the Revision that is judged.
+	// canary is the name of the Revision that the run judges.
 	Canary string `json:"canary,omitempty"`
-	// Requests that the canary finished.
+	// requests is the number of requests that the canary has finished.
 	Requests string `json:"requests,omitempty"`
-	// Missing is what is needed at least for a verdict, as "40 canary, 100 baseline".
+	// missing is the least number of requests that a verdict still needs, such as "40
+	// canary, 100 baseline".
 	Missing string `json:"missing,omitempty"`
 }
 
-// GateRun is one judgement of one canary. Without its spec and its evidence it is also
-// the extraFields of a CustomRun.
+// GateRun is one judgement of one canary. Without its spec and evidence, it is also the
+// content of a CustomRun's extraFields.
 type GateRun struct {
-	// ID is different for each run.
+	// id identifies the run. It is different for each run.
 	ID string `json:"id"`
-	// Gate is the name of the CanaryGate; empty where a CustomRun embeds it.
+	// gate is the name of the CanaryGate. It is empty if a CustomRun embeds the spec.
 	Gate string `json:"gate,omitempty"`
-	// Service, Canary and Baseline are frozen when the run begins.
-	Service  GateObject  `json:"service"`
-	Canary   GateObject  `json:"canary"`
+	// service is the Knative Service that the run is about.
+	Service GateObject `json:"service"`
+	// canary is the Revision that the run judges. It does not change during the run.
+	Canary GateObject `json:"canary"`
+	// baseline is the Revision that the canary is compared with. It does not change during
+	// the run.
 	Baseline *GateObject `json:"baseline,omitempty"`
-	// Split is the percentage of each Revision when the run began.
+	// split is the percentage of the traffic that each Revision had when the run began, by
+	// name.
 	Split map[string]int64 `json:"split,omitempty"`
-	// Minimum that must have been seen before a Pass.
+	// minimum is the amount of data that the run needs before it can pass, or fail by
+	// comparison.
 	Minimum *GateMinimum `json:"minimum,omitempty"`
-	// Spec is the gate's, with defaults and params, when the run began. It stands in the
-	// CanaryGateRun.
+	// spec is the gate's spec, with defaults and params, when the run began. It is stored in
+	// the CanaryGateRun only.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Spec *runtime.RawExtension `json:"spec,omitempty"`
 
-	StartTime      metav1.Time  `json:"startTime"`
-	Deadline       metav1.Time  `json:"deadline"`
+	// startTime is the time at which the run began.
+	StartTime metav1.Time `json:"startTime"`
+	// deadline is the time at which an undecided run becomes Inconclusive.
+	Deadline metav1.Time `json:"deadline"`
+	// completionTime is the time at which the run ended. It is not set while the run is in
+	// progress.
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
-	// Verdict is Running, Pass, Warn, Fail, Inconclusive, Superseded or Error.
-	Verdict string   `json:"verdict"`
+	// verdict is Running, or the verdict with which the run ended.
+	Verdict string `json:"verdict"`
+	// reasons are the reasons for the verdict, most important first, in CamelCase.
 	Reasons []string `json:"reasons,omitempty"`
-	Message string   `json:"message,omitempty"`
-	// Report holds the numbers: judge.Judgement.
+	// message is a human-readable explanation of the verdict. It says what the run waits
+	// for.
+	Message string `json:"message,omitempty"`
+	// report contains the numbers that the verdict is based on, as a judge.Judgement.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Report *runtime.RawExtension `json:"report,omitempty"`
-	// Evidence is what judging goes on from after a restart. It stands in the
-	// CanaryGateRun.
+	// evidence is what judging continues from after a restart. It is stored in the
+	// CanaryGateRun only.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Evidence *runtime.RawExtension `json:"evidence,omitempty"`
 }
 
-// GateObject is an object that a run is about.
+// GateObject identifies an object that a run is about.
 type GateObject struct {
-	Name string    `json:"name"`
-	UID  types.UID `json:"uid"`
+	// name is the name of the object.
+	Name string `json:"name"`
+	// uid is the UID of the object.
+	UID types.UID `json:"uid"`
 }
 
 // CanaryGateList is a list of CanaryGate.

@@ -5,36 +5,40 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// CanaryGateRun keeps a run of a gate while it is under way: what it was asked, and
-// everything that judging goes on from after a restart.
+// CanaryGateRun stores a run of a gate while it is in progress: the spec that it began
+// with, and the evidence from which judging continues after a restart.
 //
-// It lies in the controller's namespace, and only the controller reads and writes it.
-// What people are told stands in the status of the CanaryGate or the CustomRun. It has
-// no status subresource: a run and its evidence are written together or not at all.
+// It is in the controller's namespace, and only the controller reads and writes it. The
+// status of the CanaryGate or CustomRun shows the result to users. It has no status
+// subresource: a run and its evidence are written together or not at all.
 //
 // +kubebuilder:object:root=true
 type CanaryGateRun struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec says who asked for the run. It never changes.
+	// spec names the object that the run belongs to. It never changes.
 	Spec CanaryGateRunSpec `json:"spec"`
-	// Status is the run as a whole.
+	// status is the state of the run.
 	Status CanaryGateRunStatus `json:"status,omitempty"`
 }
 
-// CanaryGateRunSpec names the object that the run is for.
+// CanaryGateRunSpec names the object that a run belongs to.
 type CanaryGateRunSpec struct {
-	// Kind is CanaryGate or CustomRun.
-	Kind      string    `json:"kind"`
-	Namespace string    `json:"namespace"`
-	Name      string    `json:"name"`
-	UID       types.UID `json:"uid"`
+	// kind is the kind of the object: CanaryGate or CustomRun.
+	Kind string `json:"kind"`
+	// namespace is the namespace of the object.
+	Namespace string `json:"namespace"`
+	// name is the name of the object.
+	Name string `json:"name"`
+	// uid is the UID of the object. It distinguishes objects that had the same name one
+	// after the other.
+	UID types.UID `json:"uid"`
 }
 
-// CanaryGateRunStatus is how the run stands.
+// CanaryGateRunStatus is the state of a run.
 type CanaryGateRunStatus struct {
-	// Run with its spec and its evidence.
+	// run is the run, with the spec that it began with and its evidence.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Run *GateRun `json:"run,omitempty"`
 }

@@ -9,120 +9,132 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
 )
 
-// CDEventSource says which CDEvents its owner wants and where they go. It is a
-// Knative source like any other: sink by reference or URI, ceOverrides, delivery.
+// CDEventSource specifies which CDEvents are sent, and where to. It is a Knative source
+// like any other: it has a sink by reference or URI, ceOverrides and delivery.
 //
-// It sees the objects of its own namespace. Only in the controller's namespace
-// does namespaceSelector let it see others.
+// It covers the objects in its own namespace. In the controller's namespace,
+// namespaceSelector can select objects in other namespaces.
 //
 // +kubebuilder:object:root=true
 type CDEventSource struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   CDEventSourceSpec   `json:"spec"`
+	// spec specifies which events are sent, where to, and how. Only sink is required.
+	Spec CDEventSourceSpec `json:"spec"`
+	// status is the observed state of the source.
 	Status CDEventSourceStatus `json:"status,omitempty"`
 
-	// Unread is what could not be read of it.
+	// Unread lists the fields that could not be read.
 	Unread []tolerant.FieldError `json:"-"`
 }
 
-// CDEventSourceSpec is what the user asks for.
+// CDEventSourceSpec specifies which events are sent, where to, and how.
 type CDEventSourceSpec struct {
-	// SourceSpec holds the sink and ceOverrides.
+	// SourceSpec contains the sink and ceOverrides.
 	duckv1.SourceSpec `json:",inline"`
 
-	// Selector chooses the watched objects by their labels; empty chooses all.
+	// selector selects the watched objects by their labels. If it is empty, all objects are
+	// selected. Its keys and values together may have 16 KiB.
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
-	// NamespaceSelector chooses namespaces by their labels. It is allowed in the
-	// controller's own namespace only.
+	// namespaceSelector selects namespaces by their labels. It is allowed only in the
+	// controller's namespace. A source without it covers its own namespace. Its keys and
+	// values together may have 16 KiB.
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
-	// Filters choose among the events, in the dialect of Knative's Trigger. All
-	// of them must pass.
+	// filters select events, in the dialect of Knative's Trigger. An event is sent if it
+	// passes all filters. All filters together may have 64 KiB of JSON.
 	Filters []eventingv1.SubscriptionsAPIFilter `json:"filters,omitempty"`
-	// Delivery says how often and how long a send is tried, what becomes of an
-	// event that cannot be sent, and whether events are sent in binary (default)
-	// or structured mode (format: json).
+	// delivery specifies how events are sent and retried. Durations are in ISO 8601 (PT30S);
+	// 30s is accepted too. Years and months are refused.
 	Delivery *eventingduckv1.DeliverySpec `json:"delivery,omitempty"`
-	// Auth says how the source shows its sink who it is. The dead letter sink is
-	// shown none of it.
+	// auth names Secrets, in the source's namespace, with which the source authenticates to
+	// its sink. They are never sent to the dead letter sink. The annotation
+	// knative-cdevents.dev/sink-hosts of each Secret must list the sink's host. A sink with
+	// an audience gets an OIDC token and needs no Secret.
 	Auth *Auth `json:"auth,omitempty"`
-	// CDEvents says which version of the specification is spoken.
+	// cdevents specifies which form of CDEvents is sent.
 	CDEvents *CDEventsSpec `json:"cdevents,omitempty"`
-	// Environment that the watched objects run in. By default the one of the
-	// namespace (label), or else of ConfigMap config-cdevents.
+	// environment specifies the CDEvents environment of the watched objects. Defaults to the
+	// environment of their namespace (label cdevents.knative-cdevents.dev/environment), or
+	// else of ConfigMap config-cdevents.
 	Environment *Environment `json:"environment,omitempty"`
-	// Replay says whether the source is told of what was there before it: None
-	// (default), or Current for the present state of every object that it selects,
-	// once.
+	// replay specifies whether a new source receives the state from before it existed. None
+	// sends only what happens from now on. Current first sends the present state of every
+	// selected object, once. Defaults to None.
 	Replay Replay `json:"replay,omitempty"`
 }
 
-// SinkHostsAnnotation on a Secret lists the hosts that it may be sent to. Without
-// it, a Secret is sent nowhere: who may write a source need not be one who may
-// read the Secret that he names in it.
+// SinkHostsAnnotation on a Secret lists the hosts to which the Secret may be sent.
+// Without it, a Secret is never sent: a user who may write a source may not be allowed
+// to read the Secret that it names.
 const SinkHostsAnnotation = GroupName + "/sink-hosts"
 
-// Auth names the Secrets, in the source's own namespace, that are shown to the
-// sink. A sink with an audience needs none: it is shown a token.
+// Auth names Secrets, in the source's namespace, with which the source authenticates to
+// its sink. A sink with an audience gets an OIDC token and needs no Secret.
 type Auth struct {
-	// Authorization is a Secret's key that holds the whole value of the header
-	// Authorization, such as "Bearer …".
+	// authorization selects the key of a Secret whose value is sent as the Authorization
+	// header, such as "Bearer …".
 	Authorization *SecretKey `json:"authorization,omitempty"`
-	// ClientCertificate is a Secret of type kubernetes.io/tls.
+	// clientCertificate names a Secret of type kubernetes.io/tls with the client
+	// certificate.
 	ClientCertificate *SecretName `json:"clientCertificate,omitempty"`
 }
 
-// SecretKey is one value of a Secret.
+// SecretKey selects a key of a Secret.
 type SecretKey struct {
+	// name is the name of the Secret. Required.
 	Name string `json:"name"`
-	Key  string `json:"key"`
+	// key is the key in the Secret. Required.
+	Key string `json:"key"`
 }
 
-// SecretName is a Secret as a whole.
+// SecretName names a Secret.
 type SecretName struct {
+	// name is the name of the Secret. Required.
 	Name string `json:"name"`
 }
 
-// Replay is what a new source is told of the past.
+// Replay specifies whether a new source receives the state from before it existed.
 type Replay string
 
 const (
-	// ReplayNone tells of what happens from now on.
+	// ReplayNone sends only what happens from now on.
 	ReplayNone Replay = "None"
-	// ReplayCurrent tells of the present state first: deployed and published, with
-	// ids of their own.
+	// ReplayCurrent first sends the present state: the events deployed and published,
+	// with ids of their own.
 	ReplayCurrent Replay = "Current"
 )
 
-// CDEventsSpec chooses the dialect of CDEvents.
+// CDEventsSpec specifies which form of CDEvents is sent.
 type CDEventsSpec struct {
-	// Version is "0.5" (default) or "0.4", which Flux and others still require.
+	// version is the version of the CDEvents specification: 0.5 or 0.4. Some receivers, such
+	// as Flux, still require 0.4. Defaults to 0.5.
 	Version string `json:"version,omitempty"`
 }
 
-// Environment is what CDEvents calls the place that a service runs in.
+// Environment is an environment of CDEvents: the place that a service runs in.
 type Environment struct {
-	// ID of the environment, for example "production".
+	// id is the id of the environment, for example production. Required.
 	ID string `json:"id"`
-	// Source is the URI that makes the id unique, where it is not the event's own.
+	// source is the URI that makes the id unique, if it differs from the source of the
+	// event.
 	Source string `json:"source,omitempty"`
 }
 
-// CDEventSourceStatus is what became of it.
+// CDEventSourceStatus is the observed state of a CDEventSource.
 type CDEventSourceStatus struct {
-	// SourceStatus holds observedGeneration, conditions, sinkUri and what
-	// belongs to it, and the ServiceAccount that tokens are made for.
+	// SourceStatus contains observedGeneration, conditions, the resolved sink, and the
+	// ServiceAccount for which tokens are created.
 	duckv1.SourceStatus `json:",inline"`
-	// DeliveryStatus holds the resolved dead letter sink.
+	// DeliveryStatus contains the resolved dead letter sink.
 	eventingduckv1.DeliveryStatus `json:",inline"`
 
-	// Pending is the number of events that are owed to this source. It and the
-	// two times after it are written at most every ten seconds.
+	// pending is the number of events that are not delivered yet. pending, oldestPending and
+	// lastDelivery are updated at most every ten seconds.
 	Pending int64 `json:"pending"`
-	// OldestPending is the time of the oldest transition that is owed.
+	// oldestPending is the time of the oldest transition whose event is pending.
 	OldestPending *metav1.MicroTime `json:"oldestPending,omitempty"`
-	// LastDelivery is the time of the last acknowledged event.
+	// lastDelivery is the time at which the sink last accepted an event.
 	LastDelivery *metav1.MicroTime `json:"lastDelivery,omitempty"`
 }
 

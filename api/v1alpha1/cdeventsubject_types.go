@@ -8,115 +8,126 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
 )
 
-// CDEventSubject is one line of the ledger: a watched object, identified by its
-// UID, with what was last seen of it, the transitions that are still owed to
-// someone, and how far each source has acknowledged them.
+// CDEventSubject stores what the controller knows about a watched object, the events
+// about it that are not delivered yet, and how far each source has acknowledged them.
 //
-// Only the controller writes it. It has no status subresource: a transition is
-// journaled together with the memory that it leads to, in one write that either
-// happens as a whole or not at all.
+// Only the controller writes it. It has no status subresource: a transition is journaled
+// together with the memory that it leads to, in one write that succeeds as a whole or
+// not at all.
 //
 // +kubebuilder:object:root=true
 type CDEventSubject struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   CDEventSubjectSpec   `json:"spec"`
+	// spec identifies the watched object. It never changes.
+	Spec CDEventSubjectSpec `json:"spec"`
+	// status contains the last known state of the object, and its pending events.
 	Status CDEventSubjectStatus `json:"status,omitempty"`
 
-	// Unread is what could not be read of it.
+	// Unread lists the fields that could not be read.
 	Unread []tolerant.FieldError `json:"-"`
 }
 
-// CDEventSubjectSpec names the watched object. It never changes.
+// CDEventSubjectSpec identifies the watched object. It never changes.
 type CDEventSubjectSpec struct {
-	// APIVersion and Kind of the watched object.
+	// apiVersion is the API version of the watched object.
 	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	// Namespace of the watched object; empty for cluster-scoped ones.
+	// kind is the kind of the watched object.
+	Kind string `json:"kind"`
+	// namespace is the namespace of the watched object. It is empty for cluster-scoped
+	// objects.
 	Namespace string `json:"namespace,omitempty"`
-	Name      string `json:"name"`
-	// UID tells apart objects that had the same name one after the other.
+	// name is the name of the watched object.
+	Name string `json:"name"`
+	// uid is the UID of the watched object. It distinguishes objects that had the same name
+	// one after the other.
 	UID types.UID `json:"uid"`
 }
 
-// CDEventSubjectStatus is what the controller knows and what it owes.
+// CDEventSubjectStatus contains the last known state of an object, and its pending events.
 type CDEventSubjectStatus struct {
-	// Memory is what was last seen of the object, in the form that the
-	// lifecycle of its kind understands.
+	// memory is the last known state of the object.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Memory *runtime.RawExtension `json:"memory,omitempty"`
-	// Sequence is the number of the newest transition, counted from 1.
+	// sequence is the number of the newest transition. The first one is 1.
 	Sequence int64 `json:"sequence,omitempty"`
-	// Journal holds the transitions that not every recipient has acknowledged,
-	// oldest first.
+	// journal lists the transitions that not all recipients have acknowledged, oldest first.
 	Journal []JournalEntry `json:"journal,omitempty"`
-	// Profiles are the rendering profiles that journal entries refer to.
+	// profiles contains everything apart from the transition that shapes an event. Journal
+	// entries refer to it by key.
 	Profiles map[string]Profile `json:"profiles,omitempty"`
-	// Acknowledged is, for each source by UID, the sequence number up to which
-	// nothing is owed to it any more.
+	// acknowledged is, for each source by UID, the number of the transition up to which no
+	// event is pending for that source.
 	Acknowledged map[types.UID]int64 `json:"acknowledged,omitempty"`
-	// Replayed holds the sources, by UID, that asked for the present state and need
-	// not be told of it any more.
+	// replayed lists the UIDs of the sources with replay set to Current for which the
+	// present state of this object is already handled.
 	Replayed []types.UID `json:"replayed,omitempty"`
-	// Removed says that the object is gone; the entry goes when nothing is owed.
+	// removed is true if the object is gone. This CDEventSubject is deleted when none of its
+	// events is pending.
 	Removed bool `json:"removed,omitempty"`
-	// Created is when the entry was first made, where it was deleted by hand and put
-	// back since. Objects that had the same name are told in this order.
+	// created is the time at which this CDEventSubject was first created, if someone deleted
+	// it since and the controller restored it. Events about objects that had the same name
+	// are sent in this order.
 	Created *metav1.Time `json:"created,omitempty"`
-	// LastEvent and LastEventTime tell a reader what happened last.
-	LastEvent     string            `json:"lastEvent,omitempty"`
+	// lastEvent is the type of the last transition.
+	LastEvent string `json:"lastEvent,omitempty"`
+	// lastEventTime is the time of the last transition.
 	LastEventTime *metav1.MicroTime `json:"lastEventTime,omitempty"`
-	// Pending is the number of events that are owed, over all sources.
+	// pending is the number of pending events, over all sources.
 	Pending int64 `json:"pending"`
-	// OldestPending is the time of the oldest transition that is owed.
+	// oldestPending is the time of the oldest transition whose event is pending.
 	OldestPending *metav1.MicroTime `json:"oldestPending,omitempty"`
-	// Dropped counts events that were given up on purpose, by reason.
+	// dropped is the number of dropped events, by reason.
 	Dropped map[string]int64 `json:"dropped,omitempty"`
-	// Conditions: Delivered is False while something is owed, StatefulDeclared where
-	// the annotations of a stateful cluster are wrong.
+	// conditions are the latest observations of the object. Delivered is False while an
+	// event is pending. StatefulDeclared says whether the annotations that declare a
+	// stateful cluster are valid.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// JournalEntry is a transition that is owed to its recipients.
+// JournalEntry is a transition that not all recipients have acknowledged.
 type JournalEntry struct {
-	Sequence int64            `json:"sequence"`
-	Time     metav1.MicroTime `json:"time"`
-	// Type is the transition's name in the lifecycle.
+	// sequence is the number of the transition.
+	Sequence int64 `json:"sequence"`
+	// time is the time of the transition.
+	Time metav1.MicroTime `json:"time"`
+	// type is the type of the transition.
 	Type string `json:"type"`
-	// Transition holds everything that is needed to render the event.
+	// transition contains all data from which the event is rendered.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Transition runtime.RawExtension `json:"transition"`
-	// Recipients were chosen when the transition was journaled; a source that
-	// is made or changed later does not alter what was owed before.
+	// recipients lists the sources that receive the event. They are chosen when the
+	// transition is journaled. A source that is created or changed later does not affect
+	// them.
 	Recipients []Recipient `json:"recipients,omitempty"`
 }
 
-// Recipient is a source that a transition is owed to.
+// Recipient is a source that receives the event of a transition.
 type Recipient struct {
-	// Source is the UID of the CDEventSource.
+	// source is the UID of the CDEventSource.
 	Source types.UID `json:"source"`
-	// Profile is the key of the rendering profile in status.profiles.
+	// profile is a key of status.profiles.
 	Profile string `json:"profile"`
-	// Undecided says that the source's filters could not be applied. They are
-	// applied when the event is to be sent; until they can be, it is owed.
+	// undecided is true if the source's filters could not be applied yet. The event stays
+	// pending until they can be applied.
 	Undecided bool `json:"undecided,omitempty"`
 }
 
-// Profile is everything beside the transition that shapes an event's bytes.
+// Profile contains everything apart from the transition that shapes an event.
 type Profile struct {
-	// SpecVersion is the CDEvents version, "0.5" or "0.4".
+	// specVersion is the CDEvents version, 0.5 or 0.4.
 	SpecVersion string `json:"specVersion"`
-	// Rendering is the version of our own form of these events; 1 where it is absent.
-	// A release that has a newer one sends what was journaled before in the former.
+	// rendering is the version of the form in which events are rendered. If it is absent,
+	// the version is 1. A newer release sends what was journaled before in the earlier form.
 	Rendering int `json:"rendering,omitempty"`
-	// Replay is the UID of the source that the present state is told to anew.
+	// replay is the UID of the source to which the present state is sent again.
 	Replay types.UID `json:"replay,omitempty"`
-	// Source is the absolute URI that identifies the cluster; the event's source.
+	// source is the source of the events: an absolute URI that identifies the cluster.
 	Source string `json:"source"`
-	// Environment that the subject runs in.
+	// environment is the CDEvents environment of the object.
 	Environment Environment `json:"environment"`
-	// Extensions are added to the CloudEvent (spec.ceOverrides.extensions).
+	// extensions are the attributes that spec.ceOverrides adds to the CloudEvent.
 	Extensions map[string]string `json:"extensions,omitempty"`
 }
 
