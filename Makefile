@@ -79,9 +79,10 @@ format: ## Format all modules
 	@.ci/tool gofumpt -l -w $$(git ls-files '*.go' | grep -v zz_generated)
 
 .PHONY: generate
-generate: ## Write what is generated: deep copies, golden files of the documentation, dashboards
+generate: ## Write what is generated: deep copies, golden files and the API reference of the documentation, dashboards
 	@.ci/tool controller-gen object paths=./api/...
 	@if grep -qs '"update"' emitter/cdevents/*_test.go; then go test ./emitter/cdevents -update; fi
+	@go run ./config/reference
 	@go run ./dashboards/generate
 
 .PHONY: verify
