@@ -17,6 +17,7 @@ import (
 	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
@@ -71,8 +72,8 @@ func TestNoFieldIsLost(t *testing.T) {
 
 	run.Spec.Kind = v1alpha1.GateKind.Kind
 
-	gate.Spec.FailOn, gate.Spec.Exposure.TooHigh = []string{v1alpha1.VerdictWarn}, v1alpha1.VerdictWarn
-	gate.Spec.Metrics[0].Type, gate.Status.Run.Verdict = v1alpha1.MetricSlowRequests, v1alpha1.VerdictFail
+	gate.Spec.FailOn, gate.Spec.Exposure.TooHigh = []verdict.Verdict{verdict.Warn}, verdict.Warn
+	gate.Spec.Metrics[0].Type, gate.Status.Run.Verdict = v1alpha1.MetricSlowRequests, verdict.Fail
 	*gate.Spec.Metrics[0].MaxOddsRatio, *gate.Spec.Exposure.MaxRatio = 1.25, 1.25
 
 	for plural, object := range all {

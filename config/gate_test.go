@@ -22,6 +22,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 )
 
@@ -152,13 +153,13 @@ func TestGatesAtARealAPIServer(t *testing.T) {
 	}
 	now := metav1.Now()
 	made.Status.Latest = &v1alpha1.GateLatest{
-		ID: "r1", StartTime: now, Verdict: v1alpha1.VerdictRunning, Reasons: "InsufficientSample, BaselineMissing", Message: "200 requests are missing",
+		ID: "r1", StartTime: now, Verdict: verdict.Running, Reasons: "InsufficientSample, BaselineMissing", Message: "200 requests are missing",
 		Canary: "cart-00002", Requests: "100", Missing: "200 canary, 5 baseline",
 	}
 	made.Status.SetConditions(apis.Conditions{{Type: apis.ConditionReady, Status: "False", Reason: "ServiceNotFound"}})
 	made.Status.Run = &v1alpha1.GateRun{
 		ID: "r1", Service: v1alpha1.GateObject{Name: "cart", UID: "s"}, Canary: v1alpha1.GateObject{Name: "cart-00002", UID: "c"},
-		StartTime: now, Deadline: now, Verdict: v1alpha1.VerdictRunning, Reasons: []string{"InsufficientSample"}, Message: "200 requests are missing",
+		StartTime: now, Deadline: now, Verdict: verdict.Running, Reasons: []string{"InsufficientSample"}, Message: "200 requests are missing",
 		Report: &runtime.RawExtension{Raw: []byte(`{"canary":{"requests":100,"missing":200,"shards":2},"score":7}`)},
 	}
 	made.Spec.Service = "another"

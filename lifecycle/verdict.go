@@ -3,6 +3,8 @@ package lifecycle
 import (
 	"slices"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // Verdict is what a gate has found of a canary of the Service.
@@ -12,9 +14,9 @@ type Verdict struct {
 	// Gate is its name, empty where it stood in the run itself.
 	Gate string `json:"gate,omitempty"`
 	// Verdict is Pass, Warn, Fail, Inconclusive, Superseded or Error.
-	Verdict string   `json:"verdict"`
-	Reasons []string `json:"reasons,omitempty"`
-	Message string   `json:"message,omitempty"`
+	Verdict verdict.Verdict `json:"verdict"`
+	Reasons []string        `json:"reasons,omitempty"`
+	Message string          `json:"message,omitempty"`
 	// DryRun stopped nothing, whatever it says. Cancelled was ended from outside.
 	DryRun    bool `json:"dryRun,omitempty"`
 	Cancelled bool `json:"cancelled,omitempty"`
@@ -38,9 +40,9 @@ type Verdict struct {
 
 // VerdictMetric is what was found of one metric.
 type VerdictMetric struct {
-	Name    string `json:"name"`
-	Verdict string `json:"verdict"`
-	Reason  string `json:"reason,omitempty"`
+	Name    string          `json:"name"`
+	Verdict verdict.Verdict `json:"verdict"`
+	Reason  string          `json:"reason,omitempty"`
 	// Canary and Baseline are ratios of bad requests, nil if unknown.
 	Canary   *float64 `json:"canary,omitempty"`
 	Baseline *float64 `json:"baseline,omitempty"`

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // The types of a GateMetric.
@@ -16,18 +18,6 @@ const (
 	MetricSlowRequests = "SlowRequests"
 	// MetricSlowerAnywhere: compared at every bound of the histogram at once.
 	MetricSlowerAnywhere = "SlowerAnywhere"
-)
-
-// The verdicts of a GateRun.
-const (
-	VerdictRunning      = "Running"
-	VerdictPass         = "Pass"
-	VerdictWarn         = "Warn"
-	VerdictFail         = "Fail"
-	VerdictInconclusive = "Inconclusive"
-	VerdictError        = "Error"
-	// VerdictSuperseded: what was judged is not in force any more. Nothing went wrong.
-	VerdictSuperseded = "Superseded"
 )
 
 // GateThresholds are the bounds of the histogram in which durations are counted, in
@@ -62,7 +52,7 @@ func (s *CanaryGateSpec) SetDefaults(context.Context) {
 	unless(&exposure.MinRatio, .5)
 	unless(&exposure.MaxRatio, 2)
 	if exposure.TooHigh == "" {
-		exposure.TooHigh = VerdictInconclusive
+		exposure.TooHigh = verdict.Inconclusive
 	}
 
 	limits := given(&s.Limits)
@@ -84,7 +74,7 @@ func (s *CanaryGateSpec) SetDefaults(context.Context) {
 }
 
 // failOn is the default: what is not proven to be good does not go on.
-var failOn = []string{VerdictFail, VerdictError, VerdictInconclusive}
+var failOn = []verdict.Verdict{verdict.Fail, verdict.Error, verdict.Inconclusive}
 
 func (m *GateMetric) setDefaults() {
 	if m.Name == "" {

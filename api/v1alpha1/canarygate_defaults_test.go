@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // What the descriptions of the fields promise.
@@ -57,8 +58,8 @@ func TestDefaultsTakeNothingAway(t *testing.T) {
 		Service:  "cart",
 		Minimum:  &v1alpha1.GateMinimum{Shards: ptr(int64(5))},
 		Metrics:  []v1alpha1.GateMetric{{Name: "slow", Type: v1alpha1.MetricSlowRequests, Threshold: ptr(1.), Critical: ptr(false)}},
-		Exposure: &v1alpha1.GateExposure{TooHigh: v1alpha1.VerdictWarn, MinRatio: ptr(0.)},
-		FailOn:   []string{"Fail"},
+		Exposure: &v1alpha1.GateExposure{TooHigh: verdict.Warn, MinRatio: ptr(0.)},
+		FailOn:   []verdict.Verdict{verdict.Fail},
 	}
 	s.SetDefaults(t.Context())
 	m := s.Metrics[0]

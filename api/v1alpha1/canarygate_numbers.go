@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"knative.dev/pkg/apis"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 func (m *GateMetric) validate() (errs *apis.FieldError) {
@@ -61,8 +63,8 @@ func (m *GateMetric) limit() *apis.FieldError {
 func (e *GateExposure) validate() *apis.FieldError {
 	errs := number("minRatio", *e.MinRatio, notNegative(), below(1)).
 		Also(number("maxRatio", *e.MaxRatio, above(1), upTo(maxGateRatio)))
-	if e.TooHigh != VerdictInconclusive && e.TooHigh != VerdictWarn {
-		errs = errs.Also(apis.ErrInvalidValue(e.TooHigh, "tooHigh", "it must be "+VerdictInconclusive+" or "+VerdictWarn))
+	if e.TooHigh != verdict.Inconclusive && e.TooHigh != verdict.Warn {
+		errs = errs.Also(apis.ErrInvalidValue(e.TooHigh, "tooHigh", fmt.Sprintf("it must be %s or %s", verdict.Inconclusive, verdict.Warn)))
 	}
 	return errs
 }

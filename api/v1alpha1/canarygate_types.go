@@ -7,6 +7,7 @@ import (
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // CanaryGate specifies how the canary of a Knative Service in the same namespace is
@@ -71,7 +72,7 @@ type CanaryGateSpec struct {
 	// failOn lists the verdicts with which a CustomRun fails. It must contain Fail, and can
 	// contain Warn, Error and Inconclusive, each once. Defaults to Fail, Error and
 	// Inconclusive.
-	FailOn []string `json:"failOn,omitempty"`
+	FailOn []verdict.Verdict `json:"failOn,omitempty"`
 }
 
 // GateSchedule specifies when a gate judges, and for how long.
@@ -154,7 +155,7 @@ type GateExposure struct {
 	MaxRatio *float64 `json:"maxRatio,omitempty"`
 	// tooHigh is the verdict that replaces a Pass if the ratio exceeds maxRatio:
 	// Inconclusive or Warn. Defaults to Inconclusive.
-	TooHigh string `json:"tooHigh,omitempty"`
+	TooHigh verdict.Verdict `json:"tooHigh,omitempty"`
 }
 
 // GateLimits specifies limits above which a canary fails, whatever its metrics say.
@@ -219,7 +220,7 @@ type GateLatest struct {
 	// startTime is the time at which the run began.
 	StartTime metav1.Time `json:"startTime"`
 	// verdict is the verdict of the run, such as Running, Pass or Fail.
-	Verdict string `json:"verdict"`
+	Verdict verdict.Verdict `json:"verdict"`
 	// reasons are the reasons for the verdict, most important first, separated by commas.
 	Reasons string `json:"reasons,omitempty"`
 	// message is a human-readable explanation of the verdict.
@@ -266,7 +267,7 @@ type GateRun struct {
 	// progress.
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 	// verdict is Running, or the verdict with which the run ended.
-	Verdict string `json:"verdict"`
+	Verdict verdict.Verdict `json:"verdict"`
 	// reasons are the reasons for the verdict, most important first, in CamelCase.
 	Reasons []string `json:"reasons,omitempty"`
 	// message is a human-readable explanation of the verdict. It says what the run waits

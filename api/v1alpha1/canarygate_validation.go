@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"knative.dev/pkg/apis"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // Bounds of what a gate may ask for.
@@ -144,16 +146,16 @@ func (s *CanaryGateSpec) metrics() (errs *apis.FieldError) {
 }
 
 func (s *CanaryGateSpec) verdicts() (errs *apis.FieldError) {
-	possible := []string{VerdictWarn, VerdictFail, VerdictError, VerdictInconclusive}
-	if len(s.FailOn) > 0 && !slices.Contains(s.FailOn, VerdictFail) {
-		err := apis.ErrInvalidValue(strings.Join(s.FailOn, ", "), "failOn")
+	possible := []verdict.Verdict{verdict.Warn, verdict.Fail, verdict.Error, verdict.Inconclusive}
+	if len(s.FailOn) > 0 && !slices.Contains(s.FailOn, verdict.Fail) {
+		err := apis.ErrInvalidValue(verdict.List(s.FailOn), "failOn")
 		err.Details = "Fail must be among them: a gate that does not fail on it stops nothing. To stop nothing, set dryRun"
 		errs = errs.Also(err)
 	}
 	for i, v := range s.FailOn {
 		if !slices.Contains(possible, v) || slices.Index(s.FailOn, v) < i {
 			err := apis.ErrInvalidArrayValue(v, "failOn", i)
-			err.Details = "it must be some of " + strings.Join(possible, ", ") + ", each once"
+			err.Details = "it must be some of " + verdict.List(possible) + ", each once"
 			errs = errs.Also(err)
 		}
 	}

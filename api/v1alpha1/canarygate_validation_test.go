@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 type spec = v1alpha1.CanaryGateSpec
@@ -41,7 +42,7 @@ func TestWhatIsRightIsLetIn(t *testing.T) {
 		"one of two is critical":     one(func(m *v1alpha1.GateMetric) { m.Critical = ptr(false) }),
 		"two of a type, named apart": one(func(m *v1alpha1.GateMetric) { m.Type, m.Name = v1alpha1.MetricErrorRate, "errors-again" }),
 		"any share":                  func(s *spec) { s.Exposure = &v1alpha1.GateExposure{MinRatio: ptr(0.), MaxRatio: ptr(1000.)} },
-		"a warning":                  func(s *spec) { s.FailOn = []string{"Warn", "Fail", "Error", "Inconclusive"} },
+		"a warning":                  func(s *spec) { s.FailOn = []verdict.Verdict{"Warn", "Fail", "Error", "Inconclusive"} },
 		"pass is warn":               func(s *spec) { s.Score = &v1alpha1.GateScore{Pass: ptr(80.), Warn: ptr(80.)} },
 	} {
 		s := spec{Service: "cart"}
@@ -114,9 +115,9 @@ func TestWhatIsWrongIsRefused(t *testing.T) {
 		"ratio as score":    {func(s *spec) { s.Score = &v1alpha1.GateScore{Pass: ptr(.9)} }, "spec.score.warn", "not be more than pass"},
 		"score":             {func(s *spec) { s.Score = &v1alpha1.GateScore{Pass: ptr(101.)} }, "spec.score.pass", "at most 100"},
 		"coverage":          {func(s *spec) { s.Score = &v1alpha1.GateScore{MinCoverage: ptr(50.)} }, "spec.score.minCoverage", "at most 1"},
-		"pass fails":        {func(s *spec) { s.FailOn = []string{"Fail", "Pass"} }, "spec.failOn[1]", "Warn, Fail, Error, Inconclusive"},
-		"not fail":          {func(s *spec) { s.FailOn = []string{"Warn"} }, "spec.failOn", "dryRun"},
-		"twice":             {func(s *spec) { s.FailOn = []string{"Fail", "Fail"} }, "spec.failOn[1]", "each once"},
+		"pass fails":        {func(s *spec) { s.FailOn = []verdict.Verdict{"Fail", "Pass"} }, "spec.failOn[1]", "Warn, Fail, Error, Inconclusive"},
+		"not fail":          {func(s *spec) { s.FailOn = []verdict.Verdict{"Warn"} }, "spec.failOn", "dryRun"},
+		"twice":             {func(s *spec) { s.FailOn = []verdict.Verdict{"Fail", "Fail"} }, "spec.failOn[1]", "each once"},
 	} {
 		g := v1alpha1.CanaryGate{Spec: spec{Service: "cart"}}
 		c.change(&g.Spec)
@@ -130,7 +131,7 @@ func TestWhatIsWrongIsRefused(t *testing.T) {
 // Who made several mistakes is told all of them.
 func TestAllIsToldAtOnce(t *testing.T) {
 	t.Parallel()
-	s := spec{Service: "Cart", FailOn: []string{"Pass"}, Score: &v1alpha1.GateScore{Pass: ptr(-1.)}}
+	s := spec{Service: "Cart", FailOn: []verdict.Verdict{"Pass"}, Score: &v1alpha1.GateScore{Pass: ptr(-1.)}}
 	err := s.Validate(t.Context())
 	for _, where := range []string{"service", "failOn[0]", "score.pass"} {
 		if !strings.Contains(err.Error(), where) {

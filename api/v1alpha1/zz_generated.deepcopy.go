@@ -6,6 +6,7 @@ package v1alpha1
 
 import (
 	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -546,7 +547,7 @@ func (in *CanaryGateSpec) DeepCopyInto(out *CanaryGateSpec) {
 	}
 	if in.FailOn != nil {
 		in, out := &in.FailOn, &out.FailOn
-		*out = make([]string, len(*in))
+		*out = make([]verdict.Verdict, len(*in))
 		copy(*out, *in)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
@@ -18,8 +19,8 @@ func TestStatefulCanaryIsJudgedByItsEntryToo(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		bad  float64
-		want judge.Verdict
-	}{{0, judge.Pass}, {20, judge.Fail}, {200, judge.Fail}} {
+		want verdict.Verdict
+	}{{0, verdict.Pass}, {20, verdict.Fail}, {200, verdict.Fail}} {
 		p := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
 		p.judges = (*judge.Run).Look
 		for range 60 {
@@ -31,7 +32,7 @@ func TestStatefulCanaryIsJudgedByItsEntryToo(t *testing.T) {
 				break
 			}
 		}
-		if p.run.Verdict != string(c.want) {
+		if p.run.Verdict != c.want {
 			t.Errorf("%v of 200 failed at entry: %s %q: %s", c.bad, p.run.Verdict, p.run.Reasons, p.run.Message)
 		}
 	}

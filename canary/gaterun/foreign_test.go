@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
@@ -50,7 +51,7 @@ func TestWhatOthersWroteEndsTheRun(t *testing.T) {
 			continue
 		}
 		got.Fail(p.now, err)
-		if got.Run.Verdict != string(judge.Error) || got.Run.Reasons[0] != gaterun.EvidenceUnreadable || got.Interval() < time.Second {
+		if got.Run.Verdict != verdict.Error || got.Run.Reasons[0] != gaterun.EvidenceUnreadable || got.Interval() < time.Second {
 			t.Errorf("%s%s: %+v", c.evidence, c.spec, got.Run)
 		}
 	}

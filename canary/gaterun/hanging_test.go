@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
@@ -14,7 +15,7 @@ import (
 // faultless: it fails within three minutes, long before a request is cut off.
 func TestAHangingCanaryFails(t *testing.T) {
 	t.Parallel()
-	for hangs, want := range map[float64]judge.Verdict{0: judge.Pass, 8: judge.Fail} {
+	for hangs, want := range map[float64]verdict.Verdict{0: verdict.Pass, 8: verdict.Fail} {
 		p := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
 		p.judges = (*judge.Run).Look
 		steps := 0
@@ -29,10 +30,10 @@ func TestAHangingCanaryFails(t *testing.T) {
 			p.Serve(stage.Baseline, 1350, 0)
 			p.Serve(stage.Canary, 150-hangs, 0)
 		}
-		if p.run.Verdict != string(want) {
+		if p.run.Verdict != want {
 			t.Errorf("%v of 150 hang: %s %q: %s", hangs, p.run.Verdict, p.run.Reasons, p.run.Message)
 		}
-		if hangs > 0 && (steps > 13 || !slices.Contains(p.run.Reasons, string(judge.HangingRequests))) {
+		if hangs > 0 && (steps > 13 || !slices.Contains(p.run.Reasons, string(verdict.HangingRequests))) {
 			t.Errorf("after %d steps: %q", steps, p.run.Reasons)
 		}
 	}
@@ -51,7 +52,7 @@ func TestAnOrdinaryCanaryPassesAfterTheRequestTimeout(t *testing.T) {
 		p.Serve(stage.Baseline, 1800, 0)
 	}
 	// Five minutes, and two that are the least.
-	if took := p.run.CompletionTime.Sub(p.run.StartTime.Time); p.run.Verdict != string(judge.Pass) || took < 7*time.Minute || took > 8*time.Minute {
+	if took := p.run.CompletionTime.Sub(p.run.StartTime.Time); p.run.Verdict != verdict.Pass || took < 7*time.Minute || took > 8*time.Minute {
 		t.Errorf("%s after %s: %s", p.run.Verdict, took, p.run.Message)
 	}
 }

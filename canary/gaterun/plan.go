@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
@@ -17,7 +18,7 @@ func Plan(spec *v1alpha1.CanaryGateSpec, sharded bool, deadline time.Duration) j
 		MinCanary: float64(value(spec.Minimum.CanaryRequests)), MinBaseline: float64(value(spec.Minimum.BaselineRequests)),
 		Sharded: sharded, MinShards: int(value(spec.Minimum.Shards)),
 		Exposure: judge.Exposure{
-			Min: value(spec.Exposure.MinRatio), Max: value(spec.Exposure.MaxRatio), Warn: spec.Exposure.TooHigh == string(judge.Warn),
+			Min: value(spec.Exposure.MinRatio), Max: value(spec.Exposure.MaxRatio), Warn: spec.Exposure.TooHigh == verdict.Warn,
 		},
 		Limits: judge.Limits{Restarts: float64(value(spec.Limits.Restarts)), Unaccounted: value(spec.Limits.UnaccountedRatio)},
 		Score:  judge.Score{Pass: value(spec.Score.Pass), Warn: value(spec.Score.Warn), MinCoverage: value(spec.Score.MinCoverage)},

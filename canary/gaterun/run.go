@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
@@ -70,7 +71,7 @@ func Open(ctx context.Context, namespace, id string, spec *v1alpha1.CanaryGateSp
 	return &Trial{Namespace: namespace, Spec: spec, Run: &v1alpha1.GateRun{
 		ID: id, Service: v1alpha1.GateObject{Name: spec.Service}, Spec: &runtime.RawExtension{Raw: raw}, Minimum: spec.Minimum.DeepCopy(),
 		StartTime: whole(now), Deadline: whole(now.Add(within(spec, limit))),
-		Verdict: string(judge.Running), Message: "Nothing was looked at yet",
+		Verdict: verdict.Running, Message: "Nothing was looked at yet",
 	}}, nil
 }
 
@@ -212,7 +213,7 @@ func (t *Trial) find(m Moment) bool {
 		t.Run.Baseline, t.Run.Split = &baseline, m.Service.Split()
 		return true
 	case p.Reason == SameRevision || !coming && waited >= patience:
-		t.End(m.Now, judge.Error, "Nothing can be judged: "+p.Message, p.Reason)
+		t.End(m.Now, verdict.Error, "Nothing can be judged: "+p.Message, p.Reason)
 	default:
 		t.say("Waiting: %s", p.Message)
 	}
@@ -227,7 +228,7 @@ func object(r Revision) v1alpha1.GateObject { return v1alpha1.GateObject{Name: r
 // Supersede ends a trial of what is not in force any more. That is nobody's error, and
 // what was found until then is no verdict.
 func (t *Trial) Supersede(now time.Time, reason, why string) {
-	t.End(now, judge.Superseded, "The run was superseded: "+why, reason)
+	t.End(now, verdict.Superseded, "The run was superseded: "+why, reason)
 }
 
 // superseded is why what was begun with is there no more; empty if it is.
@@ -308,7 +309,7 @@ func overdue(f attribution.Figures, now attribution.Snapshot) map[types.UID]floa
 func (t *Trial) look(m Moment) {
 	plan := t.plan()
 	if plan.Deadline <= plan.Warmup {
-		t.End(m.Now, judge.Inconclusive, fmt.Sprintf("Too late to judge: the time was over %s after the first reading, and the warm-up takes %s", plan.Deadline, plan.Warmup), string(judge.Timeout))
+		t.End(m.Now, verdict.Inconclusive, fmt.Sprintf("Too late to judge: the time was over %s after the first reading, and the warm-up takes %s", plan.Deadline, plan.Warmup), string(verdict.Timeout))
 		return
 	}
 	delta, ok := m.Counts.Since(t.key(), t.evidence.From)
@@ -332,7 +333,7 @@ func (t *Trial) look(m Moment) {
 	was := t.last
 	j := m.Look(t.evidence.Run, plan, w)
 	lacking := c.lacking(t.Run.Canary.UID, t.Run.Baseline.UID)
-	if quiet(w, delta) && lacking == t.evidence.Lacking && j.Verdict == judge.Running && alike(j, was) {
+	if quiet(w, delta) && lacking == t.evidence.Lacking && j.Verdict == verdict.Running && alike(j, was) {
 		t.say("%s", t.progress(was))
 		return
 	}
@@ -340,13 +341,13 @@ func (t *Trial) look(m Moment) {
 	t.evidence.At, t.evidence.From, t.evidence.Overdue = m.Now, delta.To, most
 	t.evidence.LostPods += delta.LostPods
 	t.evidence.Lacking, t.evidence.Seen = lacking, c.seen(lacking)
-	if j.Verdict == judge.Running {
+	if j.Verdict == verdict.Running {
 		t.say("%s", t.progress(j))
 		t.Run.Reasons = reasons(j)
 		t.save(m.Now)
 		return
 	}
-	if j.Verdict == judge.Inconclusive {
+	if j.Verdict == verdict.Inconclusive {
 		t.End(m.Now, j.Verdict, t.progress(j), t.undecided(j)...)
 		return
 	}
@@ -375,10 +376,10 @@ func alike(a, b judge.Judgement) bool {
 // expire ends a trial that is undecided, by what is known.
 func (t *Trial) expire(now time.Time) {
 	if t.evidence == nil {
-		t.End(now, judge.Inconclusive, "Nothing was measured until the end of the time: "+t.Run.Message, string(judge.NoData), string(judge.Timeout))
+		t.End(now, verdict.Inconclusive, "Nothing was measured until the end of the time: "+t.Run.Message, string(verdict.NoData), string(verdict.Timeout))
 		return
 	}
-	t.End(now, judge.Inconclusive, "Undecided at the end of the time: "+t.progress(t.last), append(t.undecided(t.last), string(judge.Timeout))...)
+	t.End(now, verdict.Inconclusive, "Undecided at the end of the time: "+t.progress(t.last), append(t.undecided(t.last), string(verdict.Timeout))...)
 }
 
 // undecided is why nothing was decided. That nothing could be measured is more than
@@ -387,21 +388,21 @@ func (t *Trial) undecided(j judge.Judgement) []string {
 	if t.evidence.Lacking == "" {
 		return reasons(j)
 	}
-	return append([]string{string(judge.NoData), t.evidence.Lacking}, reasons(j)...)
+	return append([]string{string(verdict.NoData), t.evidence.Lacking}, reasons(j)...)
 }
 
 // End closes the trial. What is known is kept for the report; what judging would go
 // on from is not needed any more.
-func (t *Trial) End(now time.Time, v judge.Verdict, message string, why ...string) {
+func (t *Trial) End(now time.Time, v verdict.Verdict, message string, why ...string) {
 	if t.Done() {
 		return
 	}
 	t.save(now)
 	at := whole(now)
 	t.Run.CompletionTime, t.Run.Evidence = &at, nil
-	t.Run.Verdict, t.Run.Reasons, t.Run.Message = string(v), distinct(why), clip(message)
+	t.Run.Verdict, t.Run.Reasons, t.Run.Message = v, distinct(why), clip(message)
 	if t.Spec.DryRun {
-		t.Run.Reasons = distinct(append(t.Run.Reasons, string(judge.DryRun)))
+		t.Run.Reasons = distinct(append(t.Run.Reasons, string(verdict.DryRun)))
 	}
 }
 
@@ -427,5 +428,5 @@ func (t *Trial) Fail(now time.Time, err error) {
 	if p, ok := err.(*ProblemError); ok { //nolint:errorlint // ours are never wrapped
 		reason = p.Reason
 	}
-	t.End(now, judge.Error, "The run cannot go on: "+err.Error(), reason)
+	t.End(now, verdict.Error, "The run cannot go on: "+err.Error(), reason)
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
@@ -69,13 +70,13 @@ func (p *play) pass(d time.Duration) *play {
 	return p
 }
 
-func (p *play) want(verdict judge.Verdict, reason, message string) {
+func (p *play) want(v verdict.Verdict, reason, message string) {
 	p.t.Helper()
-	if p.run.Verdict != string(verdict) || reason != "" && !slices.Contains(p.run.Reasons, reason) || !strings.Contains(p.run.Message, message) {
-		p.t.Fatalf("got %s %q: %s; want %s %s: %s", p.run.Verdict, p.run.Reasons, p.run.Message, verdict, reason, message)
+	if p.run.Verdict != v || reason != "" && !slices.Contains(p.run.Reasons, reason) || !strings.Contains(p.run.Message, message) {
+		p.t.Fatalf("got %s %q: %s; want %s %s: %s", p.run.Verdict, p.run.Reasons, p.run.Message, v, reason, message)
 	}
-	if over := p.run.CompletionTime != nil; over != (verdict != judge.Running) {
-		p.t.Fatalf("%s, and over: %v", verdict, over)
+	if over := p.run.CompletionTime != nil; over != (v != verdict.Running) {
+		p.t.Fatalf("%s, and over: %v", v, over)
 	}
 }
 
@@ -84,16 +85,16 @@ func TestFromSplitToVerdict(t *testing.T) {
 	for _, stateful := range []bool{false, true} {
 		p := begin(t, stateful, v1alpha1.CanaryGateSpec{}, 0)
 		p.Serve(stage.Canary, 5000, 5000) // of before the run
-		p.step().want(judge.Running, "", "nothing was counted yet")
+		p.step().want(verdict.Running, "", "nothing was counted yet")
 		if p.run.Canary != (v1alpha1.GateObject{Name: "cart-00002", UID: stage.Canary}) || p.run.Baseline.UID != stage.Baseline || p.run.Split["cart-00001"] != 90 {
 			t.Errorf("frozen: %+v", p.run)
 		}
 		p.Serve(stage.Canary, 200, 1)
 		p.Serve(stage.Baseline, 250, 0)
-		p.pass(15*time.Second).step().want(judge.Running, "", "201 and 250 requests; missing at least: 99 requests of the canary, 50 requests of the baseline")
+		p.pass(15*time.Second).step().want(verdict.Running, "", "201 and 250 requests; missing at least: 99 requests of the canary, 50 requests of the baseline")
 		p.Serve(stage.Canary, 100, 0)
 		p.Serve(stage.Baseline, 250, 0)
-		p.pass(15*time.Second).step().want(judge.Pass, "NonInferior", "no worse")
+		p.pass(15*time.Second).step().want(verdict.Pass, "NonInferior", "no worse")
 		var j judge.Judgement
 		if err := json.Unmarshal(p.run.Report.Raw, &j); err != nil || j.Canary.Requests != 301 || p.run.Evidence != nil {
 			t.Errorf("%+v, %v, evidence %v", j, err, p.run.Evidence)
@@ -111,29 +112,29 @@ func TestWhatIsWaitedFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		before               func(*play)
 		says, reason, at2m   string
-		verdict              judge.Verdict
+		verdict              verdict.Verdict
 		deadline, atDeadline string
 	}{
-		"no Service":    {func(p *play) { p.Key.Name = "other" }, `no Knative Service "cart"`, gaterun.ServiceNotFound, "cannot", judge.Error, "", ""},
-		"no split":      {func(p *play) { p.Split(0) }, "goes to cart-00001 (100 %)", gaterun.RevisionNotInSplit, "", judge.Error, "", ""},
-		"not the named": {func(p *play) { p.Change(func(s *gaterun.Service) { s.Revisions[1].Name = "other" }) }, "has no traffic", gaterun.RevisionNotInSplit, "", judge.Error, "", ""},
-		"not effective": {func(p *play) { p.Change(func(s *gaterun.Service) { s.Effective = false }) }, "has settled|Route is not Ready", "", "Route is not Ready", judge.Running, "", ""},
-		"Services":      {func(p *play) { p.Forget(true) }, "until the Knative Services", "", "", judge.Running, "", ""},
-		"pods not read": {func(p *play) { p.Unread() }, "until the pods of Service", "", "", judge.Running, "", ""},
+		"no Service":    {func(p *play) { p.Key.Name = "other" }, `no Knative Service "cart"`, gaterun.ServiceNotFound, "cannot", verdict.Error, "", ""},
+		"no split":      {func(p *play) { p.Split(0) }, "goes to cart-00001 (100 %)", gaterun.RevisionNotInSplit, "", verdict.Error, "", ""},
+		"not the named": {func(p *play) { p.Change(func(s *gaterun.Service) { s.Revisions[1].Name = "other" }) }, "has no traffic", gaterun.RevisionNotInSplit, "", verdict.Error, "", ""},
+		"not effective": {func(p *play) { p.Change(func(s *gaterun.Service) { s.Effective = false }) }, "has settled|Route is not Ready", "", "Route is not Ready", verdict.Running, "", ""},
+		"Services":      {func(p *play) { p.Forget(true) }, "until the Knative Services", "", "", verdict.Running, "", ""},
+		"pods not read": {func(p *play) { p.Unread() }, "until the pods of Service", "", "", verdict.Running, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := begin(t, false, v1alpha1.CanaryGateSpec{Canary: "cart-00002"}, 0)
 			c.before(p)
-			p.step().want(judge.Running, "", "")
+			p.step().want(verdict.Running, "", "")
 			if !slices.ContainsFunc(strings.Split(c.says, "|"), func(s string) bool { return strings.Contains(p.run.Message, s) }) {
 				t.Errorf("says %q", p.run.Message)
 			}
 			p.pass(2*time.Minute).step().want(c.verdict, c.reason, "")
-			if c.verdict != judge.Running {
+			if c.verdict != verdict.Running {
 				return
 			}
-			p.pass(28*time.Minute).step().want(judge.Inconclusive, string(judge.NoData), "Nothing was measured")
+			p.pass(28*time.Minute).step().want(verdict.Inconclusive, string(verdict.NoData), "Nothing was measured")
 		})
 	}
 }
@@ -143,13 +144,13 @@ func TestNoTimeIsLeft(t *testing.T) {
 	t.Parallel()
 	p := begin(t, true, v1alpha1.CanaryGateSpec{}, time.Minute)
 	p.judges = (*judge.Run).Look
-	p.step().pass(15*time.Second).step().want(judge.Inconclusive, string(judge.Timeout), "the warm-up takes 30s")
+	p.step().pass(15*time.Second).step().want(verdict.Inconclusive, string(verdict.Timeout), "the warm-up takes 30s")
 	q := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
 	q.judges = (*judge.Run).Look
 	q.Unread()
 	q.step().pass(29*time.Minute + 40*time.Second)
 	q.Process()
-	q.step().pass(15*time.Second).step().want(judge.Inconclusive, string(judge.Timeout), "over 20s after the first reading")
+	q.step().pass(15*time.Second).step().want(verdict.Inconclusive, string(verdict.Timeout), "over 20s after the first reading")
 }
 
 // An interval that is longer than what is left does not put off the end.
@@ -170,14 +171,14 @@ func TestTheEndIsNotPutOff(t *testing.T) {
 		p.Serve(stage.Canary, 1, 0)
 		p.now = due
 	}
-	p.step().want(judge.Inconclusive, string(judge.Timeout), "")
+	p.step().want(verdict.Inconclusive, string(verdict.Timeout), "")
 }
 
 func TestASplitThatIsOnItsWayIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
 	p.Change(func(s *gaterun.Service) { s.Settled = false })
-	p.step().want(judge.Running, "", "has settled")
+	p.step().want(verdict.Running, "", "has settled")
 	p.Split(50)
 	p.Change(func(s *gaterun.Service) { s.Settled = true })
 	if p.pass(2 * time.Second).step(); p.run.Split["cart-00002"] != 50 {
@@ -212,7 +213,7 @@ func TestSuperseded(t *testing.T) {
 			p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
 			p.step()
 			c.change(p)
-			p.pass(15*time.Second).step().want(judge.Superseded, c.reason, c.says)
+			p.pass(15*time.Second).step().want(verdict.Superseded, c.reason, c.says)
 		})
 	}
 	t.Run("not", func(t *testing.T) {
@@ -220,9 +221,9 @@ func TestSuperseded(t *testing.T) {
 		p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
 		p.step()
 		p.Change(func(s *gaterun.Service) { s.Effective, s.Revisions[1].Percent = false, 50 })
-		p.pass(15*time.Second).step().want(judge.Running, "", "")
+		p.pass(15*time.Second).step().want(verdict.Running, "", "")
 		p.Change(func(s *gaterun.Service) { s.Effective, s.Rollout, s.Revisions[0].Percent = true, true, 50 })
-		p.pass(15*time.Second).step().want(judge.Running, "", "")
+		p.pass(15*time.Second).step().want(verdict.Running, "", "")
 	})
 }
 
@@ -241,7 +242,7 @@ func TestDeadline(t *testing.T) {
 	p.Serve(stage.Canary, 12, 0)
 	p.pass(time.Minute).step()
 	p.Unread()
-	p.pass(30*time.Minute).step().want(judge.Inconclusive, string(judge.Timeout), "288 requests of the canary")
+	p.pass(30*time.Minute).step().want(verdict.Inconclusive, string(verdict.Timeout), "288 requests of the canary")
 }
 
 // A look at which nothing was seen changes nothing, so that nothing is written.
@@ -304,7 +305,7 @@ func TestEvidenceIsBounded(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%s was taken", raw)
 		}
-		if got.Fail(p.now, err); got.Run.Verdict != string(judge.Error) || got.Run.Reasons[0] != gaterun.EvidenceUnreadable {
+		if got.Fail(p.now, err); got.Run.Verdict != verdict.Error || got.Run.Reasons[0] != gaterun.EvidenceUnreadable {
 			t.Errorf("%s: %+v", raw, got.Run)
 		}
 	}
@@ -380,8 +381,8 @@ func TestWithTheJudgeItself(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		bad  float64
-		want judge.Verdict
-	}{"a good canary": {0, judge.Pass}, "a bad one": {40, judge.Fail}} {
+		want verdict.Verdict
+	}{"a good canary": {0, verdict.Pass}, "a bad one": {40, verdict.Fail}} {
 		p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
 		p.judges = (*judge.Run).Look
 		for range 60 {
@@ -392,7 +393,7 @@ func TestWithTheJudgeItself(t *testing.T) {
 			p.Serve(stage.Canary, 200-c.bad, c.bad)
 			p.Serve(stage.Baseline, 1800, 0)
 		}
-		if p.run.Verdict != string(c.want) || p.run.Report == nil {
+		if p.run.Verdict != c.want || p.run.Report == nil {
 			t.Errorf("%s: %s %q: %s", name, p.run.Verdict, p.run.Reasons, p.run.Message)
 		}
 	}

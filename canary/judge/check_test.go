@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // A plan that cannot be judged by is an Error that says why, and never a Pass.
@@ -29,7 +31,7 @@ func TestPlansThatCannotBe(t *testing.T) {
 		tc.change(&p)
 		run := Start(epoch, nil)
 		got := run.Look(p, at(0, arm(100, 0), arm(900, 0)))
-		if got.Verdict != Error || len(got.Reasons) != 1 || got.Reasons[0] != InvalidPlan || !strings.Contains(got.Message, tc.says) {
+		if got.Verdict != verdict.Error || len(got.Reasons) != 1 || got.Reasons[0] != verdict.InvalidPlan || !strings.Contains(got.Message, tc.says) {
 			t.Errorf("%s: got %s %v: %s", name, got.Verdict, got.Reasons, got.Message)
 		}
 		if _, err := json.Marshal(run); err != nil {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // world is an ordinary Service of many pods, some of them the canary's, none of which is
@@ -156,7 +158,7 @@ func (w world) run(p Plan, seed uint64, each func(*Run)) *Run {
 	run := Start(epoch, nil)
 	run.Remember(s.past())
 	at := epoch
-	for run.Last.Verdict == Running {
+	for run.Last.Verdict == verdict.Running {
 		win := Window{From: at, To: at.Add(w.looks), Required: -1, Pods: map[string]Arm{}}
 		at = win.To
 		pods := make([]tally, w.pods)
@@ -255,9 +257,9 @@ func (w world) figures(p Plan, runs int, seed uint64) figures {
 			f.plain = append(f.plain, plain)
 		}
 		switch r.Last.Verdict {
-		case Fail:
+		case verdict.Fail:
 			f.fails = append(f.fails, r.Evidence.Canary)
-		case Pass, Warn:
+		case verdict.Pass, verdict.Warn:
 			f.pass = append(f.pass, r.Evidence.Canary)
 		}
 	}

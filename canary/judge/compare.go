@@ -1,6 +1,10 @@
 package judge
 
-import "math"
+import (
+	"math"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
+)
 
 // compareShards takes one of the looks at the shards.
 //
@@ -17,7 +21,7 @@ func (d *metricData) compareShards(v view, m Metric, l levels) {
 	d.P = &high
 	if high <= level {
 		if _, excess := v.scores(m.Kind, m.MaxOddsRatio); excess > 0 {
-			d.fail(RelativeRegression)
+			d.fail(verdict.RelativeRegression)
 		}
 	}
 	d.Same = d.same(v, m, l, v.look)

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // stateful is the plan of a gate of a stateful Service that says nothing but its Service.
@@ -51,18 +53,18 @@ func TestEntryLayerThatFails(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		behind, entry float64
-		want          Verdict
+		want          verdict.Verdict
 		runs          int
 	}{
-		{"answers 500 to all", 0, 1, Fail, 500},
-		{"answers 500 to all, and 1 % fail behind it", 0.01, 1, Fail, 500},
-		{"answers 500 to a twentieth", 0, 0.05, Fail, 100},
-		{"is well", 0, 0, Pass, 40},
-		{"is well, and 0.1 % fail behind it", 0.001, 0, Pass, 100},
+		{"answers 500 to all", 0, 1, verdict.Fail, 500},
+		{"answers 500 to all, and 1 % fail behind it", 0.01, 1, verdict.Fail, 500},
+		{"answers 500 to a twentieth", 0, 0.05, verdict.Fail, 100},
+		{"is well", 0, 0, verdict.Pass, 40},
+		{"is well, and 0.1 % fail behind it", 0.001, 0, verdict.Pass, 100},
 	} {
 		o := play(t, stateful(), manyRuns(c.runs), entering(c.behind, c.entry))
 		t.Logf("%-45s %s", c.name, o)
-		if share := o.verdicts[c.want]; c.want == Fail && share < 1 || share < 0.9 {
+		if share := o.verdicts[c.want]; c.want == verdict.Fail && share < 1 || share < 0.9 {
 			t.Errorf("%s: %s in %.3f of the runs", c.name, c.want, share)
 		}
 	}
@@ -75,7 +77,7 @@ func TestEntryIsNotBlamedForWhatIsBehindIt(t *testing.T) {
 	p := stateful()
 	p.Metrics = p.Metrics[1:2]
 	o := play(t, p, manyRuns(250), entering(0.05, 0))
-	if f := o.verdicts[Fail]; f > p.Alpha+o.tolerance(p.Alpha) {
+	if f := o.verdicts[verdict.Fail]; f > p.Alpha+o.tolerance(p.Alpha) {
 		t.Errorf("failed in %.3f of the runs", f)
 	}
 }
@@ -83,18 +85,18 @@ func TestEntryIsNotBlamedForWhatIsBehindIt(t *testing.T) {
 // What nobody tells of the entry is no Pass.
 func TestEntryThatIsNotCountedNeverPasses(t *testing.T) {
 	t.Parallel()
-	for why, c := range map[Reason]func(a *Arm){
-		NoData:             func(a *Arm) { a.EntryUnknown = "EntryMetricsUnavailable" },
-		InsufficientSample: func(a *Arm) { a.Entered, a.EntryErrors = 1, 0 },
+	for why, c := range map[verdict.Reason]func(a *Arm){
+		verdict.NoData:             func(a *Arm) { a.EntryUnknown = "EntryMetricsUnavailable" },
+		verdict.InsufficientSample: func(a *Arm) { a.Entered, a.EntryErrors = 1, 0 },
 	} {
 		windows, _ := entering(0, 0)(rand.New(rand.NewPCG(1, 1)))
 		run := Start(epoch, nil)
-		for i := 0; run.Last.Verdict == Running; i++ {
+		for i := 0; run.Last.Verdict == verdict.Running; i++ {
 			w := windows(i)
 			c(&w.Canary)
 			run.Look(stateful(), w)
 		}
-		if run.Last.Verdict != Inconclusive || !slices.Contains(run.Last.Reasons, why) {
+		if run.Last.Verdict != verdict.Inconclusive || !slices.Contains(run.Last.Reasons, why) {
 			t.Errorf("%s %v: %s", run.Last.Verdict, run.Last.Reasons, run.Last.Message)
 		}
 	}

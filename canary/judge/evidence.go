@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // evidence is all that is kept of the windows: sums, and logarithms of likelihoods.
@@ -96,9 +98,9 @@ type metricData struct {
 	Unknown sides  `json:"unknown,omitzero"`
 	// Crossed: the comparison was decided, even if it was too early to say so.
 	// Failed and Warned are not taken back.
-	Crossed bool   `json:"crossed,omitempty"`
-	Failed  Reason `json:"failed,omitempty"`
-	Warned  bool   `json:"warned,omitempty"`
+	Crossed bool           `json:"crossed,omitempty"`
+	Failed  verdict.Reason `json:"failed,omitempty"`
+	Warned  bool           `json:"warned,omitempty"`
 	// P and Same are the permutation test's: the canary worse than is tolerated, and
 	// whether it was shown not to be.
 	P    *float64 `json:"p,omitempty"`

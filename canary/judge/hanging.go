@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // A request that hangs is finished by nobody, and so in no counter, until its time-out.
@@ -167,16 +169,16 @@ func (o *openings) hold() bool {
 // lacks says why a Pass must wait for what is open; empty if it need not. Where nobody
 // counts what is open, requests that hang show when they are cut off: so a Pass waits
 // until those of the first MinDuration must have been.
-func (o *openings) lacks(p Plan, elapsed time.Duration) Reason {
+func (o *openings) lacks(p Plan, elapsed time.Duration) verdict.Reason {
 	switch {
 	case p.Limits.Unaccounted < 0:
 		return ""
 	case o.Uncounted && elapsed < o.cutOff(p), o.Short != "":
-		return WindowTooShort
+		return verdict.WindowTooShort
 	case o.Unknown != "" && !o.Uncounted:
-		return NoData
+		return verdict.NoData
 	case o.hold():
-		return HangingRequests
+		return verdict.HangingRequests
 	}
 	return ""
 }
@@ -194,9 +196,9 @@ func (o *openings) explain(p Plan, elapsed time.Duration) []string {
 	}
 	why := o.lacks(p, elapsed)
 	switch {
-	case why == NoData:
+	case why == verdict.NoData:
 		say = append(say, "it is not known how many requests are open: "+o.Unknown)
-	case why != WindowTooShort:
+	case why != verdict.WindowTooShort:
 	case o.Uncounted && elapsed < o.cutOff(p):
 		say = append(say, fmt.Sprintf("nobody counts the requests that begin, and those that hang are seen when they are cut off: a Pass comes %s after the beginning at the earliest", o.cutOff(p)))
 	default:

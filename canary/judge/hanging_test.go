@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // openRuns is how many runs of each world of open requests; the table of
@@ -62,7 +64,7 @@ func (w openWorld) play(rng *rand.Rand, p Plan) (Judgement, time.Duration) {
 		}
 	}
 	var was, done, bad, took [2]float64
-	for second := 0; run.Last.Verdict == Running; second++ {
+	for second := 0; run.Last.Verdict == verdict.Running; second++ {
 		for side := range 2 {
 			done[side] += ended[side][second]
 			open[side] -= ended[side][second]
@@ -105,13 +107,13 @@ func openPlan() Plan {
 }
 
 // playMany worlds; early is how many failed within three minutes.
-func (w openWorld) playMany(runs int, seed uint64) (verdicts map[Verdict]int, early int, ends []time.Duration) {
-	verdicts = map[Verdict]int{}
+func (w openWorld) playMany(runs int, seed uint64) (verdicts map[verdict.Verdict]int, early int, ends []time.Duration) {
+	verdicts = map[verdict.Verdict]int{}
 	for n := range runs {
 		j, end := w.play(rand.New(rand.NewPCG(seed, uint64(n))), openPlan())
 		verdicts[j.Verdict]++
 		ends = append(ends, end)
-		if j.Verdict == Fail && end <= 3*time.Minute {
+		if j.Verdict == verdict.Fail && end <= 3*time.Minute {
 			early++
 		}
 	}
@@ -154,7 +156,7 @@ func TestHangingCanaryFails(t *testing.T) {
 			got, early, ends := tc.of.playMany(runs, hangingSeed)
 			t.Logf("%-34s %2.0f %%: by 3 min %5.1f %%, %v; verdict after %s (median), %s (first) to %s (last)",
 				tc.name, 100*hanging, 100*float64(early)/float64(runs), got, ends[runs/2], ends[0], ends[runs-1])
-			if tc.early && (early < runs || got[Fail] < runs) {
+			if tc.early && (early < runs || got[verdict.Fail] < runs) {
 				t.Errorf("%s, %v hanging: %d of %d failed within 3 min, %v in all", tc.name, hanging, early, runs, got)
 			}
 		}
@@ -211,7 +213,7 @@ func TestHealthyCanaryMayHaveOpenRequests(t *testing.T) {
 		runs := manyOpen(20)
 		got, _, ends := tc.of.playMany(runs, healthySeed)
 		t.Logf("%-50s %v; verdict after %s (median), %s (first) to %s (last)", tc.name, got, ends[runs/2], ends[0], ends[runs-1])
-		if got[Fail] > 0 {
+		if got[verdict.Fail] > 0 {
 			t.Errorf("%s: %v", tc.name, got)
 		}
 		if !tc.late && ends[runs/2] > 150*time.Second {
@@ -242,23 +244,23 @@ func TestUnknownOpenRequestsDoNotPass(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		change  func(int, *Window)
-		want    Verdict
-		reasons []Reason
+		want    verdict.Verdict
+		reasons []verdict.Reason
 		windows int
 		says    string
 	}{
-		{"known", with(func(*Window) {}), Pass, []Reason{Negligible}, 9, ""},
-		{"not counted", with(func(w *Window) { w.Canary.StartedUnknown = true }), Pass, []Reason{Negligible}, 24, ""},
-		{"of the baseline", with(func(w *Window) { w.Baseline.StartedUnknown = true }), Pass, []Reason{Negligible}, 24, ""},
-		{"not counted, and no time", with(func(w *Window) { w.Canary.StartedUnknown, w.RequestTimeout = true, time.Hour }), Inconclusive, []Reason{WindowTooShort, Timeout}, 60, "1h2m0s after the beginning at the earliest"},
-		{"not known", with(func(w *Window) { w.Canary.OpenUnknown = "NotRead" }), Inconclusive, []Reason{NoData, Timeout}, 60, "not known how many requests are open: NotRead"},
-		{"not watched for long enough", with(func(w *Window) { w.Canary.OverdueUnknown = "WindowTooShort" }), Inconclusive, []Reason{WindowTooShort, Timeout}, 60, "not yet watched"},
-		{"they hang", with(func(w *Window) { w.Canary.Open = 20 }), Fail, []Reason{HangingRequests}, 4, "they may hang"},
-		{"on both sides", with(func(w *Window) { w.Canary.Open, w.Baseline.Open = 20, 180 }), Pass, []Reason{Negligible}, 9, ""},
+		{"known", with(func(*Window) {}), verdict.Pass, []verdict.Reason{verdict.Negligible}, 9, ""},
+		{"not counted", with(func(w *Window) { w.Canary.StartedUnknown = true }), verdict.Pass, []verdict.Reason{verdict.Negligible}, 24, ""},
+		{"of the baseline", with(func(w *Window) { w.Baseline.StartedUnknown = true }), verdict.Pass, []verdict.Reason{verdict.Negligible}, 24, ""},
+		{"not counted, and no time", with(func(w *Window) { w.Canary.StartedUnknown, w.RequestTimeout = true, time.Hour }), verdict.Inconclusive, []verdict.Reason{verdict.WindowTooShort, verdict.Timeout}, 60, "1h2m0s after the beginning at the earliest"},
+		{"not known", with(func(w *Window) { w.Canary.OpenUnknown = "NotRead" }), verdict.Inconclusive, []verdict.Reason{verdict.NoData, verdict.Timeout}, 60, "not known how many requests are open: NotRead"},
+		{"not watched for long enough", with(func(w *Window) { w.Canary.OverdueUnknown = "WindowTooShort" }), verdict.Inconclusive, []verdict.Reason{verdict.WindowTooShort, verdict.Timeout}, 60, "not yet watched"},
+		{"they hang", with(func(w *Window) { w.Canary.Open = 20 }), verdict.Fail, []verdict.Reason{verdict.HangingRequests}, 4, "they may hang"},
+		{"on both sides", with(func(w *Window) { w.Canary.Open, w.Baseline.Open = 20, 180 }), verdict.Pass, []verdict.Reason{verdict.Negligible}, 9, ""},
 	} {
 		run := Start(epoch, nil)
 		n := 0
-		for ; run.Last.Verdict == Running; n++ {
+		for ; run.Last.Verdict == verdict.Running; n++ {
 			w := at(n, arm(100, 0), arm(900, 0))
 			tc.change(n, &w)
 			run.Look(openPlan(), w)

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // heavy draws a duration from a lognormal with a heavy tail, in seconds.
@@ -47,11 +49,11 @@ func TestLatencyUnderHeavyTails(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []MetricKind{Slow, SlowerAnywhere} {
 		o := play(t, latency(kind), 100, tailed(0))
-		if f := o.verdicts[Fail]; f > 0.05+o.tolerance(0.05) {
+		if f := o.verdicts[verdict.Fail]; f > 0.05+o.tolerance(0.05) {
 			t.Errorf("%s: a canary like its baseline failed in %.3f of the runs", kind, f)
 		}
 		o = play(t, latency(kind), 100, tailed(0.05))
-		if f := o.verdicts[Fail]; f < 0.95-o.tolerance(0.05) {
+		if f := o.verdicts[verdict.Fail]; f < 0.95-o.tolerance(0.05) {
 			t.Errorf("%s: a slow tail of 5 %% failed in %.3f of the runs", kind, f)
 		}
 	}
@@ -80,7 +82,7 @@ func TestUnknownLatencyIsNoData(t *testing.T) {
 	} {
 		for _, kind := range []MetricKind{Slow, SlowerAnywhere} {
 			got := repeat(latency(kind), tc.canary, tc.baseline, nil)
-			if got.Verdict != Inconclusive || got.Metrics[0].Reason != NoData || !strings.Contains(got.Message, tc.says) {
+			if got.Verdict != verdict.Inconclusive || got.Metrics[0].Reason != verdict.NoData || !strings.Contains(got.Message, tc.says) {
 				t.Errorf("%s, %s: got %s %s: %s", tc.name, kind, got.Verdict, got.Metrics[0].Reason, got.Message)
 			}
 		}
@@ -91,7 +93,7 @@ func TestUnknownLatencyIsNoData(t *testing.T) {
 			w.Canary.DurationsUnknown = "a pod did not answer"
 		}
 	})
-	if got.Verdict == Pass {
+	if got.Verdict == verdict.Pass {
 		t.Errorf("a third of the requests unknown: got %s", got.Verdict)
 	}
 }

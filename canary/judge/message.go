@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // explain says the verdict and what it stands on to a person.
@@ -49,25 +51,25 @@ func explainMetric(r Result, m Metric, d *metricData) string {
 	}
 	text += ": " + percent(r.Canary) + " to " + percent(r.Baseline)
 	switch r.Reason {
-	case Negligible:
+	case verdict.Negligible:
 		text += fmt.Sprintf(", below %.3g %%", 100*m.negligible())
-	case NonInferior:
+	case verdict.NonInferior:
 		text += fmt.Sprintf(", odds not above %.3g times the baseline's", m.MaxOddsRatio)
-	case RelativeRegression:
+	case verdict.RelativeRegression:
 		text += fmt.Sprintf(", odds above %.3g times the baseline's", m.MaxOddsRatio)
-	case AbsoluteLimit:
+	case verdict.AbsoluteLimit:
 		text += fmt.Sprintf(", above the limit of %.3g %%", 100*m.Limit)
-	case BaselineUnhealthy:
+	case verdict.BaselineUnhealthy:
 		text += fmt.Sprintf(", both above the limit of %.3g %%", 100*m.Limit)
-	case PossiblyWorse:
+	case verdict.PossiblyWorse:
 		text += ", possibly worse, but within what is tolerated"
-	case NoData:
+	case verdict.NoData:
 		text += ", no data: " + d.lacks()
-	case InsufficientShards:
+	case verdict.InsufficientShards:
 		if text += ", too few shards that can be compared"; d.Same {
 			text += " for what the canary handled elsewhere"
 		}
-	case Undecided, InsufficientSample:
+	case verdict.Undecided, verdict.InsufficientSample:
 		text += ", undecided"
 	}
 	if r.Missing > 0 {

@@ -3,6 +3,8 @@ package judge
 import (
 	"fmt"
 	"math"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // negligibleShare is the part of Beta that the proof of being negligible may use; the
@@ -83,36 +85,36 @@ func (d *metricData) judge(v view, m Metric) Result {
 
 	switch {
 	case d.Failed != "":
-		res.Verdict, res.Reason = Fail, d.Failed
+		res.Verdict, res.Reason = verdict.Fail, d.Failed
 	case unhealthy:
-		res.Verdict, res.Reason = v.open(), BaselineUnhealthy
+		res.Verdict, res.Reason = v.open(), verdict.BaselineUnhealthy
 	case d.lacks() != "":
-		res.Verdict, res.Reason = v.open(), NoData
+		res.Verdict, res.Reason = v.open(), verdict.NoData
 	case !v.enough:
-		res.Verdict, res.Reason = v.open(), InsufficientSample
+		res.Verdict, res.Reason = v.open(), verdict.InsufficientSample
 	case negligible >= math.Log(l.pass):
-		res.Verdict, res.Reason = Pass, Negligible
+		res.Verdict, res.Reason = verdict.Pass, verdict.Negligible
 	case d.Warned && (pass >= math.Log(l.pass) || same):
-		res.Verdict, res.Reason = Warn, PossiblyWorse
+		res.Verdict, res.Reason = verdict.Warn, verdict.PossiblyWorse
 	case pass >= math.Log(l.pass) || same:
-		res.Verdict, res.Reason = Pass, NonInferior
+		res.Verdict, res.Reason = verdict.Pass, verdict.NonInferior
 	case !l.relative && (!v.provable(l) || d.Same):
-		res.Verdict, res.Reason = v.open(), InsufficientShards
+		res.Verdict, res.Reason = v.open(), verdict.InsufficientShards
 	default:
-		res.Verdict, res.Reason = v.open(), Undecided
+		res.Verdict, res.Reason = v.open(), verdict.Undecided
 	}
-	if (res.Reason == Undecided || res.Reason == InsufficientSample) && worst != nil {
+	if (res.Reason == verdict.Undecided || res.Reason == verdict.InsufficientSample) && worst != nil {
 		res.Missing = missing(v, m, worst, l)
 	}
 	return res
 }
 
 // open is the verdict on what is not decided.
-func (v view) open() Verdict {
+func (v view) open() verdict.Verdict {
 	if v.final {
-		return Inconclusive
+		return verdict.Inconclusive
 	}
-	return Running
+	return verdict.Running
 }
 
 // provable: there are enough shards for a verdict to be possible at some look.
@@ -198,7 +200,7 @@ func (d *metricData) absolute(v view, m Metric, limit float64, l levels) (unheal
 	t := d.Tests[0]
 	breaks := t.Shared.rate() > m.Limit && (t.Baseline.N >= v.plan.MinBaseline || t.Baseline.K >= excuse)
 	if limit >= math.Log(l.fail) && !breaks {
-		d.fail(AbsoluteLimit)
+		d.fail(verdict.AbsoluteLimit)
 	}
 	return breaks && t.Canary.rate() > m.Limit
 }
@@ -208,7 +210,7 @@ func (d *metricData) relative(v view, m Metric, fail, warn float64, l levels) {
 	d.Crossed = d.Crossed || l.relative && fail >= math.Log(l.fail)
 	d.Warned = d.Warned || l.relative && warn >= math.Log(l.warn)
 	if d.Crossed && v.enough {
-		d.fail(RelativeRegression)
+		d.fail(verdict.RelativeRegression)
 	}
 	if l.relative {
 		return
@@ -223,7 +225,7 @@ func (d *metricData) relative(v view, m Metric, fail, warn float64, l levels) {
 }
 
 // fail keeps the first reason.
-func (d *metricData) fail(why Reason) {
+func (d *metricData) fail(why verdict.Reason) {
 	if d.Failed == "" {
 		d.Failed = why
 	}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // The spread is Pearson's statistic by its degrees of freedom: of the counts 2, 4, 6 and
@@ -113,7 +115,7 @@ func TestNoFailBeforeFourWindows(t *testing.T) {
 		run := Start(epoch, nil)
 		run.Remember(known)
 		windows := 0
-		for ; run.Last.Verdict == Running; windows++ {
+		for ; run.Last.Verdict == verdict.Running; windows++ {
 			w := at(windows, arm(500, 400), arm(9000, 9))
 			w.Pods = map[string]Arm{}
 			for i := range 9 {
@@ -121,7 +123,7 @@ func TestNoFailBeforeFourWindows(t *testing.T) {
 			}
 			run.Look(errorsOnly(), w)
 		}
-		if run.Last.Verdict != Fail || windows < leastWindows || windows > 10 {
+		if run.Last.Verdict != verdict.Fail || windows < leastWindows || windows > 10 {
 			t.Errorf("%s after %d windows", run.Last.Verdict, windows)
 		}
 	}

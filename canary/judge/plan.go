@@ -8,7 +8,11 @@
 // goes on with the same evidence.
 package judge
 
-import "time"
+import (
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
+)
 
 // Plan is how a canary is judged. Every field counts as it stands: defaults are
 // filled in by who makes the plan.
@@ -148,57 +152,12 @@ type Counts struct{ Finished, Errors, Slow float64 }
 // ShardWindow is one shard in one window, by the side that handled its requests.
 type ShardWindow struct{ Canary, Baseline Counts }
 
-// Verdict on a canary.
-type Verdict string
-
-// The verdicts. Running is none yet.
-const (
-	Running      Verdict = "Running"
-	Pass         Verdict = "Pass"
-	Warn         Verdict = "Warn"
-	Fail         Verdict = "Fail"
-	Inconclusive Verdict = "Inconclusive"
-	Error        Verdict = "Error"
-	// Superseded is given by who runs the judgement: what was compared is gone.
-	Superseded Verdict = "Superseded"
-)
-
-// Reason for a verdict, for machines.
-type Reason string
-
-// The reasons.
-const (
-	AbsoluteLimit        Reason = "AbsoluteLimit"
-	RelativeRegression   Reason = "RelativeRegression"
-	Restarts             Reason = "Restarts"
-	UnaccountedRequests  Reason = "UnaccountedRequests"
-	HangingRequests      Reason = "HangingRequests"
-	WindowTooShort       Reason = "WindowTooShort"
-	NonInferior          Reason = "NonInferior"
-	Negligible           Reason = "Negligible"
-	PossiblyWorse        Reason = "PossiblyWorse"
-	InsufficientSample   Reason = "InsufficientSample"
-	InsufficientShards   Reason = "InsufficientShards"
-	NoData               Reason = "NoData"
-	BaselineMissing      Reason = "BaselineMissing"
-	BaselineUnhealthy    Reason = "BaselineUnhealthy"
-	CanaryHandledNothing Reason = "CanaryHandledNothing"
-	ExposureMismatch     Reason = "ExposureMismatch"
-	Rebalancing          Reason = "Rebalancing"
-	LowScore             Reason = "LowScore"
-	LowCoverage          Reason = "LowCoverage"
-	Undecided            Reason = "Undecided"
-	Timeout              Reason = "Timeout"
-	DryRun               Reason = "DryRun"
-	InvalidPlan          Reason = "InvalidPlan"
-)
-
 // Judgement is what is known after the last window.
 type Judgement struct {
 	// Verdict is Running until one is reached. Final ones do not change.
-	Verdict Verdict `json:"verdict"`
+	Verdict verdict.Verdict `json:"verdict"`
 	// Reasons, the weightiest first.
-	Reasons []Reason `json:"reasons,omitempty"`
+	Reasons []verdict.Reason `json:"reasons,omitempty"`
 	// Message says the same to a person, with what is awaited.
 	Message string `json:"message,omitempty"`
 	// Score from 0 to 100 over the conclusive metrics, Coverage from 0 to 1.
@@ -224,10 +183,10 @@ type Samples struct {
 
 // Result of one metric.
 type Result struct {
-	Name    string  `json:"name"`
-	Verdict Verdict `json:"verdict"`
-	Reason  Reason  `json:"reason,omitempty"`
-	DryRun  bool    `json:"dryRun,omitempty"`
+	Name    string          `json:"name"`
+	Verdict verdict.Verdict `json:"verdict"`
+	Reason  verdict.Reason  `json:"reason,omitempty"`
+	DryRun  bool            `json:"dryRun,omitempty"`
 	// Canary and Baseline are the ratios of bad requests, nil without requests.
 	Canary   *float64 `json:"canary,omitempty"`
 	Baseline *float64 `json:"baseline,omitempty"`

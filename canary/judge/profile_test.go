@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // profiled is a sharded Service in which all shards may fail at the same time, and those of
@@ -33,7 +35,7 @@ func (f profiled) play(n uint64) *Run {
 	p.Metrics[0].Negligible = 0
 	p.MinCanary, p.MinBaseline = 300, 300
 	run := Start(epoch, before)
-	for i := 0; run.Last.Verdict == Running && i < 31; i++ {
+	for i := 0; run.Last.Verdict == verdict.Running && i < 31; i++ {
 		w := Window{From: epoch.Add(time.Duration(i) * time.Minute), To: epoch.Add(time.Duration(i+1) * time.Minute), Shards: map[string]ShardWindow{}, Required: -1}
 		for s := range shards {
 			own := s < canary
@@ -93,13 +95,13 @@ func TestWhatHitsAllShards(t *testing.T) {
 		{"3 times the odds, the canary's shards begin after the outage", profiled{traffic: later(4, 0), outage: 3, odds: 3}, 1, .05},
 		{"3 times the odds, all the time", profiled{traffic: evenly, outage: 3, odds: 3}, 1, .05},
 	} {
-		got := map[Verdict]int{}
+		got := map[verdict.Verdict]int{}
 		for n := range uint64(runs) {
 			got[tc.of.play(n).Last.Verdict]++
 		}
-		t.Logf("%-65s Fail %5.1f %%  Pass %5.1f %%", tc.name, 100*float64(got[Fail])/float64(runs), 100*float64(got[Pass])/float64(runs))
+		t.Logf("%-65s Fail %5.1f %%  Pass %5.1f %%", tc.name, 100*float64(got[verdict.Fail])/float64(runs), 100*float64(got[verdict.Pass])/float64(runs))
 		slack := 1.0 // in so few runs
-		if float64(got[Fail]) > tc.mostFail*float64(runs)+slack || float64(got[Pass]) > tc.mostOK*float64(runs)+slack {
+		if float64(got[verdict.Fail]) > tc.mostFail*float64(runs)+slack || float64(got[verdict.Pass]) > tc.mostOK*float64(runs)+slack {
 			t.Errorf("%s: %v", tc.name, got)
 		}
 	}
@@ -110,14 +112,14 @@ func TestAFewShardsDoNotSpeakForTheRest(t *testing.T) {
 	t.Parallel()
 	for n := range uint64(3) {
 		run := profiled{traffic: evenly, outage: -1, odds: 1, fresh: 15, worse: 100}.play(n)
-		if got := run.Last; got.Verdict == Pass || !strings.Contains(got.Message, "too few shards that can be compared for what the canary handled elsewhere") {
+		if got := run.Last; got.Verdict == verdict.Pass || !strings.Contains(got.Message, "too few shards that can be compared for what the canary handled elsewhere") {
 			t.Errorf("%s %v: %s", got.Verdict, got.Reasons, got.Message)
 		}
 	}
 	// A few of which nothing is known, and which are not worse, do not stand in the way.
 	passed := 0
 	for n := range uint64(3) {
-		if (profiled{traffic: evenly, outage: -1, odds: 1, fresh: 3, worse: 1}).play(n).Last.Verdict == Pass {
+		if (profiled{traffic: evenly, outage: -1, odds: 1, fresh: 3, worse: 1}).play(n).Last.Verdict == verdict.Pass {
 			passed++
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // bounds of the histogram of an application that fulfils the neutral contract.
@@ -106,7 +108,7 @@ func TestRunIsResumed(t *testing.T) {
 				t.Fatalf("seed %d, look %d: without writing\n%+v\nwith\n%+v", seed, i, a, b)
 			}
 		}
-		if whole.Last.Verdict == Running {
+		if whole.Last.Verdict == verdict.Running {
 			t.Errorf("seed %d: no verdict after the deadline", seed)
 		}
 	}
@@ -197,7 +199,7 @@ func TestNonsenseIsSurvived(t *testing.T) {
 			if _, err := json.Marshal(run); err != nil {
 				t.Errorf("%+v: %v", a, err)
 			}
-			if v := run.Last.Verdict; v == Pass || v == Running {
+			if v := run.Last.Verdict; v == verdict.Pass || v == verdict.Running {
 				t.Errorf("%+v: %s %v", a, v, run.Last.Reasons)
 			}
 		}

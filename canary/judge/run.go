@@ -2,6 +2,8 @@ package judge
 
 import (
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // Run is the evidence of one judgement. It is a value of JSON: who writes it down and
@@ -19,7 +21,7 @@ type Run struct {
 // Start begins a run. before is what each shard had done before the split, over all
 // Revisions but the canary; nil if unknown, or if the Service is not sharded.
 func Start(at time.Time, before map[string]Counts) *Run {
-	r := &Run{Start: at.UTC().Round(0), Last: Judgement{Verdict: Running}}
+	r := &Run{Start: at.UTC().Round(0), Last: Judgement{Verdict: verdict.Running}}
 	r.Evidence.Shards.begin(before)
 	return r
 }
@@ -29,11 +31,11 @@ func Start(at time.Time, before map[string]Counts) *Run {
 // was taken before is not taken again. A verdict that was reached stays. A plan that
 // Check refuses is an Error.
 func (r *Run) Look(p Plan, w Window) Judgement {
-	if r.Last.Verdict != Running || !w.To.After(r.Evidence.Until) {
+	if r.Last.Verdict != verdict.Running || !w.To.After(r.Evidence.Until) {
 		return r.Last
 	}
 	if err := p.Check(); err != nil {
-		r.Last.Verdict, r.Last.Reasons, r.Last.Message = Error, []Reason{InvalidPlan}, "judging by this plan: "+err.Error()
+		r.Last.Verdict, r.Last.Reasons, r.Last.Message = verdict.Error, []verdict.Reason{verdict.InvalidPlan}, "judging by this plan: "+err.Error()
 		return r.Last
 	}
 	r.Evidence.Until = w.To.UTC().Round(0)
@@ -66,7 +68,7 @@ func (r *Run) judge(p Plan, elapsed time.Duration) Judgement {
 		v.looked = spent(e.Looks)
 	}
 	j := Judgement{
-		Verdict:       Running,
+		Verdict:       verdict.Running,
 		Canary:        Samples{Requests: e.Canary, Missing: max(0, p.MinCanary-e.Canary)},
 		Baseline:      Samples{Requests: e.Baseline, Missing: max(0, p.MinBaseline-e.Baseline)},
 		HandledShare:  e.Handled.mean(),
@@ -115,13 +117,13 @@ func (j *Judgement) weigh(p Plan) {
 		}
 		all += m.Weight
 		switch j.Metrics[i].Verdict {
-		case Pass:
+		case verdict.Pass:
 			points += m.Weight
 			conclusive += m.Weight
-		case Warn:
+		case verdict.Warn:
 			points += m.Weight / 2
 			conclusive += m.Weight
-		case Fail:
+		case verdict.Fail:
 			conclusive += m.Weight
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // two metrics: errors, and requests slower than 0.5 s.
@@ -29,29 +31,29 @@ func TestScoreAndCoverage(t *testing.T) {
 		name            string
 		plan            Plan
 		canary          Arm
-		want            Verdict
-		reasons         []Reason
+		want            verdict.Verdict
+		reasons         []verdict.Reason
 		score, coverage float64
 	}{
-		{"all pass", two(func(_, _ *Metric) {}), slowly(100, 0), Pass, []Reason{Negligible}, 100, 1},
-		{"one critical metric fails", two(func(_, _ *Metric) {}), slowly(100, 30), Fail, []Reason{RelativeRegression}, -1, -1},
+		{"all pass", two(func(_, _ *Metric) {}), slowly(100, 0), verdict.Pass, []verdict.Reason{verdict.Negligible}, 100, 1},
+		{"one critical metric fails", two(func(_, _ *Metric) {}), slowly(100, 30), verdict.Fail, []verdict.Reason{verdict.RelativeRegression}, -1, -1},
 		{
 			"one that is not critical fails, and weighs little", two(func(e, s *Metric) { e.Weight, s.Critical = 4, false }), slowly(100, 30),
-			Warn,
-			[]Reason{LowScore, RelativeRegression, Negligible},
+			verdict.Warn,
+			[]verdict.Reason{verdict.LowScore, verdict.RelativeRegression, verdict.Negligible},
 			80, 1,
 		},
 		{
 			"the same, and weighs much", two(func(_, s *Metric) { s.Critical, s.Weight = false, 4 }), slowly(100, 30),
-			Fail,
-			[]Reason{LowScore, RelativeRegression, Negligible},
+			verdict.Fail,
+			[]verdict.Reason{verdict.LowScore, verdict.RelativeRegression, verdict.Negligible},
 			20, 1,
 		},
-		{"a dry run fails", two(func(_, s *Metric) { s.DryRun = true }), slowly(100, 30), Pass, []Reason{Negligible}, 100, 1},
-		{"all are dry runs", two(func(e, s *Metric) { e.DryRun, s.DryRun = true, true }), slowly(100, 30), Inconclusive, []Reason{LowCoverage, Timeout}, 0, 0},
-		{"a critical one is not known", two(func(_, _ *Metric) {}), unknown, Inconclusive, []Reason{NoData, Timeout}, 100, 0.5},
-		{"one that is not critical is not known", two(func(_, s *Metric) { s.Critical = false }), unknown, Warn, []Reason{Negligible, NoData}, 100, 0.5},
-		{"and weighs most", two(func(_, s *Metric) { s.Critical, s.Weight = false, 3 }), unknown, Inconclusive, []Reason{NoData, LowCoverage, Timeout}, 100, 0.25},
+		{"a dry run fails", two(func(_, s *Metric) { s.DryRun = true }), slowly(100, 30), verdict.Pass, []verdict.Reason{verdict.Negligible}, 100, 1},
+		{"all are dry runs", two(func(e, s *Metric) { e.DryRun, s.DryRun = true, true }), slowly(100, 30), verdict.Inconclusive, []verdict.Reason{verdict.LowCoverage, verdict.Timeout}, 0, 0},
+		{"a critical one is not known", two(func(_, _ *Metric) {}), unknown, verdict.Inconclusive, []verdict.Reason{verdict.NoData, verdict.Timeout}, 100, 0.5},
+		{"one that is not critical is not known", two(func(_, s *Metric) { s.Critical = false }), unknown, verdict.Warn, []verdict.Reason{verdict.Negligible, verdict.NoData}, 100, 0.5},
+		{"and weighs most", two(func(_, s *Metric) { s.Critical, s.Weight = false, 3 }), unknown, verdict.Inconclusive, []verdict.Reason{verdict.NoData, verdict.LowCoverage, verdict.Timeout}, 100, 0.25},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -70,7 +72,7 @@ func TestScoreAndCoverage(t *testing.T) {
 func TestPossiblyWorseWarns(t *testing.T) {
 	t.Parallel()
 	got := repeat(errorsOnly(), arm(50000, 575), arm(50000, 500), nil)
-	if got.Verdict != Warn || !slices.Contains(got.Reasons, PossiblyWorse) {
+	if got.Verdict != verdict.Warn || !slices.Contains(got.Reasons, verdict.PossiblyWorse) {
 		t.Errorf("got %s %v: %s", got.Verdict, got.Reasons, got.Message)
 	}
 }
@@ -101,7 +103,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 	}
 	p := errorsOnly()
 	p.MinDuration = 0
-	if got = run.Look(p, at(1, arm(needed-100, 0), arm(900, 0))); got.Verdict != Pass {
+	if got = run.Look(p, at(1, arm(needed-100, 0), arm(900, 0))); got.Verdict != verdict.Pass {
 		t.Errorf("with them: %s, %v still missing", got.Verdict, got.Metrics[0].Missing)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // few runs with -short: then only what is grossly wrong is found.
@@ -97,7 +99,7 @@ func TestFalseAlarms(t *testing.T) {
 	} {
 		o := play(t, tc.plan, manyRuns(2000), tc.of)
 		t.Logf("%-42s %s", tc.name, o)
-		if f := o.verdicts[Fail]; f > tc.plan.Alpha+o.tolerance(tc.plan.Alpha) {
+		if f := o.verdicts[verdict.Fail]; f > tc.plan.Alpha+o.tolerance(tc.plan.Alpha) {
 			t.Errorf("%s: failed in %.3f of the runs, alpha is %v", tc.name, f, tc.plan.Alpha)
 		}
 	}
@@ -140,10 +142,10 @@ func TestMisses(t *testing.T) {
 	} {
 		o := play(t, tc.plan, manyRuns(250), tc.of)
 		t.Logf("%-42s %s", tc.name, o)
-		if p := o.verdicts[Pass] + o.verdicts[Warn]; p > tc.plan.Beta+o.tolerance(tc.plan.Beta) {
+		if p := o.verdicts[verdict.Pass] + o.verdicts[verdict.Warn]; p > tc.plan.Beta+o.tolerance(tc.plan.Beta) {
 			t.Errorf("%s: passed in %.3f of the runs, beta is %v", tc.name, p, tc.plan.Beta)
 		}
-		if f := o.verdicts[Fail]; !tc.told && f < 1-tc.plan.Beta-o.tolerance(tc.plan.Beta) {
+		if f := o.verdicts[verdict.Fail]; !tc.told && f < 1-tc.plan.Beta-o.tolerance(tc.plan.Beta) {
 			t.Errorf("%s: failed in %.3f of the runs only", tc.name, f)
 		}
 	}
@@ -167,7 +169,7 @@ func TestFalsePasses(t *testing.T) {
 	} {
 		o := play(t, tc.plan, manyRuns(250), tc.of)
 		t.Logf("%-42s %s", tc.name, o)
-		if p := o.verdicts[Pass] + o.verdicts[Warn]; p > tc.plan.Beta+o.tolerance(tc.plan.Beta) {
+		if p := o.verdicts[verdict.Pass] + o.verdicts[verdict.Warn]; p > tc.plan.Beta+o.tolerance(tc.plan.Beta) {
 			t.Errorf("%s: passed in %.3f of the runs, beta is %v", tc.name, p, tc.plan.Beta)
 		}
 	}
@@ -198,7 +200,7 @@ func TestHealthyServicePasses(t *testing.T) {
 	} {
 		o := play(t, tc.plan, manyRuns(250), tc.of)
 		t.Logf("%-42s %s", tc.name, o)
-		if p := o.verdicts[Pass]; p < tc.least-o.tolerance(tc.least) {
+		if p := o.verdicts[verdict.Pass]; p < tc.least-o.tolerance(tc.least) {
 			t.Errorf("%s: passed in %.3f of the runs only", tc.name, p)
 		}
 	}
@@ -207,5 +209,5 @@ func TestHealthyServicePasses(t *testing.T) {
 func (o outcome) String() string {
 	v := o.verdicts
 	return fmt.Sprintf("Fail %5.1f %%  Pass %5.1f %%  Warn %5.1f %%  Inconclusive %5.1f %%  of %d",
-		100*v[Fail], 100*v[Pass], 100*v[Warn], 100*v[Inconclusive], o.runs)
+		100*v[verdict.Fail], 100*v[verdict.Pass], 100*v[verdict.Warn], 100*v[verdict.Inconclusive], o.runs)
 }

@@ -7,12 +7,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // repeat the same window until there is a verdict, and return it.
 func repeat(p Plan, canary, baseline Arm, change func(i int, w *Window)) Judgement {
 	run := Start(epoch, nil)
-	for i := 0; run.Last.Verdict == Running; i++ {
+	for i := 0; run.Last.Verdict == verdict.Running; i++ {
 		w := at(i, canary, baseline)
 		if change != nil {
 			change(i, &w)
@@ -38,42 +40,42 @@ func TestSituations(t *testing.T) {
 		plan             Plan
 		canary, baseline Arm
 		change           func(int, *Window)
-		want             Verdict
-		reasons          []Reason
+		want             verdict.Verdict
+		reasons          []verdict.Reason
 	}{
-		{"a healthy canary", half, arm(100, 0), arm(900, 0), nil, Pass, []Reason{Negligible}},
-		{"a canary like its baseline", errorsOnly(), arm(1000, 20), arm(9000, 180), nil, Pass, []Reason{NonInferior}},
-		{"a canary worse than its baseline", errorsOnly(), arm(100, 5), arm(900, 9), nil, Fail, []Reason{RelativeRegression}},
-		{"baseline below its minimum: absolute Fail", half, arm(1000, 80), arm(1, 0), nil, Fail, []Reason{AbsoluteLimit}},
-		{"baseline below its minimum: else Inconclusive", half, arm(1000, 1), arm(1, 0), nil, Inconclusive, []Reason{BaselineMissing, Timeout}},
+		{"a healthy canary", half, arm(100, 0), arm(900, 0), nil, verdict.Pass, []verdict.Reason{verdict.Negligible}},
+		{"a canary like its baseline", errorsOnly(), arm(1000, 20), arm(9000, 180), nil, verdict.Pass, []verdict.Reason{verdict.NonInferior}},
+		{"a canary worse than its baseline", errorsOnly(), arm(100, 5), arm(900, 9), nil, verdict.Fail, []verdict.Reason{verdict.RelativeRegression}},
+		{"baseline below its minimum: absolute Fail", half, arm(1000, 80), arm(1, 0), nil, verdict.Fail, []verdict.Reason{verdict.AbsoluteLimit}},
+		{"baseline below its minimum: else Inconclusive", half, arm(1000, 1), arm(1, 0), nil, verdict.Inconclusive, []verdict.Reason{verdict.BaselineMissing, verdict.Timeout}},
 		{"baseline below its minimum, with one stray error", half, arm(1000, 80), Arm{}, func(i int, w *Window) {
 			if i == 0 {
 				w.Baseline = arm(2, 1)
 			}
-		}, Fail, []Reason{AbsoluteLimit}},
-		{"both above the limit", half, arm(100, 5), arm(900, 45), nil, Inconclusive, []Reason{BaselineUnhealthy, Timeout}},
-		{"canary handles nothing", errorsOnly(), Arm{}, arm(900, 0), required(0.05), Inconclusive, []Reason{CanaryHandledNothing, Timeout, ExposureMismatch}},
-		{"a pod of the canary does not answer", errorsOnly(), arm(100, 0), arm(900, 0), func(_ int, w *Window) { w.Unanswering = 1 }, Inconclusive, []Reason{NoData, Timeout}},
-		{"it does not answer: Fail possible", errorsOnly(), arm(100, 5), arm(900, 9), func(_ int, w *Window) { w.Unanswering = 1 }, Fail, []Reason{RelativeRegression}},
-		{"it answers again", errorsOnly(), arm(100, 0), arm(900, 0), func(i int, w *Window) { w.Unanswering = max(0, 9-i) }, Pass, []Reason{Negligible}},
-		{"nobody handles anything", errorsOnly(), Arm{}, Arm{}, nil, Inconclusive, []Reason{InsufficientSample, Timeout}},
-		{"canary below its minimum", errorsOnly(), arm(2, 0), arm(900, 0), nil, Inconclusive, []Reason{InsufficientSample, Timeout}},
-		{"share too high: Fail possible", errorsOnly(), arm(500, 50), arm(500, 5), required(0.05), Fail, []Reason{RelativeRegression}},
-		{"share too high: else Inconclusive", errorsOnly(), arm(500, 0), arm(500, 0), required(0.05), Inconclusive, []Reason{ExposureMismatch, Timeout}},
-		{"share too high: Warn if the gate says so", warned, arm(500, 0), arm(500, 0), required(0.05), Warn, []Reason{ExposureMismatch, Negligible}},
-		{"share too low, minimums met", errorsOnly(), arm(100, 0), arm(900, 0), required(0.5), Pass, []Reason{Negligible, ExposureMismatch}},
-		{"shards still moving", shardedPlan(), arm(100, 0), arm(900, 0), func(_ int, w *Window) { w.Unsettled = true }, Inconclusive, []Reason{Rebalancing, Timeout}},
-		{"shards settled in the end", shardedPlan(), arm(100, 0), arm(900, 0), func(i int, w *Window) { w.Unsettled = i < 20 }, Pass, []Reason{Negligible}},
+		}, verdict.Fail, []verdict.Reason{verdict.AbsoluteLimit}},
+		{"both above the limit", half, arm(100, 5), arm(900, 45), nil, verdict.Inconclusive, []verdict.Reason{verdict.BaselineUnhealthy, verdict.Timeout}},
+		{"canary handles nothing", errorsOnly(), Arm{}, arm(900, 0), required(0.05), verdict.Inconclusive, []verdict.Reason{verdict.CanaryHandledNothing, verdict.Timeout, verdict.ExposureMismatch}},
+		{"a pod of the canary does not answer", errorsOnly(), arm(100, 0), arm(900, 0), func(_ int, w *Window) { w.Unanswering = 1 }, verdict.Inconclusive, []verdict.Reason{verdict.NoData, verdict.Timeout}},
+		{"it does not answer: Fail possible", errorsOnly(), arm(100, 5), arm(900, 9), func(_ int, w *Window) { w.Unanswering = 1 }, verdict.Fail, []verdict.Reason{verdict.RelativeRegression}},
+		{"it answers again", errorsOnly(), arm(100, 0), arm(900, 0), func(i int, w *Window) { w.Unanswering = max(0, 9-i) }, verdict.Pass, []verdict.Reason{verdict.Negligible}},
+		{"nobody handles anything", errorsOnly(), Arm{}, Arm{}, nil, verdict.Inconclusive, []verdict.Reason{verdict.InsufficientSample, verdict.Timeout}},
+		{"canary below its minimum", errorsOnly(), arm(2, 0), arm(900, 0), nil, verdict.Inconclusive, []verdict.Reason{verdict.InsufficientSample, verdict.Timeout}},
+		{"share too high: Fail possible", errorsOnly(), arm(500, 50), arm(500, 5), required(0.05), verdict.Fail, []verdict.Reason{verdict.RelativeRegression}},
+		{"share too high: else Inconclusive", errorsOnly(), arm(500, 0), arm(500, 0), required(0.05), verdict.Inconclusive, []verdict.Reason{verdict.ExposureMismatch, verdict.Timeout}},
+		{"share too high: Warn if the gate says so", warned, arm(500, 0), arm(500, 0), required(0.05), verdict.Warn, []verdict.Reason{verdict.ExposureMismatch, verdict.Negligible}},
+		{"share too low, minimums met", errorsOnly(), arm(100, 0), arm(900, 0), required(0.5), verdict.Pass, []verdict.Reason{verdict.Negligible, verdict.ExposureMismatch}},
+		{"shards still moving", shardedPlan(), arm(100, 0), arm(900, 0), func(_ int, w *Window) { w.Unsettled = true }, verdict.Inconclusive, []verdict.Reason{verdict.Rebalancing, verdict.Timeout}},
+		{"shards settled in the end", shardedPlan(), arm(100, 0), arm(900, 0), func(i int, w *Window) { w.Unsettled = i < 20 }, verdict.Pass, []verdict.Reason{verdict.Negligible}},
 		{"pods restarted", errorsOnly(), arm(100, 0), arm(900, 0), func(i int, w *Window) {
 			if i == 2 {
 				w.Canary.Restarts = 1
 			}
-		}, Fail, []Reason{Restarts}},
-		{"requests unaccounted for", errorsOnly(), Arm{Finished: 90, Started: 100, Unaccounted: 10}, arm(900, 0), nil, Fail, []Reason{UnaccountedRequests}},
-		{"no limits", unlimited, Arm{Finished: 100, Started: 100, Unaccounted: 5, Restarts: 1}, arm(900, 0), nil, Pass, []Reason{Negligible}},
-		{"outcomes unknown", errorsOnly(), Arm{Finished: 100, Started: 100, OutcomesUnknown: "HTTP/2"}, arm(900, 0), nil, Inconclusive, []Reason{NoData, Timeout}},
-		{"a sharded Service whose shards are not counted", shardedPlan(), arm(100, 5), arm(900, 9), nil, Inconclusive, []Reason{InsufficientShards, Timeout}},
-		{"the same above its limit", shardedPlan().withLimit(0.02), arm(100, 5), arm(900, 9), nil, Fail, []Reason{AbsoluteLimit}},
+		}, verdict.Fail, []verdict.Reason{verdict.Restarts}},
+		{"requests unaccounted for", errorsOnly(), Arm{Finished: 90, Started: 100, Unaccounted: 10}, arm(900, 0), nil, verdict.Fail, []verdict.Reason{verdict.UnaccountedRequests}},
+		{"no limits", unlimited, Arm{Finished: 100, Started: 100, Unaccounted: 5, Restarts: 1}, arm(900, 0), nil, verdict.Pass, []verdict.Reason{verdict.Negligible}},
+		{"outcomes unknown", errorsOnly(), Arm{Finished: 100, Started: 100, OutcomesUnknown: "HTTP/2"}, arm(900, 0), nil, verdict.Inconclusive, []verdict.Reason{verdict.NoData, verdict.Timeout}},
+		{"a sharded Service whose shards are not counted", shardedPlan(), arm(100, 5), arm(900, 9), nil, verdict.Inconclusive, []verdict.Reason{verdict.InsufficientShards, verdict.Timeout}},
+		{"the same above its limit", shardedPlan().withLimit(0.02), arm(100, 5), arm(900, 9), nil, verdict.Fail, []verdict.Reason{verdict.AbsoluteLimit}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -93,7 +95,7 @@ func TestFailIsNotMasked(t *testing.T) {
 	got := repeat(p, arm(100, 50), arm(900, 0), func(_ int, w *Window) {
 		w.Canary.DurationsUnknown, w.Required, w.Unsettled = "no buckets", 0.01, true
 	})
-	if got.Verdict != Fail || got.Metrics[1].Reason != NoData {
+	if got.Verdict != verdict.Fail || got.Metrics[1].Reason != verdict.NoData {
 		t.Errorf("got %s %v, slow %s", got.Verdict, got.Reasons, got.Metrics[1].Reason)
 	}
 
@@ -105,7 +107,7 @@ func TestFailIsNotMasked(t *testing.T) {
 			w.Canary.Errors = 25
 		}
 	})
-	if got.Verdict != Fail {
+	if got.Verdict != verdict.Fail {
 		t.Errorf("proven early: got %s %v", got.Verdict, got.Reasons)
 	}
 }
@@ -117,10 +119,10 @@ func TestVerdictStays(t *testing.T) {
 		run.Look(errorsOnly(), at(i, arm(100, 0), arm(900, 0)))
 	}
 	first := run.Last
-	if first.Verdict != Pass {
+	if first.Verdict != verdict.Pass {
 		t.Fatalf("got %s: %s", first.Verdict, first.Message)
 	}
-	if again := run.Look(errorsOnly(), at(10, arm(100, 100), arm(900, 0))); again.Verdict != Pass || again.Canary != first.Canary {
+	if again := run.Look(errorsOnly(), at(10, arm(100, 100), arm(900, 0))); again.Verdict != verdict.Pass || again.Canary != first.Canary {
 		t.Errorf("a verdict became %s", again.Verdict)
 	}
 }
@@ -136,12 +138,12 @@ func TestWarmUpAndTimesAreKept(t *testing.T) {
 		if w.To.Sub(epoch) < p.Warmup {
 			w.Canary.Errors = 1000
 		}
-		if got := run.Look(p, w); got.Verdict != Running {
+		if got := run.Look(p, w); got.Verdict != verdict.Running {
 			ended = i + 1
 			break
 		}
 	}
-	if run.Last.Verdict != Pass || ended != 20 {
+	if run.Last.Verdict != verdict.Pass || ended != 20 {
 		t.Errorf("got %s after %d windows: %s", run.Last.Verdict, ended, run.Last.Message)
 	}
 	// The same window twice counts once.
@@ -180,7 +182,7 @@ func TestShardsThatBrokeAfterALookDoNotPass(t *testing.T) {
 			before[fmt.Sprint(s)] = Counts{Finished: 10000, Errors: 100}
 		}
 		run := Start(epoch, before)
-		for i := 0; i < 21 && run.Last.Verdict == Running; i++ {
+		for i := 0; i < 21 && run.Last.Verdict == verdict.Running; i++ {
 			canary, baseline := Arm{}, Arm{}
 			shards := map[string]ShardWindow{}
 			for s := range 100 {
@@ -201,7 +203,7 @@ func TestShardsThatBrokeAfterALookDoNotPass(t *testing.T) {
 			w.Shards, w.Unsettled = shards, i < 20
 			run.Look(shardedPlan(), w)
 		}
-		if want := map[bool]Verdict{false: Pass, true: Running}[breaks]; run.Last.Verdict != want {
+		if want := map[bool]verdict.Verdict{false: verdict.Pass, true: verdict.Running}[breaks]; run.Last.Verdict != want {
 			t.Errorf("breaks: %v, got %s %v: %s", breaks, run.Last.Verdict, run.Last.Reasons, run.Last.Message)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // clinic is a sharded Service whose requests begin at random, and take a time that depends on their shard.
@@ -71,7 +73,7 @@ func (c *clinic) failed() bool {
 	p := shardedPlan()
 	p.Metrics[0].Negligible = 0 // no Pass ends the run
 	run := Start(epoch, nil)
-	for c.second < 1900 && run.Last.Verdict == Running {
+	for c.second < 1900 && run.Last.Verdict == verdict.Running {
 		run.Look(p, c.window())
 	}
 	return run.Evidence.Open.Failed

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // shardsOf makes shards: so many that were known before the split, and new ones, on each side.
@@ -63,7 +65,7 @@ func TestShardsWithoutCounterpartAreInsufficient(t *testing.T) {
 		before[fmt.Sprint(s)] = Counts{Finished: 600, Errors: 6}
 	}
 	run := Start(epoch, before)
-	for i := 0; run.Last.Verdict == Running; i++ {
+	for i := 0; run.Last.Verdict == verdict.Running; i++ {
 		w := at(i, arm(200, 20), arm(800, 8))
 		w.Shards = map[string]ShardWindow{}
 		for s := range 100 {
@@ -75,7 +77,7 @@ func TestShardsWithoutCounterpartAreInsufficient(t *testing.T) {
 		}
 		run.Look(shardedPlan(), w)
 	}
-	if got := run.Last; got.Verdict != Inconclusive || got.Metrics[0].Reason != InsufficientShards || !strings.Contains(got.Message, "they are new, and too few of the baseline's shards are") {
+	if got := run.Last; got.Verdict != verdict.Inconclusive || got.Metrics[0].Reason != verdict.InsufficientShards || !strings.Contains(got.Message, "they are new, and too few of the baseline's shards are") {
 		t.Errorf("got %s %v: %s", got.Verdict, got.Reasons, got.Message)
 	}
 }

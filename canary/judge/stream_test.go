@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // interval is the length of a window in tests.
@@ -105,8 +107,8 @@ func steady(baseline, canary float64) scenario {
 // outcome of many runs, as shares of them.
 type outcome struct {
 	runs     int
-	verdicts map[Verdict]float64
-	requests map[Verdict][]float64
+	verdicts map[verdict.Verdict]float64
+	requests map[verdict.Verdict][]float64
 }
 
 // play many runs of a scenario to their ends, each with a seed of its own.
@@ -126,7 +128,7 @@ func play(t testing.TB, p Plan, runs int, s scenario) outcome {
 				next := window(0)
 				run := started(next, before, rand.New(rand.NewPCG(n, 8)))
 				for i := 1; ; i++ {
-					if run.Look(p, next); run.Last.Verdict != Running {
+					if run.Look(p, next); run.Last.Verdict != verdict.Running {
 						break
 					}
 					next = window(i)
@@ -136,7 +138,7 @@ func play(t testing.TB, p Plan, runs int, s scenario) outcome {
 		})
 	}
 	group.Wait()
-	o := outcome{runs: runs, verdicts: map[Verdict]float64{}, requests: map[Verdict][]float64{}}
+	o := outcome{runs: runs, verdicts: map[verdict.Verdict]float64{}, requests: map[verdict.Verdict][]float64{}}
 	for _, j := range ends {
 		o.verdicts[j.Verdict]++
 		o.requests[j.Verdict] = append(o.requests[j.Verdict], j.Canary.Requests)

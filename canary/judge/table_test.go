@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // rule is another way of judging the same stream, by windows of a minute: true where
@@ -80,7 +82,7 @@ func stopped(p Plan, window source) []int {
 			}
 			c.add(tally{N: w.Canary.Finished, K: w.Canary.Errors})
 			b.add(tally{N: w.Baseline.Finished, K: w.Baseline.Errors})
-			if run.Look(p, w); run.Last.Verdict == Fail && out[len(rules)] == 0 {
+			if run.Look(p, w); run.Last.Verdict == verdict.Fail && out[len(rules)] == 0 {
 				out[len(rules)] = minute
 			}
 		}
@@ -160,24 +162,24 @@ func TestRequestsNeeded(t *testing.T) {
 	text.WriteString("| baseline → canary | verdict | share of the runs | requests of the canary, median | nine in ten |\n|---|---|---:|---:|---:|\n")
 	for _, tc := range []struct {
 		from, to float64
-		want     Verdict
+		want     verdict.Verdict
 		limit    float64
 		// near what the design was measured with; 0 is not compared.
 		near float64
 		// unknown: nothing tells how pods differ.
 		unknown bool
 	}{
-		{0.001, 0.05, Fail, 0, 100, false},
-		{0.001, 0.05, Fail, 0.02, 100, false},
-		{0.01, 0.05, Fail, 0, 0, false},
-		{0.01, 0.02, Fail, 0, 5000, false},
-		{0.001, 0.05, Fail, 0, 0, true},
-		{0.01, 0.05, Fail, 0, 0, true},
-		{0.01, 0.02, Fail, 0, 2.4 * 5000, true}, // bets on minutes alone take so much more
-		{0, 0, Pass, 0, 750, false},
-		{0.001, 0.001, Pass, 0, 1350, false},
-		{0.01, 0.01, Pass, 0, 0, false},
-		{0.05, 0.05, Pass, 0, 0, false},
+		{0.001, 0.05, verdict.Fail, 0, 100, false},
+		{0.001, 0.05, verdict.Fail, 0.02, 100, false},
+		{0.01, 0.05, verdict.Fail, 0, 0, false},
+		{0.01, 0.02, verdict.Fail, 0, 5000, false},
+		{0.001, 0.05, verdict.Fail, 0, 0, true},
+		{0.01, 0.05, verdict.Fail, 0, 0, true},
+		{0.01, 0.02, verdict.Fail, 0, 2.4 * 5000, true}, // bets on minutes alone take so much more
+		{0, 0, verdict.Pass, 0, 750, false},
+		{0.001, 0.001, verdict.Pass, 0, 1350, false},
+		{0.01, 0.01, verdict.Pass, 0, 0, false},
+		{0.05, 0.05, verdict.Pass, 0, 0, false},
 	} {
 		p := errorsOnly().withLimit(tc.limit)
 		// As by default in an ordinary Service, where errors are one of two metrics.

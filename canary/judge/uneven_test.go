@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // How many runs of each scenario of shards, and where their seeds begin. A table for
@@ -128,7 +130,7 @@ func unevenPlan() Plan {
 // ends are the shares of runs that failed and passed.
 func (f uneven) ends(p Plan, runs int, seed uint64) (fail, pass float64) {
 	var group sync.WaitGroup
-	ends := make([]Verdict, runs)
+	ends := make([]verdict.Verdict, runs)
 	cores := runtime.GOMAXPROCS(0)
 	for core := range cores {
 		group.Go(func() {
@@ -136,7 +138,7 @@ func (f uneven) ends(p Plan, runs int, seed uint64) (fail, pass float64) {
 				window, before := f.scenario(rand.New(rand.NewPCG(seed+uint64(n), 0x5eed))) //nolint:gosec // n counts runs
 				// What a run draws itself depends on when it began.
 				run := Start(epoch.Add(-time.Duration(n)), before)
-				for i := 0; run.Last.Verdict == Running && i < len(looksAt); i++ {
+				for i := 0; run.Last.Verdict == verdict.Running && i < len(looksAt); i++ {
 					run.Look(p, window(i))
 				}
 				ends[n] = run.Last.Verdict
@@ -146,9 +148,9 @@ func (f uneven) ends(p Plan, runs int, seed uint64) (fail, pass float64) {
 	group.Wait()
 	for _, v := range ends {
 		switch v {
-		case Fail:
+		case verdict.Fail:
 			fail++
-		case Pass, Warn:
+		case verdict.Pass, verdict.Warn:
 			pass++
 		}
 	}

@@ -3,13 +3,15 @@ package judge
 import (
 	"slices"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // decide makes one verdict of everything. In this order: what proves a Fail; what
 // stands in the way of a Pass; what the metrics and the score say; the deadline.
 func (j *Judgement) decide(p Plan, e *evidence, elapsed time.Duration) {
 	if why := j.failures(p, e); len(why) > 0 {
-		j.Verdict, j.Reasons = Fail, why
+		j.Verdict, j.Reasons = verdict.Fail, why
 		return
 	}
 	lacking := unique(j.lacking(p, e, elapsed))
@@ -22,68 +24,68 @@ func (j *Judgement) decide(p Plan, e *evidence, elapsed time.Duration) {
 	case len(lacking) == 0 && critical && final && j.Coverage > 0 && j.Coverage >= p.Score.MinCoverage:
 		// What is not critical was not decided: that is no Pass, and no reason to stop.
 		j.score(p)
-		if j.Verdict == Pass {
-			j.Verdict = Warn
+		if j.Verdict == verdict.Pass {
+			j.Verdict = verdict.Warn
 		}
 		j.Reasons = append(j.Reasons, j.open(p)...)
 	default:
 		j.Reasons = append(lacking, j.open(p)...)
 		if final {
-			j.Verdict = Inconclusive
+			j.Verdict = verdict.Inconclusive
 			if len(lacking) == 0 && critical && j.Coverage < p.Score.MinCoverage {
-				j.Reasons = append(j.Reasons, LowCoverage)
+				j.Reasons = append(j.Reasons, verdict.LowCoverage)
 			}
-			j.Reasons = append(j.Reasons, Timeout)
+			j.Reasons = append(j.Reasons, verdict.Timeout)
 		}
 	}
 	if tooLow(p, j) {
-		j.Reasons = append(j.Reasons, ExposureMismatch)
+		j.Reasons = append(j.Reasons, verdict.ExposureMismatch)
 	}
 	j.Reasons = unique(j.Reasons)
 }
 
 // failures are the reasons for a Fail that are proven.
-func (j *Judgement) failures(p Plan, e *evidence) []Reason {
-	var why []Reason
+func (j *Judgement) failures(p Plan, e *evidence) []verdict.Reason {
+	var why []verdict.Reason
 	for i, m := range p.Metrics {
-		if r := j.Metrics[i]; r.Verdict == Fail && m.Critical && !m.DryRun {
+		if r := j.Metrics[i]; r.Verdict == verdict.Fail && m.Critical && !m.DryRun {
 			why = append(why, r.Reason)
 		}
 	}
 	if p.Limits.Restarts >= 0 && e.Restarts > p.Limits.Restarts {
-		why = append(why, Restarts)
+		why = append(why, verdict.Restarts)
 	}
 	// Lost requests are facts, not samples: their ratio is what it is. It is taken of
 	// MinCanary at least, so that the first request that is lost is not half of all.
 	if p.Limits.Unaccounted >= 0 && e.Unaccounted > p.Limits.Unaccounted*max(e.Started, p.MinCanary) {
-		why = append(why, UnaccountedRequests)
+		why = append(why, verdict.UnaccountedRequests)
 	}
 	if e.Open.Failed {
-		why = append(why, HangingRequests)
+		why = append(why, verdict.HangingRequests)
 	}
 	return unique(why)
 }
 
 // lacking is what stands in the way of a Pass, whatever the metrics say.
-func (j *Judgement) lacking(p Plan, e *evidence, elapsed time.Duration) []Reason {
-	var why []Reason
+func (j *Judgement) lacking(p Plan, e *evidence, elapsed time.Duration) []verdict.Reason {
+	var why []verdict.Reason
 	switch {
 	case e.Canary == 0 && e.Baseline > 0:
-		why = append(why, CanaryHandledNothing)
+		why = append(why, verdict.CanaryHandledNothing)
 	case j.Canary.Missing > 0 || e.Canary == 0:
-		why = append(why, InsufficientSample)
+		why = append(why, verdict.InsufficientSample)
 	}
 	if j.Baseline.Missing > 0 && e.Canary+e.Baseline > 0 {
-		why = append(why, BaselineMissing)
+		why = append(why, verdict.BaselineMissing)
 	}
 	if tooHigh(p, j) && !p.Exposure.Warn {
-		why = append(why, ExposureMismatch)
+		why = append(why, verdict.ExposureMismatch)
 	}
 	if e.Unsettled {
-		why = append(why, Rebalancing)
+		why = append(why, verdict.Rebalancing)
 	}
 	if e.Unanswering > 0 {
-		why = append(why, NoData)
+		why = append(why, verdict.NoData)
 	}
 	return append(why, e.Open.lacks(p, elapsed))
 }
@@ -106,7 +108,7 @@ func (j *Judgement) conclusive(p Plan) (all, critical bool) {
 			continue
 		}
 		counting = true
-		if v := j.Metrics[i].Verdict; v == Running || v == Inconclusive {
+		if v := j.Metrics[i].Verdict; v == verdict.Running || v == verdict.Inconclusive {
 			all = false
 			critical = critical && !m.Critical
 		}
@@ -115,12 +117,12 @@ func (j *Judgement) conclusive(p Plan) (all, critical bool) {
 }
 
 // open are the reasons why metrics are not decided, those that can be helped first.
-func (j *Judgement) open(p Plan) []Reason {
-	var why []Reason
-	for _, r := range []Reason{BaselineUnhealthy, NoData, InsufficientSample, InsufficientShards, Undecided} {
+func (j *Judgement) open(p Plan) []verdict.Reason {
+	var why []verdict.Reason
+	for _, r := range []verdict.Reason{verdict.BaselineUnhealthy, verdict.NoData, verdict.InsufficientSample, verdict.InsufficientShards, verdict.Undecided} {
 		for i, m := range p.Metrics {
 			// What all metrics lack alike stands in lacking.
-			if !m.DryRun && j.Metrics[i].Reason == r && (r != InsufficientSample || m.Kind == EntryErrors) {
+			if !m.DryRun && j.Metrics[i].Reason == r && (r != verdict.InsufficientSample || m.Kind == EntryErrors) {
 				why = append(why, r)
 			}
 		}
@@ -136,30 +138,30 @@ func (j *Judgement) score(p Plan) {
 		if m.DryRun {
 			continue
 		}
-		failed = failed || j.Metrics[i].Verdict == Fail
+		failed = failed || j.Metrics[i].Verdict == verdict.Fail
 		j.Reasons = append(j.Reasons, j.Metrics[i].Reason)
 	}
-	slices.SortStableFunc(j.Reasons, func(a, b Reason) int { return weight(b) - weight(a) })
+	slices.SortStableFunc(j.Reasons, func(a, b verdict.Reason) int { return weight(b) - weight(a) })
 	switch {
 	case j.Score >= p.Score.Pass:
-		j.Verdict = Pass
+		j.Verdict = verdict.Pass
 	case j.Score >= p.Score.Warn || !failed:
-		j.Verdict, j.Reasons = Warn, append([]Reason{LowScore}, j.Reasons...)
+		j.Verdict, j.Reasons = verdict.Warn, append([]verdict.Reason{verdict.LowScore}, j.Reasons...)
 	default:
-		j.Verdict, j.Reasons = Fail, append([]Reason{LowScore}, j.Reasons...)
+		j.Verdict, j.Reasons = verdict.Fail, append([]verdict.Reason{verdict.LowScore}, j.Reasons...)
 	}
-	if j.Verdict == Pass && tooHigh(p, j) {
-		j.Verdict, j.Reasons = Warn, append([]Reason{ExposureMismatch}, j.Reasons...)
+	if j.Verdict == verdict.Pass && tooHigh(p, j) {
+		j.Verdict, j.Reasons = verdict.Warn, append([]verdict.Reason{verdict.ExposureMismatch}, j.Reasons...)
 	}
 }
 
 // weight of a reason of a metric that was decided.
-func weight(r Reason) int {
-	return slices.Index([]Reason{Negligible, NonInferior, PossiblyWorse, RelativeRegression, AbsoluteLimit}, r)
+func weight(r verdict.Reason) int {
+	return slices.Index([]verdict.Reason{verdict.Negligible, verdict.NonInferior, verdict.PossiblyWorse, verdict.RelativeRegression, verdict.AbsoluteLimit}, r)
 }
 
-func unique(of []Reason) []Reason {
-	var out []Reason
+func unique(of []verdict.Reason) []verdict.Reason {
+	var out []verdict.Reason
 	for _, r := range of {
 		if r != "" && !slices.Contains(out, r) {
 			out = append(out, r)

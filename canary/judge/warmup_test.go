@@ -3,6 +3,8 @@ package judge
 import (
 	"testing"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // What happens in the warm-up is not judged, also if its window ends with it.
@@ -17,13 +19,13 @@ func TestTheWarmupIsNotJudged(t *testing.T) {
 		w.Canary.Restarts = restarts
 		return r.Look(p, w)
 	}
-	if j := look(0, 15*time.Second, 1); j.Verdict != Running || j.Canary.Requests != 0 {
+	if j := look(0, 15*time.Second, 1); j.Verdict != verdict.Running || j.Canary.Requests != 0 {
 		t.Errorf("%+v", j)
 	}
-	if j := look(15*time.Second, 45*time.Second, 1); j.Verdict != Running || j.Canary.Requests != 0 {
+	if j := look(15*time.Second, 45*time.Second, 1); j.Verdict != verdict.Running || j.Canary.Requests != 0 {
 		t.Errorf("a window that began in the warm-up: %+v", j)
 	}
-	if j := look(45*time.Second, 60*time.Second, 1); j.Verdict != Fail {
+	if j := look(45*time.Second, 60*time.Second, 1); j.Verdict != verdict.Fail {
 		t.Errorf("%+v", j)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"knative.dev/pkg/system"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
@@ -53,7 +54,7 @@ func (p *process) judged(key types.NamespacedName, uid types.UID, run *v1alpha1.
 func verdictOf(run *v1alpha1.GateRun) lifecycle.Verdict {
 	v := lifecycle.Verdict{
 		Run: run.ID, Gate: run.Gate, Verdict: run.Verdict, Reasons: run.Reasons, Message: run.Message, Canary: run.Canary.Name,
-		DryRun: slices.Contains(run.Reasons, string(judge.DryRun)), Cancelled: slices.Contains(run.Reasons, gate.Cancelled),
+		DryRun: slices.Contains(run.Reasons, string(verdict.DryRun)), Cancelled: slices.Contains(run.Reasons, gate.Cancelled),
 		Started: run.StartTime.Time,
 	}
 	if run.Baseline != nil {
@@ -71,7 +72,7 @@ func verdictOf(run *v1alpha1.GateRun) lifecycle.Verdict {
 	v.RequiredShare, v.HandledShare = j.RequiredShare, j.HandledShare
 	for _, m := range j.Metrics {
 		v.Metrics = append(v.Metrics, lifecycle.VerdictMetric{
-			Name: m.Name, Verdict: string(m.Verdict), Reason: string(m.Reason), Canary: m.Canary, Baseline: m.Baseline,
+			Name: m.Name, Verdict: m.Verdict, Reason: string(m.Reason), Canary: m.Canary, Baseline: m.Baseline,
 		})
 	}
 	return v

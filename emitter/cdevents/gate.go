@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -25,10 +26,10 @@ type Gate struct {
 	Run  string `json:"run"`
 	Name string `json:"name,omitempty"`
 	// Verdict is Pass, Warn, Fail, Inconclusive, Superseded or Error.
-	Verdict string   `json:"verdict"`
-	Reasons []string `json:"reasons,omitempty"`
-	Message string   `json:"message,omitempty"`
-	DryRun  bool     `json:"dryRun,omitempty"`
+	Verdict verdict.Verdict `json:"verdict"`
+	Reasons []string        `json:"reasons,omitempty"`
+	Message string          `json:"message,omitempty"`
+	DryRun  bool            `json:"dryRun,omitempty"`
 	// Score from 0 to 100, Coverage from 0 to 1.
 	Score    float64 `json:"score"`
 	Coverage float64 `json:"coverage"`
@@ -46,11 +47,11 @@ type Gate struct {
 
 // GateMetric is what was found of one metric: ratios of bad requests.
 type GateMetric struct {
-	Name     string   `json:"name"`
-	Verdict  string   `json:"verdict"`
-	Reason   string   `json:"reason,omitempty"`
-	Canary   *float64 `json:"canary,omitempty"`
-	Baseline *float64 `json:"baseline,omitempty"`
+	Name     string          `json:"name"`
+	Verdict  verdict.Verdict `json:"verdict"`
+	Reason   string          `json:"reason,omitempty"`
+	Canary   *float64        `json:"canary,omitempty"`
+	Baseline *float64        `json:"baseline,omitempty"`
 }
 
 // TestCaseRunID is the subject's id of a judgement:
@@ -78,11 +79,11 @@ func (f *facts) judged(subject v1alpha1.CDEventSubjectSpec, v lifecycle.Verdict)
 
 func outcome(v lifecycle.Verdict) string {
 	switch {
-	case v.Cancelled, v.Verdict == v1alpha1.VerdictSuperseded:
+	case v.Cancelled, v.Verdict == verdict.Superseded:
 		return outcomeCancel
-	case v.Verdict == "Pass" || v.Verdict == "Warn":
+	case v.Verdict.Passes():
 		return outcomeSuccess
-	case v.Verdict == "Fail":
+	case v.Verdict == verdict.Fail:
 		return outcomeFailure
 	}
 	// Inconclusive too: nothing was found out.

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
 
@@ -28,10 +28,10 @@ func (w *work) proceed(ctx context.Context) (time.Duration, error) {
 	}
 	switch {
 	case w.run.Cancelled():
-		t.End(now, judge.Inconclusive, "Cancelled before there was a verdict", Cancelled)
+		t.End(now, verdict.Inconclusive, "Cancelled before there was a verdict", Cancelled)
 		return 0, w.run.Cancel(t.Run, t.Last(), now)
 	case w.wrong != nil && w.judged == nil:
-		t.End(now, judge.Error, w.wrong.Message, w.wrong.Reason)
+		t.End(now, verdict.Error, w.wrong.Message, w.wrong.Reason)
 		return 0, w.run.Refuse(t.Run, w.wrong, now)
 	case err != nil:
 		t.Fail(now, err)
@@ -40,7 +40,7 @@ func (w *work) proceed(ctx context.Context) (time.Duration, error) {
 		return 0, w.run.Proceed(t.Run, t.Spec, t.Last(), now)
 	case w.run.TimedOut(now):
 		limit := w.run.Limit()
-		t.End(now, judge.Inconclusive, fmt.Sprintf("The CustomRun's time-out of %s came before a verdict: %s", limit, t.Run.Message), string(judge.Timeout))
+		t.End(now, verdict.Inconclusive, fmt.Sprintf("The CustomRun's time-out of %s came before a verdict: %s", limit, t.Run.Message), string(verdict.Timeout))
 		return 0, w.run.Expire(t.Run, t.Last(), now)
 	}
 	if wait := t.Due().Sub(now); wait > 0 && t.Gathering() {
@@ -69,7 +69,7 @@ func (w *work) trial(ctx context.Context, now time.Time) (*gaterun.Trial, error)
 		spec.SetDefaults(ctx)
 		at := metav1.NewTime(now)
 		return &gaterun.Trial{Namespace: namespace, Spec: spec, Run: &v1alpha1.GateRun{
-			ID: id, Gate: gate, Service: v1alpha1.GateObject{Name: spec.Service}, StartTime: at, Deadline: at, Verdict: string(judge.Running),
+			ID: id, Gate: gate, Service: v1alpha1.GateObject{Name: spec.Service}, StartTime: at, Deadline: at, Verdict: verdict.Running,
 		}}
 	}
 	switch {

@@ -131,7 +131,7 @@ func (th *theatre) Figure(key types.NamespacedName) (attribution.Figures, bool) 
 func (th *theatre) finished(service types.NamespacedName, uid types.UID, run *v1alpha1.GateRun) {
 	th.mu.Lock()
 	defer th.mu.Unlock()
-	th.told[run.ID] = strings.Join([]string{service.Name, string(uid), run.Verdict}, " ")
+	th.told[run.ID] = strings.Join([]string{service.Name, string(uid), string(run.Verdict)}, " ")
 }
 
 // process runs both controllers until what it returns is called.

@@ -11,6 +11,7 @@ import (
 	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
@@ -46,8 +47,10 @@ func running(g *v1alpha1.CanaryGate) bool {
 	return g.Status.Run != nil && g.Status.Run.Verdict == "Running" && strings.Contains(g.Status.Run.Message, "Judging")
 }
 
-func verdict(of string) func(*v1alpha1.CanaryGate) bool {
-	return func(g *v1alpha1.CanaryGate) bool { return g.Status.Run != nil && g.Status.Run.Verdict == of }
+func reached(of verdict.Verdict) func(*v1alpha1.CanaryGate) bool {
+	return func(g *v1alpha1.CanaryGate) bool {
+		return g.Status.Run != nil && g.Status.Run.Verdict == of
+	}
 }
 
 func condition(t apis.ConditionType, status corev1.ConditionStatus, reason string) func(*v1alpha1.CanaryGate) bool {
@@ -104,7 +107,7 @@ func TestGatesThatWatch(t *testing.T) {
 		}
 		s.Serve(stage.Canary, 30, 0)
 		s.Serve(stage.Baseline, 100, 0)
-		first := th.stands("cart", verdict("Pass")).Status.Run
+		first := th.stands("cart", reached("Pass")).Status.Run
 		s.Split(50)
 		second := th.stands("cart", running).Status.Run
 		if second.ID == first.ID || second.Split["cart-00002"] != 50 || th.heard(first.ID) != "cart uid-of-cart Pass" {
@@ -117,7 +120,7 @@ func TestGatesThatWatch(t *testing.T) {
 			t.Errorf("told %q", th.heard(second.ID))
 		}
 		s.Serve(stage.Canary, 0, 50)
-		th.stands("cart", verdict("Fail"))
+		th.stands("cart", reached("Fail"))
 		s.Split(0)
 		g = th.stands("cart", condition(v1alpha1.GateServiceFound, yes, gaterun.NoSplit))
 		if g.Status.Run == nil || g.Status.Run.ID != third.ID {
@@ -132,7 +135,7 @@ func TestGatesThatWatch(t *testing.T) {
 		th.gate("untold", true)
 		th.stands("untold", running)
 		s.Serve(stage.Canary, 0, 50)
-		first := th.stands("untold", verdict("Fail")).Status.Run
+		first := th.stands("untold", reached("Fail")).Status.Run
 		stop()
 		// As if it had ended between the write and the telling. The split changed before
 		// the next one looked.
@@ -153,7 +156,7 @@ func TestGatesThatWatch(t *testing.T) {
 		th.stands("patient", running)
 		s.Serve(stage.Canary, 200, 0)
 		s.Serve(stage.Baseline, 200, 0)
-		first := th.stands("patient", verdict("Pass")).Status.Run
+		first := th.stands("patient", reached("Pass")).Status.Run
 		_, err := th.gates.Patch(t.Context(), "patient", types.MergePatchType, []byte(`{"spec":{"schedule":{"interval":"1h","timeout":"5h"}}}`), metav1.PatchOptions{})
 		must(t, err)
 		th.stands("patient", func(g *v1alpha1.CanaryGate) bool { return g.Status.ObservedGeneration == g.Generation })

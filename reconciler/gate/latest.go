@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
@@ -78,7 +79,7 @@ func inWords(run *v1alpha1.GateRun, by string) *v1alpha1.GateLatest {
 	if run.Report == nil || json.Unmarshal(run.Report.Raw, &j) != nil {
 		return out // nothing was judged
 	}
-	if j.Canary.Requests+j.Baseline.Requests == 0 && run.Verdict == v1alpha1.VerdictRunning && run.Minimum != nil {
+	if j.Canary.Requests+j.Baseline.Requests == 0 && run.Verdict == verdict.Running && run.Minimum != nil {
 		// Nothing was judged yet, so that all of it is missing.
 		j.Canary.Missing, j.Baseline.Missing = some(run.Minimum.CanaryRequests), some(run.Minimum.BaselineRequests)
 	}

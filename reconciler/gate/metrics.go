@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
@@ -34,9 +35,6 @@ var (
 
 	all = []*prometheus.Desc{verdictDesc, runsDesc, durationDesc, valueDesc, evalueDesc, samplesDesc, requiredDesc, shareDesc}
 )
-
-// verdicts are all that there are.
-var verdicts = []judge.Verdict{judge.Running, judge.Pass, judge.Warn, judge.Fail, judge.Inconclusive, judge.Superseded, judge.Error}
 
 // subject is what series are about.
 type subject struct{ namespace, service, gate string }
@@ -120,7 +118,7 @@ func (m *Metrics) saw(namespace string, run *v1alpha1.GateRun) {
 	if len(run.Reasons) > 0 {
 		why = run.Reasons[0]
 	}
-	o := outcome{run.Verdict, why}
+	o := outcome{string(run.Verdict), why}
 	if m.counts[key][o] == nil {
 		m.counts[key][o] = &count{since: now}
 	}
@@ -218,9 +216,9 @@ func (s series) some(desc *prometheus.Desc, value *float64, more ...string) {
 }
 
 func (s series) run(run *v1alpha1.GateRun, now time.Time) {
-	for _, v := range verdicts {
+	for _, v := range verdict.All() {
 		is := 0.0
-		if run.Verdict == string(v) {
+		if run.Verdict == v {
 			is = 1
 		}
 		s.gauge(verdictDesc, is, string(v))

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -54,7 +55,7 @@ gate_samples_required{arm="canary",gate="strict",k8s_namespace_name="shop",kn_se
 		"gate_metric_value", "gate_samples", "gate_samples_required"); err != nil {
 		t.Error(err)
 	}
-	if n := testutil.CollectAndCount(m, "gate_verdict"); n != len(verdicts) {
+	if n := testutil.CollectAndCount(m, "gate_verdict"); n != len(verdict.All()) {
 		t.Errorf("%d verdicts", n)
 	}
 	at := metav1.NewTime(now)
@@ -110,7 +111,7 @@ func TestARunIsCountedOnce(t *testing.T) {
 	if n := testutil.CollectAndCount(m, "gate_runs_total"); n != 1 {
 		t.Errorf("%d runs are counted", n)
 	}
-	if n := testutil.CollectAndCount(m, "gate_verdict"); n != 2*len(verdicts) {
+	if n := testutil.CollectAndCount(m, "gate_verdict"); n != 2*len(verdict.All()) {
 		t.Errorf("%d verdicts are told", n)
 	}
 }

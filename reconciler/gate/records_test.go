@@ -65,7 +65,7 @@ func (h *house) process() *Gate {
 		Client: ours, Namespace: "system", Runs: dyn, Service: h.Service, Counts: h.Stage, Now: func() time.Time { return h.at }, Look: stage.Look,
 		Leads: func(key types.NamespacedName) bool { return key.Name == "cart" },
 		Finished: func(_ types.NamespacedName, _ types.UID, run *v1alpha1.GateRun) {
-			h.told = append(h.told, run.ID+" "+run.Verdict)
+			h.told = append(h.told, run.ID+" "+string(run.Verdict))
 		},
 		Stopping: make(chan struct{}), Metrics: NewMetrics(func() time.Time { return h.at }, func(string, string) bool { return true }),
 	})

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
@@ -233,7 +234,7 @@ func (d *demo) verdict(ctx context.Context, c *kit.Cart, run *v1alpha1.GateRun) 
 		})
 	}
 	d.out.sides(rows)
-	if !slices.Contains([]string{"Fail", "Inconclusive"}, run.Verdict) {
+	if !slices.Contains([]verdict.Verdict{verdict.Fail, verdict.Inconclusive}, run.Verdict) {
 		return fmt.Errorf("the gate let a bad release pass: %s", run.Message)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
@@ -18,10 +19,10 @@ type sideBySide struct {
 // verdict prints what a gate found, and by which numbers.
 func (s *screen) verdict(run *v1alpha1.GateRun, j judge.Judgement) {
 	c := red
-	if run.Verdict == string(judge.Pass) {
+	if run.Verdict == verdict.Pass {
 		c = green
 	}
-	s.line("  %s  %s", s.paint(c, run.Verdict), strings.Join(run.Reasons, ", "))
+	s.line("  %s  %s", s.paint(c, string(run.Verdict)), strings.Join(run.Reasons, ", "))
 	s.line("  %s", run.Message)
 	for _, m := range j.Metrics {
 		text := fmt.Sprintf("    %-14s %-12s canary %s, baseline %s", m.Name, m.Verdict, ratio(m.Canary), ratio(m.Baseline))

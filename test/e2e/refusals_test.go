@@ -12,6 +12,7 @@ import (
 	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
@@ -110,7 +111,7 @@ func TestRefusalsOfGates(t *testing.T) {
 	for want, spec := range map[string]v1alpha1.CanaryGateSpec{
 		// The first of these are the schema's, the others only the webhook knows.
 		"spec.metrics[0].threshold": metric(func(m *v1alpha1.GateMetric) { m.Threshold = &unbound }),
-		"spec.failOn[0]":            {Service: "cart", FailOn: []string{"Pass"}},
+		"spec.failOn[0]":            {Service: "cart", FailOn: []verdict.Verdict{"Pass"}},
 		"spec.service":              {Service: "shop/cart"},
 		"spec.baseline":             {Service: "cart", Canary: "cart-00001", Baseline: "cart-00001"},
 		"spec.schedule.timeout":     {Service: "cart", Schedule: &v1alpha1.GateSchedule{Timeout: &minute}},

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
@@ -46,7 +47,7 @@ func TestGateThatWatches(t *testing.T) {
 	stop()
 	var report judge.Judgement
 	s.must(json.Unmarshal(run.Report.Raw, &report))
-	if run.Verdict != string(judge.Fail) || run.Canary.Name != app.Canary() || run.Baseline.Name != app.Stable() || report.Canary.Requests < 100 {
+	if run.Verdict != verdict.Fail || run.Canary.Name != app.Canary() || run.Baseline.Name != app.Stable() || report.Canary.Requests < 100 {
 		t.Errorf("the run ended as %s", compact(run))
 	}
 	s.sink.atLeast(t, []string{judged}, func(e event) bool { return e.Header.Get("Ce-Type") == judged })
@@ -59,7 +60,8 @@ func TestGateThatWatches(t *testing.T) {
 		Subject    struct{ Content struct{ Outcome string } }
 		CustomData struct {
 			Gate struct {
-				Run, Verdict   string
+				Run            string
+				Verdict        verdict.Verdict
 				CanaryRequests float64
 			}
 		}
@@ -89,8 +91,8 @@ func TestGateOfACanaryThatTookEverything(t *testing.T) {
 	s.must(suite.WaitOneCluster(ctx, app))
 	defer s.sendTo(app)()
 	run := s.verdict()
-	undecided := run.Verdict == string(judge.Inconclusive) && slices.Contains(run.Reasons, string(judge.BaselineMissing))
-	if run.Verdict != string(judge.Fail) && !undecided {
+	undecided := run.Verdict == verdict.Inconclusive && slices.Contains(run.Reasons, string(verdict.BaselineMissing))
+	if run.Verdict != verdict.Fail && !undecided {
 		t.Errorf("the run ended as %s", compact(run))
 	}
 }
@@ -185,7 +187,7 @@ func (s *scene) served(run *v1alpha1.GateRun) {
 		req.Header.Set("Authorization", "Bearer "+token(c.audience))
 		resp, err := http.DefaultClient.Do(req)
 		s.must(err)
-		var body struct{ Verdict string }
+		var body struct{ Verdict verdict.Verdict }
 		err = json.NewDecoder(resp.Body).Decode(&body)
 		s.must(resp.Body.Close())
 		if resp.StatusCode != c.status || err != nil || c.status != http.StatusUnauthorized && body.Verdict != run.Verdict {

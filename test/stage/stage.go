@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
@@ -229,7 +230,7 @@ var _ gaterun.Counts = (*Stage)(nil)
 // both sides have what they need. What it knows stands in the run, as with the real one.
 func Look(r *judge.Run, p judge.Plan, w judge.Window) judge.Judgement {
 	j := r.Last
-	if j.Verdict != judge.Running {
+	if j.Verdict != verdict.Running {
 		return j
 	}
 	j.Canary.Requests += w.Canary.Finished
@@ -238,11 +239,11 @@ func Look(r *judge.Run, p judge.Plan, w judge.Window) judge.Judgement {
 	j.Canary.Missing, j.Baseline.Missing = max(0, p.MinCanary-j.Canary.Requests), max(0, p.MinBaseline-j.Baseline.Requests)
 	switch {
 	case j.Score >= 10:
-		j.Verdict, j.Reasons, j.Message = judge.Fail, []judge.Reason{judge.RelativeRegression}, "the canary fails"
+		j.Verdict, j.Reasons, j.Message = verdict.Fail, []verdict.Reason{verdict.RelativeRegression}, "the canary fails"
 	case j.Canary.Missing+j.Baseline.Missing == 0:
-		j.Verdict, j.Reasons, j.Message = judge.Pass, []judge.Reason{judge.NonInferior}, "the canary is no worse"
+		j.Verdict, j.Reasons, j.Message = verdict.Pass, []verdict.Reason{verdict.NonInferior}, "the canary is no worse"
 	case w.To.Sub(r.Start) >= p.Deadline:
-		j.Verdict, j.Reasons, j.Message = judge.Inconclusive, []judge.Reason{judge.InsufficientSample, judge.Timeout}, "too few requests"
+		j.Verdict, j.Reasons, j.Message = verdict.Inconclusive, []verdict.Reason{verdict.InsufficientSample, verdict.Timeout}, "too few requests"
 	}
 	r.Last = j
 	return j

@@ -12,6 +12,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/duration"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // Why a CustomRun asks for what cannot be. Another try would end the same.
@@ -51,10 +52,10 @@ var params = map[string]func(a *Asked, value string) error{
 	"revision": name(func(s *v1alpha1.CanaryGateSpec, v string) { s.Canary = v }),
 	"baseline": name(func(s *v1alpha1.CanaryGateSpec, v string) { s.Baseline = v }),
 	"fail-on": func(a *Asked, v string) error {
-		var verdicts []string
+		var verdicts []verdict.Verdict
 		for part := range strings.SplitSeq(v, ",") {
 			if part = strings.TrimSpace(part); part != "" {
-				verdicts = append(verdicts, part)
+				verdicts = append(verdicts, verdict.Verdict(part))
 			}
 		}
 		if len(verdicts) == 0 {

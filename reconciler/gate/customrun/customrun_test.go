@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
@@ -83,7 +84,7 @@ func TestParamsChangeTheGate(t *testing.T) {
 	if p != nil {
 		t.Fatal(p)
 	}
-	if spec.Service != "s" || spec.Canary != "s-2" || spec.Baseline != "s-1" || strings.Join(spec.FailOn, ",") != "Fail,Warn" || !spec.DryRun ||
+	if spec.Service != "s" || spec.Canary != "s-2" || spec.Baseline != "s-1" || verdict.List(spec.FailOn) != "Fail, Warn" || !spec.DryRun ||
 		*spec.Minimum.CanaryRequests != 7 || *spec.Minimum.BaselineRequests != 7 || spec.Schedule.Timeout.Duration != time.Hour {
 		t.Errorf("%+v", spec)
 	}
@@ -117,30 +118,30 @@ func TestAServiceAlone(t *testing.T) {
 func TestOnlyWhatIsKnownToBeGoodSucceeds(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		verdict judge.Verdict
-		failOn  []string
+		verdict verdict.Verdict
+		failOn  []verdict.Verdict
 		dry     bool
 		want    corev1.ConditionStatus
 		reason  string
 	}{
-		{judge.Pass, nil, false, corev1.ConditionTrue, GatePassed},
-		{judge.Warn, nil, false, corev1.ConditionTrue, GatePassedWarns},
-		{judge.Warn, []string{"Fail", "Warn"}, false, corev1.ConditionFalse, GatePassedWarns},
-		{judge.Fail, nil, false, corev1.ConditionFalse, GateFailed},
-		{judge.Inconclusive, nil, false, corev1.ConditionFalse, GateUndecided},
-		{judge.Inconclusive, []string{"Fail"}, false, corev1.ConditionTrue, GateUndecided},
-		{judge.Error, nil, false, corev1.ConditionFalse, GateError},
-		{judge.Superseded, nil, false, corev1.ConditionFalse, GateSuperseded},
+		{verdict.Pass, nil, false, corev1.ConditionTrue, GatePassed},
+		{verdict.Warn, nil, false, corev1.ConditionTrue, GatePassedWarns},
+		{verdict.Warn, []verdict.Verdict{"Fail", "Warn"}, false, corev1.ConditionFalse, GatePassedWarns},
+		{verdict.Fail, nil, false, corev1.ConditionFalse, GateFailed},
+		{verdict.Inconclusive, nil, false, corev1.ConditionFalse, GateUndecided},
+		{verdict.Inconclusive, []verdict.Verdict{"Fail"}, false, corev1.ConditionTrue, GateUndecided},
+		{verdict.Error, nil, false, corev1.ConditionFalse, GateError},
+		{verdict.Superseded, nil, false, corev1.ConditionFalse, GateSuperseded},
 		// What a pipeline waits for was never judged, whatever it does not fail on.
-		{judge.Superseded, []string{"Fail"}, false, corev1.ConditionFalse, GateSuperseded},
-		{judge.Superseded, nil, true, corev1.ConditionTrue, GateDryRun},
-		{judge.Fail, nil, true, corev1.ConditionTrue, GateDryRun},
+		{verdict.Superseded, []verdict.Verdict{"Fail"}, false, corev1.ConditionFalse, GateSuperseded},
+		{verdict.Superseded, nil, true, corev1.ConditionTrue, GateDryRun},
+		{verdict.Fail, nil, true, corev1.ConditionTrue, GateDryRun},
 		{"", nil, false, corev1.ConditionFalse, GateError},
-		{"Splendid", []string{"Fail"}, false, corev1.ConditionFalse, GateError},
+		{"Splendid", []verdict.Verdict{"Fail"}, false, corev1.ConditionFalse, GateError},
 	} {
 		spec := &v1alpha1.CanaryGateSpec{FailOn: c.failOn, DryRun: c.dry}
 		spec.SetDefaults(context.Background())
-		if got, reason := outcome(string(c.verdict), spec); got != c.want || reason != c.reason {
+		if got, reason := outcome(c.verdict, spec); got != c.want || reason != c.reason {
 			t.Errorf("%s, fails on %s: %s %s", c.verdict, c.failOn, got, reason)
 		}
 	}
@@ -151,12 +152,12 @@ func TestOnlyWhatIsKnownToBeGoodSucceeds(t *testing.T) {
 
 func failed() *v1alpha1.GateRun {
 	at := metav1.NewTime(noon)
-	return &v1alpha1.GateRun{ID: "1", Verdict: string(judge.Fail), Reasons: []string{"A", "B"}, CompletionTime: &at, Report: &runtime.RawExtension{Raw: []byte(`{"verdict":"Fail"}`)}}
+	return &v1alpha1.GateRun{ID: "1", Verdict: verdict.Fail, Reasons: []string{"A", "B"}, CompletionTime: &at, Report: &runtime.RawExtension{Raw: []byte(`{"verdict":"Fail"}`)}}
 }
 
 func undecided() *v1alpha1.GateRun {
 	run := failed()
-	run.Verdict = string(judge.Inconclusive)
+	run.Verdict = verdict.Inconclusive
 	return run
 }
 
@@ -189,21 +190,21 @@ func TestTries(t *testing.T) {
 // A canary that failed must not be judged until chance lets it pass.
 func TestAVerdictIsFinalOverRetries(t *testing.T) {
 	t.Parallel()
-	for verdict, tries := range map[judge.Verdict]int{judge.Fail: 0, judge.Warn: 0, judge.Superseded: 0, judge.Inconclusive: 1, judge.Error: 1} {
+	for v, tries := range map[verdict.Verdict]int{verdict.Fail: 0, verdict.Warn: 0, verdict.Superseded: 0, verdict.Inconclusive: 1, verdict.Error: 1} {
 		_, r := parse(t, `{"retries":1}`)
-		spec := &v1alpha1.CanaryGateSpec{FailOn: []string{"Fail", "Warn", "Error", "Inconclusive"}}
+		spec := &v1alpha1.CanaryGateSpec{FailOn: []verdict.Verdict{"Fail", "Warn", "Error", "Inconclusive"}}
 		spec.SetDefaults(t.Context())
 		run := failed()
-		run.Verdict = string(verdict)
+		run.Verdict = v
 		if err := r.Proceed(run, spec, judge.Judgement{}, noon); err != nil {
 			t.Fatal(err)
 		}
 		c := r.Status.GetCondition("Succeeded")
 		if r.Attempt() != tries || r.Done() != (tries == 0) || c.IsFalse() != (tries == 0) {
-			t.Errorf("%s: %+v", verdict, r.Status)
+			t.Errorf("%s: %+v", v, r.Status)
 		}
 		if tries == 0 && !strings.Contains(c.Message, "it is final") {
-			t.Errorf("%s does not say why there is no other try: %s", verdict, c.Message)
+			t.Errorf("%s does not say why there is no other try: %s", v, c.Message)
 		}
 	}
 }

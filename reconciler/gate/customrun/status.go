@@ -12,6 +12,7 @@ import (
 	"knative.dev/pkg/apis"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
@@ -89,32 +90,31 @@ func (r *Run) Proceed(run *v1alpha1.GateRun, spec *v1alpha1.CanaryGateSpec, last
 
 // again says whether another try may be made after a verdict. What was found out stays
 // found out: whoever judges until it passes lets every canary pass.
-func again(verdict string) bool {
-	v := judge.Verdict(verdict)
-	return v == judge.Inconclusive || v == judge.Error
+func again(v verdict.Verdict) bool {
+	return v == verdict.Inconclusive || v == verdict.Error
 }
 
 // outcome of a verdict. What is not known to be good is not.
-func outcome(verdict string, spec *v1alpha1.CanaryGateSpec) (corev1.ConditionStatus, string) {
+func outcome(v verdict.Verdict, spec *v1alpha1.CanaryGateSpec) (corev1.ConditionStatus, string) {
 	status := corev1.ConditionFalse
-	if len(spec.FailOn) > 0 && !slices.Contains(spec.FailOn, verdict) {
+	if len(spec.FailOn) > 0 && !slices.Contains(spec.FailOn, v) {
 		status = corev1.ConditionTrue
 	}
 	if spec.DryRun {
 		return corev1.ConditionTrue, GateDryRun
 	}
-	switch judge.Verdict(verdict) {
-	case judge.Pass:
+	switch v {
+	case verdict.Pass:
 		return status, GatePassed
-	case judge.Warn:
+	case verdict.Warn:
 		return status, GatePassedWarns
-	case judge.Fail:
+	case verdict.Fail:
 		return status, GateFailed
-	case judge.Inconclusive:
+	case verdict.Inconclusive:
 		return status, GateUndecided
-	case judge.Error:
+	case verdict.Error:
 		return status, GateError
-	case judge.Superseded:
+	case verdict.Superseded:
 		return corev1.ConditionFalse, GateSuperseded
 	}
 	return corev1.ConditionFalse, GateError
@@ -214,7 +214,7 @@ func results(run *v1alpha1.GateRun, last judge.Judgement) []Result {
 		share = decimal(*last.HandledShare)
 	}
 	return []Result{
-		{"verdict", run.Verdict},
+		{"verdict", string(run.Verdict)},
 		{"score", decimal(last.Score)},
 		{"coverage", decimal(last.Coverage)},
 		{"reasons", strings.Join(run.Reasons, ",")},

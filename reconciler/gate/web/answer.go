@@ -3,12 +3,12 @@ package web
 import (
 	"fmt"
 	"net/http"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 )
 
@@ -28,13 +28,13 @@ const (
 type Answer struct {
 	// Verdict on the split that is in force: Running as long as there is none. In a
 	// dry run it is Pass.
-	Verdict string   `json:"verdict"`
-	Reasons []string `json:"reasons"`
-	Message string   `json:"message,omitempty"`
+	Verdict verdict.Verdict `json:"verdict"`
+	Reasons []string        `json:"reasons"`
+	Message string          `json:"message,omitempty"`
 	// WouldBe is the verdict of a dry run.
-	WouldBe string `json:"wouldBe,omitempty"`
-	Gate    string `json:"gate"`
-	Service string `json:"service"`
+	WouldBe verdict.Verdict `json:"wouldBe,omitempty"`
+	Gate    string          `json:"gate"`
+	Service string          `json:"service"`
 	// Run is the last one, whatever it was about.
 	Run *Run `json:"run,omitempty"`
 	// Report holds its numbers.
@@ -44,7 +44,7 @@ type Answer struct {
 // Run is what it was about.
 type Run struct {
 	ID             string           `json:"id"`
-	Verdict        string           `json:"verdict"`
+	Verdict        verdict.Verdict  `json:"verdict"`
 	Canary         string           `json:"canary"`
 	Baseline       string           `json:"baseline,omitempty"`
 	Split          map[string]int64 `json:"split,omitempty"`
@@ -69,7 +69,7 @@ func answer(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit bool) Answe
 	}
 	a.judge(gate, now, unsplit)
 	if gate.Spec.DryRun {
-		a.WouldBe, a.Verdict = a.Verdict, v1alpha1.VerdictPass
+		a.WouldBe, a.Verdict = a.Verdict, verdict.Pass
 	}
 	return a
 }
@@ -78,7 +78,7 @@ func answer(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit bool) Answe
 func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit bool) {
 	run := gate.Status.Run
 	without := func(reason, message string) {
-		a.Verdict, a.Reasons, a.Message = v1alpha1.VerdictRunning, []string{reason}, message
+		a.Verdict, a.Reasons, a.Message = verdict.Running, []string{reason}, message
 	}
 	switch {
 	case now == nil:
@@ -86,7 +86,7 @@ func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit 
 	case !now.Divided():
 		without(NoSplit, "all traffic goes to one Revision, so that there is nothing to judge; whoever asks before the first step adds ?unsplit=pass")
 		if unsplit {
-			a.Verdict = v1alpha1.VerdictPass
+			a.Verdict = verdict.Pass
 		}
 	case run == nil:
 		without(NoRun, "the gate has not begun to judge the split of the traffic")
@@ -95,26 +95,21 @@ func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit 
 	default:
 		a.Verdict, a.Message = run.Verdict, run.Message
 		a.Reasons = append(a.Reasons, run.Reasons...)
-		if !slices.Contains(verdicts, run.Verdict) {
-			a.Verdict, a.Message = v1alpha1.VerdictError, fmt.Sprintf("the run's verdict is %q, which is none", run.Verdict)
+		if !run.Verdict.Known() {
+			a.Verdict, a.Message = verdict.Error, fmt.Sprintf("the run's verdict is %q, which is none", run.Verdict)
 		}
 	}
-}
-
-var verdicts = []string{
-	v1alpha1.VerdictRunning, v1alpha1.VerdictPass, v1alpha1.VerdictWarn, v1alpha1.VerdictFail, v1alpha1.VerdictInconclusive, v1alpha1.VerdictSuperseded,
-	v1alpha1.VerdictError,
 }
 
 // status is what those are told who read nothing else. Flagger takes 200 for yes, and
 // asks again at its next interval otherwise; it repeats a 5xx at once.
 func (a Answer) status() int {
 	switch a.Verdict {
-	case v1alpha1.VerdictPass, v1alpha1.VerdictWarn:
+	case verdict.Pass, verdict.Warn:
 		return http.StatusOK
-	case v1alpha1.VerdictFail:
+	case verdict.Fail:
 		return http.StatusConflict
-	case v1alpha1.VerdictRunning, v1alpha1.VerdictInconclusive, v1alpha1.VerdictSuperseded:
+	case verdict.Running, verdict.Inconclusive, verdict.Superseded:
 		return http.StatusTooEarly
 	}
 	return http.StatusServiceUnavailable

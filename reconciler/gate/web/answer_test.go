@@ -10,17 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 )
 
 // judged is a gate whose last run was about 90 to 10.
-func judged(verdict string, change ...func(*v1alpha1.CanaryGate)) *v1alpha1.CanaryGate {
+func judged(v verdict.Verdict, change ...func(*v1alpha1.CanaryGate)) *v1alpha1.CanaryGate {
 	g := &v1alpha1.CanaryGate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart"},
 		Spec:       v1alpha1.CanaryGateSpec{Service: "cart", Watch: true},
 		Status: v1alpha1.CanaryGateStatus{Run: &v1alpha1.GateRun{
 			ID: "r1", Service: v1alpha1.GateObject{Name: "cart"}, Canary: v1alpha1.GateObject{Name: "cart-00002", UID: "u2"}, Baseline: &v1alpha1.GateObject{Name: "cart-00001", UID: "u1"},
-			Split: map[string]int64{"cart-00001": 90, "cart-00002": 10}, Verdict: verdict, Reasons: []string{"Because"}, Message: "so it is",
+			Split: map[string]int64{"cart-00001": 90, "cart-00002": 10}, Verdict: v, Reasons: []string{"Because"}, Message: "so it is",
 		}},
 	}
 	for _, c := range change {
@@ -102,7 +103,7 @@ func TestAnswers(t *testing.T) {
 		},
 	} {
 		a := answer(c.gate, c.now, c.unsplit)
-		if a.Verdict != c.verdict || a.status() != c.status || !slices.Equal(a.Reasons, []string{c.reason}) || a.Message == "" {
+		if string(a.Verdict) != c.verdict || a.status() != c.status || !slices.Equal(a.Reasons, []string{c.reason}) || a.Message == "" {
 			t.Errorf("%s: %d %+v", name, a.status(), a)
 		}
 		if c.gate.Spec.DryRun && a.WouldBe != c.gate.Status.Run.Verdict {
@@ -118,7 +119,7 @@ func TestAnswers(t *testing.T) {
 // A verdict that is added some day must not let anything pass that was not thought of.
 func TestNoOtherVerdictPasses(t *testing.T) {
 	t.Parallel()
-	for _, v := range append(slices.Clone(verdicts), "", "pass", "PASS", "Skipped") {
+	for _, v := range append(verdict.All(), "", "pass", "PASS", "Skipped") {
 		if passes := (Answer{Verdict: v}).status() == http.StatusOK; passes != (v == "Pass" || v == "Warn") {
 			t.Errorf("%q passes: %v", v, passes)
 		}

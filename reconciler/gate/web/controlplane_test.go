@@ -20,6 +20,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/web"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
@@ -103,7 +104,7 @@ func TestAgainstARealAPIServer(t *testing.T) {
 	split := map[string]int64{"cart-00001": 90, "cart-00002": 10}
 	gate.Status.Run = &v1alpha1.GateRun{
 		ID: "r1", Service: v1alpha1.GateObject{Name: "cart"}, Canary: v1alpha1.GateObject{Name: "cart-00002", UID: "c"}, Split: split,
-		StartTime: metav1.Now(), Deadline: metav1.Now(), Verdict: v1alpha1.VerdictFail,
+		StartTime: metav1.Now(), Deadline: metav1.Now(), Verdict: verdict.Fail,
 	}
 	_, err = gates.UpdateStatus(ctx, gate, metav1.UpdateOptions{})
 	must(t, err)

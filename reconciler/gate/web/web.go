@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 )
 
@@ -201,7 +202,7 @@ func (h *Handler) verdict(w http.ResponseWriter, r *http.Request, a Answer) {
 // rollback is the other way round: 200 asks for it.
 func (h *Handler) rollback(w http.ResponseWriter, _ *http.Request, a Answer) {
 	status := http.StatusConflict
-	if a.Verdict == v1alpha1.VerdictFail {
+	if a.Verdict == verdict.Fail {
 		status = http.StatusOK
 	}
 	write(w, status, a)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 )
 
@@ -74,7 +75,7 @@ const flagger = `{"name":"cart","namespace":"shop","phase":"Progressing","checks
 // TestFlagger: it takes up to 202 for yes, and 200 of its rollback hook for "roll back".
 func TestFlagger(t *testing.T) {
 	t.Parallel()
-	for verdict, want := range map[string]struct {
+	for v, want := range map[verdict.Verdict]struct {
 		status int
 		yes    bool
 		back   int
@@ -83,13 +84,13 @@ func TestFlagger(t *testing.T) {
 		"Inconclusive": {425, false, 409}, "Running": {425, false, 409}, "Error": {503, false, 409},
 		"Superseded": {425, false, 409},
 	} {
-		at := serving(t, judged(verdict), asIs).URL + "/v1/gates/shop/cart"
+		at := serving(t, judged(v), asIs).URL + "/v1/gates/shop/cart"
 		status, _, body := ask(t, http.MethodPost, at, flagger)
-		if status != want.status || (status <= http.StatusAccepted) != want.yes || !strings.Contains(body, `"verdict":"`+verdict+`"`) {
-			t.Errorf("%s: %d %s", verdict, status, body)
+		if status != want.status || (status <= http.StatusAccepted) != want.yes || !strings.Contains(body, `"verdict":"`+string(v)+`"`) {
+			t.Errorf("%s: %d %s", v, status, body)
 		}
 		if status, _, body := ask(t, http.MethodPost, at+"/rollback", flagger); status != want.back {
-			t.Errorf("%s: rollback %d %s", verdict, status, body)
+			t.Errorf("%s: rollback %d %s", v, status, body)
 		}
 	}
 	// An old failure neither stops nor rolls back the next canary before its first step.
@@ -118,24 +119,24 @@ func TestArgo(t *testing.T) {
 	if err := path.Parse("{$.verdict}"); err != nil {
 		t.Fatal(err)
 	}
-	for _, verdict := range verdicts {
-		gate := judged(verdict)
+	for _, v := range verdict.All() {
+		gate := judged(v)
 		gate.Status.Run.Report = &runtime.RawExtension{Raw: []byte(`{"canary":{"requests":100,"missing":200}}`)}
 		gate.Status.Run.Evidence = &runtime.RawExtension{Raw: []byte(`{"secret":"evidence"}`)}
 		status, header, body := ask(t, http.MethodGet, serving(t, gate, asIs).URL+"/v1/gates/shop/cart", "")
 		if status != http.StatusOK || header.Get("Content-Type") != "application/json" || header.Get("Cache-Control") != "no-store" {
-			t.Errorf("%s: %d %v", verdict, status, header)
+			t.Errorf("%s: %d %v", v, status, header)
 		}
 		var data any
 		if err := json.Unmarshal([]byte(body), &data); err != nil {
 			t.Fatal(err)
 		}
 		found, err := path.FindResults(data)
-		if err != nil || len(found) != 1 || len(found[0]) != 1 || found[0][0].Interface() != verdict {
-			t.Errorf("%s: %v %v in %s", verdict, found, err, body)
+		if err != nil || len(found) != 1 || len(found[0]) != 1 || found[0][0].Interface() != string(v) {
+			t.Errorf("%s: %v %v in %s", v, found, err, body)
 		}
 		if !strings.Contains(body, `"missing":200`) || strings.Contains(body, "evidence") {
-			t.Errorf("%s: %s", verdict, body)
+			t.Errorf("%s: %s", v, body)
 		}
 	}
 }

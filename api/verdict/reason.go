@@ -1,0 +1,31 @@
+package verdict
+
+// Reason for a verdict, for machines. They are few: metrics have them as a label.
+type Reason string
+
+// Why a judgement ended as it did.
+const (
+	AbsoluteLimit        Reason = "AbsoluteLimit"
+	RelativeRegression   Reason = "RelativeRegression"
+	Restarts             Reason = "Restarts"
+	UnaccountedRequests  Reason = "UnaccountedRequests"
+	HangingRequests      Reason = "HangingRequests"
+	WindowTooShort       Reason = "WindowTooShort"
+	NonInferior          Reason = "NonInferior"
+	Negligible           Reason = "Negligible"
+	PossiblyWorse        Reason = "PossiblyWorse"
+	InsufficientSample   Reason = "InsufficientSample"
+	InsufficientShards   Reason = "InsufficientShards"
+	NoData               Reason = "NoData"
+	BaselineMissing      Reason = "BaselineMissing"
+	BaselineUnhealthy    Reason = "BaselineUnhealthy"
+	CanaryHandledNothing Reason = "CanaryHandledNothing"
+	ExposureMismatch     Reason = "ExposureMismatch"
+	Rebalancing          Reason = "Rebalancing"
+	LowScore             Reason = "LowScore"
+	LowCoverage          Reason = "LowCoverage"
+	Undecided            Reason = "Undecided"
+	Timeout              Reason = "Timeout"
+	DryRun               Reason = "DryRun"
+	InvalidPlan          Reason = "InvalidPlan"
+)
