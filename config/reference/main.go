@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,9 +132,18 @@ func kind(p *apiextensionsv1.JSONSchemaProps) string {
 	return p.Type
 }
 
-// constraints are what the API server refuses a value by, and what it fills in.
+// bounded finds the bounds that a description states itself.
+var bounded = regexp.MustCompile(`(?i)\bmust be\b|\bone of\b|\bfrom [0-9]|: .+ or |\bcan contain\b`)
+
+// constraints are what the API server refuses a value by, and what it fills in, as far as
+// the description does not say so.
 func constraints(p *apiextensionsv1.JSONSchemaProps, required bool) string {
 	var out []string
+	if bounded.MatchString(p.Description) {
+		p = p.DeepCopy()
+		p.Enum, p.Minimum, p.Maximum = nil, nil, nil
+	}
+	required = required && !strings.Contains(p.Description, "Required")
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if required {
 		add("Required.")
