@@ -66,10 +66,13 @@ func (p *pod) targets() int {
 // book is what is known of one Service. It is used by one goroutine at a time.
 type book struct {
 	// epoch tells this book from any other.
-	epoch   string
-	facts   Facts
-	fresh   bool
-	begun   bool
+	epoch string
+	facts Facts
+	fresh bool
+	begun bool
+	// before are pods that were there when this process began to watch, and were not yet
+	// known to belong to the Service.
+	before  map[types.UID]bool
 	pods    map[types.UID]*pod
 	tallies map[types.UID]*Tally
 	split   split
@@ -105,6 +108,12 @@ func newBook(fresh bool) *book {
 // learn takes new facts: who is new, who is gone, and what happened to whom.
 func (b *book) learn(f Facts, now time.Time) {
 	b.admit(f, now)
+	if !b.begun {
+		b.before = map[types.UID]bool{}
+		for _, uid := range f.Claimed {
+			b.before[uid] = true
+		}
+	}
 	seen, exists := map[types.UID]bool{}, map[types.UID]bool{}
 	for _, p := range f.Pods {
 		seen[p.UID] = true
@@ -161,7 +170,7 @@ func (b *book) admit(f Facts, now time.Time) {
 	for _, p := range f.Pods {
 		known := b.pods[p.UID]
 		if known == nil {
-			known = &pod{old: !b.begun && !b.fresh, since: now}
+			known = &pod{old: (!b.begun || b.before[p.UID]) && !b.fresh, since: now}
 			if known.old {
 				known.facts = p // what it suffered before is nobody's news
 				known.first = &first{restarts: p.Restarts}

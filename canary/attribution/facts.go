@@ -16,6 +16,8 @@ import (
 type Facts struct {
 	Revisions []Revision
 	Pods      []Pod
+	// Claimed are pods that are there and may belong to the Service: that is not known yet.
+	Claimed []types.UID
 	// OneCall says that every request makes one call of one entity, so that what
 	// entered and what was started can be compared.
 	OneCall bool

@@ -138,6 +138,9 @@ func (r *Runner) follow(ctx context.Context) {
 
 // service reads the pods of one Service until it is stopped.
 func (r *Runner) service(ctx context.Context, key types.NamespacedName, fresh bool) {
+	// Begin takes note of the pods that there are, which have counted before: those that
+	// Targets has found to belong to the Service.
+	r.Plan.Targets(ctx, key)
 	r.Sink.Begin(key, fresh)
 	defer r.Sink.End(key)
 	var batches sync.WaitGroup

@@ -23,6 +23,10 @@ type stage struct {
 	began    map[types.NamespacedName]string
 	readings map[types.NamespacedName][][]Reading
 	ended    map[types.NamespacedName]int
+	// planned says of which Services the targets were asked for, hasty counts those that
+	// began before.
+	planned map[types.NamespacedName]bool
+	hasty   int
 }
 
 func (s *stage) Ready() bool {
@@ -44,6 +48,10 @@ func (s *stage) Services() []types.NamespacedName {
 func (s *stage) Targets(_ context.Context, key types.NamespacedName) []Target {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.planned == nil {
+		s.planned = map[types.NamespacedName]bool{}
+	}
+	s.planned[key] = true
 	return s.services[key]
 }
 
@@ -61,6 +69,10 @@ func (s *stage) Begin(key types.NamespacedName, fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.began[key] += fmt.Sprint(fresh, " ")
+	if !s.planned[key] {
+		s.hasty++
+	}
+	delete(s.planned, key)
 }
 
 func (s *stage) Read(key types.NamespacedName, all []Reading) {
@@ -213,6 +225,11 @@ func TestWorkFollowsTheLeader(t *testing.T) {
 	s.until(t, "one that is gone is let go", func() bool { return s.ended[theirs] == 1 })
 	s.set(func() { s.leads[mine] = true })
 	s.until(t, "what comes back is not fresh", func() bool { return s.began[mine] == "false false " })
+	s.set(func() {
+		if s.hasty > 0 {
+			t.Errorf("%d Services began before their pods were known", s.hasty)
+		}
+	})
 }
 
 func TestNext(t *testing.T) {

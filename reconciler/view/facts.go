@@ -24,7 +24,8 @@ func (v *View) Facts(service types.NamespacedName) attribution.Facts {
 	}
 	var f attribution.Facts
 	timeouts := map[types.UID]time.Duration{}
-	members := v.members(service)
+	members, claimed := v.members(service)
+	f.Claimed = claimed
 	// As long as one Revision's requests make more calls, what entered in all of them
 	// says nothing of what was called.
 	f.OneCall = len(members) > 0
@@ -65,18 +66,20 @@ func (v *View) Facts(service types.NamespacedName) attribution.Facts {
 	return f
 }
 
-// members are the pods of a Service that are known to belong to it.
-func (v *View) members(service types.NamespacedName) []*pods.Pod {
+// members are the pods of a Service that are known to belong to it, and others those of
+// which it is not known.
+func (v *View) members(service types.NamespacedName) (members []*pods.Pod, others []types.UID) {
 	claimed := v.pods.Of(service)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	var out []*pods.Pod
 	for _, pod := range claimed {
 		if v.owned[pod.UID] {
-			out = append(out, pod)
+			members = append(members, pod)
+		} else {
+			others = append(others, pod.UID)
 		}
 	}
-	return out
+	return members, others
 }
 
 func podFacts(pod *pods.Pod) attribution.Pod {
