@@ -65,6 +65,9 @@ func (r *Run) Check(p Plan) error {
 		if m.Kind != SlowerAnywhere && len(d.Tests) > 1 || len(d.Tests) > maxBounds {
 			return fmt.Errorf("metric %q has %d tests", m.Name, len(d.Tests))
 		}
+		if len(d.Tests) == 0 && (d.Same || d.Crossed || d.Warned || d.Failed != "") {
+			return fmt.Errorf("metric %q was decided, and no test says so", m.Name)
+		}
 		for _, t := range d.Tests {
 			if err := t.check(m); err != nil {
 				return fmt.Errorf("metric %q: %w", m.Name, err)

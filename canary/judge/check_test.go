@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
@@ -67,4 +68,36 @@ func TestOpenRequestsThatCannotBe(t *testing.T) {
 		run.Look(everything(true), at(0, arm(100, 0), arm(900, 0)))
 	}
 	(&openings{Failed: true}).explain(everything(true), 0)
+}
+
+// A metric that is said to be decided, and of which nothing was counted, was edited. Look takes it without falling over, too.
+func TestDecidedWithoutTests(t *testing.T) {
+	t.Parallel()
+	const shards = `"canary":900,"baseline":900,"shards":{"counts":{"a":[9,1,0,9,1],"b":[9,1,0,9,1],"c":[9,1,0,9,1],"d":[9,1,0,0,0,0,9,1],"e":[9,1,0,0,0,0,9,1],"f":[9,1,0,0,0,0,9,1],"g":[9,1,0,0,0,0,9,1],"h":[9,1,0,0,0,0,9,1],"i":[9,1,0,0,0,0,9,1],"j":[9,1,0,0,0,0,9,1],"k":[9,1,0,0,0,0,9,1],"l":[9,1,0,0,0,0,9,1]}}`
+	for evidence, refused := range map[string]bool{
+		`{"metrics":{"errors":{"same":true}}}`:                true,
+		`{"metrics":{"errors":{"crossed":true}}}`:             true,
+		`{"metrics":{"errors":{"warned":true}}}`:              true,
+		`{"metrics":{"errors":{"failed":"AbsoluteLimit"}}}`:   true,
+		`{"metrics":{"errors":{"same":true}},` + shards + `}`: true,
+		`{"metrics":{"errors":{}},` + shards + `}`:            false,
+		`{` + shards + `}`:                                    false,
+	} {
+		for _, p := range []Plan{errorsOnly(), shardedPlan(), shardedPlan().withLimit(0.1)} {
+			p.Warmup = time.Minute
+			run := Start(epoch, nil)
+			if err := json.Unmarshal([]byte(evidence), &run.Evidence); err != nil {
+				t.Fatal(err)
+			}
+			if err := run.Check(p); (err != nil) != refused {
+				t.Errorf("%s: %v", evidence, err)
+			}
+			// One window in the warm-up, and one when the last look at the shards is due.
+			run.Look(p, at(0, arm(100, 0), arm(900, 0)))
+			late := Window{From: epoch.Add(time.Second), To: epoch.Add(p.Deadline), Required: -1}
+			if got := run.Look(p, late).Verdict; got == verdict.Pass || got == verdict.Warn {
+				t.Errorf("%s: %s", evidence, got)
+			}
+		}
+	}
 }

@@ -81,7 +81,7 @@ func (d *metricData) judge(v view, m Metric) Result {
 	unhealthy := d.absolute(v, m, limit, l)
 	d.relative(v, m, fail, warn, l)
 	res.P = d.P
-	same := d.Same && v.represents(m, d.Tests[0].Canary)
+	same := d.Same && len(d.Tests) > 0 && v.represents(m, d.Tests[0].Canary)
 
 	switch {
 	case d.Failed != "":
@@ -214,6 +214,9 @@ func (d *metricData) relative(v view, m Metric, fail, warn float64, l levels) {
 	}
 	if l.relative {
 		return
+	}
+	if len(d.Tests) == 0 {
+		return // Nothing was counted by this metric, whatever the shards say.
 	}
 	if v.look > 0 && v.provable(l) && d.lacks() == "" {
 		d.compareShards(v, m, l)
