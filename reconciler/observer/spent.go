@@ -21,16 +21,35 @@ func (t *track) spend(ids map[uint64]bool, keepFrom time.Time) {
 		t.spent = &track{base: maps.Clone(t.base), position: t.position}
 	}
 	for _, u := range t.updates {
-		if ids[u.id] && !u.part.Volatile {
-			t.spent.updates = append(t.spent.updates, u)
+		if ids[u.id] {
+			t.spent.append(u)
 		}
-	}
-	for len(t.spent.updates) > maxHistory {
-		t.spent.rebase(t.spent.updates[0].part)
-		t.spent.updates = t.spent.updates[1:]
 	}
 	t.consume(ids)
 	t.unspend(keepFrom)
+}
+
+// append keeps an update beside the base, within bounds.
+func (t *track) append(u update) {
+	if u.part.Volatile {
+		return
+	}
+	if t.updates = append(t.updates, u); len(t.updates) > maxHistory {
+		t.rebase(t.updates[0].part)
+		t.updates = t.updates[1:]
+	}
+}
+
+// merge takes the first n updates into the base, as if they had been folded with the
+// next. Where others are spent, so are these: a rewind brings back all or none.
+func (t *track) merge(n int) {
+	for _, u := range t.updates[:n] {
+		t.rebase(u.part)
+		if t.spent != nil {
+			t.spent.append(u)
+		}
+	}
+	t.updates = slices.Delete(t.updates, 0, n)
 }
 
 // unspend forgets what is too old to be of account: by now the ledger is known.

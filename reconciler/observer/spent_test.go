@@ -153,6 +153,70 @@ func TestSplitsThatWereFoldedBeforeTheLeadWasLost(t *testing.T) {
 	}
 }
 
+// What is merged to stay in bounds, after something was folded and not saved, counts again
+// as well when the lead is lost.
+func TestWhatIsMergedAfterWhatWasSpent(t *testing.T) {
+	for _, spent := range []bool{false, true} {
+		t.Run(fmt.Sprintf("spent %v", spent), func(t *testing.T) {
+			entries := store.New()
+			r := newReplica(t, entries)
+			r.lead()
+			r.see("1", "cart-1", false)
+			if spent {
+				r.see("2", "cart-2", false)
+			}
+			// Nothing is folded for a while, as the API server takes no writes.
+			r.ob.Saw(cart, Part{Name: "service", Version: "3", Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{
+				Ready: true, Route: &lifecycle.Route{Effective: true, Traffic: []lifecycle.Share{{Revision: "cart-3", Percent: 100}}},
+				Revisions: map[string]lifecycle.Revision{
+					"cart-1": {Name: "cart-1", Template: "cart-1", Generation: 1, Ready: true}, "cart-3": {Name: "cart-3", Template: "cart-3", Generation: 3, Ready: true},
+				},
+			}})
+			for i := range maxHistory + 3 {
+				r.ob.Saw(cart, Part{Name: "revision/cart-3", Version: fmt.Sprint(10 + i), Value: i})
+			}
+			r.ob.Demote(reconciler.UniversalBucket())
+			r.lead()
+			r.fold()
+			if now, _ := primaries(t, entries); now != "cart-3" {
+				t.Errorf("all traffic is at cart-3, and the ledger says %q", now)
+			}
+		})
+	}
+}
+
+// The lead is lost, and an update comes before what was spent is given back: what is too
+// old to be kept is in the base afterwards, and stays there.
+func TestWhatIsForgottenAfterWhatWasSpent(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		tr, now := newTrack(""), time.Unix(1000, 0)
+		tr.base["route"] = Part{Name: "route", Version: "1"}
+		for i := 2; i <= 4; i++ {
+			tr.saw(Part{Name: "route", Version: fmt.Sprint(i), Value: i, Owner: "uid-a"}, now.Add(time.Duration(i)*time.Second))
+			if i == 2 {
+				tr.spend(map[uint64]bool{tr.serial: true}, now)
+			}
+		}
+		from := now
+		if old {
+			from = now.Add(3500 * time.Millisecond)
+		}
+		tr.forget(from)
+		tr.rewind()
+		kept := []string{tr.base["route"].Version}
+		for _, u := range tr.updates {
+			kept = append(kept, u.part.Version)
+		}
+		want := []string{"1", "2", "3", "4"}
+		if old {
+			want = []string{"3", "4"}
+		}
+		if !slices.Equal(kept, want) {
+			t.Errorf("old %v: the history is %q, not %q", old, kept, want)
+		}
+	}
+}
+
 func TestWhatIsSpentIsBounded(t *testing.T) {
 	tr, now := newTrack(""), time.Unix(1000, 0)
 	tr.saw(root("a", "1"), now)

@@ -95,9 +95,7 @@ func (t *track) saw(p Part, at time.Time) (fresh bool, merged int) {
 	t.serial++
 	t.insert(update{id: t.serial, part: p, at: at})
 	if len(t.updates) > maxHistory && !t.folding {
-		// The oldest goes into the base, as if it had been folded with the next.
-		t.rebase(t.updates[0].part)
-		t.updates = t.updates[1:]
+		t.merge(1)
 		merged = 1
 	}
 	return true, merged
@@ -132,10 +130,10 @@ func (t *track) insert(u update) {
 func (t *track) forget(before time.Time) {
 	n := 0
 	for n < len(t.updates) && t.updates[n].at.Before(before) && !t.folding {
-		t.rebase(t.updates[n].part)
 		n++
 	}
-	t.updates = slices.Delete(t.updates, 0, n)
+	t.merge(n)
+	t.unspend(before)
 	t.prune()
 }
 
