@@ -18,8 +18,8 @@ const (
 	maxJournal = 512 << 10
 	// maxForms is for the forms that new events are rendered in. Sources write them.
 	maxForms = maxJournal / 2
-	// maxObject is where even what is new gives way, so that the rest can be written.
-	// Only a memory of extreme size leads there.
+	// maxObject is where even the newest event of the operator's sources or of the
+	// tenants' gives way. Only a memory or an event of extreme size leads there.
 	maxObject = 1 << 20
 )
 
@@ -34,7 +34,7 @@ func weigh(v any) int {
 
 // bound keeps the entry below its limit. Recipient by recipient, what is furthest
 // behind gives way: a sink that is dead costs the others nothing, and the sources of a
-// tenant cost the operator's nothing.
+// tenant cost the operator's nothing, however much one write brings.
 func (e *edit) bound(operator func(types.UID) bool) {
 	st := &e.next.Status
 	for size := weigh(e.next); size > maxJournal; size = weigh(e.next) {
@@ -44,11 +44,8 @@ func (e *edit) bound(operator func(types.UID) bool) {
 			if old < 0 {
 				old = len(st.Journal)
 			}
-			if size > maxObject {
-				old = max(old, len(st.Journal)-1)
-			}
 			var shrunk int
-			if shrunk, given = h.giveWay(old); given > 0 {
+			if shrunk, given = h.giveWay(old, size > maxObject); given > 0 {
 				size -= shrunk
 				e.lost[DroppedJournalFull] += int64(given)
 			}

@@ -82,18 +82,42 @@ func (h *held) change(sequence int64, r v1alpha1.Recipient, entry, form, by int)
 	h.weight += by * weigh(r)
 }
 
-// giveWay gives up one of the first n events, for the operator's sources or for the
-// tenants': for those who hold more, so that half of the journal is there for each. Of
-// these, sources lose nothing that cost less than half of what the dearest does. It
-// returns by how many bytes the journal shrinks, and for how many sources that is.
-func (h *holdings) giveWay(n int) (shrunk, sources int) {
-	has := map[bool]bool{}
-	for _, j := range h.st.Journal[:n] {
-		for _, r := range j.Recipients {
-			has[h.operator(r.Source)] = true
+// giveWay gives up an event for the operator's sources or for the tenants': for those who
+// hold more, so that half of the journal is there for each. Of theirs, the first n events go
+// first, and then what is new, but for their newest. Only then do the others give way.
+// With all, only the newest event of the journal is spared. It returns by how many bytes
+// the journal shrinks, and for how many sources that is.
+func (h *holdings) giveWay(n int, all bool) (shrunk, sources int) {
+	heavier := h.both[true].weight > h.both[false].weight
+	for _, operators := range []bool{heavier, !heavier} {
+		for _, end := range []int{n, h.newest(operators)} {
+			if shrunk, sources = h.giveUp(operators, end); sources > 0 {
+				return shrunk, sources
+			}
 		}
 	}
-	operators := has[true] && (!has[false] || h.both[true].weight > h.both[false].weight)
+	for _, operators := range []bool{heavier, !heavier} {
+		if all && sources == 0 {
+			shrunk, sources = h.giveUp(operators, len(h.st.Journal)-1)
+		}
+	}
+	return shrunk, sources
+}
+
+// newest is where the newest event of the operator's sources or of the tenants' stands.
+func (h *holdings) newest(operators bool) int {
+	for i, j := range slices.Backward(h.st.Journal) {
+		if slices.ContainsFunc(j.Recipients, func(r v1alpha1.Recipient) bool { return h.operator(r.Source) == operators }) {
+			return i
+		}
+	}
+	return 0
+}
+
+// giveUp gives up one of the first n events for the operator's sources or for the
+// tenants'. Of these, sources lose nothing that cost less than half of what the dearest
+// does.
+func (h *holdings) giveUp(operators bool, n int) (shrunk, sources int) {
 	costs, dearest := h.costs(), 0
 	for _, j := range h.st.Journal[:n] {
 		for _, r := range j.Recipients {
