@@ -45,7 +45,7 @@ func (d *metricData) same(v view, m Metric, l levels, part float64) bool {
 // how much its bad requests exceed what that would give.
 func (v view) scores(kind MetricKind, ratio float64) (scores []dealt, excess float64) {
 	for _, s := range v.strata {
-		f, ok := v.shards.forecast(s, kind, ratio)
+		f, ok := v.shards.forecast(s, kind, ratio, v.plan.tolerated(kind))
 		if !ok {
 			continue
 		}

@@ -75,7 +75,7 @@ func (e *evidence) add(p Plan, w Window) {
 	e.Required.add(w.Required, canary+baseline)
 	e.Unsettled, e.Unanswering = w.Unsettled, w.Unanswering
 	if p.Sharded {
-		e.Shards.add(w.Shards)
+		e.Shards.add(w.Shards, [2]float64{p.tolerated(Errors), p.tolerated(Slow)})
 	}
 	if e.Metrics == nil {
 		e.Metrics = map[string]*metricData{}

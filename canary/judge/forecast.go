@@ -14,12 +14,10 @@ import (
 // measured (Paule and Mandel 1982); a shard's own ratio lies between their mean and
 // what it counted itself. Since then the odds of all shards have changed by one factor,
 // and those of each by one more of its own, whose spread is measured too. In a window in
-// which all shards fail more, each fails more by the requests that it had in it (as Mantel
-// and Haenszel 1959 compare within strata), so that who had its traffic at a bad time is
-// not taken for worse. So what a
-// shard counts is beta-binomial, with a mean and a dispersion that depend on how many
-// requests it had. Shards with a twentieth of the requests differ in these, and not in
-// their scores.
+// which all shards fail more, each fails more by the requests that it had in it, so that who
+// had its traffic at a bad time is not taken for worse: see exposure. So what a shard
+// counts is beta-binomial, with a mean and a dispersion that depend on how many requests
+// it had. Shards with a twentieth of the requests differ in these, and not in their scores.
 type forecast struct {
 	shards []forecastShard
 }
@@ -34,13 +32,15 @@ type forecastShard struct {
 	expected betaBinomial
 }
 
-// forecast of a stratum, in which the canary's odds are ratio times the baseline's.
+// forecast of a stratum, in which the canary's odds are ratio times the baseline's: 1, or
+// up to what is tolerated.
 // ok is false if all requests, or none, were bad: then there is nothing to compare.
-func (s *shards) forecast(of stratum, kind MetricKind, ratio float64) (f forecast, ok bool) {
-	var all, sum tally
+func (s *shards) forecast(of stratum, kind MetricKind, ratio, tolerated float64) (f forecast, ok bool) {
+	var all tally
+	var sum table
 	for _, one := range s.Counts {
-		sum.add(one.tally(canarySide, kind))
-		sum.add(one.tally(baselineSide, kind))
+		sum.canary.add(one.tally(canarySide, kind))
+		sum.baseline.add(one.tally(baselineSide, kind))
 	}
 	past := make([]tally, len(of.names))
 	for i, name := range of.names {
@@ -60,7 +60,7 @@ func (s *shards) forecast(of stratum, kind MetricKind, ratio float64) (f forecas
 	}
 	f.learn(past)
 	for i, name := range of.names {
-		f.shards[i].odds *= s.Counts[name].exposure(kind, sum)
+		f.shards[i].odds *= s.Counts[name].exposure(kind, sum, ratio, tolerated)
 		if f.shards[i].canary {
 			f.shards[i].odds *= ratio
 		}

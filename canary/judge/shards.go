@@ -3,7 +3,6 @@ package judge
 import (
 	"hash/fnv"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 )
@@ -22,8 +21,9 @@ const ShardSlowBound = 0.5
 
 // shard is what one shard did before the split, on the canary and on the baseline:
 // finished, errors and slow of each, as bare numbers to be short; and how many errors
-// and slow ones it would have had since, had it failed as all shards did in each window.
-type shard [11]float64
+// and slow ones it would have had since, had it failed as all shards did in each window:
+// if the canary's odds were the baseline's, and if they were what is tolerated.
+type shard [13]float64
 
 // Where a side's three numbers begin in a shard, and the expected ones.
 const (
@@ -31,10 +31,8 @@ const (
 	canarySide   = 3
 	baselineSide = 6
 	expectedAt   = 9
+	toleratedAt  = 11
 )
-
-// expectedTo is the precision of expected numbers: they are written down.
-const expectedTo = 1e4
 
 func (s *shard) add(side int, c Counts) {
 	finished := whole(c.Finished, c.Errors)
@@ -50,18 +48,6 @@ func (s *shard) tally(side int, kind MetricKind) tally {
 		return tally{N: s[side], K: s[side+1]}
 	}
 	return tally{N: s[side], K: s[side+2]}
-}
-
-// exposure is how much worse, or better, than all shards in the whole run those windows
-// were in which the shard had its requests. It is 1 for a shard whose traffic rises and
-// falls with that of all others. Half a bad request on both sides keeps it from 0.
-func (s *shard) exposure(kind MetricKind, all tally) float64 {
-	expected := s[expectedAt]
-	if kind != Errors {
-		expected = s[expectedAt+1]
-	}
-	even := (s[canarySide] + s[baselineSide]) * all.rate()
-	return (expected + 0.5) / (even + 0.5)
 }
 
 // shards are all that a run knows of them.
@@ -102,25 +88,37 @@ func (s *shards) begin(before map[string]Counts) {
 	s.Ignored = max(s.Ignored, ignored)
 }
 
-func (s *shards) add(window map[string]ShardWindow) {
+// add a window. tolerated is the largest odds ratio that a metric of errors, and one of
+// slow requests, tolerates; 1 without such a metric.
+func (s *shards) add(window map[string]ShardWindow, tolerated [2]float64) {
 	ignored := 0
 	var all shard
 	for _, one := range window {
 		all.add(canarySide, one.Canary)
-		all.add(canarySide, one.Baseline)
+		all.add(baselineSide, one.Baseline)
 	}
-	errors, slow := all.tally(canarySide, Errors).rate(), all.tally(canarySide, Slow).rate()
+	for _, kept := range s.Counts {
+		for i := range tolerated {
+			if kept[toleratedAt+i] == 0 {
+				kept[toleratedAt+i] = kept[expectedAt+i] // An earlier build counted it with one ratio alone.
+			}
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(window)) {
 		kept := s.of(name)
 		if kept == nil {
 			ignored++
 			continue
 		}
-		kept.add(canarySide, window[name].Canary)
-		kept.add(baselineSide, window[name].Baseline)
-		n := whole(window[name].Canary.Finished, 0).N + whole(window[name].Baseline.Finished, 0).N
-		for i, rate := range []float64{errors, slow} {
-			kept[expectedAt+i] = math.Round((kept[expectedAt+i]+n*rate)*expectedTo) / expectedTo
+		var own shard
+		own.add(canarySide, window[name].Canary)
+		own.add(baselineSide, window[name].Baseline)
+		for i := range own {
+			kept[i] += own[i]
+		}
+		for i, kind := range []MetricKind{Errors, Slow} {
+			kept.expect(expectedAt+i, own.sides(kind), all.sides(kind).rates(1))
+			kept.expect(toleratedAt+i, own.sides(kind), all.sides(kind).rates(tolerated[i]))
 		}
 	}
 	s.Ignored = max(s.Ignored, ignored)
