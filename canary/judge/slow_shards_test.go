@@ -135,3 +135,47 @@ func TestShardsWhoseRequestsTakeLonger(t *testing.T) {
 		}
 	}
 }
+
+// TestStreamsThatBeginWithTheCanary measures a limit that docs/judging.md states: a stream that has not ended looks like
+// a request that hangs. The baseline's streams are in a steady state, and the canary's begin with it.
+func TestStreamsThatBeginWithTheCanary(t *testing.T) {
+	t.Parallel()
+	if *openRuns == 0 {
+		t.Skip("only with -open-runs")
+	}
+	for _, tc := range []struct {
+		canary, slow int
+		takes        float64
+		mostFail     float64
+	}{
+		{5, 2, 300, .1},
+		{20, 2, 600, .1},
+		{10, 5, 600, .05},
+		{10, 5, 120, .03},
+	} {
+		failed := 0.0
+		for n := range *openRuns {
+			rng := rand.New(rand.NewPCG(uint64(n)+99, 4711))
+			c := &clinic{rng: rng, canary: tc.canary, perShard: 1, ends: map[int][]ending{}}
+			for range 100 {
+				c.takes = append(c.takes, .1)
+			}
+			for _, shard := range rng.Perm(100)[:tc.slow] {
+				c.takes[shard] = tc.takes
+			}
+			for shard, takes := range c.takes[tc.canary:] {
+				for range int(poisson(rng, takes)) {
+					c.begin(tc.canary+shard, rng.ExpFloat64()*takes)
+				}
+			}
+			if c.failed() {
+				failed++
+			}
+		}
+		share := failed / float64(*openRuns)
+		t.Logf("%d of 100 shards have streams of %v s, the canary has %d shards: %5.1f %%", tc.slow, tc.takes, tc.canary, 100*share)
+		if share > tc.mostFail+1/float64(*openRuns) {
+			t.Errorf("%.0f of %d failed", failed, *openRuns)
+		}
+	}
+}
