@@ -25,32 +25,32 @@ func canary() Dashboard {
 		UID:   "knative-cdevents-canary",
 		Title: "Canary, after the sharding",
 		Description: "What each Revision of a Knative Service handled, wherever the requests entered. " +
-			"In a stateful cluster whoever is sent a request passes it on to whoever holds the shard, so that figures by entry blame the wrong Revision.",
+			"In a stateful cluster, the pod that receives a request passes it on to the pod that holds the shard, so figures by entry blame the wrong Revision.",
 		Variables: []Variable{
 			{Name: "namespace", Title: "Namespace", Series: measured, Label: "k8s_namespace_name"},
 			{Name: "service", Title: "Service", Series: series(measured, ofNamespace), Label: "kn_service_name"},
 			{
 				Name: "revision", Title: "Revision", Series: series(measured, ofNamespace, ofService), Label: byRevision, Many: true,
-				Description: "Shares remain those of the whole Service, whichever are chosen.",
+				Description: "Shares are always those of the whole Service, no matter which Revisions are selected.",
 			},
 		},
 		Rows: []Row{
 			{Title: "Where requests go", Panels: []Panel{sides(), shares(), handledRate(), enteredRate(), matrix()}},
-			{Title: "Errors: by who took them in, and by who made them", Panels: []Panel{entryErrors(), handledErrors(), failures()}},
-			{Title: "Latency, by the Revision that handled", Panels: []Panel{latency(.5, "p50"), latency(.95, "p95"), latency(.99, "p99")}},
-			{Title: "What no request counter shows", Panels: []Panel{unaccounted(), restarts()}},
+			{Title: "Errors by the Revision of entry, and by the Revision that handled the request", Panels: []Panel{entryErrors(), handledErrors(), failures()}},
+			{Title: "Latency, by the Revision that handled the request", Panels: []Panel{latency(.5, "p50"), latency(.95, "p95"), latency(.99, "p99")}},
+			{Title: "Problems that request counters do not show", Panels: []Panel{unaccounted(), restarts()}},
 			{Title: "The stateful cluster", Panels: []Panel{members(), shards()}},
-			{Title: "How far these figures can be trusted", Panels: []Panel{missing(), age(), scrapes(), rejected()}},
+			{Title: "Data quality", Panels: []Panel{missing(), age(), scrapes(), rejected()}},
 		},
 	}
 }
 
-const notStateful = "not told: this is no stateful cluster, or its runtime does not say"
+const notStateful = "no data: this is not a stateful cluster, or its runtime does not report it"
 
 func sides() Panel {
 	return Panel{
 		Title: "The Revisions side by side", Kind: Table, Width: 24,
-		Description: "Shares as they are now; all else over the shown time. Excess is what a Revision handled beyond what the Route gives it. Errors by entry are what queue-proxy alone would tell.",
+		Description: "Shares are current; all other figures are over the selected time range. Excess is the share that a Revision handled beyond its share in the Route. Errors by entry are what queue-proxy alone would report.",
 		Queries: []Query{
 			{Column: "Required", Unit: percent, Expr: largest(byRevision, of("canary_traffic_share_ratio"))},
 			{Column: "Handled", Unit: percent, Expr: largest(byRevision, of("canary_handled_share_ratio"))},
@@ -80,7 +80,7 @@ const (
 func shares() Panel {
 	return Panel{
 		Title: "Required and real share", Unit: percent, Width: 24, Max: 1,
-		Description: "Dashed: the share of the requests that the Route in force gives a Revision. Solid: the share of the last 5 minutes that it handled. They differ where shards, and not the Route, decide who handles.",
+		Description: "Dashed: the share of the requests that the current Route gives a Revision. Solid: the share of the requests of the last 5 minutes that it handled. They differ if shards, and not the Route, decide which Revision handles a request.",
 		Queries: []Query{
 			{Expr: largest(byRevision, of("canary_traffic_share_ratio")), Legend: revision + " required", Dashed: true},
 			{Expr: largest(byRevision, of("canary_handled_share_ratio")), Legend: revision + " handled"},
@@ -90,8 +90,8 @@ func shares() Panel {
 
 func handledRate() Panel {
 	return Panel{
-		Title: "Requests by who handled them", Unit: rps, Width: 12,
-		Description: "Finished requests a second, by the Revision whose pod did the work.",
+		Title: "Requests by the Revision that handled them", Unit: rps, Width: 12,
+		Description: "Finished requests per second, by the Revision whose pod handled them.",
 		Queries: []Query{
 			{Expr: rate(byRevision, of(handledTotal), short), Legend: revision},
 			{Expr: highest(rate(byRevision, of(handledTotal), short), rate(byRevision, of(entryTotal), short), "0"), Legend: axis, Axis: true},
@@ -101,8 +101,8 @@ func handledRate() Panel {
 
 func enteredRate() Panel {
 	return Panel{
-		Title: "Requests by where they entered", Unit: rps, Width: 12,
-		Description: "Requests a second, by the Revision whose queue-proxy took them in. On the axis of the panel beside it.",
+		Title: "Requests by the Revision where they entered", Unit: rps, Width: 12,
+		Description: "Requests per second, by the Revision whose queue-proxy received them. Same axis as the neighboring panel.",
 		Queries: []Query{
 			{Expr: rate(byRevision, of(entryTotal), short), Legend: revision},
 			{Expr: highest(rate(byRevision, of(handledTotal), short), rate(byRevision, of(entryTotal), short), "0"), Legend: axis, Axis: true},
@@ -113,8 +113,8 @@ func enteredRate() Panel {
 func matrix() Panel {
 	by := "entry_revision_name, " + byRevision
 	return Panel{
-		Title: "Entered at one Revision, handled by another", Unit: rps, Width: 24, Kind: Bars, Empty: "not told: the application does not say where a request entered",
-		Description: "Finished requests a second, by the Revision where they entered and the one that handled them.",
+		Title: "Entered at one Revision, handled by another", Unit: rps, Width: 24, Kind: Bars, Empty: "no data: the application does not report where a request entered",
+		Description: "Finished requests per second, by the Revision where they entered and the Revision that handled them.",
 		Queries:     []Query{{Expr: rate(by, of("canary_handled_requests_by_entry_total"), short), Legend: "{{entry_revision_name}} → " + revision}},
 	}
 }
@@ -144,8 +144,8 @@ const leastErrors = "0.01"
 
 func entryErrors() Panel {
 	return Panel{
-		Title: "Errors by entry: what queue-proxy alone would tell", Unit: percent, Width: 12,
-		Description: "Share of 5xx among the requests that entered at a Revision, whoever failed. In a stateful cluster this accuses those who passed a request on.",
+		Title: "Errors by entry: what queue-proxy alone would report", Unit: percent, Width: 12,
+		Description: "Share of 5xx among the requests that entered at a Revision, no matter which Revision failed. In a stateful cluster, this blames the Revision that passed a request on.",
 		Queries: []Query{
 			{Expr: entryErrorRatio(short), Legend: revision},
 			{Expr: highest(entryErrorRatio(short), handledErrorRatio(short), leastErrors), Legend: axis, Axis: true},
@@ -155,8 +155,8 @@ func entryErrors() Panel {
 
 func handledErrors() Panel {
 	return Panel{
-		Title: "Errors by who handled", Unit: percent, Width: 12,
-		Description: "Share of errors and time-outs among the requests that a Revision handled. On the axis of the panel beside it. Nothing is drawn where nothing was handled, or the application does not say how requests ended.",
+		Title: "Errors by the Revision that handled the request", Unit: percent, Width: 12,
+		Description: "Share of errors and timeouts among the requests that a Revision handled. Same axis as the neighboring panel. There are gaps if no requests were handled, or if the application does not report outcomes.",
 		Queries: []Query{
 			{Expr: handledErrorRatio(short), Legend: revision},
 			{Expr: highest(entryErrorRatio(short), handledErrorRatio(short), leastErrors), Legend: axis, Axis: true},
@@ -168,15 +168,15 @@ func failures() Panel {
 	by := byRevision + ", outcome"
 	return Panel{
 		Title: "Failed requests by outcome", Unit: rps, Width: 24, Kind: Bars,
-		Description: "What a Revision handled and did not end well, a second. Unknown: the application does not say.",
+		Description: "Handled requests per second that did not succeed. unknown: the application does not report the outcome.",
 		Queries:     []Query{{Expr: rate(by, of(handledTotal, `outcome!="ok"`), short), Legend: revision + " {{outcome}}"}},
 	}
 }
 
 func latency(q float64, name string) Panel {
 	return Panel{
-		Title: name + " by who handled", Unit: seconds, Width: 8,
-		Description: "How long the handling took, interpolated in the fixed buckets. Nothing is drawn where the application counts in other buckets.",
+		Title: name + " by the Revision that handled the request", Unit: seconds, Width: 8,
+		Description: "How long it took to handle requests, interpolated within the fixed buckets. There is no data if the application uses other buckets.",
 		Queries:     []Query{{Expr: quantile(q, byRevision, of(durations), short), Legend: revision}},
 	}
 }
@@ -184,7 +184,7 @@ func latency(q float64, name string) Panel {
 func unaccounted() Panel {
 	return Panel{
 		Title: "Unaccounted requests", Unit: count, Width: 12, Empty: notStateful,
-		Description: "Requests that a Revision started and did not finish within the time-out, those of dead pods included; and requests that entered the Service and that nobody started. Counted since the replica that tells began to.",
+		Description: "Requests that a Revision started but did not finish within the timeout, including those of terminated pods; and requests that entered the Service but were never started. Counted since the reporting replica began to measure.",
 		Queries: []Query{
 			{Expr: largest(byRevision, of("canary_unaccounted_requests", `stage="handling"`)), Legend: revision + " started, not finished"},
 			{Expr: largest("kn_service_name", series("canary_unaccounted_requests", ofNamespace, ofService, `stage="entry"`)), Legend: "entered, never started"},
@@ -195,7 +195,7 @@ func unaccounted() Panel {
 func restarts() Panel {
 	return Panel{
 		Title: "Restarts of pods", Unit: count, Width: 12, Kind: Bars,
-		Description: "Restarts of containers and failures of pods, by reason. What a pod had not told when it died, it never will.",
+		Description: "Restarts of containers and failures of pods, by reason. Figures that a pod had not reported when it failed are lost.",
 		Queries:     []Query{{Expr: increase(byRevision+", reason", of(restartsTotal), short), Legend: revision + " {{reason}}"}},
 	}
 }
@@ -203,7 +203,7 @@ func restarts() Panel {
 func members() Panel {
 	return Panel{
 		Title: "Members of the cluster", Unit: count, Width: 12, Empty: notStateful,
-		Description: "Pods of a Revision that are members of the stateful cluster, as its runtime says.",
+		Description: "Pods of a Revision that are members of the stateful cluster, as reported by its runtime.",
 		Queries:     []Query{{Expr: largest(byRevision, of("canary_cluster_members")), Legend: revision}},
 	}
 }
@@ -211,7 +211,7 @@ func members() Panel {
 func shards() Panel {
 	return Panel{
 		Title: "Shards", Unit: count, Width: 12, Empty: notStateful,
-		Description: "Shards that the pods of a Revision hold, by entity type. While these move, who handles what changes.",
+		Description: "Shards that the pods of a Revision hold, by entity type. While shards move, other pods handle their requests.",
 		Queries:     []Query{{Expr: largest(byRevision+", entity_type", of("canary_cluster_shards")), Legend: revision + " {{entity_type}}"}},
 	}
 }
@@ -219,7 +219,7 @@ func shards() Panel {
 func missing() Panel {
 	return Panel{
 		Title: "What is not known, and why", Kind: Table, Width: 12, Empty: "Nothing is missing",
-		Description: "Figures without data. They are never shown as zero. Without a Revision: of the Service.",
+		Description: "Figures without data. They are never shown as zero. Rows without a Revision are about the Service.",
 		Queries: []Query{{Expr: largest(byRevision+", figure, reason", series("canary_no_data", ofNamespace, ofService,
 			// Figures of the Service have no Revision.
 			strings.Replace(ofRevision, `$revision`, `$revision|`, 1)))}},
@@ -229,7 +229,7 @@ func missing() Panel {
 func age() Panel {
 	return Panel{
 		Title: "Age of the last scrape", Unit: seconds, Width: 12,
-		Description: "Of the ready pod of a Revision that was not read for longest. Above some scrape intervals, the figures of this Revision are old.",
+		Description: "Of the ready pod of a Revision that was not scraped for the longest time. If it is more than a few scrape intervals, the figures of this Revision are outdated.",
 		Queries:     []Query{{Expr: largest(byRevision, of("canary_scrape_age_seconds")), Legend: revision}},
 	}
 }
@@ -237,15 +237,15 @@ func age() Panel {
 func scrapes() Panel {
 	return Panel{
 		Title: "Scrapes of pods, all Services", Unit: "ops", Width: 12,
-		Description: "How often the controller read pods, by result.",
+		Description: "How often the controller scraped pods, by result.",
 		Queries:     []Query{{Expr: rate("result", "canary_scrapes_total", short), Legend: "{{result}}"}},
 	}
 }
 
 func rejected() Panel {
 	return Panel{
-		Title: "Samples not counted as they stood, all Services", Unit: "ops", Width: 12, Kind: Bars,
-		Description: "Negative, not a number, fallen, too many: what pods told and could not be right.",
+		Title: "Samples not counted as exported, all Services", Unit: "ops", Width: 12, Kind: Bars,
+		Description: "Samples of pods that cannot be correct, by reason: for example negative, not a number, decreased, or too many.",
 		Queries:     []Query{{Expr: rate("reason", "canary_rejected_samples_total", short), Legend: "{{reason}}"}},
 	}
 }

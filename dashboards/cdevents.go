@@ -8,15 +8,15 @@ func cdevents() Dashboard {
 	return Dashboard{
 		File:        "cdevents.json",
 		UID:         "knative-cdevents-delivery",
-		Title:       "CDEvents, sent and owed",
-		Description: "What the controller delivered to sinks, what it still owes them, and what it gave up.",
+		Title:       "CDEvents, sent and pending",
+		Description: "Events that the controller delivered to sinks, events that are pending, and events that it dropped.",
 		Variables: []Variable{
 			{Name: "source", Title: "Source", Series: known, Label: "source", Many: true, Description: "CDEventSources, as namespace/name."},
 		},
 		Rows: []Row{
 			{Title: "Sent", Panels: []Panel{delivered(), attempts(), deliveryLatency()}},
-			{Title: "Owed", Panels: []Panel{pending(), oldest(), breakers()}},
-			{Title: "Given up, or in the way", Panels: []Panel{lost(), deadLetters(), ledgerTroubles()}},
+			{Title: "Pending", Panels: []Panel{pending(), oldest(), breakers()}},
+			{Title: "Dropped events and problems", Panels: []Panel{lost(), deadLetters(), ledgerTroubles()}},
 			{Title: "Stateful clusters", Panels: []Panel{clusters(), looks(), declarations()}},
 		},
 	}
@@ -26,8 +26,8 @@ const ofSource = `source=~"$source"`
 
 func delivered() Panel {
 	return Panel{
-		Title: "Events taken by sinks", Unit: count, Width: 8, Kind: Bars, Empty: "none yet",
-		Description: "How many in each interval, by type.",
+		Title: "Events accepted by sinks", Unit: count, Width: 8, Kind: Bars, Empty: "none yet",
+		Description: "Number of events in each interval, by type.",
 		Queries:     []Query{{Expr: added("type", series("cdevents_delivered_total", ofSource)), Legend: "{{type}}"}},
 	}
 }
@@ -35,7 +35,7 @@ func delivered() Panel {
 func attempts() Panel {
 	return Panel{
 		Title: "Answers of sinks", Unit: count, Width: 8, Kind: Bars, Empty: "none yet",
-		Description: "Sends in each interval, by class of the answer. none: there was no answer.",
+		Description: "Delivery attempts in each interval, by class of the answer. none: there was no answer.",
 		Queries:     []Query{{Expr: added("code_class", series("cdevents_delivery_attempts_total", ofSource)), Legend: "{{code_class}}"}},
 	}
 }
@@ -46,24 +46,24 @@ func deliveryLatency() Panel {
 	// has in it.
 	of := func(q string) string { return "histogram_quantile(" + q + ", " + added("le", buckets) + ")" }
 	return Panel{
-		Title: "From observing to acknowledging", Unit: seconds, Width: 8, Empty: "none yet",
-		Description: "Interpolated in the buckets of the histogram. Nothing is drawn while nothing is delivered.",
+		Title: "From observation to acknowledgement", Unit: seconds, Width: 8, Empty: "none yet",
+		Description: "Interpolated within the buckets of the histogram. There are gaps while no events are delivered.",
 		Queries:     []Query{{Expr: of("0.5"), Legend: "p50"}, {Expr: of("0.95"), Legend: "p95"}},
 	}
 }
 
 func pending() Panel {
 	return Panel{
-		Title: "Events owed", Unit: count, Width: 8,
-		Description: "Journaled, and not yet taken by the source's sink.",
+		Title: "Pending events", Unit: count, Width: 8,
+		Description: "Journaled events that the source's sink has not accepted yet.",
 		Queries:     []Query{{Expr: largest("source", series("cdevents_pending", ofSource)), Legend: "{{source}}"}},
 	}
 }
 
 func oldest() Panel {
 	return Panel{
-		Title: "Age of the oldest event owed", Unit: seconds, Width: 8,
-		Description: "What your pipelines wait for. 0: nothing is owed.",
+		Title: "Age of the oldest pending event", Unit: seconds, Width: 8,
+		Description: "How long your pipelines have been waiting. 0: no event is pending.",
 		Queries:     []Query{{Expr: largest("source", series("cdevents_oldest_pending_age_seconds", ofSource)), Legend: "{{source}}"}},
 	}
 }
@@ -71,15 +71,15 @@ func oldest() Panel {
 func breakers() Panel {
 	return Panel{
 		Title: "Sinks that are only probed", Unit: count, Width: 8, Max: 1,
-		Description: "1 while a sink failed so often that it is asked only now and then. What it is owed waits.",
+		Description: "1 while a sink is only probed after repeated failures. Its pending events wait.",
 		Queries:     []Query{{Expr: largest("source", series("cdevents_breaker_open", ofSource)), Legend: "{{source}}"}},
 	}
 }
 
 func lost() Panel {
 	return Panel{
-		Title: "Events given up", Unit: count, Width: 8, Kind: Bars, Empty: "none",
-		Description: "How many in each interval, by reason, over all sources.",
+		Title: "Dropped events", Unit: count, Width: 8, Kind: Bars, Empty: "none",
+		Description: "Number of events in each interval, by reason, over all sources.",
 		Queries:     []Query{{Expr: added("reason", "cdevents_dropped_total"), Legend: "{{reason}}"}},
 	}
 }
@@ -87,7 +87,7 @@ func lost() Panel {
 func deadLetters() Panel {
 	return Panel{
 		Title: "Dead letters", Unit: count, Width: 8, Kind: Bars, Empty: "none",
-		Description: "Events that the dead letter sink took in each interval.",
+		Description: "Events that the dead letter sink accepted in each interval.",
 		Queries:     []Query{{Expr: added("source", series("cdevents_dead_letters_total", ofSource)), Legend: "{{source}}"}},
 	}
 }
@@ -95,7 +95,7 @@ func deadLetters() Panel {
 func ledgerTroubles() Panel {
 	return Panel{
 		Title: "The ledger", Unit: count, Width: 8, Kind: Bars, Empty: "none",
-		Description: "In each interval: writes that the API server did not take (while these grow, nothing new is announced), writes done again after meeting another, and updates merged because a history was full.",
+		Description: "In each interval: writes that the API server did not accept (while these increase, no new events are sent), writes that were repeated after a conflict, and updates that were merged because a history was full.",
 		Queries: []Query{
 			{Expr: added("", "cdevents_ledger_write_failures_total"), Legend: "write failures"},
 			{Expr: added("", "cdevents_ledger_conflicts_total"), Legend: "conflicts"},
@@ -107,26 +107,26 @@ func ledgerTroubles() Panel {
 func clusters() Panel {
 	return Panel{
 		Title: "Clusters by state", Unit: count, Width: 8, Empty: "no Service declares one",
-		Description: "Stateful clusters that the controller looks at.",
+		Description: "Stateful clusters that the controller polls.",
 		Queries:     []Query{{Expr: total("state", "cdevents_clusters"), Legend: "{{state}}"}},
 	}
 }
 
 func looks() Panel {
 	return Panel{
-		Title: "Looks at clusters", Unit: count, Width: 8, Kind: Bars, Empty: "no Service declares one",
-		Description: "In each interval, by outcome; and pods that were not asked, as they carry the labels of a Service and do not belong to it.",
+		Title: "Polls of clusters", Unit: count, Width: 8, Kind: Bars, Empty: "no Service declares one",
+		Description: "Polls in each interval, by outcome; and pods that were not polled, because they have the labels of a Service but do not belong to it.",
 		Queries: []Query{
 			{Expr: added("outcome", "cdevents_cluster_polls_total"), Legend: "{{outcome}}"},
-			{Expr: added("", "cdevents_cluster_pods_refused_total"), Legend: "pods not asked"},
+			{Expr: added("", "cdevents_cluster_pods_refused_total"), Legend: "pods not polled"},
 		},
 	}
 }
 
 func declarations() Panel {
 	return Panel{
-		Title: "Wrong declarations", Unit: count, Width: 8,
-		Description: "Services whose newest Revision declares a cluster with annotations that cannot be read. The Service's entry in the ledger names them.",
+		Title: "Invalid declarations", Unit: count, Width: 8,
+		Description: "Services whose newest Revision declares a cluster with annotations that are not valid. The condition StatefulDeclared of the Service's CDEventSubject names them.",
 		Queries:     []Query{{Expr: total("", "cdevents_cluster_declarations_wrong"), Legend: "Services"}},
 	}
 }

@@ -84,14 +84,14 @@ func checkFigures(t *testing.T, shown map[string]map[string]float64, v Values) {
 			"p95 of cart-1": .0095, "p95 of cart-2": .175, "Unaccounted of cart-2": 4, "Restarts of cart-3": 0,
 		}},
 		{"The Revisions side by side", about, map[string]float64{"Requests of cart-1": perSecond(1280) * whole, "Requests of cart-2": perSecond(720) * whole}},
-		{"Requests by who handled them", about, map[string]float64{"cart-1": perSecond(1280), "cart-2": perSecond(720), "axis": perSecond(1950)}},
-		{"Requests by where they entered", about, map[string]float64{"cart-1": perSecond(1900), "cart-2": perSecond(150), "axis": perSecond(1950)}},
-		{"Errors by entry: what queue-proxy alone would tell", exact, map[string]float64{"cart-1": .03, "cart-2": .03, "axis": 1. / 12}},
-		{"Errors by who handled", exact, map[string]float64{"cart-1": 0, "cart-2": 1. / 12, "axis": 1. / 12}},
+		{"Requests by the Revision that handled them", about, map[string]float64{"cart-1": perSecond(1280), "cart-2": perSecond(720), "axis": perSecond(1950)}},
+		{"Requests by the Revision where they entered", about, map[string]float64{"cart-1": perSecond(1900), "cart-2": perSecond(150), "axis": perSecond(1950)}},
+		{"Errors by entry: what queue-proxy alone would report", exact, map[string]float64{"cart-1": .03, "cart-2": .03, "axis": 1. / 12}},
+		{"Errors by the Revision that handled the request", exact, map[string]float64{"cart-1": 0, "cart-2": 1. / 12, "axis": 1. / 12}},
 		{"Failed requests by outcome", about, map[string]float64{"cart-2 error": perSecond(40), "cart-2 timeout": perSecond(20), "cart-1 error": 0}},
-		{"p50 by who handled", exact, map[string]float64{"cart-1": .005, "cart-2": .05 + .05*360/648}},
-		{"p95 by who handled", exact, map[string]float64{"cart-1": .0095, "cart-2": .175}},
-		{"p99 by who handled", exact, map[string]float64{"cart-1": .0099, "cart-2": .235}},
+		{"p50 by the Revision that handled the request", exact, map[string]float64{"cart-1": .005, "cart-2": .05 + .05*360/648}},
+		{"p95 by the Revision that handled the request", exact, map[string]float64{"cart-1": .0095, "cart-2": .175}},
+		{"p99 by the Revision that handled the request", exact, map[string]float64{"cart-1": .0099, "cart-2": .235}},
 		{"Unaccounted requests", exact, map[string]float64{"cart-2 started, not finished": 4, "cart-1 started, not finished": 0, "entered, never started": 7}},
 		{"Members of the cluster", exact, map[string]float64{"cart-1": 2, "cart-2": 1}},
 		{"Shards", exact, map[string]float64{"cart-1 Cart": 64, "cart-2 Cart": 36}},
@@ -100,12 +100,12 @@ func checkFigures(t *testing.T, shown map[string]map[string]float64, v Values) {
 			"[figure:unaccounted_requests reason:CallsPerRequestUnknown]":            1,
 		}},
 		{"Age of the last scrape", exact, map[string]float64{"cart-1": 1.5, "cart-2": 1}},
-		{"Events owed", exact, map[string]float64{"shop/releases": 2}},
+		{"Pending events", exact, map[string]float64{"shop/releases": 2}},
 		// Three by the first leader are too long ago by now, three by the second are not.
-		{"Events taken by sinks", about, map[string]float64{"dev.cdevents.service.upgraded.0.3.0": 3}},
-		{"Events given up", about, map[string]float64{"rejected": 2}},
-		{"Wrong declarations", exact, map[string]float64{"Services": 1}},
-		{"From observing to acknowledging", exact, map[string]float64{"p50": .175}},
+		{"Events accepted by sinks", about, map[string]float64{"dev.cdevents.service.upgraded.0.3.0": 3}},
+		{"Dropped events", about, map[string]float64{"rejected": 2}},
+		{"Invalid declarations", exact, map[string]float64{"Services": 1}},
+		{"From observation to acknowledgement", exact, map[string]float64{"p50": .175}},
 	} {
 		of := map[string]float64{}
 		for key, all := range shown {
@@ -131,9 +131,9 @@ func checkChange(t *testing.T, prometheus server, begun, now time.Time) {
 		switch {
 		case b.Axis:
 			continue
-		case b.Panel == "Requests by who handled them":
+		case b.Panel == "Requests by the Revision that handled them":
 			want, part = perSecond(720), .4
-		case b.Panel != "Errors by who handled":
+		case b.Panel != "Errors by the Revision that handled the request":
 			continue
 		}
 		lines := prometheus.between(t, b.Expr, from, now)

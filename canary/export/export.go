@@ -29,19 +29,19 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	entryRequests = describe("entry_requests_total",
-		"Requests that entered at the Revision, by class of the status code; unknown where the code says nothing.", "code_class")
+		"Requests that entered at the Revision, by class of the status code (unknown if there is none).", "code_class")
 	handledRequests = describe("handled_requests_total",
 		"Requests that the Revision handled, wherever they entered, by outcome.", "outcome")
 	handledByEntry = describe("handled_requests_by_entry_total",
-		"Requests that the Revision handled, by the Revision where they entered; only if the application says so.", "entry_revision_name")
+		"Requests that the Revision handled, by the Revision where they entered; only if the application exports this.", "entry_revision_name")
 	handledDuration = describe("handled_request_duration_seconds",
-		"How long requests took that the Revision handled.")
+		"Durations of the requests that the Revision handled, in seconds.")
 	requiredShare = describe("traffic_share_ratio",
-		"Share of the requests that the Route in force gives the Revision.")
+		"Share of the requests that the current Route gives the Revision.")
 	handledShare = describe("handled_share_ratio",
-		"Share of the requests of the last 5 minutes that the Revision handled.")
+		"Share of the requests in the last 5 minutes that the Revision handled.")
 	unaccounted = describe("unaccounted_requests",
-		"Requests that were started by the Revision and not finished within the request time-out (stage handling), or that entered the Service and were never started (stage entry).", "stage")
+		"Requests that the Revision started but did not finish within the request timeout (stage handling), or that entered the Service but were never started (stage entry).", "stage")
 	podRestarts = describe("pod_restarts_total",
 		"Restarts of containers and failures of pods of the Revision, by reason.", "reason")
 	clusterMembers = describe("cluster_members",
@@ -49,15 +49,15 @@ var (
 	clusterShards = describe("cluster_shards",
 		"Shards that the Revision's pods hold, by entity type.", "entity_type")
 	scrapeAge = describe("scrape_age_seconds",
-		"Age of the last successful scrape of that pod of the Revision which was not scraped for longest.")
+		"Seconds since the last successful scrape, for the pod of the Revision that was not scraped for the longest time.")
 	noData = describe("no_data",
-		"1 where a figure is missing, with the reason.", "figure", "reason")
+		"1 for each figure that is missing, with the reason.", "figure", "reason")
 
 	scrapes  = prometheus.NewDesc("canary_scrapes_total", "Scrapes of pods, by result.", []string{"result"}, nil)
-	rejected = prometheus.NewDesc("canary_rejected_samples_total", "Samples of pods that were not counted as they stand, by reason.", []string{"reason"}, nil)
+	rejected = prometheus.NewDesc("canary_rejected_samples_total", "Samples of pods that were not counted as exported, by reason.", []string{"reason"}, nil)
 	targets  = prometheus.NewDesc("canary_scrape_targets", "Ports of pods that this replica scrapes.", nil, nil)
 	services = prometheus.NewDesc("canary_scrape_services", "Services that this replica scrapes.", nil, nil)
-	duration = prometheus.NewDesc("canary_scrape_duration_seconds", "How long the slowest of the last scrapes took.", nil, nil)
+	duration = prometheus.NewDesc("canary_scrape_duration_seconds", "Duration of the slowest of the last scrapes, in seconds.", nil, nil)
 )
 
 var all = []*prometheus.Desc{

@@ -55,10 +55,10 @@ func TestCollect(t *testing.T) {
 	t.Parallel()
 	const labels = `k8s_namespace_name="shop",kn_configuration_name="cart",kn_revision_name="cart-2",kn_service_name="cart"`
 	want := `
-# HELP canary_entry_requests_total Requests that entered at the Revision, by class of the status code; unknown where the code says nothing.
+# HELP canary_entry_requests_total Requests that entered at the Revision, by class of the status code (unknown if there is none).
 # TYPE canary_entry_requests_total counter
 canary_entry_requests_total{code_class="2xx",` + labels + `} 3
-# HELP canary_handled_requests_by_entry_total Requests that the Revision handled, by the Revision where they entered; only if the application says so.
+# HELP canary_handled_requests_by_entry_total Requests that the Revision handled, by the Revision where they entered; only if the application exports this.
 # TYPE canary_handled_requests_by_entry_total counter
 canary_handled_requests_by_entry_total{entry_revision_name="cart-1",` + labels + `} 40
 canary_handled_requests_by_entry_total{entry_revision_name="other",` + labels + `} 3
@@ -67,20 +67,20 @@ canary_handled_requests_by_entry_total{entry_revision_name="other",` + labels + 
 canary_handled_requests_total{` + labels + `,outcome="error"} 2
 canary_handled_requests_total{` + labels + `,outcome="ok"} 41
 canary_handled_requests_total{` + labels + `,outcome="timeout"} 0
-# HELP canary_handled_request_duration_seconds How long requests took that the Revision handled.
+# HELP canary_handled_request_duration_seconds Durations of the requests that the Revision handled, in seconds.
 # TYPE canary_handled_request_duration_seconds histogram
 canary_handled_request_duration_seconds_bucket{` + labels + `,le="0.5"} 40
 canary_handled_request_duration_seconds_bucket{` + labels + `,le="1"} 43
 canary_handled_request_duration_seconds_bucket{` + labels + `,le="+Inf"} 43
 canary_handled_request_duration_seconds_sum{` + labels + `} 1.5
 canary_handled_request_duration_seconds_count{` + labels + `} 43
-# HELP canary_traffic_share_ratio Share of the requests that the Route in force gives the Revision.
+# HELP canary_traffic_share_ratio Share of the requests that the current Route gives the Revision.
 # TYPE canary_traffic_share_ratio gauge
 canary_traffic_share_ratio{` + labels + `} 0.05
-# HELP canary_handled_share_ratio Share of the requests of the last 5 minutes that the Revision handled.
+# HELP canary_handled_share_ratio Share of the requests in the last 5 minutes that the Revision handled.
 # TYPE canary_handled_share_ratio gauge
 canary_handled_share_ratio{` + labels + `} 0.36
-# HELP canary_unaccounted_requests Requests that were started by the Revision and not finished within the request time-out (stage handling), or that entered the Service and were never started (stage entry).
+# HELP canary_unaccounted_requests Requests that the Revision started but did not finish within the request timeout (stage handling), or that entered the Service but were never started (stage entry).
 # TYPE canary_unaccounted_requests gauge
 canary_unaccounted_requests{` + labels + `,stage="handling"} 1
 canary_unaccounted_requests{k8s_namespace_name="shop",kn_configuration_name="",kn_revision_name="",kn_service_name="cart",stage="entry"} 4
@@ -93,17 +93,17 @@ canary_cluster_members{` + labels + `} 1
 # HELP canary_cluster_shards Shards that the Revision's pods hold, by entity type.
 # TYPE canary_cluster_shards gauge
 canary_cluster_shards{entity_type="Cart",` + labels + `} 34
-# HELP canary_scrape_age_seconds Age of the last successful scrape of that pod of the Revision which was not scraped for longest.
+# HELP canary_scrape_age_seconds Seconds since the last successful scrape, for the pod of the Revision that was not scraped for the longest time.
 # TYPE canary_scrape_age_seconds gauge
 canary_scrape_age_seconds{` + labels + `} 1.5
-# HELP canary_no_data 1 where a figure is missing, with the reason.
+# HELP canary_no_data 1 for each figure that is missing, with the reason.
 # TYPE canary_no_data gauge
 canary_no_data{figure="handled_requests_total",k8s_namespace_name="shop",kn_configuration_name="cart",kn_revision_name="cart-3",kn_service_name="cart",reason="NotRead"} 1
 # HELP canary_scrapes_total Scrapes of pods, by result.
 # TYPE canary_scrapes_total counter
 canary_scrapes_total{result="success"} 7
 canary_scrapes_total{result="timeout"} 1
-# HELP canary_rejected_samples_total Samples of pods that were not counted as they stand, by reason.
+# HELP canary_rejected_samples_total Samples of pods that were not counted as exported, by reason.
 # TYPE canary_rejected_samples_total counter
 canary_rejected_samples_total{reason="fell"} 2
 # HELP canary_scrape_targets Ports of pods that this replica scrapes.
@@ -112,7 +112,7 @@ canary_scrape_targets 4
 # HELP canary_scrape_services Services that this replica scrapes.
 # TYPE canary_scrape_services gauge
 canary_scrape_services 1
-# HELP canary_scrape_duration_seconds How long the slowest of the last scrapes took.
+# HELP canary_scrape_duration_seconds Duration of the slowest of the last scrapes, in seconds.
 # TYPE canary_scrape_duration_seconds gauge
 canary_scrape_duration_seconds 0.25
 `

@@ -38,13 +38,13 @@ func NewInstruments() (*Instruments, error) {
 		to         *metric.Int64Counter
 		name, says string
 	}{
-		{&i.delivered, "cdevents_delivered", "Events that a sink acknowledged, by source and type."},
-		{&i.incomplete, "cdevents_incomplete", "Events among these that lack something, and say what in customData.notes, by source."},
-		{&i.attempts, "cdevents_delivery_attempts", "Sends that were tried, by source and class of the answer (none: no answer)."},
-		{&i.deadLetters, "cdevents_dead_letters", "Events that the dead letter sink took, by source."},
-		{&i.dropped, "cdevents_dropped", "Events that were given up on purpose, by reason."},
-		{&i.conflicts, "cdevents_ledger_conflicts", "Writes to the ledger that met another one and were done again."},
-		{&i.refused, "cdevents_ledger_write_failures", "Writes to the ledger that the API server did not take, or did not say that it had. They are tried again."},
+		{&i.delivered, "cdevents_delivered", "Events that a sink accepted, by source and type."},
+		{&i.incomplete, "cdevents_incomplete", "Accepted events that are incomplete, and say in customData.notes what is missing, by source."},
+		{&i.attempts, "cdevents_delivery_attempts", "Delivery attempts, by source and class of the answer (none if there was no answer)."},
+		{&i.deadLetters, "cdevents_dead_letters", "Events that the dead letter sink accepted, by source."},
+		{&i.dropped, "cdevents_dropped", "Events that were dropped on purpose, by reason."},
+		{&i.conflicts, "cdevents_ledger_conflicts", "Writes to the ledger that conflicted with another write and were repeated."},
+		{&i.refused, "cdevents_ledger_write_failures", "Writes to the ledger that the API server did not accept, or did not confirm. They are retried."},
 		{&i.merged, "cdevents_merged_snapshots", "Observed updates that were merged because a history was full."},
 	} {
 		var err error
@@ -54,7 +54,7 @@ func NewInstruments() (*Instruments, error) {
 	}
 	var err error
 	i.latency, err = meter.Float64Histogram("cdevents_delivery_latency", metric.WithUnit("s"),
-		metric.WithDescription("Time from observing a transition to its acknowledgement, by source."),
+		metric.WithDescription("Time from the observation of a transition to the acknowledgement of its event, by source."),
 		metric.WithExplicitBucketBoundaries(buckets...))
 	if err != nil {
 		return nil, fmt.Errorf("making the histogram cdevents_delivery_latency: %w", err)
@@ -78,17 +78,17 @@ func (i *Instruments) begin() {
 func (*Instruments) Watch(d *Delivery, sources func() map[types.UID]string) error {
 	meter := otel.Meter("knative-cdevents.dev/emitter")
 	pending, err := meter.Int64ObservableGauge("cdevents_pending",
-		metric.WithDescription("Events that are owed, by source. Every replica tells the same."))
+		metric.WithDescription("Events that are pending, by source. Every replica reports the same value."))
 	if err != nil {
 		return fmt.Errorf("making the gauge cdevents_pending: %w", err)
 	}
 	oldest, err := meter.Float64ObservableGauge("cdevents_oldest_pending_age", metric.WithUnit("s"),
-		metric.WithDescription("Age of the oldest event that is owed, by source; 0 when none is. Every replica tells the same."))
+		metric.WithDescription("Age of the oldest pending event, by source; 0 if there is none. Every replica reports the same value."))
 	if err != nil {
 		return fmt.Errorf("making the gauge cdevents_oldest_pending_age: %w", err)
 	}
 	open, err := meter.Int64ObservableGauge("cdevents_breaker_open",
-		metric.WithDescription("1 while a source's sink is only probed, else 0, as the replica sees it that sends."))
+		metric.WithDescription("1 while the breaker of a source is open, and 0 otherwise. The replica that sends the events reports it."))
 	if err != nil {
 		return fmt.Errorf("making the gauge cdevents_breaker_open: %w", err)
 	}

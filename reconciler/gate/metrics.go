@@ -24,14 +24,14 @@ func describe(name, help string, more ...string) *prometheus.Desc {
 }
 
 var (
-	verdictDesc  = describe("verdict", "1 for the verdict of the run that is under way, or was last, and 0 for all others.", "verdict")
-	runsDesc     = describe("runs_total", "Runs that are over, by verdict and weightiest reason.", "verdict", "reason")
-	durationDesc = describe("duration_seconds", "How long the run that is under way, or was last, took.")
-	valueDesc    = describe("metric_value", "Ratio of bad requests, by metric of the gate and side.", "metric", "arm")
-	evalueDesc   = describe("evalue", "E-value against the limit, by metric of the gate and what it would prove.", "metric", "side")
-	samplesDesc  = describe("samples", "Finished requests that were judged, by side.", "arm")
-	requiredDesc = describe("samples_required", "Finished requests that are needed at least, by side.", "arm")
-	shareDesc    = describe("handled_share_ratio", "Share of the requests that the canary handled, over the judged time.")
+	verdictDesc  = describe("verdict", "1 for the current verdict of the run in progress, or else of the last run; 0 for all others.", "verdict")
+	runsDesc     = describe("runs_total", "Finished runs, by verdict and most important reason.", "verdict", "reason")
+	durationDesc = describe("duration_seconds", "How long the run in progress has taken so far, or else how long the last run took, in seconds.")
+	valueDesc    = describe("metric_value", "Ratio of bad requests, by metric of the gate and arm (canary or baseline).", "metric", "arm")
+	evalueDesc   = describe("evalue", "Evidence as an e-value, by metric of the gate and by what it would prove (fail or pass).", "metric", "side")
+	samplesDesc  = describe("samples", "Finished requests that were judged, by arm (canary or baseline).", "arm")
+	requiredDesc = describe("samples_required", "Finished requests that are required at least, by arm (canary or baseline).", "arm")
+	shareDesc    = describe("handled_share_ratio", "Share of the requests that the canary handled over the judged time.")
 
 	all = []*prometheus.Desc{verdictDesc, runsDesc, durationDesc, valueDesc, evalueDesc, samplesDesc, requiredDesc, shareDesc}
 )

@@ -30,24 +30,24 @@ func TestMetrics(t *testing.T) {
 	m.saw("shop", run)
 	now = now.Add(time.Minute)
 	want := `
-# HELP gate_duration_seconds How long the run that is under way, or was last, took.
+# HELP gate_duration_seconds How long the run in progress has taken so far, or else how long the last run took, in seconds.
 # TYPE gate_duration_seconds gauge
 gate_duration_seconds{gate="strict",k8s_namespace_name="shop",kn_service_name="cart"} 60
-# HELP gate_evalue E-value against the limit, by metric of the gate and what it would prove.
+# HELP gate_evalue Evidence as an e-value, by metric of the gate and by what it would prove (fail or pass).
 # TYPE gate_evalue gauge
 gate_evalue{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",metric="ErrorRate",side="fail"} 3
 gate_evalue{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",metric="ErrorRate",side="pass"} 0.5
-# HELP gate_handled_share_ratio Share of the requests that the canary handled, over the judged time.
+# HELP gate_handled_share_ratio Share of the requests that the canary handled over the judged time.
 # TYPE gate_handled_share_ratio gauge
 gate_handled_share_ratio{gate="strict",k8s_namespace_name="shop",kn_service_name="cart"} 0.1
-# HELP gate_metric_value Ratio of bad requests, by metric of the gate and side.
+# HELP gate_metric_value Ratio of bad requests, by metric of the gate and arm (canary or baseline).
 # TYPE gate_metric_value gauge
 gate_metric_value{arm="canary",gate="strict",k8s_namespace_name="shop",kn_service_name="cart",metric="ErrorRate"} 0.25
-# HELP gate_samples Finished requests that were judged, by side.
+# HELP gate_samples Finished requests that were judged, by arm (canary or baseline).
 # TYPE gate_samples gauge
 gate_samples{arm="baseline",gate="strict",k8s_namespace_name="shop",kn_service_name="cart"} 90
 gate_samples{arm="canary",gate="strict",k8s_namespace_name="shop",kn_service_name="cart"} 12
-# HELP gate_samples_required Finished requests that are needed at least, by side.
+# HELP gate_samples_required Finished requests that are required at least, by arm (canary or baseline).
 # TYPE gate_samples_required gauge
 gate_samples_required{arm="canary",gate="strict",k8s_namespace_name="shop",kn_service_name="cart"} 300
 `
@@ -66,7 +66,7 @@ gate_samples_required{arm="canary",gate="strict",k8s_namespace_name="shop",kn_se
 	counted := func(n int) {
 		t.Helper()
 		want := fmt.Sprintf(`
-# HELP gate_runs_total Runs that are over, by verdict and weightiest reason.
+# HELP gate_runs_total Finished runs, by verdict and most important reason.
 # TYPE gate_runs_total counter
 gate_runs_total{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",reason="RelativeRegression",verdict="Fail"} %d
 `, n)

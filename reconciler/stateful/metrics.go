@@ -37,8 +37,8 @@ func NewInstruments() (*Instruments, error) {
 		to         *metric.Int64Counter
 		name, says string
 	}{
-		{&i.polls, "cdevents_cluster_polls", "Looks at stateful clusters, by outcome (complete, partial, unanswered, failed)."},
-		{&i.refused, "cdevents_cluster_pods_refused", "Pods with the labels of a Service that were not asked, as they do not belong to it."},
+		{&i.polls, "cdevents_cluster_polls", "Polls of stateful clusters, by outcome (complete, partial, unanswered, failed)."},
+		{&i.refused, "cdevents_cluster_pods_refused", "Pods that have the labels of a Service but do not belong to it, and are not polled."},
 	} {
 		var err error
 		if *c.to, err = meter.Int64Counter(c.name, metric.WithDescription(c.says)); err != nil {
@@ -46,7 +46,7 @@ func NewInstruments() (*Instruments, error) {
 		}
 	}
 	_, err := meter.Int64ObservableGauge("cdevents_cluster_declarations_wrong",
-		metric.WithDescription("Services whose newest Revision declares a stateful cluster with annotations that cannot be read."),
+		metric.WithDescription("Services whose newest Revision declares a stateful cluster with annotations that are not valid."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(i.wrong.Load())
 			return nil
@@ -60,7 +60,7 @@ func NewInstruments() (*Instruments, error) {
 // Watch reports the states of the clusters that w looks at.
 func (*Instruments) Watch(w *Watcher) error {
 	_, err := otel.Meter("knative-cdevents.dev/stateful").Int64ObservableGauge("cdevents_clusters",
-		metric.WithDescription("Stateful clusters that this replica looks at, by state."),
+		metric.WithDescription("Stateful clusters that this replica polls, by state."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			for state, n := range w.States() {
 				o.Observe(int64(n), metric.WithAttributes(attribute.String("state", string(state))))
