@@ -32,13 +32,13 @@ help: ## Show this list
 ##@ Try it
 
 .PHONY: demo
-demo: ## Show the life of a Knative Service as CDEvents, on a cluster made here (DEMO_CLUSTER=existing: on yours)
+demo: ## Show the life of a Knative Service as CDEvents, on a local cluster (DEMO_CLUSTER=existing: on your own)
 	@if [ "$(DEMO_CLUSTER)" = own ]; then $(MAKE) deps; fi
 	@go build -o bin/demo ./test/demo
 	@DEMO_CLUSTER=$(DEMO_CLUSTER) CLUSTER_PROGRAM=$(abspath $(CLUSTER)) bin/demo
 
 .PHONY: demo-down
-demo-down: ## Take the demo away, and the cluster with it (DEMO_CLUSTER=existing: only what the demo put there)
+demo-down: ## Remove the demo and the local cluster (DEMO_CLUSTER=existing: only what the demo installed)
 	@if [ "$(DEMO_CLUSTER)" = own ]; then $(MAKE) $(CLUSTER); fi
 	@go build -o bin/demo ./test/demo
 	@DEMO_CLUSTER=$(DEMO_CLUSTER) CLUSTER_PROGRAM=$(abspath $(CLUSTER)) bin/demo --down
@@ -54,8 +54,8 @@ SIM_SEED ?= $(shell date +%s%N)
 
 .PHONY: test
 test: export SIM_SEED := $(SIM_SEED)
-test: $(CLUSTER) ## Unit tests, and those that need a real API server (etcd and kube-apiserver are built first)
-	@echo "simulating further histories, from seed $(SIM_SEED) on (the same again: make test SIM_SEED=$(SIM_SEED))"
+test: $(CLUSTER) ## Run the unit tests, and the tests that need a real API server (builds etcd and kube-apiserver first)
+	@echo "simulating more histories, starting from seed $(SIM_SEED) (to repeat: make test SIM_SEED=$(SIM_SEED))"
 	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$($(CLUSTER) assets); \
 	bad=0; for m in $(MODULES); do (cd $$m && $(GOTEST) -timeout 15m ./...) || bad=1; done; exit $$bad
 
@@ -64,7 +64,7 @@ CHANGES ?= 10000000
 
 .PHONY: soak
 soak: export GOGC ?= 400
-soak: ## Simulate ten million changes that nobody has run before (CHANGES=1000000 for fewer)
+soak: ## Simulate ten million changes from a new seed (CHANGES=1000000 for fewer)
 	@go test -count=1 -timeout 12h -v ./test/sim -run TestRandomHistories -fresh -changes $(CHANGES) | grep -v -e '=== [A-Z]'
 
 # The linter remembers findings by content, with the paths they had: a second clone must not be told the first
@@ -79,20 +79,20 @@ format: ## Format all modules
 	@.ci/tool gofumpt -l -w $$(git ls-files '*.go' | grep -v zz_generated)
 
 .PHONY: generate
-generate: ## Write what is generated: deep copies, golden files and the API reference of the documentation, dashboards
+generate: ## Generate deep copies, golden files and the API reference of the documentation, and dashboards
 	@.ci/tool controller-gen object paths=./api/...
 	@if grep -qs '"update"' emitter/cdevents/*_test.go; then go test ./emitter/cdevents -update; fi
 	@go run ./config/reference
 	@go run ./dashboards/generate
 
 .PHONY: verify
-verify: ## Generate, and fail if that changed anything; also fails on untidy go.mod files
+verify: ## Generate, and fail if anything changed; also fails on untidy go.mod files
 	@.ci/verify
 
 # etcd and the audit log are kept in memory where there is such a place: what else uses the disk would be measured too.
 .PHONY: bench
 bench: export TMPDIR = $(firstword $(wildcard /dev/shm /tmp))
-bench: $(CLUSTER) ## Compare with ApiServerSource, a bare program and Prometheus (25 min; SHORT=1 for a look, RUN=latency,memory for some scenarios)
+bench: $(CLUSTER) ## Compare with ApiServerSource, a bare program and Prometheus (25 min; SHORT=1 for a short run, RUN=latency,memory for some scenarios)
 	@mkdir -p bin/bench
 	@go build -o bin/bench/ ./test/bench ./test/bench/bare ./cmd/controller
 	@go -C test/cluster/parts/eventing build -o $(abspath bin/bench)/ knative.dev/eventing/cmd/apiserver_receive_adapter
@@ -108,12 +108,12 @@ endif
 
 .PHONY: e2e
 e2e: PARTS = serving,prometheus
-e2e: e2e-cluster ## The core scenarios on real Knative (20 min at most, warm); RUN=TestName for some of them
+e2e: e2e-cluster ## Run the core scenarios on real Knative (at most 20 min with warm caches); RUN=TestName for some of them
 	@$(E2E_ENV) $(GOTEST) -tags e2e -count=1 -timeout 25m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 
 .PHONY: e2e-full
 e2e-full: PARTS = serving,eventing,tekton,prometheus
-e2e-full: e2e-cluster ## All scenarios, with Knative Eventing's Broker and Tekton's EventListener
+e2e-full: e2e-cluster ## Run all scenarios, including Knative Eventing's Broker and Tekton's EventListener
 	@$(E2E_ENV) E2E_FULL=true $(GOTEST) -tags e2e -count=1 -timeout 90m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 
 .PHONY: e2e-cluster
@@ -125,39 +125,39 @@ cluster-up: deps $(CLUSTER) ## Start the one-node cluster (PARTS=serving,eventin
 	@$(CLUSTER) up --with $(PARTS)
 
 .PHONY: cluster-down
-cluster-down: $(CLUSTER) ## Take it away, every trace of it
+cluster-down: $(CLUSTER) ## Delete the cluster, and everything that it left on this machine
 	@$(CLUSTER) down
 
 .PHONY: cluster-status
-cluster-status: $(CLUSTER) ## What runs in it, and where
+cluster-status: $(CLUSTER) ## Show what runs in the cluster, and where
 	@$(CLUSTER) status
 
 .PHONY: deps
-deps: $(CLUSTER) ## Install the Debian packages that a cluster needs (as root; else name them)
+deps: $(CLUSTER) ## Install the Debian packages that a cluster needs (as root; otherwise, print their names)
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then $(CLUSTER) deps --install $(DEPS); else $(CLUSTER) deps $(DEPS); fi
 
 # The Go tool knows best whether this is up to date, and is quick to say so.
 .PHONY: $(CLUSTER)
 $(CLUSTER):
-	@command -v go >/dev/null || { echo "Go is missing: install the version that go.mod names, https://go.dev/doc/install"; exit 1; }
+	@command -v go >/dev/null || { echo "Go is missing: install the version in go.mod, https://go.dev/doc/install"; exit 1; }
 	@go -C test/cluster build -o $(abspath $(CLUSTER)) .
 
 ##@ Install and release (set KO_DOCKER_REPO to a registry that you may push to)
 
 .PHONY: install
-install: ## Build the image and install on the cluster of KUBECONFIG
+install: ## Build the image, and install the controller on the cluster of KUBECONFIG
 	@.ci/tool ko apply --base-import-paths -f config/
 
 .PHONY: sample
-sample: ## Apply a source, and a sink that prints what it receives, to a namespace: NAMESPACE=shop
+sample: ## Create a source, and a sink that prints the events it receives, in NAMESPACE=shop
 	@.ci/tool ko apply --base-import-paths -f config/samples/ -- --namespace "$(or $(NAMESPACE),default)"
 
 .PHONY: uninstall
-uninstall: ## Take it off the cluster of KUBECONFIG again
+uninstall: ## Uninstall the controller from the cluster of KUBECONFIG
 	@.ci/tool ko delete --ignore-not-found -f config/
 
 .PHONY: release
-release: ## Write release/release.yaml, release/samples.yaml and release/tekton, their images named by digest; VERSION=v1.2.3 labels and tags them
+release: ## Write release/release.yaml, release/samples.yaml and release/tekton, with images by digest; VERSION=v1.2.3 sets labels and tags
 	@mkdir -p release
 	@.ci/tool ko resolve --base-import-paths --tags $(VERSION) -f config/ > release/.release.yaml.part
 	@sed 's|\(app.kubernetes.io/version:\) devel|\1 "$(VERSION)"|' release/.release.yaml.part > release/release.yaml

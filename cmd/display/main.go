@@ -58,7 +58,7 @@ func (d *display) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() { _ = message.Finish(nil) }()
 	e, err := binding.ToEvent(r.Context(), message)
 	if err != nil {
-		http.Error(w, "this is no CloudEvent: "+err.Error(), http.StatusBadRequest)
+		http.Error(w, "this is not a CloudEvent: "+err.Error(), http.StatusBadRequest)
 		return
 	}
 	var data bytes.Buffer

@@ -103,7 +103,7 @@ func anotherSplit(_ *testing.T, s *stage) {
 	s.serve()
 	s.refused(&meddler{s.api, func() {
 		s.split(`[{"revisionName":"NAME-1","percent":70},{"revisionName":"NAME-2","percent":30}]`)
-	}}, s.asked(10, 0), "somebody else has changed it")
+	}}, s.asked(10, 0), "someone else has changed the traffic")
 	s.want("1=70,2=30")
 }
 
@@ -116,7 +116,7 @@ func changedMeanwhile(t *testing.T, s *stage) {
 		s.split(`[{"revisionName":"NAME-1","percent":100}]`)
 	})
 	began := time.Now()
-	s.refused(s.api, s.asked(10, 0), "somebody else has changed it meanwhile")
+	s.refused(s.api, s.asked(10, 0), "someone else has changed it since")
 	if took := time.Since(began); took > 15*time.Second {
 		t.Errorf("it took %s to see it", took)
 	}
@@ -126,7 +126,7 @@ func changedMeanwhile(t *testing.T, s *stage) {
 func lag(t *testing.T, s *stage) {
 	asked := s.asked(10, 0)
 	asked.timeout = time.Second
-	s.refused(s.api, asked, "not in force after 1s: serving has not looked at the Service yet")
+	s.refused(s.api, asked, "not in effect after 1s: serving has not processed the Service yet")
 	// What was written before is not written again, but still waited for.
 	s.want("1=90,2=10")
 	s.serveOnce(t.Context())
@@ -149,7 +149,7 @@ func revisions(t *testing.T, s *stage) {
 	_, err := s.api.Revisions(namespace).Create(t.Context(), other, metav1.CreateOptions{})
 	must(t, err)
 	asked.canary = "of-another"
-	s.refused(s.api, asked, `is not of Service revisions, but of "another"`)
+	s.refused(s.api, asked, `does not belong to Service revisions, but to "another"`)
 	s.want("1=100")
 
 	s.split(`[{"revisionName":"NAME-2","percent":100}]`)

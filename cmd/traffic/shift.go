@@ -99,7 +99,7 @@ func (r request) fit(ctx context.Context, api client.ServingV1Interface, p plan)
 		}
 	}
 	if r.percent > 0 && !r.older && generation[r.canary] < generation[p.baseline] {
-		return fmt.Errorf("%s is older than %s: that would be no rollout; set allow-older to true if it is meant", r.canary, p.baseline)
+		return fmt.Errorf("%s is older than %s, so this is not a rollout; to do it anyway, set allow-older to true", r.canary, p.baseline)
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func (r request) fit(ctx context.Context, api client.ServingV1Interface, p plan)
 // taken back goes to the baseline whatever its state is, for there is nothing better.
 func (r request) own(revision *servingv1.Revision) (int64, error) {
 	if of := revision.Labels[serving.ServiceLabelKey]; of != r.service {
-		return 0, fmt.Errorf("revision %s/%s is not of Service %s, but of %q", r.namespace, revision.Name, r.service, of)
+		return 0, fmt.Errorf("revision %s/%s does not belong to Service %s, but to %q", r.namespace, revision.Name, r.service, of)
 	}
 	if revision.Name == r.canary && !revision.IsReady() {
 		return 0, fmt.Errorf("revision %s/%s is not Ready: %s", r.namespace, revision.Name, because(revision.Status.GetCondition(servingv1.RevisionConditionReady)))
@@ -123,7 +123,7 @@ func (r request) own(revision *servingv1.Revision) (int64, error) {
 // inForce waits until the Route sends its requests so. The Service's own status
 // says less: it skips steps, and is not Ready for reasons that are none of ours.
 func (r request) inForce(ctx context.Context, api client.ServingV1Interface, generation int64, want shares) error {
-	last := errors.New("nothing was seen yet")
+	last := errors.New("the Service has not been read yet")
 	for {
 		why, err := r.look(ctx, api, generation, want)
 		switch {
@@ -136,7 +136,7 @@ func (r request) inForce(ctx context.Context, api client.ServingV1Interface, gen
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the traffic of Service %s/%s was set to %s, but is not in force after %s: %w", r.namespace, r.service, want, r.timeout, last)
+			return fmt.Errorf("the traffic of Service %s/%s was set to %s, but is not in effect after %s: %w", r.namespace, r.service, want, r.timeout, last)
 		case <-time.After(every):
 		}
 	}
@@ -149,17 +149,17 @@ func (r request) look(ctx context.Context, api client.ServingV1Interface, genera
 		return fmt.Errorf("reading the Service: %w", err), nil
 	}
 	if got, err := pinned(service.Spec.Traffic); service.Generation > generation && (err != nil || !maps.Equal(got, want)) {
-		return nil, fmt.Errorf("the traffic of Service %s/%s was %s, and somebody else has changed it meanwhile", r.namespace, r.service, want)
+		return nil, fmt.Errorf("the traffic of Service %s/%s was %s, but someone else has changed it since", r.namespace, r.service, want)
 	}
 	if service.Status.ObservedGeneration < service.Generation {
-		return errors.New("serving has not looked at the Service yet"), nil
+		return errors.New("serving has not processed the Service yet"), nil
 	}
 	route, err := api.Routes(r.namespace).Get(ctx, r.service, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("reading the Route: %w", err), nil
 	}
 	if route.Status.ObservedGeneration != route.Generation {
-		return errors.New("serving has not looked at the Route yet"), nil
+		return errors.New("serving has not processed the Route yet"), nil
 	}
 	if got, err := pinned(route.Status.Traffic); err != nil || !maps.Equal(got, want) {
 		return fmt.Errorf("the Route has %s", got), nil

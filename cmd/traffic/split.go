@@ -22,7 +22,7 @@ func (s shares) String() string {
 }
 
 var errUnpinned = errors.New("spec.traffic follows the latest Ready Revision (latestRevision: true), " +
-	"so a canary has all traffic before anybody can judge it: name the Revision that shall have it, as revisionName")
+	"so a canary gets all traffic before it can be judged: set revisionName to the Revision that should get the traffic")
 
 // pinned sums what a Service's traffic gives to whom. A target that follows the
 // latest Revision is fine as long as it has a tag only.
@@ -85,12 +85,12 @@ func (r request) plan(targets []servingv1.TrafficTarget) (plan, error) {
 	case r.percent == 0 && now[r.canary] == 0:
 		return p, nil // it has nothing that could be taken back, whoever has the traffic
 	case !r.allows(now[r.canary]):
-		return plan{}, fmt.Errorf("the traffic is %s: %s has %d %%, and this may be done only where it has one of %d: somebody else has changed it",
+		return plan{}, fmt.Errorf("the traffic is %s: %s has %d %%, but this change is only allowed if it has one of %d: someone else has changed the traffic",
 			now, r.canary, now[r.canary], r.from)
 	}
 	for revision := range now {
 		if revision != r.canary && revision != p.baseline {
-			return plan{}, fmt.Errorf("the traffic is %s: %s is neither the canary %s nor the baseline %s, and somebody else's business",
+			return plan{}, fmt.Errorf("the traffic is %s: %s is neither the canary %s nor the baseline %s, so another rollout may be in progress",
 				now, revision, r.canary, p.baseline)
 		}
 	}
@@ -103,7 +103,7 @@ func (r request) holder(now shares) (string, error) {
 	for revision, percent := range now {
 		switch {
 		case percent != 100:
-			return "", fmt.Errorf("the traffic is %s: no Revision has all of it, so another rollout is under way, or name the baseline", now)
+			return "", fmt.Errorf("the traffic is %s: no Revision has all of it, so another rollout is in progress; wait for it, or specify the baseline", now)
 		case revision == r.canary:
 			return "", fmt.Errorf("the canary %s has all traffic already: there is nothing to compare it with", r.canary)
 		default:

@@ -42,7 +42,7 @@ func TestPlan(t *testing.T) {
 		"taken back":            {request{baseline: "cart-1", from: []int64{10, 50}}, tenth, all, "", "cart-1"},
 		"already so":            {request{baseline: "cart-1", percent: 10, from: []int64{0}}, tenth, "", "", "cart-1"},
 		"nothing to take back":  {request{baseline: "cart-0", from: []int64{10}}, `[{"revisionName":"cart-3","percent":100}]`, "", "", "cart-0"},
-		"from where it may not": {request{baseline: "cart-1", percent: 50, from: []int64{0, 20}}, tenth, "", "cart-2 has 10 %, and this may be done only where it has one of [0 20]", ""},
+		"from where it may not": {request{baseline: "cart-1", percent: 50, from: []int64{0, 20}}, tenth, "", "cart-2 has 10 %, but this change is only allowed if it has one of [0 20]", ""},
 		"from anywhere": {
 			request{baseline: "cart-1", percent: 50},
 			tenth, `[{"revisionName":"cart-1","percent":50},{"revisionName":"cart-2","percent":50}]`, "", "cart-1",

@@ -34,11 +34,11 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.programs, "programs", "bin/bench", "folder with the programs to compare")
-	flag.StringVar(&o.config, "config", "config", "folder with the ConfigMaps of the controller")
-	flag.StringVar(&o.report, "report", "bin/bench/report.md", "file for the report")
-	flag.BoolVar(&o.short, "short", false, "do little of everything; the numbers say little")
-	run := flag.String("run", strings.Join(scenarios, ","), "scenarios to play")
+	flag.StringVar(&o.programs, "programs", "bin/bench", "directory with the programs to compare")
+	flag.StringVar(&o.config, "config", "config", "directory with the ConfigMaps of the controller")
+	flag.StringVar(&o.report, "report", "bin/bench/report.md", "file to write the report to")
+	flag.BoolVar(&o.short, "short", false, "run a short version; its numbers are not meaningful")
+	run := flag.String("run", strings.Join(scenarios, ","), "scenarios to run, separated by commas")
 	flag.Parse()
 	o.run = strings.Split(*run, ",")
 

@@ -17,12 +17,12 @@ import (
 
 func runImage(ctx context.Context, say *report.Reporter, args []string) error {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
-	dir := flags.String("C", ".", "the folder of the Go module to build in; \"part:NAME\" for a pinned one, such as part:eventing")
-	layer := flags.String("layer", "", "instead of Go programs: a tar file to put on the base image")
-	maven := flags.String("maven", "", "instead of Go programs: the folder of a Maven module; its jars are in /app and a Java in /jre")
-	name := flags.String("name", "", "with --layer or --maven: the image's name")
-	entrypoint := flags.String("entrypoint", "", "with --layer or --maven: the command, its words separated by blanks")
-	user := flags.String("user", "65532:65532", "with --layer or --maven: whom the image runs as")
+	dir := flags.String("C", ".", "the directory of the Go module to build in, or \"part:NAME\" for a pinned module, such as part:eventing")
+	layer := flags.String("layer", "", "instead of Go programs, add a tar file to the base image")
+	maven := flags.String("maven", "", "instead of Go programs, build the Maven module in this directory; its jars are in /app, and a Java runtime is in /jre")
+	name := flags.String("name", "", "the name of the image, for --layer and --maven")
+	entrypoint := flags.String("entrypoint", "", "the command, with its words separated by spaces, for --layer and --maven")
+	user := flags.String("user", "65532:65532", "the user that the image runs as, for --layer and --maven")
 	paths, err := parse(flags, args, -1)
 	if err != nil {
 		return err
@@ -76,9 +76,9 @@ func moduleDir(b *build.Builder, dir string) string {
 
 func runApply(ctx context.Context, say *report.Reporter, args []string) error {
 	flags := flag.NewFlagSet("apply", flag.ContinueOnError)
-	dir := flags.String("C", ".", "the folder of the Go module that ko:// references are built in")
+	dir := flags.String("C", ".", "the directory of the Go module in which ko:// references are built")
 	var sources list
-	flags.Var(&sources, "f", "a file or folder with manifests; may be repeated")
+	flags.Var(&sources, "f", "a file or directory with manifests; may be repeated")
 	if _, err := parse(flags, args, 0); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ import (
 
 func runStatus(ctx context.Context, say *report.Reporter, args []string) error {
 	flags := flag.NewFlagSet("status", flag.ContinueOnError)
-	format := flags.String("o", "", "\"json\" for scripts")
+	format := flags.String("o", "", "the output format: \"json\", for scripts")
 	if _, err := parse(flags, args, 0); err != nil {
 		return err
 	}
@@ -144,8 +144,8 @@ func runAssets(ctx context.Context, say *report.Reporter, args []string) error {
 
 func runDeps(ctx context.Context, say *report.Reporter, args []string) error {
 	flags := flag.NewFlagSet("deps", flag.ContinueOnError)
-	install := flags.Bool("install", false, "install them with apt-get")
-	java := flags.Bool("java", false, "also those that build images with Maven")
+	install := flags.Bool("install", false, "install the packages with apt-get")
+	java := flags.Bool("java", false, "include the packages that are needed to build images with Maven")
 	if _, err := parse(flags, args, 0); err != nil {
 		return err
 	}

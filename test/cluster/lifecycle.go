@@ -59,7 +59,7 @@ func openNode(say *report.Reporter) (n *node.Node, unlock func(), err error) {
 func runUp(ctx context.Context, say *report.Reporter, args []string) error {
 	flags := flag.NewFlagSet("up", flag.ContinueOnError)
 	with := flags.String("with", "", "comma-separated parts: "+platform.Names())
-	only := flags.Bool("control-plane-only", false, "only etcd and an API server, without root")
+	only := flags.Bool("control-plane-only", false, "start only etcd and an API server; does not need root")
 	if _, err := parse(flags, args, 0); err != nil {
 		return err
 	}
@@ -100,8 +100,8 @@ func runUp(ctx context.Context, say *report.Reporter, args []string) error {
 
 func runDown(ctx context.Context, say *report.Reporter, args []string) error {
 	flags := flag.NewFlagSet("down", flag.ContinueOnError)
-	keep := flags.Bool("keep-data", false, "keep the cluster's objects for the next up (images and builds are always kept)")
-	only := flags.Bool("control-plane-only", false, "the one that was started with this flag")
+	keep := flags.Bool("keep-data", false, "keep the cluster's objects for the next \"up\" (images and builds are always kept)")
+	only := flags.Bool("control-plane-only", false, "use the cluster that was started with this flag")
 	if _, err := parse(flags, args, 0); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func runDown(ctx context.Context, say *report.Reporter, args []string) error {
 
 func runKubeconfig(_ context.Context, _ *report.Reporter, args []string) error {
 	flags := flag.NewFlagSet("kubeconfig", flag.ContinueOnError)
-	only := flags.Bool("control-plane-only", false, "the one that was started with this flag")
+	only := flags.Bool("control-plane-only", false, "use the cluster that was started with this flag")
 	if _, err := parse(flags, args, 0); err != nil {
 		return err
 	}

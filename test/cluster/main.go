@@ -35,17 +35,17 @@ type command struct {
 
 func commands() []command {
 	return []command{
-		{"up", "[--with PART,…] [--control-plane-only]", "start the cluster, or what of it does not run", runUp},
-		{"down", "[--keep-data] [--control-plane-only]", "take everything of it away and check that nothing is left", runDown},
-		{"status", "[-o json]", "what runs, its health, addresses and logs", runStatus},
+		{"up", "[--with PART,…] [--control-plane-only]", "start the cluster, or those parts of it that do not run", runUp},
+		{"down", "[--keep-data] [--control-plane-only]", "delete the cluster, and check that nothing is left", runDown},
+		{"status", "[-o json]", "show what runs, its health, addresses and logs", runStatus},
 		{"kubeconfig", "[--control-plane-only]", "print the path of the administrator's kubeconfig", runKubeconfig},
 		{"kubectl", "ARGUMENT…", "run the cluster's kubectl as administrator", runKubectl},
 		{"logs", "PART", "print the log of a daemon or of a build", runLogs},
-		{"image", "[-C DIR] IMPORTPATH…", "build Go programs with ko into the cluster's registry, print the references", runImage},
+		{"image", "[-C DIR] IMPORTPATH…", "build Go programs with ko, push them to the cluster's registry, and print the references", runImage},
 		{"apply", "-f DIR [-C DIR]", "resolve ko:// images in manifests and apply them", runApply},
 		{"assets", "", "print a folder with etcd, kube-apiserver and kubectl, for KUBEBUILDER_ASSETS", runAssets},
-		{"restart", "DAEMON", "end one of the node's programs and start it again", runRestart},
-		{"compact", "", "let etcd forget all states of objects but the present ones", runCompact},
+		{"restart", "DAEMON", "restart one of the node's programs", runRestart},
+		{"compact", "", "compact etcd, so that it keeps only the current state of objects", runCompact},
 		{"signal", "KILL|STOP|CONT POD-UID", "send a signal to all processes of a pod", runSignal},
 		{"deps", "[--install] [--java]", "print, or install, the Debian packages that are missing", runDeps},
 	}
@@ -76,7 +76,7 @@ func dispatch(ctx context.Context, say *report.Reporter, args []string) error {
 			}
 		}
 		if h := args[0]; h != "help" && h != "-h" && h != "--help" {
-			fmt.Fprintf(os.Stderr, "cluster: there is no command %q\n\n", h)
+			fmt.Fprintf(os.Stderr, "cluster: command %q does not exist\n\n", h)
 			usage()
 			return errUsage
 		}
@@ -89,7 +89,7 @@ func dispatch(ctx context.Context, say *report.Reporter, args []string) error {
 
 func usage() {
 	var b strings.Builder
-	b.WriteString("A real one-node Kubernetes with Knative Serving, Tekton, Prometheus and Knative Eventing.\n\nUsage: cluster COMMAND\n\n")
+	b.WriteString("Runs a one-node Kubernetes cluster with Knative Serving, Tekton, Prometheus and Knative Eventing.\n\nUsage: cluster COMMAND\n\n")
 	for _, c := range commands() {
 		fmt.Fprintf(&b, "  %-10s %-42s %s\n", c.name, c.args, c.about)
 	}

@@ -38,7 +38,7 @@ type demo struct {
 }
 
 func (d *demo) run(ctx context.Context) error {
-	d.out.note("A Knative Service's life, told as CDEvents. It takes minutes, and much longer the first time: everything is built from source.")
+	d.out.note("The life of a Knative Service as CDEvents. The demo takes a few minutes, and much longer the first time, because everything is built from source.")
 	for _, step := range []func(context.Context) error{d.cluster, d.install, d.listen, d.rollouts, d.tell, d.release} {
 		if err := step(ctx); err != nil {
 			return err
@@ -96,14 +96,14 @@ func (d *demo) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	done("it runs as " + account + ", which may read Services and write none")
+	done("it runs as " + account + ", which may read Services but not write them")
 	return nil
 }
 
 // listen sets up the sink and the source that sends to it.
 func (d *demo) listen(ctx context.Context) error {
-	d.out.chapter("3. Somebody who listens")
-	done := d.out.doing("building Knative's event_display and two versions of a sample application, and starting the former")
+	d.out.chapter("3. A receiver")
+	done := d.out.doing("building Knative's event_display and two versions of a sample application, and starting event_display")
 	var err error
 	if sink.Image, err = d.kit.EventDisplay(ctx); err != nil {
 		return err
@@ -120,9 +120,9 @@ func (d *demo) listen(ctx context.Context) error {
 	if err := d.kit.Serve(ctx, sink); err != nil {
 		return err
 	}
-	done("it logs every event that it receives")
+	done("it logs each event that it receives")
 
-	done = d.out.doing("telling the controller where to send: a CDEventSource")
+	done = d.out.doing("creating a CDEventSource, which specifies where to send events")
 	source := &v1alpha1.CDEventSource{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.SourceKind.Kind},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "demo"},
@@ -130,7 +130,7 @@ func (d *demo) listen(ctx context.Context) error {
 	source.Spec.Sink = duckv1.Destination{Ref: &duckv1.KReference{APIVersion: "v1", Kind: "Service", Name: sink.Name}}
 	sources := d.kit.Ours.CDEventSources(namespace)
 	if _, err := sources.Create(ctx, source, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("making the source: %w", err)
+		return fmt.Errorf("creating the source: %w", err)
 	}
 	err = kit.Wait(ctx, time.Minute, "the source to be Ready", func(ctx context.Context) error {
 		s, err := sources.Get(ctx, source.Name, metav1.GetOptions{})
@@ -139,7 +139,7 @@ func (d *demo) listen(ctx context.Context) error {
 		}
 		if c := s.Status.GetCondition(apis.ConditionReady); !c.IsTrue() {
 			if c == nil {
-				return kit.NotYet("the controller has not looked at it yet")
+				return kit.NotYet("the controller has not processed it yet")
 			}
 			return kit.NotYet("%s: %s", c.Reason, c.Message)
 		}
@@ -148,7 +148,7 @@ func (d *demo) listen(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w\n%s", err, d.kit.ControllerLog(ctx, 20))
 	}
-	done("it found the sink. All it took is")
+	done("the sink is resolved. This is all that was needed")
 	d.out.line("\n%s", manifest)
 	return nil
 }
@@ -175,7 +175,7 @@ func (d *demo) clusterCommand(ctx context.Context, args ...string) (string, erro
 		return "", ctx.Err()
 	}
 	if err != nil {
-		return "", fmt.Errorf("cluster %s: %w (it said why above)", strings.Join(args, " "), err)
+		return "", fmt.Errorf("cluster %s: %w (see the reason above)", strings.Join(args, " "), err)
 	}
 	return strings.TrimSpace(string(out)), nil
 }
@@ -183,29 +183,29 @@ func (d *demo) clusterCommand(ctx context.Context, args ...string) (string, erro
 // down takes away what the demo made.
 func (d *demo) down(ctx context.Context) error {
 	if !d.existing {
-		d.out.chapter("Taking the cluster away")
+		d.out.chapter("Deleting the cluster")
 		_, err := d.clusterCommand(ctx, "down")
 		return err
 	}
-	d.out.chapter("Taking the demo off the cluster")
+	d.out.chapter("Removing the demo from the cluster")
 	var err error
 	if d.kit, err = kit.New(ctx); err != nil {
 		return err
 	}
-	done := d.out.doing("taking the rights of rollouts away")
+	done := d.out.doing("deleting the roles of rollouts")
 	if err := d.kit.UninstallRollout(ctx, namespace); err != nil {
 		return err
 	}
-	done("they are gone")
+	done("deleted")
 	done = d.out.doing("deleting namespace " + namespace)
 	if err := d.kit.DeleteNamespace(ctx, namespace); err != nil {
 		return err
 	}
-	done("it is gone")
+	done("deleted")
 	done = d.out.doing("uninstalling the controller")
 	if err := d.kit.Uninstall(ctx); err != nil {
 		return err
 	}
-	done("nothing of it is left")
+	done("uninstalled")
 	return nil
 }

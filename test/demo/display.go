@@ -159,31 +159,31 @@ func tell(data []byte) (told, error) {
 	}
 	switch t.short {
 	case "service.created":
-		t.story = fmt.Sprintf("%s was created; nothing runs yet", k.Name)
+		t.story = fmt.Sprintf("%s was created and is not ready yet", k.Name)
 	case "revision.ready":
 		t.story = fmt.Sprintf("Revision %s is ready, before it has traffic", k.Revision)
 	case "service.deployed":
-		t.story = fmt.Sprintf("%s is up for the first time, with %s", k.Name, k.Revision)
+		t.story = fmt.Sprintf("%s is ready for the first time, with %s", k.Name, k.Revision)
 	case "service.published":
-		t.story = fmt.Sprintf("%s can be reached from outside at %s", k.Name, strings.Join(k.URLs, ", "))
+		t.story = fmt.Sprintf("%s is available at %s", k.Name, strings.Join(k.URLs, ", "))
 	case "traffic.shifted":
 		var split []string
 		for _, s := range k.Traffic {
 			split = append(split, fmt.Sprintf("%d %% to %s", s.Percent, s.Revision))
 		}
-		t.story = "the traffic is split: " + strings.Join(split, ", ")
+		t.story = "the traffic split is now: " + strings.Join(split, ", ")
 	case "service.upgraded":
-		t.story = fmt.Sprintf("all traffic moved forward, from %s to %s", k.PreviousRevision, k.Revision)
+		t.story = fmt.Sprintf("all traffic moved from %s to the newer %s", k.PreviousRevision, k.Revision)
 	case "service.rolledback":
-		t.story = fmt.Sprintf("all traffic went back, from %s to %s", k.PreviousRevision, k.Revision)
+		t.story = fmt.Sprintf("all traffic moved back from %s to %s", k.PreviousRevision, k.Revision)
 	case "service.removed":
-		t.story = fmt.Sprintf("%s is gone", k.Name)
+		t.story = fmt.Sprintf("%s was deleted", k.Name)
 	case "cluster.formed":
-		t.story = fmt.Sprintf("the pods of %s are a cluster", k.Name)
+		t.story = fmt.Sprintf("the pods of %s have formed a cluster", k.Name)
 	case "cluster.settled":
-		t.story = fmt.Sprintf("its shards have come to rest, in %s too", k.Revision)
+		t.story = fmt.Sprintf("its shards have settled, including those in %s", k.Revision)
 	case "testcaserun.finished":
-		t.story = fmt.Sprintf("a gate has judged %s: %s", k.Revision, e.CustomData.Gate.Verdict)
+		t.story = fmt.Sprintf("a gate judged %s: %s", k.Revision, e.CustomData.Gate.Verdict)
 	default:
 		t.story = k.Name
 	}

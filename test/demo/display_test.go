@@ -23,13 +23,13 @@ func TestReadFindsEventsInTheLogOfEventDisplay(t *testing.T) {
 			typ: "dev.cdevents.service.deployed.0.3.0", short: "service.deployed",
 			subject: "service/cdevents-demo/shop", uid: "one",
 			artifact: "pkg:oci/app@sha256%3Aabc?repository_url=registry.example.com/app",
-			story:    "shop is up for the first time, with shop-00001",
+			story:    "shop is ready for the first time, with shop-00001",
 		},
 		{
 			at:  time.Date(2026, 11, 21, 10, 0, 2, 0, time.UTC),
 			typ: "dev.cdeventsx.knative-traffic.shifted.0.1.0", short: "traffic.shifted",
 			subject: "service/cdevents-demo/shop", uid: "one",
-			story: "the traffic is split: 90 % to shop-00001, 10 % to shop-00002",
+			story: "the traffic split is now: 90 % to shop-00001, 10 % to shop-00002",
 		},
 	}
 	if len(got) != len(want) {
@@ -73,9 +73,9 @@ func TestScreenIsPlainWithoutATerminal(t *testing.T) {
 	}
 	var b strings.Builder
 	s := newScreen(&b, false)
-	s.event(told{short: "service.removed", story: "shop is gone"})
+	s.event(told{short: "service.removed", story: "shop was deleted"})
 	s.traffic(measured{requests: 10, shares: []shareOf{{"a", 0.9}, {"b", 0.1}}})
-	if out := b.String(); strings.Contains(out, "\x1b") || !strings.Contains(out, "shop is gone") || !strings.Contains(out, " 10.0 %  b") || !strings.Contains(out, "██··") {
+	if out := b.String(); strings.Contains(out, "\x1b") || !strings.Contains(out, "shop was deleted") || !strings.Contains(out, " 10.0 %  b") || !strings.Contains(out, "██··") {
 		t.Errorf("got:\n%s", out)
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 func main() {
-	down := flag.Bool("down", false, "take the demo away instead")
+	down := flag.Bool("down", false, "remove the demo")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	out := newScreen(os.Stdout, colourful(os.Stdout))
@@ -41,7 +41,7 @@ func main() {
 	}
 	out.failed(err)
 	if !*down {
-		fmt.Fprintln(os.Stderr, "\nRun \"make demo\" again: what was built is kept. \"make demo-down\" takes everything away.")
+		fmt.Fprintln(os.Stderr, "\nRun \"make demo\" again; everything that was built is kept. \"make demo-down\" removes everything.")
 	}
 	os.Exit(1)
 }

@@ -42,14 +42,14 @@ func (d *demo) rollouts(ctx context.Context) error {
 	for _, group := range []string{"tekton.dev/v1", "triggers.tekton.dev/v1beta1"} {
 		_, err := d.kit.Kube.Discovery().ServerResourcesForGroupVersion(group)
 		if apierrors.IsNotFound(err) {
-			d.out.note("The cluster has no Tekton Pipelines and Triggers, so that no bad release will be stopped here; see docs/tekton.md")
+			d.out.note("The cluster has no Tekton Pipelines and Triggers, so the demo skips the part that stops a bad release; see docs/tekton.md")
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("looking for Tekton: %w", err)
 		}
 	}
-	done := d.out.doing("building a really sharded application, and installing the rollout of docs/tekton.md: an EventListener, a Pipeline and its gate")
+	done := d.out.doing("building a sharded application, and installing the rollout of docs/tekton.md: an EventListener, a Pipeline and its gate")
 	var err error
 	if d.sharded, err = d.kit.ShardedImage(ctx); err != nil {
 		return err
@@ -59,9 +59,9 @@ func (d *demo) rollouts(ctx context.Context) error {
 	}
 	gates := d.kit.Ours.CanaryGates(namespace)
 	if _, err := gates.Patch(ctx, cart, types.MergePatchType, []byte(impatient), metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("making the gate impatient: %w", err)
+		return fmt.Errorf("shortening the gate's schedule: %w", err)
 	}
-	done("a Revision that is Ready starts it")
+	done("each Revision that becomes Ready starts it")
 	return nil
 }
 
@@ -75,7 +75,7 @@ func (d *demo) release(ctx context.Context) error {
 	defer running.Wait()
 	defer stop()
 
-	d.out.chapter("9. A stateful application: who is sent a request need not be who handles it")
+	d.out.chapter("9. A stateful application: the pod that receives a request may not be the one that handles it")
 	if err := d.kit.DeleteService(ctx, namespace, cart); err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (d *demo) release(ctx context.Context) error {
 	}
 	from := time.Now().Add(-10 * time.Second)
 	c := d.kit.Sharded(namespace, d.sharded)
-	done := d.out.doing("deploying " + cart + ", whose 100 shards live in the pods of all its Revisions (protoactor-go)")
+	done := d.out.doing("deploying " + cart + ", whose 100 shards are spread over the pods of all its Revisions (protoactor-go)")
 	if err := d.kit.DeployCart(ctx, c); err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func (d *demo) release(ctx context.Context) error {
 		}
 	})
 
-	d.out.chapter("10. A bad release: it fails 5 % of what it handles, wherever that entered")
+	d.out.chapter("10. A bad release: it fails 5 % of the requests that it handles, wherever they entered")
 	d.out.command("kn service update " + cart + " --env FAIL_RATE=0.05")
 	if err := d.kit.ReleaseCanary(ctx, c, map[string]string{"FAIL_RATE": "0.05"}); err != nil {
 		return err
@@ -174,7 +174,7 @@ func (d *demo) rollout(ctx context.Context, c *kit.Cart) (*v1alpha1.GateRun, err
 			return fmt.Errorf("reading PipelineRun %s: %w", name, err)
 		}
 		if done, _, _ := unstructured.NestedString(run.Object, "status", "completionTime"); done == "" {
-			return kit.NotYet("it is under way")
+			return kit.NotYet("it is in progress")
 		}
 		return nil
 	})

@@ -118,7 +118,7 @@ func (s *screen) failed(err error) {
 	step := s.step
 	s.mu.Unlock()
 	if step == "" {
-		step = "the beginning"
+		step = "the start"
 	}
 	s.line("\n%s at “%s” after %s:\n%v", s.paint(red, "The demo stopped"), step, took(s.began), err)
 }

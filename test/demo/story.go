@@ -91,7 +91,7 @@ func (d *demo) tell(ctx context.Context) (err error) {
 			},
 		},
 		{
-			"6. Promotion: it gets everything",
+			"6. Promotion: it gets all traffic",
 			fmt.Sprintf("kn service update %s --traffic @latest=100", app),
 			"service.upgraded",
 			func(s *servingv1.Service) { kit.SetTraffic(s, kit.Share{Percent: 100}) },
@@ -150,7 +150,7 @@ func pause(ctx context.Context, d time.Duration) {
 // reach waits until the Service answers through the ingress, so that the load measures the Service and not
 // how long an ingress takes to hear of it.
 func (d *demo) reach(ctx context.Context, in *kit.Ingress, service *url.URL) error {
-	return kit.Wait(ctx, time.Minute, "an answer from "+service.String()+" through the ingress (DEMO_INGRESS=http://HOST:PORT names another one)",
+	return kit.Wait(ctx, time.Minute, "an answer from "+service.String()+" through the ingress (to use another one, set DEMO_INGRESS=http://HOST:PORT)",
 		func(ctx context.Context) error {
 			if _, err := in.Get(ctx, service); err != nil {
 				return kit.NotYet("%v", err)
@@ -174,19 +174,19 @@ func (d *demo) displayPod(ctx context.Context) (string, error) {
 
 // next ends the demo with what to do now.
 func (d *demo) next() {
-	d.out.chapter("That was it, in " + took(d.out.began))
-	d.out.note("Everything is still there. Try:")
+	d.out.chapter("Done, in " + took(d.out.began))
+	d.out.note("The demo is still running. Try:")
 	kubectl, down := "bin/cluster kubectl", "make demo-down"
 	if d.existing {
 		kubectl, down = "kubectl", "make demo-down DEMO_CLUSTER=existing"
 	}
 	for _, c := range [][2]string{
-		{kubectl + " get cdeventsources -A", "where events go, and whether they get there"},
-		{kubectl + " get cdeventsubjects -n knative-cdevents", "what was told of each Service, what is owed"},
+		{kubectl + " get cdeventsources -A", "where events go, and whether they are delivered"},
+		{kubectl + " get cdeventsubjects -n knative-cdevents", "what was sent about each Service, and what is pending"},
 		{kubectl + " logs -n " + namespace + " deploy/event-display", "the events as they were received"},
-		{down, "take everything away"},
+		{down, "remove everything"},
 	} {
 		d.out.command(fmt.Sprintf("%-58s # %s", c[0], c[1]))
 	}
-	d.out.note("docs/events.md tells what each event means, README.md how to install on a cluster of yours.")
+	d.out.note("docs/events.md describes each event, and README.md how to install on your own cluster.")
 }

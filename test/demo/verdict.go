@@ -55,7 +55,7 @@ func (s *screen) sides(rows []sideBySide) {
 		s.line("    %-14s %10d %10d %6.2f%% %10d %10d %6.2f%%", r.revision, r.entered, r.failedAtEntry, percent(r.failedAtEntry, r.entered),
 			r.handled, r.failed, percent(r.failed, r.handled))
 	}
-	s.line("  An ingress or queue-proxy sees the left half, in which the good Revision looks as bad as the other.")
+	s.line("  An ingress or queue-proxy sees only the left half, where the good Revision looks as bad as the bad one.")
 }
 
 func percent(part, whole int) float64 {
