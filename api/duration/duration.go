@@ -20,13 +20,13 @@ func Parse(s string) (time.Duration, error) {
 	if !strings.HasPrefix(s, "P") {
 		d, err := time.ParseDuration(s)
 		if err != nil {
-			return 0, fmt.Errorf("%q is no duration; write it as 90s, 10m or 1h30m (ISO 8601, as PT10M, is read too)", s)
+			return 0, fmt.Errorf("%q is not a duration; use a format such as 90s, 10m or 1h30m (ISO 8601, such as PT10M, is accepted too)", s)
 		}
 		return d, nil
 	}
 	m := iso8601.FindStringSubmatch(s)
 	if m == nil || s == "P" || strings.HasSuffix(s, "T") {
-		return 0, fmt.Errorf("%q is no duration of ISO 8601 in weeks, days, hours, minutes and seconds, such as PT10M; 10m is the same", s)
+		return 0, fmt.Errorf("%q is not an ISO 8601 duration in weeks, days, hours, minutes and seconds; use a format such as PT10M, or 10m", s)
 	}
 	var all time.Duration
 	for i, unit := range []struct {
@@ -38,7 +38,7 @@ func Parse(s string) (time.Duration, error) {
 		}
 		d, err := time.ParseDuration(m[i+1] + unit.name)
 		if err != nil {
-			return 0, fmt.Errorf("%q is no duration: %w", s, err)
+			return 0, fmt.Errorf("%q is not a duration: %w", s, err)
 		}
 		all += time.Duration(unit.times * int64(d))
 	}

@@ -51,7 +51,7 @@ func Unmarshal(raw []byte, into any) ([]FieldError, error) {
 	mended, _ := m.mend(nil, tree)
 	readable, encodeErr := json.Marshal(mended)
 	if encodeErr != nil {
-		return nil, fmt.Errorf("writing what is readable: %w", encodeErr)
+		return nil, fmt.Errorf("encoding the readable fields: %w", encodeErr)
 	}
 	reflect.ValueOf(into).Elem().SetZero()
 	if again := kjson.UnmarshalCaseSensitivePreserveInts(readable, into); again != nil {
@@ -151,7 +151,7 @@ func (m *mender) read(path []step, value any) error {
 	}
 	raw, err := json.Marshal(value)
 	if err != nil {
-		return fmt.Errorf("writing a part of it: %w", err)
+		return fmt.Errorf("encoding a part of the object: %w", err)
 	}
 	return json.Unmarshal(raw, reflect.New(m.target).Interface()) //nolint:wrapcheck // it is told in words
 }
@@ -175,7 +175,7 @@ func text(path []step) string {
 func explain(value any, err error) string {
 	var uri *url.Error
 	if errors.As(err, &uri) {
-		return fmt.Sprintf("is no valid URI: %v", uri.Err)
+		return fmt.Sprintf("is not a valid URI: %v", uri.Err)
 	}
 	var wrong *json.UnmarshalTypeError
 	if !errors.As(err, &wrong) || wrong.Type == nil {

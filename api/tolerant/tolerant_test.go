@@ -40,7 +40,7 @@ func TestWhatCannotBeReadIsLeftOut(t *testing.T) {
 		`{"filters":[{"exact":{"a":"b","c":1}},3,{"not":{}}]}`:     {`{"filters":[{"exact":{"a":"b"}},{"not":{}}]}`, []string{"filters[0].exact.c must be a string, not this number", "filters[1] must be an object, not this number"}},
 		`{"name":{"secret":"s3cret"},"count":"s3cret","ratio":{}}`: {`{}`, []string{"count must be a whole number of 32 bits, not a string", "name must be a string, not an object", "ratio must be a number, not an object"}},
 		`{"count":3000000000,"watch":"yes","name":"a"}`:            {`{"name":"a"}`, []string{"count must be a whole number of 32 bits, not this number", "watch must be true or false, not a string"}},
-		`{"uri":"http://me:s3cret@[::1","name":"a"}`:               {`{"name":"a"}`, []string{"uri is no valid URI: missing ']' in host"}},
+		`{"uri":"http://me:s3cret@[::1","name":"a"}`:               {`{"name":"a"}`, []string{"uri is not a valid URI: missing ']' in host"}},
 		`{"timeout":"soon","filters":"all"}`:                       {`{}`, []string{"filters must be a list, not a string", `timeout cannot be read: time: invalid duration "soon"`}},
 		`{"Name":"case","name":"a","uri":5}`:                       {`{"name":"a"}`, []string{"uri must be a string, not this number"}},
 	} {

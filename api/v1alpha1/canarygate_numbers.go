@@ -32,7 +32,7 @@ func (m *GateMetric) threshold() *apis.FieldError {
 		return nil
 	case m.Type != MetricSlowRequests:
 		err := apis.ErrDisallowedFields("threshold")
-		err.Details = fmt.Sprintf("only %s has one; this is %s", MetricSlowRequests, m.Type)
+		err.Details = fmt.Sprintf("only metrics of type %s have a threshold; the type of this one is %s", MetricSlowRequests, m.Type)
 		return err
 	case !slices.Contains(GateThresholds(), *m.Threshold):
 		return apis.ErrInvalidValue(*m.Threshold, "threshold",
@@ -47,7 +47,7 @@ func (m *GateMetric) limit() *apis.FieldError {
 	}
 	if m.Type == MetricSlowerAnywhere {
 		err := apis.ErrDisallowedFields("limit")
-		err.Details = fmt.Sprintf("%s compares only; give a metric of type %s a limit", m.Type, MetricSlowRequests)
+		err.Details = fmt.Sprintf("metrics of type %s have no limit; set it on a metric of type %s", m.Type, MetricSlowRequests)
 		return err
 	}
 	if err := number("limit", *m.Limit, above(0), below(1)); err != nil {
@@ -55,7 +55,7 @@ func (m *GateMetric) limit() *apis.FieldError {
 	}
 	if !(*m.Negligible < *m.Limit) {
 		return apis.ErrInvalidValue(*m.Limit, "limit",
-			fmt.Sprintf("it must be more than negligible, which is %v (0.005 if it is not given)", *m.Negligible))
+			fmt.Sprintf("it must be more than negligible, which is %v (0.005 by default)", *m.Negligible))
 	}
 	return nil
 }

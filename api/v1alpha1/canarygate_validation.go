@@ -65,7 +65,7 @@ func (s *CanaryGateSpec) objects() (errs *apis.FieldError) {
 	if s.Canary != "" && s.Canary == s.Baseline {
 		errs = errs.Also(&apis.FieldError{
 			Message: fmt.Sprintf("canary and baseline are both %q", s.Canary), Paths: []string{"canary", "baseline"},
-			Details: "they must be two Revisions; leave one out and it is found by the traffic",
+			Details: "they must be two different Revisions; if you omit one, it is chosen by its traffic",
 		})
 	}
 	return errs
@@ -90,11 +90,11 @@ func (s *GateSchedule) validate() *apis.FieldError {
 	}
 	if warmup+least >= timeout {
 		errs = errs.Also(apis.ErrInvalidValue(timeout, "timeout",
-			fmt.Sprintf("it must be longer than warmup (%s) and minDuration (%s) together, else nothing can pass", warmup, least)))
+			fmt.Sprintf("it must be longer than warmup (%s) and minDuration (%s) together; otherwise, no run can pass", warmup, least)))
 	}
 	if warmup+interval >= timeout {
 		errs = errs.Also(apis.ErrInvalidValue(interval, "interval",
-			fmt.Sprintf("warmup (%s) and one interval must be over before timeout (%s), else nobody looks", warmup, timeout)))
+			fmt.Sprintf("warmup (%s) and one interval together must be shorter than timeout (%s); otherwise, nothing is judged", warmup, timeout)))
 	}
 	return errs
 }
@@ -121,7 +121,7 @@ func whole(field string, value, least, most int64) *apis.FieldError {
 
 func (s *CanaryGateSpec) metrics() (errs *apis.FieldError) {
 	if n := len(s.Metrics); n > maxGateMetrics {
-		return apis.ErrInvalidValue(fmt.Sprintf("%d metrics", n), "metrics", fmt.Sprintf("there can be %d, for each makes proof harder for all", maxGateMetrics))
+		return apis.ErrInvalidValue(fmt.Sprintf("%d metrics", n), "metrics", fmt.Sprintf("at most %d are allowed, because each metric makes it harder to prove the others", maxGateMetrics))
 	}
 	decides := false
 	first := map[string]int{}
@@ -130,7 +130,7 @@ func (s *CanaryGateSpec) metrics() (errs *apis.FieldError) {
 		errs = errs.Also(m.validate().ViaFieldIndex("metrics", i))
 		if before, taken := first[m.Name]; taken {
 			errs = errs.Also(apis.ErrInvalidValue(m.Name, "name",
-				fmt.Sprintf("metrics[%d] has this name, which is the type unless it is given; it must be unique in the gate", before)).ViaFieldIndex("metrics", i))
+				fmt.Sprintf("metrics[%d] has the same name; it must be unique in the gate, and defaults to the type", before)).ViaFieldIndex("metrics", i))
 		} else {
 			first[m.Name] = i
 		}
@@ -139,7 +139,7 @@ func (s *CanaryGateSpec) metrics() (errs *apis.FieldError) {
 	if !decides {
 		errs = errs.Also(&apis.FieldError{
 			Message: "no metric decides", Paths: []string{"metrics"},
-			Details: "at least one must be critical and not dryRun, else nothing can fail; to try the whole gate, use its own dryRun",
+			Details: "at least one metric must be critical and not dryRun; otherwise, nothing can fail. To try out the whole gate, set the dryRun of its spec",
 		})
 	}
 	return errs
@@ -149,13 +149,13 @@ func (s *CanaryGateSpec) verdicts() (errs *apis.FieldError) {
 	possible := []verdict.Verdict{verdict.Warn, verdict.Fail, verdict.Error, verdict.Inconclusive}
 	if len(s.FailOn) > 0 && !slices.Contains(s.FailOn, verdict.Fail) {
 		err := apis.ErrInvalidValue(verdict.List(s.FailOn), "failOn")
-		err.Details = "Fail must be among them: a gate that does not fail on it stops nothing. To stop nothing, set dryRun"
+		err.Details = "it must contain Fail; otherwise, the gate stops nothing. If that is what you want, set dryRun"
 		errs = errs.Also(err)
 	}
 	for i, v := range s.FailOn {
 		if !slices.Contains(possible, v) || slices.Index(s.FailOn, v) < i {
 			err := apis.ErrInvalidArrayValue(v, "failOn", i)
-			err.Details = "it must be some of " + verdict.List(possible) + ", each once"
+			err.Details = "it must contain only " + verdict.List(possible) + ", each at most once"
 			errs = errs.Also(err)
 		}
 	}

@@ -68,7 +68,7 @@ func TestWhatIsWrongIsRefused(t *testing.T) {
 		"long":             {func(s *spec) { s.Service = strings.Repeat("a", 64) }, "spec.service", "63"},
 		"capitals":         {func(s *spec) { s.Canary = "Cart-2" }, "spec.canary", "DNS-1035"},
 		"baseline":         {func(s *spec) { s.Baseline = "cart_1" }, "spec.baseline", "DNS-1035"},
-		"the same":         {func(s *spec) { s.Canary, s.Baseline = "cart-1", "cart-1" }, "spec.baseline, spec.canary", "two Revisions"},
+		"the same":         {func(s *spec) { s.Canary, s.Baseline = "cart-1", "cart-1" }, "spec.baseline, spec.canary", "two different Revisions"},
 		"hectic":           {schedule(func(s *v1alpha1.GateSchedule) { s.Interval = span(time.Second) }), "spec.schedule.interval", "from 5s to 1h0m0s"},
 		"before the start": {schedule(func(s *v1alpha1.GateSchedule) { s.Warmup = span(-1) }), "spec.schedule.warmup", "from 0s"},
 		"no time": {
@@ -84,14 +84,14 @@ func TestWhatIsWrongIsRefused(t *testing.T) {
 		"nothing is enough":  {func(s *spec) { s.Minimum = &v1alpha1.GateMinimum{CanaryRequests: ptr(int64(0))} }, "spec.minimum.canaryRequests", "from 1 to"},
 		"less than nothing":  {func(s *spec) { s.Minimum = &v1alpha1.GateMinimum{BaselineRequests: ptr(int64(-1))} }, "spec.minimum.baselineRequests", "from 1 to"},
 		"no shards":          {func(s *spec) { s.Minimum = &v1alpha1.GateMinimum{Shards: ptr(int64(0))} }, "spec.minimum.shards", "from 1 to"},
-		"too many metrics":   {func(s *spec) { s.Metrics = make([]v1alpha1.GateMetric, 11) }, "spec.metrics", "there can be 10"},
+		"too many metrics":   {func(s *spec) { s.Metrics = make([]v1alpha1.GateMetric, 11) }, "spec.metrics", "at most 10 are allowed"},
 		"no type":            {one(func(m *v1alpha1.GateMetric) { m.Type = "" }), "spec.metrics[1].type", "ErrorRate, EntryErrors, SlowRequests, SlowerAnywhere"},
 		"a query":            {one(func(m *v1alpha1.GateMetric) { m.Type = "Query" }), "spec.metrics[1].type", "ErrorRate, EntryErrors, SlowRequests, SlowerAnywhere"},
-		"the same name":      {one(func(m *v1alpha1.GateMetric) { m.Name = "ErrorRate" }), "spec.metrics[1].name", "metrics[0] has this name"},
+		"the same name":      {one(func(m *v1alpha1.GateMetric) { m.Name = "ErrorRate" }), "spec.metrics[1].name", "metrics[0] has the same name"},
 		"no name":            {one(func(m *v1alpha1.GateMetric) { m.Name = "a b" }), "spec.metrics[1].name", "alphanumeric"},
 		"between bounds":     {one(func(m *v1alpha1.GateMetric) { m.Threshold = ptr(.3) }), "spec.metrics[1].threshold", "0.005 0.01"},
 		"NaN as bound":       {one(func(m *v1alpha1.GateMetric) { m.Threshold = ptr(math.NaN()) }), "spec.metrics[1].threshold", "one of"},
-		"errors have none":   {one(func(m *v1alpha1.GateMetric) { m.Type, m.Name, m.Threshold = "ErrorRate", "e", ptr(.5) }), "spec.metrics[1].threshold", "only SlowRequests"},
+		"errors have none":   {one(func(m *v1alpha1.GateMetric) { m.Type, m.Name, m.Threshold = "ErrorRate", "e", ptr(.5) }), "spec.metrics[1].threshold", "only metrics of type SlowRequests"},
 		"better is too bad":  {one(func(m *v1alpha1.GateMetric) { m.MaxOddsRatio = ptr(1.) }), "spec.metrics[1].maxOddsRatio", "more than 1"},
 		"any odds":           {one(func(m *v1alpha1.GateMetric) { m.MaxOddsRatio = ptr(math.Inf(1)) }), "spec.metrics[1].maxOddsRatio", "at most 100"},
 		"a limit of 100 %":   {one(func(m *v1alpha1.GateMetric) { m.Limit = ptr(1.) }), "spec.metrics[1].limit", "less than 1"},
@@ -99,12 +99,12 @@ func TestWhatIsWrongIsRefused(t *testing.T) {
 		"a limit by default": {one(func(m *v1alpha1.GateMetric) { m.Limit = ptr(.003) }), "spec.metrics[1].limit", "more than negligible, which is 0.005"},
 		"nothing matters":    {one(func(m *v1alpha1.GateMetric) { m.Negligible = ptr(1.) }), "spec.metrics[1].negligible", "less than 1"},
 		"all matters":        {one(func(m *v1alpha1.GateMetric) { m.Negligible = ptr(0.) }), "spec.metrics[1].negligible", "more than 0"},
-		"anywhere's limit":   {one(func(m *v1alpha1.GateMetric) { m.Type, m.Limit = "SlowerAnywhere", ptr(.1) }), "spec.metrics[1].limit", "compares only"},
+		"anywhere's limit":   {one(func(m *v1alpha1.GateMetric) { m.Type, m.Limit = "SlowerAnywhere", ptr(.1) }), "spec.metrics[1].limit", "metrics of type SlowerAnywhere have no limit"},
 		"no weight":          {one(func(m *v1alpha1.GateMetric) { m.Weight = ptr(0.) }), "spec.metrics[1].weight", "more than 0"},
 		"NaN as weight":      {one(func(m *v1alpha1.GateMetric) { m.Weight = ptr(math.NaN()) }), "spec.metrics[1].weight", "more than 0"},
 		"nothing decides": {func(s *spec) {
 			s.Metrics = []v1alpha1.GateMetric{{Type: "ErrorRate", DryRun: true}, {Type: "SlowRequests", Critical: ptr(false)}}
-		}, "spec.metrics", "at least one must be critical"},
+		}, "spec.metrics", "at least one metric must be critical"},
 		"too low is right":  {func(s *spec) { s.Exposure = &v1alpha1.GateExposure{MinRatio: ptr(1.)} }, "spec.exposure.minRatio", "less than 1"},
 		"right is too high": {func(s *spec) { s.Exposure = &v1alpha1.GateExposure{MaxRatio: ptr(1.)} }, "spec.exposure.maxRatio", "more than 1"},
 		"too high":          {func(s *spec) { s.Exposure = &v1alpha1.GateExposure{TooHigh: "Pass"} }, "spec.exposure.tooHigh", "Inconclusive or Warn"},
@@ -117,7 +117,7 @@ func TestWhatIsWrongIsRefused(t *testing.T) {
 		"coverage":          {func(s *spec) { s.Score = &v1alpha1.GateScore{MinCoverage: ptr(50.)} }, "spec.score.minCoverage", "at most 1"},
 		"pass fails":        {func(s *spec) { s.FailOn = []verdict.Verdict{"Fail", "Pass"} }, "spec.failOn[1]", "Warn, Fail, Error, Inconclusive"},
 		"not fail":          {func(s *spec) { s.FailOn = []verdict.Verdict{"Warn"} }, "spec.failOn", "dryRun"},
-		"twice":             {func(s *spec) { s.FailOn = []verdict.Verdict{"Fail", "Fail"} }, "spec.failOn[1]", "each once"},
+		"twice":             {func(s *spec) { s.FailOn = []verdict.Verdict{"Fail", "Fail"} }, "spec.failOn[1]", "each at most once"},
 	} {
 		g := v1alpha1.CanaryGate{Spec: spec{Service: "cart"}}
 		c.change(&g.Spec)

@@ -139,7 +139,7 @@ func (p *statefulParser) runtime() {
 	r := Runtime(strings.TrimSpace(value))
 	switch {
 	case !ok:
-		p.errs = append(p.errs, fmt.Errorf("annotation %s is missing; without one of %s the others mean nothing", AnnotationRuntime, known()))
+		p.errs = append(p.errs, fmt.Errorf("annotation %s is missing; set it to one of %s, because the other annotations have no effect without it", AnnotationRuntime, known()))
 	case !slices.Contains(runtimes, r):
 		p.wrong(AnnotationRuntime, "it must be one of %s", known())
 	}
@@ -163,13 +163,13 @@ func (p *statefulParser) read(name string) {
 		p.port(name, value, &p.out.MetricsPort)
 	case AnnotationManagementPort:
 		if r := p.out.Runtime; r == RuntimeProtoActor || r == RuntimeCustom {
-			p.wrong(name, "runtime %s has no management API that is known; leave it out", r)
+			p.wrong(name, "no management API is known for runtime %s; remove the annotation", r)
 			return
 		}
 		p.port(name, value, &p.out.ManagementPort)
 	case AnnotationMetricsPath:
 		if !strings.HasPrefix(value, "/") || len(value) > maxMetricsPath || strings.ContainsFunc(value, notInPath) {
-			p.wrong(name, "it must be a path such as /metrics: at most %d letters, digits and -._~/ and no query", maxMetricsPath)
+			p.wrong(name, "it must be a path such as /metrics, with at most %d letters, digits and -._~/ and without a query", maxMetricsPath)
 			return
 		}
 		p.out.MetricsPath = value
@@ -178,18 +178,18 @@ func (p *statefulParser) read(name string) {
 	case AnnotationShards:
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 || n > MaxShards {
-			p.wrong(name, "it must be the number of shards of an entity type, 1 to %d", MaxShards)
+			p.wrong(name, "it must be the number of shards of an entity type, from 1 to %d", MaxShards)
 			return
 		}
 		p.out.Shards = n
 	case AnnotationCallsPerRequest:
 		if value != "1" {
-			p.wrong(name, "it must be 1, or left out where requests make more calls than one, or fewer")
+			p.wrong(name, "it must be 1; remove the annotation if a request can make more or fewer calls than one")
 			return
 		}
 		p.out.OneCall = true
 	default:
-		p.wrong(name, "there is no such annotation; there are runtime, metrics-port, metrics-path, management-port, entity-types, shards and calls-per-request")
+		p.wrong(name, "this annotation does not exist; the annotations are runtime, metrics-port, metrics-path, management-port, entity-types, shards and calls-per-request")
 	}
 }
 
@@ -197,9 +197,9 @@ func (p *statefulParser) port(name, value string, into *int) {
 	n, err := strconv.Atoi(value)
 	switch {
 	case err != nil || n < 1 || n > 65535:
-		p.wrong(name, "it must be a port, 1 to 65535")
+		p.wrong(name, "it must be a port, from 1 to 65535")
 	case slices.Contains(queueProxy, n):
-		p.wrong(name, "that port is queue-proxy's in every pod of Knative; let the application listen on another one")
+		p.wrong(name, "queue-proxy uses this port in every Knative pod; use another port")
 	default:
 		*into = n
 	}
@@ -210,14 +210,14 @@ func (p *statefulParser) entityTypes(name, value string) {
 	for one := range strings.SplitSeq(value, ",") {
 		one = strings.TrimSpace(one)
 		if one == "" || len(one) > maxEntityType || strings.ContainsFunc(one, notInName) {
-			p.wrong(name, "it must be names separated by commas, each of at most %d letters, digits and -._$", maxEntityType)
+			p.wrong(name, "it must be a list of names, separated by commas, each with at most %d letters, digits and -._$", maxEntityType)
 			return
 		}
 		all = append(all, one)
 	}
 	slices.Sort(all)
 	if all = slices.Compact(all); len(all) > MaxEntityTypes {
-		p.wrong(name, "it names %d types; at most %d can be told apart", len(all), MaxEntityTypes)
+		p.wrong(name, "it names %d types; at most %d are allowed", len(all), MaxEntityTypes)
 		return
 	}
 	p.out.EntityTypes = all

@@ -49,22 +49,22 @@ func TestWrongDeclarations(t *testing.T) {
 	for _, c := range []struct{ name, value, says string }{
 		{AnnotationRuntime, "erlang", "it must be one of akka, pekko, cloudstate, protoactor, custom"},
 		{AnnotationRuntime, "", "it must be one of"},
-		{AnnotationMetricsPort, "http", "it must be a port, 1 to 65535"},
+		{AnnotationMetricsPort, "http", "it must be a port, from 1 to 65535"},
 		{AnnotationMetricsPort, "0", "it must be a port"},
 		{AnnotationMetricsPort, "70000", "it must be a port"},
-		{AnnotationMetricsPort, "9090", "queue-proxy's"},
-		{AnnotationManagementPort, "8012", "queue-proxy's"},
+		{AnnotationMetricsPort, "9090", "queue-proxy uses this port"},
+		{AnnotationManagementPort, "8012", "queue-proxy uses this port"},
 		{AnnotationMetricsPath, "metrics", "it must be a path"},
 		{AnnotationCallsPerRequest, "2", "it must be 1"},
 		{AnnotationMetricsPath, "//x@y/?a=b", "it must be a path"},
 		{AnnotationMetricsPath, "/" + long, "it must be a path"},
-		{AnnotationEntityTypes, "Cart,,Order", "it must be names"},
-		{AnnotationEntityTypes, "../x", "it must be names"},
-		{AnnotationEntityTypes, long, "it must be names"},
+		{AnnotationEntityTypes, "Cart,,Order", "it must be a list of names"},
+		{AnnotationEntityTypes, "../x", "it must be a list of names"},
+		{AnnotationEntityTypes, long, "it must be a list of names"},
 		{AnnotationEntityTypes, "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q", "17 types"},
 		{AnnotationShards, "-1", "1 to 65536"},
 		{AnnotationShards, "1000000", "1 to 65536"},
-		{StatefulPrefix + "metric-port", "1", "there is no such annotation"},
+		{StatefulPrefix + "metric-port", "1", "this annotation does not exist"},
 	} {
 		annotations := map[string]string{AnnotationRuntime: "akka"}
 		annotations[c.name] = c.value
@@ -82,7 +82,7 @@ func TestWrongDeclarations(t *testing.T) {
 	}
 	for _, r := range []string{"custom", "protoactor"} {
 		_, _, err = ParseStateful(map[string]string{AnnotationRuntime: r, AnnotationManagementPort: "8558"})
-		if err == nil || !strings.Contains(err.Error(), "leave it out") {
+		if err == nil || !strings.Contains(err.Error(), "remove the annotation") {
 			t.Errorf("%s with a management port: %v", r, err)
 		}
 	}

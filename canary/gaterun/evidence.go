@@ -69,7 +69,7 @@ func pack(e *evidence) (*runtime.RawExtension, error) {
 		return nil, fmt.Errorf("writing the evidence: %w", err)
 	}
 	if len(raw) > maxEvidence {
-		return nil, problem(EvidenceTooLarge, "the evidence has %d bytes, packed, and there is room for %d: the Service has too many pods or shards", len(raw), maxEvidence)
+		return nil, problem(EvidenceTooLarge, "the compressed evidence has %d bytes, and at most %d are allowed: the Service has too many pods or shards", len(raw), maxEvidence)
 	}
 	return &runtime.RawExtension{Raw: raw}, nil
 }
@@ -98,7 +98,7 @@ func unpack(raw *runtime.RawExtension) (*evidence, error) {
 		return nil, fmt.Errorf("reading the evidence: %w", err)
 	}
 	if e.Run == nil {
-		return nil, problem(EvidenceUnreadable, "the evidence lacks what was judged so far")
+		return nil, problem(EvidenceUnreadable, "the evidence does not contain what was judged so far")
 	}
 	return e, nil
 }

@@ -71,7 +71,7 @@ func Open(ctx context.Context, namespace, id string, spec *v1alpha1.CanaryGateSp
 	return &Trial{Namespace: namespace, Spec: spec, Run: &v1alpha1.GateRun{
 		ID: id, Service: v1alpha1.GateObject{Name: spec.Service}, Spec: &runtime.RawExtension{Raw: raw}, Minimum: spec.Minimum.DeepCopy(),
 		StartTime: whole(now), Deadline: whole(now.Add(within(spec, limit))),
-		Verdict: verdict.Running, Message: "Nothing was looked at yet",
+		Verdict: verdict.Running, Message: "The run has just started",
 	}}, nil
 }
 
@@ -99,7 +99,7 @@ func Resume(ctx context.Context, namespace string, run *v1alpha1.GateRun) (*Tria
 	t := &Trial{Namespace: namespace, Run: run.DeepCopy(), Spec: &v1alpha1.CanaryGateSpec{}}
 	if run.Spec == nil {
 		t.Spec.SetDefaults(ctx)
-		return t, problem(EvidenceUnreadable, "the run lacks the spec that it began with")
+		return t, problem(EvidenceUnreadable, "the spec that the run began with is missing")
 	}
 	if err := json.Unmarshal(run.Spec.Raw, t.Spec); err != nil {
 		t.Spec = &v1alpha1.CanaryGateSpec{}
@@ -128,7 +128,7 @@ func Resume(ctx context.Context, namespace string, run *v1alpha1.GateRun) (*Tria
 	}
 	if err := t.evidence.Run.Check(t.plan()); err != nil {
 		t.evidence = nil
-		return t, problem(EvidenceUnreadable, "the evidence cannot be gone on with: %s", err)
+		return t, problem(EvidenceUnreadable, "the evidence is not valid: %s", err)
 	}
 	t.last = t.evidence.Run.Last
 	return t, nil
@@ -175,7 +175,7 @@ func (t *Trial) Step(m Moment) {
 	if m.Known {
 		t.proceed(m)
 	} else {
-		t.say("Waiting until the Knative Services of the cluster are known")
+		t.say("Waiting until the controller has read the Knative Services of the cluster")
 	}
 	if !t.Done() && !m.Now.Before(t.Run.Deadline.Time) {
 		t.expire(m.Now)
@@ -204,7 +204,7 @@ func (t *Trial) find(m Moment) bool {
 	coming := m.Service != nil && (!m.Service.Settled || !m.Service.Effective)
 	switch {
 	case p == nil && coming && waited < unsettled:
-		t.say("Waiting until Service %q has settled: the split that is in force may not be the one that was asked for", t.Run.Service.Name)
+		t.say("Waiting until Service %q has settled: the current split may not be the one that was requested", t.Run.Service.Name)
 		return false
 	case p == nil:
 		t.Run.Service.UID = m.Service.UID
@@ -235,13 +235,13 @@ func (t *Trial) Supersede(now time.Time, reason, why string) {
 func (t *Trial) superseded(s *Service) (reason, why string) {
 	switch {
 	case s == nil:
-		return ServiceGone, fmt.Sprintf("Service %q is gone", t.Run.Service.Name)
+		return ServiceGone, fmt.Sprintf("Service %q no longer exists", t.Run.Service.Name)
 	case s.UID != t.Run.Service.UID:
-		return ServiceGone, fmt.Sprintf("Service %q was removed, and made again", t.Run.Service.Name)
+		return ServiceGone, fmt.Sprintf("Service %q was deleted and created again", t.Run.Service.Name)
 	}
 	for _, o := range []v1alpha1.GateObject{t.Run.Canary, value(t.Run.Baseline)} {
 		if _, ok := s.revision(o.UID); !ok {
-			return RevisionGone, fmt.Sprintf("Revision %q is gone", o.Name)
+			return RevisionGone, fmt.Sprintf("Revision %q no longer exists", o.Name)
 		}
 	}
 	if !s.Effective {
@@ -250,7 +250,7 @@ func (t *Trial) superseded(s *Service) (reason, why string) {
 	if s.splits(t.Run.Split) {
 		return "", ""
 	}
-	return SplitChanged, fmt.Sprintf("the traffic went to %s when it began, and goes to %s now", described(t.Run.Split), described(s.Split()))
+	return SplitChanged, fmt.Sprintf("the traffic went to %s when the run began, and now goes to %s", described(t.Run.Split), described(s.Split()))
 }
 
 // gather begins with what is counted now.
@@ -258,12 +258,12 @@ func (t *Trial) gather(m Moment) {
 	from, ok := m.Counts.Snapshot(t.key())
 	figures, too := m.Counts.Figure(t.key())
 	if !ok || !too {
-		t.say("Waiting until the pods of Service %q are read", t.Run.Service.Name)
+		t.say("Waiting until the pods of Service %q are scraped", t.Run.Service.Name)
 		return
 	}
 	// What was read last may have been before the run, and so what it will be compared with.
 	if waited := m.Now.Sub(t.Run.StartTime.Time); waited < unsettled && !t.readSince(figures, waited) {
-		t.say("Waiting until the pods of Service %q are read anew", t.Run.Service.Name)
+		t.say("Waiting until the pods of Service %q are scraped again", t.Run.Service.Name)
 		return
 	}
 	e := &evidence{At: m.Now, From: from, Overdue: overdue(figures, from)}
@@ -278,7 +278,7 @@ func (t *Trial) gather(m Moment) {
 	e.Run = judge.Start(m.Now, known)
 	e.Run.Remember(past(from.Past(t.Run.Baseline.UID)))
 	t.evidence, t.last = e, e.Run.Last
-	t.say("Judging %s against %s: nothing was counted yet", t.Run.Canary.Name, t.Run.Baseline.Name)
+	t.say("Judging %s against %s: no requests have been counted yet", t.Run.Canary.Name, t.Run.Baseline.Name)
 	t.save(m.Now)
 }
 
@@ -309,13 +309,13 @@ func overdue(f attribution.Figures, now attribution.Snapshot) map[types.UID]floa
 func (t *Trial) look(m Moment) {
 	plan := t.plan()
 	if plan.Deadline <= plan.Warmup {
-		t.End(m.Now, verdict.Inconclusive, fmt.Sprintf("Too late to judge: the time was over %s after the first reading, and the warm-up takes %s", plan.Deadline, plan.Warmup), string(verdict.Timeout))
+		t.End(m.Now, verdict.Inconclusive, fmt.Sprintf("Too late to judge: the deadline came %s after the first scrape, and the warm-up takes %s", plan.Deadline, plan.Warmup), string(verdict.Timeout))
 		return
 	}
 	delta, ok := m.Counts.Since(t.key(), t.evidence.From)
 	figures, too := m.Counts.Figure(t.key())
 	if !ok || !too {
-		t.say("Waiting until the pods of Service %q are read again", t.Run.Service.Name)
+		t.say("Waiting until the pods of Service %q are scraped again", t.Run.Service.Name)
 		return
 	}
 	c := counted{service: m.Service, delta: delta, figures: figures, overdue: map[types.UID]float64{}}
@@ -376,10 +376,10 @@ func alike(a, b judge.Judgement) bool {
 // expire ends a trial that is undecided, by what is known.
 func (t *Trial) expire(now time.Time) {
 	if t.evidence == nil {
-		t.End(now, verdict.Inconclusive, "Nothing was measured until the end of the time: "+t.Run.Message, string(verdict.NoData), string(verdict.Timeout))
+		t.End(now, verdict.Inconclusive, "Nothing was measured before the deadline: "+t.Run.Message, string(verdict.NoData), string(verdict.Timeout))
 		return
 	}
-	t.End(now, verdict.Inconclusive, "Undecided at the end of the time: "+t.progress(t.last), append(t.undecided(t.last), string(verdict.Timeout))...)
+	t.End(now, verdict.Inconclusive, "Undecided at the deadline: "+t.progress(t.last), append(t.undecided(t.last), string(verdict.Timeout))...)
 }
 
 // undecided is why nothing was decided. That nothing could be measured is more than
@@ -428,5 +428,5 @@ func (t *Trial) Fail(now time.Time, err error) {
 	if p, ok := err.(*ProblemError); ok { //nolint:errorlint // ours are never wrapped
 		reason = p.Reason
 	}
-	t.End(now, verdict.Error, "The run cannot go on: "+err.Error(), reason)
+	t.End(now, verdict.Error, "The run cannot continue: "+err.Error(), reason)
 }

@@ -85,13 +85,13 @@ func TestFromSplitToVerdict(t *testing.T) {
 	for _, stateful := range []bool{false, true} {
 		p := begin(t, stateful, v1alpha1.CanaryGateSpec{}, 0)
 		p.Serve(stage.Canary, 5000, 5000) // of before the run
-		p.step().want(verdict.Running, "", "nothing was counted yet")
+		p.step().want(verdict.Running, "", "no requests have been counted yet")
 		if p.run.Canary != (v1alpha1.GateObject{Name: "cart-00002", UID: stage.Canary}) || p.run.Baseline.UID != stage.Baseline || p.run.Split["cart-00001"] != 90 {
 			t.Errorf("frozen: %+v", p.run)
 		}
 		p.Serve(stage.Canary, 200, 1)
 		p.Serve(stage.Baseline, 250, 0)
-		p.pass(15*time.Second).step().want(verdict.Running, "", "201 and 250 requests; missing at least: 99 requests of the canary, 50 requests of the baseline")
+		p.pass(15*time.Second).step().want(verdict.Running, "", "201 and 250 requests; still needed, at least: 99 requests of the canary, 50 requests of the baseline")
 		p.Serve(stage.Canary, 100, 0)
 		p.Serve(stage.Baseline, 250, 0)
 		p.pass(15*time.Second).step().want(verdict.Pass, "NonInferior", "no worse")
@@ -115,11 +115,11 @@ func TestWhatIsWaitedFor(t *testing.T) {
 		verdict              verdict.Verdict
 		deadline, atDeadline string
 	}{
-		"no Service":    {func(p *play) { p.Key.Name = "other" }, `no Knative Service "cart"`, gaterun.ServiceNotFound, "cannot", verdict.Error, "", ""},
+		"no Service":    {func(p *play) { p.Key.Name = "other" }, `Knative Service "cart" does not exist`, gaterun.ServiceNotFound, "cannot", verdict.Error, "", ""},
 		"no split":      {func(p *play) { p.Split(0) }, "goes to cart-00001 (100 %)", gaterun.RevisionNotInSplit, "", verdict.Error, "", ""},
-		"not the named": {func(p *play) { p.Change(func(s *gaterun.Service) { s.Revisions[1].Name = "other" }) }, "has no traffic", gaterun.RevisionNotInSplit, "", verdict.Error, "", ""},
+		"not the named": {func(p *play) { p.Change(func(s *gaterun.Service) { s.Revisions[1].Name = "other" }) }, "gets no traffic", gaterun.RevisionNotInSplit, "", verdict.Error, "", ""},
 		"not effective": {func(p *play) { p.Change(func(s *gaterun.Service) { s.Effective = false }) }, "has settled|Route is not Ready", "", "Route is not Ready", verdict.Running, "", ""},
-		"Services":      {func(p *play) { p.Forget(true) }, "until the Knative Services", "", "", verdict.Running, "", ""},
+		"Services":      {func(p *play) { p.Forget(true) }, "until the controller has read the Knative Services", "", "", verdict.Running, "", ""},
 		"pods not read": {func(p *play) { p.Unread() }, "until the pods of Service", "", "", verdict.Running, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestNoTimeIsLeft(t *testing.T) {
 	q.Unread()
 	q.step().pass(29*time.Minute + 40*time.Second)
 	q.Process()
-	q.step().pass(15*time.Second).step().want(verdict.Inconclusive, string(verdict.Timeout), "over 20s after the first reading")
+	q.step().pass(15*time.Second).step().want(verdict.Inconclusive, string(verdict.Timeout), "the deadline came 20s after the first scrape")
 }
 
 // An interval that is longer than what is left does not put off the end.
@@ -197,16 +197,16 @@ func TestSuperseded(t *testing.T) {
 		change       func(*play)
 		reason, says string
 	}{
-		"other percentages": {func(p *play) { p.Split(50) }, gaterun.SplitChanged, "(90 %), cart-00002 (10 %) when it began"},
-		"all to one":        {func(p *play) { p.Split(100) }, gaterun.SplitChanged, "goes to cart-00002 (100 %) now"},
+		"other percentages": {func(p *play) { p.Split(50) }, gaterun.SplitChanged, "(90 %), cart-00002 (10 %) when the run began"},
+		"all to one":        {func(p *play) { p.Split(100) }, gaterun.SplitChanged, "now goes to cart-00002 (100 %)"},
 		"a third": {func(p *play) {
 			p.Change(func(s *gaterun.Service) {
 				s.Revisions = append(s.Revisions, gaterun.Revision{Name: "cart-00003", UID: "uid-3", Percent: 5})
 			})
 		}, gaterun.SplitChanged, "cart-00003"},
-		"Service made again":  {func(p *play) { p.Change(func(s *gaterun.Service) { s.UID = "another" }) }, gaterun.ServiceGone, "made again"},
-		"Revision made again": {func(p *play) { p.Change(func(s *gaterun.Service) { s.Revisions[1].UID = "another" }) }, gaterun.RevisionGone, "is gone"},
-		"Service gone":        {func(p *play) { p.Key.Name = "other" }, gaterun.ServiceGone, "is gone"},
+		"Service made again":  {func(p *play) { p.Change(func(s *gaterun.Service) { s.UID = "another" }) }, gaterun.ServiceGone, "deleted and created again"},
+		"Revision made again": {func(p *play) { p.Change(func(s *gaterun.Service) { s.Revisions[1].UID = "another" }) }, gaterun.RevisionGone, "no longer exists"},
+		"Service gone":        {func(p *play) { p.Key.Name = "other" }, gaterun.ServiceGone, "no longer exists"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -332,7 +332,7 @@ func TestWhenAGateCalls(t *testing.T) {
 		"a step of the same rollout": {over, func(s *gaterun.Service) { s.Rollout, s.Revisions[1].Percent = true, 50 }, true, false},
 		"no split":                   {over, func(s *gaterun.Service) { s.Revisions[1].Percent = 0 }, true, false},
 		"not in force":               {nil, func(s *gaterun.Service) { s.Effective = false }, true, false},
-		"made again":                 {over, func(s *gaterun.Service) { s.UID = "x" }, true, true},
+		"deleted and created again":                 {over, func(s *gaterun.Service) { s.UID = "x" }, true, true},
 	} {
 		is := *s
 		is.Revisions = slices.Clone(s.Revisions)

@@ -37,14 +37,14 @@ type Target struct{ Canary, Baseline Revision }
 func Choose(name string, s *Service, canary, baseline string) (Target, *ProblemError) {
 	switch {
 	case s == nil:
-		return Target{}, problem(ServiceNotFound, "there is no Knative Service %q in this namespace", name)
+		return Target{}, problem(ServiceNotFound, "Knative Service %q does not exist in this namespace", name)
 	case !s.Effective:
-		return Target{}, problem(TrafficUnknown, "the traffic of Service %q is not known: its Route is not Ready for what was asked of it last", name)
+		return Target{}, problem(TrafficUnknown, "the traffic of Service %q is not known: its Route is not Ready for its latest spec", name)
 	}
 	with := slices.DeleteFunc(slices.Clone(s.Revisions), func(r Revision) bool { return r.Percent <= 0 })
 	for _, named := range []string{canary, baseline} {
 		if named != "" && !slices.ContainsFunc(with, func(r Revision) bool { return r.Name == named }) {
-			return Target{}, problem(RevisionNotInSplit, "Revision %q has no traffic of Service %q, which goes to %s", named, name, described(s.Split()))
+			return Target{}, problem(RevisionNotInSplit, "Revision %q gets no traffic of Service %q; the traffic goes to %s", named, name, described(s.Split()))
 		}
 	}
 	if len(with) < 2 {
@@ -52,7 +52,7 @@ func Choose(name string, s *Service, canary, baseline string) (Target, *ProblemE
 	}
 	t := Target{Canary: pick(with, canary, newer)}
 	if t.Canary.Name == baseline {
-		return Target{}, problem(SameRevision, "Revision %q is to be both canary and baseline; name another one, or none", baseline)
+		return Target{}, problem(SameRevision, "Revision %q would be both canary and baseline; specify another one, or none", baseline)
 	}
 	others := slices.DeleteFunc(with, func(r Revision) bool { return r.UID == t.Canary.UID })
 	t.Baseline = pick(others, baseline, larger)

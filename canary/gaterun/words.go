@@ -25,13 +25,13 @@ func (t *Trial) progress(j judge.Judgement) string {
 		b.WriteString(numbers(j))
 	}
 	if t.evidence != nil && t.evidence.Lacking != "" {
-		b.WriteString("; what is handled is not known for certain: " + t.evidence.Lacking)
+		b.WriteString("; the handled requests are not known for certain: " + t.evidence.Lacking)
 		if t.evidence.Seen != "" {
 			b.WriteString(" (" + t.evidence.Seen + ")")
 		}
 	}
 	if t.evidence != nil && t.evidence.LostPods > 0 {
-		fmt.Fprintf(&b, "; what %d pods did at last is not known: they went while nobody read them", t.evidence.LostPods)
+		fmt.Fprintf(&b, "; the last requests of %d pods are not known, because the pods were gone before they were scraped again", t.evidence.LostPods)
 	}
 	return b.String()
 }
@@ -54,7 +54,7 @@ func numbers(j judge.Judgement) string {
 		}
 	}
 	if len(missing) > 0 {
-		say += "; missing at least: " + strings.Join(missing, ", ")
+		say += "; still needed, at least: " + strings.Join(missing, ", ")
 	}
 	return say
 }

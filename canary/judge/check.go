@@ -9,7 +9,7 @@ import (
 // Check says what of a plan cannot be judged by, and what would be right.
 func (p Plan) Check() error {
 	if !(p.Alpha > 0 && p.Alpha < 1) || !(p.Beta > 0 && p.Beta < 1) {
-		return fmt.Errorf("alpha is %v and beta is %v: both must lie between 0 and 1", p.Alpha, p.Beta)
+		return fmt.Errorf("alpha is %v and beta is %v: both must be between 0 and 1", p.Alpha, p.Beta)
 	}
 	if p.Deadline <= 0 || p.Warmup < 0 || p.Warmup >= p.Deadline {
 		return fmt.Errorf("the warm-up is %v and the deadline %v: there must be time between them", p.Warmup, p.Deadline)
@@ -17,7 +17,7 @@ func (p Plan) Check() error {
 	known := map[string]bool{}
 	for _, m := range p.Metrics {
 		if known[m.Name] {
-			return fmt.Errorf("two metrics are called %q: each needs a name of its own", m.Name)
+			return fmt.Errorf("two metrics have the name %q: names must be unique", m.Name)
 		}
 		known[m.Name] = true
 		if err := m.check(); err != nil {
@@ -30,9 +30,9 @@ func (p Plan) Check() error {
 func (m Metric) check() error {
 	switch {
 	case !slices.Contains([]MetricKind{Errors, EntryErrors, Slow, SlowerAnywhere}, m.Kind):
-		return fmt.Errorf("kind %q is none of %s, %s, %s and %s", m.Kind, Errors, EntryErrors, Slow, SlowerAnywhere)
+		return fmt.Errorf("kind %q is not one of %s, %s, %s and %s", m.Kind, Errors, EntryErrors, Slow, SlowerAnywhere)
 	case !(m.MaxOddsRatio > 1 && m.MaxOddsRatio <= 1e6):
-		return fmt.Errorf("the odds ratio that is tolerated is %v: it must be above 1, and 1e6 at most", m.MaxOddsRatio)
+		return fmt.Errorf("the tolerated odds ratio is %v: it must be above 1, and 1e6 at most", m.MaxOddsRatio)
 	case !(m.Limit >= 0 && m.Limit < 1):
 		return fmt.Errorf("the limit is %v: it must be a ratio below 1, or 0 for none", m.Limit)
 	case !(m.Negligible >= 0 && m.Negligible < 1):
@@ -52,7 +52,7 @@ func (r *Run) Check(p Plan) error {
 		}
 	}
 	if r.Evidence.Looks < 0 {
-		return fmt.Errorf("it was looked at the shards %d times", r.Evidence.Looks)
+		return fmt.Errorf("the shards have %d interim analyses", r.Evidence.Looks)
 	}
 	if err := r.Evidence.Open.check(); err != nil {
 		return fmt.Errorf("open requests: %w", err)
@@ -79,7 +79,7 @@ func (r *Run) Check(p Plan) error {
 
 func (o *openings) check() error {
 	if o.Looks < 0 || o.Looks > len(openLooks) {
-		return fmt.Errorf("they were looked at %d times", o.Looks)
+		return fmt.Errorf("they have %d interim analyses", o.Looks)
 	}
 	if o.Failed && len(o.Readings) == 0 {
 		return errors.New("too many were open, and no reading says so")

@@ -20,13 +20,13 @@ func TestPlansThatCannotBe(t *testing.T) {
 		"no alpha":        {func(p *Plan) { p.Alpha = 0 }, "alpha is 0"},
 		"no beta":         {func(p *Plan) { p.Beta = 1 }, "beta is 1"},
 		"no time":         {func(p *Plan) { p.Warmup = p.Deadline }, "must be time between them"},
-		"no kind":         {func(p *Plan) { p.Metrics[0].Kind = "Memory" }, `metric "errors": kind "Memory" is none of`},
+		"no kind":         {func(p *Plan) { p.Metrics[0].Kind = "Memory" }, `metric "errors": kind "Memory" is not one of`},
 		"no ratio":        {func(p *Plan) { p.Metrics[0].MaxOddsRatio = 1 }, "must be above 1"},
 		"ratio is NaN":    {func(p *Plan) { p.Metrics[0].MaxOddsRatio = math.NaN() }, "must be above 1"},
 		"limit in %":      {func(p *Plan) { p.Metrics[0].Limit = 5 }, "the limit is 5"},
 		"negligible in %": {func(p *Plan) { p.Metrics[0].Negligible = 5 }, "negligible is 5"},
 		"no weight":       {func(p *Plan) { p.Metrics[0].Weight = 0 }, "the weight is 0"},
-		"the same twice":  {func(p *Plan) { p.Metrics = append(p.Metrics, p.Metrics[0]) }, `two metrics are called "errors"`},
+		"the same twice":  {func(p *Plan) { p.Metrics = append(p.Metrics, p.Metrics[0]) }, `two metrics have the name "errors"`},
 	} {
 		p := errorsOnly()
 		tc.change(&p)

@@ -220,7 +220,7 @@ func (d *metricData) read(m Metric, a Arm) ([]tally, string) {
 	for i, t := range d.Tests {
 		above, ok := a.Above[t.Bound]
 		if !ok {
-			return out, fmt.Sprintf("%v s is no bound of the histogram", t.Bound)
+			return out, fmt.Sprintf("%v s is not a bound of the histogram", t.Bound)
 		}
 		out[i] = whole(a.Finished, above)
 	}

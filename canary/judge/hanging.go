@@ -191,18 +191,18 @@ func (o *openings) cutOff(p Plan) time.Duration { return o.Timeout + max(p.MinDu
 func (o *openings) explain(p Plan, elapsed time.Duration) []string {
 	var say []string
 	if excess, _ := o.excess(); len(o.Readings) > 0 && (o.Failed || o.hold()) {
-		say = append(say, fmt.Sprintf("%.0f requests of the canary are open, about %.0f more than its share of what the baseline has open: they may hang",
+		say = append(say, fmt.Sprintf("%.0f requests of the canary are open, about %.0f more than the open requests of the baseline suggest: they may hang",
 			o.Readings[len(o.Readings)-1].Open.Canary, max(0, excess)))
 	}
 	why := o.lacks(p, elapsed)
 	switch {
 	case why == verdict.NoData:
-		say = append(say, "it is not known how many requests are open: "+o.Unknown)
+		say = append(say, "the number of open requests is not known: "+o.Unknown)
 	case why != verdict.WindowTooShort:
 	case o.Uncounted && elapsed < o.cutOff(p):
-		say = append(say, fmt.Sprintf("nobody counts the requests that begin, and those that hang are seen when they are cut off: a Pass comes %s after the beginning at the earliest", o.cutOff(p)))
+		say = append(say, fmt.Sprintf("started requests are not counted, so requests that hang are only seen when they time out: a Pass is possible %s after the start at the earliest", o.cutOff(p)))
 	default:
-		say = append(say, "the canary was not yet watched for as long as a request may take, so that it is not known whether some hang: "+o.Short)
+		say = append(say, "the canary has not been watched for as long as a request may take, so it is not known whether some hang: "+o.Short)
 	}
 	return say
 }

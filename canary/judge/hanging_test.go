@@ -252,9 +252,9 @@ func TestUnknownOpenRequestsDoNotPass(t *testing.T) {
 		{"known", with(func(*Window) {}), verdict.Pass, []verdict.Reason{verdict.Negligible}, 9, ""},
 		{"not counted", with(func(w *Window) { w.Canary.StartedUnknown = true }), verdict.Pass, []verdict.Reason{verdict.Negligible}, 24, ""},
 		{"of the baseline", with(func(w *Window) { w.Baseline.StartedUnknown = true }), verdict.Pass, []verdict.Reason{verdict.Negligible}, 24, ""},
-		{"not counted, and no time", with(func(w *Window) { w.Canary.StartedUnknown, w.RequestTimeout = true, time.Hour }), verdict.Inconclusive, []verdict.Reason{verdict.WindowTooShort, verdict.Timeout}, 60, "1h2m0s after the beginning at the earliest"},
-		{"not known", with(func(w *Window) { w.Canary.OpenUnknown = "NotRead" }), verdict.Inconclusive, []verdict.Reason{verdict.NoData, verdict.Timeout}, 60, "not known how many requests are open: NotRead"},
-		{"not watched for long enough", with(func(w *Window) { w.Canary.OverdueUnknown = "WindowTooShort" }), verdict.Inconclusive, []verdict.Reason{verdict.WindowTooShort, verdict.Timeout}, 60, "not yet watched"},
+		{"not counted, and no time", with(func(w *Window) { w.Canary.StartedUnknown, w.RequestTimeout = true, time.Hour }), verdict.Inconclusive, []verdict.Reason{verdict.WindowTooShort, verdict.Timeout}, 60, "1h2m0s after the start at the earliest"},
+		{"not known", with(func(w *Window) { w.Canary.OpenUnknown = "NotRead" }), verdict.Inconclusive, []verdict.Reason{verdict.NoData, verdict.Timeout}, 60, "the number of open requests is not known: NotRead"},
+		{"not watched for long enough", with(func(w *Window) { w.Canary.OverdueUnknown = "WindowTooShort" }), verdict.Inconclusive, []verdict.Reason{verdict.WindowTooShort, verdict.Timeout}, 60, "has not been watched"},
 		{"they hang", with(func(w *Window) { w.Canary.Open = 20 }), verdict.Fail, []verdict.Reason{verdict.HangingRequests}, 4, "they may hang"},
 		{"on both sides", with(func(w *Window) { w.Canary.Open, w.Baseline.Open = 20, 180 }), verdict.Pass, []verdict.Reason{verdict.Negligible}, 9, ""},
 	} {

@@ -78,7 +78,7 @@ func TestUnknownLatencyIsNoData(t *testing.T) {
 		{"durations unknown", unknown, good(), "the pods' buckets differ"},
 		{"of the baseline", good(), unknown, "baseline: the pods' buckets differ"},
 		{"native buckets only", native, native, ""},
-		{"a threshold that is no bound", elsewhere, good(), "0.5 s is no bound"},
+		{"a threshold that is no bound", elsewhere, good(), "0.5 s is not a bound"},
 	} {
 		for _, kind := range []MetricKind{Slow, SlowerAnywhere} {
 			got := repeat(latency(kind), tc.canary, tc.baseline, nil)

@@ -12,7 +12,7 @@ import (
 func (j *Judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration) string {
 	var say []string
 	if e.Canary+e.Baseline == 0 {
-		say = append(say, "no request was judged yet")
+		say = append(say, "no requests have been judged yet")
 	} else {
 		say = append(say, fmt.Sprintf("%.0f requests of the canary, %.0f of the baseline", e.Canary, e.Baseline))
 	}
@@ -26,20 +26,20 @@ func (j *Judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration
 		say = append(say, explainShards(j, e, c))
 	}
 	if tooHigh(p, j) || tooLow(p, j) {
-		say = append(say, fmt.Sprintf("the canary handled %.1f %% of the requests, and its Route gives it %.1f %%", 100**j.HandledShare, 100**j.RequiredShare))
+		say = append(say, fmt.Sprintf("the canary handled %.1f %% of the requests, and the Route gives it %.1f %%", 100**j.HandledShare, 100**j.RequiredShare))
 	}
 	if e.Restarts > 0 {
-		say = append(say, fmt.Sprintf("%.0f restarts of containers of the canary, of which %.0f are tolerated", e.Restarts, max(0, p.Limits.Restarts)))
+		say = append(say, fmt.Sprintf("%.0f restarts of the canary's containers, and only %.0f are tolerated", e.Restarts, max(0, p.Limits.Restarts)))
 	}
 	if e.Unaccounted > 0 {
-		say = append(say, fmt.Sprintf("%.0f of %.0f requests that the canary began were never finished", e.Unaccounted, e.Started))
+		say = append(say, fmt.Sprintf("the canary never finished %.0f of the %.0f requests that it started", e.Unaccounted, e.Started))
 	}
 	say = append(say, e.Open.explain(p, elapsed)...)
 	if e.Unanswering > 0 {
-		say = append(say, fmt.Sprintf("%d pods of the canary are ready and cannot be read, so that what they handle is not known", e.Unanswering))
+		say = append(say, fmt.Sprintf("%d pods of the canary are ready but cannot be scraped, so it is not known what they handle", e.Unanswering))
 	}
 	if e.Unsettled {
-		say = append(say, "shards are being handed over")
+		say = append(say, "shards are moving between pods")
 	}
 	return strings.Join(say, "; ")
 }
@@ -87,14 +87,14 @@ func percent(of *float64) string {
 
 func explainShards(j *Judgement, e *evidence, c census) string {
 	if len(e.Shards.Counts) == 0 {
-		return "requests are not counted by shard, so that only limits can fail the canary"
+		return "requests are not counted by shard, so only limits can fail the canary"
 	}
 	text := c.String()
 	if j.Canary.ShardsMissing > 0 || j.Baseline.ShardsMissing > 0 {
 		text += fmt.Sprintf("; %d and %d more are needed", j.Canary.ShardsMissing, j.Baseline.ShardsMissing)
 	}
 	if e.Shards.Ignored > 0 {
-		text += fmt.Sprintf("; %d left out, because no more than %d are kept", e.Shards.Ignored, MaxShards)
+		text += fmt.Sprintf("; %d left out, because at most %d are kept", e.Shards.Ignored, MaxShards)
 	}
 	return text
 }

@@ -278,7 +278,7 @@ func (r *Reader) Hint(series string, l Labels) string {
 		default:
 			said = fmt.Sprintf("%s has no label %s, but %s", series, from.Label, labelNames(l))
 		}
-		return said + "; known are " + from.values()
+		return said + "; known values are " + from.values()
 	}
 	return ""
 }

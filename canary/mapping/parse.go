@@ -37,11 +37,11 @@ type written struct {
 // and what would be right.
 func Parse(name, text string) (Mapping, error) {
 	if !nameForm.MatchString(name) || slices.Contains(taken, name) {
-		return Mapping{}, fmt.Errorf("the name %q cannot be used; use small letters, digits and dashes, and none of %s", name, strings.Join(taken, ", "))
+		return Mapping{}, fmt.Errorf("the name %q is not allowed; use lowercase letters, digits and dashes, and none of %s", name, strings.Join(taken, ", "))
 	}
 	var w written
 	if err := yaml.UnmarshalStrict([]byte(text), &w); err != nil {
-		return Mapping{}, fmt.Errorf("it is no mapping; write it like the example, with runtimes and rules: %w", err)
+		return Mapping{}, fmt.Errorf("it is not a mapping; write it like the example, with runtimes and rules: %w", err)
 	}
 	if len(w.Rules) == 0 || len(w.Rules) > mostRules {
 		return Mapping{}, fmt.Errorf("rules has %d entries; it must have 1 to %d", len(w.Rules), mostRules)
@@ -53,7 +53,7 @@ func Parse(name, text string) (Mapping, error) {
 		}
 	}
 	if !slices.ContainsFunc(w.Rules, func(r Rule) bool { return r.Figure == Finished }) {
-		errs = append(errs, errors.New("no rule has figure: finished, so that nothing would count as handled; add one"))
+		errs = append(errs, errors.New("no rule has figure: finished, so nothing would count as handled; add one"))
 	}
 	return Mapping{Name: name, Runtimes: w.Runtimes, Rules: w.Rules}, errors.Join(errs...)
 }
@@ -76,23 +76,23 @@ func (r *Rule) check() error {
 	}
 	var errs []error
 	if !familyForm.MatchString(r.Family) {
-		errs = append(errs, fmt.Errorf("family is %q, which is no name of a metric; write it as in the exposition, without _bucket, _count and _sum", r.Family))
+		errs = append(errs, fmt.Errorf("family is %q, which is not the name of a metric; use the exported name, without _bucket, _count and _sum", r.Family))
 	}
 	if r.Value == "" {
 		r.Value = allowed[0]
 	}
 	if !slices.Contains(allowed, r.Value) {
-		errs = append(errs, fmt.Errorf("value is %q; of figure %s it must be one of %s", r.Value, r.Figure, strings.Join(names(allowed), ", ")))
+		errs = append(errs, fmt.Errorf("value is %q; for figure %s, it must be one of %s", r.Value, r.Figure, strings.Join(names(allowed), ", ")))
 	}
 	if r.Outcome != nil && r.Figure != Finished && r.Figure != ShardFinished {
-		errs = append(errs, fmt.Errorf("outcome is given, which figure %s does not have; leave it out", r.Figure))
+		errs = append(errs, fmt.Errorf("outcome is set, but figure %s does not have one; remove it", r.Figure))
 	}
 	if perShard := r.Figure == ShardFinished || r.Figure == ShardSlow; perShard != (r.Shard != nil) {
-		errs = append(errs, errors.New("shard must be given for shardFinished and shardSlow, and for nothing else"))
+		errs = append(errs, errors.New("shard must be set for shardFinished and shardSlow, and for no other figure"))
 	}
 	for label := range r.Match {
 		if !labelForm.MatchString(label) {
-			errs = append(errs, fmt.Errorf("match has %q, which is no name of a label", label))
+			errs = append(errs, fmt.Errorf("match has %q, which is not the name of a label", label))
 		}
 	}
 	for _, f := range []struct {
@@ -111,23 +111,23 @@ func (f *From) check(isOutcome bool) error {
 		return nil
 	}
 	if (f.Label == "") == (f.Value == "") {
-		return errors.New("give either a label of the series or a value that is always the same")
+		return errors.New("set either a label of the series or a constant value")
 	}
 	if f.Label != "" && !labelForm.MatchString(f.Label) {
-		return fmt.Errorf("label is %q, which is no name of a label", f.Label)
+		return fmt.Errorf("label is %q, which is not the name of a label", f.Label)
 	}
 	if f.Label == "" && (f.Values != nil || f.Other != "" || f.TrimPrefix != "") {
 		return errors.New("values, other and trimPrefix need a label")
 	}
 	if f.TrimPrefix != "" && (f.Values != nil || f.Other != "") {
-		return errors.New("trimPrefix does not go with values and other")
+		return errors.New("trimPrefix cannot be combined with values and other")
 	}
 	if !isOutcome {
 		return nil
 	}
 	for _, o := range append(slices.Sorted(maps.Values(f.Values)), f.Other, f.Value) {
 		if o != "" && !slices.Contains(outcomes, o) {
-			return fmt.Errorf("%q is no outcome; it must be one of %s", o, strings.Join(outcomes, ", "))
+			return fmt.Errorf("%q is not an outcome; it must be one of %s", o, strings.Join(outcomes, ", "))
 		}
 	}
 	return nil

@@ -34,7 +34,7 @@ func TestParseRefuses(t *testing.T) {
 		name, text string
 		says       []string
 	}{
-		"the name of the contract": {NeutralName, good, []string{`"neutral"`, "small letters"}},
+		"the name of the contract": {NeutralName, good, []string{`"neutral"`, "lowercase letters"}},
 		"a name with a space":      {"a b", good, []string{`"a b"`}},
 		"no YAML":                  {"a", "rules: [", []string{"like the example"}},
 		"an unknown field":         {"a", "rules:\n- {figure: finished, famly: a}\n", []string{"famly"}},
@@ -43,9 +43,9 @@ func TestParseRefuses(t *testing.T) {
 		"an entry figure":          {"a", good + "- {figure: entryHTTP, family: b}\n", []string{"rules[1]", `"entryHTTP"`}},
 		"no family":                {"a", good + "- {figure: started}\n", []string{"rules[1]", "family"}},
 		"a wrong value":            {"a", good + "- {figure: duration, family: b, value: sum}\n", []string{`"sum"`, "histogram"}},
-		"an outcome too many":      {"a", good + "- {figure: started, family: b, outcome: {value: ok}}\n", []string{"outcome", "leave it out"}},
+		"an outcome too many":      {"a", good + "- {figure: started, family: b, outcome: {value: ok}}\n", []string{"outcome", "remove it"}},
 		"an unknown outcome":       {"a", "rules:\n- {figure: finished, family: b, outcome: {value: fine}}\n", []string{`"fine"`, "timeout"}},
-		"no shard":                 {"a", good + "- {figure: shardSlow, family: b}\n", []string{"shard must be given"}},
+		"no shard":                 {"a", good + "- {figure: shardSlow, family: b}\n", []string{"shard must be set"}},
 		"label and value":          {"a", "rules:\n- {figure: finished, family: b, entityType: {label: a, value: b}}\n", []string{"entityType", "either"}},
 		"a wrong label":            {"a", "rules:\n- {figure: finished, family: b, match: {a-b: c}}\n", []string{`"a-b"`}},
 		"nothing handled":          {"a", "rules:\n- {figure: started, family: b}\n", []string{"figure: finished"}},
@@ -169,14 +169,14 @@ rules:
 		labels hinting
 		want   string
 	}{
-		"another value": {"stateful_requests_total", hinting{"outcome": "success"}, `stateful_requests_total has outcome="success"; known are ok, error, timeout`},
-		"another label": {"stateful_requests_total", hinting{"__name__": "x", "status": "ok", "entity_type": "Cart"}, `stateful_requests_total has no label outcome, but entity_type, status; known are ok, error, timeout`},
-		"no label":      {"stateful_requests_total", hinting{}, `stateful_requests_total has no label outcome, but none at all; known are ok, error, timeout`},
-		"translated":    {"calls_total", hinting{"status": "404"}, `calls_total has status="404"; known are 200, 500`},
+		"another value": {"stateful_requests_total", hinting{"outcome": "success"}, `stateful_requests_total has outcome="success"; known values are ok, error, timeout`},
+		"another label": {"stateful_requests_total", hinting{"__name__": "x", "status": "ok", "entity_type": "Cart"}, `stateful_requests_total has no label outcome, but entity_type, status; known values are ok, error, timeout`},
+		"no label":      {"stateful_requests_total", hinting{}, `stateful_requests_total has no label outcome, but none at all; known values are ok, error, timeout`},
+		"translated":    {"calls_total", hinting{"status": "404"}, `calls_total has status="404"; known values are 200, 500`},
 		"as it must":    {"stateful_requests_total", hinting{"outcome": "timeout"}, ""},
 		"says so":       {"stateful_requests_total", hinting{"outcome": "unknown"}, ""},
 		"no outcome":    {"stateful_requests_started_total", hinting{}, ""},
-		"a long one":    {"stateful_requests_total", hinting{"outcome": long}, `stateful_requests_total has outcome="` + long[:hintLength] + `…"; known are ok, error, timeout`},
+		"a long one":    {"stateful_requests_total", hinting{"outcome": long}, `stateful_requests_total has outcome="` + long[:hintLength] + `…"; known values are ok, error, timeout`},
 	} {
 		if got := r.Hint(c.series, c.labels); got != c.want {
 			t.Errorf("%s: %q", name, got)

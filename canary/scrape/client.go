@@ -70,7 +70,7 @@ func (c *Client) read(ctx context.Context, t Target, l Limits, m *Memory) (Expos
 	}
 	at, err := url.ParseRequestURI(t.Path)
 	if err != nil {
-		return Exposition{}, &ReadError{Class: BadTarget, Err: fmt.Errorf("the path is %q, which is none: %w", t.Path, err)}
+		return Exposition{}, &ReadError{Class: BadTarget, Err: fmt.Errorf("the path %q is not valid: %w", t.Path, err)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
 	defer cancel()
@@ -109,13 +109,13 @@ func (c *Client) read(ctx context.Context, t Target, l Limits, m *Memory) (Expos
 	if err == nil && buffer.Len() == smallBody && l.Body >= smallBody {
 		done, rerr := m.claims.room(ctx, l.Body)
 		if rerr != nil {
-			return Exposition{}, &ReadError{Class: Timeout, Err: fmt.Errorf("it has more than %d bytes, and too many as large are being read; export less: %w", smallBody, rerr)}
+			return Exposition{}, &ReadError{Class: Timeout, Err: fmt.Errorf("it has more than %d bytes, and too many responses of this size are being read; export less: %w", smallBody, rerr)}
 		}
 		defer done()
 		slow := time.AfterFunc(largeWithin, cancel)
 		_, err = buffer.ReadFrom(io.LimitReader(resp.Body, l.Body+1-smallBody))
 		if !slow.Stop() && err != nil {
-			return Exposition{}, &ReadError{Class: Timeout, Err: fmt.Errorf("what it has beyond %d bytes took longer than %s", smallBody, largeWithin)}
+			return Exposition{}, &ReadError{Class: Timeout, Err: fmt.Errorf("reading more than %d bytes took longer than %s", smallBody, largeWithin)}
 		}
 	}
 	body := buffer.Bytes()
@@ -127,7 +127,7 @@ func (c *Client) read(ctx context.Context, t Target, l Limits, m *Memory) (Expos
 	}
 	contentType := resp.Header.Get("Content-Type")
 	if strings.HasPrefix(contentType, "text/html") {
-		return Exposition{}, &ReadError{Class: Unparsable, Err: fmt.Errorf("the content type is %s; that is a page for people, not metrics", contentType)}
+		return Exposition{}, &ReadError{Class: Unparsable, Err: fmt.Errorf("the content type is %s; that is a web page, not metrics", contentType)}
 	}
 	e, err := m.Parse(body, contentType, l.Series)
 	switch {

@@ -55,10 +55,10 @@ func (m *Memory) Parse(body []byte, contentType string, most int) (Exposition, e
 		}
 		l.series.reading = m.reading
 		if kept++; kept > most {
-			return fmt.Errorf("more than %d series that mean something: %w", most, errSeries)
+			return fmt.Errorf("more than %d relevant series: %w", most, errSeries)
 		}
 		if !m.fits(kept) {
-			return fmt.Errorf("more than %d series that mean something, while there is no room for more over all pods: %w", kept-1, errSeries)
+			return fmt.Errorf("more than %d relevant series, and no room for more over all pods: %w", kept-1, errSeries)
 		}
 		if l.hint != "" && len(out.Hints) < mostHints && !slices.Contains(out.Hints, l.hint) {
 			out.Hints = append(out.Hints, l.hint)

@@ -51,7 +51,7 @@ func newEndpoints(ctx context.Context, kube kubernetes.Interface) (*endpoints, e
 	e := &endpoints{}
 	slice, err := kube.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).Get(ctx, kubernetesService, metav1.GetOptions{})
 	if err != nil {
-		logging.FromContext(ctx).Errorw("Where the API server listens cannot be read, so sources may send there; grant get, list and watch of EndpointSlice default/kubernetes", "error", err)
+		logging.FromContext(ctx).Errorw("The addresses of the API server cannot be read, so sources may send events to them; grant get, list and watch on EndpointSlice default/kubernetes", "error", err)
 	} else {
 		e.follow(slice)
 	}

@@ -107,8 +107,8 @@ func (p *process) look(s *v1alpha1.CDEventSubject) {
 	}
 }
 
-var errReverted = errors.New("the API server has gone back in time, as after restoring a backup: " +
-	"what this process remembers may never have happened, so that it ends and is started afresh")
+var errReverted = errors.New("the API server has gone back in time, as after a backup was restored: " +
+	"what this process remembers may never have happened, so it exits and is restarted")
 
 // reverted ends a process whose memory is worth nothing any more, and writes nothing of it.
 func (p *process) reverted() {

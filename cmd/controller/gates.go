@@ -28,7 +28,7 @@ func (p *process) runGates(ctx context.Context) {
 	for _, impl := range []*controller.Impl{g.Gates(ctx), g.CustomRuns(ctx)} {
 		p.running.Go(func() {
 			if err := impl.RunContext(ctx, impl.Concurrency); err != nil {
-				logging.FromContext(ctx).Errorw("Gates are not run by this replica", "controller", impl.Name, "error", err)
+				logging.FromContext(ctx).Errorw("This replica cannot run gates", "controller", impl.Name, "error", err)
 			}
 		})
 	}

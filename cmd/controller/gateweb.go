@@ -44,7 +44,7 @@ func (p *process) serveGates(ctx context.Context) {
 	p.running.Go(func() {
 		// Events go their way without it.
 		if err := web.Serve(ctx, gatesAddress, gatesCertificate, handler); err != nil {
-			logging.FromContext(ctx).Errorw("Verdicts of gates are not served over HTTP by this replica", "error", err)
+			logging.FromContext(ctx).Errorw("This replica cannot serve verdicts of gates over HTTP", "error", err)
 		}
 	})
 }

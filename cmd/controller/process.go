@@ -167,13 +167,13 @@ func (p *process) deliver(ctx context.Context) {
 	p.ledger = ledger.New(p.ours.CDEventSubjects(system.Namespace()), p.router, p.metrics)
 	p.ledger.OnLeftOut(func(key ledger.Key, sources []types.UID) {
 		for _, uid := range sources {
-			p.delivery.Trouble(uid, fmt.Sprintf("an event of %s was not sent: the sources that want it take more room than the journal has; "+
+			p.delivery.Trouble(uid, fmt.Sprintf("an event about %s was not sent: the sources that receive it need more room than the journal has; "+
 				"those of the controller's namespace come first, then the oldest", key))
 		}
 	})
 	p.ledger.OnRefused(func(_ ledger.Key, source types.UID, why ledger.Refusal) {
 		if why.Reason == ledger.DroppedSelectorInvalid { // the others may be a flood; their conditions say it
-			logger.Errorw("An event of a source cannot be chosen and is not sent", "source", p.sourceNames()[source], "error", why.Err)
+			logger.Errorw("Could not decide whether a source receives an event, so it is not sent", "source", p.sourceNames()[source], "error", why.Err)
 		}
 		p.delivery.Trouble(source, "an event was not sent: "+why.Err.Error())
 	})
@@ -185,7 +185,7 @@ func (p *process) deliver(ctx context.Context) {
 		Ledger: p.ledger, Sender: clients, Render: cdevents.Render, Passes: p.filters.Passes, Incomplete: cdevents.Incomplete, Metrics: p.metrics, Leads: p.isLeaderFor,
 	})
 	p.ledger.OnOwed(p.delivery.Owed)
-	must(ctx, "making the metrics of what is owed", p.metrics.Watch(p.delivery, p.sourceNames))
+	must(ctx, "making the metrics of pending events", p.metrics.Watch(p.delivery, p.sourceNames))
 
 	_, err := p.subjects.AddEventHandler(p.subjectsFollowed())
 	must(ctx, "watching CDEventSubjects", err)
@@ -194,7 +194,7 @@ func (p *process) deliver(ctx context.Context) {
 
 	trust := func(bundle *corev1.ConfigMap) {
 		if err := clients.Trust(bundle); err != nil {
-			logger.Errorw("A trust bundle is passed over, and what it held before stays trusted", "error", err)
+			logger.Errorw("A trust bundle is ignored, and its former content stays trusted", "error", err)
 			return
 		}
 		p.delivery.Trusted() // what waits for a sink that was not trusted need not wait longer

@@ -81,7 +81,7 @@ func (a *admitted) crowded(ctx context.Context) *apis.FieldError {
 	full, err := a.full(ctx, a.Namespace)
 	if err != nil {
 		// Nothing is lost by it: the controller counts too, and says so in the condition.
-		logging.FromContext(ctx).Warnw("The sources of a namespace cannot be counted; another one is let in", "namespace", a.Namespace, "error", err)
+		logging.FromContext(ctx).Warnw("Could not count the sources of a namespace; the new source is admitted", "namespace", a.Namespace, "error", err)
 	}
 	if !full {
 		return nil

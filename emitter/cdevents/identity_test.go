@@ -167,7 +167,7 @@ func TestErrors(t *testing.T) {
 	}{
 		"version": {
 			func(p *v1alpha1.Profile, _ *lifecycle.Transition) { p.SpecVersion = "0.6" },
-			`rendering transition 2 of service/shop/cart: CDEvents version "0.6" is not spoken; it must be "0.5" or "0.4"`,
+			`rendering transition 2 of service/shop/cart: CDEvents version "0.6" is not supported; it must be "0.5" or "0.4"`,
 		},
 		"type": {
 			func(_ *v1alpha1.Profile, tr *lifecycle.Transition) { tr.Type = "Sneezed" },

@@ -32,7 +32,7 @@ func Render(profile v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, t lif
 	}
 	render, ok := renderings[version]
 	if !ok {
-		return event.Event{}, fmt.Errorf("rendering transition %d of %s: it was journaled for version %d of the rendering, and this release has those up to %d",
+		return event.Event{}, fmt.Errorf("rendering transition %d of %s: it was journaled for version %d of the rendering, and this release supports versions up to %d",
 			t.Sequence, SubjectID(subject), version, Rendering)
 	}
 	return render(profile, subject, t)

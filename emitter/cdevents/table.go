@@ -116,7 +116,7 @@ func Types(specVersion string) []string {
 func lookup(specVersion string, t lifecycle.Type) (form, error) {
 	forms, ok := table[version(specVersion)]
 	if !ok {
-		return form{}, fmt.Errorf("CDEvents version %q is not spoken; it must be %q or %q", specVersion, Version05, Version04)
+		return form{}, fmt.Errorf("CDEvents version %q is not supported; it must be %q or %q", specVersion, Version05, Version04)
 	}
 	f, ok := forms[t]
 	if !ok {

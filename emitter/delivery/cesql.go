@@ -36,7 +36,7 @@ func (e *expression) Passes(ev event.Event) (bool, error) {
 	return value, nil
 }
 
-var errNoBoolean = errors.New("a CESQL expression must give true or false")
+var errNoBoolean = errors.New("a CESQL expression must evaluate to true or false")
 
 func (e *expression) evaluate(ev event.Event) (value bool, err error) {
 	defer func() {
@@ -50,7 +50,7 @@ func (e *expression) evaluate(ev event.Event) (value bool, err error) {
 	}
 	value, ok := got.(bool)
 	if !ok {
-		return false, fmt.Errorf("%w, and this one gives %v", errNoBoolean, got)
+		return false, fmt.Errorf("%w; this one evaluates to %v", errNoBoolean, got)
 	}
 	return value, nil
 }
@@ -61,7 +61,7 @@ func newExpression(text string) (Filter, error) {
 	case len(text) > maxExpression:
 		return nil, fmt.Errorf("the CESQL expression has %d bytes; it must not have more than %d", len(text), maxExpression)
 	case nesting(text) > maxNesting:
-		return nil, fmt.Errorf("the parentheses of the CESQL expression are more than %d deep; say the same with fewer", maxNesting)
+		return nil, fmt.Errorf("the parentheses of the CESQL expression are nested more than %d levels deep; use fewer", maxNesting)
 	}
 	parsed, err := parse(text)
 	if err != nil {
@@ -98,7 +98,7 @@ func nesting(expression string) int {
 func parse(expression string) (e sql.Expression, err error) {
 	defer func() {
 		if recover() != nil {
-			e, err = nil, fmt.Errorf("the CESQL expression %q is cut short, or has something in it that does not belong there", expression)
+			e, err = nil, fmt.Errorf("the CESQL expression %q is incomplete, or contains something that is not valid there", expression)
 		}
 	}()
 	if e, err = parser.Parse(expression); err != nil {

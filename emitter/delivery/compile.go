@@ -107,13 +107,13 @@ func (c *compiler) filter(f *eventingv1.SubscriptionsAPIFilter, depth int) (Filt
 	c.left--
 	switch {
 	case c.left < 0:
-		return nil, fmt.Errorf("there are more than %d filters, with those inside of others; say the same with fewer", maxFilters)
+		return nil, fmt.Errorf("there are more than %d filters, including nested ones; use fewer", maxFilters)
 	case depth == 0:
-		return nil, fmt.Errorf("the filters are more than %d deep inside of each other; say the same with fewer levels", maxDepth)
+		return nil, fmt.Errorf("the filters are nested more than %d levels deep; use fewer levels", maxDepth)
 	}
 	said := dialects(f)
 	if len(said) > 1 {
-		return nil, fmt.Errorf("it says %s at once, of which only one would be obeyed; make a filter of each, which all must pass", strings.Join(said, " and "))
+		return nil, fmt.Errorf("it contains %s, but a filter can contain only one of these; make a separate filter of each (all filters must pass)", strings.Join(said, " and "))
 	}
 	switch {
 	case len(f.All) > 0:
@@ -175,7 +175,7 @@ func dialects(f *eventingv1.SubscriptionsAPIFilter) []string {
 func compared(with map[string]string, by func(map[string]string) (eventfilter.Filter, error)) (Filter, error) {
 	for name := range with {
 		if name != "" && !v1alpha1.IsAttribute(name) {
-			return nil, fmt.Errorf("no event has an attribute %q: their names have lower-case letters and digits only", name)
+			return nil, fmt.Errorf("no event has an attribute %q: names of attributes have only lowercase letters and digits", name)
 		}
 	}
 	f, err := by(with)
@@ -185,4 +185,4 @@ func compared(with map[string]string, by func(map[string]string) (eventfilter.Fi
 	return leaf{f}, nil
 }
 
-var errNotAFilter = errors.New("it is empty or cannot be read; give one of exact, prefix, suffix, any, all, not, cesql")
+var errNotAFilter = errors.New("it is empty or not valid; specify one of exact, prefix, suffix, any, all, not, cesql")

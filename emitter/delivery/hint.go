@@ -48,7 +48,7 @@ func (e *expression) hint(ev event.Event) string {
 	if _, err := (&expression{text: meant, parsed: parsed}).evaluate(ev); err != nil && !cesqlerrors.IsMissingAttributeError(err) {
 		return ""
 	}
-	return fmt.Sprintf("; NOT applies to what stands right behind it: write %s", meant)
+	return fmt.Sprintf("; NOT applies only to the operand directly after it: write %s", meant)
 }
 
 // quoted is an expression in a message.

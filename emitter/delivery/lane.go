@@ -173,7 +173,7 @@ func (ln *lane) report() (time.Time, string) {
 	trouble := ln.trouble
 	for _, why := range ln.undecided {
 		if trouble == "" {
-			trouble = "events wait, as it is not known whether they are wanted: " + why
+			trouble = "events are waiting, because it is not known whether they pass the filters: " + why
 		}
 	}
 	return ln.last, trouble
@@ -240,7 +240,7 @@ func (ln *lane) plan(ctx context.Context, source *v1alpha1.CDEventSource, key le
 	if p.ev, err = ln.render(o); err != nil {
 		// It was rendered when it was journaled; only another version of
 		// this program can have written what this one cannot read.
-		logging.FromContext(ctx).Errorw("A journaled event cannot be rendered and is given up",
+		logging.FromContext(ctx).Errorw("A journaled event cannot be rendered and is dropped",
 			"source", ln.label(), "subject", key.String(), "sequence", o.Transition.Sequence, "error", err)
 		ln.d.Ledger.GiveUp(o.Line, source.UID, o.Transition.Sequence, ledger.DroppedUnreadable)
 		return p, goOn, false
@@ -381,7 +381,7 @@ func (ln *lane) refused(ctx, sending context.Context, p plan, key ledger.Key, o 
 		// It is asked for and has no address yet: the event waits for it.
 		return after(unresolved)
 	case poison:
-		logging.FromContext(ctx).Errorw("Event was refused for good and is given up; a dead letter sink would keep it",
+		logging.FromContext(ctx).Errorw("Event was refused for good and is dropped; a dead letter sink would keep it",
 			"source", ln.label(), "subject", key.String(), "type", ev.Type(), "id", ev.ID(), "error", out.Err)
 		ln.d.Ledger.GiveUp(o.Line, source.UID, o.Transition.Sequence, ledger.DroppedRejected)
 		return goOn
@@ -484,7 +484,7 @@ func (ln *lane) untilProbe() time.Duration {
 	return left + time.Duration(rand.Int64N(int64(time.Second))) //nolint:gosec // no secret, only spread
 }
 
-var errUnhealthy = errors.New("the sink does not take events")
+var errUnhealthy = errors.New("the sink does not accept events")
 
 // health is what the breaker counts: a sink that refuses one event is well, and
 // so is one that was not asked for want of credentials.

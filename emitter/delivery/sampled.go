@@ -64,7 +64,7 @@ func (e *expression) try(samples []event.Event) error {
 			name := missing(err)
 			if !slices.ContainsFunc(samples, func(ev event.Event) bool { return utils.ContainsAttribute(ev, name) }) {
 				return fmt.Errorf("no event of this source has the attribute %s that the CESQL expression %s reads, and an event without it does not pass; "+
-					"add it with spec.ceOverrides, or let those without it pass by NOT EXISTS %s OR (%s)", name, quoted(e.text), name, e.text)
+					"add it with spec.ceOverrides, or let events without it pass with NOT EXISTS %s OR (%s)", name, quoted(e.text), name, e.text)
 			}
 		}
 	}

@@ -18,11 +18,11 @@ const maxSelectorText = 16 << 10
 // is none, or too long.
 func Selector(of *metav1.LabelSelector) (labels.Selector, error) {
 	if n := textOf(of); n > maxSelectorText {
-		return nil, fmt.Errorf("too long a label selector: its keys and values have %d bytes, and may have %d", n, maxSelectorText)
+		return nil, fmt.Errorf("the label selector is too long: its keys and values have %d bytes, and may have %d", n, maxSelectorText)
 	}
 	s, err := metav1.LabelSelectorAsSelector(of)
 	if err != nil {
-		return nil, fmt.Errorf("not a label selector: %w", err)
+		return nil, fmt.Errorf("not a valid label selector: %w", err)
 	}
 	return s, nil
 }

@@ -32,7 +32,7 @@ func (l *Ledger) Baseline(ctx context.Context, resource string) (time.Time, erro
 		got, err = l.client.Get(ctx, marker.Name, metav1.GetOptions{})
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("reading or writing CDEventSubject %s, which marks since when %s are announced: %w", marker.Name, resource, err)
+		return time.Time{}, fmt.Errorf("reading or writing CDEventSubject %s, which records since when events about %s are sent: %w", marker.Name, resource, err)
 	}
 	return got.CreationTimestamp.Time, nil
 }

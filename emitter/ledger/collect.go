@@ -55,7 +55,7 @@ func (l *Ledger) collect(ctx context.Context, ln *line) error {
 		return l.reload(ctx, ln) // another leader was faster
 	}
 	if err != nil {
-		return fmt.Errorf("deleting CDEventSubject %s, of which nothing is owed any more: %w", ln.name, err)
+		return fmt.Errorf("deleting CDEventSubject %s, which has no pending events: %w", ln.name, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

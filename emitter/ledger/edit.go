@@ -273,10 +273,10 @@ func (e *edit) condition() {
 		meta.RemoveStatusCondition(&st.Conditions, ConditionDelivered)
 		return // a baseline: nothing was ever owed
 	}
-	c := metav1.Condition{Type: ConditionDelivered, Status: metav1.ConditionTrue, Reason: "NothingOwed", Message: "every event was acknowledged"}
+	c := metav1.Condition{Type: ConditionDelivered, Status: metav1.ConditionTrue, Reason: "NothingOwed", Message: "all events are acknowledged"}
 	if st.Pending > 0 {
 		c.Status, c.Reason = metav1.ConditionFalse, "Owed"
-		c.Message = fmt.Sprintf("%d event(s) are owed, the oldest is %s", st.Pending, st.Journal[0].Type)
+		c.Message = fmt.Sprintf("%d event(s) are pending, and the oldest is of type %s", st.Pending, st.Journal[0].Type)
 	}
 	c.LastTransitionTime = metav1.NewTime(st.LastEventTime.Time)
 	meta.SetStatusCondition(&st.Conditions, c)
@@ -297,7 +297,7 @@ func (e *edit) declared(c Change) {
 	switch {
 	case wrong != "":
 		says.Status, says.Reason = metav1.ConditionFalse, "WrongAnnotations"
-		says.Message = "the newest Revision counts as declaring no stateful cluster: " + wrong
+		says.Message = "the newest Revision is treated as one that declares no stateful cluster: " + wrong
 	case runtime == "":
 		meta.RemoveStatusCondition(&st.Conditions, ConditionStateful)
 		return

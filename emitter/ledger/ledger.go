@@ -231,7 +231,7 @@ func (l *Ledger) write(ctx context.Context, ln *line, spec v1alpha1.CDEventSubje
 			// Deleted by hand, or finished and collected while we were cut off: the
 			// informer tells which, and what it was last.
 			l.metrics.Refused()
-			return fmt.Errorf("writing CDEventSubject %s, which is gone: waiting to be told what it was last: %w", ln.name, err)
+			return fmt.Errorf("writing CDEventSubject %s, which was deleted: waiting for its last state: %w", ln.name, err)
 		case err == nil:
 			l.settle(ln, e, written)
 			return nil
@@ -247,7 +247,7 @@ func (l *Ledger) write(ctx context.Context, ln *line, spec v1alpha1.CDEventSubje
 			return fmt.Errorf("writing CDEventSubject %s: %w", ln.name, err)
 		}
 	}
-	return fmt.Errorf("writing CDEventSubject %s: met %d other writers in a row; trying again later", ln.name, maxConflicts)
+	return fmt.Errorf("writing CDEventSubject %s: conflicted with %d other writers in a row; retrying later", ln.name, maxConflicts)
 }
 
 // prepare makes the next state of a line, or nil when there is nothing to write.

@@ -464,7 +464,7 @@ func TestBaselineIsTakenOnce(t *testing.T) {
 		t.Errorf("%v, then %v", first, second)
 	}
 	s.Before = func(string, string) error { return errors.New("down") }
-	if _, err := l.Baseline(context.Background(), "routes"); err == nil || !strings.Contains(err.Error(), "baseline-routes, which marks since when routes are announced: down") {
+	if _, err := l.Baseline(context.Background(), "routes"); err == nil || !strings.Contains(err.Error(), "baseline-routes, which records since when events about routes are sent: down") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -28,7 +28,7 @@ func (w *work) proceed(ctx context.Context) (time.Duration, error) {
 	}
 	switch {
 	case w.run.Cancelled():
-		t.End(now, verdict.Inconclusive, "Cancelled before there was a verdict", Cancelled)
+		t.End(now, verdict.Inconclusive, "Cancelled before a verdict was reached", Cancelled)
 		return 0, w.run.Cancel(t.Run, t.Last(), now)
 	case w.wrong != nil && w.judged == nil:
 		t.End(now, verdict.Error, w.wrong.Message, w.wrong.Reason)
@@ -40,7 +40,7 @@ func (w *work) proceed(ctx context.Context) (time.Duration, error) {
 		return 0, w.run.Proceed(t.Run, t.Spec, t.Last(), now)
 	case w.run.TimedOut(now):
 		limit := w.run.Limit()
-		t.End(now, verdict.Inconclusive, fmt.Sprintf("The CustomRun's time-out of %s came before a verdict: %s", limit, t.Run.Message), string(verdict.Timeout))
+		t.End(now, verdict.Inconclusive, fmt.Sprintf("The CustomRun timed out after %s, before a verdict was reached: %s", limit, t.Run.Message), string(verdict.Timeout))
 		return 0, w.run.Expire(t.Run, t.Last(), now)
 	}
 	if wait := t.Due().Sub(now); wait > 0 && t.Gathering() {

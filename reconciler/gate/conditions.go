@@ -49,15 +49,15 @@ func (l *look) found(ctx context.Context, manager apis.ConditionManager, m gater
 		return
 	}
 	if !m.Known {
-		manager.MarkUnknown(found, reasonUnknown, "The Knative Services of the cluster are not known yet")
+		manager.MarkUnknown(found, reasonUnknown, "The controller has not read the Knative Services of the cluster yet")
 		return
 	}
 	_, p := gaterun.Choose(name, m.Service, l.spec.Canary, l.spec.Baseline)
 	switch {
 	case p == nil:
-		manager.MarkTrueWithReason(found, reasonSplit, "The traffic is split")
+		manager.MarkTrueWithReason(found, reasonSplit, "The traffic is split between Revisions")
 	case p.Reason == gaterun.NoSplit, p.Reason == gaterun.RevisionNotInSplit && !m.Service.Divided():
-		manager.MarkTrueWithReason(found, reasonNoSplit, "All traffic goes to one Revision: there is nothing to judge")
+		manager.MarkTrueWithReason(found, reasonNoSplit, "All traffic goes to one Revision; there is nothing to judge")
 	case p.Reason == gaterun.TrafficUnknown && l.divided():
 		// On the way from one split to another, as after a change of the percentages.
 		manager.MarkTrueWithReason(found, reasonSplit, "%s", p.Message)
@@ -74,7 +74,7 @@ func (l *look) measured(manager apis.ConditionManager, s *gaterun.Service) {
 	const measured = v1alpha1.GateMeasured
 	figures, ok := l.Counts.Figure(l.service())
 	if s == nil || !ok {
-		manager.MarkUnknown(measured, reasonNotRead, "The pods of the Service are not read yet")
+		manager.MarkUnknown(measured, reasonNotRead, "The pods of the Service have not been scraped yet")
 		return
 	}
 	// Set once: each change of a condition is a new time of transition, and a write.
@@ -132,14 +132,14 @@ func bounded(all attribution.Figures, uid types.UID, threshold *float64) bool {
 const setRequestMetrics = `kubectl patch configmap config-observability -n knative-serving --type merge -p '{"data":{"request-metrics-protocol":"prometheus"}}'`
 
 var explanations = map[attribution.Reason]string{
-	attribution.NotRead:                 "no pod of it was read yet",
-	attribution.NothingCounted:          "its pods were read, and none has a series that counts handled requests",
-	attribution.Misdeclared:             "its annotations for stateful clusters are wrong, so that it is not known where its requests are handled",
-	attribution.OutcomesUnknown:         "the application does not say how requests ended",
-	attribution.DurationsUnknown:        "nobody says how long requests took",
-	attribution.BucketsDiffer:           "durations are counted in other buckets than the fixed ones",
-	attribution.EntryMetricsUnavailable: "Knative Serving does not export request metrics; set them with: " + setRequestMetrics,
-	attribution.EntryOutcomesUnknown:    "requests come over HTTP/2, as gRPC does, whose outcomes queue-proxy cannot see",
+	attribution.NotRead:                 "none of its pods has been scraped yet",
+	attribution.NothingCounted:          "its pods were scraped, but none of them exports a series that counts handled requests",
+	attribution.Misdeclared:             "its annotations for stateful clusters are not valid, so it is not known where its requests are handled",
+	attribution.OutcomesUnknown:         "the outcomes of its requests are not known",
+	attribution.DurationsUnknown:        "the durations of its requests are not known",
+	attribution.BucketsDiffer:           "durations are not counted in the required histogram buckets",
+	attribution.EntryMetricsUnavailable: "Knative Serving does not export request metrics; turn them on with: " + setRequestMetrics,
+	attribution.EntryOutcomesUnknown:    "requests use HTTP/2, as gRPC does, and queue-proxy cannot see their outcomes",
 }
 
 func explain(n attribution.NoData, revision string) string {

@@ -37,7 +37,7 @@ func TestMeasured(t *testing.T) {
 		"seen at the new one":      {attribution.NoData{Revision: "r3", Figure: handled, Reason: attribution.EntryMetricsUnavailable}, nil, "EntryMetricsUnavailable", "cart-3"},
 		"an old one":               {attribution.NoData{Revision: "r1", Figure: handled, Reason: attribution.EntryMetricsUnavailable}, nil, "", ""},
 		"not read before traffic":  {attribution.NoData{Revision: "r3", Figure: handled, Reason: attribution.NotRead}, nil, "", ""},
-		"outcomes in other words":  {attribution.NoData{Revision: "r2", Figure: handled, Reason: attribution.OutcomesUnknown, Detail: `it has outcome="success"; known are ok`}, nil, "OutcomesUnknown", `outcome="success"; known are ok`},
+		"outcomes in other words":  {attribution.NoData{Revision: "r2", Figure: handled, Reason: attribution.OutcomesUnknown, Detail: `it has outcome="success"; known values are ok`}, nil, "OutcomesUnknown", `outcome="success"; known values are ok`},
 		"other buckets":            {attribution.NoData{Revision: "r2", Figure: took, Reason: attribution.BucketsDiffer}, []float64{.25, 1}, "BucketsDiffer", ""},
 		"others, and the one used": {attribution.NoData{Revision: "r2", Figure: took, Reason: attribution.BucketsDiffer}, []float64{.25, .5}, "", ""},
 	} {

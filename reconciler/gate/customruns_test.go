@@ -36,7 +36,7 @@ func TestCustomRuns(t *testing.T) {
 		s.Serve(stage.Canary, 60, 0)
 		s.Serve(stage.Baseline, 200, 1)
 		r := th.until("good", func(r *customrun.Run) bool {
-			return strings.Contains(message(r), "missing at least: 40 requests of the canary")
+			return strings.Contains(message(r), "still needed, at least: 40 requests of the canary")
 		})
 		if c := r.Status.GetCondition("Succeeded"); c.Status != corev1.ConditionUnknown || c.Reason != customrun.Running {
 			t.Errorf("while it runs: %+v", c)
@@ -173,7 +173,7 @@ func TestCustomRuns(t *testing.T) {
 		must(t, err)
 		stop = th.process()
 		th.until("long", func(r *customrun.Run) bool {
-			return strings.Contains(message(r), ": 80 and 0 requests; missing at least: 20 requests of the canary, 100")
+			return strings.Contains(message(r), ": 80 and 0 requests; still needed, at least: 20 requests of the canary, 100")
 		})
 		s.Serve(stage.Canary, 20, 0)
 		s.Serve(stage.Baseline, 100, 0)

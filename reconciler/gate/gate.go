@@ -196,7 +196,7 @@ func (g *Gate) later(ctx context.Context, what string, err error) error {
 		return g.requeue(conflicted)
 	}
 	if ctx.Err() == nil {
-		logging.FromContext(ctx).Warnw("A "+what+" was not worked on; trying again", "error", err)
+		logging.FromContext(ctx).Warnw("Could not process a "+what+"; retrying", "error", err)
 	}
 	return g.requeue(retryAfter)
 }

@@ -228,7 +228,7 @@ func (l *look) proceed(ctx context.Context, m gaterun.Moment) time.Duration {
 	defer func() { l.now, l.status.Run = t.Run, t.Run.Public() }()
 	moved := t.Run.Service.Name != l.gate.Spec.Service
 	if moved {
-		t.Supersede(m.Now, gaterun.GateChanged, fmt.Sprintf("the gate is about Service %q now", l.gate.Spec.Service))
+		t.Supersede(m.Now, gaterun.GateChanged, fmt.Sprintf("the gate now names Service %q", l.gate.Spec.Service))
 	}
 	if wait := t.Due().Sub(m.Now); err == nil && !moved && wait > 0 && t.Gathering() {
 		return wait

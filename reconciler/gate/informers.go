@@ -71,8 +71,8 @@ func (r *runs) failed(ctx context.Context, of *cache.Reflector, err error) {
 		return
 	}
 	if !r.refused.Swap(true) {
-		logging.FromContext(ctx).Warnw("Tekton is installed, and its CustomRuns may not be read: gates are not run for it. "+
-			"Apply config/tekton/200-customruns.yaml if they are to be; it is tried again every minute", "error", err)
+		logging.FromContext(ctx).Warnw("Tekton is installed, but the controller may not read CustomRuns, so gates do not run for them. "+
+			"To allow it, apply config/tekton/200-customruns.yaml. The controller tries again every minute", "error", err)
 	}
 	select {
 	case <-ctx.Done():

@@ -16,7 +16,7 @@ import (
 )
 
 // errMoved is that somebody else was first: look again at what there is now.
-var errMoved = errors.New("somebody else has written the run")
+var errMoved = errors.New("the run was changed by another writer")
 
 // owner is the object that a run is for.
 type owner v1alpha1.CanaryGateRunSpec
@@ -115,7 +115,7 @@ func (r *records) put(ctx context.Context, o owner, run *v1alpha1.GateRun) error
 	if was == nil {
 		record, err = r.client.Create(ctx, record, metav1.CreateOptions{})
 		if apierrors.IsNotFound(err) {
-			return fmt.Errorf("keeping a run: there is no kind CanaryGateRun, which config/300-canarygaterun.yaml defines: %s", err.Error())
+			return fmt.Errorf("storing a run: kind CanaryGateRun does not exist; apply config/300-canarygaterun.yaml: %s", err.Error())
 		}
 	} else {
 		record, err = r.client.Update(ctx, record, metav1.UpdateOptions{})

@@ -178,7 +178,7 @@ func TestEvidenceIsOurs(t *testing.T) {
 		h.look(g)
 		h.Serve(stage.Canary, 60, 0)
 		h.look(g)
-		h.says(path, "missing at least: 40 requests of the canary")
+		h.says(path, "still needed, at least: 40 requests of the canary")
 		h.kept(record, true)
 		h.Serve(stage.Canary, 60, 0)
 		h.Serve(stage.Baseline, 200, 0)

@@ -27,7 +27,7 @@ func (g *Gate) patrolRecords(ctx context.Context) {
 			return
 		case <-tick.C:
 			if err := g.sweep(ctx); err != nil && ctx.Err() == nil {
-				logging.FromContext(ctx).Warnw("Records of runs that are over may be left; trying again", "error", err)
+				logging.FromContext(ctx).Warnw("Could not delete all records of finished runs; retrying", "error", err)
 			}
 		}
 	}

@@ -350,7 +350,7 @@ func stored(current *v1alpha1.CDEventSubject) (lifecycle.Memory, error) {
 		return m, nil
 	}
 	if err := json.Unmarshal(current.Status.Memory.Raw, &m); err != nil {
-		return m, fmt.Errorf("the memory in CDEventSubject %s cannot be read, as after going back to an older version; nothing is told of this object until the newer one runs again: %w", current.Name, err)
+		return m, fmt.Errorf("the memory in CDEventSubject %s cannot be read, as happens after a downgrade; no events about this object are sent until the newer version runs again: %w", current.Name, err)
 	}
 	return m, nil
 }
@@ -427,7 +427,7 @@ func (f *fold) decide(m lifecycle.Memory, baseline bool, s lifecycle.Snapshot, f
 	}
 	fetched, err := f.o.Kind.Fetch(f.ctx, f.key.Namespace, r.Missing)
 	if err != nil {
-		return r, fmt.Errorf("fetching the Revisions %v that traffic of %s goes to: %w", r.Missing, f.key, err)
+		return r, fmt.Errorf("fetching the Revisions %v that get traffic of %s: %w", r.Missing, f.key, err)
 	}
 	s.Revisions = f.know(from.parts, append(f.later(from), fetched)...)
 	s.Unheld = map[string]bool{}

@@ -323,7 +323,7 @@ const holdFor = time.Second
 func (o *Observer) Reconcile(ctx context.Context, name string) error {
 	namespace, n, err := cache.SplitMetaNamespaceKey(name)
 	if err != nil {
-		logging.FromContext(ctx).Errorw("Not a key", "key", name, "error", err)
+		logging.FromContext(ctx).Errorw("Invalid key in the work queue", "key", name, "error", err)
 		return nil
 	}
 	key := types.NamespacedName{Namespace: namespace, Name: n}
@@ -363,7 +363,7 @@ const retryAfter = 2 * time.Second
 
 func (o *Observer) later(ctx context.Context, key string, err error) error {
 	if ctx.Err() == nil {
-		logging.FromContext(ctx).Warnw("Not observed yet; trying again", "key", key, "error", err)
+		logging.FromContext(ctx).Warnw("Could not process an object; retrying", "key", key, "error", err)
 	}
 	return controller.NewRequeueAfter(retryAfter)
 }

@@ -115,7 +115,7 @@ func (p *Presence) While(ctx context.Context, names []string, run func(context.C
 			runCtx, stop = context.WithCancel(ctx)
 			wg.Go(func() { run(runCtx) })
 		case !here && stop != nil:
-			logging.FromContext(ctx).Infow("Not served any more, no longer watching", "kinds", names)
+			logging.FromContext(ctx).Infow("Kinds are no longer served, and are no longer watched", "kinds", names)
 			stop()
 			wg.Wait()
 			stop = nil

@@ -11,7 +11,7 @@ import (
 
 // errOvertaken: what was folded silently began with a state of the ledger that is not
 // the newest. It is folded again.
-var errOvertaken = errors.New("another leader has written what was not known here")
+var errOvertaken = errors.New("another leader has written a state that this replica does not know")
 
 // spend moves updates into the base. Until something is saved they are kept beside it,
 // with the parts before them: the ledger may turn out to have been of the past, and then

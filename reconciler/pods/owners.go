@@ -65,11 +65,11 @@ func (o *owners) check(ctx context.Context, p *Pod) error {
 	}
 	switch {
 	case p.HostNetwork:
-		return refuse("uses the network of its node: its address is not its own")
+		return refuse("uses the network of its node, so its address is not its own")
 	case p.IP != "" && !ownAddress(p.IP):
-		return refuse("has the address %s, which no pod can have for its own", p.IP)
+		return refuse("has the address %s, which cannot belong to a pod", p.IP)
 	case p.Owner.Kind != "ReplicaSet" || !strings.HasPrefix(p.Owner.APIVersion, "apps/"):
-		return refuse("is not controlled by a ReplicaSet, as those of Revisions are")
+		return refuse("is not controlled by a ReplicaSet, as pods of Revisions are")
 	}
 	r, err := o.of(ctx, p.Namespace, p.Owner)
 	if err != nil {
@@ -79,9 +79,9 @@ func (o *owners) check(ctx context.Context, p *Pod) error {
 	case r.nowhere != "":
 		return refuse("%s", r.nowhere)
 	case r.uid != p.RevisionUID || r.name != p.Revision:
-		return refuse("says that it belongs to Revision %s (UID %s), and belongs to %s (UID %s)", p.Revision, p.RevisionUID, r.name, r.uid)
+		return refuse("claims to belong to Revision %s (UID %s), but belongs to %s (UID %s)", p.Revision, p.RevisionUID, r.name, r.uid)
 	case r.service != p.Service || r.serviceUID != p.ServiceUID:
-		return refuse("says that it belongs to Service %s (UID %s), and its Revision to %s (UID %s)", p.Service, p.ServiceUID, r.service, r.serviceUID)
+		return refuse("claims to belong to Service %s (UID %s), but its Revision belongs to %s (UID %s)", p.Service, p.ServiceUID, r.service, r.serviceUID)
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (o *owners) get(ctx context.Context, kind schema.GroupVersionResource, name
 	case err != nil:
 		return nil, fmt.Errorf("reading %s %s/%s: %w", of.Kind, namespace, of.Name, err)
 	case m.UID != of.UID:
-		return nil, &nowhereError{fmt.Sprintf("belongs to %s %s of UID %s, and the one there is has another", of.Kind, of.Name, of.UID)}
+		return nil, &nowhereError{fmt.Sprintf("belongs to %s %s with UID %s, but the existing one has another UID", of.Kind, of.Name, of.UID)}
 	}
 	return m, nil
 }

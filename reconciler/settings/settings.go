@@ -128,14 +128,14 @@ func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 	)
 	for _, key := range []string{"cluster-uri", "environment-id", "environment-source"} {
 		if n := len(c.Data[key]); n > maxText {
-			errs = append(errs, fmt.Errorf("%s has %d bytes; it must not have more than %d, for it is part of every event", key, n, maxText))
+			errs = append(errs, fmt.Errorf("%s has %d bytes; it must not have more than %d, because it is part of every event", key, n, maxText))
 		}
 	}
 	if strings.TrimSpace(s.Environment.ID) == "" {
 		s.Environment.ID = defaults.Environment.ID
 	}
 	if s.Environment.Source != "" && strings.TrimSpace(c.Data["environment-id"]) == "" {
-		errs = append(errs, errors.New("environment-source is given without environment-id, which it belongs to"))
+		errs = append(errs, errors.New("environment-source is set without environment-id; set both, or remove environment-source"))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return defaults, fmt.Errorf("ConfigMap %s/%s: %w", c.Namespace, c.Name, err)
@@ -149,7 +149,7 @@ func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 func Check(c *corev1.ConfigMap) (Settings, error) {
 	s, err := FromConfigMap(Default("a-cluster"), c)
 	if keys := unknown(c); len(keys) > 0 {
-		err = errors.Join(err, fmt.Errorf("ConfigMap %s/%s: %q are no settings; its key _example shows those that there are", c.Namespace, c.Name, keys))
+		err = errors.Join(err, fmt.Errorf("ConfigMap %s/%s: %q are not settings; key _example shows all settings", c.Namespace, c.Name, keys))
 	}
 	return s, err
 }
@@ -177,7 +177,7 @@ func absolute(data map[string]string, key string, into *string) error {
 	u, err := url.Parse(value)
 	// What events cannot carry would make all of them unsendable.
 	if err != nil || !u.IsAbs() || (u.Host == "" && u.Opaque == "") || !cdevents.IsURI(value) {
-		return fmt.Errorf("%s is %q, which is no absolute URI; give one such as https://cluster.example/eu-1", key, value)
+		return fmt.Errorf("%s is %q, which is not an absolute URI; use one such as https://cluster.example/eu-1", key, value)
 	}
 	*into = value
 	return nil
@@ -195,7 +195,7 @@ func span(data map[string]string, key string, into *time.Duration) error {
 		return fmt.Errorf("%s must be a duration such as 10s: %w", key, err)
 	}
 	if value < 0 || value > time.Hour {
-		return fmt.Errorf("%s is %s; it must lie between 0s and 1h", key, value)
+		return fmt.Errorf("%s is %s; it must be between 0s and 1h", key, value)
 	}
 	*into = value
 	return nil
@@ -213,7 +213,7 @@ func list(data map[string]string, key string, into *hosts.List) error {
 		return fmt.Errorf("%s: %w", key, err)
 	}
 	if all.Empty() {
-		return fmt.Errorf("%s is %q, which names no host; leave it out to allow any", key, value)
+		return fmt.Errorf("%s is %q, which names no host; remove the key to allow all hosts", key, value)
 	}
 	*into = all
 	return nil

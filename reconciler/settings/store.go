@@ -65,7 +65,7 @@ func (s *Store) Current() Settings { return *s.current.Load() }
 
 func (s *Store) read(c *corev1.ConfigMap) (Settings, error) {
 	if keys := unknown(c); len(keys) > 0 {
-		s.logger.Errorf("ConfigMap %s/%s has keys that are no settings and have no effect: %q", c.Namespace, c.Name, keys)
+		s.logger.Errorf("ConfigMap %s/%s has unknown keys, which have no effect: %q", c.Namespace, c.Name, keys)
 	}
 	return FromConfigMap(s.defaults, c)
 }
@@ -73,7 +73,7 @@ func (s *Store) read(c *corev1.ConfigMap) (Settings, error) {
 func (s *Store) changed(c *corev1.ConfigMap) {
 	next, err := s.read(c)
 	if err != nil {
-		s.logger.Errorf("The configuration is refused, and the last good one stays in force: %v", err)
+		s.logger.Errorf("The configuration is not valid, and the last valid one stays in effect: %v", err)
 		return
 	}
 	if before := s.current.Swap(&next); *before != next {

@@ -19,7 +19,7 @@ func addressOf(object *unstructured.Unstructured, called string, name, caCerts *
 		err = json.Unmarshal(raw, &status)
 	}
 	if err != nil {
-		return nil, wrong("SinkNotAddressable", "The address in the status of %s cannot be read; look at what provides it", called)
+		return nil, wrong("SinkNotAddressable", "The address in the status of %s cannot be read; check the controller that sets it", called)
 	}
 	addr, err := choose(status, called, name)
 	if err != nil {
@@ -29,7 +29,7 @@ func addressOf(object *unstructured.Unstructured, called string, name, caCerts *
 		return nil, wrong("SinkNotAddressable", "%s has no address yet (status.address.url): %s", called, whyNot(object))
 	}
 	if addr.URL.URL().Hostname() == "" {
-		return nil, wrong("SinkNotAddressable", "The address of %s has an empty hostname (status.address.url is %s); look at what provides it", called, shown(addr.URL))
+		return nil, wrong("SinkNotAddressable", "The address of %s has an empty hostname (status.address.url is %s); check the controller that sets it", called, shown(addr.URL))
 	}
 	addr = addr.DeepCopy()
 	// The sink's own authorities, and those that the source adds.
@@ -60,7 +60,7 @@ func choose(status duckv1.AddressStatus, called string, name *string) (*duckv1.A
 			names = append(names, fmt.Sprintf("%q", *n))
 		}
 	}
-	return nil, wrong("SinkAddressUnknown", "%s has no address with the name %q; it has %s", called, *name, list(names))
+	return nil, wrong("SinkAddressUnknown", "%s has no address with the name %q; its addresses are %s", called, *name, list(names))
 }
 
 func list(names []string) string {
@@ -83,12 +83,12 @@ func whyNot(object *unstructured.Unstructured) string {
 			continue
 		}
 		if condition["status"] == "True" {
-			return "it is Ready, so it seems to be no kind of object that takes events; name a Broker, a Channel, a Service or another addressable"
+			return "it is Ready, so objects of this kind do not seem to accept events; use a Broker, a Channel, a Service or another addressable"
 		}
 		if reason, ok := condition["reason"].(string); ok && word.MatchString(reason) {
-			return fmt.Sprintf("it is not Ready (%s); its own status says more", reason)
+			return fmt.Sprintf("it is not Ready (%s); see its status", reason)
 		}
-		return "it is not Ready; its own status says more"
+		return "it is not Ready; see its status"
 	}
-	return "it does not say why; it may just have been made, or be no kind of object that takes events"
+	return "its status does not say why; it may be new, or objects of this kind may not accept events"
 }

@@ -34,7 +34,7 @@ func (r *Reconciler) authenticate(ctx context.Context, s *v1alpha1.CDEventSource
 			s.Status.Auth = &duckv1.AuthStatus{ServiceAccountName: &name}
 		}
 		if at.uri == nil {
-			conditions.MarkUnknown(ready, "SinkNotResolved", "Whether the credentials may be shown to the sink is known when the sink has an address")
+			conditions.MarkUnknown(ready, "SinkNotResolved", "The credentials are checked as soon as the sink has an address")
 			return
 		}
 		_, err := r.credentials.For(ctx, at.want, at.uri.URL())
@@ -53,5 +53,5 @@ func (r *Reconciler) authenticate(ctx context.Context, s *v1alpha1.CDEventSource
 		conditions.MarkTrue(ready)
 		return
 	}
-	conditions.MarkTrueWithReason(ready, "NotConfigured", "The source shows its sinks no credentials")
+	conditions.MarkTrueWithReason(ready, "NotConfigured", "The source sends no credentials to its sinks")
 }

@@ -60,9 +60,9 @@ func TestOneBadSourceStopsNobody(t *testing.T) {
 	}{
 		"good":     {},
 		"filter":   {v1alpha1.SourceConditionValid, "InvalidField", "spec.filters[0].all[0].exact must be an object"},
-		"uri":      {v1alpha1.SourceConditionSinkProvided, "InvalidField", "spec.sink.uri is no valid URI: missing ']' in host"},
-		"letters":  {v1alpha1.SourceConditionDeadLetterSinkResolved, "InvalidField", "spec.delivery.deadLetterSink.uri is no valid URI"},
-		"both-uri": {v1alpha1.SourceConditionSinkProvided, "InvalidField", "spec.sink.uri is no valid URI"},
+		"uri":      {v1alpha1.SourceConditionSinkProvided, "InvalidField", "spec.sink.uri is not a valid URI: missing ']' in host"},
+		"letters":  {v1alpha1.SourceConditionDeadLetterSinkResolved, "InvalidField", "spec.delivery.deadLetterSink.uri is not a valid URI"},
+		"both-uri": {v1alpha1.SourceConditionSinkProvided, "InvalidField", "spec.sink.uri is not a valid URI"},
 	}
 	create("CDEventSource", `"metadata":{"name":"good"},"spec":{`+good+`}`)
 	create("CDEventSource", `"metadata":{"name":"filter"},"spec":{`+good+`,"filters":[{"all":[{"exact":5}]}]}`)

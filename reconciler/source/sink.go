@@ -73,16 +73,16 @@ func (l *look) destination(ctx context.Context, field string, d *duckv1.Destinat
 func checkDestination(field, namespace string, d *duckv1.Destination) error {
 	switch {
 	case d.Ref == nil && d.URI == nil:
-		return wrong("SinkMissing", "%s names neither ref nor uri; give one of them", field)
+		return wrong("SinkMissing", "%s has neither ref nor uri; specify one of them", field)
 	case d.Ref == nil:
 		return checkAbsolute(field, d.URI)
 	case d.URI != nil && (d.URI.Scheme != "" || d.URI.Host != ""):
-		return wrong("RefAndURI", "%s has a ref, which gives the host, and a uri that names a host too (%s); leave one out, or give only a path in uri", field, shown(d.URI))
+		return wrong("RefAndURI", "%s has a ref, and a uri that contains a host too (%s); remove one of them, or specify only a path in uri", field, shown(d.URI))
 	case d.Ref.APIVersion == "" || d.Ref.Kind == "" || d.Ref.Name == "":
 		return wrong("InvalidReference", "%s.ref needs apiVersion, kind and name; it has %q, %q and %q", field, d.Ref.APIVersion, d.Ref.Kind, d.Ref.Name)
 	}
 	if _, err := schema.ParseGroupVersion(d.Ref.APIVersion); err != nil {
-		return wrong("InvalidReference", "%s.ref.apiVersion is %q; write GROUP/VERSION", field, d.Ref.APIVersion)
+		return wrong("InvalidReference", "%s.ref.apiVersion is %q; use GROUP/VERSION", field, d.Ref.APIVersion)
 	}
 	return checkReach(field, namespace, d.Ref)
 }
@@ -91,11 +91,11 @@ func checkDestination(field, namespace string, d *duckv1.Destination) error {
 // must be theirs, and be meant to be sent to.
 func checkReach(field, namespace string, ref *duckv1.KReference) error {
 	if ref.Namespace != "" && ref.Namespace != namespace {
-		return wrong("SinkNamespaceNotAllowed", "%s.ref names an object in namespace %s; a source can name only objects of its own namespace, %s. Give the address in %s.uri instead",
+		return wrong("SinkNamespaceNotAllowed", "%s.ref names an object in namespace %s; a source can refer only to objects in its own namespace, %s. Specify the address in %s.uri instead",
 			field, ref.Namespace, namespace, field)
 	}
 	if !canBeSink(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)) {
-		return wrong("SinkKindNotAllowed", "%s.ref names a %s of %s, which cannot receive events; name a Broker, a Channel, a Service or another addressable kind",
+		return wrong("SinkKindNotAllowed", "%s.ref names a %s of %s, which cannot receive events; use a Broker, a Channel, a Service or another addressable kind",
 			field, ref.Kind, ref.APIVersion)
 	}
 	return nil
@@ -119,11 +119,11 @@ func canBeSink(kind schema.GroupVersionKind) bool {
 func checkAbsolute(field string, u *apis.URL) error {
 	switch {
 	case u.Scheme == "" && u.Host == "":
-		return wrong("InvalidURI", "%s.uri is %s, which is relative and has nothing to be relative to; write http://HOST/PATH, or add %s.ref", field, shown(u), field)
+		return wrong("InvalidURI", "%s.uri is %s, which is relative, but there is no ref; use http://HOST/PATH, or add %s.ref", field, shown(u), field)
 	case u.Scheme != "http" && u.Scheme != "https":
 		return wrong("InvalidURI", "%s.uri is %s; its scheme must be http or https", field, shown(u))
 	case u.URL().Hostname() == "":
-		return wrong("InvalidURI", "%s.uri is %s, which has an empty hostname; write %s://HOST/PATH", field, shown(u), u.Scheme)
+		return wrong("InvalidURI", "%s.uri is %s, which has an empty hostname; use %s://HOST/PATH", field, shown(u), u.Scheme)
 	}
 	return nil
 }
@@ -145,10 +145,10 @@ func (l *look) reference(ctx context.Context, field string, d *duckv1.Destinatio
 	at, err := l.objects.locate(gvk, ref.Namespace, ref.Name)
 	switch {
 	case errors.Is(err, errNoKind):
-		return nil, wrong("SinkKindNotInstalled", "This cluster does not know the kind %s of %s (%s.ref); install what brings it, or correct apiVersion and kind. It is looked for again every %s",
+		return nil, wrong("SinkKindNotInstalled", "The kind %s of %s (%s.ref) is not installed in this cluster; install it, or correct apiVersion and kind. The controller checks again every %s",
 			ref.Kind, ref.APIVersion, field, interval)
 	case errors.Is(err, errNoNamespace):
-		return nil, wrong("SinkKindNotAllowed", "%s.ref names a %s of %s, which is in no namespace; a source can name only objects of its own namespace, %s. Give the address in %s.uri instead",
+		return nil, wrong("SinkKindNotAllowed", "%s.ref names a %s of %s, which is cluster-scoped; a source can refer only to objects in its own namespace, %s. Specify the address in %s.uri instead",
 			field, ref.Kind, ref.APIVersion, ref.Namespace, field)
 	case err != nil:
 		return nil, &problem{reason: "LookupFailed", passing: true, message: fmt.Sprintf("Cannot find out whether this cluster knows the kind of %s: %v", called, err)}
@@ -157,9 +157,9 @@ func (l *look) reference(ctx context.Context, field string, d *duckv1.Destinatio
 	object, err := l.objects.get(ctx, l.source, at)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, wrong("SinkNotFound", "%s does not exist; create it, or correct the reference. It is noticed when it appears", called)
+		return nil, wrong("SinkNotFound", "%s does not exist; create it, or correct the reference. The controller notices when it is created", called)
 	case apierrors.IsForbidden(err):
-		return nil, wrong("SinkForbidden", "The controller may not read %s; give it get, list and watch for %s by a ClusterRole with the label knative-cdevents.dev/sink: \"true\"",
+		return nil, wrong("SinkForbidden", "The controller may not read %s; grant it get, list and watch on %s with a ClusterRole that has the label knative-cdevents.dev/sink: \"true\"",
 			called, at.resource.GroupResource())
 	case err != nil:
 		return nil, &problem{reason: "LookupFailed", passing: true, message: fmt.Sprintf("Cannot read %s: %v", called, err)}

@@ -91,16 +91,16 @@ func checkEnvironment(s *v1alpha1.CDEventSource, _ string) error {
 		return nil
 	}
 	if strings.TrimSpace(e.ID) == "" {
-		return wrong("InvalidEnvironment", "spec.environment.id is empty; give the environment a name, or leave spec.environment out")
+		return wrong("InvalidEnvironment", "spec.environment.id is empty; give the environment an id, or remove spec.environment")
 	}
 	if len(e.ID) > maxText || len(e.Source) > maxText {
-		return wrong("InvalidEnvironment", "spec.environment has an id or a source of more than %d bytes; choose shorter ones", maxText)
+		return wrong("InvalidEnvironment", "spec.environment has an id or a source of more than %d bytes; use shorter ones", maxText)
 	}
 	if e.Source == "" {
 		return nil
 	}
 	if !cdevents.IsURI(e.Source) {
-		return wrong("InvalidEnvironment", "spec.environment.source is %q, which is no URI reference; give one such as https://example.com/environments", e.Source)
+		return wrong("InvalidEnvironment", "spec.environment.source is %q, which is not a URI reference; use one such as https://example.com/environments", e.Source)
 	}
 	return nil
 }
@@ -123,18 +123,18 @@ func checkOverrides(s *v1alpha1.CDEventSource, _ string) error {
 	}
 	switch {
 	case size > 4*maxText:
-		return wrong("InvalidOverrides", "spec.ceOverrides.extensions has %d bytes; it must not have more than %d, for they are part of every event", size, 4*maxText)
+		return wrong("InvalidOverrides", "spec.ceOverrides.extensions has %d bytes; it must not have more than %d, because they are part of every event", size, 4*maxText)
 	case len(bad) == 0:
 		return nil
 	}
-	return wrong("InvalidOverrides", "spec.ceOverrides.extensions has names that CloudEvents does not allow (lower-case letters and digits only): %s", strings.Join(bad, ", "))
+	return wrong("InvalidOverrides", "spec.ceOverrides.extensions has names that CloudEvents does not allow (only lowercase letters and digits): %s", strings.Join(bad, ", "))
 }
 
 // checkForm bounds what each journaled event is as large by, as JSON: some characters
 // take six bytes.
 func checkForm(s *v1alpha1.CDEventSource, _ string) error {
 	if size := delivery.FormSize(s); size > delivery.MaxForm {
-		return wrong("SourceTooLarge", "spec.ceOverrides and spec.environment have %d bytes as JSON; they must not have more than %d, for they are kept with every event", size, delivery.MaxForm)
+		return wrong("SourceTooLarge", "spec.ceOverrides and spec.environment have %d bytes as JSON; they must not have more than %d, because they are stored with every event", size, delivery.MaxForm)
 	}
 	return nil
 }
@@ -149,6 +149,6 @@ func tooMany(s *v1alpha1.CDEventSource, all []*v1alpha1.CDEventSource, system st
 
 // TooMany says that there is no room for another source in a namespace.
 func TooMany(namespace, system string) error {
-	return wrong("TooManySources", "namespace %s has more than %d CDEventSources, of which the oldest %d are told; delete one that is not needed, or ask an operator for a source in %s",
+	return wrong("TooManySources", "namespace %s has more than %d CDEventSources, of which only the oldest %d receive events; delete one that is not needed, or ask an operator for a source in %s",
 		namespace, delivery.MaxSources, delivery.MaxSources, system)
 }

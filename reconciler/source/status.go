@@ -81,7 +81,7 @@ func (r *Reconciler) resolve(ctx context.Context, s *v1alpha1.CDEventSource, con
 
 	if s.Spec.Delivery == nil || s.Spec.Delivery.DeadLetterSink == nil {
 		s.Status.DeliveryStatus = eventingduckv1.DeliveryStatus{}
-		conditions.MarkTrueWithReason(v1alpha1.SourceConditionDeadLetterSinkResolved, "NotConfigured", "The source names no dead letter sink")
+		conditions.MarkTrueWithReason(v1alpha1.SourceConditionDeadLetterSinkResolved, "NotConfigured", "The source has no dead letter sink")
 		return
 	}
 	addr, err = r.find(ctx, look, s, letterField, s.Spec.Delivery.DeadLetterSink)
@@ -106,7 +106,7 @@ func (r *Reconciler) find(ctx context.Context, look *look, s *v1alpha1.CDEventSo
 	}
 	host := addr.URL.URL().Hostname()
 	if allowed := r.hosts(); !allowed.Empty() && !allowed.Allows(host) {
-		return nil, wrong("SinkNotAllowed", "%s is at host %q, which is not among the hosts that events may be sent to; an operator adds it to %s in ConfigMap %s of namespace %s, or it is another one",
+		return nil, wrong("SinkNotAllowed", "%s is at host %q, to which events may not be sent; ask an operator to add it to %s in ConfigMap %s of namespace %s, or use another sink",
 			field, host, settings.SinkHostsKey, settings.Name, r.system)
 	}
 	return addr, nil
@@ -142,7 +142,7 @@ func (r *Reconciler) report(s *v1alpha1.CDEventSource, conditions apis.Condition
 	case pending > 0 && failsElsewhere(s, oldest):
 		// What that process said stands.
 	case pending > 0 && r.now().Sub(oldest) > patience:
-		conditions.MarkUnknown(delivering, "Waiting", "%s", fmt.Sprintf("Events wait since %s; the controller's logs say why",
+		conditions.MarkUnknown(delivering, "Waiting", "%s", fmt.Sprintf("Events have been waiting since %s; the controller's logs say why",
 			oldest.UTC().Format(time.RFC3339)))
 	case s.Status.LastDelivery == nil:
 		conditions.MarkUnknown(delivering, "NothingSentYet", "No event has been sent yet")

@@ -104,7 +104,7 @@ func apart(all []island, live []subject) *lifecycle.Trouble {
 		said = append(said, "["+strings.Join(pods, " ")+"]")
 	}
 	slices.Sort(said)
-	message := brief(fmt.Sprintf("the pods form %d clusters that know nothing of each other: %s", len(all), strings.Join(said, " ")))
+	message := brief(fmt.Sprintf("the pods form %d separate clusters: %s", len(all), strings.Join(said, " ")))
 	if !byRevision {
 		return &lifecycle.Trouble{Reason: "Split", Message: message}
 	}
@@ -116,6 +116,6 @@ func remedy(r v1alpha1.Runtime) string {
 	if r == v1alpha1.RuntimeCloudstate {
 		key = "akka.discovery.kubernetes-api.pod-label-selector (SELECTOR_LABEL of the sidecar)"
 	}
-	return "Each Revision has a cluster of its own: pods are discovered by a label that Knative sets per Revision, as the default app=%s. Set " + key +
-		` to "serving.knative.dev/service=%s", and the name that stands for %s to that of the Service, in all Revisions`
+	return "Each Revision forms its own cluster, because pods are discovered by a label that Knative sets per Revision, such as the default app=%s. Set " + key +
+		` to "serving.knative.dev/service=%s", and the name that stands for %s to the name of the Service, in all Revisions`
 }

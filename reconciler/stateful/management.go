@@ -49,7 +49,7 @@ func NewManagement() *Management {
 }
 
 // errNoRoute is what a 404 says: there is no such thing there.
-var errNoRoute = errors.New("there is no such route (404)")
+var errNoRoute = errors.New("the route does not exist (404)")
 
 // Members is the answer of /cluster/members: who one node knows.
 type Members struct {
@@ -141,7 +141,7 @@ func (m *Management) get(ctx context.Context, at netip.AddrPort, path string, in
 		return fmt.Errorf("GET %s at %s: the answer is larger than %d bytes", path, at, maxAnswer)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("GET %s at %s: the answer is not what it should be: %w", path, at, err)
+		return fmt.Errorf("GET %s at %s: the answer is not valid: %w", path, at, err)
 	}
 	return nil
 }

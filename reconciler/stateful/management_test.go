@@ -105,8 +105,8 @@ func TestWhatIsNoAnswer(t *testing.T) {
 		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://"+target.String()+"/cluster/members", http.StatusFound)
 		}, "302"},
-		"no JSON":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, "not what it should be"},
-		"another":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"members":"x"}`)) }, "not what it should be"},
+		"no JSON":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, "the answer is not valid"},
+		"another":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"members":"x"}`)) }, "the answer is not valid"},
 		"a flood":   {func(w http.ResponseWriter, _ *http.Request) { flood(w, `{"selfNode":"`, "0123456789abcdef") }, "larger than"},
 		"no route":  {http.NotFound, "404"},
 		"cut short": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"members":[`)) }, "unexpected end"},

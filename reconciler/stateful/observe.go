@@ -126,7 +126,7 @@ func (o *observation) byPods(live []subject, parts map[string]*lifecycle.Cluster
 			continue
 		}
 		if labelled && id == "" {
-			o.lagging[string(s.pod.UID)] = "pod " + s.pod.Name + " is Ready, and is not a member"
+			o.lagging[string(s.pod.UID)] = "pod " + s.pod.Name + " is Ready, but is not a member"
 			continue
 		}
 		parts[s.pod.Revision].Members++
@@ -138,7 +138,7 @@ func (o *observation) byPods(live []subject, parts map[string]*lifecycle.Cluster
 	}
 	if labelled && len(clusters) > 1 {
 		o.split = &lifecycle.Trouble{Reason: "ClusterNamesDiffer", Message: fmt.Sprintf(
-			"the pods are members of %d clusters: %s; the cluster must have one name in all Revisions", len(clusters), strings.Join(slices.Sorted(maps.Keys(clusters)), ", "),
+			"the pods are members of %d clusters: %s; the cluster must have the same name in all Revisions", len(clusters), strings.Join(slices.Sorted(maps.Keys(clusters)), ", "),
 		)}
 	}
 }
@@ -158,7 +158,7 @@ func (o *observation) byAnswers(live []subject, answers map[string]answer, parts
 	}
 	if silent > 0 {
 		o.complete = false
-		o.seen.Note = fmt.Sprintf("%d of %d pods did not answer wholly", silent, len(live)) + because(first)
+		o.seen.Note = fmt.Sprintf("%d of %d pods did not answer completely", silent, len(live)) + because(first)
 	}
 	if len(heard) == 0 {
 		o.seen.State = lifecycle.ClusterUnknown
@@ -179,13 +179,13 @@ func (o *observation) byAnswers(live []subject, answers map[string]answer, parts
 			parts[s.pod.Revision].Members++
 			o.members = append(o.members, s.pod.IP)
 		case s.pod.Ready:
-			o.lagging[s.pod.IP] = "pod " + s.pod.Name + " is Ready, and is not a member"
+			o.lagging[s.pod.IP] = "pod " + s.pod.Name + " is Ready, but is not a member"
 		default:
 			o.starting[s.pod.IP] = "pod " + s.pod.Name + " has not joined"
 		}
 	}
 	if len(main.unreachable) > 0 {
-		o.degraded = &lifecycle.Trouble{Reason: "Unreachable", Message: "members that others do not reach: " + strings.Join(main.unreachable, ", ")}
+		o.degraded = &lifecycle.Trouble{Reason: "Unreachable", Message: "members that others cannot reach: " + strings.Join(main.unreachable, ", ")}
 	}
 	o.shards(live, answers, parts)
 }
@@ -222,7 +222,7 @@ func because(err error) string {
 	case err == nil:
 		return ""
 	case errors.Is(err, errNoRoute):
-		return ": there is no /cluster/members on the management port; does the application have cluster-http on its class path?"
+		return ": the management port does not serve /cluster/members; check that cluster-http is on the class path of the application"
 	}
 	var op *net.OpError
 	if errors.As(err, &op) {

@@ -95,20 +95,20 @@ func TestStates(t *testing.T) {
 			for ip := range s.answers {
 				s.answers[ip] = answer{err: errors.New("connection refused")}
 			}
-		}, lifecycle.ClusterUnknown, "3 of 3 pods did not answer wholly: connection refused"},
+		}, lifecycle.ClusterUnknown, "3 of 3 pods did not answer completely: connection refused"},
 		"no cluster-http": {func(s *scene) {
 			for ip := range s.answers {
 				s.answers[ip] = answer{err: fmt.Errorf("GET: %w", errNoRoute)}
 			}
 		}, lifecycle.ClusterUnknown, "class path"},
-		"one does not answer": {func(s *scene) { s.answers["10.0.0.2"] = answer{err: errors.New("500")} }, lifecycle.ClusterUpgrading, "1 of 3 pods did not answer wholly: 500"},
+		"one does not answer": {func(s *scene) { s.answers["10.0.0.2"] = answer{err: errors.New("500")} }, lifecycle.ClusterUpgrading, "1 of 3 pods did not answer completely: 500"},
 		"unreachable": {func(s *scene) {
 			a := s.answers["10.0.0.1"]
 			a.members.Unreachable = []Unreachable{{Node: at("10.0.0.3")}}
 			s.answers["10.0.0.1"] = a
-		}, lifecycle.ClusterDegraded, "members that others do not reach: " + at("10.0.0.3")},
+		}, lifecycle.ClusterDegraded, "members that others cannot reach: " + at("10.0.0.3")},
 		"split by Revision": {func(s *scene) { s.say("10.0.0.1", "10.0.0.2"); s.say("10.0.0.3") }, lifecycle.ClusterIsSplit, "pekko.discovery.kubernetes-api.pod-label-selector"},
-		"split otherwise":   {func(s *scene) { s.say("10.0.0.1"); s.say("10.0.0.2", "10.0.0.3") }, lifecycle.ClusterIsSplit, "2 clusters that know nothing of each other: [pod-10.0.0.1] [pod-10.0.0.2 pod-10.0.0.3]"},
+		"split otherwise":   {func(s *scene) { s.say("10.0.0.1"); s.say("10.0.0.2", "10.0.0.3") }, lifecycle.ClusterIsSplit, "2 separate clusters: [pod-10.0.0.1] [pod-10.0.0.2 pod-10.0.0.3]"},
 		"split in one Revision": {func(s *scene) {
 			s.subjects = s.subjects[:2]
 			s.say("10.0.0.1")

@@ -23,7 +23,7 @@ const (
 func (m *Management) Events(ctx context.Context, at netip.AddrPort, changed func(event string)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	quiet := time.AfterFunc(silence, func() { cancel(fmt.Errorf("nothing was heard of %s for %s", at, silence)) })
+	quiet := time.AfterFunc(silence, func() { cancel(fmt.Errorf("%s has sent nothing for %s", at, silence)) })
 	defer quiet.Stop()
 	resp, err := m.do(ctx, at, "/cluster/domain-events", "text/event-stream")
 	if err != nil {
@@ -31,7 +31,7 @@ func (m *Management) Events(ctx context.Context, at netip.AddrPort, changed func
 	}
 	defer func() { _ = resp.Body.Close() }() // it has ended, or is given up
 	if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
-		return fmt.Errorf("the events of %s are of type %q, and should be text/event-stream", at, kind)
+		return fmt.Errorf("the events of %s have the content type %q; it must be text/event-stream", at, kind)
 	}
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(make([]byte, 0, 4<<10), maxLine)

@@ -80,7 +80,7 @@ func TestAPodThatStartsHasNotSettled(t *testing.T) {
 	if c := l.look(1); c.Trouble != nil {
 		t.Errorf("at once: %+v", c)
 	}
-	if c := l.look(6); c.State != lifecycle.ClusterDegraded || c.Trouble[lifecycle.ClusterTrouble].Reason != "Lagging" || !strings.Contains(c.Note, "is Ready, and is not a member") {
+	if c := l.look(6); c.State != lifecycle.ClusterDegraded || c.Trouble[lifecycle.ClusterTrouble].Reason != "Lagging" || !strings.Contains(c.Note, "is Ready, but is not a member") {
 		t.Errorf("after %s: %+v", patience, c)
 	}
 	l.s.say("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4")

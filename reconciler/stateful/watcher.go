@@ -238,7 +238,7 @@ func (w *Watcher) poll(ctx context.Context, key types.NamespacedName) time.Durat
 	subjects, refused, err := w.subjects(ctx, key, c.uid)
 	if err != nil {
 		if ctx.Err() == nil {
-			logging.FromContext(ctx).Warnw("The pods of a cluster are not known; trying again", "service", key, "error", err)
+			logging.FromContext(ctx).Warnw("Could not list the pods of a cluster; retrying", "service", key, "error", err)
 		}
 		w.Metrics.Polled("failed")
 		return whileMoving
@@ -289,7 +289,7 @@ func (w *Watcher) subjects(ctx context.Context, key types.NamespacedName, uid ty
 		case errors.As(err, &refused):
 			strangers++
 			w.Metrics.Refused()
-			logging.FromContext(ctx).Debugw("A pod is not asked", "reason", refused.Error())
+			logging.FromContext(ctx).Debugw("A pod is not polled", "reason", refused.Error())
 			continue
 		case err != nil:
 			return nil, 0, err

@@ -35,7 +35,7 @@ func (v *View) proven(ctx context.Context, claimed []*pods.Pod) []*pods.Pod {
 			cancel()
 			proven = err == nil
 			if !proven && !asked {
-				v.warn("A pod is not measured, since it is not known to belong to the Revision that it names", "pod", pod.Namespace+"/"+pod.Name, "error", err)
+				v.warn("A pod is not measured, because it is not known to belong to the Revision that it names", "pod", pod.Namespace+"/"+pod.Name, "error", err)
 			}
 			v.mu.Lock()
 			v.owned[pod.UID] = proven

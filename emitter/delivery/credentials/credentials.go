@@ -108,20 +108,20 @@ func checkSink(w Want, sink *url.URL) error {
 	static := w.Authorization.Name != "" || w.ClientCertificate.Name != ""
 	switch {
 	case w.Authorization.Name != "" && w.Audience != "":
-		return wrong("TwoAuthorizations", "spec.auth.authorization is set, and the sink has the audience %q, for which a token is shown; "+
-			"a request has one Authorization header: remove spec.auth.authorization, or use a sink without an audience", w.Audience)
+		return wrong("TwoAuthorizations", "spec.auth.authorization is set, and the sink has the audience %q, for which a token is sent; "+
+			"a request can have only one Authorization header: remove spec.auth.authorization, or use a sink without an audience", w.Audience)
 	case w.Authorization.Name != "" && sink.User != nil:
-		return wrong("TwoAuthorizations", "spec.auth.authorization is set, and the URI of the sink at %s holds a user as well; "+
-			"a request has one Authorization header: remove one of them", at)
+		return wrong("TwoAuthorizations", "spec.auth.authorization is set, and the URI of the sink at %s also contains a user; "+
+			"a request can have only one Authorization header: remove one of them", at)
 	case w.Audience != "" && sink.User != nil:
-		return wrong("TwoAuthorizations", "The URI of the sink at %s holds a user, and the sink has the audience %q, for which a token is shown; "+
-			"a request has one Authorization header: remove one of them", at, w.Audience)
+		return wrong("TwoAuthorizations", "The URI of the sink at %s contains a user, and the sink has the audience %q, for which a token is sent; "+
+			"a request can have only one Authorization header: remove one of them", at, w.Audience)
 	case sink.Scheme == "https":
 		return nil
 	case static:
-		return wrong("SinkNotEncrypted", "The sink is at %s, and what spec.auth names is shown over https only; use an https:// address", at)
+		return wrong("SinkNotEncrypted", "The sink is at %s, and the credentials of spec.auth are sent only over https; use an https:// address", at)
 	case !inCluster(sink.Hostname()):
-		return wrong("SinkNotEncrypted", "The sink is at %s, outside of the cluster's own names, and a token for its audience %q is shown there over https only; use an https:// address",
+		return wrong("SinkNotEncrypted", "The sink is at %s, which is not a name inside the cluster, and a token for its audience %q is sent there only over https; use an https:// address",
 			at, w.Audience)
 	}
 	return nil

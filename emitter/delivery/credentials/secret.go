@@ -37,7 +37,7 @@ func (k *Keeper) authorization(ctx context.Context, w Want, host string) (string
 	}
 	value := strings.TrimSpace(string(raw))
 	if value == "" || !httpguts.ValidHeaderFieldValue(value) {
-		return "", wrong("InvalidAuthorization", "The value of key %q in Secret %s (%s) is empty or no value of an HTTP header; "+
+		return "", wrong("InvalidAuthorization", "The value of key %q in Secret %s (%s) is empty or not a valid value of an HTTP header; "+
 			"it must be one line, such as a scheme, a space and a token", w.Authorization.Key, w.Authorization.Name, field)
 	}
 	return value, nil
@@ -54,7 +54,7 @@ func (k *Keeper) certificate(ctx context.Context, w Want, host string) (*tls.Cer
 	case r.secret.Type != corev1.SecretTypeTLS:
 		return nil, wrong("InvalidClientCertificate", "Secret %s (%s) is of type %s; it must be of type %s", name, field, r.secret.Type, corev1.SecretTypeTLS)
 	case r.unpaired != nil:
-		return nil, wrong("InvalidClientCertificate", "Secret %s (%s) holds no usable pair of %s and %s in PEM: %v",
+		return nil, wrong("InvalidClientCertificate", "Secret %s (%s) does not contain a valid pair of %s and %s in PEM: %v",
 			name, field, corev1.TLSCertKey, corev1.TLSPrivateKeyKey, r.unpaired)
 	case r.pair.Leaf != nil && k.clock.Now().After(r.pair.Leaf.NotAfter):
 		return nil, wrong("InvalidClientCertificate", "The certificate in Secret %s (%s) was valid until %s; renew it",
@@ -70,20 +70,20 @@ func (k *Keeper) permitted(ctx context.Context, w Want, field, name, host string
 	case apierrors.IsNotFound(r.err):
 		return r, wrong("SecretNotFound", "Secret %s (%s.name) does not exist in namespace %s; create it, or correct the name", name, field, w.Source.Namespace)
 	case apierrors.IsForbidden(r.err):
-		return r, wrong("SecretForbidden", "The controller may not read Secret %s in namespace %s (%s); who may grant it binds ClusterRole knative-cdevents-sink-secrets "+
-			"to the controller's ServiceAccount by a RoleBinding there", name, w.Source.Namespace, field)
+		return r, wrong("SecretForbidden", "The controller may not read Secret %s in namespace %s (%s); to allow it, bind ClusterRole knative-cdevents-sink-secrets "+
+			"to the controller's ServiceAccount with a RoleBinding in that namespace", name, w.Source.Namespace, field)
 	case r.err != nil:
 		return r, fmt.Errorf("reading Secret %s in namespace %s (%s): %w", name, w.Source.Namespace, field, r.err)
 	}
 	allowed, err := hosts.Parse(r.secret.Annotations[v1alpha1.SinkHostsAnnotation])
 	switch {
 	case err != nil:
-		return r, wrong("SecretNotForSink", "Secret %s (%s) has an annotation %s that is no list of hosts, so it is sent nowhere: %v", name, field, v1alpha1.SinkHostsAnnotation, err)
+		return r, wrong("SecretNotForSink", "Secret %s (%s) has an annotation %s that is not a list of hosts, so the Secret is not sent: %v", name, field, v1alpha1.SinkHostsAnnotation, err)
 	case allowed.Empty():
-		return r, wrong("SecretNotForSink", "Secret %s (%s) does not say where it may be sent; whoever may edit it sets its annotation %s: %q",
+		return r, wrong("SecretNotForSink", "Secret %s (%s) does not say where it may be sent; set its annotation %s: %q",
 			name, field, v1alpha1.SinkHostsAnnotation, host)
 	case !allowed.Allows(host):
-		return r, wrong("SecretNotForSink", "Secret %s (%s) may not be sent to the sink's host %s; whoever may edit it adds the host to its annotation %s, or the sink is another one",
+		return r, wrong("SecretNotForSink", "Secret %s (%s) may not be sent to the sink's host %s; add the host to the Secret's annotation %s, or use another sink",
 			name, field, host, v1alpha1.SinkHostsAnnotation)
 	}
 	return r, nil

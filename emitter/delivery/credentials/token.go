@@ -45,7 +45,7 @@ func (w Want) owner() *v1alpha1.CDEventSource {
 // token returns a token for the source's audience.
 func (k *Keeper) token(ctx context.Context, w Want) (string, error) {
 	if slices.Contains(k.reserved, w.Audience) {
-		return "", wrong("AudienceReserved", "The audience %q is the API server's own, and no sink is shown a token for it; give the sink an audience of its own", w.Audience)
+		return "", wrong("AudienceReserved", "The audience %q is that of the API server, and tokens for it are not sent to sinks; use another audience for the sink", w.Audience)
 	}
 	if kept, ok := k.tokens.Get(w.tokenKey()); ok {
 		return kept.(string), nil //nolint:errcheck // nothing else is kept there
@@ -86,7 +86,7 @@ func (k *Keeper) identity(ctx context.Context, w Want) (*corev1.ServiceAccount, 
 		return nil, denied(err, w, "get and create ServiceAccount "+wanted.Name)
 	}
 	if !metav1.IsControlledBy(found, w.owner()) {
-		return nil, wrong("IdentityTaken", "ServiceAccount %s in namespace %s is not this source's, though it has the name for it; delete it, or give the source another name",
+		return nil, wrong("IdentityTaken", "ServiceAccount %s in namespace %s does not belong to this source, although it has the name that the source needs; delete it, or give the source another name",
 			found.Name, found.Namespace)
 	}
 	return found, nil
@@ -95,8 +95,8 @@ func (k *Keeper) identity(ctx context.Context, w Want) (*corev1.ServiceAccount, 
 // denied tells a missing right from an API server that does not answer.
 func denied(err error, w Want, to string) error {
 	if apierrors.IsForbidden(err) {
-		return wrong("IdentityForbidden", "The sink has the audience %q, and the controller may not %s in namespace %s; who may grant it binds ClusterRole knative-cdevents-identities "+
-			"(config/optional) to the controller's ServiceAccount by a RoleBinding there", w.Audience, to, w.Source.Namespace)
+		return wrong("IdentityForbidden", "The sink has the audience %q, and the controller may not %s in namespace %s; to allow it, bind ClusterRole knative-cdevents-identities "+
+			"(config/optional) to the controller's ServiceAccount with a RoleBinding in that namespace", w.Audience, to, w.Source.Namespace)
 	}
-	return fmt.Errorf("making a token for audience %q, as ServiceAccount %s in namespace %s: %w", w.Audience, w.ServiceAccount(), w.Source.Namespace, err)
+	return fmt.Errorf("requesting a token for audience %q, as ServiceAccount %s in namespace %s: %w", w.Audience, w.ServiceAccount(), w.Source.Namespace, err)
 }

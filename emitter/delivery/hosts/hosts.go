@@ -49,7 +49,7 @@ func check(entry string) error {
 	}
 	name := canonical(strings.TrimPrefix(entry, "*."))
 	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return fmt.Errorf("%q is no host; write a name such as hooks.example.com, *.example.com for all below it, or an IP address, without scheme, port and path", entry)
+		return fmt.Errorf("%q is not a host; use a name such as hooks.example.com, *.example.com for all names below it, or an IP address, without scheme, port and path", entry)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func (a Addresses) permit(host string) error {
 		return nil
 	}
 	if list := a.Hosts(); !list.Empty() && !list.Allows(host) {
-		return fmt.Errorf("host %q is not among the hosts that events may be sent to; an operator adds it to sink-hosts in ConfigMap config-cdevents, or the sink is another one", host)
+		return fmt.Errorf("events may not be sent to host %q; ask an operator to add it to sink-hosts in ConfigMap config-cdevents, or use another sink", host)
 	}
 	return nil
 }
@@ -50,7 +50,7 @@ type RefusedError struct {
 }
 
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("address %s is %s, and no source may send there; name a sink that has an address of its own", e.Address, e.Reason)
+	return fmt.Sprintf("address %s is %s, and no source may send events there; use a sink that has its own address", e.Address, e.Reason)
 }
 
 // nat64 wraps an IPv4 address in its last four bytes (RFC 6052).
@@ -70,14 +70,14 @@ var reserved = []struct {
 		"fd00:42::42/128",    // Scaleway
 	)},
 	// What a gateway makes of these is an IPv4 address that cannot be checked here.
-	{"an IPv4 address inside of an IPv6 address", prefixes(
+	{"an IPv4 address inside an IPv6 address", prefixes(
 		"::/96",           // IPv4-compatible, RFC 4291
 		"::ffff:0:0:0/96", // IPv4-translated, RFC 2765
 		"64:ff9b:1::/48",  // NAT64 for local use, RFC 8215
 		"2001::/32",       // Teredo, RFC 4380
 		"2002::/16",       // 6to4, RFC 3056
 	)},
-	{"no address of a single host", prefixes("0.0.0.0/8", "255.255.255.255/32")},
+	{"not the address of a single host", prefixes("0.0.0.0/8", "255.255.255.255/32")},
 }
 
 func prefixes(texts ...string) []netip.Prefix {

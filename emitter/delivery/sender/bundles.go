@@ -66,7 +66,7 @@ func (b *bundles) remove(bundle *corev1.ConfigMap) {
 var (
 	begin = []byte("-----BEGIN CERTIFICATE-----")
 
-	errNoCertificate = errors.New("it holds no certificate in PEM; to trust nothing by it any more, delete it or remove its label " + eventingtls.TrustBundleLabelKey)
+	errNoCertificate = errors.New("it contains no certificate in PEM; to stop trusting it, delete it or remove its label " + eventingtls.TrustBundleLabelKey)
 )
 
 // checkBundle wants every certificate in a bundle to be readable: the half of a
@@ -110,7 +110,7 @@ func countCertificates(text []byte) (int, error) {
 		}
 	}
 	if found != announced {
-		return 0, fmt.Errorf("%d certificates begin, and %d of them are whole PEM", announced, found)
+		return 0, fmt.Errorf("%d certificates begin, and %d of them are complete in PEM", announced, found)
 	}
 	return found, nil
 }

@@ -206,7 +206,7 @@ func TestClientCertificatesAreRotatedWhileTheSenderLives(t *testing.T) {
 	if out = send(to); out.Class != Unauthorized {
 		t.Error(out)
 	}
-	checkError(t, out.Err, "did not accept our client certificate")
+	checkError(t, out.Err, "did not accept the client certificate")
 	if out := send(to); out.Class != Acknowledged {
 		t.Error(out)
 	}

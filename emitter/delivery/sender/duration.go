@@ -21,9 +21,9 @@ func readDuration(text *string, atLeast, atMost time.Duration, into *time.Durati
 	d, err := duration.Parse(*text)
 	switch {
 	case calendar.MatchString(*text):
-		return errors.New("years and months have no fixed length; write days or hours, for example P1D or PT12H")
+		return errors.New("years and months have no fixed length; use days or hours, for example P1D or PT12H")
 	case err != nil:
-		return errors.New("it must be a duration as ISO 8601 has it, for example PT30S; 30s is read too")
+		return errors.New("it must be an ISO 8601 duration, for example PT30S; 30s is accepted too")
 	case d > atMost:
 		return fmt.Errorf("it is too long; the longest is %s", atMost)
 	case d < atLeast:

@@ -29,23 +29,23 @@ func explain(err error, timeout time.Duration) error {
 	case errors.As(err, &refused):
 		return refused
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("the attempt was given up because we are stopping: %w", err)
+		return fmt.Errorf("the attempt was cancelled because the controller is stopping: %w", err)
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return fmt.Errorf("host %q does not exist in DNS; check the sink's URI, or that its Service exists: %w", dns.Name, err)
 	case errors.As(err, &unknown):
-		return fmt.Errorf("the sink's certificate is signed by an authority that is not trusted; put that authority into spec.sink.CACerts: %w", err)
+		return fmt.Errorf("the sink's certificate is signed by an authority that is not trusted; add that authority to spec.sink.CACerts: %w", err)
 	case errors.As(err, &hostname):
 		return fmt.Errorf("the sink's certificate is for another host name; use the name in the certificate: %w", err)
 	case errors.As(err, &invalid):
 		return fmt.Errorf("the sink's certificate is not valid; renew it: %w", err)
 	case rejectedCertificate(err):
-		return fmt.Errorf("the sink did not accept our client certificate; look at the Secret of spec.auth.clientCertificate, or name one there if there is none: %w", err)
+		return fmt.Errorf("the sink did not accept the client certificate; check the Secret in spec.auth.clientCertificate, or specify one if there is none: %w", err)
 	case errors.As(err, &plain), errors.Is(err, http.ErrSchemeMismatch):
-		return fmt.Errorf("the sink does not speak TLS at this port; use http://, or the port that does: %w", err)
+		return fmt.Errorf("the sink does not speak TLS on this port; use http://, or another port: %w", err)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("nothing listens there; check that the sink runs and that the port is right: %w", err)
 	case isTimeout(err):
-		return fmt.Errorf("no answer within %s; look at the sink, or raise spec.delivery.timeout: %w", timeout, err)
+		return fmt.Errorf("no answer within %s; check the sink, or raise spec.delivery.timeout: %w", timeout, err)
 	}
 	return err
 }

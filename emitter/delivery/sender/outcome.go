@@ -75,7 +75,7 @@ func classify(resp *http.Response, start []byte, with Policy, now time.Time) Out
 		out.RetryAfter = with.retryAfter(resp, now)
 	case Poison:
 		if code == http.StatusBadRequest && resp.Request.URL.Scheme == "http" && speaksTLS(start) {
-			return Outcome{Class: Retry, Status: code, Err: errors.New("the sink speaks TLS at this port; use https:// in its URI")}
+			return Outcome{Class: Retry, Status: code, Err: errors.New("the sink speaks TLS on this port; use https:// in its URI")}
 		}
 		out.Err = errors.New(answered + ": it refuses this event for good")
 	case Retry:
@@ -113,24 +113,24 @@ func classOf(code int) Class {
 func hint(code int) string {
 	switch code {
 	case http.StatusNotFound:
-		return "; it is tried again: check that the sink is ready and that its URI has the right path"
+		return "; the event is retried: check that the sink is ready and that its URI has the right path"
 	case http.StatusTooManyRequests:
-		return "; it is tried again later"
+		return "; the event is retried later"
 	default:
-		return "; it is tried again: look at the sink's logs"
+		return "; the event is retried: check the sink's logs"
 	}
 }
 
 func redirected(resp *http.Response, answered string) error {
 	to, err := url.Parse(resp.Header.Get("Location"))
 	if err != nil || to.Host == "" {
-		return errors.New(answered + " (a redirect, which is not followed); the event is kept: name the final URI as the sink")
+		return errors.New(answered + " (a redirect, which is not followed); the event is kept: use the final URI as the sink")
 	}
 	host := to.Host
 	if len(host) > 253 {
 		host = host[:253] + "…"
 	}
-	return fmt.Errorf("%s (a redirect to host %q, which is not followed); the event is kept: name the final URI as the sink", answered, host)
+	return fmt.Errorf("%s (a redirect to host %q, which is not followed); the event is kept: use the final URI as the sink", answered, host)
 }
 
 // speaksTLS knows the answers that Go, nginx and Apache give at a TLS port to

@@ -86,7 +86,7 @@ func (c *Clients) attempt(ctx context.Context, to Target, ev event.Event, with P
 func (c *Clients) show(ctx context.Context, what credentials.Want, req *http.Request) (credentials.Shown, error) {
 	shown, err := c.credentials.For(ctx, what, req.URL)
 	if err != nil {
-		return credentials.Shown{}, fmt.Errorf("the event is kept until there are credentials to show: %w", err)
+		return credentials.Shown{}, fmt.Errorf("the event is kept until its credentials are available: %w", err)
 	}
 	shown.Authorize(req)
 	return shown, nil

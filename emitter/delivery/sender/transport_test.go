@@ -276,7 +276,7 @@ func TestRefusedAfterResolution(t *testing.T) {
 		if out.Class != Retry || !errors.As(out.Err, &refused) || time.Since(start) > time.Second {
 			t.Errorf("%s: %v", url, out)
 		}
-		checkError(t, out.Err, "no source may send there")
+		checkError(t, out.Err, "no source may send events there")
 	}
 	if contacted {
 		t.Error("the sink was contacted")

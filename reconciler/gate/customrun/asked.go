@@ -43,7 +43,7 @@ type Asked struct {
 var params = map[string]func(a *Asked, value string) error{
 	"gate": func(a *Asked, v string) error {
 		if a.Gate != "" && a.Gate != v {
-			return fmt.Errorf("customRef names gate %q; give one of the two", a.Gate)
+			return fmt.Errorf("customRef already names gate %q; specify only one of them", a.Gate)
 		}
 		a.Gate = v
 		return nil
@@ -59,7 +59,7 @@ var params = map[string]func(a *Asked, value string) error{
 			}
 		}
 		if len(verdicts) == 0 {
-			return fmt.Errorf("it must name verdicts, separated by commas, as in Fail,Error,Inconclusive")
+			return fmt.Errorf("it must name verdicts, separated by commas, such as Fail,Error,Inconclusive")
 		}
 		a.set(func(s *v1alpha1.CanaryGateSpec) { s.FailOn = verdicts })
 		return nil
@@ -75,7 +75,7 @@ var params = map[string]func(a *Asked, value string) error{
 	"min-requests": func(a *Asked, v string) error {
 		n, err := strconv.ParseInt(v, 10, 64)
 		if err != nil || n < 1 {
-			return fmt.Errorf("it must be a whole number from 1 on, of requests that each side needs")
+			return fmt.Errorf("it must be a whole number of at least 1: the number of requests that each side needs")
 		}
 		a.set(func(s *v1alpha1.CanaryGateSpec) {
 			s.Minimum = group(s.Minimum)
@@ -86,7 +86,7 @@ var params = map[string]func(a *Asked, value string) error{
 	"timeout": func(a *Asked, v string) error {
 		d, err := duration.Parse(v)
 		if err != nil || d <= 0 {
-			return fmt.Errorf("it must be a duration above 0, as 20m")
+			return fmt.Errorf("it must be a duration longer than 0, such as 20m")
 		}
 		a.set(func(s *v1alpha1.CanaryGateSpec) {
 			s.Schedule = group(s.Schedule)
@@ -125,7 +125,7 @@ func (r *Run) Ask() (*Asked, *Problem) {
 		return nil, p
 	}
 	if len(r.Spec.Workspaces) > 0 {
-		return nil, invalid(WorkspaceNotSupported, "a gate has no use for workspaces; leave them out")
+		return nil, invalid(WorkspaceNotSupported, "gates do not support workspaces; remove them")
 	}
 	switch ref, own := r.Spec.CustomRef, r.Spec.CustomSpec; {
 	case ref != nil:
@@ -136,7 +136,7 @@ func (r *Run) Ask() (*Asked, *Problem) {
 			d := json.NewDecoder(bytes.NewReader(own.Spec))
 			d.DisallowUnknownFields()
 			if err := d.Decode(a.spec); err != nil {
-				return nil, invalid(InvalidSpec, "spec.customSpec.spec is not that of a CanaryGate: %s", err)
+				return nil, invalid(InvalidSpec, "spec.customSpec.spec is not the spec of a CanaryGate: %s", err)
 			}
 		}
 	}
@@ -146,11 +146,11 @@ func (r *Run) Ask() (*Asked, *Problem) {
 		var value string
 		switch err := json.Unmarshal(p.Value, &value); {
 		case !known:
-			return nil, invalid(InvalidParams, "there is no param %q; there are %s", p.Name, strings.Join(slices.Sorted(maps.Keys(params)), ", "))
+			return nil, invalid(InvalidParams, "param %q does not exist; the params are %s", p.Name, strings.Join(slices.Sorted(maps.Keys(params)), ", "))
 		case err != nil:
 			return nil, invalid(InvalidParams, "param %q is %s; it must be a string", p.Name, clipped(p.Value))
 		case seen[p.Name]:
-			return nil, invalid(InvalidParams, "param %q is given twice", p.Name)
+			return nil, invalid(InvalidParams, "param %q is specified twice", p.Name)
 		}
 		if seen[p.Name] = true; value == "" {
 			continue
@@ -160,7 +160,7 @@ func (r *Run) Ask() (*Asked, *Problem) {
 		}
 	}
 	if a.spec != nil && a.Gate != "" {
-		return nil, invalid(InvalidParams, "param \"gate\" names %q, and customSpec holds a gate of its own; give one of the two", a.Gate)
+		return nil, invalid(InvalidParams, "param \"gate\" names %q, but customSpec contains a gate; specify only one of them", a.Gate)
 	}
 	if a.spec == nil && a.Gate == "" {
 		a.spec = &v1alpha1.CanaryGateSpec{}
@@ -222,17 +222,17 @@ func (a *Asked) Spec(ctx context.Context, gate *v1alpha1.CanaryGate) (*v1alpha1.
 		}
 		spec = gate.Spec.DeepCopy()
 	default:
-		return nil, invalid(GateNotFound, "there is no CanaryGate %q in this namespace", a.Gate)
+		return nil, invalid(GateNotFound, "CanaryGate %q does not exist in this namespace", a.Gate)
 	}
 	for _, change := range a.change {
 		change(spec)
 	}
 	if spec.Service == "" {
-		return nil, invalid(InvalidParams, "nothing says which Service is judged: name a CanaryGate, or give the param \"service\"")
+		return nil, invalid(InvalidParams, "the Service to judge is not specified; refer to a CanaryGate, or set param \"service\"")
 	}
 	spec.SetDefaults(ctx)
 	if err := spec.Validate(ctx); err != nil {
-		return nil, invalid(InvalidSpec, "the gate, with the params, is not valid: %s", err)
+		return nil, invalid(InvalidSpec, "the gate is not valid with these params: %s", err)
 	}
 	return spec, nil
 }

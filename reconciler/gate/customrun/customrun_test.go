@@ -203,7 +203,7 @@ func TestAVerdictIsFinalOverRetries(t *testing.T) {
 		if r.Attempt() != tries || r.Done() != (tries == 0) || c.IsFalse() != (tries == 0) {
 			t.Errorf("%s: %+v", v, r.Status)
 		}
-		if tries == 0 && !strings.Contains(c.Message, "it is final") {
+		if tries == 0 && !strings.Contains(c.Message, "is final") {
 			t.Errorf("%s does not say why there is no other try: %s", v, c.Message)
 		}
 	}
@@ -271,7 +271,7 @@ func TestManyRetriesStaySmall(t *testing.T) {
 	if len(r.Status.RetriesStatus) != keptTries || r.Status.Annotations[LeftOut] != "900" {
 		t.Errorf("%d tries are held, and %q left out", len(r.Status.RetriesStatus), r.Status.Annotations[LeftOut])
 	}
-	if said := r.Status.GetCondition("Succeeded").Message; !strings.Contains(said, "900 before them are left out") {
+	if said := r.Status.GetCondition("Succeeded").Message; !strings.Contains(said, "900 earlier ones are omitted") {
 		t.Errorf("it does not say so: %s", said)
 	}
 	if last := r.Status.RetriesStatus[keptTries-1]; len(last.Results) == 0 || last.ExtraFields == nil || last.Conditions[0].Message == "" {

@@ -83,7 +83,7 @@ func (r *Run) Proceed(run *v1alpha1.GateRun, spec *v1alpha1.CanaryGateSpec, last
 	failed := status == corev1.ConditionFalse
 	message := run.Message
 	if failed && !again(run.Verdict) && r.Attempt() < r.Spec.Retries {
-		message += fmt.Sprintf("; %s is a verdict: it is final, and the retries that are left are not used", run.Verdict)
+		message += fmt.Sprintf("; the verdict %s is final, so the remaining retries are not used", run.Verdict)
 	}
 	return r.end(run, last, status, reason, message, failed && again(run.Verdict), now)
 }
@@ -168,10 +168,10 @@ func (r *Run) end(run *v1alpha1.GateRun, last judge.Judgement, status corev1.Con
 		}
 	}
 	r.Status = Status{StartTime: &at, RetriesStatus: all, ExtraFields: r.Status.ExtraFields}
-	again := "Trying again: " + message
+	again := "Retrying: " + message
 	if left > 0 {
 		r.Status.Annotations = map[string]string{LeftOut: strconv.Itoa(left)}
-		again += fmt.Sprintf(" (the status holds the last %d tries; %d before them are left out)", len(all), left)
+		again += fmt.Sprintf(" (the status shows the last %d attempts; %d earlier ones are omitted)", len(all), left)
 	}
 	r.condition(corev1.ConditionUnknown, Retrying, again, now)
 	return nil

@@ -76,7 +76,7 @@ type leave struct {
 func (a *Access) Check(r *http.Request, gate types.NamespacedName) error {
 	token := tokenOf(r)
 	if token == "" {
-		return &RefusedError{http.StatusUnauthorized, "a token of a ServiceAccount is needed, as `Authorization: Bearer` or as the password of Basic; " + howTo}
+		return &RefusedError{http.StatusUnauthorized, "a token of a ServiceAccount is required, as `Authorization: Bearer` or as the password of Basic authentication; " + howTo}
 	}
 	who := leave{sha256.Sum256([]byte(token)), gate}
 	if _, ok := a.let.Get(who); ok {
@@ -108,7 +108,7 @@ func (a *Access) Check(r *http.Request, gate types.NamespacedName) error {
 	return nil
 }
 
-const howTo = "make one with: kubectl create token NAME --audience=" + Audience
+const howTo = "create one with: kubectl create token NAME --audience=" + Audience
 
 // tokenOf a request. Flagger cannot send headers, but an address with a password.
 func tokenOf(r *http.Request) string {
@@ -132,7 +132,7 @@ func authenticate(ctx context.Context, kube kubernetes.Interface, token string) 
 	// An authenticator that knows nothing of audiences names none, and means the API
 	// server's own.
 	if !review.Status.Authenticated || !slices.Contains(review.Status.Audiences, Audience) {
-		return authenticationv1.UserInfo{}, &RefusedError{http.StatusUnauthorized, "the token is not valid, or not made for audience " + Audience + "; " + howTo}
+		return authenticationv1.UserInfo{}, &RefusedError{http.StatusUnauthorized, "the token is not valid, or not created for audience " + Audience + "; " + howTo}
 	}
 	return review.Status.User, nil
 }

@@ -82,21 +82,21 @@ func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit 
 	}
 	switch {
 	case now == nil:
-		without(TrafficUnknown, "the traffic of Service "+gate.Spec.Service+" is not known, or is just being changed")
+		without(TrafficUnknown, "the traffic of Service "+gate.Spec.Service+" is not known, or is being changed")
 	case !now.Divided():
-		without(NoSplit, "all traffic goes to one Revision, so that there is nothing to judge; whoever asks before the first step adds ?unsplit=pass")
+		without(NoSplit, "all traffic goes to one Revision, so there is nothing to judge; to ask before the first step, add ?unsplit=pass")
 		if unsplit {
 			a.Verdict = verdict.Pass
 		}
 	case run == nil:
-		without(NoRun, "the gate has not begun to judge the split of the traffic")
+		without(NoRun, "the gate has not started a run for the current split of the traffic yet")
 	case run.Service.Name != gate.Spec.Service || !now.JudgedBy(run):
-		without(NewSplit, "the last run judged another split of the traffic than the one in force")
+		without(NewSplit, "the last run judged another split of the traffic than the current one")
 	default:
 		a.Verdict, a.Message = run.Verdict, run.Message
 		a.Reasons = append(a.Reasons, run.Reasons...)
 		if !run.Verdict.Known() {
-			a.Verdict, a.Message = verdict.Error, fmt.Sprintf("the run's verdict is %q, which is none", run.Verdict)
+			a.Verdict, a.Message = verdict.Error, fmt.Sprintf("the run's verdict is %q, which is not a known verdict", run.Verdict)
 		}
 	}
 }

@@ -142,6 +142,6 @@ func TestAgainstARealAPIServer(t *testing.T) {
 	// What can be shown to the API server is not to be shown to us.
 	a.want(401, "--audience=knative-cdevents", nil, a.token("flagger"), http.MethodGet, "cart")
 	a.want(401, "--audience=knative-cdevents", url.UserPassword("flagger", a.token("flagger", "other")), "", http.MethodPost, "cart")
-	a.want(401, "a token of a ServiceAccount is needed", nil, "", http.MethodGet, "cart")
+	a.want(401, "a token of a ServiceAccount is required", nil, "", http.MethodGet, "cart")
 	a.want(401, "not valid", nil, "nonsense", http.MethodGet, "cart")
 }

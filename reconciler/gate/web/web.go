@@ -68,7 +68,7 @@ func (h *Handler) Init() *Handler {
 	h.mux.Handle("/v1/gates/{namespace}/{name}", h.answering(h.verdict, http.MethodGet, http.MethodHead, http.MethodPost))
 	h.mux.Handle("/v1/gates/{namespace}/{name}/rollback", h.answering(h.rollback, http.MethodPost))
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		dismiss(w, http.StatusNotFound, "there is nothing here; ask for /v1/gates/{namespace}/{name}")
+		dismiss(w, http.StatusNotFound, "nothing is served at this path; use /v1/gates/{namespace}/{name}")
 	})
 	return h
 }
@@ -83,7 +83,7 @@ func (h *Handler) answering(then func(http.ResponseWriter, *http.Request, Answer
 		if !slices.Contains(methods, r.Method) {
 			allow := strings.Join(methods, ", ")
 			w.Header().Set("Allow", allow)
-			dismiss(w, http.StatusMethodNotAllowed, r.Method+" means nothing here; use one of "+allow)
+			dismiss(w, http.StatusMethodNotAllowed, r.Method+" is not allowed; use one of "+allow)
 			return
 		}
 		unsplit, err := unsplitPasses(r)
@@ -93,7 +93,7 @@ func (h *Handler) answering(then func(http.ResponseWriter, *http.Request, Answer
 		}
 		key := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
 		if len(validation.IsDNS1123Label(key.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(key.Name)) > 0 {
-			dismiss(w, http.StatusNotFound, "no CanaryGate can have the name "+key.String())
+			dismiss(w, http.StatusNotFound, key.String()+" is not a valid name of a CanaryGate")
 			return
 		}
 		if !h.allowed(w, r, key) {
@@ -129,7 +129,7 @@ func drained(w http.ResponseWriter, r *http.Request) bool {
 	if over := (*http.MaxBytesError)(nil); errors.As(err, &over) {
 		status = http.StatusRequestEntityTooLarge
 	}
-	dismiss(w, status, fmt.Sprintf("the body cannot be read; nothing in it is needed, and it may have %d bytes: %v", maxBody, err))
+	dismiss(w, status, fmt.Sprintf("the body cannot be read; it is not needed, and may have at most %d bytes: %v", maxBody, err))
 	return false
 }
 
@@ -139,7 +139,7 @@ func unsplitPasses(r *http.Request) (bool, error) {
 	passes := false
 	for name, values := range r.URL.Query() {
 		if name != parameter || len(values) != 1 || values[0] != value {
-			return false, fmt.Errorf("%s=%s means nothing here; the only parameter is %s=%s", name, strings.Join(values, ","), parameter, value)
+			return false, fmt.Errorf("%s=%s is not a parameter; the only parameter is %s=%s", name, strings.Join(values, ","), parameter, value)
 		}
 		passes = true
 	}
@@ -161,9 +161,9 @@ func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.Name
 		dismiss(w, refusal.Status, refusal.Message)
 		return false
 	}
-	h.Warn("Somebody who asks for a verdict could not be recognised", "gate", key, "error", err)
+	h.Warn("Could not authorize a request for a verdict", "gate", key, "error", err)
 	w.Header().Set("Retry-After", "1")
-	dismiss(w, http.StatusServiceUnavailable, "the API server could not be asked who you are; try again")
+	dismiss(w, http.StatusServiceUnavailable, "the API server could not check your access; try again")
 	return false
 }
 
@@ -177,13 +177,13 @@ func (h *Handler) about(w http.ResponseWriter, key types.NamespacedName, unsplit
 	gate, err := h.Gates(key)
 	switch {
 	case apierrors.IsNotFound(err):
-		refuse(w, http.StatusNotFound, "there is no CanaryGate "+key.String())
+		refuse(w, http.StatusNotFound, "CanaryGate "+key.String()+" does not exist")
 	case err != nil:
 		h.Warn("A gate could not be read", "gate", key, "error", err)
 		refuse(w, http.StatusServiceUnavailable, "the gate could not be read; try again")
 	case !gate.Spec.Watch:
 		refuse(w, http.StatusUnprocessableEntity, fmt.Sprintf(
-			"CanaryGate %s opens no runs by itself: set spec.watch to true, or refer to it from a Tekton CustomRun and read that one's results", key))
+			"CanaryGate %s does not start runs itself; set spec.watch to true, or refer to the gate from a Tekton CustomRun and read its results", key))
 	default:
 		return answer(gate, h.Service(types.NamespacedName{Namespace: key.Namespace, Name: gate.Spec.Service}), unsplit), true
 	}

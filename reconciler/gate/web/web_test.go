@@ -155,7 +155,7 @@ func TestWhatIsNotAnswered(t *testing.T) {
 	}{
 		"no gate":             {judged("Pass"), asIs, "GET", "/v1/gates/shop/till", "", 404, "no CanaryGate shop/till"},
 		"no gate to post to":  {judged("Pass"), asIs, "POST", "/v1/gates/shop/till", flagger, 404, "no CanaryGate shop/till"},
-		"no name":             {judged("Pass"), asIs, "GET", "/v1/gates/shop/Cart!", "", 404, "no CanaryGate can have"},
+		"no name":             {judged("Pass"), asIs, "GET", "/v1/gates/shop/Cart!", "", 404, "is not a valid name of a CanaryGate"},
 		"no path":             {judged("Pass"), asIs, "GET", "/healthz", "", 404, "/v1/gates/{namespace}/{name}"},
 		"unwatched":           {unwatched, asIs, "GET", gate, "", 422, "set spec.watch to true"},
 		"unwatched, posted":   {unwatched, asIs, "POST", gate, flagger, 422, "set spec.watch to true"},

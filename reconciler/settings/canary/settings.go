@@ -123,7 +123,7 @@ func FromConfigMap(c *corev1.ConfigMap) (Settings, error) {
 		case isMapping:
 			texts[name] = text
 		case !slices.Contains([]string{intervalKey, timeoutKey, bodyKey, seriesKey, configmap.ExampleKey}, key):
-			errs = append(errs, fmt.Errorf("%s is no setting; there are %s, %s, %s, %s and %s<name>", key, intervalKey, timeoutKey, bodyKey, seriesKey, mappingPrefix))
+			errs = append(errs, fmt.Errorf("%s is not a setting; the settings are %s, %s, %s, %s and %s<name>", key, intervalKey, timeoutKey, bodyKey, seriesKey, mappingPrefix))
 		}
 	}
 	var err error
@@ -145,7 +145,7 @@ func span(data map[string]string, key string, into *time.Duration, least, most t
 		return fmt.Errorf("%s must be a duration such as 15s: %w", key, err)
 	}
 	if value < least || value > most {
-		return fmt.Errorf("%s is %s; it must lie between %s and %s", key, value, least, most)
+		return fmt.Errorf("%s is %s; it must be between %s and %s", key, value, least, most)
 	}
 	*into = value
 	return nil
@@ -205,7 +205,7 @@ func (s *Store) Current() Settings { return *s.current.Load() }
 func (s *Store) changed(c *corev1.ConfigMap) {
 	next, err := FromConfigMap(c)
 	if err != nil {
-		s.logger.Errorf("The configuration of measuring is refused, and the last good one stays in force: %v", err)
+		s.logger.Errorf("The configuration of canary metrics is not valid, and the last valid one stays in effect: %v", err)
 		return
 	}
 	s.current.Store(&next)
