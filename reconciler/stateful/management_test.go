@@ -179,8 +179,8 @@ func TestDomainEvents(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	for says, answer := range map[string]http.HandlerFunc{
-		"404":             http.NotFound,
-		"should be text/": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) },
+		"404":           http.NotFound,
+		"must be text/": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) },
 		"token too long": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream;charset=UTF-8")
 			flood(w, "data:", "xxxxxxxxxxxxxxxx")
