@@ -126,14 +126,14 @@ func TestCustomRuns(t *testing.T) {
 	th.act("what cannot be", func(t *testing.T) {
 		const ref = `{"customRef":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGate"`
 		for name, c := range map[string]struct{ spec, reason, says string }{
-			"unknown":   {embedded("x", `,"params":[{"name":"revison","value":"a"}]`), customrun.InvalidParams, `no param "revison"`},
+			"unknown":   {embedded("x", `,"params":[{"name":"revison","value":"a"}]`), customrun.InvalidParams, `param "revison" does not exist`},
 			"list":      {embedded("x", `,"params":[{"name":"fail-on","value":["Fail"]}]`), customrun.InvalidParams, "must be a string"},
 			"bool":      {embedded("x", `,"params":[{"name":"dry-run","value":"perhaps"}]`), customrun.InvalidParams, "true or false"},
 			"pass":      {embedded("x", `,"params":[{"name":"fail-on","value":"Pass"}]`), customrun.InvalidSpec, "failOn"},
 			"duration":  {embedded("x", `,"params":[{"name":"timeout","value":"20"}],"retries":3`), customrun.InvalidParams, "duration"},
 			"field":     {`{"customSpec":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGate","spec":{"servce":"x"}}}`, customrun.InvalidSpec, "servce"},
-			"empty":     {ref + `}}`, customrun.InvalidParams, "which Service"},
-			"nogate":    {ref + `,"name":"none"}}`, customrun.GateNotFound, `no CanaryGate "none"`},
+			"empty":     {ref + `}}`, customrun.InvalidParams, "the Service to judge is not specified"},
+			"nogate":    {ref + `,"name":"none"}}`, customrun.GateNotFound, `CanaryGate "none" does not exist`},
 			"kind":      {`{"customRef":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGates","name":"strict"}}`, customrun.InvalidReference, `kind "CanaryGate"`},
 			"version":   {`{"customRef":{"apiVersion":"knative-cdevents.dev/v1","kind":"CanaryGate","name":"strict"}}`, customrun.InvalidReference, `apiVersion "knative-cdevents.dev/v1alpha1"`},
 			"workspace": {embedded("x", `,"workspaces":[{"name":"w","emptyDir":{}}]`), customrun.WorkspaceNotSupported, "workspaces"},

@@ -113,7 +113,7 @@ func TestStates(t *testing.T) {
 			s.subjects = s.subjects[:2]
 			s.say("10.0.0.1")
 			s.say("10.0.0.2")
-		}, lifecycle.ClusterIsSplit, "2 clusters"},
+		}, lifecycle.ClusterIsSplit, "2 separate clusters"},
 	} {
 		s := three()
 		c.change(s)

@@ -84,7 +84,7 @@ func TestSecretsThatAreNotUsed(t *testing.T) {
 		{"of another namespace", newSecret(func(s *corev1.Secret) { s.Namespace = "vault" }), newWant(withHeader), sink, "SecretNotFound", []string{"namespace shop"}},
 		{"without a list of hosts", newSecret(hostsOf("")), newWant(withHeader), sink, "SecretNotForSink", []string{"knative-cdevents.dev/sink-hosts", `"hooks.example.com"`}},
 		{"without annotations", newSecret(func(s *corev1.Secret) { s.Annotations = nil }), newWant(withHeader), sink, "SecretNotForSink", []string{"knative-cdevents.dev/sink-hosts"}},
-		{"for all hosts", newSecret(hostsOf("*")), newWant(withHeader), sink, "SecretNotForSink", []string{`"*" is no host`}},
+		{"for all hosts", newSecret(hostsOf("*")), newWant(withHeader), sink, "SecretNotForSink", []string{`"*" is not a host`}},
 		{"for another host", newSecret(hostsOf("example.com,*.other.example")), newWant(withHeader), sink, "SecretNotForSink", []string{"host hooks.example.com"}},
 		{"with a host that only looks like it", newSecret(), newWant(withHeader), "https://hooks.example.com.evil.example", "SecretNotForSink", nil},
 		{"for a user that is no host", newSecret(), newWant(withCertificate), "https://hooks.example.com@evil.example", "SecretNotForSink", []string{"evil.example"}},

@@ -153,8 +153,8 @@ func TestWhatIsNotAnswered(t *testing.T) {
 		status       int
 		says         string
 	}{
-		"no gate":             {judged("Pass"), asIs, "GET", "/v1/gates/shop/till", "", 404, "no CanaryGate shop/till"},
-		"no gate to post to":  {judged("Pass"), asIs, "POST", "/v1/gates/shop/till", flagger, 404, "no CanaryGate shop/till"},
+		"no gate":             {judged("Pass"), asIs, "GET", "/v1/gates/shop/till", "", 404, "CanaryGate shop/till does not exist"},
+		"no gate to post to":  {judged("Pass"), asIs, "POST", "/v1/gates/shop/till", flagger, 404, "CanaryGate shop/till does not exist"},
 		"no name":             {judged("Pass"), asIs, "GET", "/v1/gates/shop/Cart!", "", 404, "is not a valid name of a CanaryGate"},
 		"no path":             {judged("Pass"), asIs, "GET", "/healthz", "", 404, "/v1/gates/{namespace}/{name}"},
 		"unwatched":           {unwatched, asIs, "GET", gate, "", 422, "set spec.watch to true"},
