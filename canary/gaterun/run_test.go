@@ -332,7 +332,7 @@ func TestWhenAGateCalls(t *testing.T) {
 		"a step of the same rollout": {over, func(s *gaterun.Service) { s.Rollout, s.Revisions[1].Percent = true, 50 }, true, false},
 		"no split":                   {over, func(s *gaterun.Service) { s.Revisions[1].Percent = 0 }, true, false},
 		"not in force":               {nil, func(s *gaterun.Service) { s.Effective = false }, true, false},
-		"deleted and created again":                 {over, func(s *gaterun.Service) { s.UID = "x" }, true, true},
+		"deleted and created again":  {over, func(s *gaterun.Service) { s.UID = "x" }, true, true},
 	} {
 		is := *s
 		is.Revisions = slices.Clone(s.Revisions)
