@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -64,33 +65,45 @@ func (p *process) subjectsFollowed() cache.ResourceEventHandler {
 func (p *process) source(s *v1alpha1.CDEventSource) {
 	p.delivery.Source(s)
 	if s.Spec.Replay == v1alpha1.ReplayCurrent && s.DeletionTimestamp == nil {
-		p.lookAgain()
+		p.lookAgain(p.seen(s))
 	}
 }
 
 // leaves takes note of a source that makes room: one that was too many may be waiting to
 // be told of the present state.
 func (p *process) leaves(s *v1alpha1.CDEventSource) {
-	if slices.ContainsFunc(p.router.LetIn(s), func(in *v1alpha1.CDEventSource) bool { return in.Spec.Replay == v1alpha1.ReplayCurrent }) {
-		p.lookAgain()
+	for _, in := range p.router.LetIn(s) {
+		if in.Spec.Replay == v1alpha1.ReplayCurrent {
+			p.lookAgain(p.seen(in))
+		}
 	}
+}
+
+// seen is the namespace that a source is told of.
+func (p *process) seen(s *v1alpha1.CDEventSource) string {
+	if s.Namespace == p.router.SystemNamespace && s.Spec.NamespaceSelector != nil {
+		return everywhere
+	}
+	return s.Namespace
 }
 
 // relabelled takes note of a namespace that is new or has other labels: a source that
 // is told of the present state may select it now.
-func (p *process) relabelled() {
+func (p *process) relabelled(namespace string) {
 	if slices.ContainsFunc(p.allSources(), func(s *v1alpha1.CDEventSource) bool {
 		return s.Spec.Replay == v1alpha1.ReplayCurrent && s.Spec.NamespaceSelector != nil
 	}) {
-		p.lookAgain()
+		p.lookAgain(namespace)
 	}
 }
 
-// lookAgain has every object looked at again.
-func (p *process) lookAgain() {
-	if ob := p.services.Load(); ob != nil {
-		ob.LookAgain()
-	}
+// lookAgain has the objects of a namespace looked at again, or all.
+func (p *process) lookAgain(namespace string) {
+	p.again.want(namespace, func(in map[string]bool) {
+		if ob := p.services.Load(); ob != nil {
+			ob.LookAgain(func(key types.NamespacedName) bool { return in[everywhere] || in[key.Namespace] })
+		}
+	})
 }
 
 // ledgered takes note of an entry of the ledger. Where another process has

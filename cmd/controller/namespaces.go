@@ -45,17 +45,17 @@ func (n *namespaceLabels) of(ctx context.Context, name string) (labels map[strin
 }
 
 // changes tells of namespaces that are new or were labelled anew.
-func (*namespaceLabels) changes(tell func()) cache.ResourceEventHandler {
+func (*namespaceLabels) changes(tell func(namespace string)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc: func(_ any, initial bool) {
+		AddFunc: func(obj any, initial bool) {
 			if !initial {
-				tell()
+				with(obj, func(m *metav1.PartialObjectMetadata) { tell(m.Name) })
 			}
 		},
 		UpdateFunc: func(before, obj any) {
 			withBoth(before, obj, func(was, is *metav1.PartialObjectMetadata) {
 				if !maps.Equal(was.Labels, is.Labels) {
-					tell()
+					tell(is.Name)
 				}
 			})
 		},

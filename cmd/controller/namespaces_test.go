@@ -64,7 +64,7 @@ func TestANamespaceThatIsNotCachedIsAskedFor(t *testing.T) {
 func TestNewLabelsAreTold(t *testing.T) {
 	t.Parallel()
 	told := 0
-	h := (&namespaceLabels{}).changes(func() { told++ })
+	h := (&namespaceLabels{}).changes(func(string) { told++ })
 	was, same, is := labelledNamespace("a", nil), labelledNamespace("a", map[string]string{}), labelledNamespace("a", map[string]string{"stage": "prod"})
 	h.OnAdd(was, true)
 	h.OnUpdate(was, same)

@@ -80,6 +80,8 @@ type process struct {
 	delivery   *delivery.Delivery
 	// services is the observer of Services; it also says what this process leads.
 	services atomic.Pointer[observer.Observer]
+	// again says which of them are to be looked at again.
+	again again
 	// view is what is known of the Services.
 	view *view.View
 	// books are what they counted; gates judge by them.
@@ -138,6 +140,7 @@ func (p *process) watch(ctx context.Context) {
 		ForResource(namespaces).Informer()
 	must(ctx, "setting a transform on the informer for namespaces", p.namespaces.SetTransform(labelsOnly))
 	p.labels = &namespaceLabels{cache: p.namespaces.GetIndexer(), live: meta.Resource(namespaces)}
+	p.again.every = againEvery
 	_, err = p.namespaces.AddEventHandler(p.labels.changes(p.relabelled))
 	must(ctx, "watching namespaces", err)
 

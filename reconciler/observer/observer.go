@@ -155,7 +155,7 @@ func (o *Observer) Start() {
 		o.trackLocked(key).fill(o.Kind.Cached(key))
 	}
 	o.mu.Unlock()
-	o.enqueue(reconciler.UniversalBucket(), o.queue.EnqueueSlowKey)
+	o.enqueue(reconciler.UniversalBucket().Has, o.queue.EnqueueSlowKey)
 }
 
 // Active says whether the caches of the kind are complete.
@@ -172,19 +172,19 @@ func (o *Observer) Stop() {
 	o.active = false
 	o.tracks = map[types.NamespacedName]*track{}
 	o.mu.Unlock()
-	o.enqueue(reconciler.UniversalBucket(), o.queue.EnqueueSlowKey)
+	o.enqueue(reconciler.UniversalBucket().Has, o.queue.EnqueueSlowKey)
 }
 
 // lead starts from the ledger and the history; a key that stands only in the
 // ledger belongs to an object that was removed while nobody was watching.
 func (o *Observer) lead(b reconciler.Bucket) {
-	o.enqueue(b, o.queue.EnqueueSlowKey)
+	o.enqueue(b.Has, o.queue.EnqueueSlowKey)
 	if o.Promoted != nil {
 		o.Promoted(b)
 	}
 }
 
-func (o *Observer) enqueue(b reconciler.Bucket, add func(types.NamespacedName)) {
+func (o *Observer) enqueue(these func(types.NamespacedName) bool, add func(types.NamespacedName)) {
 	seen := map[types.NamespacedName]bool{}
 	for _, key := range o.Kind.Keys() {
 		seen[key] = true
@@ -201,7 +201,7 @@ func (o *Observer) enqueue(b reconciler.Bucket, add func(types.NamespacedName)) 
 	}
 	o.mu.Unlock()
 	for key := range seen {
-		if b.Has(key) {
+		if these(key) {
 			add(key)
 		}
 	}
@@ -297,8 +297,10 @@ func (o *Observer) Tidy() {
 	}
 }
 
-// LookAgain has every object looked at again, at leisure.
-func (o *Observer) LookAgain() { o.enqueue(reconciler.UniversalBucket(), o.queue.EnqueueSlowKey) }
+// LookAgain has the objects of these keys looked at again, at leisure.
+func (o *Observer) LookAgain(these func(types.NamespacedName) bool) {
+	o.enqueue(these, o.queue.EnqueueSlowKey)
+}
 
 // Ledgered is called when somebody else has written an entry of the ledger.
 func (o *Observer) Ledgered(key ledger.Key) {
