@@ -165,7 +165,7 @@ func TestConfigMapsThatAreRefused(t *testing.T) {
 		"":                     {"rollback-traffic": "false"},
 		"shifted-min-interval": {"shifted-min-interval": "often"},
 		"rollback-tempate":     {"rollback-tempate": "false"},
-		"no absolute URI":      {"cluster-uri": "here"},
+		"not an absolute URI":  {"cluster-uri": "here"},
 		// All at once.
 		"settle-wihtin": {"settle-wihtin": "1m", "cluster-uri": "here"},
 		"cluster-uri":   {"settle-wihtin": "1m", "cluster-uri": "here"},
@@ -187,7 +187,7 @@ func TestSettingsOfMeasuringThatAreRefused(t *testing.T) {
 		"":                                 {"scrape-interval": "30s"},
 		"scrape-interval must be a durati": {"scrape-interval": "often"},
 		"scrape-timeout is 1m0s; it must":  {"scrape-timeout": "1m"},
-		"scrape-intreval is no setting":    {"scrape-intreval": "30s"},
+		"scrape-intreval is not a setting": {"scrape-intreval": "30s"},
 		"broken":                           {"mapping.broken": "nonsense: ["},
 	} {
 		check, ok := constructors[canary.Name].(func(*corev1.ConfigMap) (canary.Settings, error))
