@@ -35,7 +35,8 @@ type Memory struct {
 
 	Generation  int64             `json:"generation,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Labels are the Service's own. Sources select by them, also when it is gone.
+	// Labels are the Service's own, as far as they are Remembered. Sources select by them,
+	// also when it is gone.
 	Labels map[string]string `json:"labels,omitempty"`
 
 	// NamespaceLabels are those of the Service's namespace, when something was

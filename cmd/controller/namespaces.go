@@ -10,6 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
@@ -30,7 +33,7 @@ type namespaceLabels struct {
 func (n *namespaceLabels) of(ctx context.Context, name string) (labels map[string]string, exists bool, err error) {
 	obj, ok, err := n.cache.GetByKey(name)
 	if m, isMeta := obj.(*metav1.PartialObjectMetadata); err == nil && ok && isMeta {
-		return m.Labels, true, nil
+		return m.Labels, true, nil // bounded by labelsOnly
 	}
 	ctx, cancel := context.WithTimeout(ctx, askNamespace)
 	defer cancel()
@@ -41,7 +44,7 @@ func (n *namespaceLabels) of(ctx context.Context, name string) (labels map[strin
 	if err != nil {
 		return nil, false, fmt.Errorf("asking the API server for namespace %s: %w", name, err)
 	}
-	return m.Labels, true, nil
+	return remembered(m.Labels), true, nil
 }
 
 // changes tells of namespaces that are new or were labelled anew.
@@ -62,11 +65,16 @@ func (*namespaceLabels) changes(tell func(namespace string)) cache.ResourceEvent
 	}
 }
 
+// remembered bounds the labels of a namespace. The one that events show is always kept.
+func remembered(labels map[string]string) map[string]string {
+	return lifecycle.Remembered(labels, delivery.EnvironmentLabel)
+}
+
 // labelsOnly keeps of a namespace what sources select by.
 func labelsOnly(obj any) (any, error) {
 	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-			Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Labels: m.Labels,
+			Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, Labels: remembered(m.Labels),
 		}}, nil
 	}
 	return obj, nil

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
@@ -109,5 +112,42 @@ func TestServicesAreLookedAtAgainWhenANamespaceIsLabelled(t *testing.T) {
 	// No source goes by labels, or none asks for the present state.
 	if relabel(v1alpha1.ReplayCurrent, nil)+relabel("", &metav1.LabelSelector{}) != 0 {
 		t.Errorf("looked at %v for nothing", queue.keys)
+	}
+}
+
+// The labels of a namespace are remembered with each of its Services.
+func TestVeryManyLabelsOfANamespaceAreBounded(t *testing.T) {
+	t.Parallel()
+	all := map[string]string{delivery.EnvironmentLabel: "prod"}
+	for i := range 1900 {
+		all[fmt.Sprintf("%s%05d", strings.Repeat("a", 312), i)] = strings.Repeat("v", 63)
+	}
+	scheme := fake.NewTestScheme()
+	if err := metav1.AddMetaToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	n := &namespaceLabels{
+		cache: cache.NewStore(cache.MetaNamespaceKeyFunc), live: fake.NewSimpleMetadataClient(scheme, labelledNamespace("many", all)).Resource(namespaces),
+	}
+	check := func(labels map[string]string) {
+		t.Helper()
+		size := 0
+		for k, v := range labels {
+			size += len(k) + len(v)
+		}
+		if size > 64<<10 || size < 60<<10 || labels[delivery.EnvironmentLabel] != "prod" {
+			t.Errorf("%d bytes of labels, the environment is %q", size, labels[delivery.EnvironmentLabel])
+		}
+	}
+	labels, _, err := n.of(context.Background(), "many")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(labels)
+	cached, err := labelsOnly(labelledNamespace("many", all))
+	if m, ok := cached.(*metav1.PartialObjectMetadata); ok && err == nil {
+		check(m.Labels)
+	} else {
+		t.Errorf("%T, %v", cached, err)
 	}
 }

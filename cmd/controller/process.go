@@ -175,7 +175,7 @@ func (p *process) deliver(ctx context.Context) {
 		}
 	})
 	p.ledger.OnRefused(func(_ ledger.Key, source types.UID, why ledger.Refusal) {
-		if why.Reason == ledger.DroppedSelectorInvalid { // the others may be a flood; their conditions say it
+		if why.Reason == ledger.DroppedSelectorInvalid || why.Reason == ledger.DroppedTooManyLabels { // the others may be a flood; their conditions say it
 			logger.Errorw("Could not decide whether a source receives an event, so it is not sent", "source", p.sourceNames()[source], "error", why.Err)
 		}
 		p.delivery.Trouble(source, "an event was not sent: "+why.Err.Error())

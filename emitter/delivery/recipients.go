@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -71,7 +72,8 @@ func (r *Router) Replays(subject v1alpha1.CDEventSubjectSpec, told []types.UID, 
 		if exists {
 			labels.Namespace = today
 		}
-		// A selector that cannot be read selects nothing; that is told elsewhere.
+		// A selector that cannot be read selects nothing; that is told elsewhere. One that
+		// needs a label that was left out is asked again when there are fewer.
 		if ok, err := r.selects(s, subject.Namespace, labels); ok && err == nil {
 			out = append(out, s.UID)
 		}
@@ -87,8 +89,11 @@ func (r *Router) Recipients(subject v1alpha1.CDEventSubjectSpec, with ledger.Lab
 		ok, err := r.selects(s, subject.Namespace, with)
 		refused := r.bounded(s, surplus)
 		if err != nil {
-			// Whose selector cannot be read has selected nothing.
+			// Whose selector cannot be read, or not be applied, has selected nothing.
 			ok, refused = true, &ledger.Refusal{Reason: ledger.DroppedSelectorInvalid, Err: err}
+			if errors.Is(err, errLabelsLeftOut) {
+				refused.Reason = ledger.DroppedTooManyLabels
+			}
 		}
 		if !ok {
 			continue

@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // maxSelectorText is how many bytes the keys and values of a label selector may have: it
@@ -67,11 +69,31 @@ func newSelecting(of *metav1.LabelSelector) selecting {
 	return selecting{s, err}
 }
 
+// errLabelsLeftOut: an object has more labels than are remembered.
+var errLabelsLeftOut = errors.New("the labels of the object or of its namespace are too long, and only the first by their keys count")
+
+// matches fails where it depends on a label that was left out.
 func (s selecting) matches(set map[string]string) (bool, error) {
 	if s.err != nil {
 		return false, s.err
 	}
-	return s.Matches(labels.Set(set)), nil
+	requirements, selectable := s.Requirements()
+	if !selectable {
+		return false, nil
+	}
+	unknown := ""
+	for _, r := range requirements {
+		switch {
+		case lifecycle.LeftOut(set, r.Key()):
+			unknown = r.Key()
+		case !r.Matches(labels.Set(set)):
+			return false, nil
+		}
+	}
+	if unknown != "" {
+		return false, fmt.Errorf("%w: whether it has the label %s is not known", errLabelsLeftOut, unknown)
+	}
+	return true, nil
 }
 
 func (r *Router) choice(s *v1alpha1.CDEventSource) *choice {

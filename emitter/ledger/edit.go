@@ -35,13 +35,16 @@ const (
 	DroppedTooManySources = "TooManySources"
 	// DroppedSourceTooLarge: the source would add too much to the journal.
 	DroppedSourceTooLarge = "SourceTooLarge"
+	// DroppedTooManyLabels: the source selects by a label that was left out, as the
+	// object or its namespace has too many.
+	DroppedTooManyLabels = "TooManyLabels"
 )
 
 // DroppedReasons are all of them.
 func DroppedReasons() []string {
 	return []string{
 		DroppedJournalFull, DroppedRejected, DroppedSourceRemoved, DroppedUnreadable, DroppedSelectorInvalid,
-		DroppedTooManySources, DroppedSourceTooLarge,
+		DroppedTooManySources, DroppedSourceTooLarge, DroppedTooManyLabels,
 	}
 }
 

@@ -168,7 +168,7 @@ func (p projector) service(o *servingv1.Service) serviceValue {
 		Ready:       o.IsReady(),
 		EverReady:   o.Status.LatestReadyRevisionName != "",
 		Annotations: p.carry(o.Annotations),
-		Labels:      o.Labels,
+		Labels:      lifecycle.Remembered(o.Labels),
 		Trouble:     trouble(o),
 	}
 }
