@@ -48,10 +48,10 @@ func TestPlansThatCannotBe(t *testing.T) {
 func TestOpenRequestsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for evidence, says := range map[string]string{
-		`{"looks":-99}`:            "-99 times",
+		`{"looks":-99}`:            "-99 interim analyses",
 		`{"open":{"failed":true}}`: "no reading says so",
-		`{"open":{"looks":-1}}`:    "-1 times",
-		`{"open":{"looks":7}}`:     "7 times",
+		`{"open":{"looks":-1}}`:    "-1 interim analyses",
+		`{"open":{"looks":7}}`:     "7 interim analyses",
 		`{"open":{"readings":[{"at":1,"open":{"canary":-1}}]}}`:    "less than none",
 		`{"open":{"failed":true,"looks":6,"readings":[{"at":1}]}}`: "",
 		`{}`: "",
