@@ -15,35 +15,35 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
-// Evidence must leave room in an object of at most 1.5 MiB for all that is beside it.
 const (
+	// maxEvidence leaves room for the rest of the object: etcd accepts 1.5 MiB.
 	maxEvidence = 1280 << 10
-	// plainly is up to which size it stays readable for people.
-	plainly = 16 << 10
-	// maxUnpacked bounds what a status that somebody wrote can make of our memory.
+	// maxPlain is the largest evidence that is stored as readable JSON.
+	maxPlain = 16 << 10
+	// maxUnpacked bounds the memory that a forged status can use.
 	maxUnpacked = 64 << 20
 )
 
-// evidence is what judging goes on from.
+// evidence is the state from which a run continues.
 type evidence struct {
 	Run *judge.Run `json:"run"`
-	// At is when the last window ended, and From what had been counted until then.
+	// At is the end of the last window, and From the counts at that time.
 	At   time.Time            `json:"at"`
 	From attribution.Snapshot `json:"from"`
-	// Sharded is decided once.
+	// Sharded is set when the run starts, and never changes.
 	Sharded bool `json:"sharded,omitempty"`
-	// Overdue is the most that either side had unanswered at once: a request that was
-	// answered after all was still answered too late.
+	// Overdue is the most overdue requests that each Revision had at once. A late
+	// answer does not reduce it.
 	Overdue map[types.UID]float64 `json:"overdue,omitempty"`
-	// Lacking is why what one side handles is not known.
+	// Lacking is why the handled requests of a Revision are not known.
 	Lacking string `json:"lacking,omitempty"`
-	// Seen is what was seen instead, in words.
+	// Seen describes what the application exports instead.
 	Seen string `json:"seen,omitempty"`
-	// LostPods went while nobody counted; what they did at last is not known.
+	// LostPods disappeared between two scrapes, so their last requests are not known.
 	LostPods int `json:"lostPods,omitempty"`
 }
 
-// packed is how evidence is written that is too large to be read by people.
+// packed is the stored form of large evidence.
 type packed struct {
 	Gzip []byte `json:"gzip"`
 }
@@ -53,7 +53,7 @@ func pack(e *evidence) (*runtime.RawExtension, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing the evidence: %w", err)
 	}
-	if len(plain) <= plainly {
+	if len(plain) <= maxPlain {
 		return &runtime.RawExtension{Raw: plain}, nil
 	}
 	var b bytes.Buffer
@@ -74,7 +74,7 @@ func pack(e *evidence) (*runtime.RawExtension, error) {
 	return &runtime.RawExtension{Raw: raw}, nil
 }
 
-// unpack returns nil where nothing was gathered yet.
+// unpack returns nil if the run has no evidence yet.
 func unpack(raw *runtime.RawExtension) (*evidence, error) {
 	if raw == nil || len(raw.Raw) == 0 {
 		return nil, nil //nolint:nilnil // none is not an error

@@ -51,8 +51,8 @@ func TestWhatOthersWroteEndsTheRun(t *testing.T) {
 			continue
 		}
 		got.Fail(p.now, err)
-		if got.Run.Verdict != verdict.Error || got.Run.Reasons[0] != gaterun.EvidenceUnreadable || got.Interval() < time.Second {
-			t.Errorf("%s%s: %+v", c.evidence, c.spec, got.Run)
+		if got.GateRun.Verdict != verdict.Error || got.GateRun.Reasons[0] != gaterun.EvidenceUnreadable || got.Interval() < time.Second {
+			t.Errorf("%s%s: %+v", c.evidence, c.spec, got.GateRun)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func TestEvidenceBeginsWithAReadingOfTheRun(t *testing.T) {
 	}
 	step := func(after, ago time.Duration) bool {
 		now, counts.ago = now.Add(after), ago
-		m := gaterun.Moment{Now: now, Counts: counts, Look: stage.Look}
+		m := gaterun.Moment{Now: now, Counts: counts, Analyze: stage.Look}
 		m.Service, m.Known = s.Service(cart)
 		run.Step(m)
 		return run.Gathering()
@@ -48,7 +48,7 @@ func TestEvidenceBeginsWithAReadingOfTheRun(t *testing.T) {
 		t.Error("it began with what was read before it")
 	}
 	if !step(2*time.Second, time.Second) {
-		t.Errorf("it waits all the same: %s", run.Run.Message)
+		t.Errorf("it waits all the same: %s", run.GateRun.Message)
 	}
 }
 
@@ -63,12 +63,12 @@ func TestAPodThatIsNeverReadDelaysTheRunOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 20 {
-		m := gaterun.Moment{Now: now, Counts: counts, Look: stage.Look}
+		m := gaterun.Moment{Now: now, Counts: counts, Analyze: stage.Look}
 		m.Service, m.Known = s.Service(cart)
 		run.Step(m)
 		now = now.Add(2 * time.Second)
 	}
 	if !run.Gathering() {
-		t.Errorf("it waits for ever: %s", run.Run.Message)
+		t.Errorf("it waits for ever: %s", run.GateRun.Message)
 	}
 }

@@ -41,17 +41,17 @@ func TestMisdeclaredRevisionsNeverPass(t *testing.T) {
 		if run.Done() {
 			break
 		}
-		m := gaterun.Moment{Now: now, Counts: misdeclared{s}, Look: (*judge.Run).Look}
+		m := gaterun.Moment{Now: now, Counts: misdeclared{s}, Analyze: (*judge.Run).Look}
 		m.Service, m.Known = s.Service(cart)
 		run.Step(m)
 		now = now.Add(15 * time.Second)
 		s.Serve(stage.Canary, 100, 0)
 		s.Serve(stage.Baseline, 900, 0)
 	}
-	if run.Run.Verdict != "Inconclusive" || !slices.Contains(run.Run.Reasons, string(attribution.Misdeclared)) {
-		t.Errorf("%s %v: %s", run.Run.Verdict, run.Run.Reasons, run.Run.Message)
+	if run.GateRun.Verdict != "Inconclusive" || !slices.Contains(run.GateRun.Reasons, string(attribution.Misdeclared)) {
+		t.Errorf("%s %v: %s", run.GateRun.Verdict, run.GateRun.Reasons, run.GateRun.Message)
 	}
-	if !strings.Contains(run.Run.Message, "(it has outcome=success)") {
-		t.Errorf("what was seen is not said: %s", run.Run.Message)
+	if !strings.Contains(run.GateRun.Message, "(it has outcome=success)") {
+		t.Errorf("what was seen is not said: %s", run.GateRun.Message)
 	}
 }

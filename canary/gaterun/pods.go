@@ -7,25 +7,25 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
-// podName tells pods of one Service apart, and is short: the first part of their UID.
-const podName = 13
+// podNameLength shortens a pod's UID. It still tells the pods of one Service apart.
+const podNameLength = 13
 
-// pods of a Revision: what each did since the last look.
-func (c counted) pods(revision types.UID) map[string]judge.Arm {
+// pods returns what each pod of a Revision did since the last analysis.
+func (b windowBuilder) pods(revision types.UID) map[string]judge.Arm {
 	out := map[string]judge.Arm{}
-	for uid, pod := range c.delta.Pods {
+	for uid, pod := range b.delta.Pods {
 		if pod.Revision != revision {
 			continue
 		}
-		s := pod.Share(c.stateful(revision))
-		out[string(uid)[:min(podName, len(uid))]] = judge.Arm{
+		s := pod.Share(b.stateful(revision))
+		out[string(uid)[:min(podNameLength, len(uid))]] = judge.Arm{
 			Finished: s.Finished, Errors: s.Errors, Entered: s.Entered, EntryErrors: s.EntryErrors, Above: s.Above,
 		}
 	}
 	return out
 }
 
-// past of the pods of a Revision, as judging wants it.
+// past converts the history of a Revision's pods to the types of package judge.
 func past(of []attribution.PodPast) []judge.PodPast {
 	out := make([]judge.PodPast, 0, len(of))
 	for _, p := range of {

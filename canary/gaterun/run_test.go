@@ -20,14 +20,14 @@ import (
 
 var cart = types.NamespacedName{Namespace: "shop", Name: "cart"}
 
-// play is a trial of a Service, with a clock.
+// play is a run for a Service, with a fake clock.
 type play struct {
 	*stage.Stage
 	t   *testing.T
 	now time.Time
 	run *v1alpha1.GateRun
 	// judges, as a simple judge does unless another one is wanted.
-	judges gaterun.Look
+	judges gaterun.Analyze
 }
 
 func begin(t *testing.T, stateful bool, spec v1alpha1.CanaryGateSpec, limit time.Duration) *play {
@@ -39,11 +39,11 @@ func begin(t *testing.T, stateful bool, spec v1alpha1.CanaryGateSpec, limit time
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.run = opened.Run
+	p.run = opened.GateRun
 	return p
 }
 
-// step goes on with what was written down, as another process would.
+// step continues from the stored run, as another process would.
 func (p *play) step() *play {
 	p.t.Helper()
 	content, err := json.Marshal(p.run)
@@ -54,14 +54,14 @@ func (p *play) step() *play {
 	if err := json.Unmarshal(content, read); err != nil {
 		p.t.Fatal(err)
 	}
-	t, err := gaterun.Resume(p.t.Context(), cart.Namespace, read)
+	run, err := gaterun.Resume(p.t.Context(), cart.Namespace, read)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	m := gaterun.Moment{Now: p.now, Counts: p.Stage, Look: p.judges}
+	m := gaterun.Moment{Now: p.now, Counts: p.Stage, Analyze: p.judges}
 	m.Service, m.Known = p.Service(cart)
-	t.Step(m)
-	p.run = t.Run
+	run.Step(m)
+	p.run = run.GateRun
 	return p
 }
 
@@ -245,7 +245,7 @@ func TestDeadline(t *testing.T) {
 	p.pass(30*time.Minute).step().want(verdict.Inconclusive, string(verdict.Timeout), "288 requests of the canary")
 }
 
-// A look at which nothing was seen changes nothing, so that nothing is written.
+// An analysis of an empty window changes nothing, so that nothing is written.
 func TestQuietLooksAreNotWritten(t *testing.T) {
 	t.Parallel()
 	p := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
@@ -305,8 +305,8 @@ func TestEvidenceIsBounded(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%s was taken", raw)
 		}
-		if got.Fail(p.now, err); got.Run.Verdict != verdict.Error || got.Run.Reasons[0] != gaterun.EvidenceUnreadable {
-			t.Errorf("%s: %+v", raw, got.Run)
+		if got.Fail(p.now, err); got.GateRun.Verdict != verdict.Error || got.GateRun.Reasons[0] != gaterun.EvidenceUnreadable {
+			t.Errorf("%s: %+v", raw, got.GateRun)
 		}
 	}
 }
@@ -339,11 +339,11 @@ func TestWhenAGateCalls(t *testing.T) {
 		if c.change != nil {
 			c.change(&is)
 		}
-		if got := gaterun.Calls(c.last, cart.Name, &is, c.divided); got != c.want {
+		if got := gaterun.ShouldOpen(c.last, cart.Name, &is, c.divided); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if gaterun.Calls(nil, cart.Name, nil, true) {
+	if gaterun.ShouldOpen(nil, cart.Name, nil, true) {
 		t.Error("without a Service")
 	}
 }

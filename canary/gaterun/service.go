@@ -1,11 +1,12 @@
-// Package gaterun is the life of one judgement of a canary: it is opened, finds its two
-// Revisions, looks at what they did, and ends with a verdict.
+// Package gaterun implements one run of a canary gate: it opens, chooses two Revisions,
+// analyzes what they handle, and ends with a verdict.
 //
-// It is pure: no clock, no client, no state beside the v1alpha1.GateRun that it is
-// given. Its invariants: everything that a trial needs to go on stands in its
-// GateRun, so that whoever reads that goes on with the same evidence; which
-// Revisions are compared does not change once they are found; and a trial that
-// cannot go on says why, and never passes.
+// The package is pure: it has no clock, no client, and no state except the
+// v1alpha1.GateRun. Its invariants:
+//   - A GateRun contains everything that the run needs, so another process can continue
+//     it with the same evidence.
+//   - The two Revisions never change once they are chosen.
+//   - A run that cannot continue says why, and never passes.
 package gaterun
 
 import (
@@ -17,33 +18,33 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// Service is what is known of a Knative Service at one moment.
+// Service is the state of a Knative Service at one moment.
 type Service struct {
 	UID types.UID
-	// Settled: it is Ready, for its newest generation. What was asked for has come.
+	// Settled: it is Ready for its latest generation.
 	Settled bool
-	// Effective: the split is in force.
+	// Effective: the Route's split is in force.
 	Effective bool
-	// Rollout: Serving changes the split step by step by itself.
+	// Rollout: Serving is changing the split step by step.
 	Rollout bool
-	// Moving: the shards of its cluster are being handed over.
+	// Moving: the cluster is handing over shards.
 	Moving    bool
 	Revisions []Revision
 }
 
-// Revision is one of a Service, with traffic or without.
+// Revision is a Revision of a Service, with or without traffic.
 type Revision struct {
 	Name string
 	UID  types.UID
-	// Generation of the Configuration that made it: it alone orders Revisions.
+	// Generation of the Configuration that created it. Only this orders Revisions.
 	Generation int64
-	// Percent that the Route gives it.
+	// Percent of the traffic that the Route assigns to it.
 	Percent int64
-	// Stateful: its pods handle what others took in.
+	// Stateful: its pods also handle requests that entered at other pods.
 	Stateful bool
 }
 
-// Split is the percentage of each Revision that has any, by name.
+// Split returns the percentage of each Revision with traffic, by name.
 func (s *Service) Split() map[string]int64 {
 	out := map[string]int64{}
 	for _, r := range s.Revisions {
@@ -54,11 +55,11 @@ func (s *Service) Split() map[string]int64 {
 	return out
 }
 
-// Divided says whether a split between several Revisions is in force.
+// Divided reports whether a split between several Revisions is in force.
 func (s *Service) Divided() bool { return s.Effective && len(s.Split()) > 1 }
 
-// JudgedBy says whether a run was about the split that is in force, between the same
-// Revisions: one that is made again under its name is another one.
+// JudgedBy reports whether a run judged the split that is in force, between the same
+// Revisions. A Revision that was created again under its name is another one.
 func (s *Service) JudgedBy(run *v1alpha1.GateRun) bool {
 	for _, o := range []*v1alpha1.GateObject{&run.Canary, run.Baseline} {
 		if o == nil {
@@ -71,17 +72,17 @@ func (s *Service) JudgedBy(run *v1alpha1.GateRun) bool {
 	return s.splits(run.Split)
 }
 
-// splits says whether traffic is split as it was. The steps of a rollout that Serving
-// makes by itself change percentages only, and count as one split.
+// splits reports whether the traffic is still split as it was. The steps of a gradual
+// rollout count as one split.
 func (s *Service) splits(was map[string]int64) bool {
 	was = maps.Clone(was)
 	maps.DeleteFunc(was, func(_ string, percent int64) bool { return percent <= 0 })
 	return maps.EqualFunc(was, s.Split(), func(a, b int64) bool { return a == b || s.Rollout })
 }
 
-// Newest says whether no Revision is newer.
+// Newest reports whether no other Revision has a later generation.
 func (s *Service) Newest(r Revision) bool {
-	return !slices.ContainsFunc(s.Revisions, func(other Revision) bool { return newer(other, r) })
+	return !slices.ContainsFunc(s.Revisions, func(other Revision) bool { return later(other, r) })
 }
 
 func (s *Service) revision(uid types.UID) (Revision, bool) {

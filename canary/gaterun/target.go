@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Why a trial cannot begin, or ended without being judged. They are few, and stand in
-// a label.
+// Reasons why a run cannot start, or ends without a judgement. They are values of a
+// metric label, so there must be few.
 const (
 	ServiceNotFound    = "ServiceNotFound"
 	TrafficUnknown     = "TrafficUnknown"
@@ -19,7 +19,7 @@ const (
 	EvidenceTooLarge   = "EvidenceTooLarge"
 )
 
-// ProblemError is why a trial cannot begin.
+// ProblemError is why a run cannot start or continue.
 type ProblemError struct{ Reason, Message string }
 
 func (p *ProblemError) Error() string { return p.Message }
@@ -28,12 +28,12 @@ func problem(reason, format string, args ...any) *ProblemError {
 	return &ProblemError{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// Target is what is compared.
+// Target is the pair of Revisions that a run compares.
 type Target struct{ Canary, Baseline Revision }
 
-// Choose finds the Revisions that are compared, among those with traffic: as canary
-// the one that is named, or the newest; as baseline the one that is named, or that
-// with the most traffic among the others. name is the Service's, for what is said.
+// Choose returns the Revisions to compare, among those with traffic: as canary the named
+// one or the latest; as baseline the named one or, of the others, the one with the most
+// traffic. name is the Service's, for messages.
 func Choose(name string, s *Service, canary, baseline string) (Target, *ProblemError) {
 	switch {
 	case s == nil:
@@ -44,13 +44,13 @@ func Choose(name string, s *Service, canary, baseline string) (Target, *ProblemE
 	with := slices.DeleteFunc(slices.Clone(s.Revisions), func(r Revision) bool { return r.Percent <= 0 })
 	for _, named := range []string{canary, baseline} {
 		if named != "" && !slices.ContainsFunc(with, func(r Revision) bool { return r.Name == named }) {
-			return Target{}, problem(RevisionNotInSplit, "Revision %q gets no traffic of Service %q; the traffic goes to %s", named, name, described(s.Split()))
+			return Target{}, problem(RevisionNotInSplit, "Revision %q gets no traffic of Service %q; the traffic goes to %s", named, name, describeSplit(s.Split()))
 		}
 	}
 	if len(with) < 2 {
-		return Target{}, problem(NoSplit, "there is nothing to compare: the traffic of Service %q goes to %s; give a second Revision a share", name, described(s.Split()))
+		return Target{}, problem(NoSplit, "there is nothing to compare: the traffic of Service %q goes to %s; give a second Revision a share", name, describeSplit(s.Split()))
 	}
-	t := Target{Canary: pick(with, canary, newer)}
+	t := Target{Canary: pick(with, canary, later)}
 	if t.Canary.Name == baseline {
 		return Target{}, problem(SameRevision, "Revision %q would be both canary and baseline; specify another one, or none", baseline)
 	}
@@ -59,7 +59,7 @@ func Choose(name string, s *Service, canary, baseline string) (Target, *ProblemE
 	return t, nil
 }
 
-// Why a trial was superseded.
+// Reasons why a run was superseded.
 const (
 	ServiceGone  = "ServiceGone"
 	RevisionGone = "RevisionGone"
@@ -67,7 +67,7 @@ const (
 	GateChanged  = "GateChanged"
 )
 
-// pick returns the one that is named, or that which comes before all others.
+// pick returns the named Revision, or the first by the given order.
 func pick(all []Revision, named string, before func(a, b Revision) bool) Revision {
 	best := all[0]
 	for _, r := range all {
@@ -81,14 +81,14 @@ func pick(all []Revision, named string, before func(a, b Revision) bool) Revisio
 	return best
 }
 
-func newer(a, b Revision) bool { return a.Generation > b.Generation }
+func later(a, b Revision) bool { return a.Generation > b.Generation }
 
 func larger(a, b Revision) bool {
-	return a.Percent > b.Percent || a.Percent == b.Percent && newer(a, b)
+	return a.Percent > b.Percent || a.Percent == b.Percent && later(a, b)
 }
 
-// described is a split as a person would say it.
-func described(split map[string]int64) string {
+// describeSplit formats a split for messages.
+func describeSplit(split map[string]int64) string {
 	if len(split) == 0 {
 		return "no Revision"
 	}

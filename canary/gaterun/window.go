@@ -13,32 +13,31 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
 
-// counted is what was counted of a Service since the last look.
-type counted struct {
+// windowBuilder converts the counts since the last analysis to a window.
+type windowBuilder struct {
 	service *Service
 	delta   attribution.Delta
-	// overdue are requests by Revision that were not answered in time, and were not
-	// told as such before.
+	// overdue are the requests, by Revision, that became overdue in this window.
 	overdue map[types.UID]float64
 	figures attribution.Figures
 }
 
-// window puts together what happened to both sides. The times are the caller's.
-func (c counted) window(canary, baseline types.UID) judge.Window {
-	w := judge.Window{Canary: c.arm(canary), Baseline: c.arm(baseline), Required: -1, Unsettled: c.service.Moving}
-	if r, ok := c.service.revision(canary); ok && c.service.Effective {
+// window describes both Revisions. The caller sets its times.
+func (b windowBuilder) window(canary, baseline types.UID) judge.Window {
+	w := judge.Window{Canary: b.arm(canary), Baseline: b.arm(baseline), Required: -1, Unsettled: b.service.Moving}
+	if r, ok := b.service.revision(canary); ok && b.service.Effective {
 		w.Required = float64(r.Percent) / 100
 	}
 	all := 0.0
-	for uid := range c.delta.Revisions {
-		all += total(c.handled(uid))
+	for uid := range b.delta.Revisions {
+		all += total(b.handled(uid))
 	}
 	if all > 0 {
 		w.Handled = w.Canary.Finished / all
 	}
-	w.Shards = c.shards(canary, baseline)
-	w.Pods = c.pods(baseline)
-	for _, r := range c.figures.Revisions {
+	w.Shards = b.shards(canary, baseline)
+	w.Pods = b.pods(baseline)
+	for _, r := range b.figures.Revisions {
 		if r.UID == canary {
 			w.Unanswering, w.RequestTimeout = r.Unanswering, r.Timeout
 		}
@@ -49,36 +48,36 @@ func (c counted) window(canary, baseline types.UID) judge.Window {
 	return w
 }
 
-func (c counted) stateful(uid types.UID) bool {
-	r, _ := c.service.revision(uid)
+func (b windowBuilder) stateful(uid types.UID) bool {
+	r, _ := b.service.revision(uid)
 	return r.Stateful
 }
 
-// handled is what a Revision finished, by outcome.
-func (c counted) handled(uid types.UID) map[string]float64 {
-	tally := c.delta.Revisions[uid]
-	return tally.Handled(c.stateful(uid))
+// handled returns the requests that a Revision finished, by outcome.
+func (b windowBuilder) handled(uid types.UID) map[string]float64 {
+	tally := b.delta.Revisions[uid]
+	return tally.Handled(b.stateful(uid))
 }
 
-func (c counted) arm(uid types.UID) judge.Arm {
-	tally, by := c.delta.Revisions[uid], c.handled(uid)
+func (b windowBuilder) arm(uid types.UID) judge.Arm {
+	tally, by := b.delta.Revisions[uid], b.handled(uid)
 	a := judge.Arm{
 		Finished: total(by), Errors: by[mapping.Error] + by[mapping.Timeout],
-		OutcomesUnknown:  c.missing(uid, "handled_requests_total"),
-		DurationsUnknown: c.untimed(uid),
+		OutcomesUnknown:  b.missing(uid, "handled_requests_total"),
+		DurationsUnknown: b.untimed(uid),
 		Restarts:         total(tally.Restarts), StartedUnknown: true,
 	}
 	entered := tally.Handled(false)
 	a.Entered, a.EntryErrors = total(entered), entered[mapping.Error]+entered[mapping.Timeout]
-	if a.EntryUnknown = c.missing(uid, "entry_requests_total"); entered[mapping.Unknown] > 0 && a.EntryUnknown == "" {
+	if a.EntryUnknown = b.missing(uid, "entry_requests_total"); entered[mapping.Unknown] > 0 && a.EntryUnknown == "" {
 		a.EntryUnknown = string(attribution.EntryOutcomesUnknown)
 	}
 	buckets := tally.EntryBuckets
-	if c.stateful(uid) {
+	if b.stateful(uid) {
 		buckets = tally.Buckets
-		a.Started, a.Unaccounted, a.Took = tally.Started, tally.Lost+c.overdue[uid], tally.DurationSum
-		lacks := c.missing(uid, "unaccounted_requests")
-		a.Open, a.OpenUnknown = c.open(uid)
+		a.Started, a.Unaccounted, a.Took = tally.Started, tally.Lost+b.overdue[uid], tally.DurationSum
+		lacks := b.missing(uid, "unaccounted_requests")
+		a.Open, a.OpenUnknown = b.open(uid)
 		a.StartedUnknown = lacks == string(attribution.StartedUnknown) || a.OpenUnknown != "" && tally.Started == 0 && a.Finished > 0
 		if lacks == string(attribution.WindowTooShort) {
 			a.OverdueUnknown = lacks
@@ -94,9 +93,9 @@ func (c counted) arm(uid types.UID) judge.Arm {
 	return a
 }
 
-// open requests of a Revision, or why nobody knows.
-func (c counted) open(uid types.UID) (n float64, why string) {
-	for _, r := range c.figures.Revisions {
+// open returns the open requests of a Revision, or why they are not known.
+func (b windowBuilder) open(uid types.UID) (n float64, why string) {
+	for _, r := range b.figures.Revisions {
 		if r.UID != uid {
 			continue
 		}
@@ -108,11 +107,11 @@ func (c counted) open(uid types.UID) (n float64, why string) {
 	return 0, string(attribution.NotRead)
 }
 
-// missing is why a figure of a Revision is; empty if it is there. That no pod was
-// read says nothing as long as there is none.
-func (c counted) missing(uid types.UID, figure string) string {
-	pods := slices.ContainsFunc(c.figures.Revisions, func(r attribution.RevisionFigures) bool { return r.UID == uid && r.Pods > 0 })
-	for _, n := range c.figures.NoData {
+// missing returns why a figure of a Revision is missing; empty if it is present. NotRead
+// means nothing for a Revision without pods.
+func (b windowBuilder) missing(uid types.UID, figure string) string {
+	pods := slices.ContainsFunc(b.figures.Revisions, func(r attribution.RevisionFigures) bool { return r.UID == uid && r.Pods > 0 })
+	for _, n := range b.figures.NoData {
 		if n.Revision == uid && n.Figure == figure && (pods || n.Reason != attribution.NotRead) {
 			return string(n.Reason)
 		}
@@ -120,28 +119,29 @@ func (c counted) missing(uid types.UID, figure string) string {
 	return ""
 }
 
-// untimed is why a Revision's durations are missing. That they have other buckets than
-// the exported ones does not matter as long as the threshold is one of them.
-func (c counted) untimed(uid types.UID) string {
-	if why := c.missing(uid, "handled_request_duration_seconds"); why != string(attribution.BucketsDiffer) {
+// untimed returns why a Revision's durations are missing. Other buckets than the
+// exported ones are fine, provided that the threshold is one of them.
+func (b windowBuilder) untimed(uid types.UID) string {
+	if why := b.missing(uid, "handled_request_duration_seconds"); why != string(attribution.BucketsDiffer) {
 		return why
 	}
 	return ""
 }
 
-// lacking is why what one of both handles is not known; empty if it is.
-func (c counted) lacking(both ...types.UID) string {
+// lacking returns why the handled requests of a Revision are not known; empty if they
+// are.
+func (b windowBuilder) lacking(both ...types.UID) string {
 	for _, uid := range both {
-		if why := c.missing(uid, "handled_requests_total"); why != "" {
+		if why := b.missing(uid, "handled_requests_total"); why != "" {
 			return why
 		}
 	}
 	return ""
 }
 
-// seen is what an application said where a figure is missing for that reason.
-func (c counted) seen(reason string) string {
-	for _, n := range c.figures.NoData {
+// seen describes what the application exports where a figure is missing for a reason.
+func (b windowBuilder) seen(reason string) string {
+	for _, n := range b.figures.NoData {
 		if string(n.Reason) == reason && n.Detail != "" {
 			return n.Detail
 		}
@@ -149,12 +149,12 @@ func (c counted) seen(reason string) string {
 	return ""
 }
 
-// mostUntimed is the share of the requests of which nobody need say how long they took:
-// those that were broken off, as a rule. Those of which nobody does are not fast.
+// mostUntimed is the share of requests that may lack a duration, as aborted requests do.
+// Requests without a duration do not count as fast.
 const mostUntimed = 0.1
 
-// slower is how many requests took longer than each bound of a cumulative histogram,
-// or why nobody knows.
+// slower returns how many requests took longer than each bound of a cumulative
+// histogram, or why that is not known.
 func slower(buckets map[float64]float64, finished float64) (above map[float64]float64, why string) {
 	inf := math.Inf(1)
 	all, whole := buckets[inf]
@@ -169,24 +169,24 @@ func slower(buckets map[float64]float64, finished float64) (above map[float64]fl
 	above = map[float64]float64{}
 	most := 0.0
 	for _, bound := range slices.Sorted(maps.Keys(buckets)) {
-		// Samples that were refused may leave a bucket behind those below it.
+		// Rejected samples may leave a bucket smaller than the one below it.
 		if most = max(most, buckets[bound]); bound != inf {
 			above[bound] = max(0, max(all, most)-most)
 		}
 	}
-	// Whether a threshold is among the bounds is for whoever judges by it.
+	// The caller checks that its threshold is one of the bounds.
 	return above, ""
 }
 
-func (c counted) shards(canary, baseline types.UID) map[string]judge.ShardWindow {
+func (b windowBuilder) shards(canary, baseline types.UID) map[string]judge.ShardWindow {
 	out := map[string]judge.ShardWindow{}
-	for id, s := range c.delta.Revisions[canary].Shards {
+	for id, s := range b.delta.Revisions[canary].Shards {
 		name := shardName(id)
 		w := out[name]
 		w.Canary = counts(s)
 		out[name] = w
 	}
-	for id, s := range c.delta.Revisions[baseline].Shards {
+	for id, s := range b.delta.Revisions[baseline].Shards {
 		name := shardName(id)
 		w := out[name]
 		w.Baseline = counts(s)
@@ -196,8 +196,8 @@ func (c counted) shards(canary, baseline types.UID) map[string]judge.ShardWindow
 	return out
 }
 
-// before is what each shard had done before the canary had any of them, in words of the
-// judge: what happened since then is known of the baseline's shards only.
+// before returns what each shard did before the canary had any. Later history exists for
+// the baseline's shards only, so it cannot be compared.
 func before(shards map[attribution.ShardKey]attribution.Shard) map[string]judge.Counts {
 	if len(shards) == 0 {
 		return nil
@@ -213,7 +213,7 @@ func counts(s attribution.Shard) judge.Counts {
 	return judge.Counts{Finished: s.Finished(), Errors: s.Error + s.Timeout, Slow: s.Slow}
 }
 
-// shardName is unique in a Service. Neither part may look like the other.
+// shardName is unique in a Service: it escapes the separator in both parts.
 func shardName(id attribution.ShardKey) string {
 	escape := strings.NewReplacer("%", "%25", "/", "%2F")
 	return escape.Replace(id.Entity) + "/" + escape.Replace(id.Shard)

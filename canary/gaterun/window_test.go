@@ -13,8 +13,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
 
-func counting(stateful bool, canary, baseline attribution.Tally) counted {
-	return counted{
+func counting(stateful bool, canary, baseline attribution.Tally) windowBuilder {
+	return windowBuilder{
 		service: &Service{Effective: true, Revisions: []Revision{
 			{UID: "c", Percent: 10, Stateful: stateful}, {UID: "b", Percent: 80, Stateful: stateful}, {UID: "x", Percent: 10, Stateful: stateful},
 		}},
@@ -120,7 +120,7 @@ func TestWhatIsNotKnownIsSaid(t *testing.T) {
 	}
 }
 
-// A bound that is not told is not there, so that nothing can be judged by it.
+// A missing bound stays missing, so that nothing can be judged by it.
 func TestAMissingBucket(t *testing.T) {
 	t.Parallel()
 	odd := buckets(5, 8)
@@ -147,7 +147,7 @@ func TestBucketsAreMadeToRise(t *testing.T) {
 	}
 }
 
-// What the shards had done is told to the judge by name.
+// The judge receives the history of shards by name.
 func TestBefore(t *testing.T) {
 	t.Parallel()
 	got := before(map[attribution.ShardKey]attribution.Shard{
@@ -162,7 +162,7 @@ func TestBefore(t *testing.T) {
 	}
 }
 
-// What is open is told as it is, and why it is not known; and so is what may be overdue.
+// Open and overdue requests reach the judge, or the reason why they are not known.
 func TestOpenRequestsOfAWindow(t *testing.T) {
 	t.Parallel()
 	open := 4.0

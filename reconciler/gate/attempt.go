@@ -22,53 +22,53 @@ const Cancelled = "Cancelled"
 // looked at again.
 func (w *work) proceed(ctx context.Context) (time.Duration, error) {
 	now := w.Now()
-	t, err := w.trial(ctx, now)
+	run, err := w.currentRun(ctx, now)
 	if w.wrong == nil || w.judged != nil {
-		w.now = t.Run // what is refused at once is not kept
+		w.now = run.GateRun // what is refused at once is not kept
 	}
 	switch {
 	case w.run.Cancelled():
-		t.End(now, verdict.Inconclusive, "Cancelled before a verdict was reached", Cancelled)
-		return 0, w.run.Cancel(t.Run, t.Last(), now)
+		run.End(now, verdict.Inconclusive, "Cancelled before a verdict was reached", Cancelled)
+		return 0, w.run.Cancel(run.GateRun, run.Last(), now)
 	case w.wrong != nil && w.judged == nil:
-		t.End(now, verdict.Error, w.wrong.Message, w.wrong.Reason)
-		return 0, w.run.Refuse(t.Run, w.wrong, now)
+		run.End(now, verdict.Error, w.wrong.Message, w.wrong.Reason)
+		return 0, w.run.Refuse(run.GateRun, w.wrong, now)
 	case err != nil:
-		t.Fail(now, err)
-		return 0, w.run.Proceed(t.Run, t.Spec, t.Last(), now)
-	case t.Done(): // and the process died before it was told
-		return 0, w.run.Proceed(t.Run, t.Spec, t.Last(), now)
+		run.Fail(now, err)
+		return 0, w.run.Proceed(run.GateRun, run.Spec, run.Last(), now)
+	case run.Done(): // and the process died before it was told
+		return 0, w.run.Proceed(run.GateRun, run.Spec, run.Last(), now)
 	case w.run.TimedOut(now):
 		limit := w.run.Limit()
-		t.End(now, verdict.Inconclusive, fmt.Sprintf("The CustomRun timed out after %s, before a verdict was reached: %s", limit, t.Run.Message), string(verdict.Timeout))
-		return 0, w.run.Expire(t.Run, t.Last(), now)
+		run.End(now, verdict.Inconclusive, fmt.Sprintf("The CustomRun timed out after %s, before a verdict was reached: %s", limit, run.GateRun.Message), string(verdict.Timeout))
+		return 0, w.run.Expire(run.GateRun, run.Last(), now)
 	}
-	if wait := t.Due().Sub(now); wait > 0 && t.Gathering() {
+	if wait := run.Due().Sub(now); wait > 0 && run.Gathering() {
 		// The status may be behind what is kept.
-		return wait, w.run.Proceed(t.Run, t.Spec, t.Last(), now)
+		return wait, w.run.Proceed(run.GateRun, run.Spec, run.Last(), now)
 	}
-	t.Step(w.moment(w.service()))
-	if err := w.run.Proceed(t.Run, t.Spec, t.Last(), now); err != nil {
+	run.Step(w.moment(w.service()))
+	if err := w.run.Proceed(run.GateRun, run.Spec, run.Last(), now); err != nil {
 		return 0, err
 	}
-	if !t.Gathering() {
-		return min(waiting, t.Interval()), nil
+	if !run.Gathering() {
+		return min(waiting, run.Interval()), nil
 	}
-	return t.Wait(now), nil
+	return run.Wait(now), nil
 }
 
-// trial is the one that is under way, or a new one. It is never nil, also if it
-// cannot go on, so that there is something to report.
-func (w *work) trial(ctx context.Context, now time.Time) (*gaterun.Trial, error) {
+// currentRun returns the run in progress, or a new one. It is never nil, even if the run
+// cannot continue, so that there is always something to report.
+func (w *work) currentRun(ctx context.Context, now time.Time) (*gaterun.Run, error) {
 	namespace, id := w.run.Namespace, fmt.Sprintf("%s-%d", w.run.UID, w.run.Attempt())
-	empty := func() *gaterun.Trial {
+	empty := func() *gaterun.Run {
 		spec, gate := &v1alpha1.CanaryGateSpec{}, ""
 		if w.asked != nil {
 			spec.Service, gate = w.asked.Service(w.gate), w.asked.Gate
 		}
 		spec.SetDefaults(ctx)
 		at := metav1.NewTime(now)
-		return &gaterun.Trial{Namespace: namespace, Spec: spec, Run: &v1alpha1.GateRun{
+		return &gaterun.Run{Namespace: namespace, Spec: spec, GateRun: &v1alpha1.GateRun{
 			ID: id, Gate: gate, Service: v1alpha1.GateObject{Name: spec.Service}, StartTime: at, Deadline: at, Verdict: verdict.Running,
 		}}
 	}
@@ -76,18 +76,18 @@ func (w *work) trial(ctx context.Context, now time.Time) (*gaterun.Trial, error)
 	case w.garbled != nil:
 		return empty(), w.garbled
 	case w.judged != nil && (w.judged.CompletionTime == nil || w.judged.ID == id):
-		t, err := gaterun.Resume(ctx, namespace, w.judged)
-		return t, err
+		run, err := gaterun.Resume(ctx, namespace, w.judged)
+		return run, err
 	case w.judged != nil: // the try before this one
 		before, err := gaterun.Resume(ctx, namespace, w.judged)
 		if err != nil {
 			return empty(), err
 		}
-		t, err := w.open(ctx, id, w.judged.Gate, before.Spec, now)
+		run, err := w.open(ctx, id, w.judged.Gate, before.Spec, now)
 		if err != nil {
 			return empty(), err
 		}
-		return t, nil
+		return run, nil
 	case w.wrong != nil:
 		return empty(), nil
 	}
@@ -96,20 +96,20 @@ func (w *work) trial(ctx context.Context, now time.Time) (*gaterun.Trial, error)
 		w.wrong = wrong
 		return empty(), nil
 	}
-	t, err := w.open(ctx, id, w.asked.Gate, spec, now)
+	run, err := w.open(ctx, id, w.asked.Gate, spec, now)
 	if err != nil {
 		return empty(), err
 	}
-	return t, nil
+	return run, nil
 }
 
-func (w *work) open(ctx context.Context, id, gate string, spec *v1alpha1.CanaryGateSpec, now time.Time) (*gaterun.Trial, error) {
-	t, err := gaterun.Open(ctx, w.run.Namespace, id, spec, now, w.run.Limit())
+func (w *work) open(ctx context.Context, id, gate string, spec *v1alpha1.CanaryGateSpec, now time.Time) (*gaterun.Run, error) {
+	run, err := gaterun.Open(ctx, w.run.Namespace, id, spec, now, w.run.Limit())
 	if err != nil {
 		return nil, fmt.Errorf("beginning a run: %w", err) // a spec that was read can be written
 	}
-	t.Run.Gate = gate
-	return t, nil
+	run.GateRun.Gate = gate
+	return run, nil
 }
 
 // write writes the status if it has changed.

@@ -68,7 +68,7 @@ type Options struct {
 	Metrics  *Metrics
 	Now      func() time.Time
 	// Look is how is judged; nil for what canary/judge does.
-	Look gaterun.Look
+	Look gaterun.Analyze
 	// After changes how long is waited; nil for as long as it is.
 	After func(time.Duration) time.Duration
 	// Stopping is closed when the process ends.
@@ -162,7 +162,7 @@ func (g *Gate) requeue(d time.Duration) error { return controller.NewRequeueAfte
 
 // moment is what is known now of a Service.
 func (g *Gate) moment(service types.NamespacedName) gaterun.Moment {
-	m := gaterun.Moment{Now: g.Now(), Counts: g.Counts, Look: g.Look}
+	m := gaterun.Moment{Now: g.Now(), Counts: g.Counts, Analyze: g.Look}
 	m.Service, m.Known = g.Service(service)
 	return m
 }

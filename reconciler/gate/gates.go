@@ -130,12 +130,12 @@ func (l *look) restart(ctx context.Context, run *v1alpha1.GateRun) error {
 	if err := l.current(ctx); err != nil {
 		return err
 	}
-	t, err := gaterun.Open(ctx, l.gate.Namespace, run.ID, l.spec, run.StartTime.Time, 0)
+	again, err := gaterun.Open(ctx, l.gate.Namespace, run.ID, l.spec, run.StartTime.Time, 0)
 	if err != nil {
 		return fmt.Errorf("beginning a run anew: %w", err)
 	}
-	t.Run.Gate, t.Run.Deadline = l.gate.Name, run.Deadline
-	l.run = t.Run
+	again.GateRun.Gate, again.GateRun.Deadline = l.gate.Name, run.Deadline
+	l.run = again.GateRun
 	return nil
 }
 
@@ -192,7 +192,7 @@ func (l *look) do(ctx context.Context) time.Duration {
 	told := run == nil || l.tell()
 	divided := l.divided()
 	l.conditions(ctx, m)
-	if told && l.spec.Watch && m.Known && gaterun.Calls(run, l.spec.Service, m.Service, divided) {
+	if told && l.spec.Watch && m.Known && gaterun.ShouldOpen(run, l.spec.Service, m.Service, divided) {
 		if _, p := gaterun.Choose(l.spec.Service, m.Service, l.spec.Canary, l.spec.Baseline); p == nil && l.gate.Validate(ctx) == nil {
 			return l.open(ctx, m)
 		}
@@ -205,43 +205,43 @@ func span(spec *v1alpha1.CanaryGateSpec) time.Duration { return spec.Schedule.In
 // open opens a run at a new split.
 func (l *look) open(ctx context.Context, m gaterun.Moment) time.Duration {
 	id := fmt.Sprintf("%s-%d", l.gate.UID, m.Now.UnixMilli())
-	t, err := gaterun.Open(ctx, l.gate.Namespace, id, l.spec, m.Now, 0)
+	run, err := gaterun.Open(ctx, l.gate.Namespace, id, l.spec, m.Now, 0)
 	if err != nil {
 		return retryAfter // a spec that was read can be written
 	}
-	t.Run.Gate = l.gate.Name
-	t.Step(m)
-	l.now, l.status.Run = t.Run, t.Run.Public()
-	if !t.Gathering() {
+	run.GateRun.Gate = l.gate.Name
+	run.Step(m)
+	l.now, l.status.Run = run.GateRun, run.GateRun.Public()
+	if !run.Gathering() {
 		return waiting
 	}
-	return t.Wait(m.Now)
+	return run.Wait(m.Now)
 }
 
 // proceed takes the run that is under way as far as it comes.
 func (l *look) proceed(ctx context.Context, m gaterun.Moment) time.Duration {
-	t, err := gaterun.Resume(ctx, l.gate.Namespace, l.run)
+	run, err := gaterun.Resume(ctx, l.gate.Namespace, l.run)
 	if err != nil {
-		t.Fail(m.Now, err)
+		run.Fail(m.Now, err)
 	}
 	// The status may be behind what is kept.
-	defer func() { l.now, l.status.Run = t.Run, t.Run.Public() }()
-	moved := t.Run.Service.Name != l.gate.Spec.Service
+	defer func() { l.now, l.status.Run = run.GateRun, run.GateRun.Public() }()
+	moved := run.GateRun.Service.Name != l.gate.Spec.Service
 	if moved {
-		t.Supersede(m.Now, gaterun.GateChanged, fmt.Sprintf("the gate now names Service %q", l.gate.Spec.Service))
+		run.Supersede(m.Now, gaterun.GateChanged, fmt.Sprintf("the gate now names Service %q", l.gate.Spec.Service))
 	}
-	if wait := t.Due().Sub(m.Now); err == nil && !moved && wait > 0 && t.Gathering() {
+	if wait := run.Due().Sub(m.Now); err == nil && !moved && wait > 0 && run.Gathering() {
 		return wait
 	}
-	t.Step(m)
+	run.Step(m)
 	switch {
-	case t.Done():
+	case run.Done():
 		l.again = true
 		return waiting
-	case !t.Gathering():
+	case !run.Gathering():
 		return waiting
 	}
-	return t.Wait(m.Now)
+	return run.Wait(m.Now)
 }
 
 // write writes the status if it has changed, at most once in an interval unless a run

@@ -6,10 +6,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// Calls says whether a gate that watches opens a run: there is a split, and the last
-// run was of another one. divided says whether there was a split when the gate was
-// looked at last: one that went and came again is a new one.
-func Calls(last *v1alpha1.GateRun, name string, s *Service, divided bool) bool {
+// ShouldOpen reports whether a gate that watches opens a run: there is a split, and the
+// last run judged another one. divided says whether there was a split at the last
+// reconcile: a split that ended and started again is a new one.
+func ShouldOpen(last *v1alpha1.GateRun, name string, s *Service, divided bool) bool {
 	switch {
 	case s == nil || !s.Divided():
 		return false
@@ -20,7 +20,7 @@ func Calls(last *v1alpha1.GateRun, name string, s *Service, divided bool) bool {
 	case last.Service.Name != name || last.Service.UID != s.UID || !divided:
 		return true
 	case s.Rollout && len(last.Split) > 1:
-		// The steps of one rollout are judged together, and once.
+		// All steps of one rollout share one run.
 		return !sameNames(last.Split, s.Split())
 	}
 	if r, ok := s.revision(last.Canary.UID); !ok || r.Percent <= 0 {

@@ -10,33 +10,35 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
-// maxMessage bounds what is said to a person, in bytes.
+// maxMessage bounds the message of a run, in bytes.
 const maxMessage = 1024
 
-func (t *Trial) say(format string, args ...any) { t.Run.Message = clip(fmt.Sprintf(format, args...)) }
+func (r *Run) setMessage(format string, args ...any) {
+	r.GateRun.Message = truncate(fmt.Sprintf(format, args...))
+}
 
-// progress says what is awaited, and how much of it is missing.
-func (t *Trial) progress(j judge.Judgement) string {
+// progress says what the run waits for, and how much is missing.
+func (r *Run) progress(j judge.Judgement) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Judging %s against %s: ", t.Run.Canary.Name, t.Run.Baseline.Name)
+	fmt.Fprintf(&b, "Judging %s against %s: ", r.GateRun.Canary.Name, r.GateRun.Baseline.Name)
 	if j.Message != "" {
 		b.WriteString(j.Message)
 	} else {
 		b.WriteString(numbers(j))
 	}
-	if t.evidence != nil && t.evidence.Lacking != "" {
-		b.WriteString("; the handled requests are not known for certain: " + t.evidence.Lacking)
-		if t.evidence.Seen != "" {
-			b.WriteString(" (" + t.evidence.Seen + ")")
+	if r.evidence != nil && r.evidence.Lacking != "" {
+		b.WriteString("; the handled requests are not known for certain: " + r.evidence.Lacking)
+		if r.evidence.Seen != "" {
+			b.WriteString(" (" + r.evidence.Seen + ")")
 		}
 	}
-	if t.evidence != nil && t.evidence.LostPods > 0 {
-		fmt.Fprintf(&b, "; the last requests of %d pods are not known, because the pods were gone before they were scraped again", t.evidence.LostPods)
+	if r.evidence != nil && r.evidence.LostPods > 0 {
+		fmt.Fprintf(&b, "; the last requests of %d pods are not known, because the pods were gone before they were scraped again", r.evidence.LostPods)
 	}
 	return b.String()
 }
 
-// numbers are what there is, and what is missing at least.
+// numbers says how many requests there are, and how many more are needed at least.
 func numbers(j judge.Judgement) string {
 	say := fmt.Sprintf("%s and %s requests", number(j.Canary.Requests), number(j.Baseline.Requests))
 	var missing []string
@@ -79,7 +81,7 @@ func distinct(all []string) []string {
 	return out
 }
 
-func clip(s string) string {
+func truncate(s string) string {
 	if len(s) <= maxMessage {
 		return s
 	}

@@ -1,0 +1,148 @@
+package gaterun
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
+	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+)
+
+// gather takes the current counts as the start of the evidence.
+func (r *Run) gather(m Moment) {
+	from, ok := m.Counts.Snapshot(r.service())
+	figures, too := m.Counts.Figure(r.service())
+	if !ok || !too {
+		r.setMessage("Waiting until the pods of Service %q are scraped", r.GateRun.Service.Name)
+		return
+	}
+	// A scrape from before the run would attribute earlier requests to the run.
+	if waited := m.Now.Sub(r.GateRun.StartTime.Time); waited < settleTimeout && !r.scrapedWithin(figures, waited) {
+		r.setMessage("Waiting until the pods of Service %q are scraped again", r.GateRun.Service.Name)
+		return
+	}
+	e := &evidence{At: m.Now, From: from, Overdue: overdue(figures, from)}
+	for _, uid := range []types.UID{r.GateRun.Canary.UID, r.GateRun.Baseline.UID} {
+		revision, _ := m.Service.revision(uid)
+		e.Sharded = e.Sharded || revision.Stateful
+	}
+	var known map[string]judge.Counts
+	if e.Sharded {
+		known = before(from.Before(r.GateRun.Canary.UID))
+	}
+	e.Run = judge.Start(m.Now, known)
+	e.Run.Remember(past(from.Past(r.GateRun.Baseline.UID)))
+	r.evidence, r.last = e, e.Run.Last
+	r.setMessage("Judging %s against %s: no requests have been counted yet", r.GateRun.Canary.Name, r.GateRun.Baseline.Name)
+	r.save(m.Now)
+}
+
+// scrapedWithin reports whether all pods of both Revisions were scraped in that time.
+func (r *Run) scrapedWithin(f attribution.Figures, limit time.Duration) bool {
+	for _, revision := range f.Revisions {
+		ours := revision.UID == r.GateRun.Canary.UID || revision.UID == r.GateRun.Baseline.UID
+		if ours && revision.ScrapeAge != nil && *revision.ScrapeAge > limit {
+			return false
+		}
+	}
+	return true
+}
+
+// overdue requests, by Revision: started, not finished within the timeout, and their
+// process still runs. If the process has ended, they are Lost.
+func overdue(f attribution.Figures, now attribution.Snapshot) map[types.UID]float64 {
+	out := map[types.UID]float64{}
+	for _, r := range f.Revisions {
+		if r.Unaccounted != nil {
+			out[r.UID] = max(0, *r.Unaccounted-now.Revisions()[r.UID].Lost)
+		}
+	}
+	return out
+}
+
+// analyze evaluates what happened since the last analysis. If nothing did and the
+// judgement stays the same, it leaves the run unchanged, so that no write is needed.
+func (r *Run) analyze(m Moment) {
+	plan := r.plan()
+	if plan.Deadline <= plan.Warmup {
+		r.End(m.Now, verdict.Inconclusive, fmt.Sprintf("Too late to judge: the deadline came %s after the first scrape, and the warm-up takes %s", plan.Deadline, plan.Warmup), string(verdict.Timeout))
+		return
+	}
+	delta, ok := m.Counts.Since(r.service(), r.evidence.From)
+	figures, too := m.Counts.Figure(r.service())
+	if !ok || !too {
+		r.setMessage("Waiting until the pods of Service %q are scraped again", r.GateRun.Service.Name)
+		return
+	}
+	b := windowBuilder{service: m.Service, delta: delta, figures: figures}
+	most := r.newlyOverdue(&b)
+	w := b.window(r.GateRun.Canary.UID, r.GateRun.Baseline.UID)
+	w.From, w.To = r.evidence.At, m.Now
+	previous := r.last
+	j := m.Analyze(r.evidence.Run, plan, w)
+	lacking := b.lacking(r.GateRun.Canary.UID, r.GateRun.Baseline.UID)
+	if empty(w, delta) && lacking == r.evidence.Lacking && j.Verdict == verdict.Running && equal(j, previous) {
+		r.setMessage("%s", r.progress(previous))
+		return
+	}
+	r.last = j
+	r.evidence.At, r.evidence.From, r.evidence.Overdue = m.Now, delta.To, most
+	r.evidence.LostPods += delta.LostPods
+	r.evidence.Lacking, r.evidence.Seen = lacking, b.seen(lacking)
+	r.conclude(m.Now, j)
+}
+
+// newlyOverdue fills in the requests that became overdue since the last analysis, and
+// returns the most that each Revision ever had.
+func (r *Run) newlyOverdue(b *windowBuilder) map[types.UID]float64 {
+	b.overdue = map[types.UID]float64{}
+	most := maps.Clone(r.evidence.Overdue)
+	if most == nil {
+		most = map[types.UID]float64{}
+	}
+	for uid, n := range overdue(b.figures, b.delta.To) {
+		if b.overdue[uid] = max(0, n-most[uid]); n > most[uid] {
+			most[uid] = n
+		}
+	}
+	return most
+}
+
+// conclude continues or ends the run, as the judgement says.
+func (r *Run) conclude(now time.Time, j judge.Judgement) {
+	switch j.Verdict {
+	case verdict.Running:
+		r.setMessage("%s", r.progress(j))
+		r.GateRun.Reasons = reasons(j)
+		r.save(now)
+	case verdict.Inconclusive:
+		r.End(now, j.Verdict, r.progress(j), r.undecided(j)...)
+	default:
+		r.End(now, j.Verdict, cmp.Or(j.Message, r.progress(j)), reasons(j)...)
+	}
+}
+
+// plan has a deadline that counts from the start of the evidence.
+func (r *Run) plan() judge.Plan {
+	return Plan(r.Spec, r.evidence.Sharded, r.GateRun.Deadline.Sub(r.evidence.Run.Start))
+}
+
+// empty reports whether nothing happened in a window.
+func empty(w judge.Window, d attribution.Delta) bool {
+	for _, a := range []judge.Arm{w.Canary, w.Baseline} {
+		if a.Finished+a.Entered+a.Started+a.Unaccounted+a.Restarts > 0 {
+			return false
+		}
+	}
+	return len(w.Shards) == 0 && d.LostPods == 0
+}
+
+func equal(a, b judge.Judgement) bool {
+	return a.Verdict == b.Verdict && a.Message == b.Message && slices.Equal(a.Reasons, b.Reasons)
+}

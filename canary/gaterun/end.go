@@ -1,0 +1,75 @@
+package gaterun
+
+import (
+	"encoding/json"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+)
+
+// Supersede ends a run whose split is no longer in force. That is not an error, and the
+// evidence so far gives no verdict.
+func (r *Run) Supersede(now time.Time, reason, why string) {
+	r.End(now, verdict.Superseded, "The run was superseded: "+why, reason)
+}
+
+// Fail ends a run that cannot continue.
+func (r *Run) Fail(now time.Time, err error) {
+	reason := EvidenceUnreadable
+	if p, ok := err.(*ProblemError); ok { //nolint:errorlint // ours are never wrapped
+		reason = p.Reason
+	}
+	r.End(now, verdict.Error, "The run cannot continue: "+err.Error(), reason)
+}
+
+// expire ends an undecided run at its deadline.
+func (r *Run) expire(now time.Time) {
+	if r.evidence == nil {
+		r.End(now, verdict.Inconclusive, "Nothing was measured before the deadline: "+r.GateRun.Message, string(verdict.NoData), string(verdict.Timeout))
+		return
+	}
+	r.End(now, verdict.Inconclusive, "Undecided at the deadline: "+r.progress(r.last), append(r.undecided(r.last), string(verdict.Timeout))...)
+}
+
+// undecided returns why there is no verdict. Missing measurements come before the lack
+// of requests.
+func (r *Run) undecided(j judge.Judgement) []string {
+	if r.evidence.Lacking == "" {
+		return reasons(j)
+	}
+	return append([]string{string(verdict.NoData), r.evidence.Lacking}, reasons(j)...)
+}
+
+// End completes the run. It keeps the report, and drops the evidence, which only a run
+// that continues needs.
+func (r *Run) End(now time.Time, v verdict.Verdict, message string, why ...string) {
+	if r.Done() {
+		return
+	}
+	r.save(now)
+	at := toSeconds(now)
+	r.GateRun.CompletionTime, r.GateRun.Evidence = &at, nil
+	r.GateRun.Verdict, r.GateRun.Reasons, r.GateRun.Message = v, distinct(why), truncate(message)
+	if r.Spec.DryRun {
+		r.GateRun.Reasons = distinct(append(r.GateRun.Reasons, string(verdict.DryRun)))
+	}
+}
+
+// save stores report and evidence in the GateRun. If it cannot, the run fails.
+func (r *Run) save(now time.Time) {
+	if r.evidence == nil {
+		return
+	}
+	report, err := json.Marshal(r.last)
+	if err == nil {
+		r.GateRun.Report = &runtime.RawExtension{Raw: report}
+		r.GateRun.Evidence, err = pack(r.evidence)
+	}
+	if err != nil {
+		r.evidence = nil
+		r.Fail(now, err)
+	}
+}

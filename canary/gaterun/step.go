@@ -1,0 +1,122 @@
+package gaterun
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
+	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+)
+
+const (
+	// splitTimeout is how long a run waits for a split in a Service that has settled.
+	splitTimeout = 2 * time.Minute
+	// settleTimeout is how long a run waits for a Service to settle before it accepts
+	// the split that is in force.
+	settleTimeout = 30 * time.Second
+)
+
+// Counts are the request counts of Services; attribution.Counts implements it.
+type Counts interface {
+	Snapshot(service types.NamespacedName) (attribution.Snapshot, bool)
+	Since(service types.NamespacedName, from attribution.Snapshot) (attribution.Delta, bool)
+	Figure(service types.NamespacedName) (attribution.Figures, bool)
+}
+
+// Analyze evaluates one window; it is (*judge.Run).Look in production.
+type Analyze func(r *judge.Run, p judge.Plan, w judge.Window) judge.Judgement
+
+// Moment is the input of a step: the time, and what is known then.
+type Moment struct {
+	Now time.Time
+	// Known is false until the Services of the cluster are known. Service is nil if it
+	// does not exist.
+	Known   bool
+	Service *Service
+	Counts  Counts
+	Analyze Analyze
+}
+
+// Step advances the run as far as possible.
+func (r *Run) Step(m Moment) {
+	if r.Done() {
+		return
+	}
+	if m.Known {
+		r.proceed(m)
+	} else {
+		r.setMessage("Waiting until the controller has read the Knative Services of the cluster")
+	}
+	if !r.Done() && !m.Now.Before(r.GateRun.Deadline.Time) {
+		r.expire(m.Now)
+	}
+}
+
+func (r *Run) proceed(m Moment) {
+	if r.GateRun.Canary.Name == "" && !r.find(m) {
+		return
+	}
+	if reason, why := r.superseded(m.Service); reason != "" {
+		r.Supersede(m.Now, reason, why)
+		return
+	}
+	if r.evidence == nil {
+		r.gather(m)
+		return
+	}
+	r.analyze(m)
+}
+
+// find chooses the two Revisions once they are known, and freezes the choice.
+func (r *Run) find(m Moment) bool {
+	waited := m.Now.Sub(r.GateRun.StartTime.Time)
+	target, p := Choose(r.GateRun.Service.Name, m.Service, r.Spec.Canary, r.Spec.Baseline)
+	changing := m.Service != nil && (!m.Service.Settled || !m.Service.Effective)
+	switch {
+	case p == nil && changing && waited < settleTimeout:
+		r.setMessage("Waiting until Service %q has settled: the current split may not be the one that was requested", r.GateRun.Service.Name)
+		return false
+	case p == nil:
+		r.GateRun.Service.UID = m.Service.UID
+		r.GateRun.Canary = object(target.Canary)
+		baseline := object(target.Baseline)
+		r.GateRun.Baseline, r.GateRun.Split = &baseline, m.Service.Split()
+		return true
+	case p.Reason == SameRevision || !changing && waited >= splitTimeout:
+		r.End(m.Now, verdict.Error, "Nothing can be judged: "+p.Message, p.Reason)
+	default:
+		r.setMessage("Waiting: %s", p.Message)
+	}
+	if m.Service != nil {
+		r.GateRun.Service.UID = m.Service.UID
+	}
+	return false
+}
+
+func object(r Revision) v1alpha1.GateObject { return v1alpha1.GateObject{Name: r.Name, UID: r.UID} }
+
+// superseded returns why the run no longer applies to the Service; empty if it does.
+func (r *Run) superseded(s *Service) (reason, why string) {
+	switch {
+	case s == nil:
+		return ServiceGone, fmt.Sprintf("Service %q no longer exists", r.GateRun.Service.Name)
+	case s.UID != r.GateRun.Service.UID:
+		return ServiceGone, fmt.Sprintf("Service %q was deleted and created again", r.GateRun.Service.Name)
+	}
+	for _, o := range []v1alpha1.GateObject{r.GateRun.Canary, deref(r.GateRun.Baseline)} {
+		if _, ok := s.revision(o.UID); !ok {
+			return RevisionGone, fmt.Sprintf("Revision %q no longer exists", o.Name)
+		}
+	}
+	if !s.Effective {
+		return "", "" // the Route may still return to the same split
+	}
+	if s.splits(r.GateRun.Split) {
+		return "", ""
+	}
+	return SplitChanged, fmt.Sprintf("the traffic went to %s when the run began, and now goes to %s", describeSplit(r.GateRun.Split), describeSplit(s.Split()))
+}
