@@ -141,7 +141,7 @@ const unit = 20 * time.Millisecond
 // perSecond is the rate of what happens n times in a step.
 func perSecond(n float64) float64 { return n / unit.Seconds() }
 
-// Figures implements export.Books: a Route of 95/5, of which the canary handles 36 %
+// Figures implements export.Counts: a Route of 95/5, of which the canary handles 36 %
 // and fails a twelfth; by entry, both fail 3 %. A third Revision is not known yet.
 func (r *replica) Figures() []attribution.Figures {
 	r.mu.Lock()
@@ -190,7 +190,7 @@ func (r *replica) Figures() []attribution.Figures {
 	}}
 }
 
-// Health implements export.Books.
+// Health implements export.Counts.
 func (*replica) Health() attribution.Health {
 	return attribution.Health{Scrapes: map[string]float64{"success": 7, "timeout": 1}, Rejected: map[string]float64{"fell": 2}, Services: 1, Targets: 4}
 }

@@ -26,14 +26,14 @@ type ago struct {
 
 // pastOfShards is what each shard has done, wherever it was, in the time in which all
 // shards were counted.
-func (b *book) pastOfShards() map[ShardKey]Shard {
+func (c *serviceCounts) pastOfShards() map[ShardKey]Shard {
 	out := map[ShardKey]Shard{}
-	for k, s := range b.sums() {
-		if s = s.minus(b.ago.from[k]).plus(b.ago.base[k]); s != (Shard{}) {
+	for k, s := range c.sums() {
+		if s = s.minus(c.ago.from[k]).plus(c.ago.base[k]); s != (Shard{}) {
 			out[k] = s
 		}
 	}
-	for k, s := range b.ago.base {
+	for k, s := range c.ago.base {
 		if _, counted := out[k]; !counted {
 			out[k] = s
 		}
@@ -42,9 +42,9 @@ func (b *book) pastOfShards() map[ShardKey]Shard {
 }
 
 // sums of what each shard has done, over all Revisions.
-func (b *book) sums() map[ShardKey]Shard {
+func (c *serviceCounts) sums() map[ShardKey]Shard {
 	out := map[ShardKey]Shard{}
-	for _, t := range b.tallies {
+	for _, t := range c.tallies {
 		for k, s := range t.Shards {
 			out[k] = out[k].plus(s)
 		}
@@ -54,13 +54,13 @@ func (b *book) sums() map[ShardKey]Shard {
 
 // forget what a Revision did by shard. The others' shards were counted in that time, and
 // its own are not any more: the past goes on from its beginning, for all of them.
-func (b *book) forget(uid types.UID, t *Tally) {
+func (c *serviceCounts) forget(uid types.UID, t *Tally) {
 	clear(t.Shards)
-	if b.began[uid] {
-		b.ago = ago{base: t.Before, from: b.sums()}
+	if c.began[uid] {
+		c.ago = ago{base: t.Before, from: c.sums()}
 	}
 	t.Before = nil
-	delete(b.began, uid)
+	delete(c.began, uid)
 }
 
 func (s Shard) plus(o Shard) Shard {
@@ -83,11 +83,11 @@ type witness struct {
 }
 
 // attend to what a batch will say. It must be called before the batch is counted.
-func (b *book) attend() *witness {
-	w := &witness{till: b.readTill, began: map[types.UID]bool{}, quiet: map[types.UID]time.Time{}}
-	for _, p := range b.pods {
-		if uid := p.facts.Revision; b.tallies[uid] != nil && !b.began[uid] {
-			w.past = b.pastOfShards()
+func (c *serviceCounts) attend() *witness {
+	w := &witness{till: c.readTill, began: map[types.UID]bool{}, quiet: map[types.UID]time.Time{}}
+	for _, p := range c.pods {
+		if uid := p.facts.Revision; c.tallies[uid] != nil && !c.began[uid] {
+			w.past = c.pastOfShards()
 			break
 		}
 	}
@@ -106,28 +106,28 @@ func (w *witness) hear(p *pod, r scrape.Reading, s step, unread bool) {
 }
 
 // conclude which Revisions have had a shard, and when the past of the others may end.
-func (b *book) conclude(w *witness) {
+func (c *serviceCounts) conclude(w *witness) {
 	if w.past == nil {
 		return
 	}
 	unknown, first := map[types.UID]bool{}, map[types.UID]time.Time{}
-	for uid, p := range b.pods {
+	for uid, p := range c.pods {
 		at, quiet := w.quiet[uid]
 		if was, known := first[p.facts.Revision]; !known || at.Before(was) {
 			first[p.facts.Revision] = at
 		}
 		unknown[p.facts.Revision] = unknown[p.facts.Revision] || !quiet
 	}
-	for uid, t := range b.tallies {
+	for uid, t := range c.tallies {
 		at, exists := first[uid]
 		switch {
-		case b.began[uid] || !exists:
+		case c.began[uid] || !exists:
 		case w.began[uid]:
-			b.began[uid] = true
+			c.began[uid] = true
 			t.endPast(w.past)
 		case unknown[uid] || at.Before(w.till):
 			t.endPast(w.past)
-		case at.Before(b.readTill):
+		case at.Before(c.readTill):
 			// Others were read later: of what they said then it is not known.
 			t.Before = w.past
 		default:

@@ -79,46 +79,46 @@ type RevisionFigures struct {
 }
 
 // figures puts together what is known at a moment.
-func (b *book) figures(key types.NamespacedName, now time.Time) Figures {
+func (c *serviceCounts) figures(key types.NamespacedName, now time.Time) Figures {
 	f := Figures{Service: key, Rejected: map[string]float64{}}
 	for _, reason := range Rejections() {
-		f.Rejected[reason] = b.rejected[reason]
+		f.Rejected[reason] = c.rejected[reason]
 	}
 	byRevision := map[types.UID][]*pod{}
-	for _, p := range b.pods {
+	for _, p := range c.pods {
 		byRevision[p.facts.Revision] = append(byRevision[p.facts.Revision], p)
 	}
-	revisions := slices.Clone(b.facts.Revisions)
+	revisions := slices.Clone(c.facts.Revisions)
 	slices.SortFunc(revisions, func(a, b Revision) int { return cmp.Compare(a.Name, b.Name) })
 	entered, started := 0.0, 0.0
 	for _, r := range revisions {
-		t := b.tallies[r.UID]
+		t := c.tallies[r.UID]
 		if t == nil {
 			continue
 		}
 		f.Stateful = f.Stateful || r.Stateful
-		v := view{Revision: r, tally: t, pods: byRevision[r.UID], counted: b.counted, now: now}
+		v := revisionView{Revision: r, tally: t, pods: byRevision[r.UID], counted: c.counted, now: now}
 		out := v.figures()
 		f.Revisions = append(f.Revisions, out)
 		f.NoData = append(f.NoData, v.missing...)
 		entered, started = entered+t.Forwarded, started+t.Started
 	}
-	b.shares(&f)
+	c.shares(&f)
 	if f.Stateful {
-		b.neverStarted(&f, entered, started)
+		c.neverStarted(&f, entered, started)
 	}
 	return f
 }
 
 // neverStarted compares what entered with what entities began to handle.
-func (b *book) neverStarted(f *Figures, entered, started float64) {
+func (c *serviceCounts) neverStarted(f *Figures, entered, started float64) {
 	lacks := func(reason Reason) {
 		f.NoData = append(f.NoData, NoData{Figure: "unaccounted_requests", Reason: reason})
 	}
 	switch {
-	case !b.facts.OneCall:
+	case !c.facts.OneCall:
 		lacks(CallsPerRequestUnknown)
-	case started == 0 && entered > 0, b.startsUnknown():
+	case started == 0 && entered > 0, c.startsUnknown():
 		lacks(StartedUnknown) // nobody counts it; or nothing was ever started, which errors tell
 	default:
 		n := max(0, entered-started)
@@ -127,8 +127,8 @@ func (b *book) neverStarted(f *Figures, entered, started float64) {
 }
 
 // startsUnknown says that some pod has an entity type that does not count what begins.
-func (b *book) startsUnknown() bool {
-	for _, p := range b.pods {
+func (c *serviceCounts) startsUnknown() bool {
+	for _, p := range c.pods {
 		if p.app.startsUnknown() {
 			return true
 		}
@@ -137,9 +137,9 @@ func (b *book) startsUnknown() bool {
 }
 
 // shares fills in the real share of every Revision.
-func (b *book) shares(f *Figures) {
-	handled := b.handled()
-	by, all, ok := b.split.since(handled)
+func (c *serviceCounts) shares(f *Figures) {
+	handled := c.handled()
+	by, all, ok := c.split.since(handled)
 	for i := range f.Revisions {
 		r := &f.Revisions[i]
 		missing := Reason("")
@@ -161,10 +161,10 @@ func (b *book) shares(f *Figures) {
 }
 
 // handled is what every Revision has handled in all.
-func (b *book) handled() map[types.UID]float64 {
+func (c *serviceCounts) handled() map[types.UID]float64 {
 	out := map[types.UID]float64{}
-	for _, r := range b.facts.Revisions {
-		if t := b.tallies[r.UID]; t != nil {
+	for _, r := range c.facts.Revisions {
+		if t := c.tallies[r.UID]; t != nil {
 			out[r.UID] = sum(t.Handled(r.Stateful))
 		}
 	}
@@ -204,7 +204,7 @@ func outcomeOf(code string) string {
 }
 
 // view is one Revision, as it is looked at.
-type view struct {
+type revisionView struct {
 	Revision
 	tally   *Tally
 	pods    []*pod
@@ -215,11 +215,11 @@ type view struct {
 	bounds []float64
 }
 
-func (v *view) lacks(figure string, why Reason) {
+func (v *revisionView) lacks(figure string, why Reason) {
 	v.missing = append(v.missing, NoData{Revision: v.UID, Figure: figure, Reason: why})
 }
 
-func (v *view) figures() RevisionFigures {
+func (v *revisionView) figures() RevisionFigures {
 	out := RevisionFigures{Revision: v.Revision, Pods: len(v.pods), Restarts: map[string]float64{}}
 	for _, reason := range Restarts() {
 		out.Restarts[reason] = v.tally.Restarts[reason]
@@ -258,7 +258,7 @@ func (v *view) figures() RevisionFigures {
 // that does not answer: what a single one lacked the next one makes up for.
 const missedForGood = 2
 
-func (v *view) unanswering() int {
+func (v *revisionView) unanswering() int {
 	n := 0
 	for _, p := range v.pods {
 		missed := p.appMissed
@@ -274,7 +274,7 @@ func (v *view) unanswering() int {
 
 // entered is what entered at the Revision, by class; nil if nobody tells. 1xx are
 // left out: 101 is a connection, not a request.
-func (v *view) entered() map[string]float64 {
+func (v *revisionView) entered() map[string]float64 {
 	reads := slices.ContainsFunc(v.pods, func(p *pod) bool { return !p.entryAt.IsZero() })
 	if !reads && len(v.tally.Entered) == 0 {
 		v.lacks("entry_requests_total", v.noEntry())
@@ -296,7 +296,7 @@ func (v *view) entered() map[string]float64 {
 }
 
 // noEntry is why nothing is known of what entered.
-func (v *view) noEntry() Reason {
+func (v *revisionView) noEntry() Reason {
 	if slices.ContainsFunc(v.pods, func(p *pod) bool { return p.entryTold }) {
 		return EntryMetricsUnavailable
 	}
@@ -305,7 +305,7 @@ func (v *view) noEntry() Reason {
 
 // outcomes of what was handled. An application that never tells an outcome has not
 // had zero errors.
-func (v *view) outcomes() map[string]float64 {
+func (v *revisionView) outcomes() map[string]float64 {
 	by := v.tally.Handled(v.Stateful)
 	unknown := by[mapping.Unknown]
 	told, known := v.tellsOutcomes()
@@ -325,7 +325,7 @@ func (v *view) outcomes() map[string]float64 {
 
 // tellsOutcomes says whether pods that are there tell of finished requests, and whether
 // any of them tells how they ended, be it zero times.
-func (v *view) tellsOutcomes() (told, known bool) {
+func (v *revisionView) tellsOutcomes() (told, known bool) {
 	if !v.Stateful {
 		return false, false // the entry's codes say so by themselves
 	}
@@ -340,7 +340,7 @@ func (v *view) tellsOutcomes() (told, known bool) {
 }
 
 // hint is why outcomes are not known, as the pods' series are.
-func (v *view) hint() string {
+func (v *revisionView) hint() string {
 	var all []string
 	for _, p := range v.pods {
 		for _, h := range p.hints {
@@ -356,7 +356,7 @@ func (v *view) hint() string {
 // mostHints bounds what is said of one Revision.
 const mostHints = 3
 
-func (v *view) durations() *Histogram {
+func (v *revisionView) durations() *Histogram {
 	buckets, total := v.tally.Buckets, v.tally.DurationSum
 	if !v.Stateful {
 		buckets, total = v.tally.EntryBuckets, v.tally.EntryDurationSum
@@ -396,7 +396,7 @@ func zeros() map[float64]uint64 {
 	return out
 }
 
-func (v *view) unaccounted() *float64 {
+func (v *revisionView) unaccounted() *float64 {
 	timeout := v.Timeout
 	if timeout <= 0 {
 		timeout = DefaultTimeout
@@ -428,12 +428,12 @@ func (v *view) unaccounted() *float64 {
 }
 
 // startsUnknown says that what begins is not counted, or not of every entity type.
-func (v *view) startsUnknown() bool {
+func (v *revisionView) startsUnknown() bool {
 	return v.tally.Started == 0 && v.tally.Total() > 0 || slices.ContainsFunc(v.pods, func(p *pod) bool { return p.app.startsUnknown() })
 }
 
 // open requests of all pods.
-func (v *view) open() *float64 {
+func (v *revisionView) open() *float64 {
 	total := 0.0
 	for _, p := range v.pods {
 		switch {
@@ -451,7 +451,7 @@ func (v *view) open() *float64 {
 
 // shards that the pods say they hold; if they say nothing, those that the cluster
 // says they hold, of all entity types.
-func (v *view) shards() map[string]float64 {
+func (v *revisionView) shards() map[string]float64 {
 	var out map[string]float64
 	for _, p := range v.pods {
 		for entity, n := range p.shards {
@@ -468,7 +468,7 @@ func (v *view) shards() map[string]float64 {
 }
 
 // age of the oldest last reading among the pods that are ready.
-func (v *view) age() *time.Duration {
+func (v *revisionView) age() *time.Duration {
 	var oldest *time.Duration
 	for _, p := range v.pods {
 		if !p.facts.Ready {

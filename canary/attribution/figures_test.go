@@ -20,14 +20,14 @@ var cart = types.NamespacedName{Namespace: "shop", Name: "cart"}
 
 // bench is a Service under test, with a clock.
 type bench struct {
-	*Books
+	*Counts
 	now   time.Time
 	facts Facts
 }
 
 func newBench(fresh bool, f Facts) *bench {
 	b := &bench{now: time.Unix(1e9, 0), facts: f}
-	b.Books = NewBooks(func(types.NamespacedName) Facts { return b.facts }, func() time.Time { return b.now })
+	b.Counts = NewCounts(func(types.NamespacedName) Facts { return b.facts }, func() time.Time { return b.now })
 	b.Begin(cart, fresh)
 	return b
 }
@@ -273,7 +273,7 @@ func TestAPodDies(t *testing.T) {
 	// The copy is the judge's own.
 	c.Revisions()["r2"].Finished["ok"] = 99
 	if again, _ := b.Snapshot(cart); again.Revisions()["r2"].Finished["ok"] != 20 {
-		t.Error("a copy reaches into the books")
+		t.Error("a copy reaches into the counts")
 	}
 	// Another Revision of that name is another one.
 	b.facts.Revisions[1].UID = "r2'"
@@ -507,7 +507,7 @@ kn_serving_invocation_duration_seconds_count{http_response_status_code="200"} 5
 	}
 	b := newBench(true, sharded())
 	b.Read(cart, []scrape.Reading{{Target: scrape.Target{Pod: "p1", Entry: true}, At: b.now, Exposition: e}})
-	tally := b.books[cart].tallies["r1"]
+	tally := b.services[cart].tallies["r1"]
 	if tally.EntryBuckets[math.Inf(1)] != 5 || tally.Forwarded != 5 || sum(tally.Handled(false)) != 5 {
 		t.Errorf("%+v", tally)
 	}

@@ -59,19 +59,19 @@ type history struct {
 }
 
 // spread notes once a minute how the pods of each Revision differ.
-func (b *book) spread(now time.Time) {
-	long := now.Sub(b.pastAt)
-	if !b.pastAt.IsZero() && long < pastStep {
+func (c *serviceCounts) spread(now time.Time) {
+	long := now.Sub(c.pastAt)
+	if !c.pastAt.IsZero() && long < pastStep {
 		return
 	}
-	begun := !b.pastAt.IsZero()
-	b.pastAt = now
+	begun := !c.pastAt.IsZero()
+	c.pastAt = now
 	stateful := map[types.UID]bool{}
-	for _, r := range b.facts.Revisions {
+	for _, r := range c.facts.Revisions {
 		stateful[r.UID] = r.Stateful
 	}
 	did := map[types.UID]map[*pod]Tally{}
-	for _, p := range b.pods {
+	for _, p := range c.pods {
 		is := p.brief()
 		t, whole := is.since(p.history.last)
 		if known := p.history.last.App.Read || p.history.last.Entry.Read; begun && known && whole {
@@ -183,9 +183,9 @@ func (r raw) since(was raw) (Tally, bool) {
 // not among it.
 func (s *Snapshot) Past(revision types.UID) []PodPast { return s.past[revision] }
 
-func (b *book) past() map[types.UID][]PodPast {
+func (c *serviceCounts) past() map[types.UID][]PodPast {
 	out := map[types.UID][]PodPast{}
-	for _, p := range b.pods {
+	for _, p := range c.pods {
 		both := PodPast{}
 		both.merge(p.history.older)
 		both.merge(p.history.newer)

@@ -140,16 +140,16 @@ func TestTotalsEqualTheTruth(t *testing.T) {
 	for seed := range uint64(300) {
 		w := newWorld(seed)
 		key := types.NamespacedName{Namespace: "shop", Name: "cart"}
-		books := NewBooks(func(types.NamespacedName) Facts { return w.facts() }, func() time.Time { return w.now })
-		books.Begin(key, true)
+		counts := NewCounts(func(types.NamespacedName) Facts { return w.facts() }, func() time.Time { return w.now })
+		counts.Begin(key, true)
 		before := map[types.UID]float64{}
 		for i := range 100 {
 			if i < 97 {
-				books.Read(key, w.step())
+				counts.Read(key, w.step())
 			} else {
-				books.Read(key, w.quiet())
+				counts.Read(key, w.quiet())
 			}
-			now, _ := books.Snapshot(key)
+			now, _ := counts.Snapshot(key)
 			for uid, tally := range now.Revisions() {
 				got := tally.Total()
 				if got < before[uid] {

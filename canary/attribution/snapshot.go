@@ -25,7 +25,7 @@ const (
 // one process and used by another.
 type Snapshot struct {
 	At time.Time
-	// epoch is the book that it was taken from.
+	// epoch identifies the serviceCounts that it was taken from.
 	epoch     string
 	revisions map[types.UID]Tally
 	pods      map[types.UID]raw
@@ -70,27 +70,27 @@ type Delta struct {
 
 // Snapshot of what is counted of a Service now; false if this process does not read
 // it.
-func (b *Books) Snapshot(service types.NamespacedName) (Snapshot, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	known := b.books[service]
+func (c *Counts) Snapshot(service types.NamespacedName) (Snapshot, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.services[service]
 	if known == nil {
 		return Snapshot{}, false
 	}
-	return known.snapshot(b.now()), true
+	return known.snapshot(c.now()), true
 }
 
 // Since returns what happened to a Service since a snapshot, which another process
 // may have taken. It is false if this process does not read the Service, or has not
 // yet tried to read every pod that it found.
-func (b *Books) Since(service types.NamespacedName, from Snapshot) (Delta, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	known := b.books[service]
+func (c *Counts) Since(service types.NamespacedName, from Snapshot) (Delta, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.services[service]
 	if known == nil {
 		return Delta{}, false
 	}
-	d := Delta{To: known.snapshot(b.now()), Revisions: map[types.UID]Tally{}}
+	d := Delta{To: known.snapshot(c.now()), Revisions: map[types.UID]Tally{}}
 	if from.epoch == known.epoch {
 		for uid, t := range d.To.revisions {
 			was := from.revisions[uid]
@@ -116,14 +116,14 @@ func (p *pod) tried() bool { return p.app.read || p.entry.read || p.appErr != ni
 
 // between adds what pods did after a snapshot of another process and before this one
 // read them first. It returns of how many that is not known.
-func (b *book) between(from Snapshot, revisions map[types.UID]Tally) int {
+func (c *serviceCounts) between(from Snapshot, revisions map[types.UID]Tally) int {
 	lost := 0
 	for uid := range from.pods {
-		if b.pods[uid] == nil {
+		if c.pods[uid] == nil {
 			lost++ // what it did last nobody read
 		}
 	}
-	for uid, p := range b.pods {
+	for uid, p := range c.pods {
 		t, exists := revisions[p.facts.Revision]
 		if !p.old || !exists {
 			continue
@@ -204,15 +204,15 @@ func (p *process) counters() counters {
 	return c
 }
 
-func (b *book) snapshot(now time.Time) Snapshot {
-	s := Snapshot{At: now, epoch: b.epoch, revisions: map[types.UID]Tally{}, pods: map[types.UID]raw{}, shards: b.fewShards(), past: b.past()}
-	for uid, t := range b.tallies {
+func (c *serviceCounts) snapshot(now time.Time) Snapshot {
+	s := Snapshot{At: now, epoch: c.epoch, revisions: map[types.UID]Tally{}, pods: map[types.UID]raw{}, shards: c.fewShards(), past: c.past()}
+	for uid, t := range c.tallies {
 		is := t.minus(newTally(), s.shards)
 		is.Before = only(t.Before, s.shards)
 		s.revisions[uid] = is
 	}
-	s.pastOfShards = only(b.pastOfShards(), s.shards)
-	for uid, p := range b.pods {
+	s.pastOfShards = only(c.pastOfShards(), s.shards)
+	for uid, p := range c.pods {
 		r := raw{Revision: p.facts.Revision, Restarts: p.facts.Restarts, App: p.app.counters(), Entry: p.entry.counters()}
 		keep(r.App.Values, s.shards)
 		s.pods[uid] = r
@@ -221,11 +221,11 @@ func (b *book) snapshot(now time.Time) Snapshot {
 }
 
 // fewShards returns those that a snapshot tells apart, always the same; nil for all.
-func (b *book) fewShards() map[ShardKey]bool {
-	if len(b.shards.is) <= maxSnapshotShards {
+func (c *serviceCounts) fewShards() map[ShardKey]bool {
+	if len(c.shards.is) <= maxSnapshotShards {
 		return nil
 	}
-	all := slices.SortedFunc(maps.Keys(b.shards.is), func(a, c ShardKey) int {
+	all := slices.SortedFunc(maps.Keys(c.shards.is), func(a, c ShardKey) int {
 		return cmp.Or(cmp.Compare(a.Entity, c.Entity), cmp.Compare(a.Shard, c.Shard))
 	})
 	out := map[ShardKey]bool{}

@@ -33,7 +33,7 @@ func handedOver(t *testing.T, s Snapshot) Snapshot {
 // successor is another process that reads the same Service.
 func (b *bench) successor() *bench {
 	next := &bench{now: b.now, facts: b.facts}
-	next.Books = NewBooks(func(types.NamespacedName) Facts { return next.facts }, func() time.Time { return next.now })
+	next.Counts = NewCounts(func(types.NamespacedName) Facts { return next.facts }, func() time.Time { return next.now })
 	next.Begin(cart, false)
 	return next
 }
@@ -155,16 +155,16 @@ func TestTotalsEqualTheTruthOverHandovers(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {
 		w := newWorld(seed)
-		start := func(fresh bool) *Books {
-			b := NewBooks(func(types.NamespacedName) Facts { return w.facts() }, func() time.Time { return w.now })
+		start := func(fresh bool) *Counts {
+			b := NewCounts(func(types.NamespacedName) Facts { return w.facts() }, func() time.Time { return w.now })
 			b.Begin(cart, fresh)
 			return b
 		}
-		books := start(true)
-		last, _ := books.Snapshot(cart)
+		counts := start(true)
+		last, _ := counts.Snapshot(cart)
 		total := map[types.UID]float64{}
 		look := func() {
-			d, ok := books.Since(cart, last)
+			d, ok := counts.Since(cart, last)
 			if !ok {
 				t.Fatalf("seed %d: it is not known", seed)
 			}
@@ -175,10 +175,10 @@ func TestTotalsEqualTheTruthOverHandovers(t *testing.T) {
 		}
 		for range 20 {
 			for range w.rng.IntN(5) {
-				books.Read(cart, w.step())
+				counts.Read(cart, w.step())
 			}
-			books.Read(cart, w.quiet())
-			books.Read(cart, w.quiet())
+			counts.Read(cart, w.quiet())
+			counts.Read(cart, w.quiet())
 			look()
 			if w.rng.IntN(3) == 0 {
 				w.nobody = true
@@ -186,8 +186,8 @@ func TestTotalsEqualTheTruthOverHandovers(t *testing.T) {
 					w.step()
 				}
 				w.nobody = false
-				books = start(false)
-				books.Read(cart, w.quiet())
+				counts = start(false)
+				counts.Read(cart, w.quiet())
 				look()
 			}
 		}

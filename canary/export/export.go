@@ -14,8 +14,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 )
 
-// Books are where figures come from.
-type Books interface {
+// Counts are the source of the exported figures; attribution.Counts implements it.
+type Counts interface {
 	Figures() []attribution.Figures
 	Health() attribution.Health
 }
@@ -65,13 +65,13 @@ var all = []*prometheus.Desc{
 	clusterMembers, clusterShards, scrapeAge, noData, scrapes, rejected, targets, services, duration,
 }
 
-// Collector is a prometheus.Collector over the books.
-type Collector struct{ books Books }
+// Collector is a prometheus.Collector of Counts.
+type Collector struct{ counts Counts }
 
 var _ prometheus.Collector = (*Collector)(nil)
 
 // NewCollector returns one.
-func NewCollector(b Books) *Collector { return &Collector{books: b} }
+func NewCollector(b Counts) *Collector { return &Collector{counts: b} }
 
 // Describe implements prometheus.Collector.
 func (*Collector) Describe(to chan<- *prometheus.Desc) {
@@ -82,11 +82,11 @@ func (*Collector) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
-	for _, f := range c.books.Figures() {
+	for _, f := range c.counts.Figures() {
 		s := service{to: to, labels: [4]string{f.Service.Namespace, f.Service.Name}}
 		s.collect(f)
 	}
-	h := c.books.Health()
+	h := c.counts.Health()
 	plain(to, scrapes, prometheus.CounterValue, h.Scrapes)
 	plain(to, rejected, prometheus.CounterValue, h.Rejected)
 	for desc, value := range map[*prometheus.Desc]float64{

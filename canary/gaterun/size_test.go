@@ -38,7 +38,7 @@ func crowd(pods, shards int) attribution.Snapshot {
 			Start: 1e9, Sources: []scrape.Source{{Name: mapping.NeutralName, Values: values}},
 		}})
 	}
-	b := attribution.NewBooks(func(types.NamespacedName) attribution.Facts { return facts }, now)
+	b := attribution.NewCounts(func(types.NamespacedName) attribution.Facts { return facts }, now)
 	b.Begin(key, false)
 	b.Read(key, readings)
 	s, _ := b.Snapshot(key)

@@ -38,7 +38,7 @@ func (p *process) newGates(ctx context.Context) *gate.Gate {
 	runs, err := dynamic.NewForConfig(p.config)
 	must(ctx, "making a client for CustomRuns", err)
 	return gate.New(gate.Options{
-		Client: p.ours, Namespace: system.Namespace(), Runs: runs, Presence: p.presence, Service: p.view.Service, Counts: p.books, Leads: p.isLeaderFor,
+		Client: p.ours, Namespace: system.Namespace(), Runs: runs, Presence: p.presence, Service: p.view.Service, Counts: p.counts, Leads: p.isLeaderFor,
 		Finished: p.judged, Metrics: p.gateMetrics, Now: time.Now, Stopping: ctx.Done(),
 	})
 }

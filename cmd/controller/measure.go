@@ -31,13 +31,13 @@ const (
 func (p *process) measure(ctx context.Context, cmw configmap.Watcher) {
 	store := canary.NewStore(logging.FromContext(ctx), system.Namespace(), cmw)
 	p.view = view.New(p.pods, p.services.Load, logging.FromContext(ctx).Warnw)
-	books := attribution.NewBooks(p.view.Facts, time.Now)
-	p.books = books
+	counts := attribution.NewCounts(p.view.Facts, time.Now)
+	p.counts = counts
 	p.gateMetrics = gate.NewMetrics(time.Now, func(namespace, service string) bool {
 		return p.isLeaderFor(types.NamespacedName{Namespace: namespace, Name: service})
 	})
 	collector := prometheus.NewRegistry()
-	must(ctx, "registering the metrics of canaries", collector.Register(export.NewCollector(books)))
+	must(ctx, "registering the metrics of canaries", collector.Register(export.NewCollector(counts)))
 	must(ctx, "registering the metrics of gates", collector.Register(p.gateMetrics))
 	must(ctx, "registering the metrics of canaries and gates", prometheus.Register(collector))
 	observability, err := sharedmain.GetObservabilityConfig(ctx)
@@ -45,7 +45,7 @@ func (p *process) measure(ctx context.Context, cmw configmap.Watcher) {
 	stop, err := export.Push(ctx, observability.Metrics, collector, resource.Default(component))
 	must(ctx, "sending the metrics of canaries", err)
 	runner := &scrape.Runner{
-		Client: scrape.NewClient(mostConnected), Plan: p.view, Sink: books, Leads: p.isLeaderFor,
+		Client: scrape.NewClient(mostConnected), Plan: p.view, Sink: counts, Leads: p.isLeaderFor,
 		Settings: func() scrape.Settings { return store.Current().Scraping() },
 	}
 	p.running.Go(func() {

@@ -84,8 +84,8 @@ type process struct {
 	again again
 	// view is what is known of the Services.
 	view *view.View
-	// books are what they counted; gates judge by them.
-	books       *attribution.Books
+	// counts are the requests that they handled; gates judge by them.
+	counts      *attribution.Counts
 	gateMetrics *gate.Metrics
 	verdicts    atomic.Pointer[service.Verdicts]
 	gates       atomic.Pointer[gate.Gate]

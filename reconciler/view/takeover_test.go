@@ -26,9 +26,9 @@ func TestTakeover(t *testing.T) {
 				Revisions: map[string]lifecycle.Revision{"cart-1": {Name: "cart-1", UID: "r1"}},
 			})
 			now := time.Unix(1e6, 0)
-			books := attribution.NewBooks(v.Facts, func() time.Time { return now })
+			counts := attribution.NewCounts(v.Facts, func() time.Time { return now })
 			v.Targets(t.Context(), cartKey)
-			books.Begin(cartKey, false)
+			counts.Begin(cartKey, false)
 			read := func(errors map[types.UID]float64) {
 				var out []scrape.Reading
 				for _, target := range v.Targets(t.Context(), cartKey) {
@@ -36,7 +36,7 @@ func TestTakeover(t *testing.T) {
 						Name: "s", Values: map[mapping.Key]float64{{Figure: mapping.EntryHTTP, Outcome: "500"}: errors[target.Pod]},
 					}}}})
 				}
-				books.Read(cartKey, out)
+				counts.Read(cartKey, out)
 				now = now.Add(15 * time.Second)
 			}
 			if down {
@@ -46,7 +46,7 @@ func TestTakeover(t *testing.T) {
 			read(map[types.UID]float64{"p1": 1e6})
 			there.pods = append(there.pods, running("p2", "10.0.0.2", nil)) // this one is new
 			read(map[types.UID]float64{"p1": 1e6 + 10, "p2": 5})
-			s, _ := books.Snapshot(cartKey)
+			s, _ := counts.Snapshot(cartKey)
 			r := s.Revisions()["r1"]
 			if got := r.Entered["500"]; got != 15 {
 				t.Errorf("%v requests since this process watches, want 15", got)

@@ -35,10 +35,10 @@ type Stage struct {
 	service *gaterun.Service
 	counts  map[types.UID]map[mapping.Key]float64
 	// entered is what queue-proxy counts of stateful Revisions.
-	entered map[types.UID]map[mapping.Key]float64
-	books   *attribution.Books
-	unknown bool
-	silent  bool
+	entered    map[types.UID]map[mapping.Key]float64
+	attributed *attribution.Counts
+	unknown    bool
+	silent     bool
 }
 
 // New returns a Service with two Revisions, NAME-00001 with 90 % of the traffic and
@@ -59,8 +59,8 @@ func New(key types.NamespacedName, stateful bool, now func() time.Time) *Stage {
 // Process has another process read the pods from now on.
 func (s *Stage) Process() {
 	s.mu.Lock()
-	s.books = attribution.NewBooks(func(types.NamespacedName) attribution.Facts { return s.facts() }, s.now)
-	s.books.Begin(s.Key, false)
+	s.attributed = attribution.NewCounts(func(types.NamespacedName) attribution.Facts { return s.facts() }, s.now)
+	s.attributed.Begin(s.Key, false)
 	s.mu.Unlock()
 	s.Read()
 }
@@ -69,7 +69,7 @@ func (s *Stage) Process() {
 func (s *Stage) Unread() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.books.End(s.Key)
+	s.attributed.End(s.Key)
 }
 
 func (s *Stage) facts() attribution.Facts {
@@ -168,7 +168,7 @@ func (s *Stage) Read() {
 			})
 		}
 	}
-	s.books.Read(s.Key, all)
+	s.attributed.Read(s.Key, all)
 }
 
 // Change changes the Service.
@@ -207,21 +207,21 @@ func (s *Stage) Service(key types.NamespacedName) (*gaterun.Service, bool) {
 func (s *Stage) Snapshot(key types.NamespacedName) (attribution.Snapshot, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.books.Snapshot(key)
+	return s.attributed.Snapshot(key)
 }
 
 // Since implements gaterun.Counts.
 func (s *Stage) Since(key types.NamespacedName, from attribution.Snapshot) (attribution.Delta, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.books.Since(key, from)
+	return s.attributed.Since(key, from)
 }
 
 // Figure implements gaterun.Counts.
 func (s *Stage) Figure(key types.NamespacedName) (attribution.Figures, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.books.Figure(key)
+	return s.attributed.Figure(key)
 }
 
 var _ gaterun.Counts = (*Stage)(nil)

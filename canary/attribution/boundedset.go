@@ -11,17 +11,19 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
 
-// few are values that are told apart in one Service: at most so many. Where there is no
-// room, those give way that nobody tells any more.
-type few[K comparable] struct {
+// boundedSet holds the values that are counted separately in one Service, up to a limit. If there is no
+// room, values that no process exports any more are removed.
+type boundedSet[K comparable] struct {
 	is   map[K]bool
 	most int
 }
 
-func newFew[K comparable](most int) few[K] { return few[K]{is: map[K]bool{}, most: most} }
+func newBoundedSet[K comparable](most int) boundedSet[K] {
+	return boundedSet[K]{is: map[K]bool{}, most: most}
+}
 
 // admit says whether a value is told apart, or can be from now on.
-func (f *few[K]) admit(k K) bool {
+func (f *boundedSet[K]) admit(k K) bool {
 	if !f.is[k] && len(f.is) < f.most {
 		f.is[k] = true
 	}
@@ -29,10 +31,10 @@ func (f *few[K]) admit(k K) bool {
 }
 
 // full says whether a value that is not told apart must wait for room.
-func (f *few[K]) full(k K) bool { return !f.is[k] && len(f.is) >= f.most }
+func (f *boundedSet[K]) full(k K) bool { return !f.is[k] && len(f.is) >= f.most }
 
 // sweep lets those go that nobody tells.
-func (f *few[K]) sweep(told map[K]bool, gone func(K)) {
+func (f *boundedSet[K]) sweep(told map[K]bool, gone func(K)) {
 	for k := range f.is {
 		if !told[k] {
 			delete(f.is, k)
@@ -47,11 +49,11 @@ func isFixed(bound float64) bool { return math.IsInf(bound, 1) || slices.Contain
 // sweep makes room for values of which there are as many as may be, once in a reading
 // of all pods: what no process has told in its last reading, nor is told now, is
 // forgotten. A sum of it begins anew if it comes back.
-func (b *book) sweep(now map[mapping.Key]float64) {
-	if b.swept {
+func (c *serviceCounts) sweep(now map[mapping.Key]float64) {
+	if c.swept {
 		return
 	}
-	b.swept = true
+	c.swept = true
 	entities, shards, bounds := map[string]bool{}, map[ShardKey]bool{}, map[float64]bool{}
 	note := func(k mapping.Key) {
 		entities[k.Entity] = true
@@ -65,24 +67,24 @@ func (b *book) sweep(now map[mapping.Key]float64) {
 	for k := range now {
 		note(k)
 	}
-	for _, p := range b.pods {
+	for _, p := range c.pods {
 		for _, at := range []*process{&p.app, &p.entry} {
 			for k := range at.told() {
 				note(k)
 			}
 		}
 	}
-	b.entities.sweep(entities, func(string) {})
-	b.shards.sweep(shards, func(id ShardKey) {
-		for _, t := range b.tallies {
+	c.entities.sweep(entities, func(string) {})
+	c.shards.sweep(shards, func(id ShardKey) {
+		for _, t := range c.tallies {
 			delete(t.Shards, id)
 			delete(t.Before, id)
 		}
-		delete(b.ago.base, id)
-		delete(b.ago.from, id)
+		delete(c.ago.base, id)
+		delete(c.ago.from, id)
 	})
-	b.bounds.sweep(bounds, func(bound float64) {
-		for _, t := range b.tallies {
+	c.bounds.sweep(bounds, func(bound float64) {
+		for _, t := range c.tallies {
 			delete(t.Buckets, bound)
 			delete(t.EntryBuckets, bound)
 		}
@@ -92,7 +94,7 @@ func (b *book) sweep(now map[mapping.Key]float64) {
 // name takes note of the Revisions that there are: those that have pods or traffic
 // first. Where there is no room, one gives way that has neither and that no process
 // says requests have entered at.
-func (b *book) name(f Facts) {
+func (c *serviceCounts) name(f Facts) {
 	pods := map[types.UID]bool{}
 	for _, p := range f.Pods {
 		pods[p.Revision] = true
@@ -102,14 +104,14 @@ func (b *book) name(f Facts) {
 	slices.SortFunc(all, func(x, y Revision) int {
 		return cmp.Or(-cmp.Compare(rank(alive(x)), rank(alive(y))), cmp.Compare(x.Name, y.Name))
 	})
-	if !slices.ContainsFunc(all, func(r Revision) bool { return alive(r) && b.names.full(r.Name) }) {
+	if !slices.ContainsFunc(all, func(r Revision) bool { return alive(r) && c.names.full(r.Name) }) {
 		for _, r := range all {
-			b.names.admit(r.Name)
+			c.names.admit(r.Name)
 		}
 		return
 	}
 	keep := map[string]bool{}
-	for _, p := range b.pods {
+	for _, p := range c.pods {
 		for k := range p.app.told() {
 			if k.Figure == mapping.EnteredAt {
 				keep[k.Outcome] = true
@@ -119,13 +121,13 @@ func (b *book) name(f Facts) {
 	for _, r := range all {
 		keep[r.Name] = keep[r.Name] || alive(r)
 	}
-	b.names.sweep(keep, func(name string) {
-		for _, t := range b.tallies {
+	c.names.sweep(keep, func(name string) {
+		for _, t := range c.tallies {
 			delete(t.EnteredAt, name)
 		}
 	})
 	for _, r := range all {
-		b.names.admit(r.Name)
+		c.names.admit(r.Name)
 	}
 }
 

@@ -63,9 +63,9 @@ func (p *pod) targets() int {
 	return n
 }
 
-// book is what is known of one Service. It is used by one goroutine at a time.
-type book struct {
-	// epoch tells this book from any other.
+// serviceCounts are the counts of one Service. One goroutine uses them at a time.
+type serviceCounts struct {
+	// epoch identifies these counts.
 	epoch string
 	facts Facts
 	fresh bool
@@ -86,104 +86,104 @@ type book struct {
 	pastAt time.Time
 	// counted: some pod has shown that it counts handled requests.
 	counted  bool
-	entities few[string]
+	entities boundedSet[string]
 	// names of Revisions that there are, or were and are still told.
-	names    few[string]
-	shards   few[ShardKey]
-	bounds   few[float64]
+	names    boundedSet[string]
+	shards   boundedSet[ShardKey]
+	bounds   boundedSet[float64]
 	swept    bool
 	rejected map[string]float64
 	// took is how long the last reading of all pods lasted.
 	took time.Duration
 }
 
-func newBook(fresh bool) *book {
-	return &book{
+func newServiceCounts(fresh bool) *serviceCounts {
+	return &serviceCounts{
 		epoch: string(uuid.NewUUID()), fresh: fresh, pods: map[types.UID]*pod{}, tallies: map[types.UID]*Tally{},
-		entities: newFew[string](maxEntities), names: newFew[string](maxNames), shards: newFew[ShardKey](maxShards), bounds: newFew[float64](maxBounds),
+		entities: newBoundedSet[string](maxEntities), names: newBoundedSet[string](maxNames), shards: newBoundedSet[ShardKey](maxShards), bounds: newBoundedSet[float64](maxBounds),
 		rejected: map[string]float64{}, began: map[types.UID]bool{},
 	}
 }
 
 // learn takes new facts: who is new, who is gone, and what happened to whom.
-func (b *book) learn(f Facts, now time.Time) {
-	b.admit(f, now)
-	if !b.begun {
-		b.before = map[types.UID]bool{}
+func (c *serviceCounts) learn(f Facts, now time.Time) {
+	c.admit(f, now)
+	if !c.begun {
+		c.before = map[types.UID]bool{}
 		for _, uid := range f.Claimed {
-			b.before[uid] = true
+			c.before[uid] = true
 		}
 	}
 	seen, exists := map[types.UID]bool{}, map[types.UID]bool{}
 	for _, p := range f.Pods {
 		seen[p.UID] = true
 	}
-	for uid, p := range b.pods {
+	for uid, p := range c.pods {
 		if seen[uid] {
 			continue
 		}
 		// It keeps its share; what it began and did not finish nobody will finish.
-		if t := b.tallies[p.facts.Revision]; t != nil {
+		if t := c.tallies[p.facts.Revision]; t != nil {
 			t.Lost += p.app.open()
-			if uid := p.facts.Revision; !b.began[uid] {
+			if uid := p.facts.Revision; !c.began[uid] {
 				// What it did since it was read last is not known.
-				b.began[uid] = true
-				t.endPast(b.pastOfShards())
+				c.began[uid] = true
+				t.endPast(c.pastOfShards())
 			}
 		}
-		delete(b.pods, uid)
+		delete(c.pods, uid)
 	}
 	for _, r := range f.Revisions {
 		exists[r.UID] = true
 	}
-	for uid, t := range b.tallies {
+	for uid, t := range c.tallies {
 		if !exists[uid] {
-			b.forget(uid, t)
-			delete(b.tallies, uid)
+			c.forget(uid, t)
+			delete(c.tallies, uid)
 		}
 	}
-	b.retire(f)
-	b.facts, b.begun = f, true
+	c.retire(f)
+	c.facts, c.begun = f, true
 }
 
 // retire forgets what Revisions did by shard that have neither pods nor traffic: nobody
 // compares them any more. Where there are many Revisions, that is most of what is kept.
-func (b *book) retire(f Facts) {
+func (c *serviceCounts) retire(f Facts) {
 	pods := map[types.UID]bool{}
 	for _, p := range f.Pods {
 		pods[p.Revision] = true
 	}
 	for _, r := range f.Revisions {
-		if t := b.tallies[r.UID]; t != nil && !pods[r.UID] && r.Required != nil && *r.Required == 0 {
-			b.forget(r.UID, t)
+		if t := c.tallies[r.UID]; t != nil && !pods[r.UID] && r.Required != nil && *r.Required == 0 {
+			c.forget(r.UID, t)
 		}
 	}
 }
 
 // admit takes note of Revisions and pods, and lets none go.
-func (b *book) admit(f Facts, now time.Time) {
+func (c *serviceCounts) admit(f Facts, now time.Time) {
 	for _, r := range f.Revisions {
-		if b.tallies[r.UID] == nil {
-			b.tallies[r.UID] = newTally()
+		if c.tallies[r.UID] == nil {
+			c.tallies[r.UID] = newTally()
 		}
 	}
 	for _, p := range f.Pods {
-		known := b.pods[p.UID]
+		known := c.pods[p.UID]
 		if known == nil {
-			known = &pod{old: (!b.begun || b.before[p.UID]) && !b.fresh, since: now}
+			known = &pod{old: (!c.begun || c.before[p.UID]) && !c.fresh, since: now}
 			if known.old {
 				known.facts = p // what it suffered before is nobody's news
 				known.first = &first{restarts: p.Restarts}
 			}
-			b.pods[p.UID] = known
+			c.pods[p.UID] = known
 		}
-		b.suffered(known.facts, p)
+		c.suffered(known.facts, p)
 		known.facts = p
 		if now.Sub(known.since) > takeover {
 			known.first = nil
 		}
 	}
-	b.name(f)
+	c.name(f)
 }
 
 // Why a pod's containers were started again.
@@ -197,8 +197,8 @@ const (
 func Restarts() []string { return []string{RestartedOOM, RestartedOther, RestartedFailed} }
 
 // suffered counts what happened to a pod since it was seen last.
-func (b *book) suffered(was, is Pod) {
-	t := b.tallies[is.Revision]
+func (c *serviceCounts) suffered(was, is Pod) {
+	t := c.tallies[is.Revision]
 	if t == nil {
 		return
 	}
@@ -215,25 +215,25 @@ func (b *book) suffered(was, is Pod) {
 }
 
 // take counts what was read.
-func (b *book) take(all []scrape.Reading) {
-	b.took, b.swept = 0, false
-	heard := b.attend()
+func (c *serviceCounts) take(all []scrape.Reading) {
+	c.took, c.swept = 0, false
+	heard := c.attend()
 	for _, r := range all {
-		b.took = max(b.took, r.Took)
-		p := b.pods[r.Target.Pod]
+		c.took = max(c.took, r.Took)
+		p := c.pods[r.Target.Pod]
 		if p == nil {
 			continue // it went while it was read, and is settled
 		}
-		t := b.tallies[p.facts.Revision]
+		t := c.tallies[p.facts.Revision]
 		if t == nil {
 			continue // its Revision is gone
 		}
 		if r.Err == nil {
-			b.rejected[RejectedValue] += float64(r.Rejected)
-			b.rejected[RejectedTwice] += float64(r.Duplicates)
+			c.rejected[RejectedValue] += float64(r.Rejected)
+			c.rejected[RejectedTwice] += float64(r.Duplicates)
 		}
 		if r.Target.Entry {
-			b.takeEntry(p, t, r)
+			c.takeEntry(p, t, r)
 			continue
 		}
 		p.appErr, p.appTold = r.Err, true
@@ -243,29 +243,29 @@ func (b *book) take(all []scrape.Reading) {
 		}
 		p.appAt, p.appMissed, p.hints = r.At, 0, r.Hints
 		unread := !p.app.read
-		s := p.app.advance(r.Exposition, b.fold, p.old, p.facts.Incarnation, r.At)
+		s := p.app.advance(r.Exposition, c.fold, p.old, p.facts.Incarnation, r.At)
 		if unread && p.first != nil {
 			p.first.app = p.app.counters()
 		}
 		heard.hear(p, r, s, unread)
-		if byShard(s.deltas) && r.At.After(b.readTill) {
-			b.readTill = r.At
+		if byShard(s.deltas) && r.At.After(c.readTill) {
+			c.readTill = r.At
 		}
-		b.count(t, s)
+		c.count(t, s)
 		if s.reset {
 			t.Lost += s.open
 			p.flight = flight{}
 		}
 		if p.app.source != "" {
-			b.counted = true
+			c.counted = true
 		}
 		p.flight.note(r.At, p.app.open(), p.app.sum(mapping.DurationSum), p.app.sum(mapping.Finished))
-		p.shards = b.gauges(r.Sources)
+		p.shards = c.gauges(r.Sources)
 	}
-	b.conclude(heard)
+	c.conclude(heard)
 }
 
-func (b *book) takeEntry(p *pod, t *Tally, r scrape.Reading) {
+func (c *serviceCounts) takeEntry(p *pod, t *Tally, r scrape.Reading) {
 	p.entryErr, p.entryTold = r.Err, true
 	if r.Err != nil {
 		p.entryMissed++
@@ -273,42 +273,42 @@ func (b *book) takeEntry(p *pod, t *Tally, r scrape.Reading) {
 	}
 	p.entryMissed = 0
 	unread := !p.entry.read
-	s := p.entry.advance(r.Exposition, b.fold, p.old, "", r.At)
+	s := p.entry.advance(r.Exposition, c.fold, p.old, "", r.At)
 	p.entryAt = r.At
 	if unread && p.first != nil {
 		p.first.entry = p.entry.counters()
 	}
-	b.count(t, s)
+	c.count(t, s)
 	t.Cut += p.cut.note(&p.entry, s.reset, unread && p.old)
 }
 
-func (b *book) count(t *Tally, s step) {
+func (c *serviceCounts) count(t *Tally, s step) {
 	for reason, n := range s.rejected {
-		b.rejected[reason] += float64(n)
+		c.rejected[reason] += float64(n)
 	}
 	t.add(s.deltas)
 }
 
 // fold bounds how many entity types, shards and buckets are told apart.
-func (b *book) fold(s scrape.Source) map[mapping.Key]float64 {
-	if !b.folds(s.Values) {
+func (c *serviceCounts) fold(s scrape.Source) map[mapping.Key]float64 {
+	if !c.folds(s.Values) {
 		return s.Values // as nearly always
 	}
 	out := make(map[mapping.Key]float64, len(s.Values))
 	for k, v := range s.Values {
-		if !b.entities.is[k.Entity] && !entryFigure(k.Figure) {
+		if !c.entities.is[k.Entity] && !entryFigure(k.Figure) {
 			k.Entity = Other
-			b.rejected[RejectedEntity]++
+			c.rejected[RejectedEntity]++
 		}
-		if k.Shard != "" && !b.shards.admit(ShardKey{Entity: k.Entity, Shard: k.Shard}) {
-			b.rejected[RejectedShard]++
+		if k.Shard != "" && !c.shards.admit(ShardKey{Entity: k.Entity, Shard: k.Shard}) {
+			c.rejected[RejectedShard]++
 			continue
 		}
-		if bucket(k) && !b.knownBound(k.Bound) {
-			b.rejected[RejectedBound]++
+		if bucket(k) && !c.knownBound(k.Bound) {
+			c.rejected[RejectedBound]++
 			continue
 		}
-		if b.strange(k) {
+		if c.strange(k) {
 			k.Outcome = Other
 		}
 		out[k] += v
@@ -318,17 +318,17 @@ func (b *book) fold(s scrape.Source) map[mapping.Key]float64 {
 
 // folds learns which entity types, shards and bounds there are, as long as there is
 // room, and says whether there are more.
-func (b *book) folds(values map[mapping.Key]float64) bool {
+func (c *serviceCounts) folds(values map[mapping.Key]float64) bool {
 	more := false
 	for k := range values {
-		if b.crowded(k) {
-			b.sweep(values)
+		if c.crowded(k) {
+			c.sweep(values)
 		}
 		switch {
-		case !entryFigure(k.Figure) && !b.entities.admit(k.Entity),
-			k.Shard != "" && !b.shards.admit(ShardKey{Entity: k.Entity, Shard: k.Shard}),
-			bucket(k) && !b.knownBound(k.Bound),
-			b.strange(k):
+		case !entryFigure(k.Figure) && !c.entities.admit(k.Entity),
+			k.Shard != "" && !c.shards.admit(ShardKey{Entity: k.Entity, Shard: k.Shard}),
+			bucket(k) && !c.knownBound(k.Bound),
+			c.strange(k):
 			more = true
 		}
 	}
@@ -336,13 +336,15 @@ func (b *book) folds(values map[mapping.Key]float64) bool {
 }
 
 // crowded says whether there is no room for what the key tells apart.
-func (b *book) crowded(k mapping.Key) bool {
-	return !entryFigure(k.Figure) && b.entities.full(k.Entity) ||
-		k.Shard != "" && b.shards.full(ShardKey{Entity: k.Entity, Shard: k.Shard}) ||
-		bucket(k) && !isFixed(k.Bound) && b.bounds.full(k.Bound)
+func (c *serviceCounts) crowded(k mapping.Key) bool {
+	return !entryFigure(k.Figure) && c.entities.full(k.Entity) ||
+		k.Shard != "" && c.shards.full(ShardKey{Entity: k.Entity, Shard: k.Shard}) ||
+		bucket(k) && !isFixed(k.Bound) && c.bounds.full(k.Bound)
 }
 
-func (b *book) knownBound(bound float64) bool { return isFixed(bound) || b.bounds.admit(bound) }
+func (c *serviceCounts) knownBound(bound float64) bool {
+	return isFixed(bound) || c.bounds.admit(bound)
+}
 
 func bucket(k mapping.Key) bool {
 	return k.Figure == mapping.Duration || k.Figure == mapping.EntryDuration
@@ -354,12 +356,12 @@ func entryFigure(f mapping.Figure) bool {
 }
 
 // strange says that a request is said to have entered where there is no Revision.
-func (b *book) strange(k mapping.Key) bool {
-	return k.Figure == mapping.EnteredAt && !b.names.is[k.Outcome]
+func (c *serviceCounts) strange(k mapping.Key) bool {
+	return k.Figure == mapping.EnteredAt && !c.names.is[k.Outcome]
 }
 
 // gauges returns the shards that a pod holds, by entity type; nil if unknown.
-func (b *book) gauges(sources []scrape.Source) map[string]float64 {
+func (c *serviceCounts) gauges(sources []scrape.Source) map[string]float64 {
 	for _, s := range sources {
 		var out map[string]float64
 		for k, v := range s.Values {
@@ -367,13 +369,13 @@ func (b *book) gauges(sources []scrape.Source) map[string]float64 {
 				continue
 			}
 			if v > mostHeld {
-				b.rejected[RejectedValue]++
+				c.rejected[RejectedValue]++
 				continue
 			}
 			if out == nil {
 				out = map[string]float64{}
 			}
-			if !b.entities.is[k.Entity] {
+			if !c.entities.is[k.Entity] {
 				k.Entity = Other
 			}
 			out[k.Entity] += v

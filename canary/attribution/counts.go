@@ -11,84 +11,84 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
-// Books keep what is counted of all Services that this process reads. They are safe
+// Counts are the request counts of all Services that this process scrapes. They are safe
 // for concurrent use, and are a scrape.Sink.
-type Books struct {
+type Counts struct {
 	facts func(types.NamespacedName) Facts
 	now   func() time.Time
 
-	mu    sync.Mutex
-	books map[types.NamespacedName]*book
+	mu       sync.Mutex
+	services map[types.NamespacedName]*serviceCounts
 	// health of reading, over all Services that this process has read.
 	scrapes map[string]float64
 	// gone is what Services that are not read any more have had rejected.
 	gone map[string]float64
 }
 
-var _ scrape.Sink = (*Books)(nil)
+var _ scrape.Sink = (*Counts)(nil)
 
-// NewBooks returns books without a Service. facts must be quick: it is asked after
+// NewCounts returns Counts without a Service. facts must be fast: it is called after
 // every reading.
-func NewBooks(facts func(types.NamespacedName) Facts, now func() time.Time) *Books {
-	return &Books{
-		facts: facts, now: now, books: map[types.NamespacedName]*book{},
+func NewCounts(facts func(types.NamespacedName) Facts, now func() time.Time) *Counts {
+	return &Counts{
+		facts: facts, now: now, services: map[types.NamespacedName]*serviceCounts{},
 		scrapes: map[string]float64{}, gone: map[string]float64{},
 	}
 }
 
 // Begin implements scrape.Sink.
-func (b *Books) Begin(service types.NamespacedName, fresh bool) {
-	known := newBook(fresh)
-	known.learn(b.facts(service), b.now())
+func (c *Counts) Begin(service types.NamespacedName, fresh bool) {
+	known := newServiceCounts(fresh)
+	known.learn(c.facts(service), c.now())
 	if fresh {
 		// Whatever is read first has happened since now: shares count from here.
-		known.split.note(b.now(), nil)
+		known.split.note(c.now(), nil)
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.books[service] = known
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.services[service] = known
 }
 
 // End implements scrape.Sink. What was counted is forgotten: whoever reads the
 // Service from now on counts for itself.
-func (b *Books) End(service types.NamespacedName) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if known := b.books[service]; known != nil {
+func (c *Counts) End(service types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.services[service]; known != nil {
 		for reason, n := range known.rejected {
-			b.gone[reason] += n
+			c.gone[reason] += n
 		}
 	}
-	delete(b.books, service)
+	delete(c.services, service)
 }
 
 // Read implements scrape.Sink.
-func (b *Books) Read(service types.NamespacedName, all []scrape.Reading) {
-	facts := b.facts(service)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	known := b.books[service]
+func (c *Counts) Read(service types.NamespacedName, all []scrape.Reading) {
+	facts := c.facts(service)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.services[service]
 	if known == nil {
 		return
 	}
-	now := b.now()
+	now := c.now()
 	// A pod that has just gone was read all the same: what was read is counted
 	// before it is let go.
 	known.admit(facts, now)
-	known.shards.most = max(leastShards, min(maxShards, maxAllShards-b.shardsBut(known)))
+	known.shards.most = max(leastShards, min(maxShards, maxAllShards-c.shardsExcept(known)))
 	known.take(all)
 	known.learn(facts, now)
 	known.split.note(now, known.handled())
 	known.spread(now)
 	for _, r := range all {
-		b.scrapes[Result(r.Err)]++
+		c.scrapes[Result(r.Err)]++
 	}
 }
 
 // shardsBut are those that are told apart of all Services but one.
-func (b *Books) shardsBut(one *book) int {
+func (c *Counts) shardsExcept(one *serviceCounts) int {
 	n := 0
-	for _, other := range b.books {
+	for _, other := range c.services {
 		if other != one {
 			n += len(other.shards.is)
 		}
@@ -103,12 +103,12 @@ const Success = "success"
 func Result(err error) string { return cmp.Or(string(scrape.ClassOf(err)), Success) }
 
 // Figures of all Services, by name.
-func (b *Books) Figures() []Figures {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now := b.now()
-	out := make([]Figures, 0, len(b.books))
-	for key, known := range b.books {
+func (c *Counts) Figures() []Figures {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	out := make([]Figures, 0, len(c.services))
+	for key, known := range c.services {
 		out = append(out, known.figures(key, now))
 	}
 	slices.SortFunc(out, func(a, b Figures) int { return cmp.Compare(a.Service.String(), b.Service.String()) })
@@ -116,14 +116,14 @@ func (b *Books) Figures() []Figures {
 }
 
 // Figure are the Figures of one Service; false if this process does not read it.
-func (b *Books) Figure(service types.NamespacedName) (Figures, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	known := b.books[service]
+func (c *Counts) Figure(service types.NamespacedName) (Figures, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.services[service]
 	if known == nil {
 		return Figures{}, false
 	}
-	return known.figures(service, b.now()), true
+	return known.figures(service, c.now()), true
 }
 
 // Failure is the last one of a target.
@@ -134,11 +134,11 @@ type Failure struct {
 }
 
 // Failures of the targets of a Service that could not be read the last time.
-func (b *Books) Failures(service types.NamespacedName) []Failure {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (c *Counts) Failures(service types.NamespacedName) []Failure {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	var out []Failure
-	if known := b.books[service]; known != nil {
+	if known := c.services[service]; known != nil {
 		for uid, p := range known.pods {
 			if p.appErr != nil {
 				out = append(out, Failure{Pod: uid, Err: p.appErr})
@@ -162,20 +162,20 @@ type Health struct {
 }
 
 // Health of reading.
-func (b *Books) Health() Health {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	h := Health{Scrapes: map[string]float64{Success: b.scrapes[Success]}, Rejected: map[string]float64{}, Services: len(b.books)}
-	for _, c := range scrape.Classes() {
-		h.Scrapes[string(c)] = b.scrapes[string(c)]
+func (c *Counts) Health() Health {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := Health{Scrapes: map[string]float64{Success: c.scrapes[Success]}, Rejected: map[string]float64{}, Services: len(c.services)}
+	for _, class := range scrape.Classes() {
+		h.Scrapes[string(class)] = c.scrapes[string(class)]
 	}
 	for _, reason := range Rejections() {
-		h.Rejected[reason] = b.gone[reason]
-		for _, known := range b.books {
+		h.Rejected[reason] = c.gone[reason]
+		for _, known := range c.services {
 			h.Rejected[reason] += known.rejected[reason]
 		}
 	}
-	for _, known := range b.books {
+	for _, known := range c.services {
 		h.Longest = max(h.Longest, known.took)
 		for _, p := range known.pods {
 			h.Targets += p.targets()

@@ -81,7 +81,7 @@ func TestManyBounds(t *testing.T) {
 	if r.Durations == nil || r.Durations.Count != 49 || r.Durations.Buckets[.025] != 49 {
 		t.Errorf("%+v", r.Durations)
 	}
-	if n := len(b.books[cart].tallies["r1"].Buckets); n > len(bounds)+1+maxBounds {
+	if n := len(b.services[cart].tallies["r1"].Buckets); n > len(bounds)+1+maxBounds {
 		t.Errorf("%d buckets are kept", n)
 	}
 	if b.one(t).Rejected[RejectedBound] == 0 {
@@ -106,7 +106,7 @@ func TestNamesOfRevisions(t *testing.T) {
 			t.Fatalf("Revision %d: %v", n, got)
 		}
 	}
-	if n := len(b.books[cart].names.is); n > maxNames {
+	if n := len(b.services[cart].names.is); n > maxNames {
 		t.Errorf("%d names", n)
 	}
 }
@@ -143,18 +143,18 @@ func TestShardsThatAreGone(t *testing.T) {
 		b.Read(cart, nil)
 		b.read("pod-"+uid, false, shards)
 	}
-	known, kept := b.books[cart], 0
+	known, kept := b.services[cart], 0
 	for _, tally := range known.tallies {
 		kept += len(tally.Shards)
 	}
 	if kept != 100 || len(known.tallies) != 20 || known.tallies["r3"].Total() != 100 {
 		t.Errorf("%d shards are kept of %d Revisions", kept, len(known.tallies))
 	}
-	other := newBook(true)
+	other := newServiceCounts(true)
 	for i := range maxAllShards {
 		other.shards.is[ShardKey{Shard: fmt.Sprint(i)}] = true
 	}
-	b.books[types.NamespacedName{Name: "other"}] = other
+	b.services[types.NamespacedName{Name: "other"}] = other
 	for i := range 1000 {
 		shards[mapping.Key{Figure: mapping.ShardFinished, Shard: fmt.Sprint(1000 + i), Outcome: mapping.OK}] = 1
 	}
