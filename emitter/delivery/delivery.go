@@ -1,8 +1,8 @@
 // Package delivery sends what the ledger says is owed, and nothing else.
 //
-// Its invariants: each source has a lane of its own, with its own queue, workers,
+// Its invariants: each source has a source queue of its own, with its own queue, workers,
 // connections and breaker, so that a dead or slow sink delays nobody else;
-// within a lane, what happened to one object is sent in the order in which it
+// within a source queue, what happened to one object is sent in the order in which it
 // happened, one at a time; an event leaves the ledger only when its sink (or
 // its dead letter sink) has taken it, or with a counted reason.
 package delivery
@@ -73,15 +73,15 @@ type Options struct {
 	ProbeEvery time.Duration
 }
 
-// Delivery holds the lanes.
+// Delivery holds the queues.
 type Delivery struct {
 	Options
 
 	mu     sync.Mutex
-	lanes  map[types.UID]*lane
-	ctx    context.Context //nolint:containedctx // the life of all lanes, not of one call
+	queues map[types.UID]*sourceQueue
+	ctx    context.Context //nolint:containedctx // the life of all queues, not of one call
 	closed bool
-	// leaving are the lanes of sources that were deleted, until they have ended.
+	// leaving are the queues of sources that were deleted, until they have ended.
 	leaving sync.WaitGroup
 
 	standings cachedStandings
@@ -89,21 +89,21 @@ type Delivery struct {
 
 // Deliver sends what is owed to one source about one object until something
 // fails. It returns after how long to try again, 0 when nothing is owed. It is
-// what the workers of a lane do.
+// what the workers of a source queue do.
 func (d *Delivery) Deliver(ctx context.Context, key ledger.Key, source types.UID) time.Duration {
 	d.mu.Lock()
-	ln := d.lanes[source]
+	q := d.queues[source]
 	d.mu.Unlock()
-	if ln == nil {
+	if q == nil {
 		return 0
 	}
-	return ln.deliver(ctx, ctx, key)
+	return q.deliver(ctx, ctx, key)
 }
 
 // defaultWorkers is how many sends to one sink are under way at most.
 const defaultWorkers = 16
 
-// New returns a delivery whose lanes live until ctx ends.
+// New returns a delivery whose queues live until ctx ends.
 func New(ctx context.Context, o Options) *Delivery {
 	if o.WorkersPerSource == 0 {
 		o.WorkersPerSource = defaultWorkers
@@ -111,7 +111,7 @@ func New(ctx context.Context, o Options) *Delivery {
 	if o.ProbeEvery == 0 {
 		o.ProbeEvery = probeEvery
 	}
-	return &Delivery{Options: o, lanes: map[types.UID]*lane{}, ctx: ctx}
+	return &Delivery{Options: o, queues: map[types.UID]*sourceQueue{}, ctx: ctx}
 }
 
 // Source tells of a source that is new or was changed.
@@ -121,14 +121,14 @@ func (d *Delivery) Source(s *v1alpha1.CDEventSource) {
 		d.mu.Unlock()
 		return
 	}
-	ln, ok := d.lanes[s.UID]
+	q, ok := d.queues[s.UID]
 	if !ok {
-		ln = newLane(d, s)
-		d.lanes[s.UID] = ln
-		ln.start(d.ctx)
+		q = newSourceQueue(d, s)
+		d.queues[s.UID] = q
+		q.start(d.ctx)
 	}
 	d.mu.Unlock()
-	if ln.takeOver(s) || !ok {
+	if q.takeOver(s) || !ok {
 		d.enqueueAll(s.UID)
 	}
 }
@@ -136,13 +136,13 @@ func (d *Delivery) Source(s *v1alpha1.CDEventSource) {
 // Gone tells of a source that was deleted: nothing is owed to it any more.
 func (d *Delivery) Gone(uid types.UID) {
 	d.mu.Lock()
-	ln, ok := d.lanes[uid]
-	delete(d.lanes, uid)
+	q, ok := d.queues[uid]
+	delete(d.queues, uid)
 	d.mu.Unlock()
 	// Not here: the informer that tells of it has others to tell of.
 	d.leaving.Go(func() {
 		if ok {
-			ln.stop()
+			q.stop()
 		}
 		d.Sender.Forget(uid)
 		d.Ledger.Abandon(uid, d.Leads)
@@ -164,7 +164,7 @@ func (d *Delivery) Sweep(ctx context.Context, every time.Duration) {
 		missing := map[types.UID]bool{}
 		for uid := range d.Ledger.Standings() {
 			d.mu.Lock()
-			_, known := d.lanes[uid]
+			_, known := d.queues[uid]
 			d.mu.Unlock()
 			switch {
 			case known:
@@ -181,10 +181,10 @@ func (d *Delivery) Sweep(ctx context.Context, every time.Duration) {
 // Owed is told by the ledger that something new is owed.
 func (d *Delivery) Owed(key ledger.Key, source types.UID) {
 	d.mu.Lock()
-	ln := d.lanes[source]
+	q := d.queues[source]
 	d.mu.Unlock()
-	if ln != nil {
-		ln.queue.add(key)
+	if q != nil {
+		q.workers.add(key)
 	}
 }
 
@@ -196,12 +196,12 @@ func (d *Delivery) Promoted(reconciler.Bucket) { d.Resume() }
 func (d *Delivery) Demoted(b reconciler.Bucket) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, ln := range d.lanes {
-		ln.yield(b)
+	for _, q := range d.queues {
+		q.yield(b)
 	}
 }
 
-// Resume puts everything that is owed into the lanes.
+// Resume puts everything that is owed into the queues.
 func (d *Delivery) Resume() {
 	for source, standing := range d.Ledger.Standings() {
 		for _, key := range standing.Keys {
@@ -213,32 +213,32 @@ func (d *Delivery) Resume() {
 // Trusted is told that sinks are trusted which were not before.
 func (d *Delivery) Trusted() {
 	d.mu.Lock()
-	for _, ln := range d.lanes {
-		ln.trusted()
+	for _, q := range d.queues {
+		q.trusted()
 	}
 	d.mu.Unlock()
 	d.Resume()
 }
 
-// enqueueAll puts what is owed to one source into its lane.
+// enqueueAll puts what is owed to one source into its queue.
 func (d *Delivery) enqueueAll(source types.UID) {
 	for _, key := range d.Ledger.Standings()[source].Keys {
 		d.Owed(key, source)
 	}
 }
 
-// Wait returns when all lanes have stopped, after the context has ended. A send
+// Wait returns when all queues have stopped, after the context has ended. A send
 // that hangs is given up after a short grace.
 func (d *Delivery) Wait() {
 	d.mu.Lock()
 	d.closed = true
-	lanes := make([]*lane, 0, len(d.lanes))
-	for _, ln := range d.lanes {
-		lanes = append(lanes, ln)
+	queues := make([]*sourceQueue, 0, len(d.queues))
+	for _, q := range d.queues {
+		queues = append(queues, q)
 	}
 	d.mu.Unlock()
-	for _, ln := range lanes {
-		ln.stop()
+	for _, q := range queues {
+		q.stop()
 	}
 	d.leaving.Wait()
 }
@@ -248,10 +248,10 @@ func (d *Delivery) Wait() {
 func (d *Delivery) OfSource(uid types.UID) (pending int64, oldest, last time.Time, trouble string) {
 	s := d.standings.of(uid, d.Ledger)
 	d.mu.Lock()
-	ln := d.lanes[uid]
+	q := d.queues[uid]
 	d.mu.Unlock()
-	if ln != nil {
-		last, trouble = ln.report()
+	if q != nil {
+		last, trouble = q.report()
 	}
 	return s.Pending, s.Oldest, last, trouble
 }
@@ -260,10 +260,10 @@ func (d *Delivery) OfSource(uid types.UID) (pending int64, oldest, last time.Tim
 // something.
 func (d *Delivery) Trouble(uid types.UID, trouble string) {
 	d.mu.Lock()
-	ln := d.lanes[uid]
+	q := d.queues[uid]
 	d.mu.Unlock()
-	if ln != nil {
-		ln.failed(trouble)
+	if q != nil {
+		q.failed(trouble)
 	}
 }
 
@@ -271,9 +271,9 @@ func (d *Delivery) Trouble(uid types.UID, trouble string) {
 func (d *Delivery) Breakers() map[string]bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out := make(map[string]bool, len(d.lanes))
-	for _, ln := range d.lanes {
-		out[ln.label()] = ln.guard().State() != gobreaker.StateClosed
+	out := make(map[string]bool, len(d.queues))
+	for _, q := range d.queues {
+		out[q.label()] = q.guard().State() != gobreaker.StateClosed
 	}
 	return out
 }

@@ -455,9 +455,9 @@ func TestHealth(t *testing.T) {
 // delivered notes that a source took an event.
 func (s *stage) delivered(source types.UID) {
 	s.Delivery.mu.Lock()
-	ln := s.lanes[source]
+	q := s.queues[source]
 	s.Delivery.mu.Unlock()
-	ln.delivered(ledger.Owed{}, event.New())
+	q.delivered(ledger.Owed{}, event.New())
 }
 
 func TestAnEventWaitsUntilItsFilterCanBeApplied(t *testing.T) {

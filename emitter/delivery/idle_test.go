@@ -65,12 +65,12 @@ func TestIdleSourcesCostLittle(t *testing.T) {
 		t.Errorf("%d sources cost %d MiB, more than 50", many, cost>>20)
 	}
 	if n := len(d.Breakers()); n != many {
-		t.Errorf("%d lanes", n)
+		t.Errorf("%d queues", n)
 	}
 }
 
 // The connections of a sink that is told nothing for long are closed, and so is what holds them.
-func TestARestingLaneKeepsNoClients(t *testing.T) {
+func TestARestingQueueKeepsNoClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, sourceTo("all", "sink"))
 		s.happens(t, "cart", lifecycle.Created)

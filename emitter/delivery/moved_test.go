@@ -91,7 +91,7 @@ func TestTheBreakerOfTheFormerSinkIsNotTheNewOnes(t *testing.T) {
 		src := sourceTo("all", "sink")
 		s := newStage(t, src)
 		s.ProbeEvery = time.Hour
-		s.lanes["uid-all"].breaker = s.lanes["uid-all"].newBreaker()
+		s.queues["uid-all"].breaker = s.queues["uid-all"].newBreaker()
 		s.answer("sink", refuse(503, sender.Retry))
 		for i := range 8 {
 			s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)

@@ -132,11 +132,11 @@ func TestSecretsAreSeenByTheSinkAlone(t *testing.T) {
 	t.Cleanup(func() { cancel(); s.Wait(); wg.Wait() })
 
 	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed)
-	ln := s.lanes[source.UID]
+	q := s.queues[source.UID]
 	s.eventually(t, "both are off our hands", func() bool {
-		ln.mu.Lock()
-		ln.attempts = attempts{} // nobody waits for his turn here
-		ln.mu.Unlock()
+		q.mu.Lock()
+		q.retries = retries{} // nobody waits for his turn here
+		q.mu.Unlock()
 		s.Resume()
 		pending, _, _, trouble := s.OfSource(source.UID)
 		said.note(trouble)

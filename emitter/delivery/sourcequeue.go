@@ -26,7 +26,7 @@ const (
 	probeEvery = 5 * time.Second
 	// grace is how long a send that is under way may last when we stop.
 	grace = 2 * time.Second
-	// restAfter is how long a lane without anything to send keeps its clients; their
+	// restAfter is how long a source queue without anything to send keeps its clients; their
 	// connections are closed before.
 	restAfter = 2 * time.Minute
 	// unresolved is how long a key waits for a sink that has no address; a
@@ -34,17 +34,17 @@ const (
 	unresolved = time.Minute
 )
 
-// lane delivers to one source.
-type lane struct {
-	d      *Delivery
-	queue  *queue
-	ramp   *ramp
-	cancel context.CancelFunc
+// queue delivers to one source.
+type sourceQueue struct {
+	d       *Delivery
+	workers *workers
+	ramp    *ramp
+	cancel  context.CancelFunc
 
-	mu       sync.Mutex
-	source   *v1alpha1.CDEventSource
-	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
-	attempts attempts
+	mu      sync.Mutex
+	source  *v1alpha1.CDEventSource
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	retries retries
 	// undecided says of the keys whose filter cannot be applied why that is.
 	undecided map[ledger.Key]string
 	last      time.Time
@@ -54,32 +54,32 @@ type lane struct {
 	resting *time.Timer
 }
 
-func newLane(d *Delivery, s *v1alpha1.CDEventSource) *lane {
-	ln := &lane{d: d, source: s, ramp: newRamp(d.WorkersPerSource)}
-	ln.queue = &queue{most: d.WorkersPerSource, rest: ln.rest}
-	ln.breaker = ln.newBreaker()
-	return ln
+func newSourceQueue(d *Delivery, s *v1alpha1.CDEventSource) *sourceQueue {
+	q := &sourceQueue{d: d, source: s, ramp: newRamp(d.WorkersPerSource)}
+	q.workers = &workers{most: d.WorkersPerSource, rest: q.rest}
+	q.breaker = q.newBreaker()
+	return q
 }
 
-func (ln *lane) newBreaker() *gobreaker.TwoStepCircuitBreaker[struct{}] {
+func (q *sourceQueue) newBreaker() *gobreaker.TwoStepCircuitBreaker[struct{}] {
 	var b *gobreaker.TwoStepCircuitBreaker[struct{}]
 	b = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
-		MaxRequests: 1, Timeout: ln.d.ProbeEvery,
+		MaxRequests: 1, Timeout: q.d.ProbeEvery,
 		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= trip },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			switch to {
 			case gobreaker.StateOpen:
-				ln.mu.Lock()
-				inForce := ln.breaker == b
+				q.mu.Lock()
+				inForce := q.breaker == b
 				if inForce {
-					ln.opened = time.Now()
+					q.opened = time.Now()
 				}
-				ln.mu.Unlock()
+				q.mu.Unlock()
 				if inForce { // else it was the former sink's
-					ln.ramp.restart()
+					q.ramp.restart()
 				}
 			case gobreaker.StateClosed:
-				go ln.recovered()
+				go q.recovered()
 			case gobreaker.StateHalfOpen:
 			}
 		},
@@ -89,14 +89,14 @@ func (ln *lane) newBreaker() *gobreaker.TwoStepCircuitBreaker[struct{}] {
 
 // recovered has everything sent that waits for a sink which takes events again. Where
 // tries are counted, each waits for its own time: one that came early could be the last.
-func (ln *lane) recovered() {
-	ln.mu.Lock()
-	uid := ln.source.UID
-	if !counts(ln.source) {
-		ln.attempts.release(func(attempt) bool { return true })
+func (q *sourceQueue) recovered() {
+	q.mu.Lock()
+	uid := q.source.UID
+	if !counts(q.source) {
+		q.retries.release(func(retry) bool { return true })
 	}
-	ln.mu.Unlock()
-	ln.d.enqueueAll(uid)
+	q.mu.Unlock()
+	q.d.enqueueAll(uid)
 }
 
 // counts says whether the number of tries decides what becomes of an event: after
@@ -107,97 +107,97 @@ func counts(s *v1alpha1.CDEventSource) bool {
 	return d != nil && d.Retry != nil && (d.DeadLetterSink != nil || s.Status.DeadLetterSinkURI != nil)
 }
 
-// start has the lane work until the context ends. Then a send under way has the
+// start has the queue work until the context ends. Then a send under way has the
 // grace to end by itself.
-func (ln *lane) start(parent context.Context) {
+func (q *sourceQueue) start(parent context.Context) {
 	ctx, cancel := context.WithCancel(parent)
-	ln.cancel = cancel
+	q.cancel = cancel
 	sending, abort := context.WithCancel(context.WithoutCancel(parent))
-	ln.queue.work = func(key ledger.Key) time.Duration {
-		if wait := ln.notYet(key); wait > 0 {
+	q.workers.work = func(key ledger.Key) time.Duration {
+		if wait := q.notYet(key); wait > 0 {
 			return wait
 		}
-		return ln.deliver(ctx, sending, key)
+		return q.deliver(ctx, sending, key)
 	}
 	context.AfterFunc(ctx, func() {
-		ln.queue.close()
+		q.workers.close()
 		time.AfterFunc(grace, abort)
 	})
 }
 
-func (ln *lane) stop() {
-	ln.cancel()
-	ln.queue.close()
-	ln.queue.wait()
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	if ln.resting != nil {
-		ln.resting.Stop()
+func (q *sourceQueue) stop() {
+	q.cancel()
+	q.workers.close()
+	q.workers.wait()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.resting != nil {
+		q.resting.Stop()
 	}
 }
 
 // rest is called when nothing is to be done. Connections have been closed by the time
 // that their clients are let go of.
-func (ln *lane) rest() {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	if ln.resting != nil {
-		ln.resting.Reset(restAfter)
+func (q *sourceQueue) rest() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.resting != nil {
+		q.resting.Reset(restAfter)
 		return
 	}
-	ln.resting = time.AfterFunc(restAfter, func() {
-		if ln.queue.idle() {
-			ln.d.Sender.Forget(ln.current().UID)
+	q.resting = time.AfterFunc(restAfter, func() {
+		if q.workers.idle() {
+			q.d.Sender.Forget(q.current().UID)
 		}
 	})
 }
 
 // notYet is how long a key must not be tried, whatever woke it.
-func (ln *lane) notYet(key ledger.Key) time.Duration {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	return ln.attempts.wait(key)
+func (q *sourceQueue) notYet(key ledger.Key) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.retries.wait(key)
 }
 
-func (ln *lane) current() *v1alpha1.CDEventSource {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	return ln.source
+func (q *sourceQueue) current() *v1alpha1.CDEventSource {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.source
 }
 
-func (ln *lane) label() string { s := ln.current(); return s.Namespace + "/" + s.Name }
+func (q *sourceQueue) label() string { s := q.current(); return s.Namespace + "/" + s.Name }
 
-func (ln *lane) report() (time.Time, string) {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	trouble := ln.trouble
-	for _, why := range ln.undecided {
+func (q *sourceQueue) report() (time.Time, string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	trouble := q.trouble
+	for _, why := range q.undecided {
 		if trouble == "" {
 			trouble = "events are waiting, because it is not known whether they pass the filters: " + why
 		}
 	}
-	return ln.last, trouble
+	return q.last, trouble
 }
 
 // deliver sends what is owed about one object until something fails. It returns
 // after how long to try again, 0 when nothing is owed any more.
-func (ln *lane) deliver(ctx, sending context.Context, key ledger.Key) time.Duration {
+func (q *sourceQueue) deliver(ctx, sending context.Context, key ledger.Key) time.Duration {
 	for {
-		source := ln.current()
-		if ctx.Err() != nil || !ln.d.Leads(key.NamespacedName()) {
+		source := q.current()
+		if ctx.Err() != nil || !q.d.Leads(key.NamespacedName()) {
 			return 0 // the next leader reads from the ledger what is owed
 		}
-		owed := ln.d.Ledger.Owed(key, source.UID)
+		owed := q.d.Ledger.Owed(key, source.UID)
 		if len(owed) == 0 {
-			ln.settled(key)
+			q.settled(key)
 			return 0
 		}
 		then := goOn
 		for _, o := range owed {
-			if ctx.Err() != nil || !ln.d.Leads(key.NamespacedName()) {
+			if ctx.Err() != nil || !q.d.Leads(key.NamespacedName()) {
 				return 0
 			}
-			if then = ln.one(ctx, sending, key, o); then != goOn {
+			if then = q.one(ctx, sending, key, o); then != goOn {
 				break
 			}
 		}
@@ -234,29 +234,29 @@ type plan struct {
 }
 
 // plan says how an event is to be sent; false where it is not to be sent now.
-func (ln *lane) plan(ctx context.Context, source *v1alpha1.CDEventSource, key ledger.Key, o ledger.Owed) (plan, next, bool) {
+func (q *sourceQueue) plan(ctx context.Context, source *v1alpha1.CDEventSource, key ledger.Key, o ledger.Owed) (plan, next, bool) {
 	p := plan{source: source}
 	var err error
-	if p.ev, err = ln.render(o); err != nil {
+	if p.ev, err = q.render(o); err != nil {
 		// It was rendered when it was journaled; only another version of
 		// this program can have written what this one cannot read.
 		logging.FromContext(ctx).Errorw("A journaled event cannot be rendered and is dropped",
-			"source", ln.label(), "subject", key.String(), "sequence", o.Transition.Sequence, "error", err)
-		ln.d.Ledger.GiveUp(o.Line, source.UID, o.Transition.Sequence, ledger.DroppedUnreadable)
+			"source", q.label(), "subject", key.String(), "sequence", o.Transition.Sequence, "error", err)
+		q.d.Ledger.GiveUp(o.Line, source.UID, o.Transition.Sequence, ledger.DroppedUnreadable)
 		return p, goOn, false
 	}
 	if u := v1alpha1.UnreadIn(source.Unread, "spec"); u != nil {
-		ln.failed(u.Error())
+		q.failed(u.Error())
 		return p, after(unresolved), false
 	}
 	if o.Undecided {
-		ok, err := ln.d.Passes(source, p.ev)
-		ln.decide(key, err)
+		ok, err := q.d.Passes(source, p.ev)
+		q.decide(key, err)
 		switch {
 		case err != nil:
 			return p, after(unresolved), false
 		case !ok:
-			ln.d.Ledger.Acknowledge(o.Line, source.UID, o.Transition.Sequence)
+			q.d.Ledger.Acknowledge(o.Line, source.UID, o.Transition.Sequence)
 			return p, goOn, false
 		}
 	}
@@ -265,92 +265,92 @@ func (ln *lane) plan(ctx context.Context, source *v1alpha1.CDEventSource, key le
 	}
 	var ok bool
 	if p.to, ok = target(source, source.Status.SinkURI, source.Status.SinkCACerts, credentials.OfSink(source)); !ok {
-		ln.failed("the sink has no address yet; see the condition SinkProvided")
+		q.failed("the sink has no address yet; see the condition SinkProvided")
 		return p, after(unresolved), false
 	}
 	if p.policy, err = sender.NewPolicy(source.Spec.Delivery); err != nil {
-		ln.failed(err.Error())
+		q.failed(err.Error())
 		return p, after(unresolved), false
 	}
-	if wait := ln.pausedFor(p.to.URL); wait > 0 {
+	if wait := q.pausedFor(p.to.URL); wait > 0 {
 		return p, after(wait), false
 	}
 	return p, goOn, true
 }
 
 // one delivers one event.
-func (ln *lane) one(ctx, sending context.Context, key ledger.Key, o ledger.Owed) next {
-	p, then, ok := ln.plan(ctx, ln.current(), key, o)
+func (q *sourceQueue) one(ctx, sending context.Context, key ledger.Key, o ledger.Owed) next {
+	p, then, ok := q.plan(ctx, q.current(), key, o)
 	if !ok {
 		return then
 	}
-	if !ln.ramp.enter(ctx) {
+	if !q.ramp.enter(ctx) {
 		return stopping
 	}
 	grows := false
-	defer func() { ln.ramp.leave(grows) }()
-	if !ln.d.Leads(key.NamespacedName()) {
+	defer func() { q.ramp.leave(grows) }()
+	if !q.d.Leads(key.NamespacedName()) {
 		return stopping
 	}
 	// While this one waited for room, the source may have been changed, or somebody else
 	// was told to leave the sink alone.
-	if now := ln.current(); now != p.source {
-		if p, then, ok = ln.plan(ctx, now, key, o); !ok {
+	if now := q.current(); now != p.source {
+		if p, then, ok = q.plan(ctx, now, key, o); !ok {
 			return then
 		}
-	} else if wait := ln.pausedFor(p.to.URL); wait > 0 {
+	} else if wait := q.pausedFor(p.to.URL); wait > 0 {
 		return after(wait)
 	}
-	breaker := ln.guard()
+	breaker := q.guard()
 	done, err := breaker.Allow()
 	if err != nil {
 		if !counts(p.source) {
-			return after(ln.untilProbe())
+			return after(q.untilProbe())
 		}
-		done = func(err error) { ln.unguarded(breaker, err) }
+		done = func(err error) { q.unguarded(breaker, err) }
 	}
-	out := ln.d.Sender.Send(sending, p.to, p.ev, p.policy)
-	ln.d.Metrics.Attempt(ln.label(), classLabel(out))
+	out := q.d.Sender.Send(sending, p.to, p.ev, p.policy)
+	q.d.Metrics.Attempt(q.label(), classLabel(out))
 	if sending.Err() != nil && out.Class != sender.Acknowledged {
 		done(nil)
 		return stopping
 	}
 	if out.RetryAfter > 0 {
-		ln.pause(p.to.URL, out.RetryAfter)
+		q.pause(p.to.URL, out.RetryAfter)
 	}
 	done(health(out))
 	// Tries that are counted must not wait for each other because a sink hangs.
 	grows = out.Class == sender.Acknowledged || counts(p.source) && out.RetryAfter == 0
 	if out.Class == sender.Acknowledged {
-		ln.delivered(o, p.ev)
-		ln.d.Ledger.Acknowledge(o.Line, p.source.UID, o.Transition.Sequence)
+		q.delivered(o, p.ev)
+		q.d.Ledger.Acknowledge(o.Line, p.source.UID, o.Transition.Sequence)
 		return goOn
 	}
-	if !ln.d.Leads(key.NamespacedName()) {
+	if !q.d.Leads(key.NamespacedName()) {
 		return stopping // what becomes of it is for the next leader to decide
 	}
-	tried, now, ok := ln.tried(p.source, key, o, out)
+	tried, now, ok := q.tried(p.source, key, o, out)
 	if !ok {
 		return changed // what the former sink answers decides nothing for the new one
 	}
 	p.source = now // its dead letter sink may be another one
-	then = ln.refused(ctx, sending, p, key, o, out, tried)
+	then = q.refused(ctx, sending, p, key, o, out, tried)
 	if then.owed {
-		ln.hold(key, then.wait)
+		q.hold(key, then.wait)
 	}
 	return then
 }
 
 // render makes the event of what is owed, where that can be read.
-func (ln *lane) render(o ledger.Owed) (event.Event, error) {
+func (q *sourceQueue) render(o ledger.Owed) (event.Event, error) {
 	if o.Unreadable != nil {
 		return event.Event{}, o.Unreadable
 	}
-	return ln.d.Render(o.Profile, o.Subject, o.Transition)
+	return q.d.Render(o.Profile, o.Subject, o.Transition)
 }
 
 // refused decides what becomes of an event that the sink did not take.
-func (ln *lane) refused(ctx, sending context.Context, p plan, key ledger.Key, o ledger.Owed, out sender.Outcome, tried attempt) next {
+func (q *sourceQueue) refused(ctx, sending context.Context, p plan, key ledger.Key, o ledger.Owed, out sender.Outcome, tried retry) next {
 	source, ev, policy := p.source, p.ev, p.policy
 	poison := out.Class == sender.Poison
 	letters, has := target(source, source.Status.DeadLetterSinkURI, source.Status.DeadLetterSinkCACerts, credentials.OfDeadLetterSink(source))
@@ -358,129 +358,129 @@ func (ln *lane) refused(ctx, sending context.Context, p plan, key ledger.Key, o 
 	again := max(policy.Backoff(tried.tries), out.RetryAfter)
 	switch {
 	case has && (poison || exhausted):
-		if wait := ln.pausedFor(letters.URL); wait > 0 {
+		if wait := q.pausedFor(letters.URL); wait > 0 {
 			return after(max(again, wait))
 		}
-		answer := ln.d.Sender.Send(sending, letters, sender.DeadLetter(ev, p.to, out), policy)
+		answer := q.d.Sender.Send(sending, letters, sender.DeadLetter(ev, p.to, out), policy)
 		if answer.Class == sender.Acknowledged {
 			logging.FromContext(ctx).Warnw("Event went to the dead letter sink",
-				"source", ln.label(), "subject", key.String(), "type", ev.Type(), "id", ev.ID(), "error", out.Err)
-			ln.d.Metrics.DeadLetter(ln.label())
-			ln.d.Ledger.Acknowledge(o.Line, source.UID, o.Transition.Sequence)
+				"source", q.label(), "subject", key.String(), "type", ev.Type(), "id", ev.ID(), "error", out.Err)
+			q.d.Metrics.DeadLetter(q.label())
+			q.d.Ledger.Acknowledge(o.Line, source.UID, o.Transition.Sequence)
 			if poison {
-				ln.failed("") // the sink is well, and nothing is lost
+				q.failed("") // the sink is well, and nothing is lost
 			}
 			return goOn
 		}
 		if answer.RetryAfter > 0 {
-			ln.pause(letters.URL, answer.RetryAfter)
+			q.pause(letters.URL, answer.RetryAfter)
 		}
 		again = max(again, answer.RetryAfter)
-		ln.failed(fmt.Sprintf("%v; and the dead letter sink: %v", out.Err, answer.Err))
+		q.failed(fmt.Sprintf("%v; and the dead letter sink: %v", out.Err, answer.Err))
 	case poison && source.Spec.Delivery != nil && source.Spec.Delivery.DeadLetterSink != nil:
 		// It is asked for and has no address yet: the event waits for it.
 		return after(unresolved)
 	case poison:
 		logging.FromContext(ctx).Errorw("Event was refused for good and is dropped; a dead letter sink would keep it",
-			"source", ln.label(), "subject", key.String(), "type", ev.Type(), "id", ev.ID(), "error", out.Err)
-		ln.d.Ledger.GiveUp(o.Line, source.UID, o.Transition.Sequence, ledger.DroppedRejected)
+			"source", q.label(), "subject", key.String(), "type", ev.Type(), "id", ev.ID(), "error", out.Err)
+		q.d.Ledger.GiveUp(o.Line, source.UID, o.Transition.Sequence, ledger.DroppedRejected)
 		return goOn
 	}
 	logging.FromContext(ctx).Infow("Event is not delivered yet",
-		"source", ln.label(), "subject", key.String(), "type", ev.Type(), "attempts", tried.tries, "error", out.Err)
-	if ln.guard().State() != gobreaker.StateClosed && out.RetryAfter == 0 && !counts(source) {
+		"source", q.label(), "subject", key.String(), "type", ev.Type(), "attempts", tried.tries, "error", out.Err)
+	if q.guard().State() != gobreaker.StateClosed && out.RetryAfter == 0 && !counts(source) {
 		// The breaker spares the sink; the next probe must not wait longer.
-		return after(min(again, ln.untilProbe()))
+		return after(min(again, q.untilProbe()))
 	}
 	return after(again)
 }
 
 // guard is the breaker that is in force.
-func (ln *lane) guard() *gobreaker.TwoStepCircuitBreaker[struct{}] {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	return ln.breaker
+func (q *sourceQueue) guard() *gobreaker.TwoStepCircuitBreaker[struct{}] {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.breaker
 }
 
 // unguarded takes note of a try that the breaker would not have made. A sink that
 // takes an event is well, though it was not asked for as a probe.
-func (ln *lane) unguarded(breaker *gobreaker.TwoStepCircuitBreaker[struct{}], err error) {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	if err == nil && ln.breaker == breaker {
-		ln.breaker = ln.newBreaker()
+func (q *sourceQueue) unguarded(breaker *gobreaker.TwoStepCircuitBreaker[struct{}], err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err == nil && q.breaker == breaker {
+		q.breaker = q.newBreaker()
 	}
 }
 
 // tried notes a failure, and returns the source as it is now: false where it was
 // changed such that the failure says nothing of it.
-func (ln *lane) tried(of *v1alpha1.CDEventSource, key ledger.Key, o ledger.Owed, out sender.Outcome) (attempt, *v1alpha1.CDEventSource, bool) {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	if mended(of, ln.source) || v1alpha1.UnreadIn(ln.source.Unread, "spec") != nil {
-		return attempt{}, ln.source, false
+func (q *sourceQueue) tried(of *v1alpha1.CDEventSource, key ledger.Key, o ledger.Owed, out sender.Outcome) (retry, *v1alpha1.CDEventSource, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if mended(of, q.source) || v1alpha1.UnreadIn(q.source.Unread, "spec") != nil {
+		return retry{}, q.source, false
 	}
-	ln.trouble = out.Err.Error()
-	return ln.attempts.failed(key, o, out), ln.source, true
+	q.trouble = out.Err.Error()
+	return q.retries.failed(key, o, out), q.source, true
 }
 
-func (ln *lane) hold(key ledger.Key, wait time.Duration) {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	ln.attempts.hold(key, wait)
+func (q *sourceQueue) hold(key ledger.Key, wait time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.retries.hold(key, wait)
 }
 
 // pause leaves a sink alone that asks for it, with whatever is owed to it. Afterwards
 // it gets one event at first.
-func (ln *lane) pause(url string, asked time.Duration) {
-	ln.mu.Lock()
-	ln.attempts.pause(url, asked)
-	ln.mu.Unlock()
-	ln.ramp.restart()
+func (q *sourceQueue) pause(url string, asked time.Duration) {
+	q.mu.Lock()
+	q.retries.pause(url, asked)
+	q.mu.Unlock()
+	q.ramp.restart()
 }
 
-func (ln *lane) pausedFor(url string) time.Duration {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	return ln.attempts.pausedFor(url)
+func (q *sourceQueue) pausedFor(url string) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.retries.pausedFor(url)
 }
 
 // decide notes whether the filter could be applied to the event at the head of a key.
-func (ln *lane) decide(key ledger.Key, err error) {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	if delete(ln.undecided, key); err == nil {
+func (q *sourceQueue) decide(key ledger.Key, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if delete(q.undecided, key); err == nil {
 		return
 	}
-	if ln.undecided == nil {
-		ln.undecided = map[ledger.Key]string{}
+	if q.undecided == nil {
+		q.undecided = map[ledger.Key]string{}
 	}
-	ln.undecided[key] = err.Error()
+	q.undecided[key] = err.Error()
 }
 
-func (ln *lane) failed(trouble string) {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	ln.trouble = trouble
+func (q *sourceQueue) failed(trouble string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.trouble = trouble
 }
 
-func (ln *lane) delivered(o ledger.Owed, ev event.Event) {
+func (q *sourceQueue) delivered(o ledger.Owed, ev event.Event) {
 	now := time.Now()
-	ln.mu.Lock()
-	ln.last, ln.trouble = now, ""
-	ln.mu.Unlock()
-	ln.d.Metrics.Delivered(ln.label(), ev.Type(), now.Sub(o.Transition.Time))
-	if ln.d.Incomplete != nil && ln.d.Incomplete(ev) {
-		ln.d.Metrics.Incomplete(ln.label())
+	q.mu.Lock()
+	q.last, q.trouble = now, ""
+	q.mu.Unlock()
+	q.d.Metrics.Delivered(q.label(), ev.Type(), now.Sub(o.Transition.Time))
+	if q.d.Incomplete != nil && q.d.Incomplete(ev) {
+		q.d.Metrics.Incomplete(q.label())
 	}
 }
 
 // untilProbe is how long to wait while the breaker is open; spread, so that not
 // all keys come at once.
-func (ln *lane) untilProbe() time.Duration {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	left := max(time.Until(ln.opened.Add(ln.d.ProbeEvery)), 100*time.Millisecond)
+func (q *sourceQueue) untilProbe() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	left := max(time.Until(q.opened.Add(q.d.ProbeEvery)), 100*time.Millisecond)
 	return left + time.Duration(rand.Int64N(int64(time.Second))) //nolint:gosec // no secret, only spread
 }
 

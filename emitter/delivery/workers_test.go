@@ -17,8 +17,8 @@ func key(i int) ledger.Key {
 func TestOneKeyIsWorkedOnByOneWorker(t *testing.T) {
 	var mu sync.Mutex
 	at, most, total := map[ledger.Key]int{}, 0, 0
-	q := &queue{most: 4}
-	q.work = func(k ledger.Key) time.Duration {
+	w := &workers{most: 4}
+	w.work = func(k ledger.Key) time.Duration {
 		mu.Lock()
 		at[k]++
 		total++
@@ -39,45 +39,45 @@ func TestOneKeyIsWorkedOnByOneWorker(t *testing.T) {
 	for range 4 {
 		adding.Go(func() {
 			for i := range 200 {
-				q.add(key(i % 10))
-				q.addAfter(key(i%10), time.Duration(i%3)*time.Millisecond)
+				w.add(key(i % 10))
+				w.addAfter(key(i%10), time.Duration(i%3)*time.Millisecond)
 			}
 		})
 	}
 	adding.Wait()
 	for range 1000 {
-		if q.idle() {
+		if w.idle() {
 			break
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if !q.idle() || most > 4 || total < 10 {
-		t.Errorf("idle: %v, %d at once, %d altogether", q.idle(), most, total)
+	if !w.idle() || most > 4 || total < 10 {
+		t.Errorf("idle: %v, %d at once, %d altogether", w.idle(), most, total)
 	}
-	if q.close(); q.taken != nil {
-		t.Errorf("an idle queue keeps %d keys", len(q.taken))
+	if w.close(); w.taken != nil {
+		t.Errorf("an idle queue keeps %d keys", len(w.taken))
 	}
-	q.wait()
+	w.wait()
 }
 
 func TestWhatIsWantedWhileItIsWorkedOnIsWorkedOnAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		times := 0
-		q := &queue{most: 4}
-		q.work = func(ledger.Key) time.Duration { times++; time.Sleep(time.Second); return 0 }
-		q.add(key(1))
+		w := &workers{most: 4}
+		w.work = func(ledger.Key) time.Duration { times++; time.Sleep(time.Second); return 0 }
+		w.add(key(1))
 		time.Sleep(500 * time.Millisecond)
-		q.add(key(1))
-		q.add(key(1))
+		w.add(key(1))
+		w.add(key(1))
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if times != 2 {
 			t.Errorf("worked on %d times", times)
 		}
-		q.close()
-		q.wait()
+		w.close()
+		w.wait()
 	})
 }
 
@@ -85,23 +85,23 @@ func TestTheEarliestTimeCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		var at []time.Duration
-		q := &queue{most: 1, work: func(ledger.Key) time.Duration { at = append(at, time.Since(start)); return 0 }}
-		q.addAfter(key(1), time.Hour)
-		q.addAfter(key(1), time.Minute)
-		q.addAfter(key(1), 2*time.Hour)
+		w := &workers{most: 1, work: func(ledger.Key) time.Duration { at = append(at, time.Since(start)); return 0 }}
+		w.addAfter(key(1), time.Hour)
+		w.addAfter(key(1), time.Minute)
+		w.addAfter(key(1), 2*time.Hour)
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
 		if len(at) != 1 || at[0] != time.Minute {
 			t.Errorf("worked on at %v", at)
 		}
-		q.addAfter(key(2), time.Minute)
-		q.close()
-		q.add(key(3))
+		w.addAfter(key(2), time.Minute)
+		w.close()
+		w.add(key(3))
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if len(at) != 1 {
 			t.Errorf("worked on at %v after the end", at)
 		}
-		q.wait()
+		w.wait()
 	})
 }

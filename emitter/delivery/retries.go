@@ -12,16 +12,16 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
 
-// attempts remembers what was tried in vain, and so when it may be tried again,
-// whoever asks for it before. It is guarded by the lane's mutex.
-type attempts struct {
-	of map[ledger.Key]attempt
+// retries remembers what was tried in vain, and so when it may be tried again,
+// whoever asks for it before. It is guarded by the queue's mutex.
+type retries struct {
+	of map[ledger.Key]retry
 	// paused is until when a sink wants to be left alone, by URL.
 	paused map[string]time.Time
 }
 
-// attempt is what became of the event at the head of a key's queue so far.
-type attempt struct {
+// retry is what became of the event at the head of a key's queue so far.
+type retry struct {
 	line     string
 	sequence int64
 	// tries is how often it was sent, and failures how many of them count as
@@ -34,10 +34,10 @@ type attempt struct {
 }
 
 // failed notes one more failure of the event at the head of a key.
-func (a *attempts) failed(key ledger.Key, o ledger.Owed, out sender.Outcome) attempt {
+func (a *retries) failed(key ledger.Key, o ledger.Owed, out sender.Outcome) retry {
 	t := a.of[key]
 	if t.line != o.Line || t.sequence != o.Transition.Sequence {
-		t = attempt{line: o.Line, sequence: o.Transition.Sequence}
+		t = retry{line: o.Line, sequence: o.Transition.Sequence}
 	}
 	t.tries++
 	if out.Class == sender.Retry {
@@ -45,14 +45,14 @@ func (a *attempts) failed(key ledger.Key, o ledger.Owed, out sender.Outcome) att
 	}
 	t.last = out
 	if a.of == nil {
-		a.of = map[ledger.Key]attempt{}
+		a.of = map[ledger.Key]retry{}
 	}
 	a.of[key] = t
 	return t
 }
 
 // hold keeps a key from being tried for a while.
-func (a *attempts) hold(key ledger.Key, wait time.Duration) {
+func (a *retries) hold(key ledger.Key, wait time.Duration) {
 	if t, ok := a.of[key]; ok {
 		t.notBefore = time.Now().Add(wait)
 		a.of[key] = t
@@ -60,10 +60,10 @@ func (a *attempts) hold(key ledger.Key, wait time.Duration) {
 }
 
 // wait is how long it is until a key may be tried.
-func (a *attempts) wait(key ledger.Key) time.Duration { return max(time.Until(a.of[key].notBefore), 0) }
+func (a *retries) wait(key ledger.Key) time.Duration { return max(time.Until(a.of[key].notBefore), 0) }
 
 // release lets those be tried now that choose is true for.
-func (a *attempts) release(choose func(attempt) bool) {
+func (a *retries) release(choose func(retry) bool) {
 	for key, t := range a.of {
 		if choose(t) {
 			t.notBefore = time.Time{}
@@ -73,7 +73,7 @@ func (a *attempts) release(choose func(attempt) bool) {
 }
 
 // forget begins anew with those that choose is true for.
-func (a *attempts) forget(choose func(ledger.Key, attempt) bool) {
+func (a *retries) forget(choose func(ledger.Key, retry) bool) {
 	if maps.DeleteFunc(a.of, choose); len(a.of) == 0 {
 		a.of = nil
 	}
@@ -81,7 +81,7 @@ func (a *attempts) forget(choose func(ledger.Key, attempt) bool) {
 
 // pause leaves a sink alone for as long as it asks for, or for longer if it asked
 // for that before.
-func (a *attempts) pause(url string, asked time.Duration) {
+func (a *retries) pause(url string, asked time.Duration) {
 	until := time.Now().Add(asked)
 	if !until.After(a.paused[url]) {
 		return
@@ -93,7 +93,7 @@ func (a *attempts) pause(url string, asked time.Duration) {
 }
 
 // pausedFor is how long a sink is still to be left alone.
-func (a *attempts) pausedFor(url string) time.Duration {
+func (a *retries) pausedFor(url string) time.Duration {
 	until, ok := a.paused[url]
 	if !ok {
 		return 0
@@ -122,24 +122,24 @@ func shown(s *v1alpha1.CDEventSource) bool {
 
 // takeOver takes over a changed source. It returns whether something may be sent by
 // it that could not be sent before.
-func (ln *lane) takeOver(s *v1alpha1.CDEventSource) bool {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	before := ln.source
-	ln.source = s
+func (q *sourceQueue) takeOver(s *v1alpha1.CDEventSource) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	before := q.source
+	q.source = s
 	if before.Generation != s.Generation {
-		ln.trouble = "" // it was the former spec's; what is still wrong is said again
+		q.trouble = "" // it was the former spec's; what is still wrong is said again
 	}
 	letters := before.Status.DeadLetterSinkURI.String() != s.Status.DeadLetterSinkURI.String()
 	credentials := !shown(before) && shown(s)
 	switch {
 	case mended(before, s):
-		ln.attempts, ln.breaker = attempts{}, ln.newBreaker()
+		q.retries, q.breaker = retries{}, q.newBreaker()
 	case credentials:
-		ln.attempts.release(func(t attempt) bool { return t.last.Class == sender.Unauthorized })
+		q.retries.release(func(t retry) bool { return t.last.Class == sender.Unauthorized })
 	}
 	if letters {
-		ln.attempts.release(func(t attempt) bool { return t.last.Class == sender.Poison })
+		q.retries.release(func(t retry) bool { return t.last.Class == sender.Poison })
 	}
 	return before.Generation != s.Generation || before.Status.ObservedGeneration != s.Status.ObservedGeneration ||
 		mended(before, s) || letters || credentials
@@ -147,31 +147,31 @@ func (ln *lane) takeOver(s *v1alpha1.CDEventSource) bool {
 
 // trusted begins anew with what may have failed for want of trust: where there was
 // no answer.
-func (ln *lane) trusted() {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	ln.attempts.forget(func(_ ledger.Key, t attempt) bool { return t.last.Status == 0 })
+func (q *sourceQueue) trusted() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.retries.forget(func(_ ledger.Key, t retry) bool { return t.last.Status == 0 })
 }
 
 // yield forgets the failures of objects that another process leads for now.
-func (ln *lane) yield(b reconciler.Bucket) {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	ln.attempts.forget(func(key ledger.Key, _ attempt) bool { return b.Has(key.NamespacedName()) })
-	maps.DeleteFunc(ln.undecided, func(key ledger.Key, _ string) bool { return b.Has(key.NamespacedName()) })
-	if len(ln.attempts.of) == 0 {
-		ln.trouble = ""
+func (q *sourceQueue) yield(b reconciler.Bucket) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.retries.forget(func(key ledger.Key, _ retry) bool { return b.Has(key.NamespacedName()) })
+	maps.DeleteFunc(q.undecided, func(key ledger.Key, _ string) bool { return b.Has(key.NamespacedName()) })
+	if len(q.retries.of) == 0 {
+		q.trouble = ""
 	}
 }
 
 // settled forgets what was tried about an object of which nothing is owed.
-func (ln *lane) settled(key ledger.Key) {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	if delete(ln.attempts.of, key); len(ln.attempts.of) == 0 {
-		ln.attempts.of = nil // a map keeps the room that it once needed
+func (q *sourceQueue) settled(key ledger.Key) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if delete(q.retries.of, key); len(q.retries.of) == 0 {
+		q.retries.of = nil // a map keeps the room that it once needed
 	}
-	if delete(ln.undecided, key); len(ln.undecided) == 0 {
-		ln.undecided = nil
+	if delete(q.undecided, key); len(q.undecided) == 0 {
+		q.undecided = nil
 	}
 }

@@ -268,13 +268,13 @@ func TestTrustBeginsAnew(t *testing.T) {
 	})
 }
 
-func TestAttemptsAreForgotten(t *testing.T) {
-	var a attempts
+func TestRetriesAreForgotten(t *testing.T) {
+	var a retries
 	for i := range 100 {
 		a.failed(ledger.Key{Name: fmt.Sprint(i)}, ledger.Owed{Line: "x"}, sender.Outcome{})
 	}
 	a.pause("sink", time.Nanosecond)
-	a.forget(func(ledger.Key, attempt) bool { return true })
+	a.forget(func(ledger.Key, retry) bool { return true })
 	time.Sleep(time.Millisecond)
 	if a.pausedFor("sink") != 0 || len(a.paused) != 0 || a.of != nil {
 		t.Errorf("%+v", a)
