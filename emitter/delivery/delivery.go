@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
-	"github.com/sony/gobreaker/v2"
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/reconciler"
 
@@ -90,14 +89,14 @@ type Delivery struct {
 // Deliver sends what is owed to one source about one object until something
 // fails. It returns after how long to try again, 0 when nothing is owed. It is
 // what the workers of a source queue do.
-func (d *Delivery) Deliver(ctx context.Context, key ledger.Key, source types.UID) time.Duration {
+func (d *Delivery) Deliver(key ledger.Key, source types.UID) time.Duration {
 	d.mu.Lock()
 	q := d.queues[source]
 	d.mu.Unlock()
 	if q == nil {
 		return 0
 	}
-	return q.deliver(ctx, ctx, key)
+	return q.deliver(key)
 }
 
 // defaultWorkers is how many sends to one sink are under way at most.
@@ -125,7 +124,6 @@ func (d *Delivery) Source(s *v1alpha1.CDEventSource) {
 	if !ok {
 		q = newSourceQueue(d, s)
 		d.queues[s.UID] = q
-		q.start(d.ctx)
 	}
 	d.mu.Unlock()
 	if q.takeOver(s) || !ok {
@@ -263,7 +261,7 @@ func (d *Delivery) Trouble(uid types.UID, trouble string) {
 	q := d.queues[uid]
 	d.mu.Unlock()
 	if q != nil {
-		q.failed(trouble)
+		q.setTrouble(trouble)
 	}
 }
 
@@ -273,7 +271,7 @@ func (d *Delivery) Breakers() map[string]bool {
 	defer d.mu.Unlock()
 	out := make(map[string]bool, len(d.queues))
 	for _, q := range d.queues {
-		out[q.label()] = q.guard().State() != gobreaker.StateClosed
+		out[q.label()] = q.breaker.open()
 	}
 	return out
 }

@@ -90,8 +90,9 @@ func TestTheBreakerOfTheFormerSinkIsNotTheNewOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := sourceTo("all", "sink")
 		s := newStage(t, src)
-		s.ProbeEvery = time.Hour
-		s.queues["uid-all"].breaker = s.queues["uid-all"].newBreaker()
+		b := s.queues["uid-all"].breaker
+		b.probeEvery = time.Hour
+		b.reset()
 		s.answer("sink", refuse(503, sender.Retry))
 		for i := range 8 {
 			s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)

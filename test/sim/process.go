@@ -236,7 +236,7 @@ func (p *process) deliver() bool {
 	}
 	one := all[p.w.rng.IntN(len(all))]
 	delete(p.owed, one)
-	if p.send.Deliver(p.ctx, one.key, one.source) > 0 {
+	if p.send.Deliver(one.key, one.source) > 0 {
 		p.owed[one] = true
 	}
 	return true

@@ -1,0 +1,119 @@
+package delivery
+
+import (
+	"knative.dev/pkg/apis"
+	"knative.dev/pkg/logging"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+)
+
+// preparation finds out what is sent where and how. It asks no sink for anything.
+var preparation = []step{
+	(*sourceQueue).render,
+	(*sourceQueue).checkSpec,
+	(*sourceQueue).filter,
+	(*sourceQueue).address,
+	(*sourceQueue).checkPause,
+}
+
+func (q *sourceQueue) prepare(a *attempt) decision { return q.through(preparation, a) }
+
+// prepareAgain prepares once more what has changed while the attempt waited for its place.
+func (q *sourceQueue) prepareAgain(a *attempt) decision {
+	if !q.d.Leads(a.key.NamespacedName()) {
+		return stopped
+	}
+	if now := q.current(); now != a.source {
+		a.source = now
+		return q.prepare(a)
+	}
+	return q.checkPause(a)
+}
+
+// render makes the event, always with the same bytes.
+func (q *sourceQueue) render(a *attempt) decision {
+	err := a.pending.Unreadable
+	if err == nil {
+		a.event, err = q.d.Render(a.pending.Profile, a.pending.Subject, a.pending.Transition)
+	}
+	if err == nil {
+		return next
+	}
+	// It was rendered when it was journaled: another version of this program wrote it.
+	logging.FromContext(q.ctx).Errorw("A journaled event cannot be rendered and is dropped",
+		"source", q.label(), "subject", a.key.String(), "sequence", a.pending.Transition.Sequence, "error", err)
+	return q.giveUp(a, ledger.DroppedUnreadable)
+}
+
+// checkSpec keeps the event while this version cannot read the spec of its source.
+func (q *sourceQueue) checkSpec(a *attempt) decision {
+	if u := v1alpha1.UnreadIn(a.source.Unread, "spec"); u != nil {
+		q.setTrouble(u.Error())
+		return after(unresolved)
+	}
+	return next
+}
+
+// filter applies the filters that could not be applied when the event was journaled.
+func (q *sourceQueue) filter(a *attempt) decision {
+	if !a.pending.Undecided {
+		return next
+	}
+	passes, err := q.d.Passes(a.source, a.event)
+	q.setUndecided(a.key, err)
+	switch {
+	case err != nil:
+		return after(unresolved)
+	case !passes:
+		return q.settle(a)
+	}
+	return next
+}
+
+// address finds the sink, and how the source wants it to be asked.
+func (q *sourceQueue) address(a *attempt) decision {
+	if a.source.Status.ObservedGeneration != a.source.Generation {
+		return after(unresolved) // the address is that of the former spec; the new one wakes the object
+	}
+	var ok bool
+	if a.target, ok = sinkOf(a.source); !ok {
+		q.setTrouble("the sink has no address yet; see the condition SinkProvided")
+		return after(unresolved)
+	}
+	var err error
+	if a.policy, err = sender.NewPolicy(a.source.Spec.Delivery); err != nil {
+		q.setTrouble(err.Error())
+		return after(unresolved)
+	}
+	return next
+}
+
+// checkPause keeps the event while its sink wants to be left alone.
+func (q *sourceQueue) checkPause(a *attempt) decision {
+	if wait := q.pausedFor(a.target.URL); wait > 0 {
+		return after(wait)
+	}
+	return next
+}
+
+func sinkOf(s *v1alpha1.CDEventSource) (sender.Target, bool) {
+	return targetOf(s.Status.SinkURI, s.Status.SinkCACerts, credentials.OfSink(s))
+}
+
+func deadLetterSinkOf(s *v1alpha1.CDEventSource) (sender.Target, bool) {
+	return targetOf(s.Status.DeadLetterSinkURI, s.Status.DeadLetterSinkCACerts, credentials.OfDeadLetterSink(s))
+}
+
+func targetOf(uri *apis.URL, caCerts *string, show credentials.Want) (sender.Target, bool) {
+	if uri == nil || uri.Host == "" {
+		return sender.Target{}, false
+	}
+	t := sender.Target{URL: uri.String(), Source: show.UID, Show: show}
+	if caCerts != nil {
+		t.CACerts = *caCerts
+	}
+	return t, true
+}

@@ -1,0 +1,90 @@
+package delivery
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+)
+
+// pace waits for a place among those that the sink is sent at the same time.
+func (q *sourceQueue) pace(a *attempt) decision {
+	a.paced = q.ramp.enter(q.ctx)
+	if !a.paced {
+		return stopped
+	}
+	return next
+}
+
+// askBreaker spares a sink that fails. It does not where retries are counted: each of
+// them takes place, at its time.
+func (q *sourceQueue) askBreaker(a *attempt) decision {
+	var allowed bool
+	if a.report, allowed = q.breaker.allow(); !allowed && !countsRetries(a.source) {
+		return after(q.breaker.untilProbe())
+	}
+	return next
+}
+
+// send makes the attempt, and notes what it says of the sink.
+func (q *sourceQueue) send(a *attempt) decision {
+	a.outcome = q.d.Sender.Send(q.sending, a.target, a.event, a.policy)
+	q.d.Metrics.Attempt(q.label(), classLabel(a.outcome))
+	acknowledged := a.outcome.Class == sender.Acknowledged
+	if q.sending.Err() != nil && !acknowledged {
+		a.report(nil) // we hung up; the sink is not to blame
+		return stopped
+	}
+	if a.outcome.RetryAfter > 0 {
+		q.pause(a.target.URL, a.outcome.RetryAfter)
+	}
+	a.report(health(a.outcome))
+	// Attempts that are counted must not wait for each other because a sink hangs.
+	a.widen = acknowledged || countsRetries(a.source) && a.outcome.RetryAfter == 0
+	return next
+}
+
+// acknowledge settles an event that the sink has accepted.
+func (q *sourceQueue) acknowledge(a *attempt) decision {
+	if a.outcome.Class != sender.Acknowledged {
+		return next
+	}
+	now := time.Now()
+	q.setDelivered(now)
+	q.d.Metrics.Delivered(q.label(), a.event.Type(), now.Sub(a.pending.Transition.Time))
+	if q.d.Incomplete != nil && q.d.Incomplete(a.event) {
+		q.d.Metrics.Incomplete(q.label())
+	}
+	return q.settle(a)
+}
+
+// settle takes an event off the ledger's pending ones.
+func (q *sourceQueue) settle(a *attempt) decision {
+	q.d.Ledger.Acknowledge(a.pending.Line, a.source.UID, a.pending.Transition.Sequence)
+	return finished
+}
+
+// giveUp does the same for an event that is not sent, and counts it by reason.
+func (q *sourceQueue) giveUp(a *attempt, reason string) decision {
+	q.d.Ledger.GiveUp(a.pending.Line, a.source.UID, a.pending.Transition.Sequence, reason)
+	return finished
+}
+
+var errUnhealthy = errors.New("the sink does not accept events")
+
+// health is what the breaker counts. A sink that refuses a single event is healthy, and
+// so is one that was not asked for want of credentials.
+func health(out sender.Outcome) error {
+	if out.Class == sender.Acknowledged || out.Class == sender.Poison || out.Class == sender.Unauthorized && out.Status == 0 {
+		return nil
+	}
+	return errUnhealthy
+}
+
+func classLabel(out sender.Outcome) string {
+	if out.Status == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%dxx", out.Status/100)
+}
