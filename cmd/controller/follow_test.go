@@ -43,11 +43,11 @@ func (q *looks) EnqueueKey(types.NamespacedName)     { q.Add(1) }
 func (q *looks) EnqueueSlowKey(types.NamespacedName) { q.Add(1) }
 
 // silentSender is never sent with: these processes lead for nothing.
-type silentSender struct{ delivery.Sender }
+type silentSender struct{ delivery.Transport }
 
 func (silentSender) Forget(types.UID) {}
 
-var _ delivery.Sender = silentSender{Sender: (*sender.Clients)(nil)}
+var _ delivery.Transport = silentSender{Transport: (*sender.Clients)(nil)}
 
 // following is a process with all that follows its own kinds.
 func following(t *testing.T) (p *process, s *store.Store, again *looks) {
@@ -69,7 +69,7 @@ func following(t *testing.T) (p *process, s *store.Store, again *looks) {
 	}
 	s = store.New()
 	p.ledger = ledger.New(s, p.router, p.metrics)
-	p.delivery = delivery.New(t.Context(), delivery.Options{Ledger: p.ledger, Sender: silentSender{}, Metrics: p.metrics, Leads: p.isLeaderFor})
+	p.delivery = delivery.New(t.Context(), delivery.Options{Ledger: p.ledger, Transports: delivery.HTTP(silentSender{}), Metrics: p.metrics, Leads: p.isLeaderFor})
 	t.Cleanup(p.delivery.Wait)
 	again = &looks{}
 	ob := observer.New(observer.Options{Kind: fakeKind{}, Ledger: p.ledger, Now: time.Now, Reverted: p.reverted})

@@ -185,7 +185,7 @@ func (p *process) deliver(ctx context.Context) {
 		Refused: apiServer(p.config), RefusedPorts: p.endpoints.list, Hosts: p.sinkHosts,
 	}, p.keeper)
 	p.delivery = delivery.New(ctx, delivery.Options{
-		Ledger: p.ledger, Sender: clients, Render: cdevents.Render, Passes: p.filters.Passes, Incomplete: cdevents.Incomplete, Metrics: p.metrics, Leads: p.isLeaderFor,
+		Ledger: p.ledger, Transports: delivery.HTTP(clients), Render: cdevents.Render, Passes: p.filters.Passes, Incomplete: cdevents.Incomplete, Metrics: p.metrics, Leads: p.isLeaderFor,
 	})
 	p.ledger.OnOwed(p.delivery.Owed)
 	must(ctx, "making the metrics of pending events", p.metrics.Watch(p.delivery, p.sourceNames))

@@ -17,7 +17,6 @@ import (
 	"knative.dev/pkg/reconciler"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
@@ -29,12 +28,6 @@ type Ledger interface {
 	Acknowledge(line string, source types.UID, sequence int64)
 	GiveUp(line string, source types.UID, sequence int64, reason string)
 	Abandon(source types.UID, leads func(types.NamespacedName) bool)
-}
-
-// Sender makes one attempt.
-type Sender interface {
-	Send(ctx context.Context, to sender.Target, ev event.Event, with sender.Policy) sender.Outcome
-	Forget(source types.UID)
 }
 
 // Renderer makes the event of a journaled transition: always the same bytes.
@@ -55,8 +48,9 @@ type Metrics interface {
 // Options are what the delivery is made from.
 type Options struct {
 	Ledger Ledger
-	Sender Sender
-	Render Renderer
+	// Transports make the attempts.
+	Transports Transports
+	Render     Renderer
 	// Passes applies a source's filters to an event for which that could not be
 	// done when it was journaled.
 	Passes func(*v1alpha1.CDEventSource, event.Event) (bool, error)
@@ -142,7 +136,7 @@ func (d *Delivery) Gone(uid types.UID) {
 		if ok {
 			q.stop()
 		}
-		d.Sender.Forget(uid)
+		d.Transports.forget(uid)
 		d.Ledger.Abandon(uid, d.Leads)
 	})
 }

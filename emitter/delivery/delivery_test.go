@@ -64,7 +64,7 @@ func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.Delivery = New(ctx, Options{
-		Ledger: s.ledger, Sender: s, Render: cdevents.Render, Passes: filters.Passes, Incomplete: cdevents.Incomplete, Metrics: s, WorkersPerSource: 4, ProbeEvery: 20 * time.Millisecond,
+		Ledger: s.ledger, Transports: Transports{"http": s}, Render: cdevents.Render, Passes: filters.Passes, Incomplete: cdevents.Incomplete, Metrics: s, WorkersPerSource: 4, ProbeEvery: 20 * time.Millisecond,
 		Leads: func(types.NamespacedName) bool { s.mu.Lock(); defer s.mu.Unlock(); return s.leads },
 	})
 	s.ledger.OnOwed(s.Owed)
@@ -77,7 +77,7 @@ func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
 	return s
 }
 
-// Send implements Sender: it notes what comes and answers as it is told, by the
+// Send implements Transport: it notes what comes and answers as it is told, by the
 // host of the sink.
 func (s *stage) Send(ctx context.Context, to sender.Target, ev event.Event, _ sender.Policy) sender.Outcome {
 	s.mu.Lock()

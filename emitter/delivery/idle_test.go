@@ -22,7 +22,7 @@ func (nothing) Standings() map[types.UID]ledger.Standing           { return nil 
 func (nothing) Owed(ledger.Key, types.UID) []ledger.Owed           { return nil }
 func (nothing) Abandon(types.UID, func(types.NamespacedName) bool) {}
 
-type forgetful struct{ Sender }
+type forgetful struct{ Transport }
 
 func (forgetful) Forget(types.UID) {}
 
@@ -42,7 +42,7 @@ func TestIdleSourcesCostLittle(t *testing.T) {
 	for i := range sources {
 		sources[i] = sourceTo(fmt.Sprintf("source-%d", i), "sink")
 	}
-	d := New(t.Context(), Options{Ledger: nothing{}, Sender: forgetful{}, Leads: func(types.NamespacedName) bool { return true }})
+	d := New(t.Context(), Options{Ledger: nothing{}, Transports: HTTP(forgetful{}), Leads: func(types.NamespacedName) bool { return true }})
 	goroutines, before := runtime.NumGoroutine(), heap()
 	for i, s := range sources {
 		d.Source(s)

@@ -36,7 +36,7 @@ func (q *sourceQueue) sendDeadLetter(a *attempt) decision {
 	if wait := q.pausedFor(to.URL); wait > 0 {
 		return q.hold(a, max(a.backoff, wait))
 	}
-	answer := q.d.Sender.Send(q.sending, to, sender.DeadLetter(a.event, a.target, a.outcome), a.policy)
+	answer := q.d.Transports.send(q.sending, to, sender.DeadLetter(a.event, a.target, a.outcome), a.policy)
 	if answer.Class == sender.Acknowledged {
 		logging.FromContext(q.ctx).Warnw("Event went to the dead letter sink",
 			"source", q.label(), "subject", a.key.String(), "type", a.event.Type(), "id", a.event.ID(), "error", a.outcome.Err)

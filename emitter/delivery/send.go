@@ -29,7 +29,7 @@ func (q *sourceQueue) askBreaker(a *attempt) decision {
 
 // send makes the attempt, and notes what it says of the sink.
 func (q *sourceQueue) send(a *attempt) decision {
-	a.outcome = q.d.Sender.Send(q.sending, a.target, a.event, a.policy)
+	a.outcome = q.d.Transports.send(q.sending, a.target, a.event, a.policy)
 	q.d.Metrics.Attempt(q.label(), classLabel(a.outcome))
 	acknowledged := a.outcome.Class == sender.Acknowledged
 	if q.sending.Err() != nil && !acknowledged {

@@ -87,7 +87,7 @@ func (q *sourceQueue) rest() {
 	}
 	q.resting = time.AfterFunc(restAfter, func() {
 		if q.workers.idle() {
-			q.d.Sender.Forget(q.current().UID)
+			q.d.Transports.forget(q.current().UID)
 		}
 	})
 }

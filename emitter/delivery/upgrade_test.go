@@ -96,7 +96,7 @@ func deliverAll(t *testing.T, subject *v1alpha1.CDEventSubject) map[string]strin
 	s := &stage{store: subjects, cancel: cancel}
 	s.ledger = ledger.New(subjects, &Router{}, said)
 	s.Delivery = New(ctx, Options{
-		Ledger: s.ledger, Sender: sender.NewClients(sender.Addresses{AllowLocal: true}, credentials.NewKeeper(fake.NewClientset())),
+		Ledger: s.ledger, Transports: HTTP(sender.NewClients(sender.Addresses{AllowLocal: true}, credentials.NewKeeper(fake.NewClientset()))),
 		Render: cdevents.Render, Metrics: said, WorkersPerSource: 1,
 		Leads: func(types.NamespacedName) bool { return true },
 	})

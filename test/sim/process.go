@@ -87,7 +87,7 @@ func (w *world) start() *process {
 	p.ledger = ledger.New(w.store, router, w)
 	p.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { w.fail("routing: %v", why.Err) })
 	p.send = delivery.New(ctx, delivery.Options{
-		Ledger: p.ledger, Sender: w, Render: cdevents.Render, Metrics: w, WorkersPerSource: -1, ProbeEvery: time.Nanosecond,
+		Ledger: p.ledger, Transports: delivery.HTTP(w), Render: cdevents.Render, Metrics: w, WorkersPerSource: -1, ProbeEvery: time.Nanosecond,
 		Leads: func(types.NamespacedName) bool { return p.leads },
 	})
 	p.ledger.OnOwed(func(key ledger.Key, source types.UID) { p.owed[debt{key, source}] = true })

@@ -17,7 +17,7 @@ import (
 
 // The world is also the sink, and the metrics that nobody reads here.
 
-// Send implements delivery.Sender: the sink keeps what it gets, and sometimes
+// Send implements delivery.Transport: the sink keeps what it gets, and sometimes
 // its answer is lost on the way back.
 func (w *world) Send(_ context.Context, to sender.Target, ev event.Event, _ sender.Policy) sender.Outcome {
 	w.effect("send")
@@ -36,7 +36,7 @@ func (w *world) Send(_ context.Context, to sender.Target, ev event.Event, _ send
 	return sender.Outcome{Class: sender.Acknowledged, Status: 202}
 }
 
-// Forget implements delivery.Sender.
+// Forget implements delivery.Transport.
 func (*world) Forget(types.UID) {}
 
 // Attempt and the others implement the metrics.

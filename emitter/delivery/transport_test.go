@@ -1,0 +1,42 @@
+package delivery
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+)
+
+// namedTransport answers with its name.
+type namedTransport string
+
+func (n namedTransport) Send(context.Context, sender.Target, event.Event, sender.Policy) sender.Outcome {
+	return sender.Outcome{Class: sender.Poison, Err: errNamed(n)}
+}
+
+func (namedTransport) Forget(types.UID) {}
+
+type errNamed string
+
+func (e errNamed) Error() string { return string(e) }
+
+func TestTheSchemeChoosesTheTransport(t *testing.T) {
+	transports := HTTP(namedTransport("http"))
+	transports["queue"] = namedTransport("queue")
+	for url, want := range map[string]string{
+		"http://sink": "http", "HTTPS://sink/path": "http", "queue://topic": "queue",
+		"ftp://user:secret@sink": `sending to ftp://sink: unsupported protocol scheme "ftp"`,
+	} {
+		out := transports.send(t.Context(), sender.Target{URL: url}, event.New(), sender.DefaultPolicy())
+		if out.Err.Error() != want {
+			t.Errorf("%s: %v, want %s", url, out.Err, want)
+		}
+		if kept := out.Class == sender.Retry; kept != strings.HasPrefix(url, "ftp") {
+			t.Errorf("%s: %v", url, out.Class)
+		}
+	}
+}
