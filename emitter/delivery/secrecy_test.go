@@ -121,7 +121,7 @@ func TestSecretsAreSeenByTheSinkAlone(t *testing.T) {
 	}, said)
 	s.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { t.Errorf("routing: %v", why.Err) })
 	s.Delivery = New(ctx, Options{
-		Ledger: s.ledger, Transports: HTTP(sender.NewClients(sender.Addresses{AllowLocal: true}, credentials.NewKeeper(kube))),
+		Ledger: s.ledger, Transports: HTTP(sender.NewClients(sender.Addresses{Allowed: loopback}, credentials.NewKeeper(kube))),
 		Render: cdevents.Render, Metrics: said, WorkersPerSource: 1, ProbeEvery: time.Millisecond,
 		Leads: func(types.NamespacedName) bool { return true },
 	})

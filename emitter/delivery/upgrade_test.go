@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -67,6 +68,9 @@ func TestAnUpgradeSendsWhatWasJournaledBefore(t *testing.T) {
 	}
 }
 
+// loopback is where the sinks of tests listen.
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
 // deliverAll sends what a journal owes, and returns the requests.
 func deliverAll(t *testing.T, subject *v1alpha1.CDEventSubject) map[string]string {
 	t.Helper()
@@ -96,7 +100,7 @@ func deliverAll(t *testing.T, subject *v1alpha1.CDEventSubject) map[string]strin
 	s := &stage{store: subjects, cancel: cancel}
 	s.ledger = ledger.New(subjects, &Router{}, said)
 	s.Delivery = New(ctx, Options{
-		Ledger: s.ledger, Transports: HTTP(sender.NewClients(sender.Addresses{AllowLocal: true}, credentials.NewKeeper(fake.NewClientset()))),
+		Ledger: s.ledger, Transports: HTTP(sender.NewClients(sender.Addresses{Allowed: loopback}, credentials.NewKeeper(fake.NewClientset()))),
 		Render: cdevents.Render, Metrics: said, WorkersPerSource: 1,
 		Leads: func(types.NamespacedName) bool { return true },
 	})

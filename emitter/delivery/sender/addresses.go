@@ -19,8 +19,9 @@ import (
 // so that a name that resolves to something else the second time gains nothing.
 // Behind an HTTP proxy that is the proxy's own address.
 type Addresses struct {
-	// AllowLocal is for tests, whose sinks listen on loopback.
-	AllowLocal bool
+	// Allowed holds prefixes that sources may send to although they are refused by
+	// default, such as that of a sink on the same node. Refused and RefusedPorts win.
+	Allowed []netip.Prefix
 	// Refused holds further prefixes, such as that of the API server.
 	Refused []netip.Prefix
 	// RefusedPorts are single ports of addresses, asked for at each connection:
@@ -88,6 +89,10 @@ func prefixes(texts ...string) []netip.Prefix {
 	return out
 }
 
+func contains(prefixes []netip.Prefix, ip netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(ip) })
+}
+
 // control is called for each connection, after resolution and before connecting.
 func (a Addresses) control(_ context.Context, _, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
@@ -103,15 +108,13 @@ func (a Addresses) check(at netip.AddrPort) error {
 		b := ip.As16()
 		ip = netip.AddrFrom4([4]byte(b[12:]))
 	}
-	for _, p := range a.Refused {
-		if p.Contains(ip) {
-			return &RefusedError{ip, "reserved by the controller's configuration"}
-		}
+	if contains(a.Refused, ip) {
+		return &RefusedError{ip, "reserved by the controller's configuration"}
 	}
 	if a.RefusedPorts != nil && slices.Contains(a.RefusedPorts(), netip.AddrPortFrom(ip, at.Port())) {
 		return &RefusedError{ip, fmt.Sprintf("the API server's (at port %d)", at.Port())}
 	}
-	if a.AllowLocal {
+	if contains(a.Allowed, ip) {
 		return nil
 	}
 	switch {
@@ -123,7 +126,7 @@ func (a Addresses) check(at netip.AddrPort) error {
 		return &RefusedError{ip, "multicast"}
 	}
 	for _, r := range reserved {
-		if slices.ContainsFunc(r.prefixes, func(p netip.Prefix) bool { return p.Contains(ip) }) {
+		if contains(r.prefixes, ip) {
 			return &RefusedError{ip, r.why}
 		}
 	}

@@ -69,7 +69,7 @@ func TestAuthorizationIsRotatedAtTheFirstRefusal(t *testing.T) {
 	ca := certs.NewAuthority(t)
 	s := newCollecting(t, ca.Issue("sink", time.Hour), "Bearer one"+secret)
 	kube := fake.NewClientset(secretFor("127.0.0.1", map[string]string{"token": "Bearer one" + secret + "\n"}, corev1.SecretTypeOpaque))
-	clients := NewClients(Addresses{AllowLocal: true}, credentials.NewKeeper(kube))
+	clients := NewClients(Addresses{Allowed: loopback}, credentials.NewKeeper(kube))
 	to := Target{URL: s.URL, CACerts: ca.PEM, Source: "source-1", Show: want(func(w *credentials.Want) {
 		w.Authorization = v1alpha1.SecretKey{Name: "hook", Key: "token"}
 	})}
@@ -123,7 +123,7 @@ func TestNothingIsSentWithoutCredentials(t *testing.T) {
 		if tc.secret != nil {
 			kube = fake.NewClientset(tc.secret)
 		}
-		clients := NewClients(Addresses{AllowLocal: true}, credentials.NewKeeper(kube))
+		clients := NewClients(Addresses{Allowed: loopback}, credentials.NewKeeper(kube))
 		out := clients.Send(t.Context(), Target{URL: tc.url, CACerts: ca.PEM, Source: "source-1", Show: show}, newEvent(t), quick())
 		var p *credentials.WithheldError
 		if out.Class != Unauthorized || out.Status != 0 || !errors.As(out.Err, &p) {
@@ -161,7 +161,7 @@ func TestClientCertificatesAreRotatedWhileTheSenderLives(t *testing.T) {
 	}
 	kube := fake.NewClientset(secretWith(one))
 	keeper := credentials.NewKeeper(kube)
-	clients := NewClients(Addresses{AllowLocal: true}, keeper)
+	clients := NewClients(Addresses{Allowed: loopback}, keeper)
 	to := Target{URL: s.URL, CACerts: ca.PEM, Source: "source-1", Show: want(func(w *credentials.Want) { w.ClientCertificate.Name = "hook" })}
 	replace := func(p certs.Pair) {
 		t.Helper()

@@ -32,9 +32,12 @@ func newEvent(t *testing.T) event.Event {
 	return ev
 }
 
+// loopback is where the sinks of tests listen.
+var loopback = prefixes("127.0.0.0/8", "::1/128")
+
 // local lets tests reach sinks on loopback.
 func local() *Clients {
-	return NewClients(Addresses{AllowLocal: true}, credentials.NewKeeper(fake.NewClientset()))
+	return NewClients(Addresses{Allowed: loopback}, credentials.NewKeeper(fake.NewClientset()))
 }
 
 func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {

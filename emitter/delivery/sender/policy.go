@@ -53,8 +53,8 @@ type Policy struct {
 	Linear bool
 	// RetryAfterMax bounds what a sink may ask for; 0 lets it ask for nothing.
 	RetryAfterMax time.Duration
-	// Random gives numbers in [0,1) for the spread; nil for the usual ones.
-	Random func() float64
+	// random gives numbers in [0,1) for the spread; nil for those of math/rand.
+	random func() float64
 }
 
 // DefaultPolicy is that of a source without spec.delivery.
@@ -131,7 +131,7 @@ func (p Policy) Backoff(failures int) time.Duration {
 	longest := float64(max(maxBackoff, p.Delay))
 	wait := min(float64(p.Delay)*factor, longest)
 
-	random := p.Random
+	random := p.random
 	if random == nil {
 		random = rand.Float64
 	}

@@ -42,7 +42,7 @@ func TestPolicyOfASource(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Functions cannot be compared, and none is set here.
-			if got.Random != nil || got.Mode != want.Mode || got.Retries != want.Retries || got.Timeout != want.Timeout ||
+			if got.random != nil || got.Mode != want.Mode || got.Retries != want.Retries || got.Timeout != want.Timeout ||
 				got.Delay != want.Delay || got.Linear != want.Linear || got.RetryAfterMax != want.RetryAfterMax {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
@@ -104,9 +104,9 @@ func TestDurations(t *testing.T) {
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	middle := func() float64 { return 0.5 }
-	exponential := Policy{Delay: time.Second, Random: middle}
-	linear := Policy{Delay: time.Second, Linear: true, Random: middle}
-	long := Policy{Delay: time.Hour, Random: middle}
+	exponential := Policy{Delay: time.Second, random: middle}
+	linear := Policy{Delay: time.Second, Linear: true, random: middle}
+	long := Policy{Delay: time.Hour, random: middle}
 	tests := []struct {
 		p        Policy
 		failures int

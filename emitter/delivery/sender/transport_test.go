@@ -219,6 +219,22 @@ func TestAddressesThatAreRefused(t *testing.T) {
 	}
 }
 
+func TestAllowedAddresses(t *testing.T) {
+	t.Parallel()
+	addresses := Addresses{
+		Allowed: prefixes("127.0.0.0/8", "169.254.20.0/24"), Refused: prefixes("127.0.0.2/32"),
+		RefusedPorts: func() []netip.AddrPort { return []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:6443")} },
+	}
+	for at, allowed := range map[string]bool{
+		"127.0.0.1:80": true, "[::ffff:127.0.0.1]:80": true, "169.254.20.10:80": true,
+		"169.254.169.254:80": false, "[::1]:80": false, "127.0.0.2:80": false, "127.0.0.1:6443": false,
+	} {
+		if err := addresses.check(netip.MustParseAddrPort(at)); (err == nil) != allowed {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+}
+
 // Others may listen at the address behind the API server's, which is a node's.
 func TestSinglePortsAreRefused(t *testing.T) {
 	t.Parallel()
@@ -244,7 +260,7 @@ func TestHostsThatTheOperatorAllows(t *testing.T) {
 	var contacted atomic.Int32
 	s := serve(t, func(http.ResponseWriter, *http.Request) { contacted.Add(1) })
 	var allowed hosts.List
-	clients := NewClients(Addresses{AllowLocal: true, Hosts: func() hosts.List { return allowed }}, credentials.NewKeeper(fake.NewClientset()))
+	clients := NewClients(Addresses{Allowed: loopback, Hosts: func() hosts.List { return allowed }}, credentials.NewKeeper(fake.NewClientset()))
 	for _, tc := range []struct {
 		allowed hosts.List
 		want    Class
