@@ -22,7 +22,7 @@ func TestStatefulCanaryIsJudgedByItsEntryToo(t *testing.T) {
 		want verdict.Verdict
 	}{{0, verdict.Pass}, {20, verdict.Fail}, {200, verdict.Fail}} {
 		p := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
-		p.judges = (*judge.Run).Look
+		p.judges = (*judge.Run).Analyze
 		for range 60 {
 			p.Serve(stage.Canary, 200, 0)
 			p.Serve(stage.Baseline, 1800, 0)

@@ -28,7 +28,7 @@ func TestWhatOthersWroteEndsTheRun(t *testing.T) {
 		{spec: `{"service":"cart","metrics":[{"type":"None"}]}`},
 	} {
 		p := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
-		p.judges = (*judge.Run).Look
+		p.judges = (*judge.Run).Analyze
 		p.Serve(stage.Canary, 1, 0)
 		p.step()
 		if c.spec != "" {

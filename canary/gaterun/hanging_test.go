@@ -17,7 +17,7 @@ func TestAHangingCanaryFails(t *testing.T) {
 	t.Parallel()
 	for hangs, want := range map[float64]verdict.Verdict{0: verdict.Pass, 8: verdict.Fail} {
 		p := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
-		p.judges = (*judge.Run).Look
+		p.judges = (*judge.Run).Analyze
 		steps := 0
 		for ; steps < 60; steps++ {
 			p.pass(15 * time.Second).step()
@@ -44,7 +44,7 @@ func TestAHangingCanaryFails(t *testing.T) {
 func TestAnOrdinaryCanaryPassesAfterTheRequestTimeout(t *testing.T) {
 	t.Parallel()
 	p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
-	p.judges = (*judge.Run).Look
+	p.judges = (*judge.Run).Analyze
 	steps := 0
 	for ; steps < 60 && p.run.CompletionTime == nil; steps++ {
 		p.pass(15 * time.Second).step()

@@ -41,7 +41,7 @@ func TestMisdeclaredRevisionsNeverPass(t *testing.T) {
 		if run.Done() {
 			break
 		}
-		m := gaterun.Moment{Now: now, Counts: misdeclared{s}, Analyze: (*judge.Run).Look}
+		m := gaterun.Moment{Now: now, Counts: misdeclared{s}, Analyze: (*judge.Run).Analyze}
 		m.Service, m.Known = s.Service(cart)
 		run.Step(m)
 		now = now.Add(15 * time.Second)

@@ -143,10 +143,10 @@ func TestWhatIsWaitedFor(t *testing.T) {
 func TestNoTimeIsLeft(t *testing.T) {
 	t.Parallel()
 	p := begin(t, true, v1alpha1.CanaryGateSpec{}, time.Minute)
-	p.judges = (*judge.Run).Look
+	p.judges = (*judge.Run).Analyze
 	p.step().pass(15*time.Second).step().want(verdict.Inconclusive, string(verdict.Timeout), "the warm-up takes 30s")
 	q := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
-	q.judges = (*judge.Run).Look
+	q.judges = (*judge.Run).Analyze
 	q.Unread()
 	q.step().pass(29*time.Minute + 40*time.Second)
 	q.Process()
@@ -384,7 +384,7 @@ func TestWithTheJudgeItself(t *testing.T) {
 		want verdict.Verdict
 	}{"a good canary": {0, verdict.Pass}, "a bad one": {40, verdict.Fail}} {
 		p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
-		p.judges = (*judge.Run).Look
+		p.judges = (*judge.Run).Analyze
 		for range 60 {
 			p.pass(15 * time.Second).step()
 			if p.run.CompletionTime != nil {

@@ -27,7 +27,7 @@ type Counts interface {
 	Figure(service types.NamespacedName) (attribution.Figures, bool)
 }
 
-// Analyze evaluates one window; it is (*judge.Run).Look in production.
+// Analyze evaluates one window; it is (*judge.Run).Analyze in production.
 type Analyze func(r *judge.Run, p judge.Plan, w judge.Window) judge.Judgement
 
 // Moment is the input of a step: the time, and what is known then.

@@ -51,8 +51,8 @@ func (r *Run) Check(p Plan) error {
 			return fmt.Errorf("shard %q has no counts", name)
 		}
 	}
-	if r.Evidence.Looks < 0 {
-		return fmt.Errorf("the shards have %d interim analyses", r.Evidence.Looks)
+	if r.Evidence.Analyses < 0 {
+		return fmt.Errorf("the shards have %d interim analyses", r.Evidence.Analyses)
 	}
 	if err := r.Evidence.Open.check(); err != nil {
 		return fmt.Errorf("open requests: %w", err)
@@ -78,8 +78,8 @@ func (r *Run) Check(p Plan) error {
 }
 
 func (o *openings) check() error {
-	if o.Looks < 0 || o.Looks > len(openLooks) {
-		return fmt.Errorf("they have %d interim analyses", o.Looks)
+	if o.Analyses < 0 || o.Analyses > len(openAnalyses) {
+		return fmt.Errorf("they have %d interim analyses", o.Analyses)
 	}
 	if o.Failed && len(o.Readings) == 0 {
 		return errors.New("too many were open, and no reading says so")

@@ -31,7 +31,7 @@ func TestPlansThatCannotBe(t *testing.T) {
 		p := errorsOnly()
 		tc.change(&p)
 		run := Start(epoch, nil)
-		got := run.Look(p, at(0, arm(100, 0), arm(900, 0)))
+		got := run.Analyze(p, at(0, arm(100, 0), arm(900, 0)))
 		if got.Verdict != verdict.Error || len(got.Reasons) != 1 || got.Reasons[0] != verdict.InvalidPlan || !strings.Contains(got.Message, tc.says) {
 			t.Errorf("%s: got %s %v: %s", name, got.Verdict, got.Reasons, got.Message)
 		}
@@ -65,12 +65,12 @@ func TestOpenRequestsThatCannotBe(t *testing.T) {
 			t.Errorf("%s: %v", evidence, err)
 		}
 		// Nor is there a way to make it fall over.
-		run.Look(everything(true), at(0, arm(100, 0), arm(900, 0)))
+		run.Analyze(everything(true), at(0, arm(100, 0), arm(900, 0)))
 	}
 	(&openings{Failed: true}).explain(everything(true), 0)
 }
 
-// A metric that is said to be decided, and of which nothing was counted, was edited. Look takes it without falling over, too.
+// A metric that is said to be decided, and of which nothing was counted, was edited. Analyze survives it, too.
 func TestDecidedWithoutTests(t *testing.T) {
 	t.Parallel()
 	const shards = `"canary":900,"baseline":900,"shards":{"counts":{"a":[9,1,0,9,1],"b":[9,1,0,9,1],"c":[9,1,0,9,1],"d":[9,1,0,0,0,0,9,1],"e":[9,1,0,0,0,0,9,1],"f":[9,1,0,0,0,0,9,1],"g":[9,1,0,0,0,0,9,1],"h":[9,1,0,0,0,0,9,1],"i":[9,1,0,0,0,0,9,1],"j":[9,1,0,0,0,0,9,1],"k":[9,1,0,0,0,0,9,1],"l":[9,1,0,0,0,0,9,1]}}`
@@ -92,10 +92,10 @@ func TestDecidedWithoutTests(t *testing.T) {
 			if err := run.Check(p); (err != nil) != refused {
 				t.Errorf("%s: %v", evidence, err)
 			}
-			// One window in the warm-up, and one when the last look at the shards is due.
-			run.Look(p, at(0, arm(100, 0), arm(900, 0)))
+			// One window in the warm-up, and one when the last analysis of the shards is due.
+			run.Analyze(p, at(0, arm(100, 0), arm(900, 0)))
 			late := Window{From: epoch.Add(time.Second), To: epoch.Add(p.Deadline), Required: -1}
-			if got := run.Look(p, late).Verdict; got == verdict.Pass || got == verdict.Warn {
+			if got := run.Analyze(p, late).Verdict; got == verdict.Pass || got == verdict.Warn {
 				t.Errorf("%s: %s", evidence, got)
 			}
 		}

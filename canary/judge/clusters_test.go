@@ -180,7 +180,7 @@ func (w world) run(p Plan, seed uint64, each func(*Run)) *Run {
 			side.Finished, side.Started, side.Errors = side.Finished+t.N, side.Started+t.N, side.Errors+t.K
 		}
 		win.Handled = win.Canary.Finished / max(1, win.Canary.Finished+win.Baseline.Finished)
-		run.Look(p, win)
+		run.Analyze(p, win)
 		each(run)
 	}
 	return run

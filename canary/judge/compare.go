@@ -6,7 +6,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// compareShards takes one of the looks at the shards.
+// compareShards runs one interim analysis of the shards.
 //
 // A Fail needs two things: that the shards on the canary became worse than chance
 // explains, and that they became worse than is tolerated, as far as one can see. Only
@@ -15,7 +15,7 @@ import (
 // its baseline fails with probability Alpha at most; one that is worse and within
 // what is tolerated may fail more often, the nearer it is to the limit.
 func (d *metricData) compareShards(v view, m Metric, l levels) {
-	level := l.shardFail * v.look
+	level := l.shardFail * v.spending
 	plain, _ := v.scores(m.Kind, 1)
 	high := permutation(plain, level, v.seed())
 	d.P = &high
@@ -24,7 +24,7 @@ func (d *metricData) compareShards(v view, m Metric, l levels) {
 			d.fail(verdict.RelativeRegression)
 		}
 	}
-	d.Same = d.same(v, m, l, v.look)
+	d.Same = d.same(v, m, l, v.spending)
 }
 
 // same says whether the shards on the canary are shown not to be worse than is

@@ -94,7 +94,7 @@ func TestEntryThatIsNotCountedNeverPasses(t *testing.T) {
 		for i := 0; run.Last.Verdict == verdict.Running; i++ {
 			w := windows(i)
 			c(&w.Canary)
-			run.Look(stateful(), w)
+			run.Analyze(stateful(), w)
 		}
 		if run.Last.Verdict != verdict.Inconclusive || !slices.Contains(run.Last.Reasons, why) {
 			t.Errorf("%s %v: %s", run.Last.Verdict, run.Last.Reasons, run.Last.Message)

@@ -31,11 +31,11 @@ type evidence struct {
 	Unsettled bool `json:"unsettled,omitempty"`
 	// Unanswering pods of the canary in the last window.
 	Unanswering int `json:"unanswering,omitempty"`
-	// Looks at the shards that are used up, of those that the plan has.
-	Looks   int                    `json:"looks,omitempty"`
-	Shards  shards                 `json:"shards,omitzero"`
-	Past    past                   `json:"past,omitzero"`
-	Metrics map[string]*metricData `json:"metrics,omitempty"`
+	// Analyses of the shards that were done. Its JSON name is older.
+	Analyses int                    `json:"looks,omitempty"`
+	Shards   shards                 `json:"shards,omitzero"`
+	Past     past                   `json:"past,omitzero"`
+	Metrics  map[string]*metricData `json:"metrics,omitempty"`
 }
 
 // weighted is a mean.

@@ -52,7 +52,7 @@ func (o otherTimes) play(n uint64) verdict.Verdict {
 			side.Finished, side.Started, side.Errors = side.Finished+c.Finished, side.Started+c.Finished, side.Errors+c.Errors
 			w.Shards[fmt.Sprint(s)] = one
 		}
-		run.Look(unevenPlan(), w)
+		run.Analyze(unevenPlan(), w)
 	}
 	return run.Last.Verdict
 }

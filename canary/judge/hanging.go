@@ -27,8 +27,8 @@ const (
 	openRatio = 3
 	// fewestHanging are no witnesses yet.
 	fewestHanging = 5
-	// openSpan is how far back one looks, and openReadings how many readings of it are kept.
-	openSpan     = time.Minute
+	// openHistory is how far back readings are kept, and openReadings how many of them.
+	openHistory  = time.Minute
 	openReadings = 16
 	// holdRatio of the requests that the canary began may be open beyond what the
 	// baseline explains before a Pass must wait, and holdDeviations is how sure that is.
@@ -36,8 +36,8 @@ const (
 	holdDeviations = 2
 )
 
-// openLooks are when a canary may fail for its open requests, since the run began.
-var openLooks = []time.Duration{2 * time.Minute, 3 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute}
+// openAnalyses are when a canary may fail for its open requests, since the run began.
+var openAnalyses = []time.Duration{2 * time.Minute, 3 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute}
 
 // openings is what a run knows of the requests that are open.
 type openings struct {
@@ -47,9 +47,9 @@ type openings struct {
 	Begun sides `json:"begun,omitzero"`
 	// Took is how many seconds the canary's requests took that were finished since then.
 	Took float64 `json:"took,omitempty"`
-	// Looks that are used up. Failed stays.
-	Looks  int  `json:"looks,omitempty"`
-	Failed bool `json:"failed,omitempty"`
+	// Analyses that were done. Failed never becomes false again.
+	Analyses int  `json:"looks,omitempty"`
+	Failed   bool `json:"failed,omitempty"`
 	// Uncounted: nobody counts what is open. Unknown says why the last window did not tell
 	// how many are, and Short why it did not tell whether some are overdue. Timeout is that
 	// of the canary's requests.
@@ -86,7 +86,7 @@ func (o *openings) add(w Window, elapsed time.Duration) {
 		o.Took += took
 	}
 	open := sides{Canary: whole(w.Canary.Open, 0).N, Baseline: whole(w.Baseline.Open, 0).N}
-	if n := len(o.Readings); n > 1 && elapsed-o.Readings[n-2].At < openSpan/openReadings {
+	if n := len(o.Readings); n > 1 && elapsed-o.Readings[n-2].At < openHistory/openReadings {
 		// Windows are short: one reading stands for several, with what speaks least against
 		// the canary.
 		last := &o.Readings[n-1]
@@ -94,7 +94,7 @@ func (o *openings) add(w Window, elapsed time.Duration) {
 		o.Readings = o.Readings[:n-1]
 	}
 	o.Readings = append(o.Readings, openReading{At: elapsed, Open: open, Begun: o.Begun, Took: o.Took})
-	for len(o.Readings) > 1 && elapsed-o.Readings[1].At >= openSpan {
+	for len(o.Readings) > 1 && elapsed-o.Readings[1].At >= openHistory {
 		o.Readings = o.Readings[1:]
 	}
 }
@@ -118,20 +118,20 @@ func (o *openings) explained() float64 {
 	return (last.Took - first.Took) / (last.At - first.At).Seconds()
 }
 
-// look fails the canary at the moments that are fixed, if it has more open than chance
+// analyze fails the canary at the fixed times, if it has more open than chance
 // gives a canary with three times its share.
-func (o *openings) look(alpha float64, elapsed time.Duration) {
+func (o *openings) analyze(alpha float64, elapsed time.Duration) {
 	due := 0
-	for _, at := range openLooks {
+	for _, at := range openAnalyses {
 		if elapsed >= at {
 			due++
 		}
 	}
 	// Most of a minute must have been watched.
-	if due <= o.Looks || len(o.Readings) < 2 || elapsed-o.Readings[0].At < openSpan*3/4 {
+	if due <= o.Analyses || len(o.Readings) < 2 || elapsed-o.Readings[0].At < openHistory*3/4 {
 		return
 	}
-	o.Looks = due
+	o.Analyses = due
 	fewest, most := math.Inf(1), 0.0
 	for _, r := range o.Readings {
 		fewest, most = min(fewest, r.Open.Canary), max(most, r.Open.Baseline)
@@ -142,7 +142,7 @@ func (o *openings) look(alpha float64, elapsed time.Duration) {
 	}
 	b := betaBinomial{n: fewest + most, q: openRatio * s / (openRatio*s + 1 - s)}
 	// Fewer than expected are no evidence. Without any share all of them are.
-	unlikely := s == 0 || fewest > b.n*b.q && math.Exp(b.logProbability(fewest))+b.above(fewest) <= alpha/float64(len(openLooks))
+	unlikely := s == 0 || fewest > b.n*b.q && math.Exp(b.logProbability(fewest))+b.above(fewest) <= alpha/float64(len(openAnalyses))
 	o.Failed = o.Failed || unlikely
 }
 

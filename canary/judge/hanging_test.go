@@ -77,7 +77,7 @@ func (w openWorld) play(rng *rand.Rand, p Plan) (Judgement, time.Duration) {
 				arms[side] = Arm{Finished: done[side], Errors: bad[side], Started: begun[side] - was[side], Open: open[side], Took: took[side]}
 			}
 			to := epoch.Add(time.Duration(second) * time.Second)
-			run.Look(p, Window{From: to.Add(-15 * time.Second), To: to, Canary: arms[0], Baseline: arms[1], Required: -1, RequestTimeout: 5 * time.Minute})
+			run.Analyze(p, Window{From: to.Add(-15 * time.Second), To: to, Canary: arms[0], Baseline: arms[1], Required: -1, RequestTimeout: 5 * time.Minute})
 			was, done, bad, took = begun, [2]float64{}, [2]float64{}, [2]float64{}
 		}
 		for side := range 2 {
@@ -263,7 +263,7 @@ func TestUnknownOpenRequestsDoNotPass(t *testing.T) {
 		for ; run.Last.Verdict == verdict.Running; n++ {
 			w := at(n, arm(100, 0), arm(900, 0))
 			tc.change(n, &w)
-			run.Look(openPlan(), w)
+			run.Analyze(openPlan(), w)
 		}
 		if got := run.Last; got.Verdict != tc.want || !slices.Equal(got.Reasons, tc.reasons) || n != tc.windows || !strings.Contains(got.Message, tc.says) {
 			t.Errorf("%s: got %s %v after %d windows: %s", tc.name, got.Verdict, got.Reasons, n, got.Message)
@@ -271,7 +271,7 @@ func TestUnknownOpenRequestsDoNotPass(t *testing.T) {
 	}
 }
 
-// A run that is written down between two looks goes on the same, and what it keeps of
+// A run that is written down between two analyses goes on the same, and what it keeps of
 // open requests is small however often it looks.
 func TestOpenRequestsAreResumed(t *testing.T) {
 	t.Parallel()
@@ -288,7 +288,7 @@ func TestOpenRequestsAreResumed(t *testing.T) {
 		if err := json.Unmarshal(text, written); err != nil {
 			t.Fatal(err)
 		}
-		if a, b := whole.Look(openPlan(), w), written.Look(openPlan(), w); !reflect.DeepEqual(a, b) {
+		if a, b := whole.Analyze(openPlan(), w), written.Analyze(openPlan(), w); !reflect.DeepEqual(a, b) {
 			t.Fatalf("look %d: %+v, and %+v", i, a, b)
 		}
 		if n := len(whole.Evidence.Open.Readings); n > openReadings+8 {

@@ -18,7 +18,7 @@ func wilson(t tally, z float64) (low, high float64) {
 }
 
 // newcombe bounds the difference of two ratios (Newcombe 1998, Statistics in Medicine
-// 17:873-890, method 10). It holds for one look, not for many: it is to be shown.
+// 17:873-890, method 10). It holds for one analysis, not for many: use it for display only.
 func newcombe(a, b tally, z float64) (low, high float64) {
 	la, ua := wilson(a, z)
 	lb, ub := wilson(b, z)

@@ -16,7 +16,7 @@ const negligibleShare = 0.75
 //
 // Alpha is divided by the number of metrics that count (Bonferroni), and once more
 // by two for a metric that may fail both by comparison and by its own limit. The
-// looks at the shards share theirs. Beta is not divided by metrics, because all must
+// analyses of the shards share theirs. Beta is not divided by metrics, because all must
 // pass.
 type levels struct {
 	fail, warn, pass     float64
@@ -50,16 +50,16 @@ type view struct {
 	plan Plan
 	// enough requests on both sides; final: the deadline is over.
 	enough, final bool
-	// look is the part of Alpha and Beta with which the shards are compared now, 0 if
-	// they are not, and looked what was used up until now. counted are those that can be
+	// spending is the part of Alpha and Beta for comparing the shards now, 0 if they
+	// are not compared, and spentSoFar what was spent until now. counted are those that can be
 	// compared.
-	look, looked float64
-	shards       *shards
-	strata       []stratum
-	counted      census
-	start        int64
-	number       int
-	past         past
+	spending, spentSoFar float64
+	shards               *shards
+	strata               []stratum
+	counted              census
+	start                int64
+	number               int
+	past                 past
 }
 
 // judge says what is known of one metric.
@@ -68,7 +68,7 @@ type view struct {
 // shard share its fate, and counting each as a witness of its own gave a false Fail
 // every third time. The limit may fail it, because it says something of the requests
 // themselves, whatever shard they come from; and so may being negligible pass it.
-func (d *metricData) judge(v view, m Metric) Result {
+func (d *metricData) evaluate(v view, m Metric) Result {
 	l := v.plan.levels(m)
 	v.enough = d.enough(v, m)
 	res := Result{Name: m.Name, DryRun: m.DryRun, EFailLimit: l.fail, EPassLimit: l.pass}
@@ -117,10 +117,10 @@ func (v view) open() verdict.Verdict {
 	return verdict.Running
 }
 
-// provable: there are enough shards for a verdict to be possible at some look.
+// provable: there are enough shards for a verdict to be possible at some analysis.
 func (v view) provable(l levels) bool {
 	c := v.counted
-	return l.comparable && c.enough(max(1, v.plan.MinShards)) && c.ways*l.shardFail*max(v.look, lastLook) >= 1
+	return l.comparable && c.enough(max(1, v.plan.MinShards)) && c.ways*l.shardFail*max(v.spending, lastAnalysis) >= 1
 }
 
 // evidenceOfFail is the logarithm of the e-values for the canary being worse than is
@@ -218,13 +218,13 @@ func (d *metricData) relative(v view, m Metric, fail, warn float64, l levels) {
 	if len(d.Tests) == 0 {
 		return // Nothing was counted by this metric, whatever the shards say.
 	}
-	if v.look > 0 && v.provable(l) && d.lacks() == "" {
+	if v.spending > 0 && v.provable(l) && d.lacks() == "" {
 		d.compareShards(v, m, l)
 		return
 	}
-	// What else must be decided may take until long after the look, and a canary that
+	// What else must be decided may take until long after the analysis, and a canary that
 	// broke meanwhile must not pass by it. To ask again makes no Pass likelier.
-	d.Same = d.Same && d.same(v, m, l, v.looked)
+	d.Same = d.Same && d.same(v, m, l, v.spentSoFar)
 }
 
 // fail keeps the first reason.

@@ -65,7 +65,7 @@ func (t table) thinned() table {
 // of two such likelihoods, multiplied over windows, is an e-process (Turner, Ly and
 // Grünwald, arXiv 2106.02693; for counts of canaries Lindon and Malek, NeurIPS 2022,
 // arXiv 2011.03567). By Ville's inequality it ever exceeds 1/a with probability a at
-// most, however often one looks. The ratio is monotonous in the canary's bad
+// most, however often one analyzes. The ratio is monotonous in the canary's bad
 // requests, so that this holds for all odds ratios on the far side of the limit too.
 type odds struct {
 	Ratios []float64 `json:"ratios"`

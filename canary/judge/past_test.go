@@ -121,7 +121,7 @@ func TestNoFailBeforeFourWindows(t *testing.T) {
 			for i := range 9 {
 				w.Pods[string(rune('a'+i))] = arm(1000, 1)
 			}
-			run.Look(errorsOnly(), w)
+			run.Analyze(errorsOnly(), w)
 		}
 		if run.Last.Verdict != verdict.Fail || windows < leastWindows || windows > 10 {
 			t.Errorf("%s after %d windows", run.Last.Verdict, windows)

@@ -3,7 +3,7 @@
 //
 // It is pure: no clock, no I/O, no Kubernetes. Its invariants: too little data is
 // Inconclusive and never Pass; a proven Fail is never masked by what is unknown or
-// comes later; every limit may be looked at after every window without making false
+// comes later; every limit may be checked after every window without making false
 // alarms more likely than Plan.Alpha; and a Run, written as JSON and read again,
 // goes on with the same evidence.
 package judge
@@ -94,7 +94,7 @@ type Limits struct {
 // the share of the weight that must have been conclusive.
 type Score struct{ Pass, Warn, MinCoverage float64 }
 
-// Window is what happened between two looks.
+// Window is what happened between two analyses.
 type Window struct {
 	// From and To bound the window.
 	From, To time.Time
@@ -202,7 +202,7 @@ type Result struct {
 	EFailLimit float64 `json:"eFailLimit"`
 	EPass      float64 `json:"ePass"`
 	EPassLimit float64 `json:"ePassLimit"`
-	// P is the permutation test's at its last look, for sharded Services.
+	// P is the permutation test's at its last analysis, for sharded Services.
 	P *float64 `json:"p,omitempty"`
 	// Missing is an estimate of how many more canary requests a verdict needs.
 	Missing float64 `json:"missing,omitempty"`

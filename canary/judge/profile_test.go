@@ -60,7 +60,7 @@ func (f profiled) play(n uint64) *Run {
 				w.Shards[fmt.Sprint("s/", s)] = one
 			}
 		}
-		run.Look(p, w)
+		run.Analyze(p, w)
 	}
 	return run
 }

@@ -4,7 +4,7 @@ import "math"
 
 // An e-process about one ratio p of bad requests: the likelihood of the counts under
 // alternatives, divided by that under the limit, averaged over the alternatives.
-// As with odds it may be looked at always, p may vary with time as long as it stays
+// As with odds it may be checked at any time, p may vary with time as long as it stays
 // on one side of the limit, and only the sums are needed.
 
 // aboveSteps are the alternatives to a limit, as multiples of its odds.

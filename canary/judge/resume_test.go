@@ -66,7 +66,7 @@ func wild(rng *rand.Rand, i int, shards int) Window {
 	return w
 }
 
-// Who writes a run down between two looks, and reads it again, gets the same
+// Who writes a run down between two analyses, and reads it again, gets the same
 // judgements as who does not.
 func TestRunIsResumed(t *testing.T) {
 	t.Parallel()
@@ -94,18 +94,18 @@ func TestRunIsResumed(t *testing.T) {
 			w.From, w.To = start.Add(w.From.Sub(epoch)), start.Add(w.To.Sub(epoch))
 			text, err := json.Marshal(written)
 			if err != nil {
-				t.Fatalf("seed %d, look %d: %v", seed, i, err)
+				t.Fatalf("seed %d, analysis %d: %v", seed, i, err)
 			}
 			written = &Run{}
 			if err := json.Unmarshal(text, written); err != nil {
-				t.Fatalf("seed %d, look %d: %v", seed, i, err)
+				t.Fatalf("seed %d, analysis %d: %v", seed, i, err)
 			}
 			if err := written.Check(p); err != nil {
-				t.Fatalf("seed %d, look %d: %v", seed, i, err)
+				t.Fatalf("seed %d, analysis %d: %v", seed, i, err)
 			}
-			a, b := whole.Look(p, w), written.Look(p, w)
+			a, b := whole.Analyze(p, w), written.Analyze(p, w)
 			if !reflect.DeepEqual(a, b) {
-				t.Fatalf("seed %d, look %d: without writing\n%+v\nwith\n%+v", seed, i, a, b)
+				t.Fatalf("seed %d, analysis %d: without writing\n%+v\nwith\n%+v", seed, i, a, b)
 			}
 		}
 		if whole.Last.Verdict == verdict.Running {
@@ -132,7 +132,7 @@ func TestRunStaysSmall(t *testing.T) {
 			c := Counts{Finished: 123456789, Errors: 12345678, Slow: 12345678}
 			w.Shards[name(s)] = ShardWindow{Canary: c, Baseline: c}
 		}
-		run.Look(p, w)
+		run.Analyze(p, w)
 	}
 	text, err := json.Marshal(run)
 	if err != nil {
@@ -168,7 +168,7 @@ func TestRunOfManyPodsStaysSmall(t *testing.T) {
 		for pod := range 3 * mostPods {
 			w.Pods[fmt.Sprintf("01234567-%04d", pod)] = big()
 		}
-		run.Look(p, w)
+		run.Analyze(p, w)
 	}
 	text, err := json.Marshal(run)
 	if err != nil {
@@ -194,7 +194,7 @@ func TestNonsenseIsSurvived(t *testing.T) {
 			for i := range 61 {
 				w := at(i, a, arm(900, 0))
 				w.Handled, w.Required = math.NaN(), math.Inf(1)
-				run.Look(everything(sharded), w)
+				run.Analyze(everything(sharded), w)
 			}
 			if _, err := json.Marshal(run); err != nil {
 				t.Errorf("%+v: %v", a, err)
@@ -215,7 +215,7 @@ func BenchmarkLook(b *testing.B) {
 			p.MinCanary = math.MaxFloat64
 			run := Start(epoch, nil)
 			for i := 0; b.Loop(); i++ {
-				run.Look(p, at(i, arm(n, n/100), arm(9*n, 9*n/100)))
+				run.Analyze(p, at(i, arm(n, n/100), arm(9*n, 9*n/100)))
 			}
 		})
 	}

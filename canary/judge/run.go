@@ -6,31 +6,30 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// Run is the evidence of one judgement. It is a value of JSON: who writes it down and
-// reads it again goes on as if nothing had been. It holds sums only, and of shards no
-// more than MaxShards, so that it stays below 100 KiB.
+// Run is the evidence of one judgement. It survives JSON without loss: another process can
+// read it and continue. It contains only sums, of at most MaxShards shards, so it stays
+// below 100 KiB.
 type Run struct {
 	// Start of the run.
 	Start time.Time `json:"start"`
-	// Last is what was judged last.
+	// Last is the latest judgement.
 	Last Judgement `json:"last"`
 	// Evidence is for this package alone.
 	Evidence evidence `json:"evidence"`
 }
 
-// Start begins a run. before is what each shard had done before the split, over all
-// Revisions but the canary; nil if unknown, or if the Service is not sharded.
+// Start starts a run. before is what each shard did before the split, in all Revisions
+// except the canary; nil if unknown, or if the Service is not sharded.
 func Start(at time.Time, before map[string]Counts) *Run {
 	r := &Run{Start: at.UTC().Round(0), Last: Judgement{Verdict: verdict.Running}}
 	r.Evidence.Shards.begin(before)
 	return r
 }
 
-// Look takes what happened since the last look, and judges all that did. Windows must
-// come in order; one that began before the warm-up was over is not judged, and one that
-// was taken before is not taken again. A verdict that was reached stays. A plan that
-// Check refuses is an Error.
-func (r *Run) Look(p Plan, w Window) Judgement {
+// Analyze adds one window to the evidence and evaluates all of it. Windows must come in
+// order. A window that began before the end of the warm-up does not count, and none counts
+// twice. A verdict is final. A plan that Check refuses is an Error.
+func (r *Run) Analyze(p Plan, w Window) Judgement {
 	if r.Last.Verdict != verdict.Running || !w.To.After(r.Evidence.Until) {
 		return r.Last
 	}
@@ -44,15 +43,15 @@ func (r *Run) Look(p Plan, w Window) Judgement {
 		r.Evidence.add(p, w)
 		r.Evidence.Open.add(w, elapsed)
 		if p.Limits.Unaccounted >= 0 {
-			r.Evidence.Open.look(p.Alpha, elapsed)
+			r.Evidence.Open.analyze(p.Alpha, elapsed)
 		}
 	}
-	r.Last = r.judge(p, elapsed)
+	r.Last = r.evaluate(p, elapsed)
 	return r.Last
 }
 
-// judge everything that is known.
-func (r *Run) judge(p Plan, elapsed time.Duration) Judgement {
+// evaluate judges all evidence.
+func (r *Run) evaluate(p Plan, elapsed time.Duration) Judgement {
 	e := &r.Evidence
 	v := view{
 		plan: p, shards: &e.Shards, past: e.Past, start: r.Start.UnixNano(),
@@ -61,11 +60,11 @@ func (r *Run) judge(p Plan, elapsed time.Duration) Judgement {
 	}
 	if p.Sharded {
 		v.strata, v.counted = e.Shards.strata(max(1, p.MinShards))
-		// A look that is due waits for the minimums.
-		if due := p.due(int64(elapsed)); due > e.Looks && v.enough && v.counted.enough(max(1, p.MinShards)) {
-			v.look, e.Looks = spent(due)-spent(e.Looks), due
+		// An analysis that is due waits for the minimums.
+		if due := p.due(int64(elapsed)); due > e.Analyses && v.enough && v.counted.enough(max(1, p.MinShards)) {
+			v.spending, e.Analyses = spent(due)-spent(e.Analyses), due
 		}
-		v.looked = spent(e.Looks)
+		v.spentSoFar = spent(e.Analyses)
 	}
 	j := Judgement{
 		Verdict:       verdict.Running,
@@ -80,7 +79,7 @@ func (r *Run) judge(p Plan, elapsed time.Duration) Judgement {
 			d = &metricData{}
 		}
 		v.number = i
-		j.Metrics = append(j.Metrics, d.judge(v, m))
+		j.Metrics = append(j.Metrics, d.evaluate(v, m))
 	}
 	if p.Sharded {
 		j.countShards(p, v.counted)
@@ -101,7 +100,7 @@ func (j *Judgement) countShards(p Plan, c census) {
 	strictest := 1.0
 	for _, m := range p.Metrics {
 		if l := p.levels(m); l.comparable && !l.relative {
-			strictest = min(strictest, l.shardFail*lastLook)
+			strictest = min(strictest, l.shardFail*lastAnalysis)
 		}
 	}
 	j.Canary.ShardsMissing, j.Baseline.ShardsMissing = c.missing(max(1, p.MinShards), strictest)

@@ -86,13 +86,13 @@ func TestAlphaIsDivided(t *testing.T) {
 	near(t, "one of two, with a limit", both.levels(both.Metrics[1]).fail, 80, 1e-9)
 	both.Metrics[0].DryRun = true
 	near(t, "a dry run beside it", both.levels(both.Metrics[1]).fail, 40, 1e-9)
-	near(t, "all looks at the shards", one.levels(one.Metrics[0]).shardFail, 0.05, 1e-12)
+	near(t, "all analyses of the shards", one.levels(one.Metrics[0]).shardFail, 0.05, 1e-12)
 }
 
 func TestWhatIsMissingIsSaid(t *testing.T) {
 	t.Parallel()
 	run := Start(epoch, nil)
-	got := run.Look(errorsOnly(), at(0, arm(100, 0), arm(200, 0)))
+	got := run.Analyze(errorsOnly(), at(0, arm(100, 0), arm(200, 0)))
 	if got.Canary.Missing != 200 || got.Baseline.Missing != 100 || !strings.Contains(got.Message, "200 and 100 more are needed") {
 		t.Errorf("got %+v, %+v: %s", got.Canary, got.Baseline, got.Message)
 	}
@@ -103,13 +103,13 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 	}
 	p := errorsOnly()
 	p.MinDuration = 0
-	if got = run.Look(p, at(1, arm(needed-100, 0), arm(900, 0))); got.Verdict != verdict.Pass {
+	if got = run.Analyze(p, at(1, arm(needed-100, 0), arm(900, 0))); got.Verdict != verdict.Pass {
 		t.Errorf("with them: %s, %v still missing", got.Verdict, got.Metrics[0].Missing)
 	}
 }
 
-// The plan alone says when shards are looked at: five times, the last at the deadline.
-func TestLooksAtShards(t *testing.T) {
+// The plan alone says when shards are analyzed: five times, the last at the deadline.
+func TestAnalysesAtShards(t *testing.T) {
 	t.Parallel()
 	p := shardedPlan()
 	p.Warmup = p.Deadline / 10

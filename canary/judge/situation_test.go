@@ -19,7 +19,7 @@ func repeat(p Plan, canary, baseline Arm, change func(i int, w *Window)) Judgeme
 		if change != nil {
 			change(i, &w)
 		}
-		run.Look(p, w)
+		run.Analyze(p, w)
 	}
 	return run.Last
 }
@@ -116,13 +116,13 @@ func TestVerdictStays(t *testing.T) {
 	t.Parallel()
 	run := Start(epoch, nil)
 	for i := range 10 {
-		run.Look(errorsOnly(), at(i, arm(100, 0), arm(900, 0)))
+		run.Analyze(errorsOnly(), at(i, arm(100, 0), arm(900, 0)))
 	}
 	first := run.Last
 	if first.Verdict != verdict.Pass {
 		t.Fatalf("got %s: %s", first.Verdict, first.Message)
 	}
-	if again := run.Look(errorsOnly(), at(10, arm(100, 100), arm(900, 0))); again.Verdict != verdict.Pass || again.Canary != first.Canary {
+	if again := run.Analyze(errorsOnly(), at(10, arm(100, 100), arm(900, 0))); again.Verdict != verdict.Pass || again.Canary != first.Canary {
 		t.Errorf("a verdict became %s", again.Verdict)
 	}
 }
@@ -138,7 +138,7 @@ func TestWarmUpAndTimesAreKept(t *testing.T) {
 		if w.To.Sub(epoch) < p.Warmup {
 			w.Canary.Errors = 1000
 		}
-		if got := run.Look(p, w); got.Verdict != verdict.Running {
+		if got := run.Analyze(p, w); got.Verdict != verdict.Running {
 			ended = i + 1
 			break
 		}
@@ -148,8 +148,8 @@ func TestWarmUpAndTimesAreKept(t *testing.T) {
 	}
 	// The same window twice counts once.
 	run = Start(epoch, nil)
-	run.Look(errorsOnly(), at(0, arm(10, 1), arm(90, 0)))
-	if got := run.Look(errorsOnly(), at(0, arm(10, 1), arm(90, 0))); got.Canary.Requests != 10 {
+	run.Analyze(errorsOnly(), at(0, arm(10, 1), arm(90, 0)))
+	if got := run.Analyze(errorsOnly(), at(0, arm(10, 1), arm(90, 0))); got.Canary.Requests != 10 {
 		t.Errorf("counted %v requests", got.Canary.Requests)
 	}
 }
@@ -163,7 +163,7 @@ func TestMovedShardsAreLeftOut(t *testing.T) {
 	one := w.Shards["aa"]
 	one.Baseline = one.Canary
 	w.Shards["aa"] = one
-	got := run.Look(shardedPlan(), w)
+	got := run.Analyze(shardedPlan(), w)
 	if got.Canary.Shards != 4 || got.Baseline.Shards != 15 || !strings.Contains(got.Message, "1 left out that both have handled") {
 		t.Errorf("got %d and %d shards: %s", got.Canary.Shards, got.Baseline.Shards, got.Message)
 	}
@@ -172,8 +172,8 @@ func TestMovedShardsAreLeftOut(t *testing.T) {
 	}
 }
 
-// What is shown by a look at the shards may have to wait for something else. A canary
-// that broke meanwhile does not pass by that look.
+// What an analysis of the shards shows may have to wait for something else. A canary
+// that broke meanwhile does not pass by that analysis.
 func TestShardsThatBrokeAfterALookDoNotPass(t *testing.T) {
 	t.Parallel()
 	for _, breaks := range []bool{false, true} {
@@ -201,7 +201,7 @@ func TestShardsThatBrokeAfterALookDoNotPass(t *testing.T) {
 			}
 			w := at(i, canary, baseline)
 			w.Shards, w.Unsettled = shards, i < 20
-			run.Look(shardedPlan(), w)
+			run.Analyze(shardedPlan(), w)
 		}
 		if want := map[bool]verdict.Verdict{false: verdict.Pass, true: verdict.Running}[breaks]; run.Last.Verdict != want {
 			t.Errorf("breaks: %v, got %s %v: %s", breaks, run.Last.Verdict, run.Last.Reasons, run.Last.Message)

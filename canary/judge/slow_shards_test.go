@@ -74,7 +74,7 @@ func (c *clinic) failed() bool {
 	p.Metrics[0].Negligible = 0 // no Pass ends the run
 	run := Start(epoch, nil)
 	for c.second < 1900 && run.Last.Verdict == verdict.Running {
-		run.Look(p, c.window())
+		run.Analyze(p, c.window())
 	}
 	return run.Evidence.Open.Failed
 }

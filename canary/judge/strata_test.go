@@ -75,19 +75,19 @@ func TestShardsWithoutCounterpartAreInsufficient(t *testing.T) {
 				w.Shards[fmt.Sprint(s)] = ShardWindow{Baseline: Counts{Finished: 10, Errors: float64((s + i) % 10 / 9)}}
 			}
 		}
-		run.Look(shardedPlan(), w)
+		run.Analyze(shardedPlan(), w)
 	}
 	if got := run.Last; got.Verdict != verdict.Inconclusive || got.Metrics[0].Reason != verdict.InsufficientShards || !strings.Contains(got.Message, "they are new, and too few of the baseline's shards are") {
 		t.Errorf("got %s %v: %s", got.Verdict, got.Reasons, got.Message)
 	}
 }
 
-// What the looks use up adds up to one, in proportion to the time that was over, also
+// What the analyses spend adds up to one, in proportion to the time that was over, also
 // where some were left out.
-func TestLooksSpendInProportionToTime(t *testing.T) {
+func TestAnalysesSpendInProportionToTime(t *testing.T) {
 	t.Parallel()
 	for looked, want := range []float64{0, 1. / 16, 1. / 8, 1. / 4, 1. / 2, 1} {
-		near(t, fmt.Sprint(looked, " looks"), spent(looked), want, 0)
+		near(t, fmt.Sprint(looked, " analyses"), spent(looked), want, 0)
 	}
-	near(t, "the last look", spent(looks)-spent(looks-1), lastLook, 0)
+	near(t, "the last analysis", spent(maxAnalyses)-spent(maxAnalyses-1), lastAnalysis, 0)
 }

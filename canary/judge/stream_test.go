@@ -128,7 +128,7 @@ func play(t testing.TB, p Plan, runs int, s scenario) outcome {
 				next := window(0)
 				run := started(next, before, rand.New(rand.NewPCG(n, 8)))
 				for i := 1; ; i++ {
-					if run.Look(p, next); run.Last.Verdict != verdict.Running {
+					if run.Analyze(p, next); run.Last.Verdict != verdict.Running {
 						break
 					}
 					next = window(i)
@@ -154,9 +154,9 @@ func (o outcome) tolerance(share float64) float64 {
 	return 3 * math.Sqrt(share*(1-share)/float64(o.runs))
 }
 
-// looksAt are the ends of windows in sharded scenarios: only the looks count there,
+// analysesAt are the ends of windows in sharded scenarios: only the analyses count there,
 // and fewer windows are faster.
-var looksAt = []time.Duration{112500 * time.Millisecond, 225 * time.Second, 450 * time.Second, 900 * time.Second, 1800 * time.Second}
+var analysesAt = []time.Duration{112500 * time.Millisecond, 225 * time.Second, 450 * time.Second, 900 * time.Second, 1800 * time.Second}
 
 // fleet is a sharded Service: 2,000 requests a minute on so many shards, some of which
 // are the canary's.
@@ -167,13 +167,13 @@ type fleet struct {
 	// broken is the part of the entities, of which a shard has five, that fail half of
 	// their requests.
 	broken float64
-	// drift of each shard between looks.
+	// drift of each shard between analyses.
 	drift float64
 	// ratio of the canary's odds to the baseline's.
 	ratio float64
 	// forgetful: what was before the split is not known.
 	forgetful bool
-	// outage that all suffer from at the third look.
+	// outage that all suffer from at the third analysis.
 	outage float64
 }
 
@@ -194,11 +194,11 @@ func (f fleet) scenario(rng *rand.Rand) (source, map[string]Counts) {
 		}
 	}
 	return func(i int) Window {
-		w := Window{From: epoch, To: epoch.Add(looksAt[i]), Shards: map[string]ShardWindow{}, Required: -1}
-		length := looksAt[i]
+		w := Window{From: epoch, To: epoch.Add(analysesAt[i]), Shards: map[string]ShardWindow{}, Required: -1}
+		length := analysesAt[i]
 		if i > 0 {
-			w.From = epoch.Add(looksAt[i-1])
-			length -= looksAt[i-1]
+			w.From = epoch.Add(analysesAt[i-1])
+			length -= analysesAt[i-1]
 		}
 		n := math.Round(2000 * length.Minutes() / float64(f.shards))
 		for s := range rates {

@@ -82,7 +82,7 @@ func stopped(p Plan, window source) []int {
 			}
 			c.add(tally{N: w.Canary.Finished, K: w.Canary.Errors})
 			b.add(tally{N: w.Baseline.Finished, K: w.Baseline.Errors})
-			if run.Look(p, w); run.Last.Verdict == verdict.Fail && out[len(rules)] == 0 {
+			if run.Analyze(p, w); run.Last.Verdict == verdict.Fail && out[len(rules)] == 0 {
 				out[len(rules)] = minute
 			}
 		}

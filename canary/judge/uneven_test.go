@@ -32,7 +32,7 @@ type uneven struct {
 	// rate of errors on average, and how much shards differ, as sigma of a lognormal.
 	rate, sigma float64
 	// broken entities, of which a shard has five, fail half of their requests; drift of
-	// each shard between looks; outage that all suffer from at the third look; hot: one
+	// each shard between analyses; outage that all suffer from at the third analysis; hot: one
 	// shard of twenty gets ten times the requests.
 	broken, drift, outage float64
 	hot                   bool
@@ -83,11 +83,11 @@ func (f uneven) scenario(rng *rand.Rand) (source, map[string]Counts) {
 		}
 	}
 	return func(i int) Window {
-		w := Window{From: epoch, To: epoch.Add(looksAt[i]), Shards: map[string]ShardWindow{}, Required: -1}
-		length := looksAt[i]
+		w := Window{From: epoch, To: epoch.Add(analysesAt[i]), Shards: map[string]ShardWindow{}, Required: -1}
+		length := analysesAt[i]
 		if i > 0 {
-			w.From = epoch.Add(looksAt[i-1])
-			length -= looksAt[i-1]
+			w.From = epoch.Add(analysesAt[i-1])
+			length -= analysesAt[i-1]
 		}
 		for s := range rates {
 			rates[s] = min(0.5, rates[s]*lognormal(rng, f.drift))
@@ -138,8 +138,8 @@ func (f uneven) ends(p Plan, runs int, seed uint64) (fail, pass float64) {
 				window, before := f.scenario(rand.New(rand.NewPCG(seed+uint64(n), 0x5eed))) //nolint:gosec // n counts runs
 				// What a run draws itself depends on when it began.
 				run := Start(epoch.Add(-time.Duration(n)), before)
-				for i := 0; run.Last.Verdict == verdict.Running && i < len(looksAt); i++ {
-					run.Look(p, window(i))
+				for i := 0; run.Last.Verdict == verdict.Running && i < len(analysesAt); i++ {
+					run.Analyze(p, window(i))
 				}
 				ends[n] = run.Last.Verdict
 			}

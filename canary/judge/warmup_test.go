@@ -17,7 +17,7 @@ func TestTheWarmupIsNotJudged(t *testing.T) {
 	look := func(from, to time.Duration, restarts float64) Judgement {
 		w := Window{From: at.Add(from), To: at.Add(to), Canary: arm(100, 0), Baseline: arm(900, 0), Required: .1, Handled: .1}
 		w.Canary.Restarts = restarts
-		return r.Look(p, w)
+		return r.Analyze(p, w)
 	}
 	if j := look(0, 15*time.Second, 1); j.Verdict != verdict.Running || j.Canary.Requests != 0 {
 		t.Errorf("%+v", j)

@@ -91,7 +91,7 @@ type Gate struct {
 // New makes what both controllers share. Gates and CustomRuns make them.
 func New(o Options) *Gate {
 	if o.Look == nil {
-		o.Look = (*judge.Run).Look
+		o.Look = (*judge.Run).Analyze
 	}
 	if o.After == nil {
 		o.After = func(d time.Duration) time.Duration { return d }
