@@ -317,7 +317,7 @@ func (p *process) promoted(b reconciler.Bucket) {
 	p.delivery.Promoted(b)
 	p.resync()
 	if g := p.gates.Load(); g != nil {
-		g.LookAgain()
+		g.Resync()
 	}
 }
 

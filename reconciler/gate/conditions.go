@@ -26,7 +26,7 @@ const (
 var conditionSet = apis.NewLivingConditionSet(v1alpha1.GateServiceFound, v1alpha1.GateMeasured)
 
 // divided says whether there was a split when the gate was looked at last.
-func (l *look) divided() bool { return divided(&l.gate.Status) }
+func (s *gateSync) divided() bool { return divided(&s.gate.Status) }
 
 func divided(s *v1alpha1.CanaryGateStatus) bool {
 	c := s.GetCondition(v1alpha1.GateServiceFound)
@@ -34,17 +34,17 @@ func divided(s *v1alpha1.CanaryGateStatus) bool {
 }
 
 // conditions say whether the gate can judge.
-func (l *look) conditions(ctx context.Context, m gaterun.Moment) {
-	manager := conditionSet.Manage(&l.status.Status)
+func (s *gateSync) conditions(ctx context.Context, m gaterun.Moment) {
+	manager := conditionSet.Manage(&s.status.Status)
 	manager.InitializeConditions()
-	l.found(ctx, manager, m)
-	l.measured(manager, m.Service)
+	s.found(ctx, manager, m)
+	s.measured(manager, m.Service)
 }
 
-func (l *look) found(ctx context.Context, manager apis.ConditionManager, m gaterun.Moment) {
+func (s *gateSync) found(ctx context.Context, manager apis.ConditionManager, m gaterun.Moment) {
 	const found = v1alpha1.GateServiceFound
-	name := l.spec.Service
-	if err := l.gate.Validate(ctx); err != nil {
+	name := s.spec.Service
+	if err := s.gate.Validate(ctx); err != nil {
 		manager.MarkFalse(found, reasonInvalid, "%s", err)
 		return
 	}
@@ -52,13 +52,13 @@ func (l *look) found(ctx context.Context, manager apis.ConditionManager, m gater
 		manager.MarkUnknown(found, reasonUnknown, "The controller has not read the Knative Services of the cluster yet")
 		return
 	}
-	_, p := gaterun.Choose(name, m.Service, l.spec.Canary, l.spec.Baseline)
+	_, p := gaterun.Choose(name, m.Service, s.spec.Canary, s.spec.Baseline)
 	switch {
 	case p == nil:
 		manager.MarkTrueWithReason(found, reasonSplit, "The traffic is split between Revisions")
 	case p.Reason == gaterun.NoSplit, p.Reason == gaterun.RevisionNotInSplit && !m.Service.Divided():
 		manager.MarkTrueWithReason(found, reasonNoSplit, "All traffic goes to one Revision; there is nothing to judge")
-	case p.Reason == gaterun.TrafficUnknown && l.divided():
+	case p.Reason == gaterun.TrafficUnknown && s.divided():
 		// On the way from one split to another, as after a change of the percentages.
 		manager.MarkTrueWithReason(found, reasonSplit, "%s", p.Message)
 	case p.Reason == gaterun.TrafficUnknown:
@@ -70,23 +70,23 @@ func (l *look) found(ctx context.Context, manager apis.ConditionManager, m gater
 
 // measured says whether there is what the gate's metrics need, of every Revision with
 // traffic.
-func (l *look) measured(manager apis.ConditionManager, s *gaterun.Service) {
+func (s *gateSync) measured(manager apis.ConditionManager, service *gaterun.Service) {
 	const measured = v1alpha1.GateMeasured
-	figures, ok := l.Counts.Figure(l.service())
-	if s == nil || !ok {
+	figures, ok := s.Counts.Figure(s.service())
+	if service == nil || !ok {
 		manager.MarkUnknown(measured, reasonNotRead, "The pods of the Service have not been scraped yet")
 		return
 	}
 	// Set once: each change of a condition is a new time of transition, and a write.
 	unread, reason := "", ""
 	for _, n := range figures.NoData {
-		i := slices.IndexFunc(s.Revisions, func(r gaterun.Revision) bool {
-			return r.UID == n.Revision && (r.Percent > 0 || n.Reason == attribution.EntryMetricsUnavailable && s.Newest(r))
+		i := slices.IndexFunc(service.Revisions, func(r gaterun.Revision) bool {
+			return r.UID == n.Revision && (r.Percent > 0 || n.Reason == attribution.EntryMetricsUnavailable && service.Newest(r))
 		})
-		if i < 0 || !l.needs(n, figures, s.Revisions[i].Stateful) {
+		if i < 0 || !s.needs(n, figures, service.Revisions[i].Stateful) {
 			continue
 		}
-		if why := explain(n, s.Revisions[i].Name); n.Reason == attribution.NotRead {
+		if why := explain(n, service.Revisions[i].Name); n.Reason == attribution.NotRead {
 			unread, reason = why, string(n.Reason)
 		} else {
 			manager.MarkFalse(measured, string(n.Reason), "%s", why)
@@ -101,12 +101,12 @@ func (l *look) measured(manager apis.ConditionManager, s *gaterun.Service) {
 }
 
 // needs says whether a figure that is missing is needed by one of the metrics.
-func (l *look) needs(n attribution.NoData, all attribution.Figures, stateful bool) bool {
+func (s *gateSync) needs(n attribution.NoData, all attribution.Figures, stateful bool) bool {
 	figure := n.Figure
 	// What is handled where it enters is known from there.
 	errors := figure == "handled_requests_total" || figure == "entry_requests_total" && !stateful
 	slow := figure == "handled_request_duration_seconds"
-	return slices.ContainsFunc(l.spec.Metrics, func(m v1alpha1.GateMetric) bool {
+	return slices.ContainsFunc(s.spec.Metrics, func(m v1alpha1.GateMetric) bool {
 		switch m.Type {
 		case v1alpha1.MetricErrorRate:
 			return errors

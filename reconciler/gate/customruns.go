@@ -17,7 +17,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
 
-// CustomRuns makes the controller that runs gates for Tekton, as soon as there is one.
+// CustomRuns returns the controller that runs gates for Tekton, once Tekton is installed.
 func (g *Gate) CustomRuns(ctx context.Context) *controller.Impl {
 	impl := g.controller(ctx, "customruns", &customRuns{g}, g.runs.informer)
 	look := func(obj any) {
@@ -57,7 +57,7 @@ func (g *Gate) CustomRuns(ctx context.Context) *controller.Impl {
 
 type customRuns struct{ *Gate }
 
-// Reconcile takes one CustomRun as far as it comes.
+// Reconcile syncs one CustomRun.
 func (c *customRuns) Reconcile(ctx context.Context, key string) error {
 	obj, ok, err := c.runs.informer().GetStore().GetByKey(key)
 	if err != nil || !ok || c.stopping() {
@@ -71,134 +71,135 @@ func (c *customRuns) Reconcile(ctx context.Context, key string) error {
 	if err != nil {
 		return controller.NewPermanentError(err)
 	}
-	w := &work{customRuns: c, run: run, was: *run.Status.DeepCopy(), object: u}
+	w := &customRunSync{customRuns: c, run: run, was: *run.Status.DeepCopy(), object: u}
 	return w.do(ctx)
 }
 
-// work is one look at one CustomRun.
-type work struct {
+// customRunSync is one sync of one CustomRun.
+type customRunSync struct {
 	*customRuns
 	run    *customrun.Run
 	was    customrun.Status
 	object *unstructured.Unstructured
-	// asked, or wrong with what is asked; gate is nil if there is none.
-	asked *customrun.Asked
-	wrong *customrun.Problem
-	gate  *v1alpha1.CanaryGate
-	// judged is the run so far, as it is kept; nil before the first. garbled is why what
-	// a release before kept cannot be read.
-	judged  *v1alpha1.GateRun
-	garbled error
-	// now is the run after this look.
+	// request is what the CustomRun asks for, or problem why it is invalid. gate is nil
+	// if it does not exist.
+	request *customrun.Asked
+	problem *customrun.Problem
+	gate    *v1alpha1.CanaryGate
+	// stored is the stored run, nil before the first. storedErr is why the status of an
+	// earlier release cannot be read.
+	stored    *v1alpha1.GateRun
+	storedErr error
+	// now is the run after this sync.
 	now *v1alpha1.GateRun
 }
 
-func (w *work) owner() owner {
-	return owner{Kind: ofCustomRun, Namespace: w.run.Namespace, Name: w.run.Name, UID: w.run.UID}
+func (s *customRunSync) owner() owner {
+	return owner{Kind: ofCustomRun, Namespace: s.run.Namespace, Name: s.run.Name, UID: s.run.UID}
 }
 
-func (w *work) do(ctx context.Context) error {
-	if err := w.read(ctx); err != nil {
-		return w.later(ctx, "CustomRun", err)
+func (s *customRunSync) do(ctx context.Context) error {
+	if err := s.read(ctx); err != nil {
+		return s.retry(ctx, "CustomRun", err)
 	}
-	if !w.Leads(w.service()) {
-		return nil // whoever leads for the Service works on it
+	if !s.Leads(s.service()) {
+		return nil // the leader of the Service works on it
 	}
-	if w.run.Done() {
-		return w.over()
+	if s.run.Done() {
+		return s.reportEnd()
 	}
-	if err := w.recall(ctx); err != nil {
-		return w.later(ctx, "CustomRun", err)
+	if err := s.load(ctx); err != nil {
+		return s.retry(ctx, "CustomRun", err)
 	}
-	if !w.Leads(w.service()) {
-		return nil // it began with another Service
+	if !s.Leads(s.service()) {
+		return nil // it started with another Service
 	}
-	wait, err := w.proceed(ctx)
+	wait, err := s.proceed(ctx)
 	if err != nil {
 		return controller.NewPermanentError(err)
 	}
-	if err := w.record(ctx); err != nil {
-		return w.later(ctx, "CustomRun", err)
+	if err := s.store(ctx); err != nil {
+		return s.retry(ctx, "CustomRun", err)
 	}
-	if err := w.write(ctx); err != nil {
-		return w.later(ctx, "CustomRun", err)
+	if err := s.write(ctx); err != nil {
+		return s.retry(ctx, "CustomRun", err)
 	}
-	if w.run.Done() {
-		told := w.over()
-		if err := w.records.drop(ctx, w.owner()); err != nil {
-			return w.later(ctx, "CustomRun", err) // or the patrol does it
+	if s.run.Done() {
+		told := s.reportEnd()
+		if err := s.records.drop(ctx, s.owner()); err != nil {
+			return s.retry(ctx, "CustomRun", err)
 		}
 		return told
 	}
-	if !w.tell(w.run.Status) {
-		wait = min(wait, waiting)
+	if !s.report(s.run.Status) {
+		wait = min(wait, pollInterval)
 	}
-	return w.requeue(wait)
+	return s.requeue(wait)
 }
 
-// over tells of a run that is over, and comes again if that is too early.
-func (w *work) over() error {
-	if w.tell(w.run.Status) {
+// reportEnd reports a completed run, and requeues if it is too early.
+func (s *customRunSync) reportEnd() error {
+	if s.report(s.run.Status) {
 		return nil
 	}
-	return w.requeue(waiting)
+	return s.requeue(pollInterval)
 }
 
-// read finds out what is asked for, and what was judged so far.
-func (w *work) read(ctx context.Context) error {
-	w.judged, w.garbled = w.run.Status.GateRun()
-	if w.asked, w.wrong = w.run.Ask(); w.wrong != nil {
+// read parses the request and the status.
+func (s *customRunSync) read(ctx context.Context) error {
+	s.stored, s.storedErr = s.run.Status.GateRun()
+	if s.request, s.problem = s.run.Ask(); s.problem != nil {
 		return nil
 	}
 	var err error
-	w.gate, err = w.find(ctx, w.run.Namespace, w.asked.Gate)
+	s.gate, err = s.find(ctx, s.run.Namespace, s.request.Gate)
 	return err
 }
 
-// recall finds the run that is kept. In a status there is one only where a release before
-// has left it.
-func (w *work) recall(ctx context.Context) error {
-	kept, err := w.records.get(ctx, w.owner())
+// load reads the stored run. Only earlier releases stored it in the status.
+func (s *customRunSync) load(ctx context.Context) error {
+	kept, err := s.records.get(ctx, s.owner())
 	switch {
 	case err != nil:
 		return err
 	case kept != nil:
-		w.judged, w.garbled = kept, nil
-	case w.judged != nil && w.judged.Spec == nil:
-		w.judged = nil // it was lost, and begins anew
+		s.stored, s.storedErr = kept, nil
+	case s.stored != nil && s.stored.Spec == nil:
+		s.stored = nil // the record is lost, so the run restarts
 	}
 	return nil
 }
 
-// record keeps the run, if it has changed. One that begins does so by what is there now,
-// and not by a cache that has not heard of its end.
-func (w *work) record(ctx context.Context) error {
-	if w.now == nil || w.judged != nil && equality.Semantic.DeepEqual(w.judged, w.now) && w.records.cached(w.owner().name()) != nil {
+// store stores a changed run. A new run first checks that the cache is not behind: the
+// CustomRun may be complete already.
+func (s *customRunSync) store(ctx context.Context) error {
+	if s.now == nil || s.stored != nil && equality.Semantic.DeepEqual(s.stored, s.now) && s.records.cached(s.owner().recordName()) != nil {
 		return nil
 	}
-	if w.judged == nil {
-		if w.now.CompletionTime != nil {
-			return nil // there is nothing to go on with
+	if s.stored == nil {
+		if s.now.CompletionTime != nil {
+			return nil // nothing needs to continue
 		}
-		is, err := w.Runs.Resource(customrun.Resource).Namespace(w.run.Namespace).Get(ctx, w.run.Name, metav1.GetOptions{})
+		is, err := s.Runs.Resource(customrun.Resource).Namespace(s.run.Namespace).Get(ctx, s.run.Name, metav1.GetOptions{})
 		if err != nil {
-			return fmt.Errorf("reading CustomRun %s/%s: %w", w.run.Namespace, w.run.Name, err)
+			return fmt.Errorf("reading CustomRun %s/%s: %w", s.run.Namespace, s.run.Name, err)
 		}
-		if is.GetUID() != w.run.UID || is.GetResourceVersion() != w.run.ResourceVersion {
-			return errMoved
+		if is.GetUID() != s.run.UID || is.GetResourceVersion() != s.run.ResourceVersion {
+			return errConflict
 		}
 	}
-	return w.records.put(ctx, w.owner(), w.now)
+	return s.records.put(ctx, s.owner(), s.now)
 }
 
-// service whose leader works on the run. Where nothing says it, any name is as good.
-func (w *work) service() types.NamespacedName {
-	key := types.NamespacedName{Namespace: w.run.Namespace, Name: w.run.Name}
+// service returns the Service whose leader works on the run. If it is unknown, any name
+// will do.
+func (s *customRunSync) service() types.NamespacedName {
+	key := types.NamespacedName{Namespace: s.run.Namespace, Name: s.run.Name}
 	switch {
-	case w.judged != nil && w.judged.Service.Name != "":
-		key.Name = w.judged.Service.Name
-	case w.asked != nil && w.asked.Service(w.gate) != "":
-		key.Name = w.asked.Service(w.gate)
+	case s.stored != nil && s.stored.Service.Name != "":
+		key.Name = s.stored.Service.Name
+	case s.request != nil && s.request.Service(s.gate) != "":
+		key.Name = s.request.Service(s.gate)
 	}
 	return key
 }

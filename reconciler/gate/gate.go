@@ -1,12 +1,15 @@
-// Package gate runs canary gates: those that Tekton's CustomRuns ask for, and those
-// that watch by themselves.
+// Package gate runs canary gates: those that Tekton's CustomRuns request, and those that
+// watch a Service.
 //
-// Its invariants: of what users own it writes nothing but the status of CanaryGates
-// and of CustomRuns that name one; only the replica that leads for a Service, and
-// reads its pods, works on its runs, and everything that the next one needs stands in
-// a CanaryGateRun, which is written before the status that people read; a verdict is
-// told after it was written, and again after a restart, so that it is never lost; what
-// was written last wins, and whoever looked at something older looks again.
+// Its invariants:
+//   - Of the objects that users own, it writes only the status of CanaryGates and of the
+//     CustomRuns that refer to one.
+//   - Only the leader of a Service, which scrapes its pods, works on its runs.
+//   - A CanaryGateRun contains everything that the next leader needs, and is written
+//     before the status.
+//   - A verdict is reported after it was stored, and again after a restart, so it is
+//     never lost.
+//   - The last write wins: a sync from an older version conflicts and is retried.
 package gate
 
 import (
@@ -29,41 +32,40 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
-// workers judge side by side.
+// workers is the number of concurrent syncs of each controller.
 const workers = 4
 
 const (
-	// waiting is how often a run is looked at that has nothing to judge yet.
-	waiting = 2 * time.Second
-	// retryAfter is how long a failed write waits, and conflicted how long one that
-	// somebody else came before.
-	retryAfter = 5 * time.Second
-	conflicted = 500 * time.Millisecond
-	// patrol is how often everything is looked at, whatever was told.
-	patrol = time.Minute
+	// pollInterval is how often a run without evidence is synced.
+	pollInterval = 2 * time.Second
+	// retryDelay follows a failed write, and conflictDelay a conflict.
+	retryDelay    = 5 * time.Second
+	conflictDelay = 500 * time.Millisecond
+	// resyncEvery is how often everything is synced, without any event.
+	resyncEvery = time.Minute
 )
 
-// Presence says when kinds exist.
+// Presence runs functions while kinds exist.
 type Presence interface {
 	While(ctx context.Context, definitions []string, run func(context.Context), absent func())
 }
 
-// Options are what gates are made from.
+// Options configure a Gate.
 type Options struct {
 	Client *client.Clientset
-	// Namespace is the controller's own, where runs are kept that are under way.
+	// Namespace is the controller's own. It contains the CanaryGateRuns.
 	Namespace string
 	// Runs reads and writes CustomRuns.
 	Runs     dynamic.Interface
 	Presence Presence
-	// Service says what is known of one: nil if there is none, false as long as that
-	// is not known.
+	// Service returns the state of a Service: nil if it does not exist, false until
+	// that is known.
 	Service func(types.NamespacedName) (*gaterun.Service, bool)
 	Counts  gaterun.Counts
-	// Leads says whether this process works on the runs of a Service. Whoever gives it
-	// calls LookAgain when it leads for more.
+	// Leads reports whether this process works on the runs of a Service. Call Resync
+	// when it gains more of them.
 	Leads func(types.NamespacedName) bool
-	// Finished is told of every run that is over and found its Service, at least once.
+	// Finished receives every completed run that found its Service, at least once.
 	Finished func(service types.NamespacedName, serviceUID types.UID, run *v1alpha1.GateRun)
 	Metrics  *Metrics
 	Now      func() time.Time
@@ -75,20 +77,20 @@ type Options struct {
 	Stopping <-chan struct{}
 }
 
-// Gate holds what both controllers share.
+// Gate is the state that both controllers share.
 type Gate struct {
 	Options
-	told  *told
-	gates cache.SharedIndexInformer
-	runs  *runs
-	looks []func()
-	// records of the runs that are under way.
+	reporter *reporter
+	gates    cache.SharedIndexInformer
+	runs     *runs
+	resyncs  []func()
+	// records of the runs in progress.
 	records *records
-	// changed has a gate be looked at; its key.
+	// changed syncs the gate with that key.
 	changed func(types.NamespacedName)
 }
 
-// New makes what both controllers share. Gates and CustomRuns make them.
+// New returns the shared state. Gates and CustomRuns return the controllers.
 func New(o Options) *Gate {
 	if o.Look == nil {
 		o.Look = (*judge.Run).Analyze
@@ -101,7 +103,7 @@ func New(o Options) *Gate {
 		return known
 	}
 	g := &Gate{
-		Options: o, told: newTold(o.Now, known, o.Finished), records: newRecords(o.Client.CanaryGateRuns(o.Namespace)),
+		Options: o, reporter: newReporter(o.Now, known, o.Finished), records: newRecords(o.Client.CanaryGateRuns(o.Namespace)),
 		changed: func(types.NamespacedName) {},
 	}
 	g.gates = client.NewGateInformer(o.Client, metav1.NamespaceAll, 0, nil)
@@ -109,46 +111,46 @@ func New(o Options) *Gate {
 	return g
 }
 
-// Informer of CanaryGates, which runs as long as there is such a kind.
+// Informer of CanaryGates. It runs once the kind exists.
 func (g *Gate) Informer() cache.SharedIndexInformer { return g.gates }
 
-// LookAgain has everything looked at that this process leads for. What it told as a
-// leader of before may have been lost with that lead.
-func (g *Gate) LookAgain() {
-	g.told.forget()
+// Resync syncs everything that this process leads for, and reports verdicts again: what
+// it reported as an earlier leader may be lost.
+func (g *Gate) Resync() {
+	g.reporter.forget()
 	g.records.forget()
-	for _, look := range g.looks {
-		look()
+	for _, resync := range g.resyncs {
+		resync()
 	}
 }
 
-// controller makes one of the two.
+// controller returns one of the two controllers.
 func (g *Gate) controller(ctx context.Context, name string, r controller.Reconciler, informer func() cache.SharedIndexInformer) *controller.Impl {
 	impl := controller.NewContext(ctx, r, controller.ControllerOptions{
 		WorkQueueName: name, Logger: logging.FromContext(ctx), Concurrency: workers,
 	})
-	look := func() {
+	resync := func() {
 		for _, obj := range informer().GetStore().List() {
 			impl.Enqueue(obj)
 		}
 	}
-	g.looks = append(g.looks, look)
+	g.resyncs = append(g.resyncs, resync)
 	go func() {
-		tick := time.NewTicker(g.After(patrol))
+		tick := time.NewTicker(g.After(resyncEvery))
 		defer tick.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				look()
+				resync()
 			}
 		}
 	}()
 	return impl
 }
 
-// stopping says whether the process ends: the next leader goes on.
+// stopping reports whether the process ends. The next leader continues.
 func (g *Gate) stopping() bool {
 	select {
 	case <-g.Stopping:
@@ -160,15 +162,15 @@ func (g *Gate) stopping() bool {
 
 func (g *Gate) requeue(d time.Duration) error { return controller.NewRequeueAfter(g.After(d)) }
 
-// moment is what is known now of a Service.
+// moment returns the input of a step for a Service.
 func (g *Gate) moment(service types.NamespacedName) gaterun.Moment {
 	m := gaterun.Moment{Now: g.Now(), Counts: g.Counts, Analyze: g.Look}
 	m.Service, m.Known = g.Service(service)
 	return m
 }
 
-// find returns a CanaryGate, nil if there is none: the API server is asked before that
-// is said, as the cache may be behind.
+// find returns a CanaryGate, or nil. Only the API server can say that there is none: the
+// cache may be behind.
 func (g *Gate) find(ctx context.Context, namespace, name string) (*v1alpha1.CanaryGate, error) {
 	if name == "" {
 		return nil, nil //nolint:nilnil // none is not an error
@@ -187,16 +189,16 @@ func (g *Gate) find(ctx context.Context, namespace, name string) (*v1alpha1.Cana
 	return gate, nil
 }
 
-// later is what follows from a write that failed.
-func (g *Gate) later(ctx context.Context, what string, err error) error {
+// retry requeues after a failed write.
+func (g *Gate) retry(ctx context.Context, what string, err error) error {
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil // it is gone
-	case apierrors.IsConflict(err), errors.Is(err, errMoved):
-		return g.requeue(conflicted)
+	case apierrors.IsConflict(err), errors.Is(err, errConflict):
+		return g.requeue(conflictDelay)
 	}
 	if ctx.Err() == nil {
 		logging.FromContext(ctx).Warnw("Could not process a "+what+"; retrying", "error", err)
 	}
-	return g.requeue(retryAfter)
+	return g.requeue(retryDelay)
 }

@@ -69,29 +69,29 @@ func TestEachRunIsToldOnceByAProcess(t *testing.T) {
 	now := time.Unix(1.8e9, 0)
 	var got []string
 	known := false
-	told := newTold(func() time.Time { return now }, func(types.NamespacedName) bool { return known }, func(service types.NamespacedName, uid types.UID, run *v1alpha1.GateRun) {
+	told := newReporter(func() time.Time { return now }, func(types.NamespacedName) bool { return known }, func(service types.NamespacedName, uid types.UID, run *v1alpha1.GateRun) {
 		got = append(got, service.String()+" "+string(uid)+" "+run.ID)
 	})
 	at := metav1.NewTime(now)
 	run := &v1alpha1.GateRun{ID: "1", Service: v1alpha1.GateObject{Name: "cart", UID: "u"}}
-	told.tell("shop", nil)
-	told.tell("shop", run) // under way
+	told.report("shop", nil)
+	told.report("shop", run) // under way
 	run.CompletionTime = &at
-	if told.tell("shop", run) || len(got) > 0 {
+	if told.report("shop", run) || len(got) > 0 {
 		t.Error("told before anybody listens")
 	}
 	known = true
-	told.tell("shop", run)
-	told.tell("shop", run)
-	told.tell("shop", &v1alpha1.GateRun{ID: "2", CompletionTime: &at}) // it never found a Service
-	now = now.Add(recent + time.Second)
-	told.tell("shop", &v1alpha1.GateRun{ID: "3", Service: run.Service, CompletionTime: &at}) // long ago
+	told.report("shop", run)
+	told.report("shop", run)
+	told.report("shop", &v1alpha1.GateRun{ID: "2", CompletionTime: &at}) // it never found a Service
+	now = now.Add(reportPeriod + time.Second)
+	told.report("shop", &v1alpha1.GateRun{ID: "3", Service: run.Service, CompletionTime: &at}) // long ago
 	if len(got) != 1 || got[0] != "shop/cart u 1" {
 		t.Errorf("told %q", got)
 	}
 	now = at.Time
 	told.forget()
-	if told.tell("shop", run); len(got) != 2 {
+	if told.report("shop", run); len(got) != 2 {
 		t.Error("a new lead is not told")
 	}
 }

@@ -39,9 +39,9 @@ func gateOf(obj any) string {
 
 // latest is the newest run of the gate, whoever opened it. Of a CustomRun that is gone,
 // what was known of it stays.
-func (l *look) latest() *v1alpha1.GateLatest {
-	newest, by := l.status.Run, ""
-	for _, obj := range l.customRunsOf(l.gate.Namespace + "/" + l.gate.Name) {
+func (s *gateSync) latest() *v1alpha1.GateLatest {
+	newest, by := s.status.Run, ""
+	for _, obj := range s.customRunsOf(s.gate.Namespace + "/" + s.gate.Name) {
 		u, ok := obj.(*unstructured.Unstructured)
 		if !ok {
 			continue
@@ -56,11 +56,11 @@ func (l *look) latest() *v1alpha1.GateLatest {
 		}
 		newest, by = run, u.GetName()
 	}
-	was := l.status.Latest
+	was := s.status.Latest
 	if newest == nil || was != nil && was.ID != newest.ID && newest.StartTime.Before(&was.StartTime) {
 		return was
 	}
-	return inWords(newest, by)
+	return summarize(newest, by)
 }
 
 func (g *Gate) customRunsOf(gate string) []any {
@@ -71,7 +71,7 @@ func (g *Gate) customRunsOf(gate string) []any {
 	return all
 }
 
-func inWords(run *v1alpha1.GateRun, by string) *v1alpha1.GateLatest {
+func summarize(run *v1alpha1.GateRun, by string) *v1alpha1.GateLatest {
 	out := &v1alpha1.GateLatest{
 		ID: run.ID, CustomRun: by, StartTime: run.StartTime, Verdict: run.Verdict, Reasons: strings.Join(run.Reasons, ", "), Message: run.Message, Canary: run.Canary.Name,
 	}
@@ -81,13 +81,13 @@ func inWords(run *v1alpha1.GateRun, by string) *v1alpha1.GateLatest {
 	}
 	if j.Canary.Requests+j.Baseline.Requests == 0 && run.Verdict == verdict.Running && run.Minimum != nil {
 		// Nothing was judged yet, so that all of it is missing.
-		j.Canary.Missing, j.Baseline.Missing = some(run.Minimum.CanaryRequests), some(run.Minimum.BaselineRequests)
+		j.Canary.Missing, j.Baseline.Missing = deref(run.Minimum.CanaryRequests), deref(run.Minimum.BaselineRequests)
 	}
 	out.Requests, out.Missing = number(j.Canary.Requests), missing(j)
 	return out
 }
 
-func some(n *int64) float64 {
+func deref(n *int64) float64 {
 	if n == nil {
 		return 0
 	}

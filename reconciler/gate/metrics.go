@@ -97,7 +97,7 @@ func (m *Metrics) saw(namespace string, run *v1alpha1.GateRun) {
 	defer m.mu.Unlock()
 	now := m.now()
 	for id, at := range m.ended {
-		if now.Sub(at) > 2*recent {
+		if now.Sub(at) > 2*reportPeriod {
 			delete(m.ended, id)
 		}
 	}
@@ -173,7 +173,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	defer m.mu.Unlock()
 	now := m.now()
 	for key, run := range m.shown {
-		old := run.CompletionTime != nil && now.Sub(run.CompletionTime.Time) > recent
+		old := run.CompletionTime != nil && now.Sub(run.CompletionTime.Time) > reportPeriod
 		if old || !m.leads(key.namespace, key.service) {
 			delete(m.shown, key)
 			continue

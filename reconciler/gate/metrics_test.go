@@ -82,7 +82,7 @@ gate_runs_total{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",r
 	again.ID, again.CompletionTime.Time = "1b", now
 	m.saw("shop", again)
 	counted(2)
-	now = now.Add(recent + time.Second)
+	now = now.Add(reportPeriod + time.Second)
 	if n := testutil.CollectAndCount(m, "gate_verdict"); n != 0 {
 		t.Errorf("an hour after the end there are %d series", n)
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 )
 
-// errMoved is that somebody else was first: look again at what there is now.
-var errMoved = errors.New("the run was changed by another writer")
+// errConflict means that another writer was first. Read the object and try again.
+var errConflict = errors.New("the run was changed by another writer")
 
-// owner is the object that a run is for.
+// owner is the object that a run belongs to.
 type owner v1alpha1.CanaryGateRunSpec
 
 const (
@@ -26,10 +26,10 @@ const (
 	ofCustomRun = "CustomRun"
 )
 
-// name of the owner's record: there is one, which its next run takes over.
-func (o owner) name() string { return strings.ToLower(o.Kind) + "-" + string(o.UID) }
+// recordName of the owner's only record. Its next run reuses it.
+func (o owner) recordName() string { return strings.ToLower(o.Kind) + "-" + string(o.UID) }
 
-// Where a record says whose it is, to those who read its metadata only.
+// The annotations repeat the owner for readers of the metadata alone.
 const (
 	kindAnnotation      = "knative-cdevents.dev/kind"
 	namespaceAnnotation = "knative-cdevents.dev/namespace"
@@ -38,68 +38,67 @@ const (
 	serviceAnnotation   = "knative-cdevents.dev/service"
 )
 
-// records keep runs that are under way, in CanaryGateRuns.
+// records store the runs in progress, in CanaryGateRuns.
 //
-// A record is the truth about its run, and written before what people are told of it:
-// whoever takes over goes on from there. Its resource version is the fence between two
-// who both think that they lead.
+// A record is the source of truth for its run, and is written before the status: a new
+// leader continues from it. Its resource version fences off a second leader.
 type records struct {
 	client *client.GateRuns
 
 	mu sync.Mutex
-	// known is what this process has read or written last, by name.
-	known map[string]*v1alpha1.CanaryGateRun
+	// byName are the records that this process read or wrote last.
+	byName map[string]*v1alpha1.CanaryGateRun
 }
 
 func newRecords(c *client.GateRuns) *records {
-	return &records{client: c, known: map[string]*v1alpha1.CanaryGateRun{}}
+	return &records{client: c, byName: map[string]*v1alpha1.CanaryGateRun{}}
 }
 
 func (r *records) cached(name string) *v1alpha1.CanaryGateRun {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.known[name]
+	return r.byName[name]
 }
 
-// keep remembers a record; nil is none.
-func (r *records) keep(name string, record *v1alpha1.CanaryGateRun) {
+// remember caches a record; nil removes it.
+func (r *records) remember(name string, record *v1alpha1.CanaryGateRun) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if record == nil {
-		delete(r.known, name)
+		delete(r.byName, name)
 		return
 	}
 	record.ManagedFields = nil
-	r.known[name] = record
+	r.byName[name] = record
 }
 
-// forget has everything be read anew, as by whoever leads anew.
+// forget empties the cache, as a new leader must.
 func (r *records) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	clear(r.known)
+	clear(r.byName)
 }
 
-// get returns the owner's run, nil if none is kept. It is not to be changed.
+// get returns the owner's run, or nil. Do not change it.
 func (r *records) get(ctx context.Context, o owner) (*v1alpha1.GateRun, error) {
-	record := r.cached(o.name())
+	record := r.cached(o.recordName())
 	if record == nil {
 		var err error
-		record, err = r.client.Get(ctx, o.name(), metav1.GetOptions{})
+		record, err = r.client.Get(ctx, o.recordName(), metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil, nil //nolint:nilnil // none is not an error
 		}
 		if err != nil {
-			return nil, fmt.Errorf("reading CanaryGateRun %s: %w", o.name(), err)
+			return nil, fmt.Errorf("reading CanaryGateRun %s: %w", o.recordName(), err)
 		}
-		r.keep(o.name(), record)
+		r.remember(o.recordName(), record)
 	}
 	return record.Status.Run, nil
 }
 
-// put keeps a run, in place of the one that get returned last.
+// put stores a run in place of the one that get returned.
 func (r *records) put(ctx context.Context, o owner, run *v1alpha1.GateRun) error {
-	name, was := o.name(), r.cached(o.name())
+	name, was := o.recordName(), r.cached(o.recordName())
 	record := &v1alpha1.CanaryGateRun{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.GateRunKind.Kind},
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -122,27 +121,26 @@ func (r *records) put(ctx context.Context, o owner, run *v1alpha1.GateRun) error
 	}
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
-		r.keep(name, nil)
-		return errMoved
+		r.remember(name, nil)
+		return errConflict
 	case err != nil:
 		return fmt.Errorf("writing CanaryGateRun %s: %w", name, err)
 	}
-	r.keep(name, record)
+	r.remember(name, record)
 	return nil
 }
 
-// drop deletes the owner's record, if this process knows of one. Another one is found
-// by the patrol.
+// drop deletes the owner's record if it is cached. collect deletes all others.
 func (r *records) drop(ctx context.Context, o owner) error {
-	record := r.cached(o.name())
+	record := r.cached(o.recordName())
 	if record == nil {
 		return nil
 	}
-	r.keep(o.name(), nil)
+	r.remember(o.recordName(), nil)
 	return r.remove(ctx, record.Name, record.UID, record.ResourceVersion)
 }
 
-// remove deletes a record as it was seen; of one that was written since, nothing.
+// remove deletes a record, unless it was written since.
 func (r *records) remove(ctx context.Context, name string, uid types.UID, version string) error {
 	err := r.client.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {

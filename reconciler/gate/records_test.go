@@ -226,8 +226,8 @@ func TestAProcessDiesBetweenTwoWrites(t *testing.T) {
 				}
 			}
 		}
-		h.at = h.at.Add(2 * young)
-		if err := h.process().sweep(t.Context()); err != nil {
+		h.at = h.at.Add(2 * recordGracePeriod)
+		if err := h.process().collect(t.Context()); err != nil {
 			t.Error(err)
 		}
 		h.kept(record, false)
@@ -256,9 +256,9 @@ func TestTwoWhoLead(t *testing.T) {
 		if is := h.get(path); is != ended {
 			t.Errorf("it was\n%s\nand is\n%s", ended, is)
 		}
-		h.at = h.at.Add(2 * young)
+		h.at = h.at.Add(2 * recordGracePeriod)
 		h.hear(a)
-		if err := a.sweep(t.Context()); err != nil {
+		if err := a.collect(t.Context()); err != nil {
 			t.Error(err)
 		}
 		h.kept(record, false)
@@ -341,11 +341,11 @@ func TestRecordsGoWithTheirOwners(t *testing.T) {
 		h.look(g)
 		sweep := func(g *Gate) {
 			t.Helper()
-			if err := g.sweep(t.Context()); err != nil {
+			if err := g.collect(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		h.at = h.at.Add(2 * young)
+		h.at = h.at.Add(2 * recordGracePeriod)
 		h.hear(g)
 		sweep(g)
 		h.kept(record, true) // it is under way

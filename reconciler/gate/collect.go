@@ -12,28 +12,27 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
 
-// young is for how long a record is left alone that its owner does not know of: between
-// the two writes of a run that begins.
-const young = time.Minute
+// recordGracePeriod protects a record that its owner's status does not mention: a new
+// run writes its record first.
+const recordGracePeriod = time.Minute
 
-// patrolRecords deletes records that nobody goes on from: those of objects that are gone,
-// also while nobody watched, and those of runs that are over.
-func (g *Gate) patrolRecords(ctx context.Context) {
-	tick := time.NewTicker(g.After(patrol))
+// collectRecords deletes the records of completed runs and of deleted objects.
+func (g *Gate) collectRecords(ctx context.Context) {
+	tick := time.NewTicker(g.After(resyncEvery))
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if err := g.sweep(ctx); err != nil && ctx.Err() == nil {
+			if err := g.collect(ctx); err != nil && ctx.Err() == nil {
 				logging.FromContext(ctx).Warnw("Could not delete all records of finished runs; retrying", "error", err)
 			}
 		}
 	}
 }
 
-func (g *Gate) sweep(ctx context.Context) error {
+func (g *Gate) collect(ctx context.Context) error {
 	all, err := g.Client.CanaryGateRunNames(ctx, g.Namespace)
 	if err != nil {
 		return err //nolint:wrapcheck // it says all
@@ -44,7 +43,7 @@ func (g *Gate) sweep(ctx context.Context) error {
 			Kind: m.Annotations[kindAnnotation], Namespace: m.Annotations[namespaceAnnotation],
 			Name: m.Annotations[nameAnnotation], UID: types.UID(m.Annotations[uidAnnotation]),
 		}
-		if o.name() != m.Name || !g.Leads(types.NamespacedName{Namespace: o.Namespace, Name: m.Annotations[serviceAnnotation]}) {
+		if o.recordName() != m.Name || !g.Leads(types.NamespacedName{Namespace: o.Namespace, Name: m.Annotations[serviceAnnotation]}) {
 			continue // somebody else's
 		}
 		needed, err := g.needed(ctx, o, m)
@@ -54,7 +53,7 @@ func (g *Gate) sweep(ctx context.Context) error {
 		if needed {
 			continue
 		}
-		g.records.keep(m.Name, nil)
+		g.records.remember(m.Name, nil)
 		if err := g.records.remove(ctx, m.Name, m.UID, m.ResourceVersion); err != nil {
 			return err
 		}
@@ -62,18 +61,18 @@ func (g *Gate) sweep(ctx context.Context) error {
 	return nil
 }
 
-// needed says whether a run goes on from a record.
+// needed reports whether a run needs a record.
 func (g *Gate) needed(ctx context.Context, o owner, m *metav1.PartialObjectMetadata) (bool, error) {
 	underWay, found, err := g.underWay(ctx, o)
 	if err != nil || !found || underWay {
 		return underWay, err
 	}
-	// A run that has just begun is not in the status yet.
-	return g.Now().Sub(m.CreationTimestamp.Time) < young, nil
+	// The status may not mention a new run yet.
+	return g.Now().Sub(m.CreationTimestamp.Time) < recordGracePeriod, nil
 }
 
-// underWay says whether the owner has a run that is, and whether there is still such an
-// owner: the API server is asked before that is denied.
+// underWay reports whether the owner has a run in progress, and whether it still exists.
+// Only the API server can say that it does not.
 func (g *Gate) underWay(ctx context.Context, o owner) (underWay, found bool, err error) {
 	switch o.Kind {
 	case ofGate:

@@ -1,0 +1,100 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
+)
+
+// gateSync is one sync of one gate.
+type gateSync struct {
+	*gates
+	gate   *v1alpha1.CanaryGate
+	spec   *v1alpha1.CanaryGateSpec
+	status v1alpha1.CanaryGateStatus
+	// reopen: a run has ended, and the next sync may open another.
+	reopen bool
+	// run is the stored run in progress, and now the same run after this sync.
+	run, now *v1alpha1.GateRun
+}
+
+// service returns the Service whose leader works on the gate. A run in progress keeps its
+// Service.
+func (s *gateSync) service() types.NamespacedName {
+	key := types.NamespacedName{Namespace: s.gate.Namespace, Name: s.gate.Spec.Service}
+	if run := s.gate.Status.Run; run != nil && run.CompletionTime == nil {
+		key.Name = run.Service.Name
+	}
+	return key
+}
+
+// do changes the status, and returns when to sync again.
+func (s *gateSync) do(ctx context.Context) time.Duration {
+	defer func() { s.status.Latest = s.latest() }()
+	m := s.moment(s.service())
+	run := s.status.Run
+	if run != nil && run.CompletionTime == nil {
+		wait := s.proceed(ctx, m)
+		s.conditions(ctx, m)
+		return wait
+	}
+	// The next run replaces this one, which may not be reported yet.
+	reported := run == nil || s.report()
+	divided := s.divided()
+	s.conditions(ctx, m)
+	if reported && s.spec.Watch && m.Known && gaterun.ShouldOpen(run, s.spec.Service, m.Service, divided) {
+		if _, p := gaterun.Choose(s.spec.Service, m.Service, s.spec.Canary, s.spec.Baseline); p == nil && s.gate.Validate(ctx) == nil {
+			return s.open(ctx, m)
+		}
+	}
+	return interval(s.spec)
+}
+
+func interval(spec *v1alpha1.CanaryGateSpec) time.Duration { return spec.Schedule.Interval.Duration }
+
+// open starts a run for a new split.
+func (s *gateSync) open(ctx context.Context, m gaterun.Moment) time.Duration {
+	id := fmt.Sprintf("%s-%d", s.gate.UID, m.Now.UnixMilli())
+	run, err := gaterun.Open(ctx, s.gate.Namespace, id, s.spec, m.Now, 0)
+	if err != nil {
+		return retryDelay // a spec that was read can be written
+	}
+	run.GateRun.Gate = s.gate.Name
+	run.Step(m)
+	s.now, s.status.Run = run.GateRun, run.GateRun.Public()
+	if !run.Gathering() {
+		return pollInterval
+	}
+	return run.Wait(m.Now)
+}
+
+// proceed advances the run in progress.
+func (s *gateSync) proceed(ctx context.Context, m gaterun.Moment) time.Duration {
+	run, err := gaterun.Resume(ctx, s.gate.Namespace, s.run)
+	if err != nil {
+		run.Fail(m.Now, err)
+	}
+	// The status may be behind the stored run.
+	defer func() { s.now, s.status.Run = run.GateRun, run.GateRun.Public() }()
+	moved := run.GateRun.Service.Name != s.gate.Spec.Service
+	if moved {
+		run.Supersede(m.Now, gaterun.GateChanged, fmt.Sprintf("the gate now names Service %q", s.gate.Spec.Service))
+	}
+	if wait := run.Due().Sub(m.Now); err == nil && !moved && wait > 0 && run.Gathering() {
+		return wait
+	}
+	run.Step(m)
+	switch {
+	case run.Done():
+		s.reopen = true
+		return pollInterval
+	case !run.Gathering():
+		return pollInterval
+	}
+	return run.Wait(m.Now)
+}
