@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/knative-cdevents/knative-cdevents/api/text"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
@@ -52,7 +53,7 @@ func (r *Run) End(now time.Time, v verdict.Verdict, message string, why ...strin
 	r.save(now)
 	at := toSeconds(now)
 	r.GateRun.CompletionTime, r.GateRun.Evidence = &at, nil
-	r.GateRun.Verdict, r.GateRun.Reasons, r.GateRun.Message = v, distinct(why), truncate(message)
+	r.GateRun.Verdict, r.GateRun.Reasons, r.GateRun.Message = v, distinct(why), text.Truncate(message, maxMessage)
 	if r.Spec.DryRun {
 		r.GateRun.Reasons = distinct(append(r.GateRun.Reasons, string(verdict.DryRun)))
 	}

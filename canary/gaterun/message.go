@@ -5,16 +5,16 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/knative-cdevents/knative-cdevents/api/text"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
-// maxMessage bounds the message of a run, in bytes.
-const maxMessage = 1024
+// maxMessage bounds the message of a run, in bytes. With the ellipsis that is 1 KiB.
+const maxMessage = 1021
 
 func (r *Run) setMessage(format string, args ...any) {
-	r.GateRun.Message = truncate(fmt.Sprintf(format, args...))
+	r.GateRun.Message = text.Truncate(fmt.Sprintf(format, args...), maxMessage)
 }
 
 // progress says what the run waits for, and how much is missing.
@@ -79,15 +79,4 @@ func distinct(all []string) []string {
 		}
 	}
 	return out
-}
-
-func truncate(s string) string {
-	if len(s) <= maxMessage {
-		return s
-	}
-	s = s[:maxMessage]
-	for !utf8.ValidString(s) {
-		s = s[:len(s)-1]
-	}
-	return s
 }

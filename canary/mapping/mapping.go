@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/knative-cdevents/knative-cdevents/api/text"
 )
 
 // Figure is what a series counts, in the vocabulary of the neutral contract.
@@ -274,7 +276,7 @@ func (r *Reader) Hint(series string, l Labels) string {
 		case got == Unknown:
 			continue // it says that it does not know
 		case got != "":
-			said = fmt.Sprintf("%s has %s=%q", series, from.Label, clip(got))
+			said = fmt.Sprintf("%s has %s=%q", series, from.Label, text.Truncate(got, hintLength))
 		default:
 			said = fmt.Sprintf("%s has no label %s, but %s", series, from.Label, labelNames(l))
 		}
@@ -290,7 +292,7 @@ func (f *From) values() string {
 	}
 	var all []string
 	for _, v := range slices.Sorted(maps.Keys(f.Values)) {
-		all = append(all, clip(v))
+		all = append(all, text.Truncate(v, hintLength))
 	}
 	return strings.Join(all[:min(len(all), 10)], ", ")
 }
@@ -304,20 +306,13 @@ func labelNames(l Labels) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(named.Map())) {
 		if name != "__name__" {
-			all = append(all, clip(name))
+			all = append(all, text.Truncate(name, hintLength))
 		}
 	}
 	if len(all) == 0 {
 		return "none at all"
 	}
 	return strings.Join(all[:min(len(all), 5)], ", ")
-}
-
-func clip(s string) string {
-	if len(s) > hintLength {
-		return strings.ToValidUTF8(s[:hintLength], "") + "…"
-	}
-	return s
 }
 
 // known folds what is no outcome of ours: an application may say what it likes.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/knative-cdevents/knative-cdevents/api/text"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
@@ -231,15 +232,11 @@ func because(err error) string {
 	return ": " + brief(err.Error())
 }
 
-// maxNote bounds what is said of an error, in bytes.
+// maxNote bounds the quoted part of an error, in bytes.
 const maxNote = 256
 
-func brief(s string) string {
-	if len(s) > maxNote {
-		s = s[:maxNote]
-	}
-	return strings.ToValidUTF8(s, "")
-}
+// brief also drops invalid UTF-8, which pods may send.
+func brief(s string) string { return text.Truncate(strings.ToValidUTF8(s, ""), maxNote) }
 
 // host is the host in an address such as "pekko://shop@10.0.0.7:25520".
 func host(address string) string {

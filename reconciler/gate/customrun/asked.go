@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/knative-cdevents/knative-cdevents/api/duration"
+	"github.com/knative-cdevents/knative-cdevents/api/text"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
@@ -24,7 +25,10 @@ const (
 	WorkspaceNotSupported = "CustomRunWorkspaceNotSupported"
 )
 
-// Problem is what is wrong with what is asked for.
+// maxQuoted bounds what a message quotes of a param, in bytes.
+const maxQuoted = 100
+
+// Problem is what is wrong with a request.
 type Problem struct{ Reason, Message string }
 
 func invalid(reason, format string, args ...any) *Problem {
@@ -148,7 +152,7 @@ func (r *Run) Ask() (*Asked, *Problem) {
 		case !known:
 			return nil, invalid(InvalidParams, "param %q does not exist; the params are %s", p.Name, strings.Join(slices.Sorted(maps.Keys(params)), ", "))
 		case err != nil:
-			return nil, invalid(InvalidParams, "param %q is %s; it must be a string", p.Name, clipped(p.Value))
+			return nil, invalid(InvalidParams, "param %q is %s; it must be a string", p.Name, text.Truncate(string(p.Value), maxQuoted))
 		case seen[p.Name]:
 			return nil, invalid(InvalidParams, "param %q is specified twice", p.Name)
 		}
@@ -184,14 +188,6 @@ func (r *Run) reference() *Problem {
 		return check("customSpec", own.APIVersion, own.Kind)
 	}
 	return nil
-}
-
-func clipped(raw json.RawMessage) string {
-	const most = 100
-	if len(raw) > most {
-		return string(raw[:most]) + "…"
-	}
-	return string(raw)
 }
 
 // Service that is asked about; gate is the CanaryGate that is named, nil if there is
