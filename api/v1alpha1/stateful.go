@@ -48,6 +48,9 @@ const (
 // runtimes in the order in which they are told to users.
 var runtimes = []Runtime{RuntimeAkka, RuntimePekko, RuntimeCloudstate, RuntimeProtoActor, RuntimeCustom}
 
+// Runtimes returns the known runtimes, in the order in which messages list them.
+func Runtimes() []Runtime { return slices.Clone(runtimes) }
+
 // Bounds of a declaration. The first keeps labels of metrics few, the second is
 // more than any runtime of those above is run with.
 const (

@@ -9,6 +9,9 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
 // most mappings and rules that a configuration may have: every series of every pod
@@ -35,18 +38,18 @@ type written struct {
 
 // Parse reads one mapping. What is wrong with it is told all at once: where, what,
 // and what would be right.
-func Parse(name, text string) (Mapping, error) {
+func Parse(name, content string) (Mapping, error) {
 	if !nameForm.MatchString(name) || slices.Contains(taken, name) {
 		return Mapping{}, fmt.Errorf("the name %q is not allowed; use lowercase letters, digits and dashes, and none of %s", name, strings.Join(taken, ", "))
 	}
 	var w written
-	if err := yaml.UnmarshalStrict([]byte(text), &w); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(content), &w); err != nil {
 		return Mapping{}, fmt.Errorf("it is not a mapping; write it like the example, with runtimes and rules: %w", err)
 	}
 	if len(w.Rules) == 0 || len(w.Rules) > mostRules {
 		return Mapping{}, fmt.Errorf("rules has %d entries; it must have 1 to %d", len(w.Rules), mostRules)
 	}
-	var errs []error
+	errs := []error{checkRuntimes(w.Runtimes)}
 	for i := range w.Rules {
 		if err := w.Rules[i].check(); err != nil {
 			errs = append(errs, fmt.Errorf("rules[%d]: %w", i, err))
@@ -56,6 +59,19 @@ func Parse(name, text string) (Mapping, error) {
 		errs = append(errs, errors.New("no rule has figure: finished, so nothing would count as handled; add one"))
 	}
 	return Mapping{Name: name, Runtimes: w.Runtimes, Rules: w.Rules}, errors.Join(errs...)
+}
+
+// checkRuntimes refuses a runtime that no template can declare: its mapping would never
+// be used.
+func checkRuntimes(runtimes []string) error {
+	known := names(v1alpha1.Runtimes())
+	var errs []error
+	for i, r := range runtimes {
+		if !slices.Contains(known, r) {
+			errs = append(errs, fmt.Errorf("runtimes[%d] is %q; it must be one of %s", i, text.Truncate(r, hintLength), strings.Join(known, ", ")))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // forms are which values each figure may be read from, the usual first.

@@ -39,6 +39,7 @@ func TestParseRefuses(t *testing.T) {
 		"no YAML":                  {"a", "rules: [", []string{"like the example"}},
 		"an unknown field":         {"a", "rules:\n- {figure: finished, famly: a}\n", []string{"famly"}},
 		"no rule":                  {"a", "runtimes: [pekko]\n", []string{"0 entries", "1 to 32"}},
+		"an unknown runtime":       {"a", "runtimes: [pekko, peko]\n" + good, []string{"runtimes[1]", `"peko"`, "akka, pekko, cloudstate, protoactor, custom"}},
 		"an unknown figure":        {"a", good + "- {figure: errors, family: b}\n", []string{"rules[1]", `"errors"`, "finished"}},
 		"an entry figure":          {"a", good + "- {figure: entryHTTP, family: b}\n", []string{"rules[1]", `"entryHTTP"`}},
 		"no family":                {"a", good + "- {figure: started}\n", []string{"rules[1]", "family"}},
