@@ -59,9 +59,10 @@ type Options struct {
 	Metrics    Metrics
 	// Leads says whether this process delivers for a watched object.
 	Leads func(types.NamespacedName) bool
-	// WorkersPerSource bounds how many sends to one sink are under way; negative
-	// for none, where Deliver is called instead.
+	// WorkersPerSource bounds how many attempts at one sink are under way.
 	WorkersPerSource int
+	// NewQueue makes the queue of a source; nil for one with WorkersPerSource workers.
+	NewQueue func(Work) Queue
 	// ProbeEvery is how long an open breaker waits before one send is tried.
 	ProbeEvery time.Duration
 }
@@ -80,19 +81,6 @@ type Delivery struct {
 	standings cachedStandings
 }
 
-// Deliver sends what is owed to one source about one object until something
-// fails. It returns after how long to try again, 0 when nothing is owed. It is
-// what the workers of a source queue do.
-func (d *Delivery) Deliver(key ledger.Key, source types.UID) time.Duration {
-	d.mu.Lock()
-	q := d.queues[source]
-	d.mu.Unlock()
-	if q == nil {
-		return 0
-	}
-	return q.deliver(key)
-}
-
 // defaultWorkers is how many sends to one sink are under way at most.
 const defaultWorkers = 16
 
@@ -100,6 +88,9 @@ const defaultWorkers = 16
 func New(ctx context.Context, o Options) *Delivery {
 	if o.WorkersPerSource == 0 {
 		o.WorkersPerSource = defaultWorkers
+	}
+	if o.NewQueue == nil {
+		o.NewQueue = func(w Work) Queue { return newWorkers(o.WorkersPerSource, w) }
 	}
 	if o.ProbeEvery == 0 {
 		o.ProbeEvery = probeEvery
@@ -176,7 +167,7 @@ func (d *Delivery) Owed(key ledger.Key, source types.UID) {
 	q := d.queues[source]
 	d.mu.Unlock()
 	if q != nil {
-		q.workers.add(key)
+		q.queue.Add(key)
 	}
 }
 

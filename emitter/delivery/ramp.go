@@ -17,7 +17,7 @@ type ramp struct {
 }
 
 func newRamp(most int) *ramp {
-	r := &ramp{most: max(most, 1), limit: max(most, 1)}
+	r := &ramp{most: most, limit: most}
 	r.room = sync.NewCond(&r.mu)
 	return r
 }

@@ -23,7 +23,7 @@ const (
 // sourceQueue delivers to one CDEventSource.
 type sourceQueue struct {
 	d       *Delivery
-	workers *workers
+	queue   Queue
 	ramp    *ramp
 	breaker *breaker
 
@@ -51,14 +51,9 @@ func newSourceQueue(d *Delivery, s *v1alpha1.CDEventSource) *sourceQueue {
 	q.ctx, q.cancel = context.WithCancel(d.ctx)
 	var abort context.CancelFunc
 	q.sending, abort = context.WithCancel(context.WithoutCancel(d.ctx))
-	q.workers = &workers{most: d.WorkersPerSource, rest: q.rest, work: func(key ledger.Key) time.Duration {
-		if wait := q.notYet(key); wait > 0 {
-			return wait
-		}
-		return q.deliver(key)
-	}}
+	q.queue = d.NewQueue(Work{Source: s.UID, NotYet: q.notYet, Deliver: q.deliver, Rest: q.rest})
 	context.AfterFunc(q.ctx, func() {
-		q.workers.close()
+		q.queue.Close()
 		time.AfterFunc(grace, abort)
 	})
 	return q
@@ -67,8 +62,8 @@ func newSourceQueue(d *Delivery, s *v1alpha1.CDEventSource) *sourceQueue {
 // stop ends the queue, and returns when its workers have ended.
 func (q *sourceQueue) stop() {
 	q.cancel()
-	q.workers.close()
-	q.workers.wait()
+	q.queue.Close()
+	q.queue.Wait()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.resting != nil {
@@ -86,7 +81,7 @@ func (q *sourceQueue) rest() {
 		return
 	}
 	q.resting = time.AfterFunc(restAfter, func() {
-		if q.workers.idle() {
+		if q.queue.Idle() {
 			q.d.Transports.forget(q.current().UID)
 		}
 	})

@@ -11,7 +11,7 @@ import (
 // they came. A worker is there for as long as there is work, so that a queue
 // which is empty costs no goroutine and next to no memory.
 type workers struct {
-	// most is how many workers there are at the same time; none below 1.
+	// most is how many workers there are at the same time.
 	most int
 	// work returns after how long the key is to be worked on again, 0 for not.
 	work func(ledger.Key) time.Duration
@@ -43,15 +43,15 @@ type alarm struct {
 	timer *time.Timer
 }
 
-// add has a key worked on now.
-func (w *workers) add(key ledger.Key) {
+// Add implements Queue.
+func (w *workers) Add(key ledger.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.addLocked(key)
 }
 
 func (w *workers) addLocked(key ledger.Key) {
-	if w.closed || w.most < 1 {
+	if w.closed {
 		return
 	}
 	if at, ok := w.taken[key]; ok {
@@ -75,7 +75,7 @@ func (w *workers) addLocked(key ledger.Key) {
 func (w *workers) addAfter(key ledger.Key, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed || w.most < 1 {
+	if w.closed {
 		return
 	}
 	at := time.Now().Add(wait)
@@ -146,8 +146,8 @@ func (w *workers) done(key ledger.Key) {
 	}
 }
 
-// idle says that nothing is worked on, and nothing is to come.
-func (w *workers) idle() bool {
+// Idle implements Queue.
+func (w *workers) Idle() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.idleLocked()
@@ -155,8 +155,8 @@ func (w *workers) idle() bool {
 
 func (w *workers) idleLocked() bool { return w.busy == 0 && len(w.ready) == 0 && len(w.later) == 0 }
 
-// close takes nothing more on. What is worked on ends by itself.
-func (w *workers) close() {
+// Close implements Queue.
+func (w *workers) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed, w.ready = true, nil
@@ -166,5 +166,5 @@ func (w *workers) close() {
 	w.later = nil
 }
 
-// wait returns when all workers have ended, after close.
-func (w *workers) wait() { w.running.Wait() }
+// Wait implements Queue.
+func (w *workers) Wait() { w.running.Wait() }

@@ -39,27 +39,27 @@ func TestOneKeyIsWorkedOnByOneWorker(t *testing.T) {
 	for range 4 {
 		adding.Go(func() {
 			for i := range 200 {
-				w.add(key(i % 10))
+				w.Add(key(i % 10))
 				w.addAfter(key(i%10), time.Duration(i%3)*time.Millisecond)
 			}
 		})
 	}
 	adding.Wait()
 	for range 1000 {
-		if w.idle() {
+		if w.Idle() {
 			break
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if !w.idle() || most > 4 || total < 10 {
-		t.Errorf("idle: %v, %d at once, %d altogether", w.idle(), most, total)
+	if !w.Idle() || most > 4 || total < 10 {
+		t.Errorf("idle: %v, %d at once, %d altogether", w.Idle(), most, total)
 	}
-	if w.close(); w.taken != nil {
+	if w.Close(); w.taken != nil {
 		t.Errorf("an idle queue keeps %d keys", len(w.taken))
 	}
-	w.wait()
+	w.Wait()
 }
 
 func TestWhatIsWantedWhileItIsWorkedOnIsWorkedOnAgain(t *testing.T) {
@@ -67,17 +67,17 @@ func TestWhatIsWantedWhileItIsWorkedOnIsWorkedOnAgain(t *testing.T) {
 		times := 0
 		w := &workers{most: 4}
 		w.work = func(ledger.Key) time.Duration { times++; time.Sleep(time.Second); return 0 }
-		w.add(key(1))
+		w.Add(key(1))
 		time.Sleep(500 * time.Millisecond)
-		w.add(key(1))
-		w.add(key(1))
+		w.Add(key(1))
+		w.Add(key(1))
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if times != 2 {
 			t.Errorf("worked on %d times", times)
 		}
-		w.close()
-		w.wait()
+		w.Close()
+		w.Wait()
 	})
 }
 
@@ -95,13 +95,13 @@ func TestTheEarliestTimeCounts(t *testing.T) {
 			t.Errorf("worked on at %v", at)
 		}
 		w.addAfter(key(2), time.Minute)
-		w.close()
-		w.add(key(3))
+		w.Close()
+		w.Add(key(3))
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if len(at) != 1 {
 			t.Errorf("worked on at %v after the end", at)
 		}
-		w.wait()
+		w.Wait()
 	})
 }

@@ -51,6 +51,8 @@ type process struct {
 	judged   map[string]bool
 	ledger   *ledger.Ledger
 	send     *delivery.Delivery
+	// work is what there is to do for each source, when it is its turn.
+	work map[types.UID]delivery.Work
 	// looks were begun and not told of.
 	looks  []look
 	queue  map[types.NamespacedName]bool
@@ -73,7 +75,7 @@ type debt struct {
 func (w *world) start() *process {
 	ctx := logging.WithLogger(context.Background(), w.quiet)
 	ctx, cancel := context.WithCancel(ctx)
-	p := &process{w: w, position: "1", judged: map[string]bool{}, queue: map[types.NamespacedName]bool{}, owed: map[debt]bool{}, ctx: ctx, cancel: cancel}
+	p := &process{w: w, position: "1", judged: map[string]bool{}, queue: map[types.NamespacedName]bool{}, owed: map[debt]bool{}, work: map[types.UID]delivery.Work{}, ctx: ctx, cancel: cancel}
 	if w.with.clocks {
 		p.skew = time.Duration(w.rng.IntN(7200)-3600) * time.Second
 	}
@@ -87,8 +89,9 @@ func (w *world) start() *process {
 	p.ledger = ledger.New(w.store, router, w)
 	p.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { w.fail("routing: %v", why.Err) })
 	p.send = delivery.New(ctx, delivery.Options{
-		Ledger: p.ledger, Transports: delivery.HTTP(w), Render: cdevents.Render, Metrics: w, WorkersPerSource: -1, ProbeEvery: time.Nanosecond,
-		Leads: func(types.NamespacedName) bool { return p.leads },
+		Ledger: p.ledger, Transports: delivery.HTTP(w), Render: cdevents.Render, Metrics: w, ProbeEvery: time.Nanosecond,
+		NewQueue: p.newQueue,
+		Leads:    func(types.NamespacedName) bool { return p.leads },
 	})
 	p.ledger.OnOwed(func(key ledger.Key, source types.UID) { p.owed[debt{key, source}] = true })
 	for _, s := range w.sources {
@@ -226,7 +229,7 @@ func (p *process) reconcile() bool {
 	return true
 }
 
-// deliver sends what is owed about one object.
+// deliver sends what is pending about one object.
 func (p *process) deliver() bool {
 	all := slices.SortedFunc(maps.Keys(p.owed), func(a, b debt) int {
 		return cmp.Or(strings.Compare(a.key.Name, b.key.Name), strings.Compare(string(a.source), string(b.source)))
@@ -236,7 +239,7 @@ func (p *process) deliver() bool {
 	}
 	one := all[p.w.rng.IntN(len(all))]
 	delete(p.owed, one)
-	if p.send.Deliver(one.key, one.source) > 0 {
+	if p.work[one.source].Deliver(one.key) > 0 {
 		p.owed[one] = true
 	}
 	return true
