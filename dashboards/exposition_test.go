@@ -58,7 +58,7 @@ func newReplica(t *testing.T) *replica {
 		t.Fatal(err)
 	}
 	d := delivery.New(t.Context(), delivery.Options{Ledger: owing{}})
-	d.Source(&v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{UID: "s", Namespace: "shop", Name: "releases"}})
+	d.UpdateSource(&v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{UID: "s", Namespace: "shop", Name: "releases"}})
 	if err := r.instruments.Watch(d, func() map[types.UID]string { return map[types.UID]string{"s": "shop/releases"} }); err != nil {
 		t.Fatal(err)
 	}

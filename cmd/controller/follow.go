@@ -19,7 +19,7 @@ func (p *process) sourcesFollowed() cache.ResourceEventHandler {
 		UpdateFunc: func(before, obj any) {
 			withBoth(before, obj, func(was, s *v1alpha1.CDEventSource) {
 				if was.Generation == s.Generation {
-					p.delivery.Source(s)
+					p.delivery.UpdateSource(s)
 					return
 				}
 				p.source(s)
@@ -30,7 +30,7 @@ func (p *process) sourcesFollowed() cache.ResourceEventHandler {
 		},
 		DeleteFunc: func(obj any) {
 			with(obj, func(s *v1alpha1.CDEventSource) {
-				p.delivery.Gone(s.UID)
+				p.delivery.DeleteSource(s.UID)
 				p.filters.Forget(s.UID)
 				p.router.Forget(s.UID)
 				p.leaves(s)
@@ -63,7 +63,7 @@ func (p *process) subjectsFollowed() cache.ResourceEventHandler {
 
 // source takes note of a source that is new or was changed.
 func (p *process) source(s *v1alpha1.CDEventSource) {
-	p.delivery.Source(s)
+	p.delivery.UpdateSource(s)
 	if s.Spec.Replay == v1alpha1.ReplayCurrent && s.DeletionTimestamp == nil {
 		p.lookAgain(p.seen(s))
 	}

@@ -170,7 +170,7 @@ func (p *process) deliver(ctx context.Context) {
 	p.ledger = ledger.New(p.ours.CDEventSubjects(system.Namespace()), p.router, p.metrics)
 	p.ledger.OnLeftOut(func(key ledger.Key, sources []types.UID) {
 		for _, uid := range sources {
-			p.delivery.Trouble(uid, fmt.Sprintf("an event about %s was not sent: the sources that receive it need more room than the journal has; "+
+			p.delivery.ReportProblem(uid, fmt.Sprintf("an event about %s was not sent: the sources that receive it need more room than the journal has; "+
 				"those of the controller's namespace come first, then the oldest", key))
 		}
 	})
@@ -178,7 +178,7 @@ func (p *process) deliver(ctx context.Context) {
 		if why.Reason == ledger.DroppedSelectorInvalid || why.Reason == ledger.DroppedTooManyLabels { // the others may be a flood; their conditions say it
 			logger.Errorw("Could not decide whether a source receives an event, so it is not sent", "source", p.sourceNames()[source], "error", why.Err)
 		}
-		p.delivery.Trouble(source, "an event was not sent: "+why.Err.Error())
+		p.delivery.ReportProblem(source, "an event was not sent: "+why.Err.Error())
 	})
 	p.keeper = credentials.NewKeeper(kubeclient.Get(ctx), apiAudiences(p.config)...)
 	clients := sender.NewClients(sender.Addresses{
@@ -187,7 +187,7 @@ func (p *process) deliver(ctx context.Context) {
 	p.delivery = delivery.New(ctx, delivery.Options{
 		Ledger: p.ledger, Transports: delivery.HTTP(clients), Render: cdevents.Render, Passes: p.filters.Passes, Incomplete: cdevents.Incomplete, Metrics: p.metrics, Leads: p.isLeaderFor,
 	})
-	p.ledger.OnOwed(p.delivery.Owed)
+	p.ledger.OnOwed(p.delivery.Enqueue)
 	must(ctx, "making the metrics of pending events", p.metrics.Watch(p.delivery, p.sourceNames))
 
 	_, err := p.subjects.AddEventHandler(p.subjectsFollowed())
@@ -200,7 +200,7 @@ func (p *process) deliver(ctx context.Context) {
 			logger.Errorw("A trust bundle is ignored, and its former content stays trusted", "error", err)
 			return
 		}
-		p.delivery.Trusted() // what waits for a sink that was not trusted need not wait longer
+		p.delivery.TrustChanged() // what waits for a sink that was not trusted need not wait longer
 	}
 	_, err = p.bundles.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { with(obj, trust) },

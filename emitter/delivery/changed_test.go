@@ -18,7 +18,7 @@ func TestAnEventWaitsForTheAddressOfTheNewSink(t *testing.T) {
 	changed := src.DeepCopy()
 	changed.Generation = 2
 	changed.Spec.Sink.URI = apis.HTTP("new")
-	s.Source(changed)
+	s.UpdateSource(changed)
 	s.happens(t, "cart", lifecycle.Created)
 	time.Sleep(50 * time.Millisecond)
 	if got := s.received(); len(got) > 0 || s.pending("uid-all") != 1 {
@@ -26,7 +26,7 @@ func TestAnEventWaitsForTheAddressOfTheNewSink(t *testing.T) {
 	}
 	resolved := changed.DeepCopy()
 	resolved.Status.SinkURI, resolved.Status.ObservedGeneration = apis.HTTP("new"), 2
-	s.Source(resolved)
+	s.UpdateSource(resolved)
 	s.eventually(t, "the event", func() bool { return s.pending("uid-all") == 0 })
 	if got := s.received(); len(got) != 1 || got[0][:4] != "new " {
 		t.Errorf("got %q", got)
@@ -41,14 +41,14 @@ func TestNothingIsSentToASourceThatCannotBeRead(t *testing.T) {
 	s := newStage(t, good, bad)
 	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed)
 	s.eventually(t, "what the other one is owed", func() bool { return s.pending("uid-good") == 0 })
-	s.eventually(t, "the trouble", func() bool { _, _, _, trouble := s.OfSource("uid-bad"); return trouble == bad.Unread[0].Error() })
+	s.eventually(t, "the problem", func() bool { _, _, _, problem := s.SourceStatus("uid-bad"); return problem == bad.Unread[0].Error() })
 	if got := s.received(); len(got) != 2 || s.pending("uid-bad") != 2 {
 		t.Fatalf("got %q, %d pending", got, s.pending("uid-bad"))
 	}
 	mended := sourceTo("bad", "elsewhere")
 	mended.Generation, mended.Status.ObservedGeneration = 2, 2
 	mended.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev.cdevents.service"}}}
-	s.Source(mended)
+	s.UpdateSource(mended)
 	s.eventually(t, "what passes", func() bool { return s.pending("uid-bad") == 0 })
 	if got := s.received(); len(got) != 3 {
 		t.Errorf("got %q", got)

@@ -67,11 +67,11 @@ func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
 		Ledger: s.ledger, Transports: Transports{"http": s}, Render: cdevents.Render, Passes: filters.Passes, Incomplete: cdevents.Incomplete, Metrics: s, WorkersPerSource: 4, ProbeEvery: 20 * time.Millisecond,
 		Leads: func(types.NamespacedName) bool { s.mu.Lock(); defer s.mu.Unlock(); return s.leads },
 	})
-	s.ledger.OnOwed(s.Owed)
+	s.ledger.OnOwed(s.Enqueue)
 	var wg sync.WaitGroup
 	wg.Go(func() { s.ledger.Run(ctx, 2) })
 	for _, src := range sources {
-		s.Source(src)
+		s.UpdateSource(src)
 	}
 	t.Cleanup(func() { cancel(); s.Wait(); wg.Wait() })
 	return s
@@ -174,7 +174,7 @@ func TestOrderOfOneObject(t *testing.T) {
 	policy := &eventingduckv1.DeliverySpec{BackoffDelay: ptr("PT0.1S")}
 	src := sourceTo("all", "sink")
 	src.Spec.Delivery = policy
-	s.Source(src)
+	s.UpdateSource(src)
 	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed, lifecycle.Upgraded, lifecycle.RolledBack, lifecycle.Removed)
 	s.eventually(t, "all of it", func() bool { return s.pending("uid-all") == 0 })
 	want := []string{"created", "deployed", "upgraded", "rolledback", "removed"}
@@ -208,11 +208,14 @@ func TestASinkWithoutAnAddressGetsEverythingWhenItHasOne(t *testing.T) {
 	without.Status.SinkURI = nil
 	s := newStage(t, without)
 	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed)
-	s.eventually(t, "the trouble", func() bool { _, _, _, trouble := s.OfSource("uid-all"); return strings.Contains(trouble, "no address") })
-	s.Source(sourceTo("all", "sink"))
+	s.eventually(t, "the problem", func() bool {
+		_, _, _, problem := s.SourceStatus("uid-all")
+		return strings.Contains(problem, "no address")
+	})
+	s.UpdateSource(sourceTo("all", "sink"))
 	s.eventually(t, "both", func() bool { return s.pending("uid-all") == 0 })
-	if _, _, last, trouble := s.OfSource("uid-all"); last.IsZero() || trouble != "" {
-		t.Errorf("last %v, trouble %q", last, trouble)
+	if _, _, last, problem := s.SourceStatus("uid-all"); last.IsZero() || problem != "" {
+		t.Errorf("last %v, problem %q", last, problem)
 	}
 }
 
@@ -379,8 +382,8 @@ func TestWhoLeadsNoMoreKnowsOfNoTrouble(t *testing.T) {
 	under, let := make(chan struct{}), make(chan struct{})
 	s.answer("sink", refuse(503, sender.Retry))
 	s.happens(t, "cart", lifecycle.Created)
-	trouble := func() string { _, _, _, trouble := s.OfSource("uid-all"); return trouble }
-	s.eventually(t, "trouble", func() bool { return trouble() != "" })
+	problem := func() string { _, _, _, problem := s.SourceStatus("uid-all"); return problem }
+	s.eventually(t, "problem", func() bool { return problem() != "" })
 
 	s.answer("sink", func() sender.Outcome { under <- struct{}{}; <-let; return refuse(503, sender.Retry)() })
 	s.happens(t, "shop", lifecycle.Created)
@@ -391,7 +394,7 @@ func TestWhoLeadsNoMoreKnowsOfNoTrouble(t *testing.T) {
 	s.Demoted(reconciler.UniversalBucket())
 	close(let) // what was under way ends
 	time.Sleep(30 * time.Millisecond)
-	if got := trouble(); got != "" {
+	if got := problem(); got != "" {
 		t.Errorf("it is still said that %q", got)
 	}
 	if n := s.pending("uid-all"); n != 2 {
@@ -403,7 +406,7 @@ func TestASourceThatGoesIsOwedNothing(t *testing.T) {
 	s := newStage(t, sourceTo("all", "sink"))
 	s.answer("sink", refuse(503, sender.Retry))
 	s.happens(t, "cart", lifecycle.Created)
-	s.Gone("uid-all")
+	s.DeleteSource("uid-all")
 	s.eventually(t, "an empty journal", func() bool { return len(s.store.All()[0].Status.Journal) == 0 })
 	if s.dropped[ledger.DroppedSourceRemoved] != 1 {
 		t.Errorf("dropped %v", s.dropped)
@@ -465,10 +468,13 @@ func TestAnEventWaitsUntilItsFilterCanBeApplied(t *testing.T) {
 	src.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "this is no CESQL ("}}
 	s := newStage(t, src)
 	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed)
-	s.eventually(t, "the trouble", func() bool { _, _, _, trouble := s.OfSource("uid-all"); return strings.Contains(trouble, "filters[0]") })
+	s.eventually(t, "the problem", func() bool {
+		_, _, _, problem := s.SourceStatus("uid-all")
+		return strings.Contains(problem, "filters[0]")
+	})
 	s.delivered("uid-all") // of something else
-	if _, _, _, trouble := s.OfSource("uid-all"); !strings.Contains(trouble, "filters[0]") {
-		t.Errorf("what waits is forgotten: %q", trouble)
+	if _, _, _, problem := s.SourceStatus("uid-all"); !strings.Contains(problem, "filters[0]") {
+		t.Errorf("what waits is forgotten: %q", problem)
 	}
 	if got := s.received(); len(got) > 0 || s.pending("uid-all") != 2 {
 		t.Fatalf("got %q, %d pending", got, s.pending("uid-all"))
@@ -476,7 +482,7 @@ func TestAnEventWaitsUntilItsFilterCanBeApplied(t *testing.T) {
 	mended := sourceTo("all", "sink")
 	mended.Generation, mended.Status.ObservedGeneration = 2, 2
 	mended.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev.cdevents.service"}}}
-	s.Source(mended)
+	s.UpdateSource(mended)
 	s.eventually(t, "what passes", func() bool { return s.pending("uid-all") == 0 })
 	if got := s.received(); len(got) != 1 || !strings.HasSuffix(got[0], "deployed") || len(s.dropped) > 0 {
 		t.Errorf("got %q, dropped %v", got, s.dropped)

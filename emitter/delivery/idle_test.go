@@ -45,9 +45,9 @@ func TestIdleSourcesCostLittle(t *testing.T) {
 	d := New(t.Context(), Options{Ledger: nothing{}, Transports: HTTP(forgetful{}), Leads: func(types.NamespacedName) bool { return true }})
 	goroutines, before := runtime.NumGoroutine(), heap()
 	for i, s := range sources {
-		d.Source(s)
+		d.UpdateSource(s)
 		for k := range 3 {
-			d.Owed(key(i*3+k), s.UID)
+			d.Enqueue(key(i*3+k), s.UID)
 		}
 	}
 	for range 2000 {

@@ -46,7 +46,7 @@ func TestNothingBeginsAtTheFormerSink(t *testing.T) {
 		}
 		synctest.Wait() // they wait for room
 		former := s.record("former", func() sender.Outcome { return accepted })
-		s.Source(moved(src))
+		s.UpdateSource(moved(src))
 		time.Sleep(10 * time.Minute)
 		if former.within(0, time.Hour) > 0 || s.pending("uid-all") > 0 {
 			t.Errorf("the former sink was asked after %v; got %q, %d owed", former.times, s.received(), s.pending("uid-all"))
@@ -71,7 +71,7 @@ func TestTheAnswerOfTheFormerSinkDecidesNothing(t *testing.T) {
 				s.happens(t, "cart", lifecycle.Created)
 				time.Sleep(5 * time.Second)
 				asked := s.record("new", func() sender.Outcome { return accepted })
-				s.Source(moved(c.source))
+				s.UpdateSource(moved(c.source))
 				time.Sleep(5 * time.Minute)
 				synctest.Wait()
 				s.mu.Lock()
@@ -101,7 +101,7 @@ func TestTheBreakerOfTheFormerSinkIsNotTheNewOnes(t *testing.T) {
 		if !s.Breakers()["shop/all"] {
 			t.Fatal("the sink is not spared")
 		}
-		s.Source(moved(src))
+		s.UpdateSource(moved(src))
 		time.Sleep(time.Second)
 		if s.pending("uid-all") > 0 || s.Breakers()["shop/all"] {
 			t.Errorf("%d owed, breakers %v", s.pending("uid-all"), s.Breakers())
@@ -146,7 +146,7 @@ func TestAnEventIsNotPassedOverWhenTheLeadIsAwayForAMoment(t *testing.T) {
 }
 
 // What could not be read is mended, and the filter that can be read now does not want the event.
-func TestTroubleEndsWithTheMistakeInTheSpec(t *testing.T) {
+func TestAProblemEndsWithTheMistakeInTheSpec(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bad := sourceTo("bad", "sink")
 		bad.Unread = []tolerant.FieldError{{Path: "spec.filters[0].exact", Message: "must be an object, not this number"}}
@@ -156,10 +156,10 @@ func TestTroubleEndsWithTheMistakeInTheSpec(t *testing.T) {
 		mended := sourceTo("bad", "sink")
 		mended.Generation, mended.Status.ObservedGeneration = 2, 2
 		mended.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev.cdevents.service.deployed"}}}
-		s.Source(mended)
+		s.UpdateSource(mended)
 		time.Sleep(time.Hour)
-		if _, _, _, trouble := s.OfSource("uid-bad"); trouble != "" || s.pending("uid-bad") > 0 {
-			t.Errorf("%d owed, trouble %q", s.pending("uid-bad"), trouble)
+		if _, _, _, problem := s.SourceStatus("uid-bad"); problem != "" || s.pending("uid-bad") > 0 {
+			t.Errorf("%d owed, problem %q", s.pending("uid-bad"), problem)
 		}
 	})
 }

@@ -51,7 +51,7 @@ func (q *sourceQueue) render(a *attempt) decision {
 // checkSpec keeps the event while this version cannot read the spec of its source.
 func (q *sourceQueue) checkSpec(a *attempt) decision {
 	if u := v1alpha1.UnreadIn(a.source.Unread, "spec"); u != nil {
-		q.setTrouble(u.Error())
+		q.setProblem(u.Error())
 		return after(unresolved)
 	}
 	return next
@@ -80,12 +80,12 @@ func (q *sourceQueue) address(a *attempt) decision {
 	}
 	var ok bool
 	if a.target, ok = sinkOf(a.source); !ok {
-		q.setTrouble("the sink has no address yet; see the condition SinkProvided")
+		q.setProblem("the sink has no address yet; see the condition SinkProvided")
 		return after(unresolved)
 	}
 	var err error
 	if a.policy, err = sender.NewPolicy(a.source.Spec.Delivery); err != nil {
-		q.setTrouble(err.Error())
+		q.setProblem(err.Error())
 		return after(unresolved)
 	}
 	return next

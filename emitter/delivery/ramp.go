@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// ramp bounds how many sends to one sink are under way. A sink that comes back
-// gets one event at first, and room for one more with each that it takes, as TCP
-// does with a network that it does not know yet (RFC 5681, slow start).
+// ramp bounds how many attempts at one sink are under way. A sink that recovers gets one
+// event at first, and room for one more with each that it accepts: the slow start of
+// TCP (RFC 5681).
 type ramp struct {
 	most int
 
@@ -22,8 +22,8 @@ func newRamp(most int) *ramp {
 	return r
 }
 
-// enter waits for room. It returns false when ctx ends before that; else leave
-// must be called.
+// enter waits for room. It returns false if ctx ends first; otherwise the caller must
+// call leave.
 func (r *ramp) enter(ctx context.Context) bool {
 	stop := context.AfterFunc(ctx, func() {
 		r.mu.Lock()
@@ -43,18 +43,18 @@ func (r *ramp) enter(ctx context.Context) bool {
 	return true
 }
 
-// leave gives the room back, and more where the sink has taken an event.
-func (r *ramp) leave(taken bool) {
+// leave frees the room, and widens the ramp if asked to.
+func (r *ramp) leave(widen bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.busy--
-	if taken && r.limit < r.most {
+	if widen && r.limit < r.most {
 		r.limit++
 	}
 	r.room.Broadcast()
 }
 
-// restart begins anew with one send at a time.
+// restart goes back to one attempt at a time.
 func (r *ramp) restart() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

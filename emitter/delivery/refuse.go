@@ -43,7 +43,7 @@ func (q *sourceQueue) sendDeadLetter(a *attempt) decision {
 		q.d.Metrics.DeadLetter(q.label())
 		q.settle(a)
 		if poison {
-			q.setTrouble("") // the sink is healthy, and nothing is lost
+			q.setProblem("") // the sink is healthy, and nothing is lost
 		}
 		return finished
 	}
@@ -51,7 +51,7 @@ func (q *sourceQueue) sendDeadLetter(a *attempt) decision {
 		q.pause(to.URL, answer.RetryAfter)
 	}
 	a.backoff = max(a.backoff, answer.RetryAfter)
-	q.setTrouble(fmt.Sprintf("%v; and the dead letter sink: %v", a.outcome.Err, answer.Err))
+	q.setProblem(fmt.Sprintf("%v; and the dead letter sink: %v", a.outcome.Err, answer.Err))
 	return q.retryLater(a)
 }
 

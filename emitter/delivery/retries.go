@@ -8,30 +8,30 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
 
-// retries remembers what was tried in vain, and so when it may be tried again,
-// whoever asks for it before. It is guarded by the queue's mutex.
+// retries knows which events have failed, and when each may be tried again. The mutex of
+// the sourceQueue guards it.
 type retries struct {
-	of map[ledger.Key]retry
-	// paused is until when a sink wants to be left alone, by URL.
+	byObject map[ledger.Key]retry
+	// paused says until when a sink wants no requests, by URL.
 	paused map[string]time.Time
 }
 
-// retry is what became of the event at the head of a key's queue so far.
+// retry is the history of the oldest pending event about an object.
 type retry struct {
 	line     string
 	sequence int64
-	// tries is how often it was sent, and failures how many of them count as
-	// retries: not those after which it is kept in any case.
+	// tries counts the attempts, and failures those that use up spec.delivery.retry: not
+	// those after which the event is kept in any case.
 	tries, failures int
-	// last is what became of it last.
+	// last is the outcome of the last attempt.
 	last sender.Outcome
-	// notBefore is when it may be sent again.
+	// notBefore is when the event may be sent again.
 	notBefore time.Time
 }
 
-// failed notes one more failure of the event at the head of a key.
+// failed counts one more failure of an event.
 func (r *retries) failed(key ledger.Key, event ledger.Owed, out sender.Outcome) retry {
-	t := r.of[key]
+	t := r.byObject[key]
 	if t.line != event.Line || t.sequence != event.Transition.Sequence {
 		t = retry{line: event.Line, sequence: event.Transition.Sequence}
 	}
@@ -40,43 +40,51 @@ func (r *retries) failed(key ledger.Key, event ledger.Owed, out sender.Outcome) 
 		t.failures++
 	}
 	t.last = out
-	if r.of == nil {
-		r.of = map[ledger.Key]retry{}
+	if r.byObject == nil {
+		r.byObject = map[ledger.Key]retry{}
 	}
-	r.of[key] = t
+	r.byObject[key] = t
 	return t
 }
 
-// hold keeps a key from being tried for a while.
+// hold keeps an object from being tried for a while.
 func (r *retries) hold(key ledger.Key, wait time.Duration) {
-	if t, ok := r.of[key]; ok {
+	if t, ok := r.byObject[key]; ok {
 		t.notBefore = time.Now().Add(wait)
-		r.of[key] = t
+		r.byObject[key] = t
 	}
 }
 
-// wait is how long it is until a key may be tried.
-func (r *retries) wait(key ledger.Key) time.Duration { return max(time.Until(r.of[key].notBefore), 0) }
+// wait is how long it takes until an object may be tried.
+func (r *retries) wait(key ledger.Key) time.Duration {
+	return max(time.Until(r.byObject[key].notBefore), 0)
+}
 
-// release lets those be tried now that choose is true for.
+// release lets the chosen events be tried now. Their failures still count.
 func (r *retries) release(choose func(retry) bool) {
-	for key, t := range r.of {
+	for key, t := range r.byObject {
 		if choose(t) {
 			t.notBefore = time.Time{}
-			r.of[key] = t
+			r.byObject[key] = t
 		}
 	}
 }
 
-// forget begins anew with those that choose is true for.
+// forget drops the failures of the chosen events.
 func (r *retries) forget(choose func(ledger.Key, retry) bool) {
-	if maps.DeleteFunc(r.of, choose); len(r.of) == 0 {
-		r.of = nil
+	if maps.DeleteFunc(r.byObject, choose); len(r.byObject) == 0 {
+		r.byObject = nil // a map never shrinks
 	}
 }
 
-// pause leaves a sink alone for as long as it asks for, or for longer if it asked
-// for that before.
+// drop drops the failures of one object.
+func (r *retries) drop(key ledger.Key) {
+	if delete(r.byObject, key); len(r.byObject) == 0 {
+		r.byObject = nil
+	}
+}
+
+// pause sends a sink nothing for as long as it asks, or longer if it asked for that before.
 func (r *retries) pause(url string, asked time.Duration) {
 	until := time.Now().Add(asked)
 	if !until.After(r.paused[url]) {
@@ -88,7 +96,7 @@ func (r *retries) pause(url string, asked time.Duration) {
 	r.paused[url] = until
 }
 
-// pausedFor is how long a sink is still to be left alone.
+// pausedFor is how long a sink still wants no requests.
 func (r *retries) pausedFor(url string) time.Duration {
 	until, ok := r.paused[url]
 	if !ok {

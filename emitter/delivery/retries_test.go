@@ -73,7 +73,7 @@ func TestNewsIsNoRetry(t *testing.T) {
 			time.Sleep(300 * time.Millisecond)
 		}
 		s.Resume()
-		s.Source(counted(3, "PT5M")) // nothing that matters was changed
+		s.UpdateSource(counted(3, "PT5M")) // nothing that matters was changed
 		time.Sleep(time.Minute)
 		if n := sink.within(0, time.Hour); n != 1 || s.lettered() != 0 || s.pending("uid-all") != 5 {
 			t.Errorf("%d requests, %d letters, %d owed", n, s.lettered(), s.pending("uid-all"))
@@ -231,7 +231,7 @@ func TestAnotherSinkBeginsAnew(t *testing.T) {
 		moved := counted(1, "PT10M")
 		moved.Generation, moved.Status.ObservedGeneration, moved.Status.SinkURI = 2, 2, apis.HTTP("moved")
 		asked := s.record("moved", refuse(503, sender.Retry))
-		s.Source(moved)
+		s.UpdateSource(moved)
 		time.Sleep(time.Second)
 		if asked.within(0, time.Second) != 1 || s.lettered() > 0 {
 			t.Errorf("asked at %v, %d letters", asked.times, s.lettered())
@@ -239,7 +239,7 @@ func TestAnotherSinkBeginsAnew(t *testing.T) {
 		// Nothing of the kind for a new filter or label.
 		relabelled := moved.DeepCopy()
 		relabelled.Generation, relabelled.Status.ObservedGeneration, relabelled.Spec.Replay = 3, 3, v1alpha1.ReplayCurrent
-		s.Source(relabelled)
+		s.UpdateSource(relabelled)
 		time.Sleep(time.Minute)
 		if n := asked.within(0, time.Hour); n != 1 {
 			t.Errorf("asked at %v", asked.times)
@@ -260,7 +260,7 @@ func TestTrustBeginsAnew(t *testing.T) {
 		if s.pending("uid-all") != 1 {
 			t.Error("it was sent before its time")
 		}
-		s.Trusted()
+		s.TrustChanged()
 		time.Sleep(time.Second)
 		if s.pending("uid-all") != 0 || s.lettered() != 0 {
 			t.Errorf("%d owed, %d letters", s.pending("uid-all"), s.lettered())
@@ -276,7 +276,7 @@ func TestRetriesAreForgotten(t *testing.T) {
 	a.pause("sink", time.Nanosecond)
 	a.forget(func(ledger.Key, retry) bool { return true })
 	time.Sleep(time.Millisecond)
-	if a.pausedFor("sink") != 0 || len(a.paused) != 0 || a.of != nil {
+	if a.pausedFor("sink") != 0 || len(a.paused) != 0 || a.byObject != nil {
 		t.Errorf("%+v", a)
 	}
 }

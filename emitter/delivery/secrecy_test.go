@@ -125,10 +125,10 @@ func TestSecretsAreSeenByTheSinkAlone(t *testing.T) {
 		Render: cdevents.Render, Metrics: said, WorkersPerSource: 1, ProbeEvery: time.Millisecond,
 		Leads: func(types.NamespacedName) bool { return true },
 	})
-	s.ledger.OnOwed(s.Owed)
+	s.ledger.OnOwed(s.Enqueue)
 	var wg sync.WaitGroup
 	wg.Go(func() { s.ledger.Run(ctx, 1) })
-	s.Source(source)
+	s.UpdateSource(source)
 	t.Cleanup(func() { cancel(); s.Wait(); wg.Wait() })
 
 	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed)
@@ -138,8 +138,8 @@ func TestSecretsAreSeenByTheSinkAlone(t *testing.T) {
 		q.retries = retries{} // nobody waits for his turn here
 		q.mu.Unlock()
 		s.Resume()
-		pending, _, _, trouble := s.OfSource(source.UID)
-		said.note(trouble)
+		pending, _, _, problem := s.SourceStatus(source.UID)
+		said.note(problem)
 		return pending == 0 && s.pending(source.UID) == 0
 	})
 	stored, err := json.Marshal(subjects.All())

@@ -11,9 +11,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
 
-// mended says whether a source was changed such that what was tried before says
-// nothing about what is tried now.
-func mended(before, after *v1alpha1.CDEventSource) bool {
+// sinkChanged says whether a source has changed so that earlier attempts say nothing about
+// the next one.
+func sinkChanged(before, after *v1alpha1.CDEventSource) bool {
 	return before.Status.SinkURI.String() != after.Status.SinkURI.String() ||
 		!equality.Semantic.DeepEqual(before.Status.SinkCACerts, after.Status.SinkCACerts) ||
 		!equality.Semantic.DeepEqual(before.Spec.Sink, after.Spec.Sink) ||
@@ -21,52 +21,52 @@ func mended(before, after *v1alpha1.CDEventSource) bool {
 		!equality.Semantic.DeepEqual(before.Spec.Auth, after.Spec.Auth)
 }
 
-// shown says whether a source has what it shows its sinks.
-func shown(s *v1alpha1.CDEventSource) bool {
+// credentialsReady says whether a source has the credentials that it shows its sinks.
+func credentialsReady(s *v1alpha1.CDEventSource) bool {
 	return s.Status.GetCondition(v1alpha1.SourceConditionCredentialsReady).IsTrue()
 }
 
-// takeOver takes over a changed source. It returns whether something may be sent by
-// it that could not be sent before.
-func (q *sourceQueue) takeOver(s *v1alpha1.CDEventSource) bool {
+// update takes over a changed source. It returns whether an event may be sent now that
+// could not be sent before.
+func (q *sourceQueue) update(s *v1alpha1.CDEventSource) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	before := q.source
 	q.source = s
 	if before.Generation != s.Generation {
-		q.trouble = "" // it was the former spec's; what is still wrong is said again
+		q.problem = "" // that of the former spec; the next attempt reports what is still wrong
 	}
-	letters := before.Status.DeadLetterSinkURI.String() != s.Status.DeadLetterSinkURI.String()
-	credentials := !shown(before) && shown(s)
+	sink := sinkChanged(before, s)
+	deadLetterSink := before.Status.DeadLetterSinkURI.String() != s.Status.DeadLetterSinkURI.String()
+	credentials := !credentialsReady(before) && credentialsReady(s)
 	switch {
-	case mended(before, s):
+	case sink:
 		q.retries = retries{}
 		q.breaker.reset()
 	case credentials:
-		q.retries.release(func(t retry) bool { return t.last.Class == sender.Unauthorized })
+		q.retries.release(func(r retry) bool { return r.last.Class == sender.Unauthorized })
 	}
-	if letters {
-		q.retries.release(func(t retry) bool { return t.last.Class == sender.Poison })
+	if deadLetterSink {
+		q.retries.release(func(r retry) bool { return r.last.Class == sender.Poison })
 	}
 	return before.Generation != s.Generation || before.Status.ObservedGeneration != s.Status.ObservedGeneration ||
-		mended(before, s) || letters || credentials
+		sink || deadLetterSink || credentials
 }
 
-// trusted begins anew with what may have failed for want of trust: where there was
-// no answer.
-func (q *sourceQueue) trusted() {
+// forgetUnanswered forgets the failures without an answer: want of trust may have caused them.
+func (q *sourceQueue) forgetUnanswered() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.retries.forget(func(_ ledger.Key, t retry) bool { return t.last.Status == 0 })
+	q.retries.forget(func(_ ledger.Key, r retry) bool { return r.last.Status == 0 })
 }
 
-// yield forgets the failures of objects that another process leads for now.
-func (q *sourceQueue) yield(b reconciler.Bucket) {
+// forgetBucket forgets the failures of objects that another process leads from now on.
+func (q *sourceQueue) forgetBucket(b reconciler.Bucket) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.retries.forget(func(key ledger.Key, _ retry) bool { return b.Has(key.NamespacedName()) })
 	maps.DeleteFunc(q.undecided, func(key ledger.Key, _ string) bool { return b.Has(key.NamespacedName()) })
-	if len(q.retries.of) == 0 {
-		q.trouble = ""
+	if len(q.retries.byObject) == 0 {
+		q.problem = ""
 	}
 }

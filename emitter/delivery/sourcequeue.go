@@ -39,7 +39,7 @@ type sourceQueue struct {
 	// undecided says for each object whose filter cannot be applied why that is.
 	undecided map[ledger.Key]string
 	delivered time.Time
-	trouble   string
+	problem   string
 	// resting frees what is kept for the next event, if there is none for long.
 	resting *time.Timer
 }

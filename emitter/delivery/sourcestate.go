@@ -20,28 +20,28 @@ func (q *sourceQueue) label() string {
 }
 
 // report returns when the sink last accepted an event, and what is wrong now.
-func (q *sourceQueue) report() (delivered time.Time, trouble string) {
+func (q *sourceQueue) report() (delivered time.Time, problem string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	trouble = q.trouble
+	problem = q.problem
 	for _, why := range q.undecided {
-		if trouble == "" {
-			trouble = "events are waiting, because it is not known whether they pass the filters: " + why
+		if problem == "" {
+			problem = "events are waiting, because it is not known whether they pass the filters: " + why
 		}
 	}
-	return q.delivered, trouble
+	return q.delivered, problem
 }
 
-func (q *sourceQueue) setTrouble(trouble string) {
+func (q *sourceQueue) setProblem(problem string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.trouble = trouble
+	q.problem = problem
 }
 
 func (q *sourceQueue) setDelivered(at time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.delivered, q.trouble = at, ""
+	q.delivered, q.problem = at, ""
 }
 
 // setUndecided notes whether the filter could be applied to the next event of an object.
@@ -69,10 +69,10 @@ func (q *sourceQueue) notYet(key ledger.Key) time.Duration {
 func (q *sourceQueue) noteFailure(a *attempt) (retry, *v1alpha1.CDEventSource, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if mended(a.source, q.source) || v1alpha1.UnreadIn(q.source.Unread, "spec") != nil {
+	if sinkChanged(a.source, q.source) || v1alpha1.UnreadIn(q.source.Unread, "spec") != nil {
 		return retry{}, q.source, false
 	}
-	q.trouble = a.outcome.Err.Error()
+	q.problem = a.outcome.Err.Error()
 	return q.retries.failed(a.key, a.pending, a.outcome), q.source, true
 }
 
@@ -94,9 +94,7 @@ func (q *sourceQueue) pausedFor(url string) time.Duration {
 func (q *sourceQueue) forget(key ledger.Key) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if delete(q.retries.of, key); len(q.retries.of) == 0 {
-		q.retries.of = nil // a map keeps the room that it once needed
-	}
+	q.retries.drop(key)
 	if delete(q.undecided, key); len(q.undecided) == 0 {
 		q.undecided = nil
 	}

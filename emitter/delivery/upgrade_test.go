@@ -104,7 +104,7 @@ func deliverAll(t *testing.T, subject *v1alpha1.CDEventSubject) map[string]strin
 		Render: cdevents.Render, Metrics: said, WorkersPerSource: 1,
 		Leads: func(types.NamespacedName) bool { return true },
 	})
-	s.ledger.OnOwed(s.Owed)
+	s.ledger.OnOwed(s.Enqueue)
 	t.Cleanup(func() { cancel(); s.Wait() })
 	s.ledger.Observe(written)
 	for uid := range s.ledger.Standings() {
@@ -113,7 +113,7 @@ func deliverAll(t *testing.T, subject *v1alpha1.CDEventSubject) map[string]strin
 		if source.Status.SinkURI, err = apis.ParseURL(sink.URL + "/" + string(uid)); err != nil {
 			t.Fatal(err)
 		}
-		s.Source(source)
+		s.UpdateSource(source)
 	}
 	for end := time.Now().Add(30 * time.Second); len(s.ledger.Standings()) > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {

@@ -7,24 +7,24 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
 
-// workers have keys worked on: each by one worker at a time, in the order in which
-// they came. A worker is there for as long as there is work, so that a queue
-// which is empty costs no goroutine and next to no memory.
+// workers work on keys in the order in which they were added, and on each key one at a
+// time. Workers exist only while there is work: an empty queue costs no goroutine.
 type workers struct {
-	// most is how many workers there are at the same time.
+	// most is the largest number of workers at the same time.
 	most int
-	// work returns after how long the key is to be worked on again, 0 for not.
+	// work returns after how long to work on the key again, 0 for never.
 	work func(ledger.Key) time.Duration
-	// rest is called when the last worker has ended and nothing is to come.
+	// rest is called when the last worker has ended and no key waits for its time.
 	rest func()
 
 	mu     sync.Mutex
 	closed bool
 	ready  []ledger.Key
-	// taken are the keys that are ready or worked on, and which of them are worked
-	// on while they are to be worked on once more.
-	taken   map[ledger.Key]phase
-	later   map[ledger.Key]*alarm
+	// taken are the keys that are ready or worked on.
+	taken map[ledger.Key]phase
+	// later are the keys that wait for their time.
+	later map[ledger.Key]*alarm
+	// busy counts the workers.
 	busy    int
 	running sync.WaitGroup
 }
@@ -32,12 +32,13 @@ type workers struct {
 type phase int
 
 const (
-	waiting phase = iota
-	worked
-	workedAndWanted
+	ready phase = iota
+	working
+	// workingAndAdded is a key that was added again while it is worked on.
+	workingAndAdded
 )
 
-// alarm adds a key at a time to come.
+// alarm adds a key at its time.
 type alarm struct {
 	at    time.Time
 	timer *time.Timer
@@ -55,15 +56,15 @@ func (w *workers) addLocked(key ledger.Key) {
 		return
 	}
 	if at, ok := w.taken[key]; ok {
-		if at == worked {
-			w.taken[key] = workedAndWanted
+		if at == working {
+			w.taken[key] = workingAndAdded
 		}
 		return
 	}
 	if w.taken == nil {
 		w.taken = map[ledger.Key]phase{}
 	}
-	w.taken[key] = waiting
+	w.taken[key] = ready
 	w.ready = append(w.ready, key)
 	if w.busy < w.most {
 		w.busy++
@@ -71,7 +72,7 @@ func (w *workers) addLocked(key ledger.Key) {
 	}
 }
 
-// addAfter has a key worked on after a while, or before that if it is to be anyway.
+// addAfter adds a key after a while, or earlier if an earlier time is set already.
 func (w *workers) addAfter(key ledger.Key, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,20 +115,20 @@ func (w *workers) run() {
 	}
 }
 
-// next is what to work on; without any, the worker has ended.
+// next takes the next key. Without one, it ends the worker and returns false.
 func (w *workers) next() (ledger.Key, bool) {
 	w.mu.Lock()
 	if len(w.ready) > 0 && !w.closed {
 		defer w.mu.Unlock()
 		key := w.ready[0]
 		w.ready = w.ready[1:]
-		w.taken[key] = worked
+		w.taken[key] = working
 		return key, true
 	}
 	w.busy--
 	idle := w.idleLocked()
 	if idle {
-		// A map keeps the room that it once needed.
+		// A map never shrinks.
 		w.ready, w.taken, w.later = nil, nil, nil
 	}
 	w.mu.Unlock()
@@ -140,8 +141,8 @@ func (w *workers) next() (ledger.Key, bool) {
 func (w *workers) done(key ledger.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	wanted := w.taken[key] == workedAndWanted
-	if delete(w.taken, key); wanted {
+	added := w.taken[key] == workingAndAdded
+	if delete(w.taken, key); added {
 		w.addLocked(key)
 	}
 }

@@ -35,9 +35,9 @@ const interval = 10 * time.Second
 
 // Deliveries says how the deliveries to a source stand.
 type Deliveries interface {
-	// OfSource returns how much is owed, since when, when it was last delivered,
+	// SourceStatus returns how much is owed, since when, when it was last delivered,
 	// and what goes wrong, if anything.
-	OfSource(uid types.UID) (pending int64, oldest, last time.Time, trouble string)
+	SourceStatus(uid types.UID) (pending int64, oldest, last time.Time, trouble string)
 }
 
 // Credentials finds what sources show to their sinks.

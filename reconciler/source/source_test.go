@@ -25,7 +25,7 @@ type standing struct {
 	trouble      string
 }
 
-func (s *standing) OfSource(types.UID) (int64, time.Time, time.Time, string) {
+func (s *standing) SourceStatus(types.UID) (int64, time.Time, time.Time, string) {
 	return s.pending, s.oldest, s.last, s.trouble
 }
 

@@ -132,7 +132,7 @@ func (r *Reconciler) report(s *v1alpha1.CDEventSource, conditions apis.Condition
 	if r.deliveries == nil {
 		return
 	}
-	pending, oldest, last, trouble := r.deliveries.OfSource(s.UID)
+	pending, oldest, last, trouble := r.deliveries.SourceStatus(s.UID)
 	s.Status.Pending = pending
 	s.Status.OldestPending = when(oldest)
 	delivered(s, last)
@@ -154,7 +154,7 @@ func (r *Reconciler) report(s *v1alpha1.CDEventSource, conditions apis.Condition
 // tell adds to the status that another process keeps what only this one knows: each
 // sends what happened to the objects that it leads for.
 func (r *Reconciler) tell(s *v1alpha1.CDEventSource) {
-	_, _, last, trouble := r.deliveries.OfSource(s.UID)
+	_, _, last, trouble := r.deliveries.SourceStatus(s.UID)
 	delivered(s, last)
 	if trouble != "" {
 		s.GetConditionSet().Manage(s.GetStatus()).MarkFalse(v1alpha1.SourceConditionDelivering, "SinkFails", "%s", trouble)

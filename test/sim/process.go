@@ -95,7 +95,7 @@ func (w *world) start() *process {
 	})
 	p.ledger.OnOwed(func(key ledger.Key, source types.UID) { p.owed[debt{key, source}] = true })
 	for _, s := range w.sources {
-		p.send.Source(s)
+		p.send.UpdateSource(s)
 	}
 	for _, name := range w.store.Names() {
 		p.ledger.Observe(w.store.Peek(name))
