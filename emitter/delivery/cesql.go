@@ -14,17 +14,15 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 )
 
-// expression is a filter in CESQL, the SQL of CloudEvents (version 1.0).
+// expression is a filter in CloudEvents SQL (CESQL), version 1.0.
 type expression struct {
 	text   string
 	parsed sql.Expression
 }
 
-// Passes implements Filter. An expression that reads an attribute which the event
-// does not have errs, and "if any errors are returned, the event MUST NOT pass
-// the filter" (sections 1.2 and 3.2). That is how one learns that it is missing,
-// so it decides. Every other error is a mistake in the expression and decides
-// nothing.
+// Passes implements Filter. Reading a missing attribute is an error by which "the event
+// MUST NOT pass the filter" (sections 1.2 and 3.2). Any other error is a mistake in the
+// expression, and leaves the result unknown.
 func (e *expression) Passes(ev event.Event) (bool, error) {
 	value, err := e.evaluate(ev)
 	if cesqlerrors.IsMissingAttributeError(err) {
@@ -55,7 +53,7 @@ func (e *expression) evaluate(ev event.Event) (value bool, err error) {
 	return value, nil
 }
 
-// newExpression reads an expression, and refuses what fails whatever the event is.
+// newExpression parses an expression, and rejects one that fails for every event.
 func newExpression(text string) (Filter, error) {
 	switch {
 	case len(text) > maxExpression:
@@ -78,7 +76,7 @@ func newExpression(text string) (Filter, error) {
 	return e, checkFunctions(text)
 }
 
-// nesting is how many parentheses are open at the same time, at most.
+// nesting returns how deep parentheses are nested.
 func nesting(expression string) int {
 	deepest, open := 0, 0
 	for _, c := range expression {
@@ -93,8 +91,8 @@ func nesting(expression string) int {
 	return deepest
 }
 
-// parse reads an expression, or says what is wrong with it. The parser of CESQL panics where it
-// finds nothing to name, as at the end of "type LIKE".
+// parse parses an expression. The CESQL parser panics on an incomplete one, such as
+// "type LIKE".
 func parse(expression string) (e sql.Expression, err error) {
 	defer func() {
 		if recover() != nil {
@@ -107,8 +105,8 @@ func parse(expression string) (e sql.Expression, err error) {
 	return e, nil
 }
 
-// checkFunctions refuses functions that there are not: what no probe comes to, as
-// behind an AND, an event may.
+// checkFunctions rejects unknown functions. The probe may not reach a call that an event
+// reaches, such as one behind an AND.
 func checkFunctions(text string) error {
 	for _, called := range calls.FindAllStringSubmatch(literals.ReplaceAllString(text, "''"), -1) {
 		if name := strings.ToUpper(called[1]); !slices.Contains(operators, name) && !known(name) {
@@ -118,7 +116,7 @@ func checkFunctions(text string) error {
 	return nil
 }
 
-// literal is a string, with its escapes (CESQL specification, section 2.4).
+// literal matches a string with its escapes (CESQL specification, section 2.4).
 const literal = `'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"`
 
 var (
@@ -128,7 +126,7 @@ var (
 	operators = []string{"AND", "OR", "XOR", "NOT", "IN", "LIKE", "EXISTS"}
 )
 
-// maxArguments is more than any function of CESQL has to have.
+// maxArguments is more than any CESQL function requires.
 const maxArguments = 4
 
 func known(function string) bool {
@@ -140,7 +138,7 @@ func known(function string) bool {
 	return false
 }
 
-// probe is an event that an expression is tried on.
+// probe returns an event to try an expression on.
 func probe() event.Event {
 	ev := event.New()
 	ev.SetID("probe")

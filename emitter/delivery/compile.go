@@ -14,11 +14,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// Filter decides whether an event is wanted. An error says that it cannot be known.
+// Filter decides whether an event passes. An error means that it is not known.
 //
-// What leads to a decision in spite of an error decides, as a filter of "any"
-// does that passes. Eventing's own "all" and "any" are not used: they take an
-// error for a no, and each runs a goroutine for as long as it lives.
+// A filter that decides in spite of another's error does decide, as one in "any" that
+// passes. Eventing's own "all" and "any" treat an error as a no, and keep a goroutine each.
 type Filter interface {
 	Passes(ev event.Event) (bool, error)
 }
@@ -27,7 +26,7 @@ type (
 	allOf []Filter
 	anyOf []Filter
 	notOf struct{ Filter }
-	// leaf is a filter of Eventing that compares strings.
+	// leaf is a filter of Eventing; it compares strings.
 	leaf struct{ eventfilter.Filter }
 )
 
@@ -44,8 +43,8 @@ func (f leaf) Passes(ev event.Event) (bool, error) {
 	return f.Filter.Filter(context.Background(), ev) != eventfilter.FailFilter, nil
 }
 
-// until looks for the answer that decides; where none gives it and one could not
-// be had, nothing is decided.
+// until looks for a filter with the deciding answer. Without one, an error leaves the
+// result unknown.
 func until(filters []Filter, decides bool, ev event.Event) (bool, error) {
 	var unknown error
 	for _, f := range filters {
@@ -62,10 +61,8 @@ func until(filters []Filter, decides bool, ev event.Event) (bool, error) {
 	return !decides && unknown == nil, unknown
 }
 
-// The bounds of a source's filters. They are applied on the way of everybody's
-// events, a recursion that goes too deep ends the whole program, and what the
-// parser of CESQL takes for parentheses that nobody closes grows with the square
-// of their number: two seconds for 4096 of them, a millisecond for these.
+// The limits of a source's filters. Too deep a recursion crashes the program, and the
+// CESQL parser is quadratic in unclosed parentheses: 2 s for 4096, 1 ms for maxNesting.
 const (
 	maxFilters    = 64
 	maxDepth      = 8
@@ -73,8 +70,8 @@ const (
 	maxNesting    = 32
 )
 
-// Compile makes one filter of a list, all of which must pass. Eventing's own
-// reading skips what it cannot read, and lets everything through then.
+// Compile returns one filter for a list, all of which must pass. Eventing's own compiler
+// skips a filter that it cannot parse, and then lets everything pass.
 func Compile(filters []eventingv1.SubscriptionsAPIFilter) (Filter, error) { return compile(filters) }
 
 func compile(filters []eventingv1.SubscriptionsAPIFilter) (allOf, error) {
@@ -87,7 +84,7 @@ func compile(filters []eventingv1.SubscriptionsAPIFilter) (allOf, error) {
 			errs = append(errs, fmt.Errorf("spec.filters[%d]: %w", i, err))
 		}
 		if c.left < 0 {
-			break // there are too many to look at
+			break // there are too many to check
 		}
 		out = append(out, f)
 	}
@@ -100,7 +97,7 @@ func compile(filters []eventingv1.SubscriptionsAPIFilter) (allOf, error) {
 	return out, nil
 }
 
-// compiler counts the filters that there may still be.
+// compiler counts how many more filters are allowed.
 type compiler struct{ left int }
 
 func (c *compiler) filter(f *eventingv1.SubscriptionsAPIFilter, depth int) (Filter, error) {
@@ -149,8 +146,8 @@ func (c *compiler) filters(filters []eventingv1.SubscriptionsAPIFilter, depth in
 	return out, nil
 }
 
-// dialects are the ways in which a filter says what it wants. Eventing obeys the
-// first one that it finds, and passes over the others.
+// dialects returns the dialects that a filter uses. Eventing applies the first one and
+// ignores the others.
 func dialects(f *eventingv1.SubscriptionsAPIFilter) []string {
 	var out []string
 	for _, d := range []struct {

@@ -9,9 +9,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// Filters compiles and keeps the filters of sources, once for each generation.
-// They are written by users: whatever is in them, evaluating one cannot stop the
-// controller, and compiling one holds up nobody else's events.
+// Filters compiles the filters of sources, once per generation. Users write them: no filter
+// can crash the controller, and compiling one delays no other source.
 type Filters struct{ compiled perGeneration[compiled] }
 
 type compiled struct {
@@ -22,8 +21,8 @@ type compiled struct {
 // NewFilters returns an empty set.
 func NewFilters() *Filters { return &Filters{} }
 
-// Passes says whether all filters of a source let an event through. An error says
-// that it cannot be known.
+// Passes says whether an event passes all filters of a source. An error means that it is
+// not known.
 func (f *Filters) Passes(s *v1alpha1.CDEventSource, ev event.Event) (bool, error) {
 	c := f.of(s)
 	if c.err != nil {
@@ -32,7 +31,7 @@ func (f *Filters) Passes(s *v1alpha1.CDEventSource, ev event.Event) (bool, error
 	return evaluate(c.filter, ev)
 }
 
-// Forget drops what was compiled for a source that is gone.
+// Forget frees what is kept for a deleted source.
 func (f *Filters) Forget(uid types.UID) { f.compiled.forget(uid) }
 
 func (f *Filters) of(s *v1alpha1.CDEventSource) *compiled {
@@ -42,7 +41,7 @@ func (f *Filters) of(s *v1alpha1.CDEventSource) *compiled {
 	})
 }
 
-// evaluate survives a filter that panics.
+// evaluate turns a panic of a filter into an error.
 func evaluate(f Filter, ev event.Event) (pass bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// perGeneration keeps what is made of the specs of sources, once for each generation.
-// Making it for one source holds up no other. The zero value is ready.
+// perGeneration caches what is derived from the spec of each source, once per generation.
+// Deriving it for one source delays no other. The zero value is ready.
 type perGeneration[T any] struct {
 	mu       sync.Mutex
 	bySource map[types.UID]*made[T]

@@ -9,8 +9,8 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 )
 
-// NOT is applied before comparisons, LIKE and IN (CESQL, section 3.6): what is
-// written as NOT type = 'x' is (NOT type) = 'x', and no type is true or false.
+// NOT binds more tightly than comparisons, LIKE and IN (CESQL, section 3.6): NOT type = 'x'
+// means (NOT type) = 'x', and no type is true or false.
 const (
 	call    = `[A-Za-z_]+\s*\((?:[^()'"]|` + literal + `)*\)`
 	operand = `(?:` + call + `|` + literal + `|[A-Za-z0-9]+)`
@@ -18,10 +18,10 @@ const (
 	in      = `(?:NOT\s+)?IN\s*\((?:[^()'"]|` + literal + `)*\)`
 )
 
-// negated finds what a NOT was meant for, in its group, and literals without any.
+// negated matches the intended operand of a NOT, in its group, and literals, which have no group.
 var negated = regexp.MustCompile(`(?is)` + literal + `|\bNOT\s+(` + operand + `\s*(?:(?:!=|<>|<=|>=|=|<|>)\s*` + operand + `|` + like + `|` + in + `))`)
 
-// parenthesised is the expression with parentheses behind each NOT.
+// parenthesised returns the expression with parentheses after each NOT.
 func parenthesised(text string) string {
 	var b strings.Builder
 	from := 0
@@ -35,7 +35,7 @@ func parenthesised(text string) string {
 	return b.String() + text[from:]
 }
 
-// hint gives the form that was meant, where that one can be evaluated.
+// hint suggests the intended form, if it can be evaluated.
 func (e *expression) hint(ev event.Event) string {
 	meant := parenthesised(e.text)
 	if meant == e.text || len(meant) > maxExpression {
@@ -51,7 +51,7 @@ func (e *expression) hint(ev event.Event) string {
 	return fmt.Sprintf("; NOT applies only to the operand directly after it: write %s", meant)
 }
 
-// quoted is an expression in a message.
+// quoted formats an expression for a message.
 func quoted(text string) string {
 	const enough = 200
 	if len(text) > enough {

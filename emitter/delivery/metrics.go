@@ -63,8 +63,8 @@ func NewInstruments() (*Instruments, error) {
 	return i, nil
 }
 
-// begin makes the series that are known before anything happens. Prometheus sees
-// no increase in one that appears with its first event.
+// begin creates the series that are known in advance. Prometheus sees no increase in a
+// series that appears with its first event.
 func (i *Instruments) begin() {
 	for _, reason := range ledger.DroppedReasons() {
 		i.Dropped(reason, 0)
@@ -74,7 +74,7 @@ func (i *Instruments) begin() {
 	}
 }
 
-// Watch adds the gauges of how sources stand. It is called once.
+// Watch adds the gauges of pending events and breakers. Call it once.
 func (*Instruments) Watch(d *Delivery, sources func() map[types.UID]string) error {
 	meter := otel.Meter("knative-cdevents.dev/emitter")
 	pending, err := meter.Int64ObservableGauge("cdevents_pending",

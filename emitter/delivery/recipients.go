@@ -26,10 +26,10 @@ type Router struct {
 	SystemNamespace string
 	// Cluster is the URI that identifies the cluster.
 	Cluster func() string
-	// Environment is the one that holds where nothing else is said.
+	// Environment is the default.
 	Environment func() v1alpha1.Environment
 	Render      Renderer
-	// Rendering is the version of what is rendered; it is journaled.
+	// Rendering is the version of the rendering that is journaled.
 	Rendering int
 	// Passes applies a source's filters to an event.
 	Passes func(*v1alpha1.CDEventSource, event.Event) (bool, error)
@@ -55,16 +55,16 @@ func (r *Router) Operator(source types.UID) bool {
 }
 
 // Replays implements ledger.Router.
-func (r *Router) Replays(subject v1alpha1.CDEventSubjectSpec, told []types.UID, with func() ledger.Labels) []types.UID {
+func (r *Router) Replays(subject v1alpha1.CDEventSubjectSpec, recipients []types.UID, with func() ledger.Labels) []types.UID {
 	var out []types.UID
 	candidates, surplus := r.candidates(subject.Namespace)
 	for _, s := range candidates {
-		if s.Spec.Replay != v1alpha1.ReplayCurrent || slices.Contains(told, s.UID) || r.bounded(s, surplus) != nil {
+		if s.Spec.Replay != v1alpha1.ReplayCurrent || slices.Contains(recipients, s.UID) || r.bounded(s, surplus) != nil {
 			continue
 		}
 		labels := with()
-		// The present state is chosen by the present labels of the namespace. Where they
-		// cannot be read, whoever watches namespaces has it looked at again.
+		// The namespace's present labels select its present state. If they cannot be
+		// read, the watch of namespaces triggers another try.
 		today, exists, err := r.Namespace(subject.Namespace)
 		if err != nil {
 			continue
@@ -72,8 +72,8 @@ func (r *Router) Replays(subject v1alpha1.CDEventSubjectSpec, told []types.UID, 
 		if exists {
 			labels.Namespace = today
 		}
-		// A selector that cannot be read selects nothing; that is told elsewhere. One that
-		// needs a label that was left out is asked again when there are fewer.
+		// An invalid selector selects nothing; a condition reports it. One that needs a
+		// label that was left out is tried again when there are fewer labels.
 		if ok, err := r.selects(s, subject.Namespace, labels); ok && err == nil {
 			out = append(out, s.UID)
 		}
@@ -89,7 +89,7 @@ func (r *Router) Recipients(subject v1alpha1.CDEventSubjectSpec, with ledger.Lab
 		ok, err := r.selects(s, subject.Namespace, with)
 		refused := r.bounded(s, surplus)
 		if err != nil {
-			// Whose selector cannot be read, or not be applied, has selected nothing.
+			// A selector that is invalid, or cannot be applied, selects nothing.
 			ok, refused = true, &ledger.Refusal{Reason: ledger.DroppedSelectorInvalid, Err: err}
 			if errors.Is(err, errLabelsLeftOut) {
 				refused.Reason = ledger.DroppedTooManyLabels
@@ -113,7 +113,7 @@ func (r *Router) Recipients(subject v1alpha1.CDEventSubjectSpec, with ledger.Lab
 	return out
 }
 
-// bounded says why a source is told of nothing, nil where it is within its bounds.
+// bounded returns why a source receives nothing, nil if it is within its limits.
 func (r *Router) bounded(s *v1alpha1.CDEventSource, surplus map[types.UID]bool) *ledger.Refusal {
 	switch size := r.choice(s).size; {
 	case s.Namespace != r.SystemNamespace && surplus[s.UID]:
@@ -124,7 +124,7 @@ func (r *Router) bounded(s *v1alpha1.CDEventSource, surplus map[types.UID]bool) 
 	return nil
 }
 
-// selects says whether a source is to be told of an object at all.
+// selects says whether a source selects an object.
 func (r *Router) selects(s *v1alpha1.CDEventSource, namespace string, with ledger.Labels) (bool, error) {
 	if s.DeletionTimestamp != nil {
 		return false, nil
@@ -140,17 +140,18 @@ func (r *Router) selects(s *v1alpha1.CDEventSource, namespace string, with ledge
 	return r.choice(s).own.matches(with.Own)
 }
 
-// sees says whether a source may be told of a namespace.
+// sees says whether a source may receive the events of a namespace.
 func (r *Router) sees(s *v1alpha1.CDEventSource, namespace string, labelled map[string]string) (bool, error) {
 	if s.Spec.NamespaceSelector == nil {
 		return s.Namespace == namespace, nil
 	}
 	if s.Namespace != r.SystemNamespace {
-		return false, nil // its condition says so; nobody reads other people's deployments
+		return false, nil // a condition reports it: no source reads other teams' deployments
 	}
 	return r.choice(s).namespaces.matches(labelled)
 }
 
+// passes says whether an event passes the filters of a source.
 func (r *Router) passes(s *v1alpha1.CDEventSource, p v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) (bool, error) {
 	if u := v1alpha1.UnreadIn(s.Unread, "spec.filters"); u != nil {
 		return false, u
@@ -165,6 +166,7 @@ func (r *Router) passes(s *v1alpha1.CDEventSource, p v1alpha1.Profile, subject v
 	return r.Passes(s, ev)
 }
 
+// profile is how events are rendered for a source.
 func (r *Router) profile(s *v1alpha1.CDEventSource, labelled map[string]string) v1alpha1.Profile {
 	p := v1alpha1.Profile{SpecVersion: s.Spec.Version(), Rendering: r.Rendering, Source: r.Cluster(), Environment: r.Environment()}
 	if id := labelled[EnvironmentLabel]; id != "" {

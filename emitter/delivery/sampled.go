@@ -12,10 +12,9 @@ import (
 	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 )
 
-// Check says all that is wrong with filters, one error for each, tried on samples of all the events that
-// they will have to decide on. It is stricter than Compile: an expression that errs
-// on a sample would hold such events, and one that reads an attribute which no
-// sample has would let nothing through.
+// Check returns every mistake in filters, tried on samples of all events. It is stricter
+// than Compile: an expression that fails on a sample would hold such events, and one that
+// reads an attribute that no sample has would let nothing pass.
 func Check(filters []eventingv1.SubscriptionsAPIFilter, samples []event.Event) error {
 	compiled, err := compile(filters)
 	if err != nil {
@@ -32,7 +31,7 @@ func Check(filters []eventingv1.SubscriptionsAPIFilter, samples []event.Event) e
 	return errors.Join(errs...)
 }
 
-// expressions are those in CESQL in a filter and inside of it.
+// expressions returns the CESQL expressions in a filter, nested ones included.
 func expressions(f Filter) []*expression {
 	var inside []Filter
 	switch f := f.(type) {
@@ -71,7 +70,7 @@ func (e *expression) try(samples []event.Event) error {
 	return nil
 }
 
-// missing is the attribute that an error of CESQL is about.
+// missing returns the attribute that a CESQL error names.
 func missing(err error) string {
 	_, name, _ := strings.Cut(err.Error(), ": ")
 	return name

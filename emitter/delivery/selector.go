@@ -12,12 +12,12 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// maxSelectorText is how many bytes the keys and values of a label selector may have: it
-// is applied to each event of each Service that the source may select.
+// maxSelectorText limits the bytes of a label selector's keys and values: it is applied to
+// each event of each Service that the source may select.
 const maxSelectorText = 16 << 10
 
-// Selector reads a label selector; an absent one selects nothing. It fails if the selector
-// is none, or too long.
+// Selector parses a label selector. An absent one selects nothing; one that is invalid or
+// too long is an error.
 func Selector(of *metav1.LabelSelector) (labels.Selector, error) {
 	if n := textOf(of); n > maxSelectorText {
 		return nil, fmt.Errorf("the label selector is too long: its keys and values have %d bytes, and may have %d", n, maxSelectorText)
@@ -40,22 +40,21 @@ func textOf(s *metav1.LabelSelector) int {
 	for _, r := range s.MatchExpressions {
 		n += len(r.Key) + len(r.Operator)
 		for _, v := range r.Values {
-			n += len(v) + 1 // an empty one costs, too
+			n += len(v) + 1 // an empty value costs, too
 		}
 	}
 	return n
 }
 
-// choice is what a source chooses events by, but for its filters. It is asked for each
-// event of each Service, and made once for each generation.
+// choice holds a source's parsed selectors. It is used for each event of each Service, and
+// made once per generation.
 type choice struct {
 	own, namespaces selecting
-	// size is that of its form.
+	// size is the FormSize of the source.
 	size int
 }
 
-// selecting is a label selector that was read, or could not be. One that is absent
-// chooses everything.
+// selecting is a parsed label selector, or the error. An absent one selects everything.
 type selecting struct {
 	labels.Selector
 	err error
@@ -69,10 +68,10 @@ func newSelecting(of *metav1.LabelSelector) selecting {
 	return selecting{s, err}
 }
 
-// errLabelsLeftOut: an object has more labels than are remembered.
+// errLabelsLeftOut says that an object has more labels than are remembered.
 var errLabelsLeftOut = errors.New("the labels of the object or of its namespace are too long, and only the first by their keys count")
 
-// matches fails where it depends on a label that was left out.
+// matches fails if the answer depends on a label that was left out.
 func (s selecting) matches(set map[string]string) (bool, error) {
 	if s.err != nil {
 		return false, s.err
@@ -102,5 +101,5 @@ func (r *Router) choice(s *v1alpha1.CDEventSource) *choice {
 	})
 }
 
-// Forget drops what was made of a source that is gone.
+// Forget frees what is kept for a deleted source.
 func (r *Router) Forget(source types.UID) { r.choices.forget(source) }

@@ -12,21 +12,20 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// The bounds of a tenant: what is journaled about a namespace has room for all that
-// its sources may add, and for the operator's. The webhook and the source's condition
-// say so to the author; the router keeps them whatever these have said.
+// The limits of a namespace leave room in each journal for all of its sources, and for the
+// operator's. The webhook and a condition explain them; the router enforces them.
 const (
-	// MaxSources is how many sources of one namespace are told, by age. The controller's
-	// own namespace has no such bound.
+	// MaxSources is how many sources of one namespace can be recipients; the oldest are. The
+	// controller's own namespace has no limit.
 	MaxSources = 32
-	// MaxForm bounds what a source adds to a journal with its environment and its
-	// ceOverrides, in bytes of JSON.
+	// MaxForm limits what a source's environment and ceOverrides add to a journal, in
+	// bytes of JSON.
 	MaxForm = 8 << 10
-	// maxFilterText bounds all filters of a source together, in bytes of JSON.
+	// maxFilterText limits all filters of a source together, in bytes of JSON.
 	maxFilterText = 64 << 10
 )
 
-// FormSize is what a source adds to a journal, in bytes of JSON.
+// FormSize returns how much a source adds to a journal, in bytes of JSON.
 func FormSize(s *v1alpha1.CDEventSource) int {
 	p := v1alpha1.Profile{}
 	if s.Spec.Environment != nil {
@@ -37,12 +36,12 @@ func FormSize(s *v1alpha1.CDEventSource) int {
 	}
 	raw, err := json.Marshal(p)
 	if err != nil {
-		return 0 // strings can always be encoded
+		return 0 // strings always encode
 	}
 	return len(raw)
 }
 
-// Surplus are those of one namespace's sources that are too many: the youngest.
+// Surplus returns the youngest sources of one namespace, those beyond MaxSources.
 func Surplus(all []*v1alpha1.CDEventSource) map[types.UID]bool {
 	live := slices.DeleteFunc(slices.Clone(all), func(s *v1alpha1.CDEventSource) bool { return s.DeletionTimestamp != nil })
 	slices.SortFunc(live, byAge)
@@ -53,7 +52,7 @@ func Surplus(all []*v1alpha1.CDEventSource) map[types.UID]bool {
 	return out
 }
 
-// LetIn are the sources of a namespace that are told from now on, as another one leaves.
+// LetIn returns the sources of a namespace that become recipients because another one leaves.
 func (r *Router) LetIn(leaves *v1alpha1.CDEventSource) []*v1alpha1.CDEventSource {
 	if leaves.Namespace == r.SystemNamespace {
 		return nil
@@ -71,8 +70,8 @@ func byAge(a, b *v1alpha1.CDEventSource) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 }
 
-// candidates are the sources that may be told of a namespace, in the order in which
-// they are told while there is room: the operator's, then by age.
+// candidates returns the sources that may be recipients for a namespace: the operator's
+// first, then by age. While the journal has room, it takes them in this order.
 func (r *Router) candidates(namespace string) (candidates []*v1alpha1.CDEventSource, surplus map[types.UID]bool) {
 	var operators, tenants []*v1alpha1.CDEventSource
 	for _, s := range r.Sources() {
@@ -88,7 +87,7 @@ func (r *Router) candidates(namespace string) (candidates []*v1alpha1.CDEventSou
 	return slices.Concat(operators, tenants), Surplus(tenants)
 }
 
-// checkFilterText refuses filters that are too long, whatever is in them.
+// checkFilterText rejects filters that are too long.
 func checkFilterText(filters []eventingv1.SubscriptionsAPIFilter) error {
 	raw, err := json.Marshal(filters)
 	if err != nil {
