@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -77,6 +78,29 @@ type Memory struct {
 	Judged []string `json:"judged,omitempty"`
 	// ReadySince is when the Service, not yet Deployed, became Ready.
 	ReadySince time.Time `json:"readySince,omitzero"`
+}
+
+// Gone says that the Service is gone.
+func (m Memory) Gone() bool { return m.Removed }
+
+// Selection returns the labels that sources select by: the Service's own and those of its
+// namespace.
+func (m Memory) Selection() (own, namespace map[string]string) { return m.Labels, m.NamespaceLabels }
+
+// Stored is what is written to the ledger. A namespace that is not nil replaces the labels of
+// the Service's namespace.
+func (m Memory) Stored(namespace map[string]string) any {
+	if namespace != nil {
+		m.NamespaceLabels = namespace
+	}
+	return m
+}
+
+// Covers says whether this memory has all that another one has, apart from the versions of
+// what was seen, what is waited for, and the labels of the namespace.
+func (m Memory) Covers(other Memory) bool {
+	other.Seen, other.Waits, other.NamespaceLabels = m.Seen, m.Waits, m.NamespaceLabels
+	return reflect.DeepEqual(m, other)
 }
 
 // Known is a Revision and its place in the story of the Service.

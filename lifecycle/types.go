@@ -63,6 +63,14 @@ func (t Type) OfCluster() bool {
 	return false
 }
 
+// ShowsPresence says that a transition tells all there is to know of an object that is
+// there now. Whoever is told of it needs no replay.
+func (t Type) ShowsPresence() bool { return t == Deployed }
+
+// Superseded says that the next transition of the same type makes this one out of date.
+// It is the first to give way where not all can be kept.
+func (t Type) Superseded() bool { return t == TrafficShifted }
+
 // Reasons of a transition. They are written to customData.reason.
 const (
 	// ReasonTraffic: the traffic was moved to a Revision of another generation.

@@ -13,6 +13,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 )
 
 func TestManyChangesAreOneLook(t *testing.T) {
@@ -63,7 +64,7 @@ func TestASourceIsLookedAtWhereItSees(t *testing.T) {
 		queue := &noted{}
 		ob := observer.New(observer.Options{Kind: scattered{}, Ledger: ledger.New(nil, nil, nil)})
 		ob.Bind(queue)
-		p.services.Store(ob)
+		p.services.Store(&service.Watch{Observer: ob})
 		was := aged(c.namespace, 1)
 		was.Spec.Replay, was.Spec.NamespaceSelector = v1alpha1.ReplayCurrent, c.selector
 		is := was.DeepCopy()

@@ -13,18 +13,18 @@ import (
 
 // watchClusters looks at the stateful clusters of the Services that this process
 // leads for. What it sees is one more part of what is seen of a Service.
-func (p *process) watchClusters(ctx context.Context, ob *observer.Observer, clusters service.Clusters) {
+func (p *process) watchClusters(ctx context.Context, services *service.Watch) {
 	metrics, err := stateful.NewInstruments()
 	must(ctx, "making the metrics of clusters", err)
 	w := stateful.NewWatcher(stateful.Options{
-		Pods: p.pods, API: stateful.NewManagement(), Leads: ob.IsLeaderFor, Sequence: ob.Sequence, Metrics: metrics, Now: time.Now,
+		Pods: p.pods, API: stateful.NewManagement(), Leads: services.IsLeaderFor, Sequence: services.Sequence, Metrics: metrics, Now: time.Now,
 		Saw: func(key types.NamespacedName, part observer.Part) {
 			p.view.SawCluster(key, part)
-			ob.Saw(key, part)
+			services.Saw(key, part)
 		},
 		Services: func() map[types.NamespacedName]stateful.Service {
 			out := map[types.NamespacedName]stateful.Service{}
-			for key, d := range clusters() {
+			for key, d := range services.Declared() {
 				out[key] = stateful.Service(d)
 			}
 			return out

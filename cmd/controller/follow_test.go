@@ -18,6 +18,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
@@ -74,7 +75,7 @@ func following(t *testing.T) (p *process, s *store.Store, again *looks) {
 	again = &looks{}
 	ob := observer.New(observer.Options{Kind: fakeKind{}, Ledger: p.ledger, Now: time.Now, Reverted: p.reverted})
 	ob.Bind(again)
-	p.services.Store(ob)
+	p.services.Store(&service.Watch{Observer: ob})
 	return p, s, again
 }
 

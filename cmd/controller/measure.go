@@ -30,7 +30,7 @@ const (
 // measure counts who handled what, and tells Prometheus.
 func (p *process) measure(ctx context.Context, cmw configmap.Watcher) {
 	store := canary.NewStore(logging.FromContext(ctx), system.Namespace(), cmw)
-	p.view = view.New(p.pods, p.services.Load, logging.FromContext(ctx).Warnw)
+	p.view = view.New(p.pods, p.watched, logging.FromContext(ctx).Warnw)
 	counts := attribution.NewCounts(p.view.Facts, time.Now)
 	p.counts = counts
 	p.gateMetrics = gate.NewMetrics(time.Now, func(namespace, service string) bool {
@@ -58,4 +58,12 @@ func (p *process) measure(ctx context.Context, cmw configmap.Watcher) {
 	})
 	p.running.Go(func() { runner.Run(ctx) })
 	p.running.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { p.view.Forget() }, forgetEvery) })
+}
+
+// watched is the watch of Services, nil until there is one.
+func (p *process) watched() view.Services {
+	if services := p.services.Load(); services != nil {
+		return services
+	}
+	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 )
 
 func labelledNamespace(name string, labels map[string]string) *metav1.PartialObjectMetadata {
@@ -94,7 +95,7 @@ func TestServicesAreLookedAtAgainWhenANamespaceIsLabelled(t *testing.T) {
 	ob := observer.New(observer.Options{Kind: fakeKind{}, Ledger: ledger.New(nil, nil, nil)})
 	ob.Bind(queue)
 	p := &process{sources: cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.CDEventSource{}, 0, cache.Indexers{})}
-	p.services.Store(ob)
+	p.services.Store(&service.Watch{Observer: ob})
 	h := (&namespaceLabels{}).changes(p.relabelled)
 	relabel := func(replay v1alpha1.Replay, selector *metav1.LabelSelector) int {
 		s := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{Namespace: "knative-cdevents", Name: "all"}}

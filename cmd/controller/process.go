@@ -79,7 +79,7 @@ type process struct {
 	keeper     *credentials.Keeper
 	delivery   *delivery.Delivery
 	// services is the observer of Services; it also says what this process leads.
-	services atomic.Pointer[observer.Observer]
+	services atomic.Pointer[service.Watch]
 	// again says which of them are to be looked at again.
 	again again
 	// view is what is known of the Services.
@@ -281,16 +281,17 @@ func (p *process) serviceController(ctx context.Context, cmw configmap.Watcher) 
 			time.Sleep(time.Second)
 		}
 	})
-	impl, ob, clusters := service.NewController(ctx, service.Options{
+	impl, services := service.NewController(ctx, service.Options{
 		Client: serving, Presence: p.presence, Carried: cdevents.CarriedAnnotations(),
+		Rules: func() lifecycle.Rules { return p.settings.Current().Rules() },
 		Options: observer.Options{
 			Ledger: p.ledger, Since: since, Promoted: p.promoted, Demoted: p.delivery.Demoted, Merged: p.metrics.Merged, Now: time.Now,
-			Rules: func() lifecycle.Rules { return p.settings.Current().Rules() }, Stopping: ctx.Done(), Reverted: p.reverted,
+			Stopping: ctx.Done(), Reverted: p.reverted,
 		},
 	})
-	p.services.Store(ob)
-	p.verdicts.Store(service.NewVerdicts(ob.Saw))
-	p.watchClusters(ctx, ob, clusters)
+	p.services.Store(services)
+	p.verdicts.Store(service.NewVerdicts(services.Saw))
+	p.watchClusters(ctx, services)
 	return impl
 }
 

@@ -110,32 +110,34 @@ func (e *edit) journal(c Change, router Router) error {
 	if err != nil {
 		return fmt.Errorf("reading the labels of namespace %s: %w", e.next.Spec.Namespace, err)
 	}
+	selected := LabelsOf(c.Memory)
 	if exists {
-		c.Memory.NamespaceLabels = labels
+		if selected.Namespace = labels; labels == nil {
+			selected.Namespace = map[string]string{}
+		}
 	}
 	for source := range st.Acknowledged {
 		if !router.Exists(source) && !owedTo(st, source) {
 			delete(st.Acknowledged, source)
 		}
 	}
-	raw, err := json.Marshal(c.Memory)
+	raw, err := json.Marshal(c.Memory.Stored(selected.Namespace))
 	if err != nil {
 		return fmt.Errorf("encoding the memory: %w", err)
 	}
 	e.changed = true
 	st.Memory = &runtime.RawExtension{Raw: raw}
-	st.Removed = c.Memory.Removed
-	e.declared(c)
+	st.Removed = c.Memory.Gone()
+	e.conditions(c)
 	st.Replayed = slices.DeleteFunc(st.Replayed, func(source types.UID) bool { return !router.Exists(source) })
 	st.Replayed = append(st.Replayed, c.Replay...)
-	selected := Labels{Own: c.Memory.Labels, Namespace: c.Memory.NamespaceLabels}
 	told := make([][]Recipient, len(c.Transitions))
 	for i, t := range c.Transitions {
 		told[i] = router.Recipients(e.next.Spec, selected, t)
 		switch {
 		case len(c.Replay) > 0:
 			told[i] = onlyReplayed(told[i], c.Replay)
-		case t.Type == lifecycle.Deployed:
+		case t.Type.ShowsPresence():
 			// Who hears this needs no replay.
 			st.Replayed = append(st.Replayed, router.Replays(e.next.Spec, st.Replayed, func() Labels { return selected })...)
 		}
@@ -259,14 +261,8 @@ func owedTo(st *v1alpha1.CDEventSubjectStatus, source types.UID) bool {
 	})
 }
 
-// Conditions of an entry.
-const (
-	// ConditionDelivered is False while something is owed.
-	ConditionDelivered = "Delivered"
-	// ConditionStateful says whether the stateful cluster that the object declares
-	// could be read from its annotations. Without any, there is no such condition.
-	ConditionStateful = "StatefulDeclared"
-)
+// ConditionDelivered is the condition of an entry that is False while something is owed.
+const ConditionDelivered = "Delivered"
 
 // condition says in words what is owed. Its time comes from the journal, so
 // that two leaders write the same.
@@ -285,27 +281,16 @@ func (e *edit) condition() {
 	meta.SetStatusCondition(&st.Conditions, c)
 }
 
-// declared says in words what the object declares of its cluster, for who looks
-// there why nothing is told of it.
-func (e *edit) declared(c Change) {
+// conditions takes over those that the kind of the object sets.
+func (e *edit) conditions(c Change) {
 	st := &e.next.Status
-	wrong, runtime := c.Memory.Misdeclared(), ""
-	if c.Memory.Cluster != nil {
-		runtime = c.Memory.Cluster.Runtime
+	st.Conditions = slices.DeleteFunc(st.Conditions, func(has metav1.Condition) bool {
+		return has.Type != ConditionDelivered && !slices.ContainsFunc(c.Conditions, func(is metav1.Condition) bool { return is.Type == has.Type })
+	})
+	for _, is := range c.Conditions {
+		is.LastTransitionTime = metav1.NewTime(c.At)
+		meta.SetStatusCondition(&st.Conditions, is)
 	}
-	says := metav1.Condition{
-		Type: ConditionStateful, Status: metav1.ConditionTrue, Reason: "Declared", Message: "runtime " + runtime,
-		LastTransitionTime: metav1.NewTime(c.At),
-	}
-	switch {
-	case wrong != "":
-		says.Status, says.Reason = metav1.ConditionFalse, "WrongAnnotations"
-		says.Message = "the newest Revision is treated as one that declares no stateful cluster: " + wrong
-	case runtime == "":
-		meta.RemoveStatusCondition(&st.Conditions, ConditionStateful)
-		return
-	}
-	meta.SetStatusCondition(&st.Conditions, says)
 }
 
 // done says that the object is gone and nobody waits for anything.

@@ -177,7 +177,7 @@ func furthestBehind(journal []v1alpha1.JournalEntry, n int, theirs func(v1alpha1
 			continue
 		}
 		r := rank{age: i}
-		if j.Type != string(lifecycle.TrafficShifted) {
+		if !lifecycle.Type(j.Type).Superseded() {
 			r.said = 1
 		}
 		for _, to := range j.Recipients {

@@ -57,6 +57,25 @@ type Labels struct {
 	Own, Namespace map[string]string
 }
 
+// LabelsOf returns the labels that a memory has.
+func LabelsOf(m Memory) Labels {
+	own, namespace := m.Selection()
+	return Labels{Own: own, Namespace: namespace}
+}
+
+// Memory is what the kind of an object remembers of it. The ledger stores it and does not
+// look inside.
+type Memory interface {
+	// Gone says that the object is gone. Nothing is journaled about it after that.
+	Gone() bool
+	// Selection returns the labels that sources select by: the object's own and those
+	// of its namespace.
+	Selection() (own, namespace map[string]string)
+	// Stored is what is written as JSON. A namespace that is not nil replaces the
+	// labels of the namespace.
+	Stored(namespace map[string]string) any
+}
+
 // Recipient is a source that is to be told, and what its event looks like.
 type Recipient struct {
 	Source  types.UID
@@ -190,8 +209,10 @@ func (l *Ledger) OnRefused(f func(Key, types.UID, Refusal)) { l.refused = f }
 
 // Change is what an observer wants to have written.
 type Change struct {
-	Memory      lifecycle.Memory
+	Memory      Memory
 	Transitions []lifecycle.Transition
+	// Conditions are what the user should know of the object, all of them.
+	Conditions []metav1.Condition
 	// At is when it was decided.
 	At time.Time
 	// Replay, if not empty, names the only sources that are to be told.

@@ -20,12 +20,12 @@ func TestWhatAnotherLeaderHasBuriedStaysBuried(t *testing.T) {
 	ctx, entries, router := t.Context(), store.New(), &asked{}
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	leader := func(live types.UID) (*Observer, func()) {
-		l, kind := ledger.New(entries, router, router), &plain{live: live}
+		l, kind := ledger.New(entries, router, router), &plain{live: live, created: time.Unix(0, 0)}
 		for _, o := range entries.All() {
 			l.Observe(o)
 		}
 		o := New(Options{
-			Kind: kind, Ledger: l, Now: time.Now, Rules: func() lifecycle.Rules { return lifecycle.Rules{} },
+			Kind: kind, Ledger: l, Now: time.Now,
 			Since: func(context.Context) (time.Time, error) { return time.Unix(-1, 0), nil },
 		})
 		o.Bind(kind)

@@ -14,39 +14,6 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// plain is a kind whose only part carries its snapshot.
-type plain struct{ live types.UID }
-
-func (*plain) APIVersion() string                                              { return "v1" }
-func (*plain) Name() string                                                    { return "Service" }
-func (*plain) Served() bool                                                    { return true }
-func (*plain) Keys() []types.NamespacedName                                    { return nil }
-func (*plain) Cached(types.NamespacedName) Parts                               { return nil }
-func (p *plain) Live(context.Context, types.NamespacedName) (types.UID, error) { return p.live, nil }
-func (*plain) Fetch(context.Context, string, []string) (Parts, error)          { return nil, nil }
-func (*plain) Position() string                                                { return "" }
-func (*plain) EnqueueKey(types.NamespacedName)                                 {}
-func (*plain) EnqueueSlowKey(types.NamespacedName)                             {}
-func (*plain) NamespaceLabels(string) (map[string]string, bool, error)         { return nil, false, nil }
-func (*plain) Exists(types.UID) bool                                           { return false }
-
-func (*plain) Operator(types.UID) bool { return false }
-
-func (*plain) Replays(v1alpha1.CDEventSubjectSpec, []types.UID, func() ledger.Labels) []types.UID {
-	return nil
-}
-func (*plain) Refused()              {}
-func (*plain) Conflict()             {}
-func (*plain) Dropped(string, int64) {}
-func (*plain) Compose(p Parts) *Subject {
-	s, ok := p["service"].Value.(lifecycle.Snapshot)
-	if !ok {
-		return nil
-	}
-	s.Seen = map[string]string{lifecycle.SeenService: p["service"].Version}
-	return &Subject{UID: "uid-x", Created: time.Unix(0, 0), Snapshot: s}
-}
-
 // asked notes the labels that recipients are chosen by.
 type asked struct {
 	plain
@@ -59,10 +26,10 @@ func (a *asked) Recipients(_ v1alpha1.CDEventSubjectSpec, l ledger.Labels, _ lif
 }
 
 func TestALabelThatChangedSilentlyIsKnownAtTheEnd(t *testing.T) {
-	ctx, s, router, kind := t.Context(), store.New(), &asked{}, &plain{live: "uid-x"}
+	ctx, s, router, kind := t.Context(), store.New(), &asked{}, &plain{live: "uid-x", created: time.Unix(0, 0), rules: lifecycle.DefaultRules}
 	l := ledger.New(s, router, router)
 	o := New(Options{
-		Kind: kind, Ledger: l, Now: time.Now, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules },
+		Kind: kind, Ledger: l, Now: time.Now,
 		Since: func(context.Context) (time.Time, error) { return time.Unix(1, 0), nil },
 	})
 	o.Bind(kind)

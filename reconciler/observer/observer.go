@@ -27,38 +27,6 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// Kind is what the package of a watched kind knows.
-type Kind interface {
-	// APIVersion and Name are those of the kind, as in "Service".
-	APIVersion() string
-	Name() string
-	// Served is false when it is known that there is no such kind.
-	Served() bool
-	// Keys lists the watched objects that the caches hold any part of.
-	Keys() []types.NamespacedName
-	// Cached returns the parts of a key from the caches.
-	Cached(key types.NamespacedName) Parts
-	// Compose makes a snapshot from parts. It returns nil where there is no
-	// such object.
-	Compose(p Parts) *Subject
-	// Live asks the API server for the UID of the object, "" where it is gone
-	// for certain.
-	Live(ctx context.Context, key types.NamespacedName) (types.UID, error)
-	// Position is the version as of which the caches hold floating parts, empty where
-	// it is not known. It may be behind, and is never ahead.
-	Position() string
-	// Fetch asks the API server for the named Revisions of a namespace and
-	// returns them as parts. One that is gone is left out.
-	Fetch(ctx context.Context, namespace string, revisions []string) (Parts, error)
-}
-
-// Subject is a watched object at one moment.
-type Subject struct {
-	UID      types.UID
-	Created  time.Time
-	Snapshot lifecycle.Snapshot
-}
-
 // Journal is the part of the ledger that is needed here.
 type Journal interface {
 	Subjects(key ledger.Key) []*v1alpha1.CDEventSubject
@@ -71,8 +39,6 @@ type Journal interface {
 type Options struct {
 	Kind   Kind
 	Ledger Journal
-	// Rules are asked for at every fold.
-	Rules func() lifecycle.Rules
 	// Since returns from when on objects of this kind are announced.
 	Since func(ctx context.Context) (time.Time, error)
 	// Keep is how long a process that does not lead keeps what it saw: longer than
@@ -272,11 +238,6 @@ func (o *Observer) Updated(before string, key types.NamespacedName, p Part) {
 	o.Saw(key, p)
 }
 
-// WentBack says whether an object that an informer knew in one version has an
-// older one now. An informer lists nothing that is older than what it knew, so
-// that this is never a matter of caches.
-func WentBack(before, now string) bool { return older(now, before) }
-
 // Tidy forgets what is too old of the keys that others lead for, and the keys of
 // objects that are gone. It is called now and then.
 func (o *Observer) Tidy() {
@@ -380,7 +341,7 @@ func (o *Observer) begin(ctx context.Context, key types.NamespacedName, since ti
 		t.rewind()
 	}
 	f := &fold{
-		ctx: ctx, o: o, track: t, key: key, since: since, now: now, rules: o.Rules(),
+		ctx: ctx, o: o, track: t, key: key, since: since, now: now,
 		steps: t.steps(now), past: slices.Clone(t.past), consumed: map[uint64]bool{},
 		unsaved: t.unsaved, waiting: maps.Clone(t.waiting), doubtful: t.filled, patient: t.held.IsZero() || now.Sub(t.held) < holdFor,
 	}

@@ -16,27 +16,14 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// remade is a kind whose object carries its UID.
-type remade struct{ plain }
-
-func (*remade) Compose(p Parts) *Subject {
-	root := p["service"]
-	s, ok := root.Value.(lifecycle.Snapshot)
-	if !ok {
-		return nil
-	}
-	s.Seen = map[string]string{lifecycle.SeenService: root.Version}
-	return &Subject{UID: root.Owner, Created: time.Unix(2, 0), Snapshot: s}
-}
-
 // A name that is made and removed again and again costs no more than one that is
 // there, though the ledger still has an entry of those that were last.
 func TestANameThatIsRemadeTenThousandTimes(t *testing.T) {
-	ctx, entries, router, kind := t.Context(), store.New(), &asked{}, &remade{}
+	ctx, entries, router, kind := t.Context(), store.New(), &asked{}, &plain{created: time.Unix(2, 0), rules: lifecycle.DefaultRules}
 	l := ledger.New(entries, router, router)
 	now := time.Unix(10, 0)
 	o := New(Options{
-		Kind: kind, Ledger: l, Now: func() time.Time { return now }, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules },
+		Kind: kind, Ledger: l, Now: func() time.Time { return now },
 		Since: func(context.Context) (time.Time, error) { return time.Unix(1, 0), nil },
 	})
 	o.Bind(kind)

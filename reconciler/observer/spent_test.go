@@ -36,10 +36,10 @@ var cart = types.NamespacedName{Namespace: "shop", Name: "cart"}
 
 func newReplica(t *testing.T, entries *store.Store) *replica {
 	t.Helper()
-	router, kind := &deaf{}, &plain{live: "uid-x"}
+	router, kind := &deaf{}, &plain{live: "uid-x", created: time.Unix(0, 0)}
 	r := &replica{t: t, l: ledger.New(entries, router, router)}
 	r.ob = New(Options{
-		Kind: kind, Ledger: r.l, Now: time.Now, Rules: func() lifecycle.Rules { return lifecycle.Rules{} },
+		Kind: kind, Ledger: r.l, Now: time.Now,
 		Since: func(context.Context) (time.Time, error) { return time.Unix(-1, 0), nil },
 	})
 	r.ob.Bind(kind)

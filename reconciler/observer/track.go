@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
@@ -180,7 +179,7 @@ func (t *track) cool() {
 // rebase takes a part into the base.
 func (t *track) rebase(p Part) {
 	if p.Floating {
-		t.position = newest(p.Version, t.position)
+		t.position = Newest(p.Version, t.position)
 	}
 	if p.Value == nil {
 		delete(t.base, p.Name)
@@ -228,19 +227,16 @@ func (t *track) fill(cached Parts) {
 	}
 }
 
-// step is the state of all parts after one update, and when it was seen.
+// step is a state to fold.
 type step struct {
-	parts Parts
-	at    time.Time
-	// update is what changed; its id is 0 where nothing has.
-	update update
-	// position is the version as of which the floating parts are known.
-	position string
+	State
+	// id is that of the update that led to it, 0 for the base.
+	id uint64
 }
 
 // orphan says that the step is a state of a part whose root is not known yet.
 func (s step) orphan(past []types.UID) bool {
-	p := s.update.part
+	p := s.Changed
 	return !p.Root && p.Owner != "" && p.Value != nil && !slices.Contains(past, p.Owner)
 }
 
@@ -252,15 +248,15 @@ func (t *track) steps(now time.Time) []step {
 		now = t.updates[0].at
 	}
 	out := make([]step, 0, len(t.updates)+1)
-	out = append(out, step{parts: maps.Clone(t.base), at: now, position: t.position})
+	out = append(out, step{State: State{Parts: maps.Clone(t.base), At: now, Position: t.position}})
 	parts, position := t.base, t.position
 	for _, u := range t.updates {
 		parts = maps.Clone(parts)
 		parts[u.part.Name] = u.part
 		if u.part.Floating {
-			position = newest(u.part.Version, position)
+			position = Newest(u.part.Version, position)
 		}
-		out = append(out, step{parts: parts, at: u.at, update: u, position: position})
+		out = append(out, step{State: State{Parts: parts, Changed: u.part, At: u.at, Position: position}, id: u.id})
 	}
 	return out
 }
@@ -286,15 +282,3 @@ func (t *track) consume(ids map[uint64]bool) {
 }
 
 func same(a, b any) bool { return reflect.DeepEqual(a, b) }
-
-// newer compares resourceVersions; those that cannot be compared count as newer.
-func newer(a, b string) bool {
-	c, err := resourceversion.CompareResourceVersion(a, b)
-	return err != nil || c > 0
-}
-
-// older is true only where both can be compared.
-func older(a, b string) bool {
-	c, err := resourceversion.CompareResourceVersion(a, b)
-	return err == nil && c < 0
-}

@@ -62,7 +62,7 @@ func TestARouteThatComesBeforeItsService(t *testing.T) {
 	if got := versions(tr); got != "s2 r3 r4 " {
 		t.Errorf("got %s", got)
 	}
-	if s := tr.steps(now); s[2].orphan(tr.past) || len(s) != 4 || len(s[3].parts) != 2 {
+	if s := tr.steps(now); s[2].orphan(tr.past) || len(s) != 4 || len(s[3].Parts) != 2 {
 		t.Errorf("steps %+v", s)
 	}
 	tr.saw(root("x", "5"), now) // its later states stay where they are
@@ -89,7 +89,7 @@ func TestFoldedUpdatesGoIntoTheBase(t *testing.T) {
 	if _, ok := tr.base["route"]; ok {
 		t.Error("what is gone stays in the base")
 	}
-	if s := tr.steps(now); len(s) != 1 || s[0].update.id != 0 {
+	if s := tr.steps(now); len(s) != 1 || s[0].id != 0 {
 		t.Errorf("steps %+v", s)
 	}
 }

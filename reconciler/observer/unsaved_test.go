@@ -2,6 +2,7 @@ package observer
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -17,11 +18,10 @@ import (
 // A part of an object that is gone divides a history: what was seen before it, and is
 // not worth a write, still counts after it.
 func TestWhatIsNotSavedCountsInTheSameFold(t *testing.T) {
-	ctx, entries, router, kind := t.Context(), store.New(), &asked{}, &plain{live: "uid-x"}
+	ctx, entries, router, kind := t.Context(), store.New(), &asked{}, &plain{live: "uid-x", created: time.Unix(0, 0)}
 	now := time.Unix(10, 0)
 	o := New(Options{
 		Kind: kind, Ledger: ledger.New(entries, router, router), Now: func() time.Time { return now },
-		Rules: func() lifecycle.Rules { return lifecycle.Rules{} },
 		Since: func(context.Context) (time.Time, error) { return time.Unix(-1, 0), nil },
 	})
 	o.Bind(kind)
@@ -63,7 +63,8 @@ func TestWhatIsNotSavedCountsInTheSameFold(t *testing.T) {
 		t.Fatalf("%d entries", len(known))
 	}
 	for _, entry := range known {
-		if m, err := stored(entry); err != nil || !m.Deployed || m.Primary != "cart-2" {
+		var m lifecycle.Memory
+		if err := json.Unmarshal(entry.Status.Memory.Raw, &m); err != nil || !m.Deployed || m.Primary != "cart-2" {
 			t.Errorf("deployed %v, of %q, which had all traffic last is cart-2 (%v)", m.Deployed, m.Primary, err)
 		}
 	}

@@ -19,16 +19,16 @@ type interrupted struct {
 	during func()
 }
 
-func (i *interrupted) Compose(p Parts) *Subject {
+func (i *interrupted) Object(p Parts) *Object {
 	i.during()
-	return i.plain.Compose(p)
+	return i.plain.Object(p)
 }
 
 func TestWhoYieldsInTheMiddleOfAFoldKeepsNoTrouble(t *testing.T) {
 	for _, yields := range []bool{false, true} {
-		router, kind := &asked{}, &interrupted{plain: plain{live: "uid-x"}, during: func() {}}
+		router, kind := &asked{}, &interrupted{plain: plain{live: "uid-x", created: time.Unix(0, 0), rules: lifecycle.DefaultRules}, during: func() {}}
 		o := New(Options{
-			Kind: kind, Ledger: ledger.New(store.New(), router, router), Now: time.Now, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules },
+			Kind: kind, Ledger: ledger.New(store.New(), router, router), Now: time.Now,
 			Since: func(context.Context) (time.Time, error) { return time.Unix(1, 0), nil },
 		})
 		o.Bind(kind)

@@ -12,6 +12,7 @@ import (
 	"knative.dev/pkg/reconciler"
 	"knative.dev/serving/pkg/client/clientset/versioned"
 
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
@@ -28,7 +29,29 @@ type Options struct {
 	Presence *observer.Presence
 	// Carried are the annotations that events need.
 	Carried []string
+	// Rules are asked for with every transition.
+	Rules func() lifecycle.Rules
 }
+
+// Watch is the watch of Knative Services.
+type Watch struct {
+	*observer.Observer
+	kind *Kind
+}
+
+// Snapshot returns a Service as the caches have it; false if there is none.
+func (w *Watch) Snapshot(key types.NamespacedName) (uid types.UID, s lifecycle.Snapshot, exists bool) {
+	if c := Compose(w.kind.Cached(key)); c != nil {
+		return c.UID, c.Snapshot, true
+	}
+	return "", s, false
+}
+
+// Keys lists the Services that the caches hold any part of.
+func (w *Watch) Keys() []types.NamespacedName { return w.kind.Keys() }
+
+// Declared lists the Services that declare a stateful cluster, or try to.
+func (w *Watch) Declared() map[types.NamespacedName]Declared { return w.kind.declared() }
 
 // Declared is what the Revisions of a Service say of its stateful cluster.
 type Declared struct {
@@ -39,12 +62,9 @@ type Declared struct {
 	Wrong bool
 }
 
-// Clusters lists the Services that declare a stateful cluster, or try to.
-type Clusters func() map[types.NamespacedName]Declared
-
 // NewController returns the controller that watches Knative Services.
-func NewController(ctx context.Context, o Options) (*controller.Impl, *observer.Observer, Clusters) {
-	k := NewKind(o.Client, o.Carried, func() bool { return !o.Presence.Synced() || o.Presence.Has(definitions...) })
+func NewController(ctx context.Context, o Options) (*controller.Impl, *Watch) {
+	k := NewKind(o.Client, o.Carried, func() bool { return !o.Presence.Synced() || o.Presence.Has(definitions...) }, o.Rules)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -68,5 +88,5 @@ func NewController(ctx context.Context, o Options) (*controller.Impl, *observer.
 			logging.FromContext(ctx).Errorw("Leading without leader election failed", "error", err)
 		}
 	}
-	return impl, ob, k.declared
+	return impl, &Watch{Observer: ob, kind: k}
 }

@@ -106,10 +106,10 @@ func run(t *testing.T, config *rest.Config) *running {
 	var wg sync.WaitGroup
 	wg.Go(func() { subjects.RunWithContext(ctx) })
 	wg.Go(func() { presence.Run(ctx) })
-	impl, _, _ := service.NewController(ctx, service.Options{
-		Client: knative, Presence: presence,
+	impl, _ := service.NewController(ctx, service.Options{
+		Client: knative, Presence: presence, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules },
 		Options: observer.Options{
-			Ledger: l, Now: time.Now, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules }, Stopping: ctx.Done(),
+			Ledger: l, Now: time.Now, Stopping: ctx.Done(),
 			Since: func(ctx context.Context) (time.Time, error) {
 				cache.WaitForCacheSync(ctx.Done(), subjects.HasSynced)
 				return l.Baseline(ctx, service.Resource)

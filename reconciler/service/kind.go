@@ -40,16 +40,17 @@ type Kind struct {
 	client   versioned.Interface
 	projects projector
 	served   func() bool
+	rules    func() lifecycle.Rules
 
 	mu       sync.RWMutex
 	indexers []cache.Indexer
 	position func() string
 }
 
-// NewKind returns the kind without caches. Served says whether there is such a kind;
-// carried are the annotations that events need.
-func NewKind(client versioned.Interface, carried []string, served func() bool) *Kind {
-	return &Kind{client: client, projects: projector{carried: carried, clusterDomain: network.GetClusterDomainName()}, served: served}
+// NewKind returns the kind without caches. Carried are the annotations that events need;
+// served says whether there is such a kind; rules are asked for with every transition.
+func NewKind(client versioned.Interface, carried []string, served func() bool, rules func() lifecycle.Rules) *Kind {
+	return &Kind{client: client, projects: projector{carried: carried, clusterDomain: network.GetClusterDomainName()}, served: served, rules: rules}
 }
 
 // Project is the cache.TransformFunc of the caches: what they hold of an object.
@@ -160,8 +161,22 @@ func (k *Kind) Cached(key types.NamespacedName) observer.Parts {
 	return parts
 }
 
-// Compose implements observer.Kind.
-func (*Kind) Compose(p observer.Parts) *observer.Subject {
+// Object implements observer.Kind.
+func (*Kind) Object(p observer.Parts) *observer.Object {
+	if svc, ok := p[partService].Value.(serviceValue); ok {
+		return &observer.Object{UID: svc.UID, Created: svc.Created}
+	}
+	return nil
+}
+
+// Composed is a Service at one moment.
+type Composed struct {
+	UID      types.UID
+	Snapshot lifecycle.Snapshot
+}
+
+// Compose puts a Service together from its parts. It returns nil if there is none.
+func Compose(p observer.Parts) *Composed {
 	svc, ok := p[partService].Value.(serviceValue)
 	if !ok {
 		return nil
@@ -204,7 +219,7 @@ func (*Kind) Compose(p observer.Parts) *observer.Subject {
 	if s.Route != nil {
 		s.Route.URLs = withDomains(s.Route.URLs, domains)
 	}
-	return &observer.Subject{UID: svc.UID, Created: svc.Created, Snapshot: s}
+	return &Composed{UID: svc.UID, Snapshot: s}
 }
 
 // Served implements observer.Kind.
@@ -232,8 +247,9 @@ func (*Kind) isObject(err error, name string) bool {
 	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name
 }
 
-// Fetch implements observer.Kind.
-func (k *Kind) Fetch(ctx context.Context, namespace string, revisions []string) (observer.Parts, error) {
+// fetch asks the API server for Revisions, and returns them as parts. One that is gone is
+// left out.
+func (k *Kind) fetch(ctx context.Context, namespace string, revisions []string) (observer.Parts, error) {
 	out := observer.Parts{}
 	for _, name := range revisions {
 		rev, err := k.client.ServingV1().Revisions(namespace).Get(ctx, name, metav1.GetOptions{})

@@ -26,7 +26,7 @@ func TestVeryManyLabelsDoNotFillTheMemory(t *testing.T) {
 	if !ok {
 		t.Fatalf("%T", obj)
 	}
-	s := (&Kind{}).Compose(observer.Parts{partService: kept.part})
+	s := Compose(observer.Parts{partService: kept.part})
 	r := lifecycle.Next(lifecycle.DefaultRules, lifecycle.Memory{}, s.Snapshot, time.Unix(0, 0))
 	raw, err := json.Marshal(r.Memory)
 	if err != nil || len(raw) > 66<<10 {

@@ -347,7 +347,7 @@ func TestDomainsJoinTheURLs(t *testing.T) {
 		p := transformed(t, obj).part
 		parts[p.Name] = p
 	}
-	urls := (&Kind{}).Compose(parts).Snapshot.Route.URLs
+	urls := Compose(parts).Snapshot.Route.URLs
 	route, ok := parts[partRoute].Value.(routeValue)
 	if !ok || !slices.Contains(urls, "https://cart.example.com") || urls[0] != route.URLs[0] || len(urls) != len(route.URLs)+1 {
 		t.Errorf("%q", urls)
@@ -381,8 +381,7 @@ func TestCompose(t *testing.T) {
 		p := transformed(t, obj).part
 		parts[p.Name] = p
 	}
-	k := &Kind{}
-	s := k.Compose(parts)
+	s := Compose(parts)
 	if s.UID != "uid-cart" || s.Snapshot.Route == nil || len(s.Snapshot.Revisions) != 1 || !s.Snapshot.Ready || s.Snapshot.Seen[lifecycle.SeenRoute] != "7" {
 		t.Errorf("got %+v", s)
 	}
@@ -394,11 +393,11 @@ func TestCompose(t *testing.T) {
 	value.UID = "uid-new"
 	again.Value = value
 	parts[partService] = again
-	if s := k.Compose(parts); s.Snapshot.Route != nil || len(s.Snapshot.Revisions) != 0 {
+	if s := Compose(parts); s.Snapshot.Route != nil || len(s.Snapshot.Revisions) != 0 {
 		t.Errorf("the parts of an object of the same name that is gone: %+v", s.Snapshot)
 	}
 	delete(parts, partService)
-	if k.Compose(parts) != nil {
+	if Compose(parts) != nil {
 		t.Error("a snapshot of no Service")
 	}
 }

@@ -76,7 +76,7 @@ func TestAClusterIsThatOfItsService(t *testing.T) {
 	svc := transformed(t, newService()).part
 	view := &lifecycle.Cluster{Settled: true}
 	for owner, want := range map[types.UID]bool{"uid-cart": true, "uid-of-the-one-before": false} {
-		s := (&Kind{}).Compose(observer.Parts{
+		s := Compose(observer.Parts{
 			partService: svc, lifecycle.SeenCluster: {Name: lifecycle.SeenCluster, Owner: owner, Value: view},
 		})
 		if (s.Snapshot.Cluster == view) != want || len(s.Snapshot.Seen) != 1 {

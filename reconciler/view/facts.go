@@ -14,12 +14,12 @@ import (
 // Facts of a Service, for attribution. Of its pods it has those that Targets has proven to
 // belong to it.
 func (v *View) Facts(service types.NamespacedName) attribution.Facts {
-	ob := v.watched()
-	if ob == nil {
+	services := v.watched()
+	if services == nil {
 		return attribution.Facts{}
 	}
-	subject := ob.Kind.Compose(ob.Kind.Cached(service))
-	if subject == nil {
+	_, snapshot, exists := services.Snapshot(service)
+	if !exists {
 		return attribution.Facts{}
 	}
 	var f attribution.Facts
@@ -36,14 +36,14 @@ func (v *View) Facts(service types.NamespacedName) attribution.Facts {
 		timeouts[pod.RevisionUID] = pod.Grace
 	}
 	required := map[string]float64{}
-	route := subject.Snapshot.Route
+	route := snapshot.Route
 	if route != nil {
 		for _, share := range route.Traffic {
 			required[share.Revision] += float64(share.Percent) / 100
 		}
 	}
 	parts := v.cluster(service)
-	for name, r := range subject.Snapshot.Revisions {
+	for name, r := range snapshot.Revisions {
 		// The Configuration of a Service has the Service's name.
 		out := attribution.Revision{
 			UID: types.UID(r.UID), Name: name, Configuration: service.Name, Stateful: r.Stateful != "", Misdeclared: r.Misdeclared != "",

@@ -25,7 +25,7 @@ func TestWhatGatesKnowOfAService(t *testing.T) {
 		t.Error("something is known before the caches are complete")
 	}
 	v.SawCluster(cartKey, observer.Part{Value: &lifecycle.Cluster{ClusterSeen: lifecycle.ClusterSeen{State: lifecycle.ClusterReady}}})
-	got := v.seen(cartKey, &observer.Subject{UID: "u", Snapshot: snapshot})
+	got := v.seen(cartKey, "u", snapshot)
 	byName := map[string]gaterun.Revision{}
 	for _, r := range got.Revisions {
 		byName[r.Name] = r
@@ -39,7 +39,7 @@ func TestWhatGatesKnowOfAService(t *testing.T) {
 		t.Errorf("%+v %s", got, diff)
 	}
 	v.SawCluster(cartKey, observer.Part{})
-	if got := v.seen(cartKey, &observer.Subject{}); got.Effective || got.Moving {
+	if got := v.seen(cartKey, "", lifecycle.Snapshot{}); got.Effective || got.Moving {
 		t.Errorf("of a Service without a Route: %+v", got)
 	}
 }
@@ -69,7 +69,7 @@ func TestSplitThatIsInForce(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	early := New(&fakePods{}, func() *observer.Observer { return nil }, nil)
+	early := New(&fakePods{}, func() Services { return nil }, nil)
 	if early.Split(cartKey) != nil {
 		t.Error("it is known before anything is watched")
 	}

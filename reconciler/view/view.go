@@ -26,10 +26,20 @@ type Pods interface {
 	Owned(ctx context.Context, pod *pods.Pod) error
 }
 
+// Services are the Knative Services that are watched; service.Watch has them.
+type Services interface {
+	// Active is false until the caches are complete.
+	Active() bool
+	// Keys lists the Services that the caches hold any part of.
+	Keys() []types.NamespacedName
+	// Snapshot returns a Service as the caches have it; false if there is none.
+	Snapshot(key types.NamespacedName) (uid types.UID, s lifecycle.Snapshot, exists bool)
+}
+
 // View is what is known of Services.
 type View struct {
 	pods    Pods
-	watched func() *observer.Observer
+	watched func() Services
 	warn    func(message string, keysAndValues ...any)
 
 	mu sync.Mutex
@@ -41,9 +51,9 @@ type View struct {
 	clusters map[types.NamespacedName]*lifecycle.Cluster
 }
 
-// New returns a view of what the observer watches, which is nil until it is there. What a
+// New returns a view of the Services that are watched, which are nil until they are. What a
 // user should know is handed to warn.
-func New(p Pods, watched func() *observer.Observer, warn func(message string, keysAndValues ...any)) *View {
+func New(p Pods, watched func() Services, warn func(message string, keysAndValues ...any)) *View {
 	return &View{pods: p, watched: watched, warn: warn, owned: map[types.UID]bool{}, clusters: map[types.NamespacedName]*lifecycle.Cluster{}}
 }
 
@@ -76,14 +86,14 @@ var _ scrape.Plan = (*View)(nil)
 
 // Ready implements scrape.Plan.
 func (v *View) Ready() bool {
-	ob := v.watched()
-	return ob != nil && ob.Active() && v.pods.Synced()
+	services := v.watched()
+	return services != nil && services.Active() && v.pods.Synced()
 }
 
 // Services implements scrape.Plan.
 func (v *View) Services() []types.NamespacedName {
-	if ob := v.watched(); ob != nil {
-		return ob.Kind.Keys()
+	if services := v.watched(); services != nil {
+		return services.Keys()
 	}
 	return nil
 }

@@ -48,22 +48,18 @@ func (f *fakePods) Owned(_ context.Context, p *pods.Pod) error {
 	return nil
 }
 
-// fakeKind shows one Service.
-type fakeKind struct {
-	observer.Kind
-	snapshot lifecycle.Snapshot
-}
+// fakeServices shows one Service.
+type fakeServices struct{ snapshot lifecycle.Snapshot }
 
-func (fakeKind) Keys() []types.NamespacedName               { return []types.NamespacedName{cartKey} }
-func (fakeKind) Cached(types.NamespacedName) observer.Parts { return nil }
-func (k fakeKind) Compose(observer.Parts) *observer.Subject {
-	return &observer.Subject{Snapshot: k.snapshot}
+func (fakeServices) Active() bool                 { return false }
+func (fakeServices) Keys() []types.NamespacedName { return []types.NamespacedName{cartKey} }
+func (s fakeServices) Snapshot(types.NamespacedName) (types.UID, lifecycle.Snapshot, bool) {
+	return "", s.snapshot, true
 }
 
 func viewOf(pods *fakePods, snapshot lifecycle.Snapshot) (v *View, warned *int) {
-	ob := observer.New(observer.Options{Kind: fakeKind{snapshot: snapshot}})
 	warned = new(int)
-	return New(pods, func() *observer.Observer { return ob }, func(string, ...any) { *warned++ }), warned
+	return New(pods, func() Services { return fakeServices{snapshot: snapshot} }, func(string, ...any) { *warned++ }), warned
 }
 
 func running(uid types.UID, ip string, annotations map[string]string) *pods.Pod {

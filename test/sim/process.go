@@ -100,13 +100,13 @@ func (w *world) start() *process {
 	for _, name := range w.store.Names() {
 		p.ledger.Observe(w.store.Peek(name))
 	}
-	p.kind = kind.NewKind(api{w: w}, cdevents.CarriedAnnotations(), func() bool { return true })
+	p.kind = kind.NewKind(api{w: w}, cdevents.CarriedAnnotations(), func() bool { return true }, func() lifecycle.Rules { return lifecycle.DefaultRules })
 	for log := range p.caches {
 		p.caches[log] = cache.NewIndexer(cache.MetaNamespaceKeyFunc, kind.Indexers())
 	}
 	p.kind.Use(p.caches[:], func() string { return p.position })
 	p.ob = observer.New(observer.Options{
-		Kind: p.kind, Ledger: p.ledger, Now: func() time.Time { return w.cluster.now.Add(p.skew) }, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules },
+		Kind: p.kind, Ledger: p.ledger, Now: func() time.Time { return w.cluster.now.Add(p.skew) },
 		Keep:  histories,
 		Since: func(ctx context.Context) (time.Time, error) { return p.ledger.Baseline(ctx, "services") },
 	})

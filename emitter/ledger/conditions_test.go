@@ -1,0 +1,50 @@
+package ledger_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
+)
+
+// The conditions of an entry are those of the kind and Delivered. Each has the time since when
+// it has been so.
+func TestAnEntryHasTheConditionsOfItsKind(t *testing.T) {
+	s := store.New()
+	l := ledger.New(s, everyone{"a"}, &counts{})
+	write := func(at time.Time, conditions ...metav1.Condition) *metav1.Condition {
+		t.Helper()
+		must(t, l.Journal(context.Background(), cart, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
+			return &ledger.Change{Memory: lifecycle.Memory{}, Conditions: conditions, At: at}, nil
+		}))
+		return meta.FindStatusCondition(s.All()[0].Status.Conditions, "Declared")
+	}
+	if c := write(noon); c != nil {
+		t.Errorf("nothing is declared, and it says %+v", c)
+	}
+	wrong := metav1.Condition{Type: "Declared", Status: metav1.ConditionFalse, Reason: "Wrong"}
+	if c := write(noon, wrong); c == nil || c.Status != metav1.ConditionFalse || !c.LastTransitionTime.Time.Equal(noon) {
+		t.Errorf("it says %+v", c)
+	}
+	if c := write(noon.Add(time.Hour), wrong); c == nil || !c.LastTransitionTime.Time.Equal(noon) {
+		t.Errorf("it has been wrong since noon, and it says %+v", c)
+	}
+	must(t, add(l, lifecycle.Created, ""))
+	right := metav1.Condition{Type: "Declared", Status: metav1.ConditionTrue, Reason: "Right"}
+	if c := write(noon, right); c == nil || c.Status != metav1.ConditionTrue {
+		t.Errorf("it says %+v", c)
+	}
+	if got := s.All()[0].Status.Conditions; len(got) != 2 {
+		t.Errorf("conditions %+v", got)
+	}
+	if c := write(noon); c != nil || len(s.All()[0].Status.Conditions) != 1 {
+		t.Errorf("nothing is declared any more, and it says %+v", s.All()[0].Status.Conditions)
+	}
+}

@@ -1,0 +1,175 @@
+package observer
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+)
+
+// unsaved is a memory that is ahead of the ledger, and the state of the ledger
+// that it is ahead of. Nothing was announced on the way from one to the other.
+type unsaved struct {
+	memory Memory
+	ahead  string
+}
+
+// follow folds the steps that show the same object, in one write. It returns how
+// many it could use; none if the first must wait for another part.
+func (f *fold) follow(first *Object, steps []step) (int, error) {
+	if f.doubtful && f.version(first.UID) == "" {
+		// Nothing is known of it, and the cache may show what is long gone,
+		// announced and forgotten.
+		live, err := f.o.Kind.Live(f.ctx, f.key)
+		if err != nil {
+			return 0, fmt.Errorf("asking the API server for %s, which the ledger does not know: %w", f.key, err)
+		}
+		if live != first.UID {
+			f.lagging = true
+			return f.span(first.UID, steps), nil
+		}
+	}
+	var p pass
+	err := f.o.Ledger.Journal(f.ctx, f.o.spec(f.key, first.UID), func(current *v1alpha1.CDEventSubject) (*ledger.Change, error) {
+		var err error
+		if p, err = f.pass(current, first, steps); err != nil {
+			return nil, err
+		}
+		if p.used == 0 || !p.changed {
+			return nil, nil //nolint:nilnil // nothing to write is no error
+		}
+		change := Result{Memory: p.memory, Transitions: p.transitions}.change()
+		change.At = f.now
+		return change, nil
+	})
+	if err != nil || p.used == 0 {
+		return 0, err
+	}
+	f.waiting[first.UID] = p.memory.Waits()
+	if p.changed || f.saved(first.UID, p.memory) {
+		// The ledger's is as good, and kept anyway. A silent write leaves the sequence
+		// as it is, so that an older memory would still seem to be ahead.
+		f.memories[string(first.UID)] = unsaved{}
+		return p.used, nil
+	}
+	f.memories[string(first.UID)] = unsaved{memory: p.memory, ahead: f.version(first.UID)}
+	return p.used, nil
+}
+
+// saved says whether the ledger holds all of a memory, apart from the versions of what
+// was seen last: those are in the history itself.
+func (f *fold) saved(uid types.UID, m Memory) bool {
+	for _, entry := range f.entries() {
+		if entry.Spec.UID != uid || entry.Status.Memory == nil {
+			continue
+		}
+		stored, err := f.o.recall(entry)
+		return err == nil && stored.Covers(m) // an error is reported where the memory is used
+	}
+	return false
+}
+
+// version is the ledger's state of one object, as far as memory is concerned:
+// acknowledgements do not change it.
+func (f *fold) version(uid types.UID) string {
+	for _, s := range f.entries() {
+		if s.Spec.UID == uid {
+			return generation(s)
+		}
+	}
+	return ""
+}
+
+// generation names the state of an entry. The entry's own UID is part of it, as one
+// that was deleted and put back counts anew.
+func generation(s *v1alpha1.CDEventSubject) string {
+	return fmt.Sprintf("%s/%d", s.UID, s.Status.Sequence)
+}
+
+// memory is the newest that is known of an object: what is unsaved counts only
+// while the ledger is where it was.
+func (f *fold) memory(current *v1alpha1.CDEventSubject) (Memory, error) {
+	u, ok := f.memories[string(current.Spec.UID)] // of steps before, in this fold
+	if !ok {
+		u, ok = f.unsaved[string(current.Spec.UID)]
+	}
+	switch {
+	case !ok, u.ahead == "", current.Status.Removed:
+		// What is buried stays so, whatever we have seen before we knew.
+	case u.ahead == generation(current):
+		return u.memory, nil
+	default:
+		return nil, errOvertaken
+	}
+	m, err := f.o.recall(current)
+	if err != nil {
+		return nil, err
+	}
+	return m.Waiting(f.waiting[current.Spec.UID]), nil
+}
+
+// recall decodes the memory that the ledger holds.
+func (o *Observer) recall(entry *v1alpha1.CDEventSubject) (Memory, error) {
+	var stored []byte
+	if entry.Status.Memory != nil {
+		stored = entry.Status.Memory.Raw
+	}
+	m, err := o.Kind.Recall(stored)
+	if err != nil {
+		return nil, fmt.Errorf("the memory in CDEventSubject %s cannot be read, as happens after a downgrade; no events about this object are sent until the newer version runs again: %w", entry.Name, err)
+	}
+	return m, nil
+}
+
+// pass is one fold of an object's steps over one state of the ledger.
+type pass struct {
+	memory      Memory
+	transitions []lifecycle.Transition
+	used        int
+	// changed says that there is something to write.
+	changed bool
+}
+
+func (f *fold) pass(current *v1alpha1.CDEventSubject, first *Object, steps []step) (p pass, err error) {
+	f.wake = time.Time{}
+	known := current != nil
+	if known {
+		p.memory, err = f.memory(current)
+	} else {
+		p.memory, err = f.o.Kind.Recall(nil)
+	}
+	if err != nil {
+		return p, err
+	}
+	if p.memory.Gone() {
+		// Buried by mistake is not possible: the API server was asked. What
+		// comes after may be another object of the same name.
+		p.used = f.span(first.UID, steps)
+		return p, nil
+	}
+	for _, s := range steps[:f.span(first.UID, steps)] {
+		r, err := p.memory.Next(f.ctx, Step{
+			Key: f.key, State: s.State, Baseline: !known && f.object(s).Created.Before(f.since), Later: func() []State { return f.later(s) }, Patient: f.patient,
+		})
+		if err != nil {
+			return p, err
+		}
+		f.lagging = f.lagging || r.Lagging
+		if r.Wait {
+			break
+		}
+		p.used++
+		if r.Memory == nil {
+			continue
+		}
+		p.memory, f.wake = r.Memory, r.Wake
+		p.transitions = append(p.transitions, r.Transitions...)
+		p.changed = p.changed || !known || len(r.Transitions) > 0 || r.Save
+		known = true
+	}
+	return p, nil
+}

@@ -1,0 +1,102 @@
+package observer
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+)
+
+// plain is a kind whose only part carries its snapshot. It is its own queue, and routes
+// to nobody.
+type plain struct {
+	live    types.UID
+	created time.Time
+	rules   lifecycle.Rules
+}
+
+func (*plain) APIVersion() string                                              { return "v1" }
+func (*plain) Name() string                                                    { return "Service" }
+func (*plain) Served() bool                                                    { return true }
+func (*plain) Keys() []types.NamespacedName                                    { return nil }
+func (*plain) Cached(types.NamespacedName) Parts                               { return nil }
+func (p *plain) Live(context.Context, types.NamespacedName) (types.UID, error) { return p.live, nil }
+func (*plain) Position() string                                                { return "" }
+
+func (p *plain) Object(parts Parts) *Object {
+	root := parts["service"]
+	if _, ok := root.Value.(lifecycle.Snapshot); !ok {
+		return nil
+	}
+	return &Object{UID: root.Owner, Created: p.created}
+}
+
+func (p *plain) Recall(stored []byte) (Memory, error) {
+	m := remembered{kind: p}
+	if len(stored) == 0 {
+		return m, nil
+	}
+	err := json.Unmarshal(stored, &m.Memory)
+	return m, err
+}
+
+// remembered folds snapshots by the rules of Services.
+type remembered struct {
+	lifecycle.Memory
+	kind *plain
+}
+
+func (m remembered) Next(_ context.Context, s Step) (Result, error) {
+	root := s.Parts["service"]
+	snapshot, _ := root.Value.(lifecycle.Snapshot)
+	if Older(root.Version, m.Seen[lifecycle.SeenService]) {
+		return Result{}, nil
+	}
+	snapshot.Seen = map[string]string{lifecycle.SeenService: root.Version}
+	if s.Baseline {
+		return m.result(lifecycle.Baseline(snapshot)), nil
+	}
+	return m.result(lifecycle.Next(m.kind.rules, m.Memory, snapshot, s.At)), nil
+}
+
+func (m remembered) result(r lifecycle.Result) Result {
+	return Result{
+		Memory: remembered{Memory: r.Memory, kind: m.kind}, Transitions: r.Transitions, Save: r.Memory.Outgrew(m.Memory),
+		Wake: r.WakeAt, Wait: len(r.Missing) > 0,
+	}
+}
+
+func (m remembered) End(at time.Time) Result {
+	return m.result(lifecycle.Next(m.kind.rules, m.Memory, lifecycle.Snapshot{Gone: true}, at))
+}
+
+func (m remembered) Replay(at time.Time) Result { return m.result(lifecycle.Replay(m.Memory, at)) }
+
+func (m remembered) Covers(other Memory) bool {
+	o, ok := other.(remembered)
+	return ok && m.Memory.Covers(o.Memory)
+}
+func (m remembered) Waits() map[lifecycle.Wait]time.Time { return m.Memory.Waits }
+func (m remembered) Waiting(w map[lifecycle.Wait]time.Time) Memory {
+	m.Memory.Waits = w
+	return m
+}
+func (remembered) Conditions() []metav1.Condition { return nil }
+
+func (*plain) EnqueueKey(types.NamespacedName)                         {}
+func (*plain) EnqueueSlowKey(types.NamespacedName)                     {}
+func (*plain) NamespaceLabels(string) (map[string]string, bool, error) { return nil, false, nil }
+func (*plain) Exists(types.UID) bool                                   { return false }
+func (*plain) Operator(types.UID) bool                                 { return false }
+func (*plain) Replays(v1alpha1.CDEventSubjectSpec, []types.UID, func() ledger.Labels) []types.UID {
+	return nil
+}
+func (*plain) Refused()              {}
+func (*plain) Conflict()             {}
+func (*plain) Dropped(string, int64) {}

@@ -1,0 +1,69 @@
+package service
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+)
+
+// holding is a cache that holds the parts of one Service.
+func holding(t *testing.T, parts observer.Parts) cache.Indexer {
+	t.Helper()
+	indexer := cache.NewIndexer(func(obj any) (string, error) { return obj.(*stored).part.Name, nil }, Indexers())
+	for _, p := range parts {
+		if err := indexer.Add(&stored{root: types.NamespacedName{Namespace: "shop", Name: "cart"}, part: p}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return indexer
+}
+
+func TestDomainMappingsOfThePast(t *testing.T) {
+	t.Parallel()
+	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
+	domain := func(version string) observer.Parts {
+		return observer.Parts{"domain/a": {Name: "domain/a", Version: version, Value: 1, Floating: true}}
+	}
+	for name, c := range map[string]struct {
+		earlier  bool
+		at, seen string
+		position string
+		cached   observer.Parts
+		past     bool
+		lagging  bool
+		now      string
+	}{
+		"newer than what was told":                            {at: "12", seen: "11", now: "12"},
+		"what was told":                                       {at: "12", seen: "12", now: "12"},
+		"a memory of a release that knew no position":         {at: "12", now: "12"},
+		"no position is known":                                {seen: "12"},
+		"not the last of a history":                           {earlier: true, at: "12", seen: "20", position: "30", cached: domain("10"), past: true},
+		"the caches know of nothing since":                    {at: "12", seen: "20", position: "30", cached: domain("10"), now: "30"},
+		"the caches lag behind":                               {at: "12", seen: "20", position: "19", cached: domain("10"), past: true, lagging: true},
+		"the caches have another version, that is on its way": {at: "12", seen: "20", position: "30", cached: domain("25"), past: true, lagging: true},
+		"the caches have none any more":                       {at: "12", seen: "20", position: "30", past: true, lagging: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := NewKind(nil, nil, nil, nil)
+			k.Use([]cache.Indexer{holding(t, c.cached)}, func() string { return c.position })
+			from := observer.Step{Key: key, State: observer.State{Parts: domain("10"), Position: c.at}, Later: func() []observer.State { return nil }}
+			if c.earlier {
+				from.Later = func() []observer.State { return make([]observer.State, 1) }
+			}
+			m := lifecycle.Memory{Seen: map[string]string{lifecycle.SeenRoute: "1"}, URLs: []string{"http://a"}}
+			if c.seen != "" {
+				m.Seen[lifecycle.SeenDomains] = c.seen
+			}
+			s := lifecycle.Snapshot{Seen: map[string]string{lifecycle.SeenRoute: "1"}, Route: &lifecycle.Route{}}
+			news, lagging := k.fresh(m, &s, from)
+			if s.URLsPast != c.past || lagging != c.lagging || s.Seen[lifecycle.SeenDomains] != c.now || !news {
+				t.Errorf("past %v, lagging %v, seen %q, news %v; want %v, %v, %q", s.URLsPast, lagging, s.Seen[lifecycle.SeenDomains], news, c.past, c.lagging, c.now)
+			}
+		})
+	}
+}

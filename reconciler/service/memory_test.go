@@ -1,0 +1,41 @@
+package service
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+)
+
+func TestTheConditionSaysWhatIsDeclaredWrongly(t *testing.T) {
+	t.Parallel()
+	conditions := func(newest lifecycle.Revision, runtime string) []metav1.Condition {
+		m := memory{Memory: lifecycle.Memory{Revisions: map[string]lifecycle.Known{"r": {Revision: newest}}}}
+		if runtime != "" {
+			m.Cluster = &lifecycle.ClusterMemory{Runtime: runtime}
+		}
+		return m.Conditions()
+	}
+	if c := conditions(lifecycle.Revision{}, ""); len(c) != 0 {
+		t.Errorf("nothing is declared, and it says %+v", c)
+	}
+	wrong := lifecycle.Revision{Misdeclared: "annotation x is y"}
+	for _, runtime := range []string{"", "pekko"} {
+		c := conditions(wrong, runtime)
+		if len(c) != 1 || c[0].Status != metav1.ConditionFalse || c[0].Reason != "WrongAnnotations" || !strings.HasSuffix(c[0].Message, "annotation x is y") {
+			t.Errorf("it says %+v", c)
+		}
+	}
+	if c := conditions(lifecycle.Revision{}, "pekko"); len(c) != 1 || c[0].Status != metav1.ConditionTrue || c[0].Message != "runtime pekko" {
+		t.Errorf("it says %+v", c)
+	}
+}
+
+func TestAMemoryThatCannotBeReadIsAnError(t *testing.T) {
+	t.Parallel()
+	if _, err := NewKind(nil, nil, nil, nil).Recall([]byte(`{"sequence": "x"}`)); err == nil {
+		t.Error("it was read")
+	}
+}
