@@ -40,7 +40,7 @@ func render1(
 	subject v1alpha1.CDEventSubjectSpec,
 	t lifecycle.Transition,
 ) (event.Event, error) {
-	form, err := lookup(profile.SpecVersion, t.Type)
+	row, form, err := lookup(profile.SpecVersion, t.Type)
 	if err != nil {
 		return event.Event{}, fmt.Errorf("rendering transition %d of %s: %w", t.Sequence, SubjectID(subject), err)
 	}
@@ -62,7 +62,7 @@ func render1(
 	}
 	f.about(subject, t)
 	// An incident need not have one, and may be about no Revision.
-	if form.artifact && (t.Incident == nil || t.Revision != nil) {
+	if row.artifact && (t.Incident == nil || t.Revision != nil) {
 		f.artifact = artifactID(subject, t.Revision, &said)
 	}
 	f.data = api.CDEventCustomData{

@@ -16,16 +16,17 @@ import (
 // Samples are events of each type that a source with this profile is told of, about
 // a Service that is made up: with and without all attributes that an event may have.
 func Samples(p v1alpha1.Profile) ([]event.Event, error) {
-	forms, ok := table[version(p.SpecVersion)]
-	if !ok {
-		_, err := lookup(p.SpecVersion, lifecycle.Created)
+	if _, _, err := lookup(p.SpecVersion, lifecycle.Created); err != nil {
 		return nil, err
 	}
 	subject := v1alpha1.CDEventSubjectSpec{
 		APIVersion: "serving.knative.dev/v1", Kind: "Service", Namespace: "default", Name: "sample", UID: "5f0c1d9e-3c0b-4a52-9b42-6a7f0d3e9c11",
 	}
 	var out []event.Event
-	for i, typ := range slices.Sorted(maps.Keys(forms)) {
+	for i, typ := range slices.Sorted(maps.Keys(table)) {
+		if _, spoken := table[typ].forms[version(p.SpecVersion)]; !spoken {
+			continue
+		}
 		for _, annotations := range []map[string]string{nil, {AnnotationTraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}} {
 			ev, err := Render(p, subject, sample(int64(i+1), typ, annotations))
 			if err != nil {
@@ -47,13 +48,20 @@ func sample(sequence int64, typ lifecycle.Type, annotations map[string]string) l
 		Sequence: sequence, Time: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), Type: typ, Generation: 1, Chain: 1, Annotations: annotations,
 		Revision: revision, Traffic: []lifecycle.Share{{Revision: revision.Name, Percent: 100}}, URLs: []string{"https://sample.default.example.com"},
 	}
-	switch typ {
-	case lifecycle.IncidentDetected, lifecycle.IncidentResolved:
-		t.Incident = &lifecycle.Told{Kind: lifecycle.Outage, Opened: sequence, Since: t.Time, Trouble: lifecycle.Trouble{Reason: "RevisionMissing", Message: "a sample"}}
-	case lifecycle.Judged:
-		t.Verdict = &lifecycle.Verdict{Run: "0d7f0f5c-6a43-4c0e-a7a8-5f6d1c2b3a49", Gate: "sample", Verdict: "Fail", Started: t.Time, Completed: t.Time}
-	case lifecycle.ClusterFormed, lifecycle.ClusterSettled, lifecycle.ClusterUnsettled, lifecycle.ClusterRemoved:
-		t.Cluster = &lifecycle.ClusterTold{ClusterSeen: lifecycle.ClusterSeen{Runtime: "pekko"}}
+	if add := table[typ].sample; add != nil {
+		add(&t)
 	}
 	return t
+}
+
+func withIncident(t *lifecycle.Transition) {
+	t.Incident = &lifecycle.Told{Kind: lifecycle.Outage, Opened: t.Sequence, Since: t.Time, Trouble: lifecycle.Trouble{Reason: "RevisionMissing", Message: "a sample"}}
+}
+
+func withVerdict(t *lifecycle.Transition) {
+	t.Verdict = &lifecycle.Verdict{Run: "0d7f0f5c-6a43-4c0e-a7a8-5f6d1c2b3a49", Gate: "sample", Verdict: "Fail", Started: t.Time, Completed: t.Time}
+}
+
+func withCluster(t *lifecycle.Transition) {
+	t.Cluster = &lifecycle.ClusterTold{ClusterSeen: lifecycle.ClusterSeen{Runtime: "pekko"}}
 }

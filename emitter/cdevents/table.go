@@ -18,60 +18,74 @@ const (
 	Version04 = "0.4"
 )
 
+// row is what the package knows of one type of transition. A new type needs a row here, a
+// builder for its data if none fits, and a section in docs/events.md; the tests compare the
+// page, the schemas and the CRD's list of event types with this table.
+type row struct {
+	// artifact says that the subject's content names the artifact.
+	artifact bool
+	// forms are how it is announced, by version of the specification. Receivers of an
+	// older version will remain when the vocabulary grows.
+	forms map[string]form
+	// sample adds what a transition of this type has beside what all have; may be nil.
+	sample func(*lifecycle.Transition)
+}
+
 // form is how a transition is announced in one version of the specification.
 type form struct {
 	// typ is the type with its own version.
 	typ api.CDEventType
-	// artifact says that the subject's content names the artifact.
-	artifact bool
 	// build puts the values into the shape of that type.
 	build func(facts) api.CDEventReader
 }
 
-// table is the one place that knows what a transition is called. It is keyed by
-// version, because the vocabulary is about to grow (deployment.*,
-// targetRollout.*) and receivers of an older one will remain.
-var table = map[string]map[lifecycle.Type]form{
-	Version05: {
-		lifecycle.Created:        {typ: created, build: custom05},
-		lifecycle.Deployed:       {typ: v05.ServiceDeployedEventType, artifact: true, build: deployed05},
-		lifecycle.Published:      {typ: v05.ServicePublishedEventType, build: published05},
-		lifecycle.RevisionReady:  {typ: revisionReady, artifact: true, build: custom05},
-		lifecycle.TrafficShifted: {typ: trafficShifted, artifact: true, build: custom05},
-		lifecycle.Upgraded:       {typ: v05.ServiceUpgradedEventType, artifact: true, build: upgraded05},
-		lifecycle.RolledBack:     {typ: v05.ServiceRolledbackEventType, artifact: true, build: rolledBack05},
-		lifecycle.Removed:        {typ: v05.ServiceRemovedEventType, build: removed05},
+// forms are one form for each version.
+func forms(in05, in04 form) map[string]form { return map[string]form{Version05: in05, Version04: in04} }
 
-		lifecycle.IncidentDetected: {typ: v05.IncidentDetectedEventType, artifact: true, build: detected05},
-		lifecycle.IncidentResolved: {typ: v05.IncidentResolvedEventType, artifact: true, build: resolved05},
+// customForms are those of an event that the specification has no word for.
+func customForms(typ api.CDEventType) map[string]form {
+	return forms(form{typ, custom05}, form{typ, custom04})
+}
 
-		lifecycle.Judged: {typ: v05.TestCaseRunFinishedEventType, build: judged05},
-
-		lifecycle.ClusterFormed:    {typ: clusterFormed, build: custom05},
-		lifecycle.ClusterSettled:   {typ: clusterSettled, build: custom05},
-		lifecycle.ClusterUnsettled: {typ: clusterUnsettled, build: custom05},
-		lifecycle.ClusterRemoved:   {typ: clusterRemoved, build: custom05},
+// table is the one place that knows what a transition is called.
+var table = map[lifecycle.Type]row{
+	lifecycle.Created: {forms: customForms(created)},
+	lifecycle.Deployed: {
+		artifact: true, forms: forms(form{v05.ServiceDeployedEventType, deployed05}, form{v04.ServiceDeployedEventType, deployed04}),
 	},
-	Version04: {
-		lifecycle.Created:        {typ: created, build: custom04},
-		lifecycle.Deployed:       {typ: v04.ServiceDeployedEventType, artifact: true, build: deployed04},
-		lifecycle.Published:      {typ: v04.ServicePublishedEventType, build: published04},
-		lifecycle.RevisionReady:  {typ: revisionReady, artifact: true, build: custom04},
-		lifecycle.TrafficShifted: {typ: trafficShifted, artifact: true, build: custom04},
-		lifecycle.Upgraded:       {typ: v04.ServiceUpgradedEventType, artifact: true, build: upgraded04},
-		lifecycle.RolledBack:     {typ: v04.ServiceRolledbackEventType, artifact: true, build: rolledBack04},
-		lifecycle.Removed:        {typ: v04.ServiceRemovedEventType, build: removed04},
-
-		lifecycle.IncidentDetected: {typ: v04.IncidentDetectedEventType, artifact: true, build: detected04},
-		lifecycle.IncidentResolved: {typ: v04.IncidentResolvedEventType, artifact: true, build: resolved04},
-
-		lifecycle.Judged: {typ: v04.TestCaseRunFinishedEventType, build: judged04},
-
-		lifecycle.ClusterFormed:    {typ: clusterFormed, build: custom04},
-		lifecycle.ClusterSettled:   {typ: clusterSettled, build: custom04},
-		lifecycle.ClusterUnsettled: {typ: clusterUnsettled, build: custom04},
-		lifecycle.ClusterRemoved:   {typ: clusterRemoved, build: custom04},
+	lifecycle.Published: {
+		forms: forms(form{v05.ServicePublishedEventType, published05}, form{v04.ServicePublishedEventType, published04}),
 	},
+	lifecycle.RevisionReady:  {artifact: true, forms: customForms(revisionReady)},
+	lifecycle.TrafficShifted: {artifact: true, forms: customForms(trafficShifted)},
+	lifecycle.Upgraded: {
+		artifact: true, forms: forms(form{v05.ServiceUpgradedEventType, upgraded05}, form{v04.ServiceUpgradedEventType, upgraded04}),
+	},
+	lifecycle.RolledBack: {
+		artifact: true, forms: forms(form{v05.ServiceRolledbackEventType, rolledBack05}, form{v04.ServiceRolledbackEventType, rolledBack04}),
+	},
+	lifecycle.Removed: {
+		forms: forms(form{v05.ServiceRemovedEventType, removed05}, form{v04.ServiceRemovedEventType, removed04}),
+	},
+
+	lifecycle.IncidentDetected: {
+		artifact: true, sample: withIncident,
+		forms: forms(form{v05.IncidentDetectedEventType, detected05}, form{v04.IncidentDetectedEventType, detected04}),
+	},
+	lifecycle.IncidentResolved: {
+		artifact: true, sample: withIncident,
+		forms: forms(form{v05.IncidentResolvedEventType, resolved05}, form{v04.IncidentResolvedEventType, resolved04}),
+	},
+
+	lifecycle.Judged: {
+		sample: withVerdict,
+		forms:  forms(form{v05.TestCaseRunFinishedEventType, judged05}, form{v04.TestCaseRunFinishedEventType, judged04}),
+	},
+
+	lifecycle.ClusterFormed:    {sample: withCluster, forms: customForms(clusterFormed)},
+	lifecycle.ClusterSettled:   {sample: withCluster, forms: customForms(clusterSettled)},
+	lifecycle.ClusterUnsettled: {sample: withCluster, forms: customForms(clusterUnsettled)},
+	lifecycle.ClusterRemoved:   {sample: withCluster, forms: customForms(clusterRemoved)},
 }
 
 // The custom events. Schema and SDKs disagree on what a name may be; lower-case
@@ -95,34 +109,37 @@ func custom(name, subject, predicate string) api.CDEventType {
 // Type is the type of the event that announces a transition, for example
 // "dev.cdevents.service.deployed.0.3.0". An empty version is the default, 0.5.
 func Type(specVersion string, t lifecycle.Type) (string, error) {
-	f, err := lookup(specVersion, t)
+	_, f, err := lookup(specVersion, t)
 	if err != nil {
 		return "", err
 	}
 	return f.typ.String(), nil
 }
 
-// Types are those of all events, in the order of the alphabet. An empty version is the
-// default, 0.5; one that is not spoken has none.
+// Types are those of all events in alphabetical order. An empty version is the default,
+// 0.5; one that is not supported has none.
 func Types(specVersion string) []string {
 	var out []string
-	for _, f := range table[version(specVersion)] {
-		out = append(out, f.typ.String())
+	for _, r := range table {
+		if f, ok := r.forms[version(specVersion)]; ok {
+			out = append(out, f.typ.String())
+		}
 	}
 	slices.Sort(out)
 	return out
 }
 
-func lookup(specVersion string, t lifecycle.Type) (form, error) {
-	forms, ok := table[version(specVersion)]
-	if !ok {
-		return form{}, fmt.Errorf("CDEvents version %q is not supported; it must be %q or %q", specVersion, Version05, Version04)
+func lookup(specVersion string, t lifecycle.Type) (row, form, error) {
+	v := version(specVersion)
+	if v != Version05 && v != Version04 {
+		return row{}, form{}, fmt.Errorf("CDEvents version %q is not supported; it must be %q or %q", specVersion, Version05, Version04)
 	}
-	f, ok := forms[t]
+	r := table[t]
+	f, ok := r.forms[v]
 	if !ok {
-		return form{}, fmt.Errorf("no CDEvent of version %s announces a transition of type %q", version(specVersion), t)
+		return row{}, form{}, fmt.Errorf("no CDEvent of version %s announces a transition of type %q", v, t)
 	}
-	return f, nil
+	return r, f, nil
 }
 
 func version(specVersion string) string {
