@@ -73,6 +73,7 @@ func newEdit(current *v1alpha1.CDEventSubject, spec v1alpha1.CDEventSubjectSpec,
 	e := &edit{current: current, acked: acked, given: given, owed: map[types.UID]bool{}, lost: map[string]int64{}}
 	if current != nil {
 		e.next, e.before = current.DeepCopy(), current.Status.Sequence
+		e.changed = slices.ContainsFunc(current.Status.Journal, func(j v1alpha1.JournalEntry) bool { return outOfRange(j, &current.Status) })
 	} else {
 		e.next = &v1alpha1.CDEventSubject{ObjectMeta: metav1.ObjectMeta{Name: Name(spec)}, Spec: spec}
 	}
@@ -229,7 +230,7 @@ func (e *edit) finish(operator func(types.UID) bool) {
 	for i := range st.Journal {
 		j := &st.Journal[i]
 		j.Recipients = slices.DeleteFunc(j.Recipients, func(r v1alpha1.Recipient) bool {
-			if j.Sequence <= 0 || r.Source == "" { // it could not be read, and has no turn
+			if j.Sequence <= 0 || outOfRange(*j, st) || r.Source == "" { // it has no turn
 				e.lost[DroppedUnreadable]++
 				return true
 			}

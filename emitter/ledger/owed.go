@@ -90,8 +90,12 @@ func (l *Ledger) Keys() []Key {
 	return out
 }
 
-// Owed returns what is owed to a source about a watched object, in the order in
-// which it must be sent: what happened to an object of the same name that is
+// maxOwed is how many events Owed returns at once. A name that is made and removed again
+// and again, while a sink is down, is owed thousands.
+const maxOwed = 64
+
+// Owed returns the next events that are owed to a source about a watched object, in the
+// order in which they must be sent: what happened to an object of the same name that is
 // gone comes before what happened to the present one.
 func (l *Ledger) Owed(key Key, source types.UID) []Owed {
 	l.mu.RLock()
@@ -100,12 +104,26 @@ func (l *Ledger) Owed(key Key, source types.UID) []Owed {
 	for _, s := range l.subjectsLocked(key) {
 		acked := max(s.Status.Acknowledged[source], l.lines[s.Name].acked[source])
 		for _, j := range s.Status.Journal {
-			if r, ok := recipient(j, source); ok && j.Sequence > acked {
-				out = append(out, owed(s, j, r))
+			if outOfRange(j, &s.Status) {
+				l.acks.add(s.Name) // the next write gives it up
+				continue
+			}
+			r, ok := recipient(j, source)
+			if !ok || j.Sequence <= acked {
+				continue
+			}
+			if out = append(out, owed(s, j, r)); len(out) == maxOwed {
+				return out
 			}
 		}
 	}
 	return out
+}
+
+// outOfRange says that an entry has a number that was not given to any transition yet, as
+// after an edit by hand. It could never be acknowledged.
+func outOfRange(j v1alpha1.JournalEntry, st *v1alpha1.CDEventSubjectStatus) bool {
+	return j.Sequence > st.Sequence
 }
 
 // owed reads a journal entry. Another version of this program may have written it,
