@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -78,6 +79,18 @@ type Memory struct {
 	Judged []string `json:"judged,omitempty"`
 	// ReadySince is when the Service, not yet Deployed, became Ready.
 	ReadySince time.Time `json:"readySince,omitzero"`
+}
+
+// Check says what makes a memory one that no fold has made, as after an edit by hand.
+func (m Memory) Check() error {
+	for name, split := range map[string][]Share{"traffic": m.Traffic, "held.previous": m.Held.previous()} {
+		for i, s := range split {
+			if s.Revision == "" {
+				return fmt.Errorf("%s[%d] names no Revision", name, i)
+			}
+		}
+	}
+	return nil
 }
 
 // Gone says that the Service is gone.
@@ -193,6 +206,13 @@ type Held struct {
 	Steps int64 `json:"steps"`
 }
 
+func (h *Held) previous() []Share {
+	if h == nil {
+		return nil
+	}
+	return h.Previous
+}
+
 // after is a time as it is journaled, and not before the last one.
 func (m *Memory) after(at time.Time) time.Time {
 	at = at.UTC().Truncate(time.Microsecond)
@@ -266,19 +286,25 @@ func (m *Memory) learn(seen map[string]Revision) []string {
 
 // forget drops the oldest Revisions that play no part any more.
 func (m *Memory) forget() {
-	if len(m.Revisions) <= maxRevisions {
+	size := 0
+	for _, k := range m.Revisions {
+		size += k.weight()
+	}
+	tooMany := func() bool { return len(m.Revisions) > maxRevisions || size > maxKnown }
+	if !tooMany() {
 		return
 	}
 	names := slices.SortedFunc(maps.Keys(m.Revisions), func(a, b string) int {
 		return compareGeneration(m.Revisions[a].Revision, m.Revisions[b].Revision)
 	})
-	for _, name := range names {
-		if len(m.Revisions) <= maxRevisions {
+	for _, name := range names[:len(names)-1] {
+		if !tooMany() {
 			return
 		}
 		if name == m.Primary || share(m.Traffic, name) > 0 {
 			continue
 		}
+		size -= m.Revisions[name].weight()
 		m.ReadyFloor = max(m.ReadyFloor, m.Revisions[name].Generation)
 		delete(m.Revisions, name)
 	}
@@ -292,9 +318,14 @@ func (m *Memory) retire(r *Revision) {
 	m.Former = append(m.Former, Former{
 		Name: r.Name, Template: r.Template, Digests: digests(r), Rank: m.Revisions[r.Name].rank(),
 	})
-	if extra := len(m.Former) - maxFormer; extra > 0 {
-		m.Former = slices.Delete(m.Former, 0, extra)
+	size, keep := 0, len(m.Former)
+	for keep > 0 && len(m.Former)-keep < maxFormer {
+		if size += m.Former[keep-1].weight(); size > maxFormerSize {
+			break
+		}
+		keep--
 	}
+	m.Former = slices.Delete(m.Former, 0, keep)
 }
 
 // formerly returns the earlier primary that r equals in template and images, nil

@@ -118,6 +118,9 @@ func (h *holdings) newest(operators bool) int {
 // tenants'. Of these, sources lose nothing that cost less than half of what the dearest
 // does.
 func (h *holdings) giveUp(operators bool, n int) (shrunk, sources int) {
+	if n <= 0 {
+		return 0, 0 // nothing is left to give up
+	}
 	costs, dearest := h.costs(), 0
 	for _, j := range h.st.Journal[:n] {
 		for _, r := range j.Recipients {

@@ -3,6 +3,7 @@ package observer
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -39,6 +40,17 @@ type fold struct {
 	lagging  bool
 	wake     time.Time
 	memories map[string]unsaved
+}
+
+// contained turns a panic into an error: one object that no fold can cope with must not end
+// the events about all others. It is tried again, as after any error.
+func (f *fold) contained(run func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a bug, please report it: folding %s panicked: %v\n%s", f.key, p, debug.Stack())
+		}
+	}()
+	return run()
 }
 
 // run folds the steps in the order of time, object by object.

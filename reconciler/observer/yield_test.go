@@ -52,3 +52,32 @@ func TestWhoYieldsInTheMiddleOfAFoldKeepsNoTrouble(t *testing.T) {
 		}
 	}
 }
+
+// What no fold can cope with stops the events of one object, and not the process.
+func TestAPanicStopsOneObject(t *testing.T) {
+	router, kind := &asked{}, &interrupted{plain: plain{live: "uid-x", rules: lifecycle.DefaultRules}}
+	l := ledger.New(store.New(), router, router)
+	o := New(Options{Kind: kind, Ledger: l, Now: time.Now, Since: func(context.Context) (time.Time, error) { return time.Unix(-1, 0), nil }})
+	o.Bind(kind)
+	if err := o.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
+		t.Fatal(err)
+	}
+	kind.during = func() {}
+	o.Start()
+	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
+	o.Saw(key, Part{Name: "service", Version: "1", Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{}})
+	kind.during = func() { panic("no fold can cope with it") }
+	if err := o.Reconcile(t.Context(), key.String()); err == nil {
+		t.Fatal("it was folded")
+	}
+	if len(l.Subjects(o.ledgerKey(key))) > 0 {
+		t.Fatal("it was journaled")
+	}
+	kind.during = func() {}
+	if err := o.Reconcile(t.Context(), key.String()); err != nil {
+		t.Error(err)
+	}
+	if len(l.Subjects(o.ledgerKey(key))) != 1 {
+		t.Error("it was not journaled afterwards")
+	}
+}

@@ -34,6 +34,9 @@ func (k *Kind) Recall(stored []byte) (observer.Memory, error) {
 	if err := json.Unmarshal(stored, &m.Memory); err != nil {
 		return nil, fmt.Errorf("decoding the memory of a Service: %w", err)
 	}
+	if err := m.Check(); err != nil {
+		return nil, fmt.Errorf("the memory of a Service: %w", err)
+	}
 	return m, nil
 }
 

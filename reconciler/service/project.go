@@ -146,11 +146,11 @@ func withDomains(urls, domains []string) []string {
 	own := urls[:min(1, len(urls))]
 	others := slices.Concat(urls[len(own):], domains)
 	slices.Sort(others)
-	return slices.Concat(own, slices.Compact(others))
+	return lifecycle.BoundURLs(slices.Concat(own, slices.Compact(others)))
 }
 
 func (projector) keep(o metav1.Object, root types.NamespacedName, part observer.Part) *stored {
-	part.Version = o.GetResourceVersion()
+	part.Version, part.Size = o.GetResourceVersion(), size(part.Value)
 	return &stored{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
@@ -158,6 +158,39 @@ func (projector) keep(o metav1.Object, root types.NamespacedName, part observer.
 		root: root,
 		part: part,
 	}
+}
+
+// size is about how many bytes a value takes.
+func size(value any) int {
+	n := 256
+	of := func(m map[string]string) {
+		for k, v := range m {
+			n += len(k) + len(v) + 48
+		}
+	}
+	switch v := value.(type) {
+	case serviceValue:
+		of(v.Annotations)
+		of(v.Labels)
+		for _, t := range v.Trouble {
+			n += len(t.Reason) + len(t.Message) + 64
+		}
+	case routeValue:
+		for _, u := range v.URLs {
+			n += len(u) + 16
+		}
+		for _, s := range v.Traffic {
+			n += len(s.Revision) + 24
+		}
+	case revisionValue:
+		of(v.Facts.Annotations)
+		for _, i := range v.Facts.Images {
+			n += len(i.Container) + len(i.Image) + len(i.Digest) + 48
+		}
+	case domainValue:
+		n += len(v.URL)
+	}
+	return n
 }
 
 func (p projector) service(o *servingv1.Service) serviceValue {
@@ -227,7 +260,7 @@ func (p projector) route(o *servingv1.Route, owner types.UID) routeValue {
 	}
 	v.Traffic = lifecycle.Split(targets)
 	slices.Sort(tagged)
-	v.URLs = append(p.public(nil, o.Status.URL), slices.Compact(tagged)...)
+	v.URLs = lifecycle.BoundURLs(append(p.public(nil, o.Status.URL), slices.Compact(tagged)...))
 	return v
 }
 
@@ -320,7 +353,7 @@ func images(o *servingv1.Revision) []lifecycle.Image {
 		}
 		out = append(out, image)
 	}
-	return out
+	return lifecycle.BoundImages(out)
 }
 
 // stamped are the prefixes of annotations that tools write at each apply, or
@@ -348,29 +381,37 @@ func (projector) template(o *servingv1.Revision) (string, error) {
 
 func (p projector) carry(all map[string]string) map[string]string {
 	var out map[string]string
+	room := maxAnnotations
 	for _, name := range p.carried {
-		if v, ok := all[name]; ok {
-			if out == nil {
-				out = map[string]string{}
-			}
-			out[name] = clip(v)
+		v, ok := all[name]
+		if !ok || room == 0 {
+			continue
 		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[name] = clip(v, min(room, maxAnnotation))
+		room -= len(out[name])
 	}
 	return out
 }
 
-// maxAnnotation bounds what is carried of one annotation, in bytes. Kubernetes
-// allows 256 KiB, and the ledger keeps those of two dozen Revisions.
-const maxAnnotation = 2 << 10
+// maxAnnotation bounds what is carried of one annotation, and maxAnnotations of all of an
+// object, in bytes. Kubernetes allows 256 KiB, and the ledger keeps those of two dozen
+// Revisions.
+const (
+	maxAnnotation  = 2 << 10
+	maxAnnotations = 4 << 10
+)
 
 // clip cuts a value that is too long, at a comma where it is a list: half a link
 // would point to something else.
-func clip(v string) string {
-	if len(v) <= maxAnnotation {
+func clip(v string, most int) string {
+	if len(v) <= most {
 		return v
 	}
-	if i := strings.LastIndexByte(v[:maxAnnotation], ','); i > 0 {
+	if i := strings.LastIndexByte(v[:most], ','); i > 0 {
 		return v[:i]
 	}
-	return cut(v, maxAnnotation)
+	return cut(v, most)
 }

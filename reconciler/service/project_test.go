@@ -1,6 +1,8 @@
 package service
 
 import (
+	"encoding/json"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -288,7 +290,7 @@ func TestHugeAnnotationsAreCut(t *testing.T) {
 		"runes":  {strings.Repeat("é", maxAnnotation), strings.Repeat("é", maxAnnotation/2)},
 		"broken": {"x" + strings.Repeat("é", maxAnnotation), "x" + strings.Repeat("é", maxAnnotation/2-1)},
 	} {
-		if got := clip(c.in); got != c.out {
+		if got := clip(c.in, maxAnnotation); got != c.out {
 			t.Errorf("%s: %d bytes, want %d", name, len(got), len(c.out))
 		}
 	}
@@ -399,5 +401,36 @@ func TestCompose(t *testing.T) {
 	delete(parts, partService)
 	if Compose(parts) != nil {
 		t.Error("a snapshot of no Service")
+	}
+}
+
+// However much a tenant writes into its objects, little of it is kept.
+func TestHugeObjectsAreKeptSmall(t *testing.T) {
+	t.Parallel()
+	route := newRoute()
+	for i := range 4000 {
+		u, err := apis.ParseURL(fmt.Sprintf("https://tag-%04d-%s.apps.example.com", i, strings.Repeat("t", 50)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		route.Status.Traffic = append(route.Status.Traffic, servingv1.TrafficTarget{Tag: fmt.Sprint(i), RevisionName: "cart-00001", URL: u})
+	}
+	revision := newRevision()
+	for i := range 400 {
+		revision.Spec.Containers = append(revision.Spec.Containers, corev1.Container{Name: fmt.Sprint(i), Image: strings.Repeat("i", 400)})
+	}
+	revision.Annotations = map[string]string{}
+	for _, name := range project.carried {
+		revision.Annotations[name] = strings.Repeat("a", 10<<10)
+	}
+	for name, obj := range map[string]any{"route": route, "revision": revision} {
+		p := transformed(t, obj).part
+		raw, err := json.Marshal(p.Value)
+		if err != nil || len(raw) > 20<<10 || p.Size > 20<<10 || p.Size < len(raw)/4 {
+			t.Errorf("%s: %d bytes kept, which count as %d (%v)", name, len(raw), p.Size, err)
+		}
+	}
+	if v, ok := transformed(t, route).part.Value.(routeValue); !ok || v.URLs[0] != newRoute().Status.URL.String() {
+		t.Errorf("the Route's own URL is not the first: %v", v.URLs[:1])
 	}
 }
