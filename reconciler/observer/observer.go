@@ -306,9 +306,12 @@ func (o *Observer) Reconcile(ctx context.Context, name string) error {
 		return o.later(ctx, name, err)
 	}
 	f := o.begin(ctx, key, since)
-	if err = f.run(); err == nil && !f.held {
-		err = f.replay()
-	}
+	err = f.contained(func() error {
+		if err := f.run(); err != nil || f.held {
+			return err
+		}
+		return f.replay()
+	})
 	again := o.end(f)
 	if err != nil {
 		return o.later(ctx, name, err)

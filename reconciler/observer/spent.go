@@ -34,7 +34,8 @@ func (t *track) append(u update) {
 	if u.part.Volatile {
 		return
 	}
-	if t.updates = append(t.updates, u); len(t.updates) > maxHistory {
+	t.updates = append(t.updates, u)
+	for range excess(t.updates, len(t.base)) {
 		t.rebase(t.updates[0].part)
 		t.updates = t.updates[1:]
 	}

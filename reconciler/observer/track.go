@@ -11,8 +11,17 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// maxHistory bounds how many unfolded updates are kept of one key.
-const maxHistory = 512
+// The bounds of what is kept of one key until it is folded. Beyond them, the oldest updates
+// are merged: they are not told one by one any more.
+const (
+	// maxHistory is how many updates are kept, and maxHistorySize how many bytes of them.
+	maxHistory     = 512
+	maxHistorySize = 2 << 20
+	// maxStateParts is how many parts the states of one fold have altogether. At least
+	// minHistory states are kept all the same.
+	maxStateParts = 1 << 17
+	minHistory    = 16
+)
 
 // Part is one object that a watched subject is put together from, as an
 // informer saw it.
@@ -34,6 +43,8 @@ type Part struct {
 	// Volatile marks what no cache holds and only the leader looks at: it is worth
 	// nothing when the lead is lost.
 	Volatile bool
+	// Size is about how many bytes the value takes.
+	Size int
 	// Floating marks one of several that come and go. That there is none has no version,
 	// so that it counts as of which version all of them are known.
 	Floating bool
@@ -93,11 +104,24 @@ func (t *track) saw(p Part, at time.Time) (fresh bool, merged int) {
 	}
 	t.serial++
 	t.insert(update{id: t.serial, part: p, at: at})
-	if len(t.updates) > maxHistory && !t.folding {
-		t.merge(1)
-		merged = 1
+	if t.folding {
+		return true, 0
 	}
+	merged = excess(t.updates, len(t.base))
+	t.merge(merged)
 	return true, merged
+}
+
+// excess is how many of the oldest updates are beyond the bounds. The newest never is.
+func excess(updates []update, parts int) int {
+	most, size := min(maxHistory, max(minHistory, maxStateParts/(parts+1))), 0
+	for i := len(updates) - 1; i >= 0; i-- {
+		size += updates[i].part.Size
+		if n := len(updates) - i; n > most || n > 1 && size > maxHistorySize {
+			return i + 1
+		}
+	}
+	return 0
 }
 
 // insert appends an update. A root that comes after parts which belong to it,

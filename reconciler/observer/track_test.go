@@ -134,3 +134,43 @@ func TestWhatOnlyALeaderKnowsGoesWithTheLead(t *testing.T) {
 		t.Errorf("%+v", tr)
 	}
 }
+
+// What one Service has in memory does not grow with the size of its parts.
+func TestAHistoryIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	tr, merged := newTrack(""), 0
+	for i := range 100 {
+		p := part(fmt.Sprint(i + 1))
+		p.Size = 100 << 10
+		_, m := tr.saw(p, time.Now())
+		merged += m
+	}
+	if n := len(tr.updates); n != maxHistorySize/(100<<10) || merged != 100-n {
+		t.Errorf("%d updates, %d merged", n, merged)
+	}
+	huge := part("1000")
+	huge.Size = 2 * maxHistorySize
+	if tr.saw(huge, time.Now()); len(tr.updates) != 1 {
+		t.Errorf("%d updates, where the newest is kept whatever its size is", len(tr.updates))
+	}
+}
+
+// Nor do the states of one fold with the number of its parts.
+func TestTheStatesOfAFoldAreBounded(t *testing.T) {
+	t.Parallel()
+	tr, now := newTrack(""), time.Now()
+	for i := range 5000 {
+		name := fmt.Sprint("domain/", i)
+		tr.base[name] = Part{Name: name, Version: "1", Value: i, Floating: true}
+	}
+	for i := range maxHistory {
+		tr.saw(Part{Name: fmt.Sprint("domain/", i), Version: fmt.Sprint(2 + i), Value: -i, Floating: true}, now)
+	}
+	parts := 0
+	for _, s := range tr.steps(now) {
+		parts += len(s.Parts)
+	}
+	if parts > maxStateParts+5000 || len(tr.updates) < minHistory {
+		t.Errorf("%d parts in the states of %d updates", parts, len(tr.updates))
+	}
+}
