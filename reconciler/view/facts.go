@@ -83,7 +83,10 @@ func (v *View) members(service types.NamespacedName) (members []*pods.Pod, other
 }
 
 func podFacts(pod *pods.Pod) attribution.Pod {
-	out := attribution.Pod{UID: pod.UID, Revision: pod.RevisionUID, Ready: pod.Ready, Failed: pod.Phase == corev1.PodFailed}
+	out := attribution.Pod{UID: pod.UID, Revision: pod.RevisionUID, Ready: pod.Ready}
+	// A pod that is deleted, as when it is scaled in, becomes Failed if its containers end with
+	// an error on SIGTERM (Kubernetes 1.27 and later). It did what it was told.
+	out.Failed = pod.Phase == corev1.PodFailed && pod.Deleting.IsZero()
 	users := 0
 	for _, c := range pod.Containers {
 		if c.Name == queueProxy {

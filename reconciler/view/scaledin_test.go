@@ -1,0 +1,31 @@
+package view
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
+)
+
+// A pod that the autoscaler has deleted, and whose container ended with 143 on SIGTERM: the kubelet shows phase
+// Failed until the pod is gone (Kubernetes since 1.27). It was not restarted, and nothing is wrong with it.
+func TestAPodThatWasScaledInHasNotFailed(t *testing.T) {
+	t.Parallel()
+	scaledIn, evicted := running("p1", "10.0.0.1", nil), running("p2", "10.0.0.2", nil)
+	for _, p := range []*pods.Pod{scaledIn, evicted} {
+		p.Phase, p.Ready = corev1.PodFailed, false
+	}
+	scaledIn.Deleting = time.Now()
+	v, _ := viewOf(&fakePods{pods: []*pods.Pod{scaledIn, evicted}}, lifecycle.Snapshot{
+		Route:     &lifecycle.Route{Effective: true, Traffic: []lifecycle.Share{{Revision: "cart-1", Percent: 100}}},
+		Revisions: map[string]lifecycle.Revision{"cart-1": {Name: "cart-1", UID: "r1"}},
+	})
+	v.Targets(t.Context(), cartKey)
+	f := v.Facts(cartKey)
+	if len(f.Pods) != 2 || f.Pods[0].Failed || !f.Pods[1].Failed {
+		t.Errorf("%+v", f.Pods)
+	}
+}
