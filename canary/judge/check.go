@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // Check says what of a plan cannot be judged by, and what would be right.
@@ -46,6 +48,9 @@ func (m Metric) check() error {
 // Check says why a run that was read cannot be gone on with by a plan: somebody else
 // wrote it, or another release, which asked for other odds.
 func (r *Run) Check(p Plan) error {
+	if r.Last.Verdict != verdict.Running {
+		return fmt.Errorf("its verdict is %q: evidence is kept only until there is one", r.Last.Verdict)
+	}
 	for name, s := range r.Evidence.Shards.Counts {
 		if s == nil {
 			return fmt.Errorf("shard %q has no counts", name)

@@ -101,3 +101,15 @@ func TestDecidedWithoutTests(t *testing.T) {
 		}
 	}
 }
+
+// Evidence is kept only until there is a verdict: one that has a verdict was edited.
+func TestEvidenceWithAVerdictIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, v := range []verdict.Verdict{verdict.Pass, verdict.Fail, verdict.Inconclusive, ""} {
+		run := Start(epoch, nil)
+		run.Last.Verdict = v
+		if err := run.Check(errorsOnly()); err == nil || !strings.Contains(err.Error(), "its verdict is") {
+			t.Errorf("%q: %v", v, err)
+		}
+	}
+}

@@ -19,7 +19,7 @@ func (d *metricData) compareShards(v view, m Metric, l levels) {
 	plain, _ := v.scores(m.Kind, 1)
 	high := permutation(plain, level, v.seed())
 	d.P = &high
-	if high <= level {
+	if high <= level && !v.negligible {
 		if _, excess := v.scores(m.Kind, m.MaxOddsRatio); excess > 0 {
 			d.fail(verdict.RelativeRegression)
 		}

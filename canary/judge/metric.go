@@ -60,6 +60,8 @@ type view struct {
 	start                int64
 	number               int
 	past                 past
+	// negligible: so few of the canary's requests are bad that nothing is compared.
+	negligible bool
 }
 
 // judge says what is known of one metric.
@@ -74,6 +76,7 @@ func (d *metricData) evaluate(v view, m Metric) Result {
 	res := Result{Name: m.Name, DryRun: m.DryRun, EFailLimit: l.fail, EPassLimit: l.pass}
 	worst, fail, limit, warn := d.evidenceOfFail(v, m, l)
 	pass, negligible := d.evidenceOfPass(m, l)
+	v.negligible = negligible >= math.Log(l.pass)
 	if worst != nil {
 		worst.show(&res)
 	}
@@ -92,7 +95,7 @@ func (d *metricData) evaluate(v view, m Metric) Result {
 		res.Verdict, res.Reason = v.open(), verdict.NoData
 	case !v.enough:
 		res.Verdict, res.Reason = v.open(), verdict.InsufficientSample
-	case negligible >= math.Log(l.pass):
+	case v.negligible:
 		res.Verdict, res.Reason = verdict.Pass, verdict.Negligible
 	case d.Warned && (pass >= math.Log(l.pass) || same):
 		res.Verdict, res.Reason = verdict.Warn, verdict.PossiblyWorse
@@ -184,7 +187,7 @@ func (t *test) passes(m Metric, compare bool) (negligible, compared float64) {
 	return negligible, math.Log(share) + compared
 }
 
-// negligible is the ratio below which nobody compares; never above the limit.
+// negligible is the ratio below which nothing is compared; never above the limit.
 func (m Metric) negligible() float64 {
 	if m.limited() {
 		return min(m.Negligible, m.Limit)
@@ -209,7 +212,7 @@ func (d *metricData) absolute(v view, m Metric, limit float64, l levels) (unheal
 func (d *metricData) relative(v view, m Metric, fail, warn float64, l levels) {
 	d.Crossed = d.Crossed || l.relative && fail >= math.Log(l.fail)
 	d.Warned = d.Warned || l.relative && warn >= math.Log(l.warn)
-	if d.Crossed && v.enough {
+	if d.Crossed && v.enough && !v.negligible {
 		d.fail(verdict.RelativeRegression)
 	}
 	if l.relative {

@@ -64,7 +64,7 @@ type Metric struct {
 	// Limit is the ratio of bad requests above which the canary fails whatever the
 	// baseline does; 0 is none.
 	Limit float64
-	// Negligible is the ratio of bad requests below which nobody compares.
+	// Negligible is the ratio of bad requests below which nothing is compared.
 	Negligible float64
 	// Weight in the score, > 0. If not Critical, a Fail of it lowers the score only.
 	Weight   float64
