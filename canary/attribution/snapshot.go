@@ -40,9 +40,12 @@ type Snapshot struct {
 // raw is what a pod itself said.
 type raw struct {
 	Revision types.UID `json:"revision"`
-	Restarts int       `json:"restarts,omitempty"`
-	App      counters  `json:"app,omitzero"`
-	Entry    counters  `json:"entry,omitzero"`
+	// Claimed: it was not known yet whether the pod belongs to the Service, and nothing was
+	// read of it.
+	Claimed  bool     `json:"claimed,omitempty"`
+	Restarts int      `json:"restarts,omitempty"`
+	App      counters `json:"app,omitzero"`
+	Entry    counters `json:"entry,omitzero"`
 }
 
 // counters of one process at one port. Read is false if it never answered.
@@ -118,8 +121,8 @@ func (p *pod) tried() bool { return p.app.read || p.entry.read || p.appErr != ni
 // read them first. It returns of how many that is not known.
 func (c *serviceCounts) between(from Snapshot, revisions map[types.UID]Tally) int {
 	lost := 0
-	for uid := range from.pods {
-		if c.pods[uid] == nil {
+	for uid, was := range from.pods {
+		if c.pods[uid] == nil && !was.Claimed {
 			lost++ // what it did last nobody read
 		}
 	}
@@ -142,7 +145,7 @@ func (c *serviceCounts) between(from Snapshot, revisions map[types.UID]Tally) in
 			keep(deltas, from.shards)
 			t.add(deltas)
 		}
-		if more := p.first.restarts - was.Restarts; more > 0 {
+		if more := p.first.restarts - was.Restarts; more > 0 && !was.Claimed {
 			t.Restarts[RestartedOther] += float64(more)
 		}
 		revisions[p.facts.Revision] = t
@@ -216,6 +219,11 @@ func (c *serviceCounts) snapshot(now time.Time) Snapshot {
 		r := raw{Revision: p.facts.Revision, Restarts: p.facts.Restarts, App: p.app.counters(), Entry: p.entry.counters()}
 		keep(r.App.Values, s.shards)
 		s.pods[uid] = r
+	}
+	for _, uid := range c.facts.Claimed {
+		if c.pods[uid] == nil {
+			s.pods[uid] = raw{Claimed: true}
+		}
 	}
 	return s
 }

@@ -225,3 +225,27 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 		t.Errorf("%v, %v", back, err)
 	}
 }
+
+// What a pod did before the first process knew whose it was is not known to the next one,
+// and none of its life before is news.
+func TestAPodThatTheFirstProcessHadNotProven(t *testing.T) {
+	t.Parallel()
+	b := newBench(true, sharded())
+	all := b.facts.Pods
+	b.facts.Pods, b.facts.Claimed = all[:1], []types.UID{"p2", "stranger"}
+	b.Begin(cart, false)
+	b.read("p1", false, handled(10, 1))
+	from, _ := b.Snapshot(cart)
+	next := b.successor()
+	next.facts.Pods, next.facts.Claimed = all, nil
+	next.facts.Pods[1].Restarts = 1
+	next.Begin(cart, false)
+	next.readBoth(handled(12, 1), handled(1e6, 5e4))
+	d := since(t, next, handedOver(t, from))
+	if got := d.Revisions["r2"]; got.Finished["ok"] != 0 || got.Finished["error"] != 0 || got.Restarts[RestartedOther] != 0 || d.LostPods != 1 {
+		t.Errorf("finished %v, restarts %v, %d pods lost", got.Finished, got.Restarts, d.LostPods)
+	}
+	if got := d.Revisions["r1"].Finished["ok"]; got != 2 {
+		t.Errorf("the proven pod finished %v", got)
+	}
+}

@@ -22,7 +22,7 @@ func TestNegligibleIsNotCompared(t *testing.T) {
 		p.MinDuration = 7 * p.MinDuration / 2
 		run := Start(epoch, nil)
 		for i := 0; run.Last.Verdict == verdict.Running && i < 400; i++ {
-			run.Look(p, at(i, arm(4000, c.bad(i)), arm(16000, 0)))
+			run.Analyze(p, at(i, arm(4000, c.bad(i)), arm(16000, 0)))
 		}
 		if run.Last.Verdict != c.want || run.Last.Metrics[0].Reason != c.why {
 			t.Errorf("%s: %s (%s) after %s", name, run.Last.Verdict, run.Last.Metrics[0].Reason, run.Evidence.Until.Sub(epoch))
