@@ -1,11 +1,14 @@
-// Package credentials finds what sources show to their sinks: the value of an
-// Authorization header, a client certificate, or a token for an audience.
+// Package credentials finds the credentials that sources show to their sinks: the value of
+// an Authorization header, a client certificate, or a token for an audience.
 //
-// Its invariants: nothing is read but what a source names, in the source's own
-// namespace, by a right that somebody granted there. A Secret goes only to the
-// hosts that it lists itself, for who may write a source need not be one who may
-// read the Secret. Nothing is shown where the way to the sink can be overheard.
-// No error and nothing that is printed holds a value.
+// Its invariants:
+//
+//   - It reads only what a source names, in the source's own namespace, with a right that was
+//     granted there.
+//   - A Secret is sent only to the hosts that it lists itself: the author of a source may not
+//     have the right to read the Secret.
+//   - Credentials are sent only over TLS; tokens also to Services inside the cluster.
+//   - No error, log or other output contains a secret value.
 package credentials
 
 import (
@@ -21,16 +24,15 @@ import (
 )
 
 const (
-	// freshness is for how long a Secret is not read again, unless a sink
-	// refuses what was in it.
+	// freshness is how long a Secret is cached, unless a sink rejects its content.
 	freshness = time.Minute
-	// patience is for how long it is not asked again for what was not to be had.
+	// patience is how long a failure to read a Secret is cached.
 	patience = 5 * time.Second
-	// answerTimeout is how long the API server may take.
+	// answerTimeout limits a request to the API server.
 	answerTimeout = 10 * time.Second
 )
 
-// Keeper reads credentials and keeps them for a short while.
+// Keeper reads credentials and caches them for a short while.
 type Keeper struct {
 	kube kubernetes.Interface
 	// reserved are the audiences that the API server itself accepts.
@@ -40,8 +42,8 @@ type Keeper struct {
 	tokens   *expiring.Expiring
 }
 
-// NewKeeper makes one that makes no tokens for the reserved audiences: with such
-// a token, a sink could talk to the API server.
+// NewKeeper returns a Keeper that requests no tokens for the reserved audiences: with such a
+// token, a sink could use the API server.
 func NewKeeper(kube kubernetes.Interface, reserved ...string) *Keeper {
 	return newKeeper(kube, clock.RealClock{}, reserved...)
 }
@@ -53,8 +55,8 @@ func newKeeper(kube kubernetes.Interface, c clock.Clock, reserved ...string) *Ke
 	}
 }
 
-// For returns what to show to the sink at an address. Its errors are of type
-// WithheldError, but for those of an API server that does not answer.
+// For returns the credentials for the sink at a URL. Its errors are of type WithheldError,
+// unless the API server does not answer.
 func (k *Keeper) For(ctx context.Context, w Want, sink *url.URL) (Shown, error) {
 	var shown Shown
 	if w.Nothing() {
@@ -86,8 +88,8 @@ func (k *Keeper) For(ctx context.Context, w Want, sink *url.URL) (Shown, error) 
 	return shown, nil
 }
 
-// Rejected is told that a sink did not accept what was shown: it is read again
-// for the next attempt, unless that has happened already.
+// Rejected drops cached credentials that a sink has rejected, so that the next attempt reads
+// them again.
 func (k *Keeper) Rejected(w Want, shown Shown) {
 	if w.Audience != "" {
 		if kept, ok := k.tokens.Get(w.tokenKey()); ok && "Bearer "+kept.(string) == shown.authorization { //nolint:errcheck // nothing else is kept there
@@ -101,8 +103,7 @@ func (k *Keeper) Rejected(w Want, shown Shown) {
 	}
 }
 
-// checkSink refuses what would be overheard on the way, or cannot be shown at
-// the same time.
+// checkSink rejects credentials that would travel unencrypted, or that exclude each other.
 func checkSink(w Want, sink *url.URL) error {
 	at := sink.Scheme + "://" + sink.Host
 	static := w.Authorization.Name != "" || w.ClientCertificate.Name != ""
@@ -127,8 +128,8 @@ func checkSink(w Want, sink *url.URL) error {
 	return nil
 }
 
-// inCluster says whether a host is a Service's name. Knative itself sends tokens
-// to those without encryption, unless it is told to encrypt.
+// inCluster says whether a host is the name of a Service. Knative itself sends tokens to
+// Services unencrypted, unless it is configured to encrypt.
 func inCluster(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	return strings.HasSuffix(host, ".svc") || strings.HasSuffix(host, ".svc."+network.GetClusterDomainName())

@@ -16,11 +16,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 )
 
-// read is a Secret as it was, or why it could not be read.
+// read is the result of reading a Secret.
 type read struct {
 	secret *corev1.Secret
 	err    error
-	// pair is in a Secret of type kubernetes.io/tls, and unpaired is why it is not.
+	// pair is the content of a Secret of type kubernetes.io/tls; unpaired is set if it is invalid.
 	pair     *tls.Certificate
 	unpaired error
 }
@@ -63,7 +63,7 @@ func (k *Keeper) certificate(ctx context.Context, w Want, host string) (*tls.Cer
 	return r.pair, nil
 }
 
-// permitted reads a Secret that may be sent to a host.
+// permitted reads a Secret, and fails if it may not be sent to a host.
 func (k *Keeper) permitted(ctx context.Context, w Want, field, name, host string) (read, error) {
 	r := k.secret(ctx, w.Source.Namespace, name)
 	switch {
@@ -89,8 +89,7 @@ func (k *Keeper) permitted(ctx context.Context, w Want, field, name, host string
 	return r, nil
 }
 
-// secret reads one Secret by itself, and never a list: a right to list Secrets is
-// asked of nobody.
+// secret reads a single Secret, so that no right to list Secrets is needed.
 func (k *Keeper) secret(ctx context.Context, namespace, name string) read {
 	key := types.NamespacedName{Namespace: namespace, Name: name}
 	if kept, ok := k.secrets.Get(key); ok {
@@ -100,7 +99,7 @@ func (k *Keeper) secret(ctx context.Context, namespace, name string) read {
 	r.secret, r.err = k.kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case ctx.Err() != nil && r.err != nil:
-		return r // our own haste says nothing about the Secret
+		return r // our timeout says nothing about the Secret
 	case r.err != nil:
 		k.secrets.Set(key, r, patience)
 		return r
@@ -113,7 +112,7 @@ func (k *Keeper) secret(ctx context.Context, namespace, name string) read {
 	return r
 }
 
-// outdated drops a Secret that still holds what a sink rejected.
+// outdated drops a cached Secret if it still has the content that a sink rejected.
 func (k *Keeper) outdated(w Want, name string, shown Shown) {
 	key := types.NamespacedName{Namespace: w.Source.Namespace, Name: name}
 	kept, ok := k.secrets.Get(key)

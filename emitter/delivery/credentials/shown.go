@@ -7,7 +7,7 @@ import (
 	"net/http"
 )
 
-// Shown is what is shown to a sink. It prints as nothing, however it is printed.
+// Shown holds credentials. No format prints its values.
 type Shown struct {
 	authorization string
 	certificate   *tls.Certificate
@@ -15,20 +15,20 @@ type Shown struct {
 
 // Format implements fmt.Formatter.
 func (Shown) Format(f fmt.State, _ rune) {
-	_, _ = f.Write([]byte("(credentials)")) // whoever formats sees the error himself
+	_, _ = f.Write([]byte("(credentials)")) // the caller of fmt sees the error
 }
 
-// Authorize puts the header Authorization into a request, if there is one.
+// Authorize sets the Authorization header of a request, if there is one.
 func (s Shown) Authorize(req *http.Request) {
 	if s.authorization != "" {
 		req.Header.Set("Authorization", s.authorization)
 	}
 }
 
-// Certificate is the client's certificate and its key, nil if there is none.
+// Certificate returns the client certificate with its key, nil if there is none.
 func (s Shown) Certificate() *tls.Certificate { return s.certificate }
 
-// CertificateID tells one client certificate from another.
+// CertificateID identifies the client certificate.
 func (s Shown) CertificateID() [sha256.Size]byte {
 	if s.certificate == nil {
 		return [sha256.Size]byte{}

@@ -18,16 +18,15 @@ import (
 )
 
 const (
-	// lifetime of a token, as Knative's sources ask for it.
+	// lifetime of a token, as Knative's sources request it.
 	lifetime = time.Hour
-	// beforeExpiry is how long before its end a token is replaced, so that it does
-	// not end on its way.
+	// beforeExpiry is how long before its expiry a token is replaced, so that it does not
+	// expire on its way.
 	beforeExpiry = 5 * time.Minute
 )
 
-// identityLabel is what Knative knows the identities of its sources by. The
-// package that defines it and makes such tokens is not used: it takes a
-// ServiceAccount on trust, cannot be told to give up, and brings cert-manager.
+// identityLabel marks the identities of Knative's sources. Knative's own package is not used:
+// it trusts any ServiceAccount, takes no context, and depends on cert-manager.
 const identityLabel = "eventing.knative.dev/oidc"
 
 type tokenKey struct {
@@ -37,7 +36,7 @@ type tokenKey struct {
 
 func (w Want) tokenKey() tokenKey { return tokenKey{w.UID, w.Audience} }
 
-// owner is as much of the source as owns its identity.
+// owner returns the fields of the source that an owner reference needs.
 func (w Want) owner() *v1alpha1.CDEventSource {
 	return &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{Namespace: w.Source.Namespace, Name: w.Source.Name, UID: w.UID}}
 }
@@ -55,7 +54,7 @@ func (k *Keeper) token(ctx context.Context, w Want) (string, error) {
 		return "", err
 	}
 	seconds := int64(lifetime / time.Second)
-	// By the UID, a ServiceAccount that took the place of this one is not meant.
+	// With the UID, the request fails if another ServiceAccount has taken the name.
 	answer, err := k.kube.CoreV1().ServiceAccounts(identity.Namespace).CreateToken(ctx, identity.Name, &authenticationv1.TokenRequest{
 		ObjectMeta: metav1.ObjectMeta{UID: identity.UID},
 		Spec:       authenticationv1.TokenRequestSpec{Audiences: []string{w.Audience}, ExpirationSeconds: &seconds},
@@ -67,11 +66,11 @@ func (k *Keeper) token(ctx context.Context, w Want) (string, error) {
 	return answer.Status.Token, nil
 }
 
-// identity returns the source's ServiceAccount, which is made at first use and
-// goes with the source.
+// identity returns the source's ServiceAccount, and creates it at first use. The source
+// owns it.
 func (k *Keeper) identity(ctx context.Context, w Want) (*corev1.ServiceAccount, error) {
 	owner := kmeta.NewControllerRef(w.owner())
-	owner.BlockOwnerDeletion = ptr.Bool(false) // nobody needs to wait for it
+	owner.BlockOwnerDeletion = ptr.Bool(false) // deleting the source need not wait for it
 	wanted := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
 		Namespace: w.Source.Namespace, Name: w.ServiceAccount(), OwnerReferences: []metav1.OwnerReference{*owner},
 		Labels:      map[string]string{identityLabel: "enabled"},
@@ -92,7 +91,7 @@ func (k *Keeper) identity(ctx context.Context, w Want) (*corev1.ServiceAccount, 
 	return found, nil
 }
 
-// denied tells a missing right from an API server that does not answer.
+// denied explains a missing right; other errors are wrapped.
 func denied(err error, w Want, to string) error {
 	if apierrors.IsForbidden(err) {
 		return wrong("IdentityForbidden", "The sink has the audience %q, and the controller may not %s in namespace %s; to allow it, bind ClusterRole knative-cdevents-identities "+

@@ -9,21 +9,20 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// Want is what a source shows at one of its sinks. It holds names and no values,
-// can be compared, and is empty where nothing is shown.
+// Want names the credentials that a source shows one of its sinks. It is comparable, and holds
+// no values.
 type Want struct {
-	// Source on whose behalf it is shown. Its namespace is the only one that
-	// anything is read from.
+	// Source is the source; credentials are read from its namespace only.
 	Source types.NamespacedName
 	UID    types.UID
 	// Authorization and ClientCertificate name Secrets.
 	Authorization     v1alpha1.SecretKey
 	ClientCertificate v1alpha1.SecretName
-	// Audience that tokens are made for.
+	// Audience of a token; empty for no token.
 	Audience string
 }
 
-// OfSink is what a source shows its sink.
+// OfSink returns the credentials for a source's sink.
 func OfSink(s *v1alpha1.CDEventSource) Want {
 	w := wantOf(s, s.Status.SinkAudience)
 	if s.Spec.Auth == nil {
@@ -38,8 +37,8 @@ func OfSink(s *v1alpha1.CDEventSource) Want {
 	return w
 }
 
-// OfDeadLetterSink is what a source shows its dead letter sink. What spec.auth
-// names is meant for the sink alone.
+// OfDeadLetterSink returns the credentials for a source's dead letter sink. Those of
+// spec.auth are for the sink alone.
 func OfDeadLetterSink(s *v1alpha1.CDEventSource) Want {
 	return wantOf(s, s.Status.DeadLetterSinkAudience)
 }
@@ -52,13 +51,13 @@ func wantOf(s *v1alpha1.CDEventSource, audience *string) Want {
 	return w
 }
 
-// Nothing says whether a sink is shown nothing.
+// Nothing says whether no credentials are wanted.
 func (w Want) Nothing() bool {
 	return w.Authorization.Name == "" && w.ClientCertificate.Name == "" && w.Audience == ""
 }
 
-// ServiceAccount is the name of the source's identity, in its namespace. It is
-// the one that Knative's own sources would have.
+// ServiceAccount returns the name of the source's identity, by the rule of Knative's own
+// sources.
 func (w Want) ServiceAccount() string {
 	return strings.ToLower(kmeta.ChildName(w.Source.Name, "-oidc-"+v1alpha1.SourceKind.Group+"-"+v1alpha1.SourceKind.Kind))
 }

@@ -2,9 +2,8 @@ package credentials
 
 import "fmt"
 
-// WithheldError says why nothing is shown, for a condition: a reason for
-// machines, and for people what is wrong, where, and what would be right. It
-// never holds a value.
+// WithheldError says why credentials are withheld, for a condition: a reason for machines,
+// and a message with what is wrong, where, and what to do. It never contains a secret value.
 type WithheldError struct {
 	Reason, Message string
 }

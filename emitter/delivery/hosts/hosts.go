@@ -1,9 +1,8 @@
-// Package hosts reads lists of the hosts that something may be sent to: by
-// operators in config-cdevents, and by the owners of Secrets in an annotation.
+// Package hosts parses lists of hosts that events and Secrets may be sent to. Operators write
+// them in config-cdevents, and owners of Secrets in an annotation.
 //
-// Its invariant: what cannot be read allows nothing. A name is compared as DNS
-// would, without regard to case and to a dot at its end; an address is compared
-// as an address, however it is written.
+// Its invariants: an invalid list allows nothing. Names compare as in DNS, ignoring case and a
+// final dot. Addresses compare by value, however they are written.
 package hosts
 
 import (
@@ -16,13 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// List of hosts, in the form that it is written in: separated by commas. It can
-// be compared, and the empty list has no hosts.
+// List is a list of hosts, separated by commas. It is comparable; the empty List has no
+// hosts.
 type List string
 
-// Parse reads a list such as "hooks.example.com, *.svc.cluster.local, 10.1.2.3".
-// "*.example.com" stands for every name below example.com, however deep, but not
-// for example.com itself.
+// Parse parses a list such as "hooks.example.com, *.svc.cluster.local, 10.1.2.3".
+// "*.example.com" matches every name below example.com, at any depth, but not example.com
+// itself.
 func Parse(text string) (List, error) {
 	var all []string
 	var errs []error
@@ -54,7 +53,7 @@ func check(entry string) error {
 	return nil
 }
 
-// Empty says whether there are no hosts.
+// Empty says whether the list has no hosts.
 func (l List) Empty() bool { return l == "" }
 
 // Allows says whether a host, without a port, is on the list.
@@ -68,7 +67,7 @@ func (l List) Allows(host string) bool {
 	})
 }
 
-// canonical is the one way to write a host.
+// canonical returns the canonical form of a host.
 func canonical(host string) string {
 	if ip, ok := address(host); ok {
 		return ip.String()

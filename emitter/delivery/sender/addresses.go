@@ -10,30 +10,28 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 )
 
-// Addresses says where no source may send to. Whoever may write a source makes
-// the controller open connections, from a place in the network that he himself
-// may not be in; so the zero value refuses what only the node can reach: loopback
-// and link-local addresses, where cloud providers keep their credentials.
+// Addresses restricts where sources may send to. The author of a source makes the controller
+// open connections that the author may not be able to open. The zero value therefore refuses
+// what only the node can reach: loopback, and link-local addresses, where cloud providers
+// serve credentials.
 //
-// It judges the address that a name was resolved to, at the moment of dialing,
-// so that a name that resolves to something else the second time gains nothing.
-// Behind an HTTP proxy that is the proxy's own address.
+// It checks the resolved address when dialing, so a name that resolves differently the second
+// time gains nothing. With an HTTP proxy, that is the proxy's address.
 type Addresses struct {
 	// Allowed holds prefixes that sources may send to although they are refused by
 	// default, such as that of a sink on the same node. Refused and RefusedPorts win.
 	Allowed []netip.Prefix
 	// Refused holds further prefixes, such as that of the API server.
 	Refused []netip.Prefix
-	// RefusedPorts are single ports of addresses, asked for at each connection:
-	// those behind the API server's address, where others may listen as well.
-	// nil for none.
+	// RefusedPorts returns single ports that are refused, such as the API server's on a
+	// node where others listen too. It is called for each connection; nil for none.
 	RefusedPorts func() []netip.AddrPort
-	// Hosts that a sink's name must be among, asked for at each attempt; nil, or
-	// an empty list, for any host.
+	// Hosts returns the hosts that a sink may have. It is called for each attempt; nil or
+	// an empty list allows any host.
 	Hosts func() hosts.List
 }
 
-// permit says whether the operator lets sources send to a host.
+// permit returns an error if the operator does not allow a host.
 func (a Addresses) permit(host string) error {
 	if a.Hosts == nil {
 		return nil
@@ -57,7 +55,7 @@ func (e *RefusedError) Error() string {
 // nat64 wraps an IPv4 address in its last four bytes (RFC 6052).
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// reserved are addresses where no sink is, beside those that package netip has words for.
+// reserved are addresses without a sink, besides those that package netip knows.
 var reserved = []struct {
 	why      string
 	prefixes []netip.Prefix
@@ -70,7 +68,7 @@ var reserved = []struct {
 		"fd20:ce::254/128",   // Google Cloud
 		"fd00:42::42/128",    // Scaleway
 	)},
-	// What a gateway makes of these is an IPv4 address that cannot be checked here.
+	// A gateway turns these into IPv4 addresses that cannot be checked here.
 	{"an IPv4 address inside an IPv6 address", prefixes(
 		"::/96",           // IPv4-compatible, RFC 4291
 		"::ffff:0:0:0/96", // IPv4-translated, RFC 2765

@@ -18,9 +18,8 @@ import (
 	"knative.dev/eventing/pkg/eventingtls"
 )
 
-// bundles are the ConfigMaps, as Knative and trust-manager label them, whose
-// certificate authorities are trusted besides those of the system and of each
-// sink: of each the last one that could be read.
+// bundles are the ConfigMaps whose certificate authorities are trusted besides those of the
+// system and of each sink: the last valid version of each.
 type bundles struct {
 	good    cache.Indexer
 	changes atomic.Int64
@@ -30,15 +29,15 @@ func newBundles() *bundles {
 	return &bundles{good: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
 }
 
-// generation changes with what is trusted.
+// generation changes whenever the trusted authorities do.
 func (b *bundles) generation() int64 { return b.changes.Load() }
 
-// lister is how eventing's library wants to be told of them.
+// lister returns the bundles in the form that eventing's library expects.
 func (b *bundles) lister() corev1listers.ConfigMapNamespaceLister {
 	return corev1listers.NewConfigMapLister(b.good).ConfigMaps(metav1.NamespaceAll)
 }
 
-// add takes over a bundle, and says whether anything else is trusted by it.
+// add stores a bundle, and says whether it changes which authorities are trusted.
 func (b *bundles) add(bundle *corev1.ConfigMap) (bool, error) {
 	if err := checkBundle(bundle); err != nil {
 		return false, err
@@ -59,7 +58,7 @@ func (b *bundles) add(bundle *corev1.ConfigMap) (bool, error) {
 }
 
 func (b *bundles) remove(bundle *corev1.ConfigMap) {
-	_ = b.good.Delete(bundle) // deleting from memory fails only for what has no name
+	_ = b.good.Delete(bundle) // deleting from memory fails only without a name
 	b.changes.Add(1)
 }
 
@@ -69,9 +68,8 @@ var (
 	errNoCertificate = errors.New("it contains no certificate in PEM; to stop trusting it, delete it or remove its label " + eventingtls.TrustBundleLabelKey)
 )
 
-// checkBundle wants every certificate in a bundle to be readable: the half of a
-// bundle would take back trust that nobody wanted taken back. What is no PEM, as
-// a keystore of Java beside it, is passed over.
+// checkBundle requires every certificate in a bundle to be valid: half a bundle would revoke
+// trust by accident. It ignores what is not PEM, such as a Java keystore.
 func checkBundle(bundle *corev1.ConfigMap) error {
 	values := maps.Clone(bundle.BinaryData)
 	if values == nil {

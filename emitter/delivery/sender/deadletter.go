@@ -7,9 +7,8 @@ import (
 	"knative.dev/eventing/pkg/kncloudevents/attributes"
 )
 
-// DeadLetter is the event with Knative's extensions that say which sink would
-// not have it and why, for sending to the dead letter sink. The event itself is
-// not changed.
+// DeadLetter returns a copy of the event for the dead letter sink. Knative's extensions in
+// it say which sink refused the event, and why.
 func DeadLetter(ev event.Event, refusedBy Target, out Outcome) event.Event {
 	letter := ev.Clone()
 	letter.SetExtension(attributes.KnativeErrorDestExtensionKey, refusedBy.String())
@@ -23,7 +22,7 @@ func DeadLetter(ev event.Event, refusedBy Target, out Outcome) event.Event {
 	return letter
 }
 
-// shorten cuts between characters, never within one.
+// shorten cuts a text between characters, never within one.
 func shorten(s string, limit int) string {
 	if len(s) <= limit {
 		return s

@@ -9,11 +9,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/duration"
 )
 
-// calendar is a duration with years or months. How long they last depends on when they
-// begin; Eventing takes a month for 730 h 29 min 6 s, and P3000000000Y for 188 years.
+// calendar matches a duration with years or months, which have no fixed length. Eventing
+// takes a month for 730 h 29 min 6 s, and P3000000000Y for 188 years.
 var calendar = regexp.MustCompile(`^P[0-9.,]+[YM]`)
 
-// readDuration reads a span of time and checks its bounds; nil leaves the default.
+// readDuration parses a duration and checks its limits; nil leaves the default.
 func readDuration(text *string, atLeast, atMost time.Duration, into *time.Duration) error {
 	if text == nil {
 		return nil

@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// explain says what kept us from an answer and what to do about it; the error
-// that it was stays in the chain.
+// explain says why there is no answer and what to do about it. It wraps the error.
 func explain(err error, timeout time.Duration) error {
 	var (
 		refused  *RefusedError
@@ -50,9 +49,8 @@ func explain(err error, timeout time.Duration) error {
 	return err
 }
 
-// rejectedCertificate says whether the sink broke off the handshake for the
-// certificate that we showed, or did not show. crypto/tls exports no type for
-// what the other side alerts us of.
+// rejectedCertificate says whether the sink aborted the handshake because of our certificate,
+// or for lack of one. crypto/tls exports no type for the alerts of the other side.
 func rejectedCertificate(err error) bool {
 	var alert *net.OpError
 	return errors.As(err, &alert) && alert.Op == "remote error" && strings.Contains(alert.Err.Error(), "certificate")

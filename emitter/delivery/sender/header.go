@@ -11,8 +11,8 @@ import (
 // attributePrefix begins the headers that hold attributes, as net/http writes it.
 const attributePrefix = "Ce-"
 
-// encodeHeaders writes the values of attributes as the HTTP binding of
-// CloudEvents wants them (3.1.3.2), which the SDK leaves to others.
+// encodeHeaders encodes the values of attributes as the HTTP binding of CloudEvents
+// requires (3.1.3.2). The SDK does not.
 func encodeHeaders(header http.Header) error {
 	for name, values := range header {
 		for i, value := range values {
@@ -26,8 +26,8 @@ func encodeHeaders(header http.Header) error {
 	return nil
 }
 
-// percentEncode leaves of ASCII what is printable, without the space, the quote
-// and the percent sign itself, and writes all else by its bytes in UTF-8.
+// percentEncode keeps printable ASCII except space, double quote and percent, and encodes
+// the UTF-8 bytes of everything else.
 func percentEncode(value string) string {
 	const digits = "0123456789ABCDEF"
 	var b strings.Builder

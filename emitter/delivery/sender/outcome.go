@@ -13,18 +13,18 @@ import (
 type Class int
 
 const (
-	// Retry keeps the event and tries again: the sink could not be reached, or
-	// said that it cannot take the event now.
+	// Retry keeps the event and tries again: the sink was not reached, or cannot accept
+	// the event now.
 	Retry Class = iota
-	// Acknowledged means that the sink has the event.
+	// Acknowledged means that the sink has accepted the event.
 	Acknowledged
-	// Unauthorized keeps the event until it may be sent: the sink does not accept
-	// the credentials, there are none to show, or the host is not allowed.
+	// Unauthorized keeps the event until it may be sent: the sink rejects the credentials,
+	// there are none, or the host is not allowed.
 	Unauthorized
-	// Redirected keeps the event until the source names the place that the sink
-	// points to. It is not followed: a sink may not choose who gets our events.
+	// Redirected keeps the event until the source names the new address. Redirects are not
+	// followed: a sink may not choose who receives the events.
 	Redirected
-	// Poison will never be taken by this sink: a dead letter.
+	// Poison is an event that this sink will never accept: a dead letter.
 	Poison
 )
 
@@ -45,22 +45,21 @@ func (c Class) String() string {
 	return fmt.Sprintf("class %d", int(c))
 }
 
-// Outcome is what became of one attempt.
+// Outcome is the result of one attempt.
 type Outcome struct {
 	Class Class
-	// Status is the HTTP status, or 0 when there was no answer.
+	// Status is the HTTP status, 0 without an answer.
 	Status int
-	// RetryAfter is how long the sink asks us to stay away, within the policy's
-	// limit; 0 when it does not ask.
+	// RetryAfter is how long the sink asks to be left alone, within the policy's limit; 0
+	// if it does not ask.
 	RetryAfter time.Duration
-	// Err says for people what happened, where, and what to do; nil when
-	// acknowledged. It names the sink by scheme and host and quotes nothing of
-	// the answer's body: who may write a source could else read, through its
-	// status, what services answer that he cannot reach.
+	// Err says what happened, where, and what to do; nil if acknowledged. It names the sink
+	// by scheme and host only, and never quotes the body of an answer: the author of a
+	// source must not read through its status what unreachable services answer.
 	Err error
 }
 
-// classify turns an answer into an outcome; start is the beginning of its body.
+// classify returns the outcome of an answer; start is the beginning of its body.
 func classify(resp *http.Response, start []byte, with Policy, now time.Time) Outcome {
 	code := resp.StatusCode
 	out := Outcome{Class: classOf(code), Status: code}
@@ -85,8 +84,8 @@ func classify(resp *http.Response, start []byte, with Policy, now time.Time) Out
 	return out
 }
 
-// classOf follows eventing's choice of what to retry, for the reasons given
-// there, and adds 425 (an early request that the sink wants again).
+// classOf retries the statuses that eventing retries, and 425: the sink wants the request
+// again, later.
 func classOf(code int) Class {
 	switch {
 	case code >= 200 && code <= 299:
@@ -97,7 +96,7 @@ func classOf(code int) Class {
 	switch code {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
 		return Unauthorized
-	case http.StatusNotFound, // a pod that is not yet, or no longer, behind its Service
+	case http.StatusNotFound, // a pod that is not behind its Service yet, or no longer
 		http.StatusRequestTimeout,
 		http.StatusConflict,
 		http.StatusTooEarly,
@@ -133,8 +132,8 @@ func redirected(resp *http.Response, answered string) error {
 	return fmt.Errorf("%s (a redirect to host %q, which is not followed); the event is kept: use the final URI as the sink", answered, host)
 }
 
-// speaksTLS knows the answers that Go, nginx and Apache give at a TLS port to
-// someone who does not speak it. The event is not to blame for that 400.
+// speaksTLS recognizes how Go, nginx and Apache answer plain HTTP on a TLS port. The event is
+// not the cause of that 400.
 func speaksTLS(start []byte) bool {
 	s := strings.ToLower(string(start))
 	return strings.Contains(s, "http request to an https server") ||

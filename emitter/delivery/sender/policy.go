@@ -11,63 +11,60 @@ import (
 	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
 )
 
-// Mode is how an event is laid out in a request.
+// Mode is the content mode of a request.
 type Mode int
 
 const (
 	// Binary puts the attributes into headers and the data into the body.
 	Binary Mode = iota
-	// Structured puts everything into one JSON body.
+	// Structured puts the whole event into a JSON body.
 	Structured
 )
 
-// Unlimited says that an event is kept until its sink takes it.
+// Unlimited keeps an event until its sink accepts it.
 const Unlimited = -1
 
 const (
-	// defaultTimeout lets a sink that scales up from zero in 20 s acknowledge the
-	// first attempt.
+	// defaultTimeout lets a sink that scales from zero in 20 s acknowledge the first attempt.
 	defaultTimeout    = 30 * time.Second
 	defaultDelay      = time.Second
 	maxBackoff        = 5 * time.Minute
 	defaultRetryAfter = 5 * time.Minute
-	// What a source may ask for.
+	// The limits of what a source may ask for.
 	shortest       = 100 * time.Millisecond
 	longestTimeout = time.Hour
 	longestWait    = 24 * time.Hour
-	// spread is the share by which waiting times differ, so that what failed
-	// together does not come back together.
+	// spread is the jitter of waiting times, so that events that failed together are not
+	// retried together.
 	spread = 0.2
 )
 
 // Policy is a source's spec.delivery with the defaults filled in.
 type Policy struct {
 	Mode Mode
-	// Retries before an event becomes a dead letter; Unlimited when not said.
+	// Retries before an event becomes a dead letter; Unlimited by default.
 	Retries int
 	// Timeout of one attempt.
 	Timeout time.Duration
-	// Delay is the first waiting time; it doubles with each failure, or grows
-	// evenly when Linear.
+	// Delay is the first waiting time. Each failure doubles it, or adds Delay if Linear.
 	Delay  time.Duration
 	Linear bool
-	// RetryAfterMax bounds what a sink may ask for; 0 lets it ask for nothing.
+	// RetryAfterMax limits how long a sink may ask for; 0 ignores what it asks for.
 	RetryAfterMax time.Duration
 	// random gives numbers in [0,1) for the spread; nil for those of math/rand.
 	random func() float64
 }
 
-// DefaultPolicy is that of a source without spec.delivery.
+// DefaultPolicy returns the policy of a source without spec.delivery.
 func DefaultPolicy() Policy {
 	return Policy{Retries: Unlimited, Timeout: defaultTimeout, Delay: defaultDelay, RetryAfterMax: defaultRetryAfter}
 }
 
-// NewPolicy reads a source's spec.delivery; nil gives the defaults. The error joins
-// one for each field that cannot be obeyed, and names it.
+// NewPolicy parses a source's spec.delivery; nil gives the defaults. The error joins one for
+// each invalid field, and names it.
 //
-// It is not eventing's reading of the same spec: that one waits for nothing at
-// all unless both the policy and the delay are given, and its exponential times
-// overflow.
+// It does not use eventing's parser, which does not wait unless both policy and delay are
+// given, and whose exponential times overflow.
 func NewPolicy(spec *eventingduckv1.DeliverySpec) (Policy, error) {
 	p := DefaultPolicy()
 	if spec == nil {
@@ -115,13 +112,13 @@ func NewPolicy(spec *eventingduckv1.DeliverySpec) (Policy, error) {
 	return p, errors.Join(errs...)
 }
 
-// Exhausted says whether an event that failed so many times is a dead letter.
+// Exhausted says whether an event is a dead letter after so many failures.
 func (p Policy) Exhausted(failures int) bool {
 	return p.Retries != Unlimited && failures > p.Retries
 }
 
-// Backoff is how long to wait after so many failures in a row, the first being
-// 1. It never exceeds five minutes, or the delay itself where that is longer.
+// Backoff returns how long to wait after so many failures, counted from 1. It never exceeds
+// five minutes, or Delay if that is longer.
 func (p Policy) Backoff(failures int) time.Duration {
 	failures = max(failures, 1)
 	factor := math.Exp2(float64(failures - 1))

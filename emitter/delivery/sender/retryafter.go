@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// retryAfter reads how long the sink asks us to stay away: seconds, or a date.
-// What is neither is no request at all. A date is compared with the sink's own
-// clock where it tells the time, for clocks differ.
+// retryAfter returns the wait that a sink asks for, in seconds or as a date; 0 for anything
+// else. A date is compared with the answer's own Date, if there is one: clocks differ.
 func (p Policy) retryAfter(resp *http.Response, now time.Time) time.Duration {
 	asked := strings.TrimSpace(resp.Header.Get("Retry-After"))
 	if asked == "" || p.RetryAfterMax <= 0 {
@@ -19,7 +18,7 @@ func (p Policy) retryAfter(resp *http.Response, now time.Time) time.Duration {
 	if isDigits(asked) {
 		seconds, err := strconv.ParseInt(asked, 10, 64)
 		if err != nil || seconds > int64(limit/time.Second) {
-			return limit // more than an int64 holds is more than we grant, too
+			return limit // more than an int64 holds is more than the limit, too
 		}
 		return time.Duration(seconds) * time.Second
 	}

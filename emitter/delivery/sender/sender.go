@@ -1,15 +1,16 @@
-// Package sender makes one attempt to hand one CloudEvent to one HTTP sink, and
-// says honestly what became of it.
+// Package sender makes one attempt to send one CloudEvent to one HTTP sink, and reports its
+// outcome.
 //
-// Its invariant: Acknowledged means that the sink itself, at the address that
-// the source names, answered this request with 2xx. A redirect is not followed:
-// net/http would ask its target with an empty GET and call the 200 a success. No
-// source shares a connection, a certificate authority or a client with another
-// one, and no answer of a sink can fill our memory or hold a worker for longer
-// than the policy's timeout. What a source is to show its sink is shown, or
-// nothing is sent.
+// Its invariants:
 //
-// It neither retries nor waits; when to try again is the queues' to decide, with
+//   - Acknowledged means that the sink itself, at the address that the source names, answered
+//     this request with 2xx. Redirects are not followed: net/http would send the new address
+//     an empty GET and take its 200 for a success.
+//   - Two sources never share a connection, a certificate authority or a client.
+//   - No answer can fill the memory, or occupy a worker for longer than the policy's timeout.
+//   - A request carries all credentials that its source asks for, or is not sent.
+//
+// The package neither retries nor waits. The caller decides when to try again, with
 // Policy.Backoff and Outcome.RetryAfter.
 package sender
 
@@ -44,7 +45,7 @@ func (c *Clients) attempt(ctx context.Context, to Target, ev event.Event, with P
 	defer cancel()
 	req, err := newRequest(ctx, to.URL)
 	if err != nil {
-		// The source is to blame, not the event.
+		// The source is wrong, not the event.
 		return Outcome{Class: Retry, Err: err}
 	}
 	if err := encode(req, ev, with.Mode); err != nil {
@@ -81,8 +82,7 @@ func (c *Clients) attempt(ctx context.Context, to Target, ev event.Event, with P
 	return out
 }
 
-// show puts into a request what the source shows its sink. An event that cannot
-// be sent with it is not sent without.
+// show adds the source's credentials to a request. Without them, the event is not sent.
 func (c *Clients) show(ctx context.Context, what credentials.Want, req *http.Request) (credentials.Shown, error) {
 	shown, err := c.credentials.For(ctx, what, req.URL)
 	if err != nil {
@@ -102,13 +102,13 @@ func newRequest(ctx context.Context, to string) (*http.Request, error) {
 		req.SetBasicAuth(user.Username(), password)
 	}
 	req.Header.Set("User-Agent", userAgent)
-	// Never sent; it lets net/http repeat the request when the idle connection
-	// that it chose turns out to be closed. A duplicate is the same event.
+	// This header is not sent. It lets net/http repeat the request if the idle connection
+	// turns out to be closed; a duplicate is the same event.
 	req.Header["X-Idempotency-Key"] = nil
 	return req, nil
 }
 
-// encode fails only for an event that no repetition can mend.
+// encode fails only for an event that will never be accepted.
 func encode(req *http.Request, ev event.Event, mode Mode) error {
 	if err := ev.Validate(); err != nil {
 		return fmt.Errorf("the event is not a valid CloudEvent: %w", err)
@@ -124,8 +124,7 @@ func encode(req *http.Request, ev event.Event, mode Mode) error {
 	return encodeHeaders(req.Header)
 }
 
-// cause takes off the *url.Error, which repeats the whole URL with what is
-// secret in it.
+// cause unwraps *url.Error, whose text repeats the whole URL with the secrets in it.
 func cause(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

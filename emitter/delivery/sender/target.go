@@ -16,24 +16,24 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
 )
 
-// perSource bounds the clients that one source holds: its sink, its dead letter
-// sink, and those that it had before its last change.
+// perSource limits the clients of one source: for its sink, its dead letter sink, and those
+// from before its last change.
 const perSource = 4
 
-// Target is an address to send to, on behalf of one source.
+// Target is where to send for one source.
 type Target struct {
-	// URL of the sink, with everything that belongs to it.
+	// URL of the sink, with user, path and query.
 	URL string
-	// CACerts are certificate authorities in PEM, trusted besides the system's.
+	// CACerts are further certificate authorities to trust, in PEM.
 	CACerts string
-	// Source on whose behalf it is sent. Two sources never share a client.
+	// Source is the UID of the source. Two sources never share a client.
 	Source types.UID
-	// Show says what the source shows there; without it, nothing is sent.
+	// Show names the credentials of a request; without them, it is not sent.
 	Show credentials.Want
 }
 
-// String names the target by scheme and host. The rest of a webhook's URL is
-// often its password: userinfo, query, and with some receivers the path too.
+// String returns scheme and host. User, query and path of a webhook's URL are often its
+// password.
 func (t Target) String() string {
 	u, err := url.Parse(t.URL)
 	if err != nil || u.Host == "" {
@@ -42,14 +42,13 @@ func (t Target) String() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// Credentials finds what is shown to sinks.
+// Credentials finds the credentials that sinks are shown.
 type Credentials interface {
 	For(ctx context.Context, w credentials.Want, sink *url.URL) (credentials.Shown, error)
 	Rejected(w credentials.Want, shown credentials.Shown)
 }
 
-// Clients holds for each target the connections and what it trusts. The zero value is not ready for
-// use; see NewClients.
+// Clients holds the connections to each target. Use NewClients to make one.
 type Clients struct {
 	addresses   Addresses
 	credentials Credentials
@@ -67,14 +66,14 @@ type pooled struct {
 	transport *http.Transport
 }
 
-// identity is what a connection proves and trusts, besides its target. Where it
-// has changed, connections that were made before are not used again.
+// identity is the client certificate of a connection, and the generation of the trusted
+// bundles. When it changes, older connections are not used again.
 type identity struct {
 	certificate [sha256.Size]byte
 	trust       int64
 }
 
-// NewClients makes an empty pool that refuses what addresses says.
+// NewClients returns an empty pool that sends only where addresses allows.
 func NewClients(addresses Addresses, with Credentials) *Clients {
 	return &Clients{
 		addresses: addresses, credentials: with, bundles: newBundles(), now: time.Now, bySource: map[types.UID][]*pooled{},
@@ -82,9 +81,8 @@ func NewClients(addresses Addresses, with Credentials) *Clients {
 	}
 }
 
-// Trust has the authorities in a ConfigMap trusted by the connections to all
-// sinks, from the next one on. One that cannot be read is an error, and what was
-// in it before stays trusted.
+// Trust adds the authorities in a ConfigMap to those that new connections trust. If it is
+// invalid, its previous content stays trusted.
 func (c *Clients) Trust(bundle *corev1.ConfigMap) error {
 	changed, err := c.bundles.add(bundle)
 	if err != nil {
@@ -96,7 +94,7 @@ func (c *Clients) Trust(bundle *corev1.ConfigMap) error {
 	return nil
 }
 
-// Distrust takes back what a ConfigMap had trusted.
+// Distrust removes the authorities of a ConfigMap.
 func (c *Clients) Distrust(bundle *corev1.ConfigMap) {
 	c.bundles.remove(bundle)
 	c.closeIdle()
@@ -112,8 +110,7 @@ func (c *Clients) closeIdle() {
 	}
 }
 
-// Forget drops the clients of a source that is gone. An attempt that is under
-// way is not disturbed.
+// Forget drops the clients of a source. It does not disturb an attempt under way.
 func (c *Clients) Forget(source types.UID) {
 	c.mu.Lock()
 	gone := c.bySource[source]
@@ -124,8 +121,8 @@ func (c *Clients) Forget(source types.UID) {
 	}
 }
 
-// transport returns the one for the target, made at first use; the most recently
-// used stand first.
+// transport returns the transport for a target, and makes it at first use. It keeps the most
+// recently used ones first.
 func (c *Clients) transport(t Target, shown credentials.Shown) (*http.Transport, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,9 +150,8 @@ func (c *Clients) transport(t Target, shown credentials.Shown) (*http.Transport,
 	return transport, nil
 }
 
-// abandon has the next attempt open a connection of its own. Over HTTP/2 all
-// attempts share one, and would time out on it together once its path is gone.
-// Those that are under way on it may still be answered.
+// abandon makes the next attempt open a new connection. Over HTTP/2 all attempts share one,
+// and would time out together on a broken one. Attempts under way may still be answered.
 func (c *Clients) abandon(source types.UID, transport *http.Transport) {
 	c.mu.Lock()
 	c.bySource[source] = slices.DeleteFunc(c.bySource[source], func(p *pooled) bool { return p.transport == transport })

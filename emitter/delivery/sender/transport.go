@@ -11,26 +11,24 @@ import (
 )
 
 const (
-	// workers is how many attempts may be under way to one sink; with fewer idle
-	// connections than that, nearly every attempt would open a new one.
+	// workers is how many attempts at one sink may be under way. With fewer idle
+	// connections, nearly every attempt would open a new one.
 	workers = 32
 
 	dialTimeout      = 10 * time.Second
 	handshakeTimeout = 10 * time.Second
 	idleTimeout      = 90 * time.Second
 	keepAlive        = 30 * time.Second
-	// pingAfter is how long an HTTP/2 connection may be silent before it has to
-	// show that it lives, within pingTimeout. Together they are shorter than the
-	// default time of an attempt.
+	// pingAfter is how long an HTTP/2 connection may be silent before a ping, which must be
+	// answered within pingTimeout. Their sum is less than the default timeout.
 	pingAfter   = 15 * time.Second
 	pingTimeout = 10 * time.Second
-	// headerLimit bounds the headers of an answer; its body is bounded in finish.
+	// headerLimit limits the headers of an answer; finish limits its body.
 	headerLimit = 64 << 10
 )
 
-// newTransport makes what requests are sent through. There is no http.Client
-// around it: that would follow redirects, or at the least parse where they lead
-// and fail with an error that quotes it.
+// newTransport returns a transport for one target. It is used without http.Client, which
+// follows redirects, or at least parses them and quotes them in its errors.
 func newTransport(caCerts string, trusted *bundles, certificate *tls.Certificate, addresses Addresses, pings http.HTTP2Config) (*http.Transport, error) {
 	trust, err := eventingtls.GetTLSClientConfig(eventingtls.ClientConfig{CACerts: &caCerts, TrustBundleConfigMapLister: trusted.lister()})
 	if err != nil {
@@ -50,8 +48,7 @@ func newTransport(caCerts string, trusted *bundles, certificate *tls.Certificate
 		MaxIdleConnsPerHost:    workers,
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: headerLimit,
-		// What an answer says beyond its status is thrown away, so it need not
-		// be unpacked either.
+		// Only the status of an answer is used, so its body need not be unpacked.
 		DisableCompression: true,
 	}, nil
 }
