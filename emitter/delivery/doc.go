@@ -20,6 +20,6 @@
 //	                 transport of the sink's scheme (transport.go), acknowledge
 //	refuse.go        after a failure: count it, send a dead letter, drop, or retry later
 //
-// The other files of this package hold filters (filter.go, compile.go, cesql.go, hint.go,
-// sampled.go), selectors (selector.go), the limits of a namespace (tenants.go) and metrics.
+// The other files of this package hold filters (filter.go, compile.go, decide.go, cesql.go,
+// hint.go, sampled.go), selectors (selector.go), the limits of a namespace (tenants.go) and metrics.
 package delivery

@@ -1,0 +1,52 @@
+package delivery
+
+import (
+	"slices"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+)
+
+// EnvironmentLabel on a namespace names the environment that it belongs to.
+const EnvironmentLabel = "cdevents.knative-cdevents.dev/environment"
+
+// Router chooses the recipients of a transition. It implements ledger.Router.
+type Router struct {
+	// Sources lists all CDEventSources.
+	Sources func() []*v1alpha1.CDEventSource
+	// Namespace returns the labels of a namespace, false if there is none.
+	Namespace func(name string) (labels map[string]string, exists bool, err error)
+	// SystemNamespace is the only one whose sources may see other namespaces.
+	SystemNamespace string
+	// Cluster is the URI that identifies the cluster.
+	Cluster func() string
+	// Environment is the default.
+	Environment func() v1alpha1.Environment
+	Render      Renderer
+	// Rendering is the version of the rendering that is journaled.
+	Rendering int
+	// Passes applies a source's filters to an event.
+	Passes func(*v1alpha1.CDEventSource, event.Event) (bool, error)
+
+	choices perGeneration[choice]
+}
+
+var _ ledger.Router = (*Router)(nil)
+
+// NamespaceLabels implements ledger.Router.
+func (r *Router) NamespaceLabels(namespace string) (labels map[string]string, exists bool, err error) {
+	return r.Namespace(namespace)
+}
+
+// Exists implements ledger.Router.
+func (r *Router) Exists(source types.UID) bool {
+	return slices.ContainsFunc(r.Sources(), func(s *v1alpha1.CDEventSource) bool { return s.UID == source })
+}
+
+// Operator implements ledger.Router.
+func (r *Router) Operator(source types.UID) bool {
+	return slices.ContainsFunc(r.Sources(), func(s *v1alpha1.CDEventSource) bool { return s.UID == source && s.Namespace == r.SystemNamespace })
+}
