@@ -3,7 +3,6 @@ package attribution
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -12,20 +11,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
-
-// bounds are the upper bounds of the exported histogram, in seconds: the defaults of
-// Prometheus's client libraries. Serving's own metrics have them too, and more.
-var bounds = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
-
-// Bounds returns the upper bounds of the exported histogram, in seconds.
-func Bounds() []float64 { return slices.Clone(bounds) }
-
-// Histogram is cumulative, by upper bound.
-type Histogram struct {
-	Count   uint64
-	Sum     float64
-	Buckets map[float64]uint64
-}
 
 // AllEntities stands for all entity types together.
 const AllEntities = ""
@@ -357,34 +342,30 @@ func (v *revisionView) hint() string {
 const mostHints = 3
 
 func (v *revisionView) durations() *Histogram {
-	buckets, total := v.tally.Buckets, v.tally.DurationSum
-	if !v.Stateful {
-		buckets, total = v.tally.EntryBuckets, v.tally.EntryDurationSum
-	}
+	const figure = "handled_request_duration_seconds"
+	buckets, total := v.tally.Durations(v.Stateful)
 	if len(buckets) == 0 {
 		if sum(v.tally.Handled(v.Stateful)) > 0 {
-			v.lacks("handled_request_duration_seconds", DurationsUnknown)
+			v.lacks(figure, DurationsUnknown)
 			return nil
 		}
 		return &Histogram{Buckets: zeros()}
 	}
 	h := &Histogram{Sum: total, Buckets: map[float64]uint64{}}
-	most := 0.0
-	for _, bound := range slices.Sorted(maps.Keys(buckets)) {
-		// Refused samples may leave a bucket behind the ones below it.
-		most = max(most, buckets[bound])
-		if slices.Contains(bounds, bound) {
-			h.Buckets[bound] = uint64(most)
+	for bound, n := range buckets.Rising() {
+		if h.Count = uint64(n); slices.Contains(bounds, bound) {
+			h.Buckets[bound] = uint64(n)
 		}
 	}
-	if _, whole := buckets[math.Inf(1)]; !whole || len(h.Buckets) != len(bounds) {
-		if whole {
-			v.bounds = slices.Sorted(maps.Keys(h.Buckets))
-		}
-		v.lacks("handled_request_duration_seconds", BucketsDiffer)
+	if !buckets.Complete() {
+		v.lacks(figure, BucketsDiffer)
 		return nil
 	}
-	h.Count = uint64(most)
+	if len(h.Buckets) != len(bounds) {
+		v.bounds = slices.Sorted(maps.Keys(h.Buckets))
+		v.lacks(figure, BucketsDiffer)
+		return nil
+	}
 	return h
 }
 

@@ -2,7 +2,6 @@ package attribution
 
 import (
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -144,12 +143,9 @@ func (t *Tally) Share(stateful bool) PodShare {
 		Entered: sum(entered), EntryErrors: entered[mapping.Error] + entered[mapping.Timeout],
 		Above: map[float64]float64{},
 	}
-	buckets := t.EntryBuckets
-	if stateful {
-		buckets = t.Buckets
-	}
+	buckets, _ := t.Durations(stateful)
 	for _, bound := range bounds {
-		s.Above[bound] = max(0, buckets[math.Inf(1)]-buckets[bound])
+		s.Above[bound] = max(0, buckets.Total()-buckets[bound])
 	}
 	return s
 }

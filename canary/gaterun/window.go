@@ -2,7 +2,6 @@ package gaterun
 
 import (
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -72,10 +71,9 @@ func (b windowBuilder) arm(uid types.UID) judge.Arm {
 	if a.EntryUnknown = b.missing(uid, "entry_requests_total"); entered[mapping.Unknown] > 0 && a.EntryUnknown == "" {
 		a.EntryUnknown = string(attribution.EntryOutcomesUnknown)
 	}
-	buckets := tally.EntryBuckets
+	buckets, took := tally.Durations(b.stateful(uid))
 	if b.stateful(uid) {
-		buckets = tally.Buckets
-		a.Started, a.Unaccounted, a.Took = tally.Started, tally.Lost+b.overdue[uid], tally.DurationSum
+		a.Started, a.Unaccounted, a.Took = tally.Started, tally.Lost+b.overdue[uid], took
 		lacks := b.missing(uid, "unaccounted_requests")
 		a.Open, a.OpenUnknown = b.open(uid)
 		a.StartedUnknown = lacks == string(attribution.StartedUnknown) || a.OpenUnknown != "" && tally.Started == 0 && a.Finished > 0
@@ -155,27 +153,17 @@ const mostUntimed = 0.1
 
 // slower returns how many requests took longer than each bound of a cumulative
 // histogram, or why that is not known.
-func slower(buckets map[float64]float64, finished float64) (above map[float64]float64, why string) {
-	inf := math.Inf(1)
-	all, whole := buckets[inf]
+func slower(buckets attribution.Buckets, finished float64) (above map[float64]float64, why string) {
 	switch {
 	case len(buckets) == 0 && finished > 0:
 		return nil, string(attribution.DurationsUnknown)
-	case len(buckets) > 0 && !whole:
+	case len(buckets) > 0 && !buckets.Complete():
 		return nil, string(attribution.BucketsDiffer)
-	case finished-all > mostUntimed*finished:
+	case finished-buckets.Total() > mostUntimed*finished:
 		return nil, string(attribution.DurationsUnknown)
 	}
-	above = map[float64]float64{}
-	most := 0.0
-	for _, bound := range slices.Sorted(maps.Keys(buckets)) {
-		// Rejected samples may leave a bucket smaller than the one below it.
-		if most = max(most, buckets[bound]); bound != inf {
-			above[bound] = max(0, max(all, most)-most)
-		}
-	}
 	// The caller checks that its threshold is one of the bounds.
-	return above, ""
+	return buckets.Above(), ""
 }
 
 func (b windowBuilder) shards(canary, baseline types.UID) map[string]judge.ShardWindow {
