@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// againEvery is how long a look at Services again waits for the one before. A source can be
-// edited several times a second, and each look costs time for each Service.
+// againEvery is the least time between two passes over Services. A source can change
+// several times a second, and each pass costs time for each Service.
 const againEvery = 3 * time.Second
 
 // everywhere stands for all namespaces.
 const everywhere = ""
 
-// again gathers the namespaces whose Services are to be looked at again. Its zero value
-// has each of them looked at at once.
+// again collects the namespaces whose Services need another pass. Its zero value does not
+// wait between passes.
 type again struct {
 	every time.Duration
 
@@ -23,9 +23,9 @@ type again struct {
 	waiting bool
 }
 
-// want has look called with a namespace: at once, or with all others that were wanted
-// until it is time.
-func (a *again) want(namespace string, look func(in map[string]bool)) {
+// want calls run with a namespace: at once, or together with all others that are wanted
+// until the next pass.
+func (a *again) want(namespace string, run func(in map[string]bool)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.in == nil {
@@ -38,7 +38,7 @@ func (a *again) want(namespace string, look func(in map[string]bool)) {
 	pass := func() {
 		in := a.in
 		a.in, a.last, a.waiting = nil, time.Now(), false
-		look(in)
+		run(in)
 	}
 	wait := a.every - time.Since(a.last)
 	if wait <= 0 {

@@ -60,16 +60,16 @@ func TestASourceIsLookedAtWhereItSees(t *testing.T) {
 		"the operator's own":      {"knative-cdevents", nil, []string{"knative-cdevents"}},
 		"the operator's":          {"knative-cdevents", &metav1.LabelSelector{}, []string{"bank", "knative-cdevents", "shop"}},
 	} {
-		p, _, _ := following(t)
+		e, _, _ := following(t)
 		queue := &noted{}
 		ob := observer.New(observer.Options{Kind: scattered{}, Ledger: ledger.New(nil, nil, nil)})
 		ob.Bind(queue)
-		p.services.Store(&service.Watch{Observer: ob})
+		e.services.Store(&service.Watch{Observer: ob})
 		was := aged(c.namespace, 1)
 		was.Spec.Replay, was.Spec.NamespaceSelector = v1alpha1.ReplayCurrent, c.selector
 		is := was.DeepCopy()
 		is.Generation++
-		p.sourcesFollowed().OnUpdate(was, is)
+		e.sourcesFollowed().OnUpdate(was, is)
 		var got []string
 		for _, key := range queue.keys {
 			got = append(got, key.Namespace)

@@ -38,15 +38,15 @@ func apiServer(config *rest.Config) []netip.Prefix {
 // EndpointSlice, which the API server keeps itself, in namespace default.
 const kubernetesService = "kubernetes"
 
-// endpoints are where the API server really listens, behind the address that
-// pods know. Something else may listen at other ports there.
+// endpoints are the addresses of the API server behind its Service. Other ports there may
+// belong to something else.
 type endpoints struct {
 	informer cache.SharedIndexInformer
 	current  atomic.Pointer[[]netip.AddrPort]
 }
 
-// newEndpoints knows them from the first moment, and follows their changes once
-// its informer runs. Where they cannot be read, that is told and none is known.
+// newEndpoints reads them at once, and follows their changes while its informer runs. If
+// they cannot be read, it logs that, and there are none.
 func newEndpoints(ctx context.Context, kube kubernetes.Interface) (*endpoints, error) {
 	e := &endpoints{}
 	slice, err := kube.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).Get(ctx, kubernetesService, metav1.GetOptions{})
@@ -84,7 +84,7 @@ func (e *endpoints) follow(slice *discoveryv1.EndpointSlice) {
 	e.current.Store(&all)
 }
 
-// list returns them; none is known before they were read once.
+// list returns the latest endpoints, or none before the first read.
 func (e *endpoints) list() []netip.AddrPort {
 	if all := e.current.Load(); all != nil {
 		return *all
@@ -92,8 +92,8 @@ func (e *endpoints) list() []netip.AddrPort {
 	return nil
 }
 
-// apiAudiences are the audiences of the token that this process itself shows to
-// the API server, which are those that the API server accepts.
+// apiAudiences are the audiences of this process's own token. The API server accepts
+// these.
 func apiAudiences(config *rest.Config) []string {
 	token := config.BearerToken
 	if config.BearerTokenFile != "" {

@@ -12,110 +12,111 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
-// sourcesFollowed is what follows from a change of a source.
-func (p *process) sourcesFollowed() cache.ResourceEventHandler {
+// sourcesFollowed handles changes of sources.
+func (e *emitting) sourcesFollowed() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { with(obj, p.source) },
+		AddFunc: func(obj any) { with(obj, e.source) },
 		UpdateFunc: func(before, obj any) {
 			withBoth(before, obj, func(was, s *v1alpha1.CDEventSource) {
 				if was.Generation == s.Generation {
-					p.delivery.UpdateSource(s)
+					e.delivery.UpdateSource(s)
 					return
 				}
-				p.source(s)
+				e.source(s)
 				if was.DeletionTimestamp == nil && s.DeletionTimestamp != nil {
-					p.leaves(s)
+					e.leaves(s)
 				}
 			})
 		},
 		DeleteFunc: func(obj any) {
 			with(obj, func(s *v1alpha1.CDEventSource) {
-				p.delivery.DeleteSource(s.UID)
-				p.filters.Forget(s.UID)
-				p.router.Forget(s.UID)
-				p.leaves(s)
+				e.delivery.DeleteSource(s.UID)
+				e.filters.Forget(s.UID)
+				e.router.Forget(s.UID)
+				e.leaves(s)
 			})
 		},
 	}
 }
 
-// subjectsFollowed is what follows from a change of an entry of the ledger.
-func (p *process) subjectsFollowed() cache.ResourceEventHandler {
+// subjectsFollowed handles changes of ledger entries.
+func (e *emitting) subjectsFollowed() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { with(obj, p.ledgered) },
+		AddFunc: func(obj any) { with(obj, e.ledgered) },
 		UpdateFunc: func(before, obj any) {
 			withBoth(before, obj, func(was, s *v1alpha1.CDEventSubject) {
 				if observer.WentBack(was.ResourceVersion, s.ResourceVersion) {
-					p.reverted()
+					e.reverted()
 				}
-				p.ledgered(s)
+				e.ledgered(s)
 			})
 		},
 		DeleteFunc: func(obj any) {
 			_, missed := obj.(cache.DeletedFinalStateUnknown)
 			with(obj, func(s *v1alpha1.CDEventSubject) {
-				p.ledger.Forget(s, !missed)
-				p.look(s) // the observer lets go of what it kept of the object
+				e.ledger.Forget(s, !missed)
+				e.refresh(s) // the observer drops its memory of the object
 			})
 		},
 	}
 }
 
-// source takes note of a source that is new or was changed.
-func (p *process) source(s *v1alpha1.CDEventSource) {
-	p.delivery.UpdateSource(s)
+// source handles a new or changed source.
+func (e *emitting) source(s *v1alpha1.CDEventSource) {
+	e.delivery.UpdateSource(s)
 	if s.Spec.Replay == v1alpha1.ReplayCurrent && s.DeletionTimestamp == nil {
-		p.lookAgain(p.seen(s))
+		e.lookAgain(e.seen(s))
 	}
 }
 
-// leaves takes note of a source that makes room: one that was too many may be waiting to
-// be told of the present state.
-func (p *process) leaves(s *v1alpha1.CDEventSource) {
-	for _, in := range p.router.LetIn(s) {
+// leaves handles a deleted source. Another one may now be within the limit, and receive
+// the current state.
+func (e *emitting) leaves(s *v1alpha1.CDEventSource) {
+	for _, in := range e.router.LetIn(s) {
 		if in.Spec.Replay == v1alpha1.ReplayCurrent {
-			p.lookAgain(p.seen(in))
+			e.lookAgain(e.seen(in))
 		}
 	}
 }
 
-// seen is the namespace that a source is told of.
-func (p *process) seen(s *v1alpha1.CDEventSource) string {
-	if s.Namespace == p.router.SystemNamespace && s.Spec.NamespaceSelector != nil {
+// seen is the namespace whose events a source receives.
+func (e *emitting) seen(s *v1alpha1.CDEventSource) string {
+	if s.Namespace == e.router.SystemNamespace && s.Spec.NamespaceSelector != nil {
 		return everywhere
 	}
 	return s.Namespace
 }
 
-// relabelled takes note of a namespace that is new or has other labels: a source that
-// is told of the present state may select it now.
-func (p *process) relabelled(namespace string) {
-	if slices.ContainsFunc(p.allSources(), func(s *v1alpha1.CDEventSource) bool {
+// relabelled handles a namespace that is new or has other labels: a source that receives
+// the current state may select it now.
+func (e *emitting) relabelled(namespace string) {
+	if slices.ContainsFunc(e.allSources(), func(s *v1alpha1.CDEventSource) bool {
 		return s.Spec.Replay == v1alpha1.ReplayCurrent && s.Spec.NamespaceSelector != nil
 	}) {
-		p.lookAgain(namespace)
+		e.lookAgain(namespace)
 	}
 }
 
-// lookAgain has the objects of a namespace looked at again, or all.
-func (p *process) lookAgain(namespace string) {
-	p.again.want(namespace, func(in map[string]bool) {
-		if ob := p.services.Load(); ob != nil {
+// lookAgain makes the observer process the objects of a namespace again, or all.
+func (e *emitting) lookAgain(namespace string) {
+	e.again.want(namespace, func(in map[string]bool) {
+		if ob := e.services.Load(); ob != nil {
 			ob.LookAgain(func(key types.NamespacedName) bool { return in[everywhere] || in[key.Namespace] })
 		}
 	})
 }
 
-// ledgered takes note of an entry of the ledger. Where another process has
-// written it, what was decided without it is looked at again.
-func (p *process) ledgered(s *v1alpha1.CDEventSubject) {
-	if p.ledger.Observe(s) {
-		p.look(s)
+// ledgered handles a ledger entry. If another process wrote it, the observer decides
+// again.
+func (e *emitting) ledgered(s *v1alpha1.CDEventSubject) {
+	if e.ledger.Observe(s) {
+		e.refresh(s)
 	}
 }
 
-func (p *process) look(s *v1alpha1.CDEventSubject) {
-	if ob := p.services.Load(); ob != nil {
+// refresh makes the observer process the object of a ledger entry again.
+func (e *emitting) refresh(s *v1alpha1.CDEventSubject) {
+	if ob := e.services.Load(); ob != nil {
 		ob.Ledgered(ledger.KeyOf(s.Spec))
 	}
 }
@@ -123,13 +124,13 @@ func (p *process) look(s *v1alpha1.CDEventSubject) {
 var errReverted = errors.New("the API server has gone back in time, as after a backup was restored: " +
 	"what this process remembers may never have happened, so it exits and is restarted")
 
-// reverted ends a process whose memory is worth nothing any more, and writes nothing of it.
-func (p *process) reverted() {
-	p.ledger.Discard()
-	p.end(errReverted)
+// reverted stops the process, and writes nothing of its memory, which is invalid.
+func (e *emitting) reverted() {
+	e.ledger.Discard()
+	e.end(errReverted)
 }
 
-// with calls f with the object that an informer's handler was given.
+// with calls f with the object of an informer's event.
 func with[T any](obj any, f func(T)) {
 	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = tombstone.Obj
@@ -139,7 +140,7 @@ func with[T any](obj any, f func(T)) {
 	}
 }
 
-// withBoth calls f with an object as it was before an update, and as it is now.
+// withBoth calls f with both versions of an updated object.
 func withBoth[T any](before, obj any, f func(was, is T)) {
 	with(before, func(was T) {
 		with(obj, func(is T) { f(was, is) })

@@ -50,33 +50,33 @@ func (silentSender) Forget(types.UID) {}
 
 var _ delivery.Transport = silentSender{Transport: (*sender.Clients)(nil)}
 
-// following is a process with all that follows its own kinds.
-func following(t *testing.T) (p *process, s *store.Store, again *looks) {
+// following is what sends, without informers that run.
+func following(t *testing.T) (e *emitting, s *store.Store, again *looks) {
 	t.Helper()
 	stopping, end := context.WithCancelCause(t.Context())
-	p = newProcess(stopping, end, nil)
+	e = &emitting{process: newProcess(stopping, end, nil)}
 	ours, err := client.New(&rest.Config{Host: "https://nowhere.invalid"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.metrics, err = delivery.NewInstruments(); err != nil {
+	if e.metrics, err = delivery.NewInstruments(); err != nil {
 		t.Fatal(err)
 	}
-	p.sources = client.NewSourceInformer(ours, metav1.NamespaceAll, 0, nil)
-	p.filters = delivery.NewFilters()
-	p.router = &delivery.Router{
-		Sources: p.allSources, Namespace: func(string) (map[string]string, bool, error) { return nil, true, nil }, SystemNamespace: "knative-cdevents",
+	e.sources = client.NewSourceInformer(ours, metav1.NamespaceAll, 0, nil)
+	e.filters = delivery.NewFilters()
+	e.router = &delivery.Router{
+		Sources: e.allSources, Namespace: func(string) (map[string]string, bool, error) { return nil, true, nil }, SystemNamespace: "knative-cdevents",
 		Cluster: func() string { return "https://cluster" }, Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
 	}
 	s = store.New()
-	p.ledger = ledger.New(s, p.router, p.metrics)
-	p.delivery = delivery.New(t.Context(), delivery.Options{Ledger: p.ledger, Transports: delivery.HTTP(silentSender{}), Metrics: p.metrics, Leads: p.isLeaderFor})
-	t.Cleanup(p.delivery.Wait)
+	e.ledger = ledger.New(s, e.router, e.metrics)
+	e.delivery = delivery.New(t.Context(), delivery.Options{Ledger: e.ledger, Transports: delivery.HTTP(silentSender{}), Metrics: e.metrics, Leads: e.isLeaderFor})
+	t.Cleanup(e.delivery.Wait)
 	again = &looks{}
-	ob := observer.New(observer.Options{Kind: fakeKind{}, Ledger: p.ledger, Now: time.Now, Reverted: p.reverted})
+	ob := observer.New(observer.Options{Kind: fakeKind{}, Ledger: e.ledger, Now: time.Now, Reverted: e.reverted})
 	ob.Bind(again)
-	p.services.Store(&service.Watch{Observer: ob})
-	return p, s, again
+	e.services.Store(&service.Watch{Observer: ob})
+	return e, s, again
 }
 
 func aged(namespace string, age int) *v1alpha1.CDEventSource {
@@ -108,10 +108,10 @@ func TestARoomThatBecomesFreeIsNoticed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, _, again := following(t)
+			e, _, again := following(t)
 			youngest := aged(c.namespace, 0)
 			youngest.Spec.Replay = c.replay
-			index := p.sources.GetIndexer()
+			index := e.sources.GetIndexer()
 			for _, s := range append([]*v1alpha1.CDEventSource{youngest}, older(c.namespace, c.others)...) {
 				if s.UID == c.gone.UID {
 					c.gone = s
@@ -120,7 +120,7 @@ func TestARoomThatBecomesFreeIsNoticed(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			h := p.sourcesFollowed()
+			h := e.sourcesFollowed()
 			marked := c.gone.DeepCopy()
 			marked.DeletionTimestamp, marked.Generation = &metav1.Time{Time: time.Now()}, c.gone.Generation+1
 			for how, tell := range map[string]func(){

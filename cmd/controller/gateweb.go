@@ -11,6 +11,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/web"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/view"
 )
 
 // Where verdicts are served, and where a certificate is mounted if there is one:
@@ -20,8 +21,8 @@ const (
 	gatesCertificate = "/etc/gates-tls"
 )
 
-// Whoever asks for verdicts makes the API server review tokens. That has budgets of its
-// own, so that events do not wait for it, nor known tokens for those that never were let in.
+// Each request for a verdict costs a token review. These have budgets of their own, so
+// that events do not wait for them, and known clients do not wait for unknown ones.
 const (
 	reviewsQPS     = 20
 	reviewsBurst   = 40
@@ -29,20 +30,19 @@ const (
 	strangersBurst = 20
 )
 
-// serveGates answers those who ask for verdicts over HTTP. Every replica does: what it
-// tells comes from caches.
-func (p *process) serveGates(ctx context.Context) {
-	known, strangers := p.reviews(ctx, reviewsQPS, reviewsBurst), p.reviews(ctx, strangersQPS, strangersBurst)
-	informer := p.gates.Load().Informer()
+// serve serves verdicts over HTTP. Every replica does, from its caches.
+func (g *gating) serve(ctx context.Context, v *view.View) {
+	known, strangers := g.reviews(ctx, reviewsQPS, reviewsBurst), g.reviews(ctx, strangersQPS, strangersBurst)
+	informer := g.gates.Informer()
 	lister := client.NewGateLister(informer.GetIndexer())
 	handler := (&web.Handler{
 		Gates: func(key types.NamespacedName) (*v1alpha1.CanaryGate, error) {
 			return lister.Namespaced(key.Namespace).Get(key.Name)
 		},
-		Service: p.view.Split, Guard: web.NewAccess(known, strangers), Ready: informer.HasSynced, Warn: logging.FromContext(ctx).Warnw,
+		Service: v.Split, Guard: web.NewAccess(known, strangers), Ready: informer.HasSynced, Warn: logging.FromContext(ctx).Warnw,
 	}).Init()
-	p.running.Go(func() {
-		// Events go their way without it.
+	g.running.Go(func() {
+		// Sending events does not depend on it.
 		if err := web.Serve(ctx, gatesAddress, gatesCertificate, handler); err != nil {
 			logging.FromContext(ctx).Errorw("This replica cannot serve verdicts of gates over HTTP", "error", err)
 		}
@@ -50,8 +50,8 @@ func (p *process) serveGates(ctx context.Context) {
 }
 
 // reviews returns a client for reviews of tokens with a budget of its own.
-func (p *process) reviews(ctx context.Context, qps float32, burst int) kubernetes.Interface {
-	config := rest.CopyConfig(p.config)
+func (g *gating) reviews(ctx context.Context, qps float32, burst int) kubernetes.Interface {
+	config := rest.CopyConfig(g.config)
 	config.QPS, config.Burst, config.RateLimiter = qps, burst, nil
 	kube, err := kubernetes.NewForConfig(config)
 	must(ctx, "making a client for reviews of tokens", err)

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// lastSends is how long the leases are kept for what is being sent when the process
-// is told to stop. The others look for a free lease every 4.4 s at the latest
-// (retry-period and Knative's jitter), and both together stay below five seconds.
+// lastSends is how long the process keeps its leases for requests in flight. The other
+// replicas try a lease at least every 4.4 s (retry-period and Knative's jitter), so a
+// handover takes less than five seconds.
 const lastSends = 500 * time.Millisecond
 
-// handover returns the context that everything lives by, the leases too. It outlives
-// stopping until what was being sent is acknowledged and noted, so that the next
-// leader does not send it again; but no longer than a sink that hangs deserves.
+// handover returns the context of everything, including the leases. It outlives stopping
+// until the acknowledgements of requests in flight are written, so that the next leader
+// does not send these events again, or until lastSends is over.
 func (p *process) handover() context.Context {
 	ctx, end := context.WithCancel(context.WithoutCancel(p.stopping))
 	context.AfterFunc(p.stopping, func() {
 		defer end()
 		if errors.Is(context.Cause(p.stopping), errReverted) {
-			return // nothing more must be done with what this process remembers
+			return // the memory of this process must not be written
 		}
 		select {
-		case <-p.noted:
+		case <-p.acknowledged:
 		case <-time.After(lastSends):
 		}
 	})

@@ -25,7 +25,7 @@ func TestTheLeasesAreKeptForTheLastSends(t *testing.T) {
 				stopping, stop := context.WithCancelCause(t.Context())
 				p := newProcess(stopping, stop, nil)
 				ctx := p.handover()
-				time.AfterFunc(time.Minute+c.noted, func() { close(p.noted) })
+				time.AfterFunc(time.Minute+c.noted, func() { close(p.acknowledged) })
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				if ctx.Err() != nil {

@@ -1,8 +1,7 @@
 // The controller watches Knative Services and sends CDEvents about them.
 //
-// This package only wires: it holds no decision. Everything that it starts ends
-// with the context that is given to sharedmain; only sending ends before, at once
-// when a signal comes.
+// This package only wires, and makes no decisions. Everything that it starts ends with the
+// context of sharedmain, except sending, which ends as soon as a signal arrives.
 package main
 
 import (
@@ -13,7 +12,9 @@ import (
 	"log"
 	"os"
 	"runtime/debug"
+	"sync"
 
+	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/injection"
 	"knative.dev/pkg/injection/sharedmain"
 	"knative.dev/pkg/signals"
@@ -23,16 +24,15 @@ import (
 // component names the process in logs, leases and metrics.
 const component = "controller"
 
-// The API server's client is shared by everything: one write for each event and
-// one for its acknowledgement. The defaults of client-go (5 a second) would make
-// a burst of a few thousand events last for minutes.
+// All parts share one API client, with one write per event and one per acknowledgement. At
+// the default of client-go (5 per second) a burst of a few thousand events takes minutes.
 const (
 	qps   = 400
 	burst = 800
 )
 
-// gcPercent bounds how much of the memory is garbage. What a large cluster needs is
-// caches that hardly change, which are cheap to look through and dear to hold twice.
+// gcPercent trades CPU for memory: in a large cluster most of the heap is caches that
+// hardly change.
 const gcPercent = 50
 
 func main() {
@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// run returns when a signal has come, or with the reason why it cannot go on.
+// run returns after a signal, or with the reason why the process cannot continue.
 func run() error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -57,11 +57,12 @@ func run() error {
 	stopping, end := context.WithCancelCause(signals.NewContext())
 	defer end(nil)
 	p := newProcess(stopping, end, cfg)
+	c := &controllers{process: p}
 	ctx := p.handover()
 	if *disableHA {
 		ctx = sharedmain.WithHADisabled(ctx)
 	}
-	sharedmain.MainWithConfig(ctx, component, cfg, p.serviceController, p.sourceController)
+	sharedmain.MainWithConfig(ctx, component, cfg, c.serviceController, c.sourceController)
 	p.wait()
 	if err := context.Cause(stopping); errors.Is(err, errReverted) {
 		return err
@@ -69,12 +70,31 @@ func run() error {
 	return nil
 }
 
-// notSet is what a package for tests, which comes in with Eventing's types, sets
-// SYSTEM_NAMESPACE to where it is not set.
+// controllers are what sharedmain runs, with everything that they need.
+type controllers struct {
+	*process
+	once      sync.Once
+	emitting  *emitting
+	measuring *measuring
+	gating    *gating
+}
+
+// start starts everything that the controllers need, once: the first constructor that
+// sharedmain calls does it.
+func (c *controllers) start(ctx context.Context, cmw configmap.Watcher) {
+	c.once.Do(func() {
+		c.connect(ctx)
+		c.emitting = newEmitting(ctx, c.process, cmw)
+		c.measuring = newMeasuring(ctx, c.process, cmw)
+		c.gating = newGating(ctx, c.process, c.measuring)
+	})
+}
+
+// notSet is the default of SYSTEM_NAMESPACE that a test package of Eventing sets.
 const notSet = "knative-testing"
 
-// checkNamespace refuses to start where nobody said in which namespace the ledger
-// is: it would be looked for in one that does not exist.
+// checkNamespace returns an error if SYSTEM_NAMESPACE is not set: the namespace of the
+// ledger would not exist.
 func checkNamespace(namespace string) error {
 	if namespace == notSet {
 		return fmt.Errorf("the environment variable %s is not set; set it to the namespace of the controller, "+

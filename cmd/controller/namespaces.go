@@ -17,11 +17,11 @@ import (
 
 var namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 
-// askNamespace is how long the API server may take to say what a namespace is labelled.
+// askNamespace bounds a request for the labels of a namespace.
 const askNamespace = 10 * time.Second
 
-// namespaceLabels knows the labels of namespaces. One that is not cached may have been made
-// a moment ago, with the Service in it: the API server is asked.
+// namespaceLabels returns the labels of namespaces. It asks the API server for one that is
+// not cached: it may be new, with the Service in it.
 type namespaceLabels struct {
 	cache cache.Store
 	live  interface {
@@ -47,30 +47,30 @@ func (n *namespaceLabels) of(ctx context.Context, name string) (labels map[strin
 	return remembered(m.Labels), true, nil
 }
 
-// changes tells of namespaces that are new or were labelled anew.
-func (*namespaceLabels) changes(tell func(namespace string)) cache.ResourceEventHandler {
+// changes reports namespaces that are new or have other labels.
+func (*namespaceLabels) changes(report func(namespace string)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, initial bool) {
 			if !initial {
-				with(obj, func(m *metav1.PartialObjectMetadata) { tell(m.Name) })
+				with(obj, func(m *metav1.PartialObjectMetadata) { report(m.Name) })
 			}
 		},
 		UpdateFunc: func(before, obj any) {
 			withBoth(before, obj, func(was, is *metav1.PartialObjectMetadata) {
 				if !maps.Equal(was.Labels, is.Labels) {
-					tell(is.Name)
+					report(is.Name)
 				}
 			})
 		},
 	}
 }
 
-// remembered bounds the labels of a namespace. The one that events show is always kept.
+// remembered bounds the labels of a namespace. It always keeps the one that events show.
 func remembered(labels map[string]string) map[string]string {
 	return lifecycle.Remembered(labels, delivery.EnvironmentLabel)
 }
 
-// labelsOnly keeps of a namespace what sources select by.
+// labelsOnly reduces a namespace to its labels.
 func labelsOnly(obj any) (any, error) {
 	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{

@@ -94,13 +94,13 @@ func TestServicesAreLookedAtAgainWhenANamespaceIsLabelled(t *testing.T) {
 	queue := &noted{}
 	ob := observer.New(observer.Options{Kind: fakeKind{}, Ledger: ledger.New(nil, nil, nil)})
 	ob.Bind(queue)
-	p := &process{sources: cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.CDEventSource{}, 0, cache.Indexers{})}
-	p.services.Store(&service.Watch{Observer: ob})
-	h := (&namespaceLabels{}).changes(p.relabelled)
+	e := &emitting{process: newProcess(t.Context(), nil, nil), sources: cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.CDEventSource{}, 0, cache.Indexers{})}
+	e.services.Store(&service.Watch{Observer: ob})
+	h := (&namespaceLabels{}).changes(e.relabelled)
 	relabel := func(replay v1alpha1.Replay, selector *metav1.LabelSelector) int {
 		s := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{Namespace: "knative-cdevents", Name: "all"}}
 		s.Spec.Replay, s.Spec.NamespaceSelector = replay, selector
-		if err := p.sources.GetIndexer().Add(s); err != nil {
+		if err := e.sources.GetIndexer().Add(s); err != nil {
 			t.Fatal(err)
 		}
 		queue.keys = nil

@@ -16,30 +16,30 @@ import (
 func TestNothingIsWrittenAfterTheAPIServerWentBack(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		happens func(p *process, entry *v1alpha1.CDEventSubject)
+		happens func(e *emitting, entry *v1alpha1.CDEventSubject)
 		undone  bool
 	}{
-		"an entry is older than it was": {func(p *process, entry *v1alpha1.CDEventSubject) {
+		"an entry is older than it was": {func(e *emitting, entry *v1alpha1.CDEventSubject) {
 			was := entry.DeepCopy()
 			was.ResourceVersion = "1" + was.ResourceVersion
-			p.subjectsFollowed().OnUpdate(was, entry)
+			e.subjectsFollowed().OnUpdate(was, entry)
 		}, true},
-		"a Service is older than it was": {func(p *process, _ *v1alpha1.CDEventSubject) {
-			p.services.Load().Updated("8", cartKey, observer.Part{Name: "service", Version: "7", Root: true})
+		"a Service is older than it was": {func(e *emitting, _ *v1alpha1.CDEventSubject) {
+			e.services.Load().Updated("8", cartKey, observer.Part{Name: "service", Version: "7", Root: true})
 		}, true},
-		"an entry is written again": {func(p *process, entry *v1alpha1.CDEventSubject) {
-			p.subjectsFollowed().OnUpdate(entry, entry)
+		"an entry is written again": {func(e *emitting, entry *v1alpha1.CDEventSubject) {
+			e.subjectsFollowed().OnUpdate(entry, entry)
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, s, _ := following(t)
+			e, s, _ := following(t)
 			source := aged("shop", 1)
-			if err := p.sources.GetIndexer().Add(source); err != nil {
+			if err := e.sources.GetIndexer().Add(source); err != nil {
 				t.Fatal(err)
 			}
 			spec := v1alpha1.CDEventSubjectSpec{Kind: "Service", Namespace: cartKey.Namespace, Name: cartKey.Name, UID: "u1"}
-			err := p.ledger.Journal(t.Context(), spec, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
+			err := e.ledger.Journal(t.Context(), spec, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
 				return &ledger.Change{Memory: lifecycle.Memory{Sequence: 2}, Transitions: []lifecycle.Transition{
 					{Sequence: 1, Time: time.Now(), Type: lifecycle.Created}, {Sequence: 2, Time: time.Now(), Type: lifecycle.Deployed},
 				}}, nil
@@ -48,15 +48,15 @@ func TestNothingIsWrittenAfterTheAPIServerWentBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			entry := s.All()[0]
-			p.ledger.Acknowledge(entry.Name, source.UID, 1)
-			c.happens(p, entry)
-			p.ledger.Acknowledge(entry.Name, source.UID, 2)
-			if got := errors.Is(context.Cause(p.stopping), errReverted); got != c.undone {
+			e.ledger.Acknowledge(entry.Name, source.UID, 1)
+			c.happens(e, entry)
+			e.ledger.Acknowledge(entry.Name, source.UID, 2)
+			if got := errors.Is(context.Cause(e.stopping), errReverted); got != c.undone {
 				t.Errorf("the process is to end afresh: %v, want %v", got, c.undone)
 			}
 			ctx, stop := context.WithCancel(t.Context())
 			stop()
-			p.ledger.Run(ctx, 1) // all that was acknowledged is still written as it ends
+			e.ledger.Run(ctx, 1) // all that was acknowledged is still written as it ends
 			if got := s.All()[0].Status.Acknowledged[source.UID]; (got == 0) != c.undone {
 				t.Errorf("acknowledged up to %d in the ledger", got)
 			}

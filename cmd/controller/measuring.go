@@ -27,28 +27,45 @@ const (
 	lastPush      = 500 * time.Millisecond
 )
 
-// measure counts who handled what, and tells Prometheus.
-func (p *process) measure(ctx context.Context, cmw configmap.Watcher) {
-	store := canary.NewStore(logging.FromContext(ctx), system.Namespace(), cmw)
-	p.view = view.New(p.pods, p.watched, logging.FromContext(ctx).Warnw)
-	counts := attribution.NewCounts(p.view.Facts, time.Now)
-	p.counts = counts
-	p.gateMetrics = gate.NewMetrics(time.Now, func(namespace, service string) bool {
+// measuring counts which Revision handles what, and exports it to Prometheus.
+type measuring struct {
+	*process
+	// view is what is known of the Services.
+	view *view.View
+	// counts are the requests that they handled; gates judge by them.
+	counts      *attribution.Counts
+	gateMetrics *gate.Metrics
+}
+
+// newMeasuring wires and starts the scraping of pods and the export of metrics.
+func newMeasuring(ctx context.Context, p *process, cmw configmap.Watcher) *measuring {
+	m := &measuring{process: p, view: view.New(p.pods, p.watched, logging.FromContext(ctx).Warnw)}
+	m.counts = attribution.NewCounts(m.view.Facts, time.Now)
+	m.gateMetrics = gate.NewMetrics(time.Now, func(namespace, service string) bool {
 		return p.isLeaderFor(types.NamespacedName{Namespace: namespace, Name: service})
 	})
+	store := canary.NewStore(logging.FromContext(ctx), system.Namespace(), cmw)
+	m.export(ctx)
+	runner := &scrape.Runner{
+		Client: scrape.NewClient(mostConnected), Plan: m.view, Sink: m.counts, Leads: p.isLeaderFor,
+		Settings: func() scrape.Settings { return store.Current().Scraping() },
+	}
+	p.running.Go(func() { runner.Run(ctx) })
+	p.running.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { m.view.Forget() }, forgetEvery) })
+	return m
+}
+
+// export registers the metrics with Prometheus, and pushes them if that is configured.
+func (m *measuring) export(ctx context.Context) {
 	collector := prometheus.NewRegistry()
-	must(ctx, "registering the metrics of canaries", collector.Register(export.NewCollector(counts)))
-	must(ctx, "registering the metrics of gates", collector.Register(p.gateMetrics))
+	must(ctx, "registering the metrics of canaries", collector.Register(export.NewCollector(m.counts)))
+	must(ctx, "registering the metrics of gates", collector.Register(m.gateMetrics))
 	must(ctx, "registering the metrics of canaries and gates", prometheus.Register(collector))
 	observability, err := sharedmain.GetObservabilityConfig(ctx)
 	must(ctx, "reading config-observability", err)
 	stop, err := export.Push(ctx, observability.Metrics, collector, resource.Default(component))
 	must(ctx, "sending the metrics of canaries", err)
-	runner := &scrape.Runner{
-		Client: scrape.NewClient(mostConnected), Plan: p.view, Sink: counts, Leads: p.isLeaderFor,
-		Settings: func() scrape.Settings { return store.Current().Scraping() },
-	}
-	p.running.Go(func() {
+	m.running.Go(func() {
 		<-ctx.Done()
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPush)
 		defer cancel()
@@ -56,14 +73,4 @@ func (p *process) measure(ctx context.Context, cmw configmap.Watcher) {
 			logging.FromContext(ctx).Warnw("The last metrics of canaries were not sent", "error", err)
 		}
 	})
-	p.running.Go(func() { runner.Run(ctx) })
-	p.running.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { p.view.Forget() }, forgetEvery) })
-}
-
-// watched is the watch of Services, nil until there is one.
-func (p *process) watched() view.Services {
-	if services := p.services.Load(); services != nil {
-		return services
-	}
-	return nil
 }

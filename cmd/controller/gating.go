@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -17,40 +18,47 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 )
 
-// runGates runs the gates that watch by themselves, and those that Tekton asks for.
-// They have no leases: whoever leads for a Service works on its gates, so that
-// sharedmain, which makes leases for all that it runs, does not run them.
-func (p *process) runGates(ctx context.Context) {
-	g := p.newGates(ctx)
-	p.gates.Store(g)
-	for _, impl := range []*controller.Impl{g.Gates(ctx), g.CustomRuns(ctx)} {
+// gating runs gates and serves their verdicts.
+type gating struct {
+	*process
+	gates *gate.Gate
+	// verdicts reports verdicts as part of their Service, once Services are watched.
+	verdicts atomic.Pointer[service.Verdicts]
+}
+
+// newGating wires and starts the gates that watch, those that Tekton requests, and their
+// HTTP API. Their controllers have no leases, as the leader of a Service works on its
+// gates. So sharedmain, which makes leases for all that it runs, does not run them.
+func newGating(ctx context.Context, p *process, m *measuring) *gating {
+	g := &gating{process: p}
+	runs, err := dynamic.NewForConfig(p.config)
+	must(ctx, "making a client for CustomRuns", err)
+	g.gates = gate.New(gate.Options{
+		Client: p.clientset, Namespace: system.Namespace(), Runs: runs, Presence: p.presence, Service: m.view.Service, Counts: m.counts, Leads: p.isLeaderFor,
+		Finished: g.report, Metrics: m.gateMetrics, Now: time.Now, Stopping: ctx.Done(),
+	})
+	for _, impl := range []*controller.Impl{g.gates.Gates(ctx), g.gates.CustomRuns(ctx)} {
 		p.running.Go(func() {
 			if err := impl.RunContext(ctx, impl.Concurrency); err != nil {
 				logging.FromContext(ctx).Errorw("This replica cannot run gates", "controller", impl.Name, "error", err)
 			}
 		})
 	}
+	g.serve(ctx, m.view)
+	return g
 }
 
-func (p *process) newGates(ctx context.Context) *gate.Gate {
-	runs, err := dynamic.NewForConfig(p.config)
-	must(ctx, "making a client for CustomRuns", err)
-	return gate.New(gate.Options{
-		Client: p.ours, Namespace: system.Namespace(), Runs: runs, Presence: p.presence, Service: p.view.Service, Counts: p.counts, Leads: p.isLeaderFor,
-		Finished: p.judged, Metrics: p.gateMetrics, Now: time.Now, Stopping: ctx.Done(),
-	})
-}
-
-// judged has the verdict of a run be told of the Service that it was about.
-func (p *process) judged(key types.NamespacedName, uid types.UID, run *v1alpha1.GateRun) {
-	if v := p.verdicts.Load(); v != nil {
+// report reports the verdict of a run as part of its Service.
+func (g *gating) report(key types.NamespacedName, uid types.UID, run *v1alpha1.GateRun) {
+	if v := g.verdicts.Load(); v != nil {
 		v.Reached(key, uid, verdictOf(run))
 	}
 }
 
-// verdictOf a run, with the numbers that it stands on.
+// verdictOf converts a run to a verdict, with the numbers behind it.
 func verdictOf(run *v1alpha1.GateRun) lifecycle.Verdict {
 	v := lifecycle.Verdict{
 		Run: run.ID, Gate: run.Gate, Verdict: run.Verdict, Reasons: run.Reasons, Message: run.Message, Canary: run.Canary.Name,

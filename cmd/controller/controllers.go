@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"knative.dev/pkg/configmap"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/reconciler"
+	"knative.dev/serving/pkg/client/clientset/versioned"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
+)
+
+// serviceController watches Knative Services.
+func (c *controllers) serviceController(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
+	c.start(ctx, cmw)
+	e := c.emitting
+	serving, err := versioned.NewForConfig(c.config)
+	must(ctx, "making a client for Knative Serving", err)
+	since := e.since(service.Resource)
+	// The baseline is the start of the controller, not the first time that the kind
+	// exists: a Service that comes with Serving, later, is news.
+	c.running.Go(func() {
+		for ctx.Err() == nil {
+			if _, err := since(ctx); err == nil {
+				return
+			}
+			time.Sleep(time.Second)
+		}
+	})
+	impl, services := service.NewController(ctx, service.Options{
+		Client: serving, Presence: c.presence, Carried: cdevents.CarriedAnnotations(),
+		Rules: func() lifecycle.Rules { return e.settings.Current().Rules() },
+		Options: observer.Options{
+			Ledger: e.ledger, Since: since, Promoted: c.promoted, Demoted: e.delivery.Demoted, Merged: e.metrics.Merged, Now: time.Now,
+			Stopping: ctx.Done(), Reverted: e.reverted,
+		},
+	})
+	c.services.Store(services)
+	c.gating.verdicts.Store(service.NewVerdicts(services.Saw))
+	c.measuring.watchClusters(ctx, services)
+	return impl
+}
+
+// sourceController resolves sinks and writes the status of sources.
+func (c *controllers) sourceController(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
+	c.start(ctx, cmw)
+	e := c.emitting
+	impl := source.NewController(ctx, source.Options{
+		Client: c.clientset, Sources: e.sources, Deliveries: e.delivery, Credentials: e.keeper, Hosts: e.sinkHosts,
+		Cluster: e.clusterURI, Leads: c.isLeaderFor,
+	})
+	e.statuses.Store(impl)
+	return impl
+}
+
+// promoted is called when this process leads for more objects: it sends their pending
+// events, writes the status of sources, and continues their gates.
+func (c *controllers) promoted(b reconciler.Bucket) {
+	c.emitting.delivery.Promoted(b)
+	c.emitting.resync()
+	c.gating.gates.Resync()
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+	"knative.dev/eventing/pkg/eventingtls"
+	kubeclient "knative.dev/pkg/client/injection/kube/client"
+	"knative.dev/pkg/configmap"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/system"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
+)
+
+const (
+	// ackWorkers is the number of concurrent writes of acknowledgements.
+	ackWorkers = 16
+	// sweepEvery is how often to look for sources that were deleted unnoticed.
+	sweepEvery = time.Minute
+)
+
+// emitting sends events: informers, the ledger, and the delivery.
+type emitting struct {
+	*process
+	settings *settings.Store
+
+	sources    cache.SharedIndexInformer
+	subjects   cache.SharedIndexInformer
+	namespaces cache.SharedIndexInformer
+	bundles    cache.SharedIndexInformer
+	labels     *namespaceLabels
+	endpoints  *endpoints
+
+	metrics  *delivery.Instruments
+	ledger   *ledger.Ledger
+	filters  *delivery.Filters
+	router   *delivery.Router
+	keeper   *credentials.Keeper
+	delivery *delivery.Delivery
+
+	// again collects the namespaces whose Services need another look.
+	again again
+	// statuses is the controller that writes the status of sources.
+	statuses atomic.Pointer[controller.Impl]
+}
+
+// newEmitting wires everything that sends. Sending ends as soon as the process must stop.
+func newEmitting(ctx context.Context, p *process, cmw configmap.Watcher) *emitting {
+	e := &emitting{process: p}
+	var err error
+	e.metrics, err = delivery.NewInstruments() //nolint:contextcheck // counters begin at zero, whoever asks
+	must(ctx, "making the metrics", err)
+	e.settings, err = settings.NewStore(ctx, cmw, e.resync)
+	must(ctx, "reading the configuration", err)
+	sending, stop := context.WithCancel(ctx)
+	context.AfterFunc(p.stopping, stop) //nolint:contextcheck // ctx outlives the signal, sending must not
+	e.watch(ctx)
+	e.deliver(sending)
+	e.start(ctx, sending)
+	return e
+}
+
+// watch makes the informers of our own resources, namespaces and trust bundles.
+func (e *emitting) watch(ctx context.Context) {
+	e.sources = client.NewSourceInformer(e.clientset, metav1.NamespaceAll, 0, nil)
+	e.subjects = client.NewSubjectInformer(e.clientset, system.Namespace(), 0, nil)
+	e.namespaces = metadatainformer.NewSharedInformerFactory(e.metadata, 0).
+		ForResource(namespaces).Informer()
+	must(ctx, "setting a transform on the informer for namespaces", e.namespaces.SetTransform(labelsOnly))
+	e.labels = &namespaceLabels{cache: e.namespaces.GetIndexer(), live: e.metadata.Resource(namespaces)}
+	e.again.every = againEvery
+	_, err := e.namespaces.AddEventHandler(e.labels.changes(e.relabelled))
+	must(ctx, "watching namespaces", err)
+
+	e.bundles = coreinformers.NewFilteredConfigMapInformer(kubeclient.Get(ctx), system.Namespace(), 0, cache.Indexers{}, func(o *metav1.ListOptions) {
+		o.LabelSelector = eventingtls.TrustBundleLabelSelector
+	})
+	e.endpoints, err = newEndpoints(ctx, kubeclient.Get(ctx))
+	must(ctx, "watching where the API server listens", err)
+}
+
+// start runs the informers, the ledger and the delivery.
+func (e *emitting) start(ctx, sending context.Context) {
+	for _, informer := range []cache.SharedIndexInformer{e.sources, e.subjects, e.namespaces, e.bundles, e.endpoints.informer} {
+		e.running.Go(func() { informer.RunWithContext(ctx) })
+	}
+	e.running.Go(func() { e.presence.Run(ctx) })
+	// The ledger runs until no more acknowledgements can come.
+	acknowledging, enough := context.WithCancel(context.WithoutCancel(ctx))
+	e.running.Go(func() {
+		defer close(e.acknowledged)
+		e.ledger.Run(acknowledging, ackWorkers)
+	})
+	e.running.Go(func() {
+		defer enough()
+		if e.synced(sending) == nil {
+			e.delivery.Sweep(sending, sweepEvery)
+		}
+		<-sending.Done()
+		e.delivery.Wait()
+	})
+}
+
+// synced waits until the sources, their namespaces and the ledger are known.
+func (e *emitting) synced(ctx context.Context) error {
+	if !cache.WaitForCacheSync(ctx.Done(), e.sources.HasSynced, e.subjects.HasSynced, e.namespaces.HasSynced) {
+		return fmt.Errorf("waiting for the caches of sources, subjects and namespaces: %w", context.Cause(ctx))
+	}
+	return nil
+}
+
+// since returns from when on objects of a kind are announced. It reads the time once.
+func (e *emitting) since(resource string) func(context.Context) (time.Time, error) {
+	var mu sync.Mutex
+	var known time.Time
+	return func(ctx context.Context) (time.Time, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !known.IsZero() {
+			return known, nil
+		}
+		if err := e.synced(ctx); err != nil {
+			return known, err
+		}
+		at, err := e.ledger.Baseline(ctx, resource)
+		if err != nil {
+			return known, fmt.Errorf("taking the baseline: %w", err)
+		}
+		known = at
+		return known, nil
+	}
+}
+
+// resync reconciles the status of all sources.
+func (e *emitting) resync() {
+	if impl := e.statuses.Load(); impl != nil {
+		impl.GlobalResync(e.sources)
+	}
+}
+
+// sinkHosts are the hosts that the operator lets sources send to.
+func (e *emitting) sinkHosts() hosts.List { return e.settings.Current().SinkHosts }
+
+// clusterURI is the cluster's name in events.
+func (e *emitting) clusterURI() string { return e.settings.Current().ClusterURI }
+
+func (e *emitting) allSources() []*v1alpha1.CDEventSource {
+	all, err := client.NewSourceLister(e.sources.GetIndexer()).List(labels.Everything())
+	if err != nil {
+		return nil // listing everything from memory cannot fail
+	}
+	return all
+}
+
+// sourceNames are the names of sources in metrics.
+func (e *emitting) sourceNames() map[types.UID]string {
+	out := map[types.UID]string{}
+	for _, s := range e.allSources() {
+		out[s.UID] = s.Namespace + "/" + s.Name
+	}
+	return out
+}
