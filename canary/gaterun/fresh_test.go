@@ -39,7 +39,7 @@ func TestEvidenceBeginsWithAReadingOfTheRun(t *testing.T) {
 	}
 	step := func(after, ago time.Duration) bool {
 		now, counts.ago = now.Add(after), ago
-		m := gaterun.Moment{Now: now, Counts: counts, Analyze: stage.Look}
+		m := gaterun.Moment{Now: now, Counts: counts, Analyze: stage.Analyze}
 		m.Service, m.Known = s.Service(cart)
 		run.Step(m)
 		return run.Gathering()
@@ -63,7 +63,7 @@ func TestAPodThatIsNeverReadDelaysTheRunOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 20 {
-		m := gaterun.Moment{Now: now, Counts: counts, Analyze: stage.Look}
+		m := gaterun.Moment{Now: now, Counts: counts, Analyze: stage.Analyze}
 		m.Service, m.Known = s.Service(cart)
 		run.Step(m)
 		now = now.Add(2 * time.Second)

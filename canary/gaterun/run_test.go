@@ -32,7 +32,7 @@ type play struct {
 
 func begin(t *testing.T, stateful bool, spec v1alpha1.CanaryGateSpec, limit time.Duration) *play {
 	t.Helper()
-	p := &play{t: t, now: time.Unix(1.8e9, 0), judges: stage.Look}
+	p := &play{t: t, now: time.Unix(1.8e9, 0), judges: stage.Analyze}
 	p.Stage = stage.New(cart, stateful, func() time.Time { return p.now })
 	spec.Service = cart.Name
 	opened, err := gaterun.Open(t.Context(), cart.Namespace, "run-1", &spec, p.now, limit)

@@ -66,7 +66,7 @@ type Runner struct {
 	Sink     Sink
 	Leads    func(types.NamespacedName) bool
 	Settings func() Settings
-	// Budget of all Services; by default a new one.
+	// Budget of all Services.
 	Budget *Budget
 
 	slots   chan struct{}
@@ -82,9 +82,6 @@ func (r *Runner) Run(ctx context.Context) {
 	r.slots = make(chan struct{}, atOnce)
 	r.running = map[types.NamespacedName]context.CancelFunc{}
 	r.known = map[types.NamespacedName]bool{}
-	if r.Budget == nil {
-		r.Budget = NewBudget()
-	}
 	defer r.wait.Wait()
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()

@@ -119,6 +119,7 @@ func run(t *testing.T, s *stage, interval time.Duration) {
 	t.Helper()
 	neutral := mapping.NewReader(mapping.Neutral())
 	r := &Runner{
+		Budget: NewBudget(),
 		Client: anywhere(), Plan: s, Sink: s,
 		Leads: func(key types.NamespacedName) bool { s.mu.Lock(); defer s.mu.Unlock(); return s.leads[key] },
 		Settings: func() Settings {

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/clock"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/system"
@@ -38,7 +38,7 @@ func newGating(ctx context.Context, p *process, m *measuring) *gating {
 	must(ctx, "making a client for CustomRuns", err)
 	g.gates = gate.New(gate.Options{
 		Client: p.clientset, Namespace: system.Namespace(), Runs: runs, Presence: p.presence, Service: m.view.Service, Counts: m.counts, Leads: p.isLeaderFor,
-		Finished: g.report, Metrics: m.gateMetrics, Now: time.Now, Stopping: ctx.Done(),
+		Finished: g.report, Metrics: m.gateMetrics, Clock: clock.RealClock{}, Analyze: (*judge.Run).Analyze, Stopping: ctx.Done(),
 	})
 	for _, impl := range []*controller.Impl{g.gates.Gates(ctx), g.gates.CustomRuns(ctx)} {
 		p.running.Go(func() {

@@ -47,7 +47,7 @@ func newMeasuring(ctx context.Context, p *process, cmw configmap.Watcher) *measu
 	store := canary.NewStore(logging.FromContext(ctx), system.Namespace(), cmw)
 	m.export(ctx)
 	runner := &scrape.Runner{
-		Client: scrape.NewClient(mostConnected), Plan: m.view, Sink: m.counts, Leads: p.isLeaderFor,
+		Client: scrape.NewClient(mostConnected), Plan: m.view, Sink: m.counts, Leads: p.isLeaderFor, Budget: scrape.NewBudget(),
 		Settings: func() scrape.Settings { return store.Current().Scraping() },
 	}
 	p.running.Go(func() { runner.Run(ctx) })

@@ -18,13 +18,13 @@ const recordGracePeriod = time.Minute
 
 // collectRecords deletes the records of completed runs and of deleted objects.
 func (g *Gate) collectRecords(ctx context.Context) {
-	tick := time.NewTicker(g.After(resyncEvery))
+	tick := g.Clock.NewTicker(resyncEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-tick.C():
 			if err := g.collect(ctx); err != nil && ctx.Err() == nil {
 				logging.FromContext(ctx).Warnw("Could not delete all records of finished runs; retrying", "error", err)
 			}
@@ -68,7 +68,7 @@ func (g *Gate) needed(ctx context.Context, o owner, m *metav1.PartialObjectMetad
 		return underWay, err
 	}
 	// The status may not mention a new run yet.
-	return g.Now().Sub(m.CreationTimestamp.Time) < recordGracePeriod, nil
+	return g.Clock.Now().Sub(m.CreationTimestamp.Time) < recordGracePeriod, nil
 }
 
 // underWay reports whether the owner has a run in progress, and whether it still exists.

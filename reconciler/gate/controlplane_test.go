@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"knative.dev/pkg/apis"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/logging"
@@ -83,6 +84,27 @@ func must(t *testing.T, err error) {
 
 func (th *theatre) now() time.Time { return th.began.Add(speed * time.Since(th.began)) }
 
+// fastClock is the clock of a theatre.
+type fastClock struct {
+	clock.RealClock
+	th *theatre
+}
+
+func (c fastClock) Now() time.Time { return c.th.now() }
+
+func (c fastClock) NewTicker(d time.Duration) clock.Ticker { return c.RealClock.NewTicker(d / speed) }
+
+// fastReconciler shortens the delays of a reconciler, as work queues use the real clock.
+type fastReconciler struct{ controller.Reconciler }
+
+func (r fastReconciler) Reconcile(ctx context.Context, key string) error {
+	err := r.Reconciler.Reconcile(ctx, key)
+	if requeue, d := controller.IsRequeueKey(err); requeue {
+		return controller.NewRequeueAfter(d / speed)
+	}
+	return err
+}
+
 func (th *theatre) service(name string) *stage.Stage {
 	s := stage.New(types.NamespacedName{Namespace: namespace, Name: name}, true, th.now)
 	for _, revision := range []types.UID{stage.Baseline, stage.Canary} {
@@ -147,12 +169,15 @@ func (th *theatre) process() (stop func()) {
 	presence, err := observer.NewPresence(meta)
 	must(th.t, err)
 	g := gate.New(gate.Options{
-		Client: ours, Namespace: system, Runs: dyn, Presence: presence, Service: th.Service, Counts: th, Now: th.now, Look: stage.Look,
+		Client: ours, Namespace: system, Runs: dyn, Presence: presence, Service: th.Service, Counts: th, Clock: fastClock{th: th}, Analyze: stage.Analyze,
 		Leads: func(key types.NamespacedName) bool { return !strings.HasPrefix(key.Name, "elsewhere") }, Finished: th.finished,
-		After: func(d time.Duration) time.Duration { return d / speed }, Stopping: ctx.Done(),
-		Metrics: gate.NewMetrics(th.now, func(string, string) bool { return true }),
+		Stopping: ctx.Done(),
+		Metrics:  gate.NewMetrics(th.now, func(string, string) bool { return true }),
 	})
 	gates, runs := g.Gates(ctx), g.CustomRuns(ctx)
+	for _, impl := range []*controller.Impl{gates, runs} {
+		impl.Reconciler = fastReconciler{impl.Reconciler}
+	}
 	var wg sync.WaitGroup
 	wg.Go(func() { presence.Run(ctx) })
 	wg.Go(func() {

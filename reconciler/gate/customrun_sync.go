@@ -20,7 +20,7 @@ const Cancelled = "Cancelled"
 
 // proceed advances the run, changes the status, and returns when to sync again.
 func (s *customRunSync) proceed(ctx context.Context) (time.Duration, error) {
-	now := s.Now()
+	now := s.Clock.Now()
 	run, err := s.currentRun(ctx, now)
 	if s.problem == nil || s.stored != nil {
 		s.now = run.GateRun // a rejected request is not stored

@@ -134,7 +134,7 @@ func (s *customRunSync) do(ctx context.Context) error {
 	if !s.report(s.run.Status) {
 		wait = min(wait, pollInterval)
 	}
-	return s.requeue(wait)
+	return controller.NewRequeueAfter(wait)
 }
 
 // reportEnd reports a completed run, and requeues if it is too early.
@@ -142,7 +142,7 @@ func (s *customRunSync) reportEnd() error {
 	if s.report(s.run.Status) {
 		return nil
 	}
-	return s.requeue(pollInterval)
+	return controller.NewRequeueAfter(pollInterval)
 }
 
 // read parses the request and the status.

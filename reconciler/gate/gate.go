@@ -23,13 +23,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/logging"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
 // workers is the number of concurrent syncs of each controller.
@@ -68,11 +68,9 @@ type Options struct {
 	// Finished receives every completed run that found its Service, at least once.
 	Finished func(service types.NamespacedName, serviceUID types.UID, run *v1alpha1.GateRun)
 	Metrics  *Metrics
-	Now      func() time.Time
-	// Look is how is judged; nil for what canary/judge does.
-	Look gaterun.Analyze
-	// After changes how long is waited; nil for as long as it is.
-	After func(time.Duration) time.Duration
+	Clock    clock.WithTicker
+	// Analyze evaluates the evidence of a run.
+	Analyze gaterun.Analyze
 	// Stopping is closed when the process ends.
 	Stopping <-chan struct{}
 }
@@ -92,18 +90,12 @@ type Gate struct {
 
 // New returns the shared state. Gates and CustomRuns return the controllers.
 func New(o Options) *Gate {
-	if o.Look == nil {
-		o.Look = (*judge.Run).Analyze
-	}
-	if o.After == nil {
-		o.After = func(d time.Duration) time.Duration { return d }
-	}
 	known := func(service types.NamespacedName) bool {
 		_, known := o.Service(service)
 		return known
 	}
 	g := &Gate{
-		Options: o, reporter: newReporter(o.Now, known, o.Finished), records: newRecords(o.Client.CanaryGateRuns(o.Namespace)),
+		Options: o, reporter: newReporter(o.Clock.Now, known, o.Finished), records: newRecords(o.Client.CanaryGateRuns(o.Namespace)),
 		changed: func(types.NamespacedName) {},
 	}
 	g.gates = client.NewGateInformer(o.Client, metav1.NamespaceAll, 0, nil)
@@ -136,13 +128,13 @@ func (g *Gate) controller(ctx context.Context, name string, r controller.Reconci
 	}
 	g.resyncs = append(g.resyncs, resync)
 	go func() {
-		tick := time.NewTicker(g.After(resyncEvery))
+		tick := g.Clock.NewTicker(resyncEvery)
 		defer tick.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-tick.C:
+			case <-tick.C():
 				resync()
 			}
 		}
@@ -160,11 +152,9 @@ func (g *Gate) stopping() bool {
 	}
 }
 
-func (g *Gate) requeue(d time.Duration) error { return controller.NewRequeueAfter(g.After(d)) }
-
 // moment returns the input of a step for a Service.
 func (g *Gate) moment(service types.NamespacedName) gaterun.Moment {
-	m := gaterun.Moment{Now: g.Now(), Counts: g.Counts, Analyze: g.Look}
+	m := gaterun.Moment{Now: g.Clock.Now(), Counts: g.Counts, Analyze: g.Analyze}
 	m.Service, m.Known = g.Service(service)
 	return m
 }
@@ -195,10 +185,10 @@ func (g *Gate) retry(ctx context.Context, what string, err error) error {
 	case apierrors.IsNotFound(err):
 		return nil // it is gone
 	case apierrors.IsConflict(err), errors.Is(err, errConflict):
-		return g.requeue(conflictDelay)
+		return controller.NewRequeueAfter(conflictDelay)
 	}
 	if ctx.Err() == nil {
 		logging.FromContext(ctx).Warnw("Could not process a "+what+"; retrying", "error", err)
 	}
-	return g.requeue(retryDelay)
+	return controller.NewRequeueAfter(retryDelay)
 }

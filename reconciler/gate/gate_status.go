@@ -43,7 +43,7 @@ func (s *gateSync) report() bool {
 func (s *gateSync) due(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.Now().Before(s.written[key].Add(interval(s.spec)))
+	return !s.Clock.Now().Before(s.written[key].Add(interval(s.spec)))
 }
 
 func (c *gates) forget(key string) {
@@ -55,7 +55,7 @@ func (c *gates) forget(key string) {
 func (s *gateSync) wrote(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.written[key] = s.Now()
+	s.written[key] = s.Clock.Now()
 }
 
 // urgent reports whether the change must be written at once.

@@ -73,5 +73,5 @@ func (c *gates) Reconcile(ctx context.Context, key string) error {
 	if l.reopen {
 		wait = pollInterval // the new split's run is opened in a write of its own
 	}
-	return c.requeue(wait)
+	return controller.NewRequeueAfter(wait)
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"knative.dev/pkg/logging"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -49,6 +50,14 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
+// houseClock shows the time of a house.
+type houseClock struct {
+	clock.RealClock
+	h *house
+}
+
+func (c houseClock) Now() time.Time { return c.h.at }
+
 // process is a replica that leads.
 func (h *house) process() *Gate {
 	h.t.Helper()
@@ -62,7 +71,7 @@ func (h *house) process() *Gate {
 		h.t.Fatal(err)
 	}
 	return New(Options{
-		Client: ours, Namespace: "system", Runs: dyn, Service: h.Service, Counts: h.Stage, Now: func() time.Time { return h.at }, Look: stage.Look,
+		Client: ours, Namespace: "system", Runs: dyn, Service: h.Service, Counts: h.Stage, Clock: houseClock{h: h}, Analyze: stage.Analyze,
 		Leads: func(key types.NamespacedName) bool { return key.Name == "cart" },
 		Finished: func(_ types.NamespacedName, _ types.UID, run *v1alpha1.GateRun) {
 			h.told = append(h.told, run.ID+" "+string(run.Verdict))

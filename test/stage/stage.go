@@ -226,9 +226,9 @@ func (s *Stage) Figure(key types.NamespacedName) (attribution.Figures, bool) {
 
 var _ gaterun.Counts = (*Stage)(nil)
 
-// Look is a simple judge: a Fail from ten errors of the canary on, a Pass as soon as
+// Analyze is a simple judge: a Fail from ten errors of the canary on, a Pass as soon as
 // both sides have what they need. What it knows stands in the run, as with the real one.
-func Look(r *judge.Run, p judge.Plan, w judge.Window) judge.Judgement {
+func Analyze(r *judge.Run, p judge.Plan, w judge.Window) judge.Judgement {
 	j := r.Last
 	if j.Verdict != verdict.Running {
 		return j
