@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -80,8 +78,8 @@ func (c column) named(keys []string) (map[string]float64, error) {
 	return out, nil
 }
 
-// MarshalJSON implements json.Marshaler: it is compressed, as the numbers of many pods
-// are much alike.
+// MarshalJSON implements json.Marshaler. The result compresses well: whoever stores it
+// does that.
 func (s Snapshot) MarshalJSON() ([]byte, error) {
 	w := written{At: s.At, Epoch: s.epoch, Pods: s.pods, Revisions: map[types.UID]map[string]float64{}, Columns: map[types.UID]columns{}}
 	for uid, t := range s.revisions {
@@ -106,29 +104,42 @@ func (s Snapshot) MarshalJSON() ([]byte, error) {
 	for k := range s.shards {
 		w.Shards = append(w.Shards, k)
 	}
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	if err := json.NewEncoder(z).Encode(w); err != nil {
+	content, err := json.Marshal(w)
+	if err != nil {
 		return nil, fmt.Errorf("writing down what was counted: %w", err)
 	}
-	if err := z.Close(); err != nil {
-		return nil, fmt.Errorf("compressing what was counted: %w", err)
+	return content, nil
+}
+
+// uncompressed returns the JSON object of a Snapshot. Earlier releases compressed it, as
+// base64 in a string.
+func uncompressed(content []byte) ([]byte, error) {
+	if !bytes.HasPrefix(content, []byte(`"`)) {
+		return content, nil
 	}
-	return json.Marshal(packed.Bytes()) // base64
+	var packed []byte
+	if err := json.Unmarshal(content, &packed); err != nil {
+		return nil, fmt.Errorf("what was counted is no base64: %w", err)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, fmt.Errorf("what was counted is not compressed: %w", err)
+	}
+	plain, err := io.ReadAll(io.LimitReader(z, maxSnapshotBytes))
+	if err != nil {
+		return nil, fmt.Errorf("decompressing what was counted: %w", err)
+	}
+	return plain, nil
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (s *Snapshot) UnmarshalJSON(content []byte) error {
-	var text string
-	if err := json.Unmarshal(content, &text); err != nil {
-		return fmt.Errorf("what was counted is no text: %w", err)
-	}
-	z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(text)))
+	content, err := uncompressed(content)
 	if err != nil {
-		return fmt.Errorf("what was counted is not compressed: %w", err)
+		return err
 	}
 	var w written
-	if err := json.NewDecoder(io.LimitReader(z, maxSnapshotBytes)).Decode(&w); err != nil {
+	if err := json.Unmarshal(content, &w); err != nil {
 		return fmt.Errorf("reading what was counted: %w", err)
 	}
 	*s = Snapshot{At: w.At, epoch: w.Epoch, pods: w.Pods, revisions: map[types.UID]Tally{}}

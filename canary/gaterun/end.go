@@ -50,7 +50,9 @@ func (r *Run) End(now time.Time, v verdict.Verdict, message string, why ...strin
 	if r.Done() {
 		return
 	}
-	r.save(now)
+	if r.evidence != nil {
+		r.saveReport()
+	}
 	at := toSeconds(now)
 	r.GateRun.CompletionTime, r.GateRun.Evidence = &at, nil
 	r.GateRun.Verdict, r.GateRun.Reasons, r.GateRun.Message = v, distinct(why), text.Truncate(message, maxMessage)
@@ -61,16 +63,17 @@ func (r *Run) End(now time.Time, v verdict.Verdict, message string, why ...strin
 
 // save stores report and evidence in the GateRun. If it cannot, the run fails.
 func (r *Run) save(now time.Time) {
-	if r.evidence == nil {
-		return
-	}
-	report, err := json.Marshal(r.last)
-	if err == nil {
-		r.GateRun.Report = &runtime.RawExtension{Raw: report}
-		r.GateRun.Evidence, err = pack(r.evidence)
-	}
-	if err != nil {
+	r.saveReport()
+	var err error
+	if r.GateRun.Evidence, err = pack(r.evidence); err != nil {
 		r.evidence = nil
 		r.Fail(now, err)
+	}
+}
+
+// saveReport stores the latest judgement. If it cannot, the GateRun keeps the previous one.
+func (r *Run) saveReport() {
+	if report, err := json.Marshal(r.last); err == nil {
+		r.GateRun.Report = &runtime.RawExtension{Raw: report}
 	}
 }

@@ -43,7 +43,7 @@ type evidence struct {
 	LostPods int `json:"lostPods,omitempty"`
 }
 
-// packed is the stored form of large evidence.
+// packed is the stored form of large evidence. Only here is anything compressed.
 type packed struct {
 	Gzip []byte `json:"gzip"`
 }
