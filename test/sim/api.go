@@ -13,8 +13,7 @@ import (
 	clientv1 "knative.dev/serving/pkg/client/clientset/versioned/typed/serving/v1"
 )
 
-// api answers what the watched kind asks the API server itself. Whatever it does not
-// ask for is nil.
+// api answers the live requests of the watched kind. Clients that it does not use are nil.
 type api struct {
 	versioned.Interface
 	w *world
@@ -31,7 +30,7 @@ func (a apiV1) Services(string) clientv1.ServiceInterface { return services{w: a
 
 func (a apiV1) Revisions(string) clientv1.RevisionInterface { return revisions{w: a.w} }
 
-// read is a request that may be answered, or not.
+// read answers a request, or fails it with a mishap.
 func read[T object](w *world, resource, name string, find func() (T, bool)) (T, error) {
 	var none T
 	if err := w.mishap("get", name, "before"); err != nil {

@@ -1,32 +1,29 @@
 package sim
 
-// chaos says what may go wrong in a history.
+// chaos is what may go wrong in a history.
 type chaos struct {
 	// crashes: a process dies between any two side effects.
 	crashes bool
 	// leaders: two processes lead at once, and lose and gain the lead.
 	leaders bool
-	// outages: sinks refuse everything for a while, and answers get lost.
+	// outages: sinks reject everything for a while, and answers get lost.
 	outages bool
-	// downtime: for long, no process runs.
+	// downtime: no process runs for long periods.
 	downtime bool
-	// errors: the API server gives answers from which one cannot tell whether a
-	// request was carried out.
+	// errors: answers of the API server do not say whether a request was carried out.
 	errors bool
-	// clocks of the processes are wrong, each by another hour.
+	// clocks: those of the processes are wrong by up to an hour.
 	clocks bool
-	// restores: the storage goes back to a backup.
+	// restores: the storage is restored from a backup.
 	restores bool
-	// vandals delete entries of the ledger by hand, while a controller is there
-	// that can put them back.
+	// vandals: users delete entries of the ledger while a controller can restore them.
 	vandals bool
 	// sources is how many there are.
 	sources int
 }
 
-// chaosOf spreads what may go wrong over seeds, so that each thing happens alone
-// and together with each other thing. A restored backup repeats everything but
-// time, so that clocks go right then.
+// chaosOf spreads failures over seeds, so that each happens alone and together with each
+// other one. Clocks are right with restores, because a backup repeats everything but time.
 func chaosOf(seed uint64) chaos {
 	with := chaos{
 		crashes: seed%5 != 0, leaders: seed%3 == 0, outages: seed%2 == 0, downtime: seed%7 == 0, errors: seed%11 < 3,
@@ -40,7 +37,7 @@ func chaosOf(seed uint64) chaos {
 	return with
 }
 
-// disturb lets something go wrong, now and then.
+// disturb makes something fail now and then.
 func (w *world) disturb() {
 	if w.with.crashes && w.dieIn == 0 && w.rng.IntN(40) == 0 {
 		w.dieIn = 1 + w.rng.IntN(12)

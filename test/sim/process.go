@@ -13,128 +13,62 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"knative.dev/pkg/controller"
-	"knative.dev/pkg/logging"
 	"knative.dev/pkg/reconciler"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
-	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	kind "github.com/knative-cdevents/knative-cdevents/reconciler/service"
 )
 
-// errCrash is thrown, as a panic, at the side effect at which a process dies.
+// errCrash is the panic at the side effect at which a process dies.
 var errCrash = errors.New("crash")
 
-// process is one controller: everything in it is lost when it dies.
+// process is one controller. All of it is lost when it dies.
 type process struct {
 	w *world
-	// watch is what it has been told of; leads says whether it acts on it.
+	// watch is what its informers have delivered; leads says whether it acts on that.
 	watch *watch
 	leads bool
-	// gone are the entries whose deletion the informer has not told yet.
+	// gone are the deleted entries that the informer has not reported yet.
 	gone []*v1alpha1.CDEventSubject
-	// skew is by how much its clock is wrong.
+	// skew is the error of its clock.
 	skew time.Duration
 	// upTo is how far each informer has read its log.
 	upTo [logs]int
-	// caches are those of the informers, and kind reads them.
+	// caches are the informers' caches; kind reads them.
 	caches [logs]cache.Indexer
-	// position is the version up to which the informer of DomainMappings has read.
+	// position is the resourceVersion that the informer of DomainMappings has reached.
 	position string
 	kind     *kind.Kind
 	ob       *observer.Observer
-	// verdicts are told by the gates of this process, judged says which.
+	// verdicts receives what gates decide; judged says which runs it has received.
 	verdicts *kind.Verdicts
 	judged   map[string]bool
 	ledger   *ledger.Ledger
-	send     *delivery.Delivery
-	// work is what there is to do for each source, when it is its turn.
+	delivery *delivery.Delivery
+	// work delivers to each source, when a step decides so.
 	work map[types.UID]delivery.Work
-	// looks were begun and not told of.
-	looks  []look
-	queue  map[types.NamespacedName]bool
-	owed   map[debt]bool
-	cancel context.CancelFunc
-	ctx    context.Context //nolint:containedctx // the life of the process
+	// looks have begun, and are not reported yet.
+	looks []look
+	queue map[types.NamespacedName]bool
+	// pending are the objects with pending events.
+	pending map[turn]bool
+	cancel  context.CancelFunc
+	ctx     context.Context //nolint:containedctx // the life of the process
 }
 
-// histories is how long a process that stands by keeps what it saw.
+// histories is how long a standby process keeps what it saw.
 const histories = time.Hour
 
-// debt is one object that something is owed about to one source.
-type debt struct {
+// turn is one object with pending events for one source.
+type turn struct {
 	key    ledger.Key
 	source types.UID
 }
 
-// start begins as a new leader does: from a list that may be old, and from the
-// ledger, of which the informer may show an old state too.
-func (w *world) start() *process {
-	ctx := logging.WithLogger(context.Background(), w.quiet)
-	ctx, cancel := context.WithCancel(ctx)
-	p := &process{w: w, position: "1", judged: map[string]bool{}, queue: map[types.NamespacedName]bool{}, owed: map[debt]bool{}, work: map[types.UID]delivery.Work{}, ctx: ctx, cancel: cancel}
-	if w.with.clocks {
-		p.skew = time.Duration(w.rng.IntN(7200)-3600) * time.Second
-	}
-	router := &delivery.Router{
-		Sources:     func() []*v1alpha1.CDEventSource { return w.sources },
-		Namespace:   func(string) (map[string]string, bool, error) { return nil, false, nil },
-		Cluster:     func() string { return "https://cluster.example.com" },
-		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "sim"} },
-		Render:      cdevents.Render,
-	}
-	p.ledger = ledger.New(w.store, router, w)
-	p.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { w.fail("routing: %v", why.Err) })
-	p.send = delivery.New(ctx, delivery.Options{
-		Ledger: p.ledger, Transports: delivery.HTTP(w), Render: cdevents.Render, Metrics: w, ProbeEvery: time.Nanosecond,
-		NewQueue: p.newQueue,
-		Leads:    func(types.NamespacedName) bool { return p.leads },
-	})
-	p.ledger.OnOwed(func(key ledger.Key, source types.UID) { p.owed[debt{key, source}] = true })
-	for _, s := range w.sources {
-		p.send.UpdateSource(s)
-	}
-	for _, name := range w.store.Names() {
-		p.ledger.Observe(w.store.Peek(name))
-	}
-	p.kind = kind.NewKind(api{w: w}, cdevents.CarriedAnnotations(), func() bool { return true }, func() lifecycle.Rules { return lifecycle.DefaultRules })
-	for log := range p.caches {
-		p.caches[log] = cache.NewIndexer(cache.MetaNamespaceKeyFunc, kind.Indexers())
-	}
-	p.kind.Use(p.caches[:], func() string { return p.position })
-	p.ob = observer.New(observer.Options{
-		Kind: p.kind, Ledger: p.ledger, Now: func() time.Time { return w.cluster.now.Add(p.skew) },
-		Keep:  histories,
-		Since: func(ctx context.Context) (time.Time, error) { return p.ledger.Baseline(ctx, "services") },
-	})
-	p.ob.Bind(p)
-	p.verdicts = kind.NewVerdicts(p.ob.Saw)
-	// The list is as old as the furthest behind of its informers.
-	for log := range p.upTo {
-		lag := 0
-		if w.rng.IntN(3) == 0 {
-			lag = w.rng.IntN(6)
-		}
-		if p.read(log, max(w.cluster.floor[log], len(w.cluster.logs[log])-lag)); lag == 0 && log == logDomains {
-			p.position = w.store.Version()
-		}
-	}
-	p.watch = &watch{era: w.cluster.era, from: p.upTo[logRoutes]}
-	w.watches = append(w.watches, p.watch)
-	if w.rng.IntN(2) == 0 {
-		p.lead()
-		p.ob.Start()
-	} else {
-		p.ob.Start()
-		p.lead()
-	}
-	return p
-}
-
-// lead makes a process the leader, which is told what there is to do.
+// lead makes a process the leader.
 func (p *process) lead() {
 	if p.leads {
 		return
@@ -146,12 +80,12 @@ func (p *process) lead() {
 	}
 	for source, standing := range p.ledger.Standings() {
 		for _, key := range standing.Keys {
-			p.owed[debt{key, source}] = true
+			p.pending[turn{key, source}] = true
 		}
 	}
 }
 
-// demote takes the lead from a process, which lives on.
+// demote takes the lead from a process, which goes on living.
 func (p *process) demote() {
 	if !p.leads {
 		return
@@ -160,14 +94,14 @@ func (p *process) demote() {
 	p.ob.Demote(reconciler.UniversalBucket())
 }
 
-// read fills the cache from a log without telling the observer: a list.
+// read fills a cache from a log without notifying the observer, as a list does.
 func (p *process) read(log, upTo int) {
 	for ; p.upTo[log] < upTo; p.upTo[log]++ {
 		p.apply(log, p.w.cluster.logs[log][p.upTo[log]])
 	}
 }
 
-// apply takes a change into the cache. It returns what was there before.
+// apply applies a change to the cache, and returns the previous object.
 func (p *process) apply(log int, c change) any {
 	if log == logDomains {
 		p.position = c.version
@@ -184,7 +118,7 @@ func (p *process) apply(log int, c change) any {
 	return before
 }
 
-// next has an informer tell of the next change of a log.
+// next has an informer deliver the next change of a log.
 func (p *process) next(log int) bool {
 	if p.upTo[log] >= len(p.w.cluster.logs[log]) {
 		if log == logDomains {
@@ -231,35 +165,35 @@ func (p *process) reconcile() bool {
 
 // deliver sends what is pending about one object.
 func (p *process) deliver() bool {
-	all := slices.SortedFunc(maps.Keys(p.owed), func(a, b debt) int {
+	all := slices.SortedFunc(maps.Keys(p.pending), func(a, b turn) int {
 		return cmp.Or(strings.Compare(a.key.Name, b.key.Name), strings.Compare(string(a.source), string(b.source)))
 	})
 	if len(all) == 0 {
 		return false
 	}
 	one := all[p.w.rng.IntN(len(all))]
-	delete(p.owed, one)
+	delete(p.pending, one)
 	if p.work[one.source].Deliver(one.key) > 0 {
-		p.owed[one] = true
+		p.pending[one] = true
 	}
 	return true
 }
 
-// flush writes what was acknowledged.
+// flush writes pending acknowledgements.
 func (p *process) flush() {
 	if err := p.ledger.Flush(p.ctx); err != nil && !apierrors.IsTimeout(err) && !apierrors.IsNotFound(err) {
 		p.w.fail("acknowledging: %v", err)
 	}
 }
 
-// ledgered hands a written entry to the ledger, as its informer would.
+// ledgered hands a written entry to the ledger, as an informer does.
 func (p *process) ledgered(o *v1alpha1.CDEventSubject) {
 	if p.ledger.Observe(o) {
 		p.ob.Ledgered(ledger.KeyOf(o.Spec))
 	}
 }
 
-// vandalise deletes an entry by hand.
+// vandalise deletes an entry, as a user might.
 func (p *process) vandalise() {
 	names := p.w.store.Names()
 	if len(names) == 0 {
@@ -273,11 +207,11 @@ func (p *process) vandalise() {
 	p.w.store.Remove(o.Name)
 	p.gone = append(p.gone, o)
 	if p.w.rng.IntN(2) == 0 {
-		p.notice() // else a write may find out first
+		p.notice() // otherwise a write may find out first
 	}
 }
 
-// notice has the informer tell of what was deleted.
+// notice has the informer report deleted entries.
 func (p *process) notice() {
 	for _, o := range p.gone {
 		p.ledger.Forget(o, true)
@@ -285,8 +219,8 @@ func (p *process) notice() {
 	p.gone = nil
 }
 
-// collect deletes what is finished. Where a history may be folded that shows it still, it
-// is kept for longer than histories are.
+// collect deletes finished entries. While a history may still show their objects, it keeps
+// them for longer than histories.
 func (p *process) collect() {
 	keep := 2 * histories
 	if p.leads && len(p.w.processes) == 1 && len(p.queue) == 0 {

@@ -15,10 +15,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 )
 
-// The world is also the sink, and the metrics that nobody reads here.
+// The world is also the sink, and discards the metrics.
 
-// Send implements delivery.Transport: the sink keeps what it gets, and sometimes
-// its answer is lost on the way back.
+// Send implements delivery.Transport. The sink keeps what it receives; a flaky one loses
+// some of its answers.
 func (w *world) Send(_ context.Context, to sender.Target, ev event.Event, _ sender.Policy) sender.Outcome {
 	w.effect("send")
 	if w.down[to.Source] {
@@ -57,7 +57,7 @@ func (*world) Conflict() {}
 // Refused implements ledger.Metrics.
 func (*world) Refused() {}
 
-// Dropped implements ledger.Metrics: nothing may be given up here.
+// Dropped implements ledger.Metrics. The simulation allows no drops.
 func (w *world) Dropped(reason string, n int64) { w.fail("%d events dropped: %s", n, reason) }
 
 func newSources(n int) []*v1alpha1.CDEventSource {

@@ -5,8 +5,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
 
-// stepper is a queue without workers and without time: a step of the simulation decides
-// whose turn it is, by the process's own list of debts.
+// stepper is a queue without workers and without a clock: a step of the simulation decides
+// whose turn it is, from the pending objects of the process.
 type stepper struct{}
 
 func (p *process) newQueue(w delivery.Work) delivery.Queue {

@@ -1,8 +1,8 @@
 // Package sim runs the real observer, lifecycle, ledger and delivery against a
 // simulated API server and sinks, with crashes between any two side effects.
 //
-// Nothing in it sleeps or reads a clock: a seed decides everything, so that a
-// failing history can be run again.
+// Nothing in it sleeps or reads a clock. A seed decides everything, so a failing history can
+// be repeated.
 package sim
 
 import (
@@ -34,13 +34,13 @@ type world struct {
 	with    chaos
 
 	processes []*process
-	// watches are those of all processes, in the order in which they began.
+	// watches are the watches of all processes, oldest first.
 	watches []*watch
-	// down names the sources whose sink refuses everything.
+	// down holds the sources whose sink rejects everything.
 	down map[types.UID]bool
-	// flaky says that answers get lost on their way back.
+	// flaky loses some answers of sinks.
 	flaky bool
-	// dieIn counts side effects down to a crash; 0 for none.
+	// dieIn is the number of side effects until a crash; 0 for none.
 	dieIn   int
 	crashes int
 	effects int
@@ -50,20 +50,19 @@ type world struct {
 	bytes    map[string]string
 	doubles  int
 	problems []string
-	// silent counts the writes that announce nothing: the memory of a Service
-	// that was there before, and deletions.
+	// silent counts the writes without an event: the memory of Services from before the
+	// baseline, and deletions.
 	silent int
 }
 
-// watch is the time in which one process is told of what happens. It counts as long
-// as it lasts, whether the process leads or stands by.
+// watch is the time in which one process receives changes, as leader or standby.
 type watch struct {
-	// era and from say how much of which log of Routes it began with.
+	// era and from are the log of Routes, and the position in it, at which the watch began.
 	era, from int
 	over      bool
 }
 
-// delivered is an event as a sink got it, the first time.
+// delivered is an event as a sink first received it.
 type delivered struct {
 	uid      types.UID
 	typ      string
@@ -73,9 +72,9 @@ type delivered struct {
 	traffic  []lifecycle.Share
 	urls     []string
 	subject  string
-	// era is the one in which it was told.
+	// era is the one in which it was delivered.
 	era int
-	// known is no event: a restored ledger goes on from here, whatever was told since.
+	// known marks no event, but where a restored ledger continues, whatever was delivered since.
 	known bool
 }
 
@@ -84,7 +83,7 @@ func newWorld(seed uint64, with chaos) *world {
 		rng: rand.New(rand.NewPCG(seed, 7)), store: store.New(), sources: newSources(with.sources), //nolint:gosec // a simulation must be reproducible
 		quiet: zap.NewNop().Sugar(), bytes: map[string]string{}, got: map[types.UID][]delivered{}, down: map[types.UID]bool{}, with: with,
 	}
-	// What users do does not depend on what the controller does.
+	// What users do is independent of what the controller does.
 	w.cluster = newCluster(w.store, rand.New(rand.NewPCG(seed, 8))) //nolint:gosec // see above
 	w.store.Before = func(verb, name string) error {
 		w.effect(verb)
@@ -98,8 +97,8 @@ func newWorld(seed uint64, with chaos) *world {
 	return w
 }
 
-// mishap is an answer of the API server that says nothing about whether the
-// request was carried out.
+// mishap returns an answer of the API server that does not say whether the request was
+// carried out.
 func (w *world) mishap(verb, name, when string) error {
 	if !w.with.errors || w.rng.IntN(40) != 0 {
 		return nil
@@ -113,7 +112,7 @@ func (w *world) fail(format string, args ...any) {
 	}
 }
 
-// effect is called around every side effect; a process may die at any.
+// effect is called around every side effect. A process may die at any of them.
 func (w *world) effect(string) {
 	w.effects++
 	if w.dieIn > 0 {
@@ -123,7 +122,7 @@ func (w *world) effect(string) {
 	}
 }
 
-// alive runs f in a process and says whether it is still alive after.
+// alive runs f in a process, and ends the process if f crashes it.
 func (w *world) alive(p *process, f func()) {
 	defer func() {
 		r := recover()
@@ -147,7 +146,7 @@ func (w *world) kill(p *process) {
 	w.processes = slices.DeleteFunc(w.processes, func(o *process) bool { return o == p })
 }
 
-// received notes what a sink got.
+// received records an event that a sink received.
 func (w *world) received(source types.UID, ev event.Event, raw string) {
 	id := string(source) + " " + ev.ID()
 	if had, ok := w.bytes[id]; ok {
@@ -186,7 +185,7 @@ func (w *world) received(source types.UID, ev event.Event, raw string) {
 	})
 }
 
-// baseline is when the first controller started, as its marker says.
+// baseline is when the first controller started, by its marker.
 func (w *world) baseline() time.Time {
 	if o := w.store.Peek("baseline-services"); o != nil {
 		return o.CreationTimestamp.Time
@@ -220,14 +219,14 @@ func (w *world) step(p *process) {
 	})
 }
 
-// end ends all processes, so that nothing of this history is left.
+// end ends all processes of the history.
 func (w *world) end() {
 	for len(w.processes) > 0 {
 		w.kill(w.processes[0])
 	}
 }
 
-// settle lets everything come to rest, with one leader and sinks that are up.
+// settle runs until nothing is left to do, with one leader and healthy sinks.
 func (w *world) settle() {
 	w.down, w.flaky, w.dieIn, w.with.errors = map[types.UID]bool{}, false, 0, false
 	if len(w.processes) == 0 {
@@ -246,11 +245,11 @@ func (w *world) settle() {
 			return
 		}
 	}
-	w.fail("does not come to rest: %d keys to observe, %d to deliver", len(p.queue), len(p.owed))
+	w.fail("does not come to rest: %d keys to observe, %d to deliver", len(p.queue), len(p.pending))
 }
 
-// round lets a process do everything that it can do now. It returns false when
-// there was nothing.
+// round has a process do everything that it can do now. It returns false if there was
+// nothing to do.
 func (w *world) round(p *process) bool {
 	busy := false
 	for log := range logs {
@@ -262,7 +261,7 @@ func (w *world) round(p *process) bool {
 	for _, key := range w.cluster.names() {
 		s := w.cluster.live[key]
 		p.begin(s)
-		busy = busy || s.stateful && w.cluster.now.Sub(s.moved) < settles // nobody stops looking before
+		busy = busy || s.stateful && w.cluster.now.Sub(s.moved) < settles // polling goes on until then
 	}
 	for range len(p.looks) {
 		p.tell()
@@ -280,7 +279,7 @@ func (w *world) round(p *process) bool {
 	return busy
 }
 
-// wrote counts the writes that announce nothing.
+// wrote counts the writes without an event.
 func (w *world) wrote(o *v1alpha1.CDEventSubject, deleted bool) {
 	if deleted || o.Spec.Kind == ledger.BaselineKind || o.Status.Sequence == 0 && len(o.Status.Acknowledged) == 0 {
 		w.silent++

@@ -1,9 +1,9 @@
 // Package store is a stand-in for the API server's storage of CDEventSubjects,
 // for tests that need thousands of writes a second or a crash after each one.
 //
-// Its shape is the real one's: resourceVersions count up over all objects, an
-// update must name the one it is based on, a create meets AlreadyExists, a
-// delete may carry preconditions, creationTimestamps are whole seconds.
+// It behaves like the API server: resourceVersions increase over all objects, an update
+// must be based on the current one, a create may fail with AlreadyExists, a delete may have
+// preconditions, and creationTimestamps are whole seconds.
 package store
 
 import (
@@ -25,19 +25,19 @@ import (
 
 // Store holds CDEventSubjects.
 type Store struct {
-	// Now stamps what is created.
+	// Now returns the creationTimestamp of new objects.
 	Now func() time.Time
 	// Before is called before every request with its verb, and may fail it.
 	Before func(verb, name string) error
-	// After is called when a request was carried out: an error then is one that
-	// the caller sees although the write happened.
+	// After is called when a request was carried out. The caller sees its error although
+	// the write has happened.
 	After func(verb, name string) error
 
 	mu      sync.Mutex
 	version int64
 	objects map[string]*v1alpha1.CDEventSubject
 	writes  int
-	// Wrote is told of every write: what was written, or deleted.
+	// Wrote is called with every object that was written or deleted.
 	Wrote func(o *v1alpha1.CDEventSubject, deleted bool)
 }
 
@@ -46,14 +46,14 @@ func New() *Store {
 	return &Store{Now: time.Now, version: 1, objects: map[string]*v1alpha1.CDEventSubject{}}
 }
 
-// NextVersion takes the next resourceVersion, for objects kept elsewhere.
+// NextVersion returns a new resourceVersion, for an object that is stored elsewhere.
 func (s *Store) NextVersion() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.next()
 }
 
-// Version is the newest resourceVersion that was given.
+// Version returns the newest resourceVersion.
 func (s *Store) Version() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,8 +90,7 @@ func (s *Store) Names() []string {
 	return slices.Sorted(maps.Keys(s.objects))
 }
 
-// Peek returns an object, nil if there is none. It must not be changed: what is
-// stored is never changed in place.
+// Peek returns an object, nil if there is none. The caller must not change it.
 func (s *Store) Peek(name string) *v1alpha1.CDEventSubject {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +100,7 @@ func (s *Store) Peek(name string) *v1alpha1.CDEventSubject {
 // Has says whether there is an object of that name.
 func (s *Store) Has(name string) bool { return s.Peek(name) != nil }
 
-// Remove deletes an object as somebody does who does not care.
+// Remove deletes an object without preconditions.
 func (s *Store) Remove(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +108,7 @@ func (s *Store) Remove(name string) {
 	delete(s.objects, name)
 }
 
-// Dump is everything that a store holds at one moment.
+// Dump is the whole content of a store at one moment.
 type Dump struct {
 	version int64
 	objects map[string]*v1alpha1.CDEventSubject
@@ -122,15 +121,14 @@ func (s *Store) Dump() Dump {
 	return Dump{version: s.version, objects: maps.Clone(s.objects)}
 }
 
-// Restore goes back to a backup: resourceVersions that were given since are
-// given once more.
+// Restore goes back to a backup. resourceVersions since then are used again.
 func (s *Store) Restore(d Dump) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version, s.objects = d.version, maps.Clone(d.objects)
 }
 
-// invalid refuses what the CRD's schema refuses.
+// invalid rejects what the CRD's schema rejects.
 func invalid(o *v1alpha1.CDEventSubject) error {
 	for i, c := range o.Status.Conditions {
 		if c.LastTransitionTime.IsZero() {

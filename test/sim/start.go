@@ -1,0 +1,101 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"knative.dev/pkg/logging"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+	kind "github.com/knative-cdevents/knative-cdevents/reconciler/service"
+)
+
+// start starts a process as a new leader: from a list that may be old, and from the ledger,
+// whose informer may lag behind too.
+func (w *world) start() *process {
+	ctx, cancel := context.WithCancel(logging.WithLogger(context.Background(), w.quiet))
+	p := &process{
+		w: w, ctx: ctx, cancel: cancel, position: "1", judged: map[string]bool{}, queue: map[types.NamespacedName]bool{},
+		pending: map[turn]bool{}, work: map[types.UID]delivery.Work{},
+	}
+	if w.with.clocks {
+		p.skew = time.Duration(w.rng.IntN(7200)-3600) * time.Second
+	}
+	p.startEmitter()
+	p.startObserver()
+	p.list()
+	p.watch = &watch{era: w.cluster.era, from: p.upTo[logRoutes]}
+	w.watches = append(w.watches, p.watch)
+	if w.rng.IntN(2) == 0 {
+		p.lead()
+		p.ob.Start()
+	} else {
+		p.ob.Start()
+		p.lead()
+	}
+	return p
+}
+
+// startEmitter makes the ledger and the delivery.
+func (p *process) startEmitter() {
+	w := p.w
+	router := &delivery.Router{
+		Sources:     func() []*v1alpha1.CDEventSource { return w.sources },
+		Namespace:   func(string) (map[string]string, bool, error) { return nil, false, nil },
+		Cluster:     func() string { return "https://cluster.example.com" },
+		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "sim"} },
+		Render:      cdevents.Render,
+	}
+	p.ledger = ledger.New(w.store, router, w)
+	p.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { w.fail("routing: %v", why.Err) })
+	p.delivery = delivery.New(p.ctx, delivery.Options{
+		Ledger: p.ledger, Transports: delivery.HTTP(w), Render: cdevents.Render, Metrics: w, ProbeEvery: time.Nanosecond,
+		NewQueue: p.newQueue,
+		Leads:    func(types.NamespacedName) bool { return p.leads },
+	})
+	p.ledger.OnOwed(func(key ledger.Key, source types.UID) { p.pending[turn{key, source}] = true })
+	for _, s := range w.sources {
+		p.delivery.UpdateSource(s)
+	}
+	for _, name := range w.store.Names() {
+		p.ledger.Observe(w.store.Peek(name))
+	}
+}
+
+// startObserver makes the watched kind and its observer.
+func (p *process) startObserver() {
+	w := p.w
+	p.kind = kind.NewKind(api{w: w}, cdevents.CarriedAnnotations(), func() bool { return true }, func() lifecycle.Rules { return lifecycle.DefaultRules })
+	for log := range p.caches {
+		p.caches[log] = cache.NewIndexer(cache.MetaNamespaceKeyFunc, kind.Indexers())
+	}
+	p.kind.Use(p.caches[:], func() string { return p.position })
+	p.ob = observer.New(observer.Options{
+		Kind: p.kind, Ledger: p.ledger, Now: func() time.Time { return w.cluster.now.Add(p.skew) },
+		Keep:  histories,
+		Since: func(ctx context.Context) (time.Time, error) { return p.ledger.Baseline(ctx, "services") },
+	})
+	p.ob.Bind(p)
+	p.verdicts = kind.NewVerdicts(p.ob.Saw)
+}
+
+// list fills the caches. Each informer may lag behind by another number of changes.
+func (p *process) list() {
+	w := p.w
+	for log := range p.upTo {
+		lag := 0
+		if w.rng.IntN(3) == 0 {
+			lag = w.rng.IntN(6)
+		}
+		if p.read(log, max(w.cluster.floor[log], len(w.cluster.logs[log])-lag)); lag == 0 && log == logDomains {
+			p.position = w.store.Version()
+		}
+	}
+}
