@@ -19,8 +19,8 @@ type Transport interface {
 	Forget(source types.UID)
 }
 
-// Transports are the known ways to reach a sink, by the scheme of its URI. To add one,
-// implement Transport and enter it here.
+// Transports are the ways to reach a sink, by the scheme of its URI. To add one, implement
+// Transport, and add its scheme to the map that cmd/controller passes in Options.
 type Transports map[string]Transport
 
 // HTTP returns the transports of sinks that are reached over HTTP.
