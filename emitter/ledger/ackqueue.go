@@ -10,9 +10,8 @@ import (
 	"knative.dev/pkg/logging"
 )
 
-// ackQueue holds the names of lines with acknowledgements that are not written.
-// A line that is being written waits, and what piles up meanwhile is written
-// together.
+// ackQueue holds the names of subjects with acknowledgements that are not written. What
+// arrives during a write is written together afterwards.
 type ackQueue struct {
 	queue workqueue.TypedRateLimitingInterface[string]
 }
@@ -24,16 +23,16 @@ func newAckQueue() *ackQueue {
 
 func (q *ackQueue) add(name string) { q.queue.Add(name) }
 
-// keepRemoved is how long the entry of an object that is gone is kept. A replica that
-// stands by has a history of five minutes (observer.Options.Keep), by which it would
-// announce the object anew: this must be longer, by as much as its watch can lag behind.
+// keepRemoved is how long a CDEventSubject is kept after its object is gone. A standby has a
+// history of five minutes (observer.Options.Keep), from which it would announce the object
+// again. This must be longer, by as much as its watch can lag.
 const keepRemoved = 10 * time.Minute
 
-// Run writes acknowledgements, and collects what is finished, until the context ends. What is acknowledged by
-// then is still written, if that takes no longer than flushFor; the rest leads to the same event being sent again,
-// byte by byte.
+// Run writes acknowledgements, and deletes finished CDEventSubjects, until the context ends.
+// It then writes the remaining acknowledgements for at most flushFor. Events whose
+// acknowledgement is not written are sent again, byte by byte.
 func (l *Ledger) Run(ctx context.Context, workers int) {
-	// The end must not tear a write: the next leader would send again what was acknowledged.
+	// Do not interrupt a write: the next leader would send acknowledged events again.
 	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var wg sync.WaitGroup
@@ -52,10 +51,10 @@ func (l *Ledger) Run(ctx context.Context, workers int) {
 	})
 	<-ctx.Done()
 	defer time.AfterFunc(flushFor, stop).Stop()
-	l.acks.queue.ShutDown() // what is in it is still handed out
+	l.acks.queue.ShutDown() // it still hands out what it contains
 	wg.Wait()
 	if n := l.acks.queue.Len(); n > 0 {
-		logging.FromContext(ctx).Warnw("Some acknowledgements are not written; the same events will be sent again", "lines", n)
+		logging.FromContext(ctx).Warnw("Some acknowledgements are not written; the same events will be sent again", "subjects", n)
 	}
 }
 
@@ -91,7 +90,7 @@ func (l *Ledger) next(ctx context.Context) bool {
 	}
 	if err := l.flush(ctx, name); err != nil {
 		if ctx.Err() == nil {
-			logging.FromContext(ctx).Warnw("Acknowledgements are not written yet", "line", name, "error", err)
+			logging.FromContext(ctx).Warnw("Acknowledgements are not written yet", "subject", name, "error", err)
 		}
 		l.acks.queue.AddRateLimited(name)
 		return true

@@ -12,11 +12,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// Baseline returns since when objects of a kind are announced: those that are
-// older were there before us. The time is the creationTimestamp of a marker that
-// is written once, when a controller first starts, and never again; it is
-// stamped by the same API server that stamps the objects, so that no clock of
-// ours is compared with it. It does not matter whether the kind exists yet.
+// Baseline returns since when objects of a kind are announced. Older objects were there
+// before the controller. The time is the creationTimestamp of a marker that is written once,
+// when a controller first starts. The API server sets it, as it does for the objects, so no
+// other clock is compared. The kind need not exist yet.
 func (l *Ledger) Baseline(ctx context.Context, resource string) (time.Time, error) {
 	marker := &v1alpha1.CDEventSubject{
 		ObjectMeta: metav1.ObjectMeta{Name: "baseline-" + resource},
@@ -37,5 +36,5 @@ func (l *Ledger) Baseline(ctx context.Context, resource string) (time.Time, erro
 	return got.CreationTimestamp.Time, nil
 }
 
-// BaselineKind is the spec.kind of the markers that Baseline writes.
+// BaselineKind is the spec.kind of the markers that Baseline creates.
 const BaselineKind = "Baseline"

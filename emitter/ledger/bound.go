@@ -11,15 +11,14 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// The bounds of an entry, in bytes of JSON: of all that is written. etcd refuses
-// objects above 1.5 MiB.
+// The bounds of a CDEventSubject, in bytes of JSON. etcd refuses objects above 1.5 MiB.
 const (
-	// maxJournal is where what is furthest behind gives way.
+	// maxJournal is the size above which events are dropped.
 	maxJournal = 512 << 10
-	// maxForms is for the forms that new events are rendered in. Sources write them.
+	// maxForms bounds the profiles that new events are rendered with. Users write them.
 	maxForms = maxJournal / 2
-	// maxObject is where even the newest event of the operator's sources or of the
-	// tenants' gives way. Only a memory or an event of extreme size leads there.
+	// maxObject is the size above which even the newest events are dropped. Only a memory
+	// or an event of extreme size leads there.
 	maxObject = 1 << 20
 )
 
@@ -27,14 +26,14 @@ const (
 func weigh(v any) int {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return 0 // the write itself fails then, and says so
+		return 0 // the write fails, and reports it
 	}
 	return len(b) + len(",")
 }
 
-// bound keeps the entry below its limit. Recipient by recipient, what is furthest
-// behind gives way: a sink that is dead costs the others nothing, and the sources of a
-// tenant cost the operator's nothing, however much one write brings.
+// bound keeps the CDEventSubject below its limit. It drops events recipient by recipient,
+// furthest behind first. So a dead sink costs the others nothing, and a tenant's sources cost
+// the operator's nothing, however much one write adds.
 func (e *edit) bound(operator func(types.UID) bool) {
 	st := &e.next.Status
 	for size := weigh(e.next); size > maxJournal; size = weigh(e.next) {
@@ -62,7 +61,7 @@ func (e *edit) bound(operator func(types.UID) bool) {
 	}
 }
 
-// remembered asks once of each source.
+// remembered calls a function once for each source.
 func remembered(operator func(types.UID) bool) func(types.UID) bool {
 	known := map[types.UID]bool{}
 	return func(source types.UID) bool {
@@ -75,7 +74,7 @@ func remembered(operator func(types.UID) bool) func(types.UID) bool {
 	}
 }
 
-// forms are those that the events of a journal are rendered in.
+// forms are the profiles that the events of a journal are rendered with.
 func forms(journal []v1alpha1.JournalEntry) map[string]bool {
 	used := map[string]bool{}
 	for _, j := range journal {
@@ -86,8 +85,9 @@ func forms(journal []v1alpha1.JournalEntry) map[string]bool {
 	return used
 }
 
-// leaveOut bounds the forms that new events are rendered in: of too many, those go
-// first whose sources come last (Recipient.Rank), for all events of this write alike.
+// leaveOut bounds the profiles that new events are rendered with. If they are too many, it
+// leaves out those of the sources with the highest Recipient.Rank, for all events of this
+// write.
 func (e *edit) leaveOut(all [][]Recipient) error {
 	ranks, weights, total := map[string]int{}, map[string]int{}, 0
 	names := make([][]string, len(all))

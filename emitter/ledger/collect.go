@@ -11,57 +11,56 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Collect deletes the entries of objects that are gone, once nothing has been owed
-// about them for a while, as this process saw it: other clocks may be wrong. They
-// are kept for so long because another leader, whose caches lag behind, may still
-// be shown the object: without the entry it would be announced once more.
+// Collect deletes the CDEventSubjects of objects that are gone, once this process has seen no
+// pending event about them for the given time. Until then, another leader whose caches lag
+// may still see the object, and would announce it again without the CDEventSubject.
 func (l *Ledger) Collect(ctx context.Context, now time.Time, keep time.Duration) error {
-	var due []*line
+	var due []*subject
 	l.mu.Lock()
-	for _, ln := range l.lines {
+	for _, sub := range l.subjects {
 		switch {
-		case ln.object == nil || !finished(ln.object):
-			ln.finished = time.Time{}
-		case ln.finished.IsZero():
-			ln.finished = now
-		case now.Sub(ln.finished) >= keep:
-			due = append(due, ln)
+		case sub.object == nil || !finished(sub.object):
+			sub.finished = time.Time{}
+		case sub.finished.IsZero():
+			sub.finished = now
+		case now.Sub(sub.finished) >= keep:
+			due = append(due, sub)
 		}
 	}
 	l.mu.Unlock()
-	// In an order of their own, so that a simulation can be repeated.
-	slices.SortFunc(due, func(a, b *line) int { return strings.Compare(a.name, b.name) })
-	for _, ln := range due {
-		if err := l.collect(ctx, ln); err != nil {
+	// The order is fixed, so that a simulation can be repeated.
+	slices.SortFunc(due, func(a, b *subject) int { return strings.Compare(a.name, b.name) })
+	for _, sub := range due {
+		if err := l.collect(ctx, sub); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *Ledger) collect(ctx context.Context, ln *line) error {
-	ln.writing.Lock()
-	defer ln.writing.Unlock()
+func (l *Ledger) collect(ctx context.Context, sub *subject) error {
+	sub.writing.Lock()
+	defer sub.writing.Unlock()
 	l.mu.RLock()
-	o := ln.object
+	o := sub.object
 	l.mu.RUnlock()
 	if o == nil || !finished(o) {
 		return nil
 	}
-	err := l.client.Delete(ctx, ln.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
+	err := l.client.Delete(ctx, sub.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{
 		UID: &o.UID, ResourceVersion: &o.ResourceVersion,
 	}})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return l.reload(ctx, ln) // another leader was faster
+		return l.reload(ctx, sub) // another leader was faster
 	}
 	if err != nil {
-		return fmt.Errorf("deleting CDEventSubject %s, which has no pending events: %w", ln.name, err)
+		return fmt.Errorf("deleting CDEventSubject %s, which has no pending events: %w", sub.name, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if ln.object != nil {
-		ln.deleted, ln.object = ln.object.UID, nil
+	if sub.object != nil {
+		sub.deleted, sub.object = sub.object.UID, nil
 	}
-	l.dropLocked(ln)
+	l.dropLocked(sub)
 	return nil
 }

@@ -17,30 +17,29 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// Reasons for which an event is given up. Each is counted.
+// Reasons for which an event is dropped. Each is counted.
 const (
-	// DroppedJournalFull: the journal reached its bound.
+	// DroppedJournalFull: the journal reached its limit.
 	DroppedJournalFull = "JournalFull"
-	// DroppedRejected: the sink refused the event for good, and there is no
-	// dead letter sink.
+	// DroppedRejected: the sink rejected the event for good, and there is no dead letter
+	// sink.
 	DroppedRejected = "Rejected"
-	// DroppedSourceRemoved: the source was deleted before it was told.
+	// DroppedSourceRemoved: the source was deleted before its sink received the event.
 	DroppedSourceRemoved = "SourceRemoved"
-	// DroppedUnreadable: the journal entry cannot be read any more.
+	// DroppedUnreadable: the journal entry cannot be read.
 	DroppedUnreadable = "Unreadable"
-	// DroppedSelectorInvalid: a selector of the source is none, so that it has
-	// selected nothing.
+	// DroppedSelectorInvalid: a selector of the source is not valid, so it selects nothing.
 	DroppedSelectorInvalid = "SelectorInvalid"
-	// DroppedTooManySources: the source's namespace has more sources than are told.
+	// DroppedTooManySources: the source's namespace has more sources than may receive events.
 	DroppedTooManySources = "TooManySources"
 	// DroppedSourceTooLarge: the source would add too much to the journal.
 	DroppedSourceTooLarge = "SourceTooLarge"
-	// DroppedTooManyLabels: the source selects by a label that was left out, as the
+	// DroppedTooManyLabels: the source selects by a label that was left out, because the
 	// object or its namespace has too many.
 	DroppedTooManyLabels = "TooManyLabels"
 )
 
-// DroppedReasons are all of them.
+// DroppedReasons returns all reasons.
 func DroppedReasons() []string {
 	return []string{
 		DroppedJournalFull, DroppedRejected, DroppedSourceRemoved, DroppedUnreadable, DroppedSelectorInvalid,
@@ -48,24 +47,24 @@ func DroppedReasons() []string {
 	}
 }
 
-// edit is the next state of an entry in the making.
+// edit makes the next state of a CDEventSubject.
 type edit struct {
 	current, next *v1alpha1.CDEventSubject
 	changed       bool
-	// missing says that the entry was deleted by hand, and this is what it was last.
+	// missing says that the object was deleted by hand. Current is its last state.
 	missing bool
-	// acked and given are what this edit takes up.
+	// acked and given are the acknowledgements and drops that this edit takes over.
 	acked map[types.UID]int64
 	given map[string]int64
-	// owed are the sources that something new is owed to; lost is what had to
-	// be given up to make room.
+	// owed are the sources with a new pending event; lost counts what was dropped, by
+	// reason.
 	owed map[types.UID]bool
 	lost map[string]int64
-	// before is the newest transition that was journaled already.
+	// before is the number of the newest transition that was journaled before.
 	before int64
-	// leftOut are the sources whose events would have made the entry too large.
+	// leftOut are the sources whose events would make the object too large.
 	leftOut []types.UID
-	// refused are the sources that are not told of an event, once for each of these.
+	// refused are the sources that do not receive an event, once for each event.
 	refused []Recipient
 }
 
@@ -81,8 +80,7 @@ func newEdit(current *v1alpha1.CDEventSubject, spec v1alpha1.CDEventSubjectSpec,
 	return e
 }
 
-// acknowledge moves each source forward, never back, and drops from the journal
-// what nobody waits for any more.
+// acknowledge takes over drops and acknowledgements. A source moves forward, never back.
 func (e *edit) acknowledge() {
 	st := &e.next.Status
 	for reason, n := range e.given {
@@ -132,30 +130,30 @@ func (e *edit) journal(c Change, router Router) error {
 	e.conditions(c)
 	st.Replayed = slices.DeleteFunc(st.Replayed, func(source types.UID) bool { return !router.Exists(source) })
 	st.Replayed = append(st.Replayed, c.Replay...)
-	told := make([][]Recipient, len(c.Transitions))
+	recipients := make([][]Recipient, len(c.Transitions))
 	for i, t := range c.Transitions {
-		told[i] = router.Recipients(e.next.Spec, selected, t)
+		recipients[i] = router.Recipients(e.next.Spec, selected, t)
 		switch {
 		case len(c.Replay) > 0:
-			told[i] = onlyReplayed(told[i], c.Replay)
+			recipients[i] = onlyReplayed(recipients[i], c.Replay)
 		case t.Type.ShowsPresence():
-			// Who hears this needs no replay.
+			// Whoever receives this event needs no replay.
 			st.Replayed = append(st.Replayed, router.Replays(e.next.Spec, st.Replayed, func() Labels { return selected })...)
 		}
-		told[i] = e.refuse(told[i])
+		recipients[i] = e.refuse(recipients[i])
 	}
-	if err := e.leaveOut(told); err != nil {
+	if err := e.leaveOut(recipients); err != nil {
 		return err
 	}
 	for i, t := range c.Transitions {
-		if err := e.add(t, told[i]); err != nil {
+		if err := e.add(t, recipients[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// refuse sets aside who is not told. It is counted when the rest was written.
+// refuse sets aside refused recipients. They are counted after the write.
 func (e *edit) refuse(all []Recipient) []Recipient {
 	return slices.DeleteFunc(all, func(r Recipient) bool {
 		if r.Refused == nil {
@@ -166,7 +164,7 @@ func (e *edit) refuse(all []Recipient) []Recipient {
 	})
 }
 
-// add journals one transition for those who are to be told.
+// add journals one transition for its recipients.
 func (e *edit) add(t lifecycle.Transition, to []Recipient) error {
 	st, at := &e.next.Status, metav1.NewMicroTime(t.Time)
 	st.Sequence, st.LastEvent, st.LastEventTime = t.Sequence, string(t.Type), &at
@@ -192,8 +190,8 @@ func (e *edit) add(t lifecycle.Transition, to []Recipient) error {
 	return nil
 }
 
-// onlyReplayed chooses the recipients that the present state is told to anew. Their
-// events have ids of their own: the same was told to others when it happened.
+// onlyReplayed chooses the recipients of a replay. Their events have ids of their own, because
+// others received the same state when it was new.
 func onlyReplayed(recipients []Recipient, to []types.UID) []Recipient {
 	recipients = slices.DeleteFunc(recipients, func(r Recipient) bool { return !slices.Contains(to, r.Source) })
 	for i := range recipients {
@@ -202,7 +200,7 @@ func onlyReplayed(recipients []Recipient, to []types.UID) []Recipient {
 	return recipients
 }
 
-// profile stores a rendering profile under a name made from its content.
+// profile stores a rendering profile under a name that is made from its content.
 func (e *edit) profile(p v1alpha1.Profile) (string, error) {
 	name, err := profileName(p)
 	if err != nil {
@@ -224,7 +222,7 @@ func profileName(p v1alpha1.Profile) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// finish prunes and sums up.
+// finish removes what is no longer pending, and sums up.
 func (e *edit) finish(operator func(types.UID) bool) {
 	st := &e.next.Status
 	for i := range st.Journal {
@@ -262,16 +260,16 @@ func owedTo(st *v1alpha1.CDEventSubjectStatus, source types.UID) bool {
 	})
 }
 
-// ConditionDelivered is the condition of an entry that is False while something is owed.
+// ConditionDelivered is the condition that is False while an event is pending.
 const ConditionDelivered = "Delivered"
 
-// condition says in words what is owed. Its time comes from the journal, so
-// that two leaders write the same.
+// condition describes what is pending. Its time comes from the journal, so that two leaders
+// write the same.
 func (e *edit) condition() {
 	st := &e.next.Status
 	if st.LastEventTime == nil {
 		meta.RemoveStatusCondition(&st.Conditions, ConditionDelivered)
-		return // a baseline: nothing was ever owed
+		return // a baseline: no event was ever pending
 	}
 	c := metav1.Condition{Type: ConditionDelivered, Status: metav1.ConditionTrue, Reason: "NothingOwed", Message: "all events are acknowledged"}
 	if st.Pending > 0 {
@@ -282,7 +280,7 @@ func (e *edit) condition() {
 	meta.SetStatusCondition(&st.Conditions, c)
 }
 
-// conditions takes over those that the kind of the object sets.
+// conditions takes over the conditions that the kind of the object sets.
 func (e *edit) conditions(c Change) {
 	st := &e.next.Status
 	st.Conditions = slices.DeleteFunc(st.Conditions, func(has metav1.Condition) bool {
@@ -294,7 +292,7 @@ func (e *edit) conditions(c Change) {
 	}
 }
 
-// done says that the object is gone and nobody waits for anything.
+// done says that the object is gone and no event is pending.
 func (e *edit) done() bool { return finished(e.next) }
 
 func finished(s *v1alpha1.CDEventSubject) bool {

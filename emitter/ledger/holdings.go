@@ -10,23 +10,23 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// holdings are what the operator's sources and what the tenants' hold of a journal.
+// holdings is how much of a journal the operator's sources and the tenants' sources use.
 type holdings struct {
 	st       *v1alpha1.CDEventSubjectStatus
 	operator func(types.UID) bool
-	// both are by whether they are the operator's.
+	// both has the operator's under true, and the tenants' under false.
 	both map[bool]*held
 	all  *held
-	// entries and forms are the weights of what there is, by number and by name.
+	// entries and forms are weights in bytes, by sequence number and by name.
 	entries map[int64]int
 	forms   map[string]int
 }
 
-// held is what some sources hold together: the bytes of JSON that a journal would have
-// with them alone.
+// held is what some sources use together: the bytes of JSON that a journal would have for
+// them alone.
 type held struct {
 	weight int
-	// entries and forms count how often each is needed.
+	// entries and forms count how many recipients need each.
 	entries map[int64]int
 	forms   map[string]int
 }
@@ -47,14 +47,14 @@ func holdingsOf(st *v1alpha1.CDEventSubjectStatus, operator func(types.UID) bool
 	return h
 }
 
-// change adds a recipient of an entry, or takes it away, for all who hold it.
+// change adds or removes a recipient of an entry.
 func (h *holdings) change(sequence int64, r v1alpha1.Recipient, by int) {
 	for _, held := range []*held{h.both[h.operator(r.Source)], h.all} {
 		held.change(sequence, r, h.entries[sequence], h.forms[r.Profile], by)
 	}
 }
 
-// costs is about what each source costs, in bytes: what several need is shared by them.
+// costs is about how many bytes each source uses. What several need is divided among them.
 func (h *holdings) costs() map[types.UID]int {
 	out := map[types.UID]int{}
 	for _, j := range h.st.Journal {
@@ -82,11 +82,11 @@ func (h *held) change(sequence int64, r v1alpha1.Recipient, entry, form, by int)
 	h.weight += by * weigh(r)
 }
 
-// giveWay gives up an event for the operator's sources or for the tenants': for those who
-// hold more, so that half of the journal is there for each. Of theirs, the first n events go
-// first, and then what is new, but for their newest. Only then do the others give way.
-// With all, only the newest event of the journal is spared. It returns by how many bytes
-// the journal shrinks, and for how many sources that is.
+// giveWay drops an event of the operator's sources or of the tenants': of the group that uses
+// more, so that each has half of the journal. The first n events go first, then newer ones,
+// except the group's newest. Only after that does the other group give way. With all, only
+// the newest event of the journal is kept. It returns by how many bytes the journal shrinks,
+// and how many sources lose an event.
 func (h *holdings) giveWay(n int, all bool) (shrunk, sources int) {
 	heavier := h.both[true].weight > h.both[false].weight
 	for _, operators := range []bool{heavier, !heavier} {
@@ -104,7 +104,7 @@ func (h *holdings) giveWay(n int, all bool) (shrunk, sources int) {
 	return shrunk, sources
 }
 
-// newest is where the newest event of the operator's sources or of the tenants' stands.
+// newest is the index of the newest event of the operator's sources or of the tenants'.
 func (h *holdings) newest(operators bool) int {
 	for i, j := range slices.Backward(h.st.Journal) {
 		if slices.ContainsFunc(j.Recipients, func(r v1alpha1.Recipient) bool { return h.operator(r.Source) == operators }) {
@@ -114,12 +114,11 @@ func (h *holdings) newest(operators bool) int {
 	return 0
 }
 
-// giveUp gives up one of the first n events for the operator's sources or for the
-// tenants'. Of these, sources lose nothing that cost less than half of what the dearest
-// does.
+// giveUp drops one of the first n events of the operator's sources or of the tenants'. Only
+// sources that use at least half as much as the largest one lose it.
 func (h *holdings) giveUp(operators bool, n int) (shrunk, sources int) {
 	if n <= 0 {
-		return 0, 0 // nothing is left to give up
+		return 0, 0 // nothing is left to drop
 	}
 	costs, dearest := h.costs(), 0
 	for _, j := range h.st.Journal[:n] {
@@ -154,11 +153,11 @@ func (h *holdings) giveUp(operators bool, n int) (shrunk, sources int) {
 	return before - h.all.weight, sources
 }
 
-// furthestBehind chooses among the first n events that are theirs the one to give up: of those
-// whose recipients are all furthest behind, a step of traffic first, as the next one says
-// where the traffic is now, and then the oldest. It is negative where there is none.
+// furthestBehind chooses which of the first n events to drop: one whose recipients are all
+// furthest behind; of these, one that a later event supersedes; of these, the oldest. It is
+// negative if there is none.
 func furthestBehind(journal []v1alpha1.JournalEntry, n int, theirs func(v1alpha1.Recipient) bool) int {
-	// since is the oldest event that a source is owed, and last the newest.
+	// since and last are the oldest and the newest pending event of a source.
 	since, last := map[types.UID]int{}, map[types.UID]int{}
 	for i, j := range journal {
 		for _, r := range j.Recipients {
@@ -169,7 +168,7 @@ func furthestBehind(journal []v1alpha1.JournalEntry, n int, theirs func(v1alpha1
 		}
 	}
 	type rank struct {
-		// ahead is how far the furthest of its recipients has come.
+		// ahead is how far the most advanced of its recipients is.
 		ahead int
 		said  int
 		age   int
@@ -186,7 +185,7 @@ func furthestBehind(journal []v1alpha1.JournalEntry, n int, theirs func(v1alpha1
 		for _, to := range j.Recipients {
 			r.ahead = max(r.ahead, since[to.Source])
 			if last[to.Source] == i {
-				r.said = 1 // no later event says it to this one
+				r.said = 1 // no later event supersedes it for this recipient
 			}
 		}
 		if chosen < 0 || cmp.Or(cmp.Compare(r.ahead, best.ahead), cmp.Compare(r.said, best.said), cmp.Compare(r.age, best.age)) < 0 {

@@ -1,11 +1,11 @@
-// Package ledger keeps what was seen of each watched object and what is still
-// owed to whom, in CDEventSubjects of the controller's namespace.
+// Package ledger stores what is remembered of each watched object, and the events that are
+// pending for each source, in CDEventSubjects of the controller's namespace.
 //
-// Its invariant: a transition is journaled, together with the memory that it
-// leads to and with its recipients, by one compare-and-swap before anything of
-// it is sent; it leaves the journal only when every recipient has acknowledged
-// it or when it was given up with a counted reason. Two leaders, a stale cache
-// or a crash between any two steps cannot journal a transition twice or skip one.
+// Its invariant: one compare-and-swap journals a transition, the memory that it leads to
+// and its recipients, before any event is sent. A transition leaves the journal only when
+// every recipient has acknowledged it, or when it is dropped with a counted reason. Two
+// leaders, a stale cache or a crash between any two steps can neither journal a transition
+// twice nor skip one.
 package ledger
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// Client is the part of the API that the ledger is kept by.
+// Client is the part of the API that the ledger needs.
 type Client interface {
 	Create(ctx context.Context, s *v1alpha1.CDEventSubject, opts metav1.CreateOptions) (*v1alpha1.CDEventSubject, error)
 	Update(ctx context.Context, s *v1alpha1.CDEventSubject, opts metav1.UpdateOptions) (*v1alpha1.CDEventSubject, error)
@@ -33,26 +33,25 @@ type Client interface {
 	Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error
 }
 
-// Router says who is to be told of a transition. It is asked once, when the
-// transition is journaled.
+// Router chooses the recipients of a transition. It is asked once, when the transition is
+// journaled.
 type Router interface {
 	Recipients(subject v1alpha1.CDEventSubjectSpec, labels Labels, t lifecycle.Transition) []Recipient
-	// NamespaceLabels are those of a namespace; false where there is none. It fails
-	// where that cannot be found out: nothing is journaled then.
+	// NamespaceLabels returns the labels of a namespace, and false if there is no such
+	// namespace. If it fails, nothing is journaled.
 	NamespaceLabels(namespace string) (labels map[string]string, exists bool, err error)
-	// Replays names the sources that want to be told of the present state of an
-	// object, without those that were told already. It asks for labels only where
-	// there is such a source.
-	Replays(subject v1alpha1.CDEventSubjectSpec, told []types.UID, labels func() Labels) []types.UID
-	// Exists says whether there is such a source.
+	// Replays names the sources that want the present state of an object and have not
+	// received it. It calls labels only if there may be such a source.
+	Replays(subject v1alpha1.CDEventSubjectSpec, replayed []types.UID, labels func() Labels) []types.UID
+	// Exists says whether a source exists.
 	Exists(source types.UID) bool
-	// Operator says whether a source is the operator's: those of one tenant's namespace
-	// take no room from it.
+	// Operator says whether a source is the operator's. A tenant's sources take no room
+	// from it.
 	Operator(source types.UID) bool
 }
 
-// Labels are what sources select by. They were journaled with the object, as it
-// and its namespace may be gone by the time it is announced.
+// Labels are what sources select objects by. They are journaled, because the object and its
+// namespace may be gone when an event is sent.
 type Labels struct {
 	Own, Namespace map[string]string
 }
@@ -63,7 +62,7 @@ func LabelsOf(m Memory) Labels {
 	return Labels{Own: own, Namespace: namespace}
 }
 
-// Memory is what the kind of an object remembers of it. The ledger stores it and does not
+// Memory is what the kind of an object remembers of it. The ledger stores it, and does not
 // look inside.
 type Memory interface {
 	// Gone says that the object is gone. Nothing is journaled about it after that.
@@ -76,24 +75,23 @@ type Memory interface {
 	Stored(namespace map[string]string) any
 }
 
-// Recipient is a source that is to be told, and what its event looks like.
+// Recipient is a source that receives an event, and how the event is rendered for it.
 type Recipient struct {
 	Source  types.UID
 	Profile v1alpha1.Profile
-	// Undecided says that it could not be found out whether the source wants to
-	// be told; see v1alpha1.Recipient.
+	// Undecided says that it is not known yet whether the event passes the source's
+	// filters; see v1alpha1.Recipient.
 	Undecided bool
-	// Rank orders the sources where not all can be told: those with a higher one are
-	// left out first.
+	// Rank orders sources if there is no room for all. The highest rank is left out first.
 	Rank int
-	// Refused, if set, says why the source is not told, though it has chosen the event
-	// or may have.
+	// Refused, if set, says why the source does not receive an event that it selects, or
+	// may select.
 	Refused *Refusal
 }
 
-// Refusal is why a source is not told of an event. It is counted in the metric only.
+// Refusal says why a source does not receive an event. Only the metric counts it.
 type Refusal struct {
-	// Reason is one of the reasons for which events are given up.
+	// Reason is one of DroppedReasons.
 	Reason string
 	Err    error
 }
@@ -103,7 +101,7 @@ type Key struct {
 	Kind, Namespace, Name string
 }
 
-// NamespacedName is the part of the key that leadership is decided by.
+// NamespacedName is the part of the key that decides which replica leads.
 func (k Key) NamespacedName() types.NamespacedName {
 	return types.NamespacedName{Namespace: k.Namespace, Name: k.Name}
 }
@@ -126,155 +124,150 @@ type Ledger struct {
 	router  Router
 	metrics Metrics
 
-	mu    sync.RWMutex
-	lines map[string]*line
-	byKey map[Key]map[string]*line
-	// discarded says that no acknowledgement is to be written any more.
+	mu       sync.RWMutex
+	subjects map[string]*subject
+	byKey    map[Key]map[string]*subject
+	// discarded says that no acknowledgement is written any more.
 	discarded bool
 
 	acks *ackQueue
-	// owed is told whenever something new is owed.
-	owed func(Key, types.UID)
-	// leftOut is told of the sources that an event could not be journaled for.
+	// The callbacks that OnOwed, OnLeftOut and OnRefused set.
+	owed    func(Key, types.UID)
 	leftOut func(Key, []types.UID)
-	// refused is told of each source that is not told of an event that was journaled.
 	refused func(Key, types.UID, Refusal)
 }
 
-// Metrics counts what a platform team wants to see of the ledger.
+// Metrics counts what happens to writes and events.
 type Metrics interface {
-	// Conflict is counted when a write met another one.
+	// Conflict counts a write that conflicted with another one.
 	Conflict()
-	// Refused is counted when the API server did not take a write, or did not say
-	// that it had. It is tried again.
+	// Refused counts a write that the API server rejected or did not confirm. It is
+	// retried.
 	Refused()
-	// Dropped is counted for every event that is given up on purpose.
+	// Dropped counts events that are dropped on purpose.
 	Dropped(reason string, n int64)
 }
 
-// line is one CDEventSubject, as far as it is known here.
-type line struct {
+// subject is what this process knows of one CDEventSubject.
+type subject struct {
 	name string
 	key  Key
-	// writing is held across a write, so that writes of one process do not
-	// conflict with each other.
+	// writing is held during a write. Otherwise, writes of one process would conflict.
 	writing sync.Mutex
 
 	// The rest is guarded by Ledger.mu.
 
-	// object is the newest state that is known; nil when there is none. It is
-	// never changed in place.
+	// object is the newest known state, nil if there is none. It is never changed in
+	// place.
 	object *v1alpha1.CDEventSubject
-	// missing says that somebody deleted the entry though it is still needed. It
-	// is put back with the next write.
+	// missing says that somebody deleted the object although it is still needed. The next
+	// write puts it back.
 	missing bool
-	// deleted is the UID of an entry that was deleted here while the informer
-	// does not know it yet: what it still says of it is of the past.
+	// deleted is the UID of an object that this process has deleted, until the informer
+	// has seen it go. Updates of this object are stale.
 	deleted types.UID
-	// finished is since when nothing has been owed about an object that is gone.
+	// finished is since when no event has been pending, if the watched object is gone.
 	finished time.Time
-	// acked is what was acknowledged and is not written yet, by source.
+	// acked is what each source has acknowledged, as far as it is not written yet.
 	acked map[types.UID]int64
-	// given is what was given up and is not written yet, by reason.
+	// given counts what was dropped and is not written yet, by reason.
 	given map[string]int64
 }
 
-// New returns an empty ledger. It is filled by the informer's events (Observe)
-// and by its own writes.
+// New returns an empty ledger. The informer's events (Observe) and its own writes fill it.
 func New(client Client, router Router, metrics Metrics) *Ledger {
 	return &Ledger{
-		client:  client,
-		router:  router,
-		metrics: metrics,
-		lines:   map[string]*line{},
-		byKey:   map[Key]map[string]*line{},
-		acks:    newAckQueue(),
-		owed:    func(Key, types.UID) {},
-		leftOut: func(Key, []types.UID) {},
-		refused: func(Key, types.UID, Refusal) {},
+		client:   client,
+		router:   router,
+		metrics:  metrics,
+		subjects: map[string]*subject{},
+		byKey:    map[Key]map[string]*subject{},
+		acks:     newAckQueue(),
+		owed:     func(Key, types.UID) {},
+		leftOut:  func(Key, []types.UID) {},
+		refused:  func(Key, types.UID, Refusal) {},
 	}
 }
 
-// OnOwed sets who is told that something is owed to a source. It must be set
+// OnOwed sets a function that is called when an event becomes pending for a source. Call it
 // before the first write.
 func (l *Ledger) OnOwed(f func(Key, types.UID)) { l.owed = f }
 
-// OnLeftOut sets who is told of the sources that an event could not be journaled
-// for, as their forms are too many or too large. It must be set before the first write.
+// OnLeftOut sets a function that is called with the sources for which an event is not
+// journaled, because its forms are too many or too large. Call it before the first write.
 func (l *Ledger) OnLeftOut(f func(Key, []types.UID)) { l.leftOut = f }
 
-// OnRefused sets who is told of the sources that an event was refused to. It must be set
-// before the first write.
+// OnRefused sets a function that is called for each source that an event was refused to.
+// Call it before the first write.
 func (l *Ledger) OnRefused(f func(Key, types.UID, Refusal)) { l.refused = f }
 
-// Change is what an observer wants to have written.
+// Change is what an observer wants the ledger to write.
 type Change struct {
 	Memory      Memory
 	Transitions []lifecycle.Transition
-	// Conditions are what the user should know of the object, all of them.
+	// Conditions are all conditions of the object, apart from Delivered.
 	Conditions []metav1.Condition
-	// At is when it was decided.
+	// At is when the change was decided.
 	At time.Time
-	// Replay, if not empty, names the only sources that are to be told.
+	// Replay, if not empty, names the only recipients.
 	Replay []types.UID
 }
 
-// Replays names the sources that are still to be told of the present state of an
-// object.
+// Replays names the sources that are still to receive the present state of an object.
 func (l *Ledger) Replays(current *v1alpha1.CDEventSubject, labels func() Labels) []types.UID {
 	return l.router.Replays(current.Spec, current.Status.Replayed, labels)
 }
 
-// Decide is given the newest known entry, nil if there is none, and returns
-// what to write, nil for nothing. It is called again with the entry that the
-// API server has when another writer was faster, and must start afresh then.
+// Decide receives the newest known state, nil if there is none, and returns what to write,
+// nil for nothing. If another writer was faster, it is called again with the state that the
+// API server has. It must then start afresh.
 type Decide func(current *v1alpha1.CDEventSubject) (*Change, error)
 
 // Journal writes what decide wants, by compare-and-swap.
 func (l *Ledger) Journal(ctx context.Context, spec v1alpha1.CDEventSubjectSpec, decide Decide) error {
-	return l.write(ctx, l.line(Name(spec), KeyOf(spec)), spec, decide)
+	return l.write(ctx, l.subject(Name(spec), KeyOf(spec)), spec, decide)
 }
 
-// maxConflicts bounds how often one write meets another before it is put back.
+// maxConflicts is how often a write may conflict before it is retried later.
 const maxConflicts = 8
 
-func (l *Ledger) write(ctx context.Context, ln *line, spec v1alpha1.CDEventSubjectSpec, decide Decide) error {
-	ln.writing.Lock()
-	defer ln.writing.Unlock()
+func (l *Ledger) write(ctx context.Context, sub *subject, spec v1alpha1.CDEventSubjectSpec, decide Decide) error {
+	sub.writing.Lock()
+	defer sub.writing.Unlock()
 	for range maxConflicts {
-		e, err := l.prepare(ln, spec, decide)
+		e, err := l.prepare(sub, spec, decide)
 		if err != nil || e == nil {
 			return err
 		}
 		written, err := l.put(ctx, e)
 		switch {
 		case apierrors.IsNotFound(err) && e.current != nil && !finished(e.current):
-			// Deleted by hand, or finished and collected while we were cut off: the
-			// informer tells which, and what it was last.
+			// Deleted by hand, or collected while this process was cut off. The informer
+			// will tell which, and what its last state was.
 			l.metrics.Refused()
-			return fmt.Errorf("writing CDEventSubject %s, which was deleted: waiting for its last state: %w", ln.name, err)
+			return fmt.Errorf("writing CDEventSubject %s, which was deleted: waiting for its last state: %w", sub.name, err)
 		case err == nil:
-			l.settle(ln, e, written)
+			l.settle(sub, e, written)
 			return nil
 		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
 			l.metrics.Conflict()
-			if err := l.reload(ctx, ln); err != nil {
+			if err := l.reload(ctx, sub); err != nil {
 				return err
 			}
 		default:
-			if ctx.Err() == nil { // else it is us who gave up
+			if ctx.Err() == nil { // otherwise, this process is stopping
 				l.metrics.Refused()
 			}
-			return fmt.Errorf("writing CDEventSubject %s: %w", ln.name, err)
+			return fmt.Errorf("writing CDEventSubject %s: %w", sub.name, err)
 		}
 	}
-	return fmt.Errorf("writing CDEventSubject %s: conflicted with %d other writers in a row; retrying later", ln.name, maxConflicts)
+	return fmt.Errorf("writing CDEventSubject %s: conflicted with %d other writers in a row; retrying later", sub.name, maxConflicts)
 }
 
-// prepare makes the next state of a line, or nil when there is nothing to write.
-func (l *Ledger) prepare(ln *line, spec v1alpha1.CDEventSubjectSpec, decide Decide) (*edit, error) {
+// prepare makes the next state of a subject. It returns nil if there is nothing to write.
+func (l *Ledger) prepare(sub *subject, spec v1alpha1.CDEventSubjectSpec, decide Decide) (*edit, error) {
 	l.mu.RLock()
-	current, acked, given, missing := ln.object, maps.Clone(ln.acked), maps.Clone(ln.given), ln.missing
+	current, acked, given, missing := sub.object, maps.Clone(sub.acked), maps.Clone(sub.given), sub.missing
 	l.mu.RUnlock()
 
 	e := newEdit(current, spec, acked, given)
@@ -291,23 +284,23 @@ func (l *Ledger) prepare(ln *line, spec v1alpha1.CDEventSubjectSpec, decide Deci
 		}
 	}
 	if !e.changed {
-		// Acknowledgements of what is not owed any more need no write.
-		l.forgetAcks(ln, acked, given)
+		// Acknowledgements of events that are no longer pending need no write.
+		l.forgetAcks(sub, acked, given)
 		return nil, nil //nolint:nilnil // nothing to write is no error
 	}
 	e.finish(l.router.Operator)
 	return e, nil
 }
 
-// put writes the next state. It returns nil where there is nothing to keep.
+// put writes the next state. It returns nil if there is nothing to keep.
 func (l *Ledger) put(ctx context.Context, e *edit) (*v1alpha1.CDEventSubject, error) {
 	switch {
 	case e.done() && e.current == nil:
-		return nil, nil //nolint:nilnil // came and went within one write, and nobody was to be told
+		return nil, nil //nolint:nilnil // the object came and went within one write, and no source selects it
 	case e.current == nil:
 		return l.client.Create(ctx, e.next, metav1.CreateOptions{})
 	case e.missing:
-		// Without it, the object would be announced anew.
+		// Without it, the object would be announced again.
 		if e.next.Status.Created == nil {
 			e.next.Status.Created = e.current.CreationTimestamp.DeepCopy()
 		}
@@ -317,26 +310,26 @@ func (l *Ledger) put(ctx context.Context, e *edit) (*v1alpha1.CDEventSubject, er
 	return l.client.Update(ctx, e.next, metav1.UpdateOptions{})
 }
 
-// settle takes over what was written and tells who is owed something new.
-func (l *Ledger) settle(ln *line, e *edit, written *v1alpha1.CDEventSubject) {
+// settle takes over what was written, and reports pending and dropped events.
+func (l *Ledger) settle(sub *subject, e *edit, written *v1alpha1.CDEventSubject) {
 	if written != nil {
-		written.ManagedFields = nil // kept for as long as the object, for nobody
+		written.ManagedFields = nil // nobody reads them, and they take memory
 	}
 	l.mu.Lock()
-	ln.missing = false
-	if written != nil && (ln.object == nil || newer(written.ResourceVersion, ln.object.ResourceVersion)) {
-		ln.object = written
-		l.keepLocked(ln)
+	sub.missing = false
+	if written != nil && (sub.object == nil || newer(written.ResourceVersion, sub.object.ResourceVersion)) {
+		sub.object = written
+		l.keepLocked(sub)
 	}
-	l.dropLocked(ln)
+	l.dropLocked(sub)
 	l.mu.Unlock()
-	l.forgetAcks(ln, e.acked, e.given)
+	l.forgetAcks(sub, e.acked, e.given)
 	for reason, n := range e.lost {
 		l.metrics.Dropped(reason, n)
 	}
 	for _, r := range e.refused {
 		l.metrics.Dropped(r.Refused.Reason, 1)
-		l.refused(ln.key, r.Source, *r.Refused)
+		l.refused(sub.key, r.Source, *r.Refused)
 	}
 	if written != nil {
 		key := KeyOf(written.Spec)
@@ -349,117 +342,117 @@ func (l *Ledger) settle(ln *line, e *edit, written *v1alpha1.CDEventSubject) {
 	}
 }
 
-// forgetAcks removes what has been written from what is to be written.
-func (l *Ledger) forgetAcks(ln *line, acked map[types.UID]int64, given map[string]int64) {
+// forgetAcks removes what has been written.
+func (l *Ledger) forgetAcks(sub *subject, acked map[types.UID]int64, given map[string]int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for source, seq := range acked {
-		if ln.acked[source] <= seq {
-			delete(ln.acked, source)
+		if sub.acked[source] <= seq {
+			delete(sub.acked, source)
 		}
 	}
 	for reason, n := range given {
-		if ln.given[reason] -= n; ln.given[reason] <= 0 {
-			delete(ln.given, reason)
+		if sub.given[reason] -= n; sub.given[reason] <= 0 {
+			delete(sub.given, reason)
 		}
 	}
-	l.dropLocked(ln)
+	l.dropLocked(sub)
 }
 
-// reload reads a line from the API server itself.
-func (l *Ledger) reload(ctx context.Context, ln *line) error {
-	object, err := l.client.Get(ctx, ln.name, metav1.GetOptions{})
+// reload reads a subject from the API server.
+func (l *Ledger) reload(ctx context.Context, sub *subject) error {
+	object, err := l.client.Get(ctx, sub.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		object, err = nil, nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading CDEventSubject %s after a conflict: %w", ln.name, err)
+		return fmt.Errorf("reading CDEventSubject %s after a conflict: %w", sub.name, err)
 	}
 	l.mu.Lock()
-	// Whatever its resourceVersion is: a restored etcd starts lower.
-	if object == nil || ln.object != nil && newer(ln.object.ResourceVersion, object.ResourceVersion) {
-		clear(ln.acked)
-		clear(ln.given)
+	// Its resourceVersion does not matter: a restored etcd starts lower.
+	if object == nil || sub.object != nil && newer(sub.object.ResourceVersion, object.ResourceVersion) {
+		clear(sub.acked)
+		clear(sub.given)
 	}
-	ln.object, ln.missing = object, false
-	ln.unlearnLocked()
+	sub.object, sub.missing = object, false
+	sub.unlearnLocked()
 	l.mu.Unlock()
 	l.remind(object)
 	return nil
 }
 
-// unlearnLocked lets go of acknowledgements of what the entry does not know, as after
-// restoring a backup: the same numbers will be those of other events.
-func (ln *line) unlearnLocked() {
-	if ln.object == nil {
+// unlearnLocked forgets acknowledgements of events that the object does not have, as after
+// restoring a backup. Other events will get the same numbers.
+func (sub *subject) unlearnLocked() {
+	if sub.object == nil {
 		return
 	}
-	maps.DeleteFunc(ln.acked, func(_ types.UID, seq int64) bool { return seq > ln.object.Status.Sequence })
+	maps.DeleteFunc(sub.acked, func(_ types.UID, seq int64) bool { return seq > sub.object.Status.Sequence })
 }
 
-// Discard has nothing written any more of what was acknowledged: this process remembers
-// what may never have happened.
+// Discard stops writing acknowledgements: after the API server went back in time, this
+// process remembers events that may never have happened.
 func (l *Ledger) Discard() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.discarded = true
-	for _, ln := range l.lines {
-		clear(ln.acked)
-		clear(ln.given)
+	for _, sub := range l.subjects {
+		clear(sub.acked)
+		clear(sub.given)
 	}
 }
 
-// remind tells of everything that is owed by an entry which somebody else wrote:
-// the other may be gone before it has sent it.
+// remind reports all pending events of an object that another process wrote. That process
+// may be gone before it has sent them.
 func (l *Ledger) remind(s *v1alpha1.CDEventSubject) {
 	if s == nil {
 		return
 	}
-	told := map[types.UID]bool{}
+	seen := map[types.UID]bool{}
 	for _, j := range s.Status.Journal {
 		for _, r := range j.Recipients {
-			if !told[r.Source] {
-				told[r.Source] = true
+			if !seen[r.Source] {
+				seen[r.Source] = true
 				l.owed(KeyOf(s.Spec), r.Source)
 			}
 		}
 	}
 }
 
-// newer says whether a is a later resourceVersion than b. What cannot be
-// compared is taken, as it came from the API server.
+// newer says whether the resourceVersion a is later than b. One that cannot be compared
+// counts as newer, because it came from the API server.
 func newer(a, b string) bool {
 	c, err := resourceversion.CompareResourceVersion(a, b)
 	return err != nil || c > 0
 }
 
-// line returns the line of that name, a new one if need be.
-func (l *Ledger) line(name string, key Key) *line {
+// subject returns the subject of that name. It adds one if there is none.
+func (l *Ledger) subject(name string, key Key) *subject {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if ln, ok := l.lines[name]; ok {
-		return ln
+	if sub, ok := l.subjects[name]; ok {
+		return sub
 	}
-	ln := &line{name: name, key: key, acked: map[types.UID]int64{}, given: map[string]int64{}}
-	l.keepLocked(ln)
-	return ln
+	sub := &subject{name: name, key: key, acked: map[types.UID]int64{}, given: map[string]int64{}}
+	l.keepLocked(sub)
+	return sub
 }
 
-func (l *Ledger) keepLocked(ln *line) {
-	l.lines[ln.name] = ln
-	if l.byKey[ln.key] == nil {
-		l.byKey[ln.key] = map[string]*line{}
+func (l *Ledger) keepLocked(sub *subject) {
+	l.subjects[sub.name] = sub
+	if l.byKey[sub.key] == nil {
+		l.byKey[sub.key] = map[string]*subject{}
 	}
-	l.byKey[ln.key][ln.name] = ln
+	l.byKey[sub.key][sub.name] = sub
 }
 
-// dropLocked lets go of a line that holds nothing.
-func (l *Ledger) dropLocked(ln *line) {
-	if ln.object != nil || ln.deleted != "" || len(ln.acked)+len(ln.given) > 0 {
+// dropLocked removes a subject that holds nothing.
+func (l *Ledger) dropLocked(sub *subject) {
+	if sub.object != nil || sub.deleted != "" || len(sub.acked)+len(sub.given) > 0 {
 		return
 	}
-	delete(l.lines, ln.name)
-	if delete(l.byKey[ln.key], ln.name); len(l.byKey[ln.key]) == 0 {
-		delete(l.byKey, ln.key)
+	delete(l.subjects, sub.name)
+	if delete(l.byKey[sub.key], sub.name); len(l.byKey[sub.key]) == 0 {
+		delete(l.byKey, sub.key)
 	}
 }

@@ -15,22 +15,23 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// Owed is one event that is owed to one source.
+// Owed is one event that is pending for one source.
 type Owed struct {
 	// Line is the name of the CDEventSubject.
 	Line       string
 	Subject    v1alpha1.CDEventSubjectSpec
 	Profile    v1alpha1.Profile
 	Transition lifecycle.Transition
-	// Undecided says that the source's filters are to be applied first.
+	// Undecided says that the source's filters must be applied first.
 	Undecided bool
-	// Unreadable says why the transition cannot be read; it has no more than its
-	// sequence number, time and type then, and is to be given up in its turn.
+	// Unreadable says why the transition cannot be read. It then has only its sequence
+	// number, time and type, and is dropped in its turn.
 	Unreadable error
 }
 
-// Subjects returns the entries of a watched object, one for each UID that it
-// had: those that are gone first, then in the order in which they were made. They must not be changed.
+// Subjects returns the CDEventSubjects of a watched object, one for each UID that it has had:
+// those of objects that are gone first, each group in order of creation. They must not be
+// changed.
 func (l *Ledger) Subjects(key Key) []*v1alpha1.CDEventSubject {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -39,9 +40,9 @@ func (l *Ledger) Subjects(key Key) []*v1alpha1.CDEventSubject {
 
 func (l *Ledger) subjectsLocked(key Key) []*v1alpha1.CDEventSubject {
 	var out []*v1alpha1.CDEventSubject
-	for _, ln := range l.byKey[key] {
-		if ln.object != nil {
-			out = append(out, ln.object)
+	for _, sub := range l.byKey[key] {
+		if sub.object != nil {
+			out = append(out, sub.object)
 		}
 	}
 	slices.SortFunc(out, func(a, b *v1alpha1.CDEventSubject) int {
@@ -58,8 +59,8 @@ func (l *Ledger) subjectsLocked(key Key) []*v1alpha1.CDEventSubject {
 	return out
 }
 
-// created is when an entry was first made, by the clock of the API server: those of two
-// leaders may differ.
+// created is when a CDEventSubject was first created, by the clock of the API server: the
+// clocks of two leaders may differ.
 func created(s *v1alpha1.CDEventSubject) time.Time {
 	if s.Status.Created != nil {
 		return s.Status.Created.Time
@@ -67,8 +68,8 @@ func created(s *v1alpha1.CDEventSubject) time.Time {
 	return s.CreationTimestamp.Time
 }
 
-// first is the time of the first transition that an entry still knows. Of objects
-// that were created within one second it tells which came first.
+// first is the time of the oldest transition that a CDEventSubject still has. It orders those
+// that were created within one second.
 func first(s *v1alpha1.CDEventSubject) time.Time {
 	switch {
 	case len(s.Status.Journal) > 0:
@@ -79,7 +80,7 @@ func first(s *v1alpha1.CDEventSubject) time.Time {
 	return time.Time{}
 }
 
-// Keys returns the key of every entry.
+// Keys returns the keys of all CDEventSubjects.
 func (l *Ledger) Keys() []Key {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -90,22 +91,22 @@ func (l *Ledger) Keys() []Key {
 	return out
 }
 
-// maxOwed is how many events Owed returns at once. A name that is made and removed again
-// and again, while a sink is down, is owed thousands.
+// maxOwed is how many events Owed returns at once. If a name is created and removed again and
+// again while a sink is down, thousands are pending.
 const maxOwed = 64
 
-// Owed returns the next events that are owed to a source about a watched object, in the
-// order in which they must be sent: what happened to an object of the same name that is
-// gone comes before what happened to the present one.
+// Owed returns the next events that are pending for a source about a watched object, in the
+// order in which they must be sent. Events about an object of the same name that is gone come
+// before those about the present one.
 func (l *Ledger) Owed(key Key, source types.UID) []Owed {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	var out []Owed
 	for _, s := range l.subjectsLocked(key) {
-		acked := max(s.Status.Acknowledged[source], l.lines[s.Name].acked[source])
+		acked := max(s.Status.Acknowledged[source], l.subjects[s.Name].acked[source])
 		for _, j := range s.Status.Journal {
 			if outOfRange(j, &s.Status) {
-				l.acks.add(s.Name) // the next write gives it up
+				l.acks.add(s.Name) // the next write drops it
 				continue
 			}
 			r, ok := recipient(j, source)
@@ -120,14 +121,14 @@ func (l *Ledger) Owed(key Key, source types.UID) []Owed {
 	return out
 }
 
-// outOfRange says that an entry has a number that was not given to any transition yet, as
-// after an edit by hand. It could never be acknowledged.
+// outOfRange says that an entry has a number that no transition has, as after an edit by hand.
+// It could never be acknowledged.
 func outOfRange(j v1alpha1.JournalEntry, st *v1alpha1.CDEventSubjectStatus) bool {
 	return j.Sequence > st.Sequence
 }
 
-// owed reads a journal entry. Another version of this program may have written it,
-// or somebody by hand.
+// owed reads a journal entry. Another version of this program may have written it, or somebody
+// may have edited it.
 func owed(s *v1alpha1.CDEventSubject, j v1alpha1.JournalEntry, r v1alpha1.Recipient) Owed {
 	o := Owed{Line: s.Name, Subject: s.Spec, Undecided: r.Undecided}
 	profile, ok := s.Status.Profiles[r.Profile]
@@ -156,30 +157,30 @@ func recipient(j v1alpha1.JournalEntry, source types.UID) (v1alpha1.Recipient, b
 	return j.Recipients[i], true
 }
 
-// Standing is what is owed to one source altogether.
+// Standing sums up what is pending for one source.
 type Standing struct {
 	Pending int64
-	// Oldest is the time of the oldest transition that is owed.
+	// Oldest is the time of the oldest pending transition.
 	Oldest time.Time
-	// Keys are the objects that something is owed about.
+	// Keys are the objects with pending events.
 	Keys []Key
 }
 
-// Standings sums up what is owed, by source.
+// Standings sums up what is pending, by source.
 func (l *Ledger) Standings() map[types.UID]Standing {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	out := map[types.UID]Standing{}
-	for key, lines := range l.byKey {
+	for key, subs := range l.byKey {
 		counted := map[types.UID]bool{}
-		for _, ln := range lines {
-			if ln.object == nil {
+		for _, sub := range subs {
+			if sub.object == nil {
 				continue
 			}
-			st := &ln.object.Status
+			st := &sub.object.Status
 			for _, j := range st.Journal {
 				for _, r := range j.Recipients {
-					if j.Sequence <= max(st.Acknowledged[r.Source], ln.acked[r.Source]) {
+					if j.Sequence <= max(st.Acknowledged[r.Source], sub.acked[r.Source]) {
 						continue
 					}
 					s := out[r.Source]
@@ -199,29 +200,29 @@ func (l *Ledger) Standings() map[types.UID]Standing {
 	return out
 }
 
-// Acknowledge notes that a source has everything of a line up to a sequence
-// number. It is written soon, together with others of the same line.
+// Acknowledge notes that a source has all events of a CDEventSubject up to a sequence number.
+// This is written soon, together with other acknowledgements.
 func (l *Ledger) Acknowledge(name string, source types.UID, sequence int64) {
-	l.note(name, sequence, func(ln *line) { ln.acked[source] = max(ln.acked[source], sequence) })
+	l.note(name, sequence, func(sub *subject) { sub.acked[source] = max(sub.acked[source], sequence) })
 }
 
-// GiveUp notes that an event will not be sent, and why. It counts as
-// acknowledged from then on.
+// GiveUp drops an event for a reason. It counts as acknowledged from then on.
 func (l *Ledger) GiveUp(name string, source types.UID, sequence int64, reason string) {
 	l.metrics.Dropped(reason, 1)
-	l.note(name, sequence, func(ln *line) {
-		ln.acked[source] = max(ln.acked[source], sequence)
-		ln.given[reason]++
+	l.note(name, sequence, func(sub *subject) {
+		sub.acked[source] = max(sub.acked[source], sequence)
+		sub.given[reason]++
 	})
 }
 
-// note passes over what the entry does not know: it is of before a backup was restored.
-func (l *Ledger) note(name string, sequence int64, f func(*line)) {
+// note ignores numbers that the CDEventSubject does not have: they are from before a backup was
+// restored.
+func (l *Ledger) note(name string, sequence int64, f func(*subject)) {
 	l.mu.Lock()
-	ln, ok := l.lines[name]
+	sub, ok := l.subjects[name]
 	ok = ok && !l.discarded
-	if ok && ln.object != nil && sequence <= ln.object.Status.Sequence {
-		f(ln)
+	if ok && sub.object != nil && sequence <= sub.object.Status.Sequence {
+		f(sub)
 	}
 	l.mu.Unlock()
 	if ok {
@@ -229,45 +230,45 @@ func (l *Ledger) note(name string, sequence int64, f func(*line)) {
 	}
 }
 
-// Abandon gives up everything that is owed to a source that was deleted, about
-// the objects that this process leads: each event is counted once.
+// Abandon drops all events that are pending for a deleted source about objects that this
+// process leads for. Each event is counted once.
 func (l *Ledger) Abandon(source types.UID, leads func(types.NamespacedName) bool) {
 	type due struct {
-		line string
-		seq  int64
+		subject string
+		seq     int64
 	}
 	var all []due
 	l.mu.RLock()
-	for _, ln := range l.lines {
-		if ln.object == nil || !leads(KeyOf(ln.object.Spec).NamespacedName()) {
+	for _, sub := range l.subjects {
+		if sub.object == nil || !leads(KeyOf(sub.object.Spec).NamespacedName()) {
 			continue
 		}
-		for _, j := range ln.object.Status.Journal {
-			acked := max(ln.object.Status.Acknowledged[source], ln.acked[source])
+		for _, j := range sub.object.Status.Journal {
+			acked := max(sub.object.Status.Acknowledged[source], sub.acked[source])
 			if _, ok := recipient(j, source); ok && j.Sequence > acked {
-				all = append(all, due{ln.name, j.Sequence})
+				all = append(all, due{sub.name, j.Sequence})
 			}
 		}
 	}
 	l.mu.RUnlock()
 	for _, d := range all {
-		l.GiveUp(d.line, source, d.seq, DroppedSourceRemoved)
+		l.GiveUp(d.subject, source, d.seq, DroppedSourceRemoved)
 	}
 }
 
-// flush writes what was acknowledged of one line.
+// flush writes what was acknowledged of one subject.
 func (l *Ledger) flush(ctx context.Context, name string) error {
 	l.mu.RLock()
-	ln, ok := l.lines[name]
+	sub, ok := l.subjects[name]
 	var spec v1alpha1.CDEventSubjectSpec
-	if ok && ln.object != nil {
-		spec = ln.object.Spec
+	if ok && sub.object != nil {
+		spec = sub.object.Spec
 	}
 	l.mu.RUnlock()
 	if !ok || spec.UID == "" {
 		return nil
 	}
-	if err := l.write(ctx, ln, spec, nil); err != nil {
+	if err := l.write(ctx, sub, spec, nil); err != nil {
 		return fmt.Errorf("writing acknowledgements: %w", err)
 	}
 	return nil

@@ -4,9 +4,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// Observe takes over an entry that the informer has seen. It returns whether that
-// was news, written by somebody else: what was decided before, without it, must
-// be looked at again.
+// Observe takes over a CDEventSubject that the informer has seen. It returns true if another
+// process wrote it. Decisions that were made without it must then be made again.
 func (l *Ledger) Observe(s *v1alpha1.CDEventSubject) bool {
 	if !l.take(s) {
 		return false
@@ -16,48 +15,48 @@ func (l *Ledger) Observe(s *v1alpha1.CDEventSubject) bool {
 }
 
 func (l *Ledger) take(s *v1alpha1.CDEventSubject) bool {
-	ln := l.line(s.Name, KeyOf(s.Spec))
+	sub := l.subject(s.Name, KeyOf(s.Spec))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if ln.object != nil && ln.object.ResourceVersion == s.ResourceVersion {
-		ln.object = s // the same, and the informer keeps it anyway
+	if sub.object != nil && sub.object.ResourceVersion == s.ResourceVersion {
+		sub.object = s // share the informer's copy
 		return false
 	}
-	if s.UID == ln.deleted || ln.object != nil && !newer(s.ResourceVersion, ln.object.ResourceVersion) {
+	if s.UID == sub.deleted || sub.object != nil && !newer(s.ResourceVersion, sub.object.ResourceVersion) {
 		return false
 	}
-	ln.object = s
-	ln.unlearnLocked()
+	sub.object = s
+	sub.unlearnLocked()
 	return true
 }
 
-// Forget takes note that an entry is gone, and what it was last. Where that is
-// known for certain, and it was still needed, it is put back: deleted by hand,
-// it would have its object announced anew.
+// Forget takes note that a CDEventSubject is gone, and what its last state was. If that is
+// certain and it was still needed, it is put back: without it, its object would be announced
+// again.
 func (l *Ledger) Forget(s *v1alpha1.CDEventSubject, certain bool) {
 	if l.lose(s, certain) {
 		l.acks.add(s.Name)
 	}
 }
 
-// lose returns whether the entry must be put back.
+// lose returns whether the CDEventSubject must be put back.
 func (l *Ledger) lose(s *v1alpha1.CDEventSubject, certain bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ln, ok := l.lines[s.Name]
+	sub, ok := l.subjects[s.Name]
 	if !ok {
 		return false
 	}
-	if certain && ln.object != nil && ln.object.UID == s.UID && ln.deleted != s.UID && !finished(ln.object) && s.Spec.Kind != BaselineKind {
-		ln.missing = true
+	if certain && sub.object != nil && sub.object.UID == s.UID && sub.deleted != s.UID && !finished(sub.object) && s.Spec.Kind != BaselineKind {
+		sub.missing = true
 		return true
 	}
-	if ln.deleted == s.UID {
-		ln.deleted = ""
+	if sub.deleted == s.UID {
+		sub.deleted = ""
 	}
-	if ln.object != nil && ln.object.UID == s.UID {
-		ln.object = nil
+	if sub.object != nil && sub.object.UID == s.UID {
+		sub.object = nil
 	}
-	l.dropLocked(ln)
+	l.dropLocked(sub)
 	return false
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
 
-// bury journals the end of every object of this name that has another UID than
-// the present one. A cache that lags behind must not end what is still there,
-// so the API server is asked.
+// bury journals the end of every object of this name that has another UID than the present
+// one. It asks the API server first: a cache that lags must not end an object that is there.
 func (f *fold) bury(present types.UID, at time.Time) error {
 	for _, entry := range f.entries() {
 		if entry.Spec.UID == present || entry.Status.Removed {
@@ -23,13 +22,13 @@ func (f *fold) bury(present types.UID, at time.Time) error {
 			return fmt.Errorf("asking the API server whether %s is gone: %w", f.key, err)
 		}
 		if live == entry.Spec.UID {
-			// The cache lags behind. What it lags by comes as an update.
+			// The cache lags. The missing states will arrive as updates.
 			f.lagging = true
 			continue
 		}
 		err = f.o.Ledger.Journal(f.ctx, entry.Spec, func(current *v1alpha1.CDEventSubject) (*ledger.Change, error) {
 			if current == nil {
-				return nil, nil //nolint:nilnil // another leader has seen to it
+				return nil, nil //nolint:nilnil // another leader has done it
 			}
 			memory, err := f.memory(current)
 			if err != nil {

@@ -25,15 +25,14 @@ type fold struct {
 	// past holds the UIDs that the object is known to have had.
 	past    []types.UID
 	unsaved map[string]unsaved
-	// waiting is since when something is waited for of each UID. It is
-	// kept apart from what the ledger holds.
+	// waiting holds the waits of each UID. The ledger does not store them.
 	waiting map[types.UID]map[lifecycle.Wait]time.Time
-	// patient says that a part which is not cached may still come.
+	// patient says that a missing part may still arrive.
 	patient bool
-	// doubtful says that the parts came from a cache that may lag behind.
+	// doubtful says that the parts came from a cache that may lag.
 	doubtful bool
 
-	// consumed holds the updates that need not be looked at again.
+	// consumed holds the updates that were folded.
 	consumed map[uint64]bool
 	held     bool
 	// lagging says that the API server is known to be ahead of the caches.
@@ -42,8 +41,8 @@ type fold struct {
 	memories map[string]unsaved
 }
 
-// contained turns a panic into an error: one object that no fold can cope with must not end
-// the events about all others. It is tried again, as after any error.
+// contained turns a panic into an error. An object that cannot be folded must not stop events
+// about all others. It is retried, as after any error.
 func (f *fold) contained(run func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -66,7 +65,7 @@ func (f *fold) run() error {
 		}
 		object := f.object(first)
 		if object == nil && first.id == 0 && len(f.steps) > 1 {
-			i++ // no object yet: what is known of its parts is in the next step too
+			i++ // no object yet: its parts are in the next step, too
 			continue
 		}
 		uid := types.UID("")
@@ -105,8 +104,8 @@ func (f *fold) upTo(i int) []step {
 	return f.steps[i:]
 }
 
-// await says whether to wait for an object of which a part is here already. The part
-// may also belong to an object that was gone before we started.
+// await says whether to wait for an object of which a part has arrived. The part may also
+// belong to an object that was gone before this process started.
 func (f *fold) await(owner types.UID) (bool, error) {
 	f.held = true
 	if f.patient {
@@ -120,7 +119,7 @@ func (f *fold) await(owner types.UID) (bool, error) {
 	return f.held, nil
 }
 
-// after is when the key must come again.
+// after is when the key must be reconciled again.
 func (f *fold) after() time.Duration {
 	d := time.Duration(0)
 	switch {
@@ -159,14 +158,14 @@ func (f *fold) later(from step) []State {
 	return out
 }
 
-// entries are those of every object that has or had this name, as far as the
-// ledger still knows it.
+// entries are the CDEventSubjects of every object that has or had this name, as far as the
+// ledger still has them.
 func (f *fold) entries() []*v1alpha1.CDEventSubject {
 	return f.o.Ledger.Subjects(f.o.ledgerKey(f.key))
 }
 
-// remembered are the UIDs of which something is to be remembered: those that the
-// ledger does not know to be gone, and the one that is there.
+// remembered are the UIDs that must be remembered: those that are not known to be gone, and
+// the present one.
 func (f *fold) remembered() map[types.UID]bool {
 	out := map[types.UID]bool{}
 	for _, entry := range f.entries() {

@@ -11,19 +11,19 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// unsaved is a memory that is ahead of the ledger, and the state of the ledger
-// that it is ahead of. Nothing was announced on the way from one to the other.
+// unsaved is a memory that is ahead of the ledger, and the state of the ledger that it is
+// ahead of. Nothing was announced in between.
 type unsaved struct {
 	memory Memory
 	ahead  string
 }
 
-// follow folds the steps that show the same object, in one write. It returns how
-// many it could use; none if the first must wait for another part.
+// follow folds the steps that show the same object, in one write. It returns how many it used,
+// none if the first must wait for another part.
 func (f *fold) follow(first *Object, steps []step) (int, error) {
 	if f.doubtful && f.version(first.UID) == "" {
-		// Nothing is known of it, and the cache may show what is long gone,
-		// announced and forgotten.
+		// The ledger does not know the object. The cache may show one that was announced,
+		// is long gone, and is forgotten.
 		live, err := f.o.Kind.Live(f.ctx, f.key)
 		if err != nil {
 			return 0, fmt.Errorf("asking the API server for %s, which the ledger does not know: %w", f.key, err)
@@ -51,8 +51,8 @@ func (f *fold) follow(first *Object, steps []step) (int, error) {
 	}
 	f.waiting[first.UID] = p.memory.Waits()
 	if p.changed || f.saved(first.UID, p.memory) {
-		// The ledger's is as good, and kept anyway. A silent write leaves the sequence
-		// as it is, so that an older memory would still seem to be ahead.
+		// The ledger has it. A write without transitions leaves the sequence as it is, so an
+		// older memory would still seem to be ahead.
 		f.memories[string(first.UID)] = unsaved{}
 		return p.used, nil
 	}
@@ -60,8 +60,8 @@ func (f *fold) follow(first *Object, steps []step) (int, error) {
 	return p.used, nil
 }
 
-// saved says whether the ledger holds all of a memory, apart from the versions of what
-// was seen last: those are in the history itself.
+// saved says whether the ledger has all of a memory, apart from the versions of what was seen
+// last: these are in the history.
 func (f *fold) saved(uid types.UID, m Memory) bool {
 	for _, entry := range f.entries() {
 		if entry.Spec.UID != uid || entry.Status.Memory == nil {
@@ -73,8 +73,7 @@ func (f *fold) saved(uid types.UID, m Memory) bool {
 	return false
 }
 
-// version is the ledger's state of one object, as far as memory is concerned:
-// acknowledgements do not change it.
+// version names the state of the ledger for one object. Acknowledgements do not change it.
 func (f *fold) version(uid types.UID) string {
 	for _, s := range f.entries() {
 		if s.Spec.UID == uid {
@@ -84,14 +83,14 @@ func (f *fold) version(uid types.UID) string {
 	return ""
 }
 
-// generation names the state of an entry. The entry's own UID is part of it, as one
-// that was deleted and put back counts anew.
+// generation names the state of a CDEventSubject. Its own UID is part of it, because one that
+// was deleted and put back counts anew.
 func generation(s *v1alpha1.CDEventSubject) string {
 	return fmt.Sprintf("%s/%d", s.UID, s.Status.Sequence)
 }
 
-// memory is the newest that is known of an object: what is unsaved counts only
-// while the ledger is where it was.
+// memory is the newest memory of an object. An unsaved one counts only as long as the ledger
+// has not moved on.
 func (f *fold) memory(current *v1alpha1.CDEventSubject) (Memory, error) {
 	u, ok := f.memories[string(current.Spec.UID)] // of steps before, in this fold
 	if !ok {
@@ -99,7 +98,7 @@ func (f *fold) memory(current *v1alpha1.CDEventSubject) (Memory, error) {
 	}
 	switch {
 	case !ok, u.ahead == "", current.Status.Removed:
-		// What is buried stays so, whatever we have seen before we knew.
+		// An object that is journaled as gone stays gone, whatever was seen before.
 	case u.ahead == generation(current):
 		return u.memory, nil
 	default:
@@ -146,8 +145,8 @@ func (f *fold) pass(current *v1alpha1.CDEventSubject, first *Object, steps []ste
 		return p, err
 	}
 	if p.memory.Gone() {
-		// Buried by mistake is not possible: the API server was asked. What
-		// comes after may be another object of the same name.
+		// This is no mistake, because the API server was asked. Later steps may show another
+		// object of the same name.
 		p.used = f.span(first.UID, steps)
 		return p, nil
 	}

@@ -49,12 +49,12 @@ type Memory interface {
 	Next(ctx context.Context, s Step) (Result, error)
 	// End folds in that the object is gone.
 	End(at time.Time) Result
-	// Replay repeats the present state for sources that have not been told of it.
+	// Replay repeats the present state for sources that have not received it.
 	Replay(at time.Time) Result
 	// Conditions are what the user should know of the object. They are written to
 	// the ledger's entry.
 	Conditions() []metav1.Condition
-	// Covers says whether this memory has all that another one has, apart from the
+	// Covers says whether this memory has everything that another one has, apart from the
 	// versions of what was seen.
 	Covers(other Memory) bool
 	// Waits says since when this process has waited, and for what. They are

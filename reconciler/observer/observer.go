@@ -1,12 +1,11 @@
-// Package observer turns what the informers see of a watched object into
-// transitions in the ledger.
+// Package observer turns the updates that informers see of a watched object into transitions
+// in the ledger.
 //
-// Its invariants: it only reads users' objects, and it never sends. Every state
-// that a leader's watch was told of is folded, in order, however slow a write
-// is; a transition is journaled before anybody hears of it. Only the leader of
-// a key folds. The others keep its history for a while, so that whoever takes the
-// lead from one that died has seen what that one had not journaled; what it had
-// is older than the ledger says, and passed over.
+// Its invariants: it only reads users' objects, and it never sends. It folds every state that
+// the leader's watch has seen, in order, however slow a write is. A transition is journaled
+// before any event about it is sent. Only the leader of a key folds. Standbys keep the
+// history of a key for a while. If a leader dies, its successor has seen what the leader did
+// not journal, and skips what it did, because the ledger has a newer version.
 package observer
 
 import (
@@ -27,7 +26,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// Journal is the part of the ledger that is needed here.
+// Journal is the part of the ledger that the observer needs.
 type Journal interface {
 	Subjects(key ledger.Key) []*v1alpha1.CDEventSubject
 	Keys() []ledger.Key
@@ -35,27 +34,28 @@ type Journal interface {
 	Replays(current *v1alpha1.CDEventSubject, labels func() ledger.Labels) []types.UID
 }
 
-// Options are what an observer is made from.
+// Options configure an observer.
 type Options struct {
 	Kind   Kind
 	Ledger Journal
-	// Since returns from when on objects of this kind are announced.
+	// Since returns since when objects of this kind are announced.
 	Since func(ctx context.Context) (time.Time, error)
-	// Keep is how long a process that does not lead keeps what it saw: longer than
-	// it takes until another one leads. Zero for the default.
+	// Keep is how long a standby keeps updates: longer than it takes until another
+	// replica leads. Zero means the default.
 	Keep time.Duration
-	// Promoted is told of keys that this process leads from now on.
+	// Promoted is called with the keys that this process leads from now on.
 	Promoted func(reconciler.Bucket)
-	// Demoted is told of keys that it does not lead any more.
+	// Demoted is called with the keys that it no longer leads.
 	Demoted func(reconciler.Bucket)
 	Now     func() time.Time
-	// Merged is told when a history had to be cut.
+	// Merged is called with the number of updates that were merged because a history was
+	// full.
 	Merged func(int)
-	// Reverted is told when the API server went back in time, as after restoring a
-	// backup: what is in memory is of a time that never was.
+	// Reverted is called when the API server went back in time, as after restoring a
+	// backup. What this process remembers may then never have happened.
 	Reverted func()
-	// Stopping is closed when the process ends. The work queue would else be
-	// drained first, key by key, with a context that never ends.
+	// Stopping is closed when the process ends. Otherwise, the work queue would first be
+	// drained, key by key, with a context that never ends.
 	Stopping <-chan struct{}
 }
 
@@ -69,8 +69,8 @@ type Observer struct {
 	tracks map[types.NamespacedName]*track
 	// active is false until the caches of the kind are complete.
 	active bool
-	// position is that of the caches when they were complete: every later change of a
-	// floating part comes as an update.
+	// position is that of the caches when they were complete. Later changes of floating
+	// parts arrive as updates.
 	position string
 }
 
@@ -79,14 +79,14 @@ var (
 	_ reconciler.LeaderAware = (*Observer)(nil)
 )
 
-// Queue is the part of a controller's work queue that is needed here.
+// Queue is the part of a controller's work queue that the observer needs.
 type Queue interface {
 	EnqueueKey(key types.NamespacedName)
-	// EnqueueSlowKey is for what comes by the thousand and is not urgent.
+	// EnqueueSlowKey is for thousands of keys that are not urgent.
 	EnqueueSlowKey(key types.NamespacedName)
 }
 
-// New returns an observer. Bind must be called before it is used.
+// New returns an observer. Call Bind before you use it.
 func New(o Options) *Observer {
 	if o.Keep == 0 {
 		o.Keep = keep
@@ -100,23 +100,23 @@ func New(o Options) *Observer {
 	return ob
 }
 
-// Bind tells the observer which queue its keys go to.
+// Bind sets the queue that keys are added to.
 func (o *Observer) Bind(q Queue) { o.queue = q }
 
-// keep is what a crashed leader's lease and the next one's tries take, many times
-// over (config-leader-election): leaders may die one after the other, each before it
-// has journaled what came before it.
+// keep is many times what the lease of a crashed leader and the election of the next one take
+// (config-leader-election). Leaders may die one after the other, each before it has journaled
+// what it found.
 const keep = 5 * time.Minute
 
-// Start is called when the caches of the kind are complete, and again after the
-// kind was away. From then on every update is kept.
+// Start is called when the caches of the kind are complete, and again after the kind was
+// uninstalled and came back. From then on, the observer keeps every update.
 func (o *Observer) Start() {
 	o.mu.Lock()
 	o.active = true
 	o.tracks = map[types.NamespacedName]*track{}
 	o.position = o.Kind.Position() // before the caches are read
-	// All keys at once: a cache that is read later may have passed over states that
-	// are still on their way to us as updates.
+	// All keys at once: a cache that is read later may be ahead of updates that are still
+	// on their way.
 	for _, key := range o.Kind.Keys() {
 		o.trackLocked(key).fill(o.Kind.Cached(key))
 	}
@@ -131,8 +131,8 @@ func (o *Observer) Active() bool {
 	return o.active
 }
 
-// Stop is called when the kind is not served any more. What the ledger knows is
-// looked at once more, as the objects are gone with their kind.
+// Stop is called when the kind is no longer served. All keys of the ledger are reconciled,
+// because the objects are gone with their kind.
 func (o *Observer) Stop() {
 	o.mu.Lock()
 	o.active = false
@@ -141,8 +141,8 @@ func (o *Observer) Stop() {
 	o.enqueue(reconciler.UniversalBucket().Has, o.queue.EnqueueSlowKey)
 }
 
-// lead starts from the ledger and the history; a key that stands only in the
-// ledger belongs to an object that was removed while nobody was watching.
+// lead reconciles all keys of a bucket. A key that only the ledger has belongs to an object
+// that was removed while nobody watched.
 func (o *Observer) lead(b reconciler.Bucket) {
 	o.enqueue(b.Has, o.queue.EnqueueSlowKey)
 	if o.Promoted != nil {
@@ -160,7 +160,7 @@ func (o *Observer) enqueue(these func(types.NamespacedName) bool, add func(types
 			seen[key.NamespacedName()] = true
 		}
 	}
-	// Who stands by may have seen an object come and go that stands nowhere else.
+	// A standby may have seen an object come and go that neither of them has.
 	o.mu.Lock()
 	for key := range o.tracks {
 		seen[key] = true
@@ -173,8 +173,8 @@ func (o *Observer) enqueue(these func(types.NamespacedName) bool, add func(types
 	}
 }
 
-// yield forgets what was decided for a bucket and not written: the next leader
-// decides for itself.
+// yield forgets decisions for a bucket that are not written. The next leader decides for
+// itself.
 func (o *Observer) yield(b reconciler.Bucket) {
 	o.mu.Lock()
 	for key, t := range o.tracks {
@@ -192,7 +192,7 @@ func (o *Observer) yield(b reconciler.Bucket) {
 	}
 }
 
-// Saw is called by the informers' handlers for every update.
+// Saw takes an update. The informers' handlers call it.
 func (o *Observer) Saw(key types.NamespacedName, p Part) {
 	at := o.Now()
 	o.mu.Lock()
@@ -202,9 +202,9 @@ func (o *Observer) Saw(key types.NamespacedName, p Part) {
 	}
 	t := o.trackLocked(key)
 	fresh, merged := t.saw(p, at)
-	// Asked only now: whoever takes the lead after this finds the update.
+	// Ask only now: a replica that takes the lead after this finds the update.
 	if !o.IsLeaderFor(key) {
-		// What another one leads for is folded by that one.
+		// The replica that leads for the key folds it.
 		t.forget(at.Add(-o.Keep))
 		o.mu.Unlock()
 		return
@@ -218,8 +218,8 @@ func (o *Observer) Saw(key types.NamespacedName, p Part) {
 	}
 }
 
-// Sequence is the number of the newest transition of an object, as far as it is
-// known here. What is volatile is looked at after it was asked for.
+// Sequence is the number of the newest known transition of an object. Watchers of volatile
+// parts ask for it before they look at them.
 func (o *Observer) Sequence(key types.NamespacedName, uid types.UID) int64 {
 	for _, s := range o.Ledger.Subjects(o.ledgerKey(key)) {
 		if s.Spec.UID == uid {
@@ -229,8 +229,8 @@ func (o *Observer) Sequence(key types.NamespacedName, uid types.UID) int64 {
 	return 0
 }
 
-// Updated is called by the informers' handlers with the version that an object
-// had before, and what it is now.
+// Updated takes an update together with the version that the object had before. The informers'
+// handlers call it.
 func (o *Observer) Updated(before string, key types.NamespacedName, p Part) {
 	if WentBack(before, p.Version) && o.Reverted != nil {
 		o.Reverted()
@@ -238,8 +238,8 @@ func (o *Observer) Updated(before string, key types.NamespacedName, p Part) {
 	o.Saw(key, p)
 }
 
-// Tidy forgets what is too old of the keys that others lead for, and the keys of
-// objects that are gone. It is called now and then.
+// Tidy forgets old updates of keys that other replicas lead for, and keys of objects that are
+// gone. Call it now and then.
 func (o *Observer) Tidy() {
 	before := o.Now().Add(-o.Keep)
 	o.mu.Lock()
@@ -258,12 +258,12 @@ func (o *Observer) Tidy() {
 	}
 }
 
-// LookAgain has the objects of these keys looked at again, at leisure.
+// LookAgain reconciles these keys again, at low priority.
 func (o *Observer) LookAgain(these func(types.NamespacedName) bool) {
 	o.enqueue(these, o.queue.EnqueueSlowKey)
 }
 
-// Ledgered is called when somebody else has written an entry of the ledger.
+// Ledgered is called when another process has written to the ledger.
 func (o *Observer) Ledgered(key ledger.Key) {
 	if key.Kind == o.Kind.Name() && o.IsLeaderFor(key.NamespacedName()) {
 		o.queue.EnqueueKey(key.NamespacedName())
@@ -279,10 +279,10 @@ func (o *Observer) trackLocked(key types.NamespacedName) *track {
 	return t
 }
 
-// holdFor is how long a Revision is waited for before the API server is asked.
+// holdFor is how long a fold waits for a missing part before it asks the API server.
 const holdFor = time.Second
 
-// Reconcile folds what has come of one key.
+// Reconcile folds the updates of one key.
 func (o *Observer) Reconcile(ctx context.Context, name string) error {
 	namespace, n, err := cache.SplitMetaNamespaceKey(name)
 	if err != nil {
@@ -299,7 +299,7 @@ func (o *Observer) Reconcile(ctx context.Context, name string) error {
 	default:
 	}
 	if !o.Active() && o.Kind.Served() {
-		return nil // all keys come again when the caches are complete
+		return nil // all keys are reconciled again when the caches are complete
 	}
 	since, err := o.Since(ctx)
 	if err != nil {
@@ -317,14 +317,14 @@ func (o *Observer) Reconcile(ctx context.Context, name string) error {
 		return o.later(ctx, name, err)
 	}
 	if again {
-		// More has come while this was folded, or something is due later.
+		// More updates came during the fold, or something is due later.
 		return controller.NewRequeueAfter(f.after())
 	}
 	return nil
 }
 
-// retryAfter is how long a failed write waits. It does not go through the
-// queue's rate limiter, which lets ten keys a second through, all together.
+// retryAfter is when a failed write is retried. The queue's rate limiter is not used: it lets
+// only ten keys a second through.
 const retryAfter = 2 * time.Second
 
 func (o *Observer) later(ctx context.Context, key string, err error) error {
@@ -334,7 +334,7 @@ func (o *Observer) later(ctx context.Context, key string, err error) error {
 	return controller.NewRequeueAfter(retryAfter)
 }
 
-// begin takes the history of a key as it stands.
+// begin takes the present history of a key.
 func (o *Observer) begin(ctx context.Context, key types.NamespacedName, since time.Time) *fold {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -352,13 +352,13 @@ func (o *Observer) begin(ctx context.Context, key types.NamespacedName, since ti
 	return f
 }
 
-// end takes note of what was folded. It returns whether the key must come again.
+// end takes over the results of a fold. It returns whether the key must be reconciled again.
 func (o *Observer) end(f *fold) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	t := o.tracks[f.key]
 	if t != f.track {
-		return false // the kind went away meanwhile, and what came since is another history
+		return false // the kind went away meanwhile, and a new history has begun
 	}
 	t.folding = false
 	t.spend(f.consumed, f.now.Add(-o.Keep))
@@ -368,7 +368,7 @@ func (o *Observer) end(f *fold) bool {
 	case t.held.IsZero():
 		t.held = f.now
 	}
-	if o.IsLeaderFor(f.key) { // else the next leader's ledger counts
+	if o.IsLeaderFor(f.key) { // otherwise, only the ledger counts
 		for uid, u := range f.memories {
 			if delete(t.unsaved, uid); u.ahead != "" {
 				t.unsaved[uid] = u

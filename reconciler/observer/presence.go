@@ -16,8 +16,8 @@ import (
 
 var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// Presence knows which CustomResourceDefinitions exist. Kinds that we watch may
-// come after us and may leave before us.
+// Presence knows which CustomResourceDefinitions exist. Watched kinds may be installed after
+// the controller, and uninstalled before it.
 type Presence struct {
 	informer cache.SharedIndexInformer
 
@@ -26,8 +26,8 @@ type Presence struct {
 	changed  []func()
 }
 
-// NewPresence watches the names of all CustomResourceDefinitions, nothing else
-// of them. Run must be called.
+// NewPresence watches the names of all CustomResourceDefinitions, and nothing else of them.
+// Call Run to start.
 func NewPresence(client metadata.Interface) (*Presence, error) {
 	p := &Presence{existing: map[string]bool{}}
 	p.informer = metadatainformer.NewSharedInformerFactory(client, 0).ForResource(crds).Informer()
@@ -73,7 +73,7 @@ func (p *Presence) Has(names ...string) bool {
 func (p *Presence) set(obj any, exists bool) {
 	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
 	if err != nil {
-		return // not an object with a name: nothing that we could watch
+		return // not an object with a name
 	}
 	p.mu.Lock()
 	p.existing[key] = exists
@@ -84,9 +84,9 @@ func (p *Presence) set(obj any, exists bool) {
 	}
 }
 
-// While calls run whenever all of the named definitions exist, with a context
-// that ends when one of them goes, and absent whenever it is known that they do
-// not. It returns when ctx ends.
+// While calls run whenever all of the named definitions exist, with a context that ends when
+// one of them is deleted. It calls absent whenever they are known not to exist. It returns
+// when ctx ends.
 func (p *Presence) While(ctx context.Context, names []string, run func(context.Context), absent func()) {
 	wake := make(chan struct{}, 1)
 	p.mu.Lock()

@@ -9,8 +9,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
 
-// replay journals the present state for the sources that asked for it and have not
-// been told of it.
+// replay journals the present state for the sources that want it and have not received it.
 func (f *fold) replay() error {
 	for _, entry := range f.entries() {
 		due, _, err := f.due(entry)
@@ -27,7 +26,7 @@ func (f *fold) replay() error {
 			}
 			r := memory.Replay(f.now)
 			if len(r.Transitions) == 0 {
-				return nil, nil //nolint:nilnil // the sources are told when there is something to tell
+				return nil, nil //nolint:nilnil // there is nothing to replay yet
 			}
 			change := r.change()
 			change.Replay = due
@@ -40,7 +39,7 @@ func (f *fold) replay() error {
 	return nil
 }
 
-// due names the sources that an object's present state is to be told to.
+// due names the sources that are to receive the present state of an object.
 func (f *fold) due(current *v1alpha1.CDEventSubject) (sources []types.UID, memory Memory, err error) {
 	if current == nil || current.Status.Removed {
 		return nil, nil, nil

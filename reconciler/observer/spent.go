@@ -9,13 +9,12 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// errOvertaken: what was folded silently began with a state of the ledger that is not
-// the newest. It is folded again.
+// errOvertaken says that an unsaved memory began with an old state of the ledger. The updates
+// that led to it are folded again.
 var errOvertaken = errors.New("another leader has written a state that this replica does not know")
 
-// spend moves updates into the base. Until something is saved they are kept beside it,
-// with the parts before them: the ledger may turn out to have been of the past, and then
-// its present state decides what they mean.
+// spend moves updates into the base. They are kept beside it, with the parts before them, until
+// a write succeeds: if the ledger was stale, its present state decides what they mean.
 func (t *track) spend(ids map[uint64]bool, keepFrom time.Time) {
 	if t.spent == nil {
 		t.spent = &track{base: maps.Clone(t.base), position: t.position}
@@ -29,7 +28,7 @@ func (t *track) spend(ids map[uint64]bool, keepFrom time.Time) {
 	t.unspend(keepFrom)
 }
 
-// append keeps an update beside the base, within bounds.
+// append keeps an update, within bounds.
 func (t *track) append(u update) {
 	if u.part.Volatile {
 		return
@@ -41,8 +40,8 @@ func (t *track) append(u update) {
 	}
 }
 
-// merge takes the first n updates into the base, as if they had been folded with the
-// next. Where others are spent, so are these: a rewind brings back all or none.
+// merge takes the first n updates into the base, as if they had been folded together with the
+// next one. If others are spent, so are these: a rewind brings back all or none.
 func (t *track) merge(n int) {
 	for _, u := range t.updates[:n] {
 		t.rebase(u.part)
@@ -53,7 +52,7 @@ func (t *track) merge(n int) {
 	t.updates = slices.Delete(t.updates, 0, n)
 }
 
-// unspend forgets what is too old to be of account: by now the ledger is known.
+// unspend forgets old updates. By now, the state of the ledger is known.
 func (t *track) unspend(before time.Time) {
 	if t.spent == nil {
 		return
@@ -63,8 +62,8 @@ func (t *track) unspend(before time.Time) {
 	}
 }
 
-// rewind makes updates again of what was spent, and forgets what they led to. What only
-// a leader knows stays: it says itself which state of the ledger it was seen at.
+// rewind makes spent updates pending again, and forgets what they led to. Volatile parts stay:
+// they say themselves as of which state of the ledger they were observed.
 func (t *track) rewind() {
 	clear(t.unsaved)
 	s := t.spent
@@ -80,7 +79,7 @@ func (t *track) rewind() {
 	t.base, t.position, t.updates = s.base, s.position, append(s.updates, t.updates...)
 }
 
-// overtaken says that the ledger is not where something unsaved began.
+// overtaken says that the ledger has moved on since an unsaved memory began.
 func (t *track) overtaken(entries []*v1alpha1.CDEventSubject) bool {
 	return slices.ContainsFunc(entries, func(e *v1alpha1.CDEventSubject) bool {
 		u, ok := t.unsaved[string(e.Spec.UID)]

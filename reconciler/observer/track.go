@@ -11,46 +11,44 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// The bounds of what is kept of one key until it is folded. Beyond them, the oldest updates
-// are merged: they are not told one by one any more.
+// The bounds of the updates that are kept of one key until they are folded. Beyond them, the
+// oldest are merged, and their steps are not announced one by one.
 const (
 	// maxHistory is how many updates are kept, and maxHistorySize how many bytes of them.
 	maxHistory     = 512
 	maxHistorySize = 2 << 20
-	// maxStateParts is how many parts the states of one fold have altogether. At least
-	// minHistory states are kept all the same.
+	// maxStateParts is how many parts the states of one fold may have together. At least
+	// minHistory states are kept.
 	maxStateParts = 1 << 17
 	minHistory    = 16
 )
 
-// Part is one object that a watched subject is put together from, as an
-// informer saw it.
+// Part is one of the objects that make up a watched object, as an informer saw it.
 type Part struct {
-	// Name tells the parts of a subject apart: "service", "route",
+	// Name identifies the part within the watched object: "service", "route",
 	// "revision/cart-00001".
 	Name string
 	// Version is the object's resourceVersion.
 	Version string
-	// Value is the projection of the object, nil when it is gone. It is never
-	// changed and can be compared by reflect.DeepEqual.
+	// Value is the projection of the object, nil if it is gone. It is never changed, and
+	// reflect.DeepEqual can compare it.
 	Value any
 	// Root marks the watched object itself.
 	Root bool
-	// Owner is the UID of the watched object: of the root its own; of a part
-	// whose every state counts, as the Route's, that of the root it belongs to.
-	// It is empty for other parts.
+	// Owner is the UID of the watched object. The root and the parts whose every state
+	// counts, such as a Route, have it. It is empty for other parts.
 	Owner types.UID
-	// Volatile marks what no cache holds and only the leader looks at: it is worth
-	// nothing when the lead is lost.
+	// Volatile marks a part that no cache holds and that only the leader observes. It is
+	// worthless when the lead is lost.
 	Volatile bool
 	// Size is about how many bytes the value takes.
 	Size int
-	// Floating marks one of several that come and go. That there is none has no version,
-	// so that it counts as of which version all of them are known.
+	// Floating marks one of several parts that come and go. The absence of a part has no
+	// version, so the version as of which all of them are known counts.
 	Floating bool
 }
 
-// Parts are the parts of a subject at one moment, by name.
+// Parts are the parts of a watched object at one moment, by name.
 type Parts map[string]Part
 
 type update struct {
@@ -59,28 +57,27 @@ type update struct {
 	at   time.Time
 }
 
-// track is the history of one key: the parts up to where it was folded, and
-// every update that came after. Nothing is skipped because a write is slow or
-// because the work queue merges keys.
+// track is the history of one key: the folded parts, and every update that came after. No
+// update is skipped because a write is slow or because the work queue merges keys.
 type track struct {
 	base    Parts
 	updates []update
 	// serial numbers the updates.
 	serial uint64
-	// folding says that a fold is under way: nothing is merged meanwhile.
+	// folding says that a fold is in progress. Updates are not merged meanwhile.
 	folding bool
-	// past holds the UIDs that the root had, oldest first, as far as parts may still
-	// come that belong to one.
+	// past holds the UIDs that the root has had, oldest first, as long as parts that
+	// belong to one may still arrive.
 	past []types.UID
-	// held is since when the first update cannot be folded, zero if it can.
+	// held is since when the first update has been waiting for a part, zero if it is not.
 	held time.Time
-	// unsaved is the memory of each UID that is ahead of the ledger.
+	// unsaved holds memories that are ahead of the ledger, by UID.
 	unsaved map[string]unsaved
-	// spent holds the updates that led to it, and the parts before them.
+	// spent holds the updates that led to them, and the parts before these.
 	spent *track
-	// waiting is since when something is waited for of each UID.
+	// waiting holds the waits of each UID.
 	waiting map[types.UID]map[lifecycle.Wait]time.Time
-	// filled says that the root came from a cache: it may be of the past.
+	// filled says that the root came from a cache, so it may be stale.
 	filled bool
 	// position is the version as of which the base has its floating parts.
 	position string
@@ -90,15 +87,15 @@ func newTrack(position string) *track {
 	return &track{position: position, base: Parts{}, unsaved: map[string]unsaved{}, waiting: map[types.UID]map[lifecycle.Wait]time.Time{}}
 }
 
-// saw appends an update unless it says nothing new. It returns whether there is
-// something to fold, and how many updates were merged to stay in bounds.
+// saw appends an update unless it shows nothing new. It returns whether there is something to
+// fold, and how many updates were merged to stay within bounds.
 func (t *track) saw(p Part, at time.Time) (fresh bool, merged int) {
 	last, ok := t.last(p.Name)
 	if !ok && p.Value == nil || ok && !newer(p.Version, last.Version) && p.Value != nil {
 		return false, 0
 	}
 	if ok && same(last.Value, p.Value) && !p.Floating {
-		// Only the version moved on: what was decided still holds.
+		// Only the version is new: earlier decisions still hold.
 		t.bump(p)
 		return false, 0
 	}
@@ -124,9 +121,8 @@ func excess(updates []update, parts int) int {
 	return 0
 }
 
-// insert appends an update. A root that comes after parts which belong to it,
-// from an informer that is ahead, goes before them, together with what came of
-// the root in between.
+// insert appends an update. If parts that belong to a root arrived before it, because their
+// informer is ahead, the root and its later updates go before them.
 func (t *track) insert(u update) {
 	t.updates = append(t.updates, u)
 	if !u.part.Root || u.part.Value == nil || slices.Contains(t.past, u.part.Owner) {
@@ -149,7 +145,7 @@ func (t *track) insert(u update) {
 	})
 }
 
-// forget takes what came before that time into the base, as if it had been folded.
+// forget takes updates before that time into the base, as if they had been folded.
 func (t *track) forget(before time.Time) {
 	n := 0
 	for n < len(t.updates) && t.updates[n].at.Before(before) && !t.folding {
@@ -160,11 +156,11 @@ func (t *track) forget(before time.Time) {
 	t.prune()
 }
 
-// maxPast is how many UIDs are remembered that no part of the history belongs to. What
-// comes of an older one costs a question to the API server.
+// maxPast is how many UIDs are remembered to which no part of the history belongs. If a part of
+// an older one arrives, the API server is asked.
 const maxPast = 16
 
-// prune forgets UIDs that the object had long ago.
+// prune forgets UIDs from long ago.
 func (t *track) prune() {
 	here := func(uid types.UID) bool {
 		for _, p := range t.base {
@@ -183,8 +179,7 @@ func (t *track) prune() {
 	}
 }
 
-// empty says that nothing is left of the object in the caches. What no cache holds
-// ends with it.
+// empty says that the caches have nothing of the object any more. Volatile parts end with it.
 func (t *track) empty() bool {
 	for _, p := range t.base {
 		if !p.Volatile {
@@ -194,7 +189,7 @@ func (t *track) empty() bool {
 	return len(t.updates) == 0
 }
 
-// cool forgets what only a leader can know.
+// cool forgets volatile parts.
 func (t *track) cool() {
 	t.updates = slices.DeleteFunc(t.updates, func(u update) bool { return u.part.Volatile })
 	maps.DeleteFunc(t.base, func(_ string, p Part) bool { return p.Volatile })
@@ -222,7 +217,7 @@ func (t *track) last(name string) (Part, bool) {
 	return p, ok
 }
 
-// bump moves a part's version forward where it stands last.
+// bump sets the version of the newest state of a part.
 func (t *track) bump(p Part) {
 	for i := len(t.updates) - 1; i >= 0; i-- {
 		if t.updates[i].part.Name == p.Name {
@@ -236,10 +231,9 @@ func (t *track) bump(p Part) {
 	}
 }
 
-// fill takes from the caches the parts that nothing is known of. It happens when
-// the caches are complete, before any update is kept. A part that an update has
-// come for is left alone: the cache may be ahead of the updates, and none of them
-// must be skipped.
+// fill takes unknown parts from the caches. It is called when the caches are complete, before
+// any update is kept. A part that has an update is left alone: the cache may be ahead of the
+// updates, and none of them may be skipped.
 func (t *track) fill(cached Parts) {
 	for name, p := range cached {
 		if _, ok := t.last(name); !ok && p.Value != nil {
@@ -258,15 +252,15 @@ type step struct {
 	id uint64
 }
 
-// orphan says that the step is a state of a part whose root is not known yet.
+// orphan says that the step is an update of a part whose root is not known yet.
 func (s step) orphan(past []types.UID) bool {
 	p := s.Changed
 	return !p.Root && p.Owner != "" && p.Value != nil && !slices.Contains(past, p.Owner)
 }
 
-// steps returns the states to fold: the base, and the state after each update.
-// The base is folded each time: it may have come from the caches, and it may
-// have been folded when the ledger did not know yet what another leader wrote.
+// steps returns the states to fold: the base, and the state after each update. The base is
+// folded each time, because it may have come from the caches, or was folded before this
+// process knew what another leader had written.
 func (t *track) steps(now time.Time) []step {
 	if len(t.updates) > 0 {
 		now = t.updates[0].at

@@ -16,13 +16,13 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
-// workers fold keys side by side; each of them waits for one write at a time.
+// workers fold keys in parallel. Each of them waits for one write at a time.
 const workers = 32
 
-// tidyEvery is how often history is looked through that no update makes shorter.
+// tidyEvery is how often old history is removed that no update removes.
 const tidyEvery = 30 * time.Second
 
-// Options are what the controller is made from, beside what an observer needs.
+// Options configure the controller.
 type Options struct {
 	observer.Options
 	Client   versioned.Interface
@@ -53,12 +53,12 @@ func (w *Watch) Keys() []types.NamespacedName { return w.kind.Keys() }
 // Declared lists the Services that declare a stateful cluster, or try to.
 func (w *Watch) Declared() map[types.NamespacedName]Declared { return w.kind.declared() }
 
-// Declared is what the Revisions of a Service say of its stateful cluster.
+// Declared is what the Revisions of a Service declare about its stateful cluster.
 type Declared struct {
 	UID types.UID
-	// Stateful: one of them declares one.
+	// Stateful says that one of them declares a cluster.
 	Stateful bool
-	// Wrong: the newest has annotations that cannot be read.
+	// Wrong says that the annotations of the newest one are not valid.
 	Wrong bool
 }
 
@@ -82,8 +82,8 @@ func NewController(ctx context.Context, o Options) (*controller.Impl, *Watch) {
 	}, ob.Stop)
 	go wait.UntilWithContext(ctx, func(context.Context) { ob.Tidy() }, tidyEvery)
 	if !leaderelection.HasLeaderElection(ctx) {
-		// The elector of a process without leader election promotes nobody by
-		// the function that starts from the ledger.
+		// Without leader election, nobody promotes the observer in the way that starts
+		// from the ledger.
 		if err := ob.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
 			logging.FromContext(ctx).Errorw("Leading without leader election failed", "error", err)
 		}

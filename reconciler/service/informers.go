@@ -12,9 +12,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
-// watch runs informers until the context ends, and tells the observer when
-// their caches are complete. They are not injected: injection waits for all of
-// its informers, and a cluster without Serving would never start.
+// watch runs informers until the context ends, and starts the observer when their caches are
+// complete. The informers are not injected: injection waits for all of them, so the
+// controller would never start on a cluster without Serving.
 func (k *Kind) watch(ctx context.Context, ob *observer.Observer) error {
 	factory := externalversions.NewSharedInformerFactoryWithOptions(k.client, 0, externalversions.WithTransform(k.Project))
 	v1 := factory.Serving().V1()
@@ -32,21 +32,21 @@ func (k *Kind) watch(ctx context.Context, ob *observer.Observer) error {
 		if err != nil {
 			return fmt.Errorf("adding a handler: %w", err)
 		}
-		// Not the informer's own HasSynced: it does not wait for the handlers,
-		// and the list of what was there before must not look like news.
+		// Not the informer's own HasSynced: it does not wait for the handlers, and the first
+		// list must not look like updates.
 		synced = append(synced, registration.HasSynced)
 		indexers = append(indexers, informer.GetIndexer())
 	}
 	factory.Start(ctx.Done())
 	defer factory.Shutdown()
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
-		return nil // the kind went away again, or we are stopping
+		return nil // the kind went away again, or the process is stopping
 	}
 	position := newPosition(informers[len(informers)-1].LastSyncResourceVersion)
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-time.After(arrives): // what was read by now is in the cache then
+	case <-time.After(arrives): // by then, the cache has what was read until now
 	}
 	k.Use(indexers, position.get)
 	ob.Start()
@@ -71,7 +71,7 @@ func declarationIndex(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// Handler hands every update on. It must not block: it only appends.
+// Handler passes every update on. It never blocks: it only appends.
 func Handler(ob *observer.Observer) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
@@ -86,7 +86,7 @@ func Handler(ob *observer.Observer) cache.ResourceEventHandler {
 				return
 			}
 			if was.root != s.root {
-				moved(ob, was, s.part.Version) // a DomainMapping that leads elsewhere now
+				moved(ob, was, s.part.Version) // a DomainMapping now refers to another Service
 			}
 			if s.root.Name != "" {
 				ob.Updated(was.part.Version, s.root, s.part)
@@ -103,7 +103,7 @@ func Handler(ob *observer.Observer) cache.ResourceEventHandler {
 	}
 }
 
-// moved tells that an object does not belong to its root any more.
+// moved reports that an object no longer belongs to its root.
 func moved(ob *observer.Observer, s *stored, version string) {
 	if s.root.Name == "" {
 		return

@@ -28,8 +28,7 @@ var definitions = []string{
 // Resource names the kind in the ledger's baseline marker.
 const Resource = "services.serving.knative.dev"
 
-// byDeclaration is the index of Revisions that declare a stateful cluster, or try
-// to.
+// byDeclaration is the index of Revisions that declare a stateful cluster, or try to.
 const byDeclaration = "declaration"
 
 // byRoot is the index from a Service to the objects that belong to it.
@@ -53,10 +52,10 @@ func NewKind(client versioned.Interface, carried []string, served func() bool, r
 	return &Kind{client: client, projects: projector{carried: carried, clusterDomain: network.GetClusterDomainName()}, served: served, rules: rules}
 }
 
-// Project is the cache.TransformFunc of the caches: what they hold of an object.
+// Project is the cache.TransformFunc of the caches. It returns what they hold of an object.
 func (k *Kind) Project(obj any) (any, error) { return k.projects.transform(obj) }
 
-// Indexers are those that each cache must have.
+// Indexers returns the indexers that each cache must have.
 func Indexers() cache.Indexers {
 	return cache.Indexers{byRoot: rootIndex, byDeclaration: declarationIndex}
 }
@@ -75,8 +74,8 @@ func (k *Kind) caches() []cache.Indexer {
 	return k.indexers
 }
 
-// Use sets the caches of Services, Routes, Revisions and DomainMappings, nil for none,
-// and as of which version the last one is complete.
+// Use sets the caches of Services, Routes, Revisions and DomainMappings, nil for none, and the
+// version as of which the last one is complete.
 func (k *Kind) Use(indexers []cache.Indexer, position func() string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -107,8 +106,8 @@ func (k *Kind) Keys() []types.NamespacedName {
 	return slices.Collect(maps.Keys(seen))
 }
 
-// declared lists the Services of which a Revision declares a stateful cluster, or
-// tries to, with their UIDs.
+// declared lists the Services that have a Revision that declares a stateful cluster, or tries
+// to.
 func (k *Kind) declared() map[types.NamespacedName]Declared {
 	out := map[types.NamespacedName]Declared{}
 	for _, indexer := range k.caches() {
@@ -150,7 +149,7 @@ func (k *Kind) Cached(key types.NamespacedName) observer.Parts {
 	for _, indexer := range k.caches() {
 		objs, err := indexer.ByIndex(byRoot, key.String())
 		if err != nil {
-			continue // the index is ours and always there
+			continue // each of our caches has this index
 		}
 		for _, obj := range objs {
 			if s, ok := obj.(*stored); ok {
@@ -236,12 +235,12 @@ func (k *Kind) Live(ctx context.Context, key types.NamespacedName) (types.UID, e
 	case k.isObject(err, key.Name) || !k.served():
 		return "", nil
 	}
-	// The kind as a whole is not served, while its definition exists: an API
-	// server that is starting. That says nothing of the object.
+	// The kind is not served, although its definition exists: the API server is starting.
+	// That says nothing about the object.
 	return "", fmt.Errorf("reading Service %s: the kind is not served at the moment: %w", key, err)
 }
 
-// isObject tells "no such object" from "no such kind".
+// isObject distinguishes "no such object" from "no such kind".
 func (*Kind) isObject(err error, name string) bool {
 	status := apierrors.APIStatus(nil)
 	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// arrives is how long it takes until what an informer has read is in its cache and was
-// told to its handlers: microseconds, and more only where a process gets no CPU.
+// arrives is how long it takes until what an informer has read is in its cache, and its
+// handlers have it: microseconds, or more if the process gets no CPU.
 const arrives = 200 * time.Millisecond
 
-// position is the version that an informer had read up to a while ago, so that its
-// cache is at least as new. Bookmarks move it on where nothing happens. Resource versions
-// of a list, a bookmark and the objects of one resource are comparable (KEP-5504).
+// position is the version that an informer had read a moment ago, so its cache is at least as
+// new. Bookmarks advance it when nothing happens. The resource versions of a list, of a
+// bookmark and of the objects of one resource are comparable (KEP-5504).
 type position struct {
 	read func() string
 	now  func() time.Time

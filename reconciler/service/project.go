@@ -1,9 +1,8 @@
 // Package service watches Knative Services, with their Routes and Revisions.
 //
-// Its invariants: it reads and never writes; what it keeps of an object is a
-// projection made before the object enters a cache, so that a cluster with tens
-// of thousands of Revisions costs megabytes; it works where Serving is absent,
-// comes later or leaves.
+// Its invariants: it reads and never writes. Caches hold projections of objects, so a cluster
+// with tens of thousands of Revisions costs megabytes. Serving may be absent, installed later
+// or uninstalled.
 package service
 
 import (
@@ -30,7 +29,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
-// Names of the parts that a Service is put together from.
+// Names of the parts of a Service.
 const (
 	partService  = lifecycle.SeenService
 	partRoute    = lifecycle.SeenRoute
@@ -38,7 +37,7 @@ const (
 	partDomain   = "domain/"
 )
 
-// serviceValue is what matters of a Service.
+// serviceValue is what the caches hold of a Service.
 type serviceValue struct {
 	UID         types.UID
 	Created     time.Time
@@ -50,26 +49,26 @@ type serviceValue struct {
 	Trouble     map[lifecycle.Incident]*lifecycle.Trouble
 }
 
-// routeValue is what matters of a Route.
+// routeValue is what the caches hold of a Route.
 type routeValue struct {
 	// Owner is the UID of the Service that the Route belongs to.
 	Owner types.UID
 	lifecycle.Route
 }
 
-// revisionValue is what matters of a Revision.
+// revisionValue is what the caches hold of a Revision.
 type revisionValue struct {
 	// Owner is the UID of the Service that the Revision belongs to.
 	Owner types.UID
 	Facts lifecycle.Revision
 }
 
-// domainValue is what matters of a DomainMapping that is Ready.
+// domainValue is what the caches hold of a DomainMapping that is Ready.
 type domainValue struct {
 	URL string
 }
 
-// stored is what the caches hold in place of an object.
+// stored is the object that the caches hold.
 type stored struct {
 	metav1.ObjectMeta
 	root types.NamespacedName
@@ -79,10 +78,10 @@ type stored struct {
 // GetObjectKind and DeepCopyObject make it a runtime.Object, as caches expect.
 func (*stored) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
-// DeepCopyObject returns the same: what is stored is never changed.
+// DeepCopyObject returns the same object: it is never changed.
 func (s *stored) DeepCopyObject() runtime.Object { return s }
 
-// projector turns objects into what is stored of them.
+// projector turns objects into what the caches hold.
 type projector struct {
 	// carried are the annotations that events need.
 	carried []string
@@ -90,8 +89,8 @@ type projector struct {
 	clusterDomain string
 }
 
-// transform is a cache.TransformFunc. It leaves alone what it made itself, as
-// caches may hand that in again.
+// transform is a cache.TransformFunc. Caches may pass in its own results, which it returns
+// unchanged.
 func (p projector) transform(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *servingv1.Service:
@@ -100,7 +99,7 @@ func (p projector) transform(obj any) (any, error) {
 	case *servingv1.Route:
 		owner := metav1.GetControllerOf(o)
 		if owner == nil || owner.Kind != "Service" || owner.Name != o.Name || !strings.HasPrefix(owner.APIVersion, serving.GroupName+"/") {
-			return p.keep(o, types.NamespacedName{}, observer.Part{}), nil // stands alone: silence
+			return p.keep(o, types.NamespacedName{}, observer.Part{}), nil // it belongs to no Service
 		}
 		key := types.NamespacedName{Namespace: o.Namespace, Name: owner.Name}
 		return p.keep(o, key, observer.Part{Name: partRoute, Owner: owner.UID, Value: p.route(o, owner.UID)}), nil
@@ -121,20 +120,21 @@ func (p projector) transform(obj any) (any, error) {
 	return obj, nil
 }
 
-// domain: one that is not Ready, or leads to something else, says nothing.
+// domain projects a DomainMapping. One that is not Ready has no value, and one that refers to
+// another kind has no part.
 func (p projector) domain(o *servingv1beta1.DomainMapping) *stored {
 	ref := o.Spec.Ref
 	if ref.Kind != "Service" || !strings.HasPrefix(ref.APIVersion, serving.GroupName+"/") {
 		return p.keep(o, types.NamespacedName{}, observer.Part{})
 	}
 	part := observer.Part{Name: partDomain + o.Name, Floating: true}
-	// What it says of an older generation, it says of what it led to then.
+	// The status of an older generation is about what it referred to then.
 	if o.IsReady() {
 		if urls := p.public(nil, o.Status.URL); len(urls) > 0 {
 			part.Value = domainValue{URL: urls[0]}
 		}
 	}
-	// A DomainMapping must be in the namespace of what it leads to.
+	// A DomainMapping must be in the namespace of its target.
 	return p.keep(o, types.NamespacedName{Namespace: o.Namespace, Name: ref.Name}, part)
 }
 
@@ -206,11 +206,11 @@ func (p projector) service(o *servingv1.Service) serviceValue {
 	}
 }
 
-// maxMessage bounds what is kept of a condition's message, in bytes.
+// maxMessage is how many bytes of a condition's message are kept.
 const maxMessage = 512
 
-// trouble is what the Service says is wrong with it. Unknown counts too: an image
-// that cannot be pulled leaves a Service there for as long as Serving tries.
+// trouble is what the conditions of a Service say is wrong. Unknown counts, too: while Serving
+// tries to pull an image that does not exist, the condition is Unknown.
 func trouble(o *servingv1.Service) map[lifecycle.Incident]*lifecycle.Trouble {
 	var out map[lifecycle.Incident]*lifecycle.Trouble
 	for kind, t := range map[lifecycle.Incident]apis.ConditionType{
@@ -236,7 +236,7 @@ func cut(v string, most int) string {
 	return strings.ToValidUTF8(v, "")
 }
 
-// reasonRollout is why a Route in the middle of a gradual rollout is not Ready.
+// reasonRollout is why a Route is not Ready during a gradual rollout.
 const reasonRollout = "RolloutInProgress"
 
 func (p projector) route(o *servingv1.Route, owner types.UID) routeValue {
@@ -264,11 +264,11 @@ func (p projector) route(o *servingv1.Route, owner types.UID) routeValue {
 	return v
 }
 
-// rolling says whether a split is one of a gradual rollout: then one target is
-// met by several Revisions. Where it is not, Serving was interrupted between
-// writing what is asked for and what is in force, and says in both cases that
-// the rollout goes on (serving v0.50.0, route.go: configureTraffic writes the
-// first, and an Ingress that has changed meanwhile ends the reconciliation).
+// rolling says whether a split belongs to a gradual rollout: several Revisions then serve one
+// target. Otherwise, Serving was interrupted between writing the wanted and the effective
+// split. Its condition says in both cases that the rollout is in progress (serving v0.50.0,
+// route.go: configureTraffic writes the first, and an Ingress that has changed ends the
+// reconciliation).
 func rolling(targets []servingv1.TrafficTarget) bool {
 	latest := map[string]string{}
 	for _, t := range targets {
@@ -283,7 +283,7 @@ func rolling(targets []servingv1.TrafficTarget) bool {
 	return false
 }
 
-// public appends a URL that can be reached from outside the cluster.
+// public appends a URL if it can be reached from outside the cluster.
 func (p projector) public(to []string, u *apis.URL) []string {
 	if u == nil || u.Host == "" {
 		return to
@@ -300,7 +300,7 @@ func (p projector) revision(o *servingv1.Revision) (revisionValue, error) {
 	if err != nil {
 		return revisionValue{}, err
 	}
-	// A label that is no number cannot order anything: it counts as unknown.
+	// A label that is not a number cannot order Revisions: it counts as unknown.
 	generation, err := strconv.ParseInt(o.Labels[serving.ConfigurationGenerationLabelKey], 10, 64)
 	if err != nil {
 		generation = 0
@@ -323,8 +323,8 @@ func (p projector) revision(o *servingv1.Revision) (revisionValue, error) {
 	}, nil
 }
 
-// declared is the runtime of the stateful cluster that a template declares, or
-// what is wrong with it.
+// declared returns the runtime of the stateful cluster that a template declares, or what is
+// wrong with the declaration.
 func declared(annotations map[string]string) (runtime, wrong string) {
 	s, _, err := v1alpha1.ParseStateful(annotations)
 	if err != nil {
@@ -333,7 +333,7 @@ func declared(annotations map[string]string) (runtime, wrong string) {
 	return string(s.Runtime), ""
 }
 
-// images lists the containers, the one that serves first: it is the one with a
+// images lists the images of the containers. The serving container comes first: the one with a
 // port, or the only one.
 func images(o *servingv1.Revision) []lifecycle.Image {
 	digest := map[string]string{}
@@ -344,7 +344,7 @@ func images(o *servingv1.Revision) []lifecycle.Image {
 	for _, c := range o.Spec.Containers {
 		image := lifecycle.Image{Container: c.Name, Image: c.Image, Digest: digest[c.Name]}
 		if !strings.Contains(image.Digest, "@sha256:") {
-			// Where tag resolution is off, the digest repeats the tag.
+			// Without tag resolution, the digest repeats the tag.
 			image.Digest = ""
 		}
 		if len(c.Ports) > 0 {
@@ -356,11 +356,11 @@ func images(o *servingv1.Revision) []lifecycle.Image {
 	return lifecycle.BoundImages(out)
 }
 
-// stamped are the prefixes of annotations that tools write at each apply, or
-// that Serving writes itself. They are no part of what the user asked for.
+// stamped are the prefixes of annotations that tools or Serving write. They are not part of
+// what the user asked for.
 var stamped = []string{serving.GroupName + "/", "client.knative.dev/", "kubectl.kubernetes.io/", "cdevents.knative-cdevents.dev/"}
 
-// template hashes what a user asked for.
+// template hashes what the user asked for.
 func (projector) template(o *servingv1.Revision) (string, error) {
 	annotations := map[string]string{}
 	for k, v := range o.Annotations {
@@ -396,16 +396,16 @@ func (p projector) carry(all map[string]string) map[string]string {
 	return out
 }
 
-// maxAnnotation bounds what is carried of one annotation, and maxAnnotations of all of an
-// object, in bytes. Kubernetes allows 256 KiB, and the ledger keeps those of two dozen
+// maxAnnotation is how many bytes events carry of one annotation, and maxAnnotations of all
+// annotations of an object. Kubernetes allows 256 KiB, and the ledger keeps two dozen
 // Revisions.
 const (
 	maxAnnotation  = 2 << 10
 	maxAnnotations = 4 << 10
 )
 
-// clip cuts a value that is too long, at a comma where it is a list: half a link
-// would point to something else.
+// clip shortens a value that is too long, at a comma if it is a list: half a link would point
+// to something else.
 func clip(v string, most int) string {
 	if len(v) <= most {
 		return v

@@ -13,16 +13,14 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
-// maxVerdicts bounds how many are held of a Service. Those that were journaled are
-// remembered there.
+// maxVerdicts is how many verdicts are held of a Service. The journal has older ones.
 const maxVerdicts = 16
 
-// holdVerdicts is for how long they are held: much longer than it takes until they are
-// in the history of the Service, from where they are journaled.
+// holdVerdicts is how long they are held: much longer than it takes until the history of the
+// Service has them, from which they are journaled.
 const holdVerdicts = 10 * time.Minute
 
-// Verdicts makes what gates find a part of what is seen of their Services. It is safe
-// for concurrent use.
+// Verdicts makes the verdicts of gates a part of their Services. It is safe for concurrent use.
 type Verdicts struct {
 	saw func(types.NamespacedName, observer.Part)
 	now func() time.Time
@@ -36,17 +34,17 @@ type Verdicts struct {
 type heldVerdicts struct {
 	owner types.UID
 	all   []lifecycle.Verdict
-	// last is when the newest of them came.
+	// last is when the newest of them arrived.
 	last time.Time
 }
 
-// NewVerdicts hands what it is told on to saw, which is Observer.Saw.
+// NewVerdicts passes verdicts on to saw, which is Observer.Saw.
 func NewVerdicts(saw func(types.NamespacedName, observer.Part)) *Verdicts {
 	return &Verdicts{saw: saw, now: time.Now, held: map[types.NamespacedName]heldVerdicts{}}
 }
 
-// Reached is called for each run of a gate that has ended, as often as one likes:
-// what was told once is not told again.
+// Reached takes the verdict of a run that has ended. It may be called several times for one
+// run: it is announced once.
 func (v *Verdicts) Reached(key types.NamespacedName, service types.UID, verdict lifecycle.Verdict) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
