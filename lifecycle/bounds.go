@@ -2,18 +2,18 @@ package lifecycle
 
 import "slices"
 
-// The bounds of what is remembered of an object and journaled with each transition, in bytes.
-// Kubernetes bounds none of them below the size of an object, and what one tenant writes must
-// leave room in the journal for events.
+// Limits, in bytes, on what a memory and each transition in the journal hold of an object.
+// Kubernetes bounds none of them below the size of an object, and one tenant must leave room in the
+// journal for events.
 const (
 	maxURLs   = 8 << 10
 	maxImages = 4 << 10
-	// maxKnown is for all Revisions together, and maxFormerSize for all earlier primaries.
+	// maxKnown covers all Revisions together, maxFormerSize all earlier primaries.
 	maxKnown      = 96 << 10
 	maxFormerSize = 16 << 10
 )
 
-// BoundURLs leaves out the last URLs if there are too many.
+// BoundURLs drops the last URLs if there are too many.
 func BoundURLs(urls []string) []string {
 	size := 0
 	for i, u := range urls {
@@ -24,11 +24,11 @@ func BoundURLs(urls []string) []string {
 	return urls
 }
 
-// BoundImages leaves out images that are too long, and the last ones if there are too many.
+// BoundImages drops images that are too long, and the last ones if there are too many.
 func BoundImages(images []Image) []Image {
 	size := 0
 	return slices.DeleteFunc(images, func(i Image) bool {
-		n := i.weight()
+		n := i.size()
 		if size+n > maxImages {
 			return true
 		}
@@ -37,16 +37,16 @@ func BoundImages(images []Image) []Image {
 	})
 }
 
-func (i Image) weight() int { return len(i.Container) + len(i.Image) + len(i.Digest) }
+func (i Image) size() int { return len(i.Container) + len(i.Image) + len(i.Digest) }
 
-// weight is about how many bytes a Revision takes.
-func (k Known) weight() int {
+// size estimates how many bytes a Revision takes.
+func (k KnownRevision) size() int {
 	n := len(k.Name) + len(k.UID) + len(k.Template) + len(k.Stateful) + len(k.Misdeclared)
 	for _, i := range k.Images {
-		n += i.weight()
+		n += i.size()
 	}
 	for key, v := range k.Annotations {
-		n += weighLabel(key, v)
+		n += labelSize(key, v)
 	}
 	for _, uid := range k.Before {
 		n += len(uid)
@@ -54,7 +54,7 @@ func (k Known) weight() int {
 	return n
 }
 
-func (f Former) weight() int {
+func (f Former) size() int {
 	n := len(f.Name) + len(f.Template)
 	for _, d := range f.Digests {
 		n += len(d)

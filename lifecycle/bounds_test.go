@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Whatever one tenant writes into a Service, half of the journal's 512 KiB is left for events.
-func TestAMemoryIsBounded(t *testing.T) {
+// Whatever one tenant writes into a Service, half of the journal's 512 KiB stays free for events.
+func TestLargeServiceIsBounded(t *testing.T) {
 	t.Parallel()
 	var m Memory
 	at := time.Unix(0, 0)
@@ -19,7 +19,7 @@ func TestAMemoryIsBounded(t *testing.T) {
 		for i := range 1000 {
 			s.Labels[fmt.Sprintf("%s%04d", wide, i)] = strings.Repeat("v", 63)
 		}
-		s.Labels = Remembered(s.Labels)
+		s.Labels = BoundLabels(s.Labels)
 		r := Revision{Name: fmt.Sprintf("cart-%05d", generation), UID: wide[:36], Generation: generation + 1, Ready: true, Template: wide[:24]}
 		for i := range 400 {
 			r.Images = append(r.Images, Image{Container: fmt.Sprint(i), Image: wide, Digest: "r@sha256:" + wide[:64]})
@@ -37,21 +37,20 @@ func TestAMemoryIsBounded(t *testing.T) {
 		m = result.Memory
 		for _, tr := range result.Transitions {
 			if raw, err := json.Marshal(tr); err != nil || len(raw) > 32<<10 {
-				t.Fatalf("a transition of %d bytes (%v)", len(raw), err)
+				t.Fatalf("transition has %d bytes (%v)", len(raw), err)
 			}
 		}
 	}
 	raw, err := json.Marshal(m)
 	if err != nil || len(raw) > 256<<10 {
-		t.Errorf("the memory has %d bytes (%v)", len(raw), err)
+		t.Errorf("memory has %d bytes (%v)", len(raw), err)
 	}
 	if len(m.Revisions) < 8 || m.Primary != "cart-00059" || len(m.Former) == 0 {
-		t.Errorf("%d Revisions, %d former primaries, primary %s", len(m.Revisions), len(m.Former), m.Primary)
+		t.Errorf("memory has %d Revisions, %d former primaries and primary %s", len(m.Revisions), len(m.Former), m.Primary)
 	}
 }
 
-// Few URLs and images are kept as they are.
-func TestBoundsLeaveTheUsualAlone(t *testing.T) {
+func TestBoundsKeepUsualURLsAndImages(t *testing.T) {
 	t.Parallel()
 	urls := []string{"https://cart.example.com", "https://green-cart.example.com"}
 	images := []Image{{Image: "app:1"}, {Container: "sidecar", Image: "proxy:2"}}
@@ -66,7 +65,7 @@ func TestBoundsLeaveTheUsualAlone(t *testing.T) {
 	}
 }
 
-func TestAnEditedMemoryIsRefused(t *testing.T) {
+func TestEditedMemoryIsRejected(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
 		`{"traffic":[{}]}`: "traffic[0] names no Revision",

@@ -5,125 +5,122 @@ import (
 	"time"
 )
 
-// ClusterState is how the stateful cluster of a Service stands.
+// ClusterState is the state of a Service's stateful cluster.
 type ClusterState string
 
-// The states of a cluster. What it was announced as is in the memory.
+// The states of a cluster. The memory holds what was announced.
 const (
-	// ClusterForming: there are pods, and no member is up.
+	// ClusterForming: pods exist, but no member is up.
 	ClusterForming ClusterState = "Forming"
 	// ClusterReady: every Ready pod is a member that all others reach.
 	ClusterReady ClusterState = "Ready"
 	// ClusterUpgrading is Ready with members of more than one Revision.
 	ClusterUpgrading ClusterState = "Upgrading"
-	// ClusterDegraded: members do not reach each other, or pods are none.
+	// ClusterDegraded: members do not reach each other, or Ready pods are not members.
 	ClusterDegraded ClusterState = "Degraded"
-	// ClusterIsSplit: there are clusters that know nothing of each other.
+	// ClusterIsSplit: the pods form clusters that do not know of each other.
 	ClusterIsSplit ClusterState = "Split"
-	// ClusterScaledToZero: there is no pod. It is not the end of the cluster.
+	// ClusterScaledToZero: there are no pods. The cluster has not ended.
 	ClusterScaledToZero ClusterState = "ScaledToZero"
-	// ClusterUnknown: nobody could be asked. Nothing follows from it.
+	// ClusterUnknown: no pod could be asked. Nothing follows from it.
 	ClusterUnknown ClusterState = "Unknown"
 )
 
-// Cluster is the stateful cluster that the pods of a Service form, over all its
-// Revisions, at one moment.
+// Cluster is the stateful cluster that the pods of a Service form, across all its Revisions, at one
+// moment.
 type Cluster struct {
-	// Base is the sequence number of the newest transition of the Service that was
-	// known to whoever looked, before he looked. A view is of the past if something
-	// was told of the cluster since: it may be that of a leader that is none any
-	// more. Sequence numbers, unlike clocks, are the same for all.
+	// Base is the Service's newest sequence number that the poller knew before it polled. If the
+	// cluster was announced since, the view is stale: it may come from a former leader. Unlike
+	// clocks, sequence numbers are the same for all leaders.
 	Base int64
-	// Settled: every member is up, and no shard moved over three looks.
+	// Settled: every member is up, and no shard moved over three polls.
 	Settled bool
-	ClusterSeen
-	// Trouble is what is wrong with it, of the kinds that a cluster has.
+	ClusterStatus
+	// Trouble holds the cluster's problems. Only cluster kinds occur here.
 	Trouble map[Incident]*Trouble
 }
 
-// ClusterSeen is what a transition says of a cluster.
-type ClusterSeen struct {
+// ClusterStatus is the part of a cluster's state that transitions carry.
+type ClusterStatus struct {
 	State ClusterState `json:"state,omitempty"`
-	// Runtime is the declared one.
+	// Runtime is the declared runtime.
 	Runtime string `json:"runtime,omitempty"`
-	// Regime is by which rule shards find their members while there are several
-	// versions, as far as it can be told; one of the Regime constants or empty.
+	// Regime is how shards are placed while the cluster has several versions: one of the Regime
+	// constants, or empty if it cannot be determined.
 	Regime string `json:"regime,omitempty"`
-	// Parts are the cluster's Revisions, by name.
+	// Parts lists the cluster's Revisions, by name.
 	Parts []ClusterPart `json:"parts,omitempty"`
-	// Note says what could not be found out, or why nothing has settled.
+	// Note says what could not be determined, or why the cluster has not settled.
 	Note string `json:"note,omitempty"`
 }
 
-// The regimes of a cluster that holds more than one Revision.
+// The regimes of a cluster with more than one Revision.
 const (
-	// RegimeRebalancing: shards moved between living members, so that all members
-	// count as one version. A new one gets its part, whatever the Route says.
+	// RegimeRebalancing: shards moved between living members, so all members count as one version.
+	// A new one gets its share, whatever the Route says.
 	RegimeRebalancing = "Rebalancing"
-	// RegimeFrozen: no shard moves while the versions differ, and new ones go to
-	// the highest version. The part of a new Revision begins at nothing.
+	// RegimeFrozen: no shard moves while the versions differ, and new shards go to the highest
+	// version. A new Revision starts with none.
 	RegimeFrozen = "Frozen"
 )
 
 // ClusterPart is one Revision's part of a cluster.
 type ClusterPart struct {
 	Revision string `json:"revision"`
-	// Pods counts those that are Ready, Members those that are up.
+	// Pods counts Ready pods, Members the members that are up.
 	Pods    int `json:"pods"`
 	Members int `json:"members"`
-	// Shards is nil where it is not known.
+	// Shards is nil if unknown.
 	Shards *int `json:"shards,omitempty"`
 }
 
-// ClusterTold is what a transition says of the Service's cluster.
-type ClusterTold struct {
-	ClusterSeen
-	// Settled is false where the time ran out before the cluster had settled, or
-	// before it could be found out.
+// ClusterDetails describes the Service's cluster in a transition.
+type ClusterDetails struct {
+	ClusterStatus
+	// Settled is false if the time limit passed before the cluster settled, or before its state was
+	// known.
 	Settled bool `json:"settled"`
 }
 
-// ClusterMemory is what is remembered of a cluster. It stays when the cluster is
-// gone, for the sake of Sequence.
+// ClusterMemory is what the memory holds of a cluster. It outlives the cluster, to keep Sequence.
 type ClusterMemory struct {
-	// Sequence is the newest transition that told of the cluster.
+	// Sequence is the newest transition about the cluster.
 	Sequence int64  `json:"sequence,omitempty"`
 	Runtime  string `json:"runtime,omitempty"`
-	// Inherited: it may have been there before us. What it is when it is first
-	// seen is no news.
+	// Inherited: the cluster may be older than our first observation. Its first observed state is
+	// not announced.
 	Inherited bool `json:"inherited,omitempty"`
-	// Formed latches: pods may all go and come again.
+	// Formed latches: scaling to zero and back does not reset it.
 	Formed bool `json:"formed,omitempty"`
-	// Members are the Revisions that take part, sorted.
+	// Members lists the Revisions that have members, sorted.
 	Members []string `json:"members,omitempty"`
-	// Settling is since when it is waited for that the cluster settles.
+	// Settling is when the wait for the cluster to settle began.
 	Settling time.Time `json:"settling,omitzero"`
-	// Overdue: it was told that it has not.
+	// Overdue: ClusterUnsettled was announced.
 	Overdue bool `json:"overdue,omitempty"`
-	// Owed: all pods went before it had settled. It is waited for again when they
-	// are back.
-	Owed bool `json:"owed,omitempty"`
+	// Interrupted: all pods went away before the cluster settled. The wait restarts when they are back.
+	Interrupted bool `json:"owed,omitempty"`
 }
 
-// Pending is a change of the primary that is told when the cluster has settled.
-// It is saved: by the time that it is told, the Route may show something else.
+// Pending is a change of the primary that is announced when the cluster has settled. It is saved,
+// because by then the Route may show something else.
 type Pending struct {
 	Since      time.Time  `json:"since"`
 	Transition Transition `json:"transition"`
 }
 
-// vacant is how long a Revision without a pod is waited for: it may have been
-// scaled to zero, or its pods may not have been seen yet.
-const vacant = 30 * time.Second
+// vacancyLimit is how long to wait for a Revision without pods: it may be scaled to zero, or its pods may
+// not have been observed yet.
+const vacancyLimit = 30 * time.Second
 
-// cluster announces what became of the cluster.
+// cluster announces the transitions of the cluster.
 func (b *builder) cluster() {
-	b.declared()
+	b.declareCluster()
 	c, v := b.m.Cluster, b.s.Cluster
 	if c == nil {
 		return
 	}
-	if v != nil && v.Base >= c.Sequence && v.State != ClusterUnknown && c.Runtime != "" && !b.s.Past {
+	if v != nil && v.Base >= c.Sequence && v.State != ClusterUnknown && c.Runtime != "" && !b.s.Stale {
 		b.view = v
 		b.formed(c, v)
 		b.joined(c, v)
@@ -131,8 +128,8 @@ func (b *builder) cluster() {
 	b.settled(c)
 }
 
-// declared begins a cluster when a Revision declares one.
-func (b *builder) declared() {
+// declareCluster starts tracking a cluster when a Revision declares one.
+func (b *builder) declareCluster() {
 	switch runtime, c := b.m.runtime(), b.m.Cluster; {
 	case runtime == "":
 	case c == nil:
@@ -142,18 +139,17 @@ func (b *builder) declared() {
 	}
 }
 
-// undeclared ends a cluster when all traffic has gone to a Revision that declares
-// none.
+// undeclared ends a cluster when all traffic goes to a Revision that declares none.
 func (b *builder) undeclared() {
 	if c := b.m.Cluster; c == nil || c.Runtime == "" || b.m.runtime() != "" || len(b.m.Traffic) != 1 {
 		return
 	}
 	if b.m.Revisions[b.m.Primary].Misdeclared == "" {
-		b.dissolved(ReasonUndeclared)
+		b.endCluster(ReasonUndeclared)
 	}
 }
 
-// runtime is what the newest Revision declares, or else one that has traffic.
+// runtime is the runtime that the newest Revision declares, or else one that has traffic.
 func (m *Memory) runtime() string {
 	runtime := m.newest().Stateful
 	for _, s := range m.Traffic {
@@ -164,10 +160,10 @@ func (m *Memory) runtime() string {
 	return runtime
 }
 
-// redeclared says whether a snapshot declares a cluster in a Revision that was Ready
-// before, and did not declare one: it was not read then.
-func (m *Memory) redeclared(seen map[string]Revision) bool {
-	for name, now := range seen {
+// redeclared reports whether a Revision that was Ready before without a declaration declares a
+// cluster now: an earlier release did not read it.
+func (m *Memory) redeclared(observed map[string]Revision) bool {
+	for name, now := range observed {
 		if known := m.Revisions[name]; now.Stateful != "" && known.Ready && known.Stateful == "" && known.UID == now.UID {
 			return true
 		}
@@ -175,14 +171,14 @@ func (m *Memory) redeclared(seen map[string]Revision) bool {
 	return false
 }
 
-// dissolved ends a cluster, and what was wrong with it.
-func (b *builder) dissolved(reason string) {
+// endCluster ends a cluster and its incidents.
+func (b *builder) endCluster(reason string) {
 	c := b.m.Cluster
 	if c == nil || c.Runtime == "" {
 		return
 	}
 	for _, kind := range []Incident{ClusterTrouble, ClusterSplit} {
-		delete(b.m.Waits, waitFor(kind))
+		delete(b.m.Waits, incidentWait(kind))
 		if e := b.m.Episodes[kind]; e != nil {
 			b.resolve(kind, e, reason)
 		}
@@ -190,13 +186,13 @@ func (b *builder) dissolved(reason string) {
 	if c.Formed {
 		b.emit(Transition{
 			Type: ClusterRemoved, Reason: reason, Revision: b.m.revision(b.m.Primary), Links: b.m.Last.link(LinkPath),
-			Cluster: &ClusterTold{ClusterSeen: ClusterSeen{Runtime: c.Runtime}},
+			Cluster: &ClusterDetails{ClusterStatus: ClusterStatus{Runtime: c.Runtime}},
 		})
 	}
 	*c = ClusterMemory{Sequence: c.Sequence}
 }
 
-// formed: the first member is up.
+// formed announces a cluster whose first member is up.
 func (b *builder) formed(c *ClusterMemory, v *Cluster) {
 	if c.Formed || !slices.ContainsFunc(v.Parts, func(p ClusterPart) bool { return p.Members > 0 }) {
 		return
@@ -205,17 +201,16 @@ func (b *builder) formed(c *ClusterMemory, v *Cluster) {
 	b.join(c, v, func(ClusterPart) bool { return true })
 	if c.Inherited {
 		for kind := range v.Trouble {
-			b.open(kind, &Episode{})
+			b.openEpisode(kind, &Episode{})
 		}
 		return
 	}
 	c.Settling = b.at
-	b.begins(waitSettling)
-	b.emit(Transition{Type: ClusterFormed, Revision: b.member(v), Links: b.m.Last.link(LinkPath), Cluster: b.told(false)})
+	b.startWait(waitSettling)
+	b.emit(Transition{Type: ClusterFormed, Revision: b.newestMember(v), Links: b.m.Last.link(LinkPath), Cluster: b.clusterDetails(false)})
 }
 
-// join takes up the Revisions that have members and are chosen, and says whether
-// there was any.
+// join adds the chosen Revisions that have members, and reports whether there were any.
 func (b *builder) join(c *ClusterMemory, v *Cluster, chosen func(ClusterPart) bool) bool {
 	joined := false
 	for _, p := range v.Parts {
@@ -233,10 +228,9 @@ func (b *builder) join(c *ClusterMemory, v *Cluster, chosen func(ClusterPart) bo
 	return joined
 }
 
-// joined: a Revision that takes part now, or one that is drained, sets shards in
-// motion. Scaling does too, and is no more told than that of any other Service:
-// a Revision with traffic may have no pod for a while, and one without traffic
-// that had members before may be woken by its tag.
+// joined restarts the wait to settle when a Revision joins or leaves, because that moves shards.
+// Scaling also moves them but is not announced: a Revision with traffic may have no pods for a
+// while, and one without traffic may be woken through its tag.
 func (b *builder) joined(c *ClusterMemory, v *Cluster) {
 	moved := b.join(c, v, func(p ClusterPart) bool {
 		return !b.m.Revisions[p.Revision].Clustered || share(b.m.Traffic, p.Revision) > 0
@@ -249,19 +243,18 @@ func (b *builder) joined(c *ClusterMemory, v *Cluster) {
 		c.Members, moved = rest, true
 	}
 	if v.State == ClusterScaledToZero {
-		// Nothing is left that could move, until the pods are back.
-		c.Owed = c.Owed || !c.Settling.IsZero()
+		// Nothing can move until the pods are back.
+		c.Interrupted = c.Interrupted || !c.Settling.IsZero()
 		c.Settling, c.Overdue = time.Time{}, false
 		return
 	}
-	if (moved || c.Owed && b.member(v) != nil) && c.Settling.IsZero() {
-		c.Settling, c.Owed = b.at, false
-		b.begins(waitSettling)
+	if (moved || c.Interrupted && b.newestMember(v) != nil) && c.Settling.IsZero() {
+		c.Settling, c.Interrupted = b.at, false
+		b.startWait(waitSettling)
 	}
 }
 
-// settled announces that a cluster that was in motion has settled, or that it has
-// not in time.
+// settled announces that a moving cluster has settled, or has not settled in time.
 func (b *builder) settled(c *ClusterMemory) {
 	limit := b.rules.SettleWithin
 	if c.Settling.IsZero() {
@@ -269,25 +262,25 @@ func (b *builder) settled(c *ClusterMemory) {
 	}
 	t := Transition{Revision: b.m.revision(b.m.Primary), Links: b.m.Last.link(LinkPath)}
 	if b.view != nil {
-		t.Revision = b.member(b.view)
+		t.Revision = b.newestMember(b.view)
 	}
 	switch due := b.since(waitSettling, c.Settling, limit).Add(limit); {
 	case b.view != nil && b.view.Settled:
 		c.Settling, c.Overdue = time.Time{}, false
-		t.Type, t.Cluster = ClusterSettled, b.told(true)
+		t.Type, t.Cluster = ClusterSettled, b.clusterDetails(true)
 		b.emit(t)
 	case limit <= 0 || c.Overdue:
 	case b.now.Before(due):
 		b.wakeAt(due)
 	default:
 		c.Overdue = true
-		t.Type, t.Cluster = ClusterUnsettled, b.told(false)
+		t.Type, t.Cluster = ClusterUnsettled, b.clusterDetails(false)
 		b.emit(t)
 	}
 }
 
-// member is the newest Revision that has members.
-func (b *builder) member(v *Cluster) *Revision {
+// newestMember returns the newest Revision that has members.
+func (b *builder) newestMember(v *Cluster) *Revision {
 	var out *Revision
 	for _, p := range v.Parts {
 		if p.Members > 0 {
@@ -297,37 +290,37 @@ func (b *builder) member(v *Cluster) *Revision {
 	return out
 }
 
-// told is what is said of the cluster now.
-func (b *builder) told(settled bool) *ClusterTold {
-	t := &ClusterTold{Settled: settled}
+// clusterDetails describes the cluster for a transition.
+func (b *builder) clusterDetails(settled bool) *ClusterDetails {
+	t := &ClusterDetails{Settled: settled}
 	t.State = ClusterUnknown
 	if b.s.Cluster != nil {
-		t.ClusterSeen = b.s.Cluster.ClusterSeen
+		t.ClusterStatus = b.s.Cluster.ClusterStatus
 	}
 	if t.Runtime == "" && b.m.Cluster != nil {
-		t.Runtime = b.m.Cluster.Runtime // there is no pod that could say so
+		t.Runtime = b.m.Cluster.Runtime // no pod can report it
 	}
 	return t
 }
 
-// awaits says whether the members of a Revision must still be waited for, and if
-// not, what is to be said of the cluster.
-func (b *builder) awaits(r *Revision, since time.Time) (told *ClusterTold, wait bool) {
+// awaits reports whether to keep waiting for the members of a Revision, and if not, the cluster's
+// details for the transition.
+func (b *builder) awaits(r *Revision, since time.Time) (details *ClusterDetails, wait bool) {
 	if r == nil || r.Stateful == "" || b.m.Cluster == nil {
 		return nil, false
 	}
 	limit := b.rules.SettleWithin
 	due := since.Add(limit)
 	if b.view != nil && b.view.Settled {
-		switch there, present := b.part(r.Name), since.Add(vacant); {
-		case there.Members > 0, there.Pods == 0 && !b.now.Before(present):
-			return b.told(!b.m.Cluster.Owed), false
-		case there.Pods == 0 && present.Before(due):
-			b.wakeAt(present)
+		switch part, vacantUntil := b.part(r.Name), since.Add(vacancyLimit); {
+		case part.Members > 0, part.Pods == 0 && !b.now.Before(vacantUntil):
+			return b.clusterDetails(!b.m.Cluster.Interrupted), false
+		case part.Pods == 0 && vacantUntil.Before(due):
+			b.wakeAt(vacantUntil)
 		}
 	}
 	if limit <= 0 || !b.now.Before(due) {
-		return b.told(false), false
+		return b.clusterDetails(false), false
 	}
 	b.wakeAt(due)
 	return nil, true
@@ -342,44 +335,43 @@ func (b *builder) part(revision string) ClusterPart {
 	return ClusterPart{}
 }
 
-// arrive announces a change of the primary, once its members are up and the
-// shards have settled.
-func (b *builder) arrive(t Transition) {
+// announcePrimary announces a change of the primary, once its members are up and the shards have settled.
+func (b *builder) announcePrimary(t Transition) {
 	t.Traffic = b.m.Traffic
-	told, wait := b.awaits(t.Revision, b.now)
+	details, wait := b.awaits(t.Revision, b.now)
 	if wait {
 		b.m.Pending = &Pending{Since: b.at, Transition: t}
-		b.begins(waitPending)
+		b.startWait(waitPending)
 		return
 	}
-	t.Cluster = told
-	b.land(t)
+	t.Cluster = details
+	b.emitPrimary(t)
 }
 
-// release announces what has waited for long enough.
-func (b *builder) release() {
+// releasePending announces the pending change of the primary when its wait is over.
+func (b *builder) releasePending() {
 	if b.m.Pending == nil {
 		return
 	}
 	since := b.since(waitPending, b.m.Pending.Since, b.rules.SettleWithin)
-	if told, wait := b.awaits(b.m.Pending.Transition.Revision, since); !wait {
-		b.overtake(told)
+	if details, wait := b.awaits(b.m.Pending.Transition.Revision, since); !wait {
+		b.flushPending(details)
 	}
 }
 
-// overtake announces what is waiting, before what comes next. That it is told
-// late does not make it untrue, nor is it left out.
-func (b *builder) overtake(told *ClusterTold) {
+// flushPending announces the pending change of the primary before the next transition. Late, it is
+// still true, and must not be skipped.
+func (b *builder) flushPending(details *ClusterDetails) {
 	if b.m.Pending == nil {
 		return
 	}
 	t := b.m.Pending.Transition
 	b.m.Pending = nil
-	t.Cluster = told
-	b.land(t)
+	t.Cluster = details
+	b.emitPrimary(t)
 }
 
-// land announces a change of the primary, and who arrived with it.
-func (b *builder) land(t Transition) {
-	b.newcomers(t.PreviousTraffic, t.Traffic, b.milestone(t))
+// emitPrimary announces a change of the primary, and records which Revisions arrived with it.
+func (b *builder) emitPrimary(t Transition) {
+	b.markNewcomers(t.PreviousTraffic, t.Traffic, b.milestone(t))
 }

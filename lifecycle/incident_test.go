@@ -6,76 +6,76 @@ import (
 	"time"
 )
 
-// with is a snapshot of a Service that says what is wrong with it.
+// with adds the given problems to a snapshot.
 func with(s Snapshot, kinds ...Incident) Snapshot {
 	s.Ready = len(kinds) == 0
 	s.Trouble = map[Incident]*Trouble{}
 	for _, k := range kinds {
-		s.Trouble[k] = &Trouble{Reason: "RevisionMissing", Message: "it says why"}
+		s.Trouble[k] = &Trouble{Reason: "RevisionMissing", Message: "a message"}
 	}
 	return s
 }
 
-func TestAnOutageThatLasts(t *testing.T) {
+func TestLastingOutageIsAnnounced(t *testing.T) {
 	s := deployed(t)
-	well := routed(revs(r1), to("cart-1", 100))
-	ill := with(well, Outage)
-	s.see(ill)
+	good := routed(revs(r1), to("cart-1", 100))
+	bad := with(good, Outage)
+	s.see(bad)
 	began := s.at
 	if want := began.Add(s.rules.OutageAfter); !s.wake.Equal(want) {
-		t.Fatalf("it wakes at %s, want %s", s.wake, want)
+		t.Fatalf("wakes at %s, want %s", s.wake, want)
 	}
-	s.seeAt(ill, began.Add(s.rules.OutageAfter-time.Microsecond))
-	detected := s.seeAt(ill, s.wake, IncidentDetected)[0]
+	s.seeAt(bad, began.Add(s.rules.OutageAfter-time.Microsecond))
+	detected := s.seeAt(bad, s.wake, IncidentDetected)[0]
 	if i := detected.Incident; i.Kind != Outage || i.Opened != detected.Sequence || !i.Since.Equal(began) || i.Reason != "RevisionMissing" {
 		t.Errorf("%+v", i)
 	}
 	if detected.Revision.Name != "cart-1" || len(detected.Links) != 1 || detected.Links[0].Type != Deployed {
 		t.Errorf("%+v", detected)
 	}
-	s.seeAt(ill, began.Add(time.Hour)) // once
-	resolved := s.see(well, IncidentResolved)[0]
+	s.seeAt(bad, began.Add(time.Hour)) // once
+	resolved := s.see(good, IncidentResolved)[0]
 	if i := resolved.Incident; i.Opened != detected.Sequence || !i.Since.Equal(began) || i.Reason != "" {
 		t.Errorf("%+v", i)
 	}
 	if resolved.Links[0].Sequence != detected.Sequence || resolved.Revision.Name != "cart-1" {
 		t.Errorf("%+v", resolved)
 	}
-	// The next one is another one.
-	s.see(ill)
-	if again := s.seeAt(ill, s.wake, IncidentDetected)[0]; again.Incident.Opened == detected.Sequence {
-		t.Error("two incidents have one number")
+	// The next outage is a new incident.
+	s.see(bad)
+	if again := s.seeAt(bad, s.wake, IncidentDetected)[0]; again.Incident.Opened == detected.Sequence {
+		t.Error("two incidents have the same number")
 	}
 }
 
-func TestAShortOutageIsNone(t *testing.T) {
+func TestShortOutageIsNotAnnounced(t *testing.T) {
 	s := deployed(t)
-	well := routed(revs(r1), to("cart-1", 100))
+	good := routed(revs(r1), to("cart-1", 100))
 	for range 5 {
-		s.see(with(well, Outage))
-		s.seeAt(well, s.at.Add(s.rules.OutageAfter-time.Second))
+		s.see(with(good, Outage))
+		s.seeAt(good, s.at.Add(s.rules.OutageAfter-time.Second))
 	}
 }
 
-func TestARevisionThatDoesNotBecomeReady(t *testing.T) {
+func TestRevisionThatDoesNotBecomeReady(t *testing.T) {
 	s := deployed(t)
 	broken := r2
 	broken.Ready = false
-	ill := with(routed(revs(r1, broken), to("cart-1", 100)), FailedRollout)
-	s.see(ill)
-	got := s.seeAt(ill, s.wake, IncidentDetected)[0]
+	bad := with(routed(revs(r1, broken), to("cart-1", 100)), FailedRollout)
+	s.see(bad)
+	got := s.seeAt(bad, s.wake, IncidentDetected)[0]
 	if got.Incident.Kind != FailedRollout || got.Revision.Name != "cart-2" {
 		t.Errorf("%+v of %+v", got.Incident, got.Revision)
 	}
-	// The next Revision mends it. No upgrade was told of the broken one.
+	// The next Revision fixes it. The broken one was never announced as an upgrade.
 	s.see(routed(revs(r1, broken, r3), to("cart-3", 100)), RevisionReady, Upgraded, IncidentResolved)
 }
 
-func TestWhatNeverWorkedCannotBreakDown(t *testing.T) {
+func TestServiceThatNeverWorkedHasNoOutage(t *testing.T) {
 	s := newStory(t)
-	ill := with(Snapshot{Generation: 1}, Outage, FailedRollout)
-	s.see(ill, Created)
-	s.seeAt(ill, s.at.Add(time.Hour), IncidentDetected)
+	bad := with(Snapshot{Generation: 1}, Outage, FailedRollout)
+	s.see(bad, Created)
+	s.seeAt(bad, s.at.Add(time.Hour), IncidentDetected)
 	if s.last().Incident.Kind != FailedRollout || s.last().Revision != nil {
 		t.Errorf("%+v", s.last())
 	}
@@ -85,27 +85,27 @@ func TestWhatNeverWorkedCannotBreakDown(t *testing.T) {
 	}
 }
 
-func TestAnIncidentOfARemovedServiceIsOver(t *testing.T) {
+func TestRemovalResolvesIncidents(t *testing.T) {
 	s := deployed(t)
-	ill := with(routed(revs(r1), to("cart-1", 100)), Outage)
-	s.see(ill)
-	s.seeAt(ill, s.wake, IncidentDetected)
+	bad := with(routed(revs(r1), to("cart-1", 100)), Outage)
+	s.see(bad)
+	s.seeAt(bad, s.wake, IncidentDetected)
 	s.see(Snapshot{Gone: true}, IncidentResolved, Removed)
 }
 
-func TestTroubleThatWasThereBeforeUsIsNoNews(t *testing.T) {
+func TestInheritedTroubleIsNotAnnounced(t *testing.T) {
 	s := newStory(t)
-	ill := with(routed(revs(r1), to("cart-1", 100)), Outage)
-	ill.EverReady = true
-	s.m = Baseline(ill).Memory
-	s.seeAt(ill, s.at.Add(time.Hour))
+	bad := with(routed(revs(r1), to("cart-1", 100)), Outage)
+	bad.EverReady = true
+	s.m = Baseline(bad).Memory
+	s.seeAt(bad, s.at.Add(time.Hour))
 	saved := s.m
 	s.see(routed(revs(r1), to("cart-1", 100)))
-	if !s.m.Outgrew(saved) {
-		t.Error("that it is over is not saved: the next outage would be no news either")
+	if !s.m.MustSave(saved) {
+		t.Error("the end of the outage is not saved, so the next one would not be announced")
 	}
-	s.see(ill)
-	s.seeAt(ill, s.wake, IncidentDetected)
+	s.see(bad)
+	s.seeAt(bad, s.wake, IncidentDetected)
 }
 
 func TestIncidentsCanBeSwitchedOff(t *testing.T) {
@@ -113,13 +113,12 @@ func TestIncidentsCanBeSwitchedOff(t *testing.T) {
 	s.rules.OutageAfter, s.rules.FailedRolloutAfter = 0, 0
 	s.seeAt(with(routed(revs(r1), to("cart-1", 100)), Outage, FailedRollout), s.at.Add(time.Hour))
 	if !s.wake.IsZero() {
-		t.Error("it wakes for nothing")
+		t.Error("wakes without a reason")
 	}
 }
 
-// What waits is not stored, so that no leader takes the trouble of another
-// rollout, long over, for the beginning of this one's.
-func TestWhatWaitsIsNotStored(t *testing.T) {
+// Waits are not stored, so no leader counts trouble from an earlier rollout towards this one's.
+func TestWaitsAreNotStored(t *testing.T) {
 	s := deployed(t)
 	s.see(with(routed(revs(r1), to("cart-1", 100)), FailedRollout))
 	raw, err := json.Marshal(s.m)
@@ -132,40 +131,39 @@ func TestWhatWaitsIsNotStored(t *testing.T) {
 	}
 }
 
-// What is detected, what is resolved, and the Revision if it becomes Ready after all
-// are one rollout.
-func TestAnIncidentIsPartOfItsRollout(t *testing.T) {
+// Detection, resolution, and the Revision becoming Ready after all belong to one rollout.
+func TestIncidentIsPartOfItsRollout(t *testing.T) {
 	s := deployed(t)
 	slow := r2
 	slow.Ready = false
-	ill := with(routed(revs(r1, slow), to("cart-1", 100)), FailedRollout)
-	s.see(ill)
-	s.seeAt(ill, s.wake, IncidentDetected)
+	bad := with(routed(revs(r1, slow), to("cart-1", 100)), FailedRollout)
+	s.see(bad)
+	s.seeAt(bad, s.wake, IncidentDetected)
 	s.see(routed(revs(r1, r2), to("cart-2", 100)), RevisionReady, Upgraded, IncidentResolved)
 	chains := map[int64]bool{}
 	for _, tr := range s.all[len(s.all)-4:] {
 		chains[tr.Chain] = true
 	}
 	if len(chains) != 1 || chains[s.all[0].Chain] {
-		t.Errorf("chains %v, want one, and another than that of the first rollout", chains)
+		t.Errorf("chains %v, want one that differs from the first rollout's", chains)
 	}
 
-	// The first Revision of a Service is part of what began with it.
+	// The first Revision belongs to the rollout that started with the Service.
 	s = newStory(t)
 	s.see(Snapshot{Generation: 1}, Created)
 	broken := r1
 	broken.Ready = false
-	ill = with(Snapshot{Generation: 1, Revisions: revs(broken)}, FailedRollout)
-	s.see(ill)
-	if got := s.seeAt(ill, s.wake, IncidentDetected)[0]; got.Chain != s.all[0].Chain {
-		t.Errorf("chain %d, want that of the Service, %d", got.Chain, s.all[0].Chain)
+	bad = with(Snapshot{Generation: 1, Revisions: revs(broken)}, FailedRollout)
+	s.see(bad)
+	if got := s.seeAt(bad, s.wake, IncidentDetected)[0]; got.Chain != s.all[0].Chain {
+		t.Errorf("chain %d, want the Service's, %d", got.Chain, s.all[0].Chain)
 	}
 
 	// There may be no Revision at all.
 	s = deployed(t)
-	ill = with(routed(revs(r1), to("cart-1", 100)), FailedRollout)
-	s.see(ill)
-	detected := s.seeAt(ill, s.wake, IncidentDetected)[0]
+	bad = with(routed(revs(r1), to("cart-1", 100)), FailedRollout)
+	s.see(bad)
+	detected := s.seeAt(bad, s.wake, IncidentDetected)[0]
 	if resolved := s.see(routed(revs(r1), to("cart-1", 100)), IncidentResolved)[0]; resolved.Chain != detected.Chain {
 		t.Errorf("chain %d, want %d", resolved.Chain, detected.Chain)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// many are labels of the longest keys and values that Kubernetes accepts.
+// many returns labels with the longest keys and values that Kubernetes accepts.
 func many(n int) map[string]string {
 	out := map[string]string{}
 	for i := range n {
@@ -19,30 +19,30 @@ func many(n int) map[string]string {
 	return out
 }
 
-func TestLabelsAreRememberedWithinABound(t *testing.T) {
+func TestLabelsAreBounded(t *testing.T) {
 	few := many(160)
-	if got := lifecycle.Remembered(few); !maps.Equal(got, few) {
-		t.Errorf("%d of %d are kept, within the bound", len(got), len(few))
+	if got := lifecycle.BoundLabels(few); !maps.Equal(got, few) {
+		t.Errorf("kept %d of %d labels within the bound", len(got), len(few))
 	}
 	all := many(1900)
 	all["a"], all["team"], all["z/always"] = "first", "red", "here"
-	got := lifecycle.Remembered(all, "z/always", "z/absent")
+	got := lifecycle.BoundLabels(all, "z/always", "z/absent")
 	raw, err := json.Marshal(got)
 	if err != nil || len(raw) > 64<<10 || len(raw) < 63<<10 {
-		t.Errorf("%d bytes of labels are kept, %v", len(raw), err)
+		t.Errorf("kept %d bytes of labels (%v)", len(raw), err)
 	}
-	if again := lifecycle.Remembered(got, "z/always"); !maps.Equal(again, got) {
-		t.Errorf("the second time, %d are kept of %d", len(again), len(got))
+	if again := lifecycle.BoundLabels(got, "z/always"); !maps.Equal(again, got) {
+		t.Errorf("the second call kept %d of %d labels", len(again), len(got))
 	}
 	for key, want := range map[string]bool{"a": false, "absent": false, "k": false, "team": true, "zone": true, "z/always": false} {
-		if lifecycle.LeftOut(got, key) != want {
-			t.Errorf("%s: left out is %v", key, !want)
+		if lifecycle.LabelDropped(got, key) != want {
+			t.Errorf("%s: dropped is %v", key, !want)
 		}
 	}
 	if got["a"] != "first" || got["z/always"] != "here" {
-		t.Errorf("kept are %q and %q", got["a"], got["z/always"])
+		t.Errorf("kept %q and %q", got["a"], got["z/always"])
 	}
-	if lifecycle.LeftOut(few, "zone") || lifecycle.LeftOut(nil, "zone") {
-		t.Error("nothing was left out")
+	if lifecycle.LabelDropped(few, "zone") || lifecycle.LabelDropped(nil, "zone") {
+		t.Error("reports a dropped label, but all were kept")
 	}
 }

@@ -6,44 +6,44 @@ import (
 	"time"
 )
 
-// Result is what follows from a memory, a snapshot and a time.
+// Result is the outcome of folding a snapshot into a memory.
 type Result struct {
 	Memory      Memory
 	Transitions []Transition
-	// WakeAt is when the same snapshot must be looked at again, if not zero.
+	// WakeAt, if not zero, is when the same snapshot must be evaluated again.
 	WakeAt time.Time
-	// Missing names Revisions that have traffic and are not known well enough
-	// to say what happened. The snapshot was not used: memory is as it was.
+	// Missing names Revisions that have traffic but are not known well enough to decide. The
+	// snapshot was not used, and the memory is unchanged.
 	Missing []string
 }
 
-// Baseline is the memory of a Service that was there before us. It announces
-// nothing: not what is, only what will be.
+// Baseline returns the memory of a Service that predates our first observation. It announces
+// nothing: only later changes are events.
 func Baseline(s Snapshot) Result {
-	b := builder{m: Memory{Seen: maps.Clone(s.Seen), Announced: true, Baselined: true}, s: s}
+	b := builder{m: Memory{Versions: maps.Clone(s.Versions), Announced: true, Baselined: true}, s: s}
 	if missing := b.missing(true); len(missing) > 0 {
 		return Result{Missing: missing}
 	}
 	b.observe()
-	b.m.learn(s.Revisions)
+	b.m.mergeRevisions(s.Revisions)
 	b.inherited = true
 	b.m.Deployed = s.Ready || s.EverReady
 	if s.Route != nil {
-		// Effective or not: it is the best that can be known of the past.
+		// Used even if not effective: nothing better is known of the past.
 		b.setTraffic(s.Route.Traffic)
 		b.m.URLs = s.Route.URLs
 	}
 	for kind := range s.Trouble {
-		b.open(kind, &Episode{})
+		b.openEpisode(kind, &Episode{})
 	}
-	b.declared()
-	b.m.forget()
+	b.declareCluster()
+	b.m.pruneRevisions()
 	return Result{Memory: b.m}
 }
 
 // Next folds one snapshot, observed at the given time, into the memory.
 func Next(rules Rules, m Memory, s Snapshot, at time.Time) Result {
-	b := builder{rules: rules, m: m.clone(), s: s, at: m.after(at), now: at}
+	b := builder{rules: rules, m: m.clone(), s: s, at: m.journalTime(at), now: at}
 	if m.Removed {
 		return Result{Memory: m}
 	}
@@ -58,41 +58,39 @@ func Next(rules Rules, m Memory, s Snapshot, at time.Time) Result {
 	b.created()
 	b.revisions()
 	b.cluster()
-	b.release()
+	b.releasePending()
 	b.judged()
 	b.traffic()
 	b.undeclared()
 	b.deployed()
 	b.published()
 	b.trouble()
-	b.m.forget()
+	b.m.pruneRevisions()
 	return b.result()
 }
 
-// builder carries one fold. Each of its steps is one row of what is announced.
+// builder is the state of one fold. Each of its steps announces one kind of transition.
 type builder struct {
 	rules Rules
 	m     Memory
 	s     Snapshot
-	// at is the time that is journaled, now what the clock shows: by it is measured
-	// how long something has lasted.
+	// at is the journaled time. now is the clock's reading, which measures durations.
 	at, now time.Time
 	out     []Transition
 	wake    time.Time
-	// view is what the snapshot shows of the cluster, nil where it says nothing.
+	// view is the cluster in the snapshot, nil if it tells nothing new.
 	view *Cluster
-	// inherited says that a cluster which is declared now was there before us.
+	// inherited says that a cluster declared in this fold predates our first observation.
 	inherited bool
 }
 
 func (b *builder) result() Result {
-	b.over()
+	b.pruneWaits()
 	return Result{Memory: b.m, Transitions: b.out, WakeAt: b.wake}
 }
 
-// missing names the Revisions that a decision would need. Informers have no
-// common order: the Route may name a Revision before it is cached, or cached as
-// Ready.
+// missing names the Revisions that a decision needs. Informers have no common order: the Route may
+// name a Revision before it is cached, or cached as Ready.
 func (b *builder) missing(baseline bool) []string {
 	r := b.s.Route
 	if r == nil || (!r.Effective && !baseline) {
@@ -100,7 +98,7 @@ func (b *builder) missing(baseline bool) []string {
 	}
 	var out []string
 	for _, t := range r.Traffic {
-		if b.s.Revisions[t.Revision].Ready || b.m.Revisions[t.Revision].Ready || b.s.Unheld[t.Revision] {
+		if b.s.Revisions[t.Revision].Ready || b.m.Revisions[t.Revision].Ready || b.s.NoWait[t.Revision] {
 			continue
 		}
 		out = append(out, t.Revision)
@@ -109,11 +107,11 @@ func (b *builder) missing(baseline bool) []string {
 }
 
 func (b *builder) observe() {
-	if b.m.Seen == nil {
-		b.m.Seen = map[string]string{}
+	if b.m.Versions == nil {
+		b.m.Versions = map[string]string{}
 	}
-	maps.Copy(b.m.Seen, b.s.Seen)
-	if b.s.Past {
+	maps.Copy(b.m.Versions, b.s.Versions)
+	if b.s.Stale {
 		return
 	}
 	b.m.Generation = b.s.Generation
@@ -121,8 +119,8 @@ func (b *builder) observe() {
 	b.m.Labels = b.s.Labels
 }
 
-// emit numbers a transition and fills in what all of them have.
-func (b *builder) emit(t Transition) Mark {
+// emit numbers a transition and fills in the common fields.
+func (b *builder) emit(t Transition) TransitionRef {
 	b.m.Sequence++
 	b.m.LastTime = b.at
 	t.Sequence, t.Time = b.m.Sequence, b.at
@@ -144,61 +142,61 @@ func (b *builder) emit(t Transition) Mark {
 		b.m.Cluster.Sequence = t.Sequence
 	}
 	b.out = append(b.out, t)
-	return Mark{Sequence: t.Sequence, Time: t.Time, Type: t.Type}
+	return TransitionRef{Sequence: t.Sequence, Time: t.Time, Type: t.Type}
 }
 
-// milestone emits a transition that later ones point to. A canary that is
-// withdrawn leaves the primary where it was: that one arrived earlier.
-func (b *builder) milestone(t Transition) Mark {
-	mark := b.emit(t)
-	b.m.Last = &mark
+// milestone emits a transition that later ones link to. Withdrawing a canary leaves the primary in
+// place, so its arrival stays the earlier one.
+func (b *builder) milestone(t Transition) TransitionRef {
+	ref := b.emit(t)
+	b.m.Last = &ref
 	if t.Revision != nil && t.Reason != ReasonWithdrawn {
-		b.arrived(t.Revision.Name, mark)
+		b.markArrived(t.Revision.Name, ref)
 	}
-	return mark
+	return ref
 }
 
-// newcomers arrived with this transition: they had no traffic before it.
-func (b *builder) newcomers(previous, split []Share, mark Mark) {
+// markNewcomers records this transition for the Revisions that had no traffic before it.
+func (b *builder) markNewcomers(previous, split []Share, ref TransitionRef) {
 	for _, s := range split {
 		if share(previous, s.Revision) == 0 {
-			b.arrived(s.Revision, mark)
+			b.markArrived(s.Revision, ref)
 		}
 	}
 }
 
-func (b *builder) arrived(revision string, mark Mark) {
+func (b *builder) markArrived(revision string, ref TransitionRef) {
 	if k, ok := b.m.Revisions[revision]; ok {
-		k.Arrived = &mark
+		k.Arrived = &ref
 		b.m.Revisions[revision] = k
 	}
 }
 
 func (b *builder) chain(revision string) int64 { return b.m.Revisions[revision].Chain }
 
-// gone: removed, unless nobody was ever told that there was something.
+// gone announces Removed, unless the Service was never announced as usable.
 func (b *builder) gone() {
-	b.overtake(b.told(false))
+	b.flushPending(b.clusterDetails(false))
 	if b.m.Held != nil {
-		b.flush()
+		b.flushHeld()
 	}
 	if !b.m.ReadySince.IsZero() && !b.now.Before(b.readySince().Add(b.rules.Stabilization)) {
-		b.deploy(b.told(false)) // it has waited for its cluster
+		b.deploy(b.clusterDetails(false)) // only its cluster was pending
 	}
 	for _, kind := range incidents {
 		if e := b.m.Episodes[kind]; e != nil {
 			b.resolve(kind, e, ReasonRemoved)
 		}
 	}
-	b.dissolved(ReasonRemoved)
+	b.endCluster(ReasonRemoved)
 	if b.m.Deployed || b.m.Baselined {
 		b.emit(Transition{Type: Removed, Revision: b.m.revision(b.m.Primary), Links: b.m.Last.link(LinkPath)})
 	}
 	b.m.Removed = true
 }
 
-// created is announced for every Service that came after us, also when it is
-// Ready by the time we see it: that it was created is a fact all the same.
+// created announces every Service that is newer than our first observation, even if it is Ready by
+// the time we observe it.
 func (b *builder) created() {
 	if b.m.Announced {
 		return
@@ -209,32 +207,31 @@ func (b *builder) created() {
 
 func (b *builder) revisions() {
 	b.inherited = b.m.redeclared(b.s.Revisions)
-	for _, name := range b.m.learn(b.s.Revisions) {
-		b.begin(name)
+	for _, name := range b.m.mergeRevisions(b.s.Revisions) {
+		b.startChain(name)
 		b.emit(Transition{Type: RevisionReady, Revision: b.m.revision(name), Links: b.m.Last.link(LinkPath)})
 	}
 }
 
-// begin opens the chain of a Revision's rollout with the next transition, if there
-// is none yet.
-func (b *builder) begin(name string) {
+// startChain starts the chain of a Revision's rollout with the next transition, if it has none yet.
+func (b *builder) startChain(name string) {
 	k, ok := b.m.Revisions[name]
 	if !ok || k.Chain > 0 {
 		return
 	}
-	// The first Revision's rollout began with the Service itself.
+	// The rollout of the first Revision starts with the Service itself.
 	if k.Chain = b.m.Sequence + 1; !b.m.Deployed && b.m.Last != nil && b.m.Last.Type == Created {
 		k.Chain = b.m.Last.Sequence
 	}
 	b.m.Revisions[name] = k
 }
 
-// deployed: Ready for the first time, and with traffic that says for what.
+// deployed announces the first time that the Service is Ready and has traffic.
 func (b *builder) deployed() {
 	if b.m.Deployed {
 		return
 	}
-	if b.s.Past {
+	if b.s.Stale {
 		return
 	}
 	if !b.s.Ready || b.m.Primary == "" {
@@ -243,39 +240,39 @@ func (b *builder) deployed() {
 	}
 	if b.m.ReadySince.IsZero() {
 		b.m.ReadySince = b.at
-		b.begins(waitReady)
+		b.startWait(waitReady)
 	}
 	if due := b.readySince().Add(b.rules.Stabilization); b.now.Before(due) {
 		b.wakeAt(due)
 		return
 	}
-	told, wait := b.awaits(b.m.revision(b.m.Primary), b.readySince())
+	details, wait := b.awaits(b.m.revision(b.m.Primary), b.readySince())
 	if wait {
 		return
 	}
-	b.deploy(told)
+	b.deploy(details)
 }
 
 func (b *builder) readySince() time.Time {
 	return b.since(waitReady, b.m.ReadySince, max(b.rules.Stabilization, b.rules.SettleWithin))
 }
 
-func (b *builder) deploy(told *ClusterTold) {
+func (b *builder) deploy(details *ClusterDetails) {
 	b.m.Deployed = true
 	b.m.ReadySince = time.Time{}
-	b.milestone(Transition{Type: Deployed, Revision: b.m.revision(b.m.Primary), Links: b.m.Last.link(LinkPath), Cluster: told})
+	b.milestone(Transition{Type: Deployed, Revision: b.m.revision(b.m.Primary), Links: b.m.Last.link(LinkPath), Cluster: details})
 }
 
-// published: reachable from outside, or under other names than before. It
-// follows deployed: what is not deployed is not for anybody.
+// published announces that the Service is reachable from outside, or that its URLs changed. It
+// follows Deployed: a Service that is not deployed is not for use.
 func (b *builder) published() {
 	r := b.s.Route
-	if !b.m.Deployed || r == nil || !r.Ready || b.s.URLsPast || !Changed(b.m.URLs, r.URLs) {
+	if !b.m.Deployed || r == nil || !r.Ready || b.s.URLsStale || !Changed(b.m.URLs, r.URLs) {
 		return
 	}
 	b.m.URLs = r.URLs
 	if len(r.URLs) == 0 {
-		return // withdrawn from the outside; the specification has no word for it
+		return // no longer external; the specification has no event for it
 	}
 	b.emit(Transition{Type: Published, Revision: b.m.revision(b.m.Primary), Links: b.m.Last.link(LinkPath)})
 }
@@ -286,7 +283,7 @@ func (b *builder) wakeAt(t time.Time) {
 	}
 }
 
-// Changed says whether two sets of URLs differ.
+// Changed reports whether two sets of URLs differ.
 func Changed(a, b []string) bool {
 	x, y := slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
 	return !slices.Equal(slices.Compact(x), slices.Compact(y))

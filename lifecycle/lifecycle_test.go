@@ -9,7 +9,7 @@ import (
 
 var start = time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC)
 
-// story folds snapshots one second apart and collects what is announced.
+// story folds snapshots one second apart and collects the announced transitions.
 type story struct {
 	t     *testing.T
 	rules Rules
@@ -29,8 +29,8 @@ func (s *story) see(snap Snapshot, want ...Type) []Transition {
 	return s.seeAt(snap, s.at.Add(time.Second), want...)
 }
 
-// seeAt also checks the two laws that hold for every fold: the same input gives
-// the same output, and a second look gives nothing.
+// seeAt also checks what holds for every fold: the same input gives the same output, and folding
+// the same snapshot again announces nothing.
 func (s *story) seeAt(snap Snapshot, at time.Time, want ...Type) []Transition {
 	s.t.Helper()
 	s.at = at
@@ -40,10 +40,10 @@ func (s *story) seeAt(snap Snapshot, at time.Time, want ...Type) []Transition {
 	}
 	r := Next(s.rules, s.m, snap, at)
 	if again := Next(s.rules, s.m, snap, at); !reflect.DeepEqual(r, again) {
-		s.t.Fatalf("the same fold gave something else:\n%+v\n%+v", r, again)
+		s.t.Fatalf("the same fold gave different results:\n%+v\n%+v", r, again)
 	}
 	if after, err := json.Marshal(s.m); err != nil || string(before) != string(after) {
-		s.t.Fatalf("the memory that was handed in was changed (%v):\n%s\n%s", err, before, after)
+		s.t.Fatalf("Next changed its argument (%v):\n%s\n%s", err, before, after)
 	}
 	var got []Type
 	for i, tr := range r.Transitions {
@@ -57,7 +57,7 @@ func (s *story) seeAt(snap Snapshot, at time.Time, want ...Type) []Transition {
 	}
 	if len(r.Missing) == 0 {
 		if second := Next(s.rules, r.Memory, snap, at); len(second.Transitions) > 0 {
-			s.t.Fatalf("a second look at the same snapshot announced %+v", second.Transitions)
+			s.t.Fatalf("a second fold of the same snapshot announced %+v", second.Transitions)
 		}
 	}
 	s.m, s.wake = r.Memory, r.WakeAt
@@ -67,7 +67,7 @@ func (s *story) seeAt(snap Snapshot, at time.Time, want ...Type) []Transition {
 
 func (s *story) last() Transition { return s.all[len(s.all)-1] }
 
-// rev is a Revision that is Ready; its image follows from the template.
+// rev returns a Ready Revision; its image follows from the template.
 func rev(name string, generation int64, template string) Revision {
 	return Revision{
 		Name: name, UID: "uid-" + name, Generation: generation, Template: template, Ready: true,
@@ -91,7 +91,7 @@ var (
 
 const url = "http://cart.shop.example.com"
 
-// routed is a Service that is Ready with this split.
+// routed returns a Ready Service with this split.
 func routed(known map[string]Revision, shares ...Share) Snapshot {
 	return Snapshot{
 		Generation: 1, Ready: true, Revisions: known,
@@ -101,7 +101,7 @@ func routed(known map[string]Revision, shares ...Share) Snapshot {
 
 func to(name string, percent int64) Share { return Share{Revision: name, Percent: percent} }
 
-// deployed is a story that has told of the first Revision.
+// deployed is a story in which the first Revision is deployed.
 func deployed(t *testing.T) *story {
 	t.Helper()
 	s := newStory(t)
@@ -123,10 +123,10 @@ func TestFirstRevision(t *testing.T) {
 	s.see(early) // Serving writes the split before the ingress has it
 	s.see(routed(revs(r1), to("cart-1", 100)), Deployed, Published)
 	if d := s.all[2]; d.Revision.Name != "cart-1" || d.Traffic[0] != to("cart-1", 100) || d.Chain != 1 {
-		t.Errorf("deployed says %+v", d)
+		t.Errorf("Deployed has %+v", d)
 	}
 	if p := s.last(); p.URLs[0] != url || p.Links[0].Type != Deployed || p.Links[0].Sequence != 3 {
-		t.Errorf("published says %+v", p)
+		t.Errorf("Published has %+v", p)
 	}
 }
 
@@ -181,18 +181,18 @@ func TestForwardAndBack(t *testing.T) {
 	ready := s.last()
 	s.see(routed(both, to("cart-1", 90), to("cart-2", 10)), TrafficShifted)
 	if x := s.last(); x.Revision.Name != "cart-2" || x.Previous.Name != "cart-1" || x.PreviousTraffic[0] != to("cart-1", 100) || x.Chain != ready.Chain {
-		t.Errorf("shifted says %+v", x)
+		t.Errorf("TrafficShifted has %+v", x)
 	}
 	s.see(routed(both, to("cart-2", 50), to("cart-1", 50)), TrafficShifted)
 	s.see(routed(both, to("cart-2", 100)), Upgraded)
 	up := s.last()
 	if up.Revision.Name != "cart-2" || up.Previous.Name != "cart-1" || up.Reason != "" || up.Links[0].Type != Deployed || up.Chain != ready.Chain {
-		t.Errorf("upgraded says %+v", up)
+		t.Errorf("Upgraded has %+v", up)
 	}
 	s.see(routed(both, to("cart-1", 100)), RolledBack)
 	back := s.last()
 	if back.Reason != ReasonTraffic || back.Revision.Name != "cart-1" || back.Previous.Name != "cart-2" || back.Chain != up.Chain {
-		t.Errorf("rolled back says %+v", back)
+		t.Errorf("RolledBack has %+v", back)
 	}
 	if l := back.Links[1]; l.Kind != LinkUndoes || l.Sequence != up.Sequence || !l.Time.Equal(up.Time) {
 		t.Errorf("the rollback undoes %+v, want the upgrade %d", l, up.Sequence)
@@ -200,7 +200,7 @@ func TestForwardAndBack(t *testing.T) {
 	s.see(routed(both, to("cart-2", 100)), Upgraded) // forward again
 	s.see(Snapshot{Gone: true}, Removed)
 	if r := s.last(); r.Revision.Name != "cart-2" || r.URLs[0] != url {
-		t.Errorf("removed says %+v", r)
+		t.Errorf("Removed has %+v", r)
 	}
 	s.see(routed(both, to("cart-2", 100))) // gone is gone
 }
@@ -216,9 +216,9 @@ func TestReappliedTemplateIsARollback(t *testing.T) {
 	s.see(routed(revs(r1, r2), to("cart-2", 100)), RevisionReady, Upgraded)
 	s.see(routed(revs(r1, r2, again), to("cart-3", 100)), RevisionReady, RolledBack)
 	if b := s.last(); b.Reason != ReasonReapplied || b.Previous.Name != "cart-2" {
-		t.Errorf("rolled back says %+v", b)
+		t.Errorf("RolledBack has %+v", b)
 	}
-	// What was taken back and lands once more goes forward.
+	// A template that was rolled back and is applied again goes forward.
 	known := revs(r1, r2, again, rev("cart-4", 4, "b"), rev("cart-5", 5, "c"), rev("cart-6", 6, "b"))
 	s.see(routed(known, to("cart-4", 100)), RevisionReady, RevisionReady, RevisionReady, Upgraded)
 	s.see(routed(known, to("cart-5", 100)), Upgraded)
@@ -244,7 +244,7 @@ func TestConfigurationOnly(t *testing.T) {
 	s := deployed(t)
 	s.see(routed(revs(r1, same), to("cart-2", 100)), RevisionReady, Upgraded)
 	if s.last().Reason != ReasonConfiguration {
-		t.Errorf("reason is %q", s.last().Reason)
+		t.Errorf("reason %q", s.last().Reason)
 	}
 }
 
@@ -259,7 +259,7 @@ func TestWithdrawnCanary(t *testing.T) {
 	shift := s.last()
 	s.see(routed(both, to("cart-1", 100)), RolledBack)
 	if b := s.last(); b.Reason != ReasonWithdrawn || b.Revision.Name != "cart-1" || b.Previous.Name != "cart-2" || b.Links[1].Sequence != shift.Sequence {
-		t.Errorf("rolled back says %+v", b)
+		t.Errorf("RolledBack has %+v", b)
 	}
 	s = canary()
 	s.rules.RollbackWithdrawn = false
@@ -277,7 +277,7 @@ func TestRollbackByTrafficSwitchedOff(t *testing.T) {
 	s.see(routed(revs(r1, r2), to("cart-1", 100)), Upgraded)
 }
 
-func TestNamesOfUsersOrderNothing(t *testing.T) {
+func TestRevisionNamesDoNotOrder(t *testing.T) {
 	blue, green := rev("green", 1, "a"), rev("blue", 2, "b")
 	s := newStory(t)
 	s.see(routed(revs(blue), to("green", 100)), Created, RevisionReady, Deployed, Published)
@@ -292,7 +292,7 @@ func TestUnknownRevisionIsWaitedFor(t *testing.T) {
 	if !reflect.DeepEqual(r.Missing, []string{"cart-2"}) || len(r.Transitions) > 0 || !reflect.DeepEqual(r.Memory, s.m) {
 		t.Fatalf("got %+v", r)
 	}
-	snap.Unheld = map[string]bool{"cart-2": true}
+	snap.NoWait = map[string]bool{"cart-2": true}
 	s.see(snap, TrafficShifted)
 }
 
@@ -314,12 +314,12 @@ func TestGradualRolloutIsMerged(t *testing.T) {
 	}
 	s.seeAt(step(10), s.wake, TrafficShifted)
 	if x := s.last(); x.Merged != 1 || x.Traffic[1] != to("cart-2", 10) || x.PreviousTraffic[1] != to("cart-2", 1) {
-		t.Errorf("merged step says %+v", x)
+		t.Errorf("the merged step has %+v", x)
 	}
 	s.see(step(60))
 	s.see(routed(both, to("cart-2", 100)), Upgraded)
 	if x := s.last(); x.Merged != 1 || x.PreviousTraffic[0] != to("cart-1", 90) {
-		t.Errorf("the end of the rollout says %+v", x)
+		t.Errorf("the end of the rollout has %+v", x)
 	}
 }
 
@@ -362,7 +362,7 @@ func TestStabilization(t *testing.T) {
 	flap.Ready = false
 	s.see(flap)
 	s.see(ok)
-	s.seeAt(ok, due) // the flap began the window anew
+	s.seeAt(ok, due) // the flap restarted the window
 	s.seeAt(ok, s.wake, Deployed, Published)
 }
 
@@ -388,7 +388,7 @@ func TestPublishedFollowsTheSetOfURLs(t *testing.T) {
 func TestRemoved(t *testing.T) {
 	s := newStory(t)
 	s.see(Snapshot{}, Created)
-	s.see(Snapshot{Gone: true}) // never deployed: nobody was told that it is there to be used
+	s.see(Snapshot{Gone: true}) // never deployed, so never announced as usable
 	if !s.m.Removed {
 		t.Error("not marked as removed")
 	}
@@ -419,7 +419,7 @@ func TestBaselineIsSilent(t *testing.T) {
 	s.see(routed(revs(r1), to("cart-1", 100)))
 
 	if m := Baseline(routed(nil, to("cart-1", 100))); len(m.Missing) != 1 {
-		t.Errorf("a baseline that knows nothing of its primary: %+v", m)
+		t.Errorf("the baseline accepts an unknown primary: %+v", m)
 	}
 }
 

@@ -8,80 +8,78 @@ import (
 	"time"
 )
 
-// maxRevisions bounds how many Revisions a memory holds. Serving keeps 20
-// inactive ones per Configuration by default (config-gc).
+// maxRevisions bounds the Revisions in a memory. By default, Serving keeps 20 inactive ones per
+// Configuration (config-gc).
 const maxRevisions = 24
 
-// maxFormer bounds how many earlier primaries are remembered for recognising a
-// re-applied template.
+// maxFormer bounds the earlier primaries that are kept to recognize a re-applied template.
 const maxFormer = 16
 
-// Memory is what is remembered of one Knative Service. It is stored in the
-// ledger as JSON; fields are only ever added.
+// Memory is the state kept of one Knative Service. The ledger stores it as JSON; fields are only
+// ever added.
 type Memory struct {
 	// Sequence is the number of the newest transition.
 	Sequence int64 `json:"sequence,omitempty"`
-	// LastTime is the newest transition's time. Times never go back, even when
-	// the next leader's clock does.
+	// LastTime is the newest transition's time. Times never go back, even if the next leader's
+	// clock does.
 	LastTime time.Time `json:"lastTime,omitzero"`
-	// Seen holds the resourceVersion of each object that was folded in, by a
-	// name that the caller chooses. A snapshot that is older is ignored by him.
-	Seen map[string]string `json:"seen,omitempty"`
+	// Versions holds the resourceVersion of each object that was folded in, under a key that the caller
+	// chooses. The caller ignores older snapshots.
+	Versions map[string]string `json:"seen,omitempty"`
 
-	// Announced: Created was sent, or the Service was there before us.
+	// Announced: Created was sent, or the Service predates our first observation.
 	Announced bool `json:"announced,omitempty"`
-	// Baselined: the Service was there before us.
+	// Baselined: the Service predates our first observation.
 	Baselined bool `json:"baselined,omitempty"`
 	Deployed  bool `json:"deployed,omitempty"`
 	Removed   bool `json:"removed,omitempty"`
 
 	Generation  int64             `json:"generation,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Labels are the Service's own, as far as they are Remembered. Sources select by them,
-	// also when it is gone.
+	// Labels are the Service's own, bounded by BoundLabels. Sources select by them, even after the
+	// Service is gone.
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// NamespaceLabels are those of the Service's namespace, when something was
-	// journaled last. They outlive the namespace.
+	// NamespaceLabels are the labels of the Service's namespace at the last journal write. They
+	// outlive the namespace.
 	NamespaceLabels map[string]string `json:"namespaceLabels,omitempty"`
 
-	// Primary names the Revision that had all effective traffic last.
+	// Primary is the Revision that last had all effective traffic.
 	Primary string `json:"primary,omitempty"`
 	// Traffic is the effective split, largest share first.
 	Traffic []Share `json:"traffic,omitempty"`
-	// URLs is the set that was published last.
+	// URLs is the last published set.
 	URLs []string `json:"urls,omitempty"`
-	// Revisions holds what is known of each, by name.
-	Revisions map[string]Known `json:"revisions,omitempty"`
-	// ReadyFloor is the highest generation that was forgotten: a Revision at or
-	// below it was announced long ago.
+	// Revisions holds the known Revisions, by name.
+	Revisions map[string]KnownRevision `json:"revisions,omitempty"`
+	// ReadyFloor is the highest generation that was pruned. Revisions at or below it were announced
+	// long ago.
 	ReadyFloor int64 `json:"readyFloor,omitempty"`
 	// Former holds the earlier primaries, oldest first.
 	Former []Former `json:"former,omitempty"`
 
 	// Last is the newest of Created, Deployed, Upgraded and RolledBack.
-	Last *Mark `json:"last,omitempty"`
-	// Held are steps of a gradual rollout that were not announced yet.
+	Last *TransitionRef `json:"last,omitempty"`
+	// Held counts steps of a gradual rollout that are not announced yet.
 	Held *Held `json:"held,omitempty"`
-	// LastShift is when a step of a gradual rollout was announced last.
+	// LastShift is when the last step of a gradual rollout was announced.
 	LastShift time.Time `json:"lastShift,omitzero"`
-	// Episodes is trouble that was announced and has not ended.
+	// Episodes holds the incidents that have not ended.
 	Episodes map[Incident]*Episode `json:"episodes,omitempty"`
-	// Waits is since when this process waits for something, by its own clock. It is
-	// not stored: trouble that comes with each rollout is not worth a write, and the
-	// clock of another process is another one.
+	// Waits is when each wait began, by this process's clock. It is not stored: trouble that comes
+	// with each rollout is not worth a write, and another process has another clock.
 	Waits map[Wait]time.Time `json:"-"`
-	// Cluster is what is remembered of the Service's stateful cluster.
+	// Cluster is the memory of the Service's stateful cluster.
 	Cluster *ClusterMemory `json:"cluster,omitempty"`
 	// Pending is a change of the primary that waits for the cluster.
 	Pending *Pending `json:"pending,omitempty"`
-	// Judged are the runs of gates that were told of, oldest first.
+	// Judged lists the announced gate runs, oldest first.
 	Judged []string `json:"judged,omitempty"`
-	// ReadySince is when the Service, not yet Deployed, became Ready.
+	// ReadySince is when the Service became Ready, while Deployed is not announced.
 	ReadySince time.Time `json:"readySince,omitzero"`
 }
 
-// Check says what makes a memory one that no fold has made, as after an edit by hand.
+// Check rejects a memory that no fold can have produced, such as one edited by hand.
 func (m Memory) Check() error {
 	for name, split := range map[string][]Share{"traffic": m.Traffic, "held.previous": m.Held.previous()} {
 		for i, s := range split {
@@ -93,15 +91,15 @@ func (m Memory) Check() error {
 	return nil
 }
 
-// Gone says that the Service is gone.
+// Gone reports whether the Service is gone.
 func (m Memory) Gone() bool { return m.Removed }
 
 // Selection returns the labels that sources select by: the Service's own and those of its
 // namespace.
 func (m Memory) Selection() (own, namespace map[string]string) { return m.Labels, m.NamespaceLabels }
 
-// Stored is what is written to the ledger. A namespace that is not nil replaces the labels of
-// the Service's namespace.
+// Stored returns the value for the ledger. A namespace that is not nil replaces the labels of the
+// Service's namespace.
 func (m Memory) Stored(namespace map[string]string) any {
 	if namespace != nil {
 		m.NamespaceLabels = namespace
@@ -109,64 +107,63 @@ func (m Memory) Stored(namespace map[string]string) any {
 	return m
 }
 
-// Covers says whether this memory has all that another one has, apart from the versions of
-// what was seen, what is waited for, and the labels of the namespace.
+// Covers reports whether this memory equals another one, apart from resource versions, waits and
+// the labels of the namespace.
 func (m Memory) Covers(other Memory) bool {
-	other.Seen, other.Waits, other.NamespaceLabels = m.Seen, m.Waits, m.NamespaceLabels
+	other.Versions, other.Waits, other.NamespaceLabels = m.Versions, m.Waits, m.NamespaceLabels
 	return reflect.DeepEqual(m, other)
 }
 
-// Known is a Revision and its place in the story of the Service.
-type Known struct {
+// KnownRevision is a Revision and its place in the history of the Service.
+type KnownRevision struct {
 	Revision
 	// Chain is the sequence number of the first transition of its rollout.
 	Chain int64 `json:"chain,omitempty"`
 	// Arrived is the transition that last gave it traffic or made it primary.
-	Arrived *Mark `json:"arrived,omitempty"`
-	// Rank is that of the earlier primary which this one equals; 0 if there is
-	// none. What was taken back and is applied once more goes forward again.
+	Arrived *TransitionRef `json:"arrived,omitempty"`
+	// Rank is the rank of the earlier primary that this one equals; 0 if there is none. A template
+	// that was rolled back and is applied again goes forward again.
 	Rank int64 `json:"rank,omitempty"`
-	// Before are the UIDs that Revisions of this name had earlier: what is still
-	// said of them is of the past.
+	// Before lists the UIDs of deleted Revisions with this name. Snapshots that show them are
+	// stale.
 	Before []string `json:"before,omitempty"`
 	// Clustered latches: the Revision had members in the Service's cluster.
 	Clustered bool `json:"clustered,omitempty"`
 }
 
-// maxBefore bounds how many of them are remembered.
+// maxBefore bounds the UIDs kept in KnownRevision.Before.
 const maxBefore = 8
 
-// rank orders primaries by what they are, not by when they were applied.
-func (k Known) rank() int64 {
+// rank orders primaries by content, not by when they were applied.
+func (k KnownRevision) rank() int64 {
 	if k.Rank > 0 {
 		return k.Rank
 	}
 	return k.Generation
 }
 
-// Outgrew says whether this memory holds something that was never announced, and
-// that a later decision depends on, which the saved one does not hold.
-func (m *Memory) Outgrew(saved Memory) bool {
+// MustSave reports whether this memory holds state that was never announced, that a later decision
+// depends on, and that the saved memory lacks.
+func (m *Memory) MustSave(saved Memory) bool {
 	return !maps.Equal(m.Labels, saved.Labels) || !maps.Equal(m.Annotations, saved.Annotations) ||
 		len(m.URLs) == 0 && len(saved.URLs) > 0 || len(m.Episodes) < len(saved.Episodes) ||
-		// By the time that it is told, the Route may show something else.
+		// By the time it is announced, the Route may show something else.
 		(m.Pending == nil) != (saved.Pending == nil) || m.waitsReady() != saved.waitsReady() ||
-		// What was there before us and is not told must not be told later.
+		// State that predates us and is not announced must not be announced later.
 		m.Cluster.formed() != saved.Cluster.formed() || m.Misdeclared() != saved.Misdeclared()
 }
 
-// waitsReady: it is Ready, and not told as deployed before its cluster has settled.
+// waitsReady reports whether Deployed waits for the cluster to settle.
 func (m *Memory) waitsReady() bool { return m.Cluster != nil && !m.ReadySince.IsZero() }
 
 func (c *ClusterMemory) formed() bool { return c != nil && c.Formed }
 
-// Misdeclared says what is wrong with the cluster that the newest Revision
-// declares, empty if nothing is.
+// Misdeclared says what is wrong with the newest Revision's cluster declaration, or is empty.
 func (m *Memory) Misdeclared() string { return m.newest().Misdeclared }
 
 // newest returns the Revision of the highest generation.
-func (m *Memory) newest() Known {
-	var out Known
+func (m *Memory) newest() KnownRevision {
+	var out KnownRevision
 	for _, k := range m.Revisions {
 		if out.Name == "" || compareGeneration(out.Revision, k.Revision) < 0 {
 			out = k
@@ -175,34 +172,34 @@ func (m *Memory) newest() Known {
 	return out
 }
 
-// Former is an earlier primary, as far as it is needed to recognise it again.
+// Former holds what it takes to recognize an earlier primary.
 type Former struct {
-	// Rank orders it among the primaries, as Known.rank does.
+	// Rank orders it among the primaries, as KnownRevision.rank does.
 	Rank     int64    `json:"rank,omitempty"`
 	Name     string   `json:"name"`
 	Template string   `json:"template"`
 	Digests  []string `json:"digests,omitempty"`
 }
 
-// Mark remembers a transition that later ones point to.
-type Mark struct {
+// TransitionRef refers to a transition that later ones link to.
+type TransitionRef struct {
 	Sequence int64     `json:"sequence"`
 	Time     time.Time `json:"time"`
 	Type     Type      `json:"type"`
 }
 
-func (m *Mark) link(kind string) []Link {
+func (m *TransitionRef) link(kind string) []Link {
 	if m == nil {
 		return nil
 	}
 	return []Link{{Kind: kind, Sequence: m.Sequence, Time: m.Time, Type: m.Type}}
 }
 
-// Held is what was merged since the last announced step of a gradual rollout.
+// Held counts the steps merged since the last announced step of a gradual rollout.
 type Held struct {
-	// Previous is the split that was announced last.
+	// Previous is the last announced split.
 	Previous []Share `json:"previous,omitempty"`
-	// Steps counts the steps that are held back.
+	// Steps counts the held steps.
 	Steps int64 `json:"steps"`
 }
 
@@ -213,8 +210,8 @@ func (h *Held) previous() []Share {
 	return h.Previous
 }
 
-// after is a time as it is journaled, and not before the last one.
-func (m *Memory) after(at time.Time) time.Time {
+// journalTime returns a time as it is journaled, never before the last one.
+func (m *Memory) journalTime(at time.Time) time.Time {
 	at = at.UTC().Truncate(time.Microsecond)
 	if at.Before(m.LastTime) {
 		return m.LastTime
@@ -224,7 +221,7 @@ func (m *Memory) after(at time.Time) time.Time {
 
 // clone copies what Next changes in place.
 func (m Memory) clone() Memory {
-	m.Seen = maps.Clone(m.Seen)
+	m.Versions = maps.Clone(m.Versions)
 	m.Revisions = maps.Clone(m.Revisions)
 	m.Former = slices.Clone(m.Former)
 	m.Episodes, m.Waits = maps.Clone(m.Episodes), maps.Clone(m.Waits)
@@ -239,7 +236,7 @@ func (m Memory) clone() Memory {
 	return m
 }
 
-// revision returns what is known of a Revision; at least its name.
+// revision returns the known Revision, or one with only a name.
 func (m *Memory) revision(name string) *Revision {
 	if name == "" {
 		return nil
@@ -249,19 +246,18 @@ func (m *Memory) revision(name string) *Revision {
 	return &r
 }
 
-// learn takes over what a snapshot says of its Revisions and returns those that
-// became Ready, in the order of their generation.
-func (m *Memory) learn(seen map[string]Revision) []string {
+// mergeRevisions merges the Revisions of a snapshot and returns those that became Ready, by generation.
+func (m *Memory) mergeRevisions(observed map[string]Revision) []string {
 	var ready []string
-	for name, now := range seen {
+	for name, now := range observed {
 		known, had := m.Revisions[name]
 		if had && known.UID != now.UID && now.UID != "" {
-			// A user-chosen name, used again after the Revision was deleted.
+			// A user-chosen name, reused after the Revision was deleted.
 			if slices.Contains(known.Before, now.UID) {
 				continue
 			}
 			before := append(slices.Clone(known.Before), known.UID)
-			known, had = Known{Before: before[max(0, len(before)-maxBefore):]}, false
+			known, had = KnownRevision{Before: before[max(0, len(before)-maxBefore):]}, false
 		}
 		switch {
 		case now.Ready && !known.Ready && now.Generation > m.ReadyFloor:
@@ -274,7 +270,7 @@ func (m *Memory) learn(seen map[string]Revision) []string {
 		}
 		known.Revision = now
 		if m.Revisions == nil {
-			m.Revisions = map[string]Known{}
+			m.Revisions = map[string]KnownRevision{}
 		}
 		m.Revisions[name] = known
 	}
@@ -284,11 +280,11 @@ func (m *Memory) learn(seen map[string]Revision) []string {
 	return ready
 }
 
-// forget drops the oldest Revisions that play no part any more.
-func (m *Memory) forget() {
+// pruneRevisions drops the oldest Revisions that are neither primary nor have traffic.
+func (m *Memory) pruneRevisions() {
 	size := 0
 	for _, k := range m.Revisions {
-		size += k.weight()
+		size += k.size()
 	}
 	tooMany := func() bool { return len(m.Revisions) > maxRevisions || size > maxKnown }
 	if !tooMany() {
@@ -304,13 +300,13 @@ func (m *Memory) forget() {
 		if name == m.Primary || share(m.Traffic, name) > 0 {
 			continue
 		}
-		size -= m.Revisions[name].weight()
+		size -= m.Revisions[name].size()
 		m.ReadyFloor = max(m.ReadyFloor, m.Revisions[name].Generation)
 		delete(m.Revisions, name)
 	}
 }
 
-// retire remembers a primary that is one no more.
+// retire records a former primary.
 func (m *Memory) retire(r *Revision) {
 	if r == nil || r.Template == "" {
 		return
@@ -320,7 +316,7 @@ func (m *Memory) retire(r *Revision) {
 	})
 	size, keep := 0, len(m.Former)
 	for keep > 0 && len(m.Former)-keep < maxFormer {
-		if size += m.Former[keep-1].weight(); size > maxFormerSize {
+		if size += m.Former[keep-1].size(); size > maxFormerSize {
 			break
 		}
 		keep--
@@ -328,11 +324,10 @@ func (m *Memory) retire(r *Revision) {
 	m.Former = slices.Delete(m.Former, 0, keep)
 }
 
-// formerly returns the earlier primary that r equals in template and images, nil
-// if there is none. The same Revision, moved forward to again, is none. Without
-// digests an image may have changed behind its tag, so that only equal and known
-// digests count.
-func (m *Memory) formerly(r *Revision) *Former {
+// findFormer returns the earlier primary that r equals in template and images, or nil. The same
+// Revision, made primary again, does not count. Unresolved tags may point to changed images, so
+// only known, equal digests count.
+func (m *Memory) findFormer(r *Revision) *Former {
 	have := digests(r)
 	if r.Template == "" || len(have) == 0 {
 		return nil
@@ -345,7 +340,7 @@ func (m *Memory) formerly(r *Revision) *Former {
 	return nil
 }
 
-// digests returns the resolved images, or nil unless all of them are resolved.
+// digests returns the resolved images, or nil if any is unresolved.
 func digests(r *Revision) []string {
 	out := make([]string, 0, len(r.Images))
 	for _, i := range r.Images {
@@ -369,7 +364,7 @@ func compareGeneration(a, b Revision) int {
 	return 0
 }
 
-// newer is the Revision of the higher generation; a may be nil.
+// newer returns the Revision of the higher generation; a may be nil.
 func newer(a, b *Revision) *Revision {
 	if a == nil || compareGeneration(*a, *b) < 0 {
 		return b

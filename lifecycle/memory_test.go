@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-func TestWhatMustBeSavedThoughNothingIsAnnounced(t *testing.T) {
+func TestUnannouncedChangesMustBeSaved(t *testing.T) {
 	s := deployed(t)
 	saved := s.m
 	same := routed(revs(r1), to("cart-1", 100))
-	if r := Next(s.rules, saved, same, s.at); r.Memory.Outgrew(saved) {
-		t.Error("a resync")
+	if r := Next(s.rules, saved, same, s.at); r.Memory.MustSave(saved) {
+		t.Error("a resync must not be saved")
 	}
 	for name, change := range map[string]func(*Snapshot){
 		"labels":      func(x *Snapshot) { x.Labels = map[string]string{"tier": "y"} },
@@ -20,8 +20,8 @@ func TestWhatMustBeSavedThoughNothingIsAnnounced(t *testing.T) {
 	} {
 		x := routed(revs(r1), to("cart-1", 100))
 		change(&x)
-		if r := Next(s.rules, saved, x, s.at); !r.Memory.Outgrew(saved) || len(r.Transitions) > 0 {
-			t.Errorf("%s: %+v", name, r.Transitions)
+		if r := Next(s.rules, saved, x, s.at); !r.Memory.MustSave(saved) || len(r.Transitions) > 0 {
+			t.Errorf("%s: not saved, or announced: %+v", name, r.Transitions)
 		}
 	}
 }

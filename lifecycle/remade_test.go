@@ -2,9 +2,9 @@ package lifecycle
 
 import "testing"
 
-// A Revision may be deleted and made again under its name; a history that is looked
-// at once more shows the first one after the second.
-func TestARevisionThatIsMadeAgain(t *testing.T) {
+// A Revision may be deleted and created again under its name. A history that is replayed shows the
+// first one after the second.
+func TestRevisionIsRecreated(t *testing.T) {
 	s := deployed(t)
 	again := r2
 	again.UID = "uid-again"

@@ -2,8 +2,8 @@ package lifecycle
 
 import "testing"
 
-// A canary that loses its traffic is withdrawn if an older Revision gets it, and
-// replaced if a newer one does.
+// A canary that loses its traffic is withdrawn if an older Revision gets it, and replaced if a
+// newer one does.
 func TestWithdrawnOrReplaced(t *testing.T) {
 	r4 := rev("cart-4", 4, "d")
 	all := revs(r1, r2, r3, r4)
@@ -52,15 +52,15 @@ func TestWithdrawnOrReplaced(t *testing.T) {
 		s.see(routed(all, c.to...), c.want)
 		got := s.last()
 		if got.Reason != c.reason || c.gone != "" && (got.Previous.Name != c.gone || s.undone() != arrived) {
-			t.Errorf("%s: reason %q, of %s, undoes %d", name, got.Reason, got.Previous.Name, s.undone())
+			t.Errorf("%s: reason %q, previous %s, undoes %d", name, got.Reason, got.Previous.Name, s.undone())
 		}
 		if c.want == TrafficShifted && (got.Previous.Name != "cart-1" || s.undone() != 0) {
-			t.Errorf("%s: the primary is %s, and %d is undone", name, got.Previous.Name, s.undone())
+			t.Errorf("%s: previous %s, undoes %d; want cart-1 and 0", name, got.Previous.Name, s.undone())
 		}
 	}
 }
 
-// In a gradual rollout, too, and whatever was held back in between.
+// The same holds in a gradual rollout, whatever was held in between.
 func TestReplacedInARollout(t *testing.T) {
 	all := revs(r1, r2, r3)
 	s := deployed(t)
@@ -69,9 +69,9 @@ func TestReplacedInARollout(t *testing.T) {
 	s.see(rolling(all, to("cart-1", 70), to("cart-3", 30)))
 	s.seeAt(rolling(all, to("cart-1", 70), to("cart-3", 30)), s.wake, TrafficShifted)
 	if got := s.last(); got.Reason != ReasonReplaced || got.Merged != 1 {
-		t.Errorf("told %+v", got)
+		t.Errorf("TrafficShifted has %+v", got)
 	}
-	s.rules.RollbackWithdrawn = false // then nothing is a rollback, and the reason stays true
+	s.rules.RollbackWithdrawn = false // no rollback, and no reason
 	s.see(routed(all, to("cart-1", 100)), TrafficShifted)
 	if got := s.last(); got.Reason != "" {
 		t.Errorf("reason %q", got.Reason)

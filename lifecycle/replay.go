@@ -2,11 +2,10 @@ package lifecycle
 
 import "time"
 
-// Replay tells of the present state once more, for those who were not there: that
-// the Service is deployed, and under which URLs it is published. Nothing of it is
-// news, so that later transitions do not point to it.
+// Replay announces the current state again, for new sources: that the Service is deployed, and its
+// published URLs. Later transitions do not link to these.
 func Replay(m Memory, at time.Time) Result {
-	b := builder{m: m.clone(), at: m.after(at)}
+	b := builder{m: m.clone(), at: m.journalTime(at)}
 	if !m.Deployed || m.Removed || m.Primary == "" || m.Pending != nil {
 		return b.result()
 	}

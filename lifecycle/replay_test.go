@@ -24,11 +24,11 @@ func TestReplay(t *testing.T) {
 	s.m = r.Memory
 	s.see(routed(revs(r1, r2), to("cart-1", 100)), RolledBack)
 	if got := s.last().Links[0]; got.Sequence != last.Sequence {
-		t.Errorf("it follows %+v, want what really happened last, %+v", got, last)
+		t.Errorf("links to %+v, want the last transition before the replay, %+v", got, last)
 	}
 }
 
-func TestReplayOfWhatIsNotThere(t *testing.T) {
+func TestReplayOfUndeployedServices(t *testing.T) {
 	for name, m := range map[string]Memory{
 		"not deployed yet": {Announced: true}, "removed": {Deployed: true, Removed: true, Primary: "cart-1"},
 		"without traffic": {Deployed: true, Baselined: true},

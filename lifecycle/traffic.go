@@ -5,42 +5,42 @@ import "slices"
 // traffic announces a changed effective split.
 func (b *builder) traffic() {
 	if r := b.s.Route; r != nil && r.Effective && len(r.Traffic) > 0 && !slices.Equal(r.Traffic, b.m.Traffic) {
-		b.split(r)
+		b.applySplit(r)
 	}
-	b.flushWhenDue()
+	b.flushHeldWhenDue()
 }
 
-func (b *builder) split(r *Route) {
-	b.overtake(b.told(false))
+func (b *builder) applySplit(r *Route) {
+	b.flushPending(b.clusterDetails(false))
 	before, old := b.m.Traffic, b.m.revision(b.m.Primary)
 	if b.m.Held != nil && !r.Rollout && full(r.Traffic) == "" {
-		// A user moved on while steps of the rollout were held back: its last
-		// step is announced before his.
-		b.flush()
+		// A user changed the split while steps of the rollout were held. Its last step is announced
+		// first.
+		b.flushHeld()
 		before = b.m.Traffic
 	}
 	b.setTraffic(r.Traffic)
 	if !b.m.Deployed || old == nil {
-		return // what it starts with is part of deployed
+		return // the initial split is part of Deployed
 	}
 	if b.m.Primary != old.Name {
 		b.primaryMoved(old, before)
 		return
 	}
-	if b.undone(before) {
+	if b.backToAnnounced(before) {
 		return
 	}
-	told := b.announced(before)
-	if gone := b.withdrawn(told); gone != nil && b.rules.RollbackWithdrawn && !b.replaced(told, gone) {
+	announced := b.lastAnnounced(before)
+	if gone := b.withdrawn(announced); gone != nil && b.rules.RollbackWithdrawn && !b.replaced(announced, gone) {
 		t := Transition{Type: RolledBack, Reason: ReasonWithdrawn, Revision: old, Previous: gone}
-		b.back(t, before)
+		b.rollBack(t, before)
 		return
 	}
 	b.shifted(r.Rollout, before)
 }
 
-// setTraffic takes over a split. While it is one, the last primary stays; where
-// there never was one, the largest share counts.
+// setTraffic adopts a split. During a split, the last primary stays; if there never was one, the
+// largest share counts.
 func (b *builder) setTraffic(split []Share) {
 	b.m.Traffic = split
 	switch whole := full(split); {
@@ -58,13 +58,12 @@ func full(split []Share) string {
 	return ""
 }
 
-// primaryMoved decides between forward and back. Only the generation orders
-// Revisions; one that nothing is known of counts as newer. A new Revision that
-// equals an earlier primary has the place of that one.
+// primaryMoved decides between forward and back. Only the generation orders Revisions; an unknown
+// Revision counts as newer. A new Revision that equals an earlier primary takes that one's rank.
 func (b *builder) primaryMoved(old *Revision, before []Share) {
 	now := b.m.revision(b.m.Primary)
 	t := Transition{Type: Upgraded, Revision: now, Previous: old}
-	former := b.m.formerly(now)
+	former := b.m.findFormer(now)
 	switch {
 	case now.Generation > 0 && now.Generation < old.Generation:
 		t.Reason = ReasonTraffic
@@ -84,47 +83,45 @@ func (b *builder) primaryMoved(old *Revision, before []Share) {
 	}
 	b.m.retire(old)
 	if t.Type == RolledBack {
-		b.back(t, before)
+		b.rollBack(t, before)
 		return
 	}
-	t.PreviousTraffic, t.Merged = b.settle(before)
+	t.PreviousTraffic, t.Merged = b.takeHeld(before)
 	t.Links = b.m.Last.link(LinkPath)
-	b.arrive(t)
+	b.announcePrimary(t)
 }
 
-// back announces a rollback. It belongs to the rollout that it takes back,
-// except a re-applied template, which is a rollout of its own.
-func (b *builder) back(t Transition, before []Share) {
+// rollBack announces a rollback. It belongs to the rollout that it undoes, except a re-applied
+// template, which is a rollout of its own.
+func (b *builder) rollBack(t Transition, before []Share) {
 	undone := b.m.Revisions[t.Previous.Name]
 	if t.Reason != ReasonReapplied {
 		t.Chain = undone.Chain
 	}
-	t.PreviousTraffic, t.Merged = b.settle(before)
+	t.PreviousTraffic, t.Merged = b.takeHeld(before)
 	t.Links = append(b.m.Last.link(LinkPath), undone.Arrived.link(LinkUndoes)...)
-	b.arrive(t)
+	b.announcePrimary(t)
 }
 
-// announced is the split that was told last: not the one before this, where steps
-// were held back.
-func (b *builder) announced(before []Share) []Share {
+// lastAnnounced returns the last announced split, which is older than the one before if steps are held.
+func (b *builder) lastAnnounced(before []Share) []Share {
 	if b.m.Held != nil {
 		return b.m.Held.Previous
 	}
 	return before
 }
 
-// undone says that the split is what was told last. The steps that were held back
-// in between came to nothing.
-func (b *builder) undone(before []Share) bool {
-	if !slices.Equal(b.announced(before), b.m.Traffic) {
+// backToAnnounced reports whether the split is the last announced one again. The held steps in between then
+// came to nothing.
+func (b *builder) backToAnnounced(before []Share) bool {
+	if !slices.Equal(b.lastAnnounced(before), b.m.Traffic) {
 		return false
 	}
 	b.m.Held = nil
 	return true
 }
 
-// withdrawn returns the newest Revision that is newer than the primary and lost
-// all its traffic.
+// withdrawn returns the newest Revision that is newer than the primary and lost all its traffic.
 func (b *builder) withdrawn(before []Share) *Revision {
 	primary := b.m.revision(b.m.Primary)
 	var out *Revision
@@ -136,16 +133,16 @@ func (b *builder) withdrawn(before []Share) *Revision {
 	return out
 }
 
-// replaced says that a Revision newer than the one that lost its traffic gained
-// some: nobody withdrew anything. So it is with each commit under "@latest=10", and
-// in a gradual rollout, where the newest one grows at the cost of the one before it.
+// replaced reports whether a Revision newer than the one that lost its traffic gained some: then
+// nothing was withdrawn. Each commit under "@latest=10" does this, as does a gradual rollout, where
+// the newest Revision grows at the cost of the previous one.
 func (b *builder) replaced(before []Share, gone *Revision) bool {
 	return slices.ContainsFunc(b.m.Traffic, func(s Share) bool {
 		return s.Percent > share(before, s.Revision) && b.m.revision(s.Revision).Generation > gone.Generation
 	})
 }
 
-// shifted announces a split, at once when a user made it.
+// shifted announces a split, immediately if a user made it.
 func (b *builder) shifted(rollout bool, before []Share) {
 	if rollout {
 		if b.now.Before(b.shiftDue()) {
@@ -156,26 +153,26 @@ func (b *builder) shifted(rollout bool, before []Share) {
 			return
 		}
 		b.m.LastShift = b.at
-		b.begins(waitShift)
+		b.startWait(waitShift)
 	}
 	b.shift(before)
 }
 
-// shift emits TrafficShifted for the present split.
+// shift emits TrafficShifted for the current split.
 func (b *builder) shift(before []Share) {
-	previous, merged := b.settle(before)
+	previous, merged := b.takeHeld(before)
 	reason := ""
 	if gone := b.withdrawn(previous); gone != nil && b.replaced(previous, gone) {
 		reason = ReasonReplaced
 	}
-	b.newcomers(previous, b.m.Traffic, b.emit(Transition{
+	b.markNewcomers(previous, b.m.Traffic, b.emit(Transition{
 		Type: TrafficShifted, Reason: reason, Revision: b.newest(), Previous: b.m.revision(b.m.Primary),
 		PreviousTraffic: previous, Merged: merged, Links: b.m.Last.link(LinkPath),
 	}))
 }
 
-// newest is the Revision of the highest generation that has traffic: in a
-// rollout, the one that is rolled out.
+// newest returns the Revision of the highest generation that has traffic: during a rollout, the one
+// being rolled out.
 func (b *builder) newest() *Revision {
 	var out *Revision
 	for _, s := range b.m.Traffic {
@@ -184,9 +181,9 @@ func (b *builder) newest() *Revision {
 	return out
 }
 
-// settle ends the holding back: it returns the split that was announced last
-// and how many steps the transition stands for beside its own.
-func (b *builder) settle(before []Share) ([]Share, int64) {
+// takeHeld clears the held steps. It returns the last announced split and how many further steps the
+// transition stands for.
+func (b *builder) takeHeld(before []Share) ([]Share, int64) {
 	held := b.m.Held
 	b.m.Held = nil
 	if held == nil {
@@ -195,16 +192,16 @@ func (b *builder) settle(before []Share) ([]Share, int64) {
 	return held.Previous, held.Steps
 }
 
-// flush announces the last step that was held back.
-func (b *builder) flush() {
+// flushHeld announces the last held step.
+func (b *builder) flushHeld() {
 	held := b.m.Held
 	b.m.Held.Steps-- // the last one is announced, the others are merged into it
 	b.m.LastShift = b.at
-	b.begins(waitShift)
+	b.startWait(waitShift)
 	b.shift(held.Previous)
 }
 
-func (b *builder) flushWhenDue() {
+func (b *builder) flushHeldWhenDue() {
 	if b.m.Held == nil {
 		return
 	}
@@ -212,7 +209,7 @@ func (b *builder) flushWhenDue() {
 		b.wakeAt(due)
 		return
 	}
-	b.flush()
+	b.flushHeld()
 }
 
 func sameImages(a, b *Revision) bool {

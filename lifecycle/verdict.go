@@ -7,52 +7,52 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// Verdict is what a gate has found of a canary of the Service.
+// Verdict is a gate's verdict on a canary of the Service.
 type Verdict struct {
-	// Run is the id of the judgement; each is told once.
+	// Run is the id of the gate run; each is announced once.
 	Run string `json:"run"`
-	// Gate is its name, empty where it stood in the run itself.
+	// Gate is the name of the CanaryGate, empty if the run defined it inline.
 	Gate string `json:"gate,omitempty"`
 	// Verdict is Pass, Warn, Fail, Inconclusive, Superseded or Error.
 	Verdict verdict.Verdict `json:"verdict"`
 	Reasons []string        `json:"reasons,omitempty"`
 	Message string          `json:"message,omitempty"`
-	// DryRun stopped nothing, whatever it says. Cancelled was ended from outside.
+	// DryRun: the verdict blocked nothing. Cancelled: the run was stopped from outside.
 	DryRun    bool `json:"dryRun,omitempty"`
 	Cancelled bool `json:"cancelled,omitempty"`
 	// Canary and Baseline are names of Revisions.
 	Canary   string `json:"canary,omitempty"`
 	Baseline string `json:"baseline,omitempty"`
-	// Score from 0 to 100, Coverage from 0 to 1.
+	// Score is 0 to 100, Coverage 0 to 1.
 	Score    float64 `json:"score"`
 	Coverage float64 `json:"coverage"`
-	// CanaryRequests and BaselineRequests that were judged.
+	// CanaryRequests and BaselineRequests count the judged requests.
 	CanaryRequests   float64 `json:"canaryRequests"`
 	BaselineRequests float64 `json:"baselineRequests"`
-	// RequiredShare is the canary's by the Route, HandledShare the real one.
+	// RequiredShare is the canary's traffic share in the Route, HandledShare its actual share.
 	RequiredShare *float64        `json:"requiredShare,omitempty"`
 	HandledShare  *float64        `json:"handledShare,omitempty"`
 	Metrics       []VerdictMetric `json:"metrics,omitempty"`
-	// Started and Completed bound the judgement.
+	// Started and Completed delimit the run.
 	Started   time.Time `json:"started"`
 	Completed time.Time `json:"completed"`
 }
 
-// VerdictMetric is what was found of one metric.
+// VerdictMetric is the verdict on one metric.
 type VerdictMetric struct {
 	Name    string          `json:"name"`
 	Verdict verdict.Verdict `json:"verdict"`
 	Reason  string          `json:"reason,omitempty"`
-	// Canary and Baseline are ratios of bad requests, nil if unknown.
+	// Canary and Baseline are the ratios of bad requests, nil if unknown.
 	Canary   *float64 `json:"canary,omitempty"`
 	Baseline *float64 `json:"baseline,omitempty"`
 }
 
-// maxJudged bounds how many runs are remembered to have been told. Those that are
-// over are told of again only for a while.
+// maxJudged bounds the announced runs that are kept. Finished runs reappear in snapshots only for a
+// while.
 const maxJudged = 64
 
-// judged announces what gates have found, once each.
+// judged announces each verdict once.
 func (b *builder) judged() {
 	for i := range b.s.Verdicts {
 		v := b.s.Verdicts[i]

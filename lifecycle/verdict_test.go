@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestAVerdictIsToldOnce(t *testing.T) {
+func TestVerdictIsAnnouncedOnce(t *testing.T) {
 	s := deployed(t)
 	split := routed(revs(r1, r2), to("cart-1", 90), to("cart-2", 10))
 	s.see(split, RevisionReady, TrafficShifted)
@@ -18,19 +18,19 @@ func TestAVerdictIsToldOnce(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if len(got.Links) != 1 || got.Links[0].Kind != LinkPath || got.Links[0].Sequence != shifted {
-		t.Errorf("it follows %+v, want the shift %d", got.Links, shifted)
+		t.Errorf("links to %+v, want the shift %d", got.Links, shifted)
 	}
 	s.see(split)
 	split.Verdicts = append(split.Verdicts, Verdict{Run: "two", Verdict: "Pass", Canary: "cart-2"}, Verdict{Verdict: "Pass"})
 	s.see(split, Judged)
 
-	// What is seen together is told in the order in which one leads to the other.
+	// Transitions of one fold are announced in causal order.
 	back := routed(revs(r1, r2), to("cart-1", 100))
 	back.Verdicts = []Verdict{{Run: "three", Verdict: "Fail", Canary: "cart-2"}}
 	s.see(back, Judged, RolledBack)
 }
 
-func TestFewVerdictsAreRemembered(t *testing.T) {
+func TestAnnouncedVerdictsAreBounded(t *testing.T) {
 	s := deployed(t)
 	x := routed(revs(r1), to("cart-1", 100))
 	for i := range 2 * maxJudged {
@@ -38,6 +38,6 @@ func TestFewVerdictsAreRemembered(t *testing.T) {
 		s.see(x, Judged)
 	}
 	if len(s.m.Judged) != maxJudged {
-		t.Errorf("%d are remembered", len(s.m.Judged))
+		t.Errorf("%d verdicts are kept", len(s.m.Judged))
 	}
 }

@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// Wait names something that is waited for. How long is measured by the clock of one
-// process, which does not step: journaled times may be those of a clock that was
-// wrong, and never go back once they are.
+// Wait names a wait. One process's monotonic clock measures it: journaled times may come from a
+// clock that was wrong, and never go back afterwards.
 type Wait string
 
-// What is waited for, beside incidents: that a Service stays Ready, that its cluster
-// settles before something is told, and the time between two steps of a rollout.
+// The waits besides incidents: for a Service to stay Ready, for its cluster to settle before an
+// announcement, and between two steps of a rollout.
 const (
 	waitReady    Wait = "ready"
 	waitSettling Wait = "settling"
@@ -19,20 +18,20 @@ const (
 	waitShift    Wait = "shift"
 )
 
-func waitFor(kind Incident) Wait { return Wait("incident/" + string(kind)) }
+func incidentWait(kind Incident) Wait { return Wait("incident/" + string(kind)) }
 
-// begins notes that a wait begins now.
-func (b *builder) begins(w Wait) { b.waits(w, b.now) }
+// startWait starts a wait now.
+func (b *builder) startWait(w Wait) { b.setWait(w, b.now) }
 
-func (b *builder) waits(w Wait, since time.Time) {
+func (b *builder) setWait(w Wait, since time.Time) {
 	if b.m.Waits == nil {
 		b.m.Waits = map[Wait]time.Time{}
 	}
 	b.m.Waits[w] = since
 }
 
-// since is when a wait began. One that another process began is taken over from the
-// memory if it may have begun then, and begins anew if not.
+// since returns when a wait began. The start that another process stored counts if it is within the
+// limit; otherwise the wait starts again.
 func (b *builder) since(w Wait, stored time.Time, limit time.Duration) time.Time {
 	if since, ok := b.m.Waits[w]; ok {
 		return since
@@ -40,11 +39,11 @@ func (b *builder) since(w Wait, stored time.Time, limit time.Duration) time.Time
 	if stored.After(b.now) || stored.Before(b.now.Add(-limit)) {
 		stored = b.now
 	}
-	b.waits(w, stored)
+	b.setWait(w, stored)
 	return stored
 }
 
-// shiftDue is when the next step of a gradual rollout may be told.
+// shiftDue is when the next step of a gradual rollout may be announced.
 func (b *builder) shiftDue() time.Time {
 	interval := b.rules.ShiftedMinInterval
 	if _, known := b.m.Waits[waitShift]; !known && !b.m.LastShift.After(b.now) {
@@ -53,8 +52,8 @@ func (b *builder) shiftDue() time.Time {
 	return b.since(waitShift, b.m.LastShift, interval).Add(interval)
 }
 
-// over forgets the waits that have ended.
-func (b *builder) over() {
+// pruneWaits drops the waits that have ended.
+func (b *builder) pruneWaits() {
 	if b.m.Removed {
 		b.m.Waits = nil
 	}
@@ -69,6 +68,6 @@ func (b *builder) over() {
 		case waitShift:
 			return b.m.Held == nil && !b.now.Before(b.shiftDue())
 		}
-		return false // an incident ends its own
+		return false // incidents end their own waits
 	})
 }

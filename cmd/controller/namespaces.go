@@ -67,7 +67,7 @@ func (*namespaceLabels) changes(report func(namespace string)) cache.ResourceEve
 
 // remembered bounds the labels of a namespace. It always keeps the one that events show.
 func remembered(labels map[string]string) map[string]string {
-	return lifecycle.Remembered(labels, delivery.EnvironmentLabel)
+	return lifecycle.BoundLabels(labels, delivery.EnvironmentLabel)
 }
 
 // labelsOnly reduces a namespace to its labels.

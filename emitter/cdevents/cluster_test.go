@@ -63,7 +63,7 @@ func TestIncidentsOfAClusterConform(t *testing.T) {
 				if tr.Reason = reason; reason == "over" {
 					tr.Reason = ""
 				}
-				tr.Incident = &lifecycle.Told{Kind: kind, Opened: 3, Since: after(2), Trouble: lifecycle.Trouble{Reason: "Why", Message: "a \u2028 b\x00"}}
+				tr.Incident = &lifecycle.IncidentDetails{Kind: kind, Opened: 3, Since: after(2), Trouble: lifecycle.Trouble{Reason: "Why", Message: "a \u2028 b\x00"}}
 				tr.Cluster = clusterOf(false, lifecycle.ClusterDegraded, "", 1, 1)
 				e := render(t, profile(version), tr)
 				if err := conforms(version, e); err != nil {

@@ -99,8 +99,8 @@ func linkTo(kind string, sequence int64, typ lifecycle.Type) lifecycle.Link {
 }
 
 // clusterOf is a cluster of so many members of each Revision, who share 99 shards.
-func clusterOf(settled bool, state lifecycle.ClusterState, regime string, first, second int) *lifecycle.ClusterTold {
-	c := &lifecycle.ClusterTold{Settled: settled, ClusterSeen: lifecycle.ClusterSeen{State: state, Runtime: "pekko", Regime: regime}}
+func clusterOf(settled bool, state lifecycle.ClusterState, regime string, first, second int) *lifecycle.ClusterDetails {
+	c := &lifecycle.ClusterDetails{Settled: settled, ClusterStatus: lifecycle.ClusterStatus{State: state, Runtime: "pekko", Regime: regime}}
 	for i, n := range []int{first, second} {
 		shards := 99 * n / (first + second)
 		part := lifecycle.ClusterPart{Revision: []string{"cart-00001", "cart-00002"}[i], Pods: n, Members: n, Shards: &shards}
@@ -174,7 +174,7 @@ func story() []lifecycle.Transition {
 		},
 		{
 			Type: lifecycle.IncidentDetected, Generation: 5, Chain: 8, Revision: first, Traffic: all, URLs: urls,
-			Incident: &lifecycle.Told{
+			Incident: &lifecycle.IncidentDetails{
 				Kind: lifecycle.Outage, Opened: 8, Since: after(7),
 				Trouble: lifecycle.Trouble{Reason: "RevisionMissing", Message: `Revision "cart-00001" referenced in traffic not found.`},
 			},
@@ -182,7 +182,7 @@ func story() []lifecycle.Transition {
 		},
 		{
 			Type: lifecycle.IncidentResolved, Generation: 5, Chain: 9, Revision: first, Traffic: all, URLs: urls,
-			Incident: &lifecycle.Told{Kind: lifecycle.Outage, Opened: 8, Since: after(7)},
+			Incident: &lifecycle.IncidentDetails{Kind: lifecycle.Outage, Opened: 8, Since: after(7)},
 			Links:    []lifecycle.Link{linkTo(lifecycle.LinkPath, 8, lifecycle.IncidentDetected)},
 		},
 		{
@@ -207,7 +207,7 @@ func story() []lifecycle.Transition {
 		},
 		{
 			Type: lifecycle.ClusterRemoved, Reason: lifecycle.ReasonRemoved, Generation: 5, Chain: 1, Revision: first, Traffic: all, URLs: urls,
-			Cluster: &lifecycle.ClusterTold{ClusterSeen: lifecycle.ClusterSeen{Runtime: "pekko"}},
+			Cluster: &lifecycle.ClusterDetails{ClusterStatus: lifecycle.ClusterStatus{Runtime: "pekko"}},
 			Links:   []lifecycle.Link{linkTo(lifecycle.LinkPath, 7, lifecycle.RolledBack)},
 		},
 		// A gate has looked at the canary.

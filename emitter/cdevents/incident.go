@@ -25,7 +25,7 @@ type Incident struct {
 // IncidentID is the subject's id of an incident:
 // "incident/<namespace>/<name>/<kind>/<uuid>". What is detected and what is
 // resolved have the same one, and no other incident has it.
-func IncidentID(s v1alpha1.CDEventSubjectSpec, i lifecycle.Told) string {
+func IncidentID(s v1alpha1.CDEventSubjectSpec, i lifecycle.IncidentDetails) string {
 	id := derive("incident", string(s.UID), string(i.Kind), strconv.FormatInt(i.Opened, 10), moment(i.Since).Format(time.RFC3339Nano))
 	s.Kind = "incident"
 	return SubjectID(s) + "/" + string(i.Kind) + "/" + id

@@ -11,7 +11,7 @@ import (
 func failedRollout() lifecycle.Transition {
 	return lifecycle.Transition{
 		Type: lifecycle.IncidentDetected, Sequence: 3, Time: after(3), Chain: 3,
-		Incident: &lifecycle.Told{Kind: lifecycle.FailedRollout, Opened: 3, Since: after(2), Trouble: lifecycle.Trouble{Reason: "RevisionFailed"}},
+		Incident: &lifecycle.IncidentDetails{Kind: lifecycle.FailedRollout, Opened: 3, Since: after(2), Trouble: lifecycle.Trouble{Reason: "RevisionFailed"}},
 	}
 }
 
@@ -35,10 +35,10 @@ func TestAnIncidentHasOneSubject(t *testing.T) {
 	if id(detected) != id(resolved) || !strings.HasPrefix(id(detected), "incident/shop/cart/outage/") {
 		t.Errorf("%s, %s", id(detected), id(resolved))
 	}
-	for name, change := range map[string]func(*lifecycle.Told){
-		"another kind":   func(i *lifecycle.Told) { i.Kind = lifecycle.FailedRollout },
-		"another number": func(i *lifecycle.Told) { i.Opened++ },
-		"another time":   func(i *lifecycle.Told) { i.Since = i.Since.Add(time.Second) },
+	for name, change := range map[string]func(*lifecycle.IncidentDetails){
+		"another kind":   func(i *lifecycle.IncidentDetails) { i.Kind = lifecycle.FailedRollout },
+		"another number": func(i *lifecycle.IncidentDetails) { i.Opened++ },
+		"another time":   func(i *lifecycle.IncidentDetails) { i.Since = i.Since.Add(time.Second) },
 	} {
 		other := detected
 		i := *other.Incident

@@ -55,7 +55,7 @@ func sample(sequence int64, typ lifecycle.Type, annotations map[string]string) l
 }
 
 func withIncident(t *lifecycle.Transition) {
-	t.Incident = &lifecycle.Told{Kind: lifecycle.Outage, Opened: t.Sequence, Since: t.Time, Trouble: lifecycle.Trouble{Reason: "RevisionMissing", Message: "a sample"}}
+	t.Incident = &lifecycle.IncidentDetails{Kind: lifecycle.Outage, Opened: t.Sequence, Since: t.Time, Trouble: lifecycle.Trouble{Reason: "RevisionMissing", Message: "a sample"}}
 }
 
 func withVerdict(t *lifecycle.Transition) {
@@ -63,5 +63,5 @@ func withVerdict(t *lifecycle.Transition) {
 }
 
 func withCluster(t *lifecycle.Transition) {
-	t.Cluster = &lifecycle.ClusterTold{ClusterSeen: lifecycle.ClusterSeen{Runtime: "pekko"}}
+	t.Cluster = &lifecycle.ClusterDetails{ClusterStatus: lifecycle.ClusterStatus{Runtime: "pekko"}}
 }

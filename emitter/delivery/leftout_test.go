@@ -19,7 +19,7 @@ func TestASelectorDoesNotGuessALabelThatWasLeftOut(t *testing.T) {
 	for i := range 1900 {
 		all[fmt.Sprintf("%s%05d", strings.Repeat("k", 312), i)] = strings.Repeat("v", 63)
 	}
-	kept := lifecycle.Remembered(all)
+	kept := lifecycle.BoundLabels(all)
 	red := metav1.LabelSelectorRequirement{Key: "team", Operator: metav1.LabelSelectorOpIn, Values: []string{"red"}}
 	for name, c := range map[string]struct {
 		selector *metav1.LabelSelector

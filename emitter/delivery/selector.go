@@ -83,7 +83,7 @@ func (s selecting) matches(set map[string]string) (bool, error) {
 	unknown := ""
 	for _, r := range requirements {
 		switch {
-		case lifecycle.LeftOut(set, r.Key()):
+		case lifecycle.LabelDropped(set, r.Key()):
 			unknown = r.Key()
 		case !r.Matches(labels.Set(set)):
 			return false, nil

@@ -55,10 +55,10 @@ type remembered struct {
 func (m remembered) Next(_ context.Context, s Step) (Result, error) {
 	root := s.Parts["service"]
 	snapshot, _ := root.Value.(lifecycle.Snapshot)
-	if Older(root.Version, m.Seen[lifecycle.SeenService]) {
+	if Older(root.Version, m.Versions[lifecycle.ObjectService]) {
 		return Result{}, nil
 	}
-	snapshot.Seen = map[string]string{lifecycle.SeenService: root.Version}
+	snapshot.Versions = map[string]string{lifecycle.ObjectService: root.Version}
 	if s.Baseline {
 		return m.result(lifecycle.Baseline(snapshot)), nil
 	}
@@ -67,7 +67,7 @@ func (m remembered) Next(_ context.Context, s Step) (Result, error) {
 
 func (m remembered) result(r lifecycle.Result) Result {
 	return Result{
-		Memory: remembered{Memory: r.Memory, kind: m.kind}, Transitions: r.Transitions, Save: r.Memory.Outgrew(m.Memory),
+		Memory: remembered{Memory: r.Memory, kind: m.kind}, Transitions: r.Transitions, Save: r.Memory.MustSave(m.Memory),
 		Wake: r.WakeAt, Wait: len(r.Missing) > 0,
 	}
 }

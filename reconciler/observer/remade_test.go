@@ -60,7 +60,7 @@ func TestANameThatIsRemadeTenThousandTimes(t *testing.T) {
 		see(uid, lifecycle.Snapshot{Ready: true})
 		see(uid, lifecycle.Snapshot{Ready: true, Generation: 2}) // known here only
 		see(uid, lifecycle.Snapshot{Generation: 3, Trouble: map[lifecycle.Incident]*lifecycle.Trouble{lifecycle.FailedRollout: {}}})
-		o.Saw(key, Part{Name: lifecycle.SeenVerdicts, Version: fmt.Sprint(version), Owner: uid, Value: i, Volatile: true})
+		o.Saw(key, Part{Name: lifecycle.ObjectVerdicts, Version: fmt.Sprint(version), Owner: uid, Value: i, Volatile: true})
 		kind.live = ""
 		see(uid, nil)
 		tr := o.tracks[key]

@@ -37,7 +37,7 @@ func TestWhatIsNotSavedCountsInTheSameFold(t *testing.T) {
 		}})
 	}
 	stray := func(version string) {
-		o.Saw(key, Part{Name: lifecycle.SeenVerdicts, Version: version, Owner: "uid-of-one-before", Value: version, Volatile: true})
+		o.Saw(key, Part{Name: lifecycle.ObjectVerdicts, Version: version, Owner: "uid-of-one-before", Value: version, Volatile: true})
 	}
 	fold := func() {
 		t.Helper()

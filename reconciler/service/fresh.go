@@ -11,28 +11,28 @@ import (
 // have been written by a leader whose caches were ahead of ours. News is false if
 // nothing is left.
 func (k *Kind) fresh(m lifecycle.Memory, s *lifecycle.Snapshot, from observer.Step) (news, lagging bool) {
-	s.Seen = maps.Clone(s.Seen)
+	s.Versions = maps.Clone(s.Versions)
 	past := func(name string) bool {
-		is := observer.Older(s.Seen[name], m.Seen[name])
+		is := observer.Older(s.Versions[name], m.Versions[name])
 		if is {
-			delete(s.Seen, name)
+			delete(s.Versions, name)
 		}
 		return is
 	}
-	if past(lifecycle.SeenService) {
-		s.Past = true
+	if past(lifecycle.ObjectService) {
+		s.Stale = true
 	}
-	if past(lifecycle.SeenRoute) {
+	if past(lifecycle.ObjectRoute) {
 		s.Route = nil
 	}
-	news = len(s.Seen) > 0
+	news = len(s.Versions) > 0
 	return news, k.freshDomains(m, s, from)
 }
 
 // freshDomains does the same with DomainMappings, which come and go. One that is gone
 // has no version, so all count together, as of a version of their list.
 func (k *Kind) freshDomains(m lifecycle.Memory, s *lifecycle.Snapshot, from observer.Step) (lagging bool) {
-	now, seen := from.Position, m.Seen[lifecycle.SeenDomains]
+	now, seen := from.Position, m.Versions[lifecycle.ObjectDomains]
 	if now == "" {
 		return false // not known, so nothing is passed over
 	}
@@ -45,8 +45,8 @@ func (k *Kind) freshDomains(m lifecycle.Memory, s *lifecycle.Snapshot, from obse
 		// it within a minute or so; URLs that are the same need not wait for it.
 		lagging = observer.Older(now, seen) && s.Route != nil && lifecycle.Changed(m.URLs, s.Route.URLs)
 	}
-	if s.URLsPast = observer.Older(now, seen); !s.URLsPast {
-		s.Seen[lifecycle.SeenDomains] = now
+	if s.URLsStale = observer.Older(now, seen); !s.URLsStale {
+		s.Versions[lifecycle.ObjectDomains] = now
 	}
 	return lagging
 }

@@ -55,14 +55,14 @@ func TestDomainMappingsOfThePast(t *testing.T) {
 			if c.earlier {
 				from.Later = func() []observer.State { return make([]observer.State, 1) }
 			}
-			m := lifecycle.Memory{Seen: map[string]string{lifecycle.SeenRoute: "1"}, URLs: []string{"http://a"}}
+			m := lifecycle.Memory{Versions: map[string]string{lifecycle.ObjectRoute: "1"}, URLs: []string{"http://a"}}
 			if c.seen != "" {
-				m.Seen[lifecycle.SeenDomains] = c.seen
+				m.Versions[lifecycle.ObjectDomains] = c.seen
 			}
-			s := lifecycle.Snapshot{Seen: map[string]string{lifecycle.SeenRoute: "1"}, Route: &lifecycle.Route{}}
+			s := lifecycle.Snapshot{Versions: map[string]string{lifecycle.ObjectRoute: "1"}, Route: &lifecycle.Route{}}
 			news, lagging := k.fresh(m, &s, from)
-			if s.URLsPast != c.past || lagging != c.lagging || s.Seen[lifecycle.SeenDomains] != c.now || !news {
-				t.Errorf("past %v, lagging %v, seen %q, news %v; want %v, %v, %q", s.URLsPast, lagging, s.Seen[lifecycle.SeenDomains], news, c.past, c.lagging, c.now)
+			if s.URLsStale != c.past || lagging != c.lagging || s.Versions[lifecycle.ObjectDomains] != c.now || !news {
+				t.Errorf("past %v, lagging %v, seen %q, news %v; want %v, %v, %q", s.URLsStale, lagging, s.Versions[lifecycle.ObjectDomains], news, c.past, c.lagging, c.now)
 			}
 		})
 	}

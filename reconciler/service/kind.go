@@ -181,7 +181,7 @@ func Compose(p observer.Parts) *Composed {
 		return nil
 	}
 	s := lifecycle.Snapshot{
-		Seen:        map[string]string{partService: p[partService].Version},
+		Versions:    map[string]string{partService: p[partService].Version},
 		Generation:  svc.Generation,
 		Ready:       svc.Ready,
 		EverReady:   svc.EverReady,
@@ -197,7 +197,7 @@ func Compose(p observer.Parts) *Composed {
 			if v.Owner == svc.UID {
 				route := v.Route
 				s.Route = &route
-				s.Seen[partRoute] = part.Version
+				s.Versions[partRoute] = part.Version
 			}
 		case *lifecycle.Cluster:
 			if part.Owner == svc.UID {

@@ -97,7 +97,7 @@ func (m memory) Conditions() []metav1.Condition {
 
 func (m memory) result(r lifecycle.Result) observer.Result {
 	return observer.Result{
-		Memory: memory{Memory: r.Memory, kind: m.kind}, Transitions: r.Transitions, Save: r.Memory.Outgrew(m.Memory),
+		Memory: memory{Memory: r.Memory, kind: m.kind}, Transitions: r.Transitions, Save: r.Memory.MustSave(m.Memory),
 		Wake: r.WakeAt, Wait: len(r.Missing) > 0,
 	}
 }
@@ -125,9 +125,9 @@ func (m memory) decide(ctx context.Context, s lifecycle.Snapshot, from observer.
 		return r, fmt.Errorf("fetching the Revisions %v that get traffic of %s: %w", r.Missing, from.Key, err)
 	}
 	s.Revisions = known(from.Parts, append(later, fetched)...)
-	s.Unheld = map[string]bool{}
+	s.NoWait = map[string]bool{}
 	for _, name := range r.Missing {
-		s.Unheld[name] = true
+		s.NoWait[name] = true
 	}
 	return next(), nil
 }

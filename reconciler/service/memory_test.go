@@ -12,7 +12,7 @@ import (
 func TestTheConditionSaysWhatIsDeclaredWrongly(t *testing.T) {
 	t.Parallel()
 	conditions := func(newest lifecycle.Revision, runtime string) []metav1.Condition {
-		m := memory{Memory: lifecycle.Memory{Revisions: map[string]lifecycle.Known{"r": {Revision: newest}}}}
+		m := memory{Memory: lifecycle.Memory{Revisions: map[string]lifecycle.KnownRevision{"r": {Revision: newest}}}}
 		if runtime != "" {
 			m.Cluster = &lifecycle.ClusterMemory{Runtime: runtime}
 		}

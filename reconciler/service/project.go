@@ -31,8 +31,8 @@ import (
 
 // Names of the parts of a Service.
 const (
-	partService  = lifecycle.SeenService
-	partRoute    = lifecycle.SeenRoute
+	partService  = lifecycle.ObjectService
+	partRoute    = lifecycle.ObjectRoute
 	partRevision = "revision/"
 	partDomain   = "domain/"
 )
@@ -201,7 +201,7 @@ func (p projector) service(o *servingv1.Service) serviceValue {
 		Ready:       o.IsReady(),
 		EverReady:   o.Status.LatestReadyRevisionName != "",
 		Annotations: p.carry(o.Annotations),
-		Labels:      lifecycle.Remembered(o.Labels),
+		Labels:      lifecycle.BoundLabels(o.Labels),
 		Trouble:     trouble(o),
 	}
 }

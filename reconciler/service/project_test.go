@@ -384,7 +384,7 @@ func TestCompose(t *testing.T) {
 		parts[p.Name] = p
 	}
 	s := Compose(parts)
-	if s.UID != "uid-cart" || s.Snapshot.Route == nil || len(s.Snapshot.Revisions) != 1 || !s.Snapshot.Ready || s.Snapshot.Seen[lifecycle.SeenRoute] != "7" {
+	if s.UID != "uid-cart" || s.Snapshot.Route == nil || len(s.Snapshot.Revisions) != 1 || !s.Snapshot.Ready || s.Snapshot.Versions[lifecycle.ObjectRoute] != "7" {
 		t.Errorf("got %+v", s)
 	}
 	again := parts[partService]

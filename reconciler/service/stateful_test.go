@@ -77,9 +77,9 @@ func TestAClusterIsThatOfItsService(t *testing.T) {
 	view := &lifecycle.Cluster{Settled: true}
 	for owner, want := range map[types.UID]bool{"uid-cart": true, "uid-of-the-one-before": false} {
 		s := Compose(observer.Parts{
-			partService: svc, lifecycle.SeenCluster: {Name: lifecycle.SeenCluster, Owner: owner, Value: view},
+			partService: svc, lifecycle.ObjectCluster: {Name: lifecycle.ObjectCluster, Owner: owner, Value: view},
 		})
-		if (s.Snapshot.Cluster == view) != want || len(s.Snapshot.Seen) != 1 {
+		if (s.Snapshot.Cluster == view) != want || len(s.Snapshot.Versions) != 1 {
 			t.Errorf("of %s: %+v", owner, s.Snapshot)
 		}
 	}

@@ -62,6 +62,6 @@ func (v *Verdicts) Reached(key types.NamespacedName, service types.UID, verdict 
 	v.held[key] = h
 	v.serial++
 	v.saw(key, observer.Part{
-		Name: lifecycle.SeenVerdicts, Version: strconv.FormatUint(v.serial, 10), Owner: service, Value: h.all, Volatile: true,
+		Name: lifecycle.ObjectVerdicts, Version: strconv.FormatUint(v.serial, 10), Owner: service, Value: h.all, Volatile: true,
 	})
 }

@@ -35,7 +35,7 @@ type answer struct {
 
 // observation is one look at a cluster, before it is compared with the last one.
 type observation struct {
-	seen lifecycle.ClusterSeen
+	seen lifecycle.ClusterStatus
 	// split and degraded say what is wrong, nil if nothing is.
 	split, degraded *lifecycle.Trouble
 	// starting are pods that are not Ready, lagging those that are and members on

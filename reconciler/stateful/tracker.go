@@ -42,7 +42,7 @@ type tracker struct {
 
 // next takes up an observation and says what the cluster is.
 func (t *tracker) next(o observation, now time.Time) lifecycle.Cluster {
-	c := lifecycle.Cluster{ClusterSeen: o.seen}
+	c := lifecycle.Cluster{ClusterStatus: o.seen}
 	if o.seen.State == lifecycle.ClusterUnknown {
 		// Nothing was seen: neither does it go on, nor is it over.
 		t.same = 0

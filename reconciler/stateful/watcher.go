@@ -203,7 +203,7 @@ func (w *Watcher) forget(over func(types.NamespacedName) bool) {
 	}
 	w.mu.Unlock()
 	for _, key := range gone {
-		w.Saw(key, observer.Part{Name: lifecycle.SeenCluster, Version: w.next(), Volatile: true})
+		w.Saw(key, observer.Part{Name: lifecycle.ObjectCluster, Version: w.next(), Volatile: true})
 	}
 }
 
@@ -258,7 +258,7 @@ func (w *Watcher) poll(ctx context.Context, key types.NamespacedName) time.Durat
 	w.mu.Lock()
 	c.base, c.state = base, view.State
 	w.mu.Unlock()
-	w.Saw(key, observer.Part{Name: lifecycle.SeenCluster, Version: w.next(), Value: &view, Owner: c.uid, Volatile: true})
+	w.Saw(key, observer.Part{Name: lifecycle.ObjectCluster, Version: w.next(), Value: &view, Owner: c.uid, Volatile: true})
 	w.follow(key, c, subjects)
 	if view.Settled || view.State == lifecycle.ClusterUnknown {
 		return whileSettled

@@ -126,7 +126,7 @@ func TestOneLook(t *testing.T) {
 		t.Errorf("again after %s", again)
 	}
 	v, p := b.view(t), b.last()
-	if v.Base != 7 || v.State != lifecycle.ClusterReady || v.Settled || p.Owner != "uid-cart" || !p.Volatile || p.Name != lifecycle.SeenCluster || p.Version != "1" {
+	if v.Base != 7 || v.State != lifecycle.ClusterReady || v.Settled || p.Owner != "uid-cart" || !p.Volatile || p.Name != lifecycle.ObjectCluster || p.Version != "1" {
 		t.Errorf("%+v %+v", p, v)
 	}
 	if b.polls["partial"] != 1 || w.States()[lifecycle.ClusterReady] != 1 {

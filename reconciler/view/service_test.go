@@ -24,7 +24,7 @@ func TestWhatGatesKnowOfAService(t *testing.T) {
 	if _, known := v.Service(cartKey); known {
 		t.Error("something is known before the caches are complete")
 	}
-	v.SawCluster(cartKey, observer.Part{Value: &lifecycle.Cluster{ClusterSeen: lifecycle.ClusterSeen{State: lifecycle.ClusterReady}}})
+	v.SawCluster(cartKey, observer.Part{Value: &lifecycle.Cluster{ClusterStatus: lifecycle.ClusterStatus{State: lifecycle.ClusterReady}}})
 	got := v.seen(cartKey, "u", snapshot)
 	byName := map[string]gaterun.Revision{}
 	for _, r := range got.Revisions {

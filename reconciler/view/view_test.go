@@ -122,7 +122,7 @@ func TestFacts(t *testing.T) {
 		},
 	})
 	shards := 34
-	view := &lifecycle.Cluster{ClusterSeen: lifecycle.ClusterSeen{
+	view := &lifecycle.Cluster{ClusterStatus: lifecycle.ClusterStatus{
 		State: lifecycle.ClusterReady, Parts: []lifecycle.ClusterPart{{Revision: "cart-1", Pods: 2, Members: 1, Shards: &shards}},
 	}}
 	v.SawCluster(cartKey, observer.Part{Value: view})
@@ -149,7 +149,7 @@ func TestFacts(t *testing.T) {
 		t.Error(diff)
 	}
 	// What nobody knows is not told.
-	for _, part := range []observer.Part{{Value: &lifecycle.Cluster{ClusterSeen: lifecycle.ClusterSeen{State: lifecycle.ClusterUnknown, Parts: view.Parts}}}, {}} {
+	for _, part := range []observer.Part{{Value: &lifecycle.Cluster{ClusterStatus: lifecycle.ClusterStatus{State: lifecycle.ClusterUnknown, Parts: view.Parts}}}, {}} {
 		v.SawCluster(cartKey, part)
 		for _, r := range v.Facts(cartKey).Revisions {
 			if r.ClusterMembers != nil || r.ClusterShards != nil {

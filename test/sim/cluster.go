@@ -21,8 +21,8 @@ import (
 
 // Parts of a simulated Service, as reconciler/service names them.
 const (
-	partService  = lifecycle.SeenService
-	partRoute    = lifecycle.SeenRoute
+	partService  = lifecycle.ObjectService
+	partRoute    = lifecycle.ObjectRoute
 	partRevision = "revision/"
 )
 

@@ -84,7 +84,7 @@ func (p *process) tell() {
 	l := p.looks[0]
 	p.looks = p.looks[1:]
 	p.ob.Saw(l.key, observer.Part{
-		Name: lifecycle.SeenCluster, Version: p.w.store.NextVersion(), Value: &l.view, Owner: l.uid, Volatile: true,
+		Name: lifecycle.ObjectCluster, Version: p.w.store.NextVersion(), Value: &l.view, Owner: l.uid, Volatile: true,
 	})
 }
 
