@@ -33,7 +33,7 @@ type answer struct {
 	err error
 }
 
-// observation is one look at a cluster, before it is compared with the last one.
+// observation is the result of one poll, before the tracker compares it with the last one.
 type observation struct {
 	seen lifecycle.ClusterStatus
 	// split and degraded say what is wrong, nil if nothing is.
@@ -52,7 +52,7 @@ type observation struct {
 	complete bool
 }
 
-// observe puts together what the pods of one Service said. Pods that run no
+// observe merges the answers of the pods of one Service. Pods without a
 // management API are members when they are Ready.
 func observe(subjects []subject, answers map[string]answer) observation {
 	o := observation{starting: map[string]string{}, lagging: map[string]string{}, where: map[string]string{}, complete: true}
@@ -83,7 +83,7 @@ func observe(subjects []subject, answers map[string]answer) observation {
 		o.seen.Parts = append(o.seen.Parts, *parts[name])
 	}
 	slices.Sort(o.members)
-	o.judge()
+	o.setState()
 	return o
 }
 
@@ -92,8 +92,8 @@ func newest(all []subject) subject {
 	return slices.MaxFunc(all, func(a, b subject) int { return int(min(max(a.pod.Generation-b.pod.Generation, -1), 1)) })
 }
 
-// judge derives the state, the worst first.
-func (o *observation) judge() {
+// setState derives the state; the worst one wins.
+func (o *observation) setState() {
 	with := 0
 	for _, p := range o.seen.Parts {
 		if p.Members > 0 {
@@ -165,9 +165,9 @@ func (o *observation) byAnswers(live []subject, answers map[string]answer, parts
 		o.seen.State = lifecycle.ClusterUnknown
 		return
 	}
-	clusters := islands(heard)
-	o.split = apart(clusters, live)
-	var main island
+	clusters := partitions(heard)
+	o.split = partitionTrouble(clusters, live)
+	var main partition
 	for _, c := range clusters {
 		if len(c.up) > len(main.up) {
 			main = c

@@ -14,17 +14,19 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
-// scene is a cluster in the making: pods by IP, and what each says.
-type scene struct {
+// fakeCluster is a cluster of pods by IP, and what each of them answers.
+type fakeCluster struct {
 	runtime  v1alpha1.Runtime
 	subjects []subject
 	answers  map[string]answer
 }
 
-func newScene(r v1alpha1.Runtime) *scene { return &scene{runtime: r, answers: map[string]answer{}} }
+func newFakeCluster(r v1alpha1.Runtime) *fakeCluster {
+	return &fakeCluster{runtime: r, answers: map[string]answer{}}
+}
 
 // pod adds one that is Ready, of a Revision by its number.
-func (s *scene) pod(ip string, revision int64) *pods.Pod {
+func (s *fakeCluster) pod(ip string, revision int64) *pods.Pod {
 	d := v1alpha1.Stateful{Runtime: s.runtime}
 	if s.runtime == v1alpha1.RuntimePekko || s.runtime == v1alpha1.RuntimeCloudstate {
 		d.ManagementPort = 7626
@@ -40,7 +42,7 @@ func (s *scene) pod(ip string, revision int64) *pods.Pod {
 func at(ip string) string { return "pekko://shop@" + ip + ":25520" }
 
 // say has each of the pods tell that all of them are up.
-func (s *scene) say(ips ...string) {
+func (s *fakeCluster) say(ips ...string) {
 	for _, self := range ips {
 		m := Members{SelfNode: at(self)}
 		for _, ip := range ips {
@@ -51,16 +53,16 @@ func (s *scene) say(ips ...string) {
 }
 
 // hold has a pod hold shards of a type.
-func (s *scene) hold(ip string, shards ...string) {
+func (s *fakeCluster) hold(ip string, shards ...string) {
 	a := s.answers[ip]
 	a.shards = map[string][]string{"Cart": shards}
 	s.answers[ip] = a
 }
 
-func (s *scene) look() observation { return observe(s.subjects, s.answers) }
+func (s *fakeCluster) look() observation { return observe(s.subjects, s.answers) }
 
-func three() *scene {
-	s := newScene(v1alpha1.RuntimePekko)
+func three() *fakeCluster {
+	s := newFakeCluster(v1alpha1.RuntimePekko)
 	s.pod("10.0.0.1", 1)
 	s.pod("10.0.0.2", 1)
 	s.pod("10.0.0.3", 2)
@@ -74,42 +76,42 @@ func three() *scene {
 func TestStates(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		change func(*scene)
+		change func(*fakeCluster)
 		state  lifecycle.ClusterState
 		says   string
 	}{
-		"two Revisions": {func(*scene) {}, lifecycle.ClusterUpgrading, ""},
-		"one Revision":  {func(s *scene) { s.subjects = s.subjects[:2]; s.say("10.0.0.1", "10.0.0.2") }, lifecycle.ClusterReady, ""},
-		"no pods":       {func(s *scene) { s.subjects = nil }, lifecycle.ClusterScaledToZero, ""},
-		"the last goes": {func(s *scene) {
+		"two Revisions": {func(*fakeCluster) {}, lifecycle.ClusterUpgrading, ""},
+		"one Revision":  {func(s *fakeCluster) { s.subjects = s.subjects[:2]; s.say("10.0.0.1", "10.0.0.2") }, lifecycle.ClusterReady, ""},
+		"no pods":       {func(s *fakeCluster) { s.subjects = nil }, lifecycle.ClusterScaledToZero, ""},
+		"the last goes": {func(s *fakeCluster) {
 			for _, p := range s.subjects {
 				p.pod.Deleting = time.Now()
 			}
 		}, lifecycle.ClusterScaledToZero, ""},
-		"none has joined": {func(s *scene) {
+		"none has joined": {func(s *fakeCluster) {
 			for ip := range s.answers {
 				s.answers[ip] = answer{members: Members{SelfNode: at(ip)}}
 			}
 		}, lifecycle.ClusterForming, ""},
-		"nobody answers": {func(s *scene) {
+		"nobody answers": {func(s *fakeCluster) {
 			for ip := range s.answers {
 				s.answers[ip] = answer{err: errors.New("connection refused")}
 			}
 		}, lifecycle.ClusterUnknown, "3 of 3 pods did not answer completely: connection refused"},
-		"no cluster-http": {func(s *scene) {
+		"no cluster-http": {func(s *fakeCluster) {
 			for ip := range s.answers {
 				s.answers[ip] = answer{err: fmt.Errorf("GET: %w", errNoRoute)}
 			}
 		}, lifecycle.ClusterUnknown, "class path"},
-		"one does not answer": {func(s *scene) { s.answers["10.0.0.2"] = answer{err: errors.New("500")} }, lifecycle.ClusterUpgrading, "1 of 3 pods did not answer completely: 500"},
-		"unreachable": {func(s *scene) {
+		"one does not answer": {func(s *fakeCluster) { s.answers["10.0.0.2"] = answer{err: errors.New("500")} }, lifecycle.ClusterUpgrading, "1 of 3 pods did not answer completely: 500"},
+		"unreachable": {func(s *fakeCluster) {
 			a := s.answers["10.0.0.1"]
 			a.members.Unreachable = []Unreachable{{Node: at("10.0.0.3")}}
 			s.answers["10.0.0.1"] = a
 		}, lifecycle.ClusterDegraded, "members that others cannot reach: " + at("10.0.0.3")},
-		"split by Revision": {func(s *scene) { s.say("10.0.0.1", "10.0.0.2"); s.say("10.0.0.3") }, lifecycle.ClusterIsSplit, "pekko.discovery.kubernetes-api.pod-label-selector"},
-		"split otherwise":   {func(s *scene) { s.say("10.0.0.1"); s.say("10.0.0.2", "10.0.0.3") }, lifecycle.ClusterIsSplit, "2 separate clusters: [pod-10.0.0.1] [pod-10.0.0.2 pod-10.0.0.3]"},
-		"split in one Revision": {func(s *scene) {
+		"split by Revision": {func(s *fakeCluster) { s.say("10.0.0.1", "10.0.0.2"); s.say("10.0.0.3") }, lifecycle.ClusterIsSplit, "pekko.discovery.kubernetes-api.pod-label-selector"},
+		"split otherwise":   {func(s *fakeCluster) { s.say("10.0.0.1"); s.say("10.0.0.2", "10.0.0.3") }, lifecycle.ClusterIsSplit, "2 separate clusters: [pod-10.0.0.1] [pod-10.0.0.2 pod-10.0.0.3]"},
+		"split in one Revision": {func(s *fakeCluster) {
 			s.subjects = s.subjects[:2]
 			s.say("10.0.0.1")
 			s.say("10.0.0.2")
@@ -186,13 +188,13 @@ func TestWhoLags(t *testing.T) {
 
 func TestRuntimesThatSayNothing(t *testing.T) {
 	t.Parallel()
-	s := newScene(v1alpha1.RuntimeCustom)
+	s := newFakeCluster(v1alpha1.RuntimeCustom)
 	s.pod("10.0.0.1", 1)
 	s.pod("10.0.0.2", 2).Ready = false
 	if o := s.look(); o.seen.State != lifecycle.ClusterReady || len(o.members) != 1 || len(o.starting) != 1 || !o.complete {
 		t.Errorf("%+v", o)
 	}
-	s = newScene(v1alpha1.RuntimeProtoActor)
+	s = newFakeCluster(v1alpha1.RuntimeProtoActor)
 	one, two := s.pod("10.0.0.1", 1), s.pod("10.0.0.2", 2)
 	one.Labels = map[string]string{pods.ProtoActor + "member-id": "a", pods.ProtoActor + "cluster": "shop"}
 	if o := s.look(); o.seen.State != lifecycle.ClusterReady || len(o.lagging) != 1 {

@@ -12,39 +12,39 @@ import (
 // When a cluster counts as settled. Runtimes move some shards, wait for about ten
 // seconds and move some more: between two rounds nothing has settled.
 const (
-	looks = 3
-	quiet = 15 * time.Second
+	stablePolls  = 3
+	stablePeriod = 15 * time.Second
 )
 
-// confirmed is how many looks in a row must show trouble, or its end. What two
-// nodes say is never of the same moment.
-const confirmed = 2
+// confirmPolls is how many polls in a row must show trouble, or its end: the answers of
+// two nodes are never from the same moment.
+const confirmPolls = 2
 
-// patience is how long a member may be on its way in or out, and a Ready pod none.
-const patience = 20 * time.Second
+// movePatience is how long a member may take to join or leave, and a Ready pod to join.
+const movePatience = 20 * time.Second
 
-// tracker compares each look at a cluster with those before. It is the memory of
-// one process: whoever takes the lead begins with an empty one, and looks as often
-// as this one did before it says anything.
+// tracker compares each poll of a cluster with the earlier ones. It is the memory of one
+// process: a new leader starts with an empty tracker, and needs as many polls before it
+// reports anything.
 type tracker struct {
 	members []string
 	where   map[string]string
-	// same counts the looks, since when, that showed the same.
+	// same counts the equal polls, since that time.
 	same  int
 	since time.Time
 	// lagging is since when each has been.
 	lagging map[string]time.Time
-	// told is the trouble that is told of, candidate what may follow it.
-	told, candidate map[lifecycle.Incident]*lifecycle.Trouble
-	times           int
-	regime          string
+	// reported is the current trouble, candidate what may replace it.
+	reported, candidate map[lifecycle.Incident]*lifecycle.Trouble
+	times               int
+	regime              string
 }
 
-// next takes up an observation and says what the cluster is.
+// next returns the state of the cluster after an observation.
 func (t *tracker) next(o observation, now time.Time) lifecycle.Cluster {
 	c := lifecycle.Cluster{ClusterStatus: o.seen}
 	if o.seen.State == lifecycle.ClusterUnknown {
-		// Nothing was seen: neither does it go on, nor is it over.
+		// Nothing is known: trouble neither continues nor ends.
 		t.same = 0
 		return c
 	}
@@ -64,11 +64,11 @@ func (t *tracker) next(o observation, now time.Time) lifecycle.Cluster {
 	}
 	switch {
 	case o.seen.State == lifecycle.ClusterScaledToZero:
-		c.Settled = t.same >= confirmed
+		c.Settled = t.same >= confirmPolls
 	case c.State != lifecycle.ClusterReady && c.State != lifecycle.ClusterUpgrading || !o.complete:
 	case len(o.starting)+len(o.lagging) > 0:
 		c.Note = few(o.starting, o.lagging)
-	case t.same < looks || now.Sub(t.since) < quiet:
+	case t.same < stablePolls || now.Sub(t.since) < stablePeriod:
 		c.Note = "members or shards have moved"
 	default:
 		c.Settled = true
@@ -138,7 +138,7 @@ func (t *tracker) late(o observation, now time.Time) []string {
 			since = now
 		}
 		lagging[id] = since
-		if now.Sub(since) >= patience {
+		if now.Sub(since) >= movePatience {
 			out = append(out, o.lagging[id])
 		}
 	}
@@ -174,13 +174,13 @@ func (t *tracker) trouble(o observation, late []string) map[lifecycle.Incident]*
 		t.times = 0
 	}
 	t.candidate = now
-	if t.times++; t.times >= confirmed {
-		t.told = now
+	if t.times++; t.times >= confirmPolls {
+		t.reported = now
 	}
-	if len(t.told) == 0 {
+	if len(t.reported) == 0 {
 		return nil
 	}
-	return t.told
+	return t.reported
 }
 
 func sameKinds(a, b map[lifecycle.Incident]*lifecycle.Trouble) bool {

@@ -11,18 +11,18 @@ import (
 )
 
 // looking looks every five seconds.
-type looking struct {
+type trackerTest struct {
 	t *tracker
-	s *scene
+	s *fakeCluster
 	// now is the time of the last look.
 	now time.Time
 }
 
-func newLooking(s *scene) *looking {
-	return &looking{t: &tracker{}, s: s, now: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)}
+func newTrackerTest(s *fakeCluster) *trackerTest {
+	return &trackerTest{t: &tracker{}, s: s, now: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)}
 }
 
-func (l *looking) look(times int) lifecycle.Cluster {
+func (l *trackerTest) look(times int) lifecycle.Cluster {
 	var c lifecycle.Cluster
 	for range times {
 		l.now = l.now.Add(5 * time.Second)
@@ -33,7 +33,7 @@ func (l *looking) look(times int) lifecycle.Cluster {
 
 func TestWhenAClusterHasSettled(t *testing.T) {
 	t.Parallel()
-	l := newLooking(three())
+	l := newTrackerTest(three())
 	if c := l.look(3); c.Settled || c.Note != "members or shards have moved" {
 		t.Errorf("between two rounds of rebalancing: %+v", c)
 	}
@@ -68,7 +68,7 @@ func TestWhenAClusterHasSettled(t *testing.T) {
 
 func TestAPodThatStartsHasNotSettled(t *testing.T) {
 	t.Parallel()
-	l := newLooking(three())
+	l := newTrackerTest(three())
 	p := l.s.pod("10.0.0.4", 2)
 	p.Ready = false
 	l.s.answers["10.0.0.4"] = answer{members: Members{SelfNode: at("10.0.0.4")}}
@@ -81,7 +81,7 @@ func TestAPodThatStartsHasNotSettled(t *testing.T) {
 		t.Errorf("at once: %+v", c)
 	}
 	if c := l.look(6); c.State != lifecycle.ClusterDegraded || c.Trouble[lifecycle.ClusterTrouble].Reason != "Lagging" || !strings.Contains(c.Note, "is Ready, but is not a member") {
-		t.Errorf("after %s: %+v", patience, c)
+		t.Errorf("after %s: %+v", movePatience, c)
 	}
 	l.s.say("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4")
 	if c := l.look(2); c.Trouble != nil || c.State != lifecycle.ClusterUpgrading {
@@ -91,7 +91,7 @@ func TestAPodThatStartsHasNotSettled(t *testing.T) {
 
 func TestTroubleIsConfirmed(t *testing.T) {
 	t.Parallel()
-	l := newLooking(three())
+	l := newTrackerTest(three())
 	l.look(4)
 	l.s.say("10.0.0.1", "10.0.0.2")
 	l.s.say("10.0.0.3")
@@ -120,7 +120,7 @@ func TestTroubleIsConfirmed(t *testing.T) {
 
 func TestWhichRegime(t *testing.T) {
 	t.Parallel()
-	l := newLooking(three())
+	l := newTrackerTest(three())
 	l.s.hold("10.0.0.1", "1", "2", "3", "4", "5")
 	l.s.hold("10.0.0.2", "6", "7", "8", "9", "10")
 	if c := l.look(3); c.Regime != "" {
@@ -143,7 +143,7 @@ func TestWhichRegime(t *testing.T) {
 
 func TestScaledToZeroHasSettled(t *testing.T) {
 	t.Parallel()
-	l := newLooking(three())
+	l := newTrackerTest(three())
 	l.s.subjects = nil
 	if c := l.look(1); c.Settled || c.State != lifecycle.ClusterScaledToZero {
 		t.Errorf("%+v", c)

@@ -10,28 +10,27 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// island is a set of nodes that know of each other. A cluster is one island; a
-// split one is several.
-type island struct {
+// partition is a set of nodes that see each other. A cluster is one partition; a split one
+// is several.
+type partition struct {
 	// up holds the hosts of members that are up.
 	up map[string]bool
-	// moving are members on their way in or out, by address, with what is said of
-	// them.
+	// moving are members that join or leave, with a description, by address.
 	moving map[string]string
 	// unreachable are addresses, sorted.
 	unreachable []string
 }
 
-// islands puts together the views of nodes that share a member. A node that is not
-// in a cluster yet has no view.
-func islands(heard map[string]Members) []island {
-	var out []island
+// partitions merges the views of nodes that share a member. A node that has not joined has
+// no view.
+func partitions(heard map[string]Members) []partition {
+	var out []partition
 	for _, ip := range slices.Sorted(maps.Keys(heard)) {
 		seen := of(heard[ip])
 		if len(seen.up) == 0 {
 			continue
 		}
-		out = slices.DeleteFunc(out, func(other island) bool {
+		out = slices.DeleteFunc(out, func(other partition) bool {
 			if !overlap(other.up, seen.up) {
 				return false
 			}
@@ -43,8 +42,8 @@ func islands(heard map[string]Members) []island {
 	return out
 }
 
-func of(m Members) island {
-	out := island{up: map[string]bool{}, moving: map[string]string{}}
+func of(m Members) partition {
+	out := partition{up: map[string]bool{}, moving: map[string]string{}}
 	for _, one := range m.Members {
 		switch {
 		case one.Up():
@@ -60,12 +59,12 @@ func of(m Members) island {
 	return out
 }
 
-func (i *island) take(other island) {
-	maps.Copy(i.up, other.up)
-	maps.Copy(i.moving, other.moving)
-	i.unreachable = append(i.unreachable, other.unreachable...)
-	slices.Sort(i.unreachable)
-	i.unreachable = slices.Compact(i.unreachable)
+func (p *partition) take(other partition) {
+	maps.Copy(p.up, other.up)
+	maps.Copy(p.moving, other.moving)
+	p.unreachable = append(p.unreachable, other.unreachable...)
+	slices.Sort(p.unreachable)
+	p.unreachable = slices.Compact(p.unreachable)
 }
 
 func overlap(a, b map[string]bool) bool {
@@ -77,20 +76,19 @@ func overlap(a, b map[string]bool) bool {
 	return false
 }
 
-// apart says what is wrong where there is more than one island. Where each has
-// the pods of one Revision, and none the same, discovery has selected them by a label that Knative
-// gives another value in each Revision, and that is its default.
-func apart(all []island, live []subject) *lifecycle.Trouble {
+// partitionTrouble describes a split cluster. If each partition is one Revision, discovery
+// selects pods by a label that differs in each Revision, which is its default.
+func partitionTrouble(all []partition, live []subject) *lifecycle.Trouble {
 	if len(all) < 2 {
 		return nil
 	}
 	byRevision := true
 	taken := map[string]bool{}
 	var said []string
-	for _, i := range all {
+	for _, p := range all {
 		var pods, revisions []string
 		for _, s := range live {
-			if i.up[s.pod.IP] {
+			if p.up[s.pod.IP] {
 				pods = append(pods, s.pod.Name)
 				revisions = append(revisions, s.pod.Revision)
 			}
