@@ -1,9 +1,11 @@
-// Package attribution says which Revision handled what.
+// Package attribution counts which Revision handled which requests. It has no clock and
+// does no I/O.
 //
-// Its invariants: what a Revision has handled never becomes less while this process
-// counts it, whatever pods do (they die, restart, count anew or lie); nothing is
-// counted twice; what is not known is left out with a reason, and is never zero.
-// It has no clock and does no I/O.
+// Its invariants:
+//   - The counts of a Revision never decrease while this process counts, even if pods die,
+//     restart, reset their counters or report false numbers.
+//   - Nothing is counted twice.
+//   - What is not known is missing with a reason, and never zero.
 package attribution
 
 import (
@@ -12,14 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Facts are what is known of a Service beside what its pods count.
+// Facts are the state of a Service, without the counts of its pods.
 type Facts struct {
 	Revisions []Revision
 	Pods      []Pod
-	// Claimed are pods that are there and may belong to the Service: that is not known yet.
+	// Claimed are existing pods that may belong to the Service.
 	Claimed []types.UID
-	// OneCall says that every request makes one call of one entity, so that what
-	// entered and what was started can be compared.
+	// OneCall: every request makes one call of one entity, so requests and calls can be
+	// compared.
 	OneCall bool
 }
 

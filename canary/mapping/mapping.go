@@ -1,8 +1,10 @@
-// Package mapping says which series of an application mean what.
+// Package mapping translates the series of an application to figures. It is pure: it has
+// no I/O and no state.
 //
-// Its invariant: what comes out is one vocabulary, the neutral contract, whatever
-// the application's metrics are called; and nothing comes out that no rule named.
-// It is pure: it neither fetches nor remembers.
+// Its invariants:
+//   - The figures are always those of the neutral contract, whatever the application calls
+//     its metrics.
+//   - A series without a rule has no meaning.
 package mapping
 
 import (

@@ -11,8 +11,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
-// Facts of a Service, for attribution. Of its pods it has those that Targets has proven to
-// belong to it.
+// Facts of a Service, for attribution. They contain the pods that Targets has proven.
 func (v *View) Facts(service types.NamespacedName) attribution.Facts {
 	services := v.watched()
 	if services == nil {
@@ -26,8 +25,8 @@ func (v *View) Facts(service types.NamespacedName) attribution.Facts {
 	timeouts := map[types.UID]time.Duration{}
 	members, claimed := v.members(service)
 	f.Claimed = claimed
-	// As long as one Revision's requests make more calls, what entered in all of them
-	// says nothing of what was called.
+	// If the requests of one Revision make several calls, requests and calls cannot be
+	// compared at all.
 	f.OneCall = len(members) > 0
 	for _, pod := range members {
 		f.Pods = append(f.Pods, podFacts(pod))
@@ -66,8 +65,7 @@ func (v *View) Facts(service types.NamespacedName) attribution.Facts {
 	return f
 }
 
-// members are the pods of a Service that are known to belong to it, and others those of
-// which it is not known.
+// members are the pods that are proven to belong to a Service, and others the rest.
 func (v *View) members(service types.NamespacedName) (members []*pods.Pod, others []types.UID) {
 	claimed := v.pods.Of(service)
 	v.mu.Lock()

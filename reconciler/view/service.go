@@ -7,8 +7,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// Service is what gates know of one: nil if there is none. The second result is false while
-// the caches are not complete.
+// Service returns the state of a Service for gates: nil if it does not exist. The second
+// result is false until the caches are complete.
 func (v *View) Service(key types.NamespacedName) (*gaterun.Service, bool) {
 	services := v.watched()
 	if services == nil || !services.Active() {
@@ -21,7 +21,7 @@ func (v *View) Service(key types.NamespacedName) (*gaterun.Service, bool) {
 	return v.seen(key, uid, snapshot), true
 }
 
-// Split is a Service whose traffic is known and in force; nil while it is not.
+// Split returns a Service whose traffic is known and in force; otherwise nil.
 func (v *View) Split(key types.NamespacedName) *gaterun.Service {
 	services := v.watched()
 	if services == nil {
@@ -33,7 +33,7 @@ func (v *View) Split(key types.NamespacedName) *gaterun.Service {
 	}
 	for _, share := range snapshot.Route.Traffic {
 		if _, ok := snapshot.Revisions[share.Revision]; !ok {
-			return nil // its Revision comes from another informer, which is behind
+			return nil // the informer of Revisions is behind
 		}
 	}
 	return v.seen(key, uid, snapshot)
@@ -56,7 +56,7 @@ func (v *View) seen(key types.NamespacedName, uid types.UID, snapshot lifecycle.
 	return out
 }
 
-// moving says whether shards of a Service's cluster are known to be handed over.
+// moving reports whether the cluster is known to hand over shards.
 func (v *View) moving(key types.NamespacedName) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

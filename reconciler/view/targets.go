@@ -12,17 +12,17 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
-// What every pod of Knative has beside the user's containers.
+// The container that Knative adds to each pod.
 const (
 	queueProxy = "queue-proxy"
 	entryPort  = 9091
 	entryPath  = "/metrics"
 )
 
-// ownershipLimit bounds one question about a pod's owners.
+// ownershipLimit bounds one check of a pod's owners.
 const ownershipLimit = 5 * time.Second
 
-// proven returns those of the pods that belong to what they name for certain.
+// proven returns the pods that certainly belong to the Revision that they name.
 func (v *View) proven(ctx context.Context, claimed []*pods.Pod) []*pods.Pod {
 	var out []*pods.Pod
 	for _, pod := range claimed {
@@ -48,7 +48,7 @@ func (v *View) proven(ctx context.Context, claimed []*pods.Pod) []*pods.Pod {
 	return out
 }
 
-// Forget lets go of pods that are gone. It looks through all pods there are.
+// Forget removes deleted pods. It scans all pods.
 func (v *View) Forget() {
 	alive := map[types.UID]bool{}
 	for _, service := range v.Services() {
@@ -65,8 +65,8 @@ func (v *View) Forget() {
 	}
 }
 
-// Targets implements scrape.Plan: queue-proxy of every pod, and the application where
-// the template says that it counts after the sharding.
+// Targets implements scrape.Plan: queue-proxy of every pod, and the application if its
+// template declares that it counts after sharding.
 func (v *View) Targets(ctx context.Context, service types.NamespacedName) []scrape.Target {
 	return targetsOf(v.proven(ctx, v.pods.Of(service)))
 }
@@ -81,13 +81,13 @@ func targetsOf(members []*pods.Pod) []scrape.Target {
 	for _, pod := range members {
 		ip, err := netip.ParseAddr(pod.IP)
 		if err != nil || pod.HostNetwork || pod.Phase != corev1.PodRunning {
-			continue // it has no address yet, or none of its own, or answers no more
+			continue // it has no address of its own, or does not run
 		}
 		at := scrape.Target{
 			Pod: pod.UID, Entry: true, Path: entryPath, Address: netip.AddrPortFrom(ip, entryPort), Dying: !pod.Deleting.IsZero(),
 		}
 		out = append(out, at)
-		// What is declared wrongly is told elsewhere; only what enters is read then.
+		// Wrong declarations are reported elsewhere. Then only queue-proxy is scraped.
 		if d, declared, err := pod.Declared(); declared && err == nil && d.MetricsPort > 0 {
 			at.Entry, at.Path, at.Runtime = false, d.MetricsPath, string(d.Runtime)
 			at.Address = netip.AddrPortFrom(ip, uint16(d.MetricsPort)) //nolint:gosec // a declared port was checked

@@ -1,9 +1,10 @@
-// Package view is the one read model of what is known of Knative Services: for those who
-// scrape their pods, attribute requests, run gates and answer for them.
+// Package view is the single read model of Knative Services, for scraping, attribution,
+// gates and their HTTP API.
 //
-// Its invariants: it only reads, from the caches of informers and from what the watchers of
-// clusters have told it; what is not known is missing, and never zero; only Targets and Dying
-// may ask the API server, and no other method blocks.
+// Its invariants:
+//   - It only reads: from informer caches, and from what cluster watchers report.
+//   - What is not known is missing, and never zero.
+//   - Only Targets and Dying may call the API server. No other method blocks.
 package view
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
-// Pods are the pods that claim to belong to Services; pods.Informer has them.
+// Pods are the pods that claim to belong to Services; pods.Informer implements it.
 type Pods interface {
 	Synced() bool
 	Of(service types.NamespacedName) []*pods.Pod
@@ -43,11 +44,11 @@ type View struct {
 	warn    func(message string, keysAndValues ...any)
 
 	mu sync.Mutex
-	// owned are pods that were asked about: a pod that was proven to belong to its
-	// Revision stays so, also while the API server does not answer and while its
-	// owners are deleted before it. Otherwise it would seem to go and to come again.
+	// owned are the pods that were checked. A pod that was proven to belong to its
+	// Revision stays proven, even if the API server is down or its owners are deleted
+	// first. Otherwise it would seem to disappear and return.
 	owned map[types.UID]bool
-	// clusters are as they were seen last, by those who ask them.
+	// clusters are the latest observations.
 	clusters map[types.NamespacedName]*lifecycle.Cluster
 }
 
@@ -57,7 +58,7 @@ func New(p Pods, watched func() Services, warn func(message string, keysAndValue
 	return &View{pods: p, watched: watched, warn: warn, owned: map[types.UID]bool{}, clusters: map[types.NamespacedName]*lifecycle.Cluster{}}
 }
 
-// SawCluster takes what was seen of a Service's cluster, or that it is not watched any more.
+// SawCluster stores an observation of a Service's cluster, or removes it.
 func (v *View) SawCluster(service types.NamespacedName, part observer.Part) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -68,8 +69,7 @@ func (v *View) SawCluster(service types.NamespacedName, part observer.Part) {
 	delete(v.clusters, service)
 }
 
-// cluster returns the parts of a Service's cluster, by Revision; none where nobody
-// could be asked.
+// cluster returns the parts of a Service's cluster by Revision, or none if it is unknown.
 func (v *View) cluster(service types.NamespacedName) map[string]lifecycle.ClusterPart {
 	v.mu.Lock()
 	defer v.mu.Unlock()
