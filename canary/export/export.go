@@ -1,8 +1,10 @@
-// Package export tells Prometheus what attribution found.
+// Package export exports the counts of attribution to Prometheus.
 //
-// Its invariants: what is not known is absent, and never zero; labels are bounded
-// (no shard, no entity, no pod); only what this process reads is told, so that a
-// Service that was handed over is gone with the next scrape.
+// Its invariants:
+//   - What is not known is absent, and never zero.
+//   - Labels are bounded: no shard, no entity, no pod.
+//   - It exports only the Services that this process scrapes. After a handover, a Service
+//     is absent from the next scrape.
 package export
 
 import (

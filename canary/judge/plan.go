@@ -1,11 +1,12 @@
-// Package judge says whether a canary is worse than its baseline, and how sure that
-// is.
+// Package judge decides whether a canary is worse than its baseline, and how certain that
+// is. It is pure: no clock, no I/O, no Kubernetes.
 //
-// It is pure: no clock, no I/O, no Kubernetes. Its invariants: too little data is
-// Inconclusive and never Pass; a proven Fail is never masked by what is unknown or
-// comes later; every limit may be checked after every window without making false
-// alarms more likely than Plan.Alpha; and a Run, written as JSON and read again,
-// goes on with the same evidence.
+// Its invariants:
+//   - Too little data is Inconclusive, and never Pass.
+//   - Nothing unknown and nothing later masks a proven Fail.
+//   - A check of every limit after every window does not make false alarms more likely
+//     than Plan.Alpha.
+//   - A Run that was written as JSON and read again continues with the same evidence.
 package judge
 
 import (

@@ -1,9 +1,10 @@
-// Package scrape reads the metrics of pods.
+// Package scrape scrapes the metrics of pods.
 //
-// Its invariant: it talks to the addresses of pods only, shows them no credential,
-// follows no redirect, and keeps no more of an answer than the series that a
-// mapping names, so that no pod can make it read, wait or remember without bound.
-// All pods of a Service are read at the same moment.
+// Its invariants:
+//   - It connects only to pods, without credentials, and follows no redirects.
+//   - It keeps only the series that a mapping names. No pod can make it read, wait or
+//     remember without limit.
+//   - It scrapes all pods of a Service at the same time.
 package scrape
 
 import (

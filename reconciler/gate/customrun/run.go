@@ -1,10 +1,12 @@
-// Package customrun is Tekton's contract for custom tasks, as far as a gate needs it.
+// Package customrun implements Tekton's contract for custom tasks, as far as gates need
+// it. It is pure.
 //
-// It is pure, and its invariants are those of the contract: a run is over when it has
-// a completionTime, and nothing of it changes after that; its results stand in the
-// same write that ends it, whatever the end; it is not False before its retries are
-// used up, unless it was judged or another try would end as this one; and what was
-// asked is frozen when it starts.
+// Its invariants are those of the contract:
+//   - A run with a completionTime is complete, and never changes.
+//   - The write that completes a run also contains its results.
+//   - A run is not False before its retries are used up, unless it was judged or a retry
+//     would end in the same way.
+//   - What was requested is frozen when the run starts.
 //
 // The types are ours, and only the fields that are needed: Tekton's own would bring a
 // newer Kubernetes and some hundred modules with them. A test holds them against the

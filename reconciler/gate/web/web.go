@@ -1,10 +1,11 @@
-// Package web tells the verdicts of gates that watch over HTTP, for those who do not
-// use CustomRuns: Flagger's webhooks, and the web provider of Argo Rollouts.
+// Package web serves the verdicts of gates that watch over HTTP, for clients without
+// CustomRuns: Flagger's webhooks, and the web provider of Argo Rollouts.
 //
-// Its invariants: nobody is told of a gate who may not get it; only a verdict on the
-// split that is in force lets anything pass or rolls it back, and what is not known
-// does neither; it reads from caches and writes nothing, so that every replica can
-// answer.
+// Its invariants:
+//   - A client sees only the gates that it may get.
+//   - Only a verdict on the split that is in force promotes or rolls back. What is not
+//     known does neither.
+//   - It reads from caches and writes nothing, so every replica can answer.
 package web
 
 import (
