@@ -21,11 +21,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
 
-// asWritten is what all kinds have in common on their way into the cluster: they are
-// looked at when somebody writes them, and nothing is written into them.
+// asWritten is embedded by all admitted kinds: they are validated on writes, and
+// never defaulted or changed.
 type asWritten struct{}
 
-// SetDefaults implements apis.Defaultable. The defaults are the controller's.
+// SetDefaults implements apis.Defaultable. Only the controller applies defaults.
 func (asWritten) SetDefaults(context.Context) {}
 
 // SupportedVerbs implements resourcesemantics.VerbLimited.
@@ -34,16 +34,16 @@ func (asWritten) SupportedVerbs() []admissionregistrationv1.OperationType {
 }
 
 // SupportedSubResources implements resourcesemantics.SubResourceLimited: the
-// controller's own writes of the status need nobody's leave.
+// controller's status updates are not validated.
 func (asWritten) SupportedSubResources() []string { return []string{""} }
 
-// admitted is a CDEventSource on its way into the cluster.
+// admitted is a CDEventSource under admission.
 type admitted struct {
 	asWritten `json:"-"`
 	v1alpha1.CDEventSource
 	// system is the namespace whose sources may select other namespaces.
 	system string
-	// full says whether a namespace has as many sources as are told.
+	// full reports whether a namespace already has the maximum number of sources.
 	full func(ctx context.Context, namespace string) (bool, error)
 }
 
@@ -61,8 +61,8 @@ func (a *admitted) DeepCopyObject() runtime.Object {
 	return &admitted{CDEventSource: *a.DeepCopy(), system: a.system, full: a.full}
 }
 
-// Validate implements apis.Validatable. What was let in once is let in again as
-// long as it stays as it is: a label or a finalizer must not wait for its author.
+// Validate implements apis.Validatable. An unchanged spec stays admitted even if it
+// is no longer valid, so that labels and finalizers can still be changed.
 func (a *admitted) Validate(ctx context.Context) *apis.FieldError {
 	if before, ok := apis.GetBaseline(ctx).(*admitted); ok && same(before.Spec, a.Spec, before.Unread, a.Unread) {
 		return nil
@@ -73,14 +73,14 @@ func (a *admitted) Validate(ctx context.Context) *apis.FieldError {
 	return a.crowded(ctx)
 }
 
-// crowded refuses a source where its namespace has as many as are told.
+// crowded refuses a new source in a namespace that already has the maximum.
 func (a *admitted) crowded(ctx context.Context) *apis.FieldError {
 	if !apis.IsInCreate(ctx) || a.Namespace == a.system {
 		return nil
 	}
 	full, err := a.full(ctx, a.Namespace)
 	if err != nil {
-		// Nothing is lost by it: the controller counts too, and says so in the condition.
+		// Admit it: the controller enforces the limit too, and reports it in the condition.
 		logging.FromContext(ctx).Warnw("Could not count the sources of a namespace; the new source is admitted", "namespace", a.Namespace, "error", err)
 	}
 	if !full {
@@ -89,12 +89,12 @@ func (a *admitted) crowded(ctx context.Context) *apis.FieldError {
 	return &apis.FieldError{Message: "invalid value", Paths: []string{"metadata.namespace"}, Details: source.TooMany(a.Namespace, a.system).Error()}
 }
 
-// same says whether two specs are, together with what could not be read of them.
+// same reports whether two specs are equal, including their unreadable fields.
 func same(was, is any, wasUnread, isUnread []tolerant.FieldError) bool {
 	return equality.Semantic.DeepEqual(was, is) && slices.Equal(wasUnread, isUnread)
 }
 
-// countSources says whether a namespace is full, as the API server has it.
+// countSources returns a function that asks the API server whether a namespace is full.
 func countSources(client metadata.Interface) func(context.Context, string) (bool, error) {
 	return func(ctx context.Context, namespace string) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, countFor)
@@ -107,11 +107,11 @@ func countSources(client metadata.Interface) func(context.Context, string) (bool
 	}
 }
 
-// countFor is how long somebody who writes a source waits for that, of the ten seconds
-// that the API server waits for the webhook.
+// countFor bounds the request that counts sources. The API server waits ten seconds
+// for the webhook.
 const countFor = 2 * time.Second
 
-// admittedGate is a CanaryGate on its way into the cluster.
+// admittedGate is a CanaryGate under admission.
 type admittedGate struct {
 	asWritten `json:"-"`
 	v1alpha1.CanaryGate
@@ -122,7 +122,7 @@ func (a *admittedGate) DeepCopyObject() runtime.Object {
 	return &admittedGate{CanaryGate: *a.DeepCopy()}
 }
 
-// Validate implements apis.Validatable. What was let in once may stay, as a source may.
+// Validate implements apis.Validatable. An unchanged spec stays admitted, as for sources.
 func (a *admittedGate) Validate(ctx context.Context) *apis.FieldError {
 	if before, ok := apis.GetBaseline(ctx).(*admittedGate); ok && same(before.Spec, a.Spec, before.Unread, a.Unread) {
 		return nil

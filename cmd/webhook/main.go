@@ -1,11 +1,10 @@
-// The webhook refuses what the controller could not obey: wrong CDEventSources and
-// CanaryGates, and wrong values in the controller's ConfigMaps.
+// The webhook rejects invalid CDEventSources and CanaryGates, and invalid values in
+// the controller's ConfigMaps.
 //
-// It only wires: what is wrong is decided where it is obeyed, in
-// reconciler/source, reconciler/settings and reconciler/settings/canary, or with the types, so
-// that both say the same. It has
-// an identity of its own, because the controller is to have no right to write
-// what an admission webhook must.
+// It only wires. The rules are in reconciler/source, reconciler/settings,
+// reconciler/settings/canary and the API types, so the controller applies the same ones.
+// It has its own identity, because the controller must not have the write
+// permissions that an admission webhook needs.
 package main
 
 import (
@@ -40,12 +39,12 @@ import (
 const (
 	// component names the process in logs, leases and metrics, and its Service.
 	component = "webhook"
-	// port is what config/500-webhook.yaml opens.
+	// port is the port that config/500-webhook.yaml exposes.
 	port = 8443
-	// secret holds the certificate that the webhook makes for itself.
-	secret = "webhook-certs" //nolint:gosec // its name
+	// secret holds the webhook's self-signed certificate.
+	secret = "webhook-certs" //nolint:gosec // a name
 
-	// The names of the ValidatingWebhookConfigurations, which are filled in here.
+	// The names of the ValidatingWebhookConfigurations that are filled in here.
 	resourcesWebhook = "validation.webhook.knative-cdevents.dev"
 	configWebhook    = "config.webhook.knative-cdevents.dev"
 )
@@ -66,8 +65,8 @@ func resources(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		v1alpha1.SourceKind: &admitted{system: system.Namespace(), full: countSources(client)},
 		v1alpha1.GateKind:   &admittedGate{},
 	}
-	// Fields that are unknown are the API server's business: it prunes or refuses
-	// them, as the client asks.
+	// Unknown fields are left to the API server: it prunes or rejects them, as the
+	// client asks.
 	return validation.NewAdmissionController(ctx, resourcesWebhook, "/resources", kinds, nil, false)
 }
 
@@ -75,7 +74,7 @@ func config(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 	return configmaps.NewAdmissionController(ctx, configWebhook, "/config", constructors)
 }
 
-// constructors read each ConfigMap as those do who obey it.
+// constructors parse each ConfigMap exactly as its consumers do.
 var constructors = configmap.Constructors{
 	settings.Name:            settings.Check,
 	canary.Name:              canary.FromConfigMap,
@@ -84,8 +83,8 @@ var constructors = configmap.Constructors{
 	"config-observability":   func(c *corev1.ConfigMap) (*observability.Config, error) { return observability.NewFromMap(c.Data) },
 }
 
-// elections refuses times with which no replica would start again: each of them
-// makes its electors by these when it starts (client-go, NewLeaderElector).
+// elections rejects timings with which no replica could start: client-go's
+// NewLeaderElector refuses them.
 func elections(c *corev1.ConfigMap) (*leaderelection.Config, error) {
 	e, err := leaderelection.NewConfigFromConfigMap(c)
 	if err != nil {

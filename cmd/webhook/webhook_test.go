@@ -36,7 +36,7 @@ func named(ref duckv1.KReference) func(*admitted) {
 	return func(a *admitted) { a.Spec.Sink = duckv1.Destination{Ref: &ref} }
 }
 
-func TestWhatIsRefused(t *testing.T) {
+func TestRefusedSources(t *testing.T) {
 	for want, change := range map[string]func(*admitted){
 		"":                             func(*admitted) {},
 		"neither ref nor uri":          func(a *admitted) { a.Spec.Sink.URI = nil },
@@ -48,7 +48,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"spec.namespaceSelector":       func(a *admitted) { a.Spec.NamespaceSelector = &metav1.LabelSelector{} },
 		"spec.environment.id is empty": func(a *admitted) { a.Spec.Environment = &v1alpha1.Environment{} },
 		"spec.ceOverrides and spec.environment": func(a *admitted) {
-			// Six bytes each, as JSON.
+			// As JSON, each of these characters takes six bytes.
 			a.Spec.CloudEventOverrides = &duckv1.CloudEventOverrides{Extensions: map[string]string{"team": strings.Repeat("<", 2000)}}
 		},
 		"spec.filters has": func(a *admitted) {
@@ -66,8 +66,8 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// Whoever writes a source mends all of it at once, and need not look for the place.
-func TestAllProblemsAreToldWithTheirFields(t *testing.T) {
+// The author can fix all problems at once, and sees which field each is about.
+func TestAllProblemsAreReportedWithTheirFields(t *testing.T) {
 	a := &admitted{system: "knative-cdevents"}
 	a.Namespace = "shop"
 	if err := json.Unmarshal([]byte(`{"metadata":{"namespace":"shop","name":"all"},"spec":{
@@ -81,7 +81,7 @@ func TestAllProblemsAreToldWithTheirFields(t *testing.T) {
 	}
 	err := a.Validate(apis.WithinCreate(context.Background()))
 	if err == nil {
-		t.Fatal("it was let in")
+		t.Fatal("an invalid source was admitted")
 	}
 	for _, want := range []string{
 		"invalid value: spec.sink.ref\n", "invalid value: spec.filters[0].all[0].exact\n", "invalid value: spec.namespaceSelector\n", "invalid value: spec.environment.id\n",
@@ -89,13 +89,13 @@ func TestAllProblemsAreToldWithTheirFields(t *testing.T) {
 		"years and months have no fixed length", "must be an object", "missing ']' in host",
 	} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not in\n%s", want, err)
+			t.Errorf("%q is missing from\n%s", want, err)
 		}
 	}
 	if strings.HasSuffix(err.Error(), ": spec") {
-		t.Errorf("it ends in a field: %s", err)
+		t.Errorf("the message ends in a field name: %s", err)
 	}
-	// What cannot be read stays until somebody changes it.
+	// A field that cannot be parsed may stay until somebody changes it.
 	changed := &admitted{CDEventSource: *a.DeepCopy(), system: a.system}
 	changed.Labels = map[string]string{"a": "b"}
 	if err := changed.Validate(apis.WithinUpdate(context.Background(), a)); err != nil {
@@ -103,23 +103,23 @@ func TestAllProblemsAreToldWithTheirFields(t *testing.T) {
 	}
 	changed.Unread = changed.Unread[:1]
 	if err := changed.Validate(apis.WithinUpdate(context.Background(), a)); err == nil {
-		t.Error("a change of what is wrong was let in")
+		t.Error("a change to an invalid spec was admitted")
 	}
 }
 
-// TestOneSourceTooMany is refused when it is made; those that are there may be changed,
-// and the operator's own are not counted.
-func TestOneSourceTooMany(t *testing.T) {
+// The limit applies to new sources only. Existing ones may be changed, and the
+// system namespace has no limit.
+func TestSourceLimit(t *testing.T) {
 	kinds := runtime.NewScheme()
 	metav1.AddMetaToScheme(kinds) //nolint:errcheck,gosec // as client-go's own tests do
-	var there []runtime.Object
+	var existing []runtime.Object
 	for i := range delivery.MaxSources {
-		there = append(there, &metav1.PartialObjectMetadata{
+		existing = append(existing, &metav1.PartialObjectMetadata{
 			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "CDEventSource"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprint("all-", i)},
 		})
 	}
-	count := countSources(metadatafake.NewSimpleMetadataClient(kinds, there...))
+	count := countSources(metadatafake.NewSimpleMetadataClient(kinds, existing...))
 	in := func(namespace string, full func(context.Context, string) (bool, error)) *admitted {
 		return arriving(func(a *admitted) { a.Namespace, a.full = namespace, full })
 	}
@@ -139,15 +139,15 @@ func TestOneSourceTooMany(t *testing.T) {
 	if err := after.Validate(apis.WithinUpdate(context.Background(), before)); err != nil {
 		t.Error(err)
 	}
-	// The controller counts too.
+	// If the webhook cannot count, the controller still enforces the limit.
 	if err := in("shop", func(context.Context, string) (bool, error) { return false, errors.New("away") }).Validate(create); err != nil {
 		t.Error(err)
 	}
 }
 
-// An older version may have let it in; whoever changes something else about it is
-// not the one to mend it.
-func TestWhatStaysAsItIsMayStay(t *testing.T) {
+// An older version may have admitted it. Changing another field does not oblige the
+// user to fix the spec.
+func TestUnchangedInvalidSpecIsAdmitted(t *testing.T) {
 	wrong := func(a *admitted) { a.Spec.Sink.URI = nil }
 	before, after := arriving(wrong), arriving(wrong)
 	after.Labels = map[string]string{"a": "b"}
@@ -156,11 +156,11 @@ func TestWhatStaysAsItIsMayStay(t *testing.T) {
 	}
 	after.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "TRUE"}}
 	if err := after.Validate(apis.WithinUpdate(context.Background(), before)); err == nil {
-		t.Error("a change of what is wrong was let in")
+		t.Error("a change to an invalid spec was admitted")
 	}
 }
 
-func TestConfigMapsThatAreRefused(t *testing.T) {
+func TestRefusedConfigMaps(t *testing.T) {
 	for want, data := range map[string]map[string]string{
 		"":                     {"rollback-traffic": "false"},
 		"shifted-min-interval": {"shifted-min-interval": "often"},
@@ -181,8 +181,8 @@ func TestConfigMapsThatAreRefused(t *testing.T) {
 	}
 }
 
-// Measuring has a ConfigMap of its own.
-func TestSettingsOfMeasuringThatAreRefused(t *testing.T) {
+// The settings of canary metrics are in a ConfigMap of their own.
+func TestRefusedCanarySettings(t *testing.T) {
 	for want, data := range map[string]map[string]string{
 		"":                                 {"scrape-interval": "30s"},
 		"scrape-interval must be a durati": {"scrape-interval": "often"},
@@ -192,7 +192,7 @@ func TestSettingsOfMeasuringThatAreRefused(t *testing.T) {
 	} {
 		check, ok := constructors[canary.Name].(func(*corev1.ConfigMap) (canary.Settings, error))
 		if !ok {
-			t.Fatalf("nobody reads %s", canary.Name)
+			t.Fatalf("nothing validates %s", canary.Name)
 		}
 		_, err := check(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "knative-cdevents", Name: canary.Name}, Data: data})
 		if want == "" && err == nil {
@@ -204,7 +204,7 @@ func TestSettingsOfMeasuringThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestEveryConfigMapIsRead(t *testing.T) {
+func TestEveryConfigMapIsValidated(t *testing.T) {
 	shipped, err := filepath.Glob("../../config/400-*.yaml")
 	if err != nil || len(shipped) == 0 {
 		t.Fatal(shipped, err)
@@ -212,7 +212,7 @@ func TestEveryConfigMapIsRead(t *testing.T) {
 	for _, file := range shipped {
 		name := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(file), "400-"), ".yaml")
 		if constructors[name] == nil {
-			t.Errorf("whatever stands in %s is let in", name)
+			t.Errorf("%s is admitted without validation", name)
 		}
 	}
 	for name, c := range constructors {
@@ -222,8 +222,8 @@ func TestEveryConfigMapIsRead(t *testing.T) {
 	}
 }
 
-// With such times no replica would start again.
-func TestElectionsThatCannotBeHeld(t *testing.T) {
+// With such timings no replica could start.
+func TestRefusedLeaderElectionTimings(t *testing.T) {
 	for want, data := range map[string]map[string]string{
 		"":                                {"lease-duration": "15s", "renew-deadline": "10s", "retry-period": "2s"},
 		"lease-duration (5s)":             {"lease-duration": "5s", "renew-deadline": "10s", "retry-period": "2s"},
@@ -242,7 +242,7 @@ func TestElectionsThatCannotBeHeld(t *testing.T) {
 	}
 }
 
-func TestGatesThatAreRefused(t *testing.T) {
+func TestRefusedGates(t *testing.T) {
 	arriving := func(service string) *admittedGate {
 		return &admittedGate{CanaryGate: v1alpha1.CanaryGate{Spec: v1alpha1.CanaryGateSpec{Service: service}}}
 	}
@@ -252,7 +252,7 @@ func TestGatesThatAreRefused(t *testing.T) {
 	if err := arriving("shop/cart").Validate(apis.WithinCreate(context.Background())); err == nil || !strings.Contains(err.Error(), "spec.service") {
 		t.Errorf("%v", err)
 	}
-	// As with sources: what is in force may stay, and change for the better only.
+	// As with sources: an unchanged invalid spec is admitted, and an invalid change is not.
 	before, after := arriving("Cart"), arriving("Cart")
 	after.Labels = map[string]string{"a": "b"}
 	if err := after.Validate(apis.WithinUpdate(context.Background(), before)); err != nil {
@@ -260,9 +260,9 @@ func TestGatesThatAreRefused(t *testing.T) {
 	}
 	after.Spec.Watch = true
 	if err := after.Validate(apis.WithinUpdate(context.Background(), before)); err == nil {
-		t.Error("a change of what is wrong was let in")
+		t.Error("a change to an invalid spec was admitted")
 	}
-	// The status is the controller's, and nothing is filled in.
+	// The status belongs to the controller, and no defaults are applied.
 	gate := arriving("cart")
 	gate.SetDefaults(context.Background())
 	if gate.Spec.Schedule != nil || len(gate.SupportedSubResources()) != 1 {
