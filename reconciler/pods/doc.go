@@ -1,5 +1,5 @@
-// Package pods watches the pods of Knative Services, and finds out which Revision they belong to.
+// Package pods watches the pods of Knative Services and determines which Revision owns them.
 //
-// Its invariant: whoever may create a pod may give it any label, so that a pod counts as a
-// Service's only after its owners were followed up to a Revision of that Service.
+// Its invariant: anyone who may create a pod can give it any label. A pod therefore counts
+// as a Service's only after its owners lead to a Revision of that Service.
 package pods

@@ -26,17 +26,17 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("pod %s %s", e.Pod, e.Why) }
 
-// How long an answer about a ReplicaSet holds. Owners do not change as a rule;
-// what is missing may still come, since informers and the API server differ.
+// How long a result for a ReplicaSet is cached. Owners rarely change, but a missing
+// one may still appear, because informers lag behind the API server.
 const (
 	ownedFor   = 10 * time.Minute
 	refusedFor = 15 * time.Second
-	// maxOwners bounds how many ReplicaSets are remembered.
+	// maxOwners bounds the number of cached ReplicaSets.
 	maxOwners = 8192
 )
 
-// owners finds out which Revision a pod's ReplicaSet belongs to, by asking the
-// API server for the metadata of what stands between them.
+// owners finds the Revision that owns a pod's ReplicaSet. It asks the API server for
+// the metadata of the objects between them.
 type owners struct {
 	meta  metadata.Interface
 	known *lru.LRUExpireCache
@@ -46,7 +46,7 @@ func newOwners(meta metadata.Interface) *owners {
 	return &owners{meta: meta, known: lru.NewLRUExpireCache(maxOwners)}
 }
 
-// revision is where a ReplicaSet leads to, or why it leads nowhere.
+// revision is the Revision that owns a ReplicaSet, or the reason why there is none.
 type revision struct {
 	name, service   string
 	uid, serviceUID types.UID
@@ -86,8 +86,8 @@ func (o *owners) check(ctx context.Context, p *Pod) error {
 	return nil
 }
 
-// ownAddress says whether an address can be a pod's. One that every pod has, or
-// that is the node's own, leads elsewhere than it seems.
+// ownAddress reports whether an address can belong to a single pod. Loopback and
+// link-local addresses would lead to this process or its node.
 func ownAddress(ip string) bool {
 	a, err := netip.ParseAddr(ip)
 	return err == nil && !a.IsLoopback() && !a.IsUnspecified() && !a.IsLinkLocalUnicast() && !a.IsMulticast() && a.Zone() == ""
@@ -113,7 +113,7 @@ func (o *owners) of(ctx context.Context, namespace string, set Owner) (revision,
 	return r, nil
 }
 
-// nowhereError ends the way up, for certain.
+// nowhereError says that the chain of owners certainly does not lead to a Revision.
 type nowhereError struct{ why string }
 
 func (e *nowhereError) Error() string { return e.why }
@@ -136,7 +136,7 @@ func (o *owners) ask(ctx context.Context, namespace string, set Owner) (revision
 	}, nil
 }
 
-// up returns what controls an object.
+// up returns the controller of an object.
 func (o *owners) up(ctx context.Context, kind schema.GroupVersionResource, namespace string, of Owner, want, group string) (Owner, error) {
 	m, err := o.get(ctx, kind, namespace, of)
 	if err != nil {

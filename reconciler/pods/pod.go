@@ -15,46 +15,45 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// Pod is what is kept of a pod. It is never changed.
+// Pod is the projection of a pod that is cached. It is immutable.
 type Pod struct {
 	Namespace, Name string
 	UID             types.UID
-	// Deleting is when the pod is to be gone; zero while nobody wants it to.
+	// Deleting is the pod's deletion deadline; zero while it is not being deleted.
 	Deleting time.Time
 
 	// What the pod's labels claim.
 	Service, Revision       string
 	ServiceUID, RevisionUID types.UID
-	// Generation is the Configuration's that made the Revision; 0 if unknown.
+	// Generation is the Configuration generation of the Revision; 0 if unknown.
 	Generation int64
 
-	// Grace is how long the pod may take to end. Serving sets it to the time-out of
-	// the Revision's requests.
+	// Grace is the pod's termination grace period. Serving sets it to the request
+	// time-out of the Revision.
 	Grace time.Duration
 	// IP is empty until the pod has one.
 	IP          string
 	HostNetwork bool
 	Phase       corev1.PodPhase
 	Ready       bool
-	// Annotations are those that declare a stateful cluster, Labels those by
-	// which members are told apart.
+	// Annotations declare a stateful cluster. Labels tell its members apart.
 	Annotations, Labels map[string]string
 	Containers          []Container
-	// Owner is the controller that the pod names.
+	// Owner is the controller that the pod references.
 	Owner Owner
 }
 
-// Container is what is known of a container's ends.
+// Container is the termination history of a container.
 type Container struct {
 	Name string
-	// Restarts counts how often it was started again in this pod.
+	// Restarts counts the restarts of the container in this pod.
 	Restarts int32
-	// Last is the kubelet's reason for how it ended last, such as OOMKilled or Error; empty
-	// if it never did.
+	// Last is the kubelet's reason for the last termination, such as OOMKilled or Error;
+	// empty if there was none.
 	Last string
 }
 
-// OOMKilled says that the kernel ended it for want of memory.
+// OOMKilled reports whether the kernel killed it because it ran out of memory.
 func (c Container) OOMKilled() bool { return c.Last == "OOMKilled" }
 
 // Owner is the object that controls another one.
@@ -68,27 +67,27 @@ func (p *Pod) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: p.Namespace, Name: p.Service}
 }
 
-// Over says that the pod's processes have ended, or that it never had any.
+// Over reports whether the pod's processes have ended, or never started.
 func (p *Pod) Over() bool { return p.Phase == corev1.PodSucceeded || p.Phase == corev1.PodFailed }
 
-// Declared is what the pod's own annotations declare; see v1alpha1.ParseStateful.
+// Declared parses the pod's stateful annotations; see v1alpha1.ParseStateful.
 func (p *Pod) Declared() (v1alpha1.Stateful, bool, error) {
 	return v1alpha1.ParseStateful(p.Annotations)
 }
 
-// stored is what the informer's cache holds in place of a pod.
+// stored wraps a Pod for the informer's cache.
 type stored struct {
 	metav1.ObjectMeta
 	pod *Pod
 }
 
-// GetObjectKind and DeepCopyObject make it a runtime.Object, as caches expect.
+// GetObjectKind and DeepCopyObject implement runtime.Object, which caches require.
 func (*stored) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
-// DeepCopyObject returns the same: what is stored is never changed.
+// DeepCopyObject returns the same object, because it is immutable.
 func (s *stored) DeepCopyObject() runtime.Object { return s }
 
-// ProtoActor begins the labels that protoactor-go puts on the pods of members.
+// ProtoActor is the prefix of the labels that protoactor-go puts on its members' pods.
 const ProtoActor = "cluster.proto.actor/"
 
 func projected(o *corev1.Pod) *Pod {
@@ -101,7 +100,7 @@ func projected(o *corev1.Pod) *Pod {
 		Labels:      prefixed(o.Labels, ProtoActor),
 		Owner:       ownerOf(o),
 	}
-	// A label that is no number orders nothing.
+	// A label that is not a number leaves the generation unknown.
 	if n, err := strconv.ParseInt(o.Labels[serving.ConfigurationGenerationLabelKey], 10, 64); err == nil {
 		p.Generation = n
 	}
@@ -118,7 +117,7 @@ func projected(o *corev1.Pod) *Pod {
 	}
 	for _, c := range o.Status.ContainerStatuses {
 		kept := Container{Name: c.Name, Restarts: c.RestartCount}
-		// A container that is not started again stands in State instead.
+		// A container that is not restarted has its last termination in State.
 		for _, t := range []*corev1.ContainerStateTerminated{c.LastTerminationState.Terminated, c.State.Terminated} {
 			if t != nil {
 				kept.Last = t.Reason
@@ -136,7 +135,7 @@ func ownerOf(o metav1.Object) Owner {
 	return Owner{}
 }
 
-// prefixed keeps of annotations or labels those with a prefix.
+// prefixed returns the annotations or labels with a prefix.
 func prefixed(all map[string]string, prefix string) map[string]string {
 	var out map[string]string
 	for name, v := range all {

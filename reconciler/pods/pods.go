@@ -16,21 +16,21 @@ import (
 	"knative.dev/serving/pkg/apis/serving"
 )
 
-// byService is the index from a Service to its pods, byDying that to those of them that are being deleted.
+// byService indexes pods by Service; byDying indexes only those that are being deleted.
 const (
 	byService = "service"
 	byDying   = "dying"
 )
 
-// Informer has the pods that claim to belong to a Knative Service, as far as an
-// informer has seen them. Whether they do is for Owned to say.
+// Informer caches the pods that claim to belong to a Knative Service. Owned checks
+// the claim.
 type Informer struct {
 	informer cache.SharedIndexInformer
 	synced   []cache.InformerSynced
 	owners   *owners
 }
 
-// New watches the pods of all Services. Run must be called.
+// New creates an informer for the pods of all Services. The caller must call Run.
 func New(kube kubernetes.Interface, meta metadata.Interface) (*Informer, error) {
 	p := &Informer{owners: newOwners(meta)}
 	p.informer = coreinformers.NewFilteredPodInformer(kube, metav1.NamespaceAll, 0, cache.Indexers{byService: serviceIndex, byDying: dyingIndex},
@@ -55,8 +55,8 @@ func dyingIndex(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// OnChange has f called with the Service of every pod that comes, changes or
-// goes. It must not block. It is called before Run.
+// OnChange registers f to be called with the Service of every pod that is added, changed
+// or deleted. f must not block. Call OnChange before Run.
 func (p *Informer) OnChange(f func(service types.NamespacedName)) error {
 	tell := func(obj any) {
 		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -72,7 +72,7 @@ func (p *Informer) OnChange(f func(service types.NamespacedName)) error {
 			was, had := before.(*stored)
 			is, has := now.(*stored)
 			if had && has && was.pod.Key() != is.pod.Key() {
-				f(was.pod.Key()) // somebody gave it another label
+				f(was.pod.Key()) // its label was changed
 			}
 			tell(now)
 		},
@@ -88,22 +88,22 @@ func (p *Informer) OnChange(f func(service types.NamespacedName)) error {
 // Run watches until the context ends.
 func (p *Informer) Run(ctx context.Context) { p.informer.RunWithContext(ctx) }
 
-// Synced says whether all pods are known.
+// Synced reports whether the cache is complete.
 func (p *Informer) Synced() bool {
 	return p.informer.HasSynced() && !slices.ContainsFunc(p.synced, func(done cache.InformerSynced) bool { return !done() })
 }
 
-// Of returns the pods that claim to belong to a Service, over all its Revisions
-// and those that are being deleted too, by name.
+// Of returns the pods that claim to belong to a Service, sorted by name. They include
+// those of all Revisions, and those that are being deleted.
 func (p *Informer) Of(service types.NamespacedName) []*Pod { return p.by(byService, service) }
 
-// Dying are those of them that are being deleted. It costs next to nothing where there is none.
+// Dying returns those that are being deleted. It is cheap where there are none.
 func (p *Informer) Dying(service types.NamespacedName) []*Pod { return p.by(byDying, service) }
 
 func (p *Informer) by(index string, service types.NamespacedName) []*Pod {
 	objs, err := p.informer.GetIndexer().ByIndex(index, service.String())
 	if err != nil {
-		return nil // the index is ours and always there
+		return nil // New always adds the index
 	}
 	out := make([]*Pod, 0, len(objs))
 	for _, obj := range objs {
@@ -127,14 +127,14 @@ func (p *Informer) Services() []types.NamespacedName {
 	return out
 }
 
-// Owned says whether a pod is what its labels say. Labels can be put on any pod
-// by whoever may make one, so that nothing is asked of a pod, or counted for a
-// Service, before this has returned nil. The error is a *RefusedError where the
-// pod is known not to be owned; any other means that it could not be found out.
+// Owned checks that a pod belongs to the Service and Revision in its labels. Anyone
+// who can create pods can set labels, so a pod must not be read or counted before this
+// returns nil. A *RefusedError means that the pod is not owned; any other error means
+// that this could not be determined.
 func (p *Informer) Owned(ctx context.Context, pod *Pod) error { return p.owners.check(ctx, pod) }
 
-// project is the transform of the informer. What is no pod, and what was
-// projected before, stays as it is.
+// project is the informer's transform. It leaves objects that are not pods, or are
+// projected already, unchanged.
 func project(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {

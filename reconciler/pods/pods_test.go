@@ -28,7 +28,7 @@ func controlledBy(apiVersion, kind, name, uid string) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: types.UID(uid), Controller: &yes}}
 }
 
-// podOf is a pod as Serving has one made.
+// podOf returns a pod like those that Serving creates.
 func podOf(service, rev, name string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: name, UID: types.UID("uid-" + name), ResourceVersion: "7",
@@ -59,7 +59,7 @@ func meta(apiVersion, kind, name string, labels map[string]string, owners []meta
 	}
 }
 
-// chain is what stands above the pods of a Revision.
+// chain returns the owners above the pods of a Revision.
 func chain(service, rev string) []runtime.Object {
 	set := meta("apps/v1", "ReplicaSet", rev+"-deployment-1", nil, controlledBy("apps/v1", "Deployment", rev+"-deployment", "uid-"+rev+"-deployment"))
 	set.UID = types.UID("uid-" + rev + "-set")
@@ -79,7 +79,7 @@ func metadataClient(t *testing.T, objects ...runtime.Object) *metafake.FakeMetad
 	return metafake.NewSimpleMetadataClient(scheme, objects...)
 }
 
-func TestWhatIsKeptOfAPod(t *testing.T) {
+func TestProjectedPod(t *testing.T) {
 	t.Parallel()
 	obj, err := project(podOf("cart", "cart-00002", "a"))
 	if err != nil {
@@ -87,7 +87,7 @@ func TestWhatIsKeptOfAPod(t *testing.T) {
 	}
 	s, ok := obj.(*stored)
 	if !ok {
-		t.Fatalf("kept as %T", obj)
+		t.Fatalf("projected to %T", obj)
 	}
 	p := s.pod
 	want := &Pod{
@@ -101,31 +101,31 @@ func TestWhatIsKeptOfAPod(t *testing.T) {
 		t.Errorf("got %+v", p)
 	}
 	if again, err := project(obj); err != nil || again != obj {
-		t.Error("what was projected is projected again")
+		t.Error("a projected pod was projected again")
 	}
 	if s, declared, err := p.Declared(); !declared || err != nil || s.ManagementPort != 7626 {
 		t.Errorf("declared %+v, %v, %v", s, declared, err)
 	}
 }
 
-func TestWhoOwnsAPod(t *testing.T) {
+func TestOwned(t *testing.T) {
 	t.Parallel()
 	client := metadataClient(t, append(chain("cart", "cart-00001"), chain("other", "other-00001")...)...)
 	for name, c := range map[string]struct {
 		change  func(*corev1.Pod)
 		refused string
 	}{
-		"its own":              {func(*corev1.Pod) {}, ""},
-		"no address yet":       {func(p *corev1.Pod) { p.Status.PodIP = "" }, ""},
-		"the node's network":   {func(p *corev1.Pod) { p.Spec.HostNetwork = true }, "network of its node"},
-		"loopback":             {func(p *corev1.Pod) { p.Status.PodIP = "127.0.0.1" }, "127.0.0.1"},
-		"the cloud's metadata": {func(p *corev1.Pod) { p.Status.PodIP = "169.254.169.254" }, "169.254.169.254"},
-		"stands alone":         {func(p *corev1.Pod) { p.OwnerReferences = nil }, "not controlled by a ReplicaSet"},
-		"a ReplicaSet of another": {func(p *corev1.Pod) {
+		"its own Revision":             {func(*corev1.Pod) {}, ""},
+		"no address yet":               {func(p *corev1.Pod) { p.Status.PodIP = "" }, ""},
+		"the node's network":           {func(p *corev1.Pod) { p.Spec.HostNetwork = true }, "network of its node"},
+		"loopback":                     {func(p *corev1.Pod) { p.Status.PodIP = "127.0.0.1" }, "127.0.0.1"},
+		"the cloud's metadata address": {func(p *corev1.Pod) { p.Status.PodIP = "169.254.169.254" }, "169.254.169.254"},
+		"no owner":                     {func(p *corev1.Pod) { p.OwnerReferences = nil }, "not controlled by a ReplicaSet"},
+		"a ReplicaSet of another Revision": {func(p *corev1.Pod) {
 			p.OwnerReferences = controlledBy("apps/v1", "ReplicaSet", "other-00001-deployment-1", "uid-other-00001-set")
 		}, "belongs to other-00001"},
-		"one that is not there": {func(p *corev1.Pod) { p.OwnerReferences = controlledBy("apps/v1", "ReplicaSet", "none", "u") }, "does not exist"},
-		"one made again": {func(p *corev1.Pod) {
+		"a ReplicaSet that does not exist": {func(p *corev1.Pod) { p.OwnerReferences = controlledBy("apps/v1", "ReplicaSet", "none", "u") }, "does not exist"},
+		"a recreated ReplicaSet": {func(p *corev1.Pod) {
 			p.OwnerReferences = controlledBy("apps/v1", "ReplicaSet", "cart-00001-deployment-1", "u2")
 		}, "has another"},
 		"another Service's label": {func(p *corev1.Pod) { p.Labels[serving.ServiceLabelKey] = "bank" }, "Service bank"},
@@ -144,8 +144,8 @@ func TestWhoOwnsAPod(t *testing.T) {
 	}
 }
 
-// A ReplicaSet is asked about once; an API server that does not answer is asked
-// again, and is no reason to refuse a pod.
+// Each ReplicaSet is requested once. A failed request is retried, and is no reason
+// to refuse a pod.
 func TestOwnersAreRemembered(t *testing.T) {
 	t.Parallel()
 	client := metadataClient(t, chain("cart", "cart-00001")...)
@@ -161,7 +161,7 @@ func TestOwnersAreRemembered(t *testing.T) {
 	pod := projected(podOf("cart", "cart-00001", "a"))
 	var refused *RefusedError
 	if err := o.check(t.Context(), pod); err == nil || errors.As(err, &refused) {
-		t.Errorf("without an answer: %v", err)
+		t.Errorf("after a failed request: %v", err)
 	}
 	broken = false
 	for range 3 {
@@ -170,7 +170,7 @@ func TestOwnersAreRemembered(t *testing.T) {
 		}
 	}
 	if asked != 4 {
-		t.Errorf("asked %d times", asked)
+		t.Errorf("%d requests, want one after the failed ones", asked)
 	}
 }
 
@@ -207,14 +207,14 @@ func TestPodsByService(t *testing.T) {
 		t.Error(err)
 	}
 	if got := pods.Dying(cart); len(got) != 0 {
-		t.Errorf("dying are %v", got)
+		t.Errorf("pods that are being deleted: %v", got)
 	}
 	ending := podOf("cart", "cart-00002", "b")
 	ending.ResourceVersion, ending.DeletionTimestamp = "7", &metav1.Time{Time: time.Now()}
 	if _, err := kube.CoreV1().Pods("shop").Update(ctx, ending, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "one is being deleted", func() bool {
+	eventually(t, "the cache shows that a pod is being deleted", func() bool {
 		got := pods.Dying(cart)
 		return len(got) == 1 && got[0].Name == "b"
 	})
@@ -223,7 +223,7 @@ func TestPodsByService(t *testing.T) {
 	if _, err := kube.CoreV1().Pods("shop").Update(ctx, moved, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "both Services are told of", func() bool {
+	eventually(t, "both Services have been announced", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return told["cart"] == 4 && told["bank"] == 2 && len(pods.Of(cart)) == 1
@@ -237,5 +237,5 @@ func eventually(t *testing.T, what string, is func() bool) {
 			return
 		}
 	}
-	t.Fatalf("in ten seconds it did not come to be that %s", what)
+	t.Fatalf("timed out after ten seconds: waiting until %s", what)
 }
