@@ -1,10 +1,9 @@
 // Package settings reads ConfigMap config-cdevents.
 //
-// Its invariant: what Current returns is complete and valid. A ConfigMap with
-// any wrong value is refused as a whole, with a message that names the key, and
-// the last good one stays in force. Only at the start, when there is no last
-// good one, a wrong value keeps the program from running: events that name the
-// wrong cluster could not be taken back.
+// Its invariant: Current always returns complete and valid settings. A ConfigMap with
+// an invalid value is rejected as a whole, with a message that names the key, and the
+// last valid one stays in effect. At startup there is none, so the program exits:
+// events with the wrong cluster URI could not be taken back.
 package settings
 
 import (
@@ -32,16 +31,15 @@ const Name = "config-cdevents"
 // SinkHostsKey is the key of SinkHosts.
 const SinkHostsKey = "sink-hosts"
 
-// DefaultEnvironment is the environment's id where nobody gave one. It is unique
-// together with the source of the event, as the specification has it.
+// DefaultEnvironment is the default environment id. The specification requires it to be
+// unique only together with the source of the event.
 const DefaultEnvironment = "default"
 
-// Settings is what the operator decided for the whole cluster.
+// Settings is the operator's configuration for the whole cluster.
 type Settings struct {
-	// ClusterURI identifies the cluster: the source of its events.
+	// ClusterURI identifies the cluster. It is the source of its events.
 	ClusterURI string
-	// Environment that objects run in where neither their namespace nor a
-	// source says otherwise.
+	// Environment applies where neither the namespace nor the source sets one.
 	Environment v1alpha1.Environment
 
 	RollbackTraffic, RollbackTemplate, RollbackWithdrawn bool
@@ -49,17 +47,17 @@ type Settings struct {
 	ShiftedMinInterval  time.Duration
 	StabilizationWindow time.Duration
 
-	// SinkHosts are those that events may be sent to; where it is empty, to any.
+	// SinkHosts are the hosts that events may be sent to; any host if it is empty.
 	SinkHosts                                       hosts.List
 	IncidentOutageAfter, IncidentFailedRolloutAfter time.Duration
 
-	// IncidentDegradedAfter and SettleWithin are about stateful clusters.
+	// IncidentDegradedAfter and SettleWithin apply to stateful clusters.
 	IncidentDegradedAfter, SettleWithin time.Duration
 }
 
-// Default is in force where the ConfigMap says nothing. The cluster is then
-// told from others by its UID, which is that of its namespace kube-system: it
-// stays the same as long as the cluster is the same, and needs no configuration.
+// Default returns the settings that apply without a ConfigMap. The cluster is
+// identified by the UID of namespace kube-system, which is unique, stable and needs
+// no configuration.
 func Default(cluster types.UID) Settings {
 	r := lifecycle.DefaultRules
 	return Settings{
@@ -78,7 +76,7 @@ func Default(cluster types.UID) Settings {
 	}
 }
 
-// Rules of the lifecycle that the settings give.
+// Rules returns the lifecycle rules in the settings.
 func (s Settings) Rules() lifecycle.Rules {
 	return lifecycle.Rules{
 		RollbackTraffic:    s.RollbackTraffic,
@@ -104,10 +102,10 @@ var keys = map[string]bool{
 	"_example": true,
 }
 
-// maxText bounds what becomes part of every event, which must stay below 64 KiB.
+// maxText bounds texts that are part of every event. An event must stay below 64 KiB.
 const maxText = 1024
 
-// FromConfigMap reads the ConfigMap over the defaults.
+// FromConfigMap parses the ConfigMap on top of the defaults.
 func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 	s := defaults
 	var errs []error
@@ -143,9 +141,8 @@ func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 	return s, nil
 }
 
-// Check refuses a ConfigMap with a wrong value, or with a key that is no setting,
-// before it has an effect. What is in force already is read by FromConfigMap, which
-// passes over such keys.
+// Check rejects a ConfigMap with an invalid value or an unknown key before it takes
+// effect. FromConfigMap reads one that is already in effect, and ignores unknown keys.
 func Check(c *corev1.ConfigMap) (Settings, error) {
 	s, err := FromConfigMap(Default("a-cluster"), c)
 	if keys := unknown(c); len(keys) > 0 {
@@ -154,8 +151,8 @@ func Check(c *corev1.ConfigMap) (Settings, error) {
 	return s, err
 }
 
-// unknown keys are a slip of the pen, or of a later version than this one: they
-// are told and passed over, so that going back to an earlier version works.
+// unknown returns keys that are typos, or come from a later version. They are logged
+// and ignored, so that a downgrade works.
 func unknown(c *corev1.ConfigMap) []string {
 	var out []string
 	for key := range c.Data {
@@ -167,15 +164,14 @@ func unknown(c *corev1.ConfigMap) []string {
 	return out
 }
 
-// absolute reads a URI that means the same wherever it is read; an empty value
-// is none.
+// absolute parses an absolute URI. An empty value means that it is not set.
 func absolute(data map[string]string, key string, into *string) error {
 	var value string
 	if err := cm.As(key, &value)(data); err != nil || value == "" {
 		return err
 	}
 	u, err := url.Parse(value)
-	// What events cannot carry would make all of them unsendable.
+	// A URI that CloudEvents cannot carry would make every event invalid.
 	if err != nil || !u.IsAbs() || (u.Host == "" && u.Opaque == "") || !cdevents.IsURI(value) {
 		return fmt.Errorf("%s is %q, which is not an absolute URI; use one such as https://cluster.example/eu-1", key, value)
 	}
@@ -183,8 +179,8 @@ func absolute(data map[string]string, key string, into *string) error {
 	return nil
 }
 
-// span reads a duration that is not negative, and not so long that nothing would
-// ever be told.
+// span parses a duration. The upper bound prevents a value with which nothing would
+// ever be reported.
 func span(data map[string]string, key string, into *time.Duration) error {
 	text, given := data[key]
 	if !given {
@@ -201,8 +197,8 @@ func span(data map[string]string, key string, into *time.Duration) error {
 	return nil
 }
 
-// list reads hosts. One that says nothing but commas would allow any host, which
-// nobody can have meant.
+// list parses host names. It rejects a list of commas only, which would allow every
+// host by mistake.
 func list(data map[string]string, key string, into *hosts.List) error {
 	value := strings.TrimSpace(data[key])
 	if value == "" {

@@ -39,7 +39,7 @@ func TestSettings(t *testing.T) {
 			s.ShiftedMinInterval, s.StabilizationWindow = 30*time.Second, 5*time.Second
 			s.SinkHosts = "*.example.com,10.1.2.3"
 		}},
-		{"a name instead of a place", map[string]string{"cluster-uri": "urn:example:cluster"}, func(s *Settings) {
+		{"a URN as cluster URI", map[string]string{"cluster-uri": "urn:example:cluster"}, func(s *Settings) {
 			s.ClusterURI = "urn:example:cluster"
 		}},
 	}
@@ -73,30 +73,30 @@ func TestWrongValuesAreRefusedByName(t *testing.T) {
 			t.Errorf("%s=%q: %v", key, value, err)
 		}
 	}
-	// Nothing could be sent under such names: events cannot carry them.
+	// CloudEvents cannot carry these URIs, so no event could be sent.
 	for _, uri := range []string{`https://a"b/`, "https://ü.example", "https://a.example/{x}", "HTTPS://a.example", "https://a.example/%zz"} {
 		for _, key := range []string{"cluster-uri", "environment-source"} {
 			if _, err := read(map[string]string{key: uri, "environment-id": "x"}); err == nil {
-				t.Errorf("%s=%q is let in", key, uri)
+				t.Errorf("%s=%q was accepted", key, uri)
 			}
 		}
 	}
 	if _, err := read(map[string]string{"environment-id": strings.Repeat("p", 70_000)}); err == nil || !strings.Contains(err.Error(), "environment-id has 70000 bytes") {
-		t.Errorf("a name that fills an event: %v", err)
+		t.Errorf("an id that is too long: %v", err)
 	}
 	if _, err := read(map[string]string{"sink-hosts": ","}); err == nil {
-		t.Error("a list without hosts allows any")
+		t.Error("a list without hosts was accepted")
 	}
 	if _, err := read(map[string]string{"environment-source": "https://env.example"}); err == nil {
-		t.Error("an environment without a name")
+		t.Error("an environment without an id was accepted")
 	}
 	_, err := read(map[string]string{"cluster-uri": "x", "stabilization-window": "2h"})
 	if err == nil || !strings.Contains(err.Error(), "cluster-uri") || !strings.Contains(err.Error(), "stabilization-window") {
-		t.Errorf("not both are named: %v", err)
+		t.Errorf("the error does not name both keys: %v", err)
 	}
 }
 
-func TestUnknownKeysAreTold(t *testing.T) {
+func TestUnknownKeysAreReported(t *testing.T) {
 	t.Parallel()
 	data := map[string]string{"shift-min-interval": "10s", "_example": "", "cluster-url": "https://eu-1.example", "environment-id": "x"}
 	if got := unknown(&corev1.ConfigMap{Data: data}); !slices.Equal(got, []string{"cluster-url", "shift-min-interval"}) {
@@ -107,7 +107,7 @@ func TestUnknownKeysAreTold(t *testing.T) {
 	}
 }
 
-func TestDefaultsAreTheLifecycles(t *testing.T) {
+func TestDefaultsMatchLifecycle(t *testing.T) {
 	t.Parallel()
 	d := Default(uid)
 	if d.Rules() != lifecycle.DefaultRules {

@@ -15,7 +15,7 @@ import (
 	"knative.dev/pkg/system"
 )
 
-// Store holds the settings that are in force.
+// Store holds the settings in effect.
 type Store struct {
 	defaults Settings
 	current  atomic.Pointer[Settings]
@@ -23,9 +23,8 @@ type Store struct {
 	onChange func()
 }
 
-// NewStore reads the settings, so that Current is right from the first moment,
-// and follows their changes through the watcher. It calls onChange after each.
-// It fails on a wrong value.
+// NewStore reads the settings before it returns, then follows their changes through
+// the watcher and calls onChange after each. It fails on an invalid value.
 func NewStore(ctx context.Context, cmw configmap.Watcher, onChange func()) (*Store, error) {
 	return newStore(ctx, kubeclient.Get(ctx), cmw, onChange)
 }
@@ -51,7 +50,7 @@ func newStore(ctx context.Context, kube kubernetes.Interface, cmw configmap.Watc
 	}
 	s.current.Store(&first)
 
-	// Without a default, the watcher would not start until the ConfigMap exists.
+	// Without a default, the watcher does not start before the ConfigMap exists.
 	if d, ok := cmw.(configmap.DefaultingWatcher); ok {
 		d.WatchWithDefault(*absent, s.changed)
 	} else {
@@ -60,7 +59,7 @@ func newStore(ctx context.Context, kube kubernetes.Interface, cmw configmap.Watc
 	return s, nil
 }
 
-// Current returns the settings that are in force.
+// Current returns the settings in effect.
 func (s *Store) Current() Settings { return *s.current.Load() }
 
 func (s *Store) read(c *corev1.ConfigMap) (Settings, error) {

@@ -22,7 +22,7 @@ func configMap(data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system.Namespace(), Name: Name}, Data: data}
 }
 
-func TestLastGoodSettingsStayInForce(t *testing.T) {
+func TestLastValidSettingsStayInEffect(t *testing.T) {
 	t.Parallel()
 	watcher := &configmap.ManualWatcher{Namespace: system.Namespace()}
 	kube := fake.NewClientset(cluster(), configMap(map[string]string{"environment-id": "one"}))
@@ -49,7 +49,7 @@ func TestLastGoodSettingsStayInForce(t *testing.T) {
 		}
 	}
 	if changes != 3 {
-		t.Errorf("told of %d changes", changes)
+		t.Errorf("%d calls of onChange", changes)
 	}
 	for _, a := range kube.Actions() {
 		if a.GetVerb() != "get" {
@@ -81,7 +81,7 @@ func TestStartFails(t *testing.T) {
 		"when the ConfigMap is refused": refusing,
 	} {
 		if _, err := newStore(t.Context(), kube, &configmap.ManualWatcher{Namespace: system.Namespace()}, func() {}); err == nil {
-			t.Errorf("%s it started", name)
+			t.Errorf("NewStore succeeded %s", name)
 		}
 	}
 }

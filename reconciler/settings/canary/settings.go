@@ -1,9 +1,9 @@
 // Package canary reads ConfigMap config-canary.
 //
-// Its invariant: what Current returns is complete and valid. A ConfigMap with any
-// wrong value is refused as a whole, with a message that says where, what, and what
-// would be right, and the last good one stays in force. Without a good one, also at
-// the start, the defaults are: measuring must not keep events from being sent.
+// Its invariant: Current always returns complete and valid settings. A ConfigMap with
+// an invalid value is rejected as a whole, with a message that names the key and the
+// valid values, and the last valid one stays in effect. Without one, even at startup, the
+// defaults apply: a mistake in measuring must not stop events.
 package canary
 
 import (
@@ -38,36 +38,36 @@ const (
 	mappingPrefix = "mapping."
 )
 
-// DefaultInterval is Prometheus's usual one.
+// DefaultInterval is also common with Prometheus.
 const DefaultInterval = 15 * time.Second
 
-// Bounds of what can be set.
+// Bounds of the settings.
 const (
 	minInterval, maxInterval = time.Second, 5 * time.Minute
 	minBody, maxBody         = 64 << 10, 64 << 20
 	minSeries, maxSeries     = 100, 200_000
 )
 
-// Settings is what the operator decided for measuring.
+// Settings configures the scraping of canary metrics.
 type Settings struct {
 	Interval time.Duration
 	Limits   scrape.Limits
-	// Mappings in the order of trust, without the neutral contract, which comes
-	// before all of them.
+	// Mappings are in order of precedence. The neutral contract is not among them; it
+	// precedes them all.
 	Mappings []mapping.Mapping
 
 	readers map[string]*mapping.Reader
 	entry   *mapping.Reader
 }
 
-// Default is in force where the ConfigMap says nothing.
+// Default returns the settings that apply without a ConfigMap.
 func Default() Settings {
 	s := Settings{Interval: DefaultInterval, Limits: scrape.DefaultLimits}
 	s.prepare()
 	return s
 }
 
-// anyRuntime is the key of readers for a runtime that no mapping names.
+// anyRuntime is the key of the reader for runtimes that no mapping names.
 const anyRuntime = ""
 
 func (s *Settings) prepare() {
@@ -88,7 +88,7 @@ func (s *Settings) prepare() {
 	}
 }
 
-// Reader for the pods of a runtime.
+// Reader returns the reader for the pods of a runtime.
 func (s Settings) Reader(runtime string) *mapping.Reader {
 	if r, ok := s.readers[runtime]; ok {
 		return r
@@ -96,12 +96,12 @@ func (s Settings) Reader(runtime string) *mapping.Reader {
 	return s.readers[anyRuntime]
 }
 
-// Scraping is what the runner needs.
+// Scraping returns the settings of the scrape runner.
 func (s Settings) Scraping() scrape.Settings {
 	return scrape.Settings{Interval: s.Interval, Limits: s.Limits, Reader: s.Reader, Entry: s.entry}
 }
 
-// FromConfigMap reads the ConfigMap over the defaults.
+// FromConfigMap parses the ConfigMap on top of the defaults.
 func FromConfigMap(c *corev1.ConfigMap) (Settings, error) {
 	s := Default()
 	errs := []error{
@@ -177,20 +177,20 @@ func number(data map[string]string, into *int) error {
 	return nil
 }
 
-// Store holds the settings that are in force.
+// Store holds the settings in effect.
 type Store struct {
 	logger  *zap.SugaredLogger
 	current atomic.Pointer[Settings]
 }
 
-// NewStore follows the ConfigMap; until it is seen, and without one, the defaults
-// are in force.
+// NewStore watches the ConfigMap. The defaults apply until it is read, and when it
+// does not exist.
 func NewStore(logger *zap.SugaredLogger, namespace string, cmw configmap.Watcher) *Store {
 	s := &Store{logger: logger}
 	first := Default()
 	s.current.Store(&first)
 	absent := corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: Name}}
-	// Without a default, the watcher would not start until the ConfigMap exists.
+	// Without a default, the watcher does not start before the ConfigMap exists.
 	if d, ok := cmw.(configmap.DefaultingWatcher); ok {
 		d.WatchWithDefault(absent, s.changed)
 	} else {
@@ -199,7 +199,7 @@ func NewStore(logger *zap.SugaredLogger, namespace string, cmw configmap.Watcher
 	return s
 }
 
-// Current returns the settings that are in force.
+// Current returns the settings in effect.
 func (s *Store) Current() Settings { return *s.current.Load() }
 
 func (s *Store) changed(c *corev1.ConfigMap) {

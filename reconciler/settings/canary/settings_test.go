@@ -37,25 +37,25 @@ func TestFromConfigMap(t *testing.T) {
 	if got := s.Reader("akka").Sources; len(got) != 1 {
 		t.Errorf("akka is read by %v", got)
 	}
-	// A quick interval takes the time-out along.
+	// A short interval shortens the time-out too.
 	if s, err := FromConfigMap(configMap(map[string]string{"scrape-interval": "2s"})); err != nil || s.Limits.Timeout != time.Second {
 		t.Errorf("%v, %v", s.Limits, err)
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestInvalidSettings(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		data map[string]string
 		says []string
 	}{
-		"no duration":        {map[string]string{"scrape-interval": "often"}, []string{"scrape-interval", "15s"}},
-		"too often":          {map[string]string{"scrape-interval": "1ms"}, []string{"scrape-interval is 1ms", "between 1s and 5m"}},
-		"longer than a turn": {map[string]string{"scrape-timeout": "15s"}, []string{"scrape-timeout is 15s", "less than scrape-interval"}},
-		"no size":            {map[string]string{"scrape-body-limit": "big"}, []string{`"big"`, "4Mi"}},
-		"no number":          {map[string]string{"scrape-series-limit": "5"}, []string{`"5"`, "between 100"}},
-		"a slip of the pen":  {map[string]string{"scrape-intervall": "15s"}, []string{"scrape-intervall", "mapping.<name>"}},
-		"a wrong mapping":    {map[string]string{"mapping.x": "rules: []"}, []string{"mapping x", "1 to 32"}},
+		"no duration":              {map[string]string{"scrape-interval": "often"}, []string{"scrape-interval", "15s"}},
+		"too often":                {map[string]string{"scrape-interval": "1ms"}, []string{"scrape-interval is 1ms", "between 1s and 5m"}},
+		"longer than the interval": {map[string]string{"scrape-timeout": "15s"}, []string{"scrape-timeout is 15s", "less than scrape-interval"}},
+		"no size":                  {map[string]string{"scrape-body-limit": "big"}, []string{`"big"`, "4Mi"}},
+		"no number":                {map[string]string{"scrape-series-limit": "5"}, []string{`"5"`, "between 100"}},
+		"a typo":                   {map[string]string{"scrape-intervall": "15s"}, []string{"scrape-intervall", "mapping.<name>"}},
+		"a wrong mapping":          {map[string]string{"mapping.x": "rules: []"}, []string{"mapping x", "1 to 32"}},
 	} {
 		_, err := FromConfigMap(configMap(c.data))
 		if err == nil {
@@ -64,13 +64,13 @@ func TestRefused(t *testing.T) {
 		}
 		for _, want := range append(c.says, "ConfigMap knative-cdevents/config-canary") {
 			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %q does not say %q", name, err, want)
+				t.Errorf("%s: %q does not contain %q", name, err, want)
 			}
 		}
 	}
 }
 
-func TestLastGoodSettingsStayInForce(t *testing.T) {
+func TestLastValidSettingsStayInEffect(t *testing.T) {
 	t.Parallel()
 	watcher := &configmap.ManualWatcher{Namespace: "knative-cdevents"}
 	s := NewStore(logging.FromContext(t.Context()), "knative-cdevents", watcher)
