@@ -10,29 +10,28 @@ import (
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 )
 
-// addressOf reads the address from an object's status, and where there is none
-// finds out why.
-func addressOf(object *unstructured.Unstructured, called string, name, caCerts *string) (*duckv1.Addressable, error) {
+// addressOf reads the address from an object's status, or explains why there is none.
+func addressOf(object *unstructured.Unstructured, desc string, name, caCerts *string) (*duckv1.Addressable, error) {
 	var status duckv1.AddressStatus
 	raw, err := json.Marshal(object.Object["status"])
 	if err == nil {
 		err = json.Unmarshal(raw, &status)
 	}
 	if err != nil {
-		return nil, wrong("SinkNotAddressable", "The address in the status of %s cannot be read; check the controller that sets it", called)
+		return nil, problemf("SinkNotAddressable", "The address in the status of %s cannot be read; check the controller that sets it", desc)
 	}
-	addr, err := choose(status, called, name)
+	addr, err := choose(status, desc, name)
 	if err != nil {
 		return nil, err
 	}
 	if addr == nil || addr.URL == nil {
-		return nil, wrong("SinkNotAddressable", "%s has no address yet (status.address.url): %s", called, whyNot(object))
+		return nil, problemf("SinkNotAddressable", "%s has no address yet (status.address.url): %s", desc, readiness(object))
 	}
 	if addr.URL.URL().Hostname() == "" {
-		return nil, wrong("SinkNotAddressable", "The address of %s has an empty hostname (status.address.url is %s); check the controller that sets it", called, shown(addr.URL))
+		return nil, problemf("SinkNotAddressable", "The address of %s has an empty hostname (status.address.url is %s); check the controller that sets it", desc, redacted(addr.URL))
 	}
 	addr = addr.DeepCopy()
-	// The sink's own authorities, and those that the source adds.
+	// Trust both the sink's own certificate authorities and those that the source adds.
 	if caCerts != nil && *caCerts != "" {
 		all := *caCerts
 		if addr.CACerts != nil && *addr.CACerts != "" {
@@ -43,8 +42,8 @@ func addressOf(object *unstructured.Unstructured, called string, name, caCerts *
 	return addr, nil
 }
 
-// choose takes the address of that name, or else the first.
-func choose(status duckv1.AddressStatus, called string, name *string) (*duckv1.Addressable, error) {
+// choose returns the address with that name, or the first one.
+func choose(status duckv1.AddressStatus, desc string, name *string) (*duckv1.Addressable, error) {
 	if name == nil || *name == "" {
 		if len(status.Addresses) > 0 {
 			return &status.Addresses[0], nil
@@ -60,7 +59,7 @@ func choose(status duckv1.AddressStatus, called string, name *string) (*duckv1.A
 			names = append(names, fmt.Sprintf("%q", *n))
 		}
 	}
-	return nil, wrong("SinkAddressUnknown", "%s has no address with the name %q; its addresses are %s", called, *name, list(names))
+	return nil, problemf("SinkAddressUnknown", "%s has no address with the name %q; its addresses are %s", desc, *name, list(names))
 }
 
 func list(names []string) string {
@@ -70,12 +69,12 @@ func list(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// word is what a reason of a condition looks like.
+// word matches a valid reason of a condition.
 var word = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,63}$`)
 
-// whyNot says how far the object is. It does not quote messages: whoever may read the
-// source need not be allowed to read the object.
-func whyNot(object *unstructured.Unstructured) string {
+// readiness reports the object's readiness. It does not quote messages: a user who may
+// read the source may lack permission to read the object.
+func readiness(object *unstructured.Unstructured) string {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, c := range conditions {
 		condition, ok := c.(map[string]any)

@@ -10,12 +10,12 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 )
 
-// Eventing reads every source as duckv1.Source, and makes an EventType of each attribute
-// where the sink is a reference (knative.dev/eventing, pkg/reconciler/source/duck).
-func TestASourceTellsWhatItSends(t *testing.T) {
+// Eventing reads every source as duckv1.Source. If the sink is a reference, it makes an
+// EventType of each attribute (knative.dev/eventing, pkg/reconciler/source/duck).
+func TestCloudEventAttributes(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]string{"": "dev.cdevents.service.deployed.0.3.0", "0.4": "dev.cdevents.service.deployed.0.2.0"} {
-		h := newHouse(t, brokerAt("http://b.example"))
+		h := newFixture(t, brokerAt("http://b.example"))
 		s := h.settle(newSource(to(broker), func(s *v1alpha1.CDEventSource) { s.Spec.CDEvents = &v1alpha1.CDEventsSpec{Version: version} }))
 		raw, err := json.Marshal(s)
 		if err != nil {
@@ -36,7 +36,7 @@ func TestASourceTellsWhatItSends(t *testing.T) {
 			t.Errorf("%q: %d attributes, %s among them: %v", version, n, want, found)
 		}
 	}
-	h := newHouse(t)
+	h := newFixture(t)
 	s := h.settle(newSource(func(s *v1alpha1.CDEventSource) { s.Spec.CDEvents = &v1alpha1.CDEventsSpec{Version: "9"} }))
 	if len(s.Status.CloudEventAttributes) > 0 {
 		t.Errorf("%+v", s.Status.CloudEventAttributes)

@@ -11,8 +11,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
 )
 
-// authenticate says whether there is what the source is to show to its sinks, as
-// an attempt to send will ask for it.
+// authenticate checks that the credentials for the source's sinks exist, exactly as a
+// delivery will look them up.
 func (r *Reconciler) authenticate(ctx context.Context, s *v1alpha1.CDEventSource, conditions apis.ConditionManager) {
 	const ready = v1alpha1.SourceConditionCredentialsReady
 	known := s.Status.ObservedGeneration == s.Generation

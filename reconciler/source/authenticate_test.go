@@ -39,17 +39,17 @@ func checkCondition(t *testing.T, s *v1alpha1.CDEventSource, typ apis.ConditionT
 	}
 	for _, word := range says {
 		if !strings.Contains(c.Message, word) {
-			t.Errorf("message %q does not say %q", c.Message, word)
+			t.Errorf("message %q does not contain %q", c.Message, word)
 		}
 	}
 	if strings.Contains(c.Message, "s3cret") {
-		t.Errorf("message %q gives the secret away", c.Message)
+		t.Errorf("message %q reveals the secret", c.Message)
 	}
 }
 
 const ready = v1alpha1.SourceConditionCredentialsReady
 
-func TestCredentialsAreACondition(t *testing.T) {
+func TestCredentialsCondition(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		secret         *corev1.Secret
@@ -57,10 +57,10 @@ func TestCredentialsAreACondition(t *testing.T) {
 		status, reason string
 		says           string
 	}{
-		"nothing to show": {nil, func(*v1alpha1.CDEventSource) {}, "True", "NotConfigured", ""},
-		"all is well":     {hook("sink.example"), withSecret, "True", "", ""},
-		"no Secret":       {nil, withSecret, "False", "SecretNotFound", "Secret hook"},
-		"other host":      {hook("other.example"), withSecret, "False", "SecretNotForSink", "sink.example"},
+		"no credentials":    {nil, func(*v1alpha1.CDEventSource) {}, "True", "NotConfigured", ""},
+		"valid credentials": {hook("sink.example"), withSecret, "True", "", ""},
+		"no Secret":         {nil, withSecret, "False", "SecretNotFound", "Secret hook"},
+		"other host":        {hook("other.example"), withSecret, "False", "SecretNotForSink", "sink.example"},
 		"no sink": {hook("sink.example"), func(s *v1alpha1.CDEventSource) {
 			withSecret(s)
 			s.Spec.Sink = duckv1.Destination{Ref: &broker}
@@ -72,7 +72,7 @@ func TestCredentialsAreACondition(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 			if tc.secret != nil {
 				if err := h.kube.Tracker().Add(tc.secret); err != nil {
 					t.Fatal(err)
@@ -88,10 +88,10 @@ func TestCredentialsAreACondition(t *testing.T) {
 	}
 }
 
-// What is known to be right is not doubted because the API server is busy.
+// Credentials that were found valid stay so while the API server does not answer.
 func TestCredentialsAreKeptWhileTheAPIServerIsAway(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.kube.PrependReactor("get", "secrets", func(ktesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("busy")
 	})
@@ -119,7 +119,7 @@ func TestIdentityIsShown(t *testing.T) {
 			}}
 		},
 	} {
-		h := newHouse(t)
+		h := newFixture(t)
 		s := h.settle(newSource(change))
 		if s.Status.Auth == nil || s.Status.Auth.ServiceAccountName == nil || *s.Status.Auth.ServiceAccountName != identity {
 			t.Errorf("%+v", s.Status.Auth)
@@ -131,9 +131,9 @@ func TestIdentityIsShown(t *testing.T) {
 	}
 }
 
-func TestHostsThatTheOperatorAllows(t *testing.T) {
+func TestAllowedHosts(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokerAt("http://broker.eventing.svc.cluster.local/shop/default"))
+	h := newFixture(t, brokerAt("http://broker.eventing.svc.cluster.local/shop/default"))
 	h.allowed = hosts.List("*.svc.cluster.local")
 	s := h.settle(newSource(to(broker)))
 	checkCondition(t, s, v1alpha1.SourceConditionSinkProvided, "True", "")

@@ -12,8 +12,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// Check says all that cannot be obeyed in a source, whatever else there is in the
-// cluster; nil where nothing is wrong.
+// Check returns everything that is invalid in a source by itself, without looking at
+// other objects; nil if it is valid.
 func Check(s *v1alpha1.CDEventSource, system string) (errs *apis.FieldError) {
 	all := specProblems(s, system)
 	all = append(all, sinkProblems(s, sinkField, &s.Spec.Sink)...)
@@ -31,8 +31,8 @@ const (
 	letterField = "spec.delivery.deadLetterSink"
 )
 
-// problems says what in a spec, apart from its sinks, cannot be obeyed: all of
-// it, under the reason of the first.
+// problems returns everything that is invalid in a spec apart from its sinks, under
+// the reason of the first problem.
 func problems(s *v1alpha1.CDEventSource, system string) *problem {
 	all := specProblems(s, system)
 	if len(all) == 0 {
@@ -45,7 +45,7 @@ func problems(s *v1alpha1.CDEventSource, system string) *problem {
 	return &problem{reason: all[0].reason, message: strings.Join(messages, "; ")}
 }
 
-// specProblems are those of a spec, apart from its sinks.
+// specProblems returns the problems of a spec apart from its sinks.
 func specProblems(s *v1alpha1.CDEventSource, system string) []*problem {
 	var all []*problem
 	for _, u := range s.Unread {
@@ -67,8 +67,8 @@ func specProblems(s *v1alpha1.CDEventSource, system string) []*problem {
 		{"spec.ceOverrides", checkOverrides},
 		{"spec.ceOverrides", checkForm},
 	} {
-		// What is left of a field that could not be read as a whole says nothing, but in
-		// delivery, whose fields stand each for itself.
+		// Do not report on the remains of a field that could not be parsed. Only the
+		// fields of delivery are independent of each other.
 		if c.field == "spec.delivery" || v1alpha1.UnreadIn(s.Unread, c.field) == nil {
 			all = append(all, problemsIn(c.check(s, system))...)
 		}
@@ -76,7 +76,7 @@ func specProblems(s *v1alpha1.CDEventSource, system string) []*problem {
 	return all
 }
 
-// sinkProblems are those of a destination, whatever it leads to.
+// sinkProblems returns the problems of a destination, without resolving it.
 func sinkProblems(s *v1alpha1.CDEventSource, field string, d *duckv1.Destination) []*problem {
 	if err := checkReadable(s, field); err != nil {
 		return problemsIn(err)
@@ -84,7 +84,7 @@ func sinkProblems(s *v1alpha1.CDEventSource, field string, d *duckv1.Destination
 	return problemsIn(checkDestination(field, s.Namespace, d))
 }
 
-// checkReadable says whether a field could be read as a whole.
+// checkReadable reports a field that could not be parsed.
 func checkReadable(s *v1alpha1.CDEventSource, field string) error {
 	if u := v1alpha1.UnreadIn(s.Unread, field); u != nil {
 		return &problem{reason: "InvalidField", message: u.Error()}
@@ -92,19 +92,19 @@ func checkReadable(s *v1alpha1.CDEventSource, field string) error {
 	return nil
 }
 
-// each returns the errors that were joined.
+// each returns the errors in a joined error.
 func each(err error) []error {
 	if err == nil {
 		return nil
 	}
-	// What is wrapped further inside belongs to the message around it.
+	// Errors wrapped deeper are part of a message.
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	}
 	return []error{err}
 }
 
-// problemsIn are those among joined errors.
+// problemsIn returns the problems among joined errors.
 func problemsIn(err error) []*problem {
 	var out []*problem
 	for _, e := range each(err) {
@@ -116,10 +116,10 @@ func problemsIn(err error) []*problem {
 	return out
 }
 
-// path is what the message of a problem begins with, where it is about a field.
+// path matches the field that a problem's message begins with.
 var path = regexp.MustCompile(`^spec(\.[A-Za-z]+|\[\d+\])*`)
 
-// field that the problem is about.
+// field returns the field that the problem is about.
 func (p *problem) field() string {
 	if at := path.FindString(p.message); at != "" {
 		return at

@@ -8,11 +8,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// checked remembers what is wrong with each source's spec. A source is looked at
-// every ten seconds, and reading hostile filters takes most of a CPU; what is wrong
-// with them changes with the generation only.
+// checked caches the problems of each source's spec. A source is reconciled every ten
+// seconds, and checking hostile filters takes most of a CPU. The result depends on the
+// generation only.
 type checked struct {
-	// check finds it out; nil for problems.
+	// check finds the problems; nil means the function problems.
 	check func(s *v1alpha1.CDEventSource, system string) *problem
 
 	mu    sync.Mutex

@@ -11,7 +11,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// hostile is as much as a source may ask for.
+// hostile makes a source as expensive to check as validation allows.
 func hostile(s *v1alpha1.CDEventSource) {
 	for range 16 {
 		s.Spec.Filters = append(s.Spec.Filters, eventingv1.SubscriptionsAPIFilter{Any: []eventingv1.SubscriptionsAPIFilter{
@@ -20,10 +20,10 @@ func hostile(s *v1alpha1.CDEventSource) {
 	}
 }
 
-// A source is looked at every ten seconds, also when nobody changes it.
-func TestASpecIsReadOncePerGeneration(t *testing.T) {
+// A source is reconciled every ten seconds, even if nobody changes it.
+func TestSpecIsCheckedOncePerGeneration(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	read := 0
 	h.checked.check = func(s *v1alpha1.CDEventSource, system string) *problem {
 		read++
@@ -34,23 +34,23 @@ func TestASpecIsReadOncePerGeneration(t *testing.T) {
 		s = h.settle(s)
 	}
 	if !s.Status.IsReady() || read != 1 {
-		t.Errorf("read %d times; %+v", read, s.Status.Conditions)
+		t.Errorf("checked %d times; %+v", read, s.Status.Conditions)
 	}
 	s.Generation, s.Spec.Filters = 2, []eventingv1.SubscriptionsAPIFilter{{CESQL: "1 + 1"}}
 	for range 5 {
 		s = h.settle(s)
 	}
 	if s.Status.IsReady() || read != 2 {
-		t.Errorf("read %d times; %+v", read, s.Status.Conditions)
+		t.Errorf("checked %d times; %+v", read, s.Status.Conditions)
 	}
-	// Another one of the same name is another one.
+	// A recreated source of the same name is checked again.
 	remade := newSource(func(s *v1alpha1.CDEventSource) { s.UID = "u2" })
 	if remade = h.settle(remade); !remade.Status.IsReady() || read != 3 {
-		t.Errorf("read %d times; %+v", read, remade.Status.Conditions)
+		t.Errorf("checked %d times; %+v", read, remade.Status.Conditions)
 	}
 }
 
-func TestReadingSpecsLeavesNothingBehind(t *testing.T) {
+func TestCheckingSpecsLeaksNoGoroutines(t *testing.T) {
 	s := newSource(hostile)
 	before := runtime.NumGoroutine()
 	for range 20 {

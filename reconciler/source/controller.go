@@ -18,11 +18,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 )
 
-// workers is more than Knative's two: the first look at a sink waits for the API
-// server.
+// workers is more than Knative's two, because the first read of a sink waits for the
+// API server.
 const workers = 4
 
-// Options are what the controller is made from.
+// Options configure the controller.
 type Options struct {
 	Client *client.Clientset
 	// Sources is an informer that the caller starts.
@@ -30,19 +30,19 @@ type Options struct {
 	// Deliveries may be nil.
 	Deliveries  Deliveries
 	Credentials Credentials
-	// Hosts that sinks must be among; where the list is empty, any. Whoever gives
-	// it enqueues all sources when it changes.
+	// Hosts returns the hosts that sinks must be among; any if the list is empty. The
+	// caller enqueues all sources when it changes.
 	Hosts func() hosts.List
-	// Cluster is the URI that events name as their source. Whoever gives it enqueues all
+	// Cluster returns the URI that events have as their source. The caller enqueues all
 	// sources when it changes.
 	Cluster func() string
-	// Leads says whether this process keeps a source's status, nil for an election
-	// of its own. Those that do not keep it add to it how their own deliveries went.
-	// Whoever gives it enqueues all sources when it changes.
+	// Leads reports whether this process writes a source's status; nil means an election
+	// of its own. Other processes only add the results of their own deliveries.
+	// The caller enqueues all sources when it changes.
 	Leads func(types.NamespacedName) bool
 }
 
-// NewController makes the controller for CDEventSources.
+// NewController creates the controller for CDEventSources.
 func NewController(ctx context.Context, o Options) *controller.Impl {
 	return newController(ctx, o, kubeclient.Get(ctx).Discovery(), dynamicclient.Get(ctx))
 }

@@ -23,9 +23,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 )
 
-// TestOneBadSourceStopsNobody: where no webhook is, the API server takes sources that
-// cannot be read. Each of them says so, and all others go on.
-func TestOneBadSourceStopsNobody(t *testing.T) {
+// TestInvalidSourceDoesNotAffectOthers: without a webhook, the API server admits sources
+// that cannot be parsed. Each reports it in a condition, and the others work.
+func TestInvalidSourceDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	cp := controlplane.Start(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -83,13 +83,13 @@ func TestOneBadSourceStopsNobody(t *testing.T) {
 	syncing, enough := context.WithTimeout(ctx, 20*time.Second)
 	defer enough()
 	if !cache.WaitForCacheSync(syncing.Done(), sources.HasSynced, subjects.HasSynced) {
-		t.Fatalf("an informer does not sync: sources %v, subjects %v", sources.HasSynced(), subjects.HasSynced())
+		t.Fatalf("an informer has not synced: sources %v, subjects %v", sources.HasSynced(), subjects.HasSynced())
 	}
 	go func() { _ = controller.StartAll(ctx, impl) }()
 
 	for name, want := range wants {
 		var s *v1alpha1.CDEventSource
-		eventually(t, name+" to be looked at", func() bool {
+		eventually(t, name+" to be reconciled", func() bool {
 			s, err = ours.CDEventSources("shop").Get(ctx, name, metav1.GetOptions{})
 			must(err)
 			return s.Status.ObservedGeneration == s.Generation
@@ -104,7 +104,7 @@ func TestOneBadSourceStopsNobody(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, c, want)
 		}
 	}
-	// What could not be read is still there for whoever mends it.
+	// An invalid field is not dropped when the status is written.
 	u, err := dyn.Resource(v1alpha1.SourceResource).Namespace("shop").Get(ctx, "filter", metav1.GetOptions{})
 	must(err)
 	if filters, _, _ := unstructured.NestedSlice(u.Object, "spec", "filters"); len(filters) != 1 || !contains(string(encoded(t, filters)), `"exact":5`) {

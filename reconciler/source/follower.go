@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// follower watches one object on behalf of the sources that name it.
+// follower watches one object for the sources that reference it.
 type follower struct {
 	at       reference
 	informer cache.SharedIndexInformer
@@ -32,14 +32,14 @@ func newFollower(o *objects, at reference) *follower {
 		at: at, informer: informer, stop: cancel, sources: map[types.NamespacedName]bool{},
 		run: func() { informer.RunWithContext(ctx) },
 	}
-	// None of the three fails on an informer that has not been started.
+	// These three cannot fail before the informer is started.
 	_ = informer.SetTransform(onlyStatus)
 	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		switch {
 		case apierrors.IsNotFound(err):
 			o.gone(at)
 		case apierrors.IsForbidden(err):
-			// Said in the condition of whoever names it, once.
+			// Reported once, in the conditions of the sources that reference it.
 		default:
 			cache.DefaultWatchErrorHandler(ctx, r, err)
 		}
@@ -52,7 +52,8 @@ func newFollower(o *objects, at reference) *follower {
 	return f
 }
 
-// cached returns what the watch knows, nil for an object that does not exist.
+// cached returns the object in the cache; nil if it does not exist. known is false
+// while the cache is incomplete.
 func (f *follower) cached() (object *unstructured.Unstructured, known bool) {
 	if !f.informer.HasSynced() {
 		return nil, false
@@ -69,8 +70,8 @@ func (f *follower) cached() (object *unstructured.Unstructured, known bool) {
 	return object, known
 }
 
-// onlyStatus drops what is of no use here. It is called more than once for one
-// object, and gives the same each time.
+// onlyStatus drops everything that is not used here. It is idempotent, because informers
+// may call it more than once for an object.
 func onlyStatus(obj any) (any, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {

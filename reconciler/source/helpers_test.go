@@ -34,9 +34,9 @@ const systemNamespace = "knative-cdevents"
 
 var start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-// house is a cluster for one test: sources in a cache, their status written over
-// HTTP, everything else in client-go's fakes.
-type house struct {
+// fixture is a cluster for one test: sources come from a cache, status updates go over
+// HTTP, and everything else uses client-go's fakes.
+type fixture struct {
 	*Reconciler
 	t        *testing.T
 	dynamic  *dynamicfake.FakeDynamicClient
@@ -51,9 +51,9 @@ type house struct {
 	clock time.Time
 }
 
-func newHouse(t *testing.T, objects ...runtime.Object) *house {
+func newFixture(t *testing.T, objects ...runtime.Object) *fixture {
 	t.Helper()
-	h := &house{t: t, clock: start, kube: fake.NewClientset(), queue: map[types.NamespacedName]int{}}
+	h := &fixture{t: t, clock: start, kube: fake.NewClientset(), queue: map[types.NamespacedName]int{}}
 	h.dynamic = dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
 		{Version: "v1", Resource: "services"}:                                     "ServiceList",
 		{Version: "v1", Resource: "configmaps"}:                                   "ConfigMapList",
@@ -90,14 +90,14 @@ func newHouse(t *testing.T, objects ...runtime.Object) *house {
 	return h
 }
 
-func (h *house) enqueue(key types.NamespacedName) {
+func (h *fixture) enqueue(key types.NamespacedName) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.queue[key]++
 }
 
-// serve takes writes of status into the cache.
-func (h *house) serve(w http.ResponseWriter, r *http.Request) {
+// serve stores status updates in the cache.
+func (h *fixture) serve(w http.ResponseWriter, r *http.Request) {
 	h.requests = append(h.requests, r.Method+" "+r.URL.Path)
 	s := &v1alpha1.CDEventSource{}
 	if err := json.NewDecoder(r.Body).Decode(s); err != nil {
@@ -116,8 +116,8 @@ func (h *house) serve(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(s)
 }
 
-// settle reconciles a source and returns what became of it.
-func (h *house) settle(s *v1alpha1.CDEventSource) *v1alpha1.CDEventSource {
+// settle reconciles a source and returns the result.
+func (h *fixture) settle(s *v1alpha1.CDEventSource) *v1alpha1.CDEventSource {
 	h.t.Helper()
 	if err := h.indexer.Add(s); err != nil {
 		h.t.Fatal(err)
@@ -125,7 +125,7 @@ func (h *house) settle(s *v1alpha1.CDEventSource) *v1alpha1.CDEventSource {
 	return h.again(s)
 }
 
-func (h *house) again(s *v1alpha1.CDEventSource) *v1alpha1.CDEventSource {
+func (h *fixture) again(s *v1alpha1.CDEventSource) *v1alpha1.CDEventSource {
 	h.t.Helper()
 	err := h.Reconcile(h.t.Context(), s.Namespace+"/"+s.Name)
 	if requeue(err) == 0 {
@@ -138,8 +138,8 @@ func (h *house) again(s *v1alpha1.CDEventSource) *v1alpha1.CDEventSource {
 	return got
 }
 
-// readOnly asserts that nobody else's object was written.
-func (h *house) readOnly() {
+// readOnly asserts that no object but the status of sources was written.
+func (h *fixture) readOnly() {
 	h.t.Helper()
 	for _, a := range h.dynamic.Actions() {
 		switch a.GetVerb() {
@@ -205,7 +205,7 @@ func notReady(reason, message string) map[string]any {
 	}}
 }
 
-// eventually waits for what other goroutines do.
+// eventually waits for a condition that other goroutines fulfil.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for range 500 {
@@ -214,5 +214,5 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("%s: not within five seconds", what)
+	t.Fatalf("timed out after five seconds waiting for: %s", what)
 }

@@ -12,9 +12,9 @@ import (
 )
 
 var (
-	// errNoKind says that the cluster does not know a kind, at the moment.
+	// errNoKind says that the cluster does not serve the kind at present.
 	errNoKind = errors.New("the kind is not installed")
-	// errNoNamespace says that objects of a kind belong to the cluster as a whole.
+	// errNoNamespace says that the kind is cluster-scoped.
 	errNoNamespace = errors.New("the kind is cluster-scoped")
 )
 
@@ -23,9 +23,9 @@ type location struct {
 	namespaced bool
 }
 
-// kinds knows where the objects of a kind are found. It asks for one API group
-// and version at a time, so that another one that is broken does not matter, and
-// remembers only what it found: a kind may be installed at any time.
+// kinds maps kinds to resources. It discovers one API group and version at a time, so
+// that a broken one does not affect others. It caches only kinds that it found, because
+// a kind may be installed later.
 type kinds struct {
 	discovery discovery.ServerResourcesInterface
 

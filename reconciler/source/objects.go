@@ -13,18 +13,18 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// reference is where an object is, whether it exists or not.
+// reference locates an object, which may not exist.
 type reference struct {
 	resource        schema.GroupVersionResource
 	kind            schema.GroupVersionKind
 	namespace, name string
 }
 
-// objects reads single objects of any kind, and follows each with a watch of its
-// own, so that a source is looked at again when its sink comes, changes or goes.
-// A thousand Brokers that nobody sends to cost nothing.
+// objects reads single objects of any kind and watches each one separately, so that a
+// source is reconciled when its sink is created, changed or deleted. Objects that no
+// source references cost nothing.
 type objects struct {
-	ctx     context.Context //nolint:containedctx // the life of all watches, not of one call
+	ctx     context.Context //nolint:containedctx // the lifetime of all watches, not of one call
 	kinds   *kinds
 	dynamic dynamic.Interface
 	enqueue func(types.NamespacedName)
@@ -37,8 +37,8 @@ func newObjects(ctx context.Context, d discovery.ServerResourcesInterface, dyn d
 	return &objects{ctx: ctx, kinds: newKinds(d), dynamic: dyn, enqueue: enqueue, followed: map[reference]*follower{}}
 }
 
-// locate fails with errNoKind when the cluster does not know the kind, and with
-// errNoNamespace when objects of it are in none.
+// locate fails with errNoKind if the cluster does not serve the kind, and with
+// errNoNamespace if the kind is cluster-scoped.
 func (o *objects) locate(kind schema.GroupVersionKind, namespace, name string) (reference, error) {
 	at, err := o.kinds.of(kind)
 	if err != nil {
@@ -50,16 +50,16 @@ func (o *objects) locate(kind schema.GroupVersionKind, namespace, name string) (
 	return reference{at.resource, kind, namespace, name}, nil
 }
 
-// get returns an object, for the reader only, and follows it from now on. What
-// it returns must not be changed.
+// get returns an object and watches it from now on. The caller must not change the
+// object.
 func (o *objects) get(ctx context.Context, source types.NamespacedName, at reference) (*unstructured.Unstructured, error) {
-	if object, known := o.follow(source, at).cached(); known { //nolint:contextcheck // a watch outlives the call that begins it
+	if object, known := o.follow(source, at).cached(); known { //nolint:contextcheck // a watch outlives the call that starts it
 		if object == nil {
 			return nil, apierrors.NewNotFound(at.resource.GroupResource(), at.name)
 		}
 		return object, nil
 	}
-	// The watch has not begun yet, or cannot: the API server says which.
+	// The watch has not synced, or cannot: a GET returns the error.
 	return o.dynamic.Resource(at.resource).Namespace(at.namespace).Get(ctx, at.name, metav1.GetOptions{})
 }
 
@@ -76,7 +76,7 @@ func (o *objects) follow(source types.NamespacedName, at reference) *follower {
 	return f
 }
 
-// keep ends what a source followed and is not in used.
+// keep stops watching for a source everything that is not in used.
 func (o *objects) keep(source types.NamespacedName, used map[reference]bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -92,7 +92,7 @@ func (o *objects) keep(source types.NamespacedName, used map[reference]bool) {
 	}
 }
 
-// changed has the sources looked at again that name an object.
+// changed enqueues the sources that reference an object.
 func (o *objects) changed(at reference) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -103,8 +103,8 @@ func (o *objects) changed(at reference) {
 	}
 }
 
-// gone ends the watch of a kind that is not there any more; whoever asks for it
-// next finds out whether it is back.
+// gone stops watching objects of a kind that is no longer served. The next get
+// discovers whether it is back.
 func (o *objects) gone(at reference) {
 	o.kinds.forget(at.kind)
 	o.changed(at)

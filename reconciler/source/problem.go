@@ -5,22 +5,22 @@ import (
 	"fmt"
 )
 
-// problem is what a condition says: a reason for machines, and for people what
-// is wrong, where, and what to do about it.
+// problem becomes a condition: a reason for machines, and a message that says what is
+// wrong, where, and how to fix it.
 type problem struct {
 	reason  string
 	message string
-	// passing says that it could not be found out, and may be right after all.
+	// passing marks a failed lookup: the source may be valid.
 	passing bool
 }
 
 func (p *problem) Error() string { return p.message }
 
-func wrong(reason, format string, args ...any) error {
+func problemf(reason, format string, args ...any) error {
 	return &problem{reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// passing says whether an error tells nothing about the source.
+// passing reports whether an error says nothing about the source itself.
 func passing(err error) bool {
 	var p *problem
 	return !errors.As(err, &p) || p.passing

@@ -18,21 +18,20 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// sinks finds the addresses that destinations lead to.
+// sinks resolves destinations to addresses.
 //
-// It takes the place of knative.dev/pkg/resolver, to whose rules it keeps: that
-// one caches every object of each kind that anyone names, and of an object
-// without an address it knows no more than that, so it could not say why.
+// It replaces knative.dev/pkg/resolver and follows the same rules. The resolver caches
+// every object of each referenced kind, and cannot say why an object has no address.
 type sinks struct {
 	objects *objects
 }
 
 func newSinks(o *objects) *sinks { return &sinks{objects: o} }
 
-// forget stops following what a source named.
+// forget stops watching the sinks of a source.
 func (s *sinks) forget(source types.NamespacedName) { s.objects.keep(source, nil) }
 
-// look is one look at all the sinks of a source.
+// look is one resolution of all sinks of a source.
 type look struct {
 	objects *objects
 	source  types.NamespacedName
@@ -43,11 +42,11 @@ func (s *sinks) look(source types.NamespacedName) *look {
 	return &look{objects: s.objects, source: source, used: map[reference]bool{}}
 }
 
-// done stops following what the source named before and names no longer.
+// done stops watching sinks that the source no longer references.
 func (l *look) done() { l.objects.keep(l.source, l.used) }
 
-// destination finds the address of a destination that stands in the given field.
-// Its errors are problems, but for those of the API server.
+// destination resolves the destination in the given field. Its errors are problems,
+// apart from those of the API server.
 func (l *look) destination(ctx context.Context, field string, d *duckv1.Destination) (*duckv1.Addressable, error) {
 	if err := checkDestination(field, l.source.Namespace, d); err != nil {
 		return nil, err
@@ -68,42 +67,42 @@ func (l *look) destination(ctx context.Context, field string, d *duckv1.Destinat
 	return addr, nil
 }
 
-// checkDestination finds what is wrong with a destination of a source in the namespace,
-// whatever it leads to.
+// checkDestination validates a destination of a source in the namespace without
+// resolving it.
 func checkDestination(field, namespace string, d *duckv1.Destination) error {
 	switch {
 	case d.Ref == nil && d.URI == nil:
-		return wrong("SinkMissing", "%s has neither ref nor uri; specify one of them", field)
+		return problemf("SinkMissing", "%s has neither ref nor uri; specify one of them", field)
 	case d.Ref == nil:
 		return checkAbsolute(field, d.URI)
 	case d.URI != nil && (d.URI.Scheme != "" || d.URI.Host != ""):
-		return wrong("RefAndURI", "%s has a ref, and a uri that contains a host too (%s); remove one of them, or specify only a path in uri", field, shown(d.URI))
+		return problemf("RefAndURI", "%s has a ref, and a uri that contains a host too (%s); remove one of them, or specify only a path in uri", field, redacted(d.URI))
 	case d.Ref.APIVersion == "" || d.Ref.Kind == "" || d.Ref.Name == "":
-		return wrong("InvalidReference", "%s.ref needs apiVersion, kind and name; it has %q, %q and %q", field, d.Ref.APIVersion, d.Ref.Kind, d.Ref.Name)
+		return problemf("InvalidReference", "%s.ref needs apiVersion, kind and name; it has %q, %q and %q", field, d.Ref.APIVersion, d.Ref.Kind, d.Ref.Name)
 	}
 	if _, err := schema.ParseGroupVersion(d.Ref.APIVersion); err != nil {
-		return wrong("InvalidReference", "%s.ref.apiVersion is %q; use GROUP/VERSION", field, d.Ref.APIVersion)
+		return problemf("InvalidReference", "%s.ref.apiVersion is %q; use GROUP/VERSION", field, d.Ref.APIVersion)
 	}
 	return checkReach(field, namespace, d.Ref)
 }
 
-// checkReach: the controller reads more than those may who write sources. What they name
-// must be theirs, and be meant to be sent to.
+// checkReach limits what a source can make the controller read, because the controller
+// may read more than the author: only addressable kinds in the source's own namespace.
 func checkReach(field, namespace string, ref *duckv1.KReference) error {
 	if ref.Namespace != "" && ref.Namespace != namespace {
-		return wrong("SinkNamespaceNotAllowed", "%s.ref names an object in namespace %s; a source can refer only to objects in its own namespace, %s. Specify the address in %s.uri instead",
+		return problemf("SinkNamespaceNotAllowed", "%s.ref names an object in namespace %s; a source can refer only to objects in its own namespace, %s. Specify the address in %s.uri instead",
 			field, ref.Namespace, namespace, field)
 	}
 	if !canBeSink(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)) {
-		return wrong("SinkKindNotAllowed", "%s.ref names a %s of %s, which cannot receive events; use a Broker, a Channel, a Service or another addressable kind",
+		return problemf("SinkKindNotAllowed", "%s.ref names a %s of %s, which cannot receive events; use a Broker, a Channel, a Service or another addressable kind",
 			field, ref.Kind, ref.APIVersion)
 	}
 	return nil
 }
 
-// canBeSink says whether objects of a kind may have an address. The kinds that Kubernetes
-// itself brings have none, but for Services; nor have those that the controller reads
-// for its own work. Of the rest it can read what an operator lets it read as a sink.
+// canBeSink reports whether objects of a kind can have an address. Of Kubernetes' own
+// kinds only Services can; nor can those that the controller reads for its own work. Of
+// the rest the controller can read those that an operator allows as sinks.
 func canBeSink(kind schema.GroupVersionKind) bool {
 	switch {
 	case kind.Group == "":
@@ -119,17 +118,17 @@ func canBeSink(kind schema.GroupVersionKind) bool {
 func checkAbsolute(field string, u *apis.URL) error {
 	switch {
 	case u.Scheme == "" && u.Host == "":
-		return wrong("InvalidURI", "%s.uri is %s, which is relative, but there is no ref; use http://HOST/PATH, or add %s.ref", field, shown(u), field)
+		return problemf("InvalidURI", "%s.uri is %s, which is relative, but there is no ref; use http://HOST/PATH, or add %s.ref", field, redacted(u), field)
 	case u.Scheme != "http" && u.Scheme != "https":
-		return wrong("InvalidURI", "%s.uri is %s; its scheme must be http or https", field, shown(u))
+		return problemf("InvalidURI", "%s.uri is %s; its scheme must be http or https", field, redacted(u))
 	case u.URL().Hostname() == "":
-		return wrong("InvalidURI", "%s.uri is %s, which has an empty hostname; use %s://HOST/PATH", field, shown(u), u.Scheme)
+		return problemf("InvalidURI", "%s.uri is %s, which has an empty hostname; use %s://HOST/PATH", field, redacted(u), u.Scheme)
 	}
 	return nil
 }
 
-// shown is a URI without what may be secret in it.
-func shown(u *apis.URL) string {
+// redacted formats a URI without its possibly secret parts.
+func redacted(u *apis.URL) string {
 	bare := url.URL{Scheme: u.Scheme, Opaque: u.Opaque, Host: u.Host, Path: u.Path}
 	return fmt.Sprintf("%q", bare.String())
 }
@@ -140,38 +139,37 @@ func (l *look) reference(ctx context.Context, field string, d *duckv1.Destinatio
 		ref.Namespace = l.source.Namespace
 	}
 	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
-	called := fmt.Sprintf("%s %s in namespace %s (%s.ref)", ref.Kind, ref.Name, ref.Namespace, field)
+	desc := fmt.Sprintf("%s %s in namespace %s (%s.ref)", ref.Kind, ref.Name, ref.Namespace, field)
 
 	at, err := l.objects.locate(gvk, ref.Namespace, ref.Name)
 	switch {
 	case errors.Is(err, errNoKind):
-		return nil, wrong("SinkKindNotInstalled", "The kind %s of %s (%s.ref) is not installed in this cluster; install it, or correct apiVersion and kind. The controller checks again every %s",
+		return nil, problemf("SinkKindNotInstalled", "The kind %s of %s (%s.ref) is not installed in this cluster; install it, or correct apiVersion and kind. The controller checks again every %s",
 			ref.Kind, ref.APIVersion, field, interval)
 	case errors.Is(err, errNoNamespace):
-		return nil, wrong("SinkKindNotAllowed", "%s.ref names a %s of %s, which is cluster-scoped; a source can refer only to objects in its own namespace, %s. Specify the address in %s.uri instead",
+		return nil, problemf("SinkKindNotAllowed", "%s.ref names a %s of %s, which is cluster-scoped; a source can refer only to objects in its own namespace, %s. Specify the address in %s.uri instead",
 			field, ref.Kind, ref.APIVersion, ref.Namespace, field)
 	case err != nil:
-		return nil, &problem{reason: "LookupFailed", passing: true, message: fmt.Sprintf("Cannot find out whether this cluster knows the kind of %s: %v", called, err)}
+		return nil, &problem{reason: "LookupFailed", passing: true, message: fmt.Sprintf("Cannot find out whether this cluster knows the kind of %s: %v", desc, err)}
 	}
 	l.used[at] = true
 	object, err := l.objects.get(ctx, l.source, at)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, wrong("SinkNotFound", "%s does not exist; create it, or correct the reference. The controller notices when it is created", called)
+		return nil, problemf("SinkNotFound", "%s does not exist; create it, or correct the reference. The controller notices when it is created", desc)
 	case apierrors.IsForbidden(err):
-		return nil, wrong("SinkForbidden", "The controller may not read %s; grant it get, list and watch on %s with a ClusterRole that has the label knative-cdevents.dev/sink: \"true\"",
-			called, at.resource.GroupResource())
+		return nil, problemf("SinkForbidden", "The controller may not read %s; grant it get, list and watch on %s with a ClusterRole that has the label knative-cdevents.dev/sink: \"true\"",
+			desc, at.resource.GroupResource())
 	case err != nil:
-		return nil, &problem{reason: "LookupFailed", passing: true, message: fmt.Sprintf("Cannot read %s: %v", called, err)}
+		return nil, &problem{reason: "LookupFailed", passing: true, message: fmt.Sprintf("Cannot read %s: %v", desc, err)}
 	}
 	if gvk == corev1.SchemeGroupVersion.WithKind("Service") {
 		return ofService(ref, d.CACerts), nil
 	}
-	return addressOf(object, called, ref.Address, d.CACerts)
+	return addressOf(object, desc, ref.Address, d.CACerts)
 }
 
-// ofService is the address of a plain Service of Kubernetes, which has none in
-// its status.
+// ofService returns the address of a Kubernetes Service, which has none in its status.
 func ofService(ref duckv1.KReference, caCerts *string) *duckv1.Addressable {
 	u := &apis.URL{Scheme: "http", Host: network.GetServiceHostname(ref.Name, ref.Namespace)}
 	if caCerts != nil && *caCerts != "" {

@@ -24,7 +24,7 @@ import (
 
 func contains(s, sub string) bool { return strings.Contains(s, sub) }
 
-// newUnreachable is a client whose API server is not there.
+// newUnreachable returns a client whose API server does not answer.
 func newUnreachable(t *testing.T) *client.Clientset {
 	t.Helper()
 	cs, err := client.New(&rest.Config{Host: "http://127.0.0.1:1"})
@@ -99,8 +99,8 @@ func TestSinksThatResolve(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, tc.objects...)
-			for range 2 { // by a GET, and then from the watch
+			h := newFixture(t, tc.objects...)
+			for range 2 { // from a GET, then from the watch
 				s := h.settle(newSource(tc.change))
 				st := s.Status
 				if !st.GetCondition(v1alpha1.SourceConditionSinkProvided).IsTrue() || st.SinkURI.String() != tc.uri || ptrString(st.SinkCACerts) != tc.ca || ptrString(st.SinkAudience) != tc.aud {
@@ -113,8 +113,8 @@ func TestSinksThatResolve(t *testing.T) {
 	}
 }
 
-// watching says whether all watches have begun.
-func (h *house) watching() bool {
+// watching reports whether all watches have started.
+func (h *fixture) watching() bool {
 	o := h.sinks.objects
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -179,13 +179,13 @@ func TestSinksThatDoNotResolveSayWhy(t *testing.T) {
 		{"unknown group", nil, ref(func(r *duckv1.KReference) { r.APIVersion = "messaging.example/v1" }), "SinkKindNotInstalled", []string{"Broker of messaging.example/v1", "checks again"}},
 		{"unknown kind", nil, ref(func(r *duckv1.KReference) { r.Kind = "Breaker" }), "SinkKindNotInstalled", []string{"Breaker of eventing.knative.dev/v1"}},
 		{"not ready yet", withStatus(notReady("ChannelFailure", "no channel template")), to(broker), "SinkNotAddressable", []string{"no address yet", "not Ready", "ChannelFailure"}},
-		// What another object says of itself is for those who may read that one.
-		{"not ready, and why is a secret", withStatus(notReady("CrashLoopBackOff", "panic: password is s3cret")), to(broker), "SinkNotAddressable", []string{"CrashLoopBackOff", "see its status"}},
-		{"a reason that is none", withStatus(notReady("the password is s3cret", "")), to(broker), "SinkNotAddressable", []string{"it is not Ready; see its status"}},
-		{"says nothing", withStatus(nil), to(broker), "SinkNotAddressable", []string{"does not say why"}},
+		// Only users who may read the other object may see its messages.
+		{"not ready, with a secret in the message", withStatus(notReady("CrashLoopBackOff", "panic: password is s3cret")), to(broker), "SinkNotAddressable", []string{"CrashLoopBackOff", "see its status"}},
+		{"an invalid reason", withStatus(notReady("the password is s3cret", "")), to(broker), "SinkNotAddressable", []string{"it is not Ready; see its status"}},
+		{"no conditions", withStatus(nil), to(broker), "SinkNotAddressable", []string{"does not say why"}},
 		{"address without a URL", withStatus(map[string]any{"address": map[string]any{"name": "http"}}), to(broker), "SinkNotAddressable", []string{"no address yet"}},
 		{"address without a host", withStatus(map[string]any{"address": map[string]any{"url": "http:///x"}}), to(broker), "SinkNotAddressable", []string{"empty hostname"}},
-		{"address that is none", withStatus(map[string]any{"address": "s3cret"}), to(broker), "SinkNotAddressable", []string{"cannot be read"}},
+		{"an invalid address", withStatus(map[string]any{"address": "s3cret"}), to(broker), "SinkNotAddressable", []string{"cannot be read"}},
 		{
 			"no such address", withStatus(map[string]any{"addresses": []any{map[string]any{"name": "https", "url": "https://b.example"}}}),
 			ref(func(r *duckv1.KReference) { r.Address = ptr.String("http") }), "SinkAddressUnknown",
@@ -203,7 +203,7 @@ func TestSinksThatDoNotResolveSayWhy(t *testing.T) {
 		{"a Revision", nil, to(duckv1.KReference{APIVersion: "serving.knative.dev/v1", Kind: "Revision", Name: "c"}), "SinkKindNotAllowed", []string{"Revision of serving"}},
 		{"a CDEventSource", nil, to(duckv1.KReference{APIVersion: "knative-cdevents.dev/v1alpha1", Kind: "CDEventSource", Name: "all"}), "SinkKindNotAllowed", nil},
 		{"a Lease", nil, to(duckv1.KReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: "c"}), "SinkKindNotAllowed", nil},
-		// It is of no namespace, and anybody could name it to read how it is.
+		// It is cluster-scoped: anybody could reference it to read its conditions.
 		{
 			"cluster-scoped",
 			[]runtime.Object{object("flows.example.dev/v1alpha1", "Waterfall", "", "big", map[string]any{"address": map[string]any{"url": "http://w.example"}})},
@@ -219,10 +219,10 @@ func TestSinksThatDoNotResolveSayWhy(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, tc.objects...)
+			h := newFixture(t, tc.objects...)
 			s := h.settle(newSource(func(s *v1alpha1.CDEventSource) {
 				tc.change(s)
-				// An address that another spec led to must not stay.
+				// The address of an earlier spec must not stay.
 				s.Status.SinkURI = apis.HTTP("former.example")
 			}))
 			c := s.Status.GetCondition(v1alpha1.SourceConditionSinkProvided)
@@ -231,13 +231,13 @@ func TestSinksThatDoNotResolveSayWhy(t *testing.T) {
 			}
 			for _, w := range tc.says {
 				if !contains(c.Message, w) {
-					t.Errorf("%q does not say %q", c.Message, w)
+					t.Errorf("%q does not contain %q", c.Message, w)
 				}
 			}
 			if contains(c.Message, "s3cret") {
-				t.Errorf("%q gives a secret away", c.Message)
+				t.Errorf("%q reveals a secret", c.Message)
 			}
-			// It is what kubectl shows first.
+			// kubectl shows the Ready condition first.
 			if ready := s.Status.GetCondition(apis.ConditionReady); ready.Message != c.Message || ready.Reason != c.Reason {
 				t.Errorf("Ready says %q", ready.Message)
 			}
@@ -246,15 +246,15 @@ func TestSinksThatDoNotResolveSayWhy(t *testing.T) {
 	}
 }
 
-func TestAPIServerThatDoesNotAnswerProvesNothing(t *testing.T) {
+func TestUnreachableAPIServerKeepsKnownAddresses(t *testing.T) {
 	t.Parallel()
-	for name, fail := range map[string]func(*house){
-		"get": func(h *house) {
+	for name, fail := range map[string]func(*fixture){
+		"get": func(h *fixture) {
 			h.dynamic.PrependReactor("*", "brokers", func(ktesting.Action) (bool, runtime.Object, error) {
 				return true, nil, apierrors.NewInternalError(errors.New("etcd"))
 			})
 		},
-		"discovery": func(h *house) {
+		"discovery": func(h *fixture) {
 			h.disco.PrependReactor("*", "*", func(ktesting.Action) (bool, runtime.Object, error) {
 				return true, nil, apierrors.NewServiceUnavailable("etcd")
 			})
@@ -262,7 +262,7 @@ func TestAPIServerThatDoesNotAnswerProvesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 			fail(h)
 			s := h.settle(newSource(to(broker)))
 			c := s.Status.GetCondition(v1alpha1.SourceConditionSinkProvided)
@@ -270,14 +270,14 @@ func TestAPIServerThatDoesNotAnswerProvesNothing(t *testing.T) {
 				t.Errorf("%+v", c)
 			}
 
-			h = newHouse(t)
+			h = newFixture(t)
 			fail(h)
 			s = h.settle(newSource(to(broker), func(s *v1alpha1.CDEventSource) {
 				s.Status.SinkURI = apis.HTTP("known.example")
 				s.Status.ObservedGeneration = 1
 			}))
 			if s.Status.SinkURI.String() != "http://known.example" {
-				t.Errorf("what was known was dropped: %+v", s.Status)
+				t.Errorf("the known address was dropped: %+v", s.Status)
 			}
 		})
 	}
@@ -285,7 +285,7 @@ func TestAPIServerThatDoesNotAnswerProvesNothing(t *testing.T) {
 
 func TestForbiddenSinkSaysHowToAllowIt(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.dynamic.PrependReactor("*", "brokers", func(ktesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(schema.GroupResource{Group: "eventing.knative.dev", Resource: "brokers"}, "default", errors.New("no"))
 	})
@@ -297,7 +297,7 @@ func TestForbiddenSinkSaysHowToAllowIt(t *testing.T) {
 
 func TestDeadLetterSink(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokerAt("http://b.example"))
+	h := newFixture(t, brokerAt("http://b.example"))
 	with := func(d *duckv1.Destination) func(*v1alpha1.CDEventSource) {
 		return func(s *v1alpha1.CDEventSource) { s.Spec.Delivery = &eventingduckv1.DeliverySpec{DeadLetterSink: d} }
 	}
@@ -320,13 +320,13 @@ func TestDeadLetterSink(t *testing.T) {
 		t.Errorf("%+v", s.Status)
 	}
 	if s.Status.SinkURI == nil {
-		t.Error("the sink itself is none the worse")
+		t.Error("the dead letter sink affected SinkProvided")
 	}
 }
 
-func TestComesChangesAndGoes(t *testing.T) {
+func TestSinkChangesEnqueueItsSources(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	key := newSource().Namespace + "/all"
 	s := h.settle(newSource(to(broker)))
 	eventually(t, "watching", h.watching)
@@ -351,7 +351,7 @@ func TestComesChangesAndGoes(t *testing.T) {
 		})
 		return h.again(s)
 	}
-	// The watch of a fake begins without a sign.
+	// A fake's watch gives no sign when it starts.
 	eventually(t, "a watch", func() bool {
 		for _, a := range h.dynamic.Actions() {
 			if a.GetVerb() == "watch" {
@@ -360,21 +360,21 @@ func TestComesChangesAndGoes(t *testing.T) {
 		}
 		return false
 	})
-	got := noticed("it comes", func() error {
+	got := noticed("the Broker is created", func() error {
 		_, err := brokers.Create(t.Context(), brokerAt("http://one.example"), metav1.CreateOptions{})
 		return err
 	})
 	if got.Status.SinkURI.String() != "http://one.example" {
 		t.Errorf("%+v", got.Status)
 	}
-	got = noticed("it changes", func() error {
+	got = noticed("the Broker changes", func() error {
 		_, err := brokers.Update(t.Context(), brokerAt("http://two.example"), metav1.UpdateOptions{})
 		return err
 	})
 	if got.Status.SinkURI.String() != "http://two.example" {
 		t.Errorf("%+v", got.Status)
 	}
-	got = noticed("it goes", func() error { return brokers.Delete(t.Context(), "default", metav1.DeleteOptions{}) })
+	got = noticed("the Broker is deleted", func() error { return brokers.Delete(t.Context(), "default", metav1.DeleteOptions{}) })
 	if got.Status.SinkURI != nil || got.Status.GetCondition(apis.ConditionReady).Reason != "SinkNotFound" {
 		t.Errorf("%+v", got.Status)
 	}
@@ -382,7 +382,7 @@ func TestComesChangesAndGoes(t *testing.T) {
 
 func TestOnlyNamedSinksAreFollowed(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	o := h.sinks.objects
 	followed := func() int { o.mu.Lock(); defer o.mu.Unlock(); return len(o.followed) }
 	a := newSource(to(broker))
@@ -392,7 +392,7 @@ func TestOnlyNamedSinksAreFollowed(t *testing.T) {
 	if followed() != 1 {
 		t.Errorf("%d watches for one sink", followed())
 	}
-	h.settle(newSource()) // has a URI now
+	h.settle(newSource()) // now it has a URI
 	if followed() != 1 {
 		t.Error("the watch of another source was ended")
 	}
@@ -403,13 +403,13 @@ func TestOnlyNamedSinksAreFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if followed() != 0 {
-		t.Error("the watch outlives all who asked for it")
+		t.Error("the watch outlives all sources that reference its object")
 	}
 }
 
-func TestKindThatComesLater(t *testing.T) {
+func TestKindInstalledLater(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, brokerAt("http://b.example"))
+	h := newFixture(t, brokerAt("http://b.example"))
 	all := h.disco.Resources
 	h.disco.Resources = all[:2]
 	s := h.settle(newSource(to(broker)))
@@ -420,7 +420,7 @@ func TestKindThatComesLater(t *testing.T) {
 	if s = h.again(s); !s.Status.IsReady() {
 		t.Errorf("%+v", s.Status)
 	}
-	// And goes again: its watch ends with 404, and nothing goes on asking.
+	// When the kind is removed, the watch ends with 404 and is not retried.
 	h.disco.Resources = all[:2]
 	at, err := h.sinks.objects.locate(schema.GroupVersionKind{Group: "eventing.knative.dev", Version: "v1", Kind: "Broker"}, "shop", "default")
 	if err != nil {
@@ -432,7 +432,7 @@ func TestKindThatComesLater(t *testing.T) {
 	}
 }
 
-func TestWhatIsCachedIsSmall(t *testing.T) {
+func TestCachedObjectsAreSmall(t *testing.T) {
 	t.Parallel()
 	big := brokerAt("http://b.example")
 	big.SetAnnotations(map[string]string{"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("x", 1<<16)})

@@ -1,11 +1,11 @@
-// Package source keeps the status of CDEventSources: it finds their sinks, says
-// what is wrong with their specs, and shows how their deliveries stand.
+// Package source maintains the status of CDEventSources: it resolves their sinks,
+// reports what is wrong with their specs, and shows the state of their deliveries.
 //
-// Its invariant: it writes nothing but the status of CDEventSources, and that
-// only when it says something new. Of other people's objects it gets, lists and
-// watches the very ones that a source names as its sink, and no more; what is
-// shown to sinks it leaves to package credentials, and sees no value of it. A
-// status never shows an address that its own spec, as it is now, does not lead to.
+// Its invariant: it writes only the status of CDEventSources, and only when the status
+// changes. Of other objects it gets, lists and watches only those that a source
+// references as its sink. Package credentials handles credentials; their values never
+// reach this package. A status never shows an address that does not result from its
+// current spec.
 package source
 
 import (
@@ -29,23 +29,23 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 )
 
-// interval is how often a source is looked at without being changed, and the
-// least time between two writes that only say how deliveries stand.
+// interval is how often an unchanged source is reconciled, and the least time between
+// two status updates that differ in deliveries only.
 const interval = 10 * time.Second
 
-// Deliveries says how the deliveries to a source stand.
+// Deliveries reports the state of the deliveries to a source.
 type Deliveries interface {
-	// SourceStatus returns how much is owed, since when, when it was last delivered,
-	// and what goes wrong, if anything.
+	// SourceStatus returns the number of pending events, the times of the oldest one and
+	// of the last delivery, and the current trouble, if any.
 	SourceStatus(uid types.UID) (pending int64, oldest, last time.Time, trouble string)
 }
 
-// Credentials finds what sources show to their sinks.
+// Credentials looks up the credentials of sources.
 type Credentials interface {
 	For(ctx context.Context, w credentials.Want, sink *url.URL) (credentials.Shown, error)
 }
 
-// Reconciler brings the status of sources up to date.
+// Reconciler updates the status of sources.
 type Reconciler struct {
 	reconciler.LeaderAwareFuncs
 
@@ -54,14 +54,14 @@ type Reconciler struct {
 	sinks       *sinks
 	deliveries  Deliveries
 	credentials Credentials
-	// hosts that sinks must be among; where the list is empty, any.
+	// hosts returns the hosts that sinks must be among; any if the list is empty.
 	hosts func() hosts.List
-	// cluster is the URI that events name as their source.
+	// cluster returns the URI that events have as their source.
 	cluster func() string
 	// system is the namespace whose sources may select other namespaces.
 	system string
 	now    func() time.Time
-	// leads stands in for an election of our own; may be nil.
+	// leads replaces an election of our own; may be nil.
 	leads func(types.NamespacedName) bool
 
 	written writes
@@ -115,16 +115,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, key string) error {
 
 	after := before.DeepCopy()
 	if leads {
-		r.judge(ctx, after)
+		r.computeStatus(ctx, after)
 	} else {
-		r.tell(after)
+		r.reportOwn(after)
 	}
-	groom(before, after)
+	keepTransitionTimes(before, after)
 	return r.write(ctx, before, after)
 }
 
-// write stores a status that says something new. It always asks to be called
-// again: how deliveries stand changes without anything that could be watched.
+// write stores a changed status. It always requeues: nothing can be watched that
+// announces changes in deliveries.
 func (r *Reconciler) write(ctx context.Context, before, after *v1alpha1.CDEventSource) error {
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return controller.NewRequeueAfter(interval)
@@ -138,10 +138,10 @@ func (r *Reconciler) write(ctx context.Context, before, after *v1alpha1.CDEventS
 	}
 	if _, err := r.client.CDEventSources(after.Namespace).UpdateStatus(ctx, after, metav1.UpdateOptions{}); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil // deleted meanwhile
+			return nil // deleted in the meantime
 		}
 		if apierrors.IsConflict(err) {
-			return controller.NewRequeueAfter(time.Second) // by then it is known what another one wrote
+			return controller.NewRequeueAfter(time.Second) // by then the cache has the conflicting write
 		}
 		return fmt.Errorf("writing the status of CDEventSource %s: %w", source, err)
 	}
@@ -149,7 +149,7 @@ func (r *Reconciler) write(ctx context.Context, before, after *v1alpha1.CDEventS
 	return controller.NewRequeueAfter(interval)
 }
 
-// promote enqueues everything in a bucket that this process now leads.
+// promote enqueues every source in a bucket that this process now leads.
 func (r *Reconciler) promote(b reconciler.Bucket, enqueue func(reconciler.Bucket, types.NamespacedName)) error {
 	all, err := r.lister.List(labels.Everything())
 	if err != nil {

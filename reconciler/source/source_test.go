@@ -13,7 +13,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// requeue is how long an answer of Reconcile asks to wait; 0 if it does not.
+// requeue returns the requeue delay in Reconcile's result; 0 if there is none.
 func requeue(err error) time.Duration {
 	_, after := controller.IsRequeueKey(err)
 	return after
@@ -31,7 +31,7 @@ func (s *standing) SourceStatus(types.UID) (int64, time.Time, time.Time, string)
 
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	ctx := t.Context()
 	if err := h.Reconcile(ctx, "too/many/parts"); !controller.IsPermanentError(err) {
 		t.Error(err)
@@ -51,9 +51,9 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-func TestSourceThatIsBeingDeletedIsLeftAlone(t *testing.T) {
+func TestDeletingSourceIsIgnored(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	s := newSource(func(s *v1alpha1.CDEventSource) { s.DeletionTimestamp = &metav1.Time{Time: start} })
 	if err := h.indexer.Add(s); err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestSourceThatIsBeingDeletedIsLeftAlone(t *testing.T) {
 
 func TestDeletedBetweenReadAndWrite(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	s := newSource()
 	if err := h.write(t.Context(), s, newSource(func(s *v1alpha1.CDEventSource) { s.Status.Pending = 1 })); err != nil {
 		t.Error(err)
@@ -74,7 +74,7 @@ func TestDeletedBetweenReadAndWrite(t *testing.T) {
 
 func TestStatusIsWrittenOnceAndOnlyTheStatus(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	got := h.settle(newSource())
 	if !got.Status.IsReady() || got.Status.SinkURI.String() != "http://sink.example" || got.Status.ObservedGeneration != 1 {
 		t.Errorf("%+v", got.Status)
@@ -91,14 +91,14 @@ func TestStatusIsWrittenOnceAndOnlyTheStatus(t *testing.T) {
 
 func TestDeliveriesAreWrittenAtMostEveryTenSeconds(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	stand := &standing{}
 	h.deliveries = stand
 	s := h.settle(newSource())
 	if len(h.requests) != 1 {
 		t.Fatal(h.requests)
 	}
-	for range 20 { // ten seconds by halves, twice over
+	for range 20 { // 20 s in steps of one second
 		h.clock = h.clock.Add(time.Second)
 		stand.pending++
 		stand.last = h.clock
@@ -111,7 +111,7 @@ func TestDeliveriesAreWrittenAtMostEveryTenSeconds(t *testing.T) {
 	if s.Status.Pending != 20 {
 		t.Errorf("pending %d", s.Status.Pending)
 	}
-	// What a user changed does not wait.
+	// A change by the user does not wait.
 	changed := s.DeepCopy()
 	changed.Generation = 2
 	h.clock = h.clock.Add(time.Second)
@@ -120,20 +120,20 @@ func TestDeliveriesAreWrittenAtMostEveryTenSeconds(t *testing.T) {
 	}
 }
 
-func TestWaitingForAWriteIsShort(t *testing.T) {
+func TestConflictIsRetriedSoon(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	stand := &standing{}
 	h.deliveries = stand
 	h.settle(newSource())
 	h.clock = h.clock.Add(7 * time.Second)
 	stand.pending = 1
 	if after := requeue(h.Reconcile(t.Context(), "shop/all")); after != 3*time.Second {
-		t.Errorf("looks again after %v", after)
+		t.Errorf("requeued after %v", after)
 	}
 }
 
-func TestDeliveringInformsOnly(t *testing.T) {
+func TestDeliveringDoesNotAffectReady(t *testing.T) {
 	t.Parallel()
 	long, short := start.Add(-time.Hour), start.Add(-time.Second)
 	tests := []struct {
@@ -144,14 +144,14 @@ func TestDeliveringInformsOnly(t *testing.T) {
 	}{
 		{"nothing sent", standing{}, "Unknown", "NothingSentYet", "No event"},
 		{"all sent", standing{last: short}, "True", "", ""},
-		{"just made", standing{pending: 1, oldest: short, last: long}, "True", "", ""},
+		{"just pending", standing{pending: 1, oldest: short, last: long}, "True", "", ""},
 		{"trouble", standing{pending: 1, oldest: long, trouble: "sending to http://sink.example: 503 50%"}, "False", "SinkFails", "503 50%"},
 		{"another process sends", standing{pending: 1, oldest: long}, "Unknown", "Waiting", "2026-11-21T08:00:00Z"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 			h.deliveries = &tc.stand
 			s := h.settle(newSource())
 			c := s.Status.GetCondition(v1alpha1.SourceConditionDelivering)
@@ -159,7 +159,7 @@ func TestDeliveringInformsOnly(t *testing.T) {
 				t.Errorf("%+v", c)
 			}
 			if !s.Status.IsReady() {
-				t.Error("not ready because of what informs only")
+				t.Error("Delivering made the source not Ready")
 			}
 		})
 	}
@@ -167,14 +167,14 @@ func TestDeliveringInformsOnly(t *testing.T) {
 
 func TestLastDeliveryNeverGoesBack(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	stand := &standing{last: start, pending: 2, oldest: start.Add(1234567 * time.Nanosecond)}
 	h.deliveries = stand
 	s := h.settle(newSource())
 	if got := s.Status.OldestPending.Time; !got.Equal(start.Add(1234 * time.Microsecond)) {
 		t.Errorf("oldest %v", got)
 	}
-	*stand = standing{} // as another process has it
+	*stand = standing{} // another process sends now
 	h.clock = h.clock.Add(time.Minute)
 	s = h.again(s)
 	if s.Status.LastDelivery == nil || !s.Status.LastDelivery.Time.Equal(start) || s.Status.OldestPending != nil || s.Status.Pending != 0 {
@@ -182,9 +182,9 @@ func TestLastDeliveryNeverGoesBack(t *testing.T) {
 	}
 }
 
-func TestTransitionTimesStandStillWhileNothingTurns(t *testing.T) {
+func TestTransitionTimesChangeOnlyWithConditions(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	s := newSource(to(broker))
 	s = h.settle(s)
 	old := metav1.NewTime(start.Add(-time.Hour))
@@ -203,7 +203,7 @@ func TestTransitionTimesStandStillWhileNothingTurns(t *testing.T) {
 
 func TestPromotionEnqueuesAll(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.PromoteFunc = h.promote
 	for _, name := range []string{"a", "b", "c"} {
 		if err := h.indexer.Add(newSource(func(s *v1alpha1.CDEventSource) { s.Name = name })); err != nil {
@@ -217,9 +217,9 @@ func TestPromotionEnqueuesAll(t *testing.T) {
 	}
 }
 
-func TestFailedWriteIsTriedAgain(t *testing.T) {
+func TestFailedWriteIsRetried(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	s := newSource()
 	if err := h.indexer.Add(s); err != nil {
 		t.Fatal(err)
@@ -232,6 +232,6 @@ func TestFailedWriteIsTriedAgain(t *testing.T) {
 		t.Error(err)
 	}
 	if h.written.wait(types.NamespacedName{Namespace: "shop", Name: "all"}, h.clock) > 0 {
-		t.Error("a write that failed was counted")
+		t.Error("a failed write delays the next one")
 	}
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 )
 
-// checkNamespaceSelector: who may write a source in one namespace may not, by
-// that, read about others. An empty selector selects all, so it counts too.
+// checkNamespaceSelector: permission to write a source in one namespace must not let
+// a user read events of others. An empty selector selects all, so it is refused too.
 func checkNamespaceSelector(s *v1alpha1.CDEventSource, system string) error {
 	if s.Spec.NamespaceSelector == nil || s.Namespace == system {
 		return nil
 	}
-	return wrong("NamespaceSelectorNotAllowed",
+	return problemf("NamespaceSelectorNotAllowed",
 		"spec.namespaceSelector is allowed only for sources in namespace %s, and this one is in %s; remove it to get the events of %s, or ask an operator for a source there",
 		system, s.Namespace, s.Namespace)
 }
@@ -33,7 +33,7 @@ func checkSelectors(s *v1alpha1.CDEventSource, _ string) error {
 		selector *metav1.LabelSelector
 	}{{"selector", s.Spec.Selector}, {"namespaceSelector", s.Spec.NamespaceSelector}} {
 		if _, err := delivery.Selector(l.selector); err != nil {
-			all = append(all, wrong("InvalidSelector", "spec.%s is %v", l.field, err))
+			all = append(all, problemf("InvalidSelector", "spec.%s is %v", l.field, err))
 		}
 	}
 	return errors.Join(all...)
@@ -45,20 +45,20 @@ func checkFilters(s *v1alpha1.CDEventSource, _ string) error {
 	}
 	samples, err := cdevents.Samples(sampled(s))
 	if err != nil {
-		// The version is none, which is told by itself.
+		// checkVersion reports the invalid version.
 		_, err = delivery.Compile(s.Spec.Filters)
 	} else {
 		err = delivery.Check(s.Spec.Filters, samples)
 	}
 	var all []error
 	for _, err := range each(err) {
-		all = append(all, wrong("InvalidFilter", "%v", err))
+		all = append(all, problemf("InvalidFilter", "%v", err))
 	}
 	return errors.Join(all...)
 }
 
-// sampled is the profile of a source's events, with an example of what the
-// controller's configuration adds to it.
+// sampled returns the profile of a source's events, with an example of the attributes
+// that the controller's configuration adds.
 func sampled(s *v1alpha1.CDEventSource) v1alpha1.Profile {
 	p := v1alpha1.Profile{SpecVersion: s.Spec.Version(), Source: "https://cluster.example.com"}
 	if s.Spec.CloudEventOverrides != nil {
@@ -71,7 +71,7 @@ func checkDelivery(s *v1alpha1.CDEventSource, _ string) error {
 	var all []error
 	_, err := sender.NewPolicy(s.Spec.Delivery)
 	for _, err := range each(err) {
-		all = append(all, wrong("InvalidDelivery", "%v", err))
+		all = append(all, problemf("InvalidDelivery", "%v", err))
 	}
 	return errors.Join(all...)
 }
@@ -81,7 +81,7 @@ func checkVersion(s *v1alpha1.CDEventSource, _ string) error {
 	case cdevents.Version05, cdevents.Version04:
 		return nil
 	default:
-		return wrong("UnknownVersion", "spec.cdevents.version is %q; it must be %q or %q", v, cdevents.Version05, cdevents.Version04)
+		return problemf("UnknownVersion", "spec.cdevents.version is %q; it must be %q or %q", v, cdevents.Version05, cdevents.Version04)
 	}
 }
 
@@ -91,22 +91,22 @@ func checkEnvironment(s *v1alpha1.CDEventSource, _ string) error {
 		return nil
 	}
 	if strings.TrimSpace(e.ID) == "" {
-		return wrong("InvalidEnvironment", "spec.environment.id is empty; give the environment an id, or remove spec.environment")
+		return problemf("InvalidEnvironment", "spec.environment.id is empty; give the environment an id, or remove spec.environment")
 	}
 	if len(e.ID) > maxText || len(e.Source) > maxText {
-		return wrong("InvalidEnvironment", "spec.environment has an id or a source of more than %d bytes; use shorter ones", maxText)
+		return problemf("InvalidEnvironment", "spec.environment has an id or a source of more than %d bytes; use shorter ones", maxText)
 	}
 	if e.Source == "" {
 		return nil
 	}
 	if !cdevents.IsURI(e.Source) {
-		return wrong("InvalidEnvironment", "spec.environment.source is %q, which is not a URI reference; use one such as https://example.com/environments", e.Source)
+		return problemf("InvalidEnvironment", "spec.environment.source is %q, which is not a URI reference; use one such as https://example.com/environments", e.Source)
 	}
 	return nil
 }
 
-// maxText bounds what a source adds to each of its events, as annotations are
-// bounded: receivers need not take an event above 64 KiB, nor so large a header.
+// maxText bounds what a source adds to each event, as annotations are bounded:
+// receivers may reject an event above 64 KiB, or headers that are too large.
 const maxText = 1024
 
 func checkOverrides(s *v1alpha1.CDEventSource, _ string) error {
@@ -123,23 +123,23 @@ func checkOverrides(s *v1alpha1.CDEventSource, _ string) error {
 	}
 	switch {
 	case size > 4*maxText:
-		return wrong("InvalidOverrides", "spec.ceOverrides.extensions has %d bytes; it must not have more than %d, because they are part of every event", size, 4*maxText)
+		return problemf("InvalidOverrides", "spec.ceOverrides.extensions has %d bytes; it must not have more than %d, because they are part of every event", size, 4*maxText)
 	case len(bad) == 0:
 		return nil
 	}
-	return wrong("InvalidOverrides", "spec.ceOverrides.extensions has names that CloudEvents does not allow (only lowercase letters and digits): %s", strings.Join(bad, ", "))
+	return problemf("InvalidOverrides", "spec.ceOverrides.extensions has names that CloudEvents does not allow (only lowercase letters and digits): %s", strings.Join(bad, ", "))
 }
 
-// checkForm bounds what each journaled event is as large by, as JSON: some characters
-// take six bytes.
+// checkForm bounds the size that the spec adds to each journaled event. It counts JSON,
+// because some characters take six bytes there.
 func checkForm(s *v1alpha1.CDEventSource, _ string) error {
 	if size := delivery.FormSize(s); size > delivery.MaxForm {
-		return wrong("SourceTooLarge", "spec.ceOverrides and spec.environment have %d bytes as JSON; they must not have more than %d, because they are stored with every event", size, delivery.MaxForm)
+		return problemf("SourceTooLarge", "spec.ceOverrides and spec.environment have %d bytes as JSON; they must not have more than %d, because they are stored with every event", size, delivery.MaxForm)
 	}
 	return nil
 }
 
-// tooMany says that the oldest sources of a namespace are told, and this one is not.
+// tooMany refuses a source that is not among the oldest of its namespace.
 func tooMany(s *v1alpha1.CDEventSource, all []*v1alpha1.CDEventSource, system string) error {
 	if s.Namespace == system || !delivery.Surplus(all)[s.UID] {
 		return nil
@@ -147,8 +147,8 @@ func tooMany(s *v1alpha1.CDEventSource, all []*v1alpha1.CDEventSource, system st
 	return TooMany(s.Namespace, system)
 }
 
-// TooMany says that there is no room for another source in a namespace.
+// TooMany is the error for a namespace that has too many sources.
 func TooMany(namespace, system string) error {
-	return wrong("TooManySources", "namespace %s has more than %d CDEventSources, of which only the oldest %d receive events; delete one that is not needed, or ask an operator for a source in %s",
+	return problemf("TooManySources", "namespace %s has more than %d CDEventSources, of which only the oldest %d receive events; delete one that is not needed, or ask an operator for a source in %s",
 		namespace, delivery.MaxSources, delivery.MaxSources, system)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-func TestSpecsThatCannotBeObeyed(t *testing.T) {
+func TestInvalidSpecs(t *testing.T) {
 	t.Parallel()
 	bad := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
 	filter := func(f eventingv1.SubscriptionsAPIFilter) func(*v1alpha1.CDEventSource) {
@@ -83,7 +83,7 @@ func TestSpecsThatCannotBeObeyed(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 			s := h.settle(newSource(tc.change))
 			c := s.Status.GetCondition(v1alpha1.SourceConditionValid)
 			if s.Status.IsReady() || !c.IsFalse() || c.Reason != tc.reason {
@@ -91,19 +91,19 @@ func TestSpecsThatCannotBeObeyed(t *testing.T) {
 			}
 			for _, w := range tc.says {
 				if !contains(c.Message, w) {
-					t.Errorf("%q does not say %q", c.Message, w)
+					t.Errorf("%q does not contain %q", c.Message, w)
 				}
 			}
 			if s.Status.SinkURI == nil {
-				t.Error("the sink is found all the same")
+				t.Error("an invalid spec kept the sink from being resolved")
 			}
 		})
 	}
 }
 
-func TestAllProblemsAreToldAtOnce(t *testing.T) {
+func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	s := h.settle(newSource(func(s *v1alpha1.CDEventSource) {
 		s.Spec.NamespaceSelector = &metav1.LabelSelector{}
 		s.Spec.CDEvents = &v1alpha1.CDEventsSpec{Version: "1.0"}
@@ -119,10 +119,10 @@ func TestAllProblemsAreToldAtOnce(t *testing.T) {
 	}
 }
 
-func TestSpecsThatCanBeObeyed(t *testing.T) {
+func TestValidSpecs(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*v1alpha1.CDEventSource){
-		"nothing said": func(*v1alpha1.CDEventSource) {},
+		"no options": func(*v1alpha1.CDEventSource) {},
 		"everything": func(s *v1alpha1.CDEventSource) {
 			s.Namespace = systemNamespace
 			s.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "web"}}
@@ -138,7 +138,7 @@ func TestSpecsThatCanBeObeyed(t *testing.T) {
 			s.Spec.CloudEventOverrides = &duckv1.CloudEventOverrides{Extensions: map[string]string{"team": "web"}}
 		},
 	} {
-		if s := newHouse(t).settle(newSource(change)); !s.Status.IsReady() {
+		if s := newFixture(t).settle(newSource(change)); !s.Status.IsReady() {
 			t.Errorf("%s: %+v", name, s.Status.Conditions)
 		}
 	}

@@ -19,11 +19,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 )
 
-// patience is how long an event may be owed without anyone being able to say why.
+// patience is how long an event may be pending without a known reason.
 const patience = time.Minute
 
-// judge fills in the whole status.
-func (r *Reconciler) judge(ctx context.Context, s *v1alpha1.CDEventSource) {
+// computeStatus computes the whole status.
+func (r *Reconciler) computeStatus(ctx context.Context, s *v1alpha1.CDEventSource) {
 	conditions := s.GetConditionSet().Manage(s.GetStatus())
 	conditions.InitializeConditions()
 	r.resolve(ctx, s, conditions)
@@ -34,8 +34,8 @@ func (r *Reconciler) judge(ctx context.Context, s *v1alpha1.CDEventSource) {
 	s.Status.ObservedGeneration = s.Generation
 }
 
-// attributes are those of the events that the source may send, before its filters, as
-// other sources of Knative tell them: Eventing makes EventTypes of them.
+// attributes returns the attributes of all events that the source may send, before its
+// filters. Other Knative sources list them too, and Eventing makes EventTypes of them.
 func (r *Reconciler) attributes(s *v1alpha1.CDEventSource) []duckv1.CloudEventAttributes {
 	types := cdevents.Types(s.Spec.Version())
 	out := make([]duckv1.CloudEventAttributes, 0, len(types))
@@ -45,14 +45,14 @@ func (r *Reconciler) attributes(s *v1alpha1.CDEventSource) []duckv1.CloudEventAt
 	return out
 }
 
-// valid says whether the spec can be obeyed, and whether there is room for the source.
+// valid reports whether the spec is valid, and within the limit of its namespace.
 func (r *Reconciler) valid(s *v1alpha1.CDEventSource, conditions apis.ConditionManager) {
 	if p := r.checked.problems(s, r.system); p != nil {
 		conditions.MarkFalse(v1alpha1.SourceConditionValid, p.reason, "%s", p.message)
 		return
 	}
 	neighbours, err := r.lister.Namespaced(s.Namespace).List(labels.Everything())
-	if err == nil { // from memory
+	if err == nil { // from the cache
 		err = tooMany(s, neighbours, r.system)
 	}
 	if err != nil {
@@ -62,8 +62,8 @@ func (r *Reconciler) valid(s *v1alpha1.CDEventSource, conditions apis.ConditionM
 	conditions.MarkTrue(v1alpha1.SourceConditionValid)
 }
 
-// resolve finds both sinks. What was found for this very spec is kept while the
-// API server cannot answer; it is dropped as soon as it is known to be wrong.
+// resolve resolves both sinks. While the API server does not answer, it keeps addresses
+// that were resolved for the same spec. A definite error drops them.
 func (r *Reconciler) resolve(ctx context.Context, s *v1alpha1.CDEventSource, conditions apis.ConditionManager) {
 	known := s.Status.ObservedGeneration == s.Generation
 	look := r.sinks.look(types.NamespacedName{Namespace: s.Namespace, Name: s.Name})
@@ -95,7 +95,7 @@ func (r *Reconciler) resolve(ctx context.Context, s *v1alpha1.CDEventSource, con
 	}
 }
 
-// find finds an address that events may be sent to.
+// find resolves a sink and checks that its host is allowed.
 func (r *Reconciler) find(ctx context.Context, look *look, s *v1alpha1.CDEventSource, field string, d *duckv1.Destination) (*duckv1.Addressable, error) {
 	if err := checkReadable(s, field); err != nil {
 		return nil, err
@@ -106,14 +106,14 @@ func (r *Reconciler) find(ctx context.Context, look *look, s *v1alpha1.CDEventSo
 	}
 	host := addr.URL.URL().Hostname()
 	if allowed := r.hosts(); !allowed.Empty() && !allowed.Allows(host) {
-		return nil, wrong("SinkNotAllowed", "%s is at host %q, to which events may not be sent; ask an operator to add it to %s in ConfigMap %s of namespace %s, or use another sink",
+		return nil, problemf("SinkNotAllowed", "%s is at host %q, to which events may not be sent; ask an operator to add it to %s in ConfigMap %s of namespace %s, or use another sink",
 			field, host, settings.SinkHostsKey, settings.Name, r.system)
 	}
 	return addr, nil
 }
 
-// mark says False where it is known that something is wrong, and Unknown where
-// it could not be found out.
+// mark sets a condition to False for a definite problem, and to Unknown for a failed
+// lookup.
 func mark(conditions apis.ConditionManager, t apis.ConditionType, err error) {
 	var p *problem
 	switch {
@@ -126,7 +126,7 @@ func mark(conditions apis.ConditionManager, t apis.ConditionType, err error) {
 	}
 }
 
-// report shows how the deliveries stand.
+// report shows the state of the deliveries.
 func (r *Reconciler) report(s *v1alpha1.CDEventSource, conditions apis.ConditionManager) {
 	const delivering = v1alpha1.SourceConditionDelivering
 	if r.deliveries == nil {
@@ -140,7 +140,7 @@ func (r *Reconciler) report(s *v1alpha1.CDEventSource, conditions apis.Condition
 	case trouble != "":
 		conditions.MarkFalse(delivering, "SinkFails", "%s", trouble)
 	case pending > 0 && failsElsewhere(s, oldest):
-		// What that process said stands.
+		// Keep the condition that the other process set.
 	case pending > 0 && r.now().Sub(oldest) > patience:
 		conditions.MarkUnknown(delivering, "Waiting", "%s", fmt.Sprintf("Events have been waiting since %s; the controller's logs say why",
 			oldest.UTC().Format(time.RFC3339)))
@@ -151,9 +151,9 @@ func (r *Reconciler) report(s *v1alpha1.CDEventSource, conditions apis.Condition
 	}
 }
 
-// tell adds to the status that another process keeps what only this one knows: each
-// sends what happened to the objects that it leads for.
-func (r *Reconciler) tell(s *v1alpha1.CDEventSource) {
+// reportOwn adds the results of this process's deliveries to a status that another process
+// writes. Each process sends the events of the objects that it leads for.
+func (r *Reconciler) reportOwn(s *v1alpha1.CDEventSource) {
 	_, _, last, trouble := r.deliveries.SourceStatus(s.UID)
 	delivered(s, last)
 	if trouble != "" {
@@ -161,8 +161,8 @@ func (r *Reconciler) tell(s *v1alpha1.CDEventSource) {
 	}
 }
 
-// delivered moves the time of the last delivery on. Another process may have
-// delivered since this one last did.
+// delivered advances the time of the last delivery. Another process may have set a
+// later one.
 func delivered(s *v1alpha1.CDEventSource, last time.Time) {
 	if was := s.Status.LastDelivery; was == nil || was.Time.Before(last) {
 		if at := when(last); at != nil {
@@ -171,18 +171,18 @@ func delivered(s *v1alpha1.CDEventSource, last time.Time) {
 	}
 }
 
-// failsElsewhere says that a process has seen the sink fail, that what was owed then
-// is owed still, and that nothing was delivered since.
+// failsElsewhere reports whether another process saw the sink fail, the event that was
+// pending then still is, and nothing has been delivered since.
 func failsElsewhere(s *v1alpha1.CDEventSource, oldest time.Time) bool {
 	c := s.Status.GetCondition(v1alpha1.SourceConditionDelivering)
 	if !c.IsFalse() {
 		return false
 	}
-	said := c.LastTransitionTime.Inner.Time // to the second, cut off
-	return oldest.Before(said.Add(time.Second)) && (s.Status.LastDelivery == nil || s.Status.LastDelivery.Time.Before(said))
+	failed := c.LastTransitionTime.Inner.Time // truncated to the second
+	return oldest.Before(failed.Add(time.Second)) && (s.Status.LastDelivery == nil || s.Status.LastDelivery.Time.Before(failed))
 }
 
-// when is a time as the API server stores it, to the microsecond.
+// when returns a time in the API server's precision, microseconds.
 func when(t time.Time) *metav1.MicroTime {
 	if t.IsZero() {
 		return nil
@@ -190,9 +190,8 @@ func when(t time.Time) *metav1.MicroTime {
 	return &metav1.MicroTime{Time: t.UTC().Truncate(time.Microsecond)}
 }
 
-// groom lets a condition keep the time of its last transition while it says the
-// same.
-func groom(before, after *v1alpha1.CDEventSource) {
+// keepTransitionTimes keeps a condition's last transition time while its status is unchanged.
+func keepTransitionTimes(before, after *v1alpha1.CDEventSource) {
 	for i := range after.Status.Conditions {
 		c := &after.Status.Conditions[i]
 		if was := before.Status.GetCondition(c.Type); was != nil && was.Status == c.Status {
@@ -201,7 +200,7 @@ func groom(before, after *v1alpha1.CDEventSource) {
 	}
 }
 
-// onlyDeliveriesDiffer says whether a change can wait.
+// onlyDeliveriesDiffer reports whether a status update may be delayed.
 func onlyDeliveriesDiffer(before, after *v1alpha1.CDEventSource) bool {
 	return equality.Semantic.DeepEqual(withoutDeliveries(before), withoutDeliveries(after))
 }

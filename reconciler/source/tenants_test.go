@@ -14,11 +14,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 )
 
-// TestTheConditionOfASourceTooMany: where no webhook was in the way.
-func TestTheConditionOfASourceTooMany(t *testing.T) {
+// TestConditionOfSourceAboveLimit covers clusters without the webhook.
+func TestConditionOfSourceAboveLimit(t *testing.T) {
 	t.Parallel()
 	for _, namespace := range []string{"shop", systemNamespace} {
-		h := newHouse(t)
+		h := newFixture(t)
 		var all []*v1alpha1.CDEventSource
 		for i := range delivery.MaxSources + 1 {
 			s := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{

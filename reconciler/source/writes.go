@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// writes remembers when the status of a source was last written.
+// writes records when the status of each source was last written.
 type writes struct {
 	mu   sync.Mutex
 	last map[types.NamespacedName]time.Time
@@ -22,7 +22,8 @@ func (w *writes) at(source types.NamespacedName, now time.Time) {
 	w.last[source] = now
 }
 
-// wait returns how long it is until the next write is due.
+// wait returns the time until the next write is due.
+
 func (w *writes) wait(source types.NamespacedName, now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
