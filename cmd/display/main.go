@@ -1,5 +1,5 @@
-// Command display is a sink to try a source with: it prints every CloudEvent that it
-// receives, for `kubectl logs`, and keeps nothing.
+// Command display is a sink for trying out a source: it prints every CloudEvent that it
+// receives, for `kubectl logs`, and stores nothing.
 package main
 
 import (
@@ -39,10 +39,10 @@ func main() {
 	}
 }
 
-// maxBody is more than an event may have.
+// maxBody is above the size limit of an event.
 const maxBody = 1 << 20
 
-// display prints events, one after the other.
+// display prints one event at a time.
 type display struct {
 	mu  sync.Mutex
 	out io.Writer

@@ -12,18 +12,18 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 )
 
-// asking is how long a gate is asked whether it can measure.
+// asking configures how long to wait for a gate's answer.
 type asking struct {
 	every time.Duration
-	// settle is how long it must go on saying that it cannot: a new pod may be read
-	// once before it answers. patience is how long it may not know.
+	// settle is how long the gate must report that it cannot measure: the first scrape of a
+	// new pod may fail. patience bounds the wait while it does not know.
 	settle, patience time.Duration
 }
 
-// usual is enough for two readings of the pods, which are 15 s apart.
+// usual allows for two scrapes of the pods, which are 15 s apart.
 var usual = asking{every: 2 * time.Second, settle: 20 * time.Second, patience: 35 * time.Second}
 
-// gateReader reads the gate that is asked.
+// gateReader reads the gate.
 type gateReader func(context.Context) (*v1alpha1.CanaryGate, error)
 
 func (r request) reader(config *rest.Config) (gateReader, error) {
@@ -40,8 +40,8 @@ func (r request) reader(config *rest.Config) (gateReader, error) {
 	}, nil
 }
 
-// measurable is nil if the gate can measure what it would have to judge, or does not
-// know yet, as of a Service that is scaled to zero. Otherwise it says what is missing.
+// measurable returns nil if the gate can measure the Service, or does not know yet, as
+// for a Service that is scaled to zero. Otherwise the error says what is missing.
 func (a asking) measurable(ctx context.Context, read gateReader) error {
 	began, cannot := time.Now(), time.Time{}
 	for {

@@ -13,25 +13,25 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// A rollout whose gate cannot measure is refused before any traffic moves, with the gate's own reason.
-func TestAGateThatCannotMeasure(t *testing.T) {
+// If the gate cannot measure, the rollout is refused before any traffic moves, with the gate's reason.
+func TestGateThatCannotMeasure(t *testing.T) {
 	t.Parallel()
 	quick := asking{every: time.Millisecond, settle: 50 * time.Millisecond, patience: 50 * time.Millisecond}
 	cannot := apis.Condition{Type: v1alpha1.GateMeasured, Status: corev1.ConditionFalse, Reason: "EntryMetricsUnavailable", Message: "set request-metrics-protocol"}
 	unknown := apis.Condition{Type: v1alpha1.GateMeasured, Status: corev1.ConditionUnknown, Reason: "NotRead"}
 	can := apis.Condition{Type: v1alpha1.GateMeasured, Status: corev1.ConditionTrue}
 	for name, c := range map[string]struct {
-		says []apis.Condition // the last one stays
+		says []apis.Condition // the last one repeats
 		err  error
 		want string
 	}{
-		"it can":             {[]apis.Condition{can}, nil, ""},
-		"metrics are off":    {[]apis.Condition{cannot}, nil, "nothing was changed: CanaryGate cart cannot judge this Service: EntryMetricsUnavailable: set request-metrics-protocol"},
-		"a pod that is new":  {[]apis.Condition{cannot, cannot, can}, nil, ""},
-		"nobody knows":       {[]apis.Condition{unknown}, nil, ""},
-		"not looked at":      {[]apis.Condition{{Type: "Other"}}, nil, ""},
-		"it is heard late":   {[]apis.Condition{unknown, unknown, cannot}, nil, "EntryMetricsUnavailable"},
-		"it cannot be asked": {nil, errors.New("forbidden"), "nothing was changed: forbidden"},
+		"it can measure":          {[]apis.Condition{can}, nil, ""},
+		"metrics are off":         {[]apis.Condition{cannot}, nil, "nothing was changed: CanaryGate cart cannot judge this Service: EntryMetricsUnavailable: set request-metrics-protocol"},
+		"a new pod":               {[]apis.Condition{cannot, cannot, can}, nil, ""},
+		"unknown for good":        {[]apis.Condition{unknown}, nil, ""},
+		"no condition yet":        {[]apis.Condition{{Type: "Other"}}, nil, ""},
+		"the answer comes late":   {[]apis.Condition{unknown, unknown, cannot}, nil, "EntryMetricsUnavailable"},
+		"the gate cannot be read": {nil, errors.New("forbidden"), "nothing was changed: forbidden"},
 	} {
 		n := 0
 		err := quick.measurable(t.Context(), func(context.Context) (*v1alpha1.CanaryGate, error) {

@@ -1,9 +1,9 @@
-// Command traffic gives one Revision of a Knative Service its share of the
-// traffic, and another one the rest. Task knative-traffic runs it.
+// Command traffic gives one Revision of a Knative Service a share of the traffic, and
+// another Revision the rest. Task knative-traffic runs it.
 //
-// Invariant: it writes spec.traffic of that one Service and nothing else, only
-// where the traffic is what its caller takes it for, and only if nobody wrote the
-// Service since it looked. It ends well only when the Route has the split in force.
+// Invariant: it writes spec.traffic of that Service and nothing else, only if the
+// current traffic is what its caller expects, and only if nobody has written the Service
+// since it was read. It succeeds only when the split is in effect on the Route.
 package main
 
 import (
@@ -27,8 +27,8 @@ func main() {
 	}
 }
 
-// run does what the environment asks for, and tells the Task's results what became
-// of it: the logs of a pod are gone with the pod.
+// run executes the request in the environment, and writes the outcome to the Task's
+// results, because a pod's logs are lost with the pod.
 func run(ctx context.Context, getenv func(string) string) error {
 	results := results{getenv}
 	err := func() error {

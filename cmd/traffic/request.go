@@ -13,29 +13,28 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/duration"
 )
 
-// request is what is asked for. The Task passes its params as environment
-// variables: nothing of them is ever part of a command.
+// request is the requested change. The Task passes its params as environment
+// variables, never as part of a command.
 type request struct {
 	namespace, service string
-	// canary gets percent of the traffic, and baseline the rest. An empty baseline
+	// canary gets percent of the traffic, and baseline the rest. If baseline is empty, it
 	// is the Revision that has all traffic.
 	canary, baseline string
 	percent          int64
-	// from are the percentages that the canary may have until now; empty is any.
+	// from lists the percentages that the canary may have now; any if it is empty.
 	from []int64
-	// gate must be able to measure before anything is changed; empty asks none.
+	// gate must be able to measure before anything is changed; no check if it is empty.
 	gate string
 	// older lets the canary be an older Revision than the baseline.
 	older bool
-	// timeout bounds all of it, until the Route has the split in force.
+	// timeout bounds the whole change, until the split is in effect on the Route.
 	timeout time.Duration
 }
 
-// defaultTimeout is enough for an ingress that is slow, and for a Revision that
-// wakes up.
+// defaultTimeout allows for a slow ingress, and for a Revision that scales from zero.
 const defaultTimeout = 90 * time.Second
 
-// read reads the environment and tells everything that is wrong in it at once.
+// read parses the environment, and reports all errors at once.
 func read(getenv func(string) string) (request, error) {
 	var wrong []error
 	object := func(name, value string, optional bool) string {
@@ -86,7 +85,7 @@ func read(getenv func(string) string) (request, error) {
 	return r, errors.Join(wrong...)
 }
 
-// allows says whether the canary may have that percentage now.
+// allows reports whether the canary may have that percentage now.
 func (r request) allows(percent int64) bool {
 	return len(r.from) == 0 || slices.Contains(r.from, percent)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// environment is what the Task passes if it is asked for as little as possible.
+// environment is the Task's environment with the required params only.
 func environment(change map[string]string) func(string) string {
 	env := map[string]string{"NAMESPACE": "shop", "SERVICE": "cart", "CANARY": "cart-2", "PERCENT": "10", "BASELINE": "", "FROM": "", "ALLOW_OLDER": "", "TIMEOUT": ""}
 	for name, value := range change {
@@ -51,6 +51,6 @@ func TestWrongParams(t *testing.T) {
 	}
 	_, err := read(environment(map[string]string{"PERCENT": "x", "TIMEOUT": "y"}))
 	if err == nil || !strings.Contains(err.Error(), "percent") || !strings.Contains(err.Error(), "timeout") {
-		t.Errorf("it tells one of two: %v", err)
+		t.Errorf("the error does not report both problems: %v", err)
 	}
 }

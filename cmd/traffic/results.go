@@ -14,7 +14,7 @@ const (
 	message  = "MESSAGE"
 )
 
-// results writes them to the files that Tekton reads; RESULT_… says where each is.
+// results writes the files that Tekton reads; RESULT_… names each file.
 type results struct{ getenv func(string) string }
 
 func (r results) write(name, value string) error {

@@ -37,13 +37,13 @@ func rollout(t *testing.T, s *stage) {
 	if got := result(message); !strings.Contains(got, "and was "+s.revision("1")+"=90") {
 		t.Error(got)
 	}
-	// Back to an older Revision, whatever it has now.
+	// Back to an older Revision, whatever the current traffic is.
 	must(t, shift(t.Context(), s.api, s.asked(0), out))
 	s.want("1=100")
 	service, err := s.api.Services(namespace).Get(t.Context(), s.name, metav1.GetOptions{})
 	must(t, err)
 	if service.Generation != 4 || service.Spec.Template.Spec.Containers[0].Image != "registry.example.com/cart" {
-		t.Errorf("more was written than the traffic, three times: %+v", service)
+		t.Errorf("something other than the traffic was written, or not three times: %+v", service)
 	}
 }
 
@@ -60,7 +60,7 @@ func look(t *testing.T, s *stage) {
 	}
 }
 
-// meddler writes the Service between another's look and his write.
+// meddler writes the Service between another client's read and write.
 type meddler struct {
 	client.ServingV1Interface
 	write func()
@@ -83,7 +83,7 @@ func (m *meddled) Patch(ctx context.Context, name string, pt types.PatchType, da
 	return m.ServiceInterface.Patch(ctx, name, pt, data, o, sub...)
 }
 
-// Somebody who writes something else is no reason to give up.
+// A conflict is retried if the other writer left the traffic alone.
 func anotherWriter(t *testing.T, s *stage) {
 	s.serve()
 	out, _ := s.results()
@@ -108,7 +108,7 @@ func anotherSplit(_ *testing.T, s *stage) {
 }
 
 func changedMeanwhile(t *testing.T, s *stage) {
-	// Serving says nothing, so that it waits.
+	// Serving does not react, so shift waits.
 	done := make(chan struct{})
 	defer func() { <-done }()
 	time.AfterFunc(time.Second, func() {
@@ -118,16 +118,16 @@ func changedMeanwhile(t *testing.T, s *stage) {
 	began := time.Now()
 	s.refused(s.api, s.asked(10, 0), "someone else has changed it since")
 	if took := time.Since(began); took > 15*time.Second {
-		t.Errorf("it took %s to see it", took)
+		t.Errorf("the change was noticed after %s", took)
 	}
 }
 
-// lag: what Serving has not done is not taken for done.
+// lag: a split counts only once Serving has put it into effect.
 func lag(t *testing.T, s *stage) {
 	asked := s.asked(10, 0)
 	asked.timeout = time.Second
 	s.refused(s.api, asked, "not in effect after 1s: serving has not processed the Service yet")
-	// What was written before is not written again, but still waited for.
+	// An earlier write is not repeated, but still waited for.
 	s.want("1=90,2=10")
 	s.serveOnce(t.Context())
 	route, err := s.api.Routes(namespace).Get(t.Context(), s.name, metav1.GetOptions{})
@@ -169,8 +169,8 @@ func noService(_ *testing.T, s *stage) {
 	s.refused(s.api, asked, `reading Service default/absent: services.serving.knative.dev "absent" not found`)
 }
 
-// shipped: the Role that is shipped is enough for the Service that it names, and no
-// good for another.
+// shipped: the shipped Role is sufficient for the Service that it names, and for no
+// other.
 func shipped(t *testing.T, s *stage, cp *controlplane.ControlPlane) {
 	s.serve()
 	kube, err := kubernetes.NewForConfig(cp.Config())
@@ -193,7 +193,7 @@ func shipped(t *testing.T, s *stage, cp *controlplane.ControlPlane) {
 	api, err := client.NewForConfig(cp.As("system:serviceaccount:"+namespace+":rollout", "system:serviceaccounts"))
 	must(t, err)
 	out, _ := s.results()
-	// The authorizer reads roles from a cache.
+	// The authorizer caches roles.
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		if err = shift(t.Context(), api, s.asked(10, 0), out); err == nil || !strings.Contains(err.Error(), "forbidden") || time.Now().After(end) {
 			break
@@ -205,11 +205,11 @@ func shipped(t *testing.T, s *stage, cp *controlplane.ControlPlane) {
 	asked := s.asked(20)
 	asked.service = "not-named"
 	s.refused(api, asked, `cannot get resource "services"`)
-	// Nor may it do with its own what a rollout has no need of.
+	// For its own Service, the Role permits only what a rollout needs.
 	if err := api.Services(namespace).Delete(t.Context(), s.name, metav1.DeleteOptions{}); err == nil || !strings.Contains(err.Error(), "forbidden") {
-		t.Errorf("it may delete: %v", err)
+		t.Errorf("the Role permits delete: %v", err)
 	}
 	if _, err := api.Services(namespace).List(t.Context(), metav1.ListOptions{}); err == nil {
-		t.Error("it may list all Services")
+		t.Error("the Role permits listing Services")
 	}
 }

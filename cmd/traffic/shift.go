@@ -17,12 +17,11 @@ import (
 	client "knative.dev/serving/pkg/client/clientset/versioned/typed/serving/v1"
 )
 
-// every is how often is looked whether the split is in force. Polling one object by
-// its name needs no right to list all.
+// every is the polling interval. Getting one object by name needs no permission to list.
 const every = 500 * time.Millisecond
 
-// shift does what is asked for. Only a conflict is tried again, and then everything
-// is looked at anew: what another writer made may not be what may be changed.
+// shift executes the request. Only a conflict is retried, and then everything is read
+// again: the other writer may have changed the traffic.
 func shift(ctx context.Context, api client.ServingV1Interface, r request, results results) error {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
@@ -38,7 +37,7 @@ func shift(ctx context.Context, api client.ServingV1Interface, r request, result
 		if err := r.fit(ctx, api, p); err != nil {
 			return fmt.Errorf("nothing was changed: %w", err)
 		}
-		// Before the write, so that who takes it back knows to whom.
+		// Before the write, so that a rollback knows the baseline.
 		if err := results.write(baseline, p.baseline); err != nil {
 			return err
 		}
@@ -55,31 +54,31 @@ func shift(ctx context.Context, api client.ServingV1Interface, r request, result
 		if err := r.inForce(ctx, api, service.Generation, p.want); err != nil {
 			return err
 		}
-		said := fmt.Sprintf("the traffic of Service %s/%s is %s", r.namespace, r.service, p.want)
+		outcome := fmt.Sprintf("the traffic of Service %s/%s is %s", r.namespace, r.service, p.want)
 		if p.targets != nil {
-			said += fmt.Sprintf(" and was %s", p.now)
+			outcome += fmt.Sprintf(" and was %s", p.now)
 		}
-		fmt.Println(said)
-		return errors.Join(results.write(traffic, p.want.String()), results.write(message, said))
+		fmt.Println(outcome)
+		return errors.Join(results.write(traffic, p.want.String()), results.write(message, outcome))
 	}
 }
 
-// patch names the version that was looked at: the API server refuses it when
-// anybody has written the Service since. It holds the traffic alone, because who
-// writes the template, too, makes a Revision, or is refused if it has a name.
+// patch includes the resourceVersion, so the API server rejects it if anyone has written
+// the Service since. It contains the traffic only: writing the template too would create
+// a Revision, or fail if the template has a name.
 func patch(resourceVersion string, targets []servingv1.TrafficTarget) []byte {
 	data, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": resourceVersion},
 		"spec":     map[string]any{"traffic": targets},
 	})
 	if err != nil {
-		panic(err) // strings and numbers
+		panic(err) // strings and numbers always encode
 	}
 	return data
 }
 
-// fit says whether the Revisions that would get traffic are the Service's own, and
-// whether the canary is Ready and the newer one.
+// fit checks that the Revisions belong to the Service, that the canary is Ready, and
+// that it is the newer one.
 func (r request) fit(ctx context.Context, api client.ServingV1Interface, p plan) error {
 	if p.targets == nil && r.percent == 0 {
 		return nil
@@ -104,8 +103,8 @@ func (r request) fit(ctx context.Context, api client.ServingV1Interface, p plan)
 	return nil
 }
 
-// own is the number of a Revision of the Service. The canary must be Ready; what is
-// taken back goes to the baseline whatever its state is, for there is nothing better.
+// own returns the generation of a Revision of the Service. Only the canary must be Ready:
+// a rollback goes to the baseline in any state, because there is nothing better.
 func (r request) own(revision *servingv1.Revision) (int64, error) {
 	if of := revision.Labels[serving.ServiceLabelKey]; of != r.service {
 		return 0, fmt.Errorf("revision %s/%s does not belong to Service %s, but to %q", r.namespace, revision.Name, r.service, of)
@@ -120,8 +119,8 @@ func (r request) own(revision *servingv1.Revision) (int64, error) {
 	return n, nil
 }
 
-// inForce waits until the Route sends its requests so. The Service's own status
-// says less: it skips steps, and is not Ready for reasons that are none of ours.
+// inForce waits until the split is in effect on the Route. The Service's own status is
+// less exact: it skips steps, and can be not Ready for unrelated reasons.
 func (r request) inForce(ctx context.Context, api client.ServingV1Interface, generation int64, want shares) error {
 	last := errors.New("the Service has not been read yet")
 	for {
@@ -142,7 +141,7 @@ func (r request) inForce(ctx context.Context, api client.ServingV1Interface, gen
 	}
 }
 
-// look returns why the split is not in force yet, or an error if it will not be.
+// look returns why the split is not in effect yet, or an error if it never will be.
 func (r request) look(ctx context.Context, api client.ServingV1Interface, generation int64, want shares) (why, err error) {
 	service, err := api.Services(r.namespace).Get(ctx, r.service, metav1.GetOptions{})
 	if err != nil {

@@ -19,22 +19,22 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 )
 
-// The tests share an API server, and each has a Service of its own in it.
+// The tests share an API server. Each uses a Service of its own.
 func TestShift(t *testing.T) {
 	cp := controlplane.Start(t)
 	must(t, cp.InstallServing(t.Context()))
 	api, err := client.NewForConfig(cp.Config())
 	must(t, err)
 	for name, test := range map[string]func(*testing.T, *stage){
-		"a rollout":               rollout,
-		"only looked at":          look,
-		"another writer":          anotherWriter,
-		"another writer's split":  anotherSplit,
-		"changed while it waits":  changedMeanwhile,
-		"a Route that lags":       lag,
-		"Revisions":               revisions,
-		"a Service that is not":   noService,
-		"with the shipped rights": func(t *testing.T, s *stage) { shipped(t, s, cp) },
+		"a rollout":              rollout,
+		"a query":                look,
+		"another writer":         anotherWriter,
+		"a conflicting split":    anotherSplit,
+		"changed while it waits": changedMeanwhile,
+		"a Route that lags":      lag,
+		"Revisions":              revisions,
+		"a missing Service":      noService,
+		"with the shipped Role":  func(t *testing.T, s *stage) { shipped(t, s, cp) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -89,8 +89,8 @@ func (s *stage) create() {
 	must(s.T, err)
 }
 
-// serve does what Serving does, until the test ends: it copies the traffic from the
-// Service to the Route, and says that it has.
+// serve stands in for Serving until the test ends: it copies the traffic from the
+// Service to the Route, and updates their status.
 func (s *stage) serve() {
 	ctx, cancel := context.WithCancel(s.Context())
 	done := make(chan struct{})
@@ -104,7 +104,7 @@ func (s *stage) serve() {
 	s.Cleanup(func() { cancel(); <-done })
 }
 
-// serveOnce gives up where it meets a conflict, and the next one goes on.
+// serveOnce gives up on a conflict; the next call retries.
 func (s *stage) serveOnce(ctx context.Context) {
 	service, err := s.api.Services(namespace).Get(ctx, s.name, metav1.GetOptions{})
 	if err != nil {
@@ -124,10 +124,10 @@ func (s *stage) serveOnce(ctx context.Context) {
 		return
 	}
 	service.Status.ObservedGeneration = service.Generation
-	_, _ = s.api.Services(namespace).UpdateStatus(ctx, service, metav1.UpdateOptions{}) // the next one goes on
+	_, _ = s.api.Services(namespace).UpdateStatus(ctx, service, metav1.UpdateOptions{}) // the next call retries
 }
 
-// asked is a request about the second Revision.
+// asked is a request for the second Revision.
 func (s *stage) asked(percent int64, from ...int64) request {
 	return request{
 		namespace: namespace, service: s.name, canary: s.revision("2"), baseline: s.revision("1"),
@@ -135,7 +135,7 @@ func (s *stage) asked(percent int64, from ...int64) request {
 	}
 }
 
-// results are files, as Tekton has them.
+// results are files, as in Tekton.
 func (s *stage) results() (results, func(name string) string) {
 	dir := s.TempDir()
 	r := results{func(name string) string { return filepath.Join(dir, name) }}
@@ -157,7 +157,7 @@ func (s *stage) want(split string) {
 	}
 }
 
-// refused asks, and wants to be told why not.
+// refused expects the request to fail with that error.
 func (s *stage) refused(api client.ServingV1Interface, r request, why string) {
 	s.Helper()
 	none := results{func(string) string { return "" }}
@@ -166,7 +166,7 @@ func (s *stage) refused(api client.ServingV1Interface, r request, why string) {
 	}
 }
 
-// split writes the traffic as somebody else.
+// split writes the traffic as another client.
 func (s *stage) split(text string) {
 	s.Helper()
 	text = `{"spec":{"traffic":` + strings.ReplaceAll(text, "NAME", s.name) + `}}`

@@ -10,7 +10,7 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 )
 
-// shares are percentages by Revision, without those that have none.
+// shares are percentages by Revision, without zeros.
 type shares map[string]int64
 
 func (s shares) String() string {
@@ -24,8 +24,8 @@ func (s shares) String() string {
 var errUnpinned = errors.New("spec.traffic follows the latest Ready Revision (latestRevision: true), " +
 	"so a canary gets all traffic before it can be judged: set revisionName to the Revision that should get the traffic")
 
-// pinned sums what a Service's traffic gives to whom. A target that follows the
-// latest Revision is fine as long as it has a tag only.
+// pinned sums the percentages by Revision. A target that follows the latest Revision is
+// allowed only if it has no traffic, just a tag.
 func pinned(targets []servingv1.TrafficTarget) (shares, error) {
 	sum := shares{}
 	for _, t := range targets {
@@ -51,17 +51,17 @@ func percentOf(t servingv1.TrafficTarget) int64 {
 	return *t.Percent
 }
 
-// plan is what is to be done about the traffic that there is.
+// plan is the change from the current traffic.
 type plan struct {
 	baseline string
 	now      shares
-	// want is what the Route must have in force in the end.
+	// want is the split that must take effect on the Route.
 	want shares
-	// targets are the new spec.traffic; nil if it can stay.
+	// targets is the new spec.traffic; nil if no write is needed.
 	targets []servingv1.TrafficTarget
 }
 
-// plan decides from what the Service's traffic is. Pure.
+// plan plans the change from the Service's current traffic. Pure.
 func (r request) plan(targets []servingv1.TrafficTarget) (plan, error) {
 	now, err := pinned(targets)
 	if err != nil {
@@ -81,9 +81,9 @@ func (r request) plan(targets []servingv1.TrafficTarget) (plan, error) {
 	}
 	switch {
 	case maps.Equal(now, wanted):
-		return p, nil // also after an answer that got lost
+		return p, nil // also when the response to an earlier write was lost
 	case r.percent == 0 && now[r.canary] == 0:
-		return p, nil // it has nothing that could be taken back, whoever has the traffic
+		return p, nil // nothing to roll back, whichever Revisions have the traffic
 	case !r.allows(now[r.canary]):
 		return plan{}, fmt.Errorf("the traffic is %s: %s has %d %%, but this change is only allowed if it has one of %d: someone else has changed the traffic",
 			now, r.canary, now[r.canary], r.from)
@@ -98,7 +98,7 @@ func (r request) plan(targets []servingv1.TrafficTarget) (plan, error) {
 	return p, nil
 }
 
-// holder is the Revision that has all traffic.
+// holder returns the Revision that has all traffic.
 func (r request) holder(now shares) (string, error) {
 	for revision, percent := range now {
 		switch {
@@ -113,8 +113,8 @@ func (r request) holder(now shares) (string, error) {
 	return "", errUnpinned
 }
 
-// retarget gives the shares to the targets that there are, so that tags and their
-// URLs stay, and adds targets for Revisions that have none.
+// retarget changes the shares of existing targets, which keeps tags and their URLs, and
+// adds targets for Revisions that have none.
 func retarget(targets []servingv1.TrafficTarget, want shares) []servingv1.TrafficTarget {
 	left := maps.Clone(want)
 	var next []servingv1.TrafficTarget
@@ -129,7 +129,7 @@ func retarget(targets []servingv1.TrafficTarget, want shares) []servingv1.Traffi
 		default:
 			continue
 		}
-		t.URL = nil // status only
+		t.URL = nil // set in status only
 		next = append(next, t)
 	}
 	for _, revision := range slices.Sorted(maps.Keys(left)) {

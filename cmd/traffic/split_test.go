@@ -26,7 +26,7 @@ func TestPlan(t *testing.T) {
 	for name, c := range map[string]struct {
 		request
 		have string
-		// want is the new spec.traffic, empty if it stays; err is a part of the error.
+		// want is the new spec.traffic; empty if it is unchanged. err is part of the error.
 		want, err string
 		baseline  string
 	}{
@@ -34,20 +34,20 @@ func TestPlan(t *testing.T) {
 			request{percent: 10, from: []int64{0}},
 			all, `[{"revisionName":"cart-1","percent":90},{"revisionName":"cart-2","latestRevision":false,"percent":10}]`, "", "cart-1",
 		},
-		"only looked at": {request{from: []int64{0}}, all, "", "", "cart-1"},
-		"all of it": {
+		"a query": {request{from: []int64{0}}, all, "", "", "cart-1"},
+		"all traffic": {
 			request{baseline: "cart-1", percent: 100, from: []int64{10}},
 			tenth, `[{"revisionName":"cart-2","percent":100}]`, "", "cart-1",
 		},
-		"taken back":            {request{baseline: "cart-1", from: []int64{10, 50}}, tenth, all, "", "cart-1"},
-		"already so":            {request{baseline: "cart-1", percent: 10, from: []int64{0}}, tenth, "", "", "cart-1"},
-		"nothing to take back":  {request{baseline: "cart-0", from: []int64{10}}, `[{"revisionName":"cart-3","percent":100}]`, "", "", "cart-0"},
-		"from where it may not": {request{baseline: "cart-1", percent: 50, from: []int64{0, 20}}, tenth, "", "cart-2 has 10 %, but this change is only allowed if it has one of [0 20]", ""},
-		"from anywhere": {
+		"a rollback":               {request{baseline: "cart-1", from: []int64{10, 50}}, tenth, all, "", "cart-1"},
+		"already in effect":        {request{baseline: "cart-1", percent: 10, from: []int64{0}}, tenth, "", "", "cart-1"},
+		"nothing to roll back":     {request{baseline: "cart-0", from: []int64{10}}, `[{"revisionName":"cart-3","percent":100}]`, "", "", "cart-0"},
+		"not from this percentage": {request{baseline: "cart-1", percent: 50, from: []int64{0, 20}}, tenth, "", "cart-2 has 10 %, but this change is only allowed if it has one of [0 20]", ""},
+		"from any percentage": {
 			request{baseline: "cart-1", percent: 50},
 			tenth, `[{"revisionName":"cart-1","percent":50},{"revisionName":"cart-2","percent":50}]`, "", "cart-1",
 		},
-		"a third": {
+		"a third Revision": {
 			request{baseline: "cart-1", from: []int64{10}},
 			`[{"revisionName":"cart-1","percent":60},{"revisionName":"cart-2","percent":10},{"revisionName":"cart-3","percent":30}]`,
 			"", "cart-3 is neither the canary cart-2 nor the baseline cart-1", "",
@@ -59,14 +59,14 @@ func TestPlan(t *testing.T) {
 			request{baseline: "cart-1", percent: 10},
 			`[{"revisionName":"cart-1","percent":50},{"latestRevision":true,"percent":50}]`, "", "follows the latest Ready Revision", "",
 		},
-		"nothing said, as Serving's default": {request{percent: 10}, `[]`, "", "follows the latest Ready Revision", ""},
+		"no targets, Serving's default": {request{percent: 10}, `[]`, "", "follows the latest Ready Revision", ""},
 		"tags stay": {
 			request{baseline: "cart-1", percent: 10},
 			`[{"revisionName":"cart-1","percent":100,"tag":"current"},{"revisionName":"cart-2","percent":0,"tag":"candidate"},{"latestRevision":true,"tag":"latest"}]`,
 			`[{"revisionName":"cart-1","percent":90,"tag":"current"},{"revisionName":"cart-2","percent":10,"tag":"candidate"},{"latestRevision":true,"tag":"latest"}]`,
 			"", "cart-1",
 		},
-		"tags stay when all is taken back": {
+		"tags stay in a rollback": {
 			request{baseline: "cart-1"},
 			`[{"revisionName":"cart-2","percent":50,"tag":"candidate"},{"revisionName":"cart-1","percent":50}]`,
 			`[{"revisionName":"cart-2","tag":"candidate"},{"revisionName":"cart-1","percent":100}]`,
