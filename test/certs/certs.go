@@ -35,7 +35,7 @@ type Pair struct {
 
 var serials atomic.Int64
 
-// NewAuthority makes one that nobody knows yet.
+// NewAuthority creates an authority that is not trusted yet.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	template := newTemplate("test authority", time.Hour)
@@ -48,8 +48,8 @@ func NewAuthority(t testing.TB) *Authority {
 	return &Authority{PEM: string(encode("CERTIFICATE", der)), t: t, cert: cert, key: key}
 }
 
-// Issue signs a certificate for 127.0.0.1, for servers and clients, that ends
-// after so long; which may be before now.
+// Issue signs a certificate for 127.0.0.1, for servers and clients. If lasts is negative, it
+// has expired already.
 func (a *Authority) Issue(name string, lasts time.Duration) Pair {
 	a.t.Helper()
 	template := newTemplate(name, lasts)
@@ -66,7 +66,7 @@ func (a *Authority) Issue(name string, lasts time.Duration) Pair {
 	return p
 }
 
-// Pool trusts this authority alone.
+// Pool returns a pool that trusts this authority alone.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)

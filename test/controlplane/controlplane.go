@@ -1,8 +1,8 @@
-// Package controlplane gives Go tests a real etcd and kube-apiserver, with the CRDs of this project and, where
-// a test asks for them, of Knative Serving.
+// Package controlplane gives Go tests a real etcd and kube-apiserver with this project's CRDs and, on request,
+// those of Knative Serving.
 //
-// Invariant: a test that asks for a control plane gets one or fails. It is never skipped, for a suite that
-// skips what it cannot run looks like one that passes. No root is needed, and nothing outlives the test.
+// Invariant: a test that asks for a control plane gets one or fails. It is never skipped, because a skipped suite
+// looks like one that passes. It needs no root, and nothing outlives the test.
 package controlplane
 
 import (
@@ -24,10 +24,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// established is how long the API server may take to serve a CRD.
+// established bounds the time until the API server serves a CRD.
 const established = 30 * time.Second
 
-// removed is how long it may take to remove one.
+// removed bounds the time until a CRD is gone.
 const removed = time.Minute
 
 // ControlPlane is a running etcd and kube-apiserver.
@@ -39,13 +39,13 @@ type ControlPlane struct {
 // Option changes what New starts.
 type Option func(*envtest.Environment)
 
-// APIServerFlag gives kube-apiserver one more flag.
+// APIServerFlag passes a flag to kube-apiserver.
 func APIServerFlag(name, value string) Option {
 	return func(e *envtest.Environment) { e.ControlPlane.GetAPIServer().Configure().Append(name, value) }
 }
 
-// New starts a control plane that knows the CRDs of this project. The caller ends it with Stop; a test uses
-// Start, which does.
+// New starts a control plane with this project's CRDs. The caller must call Stop. Tests use Start, which stops it
+// at the end.
 func New(ctx context.Context, options ...Option) (*ControlPlane, error) {
 	assets, err := assets(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func New(ctx context.Context, options ...Option) (*ControlPlane, error) {
 		BinaryAssetsDirectory: assets,
 		CRDInstallOptions:     installing(crds...),
 		ErrorIfCRDPathMissing: true,
-		// Two cores are shared with the compiler while tests run.
+		// The test shares two cores with the compiler.
 		ControlPlaneStartTimeout: 2 * time.Minute,
 		ControlPlaneStopTimeout:  time.Minute,
 	}
@@ -77,12 +77,12 @@ func New(ctx context.Context, options ...Option) (*ControlPlane, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("starting etcd and kube-apiserver from %s: %w", assets, err), env.Stop())
 	}
-	// A test waits for the API server, not for its own client's manners.
+	// Client-side rate limits would only slow the test down.
 	config.QPS, config.Burst = 1000, 2000
 	return &ControlPlane{env: env, config: config}, nil
 }
 
-// Start starts a control plane that ends with the test.
+// Start starts a control plane that stops at the end of the test.
 func Start(t testing.TB) *ControlPlane {
 	t.Helper()
 	cp, err := New(t.Context())
@@ -91,16 +91,16 @@ func Start(t testing.TB) *ControlPlane {
 	}
 	t.Cleanup(func() {
 		if err := cp.Stop(); err != nil {
-			t.Errorf("ending the control plane: %v", err)
+			t.Errorf("stopping the control plane: %v", err)
 		}
 	})
 	return cp
 }
 
-// Config connects to the API server as its administrator.
+// Config connects to the API server as an administrator.
 func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// As connects as somebody else, with nothing but that user's rights. A ServiceAccount's name is
+// As connects as another user, with that user's permissions only. A ServiceAccount's name is
 // system:serviceaccount:NAMESPACE:NAME.
 func (c *ControlPlane) As(user string, groups ...string) *rest.Config {
 	config := c.Config()
@@ -108,7 +108,7 @@ func (c *ControlPlane) As(user string, groups ...string) *rest.Config {
 	return config
 }
 
-// KubeConfig returns a kubeconfig for a program that runs beside the test, as a user with a certificate of its own.
+// KubeConfig returns a kubeconfig for a program under test. It authenticates as the user, with a certificate.
 func (c *ControlPlane) KubeConfig(user string, groups ...string) ([]byte, error) {
 	added, err := c.env.AddUser(envtest.User{Name: user, Groups: groups}, nil)
 	if err != nil {
@@ -121,8 +121,8 @@ func (c *ControlPlane) KubeConfig(user string, groups ...string) ([]byte, error)
 	return raw, nil
 }
 
-// InstallServing installs the CRDs of Knative Serving, at the version of go.mod. It may come late in a test,
-// as Serving may come late to a cluster.
+// InstallServing installs the CRDs of Knative Serving, in the version in go.mod. A test may call it late, because
+// Serving may be installed late in a cluster.
 func (c *ControlPlane) InstallServing(ctx context.Context) error {
 	paths, err := servingCRDs(ctx)
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *ControlPlane) InstallServing(ctx context.Context) error {
 	return nil
 }
 
-// InstallCustomRuns installs Tekton's CRD of CustomRuns, at the version that test/cluster has. Nothing of Tekton runs.
+// InstallCustomRuns installs Tekton's CRD for CustomRuns, in the version that test/cluster uses. Tekton itself does not run.
 func (c *ControlPlane) InstallCustomRuns(ctx context.Context) error {
 	path, err := tektonCRD(ctx)
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *ControlPlane) InstallCustomRuns(ctx context.Context) error {
 	return nil
 }
 
-// RemoveServing removes them again, with every object of their kinds.
+// RemoveServing removes the CRDs of Knative Serving, and with them every object of their kinds.
 func (c *ControlPlane) RemoveServing(ctx context.Context) error {
 	paths, err := servingCRDs(ctx)
 	if err != nil {
@@ -158,7 +158,7 @@ func (c *ControlPlane) RemoveServing(ctx context.Context) error {
 	return c.gone(ctx, paths)
 }
 
-// gone waits until the CRDs are gone: the API server removes their objects first.
+// gone waits until the CRDs are deleted. The API server deletes their objects first.
 func (c *ControlPlane) gone(ctx context.Context, paths []string) error {
 	read := installing(paths...)
 	if err := envtest.ReadCRDFiles(&read); err != nil {
@@ -172,8 +172,8 @@ func (c *ControlPlane) gone(ctx context.Context, paths []string) error {
 	definitions := api.ApiextensionsV1().CustomResourceDefinitions()
 	err = wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, removed, true, func(ctx context.Context) (bool, error) {
 		for _, crd := range read.CRDs {
-			// The API server's own controller for this backs off, up to minutes, when
-			// its storage is not ready yet. A change makes it look again at once.
+			// The CRD finalizer backs off for up to minutes while its storage is not ready.
+			// An update makes it retry at once.
 			nudge := fmt.Sprintf(`{"metadata":{"annotations":{"controlplane/nudge":"%d"}}}`, time.Now().UnixNano())
 			_, err := definitions.Patch(ctx, crd.Name, types.MergePatchType, []byte(nudge), metav1.PatchOptions{})
 			if !apierrors.IsNotFound(err) {
@@ -184,12 +184,12 @@ func (c *ControlPlane) gone(ctx context.Context, paths []string) error {
 		return true, nil
 	})
 	if err != nil {
-		return fmt.Errorf("waiting until the CRDs of Knative Serving are gone; %s is not: %w", left, err)
+		return fmt.Errorf("waiting for the deletion of the CRDs of Knative Serving; %s is left: %w", left, err)
 	}
 	return nil
 }
 
-// Stop ends both programs and removes their data.
+// Stop stops both programs and deletes their data.
 func (c *ControlPlane) Stop() error { return c.env.Stop() }
 
 func installing(paths ...string) envtest.CRDInstallOptions {
@@ -201,8 +201,8 @@ func installing(paths ...string) envtest.CRDInstallOptions {
 	}
 }
 
-// assets is the folder with the two programs. Without KUBEBUILDER_ASSETS it is asked of test/cluster, which
-// builds them when they are missing: minutes, once.
+// assets returns the folder with the two programs: KUBEBUILDER_ASSETS, or the output of test/cluster, which builds
+// them if they are missing (minutes, once).
 func assets(ctx context.Context) (string, error) {
 	if dir := os.Getenv("KUBEBUILDER_ASSETS"); dir != "" {
 		return dir, nil

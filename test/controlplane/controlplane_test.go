@@ -17,8 +17,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 )
 
-// TestStart shows what a test can rely on: our kinds from the start, those of Serving from when they are
-// installed, and an API server that refuses what RBAC does not allow.
+// TestStart shows what a test can rely on: this project's kinds from the start, Serving's once they are installed,
+// and RBAC that is enforced.
 func TestStart(t *testing.T) {
 	cp := controlplane.Start(t)
 
@@ -28,7 +28,7 @@ func TestStart(t *testing.T) {
 		}
 	}
 	if serves(t, cp.Config(), "serving.knative.dev/v1", "Service") {
-		t.Error("Serving is there before it was installed")
+		t.Error("Serving's kinds are served before they are installed")
 	}
 	if err := cp.InstallServing(t.Context()); err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestStart(t *testing.T) {
 	}
 	_, err = nobody.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{})
 	if !apierrors.IsForbidden(err) {
-		t.Errorf("somebody without rights listed Secrets: got error %v, want Forbidden", err)
+		t.Errorf("a user without permissions listed Secrets: got error %v, want Forbidden", err)
 	}
 
 	if err := cp.RemoveServing(t.Context()); err != nil {
@@ -53,8 +53,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestPrograms shows what a program beside the test can be given: a user of its own, whose writes can be read in the
-// audit log that a flag asks for.
+// TestPrograms shows how to run a program under test: as a user of its own, whose writes are in the audit log that a
+// flag enables.
 func TestPrograms(t *testing.T) {
 	dir := t.TempDir()
 	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")

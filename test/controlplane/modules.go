@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The modules whose YAML is installed. What go.mod names is what is tested, and no copy of it is kept.
+// The modules that contain the CRDs. Their versions come from go.mod, so there are no copies to update.
 const (
 	product    = "github.com/knative-cdevents/knative-cdevents"
 	serving    = "knative.dev/serving"
@@ -17,7 +17,7 @@ const (
 	pipeline   = "github.com/tektoncd/pipeline"
 )
 
-// servingCRDs are the files with the CRDs of Knative Serving.
+// servingCRDs returns the files with the CRDs of Knative Serving.
 func servingCRDs(ctx context.Context) ([]string, error) {
 	var all []string
 	for module, pattern := range map[string]string{
@@ -33,14 +33,14 @@ func servingCRDs(ctx context.Context) ([]string, error) {
 			return nil, fmt.Errorf("looking for the CRDs of %s: %w", module, err)
 		}
 		if len(paths) == 0 {
-			return nil, fmt.Errorf("module %s has no %s: was it laid out anew?", module, pattern)
+			return nil, fmt.Errorf("module %s has no %s: has its layout changed?", module, pattern)
 		}
 		all = append(all, paths...)
 	}
 	return all, nil
 }
 
-// tektonCRD is the file with the CRD of CustomRuns, of the release that the cluster is made with.
+// tektonCRD returns the file with the CRD for CustomRuns, from the release that test/cluster installs.
 func tektonCRD(ctx context.Context) (string, error) {
 	root, err := moduleDir(ctx, product)
 	if err != nil {
@@ -59,7 +59,7 @@ func tektonCRD(ctx context.Context) (string, error) {
 	return filepath.Join(dir, "config", "300-crds", "300-customrun.yaml"), nil
 }
 
-// moduleDir is where the source of a module lies that go.mod requires.
+// moduleDir returns the source folder of a module that go.mod requires.
 func moduleDir(ctx context.Context, module string) (string, error) {
 	dir, err := output(ctx, "", "list", "-m", "-f", "{{.Dir}}", module)
 	if err != nil {
@@ -71,7 +71,7 @@ func moduleDir(ctx context.Context, module string) (string, error) {
 	return dir, nil
 }
 
-// output runs the go command to its end; what it says meanwhile is for the person who waits.
+// output runs the go command and returns its output. Progress goes to the user.
 func output(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir

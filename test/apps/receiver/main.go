@@ -1,8 +1,8 @@
-// Command receiver is a sink that believes nothing: it keeps every request as it came, headers, body and time
-// of arrival, in the order of arrival, and hands them out again for a test to judge.
+// Command receiver is a sink for tests: it stores every request unchanged, with headers, body and time of arrival,
+// in order of arrival, and returns them for the test to check.
 //
-// Invariant: what GET /requests returns is what was received, not what the receiver made of it. It shares no
-// code with the controller that it is to judge, and knows neither CloudEvents nor CDEvents.
+// Invariant: GET /requests returns exactly what was received. The receiver shares no code with the controller under
+// test, and does not interpret CloudEvents or CDEvents.
 package main
 
 import (
@@ -25,11 +25,11 @@ func main() {
 		Addr:              ":" + cmp.Or(os.Getenv("PORT"), "8080"),
 		Handler:           newReceiver(time.Now),
 		ReadHeaderTimeout: 10 * time.Second,
-		// Requests that hang on purpose end with the program.
+		// Requests that hang on purpose end with the process.
 	}
 	go func() {
 		<-ctx.Done()
-		// A pod that is deleted shall be gone at once: the tests wait for it.
+		// Exit at once: tests wait until the pod is deleted.
 		_ = server.Close()
 	}()
 	if os.Getenv("TLS_CERT") != "" {
@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// serveTLS receives on port 8443, too, with the certificate and the key that TLS_CERT and TLS_KEY hold.
+// serveTLS also serves port 8443, with the certificate and key in TLS_CERT and TLS_KEY.
 func serveTLS(ctx context.Context, handler http.Handler) {
 	cert, err := tls.X509KeyPair([]byte(os.Getenv("TLS_CERT")), []byte(os.Getenv("TLS_KEY")))
 	if err != nil {

@@ -10,35 +10,35 @@ import (
 	"time"
 )
 
-// maxBody is far more than an event has; a longer body is cut and marked.
+// maxBody is far above the size of an event; a longer body is truncated and marked.
 const maxBody = 1 << 20
 
-// Request is one that arrived, and how it was answered.
+// Request is a received request and its response status.
 type Request struct {
-	// Number counts from 1 in order of arrival.
+	// Number is the position in order of arrival, starting at 1.
 	Number int         `json:"number"`
 	Time   time.Time   `json:"time"`
 	Method string      `json:"method"`
 	Path   string      `json:"path"`
 	Header http.Header `json:"header"`
 	Body   []byte      `json:"body"`
-	// Cut says that the body was longer than what is kept.
+	// Cut says that the body was truncated.
 	Cut bool `json:"cut,omitempty"`
-	// Status that it was answered with; 0 where the answer was withheld.
+	// Status is the response status; 0 if there was no response.
 	Status int `json:"status"`
 }
 
-// Fault is how the next requests are treated instead of being accepted.
+// Fault replaces the normal response to the next requests.
 type Fault struct {
-	// Status to answer with; 0 is 202.
+	// Status of the response; 0 means 202.
 	Status int `json:"status,omitempty"`
-	// Header to add to the answer: Retry-After, Location.
+	// Header is added to the response, such as Retry-After or Location.
 	Header map[string]string `json:"header,omitempty"`
-	// Delay before the answer, in milliseconds.
+	// Delay before the response, in milliseconds.
 	Delay int `json:"delay,omitempty"`
-	// Hang withholds the answer until the client gives up.
+	// Hang sends no response until the client gives up.
 	Hang bool `json:"hang,omitempty"`
-	// Count of requests that are treated so; 0 is all until the next fault is set.
+	// Count is the number of requests affected; 0 means all until the next fault is set.
 	Count int `json:"count,omitempty"`
 }
 
@@ -64,7 +64,7 @@ func newReceiver(now func() time.Time) http.Handler {
 func (r *receiver) receive(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(req.Body, maxBody+1))
 	if err != nil {
-		// The sender broke off: it will try again, and that request will be complete.
+		// The sender broke off. It will retry, and the retry is recorded.
 		http.Error(w, "reading the body: "+err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -88,8 +88,8 @@ func (r *receiver) receive(w http.ResponseWriter, req *http.Request) {
 	w.WriteHeader(fault.answer())
 }
 
-// keep stores a request and returns the fault that applies to it. Both happen under one lock, so that a count
-// of faults falls on as many requests, however many arrive at once.
+// keep records a request and returns its fault. One lock covers both, so that exactly Count requests get the fault,
+// even if they arrive at the same time.
 func (r *receiver) keep(req *http.Request, body []byte) *Fault {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,7 +108,7 @@ func (r *receiver) keep(req *http.Request, body []byte) *Fault {
 		Body:   body,
 		Status: http.StatusAccepted,
 	}
-	// Go keeps the host apart from the other headers.
+	// net/http keeps the Host header apart from the others.
 	kept.Header.Set("Host", req.Host)
 	if len(body) > maxBody {
 		kept.Body, kept.Cut = body[:maxBody], true
@@ -130,7 +130,7 @@ func (f *Fault) answer() int {
 	return f.Status
 }
 
-// list answers with the requests whose number is greater than "since".
+// list returns the requests with a number above "since".
 func (r *receiver) list(w http.ResponseWriter, req *http.Request) {
 	since := 0
 	if s := req.URL.Query().Get("since"); s != "" {
@@ -148,11 +148,11 @@ func (r *receiver) list(w http.ResponseWriter, req *http.Request) {
 	}
 	r.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
-	// A client that went away is no concern of the receiver's.
+	// Ignore a client that has disconnected.
 	_ = json.NewEncoder(w).Encode(tail)
 }
 
-// setFault replaces the fault; {} ends it.
+// setFault replaces the fault; {} removes it.
 func (r *receiver) setFault(w http.ResponseWriter, req *http.Request) {
 	var f Fault
 	dec := json.NewDecoder(io.LimitReader(req.Body, maxBody))

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestKeepsRequestsAsTheyCame(t *testing.T) {
+func TestRequestsAreKeptUnchanged(t *testing.T) {
 	server := start(t)
 	for _, body := range []string{`{"a":1}`, "", "not json \x00"} {
 		if got := send(t, server, http.MethodPost, "/some/path?q=1", body); got != http.StatusAccepted {
@@ -46,14 +46,14 @@ func TestKeepsRequestsAsTheyCame(t *testing.T) {
 func TestFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault string
-		// what the sender sees, request by request; 0 is no answer
+		// response status by request; 0 is no response
 		want []int
 	}{
-		"status, until it is taken back": {`{"status":503}`, []int{503, 503, 503}},
-		"status, for two requests":       {`{"status":429,"count":2}`, []int{429, 429, 202}},
-		"delay alone accepts":            {`{"delay":20,"count":1}`, []int{202, 202}},
-		"hang, for one request":          {`{"hang":true,"count":1}`, []int{0, 202}},
-		"none":                           {`{}`, []int{202}},
+		"status, until it is removed": {`{"status":503}`, []int{503, 503, 503}},
+		"status, for two requests":    {`{"status":429,"count":2}`, []int{429, 429, 202}},
+		"delay alone accepts":         {`{"delay":20,"count":1}`, []int{202, 202}},
+		"hang, for one request":       {`{"hang":true,"count":1}`, []int{0, 202}},
+		"none":                        {`{}`, []int{202}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := start(t)
@@ -80,7 +80,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func TestRefusesFaultsItDoesNotKnow(t *testing.T) {
+func TestInvalidFaultsAreRejected(t *testing.T) {
 	server := start(t)
 	for _, fault := range []string{`{"stauts":503}`, `{"status":99}`, `{"count":-1}`, `{"delay":-1}`, `nothing`} {
 		if got := send(t, server, http.MethodPost, "/fault", fault); got != http.StatusBadRequest {
@@ -99,7 +99,7 @@ func start(t *testing.T) *httptest.Server {
 	return server
 }
 
-// send returns the status, or 0 where no answer came in time.
+// send returns the status, or 0 if there was no response in time.
 func send(t *testing.T, server *httptest.Server, method, path, body string) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)

@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// The ways in which an application fails that whoever counts at the entry sees only in part.
+// Failures that a measurement at the entry sees only in part.
 const (
-	// pathAbort breaks off in the middle of an answer.
+	// pathAbort aborts in the middle of a response.
 	pathAbort = "/abort"
-	// pathStall begins an answer and does not end it.
+	// pathStall starts a response and never finishes it.
 	pathStall = "/stall"
-	// pathSleep answers in time, and too late for an impatient client.
+	// pathSleep responds within the Revision's time-out, but too late for an impatient client.
 	pathSleep = "/sleep"
-	// A request of this type is answered as gRPC answers an error: with status 200, and the truth in a trailer.
+	// A request of this type fails as in gRPC: with status 200, and the error in a trailer.
 	grpc = "application/grpc"
 )
 
-// How long they take.
+// Durations of the failures.
 const (
 	stalls = time.Minute
 	sleeps = 2 * time.Second
 )
 
-// fails answers requests for failures. It returns false for all others.
+// fails handles requests for failures. It returns false for all others.
 func fails(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case r.Header.Get("Content-Type") == grpc:
@@ -49,7 +49,7 @@ func fails(w http.ResponseWriter, r *http.Request) bool {
 
 func begin(w http.ResponseWriter) {
 	w.WriteHeader(http.StatusOK)
-	_, _ = io.WriteString(w, "half of") // a client that went away is no concern of the application's
+	_, _ = io.WriteString(w, "half of") // ignore a client that has disconnected
 	if f, ok := w.(http.Flusher); ok {
 		f.Flush()
 	}

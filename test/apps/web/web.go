@@ -1,7 +1,7 @@
-// Package web is a small web application to deploy, for the tests and the demo.
+// Package web is a small web application for the tests and the demo.
 //
-// Invariant: each answer names the Revision that gave it, so that a client can measure how the traffic is
-// really split instead of believing what was asked for.
+// Invariant: each response names the Revision that served it, so that a client can measure the real traffic split
+// instead of trusting the requested one.
 package web
 
 import (
@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// Main runs the application until it is told to end. Environment variable VERSION overrides the version that
-// it was built with.
+// Main runs the application until it is terminated. Environment variable VERSION overrides the version that it was
+// built with.
 func Main(version string) {
 	errorRate := 0.0
 	if s := os.Getenv("ERROR_RATE"); s != "" {
@@ -30,7 +30,7 @@ func Main(version string) {
 		}
 		errorRate = rate
 	}
-	// A Revision that never becomes Ready, for whoever wants to see that.
+	// A Revision that never becomes Ready, for scenarios that need one.
 	if os.Getenv("BROKEN") != "" {
 		log.Fatal("BROKEN is set")
 	}
@@ -61,7 +61,7 @@ func Main(version string) {
 	<-ended
 }
 
-// answer serves the application; chance is a number from 0 to 1 for each request.
+// answer is the application's handler; chance returns a number from 0 to 1 for each request.
 func answer(revision, version string, errorRate float64, chance func() float64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if fails(w, r) {
@@ -71,7 +71,7 @@ func answer(revision, version string, errorRate float64, chance func() float64) 
 		if chance() < errorRate {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
-		// A client that went away is no concern of the application's.
+		// Ignore a client that has disconnected.
 		_ = json.NewEncoder(w).Encode(map[string]string{"revision": revision, "version": version})
 	})
 }

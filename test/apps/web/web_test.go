@@ -53,10 +53,10 @@ func TestFailures(t *testing.T) {
 		return response.StatusCode, response.Trailer.Get("Grpc-Status"), err
 	}
 	if status, _, err := get(pathAbort, "text/plain"); err == nil || status != http.StatusOK {
-		t.Errorf("it was not broken off: %d", status)
+		t.Errorf("the response was not aborted: status %d", status)
 	}
 	if status, trailer, err := get("/", grpc); err != nil || status != http.StatusOK || trailer != "13" {
-		t.Errorf("no error of gRPC: %d, %q, %v", status, trailer, err)
+		t.Errorf("no gRPC error: %d, %q, %v", status, trailer, err)
 	}
 	if status, _, err := get("/", "text/plain"); err != nil || status != http.StatusOK {
 		t.Errorf("an ordinary request failed: %d, %v", status, err)
