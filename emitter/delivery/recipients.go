@@ -92,10 +92,13 @@ func (r *Router) selects(s *v1alpha1.CDEventSource, namespace string, with ledge
 			return false, u
 		}
 	}
-	if ok, err := r.sees(s, namespace, with.Namespace); err != nil || !ok {
-		return false, err
+	// If one selector does not match, it does not matter whether the other can be applied.
+	sees, seesErr := r.sees(s, namespace, with.Namespace)
+	matches, matchesErr := r.choice(s).own.matches(with.Own)
+	if !sees && seesErr == nil || !matches && matchesErr == nil {
+		return false, nil
 	}
-	return r.choice(s).own.matches(with.Own)
+	return sees && matches, errors.Join(seesErr, matchesErr)
 }
 
 // sees says whether a source may receive the events of a namespace.
