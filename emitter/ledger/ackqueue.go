@@ -10,18 +10,18 @@ import (
 	"knative.dev/pkg/logging"
 )
 
-// ackQueue holds the names of subjects with acknowledgements that are not written. What
-// arrives during a write is written together afterwards.
-type ackQueue struct {
-	queue workqueue.TypedRateLimitingInterface[string]
+// Acks is a queue of the names of CDEventSubjects with acknowledgements that are not written.
+// It holds each name once. What arrives during a write is written together afterwards.
+type Acks interface {
+	Add(name string)
 }
 
-func newAckQueue() *ackQueue {
+type ackQueue = workqueue.TypedRateLimitingInterface[string]
+
+func newAckQueue() ackQueue {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 30*time.Second)
-	return &ackQueue{queue: workqueue.NewTypedRateLimitingQueue(limiter)}
+	return workqueue.NewTypedRateLimitingQueue(limiter)
 }
-
-func (q *ackQueue) add(name string) { q.queue.Add(name) }
 
 // keepRemoved is how long a CDEventSubject is kept after its object is gone. A standby has a
 // history of five minutes (observer.Options.Keep), from which it would announce the object
@@ -51,9 +51,9 @@ func (l *Ledger) Run(ctx context.Context, workers int) {
 	})
 	<-ctx.Done()
 	defer time.AfterFunc(flushFor, stop).Stop()
-	l.acks.queue.ShutDown() // it still hands out what it contains
+	l.queue.ShutDown() // it still hands out what it contains
 	wg.Wait()
-	if n := l.acks.queue.Len(); n > 0 {
+	if n := l.queue.Len(); n > 0 {
 		logging.FromContext(ctx).Warnw("Some acknowledgements are not written; the same events will be sent again", "subjects", n)
 	}
 }
@@ -61,40 +61,22 @@ func (l *Ledger) Run(ctx context.Context, workers int) {
 // flushFor bounds the last writes when the process ends.
 const flushFor = 2 * time.Second
 
-// Flush writes what is acknowledged now, without waiting for more. It returns
-// the first error; what could not be written stays to be written.
-func (l *Ledger) Flush(ctx context.Context) error {
-	for range l.acks.queue.Len() {
-		name, shutdown := l.acks.queue.Get()
-		if shutdown {
-			return nil
-		}
-		err := l.flush(ctx, name)
-		l.acks.queue.Done(name)
-		if err != nil {
-			l.acks.queue.Add(name) // who flushes decides when to try again
-			return err
-		}
-	}
-	return nil
-}
-
 func (l *Ledger) next(ctx context.Context) bool {
-	name, shutdown := l.acks.queue.Get()
+	name, shutdown := l.queue.Get()
 	if shutdown {
 		return false
 	}
-	defer l.acks.queue.Done(name)
+	defer l.queue.Done(name)
 	if ctx.Err() != nil {
 		return false
 	}
-	if err := l.flush(ctx, name); err != nil {
+	if err := l.WriteAcks(ctx, name); err != nil {
 		if ctx.Err() == nil {
 			logging.FromContext(ctx).Warnw("Acknowledgements are not written yet", "subject", name, "error", err)
 		}
-		l.acks.queue.AddRateLimited(name)
+		l.queue.AddRateLimited(name)
 		return true
 	}
-	l.acks.queue.Forget(name)
+	l.queue.Forget(name)
 	return true
 }

@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -42,7 +41,7 @@ func TestADeadSinkCostsAHealthyOneNothing(t *testing.T) {
 	const healthy, slow, dead = types.UID("a"), types.UID("b"), types.UID("c")
 	s := store.New()
 	c := &counts{}
-	l := ledger.New(s, everyone{healthy, slow, dead}, c)
+	l, q := queued(s, everyone{healthy, slow, dead}, c)
 	heard := map[types.UID][]int64{}
 	hear := func(source types.UID, left int) {
 		owed := l.Owed(key, source)
@@ -66,7 +65,7 @@ func TestADeadSinkCostsAHealthyOneNothing(t *testing.T) {
 			t.Errorf("%s heard %d of %d events: %v", source, len(heard[source]), events, heard[source])
 		}
 	}
-	must(t, l.Flush(context.Background()))
+	must(t, q.write(l))
 	owed := int64(len(l.Owed(key, dead)))
 	st := s.All()[0].Status
 	if lost := st.Dropped[ledger.DroppedJournalFull]; owed == 0 || lost == 0 || lost+owed != events || c.dropped[ledger.DroppedJournalFull] != lost {

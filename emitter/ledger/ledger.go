@@ -130,7 +130,10 @@ type Ledger struct {
 	// discarded says that no acknowledgement is written any more.
 	discarded bool
 
-	acks *ackQueue
+	// acks takes what is to be written. It is the ledger's own queue, which Run works
+	// off, unless WithAcks sets another.
+	acks  Acks
+	queue ackQueue
 	// The callbacks that OnOwed, OnLeftOut and OnRefused set.
 	owed    func(Key, types.UID)
 	leftOut func(Key, []types.UID)
@@ -175,19 +178,31 @@ type subject struct {
 }
 
 // New returns an empty ledger. The informer's events (Observe) and its own writes fill it.
-func New(client Client, router Router, metrics Metrics) *Ledger {
-	return &Ledger{
+func New(client Client, router Router, metrics Metrics, options ...Option) *Ledger {
+	l := &Ledger{
 		client:   client,
 		router:   router,
 		metrics:  metrics,
 		subjects: map[string]*subject{},
 		byKey:    map[Key]map[string]*subject{},
-		acks:     newAckQueue(),
+		queue:    newAckQueue(),
 		owed:     func(Key, types.UID) {},
 		leftOut:  func(Key, []types.UID) {},
 		refused:  func(Key, types.UID, Refusal) {},
 	}
+	l.acks = l.queue
+	for _, o := range options {
+		o(l)
+	}
+	return l
 }
+
+// Option changes how a ledger works.
+type Option func(*Ledger)
+
+// WithAcks adds what is to be written to a queue of the caller, who calls WriteAcks for each
+// name. Run does not write acknowledgements then.
+func WithAcks(q Acks) Option { return func(l *Ledger) { l.acks = q } }
 
 // OnOwed sets a function that is called when an event becomes pending for a source. Call it
 // before the first write.

@@ -427,11 +427,11 @@ func TestLabelsOfANamespaceOutliveIt(t *testing.T) {
 
 func TestSourcesThatAreGoneAreForgotten(t *testing.T) {
 	s := store.New()
-	l := ledger.New(s, everyone{"a", "b"}, &counts{})
+	l, q := queued(s, everyone{"a", "b"}, &counts{})
 	must(t, add(l, lifecycle.Deployed, ""))
 	l.Acknowledge(ledger.Name(cart), "a", 1)
 	l.Acknowledge(ledger.Name(cart), "b", 1)
-	must(t, l.Flush(context.Background()))
+	must(t, q.write(l))
 	next := ledger.New(s, everyone{"b"}, &counts{})
 	next.Observe(s.All()[0])
 	must(t, add(next, lifecycle.Upgraded, ""))

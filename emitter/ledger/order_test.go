@@ -54,7 +54,7 @@ func TestObjectsOfOneSecondHaveAnOrder(t *testing.T) {
 func TestPuttingBackLeavesTheOrder(t *testing.T) {
 	s, clock := store.New(), noon
 	s.Now = func() time.Time { return clock }
-	l := ledger.New(s, everyone{"a"}, &counts{})
+	l, q := queued(s, everyone{"a"}, &counts{})
 	order := func(l *ledger.Ledger) string {
 		var out []string
 		for _, o := range l.Owed(key, "a") {
@@ -76,7 +76,7 @@ func TestPuttingBackLeavesTheOrder(t *testing.T) {
 		gone := s.Peek(ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: cart.Kind, UID: "first"}))
 		s.Remove(gone.Name)
 		l.Forget(gone, true)
-		must(t, l.Flush(context.Background()))
+		must(t, q.write(l))
 		if got := s.Peek(gone.Name); got == nil || got.UID == gone.UID {
 			t.Fatalf("not put back: %+v", got)
 		}

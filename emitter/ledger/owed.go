@@ -106,7 +106,7 @@ func (l *Ledger) Owed(key Key, source types.UID) []Owed {
 		acked := max(s.Status.Acknowledged[source], l.subjects[s.Name].acked[source])
 		for _, j := range s.Status.Journal {
 			if outOfRange(j, &s.Status) {
-				l.acks.add(s.Name) // the next write drops it
+				l.acks.Add(s.Name) // the next write drops it
 				continue
 			}
 			r, ok := recipient(j, source)
@@ -226,7 +226,7 @@ func (l *Ledger) note(name string, sequence int64, f func(*subject)) {
 	}
 	l.mu.Unlock()
 	if ok {
-		l.acks.add(name)
+		l.acks.Add(name)
 	}
 }
 
@@ -256,8 +256,8 @@ func (l *Ledger) Abandon(source types.UID, leads func(types.NamespacedName) bool
 	}
 }
 
-// flush writes what was acknowledged of one subject.
-func (l *Ledger) flush(ctx context.Context, name string) error {
+// WriteAcks writes what was acknowledged of one CDEventSubject.
+func (l *Ledger) WriteAcks(ctx context.Context, name string) error {
 	l.mu.RLock()
 	sub, ok := l.subjects[name]
 	var spec v1alpha1.CDEventSubjectSpec

@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
@@ -11,7 +10,7 @@ import (
 
 func TestAnEntryThatIsDeletedByHandIsPutBack(t *testing.T) {
 	s := store.New()
-	l := ledger.New(s, everyone{"a"}, &counts{})
+	l, q := queued(s, everyone{"a"}, &counts{})
 	must(t, add(l, lifecycle.Deployed, ""))
 	before := s.All()[0]
 	s.Remove(before.Name)
@@ -20,7 +19,7 @@ func TestAnEntryThatIsDeletedByHandIsPutBack(t *testing.T) {
 		t.Fatalf("%v; put back without a word from the informer: %+v", err, s.All())
 	}
 	l.Forget(before, true)
-	must(t, l.Flush(context.Background()))
+	must(t, q.write(l))
 	if all := s.All(); len(all) != 1 || all[0].UID == before.UID {
 		t.Fatalf("not put back: %+v", all)
 	}
@@ -38,23 +37,23 @@ func TestAnEntryThatIsDeletedByHandIsPutBack(t *testing.T) {
 // to acknowledge.
 func TestWhatAnotherLeaderFinishedStaysFinished(t *testing.T) {
 	s := store.New()
-	l := ledger.New(s, everyone{"a"}, &counts{})
+	l, q := queued(s, everyone{"a"}, &counts{})
 	must(t, add(l, lifecycle.Deployed, ""))
 	s.Remove(s.All()[0].Name)
 	l.Acknowledge(ledger.Name(cart), "a", 1)
-	if err := l.Flush(context.Background()); err == nil || len(s.All()) > 0 {
+	if err := q.write(l); err == nil || len(s.All()) > 0 {
 		t.Errorf("%v; entries %+v", err, s.All())
 	}
 }
 
 func TestWhatMayHaveBeenMissedIsNotPutBack(t *testing.T) {
 	s := store.New()
-	l := ledger.New(s, everyone{"a"}, &counts{})
+	l, q := queued(s, everyone{"a"}, &counts{})
 	must(t, add(l, lifecycle.Deployed, ""))
 	before := s.All()[0]
 	s.Remove(before.Name)
 	l.Forget(before, false)
-	must(t, l.Flush(context.Background()))
+	must(t, q.write(l))
 	if all := s.All(); len(all) != 0 {
 		t.Errorf("put back: %+v", all)
 	}

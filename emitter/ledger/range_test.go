@@ -26,7 +26,7 @@ func TestAnEntryWithANumberOfTheFutureIsGivenUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, counted := store.New(), &counts{}
-			l := ledger.New(s, everyone{"a"}, counted)
+			l, q := queued(s, everyone{"a"}, counted)
 			for range 3 {
 				must(t, add(l, lifecycle.Upgraded, ""))
 			}
@@ -38,7 +38,7 @@ func TestAnEntryWithANumberOfTheFutureIsGivenUp(t *testing.T) {
 			if got := sequences(l.Owed(key, "a")); got != c.owed {
 				t.Errorf("owed %q, want %q", got, c.owed)
 			}
-			must(t, l.Flush(context.Background()))
+			must(t, q.write(l))
 			st := s.All()[0].Status
 			if st.Dropped[ledger.DroppedUnreadable] != c.lost || counted.dropped[ledger.DroppedUnreadable] != c.lost || len(st.Journal) != 3-int(c.lost) {
 				t.Errorf("%d shown, %d counted, want %d; %d are left", st.Dropped[ledger.DroppedUnreadable], counted.dropped[ledger.DroppedUnreadable], c.lost, len(st.Journal))

@@ -14,11 +14,11 @@ import (
 
 // restored has a source acknowledge five events of which a backup knows one, and
 // restores it before that is written.
-func restored(t *testing.T, s *store.Store, l *ledger.Ledger) {
+func restored(t *testing.T, s *store.Store, l *ledger.Ledger, q *acks) {
 	t.Helper()
 	must(t, add(l, lifecycle.Created, ""))
 	l.Acknowledge(ledger.Name(cart), "a", 1)
-	must(t, l.Flush(context.Background()))
+	must(t, q.write(l))
 	backup := s.Dump()
 	for range 4 {
 		must(t, add(l, lifecycle.Upgraded, ""))
@@ -69,11 +69,11 @@ func TestAcknowledgementsOfBeforeARestoreTakeNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := store.New()
-			l := ledger.New(s, everyone{"a"}, &counts{})
-			restored(t, s, l)
+			l, q := queued(s, everyone{"a"}, &counts{})
+			restored(t, s, l, q)
 			c.meanwhile(t, s, l)
-			_ = l.Flush(context.Background())
-			_ = l.Flush(context.Background())
+			_ = q.write(l)
+			_ = q.write(l)
 			if st := s.All()[0].Status; st.Acknowledged["a"] != 1 {
 				t.Errorf("of %d events, %d are acknowledged", st.Sequence, st.Acknowledged["a"])
 			}

@@ -35,7 +35,7 @@ func (l *Ledger) take(s *v1alpha1.CDEventSubject) bool {
 // again.
 func (l *Ledger) Forget(s *v1alpha1.CDEventSubject, certain bool) {
 	if l.lose(s, certain) {
-		l.acks.add(s.Name)
+		l.acks.Add(s.Name)
 	}
 }
 

@@ -3,7 +3,6 @@ package sim
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -22,8 +21,6 @@ import (
 	kind "github.com/knative-cdevents/knative-cdevents/reconciler/service"
 )
 
-// errCrash is the panic at the side effect at which a process dies.
-var errCrash = errors.New("crash")
 
 // process is one controller. All of it is lost when it dies.
 type process struct {
@@ -47,6 +44,7 @@ type process struct {
 	verdicts *kind.Verdicts
 	judged   map[string]bool
 	ledger   *ledger.Ledger
+	acks     acks
 	delivery *delivery.Delivery
 	// work delivers to each source, when a step decides so.
 	work map[types.UID]delivery.Work
@@ -181,8 +179,16 @@ func (p *process) deliver() bool {
 
 // flush writes pending acknowledgements.
 func (p *process) flush() {
-	if err := p.ledger.Flush(p.ctx); err != nil && !apierrors.IsTimeout(err) && !apierrors.IsNotFound(err) {
-		p.w.fail("acknowledging: %v", err)
+	for range len(p.acks) {
+		name := p.acks[0]
+		p.acks = p.acks[1:]
+		if err := p.ledger.WriteAcks(p.ctx, name); err != nil {
+			p.acks.Add(name)
+			if !apierrors.IsTimeout(err) && !apierrors.IsNotFound(err) {
+				p.w.fail("acknowledging: %v", err)
+			}
+			return
+		}
 	}
 }
 

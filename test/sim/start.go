@@ -20,7 +20,7 @@ import (
 // start starts a process as a new leader: from a list that may be old, and from the ledger,
 // whose informer may lag behind too.
 func (w *world) start() *process {
-	ctx, cancel := context.WithCancel(logging.WithLogger(context.Background(), w.quiet))
+	ctx, cancel := context.WithCancel(logging.WithLogger(context.Background(), w.log))
 	p := &process{
 		w: w, ctx: ctx, cancel: cancel, position: "1", judged: map[string]bool{}, queue: map[types.NamespacedName]bool{},
 		pending: map[turn]bool{}, work: map[types.UID]delivery.Work{},
@@ -53,7 +53,7 @@ func (p *process) startEmitter() {
 		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "sim"} },
 		Render:      cdevents.Render,
 	}
-	p.ledger = ledger.New(w.store, router, w)
+	p.ledger = ledger.New(w.store, router, w, ledger.WithAcks(&p.acks))
 	p.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { w.fail("routing: %v", why.Err) })
 	p.delivery = delivery.New(p.ctx, delivery.Options{
 		Ledger: p.ledger, Transports: delivery.HTTP(w), Render: cdevents.Render, Metrics: w, ProbeEvery: time.Nanosecond,
