@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/logging"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
@@ -46,7 +47,8 @@ type fold struct {
 func (f *fold) contained(run func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("a bug, please report it: folding %s panicked: %v\n%s", f.key, p, debug.Stack())
+logging.FromContext(f.ctx).Errorw("Folding an object panicked, which is a bug: please report it", "key", f.key, "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("folding %s panicked: %v", f.key, p)
 		}
 	}()
 	return run()

@@ -9,12 +9,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -30,8 +33,9 @@ type world struct {
 	store   *store.Store
 	cluster *cluster
 	sources []*v1alpha1.CDEventSource
-	quiet   *zap.SugaredLogger
-	with    chaos
+	// log shows nothing, and fails the history at each error: only bugs are logged as such.
+	log  *zap.SugaredLogger
+	with chaos
 
 	processes []*process
 	// watches are the watches of all processes, oldest first.
@@ -81,8 +85,12 @@ type delivered struct {
 func newWorld(seed uint64, with chaos) *world {
 	w := &world{
 		rng: rand.New(rand.NewPCG(seed, 7)), store: store.New(), sources: newSources(with.sources), //nolint:gosec // a simulation must be reproducible
-		quiet: zap.NewNop().Sugar(), bytes: map[string]string{}, got: map[types.UID][]delivered{}, down: map[types.UID]bool{}, with: with,
+		bytes: map[string]string{}, got: map[types.UID][]delivered{}, down: map[types.UID]bool{}, with: with,
 	}
+	w.log = zap.New(loud{zapcore.NewNopCore()}, zap.Hooks(func(e zapcore.Entry) error {
+		w.fail("logged as an error: %s", e.Message)
+		return nil
+	})).Sugar()
 	// What users do is independent of what the controller does.
 	w.cluster = newCluster(w.store, rand.New(rand.NewPCG(seed, 8))) //nolint:gosec // see above
 	w.store.Before = func(verb, name string) error {
@@ -95,6 +103,17 @@ func newWorld(seed uint64, with chaos) *world {
 	}
 	w.store.Wrote = w.wrote
 	return w
+}
+
+// loud is a core that takes errors, and writes nothing.
+type loud struct{ zapcore.Core }
+
+// Enabled implements zapcore.Core.
+func (loud) Enabled(l zapcore.Level) bool { return l >= zapcore.ErrorLevel }
+
+// Check implements zapcore.Core.
+func (c loud) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	return ce.AddCore(e, c)
 }
 
 // mishap returns an answer of the API server that does not say whether the request was
@@ -117,25 +136,33 @@ func (w *world) effect(string) {
 	w.effects++
 	if w.dieIn > 0 {
 		if w.dieIn--; w.dieIn == 0 {
-			panic(errCrash)
+			// Unlike a panic, nothing can recover from this.
+			runtime.Goexit()
 		}
 	}
 }
 
 // alive runs f in a process, and ends the process if f crashes it.
 func (w *world) alive(p *process, f func()) {
-	defer func() {
-		r := recover()
-		if r == nil {
-			return
-		}
-		if r != any(errCrash) {
-			panic(r)
-		}
+	crashed, panicked := true, any(nil)
+	var group sync.WaitGroup
+	group.Go(func() {
+		defer func() {
+			if panicked = recover(); panicked != nil {
+				crashed = false
+			}
+		}()
+		f()
+		crashed = false
+	})
+	group.Wait()
+	if panicked != nil {
+		panic(panicked)
+	}
+	if crashed {
 		w.crashes++
 		w.kill(p)
-	}()
-	f()
+	}
 }
 
 func (w *world) kill(p *process) {
