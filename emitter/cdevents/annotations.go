@@ -6,12 +6,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// AnnotationPrefix begins the name of every annotation that events carry.
+// AnnotationPrefix is the prefix of every annotation that events carry.
 const AnnotationPrefix = "cdevents.knative-cdevents.dev/"
 
-// The annotations by which a pipeline tells where a Service comes from. They may
-// stand on the Service or, better, on its template, from where every Revision
-// takes its own: the Revision's win.
+// The annotations with which a pipeline records where a Service comes from. They may be set on the
+// Service or, better, on its template, which copies them to each Revision. The Revision's win.
 const (
 	// AnnotationCommitSHA becomes customData.commitSha.
 	AnnotationCommitSHA = AnnotationPrefix + "commit-sha"
@@ -32,8 +31,8 @@ const (
 	AnnotationTraceParent = AnnotationPrefix + "traceparent"
 )
 
-// CarriedAnnotations lists the annotations of a Service and of its Revisions
-// that events need. An observer keeps these and no others.
+// CarriedAnnotations lists the annotations of a Service and its Revisions that events need. An
+// observer keeps only these.
 func CarriedAnnotations() []string {
 	return []string{
 		AnnotationBranch,
@@ -47,8 +46,7 @@ func CarriedAnnotations() []string {
 	}
 }
 
-// annotation is the value that the transition's Revision gives or else the
-// Service.
+// annotation returns the value from the transition's Revision, or else from the Service.
 func annotation(t lifecycle.Transition, name string) string {
 	return annotationOf(t.Revision, t, name)
 }

@@ -10,40 +10,39 @@ import (
 
 const fieldArtifactID = "subject.content.artifactId"
 
-// artifactID names what the Revision runs, as a package URL. The schema requires
-// one, and the SDKs require that it parses, so there is always one:
+// artifactID names what the Revision runs, as a package URL. The schema requires one, and the SDKs
+// require that it parses, so there is always one:
 //
 //   - pkg:oci/<name>@sha256%3A<hex>?repository_url=<registry/path>[&tag=<tag>]
-//   - pkg:oci/<name>?repository_url=<registry/path>[&tag=<tag>], where the image
-//     was not resolved to a digest
-//   - pkg:generic/<service>, where there is no image that could be named
+//   - pkg:oci/<name>?repository_url=<registry/path>[&tag=<tag>], if the image was not resolved to
+//     a digest
+//   - pkg:generic/<service>, if no image can be named
 //
-// The second and third are explained in customData.notes.
-func artifactID(subject v1alpha1.CDEventSubjectSpec, r *lifecycle.Revision, said *notes) string {
+// customData.notes explains the second and third.
+func artifactID(subject v1alpha1.CDEventSubjectSpec, r *lifecycle.Revision, n *notes) string {
 	switch {
 	case r == nil:
-		said.add(fieldArtifactID, "names the service: no Revision is known")
+		n.add(fieldArtifactID, "names the service: no Revision is known")
 	case len(r.Images) == 0:
-		said.add(fieldArtifactID, "names the service: no image of Revision %s is known", clip(r.Name))
+		n.add(fieldArtifactID, "names the service: no image of Revision %s is known", clip(r.Name))
 	default:
-		// A service is deployed from one artifact (CDEvents
-		// continuous-deployment.md, service): what the serving container runs,
-		// which stands first. Sidecars are in customData.
+		// A service is deployed from one artifact (CDEvents continuous-deployment.md, service): the
+		// image of the serving container, which comes first. Sidecars are in customData.
 		image := r.Images[0]
 		ref, ok := imageReference(image)
 		if !ok {
-			said.add(fieldArtifactID, "names the service: %q is not an image reference", clip(image.Image))
+			n.add(fieldArtifactID, "names the service: %q is not an image reference", clip(image.Image))
 			break
 		}
 		if ref.digest == "" {
-			said.add(fieldArtifactID, "has no version: %q was not resolved to a digest", clip(image.Image))
+			n.add(fieldArtifactID, "has no version: %q was not resolved to a digest", clip(image.Image))
 		}
 		return ociPURL(ref)
 	}
 	return genericPURL(subject.Name)
 }
 
-// imagePURL names an image where nothing requires that there is a name.
+// imagePURL names an image where the name is optional.
 func imagePURL(r *lifecycle.Revision) string {
 	if r == nil || len(r.Images) == 0 {
 		return ""
@@ -55,7 +54,7 @@ func imagePURL(r *lifecycle.Revision) string {
 	return ociPURL(ref)
 }
 
-// imageReference joins what was asked for with what it was resolved to.
+// imageReference combines the specified reference with the resolved one.
 func imageReference(i lifecycle.Image) (reference, bool) {
 	asked, askedOK := parseReference(i.Image)
 	resolved, resolvedOK := parseReference(i.Digest)
@@ -72,10 +71,9 @@ func imageReference(i lifecycle.Image) (reference, bool) {
 	}
 }
 
-// ociPURL writes a package URL of type oci (purl-spec, types/oci). It is written
-// by hand, because receivers compare it as text with the artifactId of the
-// events that the build sent: it must look like the examples of CDEvents, with
-// "%3A" in the version, and not change with a library.
+// ociPURL writes a package URL of type oci (purl-spec, types/oci). It is written by hand because
+// receivers compare it as text with the artifactId of the build's events: it must look like the
+// examples of CDEvents, with "%3A" in the version, and not change with a library.
 func ociPURL(r reference) string {
 	purl := "pkg:oci/" + escapePURL(strings.ToLower(r.name()), "")
 	if r.digest != "" {
@@ -96,8 +94,8 @@ func genericPURL(name string) string {
 	return "pkg:generic/" + escapePURL(name, "")
 }
 
-// escapePURL percent-encodes all but unreserved characters and those to keep
-// (purl-spec, Character encoding).
+// escapePURL percent-encodes all but unreserved characters and those in keep (purl-spec, Character
+// encoding).
 func escapePURL(s, keep string) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {

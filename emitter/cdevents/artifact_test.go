@@ -13,7 +13,7 @@ import (
 // artifactOf renders a deployment of images and returns its artifactId.
 func artifactOf(t *testing.T, r *lifecycle.Revision) (string, CustomData) {
 	t.Helper()
-	tr := told(t, lifecycle.Deployed)
+	tr := transitionOf(t, lifecycle.Deployed)
 	tr.Revision = r
 	e := render(t, profile(Version05), tr)
 	if err := conforms(Version05, e); err != nil {
@@ -40,7 +40,7 @@ func TestArtifactID(t *testing.T) {
 	for name, tt := range map[string]struct {
 		revision *lifecycle.Revision
 		want     string
-		// note is part of what customData.notes says, if anything.
+		// note is part of customData.notes, if anything is expected.
 		note string
 	}{
 		"resolved": {
@@ -51,7 +51,7 @@ func TestArtifactID(t *testing.T) {
 			revision: image("registry.example.com/shop/cart", "registry.example.com/shop/cart@"+digest1),
 			want:     "pkg:oci/cart@sha256%3A" + digest1[7:] + "?repository_url=registry.example.com/shop/cart",
 		},
-		"resolved to another repository: its tag is not known": {
+		"resolved to another repository: its tag is unknown": {
 			revision: image("mirror.example.com/cart:1.4.2", "registry.example.com/shop/cart@"+digest1),
 			want:     "pkg:oci/cart@sha256%3A" + digest1[7:] + "?repository_url=registry.example.com/shop/cart",
 		},
@@ -64,7 +64,7 @@ func TestArtifactID(t *testing.T) {
 			want:     "pkg:oci/nginx?repository_url=index.docker.io/library/nginx&tag=1.27",
 			note:     "was not resolved to a digest",
 		},
-		"an organisation": {
+		"an organization": {
 			revision: image("shop/cart:1", ""),
 			want:     "pkg:oci/cart?repository_url=index.docker.io/shop/cart&tag=1",
 			note:     "was not resolved to a digest",
@@ -120,16 +120,16 @@ func TestArtifactID(t *testing.T) {
 			}
 			switch {
 			case tt.note == "" && len(data.Notes) > 0:
-				t.Errorf("nothing to note, but there is %v", data.Notes)
+				t.Errorf("got notes %v, want none", data.Notes)
 			case tt.note != "" && (len(data.Notes) != 1 || data.Notes[0].Field != fieldArtifactID ||
 				!strings.Contains(data.Notes[0].Message, tt.note)):
-				t.Errorf("notes are %v, want one with %q", data.Notes, tt.note)
+				t.Errorf("got notes %v, want one with %q", data.Notes, tt.note)
 			}
 		})
 	}
 }
 
-// A package URL must mean to a library what was put into it.
+// A library must read from a package URL what was put into it.
 func TestArtifactIDIsReadBack(t *testing.T) {
 	got, _ := artifactOf(t, image("localhost:5000/team/cart:v1_2", "localhost:5000/team/cart@"+digest1))
 	purl, err := packageurl.FromString(got)
@@ -145,11 +145,11 @@ func TestArtifactIDIsReadBack(t *testing.T) {
 	}
 }
 
-// Nobody demands to know what ran before, so nothing is made up for it.
+// The previous artifact is optional, so it is never made up.
 func TestPreviousArtifactIDIsNeverMadeUp(t *testing.T) {
-	tr := told(t, lifecycle.Upgraded)
+	tr := transitionOf(t, lifecycle.Upgraded)
 	tr.Previous = image("not an image", "")
 	if e := render(t, profile(Version05), tr); strings.Contains(string(e.Data()), "previousArtifactId") {
-		t.Errorf("it was: %s", e.Data())
+		t.Errorf("made up: %s", e.Data())
 	}
 }

@@ -15,9 +15,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// captured is an event of a type in CDEvents 0.5 as a receiver got it from a
-// Knative Service on a real cluster, with other names for what is the cluster's.
-// They are written anew by
+// captured returns an event of a type in CDEvents 0.5, as a receiver got it from a Knative Service
+// on a real cluster, with the cluster's own names replaced. Capture them again with
 //
 //	make e2e RUN='TestLifeOfAService|TestIncidents' E2E_CAPTURE=$PWD/emitter/cdevents/testdata/captured
 func captured(t *testing.T, typ string) []byte {
@@ -29,27 +28,26 @@ func captured(t *testing.T, typ string) []byte {
 	return data
 }
 
-// imagined are the types that nobody has captured yet: the page shows them as they
-// are rendered, and says so.
-var imagined = map[lifecycle.Type]bool{
+// uncaptured lists the types that have not been captured: the page shows them as rendered, and says
+// so.
+var uncaptured = map[lifecycle.Type]bool{
 	lifecycle.ClusterUnsettled: true, lifecycle.Judged: true,
 }
 
-// example is what the page shows of a transition.
+// example returns what the page shows for a transition.
 func example(t *testing.T, tr lifecycle.Transition) string {
 	t.Helper()
 	e := render(t, profile(Version05), tr)
-	if imagined[tr.Type] {
+	if uncaptured[tr.Type] {
 		return indented(t, e.Data()) + "\n"
 	}
 	return string(captured(t, e.Type()))
 }
 
-// What the page shows is what this code sends: an event that was captured and one
-// that is rendered now have the same fields.
-func TestCapturedEventsAreAsRendered(t *testing.T) {
+// The page shows what this code sends: a captured event and a rendered one have the same fields.
+func TestCapturedEventsMatchRenderedOnes(t *testing.T) {
 	for _, tr := range story() {
-		if imagined[tr.Type] {
+		if uncaptured[tr.Type] {
 			continue
 		}
 		e := render(t, profile(Version05), tr)
@@ -67,11 +65,11 @@ func TestCapturedEventsAreAsRendered(t *testing.T) {
 		}
 		got, want := fields(t, data), fields(t, e.Data())
 		if strings.HasPrefix(e.Type(), "dev.cdeventsx.stateful-cluster.") {
-			// It was captured of a runtime that tells less, from a pipeline that says nothing.
+			// Captured from a runtime that reports less, and without pipeline annotations.
 			want = slices.DeleteFunc(want, func(f string) bool { return !slices.Contains(got, f) })
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: captured alone was %q, and rendered alone is %q", e.Type(), without(got, want), without(want, got))
+			t.Errorf("%s: only captured: %q, only rendered: %q", e.Type(), without(got, want), without(want, got))
 		}
 	}
 }
@@ -80,7 +78,7 @@ func without(all, known []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(f string) bool { return slices.Contains(known, f) })
 }
 
-// fields are the paths of all values of a JSON document.
+// fields returns the paths of all values of a JSON document.
 func fields(t *testing.T, data []byte) []string {
 	t.Helper()
 	var v any

@@ -9,10 +9,9 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 )
 
-// cloudEvent wraps a CDEvent as cloudevents-binding.md of CDEvents demands: id,
-// source, type, subject and time equal those of the CDEvent, and the data is
-// the CDEvent as a whole. The SDK's AsCloudEvent is not used: it sets no time,
-// and gives every custom event the same invalid type.
+// cloudEvent wraps a CDEvent as CDEvents' cloudevents-binding.md requires: id, source, type,
+// subject and time equal those of the CDEvent, and the data is the whole CDEvent. The SDK's
+// AsCloudEvent is not used: it sets no time, and gives every custom event the same invalid type.
 func cloudEvent(f facts, cdevent api.CDEventReader, extensions map[string]string) (event.Event, error) {
 	data, err := encode(cdevent)
 	if err != nil {
@@ -27,7 +26,7 @@ func cloudEvent(f facts, cdevent api.CDEventReader, extensions map[string]string
 	for name, value := range extensions {
 		e.SetExtension(name, value)
 	}
-	// Not SetData: it takes bytes for something to be sent as base64.
+	// Not SetData: it would send bytes as base64.
 	e.SetDataContentType(event.ApplicationJSON)
 	e.DataEncoded = data
 	if err := e.Validate(); err != nil {
@@ -36,8 +35,8 @@ func cloudEvent(f facts, cdevent api.CDEventReader, extensions map[string]string
 	return e, nil
 }
 
-// encode writes JSON without the escapes that are meant for HTML pages, so that
-// a package URL with "&" can be read, and searched for, as it is.
+// encode writes JSON without HTML escapes, so that a package URL with "&" stays readable and
+// searchable.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

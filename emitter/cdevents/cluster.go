@@ -5,18 +5,18 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// Cluster is what our events say of the stateful cluster that the pods of a
-// Service form, over all its Revisions.
+// Cluster describes, in our events, the stateful cluster that the pods of a Service form, across
+// all its Revisions.
 type Cluster struct {
-	// Runtime is the declared one.
+	// Runtime is the declared runtime.
 	Runtime string `json:"runtime,omitempty"`
 	// State is Forming, Ready, Upgrading, Degraded, Split, ScaledToZero or Unknown.
 	State string `json:"state,omitempty"`
-	// Regime is Rebalancing or Frozen, where it could be told.
+	// Regime is Rebalancing or Frozen, if it could be determined.
 	Regime string `json:"regime,omitempty"`
-	// Members are those of each Revision.
+	// Members lists the members of each Revision.
 	Members []ClusterPart `json:"members,omitempty"`
-	// Note says what could not be found out, or what has not settled.
+	// Note says what could not be determined, or what has not settled.
 	Note string `json:"note,omitempty"`
 }
 
@@ -25,14 +25,14 @@ type ClusterPart struct {
 	Revision string `json:"revision"`
 	Pods     int    `json:"pods"`
 	Members  int    `json:"members"`
-	// Shards is left out where it is not known.
+	// Shards is absent if unknown.
 	Shards *int `json:"shards,omitempty"`
 }
 
-// maxMembers bounds how many Revisions are told of.
+// maxMembers bounds the number of Revisions in an event.
 const maxMembers = 32
 
-func cluster(t lifecycle.Transition, said *notes) (c *Cluster, settled *bool) {
+func cluster(t lifecycle.Transition, n *notes) (c *Cluster, settled *bool) {
 	if t.Cluster == nil {
 		return nil, nil
 	}
@@ -40,7 +40,7 @@ func cluster(t lifecycle.Transition, said *notes) (c *Cluster, settled *bool) {
 	c = &Cluster{Runtime: from.Runtime, State: string(from.State), Regime: from.Regime, Note: from.Note}
 	for i, p := range from.Parts {
 		if i == maxMembers {
-			said.add("customData.cluster.members", "Revisions after the first %d left out", maxMembers)
+			n.add("customData.cluster.members", "Revisions after the first %d left out", maxMembers)
 			break
 		}
 		c.Members = append(c.Members, ClusterPart(p))
@@ -51,8 +51,8 @@ func cluster(t lifecycle.Transition, said *notes) (c *Cluster, settled *bool) {
 	return c, &from.Settled
 }
 
-// ClusterID is the subject's id of a stateful cluster:
-// "stateful-cluster/<namespace>/<name>", by the name of its Service.
+// ClusterID returns the subject id of a stateful cluster, "stateful-cluster/<namespace>/<name>",
+// with the name of its Service.
 func ClusterID(s v1alpha1.CDEventSubjectSpec) string {
 	s.Kind = "stateful-cluster"
 	return SubjectID(s)

@@ -20,17 +20,17 @@ func dataOf(t *testing.T, tr lifecycle.Transition) CustomData {
 	return body.CustomData
 }
 
-func TestTheSubjectOfAClusterIsTheCluster(t *testing.T) {
+func TestSubjectOfClusterEvents(t *testing.T) {
 	for _, typ := range []lifecycle.Type{lifecycle.ClusterFormed, lifecycle.ClusterSettled, lifecycle.ClusterUnsettled, lifecycle.ClusterRemoved} {
-		if got := render(t, profile(Version05), told(t, typ)).Subject(); got != "stateful-cluster/shop/cart" {
-			t.Errorf("%s is about %s", typ, got)
+		if got := render(t, profile(Version05), transitionOf(t, typ)).Subject(); got != "stateful-cluster/shop/cart" {
+			t.Errorf("%s has subject %s", typ, got)
 		}
 	}
 }
 
-// What waited for a cluster says whether it had settled; what did not wait, does not.
-func TestWhatWaitedSaysWhetherItSettled(t *testing.T) {
-	up := told(t, lifecycle.Upgraded)
+// An event that waited for a cluster says whether it had settled; one that did not wait does not.
+func TestEventsThatWaitedSayWhetherTheClusterSettled(t *testing.T) {
+	up := transitionOf(t, lifecycle.Upgraded)
 	if d := dataOf(t, up); d.Settled != nil || d.Cluster != nil {
 		t.Errorf("an ordinary Service: %+v", d)
 	}
@@ -41,25 +41,25 @@ func TestWhatWaitedSaysWhetherItSettled(t *testing.T) {
 			t.Errorf("settled %v: %+v", settled, d)
 		}
 		if got := render(t, profile(Version05), up).Subject(); got != "service/shop/cart" {
-			t.Errorf("it is about %s", got)
+			t.Errorf("subject is %s", got)
 		}
 	}
 	up.Cluster.Parts = make([]lifecycle.ClusterPart, 100)
 	if d := dataOf(t, up); len(d.Cluster.Members) != maxMembers || len(d.Notes) != 1 {
 		t.Errorf("%d members, notes %v", len(d.Cluster.Members), d.Notes)
 	}
-	if d := dataOf(t, told(t, lifecycle.ClusterRemoved)); d.Settled != nil {
-		t.Error("what is gone says that it settled")
+	if d := dataOf(t, transitionOf(t, lifecycle.ClusterRemoved)); d.Settled != nil {
+		t.Error("a removed cluster says whether it settled")
 	}
 }
 
-func TestIncidentsOfAClusterConform(t *testing.T) {
+func TestClusterIncidentsConform(t *testing.T) {
 	for _, kind := range []lifecycle.Incident{lifecycle.ClusterSplit, lifecycle.ClusterTrouble} {
 		for _, version := range []string{Version05, Version04} {
 			for reason, typ := range map[string]lifecycle.Type{
 				"": lifecycle.IncidentDetected, "over": lifecycle.IncidentResolved, lifecycle.ReasonUndeclared: lifecycle.IncidentResolved,
 			} {
-				tr := told(t, typ)
+				tr := transitionOf(t, typ)
 				if tr.Reason = reason; reason == "over" {
 					tr.Reason = ""
 				}

@@ -12,7 +12,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// written is an event as a receiver sees it.
+// written is an event as a receiver reads it.
 type written struct {
 	Context struct {
 		ID, ChainID string
@@ -40,20 +40,20 @@ func read(t *testing.T, e event.Event) written {
 	return w
 }
 
-// noted says whether the event explains what it lacks.
+// noted reports whether the event has a note on the field.
 func (w written) noted(field string) bool {
 	return slices.ContainsFunc(w.CustomData.Notes, func(n Note) bool { return n.Field == field })
 }
 
 func annotated(t *testing.T, service, revision map[string]string) written {
 	t.Helper()
-	tr := told(t, lifecycle.Upgraded)
+	tr := transitionOf(t, lifecycle.Upgraded)
 	tr.Annotations = service
 	tr.Revision.Annotations = revision
 	return read(t, render(t, profile(Version05), tr))
 }
 
-func TestProvenanceOfTheRevisionWins(t *testing.T) {
+func TestRevisionProvenanceWins(t *testing.T) {
 	w := annotated(t, map[string]string{AnnotationCommitSHA: "service", AnnotationBranch: "service", "other": "x"},
 		map[string]string{AnnotationCommitSHA: " revision ", AnnotationDeployer: ""},
 	)
@@ -72,36 +72,36 @@ func TestProvenanceIsBounded(t *testing.T) {
 }
 
 func TestReasonAndMergedSteps(t *testing.T) {
-	tr := told(t, lifecycle.TrafficShifted)
+	tr := transitionOf(t, lifecycle.TrafficShifted)
 	tr.Merged, tr.Reason = 47, lifecycle.ReasonWithdrawn
 	if d := read(t, render(t, profile(Version05), tr)).CustomData; d.Merged != 47 || d.Reason != "CanaryWithdrawn" {
 		t.Errorf("got %+v", d)
 	}
 }
 
-func TestChainOfARolloutIsOne(t *testing.T) {
-	chain := read(t, render(t, profile(Version05), told(t, lifecycle.Deployed))).Context.ChainID
+func TestRolloutHasOneChain(t *testing.T) {
+	chain := read(t, render(t, profile(Version05), transitionOf(t, lifecycle.Deployed))).Context.ChainID
 	if !isUUID(chain) {
-		t.Fatalf("%q is no UUID", chain)
+		t.Fatalf("%q is not a UUID", chain)
 	}
-	if other := render(t, profile(Version04), told(t, lifecycle.Deployed)); !strings.Contains(string(other.Data()), chain) {
+	if other := render(t, profile(Version04), transitionOf(t, lifecycle.Deployed)); !strings.Contains(string(other.Data()), chain) {
 		t.Error("another version of the specification has another chain")
 	}
-	if w := read(t, render(t, profile(Version05), told(t, lifecycle.Published))); w.Context.ChainID != chain {
+	if w := read(t, render(t, profile(Version05), transitionOf(t, lifecycle.Published))); w.Context.ChainID != chain {
 		t.Error("another step of the rollout has another chain")
 	}
-	tr := told(t, lifecycle.Deployed)
+	tr := transitionOf(t, lifecycle.Deployed)
 	tr.Chain = 9
 	if w := read(t, render(t, profile(Version05), tr)); w.Context.ChainID == chain {
 		t.Error("another rollout has the same chain")
 	}
 	tr.Chain = 0
 	if w := read(t, render(t, profile(Version05), tr)); w.Context.ChainID != "" {
-		t.Error("no rollout has a chain")
+		t.Error("a transition outside any rollout has a chain")
 	}
 }
 
-func TestChainIsHandedOn(t *testing.T) {
+func TestChainIsPassedOn(t *testing.T) {
 	const given, previous = "7ff3f526-1a0e-4d35-8a4c-7d6295e97359", "11111111-1a0e-4d35-8a4c-7d6295e97359"
 	if w := annotated(t, nil, map[string]string{AnnotationChainID: given}); w.Context.ChainID != given {
 		t.Errorf("chain is %s", w.Context.ChainID)
@@ -113,11 +113,11 @@ func TestChainIsHandedOn(t *testing.T) {
 		}
 	}
 
-	back := told(t, lifecycle.RolledBack)
+	back := transitionOf(t, lifecycle.RolledBack)
 	back.Revision.Annotations = map[string]string{AnnotationChainID: previous}
 	back.Previous.Annotations = map[string]string{AnnotationChainID: given}
 	if w := read(t, render(t, profile(Version05), back)); w.Context.ChainID != given {
-		t.Errorf("a rollback has chain %s, not the one of the rollout that it takes back", w.Context.ChainID)
+		t.Errorf("a rollback has chain %s, want that of the rollout it undoes", w.Context.ChainID)
 	}
 	back.Reason = lifecycle.ReasonReapplied
 	if w := read(t, render(t, profile(Version05), back)); w.Context.ChainID != previous {
@@ -125,11 +125,11 @@ func TestChainIsHandedOn(t *testing.T) {
 	}
 }
 
-func TestLinksNameTheEventsThatWereSent(t *testing.T) {
+func TestLinksNameSentEvents(t *testing.T) {
 	for _, version := range []string{Version05, Version04} {
 		p := profile(version)
-		upgraded := render(t, p, told(t, lifecycle.Upgraded))
-		e := render(t, p, told(t, lifecycle.RolledBack))
+		upgraded := render(t, p, transitionOf(t, lifecycle.Upgraded))
+		e := render(t, p, transitionOf(t, lifecycle.RolledBack))
 		var w written
 		if err := json.Unmarshal(e.Data(), &w); err != nil {
 			t.Fatal(err)
@@ -146,7 +146,7 @@ func TestLinksNameTheEventsThatWereSent(t *testing.T) {
 	}
 }
 
-func TestLinksOfAnAnnotation(t *testing.T) {
+func TestAnnotatedLinks(t *testing.T) {
 	for value, want := range map[string][]string{
 		"":                            nil,
 		" , ,":                        nil,
@@ -160,7 +160,7 @@ func TestLinksOfAnAnnotation(t *testing.T) {
 		strings.Repeat("x", 257):      nil,
 		strings.Repeat("x,", 20)[:39]: slices.Repeat([]string{"TRIGGER x"}, maxLinks),
 	} {
-		tr := told(t, lifecycle.Upgraded)
+		tr := transitionOf(t, lifecycle.Upgraded)
 		tr.Links = nil
 		tr.Revision.Annotations = map[string]string{AnnotationLinks: value}
 		w := read(t, render(t, profile(Version05), tr))
@@ -172,7 +172,7 @@ func TestLinksOfAnAnnotation(t *testing.T) {
 			t.Errorf("%q gives %q, want %q", value, got, want)
 		}
 		if asked := strings.Count(strings.Trim(value, ", "), ",") + 1; len(want) < asked && len(want) > 0 && !w.noted("context.links") {
-			t.Errorf("%q: nothing is said of what was left out", value)
+			t.Errorf("%q: no note on the dropped links", value)
 		}
 	}
 }
@@ -189,20 +189,20 @@ func TestTraceParent(t *testing.T) {
 		"00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01": "",
 		good + "\r\nce-id: 1": "",
 	} {
-		tr := told(t, lifecycle.Upgraded)
+		tr := transitionOf(t, lifecycle.Upgraded)
 		tr.Revision.Annotations = map[string]string{AnnotationTraceParent: value}
 		e := render(t, profile(Version05), tr)
 		if got, _ := e.Extensions()["traceparent"].(string); got != want {
 			t.Errorf("%q gives %q", value, got)
 		}
 		if value != want && !read(t, e).noted("traceparent") {
-			t.Errorf("%q: nothing is said", value)
+			t.Errorf("%q: no note", value)
 		}
 	}
 }
 
-func TestOverridesAddAndNeverReplace(t *testing.T) {
-	p, tr := profile(Version05), told(t, lifecycle.Upgraded)
+func TestOverridesNeverReplaceAttributes(t *testing.T) {
+	p, tr := profile(Version05), transitionOf(t, lifecycle.Upgraded)
 	plain := render(t, p, tr)
 	p.Extensions = map[string]string{
 		"team": " checkout ", "Tier": "gold", "traceparent": "mine", "umlaut": "Zürich",
@@ -229,7 +229,7 @@ func TestOverridesAddAndNeverReplace(t *testing.T) {
 	}
 	for _, field := range []string{"id", "Source", "", "with-hyphen", "empty", "newline"} {
 		if !w.noted(field) {
-			t.Errorf("nothing is said of %q", field)
+			t.Errorf("no note on %q", field)
 		}
 	}
 }
@@ -247,7 +247,7 @@ func TestEnvironment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := profile(Version05)
 			p.Environment = tt.given
-			w := read(t, render(t, p, told(t, lifecycle.Removed)))
+			w := read(t, render(t, p, transitionOf(t, lifecycle.Removed)))
 			if w.Subject.Content.Environment != tt.want {
 				t.Errorf("got %+v", w.Subject.Content.Environment)
 			}
@@ -277,6 +277,6 @@ func TestCarriedAnnotations(t *testing.T) {
 	}
 	carried[0] = "spoiled"
 	if CarriedAnnotations()[0] == "spoiled" {
-		t.Error("a caller can change the list of the others")
+		t.Error("callers share the list")
 	}
 }

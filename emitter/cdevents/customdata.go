@@ -5,26 +5,26 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// CustomData is what our events say beyond the vocabulary of CDEvents (spec.md,
-// CDEvents custom data): an object, never an array, which the schema forbids.
+// CustomData is what our events add to the vocabulary of CDEvents (spec.md, CDEvents custom data).
+// It is an object: the schema forbids an array.
 type CustomData struct {
 	Knative Knative `json:"knative"`
 	// Reason is one of the lifecycle's reasons.
 	Reason string `json:"reason,omitempty"`
 	// PreviousArtifactID is the package URL of what ran before.
 	PreviousArtifactID string `json:"previousArtifactId,omitempty"`
-	// Incident says more of an incident.
+	// Incident holds details of an incident.
 	Incident *Incident `json:"incident,omitempty"`
-	// Settled says whether the stateful cluster of the Service had settled.
+	// Settled says whether the Service's stateful cluster had settled.
 	Settled *bool `json:"settled,omitempty"`
-	// Cluster says more of it.
+	// Cluster holds details of that cluster.
 	Cluster *Cluster `json:"cluster,omitempty"`
-	// Gate says more of a verdict.
+	// Gate holds details of a verdict.
 	Gate *Gate `json:"gate,omitempty"`
 	// Merged counts the steps of a gradual rollout that this event stands for.
 	Merged int64 `json:"merged,omitempty"`
 
-	// The names of provenance are those that existing receivers read.
+	// Existing receivers read provenance by these names.
 	CommitSHA  string `json:"commitSha,omitempty"`
 	Repository string `json:"repository,omitempty"`
 	Branch     string `json:"branch,omitempty"`
@@ -35,7 +35,7 @@ type CustomData struct {
 	Notes []Note `json:"notes,omitempty"`
 }
 
-// Knative is the state of the Service that the event tells of.
+// Knative is the state of the Service after the transition.
 type Knative struct {
 	Namespace        string    `json:"namespace,omitempty"`
 	Name             string    `json:"name"`
@@ -49,8 +49,8 @@ type Knative struct {
 	URLs            []string `json:"urls,omitempty"`
 }
 
-// Revision of a Service. These types are apart from those of the ledger, which
-// may change without receivers noticing.
+// Revision of a Service. These types are separate from the ledger's, which may change without
+// receivers noticing.
 type Revision struct {
 	Name       string `json:"name"`
 	UID        string `json:"uid,omitempty"`
@@ -59,7 +59,7 @@ type Revision struct {
 	Images []Image `json:"images,omitempty"`
 }
 
-// Image of a container, as asked for and as resolved.
+// Image of a container, as specified and as resolved.
 type Image struct {
 	Container string `json:"container,omitempty"`
 	Image     string `json:"image,omitempty"`
@@ -72,7 +72,7 @@ type Share struct {
 	Percent  int64  `json:"percent"`
 }
 
-func customData(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition, said notes) CustomData {
+func customData(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition, n notes) CustomData {
 	d := CustomData{
 		Knative: Knative{
 			Namespace:        subject.Namespace,
@@ -90,25 +90,25 @@ func customData(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition, sai
 		Incident:           incident(t),
 		Gate:               gate(t),
 		Merged:             t.Merged,
-		CommitSHA:          provenance(t, AnnotationCommitSHA, &said),
-		Repository:         provenance(t, AnnotationRepository, &said),
-		Branch:             provenance(t, AnnotationBranch, &said),
-		PipelineID:         provenance(t, AnnotationPipelineID, &said),
-		Deployer:           provenance(t, AnnotationDeployer, &said),
+		CommitSHA:          provenance(t, AnnotationCommitSHA, &n),
+		Repository:         provenance(t, AnnotationRepository, &n),
+		Branch:             provenance(t, AnnotationBranch, &n),
+		PipelineID:         provenance(t, AnnotationPipelineID, &n),
+		Deployer:           provenance(t, AnnotationDeployer, &n),
 	}
-	d.Cluster, d.Settled = cluster(t, &said)
-	d.fit(&said)
-	d.Notes = said
+	d.Cluster, d.Settled = cluster(t, &n)
+	d.fit(&n)
+	d.Notes = n
 	return d
 }
 
-// maxProvenance bounds an annotation, which alone may be 256 KiB.
+// maxProvenance bounds an annotation; Kubernetes allows 256 KiB.
 const maxProvenance = 1024
 
-func provenance(t lifecycle.Transition, name string, said *notes) string {
+func provenance(t lifecycle.Transition, name string, n *notes) string {
 	v := annotation(t, name)
 	if len(v) > maxProvenance || !printable(v) {
-		said.add("customData", "annotation %s left out: it must not exceed %d bytes or hold control characters", name, maxProvenance)
+		n.add("customData", "annotation %s left out: it must not exceed %d bytes or hold control characters", name, maxProvenance)
 		return ""
 	}
 	return v

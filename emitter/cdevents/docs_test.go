@@ -16,8 +16,7 @@ import (
 
 const page = "../../docs/events.md"
 
-// binaryHeaders are those of the request in binary mode, as http_test.go sees
-// them arrive.
+// binaryHeaders returns the headers of the request in binary mode, as http_test.go receives them.
 func binaryHeaders(e event.Event) []string {
 	headers := []string{
 		"Ce-Specversion: " + e.SpecVersion(),
@@ -33,12 +32,12 @@ func binaryHeaders(e event.Event) []string {
 	return append(headers, "Content-Type: "+e.DataContentType())
 }
 
-// block is what stands between two markers of the page.
+// block is the text between two markers of the page.
 var block = regexp.MustCompile(`(?s)<!-- generated: ([^ ]+) -->\n.*?<!-- end -->`)
 
-// The page is checked against the code: its tables and examples are written by
-// -update, and it must have an example of each type and name each annotation.
-func TestThePageIsTrue(t *testing.T) {
+// The page matches the code: -update writes its tables and examples, and it must have an example of
+// each type and name each annotation.
+func TestPageMatchesTheCode(t *testing.T) {
 	blocks := map[string]string{"types": typesTable(t), "request": request(t)}
 	for _, tr := range story() {
 		blocks[string(tr.Type)] = "```json\n" + example(t, tr) + "```\n"
@@ -53,7 +52,7 @@ func TestThePageIsTrue(t *testing.T) {
 		name := block.FindStringSubmatch(old)[1]
 		text, ok := blocks[name]
 		if !ok {
-			t.Errorf("the page has a block %q that nothing generates", name)
+			t.Errorf("the page has an unknown block %q", name)
 			return old
 		}
 		used[name] = true
@@ -107,9 +106,9 @@ func typesTable(t *testing.T) string {
 	return b.String()
 }
 
-// request is one event as it stands on the wire.
+// request returns one event as sent over the wire.
 func request(t *testing.T) string {
 	t.Helper()
-	e := render(t, profile(Version05), told(t, lifecycle.Upgraded))
+	e := render(t, profile(Version05), transitionOf(t, lifecycle.Upgraded))
 	return "```http\nPOST / HTTP/1.1\n" + strings.Join(binaryHeaders(e), "\n") + "\n\n{\"context\": …\n```\n"
 }

@@ -6,24 +6,24 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// unknownEnvironment stands in where nobody named the environment. The schema of
-// three events requires an id, and the prose requires it of all (CDEvents
-// continuous-deployment.md, Events, column "Required").
+// unknownEnvironment is used if no environment is configured. The schema of three events requires
+// an id, and the prose requires it of all (CDEvents continuous-deployment.md, Events, column
+// "Required").
 const unknownEnvironment = "unknown"
 
-// environment refers to the environment. An id is unique within its source only
-// (CDEvents spec.md, id (subject)), so the source is passed on if it is a URI.
-func environment(e v1alpha1.Environment, said *notes) *api.Reference {
+// environment refers to the environment. An id is unique only within its source (CDEvents spec.md,
+// id (subject)), so the source is included if it is a URI.
+func environment(e v1alpha1.Environment, n *notes) *api.Reference {
 	ref := &api.Reference{Id: e.ID}
 	if ref.Id == "" {
 		ref.Id = unknownEnvironment
-		said.add("environment.id", "no environment is configured for this subject")
+		n.add("environment.id", "no environment is configured for this subject")
 	}
 	if e.Source == "" {
 		return ref
 	}
 	if _, ok := parseURI(e.Source); !ok {
-		said.add("environment.source", "left out: %q is not a URI reference", clip(e.Source))
+		n.add("environment.source", "left out: %q is not a URI reference", clip(e.Source))
 		return ref
 	}
 	ref.Source = e.Source

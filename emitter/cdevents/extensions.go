@@ -16,37 +16,36 @@ import (
 // CloudEvents.
 const extensionTraceParent = "traceparent"
 
-// reserved are the names of CloudEvents' own attributes, which the binding of
-// CDEvents fixes, and "data", which a structured event would confuse with them.
+// reserved lists CloudEvents' own attributes, which the CDEvents binding fixes, and "data", which
+// would clash in a structured event.
 var reserved = []string{
 	"id", "source", "specversion", "type", "subject", "time", "datacontenttype", "dataschema", "data",
 }
 
-// extensions are the CloudEvent's extension attributes: the trace context, if a
-// pipeline handed one on, and over it what ceOverrides say.
-func extensions(profile v1alpha1.Profile, t lifecycle.Transition, said *notes) map[string]string {
+// extensions returns the CloudEvent's extension attributes: the trace context, if a pipeline passed
+// one on, overridden by ceOverrides.
+func extensions(profile v1alpha1.Profile, t lifecycle.Transition, n *notes) map[string]string {
 	all := map[string]string{}
 	if parent := annotation(t, AnnotationTraceParent); parent != "" {
 		if isTraceParent(parent) {
 			all[extensionTraceParent] = parent
 		} else {
-			said.add(extensionTraceParent, "annotation %s left out: %q is not a traceparent of W3C Trace Context",
+			n.add(extensionTraceParent, "annotation %s left out: %q is not a traceparent of W3C Trace Context",
 				AnnotationTraceParent, clip(parent))
 		}
 	}
-	// Sorted, so that "A" and "a", which are one attribute, give the same event
-	// each time.
+	// Sorted: "A" and "a" are one attribute, and must give the same event each time.
 	for _, key := range slices.Sorted(maps.Keys(profile.Extensions)) {
-		// Knative admits upper-case letters, CloudEvents does not (spec.md,
-		// Attribute Naming Convention), and its SDK folds them.
+		// Knative allows upper-case letters, CloudEvents does not (spec.md, Attribute Naming
+		// Convention), and its SDK folds them.
 		name, value := strings.ToLower(key), strings.TrimSpace(profile.Extensions[key])
 		switch {
 		case slices.Contains(reserved, name):
-			said.add(clip(key), "ceOverrides left out: an attribute that CDEvents defines cannot be overridden")
+			n.add(clip(key), "ceOverrides left out: an attribute that CDEvents defines cannot be overridden")
 		case !v1alpha1.IsAttribute(name):
-			said.add(clip(key), "ceOverrides left out: a name must consist of letters and digits")
+			n.add(clip(key), "ceOverrides left out: a name must consist of letters and digits")
 		case value == "" || !printable(value):
-			said.add(clip(key), "ceOverrides left out: a value must not be empty or hold control characters")
+			n.add(clip(key), "ceOverrides left out: a value must not be empty or hold control characters")
 		default:
 			all[name] = value
 		}
@@ -54,8 +53,8 @@ func extensions(profile v1alpha1.Profile, t lifecycle.Transition, said *notes) m
 	return all
 }
 
-// printable says that s is a string that CloudEvents can carry (spec.md, Type
-// System, String) in a header as well as in JSON.
+// printable reports whether CloudEvents can carry s (spec.md, Type System, String), both in a
+// header and in JSON.
 func printable(s string) bool {
 	if !utf8.ValidString(s) {
 		return false
@@ -66,12 +65,12 @@ func printable(s string) bool {
 	})
 }
 
-// traceParent is version 00 of the header; later versions have no grammar yet
-// (W3C Trace Context, traceparent Header Field Values).
+// traceParent matches version 00 of the header; later versions have no grammar yet (W3C Trace
+// Context, traceparent Header Field Values).
 var traceParent = regexp.MustCompile(`^00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$`)
 
 func isTraceParent(s string) bool {
 	m := traceParent.FindStringSubmatch(s)
-	// Ids of zeros only are invalid.
+	// All-zero ids are invalid.
 	return m != nil && strings.Trim(m[1], "0") != "" && strings.Trim(m[2], "0") != ""
 }

@@ -1,14 +1,13 @@
 package cdevents
 
-// maxKnative bounds customData.knative in bytes of JSON. Receivers need not take
-// events above 64 KiB (CloudEvents spec.md, Size Limits), and one that answers
-// "too large" would make the event a lost one. The rest is what annotations may
-// add, which is bounded too.
+// maxKnative bounds customData.knative in bytes of JSON. Receivers need not accept events above 64
+// KiB (CloudEvents spec.md, Size Limits), and one that rejects an event as too large loses it. The
+// rest is for annotations, which are bounded too.
 const maxKnative = 24 << 10
 
-// fit leaves out details until the event is small enough: first what describes
-// the past, then what a receiver can look up by the names that stay.
-func (d *CustomData) fit(said *notes) {
+// fit drops details until the event is small enough: first those of the past, then what a receiver
+// can look up by the remaining names.
+func (d *CustomData) fit(n *notes) {
 	k := &d.Knative
 	for _, detail := range []struct {
 		field string
@@ -26,12 +25,12 @@ func (d *CustomData) fit(said *notes) {
 		before := size(k)
 		detail.omit()
 		if size(k) < before {
-			said.add("customData.knative."+detail.field, "left out: the event would be too large")
+			n.add("customData.knative."+detail.field, "left out: the event would be too large")
 		}
 	}
 }
 
-// size is that of k in an event. Strings and numbers can always be encoded.
+// size returns the size of k in an event. Strings and numbers always encode.
 func size(k *Knative) int {
 	b, err := encode(k)
 	if err != nil {

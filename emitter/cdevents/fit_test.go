@@ -8,11 +8,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// maxEvent is what every receiver must take (CloudEvents spec.md, Size Limits).
+// maxEvent is the size that every receiver must accept (CloudEvents spec.md, Size Limits).
 const maxEvent = 64 << 10
 
 func TestLargeEventsStayBelowTheLimitOfCloudEvents(t *testing.T) {
-	tr := told(t, lifecycle.Upgraded)
+	tr := transitionOf(t, lifecycle.Upgraded)
 	for i := range 500 {
 		long := fmt.Sprintf("%s-%05d", strings.Repeat("n", 57), i)
 		tr.Traffic = append(tr.Traffic, lifecycle.Share{Revision: long})
@@ -35,20 +35,20 @@ func TestLargeEventsStayBelowTheLimitOfCloudEvents(t *testing.T) {
 	w := read(t, e)
 	for _, field := range []string{"previousTraffic", "previousRevision.images", "urls", "traffic", "revision.images"} {
 		if !w.noted("customData.knative." + field) {
-			t.Errorf("nothing is said of %s", field)
+			t.Errorf("no note on %s", field)
 		}
 	}
 	if k := w.CustomData.Knative; k.Revision.Name != "cart-00002" || k.PreviousRevision.Name != "cart-00001" {
-		t.Errorf("the names are gone: %+v", k)
+		t.Errorf("the names are missing: %+v", k)
 	}
 	if !strings.Contains(string(e.Data()), "pkg:oci/cart@sha256") {
-		t.Error("the artifact is gone")
+		t.Error("the artifact is missing")
 	}
 }
 
-// What is small enough stays, as much of it as possible.
-func TestOnlyTheLeastImportantIsLeftOut(t *testing.T) {
-	tr := told(t, lifecycle.Upgraded)
+// Only as much is dropped as needed.
+func TestLeastImportantFieldsAreDroppedFirst(t *testing.T) {
+	tr := transitionOf(t, lifecycle.Upgraded)
 	tr.PreviousTraffic = make([]lifecycle.Share, 2000)
 	k := read(t, render(t, profile(Version05), tr)).CustomData.Knative
 	if k.PreviousTraffic != nil || k.Traffic == nil || k.URLs == nil || k.Revision.Images == nil {
@@ -56,9 +56,9 @@ func TestOnlyTheLeastImportantIsLeftOut(t *testing.T) {
 	}
 }
 
-// Every part as large as it may be, of characters that JSON writes as two.
-func TestTheLargestEvent(t *testing.T) {
-	tr, p := told(t, lifecycle.Upgraded), profile(Version05)
+// Every part has its maximum size, of characters that JSON escapes.
+func TestLargestEvent(t *testing.T) {
+	tr, p := transitionOf(t, lifecycle.Upgraded), profile(Version05)
 	for range 96 {
 		tr.URLs = append(tr.URLs, strings.Repeat(`"`, 100))
 	}
@@ -75,7 +75,7 @@ func TestTheLargestEvent(t *testing.T) {
 	e := render(t, p, tr)
 	w := read(t, e)
 	if k := w.CustomData; len(k.Knative.URLs) != 97 || len(k.Deployer) != maxProvenance || len(k.Notes) != maxNotes {
-		t.Errorf("it is not the largest: %d URLs, %d notes", len(k.Knative.URLs), len(k.Notes))
+		t.Errorf("not the largest event: %d URLs, %d notes", len(k.Knative.URLs), len(k.Notes))
 	}
 	if len(e.Data()) > maxEvent {
 		t.Errorf("the event has %d bytes", len(e.Data()))

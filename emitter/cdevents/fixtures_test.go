@@ -10,9 +10,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// The story that the examples tell: a Service is made and published, a second
-// Revision is tried with a tenth of the traffic, takes over, is taken back, and
-// the Service is removed.
+// The story of the examples: a Service is created and published, a second Revision is tried with a
+// tenth of the traffic, becomes primary, is rolled back, and the Service is removed.
 
 const (
 	digest1 = "sha256:3b1f9f1c9f0f6a3c8f7e4bb6f1f2f0a3d1f6a8a4c8c1f4f8b8a4c5d6e7f80912"
@@ -44,7 +43,7 @@ func firstRevision() *lifecycle.Revision {
 		UID:        "0b7a54a1-6c0b-4f1e-8f5a-2f1f7a2b9d01",
 		Generation: 1,
 		Images: []lifecycle.Image{{
-			Container: "user-container", // as Serving calls one that has no name
+			Container: "user-container", // Serving's name for an unnamed container
 			Image:     "registry.example.com/shop/cart:1.4.2",
 			Digest:    "registry.example.com/shop/cart@" + digest1,
 		}},
@@ -98,7 +97,7 @@ func linkTo(kind string, sequence int64, typ lifecycle.Type) lifecycle.Link {
 	return lifecycle.Link{Kind: kind, Sequence: sequence, Time: after(sequence), Type: typ}
 }
 
-// clusterOf is a cluster of so many members of each Revision, who share 99 shards.
+// clusterOf returns a cluster with the given number of members per Revision, which share 99 shards.
 func clusterOf(settled bool, state lifecycle.ClusterState, regime string, first, second int) *lifecycle.ClusterDetails {
 	c := &lifecycle.ClusterDetails{Settled: settled, ClusterStatus: lifecycle.ClusterStatus{State: state, Runtime: "pekko", Regime: regime}}
 	for i, n := range []int{first, second} {
@@ -117,7 +116,7 @@ func clusterOf(settled bool, state lifecycle.ClusterState, regime string, first,
 	return c
 }
 
-// failed is the verdict on a canary that fails 5 % of what it handles.
+// failed returns the verdict on a canary that fails 5 % of its requests.
 func failed() *lifecycle.Verdict {
 	ratio := func(f float64) *float64 { return &f }
 	return &lifecycle.Verdict{
@@ -140,7 +139,7 @@ func story() []lifecycle.Transition {
 	split := []lifecycle.Share{{Revision: first.Name, Percent: 90}, {Revision: second.Name, Percent: 10}}
 	moved := []lifecycle.Share{{Revision: second.Name, Percent: 100}}
 	urls := []string{"https://cart.shop.example.com"}
-	told := []lifecycle.Transition{
+	transitions := []lifecycle.Transition{
 		{Type: lifecycle.Created, Generation: 1, Chain: 1},
 		{
 			Type: lifecycle.Deployed, Generation: 1, Chain: 1, Revision: first, Traffic: all,
@@ -210,22 +209,22 @@ func story() []lifecycle.Transition {
 			Cluster: &lifecycle.ClusterDetails{ClusterStatus: lifecycle.ClusterStatus{Runtime: "pekko"}},
 			Links:   []lifecycle.Link{linkTo(lifecycle.LinkPath, 7, lifecycle.RolledBack)},
 		},
-		// A gate has looked at the canary.
+		// A gate has judged the canary.
 		{
 			Type: lifecycle.Judged, Generation: 3, Chain: 4, Revision: second, Previous: first, Traffic: split, URLs: urls,
 			Verdict: failed(),
 			Links:   []lifecycle.Link{linkTo(lifecycle.LinkPath, 5, lifecycle.TrafficShifted)},
 		},
 	}
-	for i := range told {
-		told[i].Sequence = int64(i + 1)
-		told[i].Time = after(told[i].Sequence)
+	for i := range transitions {
+		transitions[i].Sequence = int64(i + 1)
+		transitions[i].Time = after(transitions[i].Sequence)
 	}
-	return told
+	return transitions
 }
 
-// told returns the transition of the story that has this type.
-func told(t *testing.T, typ lifecycle.Type) lifecycle.Transition {
+// transitionOf returns the story's transition of this type.
+func transitionOf(t *testing.T, typ lifecycle.Type) lifecycle.Transition {
 	t.Helper()
 	for _, tr := range story() {
 		if tr.Type == typ {

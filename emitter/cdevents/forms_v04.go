@@ -5,8 +5,8 @@ import (
 	v04 "github.com/cdevents/sdk-go/pkg/api/v04"
 )
 
-// The events of CDEvents 0.4. They differ from those of 0.5 in two names: the
-// context has "version", not "specversion", and the subject must say its type.
+// The events of CDEvents 0.4. They differ from 0.5 in two ways: the context has "version", not
+// "specversion", and the subject must state its type.
 
 func context04(f facts) api.ContextV04 {
 	return api.ContextV04{
@@ -15,8 +15,8 @@ func context04(f facts) api.ContextV04 {
 	}
 }
 
-// subject04 says "service", or for a custom event for example "knative-revision"
-// (CDEvents spec.md of 0.4, type (subject)).
+// subject04 has type "service", or for a custom event, for example, "knative-revision" (CDEvents
+// spec.md of 0.4, type (subject)).
 func subject04(f facts) api.SubjectBase {
 	return api.SubjectBase{
 		Reference: api.Reference{Id: f.subject},
@@ -115,7 +115,7 @@ func resolved04(f facts) api.CDEventReader {
 
 func judged04(f facts) api.CDEventReader {
 	base := subject04(f)
-	base.Type = api.TestCaseRunFinishedSubjectV0_2_0{}.GetSubjectType() // not in lower case, as the event's type has it
+	base.Type = api.TestCaseRunFinishedSubjectV0_2_0{}.GetSubjectType() // in camel case, unlike in the event's type
 	return &v04.TestCaseRunFinishedEvent{
 		Context: context04(f),
 		Subject: v04.TestCaseRunFinishedSubject{

@@ -5,8 +5,8 @@ import (
 	v05 "github.com/cdevents/sdk-go/pkg/api/v05"
 )
 
-// The events of CDEvents 0.5. They are written as literals, because the SDK's
-// constructors read the clock and make random ids.
+// The events of CDEvents 0.5. They are literals, because the SDK's constructors read the clock and
+// make random ids.
 
 func context05(f facts) api.ContextV05 {
 	return api.ContextV05{
@@ -16,8 +16,8 @@ func context05(f facts) api.ContextV05 {
 	}
 }
 
-// subject05 has no source: it is for subjects whose source is not the event's
-// (CDEvents spec.md, source (subject)).
+// subject05 sets no source: that is for subjects whose source differs from the event's (CDEvents
+// spec.md, source (subject)).
 func subject05(f facts) api.SubjectBaseV05 {
 	return api.SubjectBaseV05{Reference: api.Reference{Id: f.subject}}
 }

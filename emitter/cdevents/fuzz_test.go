@@ -11,8 +11,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// FuzzRender throws at Render what users, and worse people, can write into
-// their objects. There is always an event, and it is always valid.
+// FuzzRender renders whatever users, including hostile ones, can write into their objects. There is
+// always an event, and it is always valid.
 func FuzzRender(f *testing.F) {
 	f.Add("shop", "cart", "cart-00001", "registry.example.com/cart:1", "registry.example.com/cart@"+digest1,
 		AnnotationLinks, "ARTIFACT=1,2", "production", "https://example.com", "team", "checkout", uint8(1))
@@ -76,7 +76,7 @@ func FuzzRender(f *testing.F) {
 			t.Fatal(err)
 		}
 		if Incomplete(e) != (len(content.CustomData.Notes) > 0) {
-			t.Fatalf("incomplete: %v, and its notes are %v", Incomplete(e), content.CustomData.Notes)
+			t.Fatalf("incomplete is %v with notes %v", Incomplete(e), content.CustomData.Notes)
 		}
 		if purl := content.Subject.Content.ArtifactID; purl != "" {
 			if _, err := packageurl.FromString(purl); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// testCaseType is the one of the vocabulary's words that a canary's judgement comes
-// closest to (CDEvents testing-events.md, testCaseRun).
+// testCaseType is the closest word in the vocabulary to a canary analysis (CDEvents
+// testing-events.md, testCaseRun).
 const testCaseType = "other"
 
 // The outcomes of CDEvents (testing-events.md, testCaseRun finished).
@@ -20,9 +20,9 @@ const (
 	outcomeError   = "error"
 )
 
-// Gate is what our events say of a verdict beyond the vocabulary.
+// Gate holds the details of a verdict beyond the vocabulary.
 type Gate struct {
-	// Run is the judgement's id, Name the CanaryGate's, which may have none.
+	// Run is the id of the gate run. Name is the CanaryGate's; an inline gate has none.
 	Run  string `json:"run"`
 	Name string `json:"name,omitempty"`
 	// Verdict is Pass, Warn, Fail, Inconclusive, Superseded or Error.
@@ -30,22 +30,22 @@ type Gate struct {
 	Reasons []string        `json:"reasons,omitempty"`
 	Message string          `json:"message,omitempty"`
 	DryRun  bool            `json:"dryRun,omitempty"`
-	// Score from 0 to 100, Coverage from 0 to 1.
+	// Score is 0 to 100, Coverage 0 to 1.
 	Score    float64 `json:"score"`
 	Coverage float64 `json:"coverage"`
-	// CanaryRequests and BaselineRequests that were judged.
+	// CanaryRequests and BaselineRequests count the judged requests.
 	CanaryRequests   float64 `json:"canaryRequests"`
 	BaselineRequests float64 `json:"baselineRequests"`
-	// RequiredShare is the canary's by the Route, HandledShare the real one.
+	// RequiredShare is the canary's traffic share in the Route, HandledShare its actual share.
 	RequiredShare *float64     `json:"requiredShare,omitempty"`
 	HandledShare  *float64     `json:"handledShare,omitempty"`
 	Metrics       []GateMetric `json:"metrics,omitempty"`
-	// Started and Completed bound the judgement, in UTC.
+	// Started and Completed delimit the run, in UTC.
 	Started   string `json:"started"`
 	Completed string `json:"completed"`
 }
 
-// GateMetric is what was found of one metric: ratios of bad requests.
+// GateMetric is the verdict on one metric, with ratios of bad requests.
 type GateMetric struct {
 	Name     string          `json:"name"`
 	Verdict  verdict.Verdict `json:"verdict"`
@@ -54,14 +54,13 @@ type GateMetric struct {
 	Baseline *float64        `json:"baseline,omitempty"`
 }
 
-// TestCaseRunID is the subject's id of a judgement:
-// "testcaserun/<namespace>/<service>/<run>".
+// TestCaseRunID returns the subject id of a gate run: "testcaserun/<namespace>/<service>/<run>".
 func TestCaseRunID(s v1alpha1.CDEventSubjectSpec, run string) string {
 	s.Kind = "testcaserun"
 	return SubjectID(s) + "/" + run
 }
 
-// judged fills in what only a verdict has.
+// judged fills in the fields that only a verdict has.
 func (f *facts) judged(subject v1alpha1.CDEventSubjectSpec, v lifecycle.Verdict) {
 	f.subject = TestCaseRunID(subject, v.Run)
 	f.outcome, f.reason = outcome(v), v.Message
@@ -86,11 +85,11 @@ func outcome(v lifecycle.Verdict) string {
 	case v.Verdict == verdict.Fail:
 		return outcomeFailure
 	}
-	// Inconclusive too: nothing was found out.
+	// Inconclusive too: there is no result.
 	return outcomeError
 }
 
-// outcome04 is what 0.4 calls an outcome of 0.5 (its testing-events.md).
+// outcome04 maps an outcome of 0.5 to 0.4 (its testing-events.md).
 func outcome04(outcome string) string {
 	switch outcome {
 	case outcomeSuccess:
@@ -110,7 +109,7 @@ func gate(t lifecycle.Transition) *Gate {
 		Run: v.Run, Name: v.Gate, Verdict: v.Verdict, Reasons: v.Reasons, Message: v.Message, DryRun: v.DryRun,
 		Score: v.Score, Coverage: v.Coverage, CanaryRequests: v.CanaryRequests, BaselineRequests: v.BaselineRequests,
 		RequiredShare: v.RequiredShare, HandledShare: v.HandledShare,
-		Started: moment(v.Started).Format(time.RFC3339Nano), Completed: moment(v.Completed).Format(time.RFC3339Nano),
+		Started: eventTime(v.Started).Format(time.RFC3339Nano), Completed: eventTime(v.Completed).Format(time.RFC3339Nano),
 	}
 	for _, m := range v.Metrics {
 		g.Metrics = append(g.Metrics, GateMetric(m))

@@ -22,7 +22,7 @@ func TestVerdicts(t *testing.T) {
 		"cancelled":    {func(v *lifecycle.Verdict) { v.Cancelled = true }, "cancel", "cancel"},
 	} {
 		for version, want := range map[string]string{Version05: c.outcome05, Version04: c.outcome04} {
-			tr := told(t, lifecycle.Judged)
+			tr := transitionOf(t, lifecycle.Judged)
 			c.change(tr.Verdict)
 			var e struct {
 				Subject struct {
@@ -52,9 +52,9 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-func TestAGateInTheRunItselfHasTheNameOfTheService(t *testing.T) {
+func TestInlineGateIsNamedAfterTheService(t *testing.T) {
 	t.Parallel()
-	tr := told(t, lifecycle.Judged)
+	tr := transitionOf(t, lifecycle.Judged)
 	tr.Verdict.Gate = ""
 	var f facts
 	f.judged(cart, *tr.Verdict)
@@ -63,16 +63,16 @@ func TestAGateInTheRunItselfHasTheNameOfTheService(t *testing.T) {
 	}
 }
 
-func TestAVerdictBelongsToItsTypeOnly(t *testing.T) {
+func TestOnlyJudgedHasAVerdict(t *testing.T) {
 	t.Parallel()
-	tr := told(t, lifecycle.Upgraded)
-	tr.Verdict = told(t, lifecycle.Judged).Verdict
+	tr := transitionOf(t, lifecycle.Upgraded)
+	tr.Verdict = transitionOf(t, lifecycle.Judged).Verdict
 	if _, err := Render(profile(Version05), cart, tr); err == nil {
-		t.Error("an upgrade with a verdict is rendered")
+		t.Error("rendered an upgrade with a verdict")
 	}
-	tr = told(t, lifecycle.Judged)
+	tr = transitionOf(t, lifecycle.Judged)
 	tr.Verdict = nil
 	if _, err := Render(profile(Version05), cart, tr); err == nil {
-		t.Error("a judgement without a verdict is rendered")
+		t.Error("rendered Judged without a verdict")
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata and the examples in docs/events.md anew")
 
-// indented is JSON for readers: the same bytes but for white space.
+// indented returns indented JSON; the values keep their bytes.
 func indented(t *testing.T, data []byte) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -24,8 +24,8 @@ func indented(t *testing.T, data []byte) string {
 	return b.String()
 }
 
-// A change of these files is one that receivers see, and needs a new version of the
-// rendering; see TestJournaledEventsKeepTheirBytes.
+// Receivers see a change of these files, so it needs a new version of the rendering; see
+// TestJournaledEventsKeepTheirBytes.
 func TestGolden(t *testing.T) {
 	each(t, func(t *testing.T, version string, tr lifecycle.Transition) {
 		e := render(t, profile(version), tr)
@@ -33,7 +33,7 @@ func TestGolden(t *testing.T) {
 		for _, h := range binaryHeaders(e) {
 			headers.WriteString(h + "\n")
 		}
-		// A file looks as the request does in binary mode.
+		// Each file looks like the request in binary mode.
 		got := headers.String() + "\n" + indented(t, e.Data()) + "\n"
 		compare(t, filepath.Join("testdata", strings.ToLower(string(tr.Type))+"-"+version+".txt"), got)
 	})
@@ -55,6 +55,6 @@ func compare(t *testing.T, file, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s differs; if that is meant, run: go test ./emitter/cdevents -update\ngot:\n%s", file, got)
+		t.Errorf("%s differs; if this is intended, run: go test ./emitter/cdevents -update\ngot:\n%s", file, got)
 	}
 }

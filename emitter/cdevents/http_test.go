@@ -20,7 +20,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// received is what came over the wire, and what the CloudEvents SDK makes of it.
+// received is what arrived over the wire, and how the CloudEvents SDK reads it.
 type received struct {
 	header http.Header
 	body   []byte
@@ -50,12 +50,12 @@ func send(ctx context.Context, t *testing.T, url string, e event.Event) {
 		t.Fatal(err)
 	}
 	if result := c.Send(ctx, e); !protocol.IsACK(result) {
-		t.Fatalf("the receiver refused it: %v", result)
+		t.Fatalf("the receiver rejected the event: %v", result)
 	}
 }
 
 // cloudevents-binding.md: what each attribute MUST be set to.
-func TestBinaryModeObeysTheBinding(t *testing.T) {
+func TestBinaryModeFollowsTheBinding(t *testing.T) {
 	url, got := receiver(t)
 	each(t, func(t *testing.T, version string, tr lifecycle.Transition) {
 		e := render(t, profile(version), tr)
@@ -85,7 +85,7 @@ func TestBinaryModeObeysTheBinding(t *testing.T) {
 		}
 		for _, line := range binaryHeaders(e) {
 			if name, want, _ := strings.Cut(line, ": "); got.header.Get(name) != want {
-				t.Errorf("the page shows %s, the wire %q", line, got.header.Get(name))
+				t.Errorf("the page shows %s, the request has %q", line, got.header.Get(name))
 			}
 		}
 		if string(got.body) != string(e.Data()) {
@@ -95,7 +95,7 @@ func TestBinaryModeObeysTheBinding(t *testing.T) {
 	})
 }
 
-func TestStructuredModeObeysTheBinding(t *testing.T) {
+func TestStructuredModeFollowsTheBinding(t *testing.T) {
 	url, got := receiver(t)
 	each(t, func(t *testing.T, version string, tr lifecycle.Transition) {
 		e := render(t, profile(version), tr)
@@ -139,9 +139,9 @@ func same(t *testing.T, sent, got event.Event) {
 	}
 }
 
-// Times survive the ledger, which knows microseconds.
-func TestTimeIsUTCOfMicroseconds(t *testing.T) {
-	tr := told(t, lifecycle.Deployed)
+// Times survive the ledger, which keeps microseconds.
+func TestTimeIsUTCWithMicroseconds(t *testing.T) {
+	tr := transitionOf(t, lifecycle.Deployed)
 	tr.Time = time.Date(2026, 11, 21, 10, 0, 0, 123456789, time.FixedZone("CET", 3600))
 	e := render(t, profile(Version05), tr)
 	if want := time.Date(2026, 11, 21, 9, 0, 0, 123456000, time.UTC); e.Time() != want {

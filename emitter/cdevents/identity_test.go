@@ -17,7 +17,7 @@ func TestSameTransitionSameBytes(t *testing.T) {
 		p.Extensions = map[string]string{"team": "checkout", "Tier": "1", "tier": "2", "region": "eu"}
 		first := render(t, p, tr)
 
-		// The way through the ledger: the profile and the transition are JSON there.
+		// The ledger stores the profile and the transition as JSON.
 		var stored lifecycle.Transition
 		var storedProfile v1alpha1.Profile
 		through(t, tr, &stored)
@@ -40,7 +40,7 @@ func through(t *testing.T, in, out any) {
 	}
 }
 
-func TestIDChangesWithAllThatShapesTheEvent(t *testing.T) {
+func TestIDChangesWithEverythingThatShapesTheEvent(t *testing.T) {
 	const sequence = int64(7)
 	base := ID(profile(Version05), cart, sequence, started)
 	if u, err := uuid.Parse(base); err != nil || u.Version() != 5 {
@@ -85,9 +85,9 @@ func TestIDChangesWithAllThatShapesTheEvent(t *testing.T) {
 	differs("another time", ID(profile(Version05), cart, sequence, started.Add(time.Microsecond)))
 
 	same := map[string]string{
-		"the default version":         ID(profile(""), cart, sequence, started),
-		"the time in another zone":    ID(profile(Version05), cart, sequence, started.In(time.FixedZone("", 3600))),
-		"what the ledger cannot keep": ID(profile(Version05), cart, sequence, started.Add(999*time.Nanosecond)),
+		"the default version":                  ID(profile(""), cart, sequence, started),
+		"the time in another zone":             ID(profile(Version05), cart, sequence, started.In(time.FixedZone("", 3600))),
+		"digits that the ledger does not keep": ID(profile(Version05), cart, sequence, started.Add(999*time.Nanosecond)),
 	}
 	for what, id := range same {
 		if id != base {
@@ -96,7 +96,7 @@ func TestIDChangesWithAllThatShapesTheEvent(t *testing.T) {
 	}
 }
 
-// Ids are part of what receivers keep. They must not change with a release.
+// Receivers keep ids, so they must not change with a release.
 func TestIDIsStable(t *testing.T) {
 	const want = "8004344a-5480-595d-8276-fd0238878b18"
 	if got := ID(profile(Version05), cart, 7, started); got != want {
@@ -155,11 +155,11 @@ func TestTypes(t *testing.T) {
 		}
 	}
 	if got, err := Type("", lifecycle.Removed); err != nil || got != "dev.cdevents.service.removed.0.3.0" {
-		t.Errorf("the default is not 0.5: %q, %v", got, err)
+		t.Errorf("the default version is not 0.5: %q, %v", got, err)
 	}
 }
 
-// What only this program can get wrong is an error, and says what would be right.
+// What only this program can get wrong is an error that says what is expected.
 func TestErrors(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*v1alpha1.Profile, *lifecycle.Transition)
@@ -183,7 +183,7 @@ func TestErrors(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, tr := profile(Version05), told(t, lifecycle.Deployed)
+			p, tr := profile(Version05), transitionOf(t, lifecycle.Deployed)
 			tt.change(&p, &tr)
 			if _, err := Render(p, cart, tr); err == nil || err.Error() != tt.want {
 				t.Errorf("got  %v\nwant %s", err, tt.want)
@@ -193,8 +193,8 @@ func TestErrors(t *testing.T) {
 	for _, source := range []string{"", "not a uri", "https://a b", "https://ä.example.com", "https://x\r\ny", "HTTPS://x"} {
 		p := profile(Version05)
 		p.Source = source
-		if _, err := Render(p, cart, told(t, lifecycle.Deployed)); err == nil {
-			t.Errorf("source %q was accepted", source)
+		if _, err := Render(p, cart, transitionOf(t, lifecycle.Deployed)); err == nil {
+			t.Errorf("accepted source %q", source)
 		}
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// The grammar of image references that container runtimes share; registries
-// refuse what does not match it (OCI distribution-spec, Pulling manifests).
+// The grammar of image references that container runtimes share. Registries reject what does not
+// match it (OCI distribution-spec, Pulling manifests).
 var (
 	imageHost   = regexp.MustCompile(`^(?:[a-zA-Z0-9-]+(?:\.[a-zA-Z0-9-]+)*|\[[0-9a-fA-F:]+\])(?::[0-9]{1,5})?$`)
 	imagePath   = regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*$`)
@@ -17,11 +17,10 @@ var (
 // maxRepository is the longest repository name that runtimes accept.
 const maxRepository = 255
 
-// defaultHost is what a reference without a host means, by the name under which
-// Serving writes it when it resolves a tag.
+// defaultHost is the host of a reference without one, as Serving writes it when it resolves a tag.
 const defaultHost = "index.docker.io"
 
-// reference is an image reference, taken apart.
+// reference is a parsed image reference.
 type reference struct {
 	// repository is "host/path", with the host filled in.
 	repository string
@@ -55,8 +54,8 @@ func parseReference(s string) (reference, bool) {
 	return r, true
 }
 
-// splitHost finds the host as runtimes do: the first part is one if it could
-// not be part of a path, or is "localhost".
+// splitHost finds the host as runtimes do: the first part is a host if it could not be part of a
+// path, or is "localhost".
 func splitHost(s string) (host, path string) {
 	first, others, found := strings.Cut(s, "/")
 	switch {

@@ -10,23 +10,21 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// Incident is what our events say of an incident beyond the vocabulary.
+// Incident holds the details of an incident beyond the vocabulary.
 type Incident struct {
 	// Kind is "outage", "failed-rollout", "cluster-degraded" or "cluster-split".
 	Kind string `json:"kind"`
 	// Since is when it began, in UTC.
 	Since string `json:"since"`
-	// Reason and Message are those of the Service's condition, or say what is wrong
-	// with its cluster.
+	// Reason and Message come from the Service's condition, or describe the problem of its cluster.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
-// IncidentID is the subject's id of an incident:
-// "incident/<namespace>/<name>/<kind>/<uuid>". What is detected and what is
-// resolved have the same one, and no other incident has it.
+// IncidentID returns the subject id of an incident: "incident/<namespace>/<name>/<kind>/<uuid>".
+// Detection and resolution share it, and no other incident has it.
 func IncidentID(s v1alpha1.CDEventSubjectSpec, i lifecycle.IncidentDetails) string {
-	id := derive("incident", string(s.UID), string(i.Kind), strconv.FormatInt(i.Opened, 10), moment(i.Since).Format(time.RFC3339Nano))
+	id := derive("incident", string(s.UID), string(i.Kind), strconv.FormatInt(i.Opened, 10), eventTime(i.Since).Format(time.RFC3339Nano))
 	s.Kind = "incident"
 	return SubjectID(s) + "/" + string(i.Kind) + "/" + id
 }
@@ -36,10 +34,10 @@ func incident(t lifecycle.Transition) *Incident {
 		return nil
 	}
 	i := *t.Incident
-	return &Incident{Kind: string(i.Kind), Since: moment(i.Since).Format(time.RFC3339Nano), Reason: i.Reason, Message: i.Message}
+	return &Incident{Kind: string(i.Kind), Since: eventTime(i.Since).Format(time.RFC3339Nano), Reason: i.Reason, Message: i.Message}
 }
 
-// about fills in what only a cluster, a verdict and an incident have.
+// about fills in the fields that only a cluster, a verdict or an incident has.
 func (f *facts) about(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) {
 	if t.Type.OfCluster() {
 		f.subject = ClusterID(subject)
@@ -57,7 +55,7 @@ func (f *facts) about(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transitio
 
 func describe(s v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) string {
 	name := "Knative Service " + s.Namespace + "/" + s.Name
-	since := moment(t.Incident.Since).Format(time.RFC3339)
+	since := eventTime(t.Incident.Since).Format(time.RFC3339)
 	resolved := t.Type == lifecycle.IncidentResolved
 	switch {
 	case t.Reason == lifecycle.ReasonRemoved:

@@ -15,9 +15,8 @@ func failedRollout() lifecycle.Transition {
 	}
 }
 
-// The SDK wants an artifact where the specification wants none, so that the raw
-// schema decides here.
-func TestAnIncidentWithoutAnArtifact(t *testing.T) {
+// The SDK requires an artifact, the specification does not, so the raw schema decides here.
+func TestIncidentWithoutAnArtifact(t *testing.T) {
 	for _, version := range []string{Version05, Version04} {
 		e := render(t, profile(version), failedRollout())
 		if err := conforms(version, e); err != nil {
@@ -29,8 +28,8 @@ func TestAnIncidentWithoutAnArtifact(t *testing.T) {
 	}
 }
 
-func TestAnIncidentHasOneSubject(t *testing.T) {
-	detected, resolved := told(t, lifecycle.IncidentDetected), told(t, lifecycle.IncidentResolved)
+func TestIncidentHasOneSubject(t *testing.T) {
+	detected, resolved := transitionOf(t, lifecycle.IncidentDetected), transitionOf(t, lifecycle.IncidentResolved)
 	id := func(tr lifecycle.Transition) string { return render(t, profile(Version05), tr).Subject() }
 	if id(detected) != id(resolved) || !strings.HasPrefix(id(detected), "incident/shop/cart/outage/") {
 		t.Errorf("%s, %s", id(detected), id(resolved))
@@ -45,18 +44,18 @@ func TestAnIncidentHasOneSubject(t *testing.T) {
 		change(&i)
 		other.Incident = &i
 		if id(other) == id(detected) {
-			t.Errorf("%s: the same subject", name)
+			t.Errorf("%s: same subject", name)
 		}
 	}
 }
 
-func TestWhatIsSaidOfAnIncident(t *testing.T) {
-	gone := told(t, lifecycle.IncidentResolved)
+func TestIncidentDescriptions(t *testing.T) {
+	gone := transitionOf(t, lifecycle.IncidentResolved)
 	gone.Reason = lifecycle.ReasonRemoved
 	over := failedRollout()
 	over.Type = lifecycle.IncidentResolved
 	for want, tr := range map[string]lifecycle.Transition{
-		"is routed to again": told(t, lifecycle.IncidentResolved),
+		"is routed to again": transitionOf(t, lifecycle.IncidentResolved),
 		"is gone":            gone,
 		"is Ready":           over,
 	} {
@@ -66,10 +65,10 @@ func TestWhatIsSaidOfAnIncident(t *testing.T) {
 	}
 }
 
-func TestOnlyIncidentsSayOfOne(t *testing.T) {
+func TestOnlyIncidentsHaveIncidentDetails(t *testing.T) {
 	without := failedRollout()
 	without.Incident = nil
-	with := told(t, lifecycle.Deployed)
+	with := transitionOf(t, lifecycle.Deployed)
 	with.Incident = failedRollout().Incident
 	for _, tr := range []lifecycle.Transition{without, with} {
 		if _, err := Render(profile(Version05), cart, tr); err == nil || !strings.Contains(err.Error(), "incident") {

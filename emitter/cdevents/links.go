@@ -9,31 +9,29 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// kindTrigger is the kind of a link that names none, as in the examples of
-// CDEvents links.md.
+// kindTrigger is the kind of a link that names no kind, as in the examples of CDEvents links.md.
 const kindTrigger = "TRIGGER"
 
-// Bounds of what an annotation may add.
+// Limits on what an annotation may add.
 const (
 	maxLinks     = 16
 	maxLinkKind  = 64
 	maxContextID = 256
 )
 
-// links connects the event with earlier ones (CDEvents links.md): with those of
-// its own subject, whose ids follow from the ledger, and with those that an
-// annotation names.
+// links connects the event with earlier ones (CDEvents links.md): those of its own subject, whose
+// ids follow from the ledger, and those that an annotation names.
 func links(
 	profile v1alpha1.Profile,
 	subject v1alpha1.CDEventSubjectSpec,
 	t lifecycle.Transition,
-	said *notes,
+	n *notes,
 ) api.EmbeddedLinksArray {
 	var all api.EmbeddedLinksArray
-	profile.Replay = "" // what happened before was told as it happened
+	profile.Replay = "" // earlier events were not replays
 	for _, l := range t.Links {
-		// Both ends are rendered for the same profile: an id names the event that
-		// this source was sent, not the one of another.
+		// Both ends use the same profile: an id names the event that this source received, not
+		// another source's.
 		id := ID(profile, subject, l.Sequence, l.Time)
 		switch l.Kind {
 		case lifecycle.LinkPath:
@@ -42,10 +40,10 @@ func links(
 			all = append(all, relation(lifecycle.LinkUndoes, id))
 		}
 	}
-	return append(all, annotatedLinks(t, said)...)
+	return append(all, annotatedLinks(t, n)...)
 }
 
-func annotatedLinks(t lifecycle.Transition, said *notes) api.EmbeddedLinksArray {
+func annotatedLinks(t lifecycle.Transition, n *notes) api.EmbeddedLinksArray {
 	var all api.EmbeddedLinksArray
 	for entry := range strings.SplitSeq(annotation(t, AnnotationLinks), ",") {
 		entry = strings.TrimSpace(entry)
@@ -54,11 +52,11 @@ func annotatedLinks(t lifecycle.Transition, said *notes) api.EmbeddedLinksArray 
 		}
 		kind, id, ok := splitLink(entry)
 		if !ok {
-			said.add("context.links", "annotation %s: %q left out; write KIND=<context id>", AnnotationLinks, clip(entry))
+			n.add("context.links", "annotation %s: %q left out; write KIND=<context id>", AnnotationLinks, clip(entry))
 			continue
 		}
 		if len(all) == maxLinks {
-			said.add("context.links", "annotation %s: links after the first %d left out", AnnotationLinks, maxLinks)
+			n.add("context.links", "annotation %s: links after the first %d left out", AnnotationLinks, maxLinks)
 			break
 		}
 		all = append(all, relation(kind, id))
@@ -66,8 +64,8 @@ func annotatedLinks(t lifecycle.Transition, said *notes) api.EmbeddedLinksArray 
 	return all
 }
 
-// splitLink reads "KIND=<context id>" or "<context id>". An id may be anything
-// that can be printed (CDEvents spec.md, id (context): a string).
+// splitLink reads "KIND=<context id>" or "<context id>". An id may be any printable string
+// (CDEvents spec.md, id (context)).
 func splitLink(s string) (kind, id string, ok bool) {
 	kind, id, found := strings.Cut(s, "=")
 	if !found || !isKind(kind) {
@@ -103,5 +101,5 @@ func relation(kind, id string) api.EmbeddedLinkWithTags {
 	return l
 }
 
-// noTags is an empty object: the SDK would write null, which the schema forbids.
+// noTags is an empty object: the SDK would otherwise write null, which the schema forbids.
 func noTags() api.Tags { return api.Tags{} }

@@ -8,7 +8,7 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 )
 
-// Note says that a field of the event is not what was asked for, and why.
+// Note says why a field of the event differs from what was asked for.
 type Note struct {
 	Field   string `json:"field"`
 	Message string `json:"message"`
@@ -17,14 +17,14 @@ type Note struct {
 // maxNotes bounds what a hostile object can add to its own event.
 const maxNotes = 16
 
-// noted is how customData with notes is written. What users write cannot look like
-// it, as their quotes are escaped.
-var noted = []byte(`"notes":[{"field":"`)
+// notesPrefix is how the notes start in customData. Users cannot forge it, because their quotes are
+// escaped.
+var notesPrefix = []byte(`"notes":[{"field":"`)
 
-// Incomplete says whether a rendered event lacks something, and says so in its notes.
-func Incomplete(e event.Event) bool { return bytes.Contains(e.Data(), noted) }
+// Incomplete reports whether a rendered event has notes about what it lacks.
+func Incomplete(e event.Event) bool { return bytes.Contains(e.Data(), notesPrefix) }
 
-// notes collects what is said of an event while it is rendered.
+// notes collects the notes while an event is rendered.
 type notes []Note
 
 func (n *notes) add(field, format string, args ...any) {
@@ -33,7 +33,7 @@ func (n *notes) add(field, format string, args ...any) {
 	}
 }
 
-// clip shortens a value that is only quoted, so that it cannot fill an event.
+// clip shortens a quoted value so that it cannot fill an event.
 func clip(s string) string {
 	const limit = 128
 	if len(s) <= limit {

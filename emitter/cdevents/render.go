@@ -13,8 +13,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// facts are the values of one event, before they are put into the form of a
-// version of the specification.
+// facts holds the values of one event, independent of the version of the specification.
 type facts struct {
 	typ         api.CDEventType
 	id          string
@@ -25,10 +24,10 @@ type facts struct {
 	subject     string
 	environment *api.Reference
 	artifact    string
-	// description and service are those of an incident.
+	// description and service belong to an incident.
 	description string
 	service     *api.Reference
-	// outcome, reason, testCase and testCaseName are those of a verdict.
+	// outcome, reason, testCase and testCaseName belong to a verdict.
 	outcome, reason        string
 	testCase, testCaseName string
 	data                   api.CDEventCustomData
@@ -48,25 +47,25 @@ func render1(
 		return event.Event{}, fmt.Errorf("rendering transition %d of %s: %w", t.Sequence, SubjectID(subject), err)
 	}
 
-	var said notes
-	extensions := extensions(profile, t, &said)
+	var n notes
+	extensions := extensions(profile, t, &n)
 	f := facts{
 		typ:         form.typ,
 		id:          ID(profile, subject, t.Sequence, t.Time),
 		source:      profile.Source,
-		time:        moment(t.Time),
-		chain:       chainID(subject, t, &said),
-		links:       links(profile, subject, t, &said),
+		time:        eventTime(t.Time),
+		chain:       chainID(subject, t, &n),
+		links:       links(profile, subject, t, &n),
 		subject:     SubjectID(subject),
-		environment: environment(profile.Environment, &said),
+		environment: environment(profile.Environment, &n),
 	}
 	f.about(subject, t)
-	// An incident need not have one, and may be about no Revision.
+	// For an incident the artifact is optional, and there may be no Revision.
 	if row.artifact && (t.Incident == nil || t.Revision != nil) {
-		f.artifact = artifactID(subject, t.Revision, &said)
+		f.artifact = artifactID(subject, t.Revision, &n)
 	}
 	f.data = api.CDEventCustomData{
-		CustomData:            customData(subject, t, said),
+		CustomData:            customData(subject, t, n),
 		CustomDataContentType: event.ApplicationJSON,
 	}
 
@@ -77,13 +76,12 @@ func render1(
 	return e, nil
 }
 
-// SubjectID is the subject's id: "service/<namespace>/<name>". It stays the same
-// over all Revisions, because events "associated to the same subject MUST use
-// the same subject id" (CDEvents spec.md, id (subject)); what changes is in
-// customData.
+// SubjectID returns the subject id: "service/<namespace>/<name>". It is the same for all Revisions,
+// because events "associated to the same subject MUST use the same subject id" (CDEvents spec.md,
+// id (subject)); what changes is in customData.
 func SubjectID(s v1alpha1.CDEventSubjectSpec) string {
-	// Names in Kubernetes need no escaping. Should one ever do, then a slash in
-	// it must not make two subjects one, nor a line break reach a header.
+	// Kubernetes names need no escaping. Escape anyway: a slash must not merge two subjects, nor a
+	// line break reach a header.
 	parts := []string{url.PathEscape(strings.ToLower(s.Kind))}
 	if s.Namespace != "" {
 		parts = append(parts, url.PathEscape(s.Namespace))
@@ -91,18 +89,18 @@ func SubjectID(s v1alpha1.CDEventSubjectSpec) string {
 	return strings.Join(append(parts, url.PathEscape(s.Name)), "/")
 }
 
-// check finds what this program alone can have got wrong.
+// check rejects what only this program can get wrong.
 func check(profile v1alpha1.Profile, t lifecycle.Transition) error {
-	// "An absolute URI is RECOMMENDED" (CDEvents spec.md, source (context)): it is what
-	// makes an id unique beyond one cluster, so here it is required.
+	// "An absolute URI is RECOMMENDED" (CDEvents spec.md, source (context)). It makes an id unique
+	// beyond one cluster, so we require it.
 	if u, ok := parseURI(profile.Source); !ok || !u.IsAbs() {
 		return fmt.Errorf("the event source %q must be an absolute URI, such as https://cluster.example.com", profile.Source)
 	}
 	if incident := t.Type == lifecycle.IncidentDetected || t.Type == lifecycle.IncidentResolved; incident != (t.Incident != nil) {
-		return fmt.Errorf("transition %s must say of an incident if it is about one, and only then", t.Type)
+		return fmt.Errorf("transition %s must have incident details if and only if it is about an incident", t.Type)
 	}
 	if (t.Type == lifecycle.Judged) != (t.Verdict != nil) {
-		return fmt.Errorf("transition %s must hold a verdict if it is one, and only then", t.Type)
+		return fmt.Errorf("transition %s must have a verdict if and only if it announces one", t.Type)
 	}
 	if t.Time.IsZero() {
 		return fmt.Errorf("transition %s has no time; it must be journaled before it is rendered", t.Type)
@@ -110,8 +108,8 @@ func check(profile v1alpha1.Profile, t lifecycle.Transition) error {
 	return nil
 }
 
-// moment is a time as events carry it: in UTC and of microseconds, the precision
-// of the ledger, so that nothing is lost on the way through it.
-func moment(t time.Time) time.Time {
+// eventTime returns a time as events carry it: in UTC, with microseconds, which is the precision of
+// the ledger.
+func eventTime(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Microsecond)
 }

@@ -9,22 +9,20 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// Rendering is the version of what a transition is made into. It is journaled with
-// each transition, in the profile, so that a later release sends what this one
-// journaled as this one would have: the same id has the same bytes.
-// DEVELOPMENT.md says what to do before they change.
+// Rendering is the current version of the rendering. The journal records it in the profile of each
+// transition, so that a later release sends the same bytes under the same id. DEVELOPMENT.md says
+// what to do before the bytes change.
 const Rendering = 1
 
-// first is the rendering of journals that name none.
+// first is the version of journals that name none.
 const first = 1
 
-// renderings are those that journals may name, by version.
+// renderings maps each version that journals may name.
 var renderings = map[int]func(v1alpha1.Profile, v1alpha1.CDEventSubjectSpec, lifecycle.Transition) (event.Event, error){
 	first: render1,
 }
 
-// Render turns a journaled transition into the event that a source with this
-// profile is owed.
+// Render turns a journaled transition into the event for a source with this profile.
 func Render(profile v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) (event.Event, error) {
 	version := profile.Rendering
 	if version == 0 {

@@ -22,9 +22,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// TestJournaledEventsKeepTheirBytes: for each version of the rendering that there ever
-// was, testdata has a CDEventSubject as a controller of that time journaled it, and the
-// events that it would have sent. An upgrade must send the very same.
+// For each version of the rendering, testdata has a CDEventSubject as a controller of that version
+// journaled it, and the events that it would have sent. An upgrade must send exactly those.
 func TestJournaledEventsKeepTheirBytes(t *testing.T) {
 	for version := first; version <= Rendering; version++ {
 		t.Run(strconv.Itoa(version), func(t *testing.T) {
@@ -46,30 +45,30 @@ func TestJournaledEventsKeepTheirBytes(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := transcribe(t, &subject); got != string(want) {
-				t.Errorf("%s\n\nVersion %d of the rendering gives other bytes than before. Events that were journaled for it would be sent "+
-					"with the same ids and other bytes. Leave it as it was and make a new version; DEVELOPMENT.md says how.",
+				t.Errorf("%s\n\nVersion %d of the rendering gives different bytes than before. Events that were journaled for it would be sent "+
+					"with the same ids and different bytes. Leave this version unchanged and add a new one; see DEVELOPMENT.md.",
 					difference(string(want), got), version)
 			}
 		})
 	}
 }
 
-func TestEveryVersionOfTheRenderingIsKnown(t *testing.T) {
+func TestRenderingsHaveNoGaps(t *testing.T) {
 	if len(renderings) != Rendering {
-		t.Errorf("%d renderings, and the newest is %d", len(renderings), Rendering)
+		t.Errorf("%d renderings, but the newest is %d", len(renderings), Rendering)
 	}
 	p := profile(Version05)
 	p.Rendering = Rendering + 1
 	if _, err := Render(p, cart, story()[0]); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("version %d", Rendering+1)) {
 		t.Errorf("%v", err)
 	}
-	// A journal of the time before there were versions.
+	// A journal from before there were versions.
 	absent, named := profile(Version05), profile(Version05)
 	named.Rendering = first
 	same(t, render(t, absent, story()[0]), render(t, named, story()[0]))
 }
 
-// audience are the sources that the frozen events are for.
+// audience is the set of sources that the frozen events are for.
 type audience struct{}
 
 func (audience) Exists(types.UID) bool { return true }
@@ -90,11 +89,10 @@ func (audience) Recipients(v1alpha1.CDEventSubjectSpec, ledger.Labels, lifecycle
 	return []ledger.Recipient{{Source: "plain", Profile: plain}, {Source: "overriding", Profile: old}, {Source: "replayed", Profile: replayed}}
 }
 
-// freeze journals the story, and some of what users get wrong, and writes down what is
-// sent of it.
+// freeze journals the story and some user mistakes, and writes down the events.
 func freeze(t *testing.T, dir string) {
 	t.Helper()
-	all := append(story(), mistaken()...)
+	all := append(story(), invalid()...)
 	for i := range all {
 		all[i].Sequence = int64(i + 1)
 		all[i].Time = after(all[i].Sequence)
@@ -122,8 +120,8 @@ func freeze(t *testing.T, dir string) {
 	}
 }
 
-// mistaken are transitions of objects with values that events cannot carry, or not all.
-func mistaken() []lifecycle.Transition {
+// invalid returns transitions of objects with values that events cannot carry, or only in part.
+func invalid() []lifecycle.Transition {
 	wrong, large := secondRevision(), secondRevision()
 	wrong.Images = []lifecycle.Image{{Image: "Not an image"}}
 	wrong.Annotations = map[string]string{
@@ -139,7 +137,7 @@ func mistaken() []lifecycle.Transition {
 	}
 }
 
-// transcribe renders all that is owed, as it stands in requests.
+// transcribe renders all pending events as requests.
 func transcribe(t *testing.T, subject *v1alpha1.CDEventSubject) string {
 	t.Helper()
 	l := ledger.New(nil, audience{}, uncounted{})
@@ -148,7 +146,7 @@ func transcribe(t *testing.T, subject *v1alpha1.CDEventSubject) string {
 	for _, source := range []types.UID{"plain", "overriding", "replayed"} {
 		owed := l.Owed(ledger.KeyOf(subject.Spec), source)
 		if len(owed) == 0 {
-			t.Errorf("nothing is owed to %s", source)
+			t.Errorf("no events are pending for %s", source)
 		}
 		for _, o := range owed {
 			e, err := Render(o.Profile, o.Subject, o.Transition)
@@ -161,7 +159,7 @@ func transcribe(t *testing.T, subject *v1alpha1.CDEventSubject) string {
 	return b.String()
 }
 
-// difference shows where two texts begin to differ.
+// difference shows where two texts start to differ.
 func difference(want, got string) string {
 	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
 	for i := range min(len(a), len(b)) {
@@ -178,8 +176,8 @@ func (uncounted) Conflict()             {}
 func (uncounted) Refused()              {}
 func (uncounted) Dropped(string, int64) {}
 
-// What was journaled for one version is not rendered by another, once there are two.
-func TestAJournaledVersionRendersItself(t *testing.T) {
+// Once there are two versions, a journaled event is never rendered by the other one.
+func TestJournaledVersionIsRendered(t *testing.T) {
 	const next = Rendering + 1
 	renderings[next] = func(p v1alpha1.Profile, s v1alpha1.CDEventSubjectSpec, tr lifecycle.Transition) (event.Event, error) {
 		ev, err := render1(p, s, tr)

@@ -13,8 +13,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// Samples are events of each type that a source with this profile is told of, about
-// a Service that is made up: with and without all attributes that an event may have.
+// Samples returns events of each type that a source with this profile receives, about a fictitious
+// Service: with and without the optional attributes.
 func Samples(p v1alpha1.Profile) ([]event.Event, error) {
 	if _, _, err := lookup(p.SpecVersion, lifecycle.Created); err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func Samples(p v1alpha1.Profile) ([]event.Event, error) {
 	}
 	var out []event.Event
 	for i, typ := range slices.Sorted(maps.Keys(table)) {
-		if _, spoken := table[typ].forms[version(p.SpecVersion)]; !spoken {
+		if _, supported := table[typ].forms[version(p.SpecVersion)]; !supported {
 			continue
 		}
 		for _, annotations := range []map[string]string{nil, {AnnotationTraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}} {
@@ -38,7 +38,7 @@ func Samples(p v1alpha1.Profile) ([]event.Event, error) {
 	return out, nil
 }
 
-// sample is a transition of a type, with what is required of it.
+// sample returns a transition of a type, with the fields that it requires.
 func sample(sequence int64, typ lifecycle.Type, annotations map[string]string) lifecycle.Transition {
 	revision := &lifecycle.Revision{
 		Name: "sample-00001", UID: "0b7a54a1-6c0b-4f1e-8f5a-2f1f7a2b9d01", Generation: 1, Ready: true,

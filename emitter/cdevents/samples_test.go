@@ -6,8 +6,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// A new type without what its sample needs would have filters go untried.
-func TestThereIsASampleOfEachType(t *testing.T) {
+// A type without a valid sample would leave filters untested.
+func TestEveryTypeHasASample(t *testing.T) {
 	for _, version := range []string{Version05, Version04} {
 		samples, err := Samples(v1alpha1.Profile{SpecVersion: version, Source: "https://cluster.example.com", Extensions: map[string]string{"team": "web", "ID": "left out"}})
 		if err != nil {
@@ -17,7 +17,7 @@ func TestThereIsASampleOfEachType(t *testing.T) {
 		for _, ev := range samples {
 			types[ev.Type()] = true
 			if ev.Extensions()["team"] != "web" {
-				t.Errorf("%s lacks what ceOverrides say", ev.Type())
+				t.Errorf("%s lacks the ceOverrides", ev.Type())
 			}
 			if ev.Extensions()["traceparent"] != nil {
 				traced++
@@ -33,6 +33,6 @@ func TestThereIsASampleOfEachType(t *testing.T) {
 		}
 	}
 	if _, err := Samples(v1alpha1.Profile{SpecVersion: "9", Source: "https://cluster.example.com"}); err == nil {
-		t.Error("samples of a version that is not spoken")
+		t.Error("returned samples of an unsupported version")
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// The schemas are the raw ones of the specification. They are compiled anew,
-// with formats asserted: the SDK's own check takes "not a uri" for a URI.
+// The schemas are those of the specification. They are compiled here with formats asserted: the
+// SDK's own check accepts "not a uri" as a URI.
 var schemas = sync.OnceValues(func() (*jsonschema.Compiler, error) {
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
@@ -76,33 +76,33 @@ func TestEveryEventConformsToTheSchema(t *testing.T) {
 	})
 }
 
-// The schema test above would be worth nothing if it let everything pass.
-func TestTheSchemasAreAsserted(t *testing.T) {
+// The schema test is only worth something if it can fail.
+func TestSchemasAreAsserted(t *testing.T) {
 	for name, spoil := range map[string]func(string) string{
-		"source is no URI":  func(s string) string { return strings.Replace(s, "https://eu-1.", `https://eu 1.`, 1) },
-		"time is no time":   func(s string) string { return strings.Replace(s, "2026-11-21T", "2026-13-21T", 1) },
-		"tags are null":     func(s string) string { return strings.Replace(s, `"tags":{}`, `"tags":null`, 1) },
-		"unknown field":     func(s string) string { return strings.Replace(s, `"subject":{`, `"subject":{"url":"x",`, 1) },
-		"no artifact":       func(s string) string { return strings.Replace(s, `"artifactId":"pkg`, `"artifact":"pkg`, 1) },
-		"an empty artifact": func(s string) string { return strings.Replace(s, `"artifactId":"pkg`, `"artifactId":"","x":"pkg`, 1) },
+		"source is not a URI": func(s string) string { return strings.Replace(s, "https://eu-1.", `https://eu 1.`, 1) },
+		"time is invalid":     func(s string) string { return strings.Replace(s, "2026-11-21T", "2026-13-21T", 1) },
+		"tags are null":       func(s string) string { return strings.Replace(s, `"tags":{}`, `"tags":null`, 1) },
+		"unknown field":       func(s string) string { return strings.Replace(s, `"subject":{`, `"subject":{"url":"x",`, 1) },
+		"no artifact":         func(s string) string { return strings.Replace(s, `"artifactId":"pkg`, `"artifact":"pkg`, 1) },
+		"an empty artifact":   func(s string) string { return strings.Replace(s, `"artifactId":"pkg`, `"artifactId":"","x":"pkg`, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := render(t, profile(Version05), told(t, lifecycle.Deployed))
+			e := render(t, profile(Version05), transitionOf(t, lifecycle.Deployed))
 			spoiled := spoil(string(e.Data()))
 			if spoiled == string(e.Data()) {
-				t.Fatal("nothing was spoiled")
+				t.Fatal("the data is unchanged")
 			}
 			e.DataEncoded = []byte(spoiled)
 			if conforms(Version05, e) == nil {
-				t.Error("it passed")
+				t.Error("invalid data passed")
 			}
 		})
 	}
 }
 
-// What a receiver with the SDK does, Flux for one: parse, then validate. For
-// these types the SDK is right; where it is lenient, the schema test is not.
-func TestTheSDKReadsEveryEvent(t *testing.T) {
+// What a receiver with the SDK does, such as Flux: parse, then validate. For these types the SDK is
+// right; where it is lenient, the schema test is not.
+func TestSDKReadsEveryEvent(t *testing.T) {
 	each(t, func(t *testing.T, version string, tr lifecycle.Transition) {
 		e := render(t, profile(version), tr)
 		read, err := parse(version, e.Data())
@@ -124,18 +124,18 @@ func TestTheSDKReadsEveryEvent(t *testing.T) {
 		if len(read.GetLinks()) == 0 && len(tr.Links) > 0 {
 			t.Error("the links were lost")
 		}
-		// Nothing may be lost on the way through a receiver.
+		// A receiver that reads and writes the event must lose nothing.
 		again, err := api.AsJsonBytes(read)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if want, got := normal(t, e.Data()), normal(t, again); want != got {
-			t.Errorf("the SDK lost something:\nsent %s\nread %s", want, got)
+			t.Errorf("the SDK changed the event:\nsent %s\nread %s", want, got)
 		}
 	})
 }
 
-// normal is JSON with sorted keys.
+// normal returns JSON with sorted keys.
 func normal(t *testing.T, data []byte) string {
 	t.Helper()
 	var v any

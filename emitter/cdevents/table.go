@@ -11,43 +11,43 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// The versions of the CDEvents specification that can be spoken, as they stand
-// in a profile. The events say "0.5.1" and "0.4.1".
+// The supported versions of the CDEvents specification, as written in a profile. The events say
+// "0.5.1" and "0.4.1".
 const (
 	Version05 = "0.5"
 	Version04 = "0.4"
 )
 
-// row is what the package knows of one type of transition. A new type needs a row here, a
-// builder for its data if none fits, and a section in docs/events.md; the tests compare the
-// page, the schemas and the CRD's list of event types with this table.
+// row describes one type of transition. A new type needs a row here, a builder for its data if none
+// fits, and a section in docs/events.md. Tests compare that page, the schemas and the CRD's list of
+// event types with this table.
 type row struct {
 	// artifact says that the subject's content names the artifact.
 	artifact bool
-	// forms are how it is announced, by version of the specification. Receivers of an
-	// older version will remain when the vocabulary grows.
+	// forms are its event types, by version of the specification. Receivers of an older version
+	// will remain when the vocabulary grows.
 	forms map[string]form
-	// sample adds what a transition of this type has beside what all have; may be nil.
+	// sample adds the fields that only this type requires; may be nil.
 	sample func(*lifecycle.Transition)
 }
 
-// form is how a transition is announced in one version of the specification.
+// form is the event type of a transition in one version of the specification.
 type form struct {
-	// typ is the type with its own version.
+	// typ is the event type, with its own version.
 	typ api.CDEventType
-	// build puts the values into the shape of that type.
+	// build puts the values into the structure of that type.
 	build func(facts) api.CDEventReader
 }
 
-// forms are one form for each version.
+// forms returns one form for each version.
 func forms(in05, in04 form) map[string]form { return map[string]form{Version05: in05, Version04: in04} }
 
-// customForms are those of an event that the specification has no word for.
+// customForms returns the forms of an event that the specification does not define.
 func customForms(typ api.CDEventType) map[string]form {
 	return forms(form{typ, custom05}, form{typ, custom04})
 }
 
-// table is the one place that knows what a transition is called.
+// table is the only place that maps transitions to event types.
 var table = map[lifecycle.Type]row{
 	lifecycle.Created: {forms: customForms(created)},
 	lifecycle.Deployed: {
@@ -88,9 +88,8 @@ var table = map[lifecycle.Type]row{
 	lifecycle.ClusterRemoved:   {sample: withCluster, forms: customForms(clusterRemoved)},
 }
 
-// The custom events. Schema and SDKs disagree on what a name may be; lower-case
-// letters with exactly one hyphen and versions of single digits satisfy all of
-// them (CDEvents custom/schema.json).
+// The custom events. Schema and SDKs disagree on valid names; lower-case letters with exactly one
+// hyphen and single-digit versions satisfy all of them (CDEvents custom/schema.json).
 var (
 	created        = custom("knative", "service", "created")
 	revisionReady  = custom("knative", "revision", "ready")
@@ -106,7 +105,7 @@ func custom(name, subject, predicate string) api.CDEventType {
 	return api.CDEventType{Custom: name, Subject: subject, Predicate: predicate, Version: "0.1.0"}
 }
 
-// Type is the type of the event that announces a transition, for example
+// Type returns the type of the event that announces a transition, for example
 // "dev.cdevents.service.deployed.0.3.0". An empty version is the default, 0.5.
 func Type(specVersion string, t lifecycle.Type) (string, error) {
 	_, f, err := lookup(specVersion, t)
@@ -116,8 +115,8 @@ func Type(specVersion string, t lifecycle.Type) (string, error) {
 	return f.typ.String(), nil
 }
 
-// Types are those of all events in alphabetical order. An empty version is the default,
-// 0.5; one that is not supported has none.
+// Types returns all event types in alphabetical order. An empty version is the default, 0.5; an
+// unsupported one has none.
 func Types(specVersion string) []string {
 	var out []string
 	for _, r := range table {

@@ -5,16 +5,15 @@ import (
 	"strings"
 )
 
-// IsURI says whether s is a URI reference that events can carry. What names a
-// cluster or an environment is asked this before anything is sent.
+// IsURI reports whether s is a URI reference that events can carry. The names of a cluster and an
+// environment are checked with it before anything is sent.
 func IsURI(s string) bool {
 	_, ok := parseURI(s)
 	return ok
 }
 
-// parseURI parses a URI reference. It is stricter than net/url, which lets pass
-// spaces and other characters that RFC 3986 does not allow and that receivers
-// with a real parser refuse.
+// parseURI parses a URI reference. It is stricter than net/url, which accepts spaces and other
+// characters that RFC 3986 forbids and that stricter receivers reject.
 func parseURI(s string) (*url.URL, bool) {
 	const others = "-._~:/?#[]@!$&'()*+,;=%"
 	for _, c := range []byte(s) {
@@ -23,8 +22,8 @@ func parseURI(s string) (*url.URL, bool) {
 		}
 	}
 	u, err := url.Parse(s)
-	// What the CloudEvents SDK writes is the parsed form; where that differs
-	// from what was given, header and body would not be equal.
+	// The CloudEvents SDK writes the parsed form. If it differed from the input, header and body
+	// would not match.
 	if s == "" || err != nil || u.String() != s {
 		return nil, false
 	}
