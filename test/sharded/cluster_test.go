@@ -13,7 +13,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// node is one member with its front, as a pod would be, in this process.
+// node is one member with its front, like a pod, in this process.
 type node struct {
 	*member
 	counts *counts
@@ -60,7 +60,7 @@ func (n *node) get(t *testing.T, cart, request string) answer {
 	return a
 }
 
-// value sums the series of a family that carry the labels.
+// value sums the series of a family that have the labels.
 func (n *node) value(t *testing.T, family string, labels ...string) float64 {
 	t.Helper()
 	families, err := n.counts.registry.Gather()
@@ -91,7 +91,7 @@ func carries(m *dto.Metric, labels []string) bool {
 	return true
 }
 
-// together waits until every node lists all of them.
+// together waits until every node lists all nodes as members.
 func together(t *testing.T, nodes ...*node) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
@@ -103,12 +103,12 @@ func together(t *testing.T, nodes ...*node) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d nodes are no one cluster: %v", len(nodes), nodes[0].view())
+			t.Fatalf("%d nodes did not form a cluster: %v", len(nodes), nodes[0].view())
 		}
 	}
 }
 
-func TestTheTruthOfTheAnswersIsWhatWasCountedWhereItWasHandled(t *testing.T) {
+func TestMetricsMatchTheAnswers(t *testing.T) {
 	t.Parallel()
 	agent := provider.NewInMemAgent()
 	bad := testConfig("cart-00002", 0)
@@ -123,21 +123,21 @@ func TestTheTruthOfTheAnswersIsWhatWasCountedWhereItWasHandled(t *testing.T) {
 	const requests = 1000
 	handled, outcomes, byShard, entered := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
 	for i := range requests {
-		// One of 20 enters at the canary.
+		// One request in 20 enters at the canary.
 		entry := nodes[i%2]
 		if i%20 == 0 {
 			entry = nodes[2]
 		}
 		a := entry.get(t, fmt.Sprintf("cart-%d", i%300), fmt.Sprintf("r-%d", i))
 		if a.Handled == nil {
-			t.Fatalf("nobody answered %+v", a)
+			t.Fatalf("no member answered: %+v", a)
 		}
 		handled[a.Handled.Pod]++
 		outcomes[a.Handled.Pod+" "+a.Outcome]++
 		byShard[a.Handled.Pod+" "+strconv.Itoa(a.Shard)+" "+a.Outcome]++
 		entered[a.Handled.Pod+" "+a.Entered.Revision]++
 		if a.Outcome == failed && a.Handled.Revision != "cart-00002" {
-			t.Errorf("%s failed, which never does", a.Handled.Revision)
+			t.Errorf("%s failed a request, but its failure rate is 0", a.Handled.Revision)
 		}
 	}
 
@@ -151,7 +151,7 @@ func TestTheTruthOfTheAnswersIsWhatWasCountedWhereItWasHandled(t *testing.T) {
 			}
 		}
 		if handled[pod] < requests/20 {
-			t.Errorf("%s handled %d of %d: no sharding to speak of", pod, handled[pod], requests)
+			t.Errorf("%s handled %d of %d requests, so they are hardly sharded", pod, handled[pod], requests)
 		}
 		equal("started", n.value(t, "stateful_requests_started_total", "entity_type", "Cart"), handled[pod])
 		equal("durations", n.value(t, "stateful_request_duration_seconds"), handled[pod])
@@ -170,17 +170,17 @@ func TestTheTruthOfTheAnswersIsWhatWasCountedWhereItWasHandled(t *testing.T) {
 		t.Logf("%s handled %4d, %2.0f failed, %2.0f shards", pod, handled[pod],
 			n.value(t, "stateful_requests_total", "outcome", failed), n.value(t, "stateful_shards"))
 	}
-	// 300 carts leave no shard empty.
+	// With 300 carts, no shard stays empty.
 	if shards != 100 {
-		t.Errorf("%v shards live somewhere, want 100, each in one place", shards)
+		t.Errorf("%v active shards, want 100, each on one member", shards)
 	}
 	if n := outcomes["cart-00002-pod-0 error"]; n == 0 {
-		t.Error("the canary fails 5 %, and nothing failed")
+		t.Error("the canary has a failure rate of 5 %, but no request failed")
 	}
 }
 
-// The library cuts the connection to who has left at once: the request that was on its way just then is not answered,
-// and tells so. All others are asked again at the shard's new place.
+// When a member leaves, the library cuts its connections at once. The request in flight at that moment fails with
+// that outcome. All others are repeated at the shard's new place.
 func TestShardsMoveWhenAMemberLeaves(t *testing.T) {
 	t.Parallel()
 	agent := provider.NewInMemAgent()
@@ -211,7 +211,7 @@ func TestShardsMoveWhenAMemberLeaves(t *testing.T) {
 		stays.get(t, fmt.Sprintf("cart-%d", i), fmt.Sprintf("after-%d", i))
 	}
 	if got := stays.value(t, "stateful_requests_total") - before; got != 200 {
-		t.Errorf("the one that is left handled %v of 200", got)
+		t.Errorf("the remaining member handled %v of 200", got)
 	}
 }
 

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// identity of a process: its Revision and its pod.
+// identity is the Revision and the pod of a process.
 type identity struct {
 	Revision string `json:"revision"`
 	Pod      string `json:"pod"`
 }
 
-// config is what the environment says.
+// config is read from the environment.
 type config struct {
 	Self identity
-	// Cluster is the same for all Revisions of a Service, or each of them would be a cluster of its own.
+	// Cluster must be the same for all Revisions of a Service; otherwise each would form its own cluster.
 	Cluster string
 	Port    string
 	Shards  int
 	Fates   fates
-	// Patience of the pod where a request entered with the one that handles it.
+	// Patience is how long the entry pod waits for the pod that handles the request.
 	Patience time.Duration
-	// ReportEntry adds the entering Revision to the counter of requests.
+	// ReportEntry adds the entry Revision to the request counter.
 	ReportEntry bool
 }
 
@@ -49,7 +49,7 @@ func configFrom(env func(string) string) (config, error) {
 	return c, r.err
 }
 
-// reader keeps the first thing that is wrong with the environment.
+// reader keeps the first error in the environment.
 type reader struct {
 	env func(string) string
 	err error

@@ -11,14 +11,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// slow is the limit above which a request counts as slow, by the contract.
+// slow is the contract's limit for slow requests.
 const slow = 500 * time.Millisecond
 
 // mostEntries bounds the values of label entry_revision.
 const mostEntries = 8
 
-// counts is the neutral contract of this project, as an application fulfils it: everything is counted where it was
-// handled, after the last hop.
+// counts implements this project's neutral contract: everything is counted where it was handled, after the last hop.
 type counts struct {
 	registry  *prometheus.Registry
 	started   prometheus.Counter
@@ -43,11 +42,11 @@ func newCounts(conf config) *counts {
 	}
 	started := vec("stateful_requests_started_total", "Requests that began to be handled here.", "entity_type")
 	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "stateful_request_duration_seconds", Help: "Time from the handling's begin to its end.",
+		Name: "stateful_request_duration_seconds", Help: "Time from the start to the end of handling.",
 		Buckets: prometheus.DefBuckets, // 5 ms to 10 s
 	}, []string{"entity_type"})
 	shards := prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "stateful_shards", Help: "Shards that live here.",
+		Name: "stateful_shards", Help: "Shards that are active here.",
 	}, []string{"entity_type"})
 	c := &counts{
 		registry: prometheus.NewRegistry(), reportEntry: conf.ReportEntry, entries: map[string]bool{},
@@ -78,7 +77,7 @@ func (c *counts) finish(a answer, took time.Duration) {
 	}
 }
 
-// bounded keeps Revisions that come later from making more and more series.
+// bounded limits the number of series as more Revisions appear.
 func (c *counts) bounded(revision string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,14 +88,14 @@ func (c *counts) bounded(revision string) string {
 	return revision
 }
 
-// handler serves the metrics, whom this member takes for members, and a way to end it as a crash does: the container
-// is restarted in its pod, and counts from zero.
+// handler serves the metrics, the member list, and a way to crash: the container is then restarted in the same pod,
+// and its counters start at zero.
 func (c *counts) handler(m *member, crash func()) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(c.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	mux.HandleFunc("GET /members", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(m.view()) // a client that went away needs no answer
+		_ = json.NewEncoder(w).Encode(m.view()) // ignore a client that has disconnected
 	})
 	mux.HandleFunc("POST /crash", func(http.ResponseWriter, *http.Request) { crash() })
 	return mux

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// fates are what a build does wrong, as shares of the requests that it handles.
+// fates are the faults of a build, as shares of the requests that it handles.
 type fates struct {
 	FailRate, SlowRate, HangRate float64
 	SlowFor                      time.Duration
 }
 
-// fate of one request.
+// fate is the fault of one request.
 type fate struct{ fails, slow, hangs bool }
 
-// of depends on the request's id alone: the same requests meet the same fate wherever a build with these rates
-// handles them, so that a run can be repeated and its truth computed beforehand.
+// of depends on the request id alone: a request has the same fate wherever a build with these rates handles it, so a
+// run can be repeated and its expected result computed in advance.
 func (f fates) of(request string) fate {
 	sum := sha256.Sum256([]byte(request))
 	return fate{
@@ -27,14 +27,14 @@ func (f fates) of(request string) fate {
 	}
 }
 
-// draw is a number from 0 to less than 1. 53 bits are what a float64 holds exactly.
+// draw returns a number in [0, 1). A float64 holds 53 bits exactly.
 func draw(b []byte) float64 {
 	return float64(binary.BigEndian.Uint64(b)>>11) / (1 << 53)
 }
 
-// shardOf tells where a cart lives.
+// shardOf returns the shard of a cart.
 func shardOf(cart string, shards int) int {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(cart))           // a hash takes everything
+	_, _ = h.Write([]byte(cart))           // a hash never fails
 	return int(h.Sum32() % uint32(shards)) //nolint:gosec // at most 1000
 }

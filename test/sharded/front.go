@@ -7,16 +7,16 @@ import (
 	"regexp"
 )
 
-// names are what carts and requests may be called.
+// names matches valid names of carts and requests.
 var names = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// requester reaches the shard of a request, wherever it is.
+// requester sends a request to its shard, on whichever member it is.
 type requester interface {
 	request(ask) answer
 	started() bool
 }
 
-// newFront is where requests enter: GET or POST /cart/{id}. Header X-Request-Id decides a request's fate.
+// newFront is the entry for requests: GET or POST /cart/{id}. Header X-Request-Id decides a request's fate.
 func newFront(conf config, to requester) http.Handler {
 	mux := http.NewServeMux()
 	cart := func(w http.ResponseWriter, r *http.Request) {
@@ -34,7 +34,7 @@ func newFront(conf config, to requester) http.Handler {
 		got := to.request(a)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(map[string]int{ok: http.StatusOK, failed: http.StatusInternalServerError, timedOut: http.StatusGatewayTimeout}[got.Outcome])
-		_ = json.NewEncoder(w).Encode(got) // a client that went away needs no answer
+		_ = json.NewEncoder(w).Encode(got) // ignore a client that has disconnected
 	}
 	mux.HandleFunc("GET /cart/{id}", cart)
 	mux.HandleFunc("POST /cart/{id}", cart)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// shards answers at once.
+// shards answers immediately.
 type shards struct{ ready bool }
 
 func (s shards) started() bool { return s.ready }
@@ -31,7 +31,7 @@ func TestFront(t *testing.T) {
 		"without an id":          {"GET", "/cart/a", "", shards{}, 200, `"handled":{"revision":"r","pod":"p"}`},
 		"a cart with a bad name": {"GET", "/cart/a%20b", "", shards{}, 400, "up to 64"},
 		"an id with a bad name":  {"GET", "/cart/a", "a\"b", shards{}, 400, "up to 64"},
-		"no path of ours":        {"GET", "/", "", shards{}, 404, ""},
+		"an unknown path":        {"GET", "/", "", shards{}, 404, ""},
 		"not a member yet":       {"GET", "/healthz", "", shards{}, 503, "not a member"},
 		"a member":               {"GET", "/healthz", "", shards{ready: true}, 200, ""},
 	} {
@@ -73,7 +73,7 @@ func TestFatesAreSharesAndTheSameEachTime(t *testing.T) {
 		got  int
 		want float64
 	}{"failed": {fails, 0.05}, "slow": {isSlow, 0.2}, "both": {both, 0.01}} {
-		// Four standard deviations: ids are fixed, so it never fails by chance.
+		// Four standard deviations: the ids are fixed, so the result never varies.
 		if sd := math.Sqrt(c.want * (1 - c.want) * n); math.Abs(float64(c.got)-c.want*n) > 4*sd {
 			t.Errorf("%s: %d of %d, want about %v", what, c.got, n, c.want*n)
 		}
@@ -112,7 +112,7 @@ func TestEntryRevisionsAreBounded(t *testing.T) {
 	}
 }
 
-// The answer is what the end-to-end tests read; they share no code with this module.
+// The end-to-end tests parse the answer, and share no code with this module.
 func TestAnswerAsText(t *testing.T) {
 	t.Parallel()
 	data, err := json.Marshal(answer{

@@ -1,8 +1,8 @@
-// Command sharded is an application whose requests are handled by another pod than they entered: its carts live in
-// shards, each of them a virtual actor of one cluster over all pods of all Revisions of its Service.
+// Command sharded is an application whose requests are often handled by another pod than the one they entered: its
+// carts live in shards, and each shard is a virtual actor in a cluster of all pods of all Revisions of its Service.
 //
-// Invariant: what handled a request counted it, and the answer names who that was. So whoever asked can tell the
-// truth without believing any metric, and whoever reads the metrics can be measured against it.
+// Invariant: the member that handles a request counts it, and the answer names that member. So a client knows the
+// truth without any metrics, and can check a reader of the metrics against it.
 package main
 
 import (
@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// metricsPort is named in the template's annotations only. Knative allows one declared port, and 9090 and 9091 are
-// queue-proxy's.
+// metricsPort appears in the template's annotations only: Knative allows one declared port, and queue-proxy uses 9090
+// and 9091.
 const metricsPort = "9099"
 
-// linger is how long the counters can still be read once they are final.
+// linger is how long the final counters can still be scraped.
 const linger = 3 * time.Second
 
 func main() {
@@ -61,10 +61,10 @@ func run(ctx context.Context) error {
 
 	select {
 	case err = <-failed:
-		err = fmt.Errorf("after it had begun: %w", err)
+		err = fmt.Errorf("after the start: %w", err)
 	case <-ctx.Done():
 	}
-	// Requests that entered here end first, then the shards move away, then the counters are final.
+	// First finish requests that entered here, then move the shards away; then the counters are final.
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	err = errors.Join(err, front.Shutdown(grace))

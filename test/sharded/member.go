@@ -20,21 +20,21 @@ import (
 )
 
 const (
-	// missingAtMost is how long a member may be absent from its own list before it ends itself.
+	// missingAtMost is how long a member may be absent from its own list before the process exits.
 	missingAtMost = 15 * time.Second
-	// joiningAtMost is how long it may take to get there: the pod must be seen as Ready first.
+	// joiningAtMost is the same for a new member: its pod must be seen as Ready first.
 	joiningAtMost = time.Minute
-	// farewell is how long the others may take to see that a member has left.
+	// farewell is how long the others may take to notice that a member has left.
 	farewell = time.Second
 )
 
-// view is whom a member takes for members.
+// view is the member list as one member sees it.
 type view struct {
 	Self    string   `json:"self"`
 	Members []string `json:"members"`
 }
 
-// member is this process in the cluster.
+// member is this process as a member of the cluster.
 type member struct {
 	conf    config
 	cluster *cluster.Cluster
@@ -42,11 +42,11 @@ type member struct {
 
 	mu   sync.Mutex
 	last view
-	// since is when this member was last seen to enter or leave its own list.
+	// since is when this member last entered or left its own list.
 	since time.Time
 }
 
-// newMember prepares a member that listens for the others at host and port.
+// newMember creates a member that listens for the others at host and port.
 func newMember(conf config, counts *counts, provider cluster.ClusterProvider, host string, port int) *member {
 	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -65,8 +65,8 @@ func newMember(conf config, counts *counts, provider cluster.ClusterProvider, ho
 
 // start joins the cluster.
 //
-// Trap 1: being ready must not mean to see oneself in the cluster. The provider lists only pods whose containers are
-// all Ready, so a member that waited for that would wait for itself. StartMember having returned is all there is.
+// Trap 1: readiness must not depend on the member list. The provider lists only pods whose containers are all
+// Ready, so such a member would wait for itself. A member is ready once StartMember has returned.
 func (m *member) start() {
 	m.cluster.StartMember()
 	m.mu.Lock()
@@ -77,8 +77,8 @@ func (m *member) start() {
 
 func (m *member) started() bool { return m.running.Load() }
 
-// leave takes this member off the list first, and stops when nobody sends it anything any more: what was on its way
-// is still answered.
+// leave removes this member from the list first, and stops when the others no longer send requests, so that requests
+// in flight are still answered.
 func (m *member) leave() {
 	if !m.running.CompareAndSwap(true, false) {
 		return
@@ -112,10 +112,10 @@ func (m *member) view() view {
 	return m.last
 }
 
-// watch returns an error when this member has been expelled.
+// watch returns an error once this member has been expelled.
 //
-// Trap 3: a spell of not being Ready expels a member for good, for the others block its id. It would stay up, take
-// requests in and handle none. Only a new process gets a new id.
+// Trap 3: a member that is not Ready for a while is expelled for good, because the others block its id. It would keep
+// accepting requests and handle none. Only a new process gets a new id.
 func (m *member) watch(ctx context.Context) error {
 	for {
 		select {
@@ -142,28 +142,28 @@ func (m *member) expelled(now time.Time) error {
 	return nil
 }
 
-// request asks the shard, wherever it is, and tells a time-out if there is no answer.
+// request sends to the shard, on whichever member it is. Without a response, the outcome is a time-out.
 func (m *member) request(a ask) answer {
 	data, err := json.Marshal(a)
 	if err != nil {
-		panic(err) // strings and numbers
+		panic(err) // strings and numbers always encode
 	}
 	got, err := m.cluster.Request(strconv.Itoa(a.Shard), entityType, wrapperspb.String(string(data)),
 		cluster.WithRetryCount(100),
-		// Trap 4: by default the library waits some nanoseconds between attempts, and is through with all of them
-		// before a shard has moved. An attempt is repeated only when nobody got the message.
+		// Trap 4: by default the library waits only nanoseconds between attempts, and exhausts them before a shard has
+		// moved. An attempt is repeated only if no member got the message.
 		cluster.WithRetryAction(func(n int) int {
 			time.Sleep(50 * time.Millisecond)
 			return n + 1
 		}))
 	out := answer{ask: a, Outcome: timedOut}
 	if err != nil {
-		slog.Warn("nobody answered", "request", a.Request, "shard", a.Shard, "error", err)
+		slog.Warn("no answer", "request", a.Request, "shard", a.Shard, "error", err)
 		return out
 	}
 	text, isText := got.(*wrapperspb.StringValue)
 	if !isText {
-		slog.Warn("an answer that none of these programs sends", "type", fmt.Sprintf("%T", got))
+		slog.Warn("unexpected answer", "type", fmt.Sprintf("%T", got))
 		return out
 	}
 	if err := json.Unmarshal([]byte(text.GetValue()), &out); err != nil {

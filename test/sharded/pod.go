@@ -14,17 +14,17 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// remotePort is where members reach each other, on the pod's address; no port of the container needs to be declared.
+// remotePort is where members reach each other at the pod's address. The container need not declare it.
 const remotePort = 6331
 
-// pod is this process's own.
+// pod is the pod of this process.
 type pod struct {
 	client          kubernetes.Interface
 	namespace, name string
 	address         string
 }
 
-// findPod asks the API server, because Knative refuses fieldRef in a template unless it is told otherwise.
+// findPod asks the API server, because Knative rejects fieldRef in a template by default.
 func findPod(ctx context.Context, name string) (*pod, error) {
 	restConfig, err := rest.InClusterConfig()
 	if err != nil {
@@ -41,7 +41,7 @@ func findPod(ctx context.Context, name string) (*pod, error) {
 	p := &pod{client: client, namespace: strings.TrimSpace(string(namespace)), name: name}
 	found, err := client.CoreV1().Pods(p.namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("asking for the own pod (the Role must allow get, list, watch and patch of pods): %w", err)
+		return nil, fmt.Errorf("reading this pod (the Role must allow get, list, watch and patch of pods): %w", err)
 	}
 	if p.address = found.Status.PodIP; p.address == "" {
 		return nil, fmt.Errorf("pod %s/%s has no address yet", p.namespace, name)
@@ -49,11 +49,11 @@ func findPod(ctx context.Context, name string) (*pod, error) {
 	return p, nil
 }
 
-// forget takes this pod off the list of members.
+// forget removes this pod from the member list.
 //
-// Trap 2: a container that is restarted in its pod finds the labels of its former self, and the provider keeps labels
-// that exist. The former id is blocked by the others, so this one would run shards that nobody else knows of, and for
-// good: two live actors of one name. Without the labels it registers under an id of its own.
+// Trap 2: a restarted container finds the labels of its predecessor, and the provider keeps existing labels. The
+// others block that id, so this member would forever run shards that nobody else knows: two live actors with one
+// name. Without the labels it registers under a new id.
 func (p *pod) forget(ctx context.Context) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"labels": map[string]any{k8s.LabelCluster: nil, k8s.LabelMemberID: nil},
@@ -62,7 +62,7 @@ func (p *pod) forget(ctx context.Context) error {
 		return fmt.Errorf("encoding a patch: %w", err)
 	}
 	if _, err := p.client.CoreV1().Pods(p.namespace).Patch(ctx, p.name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("removing the former member's labels from the own pod: %w", err)
+		return fmt.Errorf("removing the former member's labels from this pod: %w", err)
 	}
 	return nil
 }

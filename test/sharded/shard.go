@@ -9,11 +9,11 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// entityType is the name that the shards' contents have in the metrics, and the actors' kind.
+// entityType is the entity type in the metrics, and the kind of the actors.
 const entityType = "Cart"
 
-// ask is what travels from where a request entered to its shard. Both travel as text: a protobuf message of our own
-// would need a compiler for it, and nothing here is in a hurry.
+// ask is the message from the entry to a shard. Messages are JSON text: protobuf messages would need a compiler, and
+// speed does not matter here.
 type ask struct {
 	Request string   `json:"request"`
 	Cart    string   `json:"cart"`
@@ -21,29 +21,29 @@ type ask struct {
 	Entered identity `json:"entered"`
 }
 
-// outcomes of a request.
+// Outcomes of a request.
 const (
 	ok       = "ok"
 	failed   = "error"
 	timedOut = "timeout"
 )
 
-// answer is what a client is told. Handled is nil when nobody told in time.
+// answer is the response to a client. Handled is nil if no answer came in time.
 type answer struct {
 	ask
 	Outcome string    `json:"outcome"`
 	Handled *identity `json:"handled,omitempty"`
-	// Items is how often the cart was asked for where it lives now; a shard that moves forgets.
+	// Items counts the requests for the cart on its current member; a shard that moves forgets it.
 	Items int `json:"items"`
 }
 
-// shard is the virtual actor: one in the whole cluster, wherever the placement has put it. It is what moves when
-// members come and go, with all its carts.
+// shard is the virtual actor: one in the whole cluster, on the member that the placement chose. It moves with all its
+// carts when members join or leave.
 type shard struct {
 	conf   config
 	counts *counts
 	carts  map[string]int
-	// now is the time, which a test may stop.
+	// now is the clock, which a test may stop.
 	now func() time.Time
 }
 
@@ -51,7 +51,7 @@ func newShard(conf config, counts *counts) actor.Actor {
 	return &shard{conf: conf, counts: counts, carts: map[string]int{}, now: time.Now}
 }
 
-// Receive handles one message; the actor has no other at that time.
+// Receive handles one message at a time.
 func (s *shard) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
@@ -60,7 +60,7 @@ func (s *shard) Receive(ctx actor.Context) {
 		s.counts.shards.Dec()
 	case *wrapperspb.StringValue:
 		if err := s.handle(ctx, m.GetValue()); err != nil {
-			ctx.Logger().Error("a message that none of these programs sends", "error", err)
+			ctx.Logger().Error("unexpected message", "error", err)
 		}
 	}
 }
@@ -88,14 +88,14 @@ func (s *shard) handle(ctx actor.Context, text string) error {
 		s.counts.finish(a, took)
 		data, err := json.Marshal(a)
 		if err != nil {
-			panic(err) // strings and numbers
+			panic(err) // strings and numbers always encode
 		}
 		root.Send(sender, wrapperspb.String(string(data)))
 	}
 	switch {
-	case fate.hangs: // It was started and never ends.
+	case fate.hangs: // Started, and never finished.
 	case fate.slow:
-		// Not by sleeping: the other carts of the shard are not to wait.
+		// No sleep here: the other carts of the shard must not wait.
 		time.AfterFunc(s.conf.Fates.SlowFor, finish)
 	default:
 		finish()

@@ -15,14 +15,14 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-func TestARestartedContainerForgetsItsFormerSelf(t *testing.T) {
+func TestRestartedContainerDropsItsFormerLabels(t *testing.T) {
 	t.Parallel()
 	labels := map[string]string{
 		"app": "cart-00001", k8s.LabelCluster: "cart", k8s.LabelMemberID: "old", k8s.LabelPort: "6331",
 	}
 	client := fake.NewSimpleClientset(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart-1", Labels: labels}})
 	p := &pod{client: client, namespace: "shop", name: "cart-1"}
-	for range 2 { // with labels, and without any
+	for range 2 { // with and without labels
 		if err := p.forget(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -57,11 +57,11 @@ func TestInnerPort(t *testing.T) {
 		}
 	}
 	if !crashed {
-		t.Error("it lives")
+		t.Error("POST /crash did not end the process")
 	}
 }
 
-func TestAMemberThatIsExpelledEndsItself(t *testing.T) {
+func TestExpelledMemberExits(t *testing.T) {
 	t.Parallel()
 	conf := testConfig("cart-00001", 0)
 	m := newMember(conf, newCounts(conf), provider.NewTestProvider(provider.NewInMemAgent()), "127.0.0.1", 0)
@@ -82,7 +82,7 @@ func TestAMemberThatIsExpelledEndsItself(t *testing.T) {
 	m.saw([]*cluster.Member{self, other}, at(62))
 	expect(1000, "")
 	m.saw([]*cluster.Member{other}, at(1001))
-	m.saw([]*cluster.Member{other, other}, at(1010)) // a change that is none of its own
+	m.saw([]*cluster.Member{other, other}, at(1010)) // a change that does not concern this member
 	expect(1015, "")
 	expect(1017, "not among the members for 16s: [10.0.0.2:6331")
 	m.saw([]*cluster.Member{self}, at(1018))
