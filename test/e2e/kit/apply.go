@@ -6,23 +6,23 @@ import (
 	"os"
 )
 
-// Apply applies YAML to a namespace, as "kubectl apply" does.
+// Apply applies YAML to a namespace, like "kubectl apply".
 func (k *Kit) Apply(ctx context.Context, namespace, text string) error {
 	return k.kubectl(ctx, text, "apply", "-n", namespace)
 }
 
-// Unapply deletes what Apply has made, as far as it is still there.
+// Unapply deletes what Apply created and still exists.
 func (k *Kit) Unapply(ctx context.Context, namespace, text string) error {
 	return k.kubectl(ctx, text, "delete", "--ignore-not-found", "-n", namespace)
 }
 
-// kubectl runs a command on YAML.
+// kubectl runs a kubectl command on YAML.
 func (k *Kit) kubectl(ctx context.Context, text string, args ...string) error {
 	file, err := os.CreateTemp("", "kubectl-*.yaml")
 	if err != nil {
 		return fmt.Errorf("making a file for kubectl: %w", err)
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // a temporary file, and what is left of it harms nobody
+	defer func() { _ = os.Remove(file.Name()) }() // a leftover temporary file does no harm
 	if _, err := file.WriteString(text); err != nil {
 		return fmt.Errorf("writing a file for kubectl: %w", err)
 	}

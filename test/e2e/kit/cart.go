@@ -22,26 +22,26 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 )
 
-// Cart is a really sharded application as a Knative Service: its pods, of all Revisions, are one cluster, which
-// decides by itself who handles a request.
+// Cart is a sharded application as a Knative Service: the pods of all its Revisions form one cluster, which decides
+// by itself which pod handles a request.
 type Cart struct {
 	Namespace, Image string
-	// Env changes what the manifests say; an empty value takes a variable away.
+	// Env overrides the manifests; an empty value removes a variable.
 	Env map[string]string
-	// Annotations do the same with the template's annotations.
+	// Annotations override the template's annotations in the same way.
 	Annotations map[string]string
 
 	// manifests is the folder with the application's YAML.
 	manifests string
-	// ask is where a pod tells whom it takes for members, as "PORT/PATH", and hosts reads it.
+	// ask is the endpoint that returns a pod's member list, as "PORT/PATH", and hosts parses its response.
 	ask   string
 	hosts func([]byte) ([]string, error)
 }
 
-// cartName is what the manifests call the Service; its entities are called Cart, too.
+// cartName is the Service's name in the manifests. Its entities are called Cart too.
 const cartName = "cart"
 
-// Sharded is the application of test/sharded, on protoactor-go.
+// Sharded returns the application of test/sharded, on protoactor-go.
 func (k *Kit) Sharded(namespace, image string) *Cart {
 	return &Cart{
 		Namespace: namespace, Image: image, manifests: k.Path("test", "sharded", "config"),
@@ -58,21 +58,21 @@ func (k *Kit) Sharded(namespace, image string) *Cart {
 	}
 }
 
-// ShardedImage builds it.
+// ShardedImage builds the image of test/sharded.
 func (k *Kit) ShardedImage(ctx context.Context) (string, error) {
 	return k.image(ctx, k.Path("test", "sharded"), ".")
 }
 
-// Stable and Canary are the names of the first two Revisions.
+// Stable is the name of the first Revision.
 func (c *Cart) Stable() string { return RevisionName(cartName, 1) }
 
-// Canary is the second Revision.
+// Canary is the name of the second Revision.
 func (c *Cart) Canary() string { return RevisionName(cartName, 2) }
 
-// Selector chooses the pods of all Revisions.
+// Selector selects the pods of all Revisions.
 func (c *Cart) Selector() string { return "serving.knative.dev/service=" + cartName }
 
-// DeployCart applies the application's manifests and waits until its first Revision is Ready and one cluster.
+// DeployCart applies the manifests and waits until the first Revision is Ready and its pods form one cluster.
 func (k *Kit) DeployCart(ctx context.Context, c *Cart) error {
 	objects, err := manifests(c.manifests)
 	if err != nil {
@@ -103,8 +103,8 @@ func (k *Kit) DeployCart(ctx context.Context, c *Cart) error {
 	return k.WaitOneCluster(ctx, c)
 }
 
-// ReleaseCanary makes a second Revision of one pod that differs by its environment, waits until it is Ready, and
-// gives it no traffic yet. Do so within a minute: Serving puts a Revision without traffic to sleep.
+// ReleaseCanary creates a second Revision with one pod, another environment and no traffic, and waits until it is Ready.
+// Give it traffic within a minute: Serving scales a Revision without traffic to zero.
 func (k *Kit) ReleaseCanary(ctx context.Context, c *Cart, env map[string]string) error {
 	err := k.UpdateService(ctx, c.Namespace, cartName, func(s *servingv1.Service) {
 		c.change(s, env, map[string]string{"autoscaling.knative.dev/min-scale": "1", "autoscaling.knative.dev/max-scale": "1"})
@@ -119,14 +119,14 @@ func (k *Kit) ReleaseCanary(ctx context.Context, c *Cart, env map[string]string)
 	return nil
 }
 
-// SplitCart gives the canary that share of the traffic, in percent, and waits until Serving says it is so.
+// SplitCart gives the canary that percentage of the traffic, and waits until it is in effect.
 //
-// By a merge patch of the traffic alone, as a pipeline should do it: who applies the manifests again writes the
-// template as well, which is a third Revision, or is refused if the template has a name.
+// It patches the traffic alone, as a pipeline should: applying the manifests again would write the template too, which
+// creates a third Revision, or fails if the template has a name.
 func (k *Kit) SplitCart(ctx context.Context, c *Cart, canary int64) error {
 	var targets []any
 	for _, t := range []Share{{c.Stable(), 100 - canary}, {c.Canary(), canary}} {
-		// A target of nothing would keep its Revision from scaling to zero.
+		// A target with zero percent would keep its Revision from scaling to zero.
 		if t.Percent > 0 {
 			targets = append(targets, map[string]any{"revisionName": t.Revision, "percent": t.Percent, "latestRevision": false})
 		}
@@ -143,7 +143,7 @@ func (k *Kit) SplitCart(ctx context.Context, c *Cart, canary int64) error {
 	return err
 }
 
-// CartURL is where its clients find it.
+// CartURL returns the URL for clients.
 func (k *Kit) CartURL(ctx context.Context, c *Cart) (*url.URL, error) {
 	s, err := k.Serving.ServingV1().Services(c.Namespace).Get(ctx, cartName, metav1.GetOptions{})
 	if err != nil {
@@ -155,9 +155,9 @@ func (k *Kit) CartURL(ctx context.Context, c *Cart) (*url.URL, error) {
 	return s.Status.URL.URL(), nil
 }
 
-// WaitOneCluster waits until each pod of the Service takes all its pods, and nobody else, for members.
+// WaitOneCluster waits until each pod of the Service has exactly the Service's pods as members.
 func (k *Kit) WaitOneCluster(ctx context.Context, c *Cart) error {
-	return Wait(ctx, patience, "one cluster over all Revisions", func(ctx context.Context) error {
+	return Wait(ctx, patience, "one cluster of all Revisions", func(ctx context.Context) error {
 		views, pods, err := k.CartViews(ctx, c)
 		if err != nil {
 			return err
@@ -165,7 +165,7 @@ func (k *Kit) WaitOneCluster(ctx context.Context, c *Cart) error {
 		want := slices.Sorted(maps.Values(pods))
 		for pod, view := range views {
 			if !slices.Equal(view, want) {
-				return NotYet("%s takes %v for members, the pods are %v", pod, view, want)
+				return NotYet("%s has the members %v, the pods are %v", pod, view, want)
 			}
 		}
 		if len(pods) == 0 {
@@ -175,8 +175,8 @@ func (k *Kit) WaitOneCluster(ctx context.Context, c *Cart) error {
 	})
 }
 
-// CartViews tells whom each running pod takes for members, by address and in order, and the pods' own addresses.
-// A pod that does not answer sees nobody.
+// CartViews returns each running pod's sorted list of members by address, and the pods' own addresses. The list of a
+// pod that does not answer is empty.
 func (k *Kit) CartViews(ctx context.Context, c *Cart) (views map[string][]string, addresses map[string]string, err error) {
 	pods, err := k.CartPods(ctx, c)
 	if err != nil {
@@ -198,7 +198,7 @@ func (k *Kit) CartViews(ctx context.Context, c *Cart) (views map[string][]string
 	return views, addresses, nil
 }
 
-// CartPods are the running pods of all Revisions, without those that are being deleted.
+// CartPods returns the running pods of all Revisions, without those that are being deleted.
 func (k *Kit) CartPods(ctx context.Context, c *Cart) ([]corev1.Pod, error) {
 	pods, err := k.pods(ctx, c.Namespace, c.Selector())
 	return slices.DeleteFunc(pods, func(p corev1.Pod) bool {
@@ -206,7 +206,7 @@ func (k *Kit) CartPods(ctx context.Context, c *Cart) ([]corev1.Pod, error) {
 	}), err
 }
 
-// askPod sends a request to any port of a pod, through the API server.
+// askPod sends a request to a port of a pod through the API server.
 func (k *Kit) askPod(ctx context.Context, p *corev1.Pod, port, path string) ([]byte, error) {
 	body, err := k.Kube.CoreV1().RESTClient().Get().
 		AbsPath("/api/v1/namespaces", p.Namespace, "pods", p.Name+":"+port, "proxy", path).DoRaw(ctx)
@@ -216,11 +216,11 @@ func (k *Kit) askPod(ctx context.Context, p *corev1.Pod, port, path string) ([]b
 	return body, nil
 }
 
-// CrashCart ends the application of one pod as a crash does, and waits until the kubelet has started it again in the same
-// pod and all are one cluster. Only test/sharded can be asked for that.
+// CrashCart crashes the application in one pod, and waits until the kubelet has restarted it in the same pod and all
+// pods form one cluster. Only test/sharded supports it.
 func (k *Kit) CrashCart(ctx context.Context, c *Cart, pod string) error {
 	path := []string{"/api/v1/namespaces", c.Namespace, "pods", pod + ":9099", "proxy", "crash"}
-	// It ends before it answers.
+	// The process ends before it responds.
 	err := k.Kube.CoreV1().RESTClient().Post().AbsPath(path...).Do(ctx).Error()
 	if err == nil || apierrors.IsNotFound(err) {
 		return fmt.Errorf("crashing pod %s: it answered: %w", pod, err)
@@ -243,7 +243,7 @@ func (k *Kit) CrashCart(ctx context.Context, c *Cart, pod string) error {
 	return k.WaitOneCluster(ctx, c)
 }
 
-// change sets environment and annotations of the next Revision.
+// change sets the environment and annotations of the next Revision.
 func (c *Cart) change(s *servingv1.Service, env, annotations map[string]string) {
 	template := &s.Spec.Template
 	if template.Annotations == nil {
@@ -264,7 +264,7 @@ func (c *Cart) change(s *servingv1.Service, env, annotations map[string]string) 
 	}
 }
 
-// manifests reads all YAML of a folder, in the order of its files' names.
+// manifests reads all YAML files of a folder, sorted by file name.
 func manifests(dir string) ([]*unstructured.Unstructured, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -291,7 +291,7 @@ func manifests(dir string) ([]*unstructured.Unstructured, error) {
 	return out, nil
 }
 
-// convert is an object as one of its own type.
+// convert converts an object to its typed form.
 func convert(from map[string]any, to any) error {
 	data, err := json.Marshal(from)
 	if err != nil {

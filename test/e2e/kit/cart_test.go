@@ -17,7 +17,7 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 )
 
-func TestManifestsOfTheApplications(t *testing.T) {
+func TestApplicationManifests(t *testing.T) {
 	t.Parallel()
 	for _, app := range []string{"sharded", "pekko"} {
 		objects, err := manifests("../../" + app + "/config")
@@ -39,15 +39,15 @@ func TestManifestsOfTheApplications(t *testing.T) {
 			}
 		}
 		if !slices.Equal(kinds, []string{"ServiceAccount", "Role", "RoleBinding", "Service"}) {
-			t.Errorf("%s: the manifests hold %v", app, kinds)
+			t.Errorf("%s: the manifests contain %v", app, kinds)
 		}
 	}
 	if _, err := manifests("."); err == nil {
-		t.Error("a folder with other files is read as manifests")
+		t.Error("a folder without manifests was accepted")
 	}
 }
 
-func TestChangeOfTheNextRevision(t *testing.T) {
+func TestChangeNextRevision(t *testing.T) {
 	t.Parallel()
 	s := &servingv1.Service{}
 	s.Spec.Template.Spec.Containers = []corev1.Container{{Env: []corev1.EnvVar{{Name: "KEPT", Value: "1"}, {Name: "GONE", Value: "2"}, {Name: "NEW", Value: "old"}}}}
@@ -61,7 +61,7 @@ func TestChangeOfTheNextRevision(t *testing.T) {
 	}
 }
 
-func TestClientsRememberWhatTheyAreTold(t *testing.T) {
+func TestClientsRecordAnswers(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get("X-Request-Id")
@@ -97,12 +97,12 @@ func TestClientsRememberWhatTheyAreTold(t *testing.T) {
 	}
 	for _, want := range []string{"entered  one", "9  ok      7  error     1 (11.11 %)  timeout    1", "two handled for 1 shards", "no healthy upstream"} {
 		if !strings.Contains(got.String(), want) {
-			t.Errorf("%q is missing in\n%s", want, got)
+			t.Errorf("%q is missing from\n%s", want, got)
 		}
 	}
 }
 
-func TestAnIngressThatHasNotHeardOfTheServiceLosesNothing(t *testing.T) {
+func TestUnknownServiceAtIngressLosesNoRequests(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

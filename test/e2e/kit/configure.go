@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Configure sets values of a ConfigMap of the controller; an empty value takes it away.
+// Configure sets values in a ConfigMap of the controller; an empty value removes the key.
 func (k *Kit) Configure(ctx context.Context, name string, values map[string]string) error {
 	data := map[string]any{}
 	for key, value := range values {

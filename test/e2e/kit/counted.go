@@ -12,8 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Scrape is what a pod's own metrics say, by the name of the family. The port and the path are those of the pod's
-// annotations.
+// Scrape returns a pod's own metrics by family. Port and path come from the pod's annotations.
 func (k *Kit) Scrape(ctx context.Context, p *corev1.Pod) (map[string]*dto.MetricFamily, error) {
 	return k.families(ctx, p, p.Annotations["stateful.knative-cdevents.dev/metrics-port"], p.Annotations["stateful.knative-cdevents.dev/metrics-path"])
 }
@@ -31,8 +30,8 @@ func (k *Kit) families(ctx context.Context, p *corev1.Pod, port, path string) (m
 	return families, nil
 }
 
-// Counted is the sum of what the counters of all running pods say: the neutral contract, in the form of the truth.
-// A counter by entry has no outcome of the entering Revision's, so only Matrix tells of entry.
+// Counted sums the counters of all running pods by the neutral contract, in the form of a Truth. A counter with an entry
+// label has no outcomes by entry, so entry is in Matrix only.
 func (k *Kit) Counted(ctx context.Context, c *Cart) (*Truth, error) {
 	pods, err := k.CartPods(ctx, c)
 	if err != nil {
@@ -65,8 +64,8 @@ func (k *Kit) Counted(ctx context.Context, c *Cart) (*Truth, error) {
 	return sum, nil
 }
 
-// CountedSum is one family's sum over all running pods, by Revision: of a histogram its counts, or with "_sum" at the
-// end its sums.
+// CountedSum sums one family over all running pods, by Revision. For a histogram it sums the counts or, if the name ends
+// in "_sum", the sums.
 func (k *Kit) CountedSum(ctx context.Context, c *Cart, family string) (map[string]int, error) {
 	pods, err := k.CartPods(ctx, c)
 	if err != nil {
@@ -92,7 +91,7 @@ func (k *Kit) CountedSum(ctx context.Context, c *Cart, family string) (map[strin
 	return sum, nil
 }
 
-// values goes through the series of a family; those of a histogram are its counts.
+// values iterates over the series of a family. A histogram's value is its count.
 func values(family *dto.MetricFamily) func(yield func(map[string]string, int) bool) {
 	return func(yield func(map[string]string, int) bool) {
 		for _, m := range family.GetMetric() {

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Delete deletes one of the controller's pods: with the grace that it has by itself, or with none.
+// Delete deletes a pod of the controller, with its own grace period or with the given one.
 func (k *Kit) Delete(ctx context.Context, pod string, grace *int64) error {
 	err := k.Kube.CoreV1().Pods(Namespace).Delete(ctx, pod, metav1.DeleteOptions{GracePeriodSeconds: grace})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -19,8 +19,8 @@ func (k *Kit) Delete(ctx context.Context, pod string, grace *int64) error {
 	return nil
 }
 
-// Crash ends one of the controller's pods as a node that dies does. Deleting it is not enough: the kubelet leaves
-// two seconds even to a pod without grace, in which it would give back its leases.
+// Crash ends a pod of the controller as a failing node does. Deletion is not enough: even without a grace period, the
+// kubelet allows two seconds, in which the pod would release its leases.
 func (k *Kit) Crash(ctx context.Context, pod string) error {
 	if err := k.Signal(ctx, "KILL", pod); err != nil {
 		return err
@@ -29,7 +29,7 @@ func (k *Kit) Crash(ctx context.Context, pod string) error {
 	return k.Delete(ctx, pod, &now)
 }
 
-// Signal sends KILL, STOP or CONT to all processes of one of the controller's pods.
+// Signal sends KILL, STOP or CONT to all processes of a pod of the controller.
 func (k *Kit) Signal(ctx context.Context, signal, pod string) error {
 	p, err := k.Kube.CoreV1().Pods(Namespace).Get(ctx, pod, metav1.GetOptions{})
 	if err != nil {
@@ -38,12 +38,12 @@ func (k *Kit) Signal(ctx context.Context, signal, pod string) error {
 	return k.cluster(ctx, "signal", signal, string(p.UID))
 }
 
-// RestartDaemon ends a program of the own cluster, and returns when it runs again.
+// RestartDaemon restarts a program of the cluster made by test/cluster, and returns when it runs again.
 func (k *Kit) RestartDaemon(ctx context.Context, name string) error {
 	return k.cluster(ctx, "restart", name)
 }
 
-// Compact lets the own cluster's etcd forget all former states.
+// Compact compacts etcd in the cluster made by test/cluster, so that watches cannot resume.
 func (k *Kit) Compact(ctx context.Context) error { return k.cluster(ctx, "compact") }
 
 func (k *Kit) cluster(ctx context.Context, args ...string) error {
@@ -54,26 +54,26 @@ func (k *Kit) cluster(ctx context.Context, args ...string) error {
 	return err
 }
 
-// Pods are those of the controller.
+// Pods returns the controller's pods.
 func (k *Kit) Pods(ctx context.Context) ([]corev1.Pod, error) {
 	return k.pods(ctx, Namespace, controllers)
 }
 
-// Leaders are the holders of the controller's leases, by the name of the lease: the names of pods, empty where
-// a lease was given back.
+// Leaders returns the holders of the controller's leases by lease: pod names, empty for a lease that has been
+// released.
 func (k *Kit) Leaders(ctx context.Context) (map[string]string, error) {
 	leases, err := k.Kube.CoordinationV1().Leases(Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("looking who leads: %w", err)
+		return nil, fmt.Errorf("listing the controller's leases: %w", err)
 	}
 	out := map[string]string{}
 	for _, l := range leases.Items {
 		if !strings.HasPrefix(l.Name, "controller.") {
-			continue // the webhook's
+			continue // a lease of the webhook
 		}
 		out[l.Name] = ""
 		if l.Spec.HolderIdentity != nil {
-			// A process appends something of its own to the name of its pod.
+			// A holder's identity is the pod's name and a suffix.
 			out[l.Name], _, _ = strings.Cut(*l.Spec.HolderIdentity, "_")
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 var domainClaims = schema.GroupVersionResource{Group: "networking.internal.knative.dev", Version: "v1alpha1", Resource: "clusterdomainclaims"}
 
-// ClaimDomain lets a namespace have a domain, as an operator does before a DomainMapping can be Ready.
+// ClaimDomain gives a domain to a namespace, which an operator must do before a DomainMapping can be Ready.
 func (k *Kit) ClaimDomain(ctx context.Context, domain, namespace string) error {
 	claim := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": domainClaims.GroupVersion().String(), "kind": "ClusterDomainClaim",
@@ -24,11 +24,11 @@ func (k *Kit) ClaimDomain(ctx context.Context, domain, namespace string) error {
 	return nil
 }
 
-// UnclaimDomain takes that back.
+// UnclaimDomain reverts ClaimDomain.
 func (k *Kit) UnclaimDomain(ctx context.Context, domain string) error {
 	err := k.Dynamic.Resource(domainClaims).Delete(ctx, domain, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("giving up domain %s: %w", domain, err)
+		return fmt.Errorf("deleting the claim for domain %s: %w", domain, err)
 	}
 	return nil
 }

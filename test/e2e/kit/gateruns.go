@@ -17,19 +17,19 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// CustomRuns are Tekton's.
+// CustomRuns is Tekton's resource.
 var CustomRuns = schema.GroupVersionResource{Group: "tekton.dev", Version: "v1beta1", Resource: "customruns"}
 
-// GateRuns remembers which CustomRuns name something of ours.
+// GateRuns records which CustomRuns refer to a CanaryGate.
 type GateRuns struct {
 	mu   sync.Mutex
 	seen map[types.NamespacedName]bool
 }
 
-// lookAgain is how long it takes at most until it is noticed that Tekton was installed.
+// lookAgain bounds the time until an installation of Tekton is noticed.
 const lookAgain = time.Second
 
-// WatchGateRuns follows the CustomRuns of all namespaces until ctx ends, from when there are any.
+// WatchGateRuns watches the CustomRuns of all namespaces until ctx ends. The kind may be installed later.
 func WatchGateRuns(ctx context.Context, client dynamic.Interface) *GateRuns {
 	g := &GateRuns{seen: map[types.NamespacedName]bool{}}
 	go func() {
@@ -44,7 +44,7 @@ func WatchGateRuns(ctx context.Context, client dynamic.Interface) *GateRuns {
 	return g
 }
 
-// follow lists and watches, until one of the two does not go on: the kind may not be there yet.
+// follow lists and watches until either fails, as it does while the kind is not installed.
 func (g *GateRuns) follow(ctx context.Context, client dynamic.Interface) {
 	list, err := client.Resource(CustomRuns).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -78,7 +78,7 @@ func (g *GateRuns) note(o runtime.Object) {
 	}
 }
 
-// Ours says whether a CustomRun names a gate, or did.
+// Ours reports whether a CustomRun refers to a gate, or did before it was deleted.
 func (g *GateRuns) Ours(namespace, name string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -33,7 +33,7 @@ func TestGateRuns(t *testing.T) {
 		}
 	}
 	wait("first")
-	time.Sleep(100 * time.Millisecond) // the fake tells a watch of nothing that came before it
+	time.Sleep(100 * time.Millisecond) // the fake's watch does not send earlier objects
 	for name, version := range map[string]string{"theirs": "example.com/v1", "alike": "knative-cdevents.dev.example.com/v1", "own": "knative-cdevents.dev/v1"} {
 		if _, err := client.Resource(CustomRuns).Namespace("shop").Create(t.Context(), customRun(name, "customSpec", version), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -49,6 +49,6 @@ func TestGateRuns(t *testing.T) {
 		}
 	}
 	if runs.Ours("other", "first") {
-		t.Error("of another namespace")
+		t.Error("a CustomRun in another namespace was recorded")
 	}
 }

@@ -13,17 +13,17 @@ import (
 
 // Ingress sends requests to public Knative Services.
 type Ingress struct {
-	// base is the ingress' own address; nil where the Services' names resolve.
+	// base is the address of the ingress; nil where the Services' names resolve.
 	base   *url.URL
 	client *http.Client
 }
 
-// Ingress finds the way in: DEMO_INGRESS (for example http://203.0.113.7), else the own cluster's, else the
-// Services' own names.
+// Ingress finds the ingress: DEMO_INGRESS (for example http://203.0.113.7), else that of the cluster made by
+// test/cluster, else the Services' own names.
 func (k *Kit) Ingress(ctx context.Context) (*Ingress, error) {
 	in := &Ingress{client: &http.Client{
 		Timeout: 10 * time.Second,
-		// A connection per request: the ingress shall choose a Revision each time.
+		// One connection per request, so that the ingress chooses a Revision each time.
 		Transport: &http.Transport{DisableKeepAlives: true},
 	}}
 	address := os.Getenv("DEMO_INGRESS")
@@ -44,7 +44,7 @@ func (k *Kit) Ingress(ctx context.Context) (*Ingress, error) {
 	return in, nil
 }
 
-// Answer is what the sample application said.
+// Answer is the sample application's response.
 type Answer struct {
 	Status   int    `json:"-"`
 	Revision string `json:"revision"`
@@ -59,12 +59,12 @@ func (in *Ingress) Get(ctx context.Context, service *url.URL) (Answer, error) {
 	}
 	a := Answer{Status: status}
 	if err := json.Unmarshal(body, &a); err != nil {
-		return a, fmt.Errorf("%s answered %d and nothing that the application says: %w", service, a.Status, err)
+		return a, fmt.Errorf("%s answered %d, and not with an answer of the application: %w", service, a.Status, err)
 	}
 	return a, nil
 }
 
-// ask sends one request, with an id if there is one, and returns the answer's status and body.
+// ask sends one request, with an id if there is one, and returns the status and body of the response.
 func (in *Ingress) ask(ctx context.Context, service *url.URL, id string) (int, []byte, error) {
 	target := *service
 	if in.base != nil {
@@ -72,7 +72,7 @@ func (in *Ingress) ask(ctx context.Context, service *url.URL, id string) (int, [
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
-		return 0, nil, fmt.Errorf("making a request for %s: %w", service, err)
+		return 0, nil, fmt.Errorf("creating a request for %s: %w", service, err)
 	}
 	req.Host = service.Host
 	if id != "" {
@@ -80,12 +80,12 @@ func (in *Ingress) ask(ctx context.Context, service *url.URL, id string) (int, [
 	}
 	resp, err := in.client.Do(req)
 	if err != nil {
-		return 0, nil, fmt.Errorf("asking %s: %w", service, err)
+		return 0, nil, fmt.Errorf("requesting %s: %w", service, err)
 	}
-	defer func() { _ = resp.Body.Close() }() // everything was read
+	defer func() { _ = resp.Body.Close() }() // the body has been read
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if err != nil {
-		return resp.StatusCode, nil, fmt.Errorf("reading the answer of %s: %w", service, err)
+		return resp.StatusCode, nil, fmt.Errorf("reading the response of %s: %w", service, err)
 	}
 	return resp.StatusCode, body, nil
 }

@@ -16,11 +16,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// patience is how long a pod may take: its image may have to be pulled first.
+// patience bounds the start of a pod, including the pull of its image.
 const patience = 2 * time.Minute
 
-// Install builds the controller from this checkout and applies config/, as "ko apply -f config/" does, then
-// waits until it is available.
+// Install builds the controller from this checkout, applies config/ like "ko apply -f config/", and waits until the
+// controller is available.
 func (k *Kit) Install(ctx context.Context) error {
 	var err error
 	if k.Own() {
@@ -37,41 +37,41 @@ func (k *Kit) Install(ctx context.Context) error {
 	return k.WaitController(ctx)
 }
 
-// waitWebhook waits until the API server can ask the webhook. To have its certificate, and to have a pod that is
-// Ready, is not enough: only a question shows that it is answered.
+// waitWebhook waits until the API server reaches the webhook. A certificate and a Ready pod are not enough; only a
+// request shows it.
 func (k *Kit) waitWebhook(ctx context.Context) error {
 	source := &v1alpha1.CDEventSource{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.SourceKind.Kind},
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "question"},
 	}
 	return Wait(ctx, patience, "the webhook", func(ctx context.Context) error {
-		// This one names no sink, and is to be refused.
+		// This source has no sink and must be rejected.
 		_, err := k.Ours.CDEventSources(Namespace).Create(ctx, source, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil || !strings.Contains(err.Error(), "neither ref nor uri") {
-			return NotYet("asked about a source without a sink, it says: %v; %s", err, k.whyPods(ctx, Namespace, "app.kubernetes.io/component=webhook"))
+			return NotYet("the answer for a source without a sink is: %v; %s", err, k.whyPods(ctx, Namespace, "app.kubernetes.io/component=webhook"))
 		}
 		patch := []byte(`{"data":{"no-setting":"true"}}`)
 		_, err = k.Kube.CoreV1().ConfigMaps(Namespace).
 			Patch(ctx, "config-cdevents", types.MergePatchType, patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil || !strings.Contains(err.Error(), "no-setting") {
-			return NotYet("asked about a setting that there is none, it says: %v", err)
+			return NotYet("the answer for an unknown setting is: %v", err)
 		}
 		return nil
 	})
 }
 
-// Uninstall removes everything that config/ holds: "ko delete -f config/".
+// Uninstall removes everything in config/, like "ko delete -f config/".
 func (k *Kit) Uninstall(ctx context.Context) error {
 	env, err := k.kubectlPath(ctx)
 	if err != nil {
 		return err
 	}
-	// Ko resolves no image to delete, but wants to know where it would push to.
+	// ko resolves no images for a deletion, but requires a repository.
 	env = append(env, "KO_DOCKER_REPO=ko.local")
 	if _, err := run(ctx, k.root, env, k.tool(), "ko", "delete", "--ignore-not-found", "-f", k.Path("config")); err != nil {
 		return fmt.Errorf("uninstalling the controller: %w", err)
 	}
-	return Wait(ctx, patience, "namespace "+Namespace+" to be gone", func(ctx context.Context) error {
+	return Wait(ctx, patience, "the deletion of namespace "+Namespace, func(ctx context.Context) error {
 		_, err := k.Kube.CoreV1().Namespaces().Get(ctx, Namespace, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -79,23 +79,23 @@ func (k *Kit) Uninstall(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return NotYet("it is still there")
+		return NotYet("it still exists")
 	})
 }
 
-// Controller is the Deployment of the controller.
+// Controller returns the Deployment of the controller.
 func (k *Kit) Controller(ctx context.Context) (*appsv1.Deployment, error) {
 	d, err := k.Kube.AppsV1().Deployments(Namespace).Get(ctx, "controller", metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("looking for the controller: %w", err)
+		return nil, fmt.Errorf("reading the controller's Deployment: %w", err)
 	}
 	return d, nil
 }
 
-// controllers chooses the controller's pods.
+// controllers selects the controller's pods.
 const controllers = "app.kubernetes.io/name=" + Namespace + ",app.kubernetes.io/component=controller"
 
-// ServiceAccount is the user name that the API server knows the controller by.
+// ServiceAccount returns the user name of the controller.
 func (k *Kit) ServiceAccount(ctx context.Context) (string, error) {
 	d, err := k.Controller(ctx)
 	if err != nil {
@@ -104,7 +104,7 @@ func (k *Kit) ServiceAccount(ctx context.Context) (string, error) {
 	return fmt.Sprintf("system:serviceaccount:%s:%s", Namespace, d.Spec.Template.Spec.ServiceAccountName), nil
 }
 
-// WaitController waits until the controller runs as its Deployment says and no pod of an older one is left.
+// WaitController waits until the controller's Deployment is rolled out, and no older pod is left.
 func (k *Kit) WaitController(ctx context.Context) error {
 	return Wait(ctx, patience, "the controller", func(ctx context.Context) error {
 		d, err := k.Controller(ctx)
@@ -127,7 +127,7 @@ func (k *Kit) WaitController(ctx context.Context) error {
 	})
 }
 
-// Scale sets the number of the controller's replicas, and returns when it is so.
+// Scale sets the number of the controller's replicas, and waits until it is reached.
 func (k *Kit) Scale(ctx context.Context, replicas int) error {
 	d, err := k.Controller(ctx)
 	if err != nil {
@@ -140,7 +140,7 @@ func (k *Kit) Scale(ctx context.Context, replicas int) error {
 	return k.WaitController(ctx)
 }
 
-// Restart deletes the controller's pods without grace, as a node that dies does, and waits for new ones.
+// Restart deletes the controller's pods without a grace period, as if their node failed, and waits for new ones.
 func (k *Kit) Restart(ctx context.Context) error {
 	now := int64(0)
 	err := k.Kube.CoreV1().Pods(Namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{LabelSelector: controllers})
@@ -150,12 +150,12 @@ func (k *Kit) Restart(ctx context.Context) error {
 	return k.WaitController(ctx)
 }
 
-// ControllerLog is the end of what the controller's pods say.
+// ControllerLog returns the last lines of the controller's logs.
 func (k *Kit) ControllerLog(ctx context.Context, lines int64) string {
 	return k.Logs(ctx, Namespace, controllers, lines)
 }
 
-// Logs are the ends of the logs of pods, for a person to read; what cannot be had is said in its place.
+// Logs returns the last lines of the logs of pods, for people. If a log cannot be read, it contains the error instead.
 func (k *Kit) Logs(ctx context.Context, namespace, selector string, lines int64) string {
 	pods, err := k.pods(ctx, namespace, selector)
 	if err != nil {
@@ -185,7 +185,7 @@ func (k *Kit) pods(ctx context.Context, namespace, selector string) ([]corev1.Po
 	}), nil
 }
 
-// whyPods says why pods are not what they should be.
+// whyPods describes the state of pods that are not Ready.
 func (k *Kit) whyPods(ctx context.Context, namespace, selector string) string {
 	pods, err := k.pods(ctx, namespace, selector)
 	if err != nil {
@@ -207,8 +207,8 @@ func (k *Kit) whyPods(ctx context.Context, namespace, selector string) string {
 	return strings.Join(why, "; ")
 }
 
-// WaitLeader waits until every lease of the controller is held by a pod that runs: one that was killed holds
-// its leases until they expire.
+// WaitLeader waits until a running pod holds every lease of the controller. A killed pod holds its leases until they
+// expire.
 func (k *Kit) WaitLeader(ctx context.Context) error {
 	return Wait(ctx, patience, "a leader", func(ctx context.Context) error {
 		pods, err := k.pods(ctx, Namespace, controllers)

@@ -1,9 +1,9 @@
-// Package kit is what the end-to-end tests and the demo have in common: a cluster, images for it, the
-// controller on it, Knative Services and requests to them.
+// Package kit is shared by the end-to-end tests and the demo: a cluster, images for it, the controller on it, Knative
+// Services, and requests to them.
 //
-// Invariant: it works on whatever cluster KUBECONFIG names. What only the cluster made by test/cluster can
-// do (its audit log, its registry) is asked of the program that CLUSTER_PROGRAM names, and an error says so
-// where there is none.
+// Invariant: it works on the cluster that KUBECONFIG names. The program that CLUSTER_PROGRAM names provides what only
+// a cluster made by test/cluster has, such as its audit log and its registry. Without that program, such a request
+// returns an error that says so.
 package kit
 
 import (
@@ -27,16 +27,16 @@ import (
 
 const product = "github.com/knative-cdevents/knative-cdevents"
 
-// Namespace that the controller is installed in.
+// Namespace is where the controller is installed.
 const Namespace = "knative-cdevents"
 
-// Kit reaches one cluster.
+// Kit is the connection to one cluster.
 type Kit struct {
 	Config  *rest.Config
 	Kube    kubernetes.Interface
 	Serving serving.Interface
 	Dynamic dynamic.Interface
-	// Ours reaches the kinds of this project.
+	// Ours is the client for this project's kinds.
 	Ours *client.Clientset
 
 	root    string
@@ -51,7 +51,7 @@ func New(ctx context.Context) (*Kit, error) {
 		return nil, fmt.Errorf("reading the kubeconfig (is KUBECONFIG set?): %w", err)
 	}
 	config.QPS, config.Burst = 200, 400
-	// What the API server would rather have otherwise is not what is looked at here.
+	// The API server's warnings are irrelevant here.
 	config.WarningHandler = rest.NoWarnings{}
 	k := &Kit{Config: config, program: os.Getenv("CLUSTER_PROGRAM")}
 	root, rerr := run(ctx, "", nil, "go", "list", "-m", "-f", "{{.Dir}}", product)
@@ -67,20 +67,20 @@ func New(ctx context.Context) (*Kit, error) {
 	return k, nil
 }
 
-// Path of a file in the checkout.
+// Path returns the path of a file in the checkout.
 func (k *Kit) Path(elem ...string) string {
 	return filepath.Join(append([]string{k.root}, elem...)...)
 }
 
-// notYetError is what a condition that Wait polls returns as long as there is more to wait for.
+// notYetError is returned by a condition for Wait while it is not fulfilled.
 type notYetError struct{ why string }
 
 func (e notYetError) Error() string { return e.why }
 
-// NotYet tells Wait to ask again, and what it waits for.
+// NotYet makes Wait poll again; its text says what is missing.
 func NotYet(format string, args ...any) error { return notYetError{fmt.Sprintf(format, args...)} }
 
-// Wait asks until ask returns nil, an error other than NotYet, or the time is over.
+// Wait polls ask until it returns nil or an error other than NotYet, or until time is up.
 func Wait(ctx context.Context, atMost time.Duration, what string, ask func(context.Context) error) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, atMost)
@@ -96,7 +96,7 @@ func Wait(ctx context.Context, atMost time.Duration, what string, ask func(conte
 		if !notYet && ctx.Err() == nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
-		// A question that was cut off by the end says less than the answer before it.
+		// A poll that the deadline interrupted says less than the one before.
 		if notYet || last == nil {
 			last = err
 		}
@@ -108,12 +108,12 @@ func Wait(ctx context.Context, atMost time.Duration, what string, ask func(conte
 	}
 }
 
-// run starts a program and returns what it prints; its complaints go into the error.
+// run runs a program and returns its standard output; its standard error becomes part of the error.
 func run(ctx context.Context, dir string, env []string, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
-	// It ends what it started when told to end; killed, it could not.
+	// Interrupt it, so that it ends its own children; a killed program could not.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 20 * time.Second
 	var said strings.Builder
@@ -128,7 +128,7 @@ func run(ctx context.Context, dir string, env []string, name string, args ...str
 	return string(out), nil
 }
 
-// tail is the last lines of a text.
+// tail returns the last lines of a text.
 func tail(text string, lines int) string {
 	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")

@@ -15,13 +15,13 @@ func TestWait(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
 		ask  func(int) error
-		want string // in the error; empty is none
+		want string // in the error; empty means no error
 	}{
-		"at once":          {func(int) error { return nil }, ""},
-		"the third time":   {func(n int) error { return map[bool]error{true: nil, false: kit.NotYet("%d", n)}[n == 3] }, ""},
-		"an error ends it": {func(int) error { return broken }, "the thing: broken"},
-		"never, and why":   {func(int) error { return kit.NotYet("no pod") }, "no pod"},
-		"cut off by the end": {func(n int) error {
+		"at once":        {func(int) error { return nil }, ""},
+		"the third time": {func(n int) error { return map[bool]error{true: nil, false: kit.NotYet("%d", n)}[n == 3] }, ""},
+		"an error":       {func(int) error { return broken }, "the thing: broken"},
+		"never":          {func(int) error { return kit.NotYet("no pod") }, "no pod"},
+		"interrupted by the deadline": {func(n int) error {
 			if n == 1 {
 				return kit.NotYet("no pod")
 			}

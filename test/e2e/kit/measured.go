@@ -7,21 +7,21 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Measured is what the controller exports of one Service, by family.
+// Measured holds the controller's exported metrics of one Service, by family.
 type Measured map[string][]Sample
 
-// Sample is one series; of a histogram, Value is its count.
+// Sample is one series. For a histogram, Value is its count.
 type Sample struct {
 	Labels map[string]string
 	Value  float64
 }
 
-// Measured asks all replicas of the controller. One of them leads for a Service, and only that one has series of it.
+// Measured reads the metrics of all replicas. Only the leader for a Service has series of it.
 func (k *Kit) Measured(ctx context.Context, c *Cart) (Measured, error) {
 	return k.MeasuredOf(ctx, c.Namespace, cartName)
 }
 
-// MeasuredOf is the same of any Service.
+// MeasuredOf does the same for any Service.
 func (k *Kit) MeasuredOf(ctx context.Context, namespace, name string) (Measured, error) {
 	pods, err := k.Pods(ctx)
 	if err != nil {
@@ -30,7 +30,7 @@ func (k *Kit) MeasuredOf(ctx context.Context, namespace, name string) (Measured,
 	out, from := Measured{}, ""
 	for _, p := range pods {
 		if p.DeletionTimestamp != nil {
-			continue // it leads no more, and need not answer
+			continue // it is being deleted, and no longer leads
 		}
 		families, err := k.families(ctx, &p, "9090", "metrics")
 		if err != nil {
@@ -43,7 +43,7 @@ func (k *Kit) MeasuredOf(ctx context.Context, namespace, name string) (Measured,
 					continue
 				}
 				if from != "" && from != p.Name {
-					return nil, NotYet("both %s and %s tell of %s/%s", from, p.Name, namespace, name)
+					return nil, NotYet("both %s and %s have series of %s/%s", from, p.Name, namespace, name)
 				}
 				from = p.Name
 				out[of] = append(out[of], s)
@@ -51,7 +51,7 @@ func (k *Kit) MeasuredOf(ctx context.Context, namespace, name string) (Measured,
 		}
 	}
 	if from == "" {
-		return nil, NotYet("no replica tells of %s/%s", namespace, name)
+		return nil, NotYet("no replica has series of %s/%s", namespace, name)
 	}
 	return out, nil
 }
@@ -65,7 +65,7 @@ func sample(m *dto.Metric) Sample {
 	return s
 }
 
-// Counts are the values of a family by Revision and one more label, without zeros.
+// Counts returns the values of a family by Revision and one more label, without zeros.
 func (m Measured) Counts(family, label string) map[string]Outcomes {
 	out := map[string]Outcomes{}
 	for _, s := range m[family] {
@@ -74,7 +74,7 @@ func (m Measured) Counts(family, label string) map[string]Outcomes {
 	return out
 }
 
-// Value of a family that has one series for a Revision.
+// Value returns the value of a family that has one series per Revision.
 func (m Measured) Value(family, revision string) (float64, error) {
 	var found []Sample
 	for _, s := range m[family] {
@@ -88,7 +88,7 @@ func (m Measured) Value(family, revision string) (float64, error) {
 	return found[0].Value, nil
 }
 
-// Why a figure of a Revision is missing, empty if it is not.
+// Why returns the reason why a figure of a Revision is missing; empty if it is not.
 func (m Measured) Why(revision, figure string) string {
 	for _, s := range m["canary_no_data"] {
 		if s.Labels["kn_revision_name"] == revision && s.Labels["figure"] == figure && s.Value > 0 {
@@ -98,7 +98,7 @@ func (m Measured) Why(revision, figure string) string {
 	return ""
 }
 
-// AtEntry is what queue-proxy has counted of a Service that has one pod: by its two families and status, and the pod's
+// AtEntry returns queue-proxy's counters for a Service with one pod, from both families by status, and the pod's
 // address.
 func (k *Kit) AtEntry(ctx context.Context, namespace, service string) (http, serving Outcomes, address string, err error) {
 	pods, err := k.pods(ctx, namespace, "serving.knative.dev/service="+service)

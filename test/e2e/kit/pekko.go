@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Pekko is the application of test/pekko, on Apache Pekko's cluster sharding.
+// Pekko returns the application of test/pekko, on Apache Pekko's cluster sharding.
 func (k *Kit) Pekko(namespace, image string) *Cart {
 	return &Cart{Namespace: namespace, Image: image, manifests: k.Path("test", "pekko", "config"), ask: "7626/cluster/members", hosts: pekkoMembers}
 }
 
-// pekkoMembers reads what Pekko's management says; members that come or go are none.
+// pekkoMembers parses the response of Pekko's management; members that join or leave do not count.
 func pekkoMembers(body []byte) ([]string, error) {
 	var said struct {
 		Members []struct{ Node, Status string }
@@ -35,8 +35,8 @@ func pekkoMembers(body []byte) ([]string, error) {
 	return hosts, nil
 }
 
-// PekkoImage builds it, with the JDK and the Maven of the machine. Few classes are worth being compiled twice in so short
-// a life.
+// PekkoImage builds the image of test/pekko with the machine's JDK and Maven. The process is short-lived, so the JVM uses
+// only the first tier of its compiler.
 func (k *Kit) PekkoImage(ctx context.Context) (string, error) {
 	if !k.Own() {
 		return "", fmt.Errorf("the image of test/pekko: only the program of test/cluster can build it")
@@ -49,7 +49,7 @@ func (k *Kit) PekkoImage(ctx context.Context) (string, error) {
 	return strings.TrimSpace(out), nil
 }
 
-// PekkoShards is how many shards of the carts each Revision's pods have, by Pekko's own management.
+// PekkoShards returns the number of cart shards on each Revision's pods, from Pekko's own management.
 func (k *Kit) PekkoShards(ctx context.Context, c *Cart) (map[string]int, error) {
 	pods, err := k.CartPods(ctx, c)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Server is a program that listens on port 8080, as one pod behind a plain Service on port 80; what comes to the
-// Service by TLS, on port 443, goes to port 8443.
+// Server is a program on port 8080 in one pod, behind a plain Service on port 80. The Service's port 443, for TLS, leads
+// to port 8443.
 type Server struct {
 	Namespace, Name, Image string
 	Env                    map[string]string
 }
 
-// Selector chooses the pods of a Server.
+// Selector selects the pods of a Server.
 func (s Server) Selector() string { return "app=" + s.Name }
 
 // Serve starts a Server and waits until it can be reached.
@@ -70,8 +70,8 @@ func (k *Kit) Serve(ctx context.Context, s Server) error {
 	})
 }
 
-// PodRequest is the path of a request to port 8080 of the one running pod that a selector finds. It goes
-// through the API server, so that it works from anywhere.
+// PodRequest returns the request path for port 8080 of the one running pod that matches the selector. Requests go
+// through the API server, so they work from anywhere.
 func (k *Kit) PodRequest(ctx context.Context, namespace, selector string) (string, error) {
 	pods, err := k.pods(ctx, namespace, selector)
 	if err != nil {
@@ -82,30 +82,30 @@ func (k *Kit) PodRequest(ctx context.Context, namespace, selector string) (strin
 			return fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:8080/proxy", namespace, p.Name), nil
 		}
 	}
-	return "", fmt.Errorf("no pod with %s runs in %s", selector, namespace)
+	return "", fmt.Errorf("no running pod matches %s in %s", selector, namespace)
 }
 
-// WaitNoPods waits until no pod with these labels is left, as after scaling to zero.
+// WaitNoPods waits until no pod has these labels, as after scaling to zero.
 func (k *Kit) WaitNoPods(ctx context.Context, namespace, selector string) error {
-	return Wait(ctx, 2*patience, "no pod with "+selector, func(ctx context.Context) error {
+	return Wait(ctx, 2*patience, "the end of all pods with "+selector, func(ctx context.Context) error {
 		pods, err := k.pods(ctx, namespace, selector)
 		if err != nil {
 			return err
 		}
 		if len(pods) > 0 {
-			return NotYet("%d are there", len(pods))
+			return NotYet("%d exist", len(pods))
 		}
 		return nil
 	})
 }
 
-// EvictPod ends a pod as the drain of a node does, and waits until it is gone.
+// EvictPod evicts a pod, like the drain of a node, and waits until it is gone.
 func (k *Kit) EvictPod(ctx context.Context, namespace, name string) error {
 	err := k.Kube.PolicyV1().Evictions(namespace).Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
 	if err != nil {
 		return fmt.Errorf("evicting pod %s/%s: %w", namespace, name, err)
 	}
-	return Wait(ctx, patience, "pod "+name+" to be gone", func(ctx context.Context) error {
+	return Wait(ctx, patience, "the deletion of pod "+name, func(ctx context.Context) error {
 		_, err := k.Kube.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -113,17 +113,17 @@ func (k *Kit) EvictPod(ctx context.Context, namespace, name string) error {
 		if err != nil {
 			return err
 		}
-		return NotYet("it is still there")
+		return NotYet("it still exists")
 	})
 }
 
-// CreateNamespace makes a namespace, or finds it.
+// CreateNamespace creates a namespace, unless it exists.
 func (k *Kit) CreateNamespace(ctx context.Context, name string) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if _, err := k.Kube.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("making namespace %s: %w", name, err)
+		return fmt.Errorf("creating namespace %s: %w", name, err)
 	}
-	// Pods start only once the controller manager has made the account they run as.
+	// Pods can start only once the controller manager has created their account.
 	return Wait(ctx, patience, "namespace "+name, func(ctx context.Context) error {
 		_, err := k.Kube.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -133,13 +133,13 @@ func (k *Kit) CreateNamespace(ctx context.Context, name string) error {
 	})
 }
 
-// DeleteNamespace deletes a namespace with all that is in it, and waits until it is gone.
+// DeleteNamespace deletes a namespace with its contents, and waits until it is gone.
 func (k *Kit) DeleteNamespace(ctx context.Context, name string) error {
 	err := k.Kube.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting namespace %s: %w", name, err)
 	}
-	return Wait(ctx, patience, "namespace "+name+" to be gone", func(ctx context.Context) error {
+	return Wait(ctx, patience, "the deletion of namespace "+name, func(ctx context.Context) error {
 		_, err := k.Kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -147,11 +147,11 @@ func (k *Kit) DeleteNamespace(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		return NotYet("it is still there")
+		return NotYet("it still exists")
 	})
 }
 
-// restricted is what a program that needs no rights should ask for.
+// restricted is the security context of a program that needs no privileges.
 func restricted() *corev1.SecurityContext {
 	no, yes, user := false, true, int64(65532)
 	return &corev1.SecurityContext{

@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// Own tells whether the cluster is one that test/cluster made.
+// Own reports whether test/cluster made the cluster.
 func (k *Kit) Own() bool { return k.program != "" }
 
-// Image builds a Go program of this module and returns the reference of its image.
+// Image builds a Go program of this module and returns its image reference.
 func (k *Kit) Image(ctx context.Context, path string) (string, error) {
 	return k.image(ctx, k.root, path)
 }
 
-// EventDisplay is the image of Knative Eventing's standard sink, which logs what it receives.
+// EventDisplay returns the image of Knative Eventing's standard sink, which logs what it receives.
 func (k *Kit) EventDisplay(ctx context.Context) (string, error) {
 	const display = "knative.dev/eventing/cmd/event_display"
 	if k.Own() {
@@ -36,7 +36,7 @@ func (k *Kit) image(ctx context.Context, dir, path string) (string, error) {
 		if os.Getenv("KO_DOCKER_REPO") == "" {
 			return "", errors.New("set KO_DOCKER_REPO to a registry that you may push to and the cluster may pull from")
 		}
-		// -C is not ko's own: it builds in the folder where it runs.
+		// ko has no -C option, and builds in the working directory.
 		out, err = run(ctx, dir, nil, k.tool(), "ko", "build", "--base-import-paths", path)
 	}
 	if err != nil {
@@ -47,12 +47,12 @@ func (k *Kit) image(ctx context.Context, dir, path string) (string, error) {
 
 func (k *Kit) tool() string { return k.Path(".ci", "tool") }
 
-// Address of a part of the own cluster, such as "audit" or "ingress".
+// Address returns the address of a part of the cluster made by test/cluster, such as "audit" or "ingress".
 func (k *Kit) Address(ctx context.Context, name string) (string, error) {
 	if !k.Own() {
-		return "", fmt.Errorf("%s: only a cluster made by test/cluster can tell", name)
+		return "", fmt.Errorf("%s: only a cluster made by test/cluster has this address", name)
 	}
-	// It exits with an error while something is unhealthy, and prints all the same.
+	// While something is unhealthy, it exits with an error but still prints the status.
 	out, err := run(ctx, k.root, nil, "sh", "-c", `"$0" status -o json || true`, k.program)
 	if err != nil {
 		return "", err
@@ -68,10 +68,10 @@ func (k *Kit) Address(ctx context.Context, name string) (string, error) {
 			return a.Address, nil
 		}
 	}
-	return "", fmt.Errorf("the cluster's status names no %s", name)
+	return "", fmt.Errorf("the cluster's status has no %s", name)
 }
 
-// kubectlPath is a PATH with kubectl, which ko starts.
+// kubectlPath returns a PATH with kubectl, for ko.
 func (k *Kit) kubectlPath(ctx context.Context) ([]string, error) {
 	if !k.Own() {
 		return nil, nil

@@ -24,17 +24,17 @@ import (
 var listeners = schema.GroupVersionResource{Group: "triggers.tekton.dev", Version: "v1beta1", Resource: "eventlisteners"}
 
 var (
-	// applied are the files that the installation of docs/tekton.md applies.
+	// applied matches the files that the installation in docs/tekton.md applies.
 	applied = regexp.MustCompile(`-f (config/tekton/\S+)`)
-	// takesPart is the command with which a Service takes part.
+	// takesPart matches the command that opts a Service in.
 	takesPart = regexp.MustCompile(`(?s)kubectl patch ksvc cart -n shop --type merge -p '(.*?)'\n`)
 )
 
-// trafficImage is what stands for the image of the Task that moves traffic.
+// trafficImage is the placeholder for the image of the Task that moves traffic.
 const trafficImage = "ko://github.com/knative-cdevents/knative-cdevents/cmd/traffic"
 
-// InstallRollout installs the rollout with Tekton that docs/tekton.md tells of in a namespace, by the files as they
-// stand there, but for the image.
+// InstallRollout installs the rollout with Tekton in a namespace, as docs/tekton.md describes it. It applies the files
+// as they are, with only the image replaced.
 func (k *Kit) InstallRollout(ctx context.Context, namespace string) error {
 	image, err := k.Image(ctx, "./cmd/traffic")
 	if err != nil {
@@ -60,16 +60,16 @@ func (k *Kit) InstallRollout(ctx context.Context, namespace string) error {
 	}
 	_, err = k.Kube.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("binding the rights of the listener: %w", err)
+		return fmt.Errorf("creating the listener's ClusterRoleBinding: %w", err)
 	}
 	return k.WaitReady(ctx, listeners, namespace, "rollouts")
 }
 
-// UninstallRollout takes away what InstallRollout made outside of the namespace.
+// UninstallRollout removes what InstallRollout created outside of the namespace.
 func (k *Kit) UninstallRollout(ctx context.Context, namespace string) error {
 	err := k.Kube.RbacV1().ClusterRoleBindings().Delete(ctx, listenerBinding(namespace), metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("taking the rights of the listener away: %w", err)
+		return fmt.Errorf("deleting the listener's ClusterRoleBinding: %w", err)
 	}
 	files, err := k.rolloutFiles()
 	if err != nil {
@@ -77,7 +77,7 @@ func (k *Kit) UninstallRollout(ctx context.Context, namespace string) error {
 	}
 	for _, file := range files {
 		if !strings.HasPrefix(filepath.Base(file), "200-") {
-			continue // in the namespace
+			continue // deleted with the namespace
 		}
 		text, err := k.pieces(file)
 		if err != nil {
@@ -92,7 +92,7 @@ func (k *Kit) UninstallRollout(ctx context.Context, namespace string) error {
 
 func listenerBinding(namespace string) string { return "rollout-listener-" + namespace }
 
-// rolloutFiles are those that docs/tekton.md applies, in its order.
+// rolloutFiles returns the files that docs/tekton.md applies, in its order.
 func (k *Kit) rolloutFiles() ([]string, error) {
 	page, err := os.ReadFile(k.Path("docs", "tekton.md"))
 	if err != nil {
@@ -110,13 +110,13 @@ func (k *Kit) rolloutFiles() ([]string, error) {
 	return out, nil
 }
 
-// pieces reads a file of the checkout, or all YAML of a folder.
+// pieces reads a file of the checkout, or all YAML files of a folder.
 func (k *Kit) pieces(path string) (string, error) {
 	checkout, files := os.DirFS(k.Path()), []string{path}
 	if strings.HasSuffix(path, "/") {
 		var err error
 		if files, err = fs.Glob(checkout, path+"*.yaml"); err != nil {
-			return "", fmt.Errorf("looking into %s: %w", path, err)
+			return "", fmt.Errorf("listing %s: %w", path, err)
 		}
 	}
 	all := make([]string, len(files))
@@ -130,7 +130,7 @@ func (k *Kit) pieces(path string) (string, error) {
 	return strings.Join(all, "\n---\n"), nil
 }
 
-// TakePart lets Service cart be rolled out step by step from now on, by the command of docs/tekton.md.
+// TakePart opts Service cart in to progressive rollouts, with the command in docs/tekton.md.
 func (k *Kit) TakePart(ctx context.Context, namespace string) error {
 	page, err := os.ReadFile(k.Path("docs", "tekton.md"))
 	if err != nil {
@@ -142,7 +142,7 @@ func (k *Kit) TakePart(ctx context.Context, namespace string) error {
 	}
 	_, err = k.Serving.ServingV1().Services(namespace).Patch(ctx, cartName, types.MergePatchType, found[1], metav1.PatchOptions{})
 	if err != nil {
-		return fmt.Errorf("letting Service %s take part: %w", cartName, err)
+		return fmt.Errorf("opting Service %s in: %w", cartName, err)
 	}
 	_, err = k.WaitService(ctx, namespace, cartName, "")
 	return err

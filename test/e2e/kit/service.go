@@ -15,12 +15,12 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 )
 
-// App is the sample application, as a Knative Service; an empty version is the one it was built with.
+// App returns the sample application as a Knative Service. An empty version means the one it was built with.
 func App(namespace, name, image, version string) *servingv1.Service {
 	s := &servingv1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	SetVersion(s, version)
-	// It is the grace of its pods, too. Kubernetes waits half the grace before it looks again whether a
-	// namespace is empty, and Serving's five minutes would make that long.
+	// It is also the pods' grace period. Kubernetes waits for half of that before it checks again whether a namespace is
+	// empty, which takes long with Serving's default of five minutes.
 	timeout := int64(10)
 	s.Spec.Template.Spec.TimeoutSeconds = &timeout
 	c := &s.Spec.Template.Spec.Containers[0]
@@ -28,7 +28,7 @@ func App(namespace, name, image, version string) *servingv1.Service {
 	return s
 }
 
-// SetVersion makes the next Revision another version of the application.
+// SetVersion changes the application's version, so that a new Revision is created.
 func SetVersion(s *servingv1.Service, version string) {
 	spec := &s.Spec.Template.Spec
 	if len(spec.Containers) == 0 {
@@ -40,18 +40,18 @@ func SetVersion(s *servingv1.Service, version string) {
 	}
 }
 
-// SetProtocol names the port of the application as Serving wants it for HTTP/2: "h2c".
+// SetProtocol names the application's port; Serving requires "h2c" for HTTP/2.
 func SetProtocol(s *servingv1.Service, protocol string) {
 	s.Spec.Template.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: protocol, ContainerPort: 8080}}
 }
 
-// Share of the traffic for a Revision; an empty name is the latest Ready one.
+// Share is a Revision's share of the traffic; an empty name means the latest Ready Revision.
 type Share struct {
 	Revision string
 	Percent  int64
 }
 
-// SetTraffic asks for a split.
+// SetTraffic sets the traffic split.
 func SetTraffic(s *servingv1.Service, shares ...Share) {
 	s.Spec.Traffic = nil
 	for _, share := range shares {
@@ -62,9 +62,9 @@ func SetTraffic(s *servingv1.Service, shares ...Share) {
 	}
 }
 
-// CreateService creates a Knative Service. It tries again while Serving's webhook is not up yet.
+// CreateService creates a Knative Service. It retries while Serving's webhook is not available.
 func (k *Kit) CreateService(ctx context.Context, s *servingv1.Service) error {
-	return Wait(ctx, time.Minute, "Knative Service "+s.Name+" to be accepted", func(ctx context.Context) error {
+	return Wait(ctx, time.Minute, "the creation of Knative Service "+s.Name, func(ctx context.Context) error {
 		_, err := k.Serving.ServingV1().Services(s.Namespace).Create(ctx, s, metav1.CreateOptions{})
 		if apierrors.IsInternalError(err) {
 			return NotYet("%v", err)
@@ -73,7 +73,7 @@ func (k *Kit) CreateService(ctx context.Context, s *servingv1.Service) error {
 	})
 }
 
-// UpdateService changes a Knative Service as a user does, in one write.
+// UpdateService updates a Knative Service in one write, as a user does.
 func (k *Kit) UpdateService(ctx context.Context, namespace, name string, change func(*servingv1.Service)) error {
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		s, err := k.Serving.ServingV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -90,8 +90,8 @@ func (k *Kit) UpdateService(ctx context.Context, namespace, name string, change 
 	return nil
 }
 
-// WaitService waits until the Service is Ready for what was asked of it last. After a new template the given
-// Revision must be the latest Ready one; an empty name asks for none.
+// WaitService waits until the Service is Ready for its latest generation. After a change of the template, the given
+// Revision must be the latest Ready one; an empty name skips that check.
 func (k *Kit) WaitService(ctx context.Context, namespace, name, revision string) (*servingv1.Service, error) {
 	var s *servingv1.Service
 	err := Wait(ctx, patience, "Knative Service "+namespace+"/"+name, func(ctx context.Context) error {
@@ -117,7 +117,7 @@ func (k *Kit) DeleteService(ctx context.Context, namespace, name string) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting Knative Service %s/%s: %w", namespace, name, err)
 	}
-	return Wait(ctx, patience, "Knative Service "+name+" to be gone", func(ctx context.Context) error {
+	return Wait(ctx, patience, "the deletion of Knative Service "+name, func(ctx context.Context) error {
 		_, err := k.Serving.ServingV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -125,11 +125,11 @@ func (k *Kit) DeleteService(ctx context.Context, namespace, name string) error {
 		if err != nil {
 			return err
 		}
-		return NotYet("it is still there")
+		return NotYet("it still exists")
 	})
 }
 
-// RevisionName is the name that Serving gives the nth Revision of a Service.
+// RevisionName returns the name that Serving gives the nth Revision of a Service.
 func RevisionName(service string, n int) string {
 	return kmeta.ChildName(service, fmt.Sprintf("-%05d", n))
 }
@@ -141,7 +141,7 @@ func because(c *apis.Condition) string {
 	return fmt.Sprintf("%s %s %s", c.Status, c.Reason, c.Message)
 }
 
-// PatchTraffic writes the traffic of a Knative Service and nothing else, and waits until it is in force.
+// PatchTraffic writes only the traffic of a Knative Service, and waits until it is in effect.
 func (k *Kit) PatchTraffic(ctx context.Context, namespace, name, traffic string) error {
 	patch := []byte(`{"spec":{"traffic":` + traffic + `}}`)
 	if _, err := k.Serving.ServingV1().Services(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {

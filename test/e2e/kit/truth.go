@@ -16,7 +16,7 @@ import (
 // Outcomes counts requests by "ok", "error" and "timeout".
 type Outcomes map[string]int
 
-// All requests, whatever came of them.
+// All returns the number of requests, whatever their outcome.
 func (o Outcomes) All() int {
 	sum := 0
 	for _, n := range o {
@@ -25,19 +25,19 @@ func (o Outcomes) All() int {
 	return sum
 }
 
-// Truth is what clients know from the answers alone, or what the pods' own counters say: both in one form, so that
-// they can be compared.
+// Truth holds counts of requests: from the answers that clients got, or from the pods' own counters. Both have this
+// form, so that they can be compared.
 type Truth struct {
-	// Entered and Handled count by Revision. What timed out was handled by nobody known: by "".
+	// Entered and Handled count by Revision. The handler of a request that timed out is unknown: "".
 	Entered, Handled map[string]Outcomes
 	// Pods counts by handling pod.
 	Pods map[string]Outcomes
 	// Shards counts by handling Revision and shard.
 	Shards map[string]map[string]Outcomes
-	// Matrix counts by entering Revision, then by handling Revision.
+	// Matrix counts by entry Revision, then by handling Revision.
 	Matrix map[string]map[string]int
-	// Lost requests got no answer of the application's, by what was said instead; whether they were handled, nobody
-	// can tell.
+	// Lost counts requests that got no answer from the application, by the response that they got instead. Whether they
+	// were handled is unknown.
 	Lost map[string]int
 }
 
@@ -48,7 +48,7 @@ func newTruth() *Truth {
 	}
 }
 
-// Sent is how many requests the truth is about.
+// Sent returns the number of requests.
 func (t *Truth) Sent() int {
 	sum := 0
 	for _, o := range t.Entered {
@@ -60,7 +60,7 @@ func (t *Truth) Sent() int {
 	return sum
 }
 
-// String is a table for a person.
+// String returns a table for people.
 func (t *Truth) String() string {
 	var b strings.Builder
 	row := func(what, who string, o Outcomes) {
@@ -89,7 +89,7 @@ func (t *Truth) String() string {
 	return b.String()
 }
 
-// CartAnswer is what the application says about a request.
+// CartAnswer is the application's answer to a request.
 type CartAnswer struct {
 	Request string
 	Shard   json.Number
@@ -112,7 +112,7 @@ func (t *Truth) add(a CartAnswer) {
 	t.Matrix[a.Entered.Revision][a.Handled.Revision]++
 }
 
-// count leaves no zeros, so that what was never seen and what was seen never are equal.
+// count adds no zeros, so that a missing key equals a zero.
 func count(in map[string]Outcomes, key, outcome string, n int) {
 	if n == 0 {
 		return
@@ -123,13 +123,13 @@ func count(in map[string]Outcomes, key, outcome string, n int) {
 	in[key][outcome] += n
 }
 
-// Clients send requests to a Cart and remember all they are told.
+// Clients send requests to a Cart and record the answers.
 type Clients struct {
 	in      *Ingress
 	service *url.URL
-	// Carts is how many there are; each request is for the next.
+	// Carts is the number of carts. Requests take them in turn.
 	Carts int
-	// Workers is how many send at the same time.
+	// Workers is the number of concurrent senders.
 	Workers int
 
 	mu    sync.Mutex
@@ -137,7 +137,7 @@ type Clients struct {
 	next  int
 }
 
-// Clients of a Cart, who know nothing yet.
+// Clients returns clients of a Cart, with nothing recorded yet.
 func (k *Kit) Clients(ctx context.Context, c *Cart) (*Clients, error) {
 	in, err := k.Ingress(ctx)
 	if err != nil {
@@ -150,8 +150,8 @@ func (k *Kit) Clients(ctx context.Context, c *Cart) (*Clients, error) {
 	return &Clients{in: in, service: service, Carts: 500, Workers: 4, truth: newTruth()}, nil
 }
 
-// Send sends that many requests, through the ingress. Their ids are numbers that go on, so that their fates are the
-// same in each run.
+// Send sends that many requests through the ingress. Their ids are consecutive numbers, so their fates are the same in
+// each run.
 func (c *Clients) Send(ctx context.Context, requests int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(c.Workers)
@@ -185,11 +185,10 @@ func (c *Clients) one(ctx context.Context, n int) {
 	c.truth.add(a)
 }
 
-// SendUntil sends requests, a few at a time, until some of them entered at that Revision: the ingress takes a moment
-// longer than Serving. While it has not heard of the Service it says 404 to requests that nobody will ever see, so they
-// are forgotten.
+// SendUntil sends a few requests at a time until one enters at that Revision: the ingress lags a little behind Serving.
+// Requests that get 404 because the ingress does not know the Service yet reach no pod, so they are not recorded.
 func (c *Clients) SendUntil(ctx context.Context, revision string) error {
-	return Wait(ctx, patience, "the ingress to let requests enter at "+revision, func(ctx context.Context) error {
+	return Wait(ctx, patience, "requests that enter at "+revision, func(ctx context.Context) error {
 		if err := c.Send(ctx, 20); err != nil {
 			return err
 		}
@@ -203,13 +202,13 @@ func (c *Clients) SendUntil(ctx context.Context, revision string) error {
 			return is
 		})
 		if got.Entered[revision].All() == 0 {
-			return NotYet("of %d requests none did, and the ingress knew nothing of %d more", got.Sent(), unheard)
+			return NotYet("none of %d requests did, and the ingress did not know the Service for %d more", got.Sent(), unheard)
 		}
 		return nil
 	})
 }
 
-// Truth is what the clients were told so far. Ask when no request is under way.
+// Truth returns the recorded answers. Call it while no request is in flight.
 func (c *Clients) Truth() *Truth {
 	c.mu.Lock()
 	defer c.mu.Unlock()
