@@ -1,7 +1,7 @@
-// Package oracle finds out what must have been told of Knative Services, and compares it with what was received.
+// Package oracle determines which events must be sent for Knative Services, and compares them with those received.
 //
-// Invariant: it shares no code with the controller. What happened it reads from Serving's own objects, what was
-// told from requests as a sink received them, and the rest is what the documentation promises.
+// Invariant: it shares no code with the controller. It reads what happened from Serving's own objects, and what was
+// reported from requests as a sink received them; the rules are those of the documentation.
 package oracle
 
 import (
@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Split is how traffic is divided, in one form: "shop-00001=90 shop-00002=10".
+// Split is a traffic split in canonical form: "shop-00001=90 shop-00002=10".
 type Split string
 
-// NewSplit makes it from the percentages of Revisions. One without traffic is no part of it.
+// NewSplit creates it from the percentages of Revisions. Revisions without traffic are left out.
 func NewSplit(percent map[string]int64) Split {
 	var parts []string
 	for _, revision := range slices.Sorted(maps.Keys(percent)) {
@@ -29,7 +29,7 @@ func NewSplit(percent map[string]int64) Split {
 	return Split(strings.Join(parts, " "))
 }
 
-// revisions that have a share.
+// revisions returns those that have a share.
 func (s Split) revisions() []string {
 	var out []string
 	for part := range strings.FieldsSeq(string(s)) {
@@ -39,29 +39,29 @@ func (s Split) revisions() []string {
 	return out
 }
 
-// Moment is when a split was effective.
+// Moment is the time in which a split was effective.
 type Moment struct {
 	Split Split
-	// From is when it became so. Until is when the Route took up another one, which comes into force a little later;
-	// zero if it has not.
+	// From is when it took effect. Until is when the Route's spec got another split, which takes effect a little later;
+	// zero if there is none.
 	From, Until time.Time
 }
 
-// Life is what happened to one Service, from its creation to its removal.
+// Life is the history of one Service, from its creation to its deletion.
 type Life struct {
 	Name types.NamespacedName
 	UID  types.UID
-	// Began is when it was first seen.
+	// Began is when it was first observed.
 	Began time.Time
-	// Ready is when it was Ready for the first time, Gone when it was removed; zero if that did not happen.
+	// Ready is when it first became Ready, and Gone when it was deleted; zero if it did not.
 	Ready, Gone time.Time
-	// Splits that were effective, in order.
+	// Splits are the effective ones, in order.
 	Splits []Moment
 }
 
 func (l Life) String() string { return fmt.Sprintf("%s (%s)", l.Name.Name, l.UID) }
 
-// until is the end of a split, zero if it is effective still.
+// until is the end of a split; zero if it is still effective.
 func (l Life) until(i int) time.Time {
 	switch {
 	case !l.Splits[i].Until.IsZero():
@@ -72,13 +72,13 @@ func (l Life) until(i int) time.Time {
 	return l.Gone
 }
 
-// History is the lives of all Services of a namespace.
+// History is the history of all Services in a namespace.
 type History struct {
 	mu    sync.Mutex
 	lives map[types.UID]*Life
 }
 
-// Lives in the order in which they began.
+// Lives returns the Services in order of creation.
 func (h *History) Lives() []Life {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,7 +92,7 @@ func (h *History) Lives() []Life {
 	return out
 }
 
-// Now is the split that a Service has.
+// Now returns the current split of a Service.
 func (h *History) Now(name types.NamespacedName) Split {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -104,7 +104,7 @@ func (h *History) Now(name types.NamespacedName) Split {
 	return ""
 }
 
-// note changes what is known of a life, which may begin with that.
+// note updates a life, or starts one.
 func (h *History) note(uid types.UID, f func(*Life, time.Time)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -12,16 +12,16 @@ import (
 
 // Event is an event as a sink received it.
 type Event struct {
-	// Number of the request.
+	// Number is that of the request.
 	Number int
-	// Accepted says that the sink took it.
+	// Accepted says that the sink accepted it.
 	Accepted bool
 	ID       string
-	// Bytes are all that must be the same when the event comes again.
+	// Bytes is everything that must be equal in a duplicate.
 	Bytes string
-	// What happened: "created", "ready", "deployed", "published", "shifted", "upgraded", "rolledback", "removed".
+	// What is "created", "ready", "deployed", "published", "shifted", "upgraded", "rolledback" or "removed".
 	What string
-	// UID of the Service, the Revision that the event is about, and the split that it tells of.
+	// UID is that of the Service; Revision and Split are those that the event reports.
 	UID      types.UID
 	Revision string
 	Split    Split
@@ -31,20 +31,20 @@ func (e Event) String() string {
 	return fmt.Sprintf("request %d: %s %s of %s [%s]", e.Number, e.What, e.Revision, e.UID, e.Split)
 }
 
-// Absence is a time in which nobody led for some Services. What came and went within it is known only to who watched.
+// Absence is a time without a leader for some Services. Only replicas that watched know what appeared and ended in it.
 type Absence struct {
 	From, To time.Time
-	// Of says which Services; nil is all.
+	// Of selects the Services; nil means all.
 	Of func(types.NamespacedName) bool
-	// By is the replica that led afterwards, where that is known.
+	// By is the next leader, if it is known.
 	By string
 }
 
-// slack is how long it may take until a step that was made is seen and journaled, on either side of an absence. Who
-// leads for less than that between two absences may have died before anything was journaled.
+// slack is the time until a step is observed and journaled, at either end of an absence. A leader that leads for less
+// than that between two absences may die before it journals anything.
 const slack = time.Second
 
-// absent are the times in which nobody led for a Service, joined where they meet.
+// absent returns the times without a leader for a Service, and joins those that meet.
 func absent(name types.NamespacedName, absences []Absence) []Absence {
 	var out []Absence
 	for _, a := range slices.SortedFunc(slices.Values(absences), func(a, b Absence) int { return a.From.Compare(b.From) }) {
@@ -70,23 +70,23 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// Verdict is what was found.
+// Verdict is the result of a comparison.
 type Verdict struct {
 	Lives, Changes int
-	// Told counts the different events, Duplicates those that came again as they were.
-	Told, Duplicates int
-	// Missed came and went while nobody led. Of these, Seen were seen by a replica that did not lead afterwards.
+	// Events counts distinct events, Duplicates identical repetitions.
+	Events, Duplicates int
+	// Missed lists what appeared and ended without a leader. Seen is the part that a replica saw that did not lead next.
 	Missed, Seen []string
-	// None of these must be.
+	// These must all be empty.
 	Lost, Invented, Altered, Disordered []string
 }
 
 func (v Verdict) String() string {
-	return fmt.Sprintf("%d Services, %d changes of traffic; %d events, %d of them again; lost %d, invented %d, altered %d, out of order %d; came and went while nobody led: %d, %d of them seen by a replica that did not lead afterwards",
-		v.Lives, v.Changes, v.Told, v.Duplicates, len(v.Lost), len(v.Invented), len(v.Altered), len(v.Disordered), len(v.Missed), len(v.Seen))
+	return fmt.Sprintf("%d Services, %d changes of traffic; %d events, %d duplicates; lost %d, invented %d, altered %d, out of order %d; appeared and ended without a leader: %d, %d of them seen by a replica that did not lead next",
+		v.Lives, v.Changes, v.Events, v.Duplicates, len(v.Lost), len(v.Invented), len(v.Altered), len(v.Disordered), len(v.Missed), len(v.Seen))
 }
 
-// Err tells of every promise that was not kept.
+// Err returns an error that lists every violation; nil if there is none.
 func (v Verdict) Err() error {
 	var errs []error
 	for _, f := range []struct {
@@ -100,25 +100,25 @@ func (v Verdict) Err() error {
 	return errors.Join(errs...)
 }
 
-// Judge compares what happened with what one sink received.
+// Judge compares what happened with what a sink received.
 func Judge(lives []Life, events []Event, absences ...Absence) Verdict {
 	return JudgeSeen(lives, events, nil, absences...)
 }
 
-// JudgeSeen knows when replicas watched, too: what came and went while nobody led must be told all the same if the one
-// that led afterwards had seen it.
+// JudgeSeen also knows when replicas watched: what appeared and ended without a leader must still be reported if the next
+// leader saw it.
 func JudgeSeen(lives []Life, events []Event, watching []Watching, absences ...Absence) Verdict {
-	j := judge{absences: absences, watching: watching, told: map[types.UID][]Event{}}
+	j := judge{absences: absences, watching: watching, received: map[types.UID][]Event{}}
 	j.receive(events)
 	for _, l := range lives {
 		j.Lives++
 		j.Changes += max(len(l.Splits)-1, 0)
 		j.life(l)
-		delete(j.told, l.UID)
+		delete(j.received, l.UID)
 	}
-	for _, unknown := range j.told {
+	for _, unknown := range j.received {
 		for _, e := range unknown {
-			j.Invented = append(j.Invented, fmt.Sprintf("of a Service that never was: %s", e))
+			j.Invented = append(j.Invented, fmt.Sprintf("of a Service that never existed: %s", e))
 		}
 	}
 	return j.Verdict
@@ -128,10 +128,10 @@ type judge struct {
 	Verdict
 	absences []Absence
 	watching []Watching
-	told     map[types.UID][]Event
+	received map[types.UID][]Event
 }
 
-// receive sorts the events by Service, each once, in the order in which they were first taken.
+// receive groups distinct events by Service, in the order in which they were first accepted.
 func (j *judge) receive(events []Event) {
 	bytes, taken := map[string]string{}, map[string]bool{}
 	for _, e := range events {
@@ -145,13 +145,13 @@ func (j *judge) receive(events []Event) {
 			j.Duplicates++
 		default:
 			taken[e.ID] = true
-			j.told[e.UID] = append(j.told[e.UID], e)
+			j.received[e.UID] = append(j.received[e.UID], e)
 		}
 	}
-	j.Told = len(taken)
+	j.Events = len(taken)
 }
 
-// excused says that something began and ended while nobody led, and within which absence.
+// excused reports whether something began and ended without a leader, and returns that absence.
 func (j *judge) excused(name types.NamespacedName, from, to time.Time) (Absence, bool) {
 	all := absent(name, j.absences)
 	i := slices.IndexFunc(all, func(a Absence) bool { return from.After(a.From) && to.Before(a.To) })
@@ -162,19 +162,19 @@ func (j *judge) excused(name types.NamespacedName, from, to time.Time) (Absence,
 }
 
 func (j *judge) life(l Life) {
-	told := j.told[l.UID]
-	if a, ok := j.excused(l.Name, l.Began, l.Gone); ok && len(told) == 0 {
+	received := j.received[l.UID]
+	if a, ok := j.excused(l.Name, l.Began, l.Gone); ok && len(received) == 0 {
 		j.miss(fmt.Sprintf("all of %s", l), l.Began, a)
 		return
 	}
 	count := map[string]int{}
-	for _, e := range told {
+	for _, e := range received {
 		key := e.What
 		if e.What == "ready" {
 			key += " " + e.Revision
 		}
 		if count[key]++; count[key] > 1 && !traffic(e) {
-			j.Invented = append(j.Invented, fmt.Sprintf("a second time: %s", e))
+			j.Invented = append(j.Invented, fmt.Sprintf("twice: %s", e))
 		}
 	}
 	demand := func(happened bool, what string) {
@@ -191,24 +191,24 @@ func (j *judge) life(l Life) {
 		demand(!l.Ready.IsZero(), "published")
 	}
 	demand(!l.Gone.IsZero() && count["deployed"] > 0, "removed")
-	if n := len(told); count["removed"] > 0 && told[n-1].What != "removed" {
-		j.Disordered = append(j.Disordered, fmt.Sprintf("after removed came %s", told[n-1]))
+	if n := len(received); count["removed"] > 0 && received[n-1].What != "removed" {
+		j.Disordered = append(j.Disordered, fmt.Sprintf("after removed came %s", received[n-1]))
 	}
-	for _, e := range told {
+	for _, e := range received {
 		for _, revision := range e.Split.revisions() {
 			if key := "ready " + revision; count[key] == 0 {
 				j.Lost = append(j.Lost, fmt.Sprintf("%s of %s", key, l))
-				count[key]++ // said once
+				count[key]++ // reported once
 			}
 		}
 	}
-	j.splits(l, told)
+	j.splits(l, received)
 }
 
-// miss says what came of something that was not told, as nobody led while it came and went.
+// miss records what became of an event that was not reported because there was no leader.
 func (j *judge) miss(what string, at time.Time, a Absence) {
 	if j.hadSeen(at, a) {
-		j.Lost = append(j.Lost, fmt.Sprintf("%s; nobody led, but %s saw it, and led from %s on", what, a.By, clock(a.To.Add(-slack))))
+		j.Lost = append(j.Lost, fmt.Sprintf("%s; there was no leader, but %s saw it and led from %s on", what, a.By, clock(a.To.Add(-slack))))
 		return
 	}
 	if by := j.standbys(at); len(by) > 0 {
@@ -218,13 +218,13 @@ func (j *judge) miss(what string, at time.Time, a Absence) {
 	j.Missed = append(j.Missed, what)
 }
 
-// traffic says that an event tells of a split that became effective.
+// traffic reports whether an event announces an effective split.
 func traffic(e Event) bool {
 	return slices.Contains([]string{"deployed", "shifted", "upgraded", "rolledback"}, e.What)
 }
 
-// splits wants each effective split told by one event, in order.
-func (j *judge) splits(l Life, told []Event) {
+// splits requires one event for each effective split, in order.
+func (j *judge) splits(l Life, received []Event) {
 	last, current := -1, Split("")
 	pass := func(to int) {
 		for i := last + 1; i < to; i++ {
@@ -232,7 +232,7 @@ func (j *judge) splits(l Life, told []Event) {
 			a, ok := j.excused(l.Name, s.From, l.until(i))
 			switch {
 			case s.Split == current:
-				// What was between is not told, so that nothing has changed.
+				// Without the events in between, nothing has changed.
 			case ok:
 				j.miss(fmt.Sprintf("split %s of %s, effective from %s to %s", s.Split, l, clock(s.From), clock(l.until(i))), s.From, a)
 			default:
@@ -240,7 +240,7 @@ func (j *judge) splits(l Life, told []Event) {
 			}
 		}
 	}
-	for _, e := range told {
+	for _, e := range received {
 		if !traffic(e) {
 			continue
 		}
@@ -252,7 +252,7 @@ func (j *judge) splits(l Life, told []Event) {
 			pass(next)
 			last, current = next, e.Split
 		case slices.ContainsFunc(l.Splits, is):
-			j.Disordered = append(j.Disordered, fmt.Sprintf("told after a later one, or a second time: %s", e))
+			j.Disordered = append(j.Disordered, fmt.Sprintf("after a later one, or twice: %s", e))
 		default:
 			j.Invented = append(j.Invented, fmt.Sprintf("a split that was never effective: %s; those were %s", e, l.splits()))
 		}

@@ -13,7 +13,7 @@ var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 func at(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 
-// shop was created at 0, moved its traffic at 10, 20, 30, and is there still.
+// shop was created at 0, moved its traffic at 10, 20 and 30, and still exists.
 func shop() Life {
 	l := Life{Name: types.NamespacedName{Namespace: "ns", Name: "shop"}, UID: "u", Began: at(0), Ready: at(1)}
 	for i, s := range []Split{"a=100", "a=90 b=10", "a=50 b=50", "b=100"} {
@@ -22,7 +22,7 @@ func shop() Life {
 	return l
 }
 
-// story is what is told of shop, in short: the kind of event, then what it is about.
+// story returns events in short form: the kind, then its object.
 func story(lines ...string) []Event {
 	var out []Event
 	for i, line := range lines {
@@ -40,7 +40,7 @@ func story(lines ...string) []Event {
 
 var full = []string{"created", "ready a", "deployed a=100", "published", "ready b", "shifted a=90 b=10", "shifted a=50 b=50", "upgraded b=100"}
 
-// but is the full story with one line replaced; an empty one is left out.
+// but is the full story with one line replaced; an empty one is removed.
 func but(line, by string) []string {
 	var out []string
 	for _, l := range full {
@@ -71,34 +71,34 @@ func TestJudge(t *testing.T) {
 		absences []Absence
 		want     string // counts of lost, invented, altered, disordered, missed
 	}{
-		"all of it":                          {shop(), full, nil, "0 0 0 0 0"},
-		"to the end":                         {gone, append(but("", ""), "removed"), nil, "0 0 0 0 0"},
-		"nothing":                            {shop(), nil, nil, "7 0 0 0 0"},
-		"no split":                           {shop(), but("shifted a=50 b=50", ""), nil, "1 0 0 0 0"},
-		"not the last split":                 {shop(), but("upgraded b=100", ""), nil, "1 0 0 0 0"},
-		"no Revision":                        {shop(), but("ready b", ""), nil, "1 0 0 0 0"},
-		"no end":                             {gone, full, nil, "1 0 0 0 0"},
-		"an end that was none":               {shop(), append(but("", ""), "removed"), nil, "0 1 0 0 0"},
-		"an end in the middle":               {gone, but("shifted a=50 b=50", "removed"), nil, "1 0 0 1 0"},
-		"a split that never was":             {shop(), append(but("", ""), "shifted b=1"), nil, "0 1 0 0 0"},
-		"a split a second time":              {shop(), append(but("", ""), "shifted a=50 b=50"), nil, "0 0 0 1 0"},
-		"out of order":                       {shop(), append(but("shifted a=50 b=50", ""), "shifted a=50 b=50"), nil, "1 0 0 1 0"},
-		"one that is not Ready":              {unready, full[:1], nil, "0 0 0 0 0"},
-		"one that is not Ready, but told so": {unready, []string{"created", "published"}, nil, "0 1 0 0 0"},
-		"superseded while nobody led":        {shop(), but("shifted a=50 b=50", ""), []Absence{down}, "0 0 0 0 1"},
-		"while nobody led for others":        {shop(), but("shifted a=50 b=50", ""), []Absence{others}, "1 0 0 0 0"},
-		"effective still, nobody led":        {shop(), but("upgraded b=100", ""), []Absence{down}, "1 0 0 0 0"},
-		"effective before nobody led":        {shop(), but("shifted a=90 b=10", ""), []Absence{down}, "1 0 0 0 0"},
-		"with a leader of a moment": {
+		"everything reported":                  {shop(), full, nil, "0 0 0 0 0"},
+		"until removed":                        {gone, append(but("", ""), "removed"), nil, "0 0 0 0 0"},
+		"nothing":                              {shop(), nil, nil, "7 0 0 0 0"},
+		"a split is missing":                   {shop(), but("shifted a=50 b=50", ""), nil, "1 0 0 0 0"},
+		"the last split is missing":            {shop(), but("upgraded b=100", ""), nil, "1 0 0 0 0"},
+		"a Revision is missing":                {shop(), but("ready b", ""), nil, "1 0 0 0 0"},
+		"the removal is missing":               {gone, full, nil, "1 0 0 0 0"},
+		"a removal that did not happen":        {shop(), append(but("", ""), "removed"), nil, "0 1 0 0 0"},
+		"a removal in the middle":              {gone, but("shifted a=50 b=50", "removed"), nil, "1 0 0 1 0"},
+		"a split that never existed":           {shop(), append(but("", ""), "shifted b=1"), nil, "0 1 0 0 0"},
+		"a split twice":                        {shop(), append(but("", ""), "shifted a=50 b=50"), nil, "0 0 0 1 0"},
+		"out of order":                         {shop(), append(but("shifted a=50 b=50", ""), "shifted a=50 b=50"), nil, "1 0 0 1 0"},
+		"not Ready":                            {unready, full[:1], nil, "0 0 0 0 0"},
+		"not Ready, but published":             {unready, []string{"created", "published"}, nil, "0 1 0 0 0"},
+		"superseded without a leader":          {shop(), but("shifted a=50 b=50", ""), []Absence{down}, "0 0 0 0 1"},
+		"without a leader for others":          {shop(), but("shifted a=50 b=50", ""), []Absence{others}, "1 0 0 0 0"},
+		"still effective, without a leader":    {shop(), but("upgraded b=100", ""), []Absence{down}, "1 0 0 0 0"},
+		"effective before the leader was lost": {shop(), but("shifted a=90 b=10", ""), []Absence{down}, "1 0 0 0 0"},
+		"with a leader for a moment": {
 			shop(), but("shifted a=50 b=50", ""), []Absence{{From: at(26), To: at(35)}, {From: at(15), To: at(25)}}, "0 0 0 0 1",
 		},
 		"with a leader in between": {
 			shop(), but("shifted a=50 b=50", ""), []Absence{{From: at(15), To: at(23)}, {From: at(26), To: at(35)}}, "1 0 0 0 0",
 		},
-		"left while nobody led":            {left, but("shifted a=90 b=10", ""), []Absence{{From: at(9), To: at(19)}}, "0 0 0 0 1"},
-		"left afterwards":                  {left, but("shifted a=90 b=10", ""), []Absence{{From: at(9), To: at(17)}}, "1 0 0 0 0"},
-		"came and went while nobody led":   {brief, nil, []Absence{{From: at(-1), To: at(6)}}, "0 0 0 0 1"},
-		"came and went while somebody led": {brief, nil, []Absence{down}, "1 0 0 0 0"},
+		"replaced without a leader":            {left, but("shifted a=90 b=10", ""), []Absence{{From: at(9), To: at(19)}}, "0 0 0 0 1"},
+		"replaced afterwards":                  {left, but("shifted a=90 b=10", ""), []Absence{{From: at(9), To: at(17)}}, "1 0 0 0 0"},
+		"created and deleted without a leader": {brief, nil, []Absence{{From: at(-1), To: at(6)}}, "0 0 0 0 1"},
+		"created and deleted with a leader":    {brief, nil, []Absence{down}, "1 0 0 0 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -114,7 +114,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestWhatWasBackBeforeAnybodyLooked(t *testing.T) {
+func TestSplitRestoredBeforeTheNextLeader(t *testing.T) {
 	t.Parallel()
 	l := shop()
 	l.Splits[3].Split = "a=90 b=10"
@@ -127,14 +127,14 @@ func TestWhatWasBackBeforeAnybodyLooked(t *testing.T) {
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	again := append(story(full...), story(full...)[5])
-	if v := Judge([]Life{shop()}, again); v.Err() != nil || v.Duplicates != 1 || v.Told != len(full) {
+	if v := Judge([]Life{shop()}, again); v.Err() != nil || v.Duplicates != 1 || v.Events != len(full) {
 		t.Errorf("%s: %v", v, v.Err())
 	}
 	again[len(full)].Bytes += "."
 	if v := Judge([]Life{shop()}, again); len(v.Altered) != 1 {
 		t.Errorf("%s: %v", v, v.Err())
 	}
-	// An attempt that was refused tells nothing, but must be the same all the same.
+	// A rejected attempt delivers nothing, but must have the same bytes.
 	refused := story(full...)
 	refused[6].Accepted = false
 	if v := Judge([]Life{shop()}, refused); len(v.Lost) != 1 || v.Duplicates != 0 {

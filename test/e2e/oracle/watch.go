@@ -14,10 +14,10 @@ import (
 	"knative.dev/serving/pkg/client/informers/externalversions"
 )
 
-// rolloutInProgress is the reason of a Route that is not Ready for no other cause than its gradual rollout.
+// rolloutInProgress is the reason of a Route that is not Ready only because of a gradual rollout.
 const rolloutInProgress = "RolloutInProgress"
 
-// Watch begins to note what happens in a namespace, until ctx ends.
+// Watch records what happens in a namespace until ctx ends.
 func Watch(ctx context.Context, client serving.Interface, namespace string) (*History, error) {
 	h := &History{lives: map[types.UID]*Life{}}
 	factory := externalversions.NewSharedInformerFactoryWithOptions(client, 0, externalversions.WithNamespace(namespace))
@@ -25,7 +25,7 @@ func Watch(ctx context.Context, client serving.Interface, namespace string) (*Hi
 	services, serr := v1.Services().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: h.service,
 		UpdateFunc: func(before, after any) {
-			// After a relist, one Service may stand in another's place.
+			// After a relist, a recreated Service may appear as an update.
 			if b, a := before.(*servingv1.Service), after.(*servingv1.Service); b.UID != a.UID { //nolint:errcheck,forcetypeassert // of this informer
 				h.gone(b)
 			}
@@ -69,7 +69,7 @@ func (h *History) gone(obj any) {
 	}
 }
 
-// route notes the split that is in force, or that it is no more.
+// route records the split in effect, or its end.
 func (h *History) route(obj any) {
 	r, ok := obj.(*servingv1.Route)
 	if !ok {
@@ -90,15 +90,15 @@ func (h *History) route(obj any) {
 				l.Splits[n-1].Until = now
 			}
 		case n > 0 && l.Splits[n-1].Split == split:
-			l.Splits[n-1].Until = time.Time{} // it is again, or still
+			l.Splits[n-1].Until = time.Time{} // it is effective again, or still
 		default:
 			l.Splits = append(l.Splits, Moment{Split: split, From: now})
 		}
 	})
 }
 
-// effective is the split of a Route that has taken up what was asked for last, and sends requests that way or is on
-// its way there step by step. It is empty where that is not so.
+// effective returns the split of a Route that has processed its latest spec, and is Ready or in a gradual rollout. It is
+// empty otherwise.
 func effective(r *servingv1.Route) Split {
 	ingress := r.Status.GetCondition(servingv1.RouteConditionIngressReady)
 	inProgress := ingress != nil && ingress.Reason == rolloutInProgress
@@ -112,7 +112,7 @@ func effective(r *servingv1.Route) Split {
 		}
 	}
 	if !r.IsReady() && len(percent) == 1 {
-		return "" // what is asked for, and no step: a rollout that goes on has two Revisions at least
+		return "" // the target, not a step: a rollout in progress has at least two Revisions
 	}
 	return NewSplit(percent)
 }

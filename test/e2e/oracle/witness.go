@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Watching is a time in which a replica was told of all that happens.
+// Watching is a time in which a replica received all changes.
 type Watching struct {
 	Replica string
-	// To is zero while it goes on.
+	// To is zero while the watch lasts.
 	From, To time.Time
 }
 
-// Request is what is known of a watch that was asked for: that it began, or that it ended.
+// Request is the start or the end of a watch.
 type Request struct {
 	ID, Address string
 	At          time.Time
@@ -26,11 +26,11 @@ type Replica struct {
 	Created       time.Time
 }
 
-// resumed is how long a watch may be away that goes on where it was: by its end, nothing is missed.
+// resumed is the longest gap after which a watch resumes without missing a change.
 const resumed = 2 * time.Second
 
-// Watchings are the times in which replicas watched, by what they asked for. An address may have been that of one
-// replica after the other.
+// Watchings returns the times in which replicas watched, from their requests. Several replicas may have had the same
+// address, one after the other.
 func Watchings(requests []Request, replicas []Replica) []Watching {
 	ends := map[string]time.Time{}
 	for _, r := range requests {
@@ -41,7 +41,7 @@ func Watchings(requests []Request, replicas []Replica) []Watching {
 	by := slices.SortedFunc(slices.Values(replicas), func(a, b Replica) int { return b.Created.Compare(a.Created) })
 	var out []Watching
 	for _, r := range slices.SortedFunc(slices.Values(requests), func(a, b Request) int { return a.At.Compare(b.At) }) {
-		// Creation is told in whole seconds, cut off.
+		// Creation times are truncated to seconds.
 		i := slices.IndexFunc(by, func(p Replica) bool { return p.Address == r.Address && !p.Created.After(r.At) })
 		if !r.Began || i < 0 {
 			continue
@@ -63,22 +63,22 @@ func Watchings(requests []Request, replicas []Replica) []Watching {
 	return out
 }
 
-// kept is how long a replica that stands by keeps what it sees, as the documentation says.
+// kept is how long a standby replica keeps what it saw, as documented.
 const kept = 5 * time.Minute
 
-// saw says whether a replica was told of what happened at a time, and watched on until another time.
+// saw reports whether a replica received a change at a time, and watched until another time.
 func (w Watching) saw(at, until time.Time) bool {
 	return w.From.Add(slack).Before(at) && (w.To.IsZero() || w.To.Add(-slack).After(until))
 }
 
-// hadSeen says whether whoever led after an absence had seen what happened within it: it is to be told then.
+// hadSeen reports whether the leader after an absence saw a change within it, and must therefore report it.
 func (j *judge) hadSeen(at time.Time, a Absence) bool {
 	return a.By != "" && a.To.Sub(at) < kept && slices.ContainsFunc(j.watching, func(w Watching) bool {
 		return w.Replica == a.By && w.saw(at, a.To)
 	})
 }
 
-// standbys are the replicas that saw what happened at a time.
+// standbys returns the replicas that saw a change at a time.
 func (j *judge) standbys(at time.Time) []string {
 	var out []string
 	for _, w := range j.watching {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The split a=50 b=50 was effective from 20 to 30, and nobody led from 15 to 35.
-func TestWhatAStandbySaw(t *testing.T) {
+// The split a=50 b=50 was effective from 20 to 30, and there was no leader from 15 to 35.
+func TestStandbyReplicas(t *testing.T) {
 	t.Parallel()
 	long := func(name string) Watching { return Watching{Replica: name, From: at(-100)} }
 	until := func(w Watching, to int) Watching { w.To = at(to); return w }
@@ -18,16 +18,16 @@ func TestWhatAStandbySaw(t *testing.T) {
 		absences []Absence
 		want     string // counts of lost, missed, and seen among these
 	}{
-		"nobody watched":                  {nil, []Absence{down}, "0 1 0"},
-		"who led next had seen it":        {[]Watching{long("b")}, []Absence{down}, "1 0 0"},
-		"another one had":                 {[]Watching{long("c"), from(long("b"), 25)}, []Absence{down}, "0 1 1"},
-		"it began to watch too late":      {[]Watching{from(long("b"), 20)}, []Absence{down}, "0 1 0"},
-		"it died before it led":           {[]Watching{until(long("b"), 25)}, []Absence{down}, "0 1 1"},
-		"it was restarted before it led":  {[]Watching{until(long("b"), 25), from(long("b"), 30)}, []Absence{down}, "0 1 1"},
-		"nobody leads yet":                {[]Watching{long("b")}, []Absence{{From: at(15), To: at(35)}}, "0 1 1"},
-		"another one led for an instant":  {[]Watching{long("b"), from(long("c"), 25)}, []Absence{{From: at(15), To: at(32), By: "b"}, {From: at(32), To: at(50), By: "c"}}, "0 1 1"},
-		"who led for an instant, and one": {[]Watching{long("b"), long("c")}, []Absence{{From: at(15), To: at(32), By: "b"}, {From: at(32), To: at(50), By: "c"}}, "1 0 0"},
-		"too long ago":                    {[]Watching{long("b")}, []Absence{{From: at(15), To: at(35 + 300), By: "b"}}, "0 1 1"},
+		"no replica watched":                 {nil, []Absence{down}, "0 1 0"},
+		"the next leader saw it":             {[]Watching{long("b")}, []Absence{down}, "1 0 0"},
+		"another replica saw it":             {[]Watching{long("c"), from(long("b"), 25)}, []Absence{down}, "0 1 1"},
+		"it watched too late":                {[]Watching{from(long("b"), 20)}, []Absence{down}, "0 1 0"},
+		"it died before it led":              {[]Watching{until(long("b"), 25)}, []Absence{down}, "0 1 1"},
+		"it was restarted before it led":     {[]Watching{until(long("b"), 25), from(long("b"), 30)}, []Absence{down}, "0 1 1"},
+		"no leader yet":                      {[]Watching{long("b")}, []Absence{{From: at(15), To: at(35)}}, "0 1 1"},
+		"another replica led for an instant": {[]Watching{long("b"), from(long("c"), 25)}, []Absence{{From: at(15), To: at(32), By: "b"}, {From: at(32), To: at(50), By: "c"}}, "0 1 1"},
+		"the leader of an instant saw it":    {[]Watching{long("b"), long("c")}, []Absence{{From: at(15), To: at(32), By: "b"}, {From: at(32), To: at(50), By: "c"}}, "1 0 0"},
+		"too long ago":                       {[]Watching{long("b")}, []Absence{{From: at(15), To: at(35 + 300), By: "b"}}, "0 1 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
