@@ -14,10 +14,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/oracle"
 )
 
-// TestAPIServerRestarts ends the API server, and with it every watch, while traffic is moved.
+// TestAPIServerRestarts restarts the API server, which ends every watch, while traffic is moved.
 func TestAPIServerRestarts(t *testing.T) {
 	if !suite.Own() {
-		t.Skip("only the API server of the cluster made by test/cluster can be ended: make e2e")
+		t.Skip("only the API server of the cluster made by test/cluster can be restarted: make e2e")
 	}
 	s := newStorm(t)
 	s.deployAll("one", "two", "three")
@@ -25,17 +25,17 @@ func TestAPIServerRestarts(t *testing.T) {
 	time.Sleep(6 * time.Second)
 	began := time.Now()
 	s.must(suite.RestartDaemon(t.Context(), "kube-apiserver"))
-	say("the API server was away for %s at most", took(began))
+	say("the API server was down for %s at most", took(began))
 	over()
-	// A new API server does not remember what a watch was told last: what came and went before the controller
-	// watched again, nobody told it.
+	// A new API server cannot resume a watch: nobody is sent changes that appeared and were undone before the
+	// controller watched again.
 	again := s.watchedAgain(began)
 	say("every replica watched again after %s", again.Sub(began).Round(100*time.Millisecond))
 	s.absences = append(s.absences, oracle.Absence{From: began, To: again})
 	s.judge(s.sink, time.Minute)
 }
 
-// watchedAgain returns when the last of the replicas began to watch Routes, for the first time since then.
+// watchedAgain returns when the last replica started to watch Routes for the first time since then.
 func (s *storm) watchedAgain(since time.Time) time.Time {
 	s.Helper()
 	pods, err := suite.Pods(s.Context())
@@ -43,7 +43,7 @@ func (s *storm) watchedAgain(since time.Time) time.Time {
 	user, err := suite.ServiceAccount(s.Context())
 	s.must(err)
 	var last time.Time
-	s.must(kit.Wait(s.Context(), time.Minute, "every replica to watch again", func(context.Context) error {
+	s.must(kit.Wait(s.Context(), time.Minute, "every replica watching again", func(context.Context) error {
 		entries, err := suite.audit.of(user)
 		if err != nil {
 			return err
@@ -67,8 +67,8 @@ func (s *storm) watchedAgain(since time.Time) time.Time {
 	return last
 }
 
-// TestCompaction suspends the controller while traffic is moved and etcd forgets what was before, so that every
-// watch has to begin anew. What is told then is what came last.
+// TestCompaction suspends the controller while traffic is moved and etcd is compacted, so that every watch must relist.
+// The controller then sees only the latest state.
 func TestCompaction(t *testing.T) {
 	if !suite.full {
 		t.Skip("it takes minutes: make e2e-full")
@@ -96,21 +96,21 @@ func TestCompaction(t *testing.T) {
 	s.must(suite.RestartDaemon(ctx, "kube-apiserver"))
 	signal("CONT")
 	s.must(suite.WaitLeader(ctx))
-	// Caches are complete again when what happens now is told.
+	// The caches are complete once a new change is reported.
 	split, err := s.move(ctx, "one")
 	s.must(err)
-	s.told(split)
+	s.delivered(split)
 	s.alone(suspended)
 	s.blow(6, 900*time.Millisecond)()
 	s.judge(s.sink, time.Minute)
 
 	if n := s.relists() - before; n < len(pods) {
-		t.Errorf("%d of %d replicas had to look at all Routes again, so that this shows little", n, len(pods))
+		t.Errorf("only %d of %d replicas relisted all Routes, so this test shows little", n, len(pods))
 	}
-	s.must(kit.Wait(ctx, time.Minute, "the controller to be well", suite.WaitController))
+	s.must(kit.Wait(ctx, time.Minute, "a healthy controller", suite.WaitController))
 }
 
-// relists counts how often the controller has asked for all Routes, by a list or by a watch that begins with one.
+// relists counts the controller's lists of Routes, including watches that begin with a list.
 func (s *storm) relists() int {
 	s.Helper()
 	user, err := suite.ServiceAccount(s.Context())

@@ -16,7 +16,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// auditLog is the API server's audit log, from the moment it was opened.
+// auditLog is the API server's audit log from the moment it was opened.
 type auditLog struct {
 	path string
 	from int64
@@ -34,14 +34,14 @@ func openAuditLog(ctx context.Context) (*auditLog, error) {
 	return &auditLog{path: path, from: info.Size()}, nil
 }
 
-// entry is one request that the API server answered.
+// entry is one request in the audit log.
 type entry struct {
 	AuditID    string `json:"auditID"`
 	Stage      string `json:"stage"`
 	Verb       string `json:"verb"`
 	RequestURI string `json:"requestURI"`
 	UserAgent  string `json:"userAgent"`
-	// StageTimestamp is when the request reached its stage, SourceIPs are where it came from.
+	// StageTimestamp is when the request reached its stage; SourceIPs are the client's addresses.
 	StageTimestamp time.Time `json:"stageTimestamp"`
 	SourceIPs      []string  `json:"sourceIPs"`
 	User           struct {
@@ -65,17 +65,17 @@ func (e entry) String() string {
 
 func (e entry) reads() bool { return slices.Contains([]string{"get", "list", "watch"}, e.Verb) }
 
-// own is what the controller may write: its own kinds, and what lies in its own namespace.
+// own reports what the controller may write: its own kinds, and objects in its own namespace.
 func (e entry) own() bool {
 	return e.ObjectRef != nil && (e.ObjectRef.APIGroup == v1alpha1.GroupName || e.ObjectRef.Namespace == kit.Namespace)
 }
 
-// asks is a question to the API server that leaves nothing behind.
+// asks reports a review, which the API server answers and does not store.
 func (e entry) asks() bool {
 	return e.ObjectRef != nil && e.Verb == "create" && slices.Contains(questions, e.ObjectRef.Resource)
 }
 
-// tells is the status of a CustomRun that names a gate of ours: what the opt-in part for Tekton is there for.
+// tells reports a status update of a CustomRun that names a CanaryGate, which the opt-in part for Tekton allows.
 func (e entry) tells(ours func(namespace, name string) bool) bool {
 	o := e.ObjectRef
 	return o != nil && o.APIGroup == customRuns.Group && o.Resource == customRuns.Resource && o.Subresource == "status" &&
@@ -88,12 +88,12 @@ func (l *auditLog) of(user string) ([]entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the audit log: %w", err)
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // the file is only read
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("opening the audit log: %w", err)
 	}
-	// Shorter than it was: it was begun anew, and all of it is ours.
+	// A file that is shorter than before has been rotated: all of it is new.
 	if info.Size() >= l.from {
 		if _, err := f.Seek(l.from, io.SeekStart); err != nil {
 			return nil, fmt.Errorf("reading the audit log: %w", err)
@@ -105,7 +105,7 @@ func (l *auditLog) of(user string) ([]entry, error) {
 	for lines.Scan() {
 		var e entry
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			continue // the last line may be half written
+			continue // the last line may be incomplete
 		}
 		if e.User.Username == user {
 			out = append(out, e)

@@ -15,29 +15,29 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// readEvery is the default of scrape-interval; a few of them must do.
+// readEvery is the default of scrape-interval. Waits allow for several intervals.
 const readEvery = 15 * time.Second
 
-// sameAsMeasured compares what the controller exports of a canary, after the sharding, with the truth. Nothing may be
-// under way. The totals must be equal, request by request.
+// sameAsMeasured compares the controller's metrics of handled requests with the truth. No request may be in flight. The
+// totals must be equal, request by request.
 func (s *scene) sameAsMeasured(app *kit.Cart, truth *kit.Truth) kit.Measured {
 	s.Helper()
 	if suite.guest {
 		return nil // there is no controller
 	}
 	var m kit.Measured
-	s.must(kit.Wait(s.Context(), 4*readEvery, "the controller to have counted all", func(ctx context.Context) error {
+	s.must(kit.Wait(s.Context(), 4*readEvery, "complete totals of the controller", func(ctx context.Context) error {
 		var err error
 		if m, err = suite.Measured(ctx, app); err != nil {
 			return err
 		}
 		if got := m.Counts("canary_handled_requests_total", "outcome"); !reflect.DeepEqual(got, truth.Handled) {
-			return kit.NotYet("by handling Revision it is %v, and the truth %v", got, truth.Handled)
+			return kit.NotYet("by handling Revision: %v, want %v", got, truth.Handled)
 		}
 		for handling, by := range m.Counts("canary_handled_requests_by_entry_total", "entry_revision_name") {
 			for entry, n := range by {
 				if want := truth.Matrix[entry][handling]; n != want {
-					return kit.NotYet("%d entered at %s and were handled by %s, the truth is %d", n, entry, handling, want)
+					return kit.NotYet("%d entered at %s and were handled by %s, want %d", n, entry, handling, want)
 				}
 			}
 		}
@@ -47,7 +47,7 @@ func (s *scene) sameAsMeasured(app *kit.Cart, truth *kit.Truth) kit.Measured {
 		}
 		for revision, o := range truth.Entered {
 			if got := entered[revision]; got["ok"] != o["ok"] || got["error"] != o["error"] {
-				return kit.NotYet("by entry it is %v, and the truth %v", entered, truth.Entered)
+				return kit.NotYet("by entry: %v, want %v", entered, truth.Entered)
 			}
 		}
 		return nil
@@ -55,8 +55,8 @@ func (s *scene) sameAsMeasured(app *kit.Cart, truth *kit.Truth) kit.Measured {
 	return m
 }
 
-// TestCanaryAfterTheSharding measures a canary that gets 5 % of the traffic and handles a third of it, and fails 5 % of
-// what it handles. By where requests entered both Revisions fail alike.
+// TestCanaryAfterTheSharding measures a canary that gets 5 % of the traffic, handles a third of it, and fails 5 % of what
+// it handles. Measured at the entry, both Revisions have the same error rate.
 func TestCanaryAfterTheSharding(t *testing.T) {
 	if suite.guest {
 		t.Skip("it needs the controller")
@@ -67,7 +67,7 @@ func TestCanaryAfterTheSharding(t *testing.T) {
 	app := s.sharded()
 	truth := s.canaryOfFive(app, 2000)
 	m := s.sameAsMeasured(app, truth)
-	t.Logf("by entry, as queue-proxy alone tells: %v\nby handling: %v", m.Counts("canary_entry_requests_total", "code_class"), m.Counts("canary_handled_requests_total", "outcome"))
+	t.Logf("by entry, from queue-proxy alone: %v\nby handling: %v", m.Counts("canary_entry_requests_total", "code_class"), m.Counts("canary_handled_requests_total", "outcome"))
 
 	total := float64(truth.Sent())
 	for revision, want := range map[string]struct{ required, members float64 }{app.Stable(): {0.95, 2}, app.Canary(): {0.05, 1}} {
@@ -89,29 +89,29 @@ func TestCanaryAfterTheSharding(t *testing.T) {
 		t.Errorf("the Revisions hold %d shards, want 100: %v", shards, m["canary_cluster_shards"])
 	}
 
-	// Rates are of what goes on: all of that may have come before the first reading.
+	// Rates need current traffic: all of the traffic so far may precede the first scrape.
 	stop := s.sendTo(app)
 	s.dashboards(app)
 	stop()
 
-	// The cluster's own events come between those of the Service, in the order in which both did it.
-	events := s.told(clusterSettled)
+	// The cluster's own events come among those of the Service, in order of occurrence.
+	events := s.eventsWith(clusterSettled)
 	if f, d := find(events, clusterFormed), find(events, deployed); f < 0 || f > d || find(events, clusterSettled) > d {
 		t.Errorf("the Service was deployed before its cluster had settled: %q", typesOf(events))
 	}
 	s.must(suite.DeleteService(ctx, s.ns, "cart"))
-	s.told(removed, clusterGone)
+	s.eventsWith(removed, clusterGone)
 }
 
-// dashboards asks the cluster's Prometheus every query of the dashboards.
+// dashboards runs every query of the dashboards on the cluster's Prometheus.
 func (s *scene) dashboards(app *kit.Cart) {
 	s.Helper()
 	if !suite.Own() {
-		s.Log("the dashboards are looked at with the Prometheus of test/cluster only")
+		s.Log("the dashboards are checked only with the Prometheus of test/cluster")
 		return
 	}
 	queries := dashboards.Queries(dashboards.Values{Namespace: app.Namespace, Service: "cart"})
-	s.must(kit.Wait(s.Context(), 6*readEvery, "every query of the dashboards to have data", func(ctx context.Context) error {
+	s.must(kit.Wait(s.Context(), 6*readEvery, "data for every query of the dashboards", func(ctx context.Context) error {
 		for _, q := range queries {
 			series, err := suite.Query(ctx, q.Expr)
 			if err != nil {
@@ -126,18 +126,18 @@ func (s *scene) dashboards(app *kit.Cart) {
 	s.Logf("Prometheus has data for the %d queries of the dashboards", len(queries))
 }
 
-// The types of a cluster's events.
+// The types of the events of stateful clusters.
 const (
 	clusterFormed  = "dev.cdeventsx.stateful-cluster.formed.0.1.0"
 	clusterSettled = "dev.cdeventsx.stateful-cluster.settled.0.1.0"
 	clusterGone    = "dev.cdeventsx.stateful-cluster.removed.0.1.0"
 )
 
-// told waits until an event of each type has come, and returns all events.
-func (s *scene) told(types ...string) []event {
+// eventsWith waits until an event of each type has arrived, and returns all events.
+func (s *scene) eventsWith(types ...string) []event {
 	s.Helper()
 	var all []event
-	s.must(kit.Wait(s.Context(), 2*time.Minute, "events of a cluster", func(ctx context.Context) error {
+	s.must(kit.Wait(s.Context(), 2*time.Minute, "events of a stateful cluster", func(ctx context.Context) error {
 		var err error
 		if all, err = s.sink.events(ctx); err != nil {
 			return err
@@ -158,7 +158,7 @@ func (s *scene) told(types ...string) []event {
 	return all
 }
 
-// find is the place of the first event of a type, -1 if there is none.
+// find returns the index of the first event of a type; -1 if there is none.
 func find(all []event, typ string) int {
 	return slices.IndexFunc(all, func(e event) bool { return e.Header.Get("Ce-Type") == typ })
 }

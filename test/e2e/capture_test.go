@@ -13,13 +13,13 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// production is the environment of the events that docs/events.md shows.
+// production is the environment in the examples of docs/events.md.
 func production(spec *v1alpha1.CDEventSourceSpec) {
 	spec.Environment = &v1alpha1.Environment{ID: "production", Source: "https://platform.example.com/environments"}
 }
 
-// capture keeps an event in the folder that E2E_CAPTURE names, as an example of its type for docs/events.md; with
-// other names for what is this cluster's.
+// capture writes an event to the folder that E2E_CAPTURE names, as an example of its type for docs/events.md. It
+// replaces names that are specific to this cluster.
 func capture(t *testing.T, e event) {
 	t.Helper()
 	dir := os.Getenv("E2E_CAPTURE")
@@ -36,7 +36,7 @@ func capture(t *testing.T, e event) {
 	if err := json.Indent(&pretty, []byte(body), "", "  "); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, e.cd.Context.Type+".json"), append(pretty.Bytes(), '\n'), 0o600); err != nil { //nolint:gosec // whoever runs the tests names the folder
+	if err := os.WriteFile(filepath.Join(dir, e.cd.Context.Type+".json"), append(pretty.Bytes(), '\n'), 0o600); err != nil { //nolint:gosec // the developer names the folder
 		t.Fatal(err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// The types, with their versions in CDEvents 0.5.
+// Event types, with their versions in CDEvents 0.5.
 const (
 	created       = "dev.cdeventsx.knative-service.created.0.1.0"
 	revisionReady = "dev.cdeventsx.knative-revision.ready.0.1.0"
@@ -29,10 +29,10 @@ const (
 	removed       = "dev.cdevents.service.removed.0.3.0"
 )
 
-// birth is what every Service that is reachable from outside goes through first.
+// birth is the initial sequence of events of every Service that is reachable from outside.
 var birth = []string{created, revisionReady, deployed, published}
 
-// schemas are those of the specification, with formats asserted, which the SDK's own check does not do.
+// schemas are the specification's. They assert formats, which the SDK's own check does not.
 var schemas = sync.OnceValues(func() (*jsonschema.Compiler, error) {
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
@@ -48,8 +48,8 @@ var schemas = sync.OnceValues(func() (*jsonschema.Compiler, error) {
 	return c, nil
 })
 
-// conforms checks an event, as received, against the specification: its body against the schema of its type,
-// its headers against the CloudEvents binding.
+// conforms checks a received event against the specification: its body against the schema of its type, and its headers
+// against the CloudEvents binding.
 func conforms(t *testing.T, e event, specVersion string) {
 	t.Helper()
 	if err := validate(e, specVersion); err != nil {
@@ -76,14 +76,14 @@ func conforms(t *testing.T, e event, specVersion string) {
 		t.Errorf("id %q: %v", c.ID, err)
 	}
 	if source, err := url.Parse(c.Source); err != nil || !source.IsAbs() {
-		t.Errorf("source %q is no absolute URI", c.Source)
+		t.Errorf("source %q is not an absolute URI", c.Source)
 	}
 	if c.SpecVersion+c.Version != specVersion {
-		t.Errorf("it says to be of version %q, want %q", c.SpecVersion+c.Version, specVersion)
+		t.Errorf("its version is %q, want %q", c.SpecVersion+c.Version, specVersion)
 	}
 	when, err := time.Parse(time.RFC3339Nano, c.Timestamp)
 	if err != nil || when.After(e.Time.Add(time.Second)) || e.Time.Sub(when) > 5*time.Minute {
-		t.Errorf("time %q does not fit its arrival at %s: %v", c.Timestamp, e.Time, err)
+		t.Errorf("time %q is implausible for an arrival at %s: %v", c.Timestamp, e.Time, err)
 	}
 	if env := e.cd.Subject.Content.Environment; strings.HasPrefix(c.Type, "dev.cdevents.") && (env == nil || env.ID == "") {
 		t.Errorf("it names no environment\nthe event: %s", e)
@@ -105,7 +105,7 @@ func validate(e event, specVersion string) error {
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(e.Body))
 	if err != nil {
-		return fmt.Errorf("its body is no JSON: %w", err)
+		return fmt.Errorf("its body is not JSON: %w", err)
 	}
 	return schema.Validate(doc)
 }

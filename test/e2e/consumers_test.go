@@ -25,7 +25,7 @@ import (
 
 var example = regexp.MustCompile("(?s)<!-- example: ([a-z]+) -->\n```yaml\n(.*?)```\n<!-- end -->")
 
-// documented applies an example of docs/consumers.md, as it stands there but for the namespace and the image.
+// documented applies an example of docs/consumers.md. Only the namespace and the image are changed.
 func (s *scene) documented(name string) {
 	s.Helper()
 	page, err := os.ReadFile(suite.Path("docs", "consumers.md"))
@@ -41,7 +41,7 @@ func (s *scene) documented(name string) {
 	s.Fatalf("docs/consumers.md has no example %q", name)
 }
 
-// shell is the image with a shell, which the cluster made by test/cluster has from a registry of its own.
+// shell is an image with a shell. The cluster made by test/cluster has one in its own registry.
 func shell() string {
 	if !suite.Own() {
 		return "busybox:1.37"
@@ -69,7 +69,7 @@ func TestBroker(t *testing.T) {
 	}
 }
 
-// TestEventListener starts TaskRuns of Tekton by an upgrade, once from binary and once from structured mode.
+// TestEventListener starts Tekton TaskRuns on an upgrade, once in binary and once in structured mode.
 func TestEventListener(t *testing.T) {
 	if !suite.full {
 		t.Skip("it needs Tekton Triggers: make e2e-full")
@@ -84,7 +84,7 @@ func TestEventListener(t *testing.T) {
 	listeners := schema.GroupVersionResource{Group: "triggers.tekton.dev", Version: "v1beta1", Resource: "eventlisteners"}
 	s.must(suite.WaitReady(ctx, listeners, s.ns, "releases"))
 	s.waitSource("releases")
-	// The other mode is another source, and its events have other ids, as their environment is another.
+	// A second source sends in the other mode. Its events have other ids, because its environment differs.
 	to := duckv1.Destination{Ref: &duckv1.KReference{APIVersion: "triggers.tekton.dev/v1beta1", Kind: "EventListener", Name: "releases"}}
 	s.source("structured", to, func(spec *v1alpha1.CDEventSourceSpec) {
 		format := eventingduckv1.DeliveryFormatJson
@@ -102,7 +102,7 @@ func TestEventListener(t *testing.T) {
 	want := s.sink.exactly(t, []string{upgraded})[0]
 
 	runs := schema.GroupVersionResource{Group: "tekton.dev", Version: "v1", Resource: "taskruns"}
-	s.must(kit.Wait(ctx, 2*time.Minute, "two TaskRuns to know the artifact", func(ctx context.Context) error {
+	s.must(kit.Wait(ctx, 2*time.Minute, "two TaskRuns with the artifact", func(ctx context.Context) error {
 		list, err := suite.Dynamic.Resource(runs).Namespace(s.ns).List(ctx, metav1.ListOptions{LabelSelector: "started-by=cdevents"})
 		if err != nil {
 			return err
@@ -122,7 +122,7 @@ func TestEventListener(t *testing.T) {
 			t.Fatalf("%d TaskRuns were started: %v", len(names), names)
 		}
 		if known < 2 || !names["after-upgrade-"+want.cd.Context.ID] {
-			return kit.NotYet("%d of %v know %s", known, names, want.cd.Subject.Content.ArtifactID)
+			return kit.NotYet("%d of %v have %s", known, names, want.cd.Subject.Content.ArtifactID)
 		}
 		return nil
 	}))

@@ -19,12 +19,12 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// labelled restricts a source to Knative Services with a label; a receiver may be a Knative Service itself.
+// labelled restricts a source to Knative Services with a label, because a receiver may be a Knative Service too.
 func labelled(spec *v1alpha1.CDEventSourceSpec) {
 	spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"watched": "true"}}
 }
 
-// deployLabelled is deploy, with that label.
+// deployLabelled is deploy with that label.
 func (s *scene) deployLabelled(name string) {
 	s.Helper()
 	app := kit.App(s.ns, name, suite.app, "one")
@@ -38,7 +38,7 @@ func (s *scene) deployLabelled(name string) {
 func (s *scene) serveKnative(name string) *sink {
 	s.Helper()
 	svc := kit.App(s.ns, name, suite.receiver, "")
-	// One pod, always: what it received is kept in its memory.
+	// Exactly one pod: the receiver keeps requests in memory.
 	svc.Spec.Template.Annotations = map[string]string{autoscaling.MinScaleAnnotationKey: "1", autoscaling.MaxScaleAnnotationKey: "1"}
 	s.must(suite.CreateService(s.Context(), svc))
 	_, err := suite.WaitService(s.Context(), s.ns, name, "")
@@ -46,8 +46,8 @@ func (s *scene) serveKnative(name string) *sink {
 	return &sink{ns: s.ns, selector: "serving.knative.dev/service=" + name}
 }
 
-// TestSinks sends the events of one Service to sinks of every kind. All receive the same events, under the
-// same ids: a sink by reference and one by URI are two ways, not two stories.
+// TestSinks sends the events of one Service to sinks of every kind. All receive the same events with the same ids,
+// whether they are referenced by URI or by object.
 func TestSinks(t *testing.T) {
 	s := newScene(t)
 	byKnative := s.serveKnative("knative-sink")
@@ -73,8 +73,8 @@ func TestSinks(t *testing.T) {
 	}
 }
 
-// TestUnresolvableSinks says what is wrong where people look for it, and delivers what was owed in the
-// meantime as soon as the sink is there.
+// TestUnresolvableSinks checks that the condition and kubectl's columns say what is wrong, and that pending events are
+// delivered once the sink exists.
 func TestUnresolvableSinks(t *testing.T) {
 	s := newScene(t)
 	ctx := t.Context()
@@ -87,7 +87,7 @@ func TestUnresolvableSinks(t *testing.T) {
 		s.create(name, to)
 	}
 	for name, to := range cases {
-		s.must(kit.Wait(ctx, 30*time.Second, "source "+name+" to say what is wrong", func(ctx context.Context) error {
+		s.must(kit.Wait(ctx, 30*time.Second, "a condition on source "+name+" that says what is wrong", func(ctx context.Context) error {
 			source, err := suite.Ours.CDEventSources(s.ns).Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				return err
@@ -96,7 +96,7 @@ func TestUnresolvableSinks(t *testing.T) {
 			if !c.IsFalse() {
 				return kit.NotYet("condition SinkProvided: %s", compact(c))
 			}
-			// Where there is no such kind, its name is what helps.
+			// If the kind is not installed, the message names the kind.
 			if !strings.Contains(c.Message, to.Ref.Name) && !strings.Contains(c.Message, "kind "+to.Ref.Kind) || c.Reason == "" {
 				return fmt.Errorf("it does not say what is missing: reason %q, message %q", c.Reason, c.Message)
 			}
@@ -114,7 +114,7 @@ func TestUnresolvableSinks(t *testing.T) {
 		}
 	}
 
-	// What happens while there is no sink is owed to the source.
+	// Without a sink, events stay pending.
 	s.deploy("shop")
 	late := s.serve("late")
 	s.waitSource("no-service")
@@ -123,7 +123,7 @@ func TestUnresolvableSinks(t *testing.T) {
 
 var errNoTable = errors.New("the API server sent no table")
 
-// table is what "kubectl get" prints: the API server makes it.
+// table is the API server's table output, as "kubectl get" prints it.
 type table struct {
 	metav1.Table
 }

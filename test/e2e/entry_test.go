@@ -15,11 +15,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// sight is what queue-proxy's two families count of some requests, by status.
+// sight is what queue-proxy's two metric families count, by status.
 type sight struct{ http, serving kit.Outcomes }
 
-// TestWhatIsSeenAtEntry sends requests that fail in several ways, and compares what queue-proxy's families count, and
-// what the controller makes of them. Neither family sees all, and what none sees is not told as a success.
+// TestWhatIsSeenAtEntry sends requests that fail in several ways, and checks what queue-proxy's two families and the
+// controller count. Neither family sees every failure, and one that both miss must not be reported as a success.
 func TestWhatIsSeenAtEntry(t *testing.T) {
 	if !suite.full || suite.guest || !suite.Own() {
 		t.Skip("it asks pods at their addresses, and takes a minute: make e2e-full")
@@ -53,19 +53,19 @@ func TestWhatIsSeenAtEntry(t *testing.T) {
 			request.Header.Set("Content-Type", row.contentType)
 			request.Host = row.service + "." + s.ns + ".example.com"
 			if response, err := row.client.Do(request); err == nil {
-				_, _ = io.Copy(io.Discard, response.Body) // that it breaks off is what is asked for
+				_, _ = io.Copy(io.Discard, response.Body) // an aborted response is expected
 				_ = response.Body.Close()
 			}
 		}
 		var got sight
-		err = kit.Wait(ctx, 20*time.Second, row.what+" to be counted", func(ctx context.Context) error {
+		err = kit.Wait(ctx, 20*time.Second, "counters for "+row.what, func(ctx context.Context) error {
 			now, _, err := s.seen(ctx, row.service)
 			if err != nil {
 				return err
 			}
 			got = sight{less(now.http, before.http), less(now.serving, before.serving)}
 			if !reflect.DeepEqual(got, row.want) {
-				return kit.NotYet("http_server says %v and kn_serving %v, want %v", got.http, got.serving, row.want)
+				return kit.NotYet("http_server has %v and kn_serving %v, want %v", got.http, got.serving, row.want)
 			}
 			return nil
 		})
@@ -76,20 +76,20 @@ func TestWhatIsSeenAtEntry(t *testing.T) {
 	}
 
 	for name, want := range map[string]kit.Outcomes{"shop": {"2xx": 30, "5xx": 8}, "calls": {"unknown": 4}} {
-		s.must(kit.Wait(ctx, 4*readEvery, "the controller to have counted all of "+name, func(ctx context.Context) error {
+		s.must(kit.Wait(ctx, 4*readEvery, "complete totals of the controller for "+name, func(ctx context.Context) error {
 			m, err := suite.MeasuredOf(ctx, s.ns, name)
 			if err != nil {
 				return err
 			}
 			if got := m.Counts("canary_entry_requests_total", "code_class")[kit.RevisionName(name, 1)]; !reflect.DeepEqual(got, want) {
-				return kit.NotYet("it says %v, want %v", got, want)
+				return kit.NotYet("totals: %v, want %v", got, want)
 			}
 			return nil
 		}))
 	}
 }
 
-// awake deploys an ordinary Service of one pod that does not sleep.
+// awake deploys an ordinary Service with one pod that does not scale to zero.
 func (s *scene) awake(name, protocol string) {
 	s.Helper()
 	app := kit.App(s.ns, name, suite.app, "one")
@@ -102,7 +102,7 @@ func (s *scene) awake(name, protocol string) {
 	s.must(err)
 }
 
-// seen is what queue-proxy has counted of a Service of one pod, and the pod's address.
+// seen returns queue-proxy's counters for a Service with one pod, and the pod's address.
 func (s *scene) seen(ctx context.Context, service string) (sight, string, error) {
 	http, serving, address, err := suite.AtEntry(ctx, s.ns, service)
 	return sight{http: http, serving: serving}, address, err

@@ -16,8 +16,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// TestEventTypes has Knative Eventing describe what a source sends. Eventing's controller gives up on a kind that
-// it finds before the API server serves it, until it starts again: the test restarts it if it must.
+// TestEventTypes checks that Knative Eventing creates EventTypes for a source. If Eventing's controller finds a kind before
+// the API server serves it, it gives up until it restarts; the test then restarts it.
 func TestEventTypes(t *testing.T) {
 	if !suite.full {
 		t.Skip("it needs Knative Eventing: make e2e-full")
@@ -34,10 +34,10 @@ func TestEventTypes(t *testing.T) {
 	s.must(err)
 }
 
-// waitEventTypes waits until there is an EventType of each type that a source announces, and none else.
+// waitEventTypes waits until exactly the EventTypes that a source announces exist.
 func (s *scene) waitEventTypes(ctx context.Context, limit time.Duration, source string) error {
 	types := schema.GroupVersionResource{Group: "eventing.knative.dev", Version: "v1beta2", Resource: "eventtypes"}
-	return kit.Wait(ctx, limit, "EventTypes of all that the source sends", func(ctx context.Context) error {
+	return kit.Wait(ctx, limit, "EventTypes of the source", func(ctx context.Context) error {
 		from, err := suite.Ours.CDEventSources(s.ns).Get(ctx, source, metav1.GetOptions{})
 		if err != nil {
 			return fmt.Errorf("getting the source: %w", err)
@@ -62,13 +62,13 @@ func (s *scene) waitEventTypes(ctx context.Context, limit time.Duration, source 
 		slices.Sort(want)
 		slices.Sort(got)
 		if len(want) == 0 || !slices.Equal(want, got) {
-			return kit.NotYet("there are %q, and there should be %q", got, want)
+			return kit.NotYet("the EventTypes are %q, want %q", got, want)
 		}
 		return nil
 	})
 }
 
-// specText is a field of an object's spec.
+// specText returns a text field of an object's spec.
 func specText(o unstructured.Unstructured, path ...string) string {
 	value, _, err := unstructured.NestedString(o.Object, append([]string{"spec"}, path...)...)
 	if err != nil {

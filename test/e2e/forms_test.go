@@ -12,8 +12,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// TestFormsOfAnEvent lets four sources choose how, and which, events reach them: in structured mode; filtered
-// and with words of their own; and what a sink refuses for good goes to the dead letter sink.
+// TestFormsOfAnEvent has four sources choose which events they send and how: in structured mode, filtered, with
+// overrides of their own; events that a sink rejects for good go to the dead letter sink.
 func TestFormsOfAnEvent(t *testing.T) {
 	s := newScene(t)
 	strict := s.serve("strict")
@@ -43,24 +43,24 @@ func TestFormsOfAnEvent(t *testing.T) {
 		}
 		conforms(t, e, "0.5.1")
 		if e.cd.Context.ID != plain[i].cd.Context.ID || compactJSON(t, e.Body) != compactJSON(t, plain[i].Body) {
-			t.Errorf("in structured mode it is another event:\n%s\nwant\n%s", e, plain[i])
+			t.Errorf("in structured mode the event differs:\n%s\nwant\n%s", e, plain[i])
 		}
 	}
 	for i, e := range s.sink.exactly(t, []string{deployed, published}, at("/chosen")) {
 		conforms(t, e, "0.5.1")
 		if e.Header.Get("Ce-Team") != "shop" || e.cd.Subject.Content.Environment.ID != "staging" {
-			t.Errorf("it lacks the source's own words: %s %v", e, e.Header)
+			t.Errorf("it lacks the source's overrides: %s %v", e, e.Header)
 		}
 		if e.cd.Context.ID == plain[i+2].cd.Context.ID {
-			t.Errorf("an event with other words has the same id: %s", e)
+			t.Errorf("an event with other overrides has the same id: %s", e)
 		}
 	}
 	for i, e := range s.sink.exactly(t, birth, at("/dead")) {
 		if e.Header.Get("Ce-Knativeerrorcode") != "400" || e.Header.Get("Ce-Knativeerrordest") == "" {
-			t.Errorf("the dead letter does not say what became of it: %v", e.Header)
+			t.Errorf("the dead letter does not say why it was rejected: %v", e.Header)
 		}
 		if string(e.Body) != string(plain[i].Body) {
-			t.Errorf("the dead letter is another event: %s", e)
+			t.Errorf("the dead letter differs from the event: %s", e)
 		}
 	}
 }

@@ -12,15 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// quick is a gate that needs seconds where the defaults want minutes: a test's traffic is no production's.
+// quick is a gate that decides in seconds. The defaults take minutes, and suit production traffic.
 const quick = `{"spec": {
 	"schedule": {"warmup": "5s", "interval": "5s", "minDuration": "15s", "timeout": "3m"},
 	"minimum": {"canaryRequests": 50, "baselineRequests": 50, "shards": 2},
 	"exposure": {"minRatio": 0.1, "maxRatio": 10, "tooHigh": "Warn"},
 	"metrics": [{"type": "ErrorRate", "limit": 0.2, "negligible": 0.05}]}}`
 
-// toldOf waits until the sink has received an event of a type, and wants none of another.
-func (s *scene) toldOf(want, never string) {
+// receivesOnly waits until the sink has an event of one type, and fails if it has one of the other.
+func (s *scene) receivesOnly(want, never string) {
 	s.Helper()
 	s.sink.atLeast(s.T, []string{want}, func(e event) bool { return e.Header.Get("Ce-Type") == want })
 	all, err := s.sink.events(s.Context())
@@ -30,8 +30,8 @@ func (s *scene) toldOf(want, never string) {
 	}
 }
 
-// release deploys the sharded application and a second Revision of it, whose rollout it returns, and sends requests
-// until the test ends.
+// release deploys the sharded application and a second Revision, and sends requests until the test ends. It returns the
+// second Revision's rollout.
 func (s *scene) release(env map[string]string) string {
 	s.Helper()
 	ctx := s.Context()
@@ -48,7 +48,7 @@ func (s *scene) release(env map[string]string) string {
 	return s.started(app.Canary())
 }
 
-// TestTektonStopsABadCanary: a canary that fails a fifth of what it handles, wherever that entered, loses its traffic.
+// TestTektonStopsABadCanary: a canary that fails a fifth of what it handles, wherever it entered, loses its traffic.
 func TestTektonStopsABadCanary(t *testing.T) {
 	s := newScene(t)
 	run := s.release(map[string]string{"FAIL_RATE": "0.2"})
@@ -57,15 +57,15 @@ func TestTektonStopsABadCanary(t *testing.T) {
 	if value(gate.Status.Results, "verdict") != "Fail" {
 		t.Errorf("the verdict: %s", gate)
 	}
-	s.toldOf(rolledBack, upgraded)
+	s.receivesOnly(rolledBack, upgraded)
 }
 
-// TestTektonPromotesAGoodCanary, and goes on with the same evidence after the controller was killed.
+// TestTektonPromotesAGoodCanary also kills the controller: the run continues with the same evidence.
 func TestTektonPromotesAGoodCanary(t *testing.T) {
 	s := newScene(t)
 	run := s.release(map[string]string{"VERSION": "two"})
 	s.await(customRuns, run, "gate-10", exists)
-	time.Sleep(10 * time.Second) // it has seen something
+	time.Sleep(10 * time.Second) // until it has evidence
 	s.must(suite.Restart(t.Context()))
 	s.must(suite.WaitLeader(t.Context()))
 	s.ended(run, corev1.ConditionTrue, "2=100")
@@ -75,37 +75,37 @@ func TestTektonPromotesAGoodCanary(t *testing.T) {
 			t.Errorf("the verdict: %s", gate)
 		}
 	}
-	s.toldOf(upgraded, rolledBack)
+	s.receivesOnly(upgraded, rolledBack)
 }
 
-// begins is within which time two Tasks have run and a gate has begun, on a busy machine too.
+// begins is enough for two Tasks to run and a gate to start, even on a busy machine.
 const begins = "75s"
 
-// trial is a rollout, started by hand, which must end with the gate's first run.
+// trial is a rollout that is started by hand and must end at its first gate.
 type trial struct {
 	name   string
 	change func(*unstructured.Unstructured)
-	// meanwhile is done when the gate's run is there.
+	// meanwhile is called once the gate's run exists.
 	meanwhile func(s *scene, run string)
-	// reason of the gate's run, empty is any; split is what it ends with.
+	// reason is that of the gate's run; any if it is empty. split is the final one.
 	reason, split string
 }
 
-// TestTektonGateAnswers goes through the ways in which a gate ends without a Pass.
+// TestTektonGateAnswers covers the ways in which a gate ends without a Pass.
 func TestTektonGateAnswers(t *testing.T) {
 	s := newScene(t)
 	s.flow()
 	s.gate(`{"spec": {"schedule": {"warmup": "5s", "interval": "5s", "minDuration": "15s", "timeout": "25s"}}}`)
 	s.deploy("cart")
 	s.takePart()
-	// No traffic, and the event starts it.
+	// There is no traffic, and an event starts the rollout.
 	run := s.started(s.second())
 	s.ended(run, corev1.ConditionFalse, "1=100")
 	gate := s.await(customRuns, run, "gate-10", done)
 	if verdict := value(gate.Status.Results, "verdict"); verdict != "Inconclusive" || value(gate.Status.Results, "canary-requests") != "0" {
 		t.Errorf("without traffic: %s", gate)
 	}
-	// What is lacking is a number.
+	// The report gives the number of missing samples.
 	if report := value(gate.Status.Results, "report"); !strings.ContainsAny(report, "123456789") {
 		t.Errorf("it does not say how many samples were missing: %s", report)
 	}
@@ -124,14 +124,14 @@ func TestTektonGateAnswers(t *testing.T) {
 			name: "the controller is away", change: func(run *unstructured.Unstructured) { setTimeout(run, begins) },
 			meanwhile: func(s *scene, _ string) {
 				s.must(suite.Scale(s.Context(), 0))
-				time.Sleep(90 * time.Second) // longer than begins
+				time.Sleep(90 * time.Second) // longer than the timeout
 				s.split("1=90,2=10")
 				s.must(suite.Scale(s.Context(), 1))
 			},
 			reason: "CustomRunCancelled", split: "1=100",
 		},
 		{
-			// The split that it judges is no more, and is somebody's decision.
+			// The split under judgement is gone, by a user's decision.
 			name: "superseded", meanwhile: func(s *scene, _ string) {
 				s.must(suite.PatchTraffic(s.Context(), s.ns, "cart", `[{"revisionName":"cart-00001","percent":70},{"revisionName":"cart-00002","percent":30}]`))
 			},
@@ -158,12 +158,12 @@ func TestTektonGateAnswers(t *testing.T) {
 
 func setTimeout(run *unstructured.Unstructured, tasks string) {
 	if err := unstructured.SetNestedField(run.Object, tasks, "spec", "timeouts", "tasks"); err != nil {
-		panic(err) // a manifest of ours
+		panic(err) // our own manifest
 	}
 }
 
-// TestTektonCancelAfterTheEnd cancels a rollout whose first gate has passed: Tekton marks that run, too, and it stays what
-// it was.
+// TestTektonCancelAfterTheEnd cancels a rollout whose first gate has passed. Tekton marks that run as cancelled too, but its
+// status must not change.
 func TestTektonCancelAfterTheEnd(t *testing.T) {
 	s := newScene(t)
 	s.flow()
@@ -179,6 +179,6 @@ func TestTektonCancelAfterTheEnd(t *testing.T) {
 	t.Logf("%d requests were answered", stop())
 	after := s.await(customRuns, run, "gate-10", func(r ran) bool { return r.Spec.Status == "RunCancelled" })
 	if compact(after.Status) != compact(before.Status) {
-		t.Errorf("it was\n%s and is\n%s", compact(before.Status), compact(after.Status))
+		t.Errorf("the status changed from\n%s to\n%s", compact(before.Status), compact(after.Status))
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// TestGradualRollout lets Serving move the traffic by itself, in many steps. They are told in a few, ten seconds
-// apart at least, and the last one always.
+// TestGradualRollout lets Serving move the traffic in many steps. They are reported in a few events, at least ten seconds
+// apart, and the last step always is.
 func TestGradualRollout(t *testing.T) {
 	s := newScene(t)
 	s.source("source", service("sink"))
@@ -48,7 +48,7 @@ func TestGradualRollout(t *testing.T) {
 	}
 }
 
-// TestSilence: what stands alone, and what sleeps, is nobody's release.
+// TestSilence: standalone Routes and Configurations, and scaling to zero, cause no events.
 func TestSilence(t *testing.T) {
 	s := newScene(t)
 	ctx := t.Context()
@@ -66,16 +66,16 @@ func TestSilence(t *testing.T) {
 	s.must(suite.WaitReady(ctx, servingv1.SchemeGroupVersion.WithResource("routes"), s.ns, "alone"))
 
 	s.deploy("sleeps")
-	told := birth
-	s.sink.exactly(t, told)
+	expected := birth
+	s.sink.exactly(t, expected)
 	if !suite.full {
-		return // to fall asleep takes more than a minute
+		return // scaling to zero takes more than a minute
 	}
 	s.must(suite.WaitNoPods(ctx, s.ns, "serving.knative.dev/service=sleeps"))
 	s.must(suite.WaitNoPods(ctx, s.ns, "serving.knative.dev/configuration=alone"))
-	s.sink.exactly(t, told)
+	s.sink.exactly(t, expected)
 	s.must(suite.UpdateService(ctx, s.ns, "sleeps", version("two")))
 	_, err = suite.WaitService(ctx, s.ns, "sleeps", kit.RevisionName("sleeps", 2))
 	s.must(err)
-	s.sink.exactly(t, slices.Concat(told, []string{revisionReady, upgraded}))
+	s.sink.exactly(t, slices.Concat(expected, []string{revisionReady, upgraded}))
 }

@@ -14,15 +14,15 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/oracle"
 )
 
-// What is promised of a change of leader: until the next event is delivered after the leader was stopped, after it
-// died, and until a leader has ended that was stopped while its sink hangs. They follow from config-leader-election.
+// Limits that follow from config-leader-election: until the next delivery after the leader is stopped, until the next
+// delivery after it dies, and until a leader that is stopped while its sink hangs has ended.
 const (
 	handoverWithin = 5 * time.Second
 	failoverWithin = 20 * time.Second
 	endWithin      = 5 * time.Second
 )
 
-// TestChangeOfLeader stops leaders, one of them while it waits for a sink that hangs, and kills one.
+// TestChangeOfLeader stops leaders, one of them while it waits for a hanging sink, and kills one.
 func TestChangeOfLeader(t *testing.T) {
 	s := newStorm(t)
 	s.deployAll("shop")
@@ -36,10 +36,10 @@ func TestChangeOfLeader(t *testing.T) {
 		}
 	}
 	if took := s.stopLeaderWhileTheSinkHangs(); took > endWithin {
-		t.Errorf("the leader was stopped while its sink hung, and it ended after %s, want %s at most", took, endWithin)
+		t.Errorf("the leader was stopped while its sink hung, and ended after %s, want %s at most", took, endWithin)
 	}
 	if !suite.Own() {
-		rounds = 1 // only on the cluster made by test/cluster can a pod be killed
+		rounds = 1 // pods can be killed only on the cluster made by test/cluster
 	}
 	for range rounds - 1 {
 		if took := s.killLeader(); took > failoverWithin {
@@ -49,11 +49,11 @@ func TestChangeOfLeader(t *testing.T) {
 	s.judge(s.sink, time.Minute)
 }
 
-// settled is how long a pod must have run before it is deleted: until then the kubelet may need two seconds to tell
-// it so.
+// settled is how long a pod must have run before it is deleted: earlier, the kubelet may take two seconds to signal
+// it.
 const settled = 10 * time.Second
 
-// settledLeader is the leader, when all replicas are there and it has led for a while.
+// settledLeader returns the leader once all replicas are running and it has led for a while.
 func (s *storm) settledLeader() (lease, pod string) {
 	s.Helper()
 	s.must(suite.WaitController(s.Context()))
@@ -61,23 +61,23 @@ func (s *storm) settledLeader() (lease, pod string) {
 	return leader(s.T, s.ns, "shop")
 }
 
-// stopLeader returns how long it took until the next leader delivered something.
+// stopLeader returns the time until the next leader's first delivery.
 func (s *storm) stopLeader() time.Duration {
 	s.Helper()
 	lease, pod := s.settledLeader()
 	began := time.Now()
 	s.must(suite.Delete(s.Context(), pod, nil))
 	released := s.waitLease(lease, func(holder string) bool { return holder != pod })
-	// From now on only the next leader can tell of it.
+	// From now on only the next leader can report changes.
 	split, err := s.move(s.Context(), "shop")
 	s.must(err)
-	told := s.told(split)
-	say("stopped the leader: it gave back its lease after %s, the next event came after %s",
-		released.Sub(began).Round(10*time.Millisecond), told.Sub(began).Round(10*time.Millisecond))
-	return told.Sub(began)
+	deliveredAt := s.delivered(split)
+	say("stopped the leader: it released its lease after %s, the next event arrived after %s",
+		released.Sub(began).Round(10*time.Millisecond), deliveredAt.Sub(began).Round(10*time.Millisecond))
+	return deliveredAt.Sub(began)
 }
 
-// killLeader is the same for one that dies.
+// killLeader does the same for a leader that dies.
 func (s *storm) killLeader() time.Duration {
 	s.Helper()
 	lease, pod := s.settledLeader()
@@ -87,13 +87,13 @@ func (s *storm) killLeader() time.Duration {
 	split, err := s.move(s.Context(), "shop")
 	s.must(err)
 	taken := s.waitLease(lease, func(holder string) bool { return holder != pod && holder != "" })
-	told := s.told(split)
-	say("killed the leader: another one had its lease after %s, the next event came after %s",
-		taken.Sub(began).Round(10*time.Millisecond), told.Sub(began).Round(10*time.Millisecond))
-	return told.Sub(began)
+	deliveredAt := s.delivered(split)
+	say("killed the leader: another one had its lease after %s, the next event arrived after %s",
+		taken.Sub(began).Round(10*time.Millisecond), deliveredAt.Sub(began).Round(10*time.Millisecond))
+	return deliveredAt.Sub(began)
 }
 
-// stopLeaderWhileTheSinkHangs returns how long the leader took to end.
+// stopLeaderWhileTheSinkHangs returns the time until the leader has ended.
 func (s *storm) stopLeaderWhileTheSinkHangs() time.Duration {
 	s.Helper()
 	ctx := s.Context()
@@ -105,7 +105,7 @@ func (s *storm) stopLeaderWhileTheSinkHangs() time.Duration {
 	began := time.Now()
 	s.must(suite.Delete(ctx, pod, nil))
 	taken := s.waitLease(lease, func(holder string) bool { return holder != pod && holder != "" })
-	s.must(kit.Wait(ctx, time.Minute, "pod "+pod+" to end", func(ctx context.Context) error {
+	s.must(kit.Wait(ctx, time.Minute, "the end of pod "+pod, func(ctx context.Context) error {
 		_, err := suite.Kube.CoreV1().Pods(kit.Namespace).Get(ctx, pod, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -113,7 +113,7 @@ func (s *storm) stopLeaderWhileTheSinkHangs() time.Duration {
 		if err != nil {
 			return err
 		}
-		return kit.NotYet("it is still there")
+		return kit.NotYet("it still exists")
 	}))
 	ended := time.Now()
 	say("stopped the leader while the sink hung: another one had its lease after %s, and it was gone after %s",
@@ -122,7 +122,7 @@ func (s *storm) stopLeaderWhileTheSinkHangs() time.Duration {
 	return ended.Sub(began)
 }
 
-// waitLease returns when the holder of a lease is one that is waited for.
+// waitLease returns when a lease first has a matching holder.
 func (s *storm) waitLease(lease string, is func(holder string) bool) time.Time {
 	s.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -132,17 +132,17 @@ func (s *storm) waitLease(lease string, is func(holder string) bool) time.Time {
 			return time.Now()
 		}
 	}
-	s.Fatalf("lease %s is still held by the same", lease)
+	s.Fatalf("lease %s still has the same holder", lease)
 	return time.Time{}
 }
 
-// told returns when the sink took the event of a split.
-func (s *storm) told(split oracle.Split) time.Time {
+// delivered returns when the sink accepted the event of a split.
+func (s *storm) delivered(split oracle.Split) time.Time {
 	s.Helper()
 	return s.waitRequest(split, accepted).Time
 }
 
-// waitRequest returns the first request about a split that is one that is waited for.
+// waitRequest returns the first matching request for a split.
 func (s *storm) waitRequest(split oracle.Split, is func(event) bool) event {
 	s.Helper()
 	var found event
@@ -157,7 +157,7 @@ func (s *storm) waitRequest(split oracle.Split, is func(event) bool) event {
 				return nil
 			}
 		}
-		return kit.NotYet("%d requests came, none of that split", len(events))
+		return kit.NotYet("%d requests, none for that split", len(events))
 	}))
 	return found
 }

@@ -20,7 +20,7 @@ const (
 	resolved = "dev.cdevents.incident.resolved.0.3.0"
 )
 
-// configure changes config-cdevents until the test ends.
+// configure changes config-cdevents until the end of the test.
 func (s *scene) configure(values map[string]string) {
 	s.Helper()
 	s.must(suite.Configure(s.Context(), "config-cdevents", values))
@@ -35,7 +35,7 @@ func (s *scene) configure(values map[string]string) {
 	})
 }
 
-// TestIncidents breaks a rollout, and then the traffic of what was deployed.
+// TestIncidents breaks a rollout, and then the traffic of a deployed Service.
 func TestIncidents(t *testing.T) {
 	s := newScene(t)
 	ctx := t.Context()
@@ -43,23 +43,23 @@ func TestIncidents(t *testing.T) {
 	app := kit.App(s.ns, "cart", suite.app, "one")
 	release(app, "41", "9fceb02d0ae598e95dc970b74767f19372d61af8")
 	s.must(suite.CreateService(ctx, app))
-	told := birth
-	s.sink.exactly(t, told)
-	// Not before: a Service that is made takes its time.
+	expected := birth
+	s.sink.exactly(t, expected)
+	// Not earlier: a new Service needs some time.
 	s.configure(map[string]string{"incident-failed-rollout-after": "10s", "incident-outage-after": "10s"})
 
 	update := func(change func(*servingv1.Service)) {
 		t.Helper()
 		s.must(suite.UpdateService(ctx, s.ns, "cart", change))
 	}
-	// What belongs together comes in an order that depends on which condition Serving writes first.
+	// The order within a group depends on which condition Serving writes first.
 	and := func(types ...string) []event {
 		t.Helper()
-		s.sink.atLeast(t, slices.Concat(told, types)) //nolint:contextcheck // it is the test's own
+		s.sink.atLeast(t, slices.Concat(expected, types)) //nolint:contextcheck // uses the test's context
 		time.Sleep(still)
 		events, err := s.sink.events(ctx)
 		s.must(err)
-		events = events[len(told):]
+		events = events[len(expected):]
 		if got := slices.Sorted(slices.Values(typesOf(events))); !slices.Equal(got, slices.Sorted(slices.Values(types))) {
 			t.Fatalf("received\n  %s\nwant, in some order\n  %s", strings.Join(typesOf(events), "\n  "), strings.Join(types, "\n  "))
 		}
@@ -69,30 +69,30 @@ func TestIncidents(t *testing.T) {
 				capture(t, e)
 			}
 		}
-		told = slices.Concat(told, typesOf(events))
+		expected = slices.Concat(expected, typesOf(events))
 		return events
 	}
 
-	// A new Revision that cannot start: no upgrade is told, and what was deployed serves on.
+	// A new Revision that cannot start: no upgrade is reported, and the deployed Revision keeps serving.
 	repository, _, _ := strings.Cut(suite.app, "@")
 	update(image(repository + ":which-is-not"))
 	failed := and(detected)[0]
 	if id := failed.cd.Subject.ID; !strings.HasPrefix(id, "incident/"+s.ns+"/cart/failed-rollout/") {
-		t.Errorf("the incident is called %s", id)
+		t.Errorf("the incident has the id %s", id)
 	}
 	update(image(suite.next))
 	for _, e := range and(revisionReady, upgraded, resolved) {
 		if e.Header.Get("Ce-Type") == resolved && e.cd.Subject.ID != failed.cd.Subject.ID {
-			t.Errorf("%s is resolved, and %s was detected", e.cd.Subject.ID, failed.cd.Subject.ID)
+			t.Errorf("%s was resolved, but %s was detected", e.cd.Subject.ID, failed.cd.Subject.ID)
 		}
 	}
 
-	// The Revision that all traffic is pinned to is deleted: an outage, and no rollback.
+	// The Revision that all traffic is pinned to is deleted: an outage, and not a rollback.
 	update(pinned(100, 1))
 	and(rolledBack)
 	s.must(suite.Serving.ServingV1().Revisions(s.ns).Delete(ctx, kit.RevisionName("cart", 1), metav1.DeleteOptions{}))
 	if e := and(detected)[0]; !strings.Contains(e.cd.Subject.ID, "/outage/") {
-		t.Errorf("the incident is called %s", e.cd.Subject.ID)
+		t.Errorf("the incident has the id %s", e.cd.Subject.ID)
 	}
 	update(latest)
 	and(upgraded, resolved)

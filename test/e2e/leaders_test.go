@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// TestLeadersDie kills whoever leads for a Service as soon as he does, ten times, while the traffic of ten
-// Services is moved 200 times. What comes and goes while nobody leads must be told by the next leader, if it has seen
-// it; what only others saw is listed, and what nobody did.
+// TestLeadersDie kills the leader for a Service as soon as it leads, ten times, while the traffic of ten Services is
+// moved 200 times. The next leader must report splits that appeared and ended without a leader, if it saw them. The
+// others are listed: those that only other replicas saw, and those that none did.
 func TestLeadersDie(t *testing.T) {
 	if !suite.full {
 		t.Skip("it takes minutes: make e2e-full")
 	}
 	if !suite.Own() {
-		t.Skip("only on the cluster made by test/cluster can a pod be killed: make e2e-full")
+		t.Skip("pods can be killed only on the cluster made by test/cluster: make e2e-full")
 	}
 	const kills, moves = 10, 200
 	s := newStorm(t)
@@ -33,6 +33,6 @@ func TestLeadersDie(t *testing.T) {
 	s.must(suite.WaitController(t.Context()))
 	v := s.judge(s.sink, 2*time.Minute)
 	if v.Changes < moves*9/10 {
-		t.Errorf("only %d changes of traffic became effective", v.Changes)
+		t.Errorf("only %d traffic changes took effect", v.Changes)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/oracle"
 )
 
-// leaseWatch notes when nobody leads for a bucket of Services: from when its leader was killed or gave back the
-// lease until another one has it.
+// leaseWatch records when a bucket of Services has no leader: from the time its leader is killed or releases the lease
+// until another replica holds it.
 type leaseWatch struct {
 	mu      sync.Mutex
 	killed  map[string]time.Time
@@ -38,7 +38,7 @@ func watchLeases(t *testing.T) *leaseWatch {
 	go func() {
 		defer close(ended)
 		for ctx.Err() == nil {
-			// The API server may be away; the next look finds out as well.
+			// If the API server does not answer, the next poll sees the change.
 			if leaders, err := suite.Leaders(ctx); err == nil {
 				w.look(leaders)
 			}
@@ -77,7 +77,7 @@ func (w *leaseWatch) look(leaders map[string]string) {
 	}
 }
 
-// bucket says which Services belong to a lease. Knative's hash is a library of its own.
+// bucket returns which Services belong to a lease, by Knative's own hash.
 func (*leaseWatch) bucket(lease string, all map[string]string) func(types.NamespacedName) bool {
 	set := buckets(all)
 	return func(name types.NamespacedName) bool { return set.Owner(name.String()) == lease }
@@ -93,14 +93,14 @@ func buckets(leases map[string]string) *hash.BucketSet {
 	return hash.NewBucketSet(names)
 }
 
-// kill says that a pod will be dead in a moment.
+// kill records that a pod is about to be killed.
 func (w *leaseWatch) kill(pod string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.killed[pod] = time.Now()
 }
 
-// absences that are over, and those that go on.
+// absences returns those that are over and those that last.
 func (w *leaseWatch) absences() []oracle.Absence {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,14 +111,14 @@ func (w *leaseWatch) absences() []oracle.Absence {
 	return out
 }
 
-// losses counts how often a bucket lost its leader.
+// losses returns how often a bucket lost its leader.
 func (w *leaseWatch) losses() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.lost
 }
 
-// leader of a Service, and the lease it leads by.
+// leader returns the leader for a Service and its lease.
 func leader(t *testing.T, namespace, name string) (lease, pod string) {
 	t.Helper()
 	err := kit.Wait(t.Context(), time.Minute, "a leader for "+name, func(ctx context.Context) error {
@@ -137,7 +137,7 @@ func leader(t *testing.T, namespace, name string) (lease, pod string) {
 				return nil
 			}
 		}
-		return kit.NotYet("lease %s is held by %q; there are %v", lease, pod, slices.Sorted(maps.Keys(leaders)))
+		return kit.NotYet("the holder of lease %s is %q; the leases are %v", lease, pod, slices.Sorted(maps.Keys(leaders)))
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -15,8 +15,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// TestLifeOfAService goes with a Knative Service from creation over a canary, a promotion and a rollback to
-// its removal. Two sources listen: one speaks CDEvents 0.5, the other 0.4.
+// TestLifeOfAService follows a Knative Service from creation through a canary, a promotion and a rollback to its
+// removal. Two sources receive the events: one as CDEvents 0.5, the other as 0.4.
 func TestLifeOfAService(t *testing.T) {
 	s := newScene(t)
 	ctx := t.Context()
@@ -43,7 +43,7 @@ func TestLifeOfAService(t *testing.T) {
 	s.sink.exactly(t, birth, at("/"))
 	one := imageDigest(t, s.ns, first)
 
-	// A canary: one write brings the template and the split.
+	// A canary: one write changes both template and split.
 	change(func(svc *servingv1.Service) {
 		svc.Spec.Template.Spec.Containers[0].Image = suite.next
 		release(svc, "42", "e83c5163316f89bfbde7d9ab23ca2e25604af290")
@@ -69,7 +69,7 @@ func TestLifeOfAService(t *testing.T) {
 	ids := map[string]bool{}
 	for i, e := range events {
 		conforms(t, e, "0.5.1")
-		if i != 1 { // of the two that are ready, the second has more to tell
+		if i != 1 { // the second of two ready Revisions has more fields
 			capture(t, e)
 		}
 		if ids[e.cd.Context.ID] {
@@ -80,20 +80,20 @@ func TestLifeOfAService(t *testing.T) {
 			t.Errorf("subject %q, want the same in all events, with namespace and name", e.cd.Subject.ID)
 		}
 		if i > 0 && e.cd.Context.Timestamp < events[i-1].cd.Context.Timestamp {
-			t.Errorf("event %d is older than the one before: %s", i, e)
+			t.Errorf("event %d is older than its predecessor: %s", i, e)
 		}
 		if k := e.cd.CustomData.Knative; k.Namespace != s.ns || k.UID != string(svc.UID) {
 			t.Errorf("it does not name its Service: %s", e)
 		}
 	}
 
-	// What each of them must say.
+	// The content of each event.
 	digests := map[string]string{first: one, second: two}
 	artifact := func(i int, revision string) {
 		t.Helper()
 		e := events[i]
 		if r := e.cd.CustomData.Knative.Revision; r == nil || r.Name != revision {
-			t.Errorf("%s is not about Revision %s: %s", all[i], revision, e)
+			t.Errorf("%s does not name Revision %s: %s", all[i], revision, e)
 		}
 		id := e.cd.Subject.Content.ArtifactID
 		if !strings.HasPrefix(id, "pkg:oci/") || !strings.Contains(id, strings.ReplaceAll(digests[revision], ":", "%3A")) {
@@ -103,14 +103,14 @@ func TestLifeOfAService(t *testing.T) {
 	for i := 4; i <= 6; i++ { // the rollout of the second Revision
 		e := events[i]
 		if e.cd.Context.ChainID != chain || !strings.Contains(string(e.Body), "cart-release-42") || !strings.Contains(string(e.Body), "3d3c8f7e-0a5e-4f7e-9a2a-5c9b1a7d4e60") {
-			t.Errorf("%s does not say what its template's annotations say: %s", all[i], e)
+			t.Errorf("%s lacks values of its template's annotations: %s", all[i], e)
 		}
 		if !strings.HasPrefix(e.Header.Get("Ce-Traceparent"), "00-4bf92f3577b34da6a3ce929d0e0e4736-") {
 			t.Errorf("%s has no trace context: %v", all[i], e.Header)
 		}
 	}
 	if one == two {
-		t.Errorf("both Revisions run %s: the artifacts of the events prove nothing", one)
+		t.Errorf("both Revisions run %s, so the artifacts in the events prove nothing", one)
 	}
 	artifact(2, first)
 	artifact(6, second)
@@ -119,13 +119,13 @@ func TestLifeOfAService(t *testing.T) {
 		t.Errorf("published names %q, want %s among them", urls, svc.Status.URL)
 	}
 	if split := events[5].cd.CustomData.Knative.Traffic; len(split) != 2 || split[0].Percent != 90 || split[1].Percent != 10 || split[1].Revision != second {
-		t.Errorf("shifted tells of the split %v, want 90 and 10", split)
+		t.Errorf("shifted has the split %v, want 90 and 10", split)
 	}
 	if r := events[7].cd.CustomData.Knative.PreviousRevision; r == nil || r.Name != second {
-		t.Errorf("rolledback does not name the Revision that it undid: %s", events[7])
+		t.Errorf("rolledback does not name the Revision that was rolled back: %s", events[7])
 	}
 
-	// The other source has heard the same, in its own words.
+	// The other source sends the same events in its own version.
 	old := make([]string, len(all))
 	for i, typ := range all {
 		old[i] = strings.Replace(typ, ".0.3.0", ".0.2.0", 1)
@@ -138,10 +138,10 @@ func TestLifeOfAService(t *testing.T) {
 	}
 }
 
-// chain is what a pipeline calls its rollout.
+// chain is the chain id that a pipeline gives its rollout.
 const chain = "7ff3f526-1a0e-4d35-8a4c-7d6295e97359"
 
-// release writes into a template what a pipeline knows of it.
+// release sets the template annotations that a pipeline sets.
 func release(svc *servingv1.Service, number, commit string) {
 	svc.Spec.Template.Annotations = map[string]string{
 		cdevents.AnnotationCommitSHA: commit, cdevents.AnnotationRepository: "https://git.example.com/shop/cart", cdevents.AnnotationBranch: "main",
@@ -149,7 +149,7 @@ func release(svc *servingv1.Service, number, commit string) {
 	}
 }
 
-// imageDigest is what the serving container of a Revision really runs.
+// imageDigest returns the digest that the serving container of a Revision runs.
 func imageDigest(t *testing.T, ns, revision string) string {
 	t.Helper()
 	r, err := suite.Serving.ServingV1().Revisions(ns).Get(t.Context(), revision, metav1.GetOptions{})

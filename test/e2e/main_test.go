@@ -14,21 +14,21 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// suite is what all tests share.
+// suite is shared by all tests.
 var suite struct {
 	*kit.Kit
-	// images of the programs that the tests deploy; next is another version of app
+	// images that the tests deploy; next is another version of app
 	receiver, app, next string
-	// before holds the names of all objects, as they were without the controller.
+	// before holds the names of all objects before the controller was installed.
 	before map[string]bool
 	audit  *auditLog
-	// runs knows which CustomRuns named a gate, also when they are gone.
+	// runs records which CustomRuns referred to a gate, even after their deletion.
 	runs *kit.GateRuns
 	full bool
-	// installed says that the controller was there already and stays, for a quick look at one test.
+	// installed says that the controller was installed before and stays, for a quick run of one test.
 	installed bool
-	// guest says that others are at work on this cluster: the controller and all namespaces but the tests' own are
-	// theirs. Only tests that need no controller can do with that.
+	// guest says that the cluster is shared: the controller and all namespaces but the tests' own belong to others. Only
+	// tests that need no controller can run then.
 	guest bool
 }
 
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	} else {
 		code = m.Run()
 	}
-	// Also after a signal: the cluster may be somebody's own.
+	// Clean up after a signal too: the cluster may not be ours.
 	if err := clean(context.WithoutCancel(ctx), code != 0); err != nil {
 		fmt.Fprintln(os.Stderr, "cleaning up after the end-to-end tests:", err)
 		code = 1
@@ -81,7 +81,7 @@ func prepare(ctx context.Context) error {
 	if suite.installed = os.Getenv("E2E_INSTALLED") != ""; suite.installed {
 		return suite.WaitController(ctx)
 	}
-	// What an earlier run left, which may have been ended by force, is no part of the state before.
+	// Remains of an earlier, killed run are not part of the initial state.
 	if err := deleteNamespaces(ctx); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func clean(ctx context.Context, failed bool) error {
 		return nil
 	}
 	if failed && os.Getenv("E2E_KEEP") != "" {
-		say("E2E_KEEP is set: the controller and the namespaces of the tests stay for you to look at")
+		say("E2E_KEEP is set: the controller and the namespaces of the tests are kept for inspection")
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestWhileTheControllerIsDown lets Services come, change, go and come again while nobody watches. What can be
-// seen when the controller is back is told then.
+// TestWhileTheControllerIsDown creates, changes, deletes and recreates Services without a controller. When it is back,
+// it reports what can still be observed.
 func TestWhileTheControllerIsDown(t *testing.T) {
 	s := newStorm(t)
 	s.deployAll("goes", "changes", "returns")
@@ -25,19 +25,19 @@ func TestWhileTheControllerIsDown(t *testing.T) {
 	start()
 	v := s.judge(s.sink, time.Minute)
 	if v.Lives != 6 || len(v.Missed) == 0 {
-		t.Errorf("%d Services and %d steps that nobody could see: not what this test is about", v.Lives, len(v.Missed))
+		t.Errorf("%d Services and %d unobserved steps, so this test shows little", v.Lives, len(v.Missed))
 	}
 	s.sink.exactly(t, nil, about("passes"))
 }
 
-// stopController scales it to zero, and returns what scales it back.
+// stopController scales the controller to zero, and returns a function that scales it back.
 func (s *storm) stopController() (start func()) {
 	s.Helper()
 	d, err := suite.Controller(s.Context())
 	s.must(err)
 	back := func(ctx context.Context) error { return suite.Scale(ctx, int(*d.Spec.Replicas)) }
 	s.Cleanup(func() {
-		// The next test wants a controller, whatever became of this one.
+		// The next test needs a controller, whatever happened to this one.
 		if s.Failed() {
 			if err := back(context.WithoutCancel(s.Context())); err != nil {
 				s.Error(err)
@@ -48,7 +48,7 @@ func (s *storm) stopController() (start func()) {
 	return func() { s.Helper(); s.must(back(s.Context())) }
 }
 
-// TestSinkOutage refuses the first events. They come again, the same ones, and none overtakes another.
+// TestSinkOutage rejects the first events. They are repeated unchanged and stay in order.
 func TestSinkOutage(t *testing.T) {
 	s := newScene(t)
 	s.source("source", service("sink"))
@@ -65,7 +65,7 @@ func TestSinkOutage(t *testing.T) {
 			refused++
 		}
 		if body, again := bodies[e.cd.Context.ID]; again && body != string(e.Body) {
-			t.Errorf("the second attempt at %s has another body:\n%s\nwas\n%s", e.cd.Context.ID, e.Body, body)
+			t.Errorf("the second attempt at %s has another body:\n%s\nthe first was\n%s", e.cd.Context.ID, e.Body, body)
 		}
 		bodies[e.cd.Context.ID] = string(e.Body)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// onlyInFull skips what takes a minute or more on a small machine, and is not the core.
+// onlyInFull skips a test that takes a minute or more on a small machine, and is not a core scenario.
 func onlyInFull(t *testing.T) {
 	t.Helper()
 	if !suite.full {
@@ -30,8 +30,8 @@ func (s *scene) pekko() *kit.Cart {
 	return suite.Pekko(s.ns, image)
 }
 
-// TestPekkoApp shows that test/pekko is what the tests of canaries take it for: one cluster over two Revisions, and
-// counters that tell the truth. Its canary has another version for Pekko, and gets all new shards for that.
+// TestPekkoApp verifies what the canary tests assume of test/pekko: one cluster of two Revisions, and correct counters.
+// Its canary has a higher app-version, so Pekko gives it all new shards.
 func TestPekkoApp(t *testing.T) {
 	t.Run("AppVersionSet", func(t *testing.T) {
 		s := emptyScene(t)
@@ -41,7 +41,7 @@ func TestPekkoApp(t *testing.T) {
 		s.must(suite.ReleaseCanary(t.Context(), app, map[string]string{"APP_VERSION": "2", "FAIL_RATE": "0.05"}))
 		truth := s.canaryOfFive(app, 1500)
 		if n := truth.Handled[app.Stable()].All(); n > 0 {
-			t.Errorf("the stable Revision handled %d requests; all shards should be the higher version's", n)
+			t.Errorf("the stable Revision handled %d requests; all shards belong to the higher version", n)
 		}
 		shards, err := suite.PekkoShards(t.Context(), app)
 		s.must(err)
@@ -53,7 +53,7 @@ func TestPekkoApp(t *testing.T) {
 		s.sameAsMeasured(app, truth)
 	})
 
-	// The stable Revision was there before, and had its shards; they move to the canary a few at a time.
+	// The stable Revision already had its shards; they move to the canary a few at a time.
 	t.Run("NoAppVersion", func(t *testing.T) {
 		onlyInFull(t)
 		s := emptyScene(t)
@@ -64,8 +64,8 @@ func TestPekkoApp(t *testing.T) {
 		s.must(clients.SendUntil(t.Context(), app.Stable()))
 		s.must(clients.Send(t.Context(), 500))
 		s.must(suite.ReleaseCanary(t.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
-		// Pekko looks every ten seconds whether one member has too many, and moves few at a time.
-		s.must(kit.Wait(t.Context(), time.Minute, "the canary to be given a shard", func(ctx context.Context) error {
+		// Every ten seconds, Pekko checks for members with too many shards, and moves a few at a time.
+		s.must(kit.Wait(t.Context(), time.Minute, "a shard on the canary", func(ctx context.Context) error {
 			shards, err := suite.PekkoShards(ctx, app)
 			if err != nil {
 				return err
@@ -85,7 +85,7 @@ func TestPekkoApp(t *testing.T) {
 	})
 }
 
-// TestPekkoSplit shows the mistake that makes a cluster of each Revision: pods that look for their own Revision only.
+// TestPekkoSplit shows a common mistake: pods that discover only their own Revision form a cluster for each Revision.
 func TestPekkoSplit(t *testing.T) {
 	onlyInFull(t)
 	s := newScene(t)
@@ -105,7 +105,7 @@ func TestPekkoSplit(t *testing.T) {
 		var sizes []int
 		for pod, view := range views {
 			if !slices.Contains(view, addresses[pod]) {
-				return kit.NotYet("%s is no member of its own cluster: %v", pod, view)
+				return kit.NotYet("%s is not a member of its own cluster: %v", pod, view)
 			}
 			sizes = append(sizes, len(view))
 		}
@@ -118,7 +118,7 @@ func TestPekkoSplit(t *testing.T) {
 	if suite.guest {
 		return
 	}
-	s.must(kit.Wait(t.Context(), 2*time.Minute, "the split to be told", func(ctx context.Context) error {
+	s.must(kit.Wait(t.Context(), 2*time.Minute, "an event about the split", func(ctx context.Context) error {
 		events, err := s.sink.events(ctx)
 		if err != nil {
 			return err
@@ -126,7 +126,7 @@ func TestPekkoSplit(t *testing.T) {
 		for _, e := range events {
 			if e.Header.Get("Ce-Type") == detected && strings.Contains(e.cd.Subject.ID, "/cluster-split/") {
 				if !strings.Contains(string(e.Body), "serving.knative.dev/service=%s") {
-					t.Errorf("it does not say what would be right: %s", e)
+					t.Errorf("it does not say how to fix it: %s", e)
 				}
 				return nil
 			}
@@ -135,8 +135,8 @@ func TestPekkoSplit(t *testing.T) {
 	}))
 }
 
-// TestPekkoWithKamon shows what there is of an application that counts nothing: handled requests, exactly, by Kamon's
-// sum per shard, and no outcomes.
+// TestPekkoWithKamon shows what can be measured of an application without counters: the exact number of handled
+// requests, from Kamon's sum per shard, and no outcomes.
 func TestPekkoWithKamon(t *testing.T) {
 	onlyInFull(t)
 	s := emptyScene(t)
@@ -145,15 +145,15 @@ func TestPekkoWithKamon(t *testing.T) {
 	s.must(suite.DeployCart(t.Context(), app))
 	s.must(suite.ReleaseCanary(t.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
 	truth := s.canaryOfFive(app, 1000)
-	// Kamon's values stand still between its ticks.
-	s.must(kit.Wait(t.Context(), 30*time.Second, "Kamon to have counted all", func(ctx context.Context) error {
+	// Kamon's values change only at its ticks.
+	s.must(kit.Wait(t.Context(), 30*time.Second, "complete totals of Kamon", func(ctx context.Context) error {
 		handled, err := suite.CountedSum(ctx, app, "pekko_cluster_sharding_shard_processed_messages_sum")
 		if err != nil {
 			return err
 		}
 		for revision, want := range truth.Handled {
 			if handled[revision] != want.All() {
-				return kit.NotYet("it says %v, the clients were told %v", handled, truth.Handled)
+				return kit.NotYet("totals: %v, the clients got %v", handled, truth.Handled)
 			}
 		}
 		return nil
@@ -164,7 +164,7 @@ func TestPekkoWithKamon(t *testing.T) {
 	if suite.guest {
 		return
 	}
-	s.must(kit.Wait(t.Context(), 4*readEvery, "the controller to have counted all", func(ctx context.Context) error {
+	s.must(kit.Wait(t.Context(), 4*readEvery, "complete totals of the controller", func(ctx context.Context) error {
 		m, err := suite.Measured(ctx, app)
 		if err != nil {
 			return err
@@ -172,10 +172,10 @@ func TestPekkoWithKamon(t *testing.T) {
 		got := m.Counts("canary_handled_requests_total", "outcome")
 		for revision, want := range truth.Handled {
 			if o := got[revision]; o["unknown"] != want.All() || o.All() != want.All() {
-				return kit.NotYet("it says %v, the clients were told %v", got, truth.Handled)
+				return kit.NotYet("totals: %v, the clients got %v", got, truth.Handled)
 			}
 			if why := m.Why(revision, "handled_requests_total"); why != "OutcomesUnknown" {
-				return kit.NotYet("of the outcomes of %s it says %q", revision, why)
+				return kit.NotYet("the reason for the missing outcomes of %s is %q", revision, why)
 			}
 		}
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// TestRefusals writes what could not be obeyed. It is refused at once, and the answer says what is wrong, and where.
+// TestRefusals writes invalid objects. They are rejected at once, and the message says what is wrong and where.
 func TestRefusals(t *testing.T) {
 	s := newScene(t)
 	ctx := t.Context()
@@ -38,7 +38,7 @@ func TestRefusals(t *testing.T) {
 	for want, change := range map[string]func(*v1alpha1.CDEventSourceSpec){
 		"neither ref nor uri": func(spec *v1alpha1.CDEventSourceSpec) { spec.Sink.Ref = nil },
 		"spec.filters[0]":     filter(eventingv1.SubscriptionsAPIFilter{CESQL: "1 + 1"}),
-		// The specification of CESQL knows no such function.
+		// CESQL has no such function.
 		"NOWHERE":                filter(eventingv1.SubscriptionsAPIFilter{CESQL: "NOWHERE(type)"}),
 		"spec.namespaceSelector": func(spec *v1alpha1.CDEventSourceSpec) { spec.NamespaceSelector = &metav1.LabelSelector{} },
 		"spec.environment.id":    func(spec *v1alpha1.CDEventSourceSpec) { spec.Environment = &v1alpha1.Environment{} },
@@ -51,16 +51,16 @@ func TestRefusals(t *testing.T) {
 		t.Log(err)
 	}
 	if list, err := api.List(ctx, metav1.ListOptions{}); err != nil || len(list.Items) > 0 {
-		t.Errorf("%d sources were let in: %v", len(list.Items), err)
+		t.Errorf("%d invalid sources were admitted: %v", len(list.Items), err)
 	}
 
-	// What is right is let in, and its change for the worse is not.
+	// A valid source is admitted, and a change that makes it invalid is not.
 	s.source("right", service("sink"), filter(eventingv1.SubscriptionsAPIFilter{CESQL: "type LIKE 'dev.cdevents.service.%'"}))
 	source, err := api.Get(ctx, "right", metav1.GetOptions{})
 	s.must(err)
 	source.Spec.Filters[0].CESQL = "'not a boolean'"
 	if _, err := api.Update(ctx, source, metav1.UpdateOptions{}); err == nil || !strings.Contains(err.Error(), "spec.filters[0]") {
-		t.Errorf("a change for the worse: %v", err)
+		t.Errorf("a change to an invalid spec: %v", err)
 	}
 
 	for name, wrong := range map[string]map[string]string{
@@ -78,9 +78,9 @@ func TestRefusals(t *testing.T) {
 	c, err := suite.Kube.CoreV1().ConfigMaps(kit.Namespace).Get(ctx, "config-cdevents", metav1.GetOptions{})
 	s.must(err)
 	if c.Data["cluster-uri"] == "here" {
-		t.Error("a wrong value is in force")
+		t.Error("an invalid value is in effect")
 	}
-	// The ConfigMaps of others are nobody's business here.
+	// ConfigMaps in other namespaces are not validated.
 	c = c.DeepCopy()
 	c.ObjectMeta = metav1.ObjectMeta{Namespace: s.ns, Name: c.Name, Labels: c.Labels}
 	c.Data = map[string]string{"cluster-uri": "here"}
@@ -90,7 +90,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfGates writes gates by which nobody could judge.
+// TestRefusalsOfGates writes gates that could not judge anything.
 func TestRefusalsOfGates(t *testing.T) {
 	s := newScene(t)
 	ctx := t.Context()
@@ -109,7 +109,7 @@ func TestRefusalsOfGates(t *testing.T) {
 	}
 	minute, unbound, small, yes, no := v1alpha1.Duration{Duration: time.Minute}, .3, .001, true, false
 	for want, spec := range map[string]v1alpha1.CanaryGateSpec{
-		// The first of these are the schema's, the others only the webhook knows.
+		// The schema rejects the first of these; only the webhook can reject the others.
 		"spec.metrics[0].threshold": metric(func(m *v1alpha1.GateMetric) { m.Threshold = &unbound }),
 		"spec.failOn[0]":            {Service: "cart", FailOn: []verdict.Verdict{"Pass"}},
 		"spec.service":              {Service: "shop/cart"},
@@ -128,11 +128,11 @@ func TestRefusalsOfGates(t *testing.T) {
 	gate, err := api.Get(ctx, "right", metav1.GetOptions{})
 	s.must(err)
 	if gate.Spec.Schedule != nil || len(gate.Spec.Metrics) > 0 {
-		t.Errorf("something was written into a user's gate: %+v", gate.Spec)
+		t.Errorf("a user's gate was changed: %+v", gate.Spec)
 	}
-	// As a patch: the controller writes the status meanwhile.
+	// A patch, because the controller writes the status at the same time.
 	worse := []byte(`{"spec": {"canary": "cart-00002", "baseline": "cart-00002"}}`)
 	if _, err := api.Patch(ctx, "right", types.MergePatchType, worse, metav1.PatchOptions{}); err == nil || !strings.Contains(err.Error(), "spec.baseline") {
-		t.Errorf("a change for the worse: %v", err)
+		t.Errorf("a change to an invalid spec: %v", err)
 	}
 }

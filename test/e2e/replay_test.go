@@ -12,12 +12,12 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// TestReplay: a source that comes later is told of the present state, once, and then goes on like the others.
+// TestReplay: a source that is created later receives the present state once, and then events like the others.
 func TestReplay(t *testing.T) {
 	s := newScene(t)
 	s.source("early", service("sink"))
 	s.deploy("shop")
-	told := s.sink.exactly(t, birth, at("/"))
+	original := s.sink.exactly(t, birth, at("/"))
 
 	s.source("late", uri("http://sink."+s.ns+".svc.cluster.local/late"), func(spec *v1alpha1.CDEventSourceSpec) {
 		spec.Replay = v1alpha1.ReplayCurrent
@@ -26,9 +26,9 @@ func TestReplay(t *testing.T) {
 	for i, e := range s.sink.exactly(t, replayed, at("/late")) {
 		conforms(t, e, "0.5.1")
 		if e.cd.CustomData.Reason != "Replay" {
-			t.Errorf("%s does not say that it is a replay, but %q", e, e.cd.CustomData.Reason)
+			t.Errorf("%s has the reason %q, want that of a replay", e, e.cd.CustomData.Reason)
 		}
-		first := told[2+i]
+		first := original[2+i]
 		if e.cd.Context.ID == first.cd.Context.ID || e.cd.Subject.Content.ArtifactID != first.cd.Subject.Content.ArtifactID {
 			t.Errorf("want the artifact of %s, under an id of its own; got %s", first, e)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/oracle"
 )
 
-// replicas remembers which pods of the controller there were, and under which addresses they asked.
+// replicas records the controller's pods and their addresses.
 type replicas struct {
 	mu   sync.Mutex
 	seen map[string]oracle.Replica
@@ -42,7 +42,7 @@ func followReplicas(t *testing.T) *replicas {
 func (r *replicas) look(ctx context.Context) {
 	pods, err := suite.Pods(ctx)
 	if err != nil {
-		return // the API server may be away; the next look finds out as well
+		return // if the API server does not answer, the next poll does
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,8 +53,8 @@ func (r *replicas) look(ctx context.Context) {
 	}
 }
 
-// watchings are the times in which each of them was told of every Route, as the API server's audit log has it. It is
-// nil where nobody follows the replicas.
+// watchings returns the times in which each replica watched all Routes, from the API server's audit log. It is nil if
+// replicas are not recorded.
 func (r *replicas) watchings(ctx context.Context) ([]oracle.Watching, error) {
 	if r == nil || suite.audit == nil {
 		return nil, nil

@@ -31,12 +31,12 @@ var (
 	gates        = schema.GroupVersionResource{Group: "knative-cdevents.dev", Version: "v1alpha1", Resource: "canarygates"}
 )
 
-// ran is what the tests look at of a PipelineRun, TaskRun or CustomRun.
+// ran has the fields of a PipelineRun, TaskRun or CustomRun that the tests use.
 type ran struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
 		Params []nameValue
-		// Status is what was asked of it, such as RunCancelled.
+		// Status is a requested state, such as RunCancelled.
 		Status string
 	}
 	Status struct {
@@ -62,7 +62,7 @@ func (r ran) String() string {
 	return r.Name + " " + string(status) + " " + reason + " " + compact(r.Status.Results)
 }
 
-// value of a param or a result, empty if there is none.
+// value returns the value of a param or a result; empty if there is none.
 func value(all []nameValue, name string) string {
 	for _, v := range all {
 		if text, ok := v.Value.(string); ok && v.Name == name {
@@ -72,7 +72,7 @@ func value(all []nameValue, name string) string {
 	return ""
 }
 
-// flow installs what docs/tekton.md installs.
+// flow installs what docs/tekton.md describes.
 func (s *scene) flow() {
 	s.Helper()
 	onlyInFull(s.T)
@@ -89,7 +89,7 @@ func (s *scene) takePart() {
 	s.must(suite.TakePart(s.Context(), s.ns))
 }
 
-// list reads runs; with a PipelineRun's name, its own.
+// list lists runs: all, or those of a PipelineRun.
 func (s *scene) list(ctx context.Context, of schema.GroupVersionResource, parent string) ([]ran, error) {
 	options := metav1.ListOptions{}
 	if parent != "" {
@@ -115,7 +115,7 @@ func (s *scene) list(ctx context.Context, of schema.GroupVersionResource, parent
 	return all, nil
 }
 
-// await waits until a run of a PipelineRun's task is as wanted.
+// await waits until the run of a PipelineRun's task matches.
 func (s *scene) await(of schema.GroupVersionResource, run, task string, as func(ran) bool) ran {
 	s.Helper()
 	var found ran
@@ -126,7 +126,7 @@ func (s *scene) await(of schema.GroupVersionResource, run, task string, as func(
 		}
 		i := slices.IndexFunc(all, func(r ran) bool { return r.Labels["tekton.dev/pipelineTask"] == task && as(r) })
 		if i < 0 {
-			return kit.NotYet("there are %v", all)
+			return kit.NotYet("the runs are %v", all)
 		}
 		found = all[i]
 		return nil
@@ -138,7 +138,7 @@ func exists(ran) bool { return true }
 
 func done(r ran) bool { status, _ := r.succeeded(); return status != corev1.ConditionUnknown }
 
-// started waits for the rollout that the event of a Revision starts, which bears its UID.
+// started waits for the rollout that a Revision's event starts. Its name contains the Revision's UID.
 func (s *scene) started(revision string) string {
 	s.Helper()
 	r, err := suite.Serving.ServingV1().Revisions(s.ns).Get(s.Context(), revision, metav1.GetOptions{})
@@ -147,14 +147,14 @@ func (s *scene) started(revision string) string {
 	s.must(kit.Wait(s.Context(), patience, "rollout "+name, func(ctx context.Context) error {
 		_, err := suite.Dynamic.Resource(pipelineRuns).Namespace(s.ns).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return kit.NotYet("it is not there")
+			return kit.NotYet("it does not exist")
 		}
 		return err
 	}))
 	return name
 }
 
-// again starts a rollout by hand, from the sample of the Pipeline, changed or not.
+// again starts a rollout by hand from the Pipeline's sample, with optional changes.
 func (s *scene) again(change func(run *unstructured.Unstructured)) string {
 	s.Helper()
 	text, err := os.ReadFile(suite.Path("config/tekton/pipeline/progressive-rollout/0.1/samples/run.yaml"))
@@ -167,7 +167,7 @@ func (s *scene) again(change func(run *unstructured.Unstructured)) string {
 	return made.GetName()
 }
 
-// ask asks something of a PipelineRun: Cancelled, CancelledRunFinally or StoppedRunFinally.
+// ask sets the requested state of a PipelineRun: Cancelled, CancelledRunFinally or StoppedRunFinally.
 func (s *scene) ask(run, status string) {
 	s.Helper()
 	_, err := suite.Dynamic.Resource(pipelineRuns).Namespace(s.ns).
@@ -175,7 +175,7 @@ func (s *scene) ask(run, status string) {
 	s.must(err)
 }
 
-// ended waits for a rollout's end, and wants the traffic to be so, "1=100" for example; and logs what ran.
+// ended waits for the end of a rollout, requires a final split such as "1=100", and logs the runs.
 func (s *scene) ended(run string, want corev1.ConditionStatus, traffic string) {
 	s.Helper()
 	var found ran
@@ -186,7 +186,7 @@ func (s *scene) ended(run string, want corev1.ConditionStatus, traffic string) {
 		}
 		i := slices.IndexFunc(all, func(r ran) bool { return r.Name == run })
 		if i < 0 || !done(all[i]) {
-			return kit.NotYet("there are %v", all)
+			return kit.NotYet("the runs are %v", all)
 		}
 		found = all[i]
 		return nil
@@ -198,7 +198,7 @@ func (s *scene) ended(run string, want corev1.ConditionStatus, traffic string) {
 	s.split(traffic)
 }
 
-// say logs what ran.
+// say logs the runs of a rollout.
 func (s *scene) say(run string) {
 	s.Helper()
 	for _, of := range []schema.GroupVersionResource{taskRuns, customRuns} {
@@ -210,7 +210,7 @@ func (s *scene) say(run string) {
 	}
 }
 
-// split wants the Route to have that in force, by the numbers of the Revisions.
+// split requires the Route to have that split, by the numbers of the Revisions.
 func (s *scene) split(want string) {
 	s.Helper()
 	route, err := suite.Serving.ServingV1().Routes(s.ns).Get(s.Context(), "cart", metav1.GetOptions{})

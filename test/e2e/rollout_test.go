@@ -19,7 +19,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// second makes the second Revision of Service cart, which has no traffic, and returns its name.
+// second creates the second Revision of Service cart, without traffic, and returns its name.
 func (s *scene) second() string {
 	s.Helper()
 	s.must(suite.UpdateService(s.Context(), s.ns, "cart", version("two")))
@@ -29,12 +29,12 @@ func (s *scene) second() string {
 	return revision
 }
 
-// TestTektonStarts: the event of a Revision that is Ready starts its rollout, in either mode, once, and 10 % of the
-// traffic are in force when the gate is asked.
+// TestTektonStarts: the event of a ready Revision starts its rollout once, in either mode, and 10 % of the traffic are in
+// effect when the gate starts.
 func TestTektonStarts(t *testing.T) {
 	s := newScene(t)
 	s.flow()
-	// The other mode is another source, and its events have other ids, as their environment is another.
+	// A second source sends in the other mode. Its events have other ids, because its environment differs.
 	to := duckv1.Destination{Ref: &duckv1.KReference{APIVersion: "triggers.tekton.dev/v1beta1", Kind: "EventListener", Name: "rollouts"}}
 	s.source("structured", to, func(spec *v1alpha1.CDEventSourceSpec) {
 		format := eventingduckv1.DeliveryFormatJson
@@ -55,23 +55,23 @@ func TestTektonStarts(t *testing.T) {
 	gate := s.await(customRuns, run, "gate-10", exists)
 	for name, want := range map[string]string{"service": "cart", "revision": revision, "baseline": kit.RevisionName("cart", 1)} {
 		if got := value(gate.Spec.Params, name); got != want {
-			t.Errorf("the gate is asked with %s=%q, want %s", name, got, want)
+			t.Errorf("the gate's run has %s=%q, want %s", name, got, want)
 		}
 	}
 	if gate.Labels["knative-cdevents.dev/service"] != "cart" {
 		t.Errorf("the gate's run cannot be found by its labels: %v", gate.Labels)
 	}
 	s.split("1=90,2=10")
-	// The events of what it did itself, and the one in the other mode, start nothing.
+	// Neither the rollout's own events nor the duplicate in the other mode start anything.
 	s.sink.atLeast(t, []string{shifted}, about("cart"), func(e event) bool { return e.Header.Get("Ce-Type") == shifted })
 	time.Sleep(still)
 	all, err := s.list(t.Context(), pipelineRuns, "")
 	s.must(err)
 	for _, r := range all {
-		// The bystander bears no label, but the source in the other mode chooses by none: its Service is not named in
-		// the Role, so nothing becomes of it.
+		// The source in the other mode has no selector, so it also sends the events of the bystander, which has no label. The
+		// Role does not name that Service, so its rollout fails.
 		if value(r.Spec.Params, "service") == "cart" && r.Name != run {
-			t.Errorf("there is also %s", r)
+			t.Errorf("another rollout was started: %s", r)
 		}
 		if value(r.Spec.Params, "service") == "bystander" {
 			s.denied(r.Name)
@@ -79,16 +79,16 @@ func TestTektonStarts(t *testing.T) {
 	}
 }
 
-// denied wants a rollout to fail as it has no right to read its Service.
+// denied requires a rollout to fail because it may not read its Service.
 func (s *scene) denied(run string) {
 	s.Helper()
 	begin := s.await(taskRuns, run, "begin", done)
 	if status, _ := begin.succeeded(); status != corev1.ConditionFalse || !strings.Contains(value(begin.Status.Results, "message"), "forbidden") {
-		s.Errorf("it is not refused: %s", begin)
+		s.Errorf("it was not denied: %s", begin)
 	}
 }
 
-// TestTektonGateThatNeverRan stops a rollout between a step and its gate. There is no verdict, and the traffic goes back.
+// TestTektonGateThatNeverRan stops a rollout between a step and its gate. There is no verdict, and it is rolled back.
 func TestTektonGateThatNeverRan(t *testing.T) {
 	s := newScene(t)
 	s.flow()
@@ -97,20 +97,20 @@ func TestTektonGateThatNeverRan(t *testing.T) {
 	s.takePart()
 	run := s.started(s.second())
 	s.await(taskRuns, run, "shift-10", exists)
-	s.ask(run, "StoppedRunFinally") // what runs goes on, and nothing new is started
+	s.ask(run, "StoppedRunFinally") // lets running tasks finish, and starts no new ones
 	s.ended(run, corev1.ConditionFalse, "1=100")
 	if all, err := s.list(t.Context(), customRuns, run); err != nil || len(all) > 0 {
 		t.Errorf("a gate ran: %v (%v)", all, err)
 	}
 	shift := s.await(taskRuns, run, "shift-10", done)
 	if got := value(shift.Status.Results, "traffic"); !strings.HasSuffix(got, "=10") {
-		t.Errorf("there was nothing to take back: %s", shift)
+		t.Errorf("it was not rolled back: %s", shift)
 	}
 	s.await(taskRuns, run, "rollback", done)
 	s.sink.atLeast(t, []string{rolledBack}, func(e event) bool { return e.Header.Get("Ce-Type") == rolledBack })
 }
 
-// TestTektonRefuses begins rollouts that must not move anything.
+// TestTektonRefuses starts rollouts that must not move any traffic.
 func TestTektonRefuses(t *testing.T) {
 	s := newScene(t)
 	s.flow()
@@ -119,7 +119,7 @@ func TestTektonRefuses(t *testing.T) {
 	s.takePart()
 	run := s.started(s.second())
 	s.await(taskRuns, run, "shift-10", done)
-	s.ask(run, "Cancelled") // without a rollback: it would come in between
+	s.ask(run, "Cancelled") // no rollback, which would interfere
 	first, second := kit.RevisionName("cart", 1), kit.RevisionName("cart", 2)
 	for what, c := range map[string]struct {
 		traffic, split, canary, why, gate string
@@ -142,16 +142,16 @@ func TestTektonRefuses(t *testing.T) {
 			}
 		}
 		if got := value(last.Status.Results, "message"); !strings.Contains(got, c.why) {
-			t.Errorf("%s: it says %q, want %q", what, got, c.why)
+			t.Errorf("%s: the message is %q, want %q", what, got, c.why)
 		}
 	}
 }
 
-// setParam changes a param of a run.
+// setParam sets a param of a run.
 func setParam(run *unstructured.Unstructured, name, value string) {
 	params, _, err := unstructured.NestedSlice(run.Object, "spec", "params")
 	if err != nil {
-		panic(err) // a manifest of ours
+		panic(err) // our own manifest
 	}
 	for _, p := range params {
 		if m, ok := p.(map[string]any); ok && m["name"] == name {
@@ -163,14 +163,14 @@ func setParam(run *unstructured.Unstructured, name, value string) {
 	}
 }
 
-// gate changes the CanaryGate cart.
+// gate patches CanaryGate cart.
 func (s *scene) gate(patch string) {
 	s.Helper()
 	_, err := suite.Dynamic.Resource(gates).Namespace(s.ns).Patch(s.Context(), "cart", "application/merge-patch+json", []byte(patch), metav1.PatchOptions{})
 	s.must(err)
 }
 
-// send sends requests to Service cart until the function that it returns is called, which says how many got an answer.
+// send sends requests to Service cart until the returned function is called, which returns the number of responses.
 func (s *scene) send() func() int {
 	s.Helper()
 	in, err := suite.Ingress(s.Context())

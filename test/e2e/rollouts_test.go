@@ -18,28 +18,28 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// rollout is one way in which a Knative Service changes, and all that is told of it.
+// rollout is one way to change a Knative Service, with all events that it causes.
 type rollout struct {
-	// make changes the Service before it is created.
+	// make modifies the Service before its creation.
 	make func(*servingv1.Service)
-	// born is what is told of its creation, if not birth.
-	born []string
-	then []change
-	// reason of the last event, where it has one.
+	// onCreate lists the events of its creation; birth if it is nil.
+	onCreate []string
+	then     []change
+	// reason is that of the last event, if it has one.
 	reason string
 }
 
-// change is one that a user makes, what he waits for, and what is told of it.
+// change is a change by a user, with the state to wait for and the events that it causes.
 type change struct {
 	do func(*servingv1.Service)
-	// revision must be the latest Ready one after it; the number of the one before stays otherwise.
+	// revision is the number of the latest Ready Revision after the change; 0 if it stays the same.
 	revision int
-	told     []string
-	// act is done besides, or instead.
+	events   []string
+	// act is done in addition to do, or instead.
 	act func(ctx context.Context, s *scene, name string) error
 }
 
-// pinned sends all traffic, or that of several Revisions, to Revisions by their number.
+// pinned splits the traffic between Revisions by number.
 func pinned(percentAndRevision ...int) func(*servingv1.Service) {
 	return func(svc *servingv1.Service) {
 		var shares []kit.Share
@@ -80,59 +80,59 @@ func clusterLocal(svc *servingv1.Service) {
 	svc.Labels = map[string]string{"networking.knative.dev/visibility": "cluster-local"}
 }
 
-// rollouts holds every kind that Knative has. The names are those of the Services.
+// rollouts returns every kind of change that Knative has. The keys are the names of the Services.
 func rollouts() map[string]rollout {
 	return map[string]rollout{
-		"configuration": {then: []change{{do: version("two"), revision: 2, told: []string{revisionReady, upgraded}}}, reason: "ConfigurationChanged"},
-		"latest":        {then: []change{{do: image(suite.next), revision: 2, told: []string{revisionReady, upgraded}}}},
+		"configuration": {then: []change{{do: version("two"), revision: 2, events: []string{revisionReady, upgraded}}}, reason: "ConfigurationChanged"},
+		"latest":        {then: []change{{do: image(suite.next), revision: 2, events: []string{revisionReady, upgraded}}}},
 		"pinned": {then: []change{
-			{do: both(version("two"), pinned(100, 1)), revision: 2, told: []string{revisionReady}},
-			{do: pinned(100, 2), told: []string{upgraded}},
+			{do: both(version("two"), pinned(100, 1)), revision: 2, events: []string{revisionReady}},
+			{do: pinned(100, 2), events: []string{upgraded}},
 		}, reason: "ConfigurationChanged"},
 		"back": {then: []change{
-			{do: version("two"), revision: 2, told: []string{revisionReady, upgraded}},
-			{do: pinned(100, 1), told: []string{rolledBack}},
+			{do: version("two"), revision: 2, events: []string{revisionReady, upgraded}},
+			{do: pinned(100, 1), events: []string{rolledBack}},
 		}, reason: "TrafficMoved"},
 		"reverted": {then: []change{
-			{do: version("two"), revision: 2, told: []string{revisionReady, upgraded}},
-			{do: version("one"), revision: 3, told: []string{revisionReady, rolledBack}},
+			{do: version("two"), revision: 2, events: []string{revisionReady, upgraded}},
+			{do: version("one"), revision: 3, events: []string{revisionReady, rolledBack}},
 		}, reason: "TemplateReapplied"},
 		"withdrawn": {then: []change{
-			{do: both(version("two"), pinned(90, 1, 10, 2)), revision: 2, told: []string{revisionReady, shifted}},
-			{do: pinned(100, 1), told: []string{rolledBack}},
+			{do: both(version("two"), pinned(90, 1, 10, 2)), revision: 2, events: []string{revisionReady, shifted}},
+			{do: pinned(100, 1), events: []string{rolledBack}},
 		}, reason: "CanaryWithdrawn"},
 		"canary": {then: []change{
-			{do: both(image(suite.next), pinned(90, 1, 10, 2)), revision: 2, told: []string{revisionReady, shifted}},
-			{do: pinned(50, 1, 50, 2), told: []string{shifted}},
-			{do: pinned(100, 2), told: []string{upgraded}},
+			{do: both(image(suite.next), pinned(90, 1, 10, 2)), revision: 2, events: []string{revisionReady, shifted}},
+			{do: pinned(50, 1, 50, 2), events: []string{shifted}},
+			{do: pinned(100, 2), events: []string{upgraded}},
 		}},
-		// Two targets for one Revision are one share. Without tags Serving adds them up, and then waits for what is asked for.
-		"several-targets": {then: []change{{do: both(pinned(60, 1, 40, 1), twoTags), told: []string{published}}}},
-		"tag":             {then: []change{{do: both(latest, tagged), told: []string{published}}}},
+		// Two targets for one Revision count as one share. Without tags Serving merges them, and then never reports the requested traffic.
+		"several-targets": {then: []change{{do: both(pinned(60, 1, 40, 1), twoTags), events: []string{published}}}},
+		"tag":             {then: []change{{do: both(latest, tagged), events: []string{published}}}},
 		"own-names": {
 			make: named("blue"),
 			then: []change{
-				{do: both(version("two"), named("azure")), act: waitLatest("azure"), told: []string{revisionReady, upgraded}},
-				// What was applied first is applied again, under its name: no new Revision comes of it.
-				{do: both(version("one"), named("blue")), act: waitLatest("blue"), told: []string{rolledBack}},
+				{do: both(version("two"), named("azure")), act: waitLatest("azure"), events: []string{revisionReady, upgraded}},
+				// The first template is applied again under its name, so no new Revision is created.
+				{do: both(version("one"), named("blue")), act: waitLatest("blue"), events: []string{rolledBack}},
 			},
 			reason: "TrafficMoved",
 		},
 		"cluster-local": {
-			make: clusterLocal, born: []string{created, revisionReady, deployed},
-			then: []change{{do: func(svc *servingv1.Service) { svc.Labels = nil }, act: waitPublic, told: []string{published}}},
+			make: clusterLocal, onCreate: []string{created, revisionReady, deployed},
+			then: []change{{do: func(svc *servingv1.Service) { svc.Labels = nil }, act: waitPublic, events: []string{published}}},
 		},
 		"domain": {then: []change{
-			{act: mapDomain, told: []string{published}},
-			{act: unmapDomain, told: []string{published}},
+			{act: mapDomain, events: []string{published}},
+			{act: unmapDomain, events: []string{published}},
 		}},
-		"again": {then: []change{{act: remake, told: slices.Concat([]string{removed}, birth)}}},
-		// Neither labels nor annotations of the Service are a release.
+		"again": {then: []change{{act: remake, events: slices.Concat([]string{removed}, birth)}}},
+		// Changes to the Service's labels and annotations are not releases.
 		"touched": {then: []change{{do: func(svc *servingv1.Service) { svc.Annotations["example.com/touched"] = "true" }}}},
 	}
 }
 
-// TestRollouts goes through every kind of rollout, all of them side by side.
+// TestRollouts covers every kind of change, in parallel.
 func TestRollouts(t *testing.T) {
 	s := newScene(t)
 	s.source("source", service("sink"))
@@ -140,17 +140,17 @@ func TestRollouts(t *testing.T) {
 	want := map[string][]string{}
 	var mu sync.Mutex
 	t.Run("go", func(t *testing.T) {
-		// More at once make each of them slower than Serving's own time limits.
+		// With more at once, each would exceed Serving's own time limits.
 		turn := make(chan struct{}, 4)
 		for name, r := range all {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				turn <- struct{}{}
 				defer func() { <-turn }()
-				told := r.play(t, s, name)
+				expected := r.play(t, s, name)
 				mu.Lock()
 				defer mu.Unlock()
-				want[name] = told
+				want[name] = expected
 			})
 		}
 	})
@@ -168,7 +168,7 @@ func TestRollouts(t *testing.T) {
 	}
 }
 
-// play makes the changes one after the other. It returns all that must have been told in the end.
+// play makes the changes in turn, and returns all expected events.
 func (r rollout) play(t *testing.T, s *scene, name string) []string {
 	t.Helper()
 	ctx := t.Context()
@@ -185,11 +185,11 @@ func (r rollout) play(t *testing.T, s *scene, name string) []string {
 	must(suite.CreateService(ctx, app))
 	_, err := suite.WaitService(ctx, s.ns, name, "")
 	must(err)
-	told := birth
-	if r.born != nil {
-		told = r.born
+	expected := birth
+	if r.onCreate != nil {
+		expected = r.onCreate
 	}
-	s.sink.atLeast(t, told, about(name))
+	s.sink.atLeast(t, expected, about(name))
 	for _, c := range r.then {
 		if c.do != nil {
 			must(suite.UpdateService(ctx, s.ns, name, c.do))
@@ -203,10 +203,10 @@ func (r rollout) play(t *testing.T, s *scene, name string) []string {
 		if c.act != nil {
 			must(c.act(ctx, s, name))
 		}
-		told = slices.Concat(told, c.told)
-		s.sink.atLeast(t, told, about(name))
+		expected = slices.Concat(expected, c.events)
+		s.sink.atLeast(t, expected, about(name))
 	}
-	return told
+	return expected
 }
 
 func waitLatest(suffix string) func(context.Context, *scene, string) error {
@@ -223,7 +223,7 @@ func waitPublic(ctx context.Context, s *scene, name string) error {
 			return err
 		}
 		if u := svc.Status.URL; !svc.IsReady() || u == nil || strings.HasSuffix(u.URL().Hostname(), ".svc.cluster.local") {
-			return kit.NotYet("its URL is %s", svc.Status.URL)
+			return kit.NotYet("the URL is %s", svc.Status.URL)
 		}
 		return nil
 	})

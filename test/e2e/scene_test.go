@@ -20,20 +20,20 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// prefix of the namespaces that the tests make.
+// prefix is that of the tests' namespaces.
 const prefix = "cdevents-e2e-"
 
-// still is how long nothing may arrive before the tests believe that nothing will.
+// still is how long no event may arrive before the tests assume that there are no more.
 const still = 3 * time.Second
 
-// scene is a namespace of a test's own, with a sink in it.
+// scene is the namespace of one test, with a sink.
 type scene struct {
 	*testing.T
 	ns   string
 	sink *sink
 }
 
-// newScene makes a namespace with a receiver behind a plain Service called "sink".
+// newScene creates a namespace with a receiver behind a plain Service called "sink".
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := emptyScene(t)
@@ -41,7 +41,7 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// emptyScene makes a namespace.
+// emptyScene creates a namespace.
 func emptyScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{T: t, ns: fmt.Sprintf("%s%06d", prefix, rand.IntN(1e6))}
@@ -67,7 +67,7 @@ func (s *scene) must(err error) {
 	}
 }
 
-// end tells what was seen, if the test failed, and removes the namespace without waiting.
+// end logs the state if the test failed, and deletes the namespace without waiting.
 func (s *scene) end() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), time.Minute)
 	defer cancel()
@@ -118,12 +118,12 @@ func compact(v any) string {
 	return string(data)
 }
 
-// service is a plain Service as a destination.
+// service returns a plain Service as a destination.
 func service(name string) duckv1.Destination {
 	return duckv1.Destination{Ref: &duckv1.KReference{APIVersion: "v1", Kind: "Service", Name: name}}
 }
 
-// knativeService is a Knative Service as a destination.
+// knativeService returns a Knative Service as a destination.
 func knativeService(name string) duckv1.Destination {
 	return duckv1.Destination{Ref: &duckv1.KReference{APIVersion: "serving.knative.dev/v1", Kind: "Service", Name: name}}
 }
@@ -131,12 +131,12 @@ func knativeService(name string) duckv1.Destination {
 func uri(text string) duckv1.Destination {
 	u, err := apis.ParseURL(text)
 	if err != nil {
-		panic(err) // a constant of a test
+		panic(err) // a constant in a test
 	}
 	return duckv1.Destination{URI: u}
 }
 
-// create makes a source without waiting for it.
+// create creates a source without waiting for it.
 func (s *scene) create(name string, to duckv1.Destination, options ...func(*v1alpha1.CDEventSourceSpec)) {
 	s.Helper()
 	source := &v1alpha1.CDEventSource{
@@ -151,7 +151,7 @@ func (s *scene) create(name string, to duckv1.Destination, options ...func(*v1al
 	s.must(err)
 }
 
-// source makes a source and waits until it is Ready.
+// source creates a source and waits until it is Ready.
 func (s *scene) source(name string, to duckv1.Destination, options ...func(*v1alpha1.CDEventSourceSpec)) {
 	s.Helper()
 	s.create(name, to, options...)
@@ -181,11 +181,11 @@ func (s *scene) deploy(name string) {
 	s.must(err)
 }
 
-// deleteNamespaces removes what the tests made, also what an earlier run left.
+// deleteNamespaces deletes the tests' namespaces, including those of earlier runs.
 func deleteNamespaces(ctx context.Context) error {
 	list, err := suite.Kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("looking for namespaces of the tests: %w", err)
+		return fmt.Errorf("listing the tests' namespaces: %w", err)
 	}
 	began, count := time.Now(), 0
 	var all errgroup.Group

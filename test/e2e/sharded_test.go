@@ -11,26 +11,26 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// TestShardedApp shows that test/sharded is what the tests of canaries take it for: one cluster over two Revisions,
-// in which another Revision handles a request than the one where it entered, and counters that tell the truth.
+// TestShardedApp verifies what the canary tests assume of test/sharded: one cluster of two Revisions, in which requests
+// are handled by another Revision than the one they entered, and correct counters.
 func TestShardedApp(t *testing.T) {
 	onlyInFull(t)
 	s := emptyScene(t)
 	app := s.sharded()
 	truth := s.canaryOfFive(app, 2000)
 
-	// Which shards a member gets depends on the pods' addresses.
+	// The shards of a member depend on the pods' addresses.
 	if share := float64(truth.Handled[app.Canary()].All()) / float64(truth.Sent()); share < 0.1 || share > 0.6 {
-		t.Errorf("the canary handled %.1f %%: placement does not ignore the Route, or not by much", 100*share)
+		t.Errorf("the canary handled %.1f %%: the placement is too close to the Route's split, or too far from it", 100*share)
 	}
 	if held, err := suite.CountedSum(t.Context(), app, "stateful_shards"); err != nil || held[app.Stable()]+held[app.Canary()] != 100 {
-		t.Errorf("the pods hold %v shards, want 100 together (error: %v)", held, err)
+		t.Errorf("the pods hold %v shards in total, want 100 (error: %v)", held, err)
 	}
 	s.sameAsCounted(app, truth)
 }
 
-// TestMeasuredOverCrashAndEviction lets a container crash and a pod be evicted in the middle of a rollout. What they had
-// handled stays counted, and what became of them is told.
+// TestMeasuredOverCrashAndEviction crashes a container and evicts a pod during a rollout. The requests that they handled
+// stay counted, and both incidents are reported.
 func TestMeasuredOverCrashAndEviction(t *testing.T) {
 	onlyInFull(t)
 	if suite.guest {
@@ -57,7 +57,7 @@ func TestMeasuredOverCrashAndEviction(t *testing.T) {
 	s.must(clients.Send(ctx, 300))
 	m := s.sameAsMeasured(app, clients.Truth())
 	if restarts := m.Counts("canary_pod_restarts_total", "reason")[app.Canary()]; restarts.All() == 0 {
-		t.Errorf("the canary's pod was restarted, and told is %v", restarts)
+		t.Errorf("the canary's pod was restarted, but the reported restarts are %v", restarts)
 	}
 
 	s.must(suite.EvictPod(ctx, s.ns, evicted))
@@ -65,13 +65,13 @@ func TestMeasuredOverCrashAndEviction(t *testing.T) {
 	s.must(clients.Send(ctx, 300))
 	truth := clients.Truth()
 	if len(truth.Lost) > 0 {
-		t.Fatalf("requests were lost, so there is no truth: %v", truth.Lost)
+		t.Fatalf("requests were lost, so the truth is unknown: %v", truth.Lost)
 	}
 	s.sameAsMeasured(app, truth)
 }
 
-// TestMeasuredOverHandoverAndScaleDown kills the replica that measures in the middle of a rollout, and lets the stable
-// Revision, which still handles most of what enters at the canary, scale to zero.
+// TestMeasuredOverHandoverAndScaleDown kills the measuring replica during a rollout, and then scales the stable Revision
+// to zero, which still handles most of the requests that enter at the canary.
 func TestMeasuredOverHandoverAndScaleDown(t *testing.T) {
 	onlyInFull(t)
 	if suite.guest || !suite.Own() {
@@ -82,19 +82,19 @@ func TestMeasuredOverHandoverAndScaleDown(t *testing.T) {
 	app := s.sharded()
 	s.sameAsMeasured(app, s.canaryOfFive(app, 500))
 
-	// Whoever measures from now on counts from nothing, and nobody counts beside him.
+	// The next replica starts to count at zero, and no other counts at the same time.
 	_, leads := leader(t, s.ns, "cart")
 	s.must(suite.Crash(ctx, leads))
-	s.must(kit.Wait(ctx, 2*time.Minute, "another replica to measure", func(ctx context.Context) error {
+	s.must(kit.Wait(ctx, 2*time.Minute, "measurements of another replica", func(ctx context.Context) error {
 		m, err := suite.Measured(ctx, app)
 		if err != nil {
 			return err
 		}
 		if why := m.Why(app.Canary(), "handled_requests_total"); why != "" || len(m["canary_handled_requests_total"]) == 0 {
-			return kit.NotYet("nothing is known of the canary: %s", why)
+			return kit.NotYet("no figures of the canary: %s", why)
 		}
 		if got := m.Counts("canary_handled_requests_total", "outcome"); len(got) > 0 {
-			return kit.NotYet("it is said to have handled %v before", got)
+			return kit.NotYet("it already has handled requests: %v", got)
 		}
 		return nil
 	}))
@@ -119,13 +119,13 @@ func TestMeasuredOverHandoverAndScaleDown(t *testing.T) {
 	}
 	s.must(clients.Send(ctx, 100))
 	truth := clients.Truth()
-	t.Logf("what the clients were told\n%s", truth)
-	// What nobody answered may have been handled, or not.
+	t.Logf("what the clients got\n%s", truth)
+	// A request without an answer may have been handled or not.
 	unknown := truth.Handled[""].All()
 	for _, n := range truth.Lost {
 		unknown += n
 	}
-	s.must(kit.Wait(ctx, 4*readEvery, "the controller to have counted all", func(ctx context.Context) error {
+	s.must(kit.Wait(ctx, 4*readEvery, "complete totals of the controller", func(ctx context.Context) error {
 		m, err := suite.Measured(ctx, app)
 		if err != nil {
 			return err
@@ -133,18 +133,18 @@ func TestMeasuredOverHandoverAndScaleDown(t *testing.T) {
 		handled := m.Counts("canary_handled_requests_total", "outcome")
 		for _, revision := range []string{app.Stable(), app.Canary()} {
 			if got, want := handled[revision].All(), truth.Handled[revision].All(); got < want || got > want+unknown {
-				return kit.NotYet("%s handled %d, the clients know of %d and do not know of %d", revision, got, want, unknown)
+				return kit.NotYet("%s handled %d, the clients know of %d and have no answer for %d", revision, got, want, unknown)
 			}
 		}
 		return nil
 	}))
 	if truth.Handled[app.Stable()].All() == 0 || unknown > truth.Sent()/100 {
-		t.Errorf("the stable Revision handled %d, and of %d requests nobody knows", truth.Handled[app.Stable()].All(), unknown)
+		t.Errorf("the stable Revision handled %d, and %d requests have no answer", truth.Handled[app.Stable()].All(), unknown)
 	}
 }
 
-// TestShardedAppAfterACrash shows that a container which is restarted in its pod is a member like any other: it handles
-// what the clients are told, once, and counts from zero.
+// TestShardedAppAfterACrash shows that a restarted container is an ordinary member: it handles its requests once, as the
+// clients see it, and its counters start at zero.
 func TestShardedAppAfterACrash(t *testing.T) {
 	onlyInFull(t)
 	s := emptyScene(t)
@@ -173,17 +173,17 @@ func TestShardedAppAfterACrash(t *testing.T) {
 	counted, err := suite.Counted(t.Context(), app)
 	s.must(err)
 	if got, want := counted.Pods[crashed].All(), truth.Pods[crashed].All(); got != want {
-		t.Errorf("the pod that crashed counted %d since, it handled %d", got, want)
+		t.Errorf("the pod that crashed counted %d since then, but handled %d", got, want)
 	}
 	if got, want := counted.Pods[other].All(), first.Pods[other].All()+truth.Pods[other].All(); got != want {
-		t.Errorf("the other pod counted %d, it handled %d", got, want)
+		t.Errorf("the other pod counted %d, but handled %d", got, want)
 	}
 	if held, err := suite.CountedSum(t.Context(), app, "stateful_shards"); err != nil || held[app.Stable()] != 100 {
-		t.Errorf("the pods hold %v shards, want 100: each lives in one place (error: %v)", held, err)
+		t.Errorf("the pods hold %v shards, want 100, each on one pod (error: %v)", held, err)
 	}
 }
 
-// sharded deploys test/sharded, and makes a canary of it that fails 5 % of what it handles.
+// sharded deploys test/sharded with a canary that fails 5 % of what it handles.
 func (s *scene) sharded() *kit.Cart {
 	s.Helper()
 	image, err := suite.ShardedImage(s.Context())
@@ -194,8 +194,8 @@ func (s *scene) sharded() *kit.Cart {
 	return app
 }
 
-// canaryOfFive waits for one cluster over both Revisions, gives the canary 5 % of the traffic and sends requests.
-// What it returns is all that the application ever handled.
+// canaryOfFive waits for one cluster of both Revisions, gives the canary 5 % of the traffic and sends requests. It
+// returns everything that the application has handled.
 func (s *scene) canaryOfFive(app *kit.Cart, requests int) *kit.Truth {
 	s.Helper()
 	clients, err := suite.Clients(s.Context(), app)
@@ -203,33 +203,33 @@ func (s *scene) canaryOfFive(app *kit.Cart, requests int) *kit.Truth {
 	return s.canaryOfFiveBy(app, clients, requests)
 }
 
-// canaryOfFiveBy is canaryOfFive for clients who have sent requests before; it is about them, too.
+// canaryOfFiveBy does the same with clients that have sent requests before; its result includes those.
 func (s *scene) canaryOfFiveBy(app *kit.Cart, clients *kit.Clients, requests int) *kit.Truth {
 	s.Helper()
 	s.must(suite.WaitOneCluster(s.Context(), app))
 	s.must(suite.SplitCart(s.Context(), app, 5))
-	// A canary that went to sleep before is awake again, as another pod.
+	// A canary that was scaled to zero now runs in another pod.
 	s.must(suite.WaitOneCluster(s.Context(), app))
 	s.must(clients.SendUntil(s.Context(), app.Canary()))
 	s.must(clients.Send(s.Context(), requests))
 	truth := clients.Truth()
-	s.Logf("what the clients were told of %d requests\n%s", truth.Sent(), truth)
+	s.Logf("what the clients got for %d requests\n%s", truth.Sent(), truth)
 
 	if len(truth.Lost) > 0 || truth.Handled[""].All() > 0 {
-		s.Errorf("requests were lost, so there is no truth: %v, %v", truth.Lost, truth.Handled[""])
+		s.Errorf("requests were lost, so the truth is unknown: %v, %v", truth.Lost, truth.Handled[""])
 	}
 	if n := truth.Entered[app.Canary()].All(); n < requests/50 || n > requests/10 {
 		s.Errorf("%d of %d entered at the canary, want 5 %%", n, requests)
 	}
-	// Of 200 none fails in one run of 30,000.
+	// For 200 requests, one run in 30,000 has no failure.
 	canary := truth.Handled[app.Canary()]
 	if truth.Handled[app.Stable()]["error"] > 0 || canary["error"] == 0 && canary.All() >= 200 {
-		s.Errorf("the canary fails 5 %% and the stable Revision nothing, but they handled %v", truth.Handled)
+		s.Errorf("the canary fails 5 %% and the stable Revision nothing, but the outcomes are %v", truth.Handled)
 	}
 	return truth
 }
 
-// sameAsCounted compares the truth with what the pods counted themselves. Nothing may be under way.
+// sameAsCounted compares the truth with the pods' own counters. No request may be in flight.
 func (s *scene) sameAsCounted(app *kit.Cart, truth *kit.Truth) {
 	s.Helper()
 	counted, err := suite.Counted(s.Context(), app)
@@ -245,7 +245,7 @@ func (s *scene) sameAsCounted(app *kit.Cart, truth *kit.Truth) {
 		{"by entry and handling", counted.Matrix, truth.Matrix},
 	} {
 		if !reflect.DeepEqual(c.got, c.want) {
-			s.Errorf("%s: the pods counted\n%v, the clients were told\n%v", c.what, c.got, c.want)
+			s.Errorf("%s: the pods counted\n%v, the clients got\n%v", c.what, c.got, c.want)
 		}
 	}
 	for _, family := range []string{"stateful_requests_started_total", "stateful_request_duration_seconds"} {
@@ -253,7 +253,7 @@ func (s *scene) sameAsCounted(app *kit.Cart, truth *kit.Truth) {
 		s.must(err)
 		for revision, handled := range truth.Handled {
 			if sums[revision] != handled.All() {
-				s.Errorf("%s of %s is %d, it handled %d", family, revision, sums[revision], handled.All())
+				s.Errorf("%s of %s is %d, but it handled %d", family, revision, sums[revision], handled.All())
 			}
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// TestRestartAndResyncAreSilent kills the controller and touches what it watches. Nothing has happened, so
-// nothing is told; what happens next is told once.
+// TestRestartAndResyncAreSilent kills the controller and touches what it watches. That causes no events; the next change
+// causes one.
 func TestRestartAndResyncAreSilent(t *testing.T) {
 	s := newScene(t)
 	s.source("source", service("sink"))
@@ -21,12 +21,12 @@ func TestRestartAndResyncAreSilent(t *testing.T) {
 
 	s.must(suite.Restart(t.Context()))
 	s.must(suite.WaitLeader(t.Context()))
-	// A Service that comes later shows that the new process is at work; by then it has read all the others.
+	// A new Service shows that the new process is working; by then it has read all the others.
 	s.deploy("witness")
 	s.sink.exactly(t, birth, about("witness"))
 	s.sink.exactly(t, birth, about("shop"))
 
-	// Metadata is nobody's release.
+	// Changes of metadata are not releases.
 	s.must(suite.UpdateService(t.Context(), s.ns, "shop", func(svc *servingv1.Service) {
 		svc.Annotations["example.com/touched"] = "true"
 		svc.Labels = map[string]string{"touched": "true"}

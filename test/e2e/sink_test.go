@@ -15,12 +15,12 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// sink is a receiver in the cluster, asked through the API server.
+// sink is a receiver in the cluster. Requests to it go through the API server.
 type sink struct {
 	ns, selector string
 }
 
-// event is a request as the sink received it, and what its body says.
+// event is a request that the sink received, with its parsed body.
 type event struct {
 	Number int         `json:"number"`
 	Time   time.Time   `json:"time"`
@@ -34,11 +34,11 @@ type event struct {
 	structured bool
 }
 
-// cdevent is the part of a CDEvent that the tests look at. The whole of it is checked against the schema.
+// cdevent has the fields of a CDEvent that the tests use. The schema checks all of it.
 type cdevent struct {
 	Context struct {
 		SpecVersion string `json:"specversion"`
-		Version     string `json:"version"` // what specversion was called until 0.4
+		Version     string `json:"version"` // the name of specversion until 0.4
 		ID          string `json:"id"`
 		Source      string `json:"source"`
 		Type        string `json:"type"`
@@ -78,7 +78,7 @@ func (e event) String() string {
 		e.Header.Get("Ce-Type"), e.Header.Get("Ce-Subject"), e.Header.Get("Ce-Id"), e.Status, body)
 }
 
-// events are all requests that arrived so far.
+// events returns all requests so far.
 func (k *sink) events(ctx context.Context) ([]event, error) {
 	path, err := suite.PodRequest(ctx, k.ns, k.selector)
 	if err != nil {
@@ -86,11 +86,11 @@ func (k *sink) events(ctx context.Context) ([]event, error) {
 	}
 	data, err := suite.Kube.CoreV1().RESTClient().Get().AbsPath(path, "requests").DoRaw(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("asking the sink what it received: %w", err)
+		return nil, fmt.Errorf("reading the sink's requests: %w", err)
 	}
 	var all []event
 	if err := json.Unmarshal(data, &all); err != nil {
-		return nil, fmt.Errorf("reading what the sink received: %w", err)
+		return nil, fmt.Errorf("parsing the sink's requests: %w", err)
 	}
 	for i := range all {
 		if err := all[i].read(); err != nil {
@@ -100,7 +100,7 @@ func (k *sink) events(ctx context.Context) ([]event, error) {
 	return all, nil
 }
 
-// read reads the body. In structured mode it holds the attributes and the data; they are put where they are in
+// read parses the body. In structured mode the body contains attributes and data; read puts them where they are in
 // binary mode.
 func (e *event) read() error {
 	if e.Header.Get("Content-Type") == "application/cloudevents+json" {
@@ -126,7 +126,7 @@ func (e *event) read() error {
 	return json.Unmarshal(e.Body, &e.cd)
 }
 
-// compactJSON is JSON in one form, whatever its layout was.
+// compactJSON normalizes JSON.
 func compactJSON(t *testing.T, data []byte) string {
 	t.Helper()
 	var v any
@@ -136,7 +136,7 @@ func compactJSON(t *testing.T, data []byte) string {
 	return compact(v)
 }
 
-// fault tells the sink how to treat the next requests.
+// fault sets the sink's response to the next requests.
 func (k *sink) fault(ctx context.Context, fault string) error {
 	path, err := suite.PodRequest(ctx, k.ns, k.selector)
 	if err != nil {
@@ -149,29 +149,29 @@ func (k *sink) fault(ctx context.Context, fault string) error {
 	return nil
 }
 
-// about chooses the events of one Knative Service.
+// about selects the events of one Knative Service.
 func about(name string) func(event) bool {
 	return func(e event) bool { return e.cd.CustomData.Knative.Name == name }
 }
 
-// at chooses the events that were sent to one path.
+// at selects the events that were sent to a path.
 func at(path string) func(event) bool {
 	return func(e event) bool { return e.Path == path }
 }
 
 func accepted(e event) bool { return e.Status < 300 }
 
-// choose the events that every filter lets pass.
+// choose returns the events that pass every filter.
 func choose(all []event, filters ...func(event) bool) []event {
 	return slices.DeleteFunc(slices.Clone(all), func(e event) bool {
 		return slices.ContainsFunc(filters, func(pass func(event) bool) bool { return !pass(e) })
 	})
 }
 
-// patience is how long the tests wait for what must come.
+// patience is how long the tests wait for events.
 const patience = time.Minute
 
-// atLeast waits until as many of the chosen events have come as there are types.
+// atLeast waits until as many selected events have arrived as there are types.
 func (k *sink) atLeast(t *testing.T, types []string, filters ...func(event) bool) {
 	t.Helper()
 	err := kit.Wait(t.Context(), patience, "the events", func(ctx context.Context) error {
@@ -189,7 +189,7 @@ func (k *sink) atLeast(t *testing.T, types []string, filters ...func(event) bool
 	}
 }
 
-// exactly waits until the chosen events are of these types, in this order, each once, and no more come.
+// exactly waits until the selected events have exactly these types, in this order, and no more arrive.
 func (k *sink) exactly(t *testing.T, types []string, filters ...func(event) bool) []event {
 	t.Helper()
 	k.atLeast(t, types, filters...)

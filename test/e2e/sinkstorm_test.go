@@ -14,12 +14,12 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// promptly is how soon a sink that is well has to be told while others are not. It is no measure of speed: a sink
-// that hangs is waited for ten times as long.
+// promptly is the delivery limit for a healthy sink while others fail. It is not a measure of speed: the time-out for
+// a hanging sink is ten times as long.
 const promptly = 3 * time.Second
 
-// TestSinksFail lets one sink answer 503 for two minutes and then hang, and another one refuse TLS, while traffic
-// is moved. Nothing is lost, and a third one notices nothing.
+// TestSinksFail lets one sink answer 503 for two minutes and then hang, and another one fail TLS, while traffic is moved.
+// No event is lost, and a third sink is not affected.
 func TestSinksFail(t *testing.T) {
 	if !suite.full {
 		t.Skip("it takes minutes: make e2e-full")
@@ -41,7 +41,7 @@ func TestSinksFail(t *testing.T) {
 	s.must(s.sink.fault(ctx, `{}`))
 
 	if got := choose(secure.mustEvents(t), accepted); len(got) > 0 {
-		t.Errorf("%d events were sent to a sink whose certificate nobody vouches for, the first is %s", len(got), got[0])
+		t.Errorf("%d events were sent to a sink with an untrusted certificate, the first is %s", len(got), got[0])
 	}
 	s.must(retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		source, err := suite.Ours.CDEventSources(s.ns).Get(ctx, "secure", metav1.GetOptions{})
@@ -64,10 +64,10 @@ func TestSinksFail(t *testing.T) {
 		when, err := time.Parse(time.RFC3339Nano, e.cd.Context.Timestamp)
 		s.must(err)
 		if late := e.Time.Sub(when); late > promptly {
-			t.Errorf("a sink that was well was told %s late: %s", late, e)
+			t.Errorf("a healthy sink received an event %s late: %s", late, e)
 		}
 	}
-	s.must(kit.Wait(ctx, time.Minute, "the sources to be well", func(ctx context.Context) error {
+	s.must(kit.Wait(ctx, time.Minute, "healthy sources", func(ctx context.Context) error {
 		for _, name := range []string{"source", "secure", "well"} {
 			source, err := suite.Ours.CDEventSources(s.ns).Get(ctx, name, metav1.GetOptions{})
 			if err != nil {

@@ -20,26 +20,26 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/oracle"
 )
 
-// storm is a scene in which the traffic of several Services is moved all the time, while something is done to
-// the controller, the sink or the cluster. What must have been told in the end is found out by an oracle.
+// storm is a scene in which the traffic of several Services is moved continuously while the controller, the sink or the
+// cluster is disturbed. An oracle determines which events must arrive.
 type storm struct {
 	*scene
 	names   []string
 	history *oracle.History
 	watch   *leaseWatch
-	// shares that the first Revision of a Service gets, one after the other. No two are alike, so that each
-	// split that is told can be found among those that were.
+	// shares of a Service's first Revision, in order. All are different, so that each reported split matches one of the
+	// requested ones.
 	shares map[string][]int
-	// asked is the split that was asked for last.
+	// asked is the split that was requested last.
 	asked map[string]oracle.Split
 	moved int
-	// absences that the leases do not tell of.
+	// absences that the leases do not show.
 	absences []oracle.Absence
-	// replicas, where it is to be found out what those that stand by were told of.
+	// replicas is set if the test must know what standby replicas saw.
 	replicas *replicas
 }
 
-// newStorm begins to watch. The source, and with it the sink, is there before the first Service.
+// newStorm starts to watch. The source and its sink exist before the first Service.
 func newStorm(t *testing.T) *storm {
 	t.Helper()
 	s := &storm{scene: newScene(t), shares: map[string][]int{}, asked: map[string]oracle.Split{}}
@@ -51,7 +51,7 @@ func newStorm(t *testing.T) *storm {
 	return s
 }
 
-// deployAll creates Services of two Revisions, the first of which has the traffic.
+// deployAll creates Services with two Revisions. The first one has all traffic.
 func (s *storm) deployAll(names ...string) {
 	s.Helper()
 	var all errgroup.Group
@@ -85,14 +85,14 @@ func (s *storm) deployAll(names ...string) {
 	}
 }
 
-// remove deletes a Service, whose traffic is not moved any more.
+// remove deletes a Service once its traffic is no longer moved.
 func (s *storm) remove(name string) {
 	s.Helper()
 	s.names = slices.DeleteFunc(s.names, func(n string) bool { return n == name })
 	s.must(suite.DeleteService(s.Context(), s.ns, name))
 }
 
-// move gives a Service a split that it never had. It insists: the API server may be away for a while.
+// move gives a Service a split that it never had. It retries, because the API server may be down for a while.
 func (s *storm) move(ctx context.Context, name string) (oracle.Split, error) {
 	share := int64(s.shares[name][0])
 	s.shares[name] = s.shares[name][1:]
@@ -111,18 +111,18 @@ func (s *storm) move(ctx context.Context, name string) (oracle.Split, error) {
 	return s.asked[name], err
 }
 
-// inForce waits until a Service has the split that was asked for last: Serving needs a while to come back, too.
+// inForce waits until a Service has the split that was requested last, because Serving needs time to recover too.
 func (s *storm) inForce(ctx context.Context, name string) error {
 	return kit.Wait(ctx, time.Minute, "the traffic of "+name, func(context.Context) error {
 		if now := s.history.Now(types.NamespacedName{Namespace: s.ns, Name: name}); s.asked[name] != "" && now != s.asked[name] {
-			return kit.NotYet("it is %s, want %s", now, s.asked[name])
+			return kit.NotYet("the split is %s, want %s", now, s.asked[name])
 		}
 		return nil
 	})
 }
 
-// blow moves the traffic of one Service after the other, so many times, once every so often. A split is in force
-// before it is followed by the next.
+// blow moves the traffic of the Services in turn, count times at that interval. A split is in effect before the next
+// one is requested.
 func (s *storm) blow(count int, every time.Duration) (wait func()) {
 	ctx := s.Context()
 	var all errgroup.Group
@@ -148,12 +148,12 @@ func (s *storm) blow(count int, every time.Duration) (wait func()) {
 	return func() { s.Helper(); s.must(all.Wait()) }
 }
 
-// alone adds a time in which nobody led for any Service.
+// alone adds a time without a leader for any Service.
 func (s *storm) alone(from time.Time) {
 	s.absences = append(s.absences, oracle.Absence{From: from, To: time.Now()})
 }
 
-// judge waits until everything that must have been told was told to a sink, and then for what should not come.
+// judge waits until a sink has received everything that it must, and then for what should not come.
 func (s *storm) judge(k *sink, patience time.Duration) oracle.Verdict {
 	s.Helper()
 	verdict := func(ctx context.Context) (oracle.Verdict, error) {
@@ -161,20 +161,20 @@ func (s *storm) judge(k *sink, patience time.Duration) oracle.Verdict {
 		if err != nil {
 			return oracle.Verdict{}, err
 		}
-		told := make([]oracle.Event, len(events))
+		got := make([]oracle.Event, len(events))
 		for i, e := range events {
-			told[i] = received(e)
+			got[i] = received(e)
 		}
 		watching, err := s.replicas.watchings(ctx)
 		if err != nil {
 			return oracle.Verdict{}, err
 		}
-		return oracle.JudgeSeen(s.history.Lives(), told, watching, slices.Concat(s.absences, s.watch.absences())...), nil
+		return oracle.JudgeSeen(s.history.Lives(), got, watching, slices.Concat(s.absences, s.watch.absences())...), nil
 	}
-	err := kit.Wait(s.Context(), patience, "everything to be told", func(ctx context.Context) error {
+	err := kit.Wait(s.Context(), patience, "all expected events", func(ctx context.Context) error {
 		v, err := verdict(ctx)
 		if err == nil && len(v.Lost) > 0 {
-			return kit.NotYet("%d are missing, the first is %s", len(v.Lost), v.Lost[0])
+			return kit.NotYet("%d events are missing, the first is %s", len(v.Lost), v.Lost[0])
 		}
 		return err
 	})
@@ -187,14 +187,14 @@ func (s *storm) judge(k *sink, patience time.Duration) oracle.Verdict {
 	if err := v.Err(); err != nil {
 		s.Error(err)
 	}
-	say("%s: %d moves asked for, %d leaders lost; %s", s.Name(), s.moved, s.watch.losses(), v)
+	say("%s: %d moves requested, %d leaders lost; %s", s.Name(), s.moved, s.watch.losses(), v)
 	for _, missed := range v.Missed {
-		s.Logf("came and went while nobody led: %s", missed)
+		s.Logf("appeared and ended without a leader: %s", missed)
 	}
 	return v
 }
 
-// received puts an event into the words of the oracle.
+// received converts an event for the oracle.
 func received(e event) oracle.Event {
 	out := oracle.Event{
 		Number: e.Number, Accepted: e.Status >= http.StatusOK && e.Status < http.StatusMultipleChoices, ID: e.cd.Context.ID,

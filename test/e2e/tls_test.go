@@ -20,11 +20,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// TestAutoTLS: a Service is published anew when its URL becomes https, and when it becomes http again. No certificate
-// authority can be reached from here: the test grants what Serving asks for, as cert-manager's controller would.
+// TestAutoTLS: a Service is published again when its URL changes to https, and back to http. No certificate authority is
+// reachable from the test, so it issues what Serving requests, as cert-manager's controller would.
 func TestAutoTLS(t *testing.T) {
 	if !suite.full {
-		t.Skip("it changes Serving's configuration for everybody: make e2e-full")
+		t.Skip("it changes Serving's configuration for the whole cluster: make e2e-full")
 	}
 	s := newScene(t)
 	ctx := t.Context()
@@ -40,26 +40,26 @@ func TestAutoTLS(t *testing.T) {
 	domainTLS(ctx, `"Enabled"`)
 	t.Cleanup(func() { domainTLS(context.WithoutCancel(ctx), "null") })
 	s.grant("shop")
-	told := slices.Concat(birth, []string{published})
-	if urls := s.sink.exactly(t, told)[len(told)-1].cd.CustomData.Knative.URLs; len(urls) != 1 || !strings.HasPrefix(urls[0], "https://") {
+	expected := slices.Concat(birth, []string{published})
+	if urls := s.sink.exactly(t, expected)[len(expected)-1].cd.CustomData.Knative.URLs; len(urls) != 1 || !strings.HasPrefix(urls[0], "https://") {
 		t.Errorf("it is published at %s", urls)
 	}
 	domainTLS(ctx, "null")
-	told = append(told, published)
-	if urls := s.sink.exactly(t, told)[len(told)-1].cd.CustomData.Knative.URLs; len(urls) != 1 || !strings.HasPrefix(urls[0], "http://") {
+	expected = append(expected, published)
+	if urls := s.sink.exactly(t, expected)[len(expected)-1].cd.CustomData.Knative.URLs; len(urls) != 1 || !strings.HasPrefix(urls[0], "http://") {
 		t.Errorf("it is published at %s", urls)
 	}
 }
 
 var certificates = schema.GroupVersionResource{Group: "networking.internal.knative.dev", Version: "v1alpha1", Resource: "certificates"}
 
-// grant waits until Serving asks for a certificate for a Service, and grants it.
+// grant waits until Serving requests a certificate for a Service, and issues it.
 func (s *scene) grant(name string) {
 	s.Helper()
 	ctx := s.Context()
 	api := suite.Dynamic.Resource(certificates).Namespace(s.ns)
 	var cert *unstructured.Unstructured
-	s.must(kit.Wait(ctx, time.Minute, "Serving to ask for a certificate", func(ctx context.Context) error {
+	s.must(kit.Wait(ctx, time.Minute, "Serving's request for a certificate", func(ctx context.Context) error {
 		list, err := api.List(ctx, metav1.ListOptions{LabelSelector: "serving.knative.dev/route=" + name})
 		if err != nil {
 			return err

@@ -22,13 +22,13 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// TestUninstallAndInstall takes the controller off the cluster, which leaves nothing behind and no trace on
-// a Service, and installs it again, which tells nothing of the Services that were there before.
+// TestUninstallAndInstall uninstalls the controller, which leaves nothing behind and no trace on a Service, and
+// installs it again, which reports nothing about Services that exist already.
 func TestUninstallAndInstall(t *testing.T) {
 	if suite.installed {
 		t.Skip("E2E_INSTALLED asks to leave the controller alone")
 	}
-	// The namespaces of the other tests must not be mistaken for something of the controller's.
+	// The other tests' namespaces must not count as remains of the controller.
 	if err := deleteNamespaces(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestUninstallAndInstall(t *testing.T) {
 	s.sink.exactly(t, birth)
 
 	t.Cleanup(func() {
-		// The next test wants a controller, whatever became of this one.
+		// The next test needs a controller, whatever happened to this one.
 		ctx := context.WithoutCancel(t.Context())
 		if _, err := suite.Controller(ctx); err != nil {
 			s.must(suite.Install(ctx))
@@ -47,7 +47,7 @@ func TestUninstallAndInstall(t *testing.T) {
 	present, err := objects(t.Context())
 	s.must(err)
 	s.must(suite.Uninstall(t.Context()))
-	s.must(kit.Wait(t.Context(), time.Minute, "the objects to be those of before", func(ctx context.Context) error {
+	s.must(kit.Wait(t.Context(), time.Minute, "the objects from before the installation", func(ctx context.Context) error {
 		after, err := objects(ctx)
 		if err != nil {
 			return err
@@ -57,7 +57,7 @@ func TestUninstallAndInstall(t *testing.T) {
 		}
 		for name := range suite.before {
 			if present[name] && !after[name] {
-				return fmt.Errorf("uninstalling took %s away, which is not the controller's", name)
+				return fmt.Errorf("uninstalling deleted %s, which is not the controller's", name)
 			}
 		}
 		return nil
@@ -72,7 +72,7 @@ func TestUninstallAndInstall(t *testing.T) {
 	s.source("source", service("sink"))
 	s.deploy("witness")
 	s.sink.exactly(t, birth, about("witness"))
-	// A baseline, silently taken: the four from before the uninstalling are all there is.
+	// The baseline is silent: there are only the four events from before.
 	s.sink.exactly(t, birth, about("shop"))
 
 	s.must(suite.UpdateService(t.Context(), s.ns, "shop", func(svc *servingv1.Service) { kit.SetVersion(svc, "two") }))
@@ -81,7 +81,7 @@ func TestUninstallAndInstall(t *testing.T) {
 	s.sink.exactly(t, slices.Concat(birth, []string{revisionReady, upgraded, removed}), about("shop"))
 }
 
-// left are the objects that were not there before and do not belong to this test.
+// left returns the objects that did not exist before and do not belong to this test.
 func (s *scene) left(after map[string]bool) []string {
 	return slices.Sorted(func(yield func(string) bool) {
 		for name := range maps.Keys(after) {
@@ -92,22 +92,22 @@ func (s *scene) left(after map[string]bool) []string {
 	})
 }
 
-// passing are kinds whose objects come and go by themselves.
+// passing are kinds whose objects are created and deleted all the time.
 var passing = []string{"events", "leases", "endpoints", "endpointslices", "pods", "replicasets", "ipaddresses", "componentstatuses"}
 
-// objects are the names of all objects in the cluster: resource, namespace and name.
+// objects returns the names of all objects in the cluster: resource, namespace and name.
 func objects(ctx context.Context) (map[string]bool, error) {
 	all := map[string]bool{}
-	// A group whose server is down is listed as an error beside the others; there is none that matters here.
+	// The error lists groups whose server is down; none of them matters here.
 	lists, err := suite.Kube.Discovery().ServerPreferredResources()
 	var partly *discovery.ErrGroupDiscoveryFailed
 	if err != nil && !errors.As(err, &partly) {
-		return nil, fmt.Errorf("asking for the kinds there are: %w", err)
+		return nil, fmt.Errorf("discovering kinds: %w", err)
 	}
 	for _, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
-			return nil, fmt.Errorf("reading the kinds there are: %w", err)
+			return nil, fmt.Errorf("parsing discovered kinds: %w", err)
 		}
 		for _, r := range list.APIResources {
 			if !slices.Contains(r.Verbs, "list") || slices.Contains(passing, r.Name) {
@@ -115,7 +115,7 @@ func objects(ctx context.Context) (map[string]bool, error) {
 			}
 			items, err := suite.Dynamic.Resource(gv.WithResource(r.Name)).List(ctx, metav1.ListOptions{})
 			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-				continue // a CRD that is about to go
+				continue // a CRD that is being deleted
 			}
 			if err != nil {
 				return nil, fmt.Errorf("listing %s: %w", r.Name, err)

@@ -23,8 +23,8 @@ import (
 
 const judged = "dev.cdevents.testcaserun.finished.0.3.0"
 
-// TestGateThatWatches: without Tekton, a canary of the sharded application that fails 5 % of what it handles is found out
-// by a gate that opens its run by itself. The verdict stands in the gate, is told by an event and over HTTP.
+// TestGateThatWatches: without Tekton, a gate opens a run by itself and detects a canary of the sharded application that
+// fails 5 % of what it handles. The verdict is in the gate's status, in an event, and available over HTTP.
 func TestGateThatWatches(t *testing.T) {
 	if suite.guest {
 		t.Skip("it needs the controller")
@@ -40,7 +40,7 @@ func TestGateThatWatches(t *testing.T) {
 	stop := s.sendTo(app)
 
 	run := s.verdict()
-	// Over HTTP the verdict counts as long as the split that it is about.
+	// Over HTTP, the verdict is valid while its split is in effect.
 	if suite.Own() {
 		s.served(run)
 	}
@@ -68,12 +68,12 @@ func TestGateThatWatches(t *testing.T) {
 	}
 	s.must(json.Unmarshal(e.Body, &said))
 	if g := said.CustomData.Gate; said.Subject.Content.Outcome != "failure" || g.Run != run.ID || g.Verdict != run.Verdict || g.CanaryRequests != report.Canary.Requests {
-		t.Errorf("the event tells %s, the run is %s", e.Body, compact(run))
+		t.Errorf("the event is %s, the run is %s", e.Body, compact(run))
 	}
 }
 
-// TestGateOfACanaryThatTookEverything: Pekko gives all shards to the higher version, whatever the Route says. There is nothing
-// left to compare the canary with, and by entry it looks as good as the other: it must not pass.
+// TestGateOfACanaryThatTookEverything: Pekko gives all shards to the higher version, whatever the Route says. No baseline
+// is left to compare with, and at the entry both Revisions look equally good: the canary must not pass.
 func TestGateOfACanaryThatTookEverything(t *testing.T) {
 	onlyInFull(t)
 	if suite.guest {
@@ -97,7 +97,7 @@ func TestGateOfACanaryThatTookEverything(t *testing.T) {
 	}
 }
 
-// watches makes a gate of Service cart that opens its runs by itself.
+// watches creates a gate for Service cart that opens its runs by itself.
 func (s *scene) watches(timeout string) {
 	s.Helper()
 	gate := &v1alpha1.CanaryGate{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "cart"}}
@@ -108,7 +108,7 @@ func (s *scene) watches(timeout string) {
 	s.must(err)
 }
 
-// verdict waits until the run of the gate is over.
+// verdict waits until the gate's run has ended.
 func (s *scene) verdict() *v1alpha1.GateRun {
 	s.Helper()
 	var run *v1alpha1.GateRun
@@ -118,7 +118,7 @@ func (s *scene) verdict() *v1alpha1.GateRun {
 			return err
 		}
 		if run = got.Status.Run; run == nil || run.CompletionTime == nil {
-			return kit.NotYet("its status is %s", compact(got.Status))
+			return kit.NotYet("the status is %s", compact(got.Status))
 		}
 		return nil
 	}))
@@ -126,7 +126,7 @@ func (s *scene) verdict() *v1alpha1.GateRun {
 	return run
 }
 
-// sendTo sends requests to the sharded application until the function that it returns is called.
+// sendTo sends requests to the sharded application until the returned function is called.
 func (s *scene) sendTo(app *kit.Cart) (stop func()) {
 	s.Helper()
 	clients, err := suite.Clients(s.Context(), app)
@@ -144,11 +144,11 @@ func (s *scene) sendTo(app *kit.Cart) (stop func()) {
 	return func() {
 		cancel()
 		<-done
-		s.Logf("what the clients were told\n%s", clients.Truth())
+		s.Logf("what the clients got\n%s", clients.Truth())
 	}
 }
 
-// served asks a replica for the verdict, as Argo and as Flagger do.
+// served requests the verdict from a replica, as Argo and Flagger do.
 func (s *scene) served(run *v1alpha1.GateRun) {
 	s.Helper()
 	ctx := s.Context()

@@ -18,14 +18,14 @@ import (
 
 var writes = []string{"create", "update", "patch", "delete", "deletecollection", "bind", "escalate", "impersonate"}
 
-// everybody may ask what he may: Kubernetes allows it to all who are authenticated.
+// everybody lists reviews of one's own permissions, which Kubernetes allows to all authenticated users.
 var everybody = []string{"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"}
 
-// questions are created, and nothing is kept of them: who shows a token, and what they may.
+// questions are reviews of others' tokens and permissions. They are created, but not stored.
 var questions = []string{"tokenreviews", "subjectaccessreviews"}
 
-// TestNoRightToWrite asks the API server of every kind that it knows whether the controller may write it in
-// somebody's namespace. Only the project's own kinds are allowed.
+// TestNoRightToWrite asks the API server, for every kind, whether the controller may write it in any namespace. Only the
+// project's own kinds are allowed.
 func TestNoRightToWrite(t *testing.T) {
 	user, err := suite.ServiceAccount(t.Context())
 	if err != nil {
@@ -58,15 +58,15 @@ func TestNoRightToWrite(t *testing.T) {
 		}
 	}
 	if asked < 500 {
-		t.Errorf("only %d questions were asked: the API server does not know its kinds", asked)
+		t.Errorf("only %d reviews were made: discovery is incomplete", asked)
 	}
-	// The question must be able to be answered with yes, or the noes are worth nothing.
+	// Some reviews must be allowed; otherwise the denials prove nothing.
 	if !allowed(t, user, v1alpha1.GroupName, "cdeventsources", "status", "update") &&
 		!allowed(t, user, v1alpha1.GroupName, "cdeventsources", "status", "patch") {
-		t.Error("the controller may not even write the status of its sources: was the right account asked about?")
+		t.Error("the controller may not even write the status of its sources: is it the right account?")
 	}
 	if !allowed(t, user, "serving.knative.dev", "services", "", "watch") {
-		t.Error("the controller may not watch Knative Services: was the right account asked about?")
+		t.Error("the controller may not watch Knative Services: is it the right account?")
 	}
 }
 
@@ -86,12 +86,11 @@ func allowed(t *testing.T, user, group, resource, sub, verb string) bool {
 	return answer.Status.Allowed
 }
 
-// TestNothingWasWritten reads in the API server's audit log what the controller did during all the tests
-// before this one. It may have written its own kinds, and, where it was given the opt-in part for Tekton, the status
-// of CustomRuns that name a gate.
+// TestNothingWasWritten reads from the API server's audit log what the controller did in all earlier tests. It may
+// have written its own kinds and, with the opt-in part for Tekton, the status of CustomRuns that refer to a gate.
 func TestNothingWasWritten(t *testing.T) {
 	if suite.audit == nil {
-		t.Skip("only the cluster made by test/cluster lets its audit log be read: make e2e")
+		t.Skip("the audit log can be read only on the cluster made by test/cluster: make e2e")
 	}
 	user, err := suite.ServiceAccount(t.Context())
 	if err != nil {
@@ -110,6 +109,6 @@ func TestNothingWasWritten(t *testing.T) {
 	}
 	t.Logf("the controller made %d requests: %s", len(entries), fmt.Sprint(verbs))
 	if verbs["watch"] == 0 || verbs["list"]+verbs["get"] == 0 {
-		t.Errorf("the audit log knows of %v: is it the right log?", verbs)
+		t.Errorf("the audit log contains only %v: is it the right log?", verbs)
 	}
 }
