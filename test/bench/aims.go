@@ -2,7 +2,7 @@ package main
 
 import "fmt"
 
-// aims compares what was measured with what we want. A missed aim fails nothing: the numbers depend on the machine.
+// aims compares the results with our aims. Missing one is not a failure: the numbers depend on the machine.
 func (r report) aims(p *page) {
 	p.head("Aims")
 	p.row("aim", "measured", "")
@@ -21,8 +21,8 @@ func verdict(met bool) string {
 	return "**missed**"
 }
 
-// latencyAim takes the cost of a write from the turns of the bare program: ours make the API server busier, and must
-// not be excused by that.
+// latencyAim takes the cost of a write from the bare program's turns. Our own turns load the API server more, which
+// must not relax the limit.
 func (r report) latencyAim(p *page) {
 	all := r.results.Latency
 	if len(all) == 0 {
@@ -46,8 +46,8 @@ func (r report) throughputAims(p *page) {
 	}
 }
 
-// writeRate is how many writes a second the API server took until the last event was there, those of the changes and
-// those of the program.
+// writeRate is the rate of API writes until the last event arrived: those of the changes plus those of the
+// program.
 func writeRate(r result) float64 {
 	sum := r.Changes
 	for _, n := range r.APIWrites {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// auditPolicy has the API server write down every write of the contestants, and nothing else: neither what the bench
-// writes itself nor what is read.
+// auditPolicy makes the API server log the contestants' writes only: neither reads nor the bench's own
+// writes.
 func auditPolicy() string {
 	users := make([]string, len(contestants))
 	for i, c := range contestants {
@@ -32,19 +32,19 @@ rules:
 // audit is the API server's log of writes.
 type audit struct{ path string }
 
-// size is how long the log is now: where the writes of the next turn begin.
+// size returns the current size of the log: the offset of the next turn's writes.
 func (a audit) size() (int64, error) {
 	info, err := os.Stat(a.path)
 	if errors.Is(err, os.ErrNotExist) {
-		return 0, nil // nobody has written yet
+		return 0, nil // no writes yet
 	}
 	if err != nil {
-		return 0, fmt.Errorf("looking at the audit log: %w", err)
+		return 0, fmt.Errorf("reading the size of the audit log: %w", err)
 	}
 	return info.Size(), nil
 }
 
-// writes counts by resource what a user has written from an offset on.
+// writes counts a user's writes by resource, from an offset on.
 func (a audit) writes(from int64, user string) (map[string]int, error) {
 	f, err := os.Open(filepath.Clean(a.path))
 	if errors.Is(err, os.ErrNotExist) {
@@ -63,7 +63,7 @@ func (a audit) writes(from int64, user string) (map[string]int, error) {
 	return counts, nil
 }
 
-// countWrites reads one event from each line. A write that the API server refused counts: it cost as much.
+// countWrites parses one event per line. A rejected write counts too: it costs as much.
 func countWrites(r io.Reader, user string) (map[string]int, error) {
 	counts := map[string]int{}
 	lines := bufio.NewScanner(r)
@@ -74,7 +74,7 @@ func countWrites(r io.Reader, user string) (map[string]int, error) {
 			ObjectRef struct{ Resource, Subresource string }
 		}
 		if err := json.Unmarshal(lines.Bytes(), &ev); err != nil {
-			return nil, fmt.Errorf("line %q is no audit event: %w", lines.Text(), err)
+			return nil, fmt.Errorf("line %q is not an audit event: %w", lines.Text(), err)
 		}
 		if ev.User.Username != user {
 			continue

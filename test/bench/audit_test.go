@@ -33,8 +33,8 @@ func TestAudit(t *testing.T) {
 	if err != nil || !maps.Equal(got, map[string]int{"cdeventsources/status": 1}) {
 		t.Errorf("the last line: got %v, %v", got, err)
 	}
-	if _, err := countWrites(strings.NewReader("no event"), "bare"); err == nil {
-		t.Error("a line that is no event was accepted")
+	if _, err := countWrites(strings.NewReader("not an event"), "bare"); err == nil {
+		t.Error("a line that is not an event was accepted")
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// churn makes changes and remembers when the API server had taken them.
+// churn makes changes and records when the API server committed them.
 type churn struct {
 	by *cast
 
@@ -17,7 +17,7 @@ type churn struct {
 	commits []commit
 }
 
-// shift changes the n-th Service, beginning anew after the last.
+// shift changes the n-th Service, counting in a circle.
 func (c *churn) shift(ctx context.Context, actors []*actor, n int) error {
 	done, err := c.by.shift(ctx, actors[n%len(actors)])
 	if err != nil {
@@ -36,15 +36,15 @@ func (c *churn) all() []commit {
 	return append([]commit{}, c.commits...)
 }
 
-// correct sets commits to when the witness heard of them, if that was earlier.
+// correct replaces commit times by the witness's, where those are earlier.
 func (c *churn) correct(w *witness) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return w.correct(c.commits)
 }
 
-// pace makes n changes, so many a second, each at its time however long the one before it takes: what is measured
-// must not slow down what it is measured with.
+// pace makes n changes at a fixed rate, each at its time, however long the one before takes: the system under test
+// must not slow the load down.
 func (c *churn) pace(ctx context.Context, actors []*actor, perSecond, n int) error {
 	if n > splits*len(actors) {
 		return fmt.Errorf("%d changes of %d Services: no Service may have the same split twice", n, len(actors))
@@ -62,7 +62,7 @@ func (c *churn) pace(ctx context.Context, actors []*actor, perSecond, n int) err
 	return group.Wait()
 }
 
-// burst makes n changes as fast as the API server takes them from so many writers.
+// burst makes n changes as fast as the API server accepts them from that many writers.
 func (c *churn) burst(ctx context.Context, actors []*actor, writers, n int) error {
 	if n > splits*len(actors) {
 		return fmt.Errorf("%d changes of %d Services: no Service may have the same split twice", n, len(actors))

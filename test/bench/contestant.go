@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// contestant is one of the programs that are compared.
+// contestant is one of the programs under comparison.
 type contestant struct {
-	// Name in the report; it is also the user by which the API server knows the program.
+	// Name in the report. It is also the program's user name at the API server.
 	Name   string
 	binary string
-	// env is what the program is told beside its kubeconfig.
+	// env returns the program's environment besides its kubeconfig.
 	env func(s *stage) []string
-	// decode returns the change that an event tells of, false where it tells of something else.
+	// decode returns the change that an event reports; false if it reports something else.
 	decode func(request) (change, bool)
-	// silent is for how long it may send nothing while there is something to be sent.
+	// silent is how long it may send nothing while events are pending.
 	silent time.Duration
 }
 
-// They are compared in this order, which is turned by one at each repeat.
+// The order of comparison, which is rotated by one at each repeat.
 var (
 	ours = contestant{
 		Name: "knative-cdevents", binary: "controller", decode: fromCDEvent,
-		silent: 30 * time.Second, // after a kill it waits until the lease has run out
+		silent: 30 * time.Second, // after a kill it waits until the lease expires
 		env: func(*stage) []string {
 			return []string{
 				"SYSTEM_NAMESPACE=" + systemNamespace, "POD_NAME=controller-0",
@@ -50,8 +50,8 @@ var (
 	contestants = []contestant{ours, apiServerSource, bare}
 )
 
-// watchAll makes the adapter watch what the controller watches, in all namespaces, and send whole objects: an event
-// that only refers to a Route would not say what changed.
+// watchAll makes the adapter watch what the controller watches, in all namespaces, and send whole objects: a reference
+// to a Route would not say what changed.
 const watchAll = `{"allNamespaces":true,"namespaces":[""],"mode":"Resource","resources":[` +
 	`{"gvr":{"Group":"serving.knative.dev","Version":"v1","Resource":"services"}},` +
 	`{"gvr":{"Group":"serving.knative.dev","Version":"v1","Resource":"routes"}},` +
@@ -59,13 +59,13 @@ const watchAll = `{"allNamespaces":true,"namespaces":[""],"mode":"Resource","res
 
 func (c contestant) path(dir string) string { return filepath.Join(dir, c.binary) }
 
-// rotated returns the contestants beginning with another one at each repeat.
+// rotated returns the contestants in the order of a repeat.
 func rotated(repeat int) []contestant {
 	n := repeat % len(contestants)
 	return append(append([]contestant{}, contestants[n:]...), contestants[:n]...)
 }
 
-// older and newer are the Revisions of a Service that traffic is split between.
+// older and newer are the two Revisions that share a Service's traffic.
 func older(service string) string { return service + "-00001" }
 func newer(service string) string { return service + "-00002" }
 
@@ -96,7 +96,7 @@ func fromCDEvent(r request) (change, bool) {
 	return change{}, false
 }
 
-// target is an entry of a Route's status.
+// target is a traffic target in a Route's status.
 type target struct {
 	RevisionName string
 	Percent      int64
@@ -134,5 +134,5 @@ func fromBare(r request) (change, bool) {
 	return splitOf(o.Name, o.Traffic)
 }
 
-// String names the contestant in progress and errors.
+// String returns the name for progress and errors.
 func (c contestant) String() string { return fmt.Sprintf("%-16s", c.Name) }

@@ -8,13 +8,13 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// cpu is the processor time of everything that takes part, which says who the bottleneck is, and of all else that ran
-// on the machine, which says how much the numbers are worth.
+// cpu is the processor time of every participant, which shows the bottleneck, and of the rest of the machine, which shows
+// how reliable the numbers are.
 type cpu struct {
 	Program, APIServer, Etcd, Bench, Others time.Duration
 }
 
-// cpuNow reads it.
+// cpuNow reads the current values.
 func (s *stage) cpuNow(program int) (cpu, error) {
 	var c cpu
 	busy, err := busyTime()
@@ -34,7 +34,7 @@ func (s *stage) cpuNow(program int) (cpu, error) {
 	return c, nil
 }
 
-// busyTime is how long the processors have been at work since the machine was started.
+// busyTime is the processors' total busy time since boot.
 func busyTime() (time.Duration, error) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {

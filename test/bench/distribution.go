@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// percentile is the smallest of the values that p percent of them do not exceed (nearest rank), so that it is always
-// one that was measured. It is the zero value where there are none.
+// percentile returns the smallest value that p percent of the values do not exceed (nearest rank), so it is always a
+// measured one. Without values it returns the zero value.
 func percentile[T cmp.Ordered](values []T, p float64) T {
 	var none T
 	if len(values) == 0 {
@@ -18,12 +18,12 @@ func percentile[T cmp.Ordered](values []T, p float64) T {
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
-// spread sums up what repeats of the same measurement gave.
+// spread summarizes repeats of one measurement.
 type spread[T cmp.Ordered] struct {
-	// Median is the lower one where their number is even.
+	// Median is the lower one if the number of values is even.
 	Median   T
 	Min, Max T
-	// Of is how many there were.
+	// Of is the number of values.
 	Of int
 }
 

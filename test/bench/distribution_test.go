@@ -7,7 +7,7 @@ import (
 )
 
 func TestPercentile(t *testing.T) {
-	// The example of the nearest-rank method in the literature.
+	// The standard example for the nearest-rank method.
 	values := []int{50, 15, 40, 20, 35}
 	for p, want := range map[float64]int{0: 15, 5: 15, 20: 15, 30: 20, 40: 20, 50: 35, 99: 50, 100: 50} {
 		if got := percentile(values, p); got != want {

@@ -9,11 +9,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 )
 
-// seriesEach is how many series one port of a pod exposes.
+// seriesEach is the number of series at each port of a pod.
 const seriesEach = 200
 
-// exposition is what one port of a pod exposes: always the same series, as a function of how many requests
-// the pod has had.
+// exposition is the metrics of one port of a pod: a fixed set of series, whose values depend on the pod's number of
+// requests.
 type exposition struct {
 	series []series
 	// handled are the shares of the series that count handled requests.
@@ -21,9 +21,9 @@ type exposition struct {
 }
 
 type series struct {
-	// text is everything before the value: the head of the family, if it is the first of one, name and labels.
+	// text is the line up to the value: name and labels, after the family's header for its first series.
 	text string
-	// value is fixed, and share of every request beside.
+	// The value is fixed plus share for every request.
 	fixed, share float64
 }
 
@@ -31,7 +31,7 @@ func (s series) at(requests uint64) float64 { return s.fixed + counted(s.share, 
 
 func counted(share float64, requests uint64) float64 { return math.Floor(share * float64(requests)) }
 
-// text of the exposition after so many requests, in the classic format, as queue-proxy has it.
+// text appends the exposition after that many requests, in the classic text format, like queue-proxy.
 func (e *exposition) text(to []byte, requests uint64) []byte {
 	for _, s := range e.series {
 		to = append(to, s.text...)
@@ -41,7 +41,7 @@ func (e *exposition) text(to []byte, requests uint64) []byte {
 	return to
 }
 
-// truth is how many requests the exposition says were handled.
+// truth is the number of handled requests in the exposition.
 func (e *exposition) truth(requests uint64) float64 {
 	sum := 0.0
 	for _, share := range e.handled {
@@ -50,7 +50,7 @@ func (e *exposition) truth(requests uint64) float64 {
 	return sum
 }
 
-// row is one series of a family; its name may have a suffix.
+// row is one series of a family; a suffix may be added to the family's name.
 type row struct {
 	suffix, labels string
 	fixed, share   float64
@@ -68,8 +68,8 @@ func (e *exposition) family(name, kind, help string, rows ...row) {
 	}
 }
 
-// histogram returns the rows of one with the fixed buckets; so many of all requests go into it. Half of them are
-// below each bound that the rest has reached, so that every bucket grows.
+// histogram returns the series of a histogram with the fixed buckets, for a share of all requests. Each bound halves the
+// remaining requests, so every bucket grows.
 func histogram(labels string, share float64) []row {
 	var out []row
 	with := func(le string) string { return strings.TrimPrefix(labels+`,le="`+le+`"`, ",") }
@@ -81,10 +81,10 @@ func histogram(labels string, share float64) []row {
 	return append(out, row{"_bucket", with("+Inf"), 0, share}, row{"_sum", labels, 0, share / 10}, row{"_count", labels, 0, share})
 }
 
-// started is the beginning of every pod's processes, in seconds since 1970.
+// started is the start time of all processes, in seconds since 1970.
 const started = 1.7953e9
 
-// shardsEach is how many shards a pod holds, outcomes how requests end and how many of them.
+// shardsEach is the number of shards per pod; outcomes are the shares of the outcomes.
 const shardsEach = 20
 
 var outcomes = []struct {
@@ -92,7 +92,7 @@ var outcomes = []struct {
 	share float64
 }{{"ok", .96}, {"error", .03}, {"timeout", .01}}
 
-// application exposes the neutral contract with counters by shard, and what runtimes expose beside.
+// application exposes the neutral contract with counters by shard, and typical runtime metrics.
 func application(pod int) *exposition {
 	e := &exposition{}
 	const entity = `entity_type="Cart"`
@@ -119,13 +119,13 @@ func application(pod int) *exposition {
 	return e
 }
 
-// codes are what queue-proxy saw.
+// codes are the status codes at queue-proxy.
 var codes = []struct {
 	code  string
 	share float64
 }{{"200", .96}, {"404", .01}, {"500", .02}, {"503", .01}}
 
-// queueProxy exposes its two families, with the labels of Serving v0.50, and what runtimes expose beside.
+// queueProxy exposes queue-proxy's two families with the labels of Serving v0.50, and typical runtime metrics.
 func queueProxy(address string) *exposition {
 	e := &exposition{}
 	e.family("process_start_time_seconds", "gauge", "Start time of the process since unix epoch in seconds.", row{fixed: started})
@@ -143,7 +143,7 @@ func queueProxy(address string) *exposition {
 	return e
 }
 
-// fill adds series that mean nothing to a canary, eight to a family, until there are seriesEach.
+// fill adds irrelevant series, eight per family, up to seriesEach.
 func (e *exposition) fill() {
 	for n := 0; len(e.series) < seriesEach; n++ {
 		var rows []row

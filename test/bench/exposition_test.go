@@ -7,7 +7,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
-// Each port has exactly so many series, and the rooms that measure read from them what the truth is.
+// Each port has exactly seriesEach series, and the controller's parsers read the truth from them.
 func TestExpositions(t *testing.T) {
 	for name, c := range map[string]struct {
 		e      *exposition
@@ -25,7 +25,7 @@ func TestExpositions(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", name, read, err)
 		}
 		if got := len(read.Sources[0].Values); got != c.kept {
-			t.Errorf("%d numbers of %s are kept, not %d", got, name, c.kept)
+			t.Errorf("%d values of %s are kept, want %d", got, name, c.kept)
 		}
 		sum := 0.0
 		for k, v := range read.Sources[0].Values {
@@ -34,12 +34,12 @@ func TestExpositions(t *testing.T) {
 			}
 		}
 		if want := c.e.truth(12345); sum != want {
-			t.Errorf("%s says %v handled requests, the truth is %v", name, sum, want)
+			t.Errorf("%s has %v handled requests, want %v", name, sum, want)
 		}
 	}
 }
 
-// No counter ever falls, and no bucket holds more than the next one.
+// No counter decreases, and no bucket exceeds the next one.
 func TestExpositionsGrow(t *testing.T) {
 	for _, e := range []*exposition{application(0), queueProxy("198.18.0.1")} {
 		for _, s := range e.series {

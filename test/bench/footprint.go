@@ -15,13 +15,13 @@ type footprint struct {
 	Services, Revisions int
 }
 
-// memory: all contestants run at once, as none of them has anything to do, and are looked at when they have been idle
-// for long enough that Go has collected what they needed to start.
+// memory runs all contestants at once, because they are idle. It measures after they have been idle long enough for Go's
+// collector to free what they needed to start.
 func (b *bench) memory(ctx context.Context) error {
 	if err := b.populate(ctx, b.plan.Crowd); err != nil {
 		return err
 	}
-	// To the ledger of the other scenarios, the new Services would be news.
+	// With the ledger of the other scenarios, the new Services would count as created.
 	if err := b.forget(ctx); err != nil {
 		return err
 	}

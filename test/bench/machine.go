@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// machine is where the numbers were measured, and how busy it was before.
+// machine describes the machine and its load before the run.
 type machine struct {
 	Processor string
 	Cores     int
@@ -49,7 +49,7 @@ func thisMachine() (machine, error) {
 	return m, nil
 }
 
-// versions of what took part.
+// versions of the participants.
 type versions struct {
 	Go, Kubernetes, Eventing string
 	// Sizes of a Service, a Route and a Revision, in bytes of JSON.
@@ -73,7 +73,7 @@ func (s *stage) versions(ctx context.Context) (versions, error) {
 			v.Eventing = m.Version
 		}
 	}
-	if s.cast.probe != nil { // otherwise no scenario was played that needs them
+	if s.cast.probe != nil { // otherwise no scenario needs them
 		v.Service, v.Route, v.Revision, err = s.cast.sizes(ctx)
 	}
 	return v, err

@@ -1,11 +1,10 @@
-// Command bench compares the controller with Knative's own ApiServerSource and with the least that a program could do,
-// on one API server, with the same changes and the same sink, and with Prometheus, with the same pods to read; and writes
-// what each of them took.
+// Command bench compares the controller with Knative's ApiServerSource and with a minimal program, on one API server
+// with the same changes and the same sink, and with Prometheus on the same pods. It reports the costs of each.
 //
-// Invariant: all of them are real programs, built as they are shipped and run one at a time, but for reading pods and for
-// memory at rest, where all run at once; every number is measured
-// in this run, and every ratio is one of two numbers of this run. Serving and the kubelet do not run: the bench
-// writes what Serving's controllers would, and nothing else happens in the cluster.
+// Invariant: all of them are real programs, built as shipped and run one at a time, except for scraping and for memory
+// at rest, where all run at once. Every number is measured in this run, and every ratio compares two numbers of this
+// run. Serving and the kubelet do not run: the bench writes what Serving's controllers would, and nothing else happens
+// in the cluster.
 package main
 
 import (
@@ -22,8 +21,8 @@ import (
 	"time"
 )
 
-// scenarios in the order in which they are played: the one that needs most objects comes last, and the first has some
-// of its own.
+// scenarios in order: the one that needs most objects is last, and the first one has objects of its
+// own.
 var scenarios = []string{"scrape", "latency", "fast", "slow", "outage", "drain", "memory"}
 
 type options struct {
@@ -67,7 +66,7 @@ func (o options) play(ctx context.Context) (err error) {
 	}
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
-		return fmt.Errorf("making a folder for logs: %w", err)
+		return fmt.Errorf("creating a folder for logs: %w", err)
 	}
 	defer func() {
 		if err == nil {
@@ -91,7 +90,7 @@ func (o options) play(ctx context.Context) (err error) {
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
-	// What was measured before a scenario failed is worth something too.
+	// Report the results from before a scenario failed, too.
 	return errors.Join(err, o.write(func(w io.Writer) error {
 		return report{machine: m, versions: v, plan: b.plan, results: b.results, took: time.Since(began)}.write(w)
 	}))
@@ -133,11 +132,11 @@ func (o options) scenarios(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// write puts the report on the screen and into a file.
+// write writes the report to the terminal and to a file.
 func (o options) write(report func(io.Writer) error) error {
 	f, err := os.Create(o.report)
 	if err != nil {
-		return fmt.Errorf("making the report's file: %w", err)
+		return fmt.Errorf("creating the report's file: %w", err)
 	}
 	if err := errors.Join(report(io.MultiWriter(os.Stdout, f)), f.Close()); err != nil {
 		return fmt.Errorf("writing the report: %w", err)

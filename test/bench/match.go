@@ -2,8 +2,8 @@ package main
 
 import "time"
 
-// change is a new traffic split of a Service. Within one turn no Service gets the same split twice, so that each
-// event tells which change it is of.
+// change is a new traffic split of a Service. Within one turn every split of a Service is different, so an event
+// identifies its change.
 type change struct {
 	// Service is its name.
 	Service string
@@ -11,32 +11,32 @@ type change struct {
 	Percent int64
 }
 
-// commit is a change that the API server has taken.
+// commit is a change that the API server has committed.
 type commit struct {
 	change
-	// Began and Done are when it was asked to, and when the answer was there.
+	// Began and Done are the times of the request and of the response.
 	Began, Done time.Time
-	// At is when it was first known that the change is committed. What happens inside the API server cannot be seen:
-	// it is when the answer came, or when a watch was told, if that was earlier.
+	// At is the earliest time at which the commit was known: when the response or a watch event arrived. What happens
+	// inside the API server cannot be observed.
 	At time.Time
 }
 
-// arrival is an event that the sink has taken.
+// arrival is an event that the sink has accepted.
 type arrival struct {
 	change
 	At time.Time
 }
 
-// outcome is what became of the changes of one turn.
+// outcome is the result of the changes in one turn.
 type outcome struct {
 	Changes int
-	// Latencies are those from commit to first arrival, one for each change that arrived.
+	// Latencies from commit to first arrival, for each change that arrived.
 	Latencies []time.Duration
 	// Lost are the changes without an event.
 	Lost []change
-	// Repeated are events about a change that an event had told of already.
+	// Repeated counts further events for a change.
 	Repeated int
-	// First and LastCommit are the first commit and the last, Last is the last first arrival.
+	// First and LastCommit are the times of the first and the last commit; Last is that of the last first arrival.
 	First, LastCommit, Last time.Time
 }
 
@@ -72,10 +72,10 @@ func match(commits []commit, arrivals []arrival) outcome {
 	return out
 }
 
-// Arrived is how many changes have an event.
+// Arrived is the number of changes with an event.
 func (o outcome) Arrived() int { return len(o.Latencies) }
 
-// Rate is how many changes per second had their event, from the first commit to the last arrival.
+// Rate is the changes with an event per second, from the first commit to the last arrival.
 func (o outcome) Rate() float64 {
 	took := o.Last.Sub(o.First).Seconds()
 	if o.Arrived() == 0 || took <= 0 {
@@ -84,7 +84,7 @@ func (o outcome) Rate() float64 {
 	return float64(o.Arrived()) / took
 }
 
-// writes are how long the writes took that made the changes.
+// writes returns the durations of the writes that made the changes.
 func writes(commits []commit) []time.Duration {
 	out := make([]time.Duration, len(commits))
 	for i, c := range commits {

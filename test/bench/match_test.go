@@ -15,9 +15,9 @@ func TestMatch(t *testing.T) {
 		{cart, at(-5), at(0), at(0)}, {shop, at(-1), at(12), at(10)}, {cart20, at(20), at(30), at(30)}, {lost, at(40), at(50), at(50)},
 	}
 	arrivals := []arrival{
-		{shop, at(9)}, // the contestant heard of it before the bench
+		{shop, at(9)}, // arrived before the response of its write
 		{cart20, at(530)},
-		{cart, at(700)}, // the same again, taken down before the first
+		{cart, at(700)}, // a duplicate, recorded before the first
 		{cart, at(4)},
 		{change{"probe", 1}, at(2000)},
 	}

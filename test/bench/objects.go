@@ -14,8 +14,8 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 )
 
-// The objects are as large as those of a real cluster, where people apply manifests with a dozen settings and
-// Serving fills in what they left out: memory is measured with them.
+// Objects are as large as in a real cluster, where manifests have a dozen settings and Serving fills in the defaults,
+// because memory is measured with them.
 
 const userInfo = "system:serviceaccount:delivery:deployer"
 
@@ -51,7 +51,7 @@ func serviceObject(name string) (*servingv1.Service, error) {
 	svc.Spec.Template.Spec.PodSpec = podSpec(name, 1)
 	timeout, concurrency := int64(300), int64(0)
 	svc.Spec.Template.Spec.TimeoutSeconds, svc.Spec.Template.Spec.ContainerConcurrency = &timeout, &concurrency
-	// Who applies a manifest leaves a copy of it in the object.
+	// kubectl apply stores a copy of the manifest in the object.
 	applied, err := json.Marshal(svc)
 	if err != nil {
 		return nil, fmt.Errorf("encoding Service %s: %w", name, err)
@@ -117,7 +117,7 @@ func revisionStatus(rev *servingv1.Revision) {
 	}}
 }
 
-// traffic gives a share to the newer Revision and the rest to the older one.
+// traffic gives a share to the newer Revision, and the rest to the older one.
 func traffic(service string, percent int64) []servingv1.TrafficTarget {
 	latest := false
 	out := []servingv1.TrafficTarget{}

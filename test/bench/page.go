@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// page is Markdown under way.
+// page is a Markdown page under construction.
 type page struct{ text strings.Builder }
 
 func (p *page) line(format string, args ...any) { fmt.Fprintf(&p.text, format+"\n", args...) }
@@ -16,10 +16,10 @@ func (p *page) head(format string, args ...any) {
 
 func (p *page) row(cells ...string) { p.line("| %s |", strings.Join(cells, " | ")) }
 
-// rule ends the head of a table: names to the left, numbers to the right.
+// rule ends the head of a table: the first column is left-aligned, the others right-aligned.
 func (p *page) rule(columns int) { p.line("|---%s|", strings.Repeat("|---:", columns-1)) }
 
-// text shows the median, and what it lies between where there were repeats.
+// text formats the median, and the range if there were repeats.
 func (s spread[T]) text(format string) string {
 	if s.Of < 2 {
 		return fmt.Sprintf(format, s.Median)

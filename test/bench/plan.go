@@ -2,38 +2,38 @@ package main
 
 import "time"
 
-// plan is how much of everything is done. It bounds the whole run, in number and in time.
+// plan sets the amount of everything. It bounds the whole run in number and in time.
 type plan struct {
-	// Services that change; each has Revisions.
+	// Services that change, each with that many Revisions.
 	Services, Revisions int
-	// Pace is changes a second, for PaceFor, so many times.
+	// Pace is the number of changes a second, for PaceFor, repeated PaceRepeats times.
 	Pace        int
 	PaceFor     time.Duration
 	PaceRepeats int
 
-	// Burst is a number of changes, made by so many Writers, so many times.
+	// Burst is the number of changes, made by that many Writers, repeated BurstRepeats times.
 	Burst, Writers, BurstRepeats int
-	// BurstFor bounds how long a sink is waited for. A contestant that sends one event after the other to a slow
-	// sink would need many minutes.
+	// BurstFor bounds the wait for a sink. A contestant that sends one event at a time to a slow sink would need many
+	// minutes.
 	BurstFor time.Duration
 
 	// OutagePace is slow enough that no Service changes twice while a program is down.
 	OutagePace int
-	// The sink fails from Breaks to Heals, and the program is killed at Kill, all counted from the first change;
-	// changes go on until Ends, and OutageFor later what has not come is lost.
+	// The sink fails from Breaks to Heals, and the program is killed at Kill, all relative to the first change. Changes
+	// continue until Ends; an event that has not arrived OutageFor later is lost.
 	Breaks, Kill, Heals, Ends, OutageFor time.Duration
 
-	// Targets are the ports of pods that are read, ReadFor how long it is measured: so many intervals.
+	// Targets is the number of ports to scrape; ReadFor is the length of the measurement, several intervals.
 	Targets int
 	ReadFor time.Duration
 
-	// Crowd is the number of Services when memory is measured, Settle how long after the start: longer than the two
-	// minutes after which Go collects garbage even where nothing happens, and gives back to the kernel what it freed.
+	// Crowd is the number of Services in the memory scenario. Settle is the wait after the start: longer than the two
+	// minutes after which an idle Go process collects garbage and returns memory to the kernel.
 	Crowd  int
 	Settle time.Duration
 }
 
-// The delays of the sink.
+// Response delays of the sink.
 const (
 	fast = time.Millisecond
 	slow = 50 * time.Millisecond
@@ -48,7 +48,7 @@ var whole = plan{
 	Crowd: 10_000, Settle: 210 * time.Second,
 }
 
-// brief is for a look at whether all of it works: its numbers say little.
+// brief only checks that everything works; its numbers are not meaningful.
 var brief = plan{
 	Services: 100, Revisions: 3,
 	Pace: 50, PaceFor: 4 * time.Second, PaceRepeats: 1,

@@ -16,40 +16,40 @@ import (
 	"time"
 )
 
-// The ports of a pod that are read: the application's own, and queue-proxy's.
+// The scraped ports of a pod: the application's own, and queue-proxy's.
 const (
 	applicationPort = 9095
 	queueProxyPort  = 9091
 )
 
-// podNet is where pods have their addresses: the range that RFC 2544 keeps for benchmarks.
+// podNet is the range of the pods' addresses, which RFC 2544 reserves for benchmarks.
 var podNet = netip.MustParsePrefix("198.18.0.0/22")
 
-// port is one that is read, with what it has to tell and who has read it.
+// port is one scraped port, with its metrics and its readers.
 type port struct {
 	*exposition
 	address string
-	// perSecond is how many requests the pod gets.
+	// perSecond is the rate of the pod's requests.
 	perSecond float64
 
 	mu sync.Mutex
 	by map[string]*readings // by program
 }
 
-// readings of one port by one program.
+// readings are one program's scrapes of one port.
 type readings struct {
 	at []time.Time
-	// first and last are the truth as it was told.
+	// first and last are the values of truth in its first and last scrape.
 	first, last float64
 }
 
-// pods is all of them in one server: on addresses of their own, whose ports answer as those of real pods do. It is the
-// witness of who read what, and how often.
+// pods serves the metrics of all pods, each on an address of its own with the ports of a real pod. It records who
+// scraped what, and how often.
 type pods struct {
 	server *http.Server
 	ports  map[string]*port
 	began  time.Time
-	// unroute takes the addresses away again, if this program has brought them.
+	// unroute removes the addresses, if this program added them.
 	unroute func() error
 
 	mu     sync.Mutex
@@ -61,7 +61,7 @@ func newPods(ctx context.Context) (*pods, error) {
 	p.server = &http.Server{Handler: p, ReadHeaderTimeout: 10 * time.Second}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(podAddress(0), "0"))
 	if err == nil {
-		return p, l.Close() // the machine has such addresses
+		return p, l.Close() // the machine already has such addresses
 	}
 	route := []string{"route", "add", "local", podNet.String(), "dev", "lo"}
 	if out, err := exec.CommandContext(ctx, "ip", route...).CombinedOutput(); err != nil {
@@ -70,7 +70,7 @@ func newPods(ctx context.Context) (*pods, error) {
 	p.unroute = func() error {
 		route[1] = "del"
 		if out, err := exec.CommandContext(context.WithoutCancel(ctx), "ip", route...).CombinedOutput(); err != nil {
-			return fmt.Errorf("taking the addresses of pods away: ip %s: %w: %s", strings.Join(route, " "), err, out)
+			return fmt.Errorf("removing the addresses of pods: ip %s: %w: %s", strings.Join(route, " "), err, out)
 		}
 		return nil
 	}
@@ -79,12 +79,12 @@ func newPods(ctx context.Context) (*pods, error) {
 
 func podAddress(pod int) string {
 	a := podNet.Addr().As4()
-	a[2] += byte(pod / 250)  //nolint:gosec // there are fewer than the range has
+	a[2] += byte(pod / 250)  //nolint:gosec // fewer pods than addresses
 	a[3] = byte(pod%250) + 1 //nolint:gosec // below 251
 	return netip.AddrFrom4(a).String()
 }
 
-// grow makes the ports of so many pods answer.
+// grow opens the ports of more pods, up to that number.
 func (p *pods) grow(ctx context.Context, pods int) error {
 	for pod := len(p.ports) / 2; pod < pods; pod++ {
 		ip := podAddress(pod)
@@ -98,7 +98,7 @@ func (p *pods) grow(ctx context.Context, pods int) error {
 			p.ports[address] = &port{exposition: e, address: address, perSecond: 10 + float64(pod%20), by: map[string]*readings{}}
 			p.mu.Unlock()
 			go func() {
-				// Should it end early, readings are missed, and counted as such.
+				// If it ends early, scrapes are missed, and counted as missed.
 				_ = p.server.Serve(l)
 			}()
 		}
@@ -108,12 +108,12 @@ func (p *pods) grow(ctx context.Context, pods int) error {
 
 var zippers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
-// ServeHTTP answers as the library of Prometheus does, packed for who can unpack.
+// ServeHTTP responds like Prometheus' client library, compressed if the client accepts it.
 func (p *pods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at := time.Now()
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
-		http.Error(w, "the address that was asked is not known", http.StatusInternalServerError)
+		http.Error(w, "unknown address", http.StatusInternalServerError)
 		return
 	}
 	p.mu.Lock()
@@ -130,7 +130,7 @@ func (p *pods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body := port.text(make([]byte, 0, 64<<10), requests)
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	if err := send(w, r, body); err != nil {
-		return // nobody has read it
+		return // the client did not receive it
 	}
 	program, _, _ := strings.Cut(r.UserAgent(), "/")
 	port.note(program, time.Now(), port.truth(requests))
@@ -139,12 +139,12 @@ func (p *pods) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func send(w http.ResponseWriter, r *http.Request, body []byte) error {
 	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		_, err := w.Write(body)
-		return err //nolint:wrapcheck // only whether there is one is asked
+		return err //nolint:wrapcheck // the caller only checks for an error
 	}
 	w.Header().Set("Content-Encoding", "gzip")
 	z, ok := zippers.Get().(*gzip.Writer)
 	if !ok {
-		return errors.New("the pool has something else")
+		return errors.New("the pool contains another type")
 	}
 	defer zippers.Put(z)
 	z.Reset(w)
@@ -163,7 +163,7 @@ func (p *port) note(program string, at time.Time, truth float64) {
 	r.at, r.last = append(r.at, at), truth
 }
 
-// freeze stops all counters, and says when.
+// freeze stops all counters, and returns when.
 func (p *pods) freeze() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -171,7 +171,7 @@ func (p *pods) freeze() time.Time {
 	return p.frozen
 }
 
-// thaw lets counters go on, and forgets who read them.
+// thaw starts all counters again, and deletes the readings.
 func (p *pods) thaw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -183,7 +183,7 @@ func (p *pods) thaw() {
 	}
 }
 
-// each calls f with what a program has read of every port; nil where that is nothing.
+// each calls f with a program's readings of every port; nil for none.
 func (p *pods) each(program string, f func(*port, *readings)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,7 +194,7 @@ func (p *pods) each(program string, f func(*port, *readings)) {
 	}
 }
 
-// least is how often a program has read the port since then that it has read least.
+// least returns the number of a program's scrapes since then of its least scraped port.
 func (p *pods) least(program string, since time.Time) int {
 	least := math.MaxInt
 	p.each(program, func(_ *port, r *readings) {
@@ -209,8 +209,8 @@ func (p *pods) least(program string, since time.Time) int {
 	return least
 }
 
-// told is what a program was told of handled requests: since its first readings, and in all.
-func (p *pods) told(program string) (since, all float64) {
+// exposed returns the handled requests in a program's scrapes: since its first ones, and in total.
+func (p *pods) exposed(program string) (since, all float64) {
 	p.each(program, func(_ *port, r *readings) {
 		if r != nil {
 			since, all = since+r.last-r.first, all+r.last
@@ -219,7 +219,7 @@ func (p *pods) told(program string) (since, all float64) {
 	return since, all
 }
 
-// read counts a program's readings between two moments, and those that it has missed.
+// read counts a program's scrapes between two times, and the missed ones.
 func (p *pods) read(program string, from, to time.Time, interval time.Duration) (read, missed int) {
 	p.each(program, func(_ *port, r *readings) {
 		if r == nil {
@@ -232,8 +232,8 @@ func (p *pods) read(program string, from, to time.Time, interval time.Duration) 
 	return read, missed
 }
 
-// during counts readings between two moments, and those that are missing: one that came more than half an interval
-// late is one that is missing.
+// during counts scrapes between two times, and the missed ones. A scrape that is more than half an interval late counts
+// as missed.
 func during(at []time.Time, from, to time.Time, interval time.Duration) (read, missed int) {
 	gap := func(a, b time.Time) int {
 		return max(0, int(math.Round(float64(b.Sub(a))/float64(interval)))-1)

@@ -35,7 +35,7 @@ func TestDuring(t *testing.T) {
 	}
 }
 
-// Pods tell every program the truth, know who has read what, and stand still when they are told to.
+// Pods expose the truth to every program, record the scrapes, and can be frozen.
 func TestPodsAreWitnesses(t *testing.T) {
 	p := &pods{ports: map[string]*port{}, began: time.Now().Add(-time.Minute)}
 	at := &port{exposition: application(0), perSecond: 10, by: map[string]*readings{}}
@@ -53,20 +53,20 @@ func TestPodsAreWitnesses(t *testing.T) {
 		t.Errorf("%d lines", lines)
 	}
 	ask("Prometheus/2.42", "/else")
-	p.began = p.began.Add(-time.Minute) // a minute passes
+	p.began = p.began.Add(-time.Minute) // one minute later
 	since := p.freeze()
 	ask("Prometheus/2.42", "/metrics")
 	ask("ours", "/metrics")
-	one, all := p.told("Prometheus")
-	if again, same := p.told("ours"); again != 0 || same != all || one < 590 || all < 1190 {
-		t.Errorf("one was told %v of %v, the other %v of %v", one, all, again, same)
+	one, all := p.exposed("Prometheus")
+	if again, same := p.exposed("ours"); again != 0 || same != all || one < 590 || all < 1190 {
+		t.Errorf("one program read %v of %v, the other %v of %v", one, all, again, same)
 	}
 	if p.least("Prometheus", time.Time{}) != 2 || p.least("ours", since) != 1 || p.least("nobody", since) != 0 {
-		t.Error("the readings are not known")
+		t.Error("the readings were not recorded")
 	}
 	p.thaw()
 	if p.least("ours", time.Time{}) != 0 {
-		t.Error("readings of before are known")
+		t.Error("earlier readings were not deleted")
 	}
 }
 

@@ -13,29 +13,29 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// stopFor is how long a program may take to end when it is asked to.
+// stopFor bounds the time until a program ends after SIGTERM.
 const stopFor = 20 * time.Second
 
-// process is a contestant that runs.
+// process is a running contestant.
 type process struct {
 	name string
 	cmd  *exec.Cmd
 	end  context.CancelFunc
 	log  string
-	// ended is closed when the program has; err is what it ended with.
+	// ended is closed once the program has ended; err is its result.
 	ended chan struct{}
 	err   error
 }
 
-// launch starts a program; what it prints goes to a file of its own. It ends with the context at the latest.
+// launch starts a program with a log file of its own. The program ends with the context at the latest.
 func launch(ctx context.Context, name, path string, env []string, log string, args ...string) (*process, error) {
 	ctx, end := context.WithCancel(ctx)
 	p := &process{name: name, end: end, log: log, ended: make(chan struct{})}
-	// A program that is started again in the same turn goes on in the same file.
+	// A program that is restarted in the same turn appends to the same file.
 	out, err := os.OpenFile(filepath.Clean(log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		end()
-		return nil, fmt.Errorf("making a log for %s: %w", name, err)
+		return nil, fmt.Errorf("creating a log for %s: %w", name, err)
 	}
 	p.cmd = exec.CommandContext(ctx, path, args...)
 	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, env...)
@@ -54,13 +54,13 @@ func launch(ctx context.Context, name, path string, env []string, log string, ar
 	return p, nil
 }
 
-// stop asks the program to end, and insists.
+// stop terminates the program, and kills it if it does not end.
 func (p *process) stop() {
 	p.end()
 	<-p.ended
 }
 
-// kill ends it as a machine that loses its power would.
+// kill ends the program like a power failure.
 func (p *process) kill() error {
 	if err := p.cmd.Process.Kill(); err != nil {
 		return fmt.Errorf("killing %s: %w", p.name, err)
@@ -69,11 +69,11 @@ func (p *process) kill() error {
 	return nil
 }
 
-// alive returns an error where the program has ended.
+// alive returns an error if the program has ended.
 func (p *process) alive() error {
 	select {
 	case <-p.ended:
-		return fmt.Errorf("%s ended by itself (%w); its last words are in %s", p.name, p.err, p.log)
+		return fmt.Errorf("%s exited unexpectedly (%w); its log is %s", p.name, p.err, p.log)
 	default:
 		return nil
 	}
@@ -81,16 +81,16 @@ func (p *process) alive() error {
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// memory is what a process has in memory, in bytes.
+// memory is the memory of a process, in bytes.
 type memory struct {
-	// Resident is now, Peak was the most.
+	// Resident is the current value, Peak the maximum.
 	Resident, Peak uint64
 }
 
 func memoryOf(pid int) (memory, error) {
 	proc, err := procfs.NewProc(pid)
 	if err != nil {
-		return memory{}, fmt.Errorf("looking at process %d: %w", pid, err)
+		return memory{}, fmt.Errorf("opening process %d: %w", pid, err)
 	}
 	status, err := proc.NewStatus()
 	if err != nil {
@@ -99,11 +99,11 @@ func memoryOf(pid int) (memory, error) {
 	return memory{Resident: status.VmRSS, Peak: status.VmHWM}, nil
 }
 
-// cpuOf is the processor time that a process has used, in its own code and in the kernel for it.
+// cpuOf returns the user and system time of a process.
 func cpuOf(pid int) (time.Duration, error) {
 	proc, err := procfs.NewProc(pid)
 	if err != nil {
-		return 0, fmt.Errorf("looking at process %d: %w", pid, err)
+		return 0, fmt.Errorf("opening process %d: %w", pid, err)
 	}
 	stat, err := proc.Stat()
 	if err != nil {
@@ -112,17 +112,17 @@ func cpuOf(pid int) (time.Duration, error) {
 	return time.Duration(stat.CPUTime() * float64(time.Second)), nil
 }
 
-// childNamed finds the process of that name that this one has started.
+// childNamed finds a child process by name.
 func childNamed(name string) (int, error) {
 	all, err := procfs.AllProcs()
 	if err != nil {
 		return 0, fmt.Errorf("listing processes: %w", err)
 	}
 	for _, p := range all {
-		// One that has ended meanwhile is not the one looked for.
+		// A process that has ended in the meantime is not the one.
 		if stat, err := p.Stat(); err == nil && stat.PPID == os.Getpid() && stat.Comm == name {
 			return p.PID, nil
 		}
 	}
-	return 0, fmt.Errorf("this program has started no %s", name)
+	return 0, fmt.Errorf("this program has no child process %s", name)
 }

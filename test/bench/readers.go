@@ -22,24 +22,24 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// scrapeInterval is that of both, and the default of both.
+// scrapeInterval is the default of both programs.
 const scrapeInterval = 15 * time.Second
 
-// reader is a program that reads pods.
+// reader is a program that scrapes pods.
 type reader struct {
-	// name in the report; agent is what it calls itself to pods.
+	// name in the report; agent identifies it to pods.
 	name, agent string
 	process     *process
 	url         string
-	// counted is how many handled requests it has counted, truth how many it was told of.
+	// counted returns the handled requests that it has counted; truth returns those in its scrapes.
 	counted func(context.Context, *reader) (float64, error)
 	truth   func(*pods) float64
 }
 
-// prometheusName is that of the peer, in the report and as a program.
+// prometheusName is Prometheus' name in the report and as a program.
 const prometheusName = "Prometheus"
 
-// measuring starts the controller, as it is shipped.
+// measuring starts the controller as shipped.
 func (s *stage) measuring(ctx context.Context) (*reader, error) {
 	config, err := s.kubeconfig(ours.Name)
 	if err != nil {
@@ -51,19 +51,19 @@ func (s *stage) measuring(ctx context.Context) (*reader, error) {
 	}
 	r := &reader{
 		name: ours.Name, agent: "knative-cdevents", url: "http://127.0.0.1:" + port + "/metrics", counted: handled,
-		// What pods had counted before nobody saw happen.
-		truth: func(p *pods) float64 { since, _ := p.told("knative-cdevents"); return since },
+		// Requests before its first scrape do not count.
+		truth: func(p *pods) float64 { since, _ := p.exposed("knative-cdevents"); return since },
 	}
 	env := append([]string{"KUBECONFIG=" + config, "METRICS_PROMETHEUS_HOST=127.0.0.1", "METRICS_PROMETHEUS_PORT=" + port}, ours.env(s)...)
 	r.process, err = launch(ctx, r.name, ours.path(s.programs), env, filepath.Join(s.dir, "measuring.log"))
 	return r, err
 }
 
-// prometheus starts Debian's, with nothing to do but to read the same ports.
+// prometheus starts Debian's Prometheus, which scrapes the same ports and does nothing else.
 func (s *stage) prometheus(ctx context.Context, p *pods) (*reader, error) {
 	path, err := exec.LookPath("prometheus")
 	if err != nil {
-		return nil, fmt.Errorf("scenario scrape compares with Prometheus (apt-get install prometheus; without it, leave the scenario out): %w", err)
+		return nil, fmt.Errorf("scenario scrape compares with Prometheus (apt-get install prometheus; or leave the scenario out): %w", err)
 	}
 	port, err := freePort(ctx)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *stage) prometheus(ctx context.Context, p *pods) (*reader, error) {
 	}
 	dir, err := os.MkdirTemp(s.dir, "prometheus")
 	if err != nil {
-		return nil, fmt.Errorf("making a folder for Prometheus: %w", err)
+		return nil, fmt.Errorf("creating a folder for Prometheus: %w", err)
 	}
 	config := filepath.Join(dir, "prometheus.yml")
 	if err := os.WriteFile(config, []byte(p.config()), 0o600); err != nil {
@@ -79,14 +79,14 @@ func (s *stage) prometheus(ctx context.Context, p *pods) (*reader, error) {
 	}
 	r := &reader{
 		name: prometheusName, agent: "Prometheus", url: "http://127.0.0.1:" + port + "/metrics", counted: stored,
-		truth: func(p *pods) float64 { _, all := p.told("Prometheus"); return all },
+		truth: func(p *pods) float64 { _, all := p.exposed("Prometheus"); return all },
 	}
 	r.process, err = launch(ctx, r.name, path, nil, filepath.Join(dir, "log"), "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address=127.0.0.1:"+port, "--log.level=warn")
 	return r, err
 }
 
-// config is the one of Prometheus: a job for each kind of port.
+// config is the configuration of Prometheus: a job for each kind of port.
 func (p *pods) config() string {
 	jobs := map[string][]string{"application": nil, "queue-proxy": nil}
 	for address := range p.ports {
@@ -105,15 +105,15 @@ func (p *pods) config() string {
 	return out.String()
 }
 
-// freePort is one that nobody listens at.
+// freePort returns a port that is not in use.
 func freePort(ctx context.Context) (string, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", fmt.Errorf("looking for a free port: %w", err)
+		return "", fmt.Errorf("finding a free port: %w", err)
 	}
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	if err = errors.Join(err, l.Close()); err != nil {
-		return "", fmt.Errorf("looking for a free port: %w", err)
+		return "", fmt.Errorf("finding a free port: %w", err)
 	}
 	return port, nil
 }
@@ -121,23 +121,23 @@ func freePort(ctx context.Context) (string, error) {
 func get(ctx context.Context, from string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
-		return nil, fmt.Errorf("asking %s: %w", from, err)
+		return nil, fmt.Errorf("requesting %s: %w", from, err)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("asking %s: %w", from, err)
+		return nil, fmt.Errorf("requesting %s: %w", from, err)
 	}
 	body, err := io.ReadAll(resp.Body)
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		return nil, fmt.Errorf("reading the answer of %s: %w", from, err)
+		return nil, fmt.Errorf("reading the response of %s: %w", from, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answered %s, not 200: %s", from, resp.Status, body)
+		return nil, fmt.Errorf("%s returned %s, want 200: %s", from, resp.Status, body)
 	}
 	return body, nil
 }
 
-// metrics of the reader about itself; of ours, also those of canaries.
+// metrics returns the reader's own metrics; the controller's include those of canaries.
 func (r *reader) metrics(ctx context.Context) (map[string]*dto.MetricFamily, error) {
 	body, err := get(ctx, r.url)
 	if err != nil {
@@ -151,7 +151,7 @@ func (r *reader) metrics(ctx context.Context) (map[string]*dto.MetricFamily, err
 	return all, nil
 }
 
-// heap is what Go's heap has in use, in bytes.
+// heap is the part of Go's heap that is in use, in bytes.
 func heap(all map[string]*dto.MetricFamily) uint64 {
 	for _, m := range all["go_memstats_heap_inuse_bytes"].GetMetric() {
 		return uint64(m.GetGauge().GetValue())
@@ -159,7 +159,7 @@ func heap(all map[string]*dto.MetricFamily) uint64 {
 	return 0
 }
 
-// handled is what the controller exports.
+// handled returns the handled requests that the controller exports.
 func handled(ctx context.Context, r *reader) (float64, error) {
 	all, err := r.metrics(ctx)
 	if err != nil {
@@ -172,7 +172,7 @@ func handled(ctx context.Context, r *reader) (float64, error) {
 	return sum, nil
 }
 
-// stored is what Prometheus answers to a query.
+// stored returns the handled requests in Prometheus, by a query.
 func stored(ctx context.Context, r *reader) (float64, error) {
 	body, err := get(ctx, strings.TrimSuffix(r.url, "/metrics")+"/api/v1/query?query="+url.QueryEscape("sum(stateful_requests_total)"))
 	if err != nil {
@@ -184,14 +184,14 @@ func stored(ctx context.Context, r *reader) (float64, error) {
 		}
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return 0, fmt.Errorf("reading the answer of Prometheus: %w", err)
+		return 0, fmt.Errorf("reading Prometheus' response: %w", err)
 	}
 	if len(answer.Data.Result) != 1 {
 		return 0, nil
 	}
 	sum, err := strconv.ParseFloat(fmt.Sprint(answer.Data.Result[0].Value[1]), 64)
 	if err != nil {
-		return 0, fmt.Errorf("reading the answer of Prometheus: %w", err)
+		return 0, fmt.Errorf("reading Prometheus' response: %w", err)
 	}
 	return sum, nil
 }

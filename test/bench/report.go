@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// report is what the bench found, in Markdown.
+// report formats the results as Markdown.
 type report struct {
 	machine  machine
 	versions versions
@@ -158,7 +158,7 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 func seconds(d time.Duration) string       { return fmt.Sprintf("%.1f s", d.Seconds()) }
 func mebibytes(n uint64) string            { return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20)) }
 
-// perTenThousand is processor time in seconds for each 10,000 events.
+// perTenThousand is processor time in seconds per 10,000 events.
 func perTenThousand(get func(cpu) time.Duration) func(result) float64 {
 	return func(r result) float64 {
 		if r.Arrived() == 0 {
@@ -168,7 +168,7 @@ func perTenThousand(get func(cpu) time.Duration) func(result) float64 {
 	}
 }
 
-// changeRate is how many changes a second the API server took.
+// changeRate is the API server's rate of committed changes, per second.
 func changeRate(r result) float64 {
 	took := r.LastCommit.Sub(r.First).Seconds()
 	if took <= 0 {
@@ -177,7 +177,7 @@ func changeRate(r result) float64 {
 	return float64(r.Changes) / took
 }
 
-// values are what each turn gave.
+// values returns a value of each turn.
 func values(turns []result, get func(result) float64) []float64 {
 	out := make([]float64, len(turns))
 	for i, t := range turns {
@@ -198,7 +198,7 @@ func numbers(turns []result, get func(result) float64) string {
 	return spreadOf(values(turns, get)).text("%.0f")
 }
 
-// others tells how much of the machine was taken by what is not measured.
+// others reports the CPU use of everything that is not measured.
 func others(all []result) string {
 	return "Meanwhile, the rest of the machine used " + spreadOf(values(all, func(r result) float64 {
 		return 100 * r.CPU.Others.Seconds() / r.Took.Seconds()
@@ -213,7 +213,7 @@ func lost(turns []result) string {
 	return fmt.Sprint(n)
 }
 
-// apiWrites are those of all turns for each event, the kinds that come to something by themselves.
+// apiWrites are the writes per event over all turns. Kinds with few writes are not listed separately.
 func apiWrites(turns []result) string {
 	events, sum, by := 0, 0, map[string]int{}
 	for _, t := range turns {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// turnOf is a turn in which every latency and every write took as long, and 100 changes took a second.
+// turnOf is a turn in which every latency and every write takes that long, and 100 changes take a second.
 func turnOf(c contestant, latency, write time.Duration) result {
 	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	r := result{Contestant: c.Name, Took: 2 * time.Second, APIWrites: map[string]int{"cdeventsubjects": 150, "leases": 1}}
@@ -32,7 +32,7 @@ func wants(t *testing.T, got string, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
 		if !strings.Contains(got, line) {
-			t.Errorf("there is no %q in\n%s", line, got)
+			t.Errorf("%q is missing from\n%s", line, got)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func TestReportOfReading(t *testing.T) {
 	wants(t, write(t, r), "100 and 1000 targets with 200 series each, every 15s",
 		"| knative-cdevents | 1000 | 2.00 | 0.40 | 0.50 | 100 MiB | 0.20 | 100 MiB | 0.20 | 0 MiB | 4000 | 0 | 7 of 7 |",
 		"knative-cdevents 2.00 times the processor time and 1.25 times the memory", "2.00; 5.00 s per minute, 0.40 | met |", "100 MiB; 500 MiB, 0.20 | met |", "0 of 4000 missed")
-	// Who reads less is not praised for being cheap.
+	// A program that misses scrapes does not meet the aims for cost.
 	r.results.Scraped[2].Missed = 1
 	if got := write(t, r); strings.Count(got, "**missed**") != 3 {
 		t.Errorf("got %s", got)

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// bench plays the scenarios and keeps what came out.
+// bench runs the scenarios and collects their results.
 type bench struct {
 	*stage
 	plan plan
 	results
 }
 
-// results of all scenarios, as far as they were played.
+// results of the scenarios that have been run.
 type results struct {
 	Scraped []scraped
 	Latency []result
@@ -46,11 +46,11 @@ func (b *bench) populate(ctx context.Context, services int) error {
 	if err != nil {
 		return err
 	}
-	// What exists in the second of the baseline or later would be news.
+	// Objects created in the same second as the baseline, or later, would cause events.
 	return rest(ctx, 2*time.Second)
 }
 
-// latency: changes at a steady pace.
+// latency makes changes at a steady pace.
 func (b *bench) latency(ctx context.Context) error {
 	n := b.plan.Pace * int(b.plan.PaceFor.Seconds())
 	for i := range b.plan.PaceRepeats {
@@ -82,7 +82,7 @@ func (b *bench) steadily(ctx context.Context, t *turn, n int) error {
 	return t.correct(w)
 }
 
-// bursts: as many changes as the API server takes, to a sink that is fast or slow.
+// bursts makes changes as fast as the API server commits them, with a fast or a slow sink.
 func (b *bench) bursts(ctx context.Context, delay time.Duration, repeats int, to *[]result) error {
 	for i := range repeats {
 		for _, c := range rotated(i) {
@@ -103,7 +103,7 @@ func (b *bench) bursts(ctx context.Context, delay time.Duration, repeats int, to
 	return nil
 }
 
-// outage: the sink is away for a while, and meanwhile the program is killed and started again.
+// outage lets the sink fail for a while, and kills and restarts the program during that time.
 func (b *bench) outage(ctx context.Context) error {
 	for _, c := range contestants {
 		r, err := b.play(ctx, c, fast, func(ctx context.Context, t *turn) error {
@@ -148,17 +148,17 @@ func (b *bench) trouble(ctx context.Context, t *turn) error {
 	return nil
 }
 
-// drained is how long a full ledger took to be sent.
+// drained is the result of sending a full ledger.
 type drained struct {
 	result
-	// Pending is how much was owed when the sink was well again, at Healed.
+	// Pending is the number of pending events when the sink recovered, at Healed.
 	Pending int64
 	Healed  time.Time
 	// Began is the first event after that.
 	Began time.Time
 }
 
-// drain: everything is owed, and then the sink is well again. Only a program that keeps what it owes can be measured.
+// drain fills the ledger, and then lets the sink recover. Only a program that stores pending events can be measured.
 func (b *bench) drain(ctx context.Context) error {
 	d := drained{}
 	r, err := b.play(ctx, ours, fast, func(ctx context.Context, t *turn) error {

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// kept is how many numbers the controller makes of the series of each kind of port.
+// kept is the number of values that the controller keeps of the series of each kind of port.
 var kept = struct{ application, queueProxy int }{98, 21}
 
-// scraped is what one program needed to read pods.
+// scraped is the cost of scraping for one program.
 type scraped struct {
 	Program string
 	Targets int
 	Window  time.Duration
 	CPU     time.Duration
 	memory
-	// Heap is what Go had in use of it.
+	// Heap is the part of Go's heap that is in use.
 	Heap uint64
-	// Readings in the window, and those that were due and missed, as the pods have seen it.
+	// Readings are the scrapes in the window, and Missed those that were due and did not happen, as recorded by the pods.
 	Readings, Missed int
-	// Counted are the handled requests that the program tells of in the end, Truth those that pods have told it of.
+	// Counted is the final number of handled requests in the program; Truth is that in its scrapes.
 	Counted, Truth float64
 }
 
-// scrape: the controller and Prometheus read the same pods at the same time, first a tenth of them. Both are started
-// anew for each number, so that neither has memory from the other.
+// scrape has the controller and Prometheus scrape the same pods at the same time, first a tenth of them. Both are
+// restarted for each number, so that neither keeps memory from the run before.
 func (b *bench) scrape(ctx context.Context) (err error) {
 	p, err := newPods(ctx)
 	if err != nil {
@@ -43,7 +43,7 @@ func (b *bench) scrape(ctx context.Context) (err error) {
 			return err
 		}
 		have = services
-		// To a ledger of before, the new Services would be news.
+		// With an earlier ledger, the new Services would count as created.
 		if err := b.forget(ctx); err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (b *bench) readBoth(ctx context.Context, p *pods, targets int) error {
 	defer mine.process.stop()
 	both := []*reader{mine, theirs}
 
-	// What starting costs is not what reading costs.
+	// Starting must not count as scraping.
 	if err := p.await(ctx, both, 2, time.Time{}); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (b *bench) readBoth(ctx context.Context, p *pods, targets int) error {
 		if err := rest(ctx, scrapeInterval); err != nil {
 			return err
 		}
-		// Somebody reads the controller too, as often as it reads pods.
+		// The controller's metrics are scraped too, as often as it scrapes pods.
 		if _, err := mine.counted(ctx, mine); err != nil {
 			return err
 		}
@@ -104,13 +104,13 @@ func (b *bench) readBoth(ctx context.Context, p *pods, targets int) error {
 	return b.settle(ctx, p, both, all)
 }
 
-// settle lets counters stand still until both programs have seen where, and compares what they have counted.
+// settle freezes the counters until both programs have scraped them, and compares the totals.
 func (b *bench) settle(ctx context.Context, p *pods, both []*reader, all []scraped) error {
 	stood := p.freeze()
 	if err := p.await(ctx, both, 1, stood); err != nil {
 		return err
 	}
-	if err := rest(ctx, time.Second); err != nil { // what was read last is still to be counted
+	if err := rest(ctx, time.Second); err != nil { // the last scrapes are still being processed
 		return err
 	}
 	for i, r := range both {
@@ -127,7 +127,7 @@ func (b *bench) settle(ctx context.Context, p *pods, both []*reader, all []scrap
 	return nil
 }
 
-// took is what a program has used until now.
+// took is a program's cost so far.
 func (r *reader) took(ctx context.Context) (s scraped, err error) {
 	s.Program = r.name
 	if err := r.process.alive(); err != nil {
@@ -141,7 +141,7 @@ func (r *reader) took(ctx context.Context) (s scraped, err error) {
 	return s, errors.Join(errs[:]...)
 }
 
-// await waits until every port was read so often by every program, since then.
+// await waits until every program has scraped every port that often since then.
 func (p *pods) await(ctx context.Context, all []*reader, times int, since time.Time) error {
 	for end := time.Now().Add(awake); ; {
 		least := times
@@ -151,7 +151,7 @@ func (p *pods) await(ctx context.Context, all []*reader, times int, since time.T
 			}
 			n := p.least(r.agent, since)
 			if n < times && time.Now().After(end) {
-				return fmt.Errorf("%s has not read every pod %d times in %v; its log is %s", r.name, times, awake, r.process.log)
+				return fmt.Errorf("%s has not scraped every pod %d times in %v; its log is %s", r.name, times, awake, r.process.log)
 			}
 			least = min(least, n)
 		}

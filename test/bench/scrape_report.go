@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// scraping tells what it took to read pods.
+// scraping reports the cost of scraping pods.
 func (r report) scraping(p *page) {
 	all := r.results.Scraped
 	if len(all) == 0 {
@@ -36,7 +36,7 @@ func (r report) scraping(p *page) {
 		all[len(all)-1].Targets/2, all[len(all)-1].Targets/portsOfService, shardedRevisions, kept.application, kept.queueProxy)
 }
 
-// scraped is what a program needed for so many targets.
+// scraped returns a program's cost for that many targets.
 func (r report) scraped(program string, targets int) scraped {
 	for _, s := range r.results.Scraped {
 		if s.Program == program && s.Targets == targets {
@@ -46,7 +46,7 @@ func (r report) scraped(program string, targets int) scraped {
 	return scraped{}
 }
 
-// perMinute is processor time in seconds for each minute.
+// perMinute is processor time in seconds per minute.
 func (s scraped) perMinute() float64 {
 	if s.Window <= 0 {
 		return 0
@@ -54,7 +54,7 @@ func (s scraped) perMinute() float64 {
 	return s.CPU.Seconds() / s.Window.Minutes()
 }
 
-// perReading is processor time in milliseconds for each reading.
+// perReading is processor time in milliseconds per scrape.
 func (s scraped) perReading() float64 {
 	if s.Readings == 0 {
 		return 0
@@ -62,7 +62,7 @@ func (s scraped) perReading() float64 {
 	return milliseconds(s.CPU) / float64(s.Readings)
 }
 
-// scrapeAims: a program that reads less than all of it must not be praised for being cheap.
+// scrapeAims: a program that misses scrapes must not meet the aims for cost.
 func (r report) scrapeAims(p *page) {
 	all := r.results.Scraped
 	if len(all) == 0 {

@@ -13,27 +13,27 @@ import (
 	"knative.dev/serving/pkg/client/clientset/versioned"
 )
 
-// seeders write side by side; more make a small machine no quicker.
+// seeders is the number of concurrent writers; more would not be faster on a small machine.
 const seeders = 32
 
-// cast plays Serving's controllers, which do not run here: it writes the objects that they would, with their status.
+// cast stands in for Serving's controllers, which do not run here: it writes their objects with status.
 type cast struct {
 	client versioned.Interface
-	// probe is a Service whose changes show that a contestant is awake. No scenario changes it.
+	// probe is a Service whose changes show that a contestant is ready. No scenario changes it.
 	probe *actor
 	// actors are the Services that scenarios change.
 	actors []*actor
 }
 
-// actor is one Service, as it was written last.
+// actor is one Service, as last written.
 type actor struct {
 	mu      sync.Mutex
 	route   *servingv1.Route
 	percent int64
 }
 
-// grow adds Services, each with a Route and Revisions, until there are so many. It reports how it goes on.
-func (c *cast) grow(ctx context.Context, services, revisions int, tell func(done int)) error {
+// grow adds Services, each with a Route and Revisions, up to that number, and reports progress.
+func (c *cast) grow(ctx context.Context, services, revisions int, progress func(done int)) error {
 	have := len(c.actors)
 	if services <= have {
 		return nil
@@ -42,7 +42,7 @@ func (c *cast) grow(ctx context.Context, services, revisions int, tell func(done
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(seeders)
 	for i := have; i < services && ctx.Err() == nil; i++ {
-		tell(i)
+		progress(i)
 		group.Go(func() (err error) {
 			c.actors[i], err = c.create(ctx, fmt.Sprintf("service-%05d", i), revisions)
 			return err
@@ -51,11 +51,11 @@ func (c *cast) grow(ctx context.Context, services, revisions int, tell func(done
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("writing %d Services with %d Revisions each: %w", services, revisions, err)
 	}
-	tell(services)
+	progress(services)
 	return nil
 }
 
-// create writes a Service and what belongs to it, in the order in which Serving would.
+// create writes a Service and its objects in Serving's order.
 func (c *cast) create(ctx context.Context, name string, revisions int) (*actor, error) {
 	v1 := c.client.ServingV1()
 	svc, err := serviceObject(name)
@@ -90,8 +90,8 @@ func (c *cast) create(ctx context.Context, name string, revisions int) (*actor, 
 	return &actor{route: route}, nil
 }
 
-// splits is how many different splits a Service goes through before one comes again. Both Revisions always have a
-// share: all traffic on one of them would be an upgrade or a rollback.
+// splits is the number of different splits of a Service before one is repeated. Both Revisions always have a share: all
+// traffic on one of them would be an upgrade or a rollback.
 const splits = 98
 
 // shift gives a Service its next traffic split.
@@ -111,7 +111,7 @@ func (c *cast) shift(ctx context.Context, a *actor) (commit, error) {
 	return commit{change{route.Name, percent}, began, done, done}, nil
 }
 
-// sizes tells how large the objects of a Service are in JSON, as the API server has them.
+// sizes returns the sizes of a Service's objects in the API server, in bytes of JSON.
 func (c *cast) sizes(ctx context.Context) (service, route, revision int, err error) {
 	name := c.probe.route.Name
 	v1 := c.client.ServingV1()

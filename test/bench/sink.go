@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// maxBody is far more than an event has.
+// maxBody is far above the size of an event.
 const maxBody = 1 << 20
 
-// sink takes what the contestants send. It decodes nothing while it is at work: that would take time from them.
+// sink accepts events. It decodes nothing while it receives, because that would take CPU time from the contestants.
 type sink struct {
 	server *http.Server
 	url    string
@@ -28,14 +28,14 @@ type sink struct {
 	last     time.Time
 }
 
-// request is one that was taken, as it came.
+// request is an accepted request, unchanged.
 type request struct {
 	At   time.Time
 	Type string
 	Body []byte
 }
 
-// newSink listens on an address of this machine that is not loopback: the controller sends to no loopback address.
+// newSink listens on an address that is not loopback: the controller does not send to loopback addresses.
 func newSink(ctx context.Context) (*sink, error) {
 	ip, err := ownAddress()
 	if err != nil {
@@ -48,17 +48,17 @@ func newSink(ctx context.Context) (*sink, error) {
 	s := &sink{url: "http://" + listener.Addr().String() + "/"}
 	s.server = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 	go func() {
-		// Should it end early, nothing arrives any more, and every scenario says so.
+		// If it ends early, no events arrive, and every scenario reports that.
 		_ = s.server.Serve(listener)
 	}()
 	return s, nil
 }
 
-// ownAddress is the first address of this machine that others could reach it by.
+// ownAddress is the first address at which others could reach this machine.
 func ownAddress() (netip.Addr, error) {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("looking for an address for the sink: %w", err)
+		return netip.Addr{}, fmt.Errorf("finding an address for the sink: %w", err)
 	}
 	for _, a := range addrs {
 		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().IsGlobalUnicast() {
@@ -69,7 +69,7 @@ func ownAddress() (netip.Addr, error) {
 		"as root: ip link add bench0 type dummy && ip addr add 10.255.255.1/32 dev bench0 && ip link set bench0 up")
 }
 
-// ServeHTTP notes the time first, then reads, waits as long as it is told and answers.
+// ServeHTTP records the time first; then it reads the request, waits for the set delay, and responds.
 func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at := time.Now()
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
@@ -100,14 +100,14 @@ func (s *sink) take(r request) (delay time.Duration, broken bool) {
 	return s.delay, false
 }
 
-// behave sets how long an answer takes, and forgets what came before.
+// behave sets the response delay, and deletes earlier requests.
 func (s *sink) behave(delay time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.delay, s.broken, s.requests, s.refused, s.last = delay, false, nil, 0, time.Now()
 }
 
-// fail makes the sink refuse everything with 503, or ends that.
+// fail makes the sink answer everything with 503, or ends that.
 func (s *sink) fail(broken bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,14 +121,14 @@ func (s *sink) since(n int) []request {
 	return s.requests[min(n, len(s.requests)):]
 }
 
-// quiet is for how long nothing has come, taken or refused.
+// quiet is the time since the last request, accepted or rejected.
 func (s *sink) quiet() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Since(s.last)
 }
 
-// taken and refused are counted since behave was called.
+// counts returns the numbers of accepted and rejected requests since behave was called.
 func (s *sink) counts() (taken, refused int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -45,6 +45,6 @@ func TestSink(t *testing.T) {
 	}
 	s.behave(0)
 	if len(s.since(0)) != 0 || len(s.since(5)) != 0 || s.quiet() > time.Second {
-		t.Error("it remembers what was before")
+		t.Error("earlier requests were not deleted")
 	}
 }

@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// systemNamespace is the one that config/ makes, namespace the one of the Services.
+	// systemNamespace is created by config/; namespace is that of the Services.
 	systemNamespace = "knative-cdevents"
 	namespace       = "shop"
 	sourceName      = "bench"
 )
 
-// stage is what all contestants find: one API server, with the same objects, and one sink.
+// stage is the same for all contestants: one API server with the same objects, and one sink.
 type stage struct {
 	cp   *controlplane.ControlPlane
 	kube kubernetes.Interface
@@ -37,12 +37,12 @@ type stage struct {
 	// programs is the folder of the contestants, dir that of logs and kubeconfigs.
 	programs, dir string
 	audit         audit
-	// apiServer and etcd are their processes.
+	// apiServer and etcd are process ids.
 	apiServer, etcd int
 	say             func(format string, args ...any)
 }
 
-// newStage starts the API server and installs what config/ has, but no Deployment: the contestants run here.
+// newStage starts the API server and applies config/ without the Deployments: the contestants run here.
 func newStage(ctx context.Context, programs, config, dir string, say func(string, ...any)) (*stage, error) {
 	s := &stage{programs: programs, dir: dir, audit: audit{filepath.Join(dir, "audit.log")}, say: say}
 	policy := filepath.Join(dir, "audit-policy.yaml")
@@ -66,7 +66,7 @@ func (s *stage) furnish(ctx context.Context, config string) error {
 	s.apiServer, errs[0] = childNamed("kube-apiserver")
 	s.etcd, errs[1] = childNamed("etcd")
 	rest := s.cp.Config()
-	rest.QPS = -1 // the API server sets the pace
+	rest.QPS = -1 // no client-side limit
 	s.kube, errs[2] = kubernetes.NewForConfig(rest)
 	s.ours, errs[3] = client.New(rest)
 	serving, err := versioned.NewForConfig(rest)
@@ -87,7 +87,7 @@ func (s *stage) furnish(ctx context.Context, config string) error {
 	return s.source(ctx)
 }
 
-// configure makes the namespaces and the ConfigMaps, as "make install" would.
+// configure creates the namespaces and the ConfigMaps, like "make install".
 func (s *stage) configure(ctx context.Context, config string) error {
 	for _, name := range []string{systemNamespace, namespace} {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -97,7 +97,7 @@ func (s *stage) configure(ctx context.Context, config string) error {
 	}
 	paths, err := filepath.Glob(filepath.Join(config, "4*.yaml"))
 	if err != nil {
-		return fmt.Errorf("looking for ConfigMaps in %s: %w", config, err)
+		return fmt.Errorf("listing ConfigMaps in %s: %w", config, err)
 	}
 	if len(paths) == 0 {
 		return fmt.Errorf("there is no ConfigMap in %s; run this from the top of the repository, as \"make bench\" does", config)
@@ -118,7 +118,7 @@ func (s *stage) configure(ctx context.Context, config string) error {
 	return nil
 }
 
-// source makes the CDEventSource. The other contestants are told of the sink when they start.
+// source creates the CDEventSource. The other contestants get the sink's address when they start.
 func (s *stage) source(ctx context.Context) error {
 	uri, err := apis.ParseURL(s.sink.url)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *stage) source(ctx context.Context) error {
 	return nil
 }
 
-// kubeconfig writes one for a user of its own, by which the audit log tells programs apart.
+// kubeconfig writes the kubeconfig of a user, by which the audit log tells programs apart.
 func (s *stage) kubeconfig(user string) (string, error) {
 	path := filepath.Join(s.dir, user+".kubeconfig")
 	if _, err := os.Stat(path); err == nil {
@@ -148,7 +148,7 @@ func (s *stage) kubeconfig(user string) (string, error) {
 	return path, nil
 }
 
-// pending is what the ledger owes, as the status of the source says: it is written every ten seconds at most.
+// pending is the number of pending events in the source's status, which is written every ten seconds at most.
 func (s *stage) pending(ctx context.Context) (int64, error) {
 	src, err := s.ours.CDEventSources(namespace).Get(ctx, sourceName, metav1.GetOptions{})
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *stage) pending(ctx context.Context) (int64, error) {
 	return src.Status.Pending, nil
 }
 
-// forget empties the ledger: for the next start, what is there is the baseline and no news.
+// forget deletes the ledger: at the next start, existing objects become the baseline and cause no events.
 func (s *stage) forget(ctx context.Context) error {
 	subjects := s.ours.CDEventSubjects(systemNamespace)
 	if err := subjects.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {

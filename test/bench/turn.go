@@ -9,35 +9,35 @@ import (
 )
 
 const (
-	// awake is how long a contestant may take until it tells of a change.
+	// awake bounds the time until a contestant reports a change.
 	awake = 3 * time.Minute
-	// settled is for how long nothing must have come before a measurement begins, and idle how much processor time a
-	// contestant may use in that time.
+	// settled is how long no event may arrive before a measurement starts, and idle how much processor time a contestant
+	// may use in that time.
 	settled = 2 * time.Second
 	idle    = 100 * time.Millisecond
-	// afterwards is how long a contestant may still write down what it did.
+	// afterwards is the time in which a contestant may still write its state.
 	afterwards = time.Second
 )
 
-// turn is a contestant at work on the stage. The others do not run meanwhile.
+// turn is one contestant's time on the stage. The others do not run.
 type turn struct {
 	*stage
 	*churn
 	contestant contestant
 	process    *process
 
-	// arrivals are decoded up to the number of requests in decoded.
+	// arrivals are the decoded requests; decoded is their number.
 	arrivals []arrival
 	decoded  int
 }
 
-// result is what one turn gave.
+// result is the result of one turn.
 type result struct {
 	Contestant string
 	outcome
-	// WriteTimes are those of the changes themselves.
+	// WriteTimes are the durations of the writes that made the changes.
 	WriteTimes []time.Duration
-	// Refused are requests that the sink refused on purpose.
+	// Refused are requests that the sink rejected on purpose.
 	Refused int
 	CPU     cpu
 	Took    time.Duration
@@ -45,7 +45,7 @@ type result struct {
 	APIWrites map[string]int
 }
 
-// play starts a contestant, waits until it tells of changes, plays a scenario and takes down what it cost.
+// play starts a contestant, waits until it reports changes, runs a scenario and measures the costs.
 func (s *stage) play(ctx context.Context, c contestant, delay time.Duration, scenario func(context.Context, *turn) error) (r result, err error) {
 	t := &turn{stage: s, churn: &churn{by: s.cast}, contestant: c}
 	s.sink.behave(delay)
@@ -81,7 +81,7 @@ func (s *stage) play(ctx context.Context, c contestant, delay time.Duration, sce
 	return r, errors.Join(err1, err2)
 }
 
-// start starts the contestant's program, for the first time or again.
+// start starts or restarts the contestant's program.
 func (t *turn) start(ctx context.Context) error {
 	config, err := t.kubeconfig(t.contestant.Name)
 	if err != nil {
@@ -93,8 +93,8 @@ func (t *turn) start(ctx context.Context) error {
 	return err
 }
 
-// wake changes one Service again and again until an event tells of it, and then waits until what was owed from
-// earlier turns has come too.
+// wake changes one Service repeatedly until an event reports it, and then waits for pending events of earlier
+// turns.
 func (t *turn) wake(ctx context.Context) error {
 	began := time.Now()
 	probes := map[change]bool{}
@@ -117,13 +117,13 @@ func (t *turn) wake(ctx context.Context) error {
 			}
 		}
 		if time.Since(began) > awake {
-			return fmt.Errorf("no event came within %v of its start; its log is %s", awake, t.process.log)
+			return fmt.Errorf("no event arrived within %v of the start; the log is %s", awake, t.process.log)
 		}
 	}
 }
 
-// calm waits until nothing comes any more and the contestant has nothing to do: a first start of the controller writes
-// its baseline, which no event tells of.
+// calm waits until no events arrive and the contestant is idle: at its first start, the controller writes a baseline,
+// which causes no events.
 func (t *turn) calm(ctx context.Context) error {
 	for end := time.Now().Add(awake); time.Now().Before(end); {
 		before, err := cpuOf(t.process.pid())
@@ -141,15 +141,15 @@ func (t *turn) calm(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("it was still at work %v after its start; its log is %s", awake, t.process.log)
+	return fmt.Errorf("it was still busy %v after the start; the log is %s", awake, t.process.log)
 }
 
-// collect waits until every change has an event, until nothing comes any more or until the time is over. What has
-// not come by then counts as lost or late, as the scenario has it.
+// collect waits until every change has an event, no more events arrive, or time is up. Events that are missing then
+// count as lost or late, depending on the scenario.
 func (t *turn) collect(ctx context.Context, limit time.Duration) error {
 	want := len(t.all())
 	for end := time.Now().Add(limit); time.Now().Before(end); {
-		// Events are decoded when enough of them have come: decoding takes time that others need.
+		// Decode only once enough events have arrived: decoding takes CPU time from the contestants.
 		if taken, _ := t.sink.counts(); taken >= want && len(t.outcome().Lost) == 0 || t.sink.quiet() > t.contestant.silent {
 			return nil
 		}
@@ -177,7 +177,7 @@ func (t *turn) outcome() outcome {
 	return match(t.all(), t.arrivals)
 }
 
-// rest waits, or returns why it must not.
+// rest waits, or returns the context's error.
 func rest(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

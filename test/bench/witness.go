@@ -12,8 +12,8 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 )
 
-// witness is a watch that belongs to no contestant. Where it hears of a change before the writer has his answer, the
-// change was committed by then. It only takes down what comes and when: to decode takes longer than to be told.
+// witness is a watch that belongs to no contestant. If it receives a change before the writer gets its response, the
+// change was committed by then. It only records lines and times, because decoding takes longer than receiving.
 type witness struct {
 	stream io.ReadCloser
 	ended  sync.WaitGroup
@@ -25,7 +25,7 @@ type line struct {
 	text []byte
 }
 
-// watch begins to watch Routes from now on.
+// watch starts to watch Routes.
 func (c *cast) watch(ctx context.Context) (*witness, error) {
 	c.probe.mu.Lock()
 	from := c.probe.route.ResourceVersion
@@ -41,7 +41,7 @@ func (c *cast) watch(ctx context.Context) (*witness, error) {
 		for {
 			text, err := lines.ReadBytes('\n')
 			if err != nil {
-				return // what is not heard is taken from the answers
+				return // the responses supply what is missing
 			}
 			w.heard = append(w.heard, line{time.Now(), text})
 		}
@@ -54,18 +54,18 @@ func (w *witness) end() error {
 	err := w.stream.Close()
 	w.ended.Wait()
 	if err != nil {
-		return fmt.Errorf("ending the watch of Routes: %w", err)
+		return fmt.Errorf("closing the watch of Routes: %w", err)
 	}
 	return nil
 }
 
-// correct moves commits to where the witness heard of them, if that was earlier.
+// correct replaces commit times by the witness's, where those are earlier.
 func (w *witness) correct(commits []commit) error {
 	seen := map[change]time.Time{}
 	for _, l := range w.heard {
 		var ev struct{ Object servingv1.Route }
 		if err := json.Unmarshal(l.text, &ev); err != nil {
-			return fmt.Errorf("reading what a watch of Routes told: %w", err)
+			return fmt.Errorf("parsing the watch of Routes: %w", err)
 		}
 		for _, t := range ev.Object.Status.Traffic {
 			if t.RevisionName == newer(ev.Object.Name) && t.Percent != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// A sharded Service has two Revisions with five pods each; two ports of each pod are read.
+// A sharded Service has two Revisions with five pods each; two ports of each pod are scraped.
 const (
 	shardedRevisions = 2
 	podsEach         = 5
@@ -24,13 +24,13 @@ const (
 	portsOfService   = 2 * podsOfService
 )
 
-// declared are the annotations of a template whose pods count after the sharding.
+// declared are the template annotations of a stateful Service.
 var declared = map[string]string{
 	v1alpha1.AnnotationRuntime:     string(v1alpha1.RuntimeCustom),
 	v1alpha1.AnnotationMetricsPort: fmt.Sprint(applicationPort),
 }
 
-// deploy writes a sharded Service and its pods, as Serving, Kubernetes and a kubelet would leave them.
+// deploy writes a sharded Service and its pods, as Serving, Kubernetes and a kubelet would.
 func (s *stage) deploy(ctx context.Context, n int) error {
 	name := fmt.Sprintf("sharded-%03d", n)
 	if _, err := s.cast.create(ctx, name, shardedRevisions); err != nil {
@@ -53,7 +53,7 @@ func (s *stage) deploy(ctx context.Context, n int) error {
 	return nil
 }
 
-// scale writes what stands between a Revision and its pods, and the pods, the first with that number.
+// scale writes a Revision's Deployment, ReplicaSet and pods, numbered from first.
 func (s *stage) scale(ctx context.Context, rev *servingv1.Revision, first int) error {
 	labels := map[string]string{
 		serving.RevisionLabelKey: rev.Name, serving.RevisionUID: string(rev.UID), "app": rev.Name,
@@ -65,7 +65,7 @@ func (s *stage) scale(ctx context.Context, rev *servingv1.Revision, first int) e
 		return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels, Annotations: declared, OwnerReferences: []metav1.OwnerReference{*owner}}
 	}
 	spec := podSpec(rev.Name, 1)
-	spec.Containers[0].ReadinessProbe = nil // it is queue-proxy's business in a pod
+	spec.Containers[0].ReadinessProbe = nil // in a pod, queue-proxy has it
 	spec.Containers = append(spec.Containers, corev1.Container{Name: "queue-proxy", Image: "gcr.io/knative-releases/queue:v0.50.0"})
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: declared}, Spec: spec}
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": rev.Name}}
@@ -111,7 +111,7 @@ func podStatus(pod *corev1.Pod, ip string) {
 	}
 }
 
-// deployAll writes the sharded Services from one number up to another.
+// deployAll writes the sharded Services in a range of numbers.
 func (s *stage) deployAll(ctx context.Context, from, to int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(seeders)
@@ -124,7 +124,7 @@ func (s *stage) deployAll(ctx context.Context, from, to int) error {
 	return nil
 }
 
-// undeploy removes all Services there are, with everything of theirs: there is nobody to collect it.
+// undeploy deletes all Services with their objects, because no garbage collector runs.
 func (s *stage) undeploy(ctx context.Context) error {
 	now, all := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{}
 	v1 := s.cast.client.ServingV1()

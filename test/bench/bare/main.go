@@ -1,9 +1,9 @@
-// Command bare is what one would write in an afternoon: it watches Services, Routes and Revisions with the typed
-// informers of client-go, and posts a CloudEvent for each new traffic split of a Route. The benchmark takes it as
-// the lower bound of time and, as it keeps whole objects, as the measure of memory.
+// Command bare is the simplest program for the job: it watches Services, Routes and Revisions with client-go's typed
+// informers, and posts a CloudEvent for each new traffic split of a Route. In the benchmark it is the lower bound for
+// time and, because it caches whole objects, the reference for memory.
 //
-// Invariant: it does nothing that costs time and is not needed to send: no journal, no second attempt, no memory of
-// what was sent. What it cannot send is lost, and said.
+// Invariant: it does only what is needed to send: no journal, no retry, no record of what was sent. An event that it
+// cannot send is lost, and the loss is logged.
 package main
 
 import (
@@ -42,7 +42,7 @@ func run(ctx context.Context) error {
 	}
 	client, err := versioned.NewForConfig(config)
 	if err != nil {
-		return fmt.Errorf("making a client for Knative Serving: %w", err)
+		return fmt.Errorf("creating a client for Knative Serving: %w", err)
 	}
 	p := newPoster(sink)
 	factory := externalversions.NewSharedInformerFactory(client, 0)

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// workers send side by side: as many as the controller has for a source.
+	// workers is the number of concurrent senders, the same as the controller's for a source.
 	workers = 16
-	// backlog is more than a burst has for one worker: a full one would hold up the others.
+	// backlog is larger than a burst's share for one worker: a full queue would delay the others.
 	backlog = 10_000
 )
 
-// poster sends what changed. What happened to one Route goes through one worker, so that it stays in order.
+// poster sends changed splits. Each Route has one worker, so its events stay in order.
 type poster struct {
 	sink   string
 	client *http.Client
@@ -43,13 +43,13 @@ func newPoster(sink string) *poster {
 	return p
 }
 
-// changed takes note of an update if the split is a new one, and serves.
+// changed queues a Route whose split is new and in effect.
 func (p *poster) changed(before, after *servingv1.Route) {
 	if !after.IsReady() || reflect.DeepEqual(before.Status.Traffic, after.Status.Traffic) {
 		return
 	}
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(after.Namespace + "/" + after.Name)) // a hash takes everything
+	_, _ = h.Write([]byte(after.Namespace + "/" + after.Name)) // a hash never fails
 	p.queues[h.Sum32()%workers] <- after
 }
 
@@ -81,16 +81,16 @@ func (p *poster) post(ctx context.Context, r *servingv1.Route) error {
 	}
 	req, err := cehttp.NewHTTPRequestFromEvent(ctx, p.sink, ev)
 	if err != nil {
-		return fmt.Errorf("making the request: %w", err)
+		return fmt.Errorf("creating the request: %w", err)
 	}
 	resp, err := p.client.Do(req)
 	if err != nil {
 		return fmt.Errorf("posting: %w", err)
 	}
-	// A connection is used again only when its answer was read.
+	// The connection is reused only after the response has been read.
 	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
-		return fmt.Errorf("reading the answer: %w", err)
+		return fmt.Errorf("reading the response: %w", err)
 	}
 	if resp.StatusCode/100 != 2 {
 		return fmt.Errorf("the sink answered %s", resp.Status)

@@ -32,7 +32,7 @@ func TestOnlyNewSplitsAreSent(t *testing.T) {
 	p.changed(route(10, corev1.ConditionTrue), route(10, corev1.ConditionTrue))
 	p.changed(route(10, corev1.ConditionTrue), route(20, corev1.ConditionUnknown))
 	if n := waiting(); n != 0 {
-		t.Errorf("%d events for nothing new", n)
+		t.Errorf("%d events without a new split", n)
 	}
 	p.changed(route(10, corev1.ConditionTrue), route(20, corev1.ConditionTrue))
 	if n := waiting(); n != 1 {
@@ -60,6 +60,6 @@ func TestPost(t *testing.T) {
 	}
 	status = http.StatusServiceUnavailable
 	if p.post(t.Context(), route(10, corev1.ConditionTrue)) == nil {
-		t.Error("a refusal was taken for success")
+		t.Error("a rejection counted as success")
 	}
 }
