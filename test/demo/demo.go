@@ -31,15 +31,15 @@ type demo struct {
 	program  string
 
 	kit *kit.Kit
-	// the images of the application's two versions
+	// one and two are the images of the application's versions.
 	one, two string
-	// sharded is the image of the application whose bad release is stopped; empty without Tekton.
+	// sharded is the image of the application with the bad release; empty without Tekton.
 	sharded string
 }
 
 func (d *demo) run(ctx context.Context) error {
 	d.out.note("The life of a Knative Service as CDEvents. The demo takes a few minutes, and much longer the first time, because everything is built from source.")
-	for _, step := range []func(context.Context) error{d.cluster, d.install, d.listen, d.rollouts, d.tell, d.release} {
+	for _, step := range []func(context.Context) error{d.cluster, d.install, d.listen, d.rollouts, d.story, d.release} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ func (d *demo) run(ctx context.Context) error {
 	return nil
 }
 
-// cluster brings up a cluster, or looks at the one that is there.
+// cluster starts a cluster, or checks the existing one.
 func (d *demo) cluster(ctx context.Context) error {
 	d.out.chapter("1. A cluster")
 	if d.existing {
@@ -72,20 +72,20 @@ func (d *demo) cluster(ctx context.Context) error {
 	}
 	version, err := d.kit.Kube.Discovery().ServerVersion()
 	if err != nil {
-		return fmt.Errorf("talking to the cluster: %w", err)
+		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
 	_, err = d.kit.Kube.Discovery().ServerResourcesForGroupVersion("serving.knative.dev/v1")
 	if apierrors.IsNotFound(err) {
 		return errors.New("the cluster has no Knative Serving; see https://knative.dev/docs/install/")
 	}
 	if err != nil {
-		return fmt.Errorf("looking for Knative Serving: %w", err)
+		return fmt.Errorf("checking for Knative Serving: %w", err)
 	}
 	d.out.note("Kubernetes %s with Knative Serving at %s", version.GitVersion, d.kit.Config.Host)
 	return nil
 }
 
-// install brings the controller to the cluster.
+// install installs the controller.
 func (d *demo) install(ctx context.Context) error {
 	d.out.chapter("2. The controller")
 	done := d.out.doing("building its image and applying config/")
@@ -100,7 +100,7 @@ func (d *demo) install(ctx context.Context) error {
 	return nil
 }
 
-// listen sets up the sink and the source that sends to it.
+// listen deploys the sink, and creates the source that sends to it.
 func (d *demo) listen(ctx context.Context) error {
 	d.out.chapter("3. A receiver")
 	done := d.out.doing("building Knative's event_display and two versions of a sample application, and starting event_display")
@@ -160,14 +160,14 @@ const manifest = `            apiVersion: knative-cdevents.dev/v1alpha1
               sink:
                 ref: {apiVersion: v1, kind: Service, name: event-display}`
 
-// clusterCommand runs the cluster program; its progress goes to the terminal.
+// clusterCommand runs the cluster program and shows its progress.
 func (d *demo) clusterCommand(ctx context.Context, args ...string) (string, error) {
 	if d.program == "" {
 		return "", errors.New("CLUSTER_PROGRAM names no program; start the demo with \"make demo\"")
 	}
 	cmd := exec.CommandContext(ctx, d.program, args...)
 	cmd.Stderr = &indented{s: d.out}
-	// It cleans up after itself when told to end; killed, it could not.
+	// Interrupt it, so that it cleans up; a killed program could not.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = time.Minute
 	out, err := cmd.Output()
@@ -180,7 +180,7 @@ func (d *demo) clusterCommand(ctx context.Context, args ...string) (string, erro
 	return strings.TrimSpace(string(out)), nil
 }
 
-// down takes away what the demo made.
+// down removes what the demo created.
 func (d *demo) down(ctx context.Context) error {
 	if !d.existing {
 		d.out.chapter("Deleting the cluster")

@@ -18,22 +18,22 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// display follows the log of event_display and remembers which events it showed.
+// display follows the log of event_display and records the events in it.
 type display struct {
 	mu   sync.Mutex
-	seen []told
+	seen []announced
 }
 
-// follow reads the log from a time on, until the context ends. Every event of the Service with that UID is
-// kept and shown.
-func (d *display) follow(ctx context.Context, k *kit.Kit, pod string, from time.Time, uid string, show func(told)) error {
+// follow reads the log from a time on, until the context ends. It records and shows every event of the Service with
+// that UID.
+func (d *display) follow(ctx context.Context, k *kit.Kit, pod string, from time.Time, uid string, show func(announced)) error {
 	since := metav1.NewTime(from)
 	logs, err := k.Kube.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{Follow: true, SinceTime: &since}).Stream(ctx)
 	if err != nil {
 		return fmt.Errorf("following the log of event_display: %w", err)
 	}
-	defer func() { _ = logs.Close() }() // it was only read
-	err = read(logs, func(e told) {
+	defer func() { _ = logs.Close() }() // the log is only read
+	err = read(logs, func(e announced) {
 		if e.uid != uid {
 			return
 		}
@@ -48,7 +48,7 @@ func (d *display) follow(ctx context.Context, k *kit.Kit, pod string, from time.
 	return errors.Join(errors.New("the log of event_display ended"), err)
 }
 
-// wait returns when so many events with that short type were shown.
+// wait returns once that many events with the short type have been shown.
 func (d *display) wait(ctx context.Context, short string, count int) error {
 	return kit.Wait(ctx, time.Minute, "the event "+short, func(context.Context) error {
 		d.mu.Lock()
@@ -66,8 +66,8 @@ func (d *display) wait(ctx context.Context, short string, count int) error {
 	})
 }
 
-// read finds events in the log: a line with a cloud begins one, its data are the indented JSON at the end.
-func read(log io.Reader, show func(told)) error {
+// read finds events in the log: a line with a cloud starts one, and the indented JSON at its end is the data.
+func read(log io.Reader, show func(announced)) error {
 	lines := bufio.NewScanner(log)
 	lines.Buffer(nil, 4<<20)
 	var data *strings.Builder
@@ -80,11 +80,11 @@ func read(log io.Reader, show func(told)) error {
 			data = &strings.Builder{}
 		case data != nil:
 			data.WriteString(line)
-			// The closing brace of the outermost object is indented as its opening one.
+			// The closing brace of the outermost object has the indentation of the opening one.
 			if line != "  }" {
 				continue
 			}
-			e, err := tell([]byte(data.String()))
+			e, err := parse([]byte(data.String()))
 			if err != nil {
 				return err
 			}
@@ -95,8 +95,8 @@ func read(log io.Reader, show func(told)) error {
 	return lines.Err()
 }
 
-// told is an event in a person's words.
-type told struct {
+// announced is an event in a form for people.
+type announced struct {
 	at       time.Time
 	typ      string
 	short    string
@@ -106,7 +106,7 @@ type told struct {
 	story    string
 }
 
-// cdevent is what the demo reads of a CDEvent.
+// cdevent has the fields of a CDEvent that the demo uses.
 type cdevent struct {
 	Context struct {
 		Type      string    `json:"type"`
@@ -147,13 +147,13 @@ func (n *named) String() string {
 	return n.Name
 }
 
-func tell(data []byte) (told, error) {
+func parse(data []byte) (announced, error) {
 	var e cdevent
 	if err := json.Unmarshal(data, &e); err != nil {
-		return told{}, fmt.Errorf("reading an event from the log of event_display: %w: %s", err, data)
+		return announced{}, fmt.Errorf("reading an event from the log of event_display: %w: %s", err, data)
 	}
 	k := e.CustomData.Knative
-	t := told{
+	t := announced{
 		at: e.Context.Timestamp, typ: e.Context.Type, short: short(e.Context.Type),
 		subject: e.Subject.ID, artifact: e.Subject.Content.ArtifactID, uid: k.UID,
 	}
@@ -190,7 +190,7 @@ func tell(data []byte) (told, error) {
 	return t, nil
 }
 
-// artifact is a package URL as a person reads it: name, the beginning of the digest, and where it lies.
+// artifact shortens a package URL for people: name, start of the digest, and repository.
 func artifact(purl string) string {
 	name, query, _ := strings.Cut(strings.TrimPrefix(purl, "pkg:oci/"), "?")
 	name, err := url.PathUnescape(name)
@@ -206,7 +206,7 @@ func artifact(purl string) string {
 	return name
 }
 
-// short is what a person says of a type: "service.deployed" for "dev.cdevents.service.deployed.0.3.0".
+// short shortens a type for people: "service.deployed" for "dev.cdevents.service.deployed.0.3.0".
 func short(typ string) string {
 	s := strings.TrimPrefix(typ, "dev.cdevents.")
 	for _, custom := range []string{"dev.cdeventsx.knative-", "dev.cdeventsx.stateful-"} {

@@ -13,11 +13,11 @@ func TestReadFindsEventsInTheLogOfEventDisplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	var got []told
-	if err := read(log, func(e told) { got = append(got, e) }); err != nil {
+	var got []announced
+	if err := read(log, func(e announced) { got = append(got, e) }); err != nil {
 		t.Fatal(err)
 	}
-	want := []told{
+	want := []announced{
 		{
 			at:  time.Date(2026, 11, 21, 10, 0, 1, 5e8, time.UTC),
 			typ: "dev.cdevents.service.deployed.0.3.0", short: "service.deployed",
@@ -55,8 +55,8 @@ func TestArtifactIsShort(t *testing.T) {
 	}
 }
 
-func TestReadSaysWhatItCannotRead(t *testing.T) {
-	err := read(strings.NewReader("☁️  cloudevents.Event\nData,\n  {\n    what?\n  }\n"), func(told) {})
+func TestReadReportsInvalidData(t *testing.T) {
+	err := read(strings.NewReader("☁️  cloudevents.Event\nData,\n  {\n    what?\n  }\n"), func(announced) {})
 	if err == nil || !strings.Contains(err.Error(), "what?") {
 		t.Errorf("got error %v, want one that shows the text", err)
 	}
@@ -69,11 +69,11 @@ func TestScreenIsPlainWithoutATerminal(t *testing.T) {
 	}
 	defer func() { _ = f.Close() }()
 	if colourful(f) {
-		t.Error("a file is given colours")
+		t.Error("a file has colours")
 	}
 	var b strings.Builder
 	s := newScreen(&b, false)
-	s.event(told{short: "service.removed", story: "shop was deleted"})
+	s.event(announced{short: "service.removed", story: "shop was deleted"})
 	s.traffic(measured{requests: 10, shares: []shareOf{{"a", 0.9}, {"b", 0.1}}})
 	if out := b.String(); strings.Contains(out, "\x1b") || !strings.Contains(out, "shop was deleted") || !strings.Contains(out, " 10.0 %  b") || !strings.Contains(out, "██··") {
 		t.Errorf("got:\n%s", out)

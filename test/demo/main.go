@@ -1,9 +1,9 @@
-// Command demo shows what this project does: a Knative Service goes from its first Revision over a canary, a
-// promotion and a rollback to its removal, with requests flowing all the while, and every CDEvent is printed
-// beside what a client measured of the traffic. Then a bad release of a sharded application is stopped by its gate.
+// Command demo shows what this project does. A Knative Service goes from its first Revision through a canary, a
+// promotion and a rollback to its removal, with requests all the time; the demo prints every CDEvent beside the
+// traffic that a client measured. Then a gate stops a bad release of a sharded application.
 //
-// Invariant: everything shown is real and seen from outside. Events are read from the log of Knative's own
-// event_display, the traffic is counted from the answers. A demo that stops half-way says where, and can be
+// Invariant: everything shown is real and observed from outside. Events come from the log of Knative's own
+// event_display, and the traffic is counted from the responses. A demo that fails says where, and can be
 // run again.
 package main
 

@@ -28,16 +28,16 @@ var (
 	pipelineRuns = schema.GroupVersionResource{Group: "tekton.dev", Version: "v1", Resource: "pipelineruns"}
 )
 
-// impatient is a gate for a demo: the defaults want minutes, as a real release deserves.
+// impatient is a gate for a demo: the defaults take minutes, and suit a real release.
 const impatient = `{"spec": {
 	"schedule": {"warmup": "5s", "interval": "5s", "minDuration": "15s", "timeout": "4m"},
 	"minimum": {"canaryRequests": 100, "baselineRequests": 100},
 	"exposure": {"minRatio": 0.1, "maxRatio": 10, "tooHigh": "Warn"}}}`
 
-// rolloutTime bounds how long the rollout is waited for.
+// rolloutTime bounds the wait for the rollout.
 const rolloutTime = 6 * time.Minute
 
-// rollouts installs the pipeline that rolls a Revision out step by step, if there is Tekton.
+// rollouts installs the pipeline for progressive rollouts, if Tekton is installed.
 func (d *demo) rollouts(ctx context.Context) error {
 	for _, group := range []string{"tekton.dev/v1", "triggers.tekton.dev/v1beta1"} {
 		_, err := d.kit.Kube.Discovery().ServerResourcesForGroupVersion(group)
@@ -46,7 +46,7 @@ func (d *demo) rollouts(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("looking for Tekton: %w", err)
+			return fmt.Errorf("checking for Tekton: %w", err)
 		}
 	}
 	done := d.out.doing("building a sharded application, and installing the rollout of docs/tekton.md: an EventListener, a Pipeline and its gate")
@@ -65,7 +65,7 @@ func (d *demo) rollouts(ctx context.Context) error {
 	return nil
 }
 
-// release lets a bad Revision of a sharded application be stopped.
+// release shows how a bad Revision of a sharded application is stopped.
 func (d *demo) release(ctx context.Context) error {
 	if d.sharded == "" {
 		return nil
@@ -99,7 +99,7 @@ func (d *demo) release(ctx context.Context) error {
 	}
 	events := &display{}
 	running.Go(func() {
-		// What it says is said by whoever waits for an event.
+		// Whoever waits for an event reports the error.
 		_ = events.follow(ctx, d.kit, pod, from, string(svc.UID), d.out.event)
 	})
 	clients, err := d.kit.Clients(ctx, c)
@@ -113,7 +113,7 @@ func (d *demo) release(ctx context.Context) error {
 	defer enough()
 	running.Go(func() {
 		for sending.Err() == nil {
-			_ = clients.Send(sending, 40) // ended by enough
+			_ = clients.Send(sending, 40) // enough ends it
 			pause(sending, 300*time.Millisecond)
 		}
 	})
@@ -137,15 +137,15 @@ func (d *demo) release(ctx context.Context) error {
 	return d.verdict(ctx, c, run)
 }
 
-// rollout waits for the end of the PipelineRun that the Revision started, tells how its gate stands meanwhile, and
-// returns what the gate found.
+// rollout waits for the end of the PipelineRun that the Revision started, shows the gate's progress, and returns the
+// gate's result.
 func (d *demo) rollout(ctx context.Context, c *kit.Cart) (*v1alpha1.GateRun, error) {
 	revision, err := d.kit.Serving.ServingV1().Revisions(namespace).Get(ctx, c.Canary(), metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading Revision %s: %w", c.Canary(), err)
 	}
 	name := "rollout-" + string(revision.UID)
-	told := map[string]string{}
+	shown := map[string]string{}
 	var last *v1alpha1.GateRun
 	ctx, cancel := context.WithTimeout(ctx, rolloutTime)
 	defer cancel()
@@ -153,13 +153,13 @@ func (d *demo) rollout(ctx context.Context, c *kit.Cart) (*v1alpha1.GateRun, err
 		gates, err := d.kit.Dynamic.Resource(customRuns).Namespace(namespace).
 			List(ctx, metav1.ListOptions{LabelSelector: "tekton.dev/pipelineRun=" + name})
 		if err != nil {
-			return fmt.Errorf("looking for the gates: %w", err)
+			return fmt.Errorf("listing the gates: %w", err)
 		}
 		for _, g := range gates.Items {
 			reason, message := succeeded(&g)
-			// The numbers change all the time: a line for each kind of news.
-			if kind := reason + fmt.Sprintf("%.40s", message); reason != "" && told[g.GetName()] != kind {
-				told[g.GetName()] = kind
+			// The numbers change all the time, so print one line for each kind of message.
+			if kind := reason + fmt.Sprintf("%.40s", message); reason != "" && shown[g.GetName()] != kind {
+				shown[g.GetName()] = kind
 				d.out.note("%s  gate %s: %s", clock(time.Now()), g.GetLabels()["tekton.dev/pipelineTask"], message)
 			}
 			if last, err = gateRun(&g); err != nil {
@@ -168,7 +168,7 @@ func (d *demo) rollout(ctx context.Context, c *kit.Cart) (*v1alpha1.GateRun, err
 		}
 		run, err := d.kit.Dynamic.Resource(pipelineRuns).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return kit.NotYet("nothing has started it")
+			return kit.NotYet("it has not been started")
 		}
 		if err != nil {
 			return fmt.Errorf("reading PipelineRun %s: %w", name, err)
@@ -194,11 +194,11 @@ func succeeded(o *unstructured.Unstructured) (reason, message string) {
 	return "", ""
 }
 
-// gateRun is what a gate keeps in its CustomRun; nil before it began.
+// gateRun is the gate's state in its CustomRun; nil before the gate starts.
 func gateRun(o *unstructured.Unstructured) (*v1alpha1.GateRun, error) {
 	extra, ok, _ := unstructured.NestedMap(o.Object, "status", "extraFields")
 	if !ok {
-		return nil, nil //nolint:nilnil // none is no error
+		return nil, nil //nolint:nilnil // no run is not an error
 	}
 	data, err := json.Marshal(extra)
 	if err != nil {
@@ -211,7 +211,7 @@ func gateRun(o *unstructured.Unstructured) (*v1alpha1.GateRun, error) {
 	return run, nil
 }
 
-// verdict shows what was found, and what those would have found who look at where requests entered.
+// verdict shows the gate's result, and what a measurement at the entry would have shown.
 func (d *demo) verdict(ctx context.Context, c *kit.Cart, run *v1alpha1.GateRun) error {
 	d.out.chapter("11. Why")
 	var j judge.Judgement

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// colourful tells whether colours help: on a terminal whose owner does not mind (https://no-color.org).
+// colourful reports whether to use colours: on a terminal, unless its owner objects (https://no-color.org).
 func colourful(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
@@ -50,11 +50,11 @@ func (s *screen) paint(c style, text string) string {
 func (s *screen) line(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// A demo that nobody can see goes on all the same, and leaves nothing half done.
+	// Output errors do not stop the demo, so that it leaves nothing half done.
 	_, _ = fmt.Fprintf(s.out, format+"\n", args...)
 }
 
-// chapter opens a part of the story.
+// chapter starts a part of the story.
 func (s *screen) chapter(title string) {
 	s.mu.Lock()
 	s.step = title
@@ -62,7 +62,7 @@ func (s *screen) chapter(title string) {
 	s.line("\n%s", s.paint(bold, title))
 }
 
-// doing announces what the demo does; the returned function says how long it took.
+// doing announces a step; the returned function reports how long it took.
 func (s *screen) doing(what string) (done func(result string)) {
 	began := time.Now()
 	s.line("  %s  %s …", clock(began), what)
@@ -74,11 +74,11 @@ func (s *screen) doing(what string) (done func(result string)) {
 // note is an aside.
 func (s *screen) note(format string, args ...any) { s.line("  %s", fmt.Sprintf(format, args...)) }
 
-// command shows what a person would type instead.
+// command shows the equivalent command.
 func (s *screen) command(text string) { s.line("  %s", s.paint(dim, "$ "+text)) }
 
-// event prints an event in three lines: when and what, about what, and what it means.
-func (s *screen) event(e told) {
+// event prints an event in three lines: time and meaning, type and subject, and artifact.
+func (s *screen) event(e announced) {
 	c := green
 	switch e.short {
 	case "service.rolledback", "service.removed":
@@ -95,7 +95,7 @@ func (s *screen) event(e told) {
 	s.line("%s", b.String())
 }
 
-// traffic prints what a client measured: a bar for each Revision.
+// traffic prints a client's measurement, with a bar for each Revision.
 func (s *screen) traffic(m measured) {
 	s.line("  %s  %s", clock(time.Now()), fmt.Sprintf("measured by the client: %d requests in %s, %s",
 		m.requests, m.during.Round(100*time.Millisecond), s.errors(m.errors)))
@@ -112,7 +112,7 @@ func (s *screen) errors(n int) string {
 	return s.paint(red, fmt.Sprintf("%d errors", n))
 }
 
-// failed says where the demo stopped, and why.
+// failed prints where the demo stopped, and why.
 func (s *screen) failed(err error) {
 	s.mu.Lock()
 	step := s.step
@@ -123,7 +123,7 @@ func (s *screen) failed(err error) {
 	s.line("\n%s at “%s” after %s:\n%v", s.paint(red, "The demo stopped"), step, took(s.began), err)
 }
 
-// indented passes on another program's lines, below what was announced.
+// indented prints another program's lines, indented below the step.
 type indented struct {
 	s    *screen
 	rest string

@@ -14,19 +14,19 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// look is how long the traffic is watched after each step.
+// look is how long the traffic is measured after each step.
 const look = 6 * time.Second
 
-// tell is the story itself.
-func (d *demo) tell(ctx context.Context) (err error) {
+// story runs the story itself.
+func (d *demo) story(ctx context.Context) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	// Nothing is printed, and no request is sent, after the story is over.
+	// After the story, nothing is printed and no request is sent.
 	defer running.Wait()
 	defer stop()
 
 	d.out.chapter("4. The first Revision")
-	// What an interrupted run left.
+	// Remains of an interrupted run.
 	if err := d.kit.DeleteService(ctx, namespace, app); err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (d *demo) tell(ctx context.Context) (err error) {
 		return err
 	}
 	d.out.command("kn service create " + app + " --image …/app:one")
-	// The first event may be quicker than the program that reads it; clocks may differ a little.
+	// The first event may precede the program that reads it, and clocks may differ a little.
 	from := time.Now().Add(-10 * time.Second)
 	if err := d.kit.CreateService(ctx, kit.App(namespace, app, d.one, "")); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (d *demo) tell(ctx context.Context) (err error) {
 
 // watch measures the traffic for a while.
 func (d *demo) watch(ctx context.Context, traffic *load) {
-	// Requests that are on their way belong to the step before.
+	// Requests in flight belong to the step before.
 	pause(ctx, time.Second)
 	traffic.window()
 	pause(ctx, look)
@@ -147,8 +147,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// reach waits until the Service answers through the ingress, so that the load measures the Service and not
-// how long an ingress takes to hear of it.
+// reach waits until the Service answers through the ingress, so that the load does not measure how long the ingress
+// takes to learn of it.
 func (d *demo) reach(ctx context.Context, in *kit.Ingress, service *url.URL) error {
 	return kit.Wait(ctx, time.Minute, "an answer from "+service.String()+" through the ingress (to use another one, set DEMO_INGRESS=http://HOST:PORT)",
 		func(ctx context.Context) error {
@@ -162,17 +162,17 @@ func (d *demo) reach(ctx context.Context, in *kit.Ingress, service *url.URL) err
 func (d *demo) displayPod(ctx context.Context) (string, error) {
 	pods, err := d.kit.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: sink.Selector()})
 	if err != nil {
-		return "", fmt.Errorf("looking for the pod of event_display: %w", err)
+		return "", fmt.Errorf("finding the pod of event_display: %w", err)
 	}
 	for _, p := range pods.Items {
 		if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
 			return p.Name, nil
 		}
 	}
-	return "", fmt.Errorf("no pod of event_display runs in %s", namespace)
+	return "", fmt.Errorf("event_display has no running pod in %s", namespace)
 }
 
-// next ends the demo with what to do now.
+// next ends the demo with suggestions.
 func (d *demo) next() {
 	d.out.chapter("Done, in " + took(d.out.began))
 	d.out.note("The demo is still running. Try:")

@@ -13,7 +13,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// The load is bounded: in pace, in number and in time.
+// The load is bounded in rate, number and time.
 const (
 	pace        = 25 // requests a second
 	maxRequests = 5000
@@ -21,7 +21,7 @@ const (
 	workers     = 8
 )
 
-// load sends requests to a Service and counts who answered.
+// load sends requests to a Service and counts the responses by Revision.
 type load struct {
 	mu     sync.Mutex
 	since  time.Time
@@ -32,7 +32,7 @@ type load struct {
 	lastError     error
 }
 
-// run sends requests until the context or one of the bounds ends it, and returns when all are answered.
+// run sends requests until the context or one of the bounds ends it, and returns once all have a response.
 func (l *load) run(ctx context.Context, in *kit.Ingress, service *url.URL) {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
@@ -54,7 +54,7 @@ func (l *load) run(ctx context.Context, in *kit.Ingress, service *url.URL) {
 			defer func() { <-free }()
 			a, err := in.Get(ctx, service)
 			if ctx.Err() != nil {
-				return // cut off by the end of the load, no fault of the Service's
+				return // interrupted by the end of the load, not a failure of the Service
 			}
 			l.count(a, err)
 		})
@@ -77,14 +77,14 @@ func (l *load) count(a kit.Answer, err error) {
 	l.counts[a.Revision]++
 }
 
-// window forgets what was counted and begins anew.
+// window resets the measurement.
 func (l *load) window() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.since, l.counts, l.errors = time.Now(), map[string]int{}, 0
 }
 
-// measured is what was counted in a window.
+// measured is the measurement of one window.
 type measured struct {
 	during   time.Duration
 	requests int

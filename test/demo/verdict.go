@@ -9,14 +9,14 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
-// sideBySide is a Revision by where requests entered, and by who handled them.
+// sideBySide counts a Revision's requests by entry and by handling.
 type sideBySide struct {
 	revision               string
 	entered, failedAtEntry int
 	handled, failed        int
 }
 
-// verdict prints what a gate found, and by which numbers.
+// verdict prints a gate's result and its figures.
 func (s *screen) verdict(run *v1alpha1.GateRun, j judge.Judgement) {
 	c := red
 	if run.Verdict == verdict.Pass {
@@ -36,10 +36,10 @@ func (s *screen) verdict(run *v1alpha1.GateRun, j judge.Judgement) {
 	}
 }
 
-// leastP is the least p-value that is printed as it is.
+// leastP is the smallest p-value that is printed as a number.
 const leastP = 0.0001
 
-// pValue is how statistics are reported: no p-value is 0.
+// pValue formats a p-value as statistics do: never as 0.
 func pValue(p float64) string {
 	if p < leastP {
 		return fmt.Sprintf("p < %.4f", leastP)
