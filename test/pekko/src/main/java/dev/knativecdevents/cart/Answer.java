@@ -3,10 +3,10 @@ package dev.knativecdevents.cart;
 import com.fasterxml.jackson.annotation.JsonInclude;
 
 /**
- * Answer is what a client is told, in the words of test/sharded.
+ * Answer is the response to a client, in the format of test/sharded.
  *
- * @param handled is null when nobody told in time
- * @param items is how often the cart was asked for where it lives now; a shard that moves forgets
+ * @param handled is null if no answer came in time
+ * @param items counts the requests for the cart on its current member; a shard that moves forgets it
  */
 @JsonInclude(JsonInclude.Include.NON_NULL)
 record Answer(
@@ -21,7 +21,7 @@ record Answer(
     return new Answer(ask.request(), ask.cart(), ask.shard(), ask.entered(), outcome, handled, items);
   }
 
-  /** As HTTP says it. */
+  /** The status code of the HTTP response. */
   int status() {
     return switch (outcome) {
       case OK -> 200;

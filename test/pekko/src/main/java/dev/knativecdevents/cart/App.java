@@ -24,7 +24,7 @@ import org.apache.pekko.management.javadsl.PekkoManagement;
 
 /** The application in one pod. */
 final class App {
-  /** How long the counters can still be read once they are final. */
+  /** How long the final counters can still be scraped. */
   private static final Duration LINGER = Duration.ofSeconds(3);
 
   private final Settings settings;
@@ -62,7 +62,7 @@ final class App {
     front.start();
   }
 
-  /** A pod is Ready when it can handle, not merely when it listens. */
+  /** A pod is Ready when it can handle requests, not when it merely listens. */
   private boolean up() {
     return Cluster.get(system).selfMember().status() == MemberStatus.up();
   }
@@ -79,7 +79,7 @@ final class App {
             });
   }
 
-  /** Asks the own region again and again how many shards it has. */
+  /** Polls the local shard region for its number of shards. */
   private static Behavior<Void> shardsTold(Counts counts) {
     return Behaviors.<Object>setup(context -> {
       ActorRef<ShardRegion.CurrentShardRegionState> told =

@@ -8,7 +8,7 @@ import org.apache.pekko.actor.typed.javadsl.Behaviors;
 import org.apache.pekko.actor.typed.javadsl.Receive;
 import org.apache.pekko.cluster.sharding.typed.javadsl.EntityTypeKey;
 
-/** The entity: one in the whole cluster for each cart, wherever its shard has been put. */
+/** The entity: one per cart in the whole cluster, on the member that has its shard. */
 final class Cart extends AbstractBehavior<Ask> {
   static final EntityTypeKey<Ask> KEY = EntityTypeKey.create(Ask.class, "Cart");
 
@@ -38,7 +38,7 @@ final class Cart extends AbstractBehavior<Ask> {
     Fates.Fate fate = settings.fates().of(ask.request());
     Runnable finish = () -> finish(ask, fate, now, began);
     if (fate.hangs()) {
-      return this; // It was started and never ends.
+      return this; // Started, and never finished.
     }
     if (fate.slow()) {
       getContext().getSystem().scheduler().scheduleOnce(settings.fates().slowFor(), finish, getContext().getExecutionContext());
@@ -48,7 +48,7 @@ final class Cart extends AbstractBehavior<Ask> {
     return this;
   }
 
-  /** Runs outside of the entity when it was slow, so it touches nothing of the entity's. */
+  /** Runs outside of the entity if the request is slow, so it must not use the entity's state. */
   private void finish(Ask ask, Fates.Fate fate, int now, long began) {
     Duration took = Duration.ofNanos(System.nanoTime() - began);
     String outcome = fate.fails() ? Answer.ERROR : Answer.OK;

@@ -2,16 +2,16 @@ package dev.knativecdevents.cart;
 
 import java.time.Duration;
 
-/** Counts of what was handled here. */
+/** Counts what this process handles. */
 interface Counts {
   void started();
 
   void finished(Answer answer, Duration took);
 
-  /** How many shards live here. */
+  /** The number of shards on this member. */
   void shards(int n);
 
-  /** For who counts nothing, as most applications do that are not ours. */
+  /** For an application without counters, like most. */
   Counts NONE =
       new Counts() {
         @Override

@@ -6,19 +6,19 @@ import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.time.Duration;
 
-/** What a build does wrong, as shares of the requests that it handles. */
+/** The faults of a build, as shares of the requests that it handles. */
 record Fates(double failRate, double slowRate, double hangRate, Duration slowFor) {
 
-  /** Fate of one request. */
+  /** The fault of one request. */
   record Fate(boolean fails, boolean slow, boolean hangs) {}
 
-  /** Depends on the request's id alone, exactly as in test/sharded: one truth for both applications. */
+  /** Depends on the request's id alone, exactly as in test/sharded, so both applications have the same expected result. */
   Fate of(String request) {
     ByteBuffer sum = ByteBuffer.wrap(sha256(request));
     return new Fate(draw(sum) < failRate, draw(sum) < slowRate, draw(sum) < hangRate);
   }
 
-  /** A number from 0 to less than 1; 53 bits are what a double holds exactly. */
+  /** A number in [0, 1). A double holds 53 bits exactly. */
   private static double draw(ByteBuffer from) {
     return (from.getLong() >>> 11) * 0x1.0p-53;
   }

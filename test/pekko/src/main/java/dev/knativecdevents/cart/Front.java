@@ -12,12 +12,12 @@ import java.util.concurrent.Executors;
 import java.util.function.BooleanSupplier;
 import java.util.regex.Pattern;
 
-/** Where requests enter: GET or POST /cart/{id}. Header X-Request-Id decides a request's fate. */
+/** The entry for requests: GET or POST /cart/{id}. Header X-Request-Id decides a request's fate. */
 final class Front {
   private static final Pattern NAME = Pattern.compile("[A-Za-z0-9._-]{1,64}");
   private static final ObjectMapper JSON = new ObjectMapper();
 
-  /** Reaches a cart, wherever it is. */
+  /** Sends a request to its cart, on whichever member it is. */
   interface Carts {
     CompletionStage<Answer> ask(String request, String cart);
   }

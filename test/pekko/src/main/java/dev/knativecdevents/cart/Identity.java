@@ -1,4 +1,4 @@
 package dev.knativecdevents.cart;
 
-/** Identity of a process: its Revision and its pod. */
+/** The Revision and the pod of a process. */
 record Identity(String revision, String pod) implements Wire {}

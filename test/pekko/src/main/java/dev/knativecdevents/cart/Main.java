@@ -1,6 +1,6 @@
 package dev.knativecdevents.cart;
 
-/** The program. It names no class of Pekko's: Kamon has to be there before the first of them is loaded. */
+/** The program. It refers to no class of Pekko, because Kamon must be attached before the first one is loaded. */
 public final class Main {
   private Main() {}
 
@@ -16,9 +16,9 @@ public final class Main {
     System.setProperty("kamon.prometheus.embedded-server.hostname", "0.0.0.0");
     System.setProperty("kamon.prometheus.embedded-server.port", Integer.toString(port));
     System.setProperty("kamon.modules.status-page.enabled", "no");
-    // The machine is of no interest here, and its metrics are half of the page.
+    // Metrics of the machine are irrelevant here, and would be half of the page.
     System.setProperty("kamon.modules.host-metrics.enabled", "no");
-    // Between two ticks all values stand still; a minute, the default, is long for a test.
+    // Values change only at ticks. The default of a minute is too long for a test.
     System.setProperty("kamon.metric.tick-interval", "5s");
     kamon.Kamon.init();
   }

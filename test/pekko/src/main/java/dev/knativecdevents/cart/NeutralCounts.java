@@ -10,11 +10,11 @@ import java.time.Duration;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** The neutral contract of this project, as an application fulfils it: counted after the last hop. */
+/** Implements this project's neutral contract: requests are counted after the last hop. */
 final class NeutralCounts implements Counts {
   private static final String TYPE = "Cart";
 
-  /** Above this a request counts as slow, by the contract. */
+  /** The contract's limit for slow requests. */
   private static final Duration SLOW = Duration.ofMillis(500);
 
   /** Bounds the values of label entry_revision. */
@@ -38,14 +38,14 @@ final class NeutralCounts implements Counts {
     duration =
         Histogram.builder()
             .name("stateful_request_duration_seconds")
-            .help("Time from the handling's begin to its end.")
+            .help("Time from the start to the end of handling.")
             .labelNames("entity_type")
             .classicOnly()
             .classicUpperBounds(.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10)
             .register(registry);
     byShard = counter("stateful_shard_requests_total", "Requests that were handled here, by shard and outcome.", "entity_type", "shard", "outcome");
     slowShard = counter("stateful_shard_slow_requests_total", "Requests that took more than 0.5 s here, by shard.", "entity_type", "shard");
-    shards = Gauge.builder().name("stateful_shards").help("Shards that live here.").labelNames("entity_type").register(registry);
+    shards = Gauge.builder().name("stateful_shards").help("Shards that are active here.").labelNames("entity_type").register(registry);
     shards(0);
   }
 
@@ -53,7 +53,7 @@ final class NeutralCounts implements Counts {
     return Counter.builder().name(name).help(help).labelNames(labels).register(registry);
   }
 
-  /** Serves the counters on a port of their own, at /metrics. */
+  /** Serves the counters at /metrics on a separate port. */
   HTTPServer serve(int port) throws IOException {
     return HTTPServer.builder().port(port).registry(registry).buildAndStart();
   }
@@ -84,7 +84,7 @@ final class NeutralCounts implements Counts {
     shards.labelValues(TYPE).set(n);
   }
 
-  /** Keeps Revisions that come later from making more and more series. */
+  /** Limits the number of series as more Revisions appear. */
   private synchronized String bounded(String revision) {
     if (!entries.contains(revision) && entries.size() == MOST_ENTRIES) {
       return "other";

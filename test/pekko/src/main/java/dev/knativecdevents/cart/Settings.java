@@ -9,13 +9,13 @@ import java.util.HashMap;
 import java.util.Map;
 
 /**
- * What the environment says.
+ * The settings in the environment.
  *
  * @param service is the cluster's name, the same for all Revisions
- * @param patience of the pod where a request entered with the one that handles it
- * @param reportEntry adds the entering Revision to the counter of requests
- * @param kamon lets Kamon measure, and nothing else
- * @param appVersion is empty, or what Pekko compares: new shards go to the highest, and nothing moves while there are two
+ * @param patience is how long the entry pod waits for the pod that handles the request
+ * @param reportEntry adds the entry Revision to the request counter
+ * @param kamon replaces the application's own counters by Kamon's
+ * @param appVersion is empty, or Pekko's app-version: new shards go to the highest one, and none move while there are two
  * @param podLabelSelector finds the pods of the cluster
  */
 record Settings(
@@ -32,7 +32,7 @@ record Settings(
     String appVersion,
     String podLabelSelector) {
 
-  /** All pods of the Service. What Pekko does by itself, "app=%s", finds those of one Revision on Knative. */
+  /** All pods of the Service. On Knative, Pekko's default "app=%s" finds those of one Revision only. */
   private static final String ALL_REVISIONS = "serving.knative.dev/service=%s";
 
   static Settings from(Map<String, String> env) throws UnknownHostException {
@@ -57,7 +57,7 @@ record Settings(
         env.getOrDefault("POD_LABEL_SELECTOR", ALL_REVISIONS).replace("{revision}", revision));
   }
 
-  /** Pekko's configuration: the file's, with what only a pod knows. */
+  /** Pekko's configuration: the file, with settings of the pod. */
   Config config() {
     Map<String, Object> own = new HashMap<>();
     own.put("pekko.remote.artery.canonical.hostname", address);
@@ -79,7 +79,7 @@ record Settings(
         return share;
       }
     } catch (NumberFormatException e) {
-      // Said below, as for any other value.
+      // Reported below, like any invalid value.
     }
     throw new IllegalArgumentException(name + "=" + text + " is not a share from 0 to 1");
   }
@@ -92,7 +92,7 @@ record Settings(
         return number;
       }
     } catch (NumberFormatException e) {
-      // Said below, as for any other value.
+      // Reported below, like any invalid value.
     }
     throw new IllegalArgumentException(name + "=" + text + " is not a number from 1 to " + most);
   }

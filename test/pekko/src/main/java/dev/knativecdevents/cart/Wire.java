@@ -1,4 +1,4 @@
 package dev.knativecdevents.cart;
 
-/** Wire marks what travels between pods; application.conf says how. */
+/** Wire marks messages between pods; application.conf sets their serialization. */
 interface Wire {}

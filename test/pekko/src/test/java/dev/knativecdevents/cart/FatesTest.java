@@ -9,7 +9,7 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 
 class FatesTest {
-  /** The numbers are those of test/sharded, for the same ids and rates. */
+  /** The same numbers as in test/sharded, for the same ids and rates. */
   @Test
   void bothApplicationsShareOneTruth() {
     Fates fates = new Fates(0.05, 0.02, 0.02, Duration.ofSeconds(1));

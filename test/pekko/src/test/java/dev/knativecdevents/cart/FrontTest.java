@@ -41,7 +41,7 @@ class FrontTest {
     front.stop();
   }
 
-  /** In the very words of test/sharded: the end-to-end tests read both. */
+  /** In exactly the format of test/sharded: the end-to-end tests read both. */
   @Test
   void answersSayWhoHandled() throws Exception {
     HttpResponse<String> got = get("/cart/fails");

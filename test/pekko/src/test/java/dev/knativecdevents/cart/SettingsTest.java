@@ -18,7 +18,7 @@ class SettingsTest {
     assertEquals("serving.knative.dev/service=%s", config.getString(SELECTOR));
     assertEquals("shop", config.getString("pekko.management.cluster.bootstrap.contact-point-discovery.service-name"));
     assertEquals(100, config.getInt("pekko.cluster.sharding.number-of-shards"));
-    // What Pekko takes for "no version": the same on all.
+    // Pekko's default for "no version", the same on all members.
     assertEquals("0.0.0", config.getString(VERSION));
 
     config = Settings.from(Map.of("K_REVISION", "shop-00002", "POD_LABEL_SELECTOR", "app={revision}", "APP_VERSION", "2")).config();
