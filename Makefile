@@ -1,7 +1,7 @@
-# Everything a developer does, by name. "make" alone lists it.
+# All developer tasks. "make" alone lists them.
 #
-# Nothing here needs a tool that is not pinned in this repository: tools are built once by .ci/tool, the
-# cluster's parts by test/cluster, and both are kept in the user's cache folder.
+# Every tool is pinned in this repository: .ci/tool builds the tools once, and test/cluster builds the
+# cluster's parts; both store them in the user's cache folder.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -10,14 +10,14 @@ MAKEFLAGS += --no-print-directory
 
 # The parts of the cluster that e2e and demo use; serving brings the ingress and DNS.
 PARTS ?= serving
-# "existing" takes the cluster of KUBECONFIG instead of one made here.
+# "existing" uses the cluster of KUBECONFIG instead of a local one.
 E2E_CLUSTER ?= own
 DEMO_CLUSTER ?= own
-# What "make release" calls its result.
+# The version of "make release".
 VERSION ?= devel
-# What "make deps" is told: --java adds what the end-to-end tests build an application with; a demo does without.
+# Flags for "make deps": --java adds the packages that build an application for the end-to-end tests; the demo does not need it.
 DEPS ?=
-# What runs Go tests; .ci/run puts a counting one here.
+# The command for Go tests; .ci/run sets one that counts them.
 GOTEST ?= go test
 
 CLUSTER := bin/cluster
@@ -49,7 +49,7 @@ demo-down: ## Remove the demo and the local cluster (DEMO_CLUSTER=existing: only
 build: ## Build the controller into bin/
 	go build -o bin/controller ./cmd/controller
 
-# Seeds of the simulated histories that are run beside the same ones each time.
+# Random seeds to simulate in addition to the fixed ones.
 SIM_SEED ?= $(shell date +%s%N)
 
 .PHONY: test
@@ -59,7 +59,7 @@ test: $(CLUSTER) ## Run the unit tests, and the tests that need a real API serve
 	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$($(CLUSTER) assets); \
 	bad=0; for m in $(MODULES); do (cd $$m && $(GOTEST) -timeout 15m ./...) || bad=1; done; exit $$bad
 
-# CHANGES is how many the simulation goes through; it takes about 8 minutes of one core for a million.
+# CHANGES is the number of simulated changes; a million takes about 8 minutes on one core.
 CHANGES ?= 10000000
 
 .PHONY: soak
@@ -67,8 +67,8 @@ soak: export GOGC ?= 400
 soak: ## Simulate ten million changes from a new seed (CHANGES=1000000 for fewer)
 	@go test -count=1 -timeout 12h -v ./test/sim -run TestRandomHistories -fresh -changes $(CHANGES) | grep -v -e '=== [A-Z]'
 
-# The linter remembers findings by content, with the paths they had: a second clone must not be told the first
-# one's, which the rules for paths in .golangci.yml would not know.
+# The linter caches findings by content, with absolute paths. A clone must not get the findings of another one,
+# because the path rules in .golangci.yml would not match them.
 .PHONY: lint
 lint: export GOLANGCI_LINT_CACHE = $(CURDIR)/.cache/golangci-lint
 lint: ## Lint all modules
@@ -89,7 +89,7 @@ generate: ## Generate deep copies, golden files and the API reference of the doc
 verify: ## Generate, and fail if anything changed; also fails on untidy go.mod files
 	@.ci/verify
 
-# etcd and the audit log are kept in memory where there is such a place: what else uses the disk would be measured too.
+# Keep etcd and the audit log in memory if possible, so that other disk activity does not affect the results.
 .PHONY: bench
 bench: export TMPDIR = $(firstword $(wildcard /dev/shm /tmp))
 bench: $(CLUSTER) ## Compare with ApiServerSource, a bare program and Prometheus (25 min; SHORT=1 for a short run, RUN=latency,memory for some scenarios)
@@ -101,7 +101,7 @@ bench: $(CLUSTER) ## Compare with ApiServerSource, a bare program and Prometheus
 
 ##@ Test on a real cluster
 
-# The tests take the cluster from KUBECONFIG, and the program that builds images for it from CLUSTER_PROGRAM.
+# KUBECONFIG names the tests' cluster, and CLUSTER_PROGRAM the program that builds images for it.
 ifeq ($(E2E_CLUSTER),own)
 E2E_ENV = KUBECONFIG=$$($(CLUSTER) kubeconfig) CLUSTER_PROGRAM=$(abspath $(CLUSTER))
 endif
@@ -136,7 +136,7 @@ cluster-status: $(CLUSTER) ## Show what runs in the cluster, and where
 deps: $(CLUSTER) ## Install the Debian packages that a cluster needs (as root; otherwise, print their names)
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then $(CLUSTER) deps --install $(DEPS); else $(CLUSTER) deps $(DEPS); fi
 
-# The Go tool knows best whether this is up to date, and is quick to say so.
+# Always run go build: it checks quickly whether the program is up to date.
 .PHONY: $(CLUSTER)
 $(CLUSTER):
 	@command -v go >/dev/null || { echo "Go is missing: install the version in go.mod, https://go.dev/doc/install"; exit 1; }
