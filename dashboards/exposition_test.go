@@ -211,8 +211,8 @@ func histogram(n float64, each map[float64]float64) *attribution.Histogram {
 // owing is a ledger that owes one source two events.
 type owing struct{ delivery.Ledger }
 
-func (owing) Standings() map[types.UID]ledger.Standing {
-	return map[types.UID]ledger.Standing{"s": {Pending: 2, Oldest: time.Now().Add(-time.Minute)}}
+func (owing) Backlogs() map[types.UID]ledger.Backlog {
+	return map[types.UID]ledger.Backlog{"s": {Pending: 2, Oldest: time.Now().Add(-time.Minute)}}
 }
 
 // exported returns the names of all series that a leader exports.

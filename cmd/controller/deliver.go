@@ -29,7 +29,7 @@ func (e *emitting) deliver(ctx context.Context) {
 	e.delivery = delivery.New(ctx, delivery.Options{
 		Ledger: e.ledger, Transports: delivery.HTTP(clients), Render: cdevents.Render, Passes: e.filters.Passes, Incomplete: cdevents.Incomplete, Metrics: e.metrics, Leads: e.isLeaderFor,
 	})
-	e.ledger.OnOwed(e.delivery.Enqueue)
+	e.ledger.OnPending(e.delivery.Enqueue)
 	must(ctx, "making the metrics of pending events", e.metrics.Watch(e.delivery, e.sourceNames))
 
 	_, err := e.subjects.AddEventHandler(e.subjectsFollowed())

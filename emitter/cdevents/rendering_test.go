@@ -144,7 +144,7 @@ func transcribe(t *testing.T, subject *v1alpha1.CDEventSubject) string {
 	l.Observe(subject)
 	var b strings.Builder
 	for _, source := range []types.UID{"plain", "overriding", "replayed"} {
-		owed := l.Owed(ledger.KeyOf(subject.Spec), source)
+		owed := l.Pending(ledger.KeyOf(subject.Spec), source)
 		if len(owed) == 0 {
 			t.Errorf("no events are pending for %s", source)
 		}

@@ -14,7 +14,7 @@ import (
 // reads what earlier steps found, and adds its own.
 type attempt struct {
 	key     ledger.Key
-	pending ledger.Owed
+	pending ledger.Pending
 
 	// source is the CDEventSource as it was when the attempt was prepared.
 	source *v1alpha1.CDEventSource
@@ -82,7 +82,7 @@ var (
 func after(wait time.Duration) decision { return decision{action: suspend, wait: wait} }
 
 // try takes one event through the chain.
-func (q *sourceQueue) try(key ledger.Key, pending ledger.Owed) decision {
+func (q *sourceQueue) try(key ledger.Key, pending ledger.Pending) decision {
 	a := &attempt{key: key, pending: pending, source: q.current()}
 	defer func() {
 		if a.paced {

@@ -15,10 +15,10 @@ import (
 
 // Ledger is the part of the ledger that delivery uses.
 type Ledger interface {
-	Owed(key ledger.Key, source types.UID) []ledger.Owed
-	Standings() map[types.UID]ledger.Standing
+	Pending(key ledger.Key, source types.UID) []ledger.Pending
+	Backlogs() map[types.UID]ledger.Backlog
 	Acknowledge(line string, source types.UID, sequence int64)
-	GiveUp(line string, source types.UID, sequence int64, reason string)
+	Drop(name string, source types.UID, sequence int64, reason string)
 	Abandon(source types.UID, leads func(types.NamespacedName) bool)
 }
 
@@ -73,7 +73,7 @@ type Delivery struct {
 	// stopping counts the queues of deleted sources that have not ended yet.
 	stopping sync.WaitGroup
 
-	standings cachedStandings
+	backlogs cachedBacklogs
 }
 
 // New returns a Delivery whose queues live until ctx ends.

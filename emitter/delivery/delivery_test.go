@@ -67,7 +67,7 @@ func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
 		Ledger: s.ledger, Transports: Transports{"http": s}, Render: cdevents.Render, Passes: filters.Passes, Incomplete: cdevents.Incomplete, Metrics: s, WorkersPerSource: 4, ProbeEvery: 20 * time.Millisecond,
 		Leads: func(types.NamespacedName) bool { s.mu.Lock(); defer s.mu.Unlock(); return s.leads },
 	})
-	s.ledger.OnOwed(s.Enqueue)
+	s.ledger.OnPending(s.Enqueue)
 	var wg sync.WaitGroup
 	wg.Go(func() { s.ledger.Run(ctx, 2) })
 	for _, src := range sources {
@@ -160,7 +160,7 @@ func (s *stage) eventually(t *testing.T, what string, ok func() bool) {
 	t.Fatalf("not in time: %s; got %q", what, s.received())
 }
 
-func (s *stage) pending(uid types.UID) int64 { return s.ledger.Standings()[uid].Pending }
+func (s *stage) pending(uid types.UID) int64 { return s.ledger.Backlogs()[uid].Pending }
 
 func TestOrderOfOneObject(t *testing.T) {
 	s := newStage(t, sourceTo("all", "sink"))

@@ -93,9 +93,9 @@ func (*Instruments) Watch(d *Delivery, sources func() map[types.UID]string) erro
 		return fmt.Errorf("making the gauge cdevents_breaker_open: %w", err)
 	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		standings := d.Ledger.Standings()
+		backlogs := d.Ledger.Backlogs()
 		for uid, name := range sources() {
-			s, age := standings[uid], 0.0
+			s, age := backlogs[uid], 0.0
 			if !s.Oldest.IsZero() {
 				age = time.Since(s.Oldest).Seconds()
 			}

@@ -30,10 +30,10 @@ type retry struct {
 }
 
 // failed counts one more failure of an event.
-func (r *retries) failed(key ledger.Key, event ledger.Owed, out sender.Outcome) retry {
+func (r *retries) failed(key ledger.Key, event ledger.Pending, out sender.Outcome) retry {
 	t := r.byObject[key]
-	if t.line != event.Line || t.sequence != event.Transition.Sequence {
-		t = retry{line: event.Line, sequence: event.Transition.Sequence}
+	if t.line != event.Name || t.sequence != event.Transition.Sequence {
+		t = retry{line: event.Name, sequence: event.Transition.Sequence}
 	}
 	t.tries++
 	if out.Class == sender.Retry {

@@ -271,7 +271,7 @@ func TestTrustBeginsAnew(t *testing.T) {
 func TestRetriesAreForgotten(t *testing.T) {
 	var a retries
 	for i := range 100 {
-		a.failed(ledger.Key{Name: fmt.Sprint(i)}, ledger.Owed{Line: "x"}, sender.Outcome{})
+		a.failed(ledger.Key{Name: fmt.Sprint(i)}, ledger.Pending{Name: "x"}, sender.Outcome{})
 	}
 	a.pause("sink", time.Nanosecond)
 	a.forget(func(ledger.Key, retry) bool { return true })

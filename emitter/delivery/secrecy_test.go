@@ -125,7 +125,7 @@ func TestSecretsAreSeenByTheSinkAlone(t *testing.T) {
 		Render: cdevents.Render, Metrics: said, WorkersPerSource: 1, ProbeEvery: time.Millisecond,
 		Leads: func(types.NamespacedName) bool { return true },
 	})
-	s.ledger.OnOwed(s.Enqueue)
+	s.ledger.OnPending(s.Enqueue)
 	var wg sync.WaitGroup
 	wg.Go(func() { s.ledger.Run(ctx, 1) })
 	s.UpdateSource(source)

@@ -61,13 +61,13 @@ func (q *sourceQueue) acknowledge(a *attempt) decision {
 
 // settle takes an event off the ledger's pending ones.
 func (q *sourceQueue) settle(a *attempt) decision {
-	q.d.Ledger.Acknowledge(a.pending.Line, a.source.UID, a.pending.Transition.Sequence)
+	q.d.Ledger.Acknowledge(a.pending.Name, a.source.UID, a.pending.Transition.Sequence)
 	return finished
 }
 
 // giveUp does the same for an event that is not sent, and counts it by reason.
 func (q *sourceQueue) giveUp(a *attempt, reason string) decision {
-	q.d.Ledger.GiveUp(a.pending.Line, a.source.UID, a.pending.Transition.Sequence, reason)
+	q.d.Ledger.Drop(a.pending.Name, a.source.UID, a.pending.Transition.Sequence, reason)
 	return finished
 }
 

@@ -94,7 +94,7 @@ func (q *sourceQueue) deliver(key ledger.Key) time.Duration {
 		if !q.leads(key) {
 			return 0 // the next leader reads from the ledger what is pending
 		}
-		pending := q.d.Ledger.Owed(key, q.current().UID)
+		pending := q.d.Ledger.Pending(key, q.current().UID)
 		if len(pending) == 0 {
 			q.forget(key)
 			return 0
@@ -106,7 +106,7 @@ func (q *sourceQueue) deliver(key ledger.Key) time.Duration {
 }
 
 // deliverAll sends events in their order, until one of them has to stay pending.
-func (q *sourceQueue) deliverAll(key ledger.Key, pending []ledger.Owed) decision {
+func (q *sourceQueue) deliverAll(key ledger.Key, pending []ledger.Pending) decision {
 	for _, p := range pending {
 		if !q.leads(key) {
 			return stopped

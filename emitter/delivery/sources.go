@@ -56,7 +56,7 @@ func (d *Delivery) Sweep(ctx context.Context, every time.Duration) {
 		case <-ticker.C:
 		}
 		missing := map[types.UID]bool{}
-		for uid := range d.Ledger.Standings() {
+		for uid := range d.Ledger.Backlogs() {
 			switch {
 			case d.queueOf(uid) != nil:
 			case suspects[uid]:

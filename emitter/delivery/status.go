@@ -12,7 +12,7 @@ import (
 // SourceStatus returns how many events are pending for a source, the time of the oldest, when
 // its sink last accepted one, and what is wrong; "" if nothing is.
 func (d *Delivery) SourceStatus(uid types.UID) (pending int64, oldest, delivered time.Time, problem string) {
-	s := d.standings.of(uid, d.Ledger)
+	s := d.backlogs.of(uid, d.Ledger)
 	if q := d.queueOf(uid); q != nil {
 		delivered, problem = q.report()
 	}
@@ -36,18 +36,18 @@ func (d *Delivery) Breakers() map[string]bool {
 	return out
 }
 
-// cachedStandings keeps a sum for a second: computing it walks the whole ledger.
-type cachedStandings struct {
+// cachedBacklogs keeps a sum for a second: computing it walks the whole ledger.
+type cachedBacklogs struct {
 	mu  sync.Mutex
 	at  time.Time
-	all map[types.UID]ledger.Standing
+	all map[types.UID]ledger.Backlog
 }
 
-func (c *cachedStandings) of(uid types.UID, l Ledger) ledger.Standing {
+func (c *cachedBacklogs) of(uid types.UID, l Ledger) ledger.Backlog {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if time.Since(c.at) > time.Second {
-		c.all, c.at = l.Standings(), time.Now()
+		c.all, c.at = l.Backlogs(), time.Now()
 	}
 	return c.all[uid]
 }

@@ -104,10 +104,10 @@ func deliverAll(t *testing.T, subject *v1alpha1.CDEventSubject) map[string]strin
 		Render: cdevents.Render, Metrics: said, WorkersPerSource: 1,
 		Leads: func(types.NamespacedName) bool { return true },
 	})
-	s.ledger.OnOwed(s.Enqueue)
+	s.ledger.OnPending(s.Enqueue)
 	t.Cleanup(func() { cancel(); s.Wait() })
 	s.ledger.Observe(written)
-	for uid := range s.ledger.Standings() {
+	for uid := range s.ledger.Backlogs() {
 		source := sourceTo(string(uid), "")
 		source.UID = uid
 		if source.Status.SinkURI, err = apis.ParseURL(sink.URL + "/" + string(uid)); err != nil {
@@ -115,9 +115,9 @@ func deliverAll(t *testing.T, subject *v1alpha1.CDEventSubject) map[string]strin
 		}
 		s.UpdateSource(source)
 	}
-	for end := time.Now().Add(30 * time.Second); len(s.ledger.Standings()) > 0; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); len(s.ledger.Backlogs()) > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("owed still: %v; %s", s.ledger.Standings(), said)
+			t.Fatalf("owed still: %v; %s", s.ledger.Backlogs(), said)
 		}
 	}
 	return sent

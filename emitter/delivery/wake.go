@@ -17,8 +17,8 @@ func (d *Delivery) Enqueue(key ledger.Key, source types.UID) {
 
 // Resume enqueues every object that has pending events.
 func (d *Delivery) Resume() {
-	for source, standing := range d.Ledger.Standings() {
-		for _, key := range standing.Keys {
+	for source, backlog := range d.Ledger.Backlogs() {
+		for _, key := range backlog.Keys {
 			d.Enqueue(key, source)
 		}
 	}
@@ -26,7 +26,7 @@ func (d *Delivery) Resume() {
 
 // enqueueAll enqueues the objects that have pending events for one source.
 func (d *Delivery) enqueueAll(source types.UID) {
-	for _, key := range d.Ledger.Standings()[source].Keys {
+	for _, key := range d.Ledger.Backlogs()[source].Keys {
 		d.Enqueue(key, source)
 	}
 }

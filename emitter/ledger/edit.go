@@ -56,10 +56,10 @@ type edit struct {
 	// acked and given are the acknowledgements and drops that this edit takes over.
 	acked map[types.UID]int64
 	given map[string]int64
-	// owed are the sources with a new pending event; lost counts what was dropped, by
+	// pending are the sources with a new pending event; lost counts what was dropped, by
 	// reason.
-	owed map[types.UID]bool
-	lost map[string]int64
+	pending map[types.UID]bool
+	lost    map[string]int64
 	// before is the number of the newest transition that was journaled before.
 	before int64
 	// leftOut are the sources whose events would make the object too large.
@@ -69,7 +69,7 @@ type edit struct {
 }
 
 func newEdit(current *v1alpha1.CDEventSubject, spec v1alpha1.CDEventSubjectSpec, acked map[types.UID]int64, given map[string]int64) *edit {
-	e := &edit{current: current, acked: acked, given: given, owed: map[types.UID]bool{}, lost: map[string]int64{}}
+	e := &edit{current: current, acked: acked, given: given, pending: map[types.UID]bool{}, lost: map[string]int64{}}
 	if current != nil {
 		e.next, e.before = current.DeepCopy(), current.Status.Sequence
 		e.changed = slices.ContainsFunc(current.Status.Journal, func(j v1alpha1.JournalEntry) bool { return outOfRange(j, &current.Status) })
@@ -116,7 +116,7 @@ func (e *edit) journal(c Change, router Router) error {
 		}
 	}
 	for source := range st.Acknowledged {
-		if !router.Exists(source) && !owedTo(st, source) {
+		if !router.Exists(source) && !pendingFor(st, source) {
 			delete(st.Acknowledged, source)
 		}
 	}
@@ -184,7 +184,7 @@ func (e *edit) add(t lifecycle.Transition, to []Recipient) error {
 			return err
 		}
 		entry.Recipients = append(entry.Recipients, v1alpha1.Recipient{Source: r.Source, Profile: profile, Undecided: r.Undecided})
-		e.owed[r.Source] = true
+		e.pending[r.Source] = true
 	}
 	st.Journal = append(st.Journal, entry)
 	return nil
@@ -232,7 +232,7 @@ func (e *edit) finish(operator func(types.UID) bool) {
 				e.lost[DroppedUnreadable]++
 				return true
 			}
-			return !owes(st, *j, r)
+			return !isPending(st, *j, r)
 		})
 	}
 	st.Journal = slices.DeleteFunc(st.Journal, func(j v1alpha1.JournalEntry) bool { return len(j.Recipients) == 0 })
@@ -250,11 +250,11 @@ func (e *edit) finish(operator func(types.UID) bool) {
 	e.condition()
 }
 
-func owes(st *v1alpha1.CDEventSubjectStatus, j v1alpha1.JournalEntry, r v1alpha1.Recipient) bool {
+func isPending(st *v1alpha1.CDEventSubjectStatus, j v1alpha1.JournalEntry, r v1alpha1.Recipient) bool {
 	return j.Sequence > st.Acknowledged[r.Source]
 }
 
-func owedTo(st *v1alpha1.CDEventSubjectStatus, source types.UID) bool {
+func pendingFor(st *v1alpha1.CDEventSubjectStatus, source types.UID) bool {
 	return slices.ContainsFunc(st.Journal, func(j v1alpha1.JournalEntry) bool {
 		return slices.ContainsFunc(j.Recipients, func(r v1alpha1.Recipient) bool { return r.Source == source })
 	})
@@ -271,9 +271,9 @@ func (e *edit) condition() {
 		meta.RemoveStatusCondition(&st.Conditions, ConditionDelivered)
 		return // a baseline: no event was ever pending
 	}
-	c := metav1.Condition{Type: ConditionDelivered, Status: metav1.ConditionTrue, Reason: "NothingOwed", Message: "all events are acknowledged"}
+	c := metav1.Condition{Type: ConditionDelivered, Status: metav1.ConditionTrue, Reason: "NothingPending", Message: "all events are acknowledged"}
 	if st.Pending > 0 {
-		c.Status, c.Reason = metav1.ConditionFalse, "Owed"
+		c.Status, c.Reason = metav1.ConditionFalse, "EventsPending"
 		c.Message = fmt.Sprintf("%d event(s) are pending, and the oldest is of type %s", st.Pending, st.Journal[0].Type)
 	}
 	c.LastTransitionTime = metav1.NewTime(st.LastEventTime.Time)

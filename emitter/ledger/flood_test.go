@@ -51,10 +51,10 @@ func TestATenantsFormsTakeNothingFromTheOperator(t *testing.T) {
 			t.Fatalf("%d bytes", size)
 		}
 	}
-	if got := sequences(l.Owed(key, "operator")); got != "1 2 3 4 5 6 7 8" {
+	if got := sequences(l.Pending(key, "operator")); got != "1 2 3 4 5 6 7 8" {
 		t.Errorf("the operator is owed %q", got)
 	}
-	if got := sequences(l.Owed(key, "tenant-00")); got == "" || !strings.HasSuffix(got, "8") {
+	if got := sequences(l.Pending(key, "tenant-00")); got == "" || !strings.HasSuffix(got, "8") {
 		t.Errorf("the first tenant is owed %q", got)
 	}
 }
@@ -67,18 +67,18 @@ func TestEachHasHalfOfAJournal(t *testing.T) {
 	l := ledger.New(s, f, &counts{})
 	for range 30 {
 		must(t, add(l, lifecycle.Upgraded, strings.Repeat("x", 40<<10)))
-		for _, o := range slices.Backward(l.Owed(key, "tenant-00")) {
+		for _, o := range slices.Backward(l.Pending(key, "tenant-00")) {
 			if o.Transition.Sequence > 3 {
-				l.Acknowledge(o.Line, "tenant-00", o.Transition.Sequence-3)
+				l.Acknowledge(o.Name, "tenant-00", o.Transition.Sequence-3)
 				break
 			}
 		}
 	}
-	healthy := strings.Fields(sequences(l.Owed(key, "tenant-00")))
+	healthy := strings.Fields(sequences(l.Pending(key, "tenant-00")))
 	if got := strings.Join(healthy, " "); got != "28 29 30" {
 		t.Errorf("who keeps up is owed %q", got)
 	}
-	if got := strings.Fields(sequences(l.Owed(key, "operator"))); len(got) < 6 || got[len(got)-1] != "30" {
+	if got := strings.Fields(sequences(l.Pending(key, "operator"))); len(got) < 6 || got[len(got)-1] != "30" {
 		t.Errorf("the operator is owed %q", got)
 	}
 }
@@ -100,11 +100,11 @@ func TestALightSourceKeepsItsRoomAmongHeavyOnes(t *testing.T) {
 		all = append(all, fmt.Sprint(i+1))
 	}
 	for _, source := range []types.UID{"operator", "tenant-00"} {
-		if got := sequences(l.Owed(key, source)); got != strings.Join(all, " ") {
+		if got := sequences(l.Pending(key, source)); got != strings.Join(all, " ") {
 			t.Errorf("%s is owed %q", source, got)
 		}
 	}
-	if got := sequences(l.Owed(key, "tenant-30")); !strings.HasSuffix(got, "20") {
+	if got := sequences(l.Pending(key, "tenant-30")); !strings.HasSuffix(got, "20") {
 		t.Errorf("a heavy one is owed %q", got)
 	}
 }

@@ -44,10 +44,10 @@ func TestADeadSinkCostsAHealthyOneNothing(t *testing.T) {
 	l, q := queued(s, everyone{healthy, slow, dead}, c)
 	heard := map[types.UID][]int64{}
 	hear := func(source types.UID, left int) {
-		owed := l.Owed(key, source)
+		owed := l.Pending(key, source)
 		for _, o := range owed[:max(0, len(owed)-left)] {
 			heard[source] = append(heard[source], o.Transition.Sequence)
-			l.Acknowledge(o.Line, source, o.Transition.Sequence)
+			l.Acknowledge(o.Name, source, o.Transition.Sequence)
 		}
 	}
 	const events = 48
@@ -66,7 +66,7 @@ func TestADeadSinkCostsAHealthyOneNothing(t *testing.T) {
 		}
 	}
 	must(t, q.write(l))
-	owed := int64(len(l.Owed(key, dead)))
+	owed := int64(len(l.Pending(key, dead)))
 	st := s.All()[0].Status
 	if lost := st.Dropped[ledger.DroppedJournalFull]; owed == 0 || lost == 0 || lost+owed != events || c.dropped[ledger.DroppedJournalFull] != lost {
 		t.Errorf("%d are owed to the dead one, %d shown and %d counted as given up", owed, lost, c.dropped[ledger.DroppedJournalFull])
@@ -87,14 +87,14 @@ func TestWhoIsFurthestBehindGivesWayFirst(t *testing.T) {
 	l := ledger.New(s, everyone{"first", "second"}, &counts{})
 	rollouts(t, l, 8, func(sequence int64) { l.Acknowledge(ledger.Name(cart), "second", sequence) })
 	rollouts(t, l, 10, func(int64) {})
-	if got := len(l.Owed(key, "second")); got != 10 {
+	if got := len(l.Pending(key, "second")); got != 10 {
 		t.Errorf("the second is owed %d", got)
 	}
-	if got := len(l.Owed(key, "first")); got < 10 || got > 13 {
+	if got := len(l.Pending(key, "first")); got < 10 || got > 13 {
 		t.Errorf("the first is owed %d", got)
 	}
 	rollouts(t, l, 10, func(int64) {})
-	one, other := l.Owed(key, "first"), l.Owed(key, "second")
+	one, other := l.Pending(key, "first"), l.Pending(key, "second")
 	if sequences(one) != sequences(other) || len(one) == 0 {
 		t.Errorf("equally far behind, they are owed %d and %d", len(one), len(other))
 	}
@@ -126,7 +126,7 @@ func TestTheNewestStepOfTrafficIsKept(t *testing.T) {
 	for range 6 {
 		must(t, add(l, lifecycle.Upgraded, pad))
 	}
-	owed := sequences(l.Owed(key, "traffic"))
+	owed := sequences(l.Pending(key, "traffic"))
 	if !strings.HasSuffix(" "+owed, " 8") || strings.Contains(" "+owed+" ", " 7 ") || s.All()[0].Status.Dropped[ledger.DroppedJournalFull] < 2 {
 		t.Errorf("owed are %s, given up %v", owed, s.All()[0].Status.Dropped)
 	}
@@ -169,7 +169,7 @@ func TestAFloodOfSourcesDoesNotStopTheJournal(t *testing.T) {
 		if size := written(t, s); size > maxWritten {
 			t.Fatalf("%d bytes", size)
 		}
-		if got := sequences(l.Owed(key, "source-000")); !strings.HasSuffix(" "+got, fmt.Sprintf(" %d", i+1)) {
+		if got := sequences(l.Pending(key, "source-000")); !strings.HasSuffix(" "+got, fmt.Sprintf(" %d", i+1)) {
 			t.Fatalf("the operator's source is owed %s", got)
 		}
 		l.Acknowledge(ledger.Name(cart), "source-000", int64(i+1))
@@ -196,7 +196,7 @@ func TestAllThatIsWrittenCounts(t *testing.T) {
 			t.Fatalf("%d bytes after %d events", size, i+1)
 		}
 	}
-	if got := len(l.Owed(key, "source-000")); got < 50 {
+	if got := len(l.Pending(key, "source-000")); got < 50 {
 		t.Errorf("only %d are owed", got)
 	}
 }

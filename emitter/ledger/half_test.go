@@ -51,7 +51,7 @@ func TestOneWriteLeavesTheOperatorItsHalf(t *testing.T) {
 	if size := written(t, s); size > maxWritten {
 		t.Errorf("%d bytes", size)
 	}
-	if got := sequences(l.Owed(key, "operator")); got != "1 2 3 4 5 6 7 8 9 10" {
+	if got := sequences(l.Pending(key, "operator")); got != "1 2 3 4 5 6 7 8 9 10" {
 		t.Errorf("the operator is owed %q", got)
 	}
 	owed := strings.Fields(journaled(s, "tenant"))

@@ -134,8 +134,8 @@ type Ledger struct {
 	// off, unless WithAcks sets another.
 	acks  Acks
 	queue ackQueue
-	// The callbacks that OnOwed, OnLeftOut and OnRefused set.
-	owed    func(Key, types.UID)
+	// The callbacks that OnPending, OnLeftOut and OnRefused set.
+	notify  func(Key, types.UID)
 	leftOut func(Key, []types.UID)
 	refused func(Key, types.UID, Refusal)
 }
@@ -186,7 +186,7 @@ func New(client Client, router Router, metrics Metrics, options ...Option) *Ledg
 		subjects: map[string]*subject{},
 		byKey:    map[Key]map[string]*subject{},
 		queue:    newAckQueue(),
-		owed:     func(Key, types.UID) {},
+		notify:   func(Key, types.UID) {},
 		leftOut:  func(Key, []types.UID) {},
 		refused:  func(Key, types.UID, Refusal) {},
 	}
@@ -204,9 +204,9 @@ type Option func(*Ledger)
 // name. Run does not write acknowledgements then.
 func WithAcks(q Acks) Option { return func(l *Ledger) { l.acks = q } }
 
-// OnOwed sets a function that is called when an event becomes pending for a source. Call it
+// OnPending sets a function that is called when an event becomes pending for a source. Call it
 // before the first write.
-func (l *Ledger) OnOwed(f func(Key, types.UID)) { l.owed = f }
+func (l *Ledger) OnPending(f func(Key, types.UID)) { l.notify = f }
 
 // OnLeftOut sets a function that is called with the sources for which an event is not
 // journaled, because its forms are too many or too large. Call it before the first write.
@@ -348,8 +348,8 @@ func (l *Ledger) settle(sub *subject, e *edit, written *v1alpha1.CDEventSubject)
 	}
 	if written != nil {
 		key := KeyOf(written.Spec)
-		for source := range e.owed {
-			l.owed(key, source)
+		for source := range e.pending {
+			l.notify(key, source)
 		}
 		if len(e.leftOut) > 0 {
 			l.leftOut(key, e.leftOut)
@@ -428,7 +428,7 @@ func (l *Ledger) remind(s *v1alpha1.CDEventSubject) {
 		for _, r := range j.Recipients {
 			if !seen[r.Source] {
 				seen[r.Source] = true
-				l.owed(KeyOf(s.Spec), r.Source)
+				l.notify(KeyOf(s.Spec), r.Source)
 			}
 		}
 	}

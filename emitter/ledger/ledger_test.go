@@ -102,7 +102,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Fatal("not in time: " + what)
 }
 
-func sequences(owed []ledger.Owed) string {
+func sequences(owed []ledger.Pending) string {
 	var out []string
 	for _, o := range owed {
 		out = append(out, fmt.Sprint(o.Transition.Sequence))
@@ -121,7 +121,7 @@ func TestJournaledThenOwedThenAcknowledged(t *testing.T) {
 	s := store.New()
 	l := ledger.New(s, everyone{"a", "b"}, &counts{})
 	var told []types.UID
-	l.OnOwed(func(k ledger.Key, source types.UID) {
+	l.OnPending(func(k ledger.Key, source types.UID) {
 		if k != key {
 			t.Errorf("told of %v", k)
 		}
@@ -132,14 +132,14 @@ func TestJournaledThenOwedThenAcknowledged(t *testing.T) {
 	if len(told) != 4 {
 		t.Errorf("told %v", told)
 	}
-	if got := sequences(l.Owed(key, "a")); got != "1 2" {
+	if got := sequences(l.Pending(key, "a")); got != "1 2" {
 		t.Errorf("owed to a: %s", got)
 	}
 	l.Acknowledge(ledger.Name(cart), "a", 1)
-	if got := sequences(l.Owed(key, "a")); got != "2" {
+	if got := sequences(l.Pending(key, "a")); got != "2" {
 		t.Errorf("owed to a after its first acknowledgement, which is not written yet: %s", got)
 	}
-	if got := sequences(l.Owed(key, "b")); got != "1 2" {
+	if got := sequences(l.Pending(key, "b")); got != "1 2" {
 		t.Errorf("b acknowledges for itself: %s", got)
 	}
 	run(t, l)
@@ -166,7 +166,7 @@ func TestAcknowledgementsNeverGoBack(t *testing.T) {
 	eventually(t, "2 acknowledged", func() bool { return s.All()[0].Status.Acknowledged["a"] == 2 })
 	l.Acknowledge(ledger.Name(cart), "a", 1)
 	must(t, add(l, lifecycle.TrafficShifted, ""))
-	if got := sequences(l.Owed(key, "a")); got != "3 4" {
+	if got := sequences(l.Pending(key, "a")); got != "3 4" {
 		t.Errorf("owed %s", got)
 	}
 }
@@ -182,7 +182,7 @@ func TestAnotherWriterWasFaster(t *testing.T) {
 	if o.Status.Sequence != 3 || len(o.Status.Journal) != 3 || c.conflicts != 1 {
 		t.Errorf("sequence %d, %d journaled, %d conflicts", o.Status.Sequence, len(o.Status.Journal), c.conflicts)
 	}
-	if got := sequences(mine.Owed(key, "a")); got != "1 2 3" {
+	if got := sequences(mine.Pending(key, "a")); got != "1 2 3" {
 		t.Errorf("owed %s", got)
 	}
 }
@@ -226,7 +226,7 @@ func TestAWriteWhoseAnswerIsLostIsNotDoneTwice(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	must(t, l.Journal(context.Background(), cart, decide))
-	if got := sequences(l.Owed(key, "a")); got != "1 2" {
+	if got := sequences(l.Pending(key, "a")); got != "1 2" {
 		t.Errorf("owed %s", got)
 	}
 }
@@ -282,7 +282,7 @@ func TestAnInformerThatLagsBehind(t *testing.T) {
 	old := s.All()[0]
 	must(t, add(l, lifecycle.Removed, ""))
 	l.Observe(old)
-	if got := sequences(l.Owed(key, "a")); got != "1 2" {
+	if got := sequences(l.Pending(key, "a")); got != "1 2" {
 		t.Errorf("owed %s", got)
 	}
 	run(t, l)
@@ -291,7 +291,7 @@ func TestAnInformerThatLagsBehind(t *testing.T) {
 		return l.Collect(context.Background(), noon, 0) == nil && len(s.All()) == 0
 	})
 	l.Observe(old)
-	if got := l.Owed(key, "a"); len(got) != 0 {
+	if got := l.Pending(key, "a"); len(got) != 0 {
 		t.Errorf("what was acknowledged and deleted is owed again: %+v", got)
 	}
 	l.Forget(old, true)
@@ -307,11 +307,11 @@ func TestTheNextLeaderReadsWhatIsOwed(t *testing.T) {
 	for _, o := range s.All() {
 		next.Observe(o)
 	}
-	owed := next.Owed(key, "a")
+	owed := next.Pending(key, "a")
 	if len(owed) != 1 || owed[0].Transition.Type != lifecycle.Deployed || owed[0].Profile.SpecVersion != "0.5" || !owed[0].Transition.Time.Equal(noon.Add(time.Second)) {
 		t.Errorf("owed %+v", owed)
 	}
-	if st := next.Standings()["a"]; st.Pending != 1 || len(st.Keys) != 1 || !st.Oldest.Equal(noon.Add(time.Second)) {
+	if st := next.Backlogs()["a"]; st.Pending != 1 || len(st.Keys) != 1 || !st.Oldest.Equal(noon.Add(time.Second)) {
 		t.Errorf("standing %+v", st)
 	}
 }
@@ -325,7 +325,7 @@ func TestGoneComesBeforePresent(t *testing.T) {
 	must(t, l.Journal(context.Background(), again, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
 		return &ledger.Change{Memory: lifecycle.Memory{Sequence: 1}, Transitions: []lifecycle.Transition{{Sequence: 1, Time: noon, Type: lifecycle.Created}}}, nil
 	}))
-	owed := l.Owed(key, "a")
+	owed := l.Pending(key, "a")
 	if len(owed) != 2 || owed[0].Transition.Type != lifecycle.Removed || owed[1].Transition.Type != lifecycle.Created {
 		t.Errorf("owed %+v", owed)
 	}
@@ -358,13 +358,13 @@ func TestGivenUpIsCountedAndShown(t *testing.T) {
 	l := ledger.New(s, everyone{"a", "b"}, c)
 	must(t, add(l, lifecycle.Deployed, ""))
 	run(t, l)
-	l.GiveUp(ledger.Name(cart), "a", 1, ledger.DroppedRejected)
+	l.Drop(ledger.Name(cart), "a", 1, ledger.DroppedRejected)
 	eventually(t, "shown", func() bool {
 		o := s.All()[0]
 		return o.Status.Dropped[ledger.DroppedRejected] == 1 && o.Status.Pending == 1
 	})
 	l.Abandon("b", func(types.NamespacedName) bool { return false })
-	if l.Standings()["b"].Pending != 1 {
+	if l.Backlogs()["b"].Pending != 1 {
 		t.Error("abandoned by a process that does not lead")
 	}
 	l.Abandon("b", func(types.NamespacedName) bool { return true })

@@ -41,7 +41,7 @@ func TestObjectsOfOneSecondHaveAnOrder(t *testing.T) {
 	}
 	for range 50 {
 		var got []string
-		for _, o := range l.Owed(key, "a") {
+		for _, o := range l.Pending(key, "a") {
 			got = append(got, fmt.Sprint(o.Subject.UID, o.Transition.Sequence))
 		}
 		if !slices.Equal(got, want) {
@@ -57,7 +57,7 @@ func TestPuttingBackLeavesTheOrder(t *testing.T) {
 	l, q := queued(s, everyone{"a"}, &counts{})
 	order := func(l *ledger.Ledger) string {
 		var out []string
-		for _, o := range l.Owed(key, "a") {
+		for _, o := range l.Pending(key, "a") {
 			out = append(out, fmt.Sprint(o.Subject.UID, o.Transition.Sequence))
 		}
 		return strings.Join(out, " ")

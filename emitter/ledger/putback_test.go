@@ -24,7 +24,7 @@ func TestAnEntryThatIsDeletedByHandIsPutBack(t *testing.T) {
 		t.Fatalf("not put back: %+v", all)
 	}
 	must(t, add(l, lifecycle.Upgraded, ""))
-	if got := sequences(l.Owed(key, "a")); got != "1 2" {
+	if got := sequences(l.Pending(key, "a")); got != "1 2" {
 		t.Errorf("owed %q", got)
 	}
 	l.Forget(before, true) // it is told once more

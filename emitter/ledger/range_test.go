@@ -35,7 +35,7 @@ func TestAnEntryWithANumberOfTheFutureIsGivenUp(t *testing.T) {
 			o, err := s.Update(context.Background(), o, metav1.UpdateOptions{})
 			must(t, err)
 			l.Observe(o)
-			if got := sequences(l.Owed(key, "a")); got != c.owed {
+			if got := sequences(l.Pending(key, "a")); got != c.owed {
 				t.Errorf("owed %q, want %q", got, c.owed)
 			}
 			must(t, q.write(l))
@@ -70,12 +70,12 @@ func TestWhatIsOwedComesInParts(t *testing.T) {
 		must(t, add(l, lifecycle.Upgraded, ""))
 	}
 	next, rounds := int64(1), 0
-	for owed := l.Owed(key, "a"); len(owed) > 0; owed = l.Owed(key, "a") {
+	for owed := l.Pending(key, "a"); len(owed) > 0; owed = l.Pending(key, "a") {
 		for _, o := range owed {
 			if o.Transition.Sequence != next {
 				t.Fatalf("%d came, want %d", o.Transition.Sequence, next)
 			}
-			l.Acknowledge(o.Line, "a", next)
+			l.Acknowledge(o.Name, "a", next)
 			next++
 		}
 		rounds++

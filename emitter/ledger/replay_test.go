@@ -34,10 +34,10 @@ func TestThePresentStateIsToldOnceToWhoAsks(t *testing.T) {
 		t := lifecycle.Transition{Sequence: 3, Time: noon, Type: lifecycle.Deployed, Reason: lifecycle.ReasonReplay}
 		return &ledger.Change{Memory: lifecycle.Memory{Sequence: 3}, Transitions: []lifecycle.Transition{t}, Replay: due()}, nil
 	}))
-	if got := sequences(l.Owed(key, "a")); got != "1 2" {
+	if got := sequences(l.Pending(key, "a")); got != "1 2" {
 		t.Errorf("owed to a: %s", got)
 	}
-	if got := l.Owed(key, "b"); len(got) != 1 || got[0].Profile.Replay != "b" || len(due()) != 0 {
+	if got := l.Pending(key, "b"); len(got) != 1 || got[0].Profile.Replay != "b" || len(due()) != 0 {
 		t.Errorf("owed to b: %+v, due %v", got, due())
 	}
 }

@@ -37,7 +37,7 @@ func owedAfresh(t *testing.T, s *store.Store) string {
 	for range 4 {
 		must(t, add(fresh, lifecycle.Upgraded, "after the restore"))
 	}
-	return sequences(fresh.Owed(key, "a"))
+	return sequences(fresh.Pending(key, "a"))
 }
 
 // The events after a restore have the numbers of those that were acknowledged before it.

@@ -33,7 +33,7 @@ func TestWhatCannotBeReadHasItsTurn(t *testing.T) {
 			o, err := s.Update(context.Background(), o, metav1.UpdateOptions{})
 			must(t, err)
 			l.Observe(o)
-			owed := l.Owed(key, "a")
+			owed := l.Pending(key, "a")
 			if got := sequences(owed); got != "1 2 3" {
 				t.Fatalf("owed %s", got)
 			}
@@ -81,7 +81,7 @@ func TestAnEntryWithoutANumberIsCounted(t *testing.T) {
 			o, err = s.Update(context.Background(), o, metav1.UpdateOptions{})
 			must(t, err)
 			l.Observe(o)
-			owed := l.Owed(key, "a")
+			owed := l.Pending(key, "a")
 			if got := sequences(owed); got != c.owed {
 				t.Errorf("owed %q, want %q", got, c.owed)
 			}

@@ -194,7 +194,7 @@ func (w *world) judgeSplits(s *service, told []delivered, v *verdict) {
 }
 
 // counts says whether a split must be told of: a process was told of it and lives
-// still, as leader or standing by, and no other one began when it was superseded
+// still, as leader or backlog by, and no other one began when it was superseded
 // already. That one may have journaled the later state first.
 func (w *world) counts(c commit, baselined bool) bool {
 	if c.given || baselined && !c.known {

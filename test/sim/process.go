@@ -76,8 +76,8 @@ func (p *process) lead() {
 	if err := p.ob.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
 		w.fail("promotion: %v", err)
 	}
-	for source, standing := range p.ledger.Standings() {
-		for _, key := range standing.Keys {
+	for source, backlog := range p.ledger.Backlogs() {
+		for _, key := range backlog.Keys {
 			p.pending[turn{key, source}] = true
 		}
 	}

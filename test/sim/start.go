@@ -60,7 +60,7 @@ func (p *process) startEmitter() {
 		NewQueue: p.newQueue,
 		Leads:    func(types.NamespacedName) bool { return p.leads },
 	})
-	p.ledger.OnOwed(func(key ledger.Key, source types.UID) { p.pending[turn{key, source}] = true })
+	p.ledger.OnPending(func(key ledger.Key, source types.UID) { p.pending[turn{key, source}] = true })
 	for _, s := range w.sources {
 		p.delivery.UpdateSource(s)
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// Owed is one event that is pending for one source.
-type Owed struct {
-	// Line is the name of the CDEventSubject.
-	Line       string
+// Pending is one event that is pending for one source.
+type Pending struct {
+	// Name is the name of the CDEventSubject.
+	Name       string
 	Subject    v1alpha1.CDEventSubjectSpec
 	Profile    v1alpha1.Profile
 	Transition lifecycle.Transition
@@ -91,17 +91,17 @@ func (l *Ledger) Keys() []Key {
 	return out
 }
 
-// maxOwed is how many events Owed returns at once. If a name is created and removed again and
+// maxPending is how many events Pending returns at once. If a name is created and removed again and
 // again while a sink is down, thousands are pending.
-const maxOwed = 64
+const maxPending = 64
 
-// Owed returns the next events that are pending for a source about a watched object, in the
+// Pending returns the next events that are pending for a source about a watched object, in the
 // order in which they must be sent. Events about an object of the same name that is gone come
 // before those about the present one.
-func (l *Ledger) Owed(key Key, source types.UID) []Owed {
+func (l *Ledger) Pending(key Key, source types.UID) []Pending {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	var out []Owed
+	var out []Pending
 	for _, s := range l.subjectsLocked(key) {
 		acked := max(s.Status.Acknowledged[source], l.subjects[s.Name].acked[source])
 		for _, j := range s.Status.Journal {
@@ -113,7 +113,7 @@ func (l *Ledger) Owed(key Key, source types.UID) []Owed {
 			if !ok || j.Sequence <= acked {
 				continue
 			}
-			if out = append(out, owed(s, j, r)); len(out) == maxOwed {
+			if out = append(out, pending(s, j, r)); len(out) == maxPending {
 				return out
 			}
 		}
@@ -127,10 +127,10 @@ func outOfRange(j v1alpha1.JournalEntry, st *v1alpha1.CDEventSubjectStatus) bool
 	return j.Sequence > st.Sequence
 }
 
-// owed reads a journal entry. Another version of this program may have written it, or somebody
+// pending reads a journal entry. Another version of this program may have written it, or somebody
 // may have edited it.
-func owed(s *v1alpha1.CDEventSubject, j v1alpha1.JournalEntry, r v1alpha1.Recipient) Owed {
-	o := Owed{Line: s.Name, Subject: s.Spec, Undecided: r.Undecided}
+func pending(s *v1alpha1.CDEventSubject, j v1alpha1.JournalEntry, r v1alpha1.Recipient) Pending {
+	o := Pending{Name: s.Name, Subject: s.Spec, Undecided: r.Undecided}
 	profile, ok := s.Status.Profiles[r.Profile]
 	err := json.Unmarshal(j.Transition.Raw, &o.Transition)
 	switch {
@@ -157,8 +157,8 @@ func recipient(j v1alpha1.JournalEntry, source types.UID) (v1alpha1.Recipient, b
 	return j.Recipients[i], true
 }
 
-// Standing sums up what is pending for one source.
-type Standing struct {
+// Backlog sums up what is pending for one source.
+type Backlog struct {
 	Pending int64
 	// Oldest is the time of the oldest pending transition.
 	Oldest time.Time
@@ -166,11 +166,11 @@ type Standing struct {
 	Keys []Key
 }
 
-// Standings sums up what is pending, by source.
-func (l *Ledger) Standings() map[types.UID]Standing {
+// Backlogs sums up what is pending, by source.
+func (l *Ledger) Backlogs() map[types.UID]Backlog {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	out := map[types.UID]Standing{}
+	out := map[types.UID]Backlog{}
 	for key, subs := range l.byKey {
 		counted := map[types.UID]bool{}
 		for _, sub := range subs {
@@ -206,8 +206,8 @@ func (l *Ledger) Acknowledge(name string, source types.UID, sequence int64) {
 	l.note(name, sequence, func(sub *subject) { sub.acked[source] = max(sub.acked[source], sequence) })
 }
 
-// GiveUp drops an event for a reason. It counts as acknowledged from then on.
-func (l *Ledger) GiveUp(name string, source types.UID, sequence int64, reason string) {
+// Drop drops an event for a reason. It counts as acknowledged from then on.
+func (l *Ledger) Drop(name string, source types.UID, sequence int64, reason string) {
 	l.metrics.Dropped(reason, 1)
 	l.note(name, sequence, func(sub *subject) {
 		sub.acked[source] = max(sub.acked[source], sequence)
@@ -252,7 +252,7 @@ func (l *Ledger) Abandon(source types.UID, leads func(types.NamespacedName) bool
 	}
 	l.mu.RUnlock()
 	for _, d := range all {
-		l.GiveUp(d.subject, source, d.seq, DroppedSourceRemoved)
+		l.Drop(d.subject, source, d.seq, DroppedSourceRemoved)
 	}
 }
 
