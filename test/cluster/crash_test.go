@@ -20,10 +20,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/proc"
 )
 
-// crashVariable asks for the tests that kill a real cluster. They take the machine's cluster away.
+// crashVariable enables the tests that kill a real cluster. They delete the machine's cluster.
 const crashVariable = "CLUSTER_CRASH_TEST"
 
-// program is the compiled program and the test that runs it.
+// program is the compiled program, and the test that runs it.
 type program struct {
 	t    *testing.T
 	path string
@@ -41,14 +41,14 @@ func crashing(t *testing.T) program {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", p.path, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	p.down() // each begins with a machine on which there is nothing
+	p.down() // each test starts with a clean machine
 	return p
 }
 
-// run runs a command of the program and returns what it printed as its result.
+// run runs a command of the program and returns its standard output.
 func (p program) run(args ...string) string {
 	p.t.Helper()
-	// Cleaning up runs when the test's own context has ended.
+	// Clean-up runs after the end of the test's own context.
 	out, err := p.try(context.WithoutCancel(p.t.Context()), args...)
 	if err != nil {
 		p.t.Fatalf("cluster %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -57,14 +57,14 @@ func (p program) run(args ...string) string {
 }
 
 func (p program) try(ctx context.Context, args ...string) (string, error) {
-	var out, told bytes.Buffer
+	var out, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, p.path, args...)
-	cmd.Stdout, cmd.Stderr = &out, &told
+	cmd.Stdout, cmd.Stderr = &out, &stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	began := time.Now()
 	err := cmd.Run()
-	p.t.Logf("cluster %s: %s, %v\n%s", strings.Join(args, " "), time.Since(began).Round(10*time.Millisecond), err, told.String())
-	return out.String() + told.String(), err
+	p.t.Logf("cluster %s: %s, %v\n%s", strings.Join(args, " "), time.Since(began).Round(10*time.Millisecond), err, stderr.String())
+	return out.String() + stderr.String(), err
 }
 
 const guest = `
@@ -78,7 +78,7 @@ spec:
     securityContext: {runAsUser: 65532}
 `
 
-// invite brings a guest: a pod whose life shows whether the cluster works.
+// invite deploys the guest: a pod that shows whether the cluster works.
 func (p program) invite() {
 	p.t.Helper()
 	file := filepath.Join(p.t.TempDir(), "guest.yaml")
@@ -89,8 +89,8 @@ func (p program) invite() {
 	p.guestRuns()
 }
 
-// guestRuns wants the pod to be Ready and to be seen on the machine as well: what the API server says may be
-// what it was told before everything died.
+// guestRuns requires the pod to be Ready, and its processes to run on the machine: after a power cut, the API server's
+// state may be stale.
 func (p program) guestRuns() {
 	p.t.Helper()
 	const sandboxAndGuest = 2
@@ -103,7 +103,7 @@ func (p program) guestRuns() {
 			}
 			data, err := os.ReadFile(filepath.Join(g, "cgroup.procs"))
 			if err != nil {
-				continue // it went while we looked
+				continue // it has ended in the meantime
 			}
 			for pid := range strings.FieldsSeq(string(data)) {
 				pids[pid] = true
@@ -114,10 +114,10 @@ func (p program) guestRuns() {
 	p.run("kubectl", "wait", "pod/guest", "--for=condition=Ready", "--timeout=120s")
 }
 
-// cgroup is the name of the branch in which pods run.
+// cgroup is the name of the cgroup in which pods run.
 const cgroup = "knative-cdevents"
 
-// marked are the processes of the cluster, those in pods included.
+// marked returns the processes of the cluster, including those in pods.
 func marked() []proc.Process {
 	return append(proc.Marked(node.Dir), proc.ByID(host.NewCgroups(cgroup).PIDs())...)
 }
@@ -155,11 +155,11 @@ func (p program) down(args ...string) {
 	p.t.Helper()
 	out := p.run(append([]string{"down"}, args...)...)
 	if !strings.Contains(out, "after:  processes 0, mounts 0, network namespaces 0, links 0, rule tables 0, cgroups 0") {
-		p.t.Errorf("down did not say that nothing is left: %s", out)
+		p.t.Errorf("down did not report that nothing is left: %s", out)
 	}
 }
 
-func TestUpRestartsEachDaemonThatIsKilled(t *testing.T) { //nolint:paralleltest // there is one machine
+func TestUpRestartsEachDaemonThatIsKilled(t *testing.T) { //nolint:paralleltest // the machine is shared
 	p := crashing(t)
 	p.run("up")
 	t.Cleanup(func() { p.down() })
@@ -170,9 +170,9 @@ func TestUpRestartsEachDaemonThatIsKilled(t *testing.T) { //nolint:paralleltest 
 		if err := syscall.Kill(s.Daemons[i].PID, syscall.SIGKILL); err != nil {
 			t.Fatalf("killing %s: %v", name, err)
 		}
-		// What is large takes a while to die; up has to get along with the dying as well as with the dead.
+		// A large process takes a while to die; up must handle both a dying and a dead one.
 		if name != "kube-apiserver" {
-			eventually(t, 10*time.Second, "status tells that "+name+" is dead", func() (string, bool) {
+			eventually(t, 10*time.Second, "status to show that "+name+" is dead", func() (string, bool) {
 				s := p.status()
 				return s.Daemons[i].Health, !s.Healthy && s.Daemons[i].Health != "ok"
 			})
@@ -185,7 +185,7 @@ func TestUpRestartsEachDaemonThatIsKilled(t *testing.T) { //nolint:paralleltest 
 	p.guestRuns()
 }
 
-func TestDownAfterEverythingWasKilledLeavesNothing(t *testing.T) { //nolint:paralleltest // there is one machine
+func TestDownAfterEverythingWasKilledLeavesNothing(t *testing.T) { //nolint:paralleltest // the machine is shared
 	p := crashing(t)
 	p.run("up")
 	p.invite()
@@ -197,7 +197,7 @@ func TestDownAfterEverythingWasKilledLeavesNothing(t *testing.T) { //nolint:para
 	p.down()
 }
 
-func TestUpAfterAPowerCutBringsEverythingBack(t *testing.T) { //nolint:paralleltest // there is one machine
+func TestUpAfterAPowerCutRestoresEverything(t *testing.T) { //nolint:paralleltest // the machine is shared
 	p := crashing(t)
 	p.run("up")
 	t.Cleanup(func() { p.down() })
@@ -214,7 +214,7 @@ func TestUpAfterAPowerCutBringsEverythingBack(t *testing.T) { //nolint:parallelt
 	}
 }
 
-func TestKeepDataBringsObjectsBack(t *testing.T) { //nolint:paralleltest // there is one machine
+func TestKeepDataRestoresObjects(t *testing.T) { //nolint:paralleltest // the machine is shared
 	p := crashing(t)
 	p.run("up")
 	t.Cleanup(func() { p.down() })
@@ -224,7 +224,7 @@ func TestKeepDataBringsObjectsBack(t *testing.T) { //nolint:paralleltest // ther
 	p.guestRuns()
 }
 
-func TestInterruptedUpGoesOn(t *testing.T) { //nolint:paralleltest // there is one machine
+func TestInterruptedUpCanBeResumed(t *testing.T) { //nolint:paralleltest // the machine is shared
 	p := crashing(t)
 	t.Cleanup(func() { p.down() })
 	for _, after := range []time.Duration{200 * time.Millisecond, time.Second, 3 * time.Second} {

@@ -14,11 +14,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/report"
 )
 
-// impatience is how long a daemon has to end that is restarted. An API server alone would take its time until the
-// last watch has ended.
+// impatience is the grace period of a daemon that is restarted. By default, an API server waits for its last watch to
+// end.
 const impatience = 2 * time.Second
 
-// runRestart ends one of the node's programs and starts it again.
+// runRestart restarts one of the node's programs.
 func runRestart(ctx context.Context, say *report.Reporter, args []string) error {
 	flags := flag.NewFlagSet("restart", flag.ContinueOnError)
 	rest, err := parse(flags, args, 1)
@@ -40,11 +40,11 @@ func runRestart(ctx context.Context, say *report.Reporter, args []string) error 
 	if err := n.Up(ctx); err != nil {
 		return err
 	}
-	say.Say("%s was away for %s at most", rest[0], time.Since(began).Round(10*time.Millisecond))
+	say.Say("%s was down for %s at most", rest[0], time.Since(began).Round(10*time.Millisecond))
 	return nil
 }
 
-// runCompact lets etcd forget.
+// runCompact compacts etcd.
 func runCompact(ctx context.Context, say *report.Reporter, args []string) error {
 	flags := flag.NewFlagSet("compact", flag.ContinueOnError)
 	if _, err := parse(flags, args, 0); err != nil {
@@ -63,11 +63,11 @@ func runCompact(ctx context.Context, say *report.Reporter, args []string) error 
 	return nil
 }
 
-// signals that may be sent to pods, by the name that kill(1) knows.
+// signals that can be sent to pods, by their names in kill(1).
 var signals = map[string]syscall.Signal{"KILL": syscall.SIGKILL, "STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}
 
-// runSignal does to a pod what the API server cannot: a pod that it deletes is asked to end first, however short
-// its grace.
+// runSignal does what the API server cannot: it always asks a deleted pod to end first, however short its grace
+// period.
 func runSignal(_ context.Context, say *report.Reporter, args []string) error {
 	flags := flag.NewFlagSet("signal", flag.ContinueOnError)
 	rest, err := parse(flags, args, 2)

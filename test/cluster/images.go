@@ -66,7 +66,7 @@ func runImage(ctx context.Context, say *report.Reporter, args []string) error {
 	return nil
 }
 
-// moduleDir is a folder as the user names it, or that of a pinned part.
+// moduleDir returns a folder as given, or that of a pinned part.
 func moduleDir(b *build.Builder, dir string) string {
 	if part, ok := strings.CutPrefix(dir, "part:"); ok {
 		return b.PartDir(part)
@@ -107,7 +107,7 @@ func runApply(ctx context.Context, say *report.Reporter, args []string) error {
 	return platform.Apply(ctx, bin+"/kubectl", resolved, os.Stdout)
 }
 
-// list is a flag that may be given several times.
+// list is a flag that can be repeated.
 type list []string
 
 func (l *list) String() string { return strings.Join(*l, ",") }

@@ -53,7 +53,7 @@ func runStatus(ctx context.Context, say *report.Reporter, args []string) error {
 
 func printStatus(out io.Writer, s platform.Status) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	line := func(cells ...string) { _, _ = fmt.Fprintln(w, strings.Join(cells, "\t")) } // Flush tells of errors
+	line := func(cells ...string) { _, _ = fmt.Fprintln(w, strings.Join(cells, "\t")) } // Flush reports errors
 	line("PART", "PID", "HEALTH", "VERSION", "LOG")
 	for _, d := range s.Daemons {
 		pid := "-"
@@ -85,7 +85,7 @@ func runLogs(_ context.Context, _ *report.Reporter, args []string) error {
 	dirs := []string{filepath.Join(node.Dir, "log"), filepath.Join(st.Root(), "log")}
 	if len(rest) == 1 {
 		for _, d := range dirs {
-			f, err := os.Open(filepath.Join(d, filepath.Base(rest[0])+".log")) //nolint:gosec // inside a folder of logs
+			f, err := os.Open(filepath.Join(d, filepath.Base(rest[0])+".log")) //nolint:gosec // inside the log folder
 			if err != nil {
 				continue
 			}
@@ -115,7 +115,7 @@ func runKubectl(ctx context.Context, say *report.Reporter, args []string) error 
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(dir, "kubectl"), args...) //nolint:gosec // what the user asks for
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, "kubectl"), args...) //nolint:gosec // the user's command
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+node.Kubeconfig())
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	err = cmd.Run()
@@ -173,8 +173,8 @@ func runDeps(ctx context.Context, say *report.Reporter, args []string) error {
 	return step.End(quiet(ctx, absent))
 }
 
-// quiet stops the service that Debian starts with a package that was just installed for us, and which would
-// hold the port of our own.
+// quiet stops the service that Debian starts with a newly installed package, because it would occupy our own
+// program's port.
 func quiet(ctx context.Context, installed []host.Package) error {
 	ours := func(p host.Package) bool { return p.Name == "prometheus" }
 	if !store.Exists("/run/systemd/system") || !slices.ContainsFunc(installed, ours) {

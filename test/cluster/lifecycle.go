@@ -23,7 +23,7 @@ func newBuilder(say *report.Reporter) (*build.Builder, error) {
 	return build.New(st, say)
 }
 
-// sharedNode returns the node, which other commands may be changing.
+// sharedNode returns the node without a lock: other commands may change it.
 func sharedNode(say *report.Reporter) (*node.Node, error) {
 	if err := node.Supported(); err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func sharedNode(say *report.Reporter) (*node.Node, error) {
 	return node.New(say, builder)
 }
 
-// openNode returns the node, with nobody else changing it until unlock is called.
+// openNode returns the node with a lock: no other command changes it until unlock is called.
 func openNode(say *report.Reporter) (n *node.Node, unlock func(), err error) {
 	if err := node.Supported(); err != nil {
 		return nil, nil, err

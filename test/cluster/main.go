@@ -1,8 +1,8 @@
-// Command cluster runs a real Kubernetes with Knative and Tekton on one machine, out of pinned Go modules
+// Command cluster runs a real Kubernetes with Knative and Tekton on one machine, from pinned Go modules
 // and Debian packages, for the tests, the demo and the benchmarks of knative-cdevents.
 //
-// Invariant: results go to standard output and everything else to standard error; a command that fails
-// says what to do about it and exits with 1, one that was called wrongly with 2.
+// Invariant: results go to standard output and everything else to standard error. A command that fails
+// says what to do about it and exits with 1; wrong usage exits with 2.
 package main
 
 import (
@@ -18,10 +18,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/report"
 )
 
-// errUsage is a wrong call; its text was printed already.
+// errUsage is wrong usage; its message has been printed already.
 var errUsage = errors.New("wrong usage")
 
-// exitError is the failure of a program that was run for the user, and that has said itself what is wrong.
+// exitError is the failure of a program that ran for the user and has printed its own error.
 type exitError struct{ code int }
 
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
@@ -96,10 +96,10 @@ func usage() {
 	fmt.Fprint(os.Stderr, b.String())
 }
 
-// parse reads flags and returns what follows them; n limits that, unless it is negative.
+// parse parses flags and returns the remaining arguments; n bounds their number, unless it is negative.
 func parse(flags *flag.FlagSet, args []string, n int) ([]string, error) {
 	if err := flags.Parse(args); err != nil {
-		return nil, errUsage // the flag package has said what and how
+		return nil, errUsage // the flag package has printed the error
 	}
 	if rest := flags.Args(); n >= 0 && len(rest) > n {
 		return nil, fmt.Errorf("%s takes at most %d arguments, got %q", flags.Name(), n, rest)

@@ -17,7 +17,7 @@ func call(t *testing.T, args ...string) error {
 	return dispatch(t.Context(), report.New(io.Discard), args)
 }
 
-func TestWrongCallsAreToldFromFailures(t *testing.T) {
+func TestUsageErrorsDifferFromFailures(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"upp"}, {"up", "--wit", "serving"}} {
 		if err := call(t, args...); !errors.Is(err, errUsage) {
@@ -46,7 +46,7 @@ func TestWrongCallsAreToldFromFailures(t *testing.T) {
 	}
 }
 
-func TestParseReturnsWhatFollowsTheFlags(t *testing.T) {
+func TestParseReturnsArgumentsAfterFlags(t *testing.T) {
 	t.Parallel()
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	dir := flags.String("C", ".", "")
@@ -69,7 +69,7 @@ func TestStatusIsATable(t *testing.T) {
 	}
 	for _, want := range []string{"etcd", "7 ", "dead", "knative-serving/webhook", "0 of 1", "/audit.log"} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is missing in\n%s", want, out.String())
+			t.Errorf("%q is missing from\n%s", want, out.String())
 		}
 	}
 }

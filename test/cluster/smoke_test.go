@@ -18,8 +18,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/platform"
 )
 
-// smokeVariable asks for the test that uses each part of the running cluster once. It works in a namespace
-// of its own, beside whatever else the cluster is used for.
+// smokeVariable enables the test that uses each part of the running cluster once. It works in a namespace of its own,
+// beside other uses of the cluster.
 const smokeVariable = "CLUSTER_SMOKE_TEST"
 
 const smokeNamespace = "cluster-smoke"
@@ -36,7 +36,7 @@ func smoking(t *testing.T) program {
 	return p
 }
 
-// apply applies one of the manifests with its placeholders filled in.
+// apply applies one of the manifests, with its placeholders replaced.
 func (p program) apply(name string, values ...string) {
 	p.t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "smoke", name))
@@ -61,7 +61,7 @@ func (p program) result(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// eventually repeats until ok holds; what tells of the last attempt when it never does.
+// eventually repeats until ok returns true; its text describes the last attempt.
 func eventually(t *testing.T, limit time.Duration, what string, ok func() (string, bool)) {
 	t.Helper()
 	last, deadline := "", time.Now().Add(limit)
@@ -72,7 +72,7 @@ func eventually(t *testing.T, limit time.Duration, what string, ok func() (strin
 		}
 		time.Sleep(time.Second)
 	}
-	t.Fatalf("%s: not within %s; last: %s", what, limit, last)
+	t.Fatalf("timed out after %[2]s waiting for %[1]s; last: %[3]s", what, limit, last)
 }
 
 func fetch(t *testing.T, method, address, hostName string, body []byte, header map[string]string) (string, error) {
@@ -167,7 +167,7 @@ func (p program) tekton() {
 	p.apply("tekton.yaml", "SHELL", node.RegistryHost+"/busybox:latest")
 	p.run("kubectl", "-n", smokeNamespace, "wait", "eventlistener/cdevents", "--for=condition=Ready", "--timeout=180s")
 	address := p.serviceAddress("el-cdevents", 8080)
-	eventually(p.t, time.Minute, "the listener takes an event", func() (string, bool) {
+	eventually(p.t, time.Minute, "an event accepted by the listener", func() (string, bool) {
 		text, err := fetch(p.t, http.MethodPost, "http://"+address, "", []byte(cdevent), eventHeaders)
 		return fmt.Sprint(text, err), err == nil
 	})
@@ -192,7 +192,7 @@ func (p program) eventing() {
 	})
 }
 
-// serviceAddress is a Service's address inside the cluster, which the machine reaches too: it is the node.
+// serviceAddress is a Service's cluster address, which the machine can reach too, because it is the node.
 func (p program) serviceAddress(name string, port int) string {
 	p.t.Helper()
 	var service struct {

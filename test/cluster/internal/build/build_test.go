@@ -41,7 +41,7 @@ func TestPartsAreFoundAndPinEveryUnit(t *testing.T) {
 	}
 }
 
-func TestKeyChangesWithWhatABuildDependsOn(t *testing.T) {
+func TestKeyDependsOnAllInputsOfABuild(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -88,7 +88,7 @@ func TestRequired(t *testing.T) {
 	}
 }
 
-func TestPairWantsOneAnswerForEachReference(t *testing.T) {
+func TestPairRequiresOneDocumentPerReference(t *testing.T) {
 	t.Parallel()
 	got, err := pair([]string{"ko://a", "ko://b"}, "r/a@sha256:1\n---\nr/b@sha256:2\n\n---\n")
 	if err != nil || got["ko://a"] != "r/a@sha256:1" || got["ko://b"] != "r/b@sha256:2" {
@@ -161,7 +161,7 @@ func TestBuildIsReusedByAnotherRun(t *testing.T) {
 	}
 }
 
-func TestFailedBuildTellsWhyAndWhereTheLogIs(t *testing.T) {
+func TestFailedBuildReportsErrorAndLog(t *testing.T) {
 	t.Parallel()
 	b, u := builder(t, "package main\n\nfunc main() { undefined() }\n")
 	_, err := b.Dir(t.Context(), u)
@@ -170,7 +170,7 @@ func TestFailedBuildTellsWhyAndWhereTheLogIs(t *testing.T) {
 	}
 }
 
-func TestInterruptedBuildLeavesNothingAndSaysThatItGoesOn(t *testing.T) {
+func TestInterruptedBuildLeavesNothingAndCanBeResumed(t *testing.T) {
 	t.Parallel()
 	b, u := builder(t, "package main\n\nfunc main() {}\n")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -186,14 +186,14 @@ func TestInterruptedBuildLeavesNothingAndSaysThatItGoesOn(t *testing.T) {
 
 func TestAdviceFitsTheFailure(t *testing.T) {
 	t.Parallel()
-	for told, want := range map[string]string{
+	for output, want := range map[string]string{
 		"write /x: no space left on device":                              "disk is full",
 		"compile: signal: killed":                                        "memory is short",
 		"k8s.io/kubernetes@v1: dial tcp 1.2.3.4:443: connection refused": "module proxy",
 		"./main.go:3:2: undefined: x":                                    "",
 	} {
-		if got := advice(told); !strings.Contains(got, want) || (want == "") != (got == "") {
-			t.Errorf("%s: got %q", told, got)
+		if got := advice(output); !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("%s: got %q", output, got)
 		}
 	}
 }

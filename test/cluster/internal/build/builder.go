@@ -13,7 +13,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
 )
 
-// Builder builds units, at most as many at once as the machine bears.
+// Builder builds units, with as many concurrent builds as the machine can handle.
 type Builder struct {
 	store *store.Store
 	say   *report.Reporter
@@ -31,7 +31,7 @@ type future struct {
 	err  error
 }
 
-// New returns a Builder that keeps what it builds in st.
+// New returns a Builder that stores its results in st.
 func New(st *store.Store, say *report.Reporter) (*Builder, error) {
 	parts, err := Parts()
 	if err != nil {
@@ -44,10 +44,10 @@ func New(st *store.Store, say *report.Reporter) (*Builder, error) {
 	}, nil
 }
 
-// Store is where the builder keeps its results.
+// Store returns the store of the builder's results.
 func (b *Builder) Store() *store.Store { return b.store }
 
-// PartDir is the folder of a pinned module.
+// PartDir returns the folder of a pinned module.
 func (b *Builder) PartDir(part string) string { return filepath.Join(b.parts, part) }
 
 // Begin starts building units in the background; Dir waits for one.
@@ -64,7 +64,7 @@ func (b *Builder) Dir(ctx context.Context, u Unit) (string, error) {
 	case <-f.done:
 		return f.dir, f.err
 	case <-ctx.Done():
-		// The compiler was told too; wait for it, or it would go on beside the caller's own cleaning up.
+		// The compiler was interrupted too. Wait for it, so that it does not interfere with the caller's clean-up.
 		<-f.done
 		return "", fmt.Errorf("building %s was interrupted (what is compiled is kept, run the same again): %w", u.Name, ctx.Err())
 	}
@@ -105,7 +105,7 @@ func (b *Builder) build(ctx context.Context, u Unit) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	// Another command may be building the same; two would do each other's work.
+	// Another command may be building the same unit; do not build it twice.
 	unlock, err := store.Lock(out+".lock", func() { b.say.Say("waiting for another command that builds %s", u.Name) })
 	if err != nil {
 		return "", err
@@ -117,7 +117,7 @@ func (b *Builder) build(ctx context.Context, u Unit) (string, error) {
 	log := b.store.Log("build-" + u.Name)
 	step := b.say.Begin("building "+u.Name, "log: "+log)
 	err = store.PublishDir(out, func(tmp string) error {
-		if err := os.Chmod(tmp, 0o755); err != nil { //nolint:gosec // binaries are to be run by others too
+		if err := os.Chmod(tmp, 0o755); err != nil { //nolint:gosec // other users run the binaries too
 			return fmt.Errorf("opening the folder of binaries: %w", err)
 		}
 		for _, c := range u.Commands {
@@ -135,7 +135,7 @@ func (b *Builder) build(ctx context.Context, u Unit) (string, error) {
 	return out, step.End(err)
 }
 
-// goVersion asks the Go that builds in dir, which may be another one than built this program.
+// goVersion returns the version of the Go that builds in dir, which may differ from this program's.
 func (b *Builder) goVersion(ctx context.Context, dir string) (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -153,7 +153,7 @@ func (b *Builder) goVersion(ctx context.Context, dir string) (string, error) {
 	return b.versions[dir], nil
 }
 
-// ModuleDir is where the source of a module lies that a part requires.
+// ModuleDir returns the source folder of a module that a part requires.
 func (b *Builder) ModuleDir(ctx context.Context, part, module string) (string, error) {
 	log := b.store.Log("module-" + part)
 	dir := b.PartDir(part)
@@ -166,7 +166,7 @@ func (b *Builder) ModuleDir(ctx context.Context, part, module string) (string, e
 	return listModule(ctx, dir, module)
 }
 
-// listModule says where a module lies, or "" while it is not downloaded.
+// listModule returns the source folder of a module; "" if it is not downloaded.
 func listModule(ctx context.Context, dir, module string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module) //nolint:gosec // fixed arguments
 	cmd.Dir = dir

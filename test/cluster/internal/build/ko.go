@@ -16,14 +16,14 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
 )
 
-// KoTarget is where ko pushes to and what it builds on.
+// KoTarget is the repository that ko pushes to, and its base image.
 type KoTarget struct {
 	Registry *registry.Registry
 	Base     string
 }
 
-// koSettings are in a folder of our own: ko obeys the .ko.yaml of the folder where it runs, and those of
-// other projects name bases that cannot be pulled here.
+// koSettings replaces the .ko.yaml in the working directory: other projects' settings name base images that cannot be
+// pulled here.
 const koSettings = "# Deliberately without settings: everything is said on ko's command line.\n"
 
 func (b *Builder) koRun(ctx context.Context, t KoTarget, repo string) (string, []string, error) {
@@ -45,7 +45,7 @@ func koFlags() []string {
 	return []string{"--insecure-registry", "--base-import-paths", "--sbom=none", "--platform=linux/" + runtime.GOARCH}
 }
 
-// Images builds Go programs, named by import path, in the module at dir and returns their references.
+// Images builds Go programs, given by import path, in the module at dir, and returns the image references.
 func (b *Builder) Images(ctx context.Context, t KoTarget, dir, repo string, paths ...string) ([]string, error) {
 	ko, env, err := b.koRun(ctx, t, repo)
 	if err != nil {
@@ -59,7 +59,7 @@ func (b *Builder) Images(ctx context.Context, t KoTarget, dir, repo string, path
 	return strings.Fields(out.String()), step.End(err)
 }
 
-// Resolve replaces the ko:// references of manifests by images that it builds from the module at dir.
+// Resolve replaces the ko:// references in manifests by images built from the module at dir.
 func (b *Builder) Resolve(ctx context.Context, t KoTarget, dir, repo, manifests string) (string, error) {
 	if !strings.Contains(manifests, "ko://") {
 		return manifests, nil
@@ -81,7 +81,7 @@ func (b *Builder) Resolve(ctx context.Context, t KoTarget, dir, repo, manifests 
 
 var koRef = regexp.MustCompile(`ko://[A-Za-z0-9._/-]+`)
 
-// ResolvePart replaces the ko:// references of manifests by images of a pinned part.
+// ResolvePart replaces the ko:// references in manifests by images of a pinned part.
 func (b *Builder) ResolvePart(ctx context.Context, t KoTarget, part, manifests string) (string, error) {
 	images, err := b.PartImages(ctx, t, part, koRef.FindAllString(manifests, -1))
 	if err != nil {
@@ -90,8 +90,8 @@ func (b *Builder) ResolvePart(ctx context.Context, t KoTarget, part, manifests s
 	return koRef.ReplaceAllStringFunc(manifests, func(ref string) string { return images[ref] }), nil
 }
 
-// PartImages builds the images of a pinned part that ko:// references name. It remembers the result, as
-// long as the registry still holds all of them; what else the manifests say is no reason to build again.
+// PartImages builds the images of a pinned part for ko:// references. It stores the result, and reuses it as long as the
+// registry holds all of them; other changes in the manifests cause no rebuild.
 func (b *Builder) PartImages(ctx context.Context, t KoTarget, part string, refs []string) (map[string]string, error) {
 	refs = slices.Compact(slices.Sorted(slices.Values(refs)))
 	dir := b.PartDir(part)
@@ -108,18 +108,18 @@ func (b *Builder) PartImages(ctx context.Context, t KoTarget, part string, refs 
 	if data, err := os.ReadFile(memory); err == nil && json.Unmarshal(data, &images) == nil && allThere(ctx, t, images) { //nolint:gosec // in the cache
 		return images, nil
 	}
-	// Ko itself may have to be built, in a slot of its own.
+	// ko itself may have to be built first, in a build slot of its own.
 	if _, err := b.Dir(ctx, Ko); err != nil {
 		return nil, err
 	}
-	// No more builds at once than slots: what runs in the background goes first.
+	// This build needs a slot too: builds in the background go first.
 	select {
 	case b.slots <- struct{}{}:
 		defer func() { <-b.slots }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	// Ko resolves whatever YAML it is given, so this is the shortest question there is.
+	// ko resolves any YAML, so the references alone are enough.
 	text, err := b.Resolve(ctx, t, dir, part, strings.Join(refs, "\n---\n"))
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (b *Builder) PartImages(ctx context.Context, t KoTarget, part string, refs 
 	return images, store.PublishFile(memory, data, 0o600)
 }
 
-// pair matches references with the documents that ko answered, which come in the same order.
+// pair maps references to the documents in ko's output, which have the same order.
 func pair(refs []string, answer string) (map[string]string, error) {
 	images := map[string]string{}
 	var docs []string
@@ -144,7 +144,7 @@ func pair(refs []string, answer string) (map[string]string, error) {
 		}
 	}
 	if len(docs) != len(refs) {
-		return nil, fmt.Errorf("ko answered %d images for %d references:\n%s", len(docs), len(refs), answer)
+		return nil, fmt.Errorf("ko returned %d images for %d references:\n%s", len(docs), len(refs), answer)
 	}
 	for i, ref := range refs {
 		images[ref] = docs[i]

@@ -16,13 +16,13 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
 )
 
-// javaModules is what the applications need of Java: an actor system with HTTP, and the last two for agents that
-// attach themselves.
+// javaModules are the Java modules of the applications: an actor system with HTTP, and the last two for agents that
+// attach to their own process.
 const javaModules = "java.base,java.logging,java.naming,java.management,java.sql,java.xml," +
 	"jdk.httpserver,jdk.unsupported,jdk.crypto.ec,jdk.jfr,java.instrument,jdk.attach"
 
-// MavenKey names what the image of the Maven module at dir is made of: its sources, the versions they pin, and the
-// Java that compiles them and goes into the image.
+// MavenKey identifies the image of the Maven module at dir: its sources, the versions that they pin, and the Java that
+// compiles them and goes into the image.
 func (b *Builder) MavenKey(ctx context.Context, dir string) (string, error) {
 	var version bytes.Buffer
 	if err := (run{dir: dir, log: b.store.Log("maven"), env: os.Environ(), out: &version}).do(ctx, "jlink", "--version"); err != nil {
@@ -46,8 +46,8 @@ func (b *Builder) MavenKey(ctx context.Context, dir string) (string, error) {
 	return store.Key(inputs...), nil
 }
 
-// Maven builds the module at dir and returns what its image holds: its jars in /app, a Java in /jre that has just what
-// they need, and the C libraries that Java needs. It builds a copy, because Maven writes into the folder it builds.
+// Maven builds the module at dir and returns the files of its image: jars in /app, a minimal Java runtime for them in
+// /jre, and the C libraries that Java needs. It builds a copy, because Maven writes into its source folder.
 func (b *Builder) Maven(ctx context.Context, dir, key string) ([]registry.File, error) {
 	name := "maven-" + filepath.Base(dir)
 	out := b.store.Bin(name, key)
@@ -66,7 +66,7 @@ func (b *Builder) Maven(ctx context.Context, dir, key string) ([]registry.File, 
 		if err != nil {
 			return fmt.Errorf("making a folder to build in: %w", err)
 		}
-		defer func() { _ = os.RemoveAll(work) }() // a temporary folder, and what is left of it harms nobody
+		defer func() { _ = os.RemoveAll(work) }() // a leftover temporary folder does no harm
 		if err := os.CopyFS(filepath.Join(work, "src"), os.DirFS(filepath.Join(dir, "src"))); err != nil {
 			return fmt.Errorf("copying the Maven module: %w", err)
 		}
@@ -92,27 +92,27 @@ func (b *Builder) Maven(ctx context.Context, dir, key string) ([]registry.File, 
 	return tree(out)
 }
 
-// shared finds the paths in what ldd prints: "libc.so.6 => /lib/libc.so.6 (0x…)", and the loader without an arrow.
+// shared matches paths in ldd's output: "libc.so.6 => /lib/libc.so.6 (0x…)", and the loader, which has no arrow.
 var shared = regexp.MustCompile(`(?m)^\s*(?:\S+ => )?(/\S+) \(0x`)
 
-// libraries puts the C libraries that Java needs where it will look for them.
+// libraries copies the C libraries that Java needs to where it looks for them.
 func (b *Builder) libraries(ctx context.Context, log, root string) error {
 	native, err := filepath.Glob(filepath.Join(root, "jre", "lib", "*.so"))
 	more, merr := filepath.Glob(filepath.Join(root, "jre", "lib", "server", "*.so"))
 	if err := errors.Join(err, merr); err != nil {
 		return fmt.Errorf("looking for Java's libraries: %w", err)
 	}
-	var said bytes.Buffer
+	var output bytes.Buffer
 	args := slices.Concat([]string{filepath.Join(root, "jre", "bin", "java")}, native, more)
-	if err := (run{dir: root, log: log, env: os.Environ(), out: &said}).do(ctx, "ldd", args...); err != nil {
+	if err := (run{dir: root, log: log, env: os.Environ(), out: &output}).do(ctx, "ldd", args...); err != nil {
 		return err
 	}
-	for _, found := range shared.FindAllStringSubmatch(said.String(), -1) {
+	for _, found := range shared.FindAllStringSubmatch(output.String(), -1) {
 		path := found[1]
 		if strings.HasPrefix(path, root) {
 			continue
 		}
-		data, err := os.ReadFile(path) //nolint:gosec // a library of the machine's
+		data, err := os.ReadFile(path) //nolint:gosec // a library of the machine
 		if err != nil {
 			return fmt.Errorf("reading a library that Java needs: %w", err)
 		}
@@ -127,7 +127,7 @@ func (b *Builder) libraries(ctx context.Context, log, root string) error {
 	return nil
 }
 
-// tree is a folder as the content of a layer, readable by whoever the image runs as.
+// tree returns a folder as the content of a layer, readable for any user.
 func tree(root string) ([]registry.File, error) {
 	var files []registry.File
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// toolbox puts programs before those of the machine: this test is to pass without Java.
+// toolbox puts programs first in PATH, so that the test passes without Java.
 func toolbox(t *testing.T, programs map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -119,10 +119,10 @@ func builds(t *testing.T, ran string) int {
 
 func TestSharedLibrariesAsLddNamesThem(t *testing.T) {
 	t.Parallel()
-	const said = "/x/jre/bin/java:\n\tlinux-vdso.so.1 (0x00007ffd)\n\tlibz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x00007f)\n" +
+	const output = "/x/jre/bin/java:\n\tlinux-vdso.so.1 (0x00007ffd)\n\tlibz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x00007f)\n" +
 		"\tlibmissing.so => not found\n\t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n"
 	var got []string
-	for _, found := range shared.FindAllStringSubmatch(said, -1) {
+	for _, found := range shared.FindAllStringSubmatch(output, -1) {
 		got = append(got, found[1])
 	}
 	if fmt.Sprint(got) != "[/lib/x86_64-linux-gnu/libz.so.1 /lib64/ld-linux-x86-64.so.2]" {

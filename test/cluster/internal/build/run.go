@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// perBuild is the memory that linking a Kubernetes binary may take.
+// perBuild is the memory that linking a Kubernetes binary can take.
 const perBuild = 5 << 30
 
-// parallel is how many builds run at once. One "go build" already uses all cores to compile; a second one
-// fills the gaps in which the first links, more would only compete.
+// parallel returns the number of concurrent builds. One "go build" uses all cores to compile; a second one uses the idle
+// time while the first links; more would only compete.
 func parallel() int {
 	n := min(runtime.NumCPU(), 2)
 	if mem := memoryAvailable("/proc/meminfo"); mem > 0 {
@@ -44,19 +44,19 @@ func memoryAvailable(path string) uint64 {
 	return 0
 }
 
-// goEnv is the environment of every Go build: no C compiler is needed, and a workspace file of the
-// developer's must not change the pinned versions.
+// goEnv is the environment of every Go build. It disables cgo, and any workspace file, which could change the pinned
+// versions.
 func goEnv() []string {
 	return append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 }
 
-// runLogged runs a command with its output in a log file; the error carries the end of it.
+// runLogged runs a command with its output in a log file; an error contains the end of it.
 func runLogged(ctx context.Context, dir, log string, env []string, name string, args ...string) error {
 	return run{dir: dir, log: log, env: env}.do(ctx, name, args...)
 }
 
-// run is a command with its output in a log file. Out gets its standard output instead, and saw each line
-// of what it tells meanwhile.
+// run is a command with its output in a log file. If out is set, it gets standard output instead; saw gets each line of
+// progress.
 type run struct {
 	dir, log string
 	env      []string
@@ -97,14 +97,14 @@ func (r run) do(ctx context.Context, name string, args ...string) error {
 	return fmt.Errorf("%s %s: %w\n%s(whole log: %s)%s", name, args[0], err, lastLines(tail.String(), 15), log, advice(tail.String()))
 }
 
-// endWithGroup lets an interrupt reach the compilers that a build starts, not the build command alone.
+// endWithGroup sends an interrupt to the compilers too, not only to the build command.
 func endWithGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	cmd.WaitDelay = 10 * time.Second
 }
 
-// lines passes on the last line of whatever is written to it.
+// lines calls the function with the last line of each write.
 type lines func(string)
 
 func (l lines) Write(p []byte) (int, error) {
@@ -114,8 +114,8 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// advice is what to do about failures that are not the code's.
-func advice(told string) string {
+// advice suggests how to fix failures that are not caused by the code.
+func advice(output string) string {
 	for _, a := range []struct {
 		text  string
 		signs []string
@@ -127,7 +127,7 @@ func advice(told string) string {
 		}},
 	} {
 		for _, sign := range a.signs {
-			if strings.Contains(told, sign) {
+			if strings.Contains(output, sign) {
 				return "\n" + a.text
 			}
 		}

@@ -1,6 +1,6 @@
 // Package build turns pinned Go modules into the binaries and images of the cluster.
 //
-// Invariant: what a build yields depends only on its key: the part's go.mod and go.sum, the packages, the
+// Invariant: the result of a build depends only on its key: the part's go.mod and go.sum, the packages, the
 // flags and the Go version. A build with a known key is never repeated, and no build changes the checkout.
 package build
 
@@ -18,13 +18,13 @@ import (
 
 // Command is one run of "go build".
 type Command struct {
-	// Out names the binary when its package's path does not; only for a single package.
+	// Out names the binary if it differs from the package path; only for a single package.
 	Out      string
 	LDFlags  string
 	Packages []string
 }
 
-// Unit is a set of binaries that are built and kept together.
+// Unit is a set of binaries that are built and stored together.
 type Unit struct {
 	Name string
 	// Part is the folder below parts/ whose go.mod pins the versions.
@@ -34,7 +34,7 @@ type Unit struct {
 
 const (
 	small = "-s -w"
-	// Knative refuses a server that does not tell its version, so it is linked in as a release does it.
+	// Knative rejects an API server without a version, so link one in, as a release does.
 	kubernetesVersion = "1.36.3"
 	kubernetesFlags   = small +
 		" -X k8s.io/component-base/version.gitVersion=v" + kubernetesVersion +
@@ -43,7 +43,7 @@ const (
 		" -X k8s.io/component-base/version.gitTreeState=clean"
 )
 
-// The units of a cluster. ControlPlane alone serves Go tests that need an API server and no node.
+// The units of a cluster. ControlPlane alone is enough for Go tests that need an API server and no node.
 var (
 	ControlPlane = Unit{Name: "controlplane", Part: "kubernetes", Commands: []Command{
 		{LDFlags: kubernetesFlags, Packages: []string{"k8s.io/kubernetes/cmd/kube-apiserver", "k8s.io/kubernetes/cmd/kubectl"}},
@@ -87,11 +87,11 @@ var (
 	}}
 )
 
-// KubernetesVersion is the release that is built.
+// KubernetesVersion returns the release that is built.
 func KubernetesVersion() string { return kubernetesVersion }
 
-// Parts finds the folder with the pinned modules. They cannot be embedded, for Go embeds no folder that is
-// a module of its own, so the program looks where it was compiled, then around the current folder.
+// Parts returns the folder with the pinned modules. Go cannot embed a folder that is a module of its own, so Parts looks
+// where the program was compiled, then around the working directory.
 func Parts() (string, error) {
 	var tried []string
 	if _, file, _, ok := runtime.Caller(0); ok {
@@ -117,7 +117,7 @@ func Parts() (string, error) {
 // partKey is the key of everything that is built from one part.
 func partKey(dir, goVersion string, more ...string) (string, error) {
 	inputs := []string{goVersion, runtime.GOARCH}
-	// A part that brings its own program has a main.go, one that only pins others has none.
+	// A part with a program of its own has a main.go; one that only pins modules has none.
 	for _, name := range []string{"go.mod", "go.sum", "main.go"} {
 		data, err := os.ReadFile(filepath.Join(dir, name)) //nolint:gosec // a path inside the checkout
 		if errors.Is(err, fs.ErrNotExist) && name != "go.mod" {

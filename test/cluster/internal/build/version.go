@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// modules names the module that decides the version of what is run under a name.
+// modules maps the name of a program to the module that determines its version.
 var modules = map[string]struct{ part, module string }{
 	"etcd":       {"kubernetes", "go.etcd.io/etcd/server/v3"},
 	"containerd": {"containerd", "github.com/containerd/containerd/v2"},
@@ -19,7 +19,7 @@ var modules = map[string]struct{ part, module string }{
 	"eventing":   {"eventing", "knative.dev/eventing"},
 }
 
-// Version is the pinned version of what is run under a name, or "" when nothing pins it.
+// Version returns the pinned version of a program; "" if it is not pinned.
 func (b *Builder) Version(name string) string {
 	if strings.HasPrefix(name, "kube") {
 		return "v" + kubernetesVersion
@@ -35,7 +35,7 @@ func (b *Builder) Version(name string) string {
 	return required(string(data), m.module)
 }
 
-// required finds the version of a module in the text of a go.mod.
+// required returns the version of a module in the text of a go.mod.
 func required(gomod, module string) string {
 	for line := range strings.Lines(gomod) {
 		f := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))

@@ -15,17 +15,17 @@ import (
 
 const cgroupMount = "/sys/fs/cgroup"
 
-// Cgroups is the cluster's own branch of the cgroup tree, in each hierarchy there is: a single one with
-// version 2, one for each controller with version 1.
+// Cgroups is the cluster's own group in each cgroup hierarchy: a single hierarchy with version 2, one for each
+// controller with version 1.
 type Cgroups struct {
 	mount string
 	name  string
 }
 
-// NewCgroups returns the branch with the given name.
+// NewCgroups returns the group with the given name.
 func NewCgroups(name string) Cgroups { return Cgroups{mount: cgroupMount, name: name} }
 
-// V2 tells whether the machine has the unified hierarchy only.
+// V2 reports whether the machine has only the unified hierarchy.
 func (c Cgroups) V2() bool {
 	_, err := os.Stat(filepath.Join(c.mount, "cgroup.controllers"))
 	return err == nil
@@ -41,7 +41,7 @@ func (c Cgroups) hierarchies() []string {
 	}
 	var dirs []string
 	for _, e := range entries {
-		// Some controllers share a hierarchy, the other names are symbolic links to it.
+		// Some controllers share a hierarchy; their other names are symbolic links.
 		if e.IsDir() {
 			dirs = append(dirs, filepath.Join(c.mount, e.Name()))
 		}
@@ -49,8 +49,7 @@ func (c Cgroups) hierarchies() []string {
 	return dirs
 }
 
-// Make creates the branch. The kubelet wants to find its root in every hierarchy, and refuses to start
-// otherwise.
+// Make creates the group. The kubelet refuses to start unless its root cgroup exists in every hierarchy.
 func (c Cgroups) Make() error {
 	if c.V2() {
 		if err := delegate(c.mount); err != nil {
@@ -59,7 +58,7 @@ func (c Cgroups) Make() error {
 	}
 	for _, h := range c.hierarchies() {
 		dir := filepath.Join(h, c.name)
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // as the kernel's own
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // like the kernel's own
 			if errors.Is(err, syscall.EROFS) {
 				return fmt.Errorf("the cgroup tree at %s is read-only (inside a container? it needs --privileged): %w", h, err)
 			}
@@ -77,7 +76,7 @@ func (c Cgroups) Make() error {
 	return nil
 }
 
-// inherit copies a cpuset file of version 1, where a new group is empty and takes no process at all.
+// inherit copies a cpuset file of version 1: a new group has an empty cpuset and accepts no process.
 func inherit(parent, child, file string) error {
 	want, err := os.ReadFile(filepath.Join(parent, file)) //nolint:gosec // the cgroup tree
 	if errors.Is(err, fs.ErrNotExist) {
@@ -96,7 +95,7 @@ func inherit(parent, child, file string) error {
 	return nil
 }
 
-// delegate lets the children of a version 2 group use the controllers that pods are limited with.
+// delegate enables the controllers that limit pods for the children of a version 2 group.
 func delegate(dir string) error {
 	data, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers")) //nolint:gosec // the cgroup tree
 	if err != nil {
@@ -113,11 +112,11 @@ func delegate(dir string) error {
 	return nil
 }
 
-// Groups lists the groups of the branch in all hierarchies, the deepest first.
+// Groups lists the group and its descendants in all hierarchies, the deepest first.
 func (c Cgroups) Groups() []string {
 	var all []string
 	for _, h := range c.hierarchies() {
-		// Groups vanish while they are listed when their processes end; what is gone needs no mention.
+		// Groups may vanish while they are listed; ignore errors.
 		_ = filepath.WalkDir(filepath.Join(h, c.name), func(p string, d fs.DirEntry, err error) error {
 			if err == nil && d.IsDir() {
 				all = append(all, p)
@@ -129,7 +128,7 @@ func (c Cgroups) Groups() []string {
 	return all
 }
 
-// PIDs lists the processes inside the branch: those of the pods.
+// PIDs lists the processes in the group: those of the pods.
 func (c Cgroups) PIDs() []int { return c.pids(func(string) bool { return true }) }
 
 // PodPIDs lists the processes of one pod.
@@ -154,7 +153,7 @@ func (c Cgroups) pids(of func(group string) bool) []int {
 	return slices.Compact(pids)
 }
 
-// Remove takes the branch away. The kernel frees a group a little after its last process has ended.
+// Remove deletes the group. The kernel frees it shortly after its last process has ended.
 func (c Cgroups) Remove() error {
 	var err error
 	for range 50 {

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// Free is the room that is left to this user on the disk of a path, which need not exist yet.
+// Free returns the free space for this user on the disk of a path, which need not exist.
 func Free(path string) (uint64, error) {
 	for p := path; ; p = filepath.Dir(p) {
 		if _, err := os.Stat(p); err != nil && p != "/" {
@@ -21,7 +21,7 @@ func Free(path string) (uint64, error) {
 	}
 }
 
-// NeedDisk complains when less than gib GiB are free at path.
+// NeedDisk returns an error if less than gib GiB are free at path.
 func NeedDisk(path string, gib uint64) error {
 	free, err := Free(path)
 	if err != nil {

@@ -32,10 +32,10 @@ func TestParseListenerTakesOnlyListeningSockets(t *testing.T) {
 		t.Errorf("got %+v, %v", l, ok)
 	}
 	if _, ok := parseListener(strings.Replace("   0: 0100007F:192B"+rest, " 0A ", " 01 ", 1)); ok {
-		t.Error("a connection was taken for a listener")
+		t.Error("a connection was parsed as a listener")
 	}
 	if _, ok := parseListener("  sl  local_address rem_address   st"); ok {
-		t.Error("the heading was taken for a listener")
+		t.Error("the heading was parsed as a listener")
 	}
 }
 
@@ -70,7 +70,7 @@ func TestMissingKeepsTheOrder(t *testing.T) {
 	}
 }
 
-func TestTablesInWantsWholeNames(t *testing.T) {
+func TestTablesInMatchesWholeNames(t *testing.T) {
 	t.Parallel()
 	got := tablesIn("table ip kube-proxy2\ntable ip6 kube-proxy\ntable ip other\n", []string{"ip kube-proxy", "ip6 kube-proxy"})
 	if !reflect.DeepEqual(got, []string{"ip6 kube-proxy"}) {
@@ -105,7 +105,7 @@ func TestCgroupsOfVersion2Delegate(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{root, filepath.Join(root, "ours")} {
-		// A plain file keeps what was written last.
+		// A plain file keeps the last write.
 		got, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
 		if err != nil || string(got) != "+memory" {
 			t.Errorf("%s: %q, %v", dir, got, err)

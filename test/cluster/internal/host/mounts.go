@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// MountsBelow lists the mount points below a folder, the deepest first, so that they can be taken away in
-// this order.
+// MountsBelow lists the mount points below a folder, the deepest first: the order in which they must be
+// unmounted.
 func MountsBelow(dir string) ([]string, error) {
 	data, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -30,18 +30,18 @@ func mountsBelow(table, dir string) []string {
 			found = append(found, p)
 		}
 	}
-	// Mounts are listed in the order in which they were made; of two on one point the later must go first.
+	// Mounts are listed in order of creation; of two on one mount point, unmount the later one first.
 	slices.Reverse(found)
 	slices.SortStableFunc(found, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
 	return found
 }
 
-// unescape undoes the octal escapes by which the kernel writes blanks in paths.
+// unescape decodes the octal escapes that the kernel uses for blanks in paths.
 func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// UnmountBelow takes away all mounts below a folder.
+// UnmountBelow unmounts everything below a folder.
 func UnmountBelow(dir string) error {
 	mounts, err := MountsBelow(dir)
 	if err != nil {
@@ -50,7 +50,7 @@ func UnmountBelow(dir string) error {
 	var failed []error
 	for _, m := range mounts {
 		err := syscall.Unmount(m, syscall.MNT_DETACH)
-		// A shared mount may have gone with its peer a moment ago.
+		// A shared mount may already be gone with its peer.
 		if err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOENT) {
 			failed = append(failed, fmt.Errorf("unmounting %s: %w", m, err))
 		}

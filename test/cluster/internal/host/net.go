@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Run runs a program of the machine and returns its output; the error carries what it complained about.
+// Run runs a program and returns its standard output; an error contains its standard error.
 func Run(ctx context.Context, stdin, name string, args ...string) (string, error) {
 	var out, complaint bytes.Buffer
 	cmd := exec.CommandContext(ctx, Program(name), args...) //nolint:gosec // fixed programs
@@ -23,13 +23,13 @@ func Run(ctx context.Context, stdin, name string, args ...string) (string, error
 	return out.String(), nil
 }
 
-// HasLink tells whether a network link of that name exists.
+// HasLink reports whether a network link exists.
 func HasLink(name string) bool {
 	_, err := net.InterfaceByName(name)
 	return err == nil
 }
 
-// LinksWith lists the links that carry an address: each pod's end on the machine carries the gateway's.
+// LinksWith lists the links that have an address: the machine's end of each pod's link has the gateway's.
 func LinksWith(ip string) []string {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -50,11 +50,11 @@ func LinksWith(ip string) []string {
 	return found
 }
 
-// Tables lists those of the given nftables tables ("ip name") that exist.
+// Tables returns which of the given nftables tables ("ip name") exist.
 func Tables(ctx context.Context, want []string) ([]string, error) {
 	out, err := Run(ctx, "", "nft", "list", "tables")
 	if errors.Is(err, exec.ErrNotFound) {
-		return nil, nil // without nft the cluster never made a table
+		return nil, nil // without nft, the cluster created no tables
 	}
 	if err != nil {
 		return nil, err

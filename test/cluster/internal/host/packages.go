@@ -1,6 +1,6 @@
-// Package host knows the machine: what it must have installed, and what of it belongs to the cluster.
+// Package host deals with the machine: the packages that must be installed, and what on it belongs to the cluster.
 //
-// Invariant: it looks, and takes away only what carries the cluster's own names or paths; it never guesses.
+// Invariant: it removes only what has the cluster's own names or paths; it never guesses.
 package host
 
 import (
@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Package is a Debian package and a program by which it is recognised.
+// Package is a Debian package, with a program that shows that it is installed.
 type Package struct {
 	Name    string
 	Program string
 	Why     string
 }
 
-// NodePackages are needed by every node, the others only where what they serve is asked for.
+// NodePackages are needed by every node, the others only for certain parts.
 var (
 	NodePackages = []Package{
 		{Name: "runc", Program: "runc", Why: "runs containers; built from source it would lack seccomp"},
@@ -37,10 +37,10 @@ var (
 	}
 )
 
-// SearchPath is where programs are looked for: sbin folders are missing from some users' PATH.
+// SearchPath is the path for programs: some users' PATH has no sbin folders.
 const SearchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Missing returns the packages whose program is nowhere to be found.
+// Missing returns the packages whose program was not found.
 func Missing(packages []Package) []Package {
 	return missing(packages, find)
 }
@@ -67,7 +67,7 @@ func find(name string) bool {
 	return err == nil
 }
 
-// AptArgs is the command line, after "apt-get", that installs the packages.
+// AptArgs returns the arguments of "apt-get" that install the packages.
 func AptArgs(packages []Package) []string {
 	args := []string{"install", "-y", "--no-install-recommends"}
 	for _, p := range packages {

@@ -18,7 +18,7 @@ type Listener struct {
 	addr  string
 }
 
-// Owner names the process that holds the socket, as far as it can be known.
+// Owner names the process that holds the socket, if it can be determined.
 func (l Listener) Owner() string {
 	fds, err := filepath.Glob("/proc/[0-9]*/fd/*")
 	if err != nil {
@@ -50,12 +50,12 @@ func Listeners() []Listener {
 				all = append(all, l)
 			}
 		}
-		_ = f.Close() // only read
+		_ = f.Close() // the file is only read
 	}
 	return all
 }
 
-// parseListener reads one line of /proc/net/tcp or tcp6.
+// parseListener parses one line of /proc/net/tcp or tcp6.
 func parseListener(line string) (Listener, bool) {
 	const listening = "0A"
 	f := strings.Fields(line)
@@ -73,9 +73,9 @@ func parseListener(line string) (Listener, bool) {
 	return Listener{Port: int(n), inode: f[9], addr: addr, any: strings.Trim(addr, "0") == ""}, true
 }
 
-// Taken returns the listener that would keep us from listening on ip:port.
+// Taken returns the listener that prevents us from listening on ip:port.
 func Taken(all []Listener, ip [4]byte, port int) (Listener, bool) {
-	// The kernel prints an address as a number of the machine's byte order: little end first on what we support.
+	// The kernel prints an address as a number in native byte order: little endian on the machines that we support.
 	want := strings.ToUpper(hex.EncodeToString([]byte{ip[3], ip[2], ip[1], ip[0]}))
 	for _, l := range all {
 		if l.Port == port && (l.any || l.addr == want) {

@@ -1,6 +1,6 @@
-// Package kube asks the cluster's API server, and etcd, the few things that the cluster program wants to know.
+// Package kube reads from the cluster's API server and from etcd.
 //
-// Invariant: it writes no object, and every connection is verified against the cluster's own authority. Writing
+// Invariant: it writes no objects, and every connection is verified against the cluster's own authority. Writing
 // is left to kubectl, whose behaviour users know.
 package kube
 
@@ -19,7 +19,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/pki"
 )
 
-// Client asks one HTTPS server, with a client certificate.
+// Client is a client of one HTTPS server, with a client certificate.
 type Client struct {
 	base string
 	http *http.Client
@@ -27,13 +27,13 @@ type Client struct {
 
 // New returns a client for the server at base.
 func New(base, caFile string, pair pki.Pair) (*Client, error) {
-	ca, err := os.ReadFile(caFile) //nolint:gosec // a path of the cluster's own folder
+	ca, err := os.ReadFile(caFile) //nolint:gosec // a path in the cluster's own folder
 	if err != nil {
 		return nil, fmt.Errorf("reading the cluster's authority: %w", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(ca) {
-		return nil, fmt.Errorf("%s holds no certificate", caFile)
+		return nil, fmt.Errorf("%s contains no certificate", caFile)
 	}
 	cert, err := tls.LoadX509KeyPair(pair.Cert, pair.Key)
 	if err != nil {
@@ -41,17 +41,17 @@ func New(base, caFile string, pair pki.Pair) (*Client, error) {
 	}
 	transport := &http.Transport{
 		TLSClientConfig:   &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12},
-		DisableKeepAlives: true, // the server is restarted under us; a kept connection would only mislead
+		DisableKeepAlives: true, // a kept connection would hide a restart of the server
 	}
 	return &Client{base: base, http: &http.Client{Transport: transport, Timeout: 10 * time.Second}}, nil
 }
 
-// Text fetches a path and wants status 200.
+// Text gets a path; any status but 200 is an error.
 func (c *Client) Text(ctx context.Context, path string) (string, error) {
 	return c.do(ctx, http.MethodGet, path, nil)
 }
 
-// Post sends a request to a path and wants status 200; etcd's gateway answers no others.
+// Post posts to a path; any status but 200 is an error. etcd's gateway returns no others.
 func (c *Client) Post(ctx context.Context, path string, body io.Reader) (string, error) {
 	return c.do(ctx, http.MethodPost, path, body)
 }
@@ -59,24 +59,24 @@ func (c *Client) Post(ctx context.Context, path string, body io.Reader) (string,
 func (c *Client) do(ctx context.Context, method, path string, content io.Reader) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, content)
 	if err != nil {
-		return "", fmt.Errorf("asking for %s: %w", path, err)
+		return "", fmt.Errorf("requesting %s: %w", path, err)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = resp.Body.Close() }() // read to its end or given up: nothing to report
+	defer func() { _ = resp.Body.Close() }() // read to its end, or abandoned
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 32<<20))
 	if err != nil {
 		return "", fmt.Errorf("reading %s: %w", path, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("%s answered %s: %s", path, resp.Status, firstLine(string(body)))
+		return "", fmt.Errorf("%s returned %s: %s", path, resp.Status, firstLine(string(body)))
 	}
 	return string(body), nil
 }
 
-// Object fetches a path and decodes its JSON.
+// Object gets a path and decodes its JSON.
 func (c *Client) Object(ctx context.Context, path string, into any) error {
 	text, err := c.Text(ctx, path)
 	if err != nil {

@@ -18,7 +18,7 @@ func decode[T any](t *testing.T, text string) T {
 	return v
 }
 
-func TestSettledWantsOnlyNewPodsAndAllOfThem(t *testing.T) {
+func TestSettledRequiresAllPodsToBeNew(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		`{"metadata":{"generation":2},"spec":{"replicas":1},"status":{"observedGeneration":2,"replicas":1,"updatedReplicas":1,"availableReplicas":1}}`: true,
@@ -50,7 +50,7 @@ func TestTroubleNamesTheCause(t *testing.T) {
 	}
 }
 
-func TestNodeReadyTellsWhatTheNodeSays(t *testing.T) {
+func TestNodeReadyReportsTheNodesMessage(t *testing.T) {
 	t.Parallel()
 	answer := ""
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Meta is the part of an object's metadata that is looked at.
+// Meta has the metadata fields that are used.
 type Meta struct {
 	Name       string `json:"name"`
 	Namespace  string `json:"namespace"`
@@ -23,7 +23,7 @@ type Condition struct {
 	Message string `json:"message"`
 }
 
-// Deployment is what decides whether a Deployment has settled.
+// Deployment has the fields that show whether a Deployment is rolled out.
 type Deployment struct {
 	Metadata Meta `json:"metadata"`
 	Spec     struct {
@@ -38,14 +38,14 @@ type Deployment struct {
 	} `json:"status"`
 }
 
-// Settled tells whether all pods are of the newest template and available, and no older ones are left.
+// Settled reports whether all pods have the newest template and are available, and no older ones are left.
 func (d Deployment) Settled() bool {
 	s := d.Status
 	return s.ObservedGeneration >= d.Metadata.Generation && s.UpdatedReplicas >= d.Spec.Replicas &&
 		s.Replicas <= s.UpdatedReplicas && s.AvailableReplicas >= d.Spec.Replicas
 }
 
-// Pod is what tells a person why a pod does not start.
+// Pod has the fields that explain why a pod does not start.
 type Pod struct {
 	Metadata Meta `json:"metadata"`
 	Status   struct {
@@ -72,7 +72,7 @@ type Pod struct {
 	} `json:"status"`
 }
 
-// Trouble says in words why the pod is not ready, or "" when it is.
+// Trouble says why the pod is not ready; "" if it is.
 func (p Pod) Trouble() string {
 	var why []string
 	for _, c := range p.Status.Conditions {
@@ -96,10 +96,10 @@ func (p Pod) Trouble() string {
 	return strings.Join(why, "; ")
 }
 
-// RunsSinceBefore tells whether a container is said to run since before a point in time.
+// RunsSinceBefore reports whether, by its status, a container has run since before a time.
 func (p Pod) RunsSinceBefore(t time.Time) bool {
 	for _, c := range p.Status.Containers {
-		// The API keeps whole seconds.
+		// The API truncates times to seconds.
 		if c.State.Running != nil && c.State.Running.StartedAt.Before(t.Truncate(time.Second)) {
 			return true
 		}
@@ -107,7 +107,7 @@ func (p Pod) RunsSinceBefore(t time.Time) bool {
 	return false
 }
 
-// Deployments lists those of a namespace.
+// Deployments lists the Deployments of a namespace.
 func (c *Client) Deployments(ctx context.Context, namespace string) ([]Deployment, error) {
 	var list struct {
 		Items []Deployment `json:"items"`
@@ -116,7 +116,7 @@ func (c *Client) Deployments(ctx context.Context, namespace string) ([]Deploymen
 	return list.Items, err
 }
 
-// Pods lists those of a namespace, or of all when it is "".
+// Pods lists the pods of a namespace, or of all namespaces for "".
 func (c *Client) Pods(ctx context.Context, namespace string) ([]Pod, error) {
 	var list struct {
 		Items []Pod `json:"items"`
@@ -129,7 +129,7 @@ func (c *Client) Pods(ctx context.Context, namespace string) ([]Pod, error) {
 	return list.Items, err
 }
 
-// NodeReady returns nil when the node says that it can run pods, else why not.
+// NodeReady returns nil if the node is Ready; otherwise the error says why not.
 func (c *Client) NodeReady(ctx context.Context, name string) error {
 	var node struct {
 		Status struct {

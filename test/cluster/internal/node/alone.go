@@ -18,14 +18,14 @@ import (
 )
 
 // Alone is a control plane without a node: etcd and an API server on the loopback link. It needs no root,
-// and runs beside a whole cluster.
+// and can run beside a whole cluster.
 type Alone struct {
 	dir     string
 	say     *report.Reporter
 	daemons *proc.Set
 }
 
-// NewAlone returns the control plane whose state lies in the user's state folder.
+// NewAlone returns the control plane in the user's state folder.
 func NewAlone(say *report.Reporter) (*Alone, error) {
 	base := os.Getenv("XDG_STATE_HOME")
 	if base == "" {
@@ -38,10 +38,10 @@ func NewAlone(say *report.Reporter) (*Alone, error) {
 	return &Alone{dir: filepath.Join(base, "knative-cdevents-control-plane"), say: say}, nil
 }
 
-// Kubeconfig is the path of the administrator's kubeconfig.
+// Kubeconfig returns the path of the administrator's kubeconfig.
 func (a *Alone) Kubeconfig() string { return filepath.Join(a.dir, "admin.kubeconfig") }
 
-// AuditLog is the path of the API server's audit log.
+// AuditLog returns the path of the API server's audit log.
 func (a *Alone) AuditLog() string { return filepath.Join(a.dir, "log", "audit.log") }
 
 func (a *Alone) open() error {
@@ -55,7 +55,7 @@ func (a *Alone) open() error {
 	return err
 }
 
-// Up starts what of it does not run.
+// Up starts whatever does not run.
 func (a *Alone) Up(ctx context.Context, builder *build.Builder) error {
 	if err := a.open(); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (a *Alone) Up(ctx context.Context, builder *build.Builder) error {
 	return nil
 }
 
-// Down ends it; without keepData its data goes too.
+// Down stops it; without keepData its data is deleted too.
 func (a *Alone) Down(keepData bool) error {
 	if !store.Exists(a.dir) {
 		return nil
@@ -114,7 +114,7 @@ func (a *Alone) Down(keepData bool) error {
 		return err
 	}
 	if left := proc.Kill(proc.Marked(a.dir)...); len(left) > 0 {
-		return fmt.Errorf("process %d (%s) does not end, not even when killed", left[0].PID, left[0].Command)
+		return fmt.Errorf("process %d (%s) does not end, even after SIGKILL", left[0].PID, left[0].Command)
 	}
 	a.say.Say("after: processes %d", len(proc.Marked(a.dir)))
 	if keepData {
@@ -129,14 +129,14 @@ type alonePorts struct {
 	Peer int `json:"peer"`
 }
 
-// ports picks free ones at the first start and keeps to them, so that a kubeconfig stays right.
+// ports chooses free ports at the first start and keeps them, so that a kubeconfig stays valid.
 func (a *Alone) ports() (alonePorts, error) {
 	var p alonePorts
 	file := filepath.Join(a.dir, "ports.json")
 	if data, err := os.ReadFile(file); err == nil && json.Unmarshal(data, &p) == nil { //nolint:gosec // in the state folder
 		return p, nil
 	}
-	// All are held until all are known, or one port could be given twice.
+	// Hold all listeners until all ports are known, so that no port is chosen twice.
 	var held []net.Listener
 	var errs []error
 	for _, into := range []*int{&p.API, &p.Etcd, &p.Peer} {

@@ -7,8 +7,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/host"
 )
 
-// bootstrap does what an installer does once the API server answers, and what only we know: that after
-// everything died nobody holds a lease any more, for which controllers would otherwise wait a minute.
+// bootstrap does what an installer does once the API server answers. It also deletes leases: only the cluster program
+// knows that their holders are dead, and controllers would otherwise wait for a minute.
 func (n *Node) bootstrap(ctx context.Context) error {
 	roles, err := n.render("roles.yaml")
 	if err != nil {
@@ -23,7 +23,7 @@ func (n *Node) bootstrap(ctx context.Context) error {
 	_, err = n.kubectl(ctx, "", "delete", "leases", "--all-namespaces",
 		"--field-selector=metadata.namespace!=kube-node-lease,metadata.namespace!=kube-system")
 	if err != nil {
-		return fmt.Errorf("taking leases from the dead: %w", err)
+		return fmt.Errorf("deleting the leases of dead processes: %w", err)
 	}
 	return nil
 }

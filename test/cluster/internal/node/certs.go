@@ -6,8 +6,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/pki"
 )
 
-// certificates are the files of all identities in the cluster. Three authorities, as in a real one: whoever
-// may talk to the API server thereby may neither talk to etcd nor pose as its aggregation proxy.
+// certificates are the files of all identities in the cluster. There are three authorities, as in a real cluster: a
+// client of the API server is trusted neither by etcd nor as an aggregation proxy.
 type certificates struct {
 	ca, etcdCA, frontCA *pki.Authority
 	signingKey          string
@@ -62,7 +62,7 @@ func issue(dir, state, ip, server string) (*certificates, error) {
 const (
 	kubeletClientUser = "kube-apiserver-kubelet-client"
 	nodeUser          = "system:node:" + Name
-	// PrometheusUser is who Prometheus is to the API server.
+	// PrometheusUser is Prometheus' user name at the API server.
 	PrometheusUser = "knative-cdevents:prometheus"
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/proc"
 )
 
-// Remains is what of the cluster is on the machine.
+// Remains is everything of the cluster that is on the machine.
 type Remains struct {
 	Processes []proc.Process
 	Mounts    []string
@@ -24,18 +24,18 @@ type Remains struct {
 	Cgroups   []string
 }
 
-// Empty tells whether nothing is left.
+// Empty reports whether nothing is left.
 func (r Remains) Empty() bool {
 	return len(r.Processes)+len(r.Mounts)+len(r.NetNS)+len(r.Links)+len(r.Tables)+len(r.Cgroups) == 0
 }
 
-// Counts is the remains in one line.
+// Counts formats the remains in one line.
 func (r Remains) Counts() string {
 	return fmt.Sprintf("processes %d, mounts %d, network namespaces %d, links %d, rule tables %d, cgroups %d",
 		len(r.Processes), len(r.Mounts), len(r.NetNS), len(r.Links), len(r.Tables), len(r.Cgroups))
 }
 
-// Look lists what of the cluster is on the machine, by names alone and without any record.
+// Look lists everything of the cluster on the machine, by names alone and without records.
 func (n *Node) Look(ctx context.Context) (Remains, error) {
 	var r Remains
 	var err error
@@ -57,12 +57,12 @@ func (n *Node) Look(ctx context.Context) (Remains, error) {
 	return r, err
 }
 
-// netns is where containerd keeps the pods' network namespaces.
+// netns is the folder of the pods' network namespaces, which containerd creates.
 func (n *Node) netns() string {
 	return n.path("run", "containerd", "io.containerd.grpc.v1.cri", "netns")
 }
 
-// processes are our daemons with all they started, and whatever runs in the pods' cgroups.
+// processes are the cluster's daemons with all children, and everything in the pods' cgroups.
 func (n *Node) processes() []proc.Process {
 	all := proc.Marked(n.dir)
 	seen := map[int]bool{}
@@ -77,8 +77,8 @@ func (n *Node) processes() []proc.Process {
 	return all
 }
 
-// Down ends everything. With keepData the node's data stays, and the next Up finds it as after a power cut,
-// only that the databases were closed in order.
+// Down stops everything. With keepData the node's data stays: the next Up finds it as after a power cut, but with
+// databases that were closed properly.
 func (n *Node) Down(ctx context.Context, keepData bool) error {
 	step := n.say.Begin("stopping the node", n.dir)
 	return step.End(errors.Join(n.stop(ctx, keepData), n.forget(ctx, keepData)))
@@ -87,7 +87,7 @@ func (n *Node) Down(ctx context.Context, keepData bool) error {
 func (n *Node) stop(ctx context.Context, gently bool) error {
 	var errs []error
 	if gently {
-		// First who would start things again, then who keeps data.
+		// First stop whatever would restart other programs, then whatever stores data.
 		errs = append(errs,
 			n.daemons.Stop(5*time.Second, "kubelet", "kube-controller-manager", "kube-scheduler", "kube-proxy"),
 			n.daemons.Stop(5*time.Second, "kube-apiserver", "prometheus-targets", "prometheus"),
@@ -95,7 +95,7 @@ func (n *Node) stop(ctx context.Context, gently bool) error {
 	}
 	// The images stay in any case.
 	errs = append(errs, n.daemons.Stop(5*time.Second, "registry"))
-	// A pod may fork between listing and killing, so look until nothing is found.
+	// A pod may fork between listing and killing, so repeat until nothing is found.
 	for range 10 {
 		left := n.processes()
 		if len(left) == 0 {
@@ -106,7 +106,7 @@ func (n *Node) stop(ctx context.Context, gently bool) error {
 	return errors.Join(append(errs, n.sweep(ctx))...)
 }
 
-// sweep takes away what processes leave behind.
+// sweep removes what processes leave behind.
 func (n *Node) sweep(ctx context.Context) error {
 	errs := []error{host.UnmountBelow(n.dir)}
 	links := host.LinksWith(podGateway)
@@ -114,7 +114,7 @@ func (n *Node) sweep(ctx context.Context) error {
 		links = append(links, link)
 	}
 	for _, l := range links {
-		// A pod's link goes with its namespace, perhaps between our looking and our asking.
+		// A pod's link is deleted with its namespace, perhaps after it was listed.
 		if _, err := host.Run(ctx, "", "ip", "link", "delete", l); err != nil && host.HasLink(l) {
 			errs = append(errs, err)
 		}
@@ -129,7 +129,7 @@ func (n *Node) sweep(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// outsideFiles removes single files that programs of the node put elsewhere.
+// outsideFiles removes files that the node's programs created elsewhere.
 func (n *Node) outsideFiles(ctx context.Context) error {
 	var errs []error
 	remove := func(path string) {
@@ -145,8 +145,8 @@ func (n *Node) outsideFiles(ctx context.Context) error {
 	for _, p := range glob("/var/lib/cni/results/" + Name + "-*") {
 		remove(p)
 	}
-	// Containerd's shims listen in a folder shared with any other containerd: those that nobody listens on
-	// any more belong to no living shim.
+	// All containerd instances share the folder of their shims' sockets. Without a listener, a socket belongs to no
+	// living shim.
 	for _, p := range glob("/run/containerd/s/*") {
 		if deadSocket(ctx, p) {
 			remove(p)
@@ -158,12 +158,12 @@ func (n *Node) outsideFiles(ctx context.Context) error {
 func glob(pattern string) []string {
 	paths, err := filepath.Glob(pattern)
 	if err != nil {
-		return nil // only a malformed pattern fails, and these are fixed
+		return nil // only a malformed pattern fails, and these are constants
 	}
 	return paths
 }
 
-// forget restores the machine's settings and, unless they are to be kept, removes the data.
+// forget restores the machine's settings and, unless keepData is set, deletes the data.
 func (n *Node) forget(ctx context.Context, keepData bool) error {
 	if err := n.restoreMachine(ctx); err != nil {
 		return err
@@ -171,7 +171,7 @@ func (n *Node) forget(ctx context.Context, keepData bool) error {
 	if keepData {
 		return nil
 	}
-	// Never through a mount that could not be taken away: that would empty what is mounted there.
+	// Never delete through a mount that could not be unmounted: that would delete the mounted files.
 	if left, err := host.MountsBelow(n.dir); err != nil || len(left) > 0 {
 		return errors.Join(err, fmt.Errorf("keeping %s: %d mounts are left in it", n.dir, len(left)))
 	}
@@ -181,24 +181,24 @@ func (n *Node) forget(ctx context.Context, keepData bool) error {
 	return nil
 }
 
-// clearDebris makes a machine on which the node died, with or without a reboot, fit for a start: when neither
-// containerd nor any pod lives, all that hangs around belonged to the dead.
+// clearDebris prepares a machine on which the node died, with or without a reboot, for a start. If neither containerd
+// nor any pod lives, all remains belong to dead processes.
 func (n *Node) clearDebris(ctx context.Context) error {
 	if _, _, alive := n.daemons.Lookup("containerd"); alive {
 		return nil
 	}
 	if len(n.processes()) > 0 {
-		return nil // single parts died; those that live still use their mounts
+		return nil // only some parts died; the others still use their mounts
 	}
 	r, err := n.Look(ctx)
 	if err != nil {
 		return err
 	}
 	if !r.Empty() {
-		n.say.Say("clearing what a dead cluster left: %s", r.Counts())
+		n.say.Say("removing the remains of a dead cluster: %s", r.Counts())
 	}
 	if err := n.sweep(ctx); err != nil {
-		return fmt.Errorf("clearing what a dead cluster left (try \"cluster down\"): %w", err)
+		return fmt.Errorf("removing the remains of a dead cluster (try \"cluster down\"): %w", err)
 	}
 	n.cleared = time.Now()
 	return os.MkdirAll(n.path("run"), 0o750)

@@ -14,8 +14,8 @@ import (
 //go:embed files
 var files embed.FS
 
-// config writes one of the embedded files, filled in, to the folder etc. It returns the path, and the
-// content so that a daemon that reads it is restarted when it changed.
+// config renders one of the embedded files to the folder etc. It returns the path, and the content, so that the daemon
+// that reads it is restarted when it changes.
 func (n *Node) config(name string, values map[string]string) (path, content string, err error) {
 	return config(n.dir, name, values)
 }
@@ -29,7 +29,7 @@ func config(dir, name string, values map[string]string) (path, content string, e
 	return path, content, store.PublishFile(path, []byte(content), 0o600)
 }
 
-// render is for the files that need nothing but the node's names.
+// render is for files that need only the node's names.
 func (n *Node) render(name string) (string, error) {
 	return render(n.dir, name, nil)
 }

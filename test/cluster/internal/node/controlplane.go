@@ -11,7 +11,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/proc"
 )
 
-// plane is etcd and an API server: those of a node, or alone for tests that need no pods.
+// plane is etcd and an API server: of a node, or alone for tests that need no pods.
 type plane struct {
 	dir, bin string
 	ip       string
@@ -19,7 +19,7 @@ type plane struct {
 	etcdPort int
 	peerPort int
 	certs    *certificates
-	// audit is the path of the log, and policy that of what goes into it; changed is the policy itself.
+	// audit is the path of the log, policy that of its policy; changed is the policy's content.
 	audit, policy, changed string
 }
 
@@ -84,8 +84,8 @@ func (p plane) daemons() ([]proc.Daemon, error) {
 	return []proc.Daemon{etcd, api}, nil
 }
 
-// managers are the controller manager and the scheduler. They elect no leader: nobody competes, and after
-// a crash nobody has to wait until a dead one's lease has run out.
+// managers are the controller manager and the scheduler. They use no leader election: there is one of each, and after a
+// crash nothing has to wait for a lease to expire.
 func (n *Node) managers(bin string) ([]proc.Daemon, error) {
 	c := n.certs
 	manager, err := kube.New("https://127.0.0.1:10257", c.ca.CertFile(), c.kubeletClient)

@@ -47,7 +47,7 @@ func (n *Node) containerdDaemons() ([]proc.Daemon, error) {
 		n.path("etc", "cni", "10-knative-cdevents.conflist"):    network,
 	} {
 		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
-			return nil, fmt.Errorf("making a folder for settings: %w", err)
+			return nil, fmt.Errorf("creating a folder for settings: %w", err)
 		}
 		if err := store.PublishFile(file, []byte(content), 0o600); err != nil {
 			return nil, err
@@ -105,13 +105,13 @@ func listens(network, address string) func(context.Context) error {
 	}
 }
 
-// Healthy returns a check that wants an address to answer with status 200.
+// Healthy returns a check that requires status 200 at a URL.
 func Healthy(url string) func(context.Context) error {
 	client := &http.Client{Timeout: 5 * time.Second}
 	return func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
-			return fmt.Errorf("asking %s: %w", url, err)
+			return fmt.Errorf("requesting %s: %w", url, err)
 		}
 		resp, err := client.Do(req)
 		if err != nil {
@@ -121,7 +121,7 @@ func Healthy(url string) func(context.Context) error {
 			return err
 		}
 		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("%s answered %s", url, resp.Status)
+			return fmt.Errorf("%s returned %s", url, resp.Status)
 		}
 		return nil
 	}

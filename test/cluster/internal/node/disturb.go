@@ -13,15 +13,15 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/proc"
 )
 
-// Compact lets etcd forget every state of every object but the present one, and returns the revision up to which
-// it has.
+// Compact deletes all former states of all objects from etcd, and returns the revision of the
+// compaction.
 func (n *Node) Compact(ctx context.Context) (revision string, err error) {
 	pair := pki.Pair{Cert: n.path("pki", "etcd-client.crt"), Key: n.path("pki", "etcd-client.key")}
 	etcd, err := kube.New(fmt.Sprintf("https://127.0.0.1:%d", etcdPort), n.path("pki", "etcd-ca.crt"), pair)
 	if err != nil {
 		return "", err
 	}
-	// Any question is answered with the present revision.
+	// Every response contains the current revision.
 	var answer struct{ Header struct{ Revision string } }
 	if err := ask(ctx, etcd, "/v3/kv/range", map[string]any{"key": []byte("/"), "count_only": true}, &answer); err != nil {
 		return "", err
@@ -38,10 +38,10 @@ func ask(ctx context.Context, etcd *kube.Client, path string, request, answer an
 	}
 	text, err := etcd.Post(ctx, path, bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("asking etcd: %w", err)
+		return fmt.Errorf("requesting etcd: %w", err)
 	}
 	if err := json.Unmarshal([]byte(text), answer); err != nil {
-		return fmt.Errorf("reading etcd's answer to %s: %w", path, err)
+		return fmt.Errorf("reading etcd's response to %s: %w", path, err)
 	}
 	return nil
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
 )
 
-// nonroot is whom images run as; pods with runAsNonRoot want a number, not a name.
+// nonroot is the user of images; runAsNonRoot requires a number, not a name.
 const nonroot = "65532:65532"
 
-// baseFiles is what a static program expects around it.
+// baseFiles are the files that a static program expects.
 func baseFiles() ([]registry.File, error) {
 	const bundle = "/etc/ssl/certs/ca-certificates.crt"
 	roots, err := os.ReadFile(bundle)
@@ -35,20 +35,20 @@ func baseFiles() ([]registry.File, error) {
 	}, nil
 }
 
-// BaseImage is what ko puts programs on.
+// BaseImage returns ko's base image.
 func BaseImage() string { return RegistryHost + "/base:latest" }
 
 func (n *Node) imageRef(name string) string { return RegistryHost + "/" + name + ":latest" }
 
-// PushImage pushes files on top of the base, unless the registry has just that from an earlier time. The
-// key names what the files are made of.
+// PushImage pushes files as a layer on top of the base, unless the registry already has them. The key identifies the
+// sources of the files.
 func (n *Node) PushImage(ctx context.Context, name, key string, entrypoint []string, user string, files ...registry.File) (string, error) {
 	return n.pushLayer(ctx, name, store.Key(key, strings.Join(entrypoint, " "), user), entrypoint, user, func() (registry.Layer, error) {
 		return registry.NewLayer(files)
 	})
 }
 
-// PushMaven builds a Maven module and pushes its image, unless the registry has just that from an earlier time.
+// PushMaven builds a Maven module and pushes its image, unless the registry already has it.
 func (n *Node) PushMaven(ctx context.Context, name, dir string, entrypoint []string, user string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -67,7 +67,7 @@ func (n *Node) PushMaven(ctx context.Context, name, dir string, entrypoint []str
 	})
 }
 
-// PushTar pushes a layer that the user made on top of the base.
+// PushTar pushes a user's layer on top of the base.
 func (n *Node) PushTar(ctx context.Context, name, tarFile string, entrypoint []string, user string) (string, error) {
 	layer, err := registry.LayerFrom(tarFile)
 	if err != nil {
@@ -111,7 +111,7 @@ func (n *Node) pushLayer(ctx context.Context, name, key string, entrypoint []str
 	return ref, store.PublishFile(memory, []byte(ref), 0o600)
 }
 
-// baseImages pushes what every pod needs: the base of other images and the sandbox's "pause".
+// baseImages pushes what every pod needs: the base of other images, and the sandbox's "pause".
 func (n *Node) baseImages(ctx context.Context) error {
 	if _, err := n.pushLayer(ctx, "base", "base", nil, nonroot, nil); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (n *Node) baseImages(ctx context.Context) error {
 	return err
 }
 
-// PushBinary pushes one program that a unit built.
+// PushBinary pushes a program of a unit.
 func (n *Node) PushBinary(ctx context.Context, u build.Unit, program string) (string, error) {
 	dir, err := n.builder.Dir(ctx, u)
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
 )
 
-// tables are the nftables tables that exist because of the cluster.
+// tables are the nftables tables that the cluster creates.
 var tables = []string{"ip " + Name, "ip kube-proxy", "ip6 kube-proxy"}
 
-// sysctls are the kernel settings that routing between pods needs.
+// sysctls are the kernel settings for routing between pods.
 var sysctls = map[string]string{"net/ipv4/ip_forward": "1"}
 
-// network makes the link with the node's address, lets pods be routed and hides their addresses from the
-// world outside. Pods hang on point-to-point links and not on a bridge, so that what goes from pod to pod is
-// always routed, and kube-proxy's rules see it whether or not the kernel passes bridged packets to them.
+// network creates the link with the node's address, enables routing for pods, and masquerades their addresses outside.
+// Pods have point-to-point links instead of a bridge: all traffic between pods is routed, and therefore passes
+// kube-proxy's rules even on kernels that do not filter bridged packets.
 func (n *Node) network(ctx context.Context) error {
 	if err := n.rememberMachine(); err != nil {
 		return err
@@ -35,14 +35,14 @@ func (n *Node) network(ctx context.Context) error {
 		}
 	}
 	if !host.HasLink(link) {
-		// Not every kernel has the "dummy" device; a bridge without ports serves as well.
+		// Not every kernel has the "dummy" device; a bridge without ports does the same.
 		if _, err := host.Run(ctx, "", "ip", "link", "add", link, "type", "bridge"); err != nil {
-			return fmt.Errorf("making the node's link: %w", err)
+			return fmt.Errorf("creating the node's link: %w", err)
 		}
 	}
 	for _, args := range [][]string{{"addr", "replace", IP + "/32", "dev", link}, {"link", "set", link, "up"}} {
 		if _, err := host.Run(ctx, "", "ip", args...); err != nil {
-			return fmt.Errorf("giving the node its address: %w", err)
+			return fmt.Errorf("adding the node's address: %w", err)
 		}
 	}
 	rules, err := n.render("masquerade.nft")
@@ -50,27 +50,27 @@ func (n *Node) network(ctx context.Context) error {
 		return err
 	}
 	if _, err := host.Run(ctx, rules, "nft", "-f", "-"); err != nil {
-		return fmt.Errorf("letting pods reach out: %w", err)
+		return fmt.Errorf("masquerading pods: %w", err)
 	}
 	return nil
 }
 
-// before is what the machine was like, for Down to restore.
+// before is the machine's former state, which Down restores.
 type before struct {
 	Sysctls map[string]string `json:"sysctls"`
-	// Made are the folders outside ours that did not exist and that programs of the node insist on.
+	// Made are folders outside of ours that did not exist before, and that the node's programs require.
 	Made []string `json:"made"`
 }
 
 func (n *Node) beforeFile() string { return n.path("machine-before.json") }
 
-// outside are folders that the kubelet, containerd and the CNI library use wherever else they are told to
-// keep their things.
+// outside are folders that the kubelet, containerd and the CNI library use regardless of their
+// configuration.
 var outside = []string{
 	"/var/log/containers", "/var/lib/kubelet", "/var/lib/cni", "/run/containerd", "/var/log/pods", "/etc/cni", "/opt/cni",
 }
 
-// rememberMachine writes down once what the machine was like; a second Up must not record the first's doing.
+// rememberMachine records the machine's state once; a second Up must not record what the first one changed.
 func (n *Node) rememberMachine() error {
 	if store.Exists(n.beforeFile()) {
 		return nil
@@ -95,7 +95,7 @@ func (n *Node) rememberMachine() error {
 	return store.PublishFile(n.beforeFile(), data, 0o600)
 }
 
-// restoreMachine undoes what rememberMachine wrote down.
+// restoreMachine restores what rememberMachine recorded.
 func (n *Node) restoreMachine(ctx context.Context) error {
 	data, err := os.ReadFile(n.beforeFile())
 	if err != nil {
@@ -112,19 +112,19 @@ func (n *Node) restoreMachine(ctx context.Context) error {
 	}
 	for _, dir := range b.Made {
 		if inUse(ctx, dir) {
-			continue // by something that came after us
+			continue // by a program that was started later
 		}
 		if err := os.RemoveAll(dir); err != nil {
-			return fmt.Errorf("removing %s, which the cluster made: %w", dir, err)
+			return fmt.Errorf("removing %s, which the cluster created: %w", dir, err)
 		}
 	}
 	return os.Remove(n.beforeFile())
 }
 
-// inUse tells whether somebody listens on a socket below dir.
+// inUse reports whether a process listens on a socket below dir.
 func inUse(ctx context.Context, dir string) bool {
 	used := false
-	// What cannot be looked at is not ours to remove either, and removing it fails with its own error.
+	// Ignore unreadable folders: they are not ours, and removing one fails with an error of its own.
 	_ = filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type()&fs.ModeSocket != 0 && !deadSocket(ctx, p) {
 			used = true
@@ -134,11 +134,11 @@ func inUse(ctx context.Context, dir string) bool {
 	return used
 }
 
-// deadSocket tells whether nobody listens on a unix socket any more.
+// deadSocket reports whether no process listens on a unix socket.
 func deadSocket(ctx context.Context, path string) bool {
 	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", path)
 	if err == nil {
-		_ = conn.Close() // it was opened to see whether it can be
+		_ = conn.Close() // it was opened only as a check
 	}
 	return errors.Is(err, syscall.ECONNREFUSED)
 }

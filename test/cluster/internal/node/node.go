@@ -1,8 +1,8 @@
-// Package node runs a real one-node Kubernetes on this machine and takes it away again.
+// Package node runs a real one-node Kubernetes on this machine and removes it again.
 //
-// Invariant: everything of the node carries one of its names (state folder, link, tables, cgroup, mark), so
-// that Down finds all of it without any record, whatever was killed, and touches nothing else. Up may be
-// called in any state and leads to the same one.
+// Invariant: everything that belongs to the node has one of its names (state folder, link, tables, cgroup, mark), so
+// Down finds all of it without records, whatever was killed, and touches nothing else. Up may be called in any
+// state and always leads to the same one.
 package node
 
 import (
@@ -21,9 +21,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/report"
 )
 
-// Names and addresses of the cluster. The address lives on a link of the machine's own and is never routed.
+// Names and addresses of the cluster. The address is on a link of its own and is never routed.
 const (
-	Dir         = "/var/lib/knative-cdevents-cluster" // short: the paths of unix sockets end at 107 bytes
+	Dir         = "/var/lib/knative-cdevents-cluster" // short: paths of unix sockets are limited to 107 bytes
 	Name        = "knative-cdevents"
 	IP          = "172.30.0.1"
 	link        = "kcd0"
@@ -41,10 +41,10 @@ const (
 	PrometheusPort = 9090
 )
 
-// RegistryHost is the registry as the machine, containerd and pods all name it.
+// RegistryHost is the name of the registry on the machine, for containerd and for pods.
 var RegistryHost = fmt.Sprintf("%s:%d", IP, RegistryPort)
 
-// Server is the API server's address.
+// Server is the URL of the API server.
 var Server = fmt.Sprintf("https://%s:%d", IP, APIPort)
 
 // Node is the cluster on this machine.
@@ -57,19 +57,19 @@ type Node struct {
 
 	bin   map[string]string
 	certs *certificates
-	// cleared is when no pod ran any more, whatever the API server was told before.
+	// cleared is when no pod was running; older states in the API server are stale.
 	cleared time.Time
 }
 
-// New returns the node. It makes its state folder, so only root can.
+// New returns the node. It creates the state folder, so it requires root.
 func New(say *report.Reporter, builder *build.Builder) (*Node, error) {
-	// Others may enter, for the kubeconfig's group of users is root's to choose; files stay closed.
+	// The folder may be entered by all users, because root may share the kubeconfig with a group; files stay private.
 	if err := os.MkdirAll(Dir, 0o755); err != nil { //nolint:gosec // containerd's pods walk through it
-		return nil, fmt.Errorf("making %s (are you root?): %w", Dir, err)
+		return nil, fmt.Errorf("creating %s (are you root?): %w", Dir, err)
 	}
 	for _, d := range []string{"etc", "pki"} {
 		if err := os.MkdirAll(filepath.Join(Dir, d), 0o750); err != nil {
-			return nil, fmt.Errorf("making the state folder: %w", err)
+			return nil, fmt.Errorf("creating the state folder: %w", err)
 		}
 	}
 	daemons, err := proc.NewSet(Dir, host.SearchPath)
@@ -79,43 +79,43 @@ func New(say *report.Reporter, builder *build.Builder) (*Node, error) {
 	return &Node{dir: Dir, say: say, builder: builder, daemons: daemons, cgroups: host.NewCgroups(cgroupName), bin: map[string]string{}}, nil
 }
 
-// Kubeconfig is the path of the administrator's kubeconfig.
+// Kubeconfig returns the path of the administrator's kubeconfig.
 func Kubeconfig() string { return filepath.Join(Dir, "admin.kubeconfig") }
 
-// AuditLog is the path of the API server's audit log.
+// AuditLog returns the path of the API server's audit log.
 func AuditLog() string { return filepath.Join(Dir, "log", "audit.log") }
 
-// LockFile is held by whoever changes the node.
+// LockFile is the lock of commands that change the node.
 func LockFile() string { return "/run/knative-cdevents-cluster.lock" }
 
 func (n *Node) path(elem ...string) string {
 	return filepath.Join(append([]string{n.dir}, elem...)...)
 }
 
-// Builder builds what runs on the node.
+// Builder returns the builder of the node's programs and images.
 func (n *Node) Builder() *build.Builder { return n.builder }
 
-// DaemonNames lists the programs of a node, in the order of their start.
+// DaemonNames lists the programs of a node in start order.
 func DaemonNames() []string {
 	return []string{"registry", "etcd", "kube-apiserver", "containerd", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"}
 }
 
-// Daemons is the node's own programs.
+// Daemons returns the node's own programs.
 func (n *Node) Daemons() *proc.Set { return n.daemons }
 
-// Kubectl is the path of the kubectl that was built.
+// Kubectl returns the path of the kubectl that was built.
 func (n *Node) Kubectl() string { return filepath.Join(n.bin[build.ControlPlane.Name], "kubectl") }
 
-// Registry is the node's image registry.
+// Registry returns the node's image registry.
 func (n *Node) Registry() *registry.Registry { return registry.New(RegistryHost) }
 
-// Client reads from the API server as administrator.
+// Client returns a client of the API server with administrator rights.
 func (n *Node) Client() (*kube.Client, error) {
 	p := pki.Pair{Cert: n.path("pki", "admin.crt"), Key: n.path("pki", "admin.key")}
 	return kube.New(Server, n.path("pki", "ca.crt"), p)
 }
 
-// Up makes the node run: a second call on a running one only checks it.
+// Up starts the node; on a running one it only checks it.
 func (n *Node) Up(ctx context.Context) error {
 	if err := n.preflight(ctx); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (n *Node) Up(ctx context.Context) error {
 	return nil
 }
 
-// Ensure starts what does not run; only what had to be started is worth a line.
+// Ensure starts what does not run, and reports only what it started.
 func (n *Node) Ensure(ctx context.Context, daemons []proc.Daemon) error {
 	for _, d := range daemons {
 		began := time.Now()
@@ -185,7 +185,7 @@ func (n *Node) ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Pods also need the ServiceAccount that the controller manager makes in each namespace.
+	// Pods also need the ServiceAccount that the controller manager creates in each namespace.
 	usable := func(ctx context.Context) error {
 		if err := client.NodeReady(ctx, Name); err != nil {
 			return err
@@ -215,8 +215,8 @@ func (n *Node) ready(ctx context.Context) error {
 	}
 }
 
-// noGhosts returns nil once no pod is said to run since before the node was cleared: after a power cut the
-// API server tells of pods as they were, until the kubelet has looked after each.
+// noGhosts returns nil once no pod's status predates the clearing of the node: after a power cut the API server has
+// stale statuses until the kubelet has updated each of them.
 func (n *Node) noGhosts(ctx context.Context, client *kube.Client) error {
 	if n.cleared.IsZero() {
 		return nil
@@ -227,7 +227,7 @@ func (n *Node) noGhosts(ctx context.Context, client *kube.Client) error {
 	}
 	for _, p := range pods {
 		if p.RunsSinceBefore(n.cleared) {
-			return fmt.Errorf("pod %s/%s is not started again yet", p.Metadata.Namespace, p.Metadata.Name)
+			return fmt.Errorf("pod %s/%s has not been restarted yet", p.Metadata.Namespace, p.Metadata.Name)
 		}
 	}
 	return nil

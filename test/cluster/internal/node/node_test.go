@@ -87,20 +87,20 @@ func issueIn(t *testing.T, dir string) (*certificates, error) {
 	return issue(filepath.Join(dir, "pki"), dir, "127.0.0.1", "https://127.0.0.1:1")
 }
 
-func TestNeedPackagesTellsHowToGetThem(t *testing.T) {
+func TestNeedPackagesSaysHowToInstallThem(t *testing.T) {
 	t.Parallel()
 	err := NeedPackages(host.NodePackages[:1])
 	for _, want := range []string{"runc", "seccomp", "deps --install", "apt-get install -y --no-install-recommends runc"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is missing in: %v", want, err)
+			t.Errorf("%q is missing from: %v", want, err)
 		}
 	}
 }
 
-func TestRemainsAreEmptyOnlyWithoutAny(t *testing.T) {
+func TestRemainsAreEmptyOnlyWithoutEntries(t *testing.T) {
 	t.Parallel()
 	if r := (Remains{}); !r.Empty() {
-		t.Error("nothing is something")
+		t.Error("remains without any entry are not empty")
 	}
 	for _, r := range []Remains{
 		{Processes: []proc.Process{{PID: 1}}},

@@ -34,7 +34,7 @@ var ports = []Port{
 	{10249, "kube-proxy", false},
 }
 
-// Supported complains when the node cannot run on this machine at all.
+// Supported returns an error if the node cannot run on this machine at all.
 func Supported() error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("a node runs on Linux only, this is %s; \"up --control-plane-only\" runs here", runtime.GOOS)
@@ -45,7 +45,7 @@ func Supported() error {
 	return nil
 }
 
-// preflight tells early, and all at once, what would fail late.
+// preflight reports at once all problems that would appear late.
 func (n *Node) preflight(context.Context) error {
 	var wrong []error
 	if absent := host.Missing(host.NodePackages); len(absent) > 0 {
@@ -64,7 +64,7 @@ func (n *Node) preflight(context.Context) error {
 	return errors.Join(wrong...)
 }
 
-// NeedPackages is the error that names packages and how to get them.
+// NeedPackages returns an error that names packages, and how to install them.
 func NeedPackages(absent []host.Package) error {
 	var b strings.Builder
 	for _, p := range absent {
@@ -74,8 +74,8 @@ func NeedPackages(absent []host.Package) error {
 		b.String(), strings.Join(host.AptArgs(absent), " "))
 }
 
-// PortsTaken complains about ports that others than the daemon in question hold. The kernel may free those of
-// a process that was killed a little after it is gone, so it looks again before it complains.
+// PortsTaken returns an error for ports that other programs hold. The kernel may free the ports of a killed process
+// with a delay, so it retries before it reports them.
 func (n *Node) PortsTaken(ports ...Port) error {
 	var err error
 	for range 30 {
@@ -99,7 +99,7 @@ func (n *Node) portsTaken(ports []Port) error {
 			ip = [4]byte(net.ParseIP(IP).To4())
 		}
 		if l, taken := host.Taken(listeners, ip, p.Number); taken {
-			wrong = append(wrong, fmt.Errorf("port %d, which %s needs, is taken by %s: end it", p.Number, p.Daemon, l.Owner()))
+			wrong = append(wrong, fmt.Errorf("port %d, which %s needs, is in use by %s: stop it", p.Number, p.Daemon, l.Owner()))
 		}
 	}
 	return errors.Join(wrong...)

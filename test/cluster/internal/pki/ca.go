@@ -1,7 +1,7 @@
-// Package pki makes the certificates, keys and kubeconfigs of the cluster, as an installer of real ones does.
+// Package pki creates the certificates, keys and kubeconfigs of the cluster, like an installer of a real one.
 //
-// Invariant: every connection of the cluster is verified against an authority made here; a file that
-// exists and is valid for another month is left alone, so that a restarted cluster keeps its identities.
+// Invariant: every connection of the cluster is verified against an authority created here. A file that is valid for
+// another month is kept, so that a restarted cluster keeps its identities.
 package pki
 
 import (
@@ -31,7 +31,7 @@ const (
 	renewBefore   = 30 * 24 * time.Hour
 )
 
-// Authority signs certificates; its files are NAME.crt and NAME.key in a folder.
+// Authority signs certificates. Its files are NAME.crt and NAME.key in a folder.
 type Authority struct {
 	dir  string
 	name string
@@ -39,7 +39,7 @@ type Authority struct {
 	key  crypto.Signer
 }
 
-// OpenAuthority reads the authority called name from dir, or makes it.
+// OpenAuthority reads the authority with that name from dir, or creates it.
 func OpenAuthority(dir, name string) (*Authority, error) {
 	a := &Authority{dir: dir, name: name}
 	cert, key, err := readPair(a.CertFile(), a.keyFile())
@@ -52,7 +52,7 @@ func OpenAuthority(dir, name string) (*Authority, error) {
 	}
 	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("making a key: %w", err)
+		return nil, fmt.Errorf("creating a key: %w", err)
 	}
 	tmpl := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: name},
@@ -68,29 +68,29 @@ func OpenAuthority(dir, name string) (*Authority, error) {
 	return a, err
 }
 
-// CertFile is the authority's certificate, to be given to whoever has to trust it.
+// CertFile returns the authority's certificate, for everyone who must trust it.
 func (a *Authority) CertFile() string { return filepath.Join(a.dir, a.name+".crt") }
 
-// KeyFile is the authority's key; the controller manager signs with it.
+// KeyFile returns the authority's key; the controller manager signs with it.
 func (a *Authority) KeyFile() string { return a.keyFile() }
 
 func (a *Authority) keyFile() string { return filepath.Join(a.dir, a.name+".key") }
 
-// Leaf describes a certificate to be signed.
+// Leaf describes a certificate to sign.
 type Leaf struct {
-	// Name is the files' name.
+	// Name is the name of the files.
 	Name string
 	// User and Groups are the identity of a client.
 	User   string
 	Groups []string
-	// Hosts are the names and addresses of a server; without any it is a client's certificate only.
+	// Hosts are the names and addresses of a server; without any, it is a client certificate only.
 	Hosts []string
 }
 
-// Pair is the files of a certificate and its key.
+// Pair has the files of a certificate and its key.
 type Pair struct{ Cert, Key string }
 
-// Issue makes the certificate that leaf describes, unless a valid one of that description is there.
+// Issue creates the certificate that leaf describes, unless a valid one exists.
 func (a *Authority) Issue(leaf Leaf) (Pair, error) {
 	p := Pair{Cert: filepath.Join(a.dir, leaf.Name+".crt"), Key: filepath.Join(a.dir, leaf.Name+".key")}
 	tmpl := leaf.template()
@@ -100,7 +100,7 @@ func (a *Authority) Issue(leaf Leaf) (Pair, error) {
 	}
 	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return p, fmt.Errorf("making a key: %w", err)
+		return p, fmt.Errorf("creating a key: %w", err)
 	}
 	return p, write(tmpl, a.cert, signer, a.key, p.Cert, p.Key)
 }
@@ -130,15 +130,15 @@ func sameIdentity(a, b *x509.Certificate) bool {
 		fmt.Sprint(b.Subject.CommonName, b.Subject.Organization, b.DNSNames, b.IPAddresses)
 }
 
-// SigningKey makes the key that signs ServiceAccounts' tokens: RSA, for the verifiers of OpenID tokens
-// accept RS256 and not always more.
+// SigningKey creates the key that signs ServiceAccount tokens. It uses RSA, because some OpenID verifiers accept
+// RS256 only.
 func SigningKey(path string) error {
 	if store.Exists(path) {
 		return nil
 	}
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
-		return fmt.Errorf("making the token signing key: %w", err)
+		return fmt.Errorf("creating the token signing key: %w", err)
 	}
 	return writeKey(path, key)
 }
@@ -146,10 +146,10 @@ func SigningKey(path string) error {
 func write(tmpl, parent *x509.Certificate, own, signer crypto.Signer, certFile, keyFile string) error {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
-		return fmt.Errorf("making a serial number: %w", err)
+		return fmt.Errorf("creating a serial number: %w", err)
 	}
 	tmpl.SerialNumber = serial
-	// A clock that was set back a little must not make the cluster unusable.
+	// Tolerate a clock that was set back a little.
 	tmpl.NotBefore = time.Now().Add(-time.Hour)
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, parent, own.Public(), signer)
 	if err != nil {
@@ -188,19 +188,19 @@ func readPair(certFile, keyFile string) (*x509.Certificate, crypto.Signer, error
 	}
 	signer, ok := key.(crypto.Signer)
 	if !ok {
-		return nil, nil, fmt.Errorf("%s holds no signing key", keyFile)
+		return nil, nil, fmt.Errorf("%s contains no signing key", keyFile)
 	}
 	return cert, signer, nil
 }
 
 func readPEM(path string) ([]byte, error) {
-	data, err := os.ReadFile(path) //nolint:gosec // paths of the cluster's own folder
+	data, err := os.ReadFile(path) //nolint:gosec // paths in the cluster's own folder
 	if err != nil {
 		return nil, err
 	}
 	block, _ := pem.Decode(data)
 	if block == nil {
-		return nil, fmt.Errorf("%s holds no PEM data; remove it and start again", path)
+		return nil, fmt.Errorf("%s contains no PEM data; remove it and start again", path)
 	}
 	return block.Bytes, nil
 }

@@ -26,11 +26,11 @@ contexts:
 current-context: knative-cdevents
 `
 
-// WriteKubeconfig writes a kubeconfig that stands alone: it names no other file.
+// WriteKubeconfig writes a self-contained kubeconfig: it refers to no other file.
 func WriteKubeconfig(path, server, caFile, user string, client Pair) error {
 	data := make([]string, 0, 3)
 	for _, f := range []string{caFile, client.Cert, client.Key} {
-		b, err := os.ReadFile(f) //nolint:gosec // paths of the cluster's own folder
+		b, err := os.ReadFile(f) //nolint:gosec // paths in the cluster's own folder
 		if err != nil {
 			return fmt.Errorf("reading for the kubeconfig: %w", err)
 		}

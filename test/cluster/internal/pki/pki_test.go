@@ -29,7 +29,7 @@ func content(t *testing.T, path string) string {
 	return string(b)
 }
 
-func TestIssueKeepsWhatFitsAndReplacesWhatDoesNot(t *testing.T) {
+func TestIssueKeepsOnlyMatchingCertificates(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	leaf := Leaf{Name: "node", User: "system:node:a", Groups: []string{"system:nodes"}, Hosts: []string{"a", "10.0.0.1"}}
@@ -78,10 +78,10 @@ func TestAuthoritiesDoNotTrustEachOther(t *testing.T) {
 		t.Errorf("got %q, %v", who, err)
 	}
 	if _, err := ask(t, url, ca, bad); err == nil {
-		t.Error("the server took a stranger's certificate")
+		t.Error("the server accepted a certificate of another authority")
 	}
 	if _, err := ask(t, url, other, good); err == nil || !strings.Contains(err.Error(), "unknown authority") {
-		t.Errorf("the client took a stranger's server: %v", err)
+		t.Errorf("the client accepted a server of another authority: %v", err)
 	}
 }
 
@@ -130,7 +130,7 @@ func ask(t *testing.T, url string, ca *Authority, pair Pair) (string, error) {
 	return resp.Header.Get("Who"), resp.Body.Close()
 }
 
-func TestKubeconfigStandsAlone(t *testing.T) {
+func TestKubeconfigIsSelfContained(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	ca := authority(t, dir, "ca")

@@ -20,8 +20,8 @@ const (
 	settlePatience = 10 * time.Minute
 )
 
-// applyOnce applies manifests unless just these were applied to this cluster before, and their Deployments
-// are still there.
+// applyOnce applies manifests, unless the same ones have been applied to this cluster and their Deployments still
+// exist.
 func (p *Platform) applyOnce(ctx context.Context, name, namespace, manifests string) error {
 	marker := filepath.Join(node.Dir, "applied", name)
 	key := store.Key(manifests)
@@ -33,12 +33,12 @@ func (p *Platform) applyOnce(ctx context.Context, name, namespace, manifests str
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(marker), 0o750); err != nil {
-		return fmt.Errorf("remembering what was applied: %w", err)
+		return fmt.Errorf("recording the applied manifests: %w", err)
 	}
 	return store.PublishFile(marker, []byte(key), 0o600)
 }
 
-// present tells whether a namespace has Deployments; "" is for parts that have none.
+// present reports whether a namespace has Deployments; "" is for parts without any.
 func (p *Platform) present(ctx context.Context, namespace string) bool {
 	if namespace == "" {
 		return true
@@ -51,15 +51,15 @@ func (p *Platform) present(ctx context.Context, namespace string) bool {
 	return err == nil && len(all) > 0
 }
 
-// Apply applies manifests. Objects whose kind another manifest defines, and those that a webhook checks
-// which is only starting, fail at first: so it repeats, for everything is in the same request each time.
+// Apply applies manifests. Objects whose CRD is in another manifest, or whose webhook is still starting, fail at first,
+// so it repeats the whole request.
 func Apply(ctx context.Context, kubectl, manifests string, out io.Writer) error {
 	deadline := time.Now().Add(applyPatience)
 	for {
-		told, err := host.Run(ctx, manifests, kubectl, "--kubeconfig", node.Kubeconfig(),
+		output, err := host.Run(ctx, manifests, kubectl, "--kubeconfig", node.Kubeconfig(),
 			"apply", "--server-side", "--force-conflicts", "--field-manager=cluster", "-f", "-")
 		if err == nil {
-			_, err = io.WriteString(out, told)
+			_, err = io.WriteString(out, output)
 			return err
 		}
 		if time.Now().After(deadline) || !passing(err.Error()) {
@@ -73,7 +73,7 @@ func Apply(ctx context.Context, kubectl, manifests string, out io.Writer) error 
 	}
 }
 
-// passing tells whether an error of kubectl's may be gone in a moment.
+// passing reports whether an error of kubectl may be temporary.
 func passing(err string) bool {
 	for _, sign := range []string{
 		"no matches for kind", "resource mapping not found", "failed calling webhook", "could not find the requested resource",
@@ -86,7 +86,7 @@ func passing(err string) bool {
 	return false
 }
 
-// settle waits until all Deployments of a namespace run.
+// settle waits until all Deployments of a namespace are rolled out.
 func (p *Platform) settle(ctx context.Context, namespace string) error {
 	client, err := p.node.Client()
 	if err != nil {
@@ -108,13 +108,13 @@ func (p *Platform) settle(ctx context.Context, namespace string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return step.End(fmt.Errorf("the Deployments %s of %s do not become available (%w)%s", strings.Join(unsettled, ", "), namespace, ctx.Err(), p.why(context.WithoutCancel(ctx), namespace, client)))
+			return step.End(fmt.Errorf("the Deployments %s of %s did not become available (%w)%s", strings.Join(unsettled, ", "), namespace, ctx.Err(), p.why(context.WithoutCancel(ctx), namespace, client)))
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
 }
 
-// waiting names the Deployments that have not settled.
+// waiting names the Deployments that are not rolled out.
 func waiting(ctx context.Context, client *kube.Client, namespace string) ([]string, error) {
 	all, err := client.Deployments(ctx, namespace)
 	if err != nil {
@@ -127,19 +127,19 @@ func waiting(ctx context.Context, client *kube.Client, namespace string) ([]stri
 		}
 	}
 	if len(all) == 0 {
-		return []string{"(none is there yet)"}, nil
+		return []string{"(none exists yet)"}, nil
 	}
 	return names, nil
 }
 
-// why tells what is wrong with a namespace's pods, with the end of their logs. The caller's time is up, so
-// it takes a little more.
+// why describes the problems of a namespace's pods, with the end of their logs. The caller's context has expired, so it
+// uses a little more time.
 func (p *Platform) why(ctx context.Context, namespace string, client *kube.Client) string {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	pods, err := client.Pods(ctx, namespace)
 	if err != nil {
-		return fmt.Sprintf("; and its pods cannot be listed: %v", err)
+		return fmt.Sprintf("; its pods cannot be listed: %v", err)
 	}
 	var b strings.Builder
 	for _, pod := range pods {

@@ -12,7 +12,7 @@ func (p *Platform) eventing(ctx context.Context) error {
 	}
 	objects, err := read(nil,
 		filepath.Join(dir, "config", "core"),
-		// The controller reads the names of its images from these, and does not start without.
+		// The controller reads its images' names from these ConfigMaps, and does not start without them.
 		filepath.Join(dir, "third_party", "eventing-integrations-latest"),
 		filepath.Join(dir, "config", "channels", "in-memory-channel"),
 		filepath.Join(dir, "config", "brokers", "mt-channel-broker"))

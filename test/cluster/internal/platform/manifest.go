@@ -32,7 +32,7 @@ func text(o map[string]any, path ...string) string {
 	return ""
 }
 
-// read collects the manifests of files and folders, in the order in which kubectl would apply them.
+// read reads the manifests in files and folders, in kubectl's order.
 func read(skip func(path string) bool, paths ...string) ([]object, error) {
 	var all []object
 	for _, root := range paths {
@@ -61,8 +61,8 @@ func read(skip func(path string) bool, paths ...string) ([]object, error) {
 	return all, nil
 }
 
-// Read collects manifests as one text. What lies in folders below those that are named is left out, as kubectl does
-// it: nobody has asked for it.
+// Read returns manifests as one text. It does not descend into subfolders; like kubectl, it reads only what was
+// named.
 func Read(paths ...string) (string, error) {
 	var all []object
 	for _, root := range paths {
@@ -103,18 +103,18 @@ func encode(objects []object) (string, error) {
 	return b.String(), nil
 }
 
-// smallRequest is the CPU that each container of the platform asks for. The projects ask for what a busy
-// cluster needs, and all of them together for more than the two cores of a small machine.
+// smallRequest is the CPU request of each container of the platform. The projects' own requests suit a busy cluster, and
+// add up to more than the two cores of a small machine.
 const smallRequest = "10m"
 
-// modest lowers the requests for CPU of Deployments; limits stay as they are.
+// modest lowers the CPU requests of Deployments; limits stay unchanged.
 func modest(objects []object) {
 	for _, o := range objects {
 		if o.kind() != "Deployment" && o.kind() != "StatefulSet" {
 			continue
 		}
 		for _, c := range containers(o) {
-			resources, _ := c["resources"].(map[string]any) // absent: nothing is asked for
+			resources, _ := c["resources"].(map[string]any) // absent: no requests
 			if requests, ok := resources["requests"].(map[string]any); ok && requests["cpu"] != nil {
 				requests["cpu"] = smallRequest
 			}
@@ -141,7 +141,7 @@ func containers(o object) []map[string]any {
 	return all
 }
 
-// configure sets keys of ConfigMaps and complains about ConfigMaps that are not there.
+// configure sets keys of ConfigMaps; a ConfigMap that does not exist is an error.
 func configure(objects []object, settings map[string]map[string]string) error {
 	var done []string
 	for _, o := range objects {

@@ -1,8 +1,8 @@
-// Package platform installs on the node what the project is tested with: DNS, an ingress, Knative Serving,
-// Tekton, Prometheus and Knative Eventing.
+// Package platform installs the node's DNS and ingress, Knative Serving, Tekton, Prometheus and Knative Eventing, with
+// which the project is tested.
 //
-// Invariant: a part is installed as its own project ships it; only images, requests for CPU and the
-// documented settings differ. Installing an installed part changes nothing, so users' settings survive.
+// Invariant: a part is installed as its own project ships it; only images, CPU requests and the documented settings
+// differ. Installing a part again changes nothing, so users' settings survive.
 package platform
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/report"
 )
 
-// Part is something that "up --with" names.
+// Part is a part that "up --with" can name.
 type Part string
 
 // The parts.
@@ -30,15 +30,15 @@ const (
 	Eventing   Part = "eventing"
 )
 
-// order is the order of installing; a later part may need an earlier one.
+// order is the installation order; a later part may need an earlier one.
 var order = []Part{DNS, Serving, Prometheus, Tekton, Eventing}
 
-// Names lists the parts for a person.
+// Names lists the parts for people.
 func Names() string {
 	return strings.Join([]string{string(Serving), string(Tekton), string(Prometheus), string(Eventing), string(DNS), "all"}, ",")
 }
 
-// Parse reads a comma-separated list of parts and adds what they need.
+// Parse parses a comma-separated list of parts and adds their dependencies.
 func Parse(list string) ([]Part, error) {
 	want := map[Part]bool{}
 	for name := range strings.SplitSeq(list, ",") {
@@ -61,7 +61,7 @@ func Parse(list string) ([]Part, error) {
 	return slices.DeleteFunc(slices.Clone(order), func(p Part) bool { return !want[p] }), nil
 }
 
-// Platform is what runs on a node.
+// Platform is the set of parts on a node.
 type Platform struct {
 	node    *node.Node
 	say     *report.Reporter
@@ -73,7 +73,7 @@ func New(n *node.Node, say *report.Reporter) *Platform {
 	return &Platform{node: n, say: say, builder: n.Builder()}
 }
 
-// Preflight complains about packages that the parts need.
+// Preflight reports packages that the parts need and that are missing.
 func (p *Platform) Preflight(parts []Part) error {
 	var need []host.Package
 	if slices.Contains(parts, Prometheus) {
@@ -88,13 +88,13 @@ func (p *Platform) Preflight(parts []Part) error {
 	if !slices.Contains(parts, Prometheus) {
 		return nil
 	}
-	// Where systemd runs, Debian starts a Prometheus of its own with the package.
+	// With systemd, Debian's package starts a Prometheus of its own.
 	return p.node.PortsTaken(
 		node.Port{Number: node.PrometheusPort, Daemon: "prometheus", Public: true},
 		node.Port{Number: targetsPort, Daemon: "prometheus-targets"})
 }
 
-// Begin starts the builds that the parts will wait for, after those of the node.
+// Begin starts the builds that the parts need, after those of the node.
 func (p *Platform) Begin(ctx context.Context, parts []Part) {
 	p.builder.Begin(ctx, build.ControlPlane, build.Registry, build.Containerd, build.Node)
 	if slices.Contains(parts, DNS) {
@@ -118,7 +118,7 @@ func (p *Platform) Install(ctx context.Context, parts []Part) error {
 	return nil
 }
 
-// Target is where images go.
+// Target returns where images are pushed.
 func Target() build.KoTarget {
 	return build.KoTarget{Registry: registry.New(node.RegistryHost), Base: node.BaseImage()}
 }

@@ -67,7 +67,7 @@ func TestModestTouchesRequestsForCPUOnly(t *testing.T) {
 	}
 }
 
-func TestConfigureComplainsAboutWhatIsNotThere(t *testing.T) {
+func TestConfigureRejectsMissingConfigMaps(t *testing.T) {
 	t.Parallel()
 	all := objects(t)
 	if err := configure(all, map[string]map[string]string{"config-x": {"key": "value"}}); err != nil {
@@ -122,7 +122,7 @@ func TestReadNamesTheBrokenFile(t *testing.T) {
 	}
 }
 
-func TestReadLeavesOutWhatLiesBelow(t *testing.T) {
+func TestReadSkipsSubfolders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "optional"), 0o700); err != nil {
@@ -140,7 +140,7 @@ func TestReadLeavesOutWhatLiesBelow(t *testing.T) {
 	}
 }
 
-func TestPassingErrorsAreTriedAgainAndOthersNot(t *testing.T) {
+func TestOnlyTemporaryErrorsAreRetried(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[string]bool{
 		`no matches for kind "Image" in version "caching.internal.knative.dev/v1alpha1"`: true,

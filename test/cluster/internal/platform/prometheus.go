@@ -14,16 +14,16 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
 )
 
-// PrometheusURL is where Prometheus answers, for the machine and for pods.
+// PrometheusURL is the URL of Prometheus, for the machine and for pods.
 var PrometheusURL = fmt.Sprintf("http://%s:%d", node.IP, node.PrometheusPort)
 
-// targetsPort is where, on the loopback link, Prometheus asks which pods there are.
+// targetsPort is where Prometheus discovers pods, on the loopback link.
 const targetsPort = 9092
 
 var targetsAddress = fmt.Sprintf("127.0.0.1:%d", targetsPort)
 
-// prometheus runs on the machine and not in a pod: it is a Debian program, and pods are as near to it as to
-// each other. To the API server it is a user of its own, with a certificate.
+// prometheus runs on the machine instead of in a pod: it is a Debian program, and the machine reaches pods as directly as
+// pods do. At the API server it is a user of its own, with a certificate.
 func (p *Platform) prometheus(ctx context.Context) error {
 	roles, err := embedded("prometheus-roles.yaml", map[string]any{"User": node.PrometheusUser})
 	if err != nil {
@@ -50,7 +50,7 @@ func (p *Platform) prometheus(ctx context.Context) error {
 	}
 	data := filepath.Join(node.Dir, "prometheus")
 	if err := os.MkdirAll(data, 0o750); err != nil {
-		return fmt.Errorf("making a folder for metrics: %w", err)
+		return fmt.Errorf("creating a folder for metrics: %w", err)
 	}
 	return p.node.Ensure(ctx, []proc.Daemon{{
 		Name: "prometheus-targets", Path: filepath.Join(bin, "targets"),

@@ -16,13 +16,13 @@ import (
 //go:embed files
 var files embed.FS
 
-// IngressPort is the port of the node's address at which public Services answer.
+// IngressPort is the port for public Services at the node's address.
 const IngressPort = 30080
 
-// Domain is below which Services get their public names.
+// Domain is the domain of the Services' public names.
 const Domain = "example.com"
 
-// embedded fills in one of the embedded manifests.
+// embedded renders one of the embedded manifests.
 func embedded(name string, values map[string]any) (string, error) {
 	tmpl, err := template.New(name).Option("missingkey=error").ParseFS(files, "files/"+name)
 	if err != nil {
@@ -50,8 +50,8 @@ func (p *Platform) dns(ctx context.Context) error {
 	return p.settle(ctx, "kube-system")
 }
 
-// servingSettings are what the documentation tells an operator to choose. Digests of images are resolved as
-// usual: the registry's private address is reached over plain HTTP by Serving's own client.
+// servingSettings are those that the documentation tells an operator to set. Image digests are resolved as usual:
+// Serving's client uses plain HTTP for the registry's private address.
 var servingSettings = map[string]map[string]string{
 	"config-deployment":    {"queue-sidecar-cpu-request": "5m"},
 	"config-network":       {"ingress-class": "traefik.ingress.networking.knative.dev"},
@@ -111,7 +111,7 @@ func (p *Platform) install(ctx context.Context, part, namespace string, objects 
 	return p.applyOnce(ctx, part, namespace, resolved)
 }
 
-// traefik is the ingress. Its permissions are those of its documentation, in a namespace of its own.
+// traefik is the ingress. It has the permissions in its documentation, and a namespace of its own.
 func (p *Platform) traefik(ctx context.Context) error {
 	image, err := p.node.PushBinary(ctx, build.Traefik, "traefik")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
 )
 
-// Status is what "status -o json" prints.
+// Status is the output of "status -o json".
 type Status struct {
 	Healthy     bool               `json:"healthy"`
 	Daemons     []DaemonStatus     `json:"daemons"`
@@ -35,7 +35,7 @@ type DeploymentStatus struct {
 	Version   string `json:"version,omitempty"`
 }
 
-// Address is a path or an address and what it is of.
+// Address is a path or an address, with its meaning.
 type Address struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
@@ -43,10 +43,10 @@ type Address struct {
 
 const healthy = "ok"
 
-// namespaces are where the parts live.
+// namespaces are those of the parts.
 var namespaces = []string{"kube-system", "knative-serving", "traefik", "tekton-pipelines", "knative-eventing"}
 
-// Addresses is what users of the cluster have to know.
+// Addresses returns what users of the cluster need to know.
 func (p *Platform) Addresses() []Address {
 	all := []Address{
 		{"api", node.Server},
@@ -74,7 +74,7 @@ func (p *Platform) applied(name string) bool {
 	return store.Exists(filepath.Join(node.Dir, "applied", name))
 }
 
-// Status looks at everything once.
+// Status checks everything once.
 func (p *Platform) Status(ctx context.Context) Status {
 	s := Status{Healthy: true, Addresses: p.Addresses()}
 	names := node.DaemonNames()
@@ -126,7 +126,7 @@ func (p *Platform) inCluster(ctx context.Context, s *Status) error {
 	return nil
 }
 
-// partOf names the module whose version a namespace's Deployments have.
+// partOf names the module that determines the version of a namespace's Deployments.
 var partOf = map[string]string{
 	"kube-system": "coredns", "knative-serving": "serving", "traefik": "traefik", "tekton-pipelines": "pipeline", "knative-eventing": "eventing",
 }

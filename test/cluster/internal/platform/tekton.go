@@ -20,7 +20,7 @@ func (p *Platform) tekton(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// The resolvers fetch remote definitions, in an image with git and tini: nothing here is remote.
+		// Leave out the resolvers, which fetch remote definitions and need an image with git and tini. Nothing here is remote.
 		objects, err := read(func(path string) bool { return filepath.Base(path) == "resolvers-deployment.yaml" }, filepath.Join(dir, "config"))
 		if err != nil {
 			return err
@@ -33,8 +33,8 @@ func (p *Platform) tekton(ctx context.Context) error {
 	return p.settle(ctx, "tekton-pipelines")
 }
 
-// shell is an image with the machine's static busybox: Tekton puts steps' scripts in place with it, and
-// tests and the demo run theirs in it.
+// shell is an image with the machine's static busybox. Tekton needs it to install the scripts of steps, and the
+// tests and the demo run their scripts in it.
 func (p *Platform) shell(ctx context.Context) (string, error) {
 	path := host.Program("busybox")
 	list, err := host.Run(ctx, "", path, "--list")
@@ -57,7 +57,7 @@ func (p *Platform) shell(ctx context.Context) (string, error) {
 	return p.node.PushImage(ctx, "busybox", version, []string{"/bin/sh"}, "65532:65532", files...)
 }
 
-// useShell replaces the shell image that the controller is told of, which lies in a registry far away.
+// useShell replaces the shell image in the controller's arguments, which is in a remote registry.
 func useShell(objects []object, image string) {
 	for _, o := range objects {
 		for _, c := range containers(o) {

@@ -16,21 +16,21 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
 )
 
-// Daemon is a program of the cluster that runs on the machine itself.
+// Daemon is a program of the cluster that runs directly on the machine.
 type Daemon struct {
 	Name string
 	Path string
 	Args []string
 	Env  []string
-	// Depends is what the command line does not show but a change of which asks for a restart:
+	// Depends is what requires a restart when it changes and is not on the command line:
 	// the content of configuration files.
 	Depends []string
-	// Ready returns nil once the daemon answers; Patience is how long that may take.
+	// Ready returns nil once the daemon answers. Patience bounds the time until then.
 	Ready    func(context.Context) error
 	Patience time.Duration
 }
 
-// Record is what is kept about a started daemon.
+// Record is the stored state of a started daemon.
 type Record struct {
 	PID   int       `json:"pid"`
 	Start uint64    `json:"start"`
@@ -39,23 +39,23 @@ type Record struct {
 	Since time.Time `json:"since"`
 }
 
-// Set is the daemons of one cluster: its records lie in dir/run, the output in dir/log.
+// Set is the daemons of one cluster: records are in dir/run, output in dir/log.
 type Set struct {
 	dir  string
 	path string
 }
 
-// NewSet returns the daemons whose state lies in dir; path is their PATH.
+// NewSet returns the daemons with their state in dir; path is their PATH.
 func NewSet(dir, path string) (*Set, error) {
 	for _, d := range []string{"run", "log"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o750); err != nil {
-			return nil, fmt.Errorf("making the state folder: %w", err)
+			return nil, fmt.Errorf("creating the state folder: %w", err)
 		}
 	}
 	return &Set{dir: dir, path: path}, nil
 }
 
-// Log is the path of a daemon's output.
+// Log returns the path of a daemon's output.
 func (s *Set) Log(name string) string { return filepath.Join(s.dir, "log", name+".log") }
 
 func (s *Set) recordFile(name string) string { return filepath.Join(s.dir, "run", name+".json") }
@@ -64,7 +64,7 @@ func (d Daemon) spec() string {
 	return store.Key(append(append([]string{d.Path}, d.Args...), d.Depends...)...)
 }
 
-// Lookup returns a daemon's process, if it lives, and what is recorded of it.
+// Lookup returns a daemon's process, if it is alive, and its record.
 func (s *Set) Lookup(name string) (Process, Record, bool) {
 	data, err := os.ReadFile(s.recordFile(name))
 	if err != nil {
@@ -81,12 +81,12 @@ func (s *Set) Lookup(name string) (Process, Record, bool) {
 	return Process{PID: r.PID, Command: st.command, start: st.start}, r, true
 }
 
-// Ensure starts the daemon unless it runs as described, and waits until it is ready. It tells whether it
-// had to be started.
+// Ensure starts the daemon unless it runs as described, and waits until it is ready. It reports whether it
+// started it.
 func (s *Set) Ensure(ctx context.Context, d Daemon) (started bool, err error) {
 	p, rec, alive := s.Lookup(d.Name)
 	if alive && rec.Spec == d.spec() {
-		// It may be dying at this moment: then it never becomes ready, and is started anew.
+		// The daemon may be dying: then it never becomes ready, and is started again.
 		if err := s.await(ctx, d, p, nil); err == nil || p.Alive() {
 			return false, err
 		}
@@ -94,7 +94,7 @@ func (s *Set) Ensure(ctx context.Context, d Daemon) (started bool, err error) {
 	}
 	if alive {
 		if left := End(15*time.Second, p); len(left) > 0 {
-			return false, fmt.Errorf("%s (process %d) does not end, not even when killed", d.Name, p.PID)
+			return false, fmt.Errorf("%s (process %d) does not end, even after SIGKILL", d.Name, p.PID)
 		}
 	}
 	p, exited, err := s.start(d)
@@ -110,7 +110,7 @@ func (s *Set) start(d Daemon) (Process, <-chan error, error) {
 		return Process{}, nil, fmt.Errorf("opening the log of %s: %w", d.Name, err)
 	}
 	defer func() { _ = out.Close() }() // the daemon has its own descriptor
-	// Not bound to any context: the daemon shall outlive this program.
+	// Not bound to a context: the daemon outlives this program.
 	cmd := exec.Command(d.Path, d.Args...) //nolint:gosec,noctx // our own binaries
 	cmd.Dir = s.dir
 	cmd.Stdout, cmd.Stderr = out, out
@@ -123,7 +123,7 @@ func (s *Set) start(d Daemon) (Process, <-chan error, error) {
 	go func() { exited <- cmd.Wait() }()
 	st, ok := look(cmd.Process.Pid)
 	if !ok {
-		return Process{}, nil, fmt.Errorf("%s ended at once\n%s", d.Name, s.Tail(d.Name, 12))
+		return Process{}, nil, fmt.Errorf("%s ended immediately\n%s", d.Name, s.Tail(d.Name, 12))
 	}
 	rec := Record{PID: cmd.Process.Pid, Start: st.start, Boot: bootID(), Spec: d.spec(), Since: time.Now()}
 	data, err := json.Marshal(rec)
@@ -167,7 +167,7 @@ func orClean(err error) error {
 	return err
 }
 
-// Stop ends the named daemons together and forgets those that are gone.
+// Stop ends the named daemons at the same time, and deletes the records of those that ended.
 func (s *Set) Stop(grace time.Duration, names ...string) error {
 	var ps []Process
 	for _, n := range names {
@@ -176,11 +176,11 @@ func (s *Set) Stop(grace time.Duration, names ...string) error {
 		}
 	}
 	if left := End(grace, ps...); len(left) > 0 {
-		return fmt.Errorf("process %d (%s) does not end, not even when killed", left[0].PID, left[0].Command)
+		return fmt.Errorf("process %d (%s) does not end, even after SIGKILL", left[0].PID, left[0].Command)
 	}
 	for _, n := range names {
 		if err := os.Remove(s.recordFile(n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("forgetting %s: %w", n, err)
+			return fmt.Errorf("deleting the record of %s: %w", n, err)
 		}
 	}
 	return nil
@@ -193,7 +193,7 @@ func (s *Set) Tail(name string, lines int) string {
 	if err != nil {
 		return ""
 	}
-	defer func() { _ = f.Close() }() // only read
+	defer func() { _ = f.Close() }() // the file is only read
 	info, err := f.Stat()
 	if err != nil {
 		return ""

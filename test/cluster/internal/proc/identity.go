@@ -1,8 +1,8 @@
-// Package proc starts daemons that outlive the program, and finds and ends them again.
+// Package proc starts daemons that outlive the program, and later finds and ends them.
 //
-// Invariant: it never signals a process that the cluster did not start. A process counts as ours only while
-// its boot, process id and start time are the recorded ones, or while its environment carries the mark that
-// only our daemons and their children inherit; signals go through a pidfd taken before that was checked.
+// Invariant: it never signals a process that the cluster did not start. A process is the cluster's only if its boot, id
+// and start time match a record, or if its environment contains the mark that only the cluster's daemons and their
+// children inherit. Signals go through a pidfd that is opened before that check.
 package proc
 
 import (
@@ -14,10 +14,10 @@ import (
 	"strings"
 )
 
-// Mark is the environment variable that tells our daemons, and all they start, from other processes.
+// Mark is the environment variable that identifies the cluster's daemons and all their children.
 const Mark = "KNATIVE_CDEVENTS_CLUSTER_STATE"
 
-// bootID changes with every boot, so that a record from before a power cut never matches.
+// bootID changes with every boot, so a record from before a power cut never matches.
 func bootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -26,20 +26,20 @@ func bootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// stat is what /proc tells about a process.
+// stat is a process's state in /proc.
 type stat struct {
 	command string
 	state   byte
 	start   uint64
 }
 
-// parseStat reads a line of /proc/PID/stat. The command may itself hold spaces and parentheses.
+// parseStat parses /proc/PID/stat. The command itself may contain spaces and parentheses.
 func parseStat(line string) (stat, error) {
 	open, end := strings.IndexByte(line, '('), strings.LastIndexByte(line, ')')
 	if open < 0 || end < open {
 		return stat{}, fmt.Errorf("no command in %q", line)
 	}
-	// The fields after the command begin with the third, the state; the start time is the 22nd.
+	// The fields after the command start with the third, the state; the start time is the 22nd.
 	fields := strings.Fields(line[end+1:])
 	const startTime = 22 - 3
 	if len(fields) <= startTime || len(fields[0]) != 1 {
@@ -52,8 +52,8 @@ func parseStat(line string) (stat, error) {
 	return stat{command: line[open+1 : end], state: fields[0][0], start: start}, nil
 }
 
-// look returns what is known of a living process. A zombie is as good as gone, unless other threads of it
-// are still on their way out: until the last has ended, the process holds its ports and mounts.
+// look returns the state of a living process. A zombie counts as gone, unless other threads are still ending: until the
+// last one has ended, the process holds its ports and mounts.
 func look(pid int) (stat, bool) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	b, err := os.ReadFile(filepath.Join(dir, "stat")) //nolint:gosec // a process id
@@ -71,7 +71,7 @@ func look(pid int) (stat, bool) {
 	return s, true
 }
 
-// marked tells whether an environment block carries our mark with the given value.
+// marked reports whether an environment block contains the mark with the given value.
 func marked(environ []byte, value string) bool {
 	want := []byte(Mark + "=" + value)
 	for entry := range bytes.SplitSeq(environ, []byte{0}) {
@@ -89,7 +89,7 @@ type Process struct {
 	start   uint64
 }
 
-// Marked finds all living processes that carry the mark of the cluster whose state lies in dir.
+// Marked returns all living processes with the mark of the cluster in dir.
 func Marked(dir string) []Process {
 	return find(func(pid int) bool {
 		env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
@@ -97,7 +97,7 @@ func Marked(dir string) []Process {
 	})
 }
 
-// ByID returns those of the given process ids that live.
+// ByID returns the processes with the given ids that are alive.
 func ByID(pids []int) []Process {
 	set := map[int]bool{}
 	for _, p := range pids {
@@ -117,7 +117,7 @@ func find(want func(pid int) bool) []Process {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		// The start time is taken before and after, or a reused id could pass the test in between.
+		// Read the start time before and after the check, in case the id is reused in between.
 		before, ok := look(pid)
 		if !ok || !want(pid) {
 			continue

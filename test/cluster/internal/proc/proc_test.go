@@ -25,12 +25,12 @@ func TestParseStatSurvivesOddCommands(t *testing.T) {
 	}
 	for _, bad := range []string{"", "42", "42 (a", "42 (a) S 1", strings.Replace("42 (a)"+rest, "98765", "x", 1)} {
 		if _, err := parseStat(bad); err == nil {
-			t.Errorf("%q was taken", bad)
+			t.Errorf("%q was accepted", bad)
 		}
 	}
 }
 
-func TestMarkedWantsTheWholeEntry(t *testing.T) {
+func TestMarkedRequiresTheWholeEntry(t *testing.T) {
 	t.Parallel()
 	for env, want := range map[string]bool{
 		"A=b\x00" + Mark + "=/state\x00C=d\x00": true,
@@ -69,7 +69,7 @@ func TestEnsureStartsOnceAndAgainWhenTheDescriptionChanges(t *testing.T) {
 	}
 	first, _, ok := s.Lookup("sleeper")
 	if !ok || !first.Alive() {
-		t.Fatal("does not live")
+		t.Fatal("the daemon is not alive")
 	}
 	if started, err := s.Ensure(t.Context(), sleeper(isReady)); err != nil || started {
 		t.Fatal(started, err)
@@ -80,7 +80,7 @@ func TestEnsureStartsOnceAndAgainWhenTheDescriptionChanges(t *testing.T) {
 		t.Fatal(started, err)
 	}
 	if first.Alive() {
-		t.Error("the old one still lives")
+		t.Error("the old process is still alive")
 	}
 	if err := s.Stop(time.Second, "sleeper"); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestEnsureStartsAgainAfterAKill(t *testing.T) {
 	}
 	p, _, _ := s.Lookup("sleeper")
 	if left := Kill(p); len(left) > 0 {
-		t.Fatal("does not die")
+		t.Fatal("the process did not end")
 	}
 	if started, err := s.Ensure(t.Context(), sleeper(isReady)); err != nil || !started {
 		t.Error(started, err)
@@ -128,11 +128,11 @@ func TestEnsureDoesNotWaitForADyingDaemon(t *testing.T) {
 		t.Error(started, err)
 	}
 	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("waited %s for the dead", took)
+		t.Errorf("waited %s for a dead process", took)
 	}
 }
 
-func TestEnsureTellsWhyADaemonEnded(t *testing.T) {
+func TestEnsureReportsWhyADaemonEnded(t *testing.T) {
 	t.Parallel()
 	s := newSet(t)
 	d := Daemon{
@@ -145,8 +145,8 @@ func TestEnsureTellsWhyADaemonEnded(t *testing.T) {
 	}
 }
 
-// A record whose process id was given to another process must not make us touch that one.
-func TestLookupIsNotFooledByAReusedID(t *testing.T) {
+// A record whose process id was reused must not lead to another process.
+func TestLookupIgnoresAReusedID(t *testing.T) {
 	t.Parallel()
 	s := newSet(t)
 	if _, err := s.Ensure(t.Context(), sleeper(isReady)); err != nil {
@@ -167,10 +167,10 @@ func TestLookupIsNotFooledByAReusedID(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, _, ok := s.Lookup("sleeper"); ok {
-			t.Errorf("%s: taken for ours", name)
+			t.Errorf("%s: another process was accepted", name)
 		}
 		if err := s.Stop(time.Second, "sleeper"); err != nil || !p.Alive() {
-			t.Errorf("%s: the innocent was ended (%v)", name, err)
+			t.Errorf("%s: another process was ended (%v)", name, err)
 		}
 	}
 	reused := Process{PID: p.PID, start: p.start + 1}

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// Alive tells whether this very process still runs.
+// Alive reports whether this same process is still running.
 func (p Process) Alive() bool {
 	s, ok := look(p.PID)
 	return ok && s.start == p.start
 }
 
-// Signal sends sig to this very process; one that has ended needs none. FindProcess takes a pidfd; when the start time still matches
-// after that, the descriptor stands for our process even if its id is reused a moment later.
+// Signal sends sig to this process; one that has ended needs none. FindProcess opens a pidfd. If the start time still
+// matches after that, the descriptor refers to our process even if its id is reused.
 func (p Process) Signal(sig syscall.Signal) error {
 	handle, err := os.FindProcess(p.PID)
 	if err != nil {
-		return nil // no such process: it ended by itself, which is what is wanted
+		return nil // no such process: it has already ended
 	}
-	defer func() { _ = handle.Release() }() // only gives the descriptor back
+	defer func() { _ = handle.Release() }() // only closes the descriptor
 	if !p.Alive() {
 		return nil
 	}
@@ -30,10 +30,10 @@ func (p Process) Signal(sig syscall.Signal) error {
 	return nil
 }
 
-// End asks the processes to end, waits for grace, then insists. It returns those that still live.
+// End sends SIGTERM, waits for grace, then sends SIGKILL. It returns the processes that are still alive.
 func End(grace time.Duration, ps ...Process) []Process {
 	for _, p := range ps {
-		_ = p.Signal(syscall.SIGTERM) // whoever cannot be asked is found alive below
+		_ = p.Signal(syscall.SIGTERM) // a process that cannot be signalled is found alive below
 	}
 	left := await(grace, ps)
 	for _, p := range left {
@@ -42,10 +42,10 @@ func End(grace time.Duration, ps ...Process) []Process {
 	return await(5*time.Second, left)
 }
 
-// Kill insists at once.
+// Kill sends SIGKILL immediately.
 func Kill(ps ...Process) []Process {
 	for _, p := range ps {
-		_ = p.Signal(syscall.SIGKILL) // whoever survives is returned
+		_ = p.Signal(syscall.SIGKILL) // survivors are returned
 	}
 	return await(5*time.Second, ps)
 }

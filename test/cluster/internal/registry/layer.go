@@ -1,4 +1,4 @@
-// Package registry makes small images out of files and puts them into the cluster's registry.
+// Package registry builds small images from files and pushes them to the cluster's registry.
 //
 // Invariant: equal input gives an equal digest: times, owners and order in a layer are fixed.
 package registry
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// File is one entry of a layer: content, or the path of a file on the machine, or a link, or a folder.
+// File is one entry of a layer: content, a file on the machine, a link, or a folder.
 type File struct {
 	Name    string
 	Mode    fs.FileMode
@@ -28,7 +28,7 @@ type File struct {
 	Dir     bool
 }
 
-// Layer is a compressed layer and the two names that the image format has for it.
+// Layer is a compressed layer with its two digests in the image format.
 type Layer struct {
 	Blob   []byte
 	Digest string
@@ -48,7 +48,7 @@ func NewLayer(files []File) (Layer, error) {
 	})
 }
 
-// LayerFrom takes a tar file as it is.
+// LayerFrom uses a tar file unchanged.
 func LayerFrom(tarFile string) (Layer, error) {
 	return compress(func(w io.Writer) error {
 		f, err := os.Open(tarFile) //nolint:gosec // the user's own file

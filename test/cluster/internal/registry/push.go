@@ -20,7 +20,7 @@ const (
 	indexType    = "application/vnd.oci.image.index.v1+json"
 )
 
-// Image is what is pushed under a name.
+// Image is an image to push under a name.
 type Image struct {
 	Name       string
 	Tag        string
@@ -30,7 +30,7 @@ type Image struct {
 	Env        []string
 }
 
-// Registry is a registry that is reached over plain HTTP, which it is only on the cluster's own link.
+// Registry is a registry over plain HTTP, which is used on the cluster's own link only.
 type Registry struct {
 	Host string
 	http *http.Client
@@ -41,13 +41,13 @@ func New(host string) *Registry {
 	return &Registry{Host: host, http: &http.Client{Timeout: 2 * time.Minute}}
 }
 
-// Ready returns nil when the registry answers.
+// Ready returns nil if the registry answers.
 func (r *Registry) Ready(ctx context.Context) error {
 	_, err := r.do(ctx, http.MethodGet, "http://"+r.Host+"/v2/", "", nil, http.StatusOK)
 	return err
 }
 
-// Has tells whether the registry holds what a reference with a digest names.
+// Has reports whether the registry has the image of a reference with a digest.
 func (r *Registry) Has(ctx context.Context, ref string) bool {
 	name, digest, ok := strings.Cut(strings.TrimPrefix(ref, r.Host+"/"), "@")
 	if !ok {
@@ -97,7 +97,7 @@ func (r *Registry) Push(ctx context.Context, img Image) (string, error) {
 	return r.Host + "/" + img.Name + "@" + digest(manifest), nil
 }
 
-// Retag gives what a reference with a digest names a tag as well.
+// Retag adds a tag to the image of a reference with a digest.
 func (r *Registry) Retag(ctx context.Context, ref, tag string) error {
 	name, digest, _ := strings.Cut(strings.TrimPrefix(ref, r.Host+"/"), "@")
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.manifest(name, digest), nil)
@@ -109,10 +109,10 @@ func (r *Registry) Retag(ctx context.Context, ref, tag string) error {
 	if err != nil {
 		return fmt.Errorf("tagging %s: %w", ref, err)
 	}
-	defer func() { _ = resp.Body.Close() }() // read to its end
+	defer func() { _ = resp.Body.Close() }() // the body is read to its end
 	body, err := io.ReadAll(io.LimitReader(resp.Body, 4<<20))
 	if err != nil || resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("tagging %s: the registry answered %s (%w)", ref, resp.Status, err)
+		return fmt.Errorf("tagging %s: the registry returned %s (%w)", ref, resp.Status, err)
 	}
 	_, err = r.do(ctx, http.MethodPut, r.manifest(name, tag), resp.Header.Get("Content-Type"), body, http.StatusCreated)
 	return err
@@ -129,7 +129,7 @@ func (r *Registry) blob(ctx context.Context, name, digest string, data []byte) e
 	}
 	location, err := r.do(ctx, http.MethodPost, base+"uploads/", "", nil, http.StatusAccepted)
 	if err != nil {
-		return fmt.Errorf("beginning an upload: %w", err)
+		return fmt.Errorf("starting an upload: %w", err)
 	}
 	u, err := url.Parse(location)
 	if err != nil {
@@ -144,11 +144,11 @@ func (r *Registry) blob(ctx context.Context, name, digest string, data []byte) e
 	return nil
 }
 
-// do returns the Location header, the only one that is ever wanted.
+// do returns the Location header, the only one that callers need.
 func (r *Registry) do(ctx context.Context, method, address, kind string, body []byte, want int) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
-		return "", fmt.Errorf("asking the registry: %w", err)
+		return "", fmt.Errorf("requesting the registry: %w", err)
 	}
 	if kind != "" {
 		req.Header.Set("Content-Type", kind)
@@ -160,10 +160,10 @@ func (r *Registry) do(ctx context.Context, method, address, kind string, body []
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = resp.Body.Close() }() // nothing of it is used but an error's text
+	defer func() { _ = resp.Body.Close() }() // only an error's text is used
 	if resp.StatusCode != want {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 500)) // decoration of the error below
-		return "", fmt.Errorf("%s %s: the registry answered %s: %s", method, address, resp.Status, text)
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 500)) // only for the error below
+		return "", fmt.Errorf("%s %s: the registry returned %s: %s", method, address, resp.Status, text)
 	}
 	return resp.Header.Get("Location"), nil
 }

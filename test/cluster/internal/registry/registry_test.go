@@ -48,7 +48,7 @@ func TestLayersAreReproducible(t *testing.T) {
 	}
 }
 
-// fake keeps what is pushed, and insists on blobs being there before a manifest that names them.
+// fake stores what is pushed, and requires a manifest's blobs to be pushed first.
 type fake struct {
 	mu        sync.Mutex
 	blobs     map[string]bool
@@ -97,7 +97,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		w.Header().Set("Content-Type", manifestType)
-		_, _ = io.WriteString(w, text) // a client that went away needs no answer
+		_, _ = io.WriteString(w, text) // ignore a client that has disconnected
 	}
 }
 
@@ -127,17 +127,17 @@ func TestPushOnceHasAndRetag(t *testing.T) {
 		t.Errorf("the second push: %q, %v, %d uploads", again, err, f.uploads-before)
 	}
 	if r.Has(t.Context(), r.Host+"/a/b@"+digest([]byte("other"))) {
-		t.Error("has what was never pushed")
+		t.Error("Has reports an image that was never pushed")
 	}
 	if err := r.Retag(t.Context(), ref, "v2"); err != nil {
 		t.Error(err)
 	}
 	if f.manifests["/v2/a/b/manifests/v2"] != f.manifests["/v2/a/b/manifests/latest"] {
-		t.Error("the new tag names something else")
+		t.Error("the new tag names another image")
 	}
 }
 
-func TestPushTellsWhatTheRegistrySaid(t *testing.T) {
+func TestPushReportsTheRegistrysError(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "the disk is full", http.StatusInsufficientStorage)

@@ -1,7 +1,7 @@
-// Package report tells a person what the cluster program does while it does it.
+// Package report shows the progress of the cluster program to the user.
 //
-// Invariant: it writes to standard error only, so that standard output carries nothing but results a
-// script can use, and every step that was begun is either finished or failed with the time it took.
+// Invariant: it writes to standard error only, so that standard output contains nothing but results for
+// scripts, and every step that begins also ends, done or failed, with its duration.
 package report
 
 import (
@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// beat is how long a step stays silent before it says that it still works.
+// beat is how long a step stays silent before it reports that it is still running.
 const beat = 20 * time.Second
 
-// Reporter prints steps, one line when each begins, one when it ends and some between.
+// Reporter prints steps: a line when each begins, one when it ends, and some in between.
 type Reporter struct {
 	mu  sync.Mutex
 	out io.Writer
@@ -33,7 +33,7 @@ func (r *Reporter) Say(format string, args ...any) {
 	_, _ = fmt.Fprintf(r.out, "%s  %s\n", time.Now().Format("15:04:05"), fmt.Sprintf(format, args...))
 }
 
-// Step is something that takes time.
+// Step is an operation that takes time.
 type Step struct {
 	r     *Reporter
 	name  string
@@ -45,7 +45,7 @@ type Step struct {
 	note string
 }
 
-// Begin announces a step; note says where to look meanwhile, for example the log's path.
+// Begin announces a step; note says where to look in the meantime, such as the log's path.
 func (r *Reporter) Begin(name, note string) *Step {
 	s := &Step{r: r, name: name, note: note, began: time.Now(), stop: make(chan struct{})}
 	r.Say("%s …%s", name, aside(note))
@@ -53,14 +53,14 @@ func (r *Reporter) Begin(name, note string) *Step {
 	return s
 }
 
-// Note replaces what the reminders say the step waits for.
+// Note replaces the note in the reminders.
 func (s *Step) Note(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.note = fmt.Sprintf(format, args...)
 }
 
-// End finishes the step: with err nil it says how long it took, otherwise that it failed. It returns err
+// End ends the step: if err is nil, it prints the duration, otherwise that the step failed. It returns err,
 // so that a caller can write "return step.End(err)".
 func (s *Step) End(err error) error {
 	s.once.Do(func() {
@@ -85,7 +85,7 @@ func (s *Step) remind() {
 			s.mu.Lock()
 			note := s.note
 			s.mu.Unlock()
-			s.r.Say("%s still at it after %s%s", s.name, took(s.began), aside(note))
+			s.r.Say("%s still running after %s%s", s.name, took(s.began), aside(note))
 		}
 	}
 }

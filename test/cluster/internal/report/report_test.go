@@ -23,7 +23,7 @@ func TestAStepEndsOnceAndSaysHow(t *testing.T) {
 	got := out.String()
 	for _, want := range []string{"building etcd …  (log: /x)", "building etcd done in", "building ko FAILED in"} {
 		if strings.Count(got, want) != 1 {
-			t.Errorf("%q is not there once in\n%s", want, got)
+			t.Errorf("%q does not occur once in\n%s", want, got)
 		}
 	}
 	if lines := strings.Count(got, "\n"); lines != 4 {

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Lock takes the lock file at path, waiting for whoever holds it; waiting is called once before it waits.
-// The kernel releases the lock when the process ends in whatever way, so a crash leaves none behind.
+// Lock takes the lock file at path. If another process holds it, Lock calls waiting once and waits. The kernel
+// releases the lock when the process ends, so a crash leaves none behind.
 func Lock(path string, waiting func()) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // a path of our own
 	if err != nil {
@@ -21,10 +21,10 @@ func Lock(path string, waiting func()) (unlock func(), err error) {
 		err = flockThroughSignals(fd)
 	}
 	if err != nil {
-		_ = f.Close() // the lock's error is the one worth telling
+		_ = f.Close() // the lock's error matters more
 		return nil, fmt.Errorf("locking %s: %w", path, err)
 	}
-	// Closing releases the lock; the file stays, because removing it would let a third process lock another.
+	// Closing the file releases the lock. The file stays, because removing it would let a third process lock another one.
 	return func() { _ = f.Close() }, nil
 }
 

@@ -1,7 +1,7 @@
-// Package store lays out the user's cache folder: what was built once and need not be built again.
+// Package store lays out the user's cache folder, which holds finished builds.
 //
-// Invariant: a path that Publish made is complete. It appears by rename only, so an interrupt, a power cut
-// or two programs at work at the same time never leave half a build behind that a later run would trust.
+// Invariant: a path that Publish created is complete. It appears by rename only, so an interrupt, a power cut
+// or a concurrent program never leaves half a build that a later run would trust.
 package store
 
 import (
@@ -19,7 +19,7 @@ type Store struct {
 	root string
 }
 
-// Open returns the store in the user's cache folder, made if it is missing.
+// Open returns the store in the user's cache folder, and creates it if it is missing.
 func Open() (*Store, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -28,59 +28,59 @@ func Open() (*Store, error) {
 	return At(filepath.Join(base, "knative-cdevents"))
 }
 
-// At returns the store in a folder of the caller's choice.
+// At returns the store in the given folder.
 func At(root string) (*Store, error) {
 	for _, d := range []string{"bin", "images", "registry", "log", "ko"} {
 		if err := os.MkdirAll(filepath.Join(root, d), 0o750); err != nil {
-			return nil, fmt.Errorf("making the cache folder: %w", err)
+			return nil, fmt.Errorf("creating the cache folder: %w", err)
 		}
 	}
 	return &Store{root: root}, nil
 }
 
-// Root is the cache folder itself.
+// Root returns the cache folder itself.
 func (s *Store) Root() string { return s.root }
 
-// Bin is where the binaries of one build unit lie.
+// Bin returns the folder for the binaries of one build unit.
 func (s *Store) Bin(unit, key string) string {
 	return filepath.Join(s.root, "bin", unit+"@"+key)
 }
 
-// Image is the file that remembers the digest of a pushed image.
+// Image returns the file that records the digest of a pushed image.
 func (s *Store) Image(name, key string) string {
 	return filepath.Join(s.root, "images", name+"@"+key)
 }
 
-// Registry is the storage of the image registry: images outlive the clusters that pull them.
+// Registry returns the storage of the image registry: images outlive the clusters that pull them.
 func (s *Store) Registry() string { return filepath.Join(s.root, "registry") }
 
-// Ko is the folder whose settings ko obeys, instead of those of the folder where it runs.
+// Ko returns the folder with ko's settings, which replace those in its working directory.
 func (s *Store) Ko() string { return filepath.Join(s.root, "ko") }
 
-// Log is where the output of a build goes.
+// Log returns the path of a build's output.
 func (s *Store) Log(name string) string { return filepath.Join(s.root, "log", name+".log") }
 
-// Key condenses all that a build depends on into a short name.
+// Key hashes everything that a build depends on into a short name.
 func Key(inputs ...string) string {
 	h := sha256.New()
 	for _, in := range inputs {
-		// The length keeps ("ab","c") apart from ("a","bc"). A hash never fails to write.
+		// The length tells ("ab","c") from ("a","bc"). Writing to a hash never fails.
 		_, _ = fmt.Fprintf(h, "%d:%s", len(in), in)
 	}
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// Exists tells whether a published path is there.
+// Exists reports whether a published path exists.
 func Exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// PublishDir lets fill make the content of a folder and moves it to path in one step.
+// PublishDir lets fill create the content of a folder, and moves it to path in one step.
 func PublishDir(path string, fill func(dir string) error) error {
 	tmp, err := os.MkdirTemp(filepath.Dir(path), ".part-")
 	if err != nil {
-		return fmt.Errorf("making a folder to build in: %w", err)
+		return fmt.Errorf("creating a folder to build in: %w", err)
 	}
 	defer removeLeft(tmp)
 	if err := fill(tmp); err != nil {
@@ -110,5 +110,5 @@ func PublishFile(path string, data []byte, mode fs.FileMode) error {
 	return nil
 }
 
-// removeLeft takes away a temporary path; after a rename there is nothing left and nothing to report.
+// removeLeft removes a temporary path; after a rename there is none.
 func removeLeft(path string) { _ = os.RemoveAll(path) }

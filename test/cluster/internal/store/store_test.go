@@ -15,7 +15,7 @@ func TestKeyDependsOnEveryInputAndOnWhereTheyEnd(t *testing.T) {
 		"nothing": Key(), "empty": Key(""), "ab c": Key("ab", "c"), "a bc": Key("a", "bc"), "abc": Key("abc"),
 	} {
 		if other, ok := seen[key]; ok {
-			t.Errorf("%q and %q have one key", name, other)
+			t.Errorf("%q and %q have the same key", name, other)
 		}
 		seen[key] = name
 	}
@@ -64,7 +64,7 @@ func TestPublishDirTwiceKeepsTheFirst(t *testing.T) {
 func TestLockWaitsForItsHolder(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
-	unlock, err := Lock(path, func() { t.Error("waited for nobody") })
+	unlock, err := Lock(path, func() { t.Error("waited without a holder") })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestLockWaitsForItsHolder(t *testing.T) {
 	<-waited
 	select {
 	case <-got:
-		t.Fatal("two hold one lock")
+		t.Fatal("the lock has two holders")
 	case <-time.After(50 * time.Millisecond):
 	}
 	unlock()

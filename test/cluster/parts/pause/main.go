@@ -1,4 +1,4 @@
-// Command pause holds a pod's namespaces open. It does nothing, until it is told to end.
+// Command pause holds a pod's namespaces open. It does nothing until it gets a signal.
 package main
 
 import (

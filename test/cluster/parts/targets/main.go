@@ -1,7 +1,7 @@
-// Command targets tells Prometheus which pods there are.
+// Command targets is Prometheus' service discovery for pods.
 //
-// Debian builds Prometheus without its own discovery of Kubernetes; this answers "http_sd" requests with the
-// labels that discovery would have set, so that the usual relabelling rules work.
+// Debian builds Prometheus without discovery for Kubernetes. This program answers "http_sd" requests with the labels
+// that it would have set, so that the usual relabelling rules work.
 package main
 
 import (
@@ -37,7 +37,7 @@ func main() {
 	mux.HandleFunc("GET /pods", func(w http.ResponseWriter, r *http.Request) {
 		groups, err := list(r, client, *server)
 		if err != nil {
-			// Prometheus keeps what it knew when it gets an error.
+			// Prometheus keeps its earlier targets on an error.
 			log.Print(err)
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
@@ -52,13 +52,13 @@ func main() {
 }
 
 func newClient(caFile, certFile, keyFile string) (*http.Client, error) {
-	ca, err := os.ReadFile(caFile) //nolint:gosec // told on the command line
+	ca, err := os.ReadFile(caFile) //nolint:gosec // from the command line
 	if err != nil {
 		return nil, err
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(ca) {
-		return nil, errors.New(caFile + " holds no certificate")
+		return nil, errors.New(caFile + " contains no certificate")
 	}
 	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
@@ -72,7 +72,7 @@ func newClient(caFile, certFile, keyFile string) (*http.Client, error) {
 	}, nil
 }
 
-// pod is what is told of a pod.
+// pod has the fields of a pod that are used.
 type pod struct {
 	Metadata struct {
 		Name        string            `json:"name"`
@@ -95,7 +95,7 @@ type pod struct {
 	} `json:"status"`
 }
 
-// group is one entry of an answer.
+// group is one entry of a response.
 type group struct {
 	Targets []string          `json:"targets"`
 	Labels  map[string]string `json:"labels"`
@@ -110,7 +110,7 @@ func list(r *http.Request, client *http.Client, server string) ([]group, error) 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = resp.Body.Close() }() // decoded to its end, or given up
+	defer func() { _ = resp.Body.Close() }() // decoded to its end, or abandoned
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("listing pods: %s", resp.Status)
 	}
@@ -127,7 +127,7 @@ func list(r *http.Request, client *http.Client, server string) ([]group, error) 
 	return groups, nil
 }
 
-// targets is one target for each port of a pod, and one without a port for a container that names none.
+// targets returns a target for each port of a pod, and one for a container without ports.
 func targets(p pod) []group {
 	if p.Status.PodIP == "" {
 		return nil
@@ -141,7 +141,7 @@ func targets(p pod) []group {
 		common[prefix+"label_"+sanitize(k)] = v
 	}
 	for k, v := range p.Metadata.Annotations {
-		// The others may be whole manifests.
+		// Other annotations may contain whole manifests.
 		if strings.HasPrefix(k, "prometheus.io/") {
 			common[prefix+"annotation_"+sanitize(k)] = v
 		}
@@ -165,7 +165,7 @@ func targets(p pod) []group {
 	return all
 }
 
-// sanitize makes a label's name out of a key.
+// sanitize turns a key into a label name.
 func sanitize(key string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {

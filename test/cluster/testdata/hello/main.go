@@ -1,4 +1,4 @@
-// Command hello answers with the name of its Revision.
+// Command hello responds with the name of its Revision.
 package main
 
 import (
