@@ -58,7 +58,7 @@ func dyingIndex(obj any) ([]string, error) {
 // OnChange registers f to be called with the Service of every pod that is added, changed
 // or deleted. f must not block. Call OnChange before Run.
 func (p *Informer) OnChange(f func(service types.NamespacedName)) error {
-	tell := func(obj any) {
+	notify := func(obj any) {
 		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = tombstone.Obj
 		}
@@ -67,16 +67,16 @@ func (p *Informer) OnChange(f func(service types.NamespacedName)) error {
 		}
 	}
 	registration, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: tell,
+		AddFunc: notify,
 		UpdateFunc: func(before, now any) {
 			was, had := before.(*stored)
 			is, has := now.(*stored)
 			if had && has && was.pod.Key() != is.pod.Key() {
 				f(was.pod.Key()) // its label was changed
 			}
-			tell(now)
+			notify(now)
 		},
-		DeleteFunc: tell,
+		DeleteFunc: notify,
 	})
 	if err != nil {
 		return fmt.Errorf("adding a handler to the informer for pods: %w", err)

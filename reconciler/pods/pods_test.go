@@ -146,7 +146,7 @@ func TestOwned(t *testing.T) {
 
 // Each ReplicaSet is requested once. A failed request is retried, and is no reason
 // to refuse a pod.
-func TestOwnersAreRemembered(t *testing.T) {
+func TestOwnersAreCached(t *testing.T) {
 	t.Parallel()
 	client := metadataClient(t, chain("cart", "cart-00001")...)
 	asked, broken := 0, true
@@ -184,11 +184,11 @@ func TestPodsByService(t *testing.T) {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
-	told := map[string]int{}
+	notified := map[string]int{}
 	err = pods.OnChange(func(key types.NamespacedName) {
 		mu.Lock()
 		defer mu.Unlock()
-		told[key.Name]++
+		notified[key.Name]++
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +226,7 @@ func TestPodsByService(t *testing.T) {
 	eventually(t, "both Services have been announced", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return told["cart"] == 4 && told["bank"] == 2 && len(pods.Of(cart)) == 1
+		return notified["cart"] == 4 && notified["bank"] == 2 && len(pods.Of(cart)) == 1
 	})
 }
 

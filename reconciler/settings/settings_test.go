@@ -55,7 +55,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-func TestWrongValuesAreRefusedByName(t *testing.T) {
+func TestInvalidValuesAreRefusedByKey(t *testing.T) {
 	t.Parallel()
 	for key, value := range map[string]string{
 		"cluster-uri":          "eu-1",

@@ -69,7 +69,7 @@ func TestConfigMapMayBeAbsent(t *testing.T) {
 	}
 }
 
-func TestStartFails(t *testing.T) {
+func TestNewStoreFails(t *testing.T) {
 	t.Parallel()
 	refusing := fake.NewClientset(cluster())
 	refusing.PrependReactor("get", "configmaps", func(ktesting.Action) (bool, runtime.Object, error) {

@@ -89,7 +89,7 @@ func TestCredentialsCondition(t *testing.T) {
 }
 
 // Credentials that were found valid stay so while the API server does not answer.
-func TestCredentialsAreKeptWhileTheAPIServerIsAway(t *testing.T) {
+func TestCredentialsConditionSurvivesAPIServerOutage(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	h.kube.PrependReactor("get", "secrets", func(ktesting.Action) (bool, runtime.Object, error) {

@@ -30,7 +30,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-func TestEachBeginsOnce(t *testing.T) {
+func TestRotationStartsWithEachContestant(t *testing.T) {
 	begins := map[string]bool{}
 	for i := range contestants {
 		all := rotated(i)

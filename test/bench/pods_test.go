@@ -36,7 +36,7 @@ func TestDuring(t *testing.T) {
 }
 
 // Pods expose the truth to every program, record the scrapes, and can be frozen.
-func TestPodsAreWitnesses(t *testing.T) {
+func TestPodsRecordScrapes(t *testing.T) {
 	p := &pods{ports: map[string]*port{}, began: time.Now().Add(-time.Minute)}
 	at := &port{exposition: application(0), perSecond: 10, by: map[string]*readings{}}
 	local := &net.TCPAddr{IP: net.IPv4(198, 18, 0, 1), Port: applicationPort}

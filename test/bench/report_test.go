@@ -78,7 +78,7 @@ func TestReportOfMemory(t *testing.T) {
 	wants(t, write(t, r), "**missed**")
 }
 
-func TestReportOfReading(t *testing.T) {
+func TestReportOfScraping(t *testing.T) {
 	of := func(program string, targets int, took time.Duration, mib uint64) scraped {
 		return scraped{
 			Program: program, Targets: targets, Window: time.Minute, CPU: took, memory: memory{Resident: mib << 20, Peak: mib << 20},

@@ -17,7 +17,7 @@ import (
 type witness struct {
 	stream io.ReadCloser
 	ended  sync.WaitGroup
-	heard  []line
+	lines  []line
 }
 
 type line struct {
@@ -43,7 +43,7 @@ func (c *cast) watch(ctx context.Context) (*witness, error) {
 			if err != nil {
 				return // the responses supply what is missing
 			}
-			w.heard = append(w.heard, line{time.Now(), text})
+			w.lines = append(w.lines, line{time.Now(), text})
 		}
 	})
 	return w, nil
@@ -62,7 +62,7 @@ func (w *witness) end() error {
 // correct replaces commit times by the witness's, where those are earlier.
 func (w *witness) correct(commits []commit) error {
 	seen := map[change]time.Time{}
-	for _, l := range w.heard {
+	for _, l := range w.lines {
 		var ev struct{ Object servingv1.Route }
 		if err := json.Unmarshal(l.text, &ev); err != nil {
 			return fmt.Errorf("parsing the watch of Routes: %w", err)

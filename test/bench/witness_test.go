@@ -19,7 +19,7 @@ func TestWitness(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.heard = append(w.heard, line{answered.Add(-before), text})
+		w.lines = append(w.lines, line{answered.Add(-before), text})
 	}
 	commits := []commit{
 		{change: change{"cart", 10}, At: answered}, {change: change{"shop", 10}, At: answered}, {change: change{"cart", 20}, At: answered},
@@ -32,7 +32,7 @@ func TestWitness(t *testing.T) {
 			t.Errorf("%+v: got %v, want %v", commits[i].change, commits[i].At, want)
 		}
 	}
-	w.heard = append(w.heard, line{answered, []byte("torn")})
+	w.lines = append(w.lines, line{answered, []byte("torn")})
 	if w.correct(commits) == nil {
 		t.Error("a torn line was accepted")
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-func TestMeasureCountsWhoAnswered(t *testing.T) {
+func TestMeasureCountsByRevision(t *testing.T) {
 	l := &load{}
 	l.window()
 	for i := range 10 {

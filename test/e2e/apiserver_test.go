@@ -27,8 +27,8 @@ func TestAPIServerRestarts(t *testing.T) {
 	s.must(suite.RestartDaemon(t.Context(), "kube-apiserver"))
 	say("the API server was down for %s at most", took(began))
 	over()
-	// A new API server cannot resume a watch: nobody is sent changes that appeared and were undone before the
-	// controller watched again.
+	// A new API server cannot resume a watch: a change that is undone before the controller watches again
+	// is never sent.
 	again := s.watchedAgain(began)
 	say("every replica watched again after %s", again.Sub(began).Round(100*time.Millisecond))
 	s.absences = append(s.absences, oracle.Absence{From: began, To: again})

@@ -70,13 +70,13 @@ func (e entry) own() bool {
 	return e.ObjectRef != nil && (e.ObjectRef.APIGroup == v1alpha1.GroupName || e.ObjectRef.Namespace == kit.Namespace)
 }
 
-// asks reports a review, which the API server answers and does not store.
-func (e entry) asks() bool {
+// isReview reports a review, which the API server answers and does not store.
+func (e entry) isReview() bool {
 	return e.ObjectRef != nil && e.Verb == "create" && slices.Contains(questions, e.ObjectRef.Resource)
 }
 
-// tells reports a status update of a CustomRun that names a CanaryGate, which the opt-in part for Tekton allows.
-func (e entry) tells(ours func(namespace, name string) bool) bool {
+// updatesGateRun reports a status update of a CustomRun that names a CanaryGate, which the opt-in part for Tekton allows.
+func (e entry) updatesGateRun(ours func(namespace, name string) bool) bool {
 	o := e.ObjectRef
 	return o != nil && o.APIGroup == customRuns.Group && o.Resource == customRuns.Resource && o.Subresource == "status" &&
 		slices.Contains([]string{"update", "patch"}, e.Verb) && ours(o.Namespace, o.Name)

@@ -18,9 +18,9 @@ import (
 // sight is what queue-proxy's two metric families count, by status.
 type sight struct{ http, serving kit.Outcomes }
 
-// TestWhatIsSeenAtEntry sends requests that fail in several ways, and checks what queue-proxy's two families and the
+// TestEntryMetrics sends requests that fail in several ways, and checks what queue-proxy's two families and the
 // controller count. Neither family sees every failure, and one that both miss must not be reported as a success.
-func TestWhatIsSeenAtEntry(t *testing.T) {
+func TestEntryMetrics(t *testing.T) {
 	if !suite.full || suite.guest || !suite.Own() {
 		t.Skip("it asks pods at their addresses, and takes a minute: make e2e-full")
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// TestFormsOfAnEvent has four sources choose which events they send and how: in structured mode, filtered, with
+// TestEventFormats has four sources choose which events they send and how: in structured mode, filtered, with
 // overrides of their own; events that a sink rejects for good go to the dead letter sink.
-func TestFormsOfAnEvent(t *testing.T) {
+func TestEventFormats(t *testing.T) {
 	s := newScene(t)
 	strict := s.serve("strict")
 	s.must(strict.fault(t.Context(), `{"status":400}`))

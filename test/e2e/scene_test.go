@@ -72,7 +72,7 @@ func (s *scene) end() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), time.Minute)
 	defer cancel()
 	if s.Failed() {
-		s.tell(ctx)
+		s.dump(ctx)
 	}
 	policy := metav1.DeletePropagationBackground
 	err := suite.Kube.CoreV1().Namespaces().Delete(ctx, s.ns, metav1.DeleteOptions{PropagationPolicy: &policy})
@@ -81,7 +81,7 @@ func (s *scene) end() {
 	}
 }
 
-func (s *scene) tell(ctx context.Context) {
+func (s *scene) dump(ctx context.Context) {
 	var b strings.Builder
 	if s.sink != nil {
 		events, err := s.sink.events(ctx)

@@ -65,7 +65,7 @@ func TestUninstallAndInstall(t *testing.T) {
 	svc, err := suite.Serving.ServingV1().Services(s.ns).Get(t.Context(), "shop", metav1.GetOptions{})
 	s.must(err)
 	if text := compact(svc); strings.Contains(text, "cdevents.dev") || len(svc.Finalizers) > 0 {
-		t.Errorf("the Service bears a trace: %s", text)
+		t.Errorf("the Service still has a trace of the controller: %s", text)
 	}
 
 	s.must(suite.Install(t.Context()))

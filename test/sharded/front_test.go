@@ -48,7 +48,7 @@ func TestFront(t *testing.T) {
 	}
 }
 
-func TestFatesAreSharesAndTheSameEachTime(t *testing.T) {
+func TestFatesAreDeterministicShares(t *testing.T) {
 	t.Parallel()
 	f := fates{FailRate: 0.05, SlowRate: 0.2}
 	fails, isSlow, both := 0, 0, 0

@@ -74,7 +74,7 @@ final class App {
         .<Answer>ask(to -> new Ask(request, cart, shard, settings.self(), to), settings.patience())
         .exceptionally(
             e -> {
-              system.log().warn("nobody answered request {} for shard {}: {}", request, shard, e.toString());
+              system.log().warn("no answer to request {} for shard {}: {}", request, shard, e.toString());
               return new Answer(request, cart, shard, settings.self(), Answer.TIMEOUT, null, 0);
             });
   }

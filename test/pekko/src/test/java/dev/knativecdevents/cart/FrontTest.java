@@ -52,7 +52,7 @@ class FrontTest {
         got.body());
     assertEquals(200, get("/cart/a").statusCode());
     assertEquals(504, get("/cart/hangs").statusCode());
-    assertTrue(get("/cart/hangs").body().contains("\"outcome\":\"timeout\",\"items\""), "nobody is known to have handled it");
+    assertTrue(get("/cart/hangs").body().contains("\"outcome\":\"timeout\",\"items\""), "its handler is unknown");
   }
 
   @Test
