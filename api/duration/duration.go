@@ -1,7 +1,7 @@
-// Package duration reads spans of time as people write them.
+// Package duration parses durations as people write them.
 //
-// Its invariant: there is one notation that is written, that of Go and Kubernetes, and
-// ISO 8601 is read as well wherever that one is; both mean the same everywhere.
+// Its invariant: durations are written only in the notation of Go and Kubernetes, and ISO 8601 is
+// accepted wherever that is; both mean the same everywhere.
 package duration
 
 import (
@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// iso8601 leaves out years and months: how long they last, no two people agree on. The
-// numbers of digits keep every sum within a time.Duration.
+// iso8601 has no years and months, because their length varies. The limits on digits keep every sum
+// within a time.Duration.
 var iso8601 = regexp.MustCompile(`^P(?:(\d{1,3})W)?(?:(\d{1,4})D)?(?:T(?:(\d{1,6})H)?(?:(\d{1,6})M)?(?:(\d{1,6}(?:\.\d{1,9})?)S)?)?$`)
 
-// Parse reads 90s, 2m or 1h30m, and the same as PT90S, PT2M or PT1H30M.
+// Parse parses 90s, 2m or 1h30m, and the equivalent PT90S, PT2M or PT1H30M.
 func Parse(s string) (time.Duration, error) {
 	if !strings.HasPrefix(s, "P") {
 		d, err := time.ParseDuration(s)

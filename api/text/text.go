@@ -1,6 +1,6 @@
 // Package text shortens text for statuses, messages and logs.
 //
-// Its invariant: what Truncate returns is as long as the limit allows, and valid UTF-8.
+// Its invariant: Truncate returns as much as the limit allows, as valid UTF-8.
 package text
 
 import "strings"

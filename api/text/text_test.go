@@ -22,7 +22,7 @@ func TestTruncate(t *testing.T) {
 		{"日本", 1, "…"},
 	} {
 		if got := text.Truncate(c.in, c.limit); got != c.want {
-			t.Errorf("%q to %d: %q, want %q", c.in, c.limit, got, c.want)
+			t.Errorf("%q to %d bytes: got %q, want %q", c.in, c.limit, got, c.want)
 		}
 	}
 }

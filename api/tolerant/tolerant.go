@@ -1,8 +1,8 @@
-// Package tolerant reads JSON objects of which parts cannot be read.
+// Package tolerant decodes JSON objects that have unreadable parts.
 //
-// Its invariant: what cannot be read is left out, as little of it as possible, and named
-// with its path; all else is what encoding/json would have made of it. So one object
-// that nobody checked when it was written does not stand in the way of others.
+// Its invariant: it drops as little as possible of what it cannot read, and reports the path;
+// everything else decodes as with encoding/json. So one object that was never validated does not
+// block the others.
 package tolerant
 
 import (
@@ -18,26 +18,26 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// FieldError is a part of an object that could not be read.
+// FieldError reports a part of an object that could not be read.
 type FieldError struct {
 	// Path of the field, as in "spec.filters[0].exact".
 	Path string
-	// Message goes on from there, as in "must be an object, not a number".
+	// Message continues after the path, as in "must be an object, not a number".
 	Message string
 }
 
 func (p FieldError) Error() string { return p.Path + " " + p.Message }
 
 const (
-	// maxDepth is how deep is looked for what is wrong: whoever writes the object decides
-	// how deep it is, and each level is read once more.
+	// maxDepth bounds the search for errors: the object's author chooses its depth, and each level
+	// is decoded once more.
 	maxDepth = 16
-	// maxProblems is how many are named. Each field that has any is among them.
+	// maxProblems bounds the reported errors. Each affected field has at least one.
 	maxProblems = 16
 )
 
-// Unmarshal reads an object into a pointer to a struct. It fails only where the text is no
-// JSON object at all; parts that cannot be read are left out and returned.
+// Unmarshal decodes an object into a pointer to a struct. It fails only if the text is not a JSON
+// object; it drops and returns parts that it cannot read.
 func Unmarshal(raw []byte, into any) ([]FieldError, error) {
 	err := kjson.UnmarshalCaseSensitivePreserveInts(raw, into)
 	if err == nil {
@@ -70,11 +70,11 @@ type step struct {
 type mender struct {
 	target   reflect.Type
 	problems []FieldError
-	// fields are those that the problems are in.
+	// fields holds the fields that have problems.
 	fields []string
 }
 
-// mend returns the readable part of a value; false if it cannot be read at all.
+// mend returns the readable part of a value, or false if there is none.
 func (m *mender) mend(path []step, value any) (any, bool) {
 	err := m.read(path, value)
 	if err == nil {
@@ -122,7 +122,7 @@ func (m *mender) note(path []step, value any, err error) {
 	if slices.Contains(m.fields, field) {
 		return
 	}
-	// Each field is named that lacks something: a selector without it chooses more.
+	// Report every incomplete field: a selector that lacks a part selects more.
 	for i := range slices.Backward(m.fields) {
 		if slices.Index(m.fields, m.fields[i]) < i {
 			m.problems[i], m.fields[i] = problem, field
@@ -131,7 +131,7 @@ func (m *mender) note(path []step, value any, err error) {
 	}
 }
 
-// fieldOf is the field of the object, or of its spec, that a path leads into.
+// fieldOf returns the field of the object, or of its spec, that a path leads into.
 func fieldOf(path []step) string {
 	n := 0
 	for n < min(len(path), 2) && !path[n].item {
@@ -140,7 +140,7 @@ func fieldOf(path []step) string {
 	return text(path[:n])
 }
 
-// read tries an object that has nothing but this value, at its place.
+// read decodes an object that has only this value, in its place.
 func (m *mender) read(path []step, value any) error {
 	for _, s := range slices.Backward(path) {
 		if s.item {
@@ -153,7 +153,7 @@ func (m *mender) read(path []step, value any) error {
 	if err != nil {
 		return fmt.Errorf("encoding a part of the object: %w", err)
 	}
-	return json.Unmarshal(raw, reflect.New(m.target).Interface()) //nolint:wrapcheck // it is told in words
+	return json.Unmarshal(raw, reflect.New(m.target).Interface()) //nolint:wrapcheck // explain puts it in words
 }
 
 func text(path []step) string {
@@ -171,7 +171,7 @@ func text(path []step) string {
 	return b.String()
 }
 
-// explain says what is wrong with a value, without showing it: it may be a secret.
+// explain says what is wrong with a value, without the value: it may be a secret.
 func explain(value any, err error) string {
 	var uri *url.Error
 	if errors.As(err, &uri) {

@@ -28,7 +28,7 @@ type object struct {
 	Filters []leaf           `json:"filters,omitempty"`
 }
 
-func TestWhatCannotBeReadIsLeftOut(t *testing.T) {
+func TestUnreadablePartsAreDropped(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]struct {
 		kept     string
@@ -50,13 +50,13 @@ func TestWhatCannotBeReadIsLeftOut(t *testing.T) {
 			t.Errorf("%s: %v", raw, err)
 			continue
 		}
-		var said []string
+		var reported []string
 		for _, p := range problems {
-			said = append(said, p.Error())
+			reported = append(reported, p.Error())
 		}
 		kept, err := json.Marshal(got)
-		if err != nil || string(kept) != want.kept || !reflect.DeepEqual(said, want.problems) {
-			t.Errorf("%s: kept %s and said %q, want %s and %q", raw, kept, said, want.kept, want.problems)
+		if err != nil || string(kept) != want.kept || !reflect.DeepEqual(reported, want.problems) {
+			t.Errorf("%s: kept %s and reported %q, want %s and %q", raw, kept, reported, want.kept, want.problems)
 		}
 	}
 	for _, raw := range []string{``, `null x`, `[]`, `"a"`, `{"name":`} {
@@ -66,8 +66,8 @@ func TestWhatCannotBeReadIsLeftOut(t *testing.T) {
 	}
 }
 
-// Who writes the object decides how deep and how wide it is.
-func TestAHostileObjectIsReadInTime(t *testing.T) {
+// The object's author chooses how deep and how wide it is.
+func TestHostileObjectIsDecodedInTime(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat(`{"not":`, 5000) + `{"exact":5}` + strings.Repeat("}", 5000)
 	wide := make([]string, 20_000)

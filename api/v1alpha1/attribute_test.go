@@ -2,7 +2,7 @@ package v1alpha1
 
 import "testing"
 
-func TestNamesOfAttributes(t *testing.T) {
+func TestIsAttribute(t *testing.T) {
 	t.Parallel()
 	for name, is := range map[string]bool{
 		"type": true, "knativeerrorcode": true, "a1": true, "1": true,

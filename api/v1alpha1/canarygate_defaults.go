@@ -10,9 +10,9 @@ import (
 
 // The types of a GateMetric.
 const (
-	// MetricErrorRate: requests that ended in an error or a time-out.
+	// MetricErrorRate: requests that ended in an error or a timeout.
 	MetricErrorRate = "ErrorRate"
-	// MetricEntryErrors: the same by the Revision where the request entered.
+	// MetricEntryErrors: the same, by the Revision where the request entered.
 	MetricEntryErrors = "EntryErrors"
 	// MetricSlowRequests: requests that took longer than the threshold.
 	MetricSlowRequests = "SlowRequests"
@@ -20,26 +20,25 @@ const (
 	MetricSlowerAnywhere = "SlowerAnywhere"
 )
 
-// GateThresholds are the bounds of the histogram in which durations are counted, in
-// seconds: canary/attribution has the same. Only these can be a metric's threshold.
+// GateThresholds returns the bounds of the duration histogram, in seconds; canary/attribution uses
+// the same. Only these can be a metric's threshold.
 func GateThresholds() []float64 {
 	return []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 }
 
-// SetDefaults fills in what is not given, as the fields' descriptions say. It is used
-// when a run begins: the objects of users stay as they wrote them, so that a later
-// version may judge better by default.
+// SetDefaults sets the fields that are not given, as their descriptions say. It is called when a
+// run begins and not saved in users' objects, so that a later release can have better defaults.
 func (s *CanaryGateSpec) SetDefaults(context.Context) {
-	schedule := given(&s.Schedule)
-	span(&schedule.Warmup, 30*time.Second)
-	span(&schedule.Interval, 15*time.Second)
-	span(&schedule.MinDuration, 2*time.Minute)
-	span(&schedule.Timeout, 30*time.Minute)
+	schedule := ensure(&s.Schedule)
+	setDuration(&schedule.Warmup, 30*time.Second)
+	setDuration(&schedule.Interval, 15*time.Second)
+	setDuration(&schedule.MinDuration, 2*time.Minute)
+	setDuration(&schedule.Timeout, 30*time.Minute)
 
-	minimum := given(&s.Minimum)
-	unless(&minimum.CanaryRequests, 300)
-	unless(&minimum.BaselineRequests, 300)
-	unless(&minimum.Shards, 3)
+	minimum := ensure(&s.Minimum)
+	setDefault(&minimum.CanaryRequests, 300)
+	setDefault(&minimum.BaselineRequests, 300)
+	setDefault(&minimum.Shards, 3)
 
 	if len(s.Metrics) == 0 {
 		s.Metrics = []GateMetric{{Type: MetricErrorRate}, {Type: MetricEntryErrors}, {Type: MetricSlowRequests}}
@@ -48,32 +47,32 @@ func (s *CanaryGateSpec) SetDefaults(context.Context) {
 		s.Metrics[i].setDefaults()
 	}
 
-	exposure := given(&s.Exposure)
-	unless(&exposure.MinRatio, .5)
-	unless(&exposure.MaxRatio, 2)
+	exposure := ensure(&s.Exposure)
+	setDefault(&exposure.MinRatio, .5)
+	setDefault(&exposure.MaxRatio, 2)
 	if exposure.TooHigh == "" {
 		exposure.TooHigh = verdict.Inconclusive
 	}
 
-	limits := given(&s.Limits)
-	unless(&limits.Restarts, 0)
-	unless(&limits.UnaccountedRatio, .01)
+	limits := ensure(&s.Limits)
+	setDefault(&limits.Restarts, 0)
+	setDefault(&limits.UnaccountedRatio, .01)
 
-	statistics := given(&s.Statistics)
-	unless(&statistics.Alpha, .05)
-	unless(&statistics.Beta, .05)
+	statistics := ensure(&s.Statistics)
+	setDefault(&statistics.Alpha, .05)
+	setDefault(&statistics.Beta, .05)
 
-	score := given(&s.Score)
-	unless(&score.Pass, 90)
-	unless(&score.Warn, 75)
-	unless(&score.MinCoverage, .5)
+	score := ensure(&s.Score)
+	setDefault(&score.Pass, 90)
+	setDefault(&score.Warn, 75)
+	setDefault(&score.MinCoverage, .5)
 
 	if len(s.FailOn) == 0 {
 		s.FailOn = slices.Clone(failOn)
 	}
 }
 
-// failOn is the default: what is not proven to be good does not go on.
+// failOn is the default: a rollout stops setDefault the canary is proven good.
 var failOn = []verdict.Verdict{verdict.Fail, verdict.Error, verdict.Inconclusive}
 
 func (m *GateMetric) setDefaults() {
@@ -81,28 +80,28 @@ func (m *GateMetric) setDefaults() {
 		m.Name = m.Type
 	}
 	if m.Type == MetricSlowRequests {
-		unless(&m.Threshold, .5)
+		setDefault(&m.Threshold, .5)
 	}
-	unless(&m.MaxOddsRatio, 1.5)
-	unless(&m.Negligible, .005)
-	unless(&m.Weight, 1)
-	unless(&m.Critical, true)
+	setDefault(&m.MaxOddsRatio, 1.5)
+	setDefault(&m.Negligible, .005)
+	setDefault(&m.Weight, 1)
+	setDefault(&m.Critical, true)
 }
 
-// given returns the group of fields, empty if there was none.
-func given[T any](group **T) *T {
+// ensure returns the group of fields, and creates it if it is nil.
+func ensure[T any](group **T) *T {
 	if *group == nil {
 		*group = new(T)
 	}
 	return *group
 }
 
-func unless[T any](field **T, value T) {
+func setDefault[T any](field **T, value T) {
 	if *field == nil {
 		*field = &value
 	}
 }
 
-func span(field **Duration, value time.Duration) {
-	unless(field, Duration{value})
+func setDuration(field **Duration, value time.Duration) {
+	setDefault(field, Duration{value})
 }

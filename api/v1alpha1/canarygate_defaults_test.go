@@ -12,7 +12,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// What the descriptions of the fields promise.
+// The defaults that the descriptions of the fields promise.
 const defaults = `{
   "service": "cart",
   "schedule": {"warmup": "30s", "interval": "15s", "minDuration": "2m0s", "timeout": "30m0s"},
@@ -52,7 +52,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-func TestDefaultsTakeNothingAway(t *testing.T) {
+func TestDefaultsOverwriteNothing(t *testing.T) {
 	t.Parallel()
 	s := spec{
 		Service:  "cart",
@@ -69,7 +69,7 @@ func TestDefaultsTakeNothingAway(t *testing.T) {
 	}
 }
 
-// Two runs must not share what one of them might change.
+// Two runs must not share values that one of them may change.
 func TestDefaultsAreNotShared(t *testing.T) {
 	t.Parallel()
 	var a, b spec
@@ -77,12 +77,12 @@ func TestDefaultsAreNotShared(t *testing.T) {
 	b.SetDefaults(t.Context())
 	a.FailOn[0], *a.Score.Pass = "Warn", 1
 	if b.FailOn[0] != "Fail" || *b.Score.Pass != 90 {
-		t.Error("a change of one is a change of the other")
+		t.Error("the defaults of two specs share memory")
 	}
 }
 
-// FuzzValidate: nothing makes it panic, it changes nothing, and what it lets in stays
-// right, and the same, with defaults.
+// FuzzValidate checks that Validate never panics, changes nothing, and that a valid spec stays
+// valid and the same with defaults.
 func FuzzValidate(f *testing.F) {
 	f.Add([]byte(`{"service":"cart"}`), math.NaN(), int64(-1))
 	f.Add([]byte(defaults), 1.5, int64(300))
@@ -92,7 +92,7 @@ func FuzzValidate(f *testing.F) {
 		if err := json.Unmarshal(raw, &s); err != nil {
 			return
 		}
-		if s.Exposure != nil { // numbers that JSON cannot carry, and params of a CustomRun can
+		if s.Exposure != nil { // numbers that JSON lacks, but params of a CustomRun can hold
 			s.Exposure.MaxRatio = &number
 		}
 		if s.Minimum != nil {
@@ -101,22 +101,22 @@ func FuzzValidate(f *testing.F) {
 		before := s.DeepCopy()
 		err := s.Validate(t.Context())
 		if !equality.Semantic.DeepEqual(before, &s) && number == number { //nolint:gocritic // NaN differs from itself
-			t.Fatalf("it was changed:\n%+v\n%+v", before, s)
+			t.Fatalf("Validate changed the spec:\n%+v\n%+v", before, s)
 		}
 		if err != nil {
 			return
 		}
 		s.SetDefaults(t.Context())
 		if err := s.Validate(t.Context()); err != nil {
-			t.Fatalf("with defaults: %v", err)
+			t.Fatalf("invalid with defaults: %v", err)
 		}
 		again := s.DeepCopy()
 		again.SetDefaults(t.Context())
 		if diff := cmp.Diff(&s, again); diff != "" {
-			t.Fatalf("defaults of defaults: %s", diff)
+			t.Fatalf("SetDefaults is not idempotent: %s", diff)
 		}
 		if math.IsNaN(number) && s.Exposure != nil && *s.Exposure.MaxRatio != *s.Exposure.MaxRatio { //nolint:gocritic // NaN
-			t.Fatal("NaN was let in")
+			t.Fatal("Validate accepted NaN")
 		}
 	})
 }

@@ -89,30 +89,30 @@ func (s *GateScore) validate() *apis.FieldError {
 	return errs
 }
 
-// end of a range.
-type end struct {
+// bound is one end of a range.
+type bound struct {
 	words string
 	holds func(float64) bool
 }
 
-func above(n float64) end {
-	return end{fmt.Sprintf("more than %v", n), func(v float64) bool { return v > n }}
+func above(n float64) bound {
+	return bound{fmt.Sprintf("more than %v", n), func(v float64) bool { return v > n }}
 }
 
-func notNegative() end {
-	return end{"0 or more", func(v float64) bool { return v >= 0 }}
+func notNegative() bound {
+	return bound{"0 or more", func(v float64) bool { return v >= 0 }}
 }
 
-func below(n float64) end {
-	return end{fmt.Sprintf("less than %v", n), func(v float64) bool { return v < n }}
+func below(n float64) bound {
+	return bound{fmt.Sprintf("less than %v", n), func(v float64) bool { return v < n }}
 }
 
-func upTo(n float64) end {
-	return end{fmt.Sprintf("at most %v", n), func(v float64) bool { return v <= n }}
+func upTo(n float64) bound {
+	return bound{fmt.Sprintf("at most %v", n), func(v float64) bool { return v <= n }}
 }
 
-// number is within both ends. NaN is within none.
-func number(field string, value float64, least, most end) *apis.FieldError {
+// number checks that a value is within both bounds. NaN never is.
+func number(field string, value float64, least, most bound) *apis.FieldError {
 	if least.holds(value) && most.holds(value) {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// Bounds of what a gate may ask for.
+// Limits on a gate.
 const (
 	minGateInterval = 5 * time.Second
 	maxGateInterval = time.Hour
@@ -26,13 +26,13 @@ const (
 	maxGateOdds     = 100
 )
 
-// Validate says what is wrong with the gate, where, and what would be right.
+// Validate returns what is wrong with the gate, where, and what is allowed.
 func (g *CanaryGate) Validate(ctx context.Context) *apis.FieldError {
 	return g.Spec.Validate(ctx).ViaField("spec").Also(unreadFields(g.Unread))
 }
 
-// Validate says what is wrong with the spec, where, and what would be right. What is
-// not given counts as its default.
+// Validate returns what is wrong with the spec, where, and what is allowed. Missing fields count as
+// their defaults.
 func (s *CanaryGateSpec) Validate(ctx context.Context) *apis.FieldError {
 	filled := s.DeepCopy()
 	filled.SetDefaults(ctx)
@@ -47,7 +47,7 @@ func (s *CanaryGateSpec) Validate(ctx context.Context) *apis.FieldError {
 		Also(filled.verdicts())
 }
 
-// objects are named as Knative lets them be.
+// objects checks that names are valid in Knative.
 func (s *CanaryGateSpec) objects() (errs *apis.FieldError) {
 	if s.Service == "" {
 		err := apis.ErrMissingField("service")

@@ -16,7 +16,7 @@ func ptr[T any](v T) *T { return &v }
 
 func span(d time.Duration) *v1alpha1.Duration { return &v1alpha1.Duration{Duration: d} }
 
-// one metric, of which something is said.
+// one returns a spec with one changed metric.
 func one(change func(*v1alpha1.GateMetric)) func(*spec) {
 	return func(s *spec) {
 		m := v1alpha1.GateMetric{Type: v1alpha1.MetricSlowRequests}
@@ -25,7 +25,7 @@ func one(change func(*v1alpha1.GateMetric)) func(*spec) {
 	}
 }
 
-func TestWhatIsRightIsLetIn(t *testing.T) {
+func TestValidSpecsAreAccepted(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*spec){
 		"the service alone": func(*spec) {},
@@ -53,8 +53,8 @@ func TestWhatIsRightIsLetIn(t *testing.T) {
 	}
 }
 
-// What is refused is named with its path, and with what would be right.
-func TestWhatIsWrongIsRefused(t *testing.T) {
+// An invalid field is reported with its path and what is allowed.
+func TestInvalidSpecsAreRejected(t *testing.T) {
 	t.Parallel()
 	schedule := func(change func(*v1alpha1.GateSchedule)) func(*spec) {
 		return func(s *spec) { s.Schedule = &v1alpha1.GateSchedule{}; change(s.Schedule) }
@@ -123,19 +123,19 @@ func TestWhatIsWrongIsRefused(t *testing.T) {
 		c.change(&g.Spec)
 		err := g.Validate(t.Context())
 		if err == nil || !strings.Contains(err.Error(), c.where) || !strings.Contains(err.Error(), c.right) {
-			t.Errorf("%s: want an error at %s that says %q, got %v", name, c.where, c.right, err)
+			t.Errorf("%s: want an error at %s with %q, got %v", name, c.where, c.right, err)
 		}
 	}
 }
 
-// Who made several mistakes is told all of them.
-func TestAllIsToldAtOnce(t *testing.T) {
+// All mistakes are reported at once.
+func TestAllErrorsAreReported(t *testing.T) {
 	t.Parallel()
 	s := spec{Service: "Cart", FailOn: []verdict.Verdict{"Pass"}, Score: &v1alpha1.GateScore{Pass: ptr(-1.)}}
 	err := s.Validate(t.Context())
 	for _, where := range []string{"service", "failOn[0]", "score.pass"} {
 		if !strings.Contains(err.Error(), where) {
-			t.Errorf("%s is not told: %v", where, err)
+			t.Errorf("%s is not reported: %v", where, err)
 		}
 	}
 }

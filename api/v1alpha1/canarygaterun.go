@@ -1,6 +1,6 @@
 package v1alpha1
 
-// Public is the run as people are told of it.
+// Public returns the part of the run that users see.
 func (r *GateRun) Public() *GateRun {
 	if r == nil {
 		return nil

@@ -6,21 +6,21 @@ import (
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 )
 
-// The conditions of a CDEventSource. Ready sums up those before Delivering,
-// which informs only: a sink that is down for a while is no fault of the source.
+// The conditions of a CDEventSource. Ready summarizes those before Delivering, which is
+// informational: a sink that is down is not an error of the source.
 const (
 	SourceConditionReady apis.ConditionType = apis.ConditionReady
 	// SourceConditionSinkProvided says that the sink has an address.
 	SourceConditionSinkProvided apis.ConditionType = duckv1.SourceConditionSinkProvided
-	// SourceConditionDeadLetterSinkResolved says that the dead letter sink has
-	// an address, or that none is asked for.
+	// SourceConditionDeadLetterSinkResolved says that the dead letter sink has an address, or that
+	// none is configured.
 	SourceConditionDeadLetterSinkResolved apis.ConditionType = "DeadLetterSinkResolved"
-	// SourceConditionValid says that the rest of the spec can be obeyed.
+	// SourceConditionValid says that the rest of the spec is valid.
 	SourceConditionValid apis.ConditionType = "Valid"
-	// SourceConditionCredentialsReady says that the source has what it is to show
-	// to its sinks, or that it shows nothing.
+	// SourceConditionCredentialsReady says that the source has the credentials for its sinks, or
+	// needs none.
 	SourceConditionCredentialsReady apis.ConditionType = "CredentialsReady"
-	// SourceConditionDelivering says whether the sink takes what is sent.
+	// SourceConditionDelivering says whether the sink accepts events.
 	SourceConditionDelivering apis.ConditionType = "Delivering"
 )
 
@@ -40,7 +40,7 @@ func (*CDEventSource) GetGroupVersionKind() schema.GroupVersionKind { return Sou
 // GetStatus implements KRShaped.
 func (s *CDEventSource) GetStatus() *duckv1.Status { return &s.Status.Status }
 
-// Version is the CDEvents version to speak, with the default filled in.
+// Version returns the CDEvents version of the events, or its default.
 func (s *CDEventSourceSpec) Version() string {
 	if s.CDEvents == nil || s.CDEvents.Version == "" {
 		return "0.5"

@@ -1,9 +1,9 @@
-// Package v1alpha1 holds the resources of the API group knative-cdevents.dev:
-// CDEventSource, by which users say which events they want and where;
-// CDEventSubject, the ledger in which the controller keeps what it has seen and
-// what it still owes; and CanaryGate, by which they say how a canary is judged. Its
-// invariant: what Validate lets in can be given its defaults and stays valid. It also reads the annotations by which a template declares
-// that its pods are a stateful cluster.
+// Package v1alpha1 holds the resources of the API group knative-cdevents.dev: CDEventSource selects
+// events and their sink; CDEventSubject is the ledger of observed state and pending events; and
+// CanaryGate specifies how a canary is judged. The package also reads the annotations with which a
+// template declares that its pods form a stateful cluster.
+//
+// Its invariant: a resource that Validate accepts stays valid with its defaults.
 //
 // It imports nothing of this project, so that clients can use it alone.
 //

@@ -8,14 +8,14 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/duration"
 )
 
-// Duration is a span of time, as 2m or 1h30m. It is read in ISO 8601, as PT2M, too.
+// Duration is a duration such as 2m or 1h30m. ISO 8601, such as PT2M, is accepted too.
 //
 // +kubebuilder:validation:Type=string
 type Duration struct {
 	time.Duration `json:"-"`
 }
 
-// MarshalJSON writes it as Kubernetes does.
+// MarshalJSON writes the notation of Kubernetes.
 func (d Duration) MarshalJSON() ([]byte, error) {
 	return []byte(`"` + d.String() + `"`), nil
 }
@@ -28,5 +28,5 @@ func (d *Duration) UnmarshalJSON(raw []byte) error {
 	}
 	var err error
 	d.Duration, err = duration.Parse(text)
-	return err //nolint:wrapcheck // it says all
+	return err //nolint:wrapcheck // the message is complete
 }

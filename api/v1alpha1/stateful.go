@@ -9,34 +9,34 @@ import (
 	"strings"
 )
 
-// StatefulPrefix begins the name of every annotation by which the template of a
-// Knative Service says that its pods are a stateful cluster. Annotations of the
-// template reach each Revision and each pod; those of the Service itself do not.
+// StatefulPrefix is the prefix of the annotations with which the template of a Knative Service
+// declares that its pods are a stateful cluster. Annotations of the template reach each Revision
+// and pod; those of the Service itself do not.
 const StatefulPrefix = "stateful.knative-cdevents.dev/"
 
 // The annotations that declare a stateful cluster.
 const (
-	// AnnotationRuntime names the Runtime. Without it nothing is declared.
+	// AnnotationRuntime names the Runtime. Without it, nothing is declared.
 	AnnotationRuntime = StatefulPrefix + "runtime"
-	// AnnotationMetricsPort and AnnotationMetricsPath say where each pod exposes
-	// what it counts after the sharding.
+	// AnnotationMetricsPort and AnnotationMetricsPath say where each pod exposes its metrics from
+	// after the sharding.
 	AnnotationMetricsPort = StatefulPrefix + "metrics-port"
 	AnnotationMetricsPath = StatefulPrefix + "metrics-path"
-	// AnnotationManagementPort is that of the runtime's management API.
+	// AnnotationManagementPort is the port of the runtime's management API.
 	AnnotationManagementPort = StatefulPrefix + "management-port"
 	// AnnotationEntityTypes lists the sharded entity types, separated by commas.
 	AnnotationEntityTypes = StatefulPrefix + "entity-types"
-	// AnnotationShards is how many shards each of them has.
+	// AnnotationShards is the number of shards of each entity type.
 	AnnotationShards = StatefulPrefix + "shards"
-	// AnnotationCallsPerRequest is "1" where every request makes one call of one
-	// entity. Then requests that entered, and no entity began to handle, can be told.
+	// AnnotationCallsPerRequest is "1" if every request makes exactly one call of one entity. Then
+	// requests that entered but that no entity started to handle can be counted.
 	AnnotationCallsPerRequest = StatefulPrefix + "calls-per-request"
 )
 
-// Runtime is what keeps a stateful cluster together.
+// Runtime is the software that forms a stateful cluster.
 type Runtime string
 
-// The runtimes that are known. A custom one is known by its pods alone.
+// The known runtimes. A custom one is observed only through its pods.
 const (
 	RuntimeAkka       Runtime = "akka"
 	RuntimePekko      Runtime = "pekko"
@@ -45,14 +45,14 @@ const (
 	RuntimeCustom     Runtime = "custom"
 )
 
-// runtimes in the order in which they are told to users.
+// runtimes lists the runtimes in the order of messages.
 var runtimes = []Runtime{RuntimeAkka, RuntimePekko, RuntimeCloudstate, RuntimeProtoActor, RuntimeCustom}
 
 // Runtimes returns the known runtimes, in the order in which messages list them.
 func Runtimes() []Runtime { return slices.Clone(runtimes) }
 
-// Bounds of a declaration. The first keeps labels of metrics few, the second is
-// more than any runtime of those above is run with.
+// Limits on a declaration. MaxEntityTypes limits metric labels; MaxShards is more than any of the
+// runtimes is used with.
 const (
 	MaxEntityTypes = 16
 	MaxShards      = 65536
@@ -60,44 +60,44 @@ const (
 	maxMetricsPath = 256
 )
 
-// Stateful is what a template declares, with the defaults of its runtime.
+// Stateful is a template's declaration, with the defaults of its runtime.
 //
 // +kubebuilder:object:generate=false
 type Stateful struct {
 	Runtime Runtime
-	// MetricsPort is 0 where none is known: then nothing is read.
+	// MetricsPort is 0 if unknown: then no metrics are read.
 	MetricsPort int
-	// MetricsPath begins with a slash.
+	// MetricsPath starts with a slash.
 	MetricsPath string
-	// ManagementPort is 0 where the runtime has no management API.
+	// ManagementPort is 0 if the runtime has no management API.
 	ManagementPort int
-	// EntityTypes are sorted. Without any, shards cannot be asked for.
+	// EntityTypes are sorted. Without any, shards cannot be queried.
 	EntityTypes []string
-	// Shards of each entity type; 0 where it is not known.
+	// Shards is the number of shards of each entity type; 0 if unknown.
 	Shards int
 	// OneCall: every request makes one call of one entity.
 	OneCall bool
 }
 
-// defaults of each runtime, as its own configuration has them.
+// defaults holds the defaults of each runtime's own configuration.
 var defaults = map[Runtime]Stateful{
 	// akka.management.http.port, Kamon's Prometheus reporter, number-of-shards.
 	RuntimeAkka: {MetricsPort: 9095, ManagementPort: 8558, Shards: 1000},
-	// pekko.management.http.port and the same.
+	// pekko.management.http.port, and as for Akka.
 	RuntimePekko: {MetricsPort: 9095, ManagementPort: 7626, Shards: 1000},
-	// Cloudstate's proxy counts on 9090 by itself, where queue-proxy is in a Knative
-	// pod; 9099 is what its Go operator sets.
+	// Cloudstate's proxy exposes metrics on 9090 by default, which queue-proxy uses in a Knative
+	// pod; its Go operator sets 9099.
 	RuntimeCloudstate: {MetricsPort: 9099, ManagementPort: 8558, Shards: 100},
 	RuntimeProtoActor: {},
 	RuntimeCustom:     {},
 }
 
-// queueProxy are the ports that Knative's sidecar listens on in every pod.
+// queueProxy lists the ports that Knative's sidecar uses in every pod.
 var queueProxy = []int{8012, 8013, 8022, 8112, 9090, 9091}
 
-// ParseStateful reads what the annotations of a template, a Revision or a pod
-// declare. It returns false where nothing is declared. An error names each wrong
-// annotation, its value and what would be right.
+// ParseStateful reads the declaration from the annotations of a template, a Revision or a pod. It
+// returns false if there is none. An error names each wrong annotation, its value and what is
+// allowed.
 func ParseStateful(annotations map[string]string) (s Stateful, declared bool, err error) {
 	var given []string
 	for _, name := range slices.Sorted(maps.Keys(annotations)) {
@@ -129,7 +129,7 @@ func (p *statefulParser) wrong(name, right string, args ...any) {
 	p.errs = append(p.errs, fmt.Errorf("annotation %s is %q; %s", name, brief(p.annotations[name]), fmt.Sprintf(right, args...)))
 }
 
-// brief cuts what a user wrote, so that a message stays one.
+// brief shortens a user's value for a message.
 func brief(v string) string {
 	if len(v) > 64 {
 		v = v[:64] + "…"

@@ -17,7 +17,7 @@ func TestParseStateful(t *testing.T) {
 		"cloudstate": {map[string]string{AnnotationRuntime: "cloudstate"}, Stateful{RuntimeCloudstate, 9099, "/metrics", 8558, nil, 100, false}},
 		"protoactor": {map[string]string{AnnotationRuntime: "protoactor"}, Stateful{RuntimeProtoActor, 0, "/metrics", 0, nil, 0, false}},
 		"custom":     {map[string]string{AnnotationRuntime: "custom", "other": "x"}, Stateful{RuntimeCustom, 0, "/metrics", 0, nil, 0, false}},
-		"all said": {
+		"all annotations": {
 			map[string]string{
 				AnnotationRuntime: "pekko", AnnotationMetricsPort: "9464", AnnotationMetricsPath: "/q/metrics", AnnotationManagementPort: "17626",
 				AnnotationEntityTypes: "Order, Cart,Cart", AnnotationShards: "100",
@@ -33,7 +33,7 @@ func TestParseStateful(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotDeclared(t *testing.T) {
+func TestNothingDeclared(t *testing.T) {
 	t.Parallel()
 	for _, annotations := range []map[string]string{nil, {}, {"stateful": "akka", "autoscaling.knative.dev/min-scale": "1"}} {
 		if s, declared, err := ParseStateful(annotations); declared || err != nil || s.Runtime != "" {
@@ -42,7 +42,7 @@ func TestWhatIsNotDeclared(t *testing.T) {
 	}
 }
 
-// An error says which annotation, what it is and what would be right.
+// An error names the annotation, its value and what is allowed.
 func TestWrongDeclarations(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 300)

@@ -13,8 +13,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
 )
 
-// UnmarshalJSON implements json.Unmarshaler. What cannot be read is left out and stands in
-// Unread: a list of sources is read whatever is in one of them.
+// UnmarshalJSON implements json.Unmarshaler. Unread lists the parts that it cannot read, so that
+// one bad source does not break a list of sources.
 func (s *CDEventSource) UnmarshalJSON(raw []byte) (err error) {
 	type plain CDEventSource
 	s.Unread, err = tolerant.Unmarshal(raw, (*plain)(s))
@@ -35,12 +35,12 @@ func (s *CDEventSubject) UnmarshalJSON(raw []byte) (err error) {
 	return err //nolint:wrapcheck // it says what was read
 }
 
-// unreadable stands in for a transition that cannot be rendered as it was: whoever reads the
-// journal gives it up, in its turn and counted.
+// unreadable replaces a transition that cannot be rendered. The reader of the journal drops it in
+// order, and counts it.
 var unreadable = runtime.RawExtension{Raw: []byte(`{"sequence":"unreadable"}`)}
 
-// UnmarshalJSON implements json.Unmarshaler. An entry is not read in part, but for its
-// time and its number, which the transition knows too.
+// UnmarshalJSON implements json.Unmarshaler. It does not read an entry in part, apart from its time
+// and sequence, which the transition has too.
 func (j *JournalEntry) UnmarshalJSON(raw []byte) error {
 	type plain JournalEntry
 	problems, err := tolerant.Unmarshal(raw, (*plain)(j))
@@ -68,8 +68,8 @@ func (j *JournalEntry) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// UnreadIn returns the first of the problems that lies in a field, as in "spec.sink", or
-// that a field lies in; nil if the field could be read.
+// UnreadIn returns the first problem within a field, such as "spec.sink", or in a parent of it; nil
+// if the field could be read.
 func UnreadIn(problems []tolerant.FieldError, field string) *tolerant.FieldError {
 	within := func(a, b string) bool {
 		rest, ok := strings.CutPrefix(a, b)
@@ -83,7 +83,7 @@ func UnreadIn(problems []tolerant.FieldError, field string) *tolerant.FieldError
 	return nil
 }
 
-// unreadFields are the problems in a spec, for an admission webhook.
+// unreadFields returns the problems in a spec, for an admission webhook.
 func unreadFields(problems []tolerant.FieldError) (errs *apis.FieldError) {
 	for _, p := range problems {
 		if UnreadIn([]tolerant.FieldError{p}, "spec") != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
 )
 
-// A list must be read whatever is in one of its items, and each names what is wrong with it.
-func TestOneBadObjectDoesNotSpoilTheList(t *testing.T) {
+// One bad item must not break a list, and each item reports what is wrong with it.
+func TestOneBadObjectDoesNotBreakTheList(t *testing.T) {
 	t.Parallel()
 	var sources CDEventSourceList
 	err := json.Unmarshal([]byte(`{"metadata":{"resourceVersion":"7"},"items":[
@@ -32,7 +32,7 @@ func TestOneBadObjectDoesNotSpoilTheList(t *testing.T) {
 		t.Errorf("%+v", uri)
 	}
 	if copied := uri.DeepCopy(); len(copied.Unread) != 1 {
-		t.Error("a copy has forgotten what could not be read")
+		t.Error("DeepCopy lost Unread")
 	}
 
 	var gates CanaryGateList
@@ -61,9 +61,9 @@ func pathsOf(err *apis.FieldError) map[string]bool {
 	return out
 }
 
-// A journal is read entry by entry. One whose time alone is wrong is sent with the time of
-// its transition; any other is given up by whoever reads the journal.
-func TestAnEntryOfTheJournalThatCannotBeRead(t *testing.T) {
+// A journal is read entry by entry. An entry with only a wrong time is sent with the time of its
+// transition; the reader of the journal drops any other.
+func TestUnreadableJournalEntries(t *testing.T) {
 	t.Parallel()
 	var s CDEventSubject
 	err := json.Unmarshal([]byte(`{"metadata":{"name":"service-u"},"spec":{"kind":"Service","name":"cart"},"status":{"pending":3,"oldestPending":"2026-05-04T12:00:00Z","journal":[

@@ -1,9 +1,10 @@
 package verdict
 
-// Reason for a verdict, for machines. They are few: metrics have them as a label.
+// Reason is a machine-readable reason for a verdict. There are few, because metrics use them as a
+// label.
 type Reason string
 
-// Why a judgement ended as it did.
+// The reasons for a verdict.
 const (
 	AbsoluteLimit        Reason = "AbsoluteLimit"
 	RelativeRegression   Reason = "RelativeRegression"

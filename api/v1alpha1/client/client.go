@@ -1,7 +1,7 @@
-// Package client talks to the API server about the resources of this project.
+// Package client talks to the API server about this project's resources.
 //
-// It knows our kinds and nothing else: no caches beside the informers that
-// callers ask for, no defaults, no retries. What a caller writes is what is sent.
+// It knows only our kinds: it has no caches besides the informers that callers create, no defaults
+// and no retries. It sends exactly what a caller writes.
 package client
 
 import (
@@ -21,8 +21,8 @@ import (
 // Sources reads and writes the CDEventSources of one namespace, or of all.
 type Sources = gentype.ClientWithList[*v1alpha1.CDEventSource, *v1alpha1.CDEventSourceList]
 
-// Subjects reads and writes the CDEventSubjects of one namespace, or of all.
-// UpdateStatus is of no use here: the kind has no status subresource.
+// Subjects reads and writes the CDEventSubjects of one namespace, or of all. UpdateStatus does not
+// work: the kind has no status subresource.
 type Subjects = gentype.ClientWithList[*v1alpha1.CDEventSubject, *v1alpha1.CDEventSubjectList]
 
 // Gates reads and writes the CanaryGates of one namespace, or of all.
@@ -36,7 +36,7 @@ type Clientset struct {
 	rest rest.Interface
 }
 
-// New makes a client from the connection that cfg describes; cfg is not changed.
+// New creates a client for the connection that cfg describes; cfg is not changed.
 func New(cfg *rest.Config) (*Clientset, error) {
 	cfg = rest.CopyConfig(cfg)
 	setDefaults(cfg)
@@ -47,39 +47,39 @@ func New(cfg *rest.Config) (*Clientset, error) {
 	return &Clientset{rest: r}, nil
 }
 
-// NewForREST makes a client from a REST client that speaks the group already.
+// NewForREST creates a client from a REST client that is configured for the group.
 func NewForREST(r rest.Interface) *Clientset { return &Clientset{rest: r} }
 
-// CDEventSources of namespace ns; all namespaces when it is empty.
+// CDEventSources returns a client for namespace ns, or for all namespaces if ns is empty.
 func (c *Clientset) CDEventSources(ns string) *Sources {
 	return gentype.NewClientWithList(v1alpha1.SourceResource.Resource, c.rest, parameters, ns,
 		func() *v1alpha1.CDEventSource { return &v1alpha1.CDEventSource{} },
 		func() *v1alpha1.CDEventSourceList { return &v1alpha1.CDEventSourceList{} })
 }
 
-// CDEventSubjects of namespace ns; all namespaces when it is empty.
+// CDEventSubjects returns a client for namespace ns, or for all namespaces if ns is empty.
 func (c *Clientset) CDEventSubjects(ns string) *Subjects {
 	return gentype.NewClientWithList(v1alpha1.SubjectResource.Resource, c.rest, parameters, ns,
 		func() *v1alpha1.CDEventSubject { return &v1alpha1.CDEventSubject{} },
 		func() *v1alpha1.CDEventSubjectList { return &v1alpha1.CDEventSubjectList{} })
 }
 
-// CanaryGates of namespace ns; all namespaces when it is empty.
+// CanaryGates returns a client for namespace ns, or for all namespaces if ns is empty.
 func (c *Clientset) CanaryGates(ns string) *Gates {
 	return gentype.NewClientWithList(v1alpha1.GateResource.Resource, c.rest, parameters, ns,
 		func() *v1alpha1.CanaryGate { return &v1alpha1.CanaryGate{} },
 		func() *v1alpha1.CanaryGateList { return &v1alpha1.CanaryGateList{} })
 }
 
-// CanaryGateRuns of namespace ns; all namespaces when it is empty.
+// CanaryGateRuns returns a client for namespace ns, or for all namespaces if ns is empty.
 func (c *Clientset) CanaryGateRuns(ns string) *GateRuns {
 	return gentype.NewClientWithList(v1alpha1.GateRunResource.Resource, c.rest, parameters, ns,
 		func() *v1alpha1.CanaryGateRun { return &v1alpha1.CanaryGateRun{} },
 		func() *v1alpha1.CanaryGateRunList { return &v1alpha1.CanaryGateRunList{} })
 }
 
-// CanaryGateRunNames lists the CanaryGateRuns of namespace ns without what they hold,
-// which may be a megabyte each.
+// CanaryGateRunNames lists the metadata of the CanaryGateRuns in namespace ns. Their content may be
+// a megabyte each.
 func (c *Clientset) CanaryGateRunNames(ctx context.Context, ns string) ([]metav1.PartialObjectMetadata, error) {
 	raw, err := c.rest.Get().Namespace(ns).Resource(v1alpha1.GateRunResource.Resource).
 		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").DoRaw(ctx)
@@ -94,7 +94,7 @@ func (c *Clientset) CanaryGateRunNames(ctx context.Context, ns string) ([]metav1
 }
 
 var (
-	// Scheme knows the kinds of the group and the options that go with requests.
+	// Scheme holds the kinds of the group and the request options.
 	Scheme     = newScheme()
 	codecs     = serializer.NewCodecFactory(Scheme)
 	parameters = runtime.NewParameterCodec(Scheme)
@@ -108,8 +108,8 @@ func newScheme() *runtime.Scheme {
 	return s
 }
 
-// setDefaults asks for JSON whatever the rest of the program speaks: custom
-// resources have no protobuf form.
+// setDefaults requests JSON whatever the rest of the program uses: custom resources have no
+// protobuf encoding.
 func setDefaults(cfg *rest.Config) {
 	gv := v1alpha1.SchemeGroupVersion
 	cfg.GroupVersion = &gv

@@ -22,16 +22,15 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 )
 
-// server answers as an API server would for one object of each kind, and keeps
-// what it was asked.
+// server responds like an API server with one object of each kind, and records the requests.
 type server struct {
-	mu    sync.Mutex
-	asked []string
+	mu        sync.Mutex
+	requested []string
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	s.asked = append(s.asked, r.Method+" "+r.URL.Path)
+	s.requested = append(s.requested, r.Method+" "+r.URL.Path)
 	s.mu.Unlock()
 
 	w.Header().Set("Content-Type", "application/json")
@@ -42,7 +41,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	collection := r.URL.Path == "/apis/knative-cdevents.dev/v1alpha1/cdeventsources"
 	switch {
 	case r.Method == http.MethodGet && r.URL.Query().Get("watch") != "":
-		// An informer may ask for the list as the beginning of its watch.
+		// An informer may request the list as the start of its watch.
 		if r.URL.Query().Get("sendInitialEvents") == "true" {
 			end := v1alpha1.CDEventSource{TypeMeta: source.TypeMeta, ObjectMeta: metav1.ObjectMeta{
 				ResourceVersion: "7", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
@@ -77,7 +76,7 @@ func newClient(t *testing.T) (*client.Clientset, *server) {
 	return cs, s
 }
 
-func TestRequestsGoWhereTheAPIServerExpectsThem(t *testing.T) {
+func TestRequestPaths(t *testing.T) {
 	cs, s := newClient(t)
 	ctx := t.Context()
 	src := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "all"}}
@@ -116,8 +115,8 @@ func TestRequestsGoWhereTheAPIServerExpectsThem(t *testing.T) {
 		"PUT " + base + "shop/canarygates/cart/status",
 		"DELETE " + base + "knative-cdevents/cdeventsubjects/u1",
 	}
-	if !slices.Equal(s.asked, want) {
-		t.Errorf("asked\n%q\nwant\n%q", s.asked, want)
+	if !slices.Equal(s.requested, want) {
+		t.Errorf("requested\n%q\nwant\n%q", s.requested, want)
 	}
 }
 
@@ -136,7 +135,7 @@ func TestInformerFillsItsLister(t *testing.T) {
 		t.Errorf("Get = %v, %v", got, err)
 	}
 	if _, err := lister.Namespaced("shop").Get("none"); err == nil {
-		t.Error("an unknown name was found")
+		t.Error("Get found an unknown name")
 	}
 }
 
@@ -151,6 +150,6 @@ func TestGatesAreListed(t *testing.T) {
 		t.Errorf("Get = %v, %v", got, err)
 	}
 	if _, err := lister.Namespaced("other").Get("cart"); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "canarygates.knative-cdevents.dev") {
-		t.Errorf("a gate of another namespace: %v", err)
+		t.Errorf("Get of a gate in another namespace: %v", err)
 	}
 }

@@ -49,8 +49,8 @@ func newInformer[L runtime.Object](lw listWatcher[L], example runtime.Object, re
 		},
 		WatchFuncWithContext: lw.Watch,
 	}, example, resync, indexers)
-	// Who wrote which field is of no interest here. It fails only for an informer
-	// that runs already.
+	// Nobody here needs managed fields. SetTransform fails only for an informer that is already
+	// running.
 	if err := informer.SetTransform(withoutManagedFields); err != nil {
 		panic(err)
 	}

@@ -9,8 +9,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// Lister reads from an informer's cache. What it returns is shared and must not
-// be changed.
+// Lister reads from an informer's cache. Its results are shared and must not be modified.
 type Lister[T runtime.Object] struct {
 	listers.ResourceIndexer[T]
 	indexer  cache.Indexer
@@ -37,7 +36,7 @@ func newLister[T runtime.Object](indexer cache.Indexer, resource schema.GroupRes
 	return Lister[T]{ResourceIndexer: listers.New[T](indexer, resource), indexer: indexer, resource: resource}
 }
 
-// Namespaced reads the objects of one namespace only.
+// Namespaced returns a lister for one namespace.
 func (l Lister[T]) Namespaced(ns string) listers.ResourceIndexer[T] {
 	return listers.NewNamespaced(listers.New[T](l.indexer, l.resource), ns)
 }
