@@ -10,15 +10,15 @@ const (
 	revision    = "{{kn_revision_name}}"
 )
 
-// of is a metric of the chosen Revisions.
+// of returns a metric of the selected Revisions.
 func of(metric string, matchers ...string) string {
 	return series(metric, append([]string{ofNamespace, ofService, ofRevision}, matchers...)...)
 }
 
-// canary is the view that no ingress and no queue-proxy has: by who handled.
+// canary is the view that no ingress and no queue-proxy has: by the Revision that handled the
+// request.
 func canary() Dashboard {
-	// Restarts are told of every Revision that is measured, also where nothing else
-	// is known yet.
+	// Restarts are exported for every measured Revision, even if nothing else is known yet.
 	const measured = "canary_pod_restarts_total"
 	return Dashboard{
 		File:  "canary.json",
@@ -119,18 +119,17 @@ func matrix() Panel {
 	}
 }
 
-// axis is the legend of the query that sets one.
+// axis is the legend of the query that sets an axis.
 const axis = "axis"
 
-// highest is the upper end of an axis for two views, not below a least height. NaN,
-// where there were no requests, is no height. The label keeps "or" from taking the
-// two views of a Revision for the same.
+// highest is the upper end of an axis for two views, but at least the given height. NaN, from a
+// view without requests, is ignored. The label keeps "or" from merging the two views of a Revision.
 func highest(a, b, least string) string {
 	return `clamp_min(max((` + a + ` >= 0) or label_replace(` + b + ` >= 0, "view", "other", "", "")), ` + least + `)`
 }
 
-// entryErrorRatio leaves out what queue-proxy cannot see the outcome of: neither good
-// nor bad. Where that is all, there is no ratio.
+// entryErrorRatio ignores requests whose outcome queue-proxy cannot see. If there are no others,
+// there is no ratio.
 func entryErrorRatio(window string) string {
 	return rate(byRevision, of(entryTotal, `code_class="5xx"`), window) + " / " + rate(byRevision, of(entryTotal, `code_class!="unknown"`), window)
 }
@@ -139,7 +138,7 @@ func handledErrorRatio(window string) string {
 	return rate(byRevision, of(handledTotal, `outcome=~"error|timeout"`), window) + " / " + rate(byRevision, of(handledTotal, `outcome!="unknown"`), window)
 }
 
-// leastErrors keeps the axis of a faultless Service from magnifying nothing.
+// leastErrors keeps the axis from magnifying noise when there are no errors.
 const leastErrors = "0.01"
 
 func entryErrors() Panel {
@@ -221,7 +220,7 @@ func missing() Panel {
 		Title: "What is not known, and why", Kind: Table, Width: 12, Empty: "Nothing is missing",
 		Description: "Figures without data. They are never shown as zero. Rows without a Revision are about the Service.",
 		Queries: []Query{{Expr: largest(byRevision+", figure, reason", series("canary_no_data", ofNamespace, ofService,
-			// Figures of the Service have no Revision.
+			// Values of the Service have no Revision.
 			strings.Replace(ofRevision, `$revision`, `$revision|`, 1)))}},
 	}
 }

@@ -1,9 +1,9 @@
 package dashboards
 
-// cdevents shows whether what happened is told: one row for what was sent, one for
-// what is owed, one for what went wrong; and one for the clusters of which is told.
+// cdevents shows whether events are delivered: one row each for sent events, pending events,
+// errors, and observed clusters.
 func cdevents() Dashboard {
-	// What is owed is told of every source by every replica, from the start.
+	// Every replica exports the pending events of every source from the start.
 	const known = "cdevents_pending"
 	return Dashboard{
 		File:        "cdevents.json",
@@ -42,8 +42,7 @@ func attempts() Panel {
 
 func deliveryLatency() Panel {
 	buckets := series("cdevents_delivery_latency_seconds_bucket", ofSource)
-	// Events are rare. A histogram that appeared within the interval counted all it
-	// has in it.
+	// Events are rare. If a histogram appears within the interval, all of its count falls in it.
 	of := func(q string) string { return "histogram_quantile(" + q + ", " + added("le", buckets) + ")" }
 	return Panel{
 		Title: "From observation to acknowledgement", Unit: seconds, Width: 8, Empty: "none yet",

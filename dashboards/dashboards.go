@@ -1,37 +1,36 @@
-// Package dashboards says what our Grafana dashboards show: panels and their queries,
-// without Grafana's own types, so that a test can ask every query of a Prometheus.
+// Package dashboards defines our Grafana dashboards: panels and their queries, without Grafana's
+// own types, so that a test can run every query on a Prometheus.
 //
-// Its invariants: no query tells replicas apart, so that every figure survives a
-// change of leader; nothing is drawn as zero that is not known; no label is asked
-// for that the exporters do not have.
+// Its invariants: no query distinguishes replicas, so every value survives a change of leader;
+// unknown values are never drawn as zero; queries use only labels that the exporters have.
 package dashboards
 
-// Dashboard is one, as people find it in Grafana.
+// Dashboard is a dashboard, as it appears in Grafana.
 type Dashboard struct {
 	// File is the name of the generated JSON.
 	File string
-	// UID stands in links to it and never changes.
+	// UID is part of links to the dashboard and never changes.
 	UID, Title, Description string
 	Variables               []Variable
 	Rows                    []Row
 }
 
-// Variable is what a reader chooses from: the values of a label.
+// Variable is a choice for the reader: the values of a label.
 type Variable struct {
 	Name, Title, Description string
-	// Series have the label.
+	// Series is a metric that has the label.
 	Series, Label string
-	// Many may be chosen, and all are at first.
+	// Many: several values can be selected, and all are selected at first.
 	Many bool
 }
 
-// Row is a headed part of a dashboard.
+// Row is a titled section of a dashboard.
 type Row struct {
 	Title  string
 	Panels []Panel
 }
 
-// Kind is how a panel shows its figures.
+// Kind is how a panel shows its values.
 type Kind int
 
 // The kinds. Bars are stacked.
@@ -41,34 +40,33 @@ const (
 	Table
 )
 
-// Panel shows one thing.
+// Panel shows one aspect.
 type Panel struct {
 	Title, Description string
 	Kind               Kind
-	// Unit is Grafana's name of it; a table has one for each column instead.
+	// Unit is Grafana's name of the unit; a table has one for each column instead.
 	Unit string
-	// Width of 24.
+	// Width is the width in 24ths of the dashboard.
 	Width int
-	// Max is the upper end of the axis; 0: as high as needed.
+	// Max is the upper end of the axis; 0 means automatic.
 	Max float64
-	// Empty is what is shown where there is nothing to show, if that is as it should
-	// be.
+	// Empty is the text shown without data, if having none is normal.
 	Empty   string
 	Queries []Query
 }
 
-// Query is one, in PromQL with Grafana's variables.
+// Query is a PromQL query with Grafana's variables.
 type Query struct {
 	Expr string
 	// Legend names a line, by labels in double braces.
 	Legend string
-	// Column is the heading of a table's column, Unit that of its figures; a query
-	// without a column tells by its labels.
+	// Column is the heading of a table's column, Unit the unit of its values; a query without a
+	// column contributes its labels.
 	Column, Unit string
-	// Dashed lines are what should be, others what is.
+	// Dashed lines show targets, others show measurements.
 	Dashed bool
-	// Axis is not drawn: its largest value is the upper end of the axis. Panels that
-	// have the same can be compared at a glance.
+	// Axis queries are not drawn: their largest value is the upper end of the axis. Panels with the
+	// same axis can be compared at a glance.
 	Axis bool
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-func TestEveryPanelExplainsItself(t *testing.T) {
+func TestEveryPanelHasADescription(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for _, d := range All() {
@@ -46,7 +46,7 @@ func TestEveryPanelExplainsItself(t *testing.T) {
 	}
 }
 
-// parse fails the test where Prometheus would not understand.
+// parse fails the test if Prometheus cannot parse a query.
 func parse(t *testing.T, b Bound) parser.Expr {
 	t.Helper()
 	e, err := parser.NewParser(parser.Options{}).ParseExpr(b.Expr)
@@ -56,7 +56,7 @@ func parse(t *testing.T, b Bound) parser.Expr {
 	return e
 }
 
-// A name that nobody exports shows nothing, for ever, and nobody learns of it.
+// A panel for a metric that is not exported stays empty, and nothing reports it.
 func TestEveryMetricIsExported(t *testing.T) {
 	names := exported(t)
 	for _, b := range Queries(Values{Namespace: "shop", Service: "cart"}) {
@@ -67,14 +67,14 @@ func TestEveryMetricIsExported(t *testing.T) {
 		for _, matchers := range used {
 			i := slices.IndexFunc(matchers, func(m *labels.Matcher) bool { return m.Name == "__name__" })
 			if i < 0 || !names[matchers[i].Value] {
-				t.Errorf("%s: %s: nobody exports %v", b.Dashboard, b.Panel, matchers)
+				t.Errorf("%s: %s: %v is not exported", b.Dashboard, b.Panel, matchers)
 			}
 		}
 	}
 }
 
-// And what is exported for a Revision is shown.
-func TestEveryFigureIsShown(t *testing.T) {
+// Everything exported for a Revision is shown.
+func TestEveryExportedMetricIsShown(t *testing.T) {
 	var all strings.Builder
 	for _, b := range Queries(Values{}) {
 		all.WriteString(b.Expr + "\n")
@@ -90,8 +90,8 @@ func TestEveryFigureIsShown(t *testing.T) {
 	}
 }
 
-// What tells replicas apart breaks at a change of leader, and so does the rate of a
-// sum. A fixed window is wrong for somebody's scrape interval.
+// Queries that distinguish replicas, or take the rate of a sum, break at a change of leader. A
+// fixed window is wrong for some scrape interval.
 func TestQueriesSurviveAChangeOfLeader(t *testing.T) {
 	t.Parallel()
 	v := Values{Interval: 77 * time.Second, Shown: 99 * time.Second}
@@ -101,21 +101,21 @@ func TestQueriesSurviveAChangeOfLeader(t *testing.T) {
 			switch n := n.(type) {
 			case *parser.VectorSelector:
 				if !aggregate {
-					t.Errorf("%q: %s is not put together over replicas", b.Panel, n)
+					t.Errorf("%q: %s is not aggregated over replicas", b.Panel, n)
 				}
 				if n.OriginalOffset != 0 && n.OriginalOffset != v.Interval {
 					t.Errorf("%q looks back for %v", b.Panel, n.OriginalOffset)
 				}
 			case *parser.AggregateExpr:
 				if n.Without || slices.ContainsFunc(n.Grouping, func(l string) bool { return slices.Contains([]string{"pod", "instance", "job", "container"}, l) }) {
-					t.Errorf("%q tells replicas apart: %s", b.Panel, n)
+					t.Errorf("%q distinguishes replicas: %s", b.Panel, n)
 				}
 			case *parser.MatrixSelector:
 				if n.Range != v.Interval && (b.Column == "" || n.Range != v.Shown) {
 					t.Errorf("%q looks over %v", b.Panel, n.Range)
 				}
 			case *parser.SubqueryExpr:
-				t.Errorf("%q takes the rate of what was put together: %s", b.Panel, n)
+				t.Errorf("%q takes the rate of an aggregate: %s", b.Panel, n)
 			}
 			return nil
 		})
@@ -137,10 +137,10 @@ func TestQueriesAreBound(t *testing.T) {
 		`source=~".+"`, "[90000ms]", "[3600000ms]",
 	} {
 		if !strings.Contains(text.String(), want) {
-			t.Errorf("%s is nowhere", want)
+			t.Errorf("no query contains %s", want)
 		}
 	}
 	if defaults := fmt.Sprint(Queries(Values{})); !strings.Contains(defaults, "[60000ms]") || !strings.Contains(defaults, "[900000ms]") {
-		t.Errorf("no windows by default: %s", defaults)
+		t.Errorf("no default windows: %s", defaults)
 	}
 }

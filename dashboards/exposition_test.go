@@ -30,8 +30,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
 )
 
-// replica is a controller as Prometheus sees it: the exporters are the real ones,
-// what they tell of is made up. It leads from one moment to another.
+// replica is a controller as Prometheus sees it: the exporters are real, their data is made up. It
+// can become leader and resign.
 type replica struct {
 	mu       sync.Mutex
 	from, to time.Time
@@ -42,8 +42,8 @@ type replica struct {
 	clusters    *stateful.Instruments
 }
 
-// newReplica is called for one replica after the other: its instruments are of the
-// meter provider that the process has at that time.
+// Call newReplica for one replica after the other: its instruments use the process's meter provider
+// at that time.
 func newReplica(t *testing.T) *replica {
 	t.Helper()
 	r := &replica{registry: prometheus.NewPedanticRegistry()}
@@ -79,21 +79,21 @@ func newReplica(t *testing.T) *replica {
 	return r
 }
 
-// leads says whether it does.
+// leads reports whether the replica is the leader.
 func (r *replica) leads() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return !r.from.IsZero() && r.to.IsZero()
 }
 
-// noPods is a cluster that is scaled to zero.
+// noPods is a cluster scaled to zero.
 type noPods struct{}
 
 func (noPods) Synced() bool                           { return true }
 func (noPods) Of(types.NamespacedName) []*pods.Pod    { return nil }
 func (noPods) Owned(context.Context, *pods.Pod) error { return nil }
 
-// lead makes it the leader.
+// lead makes the replica the leader.
 func (r *replica) lead(now time.Time) {
 	r.mu.Lock()
 	r.from = now
@@ -113,14 +113,14 @@ func (r *replica) lead(now time.Time) {
 	r.clusters.Refused()
 }
 
-// resign makes it one that stands by: what it told of Services is gone.
+// resign makes the replica a standby: its metrics of Services are gone.
 func (r *replica) resign(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.to = now
 }
 
-// scraped is how often.
+// scraped counts the scrapes.
 func (r *replica) scraped() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,15 +134,15 @@ func (r *replica) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	promhttp.HandlerFor(r.registry, promhttp.HandlerOpts{}).ServeHTTP(w, req)
 }
 
-// unit is how long a step takes, in which the Service gets 2000 requests. The figures
-// of a step are whole, so that every ratio is exact whenever it is looked at.
+// unit is the duration of a step, in which the Service gets 2000 requests. The counts of a step are
+// whole numbers, so every ratio is exact whenever it is read.
 const unit = 20 * time.Millisecond
 
-// perSecond is the rate of what happens n times in a step.
+// perSecond is the rate of n events in a step.
 func perSecond(n float64) float64 { return n / unit.Seconds() }
 
-// Figures implements export.Counts: a Route of 95/5, of which the canary handles 36 %
-// and fails a twelfth; by entry, both fail 3 %. A third Revision is not known yet.
+// Figures implements export.Counts: a 95/5 Route whose canary handles 36 % and fails a twelfth; by
+// entry, both fail 3 %. A third Revision is not known yet.
 func (r *replica) Figures() []attribution.Figures {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,7 +176,7 @@ func (r *replica) Figures() []attribution.Figures {
 				Revision: attribution.Revision{UID: "2", Name: "cart-2", Configuration: "cart", Required: ptr(.05)},
 				Handled:  times(map[string]float64{"ok": 660, "error": 40, "timeout": 20}), Share: ptr(.36),
 				Durations: histogram(n, map[float64]float64{.1: 648, .25: 72}),
-				// What came over HTTP/2 has no outcome, and must not make others look good.
+				// HTTP/2 requests have no outcome, and must not improve the ratio of others.
 				Entered:  times(map[string]float64{"2xx": 97, "3xx": 0, "4xx": 0, "5xx": 3, "unknown": 50}),
 				Restarts: none, Members: ptr(1.), Shards: map[string]float64{"Cart": 36}, Unaccounted: ptr(4.), ScrapeAge: ptr(time.Second),
 			},
@@ -197,7 +197,7 @@ func (*replica) Health() attribution.Health {
 
 func ptr[T any](v T) *T { return &v }
 
-// histogram has so many in the buckets of these bounds.
+// histogram returns a histogram with these counts in the buckets of these bounds.
 func histogram(n float64, each map[float64]float64) *attribution.Histogram {
 	h := &attribution.Histogram{Buckets: map[float64]uint64{}}
 	for _, bound := range attribution.Bounds() {
@@ -208,7 +208,7 @@ func histogram(n float64, each map[float64]float64) *attribution.Histogram {
 	return h
 }
 
-// owing is a ledger that owes one source two events.
+// owing is a ledger with two pending events for one source.
 type owing struct{ delivery.Ledger }
 
 func (owing) Backlogs() map[types.UID]ledger.Backlog {

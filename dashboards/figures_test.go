@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// scrapesOfEach is how often each leader is scraped: enough for a rate on both sides
-// of the change.
+// scrapesOfEach is how often each leader is scraped: enough for a rate on both sides of the change.
 const scrapesOfEach = 12
 
-// Every query is asked of a Prometheus that has scraped two replicas, of which the
-// second took over from the first within the window that rates are taken of.
+// Every query runs on a Prometheus that has scraped two replicas. The second took over from the
+// first within the rate window.
 func TestEveryQueryHasData(t *testing.T) {
 	first, second := newReplica(t), newReplica(t)
 	prometheus := startPrometheus(t, map[string]http.Handler{"controller-a": first, "controller-b": second})
@@ -29,7 +28,7 @@ func TestEveryQueryHasData(t *testing.T) {
 	first.resign(change)
 	second.lead(change)
 	scraped(second, scrapesOfEach)
-	// The last scrape needs a moment to be stored.
+	// Storing the last scrape takes a moment.
 	time.Sleep(scrapeInterval / 2)
 	now := time.Now()
 	v := Values{Namespace: "shop", Service: "cart", Interval: now.Sub(change) + 3*time.Second, Shown: now.Sub(begun) + 10*time.Second}
@@ -45,7 +44,7 @@ func TestEveryQueryHasData(t *testing.T) {
 		}
 		rows := 0
 		for _, r := range prometheus.at(t, b.Expr, now) {
-			if value := float64(r.Value); !math.IsNaN(value) { // which nobody draws
+			if value := float64(r.Value); !math.IsNaN(value) { // NaN is not drawn
 				rows++
 				if _, twice := shown[key][b.name(r)]; twice {
 					t.Errorf("%s: %q is shown twice", key, b.name(r))
@@ -61,8 +60,8 @@ func TestEveryQueryHasData(t *testing.T) {
 	t.Run("over the change of leader", func(t *testing.T) { checkChange(t, prometheus, begun, now) })
 }
 
-// checkFigures compares what is shown with what was exported. part is how far it may
-// be off: ratios are exact, rates are as exact as scrapes are punctual.
+// checkFigures compares shown values with exported ones. part is the tolerance: ratios are exact,
+// rates depend on the timing of scrapes.
 func checkFigures(t *testing.T, shown map[string]map[string]float64, v Values) {
 	t.Helper()
 	const exact, about = 1e-6, .2
@@ -101,7 +100,8 @@ func checkFigures(t *testing.T, shown map[string]map[string]float64, v Values) {
 		}},
 		{"Age of the last scrape", exact, map[string]float64{"cart-1": 1.5, "cart-2": 1}},
 		{"Pending events", exact, map[string]float64{"shop/releases": 2}},
-		// Three by the first leader are too long ago by now, three by the second are not.
+		// Three from the first leader are outside the window by now, three from the second are
+		// inside.
 		{"Events accepted by sinks", about, map[string]float64{"dev.cdevents.service.upgraded.0.3.0": 3}},
 		{"Dropped events", about, map[string]float64{"rejected": 2}},
 		{"Invalid declarations", exact, map[string]float64{"Services": 1}},
@@ -121,7 +121,7 @@ func checkFigures(t *testing.T, shown map[string]map[string]float64, v Values) {
 	}
 }
 
-// checkChange looks at every moment around the change: no dip, no peak, no gap.
+// checkChange checks every moment around the change: no dip, no peak, no gap.
 func checkChange(t *testing.T, prometheus server, begun, now time.Time) {
 	t.Helper()
 	const window = 5 * time.Second

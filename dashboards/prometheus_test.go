@@ -19,18 +19,18 @@ import (
 	"time"
 )
 
-// scrapeInterval is short, so that the test is.
+// scrapeInterval is short to keep the test short.
 const scrapeInterval = 500 * time.Millisecond
 
 // server is a real Prometheus that scrapes two replicas.
 type server struct{ url string }
 
-// startPrometheus skips the test where Debian's package is missing.
+// startPrometheus skips the test if Debian's package is missing.
 func startPrometheus(t *testing.T, replicas map[string]http.Handler) server {
 	t.Helper()
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
-		t.Skip("there is no Prometheus here: apt-get install prometheus")
+		t.Skip("Prometheus is not installed: apt-get install prometheus")
 	}
 	pages := http.NewServeMux()
 	config := fmt.Sprintf("global: {scrape_interval: %v, scrape_timeout: %[1]v}\nscrape_configs:\n- job_name: knative-cdevents/controller\n  static_configs:\n", scrapeInterval)
@@ -38,7 +38,7 @@ func startPrometheus(t *testing.T, replicas map[string]http.Handler) server {
 	t.Cleanup(web.Close)
 	for pod, handler := range replicas {
 		pages.Handle("/"+pod, handler)
-		// The labels that the operator's PodMonitor gives.
+		// The labels that the operator's PodMonitor adds.
 		config += fmt.Sprintf("  - targets: [%q]\n    labels: {__metrics_path__: /%s, namespace: knative-cdevents, container: controller, pod: %[2]s, instance: %[2]s, endpoint: metrics}\n",
 			strings.TrimPrefix(web.URL, "http://"), pod)
 	}
@@ -49,19 +49,19 @@ func startPrometheus(t *testing.T, replicas map[string]http.Handler) server {
 	}
 	address := freeAddress(t)
 	ctx, stop := context.WithCancel(context.Background())
-	var said strings.Builder
+	var stderr strings.Builder
 	cmd := exec.CommandContext(ctx, program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address, "--log.level=warn")
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
-	cmd.Stderr = &said
+	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		stop()
-		_ = cmd.Wait() // it was told to end
+		_ = cmd.Wait() // it was asked to stop
 		if t.Failed() {
-			t.Logf("Prometheus said: %s", said.String())
+			t.Logf("Prometheus stderr: %s", stderr.String())
 		}
 	})
 	s := server{"http://" + address}
@@ -102,7 +102,7 @@ type result struct {
 	Values []sample          `json:"values"`
 }
 
-// sample is a value; its time is not looked at.
+// sample is a value; its time is ignored.
 type sample float64
 
 func (s *sample) UnmarshalJSON(b []byte) error {
@@ -132,7 +132,7 @@ func (s server) get(t *testing.T, path string, query url.Values) []result {
 	return answer.Data.Result
 }
 
-// at asks as a table does, between as a panel with a time axis does.
+// at queries as a table does, between as a panel with a time axis does.
 func (s server) at(t *testing.T, expr string, now time.Time) []result {
 	t.Helper()
 	return s.get(t, "/api/v1/query", url.Values{"query": {expr}, "time": {stamp(now)}})
@@ -145,7 +145,7 @@ func (s server) between(t *testing.T, expr string, from, to time.Time) []result 
 
 func stamp(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64) }
 
-// name is what Grafana writes beside a series.
+// name is the label that Grafana shows for a series.
 func (b Bound) name(r result) string {
 	if b.Column != "" {
 		return b.Column + " of " + r.Metric["kn_revision_name"]
@@ -156,5 +156,5 @@ func (b Bound) name(r result) string {
 	return regexp.MustCompile(`\{\{(\w+)\}\}`).ReplaceAllStringFunc(b.Legend, func(l string) string { return r.Metric[strings.Trim(l, "{}")] })
 }
 
-// near says whether two figures are the same, but for a part of them.
+// near reports whether two values are equal within a tolerance.
 func near(got, want, part float64) bool { return math.Abs(got-want) <= part*math.Abs(want)+1e-9 }

@@ -7,27 +7,26 @@ import (
 	"time"
 )
 
-// Values stand for what a reader of a dashboard has chosen.
+// Values are the selections of a dashboard's reader.
 type Values struct {
 	Namespace, Service string
-	// Revision and Source are regular expressions; empty: all.
+	// Revision and Source are regular expressions; empty means all.
 	Revision, Source string
-	// Interval is over what rates are taken (0: a minute); Grafana's least is four
-	// times that of scraping. Shown is the time that a dashboard shows (0: a quarter
-	// of an hour).
+	// Interval is the window of rates (0: a minute); Grafana uses at least four scrape intervals.
+	// Shown is the dashboard's time range (0: a quarter of an hour).
 	Interval, Shown time.Duration
 }
 
 // Bound is a query as Grafana sends it to Prometheus.
 type Bound struct {
 	Dashboard, Panel string
-	// Empty is not empty where no data may be as it should be, and says why.
+	// Empty, if set, says why having no data is normal.
 	Empty string
 	Query
 }
 
-// Queries are those of all panels, and of the lists to choose from, with values put
-// in. Each that may not be empty has data once a Service is measured.
+// Queries returns the queries of all panels and variables, with values inserted. Each one without
+// Empty has data once a Service is measured.
 func Queries(v Values) []Bound {
 	bind := strings.NewReplacer(
 		"$namespace", v.Namespace, "$service", v.Service,
@@ -54,7 +53,7 @@ func Queries(v Values) []Bound {
 	return out
 }
 
-// Everything is what Grafana sends where all values are chosen.
+// Everything is what Grafana sends if all values are selected.
 const Everything = ".+"
 
 func promDuration(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }

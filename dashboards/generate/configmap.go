@@ -12,7 +12,7 @@ const head = `# The dashboards, for a Grafana whose sidecar looks for ConfigMaps
 # grafana_dashboard. Generated: "make generate" writes it.
 `
 
-// configMap holds dashboards by file name.
+// configMap holds the dashboards by file name.
 func configMap(boards map[string]string) ([]byte, error) {
 	m := corev1.ConfigMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},

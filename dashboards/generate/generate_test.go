@@ -15,7 +15,7 @@ import (
 
 const root = "../.."
 
-func TestWhatIsCommittedIsWhatIsGenerated(t *testing.T) {
+func TestGeneratedFilesAreCommitted(t *testing.T) {
 	t.Parallel()
 	files, err := generate()
 	if err != nil {
@@ -27,7 +27,7 @@ func TestWhatIsCommittedIsWhatIsGenerated(t *testing.T) {
 	for name, want := range files {
 		got, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil || string(got) != string(want) {
-			t.Errorf("%s is not what is generated: run \"make generate\" (%v)", name, err)
+			t.Errorf("%s is out of date: run \"make generate\" (%v)", name, err)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// board is the part of Grafana's model that is checked here.
+// board is the part of Grafana's model that these tests check.
 type board struct {
 	UID           string
 	ID            *int
@@ -113,7 +113,7 @@ func TestPanels(t *testing.T) {
 	chosen := source{"prometheus", "${datasource}"}
 	for _, d := range dashboards.All() {
 		b := rendered(t, d)
-		// With an id of its own Grafana would take it for one that it has.
+		// With an id, Grafana would take it for an existing dashboard.
 		if b.UID != d.UID || b.ID != nil || b.Editable || b.SchemaVersion < 39 {
 			t.Errorf("%s: %q %v %v %v", d.Title, b.UID, b.ID, b.Editable, b.SchemaVersion)
 		}
@@ -189,7 +189,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// The two views of errors lie side by side and have one axis, the larger of both.
+// The two views of errors are side by side and share an axis, the larger of both.
 func TestViewsShareAnAxis(t *testing.T) {
 	t.Parallel()
 	b := rendered(t, dashboards.All()[0])
@@ -249,7 +249,7 @@ func TestTablesHaveHeadings(t *testing.T) {
 	}
 }
 
-func TestWhatShouldBeIsDashed(t *testing.T) {
+func TestTargetsAreDashed(t *testing.T) {
 	t.Parallel()
 	for _, p := range rendered(t, dashboards.All()[0]).Panels {
 		if p.Title == "Required and real share" {
@@ -276,7 +276,7 @@ func TestConfigMap(t *testing.T) {
 	if m.Kind != "ConfigMap" || m.Namespace != "knative-cdevents" || m.Labels["grafana_dashboard"] != "1" || m.Labels["app.kubernetes.io/name"] != "knative-cdevents" {
 		t.Errorf("%v", m.ObjectMeta)
 	}
-	// What kubectl apply notes of it must fit in an annotation.
+	// kubectl apply's last-applied annotation must be able to hold it.
 	if len(content) > 200<<10 {
 		t.Errorf("%d bytes", len(content))
 	}
@@ -285,7 +285,7 @@ func TestConfigMap(t *testing.T) {
 	}
 	for name, board := range m.Data {
 		if board != string(files["dashboards/"+name]) {
-			t.Errorf("%s is another one", name)
+			t.Errorf("%s differs", name)
 		}
 	}
 }

@@ -1,8 +1,8 @@
-// Command generate writes the dashboards as Grafana reads them: as JSON, and as the
-// ConfigMap that Grafana's sidecar looks for.
+// Command generate writes the dashboards for Grafana: as JSON, and as the ConfigMap that Grafana's
+// sidecar reads.
 //
-// Its invariant: what it writes depends on package dashboards alone, so that the
-// same code always writes the same bytes.
+// Its invariant: the output depends only on package dashboards, so the same code always writes the
+// same bytes.
 package main
 
 import (
@@ -20,14 +20,14 @@ func main() {
 	}
 }
 
-// run writes into the repository whose root that is.
+// run writes into the repository with this root.
 func run(root string) error {
 	files, err := generate()
 	if err != nil {
 		return err
 	}
 	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(root, name), content, 0o644); err != nil { //nolint:gosec // for everybody to read
+		if err := os.WriteFile(filepath.Join(root, name), content, 0o644); err != nil { //nolint:gosec // world-readable
 			return fmt.Errorf("writing a dashboard: run this in the root of the repository: %w", err)
 		}
 	}

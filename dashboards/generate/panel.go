@@ -20,7 +20,7 @@ func panel(p dashboards.Panel, id uint32) cog.Builder[dashboard.Panel] {
 	return lines(p, id)
 }
 
-// refID of a query in its panel: A, B, C …
+// refID returns the id of a query in its panel: A, B, C …
 func refID(i int) string { return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i : i+1] }
 
 func query(q dashboards.Query, i int) *prometheus.DataqueryBuilder {
@@ -31,8 +31,8 @@ func query(q dashboards.Query, i int) *prometheus.DataqueryBuilder {
 	return b
 }
 
-// lines are drawn over time. A Revision has the colour of its name, so that it has
-// the same one in every panel.
+// lines returns a panel over time. A Revision's color follows from its name, so it is the same in
+// every panel.
 func lines(p dashboards.Panel, id uint32) *timeseries.PanelBuilder {
 	b := timeseries.NewPanelBuilder().
 		Id(id).Title(p.Title).Description(p.Description).Datasource(prometheusSource()).
@@ -67,8 +67,7 @@ func lines(p dashboards.Panel, id uint32) *timeseries.PanelBuilder {
 	return b
 }
 
-// axis takes the largest value of one query for the upper end of the others' axis,
-// and the query away.
+// axis makes the largest value of one query the upper end of the axis, and hides the query.
 func axis(legend, of string) dashboard.DataTransformerConfig {
 	return dashboard.DataTransformerConfig{Id: "configFromData", Options: map[string]any{
 		"configRefId": of,
@@ -76,12 +75,12 @@ func axis(legend, of string) dashboard.DataTransformerConfig {
 	}}
 }
 
-// headings of columns that are labels.
+// headings of label columns.
 func headings() map[string]string {
 	return map[string]string{"kn_revision_name": "Revision", "figure": "Figure", "reason": "Reason"}
 }
 
-// columns show the present values of several queries, one line for each set of
+// columns returns a table of the current values of several queries, with one line for each set of
 // labels.
 func columns(p dashboards.Panel, id uint32) *table.PanelBuilder {
 	b := table.NewPanelBuilder().
@@ -94,7 +93,7 @@ func columns(p dashboards.Panel, id uint32) *table.PanelBuilder {
 	names, hidden, order := headings(), map[string]bool{"Time": true}, map[string]int{"kn_revision_name": 0}
 	for i, q := range p.Queries {
 		b.WithTarget(query(q, i).Instant().Format(prometheus.PromQueryFormatTable))
-		// Grafana names the figures of a query that is alone in its panel otherwise.
+		// Grafana names the values differently if a panel has only one query.
 		value := "Value #" + refID(i)
 		order[value] = i + 1
 		if q.Column == "" {

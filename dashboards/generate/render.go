@@ -12,7 +12,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// prometheusSource is whichever the reader has chosen.
+// prometheusSource is the data source that the reader has selected.
 func prometheusSource() common.DataSourceRef {
 	return common.DataSourceRef{Type: ptr("prometheus"), Uid: ptr("${datasource}")}
 }
@@ -53,7 +53,7 @@ func render(d dashboards.Dashboard) ([]byte, error) {
 	return append(content, '\n'), nil
 }
 
-// variable is read anew when the time range changes: Revisions come and go.
+// variable reloads when the time range changes: Revisions come and go.
 func variable(v dashboards.Variable) *dashboard.QueryVariableBuilder {
 	query := fmt.Sprintf("label_values(%s, %s)", v.Series, v.Label)
 	b := dashboard.NewQueryVariableBuilder(v.Name).
