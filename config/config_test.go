@@ -1,6 +1,6 @@
-// Package config holds no code: these tests read the manifests of this folder as
-// the API server will. What is promised of an installation (it writes nothing of
-// its users', it loses no field, it runs without privileges) is asserted here.
+// Package config contains no code. Its tests read the manifests in this folder as the API server
+// does, and assert what an installation promises: it writes nothing to users' objects, loses no
+// field and runs without privileges.
 package config
 
 import (
@@ -34,7 +34,7 @@ type manifest struct {
 	object runtime.Object
 }
 
-// load decodes every manifest that an installation consists of.
+// load decodes every manifest of an installation.
 func load(t *testing.T) []manifest {
 	t.Helper()
 	return decode(t, "*.yaml")
@@ -99,7 +99,7 @@ func of[T runtime.Object](t *testing.T) []T {
 		}
 	}
 	if len(out) == 0 {
-		t.Fatalf("none of type %T", *new(T))
+		t.Fatalf("no manifest of type %T", *new(T))
 	}
 	return out
 }
@@ -118,26 +118,26 @@ func TestManifests(t *testing.T) {
 		kind := m.object.GetObjectKind().GroupVersionKind().Kind
 		name := kind + "/" + m.GetNamespace() + "/" + m.GetName()
 		if seen[name] {
-			t.Errorf("%s: %s again", m.file, name)
+			t.Errorf("%s: duplicate %s", m.file, name)
 		}
 		seen[name] = true
 		if m.GetLabels()["app.kubernetes.io/name"] != namespace {
-			t.Errorf("%s: %s does not say whose it is", m.file, name)
+			t.Errorf("%s: %s lacks label app.kubernetes.io/name", m.file, name)
 		}
 		clusterWide := strings.HasPrefix(kind, "Cluster") || kind == "Namespace" || kind == "CustomResourceDefinition" ||
 			kind == "ValidatingWebhookConfiguration"
 		if (m.GetNamespace() == namespace) == clusterWide {
 			t.Errorf("%s: %s is in namespace %q", m.file, name, m.GetNamespace())
 		}
-		// Everything is applied in one go: an object of our own kinds would fail
-		// while their definition is new.
+		// Everything is applied in one go: an object of our own kinds would fail while its
+		// definition is new.
 		if strings.HasPrefix(kind, "CDEvent") || kind == "CanaryGate" {
 			t.Errorf("%s: %s", m.file, name)
 		}
-		// Later files may need earlier ones: the namespace, then identities and
-		// rights, then kinds, configuration, and what runs.
+		// Later files may need earlier ones: first the namespace, then identities and permissions,
+		// then kinds, configuration, and workloads.
 		if n := int(m.file[0]); n < last {
-			t.Errorf("%s comes too late", m.file)
+			t.Errorf("%s is out of order", m.file)
 		} else {
 			last = n
 		}

@@ -19,7 +19,7 @@ import (
 
 const cluster = "6f1e2c1a-8f0e-4a55-9d3c-1f1f1c6f7a10"
 
-// parsers are those that the controller reads each ConfigMap with.
+// parsers maps each ConfigMap to the controller's parser.
 var parsers = map[string]func(*corev1.ConfigMap) error{
 	settings.Name: func(c *corev1.ConfigMap) error {
 		_, err := settings.FromConfigMap(settings.Default(cluster), c)
@@ -43,7 +43,7 @@ var parsers = map[string]func(*corev1.ConfigMap) error{
 	},
 }
 
-func TestConfigMapsAreReadAsShippedAndAsInTheirExamples(t *testing.T) {
+func TestShippedConfigMapsAndExamplesParse(t *testing.T) {
 	t.Parallel()
 	all := of[*corev1.ConfigMap](t)
 	if len(all) != len(parsers) {
@@ -54,7 +54,7 @@ func TestConfigMapsAreReadAsShippedAndAsInTheirExamples(t *testing.T) {
 			t.Parallel()
 			parse, ok := parsers[c.Name]
 			if !ok {
-				t.Fatal("nobody reads it")
+				t.Fatal("no parser reads it")
 			}
 			if err := parse(c); err != nil {
 				t.Errorf("as shipped: %v", err)
@@ -62,15 +62,15 @@ func TestConfigMapsAreReadAsShippedAndAsInTheirExamples(t *testing.T) {
 			example := c.DeepCopy()
 			example.Data = map[string]string{}
 			if err := yaml.UnmarshalStrict([]byte(c.Data["_example"]), &example.Data); err != nil {
-				t.Fatalf("the example is no data: %v", err)
+				t.Fatalf("the example is not valid data: %v", err)
 			}
 			if len(example.Data) == 0 {
-				t.Error("the example shows nothing")
+				t.Error("the example is empty")
 			}
 			if err := parse(example); err != nil {
-				t.Errorf("as in its example: %v", err)
+				t.Errorf("with the example's data: %v", err)
 			}
-			// Knative warns people who edit the example and expect an effect.
+			// Knative warns users who edit the example and expect an effect.
 			if want := configmap.Checksum(c.Data["_example"]); c.Annotations[configmap.ExampleChecksumAnnotation] != want {
 				t.Errorf("the checksum of the example is %s", want)
 			}
@@ -78,7 +78,7 @@ func TestConfigMapsAreReadAsShippedAndAsInTheirExamples(t *testing.T) {
 	}
 }
 
-// What the examples say are the defaults must be the defaults.
+// The defaults in the examples are the real defaults.
 func TestExamplesShowTheDefaults(t *testing.T) {
 	t.Parallel()
 	for _, c := range of[*corev1.ConfigMap](t) {
@@ -101,7 +101,7 @@ func TestExamplesShowTheDefaults(t *testing.T) {
 			"rollback-withdrawn", "shifted-min-interval", "stabilization-window", "sink-hosts", "incident-degraded-after", "settle-within",
 		} {
 			if !strings.Contains(c.Data["_example"], "\n"+key+":") {
-				t.Errorf("%s is not shown", key)
+				t.Errorf("the example lacks %s", key)
 			}
 		}
 		shipped, err := settings.FromConfigMap(settings.Default(cluster), c)
@@ -111,7 +111,7 @@ func TestExamplesShowTheDefaults(t *testing.T) {
 	}
 }
 
-// Applications that were known when it was made are measured as it is shipped.
+// The shipped mappings cover the runtimes known at release.
 func TestMappingsAreShipped(t *testing.T) {
 	t.Parallel()
 	for _, c := range of[*corev1.ConfigMap](t) {
@@ -138,7 +138,7 @@ func TestMappingsAreShipped(t *testing.T) {
 	}
 }
 
-// Knative's own defaults leave a crashed leader in office for a minute.
+// With Knative's own defaults, a crashed leader keeps its lease for a minute.
 func TestLeaderElectionIsQuick(t *testing.T) {
 	t.Parallel()
 	for _, c := range of[*corev1.ConfigMap](t) {

@@ -56,7 +56,7 @@ func schemaOf(t *testing.T, c *apiextensionsv1.CustomResourceDefinition) (*schem
 	return structural, validator
 }
 
-// A field that the schema does not know is dropped without a word.
+// The API server silently drops a field that the schema lacks.
 func TestNoFieldIsLost(t *testing.T) {
 	t.Parallel()
 	source, subject, gate, run := &v1alpha1.CDEventSource{}, &v1alpha1.CDEventSubject{}, &v1alpha1.CanaryGate{}, &v1alpha1.CanaryGateRun{}
@@ -64,7 +64,7 @@ func TestNoFieldIsLost(t *testing.T) {
 	for plural, object := range all {
 		fill(reflect.ValueOf(object).Elem(), plural, 0)
 	}
-	// These take certain values only.
+	// These accept only certain values.
 	source.Spec.CDEvents.Version = "0.4"
 	source.Spec.Replay = v1alpha1.ReplayCurrent
 	linear, structured := eventingduckv1.BackoffPolicyLinear, eventingduckv1.DeliveryFormatJson
@@ -89,19 +89,19 @@ func TestNoFieldIsLost(t *testing.T) {
 			}
 		}
 		if len(raw) < 600 {
-			t.Errorf("%s: only %d bytes were filled in: %s", plural, len(raw), raw)
+			t.Errorf("%s: fill set only %d bytes: %s", plural, len(raw), raw)
 		}
 		pruning.Prune(kept, structural, true)
 		if diff := cmp.Diff(sent, kept); diff != "" {
 			t.Errorf("%s loses (-):\n%s", plural, diff)
 		}
 		if errs := validation.ValidateCustomResource(field.NewPath(plural), sent, validator); len(errs) > 0 {
-			t.Errorf("%s is refused: %v", plural, errs.ToAggregate())
+			t.Errorf("%s is rejected: %v", plural, errs.ToAggregate())
 		}
 	}
 }
 
-func TestValuesThatAreRefusedAtOnce(t *testing.T) {
+func TestInvalidValuesAreRejected(t *testing.T) {
 	t.Parallel()
 	_, validator := schemaOf(t, crd(t, "cdeventsources"))
 	for name, spec := range map[string]string{
@@ -125,21 +125,21 @@ func TestValuesThatAreRefusedAtOnce(t *testing.T) {
 	}
 }
 
-func TestSourceIsASourceToOthers(t *testing.T) {
+func TestSourceIsAKnativeSource(t *testing.T) {
 	t.Parallel()
 	c := crd(t, "cdeventsources")
 	if c.Labels["duck.knative.dev/source"] != "true" || !slices.Contains(c.Spec.Names.Categories, "sources") {
-		t.Error("kn and Eventing do not know it for a source")
+		t.Error("kn and Eventing do not recognize it as a source")
 	}
 	if c.Spec.Versions[0].Subresources == nil || c.Spec.Versions[0].Subresources.Status == nil {
-		t.Error("whoever writes the status could write the spec")
+		t.Error("the status is not a subresource, so its writers could write the spec")
 	}
-	var said []struct{ Type, Description string }
-	if err := json.Unmarshal([]byte(c.Annotations["registry.knative.dev/eventTypes"]), &said); err != nil {
+	var declared []struct{ Type, Description string }
+	if err := json.Unmarshal([]byte(c.Annotations["registry.knative.dev/eventTypes"]), &declared); err != nil {
 		t.Fatal(err)
 	}
 	var got, want []string
-	for _, s := range said {
+	for _, s := range declared {
 		got = append(got, s.Type)
 		if s.Description == "" {
 			t.Errorf("%s is not described", s.Type)
@@ -161,7 +161,7 @@ func TestSourceIsASourceToOthers(t *testing.T) {
 		}
 		for _, eventType := range cdevents.Types(version) {
 			if !slices.Contains(want, eventType) {
-				t.Errorf("%s is sent, and not expected here", eventType)
+				t.Errorf("unexpected event type %s", eventType)
 			}
 		}
 	}
@@ -170,17 +170,17 @@ func TestSourceIsASourceToOthers(t *testing.T) {
 	}
 }
 
-func TestWhatOnlyWeWriteIsWrittenAsAWhole(t *testing.T) {
+func TestInternalKindsHaveNoStatusSubresource(t *testing.T) {
 	t.Parallel()
 	for _, plural := range []string{"cdeventsubjects", "canarygateruns"} {
 		if v := crd(t, plural).Spec.Versions[0]; v.Subresources != nil {
-			t.Errorf("%s: what belongs together could not be written together", plural)
+			t.Errorf("%s: spec and status could not be written together", plural)
 		}
 	}
 }
 
-// Columns whose path leads nowhere stay empty without a word.
-func TestColumnsShowSomething(t *testing.T) {
+// Columns with a wrong path silently stay empty.
+func TestColumnPathsExist(t *testing.T) {
 	t.Parallel()
 	for _, c := range of[*apiextensionsv1.CustomResourceDefinition](t) {
 		structural, _ := schemaOf(t, c)

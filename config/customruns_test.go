@@ -7,9 +7,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// TestCustomRunsAreOptedInto: the rights on CustomRuns are no more than to read them and
-// to write their status, and no installation gives them by itself.
-func TestCustomRunsAreOptedInto(t *testing.T) {
+// Permissions on CustomRuns only allow reading them and writing their status, and no installation
+// grants them by default.
+func TestCustomRunsAreOptIn(t *testing.T) {
 	t.Parallel()
 	var rules []string
 	for _, m := range decode(t, "tekton/200-customruns.yaml") {
@@ -27,13 +27,13 @@ func TestCustomRunsAreOptedInto(t *testing.T) {
 		}
 	}
 	if got, want := fmt.Sprint(rules), "[[get list watch] of [tekton.dev] [customruns] [update] of [tekton.dev] [customruns/status]]"; got != want {
-		t.Errorf("the rights are %s, want %s", got, want)
+		t.Errorf("the permissions are %s, want %s", got, want)
 	}
 	everywhere, own := rulesOf(t, "controller")
 	for _, rule := range append(everywhere, own...) {
 		for _, group := range rule.APIGroups {
 			if group == "tekton.dev" {
-				t.Errorf("an installation gives %v", rule)
+				t.Errorf("an installation grants %v", rule)
 			}
 		}
 	}

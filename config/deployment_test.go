@@ -21,7 +21,7 @@ func deployment(t *testing.T) *appsv1.Deployment {
 	return deployments(t)["controller"]
 }
 
-// deployments are all that run, by name.
+// deployments returns all Deployments, by name.
 func deployments(t *testing.T) map[string]*appsv1.Deployment {
 	t.Helper()
 	out := map[string]*appsv1.Deployment{}
@@ -48,7 +48,7 @@ func TestRunsWithoutPrivileges(t *testing.T) {
 	}
 }
 
-// checkPrivileges also wants each program to have an identity of its own.
+// checkPrivileges also requires that each program has its own ServiceAccount.
 func checkPrivileges(t *testing.T, name string, pod corev1.PodSpec) {
 	t.Helper()
 	c := pod.Containers[0].SecurityContext
@@ -60,11 +60,11 @@ func checkPrivileges(t *testing.T, name string, pod corev1.PodSpec) {
 		t.Errorf("%+v", c)
 	}
 	if pod.HostNetwork || pod.HostPID || pod.HostIPC {
-		t.Error("it shares something with its node")
+		t.Error("it shares a namespace with its node")
 	}
 	for _, v := range pod.Volumes {
 		if v.Secret == nil || v.Secret.Optional == nil || !*v.Secret.Optional {
-			t.Errorf("%s is no Secret that may be absent", v.Name)
+			t.Errorf("%s is not an optional Secret", v.Name)
 		}
 	}
 	if pod.ServiceAccountName != name {
@@ -76,7 +76,7 @@ func TestResources(t *testing.T) {
 	t.Parallel()
 	r := deployment(t).Spec.Template.Spec.Containers[0].Resources
 	if r.Limits.Cpu().Cmp(resource.MustParse("1")) < 0 {
-		t.Errorf("a CPU limit of %s makes a burst crawl", r.Limits.Cpu())
+		t.Errorf("a CPU limit of %s throttles bursts", r.Limits.Cpu())
 	}
 	if r.Limits.Memory().IsZero() || r.Requests.Memory().IsZero() || r.Requests.Cpu().IsZero() {
 		t.Errorf("%+v", r)
@@ -104,11 +104,11 @@ func TestEnvironmentThatKnativeReads(t *testing.T) {
 		}
 	}
 	if _, ok := env["SYSTEM_RESOURCE_LABEL"]; ok {
-		t.Error("a ConfigMap without that label would have no effect")
+		t.Error("a ConfigMap without this label would have no effect")
 	}
 }
 
-func TestProbesAskWhatIsServed(t *testing.T) {
+func TestProbesMatchTheServer(t *testing.T) {
 	t.Parallel()
 	c := deployment(t).Spec.Template.Spec.Containers[0]
 	ports := map[string]int32{}
@@ -124,12 +124,12 @@ func TestProbesAskWhatIsServed(t *testing.T) {
 		}
 	}
 	if c.StartupProbe == nil || c.StartupProbe.HTTPGet.Path != "/health" {
-		t.Error("a slow start would look like death")
+		t.Error("a slow start would be killed")
 	}
 }
 
-// Whoever asks for a verdict finds the port that it is served at, and the certificate
-// lies where it is looked for.
+// The Service exposes the port that serves verdicts, and the certificate is mounted where the
+// controller reads it.
 func TestVerdictsAreServed(t *testing.T) {
 	t.Parallel()
 	pod := deployment(t).Spec.Template.Spec
@@ -145,9 +145,9 @@ func TestVerdictsAreServed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, said := range []string{`":8081"`, `"/etc/gates-tls"`} {
-		if !strings.Contains(string(wiring), said) {
-			t.Errorf("the controller does not look at %s", said)
+	for _, want := range []string{`":8081"`, `"/etc/gates-tls"`} {
+		if !strings.Contains(string(wiring), want) {
+			t.Errorf("the controller does not read %s", want)
 		}
 	}
 	ports := map[string]string{}
@@ -163,8 +163,8 @@ func TestVerdictsAreServed(t *testing.T) {
 	}
 }
 
-// An orderly end takes five seconds, and another ten while a lease cannot be given back.
-func TestAnEndHasTime(t *testing.T) {
+// A graceful shutdown takes five seconds, and ten more while a lease cannot be released.
+func TestShutdownHasTime(t *testing.T) {
 	t.Parallel()
 	grace := deployment(t).Spec.Template.Spec.TerminationGracePeriodSeconds
 	if grace == nil || *grace < 20 {
@@ -172,15 +172,15 @@ func TestAnEndHasTime(t *testing.T) {
 	}
 }
 
-func TestNamesOutsideAreLookedForFirst(t *testing.T) {
+func TestExternalNamesResolveFirst(t *testing.T) {
 	t.Parallel()
 	dns := deployment(t).Spec.Template.Spec.DNSConfig
 	if dns == nil || len(dns.Options) != 1 || dns.Options[0].Name != "ndots" || dns.Options[0].Value == nil || *dns.Options[0].Value != "1" {
-		t.Errorf("a namespace could take the place of a host outside: %+v", dns)
+		t.Errorf("a namespace could shadow an external host: %+v", dns)
 	}
 }
 
-func TestReplicasKeepApartWhereTheyCan(t *testing.T) {
+func TestReplicasSpreadIfTheyCan(t *testing.T) {
 	t.Parallel()
 	d := deployment(t)
 	for i, key := range []string{corev1.LabelTopologyZone, corev1.LabelHostname} {
@@ -189,22 +189,22 @@ func TestReplicasKeepApartWhereTheyCan(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 		if c.WhenUnsatisfiable != corev1.ScheduleAnyway {
-			t.Error("a cluster of one node would run one replica")
+			t.Error("a single-node cluster would run only one replica")
 		}
 		selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
 		if err != nil || !selector.Matches(labels.Set(d.Spec.Template.Labels)) {
-			t.Error("it spreads nothing", err)
+			t.Error("the constraint selects no pods", err)
 		}
 	}
 }
 
-func TestSelectorsFitTheLabels(t *testing.T) {
+func TestSelectorsMatchTheLabels(t *testing.T) {
 	t.Parallel()
 	all := deployments(t)
 	for _, s := range of[*corev1.Service](t) {
 		for name, d := range all {
 			if found := labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(d.Spec.Template.Labels)); found != (name == s.Name) {
-				t.Errorf("Service %s finds pods of %s: %v", s.Name, name, found)
+				t.Errorf("Service %s selects pods of %s: %v", s.Name, name, found)
 			}
 		}
 	}
@@ -212,10 +212,10 @@ func TestSelectorsFitTheLabels(t *testing.T) {
 	for _, b := range of[*policyv1.PodDisruptionBudget](t) {
 		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 		if err != nil || !selector.Matches(pod) {
-			t.Error("the PodDisruptionBudget protects nothing", err)
+			t.Error("the PodDisruptionBudget selects no pods", err)
 		}
 		if b.Spec.MaxUnavailable == nil || b.Spec.MaxUnavailable.IntValue() != 1 {
-			t.Error("draining nodes takes the one in reserve along, or never moves a single replica")
+			t.Error("draining nodes can evict all replicas, or never evicts a single one")
 		}
 	}
 }

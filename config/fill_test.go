@@ -12,8 +12,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// fill gives every field that can be reached a value that is not its zero, so
-// that a schema which does not know one is found out.
+// fill sets every reachable field to a nonzero value, so that a field missing from the schema is
+// found.
 func fill(v reflect.Value, name string, depth int) {
 	if depth > 14 {
 		return // filters contain filters
@@ -21,7 +21,7 @@ func fill(v reflect.Value, name string, depth int) {
 	at := time.Date(2026, 11, 21, 9, 0, 0, 123456000, time.UTC)
 	switch v.Addr().Interface().(type) {
 	case *metav1.ObjectMeta, *metav1.TypeMeta:
-		return // not the schema's business
+		return // opaque to the schema
 	case *apis.URL:
 		v.Set(reflect.ValueOf(apis.URL{Scheme: "https", Host: "sink.example", Path: "/" + name}))
 		return
@@ -41,7 +41,7 @@ func fill(v reflect.Value, name string, depth int) {
 		v.Set(reflect.ValueOf(runtime.RawExtension{Raw: []byte(`{"any":{"thing":[1,"` + name + `"]}}`)}))
 		return
 	}
-	switch v.Kind() { //nolint:exhaustive // the others do not occur, and the default says so
+	switch v.Kind() { //nolint:exhaustive // the other kinds do not occur, and the default says so
 	case reflect.Struct:
 		for i := range v.NumField() {
 			fill(v.Field(i), v.Type().Field(i).Name, depth+1)

@@ -26,8 +26,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 )
 
-// wrongGates are refused by the API server itself, also where the webhook is not installed: the first of them because
-// an informer could not even read them.
+// wrongGates are rejected by the API server itself, even without the webhook: the first ones
+// because an informer could not even decode them.
 var wrongGates = map[string]string{
 	"duration":            `"schedule":{"warmup":"soon"}`,
 	"duration in days":    `"schedule":{"timeout":"1d"}`,
@@ -76,7 +76,7 @@ func gateOf(spec string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: object}
 }
 
-func TestGatesThatAreRefusedAtOnce(t *testing.T) {
+func TestInvalidGatesAreRejected(t *testing.T) {
 	t.Parallel()
 	_, validator := schemaOf(t, crd(t, "canarygates"))
 	for name, part := range wrongGates {
@@ -85,9 +85,9 @@ func TestGatesThatAreRefusedAtOnce(t *testing.T) {
 		}
 	}
 	if len(validation.ValidateCustomResource(nil, gateOf(`{}`).Object, validator)) == 0 {
-		t.Error("a gate of nothing is accepted")
+		t.Error("an empty gate is accepted")
 	}
-	// What the schema lets in can be read: else no gate could be listed any more.
+	// What the schema accepts can be decoded: otherwise no gate could be listed.
 	for _, timeout := range []string{"2m", "1h30m", "90s", "1.5s", "PT2M", "P1D", "P1W", "P1DT12H", "PT1H30M", "PT1.5S", "P999W9999DT999999H999999M999999.999999999S", "999999h999999m999999s999999ms"} {
 		g := gateOf(`{"service":"cart","schedule":{"timeout":"` + timeout + `"}}`)
 		if errs := validation.ValidateCustomResource(nil, g.Object, validator); len(errs) > 0 {
@@ -106,8 +106,8 @@ func TestGatesThatAreRefusedAtOnce(t *testing.T) {
 	}
 }
 
-// The schema refuses less than the webhook, and nothing else: a spec with all of its defaults is let in.
-func TestTheSchemaTakesTheDefaults(t *testing.T) {
+// The schema rejects less than the webhook, and nothing else: it accepts a spec with all defaults.
+func TestSchemaAcceptsTheDefaults(t *testing.T) {
 	t.Parallel()
 	_, validator := schemaOf(t, crd(t, "canarygates"))
 	spec := v1alpha1.CanaryGateSpec{Service: "cart"}
@@ -121,8 +121,8 @@ func TestTheSchemaTakesTheDefaults(t *testing.T) {
 	}
 }
 
-// TestGatesAtARealAPIServer: what is refused, what is kept, what kubectl shows.
-func TestGatesAtARealAPIServer(t *testing.T) {
+// This tests what the API server rejects, what it stores and what kubectl shows.
+func TestGatesOnARealAPIServer(t *testing.T) {
 	cp := controlplane.Start(t)
 	ctx := t.Context()
 	untyped, err := dynamic.NewForConfig(cp.Config())
@@ -149,7 +149,7 @@ func TestGatesAtARealAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if made.Spec.Schedule != nil || made.Spec.Metrics != nil {
-		t.Errorf("something was written into a user's object: %+v", made.Spec)
+		t.Errorf("a default was written into a user's object: %+v", made.Spec)
 	}
 	now := metav1.Now()
 	made.Status.Latest = &v1alpha1.GateLatest{
@@ -176,7 +176,7 @@ func TestGatesAtARealAPIServer(t *testing.T) {
 	}
 }
 
-// shown are the rows that `kubectl get canarygates -o wide` prints, without the age.
+// shown returns the rows that `kubectl get canarygates -o wide` prints, without the age.
 func shown(ctx context.Context, t *testing.T, config *rest.Config) []string {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(config)
@@ -203,8 +203,8 @@ func shown(ctx context.Context, t *testing.T, config *rest.Config) []string {
 	return out
 }
 
-// Whoever reads the page finds every field on it, and no default that is another's.
-func TestThePageNamesEveryField(t *testing.T) {
+// The page documents every field, and states the right defaults.
+func TestPageDocumentsEveryField(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/gates.md")
 	if err != nil {
@@ -216,7 +216,7 @@ func TestThePageNamesEveryField(t *testing.T) {
 	look = func(s schema.Structural) {
 		for name, p := range s.Properties {
 			if fields++; !strings.Contains(string(page), name+"`") {
-				t.Errorf("%s is not told", name)
+				t.Errorf("%s is not documented", name)
 			}
 			look(p)
 			if p.Items != nil {
@@ -225,7 +225,7 @@ func TestThePageNamesEveryField(t *testing.T) {
 		}
 	}
 	spec := structural.Properties["spec"]
-	// The groups are told by their fields.
+	// The groups are documented by their fields.
 	for name, p := range spec.Properties {
 		if len(p.Properties) > 0 {
 			look(p)
@@ -234,7 +234,7 @@ func TestThePageNamesEveryField(t *testing.T) {
 		}
 	}
 	if fields < 30 {
-		t.Errorf("only %d fields were looked for", fields)
+		t.Errorf("checked only %d fields", fields)
 	}
 	for _, row := range []string{
 		"| `schedule.warmup` | `30s` |", "| `schedule.interval` | `15s` |", "| `schedule.minDuration` | `2m` |", "| `schedule.timeout` | `30m` |",
@@ -244,7 +244,7 @@ func TestThePageNamesEveryField(t *testing.T) {
 		"| `score.minCoverage` | `0.5` |", "| `failOn` | `Fail`, `Error`, `Inconclusive` |",
 	} {
 		if !strings.Contains(string(page), row) {
-			t.Errorf("a default is told otherwise: %s", row)
+			t.Errorf("the page states a different default: %s", row)
 		}
 	}
 }

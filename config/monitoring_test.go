@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// podMonitor is the part of the Prometheus operator's kind that is used.
+// podMonitor has the fields of the Prometheus operator's kind that we use.
 type podMonitor struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -25,9 +25,9 @@ type podMonitor struct {
 	} `json:"spec"`
 }
 
-// A cluster without the operator does not know its kinds, and one without Grafana
-// has no use for dashboards: whoever has them applies these.
-func TestMonitoringIsLeftToTheOperator(t *testing.T) {
+// A cluster without the operator lacks its kinds, and one without Grafana does not need dashboards,
+// so these manifests are optional.
+func TestMonitoringIsOptional(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("optional/monitoring/*")
 	if err != nil || len(files) != 2 {
@@ -40,7 +40,7 @@ func TestMonitoringIsLeftToTheOperator(t *testing.T) {
 	}
 }
 
-// The monitor finds the pods of the controller, and the port where it tells.
+// The monitor selects the pods of the controller and their metrics port.
 func TestPodMonitor(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("optional/monitoring/podmonitor.yaml")
@@ -60,7 +60,7 @@ func TestPodMonitor(t *testing.T) {
 	}
 	var controller appsv1.Deployment
 	for _, d := range of[*appsv1.Deployment](t) {
-		// Others have no metrics of Services.
+		// Other Deployments have no metrics of Services.
 		if found := selector.Matches(labels.Set(d.Spec.Template.Labels)); found != (d.Name == "controller") {
 			t.Errorf("Deployment %s is selected: %v", d.Name, found)
 		} else if found {
@@ -78,7 +78,7 @@ func TestPodMonitor(t *testing.T) {
 	}
 	for _, c := range of[*corev1.ConfigMap](t) {
 		if c.Name == "config-observability" && c.Data["metrics-protocol"] != "prometheus" {
-			t.Errorf("the controller does not tell Prometheus: %v", c.Data)
+			t.Errorf("the controller does not export to Prometheus: %v", c.Data)
 		}
 	}
 }

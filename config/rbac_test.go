@@ -11,8 +11,8 @@ import (
 
 var reading = []string{"get", "list", "watch"}
 
-// rulesOf collects what an account may do in the cluster, and in the controller's
-// namespace, through its bindings and their aggregation.
+// rulesOf collects what a ServiceAccount may do in the cluster, and in the controller's namespace,
+// through its bindings and their aggregation.
 func rulesOf(t *testing.T, account string) (everywhere, own []rbacv1.PolicyRule) {
 	t.Helper()
 	roles := map[string]*rbacv1.ClusterRole{}
@@ -54,7 +54,7 @@ func rulesOf(t *testing.T, account string) (everywhere, own []rbacv1.PolicyRule)
 	return everywhere, own
 }
 
-// binds says whether a binding is for this account. Each is for one of ours.
+// binds reports whether a binding is for this account. Every binding is for one of our accounts.
 func binds(t *testing.T, name, account string, subjects []rbacv1.Subject) bool {
 	t.Helper()
 	if len(subjects) != 1 || subjects[0].Kind != "ServiceAccount" || subjects[0].Namespace != namespace || deployments(t)[subjects[0].Name] == nil {
@@ -63,8 +63,8 @@ func binds(t *testing.T, name, account string, subjects []rbacv1.Subject) bool {
 	return subjects[0].Name == account
 }
 
-// TestTheWebhookWritesItsOwn: its configurations, its certificate, and nothing else.
-func TestTheWebhookWritesItsOwn(t *testing.T) {
+// The webhook writes its configurations and its certificate, and nothing else.
+func TestWebhookWritesOnlyItsOwn(t *testing.T) {
 	t.Parallel()
 	everywhere, own := rulesOf(t, "webhook")
 	for _, rule := range everywhere {
@@ -81,19 +81,19 @@ func TestTheWebhookWritesItsOwn(t *testing.T) {
 	}
 }
 
-func TestNothingOfUsersIsWritten(t *testing.T) {
+func TestUsersObjectsAreReadOnly(t *testing.T) {
 	t.Parallel()
 	everywhere, own := rulesOf(t, "controller")
 	if len(everywhere) < 8 || len(own) < 3 {
-		t.Fatalf("only %d and %d rules were found", len(everywhere), len(own))
+		t.Fatalf("found only %d and %d rules", len(everywhere), len(own))
 	}
 	for _, rule := range everywhere {
 		checkExplicit(t, rule)
 		if slices.Equal(rule.APIGroups, []string{"knative-cdevents.dev"}) && slices.Equal(rule.Resources, []string{"cdeventsources/status", "canarygates/status"}) {
-			continue // all that the controller writes outside of its namespace
+			continue // all that the controller writes outside its namespace
 		}
 		if slices.Equal(rule.Verbs, []string{"create"}) && reviews(rule) {
-			continue // questions, of which nothing is kept
+			continue // reviews, which are not stored
 		}
 		for _, verb := range rule.Verbs {
 			if !slices.Contains(reading, verb) {
@@ -101,7 +101,7 @@ func TestNothingOfUsersIsWritten(t *testing.T) {
 			}
 		}
 		if slices.Contains(rule.Resources, "secrets") {
-			t.Error("secrets of all namespaces can be read")
+			t.Error("secrets in all namespaces are readable")
 		}
 	}
 	for _, rule := range own {
@@ -112,9 +112,9 @@ func TestNothingOfUsersIsWritten(t *testing.T) {
 	}
 }
 
-// What is not used is not granted: deleting collections, patches but of Events, and
-// reading what nothing is made of.
-func TestNothingIsGrantedThatIsNotUsed(t *testing.T) {
+// Unused permissions are not granted: deleting collections, patching anything but Events, and
+// reading resources that are not needed.
+func TestUnusedPermissionsAreNotGranted(t *testing.T) {
 	t.Parallel()
 	for account, write := range map[string]map[string]string{
 		"controller": {
@@ -137,17 +137,17 @@ func TestNothingIsGrantedThatIsNotUsed(t *testing.T) {
 						t.Errorf("%s may %s %s", account, verbs, resource)
 					}
 				case verbs != write[resource]:
-					t.Errorf("%s may %s %s, and uses %q", account, verbs, resource, write[resource])
+					t.Errorf("%s may %s %s, but uses %q", account, verbs, resource, write[resource])
 				}
 				if resource == "configurations" {
-					t.Errorf("%s reads Configurations, of which nothing is told", account)
+					t.Errorf("%s reads Configurations, which no event needs", account)
 				}
 			}
 		}
 	}
 }
 
-// reviews says whether a rule is about asking who somebody is, and what they may.
+// reviews reports whether a rule is for authentication and authorization reviews.
 func reviews(rule rbacv1.PolicyRule) bool {
 	switch rule.APIGroups[0] {
 	case "authentication.k8s.io":
@@ -158,11 +158,10 @@ func reviews(rule rbacv1.PolicyRule) bool {
 	return false
 }
 
-// Rights that concern secrets are bound by those who own them, not by us, and are
-// no more than they say.
-func TestRightsThatAreBoundByOthers(t *testing.T) {
+// Roles for secrets are bound by the secrets' owners, not by us, and grant only what they document.
+func TestRolesBoundByOthers(t *testing.T) {
 	t.Parallel()
-	grants := map[string]string{ //nolint:gosec // names of roles, and no credentials
+	grants := map[string]string{ //nolint:gosec // names of roles, not credentials
 		"knative-cdevents-sink-secrets": "[get] of [] [secrets]",
 		"knative-cdevents-identities":   "[get create] of [] [serviceaccounts], [create] of [] [serviceaccounts/token]",
 	}
@@ -172,7 +171,7 @@ func TestRightsThatAreBoundByOthers(t *testing.T) {
 			expected, ours := grants[o.Name]
 			if !ours {
 				if strings.HasPrefix(m.file, "optional") {
-					t.Errorf("%s: %s is not expected", m.file, o.Name)
+					t.Errorf("%s: unexpected %s", m.file, o.Name)
 				}
 				continue
 			}
@@ -202,22 +201,22 @@ func TestRightsThatAreBoundByOthers(t *testing.T) {
 	}
 }
 
-// checkExplicit refuses wildcards: nobody can say what they will stand for.
+// checkExplicit rejects wildcards, whose meaning may grow.
 func checkExplicit(t *testing.T, rule rbacv1.PolicyRule) {
 	t.Helper()
 	if slices.Contains(slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs), "*") {
-		t.Errorf("a wildcard in %v", rule)
+		t.Errorf("%v has a wildcard", rule)
 	}
 }
 
-func TestRolesForOthersReadOrConcernWhatIsTheirs(t *testing.T) {
+func TestRolesForUsers(t *testing.T) {
 	t.Parallel()
 	for _, role := range of[*rbacv1.ClusterRole](t) {
 		switch {
 		case role.Labels["rbac.authorization.k8s.io/aggregate-to-edit"] == "true":
 			for _, rule := range role.Rules {
 				if !slices.Equal(rule.APIGroups, []string{"knative-cdevents.dev"}) || !slices.Equal(rule.Resources, []string{"cdeventsources", "canarygates"}) {
-					t.Errorf("%s gives users %v", role.Name, rule)
+					t.Errorf("%s grants users %v", role.Name, rule)
 				}
 			}
 		case role.Labels["rbac.authorization.k8s.io/aggregate-to-view"] == "true",
@@ -225,17 +224,17 @@ func TestRolesForOthersReadOrConcernWhatIsTheirs(t *testing.T) {
 			for _, rule := range role.Rules {
 				for _, verb := range rule.Verbs {
 					if !slices.Contains(reading, verb) {
-						t.Errorf("%s lets others %s", role.Name, verb)
+						t.Errorf("%s allows others to %s", role.Name, verb)
 					}
 				}
 				viewers := role.Labels["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
 				if viewers && !slices.Equal(rule.Resources, []string{"cdeventsources", "canarygates"}) {
-					t.Errorf("%s shows %s", role.Name, rule.Resources)
+					t.Errorf("%s exposes %s", role.Name, rule.Resources)
 				}
 			}
 		}
 		if role.AggregationRule != nil && role.Rules != nil {
-			t.Errorf("applying %s again would take away what was aggregated", role.Name)
+			t.Errorf("applying %s again would remove the aggregated rules", role.Name)
 		}
 	}
 }

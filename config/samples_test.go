@@ -13,9 +13,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
 
-// The samples work together in any namespace, and without Knative Eventing; README shows
-// the source as it is shipped.
-func TestTheSamplesFitTogether(t *testing.T) {
+// The samples work together in any namespace, without Knative Eventing. README shows the shipped
+// source.
+func TestSamplesWorkTogether(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("samples/200-source.yaml")
 	if err != nil {
@@ -37,7 +37,7 @@ func TestTheSamplesFitTogether(t *testing.T) {
 	var service *corev1.Service
 	for _, m := range decode(t, "samples/100-*.yaml") {
 		if m.GetNamespace() != "" {
-			t.Errorf("%s belongs to namespace %s", m.GetName(), m.GetNamespace())
+			t.Errorf("%s is in namespace %s", m.GetName(), m.GetNamespace())
 		}
 		switch o := m.object.(type) {
 		case *appsv1.Deployment:
@@ -69,6 +69,6 @@ func TestTheSamplesFitTogether(t *testing.T) {
 	_, document, _ := strings.Cut(string(raw), "apiVersion:")
 	shown := strings.Replace("apiVersion:"+document, "  name: releases\n", "  name: releases\n  namespace: shop\n", 1)
 	if !strings.Contains(string(readme), shown) {
-		t.Error("README shows another source than config/samples")
+		t.Error("README and config/samples show different sources")
 	}
 }

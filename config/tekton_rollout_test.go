@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The steps of a rollout go on from each other, and each one up is behind a gate.
+// Each step of a rollout continues from the previous one, and every increase follows a gate.
 func TestTektonRollout(t *testing.T) {
 	t.Parallel()
 	before, percent := "", "0"
@@ -18,7 +18,7 @@ func TestTektonRollout(t *testing.T) {
 	for i, task := range one(t, "Pipeline").list(t, "spec", "tasks") {
 		name := at[string](t, task, "name")
 		if task["onError"] != nil || task["when"] != nil {
-			t.Errorf("%s: what follows would not notice that it failed", name)
+			t.Errorf("%s: later tasks would ignore its failure", name)
 		}
 		given := pairs(t, task["params"])
 		switch ref := at[map[string]any](t, task, "taskRef"); {
@@ -27,10 +27,10 @@ func TestTektonRollout(t *testing.T) {
 				t.Errorf("%s judges %v", name, given)
 			}
 		case given["from"] != percent:
-			t.Errorf("%s begins from %s and comes after %s", name, given["from"], percent)
+			t.Errorf("%s starts from %s, but follows %s", name, given["from"], percent)
 		default:
 			if i > 1 && !strings.HasPrefix(before, "gate-") {
-				t.Errorf("%s comes after %s, which is no gate", name, before)
+				t.Errorf("%s follows %s, which is not a gate", name, before)
 			}
 			percent = given["percent"]
 		}
@@ -40,12 +40,12 @@ func TestTektonRollout(t *testing.T) {
 		before, names[name] = name, true
 	}
 	if percent != "100" || len(names) != 6 {
-		t.Errorf("it ends with %s %% after %v", percent, names)
+		t.Errorf("the rollout ends with %s %% after %v", percent, names)
 	}
 }
 
-// Whatever the promotion is but Succeeded, one rollback runs; it needs nothing that a
-// gate would have had to write.
+// For every result of the promotion other than Succeeded, exactly one rollback runs. It needs
+// nothing that a gate would have written.
 func TestTektonRollback(t *testing.T) {
 	t.Parallel()
 	pipeline := one(t, "Pipeline")
@@ -66,7 +66,7 @@ func TestTektonRollback(t *testing.T) {
 			}
 			for _, found := range regexp.MustCompile(`tasks\.([a-z0-9-]+)\.results`).FindAllStringSubmatch(fmt.Sprint(task), -1) {
 				if found[1] != "begin" {
-					t.Errorf("%s is skipped if %s wrote nothing", name, found[1])
+					t.Errorf("%s is skipped if %s has no results", name, found[1])
 				}
 			}
 		}
@@ -76,7 +76,7 @@ func TestTektonRollback(t *testing.T) {
 	}
 }
 
-// Everything that is referred to exists.
+// Everything that is referenced exists.
 func TestTektonReferences(t *testing.T) {
 	t.Parallel()
 	pipeline, task := one(t, "Pipeline"), one(t, "Task")
@@ -96,7 +96,7 @@ func TestTektonReferences(t *testing.T) {
 				}
 			}
 		} else if ref != "$(params.gate)" {
-			t.Errorf("%s refers to %s", name, ref)
+			t.Errorf("%s refers to unknown %s", name, ref)
 		}
 		for _, found := range regexp.MustCompile(`\$\(params\.([a-z-]+)\)`).FindAllStringSubmatch(fmt.Sprint(step), -1) {
 			if !slices.Contains(named(pipeline, "spec", "params"), found[1]) {
@@ -105,13 +105,13 @@ func TestTektonReferences(t *testing.T) {
 		}
 		for _, found := range regexp.MustCompile(`results\.([a-z-]+)\)`).FindAllStringSubmatch(fmt.Sprint(step), -1) {
 			if !slices.Contains(results, found[1]) {
-				t.Errorf("%s: there is no result %s", name, found[1])
+				t.Errorf("%s: unknown result %s", name, found[1])
 			}
 		}
 	}
 }
 
-// limit adds up what the tasks of the Pipeline may take.
+// limit adds up the timeouts of the Pipeline's tasks.
 func limit(t *testing.T) (sum time.Duration) {
 	t.Helper()
 	for _, task := range one(t, "Pipeline").list(t, "spec", "tasks") {
@@ -124,7 +124,7 @@ func limit(t *testing.T) (sum time.Duration) {
 	return sum
 }
 
-// TestTektonRuns looks at everything that starts the Pipeline.
+// TestTektonRuns checks everything that starts the Pipeline.
 func TestTektonRuns(t *testing.T) {
 	t.Parallel()
 	pipeline, template := one(t, "Pipeline"), one(t, "TriggerTemplate")
@@ -148,13 +148,12 @@ func TestTektonRuns(t *testing.T) {
 		}
 		given := pairs(t, at[map[string]any](t, run, "spec")["params"])
 		if got := slices.Sorted(maps.Keys(given)); !slices.Equal(got, []string{"canary", "gate", "service"}) {
-			t.Errorf("it is given %v", got)
+			t.Errorf("its params are %v", got)
 		}
 	}
 }
 
-// TestTektonTrigger: the same Revision has one run, and the run of a Revision does not
-// start another.
+// A Revision gets one run, and that run does not start another.
 func TestTektonTrigger(t *testing.T) {
 	t.Parallel()
 	template, binding, source := one(t, "TriggerTemplate"), one(t, "TriggerBinding"), one(t, "CDEventSource")
@@ -166,23 +165,23 @@ func TestTektonTrigger(t *testing.T) {
 	for _, p := range template.list(t, "spec", "params") {
 		wanted = append(wanted, at[string](t, p, "name"))
 		if p["default"] != nil {
-			t.Errorf("%s has a default: an event without it would start something else", p["name"])
+			t.Errorf("%s has a default, so an event without it would start a wrong run", p["name"])
 		}
 	}
 	given := pairs(t, at[map[string]any](t, binding.Object, "spec")["params"])
 	slices.Sort(wanted)
 	if got := slices.Sorted(maps.Keys(given)); !slices.Equal(got, wanted) {
-		t.Errorf("the binding gives %v, the template wants %v", got, wanted)
+		t.Errorf("the binding sets %v, the template needs %v", got, wanted)
 	}
 	const ready = "dev.cdeventsx.knative-revision.ready."
 	if text := fmt.Sprint(one(t, "EventListener").Object); !strings.Contains(text, "startsWith('"+ready+"')") || strings.Contains(text, "traffic.shifted") {
-		t.Errorf("it listens to more: %s", text)
+		t.Errorf("it accepts other events: %s", text)
 	}
 	filters := source.list(t, "spec", "filters")
 	if len(filters) != 1 || at[string](t, filters[0], "prefix", "type") != ready {
 		t.Errorf("the source sends %v", filters)
 	}
 	if len(at[map[string]any](t, source.Object, "spec", "selector", "matchLabels")) == 0 {
-		t.Error("Services take part that nobody asked")
+		t.Error("Services take part without opting in")
 	}
 }

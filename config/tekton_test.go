@@ -15,14 +15,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// piece is an object of config/tekton, which teams install in their namespaces.
+// piece is an object in config/tekton, which teams install in their namespaces.
 type piece struct {
 	*unstructured.Unstructured
 	file string
 }
 
-// tekton reads all of it; a key that comes twice is an error. Fields are checked by
-// Tekton's own webhooks, in the end-to-end tests.
+// tekton reads all of config/tekton. A duplicate key is an error. Tekton's own webhooks check the
+// fields in the end-to-end tests.
 func tekton(t *testing.T) []piece {
 	t.Helper()
 	var all []piece
@@ -50,7 +50,7 @@ func tekton(t *testing.T) []piece {
 	return all
 }
 
-// one is the object of a kind that is installed; samples are not.
+// one returns the installed object of a kind; samples do not count.
 func one(t *testing.T, kind string) piece {
 	t.Helper()
 	var found []piece
@@ -60,12 +60,12 @@ func one(t *testing.T, kind string) piece {
 		}
 	}
 	if len(found) != 1 {
-		t.Fatalf("there are %d of kind %s", len(found), kind)
+		t.Fatalf("found %d objects of kind %s", len(found), kind)
 	}
 	return found[0]
 }
 
-// at is what a path of fields leads to.
+// at returns the value at a path of fields.
 func at[T any](t *testing.T, from any, path ...string) T {
 	t.Helper()
 	for _, field := range path {
@@ -91,7 +91,7 @@ func (p piece) list(t *testing.T, path ...string) []map[string]any {
 	return out
 }
 
-// pairs are the values of a list of names and values.
+// pairs returns the values of a list of names and values.
 func pairs(t *testing.T, list any) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -102,7 +102,7 @@ func pairs(t *testing.T, list any) map[string]string {
 	return out
 }
 
-func TestTektonPiecesAreAppliedToANamespace(t *testing.T) {
+func TestTektonObjectsApplyToAnyNamespace(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for _, p := range tekton(t) {
@@ -111,19 +111,19 @@ func TestTektonPiecesAreAppliedToANamespace(t *testing.T) {
 		}
 		name := p.GetKind() + "/" + p.GetName()
 		if seen[name] {
-			t.Errorf("%s: %s again", p.file, name)
+			t.Errorf("%s: duplicate %s", p.file, name)
 		}
 		seen[name] = true
 		if p.GetNamespace() != "" && p.GetNamespace() != namespace {
 			t.Errorf("%s: %s is in namespace %s", p.file, name, p.GetNamespace())
 		}
 		if p.GetLabels()["app.kubernetes.io/name"] != namespace && p.GetKind() != "CanaryGate" {
-			t.Errorf("%s: %s does not say whose it is", p.file, name)
+			t.Errorf("%s: %s lacks label app.kubernetes.io/name", p.file, name)
 		}
 	}
 }
 
-// What Artifact Hub reads: KIND/NAME/VERSION/NAME.yaml with a README beside it.
+// Artifact Hub reads KIND/NAME/VERSION/NAME.yaml with a README beside it.
 func TestTektonCatalog(t *testing.T) {
 	t.Parallel()
 	layout := regexp.MustCompile(`^tekton/(task|pipeline)/([a-z-]+)/(\d+\.\d+)/([a-z-]+)\.yaml$`)
@@ -131,18 +131,18 @@ func TestTektonCatalog(t *testing.T) {
 		p := one(t, kind)
 		m := layout.FindStringSubmatch(p.file)
 		if m == nil || m[1] != strings.ToLower(kind) || m[2] != p.GetName() || m[4] != p.GetName() {
-			t.Fatalf("%s is no place for %s %s", p.file, kind, p.GetName())
+			t.Fatalf("%s is the wrong path for %s %s", p.file, kind, p.GetName())
 		}
 		if v := p.GetLabels()["app.kubernetes.io/version"]; !regexp.MustCompile(`^` + regexp.QuoteMeta(m[3]) + `\.\d+$`).MatchString(v) {
 			t.Errorf("%s: version %q", p.file, v)
 		}
 		for _, name := range []string{"pipelines.minVersion", "categories", "tags", "displayName", "platforms"} {
 			if p.GetAnnotations()["tekton.dev/"+name] == "" {
-				t.Errorf("%s: there is no tekton.dev/%s", p.file, name)
+				t.Errorf("%s: missing tekton.dev/%s", p.file, name)
 			}
 		}
 		if at[string](t, p.Object, "spec", "description") == "" {
-			t.Errorf("%s: there is no description", p.file)
+			t.Errorf("%s: missing description", p.file)
 		}
 		dir := filepath.Dir(p.file)
 		for _, path := range []string{dir + "/README.md", dir + "/samples", "tekton/" + m[1] + "/artifacthub-repo.yml"} {
@@ -168,7 +168,7 @@ func TestTektonTask(t *testing.T) {
 		t.Error(err)
 	}
 	if step["script"] != nil || step["args"] != nil || strings.Contains(fmt.Sprint(step["command"]), "$(") {
-		t.Error("a param could become a part of a command")
+		t.Error("a param is substituted into a command")
 	}
 	security := at[map[string]any](t, step, "securityContext")
 	want := map[string]any{
@@ -194,21 +194,21 @@ func TestTektonTask(t *testing.T) {
 	used := fmt.Sprint(step["env"])
 	for name := range pairs(t, step["env"]) {
 		if !bytes.Contains(code, []byte(`"`+strings.TrimPrefix(name, "RESULT_")+`"`)) {
-			t.Errorf("nobody reads %s", name)
+			t.Errorf("%s is not used", name)
 		}
 	}
 	for _, kind := range []string{"params", "results"} {
 		for _, declared := range task.list(t, "spec", kind) {
 			if name := at[string](t, declared, "name"); !strings.Contains(used, "$("+kind+"."+name) {
-				t.Errorf("%s: %s is not passed on", kind, name)
+				t.Errorf("%s: %s is not passed to the step", kind, name)
 			}
 		}
 	}
 }
 
-// Rights to move traffic name the Services; nothing here reads a Secret or acts as
-// somebody else.
-func TestTektonRights(t *testing.T) {
+// Permissions to move traffic name the Services. Nothing here reads a Secret or impersonates
+// anyone.
+func TestTektonPermissions(t *testing.T) {
 	t.Parallel()
 	writes := map[string]string{
 		"Role/rollout":          "patch services",

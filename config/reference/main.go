@@ -49,7 +49,7 @@ func run() error {
 		}
 		describe(&out, &crd)
 	}
-	if err := os.WriteFile(page, out.Bytes(), 0o644); err != nil { //nolint:gosec // a page that everybody may read
+	if err := os.WriteFile(page, out.Bytes(), 0o644); err != nil { //nolint:gosec // a world-readable page
 		return fmt.Errorf("writing the page: %w", err)
 	}
 	return nil
@@ -110,10 +110,10 @@ func fields(out *bytes.Buffer, path string, s *apiextensionsv1.JSONSchemaProps) 
 	}
 }
 
-// durations begin the patterns of fields that hold one.
+// durations lists the prefixes of the patterns of duration fields.
 var durations = []string{`^(([0-9]{1,6}h)`, `^P`, `^(P`}
 
-// kind is the type of a field as a reader would call it.
+// kind returns the type of a field in the words of a reader.
 func kind(p *apiextensionsv1.JSONSchemaProps) string {
 	switch {
 	case p.Type == "string" && slices.ContainsFunc(durations, func(d string) bool { return strings.HasPrefix(p.Pattern, d) }):
@@ -132,11 +132,11 @@ func kind(p *apiextensionsv1.JSONSchemaProps) string {
 	return p.Type
 }
 
-// bounded finds the bounds that a description states itself.
+// bounded matches bounds that the description already states.
 var bounded = regexp.MustCompile(`(?i)\bmust be\b|\bone of\b|\bfrom [0-9]|: .+ or |\bcan contain\b`)
 
-// constraints are what the API server refuses a value by, and what it fills in, as far as
-// the description does not say so.
+// constraints returns the validation and defaults of a field that its description does not already
+// state.
 func constraints(p *apiextensionsv1.JSONSchemaProps, required bool) string {
 	var out []string
 	if bounded.MatchString(p.Description) {
@@ -181,7 +181,7 @@ func constraints(p *apiextensionsv1.JSONSchemaProps, required bool) string {
 
 func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
-// sentence is text on one line, that ends as a sentence does.
+// sentence returns text on one line, ending with a period.
 func sentence(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if text == "" || strings.HasSuffix(text, ".") {
