@@ -5,7 +5,7 @@
 //
 // Its invariant: a resource that Validate accepts stays valid with its defaults.
 //
-// It imports nothing of this project, so that clients can use it alone.
+// It imports only the small packages of api, so that clients can use it alone.
 //
 // +kubebuilder:object:generate=true
 // +groupName=knative-cdevents.dev

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/knative-cdevents/knative-cdevents/api/text"
 )
 
 // StatefulPrefix is the prefix of the annotations with which the template of a Knative Service
@@ -126,15 +128,7 @@ type statefulParser struct {
 }
 
 func (p *statefulParser) wrong(name, right string, args ...any) {
-	p.errs = append(p.errs, fmt.Errorf("annotation %s is %q; %s", name, brief(p.annotations[name]), fmt.Sprintf(right, args...)))
-}
-
-// brief shortens a user's value for a message.
-func brief(v string) string {
-	if len(v) > 64 {
-		v = v[:64] + "…"
-	}
-	return strings.ToValidUTF8(v, "")
+	p.errs = append(p.errs, fmt.Errorf("annotation %s is %q; %s", name, text.Truncate(p.annotations[name], 64), fmt.Sprintf(right, args...)))
 }
 
 func (p *statefulParser) runtime() {

@@ -27,7 +27,7 @@ func (e *emitting) deliver(ctx context.Context) {
 		Refused: apiServer(e.config), RefusedPorts: e.endpoints.list, Hosts: e.sinkHosts,
 	}, e.keeper)
 	e.delivery = delivery.New(ctx, delivery.Options{
-		Ledger: e.ledger, Transports: delivery.HTTP(clients), Render: cdevents.Render, Passes: e.filters.Passes, Incomplete: cdevents.Incomplete, Metrics: e.metrics, Leads: e.isLeaderFor,
+		Ledger: e.ledger, Transports: delivery.HTTP(clients), Render: cdevents.Render, Passes: e.filters.Passes, Metrics: e.metrics, Leads: e.isLeaderFor,
 	})
 	e.ledger.OnPending(e.delivery.Enqueue)
 	must(ctx, "making the metrics of pending events", e.metrics.Watch(e.delivery, e.sourceNames))

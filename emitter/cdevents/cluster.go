@@ -1,7 +1,6 @@
 package cdevents
 
 import (
-	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -49,11 +48,4 @@ func cluster(t lifecycle.Transition, n *notes) (c *Cluster, settled *bool) {
 		return c, nil
 	}
 	return c, &from.Settled
-}
-
-// ClusterID returns the subject id of a stateful cluster, "stateful-cluster/<namespace>/<name>",
-// with the name of its Service.
-func ClusterID(s v1alpha1.CDEventSubjectSpec) string {
-	s.Kind = "stateful-cluster"
-	return SubjectID(s)
 }

@@ -241,7 +241,7 @@ func render(t *testing.T, p v1alpha1.Profile, tr lifecycle.Transition) event.Eve
 	if err != nil {
 		t.Fatal(err)
 	}
-	return e
+	return e.Event
 }
 
 // each runs a test for each type in each version.

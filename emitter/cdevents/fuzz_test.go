@@ -53,7 +53,7 @@ func FuzzRender(f *testing.F) {
 		if err := e.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		if err := conforms(version, e); err != nil {
+		if err := conforms(version, e.Event); err != nil {
 			t.Fatal(err)
 		}
 		seen, err := parse(version, e.Data())
@@ -75,8 +75,8 @@ func FuzzRender(f *testing.F) {
 		if err := json.Unmarshal(e.Data(), &content); err != nil {
 			t.Fatal(err)
 		}
-		if Incomplete(e) != (len(content.CustomData.Notes) > 0) {
-			t.Fatalf("incomplete is %v with notes %v", Incomplete(e), content.CustomData.Notes)
+		if e.Incomplete != (len(content.CustomData.Notes) > 0) {
+			t.Fatalf("incomplete is %v with notes %v", e.Incomplete, content.CustomData.Notes)
 		}
 		if purl := content.Subject.Content.ArtifactID; purl != "" {
 			if _, err := packageurl.FromString(purl); err != nil {

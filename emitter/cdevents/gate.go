@@ -54,12 +54,6 @@ type GateMetric struct {
 	Baseline *float64        `json:"baseline,omitempty"`
 }
 
-// TestCaseRunID returns the subject id of a gate run: "testcaserun/<namespace>/<service>/<run>".
-func TestCaseRunID(s v1alpha1.CDEventSubjectSpec, run string) string {
-	s.Kind = "testcaserun"
-	return SubjectID(s) + "/" + run
-}
-
 // judged fills in the fields that only a verdict has.
 func (f *facts) judged(subject v1alpha1.CDEventSubjectSpec, v lifecycle.Verdict) {
 	f.subject = TestCaseRunID(subject, v.Run)
@@ -68,12 +62,7 @@ func (f *facts) judged(subject v1alpha1.CDEventSubjectSpec, v lifecycle.Verdict)
 	if f.testCaseName == "" {
 		f.testCaseName = "canary of " + subject.Name
 	}
-	gate := subject
-	gate.Kind = "canarygate"
-	if v.Gate != "" {
-		gate.Name = v.Gate
-	}
-	f.testCase = SubjectID(gate)
+	f.testCase = testCaseID(subject, v.Gate)
 }
 
 func outcome(v lifecycle.Verdict) string {

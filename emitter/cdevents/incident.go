@@ -1,7 +1,6 @@
 package cdevents
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/cdevents/sdk-go/pkg/api"
@@ -19,14 +18,6 @@ type Incident struct {
 	// Reason and Message come from the Service's condition, or describe the problem of its cluster.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-}
-
-// IncidentID returns the subject id of an incident: "incident/<namespace>/<name>/<kind>/<uuid>".
-// Detection and resolution share it, and no other incident has it.
-func IncidentID(s v1alpha1.CDEventSubjectSpec, i lifecycle.IncidentDetails) string {
-	id := derive("incident", string(s.UID), string(i.Kind), strconv.FormatInt(i.Opened, 10), eventTime(i.Since).Format(time.RFC3339Nano))
-	s.Kind = "incident"
-	return SubjectID(s) + "/" + string(i.Kind) + "/" + id
 }
 
 func incident(t lifecycle.Transition) *Incident {

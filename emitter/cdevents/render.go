@@ -2,8 +2,6 @@ package cdevents
 
 import (
 	"fmt"
-	"net/url"
-	"strings"
 	"time"
 
 	"github.com/cdevents/sdk-go/pkg/api"
@@ -38,13 +36,13 @@ func render1(
 	profile v1alpha1.Profile,
 	subject v1alpha1.CDEventSubjectSpec,
 	t lifecycle.Transition,
-) (event.Event, error) {
+) (Rendered, error) {
 	row, form, err := lookup(profile.SpecVersion, t.Type)
 	if err != nil {
-		return event.Event{}, fmt.Errorf("rendering transition %d of %s: %w", t.Sequence, SubjectID(subject), err)
+		return Rendered{}, fmt.Errorf("rendering transition %d of %s: %w", t.Sequence, SubjectID(subject), err)
 	}
 	if err := check(profile, t); err != nil {
-		return event.Event{}, fmt.Errorf("rendering transition %d of %s: %w", t.Sequence, SubjectID(subject), err)
+		return Rendered{}, fmt.Errorf("rendering transition %d of %s: %w", t.Sequence, SubjectID(subject), err)
 	}
 
 	var n notes
@@ -71,22 +69,9 @@ func render1(
 
 	e, err := cloudEvent(f, form.build(f), extensions)
 	if err != nil {
-		return event.Event{}, fmt.Errorf("rendering transition %d of %s: %w", t.Sequence, f.subject, err)
+		return Rendered{}, fmt.Errorf("rendering transition %d of %s: %w", t.Sequence, f.subject, err)
 	}
-	return e, nil
-}
-
-// SubjectID returns the subject id: "service/<namespace>/<name>". It is the same for all Revisions,
-// because events "associated to the same subject MUST use the same subject id" (CDEvents spec.md,
-// id (subject)); what changes is in customData.
-func SubjectID(s v1alpha1.CDEventSubjectSpec) string {
-	// Kubernetes names need no escaping. Escape anyway: a slash must not merge two subjects, nor a
-	// line break reach a header.
-	parts := []string{url.PathEscape(strings.ToLower(s.Kind))}
-	if s.Namespace != "" {
-		parts = append(parts, url.PathEscape(s.Namespace))
-	}
-	return strings.Join(append(parts, url.PathEscape(s.Name)), "/")
+	return Rendered{Event: e, Incomplete: len(n) > 0}, nil
 }
 
 // check rejects what only this program can get wrong.

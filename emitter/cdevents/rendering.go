@@ -18,19 +18,26 @@ const Rendering = 1
 const first = 1
 
 // renderings maps each version that journals may name.
-var renderings = map[int]func(v1alpha1.Profile, v1alpha1.CDEventSubjectSpec, lifecycle.Transition) (event.Event, error){
+var renderings = map[int]func(v1alpha1.Profile, v1alpha1.CDEventSubjectSpec, lifecycle.Transition) (Rendered, error){
 	first: render1,
 }
 
+// Rendered is a rendered event.
+type Rendered struct {
+	event.Event
+	// Incomplete says that the event has notes about what it lacks.
+	Incomplete bool
+}
+
 // Render turns a journaled transition into the event for a source with this profile.
-func Render(profile v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) (event.Event, error) {
+func Render(profile v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) (Rendered, error) {
 	version := profile.Rendering
 	if version == 0 {
 		version = first
 	}
 	render, ok := renderings[version]
 	if !ok {
-		return event.Event{}, fmt.Errorf("rendering transition %d of %s: it was journaled for version %d of the rendering, and this release supports versions up to %d",
+		return Rendered{}, fmt.Errorf("rendering transition %d of %s: it was journaled for version %d of the rendering, and this release supports versions up to %d",
 			t.Sequence, SubjectID(subject), version, Rendering)
 	}
 	return render(profile, subject, t)

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cloudevents/sdk-go/v2/event"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -153,7 +152,7 @@ func transcribe(t *testing.T, subject *v1alpha1.CDEventSubject) string {
 			if err = errors.Join(o.Unreadable, err); err != nil {
 				t.Fatal(err)
 			}
-			fmt.Fprintf(&b, "### %d to %s\n%s\n\n%s\n\n", o.Transition.Sequence, source, strings.Join(binaryHeaders(e), "\n"), e.Data())
+			fmt.Fprintf(&b, "### %d to %s\n%s\n\n%s\n\n", o.Transition.Sequence, source, strings.Join(binaryHeaders(e.Event), "\n"), e.Data())
 		}
 	}
 	return b.String()
@@ -179,7 +178,7 @@ func (uncounted) Dropped(string, int64) {}
 // Once there are two versions, a journaled event is never rendered by the other one.
 func TestJournaledVersionIsRendered(t *testing.T) {
 	const next = Rendering + 1
-	renderings[next] = func(p v1alpha1.Profile, s v1alpha1.CDEventSubjectSpec, tr lifecycle.Transition) (event.Event, error) {
+	renderings[next] = func(p v1alpha1.Profile, s v1alpha1.CDEventSubjectSpec, tr lifecycle.Transition) (Rendered, error) {
 		ev, err := render1(p, s, tr)
 		ev.SetExtension("rendering", next)
 		return ev, err

@@ -32,7 +32,7 @@ func Samples(p v1alpha1.Profile) ([]event.Event, error) {
 			if err != nil {
 				return nil, fmt.Errorf("making a sample: %w", err)
 			}
-			out = append(out, ev)
+			out = append(out, ev.Event)
 		}
 	}
 	return out, nil

@@ -19,8 +19,10 @@ type attempt struct {
 	// source is the CDEventSource as it was when the attempt was prepared.
 	source *v1alpha1.CDEventSource
 	event  event.Event
-	target sender.Target
-	policy sender.Policy
+	// incomplete says that the event has notes about what it lacks.
+	incomplete bool
+	target     sender.Target
+	policy     sender.Policy
 
 	// paced says that the attempt occupies a place in the ramp, and widen that the
 	// ramp may grow when it leaves.

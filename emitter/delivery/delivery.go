@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
@@ -17,13 +18,13 @@ import (
 type Ledger interface {
 	Pending(key ledger.Key, source types.UID) []ledger.Pending
 	Backlogs() map[types.UID]ledger.Backlog
-	Acknowledge(line string, source types.UID, sequence int64)
+	Acknowledge(name string, source types.UID, sequence int64)
 	Drop(name string, source types.UID, sequence int64, reason string)
 	Abandon(source types.UID, leads func(types.NamespacedName) bool)
 }
 
 // Renderer renders a journaled transition as an event, always with the same bytes.
-type Renderer func(v1alpha1.Profile, v1alpha1.CDEventSubjectSpec, lifecycle.Transition) (event.Event, error)
+type Renderer func(v1alpha1.Profile, v1alpha1.CDEventSubjectSpec, lifecycle.Transition) (cdevents.Rendered, error)
 
 // Metrics counts what is tried.
 type Metrics interface {
@@ -44,10 +45,8 @@ type Options struct {
 	Render     Renderer
 	// Passes applies a source's filters to an event to which they could not be applied
 	// when it was journaled.
-	Passes func(*v1alpha1.CDEventSource, event.Event) (bool, error)
-	// Incomplete says whether an event lacks something; nil for never.
-	Incomplete func(event.Event) bool
-	Metrics    Metrics
+	Passes  func(*v1alpha1.CDEventSource, event.Event) (bool, error)
+	Metrics Metrics
 	// Leads says whether this process delivers for a watched object.
 	Leads func(types.NamespacedName) bool
 	// WorkersPerSource bounds how many attempts at one sink are under way; 0 for 16.

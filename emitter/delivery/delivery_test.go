@@ -64,7 +64,7 @@ func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.Delivery = New(ctx, Options{
-		Ledger: s.ledger, Transports: Transports{"http": s}, Render: cdevents.Render, Passes: filters.Passes, Incomplete: cdevents.Incomplete, Metrics: s, WorkersPerSource: 4, ProbeEvery: 20 * time.Millisecond,
+		Ledger: s.ledger, Transports: Transports{"http": s}, Render: cdevents.Render, Passes: filters.Passes, Metrics: s, WorkersPerSource: 4, ProbeEvery: 20 * time.Millisecond,
 		Leads: func(types.NamespacedName) bool { s.mu.Lock(); defer s.mu.Unlock(); return s.leads },
 	})
 	s.ledger.OnPending(s.Enqueue)

@@ -18,8 +18,8 @@ import (
 // nothing is owed to anybody.
 type nothing struct{ Ledger }
 
-func (nothing) Backlogs() map[types.UID]ledger.Backlog           { return nil }
-func (nothing) Pending(ledger.Key, types.UID) []ledger.Pending           { return nil }
+func (nothing) Backlogs() map[types.UID]ledger.Backlog             { return nil }
+func (nothing) Pending(ledger.Key, types.UID) []ledger.Pending     { return nil }
 func (nothing) Abandon(types.UID, func(types.NamespacedName) bool) {}
 
 type forgetful struct{ Transport }

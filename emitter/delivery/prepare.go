@@ -5,6 +5,7 @@ import (
 	"knative.dev/pkg/logging"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
@@ -37,7 +38,9 @@ func (q *sourceQueue) prepareAgain(a *attempt) decision {
 func (q *sourceQueue) render(a *attempt) decision {
 	err := a.pending.Unreadable
 	if err == nil {
-		a.event, err = q.d.Render(a.pending.Profile, a.pending.Subject, a.pending.Transition)
+		var r cdevents.Rendered
+		r, err = q.d.Render(a.pending.Profile, a.pending.Subject, a.pending.Transition)
+		a.event, a.incomplete = r.Event, r.Incomplete
 	}
 	if err == nil {
 		return next

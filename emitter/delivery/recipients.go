@@ -124,7 +124,7 @@ func (r *Router) passes(s *v1alpha1.CDEventSource, p v1alpha1.Profile, subject v
 	if err != nil {
 		return false, err
 	}
-	return r.Passes(s, ev)
+	return r.Passes(s, ev.Event)
 }
 
 // profile is how events are rendered for a source.

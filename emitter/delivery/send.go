@@ -53,7 +53,7 @@ func (q *sourceQueue) acknowledge(a *attempt) decision {
 	now := time.Now()
 	q.setDelivered(now)
 	q.d.Metrics.Delivered(q.label(), a.event.Type(), now.Sub(a.pending.Transition.Time))
-	if q.d.Incomplete != nil && q.d.Incomplete(a.event) {
+	if a.incomplete {
 		q.d.Metrics.Incomplete(q.label())
 	}
 	return q.settle(a)

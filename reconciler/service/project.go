@@ -24,6 +24,7 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 	servingv1beta1 "knative.dev/serving/pkg/apis/serving/v1beta1"
 
+	"github.com/knative-cdevents/knative-cdevents/api/text"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
@@ -224,16 +225,9 @@ func trouble(o *servingv1.Service) map[lifecycle.Incident]*lifecycle.Trouble {
 		if out == nil {
 			out = map[lifecycle.Incident]*lifecycle.Trouble{}
 		}
-		out[kind] = &lifecycle.Trouble{Reason: c.Reason, Message: cut(c.Message, maxMessage)}
+		out[kind] = &lifecycle.Trouble{Reason: c.Reason, Message: text.Truncate(c.Message, maxMessage)}
 	}
 	return out
-}
-
-func cut(v string, most int) string {
-	if len(v) > most {
-		v = v[:most]
-	}
-	return strings.ToValidUTF8(v, "")
 }
 
 // reasonRollout is why a Route is not Ready during a gradual rollout.
@@ -328,7 +322,7 @@ func (p projector) revision(o *servingv1.Revision) (revisionValue, error) {
 func declared(annotations map[string]string) (runtime, wrong string) {
 	s, _, err := v1alpha1.ParseStateful(annotations)
 	if err != nil {
-		return "", cut(strings.ReplaceAll(err.Error(), "\n", "; "), maxMessage)
+		return "", text.Truncate(strings.ReplaceAll(err.Error(), "\n", "; "), maxMessage)
 	}
 	return string(s.Runtime), ""
 }
@@ -413,5 +407,5 @@ func clip(v string, most int) string {
 	if i := strings.LastIndexByte(v[:most], ','); i > 0 {
 		return v[:i]
 	}
-	return cut(v, most)
+	return strings.ToValidUTF8(v[:most], "")
 }

@@ -369,7 +369,7 @@ func TestTroubleIsWhatTheConditionsSay(t *testing.T) {
 	}
 	s.Status.Conditions[2] = is(corev1.ConditionFalse, "RevisionMissing", servingv1.ServiceConditionRoutesReady)
 	s.Status.Conditions[2].Message = strings.Repeat("é", maxMessage)
-	if got := trouble(s)[lifecycle.Outage]; got == nil || len(got.Message) != maxMessage {
+	if got := trouble(s)[lifecycle.Outage]; got == nil || len(got.Message) != maxMessage+len("…") {
 		t.Errorf("%+v", got)
 	}
 	if got := trouble(newService()); got != nil {

@@ -1,10 +1,10 @@
 package sender
 
 import (
-	"unicode/utf8"
-
 	"github.com/cloudevents/sdk-go/v2/event"
 	"knative.dev/eventing/pkg/kncloudevents/attributes"
+
+	"github.com/knative-cdevents/knative-cdevents/api/text"
 )
 
 // DeadLetter returns a copy of the event for the dead letter sink. Knative's extensions in
@@ -17,18 +17,7 @@ func DeadLetter(ev event.Event, refusedBy Target, out Outcome) event.Event {
 	}
 	if out.Err != nil {
 		letter.SetExtension(attributes.KnativeErrorDataExtensionKey,
-			shorten(out.Err.Error(), attributes.KnativeErrorDataExtensionMaxLength))
+			text.Truncate(out.Err.Error(), attributes.KnativeErrorDataExtensionMaxLength-len("…")))
 	}
 	return letter
-}
-
-// shorten cuts a text between characters, never within one.
-func shorten(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return s[:limit]
 }
