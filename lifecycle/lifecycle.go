@@ -42,6 +42,11 @@ func Baseline(s Snapshot) Result {
 }
 
 // Next folds one snapshot, observed at the given time, into the memory.
+//
+// The order of its steps is the order of events. Created comes first. Revisions and the cluster
+// come before the traffic that is shifted to them, and a primary that waited for its cluster
+// before the next one. A verdict comes before the shift that it leads to. Deployed needs the
+// traffic, Published needs Deployed, and incidents report what the other steps left.
 func Next(rules Rules, m Memory, s Snapshot, at time.Time) Result {
 	b := builder{rules: rules, m: m.clone(), s: s, at: m.journalTime(at), now: at}
 	if m.Removed {
