@@ -35,7 +35,7 @@ func (g *Gate) collectRecords(ctx context.Context) {
 func (g *Gate) collect(ctx context.Context) error {
 	all, err := g.Client.CanaryGateRunNames(ctx, g.Namespace)
 	if err != nil {
-		return err //nolint:wrapcheck // it says all
+		return err //nolint:wrapcheck // the error is complete
 	}
 	for i := range all {
 		m := &all[i]
@@ -44,7 +44,7 @@ func (g *Gate) collect(ctx context.Context) error {
 			Name: m.Annotations[nameAnnotation], UID: types.UID(m.Annotations[uidAnnotation]),
 		}
 		if o.recordName() != m.Name || !g.Leads(types.NamespacedName{Namespace: o.Namespace, Name: m.Annotations[serviceAnnotation]}) {
-			continue // somebody else's
+			continue // owned by another controller
 		}
 		needed, err := g.needed(ctx, o, m)
 		if err != nil {
@@ -88,9 +88,9 @@ func (g *Gate) underWay(ctx context.Context, o owner) (underWay, found bool, err
 		case apierrors.IsNotFound(err):
 			return false, false, nil
 		case apierrors.IsForbidden(err):
-			return true, true, nil // nobody knows
+			return true, true, nil // unknown, so keep the record
 		case err != nil:
-			return false, false, err //nolint:wrapcheck // it says all
+			return false, false, err //nolint:wrapcheck // the error is complete
 		case u.GetUID() != o.UID:
 			return false, false, nil
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 )
 
-// Reasons of conditions. Split and NoSplit also remember, from one process to the
-// next, whether there was a split when the gate was looked at last.
+// Reasons of conditions. Split and NoSplit also record, across restarts, whether the last
+// sync saw a split.
 const (
 	reasonSplit   = "Split"
 	reasonNoSplit = "NoSplit"
@@ -25,7 +25,7 @@ const (
 
 var conditionSet = apis.NewLivingConditionSet(v1alpha1.GateServiceFound, v1alpha1.GateMeasured)
 
-// divided says whether there was a split when the gate was looked at last.
+// divided reports whether the last sync saw a split.
 func (s *gateSync) divided() bool { return divided(&s.gate.Status) }
 
 func divided(s *v1alpha1.CanaryGateStatus) bool {
@@ -33,7 +33,7 @@ func divided(s *v1alpha1.CanaryGateStatus) bool {
 	return c != nil && c.Reason == reasonSplit
 }
 
-// conditions say whether the gate can judge.
+// conditions sets whether the gate can judge.
 func (s *gateSync) conditions(ctx context.Context, m gaterun.Moment) {
 	manager := conditionSet.Manage(&s.status.Status)
 	manager.InitializeConditions()
@@ -59,7 +59,7 @@ func (s *gateSync) found(ctx context.Context, manager apis.ConditionManager, m g
 	case p.Reason == gaterun.NoSplit, p.Reason == gaterun.RevisionNotInSplit && !m.Service.Divided():
 		manager.MarkTrueWithReason(found, reasonNoSplit, "All traffic goes to one Revision; there is nothing to judge")
 	case p.Reason == gaterun.TrafficUnknown && s.divided():
-		// On the way from one split to another, as after a change of the percentages.
+		// Between two splits, as after a change of the percentages.
 		manager.MarkTrueWithReason(found, reasonSplit, "%s", p.Message)
 	case p.Reason == gaterun.TrafficUnknown:
 		manager.MarkUnknown(found, p.Reason, "%s", p.Message)
@@ -68,8 +68,8 @@ func (s *gateSync) found(ctx context.Context, manager apis.ConditionManager, m g
 	}
 }
 
-// measured says whether there is what the gate's metrics need, of every Revision with
-// traffic.
+// measured sets whether every Revision with traffic has the figures that the gate's
+// metrics need.
 func (s *gateSync) measured(manager apis.ConditionManager, service *gaterun.Service) {
 	const measured = v1alpha1.GateMeasured
 	figures, ok := s.Counts.Figure(s.service())
@@ -77,7 +77,7 @@ func (s *gateSync) measured(manager apis.ConditionManager, service *gaterun.Serv
 		manager.MarkUnknown(measured, reasonNotRead, "The pods of the Service have not been scraped yet")
 		return
 	}
-	// Set once: each change of a condition is a new time of transition, and a write.
+	// Set the condition once: each change is a new transition time, and a write.
 	unread, reason := "", ""
 	for _, n := range figures.NoData {
 		i := slices.IndexFunc(service.Revisions, func(r gaterun.Revision) bool {
@@ -100,10 +100,10 @@ func (s *gateSync) measured(manager apis.ConditionManager, service *gaterun.Serv
 	manager.MarkTrue(measured)
 }
 
-// needs says whether a figure that is missing is needed by one of the metrics.
+// needs reports whether a metric needs a missing figure.
 func (s *gateSync) needs(n attribution.NoData, all attribution.Figures, stateful bool) bool {
 	figure := n.Figure
-	// What is handled where it enters is known from there.
+	// An ordinary Service handles requests where they enter, so the entry has their outcomes.
 	errors := figure == "handled_requests_total" || figure == "entry_requests_total" && !stateful
 	slow := figure == "handled_request_duration_seconds"
 	return slices.ContainsFunc(s.spec.Metrics, func(m v1alpha1.GateMetric) bool {
@@ -120,15 +120,15 @@ func (s *gateSync) needs(n attribution.NoData, all attribution.Figures, stateful
 	})
 }
 
-// bounded says whether a Revision's durations can be judged by a threshold.
+// bounded reports whether a Revision's histogram has a bucket at the threshold.
 func bounded(all attribution.Figures, uid types.UID, threshold *float64) bool {
 	return slices.ContainsFunc(all.Revisions, func(r attribution.RevisionFigures) bool {
 		return r.UID == uid && threshold != nil && slices.Contains(r.Bounds, *threshold)
 	})
 }
 
-// setRequestMetrics is what makes queue-proxy export them, of Serving from v1.19 on.
-// Before, it was the default.
+// setRequestMetrics makes queue-proxy export the request metrics, in Serving v1.19 and
+// later. Before, that was the default.
 const setRequestMetrics = `kubectl patch configmap config-observability -n knative-serving --type merge -p '{"data":{"request-metrics-protocol":"prometheus"}}'`
 
 var explanations = map[attribution.Reason]string{

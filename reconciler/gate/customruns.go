@@ -61,7 +61,7 @@ type customRuns struct{ *Gate }
 func (c *customRuns) Reconcile(ctx context.Context, key string) error {
 	obj, ok, err := c.runs.informer().GetStore().GetByKey(key)
 	if err != nil || !ok || c.stopping() {
-		return nil //nolint:nilerr // a key that is none is of no object
+		return nil //nolint:nilerr // an invalid key names no object
 	}
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok || !customrun.Ours(u) || u.GetDeletionTimestamp() != nil {
@@ -192,7 +192,7 @@ func (s *customRunSync) store(ctx context.Context) error {
 }
 
 // service returns the Service whose leader works on the run. If it is unknown, any name
-// will do.
+// works.
 func (s *customRunSync) service() types.NamespacedName {
 	key := types.NamespacedName{Namespace: s.run.Namespace, Name: s.run.Name}
 	switch {

@@ -163,7 +163,7 @@ func (g *Gate) moment(service types.NamespacedName) gaterun.Moment {
 // cache may be behind.
 func (g *Gate) find(ctx context.Context, namespace, name string) (*v1alpha1.CanaryGate, error) {
 	if name == "" {
-		return nil, nil //nolint:nilnil // none is not an error
+		return nil, nil //nolint:nilnil // its absence is not an error
 	}
 	obj, ok, err := g.gates.GetStore().GetByKey(namespace + "/" + name)
 	if gate, is := obj.(*v1alpha1.CanaryGate); err == nil && ok && is {
@@ -172,7 +172,7 @@ func (g *Gate) find(ctx context.Context, namespace, name string) (*v1alpha1.Cana
 	gate, err := g.Client.CanaryGates(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // none is not an error
+		return nil, nil //nolint:nilnil // its absence is not an error
 	case err != nil:
 		return nil, fmt.Errorf("reading CanaryGate %s/%s: %w", namespace, name, err)
 	}
@@ -183,7 +183,7 @@ func (g *Gate) find(ctx context.Context, namespace, name string) (*v1alpha1.Cana
 func (g *Gate) retry(ctx context.Context, what string, err error) error {
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil // it is gone
+		return nil // it is deleted
 	case apierrors.IsConflict(err), errors.Is(err, errConflict):
 		return controller.NewRequeueAfter(conflictDelay)
 	}

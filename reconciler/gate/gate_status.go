@@ -68,7 +68,7 @@ func (s *gateSync) urgent() bool {
 	case s.gate.Status.ObservedGeneration != s.gate.Generation:
 		return true
 	case s.divided() != divided(&s.status):
-		return true // a split that comes again before this is written were no new one
+		return true // if the split ended and returned before this write, the gate would miss that it is new
 	case is == nil:
 		return false
 	case was == nil || was.ID != is.ID:

@@ -53,7 +53,7 @@ func (c *gates) Reconcile(ctx context.Context, key string) error {
 	obj, ok, err := c.gates.GetStore().GetByKey(key)
 	gate, is := obj.(*v1alpha1.CanaryGate)
 	if err != nil || !ok || !is || gate.DeletionTimestamp != nil || c.stopping() {
-		return nil //nolint:nilerr // a key that is none is of no object
+		return nil //nolint:nilerr // an invalid key names no object
 	}
 	l := &gateSync{gates: c, gate: gate, status: *gate.Status.DeepCopy(), spec: gate.Spec.DeepCopy()}
 	l.spec.SetDefaults(ctx)
@@ -71,7 +71,7 @@ func (c *gates) Reconcile(ctx context.Context, key string) error {
 		return c.retry(ctx, "CanaryGate", err)
 	}
 	if l.reopen {
-		wait = pollInterval // the new split's run is opened in a write of its own
+		wait = pollInterval // a separate write opens the run of the new split
 	}
 	return controller.NewRequeueAfter(wait)
 }

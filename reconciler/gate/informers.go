@@ -17,15 +17,15 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
 
-// definition is that of CanaryGates.
+// definition is the name of the CRD of CanaryGates.
 const definition = "canarygates.knative-cdevents.dev"
 
-// runs are the CustomRuns of the cluster, as long as there are any and they may be
-// read. An informer runs once, so that each time the kind comes there is a new one.
+// runs are the CustomRuns of the cluster, while the CRD exists and access is allowed. An
+// informer cannot restart, so there is a new one each time the CRD appears.
 type runs struct {
 	client  dynamic.Interface
 	current atomic.Pointer[cache.SharedIndexInformer]
-	// refused was told already.
+	// refused is true once the missing permission was logged.
 	refused atomic.Bool
 }
 
@@ -56,15 +56,15 @@ func (r *runs) watch(ctx context.Context, handler cache.ResourceEventHandler) er
 		return fmt.Errorf("adding a handler to the informer for CustomRuns: %w", err)
 	}
 	informer.RunWithContext(ctx)
-	r.renew() // what is gone is not kept
+	r.renew() // drop the cache of the deleted kind
 	return nil
 }
 
-// refusedPause is how long is waited before asking again for what is not allowed.
+// refusedPause is the delay between requests while access is forbidden.
 const refusedPause = time.Minute
 
-// failed is told of every list or watch that failed. Rights that are not there are
-// told once: config/tekton, which gives them, is opted into.
+// failed handles errors of lists and watches. It logs missing permissions once: they
+// belong to config/tekton, which is optional.
 func (r *runs) failed(ctx context.Context, of *cache.Reflector, err error) {
 	if !apierrors.IsForbidden(err) {
 		cache.DefaultWatchErrorHandler(ctx, of, err)
@@ -80,7 +80,7 @@ func (r *runs) failed(ctx context.Context, of *cache.Reflector, err error) {
 	}
 }
 
-// slim keeps of CustomRuns that are not for a gate nothing but their names.
+// slim strips CustomRuns that are not for a gate down to their names.
 func slim(obj any) (any, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
 
-// byGate is the index of CustomRuns by the gate that their run names.
+// byGate is the index of CustomRuns by the gate of their run.
 const byGate = "gate"
 
 func indexByGate(obj any) ([]string, error) {
@@ -24,7 +24,7 @@ func indexByGate(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// gateOf is the key of the CanaryGate that the run of a CustomRun names; empty if none.
+// gateOf returns the key of the CanaryGate of a CustomRun's run, or empty.
 func gateOf(obj any) string {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok || !customrun.Ours(u) {
@@ -37,8 +37,8 @@ func gateOf(obj any) string {
 	return u.GetNamespace() + "/" + name
 }
 
-// latest is the newest run of the gate, whoever opened it. Of a CustomRun that is gone,
-// what was known of it stays.
+// latest returns the newest run of the gate, whoever started it. The last known state of
+// a deleted CustomRun stays.
 func (s *gateSync) latest() *v1alpha1.GateLatest {
 	newest, by := s.status.Run, ""
 	for _, obj := range s.customRunsOf(s.gate.Namespace + "/" + s.gate.Name) {
@@ -66,7 +66,7 @@ func (s *gateSync) latest() *v1alpha1.GateLatest {
 func (g *Gate) customRunsOf(gate string) []any {
 	all, err := g.runs.informer().GetIndexer().ByIndex(byGate, gate)
 	if err != nil {
-		return nil // there is such an index
+		return nil // the index always exists
 	}
 	return all
 }
@@ -77,10 +77,10 @@ func summarize(run *v1alpha1.GateRun, by string) *v1alpha1.GateLatest {
 	}
 	var j judge.Judgement
 	if run.Report == nil || json.Unmarshal(run.Report.Raw, &j) != nil {
-		return out // nothing was judged
+		return out // there is no judgement yet
 	}
 	if j.Canary.Requests+j.Baseline.Requests == 0 && run.Verdict == verdict.Running && run.Minimum != nil {
-		// Nothing was judged yet, so that all of it is missing.
+		// There is no judgement yet, so all of it is missing.
 		j.Canary.Missing, j.Baseline.Missing = deref(run.Minimum.CanaryRequests), deref(run.Minimum.BaselineRequests)
 	}
 	out.Requests, out.Missing = number(j.Canary.Requests), missing(j)
@@ -96,8 +96,7 @@ func deref(n *int64) float64 {
 
 func number(n float64) string { return fmt.Sprintf("%.0f", math.Ceil(n)) }
 
-// missing is what the message says that is needed: the minimum, and what a metric needs
-// beyond it.
+// missing describes the missing evidence: the minimum, and what a metric needs beyond it.
 func missing(j judge.Judgement) string {
 	canary := j.Canary.Missing
 	for _, m := range j.Metrics {

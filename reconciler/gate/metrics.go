@@ -15,8 +15,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
-// labels are those of Serving's own metrics, and the gate's name; that is empty for
-// runs that name no gate. A gate's metrics are few, and have names that it gives.
+// labels are those of Serving's own metrics, and the gate's name, which is empty for
+// runs without a gate. A gate has few metrics, with names from its spec.
 var labels = []string{"k8s_namespace_name", "kn_service_name", "gate"}
 
 func describe(name, help string, more ...string) *prometheus.Desc {
@@ -36,21 +36,21 @@ var (
 	all = []*prometheus.Desc{verdictDesc, runsDesc, durationDesc, valueDesc, evalueDesc, samplesDesc, requiredDesc, shareDesc}
 )
 
-// subject is what series are about.
+// subject identifies the object of a series.
 type subject struct{ namespace, service, gate string }
 
 type outcome struct{ verdict, reason string }
 
 const (
-	// countedWithin is how long after its end a run is still counted: who takes the
-	// lead over reads runs that the one before it has counted.
+	// countedWithin is how long after its end a run is still counted: a new leader
+	// also reads runs that the previous leader has counted.
 	countedWithin = time.Minute
-	// zeroFor is how long a counter is zero that is new. Its outcome is not known
-	// before, and Prometheus sees no increase in one that appears with a 1.
+	// zeroFor is how long a new counter stays zero. Its outcome is not known before,
+	// and Prometheus sees no increase in a series that starts at 1.
 	zeroFor = 2 * time.Minute
 )
 
-// count of runs with one outcome, and since when there are any.
+// count is the number of runs with one outcome, and when it became nonzero.
 type count struct {
 	runs  float64
 	since time.Time
@@ -63,11 +63,11 @@ func (c *count) value(now time.Time) float64 {
 	return c.runs
 }
 
-// Metrics tell Prometheus how the gates of this process stand. They are removed when a
-// run is over since an hour, and when its gate or the lead is gone.
+// Metrics exports the state of this process's gates to Prometheus. It removes a series one
+// hour after the run ends, or when the gate is deleted or the lead is lost.
 type Metrics struct {
 	now func() time.Time
-	// leads says whether a Service is this process's.
+	// leads reports whether this process leads for a Service.
 	leads func(namespace, service string) bool
 
 	mu     sync.Mutex
@@ -78,7 +78,7 @@ type Metrics struct {
 
 var _ prometheus.Collector = (*Metrics)(nil)
 
-// NewMetrics returns metrics without a gate. leads says whether this process works on
+// NewMetrics returns metrics without a gate. leads reports whether this process works on
 // the runs of a Service.
 func NewMetrics(now func() time.Time, leads func(namespace, service string) bool) *Metrics {
 	return &Metrics{
@@ -87,10 +87,10 @@ func NewMetrics(now func() time.Time, leads func(namespace, service string) bool
 	}
 }
 
-// saw takes how a run stands.
+// saw records the state of a run.
 func (m *Metrics) saw(namespace string, run *v1alpha1.GateRun) {
 	if m == nil || run.Service.Name == "" || run.Service.UID == "" {
-		return // nothing that exists
+		return // the run has not found its Service
 	}
 	key := subject{namespace, run.Service.Name, run.Gate}
 	m.mu.Lock()
@@ -125,7 +125,7 @@ func (m *Metrics) saw(namespace string, run *v1alpha1.GateRun) {
 	m.counts[key][o].runs++
 }
 
-// gone forgets a gate.
+// gone forgets a deleted gate.
 func (m *Metrics) gone(key string) {
 	if m == nil {
 		return
@@ -145,8 +145,8 @@ func (m *Metrics) gone(key string) {
 	}
 }
 
-// deleted forgets the run of a CustomRun that was deleted under way: it ends no more.
-// One that is over stays for its hour.
+// deleted forgets the run of a CustomRun that was deleted in progress, because it never
+// ends. A completed run stays for its hour.
 func (m *Metrics) deleted(customRun types.UID) {
 	if m == nil {
 		return
@@ -197,8 +197,8 @@ type series struct {
 	key subject
 }
 
-// send leaves out what cannot be told: one bad label must not take the whole page of
-// metrics away.
+// send skips a series with an invalid label. Otherwise that label would break the whole
+// metrics page.
 func (s series) send(desc *prometheus.Desc, kind prometheus.ValueType, value float64, more ...string) {
 	if m, err := prometheus.NewConstMetric(desc, kind, value, append([]string{s.key.namespace, s.key.service, s.key.gate}, more...)...); err == nil {
 		s.to <- m
@@ -229,7 +229,7 @@ func (s series) run(run *v1alpha1.GateRun, now time.Time) {
 	s.gauge(durationDesc, max(0, now.Sub(run.StartTime.Time).Seconds()))
 	var j judge.Judgement
 	if run.Report == nil || json.Unmarshal(run.Report.Raw, &j) != nil {
-		return // nothing was judged
+		return // there is no judgement yet
 	}
 	s.gauge(samplesDesc, j.Canary.Requests, "canary")
 	s.gauge(samplesDesc, j.Baseline.Requests, "baseline")

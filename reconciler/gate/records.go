@@ -86,7 +86,7 @@ func (r *records) get(ctx context.Context, o owner) (*v1alpha1.GateRun, error) {
 		var err error
 		record, err = r.client.Get(ctx, o.recordName(), metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return nil, nil //nolint:nilnil // none is not an error
+			return nil, nil //nolint:nilnil // its absence is not an error
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading CanaryGateRun %s: %w", o.recordName(), err)

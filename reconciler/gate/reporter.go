@@ -9,14 +9,14 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// reportPeriod is how long after its completion a process that starts still reports a
-// run, and metrics show it.
+// reportPeriod is how long after its completion a starting process still reports a run,
+// and metrics show it.
 const reportPeriod = time.Hour
 
 // reporter reports each completed run once.
 type reporter struct {
 	now func() time.Time
-	// known reports whether the Services are known. Before that, nobody receives reports.
+	// known reports whether the Services are known. Before that, a report has no recipient.
 	known func(types.NamespacedName) bool
 	by    func(types.NamespacedName, types.UID, *v1alpha1.GateRun)
 

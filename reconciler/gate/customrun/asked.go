@@ -16,7 +16,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// Why a CustomRun asks for what cannot be. Another try would end the same.
+// Reasons why a request is invalid. A retry would end in the same way.
 const (
 	InvalidParams         = "InvalidParams"
 	InvalidSpec           = "InvalidSpec"
@@ -25,25 +25,25 @@ const (
 	WorkspaceNotSupported = "CustomRunWorkspaceNotSupported"
 )
 
-// maxQuoted bounds what a message quotes of a param, in bytes.
+// maxQuoted limits how much of a param a message quotes, in bytes.
 const maxQuoted = 100
 
-// Problem is what is wrong with a request.
+// Problem describes an invalid request.
 type Problem struct{ Reason, Message string }
 
 func invalid(reason, format string, args ...any) *Problem {
 	return &Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// Asked is what a CustomRun asks for.
+// Asked is the request of a CustomRun.
 type Asked struct {
-	// Gate is the name of the CanaryGate; empty where there is none.
+	// Gate is the name of the CanaryGate, or empty.
 	Gate   string
 	spec   *v1alpha1.CanaryGateSpec
 	change []func(*v1alpha1.CanaryGateSpec)
 }
 
-// params and what each makes of a spec.
+// params maps each param to the function that applies it to a spec.
 var params = map[string]func(a *Asked, value string) error{
 	"gate": func(a *Asked, v string) error {
 		if a.Gate != "" && a.Gate != v {
@@ -100,8 +100,7 @@ var params = map[string]func(a *Asked, value string) error{
 	},
 }
 
-// name is a param that is taken as it stands: whether it can be one is checked with the
-// whole spec.
+// name is a param that is used verbatim. The validation of the whole spec checks it.
 func name(set func(*v1alpha1.CanaryGateSpec, string)) func(*Asked, string) error {
 	return func(a *Asked, v string) error {
 		a.set(func(s *v1alpha1.CanaryGateSpec) { set(s, v) })
@@ -118,8 +117,8 @@ func group[T any](g *T) *T {
 
 func (a *Asked) set(change func(*v1alpha1.CanaryGateSpec)) { a.change = append(a.change, change) }
 
-// Ask reads what is asked for. A param that is empty counts as not given, as where a
-// pipeline passes on what its own caller left out.
+// Ask parses the request. An empty param counts as absent, because a pipeline may pass on
+// an empty param of its caller.
 func (r *Run) Ask() (*Asked, *Problem) {
 	a := &Asked{}
 	if p := v1alpha1.UnreadIn(r.Unread, "spec"); p != nil {
@@ -172,7 +171,7 @@ func (r *Run) Ask() (*Asked, *Problem) {
 	return a, nil
 }
 
-// reference says what is wrong with what is named, if it is no gate of this version.
+// reference returns what is wrong with the reference, unless it is a gate of this version.
 func (r *Run) reference() *Problem {
 	version, kind := v1alpha1.SchemeGroupVersion.String(), v1alpha1.GateKind.Kind
 	check := func(field, ofVersion, ofKind string) *Problem {
@@ -190,8 +189,8 @@ func (r *Run) reference() *Problem {
 	return nil
 }
 
-// Service that is asked about; gate is the CanaryGate that is named, nil if there is
-// none of that name. Empty if nothing says it.
+// Service returns the name of the Service to judge, or empty. gate is the referenced
+// CanaryGate, or nil.
 func (a *Asked) Service(gate *v1alpha1.CanaryGate) string {
 	spec := &v1alpha1.CanaryGateSpec{}
 	switch {
@@ -206,7 +205,8 @@ func (a *Asked) Service(gate *v1alpha1.CanaryGate) string {
 	return spec.Service
 }
 
-// Spec is what is judged by: the gate's, or the one that is embedded, with the params.
+// Spec returns the effective spec: that of the gate or the embedded one, with the params
+// applied.
 func (a *Asked) Spec(ctx context.Context, gate *v1alpha1.CanaryGate) (*v1alpha1.CanaryGateSpec, *Problem) {
 	var spec *v1alpha1.CanaryGateSpec
 	switch {

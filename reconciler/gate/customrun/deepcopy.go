@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// DeepCopy of a status.
+// DeepCopy copies a status.
 func (s *Status) DeepCopy() *Status {
 	out := &Status{
 		Status: *s.Status.DeepCopy(), StartTime: s.StartTime.DeepCopy(), CompletionTime: s.CompletionTime.DeepCopy(),

@@ -6,11 +6,11 @@
 //   - The write that completes a run also contains its results.
 //   - A run is not False before its retries are used up, unless it was judged or a retry
 //     would end in the same way.
-//   - What was requested is frozen when the run starts.
+//   - The request is frozen when the run starts.
 //
-// The types are ours, and only the fields that are needed: Tekton's own would bring a
-// newer Kubernetes and some hundred modules with them. A test holds them against the
-// CustomResourceDefinition of the release that is tested with.
+// The package declares its own types with only the fields that it needs. Tekton's types
+// would add a newer Kubernetes and some hundred modules. A test checks them against the
+// CustomResourceDefinition of the Tekton release that the tests use.
 package customrun
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// Resource is that of CustomRuns, and Definition its CustomResourceDefinition.
+// Resource is the resource of CustomRuns, and Definition its CustomResourceDefinition.
 var (
 	Resource   = schema.GroupVersionResource{Group: "tekton.dev", Version: "v1beta1", Resource: "customruns"}
 	Definition = Resource.GroupResource().String()
@@ -42,11 +42,11 @@ type Run struct {
 	Spec   Spec   `json:"spec"`
 	Status Status `json:"status"`
 
-	// Unread is what could not be read of it.
+	// Unread lists the fields that could not be parsed.
 	Unread []tolerant.FieldError `json:"-"`
 }
 
-// Spec is what is asked for.
+// Spec is the request.
 type Spec struct {
 	CustomRef  *Reference       `json:"customRef,omitempty"`
 	CustomSpec *Embedded        `json:"customSpec,omitempty"`
@@ -58,27 +58,27 @@ type Spec struct {
 	Workspaces []any            `json:"workspaces,omitempty"`
 }
 
-// Reference to a task's definition.
+// Reference refers to a task's definition.
 type Reference struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
 	Name       string `json:"name,omitempty"`
 }
 
-// Embedded is a task's definition.
+// Embedded is an inline task definition.
 type Embedded struct {
 	APIVersion string          `json:"apiVersion,omitempty"`
 	Kind       string          `json:"kind,omitempty"`
 	Spec       json.RawMessage `json:"spec,omitempty"`
 }
 
-// Param is one of the params. Its value may be a string, a list or an object.
+// Param is a parameter. Its value may be a string, a list or an object.
 type Param struct {
 	Name  string          `json:"name"`
 	Value json.RawMessage `json:"value"`
 }
 
-// Status is what became of it.
+// Status is the state of the run.
 type Status struct {
 	duckv1.Status  `json:",inline"`
 	StartTime      *metav1.Time          `json:"startTime,omitempty"`
@@ -88,14 +88,14 @@ type Status struct {
 	ExtraFields    *runtime.RawExtension `json:"extraFields,omitempty"`
 }
 
-// Result is one of the results.
+// Result is a named result.
 type Result struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// Ours says whether a CustomRun names anything of our group. Nobody else would ever
-// answer it, whatever kind or version it has.
+// Ours reports whether a CustomRun refers to our API group, whatever kind or version it
+// names. No other controller would handle it.
 func Ours(u *unstructured.Unstructured) bool {
 	for _, field := range []string{"customRef", "customSpec"} {
 		version, _, _ := unstructured.NestedString(u.Object, "spec", field, "apiVersion")
@@ -106,8 +106,8 @@ func Ours(u *unstructured.Unstructured) bool {
 	return false
 }
 
-// Read takes a CustomRun from what the API server said. What cannot be read of it is left
-// out and named: Tekton's own definition lets everything pass.
+// Read parses a CustomRun. It skips invalid fields and lists them, because Tekton's CRD
+// accepts anything.
 func Read(u *unstructured.Unstructured) (*Run, error) {
 	raw, err := u.MarshalJSON()
 	if err != nil {
@@ -120,8 +120,8 @@ func Read(u *unstructured.Unstructured) (*Run, error) {
 	return r, nil
 }
 
-// With returns the object with another status, and all else as it was: fields that are
-// not known here stay.
+// With returns the object with a new status, and keeps all other fields, including unknown
+// ones.
 func With(u *unstructured.Unstructured, s Status) (*unstructured.Unstructured, error) {
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -136,17 +136,17 @@ func With(u *unstructured.Unstructured, s Status) (*unstructured.Unstructured, e
 	return out, nil
 }
 
-// GateRun is the one under way, or the last one; nil if there is none yet.
+// GateRun returns the current or last run; nil before the first.
 func (s *Status) GateRun() (*v1alpha1.GateRun, error) {
 	if s.ExtraFields == nil || len(s.ExtraFields.Raw) == 0 {
-		return nil, nil //nolint:nilnil // none is not an error
+		return nil, nil //nolint:nilnil // its absence is not an error
 	}
 	run := &v1alpha1.GateRun{}
 	if err := json.Unmarshal(s.ExtraFields.Raw, run); err != nil {
 		return nil, fmt.Errorf("reading status.extraFields: %w", err)
 	}
 	if run.ID == "" {
-		return nil, nil //nolint:nilnil // somebody else's, or none
+		return nil, nil //nolint:nilnil // none, or of another controller
 	}
 	return run, nil
 }
@@ -160,6 +160,6 @@ func (s *Status) keep(run *v1alpha1.GateRun) error {
 	return nil
 }
 
-// Done says whether it is over. What stands in its conditions says nothing: others
+// Done reports whether the run is complete. It ignores the conditions, because others
 // write them too.
 func (r *Run) Done() bool { return r.Status.CompletionTime != nil }

@@ -16,7 +16,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
-// Reasons of the condition Succeeded. Two are compared by PipelineRuns as they stand.
+// Reasons of the condition Succeeded. PipelineRuns compare two of them verbatim.
 const (
 	Running         = "Running"
 	Retrying        = "Retrying"
@@ -33,13 +33,13 @@ const (
 
 const cancelled = "RunCancelled"
 
-// defaultTimeout is Tekton's for a CustomRun that says nothing.
+// defaultTimeout is Tekton's default for a CustomRun without a timeout.
 const defaultTimeout = time.Hour
 
-// Cancelled says whether somebody wants it to end.
+// Cancelled reports whether the CustomRun is cancelled.
 func (r *Run) Cancelled() bool { return r.Spec.Status == cancelled }
 
-// Limit is how long one try may take; 0 is for ever.
+// Limit is the timeout of one attempt; 0 means none.
 func (r *Run) Limit() time.Duration {
 	if r.Spec.Timeout == nil {
 		return defaultTimeout
@@ -47,16 +47,16 @@ func (r *Run) Limit() time.Duration {
 	return r.Spec.Timeout.Duration
 }
 
-// TimedOut says whether it has taken longer.
+// TimedOut reports whether the attempt exceeds its timeout.
 func (r *Run) TimedOut(now time.Time) bool {
 	limit := r.Limit()
 	return limit > 0 && !r.Status.StartTime.IsZero() && now.Sub(r.Status.StartTime.Time) > limit
 }
 
-// Attempt that is under way, from 0.
+// Attempt is the number of the current attempt, from 0.
 func (r *Run) Attempt() int { return len(r.Status.RetriesStatus) + r.Status.leftOut() }
 
-// leftOut is how many tries were made before those that the status still holds.
+// leftOut returns how many older attempts the status no longer contains.
 func (s *Status) leftOut() int {
 	n, err := strconv.Atoi(s.Annotations[LeftOut])
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *Status) leftOut() int {
 	return max(0, n)
 }
 
-// Proceed takes how the judgement stands; of one that is over, the end.
+// Proceed records the state of the judgement. If that is final, it ends the attempt.
 func (r *Run) Proceed(run *v1alpha1.GateRun, spec *v1alpha1.CanaryGateSpec, last judge.Judgement, now time.Time) error {
 	if r.Status.StartTime.IsZero() {
 		at := metav1.NewTime(now)
@@ -88,13 +88,14 @@ func (r *Run) Proceed(run *v1alpha1.GateRun, spec *v1alpha1.CanaryGateSpec, last
 	return r.end(run, last, status, reason, message, failed && again(run.Verdict), now)
 }
 
-// again says whether another try may be made after a verdict. What was found out stays
-// found out: whoever judges until it passes lets every canary pass.
+// again reports whether a verdict allows a retry. A clear verdict is final: retries until
+// a pass would let every canary pass.
 func again(v verdict.Verdict) bool {
 	return v == verdict.Inconclusive || v == verdict.Error
 }
 
-// outcome of a verdict. What is not known to be good is not.
+// outcome maps a verdict to the condition. By default, only a known good canary
+// succeeds.
 func outcome(v verdict.Verdict, spec *v1alpha1.CanaryGateSpec) (corev1.ConditionStatus, string) {
 	status := corev1.ConditionFalse
 	if len(spec.FailOn) > 0 && !slices.Contains(spec.FailOn, v) {
@@ -120,12 +121,12 @@ func outcome(v verdict.Verdict, spec *v1alpha1.CanaryGateSpec) (corev1.Condition
 	return corev1.ConditionFalse, GateError
 }
 
-// Refuse ends a run that asks for what cannot be. It is not tried again.
+// Refuse ends a CustomRun with an invalid request. It is not retried.
 func (r *Run) Refuse(run *v1alpha1.GateRun, p *Problem, now time.Time) error {
 	return r.end(run, judge.Judgement{}, corev1.ConditionFalse, p.Reason, p.Message, false, now)
 }
 
-// Cancel ends a run as somebody wants it; message is why.
+// Cancel ends a cancelled run; message says why.
 func (r *Run) Cancel(run *v1alpha1.GateRun, last judge.Judgement, now time.Time) error {
 	message := r.Spec.Message
 	if message == "" {
@@ -134,13 +135,13 @@ func (r *Run) Cancel(run *v1alpha1.GateRun, last judge.Judgement, now time.Time)
 	return r.end(run, last, corev1.ConditionFalse, Cancelled, message, false, now)
 }
 
-// Expire ends a try that took longer than it may.
+// Expire ends an attempt that exceeds its timeout.
 func (r *Run) Expire(run *v1alpha1.GateRun, last judge.Judgement, now time.Time) error {
 	return r.end(run, last, corev1.ConditionFalse, TimedOut, run.Message, true, now)
 }
 
-// end writes results and end together. If there are retries left and one may help,
-// the try is put with the others, and the run is as if it had not started.
+// end sets the results and the completion in one step. If a retry is left and may help,
+// it archives the attempt and resets the run.
 func (r *Run) end(run *v1alpha1.GateRun, last judge.Judgement, status corev1.ConditionStatus, reason, message string, retry bool, now time.Time) error {
 	at := metav1.NewTime(now)
 	if r.Status.StartTime.IsZero() {
@@ -177,19 +178,19 @@ func (r *Run) end(run *v1alpha1.GateRun, last judge.Judgement, status corev1.Con
 	return nil
 }
 
-// keptReports is how many tries keep their numbers and words, and keptTries how many are
-// kept at all: a status that outgrows an object can never be written again, and such a
-// run would never end.
+// keptReports is how many attempts keep their results and messages, and keptTries how many
+// are kept at all. A status that exceeds the size limit of an object cannot be written, and
+// its run would never end.
 const (
 	keptReports = 5
 	keptTries   = 100
 )
 
-// LeftOut is the annotation in a status that says how many tries it does not hold any
-// more. They count all the same.
+// LeftOut is the status annotation with the number of attempts that the status no longer
+// contains. They still count as attempts.
 const LeftOut = v1alpha1.GroupName + "/tries-left-out"
 
-// condition sets Succeeded, the only one.
+// condition sets Succeeded, the only condition.
 func (r *Run) condition(status corev1.ConditionStatus, reason, message string, now time.Time) {
 	c := apis.Condition{
 		Type: apis.ConditionSucceeded, Status: status, Reason: reason, Message: message,
@@ -202,8 +203,8 @@ func (r *Run) condition(status corev1.ConditionStatus, reason, message string, n
 	r.Status.SetConditions(apis.Conditions{c})
 }
 
-// results are strings. None is a list in JSON, which Tekton would pass on as one, and
-// none is missing, which would make whoever reads it fail.
+// results are strings. None is a JSON list, which Tekton would pass on as an array, and
+// none is omitted, because a task that reads a missing result fails.
 func results(run *v1alpha1.GateRun, last judge.Judgement) []Result {
 	baseline := ""
 	if run.Baseline != nil {
@@ -226,10 +227,10 @@ func results(run *v1alpha1.GateRun, last judge.Judgement) []Result {
 	}
 }
 
-// maxReport is what Tekton's users expect a result to have at most, in bytes.
+// maxReport is the size that Tekton's users expect of a result at most, in bytes.
 const maxReport = 4 << 10
 
-// report is an object in JSON; of one that is too large, the whole is in extraFields.
+// report returns a JSON object. If it is too large, extraFields contains the full report.
 func report(run *v1alpha1.GateRun) string {
 	switch {
 	case run.Report == nil || len(run.Report.Raw) == 0:

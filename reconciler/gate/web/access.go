@@ -20,21 +20,21 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// Audience that a token must be made for. One that is meant for the API server is
-// refused: whoever is shown it could act as its owner.
+// Audience that a token must have. A token for the API server is refused, because whoever
+// sees it could act as its owner.
 const Audience = "knative-cdevents"
 
-// Bounds of what is remembered, and of how long the API server may take.
+// Limits of the caches, and of a review by the API server.
 const (
 	rememberFor  = 10 * time.Second
 	rememberMost = 1024
 	reviewWithin = 5 * time.Second
-	// knownFor is how long a token counts as known that was let in: it is reviewed anew
-	// whenever its leave has ended, but does not wait behind tokens that never were.
+	// knownFor is how long an accepted token counts as known. It is reviewed again when its
+	// authorization expires, but does not queue behind unknown tokens.
 	knownFor = time.Hour
 )
 
-// RefusedError is an answer to somebody who may not know.
+// RefusedError is the response to a client without access.
 type RefusedError struct {
 	Status  int
 	Message string
@@ -42,22 +42,21 @@ type RefusedError struct {
 
 func (r *RefusedError) Error() string { return r.Message }
 
-// Access lets those in whom the API server knows by their token, and lets get the gate.
+// Access admits clients whose token the API server accepts and who may get the gate.
 type Access struct {
-	// known and strangers ask the API server about tokens that were let in lately, and
-	// about all others: each with a budget of its own.
+	// known reviews recently accepted tokens, and strangers all others. Each has its own
+	// rate limit.
 	known, strangers kubernetes.Interface
 	lane             lane
-	// let remembers who was let in, by a digest of the token and the gate. Refusals are
-	// not remembered, and leaves not for long: a right that is taken away must end.
+	// let caches authorizations by a digest of the token and the gate. It keeps them
+	// briefly, so that revoked access ends, and it caches no refusals.
 	let *cache.LRUExpireCache
-	// tokens are digests of those that were let in lately. They give no right.
+	// tokens are digests of recently accepted tokens. They grant no access.
 	tokens *cache.LRUExpireCache
 }
 
-// NewAccess asks by known about tokens that were let in before, and by strangers about
-// all others. They should be clients with rate limits of their own: whoever sends wrong
-// tokens must use up neither what others may ask, nor what those may who are known.
+// NewAccess reviews recently accepted tokens with known, and all others with strangers.
+// Give each client its own rate limit, so that invalid tokens do not delay known ones.
 func NewAccess(known, strangers kubernetes.Interface) *Access {
 	return &Access{
 		known: known, strangers: strangers, lane: newLane(),
@@ -110,7 +109,8 @@ func (a *Access) Check(r *http.Request, gate types.NamespacedName) error {
 
 const howTo = "create one with: kubectl create token NAME --audience=" + Audience
 
-// tokenOf a request. Flagger cannot send headers, but an address with a password.
+// tokenOf returns the token of a request. Flagger cannot set headers, but its URL can
+// contain a password.
 func tokenOf(r *http.Request) string {
 	if _, password, ok := r.BasicAuth(); ok {
 		return password
@@ -129,8 +129,8 @@ func authenticate(ctx context.Context, kube kubernetes.Interface, token string) 
 	if err != nil {
 		return authenticationv1.UserInfo{}, fmt.Errorf("reviewing a token: %w", err)
 	}
-	// An authenticator that knows nothing of audiences names none, and means the API
-	// server's own.
+	// An authenticator without support for audiences returns none, and has validated the
+	// token for the API server's own audience.
 	if !review.Status.Authenticated || !slices.Contains(review.Status.Audiences, Audience) {
 		return authenticationv1.UserInfo{}, &RefusedError{http.StatusUnauthorized, "the token is not valid, or not created for audience " + Audience + "; " + howTo}
 	}

@@ -12,36 +12,36 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 )
 
-// The reasons why there is no verdict on what is in force, beside those of the judge.
+// Reasons for the lack of a verdict on the current split, in addition to those of the judge.
 const (
 	// NoRun: the gate has not seen a split yet.
 	NoRun = "NoRun"
-	// NewSplit: the last run was about another split, and the next has not begun.
+	// NewSplit: the last run judged another split, and the next run has not started.
 	NewSplit = "NewSplit"
 	// NoSplit: all traffic goes to one Revision.
 	NoSplit = "NoSplit"
-	// TrafficUnknown: the Service is not known, or its Route is being changed.
+	// TrafficUnknown: the Service is unknown, or its Route is changing.
 	TrafficUnknown = "TrafficUnknown"
 )
 
-// Answer is the body of what is answered about a gate.
+// Answer is the body of a response about a gate.
 type Answer struct {
-	// Verdict on the split that is in force: Running as long as there is none. In a
-	// dry run it is Pass.
+	// Verdict on the current split: Running until there is one. In a dry run it is
+	// Pass.
 	Verdict verdict.Verdict `json:"verdict"`
 	Reasons []string        `json:"reasons"`
 	Message string          `json:"message,omitempty"`
-	// WouldBe is the verdict of a dry run.
+	// WouldBe is the verdict that a dry run does not enforce.
 	WouldBe verdict.Verdict `json:"wouldBe,omitempty"`
 	Gate    string          `json:"gate"`
 	Service string          `json:"service"`
-	// Run is the last one, whatever it was about.
+	// Run is the last run, even if it judged another split.
 	Run *Run `json:"run,omitempty"`
-	// Report holds its numbers.
+	// Report contains the figures of the run.
 	Report *runtime.RawExtension `json:"report,omitempty"`
 }
 
-// Run is what it was about.
+// Run identifies a run and what it compares.
 type Run struct {
 	ID             string           `json:"id"`
 	Verdict        verdict.Verdict  `json:"verdict"`
@@ -53,8 +53,8 @@ type Run struct {
 	CompletionTime *metav1.Time     `json:"completionTime,omitempty"`
 }
 
-// answer for the traffic that is in force, nil if that is not known. With unsplit, there
-// is nothing to wait for where nothing is split.
+// answer returns the answer for the current traffic; now is nil if that is unknown. With
+// unsplit, a Service without a split passes.
 func answer(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit bool) Answer {
 	a := Answer{Gate: gate.Namespace + "/" + gate.Name, Service: gate.Spec.Service, Reasons: []string{}}
 	if run := gate.Status.Run; run != nil {
@@ -74,7 +74,7 @@ func answer(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit bool) Answe
 	return a
 }
 
-// judge says whether the last run's verdict is on what is in force.
+// judge sets the verdict if the last run judged the current split.
 func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit bool) {
 	run := gate.Status.Run
 	without := func(reason, message string) {
@@ -101,8 +101,8 @@ func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit 
 	}
 }
 
-// status is what those are told who read nothing else. Flagger takes 200 for yes, and
-// asks again at its next interval otherwise; it repeats a 5xx at once.
+// status is the answer for clients that read only the status. Flagger takes 200 as yes
+// and otherwise asks again at its next interval, but it retries a 5xx at once.
 func (a Answer) status() int {
 	switch a.Verdict {
 	case verdict.Pass, verdict.Warn:

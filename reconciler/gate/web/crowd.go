@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// crowd is a listener that has at most so many connections open. Where there are more,
-// the one that has the least claim gives way: it never keeps a new one waiting.
+// crowd is a listener with a limit on open connections. At the limit it closes the one
+// with the lowest priority, so that a new connection never waits.
 type crowd struct {
 	net.Listener
 	most int
@@ -19,13 +19,13 @@ type crowd struct {
 	came   uint64
 }
 
-// guest is a connection.
+// guest is an open connection.
 type guest struct {
 	net.Conn
 	of *crowd
-	// came orders guests by when they were last let in, or else came.
+	// came orders guests by when they were last authorized, or else accepted.
 	came uint64
-	// active: a request of it is being answered. welcome: one had the right to ask.
+	// active: a request is in progress. welcome: a request was authorized.
 	active, welcome bool
 }
 
@@ -38,12 +38,12 @@ func (c *crowd) Accept() (net.Conn, error) {
 	for {
 		conn, err := c.Listener.Accept()
 		if err != nil {
-			return nil, err //nolint:wrapcheck // it is the listener's own
+			return nil, err //nolint:wrapcheck // net.Listener returns it unwrapped
 		}
 		if g := c.admit(conn); g != nil {
 			return g, nil
 		}
-		_ = conn.Close() // all others are being answered
+		_ = conn.Close() // all others have an authorized request in progress
 	}
 }
 
@@ -64,8 +64,8 @@ func (c *crowd) admit(conn net.Conn) *guest {
 	return g
 }
 
-// least is the guest with the least claim: who has asked nothing, then who has shown no
-// right to ask, then who waits with nothing to ask; of those the one that came first.
+// least returns the guest to close: first those without a request, then those that are
+// not authorized, then idle ones; among equals the oldest.
 func (c *crowd) least() *guest {
 	var least *guest
 	for g := range c.guests {
@@ -76,7 +76,7 @@ func (c *crowd) least() *guest {
 	return least
 }
 
-// answered is the rank of those that are never sent away.
+// answered is the rank of guests that are never closed.
 const answered = 3
 
 func (g *guest) rank() int {
@@ -96,10 +96,10 @@ func (g *guest) Close() error {
 	g.of.mu.Lock()
 	delete(g.of.guests, g)
 	g.of.mu.Unlock()
-	return g.Conn.Close() //nolint:wrapcheck // it is the connection's own
+	return g.Conn.Close() //nolint:wrapcheck // net.Conn returns it unwrapped
 }
 
-// is notes what a guest does; an http.Server's ConnState.
+// is records the state of a connection; an http.Server's ConnState.
 func (c *crowd) is(conn net.Conn, state http.ConnState) {
 	if g := guestOf(conn); g != nil {
 		c.mu.Lock()
@@ -118,12 +118,12 @@ func guestOf(conn net.Conn) *guest {
 
 type guestKey struct{}
 
-// with keeps the connection where its requests find it; an http.Server's ConnContext.
+// with stores the connection in the context of its requests; an http.Server's ConnContext.
 func (c *crowd) with(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, guestKey{}, guestOf(conn))
 }
 
-// welcome notes that a request on this connection had the right to ask.
+// welcome records that a request on this connection was authorized.
 func welcome(ctx context.Context) {
 	g, _ := ctx.Value(guestKey{}).(*guest)
 	if g == nil {

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Bounds of how many unknown tokens are reviewed at once, in all and of one address, and
-// of how long one waits for its turn.
+// Limits of concurrent reviews of unknown tokens, in total and per client address, and
+// of how long a request waits for its turn.
 const (
 	strangersAtOnce = 16
 	perAddress      = 4
 	turnWithin      = 2 * time.Second
 )
 
-// lane is where those wait whose tokens are not known. No address takes all of it.
+// lane queues requests with unknown tokens. No single address can fill it.
 type lane struct {
 	turns chan struct{}
 
 	mu sync.Mutex
-	// inside are those that wait or are reviewed, by address.
+	// inside counts the requests that wait or are under review, by address.
 	inside map[string]int
 }
 
@@ -29,7 +29,7 @@ func newLane() lane {
 	return lane{turns: make(chan struct{}, strangersAtOnce), inside: map[string]int{}}
 }
 
-// enter waits for a turn. Who got one must call done.
+// enter waits for a turn. If it gets one, the caller must call done.
 func (l *lane) enter(ctx context.Context, address string) (done func(), err error) {
 	l.mu.Lock()
 	if l.inside[address] >= perAddress {
@@ -58,7 +58,7 @@ func (l *lane) leave(address string) {
 	}
 }
 
-// host that a request came from.
+// host returns the address of the client.
 func host(r *http.Request) string {
 	if h, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		return h

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Bounds of what a client may take.
+// Limits for each client.
 const (
 	headerWithin = 5 * time.Second
 	readWithin   = 10 * time.Second
@@ -23,9 +23,9 @@ const (
 	endWithin    = time.Second
 )
 
-// Serve answers at address until ctx ends. It speaks TLS if the directory holds
-// tls.crt and tls.key when it begins, as a mounted Secret does; a later certificate is
-// then used from the next connection on.
+// Serve serves at address until ctx ends. It uses TLS if the directory contains tls.crt
+// and tls.key at the start, as a mounted Secret does. New connections use a renewed
+// certificate.
 func Serve(ctx context.Context, address, certificate string, handler http.Handler) error {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", address)
@@ -50,7 +50,7 @@ func serve(ctx context.Context, listener net.Listener, certificate string, handl
 			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair() },
 		})
 	case !errors.Is(err, os.ErrNotExist):
-		// Whoever mounts a certificate does not want tokens to go about in the open.
+		// With a certificate configured, never fall back to sending tokens in plain text.
 		return errors.Join(fmt.Errorf("reading the certificate in %s: %w", certificate, err), listener.Close())
 	}
 	server := &http.Server{

@@ -2,9 +2,9 @@
 // CustomRuns: Flagger's webhooks, and the web provider of Argo Rollouts.
 //
 // Its invariants:
-//   - A client sees only the gates that it may get.
-//   - Only a verdict on the split that is in force promotes or rolls back. What is not
-//     known does neither.
+//   - A client sees only the gates that it is allowed to get.
+//   - Only a verdict on the current split promotes or rolls back. An unknown state does
+//     neither.
 //   - It reads from caches and writes nothing, so every replica can answer.
 package web
 
@@ -27,24 +27,24 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 )
 
-// maxBody bounds what is read of a request, bodyWithin how long. Flagger's is a few
-// hundred bytes.
+// maxBody limits the size of a request body, and bodyWithin the time to read it.
+// Flagger sends a few hundred bytes.
 const (
 	maxBody    = 64 << 10
 	bodyWithin = 2 * time.Second
 )
 
-// busy is how many requests are answered at once; the others are to come again.
+// busy limits concurrent requests. Excess requests are asked to retry.
 const busy = 64
 
 // Gates reads gates from a cache.
 type Gates func(types.NamespacedName) (*v1alpha1.CanaryGate, error)
 
-// Service finds one with its traffic; nil while that is not known or not in force.
+// Service returns a Service with its traffic; nil if that is unknown or not in force.
 type Service func(types.NamespacedName) *gaterun.Service
 
-// Guard says whether whoever sent the request may read the gate. The error is a
-// *RefusedError, or why that could not be found out.
+// Guard checks whether the sender of a request may read the gate. The error is a
+// *RefusedError, or explains why the check failed.
 type Guard interface {
 	Check(r *http.Request, gate types.NamespacedName) error
 }
@@ -54,16 +54,16 @@ type Handler struct {
 	Gates   Gates
 	Service Service
 	Guard   Guard
-	// Ready says whether the caches are filled: before, a gate would seem not to be.
+	// Ready reports whether the caches are synced. Before that, gates seem not to exist.
 	Ready func() bool
-	// Warn tells of what kept it from answering.
+	// Warn logs why a request could not be answered.
 	Warn func(message string, keysAndValues ...any)
 
 	mux   http.ServeMux
 	slots chan struct{}
 }
 
-// Init makes the handler ready to serve, and returns it.
+// Init prepares the handler and returns it.
 func (h *Handler) Init() *Handler {
 	h.slots = make(chan struct{}, busy)
 	h.mux.Handle("/v1/gates/{namespace}/{name}", h.answering(h.verdict, http.MethodGet, http.MethodHead, http.MethodPost))
@@ -77,8 +77,8 @@ func (h *Handler) Init() *Handler {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
 
-// answering looks at everything that all requests have in common. Who asks is found out
-// first: nothing is read of, kept for or awaited from those who have no right to ask.
+// answering handles what all requests have in common. It authorizes first: an unauthorized
+// client must not cause reads, memory use or waiting.
 func (h *Handler) answering(then func(http.ResponseWriter, *http.Request, Answer), methods ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !slices.Contains(methods, r.Method) {
@@ -118,9 +118,9 @@ func (h *Handler) answering(then func(http.ResponseWriter, *http.Request, Answer
 	})
 }
 
-// drained reads the body, of which nothing is needed.
+// drained reads and discards the body.
 func drained(w http.ResponseWriter, r *http.Request) bool {
-	// Where there is no connection, as in a test, there is no deadline either.
+	// Ignore the error: without a connection, as in a test, there is no deadline.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWithin))
 	_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxBody))
 	if err == nil {
@@ -134,7 +134,7 @@ func drained(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// unsplitPasses reads the one parameter that there is.
+// unsplitPasses parses the only query parameter.
 func unsplitPasses(r *http.Request) (bool, error) {
 	const parameter, value = "unsplit", "pass"
 	passes := false
@@ -168,7 +168,7 @@ func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.Name
 	return false
 }
 
-// about finds the gate and what is to be said of it.
+// about reads the gate and returns the answer.
 func (h *Handler) about(w http.ResponseWriter, key types.NamespacedName, unsplit bool) (Answer, bool) {
 	if !h.Ready() {
 		w.Header().Set("Retry-After", "1")
@@ -191,7 +191,7 @@ func (h *Handler) about(w http.ResponseWriter, key types.NamespacedName, unsplit
 	return Answer{}, false
 }
 
-// verdict tells it in the body to those who GET it, and in the status to those who POST.
+// verdict puts the verdict into the body for GET, and into the status for POST.
 func (h *Handler) verdict(w http.ResponseWriter, r *http.Request, a Answer) {
 	status := http.StatusOK
 	if r.Method == http.MethodPost {
@@ -200,7 +200,7 @@ func (h *Handler) verdict(w http.ResponseWriter, r *http.Request, a Answer) {
 	write(w, status, a)
 }
 
-// rollback is the other way round: 200 asks for it.
+// rollback is the inverse of verdict: 200 requests a rollback.
 func (h *Handler) rollback(w http.ResponseWriter, _ *http.Request, a Answer) {
 	status := http.StatusConflict
 	if a.Verdict == verdict.Fail {
@@ -209,7 +209,7 @@ func (h *Handler) rollback(w http.ResponseWriter, _ *http.Request, a Answer) {
 	write(w, status, a)
 }
 
-// dismiss refuses, and lets the connection go with whatever is still to come on it.
+// dismiss rejects a request and closes the connection without reading the rest.
 func dismiss(w http.ResponseWriter, status int, message string) {
 	w.Header().Set("Connection", "close")
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now())
@@ -224,6 +224,6 @@ func write(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	// Who has gone away cannot be told that it could not be told.
+	// The client has disconnected, so there is nobody to send the error to.
 	_ = json.NewEncoder(w).Encode(body)
 }
