@@ -99,6 +99,7 @@ func TestCompaction(t *testing.T) {
 	// The caches are complete once a new change is reported.
 	split, err := s.move(ctx, "one")
 	s.must(err)
+	s.must(s.inForce(ctx, "one"))
 	s.delivered(split)
 	s.alone(suspended)
 	s.blow(6, 900*time.Millisecond)()

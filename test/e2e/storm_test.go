@@ -111,9 +111,13 @@ func (s *storm) move(ctx context.Context, name string) (oracle.Split, error) {
 	return s.asked[name], err
 }
 
+// recovers is how long Serving may take until it acts again after the API server was away. Its controllers may lose
+// their leases and start anew.
+const recovers = 3 * time.Minute
+
 // inForce waits until a Service has the split that was requested last, because Serving needs time to recover too.
 func (s *storm) inForce(ctx context.Context, name string) error {
-	return kit.Wait(ctx, time.Minute, "the traffic of "+name, func(context.Context) error {
+	return kit.Wait(ctx, recovers, "the traffic of "+name, func(context.Context) error {
 		if now := s.history.Now(types.NamespacedName{Namespace: s.ns, Name: name}); s.asked[name] != "" && now != s.asked[name] {
 			return kit.NotYet("the split is %s, want %s", now, s.asked[name])
 		}
