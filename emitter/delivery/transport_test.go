@@ -15,21 +15,22 @@ import (
 type namedTransport string
 
 func (n namedTransport) Send(context.Context, sender.Target, event.Event, sender.Policy) sender.Outcome {
-	return sender.Outcome{Class: sender.Poison, Err: errNamed(n)}
+	return sender.Outcome{Class: sender.Poison, Err: namedError(n)}
 }
 
 func (namedTransport) Forget(types.UID) {}
 
-type errNamed string
+// namedError is the name of the transport that was chosen.
+type namedError string
 
-func (e errNamed) Error() string { return string(e) }
+func (e namedError) Error() string { return string(e) }
 
 func TestTheSchemeChoosesTheTransport(t *testing.T) {
 	transports := HTTP(namedTransport("http"))
 	transports["queue"] = namedTransport("queue")
 	for url, want := range map[string]string{
 		"http://sink": "http", "HTTPS://sink/path": "http", "queue://topic": "queue",
-		"ftp://user:secret@sink": `sending to ftp://sink: unsupported protocol scheme "ftp"`,
+		"ftp://user:word@sink": `sending to ftp://sink: unsupported protocol scheme "ftp"`,
 	} {
 		out := transports.send(t.Context(), sender.Target{URL: url}, event.New(), sender.DefaultPolicy())
 		if out.Err.Error() != want {

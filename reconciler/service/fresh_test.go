@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -13,7 +14,12 @@ import (
 // holding is a cache that holds the parts of one Service.
 func holding(t *testing.T, parts observer.Parts) cache.Indexer {
 	t.Helper()
-	indexer := cache.NewIndexer(func(obj any) (string, error) { return obj.(*stored).part.Name, nil }, Indexers())
+	indexer := cache.NewIndexer(func(obj any) (string, error) {
+		if s, ok := obj.(*stored); ok {
+			return s.part.Name, nil
+		}
+		return "", fmt.Errorf("%T is no part", obj)
+	}, Indexers())
 	for _, p := range parts {
 		if err := indexer.Add(&stored{root: types.NamespacedName{Namespace: "shop", Name: "cart"}, part: p}); err != nil {
 			t.Fatal(err)

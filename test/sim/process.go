@@ -21,7 +21,6 @@ import (
 	kind "github.com/knative-cdevents/knative-cdevents/reconciler/service"
 )
 
-
 // process is one controller. All of it is lost when it dies.
 type process struct {
 	w *world
