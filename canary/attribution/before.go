@@ -10,22 +10,19 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
-// What shards did before a Revision had any of them is the same kind of past for the
-// shards that it has later and for those that stay with others. What the others did
-// while it may have had shards already is not: then only theirs would have a past. So
-// the past of all shards ends at one moment, and no later than the Revision's first
-// request of a shard. Where that was not seen, it ends when the Revision was last known
-// to have had none.
+// The past of a shard is what it did before a Revision handled any request of a shard. That past must
+// cover the same time for the Revision's own shards and for the others, so it ends for all shards at
+// one moment: before the Revision's first request of a shard, or, if no reading shows that request,
+// when the Revision was last known to have handled none.
 
-// ago is where the past of shards is gone on from after some of it was forgotten.
+// ago is where the past of shards continues from after part of it was dropped.
 type ago struct {
-	// base is what they had done at an earlier moment, and from what the Revisions that
-	// are left had counted when it was gone on from there.
+	// base holds each shard's totals at an earlier moment. from holds what the remaining Revisions had
+	// counted when base was set.
 	base, from map[ShardKey]Shard
 }
 
-// pastOfShards is what each shard has done, wherever it was, in the time in which all
-// shards were counted.
+// pastOfShards returns what each shard has done on any Revision while all shards were counted.
 func (c *serviceCounts) pastOfShards() map[ShardKey]Shard {
 	out := map[ShardKey]Shard{}
 	for k, s := range c.sums() {
@@ -41,7 +38,7 @@ func (c *serviceCounts) pastOfShards() map[ShardKey]Shard {
 	return out
 }
 
-// sums of what each shard has done, over all Revisions.
+// sums returns what each shard has done, over all Revisions.
 func (c *serviceCounts) sums() map[ShardKey]Shard {
 	out := map[ShardKey]Shard{}
 	for _, t := range c.tallies {
@@ -52,8 +49,8 @@ func (c *serviceCounts) sums() map[ShardKey]Shard {
 	return out
 }
 
-// forget what a Revision did by shard. The others' shards were counted in that time, and
-// its own are not any more: the past goes on from its beginning, for all of them.
+// forget drops a Revision's counts per shard. The others' shards were counted in that time and its own
+// no longer are, so the past of all shards starts again.
 func (c *serviceCounts) forget(uid types.UID, t *Tally) {
 	clear(t.Shards)
 	if c.began[uid] {
@@ -71,18 +68,18 @@ func (s Shard) minus(o Shard) Shard {
 	return Shard{OK: more(s.OK, o.OK), Error: more(s.Error, o.Error), Timeout: more(s.Timeout, o.Timeout), Unknown: more(s.Unknown, o.Unknown), Slow: more(s.Slow, o.Slow)}
 }
 
-// witness is what one batch of readings says of Revisions that have had no shard yet.
+// witness collects what one batch of readings shows about Revisions that had no shard so far.
 type witness struct {
-	// past before the batch, and until when it was read.
+	// past is the past of shards before the batch; till is when it was read.
 	past map[ShardKey]Shard
 	till time.Time
-	// began are Revisions that have or may have had one, quiet are pods that had none
-	// until then.
+	// began holds Revisions that have or may have had a shard, quiet holds pods without one and the
+	// time of that reading.
 	began map[types.UID]bool
 	quiet map[types.UID]time.Time
 }
 
-// attend to what a batch will say. It must be called before the batch is counted.
+// attend prepares for a batch. Call it before the batch is counted.
 func (c *serviceCounts) attend() *witness {
 	w := &witness{till: c.readTill, began: map[types.UID]bool{}, quiet: map[types.UID]time.Time{}}
 	for _, p := range c.pods {
@@ -94,18 +91,18 @@ func (c *serviceCounts) attend() *witness {
 	return w
 }
 
-// hear what a pod said. unread: it was never read before.
+// hear notes one pod's reading. unread means that the pod was never read before.
 func (w *witness) hear(p *pod, r scrape.Reading, s step, unread bool) {
 	switch {
 	case requestedShards(r.Sources) || byShard(s.deltas) || s.reset || unread && p.facts.Restarts > 0:
-		// What a process said last that ended meanwhile is not known to be all.
+		// A process that has ended since may have counted more after its last reading.
 		w.began[p.facts.Revision] = true
 	case len(s.rejected) == 0 && !p.app.silent(r.Sources):
 		w.quiet[p.facts.UID] = r.At.Add(-r.Took)
 	}
 }
 
-// conclude which Revisions have had a shard, and when the past of the others may end.
+// conclude decides which Revisions have had a shard, and where the past of the others may end.
 func (c *serviceCounts) conclude(w *witness) {
 	if w.past == nil {
 		return
@@ -128,7 +125,7 @@ func (c *serviceCounts) conclude(w *witness) {
 		case unknown[uid] || at.Before(w.till):
 			t.endPast(w.past)
 		case at.Before(c.readTill):
-			// Others were read later: of what they said then it is not known.
+			// Other pods were read later, so what they had counted at this moment is unknown.
 			t.Before = w.past
 		default:
 			t.Before = nil
@@ -136,14 +133,14 @@ func (c *serviceCounts) conclude(w *witness) {
 	}
 }
 
-// endPast of the shards, unless it has ended.
+// endPast sets the past of the shards, unless it is already set.
 func (t *Tally) endPast(past map[ShardKey]Shard) {
 	if t.Before == nil {
 		t.Before = past
 	}
 }
 
-// requestedShards says whether any request of a shard was counted.
+// requestedShards reports whether any request of a shard was counted.
 func requestedShards(sources []scrape.Source) bool {
 	for _, s := range sources {
 		if byShard(s.Values) {
@@ -153,7 +150,7 @@ func requestedShards(sources []scrape.Source) bool {
 	return false
 }
 
-// byShard says whether there are requests of shards among what was counted.
+// byShard reports whether the values include requests of shards.
 func byShard(values map[mapping.Key]float64) bool {
 	for k, n := range values {
 		if k.Figure == mapping.ShardFinished && n > 0 {
@@ -163,8 +160,8 @@ func byShard(values map[mapping.Key]float64) bool {
 	return false
 }
 
-// Before is what each shard had done when a Revision was last known not to have handled
-// any request of a shard: until now, if that is so now.
+// Before returns what each shard had done when the Revision was last known not to have handled any
+// request of a shard. That moment is now if it still has handled none.
 func (s *Snapshot) Before(revision types.UID) map[ShardKey]Shard {
 	if earlier := s.revisions[revision].Before; earlier != nil {
 		return earlier
@@ -172,7 +169,7 @@ func (s *Snapshot) Before(revision types.UID) map[ShardKey]Shard {
 	return s.pastOfShards
 }
 
-// only some of the shards, if they are given.
+// only keeps the given shards; nil keeps all.
 func only(of map[ShardKey]Shard, some map[ShardKey]bool) map[ShardKey]Shard {
 	out := maps.Clone(of)
 	if some != nil {

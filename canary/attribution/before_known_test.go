@@ -15,7 +15,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
-// told are the readings of pods at the same moment; nil cannot be read.
+// told returns the readings of pods at the same moment; nil means that the pod cannot be read.
 func (b *bench) told(pods map[types.UID]map[mapping.Key]float64) []scrape.Reading {
 	var out []scrape.Reading
 	for uid, values := range pods {
@@ -28,7 +28,7 @@ func (b *bench) told(pods map[types.UID]map[mapping.Key]float64) []scrape.Readin
 	return out
 }
 
-// pastFor is what a gate that begins now takes for the past.
+// pastFor returns the past that a gate starting now uses.
 func pastFor(t *testing.T, b *bench) map[string]float64 {
 	t.Helper()
 	s, ok := b.Snapshot(cart)
@@ -55,9 +55,9 @@ func TestThePastEndsWhereTheCanaryIsNotKnown(t *testing.T) {
 	for name, c := range map[string]struct {
 		fresh bool
 		facts Facts
-		// says is what is read one after the other; a pod that is left out was not asked.
+		// says lists consecutive readings; a pod that is left out was not scraped.
 		says []says
-		// lost: the canary's pod goes before the last reading.
+		// lost removes the canary's pod before the last reading.
 		lost bool
 		want map[string]float64
 	}{
@@ -130,7 +130,7 @@ func TestThePastEndsWhereTheCanaryIsNotKnown(t *testing.T) {
 	}
 }
 
-// What a process that ended had done since it was read last is not known.
+// What a process did between its last reading and its end is unknown.
 func TestThePastEndsWhereTheCanaryStartsAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
@@ -149,7 +149,7 @@ func TestThePastEndsWhereTheCanaryStartsAgain(t *testing.T) {
 	}
 }
 
-// Pods that are asked together do not answer together.
+// Pods scraped together do not answer at the same time.
 func TestThePastEndsBeforeALateAnswerOfTheBaseline(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
@@ -169,8 +169,8 @@ func TestThePastEndsBeforeALateAnswerOfTheBaseline(t *testing.T) {
 	}
 }
 
-// What a canary did that was taken back is forgotten. What the others' shards did meanwhile is no past then either:
-// only theirs would have it.
+// The counts of a rolled-back canary are dropped. What other shards did meanwhile is no past either,
+// because only they would have it.
 func TestThePastOfACanaryThatComesAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
@@ -205,8 +205,8 @@ func TestThePastOfACanaryThatComesAgain(t *testing.T) {
 	}
 }
 
-// Whatever cannot be read, and whichever pods come and go: what is taken for the past is what the baseline's shards had
-// done at one moment, before the canary had its first.
+// Whatever cannot be read and whichever pods come and go, the past is what the baseline's shards had
+// done at one moment, before the canary had its first shard.
 func TestThePastIsOneMoment(t *testing.T) {
 	t.Parallel()
 	shards := []string{"1", "2", "3", "4", "5"}

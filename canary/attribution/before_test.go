@@ -9,7 +9,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
 
-// ofShards are that many requests of each of the shards.
+// ofShards returns n requests of each shard.
 func ofShards(n float64, shards ...string) map[mapping.Key]float64 {
 	out := map[mapping.Key]float64{{Figure: mapping.Started, Entity: "Cart"}: n, finishedKey(mapping.OK): n}
 	for _, s := range shards {
@@ -35,8 +35,8 @@ func knownBefore(t *testing.T, b *bench) map[string]float64 {
 	return out
 }
 
-// The past of a canary's shards ends when it has its first, and so does that of all others: shards that the baseline
-// had only since then are as new as the canary's.
+// The past of all shards ends when the canary has its first. Shards that the baseline gets after that
+// are as new as the canary's.
 func TestThePastEndsWithTheCanarysFirstShard(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
@@ -55,7 +55,7 @@ func TestThePastEndsWithTheCanarysFirstShard(t *testing.T) {
 	if diff := cmp.Diff(want, knownBefore(t, b)); diff != "" {
 		t.Error(diff)
 	}
-	// A canary that was taken back, and comes again, finds what was until then.
+	// A canary that is rolled back and returns finds the past up to that moment.
 	f := b.facts
 	b.facts.Revisions[1].Required, b.facts.Pods = ratio(0), f.Pods[:1]
 	b.Read(cart, nil)
@@ -64,7 +64,7 @@ func TestThePastEndsWithTheCanarysFirstShard(t *testing.T) {
 	}
 }
 
-// Where all begin together nothing was before, whichever pod was read first.
+// If all Revisions start together there is no past, whichever pod is read first.
 func TestNothingIsBeforeWhatBeginsTogether(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())

@@ -22,7 +22,7 @@ func newBoundedSet[K comparable](most int) boundedSet[K] {
 	return boundedSet[K]{is: map[K]bool{}, most: most}
 }
 
-// admit says whether a value is told apart, or can be from now on.
+// admit reports whether a value is counted separately, and adds it if there is room.
 func (f *boundedSet[K]) admit(k K) bool {
 	if !f.is[k] && len(f.is) < f.most {
 		f.is[k] = true
@@ -30,10 +30,10 @@ func (f *boundedSet[K]) admit(k K) bool {
 	return f.is[k]
 }
 
-// full says whether a value that is not told apart must wait for room.
+// full reports whether a value is not counted separately and there is no room for it.
 func (f *boundedSet[K]) full(k K) bool { return !f.is[k] && len(f.is) >= f.most }
 
-// sweep lets those go that nobody tells.
+// sweep removes the values that no process exports.
 func (f *boundedSet[K]) sweep(told map[K]bool, gone func(K)) {
 	for k := range f.is {
 		if !told[k] {
@@ -43,12 +43,12 @@ func (f *boundedSet[K]) sweep(told map[K]bool, gone func(K)) {
 	}
 }
 
-// isFixed says whether a bound is one of those that are always told apart.
+// isFixed reports whether a bound is always counted separately.
 func isFixed(bound float64) bool { return math.IsInf(bound, 1) || slices.Contains(bounds, bound) }
 
-// sweep makes room for values of which there are as many as may be, once in a reading
-// of all pods: what no process has told in its last reading, nor is told now, is
-// forgotten. A sum of it begins anew if it comes back.
+// sweep makes room in sets that are full, once per reading of all pods. It removes values that no
+// process exported in its last reading and that are not in this one. The sum of a value that returns
+// starts again at zero.
 func (c *serviceCounts) sweep(now map[mapping.Key]float64) {
 	if c.swept {
 		return
@@ -91,9 +91,8 @@ func (c *serviceCounts) sweep(now map[mapping.Key]float64) {
 	})
 }
 
-// name takes note of the Revisions that there are: those that have pods or traffic
-// first. Where there is no room, one gives way that has neither and that no process
-// says requests have entered at.
+// name records the existing Revisions, those with pods or traffic first. If there is no room, it
+// removes one without either that no process reports as the entry of requests.
 func (c *serviceCounts) name(f Facts) {
 	pods := map[types.UID]bool{}
 	for _, p := range f.Pods {
@@ -138,7 +137,7 @@ func rank(alive bool) int {
 	return 0
 }
 
-// told are the series of the last reading.
+// told yields the series of the last reading.
 func (p *process) told() iter.Seq[mapping.Key] {
 	return func(yield func(mapping.Key) bool) {
 		for k, m := range p.last {

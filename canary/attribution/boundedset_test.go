@@ -12,7 +12,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
-// heap is what lives in it, in MiB.
+// heap returns the live heap, in MiB.
 func heap() float64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -21,8 +21,8 @@ func heap() float64 {
 	return float64(m.HeapAlloc) / (1 << 20)
 }
 
-// A pod that tells other buckets, entity types and shards in each of 1,000 readings takes a bounded memory, and all of
-// it is let go with the pod.
+// A pod that exports other buckets, entity types and shards in each of 1,000 readings uses bounded
+// memory, and all of it is released with the pod.
 func TestAThousandReadings(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
 	const each = 300
 	b := newBench(true, Facts{
@@ -58,14 +58,14 @@ func TestAThousandReadings(t *testing.T) { //nolint:paralleltest // it measures 
 	b.Read(cart, nil)
 	memory = nil
 	_ = memory
-	// What was counted of the Revision by shard stays until room is needed: 4,096 at most.
+	// The Revision's counts per shard stay until room is needed: 4,096 at most.
 	if left := heap() - before; left > 3 {
 		t.Errorf("%.1f MiB stay after the pod is gone", left)
 	}
 	runtime.KeepAlive(b)
 }
 
-// The bounds that are exported have their place, whatever else a pod tells.
+// The exported bounds always have room, whatever else a pod exports.
 func TestManyBounds(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
@@ -89,7 +89,7 @@ func TestManyBounds(t *testing.T) {
 	}
 }
 
-// After any number of Revisions, requests that entered at a live one are told by its name.
+// After any number of Revisions, requests that entered at a live one carry its name.
 func TestNamesOfRevisions(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, Facts{})
@@ -111,7 +111,7 @@ func TestNamesOfRevisions(t *testing.T) {
 	}
 }
 
-// A new entity type has a place where an old one is gone.
+// A new entity type takes the place of one that is gone.
 func TestEntityTypesThatAreGone(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
@@ -124,7 +124,7 @@ func TestEntityTypesThatAreGone(t *testing.T) {
 	}
 }
 
-// What Revisions did by shard is let go with their pods and traffic, and all Services together have a bound.
+// A Revision's counts per shard go with its pods and traffic, and all Services together have a limit.
 func TestShardsThatAreGone(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, Facts{})

@@ -11,24 +11,23 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
-// Counts are the request counts of all Services that this process scrapes. They are safe
-// for concurrent use, and are a scrape.Sink.
+// Counts holds the request counts of all Services that this process scrapes. It is safe for concurrent
+// use and implements scrape.Sink.
 type Counts struct {
 	facts func(types.NamespacedName) Facts
 	now   func() time.Time
 
 	mu       sync.Mutex
 	services map[types.NamespacedName]*serviceCounts
-	// health of reading, over all Services that this process has read.
+	// scrapes counts scrapes by result, over all Services that this process has read.
 	scrapes map[string]float64
-	// gone is what Services that are not read any more have had rejected.
+	// gone holds the rejected samples of Services that are no longer read.
 	gone map[string]float64
 }
 
 var _ scrape.Sink = (*Counts)(nil)
 
-// NewCounts returns Counts without a Service. facts must be fast: it is called after
-// every reading.
+// NewCounts returns Counts without a Service. facts must be fast because it runs after every reading.
 func NewCounts(facts func(types.NamespacedName) Facts, now func() time.Time) *Counts {
 	return &Counts{
 		facts: facts, now: now, services: map[types.NamespacedName]*serviceCounts{},
@@ -41,7 +40,7 @@ func (c *Counts) Begin(service types.NamespacedName, fresh bool) {
 	known := newServiceCounts(fresh)
 	known.learn(c.facts(service), c.now())
 	if fresh {
-		// Whatever is read first has happened since now: shares count from here.
+		// The first reading covers the time from now on, so shares count from here.
 		known.split.note(c.now(), nil)
 	}
 	c.mu.Lock()
@@ -49,8 +48,8 @@ func (c *Counts) Begin(service types.NamespacedName, fresh bool) {
 	c.services[service] = known
 }
 
-// End implements scrape.Sink. What was counted is forgotten: whoever reads the
-// Service from now on counts for itself.
+// End implements scrape.Sink. It drops the counts: the next process that reads the Service keeps its
+// own.
 func (c *Counts) End(service types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,8 +71,7 @@ func (c *Counts) Read(service types.NamespacedName, all []scrape.Reading) {
 		return
 	}
 	now := c.now()
-	// A pod that has just gone was read all the same: what was read is counted
-	// before it is let go.
+	// A pod that has just gone may still have been read. Count its reading before the pod is removed.
 	known.admit(facts, now)
 	known.shards.most = max(leastShards, min(maxShards, maxAllShards-c.shardsExcept(known)))
 	known.take(all)
@@ -85,7 +83,7 @@ func (c *Counts) Read(service types.NamespacedName, all []scrape.Reading) {
 	}
 }
 
-// shardsBut are those that are told apart of all Services but one.
+// shardsExcept returns how many shards all other Services count separately.
 func (c *Counts) shardsExcept(one *serviceCounts) int {
 	n := 0
 	for _, other := range c.services {
@@ -96,13 +94,13 @@ func (c *Counts) shardsExcept(one *serviceCounts) int {
 	return n
 }
 
-// Success is the result of a reading that did not fail.
+// Success is the result of a scrape without an error.
 const Success = "success"
 
-// Result of a reading, for a label: Success or a scrape.Class.
+// Result returns the label value of a scrape: Success or a scrape.Class.
 func Result(err error) string { return cmp.Or(string(scrape.ClassOf(err)), Success) }
 
-// Figures of all Services, by name.
+// Figures returns the figures of all Services, sorted by name.
 func (c *Counts) Figures() []Figures {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +113,7 @@ func (c *Counts) Figures() []Figures {
 	return out
 }
 
-// Figure are the Figures of one Service; false if this process does not read it.
+// Figure returns the figures of one Service; false if this process does not read it.
 func (c *Counts) Figure(service types.NamespacedName) (Figures, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,14 +124,14 @@ func (c *Counts) Figure(service types.NamespacedName) (Figures, bool) {
 	return known.figures(service, c.now()), true
 }
 
-// Failure is the last one of a target.
+// Failure is the last error of a target.
 type Failure struct {
 	Pod   types.UID
 	Entry bool
 	Err   error
 }
 
-// Failures of the targets of a Service that could not be read the last time.
+// Failures returns the targets of a Service whose last scrape failed.
 func (c *Counts) Failures(service types.NamespacedName) []Failure {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,17 +149,18 @@ func (c *Counts) Failures(service types.NamespacedName) []Failure {
 	return out
 }
 
-// Health is how reading goes in this process.
+// Health describes the scraping in this process.
 type Health struct {
-	// Scrapes by result and Rejected samples by reason, since the process began.
+	// Scrapes counts scrapes by result, Rejected counts samples by reason, both since the process
+	// started.
 	Scrapes, Rejected map[string]float64
-	// Services that are read, and Targets of them.
+	// Services is the number of Services that are read, Targets the number of their targets.
 	Services, Targets int
-	// Longest of the last readings of each Service.
+	// Longest is the longest of the Services' last readings.
 	Longest time.Duration
 }
 
-// Health of reading.
+// Health returns the state of scraping.
 func (c *Counts) Health() Health {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,14 +15,15 @@ func ofEntity(entity string, started, finished float64) map[mapping.Key]float64 
 	return out
 }
 
-// What one entity type finishes without counting that it began says nothing of what others have open.
+// Requests that one entity type finishes without counting their start say nothing about the open
+// requests of other types.
 func TestAnEntityTypeThatDoesNotCountWhatBegins(t *testing.T) {
 	t.Parallel()
 	const uncounted = -1
 	for name, c := range map[string]struct {
-		// of are the requests in each interval.
+		// of holds the requests in each interval.
 		of map[string][2]float64
-		// open is nil if it is not known.
+		// open is nil if unknown.
 		open *float64
 	}{
 		"one hangs, another does not count":    {map[string][2]float64{"Cart": {1000, 500}, "Order": {uncounted, 1000}}, nil},
@@ -62,7 +63,7 @@ func TestAnEntityTypeThatDoesNotCountWhatBegins(t *testing.T) {
 			if r.Open == nil || *r.Open != *c.open || r.Unaccounted == nil {
 				t.Errorf("open %v, unaccounted %v, %v", r.Open, r.Unaccounted, figures.NoData)
 			}
-			// What hangs in a pod that goes is lost.
+			// A request that hangs in a removed pod is lost.
 			b.facts.Pods = b.facts.Pods[:1]
 			b.Read(cart, nil)
 			if r := b.one(t).Revisions[1]; r.Unaccounted == nil || *r.Unaccounted != *c.open {

@@ -1,11 +1,10 @@
-// Package attribution counts which Revision handled which requests. It has no clock and
-// does no I/O.
+// Package attribution counts which Revision handled which requests. It has no clock and does no I/O.
 //
 // Its invariants:
 //   - The counts of a Revision never decrease while this process counts, even if pods die,
 //     restart, reset their counters or report false numbers.
 //   - Nothing is counted twice.
-//   - What is not known is missing with a reason, and never zero.
+//   - An unknown figure is missing with a reason; it is never zero.
 package attribution
 
 import (
@@ -14,97 +13,95 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Facts are the state of a Service, without the counts of its pods.
+// Facts describe a Service, without the counts of its pods.
 type Facts struct {
 	Revisions []Revision
 	Pods      []Pod
-	// Claimed are existing pods that may belong to the Service.
+	// Claimed lists existing pods that may belong to the Service.
 	Claimed []types.UID
-	// OneCall: every request makes one call of one entity, so requests and calls can be
-	// compared.
+	// OneCall means that every request makes one call of one entity, so requests and calls are
+	// comparable.
 	OneCall bool
 }
 
-// Revision is one that exists.
+// Revision is an existing Revision.
 type Revision struct {
 	UID                 types.UID
 	Name, Configuration string
-	// Required is its share of the requests, from 0 to 1, as the Route has it in
-	// force; nil where no split is in force.
+	// Required is its share of the requests, from 0 to 1, in the Route's current split; nil if no split
+	// is in effect.
 	Required *float64
-	// Timeout of a request; 0 is Serving's default.
+	// Timeout is the request timeout; 0 means Serving's default.
 	Timeout time.Duration
-	// Stateful: its pods handle what others took in. Otherwise what entered at a pod
-	// was handled there.
+	// Stateful means that its pods handle requests that entered elsewhere. Otherwise a pod handles what
+	// enters there.
 	Stateful bool
-	// Misdeclared: it says that they do, and not so that it can be read. Where its
-	// requests are handled is not known then, and certainly not where they entered.
+	// Misdeclared means that it declares Stateful with annotations that cannot be parsed. Where its
+	// requests are handled is then unknown; it is not where they entered.
 	Misdeclared bool
-	// ClusterMembers are its pods in the stateful cluster, and ClusterShards what
-	// these hold of all entity types; nil if unknown.
+	// ClusterMembers is the number of its pods in the stateful cluster. ClusterShards is the number of
+	// shards these hold, over all entity types. Nil is unknown.
 	ClusterMembers, ClusterShards *float64
 }
 
-// DefaultTimeout of a request is Serving's revision-timeout-seconds.
+// DefaultTimeout is Serving's revision-timeout-seconds.
 const DefaultTimeout = 5 * time.Minute
 
-// Pod is one that exists and belongs to one of the Revisions for certain.
+// Pod is an existing pod that is known to belong to one of the Revisions.
 type Pod struct {
 	UID      types.UID
 	Revision types.UID
-	// Incarnation changes whenever the application's container is started again;
-	// empty where a pod has several, and it is not known which of them counts.
+	// Incarnation changes whenever the application's container restarts. It is empty if a pod has
+	// several containers and the counting one is unknown.
 	Incarnation string
-	// Restarts of all containers of the user, OOMKilled those that ended for want of
-	// memory, as far as the pod still tells; Failed: its processes were ended for good.
+	// Restarts counts restarts of all user containers. OOMKilled means that one of them last ended for
+	// lack of memory, Failed that the pod has ended for good.
 	Restarts  int
 	OOMKilled bool
 	Failed    bool
 	Ready     bool
 }
 
-// Reason why a figure is missing. They are few, and stand in a label.
+// Reason tells why a figure is missing. It is a label value, so there are few.
 type Reason string
 
 // The reasons.
 const (
-	// NotRead: no pod of the Revision was read yet.
+	// NotRead: no pod of the Revision has been read.
 	NotRead Reason = "NotRead"
-	// NothingCounted: the pods were read, and no series that counts handled requests
-	// was among theirs.
+	// NothingCounted: the pods were read but export no series that counts handled requests.
 	NothingCounted Reason = "NothingCounted"
 	// Misdeclared: the Revision declares a stateful cluster with wrong annotations.
 	Misdeclared Reason = "Misdeclared"
-	// OutcomesUnknown: the application does not say how requests ended.
+	// OutcomesUnknown: the application does not export how requests ended.
 	OutcomesUnknown Reason = "OutcomesUnknown"
-	// DurationsUnknown and BucketsDiffer: it does not say how long they took, or in
-	// other buckets than the fixed ones.
+	// DurationsUnknown and BucketsDiffer: it exports no durations, or uses other buckets than the fixed
+	// ones.
 	DurationsUnknown Reason = "DurationsUnknown"
 	BucketsDiffer    Reason = "BucketsDiffer"
-	// StartedUnknown: it does not say which requests it began.
+	// StartedUnknown: it does not export which requests it started.
 	StartedUnknown Reason = "StartedUnknown"
-	// EntryMetricsUnavailable: queue-proxy tells nothing; Serving's
-	// request-metrics-protocol is not prometheus.
+	// EntryMetricsUnavailable: queue-proxy exports nothing because Serving's request-metrics-protocol
+	// is not prometheus.
 	EntryMetricsUnavailable Reason = "EntryMetricsUnavailable"
-	// EntryOutcomesUnknown: requests came over HTTP/2, as gRPC does, whose outcomes
-	// queue-proxy cannot see.
+	// EntryOutcomesUnknown: requests came over HTTP/2, as gRPC does, and queue-proxy cannot see their
+	// outcomes.
 	EntryOutcomesUnknown Reason = "EntryOutcomesUnknown"
-	// NoSplit: the Route has no split in force. NoRequests: nothing was handled in
-	// the window. WindowTooShort: not watched for long enough.
+	// NoSplit: the Route has no split in effect. NoRequests: nothing was handled in the window.
+	// WindowTooShort: the Service has not been watched for long enough.
 	NoSplit        Reason = "NoSplit"
 	NoRequests     Reason = "NoRequests"
 	WindowTooShort Reason = "WindowTooShort"
-	// CallsPerRequestUnknown: what entered cannot be compared with what was started.
+	// CallsPerRequestUnknown: entered requests and started calls are not comparable.
 	CallsPerRequestUnknown Reason = "CallsPerRequestUnknown"
 )
 
-// NoData says that a figure of a Revision is missing; of the Service itself if the
-// Revision is empty.
+// NoData says that a figure is missing for a Revision, or for the Service itself if Revision is empty.
 type NoData struct {
 	Revision types.UID
 	// Figure is the exported name, without canary_.
 	Figure string
 	Reason Reason
-	// Detail is what was seen instead, in words for a person; it may be empty.
+	// Detail tells a person what was seen instead; it may be empty.
 	Detail string
 }

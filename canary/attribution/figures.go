@@ -15,55 +15,54 @@ import (
 // AllEntities stands for all entity types together.
 const AllEntities = ""
 
-// Figures are what is known of a Service at one moment. What is missing stands in
-// NoData.
+// Figures is what is known of a Service at one moment. NoData lists what is missing.
 type Figures struct {
 	Service   types.NamespacedName
 	Stateful  bool
 	Revisions []RevisionFigures
-	// NeverStarted is how many requests entered that no entity began; nil if unknown.
+	// NeverStarted counts requests that entered and that no entity started; nil if unknown.
 	NeverStarted *float64
 	NoData       []NoData
-	// Rejected samples, by reason.
+	// Rejected counts rejected samples by reason.
 	Rejected map[string]float64
 }
 
-// RevisionFigures are those of one Revision. Nil is unknown.
+// RevisionFigures are the figures of one Revision. Nil is unknown.
 type RevisionFigures struct {
 	Revision
-	// Handled counts finished requests by outcome. Without outcomes there is only
+	// Handled counts finished requests by outcome. If outcomes are unknown, it holds only
 	// mapping.Unknown.
 	Handled   map[string]float64
 	Durations *Histogram
-	// Bounds are those by which its durations can be judged, also where they are not all
-	// of the fixed ones and Durations is missing.
+	// Bounds are the bounds that durations can be judged by. It is set even if some of the fixed
+	// bounds, and so Durations, are missing.
 	Bounds []float64
-	// EnteredAt is what it handled by the name of the Revision where it entered; empty
-	// where the application does not say so.
+	// EnteredAt counts handled requests by the name of the Revision where they entered; empty if the
+	// application does not export it.
 	EnteredAt map[string]float64
 	// Entered counts requests by class of the status code (2xx to 5xx, unknown).
 	Entered map[string]float64
-	// Share of what all Revisions handled in the last ShareWindow.
+	// Share is its share of what all Revisions handled in the last ShareWindow.
 	Share *float64
-	// Unaccounted were started and not finished within the request time-out; those
-	// of pods that are gone are among them for good.
+	// Unaccounted counts requests that started and did not finish within the request timeout. It always
+	// includes those of removed pods.
 	Unaccounted *float64
-	// Open were started and are not finished, as the pods said when they were read last. Nil
-	// where some entity type does not count what is started, or where a pod that serves was never read.
+	// Open counts requests that had started and not finished at each pod's last reading. It is nil if
+	// an entity type does not count starts, or a serving pod was never read.
 	Open     *float64
 	Restarts map[string]float64
-	// Pods that exist; Unanswering of them are ready, and could not be read when that
-	// was tried last, nor the time before; Members are in the stateful cluster.
+	// Pods is the number of existing pods. Unanswering counts ready ones whose last two scrapes failed.
+	// Members counts those in the stateful cluster.
 	Pods        int
 	Unanswering int
 	Members     *float64
-	// Shards that its pods hold, by entity type, or AllEntities.
+	// Shards counts the shards that its pods hold, by entity type or for AllEntities.
 	Shards map[string]float64
-	// ScrapeAge is how long ago the pod was read whose last reading is oldest.
+	// ScrapeAge is the age of the oldest last reading among its pods.
 	ScrapeAge *time.Duration
 }
 
-// figures puts together what is known at a moment.
+// figures builds the Figures of one moment.
 func (c *serviceCounts) figures(key types.NamespacedName, now time.Time) Figures {
 	f := Figures{Service: key, Rejected: map[string]float64{}}
 	for _, reason := range Rejections() {
@@ -95,7 +94,7 @@ func (c *serviceCounts) figures(key types.NamespacedName, now time.Time) Figures
 	return f
 }
 
-// neverStarted compares what entered with what entities began to handle.
+// neverStarted compares the entered requests with those that entities started.
 func (c *serviceCounts) neverStarted(f *Figures, entered, started float64) {
 	lacks := func(reason Reason) {
 		f.NoData = append(f.NoData, NoData{Figure: "unaccounted_requests", Reason: reason})
@@ -104,14 +103,14 @@ func (c *serviceCounts) neverStarted(f *Figures, entered, started float64) {
 	case !c.facts.OneCall:
 		lacks(CallsPerRequestUnknown)
 	case started == 0 && entered > 0, c.startsUnknown():
-		lacks(StartedUnknown) // nobody counts it; or nothing was ever started, which errors tell
+		lacks(StartedUnknown) // nothing counts starts, or nothing ever started, which shows as errors
 	default:
 		n := max(0, entered-started)
 		f.NeverStarted = &n
 	}
 }
 
-// startsUnknown says that some pod has an entity type that does not count what begins.
+// startsUnknown reports whether some pod has an entity type that does not count starts.
 func (c *serviceCounts) startsUnknown() bool {
 	for _, p := range c.pods {
 		if p.app.startsUnknown() {
@@ -121,7 +120,7 @@ func (c *serviceCounts) startsUnknown() bool {
 	return false
 }
 
-// shares fills in the real share of every Revision.
+// shares sets the observed share of every Revision.
 func (c *serviceCounts) shares(f *Figures) {
 	handled := c.handled()
 	by, all, ok := c.split.since(handled)
@@ -130,7 +129,7 @@ func (c *serviceCounts) shares(f *Figures) {
 		missing := Reason("")
 		switch {
 		case r.Handled == nil:
-			continue // that is missing already, and says why
+			continue // already missing, with a reason
 		case !ok:
 			missing = WindowTooShort
 		case all <= 0:
@@ -145,7 +144,7 @@ func (c *serviceCounts) shares(f *Figures) {
 	}
 }
 
-// handled is what every Revision has handled in all.
+// handled returns what every Revision has handled so far.
 func (c *serviceCounts) handled() map[types.UID]float64 {
 	out := map[types.UID]float64{}
 	for _, r := range c.facts.Revisions {
@@ -156,8 +155,8 @@ func (c *serviceCounts) handled() map[types.UID]float64 {
 	return out
 }
 
-// Handled is what was finished, by outcome: where it was handled if the Revision is
-// stateful, else where it entered.
+// Handled returns finished requests by outcome, counted where they are handled if the Revision is
+// stateful and where they enter otherwise.
 func (t *Tally) Handled(stateful bool) map[string]float64 {
 	if stateful {
 		return t.Finished
@@ -174,8 +173,8 @@ func (t *Tally) Handled(stateful bool) map[string]float64 {
 	return out
 }
 
-// outcomeOf a request that was handled where it entered. What the client did wrong
-// is no failure of the Revision.
+// outcomeOf returns the outcome of a request that was handled where it entered. A client's mistake is
+// not a failure of the Revision.
 func outcomeOf(code string) string {
 	switch {
 	case code == "504":
@@ -188,7 +187,7 @@ func outcomeOf(code string) string {
 	return mapping.Unknown
 }
 
-// view is one Revision, as it is looked at.
+// revisionView is one Revision with its pods and counts.
 type revisionView struct {
 	Revision
 	tally   *Tally
@@ -196,7 +195,7 @@ type revisionView struct {
 	counted bool
 	now     time.Time
 	missing []NoData
-	// bounds by which durations can be judged, where they differ from the fixed ones.
+	// bounds that durations can be judged by, if they differ from the fixed ones.
 	bounds []float64
 }
 
@@ -239,8 +238,8 @@ func (v *revisionView) figures() RevisionFigures {
 	return out
 }
 
-// missedForGood is how many readings in a row must fail before a pod counts as one
-// that does not answer: what a single one lacked the next one makes up for.
+// missedForGood is how many scrapes in a row must fail before a pod counts as unanswering. A single
+// failure loses nothing, because the next reading catches up.
 const missedForGood = 2
 
 func (v *revisionView) unanswering() int {
@@ -257,8 +256,8 @@ func (v *revisionView) unanswering() int {
 	return n
 }
 
-// entered is what entered at the Revision, by class; nil if nobody tells. 1xx are
-// left out: 101 is a connection, not a request.
+// entered returns the requests that entered at the Revision, by class; nil if no pod exports them. It
+// leaves out 1xx because 101 is a connection, not a request.
 func (v *revisionView) entered() map[string]float64 {
 	reads := slices.ContainsFunc(v.pods, func(p *pod) bool { return !p.entryAt.IsZero() })
 	if !reads && len(v.tally.Entered) == 0 {
@@ -280,7 +279,7 @@ func (v *revisionView) entered() map[string]float64 {
 	return out
 }
 
-// noEntry is why nothing is known of what entered.
+// noEntry tells why the entered requests are unknown.
 func (v *revisionView) noEntry() Reason {
 	if slices.ContainsFunc(v.pods, func(p *pod) bool { return p.entryTold }) {
 		return EntryMetricsUnavailable
@@ -288,8 +287,8 @@ func (v *revisionView) noEntry() Reason {
 	return NotRead
 }
 
-// outcomes of what was handled. An application that never tells an outcome has not
-// had zero errors.
+// outcomes returns the handled requests by outcome. An application that never exports an outcome does
+// not have zero errors.
 func (v *revisionView) outcomes() map[string]float64 {
 	by := v.tally.Handled(v.Stateful)
 	unknown := by[mapping.Unknown]
@@ -308,11 +307,11 @@ func (v *revisionView) outcomes() map[string]float64 {
 	return out
 }
 
-// tellsOutcomes says whether pods that are there tell of finished requests, and whether
-// any of them tells how they ended, be it zero times.
+// tellsOutcomes reports whether existing pods export finished requests, and whether any of them exports
+// outcomes, even with a count of zero.
 func (v *revisionView) tellsOutcomes() (told, known bool) {
 	if !v.Stateful {
-		return false, false // the entry's codes say so by themselves
+		return false, false // the status codes at entry already carry the outcome
 	}
 	for _, p := range v.pods {
 		for k := range p.app.last {
@@ -324,7 +323,7 @@ func (v *revisionView) tellsOutcomes() (told, known bool) {
 	return told, known
 }
 
-// hint is why outcomes are not known, as the pods' series are.
+// hint tells, from the pods' series, why outcomes are unknown.
 func (v *revisionView) hint() string {
 	var all []string
 	for _, p := range v.pods {
@@ -338,7 +337,7 @@ func (v *revisionView) hint() string {
 	return strings.Join(all[:min(len(all), mostHints)], "; ")
 }
 
-// mostHints bounds what is said of one Revision.
+// mostHints limits the hints for one Revision.
 const mostHints = 3
 
 func (v *revisionView) durations() *Histogram {
@@ -397,8 +396,8 @@ func (v *revisionView) unaccounted() *float64 {
 		total += n
 	}
 	if short && total == 0 {
-		// A pod that is younger than the time-out has none that is overdue; one
-		// that is only watched since may.
+		// A pod younger than the timeout has no overdue request. One that existed before the watch
+		// began may have some.
 		short = slices.ContainsFunc(v.pods, func(p *pod) bool { return p.old && v.now.Sub(p.since) < timeout })
 		if short {
 			v.lacks("unaccounted_requests", WindowTooShort)
@@ -408,12 +407,12 @@ func (v *revisionView) unaccounted() *float64 {
 	return &total
 }
 
-// startsUnknown says that what begins is not counted, or not of every entity type.
+// startsUnknown reports whether starts are not counted, or not for every entity type.
 func (v *revisionView) startsUnknown() bool {
 	return v.tally.Started == 0 && v.tally.Total() > 0 || slices.ContainsFunc(v.pods, func(p *pod) bool { return p.app.startsUnknown() })
 }
 
-// open requests of all pods.
+// open returns the open requests of all pods.
 func (v *revisionView) open() *float64 {
 	total := 0.0
 	for _, p := range v.pods {
@@ -430,8 +429,8 @@ func (v *revisionView) open() *float64 {
 	return &total
 }
 
-// shards that the pods say they hold; if they say nothing, those that the cluster
-// says they hold, of all entity types.
+// shards returns the shards that the pods export; without any, the number that the cluster reports for
+// all entity types.
 func (v *revisionView) shards() map[string]float64 {
 	var out map[string]float64
 	for _, p := range v.pods {
@@ -448,7 +447,7 @@ func (v *revisionView) shards() map[string]float64 {
 	return out
 }
 
-// age of the oldest last reading among the pods that are ready.
+// age returns the age of the oldest last reading among the ready pods.
 func (v *revisionView) age() *time.Duration {
 	var oldest *time.Duration
 	for _, p := range v.pods {

@@ -42,7 +42,7 @@ func (b *bench) read(pod types.UID, entry bool, values map[mapping.Key]float64) 
 	b.Read(cart, []scrape.Reading{{Target: scrape.Target{Pod: pod, Entry: entry}, At: b.now, Exposition: expose(source, 1e9, values)}})
 }
 
-// readBoth pods of sharded at the same moment.
+// readBoth reads both pods of sharded at the same moment.
 func (b *bench) readBoth(p1, p2 map[mapping.Key]float64) {
 	b.Read(cart, []scrape.Reading{
 		{Target: scrape.Target{Pod: "p1"}, At: b.now, Exposition: expose(mapping.NeutralName, 1e9, p1)},
@@ -73,7 +73,7 @@ func has(f Figures, uid types.UID, figure string, why Reason) bool {
 
 func entry(f mapping.Figure, code string) mapping.Key { return mapping.Key{Figure: f, Outcome: code} }
 
-// merged are the numbers of several helpers in one exposition.
+// merged joins the values of several helpers into one exposition.
 func merged(all ...map[mapping.Key]float64) map[mapping.Key]float64 {
 	out := map[mapping.Key]float64{}
 	for _, m := range all {
@@ -96,7 +96,7 @@ func histogram(f, sum mapping.Figure, n float64) map[mapping.Key]float64 {
 
 func ratio(f float64) *float64 { return &f }
 
-// What entered at an ordinary Service was handled there.
+// An ordinary Service handles requests where they enter.
 func TestOrdinaryService(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, Facts{
@@ -108,7 +108,7 @@ func TestOrdinaryService(t *testing.T) {
 		b.read("p1", true, merged(histogram(mapping.EntryDuration, mapping.EntryDurationSum, 20), map[mapping.Key]float64{
 			entry(mapping.EntryHTTP, "101"): 9, entry(mapping.EntryHTTP, "200"): 10, entry(mapping.EntryHTTP, "404"): 2,
 			entry(mapping.EntryHTTP, "500"): 3, entry(mapping.EntryHTTP, "503"): 4, entry(mapping.EntryHTTP, "504"): 1,
-			// Five were broken off in the middle of their answers.
+			// Five broke off in the middle of their answers.
 			entry(mapping.EntryServing, "200"): 15, entry(mapping.EntryServing, "500"): 8,
 		}))
 	}
@@ -128,7 +128,7 @@ func TestOrdinaryService(t *testing.T) {
 	}
 }
 
-// gRPC's failures cannot be seen at entry: that is no success.
+// gRPC failures are invisible at entry, so no outcome counts as success.
 func TestHTTP2IsNotKnown(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, Facts{Revisions: []Revision{{UID: "r1", Name: "cart-1"}}, Pods: []Pod{{UID: "p1", Revision: "r1"}}})
@@ -143,8 +143,7 @@ func TestHTTP2IsNotKnown(t *testing.T) {
 	}
 }
 
-// A sharded application whose annotations hold a slip of the pen handles no more where
-// its requests enter than any other.
+// A sharded application with a mistyped annotation still does not handle requests where they enter.
 func TestMisdeclaredIsNotHandledWhereItEntered(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, Facts{Revisions: []Revision{{UID: "r1", Name: "cart-1", Misdeclared: true}}, Pods: []Pod{{UID: "p1", Revision: "r1"}}})
@@ -204,7 +203,7 @@ func sharded() Facts {
 	}
 }
 
-// What a pod handles that serves and cannot be read is not in the figures.
+// What a serving pod handles while it cannot be read is missing from the figures.
 func TestPodsThatDoNotAnswerAreCounted(t *testing.T) {
 	t.Parallel()
 	f := sharded()
@@ -228,7 +227,7 @@ func TestPodsThatDoNotAnswerAreCounted(t *testing.T) {
 	}
 }
 
-// The canary takes a third where the Route gives it a twentieth.
+// The canary takes a third although the Route gives it a twentieth.
 func TestShares(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
@@ -237,7 +236,7 @@ func TestShares(t *testing.T) {
 	}
 	for i := 0.0; i < 40; i++ {
 		b.pass(15 * time.Second)
-		// What was before the window does not count.
+		// Requests before the window do not count.
 		b.readBoth(handled(10*(i+1), 0), handled(5*(i+1), 30*min(i+1, 10)))
 	}
 	f := b.one(t)
@@ -257,7 +256,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// A pod's counts outlive it; what it began and did not finish is told for good.
+// A pod's counts outlive it; the requests it started and did not finish stay unaccounted.
 func TestAPodDies(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
@@ -272,12 +271,12 @@ func TestAPodDies(t *testing.T) {
 	if !ok || c.Revisions()["r2"].Shards[ShardKey{Shard: "7"}] != (Shard{OK: 20, Slow: 1}) {
 		t.Errorf("%+v", c)
 	}
-	// The copy is the judge's own.
+	// The copy belongs to the judge.
 	c.Revisions()["r2"].Finished["ok"] = 99
 	if again, _ := b.Snapshot(cart); again.Revisions()["r2"].Finished["ok"] != 20 {
 		t.Error("a copy reaches into the counts")
 	}
-	// Another Revision of that name is another one.
+	// A new Revision with the same name is another Revision.
 	b.facts.Revisions[1].UID = "r2'"
 	b.read("p1", false, handled(1, 0))
 	if r := b.one(t).Revisions[1]; r.Handled["ok"] != 0 {
@@ -295,7 +294,7 @@ func TestAPodDies(t *testing.T) {
 	}
 }
 
-// Hanging requests are found under traffic, and slow ones are not taken for them.
+// Hanging requests are found under traffic, and slow ones are not mistaken for them.
 func TestUnaccounted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -322,8 +321,8 @@ func TestUnaccounted(t *testing.T) {
 	}
 }
 
-// What is open is what the pods that are there began and did not finish, whoever watched
-// then; it is not known where nobody counts it, or a pod that serves was not read.
+// Open requests are those that existing pods started and did not finish, whichever process watched
+// them. They are unknown if nothing counts starts or a serving pod was not read.
 func TestOpenRequests(t *testing.T) {
 	t.Parallel()
 	began := func(n, finished float64) map[mapping.Key]float64 {
@@ -355,7 +354,7 @@ func TestOpenRequests(t *testing.T) {
 func TestRestarts(t *testing.T) {
 	t.Parallel()
 	f := sharded()
-	f.Pods[1].Restarts = 4 // before our time
+	f.Pods[1].Restarts = 4 // before this process watched
 	b := newBench(false, f)
 	pods := append([]Pod(nil), f.Pods...)
 	b.facts.Pods = pods
@@ -370,9 +369,8 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// A flood of entity types and shards is folded, and told.
-// A Service that came while this process watched has its shares from the first reading on, also if
-// nothing happens afterwards.
+// A Service that appears while this process watches has shares from its first reading, even if nothing
+// happens afterwards.
 func TestSharesOfANewServiceCountFromItsBeginning(t *testing.T) {
 	t.Parallel()
 	for fresh, want := range map[bool]*float64{true: ratio(.75), false: nil} {
@@ -399,7 +397,7 @@ func TestNobodyHoldsThatManyShards(t *testing.T) {
 	}
 }
 
-// Where requests entered is told by the names of Revisions only; one that is gone keeps its name.
+// Requests carry the names of known Revisions only; one that is gone keeps its name.
 func TestWhereRequestsEntered(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
@@ -458,7 +456,8 @@ func TestDurationsThatCannotBeCompared(t *testing.T) {
 	}
 }
 
-// Whoever knows no outcome has not had zero errors, also before the first request, and of a pod that was there before.
+// Unknown outcomes are not zero errors: neither before the first request nor for a pod that existed
+// before the watch.
 func TestNoOutcomeIsNoZero(t *testing.T) {
 	t.Parallel()
 	for _, fresh := range []bool{true, false} {
@@ -476,7 +475,7 @@ func TestNoOutcomeIsNoZero(t *testing.T) {
 	}
 }
 
-// What was seen instead of an outcome is said.
+// The detail says what was seen instead of an outcome.
 func TestWhatWasSeenIsSaid(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
@@ -494,7 +493,7 @@ func TestWhatWasSeenIsSaid(t *testing.T) {
 	t.Error("it is not missing")
 }
 
-// An open WebSocket is no request: neither handled, nor slow, nor begun.
+// An open WebSocket is no request: it is neither handled, nor slow, nor started.
 func TestConnectionsAreNoRequests(t *testing.T) {
 	t.Parallel()
 	e, err := scrape.Parse([]byte(`http_server_request_duration_seconds_bucket{http_response_status_code="101",le="0.5"} 0

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// bounds are the upper bounds of the exported histogram: the default ones of
-// Prometheus's client libraries. Serving's own metrics have them too, and more.
+// bounds are the upper bounds of the exported histogram: the defaults of Prometheus's client libraries.
+// Serving's own metrics have them and more.
 var bounds = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
 // Bounds returns the upper bounds of the exported histogram, in seconds.
@@ -24,8 +24,8 @@ type Histogram struct {
 // Buckets are the counts of a cumulative histogram, by upper bound in seconds.
 type Buckets map[float64]float64
 
-// Durations returns the buckets and the sum of the durations of a Revision's requests:
-// where they are handled if it is stateful, otherwise where they enter.
+// Durations returns the histogram buckets and the sum of a Revision's request durations, counted where
+// requests are handled if it is stateful and where they enter otherwise.
 func (t *Tally) Durations(stateful bool) (Buckets, float64) {
 	if stateful {
 		return t.Buckets, t.DurationSum

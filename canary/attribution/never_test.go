@@ -6,8 +6,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
 
-// Where one request makes one call, what entered and no entity began to handle got
-// lost in between. Where nobody counts what was begun, nothing is known of it.
+// If one request makes one call, requests that entered and that no entity started were lost on the way.
+// If nothing counts starts, their number is unknown.
 func TestWhatEnteredAndWasNeverStarted(t *testing.T) {
 	t.Parallel()
 	facts := sharded()

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// pastStep is what is compared between pods at once.
+	// pastStep is the interval over which pods are compared.
 	pastStep = time.Minute
-	// pastKept is how far back is remembered for certain; up to twice as far at most.
+	// pastKept is how much history is kept at least; it is never more than twice that.
 	pastKept = time.Hour
 )
 
-// Expected are bad requests of one pod, and how many it would have had at the rate that
-// all pods of its Revision had in each minute.
+// Expected compares one pod's bad requests with the number it would have had at its Revision's rate in
+// each minute.
 type Expected struct{ Bad, Expected float64 }
 
 func (e *Expected) add(bad, expected float64) {
@@ -26,12 +26,12 @@ func (e *Expected) add(bad, expected float64) {
 	e.Expected += expected
 }
 
-// PodPast is what a pod did in the last hour or two, compared with its Revision.
+// PodPast is what a pod did in the last one to two hours, compared with its Revision.
 type PodPast struct {
 	Watched time.Duration
-	// Errors where requests are handled, and where they enter.
+	// Errors are counted where requests are handled, EntryErrors where they enter.
 	Errors, EntryErrors Expected
-	// Above each bound of the histogram of handled requests, in seconds.
+	// Above counts handled requests above each histogram bound, in seconds.
 	Above map[float64]Expected
 }
 
@@ -51,13 +51,13 @@ func (p *PodPast) merge(o PodPast) {
 	p.Above = above
 }
 
-// history of one pod: two hours in turn, and what it had counted at the last minute.
+// history of one pod: two alternating hours, and its counts at the last minute.
 type history struct {
 	older, newer PodPast
 	last         raw
 }
 
-// spread notes once a minute how the pods of each Revision differ.
+// spread records once a minute how the pods of each Revision differ.
 func (c *serviceCounts) spread(now time.Time) {
 	long := now.Sub(c.pastAt)
 	if !c.pastAt.IsZero() && long < pastStep {
@@ -87,7 +87,7 @@ func (c *serviceCounts) spread(now time.Time) {
 	}
 }
 
-// compare what pods of one Revision did in the same time.
+// compare compares what the pods of one Revision did in the same interval.
 func compare(pods map[*pod]Tally, stateful bool, long time.Duration) {
 	shares := map[*pod]PodShare{}
 	var all PodShare
@@ -118,7 +118,7 @@ func partOf(part, of float64) float64 {
 	return part / of
 }
 
-// PodShare is what a pod did in some time.
+// PodShare is what a pod did in an interval.
 type PodShare struct {
 	Finished, Errors, Entered, EntryErrors float64
 	Above                                  map[float64]float64
@@ -135,7 +135,7 @@ func (s *PodShare) add(o PodShare) {
 	}
 }
 
-// Share puts a Tally of one pod in a few numbers.
+// Share summarizes the Tally of one pod.
 func (t *Tally) Share(stateful bool) PodShare {
 	handled, entered := t.Handled(stateful), t.Handled(false)
 	s := PodShare{
@@ -150,7 +150,7 @@ func (t *Tally) Share(stateful bool) PodShare {
 	return s
 }
 
-// brief is what a pod says, without its shards.
+// brief returns what a pod exports, without its shards.
 func (p *pod) brief() raw {
 	r := raw{Revision: p.facts.Revision, Restarts: p.facts.Restarts, App: p.app.counters(), Entry: p.entry.counters()}
 	for _, values := range []map[mapping.Key]float64{r.App.Values, r.Entry.Values} {
@@ -159,7 +159,7 @@ func (p *pod) brief() raw {
 	return r
 }
 
-// since is what one pod did since it said something else, and whether that is all.
+// since returns what one pod did since an earlier reading, and whether that is complete.
 func (r raw) since(was raw) (Tally, bool) {
 	t := newTally()
 	whole := true
@@ -175,8 +175,8 @@ func (r raw) since(was raw) (Tally, bool) {
 	return *t, whole
 }
 
-// Past of the pods of a Revision that exist, in no order. What another process watched is
-// not among it.
+// Past returns the past of a Revision's existing pods, in no order. It excludes what another process
+// watched.
 func (s *Snapshot) Past(revision types.UID) []PodPast { return s.past[revision] }
 
 func (c *serviceCounts) past() map[types.UID][]PodPast {
@@ -193,13 +193,13 @@ func (c *serviceCounts) past() map[types.UID][]PodPast {
 	return out
 }
 
-// pods that were read at both moments, and what each did in between.
+// podsSince returns the pods that were read at both moments, and what each did in between.
 func (s *Snapshot) podsSince(from Snapshot) map[types.UID]PodTally {
 	out := map[types.UID]PodTally{}
 	for uid, is := range s.pods {
 		was, known := from.pods[uid]
 		if !known {
-			// It began after that, and so did all that it counts.
+			// The pod started after that, and so did all its counts.
 			was = raw{App: counters{Read: is.App.Read}, Entry: counters{Read: is.Entry.Read}}
 		}
 		if t, whole := is.since(was); whole {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// How pods of one Revision differ is known from minutes, so that what all suffer from in
-// one of them is no difference; and what each did since a snapshot is known by pod.
+// Pods are compared per minute, so a minute that is bad for all pods is no difference between them.
+// What each pod did since a snapshot is known per pod.
 func TestHowPodsDiffer(t *testing.T) {
 	t.Parallel()
 	f := sharded()
@@ -15,12 +15,12 @@ func TestHowPodsDiffer(t *testing.T) {
 	b := newBench(true, f)
 	b.readBoth(handled(0, 0), handled(0, 0))
 	b.pass(time.Minute)
-	b.readBoth(handled(50, 50), handled(150, 150)) // an outage that hits both
+	b.readBoth(handled(50, 50), handled(150, 150)) // an outage of both pods
 	b.pass(time.Minute)
-	b.readBoth(handled(150, 50), handled(240, 160)) // and one that hits one
+	b.readBoth(handled(150, 50), handled(240, 160)) // an outage of one pod
 	for range 3 {
 		b.pass(15 * time.Second)
-		b.readBoth(handled(150, 50), handled(240, 160)) // not a minute yet
+		b.readBoth(handled(150, 50), handled(240, 160)) // less than a minute later
 	}
 	s, _ := b.Snapshot(cart)
 	past := s.Past("r1")
@@ -35,7 +35,7 @@ func TestHowPodsDiffer(t *testing.T) {
 		bad[p.Errors.Bad] = p.Errors.Expected
 		expected += p.Errors.Expected
 	}
-	// 200 requests with 10 errors in the second minute, half of which each pod had.
+	// 200 requests with 10 errors in the second minute; each pod had half of them.
 	if math.Abs(bad[50]-55) > 1e-9 || math.Abs(bad[160]-155) > 1e-9 || expected != 210 {
 		t.Errorf("bad requests, and expected ones: %v", bad)
 	}
@@ -53,14 +53,14 @@ func TestHowPodsDiffer(t *testing.T) {
 	}
 }
 
-// read2 is another process that has read both pods.
+// read2 returns another process that has read both pods.
 func (b *bench) read2() *bench {
 	next := b.successor()
 	next.readBoth(handled(160, 51), handled(240, 160))
 	return next
 }
 
-// An hour is kept, two at most.
+// The past keeps one hour, and at most two.
 func TestThePastIsForgotten(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())

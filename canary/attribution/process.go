@@ -10,61 +10,60 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
-// Why a sample was not counted.
+// Why a sample was rejected.
 const (
-	// RejectedValue: NaN, infinite or negative; or more shards than a pod can hold.
+	// RejectedValue: NaN, infinite or negative, or more shards than a pod can hold.
 	RejectedValue = "not_a_count"
-	// RejectedFall: it fell, and its process did not start again.
+	// RejectedFall: it fell without a counter reset of its process.
 	RejectedFall = "fell"
 	// RejectedJump: it rose faster than any process can count.
 	RejectedJump = "jumped"
-	// RejectedEntity was counted under another entity type, and RejectedShard was
-	// not counted by shard, because there are too many of them.
+	// RejectedEntity was counted as another entity type, and RejectedShard without its shard, because
+	// there are too many.
 	RejectedEntity = "entity_types"
 	RejectedShard  = "shards"
-	// RejectedBound is a bucket whose bound is one too many.
+	// RejectedBound is a bucket whose bound exceeds the limit.
 	RejectedBound = "bounds"
-	// RejectedTwice was told before in the same answer.
+	// RejectedTwice appeared before in the same scrape.
 	RejectedTwice = "duplicate"
 )
 
-// Rejections are all reasons, in a fixed order.
+// Rejections returns all reasons, in a fixed order.
 func Rejections() []string {
 	return []string{RejectedValue, RejectedFall, RejectedJump, RejectedEntity, RejectedShard, RejectedBound, RejectedTwice}
 }
 
 const (
-	// sameStart is how much the start of one process may seem to change: the kernel
-	// derives it from the time of boot, which moves as the clock is set.
+	// sameStart is how far the start time of one process may move, in seconds. The kernel derives it
+	// from the boot time, which moves when the clock is set.
 	sameStart = 2.0
-	// patience is how often in a row a series must not be believed before what it says
-	// is where counting goes on from.
+	// patience is how many rejected readings in a row make a series count from its new value.
 	patience = 3
-	// fastest is what a process may count in a second.
+	// fastest is the most that a process may count in a second.
 	fastest = 1e6
 )
 
-// mark is the last value of a counter that was believed.
+// mark is the last accepted value of a counter.
 type mark struct {
 	value float64
-	// odd readings in a row that were not believed.
+	// odd counts the rejected readings in a row.
 	odd int
-	// reading that told it last.
+	// reading is the number of the last reading that had the counter.
 	reading uint64
 }
 
-// process is what one pod counts at one of its ports, from one start to the next.
+// process is what one pod counts at one port, from one start to the next.
 type process struct {
 	last   map[mapping.Key]mark
 	source string
 	start  float64
-	// incarnation that was seen last; expected: a restart was noticed before the
-	// incarnation told of it.
+	// incarnation is the last one seen. expected means that a reset was noticed before the incarnation
+	// changed.
 	incarnation string
 	expected    bool
 	read        bool
 	at          time.Time
-	// reading is the number of the last one.
+	// reading is the number of the last reading.
 	reading uint64
 }
 
@@ -72,8 +71,7 @@ type process struct {
 type step struct {
 	deltas   map[mapping.Key]float64
 	rejected map[string]int
-	// reset: the process started again, and this is what it had begun before and
-	// not finished.
+	// reset means that the process restarted; open is what it had started before and not finished.
 	reset bool
 	open  float64
 }
@@ -85,9 +83,8 @@ func (s *step) reject(reason string) {
 	s.rejected[reason]++
 }
 
-// advance takes a reading. old says that the process may have counted before anybody
-// watched, so that its first values are where counting begins. values are those of
-// the chosen source.
+// advance takes a reading. old means that the process may have counted before the watch began, so its
+// first values are only the base. values returns those of the chosen source.
 func (p *process) advance(e scrape.Exposition, values func(scrape.Source) map[mapping.Key]float64, old bool, incarnation string, at time.Time) step {
 	var s step
 	p.reading++
@@ -112,15 +109,14 @@ func (p *process) advance(e scrape.Exposition, values func(scrape.Source) map[ma
 	}
 	elapsed := max(at.Sub(p.at), time.Second).Seconds()
 	if p.at.IsZero() {
-		elapsed = 3600 // unknown; it may have counted since long
+		elapsed = 3600 // unknown; it may have counted for a long time
 	}
 	s.deltas = make(map[mapping.Key]float64, len(now))
 	for k, v := range now {
 		p.count(k, v, first && old, elapsed, &s)
 	}
 	if better != nil {
-		// From now on the better source is believed, and what it counted until now
-		// was counted by the other.
+		// Switch to the better source. The other one counted everything up to now.
 		p.source, p.last = better.Name, map[mapping.Key]mark{}
 		for k, v := range values(*better) {
 			p.last[k] = mark{value: v, reading: p.reading}
@@ -151,7 +147,7 @@ func (p *process) count(k mapping.Key, v float64, baseline bool, elapsed float64
 		return
 	}
 	s.reject(odd)
-	// What was believed stays the base, so that a single lie loses nothing.
+	// Keep the accepted value as the base, so a single false value loses nothing.
 	if was.odd++; was.odd >= patience {
 		was = mark{value: v}
 	}
@@ -159,11 +155,11 @@ func (p *process) count(k mapping.Key, v float64, baseline bool, elapsed float64
 	p.last[k] = was
 }
 
-// few series that are not told any more are remembered in any case: they may come back.
+// fewForgotten is how many series that are no longer exported are always kept; they may return.
 const fewForgotten = 256
 
-// tidy forgets series that the last reading did not tell, where they are many: an
-// application that always tells others must not be remembered for ever.
+// tidy drops series that are missing from the last reading once there are many. An application that
+// keeps exporting new ones must not use ever more memory.
 func (p *process) tidy(told int) {
 	if len(p.last) <= 2*told+fewForgotten {
 		return
@@ -171,8 +167,8 @@ func (p *process) tidy(told int) {
 	maps.DeleteFunc(p.last, func(_ mapping.Key, m mark) bool { return m.reading != p.reading })
 }
 
-// choose returns the source that is believed, and a better one if it has come since.
-// They are given in the order of trust.
+// choose returns the trusted source, and a better one if it has appeared. The sources come in order of
+// trust.
 func (p *process) choose(all []scrape.Source) (believed, better *scrape.Source) {
 	for i := range all {
 		if !countsRequests(all[i].Values) {
@@ -185,11 +181,11 @@ func (p *process) choose(all []scrape.Source) (believed, better *scrape.Source) 
 			better = &all[i]
 		}
 	}
-	// What was believed has gone silent; it may come back.
+	// The trusted source is silent; it may return.
 	return nil, nil
 }
 
-// silent says that the source that is believed is not among what was read.
+// silent reports whether the trusted source is missing from the reading.
 func (p *process) silent(all []scrape.Source) bool {
 	return p.source != "" && !slices.ContainsFunc(all, func(s scrape.Source) bool { return s.Name == p.source && countsRequests(s.Values) })
 }
@@ -204,9 +200,9 @@ func countsRequests(values map[mapping.Key]float64) bool {
 	return false
 }
 
-// restarted says whether the process is another one than before. Where it tells when
-// it started, only that counts. Otherwise most of its counters must have fallen, or
-// its container was started again; the two may be noticed in any order.
+// restarted reports whether the process is a new one. If it exports its start time, only that counts.
+// Otherwise most counters must have fallen or the container must have restarted; either may be noticed
+// first.
 func (p *process) restarted(e scrape.Exposition, now map[mapping.Key]float64, incarnation string) bool {
 	if e.Start > 0 && p.start > 0 {
 		return math.Abs(e.Start-p.start) > sameStart
@@ -237,8 +233,8 @@ func (p *process) restarted(e scrape.Exposition, now map[mapping.Key]float64, in
 	return most
 }
 
-// open is how many requests it has begun and not finished, of each entity type by itself:
-// what one finishes another has not begun.
+// open returns how many requests it started and did not finish. It counts each entity type by itself,
+// because one type does not finish what another started.
 func (p *process) open() float64 {
 	started, finished, _ := p.byEntity()
 	open := 0.0
@@ -248,15 +244,15 @@ func (p *process) open() float64 {
 	return open
 }
 
-// startsUnknown says that some entity type finishes requests and counts none that begins:
-// then others that hang would be hidden behind what it finishes.
+// startsUnknown reports whether some entity type counts finished requests and no starts. Its finished
+// requests would hide the hanging ones of other types.
 func (p *process) startsUnknown() bool {
 	_, _, unknown := p.byEntity()
 	return unknown
 }
 
-// byEntity is what each entity type has begun and finished. Where one of both is told of
-// all together, so is the other.
+// byEntity returns what each entity type started and finished. If either figure exists only for all
+// types together, the other is summed too.
 func (p *process) byEntity() (started, finished map[string]float64, unknown bool) {
 	started, finished = p.entities(mapping.Started), p.entities(mapping.Finished)
 	if together(started) || together(finished) {
@@ -278,7 +274,7 @@ func (p *process) entities(f mapping.Figure) map[string]float64 {
 	return out
 }
 
-// together says that a figure is told of all entity types only.
+// together reports whether a figure exists only for all entity types together.
 func together(by map[string]float64) bool {
 	_, all := by[AllEntities]
 	return all && len(by) == 1
@@ -294,7 +290,7 @@ func (p *process) sum(f mapping.Figure) float64 {
 	return total
 }
 
-// counts says whether it counts a figure at all.
+// counts reports whether the process exports the figure.
 func (p *process) counts(f mapping.Figure) bool {
 	for k := range p.last {
 		if k.Figure == f {

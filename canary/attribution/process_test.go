@@ -9,10 +9,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
-// reading is one look at one counter.
+// reading is one reading of one counter.
 type reading struct {
 	value float64
-	// start of the process, 0 if it does not say; incarnation of its container.
+	// start of the process, 0 if unknown; incarnation of its container.
 	start       float64
 	incarnation string
 }
@@ -91,7 +91,7 @@ func TestOneCounter(t *testing.T) {
 	}
 }
 
-// One series that falls among many is no restart.
+// One series that falls among many is no counter reset.
 func TestOneFallAmongMany(t *testing.T) {
 	t.Parallel()
 	var p process
@@ -110,8 +110,8 @@ func TestOneFallAmongMany(t *testing.T) {
 	}
 }
 
-// Where an application fulfils the contract later than its library counts, every
-// request is counted once.
+// If an application exports the contract's metrics later than its library counts, every request counts
+// once.
 func TestABetterSourceComes(t *testing.T) {
 	t.Parallel()
 	var p process

@@ -13,14 +13,14 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
-// world is a Service whose truth is known: pods that handle, die, restart and lie.
+// world is a Service whose truth is known: its pods handle requests, die, restart and lie.
 type world struct {
 	rng  *rand.Rand
 	now  time.Time
 	pods map[types.UID]*worldPod
 	next int
-	// truth is what each Revision has really handled; unseen of it nobody could have
-	// seen, because its pod died or restarted before it was read again.
+	// truth is what each Revision really handled. unseen is the part that no process could read,
+	// because the pod died or restarted first.
 	truth, unseen map[types.UID]float64
 	tells         bool
 	// nobody reads what steps return.
@@ -36,8 +36,7 @@ type worldPod struct {
 	lied     bool
 }
 
-// newWorld is the same for the same seed. In half of them processes tell when they
-// started.
+// newWorld is deterministic for a seed. In half of the worlds processes export their start time.
 func newWorld(seed uint64) *world {
 	return &world{
 		rng: rand.New(rand.NewPCG(seed, 1)), now: time.Unix(1e9, 0), pods: map[types.UID]*worldPod{},
@@ -53,7 +52,7 @@ func (w *world) facts() Facts {
 	return f
 }
 
-// step lets something happen, and returns what is read then.
+// step makes something happen and returns the readings after it.
 func (w *world) step() []scrape.Reading {
 	w.now = w.now.Add(15 * time.Second)
 	if len(w.pods) < 6 && w.rng.IntN(3) == 0 {
@@ -70,11 +69,11 @@ func (w *world) step() []scrape.Reading {
 			w.truth[p.revision]++
 		}
 		switch w.rng.IntN(12) {
-		case 0: // it dies
+		case 0: // the pod dies
 			w.unseen[p.revision] += p.unread
 			delete(w.pods, uid)
 			continue
-		case 1: // it starts again
+		case 1: // the process restarts
 			w.unseen[p.revision] += p.unread
 			p.counts, p.unread, p.start = map[string]float64{}, 0, float64(w.now.Unix())
 			p.restarts++
@@ -88,8 +87,8 @@ func (w *world) step() []scrape.Reading {
 		values := map[mapping.Key]float64{}
 		lied := false
 		for outcome, n := range p.counts {
-			// Who lies again and again is believed in the end, and so is who does not
-			// tell when its process started: falling is how that shows.
+			// A process that keeps lying is believed in the end. So is one without a start time,
+			// because its reset shows only as a fall.
 			switch w.rng.IntN(40) {
 			case 0:
 				if w.tells && !p.lied {
@@ -114,7 +113,7 @@ func (w *world) step() []scrape.Reading {
 	return out
 }
 
-// quiet lets every pod be read twice without a lie.
+// quiet reads every pod twice without a lie.
 func (w *world) quiet() []scrape.Reading {
 	w.now = w.now.Add(15 * time.Second)
 	var out []scrape.Reading
@@ -133,8 +132,8 @@ func (w *world) quiet() []scrape.Reading {
 	return out
 }
 
-// Whatever pods do, totals never fall, nothing is counted twice, and only what
-// nobody could have seen is missing.
+// Whatever pods do, totals never fall, nothing is counted twice, and only what no process could read is
+// missing.
 func TestTotalsEqualTheTruth(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {

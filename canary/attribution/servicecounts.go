@@ -10,49 +10,48 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
-// Bounds of what is told apart in one Service. What is beyond is folded and counted.
+// Limits of what is counted separately in one Service. What exceeds them is folded and counted.
 const (
 	maxEntities = 20
 	maxShards   = 4096
-	// maxAllShards are those of all Services that this process reads, and leastShards
-	// what each may have, whatever the others do.
+	// maxAllShards limits the shards of all Services in this process. Each Service may have
+	// leastShards, whatever the others use.
 	maxAllShards = 1 << 17
 	leastShards  = 256
-	// mostHeld is how many shards a pod can hold that does not lie.
+	// mostHeld is the most shards that a pod can plausibly hold.
 	mostHeld = 1e6
-	// maxNames of Revisions that requests are said to have entered at.
+	// maxNames limits the Revisions that requests are reported to have entered at.
 	maxNames = 64
-	// maxBounds of buckets, beside those that are exported.
+	// maxBounds limits the bucket bounds beyond the exported ones.
 	maxBounds = 32
-	// Other is the entity type of all that are too many, and the Revision of those
-	// that there are not.
+	// Other stands for entity types beyond the limit, and for Revisions that do not exist.
 	Other = "other"
 )
 
-// pod is what is remembered of one.
+// pod is what is remembered of one pod.
 type pod struct {
 	facts Pod
-	// old: it was there before this process watched.
+	// old means that it existed before this process watched.
 	old        bool
 	app, entry process
 	cut        cut
 	history    history
 	flight     flight
 	shards     map[string]float64
-	// hints are why series of its last reading mean less than they might.
+	// hints tell why series of its last reading mean less than they could.
 	hints []string
-	// first is what an old pod had counted when it was read first, for a while.
+	// first holds the counts of an old pod at its first reading, for a while.
 	first *first
-	// appAt and entryAt are the last successful readings, since is when it was first
+	// appAt and entryAt are the times of the last successful readings; since is when the pod was first
 	// known.
 	appAt, entryAt, since time.Time
 	appErr, entryErr      error
-	// appMissed and entryMissed are the readings in a row that failed until now.
+	// appMissed and entryMissed count the failed readings in a row.
 	appMissed, entryMissed int
 	appTold, entryTold     bool
 }
 
-// targets is how many of its ports are read.
+// targets returns how many of its ports are read.
 func (p *pod) targets() int {
 	n := 0
 	for _, told := range []bool{p.appTold, p.entryTold} {
@@ -70,24 +69,24 @@ type serviceCounts struct {
 	facts Facts
 	fresh bool
 	begun bool
-	// before are pods that were there when this process began to watch, and were not yet
-	// known to belong to the Service.
+	// before holds pods that existed when this process began to watch and were not yet known to belong
+	// to the Service.
 	before  map[types.UID]bool
 	pods    map[types.UID]*pod
 	tallies map[types.UID]*Tally
 	split   split
-	// began are Revisions that have, or may have, handled a request of a shard.
+	// began holds Revisions that have, or may have, handled a request of a shard.
 	began map[types.UID]bool
-	// ago is where the past of shards begins, and readTill when a pod was read last that
-	// had requests of shards.
+	// ago is where the past of shards begins; readTill is the last reading of a pod with requests of
+	// shards.
 	ago      ago
 	readTill time.Time
-	// pastAt is when pods were compared last.
+	// pastAt is when pods were last compared.
 	pastAt time.Time
-	// counted: some pod has shown that it counts handled requests.
+	// counted means that some pod has exported handled requests.
 	counted  bool
 	entities boundedSet[string]
-	// names of Revisions that there are, or were and are still told.
+	// names of Revisions that exist, or existed and are still exported.
 	names    boundedSet[string]
 	shards   boundedSet[ShardKey]
 	bounds   boundedSet[float64]
@@ -105,7 +104,7 @@ func newServiceCounts(fresh bool) *serviceCounts {
 	}
 }
 
-// learn takes new facts: who is new, who is gone, and what happened to whom.
+// learn takes new facts: which pods are new, which are gone, and what happened to them.
 func (c *serviceCounts) learn(f Facts, now time.Time) {
 	c.admit(f, now)
 	if !c.begun {
@@ -122,11 +121,11 @@ func (c *serviceCounts) learn(f Facts, now time.Time) {
 		if seen[uid] {
 			continue
 		}
-		// It keeps its share; what it began and did not finish nobody will finish.
+		// The Revision keeps the pod's counts; no process will finish the requests it had open.
 		if t := c.tallies[p.facts.Revision]; t != nil {
 			t.Lost += p.app.open()
 			if uid := p.facts.Revision; !c.began[uid] {
-				// What it did since it was read last is not known.
+				// What the pod did after its last reading is unknown.
 				c.began[uid] = true
 				t.endPast(c.pastOfShards())
 			}
@@ -146,8 +145,8 @@ func (c *serviceCounts) learn(f Facts, now time.Time) {
 	c.facts, c.begun = f, true
 }
 
-// retire forgets what Revisions did by shard that have neither pods nor traffic: nobody
-// compares them any more. Where there are many Revisions, that is most of what is kept.
+// retire drops the counts per shard of Revisions with neither pods nor traffic, because nothing
+// compares them any more. With many Revisions, that is most of the memory.
 func (c *serviceCounts) retire(f Facts) {
 	pods := map[types.UID]bool{}
 	for _, p := range f.Pods {
@@ -160,7 +159,7 @@ func (c *serviceCounts) retire(f Facts) {
 	}
 }
 
-// admit takes note of Revisions and pods, and lets none go.
+// admit adds Revisions and pods, and removes none.
 func (c *serviceCounts) admit(f Facts, now time.Time) {
 	for _, r := range f.Revisions {
 		if c.tallies[r.UID] == nil {
@@ -172,7 +171,7 @@ func (c *serviceCounts) admit(f Facts, now time.Time) {
 		if known == nil {
 			known = &pod{old: (!c.begun || c.before[p.UID]) && !c.fresh, since: now}
 			if known.old {
-				known.facts = p // what it suffered before is nobody's news
+				known.facts = p // restarts before it was known do not count
 				known.first = &first{restarts: p.Restarts}
 			}
 			c.pods[p.UID] = known
@@ -186,17 +185,17 @@ func (c *serviceCounts) admit(f Facts, now time.Time) {
 	c.name(f)
 }
 
-// Why a pod's containers were started again.
+// Why a pod's containers restarted.
 const (
 	RestartedOOM    = "oom_killed"
 	RestartedOther  = "restarted"
 	RestartedFailed = "pod_failed"
 )
 
-// Restarts are all of these reasons, in a fixed order.
+// Restarts returns all reasons, in a fixed order.
 func Restarts() []string { return []string{RestartedOOM, RestartedOther, RestartedFailed} }
 
-// suffered counts what happened to a pod since it was seen last.
+// suffered counts what happened to a pod since the last facts.
 func (c *serviceCounts) suffered(was, is Pod) {
 	t := c.tallies[is.Revision]
 	if t == nil {
@@ -214,7 +213,7 @@ func (c *serviceCounts) suffered(was, is Pod) {
 	}
 }
 
-// take counts what was read.
+// take counts the readings.
 func (c *serviceCounts) take(all []scrape.Reading) {
 	c.took, c.swept = 0, false
 	heard := c.attend()
@@ -222,7 +221,7 @@ func (c *serviceCounts) take(all []scrape.Reading) {
 		c.took = max(c.took, r.Took)
 		p := c.pods[r.Target.Pod]
 		if p == nil {
-			continue // it went while it was read, and is settled
+			continue // the pod went during the reading and is already settled
 		}
 		t := c.tallies[p.facts.Revision]
 		if t == nil {
@@ -289,10 +288,10 @@ func (c *serviceCounts) count(t *Tally, s step) {
 	t.add(s.deltas)
 }
 
-// fold bounds how many entity types, shards and buckets are told apart.
+// fold limits how many entity types, shards and buckets are counted separately.
 func (c *serviceCounts) fold(s scrape.Source) map[mapping.Key]float64 {
 	if !c.folds(s.Values) {
-		return s.Values // as nearly always
+		return s.Values // the usual case
 	}
 	out := make(map[mapping.Key]float64, len(s.Values))
 	for k, v := range s.Values {
@@ -316,8 +315,8 @@ func (c *serviceCounts) fold(s scrape.Source) map[mapping.Key]float64 {
 	return out
 }
 
-// folds learns which entity types, shards and bounds there are, as long as there is
-// room, and says whether there are more.
+// folds adds entity types, shards and bounds as long as there is room, and reports whether some exceed
+// the limits.
 func (c *serviceCounts) folds(values map[mapping.Key]float64) bool {
 	more := false
 	for k := range values {
@@ -335,7 +334,7 @@ func (c *serviceCounts) folds(values map[mapping.Key]float64) bool {
 	return more
 }
 
-// crowded says whether there is no room for what the key tells apart.
+// crowded reports whether there is no room for the key's entity type, shard or bound.
 func (c *serviceCounts) crowded(k mapping.Key) bool {
 	return !entryFigure(k.Figure) && c.entities.full(k.Entity) ||
 		k.Shard != "" && c.shards.full(ShardKey{Entity: k.Entity, Shard: k.Shard}) ||
@@ -350,12 +349,12 @@ func bucket(k mapping.Key) bool {
 	return k.Figure == mapping.Duration || k.Figure == mapping.EntryDuration
 }
 
-// entryFigure are those of queue-proxy, which knows no entity types.
+// entryFigure reports whether the figure is queue-proxy's, which has no entity types.
 func entryFigure(f mapping.Figure) bool {
 	return f == mapping.EntryHTTP || f == mapping.EntryServing || f == mapping.EntryDuration || f == mapping.EntryDurationSum
 }
 
-// strange says that a request is said to have entered where there is no Revision.
+// strange reports whether the request is said to have entered at a Revision that does not exist.
 func (c *serviceCounts) strange(k mapping.Key) bool {
 	return k.Figure == mapping.EnteredAt && !c.names.is[k.Outcome]
 }

@@ -13,35 +13,33 @@ import (
 )
 
 const (
-	// maxSnapshotShards bounds how many shards a snapshot tells apart.
+	// maxSnapshotShards limits how many shards a snapshot counts separately.
 	maxSnapshotShards = 512
-	// takeover is for how long it is remembered what pods had counted when this
-	// process read them first: who goes on with another process's snapshot does so
-	// soon.
+	// takeover is how long a process remembers what pods had counted at its first reading. A process
+	// that continues from another's snapshot does so within that time.
 	takeover = 10 * time.Minute
 )
 
-// Snapshot is what was counted of a Service at one moment. As JSON it may be kept by
-// one process and used by another.
+// Snapshot holds the counts of a Service at one moment. One process can store it as JSON and another
+// can use it.
 type Snapshot struct {
 	At time.Time
 	// epoch identifies the serviceCounts that it was taken from.
 	epoch     string
 	revisions map[types.UID]Tally
 	pods      map[types.UID]raw
-	// shards that it tells apart; nil if all that there are.
+	// shards that it counts separately; nil means all.
 	shards map[ShardKey]bool
-	// past of the pods, by Revision; it is not written down.
+	// past of the pods, by Revision; not part of the JSON.
 	past map[types.UID][]PodPast
-	// pastOfShards until then, of all Revisions; it is not written down either.
+	// pastOfShards up to then, over all Revisions; not part of the JSON.
 	pastOfShards map[ShardKey]Shard
 }
 
-// raw is what a pod itself said.
+// raw is what a pod itself exported.
 type raw struct {
 	Revision types.UID `json:"revision"`
-	// Claimed: it was not known yet whether the pod belongs to the Service, and nothing was
-	// read of it.
+	// Claimed means that the pod was not yet known to belong to the Service and was not read.
 	Claimed  bool     `json:"claimed,omitempty"`
 	Restarts int      `json:"restarts,omitempty"`
 	App      counters `json:"app,omitzero"`
@@ -61,18 +59,17 @@ type counters struct {
 type Delta struct {
 	// To is the later moment.
 	To Snapshot
-	// Revisions by UID: what each did in between.
+	// Revisions holds, by UID, what each did in between.
 	Revisions map[types.UID]Tally
-	// LostPods are those of which it is not known what they did while nobody, or
-	// another process, read them.
+	// LostPods counts pods whose counts are incomplete, because for some time no process read them, or
+	// only another one.
 	LostPods int
-	// Pods that exist: what each did in between, as far as that is known; nil where the
-	// snapshot is of another process.
+	// Pods holds what each existing pod did in between, as far as it is known; nil if the snapshot is
+	// another process's.
 	Pods map[types.UID]PodTally
 }
 
-// Snapshot of what is counted of a Service now; false if this process does not read
-// it.
+// Snapshot returns the current counts of a Service; false if this process does not read it.
 func (c *Counts) Snapshot(service types.NamespacedName) (Snapshot, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,9 +80,8 @@ func (c *Counts) Snapshot(service types.NamespacedName) (Snapshot, bool) {
 	return known.snapshot(c.now()), true
 }
 
-// Since returns what happened to a Service since a snapshot, which another process
-// may have taken. It is false if this process does not read the Service, or has not
-// yet tried to read every pod that it found.
+// Since returns what happened to a Service since a snapshot, possibly another process's. It returns
+// false if this process does not read the Service or has not yet tried to read every pod.
 func (c *Counts) Since(service types.NamespacedName, from Snapshot) (Delta, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,16 +110,16 @@ func (c *Counts) Since(service types.NamespacedName, from Snapshot) (Delta, bool
 	return d, true
 }
 
-// tried says whether it is known what the pod says, or that it says nothing.
+// tried reports whether the pod was read, or its scrape failed.
 func (p *pod) tried() bool { return p.app.read || p.entry.read || p.appErr != nil || p.entryErr != nil }
 
-// between adds what pods did after a snapshot of another process and before this one
-// read them first. It returns of how many that is not known.
+// between adds what pods did after another process's snapshot and before this process first read them.
+// It returns for how many pods that is unknown.
 func (c *serviceCounts) between(from Snapshot, revisions map[types.UID]Tally) int {
 	lost := 0
 	for uid, was := range from.pods {
 		if c.pods[uid] == nil && !was.Claimed {
-			lost++ // what it did last nobody read
+			lost++ // no process read its last counts
 		}
 	}
 	for uid, p := range c.pods {
@@ -133,7 +129,7 @@ func (c *serviceCounts) between(from Snapshot, revisions map[types.UID]Tally) in
 		}
 		was, known := from.pods[uid]
 		if p.first == nil {
-			lost++ // it is too long ago
+			lost++ // too long ago
 			continue
 		}
 		app, appWhole := p.first.app.since(was.App, known)
@@ -153,15 +149,15 @@ func (c *serviceCounts) between(from Snapshot, revisions map[types.UID]Tally) in
 	return lost
 }
 
-// since returns what a process counted from one reading to a later one of somebody
-// else, and whether that is all.
+// since returns what a process counted between two readings of different readers, and whether that is
+// complete.
 func (c counters) since(was counters, known bool) (deltas map[mapping.Key]float64, whole bool) {
 	out := map[mapping.Key]float64{}
 	switch {
 	case !c.Read:
 		return out, !was.Read
 	case !known:
-		// The pod began after the snapshot, and so did all that it counts.
+		// The pod started after the snapshot, and so did all its counts.
 		return maps.Clone(c.Values), true
 	case !was.Read || was.Source != "" && was.Source != c.Source:
 		return out, false
@@ -176,7 +172,7 @@ func (c counters) since(was counters, known bool) (deltas map[mapping.Key]float6
 	return out, true
 }
 
-// restarted as process.restarted has it, without what only a process in use knows.
+// restarted is process.restarted without the state of a live process.
 func (c counters) restarted(was counters) bool {
 	if c.Start > 0 && was.Start > 0 {
 		return math.Abs(c.Start-was.Start) > sameStart
@@ -192,13 +188,13 @@ func (c counters) restarted(was counters) bool {
 	return false
 }
 
-// first is what a pod had counted when this process read it first.
+// first holds a pod's counts at this process's first reading.
 type first struct {
 	app, entry counters
 	restarts   int
 }
 
-// counters of a process, as they were read last.
+// counters returns a process's counters at its last reading.
 func (p *process) counters() counters {
 	c := counters{Read: p.read, Source: p.source, Start: p.start, Incarnation: p.incarnation, Values: make(map[mapping.Key]float64, len(p.last))}
 	for k, m := range p.last {
@@ -228,7 +224,7 @@ func (c *serviceCounts) snapshot(now time.Time) Snapshot {
 	return s
 }
 
-// fewShards returns those that a snapshot tells apart, always the same; nil for all.
+// fewShards returns the shards that a snapshot counts separately, always the same ones; nil means all.
 func (c *serviceCounts) fewShards() map[ShardKey]bool {
 	if len(c.shards.is) <= maxSnapshotShards {
 		return nil
@@ -243,7 +239,7 @@ func (c *serviceCounts) fewShards() map[ShardKey]bool {
 	return out
 }
 
-// keep leaves out all shards but some, if they are given.
+// keep removes all shards except the given ones; nil keeps all.
 func keep(values map[mapping.Key]float64, only map[ShardKey]bool) {
 	if only == nil {
 		return
@@ -253,7 +249,7 @@ func keep(values map[mapping.Key]float64, only map[ShardKey]bool) {
 	})
 }
 
-// minus returns what was counted in between, of some shards only if they are given.
+// minus returns what was counted in between, only for the given shards if there are any.
 func (t *Tally) minus(was *Tally, only map[ShardKey]bool) Tally {
 	out := Tally{
 		Started: t.Started - was.Started, DurationSum: t.DurationSum - was.DurationSum, Cut: t.Cut - was.Cut,
@@ -272,7 +268,7 @@ func (t *Tally) minus(was *Tally, only map[ShardKey]bool) Tally {
 	return out
 }
 
-// more is how much was added. A sum that was forgotten for want of room began anew.
+// more returns the increase. A sum that was dropped for lack of room restarted at zero.
 func more(is, was float64) float64 {
 	if is < was {
 		return is
@@ -288,5 +284,5 @@ func less[K comparable](a, b map[K]float64) map[K]float64 {
 	return out
 }
 
-// Revisions of which something was counted until then.
+// Revisions returns the counts of each Revision up to then.
 func (s *Snapshot) Revisions() map[types.UID]Tally { return s.revisions }

@@ -19,7 +19,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
-// handedOver is a snapshot as another process gets it.
+// handedOver returns a snapshot as another process receives it.
 func handedOver(t *testing.T, s Snapshot) Snapshot {
 	t.Helper()
 	content, err := json.Marshal(s)
@@ -33,7 +33,7 @@ func handedOver(t *testing.T, s Snapshot) Snapshot {
 	return out
 }
 
-// successor is another process that reads the same Service.
+// successor returns another process that reads the same Service.
 func (b *bench) successor() *bench {
 	next := &bench{now: b.now, facts: b.facts}
 	next.Counts = NewCounts(func(types.NamespacedName) Facts { return next.facts }, func() time.Time { return next.now })
@@ -64,7 +64,7 @@ func TestSince(t *testing.T) {
 	if s := got.Revisions["r2"].Shards[ShardKey{Shard: "7"}]; s.OK != 5 {
 		t.Errorf("by shard: %+v", s)
 	}
-	// Written down and read again, it is the same.
+	// It survives a round trip through JSON.
 	again := since(t, b, handedOver(t, from))
 	if diff := cmp.Diff(got.Revisions, again.Revisions); diff != "" {
 		t.Error(diff)
@@ -142,7 +142,7 @@ func TestWhatNobodySawIsSaid(t *testing.T) {
 			if c.change != nil && c.ok > 0 && d.Revisions["r2"].Restarts[RestartedOther] != 1 {
 				t.Errorf("%v", d.Revisions["r2"].Restarts)
 			}
-			// Who comes much later does not know.
+			// A process that takes over much later cannot know.
 			next.pass(2 * takeover)
 			next.Read(cart, exposed(c.second))
 			if d := since(t, next, from); d.LostPods != 2 {
@@ -152,8 +152,8 @@ func TestWhatNobodySawIsSaid(t *testing.T) {
 	}
 }
 
-// Whoever reads, and however often it changes: what is counted is never more than the
-// truth, and less only by what nobody could have seen.
+// Whichever process reads, and however often that changes, the counts never exceed the truth, and lack
+// only what no process could read.
 func TestTotalsEqualTheTruthOverHandovers(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {
@@ -236,8 +236,8 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 	}
 }
 
-// What a pod did before the first process knew whose it was is not known to the next one,
-// and none of its life before is news.
+// What a pod did before the first process knew its owner is unknown to the next process, and nothing of
+// that earlier time counts as new.
 func TestAPodThatTheFirstProcessHadNotProven(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())

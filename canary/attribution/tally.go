@@ -7,46 +7,46 @@ import (
 // Shard is what one shard's entities have finished.
 type Shard struct {
 	OK, Error, Timeout, Unknown float64
-	// Slow are those above 0.5 s, whatever their outcome.
+	// Slow counts requests above 0.5 s, whatever their outcome.
 	Slow float64
 }
 
-// Finished by all outcomes.
+// Finished returns the requests of all outcomes.
 func (s Shard) Finished() float64 { return s.OK + s.Error + s.Timeout + s.Unknown }
 
 // ShardKey names a shard.
 type ShardKey struct{ Entity, Shard string }
 
-// Tally is what a Revision has counted since this process counts it, over all its
-// pods, those that are gone too. Nothing in it ever becomes less.
+// Tally is what a Revision has counted over all its pods, including removed ones, since this process
+// began to count. Nothing in it ever decreases.
 type Tally struct {
 	// Started and Finished count requests where they are handled; Finished by outcome.
 	Started  float64
 	Finished map[string]float64
-	// EnteredAt is Finished by the name of the Revision where the request entered, if
-	// the application says so.
+	// EnteredAt is Finished by the name of the Revision where the request entered, if the application
+	// exports it.
 	EnteredAt map[string]float64
-	// Buckets is a cumulative histogram by upper bound in seconds, DurationSum the sum.
+	// Buckets is a cumulative histogram by upper bound in seconds; DurationSum is the sum.
 	Buckets     map[float64]float64
 	DurationSum float64
-	// Shards are for judging; they are never exported.
+	// Shards serve the judge; they are never exported.
 	Shards map[ShardKey]Shard
-	// Before is what each shard had done, wherever it was, when this Revision was last
-	// known not to have handled any request of a shard; nil if that is so of all that was
-	// counted. It is not written down, and final once it has begun.
+	// Before is what each shard had done on any Revision when this Revision was last known not to have
+	// handled a request of a shard; nil if that holds for all counts so far. It is final once set, and
+	// not part of the JSON.
 	Before map[ShardKey]Shard
 
-	// Entered counts requests by the status code that queue-proxy saw, Unknown for
-	// those whose outcome it cannot see.
+	// Entered counts requests by the status code that queue-proxy saw, and by Unknown if it cannot see
+	// the outcome.
 	Entered map[string]float64
-	// Cut are requests that only Serving's own family saw fail.
+	// Cut counts requests that only Serving's own metric family saw fail.
 	Cut float64
-	// Forwarded are those that reached the application at the pod where they entered.
+	// Forwarded counts requests that reached the application in the pod where they entered.
 	Forwarded        float64
 	EntryBuckets     map[float64]float64
 	EntryDurationSum float64
 
-	// Lost were started by processes that ended before they finished them.
+	// Lost counts requests whose process ended before it finished them.
 	Lost float64
 	// Restarts by reason.
 	Restarts map[string]float64
@@ -106,7 +106,7 @@ func (t *Tally) addShard(k mapping.Key, d float64) {
 	t.Shards[id] = s
 }
 
-// Total of what was finished.
+// Total returns all finished requests.
 func (t *Tally) Total() float64 { return sum(t.Finished) }
 
 func sum[K comparable](m map[K]float64) float64 {

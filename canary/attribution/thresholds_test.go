@@ -8,7 +8,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 )
 
-// A gate could ask for a threshold that nobody counts by.
+// Otherwise a gate could ask for a threshold that no histogram bucket has.
 func TestThresholdsOfGatesAreTheBounds(t *testing.T) {
 	t.Parallel()
 	if !slices.Equal(v1alpha1.GateThresholds(), attribution.Bounds()) {

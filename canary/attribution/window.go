@@ -9,29 +9,29 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
 
-// ShareWindow is how far back the real share looks.
+// ShareWindow is how far back the observed share looks.
 const ShareWindow = 5 * time.Minute
 
-// point is what was so at one moment.
+// point is a value at one moment.
 type point[T any] struct {
 	at time.Time
 	is T
 }
 
-// remember adds a point to those of a window, unless that has as many as it may.
+// remember appends a point to a window, unless the window is full.
 func remember[T any](points []point[T], at time.Time, is T, window time.Duration, most int) []point[T] {
 	if n := len(points); n > 0 && at.Sub(points[n-1].at) < window/time.Duration(most) {
 		return points
 	}
 	points = append(points, point[T]{at: at, is: is})
-	// One point that is older than the window is kept, to begin from.
+	// Keep one point older than the window as the base.
 	for len(points) > 1 && at.Sub(points[1].at) >= window {
 		points = points[1:]
 	}
 	return points
 }
 
-// pointsOfShares bounds the memory.
+// pointsOfShares limits the memory.
 const pointsOfShares = 30
 
 // split remembers how much every Revision had handled, for one window.
@@ -43,8 +43,7 @@ func (s *split) note(at time.Time, handled map[types.UID]float64) {
 	s.points = remember(s.points, at, handled, ShareWindow, pointsOfShares)
 }
 
-// since is what was handled in the window, by Revision and in all; false where it
-// was not watched at all.
+// since returns what was handled in the window, by Revision and in total; false if nothing was watched.
 func (s *split) since(now map[types.UID]float64) (by map[types.UID]float64, all float64, ok bool) {
 	if len(s.points) == 0 {
 		return nil, 0, false
@@ -58,18 +57,18 @@ func (s *split) since(now map[types.UID]float64) (by map[types.UID]float64, all 
 	return by, all, true
 }
 
-// flight remembers how many requests were on their way in one process.
+// flight remembers the requests in flight in one process.
 type flight struct{ points []point[underway] }
 
-// underway is how that is at one moment.
+// underway is the requests in flight at one moment.
 type underway struct {
-	// open were started and not finished, finished is all that were, and took is
-	// the time that those took.
+	// open counts requests that started and did not finish, finished counts all that finished, and took
+	// is their total duration.
 	open, finished, took float64
 }
 
-// keepFlight is the longest request time-out that can be told: Serving's own limit
-// is 10 min as it is installed. pointsOfFlight bounds the memory.
+// keepFlight is the longest request timeout that can be checked: Serving's default limit is 10 min.
+// pointsOfFlight limits the memory.
 const (
 	keepFlight     = 20 * time.Minute
 	pointsOfFlight = 120
@@ -79,15 +78,13 @@ func (f *flight) note(at time.Time, open, took, finished float64) {
 	f.points = remember(f.points, at, underway{open: open, took: took, finished: finished}, keepFlight, pointsOfFlight)
 }
 
-// overdue is how many requests were started longer ago than the time-out and are
-// not finished; false where it was not watched for so long.
+// overdue returns how many requests started longer ago than the timeout and are not finished; false if
+// they were not watched for that long.
 //
-// Counters do not tell which request is finished. As many as were started by then
-// and have not been finished since, by whichever, are overdue for certain. Where
-// others were finished meanwhile, that says little; but a request that hangs is open
-// in every reading of the window. The fewest that were open, less those that were
-// open on average because requests take their time (which the sum of the durations
-// tells, by Little's law), are overdue as well.
+// Counters do not tell which request finished. If more requests were open then than finished since, the
+// difference is certainly overdue. With much traffic that finds few, but a hanging request is open in
+// every reading of the window. So the smallest number of open requests is overdue too, less the average
+// number in flight, which Little's law derives from the sum of the durations.
 func (f *flight) overdue(now time.Time, timeout time.Duration, timed bool) (float64, bool) {
 	first := -1
 	for i, p := range f.points {
@@ -114,19 +111,18 @@ func (f *flight) overdue(now time.Time, timeout time.Duration, timed bool) (floa
 	return max(0, certain, fewest-busy), true
 }
 
-// cut finds the requests that Serving's own family of queue-proxy saw fail, and
-// net/http's did not: those that were broken off in the middle of an answer.
+// cut finds requests that Serving's own metric family of queue-proxy saw fail and net/http's did not:
+// those that broke off in the middle of an answer.
 type cut struct {
 	base, before, told float64
 	noted              bool
 }
 
-// internalServerError is what Serving counts them as.
+// internalServerError is how Serving counts them.
 const internalServerError = "500"
 
-// note returns how many more there are. The two families are written one after the
-// other, so that one reading may lie between: only what two readings in a row
-// show is believed.
+// note returns how many were added. The two families are written one after the other, and a reading may
+// fall in between, so it counts only what two readings in a row show.
 func (c *cut) note(p *process, reset, baseline bool) float64 {
 	gap := 0.0
 	for k, m := range p.last {

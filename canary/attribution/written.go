@@ -18,17 +18,16 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
 
-// maxSnapshotBytes bounds what is unpacked from a Snapshot.
+// maxSnapshotBytes limits the unpacked size of a Snapshot.
 const maxSnapshotBytes = 16 << 20
 
-// errKey is what is wrong with a key of too many or too few parts.
+// errKey says that a key has too many or too few parts.
 var errKey = errors.New("want a figure, an entity type, an outcome, a shard and a bound")
 
 var errColumn = errors.New("what was counted has a column that does not go with its keys")
 
-// written is a Snapshot in words of JSON, which knows no keys but strings. What pods count
-// has the same keys in most of them: they are written once, and each pod's numbers are a
-// column beside them. 100 pods with 512 shards have a third of the bytes so.
+// written is the JSON form of a Snapshot. JSON keys are strings and most pods share them, so the keys
+// appear once and each pod's numbers are a column. 100 pods with 512 shards take a third of the bytes.
 type written struct {
 	At        time.Time                        `json:"at"`
 	Epoch     string                           `json:"epoch"`
@@ -37,7 +36,7 @@ type written struct {
 	Keys      []string                         `json:"keys,omitempty"`
 	Columns   map[types.UID]columns            `json:"columns,omitempty"`
 	Shards    []ShardKey                       `json:"shards,omitempty"`
-	// Values are how a release before wrote the columns.
+	// Values is the form in which the previous release wrote the columns.
 	Values map[types.UID]map[string]map[string]float64 `json:"values,omitempty"`
 }
 
@@ -46,8 +45,8 @@ type columns struct {
 	Entry column `json:"entry,omitzero"`
 }
 
-// column holds numbers for some of the keys: Steps are the distances from one key to the
-// next, from one before the first.
+// column holds values for some of the keys. Steps are the distances between their positions, starting
+// one before the first.
 type column struct {
 	Steps  []int     `json:"s,omitempty"`
 	Values []float64 `json:"v,omitempty"`
@@ -63,7 +62,7 @@ func columnOf(values map[string]float64, at map[string]int) column {
 	return c
 }
 
-// named is the column with its keys.
+// named returns the column with its keys.
 func (c column) named(keys []string) (map[string]float64, error) {
 	out, at := make(map[string]float64, len(c.Values)), -1
 	if len(c.Steps) != len(c.Values) {
@@ -78,8 +77,7 @@ func (c column) named(keys []string) (map[string]float64, error) {
 	return out, nil
 }
 
-// MarshalJSON implements json.Marshaler. The result compresses well: whoever stores it
-// does that.
+// MarshalJSON implements json.Marshaler. The result compresses well; its storage compresses it.
 func (s Snapshot) MarshalJSON() ([]byte, error) {
 	w := written{At: s.At, Epoch: s.epoch, Pods: s.pods, Revisions: map[types.UID]map[string]float64{}, Columns: map[types.UID]columns{}}
 	for uid, t := range s.revisions {
@@ -111,8 +109,8 @@ func (s Snapshot) MarshalJSON() ([]byte, error) {
 	return content, nil
 }
 
-// uncompressed returns the JSON object of a Snapshot. Earlier releases compressed it, as
-// base64 in a string.
+// uncompressed returns the JSON object of a Snapshot. Earlier releases compressed it and stored it as a
+// base64 string.
 func uncompressed(content []byte) ([]byte, error) {
 	if !bytes.HasPrefix(content, []byte(`"`)) {
 		return content, nil
@@ -179,14 +177,14 @@ func (s *Snapshot) UnmarshalJSON(content []byte) error {
 	return nil
 }
 
-// Figures that stand for the parts of a Tally that no series gives.
+// Figures for the parts of a Tally that have no series.
 const (
 	cutFigure      mapping.Figure = "cut"
 	lostFigure     mapping.Figure = "lost"
 	restartsFigure mapping.Figure = "restarts"
 )
 
-// values of a Tally, the other way round from add.
+// values is the inverse of Tally.add.
 func (t *Tally) values() map[mapping.Key]float64 {
 	out := map[mapping.Key]float64{
 		{Figure: mapping.Started}: t.Started, {Figure: mapping.DurationSum}: t.DurationSum, {Figure: mapping.EntryServing}: t.Forwarded,
@@ -235,12 +233,12 @@ func (t *Tally) restore(values map[mapping.Key]float64) {
 	}
 }
 
-// named writes keys as text. Zeros are left out.
+// named writes keys as text and leaves out zeros.
 func named(values map[mapping.Key]float64) map[string]float64 {
 	out := make(map[string]float64, len(values))
 	for k, v := range values {
 		if v != 0 || k.Bound != 0 {
-			text, _ := json.Marshal([]string{string(k.Figure), k.Entity, k.Outcome, k.Shard, strconv.FormatFloat(k.Bound, 'g', -1, 64)}) // strings
+			text, _ := json.Marshal([]string{string(k.Figure), k.Entity, k.Outcome, k.Shard, strconv.FormatFloat(k.Bound, 'g', -1, 64)}) // strings only, cannot fail
 			out[string(text)] = v
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
 
-// A run that is under way while the release is changed goes on from the former's form.
+// A run that continues across an upgrade reads the previous release's form.
 func TestASnapshotOfAReleaseBefore(t *testing.T) {
 	t.Parallel()
 	key := func(outcome, shard string) mapping.Key {
@@ -33,7 +33,7 @@ func TestASnapshotOfAReleaseBefore(t *testing.T) {
 	if err := json.Unmarshal(content, &now); err != nil || !reflect.DeepEqual(now, is) {
 		t.Errorf("%v\nit was %+v\nand is %+v", err, is, now)
 	}
-	// The former form, as it stands in an object of then.
+	// The previous form, as stored in an object.
 	then := `{"at":"2027-01-15T08:00:00Z","epoch":"e","revisions":{},"pods":{"p1":{"revision":"r1","app":{"read":true}},"p2":{"revision":"r2","app":{"read":true}}},"values":{
 		"p1":{"app":{"[\"shard-finished\",\"Cart\",\"ok\",\"1\",\"0\"]":7,"[\"shard-finished\",\"Cart\",\"error\",\"1\",\"0\"]":1},"entry":{}},
 		"p2":{"app":{"[\"shard-finished\",\"Cart\",\"ok\",\"2\",\"0\"]":9,"[\"shard-finished\",\"Cart\",\"ok\",\"1\",\"0\"]":3},"entry":{"[\"entry-http\",\"\",\"200\",\"\",\"0\"]":4}}}}`
