@@ -1,5 +1,5 @@
-// Package mapping translates the series of an application to figures. It is pure: it has
-// no I/O and no state.
+// Package mapping translates the series of an application to figures. It is pure: it has no I/O and no
+// state.
 //
 // Its invariants:
 //   - The figures are always those of the neutral contract, whatever the application calls
@@ -23,35 +23,34 @@ type Figure string
 
 // The figures. Counters count from the start of the process.
 const (
-	// Started counts requests that an entity began to handle.
+	// Started counts requests that an entity started to handle.
 	Started Figure = "started"
-	// Finished counts those that it is done with, by outcome.
+	// Finished counts finished requests, by outcome.
 	Finished Figure = "finished"
-	// Duration is how long they took, as a cumulative histogram in seconds.
+	// Duration is a cumulative histogram of their durations in seconds.
 	Duration Figure = "duration"
-	// ShardFinished is Finished by shard, ShardSlow those of them above 0.5 s. They
-	// are for judging and are never exported.
+	// ShardFinished is Finished by shard; ShardSlow counts those above 0.5 s. They serve the judge and
+	// are never exported.
 	ShardFinished Figure = "shardFinished"
 	ShardSlow     Figure = "shardSlow"
-	// EnteredAt is Finished by the Revision where the request entered, which only the
-	// application can know. Only the neutral contract has it.
+	// EnteredAt is Finished by the Revision where the request entered. Only the application can know
+	// it, so only the neutral contract has it.
 	EnteredAt Figure = "enteredAt"
-	// Shards is how many shards the pod holds: a gauge.
+	// Shards is a gauge of the shards that the pod holds.
 	Shards Figure = "shards"
 
-	// DurationSum is the sum of a Duration. No rule names it.
+	// DurationSum is the sum of a Duration. Rules do not name it.
 	DurationSum Figure = "durationSum"
-	// EntryHTTP and EntryServing count requests that entered at a pod, by the two
-	// families of queue-proxy; EntryDuration and EntryDurationSum are how long they
-	// took. Only the rules of Entry name them.
+	// EntryHTTP and EntryServing count requests that entered at a pod, by queue-proxy's two metric
+	// families. EntryDuration and EntryDurationSum are their durations. Only the rules of Entry name
+	// them.
 	EntryHTTP        Figure = "entryHTTP"
 	EntryServing     Figure = "entryServing"
 	EntryDuration    Figure = "entryDuration"
 	EntryDurationSum Figure = "entryDurationSum"
 )
 
-// Outcomes of a request. Unknown is what a mapping gives that has no outcomes: it
-// is not a success.
+// Outcomes of a request. A mapping without outcomes gives Unknown, which is not a success.
 const (
 	OK      = "ok"
 	Error   = "error"
@@ -59,36 +58,33 @@ const (
 	Unknown = "unknown"
 )
 
-// outcomes are all of them, in a fixed order.
+// outcomes lists all of them, in a fixed order.
 var outcomes = []string{OK, Error, Timeout, Unknown}
 
-// Key names one number of one process. Series that differ in other labels only are
-// added up.
+// Key identifies one value of one process. Series that differ only in other labels are summed.
 type Key struct {
 	Figure Figure
-	// Entity is the entity type; empty where the mapping knows none.
+	// Entity is the entity type; empty if the mapping has none.
 	Entity string
-	// Outcome of Finished and ShardFinished; of the entry figures the status code,
-	// or Unknown where the code says nothing of the outcome; of EnteredAt the name of
-	// the Revision.
+	// Outcome of Finished and ShardFinished. For the entry figures it is the status code, or Unknown if
+	// the code does not show the outcome; for EnteredAt it is the name of the Revision.
 	Outcome string
 	Shard   string
-	// Bound is the upper bound of a bucket, +Inf for the last.
+	// Bound is the upper bound of a histogram bucket, +Inf for the last.
 	Bound float64
 }
 
-// Labels are those of one series.
+// Labels are the labels of one series.
 type Labels interface {
 	Get(name string) string
 }
 
-// From says where the value of a label of ours comes from: a label of the series,
-// or a value that is always the same.
+// From tells where a label's value comes from: a label of the series, or a constant.
 type From struct {
-	// Label of the series; TrimPrefix is cut off its value.
+	// Label of the series; TrimPrefix is removed from its value.
 	Label      string `json:"label,omitempty"`
 	TrimPrefix string `json:"trimPrefix,omitempty"`
-	// Values translates the label's value; Other is for those that it does not name.
+	// Values translates the label's value; Other replaces values that it does not list.
 	Values map[string]string `json:"values,omitempty"`
 	Other  string            `json:"other,omitempty"`
 	// Value is the constant.
@@ -112,34 +108,34 @@ func (f *From) of(l Labels) string {
 	return f.Other
 }
 
-// Value says which of a family's numbers is meant.
+// Value selects one of a family's values.
 type Value string
 
 // The values.
 const (
-	// Counter and Gauge are the series of the family's own name.
+	// Counter and Gauge are the series with the family's own name.
 	Counter Value = "counter"
 	Gauge   Value = "gauge"
-	// Count and Sum are those numbers of a histogram or summary.
+	// Count and Sum are the count and sum of a histogram or summary.
 	Count Value = "count"
 	Sum   Value = "sum"
-	// Histogram is all of a classic histogram.
+	// Histogram is a whole classic histogram.
 	Histogram Value = "histogram"
 )
 
-// Rule gives series of one family a meaning.
+// Rule gives the series of one family a meaning.
 type Rule struct {
 	Figure Figure `json:"figure"`
-	// Family is the name without the suffixes of a histogram, and with _total.
+	// Family is the name without a histogram's suffixes, but with _total.
 	Family string `json:"family"`
 	Value  Value  `json:"value,omitempty"`
-	// Match are labels that the series must have; a value that ends in * is a prefix.
+	// Match lists labels that the series must have; a value that ends in * is a prefix.
 	Match      map[string]string `json:"match,omitempty"`
 	EntityType *From             `json:"entityType,omitempty"`
 	Outcome    *From             `json:"outcome,omitempty"`
 	Shard      *From             `json:"shard,omitempty"`
 
-	// milliseconds is what a Histogram counts in, instead of seconds.
+	// milliseconds means that a Histogram counts milliseconds instead of seconds.
 	milliseconds bool
 }
 
@@ -159,20 +155,20 @@ func (r *Rule) matches(l Labels) bool {
 	return true
 }
 
-// Mapping is what one kind of application exports.
+// Mapping describes what one kind of application exports.
 type Mapping struct {
 	Name string
-	// Runtimes are those it is looked for at; all where there is none.
+	// Runtimes are the runtimes that it applies to; empty means all.
 	Runtimes []string
 	Rules    []Rule
 }
 
-// Serves says whether the mapping is looked for at a runtime.
+// Serves reports whether the mapping applies to a runtime.
 func (m *Mapping) Serves(runtime string) bool {
 	return len(m.Runtimes) == 0 || slices.Contains(m.Runtimes, runtime)
 }
 
-// part is what a series name means to one rule.
+// part is the meaning of a series name to one rule.
 type part struct {
 	source int
 	rule   *Rule
@@ -182,12 +178,12 @@ type part struct {
 
 // Reader reads samples by several mappings at once. It is safe for concurrent use.
 type Reader struct {
-	// Sources are the mappings, the one that is trusted first.
+	// Sources are the mappings, the most trusted first.
 	Sources []Mapping
 	parts   map[string][]part
 }
 
-// NewReader makes a Reader of mappings in the order of trust.
+// NewReader returns a Reader of mappings in order of trust.
 func NewReader(sources ...Mapping) *Reader {
 	r := &Reader{Sources: sources, parts: map[string][]part{}}
 	for i := range sources {
@@ -219,12 +215,11 @@ func sumOf(f Figure) Figure {
 	return DurationSum
 }
 
-// Wants says whether any rule names a series. It does not keep the name.
+// Wants reports whether any rule names a series. It does not keep the name.
 func (r *Reader) Wants(series []byte) bool { return len(r.parts[string(series)]) > 0 }
 
-// Read tells every meaning of a series: the mapping that gives it, by its place in
-// Sources, the key, and by what the value is multiplied. A bucket without a readable
-// bound means nothing.
+// Read calls meaning for every meaning of a series: with the mapping's index in Sources, the key, and
+// the factor for the value. A bucket without a readable bound has no meaning.
 func (r *Reader) Read(series string, l Labels, meaning func(source int, k Key, times float64)) {
 	for _, p := range r.parts[series] {
 		if !p.rule.matches(l) {
@@ -236,7 +231,7 @@ func (r *Reader) Read(series string, l Labels, meaning func(source int, k Key, t
 			k.Outcome = known(p.rule.Outcome.of(l))
 		case EnteredAt:
 			if k.Outcome = l.Get(entryLabel); k.Outcome == "" {
-				continue // it does not say so
+				continue // the label is missing
 			}
 		case EntryHTTP, EntryServing:
 			k.Outcome = code(p.figure, l)
@@ -262,11 +257,11 @@ func (r *Reader) Read(series string, l Labels, meaning func(source int, k Key, t
 	}
 }
 
-// hintLength bounds what is quoted of what an application says.
+// hintLength limits what a hint quotes from the application.
 const hintLength = 40
 
-// Hint says why a series of finished requests does not tell how they ended, in words;
-// empty where it does, or where its mapping says that it cannot.
+// Hint explains why a series of finished requests does not show how they ended. It is empty if it does,
+// or if its mapping says that it cannot.
 func (r *Reader) Hint(series string, l Labels) string {
 	for _, p := range r.parts[series] {
 		from := p.rule.Outcome
@@ -276,7 +271,7 @@ func (r *Reader) Hint(series string, l Labels) string {
 		var said string
 		switch got := l.Get(from.Label); {
 		case got == Unknown:
-			continue // it says that it does not know
+			continue // the mapping says that it does not know
 		case got != "":
 			said = fmt.Sprintf("%s has %s=%q", series, from.Label, text.Truncate(got, hintLength))
 		default:
@@ -287,7 +282,7 @@ func (r *Reader) Hint(series string, l Labels) string {
 	return ""
 }
 
-// values that stand for an outcome other than Unknown.
+// values returns the values that stand for an outcome other than Unknown.
 func (f *From) values() string {
 	if f.Values == nil {
 		return strings.Join(outcomes[:len(outcomes)-1], ", ")
@@ -299,7 +294,7 @@ func (f *From) values() string {
 	return strings.Join(all[:min(len(all), 10)], ", ")
 }
 
-// labelNames are those of a series, a few of them.
+// labelNames returns a few of a series' label names.
 func labelNames(l Labels) string {
 	named, ok := l.(interface{ Map() map[string]string })
 	if !ok {
@@ -317,7 +312,7 @@ func labelNames(l Labels) string {
 	return strings.Join(all[:min(len(all), 5)], ", ")
 }
 
-// known folds what is no outcome of ours: an application may say what it likes.
+// known turns an undefined outcome into Unknown, because an application may export any value.
 func known(outcome string) string {
 	if slices.Contains(outcomes, outcome) {
 		return outcome

@@ -2,18 +2,18 @@ package mapping
 
 import "cmp"
 
-// Names of the mappings that are not configured.
+// Names of the built-in mappings.
 const (
 	NeutralName  = "neutral"
 	EntryName    = "queue-proxy"
 	EntryOldName = "queue-proxy-opencensus"
 )
 
-// entryLabel of a counter of finished requests is the Revision where they entered.
+// entryLabel is the label of a counter of finished requests for the Revision where they entered.
 const entryLabel = "entry_revision"
 
-// Neutral is the contract that every application can fulfil, whatever it runs on.
-// It is described in docs/canary.md.
+// Neutral is the contract that every application can implement, on any runtime. docs/canary.md
+// describes it.
 func Neutral() Mapping {
 	entity, outcome, shard := &From{Label: "entity_type"}, &From{Label: "outcome"}, &From{Label: "shard"}
 	return Mapping{Name: NeutralName, Rules: []Rule{
@@ -27,12 +27,12 @@ func Neutral() Mapping {
 	}}
 }
 
-// Entry is what queue-proxy exports on port 9091 of each pod: OpenTelemetry's names, and
-// those of Serving before that.
+// Entry reads what queue-proxy exports on port 9091 of each pod: OpenTelemetry's names, and the older
+// ones of Serving.
 func Entry() *Reader { return NewReader(entry(), entryOld()) }
 
-// entry is queue-proxy of Serving from v1.19 on. Its own family had another name until
-// v1.19.7, and in v1.20.0.
+// entry is queue-proxy of Serving from v1.19 on. Its own family had another name until v1.19.7, and in
+// v1.20.0.
 func entry() Mapping {
 	return Mapping{Name: EntryName, Rules: []Rule{
 		{Figure: EntryHTTP, Family: "http_server_request_duration_seconds", Value: Count},
@@ -42,8 +42,8 @@ func entry() Mapping {
 	}}
 }
 
-// entryOld is queue-proxy of Serving up to v1.18, by OpenCensus: in milliseconds, and
-// without the protocol, so that a gRPC error cannot be told from a success.
+// entryOld is queue-proxy of Serving up to v1.18, by OpenCensus. It counts in milliseconds and has no
+// protocol label, so a gRPC error looks like a success.
 func entryOld() Mapping {
 	return Mapping{Name: EntryOldName, Rules: []Rule{
 		{Figure: EntryHTTP, Family: "revision_request_count", Value: Counter},
@@ -52,13 +52,13 @@ func entryOld() Mapping {
 	}}
 }
 
-// The labels of the status code, by OpenTelemetry and by OpenCensus.
+// The labels of the status code in OpenTelemetry and OpenCensus.
 const (
 	codeLabel    = "http_response_status_code"
 	codeLabelOld = "response_code"
 )
 
-// status is the code of an answer as it is written; empty where none is.
+// status returns the status code as text; empty if there is none.
 func status(l Labels) string {
 	c := cmp.Or(l.Get(codeLabel), l.Get(codeLabelOld))
 	if len(c) != 3 || c[0] < '1' || c[0] > '5' || c[1] < '0' || c[1] > '9' || c[2] < '0' || c[2] > '9' {
@@ -67,10 +67,9 @@ func status(l Labels) string {
 	return c
 }
 
-// code is what queue-proxy says of how requests ended. An answer over HTTP/2 that
-// looks well may be a gRPC error, whose status is in the trailer: that is Unknown.
-// So is what OpenTelemetry folded because of too many Hosts. The family of Serving
-// itself does not know the protocol.
+// code returns the outcome that queue-proxy exports. An HTTP/2 response that looks fine may be a gRPC
+// error with its status in the trailer, so it is Unknown. So are series that OpenTelemetry folded
+// because of too many Hosts. Serving's own family does not have the protocol.
 func code(f Figure, l Labels) string {
 	c := status(l)
 	if c == "" {
@@ -82,8 +81,8 @@ func code(f Figure, l Labels) string {
 	return c
 }
 
-// connection says that the series is not of requests: a 1xx is a connection that was
-// switched to another protocol, and lasts as long as it is open.
+// connection reports whether the series counts connections, not requests: a 1xx switched to another
+// protocol and lasts as long as the connection is open.
 func connection(l Labels) bool {
 	c := status(l)
 	return c != "" && c[0] == '1'

@@ -14,8 +14,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// most mappings and rules that a configuration may have: every series of every pod
-// is looked up among them.
+// The most mappings and rules in a configuration, because every series of every pod is looked up in
+// them.
 const (
 	mostMappings = 32
 	mostRules    = 32
@@ -27,7 +27,7 @@ var (
 	labelForm  = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 )
 
-// taken are the names of those that are not configured.
+// taken lists the names of the built-in mappings.
 var taken = []string{NeutralName, EntryName, EntryOldName}
 
 // written is a mapping as an operator writes it.
@@ -36,8 +36,7 @@ type written struct {
 	Rules    []Rule   `json:"rules"`
 }
 
-// Parse reads one mapping. What is wrong with it is told all at once: where, what,
-// and what would be right.
+// Parse reads one mapping. It reports all errors at once: where, what, and what would be right.
 func Parse(name, content string) (Mapping, error) {
 	if !nameForm.MatchString(name) || slices.Contains(taken, name) {
 		return Mapping{}, fmt.Errorf("the name %q is not allowed; use lowercase letters, digits and dashes, and none of %s", name, strings.Join(taken, ", "))
@@ -61,8 +60,7 @@ func Parse(name, content string) (Mapping, error) {
 	return Mapping{Name: name, Runtimes: w.Runtimes, Rules: w.Rules}, errors.Join(errs...)
 }
 
-// checkRuntimes refuses a runtime that no template can declare: its mapping would never
-// be used.
+// checkRuntimes refuses a runtime that no template can declare, because its mapping would never apply.
 func checkRuntimes(runtimes []string) error {
 	known := names(v1alpha1.Runtimes())
 	var errs []error
@@ -74,7 +72,7 @@ func checkRuntimes(runtimes []string) error {
 	return errors.Join(errs...)
 }
 
-// forms are which values each figure may be read from, the usual first.
+// forms lists the values that each figure may be read from, the usual one first.
 var forms = map[Figure][]Value{
 	Started:       {Counter, Count, Sum},
 	Finished:      {Counter, Count, Sum},
@@ -84,7 +82,7 @@ var forms = map[Figure][]Value{
 	Shards:        {Gauge},
 }
 
-// check says what is wrong with a rule, and fills in the usual value.
+// check validates a rule and sets the default value.
 func (r *Rule) check() error {
 	allowed, ok := forms[r.Figure]
 	if !ok {
@@ -157,8 +155,8 @@ func names[T ~string](all []T) []string {
 	return out
 }
 
-// ParseAll reads the mappings of a configuration, by name. They are returned in the
-// order of their names, which is the order of trust.
+// ParseAll reads the mappings of a configuration. It returns them sorted by name, which is the order of
+// trust.
 func ParseAll(texts map[string]string) ([]Mapping, error) {
 	if len(texts) > mostMappings {
 		return nil, fmt.Errorf("there are %d mappings; at most %d are allowed", len(texts), mostMappings)

@@ -26,7 +26,7 @@ rules:
 	}
 }
 
-// A wrong mapping is refused with where, what, and what would be right.
+// An error says where a mapping is wrong, what is wrong, and what would be right.
 func TestParseRefuses(t *testing.T) {
 	t.Parallel()
 	const good = "rules:\n- {figure: finished, family: a_total}\n"
@@ -143,14 +143,14 @@ rules:
 	}
 }
 
-// hinting are labels with names.
+// hinting is labels with their names.
 type hinting map[string]string
 
 func (h hinting) Get(name string) string { return h[name] }
 
 func (h hinting) Map() map[string]string { return h }
 
-// An application hears which values or labels were seen, and which are known.
+// A hint shows which values or labels were seen, and which are known.
 func TestHints(t *testing.T) {
 	t.Parallel()
 	custom, err := Parse("custom", `

@@ -15,7 +15,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
-// shipped are the mappings of config/400-config-canary.yaml, and that of its example.
+// shipped returns the mappings of config/400-config-canary.yaml and of its example.
 func shipped(t *testing.T) map[string]mapping.Mapping {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("..", "..", "config", "400-config-canary.yaml"))
@@ -45,14 +45,13 @@ func shipped(t *testing.T) map[string]mapping.Mapping {
 	return out
 }
 
-// Each mapping reads an exposition of its library. The head of each file says where
-// it comes from.
+// Each mapping reads an exposition of its library. The head of each file names its source.
 func TestShippedMappingsReadTheirLibraries(t *testing.T) {
 	t.Parallel()
 	finished := func(entity, outcome string) mapping.Key {
 		return mapping.Key{Figure: mapping.Finished, Entity: entity, Outcome: outcome}
 	}
-	// Buckets of several outcomes are added up.
+	// Buckets of several outcomes are summed.
 	want := map[string]map[mapping.Key]float64{
 		"cloudstate": {
 			{Figure: mapping.Started, Entity: "shopping-cart"}:                      120,
@@ -99,24 +98,24 @@ func TestShippedMappingsReadTheirLibraries(t *testing.T) {
 	}
 }
 
-// queue-proxy of every version of Serving that docs/canary.md calls known: its two
-// families, how long requests took, and nothing else.
+// queue-proxy of every version of Serving that docs/canary.md lists as known: its two families, the
+// durations, and nothing else.
 func TestEntryReadsQueueProxy(t *testing.T) {
 	t.Parallel()
 	for file, c := range map[string]struct {
 		source string
 		codes  map[string]float64
 		bounds int
-		// fast are those of all that took up to 0.5 s.
+		// fast counts those of all that took up to 0.5 s.
 		all, fast float64
-		// seconds that all took, and whether the process says when it started.
+		// seconds is their total duration; start means that the process exports its start time.
 		seconds float64
 		start   bool
 	}{
 		"queue-proxy": {mapping.EntryName, map[string]float64{"200": 480, "500": 9}, 15, 489, 487, 31.7, true},
-		// One was broken off: only Serving's own family saw it.
+		// One broke off: only Serving's own family saw it.
 		"queue-proxy-1.19": {mapping.EntryName, map[string]float64{"200": 42, "404": 4, "500": 3}, 15, 49, 47, 1.2, true},
-		// One of the 500s is a request that was broken off in the middle of its answer.
+		// One of the 500s is a request that broke off in the middle of its answer.
 		"queue-proxy-opencensus": {mapping.EntryOldName, map[string]float64{"200": 42, "404": 4, "500": 4}, 27, 50, 48, 1.2, false},
 	} {
 		body, err := os.ReadFile(filepath.Join("testdata", file+".txt"))

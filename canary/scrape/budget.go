@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// What all targets of a process may have together. One Service may have half of it.
+// Limits of all targets of a process together. One Service may use half of them.
 const (
-	// mostSeries that mean something are kept, at some 600 bytes each.
+	// mostSeries limits the series with a meaning, at some 600 bytes each.
 	mostSeries = 300_000
-	// mostLines that mean nothing are remembered, so that they are not parsed again.
+	// mostLines limits the lines without a meaning that are remembered to avoid parsing them again.
 	mostLines = 500_000
-	// largeBytes of answers are read at once, beyond the first smallBody of each.
+	// largeBytes limits the bytes read at once beyond the first smallBody of each answer.
 	largeBytes = 32 << 20
 )
 
-// What each target may have, whatever the others do.
+// What each target may use, whatever the others do.
 const (
 	leastSeries = 256
 	leastLines  = 512
@@ -26,15 +26,15 @@ const (
 )
 
 const (
-	// chunk is by how much claims grow.
+	// chunk is the step by which claims grow.
 	chunk = 256
-	// largeAtOnce are the answers of one Service that may be large at one moment;
-	// largeWithin is how long the rest of one may take.
+	// largeAtOnce is how many answers of one Service may be large at the same time. largeWithin limits
+	// how long the rest of one may take.
 	largeAtOnce = 2
 	largeWithin = 2 * time.Second
 )
 
-// Budget bounds what the readings of a process hold together, whatever pods answer.
+// Budget limits the memory of all readings of a process, whatever pods answer.
 type Budget struct {
 	large *semaphore.Weighted
 
@@ -42,29 +42,29 @@ type Budget struct {
 	series, lines purse
 }
 
-// purse is how many there are to claim, and how many of them are claimed.
+// purse is a limit and how much of it is claimed.
 type purse struct{ most, claimed int }
 
-// NewBudget returns one of which nothing is claimed.
+// NewBudget returns a Budget without claims.
 func NewBudget() *Budget {
 	return &Budget{large: semaphore.NewWeighted(largeBytes), series: purse{most: mostSeries}, lines: purse{most: mostLines}}
 }
 
-// Claimed is how many series and lines are claimed now, beyond what each target has anyway.
+// Claimed returns the series and lines that are claimed beyond each target's minimum.
 func (b *Budget) Claimed() (series, lines int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.series.claimed, b.lines.claimed
 }
 
-// Share is what one Service takes of it.
+// Share is the part of the Budget that one Service uses.
 type Share struct {
 	of            *Budget
 	large         chan struct{}
 	series, lines int
 }
 
-// Share returns a new one.
+// Share returns a new Share.
 func (b *Budget) Share() *Share { return &Share{of: b, large: make(chan struct{}, largeAtOnce)} }
 
 // claims of one target. The Budget's lock guards them.
@@ -74,8 +74,8 @@ type claims struct {
 	gone          bool
 }
 
-// claim so many series and lines in all; what is not needed any more is given back.
-// It is refused where that is more than the share or the Budget has.
+// claim sets how many series and lines the target uses in total; the rest is given back. It fails if
+// that exceeds the Share or the Budget.
 func (c *claims) claim(series, lines int) bool {
 	if c.share == nil {
 		return true
@@ -99,7 +99,7 @@ func (c *claims) set(of *purse, share, own *int, want int) bool {
 	return true
 }
 
-// release gives everything back, for good: the target is gone.
+// release gives everything back for good, because the target is gone.
 func (c *claims) release() {
 	if c.share == nil {
 		return
@@ -112,7 +112,7 @@ func (c *claims) release() {
 	c.gone = true
 }
 
-// room waits until an answer that may have so many bytes may be read on.
+// room waits until the rest of an answer of up to most bytes may be read.
 func (c *claims) room(ctx context.Context, most int64) (done func(), err error) {
 	if c.share == nil {
 		return func() {}, nil

@@ -18,7 +18,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
 
-// flood is an exposition with so many series that mean something, and as many that do not.
+// flood returns an exposition with n series that have a meaning and n that have none.
 func flood(name string, n int) []byte {
 	var text strings.Builder
 	for i := range n {
@@ -27,7 +27,7 @@ func flood(name string, n int) []byte {
 	return []byte(text.String())
 }
 
-// All pods together have a bound, one Service has half of it, and each pod its due.
+// All pods together have a limit, one Service may use half of it, and each pod has its minimum.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	budget, reader := NewBudget(), mapping.NewReader(mapping.Neutral())
@@ -55,7 +55,7 @@ func TestBudget(t *testing.T) {
 	if err := read(newMemory(reader, budget.Share()), "other", leastSeries+4*chunk); err != nil {
 		t.Errorf("another Service: %v", err)
 	}
-	// What is not told any more is given back, and so is what is gone.
+	// Series that are no longer exported give their room back, and so do removed targets.
 	if err := read(pods[0], "less", 10); err != nil {
 		t.Error(err)
 	}
@@ -70,7 +70,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// 128 hostile pods are read at once: what that takes is bounded, and small pods are read all the same.
+// 128 hostile pods are read at once. The memory is bounded, and small pods are still read.
 func TestHostilePods(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
 	var text strings.Builder
 	series := 0
@@ -93,7 +93,7 @@ func TestHostilePods(t *testing.T) { //nolint:paralleltest // it measures the me
 	s.services[name("honest")], s.leads[name("honest")] = []Target{honest}, true
 	var peak atomic.Uint64
 	stop, stopped := make(chan struct{}), make(chan struct{})
-	// What was alive at the last collection: on a busy machine garbage waits for any time.
+	// What was alive at the last collection: on a busy machine garbage may wait for any time.
 	live := func() uint64 {
 		sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		metrics.Read(sample)
@@ -145,7 +145,7 @@ func TestHostilePods(t *testing.T) { //nolint:paralleltest // it measures the me
 	if kept > 300_000 {
 		t.Errorf("%d series are kept of all pods", kept)
 	}
-	// Of all that the pods say it would be 500 and more.
+	// All answers together would take 500 and more.
 	if grown := (max(peak.Load(), before) - before) >> 20; read == 0 || grown > 400 {
 		t.Errorf("the heap grew by %d MiB at most", grown)
 	} else {
@@ -153,7 +153,7 @@ func TestHostilePods(t *testing.T) { //nolint:paralleltest // it measures the me
 	}
 }
 
-// A series that comes twice counts once, however it is written.
+// A series that appears twice counts once, however it is written.
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	const text = "stateful_requests_total{entity_type=\"Cart\",outcome=\"ok\"} 7\n" +
@@ -173,7 +173,7 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// What an application says of outcomes that nobody knows is told, and not all of it.
+// A few hints report the application's unknown outcomes.
 func TestHints(t *testing.T) {
 	t.Parallel()
 	m := NewMemory(mapping.NewReader(mapping.Neutral()))

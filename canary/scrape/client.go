@@ -18,33 +18,32 @@ import (
 // accept prefers OpenMetrics, as Prometheus does.
 const accept = "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.9,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 
-// keepAlive is longer than any interval that is worth keeping a connection for.
+// keepAlive is longer than any interval for which a connection is worth keeping.
 const keepAlive = 2 * time.Minute
 
-// Client reads targets. It is safe for concurrent use.
+// Client scrapes targets. It is safe for concurrent use.
 type Client struct {
 	http  *http.Client
 	now   func() time.Time
 	check func(Target) error
-	// bodies are buffers of readings that are over.
+	// bodies holds the buffers of finished readings.
 	bodies sync.Pool
 }
 
-// largestKept bounds the buffers that are kept for the next reading.
+// largestKept limits the size of buffers that are kept for the next reading.
 const largestKept = smallBody
 
-// NewClient returns a client that keeps at most one connection to a pod, and none
-// to more pods than idle.
+// NewClient returns a client that keeps at most one connection per pod, to at most idle pods.
 func NewClient(idle int) *Client {
 	dialer := &net.Dialer{KeepAlive: 30 * time.Second}
 	return &Client{
 		now:   time.Now,
 		check: Target.Check,
 		http: &http.Client{
-			// A pod that points elsewhere would choose whom we talk to.
+			// A pod's redirect would choose the host that this process connects to.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport: &http.Transport{
-				Proxy:                  nil, // a pod is reached directly, or not at all
+				Proxy:                  nil, // a pod is reached directly or not at all
 				DialContext:            dialer.DialContext,
 				MaxIdleConns:           idle,
 				MaxIdleConnsPerHost:    1,
@@ -55,7 +54,7 @@ func NewClient(idle int) *Client {
 	}
 }
 
-// Read reads one target, with the memory that is its own. A failure is in the Reading.
+// Read scrapes one target with its Memory. The Reading holds any failure.
 func (c *Client) Read(ctx context.Context, t Target, l Limits, m *Memory) Reading {
 	out, began := Reading{Target: t}, c.now()
 	out.Exposition, out.Err = c.read(ctx, t, l, m)
@@ -74,7 +73,7 @@ func (c *Client) read(ctx context.Context, t Target, l Limits, m *Memory) (Expos
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
 	defer cancel()
-	// Only path and query are taken of what a user wrote.
+	// Take only path and query from what a user wrote.
 	u := url.URL{Scheme: "http", Host: t.Address.String(), Path: at.Path, RawPath: at.RawPath, RawQuery: at.RawQuery}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
@@ -87,8 +86,7 @@ func (c *Client) read(ctx context.Context, t Target, l Limits, m *Memory) (Expos
 		return Exposition{}, unread(ctx, err)
 	}
 	defer func() {
-		// The connection can be used again, unless too much is still to come. What
-		// was said is known by now.
+		// Drain a short rest so the connection can be reused. The result is already known.
 		_, _ = io.CopyN(io.Discard, resp.Body, 16<<10)
 		_ = resp.Body.Close()
 	}()

@@ -17,7 +17,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
 
-// anywhere is a client that may talk to the servers of a test.
+// anywhere returns a client that may connect to a test's servers.
 func anywhere() *Client {
 	c := NewClient(10)
 	c.check = func(Target) error { return nil }
@@ -102,7 +102,7 @@ func TestFailuresHaveAClass(t *testing.T) {
 	}
 }
 
-// series are n that mean something, and many that do not.
+// series returns n series with a meaning, and many without.
 func series(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -127,7 +127,7 @@ func typed(contentType, body string) http.HandlerFunc {
 	}
 }
 
-// Kamon sends no content type: what it sends is text all the same.
+// Kamon sends no content type, but its answer is text.
 func TestNoContentTypeIsText(t *testing.T) {
 	t.Parallel()
 	at := serve(t, func(w http.ResponseWriter, _ *http.Request) {

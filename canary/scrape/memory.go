@@ -12,35 +12,35 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
 
-// Memory of one target: the lines that were read before, and what their series mean. An exposition says the same every
-// time, but for the values; so only these are read anew, and the parser sees what is new. It is used by one
-// reading at a time.
+// Memory holds one target's known lines and the meaning of their series. An exposition repeats
+// everything but the values, so only values are read again and only new lines are parsed. One reading
+// uses it at a time.
 type Memory struct {
 	reader *mapping.Reader
 	known  map[fingerprint]line
-	// series that mean something, by their labels.
+	// series with a meaning, by their labels.
 	series map[fingerprint]*one
-	// reading is the number of the last one.
+	// reading is the number of the last reading.
 	reading uint64
-	// sizes are how many numbers each source had last.
+	// sizes is how many values each source had last.
 	sizes []int
-	// room is how many series and lines there is room for now.
+	// room is the current limit of series and lines.
 	room struct{ series, lines int }
 	claims
 }
 
-// line is what is known of one: a comment and a series that nobody named mean nothing.
+// line is what is known of one line. Comments and series that no mapping names have no meaning.
 type line struct {
 	start bool
 	means []meaning
-	// series is nil if it means nothing. hint is why it means less than it might.
+	// series is nil if it has no meaning. hint tells why it means less than it could.
 	series *one
 	hint   string
 }
 
-// one series, however its labels are written.
+// one is one series, however its labels are written.
 type one struct {
-	// reading that it was part of last.
+	// reading is the last reading that it was part of.
 	reading uint64
 }
 
@@ -51,8 +51,8 @@ type meaning struct {
 	times  float64
 }
 
-// fingerprint stands for a series as it is written, or for a comment. It is made with secrets of this process, so that
-// nobody can write two that have the same, and is long enough that nobody ever will by chance.
+// fingerprint identifies a series as written, or a comment. It uses secrets of this process, so a pod
+// cannot forge a collision, and is long enough to rule one out by chance.
 type fingerprint [2]uint64
 
 var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
@@ -61,10 +61,10 @@ func fingerprintOf(text []byte) fingerprint {
 	return fingerprint{maphash.Bytes(seeds[0], text), maphash.Bytes(seeds[1], text)}
 }
 
-// NewMemory returns one that knows nothing, for targets that are read with the reader.
+// NewMemory returns an empty Memory for targets that are read with the reader.
 func NewMemory(reader *mapping.Reader) *Memory { return newMemory(reader, nil) }
 
-// newMemory returns one that has its room from a share.
+// newMemory returns a Memory that takes its room from a Share.
 func newMemory(reader *mapping.Reader, share *Share) *Memory {
 	m := &Memory{
 		reader: reader, known: map[fingerprint]line{}, series: map[fingerprint]*one{}, sizes: make([]int, len(reader.Sources)),
@@ -74,7 +74,7 @@ func newMemory(reader *mapping.Reader, share *Share) *Memory {
 	return m
 }
 
-// fits says whether there is room for so many series, and claims it.
+// fits reports whether there is room for n series, and claims it.
 func (m *Memory) fits(n int) bool {
 	for m.room.series < n {
 		if !m.claim(m.room.series+chunk, m.room.lines) {
@@ -85,7 +85,7 @@ func (m *Memory) fits(n int) bool {
 	return true
 }
 
-// remembers says whether there is room for one more line.
+// remembers reports whether there is room for one more line.
 func (m *Memory) remembers(most int) bool {
 	n := len(m.known) + 1
 	if n > most {
@@ -100,7 +100,7 @@ func (m *Memory) remembers(most int) bool {
 	return true
 }
 
-// recall takes the lines of classic text that are known, and returns the others, in their order.
+// recall takes the known lines of classic text and returns the others, in order.
 func (m *Memory) recall(body []byte, take func(line, float64) error) ([]byte, error) {
 	if len(m.known) == 0 {
 		return body, nil
@@ -122,7 +122,8 @@ func (m *Memory) recall(body []byte, take func(line, float64) error) ([]byte, er
 	return rest, nil
 }
 
-// find returns what is known of a line, and its value. What is written in any unusual way is for the parser.
+// find returns what is known of a line, and its value. Lines written in an unusual way are left to the
+// parser.
 func (m *Memory) find(text []byte) (l line, value float64, ok bool) {
 	if len(text) > 0 && text[0] == '#' {
 		l, ok = m.known[fingerprintOf(text)]
@@ -136,14 +137,14 @@ func (m *Memory) find(text []byte) (l line, value float64, ok bool) {
 		return l, 0, false
 	}
 	number := text[space+1:]
-	if bytes.ContainsAny(number, "xXpP_") { // Go reads more than is allowed
+	if bytes.ContainsAny(number, "xXpP_") { // Go accepts more than the format allows
 		return l, 0, false
 	}
 	value, err := strconv.ParseFloat(string(number), 64)
 	return l, value, err == nil
 }
 
-// learn finds out what the series at which the parser stands means, and remembers it while there is room.
+// learn determines the meaning of the parser's current series, and remembers it while there is room.
 func (m *Memory) learn(text []byte, p textparse.Parser, most int) line {
 	name := text
 	if i := bytes.IndexByte(text, '{'); i >= 0 {
@@ -159,7 +160,7 @@ func (m *Memory) learn(text []byte, p textparse.Parser, most int) line {
 			m.series[id] = out.series
 		}
 		m.reader.Read(string(name), l, func(source int, k mapping.Key, times float64) {
-			// Nothing is kept of the series' own text: it would keep all of its labels.
+			// Clone the strings, because a part of the series' text would keep all of its labels alive.
 			k.Entity, k.Outcome, k.Shard = strings.Clone(k.Entity), strings.Clone(k.Outcome), strings.Clone(k.Shard)
 			out.means = append(out.means, meaning{source, k, times})
 		})
@@ -180,8 +181,8 @@ func (m *Memory) accept(text []byte, most int) {
 	}
 }
 
-// tidy forgets everything where much of it is of lines that are not told any more, and
-// gives back room that was not needed: kept series of so many lines were read.
+// tidy drops everything if much of it belongs to lines that are no longer exported, and gives back
+// unused room. kept is how many series were read from so many lines.
 func (m *Memory) tidy(lines, kept int) {
 	if len(m.known) > 2*lines || len(m.series) > 2*kept+leastSeries {
 		m.known, m.series = map[fingerprint]line{}, map[fingerprint]*one{}

@@ -12,7 +12,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
 
-// What is remembered is what would have been read: values move, and series come and go.
+// Memory gives the same result as a new parse while values change and series come and go.
 func TestMemoryReadsTheSame(t *testing.T) {
 	t.Parallel()
 	reader := mapping.NewReader(mapping.Neutral())
@@ -23,7 +23,7 @@ func TestMemoryReadsTheSame(t *testing.T) {
 			fmt.Fprintf(&text, "stateful_shard_requests_total{entity_type=\"Cart\",shard=\"%d\",outcome=\"ok\"} %d\n", shard, n*shard)
 			fmt.Fprintf(&text, "stateful_shard_requests_total{outcome=\"error\", shard=\"%d\", entity_type=\"Ca\\\"rt\"} %d\n", shard, n+shard)
 		}
-		// Comments, series that nobody named, values and lines in every way they may be written.
+		// Comments, series that no mapping names, and values and lines in every allowed form.
 		fmt.Fprintf(&text, "# HELP other n\n# TYPE other gauge\nother{a=\"b\"} %d\nother %d 1700000000000\nprocess_start_time_seconds 1.7e+09\n\n", n, n)
 		fmt.Fprintf(&text, "stateful_requests_started_total  %d\nstateful_requests_started_total{entity_type=\"B\"} %s\n", n, []string{"NaN", "1e3", "+Inf", "7", "-1"}[n%5])
 		fmt.Fprintf(&text, "stateful_requests_total{outcome=\"ok\",cluster=\"a\"} %d\nstateful_requests_total{outcome=\"ok\",cluster=\"b\"} 1\n", n)
@@ -36,7 +36,7 @@ func TestMemoryReadsTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		clear(body) // it is somebody else's from now on
+		clear(body) // the buffer is reused from now on
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("reading %d: %s", n, diff)
 		}
@@ -46,7 +46,7 @@ func TestMemoryReadsTheSame(t *testing.T) {
 	}
 }
 
-// A refused exposition must not be remembered without bound either.
+// A rejected exposition must not be remembered without limit either.
 func TestMemoryOfAFlood(t *testing.T) {
 	t.Parallel()
 	m := NewMemory(mapping.NewReader(mapping.Neutral()))
@@ -64,7 +64,7 @@ func TestMemoryOfAFlood(t *testing.T) {
 	}
 }
 
-// What was accepted once is no excuse for what is wrong now.
+// A line that was accepted before does not excuse an error now.
 func TestMemoryStillRefuses(t *testing.T) {
 	t.Parallel()
 	const good = "# TYPE a counter\na{b=\"c\"} 1\nstateful_requests_total{outcome=\"ok\"} 1\n"

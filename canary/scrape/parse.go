@@ -20,24 +20,25 @@ const (
 	processStart = "process_start_time_seconds"
 )
 
-// errSeries says that an exposition has more series that mean something than allowed.
+// errSeries says that an exposition has more series with a meaning than allowed.
 var errSeries = errors.New("too many series")
 
-// mostHints bounds what is said about series that could mean more.
+// mostHints limits the hints about series that could mean more.
 const mostHints = 3
 
-// Parse reads an exposition; at most most series that mean something. Without a content type it is classic text: Kamon sends
-// none. Series that nobody named are passed over before their labels are read.
+// Parse reads an exposition with at most most series that have a meaning. An empty content type means
+// classic text, because Kamon sends none. It skips series that no mapping names before it reads their
+// labels.
 func Parse(body []byte, contentType string, reader *mapping.Reader, most int) (Exposition, error) {
 	return NewMemory(reader).Parse(body, contentType, most)
 }
 
-// Parse reads an exposition of the target as the function does. It keeps nothing of the body.
+// Parse is the function Parse with this Memory. It keeps nothing of the body.
 func (m *Memory) Parse(body []byte, contentType string, most int) (Exposition, error) {
 	var out Exposition
 	values := make([]map[mapping.Key]float64, len(m.reader.Sources))
-	// A sum with a summand that is no number is none: it is left out as if it had
-	// not been told, so that it neither falls nor grows.
+	// A sum with a summand that is not a number is left out as if it were not exported, so it neither
+	// falls nor grows.
 	var spoilt map[mapping.Key]bool
 	kept := 0
 	m.reading++
@@ -50,7 +51,7 @@ func (m *Memory) Parse(body []byte, contentType string, most int) (Exposition, e
 			return nil
 		}
 		if l.series.reading == m.reading {
-			out.Duplicates++ // the first of them counts
+			out.Duplicates++ // the first one counts
 			return nil
 		}
 		l.series.reading = m.reading
@@ -98,10 +99,10 @@ func (m *Memory) Parse(body []byte, contentType string, most int) (Exposition, e
 	return out, nil
 }
 
-// read tells every series: first those that are known, then those that the parser finds in the rest.
+// read takes every series: first the known ones, then those that the parser finds in the rest.
 func (m *Memory) read(body []byte, contentType string, most int, take func(line, float64) error) error {
 	classic := !isOpenMetrics(contentType)
-	if classic { // the other format has an order and an end, which is for its parser to judge
+	if classic { // OpenMetrics prescribes an order and an end, which only its parser can check
 		var err error
 		if body, err = m.recall(body, take); err != nil {
 			return err

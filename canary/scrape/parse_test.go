@@ -16,7 +16,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
 
-// What client_golang exposes is read alike in both formats.
+// client_golang's output gives the same result in both formats.
 func TestParseWhatClientGolangExposes(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
@@ -77,7 +77,7 @@ func TestParseWhatClientGolangExposes(t *testing.T) {
 	}
 }
 
-// One bad summand makes the whole sum unknown, and nothing else.
+// One bad summand makes only its own sum unknown.
 func TestParseLeavesOutWhatIsNoCount(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"NaN", "-1", "+Inf", "-Inf"} {
@@ -95,7 +95,7 @@ func TestParseLeavesOutWhatIsNoCount(t *testing.T) {
 	}
 }
 
-// What nobody named costs neither memory nor the limit.
+// Series that no mapping names cost no memory and do not count against the limit.
 func TestParsePassesOverTheRest(t *testing.T) {
 	body := []byte(strings.Repeat("jvm_memory_bytes{area=\"heap\",pool=\"eden\"} 1\n", 20_000) + "stateful_requests_total{outcome=\"ok\"} 3\n")
 	reader := mapping.NewReader(mapping.Neutral())

@@ -11,43 +11,43 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
 
-// dyingEvery is how often a pod is read that is being deleted.
+// dyingEvery is the interval between readings of a pod that is being deleted.
 const dyingEvery = time.Second
 
-// atOnce bounds the readings of a process at one moment.
+// atOnce limits the concurrent readings of a process.
 const atOnce = 128
 
-// Plan says what there is to read.
+// Plan tells what to read.
 type Plan interface {
-	// Ready is false as long as not everything is known.
+	// Ready is false until everything is known.
 	Ready() bool
-	// Services that exist, whoever leads them, with pods or without: one that is
-	// scaled to zero keeps what was counted.
+	// Services returns all existing Services, whichever replica leads them, with or without pods: a
+	// Service that is scaled to zero keeps its counts.
 	Services() []types.NamespacedName
 	// Targets of one Service.
 	Targets(ctx context.Context, service types.NamespacedName) []Target
-	// Dying are those of them whose pods are being deleted: it is asked every second.
+	// Dying returns the targets whose pods are being deleted. It is called every second.
 	Dying(ctx context.Context, service types.NamespacedName) []Target
 }
 
-// Sink takes what was read. It is told of one Service by one goroutine at a time.
+// Sink takes the readings. Only one goroutine at a time calls it for a Service.
 type Sink interface {
-	// Begin: the Service is read from now on. It is fresh if it came into being while
-	// the runner ran, so that its pods are new as well.
+	// Begin starts reading the Service. fresh means that it was created while the runner ran, so its
+	// pods are new too.
 	Begin(service types.NamespacedName, fresh bool)
-	// Read is what its targets said: all of them, which may be none, or only those
-	// that are being deleted.
+	// Read takes the readings of all its targets, possibly none, or only of those that are being
+	// deleted.
 	Read(service types.NamespacedName, all []Reading)
-	// End: it is not read by this process any more.
+	// End stops reading the Service in this process.
 	End(service types.NamespacedName)
 }
 
 // Settings that may change while the runner runs.
 type Settings struct {
-	// Interval from one reading to the next.
+	// Interval between readings.
 	Interval time.Duration
 	Limits   Limits
-	// Reader for a runtime, and for queue-proxy.
+	// Reader for a runtime, Entry for queue-proxy.
 	Reader func(runtime string) *mapping.Reader
 	Entry  *mapping.Reader
 }
@@ -59,7 +59,7 @@ func (s Settings) reader(t Target) *mapping.Reader {
 	return s.Reader(t.Runtime)
 }
 
-// Runner reads every Service that this process leads, each at its own moment.
+// Runner reads every Service that this process leads, each at its own offset.
 type Runner struct {
 	Client   *Client
 	Plan     Plan
@@ -71,13 +71,13 @@ type Runner struct {
 
 	slots   chan struct{}
 	running map[types.NamespacedName]context.CancelFunc
-	// known Services are those that were there before.
+	// known holds the Services that existed before.
 	known  map[types.NamespacedName]bool
 	passed bool
 	wait   sync.WaitGroup
 }
 
-// Run returns when the context has ended and nothing is read any more.
+// Run returns after the context ends and all readings have finished.
 func (r *Runner) Run(ctx context.Context) {
 	r.slots = make(chan struct{}, atOnce)
 	r.running = map[types.NamespacedName]context.CancelFunc{}
@@ -95,10 +95,10 @@ func (r *Runner) Run(ctx context.Context) {
 	}
 }
 
-// follow starts and stops reading as Services come, go and change hands.
+// follow starts and stops reading as Services are created, deleted and change their leader.
 func (r *Runner) follow(ctx context.Context) {
 	if !r.Plan.Ready() {
-		// What comes when it is ready is not new, but was not known.
+		// Services that appear when the plan becomes ready are not new; they were just unknown.
 		r.passed = false
 		return
 	}
@@ -135,14 +135,14 @@ func (r *Runner) follow(ctx context.Context) {
 
 // service reads the pods of one Service until it is stopped.
 func (r *Runner) service(ctx context.Context, key types.NamespacedName, fresh bool) {
-	// Begin takes note of the pods that there are, which have counted before: those that
-	// Targets has found to belong to the Service.
+	// Targets finds the pods of the Service. Begin then records the existing ones as pods that have
+	// counted before.
 	r.Plan.Targets(ctx, key)
 	r.Sink.Begin(key, fresh)
 	defer r.Sink.End(key)
 	var batches sync.WaitGroup
 	defer batches.Wait()
-	var mu sync.Mutex // the sink's, and of what is being read
+	var mu sync.Mutex // guards the sink and what is being read
 	busy := map[Target]bool{}
 	memories, share := map[Target]*Memory{}, r.Budget.Share()
 	defer func() { forget(memories, nil) }()
@@ -207,7 +207,7 @@ func (r *Runner) service(ctx context.Context, key types.NamespacedName, fresh bo
 	}
 }
 
-// forget lets go of the memories of targets that are gone.
+// forget drops the memories of removed targets.
 func forget(memories map[Target]*Memory, all []Target) {
 	there := make(map[Target]bool, len(all))
 	for _, t := range all {
@@ -221,10 +221,10 @@ func forget(memories map[Target]*Memory, all []Target) {
 	}
 }
 
-// identity of a target is what must not be read twice at a time.
+// identity is the part of a target that must not be read twice at the same time.
 func identity(t Target) Target { return Target{Pod: t.Pod, Entry: t.Entry} }
 
-// batch reads targets side by side, and returns when all have answered.
+// batch reads targets concurrently, and returns when all have answered.
 func (r *Runner) batch(ctx context.Context, targets []Target, memories []*Memory, s Settings) []Reading {
 	out := make([]Reading, len(targets))
 	var wait sync.WaitGroup
@@ -239,9 +239,8 @@ func (r *Runner) batch(ctx context.Context, targets []Target, memories []*Memory
 	return out
 }
 
-// next is when a Service is due: at the same offset in every interval, which its
-// name decides, so that Services do not all come at once, and no restart and no
-// other replica changes when.
+// next returns when a Service is due. Its name decides the offset in every interval, so Services are
+// spread out, and neither a restart nor another replica changes the time.
 func next(now time.Time, interval time.Duration, key types.NamespacedName) time.Time {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(key.String()))                  // a hash never fails

@@ -14,7 +14,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
 
-// stage is a plan and a sink in one.
+// stage is a Plan and a Sink.
 type stage struct {
 	mu       sync.Mutex
 	ready    bool
@@ -23,8 +23,8 @@ type stage struct {
 	began    map[types.NamespacedName]string
 	readings map[types.NamespacedName][][]Reading
 	ended    map[types.NamespacedName]int
-	// planned says of which Services the targets were asked for, hasty counts those that
-	// began before.
+	// planned holds the Services whose targets were requested; hasty counts those that began before
+	// that.
 	planned map[types.NamespacedName]bool
 	hasty   int
 }
@@ -134,8 +134,8 @@ func run(t *testing.T, s *stage, interval time.Duration) {
 
 func name(s string) types.NamespacedName { return types.NamespacedName{Namespace: "shop", Name: s} }
 
-// All pods of a Service are asked at the same moment, and one that hangs keeps
-// nobody waiting who is being deleted.
+// All pods of a Service are scraped at the same time, and a hanging one does not delay a pod that is
+// being deleted.
 func TestPodsAreReadTogether(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -178,7 +178,7 @@ func TestPodsAreReadTogether(t *testing.T) {
 		t.Errorf("the pods were asked within %s", spread)
 	}
 	mu.Unlock()
-	// The batch waits for the pod that hangs. Another one is being deleted now.
+	// The batch waits for the hanging pod. Another pod is being deleted now.
 	late := targetOf(t, server)
 	late.Pod, late.Dying = "late", true
 	s.set(func() { s.services[name("cart")] = append(pods[:len(pods):len(pods)], late) })

@@ -19,23 +19,23 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
 
-// Target is one place to read.
+// Target is one endpoint to scrape.
 type Target struct {
-	// Pod that is asked; with a new UID, whatever answers is someone else.
+	// Pod is the UID of the pod. With a new UID, another pod answers.
 	Pod types.UID
-	// Entry says that queue-proxy is asked, and not the application.
+	// Entry means that the target is queue-proxy, not the application.
 	Entry bool
 	// Address is the pod's own.
 	Address netip.AddrPort
-	// Path and query, beginning with a slash.
+	// Path and query, starting with a slash.
 	Path string
-	// Runtime that the template declares; it chooses the mappings.
+	// Runtime is what the template declares; it selects the mappings.
 	Runtime string
-	// Dying: the pod is being deleted, and what it counts is soon lost.
+	// Dying means that the pod is being deleted, so its counts are soon lost.
 	Dying bool
 }
 
-// Check refuses what no pod's own address is.
+// Check refuses an address that cannot be a pod's own.
 func (t Target) Check() error {
 	ip := t.Address.Addr()
 	switch {
@@ -51,18 +51,18 @@ func (t Target) Check() error {
 
 // Limits of one reading.
 type Limits struct {
-	// Timeout of a whole reading.
+	// Timeout of the whole reading.
 	Timeout time.Duration
-	// Body is the most bytes of an answer, after decompression.
+	// Body is the maximum size of an answer in bytes, after decompression.
 	Body int64
-	// Series is the most series that mappings name.
+	// Series is the maximum number of series that mappings name.
 	Series int
 }
 
-// DefaultLimits are in force where config-canary says nothing else.
+// DefaultLimits apply unless config-canary sets others.
 var DefaultLimits = Limits{Timeout: 5 * time.Second, Body: 4 << 20, Series: 10_000}
 
-// Class of a failed reading, for a label.
+// Class of a failed reading, used as a label.
 type Class string
 
 // The classes.
@@ -82,10 +82,10 @@ func Classes() []Class {
 	return []Class{Timeout, Refused, Unreachable, Status, TooLarge, TooManySeries, Unparsable, BadTarget}
 }
 
-// ReadError is why a reading failed.
+// ReadError tells why a reading failed.
 type ReadError struct {
 	Class Class
-	// Code of the answer, if it was a wrong one.
+	// Code is the status code, if it was wrong.
 	Code int
 	Err  error
 }
@@ -106,31 +106,29 @@ func ClassOf(err error) Class {
 	return Unreachable
 }
 
-// Reading is what one target said.
+// Reading is the result of scraping one target.
 type Reading struct {
 	Target Target
 	// At is when the answer was complete.
 	At time.Time
-	// Took is how long that was after asking.
+	// Took is the time from request to complete answer.
 	Took time.Duration
 	// Err is a *ReadError, nil if the target was read.
 	Err error
 	Exposition
 }
 
-// Exposition is what mappings made of an answer.
+// Exposition is what mappings read from an answer.
 type Exposition struct {
-	// Start of the process, in seconds since 1970; 0 if it does not say.
+	// Start of the process, in seconds since 1970; 0 if not exported.
 	Start float64
-	// Sources are the numbers by mapping, the one that is trusted first; empty ones
-	// are left out.
+	// Sources holds the values by mapping, the most trusted first, without empty ones.
 	Sources []Source
-	// Rejected counts samples that are no counts: NaN, infinite or negative.
+	// Rejected counts samples that are not counts: NaN, infinite or negative.
 	Rejected int
-	// Duplicates counts series that were told before in the same answer; of those only
-	// the first counts.
+	// Duplicates counts series that appeared before in the same answer; only the first counts.
 	Duplicates int
-	// Hints say in words why series mean less than they might: a few, and short.
+	// Hints holds a few short texts on why series mean less than they could.
 	Hints []string
 }
 
