@@ -2,29 +2,29 @@ package judge
 
 import "math"
 
-// betaBinomial is the distribution of how many of n requests are bad, where each shard
-// has a ratio of its own around q. dispersion is the correlation between two requests
-// of one shard, from 0 (binomial) to below 1. q is neither 0 nor 1.
+// betaBinomial is the distribution of the number of bad requests among n, when each shard has its own
+// ratio around q. dispersion is the correlation between two requests of one shard, from 0 (binomial) to
+// below 1. q is neither 0 nor 1.
 type betaBinomial struct{ n, q, dispersion float64 }
 
 const (
-	// binomialBelow this dispersion the beta distribution is a point.
+	// binomialBelow is the dispersion below which the beta distribution is a point.
 	binomialBelow = 1e-9
-	// longestSum of terms that is added up; beyond it counts are as good as normal.
+	// longestSum is the largest number of summed terms; larger counts are close enough to normal.
 	longestSum = 1e5
-	// farthestScore bounds normal scores: nothing is so unlikely that it counts more.
+	// farthestScore limits normal scores, so no unlikely count weighs more than that.
 	farthestScore = 7
 )
 
-// variance of the number of bad requests.
+// variance returns the variance of the number of bad requests.
 func (b betaBinomial) variance() float64 {
 	return b.n * b.q * (1 - b.q) * b.inflation()
 }
 
-// inflation is how many times the variance is that of a binomial distribution.
+// inflation returns the variance as a multiple of the binomial distribution's.
 func (b betaBinomial) inflation() float64 { return 1 + (b.n-1)*b.dispersion }
 
-// logProbability of k bad requests.
+// logProbability returns the log probability of k bad requests.
 func (b betaBinomial) logProbability(k float64) float64 {
 	if b.dispersion < binomialBelow {
 		l := logChoose(b.n, k)
@@ -40,13 +40,13 @@ func (b betaBinomial) logProbability(k float64) float64 {
 	return logChoose(b.n, k) + logBeta(k+alpha, b.n-k+beta) - logBeta(alpha, beta)
 }
 
-// shapes of the beta distribution that the ratios of shards have.
+// shapes returns the parameters of the beta distribution of the shards' ratios.
 func (b betaBinomial) shapes() (alpha, beta float64) {
 	both := 1/b.dispersion - 1
 	return b.q * both, (1 - b.q) * both
 }
 
-// step is the probability of k+1 divided by that of k.
+// step returns the probability of k+1 divided by that of k.
 func (b betaBinomial) step(k float64) float64 {
 	step := (b.n - k) / (k + 1)
 	if b.dispersion < binomialBelow {
@@ -56,7 +56,7 @@ func (b betaBinomial) step(k float64) float64 {
 	return step * (k + alpha) / (b.n - k - 1 + beta)
 }
 
-// below is the probability of fewer than k, above that of more.
+// below returns the probability of fewer than k, above that of more.
 func (b betaBinomial) below(k float64) float64 {
 	sum := 0.0
 	for j, term := k, math.Exp(b.logProbability(k)); j > 0; j-- {
@@ -79,8 +79,8 @@ func (b betaBinomial) above(k float64) float64 {
 	return sum
 }
 
-// ends says that a sum gets no larger: terms only fall away from the middle, unless
-// most shards have hardly any bad requests, or hardly any good ones.
+// ends reports whether a sum is complete. Terms fall away from the middle, unless most shards have
+// hardly any bad requests or hardly any good ones.
 func (b betaBinomial) ends(term, sum float64) bool {
 	if term > negligibleTerm*sum {
 		return false
@@ -92,10 +92,9 @@ func (b betaBinomial) ends(term, sum float64) bool {
 	return min(alpha, beta) >= 1
 }
 
-// score of k bad requests is a randomised quantile residual (Dunn and Smyth 1996): where
-// k lies in its distribution, as a standard normal number. chance, from 0 to 1, says
-// where between "fewer than k" and "k or fewer", so that the score of what comes from
-// the distribution is exactly normal, however few requests there were.
+// score returns the randomised quantile residual of k bad requests (Dunn and Smyth 1996): the position
+// of k in its distribution, as a standard normal number. chance, from 0 to 1, picks a point between
+// "fewer than k" and "k or fewer". This makes scores exactly normal for any request count.
 func (b betaBinomial) score(k, chance float64) float64 {
 	middle := b.n * b.q
 	var z float64
@@ -113,7 +112,7 @@ func (b betaBinomial) score(k, chance float64) float64 {
 	return max(-farthestScore, min(farthestScore, z))
 }
 
-// quantile of the standard normal distribution.
+// quantile returns the quantile of the standard normal distribution.
 func quantile(p float64) float64 { return -math.Sqrt2 * math.Erfcinv(2*max(0, min(1, p))) }
 
 func logBeta(a, b float64) float64 {

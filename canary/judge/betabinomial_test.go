@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// The probabilities of fewer, of as many and of more, and the score at a quarter of the
-// way, from sums of 60 digits (mpmath 1.3, beta functions and erfinv); those of the
-// distribution agree with scipy 1.17's betabinom and binom to ten digits.
+// The probabilities of fewer, of as many and of more, and the score at a quarter of the way, from sums
+// of 60 digits (mpmath 1.3, beta functions and erfinv). Those of the distribution agree with scipy
+// 1.17's betabinom and binom to ten digits.
 func TestBetaBinomialAgainstLongSums(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ n, k, q, dispersion, below, exactly, above, score float64 }{
@@ -41,8 +41,8 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// What comes from the distribution has standard normal scores, exactly: their mean is
-// 0, their variance 1, and a twentieth lies below the quantile of 5 %.
+// Samples of the distribution have exactly standard normal scores: their mean is 0, their variance 1,
+// and a twentieth lies below the 5 % quantile.
 func TestScoresAreNormal(t *testing.T) {
 	t.Parallel()
 	for _, b := range []betaBinomial{
@@ -69,7 +69,7 @@ func TestScoresAreNormal(t *testing.T) {
 	}
 }
 
-// Extremes give numbers, and bounded ones.
+// Extreme inputs give finite, bounded scores.
 func TestScoresAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, n := range []float64{0, 1, 1e3, 1e6, 1e15} {

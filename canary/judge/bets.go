@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// minute that is under way: the requests of both sides, the bad ones of the canary and
-// of both, and how many of these are the canary's at most on average if it is within
-// what is tolerated.
+// minute is the current minute: the requests of both sides, the bad ones of the canary and of both, and
+// how many of these are the canary's on average, at most, if it is within the tolerance.
 type minute struct {
 	Long     time.Duration `json:"long,omitempty"`
 	Canary   float64       `json:"canary,omitempty"`
@@ -29,14 +28,13 @@ func (u *minute) add(m Metric, t table) {
 	u.Most += bad * part(t.canary.N, t.baseline.N, m.MaxOddsRatio)
 }
 
-// part of the bad requests that is the canary's at most, if its odds are so many times
-// the baseline's.
+// part returns the largest expected part of the bad requests at the canary, if its odds are the given
+// multiple of the baseline's.
 func part(canary, baseline, odds float64) float64 { return odds * canary / (odds*canary + baseline) }
 
-// bet on the minute that is over, for each alternative. The canary's part of its bad
-// requests is s₀ on average at most, however they cluster, as long as a minute's are as
-// likely to be at any pod. So each bet is a fair one at best (Waudby-Smith and Ramdas,
-// JRSS B 2024). How much is bet follows from what was known before.
+// bet bets on the finished minute, once per alternative. On average at most s₀ of its bad requests are
+// the canary's, however they cluster, if they are equally likely at any pod. So each bet is at best fair
+// (Waudby-Smith and Ramdas, JRSS B 2024). The stake uses only earlier data.
 func (c *clusters) bet(m Metric, spread float64) {
 	u := c.Minute
 	c.Minute = minute{}
@@ -53,7 +51,7 @@ func (c *clusters) bet(m Metric, spread float64) {
 	variance := min(single/u.Bad*max(spread, (c.Surprise+2)/float64(c.Minutes+2)), single*spread)
 	for i, alternative := range grid {
 		gain := part(u.Canary, u.Baseline, alternative)/s - 1
-		// What is won grows fastest, nearly, with this stake if the alternative holds.
+		// This stake grows the winnings almost fastest if the alternative holds.
 		stake := gain / (variance + (1-1/u.Bad)*gain*gain)
 		c.Bets[i] += math.Log1p(min(mostStake, stake) * result)
 	}
@@ -66,7 +64,7 @@ func (c *clusters) bet(m Metric, spread float64) {
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
-// valuesByKey so that sums over them are always the same.
+// valuesByKey sorts by key, so that sums over the values are reproducible.
 func valuesByKey[K cmp.Ordered, V any](m map[K]V) []V {
 	out := make([]V, 0, len(m))
 	for _, k := range sortedKeys(m) {

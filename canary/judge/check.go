@@ -8,7 +8,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// Check says what of a plan cannot be judged by, and what would be right.
+// Check returns what makes the plan unusable, and what would be right.
 func (p Plan) Check() error {
 	if !(p.Alpha > 0 && p.Alpha < 1) || !(p.Beta > 0 && p.Beta < 1) {
 		return fmt.Errorf("alpha is %v and beta is %v: both must be between 0 and 1", p.Alpha, p.Beta)
@@ -45,8 +45,8 @@ func (m Metric) check() error {
 	return nil
 }
 
-// Check says why a run that was read cannot be gone on with by a plan: somebody else
-// wrote it, or another release, which asked for other odds.
+// Check returns why a stored run cannot continue with a plan: another writer edited it, or another
+// release used other odds.
 func (r *Run) Check(p Plan) error {
 	if r.Last.Verdict != verdict.Running {
 		return fmt.Errorf("its verdict is %q: evidence is kept only until there is one", r.Last.Verdict)

@@ -10,7 +10,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// A plan that cannot be judged by is an Error that says why, and never a Pass.
+// An unusable plan gives an Error with a reason, and never a Pass.
 func TestPlansThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -44,7 +44,7 @@ func TestPlansThatCannotBe(t *testing.T) {
 	}
 }
 
-// What somebody has edited, or another release wrote, is refused before it is gone on with.
+// A run that was edited or written by another release is refused before it continues.
 func TestOpenRequestsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for evidence, says := range map[string]string{
@@ -64,13 +64,13 @@ func TestOpenRequestsThatCannotBe(t *testing.T) {
 		if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
 			t.Errorf("%s: %v", evidence, err)
 		}
-		// Nor is there a way to make it fall over.
+		// No such run makes it panic.
 		run.Analyze(everything(true), at(0, arm(100, 0), arm(900, 0)))
 	}
 	(&openings{Failed: true}).explain(everything(true), 0)
 }
 
-// A metric that is said to be decided, and of which nothing was counted, was edited. Analyze survives it, too.
+// A metric that is marked as decided without any counts was edited. Analyze survives that too.
 func TestDecidedWithoutTests(t *testing.T) {
 	t.Parallel()
 	const shards = `"canary":900,"baseline":900,"shards":{"counts":{"a":[9,1,0,9,1],"b":[9,1,0,9,1],"c":[9,1,0,9,1],"d":[9,1,0,0,0,0,9,1],"e":[9,1,0,0,0,0,9,1],"f":[9,1,0,0,0,0,9,1],"g":[9,1,0,0,0,0,9,1],"h":[9,1,0,0,0,0,9,1],"i":[9,1,0,0,0,0,9,1],"j":[9,1,0,0,0,0,9,1],"k":[9,1,0,0,0,0,9,1],"l":[9,1,0,0,0,0,9,1]}}`
@@ -102,7 +102,7 @@ func TestDecidedWithoutTests(t *testing.T) {
 	}
 }
 
-// Evidence is kept only until there is a verdict: one that has a verdict was edited.
+// A run keeps evidence only until its verdict, so one with both was edited.
 func TestEvidenceWithAVerdictIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, v := range []verdict.Verdict{verdict.Pass, verdict.Fail, verdict.Inconclusive, ""} {

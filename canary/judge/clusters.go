@@ -6,58 +6,57 @@ import (
 	"time"
 )
 
-// Bad requests that come in clusters (a pod that has a bad minute, a client that tries
-// again and again) are fewer witnesses than requests. clusters is what a comparison
-// knows of that: how much more the windows and the baseline's pods differ than
-// independent requests would. It holds sums and a bounded list.
+// Bad requests that come in clusters (a pod with a bad minute, a client that retries) are less evidence
+// than as many independent ones. clusters measures that for a comparison: how much more the windows and
+// the baseline's pods vary than independent requests would. It holds sums and a bounded list.
 type clusters struct {
-	// Windows that tell something, neighbours merged as soon as there are many.
+	// Windows with information; neighbours are merged when there are too many.
 	Windows []flat `json:"windows,omitempty"`
-	// Informative is how many there were.
+	// Informative is the number of such windows.
 	Informative int `json:"informative,omitempty"`
-	// Pods of the baseline, by a hash of their name: the bad requests that each had, and
-	// those that it would have had at the baseline's rate of each window.
+	// Pods of the baseline, by a hash of their name: the bad requests of each, and the number it would
+	// have had at the baseline's rate of each window.
 	Pods map[string]seen `json:"pods,omitempty"`
-	// Minute that is under way, and how many are over that told something.
+	// Minute is the current minute, Minutes the number of finished ones with information.
 	Minute  minute `json:"minute,omitzero"`
 	Minutes int    `json:"minutes,omitempty"`
-	// Bets on minutes: the logarithm of what each alternative has won. Surprise is the sum
-	// of the squared results, each by its variance if requests were independent.
+	// Bets on minutes: the logarithm of what each alternative has won. Surprise is the sum of the
+	// squared results, each divided by its variance for independent requests.
 	Bets     []float64 `json:"bets,omitempty"`
 	Surprise float64   `json:"surprise,omitempty"`
-	// Plain bets take no notice of how many bad requests a minute has.
+	// Plain bets ignore how many bad requests a minute has.
 	Plain []float64 `json:"plain,omitempty"`
 }
 
-// flat is a table as bare numbers, to be short: requests and bad ones of the canary, and
-// of the baseline.
+// flat is a table as bare numbers, to be short: requests and bad ones of the canary, then of the
+// baseline.
 type flat [4]float64
 
-// seen are bad requests, and how many were expected.
+// seen is the number of bad requests, and the expected number.
 type seen [2]float64
 
 const (
-	// mostWindows that are kept. Two neighbours become one where there would be more.
+	// mostWindows is the limit above which two neighbours are merged.
 	mostWindows = 40
-	// mostPods of the baseline that are told apart.
+	// mostPods limits the baseline's pods that are tracked separately.
 	mostPods = 32
-	// leastPods with which the baseline shows how much pods differ, and leastHistory for
-	// how long each of as many pods must have been watched before the split.
+	// leastPods is how many pods show how much pods differ. leastHistory is how long each of as many
+	// must have been watched before the split.
 	leastPods    = 4
 	leastHistory = 10 * time.Minute
-	// wholeHistory is taken as it is; a shorter one may have missed a bad episode.
+	// wholeHistory is used as it is; a shorter history may have missed a bad episode.
 	wholeHistory = time.Hour
-	// leastWindows that tell something before a Fail by comparison.
+	// leastWindows is the number of windows with information before a Fail by comparison.
 	leastWindows = 4
-	// leastEven is how many windows of the same weight an estimate of their spread needs.
+	// leastEven is how many windows of equal weight an estimate of their spread needs.
 	leastEven = 3
-	// together is what a bet is made on: bad requests of one pod come in minutes.
+	// together is the interval of one bet, because one pod's bad requests come in minutes.
 	together = time.Minute
-	// mostStake of what was won so far that is bet at once.
+	// mostStake is the largest part of the winnings that is bet at once.
 	mostStake = 0.9
 )
 
-// stakes of the plain bets: each is tried, and what they win is averaged.
+// stakes of the plain bets; their winnings are averaged.
 var stakes = []float64{0.05, 0.1, 0.2, 0.4, mostStake}
 
 // add takes a window of both sides. past is how much pods differed before the split.
@@ -92,7 +91,7 @@ func inPairs(windows []flat) []flat {
 	return out
 }
 
-// watch the pods of the baseline.
+// watch adds the window's counts of the baseline's pods.
 func (c *clusters) watch(pods map[string]tally) {
 	var all tally
 	for _, t := range pods {
@@ -114,11 +113,10 @@ func (c *clusters) watch(pods map[string]tally) {
 	}
 }
 
-// spreadOfPods is how many times more the baseline's pods differ than chance explains,
-// 1 at least.
+// spreadOfPods returns how many times more the baseline's pods vary than chance explains, at least 1.
 func (c *clusters) spreadOfPods() float64 { return spread(valuesByKey(c.Pods)) }
 
-// spread of counts around what was expected: 1 if each is a Poisson variable.
+// spread returns the variation of counts around their expectation: 1 if each is a Poisson variable.
 func spread(of []seen) float64 {
 	sum, n := 0.0, 0
 	for _, s := range of {
@@ -133,9 +131,8 @@ func spread(of []seen) float64 {
 	return max(1, sum/float64(n-1))
 }
 
-// spreadOfWindows is how many times more the canary's part of the bad requests differs
-// between windows than chance explains, 1 at least; and whether there are windows
-// enough to tell.
+// spreadOfWindows returns how many times more the canary's part of the bad requests varies between
+// windows than chance explains, at least 1. known is false with too few windows.
 func (c *clusters) spreadOfWindows() (times float64, known bool) {
 	odds := c.mantelHaenszel()
 	var squares, variance, weights float64
@@ -152,8 +149,8 @@ func (c *clusters) spreadOfWindows() (times float64, known bool) {
 	return max(1, squares/variance*even/(even-1)), true
 }
 
-// mantelHaenszel estimates the odds ratio over all windows (Mantel and Haenszel 1959),
-// with half a bad request more on each side, so that it exists.
+// mantelHaenszel estimates the odds ratio over all windows (Mantel and Haenszel 1959). Half a bad
+// request on each side makes it finite.
 func (c *clusters) mantelHaenszel() float64 {
 	var up, down, canary, baseline float64
 	for _, w := range c.Windows {
@@ -169,18 +166,18 @@ func (c *clusters) mantelHaenszel() float64 {
 	return (up + (1-part)/2) / (down + part/2)
 }
 
-// residual is the canary's bad requests less what is expected of it, and the variance
-// of that if requests are independent: the mode of Fisher's noncentral hypergeometric
-// distribution, and the curvature there (Levin 1984).
+// residual returns the canary's bad requests minus their expectation, and the variance for independent
+// requests. These are the mode of Fisher's noncentral hypergeometric distribution and the curvature
+// there (Levin 1984).
 func (w flat) residual(odds float64) (x, variance float64) {
 	canary, baseline, bad := w[0], w[2], w[1]+w[3]
 	low, high := max(0, bad-baseline), min(bad, canary)
-	// k·(baseline−bad+k) = odds·(canary−k)·(bad−k) has one root between them.
+	// k·(baseline−bad+k) = odds·(canary−k)·(bad−k) has one root in the valid range.
 	a, b, d := 1-odds, baseline-bad+odds*(canary+bad), -odds*canary*bad
 	k := -d / b
 	if a != 0 {
 		root := math.Sqrt(max(0, b*b-4*a*d))
-		// The form that does not lose digits.
+		// This form does not lose digits.
 		k = -2 * d / (b + root)
 	}
 	k = min(max(k, low), high)

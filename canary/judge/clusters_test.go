@@ -13,24 +13,23 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// world is an ordinary Service of many pods, some of them the canary's, none of which is
-// worse than any other, or by odds only.
+// world is an ordinary Service of many pods, some of them the canary's. The canary's differ from the
+// others only by odds.
 type world struct {
 	pods, canary int
-	// requests of all pods in a second, and the part of them that is bad.
+	// perSecond is the requests of all pods in a second, rate the bad part of them.
 	perSecond, rate float64
-	// Episodes: for share of the time a pod fails so much, for long on average.
+	// Episodes: for this share of the time a pod fails at this rate, for this long on average.
 	share, fails float64
 	long         time.Duration
-	// row is how often a client that fails tries again at the same side and fails; retries
-	// go to any pod. storm is how many times the traffic is while there is one.
+	// row is how often a failing client retries at the same side and fails; retries go to any pod.
 	row     int
 	retries float64
-	// late is how much later the canary is read, while all fail in short outages.
+	// late is how much later the canary is scraped, while short outages hit all pods.
 	late time.Duration
-	// odds of a bad request at the canary, as a multiple; 0 is 1.
+	// odds of a bad request at the canary, as a multiple of the baseline's; 0 means 1.
 	odds float64
-	// history that is known; looks is the time between two.
+	// history is the known past; looks is the time between two analyses.
 	history, looks time.Duration
 }
 
@@ -40,7 +39,7 @@ type podState struct {
 	till float64
 }
 
-// scene plays a world second by second.
+// scene simulates a world second by second.
 type scene struct {
 	world
 	rng    *rand.Rand
@@ -68,10 +67,10 @@ func (s *scene) lasts(bad bool) float64 {
 	return s.at + s.rng.ExpFloat64()*mean
 }
 
-// second is what every pod did in the next one.
+// second returns what every pod does in the next second.
 func (s *scene) second() []tally {
 	s.at++
-	// An outage is as long as a window of the baseline, which is where it hurts most.
+	// An outage as long as a window of the baseline hurts most.
 	if s.late > 0 && (int(s.at)-int(s.late.Seconds()))%15 == 1 {
 		s.outage = s.rng.Float64() < 0.1
 	}
@@ -96,7 +95,7 @@ func (s *scene) second() []tally {
 		n := poisson(s.rng, mean)
 		out[i].add(tally{n, binomial(s.rng, n, rate)})
 		if s.row > 0 {
-			// Clients that fail row times at one pod, as often as rate says.
+			// Clients that fail row times at one pod, at the given rate.
 			k := float64(s.row) * poisson(s.rng, mean*rate/float64(s.row))
 			out[i].add(tally{k, k})
 		}
@@ -107,7 +106,7 @@ func (s *scene) second() []tally {
 	return out
 }
 
-// retry: each that fails tries again, at any pod, and fails as often as retries says.
+// retry sends failed requests again to any pod, where they fail at the rate of retries.
 func (s *scene) retry(out []tally) {
 	for i := range out {
 		for range int(out[i].K) {
@@ -129,7 +128,7 @@ func poisson(rng *rand.Rand, mean float64) float64 {
 	return k
 }
 
-// past is what is remembered of the pods.
+// past returns the recorded history of the pods.
 func (s *scene) past() []PodPast {
 	kept := make([]PodPast, s.world.pods-s.canary)
 	for range int(s.history.Minutes()) {
@@ -152,7 +151,7 @@ func (s *scene) past() []PodPast {
 	return kept
 }
 
-// run of a world until its verdict.
+// run plays a world until its verdict.
 func (w world) run(p Plan, seed uint64, each func(*Run)) *Run {
 	s := w.scene(rand.New(rand.NewPCG(seed, 31)))
 	run := Start(epoch, nil)
@@ -186,8 +185,8 @@ func (w world) run(p Plan, seed uint64, each func(*Run)) *Run {
 	return run
 }
 
-// delayed has the baseline be read earlier than the canary by some seconds: what it does
-// now is counted then, so that the canary shows first what all suffer from.
+// delayed scrapes the canary some seconds later than the baseline, so the canary shows first what hits
+// both.
 func (s *scene) delayed(now []tally) []tally {
 	s.unread = append(s.unread, now[s.canary:])
 	if late := int(s.late.Seconds()); len(s.unread) > late {
@@ -196,8 +195,8 @@ func (s *scene) delayed(now []tally) []tally {
 	return now
 }
 
-// unhurried is the plan of worlds: errors have half of alpha, as by default in an ordinary
-// Service, and no Pass ends a run in which a Fail may still come.
+// unhurried is the plan of worlds: errors have half of alpha, the default in an ordinary Service, and
+// no Pass ends a run that may still Fail.
 func unhurried() Plan {
 	p := errorsOnly()
 	p.Alpha /= 2
@@ -205,7 +204,7 @@ func unhurried() Plan {
 	return p
 }
 
-// base is what worlds have in common: 2,000 requests a minute.
+// base sets what worlds have in common: 2,000 requests a minute.
 func base(w world) world {
 	if w.perSecond == 0 {
 		w.perSecond = 33
@@ -219,7 +218,7 @@ func base(w world) world {
 	return w
 }
 
-// clustered worlds, by what they are like.
+// clusteredWorlds are worlds whose bad requests come in clusters.
 var clusteredWorlds = []struct {
 	name string
 	world
@@ -235,8 +234,8 @@ var clusteredWorlds = []struct {
 	{"canary read 5 s later", world{pods: 10, canary: 1, rate: 0.0005, perSecond: 150, late: 5 * time.Second}},
 }
 
-// figures of many runs of a world: the shares that failed, and that would have failed by
-// the likelihood alone, as if requests were independent; and the requests of those.
+// figures of many runs of a world: those that fail, those that would fail by the plain likelihood for
+// independent requests, and those that pass. Each value is the requests that the run took.
 type figures struct {
 	fails, plain, pass []float64
 	runs               int
@@ -249,7 +248,7 @@ func (w world) figures(p Plan, runs int, seed uint64) figures {
 		r := w.run(p, seed+uint64(n), func(r *Run) {
 			d := r.Evidence.Metrics["errors"]
 			if plain == 0 && d.Tests[0].Odds.against(1.5, failGrid(1.5)) >= -math.Log(p.levels(p.Metrics[0]).alpha()) {
-				// A proof that came too early was kept until there was enough.
+				// A proof that came before the minimum was kept until then.
 				plain = max(r.Evidence.Canary, p.MinCanary)
 			}
 		})
@@ -273,7 +272,7 @@ func (f figures) String() string {
 	return fmt.Sprintf("plain %5.1f %%  Fail %5.1f %%  Pass %5.1f %%", part(f.plain), part(f.fails), part(f.pass))
 }
 
-// manyWorlds is how many runs of each world are played: few, unless CLUSTER_RUNS says more.
+// manyWorlds returns the number of runs per world: few, unless CLUSTER_RUNS is set.
 func manyWorlds(t *testing.T) int {
 	runs, err := strconv.Atoi(os.Getenv("CLUSTER_RUNS"))
 	if err != nil {
@@ -283,8 +282,7 @@ func manyWorlds(t *testing.T) int {
 	return runs
 }
 
-// firstSeed of worlds: CLUSTER_SEED, so that others than those that were looked at while
-// this was written can be played.
+// firstSeed returns the first seed. CLUSTER_SEED selects seeds that were not used during development.
 func firstSeed() uint64 {
 	n, err := strconv.ParseUint(os.Getenv("CLUSTER_SEED"), 10, 32)
 	if err != nil {
@@ -293,9 +291,9 @@ func firstSeed() uint64 {
 	return n << 20
 }
 
-// A canary that is no worse fails in 5 % of the runs at most where errors come in
-// clusters, whether its baseline shows that or not. As long as requests were taken as
-// independent it was up to a third: the column "plain".
+// A canary that is no worse fails in at most 5 % of the runs with clustered errors, whether or not its
+// baseline shows the clusters. With independent requests assumed it was up to a third: the column
+// "plain".
 func TestClusters(t *testing.T) {
 	t.Parallel()
 	for _, c := range clusteredWorlds {
@@ -317,7 +315,7 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// A baseline of few pods does not show how pods differ: what is said of it is as good.
+// A baseline of few pods does not show how pods differ, but false alarms stay below 5 %.
 func TestClustersInFewPods(t *testing.T) {
 	t.Parallel()
 	for _, pods := range []int{2, 3, 5} {
@@ -330,7 +328,7 @@ func TestClustersInFewPods(t *testing.T) {
 	}
 }
 
-// TestRequestsOfClusters prints what it costs where requests are independent after all.
+// TestRequestsOfClusters prints the cost if requests are independent after all.
 func TestRequestsOfClusters(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ from, to float64 }{{0.001, 0.05}, {0.01, 0.05}, {0.01, 0.03}, {0.01, 0.02}} {

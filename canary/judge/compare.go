@@ -8,12 +8,11 @@ import (
 
 // compareShards runs one interim analysis of the shards.
 //
-// A Fail needs two things: that the shards on the canary became worse than chance
-// explains, and that they became worse than is tolerated, as far as one can see. Only
-// the first has a probability: to ask the same certainty of the second missed a third
-// of the canaries that fail three times as often. So a canary that is no worse than
-// its baseline fails with probability Alpha at most; one that is worse and within
-// what is tolerated may fail more often, the nearer it is to the limit.
+// A Fail needs two things: the canary's shards became worse than chance explains, and their point
+// estimate exceeds the tolerance. Only the first has a probability, because the same certainty for the
+// second missed a third of the canaries that fail three times as often. So a canary no worse than its
+// baseline fails with probability Alpha at most; one that is worse but tolerated may fail more often,
+// the nearer it is to the limit.
 func (d *metricData) compareShards(v view, m Metric, l levels) {
 	level := l.shardFail * v.spending
 	plain, _ := v.scores(m.Kind, 1)
@@ -27,8 +26,8 @@ func (d *metricData) compareShards(v view, m Metric, l levels) {
 	d.Same = d.same(v, m, l, v.spending)
 }
 
-// same says whether the shards on the canary are shown not to be worse than is
-// tolerated, by all that was counted until now, with a part of Beta.
+// same reports whether the evidence so far shows the canary's shards to be within the tolerance, with a
+// part of Beta.
 func (d *metricData) same(v view, m Metric, l levels, part float64) bool {
 	if m.limited() && logBelow(d.Tests[0].Canary, m.Limit) < -math.Log(l.shardPass) {
 		return false
@@ -41,8 +40,8 @@ func (d *metricData) same(v view, m Metric, l levels, part float64) bool {
 	return permutation(scaled, level, v.seed()) <= level
 }
 
-// scores of all strata, if the canary's odds were a multiple of the baseline's, and by
-// how much its bad requests exceed what that would give.
+// scores returns the scores of all strata if the canary's odds were this multiple of the baseline's,
+// and how far its bad requests exceed the expectation.
 func (v view) scores(kind MetricKind, ratio float64) (scores []dealt, excess float64) {
 	for _, s := range v.strata {
 		f, ok := v.shards.forecast(s, kind, ratio, v.plan.tolerated(kind))
@@ -55,7 +54,7 @@ func (v view) scores(kind MetricKind, ratio float64) (scores []dealt, excess flo
 	return scores, excess
 }
 
-// seed of what is drawn, so that another process draws the same.
+// seed of the random draws, so that another process draws the same.
 func (v view) seed() [2]uint64 {
 	return [2]uint64{uint64(v.start), uint64(v.number)} //nolint:gosec // A seed may be any number.
 }

@@ -1,6 +1,6 @@
 package judge
 
-// requests of a side that a metric is about.
+// requests returns the requests of a side that the metric counts.
 func (a Arm) requests(m Metric) float64 {
 	if m.Kind == EntryErrors {
 		return a.Entered
@@ -8,8 +8,8 @@ func (a Arm) requests(m Metric) float64 {
 	return a.Finished
 }
 
-// enough requests on both sides for a verdict. What enters at a side may be much less
-// than what it handles, so that there it is counted by itself.
+// enough reports whether both sides have enough requests for a verdict. A side may receive far fewer
+// requests than it handles, so entry has its own count.
 func (d *metricData) enough(v view, m Metric) bool {
 	if m.Kind != EntryErrors {
 		return v.enough

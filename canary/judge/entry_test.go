@@ -8,7 +8,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// stateful is the plan of a gate of a stateful Service that says nothing but its Service.
+// stateful is the plan of a gate of a stateful Service that sets only its Service.
 func stateful() Plan {
 	p := shardedPlan()
 	for _, m := range []Metric{{Name: "entry", Kind: EntryErrors}, {Name: "slow", Kind: Slow, Threshold: 0.5}} {
@@ -18,9 +18,9 @@ func stateful() Plan {
 	return p
 }
 
-// entering is a sharded Service of 40 shards, six of them the canary's, in which a tenth
-// of the requests enters at the canary. All shards fail the same part of the requests,
-// and the canary's entry layer fails another one before they reach a shard.
+// entering is a sharded Service of 40 shards, six of them the canary's, where a tenth of the requests
+// enters at the canary. All shards fail at the same rate. The canary's entry layer fails another part
+// before it reaches a shard.
 func entering(behind, entry float64) scenario {
 	return func(rng *rand.Rand) (source, map[string]Counts) {
 		return func(i int) Window {
@@ -46,8 +46,8 @@ func entering(behind, entry float64) scenario {
 	}
 }
 
-// A canary whose pods handle well and whose entry layer fails passed in 500 of 500 runs
-// as long as only what was handled was judged.
+// When only handled requests were judged, a canary with good pods and a failing entry layer passed in
+// 500 of 500 runs.
 func TestEntryLayerThatFails(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -70,8 +70,7 @@ func TestEntryLayerThatFails(t *testing.T) {
 	}
 }
 
-// What is behind the entry is the same mixture for both sides: that the canary handles
-// worse is not told twice.
+// Both sides have the same mixture behind the entry, so a canary that handles worse counts only once.
 func TestEntryIsNotBlamedForWhatIsBehindIt(t *testing.T) {
 	t.Parallel()
 	p := stateful()
@@ -82,7 +81,7 @@ func TestEntryIsNotBlamedForWhatIsBehindIt(t *testing.T) {
 	}
 }
 
-// What nobody tells of the entry is no Pass.
+// A Service that does not count entry never passes.
 func TestEntryThatIsNotCountedNeverPasses(t *testing.T) {
 	t.Parallel()
 	for why, c := range map[verdict.Reason]func(a *Arm){

@@ -10,7 +10,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// evidence is all that is kept of the windows: sums, and logarithms of likelihoods.
+// evidence is all that is kept of the windows: sums, and log likelihoods.
 type evidence struct {
 	// Until is the end of the last window, judged or not.
 	Until    time.Time `json:"until,omitzero"`
@@ -27,24 +27,24 @@ type evidence struct {
 
 	Open openings `json:"open,omitzero"`
 
-	// Unsettled: shards were being handed over in the last window.
+	// Unsettled means that shards were being handed over in the last window.
 	Unsettled bool `json:"unsettled,omitempty"`
-	// Unanswering pods of the canary in the last window.
+	// Unanswering is the canary's unanswering pods in the last window.
 	Unanswering int `json:"unanswering,omitempty"`
-	// Analyses of the shards that were done. Its JSON name is older.
+	// Analyses is the number of interim analyses of the shards. Its JSON name is older.
 	Analyses int                    `json:"looks,omitempty"`
 	Shards   shards                 `json:"shards,omitzero"`
 	Past     past                   `json:"past,omitzero"`
 	Metrics  map[string]*metricData `json:"metrics,omitempty"`
 }
 
-// weighted is a mean.
+// weighted is a weighted mean.
 type weighted struct {
 	Sum    float64 `json:"sum,omitempty"`
 	Weight float64 `json:"weight,omitempty"`
 }
 
-// add a share; one that is none is left out.
+// add adds a share and ignores a value that is not one.
 func (w *weighted) add(v, weight float64) {
 	if !(v >= 0 && v <= 1) {
 		return
@@ -90,47 +90,46 @@ func (e *evidence) add(p Plan, w Window) {
 
 // metricData is the evidence of one metric.
 type metricData struct {
-	// Tests is one, or one for each bound of a histogram.
+	// Tests has one entry, or one per histogram bound.
 	Tests []*test `json:"tests,omitempty"`
-	// NoData says why the last window told nothing, and Unknown how many requests of
-	// either side were finished in windows that did not tell.
+	// NoData says why the last window had no data; Unknown is how many requests of either side finished
+	// in windows without data.
 	NoData  string `json:"noData,omitempty"`
 	Unknown sides  `json:"unknown,omitzero"`
-	// Crossed: the comparison was decided, even if it was too early to say so.
-	// Failed and Warned are not taken back.
+	// Crossed means that the comparison is decided, even if it is too early for a verdict. Failed and
+	// Warned are final.
 	Crossed bool           `json:"crossed,omitempty"`
 	Failed  verdict.Reason `json:"failed,omitempty"`
 	Warned  bool           `json:"warned,omitempty"`
-	// P and Same are the permutation test's: the canary worse than is tolerated, and
+	// P and Same come from the permutation test: P for the canary being worse than tolerated, Same
 	// whether it was shown not to be.
 	P    *float64 `json:"p,omitempty"`
 	Same bool     `json:"same,omitempty"`
 }
 
-// sides are a number for each side.
+// sides holds a number for each side.
 type sides struct {
 	Canary   float64 `json:"canary,omitempty"`
 	Baseline float64 `json:"baseline,omitempty"`
 }
 
-// test is what is counted as bad in one way.
+// test counts one kind of bad request.
 type test struct {
 	Bound    float64 `json:"bound,omitempty"`
 	Canary   tally   `json:"canary"`
 	Baseline tally   `json:"baseline"`
-	// Alone is the canary's tally in the windows in which the baseline kept the limit:
-	// what both suffer from is not the canary's.
+	// Alone is the canary's tally in windows in which the baseline kept the limit, because what hits
+	// both is not the canary's fault.
 	Alone tally `json:"alone"`
-	// Shared is what the canary's would be at the baseline's rate of each window.
-	// Summed up otherwise, an outage that hits both looks worse on the side that had the
-	// larger part of the requests then.
+	// Shared is the canary's tally at the baseline's rate of each window. A plain sum would make an
+	// outage of both look worse on the side with more of the requests at that time.
 	Shared tally `json:"shared"`
 	Odds   *odds `json:"odds"`
-	// Clusters in which bad requests come, where they are compared by requests.
+	// Clusters of bad requests, for a comparison by requests.
 	Clusters clusters `json:"clusters,omitzero"`
 }
 
-// maxBounds of a histogram that are compared.
+// maxBounds is the number of histogram bounds that are compared.
 const maxBounds = 32
 
 func (d *metricData) add(p Plan, m Metric, w Window, before past) {
@@ -176,8 +175,7 @@ func (d *metricData) add(p Plan, m Metric, w Window, before past) {
 	}
 }
 
-// excuse is how many requests of the baseline must have failed before they say
-// anything about it.
+// excuse is how many of the baseline's requests must fail before they count as evidence about it.
 const excuse = 2
 
 func newTests(m Metric, w Window) []*test {
@@ -197,7 +195,7 @@ func newTests(m Metric, w Window) []*test {
 	return tests
 }
 
-// read is what one side did, by test; or why that is not known.
+// read returns what one side did, per test, or why that is unknown.
 func (d *metricData) read(m Metric, a Arm) ([]tally, string) {
 	out := make([]tally, len(d.Tests))
 	if a.requests(m) <= 0 {
@@ -227,9 +225,8 @@ func (d *metricData) read(m Metric, a Arm) ([]tally, string) {
 	return out, ""
 }
 
-// strata of a window: while shards are handed over, those that both sides handled
-// are compared by themselves, because requests that wait for a hand-over are no fault
-// of either.
+// strata returns the strata of a window. During a handover the shards that both sides handled are a
+// stratum of their own, because neither side is at fault for requests that wait.
 func strata(p Plan, m Metric, w Window, all table) []table {
 	if !p.Sharded || !w.Unsettled || !byShard(m) {
 		return []table{all}
@@ -255,7 +252,7 @@ func (c Counts) tally(kind MetricKind) tally {
 	return whole(c.Finished, c.Slow)
 }
 
-// byShard: shards count what the metric calls bad.
+// byShard reports whether shards count what the metric calls bad.
 func byShard(m Metric) bool {
 	return m.Kind == Errors || m.Kind == Slow && m.Threshold == ShardSlowBound
 }

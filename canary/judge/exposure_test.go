@@ -12,13 +12,13 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// otherTimes is a sharded Service whose canary has its traffic at other times than the
-// baseline. Every window tells the truth: no time is bad.
+// otherTimes is a sharded Service whose canary has its traffic at other times than the baseline. No
+// window is a bad time.
 type otherTimes struct {
 	canary int
 	// ratio of the canary's odds to the baseline's.
 	ratio float64
-	// traffic of a shard in a window of 15 s, of 120.
+	// traffic of a shard in one of 120 windows of 15 s.
 	traffic func(shard, window int, canary bool) float64
 	// sigma of the shards' rates, around 1 %.
 	sigma float64
@@ -57,7 +57,7 @@ func (o otherTimes) play(n uint64) verdict.Verdict {
 	return run.Last.Verdict
 }
 
-// fromHalf: the canary's shards begin at half time, and the baseline's keep a part of theirs.
+// fromHalf starts the canary's shards at half time; the baseline's keep this part of theirs.
 func fromHalf(keeps float64) func(int, int, bool) float64 {
 	return func(_, i int, canary bool) float64 {
 		switch {
@@ -70,7 +70,7 @@ func fromHalf(keeps float64) func(int, int, bool) float64 {
 	}
 }
 
-// ramp: the canary's traffic rises as the baseline's falls.
+// ramp raises the canary's traffic while the baseline's falls.
 func ramp(_, i int, canary bool) float64 {
 	if canary {
 		return 100 * float64(i) / 120
@@ -78,7 +78,7 @@ func ramp(_, i int, canary bool) float64 {
 	return 100 * (1 - float64(i)/120)
 }
 
-// peaks of the two sides lie in different halves.
+// peaks puts the two sides' traffic in different halves.
 func peaks(_, i int, canary bool) float64 {
 	if canary == (i < 60) {
 		return 32
@@ -86,7 +86,7 @@ func peaks(_, i int, canary bool) float64 {
 	return 8
 }
 
-// bursts of the canary's shards, which have 20 times the traffic, all of it in one window of 20.
+// bursts gives the canary's shards 20 times the traffic, all of it in one window of 20.
 func bursts(s, i int, canary bool) float64 {
 	switch {
 	case !canary:
@@ -97,7 +97,7 @@ func bursts(s, i int, canary bool) float64 {
 	return 0
 }
 
-// allBurst: every shard has its traffic in one window of eight.
+// allBurst puts every shard's traffic in one window of eight.
 func allBurst(s, i int, _ bool) float64 {
 	if (i*7+s*13)%8 == 0 {
 		return 160
@@ -105,7 +105,7 @@ func allBurst(s, i int, _ bool) float64 {
 	return 0
 }
 
-// The bad requests of a window are shared out so that they add up, with the odds ratio that is asked about.
+// The parts of a window's bad requests add up, and have the odds ratio under test.
 func TestRatesOfAWindow(t *testing.T) {
 	t.Parallel()
 	for _, w := range []table{
@@ -135,8 +135,8 @@ func TestRatesOfAWindow(t *testing.T) {
 	}
 }
 
-// When a canary has its traffic says nothing of it: where it has most of the requests of a
-// window, its errors are not what was to be expected of it.
+// The time of a canary's traffic says nothing about it: where it has most of a window's requests, it
+// does not set its own expectation.
 func TestTrafficAtOtherTimes(t *testing.T) {
 	t.Parallel()
 	const all = 1
@@ -144,7 +144,7 @@ func TestTrafficAtOtherTimes(t *testing.T) {
 		name                          string
 		of                            otherTimes
 		mostFail, mostPass, leastFail float64
-		// often: part of every run of the tests.
+		// often runs the row in every test run.
 		often bool
 	}{
 		{"2 times, 80 of 100 begin at half, the baseline falls to 0.3", otherTimes{canary: 80, ratio: 2, traffic: fromHalf(.3)}, all, .05, .8, true},
@@ -164,7 +164,7 @@ func TestTrafficAtOtherTimes(t *testing.T) {
 		{"1.51 times, 20 of 100, all in bursts", otherTimes{canary: 20, ratio: 1.51, traffic: allBurst}, all, .05, 0, false},
 		{"healthy, the same, sigma 1", otherTimes{canary: 20, ratio: 1, traffic: allBurst, sigma: 1}, .05, all, 0, false},
 		{"1.51 times, the same, sigma 1", otherTimes{canary: 20, ratio: 1.51, traffic: allBurst, sigma: 1}, all, .05, 0, false},
-		// A limit that docs/judging.md states: the shards that have most of a window differ.
+		// A limit that docs/judging.md states: the shards with most of a window's requests differ.
 		{"healthy, 5 of 100 with 20 times the traffic in bursts, sigma 1", otherTimes{canary: 5, ratio: 1, traffic: bursts, sigma: 1}, .2, all, 0, false},
 		{"1.51 times, the same, sigma 1", otherTimes{canary: 5, ratio: 1.51, traffic: bursts, sigma: 1}, all, .1, 0, false},
 	} {

@@ -6,18 +6,17 @@ import (
 	"math/rand/v2"
 )
 
-// forecast says how many bad requests a shard should have had since the split, if the
-// canary's odds were a given multiple of the baseline's: from what the shard did
-// before, as far as that says anything, and from what all shards do.
+// forecast returns each shard's expected bad requests since the split, if the canary's odds were a
+// given multiple of the baseline's. It uses the shard's own past, as far as it is informative, and what
+// all shards do.
 //
-// Before the split, the ratios of shards have a beta distribution, whose spread is
-// measured (Paule and Mandel 1982); a shard's own ratio lies between their mean and
-// what it counted itself. Since then the odds of all shards have changed by one factor,
-// and those of each by one more of its own, whose spread is measured too. In a window in
-// which all shards fail more, each fails more by the requests that it had in it, so that who
-// had its traffic at a bad time is not taken for worse: see exposure. So what a shard
-// counts is beta-binomial, with a mean and a dispersion that depend on how many requests
-// it had. Shards with a twentieth of the requests differ in these, and not in their scores.
+// Before the split, the shards' ratios have a beta distribution with a measured spread (Paule and
+// Mandel 1982); each ratio is estimated between the mean and the shard's own counts. Since the split
+// the odds of all shards changed by a common factor, and each shard's by another one with a measured
+// spread. A window in which all shards fail more counts by the shard's requests in it, so traffic at a
+// bad time does not look worse: see exposure. A shard's count is then beta-binomial, with a mean and a
+// dispersion that depend on its requests. Shards with a twentieth of the requests differ in these and
+// not in their scores.
 type forecast struct {
 	shards []forecastShard
 }
@@ -26,15 +25,15 @@ type forecastShard struct {
 	name   string
 	canary bool
 	after  tally
-	// odds before the split, and how uncertain the ratio is, as a dispersion.
+	// odds before the split, and unsure, the uncertainty of the ratio as a dispersion.
 	odds, unsure float64
 	// expected since the split.
 	expected betaBinomial
 }
 
-// forecast of a stratum, in which the canary's odds are ratio times the baseline's: 1, or
-// up to what is tolerated.
-// ok is false if all requests, or none, were bad: then there is nothing to compare.
+// forecast returns the forecast of a stratum in which the canary's odds are ratio times the baseline's,
+// from 1 up to the tolerance. ok is false if all requests or none were bad, because nothing can be
+// compared then.
 func (s *shards) forecast(of stratum, kind MetricKind, ratio, tolerated float64) (f forecast, ok bool) {
 	var all tally
 	var sum table
@@ -69,8 +68,8 @@ func (s *shards) forecast(of stratum, kind MetricKind, ratio, tolerated float64)
 	return f, true
 }
 
-// learn each shard's odds before the split. Where nothing is known all are alike: then
-// what they are is learnt from what is counted since.
+// learn estimates each shard's odds before the split. Without a past all are alike, and the counts
+// since the split set their level.
 func (f *forecast) learn(past []tally) {
 	var sum tally
 	then := forecast{shards: make([]forecastShard, len(past))}
@@ -78,7 +77,7 @@ func (f *forecast) learn(past []tally) {
 		sum.add(t)
 		then.shards[i] = forecastShard{after: t, odds: 1}
 	}
-	// Half a bad request more, so that no ratio is 0.
+	// Half a bad request keeps every ratio above 0.
 	mean := (sum.K + 0.5) / (sum.N + 1)
 	dispersion := 0.0
 	if sum.K > 0 && sum.K < sum.N {
@@ -101,8 +100,8 @@ func (f *forecast) learn(past []tally) {
 	}
 }
 
-// likeliest dispersion of ratios around a mean. Unlike the mean square it is not led
-// astray by the few shards that fail most.
+// likeliest returns the maximum likelihood dispersion of ratios around a mean. The few shards that fail
+// most distort it less than the mean square.
 func likeliest(of []tally, mean float64) float64 {
 	best, most := 0.0, math.Inf(-1)
 	for log := math.Log(mostDispersed); log > leastDispersed; log -= 0.25 {
@@ -119,23 +118,23 @@ func likeliest(of []tally, mean float64) float64 {
 	return best
 }
 
-// leastDispersed is the logarithm of the least dispersion that is told from none.
+// leastDispersed is the logarithm of the smallest dispersion that differs from none.
 const leastDispersed = -18
 
 const (
-	// mostDispersed is the dispersion that is reckoned with at most.
+	// mostDispersed is the largest dispersion that is considered.
 	mostDispersed = 0.5
-	// rounds in which mean and dispersion are fitted in turn.
+	// rounds is how often mean and dispersion are fitted in turn.
 	rounds = 4
-	// halvings of an interval, and its ends, as logarithms.
+	// halvings of an interval, and its ends as logarithms.
 	halvings   = 50
 	widestOdds = 30
 	leastLog   = -25
 	mostLog    = 15
 )
 
-// fit the factor by which the odds of all shards changed, and how much shards differ
-// in this beyond chance: the variance of the logarithm of their odds.
+// fit estimates the common factor of all shards' odds, and how much shards differ in it beyond chance:
+// the variance of the log odds.
 func (f *forecast) fit() {
 	for i := range f.shards {
 		s := &f.shards[i]
@@ -155,7 +154,7 @@ func (f *forecast) fit() {
 	}
 }
 
-// shift the odds of all shards.
+// shift multiplies the odds of all shards.
 func (f *forecast) shift(by float64) {
 	for i := range f.shards {
 		s := &f.shards[i]
@@ -164,8 +163,8 @@ func (f *forecast) shift(by float64) {
 	}
 }
 
-// excess of bad requests over what is expected, of some shards or of all, weighted by
-// what they tell.
+// excess returns the bad requests beyond the expectation, of some shards or of all, weighted by their
+// information.
 func (f *forecast) excess(of func(forecastShard) bool) float64 {
 	sum := 0.0
 	for _, s := range f.shards {
@@ -176,8 +175,8 @@ func (f *forecast) excess(of func(forecastShard) bool) float64 {
 	return sum
 }
 
-// scatter sets the dispersion that a spread of the odds gives, and returns how far
-// counts lie from what is expected: 1 is as far as they should.
+// scatter sets the dispersion for a spread of the odds, and returns how far counts lie from their
+// expectation: 1 is as far as they should.
 func (f *forecast) scatter(spread float64) float64 {
 	sum, degrees := 0.0, -1.0
 	for i := range f.shards {
@@ -194,7 +193,7 @@ func (f *forecast) scatter(spread float64) float64 {
 	return sum / max(1, degrees)
 }
 
-// halve finds where a condition that holds on the left ceases to.
+// halve finds by bisection where a condition that holds on the left ends.
 func halve(low, high float64, holds func(float64) bool) float64 {
 	for range halvings {
 		if mid := (low + high) / 2; holds(mid) {
@@ -206,12 +205,11 @@ func halve(low, high float64, holds func(float64) bool) float64 {
 	return (low + high) / 2
 }
 
-// scores of the shards, which come from one distribution whatever their traffic, and the
-// weights with which those of the canary are compared with those of the baseline.
+// scores returns the shards' scores, which have one distribution whatever their traffic, and the
+// weights that compare the canary's with the baseline's.
 //
-// A weight is the square root of what a shard tells of the logarithm of its odds.
-// Weighted so, the difference is the score test's, and a factor common to all shards
-// drops out of it.
+// A weight is the square root of a shard's information about its log odds. With these weights the
+// difference is that of the score test, and a factor common to all shards cancels.
 func (f *forecast) scores(seed [2]uint64) dealt {
 	var out dealt
 	told := map[bool]float64{}
@@ -233,7 +231,7 @@ func (f *forecast) scores(seed [2]uint64) dealt {
 	return out
 }
 
-// chance that breaks ties, always the same for one shard of one run.
+// chance breaks ties, always the same way for one shard of one run.
 func (s forecastShard) chance(seed [2]uint64) float64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(s.name))                                     // A hash cannot fail.

@@ -8,58 +8,55 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// A request that hangs is finished by nobody, and so in no counter, until its time-out.
-// But it is open. How many are open at a moment is a Poisson number whatever the
-// distribution of durations is (M/G/∞), so that the open requests of two sides that are
-// alike are to each other as the requests that they begin.
+// A hanging request does not finish before its timeout, so no counter of finished requests shows it.
+// But it is open. The number of open requests is Poisson for any distribution of durations (M/G/∞), so
+// the open requests of two equal sides have the ratio of the requests that they start.
 //
-// Requests of some shards take longer than those of others, and it is chance which shards
-// a side has. So what its own finished requests explain is not held against the canary: on
-// average as many are open as the seconds that they take in a second (Little 1961).
+// Requests of some shards take longer than others, and chance decides which shards a side has. So the
+// canary may have the open requests that its own finished ones explain: on average the seconds that
+// they take per second (Little 1961).
 //
-// To begin with a canary may be cold, and any side may stall for some seconds. So what is
-// compared is the fewest that the canary had open in a minute with the most that the
-// baseline had.
+// A canary may start cold, and any side may stall for some seconds. So the comparison takes the
+// canary's fewest open requests in a minute and the baseline's most.
 
-// Of the requests that are open.
+// Limits for open requests.
 const (
-	// openRatio is how many times as many as its share gives the canary may have open.
+	// openRatio is the multiple of its share of open requests that the canary may have.
 	openRatio = 3
-	// fewestHanging are no witnesses yet.
+	// fewestHanging is the number below which open requests are no evidence.
 	fewestHanging = 5
 	// openHistory is how far back readings are kept, and openReadings how many of them.
 	openHistory  = time.Minute
 	openReadings = 16
-	// holdRatio of the requests that the canary began may be open beyond what the
-	// baseline explains before a Pass must wait, and holdDeviations is how sure that is.
+	// holdRatio is the part of the canary's started requests that may be open beyond what the baseline
+	// explains before a Pass must wait. holdDeviations is the certainty.
 	holdRatio      = 0.005
 	holdDeviations = 2
 )
 
-// openAnalyses are when a canary may fail for its open requests, since the run began.
+// openAnalyses are the times since the run's start when a canary may fail for its open requests.
 var openAnalyses = []time.Duration{2 * time.Minute, 3 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute}
 
-// openings is what a run knows of the requests that are open.
+// openings is what a run knows about open requests.
 type openings struct {
 	// Readings of the last minute.
 	Readings []openReading `json:"readings,omitempty"`
-	// Begun since judging began.
+	// Begun counts requests that started since judging began.
 	Begun sides `json:"begun,omitzero"`
-	// Took is how many seconds the canary's requests took that were finished since then.
+	// Took is the total seconds of the canary's requests that finished since then.
 	Took float64 `json:"took,omitempty"`
-	// Analyses that were done. Failed never becomes false again.
+	// Analyses is the number of analyses done. Failed is final.
 	Analyses int  `json:"looks,omitempty"`
 	Failed   bool `json:"failed,omitempty"`
-	// Uncounted: nobody counts what is open. Unknown says why the last window did not tell
-	// how many are, and Short why it did not tell whether some are overdue. Timeout is that
-	// of the canary's requests.
+	// Uncounted means that nothing counts open requests. Unknown says why the last window did not show
+	// them, and Short why it did not show overdue ones. Timeout is that of the canary's requests.
 	Uncounted bool          `json:"uncounted,omitempty"`
 	Unknown   string        `json:"unknown,omitempty"`
 	Short     string        `json:"short,omitempty"`
 	Timeout   time.Duration `json:"timeout,omitempty"`
 }
 
-// openReading is one moment, At after the run began, and what was begun until then.
+// openReading is one reading: At since the run's start, and the requests started until then.
 type openReading struct {
 	At    time.Duration `json:"at"`
 	Open  sides         `json:"open,omitzero"`
@@ -67,7 +64,7 @@ type openReading struct {
 	Took  float64       `json:"took,omitempty"`
 }
 
-// add takes a window that is judged and ended so long after the run began.
+// add takes a judged window that ended at elapsed after the run's start.
 func (o *openings) add(w Window, elapsed time.Duration) {
 	o.Timeout = max(0, w.RequestTimeout)
 	o.Short = w.Canary.OverdueUnknown
@@ -76,7 +73,7 @@ func (o *openings) add(w Window, elapsed time.Duration) {
 	}
 	o.Uncounted = w.Canary.StartedUnknown || w.Baseline.StartedUnknown
 	if o.Uncounted || o.Unknown != "" {
-		// What was open before says nothing of what is now.
+		// Earlier open requests say nothing about the current ones.
 		o.Readings = nil
 		return
 	}
@@ -87,7 +84,7 @@ func (o *openings) add(w Window, elapsed time.Duration) {
 	}
 	open := sides{Canary: whole(w.Canary.Open, 0).N, Baseline: whole(w.Baseline.Open, 0).N}
 	if n := len(o.Readings); n > 1 && elapsed-o.Readings[n-2].At < openHistory/openReadings {
-		// Windows are short: one reading stands for several, with what speaks least against
+		// Windows are short. One reading stands for several, with the values that speak least against
 		// the canary.
 		last := &o.Readings[n-1]
 		open = sides{Canary: min(open.Canary, last.Open.Canary), Baseline: max(open.Baseline, last.Open.Baseline)}
@@ -99,8 +96,8 @@ func (o *openings) add(w Window, elapsed time.Duration) {
 	}
 }
 
-// share of the canary in the requests that were begun: since the split or in the last
-// minute, whichever is more. It is 0 where nothing was begun.
+// share returns the canary's share of the started requests, since the split or in the last minute,
+// whichever is larger. It is 0 if nothing started.
 func (o *openings) share() float64 {
 	of := func(s sides) float64 { return s.Canary / max(1, s.Canary+s.Baseline) }
 	last := o.Readings[len(o.Readings)-1].Begun
@@ -108,8 +105,8 @@ func (o *openings) share() float64 {
 	return max(of(last), of(sides{Canary: last.Canary - first.Canary, Baseline: last.Baseline - first.Baseline}))
 }
 
-// explained is how many requests the canary should have open by how long those took that it
-// finished, in the last minute.
+// explained returns how many open requests the canary should have, from the durations of those that it
+// finished in the last minute.
 func (o *openings) explained() float64 {
 	first, last := o.Readings[0], o.Readings[len(o.Readings)-1]
 	if last.At <= first.At {
@@ -118,8 +115,8 @@ func (o *openings) explained() float64 {
 	return (last.Took - first.Took) / (last.At - first.At).Seconds()
 }
 
-// analyze fails the canary at the fixed times, if it has more open than chance
-// gives a canary with three times its share.
+// analyze fails the canary at the fixed times if it has more open requests than chance explains for
+// three times its share.
 func (o *openings) analyze(alpha float64, elapsed time.Duration) {
 	due := 0
 	for _, at := range openAnalyses {
@@ -141,34 +138,33 @@ func (o *openings) analyze(alpha float64, elapsed time.Duration) {
 		return
 	}
 	b := betaBinomial{n: fewest + most, q: openRatio * s / (openRatio*s + 1 - s)}
-	// Fewer than expected are no evidence. Without any share all of them are.
+	// Fewer than expected are no evidence. With a share of 0, all of them are.
 	unlikely := s == 0 || fewest > b.n*b.q && math.Exp(b.logProbability(fewest))+b.above(fewest) <= alpha/float64(len(openAnalyses))
 	o.Failed = o.Failed || unlikely
 }
 
-// excess is how many more requests the canary has open than its share of what the
-// baseline has, or than its own finished ones explain, and the standard deviation of that.
+// excess returns the canary's open requests beyond its share of the baseline's, or beyond what its own
+// finished ones explain, and the standard deviation.
 func (o *openings) excess() (excess, deviation float64) {
 	if len(o.Readings) == 0 {
 		return 0, 0
 	}
 	last, s := o.Readings[len(o.Readings)-1], o.share()
 	if s >= 1 {
-		return 0, 0 // There is no baseline, which is said elsewhere.
+		return 0, 0 // Without a baseline; that is reported elsewhere.
 	}
 	r := s / (1 - s)
 	return last.Open.Canary - max(r*last.Open.Baseline, o.explained()), math.Sqrt(last.Open.Canary + r*r*last.Open.Baseline)
 }
 
-// hold says that a Pass must wait, because requests of the canary seem to hang.
+// hold reports whether a Pass must wait because the canary's requests seem to hang.
 func (o *openings) hold() bool {
 	excess, deviation := o.excess()
 	return excess > holdDeviations*deviation && excess > holdRatio*o.Begun.Canary
 }
 
-// lacks says why a Pass must wait for what is open; empty if it need not. Where nobody
-// counts what is open, requests that hang show when they are cut off: so a Pass waits
-// until those of the first MinDuration must have been.
+// lacks returns why a Pass must wait for open requests; empty if it need not. If nothing counts open
+// requests, hanging ones show at their timeout, so a Pass waits for that of the first MinDuration.
 func (o *openings) lacks(p Plan, elapsed time.Duration) verdict.Reason {
 	switch {
 	case p.Limits.Unaccounted < 0:
@@ -183,11 +179,11 @@ func (o *openings) lacks(p Plan, elapsed time.Duration) verdict.Reason {
 	return ""
 }
 
-// cutOff is when the requests of the first MinDuration have been answered or cut off,
-// since the run began.
+// cutOff is when the requests of the first MinDuration were answered or timed out, since the run's
+// start.
 func (o *openings) cutOff(p Plan) time.Duration { return o.Timeout + max(p.MinDuration, p.Warmup) }
 
-// explain what is open to a person, if it says anything.
+// explain describes the open requests for a person, if they matter.
 func (o *openings) explain(p Plan, elapsed time.Duration) []string {
 	var say []string
 	if excess, _ := o.excess(); len(o.Readings) > 0 && (o.Failed || o.hold()) {

@@ -14,19 +14,19 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// openRuns is how many runs of each world of open requests; the table of
-// docs/judging.md takes 300 of each.
+// openRuns is the number of runs per world of open requests; the table of docs/judging.md takes 300 of
+// each.
 var openRuns = flag.Int("open-runs", 0, "how many runs of each world of open requests; 0 for a few")
 
-// openWorld is two sides that begin requests, which take their time.
+// openWorld is two sides that start requests with a duration.
 type openWorld struct {
-	// canary and baseline begin so many a second, at a time since the split.
+	// canary and baseline return the requests started per second, at a time since the split.
 	canary, baseline func(at float64) float64
-	// takes is for how many seconds a request that begins then is open.
+	// takes returns the duration in seconds of a request that starts at that time.
 	takes func(rng *rand.Rand, at float64, canary bool) float64
-	// hanging is the part of the canary's that hang until they are cut off.
+	// hanging is the part of the canary's requests that hang until their timeout.
 	hanging float64
-	// streams are open on both sides when the split comes, in proportion to what they begin.
+	// streams are open on both sides at the split, in proportion to the requests they start.
 	streams float64
 }
 
@@ -38,7 +38,7 @@ const (
 	healthySeed = 82
 )
 
-// play one run, in windows of 15 s, and say when it ended.
+// play plays one run in windows of 15 s and returns when it ended.
 func (w openWorld) play(rng *rand.Rand, p Plan) (Judgement, time.Duration) {
 	run := Start(epoch, nil)
 	const horizon = 4000
@@ -106,7 +106,7 @@ func openPlan() Plan {
 	return p
 }
 
-// playMany worlds; early is how many failed within three minutes.
+// playMany plays many runs; early is how many fail within three minutes.
 func (w openWorld) playMany(runs int, seed uint64) (verdicts map[verdict.Verdict]int, early int, ends []time.Duration) {
 	verdicts = map[verdict.Verdict]int{}
 	for n := range runs {
@@ -128,8 +128,8 @@ func manyOpen(few int) int {
 	return manyRuns(few)
 }
 
-// A canary that begins ten requests a second, and lets a twentieth of them hang, fails
-// within three minutes; and none ever passes.
+// A canary that starts ten requests a second and lets a twentieth hang fails within three minutes, and
+// never passes.
 func TestHangingCanaryFails(t *testing.T) {
 	t.Parallel()
 	t.Logf("seed %d", hangingSeed)
@@ -171,7 +171,7 @@ func streams(rng *rand.Rand, _ float64, _ bool) float64 {
 	return 0.1 * rng.ExpFloat64()
 }
 
-// Whatever else makes requests be open for long, a healthy canary does not fail for it.
+// A healthy canary does not fail for long open requests, whatever their cause.
 func TestHealthyCanaryMayHaveOpenRequests(t *testing.T) {
 	t.Parallel()
 	t.Logf("seed %d", healthySeed)
@@ -190,7 +190,7 @@ func TestHealthyCanaryMayHaveOpenRequests(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		of   openWorld
-		// late: a Pass may take longer than without open requests.
+		// late means that a Pass may take longer than without open requests.
 		late bool
 	}{
 		{"0.1 s, 10 of 100 a second", openWorld{canary: ten, baseline: ninety, takes: exponential(0.1)}, false},
@@ -231,8 +231,8 @@ func burst(rps float64) func(float64) float64 {
 	}
 }
 
-// What is not known never passes; where nobody counts at all, the time-out of requests is
-// waited for.
+// Unknown open requests never pass. If nothing counts them at all, the run waits for the request
+// timeout.
 func TestUnknownOpenRequestsDoNotPass(t *testing.T) {
 	t.Parallel()
 	with := func(change func(*Window)) func(int, *Window) {
@@ -271,8 +271,8 @@ func TestUnknownOpenRequestsDoNotPass(t *testing.T) {
 	}
 }
 
-// A run that is written down between two analyses goes on the same, and what it keeps of
-// open requests is small however often it looks.
+// A run that is stored between two analyses continues the same, and its state of open requests stays
+// small after any number of analyses.
 func TestOpenRequestsAreResumed(t *testing.T) {
 	t.Parallel()
 	whole, written := Start(epoch, nil), Start(epoch, nil)

@@ -2,22 +2,22 @@ package judge
 
 import "math"
 
-// hypergeometric is Fisher's noncentral hypergeometric distribution: of so many bad
-// requests of both sides, how many are the canary's.
+// hypergeometric is Fisher's noncentral hypergeometric distribution: how many of both sides' bad
+// requests are the canary's.
 type hypergeometric struct{ canary, baseline, bad float64 }
 
-// support is the fewest and the most that the canary can have.
+// support returns the fewest and the most that the canary can have.
 func (h hypergeometric) support() (lo, hi float64) {
 	return max(0, h.bad-h.baseline), min(h.bad, h.canary)
 }
 
-// negligible terms are left out of sums: beyond the mode they fall faster than any
-// geometric series, so that all of them together are no larger than rounding.
+// negligibleTerm is the size below which terms are left out of sums. Beyond the mode they fall faster
+// than any geometric series, so their sum is no larger than rounding.
 const negligibleTerm = 1e-19
 
-// logWeight is the logarithm of what the weights C(canary,j)·C(baseline,bad-j)·ratio^j
-// add up to. It begins at the largest and goes both ways until no more is added:
-// some ten standard deviations, which is thousands of terms for millions of requests.
+// logWeight returns the logarithm of the sum of the weights C(canary,j)·C(baseline,bad-j)·ratio^j. It
+// starts at the largest and goes both ways until terms vanish: some ten standard deviations, which is
+// thousands of terms for millions of requests.
 func (h hypergeometric) logWeight(ratio float64) float64 {
 	lo, hi := h.support()
 	mode := h.mode(ratio)
@@ -33,12 +33,12 @@ func (h hypergeometric) logWeight(ratio float64) float64 {
 	return logChoose(h.canary, mode) + logChoose(h.baseline, h.bad-mode) + mode*math.Log(ratio) + math.Log(sum)
 }
 
-// step is the weight of j+1 divided by that of j. It falls with j.
+// step returns the weight of j+1 divided by that of j. It falls with j.
 func (h hypergeometric) step(j, ratio float64) float64 {
 	return (h.canary - j) * (h.bad - j) * ratio / ((j + 1) * (h.baseline - h.bad + j + 1))
 }
 
-// mode is where the weight is largest.
+// mode returns where the weight is largest.
 func (h hypergeometric) mode(ratio float64) float64 {
 	lo, hi := h.support()
 	for lo < hi {
@@ -52,7 +52,7 @@ func (h hypergeometric) mode(ratio float64) float64 {
 	return lo
 }
 
-// logProbability of the canary having k of the bad ones.
+// logProbability returns the log probability that k of the bad requests are the canary's.
 func (h hypergeometric) logProbability(k, ratio float64) float64 {
 	lo, hi := h.support()
 	if k < lo || k > hi {

@@ -5,7 +5,7 @@ package judge
 // fixes them, not the data, so no run can repeat an analysis until it likes the result.
 const maxAnalyses = 5
 
-// due is how many interim analyses of the shards have become due.
+// due returns how many interim analyses of the shards are due.
 func (p Plan) due(elapsed int64) int {
 	n := 0
 	for j := range maxAnalyses {
@@ -16,8 +16,8 @@ func (p Plan) due(elapsed int64) int {
 	return n
 }
 
-// spent is the fraction of Alpha, and of Beta, that so many analyses may spend: the
-// fraction of the time that has passed. A skipped analysis leaves its part to the next.
+// spent returns the fraction of Alpha, and of Beta, that so many analyses may spend: the fraction of
+// the time that has passed. A skipped analysis leaves its part to the next.
 func spent(analyses int) float64 {
 	if analyses == 0 {
 		return 0

@@ -12,7 +12,7 @@ import (
 // heavy draws a duration from a lognormal with a heavy tail, in seconds.
 func heavy(rng *rand.Rand) float64 { return 0.05 * math.Exp(1.2*rng.NormFloat64()) }
 
-// timed counts durations into an arm, some of them with a slow tail.
+// timed adds n durations to an arm, a part of them from a slow tail.
 func timed(rng *rand.Rand, n int, tail float64) Arm {
 	a := arm(float64(n), 0)
 	a.Above = map[float64]float64{}
@@ -59,7 +59,7 @@ func TestLatencyUnderHeavyTails(t *testing.T) {
 	}
 }
 
-// What is not known never passes.
+// Unknown latency never passes.
 func TestUnknownLatencyIsNoData(t *testing.T) {
 	t.Parallel()
 	good := func() Arm {
@@ -87,7 +87,7 @@ func TestUnknownLatencyIsNoData(t *testing.T) {
 			}
 		}
 	}
-	// One window in three does not tell; the last one does.
+	// One window in three has no data; the last one has.
 	got := repeat(latency(Slow), good(), good(), func(i int, w *Window) {
 		if i%3 == 0 {
 			w.Canary.DurationsUnknown = "a pod did not answer"

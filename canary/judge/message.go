@@ -8,7 +8,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// explain says the verdict and what it stands on to a person.
+// explain describes the verdict and its basis for a person.
 func (j *Judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration) string {
 	var say []string
 	if e.Canary+e.Baseline == 0 {

@@ -7,17 +7,16 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// negligibleShare is the part of Beta that the proof of being negligible may use; the
-// rest is for the comparison. Either is a Pass, so that they share it.
+// negligibleShare is the part of Beta for the proof of being negligible; the rest is for the
+// comparison. Either gives a Pass, so they share Beta.
 const negligibleShare = 0.75
 
-// levels are what e-values and p-values must reach, by metric. relative: it is compared
-// by requests; comparable: by those or by shards.
+// levels are the thresholds of a metric's e-values and p-values. relative means that it is compared by
+// requests, comparable by requests or by shards.
 //
-// Alpha is divided by the number of metrics that count (Bonferroni), and once more
-// by two for a metric that may fail both by comparison and by its own limit. The
-// analyses of the shards share theirs. Beta is not divided by metrics, because all must
-// pass.
+// Alpha is divided by the number of metrics that count (Bonferroni), and again by two for a metric that
+// may fail by comparison and by its own limit. The interim analyses of the shards share theirs. Beta is
+// not divided by metrics, because all must pass.
 type levels struct {
 	fail, warn, pass     float64
 	shardFail, shardPass float64
@@ -45,14 +44,13 @@ func (p Plan) levels(m Metric) levels {
 
 func (m Metric) limited() bool { return m.Limit > 0 && m.Kind != SlowerAnywhere }
 
-// view is what a metric needs to know of the rest of the run.
+// view is what a metric needs to know about the rest of the run.
 type view struct {
 	plan Plan
-	// enough requests on both sides; final: the deadline is over.
+	// enough means enough requests on both sides; final means that the deadline has passed.
 	enough, final bool
-	// spending is the part of Alpha and Beta for comparing the shards now, 0 if they
-	// are not compared, and spentSoFar what was spent until now. counted are those that can be
-	// compared.
+	// spending is the part of Alpha and Beta for comparing the shards now; 0 if they are not compared.
+	// spentSoFar is what was spent up to now. counted are the comparable shards.
 	spending, spentSoFar float64
 	shards               *shards
 	strata               []stratum
@@ -60,16 +58,16 @@ type view struct {
 	start                int64
 	number               int
 	past                 past
-	// negligible: so few of the canary's requests are bad that nothing is compared.
+	// negligible means that too few of the canary's requests are bad for a comparison.
 	negligible bool
 }
 
-// judge says what is known of one metric.
+// evaluate judges one metric.
 //
-// In a sharded Service no comparison by requests may fail or pass it: requests of one
-// shard share its fate, and counting each as a witness of its own gave a false Fail
-// every third time. The limit may fail it, because it says something of the requests
-// themselves, whatever shard they come from; and so may being negligible pass it.
+// In a sharded Service no comparison by requests may fail or pass it. Requests of one shard share its
+// fate, and counting each as independent gave a false Fail every third time. The limit may fail it,
+// because it is about the requests themselves, whatever their shard; for the same reason being
+// negligible may pass it.
 func (d *metricData) evaluate(v view, m Metric) Result {
 	l := v.plan.levels(m)
 	v.enough = d.enough(v, m)
@@ -112,7 +110,7 @@ func (d *metricData) evaluate(v view, m Metric) Result {
 	return res
 }
 
-// open is the verdict on what is not decided.
+// open returns the verdict on what is undecided.
 func (v view) open() verdict.Verdict {
 	if v.final {
 		return verdict.Inconclusive
@@ -120,14 +118,14 @@ func (v view) open() verdict.Verdict {
 	return verdict.Running
 }
 
-// provable: there are enough shards for a verdict to be possible at some analysis.
+// provable reports whether there are enough shards for a verdict at some analysis.
 func (v view) provable(l levels) bool {
 	c := v.counted
 	return l.comparable && c.enough(max(1, v.plan.MinShards)) && c.ways*l.shardFail*max(v.spending, lastAnalysis) >= 1
 }
 
-// evidenceOfFail is the logarithm of the e-values for the canary being worse than is
-// tolerated, above its limit, and worse at all; and the test that is shown.
+// evidenceOfFail returns the log e-values for the canary being worse than tolerated, above its limit,
+// and worse at all, with the test to show.
 func (d *metricData) evidenceOfFail(v view, m Metric, l levels) (worst *test, fail, limit, warn float64) {
 	limit = math.Inf(-1)
 	if len(d.Tests) == 0 {
@@ -150,8 +148,8 @@ func (d *metricData) evidenceOfFail(v view, m Metric, l levels) (worst *test, fa
 	return worst, logMean(fails), limit, logMean(warns)
 }
 
-// evidenceOfPass is the logarithm of the e-value for the canary being good enough at
-// every bound, and the part of it that says that it is negligible.
+// evidenceOfPass returns the log e-value for the canary being good enough at every bound, and the part
+// of it for being negligible.
 func (d *metricData) evidenceOfPass(m Metric, l levels) (pass, negligible float64) {
 	if len(d.Tests) == 0 {
 		return 0, 0
@@ -165,14 +163,15 @@ func (d *metricData) evidenceOfPass(m Metric, l levels) (pass, negligible float6
 	return pass, negligible
 }
 
-// passes is the logarithms of the two e-values for a Pass, each with its share.
+// passes returns the logarithms of the two e-values for a Pass, each with its share.
 func (t *test) passes(m Metric, compare bool) (negligible, compared float64) {
 	negligible, compared = math.Inf(-1), math.Inf(-1)
 	share := 1 - negligibleShare
 	if r := m.negligible(); r > 0 {
 		negligible = math.Log(negligibleShare) + logBelow(t.Canary, r)
 		if m.Kind == SlowerAnywhere {
-			// Where hardly a request of the baseline is any faster, none can be slower.
+			// If hardly a request of the baseline is faster than the bound, none of the canary's can be
+			// slower.
 			rest := tally{N: t.Baseline.N, K: t.Baseline.N - t.Baseline.K}
 			negligible = math.Log(negligibleShare/2) + logSum([]float64{logBelow(t.Canary, r), logBelow(rest, r)})
 		}
@@ -187,7 +186,7 @@ func (t *test) passes(m Metric, compare bool) (negligible, compared float64) {
 	return negligible, math.Log(share) + compared
 }
 
-// negligible is the ratio below which nothing is compared; never above the limit.
+// negligible returns the ratio below which nothing is compared; it never exceeds the limit.
 func (m Metric) negligible() float64 {
 	if m.limited() {
 		return min(m.Negligible, m.Limit)
@@ -195,7 +194,7 @@ func (m Metric) negligible() float64 {
 	return m.Negligible
 }
 
-// absolute fails the canary for its limit, unless the baseline breaks it too.
+// absolute fails the canary for its limit, unless the baseline exceeds it too.
 func (d *metricData) absolute(v view, m Metric, limit float64, l levels) (unhealthy bool) {
 	if !m.limited() || len(d.Tests) == 0 {
 		return false
@@ -208,7 +207,7 @@ func (d *metricData) absolute(v view, m Metric, limit float64, l levels) (unheal
 	return breaks && t.Canary.rate() > m.Limit
 }
 
-// relative fails the canary in comparison.
+// relative fails the canary by comparison.
 func (d *metricData) relative(v view, m Metric, fail, warn float64, l levels) {
 	d.Crossed = d.Crossed || l.relative && fail >= math.Log(l.fail)
 	d.Warned = d.Warned || l.relative && warn >= math.Log(l.warn)
@@ -219,14 +218,14 @@ func (d *metricData) relative(v view, m Metric, fail, warn float64, l levels) {
 		return
 	}
 	if len(d.Tests) == 0 {
-		return // Nothing was counted by this metric, whatever the shards say.
+		return // This metric counted nothing, whatever the shards say.
 	}
 	if v.spending > 0 && v.provable(l) && d.lacks() == "" {
 		d.compareShards(v, m, l)
 		return
 	}
-	// What else must be decided may take until long after the analysis, and a canary that
-	// broke meanwhile must not pass by it. To ask again makes no Pass likelier.
+	// Other decisions may come long after the analysis, and a canary that broke meanwhile must not
+	// pass. Asking again makes no Pass likelier.
 	d.Same = d.Same && d.same(v, m, l, v.spentSoFar)
 }
 
@@ -240,7 +239,7 @@ func (d *metricData) fail(why verdict.Reason) {
 // mostUnknown is the share of a side's requests that may be unknown.
 const mostUnknown = 0.1
 
-// lacks says why a metric cannot pass for want of data.
+// lacks returns why a metric cannot pass for lack of data.
 func (d *metricData) lacks() string {
 	if d.NoData != "" {
 		return d.NoData

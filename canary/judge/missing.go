@@ -2,12 +2,12 @@ package judge
 
 import "math"
 
-// farthest is the most requests that are waited for; an estimate beyond it is none.
+// farthest is the largest useful estimate of missing requests; a larger one is dropped.
 const farthest = 1e9
 
-// missing estimates how many more requests the canary needs for a verdict, if it goes
-// on as it did: the least of what a proof of being negligible and the comparison
-// need, but no less than its minimum. 0 if it is not known.
+// missing estimates how many more requests the canary needs for a verdict if it continues as before:
+// the fewest for a proof of being negligible or for the comparison, and at least its minimum. 0 means
+// unknown.
 func missing(v view, m Metric, t *test, l levels) float64 {
 	p := v.plan
 	least := max(0, p.MinCanary-t.Canary.N)
@@ -30,7 +30,7 @@ func missing(v view, m Metric, t *test, l levels) float64 {
 	return math.Ceil(max(least, more, 1))
 }
 
-// extrapolate from so many requests that gave a logarithm: it grows in proportion.
+// extrapolate scales the requests to the wanted logarithm, which grows in proportion.
 func extrapolate(log, want, n float64) float64 {
 	if log <= 0 || n == 0 {
 		return math.Inf(1)
@@ -38,7 +38,7 @@ func extrapolate(log, want, n float64) float64 {
 	return n * (want/log - 1)
 }
 
-// solve finds the fewest requests with which something is so, which then stays so.
+// solve finds the fewest requests from which enough holds.
 func solve(enough func(n float64) bool) float64 {
 	high := 1.0
 	for !enough(high) {

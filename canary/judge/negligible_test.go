@@ -6,8 +6,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// A canary far below what is negligible does not fail by comparison, however clear it is that
-// it is worse, and however late it may pass. One that is not negligible any more does.
+// A negligible canary does not fail by comparison, however clearly it is worse and however late it may
+// pass. One that is no longer negligible does.
 func TestNegligibleIsNotCompared(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

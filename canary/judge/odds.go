@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// table is one window, or a part of one, as a table of two by two: requests and the
-// bad ones among them, on both sides.
+// table is one window or a part of it, as a two-by-two table: requests and bad requests of both sides.
 type table struct{ canary, baseline tally }
 
 // tally is a number of requests, and how many of them were bad.
@@ -20,7 +19,7 @@ func (t *tally) add(o tally) {
 	t.K += o.K
 }
 
-// rate of bad ones; 0 without requests.
+// rate of bad requests; 0 without requests.
 func (t tally) rate() float64 {
 	if t.N == 0 {
 		return 0
@@ -28,12 +27,12 @@ func (t tally) rate() float64 {
 	return t.K / t.N
 }
 
-// most is how many requests of one side of one window are computed with; more are
-// thinned in proportion, which loses evidence and invents none to speak of.
+// most limits the requests of one side of one window. More are thinned in proportion, which loses
+// evidence and adds practically none.
 const most = 1e8
 
-// whole makes a tally of counts that were measured: whole numbers, no fewer requests
-// than bad ones, and nothing that is no number.
+// whole makes a tally of measured counts: whole numbers, at least as many requests as bad ones, and no
+// NaN.
 func whole(n, k float64) tally {
 	if math.IsNaN(n) || n < 0 {
 		n = 0
@@ -56,24 +55,22 @@ func (t table) thinned() table {
 	}
 }
 
-// odds is the evidence about the odds ratio of two sides, over all windows: for each
-// ratio that is asked for, the logarithm of the likelihood.
+// odds is the evidence about the odds ratio of two sides over all windows: the log likelihood of each
+// ratio under test.
 //
-// Given how many were bad in a window in all, how many of them are the canary's has
-// Fisher's noncentral hypergeometric distribution, which depends on the odds ratio
-// alone and not on how many are bad: that may vary with time as it likes. The ratio
-// of two such likelihoods, multiplied over windows, is an e-process (Turner, Ly and
-// Grünwald, arXiv 2106.02693; for counts of canaries Lindon and Malek, NeurIPS 2022,
-// arXiv 2011.03567). By Ville's inequality it ever exceeds 1/a with probability a at
-// most, however often one analyzes. The ratio is monotonous in the canary's bad
-// requests, so that this holds for all odds ratios on the far side of the limit too.
+// Given a window's total of bad requests, the canary's number has Fisher's noncentral hypergeometric
+// distribution. It depends on the odds ratio and not on the rate of bad requests, which may vary with
+// time. The ratio of two such likelihoods, multiplied over windows, is an e-process (Turner, Ly and
+// Grünwald, arXiv 2106.02693; for counts of canaries Lindon and Malek, NeurIPS 2022, arXiv 2011.03567).
+// By Ville's inequality it ever exceeds 1/a with probability a at most, for any number of analyses. The
+// ratio is monotonic in the canary's bad requests, so this holds for all odds ratios beyond the limit
+// too.
 type odds struct {
 	Ratios []float64 `json:"ratios"`
 	Logs   []float64 `json:"logs"`
 }
 
-// The alternatives. Those of a Fail are multiples of the odds ratio that is
-// tolerated: 2, 3, 5 and 10 of 1.5.
+// The alternatives. Those of a Fail are multiples of the tolerated odds ratio: 2, 3, 5 and 10 of 1.5.
 var (
 	failSteps = []float64{4. / 3, 2, 10. / 3, 20. / 3}
 	warnGrid  = []float64{1.25, 1.5, 2, 3, 5, 10}
@@ -100,7 +97,7 @@ func (o *odds) add(t table) {
 	t = t.thinned()
 	h := hypergeometric{canary: t.canary.N, baseline: t.baseline.N, bad: t.canary.K + t.baseline.K}
 	if lo, hi := h.support(); lo == hi {
-		// Only one outcome is possible: it says nothing.
+		// With only one possible outcome it has no information.
 		return
 	}
 	for i, ratio := range o.Ratios {
@@ -108,7 +105,7 @@ func (o *odds) add(t table) {
 	}
 }
 
-// at is the log-likelihood of an odds ratio.
+// at returns the log likelihood of an odds ratio.
 func (o *odds) at(ratio float64) float64 {
 	for i, r := range o.Ratios {
 		if r == ratio {
@@ -118,13 +115,12 @@ func (o *odds) at(ratio float64) float64 {
 	return math.Inf(-1)
 }
 
-// against is the logarithm of the e-value against an odds ratio: the mean over the
-// alternatives.
+// against returns the log e-value against an odds ratio: the mean over the alternatives.
 func (o *odds) against(null float64, alternatives []float64) float64 {
 	return o.tempered(null, alternatives, 1)
 }
 
-// tempered is the same if so many bad requests are one witness.
+// tempered is against with that many bad requests counted as one.
 func (o *odds) tempered(null float64, alternatives []float64, times float64) float64 {
 	logs := make([]float64, len(alternatives))
 	base := o.at(null)
@@ -134,10 +130,10 @@ func (o *odds) tempered(null float64, alternatives []float64, times float64) flo
 	return logMean(logs)
 }
 
-// pass is the question whether the canary is not worse than is tolerated.
+// pass tests whether the canary is no worse than tolerated.
 func (o *odds) pass(tolerated float64) float64 { return o.against(tolerated, passGrid) }
 
-// logMean is the logarithm of the mean of what the logarithms are of.
+// logMean returns the logarithm of the mean of the exponentials.
 func logMean(logs []float64) float64 {
 	if len(logs) == 0 {
 		return 0
@@ -157,8 +153,8 @@ func logSum(logs []float64) float64 {
 	return top + math.Log(sum)
 }
 
-// value is what a logarithm is of, as far as JSON and people can read it.
+// value returns the exponential, limited to what JSON and people can read.
 func value(log float64) float64 { return math.Exp(min(log, logLargest)) }
 
-// logLargest is the largest e-value that is shown: 1e15.
+// logLargest is the logarithm of the largest e-value that is shown: 1e15.
 var logLargest = math.Log(1e15)

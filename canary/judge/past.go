@@ -7,26 +7,27 @@ import (
 
 // PodPast is what one pod did before the split.
 type PodPast struct {
-	// Watched is for how long it is known.
+	// Watched is how long it was watched.
 	Watched time.Duration
-	// Errors, EntryErrors, and requests above each bound of the histogram in seconds.
+	// Errors, EntryErrors, and requests above each histogram bound in seconds.
 	Errors, EntryErrors Expected
 	Above               map[float64]Expected
 }
 
-// Expected are bad requests of one pod, and how many it would have had at the rate of all
-// pods at each moment.
+// Expected compares one pod's bad requests with the number it would have had at the rate of all pods at
+// each moment.
 type Expected struct{ Bad, Expected float64 }
 
 // past is how much more pods differed before the split than chance explains.
 type past struct {
-	// Pods that were watched for long enough, and for how long as many as are needed.
+	// Pods counts those that were watched for long enough, and Watched is for how long as many as
+	// needed were watched.
 	Pods    int           `json:"pods,omitempty"`
 	Watched time.Duration `json:"watched,omitempty"`
 
 	Errors float64 `json:"errors,omitempty"`
 	Entry  float64 `json:"entry,omitempty"`
-	// Above by bound, which JSON has no keys for.
+	// Above by bound, as a list because JSON keys cannot be numbers.
 	Above []bounded `json:"above,omitempty"`
 }
 
@@ -35,8 +36,8 @@ type bounded struct {
 	Spread float64 `json:"spread"`
 }
 
-// Remember what the pods did that served before the split. A run that remembers too few
-// of them, or too little, compares minutes and not requests.
+// Remember takes the history of the pods that served before the split. With too few pods or too short a
+// history, the run compares minutes instead of requests.
 func (r *Run) Remember(pods []PodPast) {
 	p := &r.Evidence.Past
 	*p = past{}
@@ -64,11 +65,10 @@ func (r *Run) Remember(pods []PodPast) {
 
 func (e Expected) seen() seen { return seen{e.Bad, e.Expected} }
 
-// enough is known of before to say how pods differ.
+// enough reports whether the history shows how pods differ.
 func (p past) enough() bool { return p.Pods >= leastPods }
 
-// spread of what a metric calls bad, 1 at least. That nothing happened in ten minutes
-// says less than that nothing did in an hour.
+// spread of what a metric calls bad, at least 1. Ten quiet minutes say less than a quiet hour.
 func (p past) spread(m Metric, bound float64) float64 {
 	least := 1.0
 	if p.enough() {

@@ -9,8 +9,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// The spread is Pearson's statistic by its degrees of freedom: of the counts 2, 4, 6 and
-// 12 around 6 it is (16+4+0+36)/6/3.
+// The spread is Pearson's statistic divided by its degrees of freedom: for the counts 2, 4, 6 and 12
+// around 6 it is (16+4+0+36)/6/3.
 func TestSpread(t *testing.T) {
 	t.Parallel()
 	near(t, "spread", spread([]seen{{2, 6}, {4, 6}, {6, 6}, {12, 6}}), 56./18, 1e-12)
@@ -25,8 +25,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// What is remembered is of each metric by itself, stands in JSON, and counts pods that
-// were watched for ten minutes only.
+// The history is kept per metric, survives JSON, and counts only pods that were watched for ten
+// minutes.
 func TestRemember(t *testing.T) {
 	t.Parallel()
 	var pods []PodPast
@@ -60,12 +60,12 @@ func TestRemember(t *testing.T) {
 	}
 	run.Remember(pods)
 	p = run.Evidence.Past
-	// Four of the five were watched for 31 minutes at least.
+	// Four of the five were watched for at least 31 minutes.
 	near(t, "at entry, after half an hour", p.spread(Metric{Kind: EntryErrors}, 0), 1.5-31./120, 1e-12)
 }
 
-// The mode of the noncentral hypergeometric distribution and the curvature there are
-// near its mean and its variance.
+// The mode of the noncentral hypergeometric distribution and the curvature there are near its mean and
+// its variance.
 func TestResidual(t *testing.T) {
 	t.Parallel()
 	for _, w := range []flat{{100, 7, 900, 20}, {500, 40, 500, 10}, {50, 30, 950, 300}, {900, 3, 100, 1}} {
@@ -84,8 +84,8 @@ func TestResidual(t *testing.T) {
 	}
 }
 
-// Bets on a minute are fair at what is tolerated, and bad ones below it, however the bad
-// requests of the minute cluster: here all of them are at one side.
+// Bets on a minute are fair at the tolerance and lose below it, however its bad requests cluster: here
+// all of them are at one side.
 func TestBetsAreFair(t *testing.T) {
 	t.Parallel()
 	m := Metric{Kind: Errors, MaxOddsRatio: 1.5}
@@ -104,7 +104,7 @@ func TestBetsAreFair(t *testing.T) {
 	}
 }
 
-// A comparison waits for four windows, even if the first says all.
+// A comparison waits for four windows, even if the first is clear.
 func TestNoFailBeforeFourWindows(t *testing.T) {
 	t.Parallel()
 	var pods []PodPast

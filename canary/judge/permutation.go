@@ -5,15 +5,13 @@ import (
 	"math/rand/v2"
 )
 
-// dealt are shards' scores and the weights that they have where they were found, those
-// of the baseline negative.
+// dealt holds shards' scores and their weights as observed, the baseline's negative.
 type dealt struct{ weights, scores []float64 }
 
-// permutation tests whether a weighted sum of scores is high, for scores that might as
-// well have been found in any other order: the share of all orders with a sum at least
-// as high. Each stratum is permuted by itself. Some orders are drawn, and the one
-// that was found counts as one of them. Drawing ends as soon as the share lies four
-// standard deviations and more on one side of the level. The same seed draws the same.
+// permutation tests whether a weighted sum of scores is high, if the scores are exchangeable. It
+// returns the share of all orders whose sum is at least as high. Each stratum is permuted by itself.
+// The observed order counts as one of the draws. Drawing ends once the share is at least four standard
+// deviations from the level. The same seed draws the same.
 func permutation(strata []dealt, level float64, seed [2]uint64) float64 {
 	found, scale := 0.0, 0.0
 	own := make([][]float64, len(strata))
@@ -45,13 +43,13 @@ func permutation(strata []dealt, level float64, seed [2]uint64) float64 {
 	return above / drawn
 }
 
-// fewestDraws are enough for a share that is only shown.
+// fewestDraws is enough for a share that is only shown.
 const fewestDraws = 400
 
-// draws that are enough to tell on which side of a level a share lies.
+// draws returns how many draws tell on which side of a level a share lies.
 func draws(level float64) float64 { return math.Floor(min(100/level, 1e5)) }
 
-// shuffled is the weighted sum of scores in another order, in which they stay.
+// shuffled returns the weighted sum of the scores in a new order, and keeps that order.
 func (d dealt) shuffled(scores []float64, rng *rand.Rand) float64 {
 	sum := 0.0
 	for i, weight := range d.weights {
@@ -62,7 +60,7 @@ func (d dealt) shuffled(scores []float64, rng *rand.Rand) float64 {
 	return sum
 }
 
-// negated: what was high is low.
+// negated swaps high and low.
 func (d dealt) negated() dealt {
 	weights := make([]float64, len(d.weights))
 	for i, w := range d.weights {
@@ -71,7 +69,7 @@ func (d dealt) negated() dealt {
 	return dealt{weights: weights, scores: d.scores}
 }
 
-// ways of taking few of n: as a number, since they may be very many.
+// ways returns the number of ways to take few of n, as a float because it may be very large.
 func ways(n, few int) float64 {
 	if few < 0 || few > n {
 		return 0

@@ -2,8 +2,7 @@ package judge
 
 import "math/rand/v2"
 
-// withPods has the baseline's requests of a scenario be those of nine pods that do not
-// differ, which play remembers from before.
+// withPods divides a scenario's baseline between nine equal pods, whose history play knows.
 func withPods(s scenario) scenario {
 	return func(rng *rand.Rand) (source, map[string]Counts) {
 		of, before := s(rng)
@@ -12,7 +11,7 @@ func withPods(s scenario) scenario {
 			pods := make([]tally, 9)
 			n, k := w.Baseline.Finished, w.Baseline.Errors
 			for i := range pods {
-				// A pod has its part of the requests, and of the bad ones by chance.
+				// A pod has its part of the requests, and a random part of the bad ones.
 				left := float64(len(pods) - i)
 				pods[i] = tally{N: float64(int(n / left)), K: binomial(rng, k, 1/left)}
 				n, k = n-pods[i].N, k-pods[i].K
@@ -26,7 +25,7 @@ func withPods(s scenario) scenario {
 	}
 }
 
-// started is a run that knows how pods differed before, if its windows tell of pods.
+// started is a run that knows how pods differed before, if its windows have pods.
 func started(first Window, before map[string]Counts, rng *rand.Rand) *Run {
 	run := Start(epoch, before)
 	past := make([]PodPast, len(first.Pods))

@@ -10,16 +10,16 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// profiled is a sharded Service in which all shards may fail at the same time, and those of
-// the canary may have their traffic at other times than those of the baseline.
+// profiled is a sharded Service in which all shards may fail at the same time, and the canary's shards
+// may have their traffic at other times than the baseline's.
 type profiled struct {
 	// traffic of one shard in a minute.
 	traffic func(canary bool, minute int) float64
-	// outage is the minute in which 30 % of all requests fail, whoever handles them.
+	// outage is the minute in which 30 % of all requests fail on both sides.
 	outage int
 	// odds of a bad request at the canary, as a multiple.
 	odds float64
-	// fresh shards of the canary's 20 have no past, and fail so many times as often.
+	// fresh of the canary's 20 shards have no past, and their odds are worse times as high.
 	fresh int
 	worse float64
 }
@@ -67,7 +67,7 @@ func (f profiled) play(n uint64) *Run {
 
 func evenly(bool, int) float64 { return 60 }
 
-// later has the canary's shards idle until a minute, or at part of their traffic.
+// later returns traffic in which the canary's shards idle, or have part of it, until a minute.
 func later(minute int, part float64) func(bool, int) float64 {
 	return func(canary bool, i int) float64 {
 		if canary && i < minute {
@@ -77,7 +77,8 @@ func later(minute int, part float64) func(bool, int) float64 {
 	}
 }
 
-// TestWhatHitsAllShards: an outage of all of them says nothing of the canary, when ever its shards have their traffic.
+// TestWhatHitsAllShards: an outage of all shards says nothing about the canary, whenever its shards
+// have their traffic.
 func TestWhatHitsAllShards(t *testing.T) {
 	t.Parallel()
 	runs := 8
@@ -100,14 +101,15 @@ func TestWhatHitsAllShards(t *testing.T) {
 			got[tc.of.play(n).Last.Verdict]++
 		}
 		t.Logf("%-65s Fail %5.1f %%  Pass %5.1f %%", tc.name, 100*float64(got[verdict.Fail])/float64(runs), 100*float64(got[verdict.Pass])/float64(runs))
-		slack := 1.0 // in so few runs
+		slack := 1.0 // for so few runs
 		if float64(got[verdict.Fail]) > tc.mostFail*float64(runs)+slack || float64(got[verdict.Pass]) > tc.mostOK*float64(runs)+slack {
 			t.Errorf("%s: %v", tc.name, got)
 		}
 	}
 }
 
-// TestAFewShardsDoNotSpeakForTheRest: what can be compared is fine, and most of what the canary handles is not.
+// TestAFewShardsDoNotSpeakForTheRest: the comparable shards are fine, but most of what the canary
+// handles is not.
 func TestAFewShardsDoNotSpeakForTheRest(t *testing.T) {
 	t.Parallel()
 	for n := range uint64(3) {
@@ -116,7 +118,7 @@ func TestAFewShardsDoNotSpeakForTheRest(t *testing.T) {
 			t.Errorf("%s %v: %s", got.Verdict, got.Reasons, got.Message)
 		}
 	}
-	// A few of which nothing is known, and which are not worse, do not stand in the way.
+	// A few unknown shards that are no worse do not prevent a Pass.
 	passed := 0
 	for n := range uint64(3) {
 		if (profiled{traffic: evenly, outage: -1, odds: 1, fresh: 3, worse: 1}).play(n).Last.Verdict == verdict.Pass {

@@ -2,10 +2,9 @@ package judge
 
 import "math"
 
-// An e-process about one ratio p of bad requests: the likelihood of the counts under
-// alternatives, divided by that under the limit, averaged over the alternatives.
-// As with odds it may be checked at any time, p may vary with time as long as it stays
-// on one side of the limit, and only the sums are needed.
+// An e-process about one ratio p of bad requests: the likelihood of the counts under alternatives,
+// divided by that under the limit, averaged over the alternatives. As with odds, it may be checked at
+// any time, p may vary while it stays on one side of the limit, and only sums are needed.
 
 // aboveSteps are the alternatives to a limit, as multiples of its odds.
 var aboveSteps = []float64{1.5, 2, 3, 5, 10}
@@ -20,9 +19,8 @@ func logAbove(t tally, limit float64) float64 {
 	return logMean(logs)
 }
 
-// belowSteps are the alternatives to a ratio that is to be undercut, as parts of it,
-// with their weights. Nothing bad at all is what most canaries show, so that it
-// weighs as much as the rest.
+// belowSteps are the alternatives to a ratio to stay below, as fractions of it, with their weights.
+// Most canaries have no bad requests at all, so that alternative weighs as much as the rest.
 var belowSteps = []struct{ part, weight float64 }{{0, 0.5}, {0.1, 0.15}, {0.2, 0.15}, {0.4, 0.1}, {0.6, 0.1}}
 
 // logBelow is the logarithm of the e-value against p ≥ limit.

@@ -70,7 +70,7 @@ func TestHypergeometricOfConvictedTwins(t *testing.T) {
 	near(t, "mean", mean, 2, 1e-5)
 }
 
-// The same probabilities in whole numbers, by another way and without rounding.
+// The same probabilities in integers, by another method and without rounding.
 func TestHypergeometricExactly(t *testing.T) {
 	t.Parallel()
 	for _, h := range []hypergeometric{
@@ -103,8 +103,8 @@ func TestHypergeometricExactly(t *testing.T) {
 	}
 }
 
-// Whatever the number of bad requests, an e-value is 1 on average at the limit, and no
-// more on its far side. This is all that Ville's inequality needs.
+// For any number of bad requests, an e-value is 1 on average at the limit, and at most 1 beyond it.
+// Ville's inequality needs no more.
 func TestEValuesAreFairBets(t *testing.T) {
 	t.Parallel()
 	h := hypergeometric{canary: 40, baseline: 160, bad: 30}
@@ -145,9 +145,8 @@ func TestEValuesAreFairBets(t *testing.T) {
 	}
 }
 
-// Where all weights are alike, the share of orders is the share of ways to deal the
-// scores to the two sides, which can be counted: one way of ten puts the highest two of
-// five on one side.
+// With equal weights, the share of orders is the share of ways to deal the scores to the two sides,
+// which can be counted: one way of ten puts the highest two of five on one side.
 func TestPermutationExactly(t *testing.T) {
 	t.Parallel()
 	two, three := []float64{1, 1, -1, -1, -1}, []float64{1, 1, 1, -1, -1}
@@ -170,7 +169,7 @@ func TestPermutationExactly(t *testing.T) {
 	}
 }
 
-// With weights that differ, against all 720 orders of six scores.
+// With unequal weights, against all 720 orders of six scores.
 func TestPermutationAgainstAllOrders(t *testing.T) {
 	t.Parallel()
 	d := dealt{weights: []float64{3, 0.5, -1, -2, -0.25, -0.25}, scores: []float64{1.5, 0.1, -0.4, -0.2, 0.3, -1}}
@@ -204,7 +203,7 @@ func TestPermutationAgainstAllOrders(t *testing.T) {
 	}
 }
 
-// averaged over seeds, since each draws a few hundred orders only.
+// averaged averages over seeds, because each draws only a few hundred orders.
 func averaged(of []dealt) float64 {
 	sum := 0.0
 	for seed := range uint64(100) {

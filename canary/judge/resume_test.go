@@ -12,7 +12,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// bounds of the histogram of an application that fulfils the neutral contract.
+// bounds of the histogram of an application that implements the neutral contract.
 var bounds = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
 
 // everything is a plan with metrics of all kinds.
@@ -26,7 +26,7 @@ func everything(sharded bool) Plan {
 	return p
 }
 
-// wild is a window in which anything may be.
+// wild is a window with arbitrary content.
 func wild(rng *rand.Rand, i int, shards int) Window {
 	busy := func(n float64) Arm {
 		a := arm(n, binomial(rng, n, 0.03))
@@ -66,8 +66,7 @@ func wild(rng *rand.Rand, i int, shards int) Window {
 	return w
 }
 
-// Who writes a run down between two analyses, and reads it again, gets the same
-// judgements as who does not.
+// A run that is stored and read between two analyses gives the same judgements as one that is not.
 func TestRunIsResumed(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {
@@ -114,7 +113,7 @@ func TestRunIsResumed(t *testing.T) {
 	}
 }
 
-// mostBytes is what a run may take in an object of Kubernetes.
+// mostBytes is the largest size of a run in a Kubernetes object.
 const mostBytes = 100 << 10
 
 func TestRunStaysSmall(t *testing.T) {
@@ -147,7 +146,7 @@ func TestRunStaysSmall(t *testing.T) {
 	}
 }
 
-// An ordinary Service has no shards, and may have many pods, windows and bounds.
+// An ordinary Service has no shards, but may have many pods, windows and bounds.
 func TestRunOfManyPodsStaysSmall(t *testing.T) {
 	t.Parallel()
 	p := everything(false)
@@ -180,7 +179,7 @@ func TestRunOfManyPodsStaysSmall(t *testing.T) {
 	t.Logf("%d bytes", len(text))
 }
 
-// Counts that cannot be are survived: no panic, nothing that JSON cannot hold, no Pass.
+// Impossible counts cause no panic, no value that JSON cannot hold, and no Pass.
 func TestNonsenseIsSurvived(t *testing.T) {
 	t.Parallel()
 	for _, a := range []Arm{
@@ -206,7 +205,7 @@ func TestNonsenseIsSurvived(t *testing.T) {
 	}
 }
 
-// A window of millions of requests costs no more than a moment.
+// A window of millions of requests takes hardly longer than a small one.
 func BenchmarkLook(b *testing.B) {
 	for _, n := range []float64{1e3, 1e6} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -6,15 +6,14 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// Run is the evidence of one judgement. It survives JSON without loss: another process can
-// read it and continue. It contains only sums, of at most MaxShards shards, so it stays
-// below 100 KiB.
+// Run is the evidence of one judgement. JSON keeps all of it, so another process can read it and
+// continue. It contains only sums, of at most MaxShards shards, so it stays below 100 KiB.
 type Run struct {
 	// Start of the run.
 	Start time.Time `json:"start"`
 	// Last is the latest judgement.
 	Last Judgement `json:"last"`
-	// Evidence is for this package alone.
+	// Evidence is private to this package.
 	Evidence evidence `json:"evidence"`
 }
 
@@ -26,9 +25,9 @@ func Start(at time.Time, before map[string]Counts) *Run {
 	return r
 }
 
-// Analyze adds one window to the evidence and evaluates all of it. Windows must come in
-// order. A window that began before the end of the warm-up does not count, and none counts
-// twice. A verdict is final. A plan that Check refuses is an Error.
+// Analyze adds one window to the evidence and evaluates all of it. Windows must come in order. A window
+// that began before the end of the warm-up does not count, and none counts twice. A verdict is final. A
+// plan that Check refuses gives an Error.
 func (r *Run) Analyze(p Plan, w Window) Judgement {
 	if r.Last.Verdict != verdict.Running || !w.To.After(r.Evidence.Until) {
 		return r.Last
@@ -94,7 +93,7 @@ func (e *evidence) enough(p Plan) bool {
 	return e.Canary > 0 && e.Canary >= p.MinCanary && e.Baseline >= p.MinBaseline
 }
 
-// countShards says how many shards there are, and how many more a comparison needs.
+// countShards sets how many shards there are, and how many more a comparison needs.
 func (j *Judgement) countShards(p Plan, c census) {
 	j.Canary.Shards, j.Baseline.Shards = c.canary, c.baseline
 	strictest := 1.0
@@ -106,8 +105,7 @@ func (j *Judgement) countShards(p Plan, c census) {
 	j.Canary.ShardsMissing, j.Baseline.ShardsMissing = c.missing(max(1, p.MinShards), strictest)
 }
 
-// weigh makes the score: of the weight that is conclusive, a pass counts whole and a
-// warning half.
+// weigh computes the score: of the conclusive weight, a pass counts fully and a warning half.
 func (j *Judgement) weigh(p Plan) {
 	var points, conclusive, all float64
 	for i, m := range p.Metrics {

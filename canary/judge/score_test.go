@@ -8,7 +8,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// two metrics: errors, and requests slower than 0.5 s.
+// two returns a plan with two metrics: errors, and requests slower than 0.5 s.
 func two(change func(errors, slow *Metric)) Plan {
 	p := errorsOnly()
 	p.Metrics = append(p.Metrics, Metric{Name: "slow", Kind: Slow, Threshold: 0.5, MaxOddsRatio: 1.5, Negligible: 0.005, Weight: 1, Critical: true})
@@ -16,7 +16,7 @@ func two(change func(errors, slow *Metric)) Plan {
 	return p
 }
 
-// slowly is an arm with so many slow requests.
+// slowly returns an arm with that many slow requests.
 func slowly(finished, slow float64) Arm {
 	a := arm(finished, 0)
 	a.Above = map[float64]float64{0.5: slow}
@@ -68,7 +68,7 @@ func TestScoreAndCoverage(t *testing.T) {
 	}
 }
 
-// A canary that is a little worse, but within what is tolerated, is a Warn.
+// A canary that is slightly worse, but within the tolerance, is a Warn.
 func TestPossiblyWorseWarns(t *testing.T) {
 	t.Parallel()
 	got := repeat(errorsOnly(), arm(50000, 575), arm(50000, 500), nil)
@@ -77,7 +77,7 @@ func TestPossiblyWorseWarns(t *testing.T) {
 	}
 }
 
-// More metrics, and a limit beside a comparison, make every single proof harder.
+// More metrics, and a limit besides a comparison, make every single proof harder.
 func TestAlphaIsDivided(t *testing.T) {
 	t.Parallel()
 	one, both := errorsOnly(), two(func(_, s *Metric) { s.Limit = 0.1 })
@@ -96,7 +96,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 	if got.Canary.Missing != 200 || got.Baseline.Missing != 100 || !strings.Contains(got.Message, "200 and 100 more are needed") {
 		t.Errorf("got %+v, %+v: %s", got.Canary, got.Baseline, got.Message)
 	}
-	// At no errors 0.5 % are disproved by some 750 requests, which it then is.
+	// Without errors, some 750 requests disprove 0.5 %.
 	needed := 100 + got.Metrics[0].Missing
 	if needed < 700 || needed > 800 {
 		t.Errorf("%v requests needed in all", needed)
@@ -108,7 +108,7 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 	}
 }
 
-// The plan alone says when shards are analyzed: five times, the last at the deadline.
+// Only the plan decides when shards are analyzed: five times, the last at the deadline.
 func TestAnalysesAtShards(t *testing.T) {
 	t.Parallel()
 	p := shardedPlan()

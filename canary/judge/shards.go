@@ -7,25 +7,24 @@ import (
 	"strconv"
 )
 
-// Bounds of what is kept of shards: a run must fit into an object of Kubernetes.
+// Limits of the stored shards, because a run must fit into a Kubernetes object.
 const (
-	// MaxShards that a run remembers. Which, depends on their names alone.
+	// MaxShards is how many shards a run remembers. Only their names decide which.
 	MaxShards = 512
-	// longestName of a shard that is kept as it is.
+	// longestName is the longest shard name that is stored as it is.
 	longestName = 32
 )
 
-// ShardSlowBound is the time in seconds above which a shard's request counts as slow:
-// the only one that shards are counted by.
+// ShardSlowBound is the time in seconds above which a shard's request counts as slow. It is the only
+// bound that shards are counted by.
 const ShardSlowBound = 0.5
 
-// shard is what one shard did before the split, on the canary and on the baseline:
-// finished, errors and slow of each, as bare numbers to be short; and how many errors
-// and slow ones it would have had since, had it failed as all shards did in each window:
-// if the canary's odds were the baseline's, and if they were what is tolerated.
+// shard holds the counts of one shard before the split, on the canary and on the baseline: finished,
+// errors and slow, as bare numbers to be short. It also holds the expected errors and slow requests
+// since the split at the rate of all shards in each window: for equal odds and for the tolerated ratio.
 type shard [13]float64
 
-// Where a side's three numbers begin in a shard, and the expected ones.
+// The offset of a side's three numbers in a shard, and of the expected ones.
 const (
 	beforeSide   = 0
 	canarySide   = 3
@@ -50,14 +49,14 @@ func (s *shard) tally(side int, kind MetricKind) tally {
 	return tally{N: s[side], K: s[side+2]}
 }
 
-// shards are all that a run knows of them.
+// shards holds all that a run knows about its shards.
 type shards struct {
 	Counts map[string]*shard `json:"counts,omitempty"`
-	// Ignored is the most that one window had and could not be kept.
+	// Ignored is the largest number of shards in one window that could not be kept.
 	Ignored int `json:"ignored,omitempty"`
 }
 
-// of finds a shard, or makes room for it; nil if there is none.
+// of finds a shard or makes room for it; nil if there is none.
 func (s *shards) of(name string) *shard {
 	if len(name) > longestName {
 		h := fnv.New64a()
@@ -88,8 +87,8 @@ func (s *shards) begin(before map[string]Counts) {
 	s.Ignored = max(s.Ignored, ignored)
 }
 
-// add a window. tolerated is the largest odds ratio that a metric of errors, and one of
-// slow requests, tolerates; 1 without such a metric.
+// add adds a window. tolerated is the largest odds ratio that a metric of errors, and one of slow
+// requests, tolerates; 1 without such a metric.
 func (s *shards) add(window map[string]ShardWindow, tolerated [2]float64) {
 	ignored := 0
 	var all shard
@@ -100,7 +99,7 @@ func (s *shards) add(window map[string]ShardWindow, tolerated [2]float64) {
 	for _, kept := range s.Counts {
 		for i := range tolerated {
 			if kept[toleratedAt+i] == 0 {
-				kept[toleratedAt+i] = kept[expectedAt+i] // An earlier build counted it with one ratio alone.
+				kept[toleratedAt+i] = kept[expectedAt+i] // An earlier build used only one ratio.
 			}
 		}
 	}

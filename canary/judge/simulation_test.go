@@ -9,7 +9,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// few runs with -short: then only what is grossly wrong is found.
+// manyRuns returns fewer runs with -short, which finds only gross errors.
 func manyRuns(n int) int {
 	if testing.Short() {
 		return n / 20
@@ -17,7 +17,7 @@ func manyRuns(n int) int {
 	return n
 }
 
-// varying rates hit both sides: a wave, and an outage of two minutes.
+// varying changes the rates of both sides: a wave, and an outage of two minutes.
 func varying(rng *rand.Rand) (source, map[string]Counts) {
 	return func(i int) Window {
 		rate := 0.01 + 0.01*math.Sin(float64(i)/5)
@@ -28,8 +28,8 @@ func varying(rng *rand.Rand) (source, map[string]Counts) {
 	}, nil
 }
 
-// drifting: the canary's share goes from one to the other while the rate of both
-// falls, which makes the sums of both sides look quite different.
+// drifting moves the canary's share from one value to another while the rate of both falls, so the sums
+// of the two sides look quite different.
 func drifting(from, to float64) scenario {
 	return func(rng *rand.Rand) (source, map[string]Counts) {
 		return func(i int) Window {
@@ -40,8 +40,7 @@ func drifting(from, to float64) scenario {
 	}
 }
 
-// lagging: the canary is read later than the baseline by a part of a window, while
-// short outages hit both.
+// lagging reads the canary later than the baseline by a part of a window, while short outages hit both.
 func lagging(part float64) scenario {
 	return func(rng *rand.Rand) (source, map[string]Counts) {
 		bad := map[int]bool{}
@@ -105,8 +104,8 @@ func TestFalseAlarms(t *testing.T) {
 	}
 }
 
-// A canary that is worse than is tolerated does not pass, and one that is as bad as
-// stated fails, but for a probability of Beta.
+// A canary that is worse than tolerated does not pass, and one that is as bad as stated fails, except
+// with probability Beta.
 func TestMisses(t *testing.T) {
 	t.Parallel()
 	fleetOf := func(f fleet) scenario {
@@ -122,7 +121,7 @@ func TestMisses(t *testing.T) {
 		name string
 		plan Plan
 		of   scenario
-		// told: only printed, the power is not promised.
+		// told means that the power is printed but not promised.
 		told bool
 	}{
 		{"0.1 -> 5 %", errorsOnly(), withPods(steady(0.001, 0.05)), false},
@@ -149,12 +148,12 @@ func TestMisses(t *testing.T) {
 			t.Errorf("%s: failed in %.3f of the runs only", tc.name, f)
 		}
 	}
-	// This one is within what is tolerated, so a Pass is right.
+	// This one is within the tolerance, so a Pass is right.
 	t.Logf("%-42s %s", "shards: 1.2 times, tolerated", play(t, shardedPlan(), manyRuns(250), fleetOf(fleet{ratio: 1.2})))
 }
 
-// Just above what is negligible, and in the same odds as a baseline that is just not
-// tolerable: the worst places for a false Pass.
+// Just above negligible, and with the odds of a baseline that is just out of tolerance: the worst
+// places for a false Pass.
 func TestFalsePasses(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -175,7 +174,7 @@ func TestFalsePasses(t *testing.T) {
 	}
 }
 
-// A healthy service passes: that is what a gate is for.
+// A healthy Service passes, because that is the purpose of a gate.
 func TestHealthyServicePasses(t *testing.T) {
 	t.Parallel()
 	sharded := func(rate float64) scenario {

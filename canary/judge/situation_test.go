@@ -11,7 +11,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// repeat the same window until there is a verdict, and return it.
+// repeat plays the same window until there is a verdict, and returns it.
 func repeat(p Plan, canary, baseline Arm, change func(i int, w *Window)) Judgement {
 	run := Start(epoch, nil)
 	for i := 0; run.Last.Verdict == verdict.Running; i++ {
@@ -24,7 +24,7 @@ func repeat(p Plan, canary, baseline Arm, change func(i int, w *Window)) Judgeme
 	return run.Last
 }
 
-// The rows of the table of situations in docs/judging.md, one by one.
+// Each row is a row of the table of situations in docs/judging.md.
 func TestSituations(t *testing.T) {
 	t.Parallel()
 	half := errorsOnly().withLimit(0.02)
@@ -87,7 +87,7 @@ func TestSituations(t *testing.T) {
 	}
 }
 
-// A Fail is not masked by what comes with it, nor taken back by what comes after.
+// Nothing at the same time masks a Fail, and nothing later takes it back.
 func TestFailIsNotMasked(t *testing.T) {
 	t.Parallel()
 	p := errorsOnly()
@@ -99,7 +99,7 @@ func TestFailIsNotMasked(t *testing.T) {
 		t.Errorf("got %s %v, slow %s", got.Verdict, got.Reasons, got.Metrics[1].Reason)
 	}
 
-	// Proven before the minimum was there; then there are no more errors.
+	// Proven before the minimum was reached; then there are no more errors.
 	late := errorsOnly()
 	late.MinCanary = 3000
 	got = repeat(late, arm(50, 0), arm(950, 0), func(i int, w *Window) {
@@ -154,7 +154,7 @@ func TestWarmUpAndTimesAreKept(t *testing.T) {
 	}
 }
 
-// Shards that both sides handled are left out, counted and told.
+// Shards that both sides handled are excluded, counted and reported.
 func TestMovedShardsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	run := Start(epoch, nil)
@@ -172,8 +172,8 @@ func TestMovedShardsAreLeftOut(t *testing.T) {
 	}
 }
 
-// What an analysis of the shards shows may have to wait for something else. A canary
-// that broke meanwhile does not pass by that analysis.
+// The result of an analysis of the shards may have to wait for something else. A canary that broke
+// meanwhile does not pass by that analysis.
 func TestShardsThatBrokeAfterALookDoNotPass(t *testing.T) {
 	t.Parallel()
 	for _, breaks := range []bool{false, true} {

@@ -8,7 +8,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// clinic is a sharded Service whose requests begin at random, and take a time that depends on their shard.
+// clinic is a sharded Service whose requests start at random times and have a duration that depends on
+// their shard.
 type clinic struct {
 	rng      *rand.Rand
 	takes    []float64
@@ -20,7 +21,7 @@ type clinic struct {
 	open     [2]float64
 }
 
-// ending of one request.
+// ending is the end of one request.
 type ending struct {
 	side int
 	took float64
@@ -40,7 +41,7 @@ func (c *clinic) begin(shard int, before float64) {
 	c.ends[at] = append(c.ends[at], ending{side, before + left})
 }
 
-// window of 15 seconds.
+// window returns a window of 15 seconds.
 func (c *clinic) window() Window {
 	w := Window{From: epoch.Add(time.Duration(c.second) * time.Second), Required: -1, RequestTimeout: 5 * time.Minute}
 	arms := [2]*Arm{&w.Canary, &w.Baseline}
@@ -68,7 +69,7 @@ func (c *clinic) window() Window {
 	return w
 }
 
-// failed says whether the canary fails within half an hour for the requests that are open.
+// failed reports whether the canary fails within half an hour for its open requests.
 func (c *clinic) failed() bool {
 	p := shardedPlan()
 	p.Metrics[0].Negligible = 0 // no Pass ends the run
@@ -79,7 +80,8 @@ func (c *clinic) failed() bool {
 	return run.Evidence.Open.Failed
 }
 
-// TestShardsWhoseRequestsTakeLonger: which shards a canary has is chance, and how long their requests take is not its doing.
+// TestShardsWhoseRequestsTakeLonger: chance decides which shards a canary has, so the duration of their
+// requests is not its fault.
 func TestShardsWhoseRequestsTakeLonger(t *testing.T) {
 	t.Parallel()
 	runs := 4
@@ -119,7 +121,7 @@ func TestShardsWhoseRequestsTakeLonger(t *testing.T) {
 			}
 			hangs := c.hangs
 			c.hangs = 0
-			for shard, takes := range c.takes { // what was open when the run began
+			for shard, takes := range c.takes { // requests that were open when the run began
 				for range int(poisson(rng, tc.perShard*takes)) {
 					c.begin(shard, rng.ExpFloat64()*takes)
 				}
@@ -136,8 +138,9 @@ func TestShardsWhoseRequestsTakeLonger(t *testing.T) {
 	}
 }
 
-// TestStreamsThatBeginWithTheCanary measures a limit that docs/judging.md states: a stream that has not ended looks like
-// a request that hangs. The baseline's streams are in a steady state, and the canary's begin with it.
+// TestStreamsThatBeginWithTheCanary measures a limit that docs/judging.md states: a stream that has not
+// ended looks like a hanging request. The baseline's streams are in a steady state, and the canary's
+// start with it.
 func TestStreamsThatBeginWithTheCanary(t *testing.T) {
 	t.Parallel()
 	if *openRuns == 0 {

@@ -7,41 +7,41 @@ import (
 	"slices"
 )
 
-// A shard whose past is known is compared by how it changed, a new one by its rate
-// alone. A rate and a change cannot be compared, and which shards are new is not
-// chance: a canary that begins to handle mostly new ones would be taken for worse, or
-// better, only because they are. So the new ones are a stratum of their own, which is
-// compared, and permuted, in itself.
+// A shard with a past is compared by how it changed, a new one only by its rate. The two are not
+// comparable, and which shards are new is not chance: a canary that starts with mostly new ones would
+// look worse or better only for that. So the new shards are a stratum of their own, which is compared
+// and permuted by itself.
 
-// stratum is shards that can be compared with each other.
+// stratum is a set of comparable shards.
 type stratum struct {
 	names []string
-	// canary and baseline are how many each side has.
+	// canary and baseline count the shards of each side.
 	canary, baseline int
-	// levels: nothing is known of what they did before the split.
+	// levels means that nothing is known of them before the split.
 	levels bool
 }
 
-// whole says whether it can be compared: both sides are there, and it has as many
-// shards as two sides need at least.
+// whole reports whether it can be compared: both sides are there, and it has at least as many shards as
+// two sides need.
 func (s stratum) whole(least int) bool {
 	return s.canary > 0 && s.baseline > 0 && s.canary+s.baseline >= 2*least
 }
 
-// census is how many shards can be compared, and why others cannot.
+// census counts the shards that can be compared, and tells why others cannot.
 type census struct {
-	// canary and baseline can be compared; newCanary and newBaseline among them are new.
+	// canary and baseline count comparable shards; newCanary and newBaseline count the new ones of
+	// them.
 	canary, baseline, newCanary, newBaseline int
-	// alone on the canary and on the baseline: they are new, or known, and the other
-	// side has none of that kind, or too few. aloneNew is how many of the canary's are new.
+	// aloneCanary and aloneBaseline count new or known shards of which the other side has none or too
+	// few. aloneNew counts the canary's new ones.
 	aloneCanary, aloneBaseline, aloneNew int
-	// moved: both sides have handled them.
+	// moved counts the shards that both sides handled.
 	moved int
-	// ways to deal the shards to the two sides.
+	// ways is the number of ways to deal the shards to the two sides.
 	ways float64
 }
 
-// strata of the shards, and how many are in them.
+// strata returns the strata of the shards, and how many are in them.
 func (s *shards) strata(least int) ([]stratum, census) {
 	var c census
 	known, fresh := stratum{}, stratum{levels: true}
@@ -85,10 +85,9 @@ func (s *shards) strata(least int) ([]stratum, census) {
 	return out, c
 }
 
-// represents says whether the shards that are compared speak for all that the canary
-// handled: at least half of its requests are theirs, and the rest is not worse than they
-// are by more than is tolerated, or too little to matter. The rest are shards that have
-// no counterpart, were handed over, or are too many, and requests of no shard.
+// represents reports whether the compared shards stand for all that the canary handled: they have at
+// least half of its requests, and the rest is not worse by more than is tolerated or is too small to
+// matter. The rest are shards without a counterpart, handed over or too many, and requests of no shard.
 func (v view) represents(m Metric, all tally) bool {
 	var in tally
 	for _, s := range v.strata {
@@ -105,8 +104,7 @@ func (v view) represents(m Metric, all tally) bool {
 
 func (c census) enough(least int) bool { return c.canary >= least && c.baseline >= least }
 
-// missing is how many more the canary needs so that a proof is possible at all, and
-// how many more the baseline does.
+// missing returns how many more shards the canary and the baseline need before a proof is possible.
 func (c census) missing(least int, level float64) (canary, baseline int) {
 	canary, baseline = max(0, least-c.canary), max(0, least-c.baseline)
 	for canary+c.canary < MaxShards && ways(c.canary+canary+c.baseline+baseline, c.canary+canary)*level < 1 {
@@ -138,7 +136,7 @@ func (c census) String() string {
 	return text
 }
 
-// alone says which shards of the canary have no counterpart.
+// alone describes the canary's shards without a counterpart.
 func (c census) alone() string {
 	switch c.aloneNew {
 	case 0:

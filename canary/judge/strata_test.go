@@ -8,7 +8,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// shardsOf makes shards: so many that were known before the split, and new ones, on each side.
+// shardsOf makes known and new shards for each side.
 func shardsOf(known, fresh, knownBaseline, freshBaseline int) *shards {
 	s := &shards{}
 	n := 0
@@ -29,8 +29,8 @@ func shardsOf(known, fresh, knownBaseline, freshBaseline int) *shards {
 	return s
 }
 
-// New shards are compared with new shards alone; and what has no counterpart is left
-// out, counted and told.
+// New shards are compared only with new shards. Those without a counterpart are excluded, counted and
+// reported.
 func TestNewShardsAreAStratum(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -56,8 +56,8 @@ func TestNewShardsAreAStratum(t *testing.T) {
 	}
 }
 
-// Canary shards that are all new and worse say nothing of the canary: that is no Fail
-// and no Pass, and the message says why.
+// If all shards of the canary are new and worse, they say nothing about it: neither Fail nor Pass, and
+// the message says why.
 func TestShardsWithoutCounterpartAreInsufficient(t *testing.T) {
 	t.Parallel()
 	before := map[string]Counts{}
@@ -82,8 +82,8 @@ func TestShardsWithoutCounterpartAreInsufficient(t *testing.T) {
 	}
 }
 
-// What the analyses spend adds up to one, in proportion to the time that was over, also
-// where some were left out.
+// The spending of the analyses sums to one, in proportion to the time that has passed, even if some
+// were skipped.
 func TestAnalysesSpendInProportionToTime(t *testing.T) {
 	t.Parallel()
 	for looked, want := range []float64{0, 1. / 16, 1. / 8, 1. / 4, 1. / 2, 1} {

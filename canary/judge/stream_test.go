@@ -17,7 +17,7 @@ const interval = 30 * time.Second
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// errorsOnly is a plan like that of a gate that says nothing but its Service.
+// errorsOnly is the plan of a gate that sets only its Service.
 func errorsOnly() Plan {
 	return Plan{
 		Alpha: 0.05, Beta: 0.05,
@@ -46,7 +46,7 @@ func (p Plan) withLimit(limit float64) Plan {
 	return p
 }
 
-// at is window number i, from 0.
+// at returns window number i, from 0.
 func at(i int, canary, baseline Arm) Window {
 	w := Window{
 		From: epoch.Add(time.Duration(i) * interval), To: epoch.Add(time.Duration(i+1) * interval),
@@ -59,7 +59,7 @@ func at(i int, canary, baseline Arm) Window {
 	return w
 }
 
-// arm of finished requests and errors; all that is finished was started.
+// arm has these finished requests and errors; all finished requests were started.
 func arm(finished, errors float64) Arm {
 	return Arm{Finished: finished, Errors: errors, Started: finished}
 }
@@ -86,13 +86,13 @@ func lognormal(rng *rand.Rand, sigma float64) float64 {
 	return math.Exp(sigma*rng.NormFloat64() - sigma*sigma/2)
 }
 
-// odd is the ratio whose odds are those of p, times a factor.
+// odd returns the ratio with the odds of p, times a factor.
 func odd(p, times float64) float64 { return times * p / (1 - p + times*p) }
 
-// source of windows: what window number i of a run is like.
+// source returns window number i of a run.
 type source func(i int) Window
 
-// scenario makes a source, and what shards did before.
+// scenario makes a source, and the shards' counts from before.
 type scenario func(rng *rand.Rand) (source, map[string]Counts)
 
 // steady rates: 1,000 requests in a window, 5 % of them the canary's.
@@ -104,14 +104,14 @@ func steady(baseline, canary float64) scenario {
 	}
 }
 
-// outcome of many runs, as shares of them.
+// outcome of many runs, as shares.
 type outcome struct {
 	runs     int
 	verdicts map[verdict.Verdict]float64
 	requests map[verdict.Verdict][]float64
 }
 
-// play many runs of a scenario to their ends, each with a seed of its own.
+// play plays many runs of a scenario to their end, each with its own seed.
 func play(t testing.TB, p Plan, runs int, s scenario) outcome {
 	t.Helper()
 	ends := make([]Judgement, runs)
@@ -149,31 +149,29 @@ func play(t testing.TB, p Plan, runs int, s scenario) outcome {
 	return o
 }
 
-// tolerance is what chance adds to a share of so many runs: three standard deviations.
+// tolerance is the chance error of a share of that many runs: three standard deviations.
 func (o outcome) tolerance(share float64) float64 {
 	return 3 * math.Sqrt(share*(1-share)/float64(o.runs))
 }
 
-// analysesAt are the ends of windows in sharded scenarios: only the analyses count there,
-// and fewer windows are faster.
+// analysesAt are the ends of windows in sharded scenarios. Only the analyses count there, and fewer
+// windows are faster.
 var analysesAt = []time.Duration{112500 * time.Millisecond, 225 * time.Second, 450 * time.Second, 900 * time.Second, 1800 * time.Second}
 
-// fleet is a sharded Service: 2,000 requests a minute on so many shards, some of which
-// are the canary's.
+// fleet is a sharded Service with 2,000 requests a minute on its shards, some of them the canary's.
 type fleet struct {
 	shards, canary int
-	// rate of errors on average, and how much shards differ, as sigma of a lognormal.
+	// rate is the mean error rate; sigma is that of the shards' lognormal spread.
 	rate, sigma float64
-	// broken is the part of the entities, of which a shard has five, that fail half of
-	// their requests.
+	// broken is the part of the entities, five per shard, that fail half of their requests.
 	broken float64
 	// drift of each shard between analyses.
 	drift float64
 	// ratio of the canary's odds to the baseline's.
 	ratio float64
-	// forgetful: what was before the split is not known.
+	// forgetful means that the past before the split is unknown.
 	forgetful bool
-	// outage that all suffer from at the third analysis.
+	// outage that hits all shards at the third analysis.
 	outage float64
 }
 

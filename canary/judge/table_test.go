@@ -11,17 +11,16 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// rule is another way of judging the same stream, by windows of a minute: true where
-// it stops the canary.
+// rule is another way to judge the same stream, by windows of a minute. It returns true when it stops
+// the canary.
 type rule struct {
 	name string
 	make func() func(canary, baseline tally) bool
 }
 
-// rules as the others' documentation shows them.
+// rules as the other tools' documentation shows them.
 var rules = []rule{
-	// Flagger: analysis.threshold 5, and request-success-rate with min: 99. Failed checks
-	// add up.
+	// Flagger: analysis.threshold 5, and request-success-rate with min: 99. Failed checks add up.
 	{"Flagger, 99 %, 5 failed", func() func(tally, tally) bool {
 		failed := 0
 		return func(c, _ tally) bool {
@@ -42,7 +41,7 @@ var rules = []rule{
 			return failed > 3
 		}
 	}},
-	// The same with a threshold as strict as Flagger's, and only failures in a row.
+	// The same with a threshold as strict as Flagger's, and only consecutive failures.
 	{"fixed 99 %, 3 in a row", func() func(tally, tally) bool {
 		row := 0
 		return func(c, _ tally) bool {
@@ -63,8 +62,8 @@ var rules = []rule{
 	}},
 }
 
-// stopped is in which of a run's minutes each rule stops it, and the judge last; 0
-// is never. Every rule sees the same requests.
+// stopped returns the minute of the run in which each rule stops it, with the judge last; 0 means
+// never. Every rule sees the same requests.
 func stopped(p Plan, window source) []int {
 	out := make([]int, len(rules)+1)
 	judges := make([]func(canary, baseline tally) bool, len(rules))
@@ -154,8 +153,7 @@ func TestTable(t *testing.T) {
 	t.Logf("stopped in 30 minutes, and when at the median (%d runs; 2,000 requests a minute, 5 %% of them the canary's)\n%s", runs, text.String())
 }
 
-// TestRequestsNeeded prints how many requests of the canary a verdict took, where no
-// minimum and no time holds it back.
+// TestRequestsNeeded prints how many canary requests a verdict takes without any minimum or time limit.
 func TestRequestsNeeded(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
@@ -164,9 +162,9 @@ func TestRequestsNeeded(t *testing.T) {
 		from, to float64
 		want     verdict.Verdict
 		limit    float64
-		// near what the design was measured with; 0 is not compared.
+		// near is the result that the design was measured with; 0 is not compared.
 		near float64
-		// unknown: nothing tells how pods differ.
+		// unknown means that nothing shows how pods differ.
 		unknown bool
 	}{
 		{0.001, 0.05, verdict.Fail, 0, 100, false},
@@ -175,14 +173,14 @@ func TestRequestsNeeded(t *testing.T) {
 		{0.01, 0.02, verdict.Fail, 0, 5000, false},
 		{0.001, 0.05, verdict.Fail, 0, 0, true},
 		{0.01, 0.05, verdict.Fail, 0, 0, true},
-		{0.01, 0.02, verdict.Fail, 0, 2.4 * 5000, true}, // bets on minutes alone take so much more
+		{0.01, 0.02, verdict.Fail, 0, 2.4 * 5000, true}, // bets on minutes alone need that many more
 		{0, 0, verdict.Pass, 0, 750, false},
 		{0.001, 0.001, verdict.Pass, 0, 1350, false},
 		{0.01, 0.01, verdict.Pass, 0, 0, false},
 		{0.05, 0.05, verdict.Pass, 0, 0, false},
 	} {
 		p := errorsOnly().withLimit(tc.limit)
-		// As by default in an ordinary Service, where errors are one of two metrics.
+		// The default in an ordinary Service, where errors are one of two metrics.
 		p.Alpha /= 2
 		p.MinCanary, p.MinBaseline, p.MinDuration, p.Deadline = 1, 1, 0, 400*interval
 		of := withPods(steady(tc.from, tc.to))

@@ -2,8 +2,7 @@ package judge
 
 import "math"
 
-// pods is what the baseline's pods did in a window by one test; those that do not tell
-// are left out.
+// pods returns what the baseline's pods did in a window by one test, without pods that have no data.
 func (d *metricData) pods(m Metric, test int, arms map[string]Arm) map[string]tally {
 	out := make(map[string]tally, len(arms))
 	for name, arm := range arms {
@@ -14,13 +13,12 @@ func (d *metricData) pods(m Metric, test int, arms map[string]Arm) map[string]ta
 	return out
 }
 
-// fail is the logarithm of the evidence that the canary is worse than is tolerated.
+// fail returns the log evidence that the canary is worse than tolerated.
 //
-// Where it is known how much pods differ, from before the split and from the baseline
-// since, it is half the likelihood of all requests, tempered by that, and half bets on
-// minutes. To temper is an estimate that is plugged in, and no theorem: simulations
-// say how often it errs. Where it is not known there are plain bets on minutes alone; the
-// other half is kept back for episodes that are longer.
+// If the history and the baseline show how much pods differ, half of it is the likelihood of all
+// requests, tempered by that, and half is bets on minutes. Tempering plugs in an estimate and is no
+// theorem; simulations show its error rate. Otherwise it uses plain bets on minutes alone, and keeps
+// the other half back for longer episodes.
 func (t *test) fail(before past, m Metric) float64 {
 	c := &t.Clusters
 	e := logMean(c.Plain)
@@ -42,13 +40,13 @@ func (t *test) likelihood(before past, m Metric) float64 {
 	return t.Odds.tempered(m.MaxOddsRatio, failGrid(m.MaxOddsRatio), times)
 }
 
-// warn is the logarithm of the evidence that the canary is worse at all.
+// warn returns the log evidence that the canary is worse at all.
 func (t *test) warn(before past, m Metric) float64 {
 	times, _ := t.spread(before, m)
 	return t.Odds.tempered(1, warnGrid, times)
 }
 
-// spread is how many bad requests are one witness, and whether the windows tell.
+// spread returns how many bad requests count as one, and whether the windows have enough data.
 func (t *test) spread(before past, m Metric) (times float64, known bool) {
 	own, known := t.Clusters.spreadOfWindows()
 	return max(own, t.Clusters.spreadOfPods(), before.spread(m, t.Bound)), known

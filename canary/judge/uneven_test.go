@@ -13,35 +13,35 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// How many runs of each scenario of shards, and where their seeds begin. A table for
-// docs/judging.md takes a thousand of each, and half an hour of two cores.
+// The number of runs of each scenario of shards, and the first seed. A table for docs/judging.md takes
+// a thousand of each, and half an hour of two cores.
 var (
 	shardRuns = flag.Int("shard-runs", 0, "how many runs of each scenario with uneven shards; 0 for a few of the most important ones")
 	shardSeed = flag.Uint64("shard-seed", 1, "where the seeds of these runs begin")
 )
 
-// uneven is a sharded Service whose shards differ in how many requests they get.
+// uneven is a sharded Service whose shards have different numbers of requests.
 type uneven struct {
 	shards, canary int
-	// each shard of the baseline gets so many requests in a minute; 200 if 0.
+	// each is the requests per minute of a baseline shard; 0 means 200.
 	each float64
-	// traffic of the canary's shards since the split, as a multiple; 1 if 0. If always,
-	// they had as much before. spread is the sigma of a lognormal, by shard.
+	// traffic of the canary's shards since the split, as a multiple; 0 means 1. If always, they had as
+	// much before. spread is the sigma of a lognormal, by shard.
 	traffic, spread float64
 	always          bool
-	// rate of errors on average, and how much shards differ, as sigma of a lognormal.
+	// rate is the mean error rate; sigma is that of the shards' lognormal spread.
 	rate, sigma float64
-	// broken entities, of which a shard has five, fail half of their requests; drift of
-	// each shard between analyses; outage that all suffer from at the third analysis; hot: one
-	// shard of twenty gets ten times the requests.
+	// broken entities, five per shard, fail half of their requests. drift is that of each shard between
+	// analyses, outage hits all at the third analysis. hot gives one shard of twenty ten times the
+	// requests.
 	broken, drift, outage float64
 	hot                   bool
-	// ratio of the canary's odds to the baseline's; 1 if 0. only so many of its shards
-	// are affected, all if 0.
+	// ratio of the canary's odds to the baseline's; 0 means 1. only is how many of its shards are
+	// affected; 0 means all.
 	ratio float64
 	only  int
-	// forgetful: nothing is known of before. newCanary shards, and newBaseline ones, are
-	// not known, and have newRatio times the odds of others.
+	// forgetful means an unknown past. newCanary and newBaseline shards have none, and newRatio times
+	// the odds of others.
 	forgetful              bool
 	newCanary, newBaseline int
 	newRatio               float64
@@ -118,7 +118,7 @@ func (f uneven) scenario(rng *rand.Rand) (source, map[string]Counts) {
 	}, before
 }
 
-// unevenPlan is that of one of two metrics, which is judged by comparison alone.
+// unevenPlan is the plan of one of two metrics, judged only by comparison.
 func unevenPlan() Plan {
 	p := shardedPlan()
 	p.Alpha /= 2
@@ -127,7 +127,7 @@ func unevenPlan() Plan {
 	return p
 }
 
-// ends are the shares of runs that failed and passed.
+// ends returns the shares of runs that failed and passed.
 func (f uneven) ends(p Plan, runs int, seed uint64) (fail, pass float64) {
 	var group sync.WaitGroup
 	ends := make([]verdict.Verdict, runs)
@@ -136,7 +136,7 @@ func (f uneven) ends(p Plan, runs int, seed uint64) (fail, pass float64) {
 		group.Go(func() {
 			for n := core; n < runs; n += cores {
 				window, before := f.scenario(rand.New(rand.NewPCG(seed+uint64(n), 0x5eed))) //nolint:gosec // n counts runs
-				// What a run draws itself depends on when it began.
+				// The start time seeds the draws of a run.
 				run := Start(epoch.Add(-time.Duration(n)), before)
 				for i := 0; run.Last.Verdict == verdict.Running && i < len(analysesAt); i++ {
 					run.Analyze(p, window(i))
@@ -157,8 +157,8 @@ func (f uneven) ends(p Plan, runs int, seed uint64) (fail, pass float64) {
 	return fail / float64(runs), pass / float64(runs)
 }
 
-// What is promised of shards, on seeds that nothing was chosen by. The rows are those of
-// docs/judging.md; each says how often a run may fail or pass at most, or must at least.
+// The guarantees for shards, on seeds that were not used for any choice. The rows are those of
+// docs/judging.md; each gives how often a run may fail or pass at most, or must at least.
 func TestUnevenShards(t *testing.T) {
 	t.Parallel()
 	type bounds struct{ fail, power, pass float64 }
@@ -167,7 +167,7 @@ func TestUnevenShards(t *testing.T) {
 		name string
 		of   uneven
 		want bounds
-		// often: part of every run of the tests.
+		// often runs the row in every test run.
 		often bool
 	}{
 		{"healthy: 5 of 100 shards, 1 %", uneven{shards: 100, canary: 5, rate: 0.01, each: 20}, healthy, false},
@@ -246,8 +246,8 @@ func TestUnevenShards(t *testing.T) {
 	}
 }
 
-// The fewest shards with which a canary that is much worse fails: with the three metrics
-// of a sharded Service 3 of 8 and of 9 never do, and 3 of 12 do.
+// The fewest shards with which a much worse canary fails: with the three metrics of a sharded Service 3
+// of 8 and 3 of 9 never fail, and 3 of 12 do.
 func TestFewShards(t *testing.T) {
 	t.Parallel()
 	p := unevenPlan()

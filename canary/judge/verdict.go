@@ -7,8 +7,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// decide makes one verdict of everything. In this order: what proves a Fail; what
-// stands in the way of a Pass; what the metrics and the score say; the deadline.
+// decide combines everything into one verdict, in this order: proof of a Fail, obstacles to a Pass, the
+// metrics and the score, the deadline.
 func (j *Judgement) decide(p Plan, e *evidence, elapsed time.Duration) {
 	if why := j.failures(p, e); len(why) > 0 {
 		j.Verdict, j.Reasons = verdict.Fail, why
@@ -22,7 +22,7 @@ func (j *Judgement) decide(p Plan, e *evidence, elapsed time.Duration) {
 	case len(lacking) == 0 && complete && ripe:
 		j.score(p)
 	case len(lacking) == 0 && critical && final && j.Coverage > 0 && j.Coverage >= p.Score.MinCoverage:
-		// What is not critical was not decided: that is no Pass, and no reason to stop.
+		// An undecided metric that is not critical prevents a Pass, but does not end the run.
 		j.score(p)
 		if j.Verdict == verdict.Pass {
 			j.Verdict = verdict.Warn
@@ -44,7 +44,7 @@ func (j *Judgement) decide(p Plan, e *evidence, elapsed time.Duration) {
 	j.Reasons = unique(j.Reasons)
 }
 
-// failures are the reasons for a Fail that are proven.
+// failures returns the proven reasons for a Fail.
 func (j *Judgement) failures(p Plan, e *evidence) []verdict.Reason {
 	var why []verdict.Reason
 	for i, m := range p.Metrics {
@@ -55,8 +55,8 @@ func (j *Judgement) failures(p Plan, e *evidence) []verdict.Reason {
 	if p.Limits.Restarts >= 0 && e.Restarts > p.Limits.Restarts {
 		why = append(why, verdict.Restarts)
 	}
-	// Lost requests are facts, not samples: their ratio is what it is. It is taken of
-	// MinCanary at least, so that the first request that is lost is not half of all.
+	// Lost requests are facts, not samples, so their ratio is exact. It is taken of at least MinCanary,
+	// so the first lost request is not half of all.
 	if p.Limits.Unaccounted >= 0 && e.Unaccounted > p.Limits.Unaccounted*max(e.Started, p.MinCanary) {
 		why = append(why, verdict.UnaccountedRequests)
 	}
@@ -66,7 +66,7 @@ func (j *Judgement) failures(p Plan, e *evidence) []verdict.Reason {
 	return unique(why)
 }
 
-// lacking is what stands in the way of a Pass, whatever the metrics say.
+// lacking returns what prevents a Pass, whatever the metrics say.
 func (j *Judgement) lacking(p Plan, e *evidence, elapsed time.Duration) []verdict.Reason {
 	var why []verdict.Reason
 	switch {
@@ -98,8 +98,8 @@ func tooLow(p Plan, j *Judgement) bool {
 	return j.HandledShare != nil && j.RequiredShare != nil && *j.HandledShare < p.Exposure.Min**j.RequiredShare
 }
 
-// conclusive says whether all metrics that count were decided, and whether the
-// critical ones were. Where none counts, all never are.
+// conclusive reports whether all metrics that count are decided, and whether the critical ones are. If
+// none counts, all is false.
 func (j *Judgement) conclusive(p Plan) (all, critical bool) {
 	all, critical = true, true
 	counting := false
@@ -116,12 +116,12 @@ func (j *Judgement) conclusive(p Plan) (all, critical bool) {
 	return all && counting, critical
 }
 
-// open are the reasons why metrics are not decided, those that can be helped first.
+// open returns why metrics are undecided, those that a user can fix first.
 func (j *Judgement) open(p Plan) []verdict.Reason {
 	var why []verdict.Reason
 	for _, r := range []verdict.Reason{verdict.BaselineUnhealthy, verdict.NoData, verdict.InsufficientSample, verdict.InsufficientShards, verdict.Undecided} {
 		for i, m := range p.Metrics {
-			// What all metrics lack alike stands in lacking.
+			// Reasons that all metrics share are in lacking.
 			if !m.DryRun && j.Metrics[i].Reason == r && (r != verdict.InsufficientSample || m.Kind == EntryErrors) {
 				why = append(why, r)
 			}
@@ -130,8 +130,8 @@ func (j *Judgement) open(p Plan) []verdict.Reason {
 	return unique(why)
 }
 
-// score is the verdict on metrics that are decided. Only a Fail can lower the score so
-// far that the canary fails: a canary that is possibly worse is a Warn.
+// score gives the verdict on decided metrics. Only a Fail can lower the score far enough to fail the
+// canary; a possibly worse canary is a Warn.
 func (j *Judgement) score(p Plan) {
 	failed := false
 	for i, m := range p.Metrics {
@@ -155,7 +155,7 @@ func (j *Judgement) score(p Plan) {
 	}
 }
 
-// weight of a reason of a metric that was decided.
+// weight orders the reasons of decided metrics.
 func weight(r verdict.Reason) int {
 	return slices.Index([]verdict.Reason{verdict.Negligible, verdict.NonInferior, verdict.PossiblyWorse, verdict.RelativeRegression, verdict.AbsoluteLimit}, r)
 }

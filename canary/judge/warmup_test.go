@@ -7,7 +7,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// What happens in the warm-up is not judged, also if its window ends with it.
+// The warm-up is not judged, even if the window ends with it.
 func TestTheWarmupIsNotJudged(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1.8e9, 0)
