@@ -1,7 +1,7 @@
 // Package export exports the counts of attribution to Prometheus.
 //
 // Its invariants:
-//   - What is not known is absent, and never zero.
+//   - An unknown figure is absent; it is never zero.
 //   - Labels are bounded: no shard, no entity, no pod.
 //   - It exports only the Services that this process scrapes. After a handover, a Service
 //     is absent from the next scrape.
@@ -22,7 +22,7 @@ type Counts interface {
 	Health() attribution.Health
 }
 
-// revisionLabels are those of Serving's own metrics, so that both can be joined.
+// revisionLabels match those of Serving's own metrics, so queries can join both.
 var revisionLabels = []string{"k8s_namespace_name", "kn_service_name", "kn_configuration_name", "kn_revision_name"}
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -72,7 +72,7 @@ type Collector struct{ counts Counts }
 
 var _ prometheus.Collector = (*Collector)(nil)
 
-// NewCollector returns one.
+// NewCollector returns a Collector.
 func NewCollector(b Counts) *Collector { return &Collector{counts: b} }
 
 // Describe implements prometheus.Collector.
@@ -104,15 +104,14 @@ func plain(to chan<- prometheus.Metric, desc *prometheus.Desc, kind prometheus.V
 	}
 }
 
-// send leaves out what cannot be told: one bad label must not take the whole page of
-// metrics away.
+// send drops an invalid metric, because one bad label must not fail the whole scrape.
 func send(to chan<- prometheus.Metric, desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
 	if m, err := prometheus.NewConstMetric(desc, kind, value, labels...); err == nil {
 		to <- m
 	}
 }
 
-// service tells the figures of one.
+// service sends the figures of one Service.
 type service struct {
 	to     chan<- prometheus.Metric
 	labels [4]string
@@ -136,8 +135,8 @@ func (s service) gauge(desc *prometheus.Desc, value *float64, labels ...string) 
 
 func (s service) collect(f attribution.Figures) {
 	s.gauge(unaccounted, f.NeverStarted, "entry")
-	// A Revision that was made again under its name has another UID, and for a
-	// moment both may be known. The same series twice would be an error.
+	// A Revision that was recreated under its name has another UID, and both may be known for a moment.
+	// The same series twice would be an error.
 	seen := map[string]bool{}
 	missing := map[[2]string][]attribution.NoData{}
 	of := map[string][2]string{}

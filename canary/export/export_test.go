@@ -121,7 +121,7 @@ canary_scrape_duration_seconds 0.25
 	}
 }
 
-// A registry that checks everything finds nothing wrong.
+// A pedantic registry finds no error.
 func TestPedantically(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()
@@ -135,7 +135,7 @@ func TestPedantically(t *testing.T) {
 	}
 }
 
-// Every figure that can be missing is exported under the name that is told.
+// Every figure that can be missing is exported under the name in NoData.
 func TestDescribesEverything(t *testing.T) {
 	t.Parallel()
 	descs := make(chan *prometheus.Desc, 100)

@@ -15,10 +15,9 @@ import (
 	"knative.dev/pkg/observability/metrics"
 )
 
-// Push sends what a collector tells by OTLP, where config-observability says so, to
-// the same endpoint and as often as Knative's own metrics. For other protocols it
-// does nothing. It is a pipeline of its own, because Knative's cannot be given
-// another producer. What is returned sends the last and ends it.
+// Push sends a collector's metrics by OTLP if config-observability says so, to the same endpoint and at
+// the same interval as Knative's own metrics. For other protocols it does nothing. It has its own
+// pipeline, because Knative's accepts no other producer. stop sends the last metrics and ends it.
 func Push(ctx context.Context, c metrics.Config, collector prometheus.Collector, of *resource.Resource) (stop func(context.Context) error, err error) {
 	var exporter metric.Exporter
 	switch c.Protocol {
@@ -52,8 +51,8 @@ func Push(ctx context.Context, c metrics.Config, collector prometheus.Collector,
 	return provider.Shutdown, nil
 }
 
-// endpointOf is where to send; empty if the environment says it, which Knative lets
-// go first.
+// endpointOf returns where to send. It is empty if the environment sets the endpoint, which Knative
+// prefers.
 func endpointOf(c metrics.Config) string {
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"} {
 		if os.Getenv(name) != "" {

@@ -15,7 +15,7 @@ import (
 	"knative.dev/pkg/observability/metrics"
 )
 
-// A receiver of OTLP gets what Prometheus would scrape, the histogram included.
+// An OTLP receiver gets what Prometheus would scrape, including the histogram.
 func TestPush(t *testing.T) {
 	t.Parallel()
 	received := make(chan *collector.ExportMetricsServiceRequest, 100)

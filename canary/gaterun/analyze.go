@@ -54,7 +54,7 @@ func (r *Run) scrapedWithin(f attribution.Figures, limit time.Duration) bool {
 	return true
 }
 
-// overdue requests, by Revision: started, not finished within the timeout, and their
+// overdue returns the overdue requests by Revision: started, not finished within the timeout, and their
 // process still runs. If the process has ended, they are Lost.
 func overdue(f attribution.Figures, now attribution.Snapshot) map[types.UID]float64 {
 	out := map[types.UID]float64{}
@@ -67,7 +67,7 @@ func overdue(f attribution.Figures, now attribution.Snapshot) map[types.UID]floa
 }
 
 // analyze evaluates what happened since the last analysis. If nothing did and the
-// judgement stays the same, it leaves the run unchanged, so that no write is needed.
+// judgement stays the same, it leaves the run unchanged, so no write is needed.
 func (r *Run) analyze(m Moment) {
 	plan := r.plan()
 	if plan.Deadline <= plan.Warmup {
@@ -128,7 +128,7 @@ func (r *Run) conclude(now time.Time, j judge.Judgement) {
 	}
 }
 
-// plan has a deadline that counts from the start of the evidence.
+// plan returns a plan whose deadline counts from the start of the evidence.
 func (r *Run) plan() judge.Plan {
 	return Plan(r.Spec, r.evidence.Sharded, r.GateRun.Deadline.Sub(r.evidence.Run.Start))
 }

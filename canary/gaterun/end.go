@@ -11,8 +11,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
-// Supersede ends a run whose split is no longer in force. That is not an error, and the
-// evidence so far gives no verdict.
+// Supersede ends a run whose split is no longer in effect. That is not an error, and the evidence so
+// far gives no verdict.
 func (r *Run) Supersede(now time.Time, reason, why string) {
 	r.End(now, verdict.Superseded, "The run was superseded: "+why, reason)
 }

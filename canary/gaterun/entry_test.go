@@ -13,8 +13,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
 
-// A stateful canary whose pods handle well and whose entry layer answers 500 fails, by
-// the gate's defaults.
+// With the gate's defaults, a stateful canary fails if its entry layer answers 500, even if its pods
+// handle well.
 func TestStatefulCanaryIsJudgedByItsEntryToo(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -38,7 +38,7 @@ func TestStatefulCanaryIsJudgedByItsEntryToo(t *testing.T) {
 	}
 }
 
-// Where requests are handled where they enter, entry is not judged a second time.
+// If requests are handled where they enter, entry is not judged a second time.
 func TestEntryIsJudgedOnce(t *testing.T) {
 	t.Parallel()
 	dry := v1alpha1.GateMetric{Type: v1alpha1.MetricErrorRate, DryRun: true}

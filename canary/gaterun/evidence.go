@@ -20,7 +20,7 @@ const (
 	maxEvidence = 1280 << 10
 	// maxPlain is the largest evidence that is stored as readable JSON.
 	maxPlain = 16 << 10
-	// maxUnpacked bounds the memory that a forged status can use.
+	// maxUnpacked limits the memory that a forged status can use.
 	maxUnpacked = 64 << 20
 )
 
@@ -35,11 +35,11 @@ type evidence struct {
 	// Overdue is the most overdue requests that each Revision had at once. A late
 	// answer does not reduce it.
 	Overdue map[types.UID]float64 `json:"overdue,omitempty"`
-	// Lacking is why the handled requests of a Revision are not known.
+	// Lacking is why the handled requests of a Revision are unknown.
 	Lacking string `json:"lacking,omitempty"`
 	// Seen describes what the application exports instead.
 	Seen string `json:"seen,omitempty"`
-	// LostPods disappeared between two scrapes, so their last requests are not known.
+	// LostPods counts pods that disappeared between two scrapes, so their last requests are unknown.
 	LostPods int `json:"lostPods,omitempty"`
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
 
-// A status may be written by others, too, and by other releases: what cannot be gone
-// on with ends the run, and not the process.
+// Other clients and releases may write the status too. Evidence that is unusable ends the run, not the
+// process.
 func TestWhatOthersWroteEndsTheRun(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ evidence, spec string }{

@@ -12,7 +12,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
 
-// late are counts that were read some time ago.
+// late provides counts that were read some time ago.
 type late struct {
 	gaterun.Counts
 	ago time.Duration
@@ -26,8 +26,8 @@ func (l *late) Figure(service types.NamespacedName) (attribution.Figures, bool) 
 	return f, ok
 }
 
-// What was counted last before the run is of before it, and must not be where it begins:
-// what happened since would be the run's.
+// The last counts from before the run must not be its start, because the run would include everything
+// since then.
 func TestEvidenceBeginsWithAReadingOfTheRun(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1.8e9, 0)
@@ -52,7 +52,7 @@ func TestEvidenceBeginsWithAReadingOfTheRun(t *testing.T) {
 	}
 }
 
-// A pod that cannot be read is not waited for without end.
+// The run does not wait forever for a pod that cannot be scraped.
 func TestAPodThatIsNeverReadDelaysTheRunOnly(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1.8e9, 0)

@@ -11,8 +11,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
 
-// A canary of which a twentieth of the requests hang does not pass because the rest is
-// faultless: it fails within three minutes, long before a request is cut off.
+// A canary that lets a twentieth of its requests hang does not pass because the rest is faultless. It
+// fails within three minutes, long before the request timeout.
 func TestAHangingCanaryFails(t *testing.T) {
 	t.Parallel()
 	for hangs, want := range map[float64]verdict.Verdict{0: verdict.Pass, 8: verdict.Fail} {
@@ -39,8 +39,8 @@ func TestAHangingCanaryFails(t *testing.T) {
 	}
 }
 
-// Of an ordinary Service nobody counts what is open, and what hangs is seen when it is
-// cut off: a Pass waits for that.
+// An ordinary Service does not count open requests, and hanging ones show at their timeout. A Pass
+// waits for that.
 func TestAnOrdinaryCanaryPassesAfterTheRequestTimeout(t *testing.T) {
 	t.Parallel()
 	p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
@@ -51,7 +51,7 @@ func TestAnOrdinaryCanaryPassesAfterTheRequestTimeout(t *testing.T) {
 		p.Serve(stage.Canary, 200, 0)
 		p.Serve(stage.Baseline, 1800, 0)
 	}
-	// Five minutes, and two that are the least.
+	// Five minutes, plus the minimum of two.
 	if took := p.run.CompletionTime.Sub(p.run.StartTime.Time); p.run.Verdict != verdict.Pass || took < 7*time.Minute || took > 8*time.Minute {
 		t.Errorf("%s after %s: %s", p.run.Verdict, took, p.run.Message)
 	}

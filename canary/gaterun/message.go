@@ -10,7 +10,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
-// maxMessage bounds the message of a run, in bytes. With the ellipsis that is 1 KiB.
+// maxMessage limits the message of a run, in bytes. With the ellipsis that is 1 KiB.
 const maxMessage = 1021
 
 func (r *Run) setMessage(format string, args ...any) {

@@ -15,7 +15,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
 
-// misdeclared are counts of Revisions whose annotations for clusters are wrong.
+// misdeclared provides counts of Revisions whose cluster annotations are wrong.
 type misdeclared struct{ gaterun.Counts }
 
 func (m misdeclared) Figure(service types.NamespacedName) (attribution.Figures, bool) {
@@ -28,7 +28,7 @@ func (m misdeclared) Figure(service types.NamespacedName) (attribution.Figures, 
 	return f, ok
 }
 
-// What entered without an error may have failed in another Revision: that is no Pass.
+// A request that entered without an error may have failed in another Revision, so there is no Pass.
 func TestMisdeclaredRevisionsNeverPass(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1.8e9, 0)

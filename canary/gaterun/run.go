@@ -41,14 +41,14 @@ func Open(ctx context.Context, namespace, id string, spec *v1alpha1.CanaryGateSp
 	}}, nil
 }
 
-// toSeconds rounds a time to what JSON keeps of it.
+// toSeconds rounds a time to the precision that its JSON keeps.
 func toSeconds(t time.Time) metav1.Time {
 	at := metav1.NewTime(t)
 	return at.Rfc3339Copy()
 }
 
-// timeout of a run. It ends two intervals before the caller's limit, so that the caller
-// still receives the verdict.
+// timeout of a run. It ends two intervals before the caller's limit, so the caller still receives the
+// verdict.
 func timeout(spec *v1alpha1.CanaryGateSpec, limit time.Duration) time.Duration {
 	own := duration(spec.Schedule.Timeout)
 	if limit <= 0 {

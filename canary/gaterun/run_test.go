@@ -26,7 +26,7 @@ type play struct {
 	t   *testing.T
 	now time.Time
 	run *v1alpha1.GateRun
-	// judges, as a simple judge does unless another one is wanted.
+	// judges replaces the simple judge if it is set.
 	judges gaterun.Analyze
 }
 
@@ -84,7 +84,7 @@ func TestFromSplitToVerdict(t *testing.T) {
 	t.Parallel()
 	for _, stateful := range []bool{false, true} {
 		p := begin(t, stateful, v1alpha1.CanaryGateSpec{}, 0)
-		p.Serve(stage.Canary, 5000, 5000) // of before the run
+		p.Serve(stage.Canary, 5000, 5000) // before the run
 		p.step().want(verdict.Running, "", "no requests have been counted yet")
 		if p.run.Canary != (v1alpha1.GateObject{Name: "cart-00002", UID: stage.Canary}) || p.run.Baseline.UID != stage.Baseline || p.run.Split["cart-00001"] != 90 {
 			t.Errorf("frozen: %+v", p.run)
@@ -139,7 +139,7 @@ func TestWhatIsWaitedFor(t *testing.T) {
 	}
 }
 
-// Whoever waits for the warm-up only, or pods that are read at last, leave no time.
+// A run that only waits for the warm-up, or whose pods are scraped too late, has no time left.
 func TestNoTimeIsLeft(t *testing.T) {
 	t.Parallel()
 	p := begin(t, true, v1alpha1.CanaryGateSpec{}, time.Minute)
@@ -153,7 +153,7 @@ func TestNoTimeIsLeft(t *testing.T) {
 	q.step().pass(15*time.Second).step().want(verdict.Inconclusive, string(verdict.Timeout), "the deadline came 20s after the first scrape")
 }
 
-// An interval that is longer than what is left does not put off the end.
+// An interval that is longer than the remaining time does not delay the end.
 func TestTheEndIsNotPutOff(t *testing.T) {
 	t.Parallel()
 	hour := &v1alpha1.Duration{Duration: time.Hour}
@@ -245,7 +245,7 @@ func TestDeadline(t *testing.T) {
 	p.pass(30*time.Minute).step().want(verdict.Inconclusive, string(verdict.Timeout), "288 requests of the canary")
 }
 
-// An analysis of an empty window changes nothing, so that nothing is written.
+// An analysis of an empty window changes nothing, so nothing is written.
 func TestQuietLooksAreNotWritten(t *testing.T) {
 	t.Parallel()
 	p := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
@@ -259,8 +259,7 @@ func TestQuietLooksAreNotWritten(t *testing.T) {
 	}
 }
 
-// However often the process changes, and whenever it does, what is judged in the end is
-// what happened.
+// However often and whenever the process changes, the final evidence is what happened.
 func TestEvidenceOutlivesProcesses(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(60) {
@@ -376,7 +375,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// The judge that is in use comes to the same by way of what is written down.
+// The real judge reaches the same result through the stored state.
 func TestWithTheJudgeItself(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

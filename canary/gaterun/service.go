@@ -21,13 +21,13 @@ import (
 // Service is the state of a Knative Service at one moment.
 type Service struct {
 	UID types.UID
-	// Settled: it is Ready for its latest generation.
+	// Settled means that it is Ready for its latest generation.
 	Settled bool
-	// Effective: the Route's split is in force.
+	// Effective means that the Route's split is in effect.
 	Effective bool
-	// Rollout: Serving is changing the split step by step.
+	// Rollout means that Serving is changing the split step by step.
 	Rollout bool
-	// Moving: the cluster is handing over shards.
+	// Moving means that the cluster is handing over shards.
 	Moving    bool
 	Revisions []Revision
 }
@@ -40,7 +40,7 @@ type Revision struct {
 	Generation int64
 	// Percent of the traffic that the Route assigns to it.
 	Percent int64
-	// Stateful: its pods also handle requests that entered at other pods.
+	// Stateful means that its pods also handle requests that entered at other pods.
 	Stateful bool
 }
 
@@ -55,11 +55,11 @@ func (s *Service) Split() map[string]int64 {
 	return out
 }
 
-// Divided reports whether a split between several Revisions is in force.
+// Divided reports whether a split between several Revisions is in effect.
 func (s *Service) Divided() bool { return s.Effective && len(s.Split()) > 1 }
 
-// JudgedBy reports whether a run judged the split that is in force, between the same
-// Revisions. A Revision that was created again under its name is another one.
+// JudgedBy reports whether a run judged the split that is in effect, between the same Revisions. A
+// Revision that was recreated under its name is another one.
 func (s *Service) JudgedBy(run *v1alpha1.GateRun) bool {
 	for _, o := range []*v1alpha1.GateObject{&run.Canary, run.Baseline} {
 		if o == nil {

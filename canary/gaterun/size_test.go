@@ -14,8 +14,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
-// crowd is a Service with so many pods, each of which has counted something of so many
-// shards, as after many of them were handed over.
+// crowd is a Service with that many pods, each of which has counted requests of that many shards, as
+// after many handovers.
 func crowd(pods, shards int) attribution.Snapshot {
 	now := func() time.Time { return time.Unix(1.8e9, 0) }
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
@@ -45,8 +45,7 @@ func crowd(pods, shards int) attribution.Snapshot {
 	return s
 }
 
-// 100 pods that have each counted all of 1,000 shards fit: 560 kB, of which a quarter is
-// tried here.
+// 100 pods that have each counted all of 1,000 shards fit: 560 kB. The test uses a quarter of that.
 func TestEvidenceOfManyPodsFits(t *testing.T) {
 	t.Parallel()
 	const parts = 4

@@ -15,8 +15,8 @@ import (
 const (
 	// splitTimeout is how long a run waits for a split in a Service that has settled.
 	splitTimeout = 2 * time.Minute
-	// settleTimeout is how long a run waits for a Service to settle before it accepts
-	// the split that is in force.
+	// settleTimeout is how long a run waits for a Service to settle before it accepts the split that is
+	// in effect.
 	settleTimeout = 30 * time.Second
 )
 

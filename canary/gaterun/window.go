@@ -16,7 +16,7 @@ import (
 type windowBuilder struct {
 	service *Service
 	delta   attribution.Delta
-	// overdue are the requests, by Revision, that became overdue in this window.
+	// overdue holds, by Revision, the requests that became overdue in this window.
 	overdue map[types.UID]float64
 	figures attribution.Figures
 }
@@ -91,7 +91,7 @@ func (b windowBuilder) arm(uid types.UID) judge.Arm {
 	return a
 }
 
-// open returns the open requests of a Revision, or why they are not known.
+// open returns the open requests of a Revision, or why they are unknown.
 func (b windowBuilder) open(uid types.UID) (n float64, why string) {
 	for _, r := range b.figures.Revisions {
 		if r.UID != uid {
@@ -126,8 +126,7 @@ func (b windowBuilder) untimed(uid types.UID) string {
 	return ""
 }
 
-// lacking returns why the handled requests of a Revision are not known; empty if they
-// are.
+// lacking returns why the handled requests of a Revision are unknown; empty if they are known.
 func (b windowBuilder) lacking(both ...types.UID) string {
 	for _, uid := range both {
 		if why := b.missing(uid, "handled_requests_total"); why != "" {
@@ -151,8 +150,8 @@ func (b windowBuilder) seen(reason string) string {
 // Requests without a duration do not count as fast.
 const mostUntimed = 0.1
 
-// slower returns how many requests took longer than each bound of a cumulative
-// histogram, or why that is not known.
+// slower returns how many requests took longer than each bound of a cumulative histogram, or why that
+// is unknown.
 func slower(buckets attribution.Buckets, finished float64) (above map[float64]float64, why string) {
 	switch {
 	case len(buckets) == 0 && finished > 0:

@@ -103,7 +103,8 @@ func TestWhatIsNotKnownIsSaid(t *testing.T) {
 		"no durations":  {attribution.Tally{Entered: map[string]float64{"200": 1}}, "", 1, "", "DurationsUnknown"},
 		"few durations": {attribution.Tally{Entered: map[string]float64{"200": 100}, EntryBuckets: buckets(89, 89)}, "", 1, "", "DurationsUnknown"},
 		"most of them":  {attribution.Tally{Entered: map[string]float64{"200": 100}, EntryBuckets: buckets(90, 90)}, "", 1, "", ""},
-		// Serving up to v1.18 lacks some, and has others: whoever judges by one that is missing says so.
+		// Serving up to v1.18 lacks some bounds and has others. A judgement by a missing bound reports
+		// that.
 		"a bucket less": {attribution.Tally{Entered: map[string]float64{"200": 1}, EntryBuckets: odd}, "", 1, "", ""},
 		"metrics off":   {attribution.Tally{}, attribution.EntryMetricsUnavailable, 1, "EntryMetricsUnavailable", ""},
 		"not read":      {attribution.Tally{}, attribution.NotRead, 1, "NotRead", ""},
@@ -120,7 +121,7 @@ func TestWhatIsNotKnownIsSaid(t *testing.T) {
 	}
 }
 
-// A missing bound stays missing, so that nothing can be judged by it.
+// A missing bound stays missing, so nothing can be judged by it.
 func TestAMissingBucket(t *testing.T) {
 	t.Parallel()
 	odd := buckets(5, 8)
@@ -136,7 +137,7 @@ func TestAMissingBucket(t *testing.T) {
 	}
 }
 
-// Samples that were refused may leave a bucket behind those below it.
+// Rejected samples may leave a bucket below the one before it.
 func TestBucketsAreMadeToRise(t *testing.T) {
 	t.Parallel()
 	all := buckets(5, 8)
@@ -162,7 +163,7 @@ func TestBefore(t *testing.T) {
 	}
 }
 
-// Open and overdue requests reach the judge, or the reason why they are not known.
+// Open and overdue requests reach the judge, or the reason why they are unknown.
 func TestOpenRequestsOfAWindow(t *testing.T) {
 	t.Parallel()
 	open := 4.0
