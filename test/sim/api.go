@@ -13,7 +13,7 @@ import (
 	clientv1 "knative.dev/serving/pkg/client/clientset/versioned/typed/serving/v1"
 )
 
-// api answers the live requests of the watched kind. Clients that it does not use are nil.
+// api answers the live requests of the watched kind. Unused clients are nil.
 type api struct {
 	versioned.Interface
 	w *world

@@ -12,7 +12,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// backup is the whole storage of the API server at one moment.
+// backup is the complete storage of the API server at one moment.
 type backup struct {
 	ledger  store.Dump
 	live    map[types.NamespacedName]*service
@@ -37,8 +37,8 @@ func (w *world) save() {
 	w.backup = b
 }
 
-// restore brings the backup back, resourceVersions included. The controller is
-// restarted with it, as everything is that watches a restored API server.
+// restore restores the backup, including resourceVersions. It also restarts the controller,
+// as every client of a restored API server must restart.
 func (w *world) restore() {
 	b := w.backup
 	if b == nil {
@@ -47,7 +47,7 @@ func (w *world) restore() {
 	w.backup = nil
 	w.end()
 	w.store.Restore(b.ledger)
-	w.cluster.now = w.cluster.now.Add(time.Minute) // it takes its time
+	w.cluster.now = w.cluster.now.Add(time.Minute) // a restore takes time
 	c := w.cluster
 	for _, s := range c.history {
 		if _, ok := b.objects[s]; !ok && !s.deleted {
@@ -58,8 +58,8 @@ func (w *world) restore() {
 	c.logs = [logs][]change{}
 	c.live = b.live
 	for _, s := range c.history {
-		// What waited when the backup was made may have been told since, and is told
-		// once more; so it is with what is gone by then.
+		// Events that were pending at the backup may have been sent since, and are sent
+		// again. The same holds for deletions.
 		m := w.remembered(s)
 		s.forgotten = !m.Deployed
 		switch {
@@ -99,7 +99,7 @@ func (w *world) restore() {
 	}
 }
 
-// show puts an object into a log as it is.
+// show writes an object to a log unchanged.
 func (c *cluster) show(log int, o object) {
 	obj, err := c.kind.Project(o)
 	if err != nil {

@@ -1,29 +1,29 @@
 package sim
 
-// chaos is what may go wrong in a history.
+// chaos selects what may fail in a history.
 type chaos struct {
 	// crashes: a process dies between any two side effects.
 	crashes bool
-	// leaders: two processes lead at once, and lose and gain the lead.
+	// leaders: two processes lead at once, and processes lose and gain the lead.
 	leaders bool
-	// outages: sinks reject everything for a while, and answers get lost.
+	// outages: sinks reject everything for a while, and some of their responses are lost.
 	outages bool
 	// downtime: no process runs for long periods.
 	downtime bool
-	// errors: answers of the API server do not say whether a request was carried out.
+	// errors: responses of the API server do not say whether the request succeeded.
 	errors bool
-	// clocks: those of the processes are wrong by up to an hour.
+	// clocks: the clocks of processes are wrong by up to an hour.
 	clocks bool
 	// restores: the storage is restored from a backup.
 	restores bool
 	// vandals: users delete entries of the ledger while a controller can restore them.
 	vandals bool
-	// sources is how many there are.
+	// sources is the number of sources.
 	sources int
 }
 
-// chaosOf spreads failures over seeds, so that each happens alone and together with each
-// other one. Clocks are right with restores, because a backup repeats everything but time.
+// chaosOf spreads failures over seeds, so that each occurs alone and in combination with
+// each other. With restores, clocks are right: a backup repeats everything but time.
 func chaosOf(seed uint64) chaos {
 	with := chaos{
 		crashes: seed%5 != 0, leaders: seed%3 == 0, outages: seed%2 == 0, downtime: seed%7 == 0, errors: seed%11 < 3,
@@ -37,7 +37,7 @@ func chaosOf(seed uint64) chaos {
 	return with
 }
 
-// disturb makes something fail now and then.
+// disturb injects a failure now and then.
 func (w *world) disturb() {
 	if w.with.crashes && w.dieIn == 0 && w.rng.IntN(40) == 0 {
 		w.dieIn = 1 + w.rng.IntN(12)

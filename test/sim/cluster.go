@@ -28,38 +28,37 @@ const (
 
 // change is one entry of an informer's watch.
 type change struct {
-	// obj is what the caches hold of the object.
+	// obj is the object as the caches hold it.
 	obj  any
 	gone bool
-	// version is that of the object.
+	// version is the object's resourceVersion.
 	version string
 }
 
-// cluster is the API server's view: the objects, and one watch log for each
-// resource. The logs have no common order for those who read them.
+// cluster is the state of the API server: the objects, and one watch log for each
+// resource. Readers see no order between the logs.
 type cluster struct {
 	store *store.Store
 	rng   *rand.Rand
 	now   time.Time
 	logs  [logs][]change
-	// kind projects objects, once for all processes.
+	// kind projects objects. All processes share it.
 	kind *kind.Kind
 	live map[types.NamespacedName]*service
-	// history is what the oracle reads: every object that ever was.
+	// history is what the oracle reads: every object that ever existed.
 	history []*service
 	serial  int
-	// era counts how often the storage was restored from a backup; the logs
-	// begin anew with each.
+	// era counts the restores from a backup. Each restore starts new logs.
 	era int
-	// stateful says which Services are.
+	// stateful reports whether a Service is stateful.
 	stateful func(name string) bool
-	// floor is how much of each log nobody can fail to see.
+	// floor is the part of each log that every list contains.
 	floor [logs]int
-	// domains are the DomainMappings that there are, and mappings the URLs that led to
-	// each name, one after the other.
+	// domains are the current DomainMappings, and mappings the URLs of each name over
+	// time.
 	domains  map[string]*servingv1beta1.DomainMapping
 	mappings map[string][]string
-	// runs are the runs of gates that are over.
+	// runs are the completed runs of gates.
 	runs []*judged
 }
 
@@ -68,40 +67,40 @@ type service struct {
 	key     types.NamespacedName
 	uid     types.UID
 	created time.Time
-	// objects are those that it consists of, by the name of the part.
+	// objects are its objects, by the name of the part.
 	objects map[string]object
 	gen     int64
-	// splits are the effective splits, as they were committed.
+	// splits are the effective splits, in the order of their commits.
 	splits  []commit
 	ready   bool
 	deleted bool
-	// revisions are the names of all that it ever had, oldest first, and templates
-	// what each of them was made from.
+	// revisions are the names of all its Revisions, oldest first, and templates
+	// the template of each.
 	revisions, templates []string
-	// restored counts how often it was taken back to an earlier state; unmade
-	// says that it came after the backup and is gone without a trace.
+	// restored counts how often a restore took it back to an earlier state. unmade
+	// means that it was created after the backup, and the restore removed it.
 	restored int
 	unmade   bool
-	// forgotten says that the newest backup does not know of it as deployed.
+	// forgotten means that the newest backup does not have it as deployed.
 	forgotten bool
-	// era is the one in which it was created, restored or deleted last.
+	// era is the era in which it was last created, restored or deleted.
 	era int
-	// stateful says that its pods are a cluster; the rest is how that stands.
+	// stateful means that its pods form a cluster. The other fields are its state.
 	stateful bool
 	members  []string
 	moved    time.Time
 	split    bool
 }
 
-// commit is an effective split and its place in the log of Routes.
+// commit is an effective split and its position in the log of Routes.
 type commit struct {
 	split []lifecycle.Share
-	// era and at say where in which log it stands; until is where the next state
-	// of the same Route stands, -1 while there is none.
+	// era and at are its position in a log; until is the position of the Route's
+	// next state, or -1.
 	era, at, until int
-	// known says that the ledger had an entry of the Service at that moment.
+	// known means that the ledger had an entry of the Service at that moment.
 	known bool
-	// given is a state that a restored backup brought, rather than a change.
+	// given means that the state came from a restored backup and not from a change.
 	given bool
 }
 
@@ -114,12 +113,12 @@ func newCluster(s *store.Store, rng *rand.Rand) *cluster {
 	return c
 }
 
-// tick lets time pass; whole seconds matter for creationTimestamps.
+// tick advances the clock; whole seconds matter for creationTimestamps.
 func (c *cluster) tick() {
 	c.now = c.now.Add(time.Duration(c.rng.IntN(700)+1) * time.Millisecond)
 }
 
-// kindName is the kind that is watched.
+// kindName is the watched kind.
 const kindName = "Service"
 
 const (
@@ -130,7 +129,7 @@ const (
 	logs
 )
 
-// write has the watch of a resource tell of an object.
+// write adds an object to the watch log of its resource.
 func (c *cluster) write(log int, o object, gone bool) {
 	o.SetResourceVersion(c.store.NextVersion())
 	c.show(log, o)
@@ -174,12 +173,12 @@ func (c *cluster) create(name string) {
 	c.revise(s)
 }
 
-// revise makes a Revision that becomes Ready at once.
+// revise creates a Revision that becomes Ready at once.
 func (c *cluster) revise(s *service) string {
 	n := len(s.revisions) + 1
 	name := fmt.Sprintf("%s-%05d", s.key.Name, n)
 	s.revisions = append(s.revisions, name)
-	// Few are all different: people apply what they had before.
+	// Templates repeat, as users often apply an earlier one again.
 	template := fmt.Sprintf("template-%d", c.rng.IntN(4))
 	s.templates = append(s.templates, template)
 	if s.stateful {
@@ -192,15 +191,15 @@ func (c *cluster) revise(s *service) string {
 	return name
 }
 
-// digest is that of the image which a template names.
+// digest returns the digest of the template's image.
 func digest(template string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(template))) }
 
-// route commits an effective split, with what Serving writes around it.
+// route commits an effective split, and writes what Serving writes with it.
 func (c *cluster) route(s *service, targets ...lifecycle.Share) {
 	split := lifecycle.Split(targets)
 	s.gen++
 	if c.rng.IntN(3) == 0 {
-		// Written before the ingress has it.
+		// Serving writes the split before the ingress applies it.
 		c.put(s, logRoutes, partRoute, s.routeObject(split, false))
 	}
 	at := len(c.logs[logRoutes])
@@ -208,7 +207,7 @@ func (c *cluster) route(s *service, targets ...lifecycle.Share) {
 	if n := len(s.splits); n == 0 || s.splits[n-1].era != c.era || !slices.Equal(s.splits[n-1].split, split) {
 		s.splits = append(s.splits, commit{split: split, era: c.era, at: at, until: -1, known: c.known(s)})
 	} else {
-		s.splits[n-1].until = -1 // the same split once more
+		s.splits[n-1].until = -1 // the same split again
 	}
 	if !s.ready || c.rng.IntN(2) == 0 {
 		s.ready = true
@@ -216,12 +215,12 @@ func (c *cluster) route(s *service, targets ...lifecycle.Share) {
 	}
 }
 
-// known says whether the ledger has an entry of a Service.
+// known reports whether the ledger has an entry of a Service.
 func (c *cluster) known(s *service) bool {
 	return c.store.Has(ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: kindName, UID: s.uid}))
 }
 
-// shift moves traffic of a Service in one of the ways that users do.
+// shift moves traffic of a Service as a user might.
 func (c *cluster) shift(s *service) {
 	newest := s.revisions[len(s.revisions)-1]
 	if len(s.revisions) == 1 || c.rng.IntN(3) == 0 {

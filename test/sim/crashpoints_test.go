@@ -11,7 +11,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// script is a life of two Services, with everything that can happen to one.
+// script is the life of two Services, with everything that can happen to one.
 var script = []func(*cluster){
 	func(c *cluster) { c.create("cart") },
 	func(c *cluster) { c.to("cart", 100, 1) },
@@ -31,7 +31,7 @@ func (c *cluster) of(name string) *service {
 	return c.live[types.NamespacedName{Namespace: "ns", Name: name}]
 }
 
-// to moves traffic to Revisions by their number.
+// to moves traffic to Revisions, given by number.
 func (c *cluster) to(name string, percentAndRevision ...int) {
 	s := c.of(name)
 	var targets []lifecycle.Share
@@ -41,12 +41,12 @@ func (c *cluster) to(name string, percentAndRevision ...int) {
 	c.route(s, targets...)
 }
 
-// pace says how much of its work the controller does between two changes.
+// pace is how much of its work the controller does between two changes.
 type pace struct {
 	name string
 	work func(*world)
-	// exact: everything is seen before the next thing happens, so that nothing at
-	// all may be missing.
+	// exact: the controller sees everything before the next change, so that no event
+	// may be missing.
 	exact bool
 }
 
@@ -63,7 +63,7 @@ var paces = []pace{
 	}, false},
 }
 
-// act lets the leader do something; where it dies, the next one takes its place.
+// act lets the leader do something; if it dies, the next leader takes over.
 func (w *world) act(f func(*process) bool) bool {
 	if len(w.processes) == 0 {
 		w.processes = append(w.processes, w.start())
@@ -73,13 +73,13 @@ func (w *world) act(f func(*process) bool) bool {
 	return busy
 }
 
-// play runs the script. The process dies at the first of the given side
-// effects, the next at the second, counted anew.
+// play runs the script. The process dies at the first of the given side effects, and its
+// successor at the second, counted from its own start.
 func play(seed uint64, p pace, deaths ...int) *world {
 	w := newWorld(seed, chaos{sources: 1})
 	w.cluster.stateful = func(name string) bool { return name == "cart" && seed%2 == 0 }
 	w.processes = append(w.processes, w.start())
-	// The baseline is taken before anything happens.
+	// Take the baseline before the first change.
 	p.work(w)
 	w.round(w.processes[0])
 	for _, change := range script {
@@ -95,7 +95,7 @@ func play(seed uint64, p pace, deaths ...int) *world {
 	return w
 }
 
-// deaths lets what is left of the deaths happen while the last things are done.
+// deaths lets the remaining deaths happen during the last work.
 func (w *world) deaths(left []int) {
 	for {
 		for w.dieIn == 0 && len(left) > 0 {
@@ -107,7 +107,7 @@ func (w *world) deaths(left []int) {
 	}
 }
 
-func TestACrashAfterEverySideEffect(t *testing.T) {
+func TestCrashAfterEverySideEffect(t *testing.T) {
 	start := time.Now()
 	runs, crashes, events := 0, 0, 0
 	for _, p := range paces {
@@ -118,7 +118,7 @@ func TestACrashAfterEverySideEffect(t *testing.T) {
 				v := w.judge()
 				report(t, w, fmt.Sprintf("%s, seed %d, crash at side effect %d", p.name, seed, n))
 				if p.exact && v.pardoned > 0 {
-					t.Fatalf("%s, seed %d, crash at side effect %d: %d splits were told by nobody", p.name, seed, n, v.pardoned)
+					t.Fatalf("%s, seed %d, crash at side effect %d: %d splits were not announced", p.name, seed, n, v.pardoned)
 				}
 				runs, crashes, events = runs+1, crashes+w.crashes, events+v.events
 			}
@@ -127,7 +127,7 @@ func TestACrashAfterEverySideEffect(t *testing.T) {
 	t.Logf("%d runs, %d crashes, %d events in %s", runs, crashes, events, time.Since(start).Round(time.Millisecond))
 }
 
-// TestTwoCrashes lets the second leader die at every side effect, too.
+// TestTwoCrashes also lets the second leader die at every side effect.
 func TestTwoCrashes(t *testing.T) {
 	p := paces[0]
 	all := play(1, p).effects
@@ -138,7 +138,7 @@ func TestTwoCrashes(t *testing.T) {
 			v := w.judge()
 			report(t, w, fmt.Sprintf("crashes at side effects %d and %d", first, second))
 			if v.pardoned > 0 {
-				t.Fatalf("crashes at side effects %d and %d: %d splits were told by nobody", first, second, v.pardoned)
+				t.Fatalf("crashes at side effects %d and %d: %d splits were not announced", first, second, v.pardoned)
 			}
 			runs++
 		}

@@ -12,7 +12,7 @@ import (
 	servingv1beta1 "knative.dev/serving/pkg/apis/serving/v1beta1"
 )
 
-// point makes a DomainMapping lead to a Service, or changes one that is there.
+// point creates or updates a DomainMapping to a Service.
 func (c *cluster) point(domain string, s *service, works bool) {
 	o := &servingv1beta1.DomainMapping{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: domain, UID: types.UID("uid-" + domain)}}
 	o.Spec.Ref = duckv1.KReference{APIVersion: servingAPI, Kind: "Service", Name: s.key.Name}
@@ -30,7 +30,7 @@ func (c *cluster) unmap(domain string) {
 	c.mapped()
 }
 
-// remap does to a DomainMapping what users do.
+// remap changes a DomainMapping as a user might.
 func (c *cluster) remap(s *service) {
 	domain := fmt.Sprintf("d%d.example.org", c.rng.IntN(3))
 	if _, ok := c.domains[domain]; ok && c.rng.IntN(3) == 0 {
@@ -40,7 +40,7 @@ func (c *cluster) remap(s *service) {
 	c.point(domain, s, c.rng.IntN(4) > 0)
 }
 
-// mapped notes the domains that lead to each name from now on.
+// mapped records the domains that map to each name from now on.
 func (c *cluster) mapped() {
 	now := map[string][]string{}
 	for _, o := range c.domains {
@@ -67,8 +67,8 @@ func (c *cluster) mapped() {
 	}
 }
 
-// judgeURLs: the URLs that were told are those that a Service had, in that order, and
-// in the end those that it has.
+// judgeURLs checks that the events contain the URLs that a Service had, in that order,
+// and end with its current URL.
 func (w *world) judgeURLs(s *service, mine []delivered) {
 	had := w.cluster.mappings[s.key.Name]
 	if had == nil {

@@ -9,24 +9,24 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// judged is one run of a gate that is over, as the status of its gate holds it.
+// judged is one completed run of a gate, as the gate's status contains it.
 type judged struct {
 	run    string
 	key    types.NamespacedName
 	uid    types.UID
 	canary string
-	// unmade says that a backup was restored that does not know of it.
+	// unmade means that a backup without it was restored.
 	unmade bool
 }
 
-// judge has a gate reach a verdict on the newest Revision.
+// judge completes a run of a gate for the newest Revision.
 func (c *cluster) judge(s *service) {
 	c.serial++
 	c.runs = append(c.runs, &judged{run: fmt.Sprintf("run-%d", c.serial), key: s.key, uid: s.uid, canary: s.revisions[len(s.revisions)-1]})
 }
 
-// judging has the leader tell of a run that it has not told of yet, as a gate does that
-// knows the Service.
+// judging lets the leader report a run that it has not reported yet, as a gate that knows
+// the Service does.
 func (p *process) judging() bool {
 	for _, r := range p.w.cluster.runs {
 		if r.unmade || p.judged[r.run] || !p.leads || len(p.kind.Cached(r.key)) == 0 {
@@ -39,7 +39,8 @@ func (p *process) judging() bool {
 	return false
 }
 
-// judgeRuns: each verdict is told once, and of a Service that is there none is missing.
+// judgeRuns checks that each verdict is announced once, and that no verdict on an existing
+// Service is missing.
 func (w *world) judgeRuns(s *service, mine []delivered, most int) {
 	told := map[string]int{}
 	for _, d := range mine {
@@ -64,7 +65,7 @@ func (w *world) judgeRuns(s *service, mine []delivered, most int) {
 	}
 }
 
-// unjudge takes back the runs that a backup does not know of.
+// unjudge removes the runs that a backup does not have.
 func (c *cluster) unjudge(known int) {
 	for _, r := range c.runs[known:] {
 		r.unmade = true

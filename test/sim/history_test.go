@@ -19,7 +19,7 @@ var (
 	further = flag.Int("further", 20_000, "how many more to simulate, of histories that nobody has run before")
 )
 
-// history runs random changes, a few hundred of them.
+// history runs a few hundred random changes.
 func history(seed uint64, size int, with chaos) *world {
 	w := newWorld(seed, with)
 	w.cluster.stateful = func(name string) bool { return name == "s0" || name == "s1" }
@@ -80,7 +80,7 @@ func check(t *testing.T, seed uint64, w *world) verdict {
 	return v
 }
 
-// tally sums up many histories.
+// tally adds up many histories.
 type tally struct {
 	histories, changes, services, events, crashes, doubles, pardoned, late, replayed, writes int
 }
@@ -98,7 +98,7 @@ func (a *tally) add(b tally) {
 	a.writes += b.writes
 }
 
-// size is how many changes one history has.
+// size is the number of changes in one history.
 const size = 250
 
 func one(t *testing.T, seed uint64) tally {
@@ -107,7 +107,7 @@ func one(t *testing.T, seed uint64) tally {
 	defer w.end()
 	v := check(t, seed, w)
 	if c := w.with; v.pardoned > 0 && len(w.watches) == 1 && w.crashes == 0 {
-		t.Fatalf("seed %d: one leader, that never died, left %d splits untold (%+v)", seed, v.pardoned, c)
+		t.Fatalf("seed %d: one leader that never died did not announce %d splits (%+v)", seed, v.pardoned, c)
 	}
 	return tally{
 		histories: 1, changes: size, services: len(w.cluster.history), events: v.events, crashes: w.crashes,
@@ -127,24 +127,24 @@ func TestRandomHistories(t *testing.T) {
 	many(t, first, *changes)
 }
 
-// A queue that is never shut down has a goroutine and a timer: 40,000 histories had 700,000.
-func TestAHistoryLeavesNothing(t *testing.T) {
+// A queue that is not shut down leaks a goroutine and a timer: 40,000 histories leaked 700,000.
+func TestHistoryLeaksNoGoroutines(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for seed := range uint64(5) {
 		one(t, seed+1)
 	}
 	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d goroutines are left, and there were %d", runtime.NumGoroutine(), before)
+			t.Fatalf("%d goroutines after the histories, want at most %d", runtime.NumGoroutine(), before)
 		}
 	}
 }
 
-// firstSeed names the first of the further histories: "make test" sets another one each
-// time, so that the result of a run before is not taken for this one's.
+// firstSeed names the first seed of the further histories. "make test" sets a new one each
+// time, so that a cached test result is not used.
 const firstSeed = "SIM_SEED"
 
-// The same histories each time find what was broken, and no more than they ever found.
+// The fixed histories catch regressions, but they find nothing new.
 func TestFurtherHistories(t *testing.T) {
 	first := now()
 	if v := os.Getenv(firstSeed); v != "" {
@@ -158,11 +158,11 @@ func TestFurtherHistories(t *testing.T) {
 
 func now() uint64 { return uint64(time.Now().UnixNano()) }
 
-// many runs the histories of the seeds from first on.
+// many runs the histories of consecutive seeds, starting with first.
 func many(t *testing.T, first uint64, changes int) {
 	t.Helper()
 	end := uint64((changes + size - 1) / size) //nolint:gosec // it is not negative
-	t.Logf("seeds %d to %d; one history again: go test ./test/sim -run TestRandomHistories -seed N", first, first+end-1)
+	t.Logf("seeds %d to %d; to repeat one history: go test ./test/sim -run TestRandomHistories -seed N", first, first+end-1)
 	start := time.Now()
 	var total tally
 	var mu sync.Mutex

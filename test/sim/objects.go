@@ -16,13 +16,13 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// object is one that an informer shows.
+// object is an object that an informer delivers.
 type object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// servingAPI is the group and version of what a Service consists of.
+// servingAPI is the group and version of a Service's objects.
 const servingAPI = serving.GroupName + "/v1"
 
 func ready(is bool) duckv1.Conditions {
@@ -41,7 +41,7 @@ func mustURL(raw string) *apis.URL {
 	return u
 }
 
-// url is where a Service can be reached from outside.
+// url returns the external URL of a Service.
 func (s *service) url() string { return "http://" + s.key.Name + ".example.com" }
 
 func (s *service) object() *servingv1.Service {
@@ -52,7 +52,7 @@ func (s *service) object() *servingv1.Service {
 	return o
 }
 
-// routeObject is the Route with a split, in force or only asked for.
+// routeObject returns the Route with a split, in force or only requested.
 func (s *service) routeObject(split []lifecycle.Share, effective bool) *servingv1.Route {
 	yes := true
 	o := &servingv1.Route{ObjectMeta: metav1.ObjectMeta{
@@ -68,7 +68,7 @@ func (s *service) routeObject(split []lifecycle.Share, effective bool) *servingv
 	return o
 }
 
-// revisionObject is the nth Revision, made from a template.
+// revisionObject returns the nth Revision, with the given template.
 func (s *service) revisionObject(name string, n, era int, template string, isReady bool) *servingv1.Revision {
 	o := &servingv1.Revision{ObjectMeta: metav1.ObjectMeta{
 		Namespace: s.key.Namespace, Name: name, UID: types.UID(fmt.Sprintf("%s-%s-%d", s.uid, name, era)),

@@ -7,22 +7,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// verdict is what the oracle found in one run.
+// verdict is the result of the oracle for one run.
 type verdict struct {
-	// events that the sinks got, without duplicates.
+	// events is how many events the sinks received, without duplicates.
 	events int
-	// pardoned are effective splits after the first that no event tells of,
-	// because they were superseded while nobody watched, or before those that saw
-	// them had journaled them and were gone; late are those of Services that
-	// were deleted before the watch of Routes had brought them.
+	// pardoned are effective splits after the first without an event: they were
+	// superseded while no process watched, or before the processes that saw them
+	// journaled them and died. late are those of Services that were deleted before
+	// the watch of Routes delivered them.
 	pardoned, late int
-	// replayed are Services whose end was told from their events alone.
+	// replayed is how many Services have a final state that their events alone reproduce.
 	replayed int
 }
 
-// judge compares what the sinks got with the history of the API server. It knows
-// nothing of lifecycle, ledger and memory: an effective split is told by
-// exactly one event, in order; the first by deployed.
+// judge compares what the sinks received with the history of the API server. It does not
+// use lifecycle, ledger or memory. Exactly one event announces each effective split, in
+// order; deployed announces the first.
 func (w *world) judge() verdict {
 	var v verdict
 	for _, source := range w.sources {
@@ -45,7 +45,7 @@ func (w *world) judge() verdict {
 			}
 		}
 	}
-	// What was journaled after the backup, and not sent, was written in vain.
+	// Events that were journaled after the backup and not sent were written in vain.
 	if writes := w.store.Writes() - w.silent; writes > 2*v.events && w.cluster.era == 0 {
 		w.fail("%d writes for %d events", writes, v.events)
 	}
@@ -55,7 +55,7 @@ func (w *world) judge() verdict {
 func (w *world) judgeOne(s *service, mine []delivered, v *verdict) {
 	w.judgeTimes(s, mine)
 	if s.unmade {
-		return // told of, and then the backup knew nothing of it: nobody can tell
+		return // it was announced, and then the backup did not have it
 	}
 	count := map[string]int{}
 	ready := map[string]int{}
@@ -65,7 +65,7 @@ func (w *world) judgeOne(s *service, mine []delivered, v *verdict) {
 			ready[d.revision]++
 		}
 	}
-	// A backup that is restored takes back the memory of what was told since.
+	// A restored backup also restores an older memory of what was announced.
 	most := 1 + s.restored
 	if s.deleted {
 		most += w.cluster.era - s.era
@@ -107,8 +107,8 @@ func (w *world) judgeOne(s *service, mine []delivered, v *verdict) {
 	w.judgeEnd(s, mine, v)
 }
 
-// judgeTimes: what happened later is not said to have happened earlier, whatever
-// the clocks of the leaders show.
+// judgeTimes checks that the times of events never go backwards, whatever the clocks of
+// the leaders show.
 func (w *world) judgeTimes(s *service, mine []delivered) {
 	if s.restored > 0 || s.unmade {
 		return
@@ -122,24 +122,24 @@ func (w *world) judgeTimes(s *service, mine []delivered) {
 	}
 }
 
-// deployed says whether a Service was told as such, and that was not undone by a backup.
+// deployed reports whether a Service was announced as deployed, and no restore undid that.
 func (w *world) deployed(s *service, mine []delivered) bool {
 	return slices.ContainsFunc(mine, func(d delivered) bool {
 		return short(d.typ) == "deployed" && (d.era == w.cluster.era || !s.forgotten)
 	})
 }
 
-// before says whether a Service was there before the first controller.
+// before reports whether a Service existed before the first controller.
 func (w *world) before(s *service) bool { return s.created.Before(w.baseline()) }
 
-// judgeSplits lays the told splits over the committed ones, in order, in the way
-// that leaves the fewest untold which somebody should have told of. The same
-// split may have been committed several times.
+// judgeSplits matches the announced splits to the committed ones, in order, with the
+// fewest commits missing that should be announced. The same split may have been
+// committed several times.
 func (w *world) judgeSplits(s *service, told []delivered, v *verdict) {
 	baselined := w.before(s)
 	n, m := len(s.splits), len(told)
-	// What it costs to leave a commit untold: as much as all pardons together
-	// where somebody should have told of it.
+	// The cost of a commit that is not announced. One that should have been announced
+	// costs more than all pardons together.
 	const lost, pardon, never = 1 << 12, 1, 1 << 40
 	cost := make([]int, n)
 	for i, c := range s.splits {
@@ -150,24 +150,24 @@ func (w *world) judgeSplits(s *service, told []delivered, v *verdict) {
 			cost[i] = pardon
 		}
 	}
-	// best[j][i]: the least that it costs to lay told[:j] over splits[:i].
+	// best[j][i] is the lowest cost of matching told[:j] to splits[:i].
 	best := make([][]int, m+1)
 	for j := range best {
-		// What a restored ledger knew may be where it went on, or not: what it had
-		// journaled by then, and not sent, came after it was restored.
+		// A state from a restored ledger may or may not be where the ledger continued:
+		// what was journaled and not sent follows the restore.
 		optional := j > 0 && told[j-1].known
 		best[j] = make([]int, n+1)
 		for i := range best[j] {
 			best[j][i] = never
 			switch {
 			case j == 0 && i == 0, j == 0 && !baselined:
-				best[j][i] = 0 // what came before deployed is part of it
+				best[j][i] = 0 // deployed includes all earlier splits
 			case i > 0:
 				best[j][i] = best[j][i-1] + cost[i-1]
 				if j > 0 && slices.Equal(s.splits[i-1].split, told[j-1].traffic) {
 					best[j][i] = min(best[j][i], best[j-1][i-1])
-					// A backup from before it was deployed lets it be deployed again, and
-					// what came since the backup is part of that.
+					// A backup from before deployed allows a second deployed, which includes the
+					// splits since the backup.
 					for k := i - 1; k > 0 && s.restored > 0 && short(told[j-1].typ) == "deployed" && s.splits[k-1].era == s.splits[i-1].era; k-- {
 						best[j][i] = min(best[j][i], best[j-1][k-1])
 					}
@@ -193,12 +193,12 @@ func (w *world) judgeSplits(s *service, told []delivered, v *verdict) {
 	}
 }
 
-// counts says whether a split must be told of: a process was told of it and lives
-// still, as leader or backlog by, and no other one began when it was superseded
-// already. That one may have journaled the later state first.
+// counts reports whether a split must be announced: a process saw it and still lives, as
+// leader or as standby, and no other process started after it was superseded, because that
+// one may have journaled the later state first.
 func (w *world) counts(c commit, baselined bool) bool {
 	if c.given || baselined && !c.known {
-		return false // no change, or part of what was there before us
+		return false // no change, or part of the state before the controller
 	}
 	told := false
 	for _, t := range w.watches {

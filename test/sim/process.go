@@ -39,15 +39,15 @@ type process struct {
 	position string
 	kind     *kind.Kind
 	ob       *observer.Observer
-	// verdicts receives what gates decide; judged says which runs it has received.
+	// verdicts receives the verdicts of gates; judged are the runs that it has received.
 	verdicts *kind.Verdicts
 	judged   map[string]bool
 	ledger   *ledger.Ledger
 	acks     acks
 	delivery *delivery.Delivery
-	// work delivers to each source, when a step decides so.
+	// work delivers to each source, when a step chooses it.
 	work map[types.UID]delivery.Work
-	// looks have begun, and are not reported yet.
+	// looks are polls that have started and are not reported yet.
 	looks []look
 	queue map[types.NamespacedName]bool
 	// pending are the objects with pending events.
@@ -82,7 +82,7 @@ func (p *process) lead() {
 	}
 }
 
-// demote takes the lead from a process, which goes on living.
+// demote takes the lead from a process, which continues to run.
 func (p *process) demote() {
 	if !p.leads {
 		return
@@ -115,7 +115,7 @@ func (p *process) apply(log int, c change) any {
 	return before
 }
 
-// next has an informer deliver the next change of a log.
+// next lets an informer deliver the next change of a log.
 func (p *process) next(log int) bool {
 	if p.upTo[log] >= len(p.w.cluster.logs[log]) {
 		if log == logDomains {
@@ -143,7 +143,7 @@ func (p *process) EnqueueKey(key types.NamespacedName) { p.queue[key] = true }
 // EnqueueSlowKey implements observer.Queue.
 func (p *process) EnqueueSlowKey(key types.NamespacedName) { p.queue[key] = true }
 
-// reconcile folds one key that is in the queue.
+// reconcile reconciles one queued key.
 func (p *process) reconcile() bool {
 	keys := slices.SortedFunc(maps.Keys(p.queue), func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) })
 	if len(keys) == 0 {
@@ -160,7 +160,7 @@ func (p *process) reconcile() bool {
 	return true
 }
 
-// deliver sends what is pending about one object.
+// deliver sends the pending events of one object.
 func (p *process) deliver() bool {
 	all := slices.SortedFunc(maps.Keys(p.pending), func(a, b turn) int {
 		return cmp.Or(strings.Compare(a.key.Name, b.key.Name), strings.Compare(string(a.source), string(b.source)))
@@ -191,7 +191,7 @@ func (p *process) flush() {
 	}
 }
 
-// ledgered hands a written entry to the ledger, as an informer does.
+// ledgered passes a written entry to the ledger, as an informer does.
 func (p *process) ledgered(o *v1alpha1.CDEventSubject) {
 	if p.ledger.Observe(o) {
 		p.ob.Ledgered(ledger.KeyOf(o.Spec))
@@ -212,11 +212,11 @@ func (p *process) vandalise() {
 	p.w.store.Remove(o.Name)
 	p.gone = append(p.gone, o)
 	if p.w.rng.IntN(2) == 0 {
-		p.notice() // otherwise a write may find out first
+		p.notice() // otherwise a write may notice first
 	}
 }
 
-// notice has the informer report deleted entries.
+// notice lets the informer report deleted entries.
 func (p *process) notice() {
 	for _, o := range p.gone {
 		p.ledger.Forget(o, true)
@@ -224,8 +224,8 @@ func (p *process) notice() {
 	p.gone = nil
 }
 
-// collect deletes finished entries. While a history may still show their objects, it keeps
-// them for longer than histories.
+// collect deletes finished entries. It keeps an entry for longer than histories while a
+// history may still contain its object.
 func (p *process) collect() {
 	keep := 2 * histories
 	if p.leads && len(p.w.processes) == 1 && len(p.queue) == 0 {

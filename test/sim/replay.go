@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// replay is what a receiver believes that keeps book of a Service by its events
-// alone: which Revision is the primary, and which artifact it runs.
+// replay returns what a receiver concludes from the events of a Service alone: its primary
+// Revision, and the artifact that this Revision runs.
 func replay(mine []delivered) (primary, artifact string) {
 	for _, d := range mine {
 		switch short(d.typ) {
@@ -19,16 +19,16 @@ func replay(mine []delivered) (primary, artifact string) {
 	return primary, artifact
 }
 
-// judgeEnd compares that with the Service as it is in the end.
+// judgeEnd compares that with the final state of the Service.
 func (w *world) judgeEnd(s *service, mine []delivered, v *verdict) {
 	if s.deleted || s.restored > 0 || len(s.splits) == 0 {
 		return
 	}
 	believed, artifact := replay(mine)
 	if believed == "" {
-		return // it was there before us, and nothing has happened to its primary since
+		return // it existed before the controller, and its primary has not changed since
 	}
-	// The primary is what had all traffic last; at first, what had most of it.
+	// The primary is the last Revision with all traffic; at first, the one with most of it.
 	last := s.splits[0]
 	for _, c := range s.splits[1:] {
 		if len(c.split) == 1 {
@@ -36,7 +36,7 @@ func (w *world) judgeEnd(s *service, mine []delivered, v *verdict) {
 		}
 	}
 	if !w.counts(last, w.before(s)) {
-		return // nobody need have seen it
+		return // no process had to see it
 	}
 	primary := last.split[0].Revision
 	if believed != primary {

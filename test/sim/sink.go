@@ -17,8 +17,8 @@ import (
 
 // The world is also the sink, and discards the metrics.
 
-// Send implements delivery.Transport. The sink keeps what it receives; a flaky one loses
-// some of its answers.
+// Send implements delivery.Transport. The sink stores what it receives; a flaky one loses
+// some of its responses.
 func (w *world) Send(_ context.Context, to sender.Target, ev event.Event, _ sender.Policy) sender.Outcome {
 	w.effect("send")
 	if w.down[to.Source] {
@@ -39,7 +39,7 @@ func (w *world) Send(_ context.Context, to sender.Target, ev event.Event, _ send
 // Forget implements delivery.Transport.
 func (*world) Forget(types.UID) {}
 
-// Attempt and the others implement the metrics.
+// Attempt implements delivery.Metrics.
 func (*world) Attempt(string, string) {}
 
 // Delivered implements delivery.Metrics.

@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-// rest lets a process do all that it can do.
+// rest lets a process do all its work.
 func (w *world) rest(p *process) {
 	for w.round(p) {
 	}
 }
 
-// pair starts a process that leads and one that stands by. The baseline is taken.
+// pair starts a leader and a standby, and takes the baseline.
 func pair(t *testing.T) (w *world, leads, standsBy *process) {
 	t.Helper()
 	w = newWorld(1, chaos{sources: 1})
@@ -35,7 +35,7 @@ func (w *world) told() []string {
 	return out
 }
 
-func TestWhoStandsByTellsOfWhatCameAndWent(t *testing.T) {
+func TestStandbyAnnouncesWhatCameAndWent(t *testing.T) {
 	w, leads, standsBy := pair(t)
 	w.kill(leads)
 	w.cluster.create("cart")
@@ -44,19 +44,19 @@ func TestWhoStandsByTellsOfWhatCameAndWent(t *testing.T) {
 	w.cluster.remove(w.cluster.of("cart"))
 	w.rest(standsBy)
 	if got := w.told(); len(got) > 0 {
-		t.Fatalf("told without leading: %q", got)
+		t.Fatalf("a standby announced %q", got)
 	}
 	standsBy.lead()
 	w.rest(standsBy)
 	if got, want := w.told(), []string{"created", "ready", "deployed", "published", "removed"}; !slices.Equal(got, want) {
-		t.Errorf("told %q, want %q", got, want)
+		t.Errorf("announced %q, want %q", got, want)
 	}
 	report(t, w, "after the change of leader")
 }
 
-// DomainMappings come and go. Who stands by has seen each step, and the leader has
-// told of them all.
-func TestAChangeOfLeaderPublishesNothingTwice(t *testing.T) {
+// DomainMappings come and go. The standby has seen each change, and the leader has
+// announced all of them.
+func TestChangeOfLeaderPublishesNothingTwice(t *testing.T) {
 	w, leads, standsBy := pair(t)
 	c := w.cluster
 	c.create("cart")
@@ -76,15 +76,15 @@ func TestAChangeOfLeaderPublishesNothingTwice(t *testing.T) {
 	}
 	told := w.told()
 	if want := []string{"created", "ready", "deployed", "published", "published", "published", "published"}; !slices.Equal(told, want) {
-		t.Fatalf("told %q, want %q", told, want)
+		t.Fatalf("announced %q, want %q", told, want)
 	}
 	w.kill(leads)
 	standsBy.lead()
 	w.rest(standsBy)
 	if got := w.told(); !slices.Equal(got, told) {
-		t.Errorf("told %q, and then %q", told, got)
+		t.Errorf("announced %q, and then %q", told, got)
 	}
-	// One that went while nobody watched, and one whose coming the caches lag behind.
+	// One mapping is deleted while no process watches, and the caches lag behind the creation of another.
 	c.unmap("d1.example.org")
 	w.kill(standsBy)
 	next := w.start()
@@ -92,14 +92,14 @@ func TestAChangeOfLeaderPublishesNothingTwice(t *testing.T) {
 	next.lead()
 	w.rest(next)
 	if got := w.told(); len(got) != len(told)+1 {
-		t.Errorf("told %q, and then %q", told, got)
+		t.Errorf("announced %q, and then %q", told, got)
 	}
 	w.judge()
 	report(t, w, "after the changes of leader")
 }
 
-// What the leader told is in the history of who stands by, too.
-func TestAChangeOfLeaderTellsNothingTwice(t *testing.T) {
+// The history of the standby also contains what the leader has announced.
+func TestChangeOfLeaderAnnouncesNothingTwice(t *testing.T) {
 	w, leads, standsBy := pair(t)
 	w.cluster.create("cart")
 	w.cluster.to("cart", 100, 1)
@@ -114,6 +114,6 @@ func TestAChangeOfLeaderTellsNothingTwice(t *testing.T) {
 	standsBy.lead()
 	w.rest(standsBy)
 	if got := w.told(); !slices.Equal(got, told) {
-		t.Errorf("told %q, and then %q", told, got)
+		t.Errorf("announced %q, and then %q", told, got)
 	}
 }

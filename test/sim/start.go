@@ -17,8 +17,8 @@ import (
 	kind "github.com/knative-cdevents/knative-cdevents/reconciler/service"
 )
 
-// start starts a process as a new leader: from a list that may be old, and from the ledger,
-// whose informer may lag behind too.
+// start starts a process as a new leader, from a list that may be stale and from the
+// ledger, whose informer may lag behind too.
 func (w *world) start() *process {
 	ctx, cancel := context.WithCancel(logging.WithLogger(context.Background(), w.log))
 	p := &process{
@@ -43,7 +43,7 @@ func (w *world) start() *process {
 	return p
 }
 
-// startEmitter makes the ledger and the delivery.
+// startEmitter creates the ledger and the delivery.
 func (p *process) startEmitter() {
 	w := p.w
 	router := &delivery.Router{
@@ -69,7 +69,7 @@ func (p *process) startEmitter() {
 	}
 }
 
-// startObserver makes the watched kind and its observer.
+// startObserver creates the watched kind and its observer.
 func (p *process) startObserver() {
 	w := p.w
 	p.kind = kind.NewKind(api{w: w}, cdevents.CarriedAnnotations(), func() bool { return true }, func() lifecycle.Rules { return lifecycle.DefaultRules })
@@ -86,7 +86,7 @@ func (p *process) startObserver() {
 	p.verdicts = kind.NewVerdicts(p.ob.Saw)
 }
 
-// list fills the caches. Each informer may lag behind by another number of changes.
+// list fills the caches. Each informer may lag behind by a different number of changes.
 func (p *process) list() {
 	w := p.w
 	for log := range p.upTo {

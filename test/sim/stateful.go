@@ -13,10 +13,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
-// settles is how long the shards of a simulated cluster move.
+// settles is how long a simulated cluster moves its shards.
 const settles = 3 * time.Second
 
-// join gives a cluster other members.
+// join changes the members of a cluster.
 func (c *cluster) join(s *service, members []string) {
 	slices.Sort(members)
 	if members = slices.Compact(members); !slices.Equal(members, s.members) {
@@ -24,8 +24,8 @@ func (c *cluster) join(s *service, members []string) {
 	}
 }
 
-// stir changes the cluster of a Service: an old Revision is drained, all are
-// scaled to zero, pods come back, it is split or whole again.
+// stir changes the cluster of a Service: it drains an old Revision, scales all to zero,
+// brings pods back, splits the cluster or heals it.
 func (c *cluster) stir(s *service) {
 	if !s.stateful || len(s.splits) == 0 {
 		return
@@ -48,14 +48,14 @@ func (c *cluster) stir(s *service) {
 	}
 }
 
-// look is what a process has begun to see of a cluster, and not told yet.
+// look is a poll of a cluster that a process has started and not reported yet.
 type look struct {
 	key  types.NamespacedName
 	uid  types.UID
 	view lifecycle.Cluster
 }
 
-// begin looks at the cluster of a Service that the process leads for.
+// begin starts to poll the cluster of a Service that the process leads for.
 func (p *process) begin(s *service) {
 	if !p.leads || !s.stateful {
 		return
@@ -76,7 +76,7 @@ func (p *process) begin(s *service) {
 	p.looks = append(p.looks, look{s.key, s.uid, v})
 }
 
-// tell hands on what was seen longest ago, whatever has happened meanwhile.
+// tell reports the oldest poll, whatever happened since.
 func (p *process) tell() {
 	if len(p.looks) == 0 {
 		return
@@ -88,7 +88,7 @@ func (p *process) tell() {
 	})
 }
 
-// poll looks at some cluster, or tells of one.
+// poll starts the poll of some cluster, or reports one.
 func (p *process) poll() {
 	names := p.w.cluster.names()
 	if len(names) == 0 || p.w.rng.IntN(2) == 0 {
@@ -100,7 +100,7 @@ func (p *process) poll() {
 	}
 }
 
-// remembered is what the ledger holds of a Service.
+// remembered returns what the ledger stores about a Service.
 func (w *world) remembered(s *service) lifecycle.Memory {
 	var m lifecycle.Memory
 	o := w.store.Peek(ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: kindName, UID: s.uid}))
@@ -110,7 +110,7 @@ func (w *world) remembered(s *service) lifecycle.Memory {
 	return m
 }
 
-// judgeCluster: what was told of a cluster is what a cluster can go through.
+// judgeCluster checks that the events of a cluster are a possible sequence.
 func (w *world) judgeCluster(s *service, count map[string]int, mine []delivered, most int) {
 	for _, once := range []string{"cluster.formed", "cluster.removed"} {
 		if count[once] > most || !s.stateful && count[once] > 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// waiting is a world in which an upgrade of a stateful Service waits for its
-// cluster, in the ledger and nowhere else.
+// waiting returns a world in which an upgrade of a stateful Service waits for its
+// cluster. Only the ledger records that it waits.
 func waiting(t *testing.T) *world {
 	t.Helper()
 	w, leads, standsBy := pair(t)
@@ -21,7 +21,7 @@ func waiting(t *testing.T) *world {
 	for range 2 {
 		w.round(leads)
 	}
-	w.cluster.to("cart", 100, 2) // in a fold of its own, that has nothing to tell
+	w.cluster.to("cart", 100, 2) // in a reconcile of its own, which announces nothing
 	for range 3 {
 		w.round(leads)
 	}
@@ -31,38 +31,38 @@ func waiting(t *testing.T) *world {
 
 var before = []string{"created", "ready", "cluster.formed", "cluster.settled", "deployed", "published"}
 
-func TestWhatWaitsOutlivesItsLeader(t *testing.T) {
+func TestPendingUpgradeSurvivesItsLeader(t *testing.T) {
 	w := waiting(t)
 	got := w.told()
-	slices.Sort(got[:4]) // whichever informer came first
+	slices.Sort(got[:4]) // the order of the informers is random
 	want := slices.Clone(before)
 	slices.Sort(want[:4])
 	if !slices.Equal(got[:6], want) || slices.Contains(got, "upgraded") {
-		t.Fatalf("told %q", got)
+		t.Fatalf("announced %q", got)
 	}
-	w.cluster.to("cart", 100, 1) // while nobody watches
+	w.cluster.to("cart", 100, 1) // while no process watches
 	w.processes = []*process{w.start()}
 	w.settle()
 	if got := w.told(); !slices.Contains(got, "upgraded") || !slices.Contains(got, "rolledback") {
-		t.Errorf("told %q", got)
+		t.Errorf("announced %q", got)
 	}
 	w.judge()
 	report(t, w, "after the change of leader")
 }
 
-func TestWhatWaitsIsToldBeforeTheEnd(t *testing.T) {
+func TestPendingUpgradeIsAnnouncedBeforeTheDeletion(t *testing.T) {
 	w := waiting(t)
 	w.cluster.remove(w.cluster.of("cart"))
 	w.processes = []*process{w.start()}
 	w.settle()
 	if got := w.told(); !slices.Equal(got[len(got)-3:], []string{"upgraded", "cluster.removed", "removed"}) {
-		t.Errorf("told %q", got)
+		t.Errorf("announced %q", got)
 	}
 }
 
-// One that lost the lead in the middle of a look must not undo what the next
-// leader has told.
-func TestAViewOfWhoLeadsNoMore(t *testing.T) {
+// A leader that loses the lead during a poll must not undo what the next leader has
+// announced.
+func TestPollOfFormerLeader(t *testing.T) {
 	w, old, next := pair(t)
 	w.cluster.stateful = func(string) bool { return true }
 	w.cluster.create("cart")
@@ -79,18 +79,18 @@ func TestAViewOfWhoLeadsNoMore(t *testing.T) {
 		}
 	}
 	if !detected() {
-		t.Fatalf("told %q", w.told())
+		t.Fatalf("announced %q", w.told())
 	}
-	old.begin(cart) // split, still
+	old.begin(cart) // still split
 	cart.split = false
-	next.lead() // and the old one does not know yet
+	next.lead() // and the old leader does not know yet
 	w.rest(next)
 	if got := w.told(); got[len(got)-1] != "resolved" {
-		t.Fatalf("told %q", got)
+		t.Fatalf("announced %q", got)
 	}
 	stale := old.looks[0].view
 	if stale.Trouble[lifecycle.ClusterSplit] == nil {
-		t.Fatal("it has seen something else")
+		t.Fatal("the former leader has seen something else")
 	}
 	old.tell()
 	for range 60 {
@@ -103,6 +103,6 @@ func TestAViewOfWhoLeadsNoMore(t *testing.T) {
 		old.deliver()
 	}
 	if got := w.told(); got[len(got)-1] != "resolved" {
-		t.Errorf("a leader that is none told %q", got)
+		t.Errorf("a process that does not lead announced %q", got)
 	}
 }

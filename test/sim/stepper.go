@@ -7,8 +7,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
 
-// stepper is a queue without workers and without a clock: a step of the simulation decides
-// whose turn it is, from the pending objects of the process.
+// stepper is a queue without workers and without a clock: a step of the simulation chooses
+// the next item from the pending objects of the process.
 type stepper struct{}
 
 func (p *process) newQueue(w delivery.Work) delivery.Queue {

@@ -40,9 +40,9 @@ type world struct {
 	processes []*process
 	// watches are the watches of all processes, oldest first.
 	watches []*watch
-	// down holds the sources whose sink rejects everything.
+	// down contains the sources whose sink rejects everything.
 	down map[types.UID]bool
-	// flaky loses some answers of sinks.
+	// flaky means that some responses of sinks are lost.
 	flaky bool
 	// dieIn is the number of side effects until a crash; 0 for none.
 	dieIn   int
@@ -136,7 +136,7 @@ func (w *world) effect(string) {
 	w.effects++
 	if w.dieIn > 0 {
 		if w.dieIn--; w.dieIn == 0 {
-			// Unlike a panic, nothing can recover from this.
+			// Goexit cannot be recovered, unlike a panic.
 			runtime.Goexit()
 		}
 	}
@@ -275,8 +275,7 @@ func (w *world) settle() {
 	w.fail("does not come to rest: %d keys to observe, %d to deliver", len(p.queue), len(p.pending))
 }
 
-// round has a process do everything that it can do now. It returns false if there was
-// nothing to do.
+// round lets a process do all work that is ready. It returns false if there is none.
 func (w *world) round(p *process) bool {
 	busy := false
 	for log := range logs {
@@ -288,7 +287,7 @@ func (w *world) round(p *process) bool {
 	for _, key := range w.cluster.names() {
 		s := w.cluster.live[key]
 		p.begin(s)
-		busy = busy || s.stateful && w.cluster.now.Sub(s.moved) < settles // polling goes on until then
+		busy = busy || s.stateful && w.cluster.now.Sub(s.moved) < settles // polling continues until then
 	}
 	for range len(p.looks) {
 		p.tell()

@@ -29,7 +29,7 @@ type Store struct {
 	Now func() time.Time
 	// Before is called before every request with its verb, and may fail it.
 	Before func(verb, name string) error
-	// After is called when a request was carried out. The caller sees its error although
+	// After is called after a request succeeded. The caller receives its error although
 	// the write has happened.
 	After func(verb, name string) error
 
@@ -90,14 +90,14 @@ func (s *Store) Names() []string {
 	return slices.Sorted(maps.Keys(s.objects))
 }
 
-// Peek returns an object, nil if there is none. The caller must not change it.
+// Peek returns an object, or nil. The caller must not change it.
 func (s *Store) Peek(name string) *v1alpha1.CDEventSubject {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.objects[name]
 }
 
-// Has says whether there is an object of that name.
+// Has reports whether an object of that name exists.
 func (s *Store) Has(name string) bool { return s.Peek(name) != nil }
 
 // Remove deletes an object without preconditions.
@@ -121,7 +121,7 @@ func (s *Store) Dump() Dump {
 	return Dump{version: s.version, objects: maps.Clone(s.objects)}
 }
 
-// Restore goes back to a backup. resourceVersions since then are used again.
+// Restore restores a backup. Later resourceVersions are then used again.
 func (s *Store) Restore(d Dump) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
