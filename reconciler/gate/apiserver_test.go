@@ -16,14 +16,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// apiServer keeps objects as an API server does, with resource versions, preconditions
-// and status subresources. It cannot be watched: a test fills caches itself.
+// apiServer stores objects like an API server, with resource versions, preconditions
+// and status subresources. It has no watch: a test fills caches itself.
 type apiServer struct {
 	*httptest.Server
 	mu      sync.Mutex
 	objects map[string]map[string]any
 	version int
-	// refuse says which requests fail, by method and path.
+	// refuse selects the requests that fail, by method and path.
 	refuse func(string) bool
 	asked  []string
 }
@@ -125,7 +125,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// put writes an object past all checks.
+// put writes an object without any checks.
 func (s *apiServer) put(t *testing.T, path, content string) {
 	t.Helper()
 	var o map[string]any
@@ -137,7 +137,7 @@ func (s *apiServer) put(t *testing.T, path, content string) {
 	s.write(path, o)
 }
 
-// get is an object in JSON; empty if there is none.
+// get returns an object as JSON, or an empty string.
 func (s *apiServer) get(path string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +147,7 @@ func (s *apiServer) get(path string) string {
 	}
 	raw, err := json.Marshal(o)
 	if err != nil {
-		panic(err) // it came in as JSON
+		panic(err) // it arrived as JSON
 	}
 	return string(raw)
 }

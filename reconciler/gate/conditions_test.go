@@ -11,7 +11,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 )
 
-// figured are figures that do not change.
+// figured returns constant figures.
 type figured struct {
 	gaterun.Counts
 	attribution.Figures
@@ -19,7 +19,7 @@ type figured struct {
 
 func (f figured) Figure(types.NamespacedName) (attribution.Figures, bool) { return f.Figures, true }
 
-// Whoever looks at the gate sees what is not measured, and what to do about it.
+// The gate's status shows which figures are missing, and what to do about it.
 func TestMeasured(t *testing.T) {
 	t.Parallel()
 	// The third Revision is the newest, and has no traffic yet.

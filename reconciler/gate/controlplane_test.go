@@ -35,13 +35,13 @@ import (
 
 const namespace = "default"
 
-// system is where the controller has its own objects.
+// system is the namespace of the controller's own objects.
 const system = "kube-system"
 
-// speed is how much faster than ours the clock of a theatre goes.
+// speed is how much faster than real time the clock of a theatre runs.
 const speed = 20
 
-// theatre is a cluster with Services, whose pods are played.
+// theatre is a cluster with Services, whose pods are simulated.
 type theatre struct {
 	t      *testing.T
 	config *rest.Config
@@ -65,7 +65,7 @@ func open(t *testing.T, cp *controlplane.ControlPlane) *theatre {
 	return th
 }
 
-// act is a part of what is played.
+// act runs one scene as a subtest.
 func (th *theatre) act(name string, f func(t *testing.T)) {
 	whole := th.t
 	whole.Run(name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func (c fastClock) Now() time.Time { return c.th.now() }
 
 func (c fastClock) NewTicker(d time.Duration) clock.Ticker { return c.RealClock.NewTicker(d / speed) }
 
-// fastReconciler shortens the delays of a reconciler, as work queues use the real clock.
+// fastReconciler shortens the delays of a reconciler, because work queues use the real clock.
 type fastReconciler struct{ controller.Reconciler }
 
 func (r fastReconciler) Reconcile(ctx context.Context, key string) error {
@@ -108,7 +108,7 @@ func (r fastReconciler) Reconcile(ctx context.Context, key string) error {
 func (th *theatre) service(name string) *stage.Stage {
 	s := stage.New(types.NamespacedName{Namespace: namespace, Name: name}, true, th.now)
 	for _, revision := range []types.UID{stage.Baseline, stage.Canary} {
-		s.Enter(revision, 0, 0) // queue-proxy is read, too
+		s.Enter(revision, 0, 0) // queue-proxy is scraped too
 	}
 	th.mu.Lock()
 	defer th.mu.Unlock()
@@ -156,7 +156,7 @@ func (th *theatre) finished(service types.NamespacedName, uid types.UID, run *v1
 	th.told[run.ID] = strings.Join([]string{service.Name, string(uid), string(run.Verdict)}, " ")
 }
 
-// process runs both controllers until what it returns is called.
+// process runs both controllers until stop is called.
 func (th *theatre) process() (stop func()) {
 	th.t.Helper()
 	ctx, cancel := context.WithCancel(logging.WithLogger(context.Background(), zap.NewNop().Sugar()))
@@ -188,7 +188,7 @@ func (th *theatre) process() (stop func()) {
 	return sync.OnceFunc(func() { cancel(); wg.Wait() })
 }
 
-// ask makes a CustomRun; spec is JSON.
+// ask creates a CustomRun; spec is JSON.
 func (th *theatre) ask(name, spec string) *unstructured.Unstructured {
 	th.t.Helper()
 	u := &unstructured.Unstructured{}
@@ -212,7 +212,7 @@ func (th *theatre) read(name string) *customrun.Run {
 	return r
 }
 
-// until waits until a CustomRun is as it should be.
+// until waits until a CustomRun meets a condition.
 func (th *theatre) until(name string, is func(*customrun.Run) bool) *customrun.Run {
 	th.t.Helper()
 	var r *customrun.Run
@@ -238,7 +238,7 @@ func message(r *customrun.Run) string {
 	return ""
 }
 
-// ends waits for the end, and wants every result.
+// ends waits for the completion, and checks every result.
 func (th *theatre) ends(name string, status corev1.ConditionStatus, reason, verdict, says string) *customrun.Run {
 	th.t.Helper()
 	r := th.until(name, (*customrun.Run).Done)

@@ -19,14 +19,14 @@ const (
 	no  = corev1.ConditionFalse
 )
 
-// TestCustomRuns is the contract with Tekton, against a real API server with Tekton's
-// own definition of the kind.
+// TestCustomRuns checks the contract with Tekton against a real API server with Tekton's
+// own CRD.
 func TestCustomRuns(t *testing.T) {
 	cp := controlplane.Start(t)
 	th := open(t, cp)
 	stop := th.process()
 	t.Cleanup(func() { stop() })
-	time.Sleep(200 * time.Millisecond) // the kind comes late
+	time.Sleep(200 * time.Millisecond) // the kind appears late
 	must(t, cp.InstallCustomRuns(t.Context()))
 
 	th.act("pass", func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestCustomRuns(t *testing.T) {
 		if err != nil || run.Canary.Name != "good-00002" || run.Evidence != nil {
 			t.Fatalf("%+v, %v", run, err)
 		}
-		// It is told once the status is written.
+		// The run is reported after the status is written.
 		for range 100 {
 			if th.heard(run.ID) != "" {
 				break
@@ -55,9 +55,9 @@ func TestCustomRuns(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 		if told := th.heard(run.ID); told != "good uid-of-good Pass" {
-			t.Errorf("told %q", told)
+			t.Errorf("reported %q", told)
 		}
-		// Cancelling what is over changes nothing of its status.
+		// Cancelling a completed run does not change its status.
 		th.cancel("good")
 		time.Sleep(300 * time.Millisecond)
 		after := th.read("good")
@@ -110,10 +110,10 @@ func TestCustomRuns(t *testing.T) {
 		th.ask("slow", embedded("slow", `,"timeout":"40s","retries":1`))
 		r := th.ends("slow", no, customrun.GateUndecided, "Inconclusive", "Nothing was measured")
 		if len(r.Status.RetriesStatus) != 1 || r.Status.RetriesStatus[0].CompletionTime == nil || len(r.Status.RetriesStatus[0].Results) == 0 {
-			t.Errorf("tries: %+v", r.Status.RetriesStatus)
+			t.Errorf("attempts: %+v", r.Status.RetriesStatus)
 		}
 		if !r.Status.RetriesStatus[0].CompletionTime.Before(r.Status.CompletionTime) {
-			t.Error("both tries ended at once")
+			t.Error("both attempts ended at once")
 		}
 	})
 	th.act("superseded", func(*testing.T) {
@@ -141,7 +141,7 @@ func TestCustomRuns(t *testing.T) {
 			th.ask("wrong-"+name, c.spec)
 			r := th.ends("wrong-"+name, no, c.reason, "Error", c.says)
 			if len(r.Status.RetriesStatus) > 0 {
-				t.Errorf("%s was tried again", name)
+				t.Errorf("%s was retried", name)
 			}
 		}
 	})
@@ -149,7 +149,7 @@ func TestCustomRuns(t *testing.T) {
 		foreign := th.ask("foreign", `{"customRef":{"apiVersion":"example.dev/v1","kind":"Other"}}`)
 		elsewhere := th.ask("elsewhere", embedded("elsewhere", ""))
 		stop()
-		stop = th.process() // a promotion begins like this
+		stop = th.process() // a promotion starts like this
 		time.Sleep(time.Second)
 		for _, u := range []string{foreign.GetName(), elsewhere.GetName()} {
 			is, err := th.runs.Get(t.Context(), u, metav1.GetOptions{})
@@ -166,9 +166,9 @@ func TestCustomRuns(t *testing.T) {
 		s.Serve(stage.Canary, 70, 0)
 		th.until("long", func(r *customrun.Run) bool { return strings.Contains(message(r), ": 70 and 0 requests") })
 		stop()
-		s.Serve(stage.Canary, 10, 0) // nobody looks
-		s.Process()                  // whoever reads the pods begins anew
-		// What is asked for was frozen when it began.
+		s.Serve(stage.Canary, 10, 0) // no process runs
+		s.Process()                  // the new process reads the pods from the start
+		// The request was frozen when the run started.
 		_, err := th.runs.Patch(t.Context(), "long", "application/merge-patch+json", []byte(`{"spec":{"params":[{"name":"min-requests","value":"1"}]}}`), metav1.PatchOptions{})
 		must(t, err)
 		stop = th.process()
@@ -178,7 +178,7 @@ func TestCustomRuns(t *testing.T) {
 		s.Serve(stage.Canary, 20, 0)
 		s.Serve(stage.Baseline, 100, 0)
 		r := th.ends("long", yes, customrun.GatePassed, "Pass", "")
-		// What was told before the process died is told again by the next one.
+		// The next process reports again what was reported before the process died.
 		run, _ := r.Status.GateRun()
 		th.mu.Lock()
 		delete(th.told, run.ID)
@@ -194,6 +194,6 @@ func TestCustomRuns(t *testing.T) {
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
-		t.Error("a verdict was not told again")
+		t.Error("a verdict was not reported again")
 	})
 }

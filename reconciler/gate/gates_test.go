@@ -66,7 +66,7 @@ func (th *theatre) heard(id string) string {
 	return th.told[id]
 }
 
-// TestGatesThatWatch is one story after another, without Tekton.
+// TestGatesThatWatch is a sequence of scenes without Tekton.
 func TestGatesThatWatch(t *testing.T) {
 	th := open(t, controlplane.Start(t))
 	stop := th.process()
@@ -79,7 +79,7 @@ func TestGatesThatWatch(t *testing.T) {
 		th.gate("cart", true)
 		g := th.stands("cart", condition(v1alpha1.GateServiceFound, yes, gaterun.NoSplit))
 		if g.Status.Run != nil {
-			t.Errorf("judges without a split: %+v", g.Status.Run)
+			t.Errorf("a run without a split: %+v", g.Status.Run)
 		}
 		s.Split(10)
 		g = th.stands("cart", running)
@@ -98,12 +98,12 @@ func TestGatesThatWatch(t *testing.T) {
 			return strings.Contains(g.Status.Run.Message, "30 requests of the canary")
 		})
 
-		// Nothing happens, and nothing is written.
+		// Nothing happens, so nothing is written.
 		quiet, err := th.gates.Get(t.Context(), "cart", metav1.GetOptions{})
 		must(t, err)
 		time.Sleep(time.Second)
 		if is, err := th.gates.Get(t.Context(), "cart", metav1.GetOptions{}); err != nil || is.ResourceVersion != quiet.ResourceVersion {
-			t.Errorf("written for nothing, %v: %+v", err, is.Status)
+			t.Errorf("an unnecessary write, %v: %+v", err, is.Status)
 		}
 		s.Serve(stage.Canary, 30, 0)
 		s.Serve(stage.Baseline, 100, 0)
@@ -111,20 +111,20 @@ func TestGatesThatWatch(t *testing.T) {
 		s.Split(50)
 		second := th.stands("cart", running).Status.Run
 		if second.ID == first.ID || second.Split["cart-00002"] != 50 || th.heard(first.ID) != "cart uid-of-cart Pass" {
-			t.Errorf("%+v, told %q", second, th.heard(first.ID))
+			t.Errorf("%+v, reported %q", second, th.heard(first.ID))
 		}
-		// The split changes under the run.
+		// The split changes during the run.
 		s.Split(60)
 		third := th.stands("cart", func(g *v1alpha1.CanaryGate) bool { return running(g) && g.Status.Run.Split["cart-00002"] == 60 }).Status.Run
 		if th.heard(second.ID) != "cart uid-of-cart Superseded" {
-			t.Errorf("told %q", th.heard(second.ID))
+			t.Errorf("reported %q", th.heard(second.ID))
 		}
 		s.Serve(stage.Canary, 0, 50)
 		th.stands("cart", reached("Fail"))
 		s.Split(0)
 		g = th.stands("cart", condition(v1alpha1.GateServiceFound, yes, gaterun.NoSplit))
 		if g.Status.Run == nil || g.Status.Run.ID != third.ID {
-			t.Errorf("the last run went: %+v", g.Status.Run)
+			t.Errorf("the last run disappeared: %+v", g.Status.Run)
 		}
 		s.Split(60)
 		th.stands("cart", func(g *v1alpha1.CanaryGate) bool { return running(g) && g.Status.Run.ID != third.ID })
@@ -137,8 +137,8 @@ func TestGatesThatWatch(t *testing.T) {
 		s.Serve(stage.Canary, 0, 50)
 		first := th.stands("untold", reached("Fail")).Status.Run
 		stop()
-		// As if it had ended between the write and the telling. The split changed before
-		// the next one looked.
+		// As if the process had died between the write and the report, and the split had changed
+		// before the next process synced.
 		th.mu.Lock()
 		delete(th.told, first.ID)
 		th.mu.Unlock()
@@ -146,7 +146,7 @@ func TestGatesThatWatch(t *testing.T) {
 		stop = th.process()
 		th.stands("untold", running)
 		if heard := th.heard(first.ID); heard != "untold uid-of-untold Fail" {
-			t.Errorf("told %q", heard)
+			t.Errorf("reported %q", heard)
 		}
 	})
 	th.act("a split that goes and comes within an interval", func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
 
-// TestWithoutRightsToCustomRuns says so once, and does not ask again and again.
+// TestWithoutRightsToCustomRuns: the missing permission is logged once, and not requested again at once.
 func TestWithoutRightsToCustomRuns(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zapcore.WarnLevel)
@@ -33,14 +33,14 @@ func TestWithoutRightsToCustomRuns(t *testing.T) {
 	}()
 	select {
 	case <-ended:
-		t.Error("it asks again at once")
+		t.Error("the informer asks again at once")
 	case <-time.After(100 * time.Millisecond):
 	}
 	stop()
 	<-ended
 	r.failed(ctx, nil, refused)
 	if n := logs.Len(); n != 1 {
-		t.Errorf("said %d times", n)
+		t.Errorf("logged %d times", n)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestForeignCustomRunsAreKeptAsNames(t *testing.T) {
 	}
 }
 
-func TestEachRunIsToldOnceByAProcess(t *testing.T) {
+func TestProcessReportsEachRunOnce(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1.8e9, 0)
 	var got []string
@@ -75,23 +75,23 @@ func TestEachRunIsToldOnceByAProcess(t *testing.T) {
 	at := metav1.NewTime(now)
 	run := &v1alpha1.GateRun{ID: "1", Service: v1alpha1.GateObject{Name: "cart", UID: "u"}}
 	told.report("shop", nil)
-	told.report("shop", run) // under way
+	told.report("shop", run) // in progress
 	run.CompletionTime = &at
 	if told.report("shop", run) || len(got) > 0 {
-		t.Error("told before anybody listens")
+		t.Error("reported before the Services are known")
 	}
 	known = true
 	told.report("shop", run)
 	told.report("shop", run)
 	told.report("shop", &v1alpha1.GateRun{ID: "2", CompletionTime: &at}) // it never found a Service
 	now = now.Add(reportPeriod + time.Second)
-	told.report("shop", &v1alpha1.GateRun{ID: "3", Service: run.Service, CompletionTime: &at}) // long ago
+	told.report("shop", &v1alpha1.GateRun{ID: "3", Service: run.Service, CompletionTime: &at}) // completed long ago
 	if len(got) != 1 || got[0] != "shop/cart u 1" {
-		t.Errorf("told %q", got)
+		t.Errorf("reported %q", got)
 	}
 	now = at.Time
 	told.forget()
 	if told.report("shop", run); len(got) != 2 {
-		t.Error("a new lead is not told")
+		t.Error("a new leader does not report the run")
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
 
-// A gate that is asked by CustomRuns only shows what became of the last one.
-func TestAGateShowsTheVerdictOfACustomRun(t *testing.T) {
+// A gate that only CustomRuns use shows the last run.
+func TestGateShowsVerdictOfCustomRun(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.put(t, gatePath, strings.Replace(watching, `"watch":true,`, "", 1))
@@ -24,7 +24,7 @@ func TestAGateShowsTheVerdictOfACustomRun(t *testing.T) {
 		h.look(g)
 	}
 	if l := h.gate().Status.Latest; l == nil || l.Requests != "0" || l.Missing != "100 canary, 100 baseline" {
-		t.Fatalf("before anything was judged: %+v", l)
+		t.Fatalf("before the first judgement: %+v", l)
 	}
 	h.Serve(stage.Canary, 60, 0)
 	h.look(g)
@@ -39,7 +39,7 @@ func TestAGateShowsTheVerdictOfACustomRun(t *testing.T) {
 	if l := h.gate().Status.Latest; l.Verdict != "Fail" || l.Reasons != "RelativeRegression" {
 		t.Errorf("%+v", l)
 	}
-	// It stays known when the CustomRun is gone.
+	// It stays known after the CustomRun is deleted.
 	h.remove(runPath)
 	g = h.process()
 	h.look(g)
@@ -48,7 +48,7 @@ func TestAGateShowsTheVerdictOfACustomRun(t *testing.T) {
 	}
 }
 
-func TestAGateOfNoService(t *testing.T) {
+func TestGateWithoutService(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.put(t, gatePath, strings.Replace(watching, `"service":"cart"`, `"service":"crat"`, 1))
@@ -61,20 +61,20 @@ func TestAGateOfNoService(t *testing.T) {
 	}
 }
 
-// As long as nothing changes, nothing is written, also where something is not known.
-func TestWhatIsNotKnownIsWrittenOnce(t *testing.T) {
+// Without a change there is no write, even if something is unknown.
+func TestUnknownIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.put(t, gatePath, strings.Replace(watching, `"watch":true,`, "", 1))
-	h.Serve(stage.Canary, 1, 0) // and where requests enter nobody has read
+	h.Serve(stage.Canary, 1, 0) // the entry of requests was not scraped
 	h.Serve(stage.Baseline, 1, 0)
 	g := h.process()
 	h.look(g)
 	first := h.get(gatePath)
-	time.Sleep(1100 * time.Millisecond) // times of transition have seconds
+	time.Sleep(1100 * time.Millisecond) // transition times have a resolution of one second
 	h.look(g)
 	if is := h.get(gatePath); !strings.Contains(is, `"status":"Unknown","type":"Measured"`) || is != first {
-		t.Errorf("it was\n%s\nand is\n%s", first, is)
+		t.Errorf("before\n%s\nafter\n%s", first, is)
 	}
 }
 

@@ -62,7 +62,7 @@ gate_samples_required{arm="canary",gate="strict",k8s_namespace_name="shop",kn_se
 	run = run.DeepCopy()
 	run.CompletionTime, run.Verdict, run.Reasons = &at, "Fail", []string{"RelativeRegression", "LowScore"}
 	m.saw("shop", run)
-	m.saw("shop", run) // as at each look
+	m.saw("shop", run) // as at each sync
 	counted := func(n int) {
 		t.Helper()
 		want := fmt.Sprintf(`
@@ -74,7 +74,7 @@ gate_runs_total{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",r
 			t.Error(err)
 		}
 	}
-	// Prometheus sees an increase only in what was less before.
+	// Prometheus sees an increase only from a lower sample.
 	counted(0)
 	now = now.Add(zeroFor)
 	counted(1)
@@ -84,21 +84,21 @@ gate_runs_total{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",r
 	counted(2)
 	now = now.Add(reportPeriod + time.Second)
 	if n := testutil.CollectAndCount(m, "gate_verdict"); n != 0 {
-		t.Errorf("an hour after the end there are %d series", n)
+		t.Errorf("%d series an hour after the end", n)
 	}
 	m.gone("shop/strict")
 	if n := testutil.CollectAndCount(m); n != 0 {
-		t.Errorf("of a gate that is gone there are %d series", n)
+		t.Errorf("%d series of a deleted gate", n)
 	}
 	m.saw("shop", &v1alpha1.GateRun{ID: "2", Gate: "strict", Service: run.Service, StartTime: metav1.NewTime(now), Verdict: "Running"})
 	leads = false
 	if n := testutil.CollectAndCount(m); n != 0 {
-		t.Errorf("of a Service that another one leads there are %d series", n)
+		t.Errorf("%d series of a Service with another leader", n)
 	}
 }
 
-// The leader before this one has counted what was over then.
-func TestARunIsCountedOnce(t *testing.T) {
+// The previous leader has counted the runs that were complete then.
+func TestRunIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1.8e9, 0)
 	m := NewMetrics(func() time.Time { return now }, func(string, string) bool { return true })
@@ -112,11 +112,11 @@ func TestARunIsCountedOnce(t *testing.T) {
 		t.Errorf("%d runs are counted", n)
 	}
 	if n := testutil.CollectAndCount(m, "gate_verdict"); n != 2*len(verdict.All()) {
-		t.Errorf("%d verdicts are told", n)
+		t.Errorf("%d verdicts are exported", n)
 	}
 }
 
-func TestADeletedRunIsUnderWayNoMore(t *testing.T) {
+func TestDeletedRunIsNotInProgress(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1.8e9, 0)
 	m := NewMetrics(func() time.Time { return now }, func(string, string) bool { return true })
@@ -127,6 +127,6 @@ func TestADeletedRunIsUnderWayNoMore(t *testing.T) {
 	m.deleted("u1")
 	m.deleted("u2")
 	if n := testutil.CollectAndCount(m, "gate_duration_seconds"); n != 2 {
-		t.Errorf("%d runs are told", n)
+		t.Errorf("%d runs are exported", n)
 	}
 }

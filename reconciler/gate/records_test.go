@@ -34,7 +34,7 @@ const (
 	watching = `{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGate","metadata":{"name":"cart","namespace":"shop","uid":"g1","generation":1},"spec":{"service":"cart","watch":true,` + schedule + `}}`
 )
 
-// house is one Service, an API server, and a clock that a test moves.
+// house is one Service, an API server, and a clock that the test controls.
 type house struct {
 	t *testing.T
 	*apiServer
@@ -50,7 +50,7 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-// houseClock shows the time of a house.
+// houseClock returns the time of a house.
 type houseClock struct {
 	clock.RealClock
 	h *house
@@ -58,7 +58,7 @@ type houseClock struct {
 
 func (c houseClock) Now() time.Time { return c.h.at }
 
-// process is a replica that leads.
+// process returns a replica that leads.
 func (h *house) process() *Gate {
 	h.t.Helper()
 	config := &rest.Config{Host: h.URL, QPS: -1}
@@ -80,7 +80,7 @@ func (h *house) process() *Gate {
 	})
 }
 
-// hear fills the caches of a process with what there is.
+// hear fills the caches of a process.
 func (h *house) hear(g *Gate) {
 	h.t.Helper()
 	if raw := h.get(runPath); raw != "" {
@@ -103,7 +103,7 @@ func (h *house) hear(g *Gate) {
 	}
 }
 
-// look has a process look once, some seconds later; deaf to what was written meanwhile.
+// look lets a process sync once, some seconds later; a deaf one sees no later writes.
 func (h *house) look(g *Gate, deaf ...bool) {
 	h.t.Helper()
 	h.at = h.at.Add(6 * time.Second)
@@ -112,7 +112,7 @@ func (h *house) look(g *Gate, deaf ...bool) {
 		h.hear(g)
 	}
 	ctx := logging.WithLogger(context.Background(), zap.NewNop().Sugar())
-	_ = (&customRuns{g}).Reconcile(ctx, "shop/cart") // when to come again
+	_ = (&customRuns{g}).Reconcile(ctx, "shop/cart") // the error is when to requeue
 	_ = (&gates{Gate: g, written: map[string]time.Time{}}).Reconcile(ctx, "shop/cart")
 }
 
@@ -138,16 +138,16 @@ func (h *house) gate() *v1alpha1.CanaryGate {
 	return gate
 }
 
-// says wants a text in what people read of either, and no evidence.
+// says checks that the statuses contain a text and no evidence.
 func (h *house) says(path, text string) {
 	h.t.Helper()
 	is := h.get(path)
 	if !strings.Contains(is, text) {
-		h.t.Fatalf("it does not say %q: %s", text, is)
+		h.t.Fatalf("the status does not contain %q: %s", text, is)
 	}
 	for _, internal := range []string{`"evidence"`, `"gzip"`, `"warmup":"0s","interval"`, `"shards":[`} {
 		if strings.Contains(is, internal) {
-			h.t.Fatalf("people read of %s in %s", internal, is)
+			h.t.Fatalf("the status contains %s: %s", internal, is)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func (h *house) kept(path string, want bool) {
 	}
 }
 
-// Each kind of run, with whoever reads it.
+// kinds are both kinds of runs, each with its owner.
 var kinds = map[string]struct{ path, object, record string }{
 	"CustomRun":  {runPath, customRun, runRecord},
 	"CanaryGate": {gatePath, watching, gateRecord},
@@ -178,8 +178,8 @@ func each(t *testing.T, f func(t *testing.T, h *house, path, record string)) {
 	}
 }
 
-// What judging goes on from lies in an object of ours, as long as it is needed.
-func TestEvidenceIsOurs(t *testing.T) {
+// The evidence of a run is in an object of ours, for as long as it is needed.
+func TestEvidenceIsInRecord(t *testing.T) {
 	t.Parallel()
 	each(t, func(_ *testing.T, h *house, path, record string) {
 		g := h.process()
@@ -197,9 +197,9 @@ func TestEvidenceIsOurs(t *testing.T) {
 	})
 }
 
-// Wherever a process dies between two writes, the next one goes on with the same evidence,
-// and comes to the same verdict.
-func TestAProcessDiesBetweenTwoWrites(t *testing.T) {
+// Whenever a process dies between two writes, the next one continues with the same evidence
+// and reaches the same verdict.
+func TestProcessDiesBetweenTwoWrites(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, h *house, path, record string) {
 		for look := range 4 {
@@ -212,7 +212,7 @@ func TestAProcessDiesBetweenTwoWrites(t *testing.T) {
 			h.refusing(func(asked string) bool { return strings.HasPrefix(asked, "PUT "+path) })
 			h.look(h.process())
 			h.refusing(nil)
-			h.look(h.process()) // another one, with nothing but what was written
+			h.look(h.process()) // a new process, with only what was written
 			if look == 2 {
 				h.says(path, ": 60 and 0 requests")
 				h.kept(record, true)
@@ -221,11 +221,11 @@ func TestAProcessDiesBetweenTwoWrites(t *testing.T) {
 		h.look(h.process())
 		h.says(path, `"verdict":"Fail"`)
 		if len(h.told) == 0 || !strings.HasSuffix(h.told[0], " Fail") {
-			t.Errorf("told %v", h.told)
+			t.Errorf("reported %v", h.told)
 		}
 		for _, told := range h.told {
 			if told != h.told[0] {
-				t.Errorf("told %v", h.told)
+				t.Errorf("reported %v", h.told)
 			}
 		}
 		if path == runPath {
@@ -243,8 +243,8 @@ func TestAProcessDiesBetweenTwoWrites(t *testing.T) {
 	})
 }
 
-// Two who both think that they lead: what one has written, the other does not undo.
-func TestTwoWhoLead(t *testing.T) {
+// With two leaders, neither undoes what the other has written.
+func TestTwoLeaders(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, h *house, path, record string) {
 		a, b := h.process(), h.process()
@@ -263,7 +263,7 @@ func TestTwoWhoLead(t *testing.T) {
 			h.look(a, true)
 		}
 		if is := h.get(path); is != ended {
-			t.Errorf("it was\n%s\nand is\n%s", ended, is)
+			t.Errorf("before\n%s\nafter\n%s", ended, is)
 		}
 		h.at = h.at.Add(2 * recordGracePeriod)
 		h.hear(a)
@@ -274,8 +274,8 @@ func TestTwoWhoLead(t *testing.T) {
 	})
 }
 
-// A run that is under way while the release is changed has its evidence in the status.
-func TestARunOfAReleaseBefore(t *testing.T) {
+// A run in progress during an upgrade has its evidence in the status.
+func TestRunOfEarlierRelease(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, h *house, path, record string) {
 		g := h.process()
@@ -283,7 +283,7 @@ func TestARunOfAReleaseBefore(t *testing.T) {
 		h.look(g)
 		h.Serve(stage.Canary, 60, 0)
 		h.look(g)
-		// As it was written before: the whole run in the status, and no object of ours.
+		// As an earlier release wrote it: the whole run in the status, and no record.
 		var kept, is map[string]any
 		for raw, into := range map[string]*map[string]any{h.get(record): &kept, h.get(path): &is} {
 			if err := json.Unmarshal([]byte(raw), into); err != nil {
@@ -318,8 +318,8 @@ func TestARunOfAReleaseBefore(t *testing.T) {
 	})
 }
 
-// Evidence that somebody deleted is gathered anew; nothing is made up.
-func TestEvidenceThatIsLost(t *testing.T) {
+// Evidence that was deleted is collected again, and never invented.
+func TestLostEvidence(t *testing.T) {
 	t.Parallel()
 	each(t, func(_ *testing.T, h *house, path, record string) {
 		g := h.process()
@@ -340,9 +340,9 @@ func TestEvidenceThatIsLost(t *testing.T) {
 	})
 }
 
-// Records go with their owners, also with those that went while nobody watched, and with
-// those that were made again.
-func TestRecordsGoWithTheirOwners(t *testing.T) {
+// Records are deleted with their owners, even if an owner was deleted or recreated while no
+// process watched.
+func TestRecordsAreDeletedWithTheirOwners(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, h *house, path, record string) {
 		g := h.process()
@@ -357,7 +357,7 @@ func TestRecordsGoWithTheirOwners(t *testing.T) {
 		h.at = h.at.Add(2 * recordGracePeriod)
 		h.hear(g)
 		sweep(g)
-		h.kept(record, true) // it is under way
+		h.kept(record, true) // it is in progress
 		elsewhere := h.process()
 		elsewhere.Leads = func(types.NamespacedName) bool { return false }
 		again := strings.NewReplacer(`"u1"`, `"u2"`, `"g1"`, `"g2"`).Replace(kinds[map[bool]string{true: "CustomRun", false: "CanaryGate"}[path == runPath]].object)
@@ -370,8 +370,8 @@ func TestRecordsGoWithTheirOwners(t *testing.T) {
 	})
 }
 
-// What only cannot be written for a while is not lost: no kind CanaryGateRun yet.
-func TestNoRunWithoutItsRecord(t *testing.T) {
+// A run whose record cannot be written yet is not lost: the CRD CanaryGateRun is missing.
+func TestNoRunWithoutRecord(t *testing.T) {
 	t.Parallel()
 	each(t, func(_ *testing.T, h *house, path, record string) {
 		h.refusing(func(asked string) bool {
@@ -382,7 +382,7 @@ func TestNoRunWithoutItsRecord(t *testing.T) {
 		h.look(g)
 		h.kept(record, false)
 		if is := h.get(path); strings.Contains(is, "Judging") {
-			h.t.Errorf("people are told of what is not kept: %s", is)
+			h.t.Errorf("the status shows a run that is not stored: %s", is)
 		}
 		h.refusing(nil)
 		h.look(g)

@@ -16,8 +16,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 )
 
-// loosen makes our definition one that lets any text pass for a time-out, as that of another
-// version may have done.
+// loosen changes our CRD so that a timeout may be any text, as another version may have
+// allowed.
 func loosen(t *testing.T, dyn dynamic.Interface) {
 	t.Helper()
 	definitions := dyn.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
@@ -27,8 +27,8 @@ func loosen(t *testing.T, dyn dynamic.Interface) {
 	must(t, err)
 }
 
-// TestOneBadGateStopsNobody: Tekton's definition lets everything pass. What cannot be read
-// fails with a reason, and others are judged.
+// TestOneBadGateStopsNobody: Tekton's CRD accepts anything. An unreadable run fails with a
+// reason, and the others are judged.
 func TestOneBadGateStopsNobody(t *testing.T) {
 	cp := controlplane.Start(t)
 	th := open(t, cp)
@@ -38,7 +38,7 @@ func TestOneBadGateStopsNobody(t *testing.T) {
 	bad := &unstructured.Unstructured{}
 	must(t, json.Unmarshal([]byte(`{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGate","metadata":{"name":"bad"},"spec":{"service":"cart","schedule":{"timeout":"soon"}}}`), &bad.Object))
 	loosen(t, dyn)
-	for range 100 { // until the API server goes by the looser definition
+	for range 100 { // until the API server uses the looser CRD
 		if _, err = dyn.Resource(v1alpha1.GateResource).Namespace(namespace).Create(t.Context(), bad, metav1.CreateOptions{}); err == nil {
 			break
 		}
@@ -65,5 +65,5 @@ func TestOneBadGateStopsNobody(t *testing.T) {
 		}
 		time.Sleep(25 * time.Millisecond)
 	}
-	t.Error("the gate that cannot be read does not say so")
+	t.Error("the unreadable gate does not report it")
 }

@@ -40,7 +40,7 @@ func TestOurs(t *testing.T) {
 	for spec, want := range map[string]bool{
 		`{"customRef":{` + ref + `}}`:  true,
 		`{"customSpec":{` + ref + `}}`: true,
-		// A mistake that nobody answered would wait for ever.
+		// Without a response to the mistake, the CustomRun would wait forever.
 		`{"customRef":{"apiVersion":"knative-cdevents.dev/v1","kind":"CanaryGate"}}`:           true,
 		`{"customRef":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGates"}}`:    true,
 		`{"customSpec":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CDEventSource"}}`: true,
@@ -55,8 +55,8 @@ func TestOurs(t *testing.T) {
 	}
 }
 
-// Row by row what a typing error makes of a reference, and that the answer names what is right.
-func TestAReferenceToWhatIsNoGate(t *testing.T) {
+// Each row is a typical mistake in a reference. The message names the correct value.
+func TestInvalidReference(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []string{
 		`{"customRef":{"apiVersion":"knative-cdevents.dev/v1","kind":"CanaryGate","name":"g"}}`,
@@ -89,20 +89,20 @@ func TestParamsChangeTheGate(t *testing.T) {
 		t.Errorf("%+v", spec)
 	}
 	if gate.Spec.Minimum != nil || gate.Spec.Service != "other" {
-		t.Error("the gate itself was changed")
+		t.Error("the gate itself changed")
 	}
 	if _, p = asked.Spec(t.Context(), nil); p == nil || p.Reason != GateNotFound {
 		t.Error(p)
 	}
 	if _, r = parse(t, `{"customRef":{`+ref+`,"name":"a"},"params":[{"name":"gate","value":"b"}]}`); true {
 		if _, p = r.Ask(); p == nil || p.Reason != InvalidParams {
-			t.Error("two gates were taken")
+			t.Error("a request with two gates was accepted")
 		}
 	}
 }
 
-// Without a gate, the Service alone is enough; and nothing is taken for what it is not.
-func TestAServiceAlone(t *testing.T) {
+// A Service without a gate is enough, and other references are rejected.
+func TestServiceWithoutGate(t *testing.T) {
 	t.Parallel()
 	_, r := parse(t, `{"customRef":{`+ref+`},"params":[{"name":"service","value":"s"},{"name":"fail-on","value":""}]}`)
 	asked, p := r.Ask()
@@ -115,7 +115,7 @@ func TestAServiceAlone(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsKnownToBeGoodSucceeds(t *testing.T) {
+func TestOnlyKnownGoodSucceeds(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		verdict verdict.Verdict
@@ -132,7 +132,7 @@ func TestOnlyWhatIsKnownToBeGoodSucceeds(t *testing.T) {
 		{verdict.Inconclusive, []verdict.Verdict{"Fail"}, false, corev1.ConditionTrue, GateUndecided},
 		{verdict.Error, nil, false, corev1.ConditionFalse, GateError},
 		{verdict.Superseded, nil, false, corev1.ConditionFalse, GateSuperseded},
-		// What a pipeline waits for was never judged, whatever it does not fail on.
+		// A superseded run was never judged, so it does not succeed, whatever failOn contains.
 		{verdict.Superseded, []verdict.Verdict{"Fail"}, false, corev1.ConditionFalse, GateSuperseded},
 		{verdict.Superseded, nil, true, corev1.ConditionTrue, GateDryRun},
 		{verdict.Fail, nil, true, corev1.ConditionTrue, GateDryRun},
@@ -146,7 +146,7 @@ func TestOnlyWhatIsKnownToBeGoodSucceeds(t *testing.T) {
 		}
 	}
 	if got, _ := outcome("Error", &v1alpha1.CanaryGateSpec{}); got != corev1.ConditionFalse {
-		t.Error("an Error passed, as nobody said on what to fail")
+		t.Error("an Error passed without failOn")
 	}
 }
 
@@ -161,7 +161,7 @@ func undecided() *v1alpha1.GateRun {
 	return run
 }
 
-func TestTries(t *testing.T) {
+func TestAttempts(t *testing.T) {
 	t.Parallel()
 	_, r := parse(t, `{"retries":7}`)
 	spec := &v1alpha1.CanaryGateSpec{}
@@ -172,23 +172,23 @@ func TestTries(t *testing.T) {
 		}
 		c := r.Status.GetCondition("Succeeded")
 		if r.Done() || !c.IsUnknown() || r.Attempt() != try+1 || len(r.Status.Results) != 0 || r.Status.StartTime.IsZero() {
-			t.Fatalf("try %d: %+v", try, r.Status)
+			t.Fatalf("attempt %d: %+v", try, r.Status)
 		}
 		last := r.Status.RetriesStatus[try]
 		if len(last.Results) != 9 || last.CompletionTime == nil || last.ExtraFields == nil || last.RetriesStatus != nil {
-			t.Errorf("kept of try %d: %+v", try, last)
+			t.Errorf("archived attempt %d: %+v", try, last)
 		}
 	}
 	if r.Status.RetriesStatus[0].ExtraFields != nil {
-		t.Error("every try keeps its numbers")
+		t.Error("every attempt keeps its results")
 	}
 	if err := r.Proceed(undecided(), spec, judge.Judgement{}, noon); err != nil || !r.Done() || !r.Status.GetCondition("Succeeded").IsFalse() {
 		t.Errorf("%v: %+v", err, r.Status)
 	}
 }
 
-// A canary that failed must not be judged until chance lets it pass.
-func TestAVerdictIsFinalOverRetries(t *testing.T) {
+// A failed canary must not be judged again until it passes by chance.
+func TestVerdictIsFinalDespiteRetries(t *testing.T) {
 	t.Parallel()
 	for v, tries := range map[verdict.Verdict]int{verdict.Fail: 0, verdict.Warn: 0, verdict.Superseded: 0, verdict.Inconclusive: 1, verdict.Error: 1} {
 		_, r := parse(t, `{"retries":1}`)
@@ -204,12 +204,12 @@ func TestAVerdictIsFinalOverRetries(t *testing.T) {
 			t.Errorf("%s: %+v", v, r.Status)
 		}
 		if tries == 0 && !strings.Contains(c.Message, "is final") {
-			t.Errorf("%s does not say why there is no other try: %s", v, c.Message)
+			t.Errorf("the message of %s does not explain why there is no retry: %s", v, c.Message)
 		}
 	}
 }
 
-func TestResultsAreNoLists(t *testing.T) {
+func TestResultsAreNotLists(t *testing.T) {
 	t.Parallel()
 	for _, result := range results(failed(), judge.Judgement{}) {
 		var list []any
@@ -239,7 +239,7 @@ func TestTimedOut(t *testing.T) {
 	}
 }
 
-// What is not known here stays as it was.
+// Unknown fields stay unchanged.
 func TestWithKeepsTheRest(t *testing.T) {
 	t.Parallel()
 	u, r := parse(t, `{"customRef":{`+ref+`},"serviceAccountName":"sa"}`)
@@ -253,7 +253,7 @@ func TestWithKeepsTheRest(t *testing.T) {
 	_ = u.Object
 }
 
-// However many retries somebody wants, the status stays one that can be written.
+// Even with many retries, the status stays small enough to be written.
 func TestManyRetriesStaySmall(t *testing.T) {
 	t.Parallel()
 	r := &Run{Spec: Spec{Retries: 100000}}
@@ -266,22 +266,22 @@ func TestManyRetriesStaySmall(t *testing.T) {
 	}
 	content, err := json.Marshal(r.Status)
 	if err != nil || len(content) > 96<<10 || r.Attempt() != 1000 {
-		t.Errorf("%d bytes after %d tries, %v", len(content), r.Attempt(), err)
+		t.Errorf("%d bytes after %d attempts, %v", len(content), r.Attempt(), err)
 	}
 	if len(r.Status.RetriesStatus) != keptTries || r.Status.Annotations[LeftOut] != "900" {
-		t.Errorf("%d tries are held, and %q left out", len(r.Status.RetriesStatus), r.Status.Annotations[LeftOut])
+		t.Errorf("%d attempts are kept, and %q left out", len(r.Status.RetriesStatus), r.Status.Annotations[LeftOut])
 	}
 	if said := r.Status.GetCondition("Succeeded").Message; !strings.Contains(said, "900 earlier ones are omitted") {
-		t.Errorf("it does not say so: %s", said)
+		t.Errorf("the message does not mention them: %s", said)
 	}
 	if last := r.Status.RetriesStatus[keptTries-1]; len(last.Results) == 0 || last.ExtraFields == nil || last.Conditions[0].Message == "" {
-		t.Errorf("the last try lost what it said: %+v", last)
+		t.Errorf("the last attempt lost its message: %+v", last)
 	}
 }
 
-// Tries that are left out were made: no more are made for it than are asked for, each has its own number over what is
-// written and read, and a verdict is as final as before.
-func TestTriesThatAreLeftOutCount(t *testing.T) {
+// Attempts that the status leaves out still count: the number of attempts is limited, each keeps its own number when the
+// status is written and read, and a verdict is as final as before.
+func TestLeftOutAttemptsCount(t *testing.T) {
 	t.Parallel()
 	spec := &v1alpha1.CanaryGateSpec{}
 	spec.SetDefaults(t.Context())
@@ -296,7 +296,7 @@ func TestTriesThatAreLeftOutCount(t *testing.T) {
 				run = failed()
 			}
 			if n > 300 || r.Attempt() != n {
-				t.Fatalf("try %d is called %d", n, r.Attempt())
+				t.Fatalf("attempt %d has number %d", n, r.Attempt())
 			}
 			if err := r.Proceed(run, spec, judge.Judgement{}, noon); err != nil {
 				t.Fatal(err)
@@ -313,7 +313,7 @@ func TestTriesThatAreLeftOutCount(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 		if r.Attempt() != c.tries {
-			t.Errorf("it ended after %d tries, not %d", r.Attempt(), c.tries)
+			t.Errorf("it ended after %d attempts, want %d", r.Attempt(), c.tries)
 		}
 	}
 }

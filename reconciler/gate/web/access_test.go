@@ -20,7 +20,7 @@ import (
 
 var cart = types.NamespacedName{Namespace: "shop", Name: "cart"}
 
-// reviewer answers reviews as it is told, and counts them.
+// reviewer returns the configured reviews, and counts them.
 type reviewer struct {
 	*Access
 	reviews int
@@ -91,12 +91,12 @@ func TestTokensOfRequests(t *testing.T) {
 	}
 }
 
-func TestWhoIsNotLetIn(t *testing.T) {
+func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*reviewer)
 		token  string
-		status int // 0: it could not be found out
+		status int // 0: the check failed
 		says   string
 	}{
 		"no token":       {func(*reviewer) {}, "", 401, "--audience=knative-cdevents"},
@@ -112,7 +112,7 @@ func TestWhoIsNotLetIn(t *testing.T) {
 	} {
 		r := newReviewer()
 		c.change(r)
-		for range 2 { // a refusal is not remembered
+		for range 2 { // a refusal is not cached
 			err := r.Check(bearing(c.token), cart)
 			refusal := (*RefusedError)(nil)
 			if err == nil || errors.As(err, &refusal) != (c.status != 0) || (refusal != nil && refusal.Status != c.status) || !strings.Contains(err.Error(), c.says) {
@@ -127,7 +127,7 @@ func TestWhoIsNotLetIn(t *testing.T) {
 	}
 }
 
-func TestALeaveEnds(t *testing.T) {
+func TestAuthorizationExpires(t *testing.T) {
 	t.Parallel()
 	r := newReviewer()
 	check := func(token string, gate types.NamespacedName, reviews int) {
@@ -146,6 +146,6 @@ func TestALeaveEnds(t *testing.T) {
 	r.clock = r.clock.Add(rememberFor + time.Millisecond)
 	r.rights.Allowed = false
 	if err := r.Check(bearing("t"), cart); err == nil {
-		t.Error("a right that was taken away still holds")
+		t.Error("a revoked right is still valid")
 	}
 }

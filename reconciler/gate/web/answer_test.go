@@ -14,7 +14,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 )
 
-// judged is a gate whose last run was about 90 to 10.
+// judged returns a gate whose last run judged a split of 90 to 10.
 func judged(v verdict.Verdict, change ...func(*v1alpha1.CanaryGate)) *v1alpha1.CanaryGate {
 	g := &v1alpha1.CanaryGate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart"},
@@ -32,7 +32,7 @@ func judged(v verdict.Verdict, change ...func(*v1alpha1.CanaryGate)) *v1alpha1.C
 
 func dry(g *v1alpha1.CanaryGate) { g.Spec.DryRun = true }
 
-// split is traffic in force, of Revisions as they are.
+// split returns traffic in force, to existing Revisions.
 func split(shares map[string]int64) *gaterun.Service {
 	s := &gaterun.Service{Effective: true}
 	for i, name := range []string{"cart-00001", "cart-00002", "cart-00003"} {
@@ -45,14 +45,14 @@ func inForce() *gaterun.Service { return split(map[string]int64{"cart-00001": 90
 
 func whole() *gaterun.Service { return split(map[string]int64{"cart-00001": 100}) }
 
-// changed is the traffic in force, but for something.
+// changed returns the traffic in force with one change.
 func changed(change func(*gaterun.Service)) *gaterun.Service {
 	s := inForce()
 	change(s)
 	return s
 }
 
-// rollout is a step of one, that Serving made by itself.
+// rollout returns one step of a rollout by Serving itself.
 func rollout(shares map[string]int64) *gaterun.Service {
 	s := split(shares)
 	s.Rollout = true
@@ -109,14 +109,14 @@ func TestAnswers(t *testing.T) {
 		if c.gate.Spec.DryRun && a.WouldBe != c.gate.Status.Run.Verdict {
 			t.Errorf("%s would be %q", name, a.WouldBe)
 		}
-		// The last run is told in any case, under its own name.
+		// The answer always contains the last run, with its own verdict.
 		if run := c.gate.Status.Run; run != nil && (a.Run == nil || a.Run.Verdict != run.Verdict || a.Run.Canary != "cart-00002" || (run.Baseline != nil && a.Run.Baseline != "cart-00001")) {
-			t.Errorf("%s: of the run it tells %+v", name, a.Run)
+			t.Errorf("%s: the answer contains run %+v", name, a.Run)
 		}
 	}
 }
 
-// A verdict that is added some day must not let anything pass that was not thought of.
+// A verdict that is added later must not pass by default.
 func TestNoOtherVerdictPasses(t *testing.T) {
 	t.Parallel()
 	for _, v := range append(verdict.All(), "", "pass", "PASS", "Skipped") {

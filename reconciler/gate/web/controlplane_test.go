@@ -35,7 +35,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// asker is somebody with a ServiceAccount.
+// asker is a client with a ServiceAccount.
 type asker struct {
 	*testing.T
 	kube kubernetes.Interface
@@ -71,7 +71,7 @@ func (a asker) want(status int, says string, who *url.Userinfo, bearer, method, 
 	}
 }
 
-// TestAgainstARealAPIServer: real tokens, real rights, and a gate that is read from a cache.
+// TestAgainstARealAPIServer uses real tokens, real RBAC and a gate from a cache.
 func TestAgainstARealAPIServer(t *testing.T) {
 	cp := controlplane.Start(t)
 	ctx := t.Context()
@@ -134,12 +134,12 @@ func TestAgainstARealAPIServer(t *testing.T) {
 	a.want(200, `"verdict":"Fail"`, nil, flagger, http.MethodGet, "cart")
 	a.want(409, `"verdict":"Fail"`, userinfo, "", http.MethodPost, "cart")
 	a.want(200, `"verdict":"Fail"`, userinfo, "", http.MethodPost, "cart/rollback")
-	// Both audiences are as good as one.
+	// A token with both audiences is valid.
 	a.want(200, "", nil, a.token("flagger", "other", web.Audience), http.MethodGet, "cart")
-	// Whose right is about one gate learns nothing of another, not even that there is none.
+	// A client with access to one gate learns nothing about another, not even whether it exists.
 	a.want(403, "may not get canarygates", nil, flagger, http.MethodGet, "till")
 	a.want(403, "system:serviceaccount:default:stranger may not", nil, a.token("stranger", web.Audience), http.MethodGet, "cart")
-	// What can be shown to the API server is not to be shown to us.
+	// A token for the API server must not be accepted here.
 	a.want(401, "--audience=knative-cdevents", nil, a.token("flagger"), http.MethodGet, "cart")
 	a.want(401, "--audience=knative-cdevents", url.UserPassword("flagger", a.token("flagger", "other")), "", http.MethodPost, "cart")
 	a.want(401, "a token of a ServiceAccount is required", nil, "", http.MethodGet, "cart")

@@ -24,7 +24,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 )
 
-// slowReviews lets in token "good" alone, and takes its time with all others.
+// slowReviews accepts only token "good", and is slow for all others.
 func slowReviews(took time.Duration) kubernetes.Interface {
 	kube := fake.NewClientset()
 	kube.PrependReactor("create", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -45,10 +45,10 @@ func slowReviews(took time.Duration) kubernetes.Interface {
 	return kube
 }
 
-// accessBy asks with a client for each, as the controller does: a fake one answers one at a time.
+// accessBy uses two clients, as the controller does: a fake client serves one request at a time.
 func accessBy(took time.Duration) *Access { return NewAccess(slowReviews(took), slowReviews(took)) }
 
-// crowded serves the gate shop/cart as the controller does, and returns where.
+// crowded serves the gate shop/cart as the controller does, and returns its address.
 func crowded(t *testing.T, access *Access) string {
 	t.Helper()
 	handler := (&Handler{
@@ -77,7 +77,7 @@ func crowded(t *testing.T, access *Access) string {
 	return listener.Addr().String()
 }
 
-// knock sends one request and returns the status of the answer, 0 if there was none in two seconds.
+// knock sends one request and returns the status of the response, or 0 if there is none within two seconds.
 func knock(t *testing.T, at, token string) int {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * time.Second}
@@ -104,7 +104,7 @@ func dial(t *testing.T, at string) net.Conn {
 	return c
 }
 
-// Who sends its body slowly, without a right to ask at all, holds up nobody.
+// A client that sends its body slowly and without a token delays nobody.
 func TestSlowPostsWithoutAToken(t *testing.T) {
 	t.Parallel()
 	at := crowded(t, accessBy(0))
@@ -118,7 +118,7 @@ func TestSlowPostsWithoutAToken(t *testing.T) {
 	if status := knock(t, at, "good"); status != http.StatusOK {
 		t.Errorf("a valid token gets %d", status)
 	}
-	// Refused at once, and the connection is closed: nothing of the body is awaited.
+	// The server refuses at once and closes the connection without waiting for the body.
 	c := dial(t, at)
 	if _, err := fmt.Fprint(c, "POST /v1/gates/shop/cart HTTP/1.1\r\nHost: gates\r\nContent-Length: 1000\r\n\r\n{"); err != nil {
 		t.Fatal(err)
@@ -136,13 +136,13 @@ func TestSlowPostsWithoutAToken(t *testing.T) {
 	}
 }
 
-// Connections that say nothing give way to those that do.
+// Idle connections give way to active ones.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
 	at := crowded(t, accessBy(0))
 	for i := range 2 * maxConnected {
 		c := dial(t, at)
-		if i%2 == 0 { // half of them begin a request and never end it
+		if i%2 == 0 { // half of them send an incomplete request
 			if _, err := fmt.Fprint(c, "GET /v1/gates/shop/cart HTTP/1.1\r\n"); err != nil {
 				t.Fatal(err)
 			}
@@ -155,7 +155,7 @@ func TestIdleConnections(t *testing.T) {
 	}
 }
 
-// Those whose tokens are not known keep those waiting whose are as little as one another of the same address.
+// Requests with unknown tokens delay neither those with known tokens nor those from other addresses.
 func TestStrangersWithBadTokens(t *testing.T) {
 	t.Parallel()
 	access := accessBy(300 * time.Millisecond)
@@ -177,14 +177,14 @@ func TestStrangersWithBadTokens(t *testing.T) {
 		strangers.Go(func() {
 			for n := 0; !stopped(); n++ {
 				if status := knock(t, at, fmt.Sprintf("bad-%d-%d", i, n)); status == http.StatusOK {
-					t.Error("a bad token was let in")
+					t.Error("a bad token was accepted")
 				}
 			}
 		})
 	}
 	time.Sleep(200 * time.Millisecond)
 	for n := range 10 {
-		// As if the leave had ended: the token must be reviewed anew.
+		// As if the authorization had expired: the token must be reviewed again.
 		access.let.RemoveAll(func(any) bool { return true })
 		if status := knock(t, at, "good"); status != http.StatusOK {
 			t.Errorf("asked %d times: a valid token gets %d", n, status)

@@ -14,7 +14,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/certs"
 )
 
-// begin serves at an address until the test ends, and then wants an orderly end.
+// begin serves until the test ends, and then checks the shutdown.
 func begin(t *testing.T, certificate string) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -34,14 +34,14 @@ func begin(t *testing.T, certificate string) string {
 				t.Error(err)
 			}
 		case <-time.After(10 * time.Second):
-			t.Error("it does not end")
+			t.Error("the server does not shut down")
 		}
 	})
 	return listener.Addr().String()
 }
 
-// mount writes a certificate of a new authority, as a Secret is mounted, and returns
-// whom to trust.
+// mount writes a certificate of a new authority as a mounted Secret would, and returns a
+// config that trusts it.
 func mount(t *testing.T, dir string) *tls.Config {
 	t.Helper()
 	authority := certs.NewAuthority(t)
@@ -87,19 +87,19 @@ func TestWithACertificate(t *testing.T) {
 		t.Error(status, err)
 	}
 	if status, err := get(t, "http://"+at, nil); err == nil && status == http.StatusTeapot {
-		t.Error("it answers in the open")
+		t.Error("the server answers without TLS")
 	}
-	// A new one counts without a restart.
+	// A renewed certificate takes effect without a restart.
 	second := mount(t, dir)
 	if status, err := get(t, "https://"+at, second); err != nil || status != http.StatusTeapot {
 		t.Error(status, err)
 	}
 	if _, err := get(t, "https://"+at, first); err == nil {
-		t.Error("the old certificate is still shown")
+		t.Error("the server still uses the old certificate")
 	}
 }
 
-func TestABrokenCertificate(t *testing.T) {
+func TestInvalidCertificate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	mount(t, dir)
@@ -107,14 +107,14 @@ func TestABrokenCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := Serve(t.Context(), "127.0.0.1:0", dir, http.NotFoundHandler()); err == nil {
-		t.Error("tokens would go about in the open")
+		t.Error("the server starts without TLS and would accept tokens in plain text")
 	}
 }
 
-func TestAnAddressThatIsTaken(t *testing.T) {
+func TestAddressInUse(t *testing.T) {
 	t.Parallel()
 	at := begin(t, t.TempDir())
 	if err := Serve(t.Context(), at, t.TempDir(), http.NotFoundHandler()); err == nil {
-		t.Error("nobody is told that it does not serve")
+		t.Error("Serve returned no error")
 	}
 }

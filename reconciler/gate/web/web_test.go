@@ -19,12 +19,12 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 )
 
-// guard lets everybody in, or answers as it is told.
+// guard admits everybody, or returns its error.
 type guard struct{ err error }
 
 func (g guard) Check(*http.Request, types.NamespacedName) error { return g.err }
 
-// serving is a server with one gate, shop/cart.
+// serving returns a server with one gate, shop/cart.
 func serving(t *testing.T, gate *v1alpha1.CanaryGate, change func(*Handler)) *httptest.Server {
 	t.Helper()
 	h := &Handler{
@@ -69,10 +69,10 @@ func ask(t *testing.T, method, url, body string) (int, http.Header, string) {
 	return response.StatusCode, response.Header, string(raw)
 }
 
-// flagger is what Flagger posts (CanaryWebhookPayload in its v1beta1).
+// flagger is the body of Flagger's POST (CanaryWebhookPayload in its v1beta1).
 const flagger = `{"name":"cart","namespace":"shop","phase":"Progressing","checksum":"85d557f47b","metadata":{"type":"bash"}}`
 
-// TestFlagger: it takes up to 202 for yes, and 200 of its rollback hook for "roll back".
+// TestFlagger: Flagger takes a status up to 202 as yes, and 200 of its rollback hook as "roll back".
 func TestFlagger(t *testing.T) {
 	t.Parallel()
 	for v, want := range map[verdict.Verdict]struct {
@@ -112,7 +112,7 @@ func TestFlagger(t *testing.T) {
 	}
 }
 
-// TestArgo: its provider wants 2xx and reads the verdict by a JSONPath.
+// TestArgo: the web provider of Argo Rollouts expects 2xx and reads the verdict with a JSONPath.
 func TestArgo(t *testing.T) {
 	t.Parallel()
 	path := jsonpath.New("metrics")
@@ -141,7 +141,7 @@ func TestArgo(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotAnswered(t *testing.T) {
+func TestRejectedRequests(t *testing.T) {
 	t.Parallel()
 	const gate = "/v1/gates/shop/cart"
 	unwatched := judged("Pass", func(g *v1alpha1.CanaryGate) { g.Spec.Watch = false })
@@ -187,7 +187,7 @@ func TestWhatIsNotAnswered(t *testing.T) {
 	}
 }
 
-// One who asks very often does not keep others waiting without a word.
+// A client that sends many requests must not block others without a response.
 func TestTooManyAtOnce(t *testing.T) {
 	t.Parallel()
 	h := (&Handler{Guard: guard{}}).Init()
