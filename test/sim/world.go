@@ -8,7 +8,6 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -58,8 +57,6 @@ type world struct {
 	// silent counts the writes without an event: the memory of Services from before the
 	// baseline, and deletions.
 	silent int
-	// entries are the CDEventSubjects as they were written last.
-	entries map[string]entry
 }
 
 // watch is the time in which one process receives changes, as leader or standby.
@@ -88,7 +85,7 @@ type delivered struct {
 func newWorld(seed uint64, with chaos) *world {
 	w := &world{
 		rng: rand.New(rand.NewPCG(seed, 7)), store: store.New(), sources: newSources(with.sources), //nolint:gosec // a simulation must be reproducible
-		bytes: map[string]string{}, entries: map[string]entry{}, got: map[types.UID][]delivered{}, down: map[types.UID]bool{}, with: with,
+		bytes: map[string]string{}, got: map[types.UID][]delivered{}, down: map[types.UID]bool{}, with: with,
 	}
 	w.log = zap.New(loud{zapcore.NewNopCore()}, zap.Hooks(func(e zapcore.Entry) error {
 		w.fail("logged as an error: %s", e.Message)
@@ -308,24 +305,11 @@ func (w *world) round(p *process) bool {
 	return busy
 }
 
-// wrote counts the writes without an event: a baseline, a deletion, or a memory that must be saved although nothing
-// is announced and nothing is acknowledged.
+// wrote counts the writes without an event.
 func (w *world) wrote(o *v1alpha1.CDEventSubject, deleted bool) {
-	before := w.entries[o.Name]
-	now := entry{sequence: o.Status.Sequence, acknowledged: maps.Clone(o.Status.Acknowledged)}
-	w.entries[o.Name] = now
-	if deleted {
-		delete(w.entries, o.Name)
-	}
-	if deleted || o.Spec.Kind == ledger.BaselineKind || before.sequence == now.sequence && maps.Equal(before.acknowledged, now.acknowledged) {
+	if deleted || o.Spec.Kind == ledger.BaselineKind || o.Status.Sequence == 0 && len(o.Status.Acknowledged) == 0 {
 		w.silent++
 	}
-}
-
-// entry is as far as a CDEventSubject has come.
-type entry struct {
-	sequence     int64
-	acknowledged map[types.UID]int64
 }
 
 func short(typ string) string {
