@@ -19,6 +19,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	kind "github.com/knative-cdevents/knative-cdevents/reconciler/service"
+	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
 // process is one controller. All of it is lost when it dies.
@@ -43,7 +44,7 @@ type process struct {
 	verdicts *kind.Verdicts
 	judged   map[string]bool
 	ledger   *ledger.Ledger
-	acks     acks
+	acks     store.Acks
 	delivery *delivery.Delivery
 	// work delivers to each source, when a step chooses it.
 	work map[types.UID]delivery.Work
@@ -178,16 +179,9 @@ func (p *process) deliver() bool {
 
 // flush writes pending acknowledgements.
 func (p *process) flush() {
-	for range len(p.acks) {
-		name := p.acks[0]
-		p.acks = p.acks[1:]
-		if err := p.ledger.WriteAcks(p.ctx, name); err != nil {
-			p.acks.Add(name)
-			if !apierrors.IsTimeout(err) && !apierrors.IsNotFound(err) {
-				p.w.fail("acknowledging: %v", err)
-			}
-			return
-		}
+	err := p.acks.Write(func(name string) error { return p.ledger.WriteAcks(p.ctx, name) })
+	if err != nil && !apierrors.IsTimeout(err) && !apierrors.IsNotFound(err) {
+		p.w.fail("acknowledging: %v", err)
 	}
 }
 

@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"slices"
-
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
@@ -27,14 +25,3 @@ func (stepper) Close() {}
 
 // Wait implements delivery.Queue.
 func (stepper) Wait() {}
-
-// acks are the names of CDEventSubjects with acknowledgements to write. A step of the
-// simulation writes them.
-type acks []string
-
-// Add implements ledger.Acks.
-func (a *acks) Add(name string) {
-	if !slices.Contains(*a, name) {
-		*a = append(*a, name)
-	}
-}
