@@ -18,18 +18,11 @@ const recordGracePeriod = time.Minute
 
 // collectRecords deletes the records of completed runs and of deleted objects.
 func (g *Gate) collectRecords(ctx context.Context) {
-	tick := g.Clock.NewTicker(resyncEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C():
-			if err := g.collect(ctx); err != nil && ctx.Err() == nil {
-				logging.FromContext(ctx).Warnw("Could not delete all records of finished runs; retrying", "error", err)
-			}
+	g.everyResync(ctx, func() {
+		if err := g.collect(ctx); err != nil && ctx.Err() == nil {
+			logging.FromContext(ctx).Warnw("Could not delete all records of finished runs; retrying", "error", err)
 		}
-	}
+	})
 }
 
 func (g *Gate) collect(ctx context.Context) error {

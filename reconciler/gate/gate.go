@@ -127,19 +127,22 @@ func (g *Gate) controller(ctx context.Context, name string, r controller.Reconci
 		}
 	}
 	g.resyncs = append(g.resyncs, resync)
-	go func() {
-		tick := g.Clock.NewTicker(resyncEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C():
-				resync()
-			}
-		}
-	}()
+	go g.everyResync(ctx, resync)
 	return impl
+}
+
+// everyResync calls f at each resync until ctx ends.
+func (g *Gate) everyResync(ctx context.Context, f func()) {
+	tick := g.Clock.NewTicker(resyncEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C():
+			f()
+		}
+	}
 }
 
 // stopping reports whether the process ends. The next leader continues.
