@@ -152,7 +152,7 @@ func (f *fold) pass(current *v1alpha1.CDEventSubject, first *Object, steps []ste
 	}
 	for _, s := range steps[:f.span(first.UID, steps)] {
 		r, err := p.memory.Next(f.ctx, Step{
-			Key: f.key, State: s.State, Baseline: !known && f.object(s).Created.Before(f.since), Later: func() []State { return f.later(s) }, Patient: f.patient,
+			Key: f.key, State: s.State, Baseline: !known && first.Created.Before(f.since), Later: func() []State { return f.later(s) }, Patient: f.patient,
 		})
 		if err != nil {
 			return p, err
