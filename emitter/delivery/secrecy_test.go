@@ -135,7 +135,7 @@ func TestSecretsAreSeenByTheSinkAlone(t *testing.T) {
 	q := s.queues[source.UID]
 	s.eventually(t, "both are off our hands", func() bool {
 		q.mu.Lock()
-		q.retries = retries{} // nobody waits for his turn here
+		q.retries = retries{} // no event waits for its retry here
 		q.mu.Unlock()
 		s.Resume()
 		pending, _, _, problem := s.SourceStatus(source.UID)

@@ -328,7 +328,7 @@ func (l *Ledger) put(ctx context.Context, e *edit) (*v1alpha1.CDEventSubject, er
 // settle takes over what was written, and reports pending and dropped events.
 func (l *Ledger) settle(sub *subject, e *edit, written *v1alpha1.CDEventSubject) {
 	if written != nil {
-		written.ManagedFields = nil // nobody reads them, and they take memory
+		written.ManagedFields = nil // they are never read, and take memory
 	}
 	l.mu.Lock()
 	sub.missing = false

@@ -47,7 +47,7 @@ func TestAnEntryWithANumberOfTheFutureIsGivenUp(t *testing.T) {
 	}
 }
 
-// A memory above all bounds, about which nothing is owed, has nothing that could give way.
+// If the memory exceeds all bounds and no event is pending, there is nothing to drop.
 func TestAMemoryAboveAllBoundsIsWritten(t *testing.T) {
 	s := store.New()
 	l := ledger.New(s, everyone{"a"}, &counts{})
@@ -61,7 +61,7 @@ func TestAMemoryAboveAllBoundsIsWritten(t *testing.T) {
 	}
 }
 
-// A name that was made and removed thousands of times is owed a part at a time.
+// If thousands of events are pending for a name, they are returned a part at a time.
 func TestWhatIsOwedComesInParts(t *testing.T) {
 	s := store.New()
 	l := ledger.New(s, everyone{"a"}, &counts{})

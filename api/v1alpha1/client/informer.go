@@ -49,7 +49,7 @@ func newInformer[L runtime.Object](lw listWatcher[L], example runtime.Object, re
 		},
 		WatchFuncWithContext: lw.Watch,
 	}, example, resync, indexers)
-	// Nobody here needs managed fields. SetTransform fails only for an informer that is already
+	// Managed fields are never read. SetTransform fails only for an informer that is already
 	// running.
 	if err := informer.SetTransform(withoutManagedFields); err != nil {
 		panic(err)
