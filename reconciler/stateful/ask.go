@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ask asks all pods of a cluster at the same time, each for its members and for
-// the shards that it holds.
+// ask queries all pods of a cluster in parallel, for the members that they know and the
+// shards that they hold.
 func (w *Watcher) ask(ctx context.Context, subjects []subject) map[string]answer {
 	var mu sync.Mutex
 	var asking sync.WaitGroup
@@ -33,17 +33,17 @@ func (w *Watcher) ask(ctx context.Context, subjects []subject) map[string]answer
 	return out
 }
 
-var errNoManagement = errors.New("it has no management API")
+var errNoManagement = errors.New("the pod has no management API")
 
-// management is where the pod's management API listens: on the pod's own address
-// and nowhere else.
+// management returns the address of the pod's management API. It is always the pod's own
+// IP address.
 func (s subject) management() (netip.AddrPort, error) {
 	if s.declared.ManagementPort == 0 || !s.live() {
 		return netip.AddrPort{}, errNoManagement
 	}
 	ip, err := netip.ParseAddr(s.pod.IP)
 	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("the address of pod %s: %w", s.pod.Name, err)
+		return netip.AddrPort{}, fmt.Errorf("parsing the IP address of pod %s: %w", s.pod.Name, err)
 	}
 	return netip.AddrPortFrom(ip, uint16(s.declared.ManagementPort)), nil //nolint:gosec // it was parsed as a port
 }
@@ -57,7 +57,7 @@ func (w *Watcher) askOne(ctx context.Context, s subject, at netip.AddrPort) answ
 	for _, entityType := range s.declared.EntityTypes {
 		held, err := w.API.Shards(ctx, at, entityType)
 		if err != nil {
-			a.err = err // what else it knows still counts
+			a.err = err // keep what the pod did answer
 			continue
 		}
 		a.shards[entityType] = held
@@ -65,22 +65,23 @@ func (w *Watcher) askOne(ctx context.Context, s subject, at netip.AddrPort) answ
 	return a
 }
 
-// How soon a stream that ended is opened again, by whether there is any.
+// How long to wait before an ended stream is opened again.
 const (
 	reopen = 30 * time.Second
+	// absent applies if the runtime does not serve the route.
 	absent = 10 * time.Minute
 )
 
-// stream is the one stream of events that is open to a cluster. Looking does not
-// depend on it: it makes looking come sooner.
+// stream is the one event stream of a cluster. An event triggers an early poll; polling
+// also works without events.
 type stream struct {
 	mu   sync.Mutex
 	open bool
-	// not is until when it is not worth trying.
+	// not is the time before which no stream is opened.
 	not time.Time
 }
 
-// follow opens a stream to the first pod that is Ready, unless there is one.
+// follow opens a stream to the first Ready pod, unless one is open already.
 func (w *Watcher) follow(key types.NamespacedName, c *cluster, subjects []subject) {
 	s := &c.stream
 	s.mu.Lock()

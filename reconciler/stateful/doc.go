@@ -2,10 +2,10 @@
 // across all Revisions of a Service.
 //
 // Its invariants:
-//   - It polls a pod only after the pod is proven to belong to a Revision of the Service
-//     that its label names.
-//   - It only reads, from the pod's own address, without credentials and without following
-//     redirects.
-//   - What it cannot find out is unknown, and never zero.
+//   - It polls a pod only after it has verified that the pod belongs to a Revision of the
+//     Service that the pod's label names.
+//   - It only sends GET requests, to the pod's own address. It sends no credentials and
+//     follows no redirects.
+//   - A value that it cannot read is unknown. It is never zero.
 //   - Only the leader of a Service polls.
 package stateful

@@ -13,19 +13,18 @@ import (
 	"time"
 )
 
-// Bounds of what is asked for and taken. A pod may answer whatever it likes.
+// Limits on requests and answers. A pod is not trusted.
 const (
 	askTimeout  = 3 * time.Second
 	maxAnswer   = 4 << 20
 	maxInFlight = 16
 )
 
-// Management reads the HTTP API of Akka Management and Pekko Management. It knows
-// GET and nothing else: the routes that join, leave or down a member are never
-// used, whether a cluster has them or not.
+// Management reads the HTTP API of Akka Management and Pekko Management. It only sends
+// GET requests, so it can never join, leave or down a member.
 type Management struct {
 	client *http.Client
-	// slots bounds how many requests are under way, over all clusters.
+	// slots limits concurrent requests across all clusters.
 	slots chan struct{}
 }
 
@@ -34,10 +33,10 @@ func NewManagement() *Management {
 	return &Management{
 		slots: make(chan struct{}, maxInFlight),
 		client: &http.Client{
-			// A pod must not send us on to somebody who trusts us.
+			// A pod must not redirect us to a server that trusts us.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 			Transport: &http.Transport{
-				Proxy:                  nil, // to the pod and to nobody else
+				Proxy:                  nil, // connect to the pod directly
 				DialContext:            (&net.Dialer{Timeout: time.Second}).DialContext,
 				DisableCompression:     true,
 				MaxIdleConnsPerHost:    1,
@@ -48,56 +47,55 @@ func NewManagement() *Management {
 	}
 }
 
-// errNoRoute is what a 404 says: there is no such thing there.
+// errNoRoute means that the pod answered 404.
 var errNoRoute = errors.New("the route does not exist (404)")
 
-// Members is the answer of /cluster/members: who one node knows.
+// Members is the answer of /cluster/members: the cluster as one node sees it.
 type Members struct {
-	// SelfNode is the address of the node that answers, as in
+	// SelfNode is the address of the answering node, for example
 	// "pekko://shop@10.0.0.7:25520".
 	SelfNode    string        `json:"selfNode"`
 	Members     []Member      `json:"members"`
 	Unreachable []Unreachable `json:"unreachable"`
-	// Leader and Oldest are empty before a cluster is formed.
+	// Leader and Oldest are empty until the cluster forms.
 	Leader string `json:"leader"`
 	Oldest string `json:"oldest"`
 }
 
-// Member is one of them.
+// Member is a member of the cluster.
 type Member struct {
 	Node string `json:"node"`
-	// NodeUID is a number of 64 bits. Most answers have it as a string.
+	// NodeUID is a 64-bit number. Most versions send it as a string.
 	NodeUID json.Number `json:"nodeUid"`
 	// Status is Joining, WeaklyUp, Up, Leaving, Exiting, Down or Removed.
 	Status string   `json:"status"`
 	Roles  []string `json:"roles"`
 }
 
-// Up says that the member takes part.
+// Up reports whether the member is an active part of the cluster.
 func (m Member) Up() bool { return m.Status == "Up" || m.Status == "WeaklyUp" }
 
-// Unreachable is a member that others do not reach.
+// Unreachable is a member that other members cannot reach.
 type Unreachable struct {
 	Node       string   `json:"node"`
 	ObservedBy []string `json:"observedBy"`
 }
 
-// Members asks a node which members it knows.
+// Members returns the members that a node knows.
 func (m *Management) Members(ctx context.Context, at netip.AddrPort) (Members, error) {
 	var out Members
 	err := m.get(ctx, at, "/cluster/members", &out)
 	return out, err
 }
 
-// Shards asks a node which shards of an entity type it holds itself. A type that
-// was not started there has none. An empty answer is nil: a region that is busy
-// leaves its shards out, so that nothing follows from it.
+// Shards returns the shards of an entity type that a node holds. A node that has not
+// started the type returns none. Nil proves nothing: a busy region omits its shards.
 func (m *Management) Shards(ctx context.Context, at netip.AddrPort, entityType string) ([]string, error) {
 	var answer struct {
 		Regions []struct {
 			ShardID string `json:"shardId"`
 		} `json:"regions"`
-		// Failed is there from Akka Management 1.6.5 on.
+		// Failed exists since Akka Management 1.6.5.
 		Failed []any `json:"failed"`
 	}
 	err := m.get(ctx, at, "/cluster/shards/"+url.PathEscape(entityType), &answer)
@@ -117,14 +115,14 @@ func (m *Management) Shards(ctx context.Context, at netip.AddrPort, entityType s
 	return out, nil
 }
 
-// get reads one JSON document. Everything but 200 is an error: a node that runs
-// into a time-out answers 500.
+// get reads one JSON document. Every status except 200 is an error: a node answers 500
+// when it times out.
 func (m *Management) get(ctx context.Context, at netip.AddrPort, path string, into any) error {
 	select {
 	case m.slots <- struct{}{}:
 		defer func() { <-m.slots }()
 	case <-ctx.Done():
-		return fmt.Errorf("waiting to ask %s: %w", at, ctx.Err())
+		return fmt.Errorf("waiting to send a request to %s: %w", at, ctx.Err())
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -132,16 +130,16 @@ func (m *Management) get(ctx context.Context, at netip.AddrPort, path string, in
 	if err != nil {
 		return err
 	}
-	defer func() { _ = resp.Body.Close() }() // it was read, or is given up
+	defer func() { _ = resp.Body.Close() }() // a read error is already returned
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return fmt.Errorf("GET %s at %s: reading the answer: %w", path, at, err)
+		return fmt.Errorf("GET %s from %s: reading the response: %w", path, at, err)
 	}
 	if len(body) > maxAnswer {
-		return fmt.Errorf("GET %s at %s: the answer is larger than %d bytes", path, at, maxAnswer)
+		return fmt.Errorf("GET %s from %s: the response is larger than %d bytes", path, at, maxAnswer)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("GET %s at %s: the answer is not valid: %w", path, at, err)
+		return fmt.Errorf("GET %s from %s: the response is not valid: %w", path, at, err)
 	}
 	return nil
 }
@@ -149,13 +147,13 @@ func (m *Management) get(ctx context.Context, at netip.AddrPort, path string, in
 func (m *Management) do(ctx context.Context, at netip.AddrPort, path, accept string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at.String()+path, nil)
 	if err != nil {
-		return nil, fmt.Errorf("asking %s: %w", at, err)
+		return nil, fmt.Errorf("making a request to %s: %w", at, err)
 	}
 	req.Header.Set("Accept", accept)
 	req.Header.Set("User-Agent", "knative-cdevents")
 	resp, err := m.client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("asking %s: %w", at, plain(err))
+		return nil, fmt.Errorf("GET %s from %s: %w", path, at, plain(err))
 	}
 	switch resp.StatusCode {
 	case http.StatusOK:
@@ -163,13 +161,13 @@ func (m *Management) do(ctx context.Context, at netip.AddrPort, path, accept str
 	case http.StatusNotFound:
 		err = errNoRoute
 	default:
-		err = fmt.Errorf("the answer is %s", resp.Status)
+		err = fmt.Errorf("the response status is %s", resp.Status)
 	}
-	_ = resp.Body.Close() // nothing of it is used
-	return nil, fmt.Errorf("GET %s at %s: %w", path, at, err)
+	_ = resp.Body.Close() // the body is not used
+	return nil, fmt.Errorf("GET %s from %s: %w", path, at, err)
 }
 
-// plain takes the method and the URL out of an error, which say it twice.
+// plain removes the method and the URL from an error, because the caller adds them.
 func plain(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {

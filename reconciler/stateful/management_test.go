@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// node is a member's management API.
+// node serves the management API of a member.
 func node(t *testing.T, answer http.HandlerFunc) netip.AddrPort {
 	t.Helper()
 	s := httptest.NewServer(answer)
@@ -36,7 +36,8 @@ func file(t *testing.T, name string) []byte {
 	return b
 }
 
-func says(t *testing.T, wantPath, name string) netip.AddrPort {
+// serves answers requests for a path with the contents of a file.
+func serves(t *testing.T, wantPath, name string) netip.AddrPort {
 	t.Helper()
 	body := file(t, name)
 	return node(t, func(w http.ResponseWriter, r *http.Request) {
@@ -47,10 +48,10 @@ func says(t *testing.T, wantPath, name string) netip.AddrPort {
 	})
 }
 
-func TestMembersAsTheyAreTold(t *testing.T) {
+func TestMembers(t *testing.T) {
 	t.Parallel()
 	m := NewManagement()
-	got, err := m.Members(t.Context(), says(t, "/cluster/members", "members.json"))
+	got, err := m.Members(t.Context(), serves(t, "/cluster/members", "members.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,19 +65,19 @@ func TestMembersAsTheyAreTold(t *testing.T) {
 	if len(got.Unreachable) != 1 || got.Unreachable[0].Node != "pekko://shop@10.0.0.8:25520" || len(got.Unreachable[0].ObservedBy) != 1 {
 		t.Errorf("%+v", got.Unreachable)
 	}
-	if got, err := m.Members(t.Context(), says(t, "/cluster/members", "forming.json")); err != nil || len(got.Members) != 0 || got.Leader != "" {
-		t.Errorf("before it joins: %+v, %v", got, err)
+	if got, err := m.Members(t.Context(), serves(t, "/cluster/members", "forming.json")); err != nil || len(got.Members) != 0 || got.Leader != "" {
+		t.Errorf("before the node joins: %+v, %v", got, err)
 	}
 }
 
-func TestShardsAsTheyAreTold(t *testing.T) {
+func TestShards(t *testing.T) {
 	t.Parallel()
 	m := NewManagement()
-	if got, err := m.Shards(t.Context(), says(t, "/cluster/shards/Cart", "shards.json"), "Cart"); err != nil || !reflect.DeepEqual(got, []string{"7", "42"}) {
+	if got, err := m.Shards(t.Context(), serves(t, "/cluster/shards/Cart", "shards.json"), "Cart"); err != nil || !reflect.DeepEqual(got, []string{"7", "42"}) {
 		t.Errorf("%v, %v", got, err)
 	}
-	if got, err := m.Shards(t.Context(), says(t, "/cluster/shards/Cart", "shards-failed.json"), "Cart"); err == nil || got != nil {
-		t.Errorf("with one that failed: %v, %v", got, err)
+	if got, err := m.Shards(t.Context(), serves(t, "/cluster/shards/Cart", "shards-failed.json"), "Cart"); err == nil || got != nil {
+		t.Errorf("with a failed shard: %v, %v", got, err)
 	}
 	empty := node(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"regions":[]}`)) })
 	none := node(t, http.NotFound)
@@ -87,29 +88,28 @@ func TestShardsAsTheyAreTold(t *testing.T) {
 	}
 }
 
-// What is no answer is an error, and nothing of it is taken for one.
-func TestWhatIsNoAnswer(t *testing.T) {
+func TestInvalidResponses(t *testing.T) {
 	t.Parallel()
-	elsewhere := atomic.Int32{}
+	redirected := atomic.Int32{}
 	target := node(t, func(w http.ResponseWriter, _ *http.Request) {
-		elsewhere.Add(1)
+		redirected.Add(1)
 		_, _ = w.Write(file(t, "members.json"))
 	})
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		says   string
 	}{
-		"a time-out there": {func(w http.ResponseWriter, _ *http.Request) {
+		"a timeout inside the node": {func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "timed out", http.StatusInternalServerError)
 		}, "500"},
 		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://"+target.String()+"/cluster/members", http.StatusFound)
 		}, "302"},
-		"no JSON":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, "the answer is not valid"},
-		"another":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"members":"x"}`)) }, "the answer is not valid"},
-		"a flood":   {func(w http.ResponseWriter, _ *http.Request) { flood(w, `{"selfNode":"`, "0123456789abcdef") }, "larger than"},
-		"no route":  {http.NotFound, "404"},
-		"cut short": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"members":[`)) }, "unexpected end"},
+		"not JSON":         {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, "the response is not valid"},
+		"the wrong type":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"members":"x"}`)) }, "the response is not valid"},
+		"a large response": {func(w http.ResponseWriter, _ *http.Request) { flood(w, `{"selfNode":"`, "0123456789abcdef") }, "larger than"},
+		"no route":         {http.NotFound, "404"},
+		"truncated JSON":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"members":[`)) }, "unexpected end"},
 	} {
 		_, err := NewManagement().Members(t.Context(), node(t, c.answer))
 		if err == nil || !strings.Contains(err.Error(), c.says) {
@@ -119,12 +119,12 @@ func TestWhatIsNoAnswer(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if elsewhere.Load() != 0 {
-		t.Error("a redirect was followed")
+	if redirected.Load() != 0 {
+		t.Error("the client followed a redirect")
 	}
 	gone := netip.MustParseAddrPort("127.0.0.1:1")
 	if _, err := NewManagement().Members(t.Context(), gone); err == nil || strings.Count(err.Error(), "127.0.0.1:1") > 2 {
-		t.Errorf("nobody there: %v", err)
+		t.Errorf("nothing listens there: %v", err)
 	}
 }
 
@@ -138,7 +138,7 @@ func flood(w http.ResponseWriter, head, body string) {
 	}
 }
 
-func TestAnEndlessAnswerIsGivenUp(t *testing.T) {
+func TestHangingResponseTimesOut(t *testing.T) {
 	t.Parallel()
 	at := node(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -148,7 +148,7 @@ func TestAnEndlessAnswerIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestRequestsAreBounded(t *testing.T) {
+func TestConcurrentRequestsAreLimited(t *testing.T) {
 	t.Parallel()
 	m := NewManagement()
 	for range maxInFlight {

@@ -10,18 +10,18 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Metrics counts what an operator wants to see of clusters.
+// Metrics records how the polling of clusters goes.
 type Metrics interface {
-	// Polled is counted for each look: complete, partial, unanswered or failed.
+	// Polled counts a poll by outcome: complete, partial, unanswered or failed.
 	Polled(outcome string)
-	// Refused is counted for each pod that is not asked, at each look.
+	// Refused counts a pod that a poll skipped because its owner is not verified.
 	Refused()
-	// Misdeclared is how many Services have annotations that cannot be read.
+	// Misdeclared sets the number of Services with annotations that are not valid.
 	Misdeclared(services int)
 }
 
-// Instruments are the metrics, made with the meter that Knative's observability
-// sets up. No label holds the name of anything that users make.
+// Instruments implements Metrics with the meter that Knative's observability sets up. No
+// label holds the name of a user's object.
 type Instruments struct {
 	polls, refused metric.Int64Counter
 	wrong          atomic.Int64
@@ -42,7 +42,7 @@ func NewInstruments() (*Instruments, error) {
 	} {
 		var err error
 		if *c.to, err = meter.Int64Counter(c.name, metric.WithDescription(c.says)); err != nil {
-			return nil, fmt.Errorf("making the counter %s: %w", c.name, err)
+			return nil, fmt.Errorf("creating the counter %s: %w", c.name, err)
 		}
 	}
 	_, err := meter.Int64ObservableGauge("cdevents_cluster_declarations_wrong",
@@ -52,12 +52,12 @@ func NewInstruments() (*Instruments, error) {
 			return nil
 		}))
 	if err != nil {
-		return nil, fmt.Errorf("making the gauge cdevents_cluster_declarations_wrong: %w", err)
+		return nil, fmt.Errorf("creating the gauge cdevents_cluster_declarations_wrong: %w", err)
 	}
 	return i, nil
 }
 
-// Watch reports the states of the clusters that w looks at.
+// Watch reports the states of the clusters that w polls.
 func (*Instruments) Watch(w *Watcher) error {
 	_, err := otel.Meter("knative-cdevents.dev/stateful").Int64ObservableGauge("cdevents_clusters",
 		metric.WithDescription("Stateful clusters that this replica polls, by state."),
@@ -68,7 +68,7 @@ func (*Instruments) Watch(w *Watcher) error {
 			return nil
 		}))
 	if err != nil {
-		return fmt.Errorf("making the gauge cdevents_clusters: %w", err)
+		return fmt.Errorf("creating the gauge cdevents_clusters: %w", err)
 	}
 	return nil
 }

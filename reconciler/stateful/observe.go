@@ -15,45 +15,44 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
-// subject is a pod of the cluster, owned and with a declaration that can be read.
+// subject is a pod of the cluster. Its owner is verified and its declaration is valid.
 type subject struct {
 	pod      *pods.Pod
 	declared v1alpha1.Stateful
 }
 
-// live says that the pod may be asked, and is expected to be a member.
+// live reports whether the pod can answer and should be a member.
 func (s subject) live() bool { return s.pod.Deleting.IsZero() && !s.pod.Over() && s.pod.IP != "" }
 
-// answer is what a pod said of its cluster.
+// answer is what a pod reports about its cluster.
 type answer struct {
 	members Members
-	// shards are those that the pod holds, by entity type.
+	// shards holds the pod's shards by entity type.
 	shards map[string][]string
-	// err is why there is no answer, or only a part of one.
+	// err is set if the answer is missing or incomplete.
 	err error
 }
 
 // observation is the result of one poll, before the tracker compares it with the last one.
 type observation struct {
 	seen lifecycle.ClusterStatus
-	// split and degraded say what is wrong, nil if nothing is.
+	// split and degraded describe a problem, or are nil.
 	split, degraded *lifecycle.Trouble
-	// starting are pods that are not Ready, lagging those that are and members on
-	// their way in or out; with these it is a matter of time whether that is wrong.
-	// The value says what about them.
+	// starting holds pods that are not Ready. lagging holds Ready pods that are not members,
+	// and members that join or leave; they are a problem if it takes too long.
 	starting, lagging map[string]string
-	// members identify those that are up, by address.
+	// members holds the addresses of the members that are up.
 	members []string
-	// where says which member holds a shard, by "type/shard".
+	// where maps "type/shard" to the member that holds the shard.
 	where map[string]string
-	// newest is the Revision of the highest generation that has pods.
+	// newest is the Revision with the highest generation that has pods.
 	newest string
-	// complete says that everybody who was asked has answered.
+	// complete is false if any answer is missing, incomplete or contradictory.
 	complete bool
 }
 
-// observe merges the answers of the pods of one Service. Pods without a
-// management API are members when they are Ready.
+// observe merges the answers of the pods of one Service. A pod without a management API
+// counts as a member when it is Ready.
 func observe(subjects []subject, answers map[string]answer) observation {
 	o := observation{starting: map[string]string{}, lagging: map[string]string{}, where: map[string]string{}, complete: true}
 	live := slices.DeleteFunc(slices.Clone(subjects), func(s subject) bool { return !s.live() })
@@ -87,7 +86,7 @@ func observe(subjects []subject, answers map[string]answer) observation {
 	return o
 }
 
-// newest returns the pod of the highest generation.
+// newest returns a pod of the Revision with the highest generation.
 func newest(all []subject) subject {
 	return slices.MaxFunc(all, func(a, b subject) int { return int(min(max(a.pod.Generation-b.pod.Generation, -1), 1)) })
 }
@@ -115,8 +114,8 @@ func (o *observation) setState() {
 	}
 }
 
-// byPods is for runtimes that say nothing: a pod that is Ready is a member. The
-// Kubernetes provider of protoactor-go labels the pods of members, which is more.
+// byPods handles runtimes without a management API: a Ready pod is a member. The
+// Kubernetes provider of protoactor-go also labels the pods of members.
 func (o *observation) byPods(live []subject, parts map[string]*lifecycle.ClusterPart) {
 	labelled := slices.ContainsFunc(live, func(s subject) bool { return s.pod.Labels[pods.ProtoActor+"member-id"] != "" })
 	clusters := map[string][]string{}
@@ -144,7 +143,7 @@ func (o *observation) byPods(live []subject, parts map[string]*lifecycle.Cluster
 	}
 }
 
-// byAnswers is for Akka, Pekko and Cloudstate.
+// byAnswers handles Akka, Pekko and Cloudstate.
 func (o *observation) byAnswers(live []subject, answers map[string]answer, parts map[string]*lifecycle.ClusterPart) {
 	silent, first := 0, error(nil)
 	heard := map[string]Members{}
@@ -191,8 +190,8 @@ func (o *observation) byAnswers(live []subject, answers map[string]answer, parts
 	o.shards(live, answers, parts)
 }
 
-// shards says who holds which. Two that both claim one are no answer: it is on
-// its way from one to the other.
+// shards records which member holds each shard. If two members claim the same shard, it is
+// being moved and the observation is incomplete.
 func (o *observation) shards(live []subject, answers map[string]answer, parts map[string]*lifecycle.ClusterPart) {
 	count, known := map[string]int{}, false
 	for _, s := range live {
@@ -209,7 +208,7 @@ func (o *observation) shards(live []subject, answers map[string]answer, parts ma
 		}
 	}
 	if !known || !o.complete {
-		return // an empty or partial answer is not nothing: it is unknown
+		return // after an empty or partial answer the counts are unknown, not zero
 	}
 	for name, p := range parts {
 		n := count[name]
@@ -217,28 +216,28 @@ func (o *observation) shards(live []subject, answers map[string]answer, parts ma
 	}
 }
 
-// because makes an error the end of a sentence, without what changes each time.
+// because formats an error as the end of a sentence. It omits what differs on each poll.
 func because(err error) string {
 	switch {
 	case err == nil:
 		return ""
 	case errors.Is(err, errNoRoute):
-		return ": the management port does not serve /cluster/members; check that cluster-http is on the class path of the application"
+		return ": the management port does not serve /cluster/members; check that the cluster-http module is on the class path of the application"
 	}
 	var op *net.OpError
 	if errors.As(err, &op) {
-		err = op.Err // without the port that we had, which is another each time
+		err = op.Err // without our own port, which differs on each poll
 	}
 	return ": " + brief(err.Error())
 }
 
-// maxNote bounds the quoted part of an error, in bytes.
+// maxNote limits the quoted part of an error, in bytes.
 const maxNote = 256
 
 // brief also drops invalid UTF-8, which pods may send.
 func brief(s string) string { return text.Truncate(strings.ToValidUTF8(s, ""), maxNote) }
 
-// host is the host in an address such as "pekko://shop@10.0.0.7:25520".
+// host returns the host of an address such as "pekko://shop@10.0.0.7:25520".
 func host(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
-// fakeCluster is a cluster of pods by IP, and what each of them answers.
+// fakeCluster holds the pods of a cluster, and the answer of each by its IP address.
 type fakeCluster struct {
 	runtime  v1alpha1.Runtime
 	subjects []subject
@@ -25,7 +25,7 @@ func newFakeCluster(r v1alpha1.Runtime) *fakeCluster {
 	return &fakeCluster{runtime: r, answers: map[string]answer{}}
 }
 
-// pod adds one that is Ready, of a Revision by its number.
+// pod adds a Ready pod of the Revision with this number.
 func (s *fakeCluster) pod(ip string, revision int64) *pods.Pod {
 	d := v1alpha1.Stateful{Runtime: s.runtime}
 	if s.runtime == v1alpha1.RuntimePekko || s.runtime == v1alpha1.RuntimeCloudstate {
@@ -41,7 +41,7 @@ func (s *fakeCluster) pod(ip string, revision int64) *pods.Pod {
 
 func at(ip string) string { return "pekko://shop@" + ip + ":25520" }
 
-// say has each of the pods tell that all of them are up.
+// say makes each of the pods answer that all of them are up.
 func (s *fakeCluster) say(ips ...string) {
 	for _, self := range ips {
 		m := Members{SelfNode: at(self)}
@@ -52,14 +52,14 @@ func (s *fakeCluster) say(ips ...string) {
 	}
 }
 
-// hold has a pod hold shards of a type.
+// hold makes a pod answer that it holds these shards.
 func (s *fakeCluster) hold(ip string, shards ...string) {
 	a := s.answers[ip]
 	a.shards = map[string][]string{"Cart": shards}
 	s.answers[ip] = a
 }
 
-func (s *fakeCluster) look() observation { return observe(s.subjects, s.answers) }
+func (s *fakeCluster) observe() observation { return observe(s.subjects, s.answers) }
 
 func three() *fakeCluster {
 	s := newFakeCluster(v1alpha1.RuntimePekko)
@@ -73,7 +73,7 @@ func three() *fakeCluster {
 	return s
 }
 
-func TestStates(t *testing.T) {
+func TestClusterStates(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*fakeCluster)
@@ -83,7 +83,7 @@ func TestStates(t *testing.T) {
 		"two Revisions": {func(*fakeCluster) {}, lifecycle.ClusterUpgrading, ""},
 		"one Revision":  {func(s *fakeCluster) { s.subjects = s.subjects[:2]; s.say("10.0.0.1", "10.0.0.2") }, lifecycle.ClusterReady, ""},
 		"no pods":       {func(s *fakeCluster) { s.subjects = nil }, lifecycle.ClusterScaledToZero, ""},
-		"the last goes": {func(s *fakeCluster) {
+		"the last pods are being deleted": {func(s *fakeCluster) {
 			for _, p := range s.subjects {
 				p.pod.Deleting = time.Now()
 			}
@@ -93,7 +93,7 @@ func TestStates(t *testing.T) {
 				s.answers[ip] = answer{members: Members{SelfNode: at(ip)}}
 			}
 		}, lifecycle.ClusterForming, ""},
-		"nobody answers": {func(s *fakeCluster) {
+		"no pod answers": {func(s *fakeCluster) {
 			for ip := range s.answers {
 				s.answers[ip] = answer{err: errors.New("connection refused")}
 			}
@@ -103,14 +103,14 @@ func TestStates(t *testing.T) {
 				s.answers[ip] = answer{err: fmt.Errorf("GET: %w", errNoRoute)}
 			}
 		}, lifecycle.ClusterUnknown, "class path"},
-		"one does not answer": {func(s *fakeCluster) { s.answers["10.0.0.2"] = answer{err: errors.New("500")} }, lifecycle.ClusterUpgrading, "1 of 3 pods did not answer completely: 500"},
+		"one pod does not answer": {func(s *fakeCluster) { s.answers["10.0.0.2"] = answer{err: errors.New("500")} }, lifecycle.ClusterUpgrading, "1 of 3 pods did not answer completely: 500"},
 		"unreachable": {func(s *fakeCluster) {
 			a := s.answers["10.0.0.1"]
 			a.members.Unreachable = []Unreachable{{Node: at("10.0.0.3")}}
 			s.answers["10.0.0.1"] = a
 		}, lifecycle.ClusterDegraded, "members that others cannot reach: " + at("10.0.0.3")},
-		"split by Revision": {func(s *fakeCluster) { s.say("10.0.0.1", "10.0.0.2"); s.say("10.0.0.3") }, lifecycle.ClusterIsSplit, "pekko.discovery.kubernetes-api.pod-label-selector"},
-		"split otherwise":   {func(s *fakeCluster) { s.say("10.0.0.1"); s.say("10.0.0.2", "10.0.0.3") }, lifecycle.ClusterIsSplit, "2 separate clusters: [pod-10.0.0.1] [pod-10.0.0.2 pod-10.0.0.3]"},
+		"split by Revision":      {func(s *fakeCluster) { s.say("10.0.0.1", "10.0.0.2"); s.say("10.0.0.3") }, lifecycle.ClusterIsSplit, "pekko.discovery.kubernetes-api.pod-label-selector"},
+		"split across Revisions": {func(s *fakeCluster) { s.say("10.0.0.1"); s.say("10.0.0.2", "10.0.0.3") }, lifecycle.ClusterIsSplit, "2 separate clusters: [pod-10.0.0.1] [pod-10.0.0.2 pod-10.0.0.3]"},
 		"split in one Revision": {func(s *fakeCluster) {
 			s.subjects = s.subjects[:2]
 			s.say("10.0.0.1")
@@ -119,7 +119,7 @@ func TestStates(t *testing.T) {
 	} {
 		s := three()
 		c.change(s)
-		o := s.look()
+		o := s.observe()
 		if o.seen.State != c.state || !strings.Contains(o.seen.Note, c.says) || c.says == "" && o.seen.Note != "" {
 			t.Errorf("%s: %s, %q", name, o.seen.State, o.seen.Note)
 		}
@@ -130,7 +130,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-func TestTheRemedyIsTheRuntimes(t *testing.T) {
+func TestRemedyNamesTheRuntimesSetting(t *testing.T) {
 	t.Parallel()
 	for r, says := range map[v1alpha1.Runtime]string{
 		v1alpha1.RuntimeAkka: "akka.discovery", v1alpha1.RuntimePekko: "pekko.discovery", v1alpha1.RuntimeCloudstate: "SELECTOR_LABEL",
@@ -141,10 +141,10 @@ func TestTheRemedyIsTheRuntimes(t *testing.T) {
 	}
 }
 
-func TestPartsOfACluster(t *testing.T) {
+func TestClusterParts(t *testing.T) {
 	t.Parallel()
 	s := three()
-	o := s.look()
+	o := s.observe()
 	if len(o.seen.Parts) != 2 || o.newest != "cart-00002" || !o.complete || o.seen.Runtime != "pekko" {
 		t.Fatalf("%+v", o)
 	}
@@ -154,24 +154,24 @@ func TestPartsOfACluster(t *testing.T) {
 		}
 	}
 	s.answers["10.0.0.2"] = answer{members: s.answers["10.0.0.2"].members, err: errors.New("500")}
-	if o := s.look(); o.complete || o.seen.Parts[0].Shards != nil || o.seen.Parts[0].Members != 2 {
-		t.Errorf("with shards that are not known: %+v", o.seen.Parts)
+	if o := s.observe(); o.complete || o.seen.Parts[0].Shards != nil || o.seen.Parts[0].Members != 2 {
+		t.Errorf("with unknown shards: %+v", o.seen.Parts)
 	}
 	s = three()
-	s.hold("10.0.0.3", "3") // and 10.0.0.2 says so too
-	if o := s.look(); o.complete {
-		t.Error("a shard is in two places")
+	s.hold("10.0.0.3", "3") // which 10.0.0.2 claims too
+	if o := s.observe(); o.complete {
+		t.Error("the observation is complete although two members claim the same shard")
 	}
 	s = three()
 	for ip := range s.answers {
 		s.hold(ip)
 	}
-	if o := s.look(); !o.complete || o.seen.Parts[0].Shards != nil {
-		t.Error("that nobody has any shard is known")
+	if o := s.observe(); !o.complete || o.seen.Parts[0].Shards != nil {
+		t.Error("empty answers count as zero shards; want unknown")
 	}
 }
 
-func TestWhoLags(t *testing.T) {
+func TestLaggingMembers(t *testing.T) {
 	t.Parallel()
 	s := three()
 	s.pod("10.0.0.4", 2)
@@ -180,32 +180,32 @@ func TestWhoLags(t *testing.T) {
 	a := s.answers["10.0.0.1"]
 	a.members.Members = append(a.members.Members, Member{Node: at("10.0.0.9"), Status: "Leaving"}, Member{Node: at("10.0.0.8"), Status: "Removed"})
 	s.answers["10.0.0.1"] = a
-	o := s.look()
+	o := s.observe()
 	if len(o.lagging) != 2 || len(o.starting) != 1 || o.lagging[at("10.0.0.9")] == "" || o.lagging["10.0.0.4"] == "" || len(o.seen.Parts) != 2 || o.seen.Parts[1].Pods != 2 {
 		t.Errorf("%+v", o)
 	}
 }
 
-func TestRuntimesThatSayNothing(t *testing.T) {
+func TestRuntimesWithoutManagementAPI(t *testing.T) {
 	t.Parallel()
 	s := newFakeCluster(v1alpha1.RuntimeCustom)
 	s.pod("10.0.0.1", 1)
 	s.pod("10.0.0.2", 2).Ready = false
-	if o := s.look(); o.seen.State != lifecycle.ClusterReady || len(o.members) != 1 || len(o.starting) != 1 || !o.complete {
+	if o := s.observe(); o.seen.State != lifecycle.ClusterReady || len(o.members) != 1 || len(o.starting) != 1 || !o.complete {
 		t.Errorf("%+v", o)
 	}
 	s = newFakeCluster(v1alpha1.RuntimeProtoActor)
 	one, two := s.pod("10.0.0.1", 1), s.pod("10.0.0.2", 2)
 	one.Labels = map[string]string{pods.ProtoActor + "member-id": "a", pods.ProtoActor + "cluster": "shop"}
-	if o := s.look(); o.seen.State != lifecycle.ClusterReady || len(o.lagging) != 1 {
-		t.Errorf("one is no member: %+v", o)
+	if o := s.observe(); o.seen.State != lifecycle.ClusterReady || len(o.lagging) != 1 {
+		t.Errorf("only one is a member: %+v", o)
 	}
 	two.Labels = map[string]string{pods.ProtoActor + "member-id": "b", pods.ProtoActor + "cluster": "shop"}
-	if o := s.look(); o.seen.State != lifecycle.ClusterUpgrading || len(o.lagging) != 0 {
-		t.Errorf("both are: %+v", o)
+	if o := s.observe(); o.seen.State != lifecycle.ClusterUpgrading || len(o.lagging) != 0 {
+		t.Errorf("both are members: %+v", o)
 	}
 	two.Labels[pods.ProtoActor+"cluster"] = "shop-2"
-	if o := s.look(); o.seen.State != lifecycle.ClusterIsSplit || o.split.Reason != "ClusterNamesDiffer" || !strings.Contains(o.seen.Note, "shop, shop-2") {
+	if o := s.observe(); o.seen.State != lifecycle.ClusterIsSplit || o.split.Reason != "ClusterNamesDiffer" || !strings.Contains(o.seen.Note, "shop, shop-2") {
 		t.Errorf("two clusters: %+v", o)
 	}
 }

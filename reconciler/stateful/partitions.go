@@ -10,19 +10,19 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// partition is a set of nodes that see each other. A cluster is one partition; a split one
-// is several.
+// partition is a set of nodes that see each other. A healthy cluster is one partition, and
+// a split cluster is several.
 type partition struct {
 	// up holds the hosts of members that are up.
 	up map[string]bool
-	// moving are members that join or leave, with a description, by address.
+	// moving describes the members that join or leave, by address.
 	moving map[string]string
-	// unreachable are addresses, sorted.
+	// unreachable holds sorted addresses.
 	unreachable []string
 }
 
-// partitions merges the views of nodes that share a member. A node that has not joined has
-// no view.
+// partitions merges the views of nodes that share a member. It skips nodes that have not
+// joined.
 func partitions(heard map[string]Members) []partition {
 	var out []partition
 	for _, ip := range slices.Sorted(maps.Keys(heard)) {
@@ -76,8 +76,8 @@ func overlap(a, b map[string]bool) bool {
 	return false
 }
 
-// partitionTrouble describes a split cluster. If each partition is one Revision, discovery
-// selects pods by a label that differs in each Revision, which is its default.
+// partitionTrouble describes a split cluster. If each Revision is a partition of its own,
+// discovery selects pods by a label that differs per Revision, which is the default.
 func partitionTrouble(all []partition, live []subject) *lifecycle.Trouble {
 	if len(all) < 2 {
 		return nil
@@ -115,5 +115,5 @@ func remedy(r v1alpha1.Runtime) string {
 		key = "akka.discovery.kubernetes-api.pod-label-selector (SELECTOR_LABEL of the sidecar)"
 	}
 	return "Each Revision forms its own cluster, because pods are discovered by a label that Knative sets per Revision, such as the default app=%s. Set " + key +
-		` to "serving.knative.dev/service=%s", and the name that stands for %s to the name of the Service, in all Revisions`
+		` to "serving.knative.dev/service=%s" in all Revisions, and make the runtime replace %s with the name of the Service`
 }

@@ -9,17 +9,16 @@ import (
 	"time"
 )
 
-// Bounds of a stream of events.
+// Limits of an event stream.
 const (
 	maxLine = 64 << 10
-	// silence is how long a stream may say nothing: it is kept alive every 10 s.
+	// silence is how long a stream may stay silent. Nodes send a keep-alive every 10 s.
 	silence = 45 * time.Second
 )
 
-// Events follows /cluster/domain-events of a node, and calls changed with the name
-// of each event, as in "MemberUp". What an event says is not used: it tells when
-// to look, and looking tells what is. It returns when the stream ends, for
-// whatever reason; a node ends it when it cannot send fast enough.
+// Events follows /cluster/domain-events of a node and calls changed with the name of each
+// event, for example "MemberUp". It ignores the content, because the next poll reads the
+// state. It returns when the stream ends; a node ends it when the reader is too slow.
 func (m *Management) Events(ctx context.Context, at netip.AddrPort, changed func(event string)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -29,9 +28,9 @@ func (m *Management) Events(ctx context.Context, at netip.AddrPort, changed func
 	if err != nil {
 		return err
 	}
-	defer func() { _ = resp.Body.Close() }() // it has ended, or is given up
+	defer func() { _ = resp.Body.Close() }() // a read error is already returned
 	if kind := resp.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
-		return fmt.Errorf("the events of %s have the content type %q; it must be text/event-stream", at, kind)
+		return fmt.Errorf("the event stream of %s has the content type %q; it must be text/event-stream", at, kind)
 	}
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(make([]byte, 0, 4<<10), maxLine)
@@ -45,7 +44,7 @@ func (m *Management) Events(ctx context.Context, at netip.AddrPort, changed func
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return fmt.Errorf("reading the events of %s: %w", at, err)
+		return fmt.Errorf("reading the event stream of %s: %w", at, err)
 	}
 	return nil
 }

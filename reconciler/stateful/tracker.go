@@ -9,32 +9,32 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// When a cluster counts as settled. Runtimes move some shards, wait for about ten
-// seconds and move some more: between two rounds nothing has settled.
+// When a cluster counts as settled. Runtimes move shards in rounds about ten seconds
+// apart, so the period must be longer than the pause between two rounds.
 const (
 	stablePolls  = 3
 	stablePeriod = 15 * time.Second
 )
 
-// confirmPolls is how many polls in a row must show trouble, or its end: the answers of
-// two nodes are never from the same moment.
+// confirmPolls is how many polls in a row must agree before trouble starts or ends: two
+// nodes never answer at exactly the same moment.
 const confirmPolls = 2
 
-// movePatience is how long a member may take to join or leave, and a Ready pod to join.
+// movePatience is how long a member may take to join or leave, or a Ready pod to join.
 const movePatience = 20 * time.Second
 
-// tracker compares each poll of a cluster with the earlier ones. It is the memory of one
-// process: a new leader starts with an empty tracker, and needs as many polls before it
-// reports anything.
+// tracker compares each poll of a cluster with earlier polls. It is not persisted: a new
+// leader starts with an empty tracker and needs several polls before it reports trouble.
 type tracker struct {
 	members []string
 	where   map[string]string
-	// same counts the equal polls, since that time.
+	// same counts the equal polls since the time in since.
 	same  int
 	since time.Time
-	// lagging is since when each has been.
+	// lagging holds the time when each member or pod started to lag.
 	lagging map[string]time.Time
-	// reported is the current trouble, candidate what may replace it.
+	// reported is the confirmed trouble. candidate is what the last polls showed, and times
+	// is how many of them in a row.
 	reported, candidate map[lifecycle.Incident]*lifecycle.Trouble
 	times               int
 	regime              string
@@ -44,7 +44,7 @@ type tracker struct {
 func (t *tracker) next(o observation, now time.Time) lifecycle.Cluster {
 	c := lifecycle.Cluster{ClusterStatus: o.seen}
 	if o.seen.State == lifecycle.ClusterUnknown {
-		// Nothing is known: trouble neither continues nor ends.
+		// Without answers, trouble neither continues nor ends.
 		t.same = 0
 		return c
 	}
@@ -77,8 +77,8 @@ func (t *tracker) next(o observation, now time.Time) lifecycle.Cluster {
 	return c
 }
 
-// moved says that a member came or went, or that a shard is somewhere else, or new.
-// One that is missing is not: a region that is busy leaves it out.
+// moved reports whether a member came or went, or a shard is new or has moved. A missing
+// shard has not moved: a busy region omits its shards.
 func (t *tracker) moved(o *observation) bool {
 	moved := !slices.Equal(o.members, t.members)
 	for shard, now := range o.where {
@@ -88,7 +88,7 @@ func (t *tracker) moved(o *observation) bool {
 		}
 		moved = true
 		if known && o.seen.State == lifecycle.ClusterUpgrading && slices.Contains(o.members, was) && slices.Contains(t.members, now) {
-			// Away from one that lives, to one that was there: by rebalancing alone.
+			// Both members were up before and after, so only rebalancing moves the shard.
 			t.regime = lifecycle.RegimeRebalancing
 		}
 	}
@@ -108,8 +108,8 @@ func (t *tracker) remember(o observation) {
 	t.where, t.members = where, o.members
 }
 
-// freeze: a cluster that has settled while the newest Revision has members, and
-// not half of their part, does not rebalance.
+// freeze detects a cluster that does not rebalance: it has settled, but the members of the
+// newest Revision hold less than half of their share of the shards.
 func (t *tracker) freeze(c *lifecycle.Cluster, o observation) {
 	if c.State != lifecycle.ClusterUpgrading || t.regime != "" {
 		return
@@ -128,7 +128,7 @@ func (t *tracker) freeze(c *lifecycle.Cluster, o observation) {
 	}
 }
 
-// late says what has lagged for too long.
+// late describes what has lagged for too long.
 func (t *tracker) late(o observation, now time.Time) []string {
 	lagging := map[string]time.Time{}
 	var out []string
@@ -146,10 +146,10 @@ func (t *tracker) late(o observation, now time.Time) []string {
 	return out[:min(len(out), maxNamed)]
 }
 
-// maxNamed is how many pods or members a message names.
+// maxNamed limits the pods and members that a message names.
 const maxNamed = 8
 
-// few says what some of them are.
+// few joins the first descriptions.
 func few(all ...map[string]string) string {
 	var out []string
 	for _, m := range all {
@@ -159,7 +159,7 @@ func few(all ...map[string]string) string {
 	return strings.Join(out[:min(len(out), maxNamed)], ", ")
 }
 
-// trouble is told of when it, or its end, was confirmed.
+// trouble returns the confirmed trouble, or nil.
 func (t *tracker) trouble(o observation, late []string) map[lifecycle.Incident]*lifecycle.Trouble {
 	now := map[lifecycle.Incident]*lifecycle.Trouble{}
 	switch {

@@ -19,61 +19,60 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
-// How often a cluster is looked at.
+// How often a cluster is polled.
 const (
 	whileMoving  = 5 * time.Second
 	whileSettled = 15 * time.Second
-	// afterNews is how long to wait when something has changed: what changes does
-	// so in several steps.
+	// afterNews delays the poll after a change, because one change comes in several steps.
 	afterNews = 300 * time.Millisecond
 )
 
-// pollers is how many clusters are looked at side by side.
+// pollers is how many clusters are polled in parallel.
 const pollers = 4
 
-// pollTimeout bounds one look, with all pods of one cluster.
+// pollTimeout limits one poll of all pods of a cluster.
 const pollTimeout = 15 * time.Second
 
-// Service is a Knative Service, as far as it concerns its cluster.
+// Service describes the cluster that a Knative Service declares.
 type Service struct {
 	UID types.UID
-	// Stateful: one of its Revisions declares a cluster.
+	// Stateful is true if one of its Revisions declares a cluster.
 	Stateful bool
-	// Wrong: the newest has annotations that cannot be read.
+	// Wrong is true if the annotations of the newest Revision are not valid.
 	Wrong bool
 }
 
-// API is what is asked of a pod.
+// API reads the management API of a pod. Management implements it.
 type API interface {
 	Members(ctx context.Context, at netip.AddrPort) (Members, error)
 	Shards(ctx context.Context, at netip.AddrPort, entityType string) ([]string, error)
 	Events(ctx context.Context, at netip.AddrPort, changed func(event string)) error
 }
 
-// PodSource knows pods.
+// PodSource lists pods and verifies their owners. pods.Informer implements it.
 type PodSource interface {
 	Synced() bool
 	Of(service types.NamespacedName) []*pods.Pod
 	Owned(ctx context.Context, pod *pods.Pod) error
 }
 
-// Options are what a Watcher is made from.
+// Options configure a Watcher.
 type Options struct {
 	Pods PodSource
 	API  API
-	// Services lists those that declare a cluster, or try to.
+	// Services lists the Services that declare a cluster, or try to.
 	Services func() map[types.NamespacedName]Service
-	// Leads says whether this process leads for a Service.
+	// Leads reports whether this process is the leader for a Service.
 	Leads func(types.NamespacedName) bool
-	// Sequence is the number of the newest transition of a Service.
+	// Sequence returns the number of the newest transition of a Service.
 	Sequence func(types.NamespacedName, types.UID) int64
-	// Saw takes what was seen of a cluster, as one more part of its Service.
+	// Saw receives each observation of a cluster as a part of its Service.
 	Saw     func(types.NamespacedName, observer.Part)
 	Metrics Metrics
 	Now     func() time.Time
 }
 
-// Watcher looks at the clusters that this process leads for.
+// Watcher polls the clusters of the Services that this process leads.
 type Watcher struct {
 	Options
 	queue   workqueue.TypedDelayingInterface[types.NamespacedName]
@@ -83,23 +82,23 @@ type Watcher struct {
 	clusters map[types.NamespacedName]*cluster
 }
 
-// cluster is one that is being looked at. What is not guarded by Watcher.mu is
-// used by one poller at a time: the queue hands out no key twice.
+// cluster is the state of one polled cluster. Fields that Watcher.mu does not guard belong
+// to one poller at a time: the queue never hands out a key twice.
 type cluster struct {
 	uid     types.UID
 	tracker tracker
 	stream  stream
 
-	// base and state are those of the last look, guarded by Watcher.mu.
+	// base and state come from the last poll. Watcher.mu guards them.
 	base  int64
 	state lifecycle.ClusterState
-	// ended is closed when the cluster is not looked at any more.
-	ended context.Context //nolint:containedctx // the time in which this process leads for it
+	// ended is done when this process stops polling the cluster.
+	ended context.Context //nolint:containedctx // it ends when this process loses the lead
 	end   context.CancelFunc
 }
 
-// NewWatcher returns a Watcher. Run must be called, and Changed whenever a pod of
-// a Service changes.
+// NewWatcher returns a Watcher. The caller runs it with Run, and calls Changed whenever a
+// pod of a Service changes.
 func NewWatcher(o Options) *Watcher {
 	return &Watcher{
 		Options: o, clusters: map[types.NamespacedName]*cluster{},
@@ -107,7 +106,7 @@ func NewWatcher(o Options) *Watcher {
 	}
 }
 
-// Changed has the cluster of a Service looked at soon.
+// Changed schedules an early poll of a Service's cluster.
 func (w *Watcher) Changed(service types.NamespacedName) {
 	w.mu.Lock()
 	_, known := w.clusters[service]
@@ -117,7 +116,7 @@ func (w *Watcher) Changed(service types.NamespacedName) {
 	}
 }
 
-// Run looks at clusters until the context ends.
+// Run polls clusters until the context ends.
 func (w *Watcher) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -148,8 +147,8 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// sweep begins to look at what this process leads for, and ends with what it does
-// not any more.
+// sweep starts polling the clusters that this process now leads, and stops polling the
+// others.
 func (w *Watcher) sweep(ctx context.Context) {
 	if !w.Pods.Synced() {
 		return
@@ -177,7 +176,7 @@ func (w *Watcher) sweep(ctx context.Context) {
 			due = append(due, key)
 			continue
 		}
-		// What was told since makes the last look one of the past.
+		// A transition since the last poll makes that poll outdated.
 		if c != nil && w.Sequence(key, c.uid) != c.base {
 			due = append(due, key)
 		}
@@ -189,8 +188,8 @@ func (w *Watcher) sweep(ctx context.Context) {
 	}
 }
 
-// forget ends with some clusters. What was seen of them is taken back, or it would
-// stand there for a Service of the same name.
+// forget stops polling the clusters that match. It also withdraws their observations, so
+// that a new Service of the same name does not inherit them.
 func (w *Watcher) forget(over func(types.NamespacedName) bool) {
 	var gone []types.NamespacedName
 	w.mu.Lock()
@@ -207,10 +206,10 @@ func (w *Watcher) forget(over func(types.NamespacedName) bool) {
 	}
 }
 
-// next numbers what is seen: a part that is seen later is newer.
+// next returns the next version of an observation.
 func (w *Watcher) next() string { return strconv.FormatUint(w.version.Add(1), 10) }
 
-// States counts the clusters that are looked at, by state.
+// States counts the polled clusters by state.
 func (w *Watcher) States() map[lifecycle.ClusterState]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -221,7 +220,7 @@ func (w *Watcher) States() map[lifecycle.ClusterState]int {
 	return out
 }
 
-// poll looks at one cluster, and says when to look again; 0 for never.
+// poll polls one cluster and returns the delay until the next poll, or 0 for never.
 func (w *Watcher) poll(ctx context.Context, key types.NamespacedName) time.Duration {
 	w.mu.Lock()
 	c := w.clusters[key]
@@ -231,23 +230,23 @@ func (w *Watcher) poll(ctx context.Context, key types.NamespacedName) time.Durat
 	}
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	stop := context.AfterFunc(c.ended, cancel) //nolint:contextcheck // it is the time in which we lead
+	stop := context.AfterFunc(c.ended, cancel) //nolint:contextcheck // ended ends the poll when this process loses the lead
 	defer stop()
 
-	base := w.Sequence(key, c.uid) // before the first question
+	base := w.Sequence(key, c.uid) // before the first request
 	subjects, refused, err := w.subjects(ctx, key, c.uid)
 	if err != nil {
 		if ctx.Err() == nil {
-			logging.FromContext(ctx).Warnw("Could not list the pods of a cluster; retrying", "service", key, "error", err)
+			logging.FromContext(ctx).Warnw("Failed to verify the pods of a cluster; retrying", "service", key, "error", err)
 		}
 		w.Metrics.Polled("failed")
 		return whileMoving
 	}
 	o := observe(subjects, w.ask(ctx, subjects))
 	if refused > 0 && len(subjects) == 0 {
-		// Perhaps it has pods all the same, in a way that we do not know.
+		// The Service may own pods in a way that we cannot verify.
 		o.seen.State = lifecycle.ClusterUnknown
-		o.seen.Note = fmt.Sprintf("none of the %d pods with the labels of the Service belongs to it", refused)
+		o.seen.Note = fmt.Sprintf("none of the %d pods with the labels of the Service belongs to the Service", refused)
 	}
 	if c.ended.Err() != nil {
 		return 0
@@ -276,20 +275,20 @@ func outcome(o observation) string {
 	return "complete"
 }
 
-// subjects are the pods that belong to the Service and declare a cluster. It also
-// counts those that only claim to.
+// subjects returns the pods that belong to the Service and declare a cluster. It also
+// counts the pods that only claim to belong to it.
 func (w *Watcher) subjects(ctx context.Context, key types.NamespacedName, uid types.UID) (out []subject, strangers int, err error) {
 	for _, pod := range w.Pods.Of(key) {
 		declared, ok, err := pod.Declared()
 		if !ok || err != nil || pod.ServiceUID != uid || pod.Over() {
-			continue // what is declared wrongly is told of with the Revision
+			continue // the Revision reports a declaration that is not valid
 		}
 		var refused *pods.RefusedError
 		switch err := w.Pods.Owned(ctx, pod); {
 		case errors.As(err, &refused):
 			strangers++
 			w.Metrics.Refused()
-			logging.FromContext(ctx).Debugw("A pod is not polled", "reason", refused.Error())
+			logging.FromContext(ctx).Debugw("Not polling a pod that does not belong to the Service", "reason", refused.Error())
 			continue
 		case err != nil:
 			return nil, 0, err

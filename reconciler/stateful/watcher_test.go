@@ -18,7 +18,7 @@ import (
 
 var cart = types.NamespacedName{Namespace: "shop", Name: "cart"}
 
-// bench is everything around a Watcher, and what it was asked and told.
+// bench fakes all dependencies of a Watcher and records its calls.
 type bench struct {
 	mu       sync.Mutex
 	pods     []*pods.Pod
@@ -31,7 +31,7 @@ type bench struct {
 	polls    map[string]int
 	refused  int
 	wrong    int
-	// ask is called before an answer is given.
+	// ask is called before Members answers.
 	ask func()
 }
 
@@ -84,7 +84,7 @@ func (b *bench) view(t *testing.T) *lifecycle.Cluster {
 	t.Helper()
 	v, ok := b.last().Value.(*lifecycle.Cluster)
 	if !ok {
-		t.Fatalf("seen: %+v", b.last())
+		t.Fatalf("the part is not a cluster: %+v", b.last())
 	}
 	return v
 }
@@ -116,14 +116,14 @@ func (b *bench) Events(ctx context.Context, at netip.AddrPort, changed func(stri
 	return ctx.Err()
 }
 
-func TestOneLook(t *testing.T) {
+func TestPoll(t *testing.T) {
 	t.Parallel()
 	b := newBench()
-	b.ask = func() { b.mu.Lock(); defer b.mu.Unlock(); b.sequence = 9 } // something is told meanwhile
+	b.ask = func() { b.mu.Lock(); defer b.mu.Unlock(); b.sequence = 9 } // a transition during the poll
 	w := b.watcher()
 	w.sweep(t.Context())
 	if again := w.poll(t.Context(), cart); again != whileMoving {
-		t.Errorf("again after %s", again)
+		t.Errorf("next poll after %s", again)
 	}
 	v, p := b.view(t), b.last()
 	if v.Base != 7 || v.State != lifecycle.ClusterReady || v.Settled || p.Owner != "uid-cart" || !p.Volatile || p.Name != lifecycle.ObjectCluster || p.Version != "1" {
@@ -132,7 +132,7 @@ func TestOneLook(t *testing.T) {
 	if b.polls["partial"] != 1 || w.States()[lifecycle.ClusterReady] != 1 {
 		t.Errorf("%v, %v", b.polls, w.States())
 	}
-	eventually(t, "everything was asked of the management ports, and nothing else", func() bool {
+	eventually(t, "seven requests were sent", func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return len(b.asked) == 7
@@ -142,25 +142,25 @@ func TestOneLook(t *testing.T) {
 			t.Error(a)
 		}
 	}
-	// The last look is one of the past now, so that it is looked again.
+	// The transition makes the last poll outdated, so the cluster is polled again.
 	w.sweep(t.Context())
 	if key, _ := w.queue.Get(); key != cart {
 		t.Errorf("due: %s", key)
 	}
 }
 
-func TestWhoIsNotAsked(t *testing.T) {
+func TestSkippedPods(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*bench)
 		polls  string
 		seen   bool
 	}{
-		"strangers":          {func(b *bench) { b.owned = &pods.RefusedError{Why: "is not"} }, "unanswered", true},
-		"nobody can tell":    {func(b *bench) { b.owned = errors.New("no answer") }, "failed", false},
-		"another Service":    {func(b *bench) { b.pods[0].ServiceUID, b.pods[1].ServiceUID = "x", "x" }, "complete", true},
-		"nothing declared":   {func(b *bench) { b.pods[0].Annotations, b.pods[1].Annotations = nil, nil }, "complete", true},
-		"no management port": {func(b *bench) { custom(b.pods[0]); custom(b.pods[1]) }, "complete", true},
+		"pods of another owner": {func(b *bench) { b.owned = &pods.RefusedError{Why: "is not"} }, "unanswered", true},
+		"owner lookup fails":    {func(b *bench) { b.owned = errors.New("no answer") }, "failed", false},
+		"another Service":       {func(b *bench) { b.pods[0].ServiceUID, b.pods[1].ServiceUID = "x", "x" }, "complete", true},
+		"nothing declared":      {func(b *bench) { b.pods[0].Annotations, b.pods[1].Annotations = nil, nil }, "complete", true},
+		"no management port":    {func(b *bench) { custom(b.pods[0]); custom(b.pods[1]) }, "complete", true},
 	} {
 		b := newBench()
 		c.change(b)
@@ -170,15 +170,15 @@ func TestWhoIsNotAsked(t *testing.T) {
 		if len(b.asked) > 0 || b.polls[c.polls] != 1 || (len(b.parts) == 1) != c.seen {
 			t.Errorf("%s: asked %v, polls %v, seen %v", name, b.asked, b.polls, b.parts)
 		}
-		if name == "strangers" && (b.view(t).State != lifecycle.ClusterUnknown || b.refused != 2) {
-			t.Errorf("strangers: %+v", b.view(t))
+		if name == "pods of another owner" && (b.view(t).State != lifecycle.ClusterUnknown || b.refused != 2) {
+			t.Errorf("%s: refused %d, %+v", name, b.refused, b.view(t))
 		}
 	}
 }
 
 func custom(p *pods.Pod) { p.Annotations = map[string]string{v1alpha1.AnnotationRuntime: "custom"} }
 
-func TestOnlyTheLeaderLooks(t *testing.T) {
+func TestOnlyTheLeaderPolls(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	b.leads = false
@@ -186,7 +186,7 @@ func TestOnlyTheLeaderLooks(t *testing.T) {
 	w.sweep(t.Context())
 	w.Changed(cart)
 	if w.queue.Len() != 0 || w.poll(t.Context(), cart) != 0 {
-		t.Error("it looks")
+		t.Error("polls without the lead")
 	}
 	b.leads = true
 	b.services[types.NamespacedName{Namespace: "shop", Name: "bad"}] = Service{UID: "u", Wrong: true}
@@ -197,21 +197,21 @@ func TestOnlyTheLeaderLooks(t *testing.T) {
 	w.poll(t.Context(), cart)
 	b.leads = false
 	if w.sweep(t.Context()); c.ended.Err() == nil || len(w.clusters) != 0 {
-		t.Error("it does not end")
+		t.Error("the polling does not end with the lead")
 	}
 	if p := b.last(); p.Value != nil || p.Version != "2" {
-		t.Errorf("what was seen stands there: %+v", p)
+		t.Errorf("the observation was not withdrawn: %+v", p)
 	}
 	b.leads = true
 	w.sweep(t.Context())
 	b.services = map[types.NamespacedName]Service{cart: {UID: "made-again", Stateful: true}}
 	if w.sweep(t.Context()); w.clusters[cart].uid != "made-again" {
-		t.Error("it looks at the one before")
+		t.Error("polls for the deleted Service of the same name")
 	}
 }
 
-// A look during which the lead was lost is not told of.
-func TestTheLeadIsLostDuringALook(t *testing.T) {
+// The result of a poll is discarded if the lead is lost during the poll.
+func TestLeadLostDuringPoll(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	w := b.watcher()
@@ -219,7 +219,7 @@ func TestTheLeadIsLostDuringALook(t *testing.T) {
 	c := w.clusters[cart]
 	b.ask = func() { c.end() }
 	if again := w.poll(t.Context(), cart); again != 0 || len(b.parts) != 0 {
-		t.Errorf("again after %s, seen %v", again, b.parts)
+		t.Errorf("next poll after %s, parts %v", again, b.parts)
 	}
 }
 
@@ -230,7 +230,7 @@ func TestRun(t *testing.T) {
 	w := b.watcher()
 	ended := make(chan struct{})
 	go func() { defer close(ended); w.Run(ctx) }()
-	eventually(t, "it looks, and again as an event tells of news", func() bool {
+	eventually(t, "it polls, and an event triggers another poll", func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return len(b.parts) >= 2
@@ -251,7 +251,7 @@ func TestInstruments(t *testing.T) {
 	i.Polled("complete")
 	i.Refused()
 	if i.Misdeclared(3); i.wrong.Load() != 3 {
-		t.Error("it forgets")
+		t.Errorf("%d Services are misdeclared, want 3", i.wrong.Load())
 	}
 }
 
@@ -262,5 +262,5 @@ func eventually(t *testing.T, what string, is func() bool) {
 			return
 		}
 	}
-	t.Fatalf("in ten seconds it did not come to be that %s", what)
+	t.Fatalf("not within ten seconds: %s", what)
 }
