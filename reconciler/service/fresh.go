@@ -7,9 +7,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
-// fresh takes out of a snapshot what is older than the memory: the ledger may
-// have been written by a leader whose caches were ahead of ours. News is false if
-// nothing is left.
+// fresh removes the parts of a snapshot that are older than the memory: the previous leader
+// may have had newer caches. news is false if nothing remains.
 func (k *Kind) fresh(m lifecycle.Memory, s *lifecycle.Snapshot, from observer.Step) (news, lagging bool) {
 	s.Versions = maps.Clone(s.Versions)
 	past := func(name string) bool {
@@ -29,20 +28,21 @@ func (k *Kind) fresh(m lifecycle.Memory, s *lifecycle.Snapshot, from observer.St
 	return news, k.freshDomains(m, s, from)
 }
 
-// freshDomains does the same with DomainMappings, which come and go. One that is gone
-// has no version, so all count together, as of a version of their list.
+// freshDomains does the same for DomainMappings. A deleted one has no version, so all of
+// them count as one part with the version of their list.
 func (k *Kind) freshDomains(m lifecycle.Memory, s *lifecycle.Snapshot, from observer.Step) (lagging bool) {
 	now, seen := from.Position, m.Versions[lifecycle.ObjectDomains]
 	if now == "" {
-		return false // not known, so nothing is passed over
+		return false // without a version, everything counts as new
 	}
 	if observer.Older(now, seen) && len(from.Later()) == 0 {
-		// Nothing has come since. The caches know whether there was anything.
+		// This is the last step of the history. If the caches hold the same DomainMappings, the
+		// step is as new as the caches.
 		if at := k.Position(); sameDomains(from.Parts, k.Cached(from.Key)) {
 			now = observer.Newest(at, now)
 		}
-		// The leader may have started after us, with a newer list. A bookmark brings ours up to
-		// it within a minute or so; URLs that are the same need not wait for it.
+		// The previous leader may have had a newer list. A bookmark brings ours up to date within
+		// about a minute. Unchanged URLs need not wait for it.
 		lagging = observer.Older(now, seen) && s.Route != nil && lifecycle.Changed(m.URLs, s.Route.URLs)
 	}
 	if s.URLsStale = observer.Older(now, seen); !s.URLsStale {
@@ -51,7 +51,7 @@ func (k *Kind) freshDomains(m lifecycle.Memory, s *lifecycle.Snapshot, from obse
 	return lagging
 }
 
-// sameDomains says whether both have the same DomainMappings, in the same versions.
+// sameDomains reports whether both have the same DomainMappings in the same versions.
 func sameDomains(a, b observer.Parts) bool {
 	has := func(a, b observer.Parts) bool {
 		for name, p := range a {

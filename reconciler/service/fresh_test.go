@@ -11,14 +11,14 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
-// holding is a cache that holds the parts of one Service.
+// holding returns a cache that holds the parts of one Service.
 func holding(t *testing.T, parts observer.Parts) cache.Indexer {
 	t.Helper()
 	indexer := cache.NewIndexer(func(obj any) (string, error) {
 		if s, ok := obj.(*stored); ok {
 			return s.part.Name, nil
 		}
-		return "", fmt.Errorf("%T is no part", obj)
+		return "", fmt.Errorf("%T is not a part", obj)
 	}, Indexers())
 	for _, p := range parts {
 		if err := indexer.Add(&stored{root: types.NamespacedName{Namespace: "shop", Name: "cart"}, part: p}); err != nil {
@@ -28,7 +28,7 @@ func holding(t *testing.T, parts observer.Parts) cache.Indexer {
 	return indexer
 }
 
-func TestDomainMappingsOfThePast(t *testing.T) {
+func TestStaleDomainMappings(t *testing.T) {
 	t.Parallel()
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	domain := func(version string) observer.Parts {
@@ -43,15 +43,15 @@ func TestDomainMappingsOfThePast(t *testing.T) {
 		lagging  bool
 		now      string
 	}{
-		"newer than what was told":                            {at: "12", seen: "11", now: "12"},
-		"what was told":                                       {at: "12", seen: "12", now: "12"},
-		"a memory of a release that knew no position":         {at: "12", now: "12"},
-		"no position is known":                                {seen: "12"},
-		"not the last of a history":                           {earlier: true, at: "12", seen: "20", position: "30", cached: domain("10"), past: true},
-		"the caches know of nothing since":                    {at: "12", seen: "20", position: "30", cached: domain("10"), now: "30"},
-		"the caches lag behind":                               {at: "12", seen: "20", position: "19", cached: domain("10"), past: true, lagging: true},
-		"the caches have another version, that is on its way": {at: "12", seen: "20", position: "30", cached: domain("25"), past: true, lagging: true},
-		"the caches have none any more":                       {at: "12", seen: "20", position: "30", past: true, lagging: true},
+		"newer than the memory":                       {at: "12", seen: "11", now: "12"},
+		"as old as the memory":                        {at: "12", seen: "12", now: "12"},
+		"memory of an old release without a position": {at: "12", now: "12"},
+		"unknown position":                            {seen: "12"},
+		"not the last step of the history":            {earlier: true, at: "12", seen: "20", position: "30", cached: domain("10"), past: true},
+		"nothing newer in the caches":                 {at: "12", seen: "20", position: "30", cached: domain("10"), now: "30"},
+		"the caches lag behind":                       {at: "12", seen: "20", position: "19", cached: domain("10"), past: true, lagging: true},
+		"the caches already have a newer version":     {at: "12", seen: "20", position: "30", cached: domain("25"), past: true, lagging: true},
+		"deleted from the caches":                     {at: "12", seen: "20", position: "30", past: true, lagging: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,7 +11,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
-// Facts of a Service, for attribution. They contain the pods that Targets has proven.
+// Facts returns the facts of a Service for attribution. It includes only pods that Targets
+// has verified.
 func (v *View) Facts(service types.NamespacedName) attribution.Facts {
 	services := v.watched()
 	if services == nil {
@@ -25,8 +26,7 @@ func (v *View) Facts(service types.NamespacedName) attribution.Facts {
 	timeouts := map[types.UID]time.Duration{}
 	members, claimed := v.members(service)
 	f.Claimed = claimed
-	// If the requests of one Revision make several calls, requests and calls cannot be
-	// compared at all.
+	// If a request to any Revision makes several calls, requests and calls cannot be compared.
 	f.OneCall = len(members) > 0
 	for _, pod := range members {
 		f.Pods = append(f.Pods, podFacts(pod))
@@ -65,7 +65,8 @@ func (v *View) Facts(service types.NamespacedName) attribution.Facts {
 	return f
 }
 
-// members are the pods that are proven to belong to a Service, and others the rest.
+// members returns the pods that are verified to belong to a Service, and the UIDs of the
+// others.
 func (v *View) members(service types.NamespacedName) (members []*pods.Pod, others []types.UID) {
 	claimed := v.pods.Of(service)
 	v.mu.Lock()
@@ -82,8 +83,8 @@ func (v *View) members(service types.NamespacedName) (members []*pods.Pod, other
 
 func podFacts(pod *pods.Pod) attribution.Pod {
 	out := attribution.Pod{UID: pod.UID, Revision: pod.RevisionUID, Ready: pod.Ready}
-	// A pod that is deleted, as when it is scaled in, becomes Failed if its containers end with
-	// an error on SIGTERM (Kubernetes 1.27 and later). It did what it was told.
+	// A deleted pod, such as one that is scaled in, becomes Failed if its containers exit with
+	// an error on SIGTERM (since Kubernetes 1.27). That is not a failure.
 	out.Failed = pod.Phase == corev1.PodFailed && pod.Deleting.IsZero()
 	users := 0
 	for _, c := range pod.Containers {
@@ -96,7 +97,7 @@ func podFacts(pod *pods.Pod) attribution.Pod {
 		out.Incarnation = strconv.Itoa(int(c.Restarts))
 	}
 	if users != 1 {
-		out.Incarnation = "" // which of them counts is not known
+		out.Incarnation = "" // it is unknown which container serves the metrics
 	}
 	return out
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
-// A pod that the autoscaler has deleted, and whose container ended with 143 on SIGTERM: the kubelet shows phase
-// Failed until the pod is gone (Kubernetes since 1.27). It was not restarted, and nothing is wrong with it.
-func TestAPodThatWasScaledInHasNotFailed(t *testing.T) {
+// When the autoscaler deletes a pod and its container exits with 143 on SIGTERM, the kubelet
+// reports phase Failed until the pod is gone (since Kubernetes 1.27).
+func TestScaledInPodHasNotFailed(t *testing.T) {
 	t.Parallel()
 	scaledIn, evicted := running("p1", "10.0.0.1", nil), running("p2", "10.0.0.2", nil)
 	for _, p := range []*pods.Pod{scaledIn, evicted} {

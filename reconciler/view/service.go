@@ -21,7 +21,7 @@ func (v *View) Service(key types.NamespacedName) (*gaterun.Service, bool) {
 	return v.seen(key, uid, snapshot), true
 }
 
-// Split returns a Service whose traffic is known and in force; otherwise nil.
+// Split returns a Service whose traffic is known and effective, otherwise nil.
 func (v *View) Split(key types.NamespacedName) *gaterun.Service {
 	services := v.watched()
 	if services == nil {
@@ -33,7 +33,7 @@ func (v *View) Split(key types.NamespacedName) *gaterun.Service {
 	}
 	for _, share := range snapshot.Route.Traffic {
 		if _, ok := snapshot.Revisions[share.Revision]; !ok {
-			return nil // the informer of Revisions is behind
+			return nil // the Revision informer lags behind the Route informer
 		}
 	}
 	return v.seen(key, uid, snapshot)
@@ -56,7 +56,7 @@ func (v *View) seen(key types.NamespacedName, uid types.UID, snapshot lifecycle.
 	return out
 }
 
-// moving reports whether the cluster is known to hand over shards.
+// moving reports whether the cluster is known to be moving shards.
 func (v *View) moving(key types.NamespacedName) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
-func TestWhatGatesKnowOfAService(t *testing.T) {
+func TestServiceForGates(t *testing.T) {
 	t.Parallel()
 	snapshot := lifecycle.Snapshot{
 		Ready: true,
@@ -22,7 +22,7 @@ func TestWhatGatesKnowOfAService(t *testing.T) {
 	}
 	v, _ := viewOf(&fakePods{}, snapshot)
 	if _, known := v.Service(cartKey); known {
-		t.Error("something is known before the caches are complete")
+		t.Error("a Service is known before the caches are complete")
 	}
 	v.SawCluster(cartKey, observer.Part{Value: &lifecycle.Cluster{ClusterStatus: lifecycle.ClusterStatus{State: lifecycle.ClusterReady}}})
 	got := v.seen(cartKey, "u", snapshot)
@@ -40,12 +40,12 @@ func TestWhatGatesKnowOfAService(t *testing.T) {
 	}
 	v.SawCluster(cartKey, observer.Part{})
 	if got := v.seen(cartKey, "", lifecycle.Snapshot{}); got.Effective || got.Moving {
-		t.Errorf("of a Service without a Route: %+v", got)
+		t.Errorf("without a Route: %+v", got)
 	}
 }
 
-// A split that Serving has written and the ingress does not have yet is none.
-func TestSplitThatIsInForce(t *testing.T) {
+// A split counts only when the ingress has it, not when Serving has written it.
+func TestSplitIsEffective(t *testing.T) {
 	t.Parallel()
 	traffic := []lifecycle.Share{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}
 	both := map[string]lifecycle.Revision{"cart-1": {Name: "cart-1", UID: "r1"}, "cart-2": {Name: "cart-2", UID: "r2"}}
@@ -57,10 +57,10 @@ func TestSplitThatIsInForce(t *testing.T) {
 	}{
 		"no Route":      {revisions: both},
 		"being changed": {route: &lifecycle.Route{Traffic: traffic}, revisions: both},
-		"in force": {
+		"effective": {
 			route: &lifecycle.Route{Effective: true, Traffic: traffic}, revisions: both, want: map[string]int64{"cart-1": 90, "cart-2": 10},
 		},
-		"by itself":           {route: &lifecycle.Route{Effective: true, Rollout: true}, revisions: both, want: map[string]int64{}, rollout: true},
+		"gradual rollout":     {route: &lifecycle.Route{Effective: true, Rollout: true}, revisions: both, want: map[string]int64{}, rollout: true},
 		"an unknown Revision": {route: &lifecycle.Route{Effective: true, Traffic: traffic}, revisions: map[string]lifecycle.Revision{"cart-1": both["cart-1"]}},
 	} {
 		v, _ := viewOf(&fakePods{}, lifecycle.Snapshot{Route: c.route, Revisions: c.revisions})
@@ -71,6 +71,6 @@ func TestSplitThatIsInForce(t *testing.T) {
 	}
 	early := New(&fakePods{}, func() Services { return nil }, nil)
 	if early.Split(cartKey) != nil {
-		t.Error("it is known before anything is watched")
+		t.Error("a split is known before anything is watched")
 	}
 }

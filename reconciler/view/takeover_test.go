@@ -13,11 +13,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
-// A process that takes over a Service finds pods that have counted for a week. They are
-// asked about, taken note of and read in the order of scrape.Runner.
+// A new leader finds pods whose counters have run for a week. This test makes the calls in
+// the order of scrape.Runner.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
-	for name, down := range map[string]bool{"their owners are known at once": false, "the API server does not answer at first": true} {
+	for name, down := range map[string]bool{"the API server answers": false, "the API server does not answer at first": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			there := &fakePods{down: down, pods: []*pods.Pod{running("p1", "10.0.0.1", nil)}}
@@ -44,14 +44,15 @@ func TestTakeover(t *testing.T) {
 				there.down = false
 			}
 			read(map[types.UID]float64{"p1": 1e6})
-			there.pods = append(there.pods, running("p2", "10.0.0.2", nil)) // this one is new
+			there.pods = append(there.pods, running("p2", "10.0.0.2", nil)) // a new pod
 			read(map[types.UID]float64{"p1": 1e6 + 10, "p2": 5})
 			s, _ := counts.Snapshot(cartKey)
 			r := s.Revisions()["r1"]
 			if got := r.Entered["500"]; got != 15 {
-				t.Errorf("%v requests since this process watches, want 15", got)
+				t.Errorf("%v requests since the takeover, want 15", got)
 			}
-			// The new pod was killed twice before it was seen; what the old one suffered is no news.
+			// The new pod was killed twice before the first scrape. Earlier restarts of the old pod
+			// do not count.
 			if got := r.Restarts[attribution.RestartedOOM]; got != 2 {
 				t.Errorf("%v restarts, want 2", got)
 			}

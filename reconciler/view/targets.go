@@ -12,17 +12,17 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
-// The container that Knative adds to each pod.
+// The metrics endpoint of the container that Knative adds to each pod.
 const (
 	queueProxy = "queue-proxy"
 	entryPort  = 9091
 	entryPath  = "/metrics"
 )
 
-// ownershipLimit bounds one check of a pod's owners.
+// ownershipLimit limits one check of a pod's owners.
 const ownershipLimit = 5 * time.Second
 
-// proven returns the pods that certainly belong to the Revision that they name.
+// proven returns the pods that are verified to belong to the Revision in their labels.
 func (v *View) proven(ctx context.Context, claimed []*pods.Pod) []*pods.Pod {
 	var out []*pods.Pod
 	for _, pod := range claimed {
@@ -35,7 +35,7 @@ func (v *View) proven(ctx context.Context, claimed []*pods.Pod) []*pods.Pod {
 			cancel()
 			proven = err == nil
 			if !proven && !asked {
-				v.warn("A pod is not measured, because it is not known to belong to the Revision that it names", "pod", pod.Namespace+"/"+pod.Name, "error", err)
+				v.warn("Not measuring a pod: failed to verify that it belongs to the Revision in its labels", "pod", pod.Namespace+"/"+pod.Name, "error", err)
 			}
 			v.mu.Lock()
 			v.owned[pod.UID] = proven
@@ -65,8 +65,8 @@ func (v *View) Forget() {
 	}
 }
 
-// Targets implements scrape.Plan: queue-proxy of every pod, and the application if its
-// template declares that it counts after sharding.
+// Targets implements scrape.Plan. It returns queue-proxy of every pod, and the application
+// too if its template declares a metrics port.
 func (v *View) Targets(ctx context.Context, service types.NamespacedName) []scrape.Target {
 	return targetsOf(v.proven(ctx, v.pods.Of(service)))
 }
@@ -81,16 +81,16 @@ func targetsOf(members []*pods.Pod) []scrape.Target {
 	for _, pod := range members {
 		ip, err := netip.ParseAddr(pod.IP)
 		if err != nil || pod.HostNetwork || pod.Phase != corev1.PodRunning {
-			continue // it has no address of its own, or does not run
+			continue // the pod has no IP address of its own, or does not run
 		}
 		at := scrape.Target{
 			Pod: pod.UID, Entry: true, Path: entryPath, Address: netip.AddrPortFrom(ip, entryPort), Dying: !pod.Deleting.IsZero(),
 		}
 		out = append(out, at)
-		// Wrong declarations are reported elsewhere. Then only queue-proxy is scraped.
+		// With a declaration that is not valid, only queue-proxy is scraped.
 		if d, declared, err := pod.Declared(); declared && err == nil && d.MetricsPort > 0 {
 			at.Entry, at.Path, at.Runtime = false, d.MetricsPath, string(d.Runtime)
-			at.Address = netip.AddrPortFrom(ip, uint16(d.MetricsPort)) //nolint:gosec // a declared port was checked
+			at.Address = netip.AddrPortFrom(ip, uint16(d.MetricsPort)) //nolint:gosec // Declared checks the range
 			out = append(out, at)
 		}
 	}

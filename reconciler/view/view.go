@@ -2,8 +2,8 @@
 // gates and their HTTP API.
 //
 // Its invariants:
-//   - It only reads: from informer caches, and from what cluster watchers report.
-//   - What is not known is missing, and never zero.
+//   - It only reads informer caches and the reports of cluster watchers.
+//   - An unknown value is missing. It is never zero.
 //   - Only Targets and Dying may call the API server. No other method blocks.
 package view
 
@@ -19,7 +19,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
-// Pods are the pods that claim to belong to Services; pods.Informer implements it.
+// Pods lists the pods that claim to belong to a Service. pods.Informer implements it.
 type Pods interface {
 	Synced() bool
 	Of(service types.NamespacedName) []*pods.Pod
@@ -27,33 +27,32 @@ type Pods interface {
 	Owned(ctx context.Context, pod *pods.Pod) error
 }
 
-// Services are the Knative Services that are watched; service.Watch has them.
+// Services lists the watched Knative Services. service.Watch implements it.
 type Services interface {
 	// Active is false until the caches are complete.
 	Active() bool
-	// Keys lists the Services that the caches hold any part of.
+	// Keys lists all Services of which the caches hold at least one part.
 	Keys() []types.NamespacedName
-	// Snapshot returns a Service as the caches have it; false if there is none.
+	// Snapshot returns a Service from the caches, or false if it does not exist.
 	Snapshot(key types.NamespacedName) (uid types.UID, s lifecycle.Snapshot, exists bool)
 }
 
-// View is what is known of Services.
+// View is the read model of Services.
 type View struct {
 	pods    Pods
 	watched func() Services
 	warn    func(message string, keysAndValues ...any)
 
 	mu sync.Mutex
-	// owned are the pods that were checked. A pod that was proven to belong to its
-	// Revision stays proven, even if the API server is down or its owners are deleted
-	// first. Otherwise it would seem to disappear and return.
+	// owned holds the result of each ownership check. A verified pod stays verified, even if
+	// its owners are deleted first; otherwise it would seem to disappear and return.
 	owned map[types.UID]bool
-	// clusters are the latest observations.
+	// clusters holds the latest observation of each cluster.
 	clusters map[types.NamespacedName]*lifecycle.Cluster
 }
 
-// New returns a view of the Services that are watched, which are nil until they are. What a
-// user should know is handed to warn.
+// New returns a view of the watched Services. watched returns nil until they are watched.
+// warn logs what an operator should know.
 func New(p Pods, watched func() Services, warn func(message string, keysAndValues ...any)) *View {
 	return &View{pods: p, watched: watched, warn: warn, owned: map[types.UID]bool{}, clusters: map[types.NamespacedName]*lifecycle.Cluster{}}
 }

@@ -21,7 +21,7 @@ import (
 
 var cartKey = types.NamespacedName{Namespace: "shop", Name: "cart"}
 
-// fakePods belong to cart, unless they are strangers.
+// fakePods are pods of the Service cart, except for the strangers.
 type fakePods struct {
 	pods      []*pods.Pod
 	strangers map[types.UID]bool
@@ -43,12 +43,12 @@ func (f *fakePods) Owned(_ context.Context, p *pods.Pod) error {
 	case f.down:
 		return errors.New("the API server does not answer")
 	case f.strangers[p.UID]:
-		return &pods.RefusedError{Why: "is nobody's"}
+		return &pods.RefusedError{Why: "has no owner"}
 	}
 	return nil
 }
 
-// fakeServices shows one Service.
+// fakeServices has one Service.
 type fakeServices struct{ snapshot lifecycle.Snapshot }
 
 func (fakeServices) Active() bool                 { return false }
@@ -99,9 +99,9 @@ func TestTargets(t *testing.T) {
 		t.Error(diff)
 	}
 	if *warned != 1 {
-		t.Errorf("warned %d times of one stranger", *warned)
+		t.Errorf("warned %d times about one stranger, want once", *warned)
 	}
-	// Those that were proven to belong here stay so, also while nobody answers.
+	// Verified pods stay verified while the API server does not answer.
 	pods.down, pods.asked = true, 0
 	if got := v.Targets(t.Context(), cartKey); len(got) != len(want) || pods.asked != 1 {
 		t.Errorf("%d targets, asked %d times", len(got), pods.asked)
@@ -109,7 +109,7 @@ func TestTargets(t *testing.T) {
 	pods.pods = nil
 	v.Forget()
 	if len(v.owned) != 0 {
-		t.Errorf("%v is remembered", v.owned)
+		t.Errorf("deleted pods are still stored: %v", v.owned)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestFacts(t *testing.T) {
 	}}
 	v.SawCluster(cartKey, observer.Part{Value: view})
 	if f := v.Facts(cartKey); len(f.Pods) > 0 || f.OneCall {
-		t.Errorf("of pods that nobody has proven: %+v", f)
+		t.Errorf("the facts include pods that are not verified: %+v", f)
 	}
 	v.Targets(t.Context(), cartKey)
 	f := v.Facts(cartKey)
@@ -148,7 +148,7 @@ func TestFacts(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	// What nobody knows is not told.
+	// Facts about an unknown cluster are missing.
 	for _, part := range []observer.Part{{Value: &lifecycle.Cluster{ClusterStatus: lifecycle.ClusterStatus{State: lifecycle.ClusterUnknown, Parts: view.Parts}}}, {}} {
 		v.SawCluster(cartKey, part)
 		for _, r := range v.Facts(cartKey).Revisions {
@@ -157,7 +157,7 @@ func TestFacts(t *testing.T) {
 			}
 		}
 	}
-	// A split that is not in force is none.
+	// A split that is not effective yet does not count.
 	v, _ = viewOf(&fakePods{}, lifecycle.Snapshot{Route: &lifecycle.Route{}, Revisions: map[string]lifecycle.Revision{"cart-1": {UID: "r1"}}})
 	if f := v.Facts(cartKey); f.Revisions[0].Required != nil {
 		t.Errorf("%+v", f)
