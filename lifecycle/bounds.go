@@ -1,8 +1,11 @@
 package lifecycle
 
-import "slices"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
-// Limits, in bytes, on what a memory and each transition in the journal hold of an object.
+// Limits, in bytes of JSON, on what a memory and each transition in the journal hold of an object.
 // Kubernetes bounds none of them below the size of an object, and one tenant must leave room in the
 // journal for events.
 const (
@@ -17,7 +20,7 @@ const (
 func BoundURLs(urls []string) []string {
 	size := 0
 	for i, u := range urls {
-		if size += len(u); size > maxURLs {
+		if size += JSONSize(u); size > maxURLs {
 			return slices.Clip(urls[:i])
 		}
 	}
@@ -37,21 +40,44 @@ func BoundImages(images []Image) []Image {
 	})
 }
 
-func (i Image) size() int { return len(i.Container) + len(i.Image) + len(i.Digest) }
+func (i Image) size() int { return JSONSize(i.Container) + JSONSize(i.Image) + JSONSize(i.Digest) }
+
+// JSONSize returns how many bytes s takes within a JSON string. What must be escaped takes up to six
+// times its length.
+func JSONSize(s string) int {
+	n := 0
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			n += len(`\"`)
+		case r < ' ' || r == '<' || r == '>' || r == '&' || r == '\u2028' || r == '\u2029' || r == utf8.RuneError:
+			n += len(`\u0000`)
+		default:
+			n += utf8.RuneLen(r)
+		}
+	}
+	return n
+}
 
 // size estimates how many bytes a Revision takes.
 func (k KnownRevision) size() int {
-	n := len(k.Name) + len(k.UID) + len(k.Template) + len(k.Stateful) + len(k.Misdeclared)
+	n := len(k.Name) + len(k.UID) + len(k.Template) + len(k.Stateful) + JSONSize(k.Misdeclared)
 	for _, i := range k.Images {
 		n += i.size()
 	}
 	for key, v := range k.Annotations {
-		n += labelSize(key, v)
+		n += labelSize(key, "") + JSONSize(v)
 	}
 	for _, uid := range k.Before {
 		n += len(uid)
 	}
 	return n
+}
+
+// bare drops what a later snapshot shows again.
+func (k KnownRevision) bare() KnownRevision {
+	k.Images, k.Annotations, k.Misdeclared = nil, nil, ""
+	return k
 }
 
 func (f Former) size() int {

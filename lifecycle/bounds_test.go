@@ -82,3 +82,51 @@ func TestEditedMemoryIsRejected(t *testing.T) {
 		}
 	}
 }
+
+// A Service may divide its traffic among a hundred Revisions, and annotations may need escaping. Half
+// of the journal's 512 KiB stays free all the same.
+func TestManyRevisionsWithTrafficAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, escaped := range []string{"a", "<", "\x01", "\"", "\u2028"} {
+		var m Memory
+		annotations := map[string]string{}
+		for _, name := range []string{"x", "y"} {
+			annotations[name] = strings.Repeat(escaped, (2<<10)/JSONSize(escaped))
+		}
+		s := Snapshot{Ready: true, Revisions: map[string]Revision{}, Route: &Route{Effective: true, Ready: true}}
+		for generation := range int64(100) {
+			r := Revision{Name: fmt.Sprintf("cart-%05d", generation), UID: strings.Repeat("u", 36), Generation: generation + 1, Ready: true, Template: fmt.Sprint(generation)}
+			for i := range 40 {
+				r.Images = append(r.Images, Image{Container: fmt.Sprint(i), Image: "r/" + strings.Repeat("i", 200), Digest: "r@sha256:" + strings.Repeat("d", 64)})
+			}
+			r.Images, r.Annotations = BoundImages(r.Images), annotations
+			s.Revisions[r.Name] = r
+			s.Route.Traffic = append(s.Route.Traffic, Share{Revision: r.Name, Percent: 1})
+		}
+		m = Next(DefaultRules, m, s, time.Unix(0, 0)).Memory
+		if raw, err := json.Marshal(m); err != nil || len(raw) > 256<<10 {
+			t.Errorf("%q: memory has %d bytes (%v)", escaped, len(raw), err)
+		}
+		if len(m.Revisions) != 100 || len(m.Revisions[m.Primary].Images) == 0 || len(m.newest().Images) == 0 {
+			t.Errorf("%q: memory has %d Revisions, or the primary or the newest lacks its images", escaped, len(m.Revisions))
+		}
+		// The next one is judged by all that is known of both.
+		s.Route.Traffic = []Share{{Revision: "cart-00050", Percent: 100}}
+		if out := Next(DefaultRules, m, s, time.Unix(60, 0)).Transitions; len(out) != 1 || out[0].Type != Upgraded || len(out[0].Revision.Images) == 0 || len(out[0].Previous.Images) == 0 {
+			t.Errorf("%q: %+v", escaped, out)
+		}
+	}
+}
+
+func TestJSONSize(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{"", "abc", `"\`, "<>&", "\u2028\u2029", "é日𝄞", "\x7f", "a\xffb"} {
+		raw, err := json.Marshal(s)
+		if got := JSONSize(s); err != nil || got != len(raw)-2 {
+			t.Errorf("%q: %d bytes, want %d (%v)", s, got, len(raw)-2, err)
+		}
+	}
+	if got := JSONSize("\n\x00"); got != 12 { // an upper bound: some control characters have short forms
+		t.Errorf("control characters: %d bytes", got)
+	}
+}

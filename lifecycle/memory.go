@@ -280,7 +280,9 @@ func (m *Memory) mergeRevisions(observed map[string]Revision) []string {
 	return ready
 }
 
-// pruneRevisions drops the oldest Revisions that are neither primary nor have traffic.
+// pruneRevisions drops the oldest Revisions that are neither primary nor have traffic. If the others
+// are too large, it keeps only the names of the oldest: a Revision with traffic exists, so the next
+// snapshot shows it again.
 func (m *Memory) pruneRevisions() {
 	size := 0
 	for _, k := range m.Revisions {
@@ -303,6 +305,14 @@ func (m *Memory) pruneRevisions() {
 		size -= m.Revisions[name].size()
 		m.ReadyFloor = max(m.ReadyFloor, m.Revisions[name].Generation)
 		delete(m.Revisions, name)
+	}
+	for _, name := range names[:len(names)-1] {
+		k, ok := m.Revisions[name]
+		if !ok || name == m.Primary || size <= maxKnown {
+			continue
+		}
+		m.Revisions[name] = k.bare()
+		size -= k.size() - m.Revisions[name].size()
 	}
 }
 
