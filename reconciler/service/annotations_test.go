@@ -1,0 +1,74 @@
+package service
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+)
+
+// A part of a commit, a chain or a URL would name something else, and the Service's value is not the
+// Revision's. So an annotation that is too long is left out, whatever cut it short.
+func TestNoPartOfAnAnnotationIsTakenForIt(t *testing.T) {
+	project := projector{carried: cdevents.CarriedAnnotations(), clusterDomain: "cluster.local"}
+	sha := strings.Repeat("0123456789", 4)
+	for name, given := range map[string]map[string]string{
+		"a list, but of no links":     {cdevents.AnnotationCommitSHA: sha + "," + strings.Repeat("x", 3000)},
+		"nothing but an escape":       {cdevents.AnnotationCommitSHA: strings.Repeat("<", 900)},
+		"others take the room":        {cdevents.AnnotationBranch: strings.Repeat("b", 2048), cdevents.AnnotationChainID: strings.Repeat("c", 2040), cdevents.AnnotationCommitSHA: sha},
+		"others take all of the room": {cdevents.AnnotationBranch: strings.Repeat("b", 2048), cdevents.AnnotationChainID: strings.Repeat("c", 2048), cdevents.AnnotationCommitSHA: sha},
+	} {
+		carried := project.carry(given)
+		size := 0
+		for _, v := range carried {
+			size += lifecycle.JSONSize(v)
+		}
+		if size > maxAnnotations+len(carried) {
+			t.Errorf("%s: %d bytes are kept", name, size)
+		}
+		data := rendered(t, map[string]string{cdevents.AnnotationCommitSHA: "of-the-service"}, carried)
+		if strings.Contains(data, `"commitSha"`) || !strings.Contains(data, "annotation "+cdevents.AnnotationCommitSHA+" left out") {
+			t.Errorf("%s: %s", name, data)
+		}
+	}
+}
+
+// Of a list of links that is too long, whole links are kept.
+func TestALongListOfLinksKeepsWholeLinks(t *testing.T) {
+	project := projector{carried: cdevents.CarriedAnnotations(), clusterDomain: "cluster.local"}
+	var links []string
+	for i := range 12 {
+		links = append(links, fmt.Sprintf("CI=%d%s", i, strings.Repeat("x", 200)))
+	}
+	data := rendered(t, nil, project.carry(map[string]string{cdevents.AnnotationLinks: strings.Join(links, ",")}))
+	for i, link := range links {
+		if has, want := strings.Contains(data, `"`+strings.TrimPrefix(link, "CI=")+`"`), i < 9; has != want {
+			t.Errorf("link %d is there: %t", i, has)
+		}
+	}
+	if n := strings.Count(data, strings.Repeat("x", 20)); !strings.Contains(data, "left out; write KIND=") || n == 0 {
+		t.Errorf("no note says that links are left out: %s", data)
+	}
+}
+
+func rendered(t *testing.T, ofService, ofRevision map[string]string) string {
+	t.Helper()
+	rev, err := project.revision(newRevision())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rev.Facts.Annotations = ofRevision
+	tr := lifecycle.Transition{Sequence: 1, Time: time.Unix(1e9, 0), Type: lifecycle.Deployed, Revision: &rev.Facts, Annotations: ofService}
+	out, err := cdevents.Render(
+		v1alpha1.Profile{SpecVersion: cdevents.Version05, Rendering: cdevents.Rendering, Source: "https://example.com", Environment: v1alpha1.Environment{ID: "e"}},
+		v1alpha1.CDEventSubjectSpec{Kind: "Service", Namespace: "shop", Name: "cart", UID: "u"}, tr,
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out.Event.Data())
+}
