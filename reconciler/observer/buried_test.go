@@ -14,9 +14,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// One that does not know yet that it leads no more lags behind, and remembers what it
-// has not saved of an object that the next leader has buried.
-func TestWhatAnotherLeaderHasBuriedStaysBuried(t *testing.T) {
+// A former leader that does not know yet that it lost the lead still has an unsaved memory of
+// an object. It must not bring the object back after the next leader announced its removal.
+func TestRemovedObjectStaysRemoved(t *testing.T) {
 	ctx, entries, router := t.Context(), store.New(), &asked{}
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	leader := func(live types.UID) (*Observer, func()) {
@@ -47,9 +47,9 @@ func TestWhatAnotherLeaderHasBuriedStaysBuried(t *testing.T) {
 		fold()
 	}
 	see("1", lifecycle.Snapshot{})
-	see("2", lifecycle.Snapshot{Generation: 2}) // known here only
+	see("2", lifecycle.Snapshot{Generation: 2}) // not saved
 	if len(old.tracks[key].unsaved) != 1 {
-		t.Fatal("nothing is unsaved")
+		t.Fatal("the memory was saved")
 	}
 	_, bury := leader("")
 	bury()
@@ -59,7 +59,7 @@ func TestWhatAnotherLeaderHasBuriedStaysBuried(t *testing.T) {
 	})
 	for _, o := range entries.All() {
 		if !o.Status.Removed {
-			t.Error("it is back")
+			t.Error("the former leader brought a removed object back")
 		}
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// TestWhoStandsByKeepsWhatSeveralLeadersMayNotHaveTold: each of them takes some 20 s to
-// lead, and may die before it has journaled anything.
-func TestWhoStandsByKeepsWhatSeveralLeadersMayNotHaveTold(t *testing.T) {
+// Each leader takes about 20 s to take over, and may die before it journals anything. So a
+// standby keeps its history for longer than several leader elections.
+func TestStandbyKeepsHistoryAcrossSeveralLeaders(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	router := &asked{}
 	o := New(Options{Kind: &plain{}, Ledger: ledger.New(store.New(), router, router), Now: func() time.Time { return now }})
@@ -31,6 +31,6 @@ func TestWhoStandsByKeepsWhatSeveralLeadersMayNotHaveTold(t *testing.T) {
 	now = now.Add(10 * time.Minute)
 	o.Tidy()
 	if got := len(o.tracks[key].updates); got != 0 {
-		t.Errorf("%d states are kept for good", got)
+		t.Errorf("%d states are never dropped", got)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// plain is a kind whose only part carries its snapshot. It is its own queue, and routes
-// to nobody.
+// plain is a kind with one part, whose value is the snapshot. It also implements the work
+// queue and most of a router.
 type plain struct {
 	live    types.UID
 	created time.Time
@@ -46,7 +46,7 @@ func (p *plain) Recall(stored []byte) (Memory, error) {
 	return m, err
 }
 
-// remembered folds snapshots by the rules of Services.
+// remembered folds snapshots by the rules for Services.
 type remembered struct {
 	lifecycle.Memory
 	kind *plain

@@ -14,7 +14,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// asked notes the labels that recipients are chosen by.
+// asked is a router without recipients. It records the labels that it was called with.
 type asked struct {
 	plain
 	last ledger.Labels
@@ -25,7 +25,7 @@ func (a *asked) Recipients(_ v1alpha1.CDEventSubjectSpec, l ledger.Labels, _ lif
 	return nil
 }
 
-func TestALabelThatChangedSilentlyIsKnownAtTheEnd(t *testing.T) {
+func TestRemovedUsesTheLatestLabels(t *testing.T) {
 	ctx, s, router, kind := t.Context(), store.New(), &asked{}, &plain{live: "uid-x", created: time.Unix(0, 0), rules: lifecycle.DefaultRules}
 	l := ledger.New(s, router, router)
 	o := New(Options{
@@ -47,16 +47,16 @@ func TestALabelThatChangedSilentlyIsKnownAtTheEnd(t *testing.T) {
 	}
 	x, y := map[string]string{"tier": "x"}, map[string]string{"tier": "y"}
 	see("1", lifecycle.Snapshot{Labels: x})
-	see("2", lifecycle.Snapshot{Labels: x, Generation: 2}) // known here only
+	see("2", lifecycle.Snapshot{Labels: x, Generation: 2}) // not saved
 	see("3", lifecycle.Snapshot{Labels: y, Generation: 2})
 	writes := s.Writes()
 	see("4", lifecycle.Snapshot{Labels: y, Generation: 3})
 	if s.Writes() != writes {
-		t.Errorf("%d writes though nothing had to be saved", s.Writes()-writes)
+		t.Errorf("%d writes, although nothing had to be saved", s.Writes()-writes)
 	}
 	kind.live = ""
 	see("5", nil)
 	if router.last.Own["tier"] != "y" {
-		t.Errorf("removed was routed by %v", router.last.Own)
+		t.Errorf("removed was routed with the labels %v", router.last.Own)
 	}
 }

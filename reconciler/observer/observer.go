@@ -103,9 +103,8 @@ func New(o Options) *Observer {
 // Bind sets the queue that keys are added to.
 func (o *Observer) Bind(q Queue) { o.queue = q }
 
-// keep is many times what the lease of a crashed leader and the election of the next one take
-// (config-leader-election). Leaders may die one after the other, each before it has journaled
-// what it found.
+// keep is many times longer than a crashed leader's lease and the next election take
+// (config-leader-election), because several leaders may die before one journals anything.
 const keep = 5 * time.Minute
 
 // Start is called when the caches of the kind are complete, and again after the kind was

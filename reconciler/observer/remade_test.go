@@ -16,9 +16,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// A name that is made and removed again and again costs no more than one that is
-// there, though the ledger still has an entry of those that were last.
-func TestANameThatIsRemadeTenThousandTimes(t *testing.T) {
+// An object that is created and deleted again and again must not use more and more memory,
+// even while the ledger still has entries for the latest ones.
+func TestNameRecreatedTenThousandTimes(t *testing.T) {
 	ctx, entries, router, kind := t.Context(), store.New(), &asked{}, &plain{created: time.Unix(2, 0), rules: lifecycle.DefaultRules}
 	l := ledger.New(entries, router, router)
 	now := time.Unix(10, 0)
@@ -41,7 +41,7 @@ func TestANameThatIsRemadeTenThousandTimes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The entries that nothing is owed about are deleted, and the informer says so.
+	// collect deletes the entries without pending events, as the informer would report.
 	collect := func() {
 		had := entries.All()
 		for _, at := range []time.Time{now, now.Add(time.Hour)} {
@@ -58,17 +58,17 @@ func TestANameThatIsRemadeTenThousandTimes(t *testing.T) {
 		kind.live = types.UID(fmt.Sprintf("uid-%d", i))
 		uid := kind.live
 		see(uid, lifecycle.Snapshot{Ready: true})
-		see(uid, lifecycle.Snapshot{Ready: true, Generation: 2}) // known here only
+		see(uid, lifecycle.Snapshot{Ready: true, Generation: 2}) // not saved
 		see(uid, lifecycle.Snapshot{Generation: 3, Trouble: map[lifecycle.Incident]*lifecycle.Trouble{lifecycle.FailedRollout: {}}})
 		o.Saw(key, Part{Name: lifecycle.ObjectVerdicts, Version: fmt.Sprint(version), Owner: uid, Value: i, Volatile: true})
 		kind.live = ""
 		see(uid, nil)
 		tr := o.tracks[key]
 		if tr == nil {
-			t.Fatal("the track is gone, though the ledger has an entry")
+			t.Fatal("the track is gone, although the ledger has an entry")
 		}
 		if n := max(len(tr.past), len(tr.unsaved), len(tr.waiting), len(tr.base), len(tr.updates)); n > maxPast {
-			t.Fatalf("after %d: past %d, unsaved %d, waiting %d, base %d, updates %d", i+1, len(tr.past), len(tr.unsaved), len(tr.waiting), len(tr.base), len(tr.updates))
+			t.Fatalf("after %d objects: past %d, unsaved %d, waiting %d, base %d, updates %d", i+1, len(tr.past), len(tr.unsaved), len(tr.waiting), len(tr.base), len(tr.updates))
 		}
 		if i%8 == 7 {
 			collect()
@@ -76,6 +76,6 @@ func TestANameThatIsRemadeTenThousandTimes(t *testing.T) {
 	}
 	collect()
 	if _ = o.Reconcile(ctx, key.String()); len(o.tracks) > 0 {
-		t.Errorf("something is left: %+v", o.tracks[key])
+		t.Errorf("the track was not deleted: %+v", o.tracks[key])
 	}
 }

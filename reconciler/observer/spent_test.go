@@ -18,14 +18,14 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// deaf has no recipients.
+// deaf is a router without recipients.
 type deaf struct{ plain }
 
 func (*deaf) Recipients(v1alpha1.CDEventSubjectSpec, ledger.Labels, lifecycle.Transition) []ledger.Recipient {
 	return nil
 }
 
-// replica is one of several that watch the same Service and share a ledger.
+// replica is one of several replicas that watch the same Service and share a ledger.
 type replica struct {
 	t  *testing.T
 	ob *Observer
@@ -62,7 +62,7 @@ func (r *replica) fold() {
 	}
 }
 
-// see shows the Service with all traffic at one Revision.
+// see reports a Service whose traffic all goes to one Revision.
 func (r *replica) see(version, revision string, ready bool) {
 	r.ob.Saw(cart, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{
 		Ready: ready, Route: &lifecycle.Route{Effective: true, Traffic: []lifecycle.Share{{Revision: revision, Percent: 100}}},
@@ -74,7 +74,7 @@ func (r *replica) see(version, revision string, ready bool) {
 	r.fold()
 }
 
-// primaries are the Revisions that were told as the primary, as the memory has them.
+// primaries returns the present and the former primary Revisions from the stored memory.
 func primaries(t *testing.T, entries *store.Store) (now string, former []string) {
 	t.Helper()
 	for _, o := range entries.All() {
@@ -90,16 +90,16 @@ func primaries(t *testing.T, entries *store.Store) (now string, former []string)
 	return now, former
 }
 
-// The Service waits to be deployed by all that this replica knows, when another one has
-// told so and a split of traffic more.
-func TestSplitsThatWereFoldedWithAnOldLedger(t *testing.T) {
+// This replica folds traffic splits while its ledger is stale: it does not know yet that
+// another replica has announced the Service as deployed.
+func TestSplitsFoldedWithAStaleLedger(t *testing.T) {
 	for name, learns := range map[string]func(r *replica, entries *store.Store){
-		"the informer tells": func(r *replica, entries *store.Store) {
+		"the informer catches up": func(r *replica, entries *store.Store) {
 			for _, o := range entries.All() {
 				r.l.Observe(o)
 			}
 		},
-		"a write meets it": func(*replica, *store.Store) {},
+		"a write conflicts": func(*replica, *store.Store) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			entries := store.New()
@@ -112,20 +112,21 @@ func TestSplitsThatWereFoldedWithAnOldLedger(t *testing.T) {
 			second.see("1", "cart-1", false)
 			first.see("2", "cart-1", true)
 			second.lead()
-			second.see("3", "cart-2", false) // not Ready while it moves
+			second.see("3", "cart-2", false) // not Ready while traffic moves
 			second.see("4", "cart-3", false)
 			learns(second, entries)
 			second.see("5", "cart-4", true)
 			second.fold()
 			if now, former := primaries(t, entries); now != "cart-4" || !slices.Equal(former, []string{"cart-1", "cart-2", "cart-3"}) {
-				t.Errorf("now %s, formerly %q", now, former)
+				t.Errorf("primary %s, former primaries %q", now, former)
 			}
 		})
 	}
 }
 
-// What was folded and not saved counts again, when the lead was lost and comes back.
-func TestSplitsThatWereFoldedBeforeTheLeadWasLost(t *testing.T) {
+// Updates that were folded but not saved are folded again when the lead is lost and comes
+// back.
+func TestSplitsFoldedBeforeTheLeadWasLost(t *testing.T) {
 	entries := store.New()
 	r := newReplica(t, entries)
 	r.lead()
@@ -136,7 +137,7 @@ func TestSplitsThatWereFoldedBeforeTheLeadWasLost(t *testing.T) {
 	if tr := r.ob.tracks[cart]; len(tr.updates) != 2 || len(tr.unsaved) > 0 || tr.spent != nil {
 		t.Errorf("%d updates, %d unsaved, spent %v", len(tr.updates), len(tr.unsaved), tr.spent)
 	}
-	// Another one has told it as deployed, before it saw them.
+	// Another replica announces the Service as deployed before it sees these updates.
 	other := newReplica(t, entries)
 	for _, o := range entries.All() {
 		other.l.Observe(o)
@@ -149,13 +150,12 @@ func TestSplitsThatWereFoldedBeforeTheLeadWasLost(t *testing.T) {
 	r.lead()
 	r.see("4", "cart-4", true)
 	if now, former := primaries(t, entries); now != "cart-4" || !slices.Equal(former, []string{"cart-1", "cart-2", "cart-3"}) {
-		t.Errorf("now %s, formerly %q", now, former)
+		t.Errorf("primary %s, former primaries %q", now, former)
 	}
 }
 
-// What is merged to stay in bounds, after something was folded and not saved, counts again
-// as well when the lead is lost.
-func TestWhatIsMergedAfterWhatWasSpent(t *testing.T) {
+// Updates that were merged to stay within bounds count again too when the lead is lost.
+func TestMergedUpdatesAreRewound(t *testing.T) {
 	for _, spent := range []bool{false, true} {
 		t.Run(fmt.Sprintf("spent %v", spent), func(t *testing.T) {
 			entries := store.New()
@@ -165,7 +165,7 @@ func TestWhatIsMergedAfterWhatWasSpent(t *testing.T) {
 			if spent {
 				r.see("2", "cart-2", false)
 			}
-			// Nothing is folded for a while, as the API server takes no writes.
+			// Nothing is folded for a while, because writes fail.
 			r.ob.Saw(cart, Part{Name: "service", Version: "3", Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{
 				Ready: true, Route: &lifecycle.Route{Effective: true, Traffic: []lifecycle.Share{{Revision: "cart-3", Percent: 100}}},
 				Revisions: map[string]lifecycle.Revision{
@@ -179,15 +179,15 @@ func TestWhatIsMergedAfterWhatWasSpent(t *testing.T) {
 			r.lead()
 			r.fold()
 			if now, _ := primaries(t, entries); now != "cart-3" {
-				t.Errorf("all traffic is at cart-3, and the ledger says %q", now)
+				t.Errorf("all traffic goes to cart-3, but the ledger says %q", now)
 			}
 		})
 	}
 }
 
-// The lead is lost, and an update comes before what was spent is given back: what is too
-// old to be kept is in the base afterwards, and stays there.
-func TestWhatIsForgottenAfterWhatWasSpent(t *testing.T) {
+// If an update arrives after the lead is lost and before the rewind, old updates are merged
+// into the base. The rewind leaves them there.
+func TestForgottenUpdatesStayInTheBase(t *testing.T) {
 	for _, old := range []bool{false, true} {
 		tr, now := newTrack(""), time.Unix(1000, 0)
 		tr.base["route"] = Part{Name: "route", Version: "1"}
@@ -212,12 +212,12 @@ func TestWhatIsForgottenAfterWhatWasSpent(t *testing.T) {
 			want = []string{"3", "4"}
 		}
 		if !slices.Equal(kept, want) {
-			t.Errorf("old %v: the history is %q, not %q", old, kept, want)
+			t.Errorf("old %v: the history is %q, want %q", old, kept, want)
 		}
 	}
 }
 
-func TestWhatIsSpentIsBounded(t *testing.T) {
+func TestSpentUpdatesAreBounded(t *testing.T) {
 	tr, now := newTrack(""), time.Unix(1000, 0)
 	tr.saw(root("a", "1"), now)
 	for i := range 2 * maxHistory {
@@ -225,9 +225,9 @@ func TestWhatIsSpentIsBounded(t *testing.T) {
 		tr.spend(map[uint64]bool{tr.serial: true}, now.Add(-time.Minute))
 	}
 	if n := len(tr.spent.updates); n != maxHistory {
-		t.Errorf("%d are kept", n)
+		t.Errorf("%d updates are kept, want %d", n, maxHistory)
 	}
 	if tr.unspend(now.Add(time.Second)); tr.spent != nil {
-		t.Errorf("%d are kept for ever", len(tr.spent.updates))
+		t.Errorf("%d updates are never dropped", len(tr.spent.updates))
 	}
 }

@@ -23,7 +23,7 @@ func versions(t *track) string {
 	return out
 }
 
-func TestNothingNewIsNotKept(t *testing.T) {
+func TestOnlyChangesAreKept(t *testing.T) {
 	tr := newTrack("")
 	now := time.Now()
 	if fresh, _ := tr.saw(root("a", "5"), now); !fresh {
@@ -41,22 +41,22 @@ func TestNothingNewIsNotKept(t *testing.T) {
 		t.Error("an older state is kept")
 	}
 	if fresh, _ := tr.saw(Part{Name: "route"}, now); fresh {
-		t.Error("the end of what was never seen is kept")
+		t.Error("the deletion of an unknown part is kept")
 	}
 	gone := root("a", "7")
 	gone.Value = nil
 	if fresh, _ := tr.saw(gone, now); !fresh {
-		t.Error("the end is not kept")
+		t.Error("the deletion is not kept")
 	}
 }
 
-func TestARouteThatComesBeforeItsService(t *testing.T) {
+func TestRouteArrivesBeforeItsService(t *testing.T) {
 	tr := newTrack("")
 	now := time.Now()
 	tr.saw(part("3"), now)
 	tr.saw(part("4"), now)
 	if s := tr.steps(now); !s[1].orphan(tr.past) {
-		t.Error("a Route without its Service is no orphan")
+		t.Error("a Route without its Service is not an orphan")
 	}
 	tr.saw(root("x", "2"), now)
 	if got := versions(tr); got != "s2 r3 r4 " {
@@ -65,13 +65,13 @@ func TestARouteThatComesBeforeItsService(t *testing.T) {
 	if s := tr.steps(now); s[2].orphan(tr.past) || len(s) != 4 || len(s[3].Parts) != 2 {
 		t.Errorf("steps %+v", s)
 	}
-	tr.saw(root("x", "5"), now) // its later states stay where they are
+	tr.saw(root("x", "5"), now) // later updates of the Service keep their place
 	if got := versions(tr); got != "s2 r3 r4 s5 " {
 		t.Errorf("got %s", got)
 	}
 }
 
-func TestFoldedUpdatesGoIntoTheBase(t *testing.T) {
+func TestFoldedUpdatesMoveIntoTheBase(t *testing.T) {
 	tr := newTrack("")
 	now := time.Now()
 	tr.saw(root("x", "1"), now)
@@ -87,14 +87,14 @@ func TestFoldedUpdatesGoIntoTheBase(t *testing.T) {
 	tr.saw(gone, now)
 	tr.consume(map[uint64]bool{tr.updates[0].id: true})
 	if _, ok := tr.base["route"]; ok {
-		t.Error("what is gone stays in the base")
+		t.Error("a deleted part stays in the base")
 	}
 	if s := tr.steps(now); len(s) != 1 || s[0].id != 0 {
 		t.Errorf("steps %+v", s)
 	}
 }
 
-func TestAHistoryIsBounded(t *testing.T) {
+func TestHistoryIsBounded(t *testing.T) {
 	tr := newTrack("")
 	merged := 0
 	for i := range maxHistory + 10 {
@@ -106,11 +106,11 @@ func TestAHistoryIsBounded(t *testing.T) {
 	}
 	tr.folding = true
 	if _, m := tr.saw(part("9999"), time.Now()); m != 0 {
-		t.Error("merged while a fold is under way")
+		t.Error("updates were merged during a fold")
 	}
 }
 
-func TestWhatIsKnownIsNotFilledFromTheCache(t *testing.T) {
+func TestFillKeepsKnownParts(t *testing.T) {
 	tr := newTrack("")
 	tr.saw(part("3"), time.Now())
 	tr.fill(Parts{"route": part("9"), "service": root("x", "8")})
@@ -119,7 +119,7 @@ func TestWhatIsKnownIsNotFilledFromTheCache(t *testing.T) {
 	}
 }
 
-func TestWhatOnlyALeaderKnowsGoesWithTheLead(t *testing.T) {
+func TestVolatilePartsEndWithTheLead(t *testing.T) {
 	tr := newTrack("")
 	now := time.Now()
 	cluster := Part{Name: "cluster", Version: "1", Value: 1, Owner: "uid-x", Volatile: true}
@@ -135,8 +135,8 @@ func TestWhatOnlyALeaderKnowsGoesWithTheLead(t *testing.T) {
 	}
 }
 
-// What one Service has in memory does not grow with the size of its parts.
-func TestAHistoryIsBoundedInBytes(t *testing.T) {
+// The memory use of one Service does not grow with the size of its parts.
+func TestHistoryIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	tr, merged := newTrack(""), 0
 	for i := range 100 {
@@ -151,12 +151,12 @@ func TestAHistoryIsBoundedInBytes(t *testing.T) {
 	huge := part("1000")
 	huge.Size = 2 * maxHistorySize
 	if tr.saw(huge, time.Now()); len(tr.updates) != 1 {
-		t.Errorf("%d updates, where the newest is kept whatever its size is", len(tr.updates))
+		t.Errorf("%d updates; the newest must be kept whatever its size", len(tr.updates))
 	}
 }
 
-// Nor do the states of one fold with the number of its parts.
-func TestTheStatesOfAFoldAreBounded(t *testing.T) {
+// The memory use of one fold does not grow with the number of parts.
+func TestFoldedStatesAreBounded(t *testing.T) {
 	t.Parallel()
 	tr, now := newTrack(""), time.Now()
 	for i := range 5000 {

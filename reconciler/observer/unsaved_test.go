@@ -15,9 +15,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// A part of an object that is gone divides a history: what was seen before it, and is
-// not worth a write, still counts after it.
-func TestWhatIsNotSavedCountsInTheSameFold(t *testing.T) {
+// A part of a deleted object splits the history into several folds. A memory that an earlier
+// fold did not save still counts for the later ones.
+func TestUnsavedMemoryCountsInTheSameFold(t *testing.T) {
 	ctx, entries, router, kind := t.Context(), store.New(), &asked{}, &plain{live: "uid-x", created: time.Unix(0, 0)}
 	now := time.Unix(10, 0)
 	o := New(Options{
@@ -65,7 +65,7 @@ func TestWhatIsNotSavedCountsInTheSameFold(t *testing.T) {
 	for _, entry := range known {
 		var m lifecycle.Memory
 		if err := json.Unmarshal(entry.Status.Memory.Raw, &m); err != nil || !m.Deployed || m.Primary != "cart-2" {
-			t.Errorf("deployed %v, of %q, which had all traffic last is cart-2 (%v)", m.Deployed, m.Primary, err)
+			t.Errorf("deployed %v, primary %q; want cart-2, which last had all traffic (%v)", m.Deployed, m.Primary, err)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// interrupted does something in the middle of every fold.
+// interrupted calls during in the middle of every fold.
 type interrupted struct {
 	plain
 	during func()
@@ -24,7 +24,7 @@ func (i *interrupted) Object(p Parts) *Object {
 	return i.plain.Object(p)
 }
 
-func TestWhoYieldsInTheMiddleOfAFoldKeepsNoTrouble(t *testing.T) {
+func TestNoTroubleIsKeptIfTheLeadIsLostDuringAFold(t *testing.T) {
 	for _, yields := range []bool{false, true} {
 		router, kind := &asked{}, &interrupted{plain: plain{live: "uid-x", created: time.Unix(0, 0), rules: lifecycle.DefaultRules}, during: func() {}}
 		o := New(Options{
@@ -39,7 +39,7 @@ func TestWhoYieldsInTheMiddleOfAFoldKeepsNoTrouble(t *testing.T) {
 		key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 		see := func(version string, s lifecycle.Snapshot) {
 			o.Saw(key, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: s})
-			// Waiting trouble has the key come again, which is no failure.
+			// While trouble waits, Reconcile asks for a requeue. That is not a failure.
 			_ = o.Reconcile(t.Context(), key.String())
 		}
 		see("1", lifecycle.Snapshot{Ready: true})
@@ -48,13 +48,13 @@ func TestWhoYieldsInTheMiddleOfAFoldKeepsNoTrouble(t *testing.T) {
 		}
 		see("2", lifecycle.Snapshot{Trouble: map[lifecycle.Incident]*lifecycle.Trouble{lifecycle.FailedRollout: {Reason: "Failed"}}})
 		if waits := len(o.tracks[key].waiting) > 0; waits == yields {
-			t.Errorf("yields %v, trouble kept %v", yields, waits)
+			t.Errorf("lead lost %v, trouble kept %v", yields, waits)
 		}
 	}
 }
 
-// What no fold can cope with stops the events of one object, and not the process.
-func TestAPanicStopsOneObject(t *testing.T) {
+// A panic stops the events of one object, not the process.
+func TestPanicStopsOnlyOneObject(t *testing.T) {
 	router, kind := &asked{}, &interrupted{plain: plain{live: "uid-x", rules: lifecycle.DefaultRules}}
 	l := ledger.New(store.New(), router, router)
 	o := New(Options{Kind: kind, Ledger: l, Now: time.Now, Since: func(context.Context) (time.Time, error) { return time.Unix(-1, 0), nil }})
@@ -66,18 +66,18 @@ func TestAPanicStopsOneObject(t *testing.T) {
 	o.Start()
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	o.Saw(key, Part{Name: "service", Version: "1", Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{}})
-	kind.during = func() { panic("no fold can cope with it") }
+	kind.during = func() { panic("cannot be folded") }
 	if err := o.Reconcile(t.Context(), key.String()); err == nil {
-		t.Fatal("it was folded")
+		t.Fatal("no error after a panic")
 	}
 	if len(l.Subjects(o.ledgerKey(key))) > 0 {
-		t.Fatal("it was journaled")
+		t.Fatal("the object was journaled despite a panic")
 	}
 	kind.during = func() {}
 	if err := o.Reconcile(t.Context(), key.String()); err != nil {
 		t.Error(err)
 	}
 	if len(l.Subjects(o.ledgerKey(key))) != 1 {
-		t.Error("it was not journaled afterwards")
+		t.Error("the object was not journaled after the panics ended")
 	}
 }

@@ -34,7 +34,7 @@ import (
 
 const namespace = "default"
 
-// journaled keeps what a ledger journals; it is a router that tells nobody.
+// journaled is a router without recipients. It records what a ledger journals.
 type journaled struct {
 	mu  sync.Mutex
 	got []string
@@ -73,7 +73,7 @@ func (*journaled) Conflict()             {}
 func (*journaled) Refused()              {}
 func (*journaled) Dropped(string, int64) {}
 
-// running is a controller without leader election, as one process of ours is.
+// running is a controller in one process, without leader election.
 type running struct {
 	*journaled
 	stop func()
@@ -121,7 +121,7 @@ func run(t *testing.T, config *rest.Config) *running {
 			t.Errorf("running the controller: %v", err)
 		}
 	})
-	// The baseline is taken when a controller starts.
+	// Take the baseline now, as a controller does when it starts.
 	_, err = l.Baseline(ctx, service.Resource)
 	must(t, err)
 	r := &running{journaled: j, stop: func() { cancel(); wg.Wait() }}
@@ -155,15 +155,14 @@ func (r *running) want(t *testing.T, name string, want ...string) {
 	}
 }
 
-// quiet waits long enough for anything that would come, and wants nothing more.
+// quiet waits for a while and fails if further transitions arrive.
 func (r *running) quiet(t *testing.T, name string, want ...string) {
 	t.Helper()
 	time.Sleep(2 * time.Second)
 	r.want(t, name, want...)
 }
 
-// serving plays the part of Serving's controllers, which do not run here: it
-// writes what they would.
+// servingController writes what Serving's controllers would write. They do not run here.
 type servingController struct {
 	versioned.Interface
 	t *testing.T
@@ -204,7 +203,7 @@ func (s servingController) revise(svc *servingv1.Service, generation int) {
 
 func now() apis.VolatileTime { return apis.VolatileTime{Inner: metav1.Now()} }
 
-// route moves all traffic, and makes the Service Ready.
+// route sends all traffic to one Revision and makes the Service Ready.
 func (s servingController) route(name string, generation int) {
 	s.t.Helper()
 	ctx := s.t.Context()
@@ -228,7 +227,7 @@ func (s servingController) route(name string, generation int) {
 	must(s.t, err)
 }
 
-// domain makes a DomainMapping that is Ready, or has it lead elsewhere.
+// domain creates a Ready DomainMapping, or changes the target of an existing one.
 func (s servingController) domain(name, to string) {
 	s.t.Helper()
 	ctx, api := s.t.Context(), s.ServingV1beta1().DomainMappings(namespace)
@@ -251,7 +250,7 @@ func (s servingController) domain(name, to string) {
 	must(s.t, err)
 }
 
-// remove deletes as the garbage collector would, which does not run here either.
+// remove deletes a Service with its dependents. The garbage collector does not run here.
 func (s servingController) remove(name string) {
 	s.t.Helper()
 	ctx := context.WithoutCancel(s.t.Context())
@@ -260,7 +259,7 @@ func (s servingController) remove(name string) {
 	must(s.t, s.ServingV1().Revisions(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: serving.ServiceLabelKey + "=" + name}))
 }
 
-// TestAgainstARealAPIServer is one story, as its parts build on each other.
+// TestAgainstARealAPIServer is a single test because its steps build on each other.
 func TestAgainstARealAPIServer(t *testing.T) {
 	cp := controlplane.Start(t)
 	first := run(t, cp.Config())
@@ -269,22 +268,22 @@ func TestAgainstARealAPIServer(t *testing.T) {
 	must(t, err)
 	s := servingController{knative, t}
 
-	// Serving came after us: its first Service is news all the same.
-	time.Sleep(time.Second) // creationTimestamps are whole seconds
+	// Serving was installed after the controller started. Its first Service is still announced.
+	time.Sleep(time.Second) // creationTimestamps have a resolution of one second
 	cart := s.create("cart")
 	s.revise(cart, 1)
 	s.route("cart", 1)
 	began := []string{"Created", "RevisionReady", "Deployed", "Published"}
 	first.want(t, "cart", began...)
-	told := slices.Clone(began)
+	all := slices.Clone(began)
 	and := func(more ...string) {
 		t.Helper()
-		told = append(told, more...)
-		first.want(t, "cart", told...)
+		all = append(all, more...)
+		first.want(t, "cart", all...)
 	}
 	s.domain("cart.example.org", "cart")
 	and("Published")
-	s.domain("cart.example.org", "another") // it leads elsewhere now
+	s.domain("cart.example.org", "another") // now maps to another Service
 	and("Published")
 	s.revise(cart, 2)
 	s.route("cart", 2)
@@ -293,8 +292,8 @@ func TestAgainstARealAPIServer(t *testing.T) {
 	and("RolledBack")
 	first.stop()
 
-	// While nobody watches: one stays, one is removed, one is made anew under
-	// the same name, one is new.
+	// While no controller runs: one Service stays, one is deleted, one is recreated under the
+	// same name, and one is new.
 	gone := s.create("gone")
 	s.revise(gone, 1)
 	s.route("gone", 1)
@@ -304,7 +303,7 @@ func TestAgainstARealAPIServer(t *testing.T) {
 	second := run(t, cp.Config())
 	second.want(t, "gone", began...)
 	second.want(t, "again", began...)
-	second.quiet(t, "cart") // nothing happened to it
+	second.quiet(t, "cart") // unchanged
 	second.stop()
 
 	s.remove("gone")
@@ -319,19 +318,19 @@ func TestAgainstARealAPIServer(t *testing.T) {
 	third.want(t, "fresh", "Created")
 	third.quiet(t, "cart")
 
-	// The kind goes as a whole, and with it what was there.
+	// Uninstalling Serving removes all Services.
 	must(t, cp.RemoveServing(t.Context()))
 	third.want(t, "cart", "Removed")
 	third.want(t, "again", append(append([]string{"Removed"}, began...), "Removed")...)
 	must(t, cp.InstallServing(t.Context()))
 	back := s.create("cart")
 	if back.UID == cart.UID {
-		t.Fatal("the same UID twice")
+		t.Fatal("the new Service has the UID of the old one")
 	}
 	third.want(t, "cart", "Removed", "Created")
 	third.stop()
 
-	// With an empty ledger, what is there is the baseline: silence.
+	// With an empty ledger, existing objects are the baseline and are not announced.
 	ours, err := client.New(cp.Config())
 	must(t, err)
 	must(t, ours.CDEventSubjects(namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
@@ -340,12 +339,12 @@ func TestAgainstARealAPIServer(t *testing.T) {
 	s.route("cart", 1)
 	fourth := run(t, cp.Config())
 	fourth.quiet(t, "cart")
-	all, err := ours.CDEventSubjects(namespace).List(t.Context(), metav1.ListOptions{})
+	subjects, err := ours.CDEventSubjects(namespace).List(t.Context(), metav1.ListOptions{})
 	must(t, err)
-	if !slices.ContainsFunc(all.Items, func(o v1alpha1.CDEventSubject) bool {
+	if !slices.ContainsFunc(subjects.Items, func(o v1alpha1.CDEventSubject) bool {
 		return o.Spec.UID == back.UID && o.Status.Sequence == 0 && o.Status.Memory != nil
 	}) {
-		t.Errorf("the baseline is not in the ledger: %+v", all.Items)
+		t.Errorf("the baseline is not in the ledger: %+v", subjects.Items)
 	}
 	s.revise(back, 2)
 	s.route("cart", 2)

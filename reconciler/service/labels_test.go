@@ -11,9 +11,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
-// The memory of a Service is part of its entry in the ledger, of 512 KiB, and has to leave
-// room for the events.
-func TestVeryManyLabelsDoNotFillTheMemory(t *testing.T) {
+// The memory of a Service is stored in its ledger entry of at most 512 KiB, which also needs
+// room for events.
+func TestManyLabelsDoNotFillTheMemory(t *testing.T) {
 	svc := newService()
 	for i := range 1900 {
 		svc.Labels[fmt.Sprintf("%s%05d", strings.Repeat("k", 312), i)] = strings.Repeat("v", 63)

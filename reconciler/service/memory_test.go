@@ -9,7 +9,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-func TestTheConditionSaysWhatIsDeclaredWrongly(t *testing.T) {
+func TestConditionReportsWrongAnnotations(t *testing.T) {
 	t.Parallel()
 	conditions := func(newest lifecycle.Revision, runtime string) []metav1.Condition {
 		m := memory{Memory: lifecycle.Memory{Revisions: map[string]lifecycle.KnownRevision{"r": {Revision: newest}}}}
@@ -19,23 +19,23 @@ func TestTheConditionSaysWhatIsDeclaredWrongly(t *testing.T) {
 		return m.Conditions()
 	}
 	if c := conditions(lifecycle.Revision{}, ""); len(c) != 0 {
-		t.Errorf("nothing is declared, and it says %+v", c)
+		t.Errorf("conditions without a declaration: %+v", c)
 	}
 	wrong := lifecycle.Revision{Misdeclared: "annotation x is y"}
 	for _, runtime := range []string{"", "pekko"} {
 		c := conditions(wrong, runtime)
 		if len(c) != 1 || c[0].Status != metav1.ConditionFalse || c[0].Reason != "WrongAnnotations" || !strings.HasSuffix(c[0].Message, "annotation x is y") {
-			t.Errorf("it says %+v", c)
+			t.Errorf("conditions with wrong annotations: %+v", c)
 		}
 	}
 	if c := conditions(lifecycle.Revision{}, "pekko"); len(c) != 1 || c[0].Status != metav1.ConditionTrue || c[0].Message != "runtime pekko" {
-		t.Errorf("it says %+v", c)
+		t.Errorf("conditions of a declared cluster: %+v", c)
 	}
 }
 
-func TestAMemoryThatCannotBeReadIsAnError(t *testing.T) {
+func TestInvalidMemoryIsAnError(t *testing.T) {
 	t.Parallel()
 	if _, err := NewKind(nil, nil, nil, nil).Recall([]byte(`{"sequence": "x"}`)); err == nil {
-		t.Error("it was read")
+		t.Error("no error for a memory that is not valid")
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// arrives is how long it takes until what an informer has read is in its cache, and its
-// handlers have it: microseconds, or more if the process gets no CPU.
+// arrives is how long objects that an informer has read may take to reach its cache and its
+// handlers: microseconds, or more if the process gets no CPU.
 const arrives = 200 * time.Millisecond
 
 // position is the version that an informer had read a moment ago, so its cache is at least as

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// An informer says what it has read before it is in the cache.
-func TestAPositionIsNotAheadOfTheCache(t *testing.T) {
+// An informer advances its resource version before the objects are in its cache.
+func TestPositionIsNotAheadOfTheCache(t *testing.T) {
 	t.Parallel()
 	now, read := time.Unix(0, 0), "5"
 	p := newPosition(func() string { return read })
@@ -21,7 +21,7 @@ func TestAPositionIsNotAheadOfTheCache(t *testing.T) {
 	} {
 		now, read = now.Add(c.after), c.read
 		if got := p.get(); got != c.want {
-			t.Errorf("after %s it is %s, want %s", c.after, got, c.want)
+			t.Errorf("after %s: position %s, want %s", c.after, got, c.want)
 		}
 	}
 }

@@ -105,19 +105,19 @@ func transformed(t *testing.T, obj any) *stored {
 	}
 	twice, err := project.transform(once)
 	if err != nil || !reflect.DeepEqual(once, twice) {
-		t.Fatalf("a second transform (%v): %+v", err, twice)
+		t.Fatalf("a second transform changes the object (%v): %+v", err, twice)
 	}
 	s, ok := once.(*stored)
 	if !ok {
 		t.Fatalf("stored as %T", once)
 	}
 	if s.ManagedFields != nil || s.Annotations != nil || s.Name == "" || s.UID == "" || s.ResourceVersion != "7" {
-		t.Errorf("kept of the metadata: %+v", s.ObjectMeta)
+		t.Errorf("metadata: %+v", s.ObjectMeta)
 	}
 	return s
 }
 
-func TestServiceProjected(t *testing.T) {
+func TestProjectService(t *testing.T) {
 	s := transformed(t, newService())
 	want := serviceValue{
 		UID: "uid-cart", Created: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC), Generation: 2, Ready: true, EverReady: true,
@@ -129,11 +129,11 @@ func TestServiceProjected(t *testing.T) {
 	lagging := newService()
 	lagging.Generation = 3
 	if v, _ := transformed(t, lagging).part.Value.(serviceValue); v.Ready {
-		t.Error("Ready, though the status is about an older generation")
+		t.Error("Ready, although the status is of an older generation")
 	}
 }
 
-func TestRouteProjected(t *testing.T) {
+func TestProjectRoute(t *testing.T) {
 	s := transformed(t, newRoute())
 	want := routeValue{Owner: "uid-cart", Route: lifecycle.Route{
 		Effective: true, Ready: true,
@@ -145,7 +145,7 @@ func TestRouteProjected(t *testing.T) {
 	}
 }
 
-func TestWhenASplitIsEffective(t *testing.T) {
+func TestSplitIsEffective(t *testing.T) {
 	unknown, no := corev1.ConditionUnknown, corev1.ConditionFalse
 	for name, c := range map[string]struct {
 		ready, ingress   apis.Condition
@@ -172,7 +172,7 @@ func TestWhenASplitIsEffective(t *testing.T) {
 	}
 }
 
-// split is one between Revisions that all are met as the latest one.
+// split returns traffic of 10 % for each Revision. All are targets of latestRevision.
 func split(revisions ...string) []servingv1.TrafficTarget {
 	yes := true
 	var out []servingv1.TrafficTarget
@@ -182,9 +182,9 @@ func split(revisions ...string) []servingv1.TrafficTarget {
 	return out
 }
 
-// Serving that is interrupted leaves what is asked for beside the condition of a
-// rollout that has not come so far.
-func TestWhatIsAskedForIsNoStepOfARollout(t *testing.T) {
+// If Serving is interrupted, the status may hold the requested traffic next to the condition
+// of a rollout that has not got there yet.
+func TestRequestedTrafficIsNotARolloutStep(t *testing.T) {
 	no := false
 	pinned := servingv1.TrafficTarget{RevisionName: "cart-00001", Percent: percent(80), LatestRevision: &no}
 	tagged := split("cart-00001", "cart-00002")
@@ -194,9 +194,9 @@ func TestWhatIsAskedForIsNoStepOfARollout(t *testing.T) {
 		effective bool
 	}{
 		"two Revisions for one target":       {split("cart-00001", "cart-00002"), true},
-		"beside another target":              {append(split("cart-00002", "cart-00003"), pinned), true},
-		"all for the last":                   {split("cart-00002"), false},
-		"a target of its own for each":       {append(split("cart-00002"), pinned), false},
+		"next to another target":             {append(split("cart-00002", "cart-00003"), pinned), true},
+		"all traffic to the last":            {split("cart-00002"), false},
+		"one target for each Revision":       {append(split("cart-00002"), pinned), false},
 		"two targets for one Revision":       {split("cart-00002", "cart-00002"), false},
 		"another Revision under another tag": {tagged, false},
 	} {
@@ -211,7 +211,7 @@ func TestWhatIsAskedForIsNoStepOfARollout(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsReachedFromOutsideIsPublic(t *testing.T) {
+func TestPublicURLs(t *testing.T) {
 	for host, public := range map[string]bool{
 		"http://cart.shop.example.com": true, "https://cart.shop.example.com:8443": true,
 		"http://cart.shop.svc.cluster.local": false, "http://cart.shop.svc": false, "http://cart": false,
@@ -221,11 +221,11 @@ func TestOnlyWhatIsReachedFromOutsideIsPublic(t *testing.T) {
 		}
 	}
 	if project.public(nil, nil) != nil {
-		t.Error("no URL at all")
+		t.Error("URLs without a URL")
 	}
 }
 
-func TestRevisionProjected(t *testing.T) {
+func TestProjectRevision(t *testing.T) {
 	s := transformed(t, newRevision())
 	v, ok := s.part.Value.(revisionValue)
 	if !ok || v.Owner != "uid-cart" || v.Facts.Generation != 2 || !v.Facts.Ready || v.Facts.UID != "uid-cart-00002" {
@@ -242,11 +242,11 @@ func TestRevisionProjected(t *testing.T) {
 	unresolved.Status.ContainerStatuses = []servingv1.ContainerStatus{{Name: "app", ImageDigest: "registry/app:2"}}
 	v, _ = transformed(t, unresolved).part.Value.(revisionValue)
 	if v.Facts.Images[0].Digest != "" {
-		t.Errorf("a tag taken for a digest: %+v", v.Facts.Images[0])
+		t.Errorf("a tag is used as a digest: %+v", v.Facts.Images[0])
 	}
 }
 
-func TestTemplateIsWhatTheUserAskedFor(t *testing.T) {
+func TestTemplateHash(t *testing.T) {
 	hash := func(change func(*servingv1.Revision)) string {
 		r := newRevision()
 		change(r)
@@ -259,9 +259,9 @@ func TestTemplateIsWhatTheUserAskedFor(t *testing.T) {
 	as := hash(func(*servingv1.Revision) {})
 	for name, change := range map[string]func(*servingv1.Revision){
 		"name":                func(r *servingv1.Revision) { r.Name = "cart-00009" },
-		"stamp of kn":         func(r *servingv1.Revision) { r.Annotations["client.knative.dev/updateTimestamp"] = "now" },
-		"stamp of kubectl":    func(r *servingv1.Revision) { r.Annotations["kubectl.kubernetes.io/restartedAt"] = "now" },
-		"stamp of Serving":    func(r *servingv1.Revision) { r.Annotations["serving.knative.dev/routes"] = "cart" },
+		"kn timestamp":        func(r *servingv1.Revision) { r.Annotations["client.knative.dev/updateTimestamp"] = "now" },
+		"kubectl timestamp":   func(r *servingv1.Revision) { r.Annotations["kubectl.kubernetes.io/restartedAt"] = "now" },
+		"Serving annotation":  func(r *servingv1.Revision) { r.Annotations["serving.knative.dev/routes"] = "cart" },
 		"another commit":      func(r *servingv1.Revision) { r.Annotations["cdevents.knative-cdevents.dev/commit-sha"] = "def" },
 		"labels":              func(r *servingv1.Revision) { r.Labels["serving.knative.dev/routingState"] = "active" },
 		"status":              func(r *servingv1.Revision) { r.Status.Conditions = nil },
@@ -282,7 +282,7 @@ func TestTemplateIsWhatTheUserAskedFor(t *testing.T) {
 	}
 }
 
-func TestHugeAnnotationsAreCut(t *testing.T) {
+func TestHugeAnnotationsAreTruncated(t *testing.T) {
 	for name, c := range map[string]struct{ in, out string }{
 		"short":  {"abc", "abc"},
 		"long":   {strings.Repeat("x", 240<<10), strings.Repeat("x", maxAnnotation)},
@@ -296,7 +296,7 @@ func TestHugeAnnotationsAreCut(t *testing.T) {
 	}
 }
 
-func TestWhatStandsAloneIsKeptQuiet(t *testing.T) {
+func TestStandaloneObjectsAreIgnored(t *testing.T) {
 	alone := newRoute()
 	alone.OwnerReferences = nil
 	other := newRoute()
@@ -319,7 +319,7 @@ func newDomain() *servingv1beta1.DomainMapping {
 	return d
 }
 
-func TestDomainsBelongToTheServiceThatTheyLeadTo(t *testing.T) {
+func TestDomainMappingBelongsToItsTarget(t *testing.T) {
 	s := transformed(t, newDomain())
 	if s.root.Name != "cart" || s.part.Name != "domain/cart.example.com" || s.part.Value != (domainValue{URL: "https://cart.example.com"}) {
 		t.Errorf("%+v", s)
@@ -327,7 +327,7 @@ func TestDomainsBelongToTheServiceThatTheyLeadTo(t *testing.T) {
 	for name, change := range map[string]func(*servingv1beta1.DomainMapping){
 		"not Ready":     func(d *servingv1beta1.DomainMapping) { d.Status.Conditions[0].Status = corev1.ConditionFalse },
 		"no condition":  func(d *servingv1beta1.DomainMapping) { d.Status.Conditions = nil },
-		"led elsewhere": func(d *servingv1beta1.DomainMapping) { d.Generation++ },
+		"stale status":  func(d *servingv1beta1.DomainMapping) { d.Generation++ },
 		"cluster-local": func(d *servingv1beta1.DomainMapping) { d.Status.URL = mustURL("http://cart.shop.svc.cluster.local") },
 	} {
 		d := newDomain()
@@ -339,11 +339,11 @@ func TestDomainsBelongToTheServiceThatTheyLeadTo(t *testing.T) {
 	elsewhere := newDomain()
 	elsewhere.Spec.Ref.APIVersion = "v1"
 	if s := transformed(t, elsewhere); s.root.Name != "" {
-		t.Errorf("a plain Service of Kubernetes: %+v", s)
+		t.Errorf("for a Kubernetes Service: %+v", s)
 	}
 }
 
-func TestDomainsJoinTheURLs(t *testing.T) {
+func TestDomainMappingsAddURLs(t *testing.T) {
 	parts := observer.Parts{}
 	for _, obj := range []any{newService(), newRoute(), newDomain()} {
 		p := transformed(t, obj).part
@@ -359,13 +359,13 @@ func TestDomainsJoinTheURLs(t *testing.T) {
 	}
 }
 
-func TestTroubleIsWhatTheConditionsSay(t *testing.T) {
+func TestTroubleFromConditions(t *testing.T) {
 	s := newService()
 	s.Status.Conditions = append(s.Status.Conditions,
 		is(corev1.ConditionUnknown, "RevisionMissing", servingv1.ServiceConditionConfigurationsReady),
 		is(corev1.ConditionUnknown, reasonRollout, servingv1.ServiceConditionRoutesReady))
 	if got := trouble(s); len(got) != 1 || got[lifecycle.FailedRollout].Reason != "RevisionMissing" {
-		t.Errorf("a gradual rollout is no trouble: %+v", got)
+		t.Errorf("trouble during a gradual rollout: %+v", got)
 	}
 	s.Status.Conditions[2] = is(corev1.ConditionFalse, "RevisionMissing", servingv1.ServiceConditionRoutesReady)
 	s.Status.Conditions[2].Message = strings.Repeat("é", maxMessage)
@@ -373,7 +373,7 @@ func TestTroubleIsWhatTheConditionsSay(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if got := trouble(newService()); got != nil {
-		t.Errorf("of what is well: %+v", got)
+		t.Errorf("trouble of a healthy Service: %+v", got)
 	}
 }
 
@@ -396,16 +396,16 @@ func TestCompose(t *testing.T) {
 	again.Value = value
 	parts[partService] = again
 	if s := Compose(parts); s.Snapshot.Route != nil || len(s.Snapshot.Revisions) != 0 {
-		t.Errorf("the parts of an object of the same name that is gone: %+v", s.Snapshot)
+		t.Errorf("it has the parts of a deleted Service of the same name: %+v", s.Snapshot)
 	}
 	delete(parts, partService)
 	if Compose(parts) != nil {
-		t.Error("a snapshot of no Service")
+		t.Error("a snapshot without a Service")
 	}
 }
 
-// However much a tenant writes into its objects, little of it is kept.
-func TestHugeObjectsAreKeptSmall(t *testing.T) {
+// Only a small part of an object is kept, however large a tenant makes it.
+func TestHugeObjectsAreTruncated(t *testing.T) {
 	t.Parallel()
 	route := newRoute()
 	for i := range 4000 {
@@ -427,10 +427,10 @@ func TestHugeObjectsAreKeptSmall(t *testing.T) {
 		p := transformed(t, obj).part
 		raw, err := json.Marshal(p.Value)
 		if err != nil || len(raw) > 20<<10 || p.Size > 20<<10 || p.Size < len(raw)/4 {
-			t.Errorf("%s: %d bytes kept, which count as %d (%v)", name, len(raw), p.Size, err)
+			t.Errorf("%s: %d bytes kept, counted as %d (%v)", name, len(raw), p.Size, err)
 		}
 	}
 	if v, ok := transformed(t, route).part.Value.(routeValue); !ok || v.URLs[0] != newRoute().Status.URL.String() {
-		t.Errorf("the Route's own URL is not the first: %v", v.URLs[:1])
+		t.Errorf("the Route's own URL is not first: %v", v.URLs[:1])
 	}
 }

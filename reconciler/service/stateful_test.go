@@ -20,14 +20,14 @@ func facts(t *testing.T, annotations map[string]string) lifecycle.Revision {
 	}
 	v, ok := transformed(t, r).part.Value.(revisionValue)
 	if !ok {
-		t.Fatal("no Revision")
+		t.Fatal("not a Revision")
 	}
 	return v.Facts
 }
 
-func TestWhatARevisionDeclares(t *testing.T) {
+func TestRevisionDeclaration(t *testing.T) {
 	if f := facts(t, nil); f.Stateful != "" || f.Misdeclared != "" {
-		t.Errorf("nothing is declared: %+v", f)
+		t.Errorf("without a declaration: %+v", f)
 	}
 	if f := facts(t, map[string]string{v1alpha1.AnnotationRuntime: "pekko"}); f.Stateful != "pekko" || f.Misdeclared != "" {
 		t.Errorf("%+v", f)
@@ -38,7 +38,7 @@ func TestWhatARevisionDeclares(t *testing.T) {
 	}
 }
 
-func TestWhichServicesDeclareAny(t *testing.T) {
+func TestDeclaredServices(t *testing.T) {
 	k := &Kind{}
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{byRoot: rootIndex, byDeclaration: declarationIndex})
 	k.Use([]cache.Indexer{indexer}, nil)
@@ -56,7 +56,7 @@ func TestWhichServicesDeclareAny(t *testing.T) {
 	put(r)
 	r.Annotations[v1alpha1.AnnotationRuntime] = "akka"
 	if put(r); len(k.declared()) != 0 {
-		t.Error("a Service that is not there declares something")
+		t.Error("a Service that does not exist declares a cluster")
 	}
 	put(newService())
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
@@ -72,15 +72,15 @@ func TestWhichServicesDeclareAny(t *testing.T) {
 	}
 }
 
-func TestAClusterIsThatOfItsService(t *testing.T) {
+func TestClusterBelongsToItsService(t *testing.T) {
 	svc := transformed(t, newService()).part
 	view := &lifecycle.Cluster{Settled: true}
-	for owner, want := range map[types.UID]bool{"uid-cart": true, "uid-of-the-one-before": false} {
+	for owner, want := range map[types.UID]bool{"uid-cart": true, "uid-of-the-previous": false} {
 		s := Compose(observer.Parts{
 			partService: svc, lifecycle.ObjectCluster: {Name: lifecycle.ObjectCluster, Owner: owner, Value: view},
 		})
 		if (s.Snapshot.Cluster == view) != want || len(s.Snapshot.Versions) != 1 {
-			t.Errorf("of %s: %+v", owner, s.Snapshot)
+			t.Errorf("owner %s: %+v", owner, s.Snapshot)
 		}
 	}
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
-func TestVerdictsAreAPartOfTheirService(t *testing.T) {
+func TestVerdictsArePartOfTheirService(t *testing.T) {
 	t.Parallel()
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	var last observer.Part
 	v := NewVerdicts(func(_ types.NamespacedName, p observer.Part) { last = p })
 	held := func() []lifecycle.Verdict {
-		all, _ := last.Value.([]lifecycle.Verdict) // of another type there is none
+		all, _ := last.Value.([]lifecycle.Verdict) // nil if there are none
 		return all
 	}
 
@@ -32,30 +32,30 @@ func TestVerdictsAreAPartOfTheirService(t *testing.T) {
 		v.Reached(key, "u1", lifecycle.Verdict{Run: fmt.Sprint(i)})
 	}
 	if len(held()) != maxVerdicts {
-		t.Errorf("%d are held", len(held()))
+		t.Errorf("%d verdicts are held, want %d", len(held()), maxVerdicts)
 	}
-	// Another Service of that name has none of them.
+	// A new Service of the same name starts without verdicts.
 	v.Reached(key, "u2", lifecycle.Verdict{Run: "c"})
 	if len(held()) != 1 || last.Owner != "u2" {
 		t.Errorf("%+v", last)
 	}
 }
 
-// What is held is of Services that were judged lately, not of all that ever were.
-func TestVerdictsAreNotHeldForEver(t *testing.T) {
+// Verdicts are held only for Services that were judged recently.
+func TestOldVerdictsAreDropped(t *testing.T) {
 	t.Parallel()
-	now, told := time.Unix(0, 0), 0
-	v := NewVerdicts(func(types.NamespacedName, observer.Part) { told++ })
+	now, reported := time.Unix(0, 0), 0
+	v := NewVerdicts(func(types.NamespacedName, observer.Part) { reported++ })
 	v.now = func() time.Time { return now }
 	for i := range 10_000 {
 		now = now.Add(time.Second)
 		key := types.NamespacedName{Namespace: "shop", Name: fmt.Sprintf("pull-%d", i)}
 		v.Reached(key, types.UID(key.Name), lifecycle.Verdict{Run: fmt.Sprint(i)})
 		if most := int(holdVerdicts/time.Second) + 1; len(v.held) > most {
-			t.Fatalf("after %d, those of %d Services are held", i+1, len(v.held))
+			t.Fatalf("after %d verdicts, those of %d Services are held", i+1, len(v.held))
 		}
 	}
-	if told != 10_000 {
-		t.Errorf("told %d times", told)
+	if reported != 10_000 {
+		t.Errorf("reported %d verdicts, want 10000", reported)
 	}
 }
