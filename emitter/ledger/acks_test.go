@@ -7,10 +7,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// acks is a queue of acknowledgements that are written when a test says so.
+// acks is a queue of acknowledgements that a test writes explicitly.
 type acks struct{ store.Acks }
 
-// queued is a ledger with such a queue.
+// queued returns a ledger with such a queue.
 func queued(client ledger.Client, router ledger.Router, metrics ledger.Metrics) (*ledger.Ledger, *acks) {
 	a := &acks{}
 	return ledger.New(client, router, metrics, ledger.WithAcks(a)), a

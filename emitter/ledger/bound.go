@@ -11,40 +11,40 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// The bounds of a CDEventSubject, in bytes of JSON. etcd refuses objects above 1.5 MiB.
+// The limits of a CDEventSubject, in bytes of JSON. etcd rejects objects above 1.5 MiB.
 const (
 	// maxJournal is the size above which events are dropped.
 	maxJournal = 512 << 10
-	// maxForms bounds the profiles that new events are rendered with. Users write them.
+	// maxForms limits the rendering profiles of new events. Users write them.
 	maxForms = maxJournal / 2
-	// maxObject is the size above which even the newest events are dropped. Only a memory
-	// or an event of extreme size leads there.
+	// maxObject is the size above which even the newest events are dropped. Only an extremely
+	// large memory or event leads there.
 	maxObject = 1 << 20
 )
 
-// weigh is the size of v as it is written.
+// weigh returns the size of v as JSON.
 func weigh(v any) int {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return 0 // the write fails, and reports it
+		return 0 // the write fails and reports it
 	}
 	return len(b) + len(",")
 }
 
-// bound keeps the CDEventSubject below its limit. It drops events recipient by recipient,
-// furthest behind first. So a dead sink costs the others nothing, and a tenant's sources cost
-// the operator's nothing, however much one write adds.
+// bound keeps the CDEventSubject below its limit. Sources that are furthest behind lose
+// events first, so a dead sink costs other sources nothing. Tenants' sources cost the
+// operator's nothing.
 func (e *edit) bound(operator func(types.UID) bool) {
 	st := &e.next.Status
 	for size := weigh(e.next); size > maxJournal; size = weigh(e.next) {
-		h, given := holdingsOf(st, remembered(operator)), 1
+		h, given := holdingsOf(st, cached(operator)), 1
 		for size > maxJournal && given > 0 {
 			old := slices.IndexFunc(st.Journal, func(j v1alpha1.JournalEntry) bool { return j.Sequence > e.before })
 			if old < 0 {
 				old = len(st.Journal)
 			}
 			var shrunk int
-			if shrunk, given = h.giveWay(old, size > maxObject); given > 0 {
+			if shrunk, given = h.drop(old, size > maxObject); given > 0 {
 				size -= shrunk
 				e.lost[DroppedJournalFull] += int64(given)
 			}
@@ -61,8 +61,8 @@ func (e *edit) bound(operator func(types.UID) bool) {
 	}
 }
 
-// remembered calls a function once for each source.
-func remembered(operator func(types.UID) bool) func(types.UID) bool {
+// cached calls a function only once for each source.
+func cached(operator func(types.UID) bool) func(types.UID) bool {
 	known := map[types.UID]bool{}
 	return func(source types.UID) bool {
 		is, ok := known[source]
@@ -74,7 +74,7 @@ func remembered(operator func(types.UID) bool) func(types.UID) bool {
 	}
 }
 
-// forms are the profiles that the events of a journal are rendered with.
+// forms returns the names of the rendering profiles that a journal uses.
 func forms(journal []v1alpha1.JournalEntry) map[string]bool {
 	used := map[string]bool{}
 	for _, j := range journal {
@@ -85,9 +85,8 @@ func forms(journal []v1alpha1.JournalEntry) map[string]bool {
 	return used
 }
 
-// leaveOut bounds the profiles that new events are rendered with. If they are too many, it
-// leaves out those of the sources with the highest Recipient.Rank, for all events of this
-// write.
+// leaveOut limits the rendering profiles of new events. If there are too many, the sources
+// with the highest Recipient.Rank do not receive the events of this write.
 func (e *edit) leaveOut(all [][]Recipient) error {
 	ranks, weights, total := map[string]int{}, map[string]int{}, 0
 	names := make([][]string, len(all))

@@ -14,9 +14,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// The conditions of an entry are those of the kind and Delivered. Each has the time since when
-// it has been so.
-func TestAnEntryHasTheConditionsOfItsKind(t *testing.T) {
+// An entry has the conditions of its kind and the condition Delivered. Each keeps the time of
+// its last transition.
+func TestEntryHasTheConditionsOfItsKind(t *testing.T) {
 	s := store.New()
 	l := ledger.New(s, everyone{"a"}, &counts{})
 	write := func(at time.Time, conditions ...metav1.Condition) *metav1.Condition {
@@ -27,24 +27,24 @@ func TestAnEntryHasTheConditionsOfItsKind(t *testing.T) {
 		return meta.FindStatusCondition(s.All()[0].Status.Conditions, "Declared")
 	}
 	if c := write(noon); c != nil {
-		t.Errorf("nothing is declared, and it says %+v", c)
+		t.Errorf("without a declaration: %+v", c)
 	}
 	wrong := metav1.Condition{Type: "Declared", Status: metav1.ConditionFalse, Reason: "Wrong"}
 	if c := write(noon, wrong); c == nil || c.Status != metav1.ConditionFalse || !c.LastTransitionTime.Time.Equal(noon) {
-		t.Errorf("it says %+v", c)
+		t.Errorf("with a wrong declaration: %+v", c)
 	}
 	if c := write(noon.Add(time.Hour), wrong); c == nil || !c.LastTransitionTime.Time.Equal(noon) {
-		t.Errorf("it has been wrong since noon, and it says %+v", c)
+		t.Errorf("the declaration has been wrong since noon: %+v", c)
 	}
 	must(t, add(l, lifecycle.Created, ""))
 	right := metav1.Condition{Type: "Declared", Status: metav1.ConditionTrue, Reason: "Right"}
 	if c := write(noon, right); c == nil || c.Status != metav1.ConditionTrue {
-		t.Errorf("it says %+v", c)
+		t.Errorf("with a valid declaration: %+v", c)
 	}
 	if got := s.All()[0].Status.Conditions; len(got) != 2 {
 		t.Errorf("conditions %+v", got)
 	}
 	if c := write(noon); c != nil || len(s.All()[0].Status.Conditions) != 1 {
-		t.Errorf("nothing is declared any more, and it says %+v", s.All()[0].Status.Conditions)
+		t.Errorf("after the declaration was removed: %+v", s.All()[0].Status.Conditions)
 	}
 }

@@ -102,7 +102,7 @@ func (e *edit) acknowledge() {
 	}
 }
 
-// journal adds transitions and the memory that they lead to.
+// journal adds transitions and the resulting memory.
 func (e *edit) journal(c Change, router Router) error {
 	st := &e.next.Status
 	labels, exists, err := router.NamespaceLabels(e.next.Spec.Namespace)
@@ -137,7 +137,7 @@ func (e *edit) journal(c Change, router Router) error {
 		case len(c.Replay) > 0:
 			recipients[i] = onlyReplayed(recipients[i], c.Replay)
 		case t.Type.ShowsPresence():
-			// Whoever receives this event needs no replay.
+			// A source that receives this event needs no replay.
 			st.Replayed = append(st.Replayed, router.Replays(e.next.Spec, st.Replayed, func() Labels { return selected })...)
 		}
 		recipients[i] = e.refuse(recipients[i])
@@ -222,13 +222,13 @@ func profileName(p v1alpha1.Profile) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// finish removes what is no longer pending, and sums up.
+// finish removes what is no longer pending and updates the summary fields.
 func (e *edit) finish(operator func(types.UID) bool) {
 	st := &e.next.Status
 	for i := range st.Journal {
 		j := &st.Journal[i]
 		j.Recipients = slices.DeleteFunc(j.Recipients, func(r v1alpha1.Recipient) bool {
-			if j.Sequence <= 0 || outOfRange(*j, st) || r.Source == "" { // it has no turn
+			if j.Sequence <= 0 || outOfRange(*j, st) || r.Source == "" { // it can never be sent or acknowledged
 				e.lost[DroppedUnreadable]++
 				return true
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// slow keeps updates under way until it is let go, as long as their caller waits.
+// slow blocks each update until the test lets it proceed or the context ends.
 type slow struct {
 	*store.Store
 	under, let chan struct{}
@@ -28,7 +28,7 @@ func (s *slow) Update(ctx context.Context, o *v1alpha1.CDEventSubject, opts meta
 	}
 }
 
-func TestTheEndTearsNoAcknowledgement(t *testing.T) {
+func TestShutdownFinishesAcknowledgements(t *testing.T) {
 	s := &slow{Store: store.New(), under: make(chan struct{}), let: make(chan struct{})}
 	l := ledger.New(s, everyone{"a"}, &counts{})
 	must(t, add(l, lifecycle.Created, ""))
@@ -42,6 +42,6 @@ func TestTheEndTearsNoAcknowledgement(t *testing.T) {
 	close(s.let)
 	<-ended
 	if got := s.All()[0].Status.Acknowledged["a"]; got != 1 {
-		t.Errorf("acknowledged up to %d", got)
+		t.Errorf("acknowledged up to %d, want 1", got)
 	}
 }

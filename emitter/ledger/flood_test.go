@@ -14,12 +14,12 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// flood is the operator's source and those of a tenant, who edits the form of each
-// before each event.
+// flood is a router with one source of the operator and many of a tenant. The tenant changes
+// the rendering profile ("form") of each source before each event.
 type flood struct {
 	everyone
 	tenants, turn, form int
-	// light are the first tenants, whose forms are small and stay.
+	// light is how many of the tenant's sources have a small form that never changes.
 	light int
 }
 
@@ -40,28 +40,28 @@ func (f *flood) Recipients(v1alpha1.CDEventSubjectSpec, ledger.Labels, lifecycle
 	return out
 }
 
-// A tenant may fill half of a journal with forms at each event, within all bounds.
-func TestATenantsFormsTakeNothingFromTheOperator(t *testing.T) {
+// A tenant fills its half of the journal with new forms at each event.
+func TestTenantsFormsTakeNothingFromTheOperator(t *testing.T) {
 	s := store.New()
 	f := &flood{tenants: 31, form: 7800}
 	l := ledger.New(s, f, &counts{})
 	for ; f.turn < 8; f.turn++ {
 		must(t, add(l, lifecycle.Upgraded, strings.Repeat("x", 10<<10)))
 		if size := written(t, s); size > maxWritten {
-			t.Fatalf("%d bytes", size)
+			t.Fatalf("the object has %d bytes", size)
 		}
 	}
 	if got := sequences(l.Pending(key, "operator")); got != "1 2 3 4 5 6 7 8" {
-		t.Errorf("the operator is owed %q", got)
+		t.Errorf("pending for the operator: %q", got)
 	}
 	if got := sequences(l.Pending(key, "tenant-00")); got == "" || !strings.HasSuffix(got, "8") {
-		t.Errorf("the first tenant is owed %q", got)
+		t.Errorf("pending for the first tenant: %q", got)
 	}
 }
 
-// A sink of the operator that is dead takes nothing from tenants who keep up, and many dead
-// sinks of a tenant leave the operator half of the journal.
-func TestEachHasHalfOfAJournal(t *testing.T) {
+// A dead sink of the operator takes no room from tenants that keep up. Many dead sinks of a
+// tenant leave the operator half of the journal.
+func TestOperatorAndTenantsShareTheJournal(t *testing.T) {
 	s := store.New()
 	f := &flood{tenants: 31}
 	l := ledger.New(s, f, &counts{})
@@ -76,23 +76,23 @@ func TestEachHasHalfOfAJournal(t *testing.T) {
 	}
 	healthy := strings.Fields(sequences(l.Pending(key, "tenant-00")))
 	if got := strings.Join(healthy, " "); got != "28 29 30" {
-		t.Errorf("who keeps up is owed %q", got)
+		t.Errorf("pending for the source that keeps up: %q", got)
 	}
 	if got := strings.Fields(sequences(l.Pending(key, "operator"))); len(got) < 6 || got[len(got)-1] != "30" {
-		t.Errorf("the operator is owed %q", got)
+		t.Errorf("pending for the operator: %q", got)
 	}
 }
 
-// A source whose form is edited before each event weighs more than its neighbours, and
-// gives way before them.
-func TestALightSourceKeepsItsRoomAmongHeavyOnes(t *testing.T) {
+// A source whose form changes before each event uses more room than the others, so it loses
+// events first.
+func TestLightSourceLosesNothingToHeavyOnes(t *testing.T) {
 	s := store.New()
 	f := &flood{tenants: 31, form: 7800, light: 1}
 	l := ledger.New(s, f, &counts{})
 	for ; f.turn < 20; f.turn++ {
 		must(t, add(l, lifecycle.Upgraded, strings.Repeat("x", 1<<10)))
 		if size := written(t, s); size > maxWritten {
-			t.Fatalf("%d bytes", size)
+			t.Fatalf("the object has %d bytes", size)
 		}
 	}
 	var all []string
@@ -101,10 +101,10 @@ func TestALightSourceKeepsItsRoomAmongHeavyOnes(t *testing.T) {
 	}
 	for _, source := range []types.UID{"operator", "tenant-00"} {
 		if got := sequences(l.Pending(key, source)); got != strings.Join(all, " ") {
-			t.Errorf("%s is owed %q", source, got)
+			t.Errorf("pending for %s: %q", source, got)
 		}
 	}
 	if got := sequences(l.Pending(key, "tenant-30")); !strings.HasSuffix(got, "20") {
-		t.Errorf("a heavy one is owed %q", got)
+		t.Errorf("pending for a heavy source: %q", got)
 	}
 }

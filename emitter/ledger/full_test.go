@@ -14,7 +14,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// maxWritten is what a CDEventSubject may have, in bytes of JSON.
+// maxWritten is the largest allowed CDEventSubject, in bytes of JSON.
 const maxWritten = 512 << 10
 
 func written(t *testing.T, s *store.Store) int {
@@ -24,8 +24,7 @@ func written(t *testing.T, s *store.Store) int {
 	return len(raw)
 }
 
-// rollouts journals what rollouts consist of, each of 40 KiB, and calls after each
-// event.
+// rollouts journals n transitions of rollouts, each of 40 KiB, and calls each after every one.
 func rollouts(t *testing.T, l *ledger.Ledger, n int, each func(sequence int64)) {
 	t.Helper()
 	types := []lifecycle.Type{lifecycle.RevisionReady, lifecycle.TrafficShifted, lifecycle.TrafficShifted, lifecycle.Upgraded}
@@ -35,73 +34,72 @@ func rollouts(t *testing.T, l *ledger.Ledger, n int, each func(sequence int64)) 
 	}
 }
 
-// TestADeadSinkCostsAHealthyOneNothing is the fifth promise of the design with a full
-// journal: whoever is furthest behind gives way.
-func TestADeadSinkCostsAHealthyOneNothing(t *testing.T) {
+// When the journal is full, the source that is furthest behind loses events.
+func TestDeadSinkCostsHealthySinksNothing(t *testing.T) {
 	const healthy, slow, dead = types.UID("a"), types.UID("b"), types.UID("c")
 	s := store.New()
 	c := &counts{}
 	l, q := queued(s, everyone{healthy, slow, dead}, c)
-	heard := map[types.UID][]int64{}
-	hear := func(source types.UID, left int) {
-		owed := l.Pending(key, source)
-		for _, o := range owed[:max(0, len(owed)-left)] {
-			heard[source] = append(heard[source], o.Transition.Sequence)
+	received := map[types.UID][]int64{}
+	receive := func(source types.UID, left int) {
+		pending := l.Pending(key, source)
+		for _, o := range pending[:max(0, len(pending)-left)] {
+			received[source] = append(received[source], o.Transition.Sequence)
 			l.Acknowledge(o.Name, source, o.Transition.Sequence)
 		}
 	}
 	const events = 48
 	rollouts(t, l, events, func(int64) {
-		hear(healthy, 1) // the newest is still on its way when the next one comes
-		hear(slow, 4)
+		receive(healthy, 1) // the newest event is still being sent when the next one comes
+		receive(slow, 4)
 		if size := written(t, s); size > maxWritten {
-			t.Fatalf("%d bytes", size)
+			t.Fatalf("the object has %d bytes", size)
 		}
 	})
-	hear(healthy, 0)
-	hear(slow, 0)
+	receive(healthy, 0)
+	receive(slow, 0)
 	for _, source := range []types.UID{healthy, slow} {
-		if len(heard[source]) != events {
-			t.Errorf("%s heard %d of %d events: %v", source, len(heard[source]), events, heard[source])
+		if len(received[source]) != events {
+			t.Errorf("%s received %d of %d events: %v", source, len(received[source]), events, received[source])
 		}
 	}
 	must(t, q.write(l))
-	owed := int64(len(l.Pending(key, dead)))
+	pending := int64(len(l.Pending(key, dead)))
 	st := s.All()[0].Status
-	if lost := st.Dropped[ledger.DroppedJournalFull]; owed == 0 || lost == 0 || lost+owed != events || c.dropped[ledger.DroppedJournalFull] != lost {
-		t.Errorf("%d are owed to the dead one, %d shown and %d counted as given up", owed, lost, c.dropped[ledger.DroppedJournalFull])
+	if lost := st.Dropped[ledger.DroppedJournalFull]; pending == 0 || lost == 0 || lost+pending != events || c.dropped[ledger.DroppedJournalFull] != lost {
+		t.Errorf("%d pending for the dead sink, %d dropped in the status, %d dropped in the metric", pending, lost, c.dropped[ledger.DroppedJournalFull])
 	}
-	if st.Pending != owed || st.Journal[len(st.Journal)-1].Sequence != events {
-		t.Errorf("%d pending, the newest is %d", st.Pending, st.Journal[len(st.Journal)-1].Sequence)
+	if st.Pending != pending || st.Journal[len(st.Journal)-1].Sequence != events {
+		t.Errorf("the status has %d pending, the newest is %d", st.Pending, st.Journal[len(st.Journal)-1].Sequence)
 	}
 	for _, j := range st.Journal {
 		if j.Type == string(lifecycle.TrafficShifted) && j.Sequence < events-4 {
-			t.Errorf("step %d of traffic is kept, and what says more than the next one is not", j.Sequence)
+			t.Errorf("traffic step %d is kept, although a later one supersedes it", j.Sequence)
 		}
 	}
 }
 
-// TestWhoIsFurthestBehindGivesWayFirst: of two dead sinks, the one that died first.
-func TestWhoIsFurthestBehindGivesWayFirst(t *testing.T) {
+// Of two dead sinks, the one that died first loses events first.
+func TestSourceFurthestBehindLosesEventsFirst(t *testing.T) {
 	s := store.New()
 	l := ledger.New(s, everyone{"first", "second"}, &counts{})
 	rollouts(t, l, 8, func(sequence int64) { l.Acknowledge(ledger.Name(cart), "second", sequence) })
 	rollouts(t, l, 10, func(int64) {})
 	if got := len(l.Pending(key, "second")); got != 10 {
-		t.Errorf("the second is owed %d", got)
+		t.Errorf("%d pending for the second sink, want 10", got)
 	}
 	if got := len(l.Pending(key, "first")); got < 10 || got > 13 {
-		t.Errorf("the first is owed %d", got)
+		t.Errorf("%d pending for the first sink, want 10 to 13", got)
 	}
 	rollouts(t, l, 10, func(int64) {})
 	one, other := l.Pending(key, "first"), l.Pending(key, "second")
 	if sequences(one) != sequences(other) || len(one) == 0 {
-		t.Errorf("equally far behind, they are owed %d and %d", len(one), len(other))
+		t.Errorf("equally far behind, but %d and %d pending", len(one), len(other))
 	}
 }
 
-// byType is a router that tells one source of traffic and readiness, and another of all
-// the rest.
+// byType is a router that sends traffic and readiness to the first source, and everything else
+// to the others.
 type byType struct{ everyone }
 
 func (b byType) Recipients(s v1alpha1.CDEventSubjectSpec, l ledger.Labels, t lifecycle.Transition) []ledger.Recipient {
@@ -112,9 +110,9 @@ func (b byType) Recipients(s v1alpha1.CDEventSubjectSpec, l ledger.Labels, t lif
 	return all[1:]
 }
 
-// TestTheNewestStepOfTrafficIsKept: earlier ones give way, as it says where the traffic is
-// now. No later event says so to its source.
-func TestTheNewestStepOfTrafficIsKept(t *testing.T) {
+// Earlier traffic steps are dropped first. The newest one is kept, because no later event
+// tells the source where the traffic goes now.
+func TestNewestTrafficStepIsKept(t *testing.T) {
 	s := store.New()
 	l := ledger.New(s, byType{everyone{"traffic", "rest"}}, &counts{})
 	pad := strings.Repeat("x", 40<<10)
@@ -126,13 +124,13 @@ func TestTheNewestStepOfTrafficIsKept(t *testing.T) {
 	for range 6 {
 		must(t, add(l, lifecycle.Upgraded, pad))
 	}
-	owed := sequences(l.Pending(key, "traffic"))
-	if !strings.HasSuffix(" "+owed, " 8") || strings.Contains(" "+owed+" ", " 7 ") || s.All()[0].Status.Dropped[ledger.DroppedJournalFull] < 2 {
-		t.Errorf("owed are %s, given up %v", owed, s.All()[0].Status.Dropped)
+	pending := sequences(l.Pending(key, "traffic"))
+	if !strings.HasSuffix(" "+pending, " 8") || strings.Contains(" "+pending+" ", " 7 ") || s.All()[0].Status.Dropped[ledger.DroppedJournalFull] < 2 {
+		t.Errorf("pending %s, dropped %v", pending, s.All()[0].Status.Dropped)
 	}
 }
 
-// crowd is a router of many sources, each with a form of its own.
+// crowd is a router with many sources, each with its own form.
 type crowd struct {
 	everyone
 	n, size int
@@ -144,15 +142,15 @@ func (c crowd) Recipients(v1alpha1.CDEventSubjectSpec, ledger.Labels, lifecycle.
 		out = append(out, ledger.Recipient{
 			Source: types.UID(fmt.Sprintf("source-%03d", i)), Rank: i,
 			Profile: v1alpha1.Profile{SpecVersion: "0.5", Source: "https://c", Extensions: map[string]string{
-				"of": fmt.Sprint(i), "pad": strings.Repeat("<", c.size/6), // six bytes each, as JSON
+				"of": fmt.Sprint(i), "pad": strings.Repeat("<", c.size/6), // six bytes each in JSON
 			}},
 		})
 	}
 	return out
 }
 
-// TestAFloodOfSourcesDoesNotStopTheJournal: etcd refuses what is too large as a whole.
-func TestAFloodOfSourcesDoesNotStopTheJournal(t *testing.T) {
+// etcd rejects an object that is too large, so too many sources must not fill it.
+func TestManySourcesDoNotStopTheJournal(t *testing.T) {
 	s := store.New()
 	c := &counts{}
 	flood := crowd{n: 420, size: 4 << 10}
@@ -160,36 +158,35 @@ func TestAFloodOfSourcesDoesNotStopTheJournal(t *testing.T) {
 	var left []types.UID
 	l.OnLeftOut(func(k ledger.Key, sources []types.UID) {
 		if k != key {
-			t.Errorf("told of %v", k)
+			t.Errorf("called with %v", k)
 		}
 		left = sources
 	})
 	for i := range 30 {
 		must(t, add(l, lifecycle.TrafficShifted, ""))
 		if size := written(t, s); size > maxWritten {
-			t.Fatalf("%d bytes", size)
+			t.Fatalf("the object has %d bytes", size)
 		}
 		if got := sequences(l.Pending(key, "source-000")); !strings.HasSuffix(" "+got, fmt.Sprintf(" %d", i+1)) {
-			t.Fatalf("the operator's source is owed %s", got)
+			t.Fatalf("pending for the operator's source: %s", got)
 		}
 		l.Acknowledge(ledger.Name(cart), "source-000", int64(i+1))
 	}
-	told := 1 + len(s.All()[0].Status.Journal[0].Recipients) // the first has acknowledged it
-	if told+len(left) != flood.n || told < 40 || left[0] != types.UID(fmt.Sprintf("source-%03d", told)) {
-		t.Errorf("%d are told, and %d are left out from %s on", told, len(left), left[0])
+	recipients := 1 + len(s.All()[0].Status.Journal[0].Recipients) // the first has acknowledged it
+	if recipients+len(left) != flood.n || recipients < 40 || left[0] != types.UID(fmt.Sprintf("source-%03d", recipients)) {
+		t.Errorf("%d recipients, and %d sources are left out, starting with %s", recipients, len(left), left[0])
 	}
 	if lost := s.All()[0].Status.Dropped[ledger.DroppedJournalFull]; lost < 30*int64(len(left)) || lost != c.dropped[ledger.DroppedJournalFull] {
-		t.Errorf("%d shown, %d counted", lost, c.dropped[ledger.DroppedJournalFull])
+		t.Errorf("dropped %d in the status, %d in the metric", lost, c.dropped[ledger.DroppedJournalFull])
 	}
 }
 
-// TestAllThatIsWrittenCounts: whatever is long.
-func TestAllThatIsWrittenCounts(t *testing.T) {
+func TestFormsCountTowardsTheLimit(t *testing.T) {
 	s := store.New()
 	router := &crowd{n: 1, size: 0}
 	l := ledger.New(s, router, &counts{})
 	for i := range 120 {
-		// A source that is changed all the time, while its sink is dead: a form for each event.
+		// The source changes before each event while its sink is dead, so each event has its own form.
 		router.size = 6<<10 + 6*i
 		must(t, add(l, lifecycle.Upgraded, ""))
 		if size := written(t, s); size > maxWritten {
@@ -197,6 +194,6 @@ func TestAllThatIsWrittenCounts(t *testing.T) {
 		}
 	}
 	if got := len(l.Pending(key, "source-000")); got < 50 {
-		t.Errorf("only %d are owed", got)
+		t.Errorf("only %d pending, want at least 50", got)
 	}
 }

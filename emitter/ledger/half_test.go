@@ -17,8 +17,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// shifts journals many steps of traffic in one write, each with a reason of that many
-// bytes.
+// shifts journals n traffic steps in one write, each with a reason of size bytes.
 func shifts(t *testing.T, l *ledger.Ledger, n, size int) {
 	t.Helper()
 	must(t, l.Journal(context.Background(), cart, func(current *v1alpha1.CDEventSubject) (*ledger.Change, error) {
@@ -39,33 +38,33 @@ func shifts(t *testing.T, l *ledger.Ledger, n, size int) {
 	}))
 }
 
-// What one write brings, and only a tenant wants, takes nothing of the operator's half.
+// One large write with events for a tenant takes no room from the operator's half.
 func TestOneWriteLeavesTheOperatorItsHalf(t *testing.T) {
 	s := store.New()
 	c := &counts{}
 	l := ledger.New(s, byType{everyone{"tenant", "operator"}}, c)
-	for range 10 { // 200 KiB: within its half
+	for range 10 { // 200 KiB: within the operator's half
 		must(t, add(l, lifecycle.Upgraded, strings.Repeat("x", 20<<10)))
 	}
 	shifts(t, l, 256, 2<<10)
 	if size := written(t, s); size > maxWritten {
-		t.Errorf("%d bytes", size)
+		t.Errorf("the object has %d bytes", size)
 	}
 	if got := sequences(l.Pending(key, "operator")); got != "1 2 3 4 5 6 7 8 9 10" {
-		t.Errorf("the operator is owed %q", got)
+		t.Errorf("pending for the operator: %q", got)
 	}
-	owed := strings.Fields(journaled(s, "tenant"))
-	if len(owed) < 100 || owed[len(owed)-1] != "266" {
-		t.Errorf("the tenant is owed %q", owed)
+	pending := strings.Fields(journaled(s, "tenant"))
+	if len(pending) < 100 || pending[len(pending)-1] != "266" {
+		t.Errorf("pending for the tenant: %q", pending)
 	}
-	if lost := s.All()[0].Status.Dropped[ledger.DroppedJournalFull]; lost != int64(256-len(owed)) || lost != c.dropped[ledger.DroppedJournalFull] {
-		t.Errorf("%d shown, %d counted", lost, c.dropped[ledger.DroppedJournalFull])
+	if lost := s.All()[0].Status.Dropped[ledger.DroppedJournalFull]; lost != int64(256-len(pending)) || lost != c.dropped[ledger.DroppedJournalFull] {
+		t.Errorf("dropped %d in the status, %d in the metric", lost, c.dropped[ledger.DroppedJournalFull])
 	}
 }
 
-// One write is within the bound as well where nothing is owed from before. The newest event
-// is kept, even where it is larger than half of the room.
-func TestOneWriteIsWithinTheBound(t *testing.T) {
+// One large write stays within the limit even into an empty journal. The newest event is kept,
+// even if it is larger than half of the journal.
+func TestOneWriteStaysWithinTheLimit(t *testing.T) {
 	for name, sources := range map[string]everyone{
 		"operator": {"operator"}, "tenant": {"tenant-00"}, "both": {"operator", "tenant-00"},
 	} {
@@ -78,14 +77,14 @@ func TestOneWriteIsWithinTheBound(t *testing.T) {
 			}
 			for _, source := range sources {
 				if got := journaled(s, source); !strings.HasSuffix(" "+got, fmt.Sprintf(" %d", n)) {
-					t.Errorf("%s: %s is owed %q", name, source, got)
+					t.Errorf("%s: pending for %s: %q", name, source, got)
 				}
 			}
 		}
 	}
 }
 
-// journaled are the numbers of the events that stand in the journal for a source.
+// journaled returns the sequence numbers of a source's events in the journal.
 func journaled(s *store.Store, source types.UID) string {
 	var out []string
 	for _, j := range s.All()[0].Status.Journal {

@@ -10,11 +10,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// holdings is how much of a journal the operator's sources and the tenants' sources use.
+// holdings tracks how much of a journal the operator's and the tenants' sources use.
 type holdings struct {
 	st       *v1alpha1.CDEventSubjectStatus
 	operator func(types.UID) bool
-	// both has the operator's under true, and the tenants' under false.
+	// both holds the use of the operator's sources (true) and of the tenants' (false).
 	both map[bool]*held
 	all  *held
 	// entries and forms are weights in bytes, by sequence number and by name.
@@ -22,8 +22,7 @@ type holdings struct {
 	forms   map[string]int
 }
 
-// held is what some sources use together: the bytes of JSON that a journal would have for
-// them alone.
+// held is what a group of sources uses: the size in bytes of a journal for this group alone.
 type held struct {
 	weight int
 	// entries and forms count how many recipients need each.
@@ -54,7 +53,7 @@ func (h *holdings) change(sequence int64, r v1alpha1.Recipient, by int) {
 	}
 }
 
-// costs is about how many bytes each source uses. What several need is divided among them.
+// costs returns about how many bytes each source uses. Shared bytes are divided evenly.
 func (h *holdings) costs() map[types.UID]int {
 	out := map[types.UID]int{}
 	for _, j := range h.st.Journal {
@@ -71,7 +70,7 @@ func weighBare(j v1alpha1.JournalEntry) int {
 	return weigh(j)
 }
 
-// change adds a recipient of an entry, or takes it away.
+// change adds a recipient of an entry, or removes it.
 func (h *held) change(sequence int64, r v1alpha1.Recipient, entry, form, by int) {
 	if h.entries[sequence] += by; h.entries[sequence] == max(by, 0) {
 		h.weight += by * entry
@@ -82,29 +81,27 @@ func (h *held) change(sequence int64, r v1alpha1.Recipient, entry, form, by int)
 	h.weight += by * weigh(r)
 }
 
-// giveWay drops an event of the operator's sources or of the tenants': of the group that uses
-// more, so that each has half of the journal. The first n events go first, then newer ones,
-// except the group's newest. Only after that does the other group give way. With all, only
-// the newest event of the journal is kept. It returns by how many bytes the journal shrinks,
-// and how many sources lose an event.
-func (h *holdings) giveWay(n int, all bool) (shrunk, sources int) {
+// drop drops one event, and returns the bytes freed and the number of sources that lose it.
+// The larger group (the operator's or the tenants' sources) loses events first: one of the
+// first n, then a newer one, but not its newest. With all, only the newest event is safe.
+func (h *holdings) drop(n int, all bool) (shrunk, sources int) {
 	heavier := h.both[true].weight > h.both[false].weight
 	for _, operators := range []bool{heavier, !heavier} {
 		for _, end := range []int{n, h.newest(operators)} {
-			if shrunk, sources = h.giveUp(operators, end); sources > 0 {
+			if shrunk, sources = h.dropFrom(operators, end); sources > 0 {
 				return shrunk, sources
 			}
 		}
 	}
 	for _, operators := range []bool{heavier, !heavier} {
 		if all && sources == 0 {
-			shrunk, sources = h.giveUp(operators, len(h.st.Journal)-1)
+			shrunk, sources = h.dropFrom(operators, len(h.st.Journal)-1)
 		}
 	}
 	return shrunk, sources
 }
 
-// newest is the index of the newest event of the operator's sources or of the tenants'.
+// newest returns the index of a group's newest event.
 func (h *holdings) newest(operators bool) int {
 	for i, j := range slices.Backward(h.st.Journal) {
 		if slices.ContainsFunc(j.Recipients, func(r v1alpha1.Recipient) bool { return h.operator(r.Source) == operators }) {
@@ -114,22 +111,22 @@ func (h *holdings) newest(operators bool) int {
 	return 0
 }
 
-// giveUp drops one of the first n events of the operator's sources or of the tenants'. Only
-// sources that use at least half as much as the largest one lose it.
-func (h *holdings) giveUp(operators bool, n int) (shrunk, sources int) {
+// dropFrom drops one of the first n events of a group. Only sources that use at least half as
+// much as the largest one lose it.
+func (h *holdings) dropFrom(operators bool, n int) (shrunk, sources int) {
 	if n <= 0 {
-		return 0, 0 // nothing is left to drop
+		return 0, 0 // no event is left to drop
 	}
-	costs, dearest := h.costs(), 0
+	costs, largest := h.costs(), 0
 	for _, j := range h.st.Journal[:n] {
 		for _, r := range j.Recipients {
 			if h.operator(r.Source) == operators {
-				dearest = max(dearest, costs[r.Source])
+				largest = max(largest, costs[r.Source])
 			}
 		}
 	}
 	theirs := func(r v1alpha1.Recipient) bool {
-		return h.operator(r.Source) == operators && 2*costs[r.Source] >= dearest
+		return h.operator(r.Source) == operators && 2*costs[r.Source] >= largest
 	}
 	i := furthestBehind(h.st.Journal, n, theirs)
 	if i < 0 {
@@ -153,9 +150,9 @@ func (h *holdings) giveUp(operators bool, n int) (shrunk, sources int) {
 	return before - h.all.weight, sources
 }
 
-// furthestBehind chooses which of the first n events to drop: one whose recipients are all
-// furthest behind; of these, one that a later event supersedes; of these, the oldest. It is
-// negative if there is none.
+// furthestBehind chooses which of the first n events to drop: one whose recipients are
+// furthest behind, then one that a later event supersedes, then the oldest. It returns -1 if
+// there is none.
 func furthestBehind(journal []v1alpha1.JournalEntry, n int, theirs func(v1alpha1.Recipient) bool) int {
 	// since and last are the oldest and the newest pending event of a source.
 	since, last := map[types.UID]int{}, map[types.UID]int{}
@@ -168,10 +165,11 @@ func furthestBehind(journal []v1alpha1.JournalEntry, n int, theirs func(v1alpha1
 		}
 	}
 	type rank struct {
-		// ahead is how far the most advanced of its recipients is.
+		// ahead is the position of its most advanced recipient.
 		ahead int
-		said  int
-		age   int
+		// needed is 1 unless a later event supersedes it.
+		needed int
+		age    int
 	}
 	best, chosen := rank{}, -1
 	for i, j := range journal[:n] {
@@ -180,15 +178,15 @@ func furthestBehind(journal []v1alpha1.JournalEntry, n int, theirs func(v1alpha1
 		}
 		r := rank{age: i}
 		if !lifecycle.Type(j.Type).Superseded() {
-			r.said = 1
+			r.needed = 1
 		}
 		for _, to := range j.Recipients {
 			r.ahead = max(r.ahead, since[to.Source])
 			if last[to.Source] == i {
-				r.said = 1 // no later event supersedes it for this recipient
+				r.needed = 1 // this recipient gets no later event
 			}
 		}
-		if chosen < 0 || cmp.Or(cmp.Compare(r.ahead, best.ahead), cmp.Compare(r.said, best.said), cmp.Compare(r.age, best.age)) < 0 {
+		if chosen < 0 || cmp.Or(cmp.Compare(r.ahead, best.ahead), cmp.Compare(r.needed, best.needed), cmp.Compare(r.age, best.age)) < 0 {
 			best, chosen = r, i
 		}
 	}

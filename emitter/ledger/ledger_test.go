@@ -27,7 +27,7 @@ var (
 	noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 )
 
-// everyone is a router that tells the same sources of everything.
+// everyone is a router that sends every event to the same sources.
 type everyone []types.UID
 
 func (e everyone) Exists(source types.UID) bool { return slices.Contains(e, source) }
@@ -67,7 +67,7 @@ func (c *counts) Dropped(reason string, n int64) {
 	c.dropped[reason] += n
 }
 
-// add journals one transition after what is in the ledger.
+// add journals one more transition.
 func add(l *ledger.Ledger, typ lifecycle.Type, pad string) error {
 	return l.Journal(context.Background(), cart, func(current *v1alpha1.CDEventSubject) (*ledger.Change, error) {
 		var m lifecycle.Memory
@@ -102,9 +102,9 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Fatal("not in time: " + what)
 }
 
-func sequences(owed []ledger.Pending) string {
+func sequences(pending []ledger.Pending) string {
 	var out []string
-	for _, o := range owed {
+	for _, o := range pending {
 		out = append(out, fmt.Sprint(o.Transition.Sequence))
 	}
 	return strings.Join(out, " ")
@@ -117,30 +117,30 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestJournaledThenOwedThenAcknowledged(t *testing.T) {
+func TestJournalPendingAcknowledged(t *testing.T) {
 	s := store.New()
 	l := ledger.New(s, everyone{"a", "b"}, &counts{})
-	var told []types.UID
+	var notified []types.UID
 	l.OnPending(func(k ledger.Key, source types.UID) {
 		if k != key {
-			t.Errorf("told of %v", k)
+			t.Errorf("called with %v", k)
 		}
-		told = append(told, source)
+		notified = append(notified, source)
 	})
 	must(t, add(l, lifecycle.Created, ""))
 	must(t, add(l, lifecycle.Deployed, ""))
-	if len(told) != 4 {
-		t.Errorf("told %v", told)
+	if len(notified) != 4 {
+		t.Errorf("OnPending was called for %v", notified)
 	}
 	if got := sequences(l.Pending(key, "a")); got != "1 2" {
-		t.Errorf("owed to a: %s", got)
+		t.Errorf("pending for a: %s", got)
 	}
 	l.Acknowledge(ledger.Name(cart), "a", 1)
 	if got := sequences(l.Pending(key, "a")); got != "2" {
-		t.Errorf("owed to a after its first acknowledgement, which is not written yet: %s", got)
+		t.Errorf("pending for a after an acknowledgement that is not written yet: %s", got)
 	}
 	if got := sequences(l.Pending(key, "b")); got != "1 2" {
-		t.Errorf("b acknowledges for itself: %s", got)
+		t.Errorf("pending for b, which has acknowledged nothing: %s", got)
 	}
 	run(t, l)
 	l.Acknowledge(ledger.Name(cart), "a", 2)
@@ -167,27 +167,27 @@ func TestAcknowledgementsNeverGoBack(t *testing.T) {
 	l.Acknowledge(ledger.Name(cart), "a", 1)
 	must(t, add(l, lifecycle.TrafficShifted, ""))
 	if got := sequences(l.Pending(key, "a")); got != "3 4" {
-		t.Errorf("owed %s", got)
+		t.Errorf("pending %s", got)
 	}
 }
 
-func TestAnotherWriterWasFaster(t *testing.T) {
+func TestConflictingWriters(t *testing.T) {
 	s := store.New()
 	c := &counts{}
 	mine, theirs := ledger.New(s, everyone{"a"}, c), ledger.New(s, everyone{"a"}, &counts{})
 	must(t, add(mine, lifecycle.Created, ""))
-	must(t, add(theirs, lifecycle.Deployed, "")) // did not know of it: AlreadyExists
-	must(t, add(mine, lifecycle.Published, ""))  // has an old one: Conflict
+	must(t, add(theirs, lifecycle.Deployed, "")) // does not know the object: AlreadyExists
+	must(t, add(mine, lifecycle.Published, ""))  // has an old version: Conflict
 	o := s.All()[0]
 	if o.Status.Sequence != 3 || len(o.Status.Journal) != 3 || c.conflicts != 1 {
 		t.Errorf("sequence %d, %d journaled, %d conflicts", o.Status.Sequence, len(o.Status.Journal), c.conflicts)
 	}
 	if got := sequences(mine.Pending(key, "a")); got != "1 2 3" {
-		t.Errorf("owed %s", got)
+		t.Errorf("pending %s", got)
 	}
 }
 
-func TestManyWritersLoseNothing(t *testing.T) {
+func TestConcurrentWritersLoseNothing(t *testing.T) {
 	s := store.New()
 	leaders := []*ledger.Ledger{ledger.New(s, everyone{"a"}, &counts{}), ledger.New(s, everyone{"a"}, &counts{})}
 	var wg sync.WaitGroup
@@ -195,7 +195,7 @@ func TestManyWritersLoseNothing(t *testing.T) {
 		wg.Go(func() {
 			for range 25 {
 				for add(leaders[i%2], lifecycle.TrafficShifted, "") != nil {
-					time.Sleep(time.Millisecond) // met too many others in a row
+					time.Sleep(time.Millisecond) // too many conflicts in a row
 				}
 			}
 		})
@@ -207,13 +207,13 @@ func TestManyWritersLoseNothing(t *testing.T) {
 	}
 }
 
-func TestAWriteWhoseAnswerIsLostIsNotDoneTwice(t *testing.T) {
+func TestLostResponseIsNotJournaledTwice(t *testing.T) {
 	s := store.New()
 	l := ledger.New(s, everyone{"a"}, &counts{})
 	must(t, add(l, lifecycle.Created, ""))
 	s.After = func(string, string) error {
 		s.After = nil
-		return apierrors.NewTimeoutError("the answer is lost", 1)
+		return apierrors.NewTimeoutError("the response is lost", 1)
 	}
 	decide := func(current *v1alpha1.CDEventSubject) (*ledger.Change, error) {
 		if current.Status.Sequence == 2 {
@@ -227,11 +227,11 @@ func TestAWriteWhoseAnswerIsLostIsNotDoneTwice(t *testing.T) {
 	}
 	must(t, l.Journal(context.Background(), cart, decide))
 	if got := sequences(l.Pending(key, "a")); got != "1 2" {
-		t.Errorf("owed %s", got)
+		t.Errorf("pending %s", got)
 	}
 }
 
-func TestRemovedStaysUntilAllHaveHeard(t *testing.T) {
+func TestRemovedEntryStaysUntilAcknowledged(t *testing.T) {
 	s := store.New()
 	l := ledger.New(s, everyone{"a"}, &counts{})
 	run(t, l)
@@ -242,25 +242,25 @@ func TestRemovedStaysUntilAllHaveHeard(t *testing.T) {
 	must(t, l.Collect(context.Background(), noon, 0))
 	must(t, l.Collect(context.Background(), noon, 0))
 	if len(s.All()) != 1 {
-		t.Fatal("deleted while something is owed")
+		t.Fatal("deleted while an event is pending")
 	}
 	l.Acknowledge(ledger.Name(cart), "a", 2)
 	eventually(t, "2 acknowledged", func() bool { return s.All()[0].Status.Acknowledged["a"] == 2 })
 	must(t, l.Collect(context.Background(), noon, time.Minute))
 	must(t, l.Collect(context.Background(), noon.Add(59*time.Second), time.Minute))
 	if len(s.All()) != 1 {
-		t.Fatal("deleted before its time")
+		t.Fatal("deleted too early")
 	}
 	must(t, l.Collect(context.Background(), noon.Add(time.Minute), time.Minute))
 	if len(s.All()) != 0 {
-		t.Fatal("still there")
+		t.Fatal("not deleted")
 	}
 	if len(l.Keys()) != 1 {
-		t.Fatal("the informer has not told yet, so that a late update must be recognised")
+		t.Fatal("forgotten before the informer reported the deletion, so a late update would count as new")
 	}
 }
 
-func TestNobodyListens(t *testing.T) {
+func TestWithoutSources(t *testing.T) {
 	s := store.New()
 	l := ledger.New(s, everyone{}, &counts{})
 	must(t, add(l, lifecycle.Deployed, ""))
@@ -271,11 +271,11 @@ func TestNobodyListens(t *testing.T) {
 	must(t, l.Collect(context.Background(), noon, 0))
 	must(t, l.Collect(context.Background(), noon, 0))
 	if len(s.All()) != 0 {
-		t.Error("an entry that nobody waits for is still there")
+		t.Error("an entry without pending events was not deleted")
 	}
 }
 
-func TestAnInformerThatLagsBehind(t *testing.T) {
+func TestLaggingInformer(t *testing.T) {
 	s := store.New()
 	l := ledger.New(s, everyone{"a"}, &counts{})
 	must(t, add(l, lifecycle.Deployed, ""))
@@ -283,40 +283,40 @@ func TestAnInformerThatLagsBehind(t *testing.T) {
 	must(t, add(l, lifecycle.Removed, ""))
 	l.Observe(old)
 	if got := sequences(l.Pending(key, "a")); got != "1 2" {
-		t.Errorf("owed %s", got)
+		t.Errorf("pending %s", got)
 	}
 	run(t, l)
 	l.Acknowledge(ledger.Name(cart), "a", 2)
-	eventually(t, "the entry gone", func() bool {
+	eventually(t, "the entry is deleted", func() bool {
 		return l.Collect(context.Background(), noon, 0) == nil && len(s.All()) == 0
 	})
 	l.Observe(old)
 	if got := l.Pending(key, "a"); len(got) != 0 {
-		t.Errorf("what was acknowledged and deleted is owed again: %+v", got)
+		t.Errorf("acknowledged events are pending again: %+v", got)
 	}
 	l.Forget(old, true)
 	if len(l.Keys()) != 0 {
-		t.Error("the line is still there")
+		t.Error("the key is still known")
 	}
 }
 
-func TestTheNextLeaderReadsWhatIsOwed(t *testing.T) {
+func TestNextLeaderReadsPendingEvents(t *testing.T) {
 	s := store.New()
 	must(t, add(ledger.New(s, everyone{"a"}, &counts{}), lifecycle.Deployed, ""))
 	next := ledger.New(s, everyone{"a"}, &counts{})
 	for _, o := range s.All() {
 		next.Observe(o)
 	}
-	owed := next.Pending(key, "a")
-	if len(owed) != 1 || owed[0].Transition.Type != lifecycle.Deployed || owed[0].Profile.SpecVersion != "0.5" || !owed[0].Transition.Time.Equal(noon.Add(time.Second)) {
-		t.Errorf("owed %+v", owed)
+	pending := next.Pending(key, "a")
+	if len(pending) != 1 || pending[0].Transition.Type != lifecycle.Deployed || pending[0].Profile.SpecVersion != "0.5" || !pending[0].Transition.Time.Equal(noon.Add(time.Second)) {
+		t.Errorf("pending %+v", pending)
 	}
 	if st := next.Backlogs()["a"]; st.Pending != 1 || len(st.Keys) != 1 || !st.Oldest.Equal(noon.Add(time.Second)) {
-		t.Errorf("standing %+v", st)
+		t.Errorf("backlog %+v", st)
 	}
 }
 
-func TestGoneComesBeforePresent(t *testing.T) {
+func TestRemovedObjectComesBeforePresentOne(t *testing.T) {
 	s := store.New()
 	l := ledger.New(s, everyone{"a"}, &counts{})
 	must(t, add(l, lifecycle.Removed, ""))
@@ -325,13 +325,13 @@ func TestGoneComesBeforePresent(t *testing.T) {
 	must(t, l.Journal(context.Background(), again, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
 		return &ledger.Change{Memory: lifecycle.Memory{Sequence: 1}, Transitions: []lifecycle.Transition{{Sequence: 1, Time: noon, Type: lifecycle.Created}}}, nil
 	}))
-	owed := l.Pending(key, "a")
-	if len(owed) != 2 || owed[0].Transition.Type != lifecycle.Removed || owed[1].Transition.Type != lifecycle.Created {
-		t.Errorf("owed %+v", owed)
+	pending := l.Pending(key, "a")
+	if len(pending) != 2 || pending[0].Transition.Type != lifecycle.Removed || pending[1].Transition.Type != lifecycle.Created {
+		t.Errorf("pending %+v", pending)
 	}
 }
 
-func TestTheJournalIsBounded(t *testing.T) {
+func TestJournalIsBounded(t *testing.T) {
 	s := store.New()
 	c := &counts{}
 	l := ledger.New(s, everyone{"a"}, c)
@@ -348,84 +348,85 @@ func TestTheJournalIsBounded(t *testing.T) {
 		t.Errorf("%d bytes, from %s to %s", len(raw), first.Type, last.Type)
 	}
 	if lost := o.Status.Dropped[ledger.DroppedJournalFull]; lost == 0 || lost != c.dropped[ledger.DroppedJournalFull] || int(lost)+len(o.Status.Journal) != 14 {
-		t.Errorf("%d lost, %d counted, %d kept", lost, c.dropped[ledger.DroppedJournalFull], len(o.Status.Journal))
+		t.Errorf("dropped %d in the status, %d in the metric; %d kept", lost, c.dropped[ledger.DroppedJournalFull], len(o.Status.Journal))
 	}
 }
 
-func TestGivenUpIsCountedAndShown(t *testing.T) {
+func TestDroppedEventsAreCountedAndShown(t *testing.T) {
 	s := store.New()
 	c := &counts{}
 	l := ledger.New(s, everyone{"a", "b"}, c)
 	must(t, add(l, lifecycle.Deployed, ""))
 	run(t, l)
 	l.Drop(ledger.Name(cart), "a", 1, ledger.DroppedRejected)
-	eventually(t, "shown", func() bool {
+	eventually(t, "the drop is in the status", func() bool {
 		o := s.All()[0]
 		return o.Status.Dropped[ledger.DroppedRejected] == 1 && o.Status.Pending == 1
 	})
 	l.Abandon("b", func(types.NamespacedName) bool { return false })
 	if l.Backlogs()["b"].Pending != 1 {
-		t.Error("abandoned by a process that does not lead")
+		t.Error("a process that is not the leader abandoned events")
 	}
 	l.Abandon("b", func(types.NamespacedName) bool { return true })
 	l.Abandon("b", func(types.NamespacedName) bool { return true })
-	eventually(t, "abandoned", func() bool {
+	eventually(t, "the events are abandoned", func() bool {
 		o := s.All()[0]
 		return o.Status.Dropped[ledger.DroppedSourceRemoved] == 1 && o.Status.Pending == 0
 	})
 	if c.dropped[ledger.DroppedRejected] != 1 || c.dropped[ledger.DroppedSourceRemoved] != 1 {
-		t.Errorf("counted %v", c.dropped)
+		t.Errorf("dropped in the metric: %v", c.dropped)
 	}
 }
 
-// elsewhere is a router for which a namespace is there, or is gone.
-type elsewhere struct {
+// labelled is a router that knows the labels of a namespace. Nil labels mean that the
+// namespace does not exist.
+type labelled struct {
 	everyone
 	labels map[string]string
 	fails  error
 	asked  []ledger.Labels
 }
 
-func (e *elsewhere) NamespaceLabels(string) (labels map[string]string, exists bool, err error) {
+func (e *labelled) NamespaceLabels(string) (labels map[string]string, exists bool, err error) {
 	return e.labels, e.labels != nil, e.fails
 }
 
-func (e *elsewhere) Recipients(s v1alpha1.CDEventSubjectSpec, l ledger.Labels, t lifecycle.Transition) []ledger.Recipient {
+func (e *labelled) Recipients(s v1alpha1.CDEventSubjectSpec, l ledger.Labels, t lifecycle.Transition) []ledger.Recipient {
 	e.asked = append(e.asked, l)
 	return e.everyone.Recipients(s, l, t)
 }
 
-// As long as the labels of a namespace are not known, it is not known who is to be told.
-func TestNothingIsJournaledWithoutTheNamespace(t *testing.T) {
+// The labels of the namespace decide which sources receive an event.
+func TestNothingIsJournaledWithoutNamespaceLabels(t *testing.T) {
 	s := store.New()
-	r := &elsewhere{everyone: everyone{"a"}, fails: errors.New("no answer")}
+	r := &labelled{everyone: everyone{"a"}, fails: errors.New("no answer")}
 	l := ledger.New(s, r, &counts{})
 	if err := add(l, lifecycle.Deployed, ""); !errors.Is(err, r.fails) {
 		t.Errorf("got %v", err)
 	}
 	if len(r.asked) != 0 || s.Writes() != 0 {
-		t.Errorf("asked %v, %d writes", r.asked, s.Writes())
+		t.Errorf("%d calls of Recipients, %d writes, want none", len(r.asked), s.Writes())
 	}
 	r.fails, r.labels = nil, map[string]string{"team": "shop"}
 	must(t, add(l, lifecycle.Deployed, ""))
 	if len(r.asked) != 1 || r.asked[0].Namespace["team"] != "shop" {
-		t.Errorf("routed by %v", r.asked)
+		t.Errorf("routed with the labels %v", r.asked)
 	}
 }
 
-func TestLabelsOfANamespaceOutliveIt(t *testing.T) {
+func TestNamespaceLabelsOutliveTheNamespace(t *testing.T) {
 	s := store.New()
-	r := &elsewhere{everyone: everyone{"a"}, labels: map[string]string{"team": "shop"}}
+	r := &labelled{everyone: everyone{"a"}, labels: map[string]string{"team": "shop"}}
 	l := ledger.New(s, r, &counts{})
 	must(t, add(l, lifecycle.Deployed, ""))
 	r.labels = nil
 	must(t, add(l, lifecycle.Removed, ""))
 	if len(r.asked) != 2 || r.asked[1].Namespace["team"] != "shop" {
-		t.Errorf("asked with %+v", r.asked)
+		t.Errorf("routed with the labels %+v", r.asked)
 	}
 }
 
-func TestSourcesThatAreGoneAreForgotten(t *testing.T) {
+func TestDeletedSourcesAreForgotten(t *testing.T) {
 	s := store.New()
 	l, q := queued(s, everyone{"a", "b"}, &counts{})
 	must(t, add(l, lifecycle.Deployed, ""))
@@ -440,7 +441,7 @@ func TestSourcesThatAreGoneAreForgotten(t *testing.T) {
 	}
 }
 
-func TestAnEntryWithoutATransition(t *testing.T) {
+func TestEntryWithoutTransitions(t *testing.T) {
 	s := store.New()
 	l := ledger.New(s, everyone{"a"}, &counts{})
 	must(t, l.Journal(context.Background(), cart, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {

@@ -16,9 +16,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// Objects of one name that came and went within a second are told in the order in
-// which they were there, and at each call in the same.
-func TestObjectsOfOneSecondHaveAnOrder(t *testing.T) {
+// Objects of one name that came and went within one second keep their order, at every call.
+func TestObjectsOfTheSameSecondKeepTheirOrder(t *testing.T) {
 	s := store.New()
 	s.Now = func() time.Time { return noon }
 	l := ledger.New(s, everyone{"a"}, &counts{})
@@ -45,13 +44,13 @@ func TestObjectsOfOneSecondHaveAnOrder(t *testing.T) {
 			got = append(got, fmt.Sprint(o.Subject.UID, o.Transition.Sequence))
 		}
 		if !slices.Equal(got, want) {
-			t.Fatalf("owed are %v, want %v", got, want)
+			t.Fatalf("pending %v, want %v", got, want)
 		}
 	}
 }
 
-// What is put back is created anew, and is as old as it was.
-func TestPuttingBackLeavesTheOrder(t *testing.T) {
+// A recreated entry keeps its age, although the API server gives it a new creation time.
+func TestRecreatedEntryKeepsItsPlace(t *testing.T) {
 	s, clock := store.New(), noon
 	s.Now = func() time.Time { return clock }
 	l, q := queued(s, everyone{"a"}, &counts{})
@@ -66,27 +65,27 @@ func TestPuttingBackLeavesTheOrder(t *testing.T) {
 		spec := cart
 		spec.UID = uid
 		must(t, l.Journal(context.Background(), spec, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
-			// The clocks of two leaders: what they say does not tell which came first.
+			// The clocks of two leaders differ, so these times do not show which came first.
 			at := noon.Add(map[types.UID]time.Duration{"first": time.Hour}[uid])
 			return &ledger.Change{Memory: lifecycle.Memory{Sequence: 1, Removed: true}, Transitions: []lifecycle.Transition{{Sequence: 1, Time: at, Type: lifecycle.Removed}}}, nil
 		}))
 		clock = clock.Add(time.Minute)
 	}
-	for range 2 { // it may happen again
+	for range 2 { // it may happen more than once
 		gone := s.Peek(ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: cart.Kind, UID: "first"}))
 		s.Remove(gone.Name)
 		l.Forget(gone, true)
 		must(t, q.write(l))
 		if got := s.Peek(gone.Name); got == nil || got.UID == gone.UID {
-			t.Fatalf("not put back: %+v", got)
+			t.Fatalf("not recreated: %+v", got)
 		}
 		next := ledger.New(s, everyone{"a"}, &counts{})
 		for _, o := range s.All() {
 			next.Observe(o)
 		}
-		for who, l := range map[string]*ledger.Ledger{"this leader": l, "the next one": next} {
+		for who, l := range map[string]*ledger.Ledger{"this leader": l, "the next leader": next} {
 			if got := order(l); got != "first1 second1" {
-				t.Errorf("%s owes %s", who, got)
+				t.Errorf("pending according to %s: %s", who, got)
 			}
 		}
 		clock = clock.Add(time.Minute)

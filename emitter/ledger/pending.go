@@ -24,14 +24,14 @@ type Pending struct {
 	Transition lifecycle.Transition
 	// Undecided says that the source's filters must be applied first.
 	Undecided bool
-	// Unreadable says why the transition cannot be read. It then has only its sequence
-	// number, time and type, and is dropped in its turn.
+	// Unreadable is set if the transition cannot be read. It then has only a sequence number,
+	// time and type, and is dropped when the events before it are sent.
 	Unreadable error
 }
 
-// Subjects returns the CDEventSubjects of a watched object, one for each UID that it has had:
-// those of objects that are gone first, each group in order of creation. They must not be
-// changed.
+// Subjects returns the CDEventSubjects of a watched object, one for each UID that it has had.
+// Those of deleted objects come first, each group in order of creation. The caller must not
+// change them.
 func (l *Ledger) Subjects(key Key) []*v1alpha1.CDEventSubject {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -59,7 +59,7 @@ func (l *Ledger) subjectsLocked(key Key) []*v1alpha1.CDEventSubject {
 	return out
 }
 
-// created is when a CDEventSubject was first created, by the clock of the API server: the
+// created returns when a CDEventSubject was first created, by the clock of the API server. The
 // clocks of two leaders may differ.
 func created(s *v1alpha1.CDEventSubject) time.Time {
 	if s.Status.Created != nil {
@@ -68,8 +68,8 @@ func created(s *v1alpha1.CDEventSubject) time.Time {
 	return s.CreationTimestamp.Time
 }
 
-// first is the time of the oldest transition that a CDEventSubject still has. It orders those
-// that were created within one second.
+// first returns the time of the oldest transition that a CDEventSubject still has. It orders
+// CDEventSubjects that were created within one second.
 func first(s *v1alpha1.CDEventSubject) time.Time {
 	switch {
 	case len(s.Status.Journal) > 0:
@@ -91,13 +91,13 @@ func (l *Ledger) Keys() []Key {
 	return out
 }
 
-// maxPending is how many events Pending returns at once. If a name is created and removed again and
-// again while a sink is down, thousands are pending.
+// maxPending limits how many events Pending returns at once. Thousands are pending if an
+// object is created and deleted again and again while a sink is down.
 const maxPending = 64
 
 // Pending returns the next events that are pending for a source about a watched object, in the
-// order in which they must be sent. Events about an object of the same name that is gone come
-// before those about the present one.
+// order in which they must be sent. Events about a deleted object of the same name come before
+// those about the present one.
 func (l *Ledger) Pending(key Key, source types.UID) []Pending {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -121,8 +121,8 @@ func (l *Ledger) Pending(key Key, source types.UID) []Pending {
 	return out
 }
 
-// outOfRange says that an entry has a number that no transition has, as after an edit by hand.
-// It could never be acknowledged.
+// outOfRange reports whether an entry's number is above that of the last transition, as after a
+// manual edit. Such an entry could never be acknowledged.
 func outOfRange(j v1alpha1.JournalEntry, st *v1alpha1.CDEventSubjectStatus) bool {
 	return j.Sequence > st.Sequence
 }
@@ -215,8 +215,8 @@ func (l *Ledger) Drop(name string, source types.UID, sequence int64, reason stri
 	})
 }
 
-// note ignores numbers that the CDEventSubject does not have: they are from before a backup was
-// restored.
+// note ignores numbers that the CDEventSubject does not have yet: they are from before a backup
+// was restored.
 func (l *Ledger) note(name string, sequence int64, f func(*subject)) {
 	l.mu.Lock()
 	sub, ok := l.subjects[name]

@@ -8,34 +8,34 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-func TestAnEntryThatIsDeletedByHandIsPutBack(t *testing.T) {
+func TestManuallyDeletedEntryIsRecreated(t *testing.T) {
 	s := store.New()
 	l, q := queued(s, everyone{"a"}, &counts{})
 	must(t, add(l, lifecycle.Deployed, ""))
 	before := s.All()[0]
 	s.Remove(before.Name)
-	// Somebody else may have finished and collected it: only the informer knows.
+	// Another leader may have collected it, so only the informer's last state decides.
 	if err := add(l, lifecycle.Upgraded, ""); err == nil || len(s.All()) > 0 {
-		t.Fatalf("%v; put back without a word from the informer: %+v", err, s.All())
+		t.Fatalf("%v; recreated before the informer reported the deletion: %+v", err, s.All())
 	}
 	l.Forget(before, true)
 	must(t, q.write(l))
 	if all := s.All(); len(all) != 1 || all[0].UID == before.UID {
-		t.Fatalf("not put back: %+v", all)
+		t.Fatalf("not recreated: %+v", all)
 	}
 	must(t, add(l, lifecycle.Upgraded, ""))
 	if got := sequences(l.Pending(key, "a")); got != "1 2" {
-		t.Errorf("owed %q", got)
+		t.Errorf("pending %q", got)
 	}
-	l.Forget(before, true) // it is told once more
+	l.Forget(before, true) // the informer reports the deletion again
 	if len(l.Subjects(key)) != 1 {
-		t.Error("what was put back is forgotten")
+		t.Error("the recreated entry is forgotten")
 	}
 }
 
-// TestWhatAnotherLeaderFinishedStaysFinished: cut off for long, with something left
-// to acknowledge.
-func TestWhatAnotherLeaderFinishedStaysFinished(t *testing.T) {
+// A former leader that was cut off for a long time must not recreate an entry that another
+// leader has finished and collected.
+func TestFinishedEntryIsNotRecreated(t *testing.T) {
 	s := store.New()
 	l, q := queued(s, everyone{"a"}, &counts{})
 	must(t, add(l, lifecycle.Deployed, ""))
@@ -46,7 +46,8 @@ func TestWhatAnotherLeaderFinishedStaysFinished(t *testing.T) {
 	}
 }
 
-func TestWhatMayHaveBeenMissedIsNotPutBack(t *testing.T) {
+// If the informer may have missed updates, the last known state may be outdated.
+func TestOutdatedEntryIsNotRecreated(t *testing.T) {
 	s := store.New()
 	l, q := queued(s, everyone{"a"}, &counts{})
 	must(t, add(l, lifecycle.Deployed, ""))
@@ -55,6 +56,6 @@ func TestWhatMayHaveBeenMissedIsNotPutBack(t *testing.T) {
 	l.Forget(before, false)
 	must(t, q.write(l))
 	if all := s.All(); len(all) != 0 {
-		t.Errorf("put back: %+v", all)
+		t.Errorf("recreated: %+v", all)
 	}
 }

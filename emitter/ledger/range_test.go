@@ -13,16 +13,17 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// An entry with a number that no transition has could be sent, and never acknowledged.
-func TestAnEntryWithANumberOfTheFutureIsGivenUp(t *testing.T) {
+// A journal entry whose sequence number is above that of the last transition could be sent,
+// but never acknowledged.
+func TestFutureSequenceNumberIsDropped(t *testing.T) {
 	for name, c := range map[string]struct {
-		edit func(*v1alpha1.CDEventSubjectStatus)
-		owed string
-		lost int64
+		edit    func(*v1alpha1.CDEventSubjectStatus)
+		pending string
+		lost    int64
 	}{
-		"an entry's number is raised":    {func(st *v1alpha1.CDEventSubjectStatus) { st.Journal[2].Sequence = 99 }, "1 2", 1},
-		"the sequence is lower than all": {func(st *v1alpha1.CDEventSubjectStatus) { st.Sequence = 1 }, "1", 2},
-		"the sequence is lost":           {func(st *v1alpha1.CDEventSubjectStatus) { st.Sequence = 0 }, "", 3},
+		"an entry's number is raised":  {func(st *v1alpha1.CDEventSubjectStatus) { st.Journal[2].Sequence = 99 }, "1 2", 1},
+		"the last sequence is lowered": {func(st *v1alpha1.CDEventSubjectStatus) { st.Sequence = 1 }, "1", 2},
+		"the last sequence is missing": {func(st *v1alpha1.CDEventSubjectStatus) { st.Sequence = 0 }, "", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, counted := store.New(), &counts{}
@@ -35,20 +36,20 @@ func TestAnEntryWithANumberOfTheFutureIsGivenUp(t *testing.T) {
 			o, err := s.Update(context.Background(), o, metav1.UpdateOptions{})
 			must(t, err)
 			l.Observe(o)
-			if got := sequences(l.Pending(key, "a")); got != c.owed {
-				t.Errorf("owed %q, want %q", got, c.owed)
+			if got := sequences(l.Pending(key, "a")); got != c.pending {
+				t.Errorf("pending %q, want %q", got, c.pending)
 			}
 			must(t, q.write(l))
 			st := s.All()[0].Status
 			if st.Dropped[ledger.DroppedUnreadable] != c.lost || counted.dropped[ledger.DroppedUnreadable] != c.lost || len(st.Journal) != 3-int(c.lost) {
-				t.Errorf("%d shown, %d counted, want %d; %d are left", st.Dropped[ledger.DroppedUnreadable], counted.dropped[ledger.DroppedUnreadable], c.lost, len(st.Journal))
+				t.Errorf("dropped %d in the status, %d in the metric, want %d; %d entries left", st.Dropped[ledger.DroppedUnreadable], counted.dropped[ledger.DroppedUnreadable], c.lost, len(st.Journal))
 			}
 		})
 	}
 }
 
-// If the memory exceeds all bounds and no event is pending, there is nothing to drop.
-func TestAMemoryAboveAllBoundsIsWritten(t *testing.T) {
+// If the memory alone exceeds the limit and no event is pending, there is nothing to drop.
+func TestMemoryAboveTheLimitIsWritten(t *testing.T) {
 	s := store.New()
 	l := ledger.New(s, everyone{"a"}, &counts{})
 	for range 2 {
@@ -62,7 +63,7 @@ func TestAMemoryAboveAllBoundsIsWritten(t *testing.T) {
 }
 
 // If thousands of events are pending for a name, they are returned a part at a time.
-func TestWhatIsOwedComesInParts(t *testing.T) {
+func TestPendingEventsComeInParts(t *testing.T) {
 	s := store.New()
 	l := ledger.New(s, everyone{"a"}, &counts{})
 	const all = 150
@@ -70,10 +71,10 @@ func TestWhatIsOwedComesInParts(t *testing.T) {
 		must(t, add(l, lifecycle.Upgraded, ""))
 	}
 	next, rounds := int64(1), 0
-	for owed := l.Pending(key, "a"); len(owed) > 0; owed = l.Pending(key, "a") {
-		for _, o := range owed {
+	for pending := l.Pending(key, "a"); len(pending) > 0; pending = l.Pending(key, "a") {
+		for _, o := range pending {
 			if o.Transition.Sequence != next {
-				t.Fatalf("%d came, want %d", o.Transition.Sequence, next)
+				t.Fatalf("got event %d, want %d", o.Transition.Sequence, next)
 			}
 			l.Acknowledge(o.Name, "a", next)
 			next++
@@ -81,6 +82,6 @@ func TestWhatIsOwedComesInParts(t *testing.T) {
 		rounds++
 	}
 	if next != all+1 || rounds < 2 {
-		t.Errorf("up to %d in %d rounds", next-1, rounds)
+		t.Errorf("%d events in %d parts", next-1, rounds)
 	}
 }

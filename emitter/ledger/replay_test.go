@@ -12,7 +12,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-func TestThePresentStateIsToldOnceToWhoAsks(t *testing.T) {
+func TestReplayOncePerSource(t *testing.T) {
 	s := store.New()
 	all := everyone{"a"}
 	l := ledger.New(s, &all, &counts{})
@@ -20,24 +20,24 @@ func TestThePresentStateIsToldOnceToWhoAsks(t *testing.T) {
 	labels := func() ledger.Labels { return ledger.Labels{} }
 	due := func() []types.UID { return l.Replays(l.Subjects(key)[0], labels) }
 	if got := due(); len(got) != 1 {
-		t.Fatalf("due to %v", got)
+		t.Fatalf("replays for %v", got)
 	}
 	must(t, add(l, lifecycle.Deployed, ""))
 	if got := due(); len(got) != 0 {
-		t.Errorf("who was told as it happened is told again: %v", got)
+		t.Errorf("replays for sources that received the original event: %v", got)
 	}
 	all = everyone{"a", "b"}
 	if got := due(); len(got) != 1 || got[0] != "b" {
-		t.Fatalf("due to %v", got)
+		t.Fatalf("replays for %v, want b", got)
 	}
 	must(t, l.Journal(context.Background(), cart, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
 		t := lifecycle.Transition{Sequence: 3, Time: noon, Type: lifecycle.Deployed, Reason: lifecycle.ReasonReplay}
 		return &ledger.Change{Memory: lifecycle.Memory{Sequence: 3}, Transitions: []lifecycle.Transition{t}, Replay: due()}, nil
 	}))
 	if got := sequences(l.Pending(key, "a")); got != "1 2" {
-		t.Errorf("owed to a: %s", got)
+		t.Errorf("pending for a: %s", got)
 	}
 	if got := l.Pending(key, "b"); len(got) != 1 || got[0].Profile.Replay != "b" || len(due()) != 0 {
-		t.Errorf("owed to b: %+v, due %v", got, due())
+		t.Errorf("pending for b: %+v; replays for %v", got, due())
 	}
 }

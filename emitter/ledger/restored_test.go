@@ -12,8 +12,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// restored has a source acknowledge five events of which a backup knows one, and
-// restores it before that is written.
+// restored takes a backup with one event, acknowledges five, and restores the backup before
+// the acknowledgement is written.
 func restored(t *testing.T, s *store.Store, l *ledger.Ledger, q *acks) {
 	t.Helper()
 	must(t, add(l, lifecycle.Created, ""))
@@ -27,8 +27,8 @@ func restored(t *testing.T, s *store.Store, l *ledger.Ledger, q *acks) {
 	s.Restore(backup)
 }
 
-// owedAfresh is what a new process owes once four more events have happened.
-func owedAfresh(t *testing.T, s *store.Store) string {
+// pendingAfresh returns what is pending according to a new process, after four more events.
+func pendingAfresh(t *testing.T, s *store.Store) string {
 	t.Helper()
 	fresh := ledger.New(s, everyone{"a"}, &counts{})
 	for _, o := range s.All() {
@@ -40,14 +40,15 @@ func owedAfresh(t *testing.T, s *store.Store) string {
 	return sequences(fresh.Pending(key, "a"))
 }
 
-// The events after a restore have the numbers of those that were acknowledged before it.
-func TestAcknowledgementsOfBeforeARestoreTakeNothing(t *testing.T) {
+// Events after a restore reuse the sequence numbers of events that were acknowledged before
+// it.
+func TestAcknowledgementsFromBeforeARestoreAreIgnored(t *testing.T) {
 	for name, c := range map[string]struct {
 		meanwhile func(*testing.T, *store.Store, *ledger.Ledger)
 		want      string
 	}{
-		"they are written": {func(*testing.T, *store.Store, *ledger.Ledger) {}, "2 3 4 5"},
-		"another was faster": {func(t *testing.T, s *store.Store, _ *ledger.Ledger) {
+		"the acknowledgements are written": {func(*testing.T, *store.Store, *ledger.Ledger) {}, "2 3 4 5"},
+		"another process writes first": {func(t *testing.T, s *store.Store, _ *ledger.Ledger) {
 			t.Helper()
 			fresh := ledger.New(s, everyone{"a"}, &counts{})
 			fresh.Observe(s.All()[0])
@@ -55,14 +56,14 @@ func TestAcknowledgementsOfBeforeARestoreTakeNothing(t *testing.T) {
 				must(t, add(fresh, lifecycle.Upgraded, "after the restore"))
 			}
 		}, "2 3 4 5 6 7 8"},
-		"one more comes": {func(t *testing.T, _ *store.Store, l *ledger.Ledger) {
+		"another event is journaled": {func(t *testing.T, _ *store.Store, l *ledger.Ledger) {
 			t.Helper()
-			must(t, add(l, lifecycle.Upgraded, "")) // meets the restored entry
+			must(t, add(l, lifecycle.Upgraded, "")) // conflicts with the restored entry
 			l.Acknowledge(ledger.Name(cart), "a", 5)
 		}, "2 3 4 5 6"},
-		"the informer sees it": {func(_ *testing.T, s *store.Store, l *ledger.Ledger) {
+		"the informer sees the restored entry": {func(_ *testing.T, s *store.Store, l *ledger.Ledger) {
 			o := s.All()[0].DeepCopy()
-			o.ResourceVersion = "1000" // as of an etcd that was restored with its revision raised
+			o.ResourceVersion = "1000" // as if etcd was restored with a raised revision
 			l.Observe(o)
 			l.Acknowledge(ledger.Name(cart), "a", 5)
 		}, "2 3 4 5"},
@@ -75,22 +76,22 @@ func TestAcknowledgementsOfBeforeARestoreTakeNothing(t *testing.T) {
 			_ = q.write(l)
 			_ = q.write(l)
 			if st := s.All()[0].Status; st.Acknowledged["a"] != 1 {
-				t.Errorf("of %d events, %d are acknowledged", st.Sequence, st.Acknowledged["a"])
+				t.Errorf("%d of %d events are acknowledged, want 1", st.Acknowledged["a"], st.Sequence)
 			}
-			if got := owedAfresh(t, s); got != c.want {
-				t.Errorf("owed %q, want %q", got, c.want)
+			if got := pendingAfresh(t, s); got != c.want {
+				t.Errorf("pending %q, want %q", got, c.want)
 			}
 		})
 	}
 }
 
-// As an operator restores etcd: the API server is away, and the process learns from its
-// return that its memory is worth nothing.
-func TestADiscardedLedgerWritesNothing(t *testing.T) {
+// While an operator restores etcd, the API server is down. When it returns, the process finds
+// that its own state is outdated.
+func TestDiscardedLedgerWritesNothing(t *testing.T) {
 	s := store.New()
-	var away atomic.Bool
+	var down atomic.Bool
 	s.Before = func(string, string) error {
-		if away.Load() {
+		if down.Load() {
 			return errors.New("connection refused")
 		}
 		return nil
@@ -100,16 +101,16 @@ func TestADiscardedLedgerWritesNothing(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); l.Run(ctx, 4) }()
 	must(t, add(l, lifecycle.Created, ""))
-	away.Store(true)
+	down.Store(true)
 	l.Acknowledge(ledger.Name(cart), "a", 1)
 	time.Sleep(50 * time.Millisecond)
 	l.Discard()
-	away.Store(false)
+	down.Store(false)
 	l.Acknowledge(ledger.Name(cart), "a", 1)
 	began := time.Now()
 	end()
 	<-ended
 	if st := s.All()[0].Status; len(st.Acknowledged) > 0 || time.Since(began) > time.Second {
-		t.Errorf("it ended after %s and wrote %v", time.Since(began), st.Acknowledged)
+		t.Errorf("Run returned after %s and wrote %v", time.Since(began), st.Acknowledged)
 	}
 }
