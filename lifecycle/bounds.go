@@ -1,6 +1,8 @@
 package lifecycle
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"unicode/utf8"
 )
@@ -40,6 +42,30 @@ func BoundImages(images []Image) []Image {
 	})
 }
 
+// unresolved stands for the digests of images of which one has none.
+const unresolved = "unresolved"
+
+// SetImages takes over the images, within bounds. The first one names what the Revision runs: if it
+// is too long, none is kept.
+func (r *Revision) SetImages(all []Image) {
+	r.Images, r.Digests = BoundImages(slices.Clone(all)), ""
+	if len(r.Images) == len(all) {
+		return
+	}
+	if len(r.Images) > 0 && r.Images[0] != all[0] {
+		r.Images = nil
+	}
+	hash := sha256.New()
+	for _, i := range all {
+		if i.Digest == "" {
+			r.Digests = unresolved
+			return
+		}
+		hash.Write([]byte(i.Digest + "\n"))
+	}
+	r.Digests = hex.EncodeToString(hash.Sum(nil)[:16])
+}
+
 func (i Image) size() int { return JSONSize(i.Container) + JSONSize(i.Image) + JSONSize(i.Digest) }
 
 // JSONSize returns how many bytes s takes within a JSON string. What must be escaped takes up to six
@@ -61,7 +87,7 @@ func JSONSize(s string) int {
 
 // size estimates how many bytes a Revision takes.
 func (k KnownRevision) size() int {
-	n := len(k.Name) + len(k.UID) + len(k.Template) + len(k.Stateful) + JSONSize(k.Misdeclared)
+	n := len(k.Name) + len(k.UID) + len(k.Template) + len(k.Digests) + len(k.Stateful) + JSONSize(k.Misdeclared)
 	for _, i := range k.Images {
 		n += i.size()
 	}

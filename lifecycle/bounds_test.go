@@ -130,3 +130,47 @@ func TestJSONSize(t *testing.T) {
 		t.Errorf("control characters: %d bytes", got)
 	}
 }
+
+// Images that are left out are compared all the same: a template whose last sidecar has other content
+// is no rollback, and one that equals an earlier primary is.
+func TestImagesThatAreLeftOutAreCompared(t *testing.T) {
+	t.Parallel()
+	// The digest of the hundredth image repeats this digit.
+	wide := func(r Revision, last string) Revision {
+		var all []Image
+		for i := range 100 {
+			all = append(all, Image{Container: fmt.Sprint(i), Image: "registry.example.com/team/app:1", Digest: "registry.example.com/team/app@sha256:" + strings.Repeat("0", 64)})
+		}
+		if all[99].Digest = ""; last != "" {
+			all[99].Digest = "registry.example.com/team/app@sha256:" + strings.Repeat(last, 64)
+		}
+		all[99].Container = strings.Repeat("c", 63)
+		r.SetImages(all)
+		if len(r.Images) == len(all) || len(r.Images) == 0 || len(all) != 100 {
+			t.Fatalf("%d of %d images", len(r.Images), len(all))
+		}
+		return r
+	}
+	for last, want := range map[string]Type{"1": RolledBack, "2": Upgraded, "": Upgraded} {
+		first, again := wide(rev("cart-1", 1, "a"), "1"), wide(rev("cart-3", 3, "a"), last)
+		s := newStory(t)
+		s.see(Snapshot{Generation: 1}, Created)
+		s.see(routed(revs(first), to("cart-1", 100)), RevisionReady, Deployed, Published)
+		s.see(routed(revs(first, r2), to("cart-2", 100)), RevisionReady, Upgraded)
+		s.see(routed(revs(first, r2, again), to("cart-3", 100)), RevisionReady, want)
+	}
+}
+
+// A sidecar's image must not stand for what the Revision runs.
+func TestNoImageIsKeptWithoutTheFirst(t *testing.T) {
+	t.Parallel()
+	var r Revision
+	r.SetImages([]Image{{Image: strings.Repeat("i", 5<<10)}, {Image: "proxy:2"}})
+	if len(r.Images) != 0 || r.Digests != unresolved {
+		t.Errorf("%v, %q", r.Images, r.Digests)
+	}
+	r.SetImages([]Image{{Image: "app:1"}, {Image: "proxy:2"}})
+	if len(r.Images) != 2 || r.Digests != "" {
+		t.Errorf("%v, %q", r.Images, r.Digests)
+	}
+}

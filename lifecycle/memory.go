@@ -265,8 +265,8 @@ func (m *Memory) mergeRevisions(observed map[string]Revision) []string {
 		case known.Ready:
 			now.Ready = true
 		}
-		if had && len(now.Images) == 0 {
-			now.Images = known.Images
+		if had && len(now.Images) == 0 && now.Digests == "" {
+			now.Images, now.Digests = known.Images, known.Digests
 		}
 		known.Revision = now
 		if m.Revisions == nil {
@@ -352,6 +352,13 @@ func (m *Memory) findFormer(r *Revision) *Former {
 
 // digests returns the resolved images, or nil if any is unresolved.
 func digests(r *Revision) []string {
+	switch r.Digests {
+	case "":
+	case unresolved:
+		return nil
+	default:
+		return []string{r.Digests}
+	}
 	out := make([]string, 0, len(r.Images))
 	for _, i := range r.Images {
 		if i.Digest == "" {

@@ -110,6 +110,8 @@ type Revision struct {
 	Generation int64 `json:"generation,omitempty"`
 	// Images holds the serving container first, then the sidecars.
 	Images []Image `json:"images,omitempty"`
+	// Digests is a hash over the digests of all images, if Images does not hold all of them.
+	Digests string `json:"digests,omitempty"`
 	// Template is a hash over the user's spec, without names and without annotations that tools
 	// stamp at each apply.
 	Template string `json:"template,omitempty"`

@@ -301,7 +301,7 @@ func (p projector) revision(o *servingv1.Revision) (revisionValue, error) {
 	}
 	ready := o.Status.GetCondition(servingv1.RevisionConditionReady)
 	runtime, wrong := declared(o.Annotations)
-	return revisionValue{
+	v := revisionValue{
 		Owner: types.UID(o.Labels[serving.ServiceUIDLabelKey]),
 		Facts: lifecycle.Revision{
 			Stateful:    runtime,
@@ -309,12 +309,13 @@ func (p projector) revision(o *servingv1.Revision) (revisionValue, error) {
 			Name:        o.Name,
 			UID:         string(o.UID),
 			Generation:  generation,
-			Images:      images(o),
 			Template:    template,
 			Ready:       ready != nil && ready.IsTrue(),
 			Annotations: p.carry(o.Annotations),
 		},
-	}, nil
+	}
+	v.Facts.SetImages(images(o))
+	return v, nil
 }
 
 // declared returns the runtime of the stateful cluster that a template declares, or what is
@@ -347,7 +348,7 @@ func images(o *servingv1.Revision) []lifecycle.Image {
 		}
 		out = append(out, image)
 	}
-	return lifecycle.BoundImages(out)
+	return out
 }
 
 // stamped are the prefixes of annotations that tools or Serving write. They are not part of
