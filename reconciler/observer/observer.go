@@ -304,7 +304,10 @@ func (o *Observer) Reconcile(ctx context.Context, name string) error {
 	if err != nil {
 		return o.later(ctx, name, err)
 	}
-	f := o.begin(ctx, key, since)
+	f, merged := o.begin(ctx, key, since)
+	if merged > 0 && o.Merged != nil {
+		o.Merged(merged)
+	}
 	err = f.contained(func() error {
 		if err := f.run(); err != nil || f.held {
 			return err
@@ -333,8 +336,9 @@ func (o *Observer) later(ctx context.Context, key string, err error) error {
 	return controller.NewRequeueAfter(retryAfter)
 }
 
-// begin takes the present history of a key.
-func (o *Observer) begin(ctx context.Context, key types.NamespacedName, since time.Time) *fold {
+// begin takes the present history of a key. It returns how many updates it merged: during the last fold
+// none could be, however many came.
+func (o *Observer) begin(ctx context.Context, key types.NamespacedName, since time.Time) (f *fold, merged int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	t := o.trackLocked(key)
@@ -342,13 +346,15 @@ func (o *Observer) begin(ctx context.Context, key types.NamespacedName, since ti
 	if t.overtaken(o.Ledger.Subjects(o.ledgerKey(key))) {
 		t.rewind()
 	}
-	f := &fold{
+	merged = excess(t.updates, len(t.base))
+	t.merge(merged)
+	f = &fold{
 		ctx: ctx, o: o, track: t, key: key, since: since, now: now,
 		steps: t.steps(now), past: slices.Clone(t.past), consumed: map[uint64]bool{},
 		unsaved: t.unsaved, waiting: maps.Clone(t.waiting), doubtful: t.filled, patient: t.held.IsZero() || now.Sub(t.held) < holdFor,
 	}
 	t.folding = true
-	return f
+	return f, merged
 }
 
 // end takes over the results of a fold. It returns whether the key must be reconciled again.

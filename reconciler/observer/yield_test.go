@@ -2,6 +2,7 @@ package observer
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -79,5 +80,40 @@ func TestPanicStopsOnlyOneObject(t *testing.T) {
 	}
 	if len(l.Subjects(o.ledgerKey(key))) != 1 {
 		t.Error("the object was not journaled after the panics ended")
+	}
+}
+
+// What comes during a fold is merged before the next one: a write may hang for minutes, and each state of
+// the next fold would have all parts.
+func TestWhatCameDuringAFoldIsBounded(t *testing.T) {
+	router, kind, merged := &asked{}, &interrupted{plain: plain{live: "uid-x", rules: lifecycle.DefaultRules}, during: func() {}}, 0
+	o := New(Options{
+		Kind: kind, Ledger: ledger.New(store.New(), router, router), Now: time.Now, Merged: func(n int) { merged += n },
+		Since: func(context.Context) (time.Time, error) { return time.Unix(-1, 0), nil },
+	})
+	o.Bind(kind)
+	if err := o.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
+		t.Fatal(err)
+	}
+	o.Start()
+	key, version := types.NamespacedName{Namespace: "shop", Name: "cart"}, 1
+	see := func(generation int64) {
+		version++
+		o.Saw(key, Part{Name: "service", Version: fmt.Sprint(version), Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{Generation: generation}})
+	}
+	see(1)
+	kind.during = func() {
+		kind.during = func() {}
+		for i := range int64(10 * maxHistory) {
+			see(2 + i)
+		}
+	}
+	_ = o.Reconcile(t.Context(), key.String()) // it comes again, which is no failure
+	f, more := o.begin(t.Context(), key, time.Unix(-1, 0))
+	if len(f.steps) > maxHistory+1 || more != 9*maxHistory || merged != 0 {
+		t.Errorf("%d states, %d merged", len(f.steps), more)
+	}
+	if last := o.tracks[key].updates[maxHistory-1].part.Value; !same(last, lifecycle.Snapshot{Generation: 1 + 10*maxHistory}) {
+		t.Errorf("the newest is %v", last)
 	}
 }
