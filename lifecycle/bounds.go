@@ -22,7 +22,7 @@ const (
 func BoundURLs(urls []string) []string {
 	size := 0
 	for i, u := range urls {
-		if size += JSONSize(u); size > maxURLs {
+		if size += len(`"",`) + JSONSize(u); size > maxURLs {
 			return slices.Clip(urls[:i])
 		}
 	}
@@ -66,7 +66,9 @@ func (r *Revision) SetImages(all []Image) {
 	r.Digests = hex.EncodeToString(hash.Sum(nil)[:16])
 }
 
-func (i Image) size() int { return JSONSize(i.Container) + JSONSize(i.Image) + JSONSize(i.Digest) }
+func (i Image) size() int {
+	return len(`{"container":"","image":"","digest":""},`) + JSONSize(i.Container) + JSONSize(i.Image) + JSONSize(i.Digest)
+}
 
 // JSONSize returns how many bytes s takes within a JSON string. What must be escaped takes up to six
 // times its length.
@@ -109,7 +111,7 @@ func (k KnownRevision) bare() KnownRevision {
 func (f Former) size() int {
 	n := len(f.Name) + len(f.Template)
 	for _, d := range f.Digests {
-		n += len(d)
+		n += len(`"",`) + len(d)
 	}
 	return n
 }

@@ -174,3 +174,17 @@ func TestNoImageIsKeptWithoutTheFirst(t *testing.T) {
 		t.Errorf("%v, %q", r.Images, r.Digests)
 	}
 }
+
+// A thousand images with names of one letter take more room for their fields than for their names.
+func TestManySmallImagesAreBounded(t *testing.T) {
+	t.Parallel()
+	var images []Image
+	for i := range 5000 {
+		images = append(images, Image{Container: fmt.Sprint(i % 10), Image: "a"})
+	}
+	var r Revision
+	r.SetImages(images)
+	if raw, err := json.Marshal(r.Images); err != nil || len(raw) > 4<<10 || len(r.Images) < 80 {
+		t.Errorf("%d images in %d bytes (%v)", len(r.Images), len(raw), err)
+	}
+}
