@@ -72,7 +72,7 @@ func (v *View) members(service types.NamespacedName) (members []*pods.Pod, other
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, pod := range claimed {
-		if v.owned[pod.UID] {
+		if v.owned[pod.UID].proves(pod) {
 			members = append(members, pod)
 		} else {
 			others = append(others, pod.UID)

@@ -22,23 +22,45 @@ const (
 // ownershipLimit limits one check of a pod's owners.
 const ownershipLimit = 5 * time.Second
 
+// ownership is the result of a check of a pod's owners.
+type ownership struct {
+	proven bool
+	// claim is what was checked.
+	claim claim
+}
+
+// claim is what a pod says of itself, and may change: anyone who may label pods can have a proven one
+// claim to belong to another Revision.
+type claim struct {
+	service, revision       string
+	serviceUID, revisionUID types.UID
+}
+
+func claimOf(pod *pods.Pod) claim {
+	return claim{service: pod.Service, revision: pod.Revision, serviceUID: pod.ServiceUID, revisionUID: pod.RevisionUID}
+}
+
+// proves reports whether the check covers what the pod claims now.
+func (o ownership) proves(pod *pods.Pod) bool { return o.proven && o.claim == claimOf(pod) }
+
 // proven returns the pods that are verified to belong to the Revision in their labels.
 func (v *View) proven(ctx context.Context, claimed []*pods.Pod) []*pods.Pod {
 	var out []*pods.Pod
 	for _, pod := range claimed {
 		v.mu.Lock()
-		proven, asked := v.owned[pod.UID]
+		known, asked := v.owned[pod.UID]
 		v.mu.Unlock()
+		proven := known.proves(pod)
 		if !proven {
 			limited, cancel := context.WithTimeout(ctx, ownershipLimit)
 			err := v.pods.Owned(limited, pod)
 			cancel()
 			proven = err == nil
-			if !proven && !asked {
+			if !proven && (!asked || known.proven) {
 				v.warn("Not measuring a pod: failed to verify that it belongs to the Revision in its labels", "pod", pod.Namespace+"/"+pod.Name, "error", err)
 			}
 			v.mu.Lock()
-			v.owned[pod.UID] = proven
+			v.owned[pod.UID] = ownership{proven: proven, claim: claimOf(pod)}
 			v.mu.Unlock()
 		}
 		if proven {

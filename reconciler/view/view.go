@@ -44,9 +44,9 @@ type View struct {
 	warn    func(message string, keysAndValues ...any)
 
 	mu sync.Mutex
-	// owned holds the result of each ownership check. A verified pod stays verified, even if
-	// its owners are deleted first; otherwise it would seem to disappear and return.
-	owned map[types.UID]bool
+	// owned holds the result of each ownership check. A verified pod stays verified, as long as
+	// it claims the same, even if its owners are deleted first; otherwise it would seem to disappear and return.
+	owned map[types.UID]ownership
 	// clusters holds the latest observation of each cluster.
 	clusters map[types.NamespacedName]*lifecycle.Cluster
 }
@@ -54,7 +54,7 @@ type View struct {
 // New returns a view of the watched Services. watched returns nil until they are watched.
 // warn logs what an operator should know.
 func New(p Pods, watched func() Services, warn func(message string, keysAndValues ...any)) *View {
-	return &View{pods: p, watched: watched, warn: warn, owned: map[types.UID]bool{}, clusters: map[types.NamespacedName]*lifecycle.Cluster{}}
+	return &View{pods: p, watched: watched, warn: warn, owned: map[types.UID]ownership{}, clusters: map[types.NamespacedName]*lifecycle.Cluster{}}
 }
 
 // SawCluster stores an observation of a Service's cluster, or removes it.
