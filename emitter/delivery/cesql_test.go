@@ -11,7 +11,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 )
 
-// decide is what a filter says of an event: yes, no, or an error.
+// decide returns a filter's decision about an event: yes, no, or an error message.
 func decide(t *testing.T, f filters, ev event.Event) string {
 	t.Helper()
 	compiled, err := Compile(f)
@@ -28,14 +28,14 @@ func decide(t *testing.T, f filters, ev event.Event) string {
 	return "no"
 }
 
-// CloudEvents SQL 1.0: sections 1.2 (any error, no pass), 3.2 (missing attributes),
-// 3.6 (precedence, short circuits). Its own examples are among these.
-func TestMissingAttributesDecide(t *testing.T) {
+// See CloudEvents SQL 1.0, sections 1.2 (an error does not pass), 3.2 (missing attributes) and
+// 3.6 (precedence, short circuits). Some cases are examples from the specification.
+func TestMissingAttributes(t *testing.T) {
 	with := probe()
 	with.SetExtension("team", "web")
 	other := probe()
 	other.SetExtension("team", "shop")
-	for text, want := range map[string]string{ // without the attribute, web, another one
+	for text, want := range map[string]string{ // without the attribute, with web, with another value
 		"team = 'web'":                             "no yes no",
 		"team != 'web'":                            "no no yes",
 		"NOT (team = 'web')":                       "no no yes",
@@ -47,7 +47,7 @@ func TestMissingAttributesDecide(t *testing.T) {
 		"team IN ('web', 'x')":                     "no yes no",
 		"team NOT IN ('web')":                      "no no yes",
 		"team LIKE 'w%'":                           "no yes no",
-		"1 / team = 1":                             "no ERR ERR", // a missing attribute divides by nothing
+		"1 / team = 1":                             "no ERR ERR", // false if the attribute is missing
 	} {
 		var got []string
 		for _, ev := range []event.Event{probe(), with, other} {
@@ -61,35 +61,35 @@ func TestMissingAttributesDecide(t *testing.T) {
 			t.Errorf("%s: %s, want %s", text, is, want)
 		}
 	}
-	// The inverse of a filter that does not pass passes (Subscriptions API, "not").
+	// "not" passes if its filter does not pass (Subscriptions API).
 	if got := decide(t, filters{{Not: &eventingv1.SubscriptionsAPIFilter{CESQL: "team = 'web'"}}}, probe()); got != "yes" {
 		t.Error(got)
 	}
 }
 
-// What errs is not taken for a no, unless something else decides.
-func TestErrorsDecideNothing(t *testing.T) {
+// An error does not count as a no. It fails the filter unless another part decides.
+func TestFilterErrors(t *testing.T) {
 	errs := eventingv1.SubscriptionsAPIFilter{CESQL: "NOT type = 'x'"}
 	yes, no := eventingv1.SubscriptionsAPIFilter{CESQL: "TRUE"}, eventingv1.SubscriptionsAPIFilter{CESQL: "FALSE"}
 	for name, c := range map[string]struct {
 		f    filters
 		want string
 	}{
-		"alone":           {filters{errs}, "ERR"},
-		"and a no":        {filters{errs, no}, "no"},
-		"a no and":        {filters{no, errs}, "no"},
-		"and a yes":       {filters{errs, yes}, "ERR"},
-		"not":             {filters{{Not: &errs}}, "ERR"},
-		"or a yes":        {filters{{Any: filters{errs, yes}}}, "yes"},
-		"or a no":         {filters{{Any: filters{no, errs}}}, "ERR"},
-		"or, no yes":      {filters{{Any: filters{errs, no}}}, "ERR"},
-		"all, with no":    {filters{{All: filters{errs, no}}}, "no"},
-		"math":            {cesql("1 / 0 = 1"), "ERR"},
-		"a cast":          {cesql("INT(type) = 1"), "ERR"},
-		"a function":      {cesql("SUBSTRING(type, 4000) = 'x'"), "ERR"},
-		"no short cut":    {cesql("FALSE OR 1 / 0 = 1"), "ERR"},
-		"a short cut":     {cesql("TRUE OR 1 / 0 = 1"), "yes"},
-		"everything else": {filters{}, "yes"},
+		"error":            {filters{errs}, "ERR"},
+		"error, no":        {filters{errs, no}, "no"},
+		"no, error":        {filters{no, errs}, "no"},
+		"error, yes":       {filters{errs, yes}, "ERR"},
+		"not error":        {filters{{Not: &errs}}, "ERR"},
+		"any: error, yes":  {filters{{Any: filters{errs, yes}}}, "yes"},
+		"any: no, error":   {filters{{Any: filters{no, errs}}}, "ERR"},
+		"any: error, no":   {filters{{Any: filters{errs, no}}}, "ERR"},
+		"all: error, no":   {filters{{All: filters{errs, no}}}, "no"},
+		"math":             {cesql("1 / 0 = 1"), "ERR"},
+		"cast":             {cesql("INT(type) = 1"), "ERR"},
+		"function":         {cesql("SUBSTRING(type, 4000) = 'x'"), "ERR"},
+		"no short circuit": {cesql("FALSE OR 1 / 0 = 1"), "ERR"},
+		"short circuit":    {cesql("TRUE OR 1 / 0 = 1"), "yes"},
+		"no filter":        {filters{}, "yes"},
 	} {
 		got := decide(t, c.f, probe())
 		if got != "yes" && got != "no" {
@@ -110,8 +110,8 @@ func samples(t *testing.T, version string) []event.Event {
 	return all
 }
 
-// Tried on an event of each type, with the form that was meant.
-func TestWhatErrsOnASampleIsRefused(t *testing.T) {
+// Check evaluates a filter on a sample of each event type, and suggests what was meant.
+func TestCheckRejectsFiltersThatFailOnASample(t *testing.T) {
 	all := samples(t, "0.5")
 	for text, says := range map[string]string{
 		"NOT type = 'x'":  "write NOT (type = 'x')",
@@ -144,7 +144,7 @@ func TestWhatErrsOnASampleIsRefused(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", text, err, says)
 		}
 		if says == "" && Check(cesql(text), samples(t, "0.4")) != nil {
-			t.Errorf("%s: refused for 0.4", text)
+			t.Errorf("%s: rejected with version 0.4", text)
 		}
 	}
 	deepInside := append(many(1), eventingv1.SubscriptionsAPIFilter{Any: filters{{Not: &eventingv1.SubscriptionsAPIFilter{CESQL: "NOT type = 'x'"}}}})

@@ -11,8 +11,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// The status shows the address of the former sink until the source was looked at.
-func TestAnEventWaitsForTheAddressOfTheNewSink(t *testing.T) {
+// The status holds the address of the former sink until the source is reconciled.
+func TestEventWaitsForTheNewSinksAddress(t *testing.T) {
 	src := sourceTo("all", "former")
 	s := newStage(t, src)
 	changed := src.DeepCopy()
@@ -27,29 +27,29 @@ func TestAnEventWaitsForTheAddressOfTheNewSink(t *testing.T) {
 	resolved := changed.DeepCopy()
 	resolved.Status.SinkURI, resolved.Status.ObservedGeneration = apis.HTTP("new"), 2
 	s.UpdateSource(resolved)
-	s.eventually(t, "the event", func() bool { return s.pending("uid-all") == 0 })
+	s.eventually(t, "the event is delivered", func() bool { return s.pending("uid-all") == 0 })
 	if got := s.received(); len(got) != 1 || got[0][:4] != "new " {
 		t.Errorf("got %q", got)
 	}
 }
 
-// What is left of filters that cannot be read may let everything through.
-func TestNothingIsSentToASourceThatCannotBeRead(t *testing.T) {
+// The remaining filters of a source that cannot be read might pass every event.
+func TestNothingIsSentForAnInvalidSource(t *testing.T) {
 	good, bad := sourceTo("good", "sink"), sourceTo("bad", "elsewhere")
 	bad.Unread = []tolerant.FieldError{{Path: "spec.filters[1].exact", Message: "must be an object, not this number"}}
 	bad.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev."}}}
 	s := newStage(t, good, bad)
 	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed)
-	s.eventually(t, "what the other one is owed", func() bool { return s.pending("uid-good") == 0 })
-	s.eventually(t, "the problem", func() bool { _, _, _, problem := s.SourceStatus("uid-bad"); return problem == bad.Unread[0].Error() })
+	s.eventually(t, "the valid source receives its events", func() bool { return s.pending("uid-good") == 0 })
+	s.eventually(t, "the problem is reported", func() bool { _, _, _, problem := s.SourceStatus("uid-bad"); return problem == bad.Unread[0].Error() })
 	if got := s.received(); len(got) != 2 || s.pending("uid-bad") != 2 {
 		t.Fatalf("got %q, %d pending", got, s.pending("uid-bad"))
 	}
-	mended := sourceTo("bad", "elsewhere")
-	mended.Generation, mended.Status.ObservedGeneration = 2, 2
-	mended.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev.cdevents.service"}}}
-	s.UpdateSource(mended)
-	s.eventually(t, "what passes", func() bool { return s.pending("uid-bad") == 0 })
+	corrected := sourceTo("bad", "elsewhere")
+	corrected.Generation, corrected.Status.ObservedGeneration = 2, 2
+	corrected.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev.cdevents.service"}}}
+	s.UpdateSource(corrected)
+	s.eventually(t, "the events are delivered after the correction", func() bool { return s.pending("uid-bad") == 0 })
 	if got := s.received(); len(got) != 3 {
 		t.Errorf("got %q", got)
 	}

@@ -28,7 +28,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// stage is a real ledger, a delivery, and a sender that does as it is told.
+// stage is a real ledger and a real delivery with a fake transport.
 type stage struct {
 	*Delivery
 	ledger *ledger.Ledger
@@ -77,8 +77,8 @@ func newStage(t *testing.T, sources ...*v1alpha1.CDEventSource) *stage {
 	return s
 }
 
-// Send implements Transport: it notes what comes and answers as it is told, by the
-// host of the sink.
+// Send implements Transport. It records accepted events, and answers as the test has set for
+// the host of the sink.
 func (s *stage) Send(ctx context.Context, to sender.Target, ev event.Event, _ sender.Policy) sender.Outcome {
 	s.mu.Lock()
 	host := strings.TrimPrefix(to.URL, "http://")
@@ -162,7 +162,7 @@ func (s *stage) eventually(t *testing.T, what string, ok func() bool) {
 
 func (s *stage) pending(uid types.UID) int64 { return s.ledger.Backlogs()[uid].Pending }
 
-func TestOrderOfOneObject(t *testing.T) {
+func TestEventsOfOneObjectKeepTheirOrder(t *testing.T) {
 	s := newStage(t, sourceTo("all", "sink"))
 	n := 0
 	s.answer("sink", func() sender.Outcome { // every second attempt fails
@@ -176,7 +176,7 @@ func TestOrderOfOneObject(t *testing.T) {
 	src.Spec.Delivery = policy
 	s.UpdateSource(src)
 	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed, lifecycle.Upgraded, lifecycle.RolledBack, lifecycle.Removed)
-	s.eventually(t, "all of it", func() bool { return s.pending("uid-all") == 0 })
+	s.eventually(t, "all events are delivered", func() bool { return s.pending("uid-all") == 0 })
 	want := []string{"created", "deployed", "upgraded", "rolledback", "removed"}
 	got := s.received()
 	for i, w := range want {
@@ -189,38 +189,38 @@ func TestOrderOfOneObject(t *testing.T) {
 	}
 }
 
-func TestOneSinkThatHangsDelaysNoOther(t *testing.T) {
-	s := newStage(t, sourceTo("dead", "dead"), sourceTo("well", "well"))
+func TestHangingSinkDelaysNoOther(t *testing.T) {
+	s := newStage(t, sourceTo("dead", "dead"), sourceTo("healthy", "healthy"))
 	release := make(chan struct{})
 	s.answer("dead", func() sender.Outcome { <-release; return refuse(504, sender.Retry)() })
 	defer close(release)
 	for i := range 40 {
 		s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)
 	}
-	s.eventually(t, "40 events at the sink that is well", func() bool { return s.pending("uid-well") == 0 })
+	s.eventually(t, "the healthy sink receives 40 events", func() bool { return s.pending("uid-healthy") == 0 })
 	if s.pending("uid-dead") != 40 {
-		t.Errorf("%d are owed to the sink that hangs", s.pending("uid-dead"))
+		t.Errorf("%d pending for the sink that hangs, want 40", s.pending("uid-dead"))
 	}
 }
 
-func TestASinkWithoutAnAddressGetsEverythingWhenItHasOne(t *testing.T) {
+func TestSinkThatResolvesLaterReceivesEverything(t *testing.T) {
 	without := sourceTo("all", "")
 	without.Status.SinkURI = nil
 	s := newStage(t, without)
 	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed)
-	s.eventually(t, "the problem", func() bool {
+	s.eventually(t, "the problem is reported", func() bool {
 		_, _, _, problem := s.SourceStatus("uid-all")
 		return strings.Contains(problem, "no address")
 	})
 	s.UpdateSource(sourceTo("all", "sink"))
-	s.eventually(t, "both", func() bool { return s.pending("uid-all") == 0 })
+	s.eventually(t, "both events are delivered", func() bool { return s.pending("uid-all") == 0 })
 	if _, _, last, problem := s.SourceStatus("uid-all"); last.IsZero() || problem != "" {
-		t.Errorf("last %v, problem %q", last, problem)
+		t.Errorf("last delivery %v, problem %q", last, problem)
 	}
 }
 
 func TestPoison(t *testing.T) {
-	t.Run("without a dead letter sink it is given up, counted and passed over", func(t *testing.T) {
+	t.Run("without a dead letter sink it is dropped and counted", func(t *testing.T) {
 		s := newStage(t, sourceTo("all", "sink"))
 		first := true
 		s.answer("sink", func() sender.Outcome {
@@ -231,24 +231,24 @@ func TestPoison(t *testing.T) {
 			return accepted
 		})
 		s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed)
-		s.eventually(t, "the second", func() bool { return s.pending("uid-all") == 0 })
+		s.eventually(t, "the second event is delivered", func() bool { return s.pending("uid-all") == 0 })
 		if got := s.received(); len(got) != 1 || !strings.HasSuffix(got[0], "deployed") || s.dropped[ledger.DroppedRejected] != 1 {
 			t.Errorf("got %q, dropped %v", got, s.dropped)
 		}
 	})
-	t.Run("with one it goes there and says why", func(t *testing.T) {
+	t.Run("with a dead letter sink it goes there with the reason", func(t *testing.T) {
 		src := sourceTo("all", "sink")
 		src.Spec.Delivery = &eventingduckv1.DeliverySpec{DeadLetterSink: &duckv1.Destination{URI: apis.HTTP("letters")}}
 		src.Status.DeadLetterSinkURI = apis.HTTP("letters")
 		s := newStage(t, src)
 		s.answer("sink", refuse(400, sender.Poison))
 		s.happens(t, "cart", lifecycle.Created)
-		s.eventually(t, "the letter", func() bool { return s.pending("uid-all") == 0 })
+		s.eventually(t, "the dead letter is delivered", func() bool { return s.pending("uid-all") == 0 })
 		if len(s.letters) != 1 || s.letters[0].Extensions()["knativeerrorcode"] != int32(400) || len(s.dropped) > 0 {
 			t.Errorf("letters %v, dropped %v", s.letters, s.dropped)
 		}
 	})
-	t.Run("with one that has no address yet it waits", func(t *testing.T) {
+	t.Run("with a dead letter sink that has no address yet it waits", func(t *testing.T) {
 		src := sourceTo("all", "sink")
 		src.Spec.Delivery = &eventingduckv1.DeliverySpec{DeadLetterSink: &duckv1.Destination{URI: apis.HTTP("letters")}}
 		s := newStage(t, src)
@@ -271,13 +271,13 @@ func TestRetriesThenDeadLetter(t *testing.T) {
 	tries := 0
 	s.answer("sink", func() sender.Outcome { tries++; return refuse(500, sender.Retry)() })
 	s.happens(t, "cart", lifecycle.Created)
-	s.eventually(t, "the letter", func() bool { return s.pending("uid-all") == 0 })
+	s.eventually(t, "the dead letter is delivered", func() bool { return s.pending("uid-all") == 0 })
 	if tries != 3 || len(s.letters) != 1 {
-		t.Errorf("%d tries, %d letters", tries, len(s.letters))
+		t.Errorf("%d tries, %d dead letters", tries, len(s.letters))
 	}
 }
 
-func TestTheBreakerProbesAndRecovers(t *testing.T) {
+func TestBreakerProbesAndRecovers(t *testing.T) {
 	src := sourceTo("all", "sink")
 	src.Spec.Delivery = &eventingduckv1.DeliverySpec{BackoffDelay: ptr("PT0.1S")}
 	s := newStage(t, src)
@@ -300,12 +300,12 @@ func TestTheBreakerProbesAndRecovers(t *testing.T) {
 	down = false
 	s.mu.Unlock()
 	if during > 40 {
-		t.Errorf("%d attempts at a sink that is down, by 30 keys that wait a tenth of a second", during)
+		t.Errorf("%d attempts for 30 events while the sink is down, want at most 40", during)
 	}
-	s.eventually(t, "all of it", func() bool { return s.pending("uid-all") == 0 })
+	s.eventually(t, "all events are delivered", func() bool { return s.pending("uid-all") == 0 })
 }
 
-func TestABreakerKeepsNothingFromTheDeadLetterSink(t *testing.T) {
+func TestDeadLettersPassAnOpenBreaker(t *testing.T) {
 	src := sourceTo("all", "sink")
 	src.Spec.Delivery = &eventingduckv1.DeliverySpec{
 		Retry: ptr(int32(1)), BackoffDelay: ptr("PT0.1S"), DeadLetterSink: &duckv1.Destination{URI: apis.HTTP("letters")},
@@ -317,14 +317,15 @@ func TestABreakerKeepsNothingFromTheDeadLetterSink(t *testing.T) {
 	for i := range 40 {
 		s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)
 	}
-	s.eventually(t, "40 letters", func() bool { return s.pending("uid-all") == 0 })
+	s.eventually(t, "40 dead letters are delivered", func() bool { return s.pending("uid-all") == 0 })
 	if len(s.letters) != 40 {
-		t.Errorf("%d letters", len(s.letters))
+		t.Errorf("%d dead letters", len(s.letters))
 	}
 }
 
-// Credentials that are not right any more are no reason to give an event to others.
-func TestABreakerMakesNoDeadLettersOfWhatIsKept(t *testing.T) {
+// An event is kept if the credentials are rejected or the sink redirects. It never goes to the
+// dead letter sink.
+func TestKeptEventsNeverBecomeDeadLetters(t *testing.T) {
 	for _, class := range []sender.Class{sender.Unauthorized, sender.Redirected} {
 		src := sourceTo("all", "sink")
 		src.Spec.Delivery = &eventingduckv1.DeliverySpec{
@@ -339,17 +340,17 @@ func TestABreakerMakesNoDeadLettersOfWhatIsKept(t *testing.T) {
 		s.eventually(t, "the breaker opens", func() bool { return s.Breakers()["shop/all"] })
 		time.Sleep(200 * time.Millisecond)
 		if n := s.pending("uid-all"); n != 20 {
-			t.Errorf("%v: %d of 20 are owed", class, n)
+			t.Errorf("%v: %d of 20 are pending", class, n)
 		}
 		s.answer("sink", nil)
-		s.eventually(t, "all of them arrive", func() bool { return s.pending("uid-all") == 0 })
+		s.eventually(t, "all events are delivered", func() bool { return s.pending("uid-all") == 0 })
 		if len(s.letters) > 0 {
-			t.Errorf("%v: %d letters", class, len(s.letters))
+			t.Errorf("%v: %d dead letters", class, len(s.letters))
 		}
 	}
 }
 
-func TestASinkThatIsWellAgainGetsEverythingAtOnce(t *testing.T) {
+func TestRecoveredSinkReceivesEverythingAtOnce(t *testing.T) {
 	src := sourceTo("all", "sink")
 	src.Spec.Delivery = &eventingduckv1.DeliverySpec{BackoffDelay: ptr("PT60S")}
 	s := newStage(t, src)
@@ -357,9 +358,9 @@ func TestASinkThatIsWellAgainGetsEverythingAtOnce(t *testing.T) {
 	for i := range 8 {
 		s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)
 	}
-	s.eventually(t, "an open breaker", func() bool { return s.Breakers()["shop/all"] })
+	s.eventually(t, "the breaker opens", func() bool { return s.Breakers()["shop/all"] })
 	s.answer("sink", nil)
-	s.eventually(t, "all of it, long before a minute", func() bool { return s.pending("uid-all") == 0 })
+	s.eventually(t, "all events are delivered, without waiting for the backoff of a minute", func() bool { return s.pending("uid-all") == 0 })
 }
 
 func TestOnlyTheLeaderSends(t *testing.T) {
@@ -374,46 +375,46 @@ func TestOnlyTheLeaderSends(t *testing.T) {
 	s.leads = true
 	s.mu.Unlock()
 	s.Resume()
-	s.eventually(t, "the event", func() bool { return s.pending("uid-all") == 0 })
+	s.eventually(t, "the event is delivered", func() bool { return s.pending("uid-all") == 0 })
 }
 
-func TestWhoLeadsNoMoreKnowsOfNoTrouble(t *testing.T) {
+func TestProblemEndsWithTheLead(t *testing.T) {
 	s := newStage(t, sourceTo("all", "sink"))
-	under, let := make(chan struct{}), make(chan struct{})
+	sending, proceed := make(chan struct{}), make(chan struct{})
 	s.answer("sink", refuse(503, sender.Retry))
 	s.happens(t, "cart", lifecycle.Created)
 	problem := func() string { _, _, _, problem := s.SourceStatus("uid-all"); return problem }
-	s.eventually(t, "problem", func() bool { return problem() != "" })
+	s.eventually(t, "a problem is reported", func() bool { return problem() != "" })
 
-	s.answer("sink", func() sender.Outcome { under <- struct{}{}; <-let; return refuse(503, sender.Retry)() })
+	s.answer("sink", func() sender.Outcome { sending <- struct{}{}; <-proceed; return refuse(503, sender.Retry)() })
 	s.happens(t, "shop", lifecycle.Created)
-	<-under
+	<-sending
 	s.mu.Lock()
 	s.leads = false
 	s.mu.Unlock()
 	s.Demoted(reconciler.UniversalBucket())
-	close(let) // what was under way ends
+	close(proceed) // the attempt fails after the lead is lost
 	time.Sleep(30 * time.Millisecond)
 	if got := problem(); got != "" {
-		t.Errorf("it is still said that %q", got)
+		t.Errorf("the problem is still reported: %q", got)
 	}
 	if n := s.pending("uid-all"); n != 2 {
-		t.Errorf("%d are owed", n)
+		t.Errorf("%d pending, want 2", n)
 	}
 }
 
-func TestASourceThatGoesIsOwedNothing(t *testing.T) {
+func TestDeletedSourceHasNoPendingEvents(t *testing.T) {
 	s := newStage(t, sourceTo("all", "sink"))
 	s.answer("sink", refuse(503, sender.Retry))
 	s.happens(t, "cart", lifecycle.Created)
 	s.DeleteSource("uid-all")
-	s.eventually(t, "an empty journal", func() bool { return len(s.store.All()[0].Status.Journal) == 0 })
+	s.eventually(t, "the journal is empty", func() bool { return len(s.store.All()[0].Status.Journal) == 0 })
 	if s.dropped[ledger.DroppedSourceRemoved] != 1 {
 		t.Errorf("dropped %v", s.dropped)
 	}
 }
 
-func TestStoppingDuringAnOutageIsQuick(t *testing.T) {
+func TestShutdownDuringAnOutageIsQuick(t *testing.T) {
 	s := newStage(t, sourceTo("all", "sink"))
 	hang := make(chan struct{})
 	t.Cleanup(func() { close(hang) })
@@ -434,7 +435,7 @@ func TestStoppingDuringAnOutageIsQuick(t *testing.T) {
 		t.Errorf("took %s", took)
 	}
 	if s.pending("uid-all") != 500 {
-		t.Errorf("%d are owed", s.pending("uid-all"))
+		t.Errorf("%d pending, want 500", s.pending("uid-all"))
 	}
 }
 
@@ -443,19 +444,19 @@ func ptr[T any](v T) *T { return &v }
 var errAny = errors.New("any")
 
 func TestHealth(t *testing.T) {
-	for class, well := range map[sender.Class]bool{
+	for class, healthy := range map[sender.Class]bool{
 		sender.Acknowledged: true, sender.Poison: true, sender.Retry: false, sender.Unauthorized: false, sender.Redirected: false,
 	} {
-		if got := health(sender.Outcome{Class: class, Status: 401, Err: errAny}) == nil; got != well {
-			t.Errorf("%v: %v", class, got)
+		if got := health(sender.Outcome{Class: class, Status: 401, Err: errAny}) == nil; got != healthy {
+			t.Errorf("%v: healthy %v", class, got)
 		}
 	}
 	if health(sender.Outcome{Class: sender.Unauthorized, Err: errAny}) != nil {
-		t.Error("a sink is blamed for credentials that it was never shown")
+		t.Error("a sink counts as unhealthy although no credentials were sent to it")
 	}
 }
 
-// delivered notes that a source took an event.
+// delivered records a delivery for a source.
 func (s *stage) delivered(source types.UID) {
 	s.Delivery.mu.Lock()
 	q := s.queues[source]
@@ -463,27 +464,27 @@ func (s *stage) delivered(source types.UID) {
 	q.setDelivered(time.Now())
 }
 
-func TestAnEventWaitsUntilItsFilterCanBeApplied(t *testing.T) {
+func TestEventWaitsForAValidFilter(t *testing.T) {
 	src := sourceTo("all", "sink")
-	src.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "this is no CESQL ("}}
+	src.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "this is not CESQL ("}}
 	s := newStage(t, src)
 	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed)
-	s.eventually(t, "the problem", func() bool {
+	s.eventually(t, "the problem is reported", func() bool {
 		_, _, _, problem := s.SourceStatus("uid-all")
 		return strings.Contains(problem, "filters[0]")
 	})
-	s.delivered("uid-all") // of something else
+	s.delivered("uid-all") // another event
 	if _, _, _, problem := s.SourceStatus("uid-all"); !strings.Contains(problem, "filters[0]") {
-		t.Errorf("what waits is forgotten: %q", problem)
+		t.Errorf("the problem is no longer reported, although events wait: %q", problem)
 	}
 	if got := s.received(); len(got) > 0 || s.pending("uid-all") != 2 {
 		t.Fatalf("got %q, %d pending", got, s.pending("uid-all"))
 	}
-	mended := sourceTo("all", "sink")
-	mended.Generation, mended.Status.ObservedGeneration = 2, 2
-	mended.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev.cdevents.service"}}}
-	s.UpdateSource(mended)
-	s.eventually(t, "what passes", func() bool { return s.pending("uid-all") == 0 })
+	corrected := sourceTo("all", "sink")
+	corrected.Generation, corrected.Status.ObservedGeneration = 2, 2
+	corrected.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev.cdevents.service"}}}
+	s.UpdateSource(corrected)
+	s.eventually(t, "the events are delivered after the correction", func() bool { return s.pending("uid-all") == 0 })
 	if got := s.received(); len(got) != 1 || !strings.HasSuffix(got[0], "deployed") || len(s.dropped) > 0 {
 		t.Errorf("got %q, dropped %v", got, s.dropped)
 	}

@@ -15,7 +15,7 @@ type filters = []eventingv1.SubscriptionsAPIFilter
 
 func cesql(expression string) filters { return filters{{CESQL: expression}} }
 
-// deep is a filter inside of so many others.
+// deep returns a filter that is nested in so many others.
 func deep(levels int) filters {
 	f := eventingv1.SubscriptionsAPIFilter{Exact: map[string]string{"type": "x"}}
 	for i := range levels {
@@ -32,46 +32,46 @@ func deep(levels int) filters {
 	return filters{f}
 }
 
-// Whatever is in a filter, looking at it is over soon.
+// Compiling and evaluating a filter is fast, whatever it contains.
 func TestHostileFilters(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		filters filters
 		says    string
 	}{
-		"too long":                 {cesql(strings.Repeat("TRUE AND ", 200_000) + "TRUE"), "1800004 bytes"},
-		"open for ever":            {cesql(strings.Repeat("(", 1<<20)), "bytes"},
-		"open":                     {cesql(strings.Repeat("(", maxExpression)), "32 levels deep"},
-		"open in functions":        {cesql(strings.Repeat("CONCAT(", maxExpression/7)), "32 levels deep"},
-		"closed":                   {cesql(strings.Repeat("(", 400) + "TRUE" + strings.Repeat(")", 400)), "32 levels deep"},
-		"no boolean":               {cesql("1 + 1"), "true or false"},
-		"division by zero":         {cesql("1 / 0"), ""},
-		"no such function":         {cesql("MINE()"), "spec.filters[0]"},
-		"number out of range":      {cesql("9223372036854775808 = 1"), "spec.filters[0]"},
-		"quotes":                   {cesql(strings.Repeat("'", maxExpression-1)), "spec.filters[0]"},
-		"minus":                    {cesql(strings.Repeat("-", maxExpression-10) + "1 = 1"), ""},
-		"bomb of likes":            {cesql("type LIKE '" + strings.Repeat("%a", 500) + "'"), ""},
-		"list":                     {cesql("type IN (" + strings.Repeat("'a',", 250) + "'b')"), ""},
-		"no UTF-8":                 {cesql("type = '\xff\xfe'"), ""},
-		"as deep as it may be":     {deep(maxDepth - 1), ""},
-		"too deep":                 {deep(maxDepth), "deep"},
-		"much too deep":            {deep(40), "deep"},
-		"as many as there may be":  {many(maxFilters), ""},
-		"too many":                 {many(maxFilters + 1), "more than 64 filters"},
-		"too many inside":          {filters{{Any: many(maxFilters)}}, "more than 64 filters"},
-		"empty":                    {filters{{}}, "it is empty"},
-		"empty inside":             {filters{{Any: filters{{}}}}, "it is empty"},
-		"behind an and":            {cesql("(type LIKE 'x%') AND NOWHERE(type)"), "calls NOWHERE"},
-		"in a literal":             {cesql(`type = 'it\'s NOWHERE(1)' OR "NOWHERE(" = type`), ""},
-		"functions that there are": {cesql("NOT (LENGTH(CONCAT(type, 'a', 'b', 'c', 'd', 'e')) = 1) AND (type IN ('a') OR ABS(-1) = 1 OR LEFT(type, 2) = 'de' OR IS_INT('1'))"), ""},
-		"unknown function":         {cesql("NOWHERE(type) = 'x'"), "a function that CESQL does not have"},
-		"hidden beside another":    {filters{{All: many(1), CESQL: "1 + 1"}}, "all and cesql, but"},
-		"two at once":              {filters{{Exact: map[string]string{"type": "x"}, Prefix: map[string]string{"type": "y"}}}, "exact and prefix, but"},
-		"two at once inside":       {filters{{Not: &eventingv1.SubscriptionsAPIFilter{Any: many(1), All: many(1)}}}, "all and any, but"},
-		"no such attribute":        {filters{{Prefix: map[string]string{"Type": "dev."}}}, `no event has an attribute "Type"`},
-		"no such attribute, deep":  {filters{{Any: filters{{Suffix: map[string]string{"ce-type": "x"}}}}}, `no event has an attribute "ce-type"`},
-		"an extension":             {filters{{Exact: map[string]string{"traceparent": "x"}}}, ""},
-		"cut short":                {cesql("type LIKE"), "is incomplete"},
+		"too long":                   {cesql(strings.Repeat("TRUE AND ", 200_000) + "TRUE"), "1800004 bytes"},
+		"a megabyte of (":            {cesql(strings.Repeat("(", 1<<20)), "bytes"},
+		"unclosed parentheses":       {cesql(strings.Repeat("(", maxExpression)), "32 levels deep"},
+		"unclosed functions":         {cesql(strings.Repeat("CONCAT(", maxExpression/7)), "32 levels deep"},
+		"closed parentheses":         {cesql(strings.Repeat("(", 400) + "TRUE" + strings.Repeat(")", 400)), "32 levels deep"},
+		"not a boolean":              {cesql("1 + 1"), "true or false"},
+		"division by zero":           {cesql("1 / 0"), ""},
+		"no such function":           {cesql("MINE()"), "spec.filters[0]"},
+		"number out of range":        {cesql("9223372036854775808 = 1"), "spec.filters[0]"},
+		"quotes":                     {cesql(strings.Repeat("'", maxExpression-1)), "spec.filters[0]"},
+		"minus":                      {cesql(strings.Repeat("-", maxExpression-10) + "1 = 1"), ""},
+		"many wildcards":             {cesql("type LIKE '" + strings.Repeat("%a", 500) + "'"), ""},
+		"long list":                  {cesql("type IN (" + strings.Repeat("'a',", 250) + "'b')"), ""},
+		"invalid UTF-8":              {cesql("type = '\xff\xfe'"), ""},
+		"at the depth limit":         {deep(maxDepth - 1), ""},
+		"too deep":                   {deep(maxDepth), "deep"},
+		"much too deep":              {deep(40), "deep"},
+		"at the number limit":        {many(maxFilters), ""},
+		"too many":                   {many(maxFilters + 1), "more than 64 filters"},
+		"too many inside":            {filters{{Any: many(maxFilters)}}, "more than 64 filters"},
+		"empty":                      {filters{{}}, "it is empty"},
+		"empty inside":               {filters{{Any: filters{{}}}}, "it is empty"},
+		"unknown function after AND": {cesql("(type LIKE 'x%') AND NOWHERE(type)"), "calls NOWHERE"},
+		"function in a literal":      {cesql(`type = 'it\'s NOWHERE(1)' OR "NOWHERE(" = type`), ""},
+		"known functions":            {cesql("NOT (LENGTH(CONCAT(type, 'a', 'b', 'c', 'd', 'e')) = 1) AND (type IN ('a') OR ABS(-1) = 1 OR LEFT(type, 2) = 'de' OR IS_INT('1'))"), ""},
+		"unknown function":           {cesql("NOWHERE(type) = 'x'"), "a function that CESQL does not have"},
+		"all and cesql":              {filters{{All: many(1), CESQL: "1 + 1"}}, "all and cesql, but"},
+		"exact and prefix":           {filters{{Exact: map[string]string{"type": "x"}, Prefix: map[string]string{"type": "y"}}}, "exact and prefix, but"},
+		"all and any, nested":        {filters{{Not: &eventingv1.SubscriptionsAPIFilter{Any: many(1), All: many(1)}}}, "all and any, but"},
+		"no such attribute":          {filters{{Prefix: map[string]string{"Type": "dev."}}}, `no event has an attribute "Type"`},
+		"no such attribute, nested":  {filters{{Any: filters{{Suffix: map[string]string{"ce-type": "x"}}}}}, `no event has an attribute "ce-type"`},
+		"an extension":               {filters{{Exact: map[string]string{"traceparent": "x"}}}, ""},
+		"incomplete":                 {cesql("type LIKE"), "is incomplete"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Now()
@@ -107,8 +107,8 @@ func many(n int) filters {
 	return all
 }
 
-// Sources change, and are looked at again and again; nothing of a filter is left behind.
-func TestFiltersLeaveNothing(t *testing.T) {
+// Filters of changed sources are compiled again and again, and must not leak.
+func TestFiltersDoNotLeak(t *testing.T) {
 	f := NewFilters()
 	source := &v1alpha1.CDEventSource{}
 	source.UID = "s"
@@ -127,11 +127,10 @@ func TestFiltersLeaveNothing(t *testing.T) {
 		t.Errorf("%d goroutines more than before", now-before)
 	}
 	if f.Forget("s"); len(f.compiled.bySource) != 0 {
-		t.Error("the filters of a source that is gone are kept")
+		t.Error("the filters of a deleted source are kept")
 	}
 }
 
-// One source's filters are compiled once, while others are asked.
 func TestFiltersAreCompiledOncePerGeneration(t *testing.T) {
 	f := NewFilters()
 	source := &v1alpha1.CDEventSource{}

@@ -15,7 +15,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// nothing is owed to anybody.
+// nothing is a ledger without pending events.
 type nothing struct{ Ledger }
 
 func (nothing) Backlogs() map[types.UID]ledger.Backlog             { return nil }
@@ -35,7 +35,7 @@ func heap() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// Ten thousand sources that nothing happens to, of whom each was told something once.
+// Ten thousand sources that have sent a few events and are now idle.
 func TestIdleSourcesCostLittle(t *testing.T) {
 	const many = 10_000
 	sources := make([]*v1alpha1.CDEventSource, many)
@@ -65,12 +65,12 @@ func TestIdleSourcesCostLittle(t *testing.T) {
 		t.Errorf("%d sources cost %d MiB, more than 50", many, cost>>20)
 	}
 	if n := len(d.Breakers()); n != many {
-		t.Errorf("%d queues", n)
+		t.Errorf("%d queues, want %d", n, many)
 	}
 }
 
-// The connections of a sink that is told nothing for long are closed, and so is what holds them.
-func TestARestingQueueKeepsNoClients(t *testing.T) {
+// If a queue is idle for long, its clients and their connections are closed.
+func TestIdleQueueClosesItsClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, sourceTo("all", "sink"))
 		s.happens(t, "cart", lifecycle.Created)
@@ -78,18 +78,18 @@ func TestARestingQueueKeepsNoClients(t *testing.T) {
 		s.happens(t, "cart", lifecycle.Deployed)
 		time.Sleep(restAfter - time.Second)
 		if n := s.forgotten.Load(); n != 0 {
-			t.Errorf("forgotten %d times while it was busy", n)
+			t.Errorf("clients closed %d times while events came", n)
 		}
 		time.Sleep(2 * time.Second)
 		if n := s.forgotten.Load(); n != 1 {
-			t.Errorf("forgotten %d times", n)
+			t.Errorf("clients closed %d times, want once", n)
 		}
-		// What waits for its time is not at rest.
+		// A queue with a waiting event is not idle.
 		s.answer("sink", refuse(503, sender.Retry))
 		s.happens(t, "cart", lifecycle.Upgraded)
 		time.Sleep(10 * restAfter)
 		if n := s.forgotten.Load(); n != 1 {
-			t.Errorf("forgotten %d times with an event under way", n)
+			t.Errorf("clients closed %d times while an event waits, want once", n)
 		}
 	})
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// A source that wants to override what cannot be overridden gets its events
-// without it. Each says so, and is counted.
-func TestWhatLacksSomethingIsSentAndCounted(t *testing.T) {
+// A source with an override that is not allowed receives its events without the override. Each
+// event notes that, and is counted.
+func TestIncompleteEventsAreSentAndCounted(t *testing.T) {
 	wrong := sourceTo("wrong", "wrong")
 	wrong.Spec.CloudEventOverrides = &duckv1.CloudEventOverrides{Extensions: map[string]string{"id": "mine"}}
 	s := newStage(t, wrong, sourceTo("right", "right"))
 	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed, lifecycle.Removed)
-	s.eventually(t, "all of it", func() bool { return s.pending("uid-wrong")+s.pending("uid-right") == 0 })
+	s.eventually(t, "all events are delivered", func() bool { return s.pending("uid-wrong")+s.pending("uid-right") == 0 })
 	if n := s.incomplete.Load(); n != 3 || len(s.received()) != 6 {
-		t.Errorf("%d of %q lack something, want the three of one source", n, s.received())
+		t.Errorf("%d of %q are incomplete, want the three of one source", n, s.received())
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
 
-// A counter that appears with its first event shows no increase.
+// A counter must exist before its first event, or Prometheus sees no increase.
 func TestKnownSeriesStartAtZero(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	was := otel.GetMeterProvider()
@@ -38,12 +38,12 @@ func TestKnownSeriesStartAtZero(t *testing.T) {
 	}
 	for _, reason := range ledger.DroppedReasons() {
 		if n, ok := series["cdevents_dropped "+reason]; !ok || n != 0 {
-			t.Errorf("%s: %d, there: %v", reason, n, ok)
+			t.Errorf("%s: %d, exists: %v", reason, n, ok)
 		}
 	}
 	for _, name := range []string{"cdevents_ledger_conflicts", "cdevents_ledger_write_failures", "cdevents_merged_snapshots"} {
 		if n, ok := series[name+" "]; !ok || n != 0 {
-			t.Errorf("%s: %d, there: %v", name, n, ok)
+			t.Errorf("%s: %d, exists: %v", name, n, ok)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// moved is the source with another sink, whose address is known.
+// moved returns the source with another sink that is already resolved.
 func moved(s *v1alpha1.CDEventSource) *v1alpha1.CDEventSource {
 	out := s.DeepCopy()
 	out.Generation, out.Status.ObservedGeneration = 2, 2
@@ -27,8 +27,8 @@ func moved(s *v1alpha1.CDEventSource) *v1alpha1.CDEventSource {
 	return out
 }
 
-// Events that waited for room had the address of the former sink with them.
-func TestNothingBeginsAtTheFormerSink(t *testing.T) {
+// Events that wait for a free slot must use the sink's present address.
+func TestNoAttemptStartsAtTheFormerSink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := sourceTo("all", "former")
 		s := newStage(t, src)
@@ -38,31 +38,31 @@ func TestNothingBeginsAtTheFormerSink(t *testing.T) {
 			return out
 		})
 		s.happens(t, "cart", lifecycle.Created)
-		synctest.Wait() // it asked to be left alone; room is for one event
+		synctest.Wait() // the sink sent Retry-After, so only one event may be sent at a time
 		s.answer("former", func() sender.Outcome { time.Sleep(time.Minute); return accepted })
-		time.Sleep(20 * time.Second) // one is under way
+		time.Sleep(20 * time.Second) // one is being sent
 		for i := range 3 {
 			s.happens(t, fmt.Sprintf("more-%d", i), lifecycle.Created)
 		}
-		synctest.Wait() // they wait for room
+		synctest.Wait() // they wait for a free slot
 		former := s.record("former", func() sender.Outcome { return accepted })
 		s.UpdateSource(moved(src))
 		time.Sleep(10 * time.Minute)
 		if former.within(0, time.Hour) > 0 || s.pending("uid-all") > 0 {
-			t.Errorf("the former sink was asked after %v; got %q, %d owed", former.times, s.received(), s.pending("uid-all"))
+			t.Errorf("requests to the former sink after %v; got %q, %d pending", former.times, s.received(), s.pending("uid-all"))
 		}
 	})
 }
 
-// What the former sink answers while the source is changed decides nothing for the new one.
-func TestTheAnswerOfTheFormerSinkDecidesNothing(t *testing.T) {
+// A response of the former sink that arrives after the source was changed does not matter.
+func TestResponseOfTheFormerSinkIsIgnored(t *testing.T) {
 	for name, c := range map[string]struct {
 		source *v1alpha1.CDEventSource
 		answer func() sender.Outcome
 	}{
-		"it refuses the event for good":    {sourceTo("all", "sink"), refuse(400, sender.Poison)},
-		"it fails, and the next is a wait": {counted(3, "PT10M"), refuse(503, sender.Retry)},
-		"it fails, and is the last try":    {counted(0, "PT1S"), refuse(503, sender.Retry)},
+		"permanent rejection":   {sourceTo("all", "sink"), refuse(400, sender.Poison)},
+		"failure with backoff":  {counted(3, "PT10M"), refuse(503, sender.Retry)},
+		"failure of last retry": {counted(0, "PT1S"), refuse(503, sender.Retry)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -78,15 +78,14 @@ func TestTheAnswerOfTheFormerSinkDecidesNothing(t *testing.T) {
 				lost := maps.Clone(s.dropped)
 				s.mu.Unlock()
 				if asked.within(0, 16*time.Second) != 1 || asked.within(0, time.Hour) != 1 || s.lettered() > 0 || len(lost) > 0 {
-					t.Errorf("the new sink was asked after %v; %d letters, %d owed, dropped %v", asked.times, s.lettered(), s.pending("uid-all"), lost)
+					t.Errorf("requests to the new sink after %v; %d dead letters, %d pending, dropped %v", asked.times, s.lettered(), s.pending("uid-all"), lost)
 				}
 			})
 		})
 	}
 }
 
-// A breaker that the former sink has opened spares the new one nothing.
-func TestTheBreakerOfTheFormerSinkIsNotTheNewOnes(t *testing.T) {
+func TestNewSinkStartsWithAClosedBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := sourceTo("all", "sink")
 		s := newStage(t, src)
@@ -99,28 +98,28 @@ func TestTheBreakerOfTheFormerSinkIsNotTheNewOnes(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if !s.Breakers()["shop/all"] {
-			t.Fatal("the sink is not spared")
+			t.Fatal("the breaker is not open")
 		}
 		s.UpdateSource(moved(src))
 		time.Sleep(time.Second)
 		if s.pending("uid-all") > 0 || s.Breakers()["shop/all"] {
-			t.Errorf("%d owed, breakers %v", s.pending("uid-all"), s.Breakers())
+			t.Errorf("%d pending, breakers %v", s.pending("uid-all"), s.Breakers())
 		}
 	})
 }
 
-// The lead is away for one look, after an attempt has failed: the event was passed over, and the
-// acknowledgement of the next one took it out of the journal uncounted.
-func TestAnEventIsNotPassedOverWhenTheLeadIsAwayForAMoment(t *testing.T) {
+// If the lead is lost only for a moment after a failed attempt, the event must not be skipped:
+// the acknowledgement of the next one would remove it from the journal uncounted.
+func TestNoEventIsSkippedWhenTheLeadIsLostBriefly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, sourceTo("all", "sink"))
-		var away atomic.Bool
-		s.Leads = func(types.NamespacedName) bool { return !away.Swap(false) }
+		var lost atomic.Bool
+		s.Leads = func(types.NamespacedName) bool { return !lost.Swap(false) }
 		first := true
 		s.answer("sink", func() sender.Outcome {
 			if first {
 				first = false
-				away.Store(true)
+				lost.Store(true)
 				return refuse(503, sender.Retry)()
 			}
 			return accepted
@@ -140,26 +139,26 @@ func TestAnEventIsNotPassedOverWhenTheLeadIsAwayForAMoment(t *testing.T) {
 		s.Promoted(nil)
 		time.Sleep(time.Hour)
 		if got := s.received(); len(got) != 2 {
-			t.Errorf("got %q, %d owed", got, s.pending("uid-all"))
+			t.Errorf("got %q, %d pending", got, s.pending("uid-all"))
 		}
 	})
 }
 
-// What could not be read is mended, and the filter that can be read now does not want the event.
-func TestAProblemEndsWithTheMistakeInTheSpec(t *testing.T) {
+// The corrected filter excludes the waiting event.
+func TestProblemEndsWhenTheSpecIsCorrected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bad := sourceTo("bad", "sink")
 		bad.Unread = []tolerant.FieldError{{Path: "spec.filters[0].exact", Message: "must be an object, not this number"}}
 		s := newStage(t, bad)
 		s.happens(t, "cart", lifecycle.Created)
 		time.Sleep(time.Second)
-		mended := sourceTo("bad", "sink")
-		mended.Generation, mended.Status.ObservedGeneration = 2, 2
-		mended.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev.cdevents.service.deployed"}}}
-		s.UpdateSource(mended)
+		corrected := sourceTo("bad", "sink")
+		corrected.Generation, corrected.Status.ObservedGeneration = 2, 2
+		corrected.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Prefix: map[string]string{"type": "dev.cdevents.service.deployed"}}}
+		s.UpdateSource(corrected)
 		time.Sleep(time.Hour)
 		if _, _, _, problem := s.SourceStatus("uid-bad"); problem != "" || s.pending("uid-bad") > 0 {
-			t.Errorf("%d owed, problem %q", s.pending("uid-bad"), problem)
+			t.Errorf("%d pending, problem %q", s.pending("uid-bad"), problem)
 		}
 	})
 }

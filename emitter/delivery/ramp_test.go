@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestASinkThatComesBackGetsOneAtFirst(t *testing.T) {
+func TestRampStartsWithOneEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 4
 		r := newRamp(most)
@@ -16,23 +16,23 @@ func TestASinkThatComesBackGetsOneAtFirst(t *testing.T) {
 			defer cancel()
 			return r.enter(ctx)
 		}
-		room := func() (n int) {
+		slots := func() (n int) {
 			for enter() {
 				n++
 			}
 			return n
 		}
-		if n := room(); n != most {
-			t.Errorf("%d at once to a sink that is well, want %d", n, most)
+		if n := slots(); n != most {
+			t.Errorf("%d events at once to a healthy sink, want %d", n, most)
 		}
 		for range most {
 			r.leave(false)
 		}
 		r.restart()
 		for _, want := range []int{1, 2, 3, most, most} {
-			n := room()
+			n := slots()
 			if n != want {
-				t.Errorf("%d at once, want %d", n, want)
+				t.Errorf("%d events at once, want %d", n, want)
 			}
 			r.leave(true)
 			for range n - 1 {
@@ -42,15 +42,15 @@ func TestASinkThatComesBackGetsOneAtFirst(t *testing.T) {
 	})
 }
 
-func TestWhoWaitsForRoomGetsIt(t *testing.T) {
+func TestRampAdmitsWaiters(t *testing.T) {
 	r := newRamp(1)
 	if !r.enter(t.Context()) {
-		t.Fatal("no room")
+		t.Fatal("the first event must not wait")
 	}
 	entered := make(chan bool)
 	go func() { entered <- r.enter(context.Background()) }()
 	r.leave(true)
 	if !<-entered {
-		t.Error("did not enter")
+		t.Error("the waiting event was not admitted")
 	}
 }

@@ -15,12 +15,12 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// What may become of a source when an event is chosen for it.
+// What the router decides about a source.
 const (
-	chosen     = "chosen"
-	passedOver = "passed over"
-	undecided  = "undecided"
-	invalid    = "not read"
+	chosen    = "chosen"
+	excluded  = "excluded"
+	undecided = "undecided"
+	invalid   = "invalid"
 )
 
 func TestRecipients(t *testing.T) {
@@ -31,34 +31,34 @@ func TestRecipients(t *testing.T) {
 		want   string
 	}{
 		"own namespace":                 {func(*v1alpha1.CDEventSource) {}, chosen},
-		"another namespace":             {func(s *v1alpha1.CDEventSource) { s.Namespace = "other" }, passedOver},
-		"selector in another namespace": {func(s *v1alpha1.CDEventSource) { s.Namespace = "other"; s.Spec.NamespaceSelector = everything }, passedOver},
-		"selector in its own namespace": {func(s *v1alpha1.CDEventSource) { s.Spec.NamespaceSelector = everything }, passedOver},
-		"system, no selector":           {func(s *v1alpha1.CDEventSource) { s.Namespace = "system" }, passedOver},
-		"system, everything":            {func(s *v1alpha1.CDEventSource) { s.Namespace = "system"; s.Spec.NamespaceSelector = everything }, chosen},
+		"another namespace":             {func(s *v1alpha1.CDEventSource) { s.Namespace = "other" }, excluded},
+		"selector in another namespace": {func(s *v1alpha1.CDEventSource) { s.Namespace = "other"; s.Spec.NamespaceSelector = everything }, excluded},
+		"selector in its own namespace": {func(s *v1alpha1.CDEventSource) { s.Spec.NamespaceSelector = everything }, excluded},
+		"system, no selector":           {func(s *v1alpha1.CDEventSource) { s.Namespace = "system" }, excluded},
+		"system, all namespaces":        {func(s *v1alpha1.CDEventSource) { s.Namespace = "system"; s.Spec.NamespaceSelector = everything }, chosen},
 		"system, matching":              {func(s *v1alpha1.CDEventSource) { s.Namespace = "system"; s.Spec.NamespaceSelector = prod }, chosen},
 		"label matches": {func(s *v1alpha1.CDEventSource) {
 			s.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cart"}}
 		}, chosen},
 		"label differs": {func(s *v1alpha1.CDEventSource) {
 			s.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
-		}, passedOver},
+		}, excluded},
 		"not a selector": {func(s *v1alpha1.CDEventSource) {
 			s.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
 		}, invalid},
-		"being deleted":               {func(s *v1alpha1.CDEventSource) { now := metav1.Now(); s.DeletionTimestamp = &now }, passedOver},
-		"prefix passes":               {filter(eventingv1.SubscriptionsAPIFilter{Prefix: map[string]string{"type": "dev.cdevents.service."}}), chosen},
-		"prefix does not":             {filter(eventingv1.SubscriptionsAPIFilter{Prefix: map[string]string{"type": "dev.cdeventsx."}}), passedOver},
-		"exact":                       {filter(eventingv1.SubscriptionsAPIFilter{Exact: map[string]string{"subject": "service/shop/cart"}}), chosen},
-		"not":                         {filter(eventingv1.SubscriptionsAPIFilter{Not: &eventingv1.SubscriptionsAPIFilter{Suffix: map[string]string{"subject": "cart"}}}), passedOver},
-		"any":                         {filter(eventingv1.SubscriptionsAPIFilter{Any: []eventingv1.SubscriptionsAPIFilter{{Exact: map[string]string{"subject": "x"}}, {Suffix: map[string]string{"subject": "cart"}}}}), chosen},
-		"two filters, one does not":   {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "TRUE"}, eventingv1.SubscriptionsAPIFilter{CESQL: "subject = 'x'"}), passedOver},
-		"cesql":                       {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "type LIKE 'dev.cdevents.%'"}), chosen},
-		"cesql that gives no boolean": {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "1 + 1"}), undecided},
-		"cesql that cannot be read":   {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "this is ( not"}), undecided},
-		"empty filter":                {filter(eventingv1.SubscriptionsAPIFilter{}), undecided},
-		"empty filter, nested":        {filter(eventingv1.SubscriptionsAPIFilter{Any: []eventingv1.SubscriptionsAPIFilter{{}}}), undecided},
-		"a CDEvents version that is not": {func(s *v1alpha1.CDEventSource) {
+		"being deleted":           {func(s *v1alpha1.CDEventSource) { now := metav1.Now(); s.DeletionTimestamp = &now }, excluded},
+		"prefix passes":           {filter(eventingv1.SubscriptionsAPIFilter{Prefix: map[string]string{"type": "dev.cdevents.service."}}), chosen},
+		"prefix does not":         {filter(eventingv1.SubscriptionsAPIFilter{Prefix: map[string]string{"type": "dev.cdeventsx."}}), excluded},
+		"exact":                   {filter(eventingv1.SubscriptionsAPIFilter{Exact: map[string]string{"subject": "service/shop/cart"}}), chosen},
+		"not":                     {filter(eventingv1.SubscriptionsAPIFilter{Not: &eventingv1.SubscriptionsAPIFilter{Suffix: map[string]string{"subject": "cart"}}}), excluded},
+		"any":                     {filter(eventingv1.SubscriptionsAPIFilter{Any: []eventingv1.SubscriptionsAPIFilter{{Exact: map[string]string{"subject": "x"}}, {Suffix: map[string]string{"subject": "cart"}}}}), chosen},
+		"two filters, one fails":  {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "TRUE"}, eventingv1.SubscriptionsAPIFilter{CESQL: "subject = 'x'"}), excluded},
+		"cesql":                   {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "type LIKE 'dev.cdevents.%'"}), chosen},
+		"cesql without a boolean": {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "1 + 1"}), undecided},
+		"invalid cesql":           {filter(eventingv1.SubscriptionsAPIFilter{CESQL: "this is ( not"}), undecided},
+		"empty filter":            {filter(eventingv1.SubscriptionsAPIFilter{}), undecided},
+		"empty filter, nested":    {filter(eventingv1.SubscriptionsAPIFilter{Any: []eventingv1.SubscriptionsAPIFilter{{}}}), undecided},
+		"unknown CDEvents version": {func(s *v1alpha1.CDEventSource) {
 			filter(eventingv1.SubscriptionsAPIFilter{CESQL: "TRUE"})(s)
 			s.Spec.CDEvents = &v1alpha1.CDEventsSpec{Version: "9"}
 		}, undecided},
@@ -67,7 +67,7 @@ func TestRecipients(t *testing.T) {
 			s := sourceTo("all", "sink")
 			c.change(s)
 			got := router(s).Recipients(subject, ledger.Labels{Own: map[string]string{"app": "cart"}, Namespace: labelled}, lifecycle.Transition{Sequence: 1, Type: lifecycle.Deployed, Time: noon})
-			is := passedOver
+			is := excluded
 			switch {
 			case len(got) == 1 && got[0].Refused != nil:
 				is = invalid
@@ -106,15 +106,15 @@ var (
 
 var labelled = map[string]string{"stage": "prod", EnvironmentLabel: "blue"}
 
-func TestWhoWantsThePresentState(t *testing.T) {
+func TestReplays(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1alpha1.CDEventSource)
 		want   int
 	}{
-		"not asked for":          {func(*v1alpha1.CDEventSource) {}, 0},
-		"None":                   {func(s *v1alpha1.CDEventSource) { s.Spec.Replay = v1alpha1.ReplayNone }, 0},
-		"Current":                {func(s *v1alpha1.CDEventSource) { s.Spec.Replay = v1alpha1.ReplayCurrent }, 1},
-		"Current, another space": {func(s *v1alpha1.CDEventSource) { s.Spec.Replay, s.Namespace = v1alpha1.ReplayCurrent, "other" }, 0},
+		"unset":                    {func(*v1alpha1.CDEventSource) {}, 0},
+		"None":                     {func(s *v1alpha1.CDEventSource) { s.Spec.Replay = v1alpha1.ReplayNone }, 0},
+		"Current":                  {func(s *v1alpha1.CDEventSource) { s.Spec.Replay = v1alpha1.ReplayCurrent }, 1},
+		"Current, other namespace": {func(s *v1alpha1.CDEventSource) { s.Spec.Replay, s.Namespace = v1alpha1.ReplayCurrent, "other" }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := sourceTo("all", "sink")
@@ -122,14 +122,14 @@ func TestWhoWantsThePresentState(t *testing.T) {
 			asked := false
 			got := router(s).Replays(subject, nil, func() ledger.Labels { asked = true; return ledger.Labels{} })
 			if len(got) != c.want || asked != (c.want > 0) {
-				t.Errorf("%v, asked for labels: %v", got, asked)
+				t.Errorf("%v, labels were looked up: %v", got, asked)
 			}
 		})
 	}
 }
 
-// The labels of the last write say where the namespace belonged then.
-func TestThePresentStateIsChosenByTodaysLabels(t *testing.T) {
+// The journaled labels of the namespace may be out of date.
+func TestReplaysUseThePresentNamespaceLabels(t *testing.T) {
 	s := sourceTo("all", "sink")
 	s.Namespace, s.Spec.Replay = "system", v1alpha1.ReplayCurrent
 	s.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "prod"}}
@@ -140,10 +140,10 @@ func TestThePresentStateIsChosenByTodaysLabels(t *testing.T) {
 		fails            error
 		want             int
 	}{
-		"labelled since":        {nil, prod, false, nil, 1},
-		"labelled otherwise":    {prod, dev, false, nil, 0},
-		"gone":                  {prod, nil, true, nil, 1},
-		"not known for a while": {prod, nil, false, errors.New("no answer"), 0},
+		"label added":       {nil, prod, false, nil, 1},
+		"label changed":     {prod, dev, false, nil, 0},
+		"namespace deleted": {prod, nil, true, nil, 1},
+		"lookup fails":      {prod, nil, false, errors.New("no answer"), 0},
 	} {
 		r := router(s)
 		r.Namespace = func(string) (map[string]string, bool, error) { return c.today, !c.gone, c.fails }
@@ -156,25 +156,25 @@ func TestThePresentStateIsChosenByTodaysLabels(t *testing.T) {
 func TestProfile(t *testing.T) {
 	s := sourceTo("all", "sink")
 	r := router(s)
-	// What is journaled now is rendered like now after an upgrade, too.
+	// The version of the rendering is journaled, so that an upgrade does not change the event.
 	r.Rendering = 7
 	p := r.profile(s, labelled)
 	if p.Rendering != 7 {
-		t.Errorf("version %d of the rendering is journaled", p.Rendering)
+		t.Errorf("rendering version %d is journaled, want 7", p.Rendering)
 	}
 	if p.Environment.ID != "blue" || p.Source != "https://cluster.example.com" || p.SpecVersion != "0.5" || p.Extensions != nil {
-		t.Errorf("by the namespace's label: %+v", p)
+		t.Errorf("from the namespace's label: %+v", p)
 	}
 	s.Spec.Environment = &v1alpha1.Environment{ID: "mine"}
 	s.Spec.CDEvents = &v1alpha1.CDEventsSpec{Version: "0.4"}
 	s.Spec.CloudEventOverrides = &duckv1.CloudEventOverrides{Extensions: map[string]string{"team": "shop"}}
 	p = r.profile(s, labelled)
 	if p.Environment != *s.Spec.Environment || p.SpecVersion != "0.4" || p.Extensions["team"] != "shop" {
-		t.Errorf("by the source: %+v", p)
+		t.Errorf("from the source: %+v", p)
 	}
 	s.Spec.Environment = nil
 	if p = r.profile(s, nil); p.Environment.Source != "https://env" {
-		t.Errorf("by the configuration: %+v", p)
+		t.Errorf("from the configuration: %+v", p)
 	}
 }
 

@@ -11,27 +11,27 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// tally is ledger.Metrics that counts by reason.
+// tally implements ledger.Metrics. It counts dropped events by reason.
 type tally map[string]int64
 
 func (tally) Conflict()                        {}
 func (tally) Refused()                         {}
 func (c tally) Dropped(reason string, n int64) { c[reason] += n }
 
-// What is refused counts once for each event that was journaled: not for each try of the
-// write, and not where only another source is told.
-func TestARefusalCountsOnce(t *testing.T) {
+// A refusal counts once for each journaled event: not for each attempt to write it, and not if
+// the event is a replay for another source.
+func TestRefusalCountsOnce(t *testing.T) {
 	s := sourceTo("long", "sink")
 	s.Spec.Selector = notIn(20_000)
 	entries, counted := store.New(), tally{}
 	behind, ahead := ledger.New(entries, router(s), counted), ledger.New(entries, router(s), counted)
-	var told []types.UID
+	var reported []types.UID
 	for _, l := range []*ledger.Ledger{behind, ahead} {
 		l.OnRefused(func(key ledger.Key, source types.UID, why ledger.Refusal) {
 			if key != ledger.KeyOf(subject) || why.Reason != ledger.DroppedSelectorInvalid {
-				t.Errorf("told of %v, %v", key, why)
+				t.Errorf("called with %v, %v", key, why)
 			}
-			told = append(told, source)
+			reported = append(reported, source)
 		})
 	}
 	journal := func(l *ledger.Ledger, sequence int64, replay ...types.UID) {
@@ -47,9 +47,9 @@ func TestARefusalCountsOnce(t *testing.T) {
 	journal(behind, 1)
 	ahead.Observe(entries.All()[0])
 	journal(ahead, 2)
-	journal(behind, 3) // meets a conflict first
+	journal(behind, 3) // conflicts first
 	journal(behind, 4, "another")
-	if got := counted[ledger.DroppedSelectorInvalid]; got != 3 || len(told) != 3 || told[0] != s.UID {
-		t.Errorf("%d are counted of three events, told %v", got, told)
+	if got := counted[ledger.DroppedSelectorInvalid]; got != 3 || len(reported) != 3 || reported[0] != s.UID {
+		t.Errorf("%d refusals counted and reported for %v, want three", got, reported)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// counted is a source whose events go to a dead letter sink after so many retries.
+// counted returns a source whose events go to a dead letter sink after some retries.
 func counted(retry int32, delay string) *v1alpha1.CDEventSource {
 	s := sourceTo("all", "sink")
 	s.Spec.Delivery = &eventingduckv1.DeliverySpec{
@@ -27,7 +27,7 @@ func counted(retry int32, delay string) *v1alpha1.CDEventSource {
 	return s
 }
 
-// log notes when a sink was asked, and answers as told.
+// log records when a sink received requests.
 type log struct {
 	mu    sync.Mutex
 	times []time.Duration
@@ -51,7 +51,7 @@ func (s *stage) lettered() int {
 	return len(s.letters)
 }
 
-// within is how many times it was asked in some time.
+// within counts the requests in a period.
 func (l *log) within(from, to time.Duration) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,8 +63,8 @@ func (l *log) within(from, to time.Duration) (n int) {
 	return n
 }
 
-// Five steps of one rollout are news of the same key five times.
-func TestNewsIsNoRetry(t *testing.T) {
+// New events of the same object, such as five steps of a rollout, cause no early retry.
+func TestNewEventsAreNotRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, counted(3, "PT5M"))
 		sink := s.record("sink", refuse(503, sender.Retry))
@@ -73,24 +73,24 @@ func TestNewsIsNoRetry(t *testing.T) {
 			time.Sleep(300 * time.Millisecond)
 		}
 		s.Resume()
-		s.UpdateSource(counted(3, "PT5M")) // nothing that matters was changed
+		s.UpdateSource(counted(3, "PT5M")) // no relevant change
 		time.Sleep(time.Minute)
 		if n := sink.within(0, time.Hour); n != 1 || s.lettered() != 0 || s.pending("uid-all") != 5 {
-			t.Errorf("%d requests, %d letters, %d owed", n, s.lettered(), s.pending("uid-all"))
+			t.Errorf("%d requests, %d dead letters, %d pending", n, s.lettered(), s.pending("uid-all"))
 		}
-		// 5 min, and twice as long, but no longer than 5 min, each varied by a fifth.
+		// The delay doubles but is capped at 5 min, and varies by a fifth.
 		time.Sleep(16 * time.Minute)
 		if n := sink.within(0, time.Hour); n < 4 || s.lettered() == 0 {
-			t.Errorf("%d requests, %d letters", n, s.lettered())
+			t.Errorf("%d requests, %d dead letters", n, s.lettered())
 		}
 		if early := sink.within(time.Nanosecond, 4*time.Minute); early != 0 {
-			t.Errorf("%d requests before their time: %v", early, sink.times)
+			t.Errorf("%d early requests: %v", early, sink.times)
 		}
 	})
 }
 
-// A sink that is away for a moment costs nobody his retries, however many events wait.
-func TestAShortOutageMakesNoDeadLetters(t *testing.T) {
+// A short outage does not use up the retries of waiting events, however many there are.
+func TestShortOutageCausesNoDeadLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, counted(10, "PT10M"))
 		s.ProbeEvery = 5 * time.Second
@@ -100,29 +100,29 @@ func TestAShortOutageMakesNoDeadLetters(t *testing.T) {
 		}
 		time.Sleep(90 * time.Second)
 		if n := sink.within(0, time.Hour); n != 20 || s.lettered() != 0 {
-			t.Errorf("%d requests, %d letters", n, s.lettered())
+			t.Errorf("%d requests, %d dead letters", n, s.lettered())
 		}
 		again := s.record("sink", func() sender.Outcome { return accepted })
 		s.happens(t, "another", lifecycle.Created)
 		time.Sleep(time.Second)
 		if again.within(0, time.Hour) != 1 {
-			t.Errorf("asked at %v", again.times)
+			t.Errorf("requests at %v", again.times)
 		}
 		if s.Breakers()["shop/all"] {
-			t.Error("the sink is said to be probed though it took an event")
+			t.Error("the breaker is open, although the sink took an event")
 		}
 		time.Sleep(11 * time.Minute)
 		if s.pending("uid-all") != 0 || s.lettered() != 0 || again.within(0, time.Hour) != 21 {
-			t.Errorf("%d owed, %d letters, %d requests", s.pending("uid-all"), s.lettered(), again.within(0, time.Hour))
+			t.Errorf("%d pending, %d dead letters, %d requests", s.pending("uid-all"), s.lettered(), again.within(0, time.Hour))
 		}
 		if early := again.within(time.Second, 6*time.Minute); early != 0 {
-			t.Errorf("%d requests before their time", early)
+			t.Errorf("%d early requests", early)
 		}
 	})
 }
 
-// A dead letter is what was really tried so often, at the time that was asked for.
-func TestADeadLetterWasTried(t *testing.T) {
+// An event becomes a dead letter only after all attempts were made, with their delays.
+func TestDeadLetterAfterAllRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, counted(2, "PT100S"))
 		sink := s.record("sink", refuse(503, sender.Retry))
@@ -131,7 +131,7 @@ func TestADeadLetterWasTried(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		if n := sink.within(0, 2*time.Hour); n != 90 || s.lettered() != 30 {
-			t.Errorf("%d requests, %d letters", n, s.lettered())
+			t.Errorf("%d requests, %d dead letters", n, s.lettered())
 		}
 		if n := sink.within(0, 80*time.Second); n != 30 {
 			t.Errorf("%d requests in the first 80 s", n)
@@ -139,8 +139,8 @@ func TestADeadLetterWasTried(t *testing.T) {
 	})
 }
 
-// What is kept in any case uses no retries up.
-func TestCredentialsUseNoRetriesUp(t *testing.T) {
+// Rejected credentials keep the event, so they use up no retries.
+func TestUnauthorizedUsesUpNoRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, counted(1, "PT1S"))
 		s.answer("sink", refuse(401, sender.Unauthorized))
@@ -149,7 +149,7 @@ func TestCredentialsUseNoRetriesUp(t *testing.T) {
 		sink := s.record("sink", refuse(503, sender.Retry))
 		time.Sleep(30 * time.Minute)
 		if sink.within(0, time.Hour) != 2 || s.lettered() != 1 {
-			t.Errorf("%d letters after failures at %v", s.lettered(), sink.times)
+			t.Errorf("%d dead letters after requests at %v", s.lettered(), sink.times)
 		}
 	})
 }
@@ -162,7 +162,7 @@ func later(after time.Duration) func() sender.Outcome {
 	}
 }
 
-// It is the sink that asks to be left alone, not one event.
+// Retry-After applies to all events for the sink.
 func TestRetryAfterHoldsForTheSink(t *testing.T) {
 	for name, source := range map[string]*v1alpha1.CDEventSource{"kept": sourceTo("all", "sink"), "counted": counted(10, "PT1S")} {
 		t.Run(name, func(t *testing.T) {
@@ -179,12 +179,12 @@ func TestRetryAfterHoldsForTheSink(t *testing.T) {
 					s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Upgraded)
 				}
 				time.Sleep(time.Second)
-				// Those that were under way together.
+				// Only the requests that were in flight when the first response came.
 				if n := sink.within(0, 5*time.Minute); n < 1 || n > s.WorkersPerSource {
-					t.Errorf("%d requests though the sink asked for peace: %v", n, sink.times)
+					t.Errorf("%d requests despite Retry-After: %v", n, sink.times)
 				}
 				if s.pending("uid-other") != 0 {
-					t.Errorf("%d are owed to another sink", s.pending("uid-other"))
+					t.Errorf("%d pending for another sink", s.pending("uid-other"))
 				}
 				time.Sleep(5 * time.Minute)
 				if n := sink.within(5*time.Minute, 10*time.Minute); n != 1 {
@@ -193,14 +193,14 @@ func TestRetryAfterHoldsForTheSink(t *testing.T) {
 				s.answer("sink", nil)
 				time.Sleep(11 * time.Minute)
 				if n := s.pending("uid-all"); n != 0 || s.lettered() > 0 {
-					t.Errorf("%d owed, %d letters", n, s.lettered())
+					t.Errorf("%d pending, %d dead letters", n, s.lettered())
 				}
 			})
 		})
 	}
 }
 
-// A dead letter sink may ask for the same.
+// A dead letter sink may send Retry-After too.
 func TestRetryAfterOfTheDeadLetterSink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, counted(0, "PT1S"))
@@ -216,13 +216,13 @@ func TestRetryAfterOfTheDeadLetterSink(t *testing.T) {
 		s.answer("letters", nil)
 		time.Sleep(10 * time.Minute)
 		if s.pending("uid-all") != 0 || s.lettered() != 20 {
-			t.Errorf("%d owed, %d letters", s.pending("uid-all"), s.lettered())
+			t.Errorf("%d pending, %d dead letters", s.pending("uid-all"), s.lettered())
 		}
 	})
 }
 
-// A sink that was mended by its owner is asked at once, and all its retries are left.
-func TestAnotherSinkBeginsAnew(t *testing.T) {
+// After the sink of a source changes, its events are sent at once and have all their retries.
+func TestNewSinkStartsWithAllRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, counted(1, "PT10M"))
 		s.answer("sink", later(5*time.Minute))
@@ -234,21 +234,21 @@ func TestAnotherSinkBeginsAnew(t *testing.T) {
 		s.UpdateSource(moved)
 		time.Sleep(time.Second)
 		if asked.within(0, time.Second) != 1 || s.lettered() > 0 {
-			t.Errorf("asked at %v, %d letters", asked.times, s.lettered())
+			t.Errorf("requests at %v, %d dead letters", asked.times, s.lettered())
 		}
-		// Nothing of the kind for a new filter or label.
+		// Other changes of the source cause no early retry.
 		relabelled := moved.DeepCopy()
 		relabelled.Generation, relabelled.Status.ObservedGeneration, relabelled.Spec.Replay = 3, 3, v1alpha1.ReplayCurrent
 		s.UpdateSource(relabelled)
 		time.Sleep(time.Minute)
 		if n := asked.within(0, time.Hour); n != 1 {
-			t.Errorf("asked at %v", asked.times)
+			t.Errorf("requests at %v", asked.times)
 		}
 	})
 }
 
-// Whoever is trusted from now on is asked at once.
-func TestTrustBeginsAnew(t *testing.T) {
+// When the trusted certificates change, all sinks are retried at once.
+func TestChangedTrustRetriesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, counted(1, "PT10M"))
 		s.answer("sink", refuse(0, sender.Retry))
@@ -258,12 +258,12 @@ func TestTrustBeginsAnew(t *testing.T) {
 		s.Resume()
 		time.Sleep(time.Second)
 		if s.pending("uid-all") != 1 {
-			t.Error("it was sent before its time")
+			t.Error("the event was sent before its retry was due")
 		}
 		s.TrustChanged()
 		time.Sleep(time.Second)
 		if s.pending("uid-all") != 0 || s.lettered() != 0 {
-			t.Errorf("%d owed, %d letters", s.pending("uid-all"), s.lettered())
+			t.Errorf("%d pending, %d dead letters", s.pending("uid-all"), s.lettered())
 		}
 	})
 }

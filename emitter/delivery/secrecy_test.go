@@ -32,7 +32,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// transcript keeps all that is logged and measured.
+// transcript records everything that is logged and measured.
 type transcript struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -60,9 +60,9 @@ func (r *transcript) Conflict()                                     {}
 func (r *transcript) Dropped(reason string, n int64)                { r.note(reason, n) }
 func (r *transcript) Refused()                                      {}
 
-// TestSecretsAreSeenByTheSinkAlone has a sink refuse a source's secret in every
-// way, and looks for it in all that is logged, measured, reported and stored.
-func TestSecretsAreSeenByTheSinkAlone(t *testing.T) {
+// TestOnlyTheSinkSeesSecrets lets a sink reject a source's secret in every way. The secret must
+// not appear in anything that is logged, measured, reported or stored.
+func TestOnlyTheSinkSeesSecrets(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cret-t0ken"
 	ca := certs.NewAuthority(t)
@@ -74,12 +74,12 @@ func TestSecretsAreSeenByTheSinkAlone(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if got := r.Header.Get("Authorization"); got != "Bearer "+secret || len(r.TLS.PeerCertificates) != 1 {
-			t.Errorf("shown %q and %d certificates", got, len(r.TLS.PeerCertificates))
+			t.Errorf("the sink received %q and %d certificates", got, len(r.TLS.PeerCertificates))
 		}
 		w.Header().Set("Location", "/"+secret)
 		w.WriteHeader(answers[min(asked, len(answers)-1)])
 		asked++
-		_, _ = fmt.Fprint(w, "you have said ", secret)
+		_, _ = fmt.Fprint(w, "you sent ", secret)
 	}))
 	sink.TLS = &tls.Config{
 		Certificates: []tls.Certificate{ca.Issue("sink", time.Hour).TLS}, MinVersion: tls.VersionTLS13,
@@ -133,9 +133,9 @@ func TestSecretsAreSeenByTheSinkAlone(t *testing.T) {
 
 	s.happens(t, "cart", lifecycle.Created, lifecycle.Deployed)
 	q := s.queues[source.UID]
-	s.eventually(t, "both are off our hands", func() bool {
+	s.eventually(t, "both events are delivered or dropped", func() bool {
 		q.mu.Lock()
-		q.retries = retries{} // no event waits for its retry here
+		q.retries = retries{} // retry at once
 		q.mu.Unlock()
 		s.Resume()
 		pending, _, _, problem := s.SourceStatus(source.UID)
@@ -151,7 +151,7 @@ func TestSecretsAreSeenByTheSinkAlone(t *testing.T) {
 	text := said.String()
 	for _, word := range []string{"401", "403", "500", "redirect", "400", "shop/hooked", "cart"} {
 		if !strings.Contains(text, word) {
-			t.Errorf("the transcript is not worth much: it does not have %q", word)
+			t.Errorf("the transcript is incomplete: it does not contain %q", word)
 		}
 	}
 	key := strings.Split(string(pair.Key), "\n")[1]

@@ -12,8 +12,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// crowded is a router of as many sources as a namespace may have, with selectors as
-// long as they may be.
+// crowded returns a router with the maximum number of sources in a namespace, whose selectors
+// have the maximum length.
 func crowded() (recipients, replays func() int) {
 	var all []*v1alpha1.CDEventSource
 	for i := range MaxSources {
@@ -34,13 +34,13 @@ func crowded() (recipients, replays func() int) {
 	return recipients, replays
 }
 
-// Each of the 8000 values of these selectors was looked at for each transition, and for
-// each look at a Service.
+// These selectors have 8000 values, which must not be parsed again for each transition and
+// each reconcile.
 func TestSelectorsAreCompiledOnce(t *testing.T) {
 	recipients, replays := crowded()
-	for name, ask := range map[string]func() int{"for a transition": recipients, "for the present state": replays} {
+	for name, ask := range map[string]func() int{"recipients": recipients, "replays": replays} {
 		if n := ask(); n != MaxSources {
-			t.Fatalf("%s: %d are chosen", name, n)
+			t.Fatalf("%s: %d sources, want %d", name, n, MaxSources)
 		}
 		if n := testing.AllocsPerRun(10, func() { ask() }); n > 20*MaxSources {
 			t.Errorf("%s: %.0f allocations for %d sources", name, n, MaxSources)
@@ -55,23 +55,23 @@ func BenchmarkRecipients(b *testing.B) {
 	}
 }
 
-// A Service is looked at every now and then; who was told once need not be chosen again.
-func TestWhoWasToldThePresentStateIsNotChosenAgain(t *testing.T) {
+// A Service is reconciled now and then. A source that has received the replay is skipped early.
+func TestReplayedSourceIsNotEvaluatedAgain(t *testing.T) {
 	s := sourceTo("all", "sink")
 	s.Spec.Replay = v1alpha1.ReplayCurrent
 	r, asked := router(s), 0
 	r.Namespace = func(string) (map[string]string, bool, error) { asked++; return labelled, true, nil }
 	l := ledger.New(nil, r, nil)
-	for _, told := range []bool{false, true} {
+	for _, replayed := range []bool{false, true} {
 		asked = 0
 		entry := &v1alpha1.CDEventSubject{Spec: subject}
 		want := 1
-		if told {
+		if replayed {
 			entry.Status.Replayed, want = []types.UID{s.UID}, 0
 		}
 		due := l.Replays(entry, func() ledger.Labels { asked++; return ledger.Labels{} })
 		if len(due) != want || asked != 2*want {
-			t.Errorf("told %v: due to %v, labels were asked for %d times", told, due, asked)
+			t.Errorf("replayed %v: replays for %v, labels were looked up %d times", replayed, due, asked)
 		}
 	}
 }
@@ -93,6 +93,6 @@ func TestSelectorsFollowTheSource(t *testing.T) {
 		}
 	}
 	if r.Forget(s.UID); len(r.choices.bySource) != 0 {
-		t.Errorf("of a source that is gone is kept %v", r.choices.bySource)
+		t.Errorf("the selectors of a deleted source are kept: %v", r.choices.bySource)
 	}
 }

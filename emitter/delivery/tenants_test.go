@@ -21,9 +21,9 @@ func overriding(s *v1alpha1.CDEventSource, value string) {
 	s.Spec.CloudEventOverrides = &duckv1.CloudEventOverrides{Extensions: map[string]string{"pad": value}}
 }
 
-// TestAFloodOfATenantsSources: the operator's source comes first, then the oldest of the
-// namespace; the others are left out, the same ones each time, and each is counted.
-func TestAFloodOfATenantsSources(t *testing.T) {
+// The operator's source comes first, then the oldest sources of the namespace. The others are
+// left out, always the same ones, and each is counted.
+func TestTooManySourcesInANamespace(t *testing.T) {
 	operators := sourceTo("operators", "sink")
 	operators.Namespace, operators.Spec.NamespaceSelector = "system", &metav1.LabelSelector{}
 	operators.CreationTimestamp = metav1.NewTime(noon.Add(time.Hour))
@@ -65,14 +65,14 @@ func TestAFloodOfATenantsSources(t *testing.T) {
 			want = uids
 		}
 		if !slices.Equal(uids, want) || uids[0] != operators.UID || uids[1] != "uid-s000" || len(uids) != MaxSources {
-			t.Errorf("told are %d: %v", len(uids), uids)
+			t.Errorf("%d recipients: %v", len(uids), uids)
 		}
-		// One place of a tenant's is taken by the source that is too large, none by the one that goes.
+		// The source that is too large counts towards the limit, the one being deleted does not.
 		if refused[ledger.DroppedTooManySources] != 420+1-MaxSources || refused[ledger.DroppedSourceTooLarge] != 1 {
 			t.Errorf("refused %v", refused)
 		}
 		if due := r.Replays(subject, nil, func() ledger.Labels { return ledger.Labels{Namespace: labelled} }); len(due) != MaxSources-1 {
-			t.Errorf("%d want the present state", len(due))
+			t.Errorf("replays for %d sources, want %d", len(due), MaxSources-1)
 		}
 	}
 }

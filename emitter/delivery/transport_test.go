@@ -11,7 +11,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 )
 
-// namedTransport answers with its name.
+// namedTransport fails with its name as the error.
 type namedTransport string
 
 func (n namedTransport) Send(context.Context, sender.Target, event.Event, sender.Policy) sender.Outcome {
@@ -20,12 +20,12 @@ func (n namedTransport) Send(context.Context, sender.Target, event.Event, sender
 
 func (namedTransport) Forget(types.UID) {}
 
-// namedError is the name of the transport that was chosen.
+// namedError is the name of a transport.
 type namedError string
 
 func (e namedError) Error() string { return string(e) }
 
-func TestTheSchemeChoosesTheTransport(t *testing.T) {
+func TestSchemeSelectsTheTransport(t *testing.T) {
 	transports := HTTP(namedTransport("http"))
 	transports["queue"] = namedTransport("queue")
 	for url, want := range map[string]string{

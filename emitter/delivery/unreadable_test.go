@@ -12,11 +12,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// TestAnUnreadableEventIsGivenUpInItsTurn: between two that can be read, it was passed
-// over, and the acknowledgement of the one after it took it out of the journal uncounted.
-func TestAnUnreadableEventIsGivenUpInItsTurn(t *testing.T) {
+// An unreadable event between two readable ones must not be skipped: the acknowledgement of the
+// next one would remove it from the journal uncounted.
+func TestUnreadableEventIsDroppedInOrder(t *testing.T) {
 	s := newStage(t, sourceTo("all", "sink"))
-	// The journal changes while an attempt is under way: what that attempt read before is not tried after it.
+	// The journal changes during an attempt, so the events that were read before are outdated.
 	asked, changed := make(chan struct{}, 1), make(chan struct{})
 	s.answer("sink", func() sender.Outcome {
 		select {
@@ -52,6 +52,6 @@ func TestAnUnreadableEventIsGivenUpInItsTurn(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.dropped[ledger.DroppedUnreadable] != 1 {
-		t.Errorf("counted %v", s.dropped)
+		t.Errorf("dropped in the metric: %v", s.dropped)
 	}
 }

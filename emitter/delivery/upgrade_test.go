@@ -31,9 +31,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// TestAnUpgradeSendsWhatWasJournaledBefore takes over the journal of each former version
-// of the rendering, and sends what that version would have sent, byte by byte.
-func TestAnUpgradeSendsWhatWasJournaledBefore(t *testing.T) {
+// TestUpgradeSendsJournaledEvents takes over the journal of each former rendering version, and
+// sends exactly the bytes that the former version would have sent.
+func TestUpgradeSendsJournaledEvents(t *testing.T) {
 	journals, err := filepath.Glob("../cdevents/testdata/journaled/*/subject.json")
 	if err != nil || len(journals) != cdevents.Rendering {
 		t.Fatalf("%q, %v", journals, err)
@@ -57,21 +57,21 @@ func TestAnUpgradeSendsWhatWasJournaledBefore(t *testing.T) {
 			for _, text := range strings.Split(strings.TrimSpace(string(want)), "\n\n### ") {
 				title, request, _ := strings.Cut(strings.TrimPrefix(text, "### "), "\n")
 				if got := sent[title]; got != request {
-					t.Errorf("%s was\n%s\nand is\n%s", title, request, got)
+					t.Errorf("%s: want\n%s\ngot\n%s", title, request, got)
 				}
 				delete(sent, title)
 			}
 			for title, request := range sent {
-				t.Errorf("%s was not owed:\n%s", title, request)
+				t.Errorf("%s was not pending:\n%s", title, request)
 			}
 		})
 	}
 }
 
-// loopback is where the sinks of tests listen.
+// loopback holds the addresses of the tests' sinks.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
-// deliverAll sends what a journal owes, and returns the requests.
+// deliverAll sends all pending events of a journal and returns the requests.
 func deliverAll(t *testing.T, subject *v1alpha1.CDEventSubject) map[string]string {
 	t.Helper()
 	var mu sync.Mutex
@@ -117,13 +117,13 @@ func deliverAll(t *testing.T, subject *v1alpha1.CDEventSubject) map[string]strin
 	}
 	for end := time.Now().Add(30 * time.Second); len(s.ledger.Backlogs()) > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("owed still: %v; %s", s.ledger.Backlogs(), said)
+			t.Fatalf("still pending: %v; %s", s.ledger.Backlogs(), said)
 		}
 	}
 	return sent
 }
 
-// asWritten are the headers that hold the event's attributes, in the order of the files.
+// asWritten formats the headers that hold the event's attributes, in the order of the files.
 func asWritten(t *testing.T, header http.Header) string {
 	t.Helper()
 	names := []string{"Ce-Specversion", "Ce-Id", "Ce-Source", "Ce-Type", "Ce-Subject", "Ce-Time"}

@@ -14,7 +14,7 @@ func key(i int) ledger.Key {
 	return ledger.Key{Kind: "Service", Namespace: "shop", Name: fmt.Sprintf("cart-%d", i)}
 }
 
-func TestOneKeyIsWorkedOnByOneWorker(t *testing.T) {
+func TestOneWorkerPerKey(t *testing.T) {
 	var mu sync.Mutex
 	at, most, total := map[ledger.Key]int{}, 0, 0
 	w := &workers{most: 4}
@@ -23,7 +23,7 @@ func TestOneKeyIsWorkedOnByOneWorker(t *testing.T) {
 		at[k]++
 		total++
 		if at[k] > 1 {
-			t.Errorf("two work on %s", k)
+			t.Errorf("two workers process %s", k)
 		}
 		most = max(most, len(at))
 		mu.Unlock()
@@ -54,7 +54,7 @@ func TestOneKeyIsWorkedOnByOneWorker(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if !w.Idle() || most > 4 || total < 10 {
-		t.Errorf("idle: %v, %d at once, %d altogether", w.Idle(), most, total)
+		t.Errorf("idle: %v, %d keys at once, %d calls in total", w.Idle(), most, total)
 	}
 	if w.Close(); w.taken != nil {
 		t.Errorf("an idle queue keeps %d keys", len(w.taken))
@@ -62,7 +62,7 @@ func TestOneKeyIsWorkedOnByOneWorker(t *testing.T) {
 	w.Wait()
 }
 
-func TestWhatIsWantedWhileItIsWorkedOnIsWorkedOnAgain(t *testing.T) {
+func TestKeyAddedDuringWorkIsProcessedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		times := 0
 		w := &workers{most: 4}
@@ -74,14 +74,14 @@ func TestWhatIsWantedWhileItIsWorkedOnIsWorkedOnAgain(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if times != 2 {
-			t.Errorf("worked on %d times", times)
+			t.Errorf("processed %d times, want twice", times)
 		}
 		w.Close()
 		w.Wait()
 	})
 }
 
-func TestTheEarliestTimeCounts(t *testing.T) {
+func TestEarliestTimeCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		var at []time.Duration
@@ -92,7 +92,7 @@ func TestTheEarliestTimeCounts(t *testing.T) {
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
 		if len(at) != 1 || at[0] != time.Minute {
-			t.Errorf("worked on at %v", at)
+			t.Errorf("processed at %v", at)
 		}
 		w.addAfter(key(2), time.Minute)
 		w.Close()
@@ -100,7 +100,7 @@ func TestTheEarliestTimeCounts(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if len(at) != 1 {
-			t.Errorf("worked on at %v after the end", at)
+			t.Errorf("processed at %v after Close", at)
 		}
 		w.Wait()
 	})

@@ -33,7 +33,7 @@ const (
 	sink       = "https://hooks.example.com"
 )
 
-// city is a cluster whose controller has no right but what is bound to it.
+// city is a cluster in which the controller has only the permissions that the test binds.
 type city struct {
 	t       *testing.T
 	admin   kubernetes.Interface
@@ -64,7 +64,7 @@ func (c *city) must(err error) {
 	}
 }
 
-// file reads one of the repository.
+// file reads a file of the repository.
 func (c *city) file(path ...string) []byte {
 	c.t.Helper()
 	content, err := os.ReadFile(filepath.Join(append([]string{"..", "..", ".."}, path...)...))
@@ -72,7 +72,7 @@ func (c *city) file(path ...string) []byte {
 	return content
 }
 
-// ship applies a ClusterRole as it is shipped.
+// ship applies a ClusterRole from config.
 func (c *city) ship(file string) string {
 	c.t.Helper()
 	role := &rbacv1.ClusterRole{}
@@ -93,15 +93,14 @@ func (c *city) bind(role string) {
 	c.must(err)
 }
 
-// documented creates the object of a kind that docs/security.md shows as part of
-// its example for Secrets.
+// documented creates an object from the example for Secrets in docs/security.md.
 func (c *city) documented(kind string, create func(document []byte) error) {
 	c.t.Helper()
 	_, after, found := strings.Cut(string(c.file("docs", "security.md")), "This is a complete example:")
 	_, after, begins := strings.Cut(after, "```yaml\n")
 	example, _, ends := strings.Cut(after, "```")
 	if !found || !begins || !ends {
-		c.t.Fatal("the example is not where it was")
+		c.t.Fatal("the example was not found in docs/security.md")
 	}
 	for document := range strings.SplitSeq(example, "\n---\n") {
 		if strings.Contains(document, "\nkind: "+kind+"\n") {
@@ -124,8 +123,7 @@ func (c *city) shows(w credentials.Want) (string, error) {
 	return req.Header.Get("Authorization"), nil
 }
 
-// eventually waits for a right that was granted just now to be known, and for
-// the keeper to ask again.
+// eventually waits until a new permission takes effect and the keeper asks again.
 func (c *city) eventually(w credentials.Want) string {
 	c.t.Helper()
 	var err error
@@ -148,12 +146,12 @@ func checkReason(t *testing.T, err error, reason string) {
 	}
 }
 
-// TestAgainstARealAPIServer is one story, as its parts build on each other.
+// TestAgainstARealAPIServer is a single test because its steps build on each other.
 func TestAgainstARealAPIServer(t *testing.T) {
 	c := newCity(t)
 	ctx := t.Context()
 
-	// A Secret, before and after somebody granted the right to read it.
+	// A Secret, before and after the permission to read it is granted.
 	c.ship("200-clusterrole-secrets.yaml")
 	c.documented("Secret", func(document []byte) error {
 		secret := &corev1.Secret{}
@@ -180,9 +178,9 @@ func TestAgainstARealAPIServer(t *testing.T) {
 		return err
 	})
 	if got := c.eventually(header); got != "Bearer 5f4dcc3b5aa765d61d83" {
-		t.Errorf("shown %q", got)
+		t.Errorf("got credentials %q", got)
 	}
-	// No more than that was granted.
+	// The permission covers nothing else.
 	if _, err := c.limited.CoreV1().Secrets(shop).List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("Secrets can be listed: %v", err)
 	}
@@ -190,7 +188,7 @@ func TestAgainstARealAPIServer(t *testing.T) {
 		t.Errorf("Secrets of another namespace can be read: %v", err)
 	}
 
-	// A token, likewise.
+	// The same with a token.
 	broker := header
 	broker.Authorization, broker.Audience = v1alpha1.SecretKey{}, "https://broker.example"
 	_, err = c.shows(broker)
@@ -198,7 +196,7 @@ func TestAgainstARealAPIServer(t *testing.T) {
 	c.bind(c.ship("optional/clusterrole-identities.yaml"))
 	token, ok := strings.CutPrefix(c.eventually(broker), "Bearer ")
 	if !ok {
-		t.Fatal("no bearer")
+		t.Fatal("not a bearer token")
 	}
 	claims := c.read(token)
 	identity := broker.ServiceAccount()
@@ -215,17 +213,17 @@ func TestAgainstARealAPIServer(t *testing.T) {
 		t.Error("the token was not kept")
 	}
 
-	// It is for the sink, and opens nothing here.
+	// The token is for the sink's audience, so the API server rejects it.
 	config := rest.AnonymousClientConfig(c.config)
 	config.BearerToken = token
 	stranger, err := kubernetes.NewForConfig(config)
 	c.must(err)
 	if _, err := stranger.CoreV1().Namespaces().Get(ctx, shop, metav1.GetOptions{}); !apierrors.IsUnauthorized(err) {
-		t.Errorf("the API server takes it: %v", err)
+		t.Errorf("the API server accepts the token: %v", err)
 	}
-	// The controller itself may neither change nor remove identities.
+	// The controller may neither change nor delete ServiceAccounts.
 	if err := c.limited.CoreV1().ServiceAccounts(shop).Delete(ctx, identity, metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
-		t.Errorf("an identity can be deleted: %v", err)
+		t.Errorf("the controller can delete a ServiceAccount: %v", err)
 	}
 }
 
@@ -239,7 +237,7 @@ func (c *city) read(token string) claims {
 	c.t.Helper()
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		c.t.Fatalf("a token of %d parts", len(parts))
+		c.t.Fatalf("the token has %d parts, want 3", len(parts))
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
 	c.must(err)

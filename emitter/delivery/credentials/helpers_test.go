@@ -21,7 +21,7 @@ const secret = "s3cret"
 
 var start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
-// stage is a keeper with a clock of its own.
+// stage is a keeper with a fake clock and a fake API server.
 type stage struct {
 	*Keeper
 	clock *testingclock.FakeClock
@@ -73,7 +73,7 @@ func parse(t *testing.T, uri string) *url.URL {
 	return u
 }
 
-// checkWithheld asserts that an error helps: it has the words, and no secret.
+// checkWithheld asserts that an error has the reason and the words, and no secret.
 func checkWithheld(t *testing.T, err error, reason string, words ...string) {
 	t.Helper()
 	var p *WithheldError
@@ -83,10 +83,10 @@ func checkWithheld(t *testing.T, err error, reason string, words ...string) {
 	}
 	for _, w := range words {
 		if !strings.Contains(p.Message, w) {
-			t.Errorf("message %q does not say %q", p.Message, w)
+			t.Errorf("message %q does not contain %q", p.Message, w)
 		}
 	}
 	if strings.Contains(p.Message, secret) {
-		t.Errorf("message %q gives the secret away", p.Message)
+		t.Errorf("message %q reveals the secret", p.Message)
 	}
 }

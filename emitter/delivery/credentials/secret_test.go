@@ -32,7 +32,7 @@ func withPair(p certs.Pair) func(*corev1.Secret) {
 	}
 }
 
-func TestWhatIsShown(t *testing.T) {
+func TestCredentials(t *testing.T) {
 	t.Parallel()
 	pair := certs.NewAuthority(t).Issue("me", time.Hour)
 	s := newStage(newSecret(), newSecret(withPair(pair), func(s *corev1.Secret) { s.Name = "pair" }))
@@ -58,15 +58,15 @@ func TestWhatIsShown(t *testing.T) {
 
 	shown, err = s.For(t.Context(), newWant(), parse(t, "http://anywhere.example"))
 	if err != nil || shown.Certificate() != nil || shown.CertificateID() != [32]byte{} {
-		t.Errorf("nothing is asked for, and %v is shown, %v", shown, err)
+		t.Errorf("without spec.auth: got %v, %v", shown, err)
 	}
 	shown.Authorize(req)
 	if req.Header.Get("Authorization") != "Bearer "+secret {
-		t.Error("the header was taken away")
+		t.Error("empty credentials removed the header")
 	}
 }
 
-func TestSecretsThatAreNotUsed(t *testing.T) {
+func TestWithheldSecrets(t *testing.T) {
 	t.Parallel()
 	ca := certs.NewAuthority(t)
 	pair, other := ca.Issue("me", time.Hour), ca.Issue("you", time.Hour)
@@ -80,14 +80,14 @@ func TestSecretsThatAreNotUsed(t *testing.T) {
 		reason string
 		says   []string
 	}{
-		{"absent", newSecret(func(s *corev1.Secret) { s.Name = "other" }), newWant(withHeader), sink, "SecretNotFound", []string{"Secret hook", "namespace shop", "spec.auth.authorization"}},
-		{"of another namespace", newSecret(func(s *corev1.Secret) { s.Namespace = "vault" }), newWant(withHeader), sink, "SecretNotFound", []string{"namespace shop"}},
+		{"not found", newSecret(func(s *corev1.Secret) { s.Name = "other" }), newWant(withHeader), sink, "SecretNotFound", []string{"Secret hook", "namespace shop", "spec.auth.authorization"}},
+		{"in another namespace", newSecret(func(s *corev1.Secret) { s.Namespace = "vault" }), newWant(withHeader), sink, "SecretNotFound", []string{"namespace shop"}},
 		{"without a list of hosts", newSecret(hostsOf("")), newWant(withHeader), sink, "SecretNotForSink", []string{"knative-cdevents.dev/sink-hosts", `"hooks.example.com"`}},
 		{"without annotations", newSecret(func(s *corev1.Secret) { s.Annotations = nil }), newWant(withHeader), sink, "SecretNotForSink", []string{"knative-cdevents.dev/sink-hosts"}},
 		{"for all hosts", newSecret(hostsOf("*")), newWant(withHeader), sink, "SecretNotForSink", []string{`"*" is not a host`}},
 		{"for another host", newSecret(hostsOf("example.com,*.other.example")), newWant(withHeader), sink, "SecretNotForSink", []string{"host hooks.example.com"}},
-		{"with a host that only looks like it", newSecret(), newWant(withHeader), "https://hooks.example.com.evil.example", "SecretNotForSink", nil},
-		{"for a user that is no host", newSecret(), newWant(withCertificate), "https://hooks.example.com@evil.example", "SecretNotForSink", []string{"evil.example"}},
+		{"for a host with the same prefix", newSecret(), newWant(withHeader), "https://hooks.example.com.evil.example", "SecretNotForSink", nil},
+		{"for a user that looks like the host", newSecret(), newWant(withCertificate), "https://hooks.example.com@evil.example", "SecretNotForSink", []string{"evil.example"}},
 		{"without the key", newSecret(), newWant(func(w *Want) { w.Authorization = v1alpha1.SecretKey{Name: "hook", Key: "token"} }), sink, "SecretKeyNotFound", []string{`"token"`, "spec.auth.authorization.key"}},
 		{"empty", newSecret(func(s *corev1.Secret) { s.Data["header"] = []byte(" \n") }), newWant(withHeader), sink, "InvalidAuthorization", []string{"empty"}},
 		{"two lines", newSecret(func(s *corev1.Secret) { s.Data["header"] = []byte("Bearer " + secret + "\r\nX-Evil: 1") }), newWant(withHeader), sink, "InvalidAuthorization", []string{"one line"}},
@@ -95,11 +95,11 @@ func TestSecretsThatAreNotUsed(t *testing.T) {
 		{"plain http within the cluster", newSecret(), newWant(withHeader), "http://a.shop.svc.cluster.local", "SinkNotEncrypted", []string{"https"}},
 		{"a certificate over plain http", newSecret(withPair(pair)), newWant(withCertificate), "http://hooks.example.com", "SinkNotEncrypted", nil},
 		{"a user in the URI", newSecret(), newWant(withHeader), "https://me:" + secret + "@hooks.example.com", "TwoAuthorizations", []string{"https://hooks.example.com", "remove"}},
-		{"an audience as well", newSecret(), newWant(withHeader, withAudience("a")), sink, "TwoAuthorizations", []string{`"a"`, "spec.auth.authorization"}},
-		{"a certificate of another type", newSecret(), newWant(withCertificate), sink, "InvalidClientCertificate", []string{"kubernetes.io/tls"}},
-		{"no PEM", newSecret(withPair(certs.Pair{Certificate: []byte(secret), Key: []byte(secret)})), newWant(withCertificate), sink, "InvalidClientCertificate", []string{"tls.crt", "tls.key"}},
-		{"another one's key", newSecret(withPair(mixed)), newWant(withCertificate), sink, "InvalidClientCertificate", []string{"spec.auth.clientCertificate"}},
-		{"over", newSecret(withPair(ca.Issue("me", -time.Hour))), newWant(withCertificate), sink, "InvalidClientCertificate", []string{"renew"}},
+		{"with an audience", newSecret(), newWant(withHeader, withAudience("a")), sink, "TwoAuthorizations", []string{`"a"`, "spec.auth.authorization"}},
+		{"certificate in a Secret of another type", newSecret(), newWant(withCertificate), sink, "InvalidClientCertificate", []string{"kubernetes.io/tls"}},
+		{"not PEM", newSecret(withPair(certs.Pair{Certificate: []byte(secret), Key: []byte(secret)})), newWant(withCertificate), sink, "InvalidClientCertificate", []string{"tls.crt", "tls.key"}},
+		{"key of another certificate", newSecret(withPair(mixed)), newWant(withCertificate), sink, "InvalidClientCertificate", []string{"spec.auth.clientCertificate"}},
+		{"expired", newSecret(withPair(ca.Issue("me", -time.Hour))), newWant(withCertificate), sink, "InvalidClientCertificate", []string{"renew"}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -109,13 +109,13 @@ func TestSecretsThatAreNotUsed(t *testing.T) {
 			shown, err := s.For(t.Context(), tc.want, parse(t, tc.sink))
 			checkWithheld(t, err, tc.reason, tc.says...)
 			if shown != (Shown{}) {
-				t.Error("something is shown")
+				t.Error("credentials are returned together with an error")
 			}
 		})
 	}
 }
 
-func TestMissingRightSaysWhatToBind(t *testing.T) {
+func TestMissingPermissionNamesTheRole(t *testing.T) {
 	t.Parallel()
 	s := newStage()
 	s.kube.PrependReactor("get", "secrets", func(ktesting.Action) (bool, runtime.Object, error) {
@@ -125,8 +125,8 @@ func TestMissingRightSaysWhatToBind(t *testing.T) {
 	checkWithheld(t, err, "SecretForbidden", "knative-cdevents-sink-secrets", "RoleBinding", "namespace shop")
 }
 
-// An API server that does not answer says nothing about the Secret.
-func TestFailureSaysNothingOfTheSecret(t *testing.T) {
+// If the API server does not answer, nothing is known about the Secret.
+func TestUnavailableAPIServerIsNotWithheld(t *testing.T) {
 	t.Parallel()
 	s := newStage()
 	s.kube.PrependReactor("get", "secrets", func(ktesting.Action) (bool, runtime.Object, error) {
@@ -139,7 +139,7 @@ func TestFailureSaysNothingOfTheSecret(t *testing.T) {
 	}
 }
 
-func TestSecretsAreReadOnceAMinute(t *testing.T) {
+func TestSecretsAreReadOncePerMinute(t *testing.T) {
 	t.Parallel()
 	s := newStage(newSecret())
 	value := func() string {
@@ -168,7 +168,7 @@ func TestSecretsAreReadOnceAMinute(t *testing.T) {
 	if value() != "Basic new" {
 		t.Error("not read again")
 	}
-	// A right that is taken away counts as soon as it is noticed.
+	// A deleted Secret is no longer used after the next read.
 	if err := s.kube.CoreV1().Secrets("shop").Delete(t.Context(), "hook", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -179,14 +179,14 @@ func TestSecretsAreReadOnceAMinute(t *testing.T) {
 		checkWithheld(t, err, "SecretNotFound")
 	}
 	if s.reads() != before+1 {
-		t.Errorf("asked %d times for what is not there", s.reads()-before)
+		t.Errorf("a missing Secret was read %d times, want once", s.reads()-before)
 	}
 	if err := s.kube.Tracker().Add(newSecret()); err != nil {
 		t.Fatal(err)
 	}
 	s.clock.Step(patience)
 	if value() != "Bearer "+secret {
-		t.Error("not found when it is back")
+		t.Error("the recreated Secret is not used")
 	}
 }
 
@@ -210,7 +210,7 @@ func TestRejectedSecretsAreReadAgain(t *testing.T) {
 	if _, err = s.For(t.Context(), w, parse(t, sink)); err != nil {
 		t.Fatal(err)
 	}
-	// Of many attempts under way with the old value, the first has it read again.
+	// Many attempts with the old value fail, but only the first causes another read.
 	before := s.reads()
 	for range 10 {
 		s.Rejected(w, first)
@@ -219,7 +219,7 @@ func TestRejectedSecretsAreReadAgain(t *testing.T) {
 		}
 	}
 	if s.reads() != before {
-		t.Errorf("read %d times more", s.reads()-before)
+		t.Errorf("read %d more times", s.reads()-before)
 	}
 	s.Rejected(newWant(), Shown{})
 	s.Rejected(newWant(withHeader, func(w *Want) { w.Authorization.Name = "never read" }), Shown{})

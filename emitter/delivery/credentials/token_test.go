@@ -19,7 +19,8 @@ import (
 
 const identityName = "releases-oidc-knative-cdevents.dev-cdeventsource"
 
-// minting has tokens made, numbered, for an hour.
+// minting returns a stage whose API server creates numbered tokens, valid for an hour, and
+// their count.
 func minting(t *testing.T) (*stage, *int) {
 	t.Helper()
 	s, made := newStage(), 0
@@ -50,29 +51,29 @@ func (s *stage) shows(t *testing.T, w Want) string {
 	return shown.authorization
 }
 
-func TestTokensAreKeptUntilShortBeforeTheirEnd(t *testing.T) {
+func TestTokensAreKeptUntilShortlyBeforeExpiry(t *testing.T) {
 	t.Parallel()
 	s, made := minting(t)
 	w := newWant(withAudience("broker"))
 	for range 5 {
 		if got := s.shows(t, w); got != "Bearer s3cret-broker-1" {
-			t.Errorf("shown %q", got)
+			t.Errorf("got credentials %q", got)
 		}
 	}
 	s.clock.Step(54 * time.Minute)
 	s.shows(t, w)
 	if *made != 1 {
-		t.Errorf("%d tokens were made", *made)
+		t.Errorf("%d tokens were created, want 1", *made)
 	}
 	s.clock.Step(2 * time.Minute)
 	if got := s.shows(t, w); got != "Bearer s3cret-broker-2" {
-		t.Errorf("shown %q", got)
+		t.Errorf("got credentials %q", got)
 	}
 	if got := s.shows(t, newWant(withAudience("other"))); got != "Bearer s3cret-other-3" {
-		t.Errorf("shown %q", got)
+		t.Errorf("got credentials %q", got)
 	}
 
-	// A refused token is replaced at once, but not by each of many that had it.
+	// A rejected token is replaced at once, but only once if many attempts have used it.
 	old, err := s.For(t.Context(), w, parse(t, sink))
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +81,7 @@ func TestTokensAreKeptUntilShortBeforeTheirEnd(t *testing.T) {
 	for range 5 {
 		s.Rejected(w, old)
 		if got := s.shows(t, w); got != "Bearer s3cret-broker-4" {
-			t.Errorf("shown %q", got)
+			t.Errorf("got credentials %q", got)
 		}
 	}
 
@@ -98,7 +99,7 @@ func TestTokensAreKeptUntilShortBeforeTheirEnd(t *testing.T) {
 	}
 }
 
-func TestWhereTokensAreShown(t *testing.T) {
+func TestSinksThatMayReceiveTokens(t *testing.T) {
 	t.Parallel()
 	for at, problem := range map[string]string{
 		"https://broker.example.com":                   "",
@@ -121,12 +122,12 @@ func TestWhereTokensAreShown(t *testing.T) {
 		}
 		checkWithheld(t, err, problem)
 		if s.reads() > 0 {
-			t.Errorf("%s: a token was made", at)
+			t.Errorf("%s: a token was created", at)
 		}
 	}
 }
 
-func TestTokensThatAreNotMade(t *testing.T) {
+func TestWithheldTokens(t *testing.T) {
 	t.Parallel()
 	s, made := minting(t)
 	_, err := s.For(t.Context(), newWant(withAudience("https://kubernetes.default.svc")), parse(t, sink))
@@ -139,11 +140,11 @@ func TestTokensThatAreNotMade(t *testing.T) {
 	_, err = s.For(t.Context(), newWant(withAudience("broker")), parse(t, sink))
 	checkWithheld(t, err, "IdentityTaken", identityName, "namespace shop")
 	if *made > 0 {
-		t.Error("a token was made for somebody else's ServiceAccount")
+		t.Error("a token was created for a foreign ServiceAccount")
 	}
 }
 
-func TestMissingRightForTokensSaysWhatToBind(t *testing.T) {
+func TestMissingPermissionForTokensNamesTheRole(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{"get", "create"} {
 		s := newStage()

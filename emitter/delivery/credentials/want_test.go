@@ -9,11 +9,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-func TestTheDeadLetterSinkIsShownNoSecret(t *testing.T) {
+func TestDeadLetterSinkReceivesNoSecret(t *testing.T) {
 	t.Parallel()
 	s := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "releases", UID: "u1"}}
 	if !OfSink(s).Nothing() || !OfDeadLetterSink(s).Nothing() {
-		t.Error("something is asked for by nobody")
+		t.Error("credentials are wanted without spec.auth")
 	}
 	s.Spec.Auth = &v1alpha1.Auth{
 		Authorization:     &v1alpha1.SecretKey{Name: "hook", Key: "header"},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestLists(t *testing.T) {
+func TestParseAndAllows(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		list    string
@@ -48,7 +48,7 @@ func TestLists(t *testing.T) {
 			}
 		}
 		if again, err := Parse(string(list)); err != nil || again != list {
-			t.Errorf("%q is read as %q, and that as %q, %v", tc.list, list, again, err)
+			t.Errorf("%q parses as %q, which parses as %q, %v", tc.list, list, again, err)
 		}
 		if list.Empty() != (len(tc.allowed) == 0) {
 			t.Errorf("%q: empty %v", tc.list, list.Empty())
@@ -56,8 +56,8 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// A host that is not understood must not pass for a wider one.
-func TestWhatIsNoHostIsRefused(t *testing.T) {
+// An invalid entry rejects the whole list, so that it never allows more hosts than intended.
+func TestInvalidHostsAreRejected(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"*", "*.", "a.*.example", "*example.com", "https://a.example", "a.example:443", "a.example/path", "a b", "ünï.example", "10.1.2.0/24", "**.a", "a..b",
@@ -67,7 +67,7 @@ func TestWhatIsNoHostIsRefused(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 		if list.Allows("good.example") {
-			t.Errorf("%q: half of the list is in force", text)
+			t.Errorf("%q: the valid part of the list is used", text)
 		}
 	}
 }

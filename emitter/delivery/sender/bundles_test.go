@@ -65,7 +65,7 @@ func bundle(name string, data map[string]string) *corev1.ConfigMap {
 	}
 }
 
-func TestBundlesAreRotatedWhileTheSenderLives(t *testing.T) {
+func TestTrustBundlesAreReloaded(t *testing.T) {
 	t.Parallel()
 	before, after := certs.NewAuthority(t), certs.NewAuthority(t)
 	s := newChanging(t, before.Issue("sink", time.Hour))
@@ -85,19 +85,19 @@ func TestBundlesAreRotatedWhileTheSenderLives(t *testing.T) {
 	send(Acknowledged)
 	send(Acknowledged)
 	if n := s.opened.Load(); n != 2 {
-		t.Errorf("%d connections", n)
+		t.Errorf("%d connections, want 2", n)
 	}
 
-	// The bundle is the same: nobody reconnects.
+	// An unchanged bundle keeps the connections.
 	if err := trust(map[string]string{"ca.crt": before.PEM}); err != nil {
 		t.Fatal(err)
 	}
 	send(Acknowledged)
 	if n := s.opened.Load(); n != 2 {
-		t.Errorf("%d connections", n)
+		t.Errorf("%d connections, want 2", n)
 	}
 
-	// What was opened under the old bundle is closed, and not used again.
+	// Connections that were opened with the old bundle are closed.
 	s.present(after.Issue("sink", time.Hour))
 	if err := trust(map[string]string{"ca.crt": after.PEM}); err != nil {
 		t.Fatal(err)
@@ -113,12 +113,12 @@ func TestBundlesAreRotatedWhileTheSenderLives(t *testing.T) {
 	}
 	send(Acknowledged)
 
-	// One that cannot be read changes nothing.
+	// An invalid bundle changes nothing.
 	for name, data := range map[string]map[string]string{
 		"empty":       nil,
-		"no PEM":      {"ca.crt": "no PEM"},
-		"torn":        {"ca.crt": after.PEM + before.PEM[:len(before.PEM)/2]},
-		"no DER":      {"ca.crt": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"},
+		"not PEM":     {"ca.crt": "not PEM"},
+		"truncated":   {"ca.crt": after.PEM + before.PEM[:len(before.PEM)/2]},
+		"not DER":     {"ca.crt": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"},
 		"half broken": {"a.crt": after.PEM, "b.crt": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"},
 	} {
 		err := trust(data)
@@ -128,20 +128,20 @@ func TestBundlesAreRotatedWhileTheSenderLives(t *testing.T) {
 	}
 	send(Acknowledged)
 	if n := s.opened.Load(); n != 3 {
-		t.Errorf("%d connections", n)
+		t.Errorf("%d connections, want 3", n)
 	}
 
 	clients.Distrust(bundle("authorities", nil))
 	send(Retry)
 }
 
-func TestBundlesAddToWhatASourceTrusts(t *testing.T) {
+func TestTrustBundlesAddToTheSourcesCAs(t *testing.T) {
 	t.Parallel()
 	ours, theirs := certs.NewAuthority(t), certs.NewAuthority(t)
 	byBundle, bySource := newChanging(t, ours.Issue("a", time.Hour)), newChanging(t, theirs.Issue("b", time.Hour))
 	clients := local()
 	b := bundle("one", nil)
-	// As trust-manager has it: a keystore of Java lies beside it.
+	// trust-manager may add a Java keystore to the same ConfigMap.
 	b.BinaryData = map[string][]byte{"ca.crt": []byte(ours.PEM), "ca.jks": {0xfe, 0xed, 0xfe, 0xed}}
 	if err := clients.Trust(b); err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestBundlesAddToWhatASourceTrusts(t *testing.T) {
 		}
 	}
 	if out := clients.Send(t.Context(), at(bySource.URL), newEvent(t), quick()); out.Class != Retry {
-		t.Error("trusted what only another source trusts:", out)
+		t.Error("trusted the CA of another source:", out)
 	}
 	// Several bundles are trusted together.
 	if err := clients.Trust(bundle("two", map[string]string{"ca.crt": theirs.PEM})); err != nil {

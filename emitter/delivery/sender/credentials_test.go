@@ -36,8 +36,7 @@ func want(change func(*credentials.Want)) credentials.Want {
 	return w
 }
 
-// collecting notes the header Authorization of each request, and lets in who has
-// the right one.
+// collecting records the Authorization header of each request, and accepts only one value.
 type collecting struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -64,7 +63,7 @@ func newCollecting(t *testing.T, pair certs.Pair, right string) *collecting {
 
 func (c *collecting) set(right string) { c.mu.Lock(); defer c.mu.Unlock(); c.right = right }
 
-func TestAuthorizationIsRotatedAtTheFirstRefusal(t *testing.T) {
+func TestAuthorizationIsReloadedAfterARejection(t *testing.T) {
 	t.Parallel()
 	ca := certs.NewAuthority(t)
 	s := newCollecting(t, ca.Issue("sink", time.Hour), "Bearer one"+secret)
@@ -88,7 +87,7 @@ func TestAuthorizationIsRotatedAtTheFirstRefusal(t *testing.T) {
 	if n := len(kube.Actions()); n != 1 {
 		t.Errorf("the Secret was read %d times", n)
 	}
-	// First it changes at the sink, then in the cluster.
+	// The token changes at the sink first, then in the cluster.
 	s.set("Bearer two" + secret)
 	send(Unauthorized)
 	send(Unauthorized)
@@ -104,7 +103,7 @@ func TestAuthorizationIsRotatedAtTheFirstRefusal(t *testing.T) {
 	}
 }
 
-func TestNothingIsSentWithoutCredentials(t *testing.T) {
+func TestNothingIsSentIfCredentialsAreWithheld(t *testing.T) {
 	t.Parallel()
 	ca := certs.NewAuthority(t)
 	s := newCollecting(t, ca.Issue("sink", time.Hour), "")
@@ -136,7 +135,7 @@ func TestNothingIsSentWithoutCredentials(t *testing.T) {
 	}
 }
 
-func TestClientCertificatesAreRotatedWhileTheSenderLives(t *testing.T) {
+func TestClientCertificatesAreReloaded(t *testing.T) {
 	t.Parallel()
 	ca, clientCA := certs.NewAuthority(t), certs.NewAuthority(t)
 	var mu sync.Mutex
@@ -149,7 +148,7 @@ func TestClientCertificatesAreRotatedWhileTheSenderLives(t *testing.T) {
 			defer mu.Unlock()
 			serial := state.PeerCertificates[0].SerialNumber.Int64()
 			if refused[serial] {
-				return errors.New("not any more")
+				return errors.New("revoked")
 			}
 			shown = append(shown, serial)
 			return nil
@@ -171,7 +170,7 @@ func TestClientCertificatesAreRotatedWhileTheSenderLives(t *testing.T) {
 	}
 	send := func(to Target) Outcome { return clients.Send(t.Context(), to, newEvent(t), quick()) }
 
-	// Without one, the sink says what is missing.
+	// Without a certificate, the error names the missing field.
 	without := to
 	without.Show = credentials.Want{}
 	out := send(without)
@@ -185,7 +184,7 @@ func TestClientCertificatesAreRotatedWhileTheSenderLives(t *testing.T) {
 			t.Error(out)
 		}
 	}
-	// The Secret changes; when that is noticed, the old connection is not used again.
+	// After the Secret changes and is read again, the old connection is not reused.
 	replace(two)
 	old, err := keeper.For(t.Context(), to.Show, mustParse(t, s.URL))
 	if err != nil {
@@ -197,7 +196,7 @@ func TestClientCertificatesAreRotatedWhileTheSenderLives(t *testing.T) {
 			t.Error(out)
 		}
 	}
-	// The sink does not take it any more: the next attempt shows what is there then.
+	// The sink rejects the second certificate, so the next attempt uses the third.
 	mu.Lock()
 	refused[two.Serial] = true
 	mu.Unlock()
@@ -213,6 +212,6 @@ func TestClientCertificatesAreRotatedWhileTheSenderLives(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if len(shown) != 3 || shown[0] != one.Serial || shown[1] != two.Serial || shown[2] != three.Serial {
-		t.Errorf("shown %v, want each of %d, %d and %d once", shown, one.Serial, two.Serial, three.Serial)
+		t.Errorf("certificates %v, want each of %d, %d and %d once", shown, one.Serial, two.Serial, three.Serial)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestDeadLetterSaysWhy(t *testing.T) {
+func TestDeadLetterHasTheReason(t *testing.T) {
 	t.Parallel()
 	ev := newEvent(t)
 	sink := Target{URL: "https://user:" + secret + "@sink.example/" + secret + "?t=" + secret}
@@ -16,19 +16,19 @@ func TestDeadLetterSaysWhy(t *testing.T) {
 
 	ext := letter.Extensions()
 	if ext["knativeerrordest"] != "https://sink.example" {
-		t.Errorf("dest %v", ext["knativeerrordest"])
+		t.Errorf("knativeerrordest %v", ext["knativeerrordest"])
 	}
 	if ext["knativeerrorcode"] != int32(400) {
-		t.Errorf("code %T %v", ext["knativeerrorcode"], ext["knativeerrorcode"])
+		t.Errorf("knativeerrorcode %T %v", ext["knativeerrorcode"], ext["knativeerrorcode"])
 	}
 	if data, ok := ext["knativeerrordata"].(string); !ok || len(data) > 1024 || len(data) < 1000 || !utf8.ValidString(data) {
-		t.Errorf("data %v", ext["knativeerrordata"])
+		t.Errorf("knativeerrordata %v", ext["knativeerrordata"])
 	}
 	if letter.ID() != ev.ID() || string(letter.Data()) != string(ev.Data()) {
-		t.Error("the event is another one")
+		t.Error("the dead letter has another id or other data")
 	}
 	if _, changed := ev.Extensions()["knativeerrordest"]; changed {
-		t.Error("the event itself was changed")
+		t.Error("DeadLetter changed the original event")
 	}
 	if short := DeadLetter(ev, sink, Outcome{Err: errors.New("why")}); short.Extensions()["knativeerrordata"] != "why" ||
 		short.Extensions()["knativeerrorcode"] != nil {

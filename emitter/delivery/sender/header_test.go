@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The first is the example of the specification.
-func TestAttributesInHeaders(t *testing.T) {
+// The first case is the example in the specification.
+func TestHeaderEncoding(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
 		"Euro € 😀":            "Euro%20%E2%82%AC%20%F0%9F%98%80",

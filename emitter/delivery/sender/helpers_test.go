@@ -32,10 +32,10 @@ func newEvent(t *testing.T) event.Event {
 	return ev
 }
 
-// loopback is where the sinks of tests listen.
+// loopback holds the addresses of the tests' sinks.
 var loopback = prefixes("127.0.0.0/8", "::1/128")
 
-// local lets tests reach sinks on loopback.
+// local returns clients that may send to loopback addresses.
 func local() *Clients {
 	return NewClients(Addresses{Allowed: loopback}, credentials.NewKeeper(fake.NewClientset()))
 }
@@ -47,7 +47,7 @@ func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// serveConn hands each request's connection to f, and closes it then.
+// serveConn hands each request's connection to f, then closes it.
 func serveConn(t *testing.T, f func(net.Conn)) *httptest.Server {
 	t.Helper()
 	return serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -69,7 +69,7 @@ func quick() Policy {
 
 func at(url string) Target { return Target{URL: url, Source: "source-1"} }
 
-// checkError asserts that an error helps: it has the words, and no secret.
+// checkError asserts that an error contains the words, and no secret.
 func checkError(t *testing.T, err error, words ...string) {
 	t.Helper()
 	if err == nil {
@@ -77,11 +77,11 @@ func checkError(t *testing.T, err error, words ...string) {
 	}
 	for _, w := range words {
 		if !strings.Contains(err.Error(), w) {
-			t.Errorf("error %q does not say %q", err, w)
+			t.Errorf("error %q does not contain %q", err, w)
 		}
 	}
 	if strings.Contains(err.Error(), secret) {
-		t.Errorf("error %q gives a secret away", err)
+		t.Errorf("error %q reveals a secret", err)
 	}
 }
 

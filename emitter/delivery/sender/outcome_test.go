@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestEachStatusHasItsClass(t *testing.T) {
+func TestStatusClasses(t *testing.T) {
 	t.Parallel()
 	classes := map[Class][]int{
 		Acknowledged: {200, 201, 202, 204, 206, 226},
@@ -38,7 +38,7 @@ func TestEachStatusHasItsClass(t *testing.T) {
 	}
 }
 
-func TestRedirectsAreToldAndNotFollowed(t *testing.T) {
+func TestRedirectsAreReportedNotFollowed(t *testing.T) {
 	t.Parallel()
 	var contacted atomic.Int32
 	target := serve(t, func(http.ResponseWriter, *http.Request) { contacted.Add(1) })
@@ -53,11 +53,11 @@ func TestRedirectsAreToldAndNotFollowed(t *testing.T) {
 		checkError(t, out.Err, strings.TrimPrefix(target.URL, "http://"), "final URI")
 	}
 	if n := contacted.Load(); n != 0 {
-		t.Errorf("the place redirected to was contacted %d times", n)
+		t.Errorf("the redirect target received %d requests", n)
 	}
 }
 
-func TestRedirectWithoutAPlace(t *testing.T) {
+func TestRedirectWithInvalidLocation(t *testing.T) {
 	t.Parallel()
 	for _, location := range []string{"", "/login", "http://%zz", "http://" + strings.Repeat("a", 4000)} {
 		s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -81,7 +81,7 @@ func TestRetryAfter(t *testing.T) {
 		atLeast      time.Duration
 		atMost       time.Duration
 	}{
-		{"nothing asked", "", time.Minute, 0, 0},
+		{"no header", "", time.Minute, 0, 0},
 		{"seconds", "7", time.Minute, 7 * time.Second, 7 * time.Second},
 		{"spaces", " 7 ", time.Minute, 7 * time.Second, 7 * time.Second},
 		{"zero", "0", time.Minute, 0, 0},
@@ -91,7 +91,7 @@ func TestRetryAfter(t *testing.T) {
 		{"negative", "-7", time.Minute, 0, 0},
 		{"date", date(20 * time.Second), time.Minute, 18 * time.Second, 21 * time.Second},
 		{"date over the limit", date(time.Hour), time.Minute, time.Minute, time.Minute},
-		{"date gone by", date(-time.Hour), time.Minute, 0, 0},
+		{"past date", date(-time.Hour), time.Minute, 0, 0},
 		{"garbage", "soon", time.Minute, 0, 0},
 		{"fraction", "1.5", time.Minute, 0, 0},
 		{"switched off", "7", 0, 0, 0},
@@ -113,7 +113,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestRetryAfterByTheSinksOwnClock(t *testing.T) {
+func TestRetryAfterUsesTheSinksClock(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		its := time.Now().Add(-24 * time.Hour)

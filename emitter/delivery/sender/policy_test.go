@@ -8,7 +8,7 @@ import (
 	"knative.dev/pkg/ptr"
 )
 
-func TestPolicyOfASource(t *testing.T) {
+func TestNewPolicy(t *testing.T) {
 	t.Parallel()
 	linear, exponential := eventingduckv1.BackoffPolicyLinear, eventingduckv1.BackoffPolicyExponential
 	asJSON, asBinary, loud := eventingduckv1.DeliveryFormatJson, eventingduckv1.DeliveryFormatBinary, eventingduckv1.FormatType("JSON")
@@ -18,7 +18,7 @@ func TestPolicyOfASource(t *testing.T) {
 		spec *spec
 		want func(*Policy)
 	}{
-		{"nothing said", nil, func(*Policy) {}},
+		{"no spec", nil, func(*Policy) {}},
 		{"empty", &spec{}, func(*Policy) {}},
 		{"retry", &spec{Retry: ptr.Int32(3)}, func(p *Policy) { p.Retries = 3 }},
 		{"no retry", &spec{Retry: ptr.Int32(0)}, func(p *Policy) { p.Retries = 0 }},
@@ -29,7 +29,7 @@ func TestPolicyOfASource(t *testing.T) {
 		{"retry after", &spec{RetryAfterMax: ptr.String("PT10S")}, func(p *Policy) { p.RetryAfterMax = 10 * time.Second }},
 		{"no retry after", &spec{RetryAfterMax: ptr.String("PT0S")}, func(p *Policy) { p.RetryAfterMax = 0 }},
 		{"json", &spec{Format: &asJSON}, func(p *Policy) { p.Mode = Structured }},
-		{"as eventing's comment has it", &spec{Format: &loud}, func(p *Policy) { p.Mode = Structured }},
+		{"upper case", &spec{Format: &loud}, func(p *Policy) { p.Mode = Structured }},
 		{"binary", &spec{Format: &asBinary}, func(*Policy) {}},
 	}
 	for _, tc := range tests {
@@ -41,7 +41,7 @@ func TestPolicyOfASource(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Functions cannot be compared, and none is set here.
+			// Compare field by field, because functions cannot be compared.
 			if got.random != nil || got.Mode != want.Mode || got.Retries != want.Retries || got.Timeout != want.Timeout ||
 				got.Delay != want.Delay || got.Linear != want.Linear || got.RetryAfterMax != want.RetryAfterMax {
 				t.Errorf("got %+v, want %+v", got, want)
@@ -50,7 +50,7 @@ func TestPolicyOfASource(t *testing.T) {
 	}
 }
 
-func TestPolicyThatCannotBeObeyed(t *testing.T) {
+func TestInvalidPolicy(t *testing.T) {
 	t.Parallel()
 	often, yaml := eventingduckv1.BackoffPolicyType("often"), eventingduckv1.FormatType("yaml")
 	type spec = eventingduckv1.DeliverySpec
@@ -76,11 +76,11 @@ func TestDurations(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"PT30S": 30 * time.Second, "PT0.25S": 250 * time.Millisecond, "PT1M30S": 90 * time.Second,
 		"PT1H": time.Hour, "PT90M": 90 * time.Minute, "P1D": 24 * time.Hour, "PT24H": 24 * time.Hour, "PT86400S": 24 * time.Hour, "P0DT1H": time.Hour,
-		// As everywhere else, the notation of Kubernetes is read, too.
+		// The notation of Kubernetes is accepted too, as everywhere else.
 		"30s": 30 * time.Second, "1h30m": 90 * time.Minute, "250ms": 250 * time.Millisecond,
-		// Years and months have no fixed length; these are refused, not guessed.
+		// Years and months are rejected, because they have no fixed length.
 		"P1M": -1, "P1Y": -1, "P0M": -1,
-		// The numbers are read as they are, and wrap nowhere.
+		// Large numbers are rejected and do not overflow.
 		"P3000000000Y": -1, "P6554D": -1, "P3277D": -1, "PT9223372037S": -1, "P99999999999999999999D": -1, "P2D": -1, "P1DT0.1S": -1,
 		"": -1, "P": -1, "PT": -1, "P1DT": -1, "30": -1, "25h": -1, "pt30s": -1, "PT-30S": -1, "PT30": -1, "P30S": -1, "PT0.0001S": -1, " PT30S": -1, "PT30S\n": -1, "+PT30S": -1,
 	} {
@@ -133,7 +133,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-func TestBackoffIsSpread(t *testing.T) {
+func TestBackoffHasJitter(t *testing.T) {
 	t.Parallel()
 	p := Policy{Delay: 10 * time.Second}
 	seen := map[time.Duration]bool{}
@@ -148,20 +148,20 @@ func TestBackoffIsSpread(t *testing.T) {
 		}
 	}
 	if len(seen) < 50 {
-		t.Errorf("only %d different times", len(seen))
+		t.Errorf("only %d different delays", len(seen))
 	}
 }
 
 func TestExhausted(t *testing.T) {
 	t.Parallel()
 	if DefaultPolicy().Exhausted(1 << 30) {
-		t.Error("without a limit nothing is given up")
+		t.Error("a policy without a limit is exhausted")
 	}
 	p := Policy{Retries: 2}
 	if p.Exhausted(2) || !p.Exhausted(3) {
-		t.Error("two retries are three attempts")
+		t.Error("two retries must allow three attempts")
 	}
 	if !(Policy{Retries: 0}).Exhausted(1) {
-		t.Error("no retry is one attempt")
+		t.Error("no retries must allow one attempt")
 	}
 }

@@ -40,7 +40,7 @@ func TestBinaryIsTheDefault(t *testing.T) {
 		"Ce-Id": "4f3c", "Ce-Type": ev.Type(), "Ce-Source": ev.Source(), "Ce-Specversion": "1.0",
 		"Ce-Team": "web", "Ce-Time": "2026-11-21T09:00:00.123456Z", "Content-Type": "application/json",
 		"Content-Length": "13", "User-Agent": "knative-cdevents",
-		// Nobody asks for a reply, and nothing is sent that is for net/http only.
+		// No reply is requested, and headers that only net/http needs are not sent.
 		"Prefer": "", "X-Idempotency-Key": "",
 	} {
 		if r.Header.Get(name) != want {
@@ -52,7 +52,7 @@ func TestBinaryIsTheDefault(t *testing.T) {
 	}
 }
 
-func TestBytesAreTheSameEachTime(t *testing.T) {
+func TestRetriesSendTheSameBytes(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []Mode{Binary, Structured} {
 		var bodies [][]byte
@@ -89,7 +89,7 @@ func TestBytesAreTheSameEachTime(t *testing.T) {
 	}
 }
 
-func TestEventsThatCannotBeSentArePoison(t *testing.T) {
+func TestInvalidEventsArePoison(t *testing.T) {
 	t.Parallel()
 	contacted := false
 	s := serve(t, func(http.ResponseWriter, *http.Request) { contacted = true })
@@ -123,13 +123,14 @@ func TestReplyEventsAreIgnored(t *testing.T) {
 	}
 }
 
-// hang notices only after the body that its client has gone.
+// hang never responds. It reads the body first, because only then it notices that the client is
+// gone.
 func hang(_ http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	<-r.Context().Done()
 }
 
-func TestHangingSinkIsGivenUp(t *testing.T) {
+func TestHangingSinkTimesOut(t *testing.T) {
 	t.Parallel()
 	s := serve(t, hang)
 	p := quick()
@@ -145,8 +146,8 @@ func TestHangingSinkIsGivenUp(t *testing.T) {
 	checkError(t, out.Err, "no answer within 100ms", "spec.delivery.timeout")
 }
 
-// A connection that is switched to another protocol is ours to close.
-func TestSwitchingProtocolsHoldsNoWorker(t *testing.T) {
+// After the switch to another protocol, the client must close the connection itself.
+func TestSwitchingProtocolsDoesNotBlock(t *testing.T) {
 	t.Parallel()
 	s := serveConn(t, func(conn net.Conn) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
@@ -158,7 +159,7 @@ func TestSwitchingProtocolsHoldsNoWorker(t *testing.T) {
 	}
 }
 
-func TestStoppingEndsTheAttempt(t *testing.T) {
+func TestShutdownEndsTheAttempt(t *testing.T) {
 	t.Parallel()
 	s := serve(t, hang)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -170,8 +171,7 @@ func TestStoppingEndsTheAttempt(t *testing.T) {
 	checkError(t, out.Err, "stopping")
 }
 
-// The status decides; a body that never ends neither takes the acknowledgement
-// back nor holds the worker.
+// The status decides. A body that never ends neither revokes the acknowledgement nor blocks.
 func TestEndlessBody(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]time.Duration{"fast": 0, "slow": 10 * time.Millisecond} {
@@ -183,7 +183,7 @@ func TestEndlessBody(t *testing.T) {
 					if _, err := w.Write(make([]byte, 32)); err != nil {
 						return
 					}
-					w.(http.Flusher).Flush() //nolint:errcheck,forcetypeassert // httptest's can
+					w.(http.Flusher).Flush() //nolint:errcheck,forcetypeassert // httptest's writer is a Flusher
 					time.Sleep(step)
 				}
 			})
@@ -220,7 +220,7 @@ func TestHugeBodyDoesNotFillMemory(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 8<<20 {
-		t.Errorf("%d MiB were allocated for five answers of 64 MiB", grown>>20)
+		t.Errorf("%d MiB were allocated for five responses of 64 MiB", grown>>20)
 	}
 }
 

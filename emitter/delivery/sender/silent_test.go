@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// path is a TCP proxy. Once it was cut, nothing comes through what was open by
-// then any more, and nobody is told.
+// path is a TCP proxy. After it is cut, open connections silently drop all data. New ones work.
 type path struct {
 	listener net.Listener
 
@@ -52,7 +51,7 @@ func newPath(t *testing.T, to string) *path {
 	return p
 }
 
-// pass copies until the path is cut, and swallows what comes then.
+// pass copies until the path is cut, then discards the data.
 func pass(from, to net.Conn, cut <-chan struct{}) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -85,7 +84,7 @@ func (p *path) connections() int {
 	return p.opened
 }
 
-// overHTTP2 is a sink behind such a path, to which one event has gone already.
+// overHTTP2 returns a sink behind such a path, to which events were already sent.
 func overHTTP2(t *testing.T, clients *Clients) (*path, Target) {
 	t.Helper()
 	s, ca := serveTLS(t)
@@ -97,13 +96,13 @@ func overHTTP2(t *testing.T, clients *Clients) (*path, Target) {
 		}
 	}
 	if n := p.connections(); n != 1 {
-		t.Fatalf("%d connections for three events: this is not HTTP/2", n)
+		t.Fatalf("%d connections for three events, want one as with HTTP/2", n)
 	}
 	return p, to
 }
 
-// One attempt is lost with the connection, and no other.
-func TestASilentConnectionIsLeftAfterATimeout(t *testing.T) {
+// Only one attempt fails with the connection.
+func TestSilentConnectionIsClosedAfterATimeout(t *testing.T) {
 	t.Parallel()
 	clients := local()
 	p, to := overHTTP2(t, clients)
@@ -111,7 +110,7 @@ func TestASilentConnectionIsLeftAfterATimeout(t *testing.T) {
 	policy := quick()
 	policy.Timeout = 300 * time.Millisecond
 	if out := clients.Send(t.Context(), to, newEvent(t), policy); out.Class != Retry || out.Status != 0 {
-		t.Fatal("it was answered:", out)
+		t.Fatal("a silent connection delivered a response:", out)
 	}
 	policy.Timeout = 5 * time.Second
 	for range 3 {
@@ -120,12 +119,12 @@ func TestASilentConnectionIsLeftAfterATimeout(t *testing.T) {
 		}
 	}
 	if n := p.connections(); n != 2 {
-		t.Errorf("%d connections", n)
+		t.Errorf("%d connections, want 2", n)
 	}
 }
 
-// An attempt with much time does not wait for all of it.
-func TestASilentConnectionIsNoticed(t *testing.T) {
+// A ping detects the silent connection long before a long timeout expires.
+func TestSilentConnectionIsDetected(t *testing.T) {
 	t.Parallel()
 	clients := local()
 	clients.pings = http.HTTP2Config{SendPingTimeout: 200 * time.Millisecond, PingTimeout: 200 * time.Millisecond}
@@ -143,8 +142,8 @@ func TestASilentConnectionIsNoticed(t *testing.T) {
 	}
 }
 
-// Well below the time that an attempt has where a source says nothing.
-func TestPingsComeInTime(t *testing.T) {
+// A silent connection must be detected before the default timeout of an attempt.
+func TestPingTimeouts(t *testing.T) {
 	t.Parallel()
 	pings := local().pings
 	if pings.SendPingTimeout <= 0 || pings.PingTimeout <= 0 || pings.SendPingTimeout+pings.PingTimeout >= DefaultPolicy().Timeout {

@@ -49,7 +49,7 @@ func TestTLS(t *testing.T) {
 	}
 	checkError(t, out.Err, "not trusted", "spec.sink.CACerts")
 
-	out = send(s.URL, "no PEM at all", "garbage")
+	out = send(s.URL, "not PEM", "garbage")
 	if out.Class != Retry {
 		t.Error(out)
 	}
@@ -63,12 +63,12 @@ func TestTLS(t *testing.T) {
 	checkError(t, out.Err, "another host name")
 }
 
-func TestSchemeAndPortMustFit(t *testing.T) {
+func TestSchemeMustMatchPort(t *testing.T) {
 	t.Parallel()
 	withTLS, _ := serveTLS(t)
 	plain := serve(t, func(http.ResponseWriter, *http.Request) {})
 
-	// Go, as others, answers 400; the event is not to blame.
+	// Servers answer plain HTTP on a TLS port with 400. The event is still valid, so retry.
 	out := local().Send(t.Context(), at(strings.Replace(withTLS.URL, "https", "http", 1)), newEvent(t), quick())
 	if out.Class != Retry || out.Status != http.StatusBadRequest {
 		t.Error(out)
@@ -82,7 +82,7 @@ func TestSchemeAndPortMustFit(t *testing.T) {
 	checkError(t, out.Err, "does not speak TLS")
 }
 
-// A tenant's certificate authority is his own business, for better and worse.
+// The CA certificates of one source must not affect another source.
 func TestSourcesShareNothing(t *testing.T) {
 	t.Parallel()
 	s, ca := serveTLS(t)
@@ -94,7 +94,7 @@ func TestSourcesShareNothing(t *testing.T) {
 			t.Error(out)
 		}
 		if out := clients.Send(t.Context(), bad, newEvent(t), quick()); out.Class != Retry {
-			t.Error("trusted what only another source trusts:", out)
+			t.Error("trusted the CA of another source:", out)
 		}
 	}
 	a, errA := clients.transport(Target{URL: s.URL, Source: "a"}, credentials.Shown{})
@@ -126,7 +126,7 @@ func TestClientsAreForgotten(t *testing.T) {
 	clients.Forget("a")
 	clients.Forget("never seen")
 	if len(clients.bySource) != 0 {
-		t.Error("something is left")
+		t.Error("clients are left after Forget")
 	}
 }
 
@@ -161,7 +161,7 @@ func TestUnreachableSinks(t *testing.T) {
 	}
 }
 
-func TestUserinfoIsSentAsBasic(t *testing.T) {
+func TestUserinfoIsSentAsBasicAuth(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if user, password, ok := r.BasicAuth(); !ok || user != "me" || password != secret {
@@ -179,7 +179,7 @@ func TestUserinfoIsSentAsBasic(t *testing.T) {
 	checkError(t, out.Err, "401 Unauthorized")
 }
 
-func TestTornAnswerIsRetried(t *testing.T) {
+func TestTruncatedResponseIsRetried(t *testing.T) {
 	t.Parallel()
 	s := serveConn(t, func(net.Conn) {})
 	if out := local().Send(t.Context(), at(s.URL), newEvent(t), quick()); out.Class != Retry || out.Err == nil {
@@ -187,7 +187,7 @@ func TestTornAnswerIsRetried(t *testing.T) {
 	}
 }
 
-func TestAddressesThatAreRefused(t *testing.T) {
+func TestRefusedAddresses(t *testing.T) {
 	t.Parallel()
 	addresses := Addresses{Refused: []netip.Prefix{netip.MustParsePrefix("10.96.0.1/32")}}
 	for _, ip := range []string{
@@ -197,7 +197,7 @@ func TestAddressesThatAreRefused(t *testing.T) {
 		// Metadata and platform services that are not link-local.
 		"100.100.100.200", "::ffff:100.100.100.200", "64:ff9b::6464:64c8", "168.63.129.16", "192.0.0.192",
 		"fd00:ec2::23", "fd20:ce::254", "fd00:42::42",
-		// Forms that carry an IPv4 address somewhere inside.
+		// IPv6 addresses that contain an IPv4 address.
 		"64:ff9b:1::a9fe:a9fe", "64:ff9b:1:a9fe:a9:fe00::", "2002:a9fe:a9fe::1", "2001:0:a9fe:a9fe::", "::169.254.169.254", "::10.96.0.1", "::ffff:0:169.254.169.254",
 		"0.1.2.3", "255.255.255.255",
 	} {
@@ -215,7 +215,7 @@ func TestAddressesThatAreRefused(t *testing.T) {
 		}
 	}
 	if err := addresses.control(t.Context(), "tcp", "no address", nil); err == nil {
-		t.Error("what is no address is allowed")
+		t.Error("an invalid address is allowed")
 	}
 }
 
@@ -235,8 +235,8 @@ func TestAllowedAddresses(t *testing.T) {
 	}
 }
 
-// Others may listen at the address behind the API server's, which is a node's.
-func TestSinglePortsAreRefused(t *testing.T) {
+// Only the API server's port is refused, because its address is a node's, where sinks may listen.
+func TestRefusedPorts(t *testing.T) {
 	t.Parallel()
 	ports := []netip.AddrPort{netip.MustParseAddrPort("172.30.0.1:6443"), netip.MustParseAddrPort("[2001:db8::1]:6443")}
 	addresses := Addresses{RefusedPorts: func() []netip.AddrPort { return ports }}
@@ -248,14 +248,14 @@ func TestSinglePortsAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", at, err)
 		}
 	}
-	// They are asked for each time.
+	// RefusedPorts is called each time.
 	ports = ports[1:]
 	if err := addresses.check(netip.MustParseAddrPort("172.30.0.1:6443")); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestHostsThatTheOperatorAllows(t *testing.T) {
+func TestHostsAllowedByTheOperator(t *testing.T) {
 	t.Parallel()
 	var contacted atomic.Int32
 	s := serve(t, func(http.ResponseWriter, *http.Request) { contacted.Add(1) })
@@ -275,11 +275,11 @@ func TestHostsThatTheOperatorAllows(t *testing.T) {
 		}
 	}
 	if n := contacted.Load(); n != 2 {
-		t.Errorf("the sink was contacted %d times", n)
+		t.Errorf("the sink received %d requests, want 2", n)
 	}
 }
 
-// The name is innocent; what it resolves to is not.
+// Addresses are checked after DNS resolution.
 func TestRefusedAfterResolution(t *testing.T) {
 	t.Parallel()
 	contacted := false
