@@ -1,0 +1,158 @@
+package placement
+
+import (
+	"fmt"
+	"math"
+)
+
+// Phase is how far a member is in its cluster. The phases are those of Akka and Pekko; other
+// runtimes have fewer.
+type Phase string
+
+// The phases of a member.
+const (
+	// Up: it can own shards.
+	Up Phase = "Up"
+	// Joining: it is on its way, or WeaklyUp. Nothing moves until it is up.
+	Joining Phase = "Joining"
+	// Leaving: it hands its shards over, and gets none.
+	Leaving Phase = "Leaving"
+	// Unreachable: its owner does not know whether it lives. It keeps its shards, because they may
+	// be active there, and nothing moves until it answers or is removed.
+	Unreachable Phase = "Unreachable"
+)
+
+// Member is one process of the cluster.
+type Member struct {
+	// Name is its address, as the runtime gives it.
+	Name string
+	// Revision is the Knative Revision that its pod belongs to.
+	Revision string
+	Phase    Phase
+}
+
+// Share is the part of the requests that a Revision must handle.
+type Share struct {
+	Revision string
+	// Percent is the Route's, from 0 to 100. A Revision that the Route names twice has the sum.
+	Percent int
+}
+
+// Input is what a plan is made from.
+type Input struct {
+	// Shares are the effective traffic split. A Revision that is not among them must handle nothing.
+	Shares  []Share
+	Members []Member
+	// Owners are the names of the members that own each shard now, by shard id. An empty name, or
+	// that of a member that has gone, is a shard without an owner.
+	Owners []string
+	// Moving are the shards that are being handed over, and the member that gets each. They are
+	// counted as that member's, and stay with it.
+	Moving map[int]string
+	// Load is the rate of requests of each shard, by shard id, in any unit. Nil: not known.
+	Load []float64
+}
+
+// Reasons why nothing moves.
+const (
+	// MemberJoining: a member is not up yet.
+	MemberJoining = "MemberJoining"
+	// MemberUnreachable: a member does not answer, and is not removed.
+	MemberUnreachable = "MemberUnreachable"
+	// NoMembers: no Revision with a share has a member that is up.
+	NoMembers = "NoMembers"
+)
+
+// Plan says which member must own each shard.
+type Plan struct {
+	// Revisions is the number of shards that each Revision must own.
+	Revisions map[string]int
+	// Members is the number of shards that each member must own.
+	Members map[string]int
+	// Owners are the names of the members that must own each shard, by shard id. While nothing
+	// moves, this is where the shards are, and where those without an owner go. A name is empty
+	// only if no member can own a shard.
+	Owners []string
+	// Moves are the shards that must leave a member that stays, as few as possible. Shards whose
+	// owner leaves or has gone move as well, but not by choice: they are not among them.
+	Moves []Move
+	// Held is the reason why nothing moves by choice. Empty: it may.
+	Held string
+	// moving is the number of shards that are being handed over.
+	moving int
+}
+
+// Move is one shard that changes its owner.
+type Move struct {
+	Shard    int
+	From, To string
+}
+
+// New makes the plan. An input that contradicts itself is an error; it says what is wrong, and with
+// which member, Revision or shard.
+func New(in Input) (Plan, error) {
+	if err := in.check(); err != nil {
+		return Plan{}, err
+	}
+	c := newCluster(in)
+	held := c.held(in.Shares)
+	c.divide(in.Shares, held == NoMembers)
+	p := Plan{Revisions: map[string]int{}, Members: map[string]int{}, Held: held, moving: len(in.Moving)}
+	for _, m := range c.members {
+		p.Revisions[m.Revision] += m.quota
+		p.Members[m.Name] = m.quota
+	}
+	p.Owners, p.Moves = c.assign(held != "", in)
+	return p, nil
+}
+
+// Next returns the moves to begin now. At most atOnce shards are handed over at a time, and no more
+// than a tenth of all of them, but always one.
+func (p Plan) Next(atOnce int) []Move {
+	atOnce = max(1, min(atOnce, len(p.Owners)/10)) - p.moving
+	return p.Moves[:max(0, min(atOnce, len(p.Moves)))]
+}
+
+func (in Input) check() error {
+	total := 0
+	seen := map[string]bool{}
+	for _, s := range in.Shares {
+		if s.Percent < 0 || s.Percent > 100 {
+			return fmt.Errorf("revision %q has %d %% of the traffic: it must be from 0 to 100", s.Revision, s.Percent)
+		}
+		if seen[s.Revision] {
+			return fmt.Errorf("revision %q has two shares: there must be one, the sum", s.Revision)
+		}
+		seen[s.Revision] = true
+		total += s.Percent
+	}
+	if total == 0 {
+		return fmt.Errorf("none of %d Revisions has a share of the traffic: one must", len(in.Shares))
+	}
+	members := map[string]bool{}
+	for _, m := range in.Members {
+		if m.Name == "" || members[m.Name] {
+			return fmt.Errorf("two members have the name %q, or one has none: names must be unique", m.Name)
+		}
+		members[m.Name] = true
+		switch m.Phase {
+		case Up, Joining, Leaving, Unreachable:
+		default:
+			return fmt.Errorf("member %q is %q: it must be %s, %s, %s or %s", m.Name, m.Phase, Up, Joining, Leaving, Unreachable)
+		}
+	}
+	for s, to := range in.Moving {
+		if s < 0 || s >= len(in.Owners) {
+			return fmt.Errorf("shard %d moves to %q: there are only %d shards", s, to, len(in.Owners))
+		}
+	}
+	if in.Load != nil && len(in.Load) != len(in.Owners) {
+		return fmt.Errorf("the load of %d shards is known, but there are %d", len(in.Load), len(in.Owners))
+	}
+	for s, l := range in.Load {
+		if !(l >= 0) || math.IsInf(l, 1) {
+			return fmt.Errorf("shard %d has a load of %v: it must be a rate of 0 or more", s, l)
+		}
+	}
+	return nil
+}

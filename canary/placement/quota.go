@@ -1,0 +1,181 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// member is what is known of a member while a plan is made.
+type member struct {
+	Member
+	// shards are those it owns, in the order of their ids.
+	shards []int
+	// quota is how many it must own.
+	quota int
+	// share is the part of all the load that it must handle.
+	share float64
+}
+
+// stays reports whether the member keeps shards if nothing moves.
+func (m *member) stays() bool { return m.Phase != Leaving }
+
+func (m *member) owned() int { return len(m.shards) }
+
+// cluster is the input, seen from the members.
+type cluster struct {
+	// members are in the order in which they are served: a larger part first.
+	members []*member
+	// orphans are the shards without an owner that stays.
+	orphans []int
+	shards  int
+}
+
+func newCluster(in Input) *cluster {
+	c := &cluster{shards: len(in.Owners)}
+	byName := make(map[string]*member, len(in.Members))
+	for _, m := range in.Members {
+		n := &member{Member: m}
+		byName[m.Name] = n
+		c.members = append(c.members, n)
+	}
+	for s, owner := range in.Owners {
+		if to, moving := in.Moving[s]; moving {
+			owner = to
+		}
+		m := byName[owner]
+		if m == nil || !m.stays() {
+			c.orphans = append(c.orphans, s)
+			continue
+		}
+		m.shards = append(m.shards, s)
+	}
+	slices.SortFunc(c.members, compareMembers)
+	return c
+}
+
+// compareMembers puts the member that owns most first. Names decide only between members that own nothing.
+func compareMembers(a, b *member) int {
+	return cmp.Or(
+		cmp.Compare(b.owned(), a.owned()),
+		slices.Compare(a.shards, b.shards),
+		strings.Compare(a.Revision, b.Revision),
+		strings.Compare(a.Name, b.Name),
+	)
+}
+
+// held returns why nothing may move by choice.
+func (c *cluster) held(shares []Share) string {
+	if len(c.ready(shares)) == 0 {
+		return NoMembers
+	}
+	for _, phase := range []struct {
+		Phase
+		reason string
+	}{{Unreachable, MemberUnreachable}, {Joining, MemberJoining}} {
+		if slices.ContainsFunc(c.members, func(m *member) bool { return m.Phase == phase.Phase }) {
+			return phase.reason
+		}
+	}
+	return ""
+}
+
+// ready returns the members that are up, by Revision. Only Revisions with a share are among them.
+func (c *cluster) ready(shares []Share) map[string][]*member {
+	ready := map[string][]*member{}
+	for _, s := range shares {
+		for _, m := range c.members {
+			if s.Percent > 0 && m.Revision == s.Revision && m.Phase == Up {
+				ready[s.Revision] = append(ready[s.Revision], m)
+			}
+		}
+	}
+	return ready
+}
+
+// divide sets the quota of each member. What a Revision without members cannot handle goes to the others, in
+// proportion. If no Revision with a share has members, every member gets an equal part.
+func (c *cluster) divide(shares []Share, evenly bool) {
+	if evenly {
+		all := &party{weight: 1}
+		for _, m := range c.members {
+			if m.Phase == Up {
+				all.members = append(all.members, m)
+			}
+		}
+		if len(all.members) > 0 {
+			all.seat(c.shards, 1)
+		}
+		return
+	}
+	ready := c.ready(shares)
+	var parties []*party
+	weights, total := []int{}, 0
+	for _, s := range shares {
+		if len(ready[s.Revision]) > 0 {
+			parties = append(parties, &party{revision: s.Revision, weight: s.Percent, members: ready[s.Revision]})
+			weights = append(weights, s.Percent)
+			total += s.Percent
+		}
+	}
+	numbers := apportion(weights, c.shards, func(a, b int) int { return compareParties(parties[a], parties[b], c.shards, total) })
+	for i, p := range parties {
+		p.seat(numbers[i], float64(p.weight)/float64(total))
+	}
+}
+
+// party is a Revision that gets shards.
+type party struct {
+	revision string
+	weight   int
+	members  []*member
+}
+
+// seat divides a number of shards among the members. The extra ones go to those that own most, so that the fewest
+// shards move.
+func (p *party) seat(number int, share float64) {
+	for i, m := range p.members {
+		m.quota = number / len(p.members)
+		if i < number%len(p.members) {
+			m.quota++
+		}
+		if number > 0 {
+			m.share = share * float64(m.quota) / float64(number)
+		}
+	}
+}
+
+// surplus returns how many shards the members would have to give if they had a number in all.
+func (p *party) surplus(number int) int {
+	surplus := 0
+	for i, m := range p.members {
+		quota := number / len(p.members)
+		if i < number%len(p.members) {
+			quota++
+		}
+		surplus += max(0, m.owned()-quota)
+	}
+	return surplus
+}
+
+func (p *party) owned() int {
+	owned := 0
+	for _, m := range p.members {
+		owned += m.owned()
+	}
+	return owned
+}
+
+// compareParties decides which of two Revisions with the same remainder gets one shard more: the one that would have
+// to give one up, then the one that owns most.
+func compareParties(a, b *party, shards, total int) int {
+	gain := func(p *party) int {
+		floor := p.weight * shards / total
+		return p.surplus(floor) - p.surplus(floor+1)
+	}
+	return cmp.Or(
+		cmp.Compare(gain(b), gain(a)),
+		cmp.Compare(b.owned(), a.owned()),
+		compareMembers(a.members[0], b.members[0]),
+	)
+}
