@@ -11,6 +11,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/web"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/httpserver"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/view"
 )
 
@@ -43,7 +44,7 @@ func (g *gating) serve(ctx context.Context, v *view.View) {
 	}).Init()
 	g.running.Go(func() {
 		// Sending events does not depend on it.
-		if err := web.Serve(ctx, gatesAddress, gatesCertificate, handler); err != nil {
+		if err := httpserver.Serve(ctx, gatesAddress, gatesCertificate, handler); err != nil {
 			logging.FromContext(ctx).Errorw("This replica cannot serve verdicts of gates over HTTP", "error", err)
 		}
 	})

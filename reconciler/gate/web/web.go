@@ -9,7 +9,6 @@
 package web
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +24,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/httpserver"
 )
 
 // maxBody limits the size of a request body, and bodyWithin the time to read it.
@@ -69,7 +69,7 @@ func (h *Handler) Init() *Handler {
 	h.mux.Handle("/v1/gates/{namespace}/{name}", h.answering(h.verdict, http.MethodGet, http.MethodHead, http.MethodPost))
 	h.mux.Handle("/v1/gates/{namespace}/{name}/rollback", h.answering(h.rollback, http.MethodPost))
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		dismiss(w, http.StatusNotFound, "nothing is served at this path; use /v1/gates/{namespace}/{name}")
+		httpserver.Dismiss(w, http.StatusNotFound, "nothing is served at this path; use /v1/gates/{namespace}/{name}")
 	})
 	return h
 }
@@ -84,23 +84,23 @@ func (h *Handler) answering(then func(http.ResponseWriter, *http.Request, Answer
 		if !slices.Contains(methods, r.Method) {
 			allow := strings.Join(methods, ", ")
 			w.Header().Set("Allow", allow)
-			dismiss(w, http.StatusMethodNotAllowed, r.Method+" is not allowed; use one of "+allow)
+			httpserver.Dismiss(w, http.StatusMethodNotAllowed, r.Method+" is not allowed; use one of "+allow)
 			return
 		}
 		unsplit, err := unsplitPasses(r)
 		if err != nil {
-			dismiss(w, http.StatusBadRequest, err.Error())
+			httpserver.Dismiss(w, http.StatusBadRequest, err.Error())
 			return
 		}
 		key := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
 		if len(validation.IsDNS1123Label(key.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(key.Name)) > 0 {
-			dismiss(w, http.StatusNotFound, key.String()+" is not a valid name of a CanaryGate")
+			httpserver.Dismiss(w, http.StatusNotFound, key.String()+" is not a valid name of a CanaryGate")
 			return
 		}
 		if !h.allowed(w, r, key) {
 			return
 		}
-		welcome(r.Context())
+		httpserver.Authorized(r.Context())
 		if !drained(w, r) {
 			return
 		}
@@ -109,7 +109,7 @@ func (h *Handler) answering(then func(http.ResponseWriter, *http.Request, Answer
 			defer func() { <-h.slots }()
 		default:
 			w.Header().Set("Retry-After", "1")
-			refuse(w, http.StatusServiceUnavailable, "too many requests at once; try again")
+			httpserver.Refuse(w, http.StatusServiceUnavailable, "too many requests at once; try again")
 			return
 		}
 		if answer, ok := h.about(w, key, unsplit); ok {
@@ -130,7 +130,7 @@ func drained(w http.ResponseWriter, r *http.Request) bool {
 	if over := (*http.MaxBytesError)(nil); errors.As(err, &over) {
 		status = http.StatusRequestEntityTooLarge
 	}
-	dismiss(w, status, fmt.Sprintf("the body cannot be read; it is not needed, and may have at most %d bytes: %v", maxBody, err))
+	httpserver.Dismiss(w, status, fmt.Sprintf("the body cannot be read; it is not needed, and may have at most %d bytes: %v", maxBody, err))
 	return false
 }
 
@@ -159,12 +159,12 @@ func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.Name
 		if refusal.Status == http.StatusTooManyRequests || refusal.Status == http.StatusServiceUnavailable {
 			w.Header().Set("Retry-After", "1")
 		}
-		dismiss(w, refusal.Status, refusal.Message)
+		httpserver.Dismiss(w, refusal.Status, refusal.Message)
 		return false
 	}
 	h.Warn("Could not authorize a request for a verdict", "gate", key, "error", err)
 	w.Header().Set("Retry-After", "1")
-	dismiss(w, http.StatusServiceUnavailable, "the API server could not check your access; try again")
+	httpserver.Dismiss(w, http.StatusServiceUnavailable, "the API server could not check your access; try again")
 	return false
 }
 
@@ -172,18 +172,18 @@ func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.Name
 func (h *Handler) about(w http.ResponseWriter, key types.NamespacedName, unsplit bool) (Answer, bool) {
 	if !h.Ready() {
 		w.Header().Set("Retry-After", "1")
-		refuse(w, http.StatusServiceUnavailable, "this replica has just started and does not know the gates yet; try again")
+		httpserver.Refuse(w, http.StatusServiceUnavailable, "this replica has just started and does not know the gates yet; try again")
 		return Answer{}, false
 	}
 	gate, err := h.Gates(key)
 	switch {
 	case apierrors.IsNotFound(err):
-		refuse(w, http.StatusNotFound, "CanaryGate "+key.String()+" does not exist")
+		httpserver.Refuse(w, http.StatusNotFound, "CanaryGate "+key.String()+" does not exist")
 	case err != nil:
 		h.Warn("A gate could not be read", "gate", key, "error", err)
-		refuse(w, http.StatusServiceUnavailable, "the gate could not be read; try again")
+		httpserver.Refuse(w, http.StatusServiceUnavailable, "the gate could not be read; try again")
 	case !gate.Spec.Watch:
-		refuse(w, http.StatusUnprocessableEntity, fmt.Sprintf(
+		httpserver.Refuse(w, http.StatusUnprocessableEntity, fmt.Sprintf(
 			"CanaryGate %s does not start runs itself; set spec.watch to true, or refer to the gate from a Tekton CustomRun and read its results", key))
 	default:
 		return answer(gate, h.Service(types.NamespacedName{Namespace: key.Namespace, Name: gate.Spec.Service}), unsplit), true
@@ -197,7 +197,7 @@ func (h *Handler) verdict(w http.ResponseWriter, r *http.Request, a Answer) {
 	if r.Method == http.MethodPost {
 		status = a.status()
 	}
-	write(w, status, a)
+	httpserver.WriteJSON(w, status, a)
 }
 
 // rollback is the inverse of verdict: 200 requests a rollback.
@@ -206,24 +206,5 @@ func (h *Handler) rollback(w http.ResponseWriter, _ *http.Request, a Answer) {
 	if a.Verdict == verdict.Fail {
 		status = http.StatusOK
 	}
-	write(w, status, a)
-}
-
-// dismiss rejects a request and closes the connection without reading the rest.
-func dismiss(w http.ResponseWriter, status int, message string) {
-	w.Header().Set("Connection", "close")
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now())
-	refuse(w, status, message)
-}
-
-func refuse(w http.ResponseWriter, status int, message string) {
-	write(w, status, map[string]string{"error": message})
-}
-
-func write(w http.ResponseWriter, status int, body any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	// The client has disconnected, so there is nobody to send the error to.
-	_ = json.NewEncoder(w).Encode(body)
+	httpserver.WriteJSON(w, status, a)
 }

@@ -1,4 +1,4 @@
-package web
+package httpserver
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func begin(t *testing.T, certificate string) string {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- serve(ctx, listener, certificate, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+		ended <- ServeListener(ctx, listener, certificate, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
 	}()
 	t.Cleanup(func() {
 		cancel()

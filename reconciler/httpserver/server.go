@@ -1,4 +1,10 @@
-package web
+// Package httpserver serves HTTP to clients inside the cluster that are not trusted yet: a pipeline
+// that asks for a verdict, a pod that asks for its placement.
+//
+// Its invariants:
+//   - A new connection never waits for an old one. At the limit, the least important is closed.
+//   - Where a certificate is configured, nothing goes over plain text.
+package httpserver
 
 import (
 	"context"
@@ -12,14 +18,15 @@ import (
 	"time"
 )
 
-// Limits for each client.
+// Limits for each client, and for all of them.
 const (
 	headerWithin = 5 * time.Second
 	readWithin   = 10 * time.Second
 	writeWithin  = 15 * time.Second
 	idleFor      = time.Minute
 	maxHeader    = 32 << 10
-	maxConnected = 256
+	// MaxConnected is the number of connections. Each waiting pod has one.
+	MaxConnected = 1024
 	endWithin    = time.Second
 )
 
@@ -32,11 +39,12 @@ func Serve(ctx context.Context, address, certificate string, handler http.Handle
 	if err != nil {
 		return fmt.Errorf("listening at %s: %w", address, err)
 	}
-	return serve(ctx, listener, certificate, handler)
+	return ServeListener(ctx, listener, certificate, handler)
 }
 
-func serve(ctx context.Context, listener net.Listener, certificate string, handler http.Handler) error {
-	visitors := newCrowd(listener, maxConnected)
+// ServeListener is Serve for a listener, which it closes.
+func ServeListener(ctx context.Context, listener net.Listener, certificate string, handler http.Handler) error {
+	visitors := newCrowd(listener, MaxConnected)
 	listener = visitors
 	pair := func() (*tls.Certificate, error) {
 		c, err := tls.LoadX509KeyPair(filepath.Join(certificate, "tls.crt"), filepath.Join(certificate, "tls.key"))
@@ -65,7 +73,7 @@ func serve(ctx context.Context, listener net.Listener, certificate string, handl
 	})
 	err := server.Serve(listener)
 	if stop() || !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving verdicts: %w", err)
+		return fmt.Errorf("serving: %w", err)
 	}
 	if err := <-ended; err != nil {
 		return fmt.Errorf("ending: %w", errors.Join(err, server.Close()))

@@ -1,4 +1,4 @@
-package web
+package httpserver
 
 import (
 	"context"
@@ -123,8 +123,8 @@ func (c *crowd) with(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, guestKey{}, guestOf(conn))
 }
 
-// welcome records that a request on this connection was authorized.
-func welcome(ctx context.Context) {
+// Authorized records that a request was authorized: its connection is one of the last to be closed.
+func Authorized(ctx context.Context) {
 	g, _ := ctx.Value(guestKey{}).(*guest)
 	if g == nil {
 		return
