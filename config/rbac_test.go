@@ -120,6 +120,7 @@ func TestUnusedPermissionsAreNotGranted(t *testing.T) {
 		"controller": {
 			"cdeventsources/status": "update", "canarygates/status": "update", "leases": "create get update", "events": "create patch",
 			"cdeventsubjects": "create delete get list update watch", "canarygateruns": "create delete get list update",
+			"shardplacements": "create delete get list update watch",
 		},
 		"webhook": {
 			"leases": "create get update", "events": "create patch", "secrets": "update", "validatingwebhookconfigurations": "update", "namespaces/finalizers": "update",

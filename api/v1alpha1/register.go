@@ -14,14 +14,16 @@ var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha
 
 // The kinds of this package, for callers that need more than the Go type.
 var (
-	SourceKind      = SchemeGroupVersion.WithKind("CDEventSource")
-	SourceResource  = SchemeGroupVersion.WithResource("cdeventsources")
-	SubjectKind     = SchemeGroupVersion.WithKind("CDEventSubject")
-	SubjectResource = SchemeGroupVersion.WithResource("cdeventsubjects")
-	GateKind        = SchemeGroupVersion.WithKind("CanaryGate")
-	GateResource    = SchemeGroupVersion.WithResource("canarygates")
-	GateRunKind     = SchemeGroupVersion.WithKind("CanaryGateRun")
-	GateRunResource = SchemeGroupVersion.WithResource("canarygateruns")
+	SourceKind        = SchemeGroupVersion.WithKind("CDEventSource")
+	SourceResource    = SchemeGroupVersion.WithResource("cdeventsources")
+	SubjectKind       = SchemeGroupVersion.WithKind("CDEventSubject")
+	SubjectResource   = SchemeGroupVersion.WithResource("cdeventsubjects")
+	GateKind          = SchemeGroupVersion.WithKind("CanaryGate")
+	GateResource      = SchemeGroupVersion.WithResource("canarygates")
+	GateRunKind       = SchemeGroupVersion.WithKind("CanaryGateRun")
+	GateRunResource   = SchemeGroupVersion.WithResource("canarygateruns")
+	PlacementKind     = SchemeGroupVersion.WithKind("ShardPlacement")
+	PlacementResource = SchemeGroupVersion.WithResource("shardplacements")
 )
 
 // AddToScheme adds the types of this package to a scheme.
@@ -31,6 +33,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&CDEventSubject{}, &CDEventSubjectList{},
 		&CanaryGate{}, &CanaryGateList{},
 		&CanaryGateRun{}, &CanaryGateRunList{},
+		&ShardPlacement{}, &ShardPlacementList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil

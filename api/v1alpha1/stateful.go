@@ -33,6 +33,8 @@ const (
 	// AnnotationCallsPerRequest is "1" if every request makes exactly one call of one entity. Then
 	// requests that entered but that no entity started to handle can be counted.
 	AnnotationCallsPerRequest = StatefulPrefix + "calls-per-request"
+	// AnnotationPlacement asks for a plan of which member owns each shard: a PlacementMode.
+	AnnotationPlacement = StatefulPrefix + "placement"
 )
 
 // Runtime is the software that forms a stateful cluster.
@@ -79,6 +81,8 @@ type Stateful struct {
 	Shards int
 	// OneCall: every request makes one call of one entity.
 	OneCall bool
+	// Placement is empty if no plan is asked for.
+	Placement PlacementMode
 }
 
 // defaults holds the defaults of each runtime's own configuration.
@@ -185,8 +189,23 @@ func (p *statefulParser) read(name string) {
 			return
 		}
 		p.out.OneCall = true
+	case AnnotationPlacement:
+		p.placement(name, PlacementMode(value))
 	default:
-		p.wrong(name, "this annotation does not exist; the annotations are runtime, metrics-port, metrics-path, management-port, entity-types, shards and calls-per-request")
+		p.wrong(name, "this annotation does not exist; the annotations are runtime, metrics-port, metrics-path, management-port, entity-types, shards, calls-per-request and placement")
+	}
+}
+
+func (p *statefulParser) placement(name string, mode PlacementMode) {
+	switch {
+	case mode != PlacementEnforce && mode != PlacementObserve:
+		p.wrong(name, "it must be %s or %s", PlacementEnforce, PlacementObserve)
+	case p.out.Runtime != RuntimeAkka && p.out.Runtime != RuntimePekko:
+		p.wrong(name, "the shards of runtime %s cannot be read, only those of akka and pekko; remove the annotation", p.out.Runtime)
+	case strings.TrimSpace(p.annotations[AnnotationEntityTypes]) == "":
+		p.wrong(name, "set %s too, because shards are placed for each of these types", AnnotationEntityTypes)
+	default:
+		p.out.Placement = mode
 	}
 }
 

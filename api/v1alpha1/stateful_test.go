@@ -12,18 +12,18 @@ func TestParseStateful(t *testing.T) {
 		annotations map[string]string
 		want        Stateful
 	}{
-		"akka":       {map[string]string{AnnotationRuntime: "akka"}, Stateful{RuntimeAkka, 9095, "/metrics", 8558, nil, 1000, false}},
-		"pekko":      {map[string]string{AnnotationRuntime: " pekko "}, Stateful{RuntimePekko, 9095, "/metrics", 7626, nil, 1000, false}},
-		"cloudstate": {map[string]string{AnnotationRuntime: "cloudstate"}, Stateful{RuntimeCloudstate, 9099, "/metrics", 8558, nil, 100, false}},
-		"protoactor": {map[string]string{AnnotationRuntime: "protoactor"}, Stateful{RuntimeProtoActor, 0, "/metrics", 0, nil, 0, false}},
-		"custom":     {map[string]string{AnnotationRuntime: "custom", "other": "x"}, Stateful{RuntimeCustom, 0, "/metrics", 0, nil, 0, false}},
+		"akka":       {map[string]string{AnnotationRuntime: "akka"}, Stateful{RuntimeAkka, 9095, "/metrics", 8558, nil, 1000, false, ""}},
+		"pekko":      {map[string]string{AnnotationRuntime: " pekko "}, Stateful{RuntimePekko, 9095, "/metrics", 7626, nil, 1000, false, ""}},
+		"cloudstate": {map[string]string{AnnotationRuntime: "cloudstate"}, Stateful{RuntimeCloudstate, 9099, "/metrics", 8558, nil, 100, false, ""}},
+		"protoactor": {map[string]string{AnnotationRuntime: "protoactor"}, Stateful{RuntimeProtoActor, 0, "/metrics", 0, nil, 0, false, ""}},
+		"custom":     {map[string]string{AnnotationRuntime: "custom", "other": "x"}, Stateful{RuntimeCustom, 0, "/metrics", 0, nil, 0, false, ""}},
 		"all annotations": {
 			map[string]string{
 				AnnotationRuntime: "pekko", AnnotationMetricsPort: "9464", AnnotationMetricsPath: "/q/metrics", AnnotationManagementPort: "17626",
 				AnnotationEntityTypes: "Order, Cart,Cart", AnnotationShards: "100",
-				AnnotationCallsPerRequest: "1",
+				AnnotationCallsPerRequest: "1", AnnotationPlacement: "observe",
 			},
-			Stateful{RuntimePekko, 9464, "/q/metrics", 17626, []string{"Cart", "Order"}, 100, true},
+			Stateful{RuntimePekko, 9464, "/q/metrics", 17626, []string{"Cart", "Order"}, 100, true, PlacementObserve},
 		},
 	} {
 		got, declared, err := ParseStateful(c.annotations)
@@ -64,6 +64,8 @@ func TestWrongDeclarations(t *testing.T) {
 		{AnnotationEntityTypes, "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q", "17 types"},
 		{AnnotationShards, "-1", "1 to 65536"},
 		{AnnotationShards, "1000000", "1 to 65536"},
+		{AnnotationPlacement, "yes", "it must be enforce or observe"},
+		{AnnotationPlacement, "enforce", "entity-types too"},
 		{StatefulPrefix + "metric-port", "1", "this annotation does not exist"},
 	} {
 		annotations := map[string]string{AnnotationRuntime: "akka"}

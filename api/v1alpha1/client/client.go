@@ -31,6 +31,9 @@ type Gates = gentype.ClientWithList[*v1alpha1.CanaryGate, *v1alpha1.CanaryGateLi
 // GateRuns reads and writes the CanaryGateRuns of one namespace, or of all.
 type GateRuns = gentype.ClientWithList[*v1alpha1.CanaryGateRun, *v1alpha1.CanaryGateRunList]
 
+// Placements reads and writes the ShardPlacements of one namespace, or of all.
+type Placements = gentype.ClientWithList[*v1alpha1.ShardPlacement, *v1alpha1.ShardPlacementList]
+
 // Clientset is the client for all kinds of the group.
 type Clientset struct {
 	rest rest.Interface
@@ -76,6 +79,13 @@ func (c *Clientset) CanaryGateRuns(ns string) *GateRuns {
 	return gentype.NewClientWithList(v1alpha1.GateRunResource.Resource, c.rest, parameters, ns,
 		func() *v1alpha1.CanaryGateRun { return &v1alpha1.CanaryGateRun{} },
 		func() *v1alpha1.CanaryGateRunList { return &v1alpha1.CanaryGateRunList{} })
+}
+
+// ShardPlacements returns a client for namespace ns, or for all namespaces if ns is empty.
+func (c *Clientset) ShardPlacements(ns string) *Placements {
+	return gentype.NewClientWithList(v1alpha1.PlacementResource.Resource, c.rest, parameters, ns,
+		func() *v1alpha1.ShardPlacement { return &v1alpha1.ShardPlacement{} },
+		func() *v1alpha1.ShardPlacementList { return &v1alpha1.ShardPlacementList{} })
 }
 
 // CanaryGateRunNames lists the metadata of the CanaryGateRuns in namespace ns. Their content may be

@@ -27,6 +27,11 @@ func NewGateInformer(cs *Clientset, ns string, resync time.Duration, indexers ca
 	return newInformer(cs.CanaryGates(ns), &v1alpha1.CanaryGate{}, resync, indexers)
 }
 
+// NewPlacementInformer caches the ShardPlacements of ns, or of all namespaces.
+func NewPlacementInformer(cs *Clientset, ns string, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+	return newInformer(cs.ShardPlacements(ns), &v1alpha1.ShardPlacement{}, resync, indexers)
+}
+
 func withoutManagedFields(obj any) (any, error) {
 	if o, ok := obj.(metav1.Object); ok {
 		o.SetManagedFields(nil)
