@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -18,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/httpserver"
 )
 
 // Audience that a token must have. A token for the API server is refused, because whoever
@@ -34,20 +33,12 @@ const (
 	knownFor = time.Hour
 )
 
-// RefusedError is the response to a client without access.
-type RefusedError struct {
-	Status  int
-	Message string
-}
-
-func (r *RefusedError) Error() string { return r.Message }
-
 // Access admits clients whose token the API server accepts and who may get the gate.
 type Access struct {
 	// known reviews recently accepted tokens, and strangers all others. Each has its own
 	// rate limit.
 	known, strangers kubernetes.Interface
-	lane             lane
+	lane             *httpserver.Lane
 	// let caches authorizations by a digest of the token and the gate. It keeps them
 	// briefly, so that revoked access ends, and it caches no refusals.
 	let *cache.LRUExpireCache
@@ -59,7 +50,7 @@ type Access struct {
 // Give each client its own rate limit, so that invalid tokens do not delay known ones.
 func NewAccess(known, strangers kubernetes.Interface) *Access {
 	return &Access{
-		known: known, strangers: strangers, lane: newLane(),
+		known: known, strangers: strangers, lane: httpserver.NewLane(),
 		let: cache.NewLRUExpireCache(rememberMost), tokens: cache.NewLRUExpireCache(rememberMost),
 	}
 }
@@ -73,9 +64,9 @@ type leave struct {
 
 // Check implements Guard.
 func (a *Access) Check(r *http.Request, gate types.NamespacedName) error {
-	token := tokenOf(r)
+	token := httpserver.Token(r)
 	if token == "" {
-		return &RefusedError{http.StatusUnauthorized, "a token of a ServiceAccount is required, as `Authorization: Bearer` or as the password of Basic authentication; " + howTo}
+		return &httpserver.RefusedError{Status: http.StatusUnauthorized, Message: "a token of a ServiceAccount is required, as `Authorization: Bearer` or as the password of Basic authentication; " + howTo}
 	}
 	who := leave{sha256.Sum256([]byte(token)), gate}
 	if _, ok := a.let.Get(who); ok {
@@ -85,19 +76,22 @@ func (a *Access) Check(r *http.Request, gate types.NamespacedName) error {
 	defer cancel()
 	kube := a.known
 	if _, ok := a.tokens.Get(who.token); !ok {
-		done, err := a.lane.enter(ctx, host(r))
+		done, err := a.lane.Enter(ctx, r)
 		if err != nil {
 			return err
 		}
 		defer done()
 		kube = a.strangers
 	}
-	user, err := authenticate(ctx, kube, token)
+	user, err := httpserver.Authenticate(ctx, kube, token, Audience)
 	if err == nil {
 		err = authorize(ctx, kube, user, gate)
 	}
-	if refusal := (*RefusedError)(nil); errors.As(err, &refusal) {
+	if refusal := (*httpserver.RefusedError)(nil); errors.As(err, &refusal) {
 		a.tokens.Remove(who.token)
+		if refusal.Status == http.StatusUnauthorized {
+			refusal.Message += "; " + howTo
+		}
 	}
 	if err != nil {
 		return err
@@ -108,34 +102,6 @@ func (a *Access) Check(r *http.Request, gate types.NamespacedName) error {
 }
 
 const howTo = "create one with: kubectl create token NAME --audience=" + Audience
-
-// tokenOf returns the token of a request. Flagger cannot set headers, but its URL can
-// contain a password.
-func tokenOf(r *http.Request) string {
-	if _, password, ok := r.BasicAuth(); ok {
-		return password
-	}
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return ""
-	}
-	return strings.TrimSpace(token)
-}
-
-func authenticate(ctx context.Context, kube kubernetes.Interface, token string) (authenticationv1.UserInfo, error) {
-	review, err := kube.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{
-		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{Audience}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return authenticationv1.UserInfo{}, fmt.Errorf("reviewing a token: %w", err)
-	}
-	// An authenticator without support for audiences returns none, and has validated the
-	// token for the API server's own audience.
-	if !review.Status.Authenticated || !slices.Contains(review.Status.Audiences, Audience) {
-		return authenticationv1.UserInfo{}, &RefusedError{http.StatusUnauthorized, "the token is not valid, or not created for audience " + Audience + "; " + howTo}
-	}
-	return review.Status.User, nil
-}
 
 func authorize(ctx context.Context, kube kubernetes.Interface, user authenticationv1.UserInfo, gate types.NamespacedName) error {
 	extra := map[string]authorizationv1.ExtraValue{}
@@ -158,7 +124,7 @@ func authorize(ctx context.Context, kube kubernetes.Interface, user authenticati
 		return fmt.Errorf("reviewing the rights of %s: %w", user.Username, errors.New(review.Status.EvaluationError))
 	}
 	if !review.Status.Allowed || review.Status.Denied {
-		return &RefusedError{http.StatusForbidden, fmt.Sprintf("%s may not get %s.%s %s in namespace %s; bind it to a Role that allows that",
+		return &httpserver.RefusedError{Status: http.StatusForbidden, Message: fmt.Sprintf("%s may not get %s.%s %s in namespace %s; bind it to a Role that allows that",
 			user.Username, resource.Resource, resource.Group, gate.Name, gate.Namespace)}
 	}
 	return nil

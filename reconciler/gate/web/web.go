@@ -44,7 +44,7 @@ type Gates func(types.NamespacedName) (*v1alpha1.CanaryGate, error)
 type Service func(types.NamespacedName) *gaterun.Service
 
 // Guard checks whether the sender of a request may read the gate. The error is a
-// *RefusedError, or explains why the check failed.
+// *httpserver.RefusedError, or explains why the check failed.
 type Guard interface {
 	Check(r *http.Request, gate types.NamespacedName) error
 }
@@ -152,7 +152,7 @@ func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.Name
 	if err == nil {
 		return true
 	}
-	if refusal := (*RefusedError)(nil); errors.As(err, &refusal) {
+	if refusal := (*httpserver.RefusedError)(nil); errors.As(err, &refusal) {
 		if refusal.Status == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="`+Audience+`", Basic realm="`+Audience+`"`)
 		}
