@@ -67,7 +67,10 @@ type Options struct {
 	// Sequence returns the number of the newest transition of a Service.
 	Sequence func(types.NamespacedName, types.UID) int64
 	// Saw receives each observation of a cluster as a part of its Service.
-	Saw     func(types.NamespacedName, observer.Part)
+	Saw func(types.NamespacedName, observer.Part)
+	// Placed receives where the shards are, if all members answered and form one cluster. It may be
+	// nil.
+	Placed  func(context.Context, types.NamespacedName, Layout)
 	Metrics Metrics
 	Now     func() time.Time
 }
@@ -242,7 +245,8 @@ func (w *Watcher) poll(ctx context.Context, key types.NamespacedName) time.Durat
 		w.Metrics.Polled("failed")
 		return whileMoving
 	}
-	o := observe(subjects, w.ask(ctx, subjects))
+	answers := w.ask(ctx, subjects)
+	o := observe(subjects, answers)
 	if refused > 0 && len(subjects) == 0 {
 		// The Service may own pods in a way that we cannot verify.
 		o.seen.State = lifecycle.ClusterUnknown
@@ -258,6 +262,9 @@ func (w *Watcher) poll(ctx context.Context, key types.NamespacedName) time.Durat
 	c.base, c.state = base, view.State
 	w.mu.Unlock()
 	w.Saw(key, observer.Part{Name: lifecycle.ObjectCluster, Version: w.next(), Value: &view, Owner: c.uid, Volatile: true})
+	if w.Placed != nil && o.complete && o.split == nil && len(o.members) > 0 {
+		w.Placed(ctx, key, layout(c.uid, subjects, answers))
+	}
 	w.follow(key, c, subjects)
 	if view.Settled || view.State == lifecycle.ClusterUnknown {
 		return whileSettled

@@ -1,0 +1,81 @@
+package stateful
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// Layout is where the shards of a cluster are, as all its members said in one poll.
+type Layout struct {
+	// UID is the Service's.
+	UID types.UID
+	// Declared is what the newest Revision declares.
+	Declared v1alpha1.Stateful
+	// Members are in the order of their addresses.
+	Members []LayoutMember
+	// Owners are the addresses of the members that hold each shard, by entity type and shard id.
+	Owners map[string]map[string]string
+}
+
+// LayoutMember is a member of the cluster whose pod belongs to the Service.
+type LayoutMember struct {
+	Address, Pod, Revision string
+	// Status is the runtime's: Joining, WeaklyUp, Up, Leaving, Exiting or Down. It is Leaving if the
+	// pod is being deleted, even if the member has not noticed yet.
+	Status      string
+	Unreachable bool
+}
+
+// layout returns where shards are. The answers must be complete, and of one cluster.
+func layout(uid types.UID, subjects []subject, answers map[string]answer) Layout {
+	l := Layout{UID: uid, Declared: newest(subjects).declared, Owners: map[string]map[string]string{}}
+	members, unreachable := map[string]Member{}, map[string]bool{}
+	for _, a := range answers {
+		for _, m := range a.members.Members {
+			if was, known := members[m.Node]; !known || progress(m.Status) > progress(was.Status) {
+				members[m.Node] = m
+			}
+		}
+		for _, u := range a.members.Unreachable {
+			unreachable[u.Node] = true
+		}
+	}
+	addresses := map[string]string{}
+	for _, address := range slices.Sorted(maps.Keys(members)) {
+		if members[address].Status == "Removed" {
+			continue
+		}
+		for _, s := range subjects {
+			if s.pod.IP == "" || s.pod.IP != host(address) {
+				continue
+			}
+			one := LayoutMember{Address: address, Pod: s.pod.Name, Revision: s.pod.Revision, Status: members[address].Status, Unreachable: unreachable[address]}
+			if !s.pod.Deleting.IsZero() {
+				one.Status = "Leaving"
+			}
+			addresses[s.pod.IP] = address
+			l.Members = append(l.Members, one)
+			break
+		}
+	}
+	for ip, a := range answers {
+		for entityType, held := range a.shards {
+			if l.Owners[entityType] == nil {
+				l.Owners[entityType] = map[string]string{}
+			}
+			for _, id := range held {
+				l.Owners[entityType][id] = addresses[ip]
+			}
+		}
+	}
+	return l
+}
+
+// progress orders the statuses of a member. Nodes hear of a change one after the other, and none goes back.
+func progress(status string) int {
+	return slices.Index([]string{"Joining", "WeaklyUp", "Up", "Leaving", "Exiting", "Down", "Removed"}, status)
+}

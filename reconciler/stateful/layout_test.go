@@ -1,0 +1,53 @@
+package stateful
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+func TestLayout(t *testing.T) {
+	t.Parallel()
+	c := newFakeCluster(v1alpha1.RuntimePekko)
+	c.pod("10.0.0.1", 1)
+	leaving := c.pod("10.0.0.2", 1)
+	c.pod("10.0.0.3", 2)
+	c.pod("10.0.0.4", 2)
+	now := metav1.Now()
+	leaving.Deleting = now.Time
+	node := func(ip string) string { return "pekko://cart@" + ip + ":7355" }
+	seen := Members{
+		SelfNode: node("10.0.0.1"),
+		Members: []Member{
+			{Node: node("10.0.0.1"), Status: "Up"},
+			{Node: node("10.0.0.2"), Status: "Up"},
+			{Node: node("10.0.0.3"), Status: "Joining"},
+			{Node: node("10.0.0.4"), Status: "Up"},
+			{Node: node("10.0.0.8"), Status: "Removed"},
+			{Node: node("10.0.0.9"), Status: "Up"},
+		},
+		Unreachable: []Unreachable{{Node: node("10.0.0.4")}},
+	}
+	// The next node has heard more.
+	further := Members{SelfNode: node("10.0.0.3"), Members: []Member{{Node: node("10.0.0.3"), Status: "Up"}}}
+	got := layout("uid", c.subjects, map[string]answer{
+		"10.0.0.1": {members: seen, shards: map[string][]string{"Cart": {"0", "7"}, "Order": {}}},
+		"10.0.0.3": {members: further, shards: map[string][]string{"Cart": {"1"}}},
+	})
+	want := Layout{
+		UID: "uid", Declared: c.subjects[2].declared,
+		Members: []LayoutMember{
+			{Address: node("10.0.0.1"), Pod: "pod-10.0.0.1", Revision: "cart-00001", Status: "Up"},
+			{Address: node("10.0.0.2"), Pod: "pod-10.0.0.2", Revision: "cart-00001", Status: "Leaving"}, // its pod is being deleted
+			{Address: node("10.0.0.3"), Pod: "pod-10.0.0.3", Revision: "cart-00002", Status: "Up"},
+			{Address: node("10.0.0.4"), Pod: "pod-10.0.0.4", Revision: "cart-00002", Status: "Up", Unreachable: true},
+		},
+		Owners: map[string]map[string]string{"Cart": {"0": node("10.0.0.1"), "7": node("10.0.0.1"), "1": node("10.0.0.3")}, "Order": {}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
