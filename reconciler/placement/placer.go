@@ -1,0 +1,196 @@
+package placement
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/logging"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/canary/placement"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
+)
+
+// DefaultAtOnce is how many shards are handed over at a time. Each is unavailable while it moves.
+const DefaultAtOnce = 10
+
+// Options configure a Placer.
+type Options struct {
+	// Client writes in the controller's namespace.
+	Client *client.Placements
+	// Shares returns the effective traffic split of a Service, or none while it is not known.
+	Shares func(types.NamespacedName) []placement.Share
+	// Services returns the UIDs of the Services that declare a cluster; nil until they are known.
+	Services func() map[types.NamespacedName]types.UID
+	// Leads reports whether this process is the leader for a Service.
+	Leads func(types.NamespacedName) bool
+	// Plans lists the stored plans, from a cache.
+	Plans Plans
+	Now   func() time.Time
+}
+
+// Plans are the stored plans.
+type Plans interface {
+	Synced() bool
+	All() []*v1alpha1.ShardPlacement
+}
+
+// Placer makes the plans of the clusters that this process leads.
+type Placer struct {
+	Options
+
+	mu sync.Mutex
+	// written are the plans as this process read or wrote them last, by UID of the Service.
+	written map[types.UID]*v1alpha1.ShardPlacement
+}
+
+// NewPlacer returns a Placer.
+func NewPlacer(o Options) *Placer {
+	return &Placer{Options: o, written: map[types.UID]*v1alpha1.ShardPlacement{}}
+}
+
+// nameOf a Service's plan. A Service that is created anew has another one.
+func nameOf(service types.UID) string { return "service-" + string(service) }
+
+// Place makes the plan of a cluster from where its shards are, and stores it if it differs from the last one. The plan of a
+// cluster that does not ask for one any more is deleted.
+func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l stateful.Layout) error {
+	last, err := p.last(ctx, l.UID)
+	if err != nil {
+		return err
+	}
+	if l.Declared.Placement == "" {
+		if last == nil {
+			return nil
+		}
+		return p.remove(ctx, last)
+	}
+	shares := p.Shares(key)
+	if len(shares) == 0 {
+		return nil
+	}
+	next, err := plan(l, shares, DefaultAtOnce)
+	if err != nil {
+		return err
+	}
+	if last != nil && same(last.Status, next) {
+		return nil
+	}
+	now := p.Now()
+	next.Version, next.IssuedAt = now.UnixMilli(), metav1.NewTime(now.Truncate(time.Second))
+	if last != nil {
+		next.Version = max(next.Version, last.Status.Version+1)
+	}
+	return p.write(ctx, key, l.UID, last, next)
+}
+
+// same compares plans without what each plan has anew.
+func same(a, b v1alpha1.ShardPlacementStatus) bool {
+	a.Version, a.IssuedAt = b.Version, b.IssuedAt
+	return equality.Semantic.DeepEqual(a, b)
+}
+
+// last returns the plan of a Service, or nil.
+func (p *Placer) last(ctx context.Context, service types.UID) (*v1alpha1.ShardPlacement, error) {
+	p.mu.Lock()
+	known := p.written[service]
+	p.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	stored, err := p.Client.Get(ctx, nameOf(service), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // its absence is not an error
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading ShardPlacement %s: %w", nameOf(service), err)
+	}
+	p.remember(service, stored)
+	return stored, nil
+}
+
+func (p *Placer) write(ctx context.Context, key types.NamespacedName, service types.UID, last *v1alpha1.ShardPlacement, next v1alpha1.ShardPlacementStatus) error {
+	object := &v1alpha1.ShardPlacement{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.PlacementKind.Kind},
+		ObjectMeta: metav1.ObjectMeta{Name: nameOf(service)},
+		Spec:       v1alpha1.ShardPlacementSpec{Namespace: key.Namespace, Service: key.Name, UID: service},
+		Status:     next,
+	}
+	var err error
+	if last == nil {
+		object, err = p.Client.Create(ctx, object, metav1.CreateOptions{})
+	} else {
+		object.ObjectMeta = *last.ObjectMeta.DeepCopy()
+		object, err = p.Client.Update(ctx, object, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		p.remember(service, nil) // another writer may have been first
+		return fmt.Errorf("writing ShardPlacement %s: %w", nameOf(service), err)
+	}
+	p.remember(service, object)
+	return nil
+}
+
+func (p *Placer) remember(service types.UID, plan *v1alpha1.ShardPlacement) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if plan == nil {
+		delete(p.written, service)
+		return
+	}
+	plan.ManagedFields = nil
+	p.written[service] = plan
+}
+
+// remove deletes a plan, unless it was written since.
+func (p *Placer) remove(ctx context.Context, plan *v1alpha1.ShardPlacement) error {
+	p.remember(plan.Spec.UID, nil)
+	err := p.Client.Delete(ctx, plan.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &plan.UID, ResourceVersion: &plan.ResourceVersion}})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("deleting ShardPlacement %s: %w", plan.Name, err)
+	}
+	return nil
+}
+
+// collectEvery is how often plans without a cluster are deleted.
+const collectEvery = time.Minute
+
+// Run deletes the plans of Services that are gone, or that declare no cluster any more, until the context ends.
+func (p *Placer) Run(ctx context.Context) {
+	tick := time.NewTicker(collectEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := p.collect(ctx); err != nil && ctx.Err() == nil {
+				logging.FromContext(ctx).Warnw("Could not delete all plans of clusters that are gone; retrying", "error", err)
+			}
+		}
+	}
+}
+
+func (p *Placer) collect(ctx context.Context) error {
+	services := p.Services()
+	if services == nil || !p.Plans.Synced() {
+		return nil
+	}
+	for _, plan := range p.Plans.All() {
+		key := types.NamespacedName{Namespace: plan.Spec.Namespace, Name: plan.Spec.Service}
+		if !p.Leads(key) || services[key] == plan.Spec.UID {
+			continue
+		}
+		if err := p.remove(ctx, plan); err != nil {
+			return err
+		}
+	}
+	return nil
+}

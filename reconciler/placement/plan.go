@@ -1,0 +1,84 @@
+package placement
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/placement"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
+)
+
+// maxOwners is how many shards, of all types, a plan names an owner for. A plan of that size has half a megabyte;
+// the API server takes 1.5.
+const maxOwners = 150_000
+
+// plan returns the content of a plan, without its version.
+func plan(l stateful.Layout, shares []placement.Share, atOnce int) (v1alpha1.ShardPlacementStatus, error) {
+	shares = slices.SortedFunc(slices.Values(shares), func(a, b placement.Share) int { return strings.Compare(a.Revision, b.Revision) })
+	out := v1alpha1.ShardPlacementStatus{Mode: l.Declared.Placement, AtOnce: int32(atOnce)} //nolint:gosec // a constant
+	for _, s := range shares {
+		out.Revisions = append(out.Revisions, v1alpha1.PlacementRevision{Name: s.Revision, Percent: int32(s.Percent)}) //nolint:gosec // 100 at most
+	}
+	index := map[string]int32{"": -1}
+	var members []placement.Member
+	for _, m := range l.Members {
+		index[m.Address] = int32(len(out.Members)) //nolint:gosec // as many as there are pods
+		out.Members = append(out.Members, v1alpha1.PlacementMember{Address: m.Address, Pod: m.Pod, Revision: m.Revision})
+		members = append(members, placement.Member{Name: m.Address, Revision: m.Revision, Phase: phase(m)})
+	}
+	left := maxOwners
+	for _, name := range l.Declared.EntityTypes {
+		owners, numbered := byNumber(l.Owners[name], min(l.Declared.Shards, left))
+		p, err := placement.New(placement.Input{Shares: shares, Members: members, Owners: owners})
+		if err != nil {
+			return out, fmt.Errorf("planning entity type %s: %w", name, err)
+		}
+		out.Held = p.Held
+		one := v1alpha1.PlacementEntityType{Name: name, Shards: int32(len(owners))} //nolint:gosec // 65,536 at most
+		for _, m := range out.Members {
+			one.Quotas = append(one.Quotas, int32(p.Members[m.Address])) //nolint:gosec // as above
+		}
+		if numbered {
+			left -= len(owners)
+			for _, owner := range p.Owners {
+				one.Owners = append(one.Owners, index[owner])
+			}
+		}
+		out.EntityTypes = append(out.EntityTypes, one)
+	}
+	return out, nil
+}
+
+// byNumber returns the owners of shards 0 to n-1. If the ids are not these numbers, or the plan has no room for them, it
+// returns the owners in any order, and false: then only quotas follow from them.
+func byNumber(owners map[string]string, n int) ([]string, bool) {
+	out := make([]string, n)
+	for id, owner := range owners {
+		i, err := strconv.Atoi(id)
+		if err != nil || i < 0 || i >= n || strconv.Itoa(i) != id {
+			unnumbered := make([]string, 0, len(owners))
+			for _, id := range slices.Sorted(maps.Keys(owners)) {
+				unnumbered = append(unnumbered, owners[id])
+			}
+			return unnumbered, false
+		}
+		out[i] = owner
+	}
+	return out, true
+}
+
+func phase(m stateful.LayoutMember) placement.Phase {
+	switch {
+	case m.Status != "Up" && m.Status != "Joining" && m.Status != "WeaklyUp":
+		return placement.Leaving
+	case m.Unreachable:
+		return placement.Unreachable
+	case m.Status != "Up":
+		return placement.Joining
+	}
+	return placement.Up
+}

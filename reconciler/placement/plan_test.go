@@ -1,0 +1,116 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/placement"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
+)
+
+// twoRevisions is a cluster with a stable pod that holds all of a number of shards, and a canary's pod.
+func twoRevisions(shards int, mode v1alpha1.PlacementMode) stateful.Layout {
+	l := stateful.Layout{
+		UID:      "uid-cart",
+		Declared: v1alpha1.Stateful{Runtime: v1alpha1.RuntimePekko, EntityTypes: []string{"Cart"}, Shards: shards, Placement: mode},
+		Members: []stateful.LayoutMember{
+			{Address: "pekko://cart@10.0.0.1:7355", Pod: "stable", Revision: "cart-00001", Status: "Up"},
+			{Address: "pekko://cart@10.0.0.2:7355", Pod: "canary", Revision: "cart-00002", Status: "Up"},
+		},
+		Owners: map[string]map[string]string{"Cart": {}},
+	}
+	for i := range shards {
+		l.Owners["Cart"][fmt.Sprint(i)] = l.Members[0].Address
+	}
+	return l
+}
+
+func split(canary int) []placement.Share {
+	return []placement.Share{{Revision: "cart-00002", Percent: canary}, {Revision: "cart-00001", Percent: 100 - canary}}
+}
+
+func TestPlanNamesAnOwnerForEachShard(t *testing.T) {
+	t.Parallel()
+	got, err := plan(twoRevisions(100, v1alpha1.PlacementEnforce), split(5), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cart := got.EntityTypes[0]
+	canary := 0
+	for _, o := range cart.Owners {
+		canary += int(o)
+	}
+	if cart.Name != "Cart" || cart.Shards != 100 || !slices.Equal(cart.Quotas, []int32{95, 5}) || len(cart.Owners) != 100 || canary != 5 {
+		t.Errorf("got %+v", cart)
+	}
+	if got.Mode != v1alpha1.PlacementEnforce || got.Held != "" || got.Revisions[0].Name != "cart-00001" || got.Revisions[1].Percent != 5 || got.Members[1].Pod != "canary" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestFreeFormShardsGetQuotasOnly(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"north", "-1", "100", "007", "+1"} {
+		l := twoRevisions(100, v1alpha1.PlacementEnforce)
+		l.Owners["Cart"] = map[string]string{"0": l.Members[0].Address, id: l.Members[0].Address}
+		got, err := plan(l, split(50), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cart := got.EntityTypes[0]; cart.Owners != nil || cart.Shards != 2 || !slices.Equal(cart.Quotas, []int32{1, 1}) {
+			t.Errorf("shard %q: %+v", id, cart)
+		}
+	}
+}
+
+func TestTheStatusOfAMember(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		status      string
+		unreachable bool
+		held        string
+		canary      int32
+	}{
+		{"Up", false, "", 20},
+		{"Joining", false, placement.MemberJoining, 0},
+		{"WeaklyUp", false, placement.MemberJoining, 0},
+		{"Up", true, placement.MemberUnreachable, 0},
+		{"Leaving", false, "", 0},
+		{"Exiting", true, "", 0},
+		{"Down", true, "", 0},
+		{"Later", false, "", 0},
+	} {
+		l := twoRevisions(100, v1alpha1.PlacementEnforce)
+		l.Members[1].Status, l.Members[1].Unreachable = c.status, c.unreachable
+		got, err := plan(l, split(20), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Held != c.held || got.EntityTypes[0].Quotas[1] != c.canary {
+			t.Errorf("%s, unreachable %v: held %q, the canary gets %d", c.status, c.unreachable, got.Held, got.EntityTypes[0].Quotas[1])
+		}
+	}
+}
+
+// A plan must fit into an object.
+func TestAPlanIsBounded(t *testing.T) {
+	t.Parallel()
+	l := twoRevisions(1, v1alpha1.PlacementEnforce)
+	l.Declared.Shards, l.Declared.EntityTypes = v1alpha1.MaxShards, nil
+	for i := range v1alpha1.MaxEntityTypes {
+		l.Declared.EntityTypes = append(l.Declared.EntityTypes, fmt.Sprintf("Type%d", i))
+	}
+	got, err := plan(l, split(20), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owners := 0
+	for _, e := range got.EntityTypes {
+		owners += len(e.Owners)
+	}
+	if owners != maxOwners {
+		t.Errorf("%d owners are named, want %d", owners, maxOwners)
+	}
+}

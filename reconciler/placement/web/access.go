@@ -1,0 +1,146 @@
+package web
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/knative-cdevents/knative-cdevents/reconciler/httpserver"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
+)
+
+// Audience that a token must have. It is not the audience of gates: a pod may read its placement, and no verdicts.
+const Audience = "placement.knative-cdevents.dev"
+
+// Limits of the cache, and of a review by the API server.
+const (
+	// rememberFor is how long a token counts after its review. Its pod is looked up for each request.
+	rememberFor  = time.Minute
+	rememberMost = 4096
+	// knownFor is how long a token does not queue behind unknown ones.
+	knownFor     = time.Hour
+	reviewWithin = 5 * time.Second
+)
+
+// Where the API server says which pod a token is bound to (k8s.io/apiserver/pkg/authentication/serviceaccount).
+const (
+	podNameKey = "authentication.kubernetes.io/pod-name"
+	podUIDKey  = "authentication.kubernetes.io/pod-uid"
+)
+
+// Pods knows the pods of Services. pods.Informer implements it.
+type Pods interface {
+	Of(service types.NamespacedName) []*pods.Pod
+	Owned(ctx context.Context, pod *pods.Pod) error
+}
+
+// Access admits the pods of a Service.
+type Access struct {
+	known, strangers kubernetes.Interface
+	pods             Pods
+	lane             *httpserver.Lane
+	// callers are the pods of accepted tokens, tokens those that are known; both by a digest of the token.
+	callers, tokens *cache.LRUExpireCache
+}
+
+// NewAccess reviews recently accepted tokens with known, and all others with strangers. Give each client its own rate limit,
+// so that invalid tokens do not delay known ones.
+func NewAccess(known, strangers kubernetes.Interface, p Pods) *Access {
+	return &Access{
+		known: known, strangers: strangers, pods: p, lane: httpserver.NewLane(),
+		callers: cache.NewLRUExpireCache(rememberMost), tokens: cache.NewLRUExpireCache(rememberMost),
+	}
+}
+
+// caller is the pod that a token is bound to.
+type caller struct {
+	namespace, name string
+	uid             types.UID
+}
+
+// Check implements Guard.
+func (a *Access) Check(r *http.Request, service types.NamespacedName) (*pods.Pod, error) {
+	who, err := a.caller(r)
+	if err != nil {
+		return nil, err
+	}
+	of := a.pods.Of(service)
+	i := slices.IndexFunc(of, func(p *pods.Pod) bool { return p.UID == who.uid })
+	if i < 0 || who.namespace != service.Namespace || of[i].Name != who.name {
+		return nil, &httpserver.RefusedError{Status: http.StatusForbidden, Message: fmt.Sprintf("pod %s/%s is not a pod of Service %s", who.namespace, who.name, service)}
+	}
+	pod := of[i]
+	if !pod.Deleting.IsZero() || pod.Over() {
+		return nil, &httpserver.RefusedError{Status: http.StatusForbidden, Message: "pod " + pod.Name + " is terminating"}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), reviewWithin)
+	defer cancel()
+	err = a.pods.Owned(ctx, pod)
+	if refused := (*pods.RefusedError)(nil); errors.As(err, &refused) {
+		return nil, &httpserver.RefusedError{Status: http.StatusForbidden, Message: refused.Error()}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("verifying the owner of pod %s: %w", pod.Name, err)
+	}
+	return pod, nil
+}
+
+// caller returns the pod that the token of a request is bound to.
+func (a *Access) caller(r *http.Request) (caller, error) {
+	token := httpserver.Token(r)
+	if token == "" {
+		return caller{}, &httpserver.RefusedError{Status: http.StatusUnauthorized, Message: "a token is required, as `Authorization: Bearer`; " + howTo}
+	}
+	digest := sha256.Sum256([]byte(token))
+	if who, ok := a.callers.Get(digest); ok {
+		return who.(caller), nil //nolint:forcetypeassert // nothing else is stored
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), reviewWithin)
+	defer cancel()
+	kube := a.known
+	if _, ok := a.tokens.Get(digest); !ok {
+		done, err := a.lane.Enter(ctx, r)
+		if err != nil {
+			return caller{}, err //nolint:wrapcheck // a refusal
+		}
+		defer done()
+		kube = a.strangers
+	}
+	user, err := httpserver.Authenticate(ctx, kube, token, Audience)
+	if err == nil {
+		who, bound := podOf(user)
+		if bound {
+			a.callers.Add(digest, who, rememberFor)
+			a.tokens.Add(digest, true, knownFor)
+			return who, nil
+		}
+		err = &httpserver.RefusedError{Status: http.StatusUnauthorized, Message: "the token is not bound to a pod"}
+	}
+	if refusal := (*httpserver.RefusedError)(nil); errors.As(err, &refusal) {
+		a.tokens.Remove(digest)
+		refusal.Message += "; " + howTo
+	}
+	return caller{}, err
+}
+
+const howTo = "mount one with a projected volume: serviceAccountToken with audience " + Audience
+
+// podOf returns the pod that a token is bound to. Only tokens that kubelet requests for a pod are.
+func podOf(user authenticationv1.UserInfo) (caller, bool) {
+	parts := strings.Split(user.Username, ":")
+	name, uid := user.Extra[podNameKey], user.Extra[podUIDKey]
+	if len(parts) != 4 || parts[0] != "system" || parts[1] != "serviceaccount" || len(name) != 1 || len(uid) != 1 || name[0] == "" || uid[0] == "" {
+		return caller{}, false
+	}
+	return caller{namespace: parts[2], name: name[0], uid: types.UID(uid[0])}, true
+}

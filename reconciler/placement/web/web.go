@@ -1,0 +1,259 @@
+// Package web serves plans over HTTP to the members of the clusters that they are for.
+//
+// Its invariants:
+//   - Only a live pod of a Service reads the plan of that Service.
+//   - It reads from caches and writes nothing, so every replica can answer.
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/httpserver"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
+)
+
+// Path is where a plan is served.
+const Path = "/v1/namespaces/{namespace}/services/{service}/placement"
+
+// Limits of a request that waits for a change.
+const (
+	shortestWait, longestWait = time.Second, time.Minute
+	// heartbeat is how often a stream says that it lives, and checks that its pod may still read.
+	heartbeat = 15 * time.Second
+	// writeWithin is how long a client may take to receive an answer.
+	writeWithin = 10 * time.Second
+	// maxWaiting leaves connections for requests that do not wait.
+	maxWaiting = httpserver.MaxConnected - 128
+)
+
+// Reasons of a 404, for clients.
+const (
+	// NotEnabled: the pod's template asks for no plan. The runtime places shards as it does without one.
+	NotEnabled = "NotEnabled"
+	// NoPlanYet: the plan is not made yet.
+	NoPlanYet = "NoPlanYet"
+)
+
+// Guard returns the pod that sends a request, if it is a live pod of the Service. The error is a *httpserver.RefusedError, or
+// explains why the check failed.
+type Guard interface {
+	Check(r *http.Request, service types.NamespacedName) (*pods.Pod, error)
+}
+
+// Handler serves plans.
+type Handler struct {
+	Plans *Plans
+	Guard Guard
+	// Warn logs why a request could not be answered.
+	Warn func(message string, keysAndValues ...any)
+	// Stopping ends requests that wait.
+	Stopping <-chan struct{}
+
+	waiting chan struct{}
+}
+
+// Init prepares the handler and returns it.
+func (h *Handler) Init() *Handler {
+	h.waiting = make(chan struct{}, maxWaiting)
+	return h
+}
+
+// ServeHTTP implements http.Handler. The path is Path.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		httpserver.Dismiss(w, http.StatusMethodNotAllowed, r.Method+" is not allowed; use one of GET, HEAD")
+		return
+	}
+	wait, err := waitOf(r)
+	if err != nil {
+		httpserver.Dismiss(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	key := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("service")}
+	if len(validation.IsDNS1123Label(key.Namespace)) > 0 || len(validation.IsDNS1035Label(key.Name)) > 0 {
+		httpserver.Dismiss(w, http.StatusNotFound, key.String()+" is not a valid name of a Service")
+		return
+	}
+	if !h.Plans.Synced() {
+		later(w, "this replica has just started and does not know the plans yet; try again")
+		return
+	}
+	pod := h.allowed(w, r, key)
+	if pod == nil {
+		return
+	}
+	httpserver.Authorized(r.Context())
+	stream := accepts(r, "text/event-stream")
+	if stream || wait > 0 {
+		select {
+		case h.waiting <- struct{}{}:
+			defer func() { <-h.waiting }()
+		default:
+			later(w, "too many requests wait for a change; try again")
+			return
+		}
+	}
+	if stream {
+		h.stream(w, r, key, pod)
+		return
+	}
+	h.answer(w, r, pod, wait)
+}
+
+// waitOf returns how long the client waits for a change.
+func waitOf(r *http.Request) (time.Duration, error) {
+	for name, values := range r.URL.Query() {
+		d, err := time.ParseDuration(values[0])
+		if name != "wait" || len(values) != 1 || err != nil || d < shortestWait || d > longestWait {
+			return 0, fmt.Errorf("%s=%s is not a parameter; the only parameter is wait, from %s to %s, such as wait=30s", name, strings.Join(values, ","), shortestWait, longestWait)
+		}
+		return d, nil
+	}
+	return 0, nil
+}
+
+func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.NamespacedName) *pods.Pod {
+	pod, err := h.Guard.Check(r, key)
+	if err == nil {
+		return pod
+	}
+	refusal := (*httpserver.RefusedError)(nil)
+	if !errors.As(err, &refusal) {
+		h.Warn("Could not authorize a request for a placement", "service", key, "error", err)
+		later(w, "the API server could not check your access; try again")
+		return nil
+	}
+	switch refusal.Status {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="`+Audience+`"`)
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", "1")
+	}
+	httpserver.Dismiss(w, refusal.Status, refusal.Message)
+	return nil
+}
+
+func later(w http.ResponseWriter, message string) {
+	w.Header().Set("Retry-After", "1")
+	httpserver.Dismiss(w, http.StatusServiceUnavailable, message)
+}
+
+// answer sends the plan, at once or as soon as it is another one than the client has.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, pod *pods.Pod, wait time.Duration) {
+	until := time.NewTimer(wait)
+	defer until.Stop()
+	// Ignore the error: without a connection, as in a test, there is no deadline.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + writeWithin))
+	for {
+		plan, changed := h.Plans.Of(pod.ServiceUID)
+		if plan == nil {
+			none(w, pod)
+			return
+		}
+		w.Header().Set("ETag", etag(plan))
+		if !slices.ContainsFunc(strings.Split(r.Header.Get("If-None-Match"), ","), func(tag string) bool { return strings.TrimSpace(tag) == etag(plan) }) {
+			httpserver.WriteJSON(w, http.StatusOK, bodyOf(plan))
+			return
+		}
+		select {
+		case <-changed:
+			continue
+		case <-until.C:
+		case <-h.Stopping:
+		case <-r.Context().Done():
+			return
+		}
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+}
+
+// none says that there is no plan, and what the client should do.
+func none(w http.ResponseWriter, pod *pods.Pod) {
+	reason, message := NoPlanYet, "the plan is not made yet; the controller first asks all members where the shards are"
+	if declared, ok, err := pod.Declared(); !ok || err != nil || declared.Placement == "" {
+		reason = NotEnabled
+		message = "the template of the pod's Revision asks for no plan; set its annotation " + v1alpha1.AnnotationPlacement + " to enforce or observe"
+	}
+	httpserver.WriteJSON(w, http.StatusNotFound, map[string]string{"error": message, "reason": reason})
+}
+
+// stream sends the plan, and each one that follows, until the pod may not read it any more.
+func (h *Handler) stream(w http.ResponseWriter, r *http.Request, key types.NamespacedName, pod *pods.Pod) {
+	control := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	sent := int64(-1)
+	for text := ":\n\n"; ; {
+		plan, changed := h.Plans.Of(pod.ServiceUID)
+		if plan != nil && plan.Status.Version != sent {
+			body, err := json.Marshal(bodyOf(plan))
+			if err != nil {
+				h.Warn("A plan could not be encoded", "service", key, "error", err)
+				return
+			}
+			sent = plan.Status.Version
+			text = fmt.Sprintf("event: placement\nid: %d\ndata: %s\n\n", sent, body)
+		}
+		if text != "" {
+			_ = control.SetWriteDeadline(time.Now().Add(writeWithin))
+			if _, err := w.Write([]byte(text)); err != nil {
+				return
+			}
+			if err := control.Flush(); err != nil {
+				return
+			}
+		}
+		select {
+		case <-changed:
+			text = ""
+		case <-beat.C:
+			if again, err := h.Guard.Check(r, key); err != nil || again.UID != pod.UID {
+				return
+			}
+			text = ":\n\n"
+		case <-h.Stopping:
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+func accepts(r *http.Request, kind string) bool {
+	for part := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
+		if name, _, _ := strings.Cut(part, ";"); strings.TrimSpace(name) == kind {
+			return true
+		}
+	}
+	return false
+}
+
+func etag(plan *v1alpha1.ShardPlacement) string {
+	return strconv.Quote(strconv.FormatInt(plan.Status.Version, 10))
+}
+
+// body is an answer.
+type body struct {
+	Namespace string `json:"namespace"`
+	Service   string `json:"service"`
+	v1alpha1.ShardPlacementStatus
+}
+
+func bodyOf(plan *v1alpha1.ShardPlacement) body {
+	return body{Namespace: plan.Spec.Namespace, Service: plan.Spec.Service, ShardPlacementStatus: plan.Status}
+}
