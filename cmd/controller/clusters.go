@@ -12,8 +12,8 @@ import (
 )
 
 // watchClusters polls the stateful clusters of the Services that this process leads for.
-// Each observation becomes a part of its Service.
-func (m *measuring) watchClusters(ctx context.Context, services *service.Watch) {
+// Each observation becomes a part of its Service, and leads to a plan of where its shards must be.
+func (m *measuring) watchClusters(ctx context.Context, services *service.Watch, placing *placing) {
 	metrics, err := stateful.NewInstruments()
 	must(ctx, "making the metrics of clusters", err)
 	w := stateful.NewWatcher(stateful.Options{
@@ -22,6 +22,7 @@ func (m *measuring) watchClusters(ctx context.Context, services *service.Watch) 
 			m.view.SawCluster(key, part)
 			services.Saw(key, part)
 		},
+		Placed: placing.place,
 		Services: func() map[types.NamespacedName]stateful.Service {
 			out := map[types.NamespacedName]stateful.Service{}
 			for key, d := range services.Declared() {

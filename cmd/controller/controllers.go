@@ -43,7 +43,7 @@ func (c *controllers) serviceController(ctx context.Context, cmw configmap.Watch
 	})
 	c.services.Store(services)
 	c.gating.verdicts.Store(service.NewVerdicts(services.Saw))
-	c.measuring.watchClusters(ctx, services)
+	c.measuring.watchClusters(ctx, services, c.placing)
 	return impl
 }
 

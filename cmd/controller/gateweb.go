@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net/http"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -12,6 +13,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/web"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/httpserver"
+	placementweb "github.com/knative-cdevents/knative-cdevents/reconciler/placement/web"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/view"
 )
 
@@ -31,8 +33,8 @@ const (
 	strangersBurst = 20
 )
 
-// serve serves verdicts over HTTP. Every replica does, from its caches.
-func (g *gating) serve(ctx context.Context, v *view.View) {
+// serve serves verdicts and placements over HTTP. Every replica does, from its caches.
+func (g *gating) serve(ctx context.Context, v *view.View, placing *placing) {
 	known, strangers := g.reviews(ctx, reviewsQPS, reviewsBurst), g.reviews(ctx, strangersQPS, strangersBurst)
 	informer := g.gates.Informer()
 	lister := client.NewGateLister(informer.GetIndexer())
@@ -42,10 +44,15 @@ func (g *gating) serve(ctx context.Context, v *view.View) {
 		},
 		Service: v.Split, Guard: web.NewAccess(known, strangers), Ready: informer.HasSynced, Warn: logging.FromContext(ctx).Warnw,
 	}).Init()
+	mux := http.NewServeMux()
+	mux.Handle("/", handler)
+	mux.Handle(placementweb.Path, (&placementweb.Handler{
+		Plans: placing.plans, Guard: placementweb.NewAccess(known, strangers, g.pods), Warn: logging.FromContext(ctx).Warnw, Stopping: ctx.Done(),
+	}).Init())
 	g.running.Go(func() {
 		// Sending events does not depend on it.
-		if err := httpserver.Serve(ctx, gatesAddress, gatesCertificate, handler); err != nil {
-			logging.FromContext(ctx).Errorw("This replica cannot serve verdicts of gates over HTTP", "error", err)
+		if err := httpserver.Serve(ctx, gatesAddress, gatesCertificate, mux); err != nil {
+			logging.FromContext(ctx).Errorw("This replica cannot serve verdicts of gates and placements over HTTP", "error", err)
 		}
 	})
 }

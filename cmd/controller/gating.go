@@ -32,7 +32,7 @@ type gating struct {
 // newGating wires and starts the gates that watch, those that Tekton requests, and their
 // HTTP API. Their controllers have no leases, as the leader of a Service works on its
 // gates. So sharedmain, which makes leases for all that it runs, does not run them.
-func newGating(ctx context.Context, p *process, m *measuring) *gating {
+func newGating(ctx context.Context, p *process, m *measuring, placing *placing) *gating {
 	g := &gating{process: p}
 	runs, err := dynamic.NewForConfig(p.config)
 	must(ctx, "making a client for CustomRuns", err)
@@ -47,7 +47,7 @@ func newGating(ctx context.Context, p *process, m *measuring) *gating {
 			}
 		})
 	}
-	g.serve(ctx, m.view)
+	g.serve(ctx, m.view, placing)
 	return g
 }
 

@@ -76,6 +76,7 @@ type controllers struct {
 	once      sync.Once
 	emitting  *emitting
 	measuring *measuring
+	placing   *placing
 	gating    *gating
 }
 
@@ -86,7 +87,8 @@ func (c *controllers) start(ctx context.Context, cmw configmap.Watcher) {
 		c.connect(ctx)
 		c.emitting = newEmitting(ctx, c.process, cmw)
 		c.measuring = newMeasuring(ctx, c.process, cmw)
-		c.gating = newGating(ctx, c.process, c.measuring)
+		c.placing = newPlacing(ctx, c.process, c.measuring)
+		c.gating = newGating(ctx, c.process, c.measuring, c.placing)
 	})
 }
 
