@@ -72,12 +72,29 @@ func newEdit(current *v1alpha1.CDEventSubject, spec v1alpha1.CDEventSubjectSpec,
 	e := &edit{current: current, acked: acked, given: given, pending: map[types.UID]bool{}, lost: map[string]int64{}}
 	if current != nil {
 		e.next, e.before = current.DeepCopy(), current.Status.Sequence
-		e.changed = slices.ContainsFunc(current.Status.Journal, func(j v1alpha1.JournalEntry) bool { return outOfRange(j, &current.Status) })
+		e.giveUpUnreadable()
 	} else {
 		e.next = &v1alpha1.CDEventSubject{ObjectMeta: metav1.ObjectMeta{Name: Name(spec)}, Spec: spec}
 	}
 	e.acknowledge()
 	return e
+}
+
+// giveUpUnreadable drops what can never be sent or acknowledged, before new transitions get their
+// numbers: the drop of an entry with such a number would acknowledge the transition.
+func (e *edit) giveUpUnreadable() {
+	st := &e.next.Status
+	for i := range st.Journal {
+		j := &st.Journal[i]
+		j.Recipients = slices.DeleteFunc(j.Recipients, func(r v1alpha1.Recipient) bool {
+			if !outOfRange(*j, st) && r.Source != "" {
+				return false
+			}
+			e.lost[DroppedUnreadable]++
+			e.changed = true
+			return true
+		})
+	}
 }
 
 // acknowledge takes over drops and acknowledgements. A source moves forward, never back.
@@ -227,13 +244,7 @@ func (e *edit) finish(operator func(types.UID) bool) {
 	st := &e.next.Status
 	for i := range st.Journal {
 		j := &st.Journal[i]
-		j.Recipients = slices.DeleteFunc(j.Recipients, func(r v1alpha1.Recipient) bool {
-			if j.Sequence <= 0 || outOfRange(*j, st) || r.Source == "" { // it can never be sent or acknowledged
-				e.lost[DroppedUnreadable]++
-				return true
-			}
-			return !isPending(st, *j, r)
-		})
+		j.Recipients = slices.DeleteFunc(j.Recipients, func(r v1alpha1.Recipient) bool { return !isPending(st, *j, r) })
 	}
 	st.Journal = slices.DeleteFunc(st.Journal, func(j v1alpha1.JournalEntry) bool { return len(j.Recipients) == 0 })
 	used := forms(st.Journal)

@@ -124,7 +124,7 @@ func (l *Ledger) Pending(key Key, source types.UID) []Pending {
 // outOfRange reports whether an entry's number is above that of the last transition, as after a
 // manual edit. Such an entry could never be acknowledged.
 func outOfRange(j v1alpha1.JournalEntry, st *v1alpha1.CDEventSubjectStatus) bool {
-	return j.Sequence > st.Sequence
+	return j.Sequence <= 0 || j.Sequence > st.Sequence
 }
 
 // pending reads a journal entry. Another version of this program may have written it, or somebody

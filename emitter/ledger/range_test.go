@@ -85,3 +85,57 @@ func TestPendingEventsComeInParts(t *testing.T) {
 		t.Errorf("%d events in %d parts", next-1, rounds)
 	}
 }
+
+// The next transition may get the number of such an entry. It is sent all the same.
+func TestAnEntryWithTheNextNumberCostsNoEvent(t *testing.T) {
+	for name, edit := range map[string]func(*v1alpha1.JournalEntry){
+		"a copy with another number": func(j *v1alpha1.JournalEntry) { j.Sequence = 4 },
+		"a copy that says the same number": func(j *v1alpha1.JournalEntry) {
+			j.Sequence, j.Transition.Raw = 4, []byte(`{"sequence":4,"type":"ServiceRolledBack"}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, counted := store.New(), &counts{}
+			l, q := queued(s, everyone{"a"}, counted)
+			for range 3 {
+				must(t, add(l, lifecycle.Upgraded, ""))
+			}
+			o := s.All()[0].DeepCopy()
+			extra := *o.Status.Journal[1].DeepCopy()
+			edit(&extra)
+			o.Status.Journal = append(o.Status.Journal, extra)
+			o, err := s.Update(context.Background(), o, metav1.UpdateOptions{})
+			must(t, err)
+			l.Observe(o)
+			must(t, add(l, lifecycle.Upgraded, ""))
+			pending := l.Pending(key, "a")
+			if got := sequences(pending); got != "1 2 3 4" {
+				t.Fatalf("pending %q", got)
+			}
+			if last := pending[3]; last.Unreadable != nil || last.Transition.Type != lifecycle.Upgraded {
+				t.Errorf("%+v", last)
+			}
+			must(t, q.write(l))
+			if n := s.All()[0].Status.Dropped[ledger.DroppedUnreadable]; n != 1 || counted.dropped[ledger.DroppedUnreadable] != 1 {
+				t.Errorf("%d shown, %d counted", n, counted.dropped[ledger.DroppedUnreadable])
+			}
+		})
+	}
+}
+
+// What has no turn does not keep the entry of an object that is gone.
+func TestWhatHasNoTurnIsNotKept(t *testing.T) {
+	s := store.New()
+	l, q := queued(s, everyone{"a"}, &counts{})
+	must(t, add(l, lifecycle.Upgraded, ""))
+	o := s.All()[0].DeepCopy()
+	o.Status.Removed, o.Status.Journal[0].Sequence = true, -1
+	o, err := s.Update(context.Background(), o, metav1.UpdateOptions{})
+	must(t, err)
+	l.Observe(o)
+	l.Pending(key, "a")
+	must(t, q.write(l))
+	if st := s.All()[0].Status; len(st.Journal) > 0 || st.Pending > 0 || st.Dropped[ledger.DroppedUnreadable] != 1 {
+		t.Errorf("%+v", st)
+	}
+}
