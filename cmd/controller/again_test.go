@@ -16,26 +16,26 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 )
 
-func TestManyChangesAreOneLook(t *testing.T) {
+func TestManyChangesCauseOneReconcile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := again{every: againEvery}
-		var looked [][]string
-		look := func(in map[string]bool) { looked = append(looked, slices.Sorted(maps.Keys(in))) }
+		var reconciled [][]string
+		reconcile := func(in map[string]bool) { reconciled = append(reconciled, slices.Sorted(maps.Keys(in))) }
 		for i := range 100 {
-			a.want([]string{"shop", "bank"}[i%2], look)
+			a.want([]string{"shop", "bank"}[i%2], reconcile)
 			time.Sleep(againEvery / 1000)
 		}
-		if len(looked) != 1 || !slices.Equal(looked[0], []string{"shop"}) {
-			t.Errorf("at once: %q", looked)
+		if len(reconciled) != 1 || !slices.Equal(reconciled[0], []string{"shop"}) {
+			t.Errorf("immediately: %q", reconciled)
 		}
 		time.Sleep(againEvery)
-		if len(looked) != 2 || !slices.Equal(looked[1], []string{"bank", "shop"}) {
-			t.Errorf("after a while: %q", looked)
+		if len(reconciled) != 2 || !slices.Equal(reconciled[1], []string{"bank", "shop"}) {
+			t.Errorf("after the interval: %q", reconciled)
 		}
 		time.Sleep(againEvery)
-		if a.want(everywhere, look); len(looked) != 3 {
-			t.Errorf("after a pause: %q", looked)
+		if a.want(everywhere, reconcile); len(reconciled) != 3 {
+			t.Errorf("after an idle interval: %q", reconciled)
 		}
 	})
 }
@@ -47,18 +47,18 @@ func (scattered) Keys() []types.NamespacedName {
 	return []types.NamespacedName{cartKey, {Namespace: "bank", Name: "till"}, {Namespace: "knative-cdevents", Name: "own"}}
 }
 
-// A tenant's edits cost the leader no look at the Services of others.
-func TestASourceIsLookedAtWhereItSees(t *testing.T) {
+// If a tenant edits a source, the leader must not reconcile the Services of other tenants.
+func TestChangedSourceReconcilesOnlyItsServices(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		namespace string
 		selector  *metav1.LabelSelector
 		want      []string
 	}{
-		"a tenant's":              {"shop", nil, []string{"shop"}},
-		"a tenant's, with others": {"shop", &metav1.LabelSelector{}, []string{"shop"}},
-		"the operator's own":      {"knative-cdevents", nil, []string{"knative-cdevents"}},
-		"the operator's":          {"knative-cdevents", &metav1.LabelSelector{}, []string{"bank", "knative-cdevents", "shop"}},
+		"tenant":                  {"shop", nil, []string{"shop"}},
+		"tenant, with a selector": {"shop", &metav1.LabelSelector{}, []string{"shop"}},
+		"system namespace":        {"knative-cdevents", nil, []string{"knative-cdevents"}},
+		"system namespace, all":   {"knative-cdevents", &metav1.LabelSelector{}, []string{"bank", "knative-cdevents", "shop"}},
 	} {
 		e, _, _ := following(t)
 		queue := &noted{}
@@ -75,7 +75,7 @@ func TestASourceIsLookedAtWhereItSees(t *testing.T) {
 			got = append(got, key.Namespace)
 		}
 		if slices.Sort(got); !slices.Equal(got, c.want) {
-			t.Errorf("%s: looked at %q", name, got)
+			t.Errorf("%s: reconciled %q, want %q", name, got, c.want)
 		}
 	}
 }

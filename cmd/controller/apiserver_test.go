@@ -20,7 +20,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 )
 
-func TestAPIServerIsRefused(t *testing.T) {
+func TestAPIServerAddressIsRefused(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]string{
 		"https://10.96.0.1:443": "10.96.0.1/32", "https://[fd00::1]:443": "fd00::1/128", "https://api.example.com": "", "::": "",
@@ -35,8 +35,8 @@ func TestAPIServerIsRefused(t *testing.T) {
 	}
 }
 
-// TestEndpointsAreFollowed has no more rights than the controller has.
-func TestEndpointsAreFollowed(t *testing.T) {
+// TestEndpointsAreWatched uses only the permissions of the controller.
+func TestEndpointsAreWatched(t *testing.T) {
 	t.Parallel()
 	cp := controlplane.Start(t)
 	admin, err := kubernetes.NewForConfig(cp.Config())
@@ -53,7 +53,7 @@ func TestEndpointsAreFollowed(t *testing.T) {
 			Endpoints:   []discoveryv1.Endpoint{{Addresses: addresses}},
 			Ports:       []discoveryv1.EndpointPort{{Name: ptr.String("https"), Port: ptr.Int32(6443)}, {Name: ptr.String("any")}},
 		}
-		// The API server may have made its own already.
+		// The API server may have created its own already.
 		_ = own.Delete(ctx, kubernetesService, metav1.DeleteOptions{})
 		if _, err := own.Create(ctx, slice, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -87,7 +87,7 @@ func TestEndpointsAreFollowed(t *testing.T) {
 	}
 }
 
-// bindControllerRole gives the controller what config/200-clusterrole.yaml says.
+// bindControllerRole grants the permissions in config/200-clusterrole.yaml.
 func bindControllerRole(t *testing.T, admin kubernetes.Interface) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("..", "..", "config", "200-clusterrole.yaml"))
@@ -128,7 +128,7 @@ func TestAudiencesOfTheAPIServer(t *testing.T) {
 		"none":     {rest.Config{BearerToken: token(`{}`)}, nil},
 		"no token": {rest.Config{}, nil},
 		"opaque":   {rest.Config{BearerToken: "a.b"}, nil},
-		"no JSON":  {rest.Config{BearerToken: "a.b!.c"}, nil},
+		"not JSON": {rest.Config{BearerToken: "a.b!.c"}, nil},
 	} {
 		if got := apiAudiences(&tc.config); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)

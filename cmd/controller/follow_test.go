@@ -37,21 +37,21 @@ func (fakeKind) Name() string { return "Service" }
 // APIVersion implements observer.Kind.
 func (fakeKind) APIVersion() string { return "serving.knative.dev/v1" }
 
-// looks counts how often a key is to be looked at.
-type looks struct{ atomic.Int64 }
+// enqueued is a work queue that counts added keys.
+type enqueued struct{ atomic.Int64 }
 
-func (q *looks) EnqueueKey(types.NamespacedName)     { q.Add(1) }
-func (q *looks) EnqueueSlowKey(types.NamespacedName) { q.Add(1) }
+func (q *enqueued) EnqueueKey(types.NamespacedName)     { q.Add(1) }
+func (q *enqueued) EnqueueSlowKey(types.NamespacedName) { q.Add(1) }
 
-// silentSender is never sent with: these processes lead for nothing.
+// silentSender never sends, because these processes lead no key.
 type silentSender struct{ delivery.Transport }
 
 func (silentSender) Forget(types.UID) {}
 
 var _ delivery.Transport = silentSender{Transport: (*sender.Clients)(nil)}
 
-// following is what sends, without informers that run.
-func following(t *testing.T) (e *emitting, s *store.Store, again *looks) {
+// following returns the emitting part of a process, without running informers.
+func following(t *testing.T) (e *emitting, s *store.Store, queue *enqueued) {
 	t.Helper()
 	stopping, end := context.WithCancelCause(t.Context())
 	e = &emitting{process: newProcess(stopping, end, nil)}
@@ -72,11 +72,11 @@ func following(t *testing.T) (e *emitting, s *store.Store, again *looks) {
 	e.ledger = ledger.New(s, e.router, e.metrics)
 	e.delivery = delivery.New(t.Context(), delivery.Options{Ledger: e.ledger, Transports: delivery.HTTP(silentSender{}), Metrics: e.metrics, Leads: e.isLeaderFor})
 	t.Cleanup(e.delivery.Wait)
-	again = &looks{}
+	queue = &enqueued{}
 	ob := observer.New(observer.Options{Kind: fakeKind{}, Ledger: e.ledger, Now: time.Now, Reverted: e.reverted})
-	ob.Bind(again)
+	ob.Bind(queue)
 	e.services.Store(&service.Watch{Observer: ob})
-	return e, s, again
+	return e, s, queue
 }
 
 func aged(namespace string, age int) *v1alpha1.CDEventSource {
@@ -87,28 +87,28 @@ func aged(namespace string, age int) *v1alpha1.CDEventSource {
 	}}
 }
 
-// A source that was one too many wants the present state as soon as there is room.
-func TestARoomThatBecomesFreeIsNoticed(t *testing.T) {
+// A source above the limit receives its replay as soon as an older source is deleted.
+func TestFreedPlaceReconciles(t *testing.T) {
 	t.Parallel()
 	surplus := aged("shop", 0)
 	for name, c := range map[string]struct {
 		namespace string
-		others    int // older than the surplus one
+		others    int // number of older sources
 		gone      *v1alpha1.CDEventSource
 		replay    v1alpha1.Replay
 		want      bool
 	}{
-		"an older one goes":                    {"shop", delivery.MaxSources, aged("shop", 5), v1alpha1.ReplayCurrent, true},
-		"it wants no present state":            {"shop", delivery.MaxSources, aged("shop", 5), v1alpha1.ReplayNone, false},
-		"there was room":                       {"shop", delivery.MaxSources - 1, aged("shop", 5), v1alpha1.ReplayCurrent, false},
-		"there are too many still":             {"shop", delivery.MaxSources + 1, aged("shop", 5), v1alpha1.ReplayCurrent, false},
-		"one of another namespace goes":        {"shop", delivery.MaxSources, aged("other", 5), v1alpha1.ReplayCurrent, false},
-		"the surplus one goes":                 {"shop", delivery.MaxSources, surplus, v1alpha1.ReplayCurrent, false},
-		"the operator's namespace is no bound": {"knative-cdevents", delivery.MaxSources, aged("knative-cdevents", 5), v1alpha1.ReplayCurrent, false},
+		"an older source is deleted":    {"shop", delivery.MaxSources, aged("shop", 5), v1alpha1.ReplayCurrent, true},
+		"no replay":                     {"shop", delivery.MaxSources, aged("shop", 5), v1alpha1.ReplayNone, false},
+		"below the limit":               {"shop", delivery.MaxSources - 1, aged("shop", 5), v1alpha1.ReplayCurrent, false},
+		"still above the limit":         {"shop", delivery.MaxSources + 1, aged("shop", 5), v1alpha1.ReplayCurrent, false},
+		"deleted in another namespace":  {"shop", delivery.MaxSources, aged("other", 5), v1alpha1.ReplayCurrent, false},
+		"the source itself is deleted":  {"shop", delivery.MaxSources, surplus, v1alpha1.ReplayCurrent, false},
+		"system namespace has no limit": {"knative-cdevents", delivery.MaxSources, aged("knative-cdevents", 5), v1alpha1.ReplayCurrent, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, _, again := following(t)
+			e, _, queue := following(t)
 			youngest := aged(c.namespace, 0)
 			youngest.Spec.Replay = c.replay
 			index := e.sources.GetIndexer()
@@ -123,18 +123,18 @@ func TestARoomThatBecomesFreeIsNoticed(t *testing.T) {
 			h := e.sourcesFollowed()
 			marked := c.gone.DeepCopy()
 			marked.DeletionTimestamp, marked.Generation = &metav1.Time{Time: time.Now()}, c.gone.Generation+1
-			for how, tell := range map[string]func(){
-				"marked":  func() { h.OnUpdate(c.gone, marked) },
-				"gone":    func() { h.OnDelete(c.gone) },
-				"noticed": func() { h.OnDelete(cache.DeletedFinalStateUnknown{Obj: c.gone}) },
+			for how, notify := range map[string]func(){
+				"deletion timestamp": func() { h.OnUpdate(c.gone, marked) },
+				"deleted":            func() { h.OnDelete(c.gone) },
+				"tombstone":          func() { h.OnDelete(cache.DeletedFinalStateUnknown{Obj: c.gone}) },
 			} {
-				again.Store(0)
-				_ = index.Delete(c.gone) // as the informer does before it tells
-				if how == "marked" && c.gone.Namespace == c.namespace {
+				queue.Store(0)
+				_ = index.Delete(c.gone) // the informer updates its cache before it calls handlers
+				if how == "deletion timestamp" && c.gone.Namespace == c.namespace {
 					_ = index.Add(marked)
 				}
-				if tell(); (again.Load() > 0) != c.want {
-					t.Errorf("%s: looked again %d times, want %v", how, again.Load(), c.want)
+				if notify(); (queue.Load() > 0) != c.want {
+					t.Errorf("%s: %d keys enqueued, want any: %v", how, queue.Load(), c.want)
 				}
 				_ = index.Delete(marked)
 			}

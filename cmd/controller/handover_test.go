@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestTheLeasesAreKeptForTheLastSends(t *testing.T) {
+func TestLeasesAreHeldUntilLastSends(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		cause error
@@ -29,13 +29,13 @@ func TestTheLeasesAreKeptForTheLastSends(t *testing.T) {
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				if ctx.Err() != nil {
-					t.Fatal("it ended without having been told to")
+					t.Fatal("the leases were released before the signal")
 				}
 				began := time.Now()
 				stop(c.cause)
 				<-ctx.Done()
 				if took := time.Since(began); took != c.want {
-					t.Errorf("the leases were kept for %s, want %s", took, c.want)
+					t.Errorf("the leases were held for %s, want %s", took, c.want)
 				}
 				time.Sleep(time.Minute)
 			})

@@ -28,8 +28,8 @@ func labelledNamespace(name string, labels map[string]string) *metav1.PartialObj
 	}
 }
 
-// A Service may be seen before the namespace that was made just before it.
-func TestANamespaceThatIsNotCachedIsAskedFor(t *testing.T) {
+// The informer of Services may be ahead of the one of namespaces.
+func TestUncachedNamespaceIsFetched(t *testing.T) {
 	t.Parallel()
 	scheme := fake.NewTestScheme()
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
@@ -41,7 +41,7 @@ func TestANamespaceThatIsNotCachedIsAskedFor(t *testing.T) {
 		asked++
 		get, ok := a.(clienttesting.GetAction)
 		if ok && get.GetName() == "silent" {
-			return true, nil, errors.New("no answer")
+			return true, nil, errors.New("no response")
 		}
 		return false, nil, nil
 	})
@@ -60,36 +60,36 @@ func TestANamespaceThatIsNotCachedIsAskedFor(t *testing.T) {
 		asked = 0
 		labels, exists, err := n.of(context.Background(), name)
 		if labels["stage"] != want.stage || exists != want.exists || (err != nil) != want.fails || asked != want.asked {
-			t.Errorf("%s: %v, %v, %v, asked %d times", name, labels, exists, err, asked)
+			t.Errorf("%s: %v, %v, %v, %d requests", name, labels, exists, err, asked)
 		}
 	}
 }
 
-func TestNewLabelsAreTold(t *testing.T) {
+func TestChangedLabelsAreReported(t *testing.T) {
 	t.Parallel()
-	told := 0
-	h := (&namespaceLabels{}).changes(func(string) { told++ })
+	reports := 0
+	h := (&namespaceLabels{}).changes(func(string) { reports++ })
 	was, same, is := labelledNamespace("a", nil), labelledNamespace("a", map[string]string{}), labelledNamespace("a", map[string]string{"stage": "prod"})
 	h.OnAdd(was, true)
 	h.OnUpdate(was, same)
-	if told != 0 || maps.Equal(was.Labels, is.Labels) {
-		t.Errorf("told %d times of nothing", told)
+	if reports != 0 || maps.Equal(was.Labels, is.Labels) {
+		t.Errorf("%d reports without a change", reports)
 	}
 	h.OnUpdate(same, is)
 	h.OnAdd(is, false)
-	if told != 2 {
-		t.Errorf("told %d times", told)
+	if reports != 2 {
+		t.Errorf("%d reports, want 2", reports)
 	}
 }
 
-// noted is a work queue that keeps what was added.
+// noted is a work queue that records added keys.
 type noted struct{ keys []types.NamespacedName }
 
 func (n *noted) EnqueueKey(key types.NamespacedName)     { n.keys = append(n.keys, key) }
 func (n *noted) EnqueueSlowKey(key types.NamespacedName) { n.EnqueueKey(key) }
 
-// A source that is told of the present state may select the namespace from now on.
-func TestServicesAreLookedAtAgainWhenANamespaceIsLabelled(t *testing.T) {
+// With its new labels, the namespace may be selected by a source that wants a replay.
+func TestRelabelledNamespaceReconcilesItsServices(t *testing.T) {
 	t.Parallel()
 	queue := &noted{}
 	ob := observer.New(observer.Options{Kind: fakeKind{}, Ledger: ledger.New(nil, nil, nil)})
@@ -108,16 +108,16 @@ func TestServicesAreLookedAtAgainWhenANamespaceIsLabelled(t *testing.T) {
 		return len(queue.keys)
 	}
 	if relabel(v1alpha1.ReplayCurrent, &metav1.LabelSelector{}) != 1 || queue.keys[0] != cartKey {
-		t.Errorf("looked at %v", queue.keys)
+		t.Errorf("reconciled %v", queue.keys)
 	}
-	// No source goes by labels, or none asks for the present state.
+	// No source selects by labels, or none wants a replay.
 	if relabel(v1alpha1.ReplayCurrent, nil)+relabel("", &metav1.LabelSelector{}) != 0 {
-		t.Errorf("looked at %v for nothing", queue.keys)
+		t.Errorf("reconciled %v unnecessarily", queue.keys)
 	}
 }
 
-// The labels of a namespace are remembered with each of its Services.
-func TestVeryManyLabelsOfANamespaceAreBounded(t *testing.T) {
+// The labels of a namespace are stored with each of its Services.
+func TestNamespaceLabelsAreBounded(t *testing.T) {
 	t.Parallel()
 	all := map[string]string{delivery.EnvironmentLabel: "prod"}
 	for i := range 1900 {

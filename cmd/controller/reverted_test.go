@@ -12,22 +12,22 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
-// What a process remembers of a time that was undone must not be written.
-func TestNothingIsWrittenAfterTheAPIServerWentBack(t *testing.T) {
+// After a restore, a process must not write what it remembers from before.
+func TestNothingIsWrittenAfterAPIServerWentBack(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		happens func(e *emitting, entry *v1alpha1.CDEventSubject)
 		undone  bool
 	}{
-		"an entry is older than it was": {func(e *emitting, entry *v1alpha1.CDEventSubject) {
+		"an older version of an entry": {func(e *emitting, entry *v1alpha1.CDEventSubject) {
 			was := entry.DeepCopy()
 			was.ResourceVersion = "1" + was.ResourceVersion
 			e.subjectsFollowed().OnUpdate(was, entry)
 		}, true},
-		"a Service is older than it was": {func(e *emitting, _ *v1alpha1.CDEventSubject) {
+		"an older version of a Service": {func(e *emitting, _ *v1alpha1.CDEventSubject) {
 			e.services.Load().Updated("8", cartKey, observer.Part{Name: "service", Version: "7", Root: true})
 		}, true},
-		"an entry is written again": {func(e *emitting, entry *v1alpha1.CDEventSubject) {
+		"the same version of an entry": {func(e *emitting, entry *v1alpha1.CDEventSubject) {
 			e.subjectsFollowed().OnUpdate(entry, entry)
 		}, false},
 	} {
@@ -52,11 +52,11 @@ func TestNothingIsWrittenAfterTheAPIServerWentBack(t *testing.T) {
 			c.happens(e, entry)
 			e.ledger.Acknowledge(entry.Name, source.UID, 2)
 			if got := errors.Is(context.Cause(e.stopping), errReverted); got != c.undone {
-				t.Errorf("the process is to end afresh: %v, want %v", got, c.undone)
+				t.Errorf("the process stops to start again: %v, want %v", got, c.undone)
 			}
 			ctx, stop := context.WithCancel(t.Context())
 			stop()
-			e.ledger.Run(ctx, 1) // all that was acknowledged is still written as it ends
+			e.ledger.Run(ctx, 1) // writes pending acknowledgements before it returns
 			if got := s.All()[0].Status.Acknowledged[source.UID]; (got == 0) != c.undone {
 				t.Errorf("acknowledged up to %d in the ledger", got)
 			}
