@@ -1,7 +1,9 @@
 package judge
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
@@ -18,12 +20,32 @@ func (d *metricData) compareShards(v view, m Metric, l levels) {
 	plain, _ := v.scores(m.Kind, 1)
 	high := permutation(plain, level, v.seed())
 	d.P = &high
-	if high <= level && !v.negligible {
+	if high <= level && !(v.negligible && v.typical(m).rate() <= m.negligible()) {
 		if _, excess := v.scores(m.Kind, m.MaxOddsRatio); excess > 0 {
 			d.fail(verdict.RelativeRegression)
 		}
 	}
 	d.Same = d.same(v, m, l, v.spending)
+}
+
+// typical returns what the canary's shards did if none had more requests than their median: one busy
+// shard must not make all others negligible.
+func (v view) typical(m Metric) tally {
+	var all []tally
+	for _, stratum := range v.strata {
+		for _, name := range stratum.names {
+			if t := v.shards.Counts[name].tally(canarySide, m.Kind); t.N > 0 {
+				all = append(all, t)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b tally) int { return cmp.Compare(a.N, b.N) })
+	var out tally
+	for _, t := range all {
+		most := min(t.N, all[len(all)/2].N)
+		out.add(tally{N: most, K: t.rate() * most})
+	}
+	return out
 }
 
 // same reports whether the evidence so far shows the canary's shards to be within the tolerance, with a
