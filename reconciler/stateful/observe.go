@@ -138,7 +138,7 @@ func (o *observation) byPods(live []subject, parts map[string]*lifecycle.Cluster
 	}
 	if labelled && len(clusters) > 1 {
 		o.split = &lifecycle.Trouble{Reason: "ClusterNamesDiffer", Message: fmt.Sprintf(
-			"the pods are members of %d clusters: %s; the cluster must have the same name in all Revisions", len(clusters), strings.Join(slices.Sorted(maps.Keys(clusters)), ", "),
+			"the pods are members of %d clusters: %s; the cluster must have the same name in all Revisions", len(clusters), named(slices.Sorted(maps.Keys(clusters))),
 		)}
 	}
 }
@@ -185,7 +185,7 @@ func (o *observation) byAnswers(live []subject, answers map[string]answer, parts
 		}
 	}
 	if len(main.unreachable) > 0 {
-		o.degraded = &lifecycle.Trouble{Reason: "Unreachable", Message: "members that others cannot reach: " + strings.Join(main.unreachable, ", ")}
+		o.degraded = &lifecycle.Trouble{Reason: "Unreachable", Message: "members that others cannot reach: " + named(main.unreachable)}
 	}
 	o.shards(live, answers, parts)
 }

@@ -1,6 +1,7 @@
 package stateful
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -157,6 +158,15 @@ func few(all ...map[string]string) string {
 	}
 	slices.Sort(out)
 	return strings.Join(out[:min(len(out), maxNamed)], ", ")
+}
+
+// named joins the first names, and counts the others: a pod may name any number of members.
+func named(all []string) string {
+	out := strings.Join(all[:min(len(all), maxNamed)], ", ")
+	if more := len(all) - maxNamed; more > 0 {
+		out += fmt.Sprintf(" and %d more", more)
+	}
+	return out
 }
 
 // trouble returns the confirmed trouble, or nil.

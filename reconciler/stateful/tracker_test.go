@@ -1,13 +1,17 @@
 package stateful
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
 // trackerTest polls a fake cluster every five seconds.
@@ -150,5 +154,29 @@ func TestScaledToZeroSettles(t *testing.T) {
 	}
 	if c := l.poll(1); !c.Settled {
 		t.Errorf("%+v", c)
+	}
+}
+
+// A pod may name any number of members. What it says goes into events and into the journal.
+func TestAnswersOfAHostilePodAreShort(t *testing.T) {
+	t.Parallel()
+	s := three()
+	for ip, a := range s.answers {
+		for i := range 2000 {
+			a.members.Unreachable = append(a.members.Unreachable, Unreachable{Node: fmt.Sprintf("%s-%05d", at(ip), i)})
+			a.members.Members = append(a.members.Members, Member{Node: fmt.Sprintf("%s-joining-%05d", at(ip), i), Status: "Joining"})
+		}
+		s.answers[ip] = a
+	}
+	hostile := newFakeCluster(v1alpha1.RuntimeProtoActor)
+	for i := range 100 {
+		p := hostile.pod(fmt.Sprintf("10.0.1.%d", i), 1)
+		p.Labels[pods.ProtoActor+"member-id"], p.Labels[pods.ProtoActor+"cluster"] = "m", fmt.Sprintf("%063d", i)
+	}
+	for name, s := range map[string]*fakeCluster{"answers": s, "labels": hostile} {
+		c := newTrackerTest(s).poll(10)
+		if raw, err := json.Marshal(c); err != nil || len(raw) > 8<<10 || len(c.Trouble) == 0 {
+			t.Errorf("%s: %d bytes, trouble %v (%v)", name, len(raw), len(c.Trouble), err)
+		}
 	}
 }

@@ -261,7 +261,7 @@ func (w *Watcher) poll(ctx context.Context, key types.NamespacedName) time.Durat
 	w.mu.Lock()
 	c.base, c.state = base, view.State
 	w.mu.Unlock()
-	w.Saw(key, observer.Part{Name: lifecycle.ObjectCluster, Version: w.next(), Value: &view, Owner: c.uid, Volatile: true})
+	w.Saw(key, observer.Part{Name: lifecycle.ObjectCluster, Version: w.next(), Value: &view, Owner: c.uid, Volatile: true, Size: size(view)})
 	if w.Placed != nil && o.complete && o.split == nil && len(o.members) > 0 {
 		w.Placed(ctx, key, layout(c.uid, subjects, answers))
 	}
@@ -270,6 +270,18 @@ func (w *Watcher) poll(ctx context.Context, key types.NamespacedName) time.Durat
 		return whileSettled
 	}
 	return whileMoving
+}
+
+// size is about how many bytes a state takes.
+func size(c lifecycle.Cluster) int {
+	n := 256 + len(c.Note)
+	for _, t := range c.Trouble {
+		n += len(t.Reason) + len(t.Message) + 64
+	}
+	for _, p := range c.Parts {
+		n += len(p.Revision) + 64
+	}
+	return n
 }
 
 func outcome(o observation) string {
