@@ -53,12 +53,24 @@ func (e *edit) bound(operator func(types.UID) bool) {
 			break
 		}
 	}
+	e.giveUpOversized()
 	for reason, n := range e.lost {
 		if st.Dropped == nil {
 			st.Dropped = map[string]int64{}
 		}
 		st.Dropped[reason] += n
 	}
+}
+
+// giveUpOversized drops an event that alone exceeds the bound of the journal, if the object is too large
+// for etcd. Otherwise, no later event of its subject could ever be written.
+func (e *edit) giveUpOversized() {
+	st := &e.next.Status
+	if len(st.Journal) != 1 || weigh(st.Journal) <= maxJournal || weigh(e.next) <= maxObject {
+		return
+	}
+	e.lost[DroppedJournalFull] += int64(len(st.Journal[0].Recipients))
+	st.Journal, st.Profiles = nil, nil
 }
 
 // cached calls a function only once for each source.

@@ -197,3 +197,18 @@ func TestFormsCountTowardsTheLimit(t *testing.T) {
 		t.Errorf("only %d pending, want at least 50", got)
 	}
 }
+
+// An event that fits into no object is dropped, and counted. Those before and after it are not wedged.
+func TestAnEventThatFitsIntoNoObjectIsDropped(t *testing.T) {
+	s, counted := store.New(), &counts{}
+	l := ledger.New(s, everyone{"a", "operator"}, counted)
+	must(t, add(l, lifecycle.Upgraded, strings.Repeat("x", 2<<20)))
+	must(t, add(l, lifecycle.Upgraded, ""))
+	if got := sequences(l.Pending(key, "a")); got != "2" || counted.dropped[ledger.DroppedJournalFull] != 2 {
+		t.Errorf("pending %q, %d dropped", got, counted.dropped[ledger.DroppedJournalFull])
+	}
+	must(t, add(l, lifecycle.Upgraded, strings.Repeat("x", 900<<10))) // large, but the API server accepts it
+	if got := sequences(l.Pending(key, "operator")); !strings.HasSuffix(got, "3") {
+		t.Errorf("pending %q", got)
+	}
+}
