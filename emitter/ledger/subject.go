@@ -1,0 +1,77 @@
+package ledger
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// subject is what this process knows of one CDEventSubject.
+type subject struct {
+	name string
+	key  Key
+	// writing is held during a write. Otherwise, writes of one process would conflict.
+	writing sync.Mutex
+
+	// The rest is guarded by Ledger.mu.
+
+	// object is the newest known state, nil if there is none. It is never changed in
+	// place.
+	object *v1alpha1.CDEventSubject
+	// missing says that somebody deleted the object although it is still needed. The next
+	// write puts it back.
+	missing bool
+	// deleted is the UID of an object that this process has deleted, until the informer
+	// has seen it go. Updates of this object are stale.
+	deleted types.UID
+	// finished is since when no event has been pending, if the watched object is gone.
+	finished time.Time
+	// acked is what each source has acknowledged, as far as it is not written yet.
+	acked map[types.UID]int64
+	// given counts what was dropped and is not written yet, by reason.
+	given map[string]int64
+}
+
+// unlearnLocked forgets acknowledgements of events that the object does not have, as after
+// restoring a backup. Other events will get the same numbers.
+func (sub *subject) unlearnLocked() {
+	if sub.object == nil {
+		return
+	}
+	maps.DeleteFunc(sub.acked, func(_ types.UID, seq int64) bool { return seq > sub.object.Status.Sequence })
+}
+
+// subject returns the subject of that name. It adds one if there is none.
+func (l *Ledger) subject(name string, key Key) *subject {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if sub, ok := l.subjects[name]; ok {
+		return sub
+	}
+	sub := &subject{name: name, key: key, acked: map[types.UID]int64{}, given: map[string]int64{}}
+	l.keepLocked(sub)
+	return sub
+}
+
+func (l *Ledger) keepLocked(sub *subject) {
+	l.subjects[sub.name] = sub
+	if l.byKey[sub.key] == nil {
+		l.byKey[sub.key] = map[string]*subject{}
+	}
+	l.byKey[sub.key][sub.name] = sub
+}
+
+// dropLocked removes a subject that holds nothing.
+func (l *Ledger) dropLocked(sub *subject) {
+	if sub.object != nil || sub.deleted != "" || len(sub.acked)+len(sub.given) > 0 {
+		return
+	}
+	delete(l.subjects, sub.name)
+	if delete(l.byKey[sub.key], sub.name); len(l.byKey[sub.key]) == 0 {
+		delete(l.byKey, sub.key)
+	}
+}

@@ -1,0 +1,215 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+)
+
+// Change is what an observer wants the ledger to write.
+type Change struct {
+	Memory      Memory
+	Transitions []lifecycle.Transition
+	// Conditions are all conditions of the object, apart from Delivered.
+	Conditions []metav1.Condition
+	// At is when the change was decided.
+	At time.Time
+	// Replay, if not empty, names the only recipients.
+	Replay []types.UID
+}
+
+// Decide receives the newest known state, nil if there is none, and returns what to write,
+// nil for nothing. If another writer was faster, it is called again with the state that the
+// API server has. It must then start afresh.
+type Decide func(current *v1alpha1.CDEventSubject) (*Change, error)
+
+// Journal writes what decide wants, by compare-and-swap.
+func (l *Ledger) Journal(ctx context.Context, spec v1alpha1.CDEventSubjectSpec, decide Decide) error {
+	return l.write(ctx, l.subject(Name(spec), KeyOf(spec)), spec, decide)
+}
+
+// maxConflicts is how often a write may conflict before it is retried later.
+const maxConflicts = 8
+
+func (l *Ledger) write(ctx context.Context, sub *subject, spec v1alpha1.CDEventSubjectSpec, decide Decide) error {
+	sub.writing.Lock()
+	defer sub.writing.Unlock()
+	for range maxConflicts {
+		e, err := l.prepare(sub, spec, decide)
+		if err != nil || e == nil {
+			return err
+		}
+		written, err := l.put(ctx, e)
+		switch {
+		case apierrors.IsNotFound(err) && e.current != nil && !finished(e.current):
+			// Deleted by hand, or collected while this process was cut off. The informer
+			// will tell which, and what its last state was.
+			l.metrics.Refused()
+			return fmt.Errorf("writing CDEventSubject %s, which was deleted: waiting for its last state: %w", sub.name, err)
+		case err == nil:
+			l.settle(sub, e, written)
+			return nil
+		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
+			l.metrics.Conflict()
+			if err := l.reload(ctx, sub); err != nil {
+				return err
+			}
+		default:
+			if ctx.Err() == nil { // otherwise, this process is stopping
+				l.metrics.Refused()
+			}
+			return fmt.Errorf("writing CDEventSubject %s: %w", sub.name, err)
+		}
+	}
+	return fmt.Errorf("writing CDEventSubject %s: conflicted with %d other writers in a row; retrying later", sub.name, maxConflicts)
+}
+
+// prepare makes the next state of a subject. It returns nil if there is nothing to write.
+func (l *Ledger) prepare(sub *subject, spec v1alpha1.CDEventSubjectSpec, decide Decide) (*edit, error) {
+	l.mu.RLock()
+	current, acked, given, missing := sub.object, maps.Clone(sub.acked), maps.Clone(sub.given), sub.missing
+	l.mu.RUnlock()
+
+	e := newEdit(current, spec, acked, given)
+	e.missing, e.changed = missing, e.changed || missing
+	if decide != nil {
+		change, err := decide(current)
+		if err != nil {
+			return nil, err
+		}
+		if change != nil {
+			if err := e.journal(*change, l.router); err != nil {
+				return nil, fmt.Errorf("journaling transitions of %s %s/%s: %w", spec.Kind, spec.Namespace, spec.Name, err)
+			}
+		}
+	}
+	if !e.changed {
+		// Acknowledgements of events that are no longer pending need no write.
+		l.forgetAcks(sub, acked, given)
+		return nil, nil //nolint:nilnil // nothing to write is no error
+	}
+	e.finish(l.router.Operator)
+	return e, nil
+}
+
+// put writes the next state. It returns nil if there is nothing to keep.
+func (l *Ledger) put(ctx context.Context, e *edit) (*v1alpha1.CDEventSubject, error) {
+	switch {
+	case e.done() && e.current == nil:
+		return nil, nil //nolint:nilnil // the object came and went within one write, and no source selects it
+	case e.current == nil:
+		return l.client.Create(ctx, e.next, metav1.CreateOptions{})
+	case e.missing:
+		// Without it, the object would be announced again.
+		if e.next.Status.Created == nil {
+			e.next.Status.Created = e.current.CreationTimestamp.DeepCopy()
+		}
+		e.next.ObjectMeta = metav1.ObjectMeta{Name: e.next.Name}
+		return l.client.Create(ctx, e.next, metav1.CreateOptions{})
+	}
+	return l.client.Update(ctx, e.next, metav1.UpdateOptions{})
+}
+
+// settle takes over what was written, and reports pending and dropped events.
+func (l *Ledger) settle(sub *subject, e *edit, written *v1alpha1.CDEventSubject) {
+	if written != nil {
+		written.ManagedFields = nil // they are never read, and take memory
+	}
+	l.mu.Lock()
+	sub.missing = false
+	if written != nil && (sub.object == nil || newer(written.ResourceVersion, sub.object.ResourceVersion)) {
+		sub.object = written
+		l.keepLocked(sub)
+	}
+	l.dropLocked(sub)
+	l.mu.Unlock()
+	l.forgetAcks(sub, e.acked, e.given)
+	for reason, n := range e.lost {
+		l.metrics.Dropped(reason, n)
+	}
+	for _, r := range e.refused {
+		l.metrics.Dropped(r.Refused.Reason, 1)
+		l.refused(sub.key, r.Source, *r.Refused)
+	}
+	if written != nil {
+		key := KeyOf(written.Spec)
+		for source := range e.pending {
+			l.notify(key, source)
+		}
+		if len(e.leftOut) > 0 {
+			l.leftOut(key, e.leftOut)
+		}
+	}
+}
+
+// forgetAcks removes what has been written.
+func (l *Ledger) forgetAcks(sub *subject, acked map[types.UID]int64, given map[string]int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for source, seq := range acked {
+		if sub.acked[source] <= seq {
+			delete(sub.acked, source)
+		}
+	}
+	for reason, n := range given {
+		if sub.given[reason] -= n; sub.given[reason] <= 0 {
+			delete(sub.given, reason)
+		}
+	}
+	l.dropLocked(sub)
+}
+
+// reload reads a subject from the API server.
+func (l *Ledger) reload(ctx context.Context, sub *subject) error {
+	object, err := l.client.Get(ctx, sub.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		object, err = nil, nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading CDEventSubject %s after a conflict: %w", sub.name, err)
+	}
+	l.mu.Lock()
+	// Its resourceVersion does not matter: a restored etcd starts lower.
+	if object == nil || sub.object != nil && newer(sub.object.ResourceVersion, object.ResourceVersion) {
+		clear(sub.acked)
+		clear(sub.given)
+	}
+	sub.object, sub.missing = object, false
+	sub.unlearnLocked()
+	l.mu.Unlock()
+	l.remind(object)
+	return nil
+}
+
+// remind reports all pending events of an object that another process wrote. That process
+// may be gone before it has sent them.
+func (l *Ledger) remind(s *v1alpha1.CDEventSubject) {
+	if s == nil {
+		return
+	}
+	seen := map[types.UID]bool{}
+	for _, j := range s.Status.Journal {
+		for _, r := range j.Recipients {
+			if !seen[r.Source] {
+				seen[r.Source] = true
+				l.notify(KeyOf(s.Spec), r.Source)
+			}
+		}
+	}
+}
+
+// newer says whether the resourceVersion a is later than b. One that cannot be compared
+// counts as newer, because it came from the API server.
+func newer(a, b string) bool {
+	c, err := resourceversion.CompareResourceVersion(a, b)
+	return err != nil || c > 0
+}
