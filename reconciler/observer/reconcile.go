@@ -1,0 +1,136 @@
+package observer
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"knative.dev/pkg/controller"
+	"knative.dev/pkg/logging"
+
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+)
+
+// holdFor is how long a fold waits for a missing part before it asks the API server.
+const holdFor = time.Second
+
+// Reconcile folds the updates of one key.
+func (o *Observer) Reconcile(ctx context.Context, name string) error {
+	namespace, n, err := cache.SplitMetaNamespaceKey(name)
+	if err != nil {
+		logging.FromContext(ctx).Errorw("Invalid key in the work queue", "key", name, "error", err)
+		return nil
+	}
+	key := types.NamespacedName{Namespace: namespace, Name: n}
+	if !o.IsLeaderFor(key) {
+		return controller.NewSkipKey(name)
+	}
+	select {
+	case <-o.Stopping:
+		return nil // the next leader starts from the ledger
+	default:
+	}
+	if !o.Active() && o.Kind.Served() {
+		return nil // all keys are reconciled again when the caches are complete
+	}
+	since, err := o.Since(ctx)
+	if err != nil {
+		return o.later(ctx, name, err)
+	}
+	f, merged := o.begin(ctx, key, since)
+	if merged > 0 && o.Merged != nil {
+		o.Merged(merged)
+	}
+	err = f.contained(func() error {
+		if err := f.run(); err != nil || f.held {
+			return err
+		}
+		return f.replay()
+	})
+	again := o.end(f)
+	if err != nil {
+		return o.later(ctx, name, err)
+	}
+	if again {
+		// More updates came during the fold, or something is due later.
+		return controller.NewRequeueAfter(f.after())
+	}
+	return nil
+}
+
+// retryAfter is when a failed write is retried. The queue's rate limiter is not used: it lets
+// only ten keys a second through.
+const retryAfter = 2 * time.Second
+
+func (o *Observer) later(ctx context.Context, key string, err error) error {
+	if ctx.Err() == nil {
+		logging.FromContext(ctx).Warnw("Could not process an object; retrying", "key", key, "error", err)
+	}
+	return controller.NewRequeueAfter(retryAfter)
+}
+
+// begin takes the present history of a key. It returns how many updates it merged: during the last fold
+// none could be, however many came.
+func (o *Observer) begin(ctx context.Context, key types.NamespacedName, since time.Time) (f *fold, merged int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	t := o.trackLocked(key)
+	now := o.Now()
+	if t.overtaken(o.Ledger.Subjects(o.ledgerKey(key))) {
+		t.rewind()
+	}
+	merged = excess(t.updates, len(t.base))
+	t.merge(merged)
+	f = &fold{
+		ctx: ctx, o: o, track: t, key: key, since: since, now: now,
+		steps: t.steps(now), past: slices.Clone(t.past), consumed: map[uint64]bool{},
+		unsaved: t.unsaved, waiting: maps.Clone(t.waiting), doubtful: t.filled, patient: t.held.IsZero() || now.Sub(t.held) < holdFor,
+	}
+	t.folding = true
+	return f, merged
+}
+
+// end takes over the results of a fold. It returns whether the key must be reconciled again.
+func (o *Observer) end(f *fold) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	t := o.tracks[f.key]
+	if t != f.track {
+		return false // the kind went away meanwhile, and a new history has begun
+	}
+	t.folding = false
+	t.spend(f.consumed, f.now.Add(-o.Keep))
+	switch {
+	case !f.held:
+		t.held = time.Time{}
+	case t.held.IsZero():
+		t.held = f.now
+	}
+	if o.IsLeaderFor(f.key) { // otherwise, only the ledger counts
+		for uid, u := range f.memories {
+			if delete(t.unsaved, uid); u.ahead != "" {
+				t.unsaved[uid] = u
+			}
+		}
+		t.waiting = f.waiting
+		known := f.remembered()
+		maps.DeleteFunc(t.waiting, func(uid types.UID, w map[lifecycle.Wait]time.Time) bool { return len(w) == 0 || !known[uid] })
+		maps.DeleteFunc(t.unsaved, func(uid string, _ unsaved) bool { return !known[types.UID(uid)] })
+		if len(t.unsaved) == 0 {
+			t.spent = nil
+		}
+	} else {
+		t.rewind()
+	}
+	t.prune()
+	if len(t.updates) > 0 || f.held || f.lagging || !f.wake.IsZero() {
+		return true
+	}
+	if t.empty() && len(f.entries()) == 0 {
+		delete(o.tracks, f.key)
+	}
+	return false
+}
