@@ -116,3 +116,35 @@ func sum[K comparable](m map[K]float64) float64 {
 	}
 	return total
 }
+
+// Handled returns finished requests by outcome, counted where they are handled if the Revision is
+// stateful and where they enter otherwise.
+func (t *Tally) Handled(stateful bool) map[string]float64 {
+	if stateful {
+		return t.Finished
+	}
+	out := map[string]float64{}
+	for code, n := range t.Entered {
+		if code[0] != '1' {
+			out[outcomeOf(code)] += n
+		}
+	}
+	if t.Cut > 0 {
+		out[mapping.Error] += t.Cut
+	}
+	return out
+}
+
+// outcomeOf returns the outcome of a request that was handled where it entered. A client's mistake is
+// not a failure of the Revision.
+func outcomeOf(code string) string {
+	switch {
+	case code == "504":
+		return mapping.Timeout
+	case code[0] == '5':
+		return mapping.Error
+	case code[0] >= '2' && code[0] <= '4':
+		return mapping.OK
+	}
+	return mapping.Unknown
+}
