@@ -4,14 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -20,102 +16,6 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
-
-var (
-	cart = v1alpha1.CDEventSubjectSpec{APIVersion: "serving.knative.dev/v1", Kind: "Service", Namespace: "shop", Name: "cart", UID: "u1"}
-	key  = ledger.KeyOf(cart)
-	noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-)
-
-// everyone is a router that sends every event to the same sources.
-type everyone []types.UID
-
-func (e everyone) Exists(source types.UID) bool { return slices.Contains(e, source) }
-
-func (everyone) Operator(source types.UID) bool { return source == "operator" }
-
-func (everyone) NamespaceLabels(string) (map[string]string, bool, error) { return nil, false, nil }
-
-func (e everyone) Replays(_ v1alpha1.CDEventSubjectSpec, told []types.UID, _ func() ledger.Labels) []types.UID {
-	return slices.DeleteFunc(slices.Clone(e), func(source types.UID) bool { return slices.Contains(told, source) })
-}
-
-func (e everyone) Recipients(v1alpha1.CDEventSubjectSpec, ledger.Labels, lifecycle.Transition) []ledger.Recipient {
-	var out []ledger.Recipient
-	for _, s := range e {
-		out = append(out, ledger.Recipient{Source: s, Profile: v1alpha1.Profile{SpecVersion: "0.5", Source: "https://c"}})
-	}
-	return out
-}
-
-type counts struct {
-	mu        sync.Mutex
-	conflicts int
-	refused   int
-	dropped   map[string]int64
-}
-
-func (c *counts) Refused()  { c.mu.Lock(); c.refused++; c.mu.Unlock() }
-func (c *counts) Conflict() { c.mu.Lock(); c.conflicts++; c.mu.Unlock() }
-
-func (c *counts) Dropped(reason string, n int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.dropped == nil {
-		c.dropped = map[string]int64{}
-	}
-	c.dropped[reason] += n
-}
-
-// add journals one more transition.
-func add(l *ledger.Ledger, typ lifecycle.Type, pad string) error {
-	return l.Journal(context.Background(), cart, func(current *v1alpha1.CDEventSubject) (*ledger.Change, error) {
-		var m lifecycle.Memory
-		if current != nil {
-			if err := json.Unmarshal(current.Status.Memory.Raw, &m); err != nil {
-				return nil, err
-			}
-		}
-		m.Sequence++
-		m.Removed = typ == lifecycle.Removed
-		t := lifecycle.Transition{Sequence: m.Sequence, Time: noon.Add(time.Duration(m.Sequence) * time.Second), Type: typ, Reason: pad}
-		return &ledger.Change{Memory: m, Transitions: []lifecycle.Transition{t}}, nil
-	})
-}
-
-func run(t *testing.T, l *ledger.Ledger) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); l.Run(ctx, 4) }()
-	t.Cleanup(func() { cancel(); <-done })
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for range 400 {
-		if ok() {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatal("not in time: " + what)
-}
-
-func sequences(pending []ledger.Pending) string {
-	var out []string
-	for _, o := range pending {
-		out = append(out, fmt.Sprint(o.Transition.Sequence))
-	}
-	return strings.Join(out, " ")
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 func TestJournalPendingAcknowledged(t *testing.T) {
 	s := store.New()
@@ -167,66 +67,6 @@ func TestAcknowledgementsNeverGoBack(t *testing.T) {
 	l.Acknowledge(ledger.Name(cart), "a", 1)
 	must(t, add(l, lifecycle.TrafficShifted, ""))
 	if got := sequences(l.Pending(key, "a")); got != "3 4" {
-		t.Errorf("pending %s", got)
-	}
-}
-
-func TestConflictingWriters(t *testing.T) {
-	s := store.New()
-	c := &counts{}
-	mine, theirs := ledger.New(s, everyone{"a"}, c), ledger.New(s, everyone{"a"}, &counts{})
-	must(t, add(mine, lifecycle.Created, ""))
-	must(t, add(theirs, lifecycle.Deployed, "")) // does not know the object: AlreadyExists
-	must(t, add(mine, lifecycle.Published, ""))  // has an old version: Conflict
-	o := s.All()[0]
-	if o.Status.Sequence != 3 || len(o.Status.Journal) != 3 || c.conflicts != 1 {
-		t.Errorf("sequence %d, %d journaled, %d conflicts", o.Status.Sequence, len(o.Status.Journal), c.conflicts)
-	}
-	if got := sequences(mine.Pending(key, "a")); got != "1 2 3" {
-		t.Errorf("pending %s", got)
-	}
-}
-
-func TestConcurrentWritersLoseNothing(t *testing.T) {
-	s := store.New()
-	leaders := []*ledger.Ledger{ledger.New(s, everyone{"a"}, &counts{}), ledger.New(s, everyone{"a"}, &counts{})}
-	var wg sync.WaitGroup
-	for i := range 8 {
-		wg.Go(func() {
-			for range 25 {
-				for add(leaders[i%2], lifecycle.TrafficShifted, "") != nil {
-					time.Sleep(time.Millisecond) // too many conflicts in a row
-				}
-			}
-		})
-	}
-	wg.Wait()
-	o := s.All()[0]
-	if o.Status.Sequence != 200 || len(o.Status.Journal) != 200 {
-		t.Errorf("sequence %d, %d journaled", o.Status.Sequence, len(o.Status.Journal))
-	}
-}
-
-func TestLostResponseIsNotJournaledTwice(t *testing.T) {
-	s := store.New()
-	l := ledger.New(s, everyone{"a"}, &counts{})
-	must(t, add(l, lifecycle.Created, ""))
-	s.After = func(string, string) error {
-		s.After = nil
-		return apierrors.NewTimeoutError("the response is lost", 1)
-	}
-	decide := func(current *v1alpha1.CDEventSubject) (*ledger.Change, error) {
-		if current.Status.Sequence == 2 {
-			return nil, nil
-		}
-		t2 := lifecycle.Transition{Sequence: 2, Time: noon, Type: lifecycle.Deployed}
-		return &ledger.Change{Memory: lifecycle.Memory{Sequence: 2}, Transitions: []lifecycle.Transition{t2}}, nil
-	}
-	if err := l.Journal(context.Background(), cart, decide); err == nil || !strings.Contains(err.Error(), "service-u1") {
-		t.Fatalf("got %v", err)
-	}
-	must(t, l.Journal(context.Background(), cart, decide))
-	if got := sequences(l.Pending(key, "a")); got != "1 2" {
 		t.Errorf("pending %s", got)
 	}
 }
@@ -375,54 +215,6 @@ func TestDroppedEventsAreCountedAndShown(t *testing.T) {
 	})
 	if c.dropped[ledger.DroppedRejected] != 1 || c.dropped[ledger.DroppedSourceRemoved] != 1 {
 		t.Errorf("dropped in the metric: %v", c.dropped)
-	}
-}
-
-// labelled is a router that knows the labels of a namespace. Nil labels mean that the
-// namespace does not exist.
-type labelled struct {
-	everyone
-	labels map[string]string
-	fails  error
-	asked  []ledger.Labels
-}
-
-func (e *labelled) NamespaceLabels(string) (labels map[string]string, exists bool, err error) {
-	return e.labels, e.labels != nil, e.fails
-}
-
-func (e *labelled) Recipients(s v1alpha1.CDEventSubjectSpec, l ledger.Labels, t lifecycle.Transition) []ledger.Recipient {
-	e.asked = append(e.asked, l)
-	return e.everyone.Recipients(s, l, t)
-}
-
-// The labels of the namespace decide which sources receive an event.
-func TestNothingIsJournaledWithoutNamespaceLabels(t *testing.T) {
-	s := store.New()
-	r := &labelled{everyone: everyone{"a"}, fails: errors.New("no answer")}
-	l := ledger.New(s, r, &counts{})
-	if err := add(l, lifecycle.Deployed, ""); !errors.Is(err, r.fails) {
-		t.Errorf("got %v", err)
-	}
-	if len(r.asked) != 0 || s.Writes() != 0 {
-		t.Errorf("%d calls of Recipients, %d writes, want none", len(r.asked), s.Writes())
-	}
-	r.fails, r.labels = nil, map[string]string{"team": "shop"}
-	must(t, add(l, lifecycle.Deployed, ""))
-	if len(r.asked) != 1 || r.asked[0].Namespace["team"] != "shop" {
-		t.Errorf("routed with the labels %v", r.asked)
-	}
-}
-
-func TestNamespaceLabelsOutliveTheNamespace(t *testing.T) {
-	s := store.New()
-	r := &labelled{everyone: everyone{"a"}, labels: map[string]string{"team": "shop"}}
-	l := ledger.New(s, r, &counts{})
-	must(t, add(l, lifecycle.Deployed, ""))
-	r.labels = nil
-	must(t, add(l, lifecycle.Removed, ""))
-	if len(r.asked) != 2 || r.asked[1].Namespace["team"] != "shop" {
-		t.Errorf("routed with the labels %+v", r.asked)
 	}
 }
 

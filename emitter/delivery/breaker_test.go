@@ -1,0 +1,69 @@
+package delivery
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+)
+
+func TestBreakerProbesAndRecovers(t *testing.T) {
+	src := sourceTo("all", "sink")
+	src.Spec.Delivery = &eventingduckv1.DeliverySpec{BackoffDelay: ptr("PT0.1S")}
+	s := newStage(t, src)
+	down, tries := true, 0
+	s.answer("sink", func() sender.Outcome {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		tries++
+		if down {
+			return refuse(503, sender.Retry)()
+		}
+		return accepted
+	})
+	for i := range 30 {
+		s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)
+	}
+	time.Sleep(500 * time.Millisecond)
+	s.mu.Lock()
+	during := tries
+	down = false
+	s.mu.Unlock()
+	if during > 40 {
+		t.Errorf("%d attempts for 30 events while the sink is down, want at most 40", during)
+	}
+	s.eventually(t, "all events are delivered", func() bool { return s.pending("uid-all") == 0 })
+}
+
+func TestRecoveredSinkReceivesEverythingAtOnce(t *testing.T) {
+	src := sourceTo("all", "sink")
+	src.Spec.Delivery = &eventingduckv1.DeliverySpec{BackoffDelay: ptr("PT60S")}
+	s := newStage(t, src)
+	s.answer("sink", refuse(503, sender.Retry))
+	for i := range 8 {
+		s.happens(t, fmt.Sprintf("cart-%d", i), lifecycle.Created)
+	}
+	s.eventually(t, "the breaker opens", func() bool { return s.Breakers()["shop/all"] })
+	s.answer("sink", nil)
+	s.eventually(t, "all events are delivered, without waiting for the backoff of a minute", func() bool { return s.pending("uid-all") == 0 })
+}
+
+var errAny = errors.New("any")
+
+func TestHealth(t *testing.T) {
+	for class, healthy := range map[sender.Class]bool{
+		sender.Acknowledged: true, sender.Poison: true, sender.Retry: false, sender.Unauthorized: false, sender.Redirected: false,
+	} {
+		if got := health(sender.Outcome{Class: class, Status: 401, Err: errAny}) == nil; got != healthy {
+			t.Errorf("%v: healthy %v", class, got)
+		}
+	}
+	if health(sender.Outcome{Class: sender.Unauthorized, Err: errAny}) != nil {
+		t.Error("a sink counts as unhealthy although no credentials were sent to it")
+	}
+}
