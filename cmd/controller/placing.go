@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/system"
@@ -31,9 +32,11 @@ func newPlacing(ctx context.Context, p *process, m *measuring) *placing {
 	var err error
 	out.plans, err = web.NewPlans(informer)
 	must(ctx, "watching placements", err)
+	metrics := placement.NewMetrics(p.isLeaderFor)
+	must(ctx, "registering the metrics of placements", prometheus.Register(metrics))
 	out.placer = placement.NewPlacer(placement.Options{
 		Client: p.clientset.ShardPlacements(system.Namespace()), Shares: func(key types.NamespacedName) []planner.Share { return shares(m.view, key) },
-		Services: out.services, Leads: p.isLeaderFor, Plans: out.plans, Now: time.Now,
+		Services: out.services, Leads: p.isLeaderFor, Plans: out.plans, Metrics: metrics, Now: time.Now,
 	})
 	p.running.Go(func() { informer.RunWithContext(ctx) })
 	p.running.Go(func() { out.placer.Run(ctx) })

@@ -97,7 +97,7 @@ func newScene(t *testing.T) *scene {
 		of = append(of, p)
 	}
 	s.placer = placement.NewPlacer(placement.Options{
-		Client: ours.ShardPlacements(namespace), Plans: plans, Now: func() time.Time { return s.now },
+		Client: ours.ShardPlacements(namespace), Plans: plans, Metrics: placement.NewMetrics(func(types.NamespacedName) bool { return true }), Now: func() time.Time { return s.now },
 		Shares:   func(types.NamespacedName) []planner.Share { return s.shares },
 		Services: func() map[types.NamespacedName]types.UID { return nil }, Leads: func(types.NamespacedName) bool { return true },
 	})

@@ -32,8 +32,9 @@ type Options struct {
 	// Leads reports whether this process is the leader for a Service.
 	Leads func(types.NamespacedName) bool
 	// Plans lists the stored plans, from a cache.
-	Plans Plans
-	Now   func() time.Time
+	Plans   Plans
+	Metrics *Metrics
+	Now     func() time.Time
 }
 
 // Plans are the stored plans.
@@ -67,6 +68,7 @@ func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l stateful
 		return err
 	}
 	if l.Declared.Placement == "" {
+		p.Metrics.forget(key)
 		if last == nil {
 			return nil
 		}
@@ -80,6 +82,7 @@ func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l stateful
 	if err != nil {
 		return err
 	}
+	p.Metrics.saw(key, l, next)
 	if last != nil && same(last.Status, next) {
 		return nil
 	}
@@ -188,6 +191,7 @@ func (p *Placer) collect(ctx context.Context) error {
 		if !p.Leads(key) || services[key] == plan.Spec.UID {
 			continue
 		}
+		p.Metrics.forget(key)
 		if err := p.remove(ctx, plan); err != nil {
 			return err
 		}

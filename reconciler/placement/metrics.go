@@ -1,0 +1,153 @@
+package placement
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
+)
+
+var serviceLabels = []string{"k8s_namespace_name", "kn_service_name"}
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("canary_placement_"+name, help, append(slices.Clone(serviceLabels), labels...), nil)
+}
+
+var (
+	targetShards = describe("target_shards", "Shards that the Revision must own according to the plan, by entity type.", "kn_revision_name", "entity_type")
+	pendingMoves = describe("pending_moves", "Shards that are not where the plan wants them, by entity type.", "entity_type")
+	movesTotal   = describe("moves_total", "Shards that moved from one living member to another, as seen by this replica, by entity type.", "entity_type")
+	converged    = describe("converged", "1 if every shard that has an owner is where the plan wants it; 0 if not.")
+)
+
+// Metrics are how far each cluster that this process leads follows its plan.
+type Metrics struct {
+	leads func(types.NamespacedName) bool
+
+	mu       sync.Mutex
+	clusters map[types.NamespacedName]*progress
+}
+
+// progress of one cluster.
+type progress struct {
+	targets map[[2]string]int
+	pending map[string]int
+	moves   map[string]int
+	members map[string]bool
+	owners  map[string]map[string]string
+}
+
+// NewMetrics exports the clusters that leads accepts.
+func NewMetrics(leads func(types.NamespacedName) bool) *Metrics {
+	return &Metrics{leads: leads, clusters: map[types.NamespacedName]*progress{}}
+}
+
+var _ prometheus.Collector = (*Metrics)(nil)
+
+// saw compares a poll of a cluster with its plan, and with the last poll.
+func (m *Metrics) saw(key types.NamespacedName, l stateful.Layout, plan v1alpha1.ShardPlacementStatus) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	was := m.clusters[key]
+	if was == nil {
+		was = &progress{moves: map[string]int{}}
+	}
+	now := &progress{targets: map[[2]string]int{}, pending: map[string]int{}, moves: was.moves, members: map[string]bool{}, owners: map[string]map[string]string{}}
+	for _, member := range l.Members {
+		now.members[member.Address] = true
+	}
+	for _, e := range plan.EntityTypes {
+		for i, quota := range e.Quotas {
+			now.targets[[2]string{plan.Members[i].Revision, e.Name}] += int(quota)
+		}
+		now.owners[e.Name] = now.remember(was.owners[e.Name], l.Owners[e.Name])
+		now.pending[e.Name] = pending(now.owners[e.Name], plan, e)
+		for id, owner := range now.owners[e.Name] {
+			if before, known := was.owners[e.Name][id]; known && before != owner && now.members[before] && was.members[owner] {
+				now.moves[e.Name]++
+			}
+		}
+	}
+	m.clusters[key] = now
+}
+
+// remember returns the owners, and the last one of each shard that nobody names: it is being handed over.
+func (p *progress) remember(was, now map[string]string) map[string]string {
+	owners := maps.Clone(now)
+	if owners == nil {
+		owners = map[string]string{}
+	}
+	for id, owner := range was {
+		if _, named := owners[id]; !named && p.members[owner] {
+			owners[id] = owner
+		}
+	}
+	return owners
+}
+
+// pending returns how many shards are not where the plan wants them. With quotas only, these are the shards above a member's quota.
+func pending(owners map[string]string, plan v1alpha1.ShardPlacementStatus, e v1alpha1.PlacementEntityType) int {
+	n := 0
+	if e.Owners == nil {
+		owned := map[string]int{}
+		for _, owner := range owners {
+			owned[owner]++
+		}
+		for i, quota := range e.Quotas {
+			n += max(0, owned[plan.Members[i].Address]-int(quota))
+		}
+		return n
+	}
+	numbered, _ := byNumber(owners, len(e.Owners))
+	for shard, want := range e.Owners {
+		if have := numbered[shard]; have != "" && (want < 0 || plan.Members[want].Address != have) {
+			n++
+		}
+	}
+	return n
+}
+
+// forget a cluster without a plan.
+func (m *Metrics) forget(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.clusters, key)
+}
+
+// Describe implements prometheus.Collector.
+func (*Metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{targetShards, pendingMoves, movesTotal, converged} {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for key, c := range m.clusters {
+		if !m.leads(key) {
+			continue
+		}
+		gauge := func(d *prometheus.Desc, v int, labels ...string) {
+			to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), append([]string{key.Namespace, key.Name}, labels...)...)
+		}
+		for of, n := range c.targets {
+			gauge(targetShards, n, of[0], of[1])
+		}
+		followed := 1
+		for _, entityType := range slices.Sorted(maps.Keys(c.pending)) {
+			gauge(pendingMoves, c.pending[entityType], entityType)
+			to <- prometheus.MustNewConstMetric(movesTotal, prometheus.CounterValue, float64(c.moves[entityType]), key.Namespace, key.Name, entityType)
+			if c.pending[entityType] > 0 {
+				followed = 0
+			}
+		}
+		gauge(converged, followed)
+	}
+}
