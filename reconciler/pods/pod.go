@@ -35,7 +35,9 @@ type Pod struct {
 	IP          string
 	HostNetwork bool
 	Phase       corev1.PodPhase
-	Ready       bool
+	// Reason is why the kubelet ended or rejected the pod; usually empty.
+	Reason string
+	Ready  bool
 	// Annotations declare a stateful cluster. Labels tell its members apart.
 	Annotations, Labels map[string]string
 	Containers          []Container
@@ -95,7 +97,7 @@ func projected(o *corev1.Pod) *Pod {
 		Namespace: o.Namespace, Name: o.Name, UID: o.UID,
 		Service: o.Labels[serving.ServiceLabelKey], ServiceUID: types.UID(o.Labels[serving.ServiceUIDLabelKey]),
 		Revision: o.Labels[serving.RevisionLabelKey], RevisionUID: types.UID(o.Labels[serving.RevisionUID]),
-		IP: o.Status.PodIP, HostNetwork: o.Spec.HostNetwork, Phase: o.Status.Phase,
+		IP: o.Status.PodIP, HostNetwork: o.Spec.HostNetwork, Phase: o.Status.Phase, Reason: o.Status.Reason,
 		Annotations: prefixed(o.Annotations, v1alpha1.StatefulPrefix),
 		Labels:      prefixed(o.Labels, ProtoActor),
 		Owner:       ownerOf(o),

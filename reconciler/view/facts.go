@@ -2,6 +2,7 @@ package view
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -81,11 +82,21 @@ func (v *View) members(service types.NamespacedName) (members []*pods.Pod, other
 	return members, others
 }
 
+// byNode reports whether a node ended or rejected a pod for a reason of its own: it shuts down, has no
+// room, or needs the room for a critical pod. Eviction under pressure may be the pod's fault.
+func byNode(reason string) bool {
+	switch reason {
+	case "Terminated", "Shutdown", "NodeShutdown", "Preempting", "NodeAffinity", "UnexpectedAdmissionError":
+		return true
+	}
+	return strings.HasPrefix(reason, "OutOf")
+}
+
 func podFacts(pod *pods.Pod) attribution.Pod {
 	out := attribution.Pod{UID: pod.UID, Revision: pod.RevisionUID, Ready: pod.Ready}
 	// A deleted pod, such as one that is scaled in, becomes Failed if its containers exit with
 	// an error on SIGTERM (since Kubernetes 1.27). That is not a failure.
-	out.Failed = pod.Phase == corev1.PodFailed && pod.Deleting.IsZero()
+	out.Failed = pod.Phase == corev1.PodFailed && pod.Deleting.IsZero() && !byNode(pod.Reason)
 	users := 0
 	for _, c := range pod.Containers {
 		if c.Name == queueProxy {

@@ -29,3 +29,19 @@ func TestScaledInPodHasNotFailed(t *testing.T) {
 		t.Errorf("%+v", f.Pods)
 	}
 }
+
+// A node that shuts down ends its pods, and rejects those that are scheduled to it meanwhile. They stay there
+// as Failed, without being deleted.
+func TestAPodThatItsNodeEndedHasNotFailed(t *testing.T) {
+	t.Parallel()
+	for reason, failed := range map[string]bool{
+		"Terminated": false, "NodeShutdown": false, "Preempting": false, "OutOfcpu": false, "NodeAffinity": false,
+		"Evicted": true, "DeadlineExceeded": true, "": true,
+	} {
+		p := running("p1", "10.0.0.1", nil)
+		p.Phase, p.Ready, p.Reason = corev1.PodFailed, false, reason
+		if got := podFacts(p).Failed; got != failed {
+			t.Errorf("%q: failed %t", reason, got)
+		}
+	}
+}
