@@ -1,6 +1,7 @@
 package attribution
 
 import (
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -24,6 +25,8 @@ const (
 	maxNames = 64
 	// maxBounds limits the bucket bounds beyond the exported ones.
 	maxBounds = 32
+	// rememberLeft is how long a pod that is gone is remembered.
+	rememberLeft = time.Hour
 	// Other stands for entity types beyond the limit, and for Revisions that do not exist.
 	Other = "other"
 )
@@ -71,7 +74,10 @@ type serviceCounts struct {
 	begun bool
 	// before holds pods that existed when this process began to watch and were not yet known to belong
 	// to the Service.
-	before  map[types.UID]bool
+	before map[types.UID]bool
+	// left holds the pods that are gone, and since when. One that comes back, as when its labels were
+	// changed and changed back, was counted already.
+	left    map[types.UID]time.Time
 	pods    map[types.UID]*pod
 	tallies map[types.UID]*Tally
 	split   split
@@ -100,7 +106,7 @@ func newServiceCounts(fresh bool) *serviceCounts {
 	return &serviceCounts{
 		epoch: string(uuid.NewUUID()), fresh: fresh, pods: map[types.UID]*pod{}, tallies: map[types.UID]*Tally{},
 		entities: newBoundedSet[string](maxEntities), names: newBoundedSet[string](maxNames), shards: newBoundedSet[ShardKey](maxShards), bounds: newBoundedSet[float64](maxBounds),
-		rejected: map[string]float64{}, began: map[types.UID]bool{},
+		rejected: map[string]float64{}, began: map[types.UID]bool{}, left: map[types.UID]time.Time{},
 	}
 }
 
@@ -131,7 +137,9 @@ func (c *serviceCounts) learn(f Facts, now time.Time) {
 			}
 		}
 		delete(c.pods, uid)
+		c.left[uid] = now
 	}
+	maps.DeleteFunc(c.left, func(_ types.UID, at time.Time) bool { return now.Sub(at) > rememberLeft })
 	for _, r := range f.Revisions {
 		exists[r.UID] = true
 	}
@@ -169,9 +177,12 @@ func (c *serviceCounts) admit(f Facts, now time.Time) {
 	for _, p := range f.Pods {
 		known := c.pods[p.UID]
 		if known == nil {
-			known = &pod{old: (!c.begun || c.before[p.UID]) && !c.fresh, since: now}
+			_, returned := c.left[p.UID]
+			known = &pod{old: returned || (!c.begun || c.before[p.UID]) && !c.fresh, since: now}
 			if known.old {
 				known.facts = p // restarts before it was known do not count
+			}
+			if known.old && !returned {
 				known.first = &first{restarts: p.Restarts}
 			}
 			c.pods[p.UID] = known

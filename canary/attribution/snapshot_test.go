@@ -259,3 +259,24 @@ func TestAPodThatTheFirstProcessHadNotProven(t *testing.T) {
 		t.Errorf("the proven pod finished %v", got)
 	}
 }
+
+// A pod that seems to go and comes back, as when its labels are changed and changed back, was counted already.
+func TestAPodThatComesBackIsNotCountedTwice(t *testing.T) {
+	t.Parallel()
+	b := newBench(true, sharded())
+	all := b.facts.Pods
+	b.readBoth(handled(10, 0), handled(5, 3))
+	for range 2 {
+		b.pass(time.Minute)
+		b.facts.Pods = all[:1]
+		b.Read(cart, nil)
+		b.pass(time.Minute)
+		b.facts.Pods = all
+		b.readBoth(handled(10, 0), handled(5, 3))
+	}
+	b.pass(time.Minute)
+	b.readBoth(handled(10, 0), handled(6, 3))
+	if diff := cmp.Diff(map[string]float64{mapping.OK: 6, mapping.Error: 3, mapping.Timeout: 0}, b.one(t).Revisions[1].Handled); diff != "" {
+		t.Error(diff)
+	}
+}
