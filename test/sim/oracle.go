@@ -142,6 +142,9 @@ func (w *world) before(s *service) bool { return s.created.Before(w.baseline()) 
 func (w *world) judgeSplits(s *service, told []delivered, v *verdict) {
 	baselined := w.before(s)
 	n, m := len(s.splits), len(told)
+	// deployed includes all earlier splits. A Service that is older than the controller is deployed only if the
+	// first process listed it before it was ready.
+	included := !baselined || m > 0 && short(told[0].typ) == "deployed"
 	// The cost of a commit that is not announced. One that should have been announced
 	// costs more than all pardons together.
 	const lost, pardon, never = 1 << 12, 1, 1 << 40
@@ -164,8 +167,8 @@ func (w *world) judgeSplits(s *service, told []delivered, v *verdict) {
 		for i := range best[j] {
 			best[j][i] = never
 			switch {
-			case j == 0 && i == 0, j == 0 && !baselined:
-				best[j][i] = 0 // deployed includes all earlier splits
+			case j == 0 && i == 0, j == 0 && included:
+				best[j][i] = 0
 			case i > 0:
 				best[j][i] = best[j][i-1] + cost[i-1]
 				if j > 0 && slices.Equal(s.splits[i-1].split, told[j-1].traffic) {
