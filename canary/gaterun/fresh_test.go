@@ -33,7 +33,7 @@ func TestEvidenceBeginsWithAReadingOfTheRun(t *testing.T) {
 	now := time.Unix(1.8e9, 0)
 	s := stage.New(cart, true, func() time.Time { return now })
 	counts := &late{Counts: s, ago: 14 * time.Second}
-	run, err := gaterun.Open(t.Context(), cart.Namespace, "run-1", &v1alpha1.CanaryGateSpec{Service: cart.Name}, now, 0)
+	run, err := gaterun.Open(t.Context(), gaterun.Opening{Namespace: cart.Namespace, ID: "run-1", Spec: &v1alpha1.CanaryGateSpec{Service: cart.Name}, Start: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestAPodThatIsNeverReadDelaysTheRunOnly(t *testing.T) {
 	now := time.Unix(1.8e9, 0)
 	s := stage.New(cart, true, func() time.Time { return now })
 	counts := &late{Counts: s, ago: time.Hour}
-	run, err := gaterun.Open(t.Context(), cart.Namespace, "run-1", &v1alpha1.CanaryGateSpec{Service: cart.Name}, now, 0)
+	run, err := gaterun.Open(t.Context(), gaterun.Opening{Namespace: cart.Namespace, ID: "run-1", Spec: &v1alpha1.CanaryGateSpec{Service: cart.Name}, Start: now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func TestMisdeclaredRevisionsNeverPass(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1.8e9, 0)
 	s := stage.New(cart, false, func() time.Time { return now })
-	run, err := gaterun.Open(t.Context(), cart.Namespace, "run-1", &v1alpha1.CanaryGateSpec{Service: cart.Name}, now, 0)
+	run, err := gaterun.Open(t.Context(), gaterun.Opening{Namespace: cart.Namespace, ID: "run-1", Spec: &v1alpha1.CanaryGateSpec{Service: cart.Name}, Start: now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,18 +25,28 @@ type Run struct {
 	last     judge.Judgement
 }
 
-// Open starts a run. It sets the defaults of the spec and freezes it. limit is how long
-// the caller waits for the verdict; 0 means without limit.
-func Open(ctx context.Context, namespace, id string, spec *v1alpha1.CanaryGateSpec, now time.Time, limit time.Duration) (*Run, error) {
-	spec = spec.DeepCopy()
+// Opening describes a new run.
+type Opening struct {
+	Namespace string
+	// ID is unique among all runs.
+	ID    string
+	Spec  *v1alpha1.CanaryGateSpec
+	Start time.Time
+	// Limit is how long the caller waits for the verdict; 0 means without limit.
+	Limit time.Duration
+}
+
+// Open starts a run. It sets the defaults of the spec and freezes it.
+func Open(ctx context.Context, o Opening) (*Run, error) {
+	spec := o.Spec.DeepCopy()
 	spec.SetDefaults(ctx)
 	raw, err := json.Marshal(spec)
 	if err != nil {
 		return nil, fmt.Errorf("writing the gate's spec: %w", err)
 	}
-	return &Run{Namespace: namespace, Spec: spec, GateRun: &v1alpha1.GateRun{
-		ID: id, Service: v1alpha1.GateObject{Name: spec.Service}, Spec: &runtime.RawExtension{Raw: raw}, Minimum: spec.Minimum.DeepCopy(),
-		StartTime: toSeconds(now), Deadline: toSeconds(now.Add(timeout(spec, limit))),
+	return &Run{Namespace: o.Namespace, Spec: spec, GateRun: &v1alpha1.GateRun{
+		ID: o.ID, Service: v1alpha1.GateObject{Name: spec.Service}, Spec: &runtime.RawExtension{Raw: raw}, Minimum: spec.Minimum.DeepCopy(),
+		StartTime: toSeconds(o.Start), Deadline: toSeconds(o.Start.Add(timeout(spec, o.Limit))),
 		Verdict: verdict.Running, Message: "The run has just started",
 	}}, nil
 }

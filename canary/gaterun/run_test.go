@@ -35,7 +35,7 @@ func begin(t *testing.T, stateful bool, spec v1alpha1.CanaryGateSpec, limit time
 	p := &play{t: t, now: time.Unix(1.8e9, 0), judges: stage.Analyze}
 	p.Stage = stage.New(cart, stateful, func() time.Time { return p.now })
 	spec.Service = cart.Name
-	opened, err := gaterun.Open(t.Context(), cart.Namespace, "run-1", &spec, p.now, limit)
+	opened, err := gaterun.Open(t.Context(), gaterun.Opening{Namespace: cart.Namespace, ID: "run-1", Spec: &spec, Start: p.now, Limit: limit})
 	if err != nil {
 		t.Fatal(err)
 	}

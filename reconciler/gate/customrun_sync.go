@@ -103,7 +103,7 @@ func (s *customRunSync) currentRun(ctx context.Context, now time.Time) (*gaterun
 }
 
 func (s *customRunSync) open(ctx context.Context, id, gate string, spec *v1alpha1.CanaryGateSpec, now time.Time) (*gaterun.Run, error) {
-	run, err := gaterun.Open(ctx, s.run.Namespace, id, spec, now, s.run.Limit())
+	run, err := gaterun.Open(ctx, gaterun.Opening{Namespace: s.run.Namespace, ID: id, Spec: spec, Start: now, Limit: s.run.Limit()})
 	if err != nil {
 		return nil, fmt.Errorf("beginning a run: %w", err) // a spec that was read can be written
 	}

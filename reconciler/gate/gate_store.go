@@ -48,7 +48,7 @@ func (s *gateSync) restart(ctx context.Context, run *v1alpha1.GateRun) error {
 	if err := s.current(ctx); err != nil {
 		return err
 	}
-	again, err := gaterun.Open(ctx, s.gate.Namespace, run.ID, s.spec, run.StartTime.Time, 0)
+	again, err := gaterun.Open(ctx, gaterun.Opening{Namespace: s.gate.Namespace, ID: run.ID, Spec: s.spec, Start: run.StartTime.Time})
 	if err != nil {
 		return fmt.Errorf("beginning a run anew: %w", err)
 	}

@@ -60,7 +60,7 @@ func interval(spec *v1alpha1.CanaryGateSpec) time.Duration { return spec.Schedul
 // open starts a run for a new split.
 func (s *gateSync) open(ctx context.Context, m gaterun.Moment) time.Duration {
 	id := fmt.Sprintf("%s-%d", s.gate.UID, m.Now.UnixMilli())
-	run, err := gaterun.Open(ctx, s.gate.Namespace, id, s.spec, m.Now, 0)
+	run, err := gaterun.Open(ctx, gaterun.Opening{Namespace: s.gate.Namespace, ID: id, Spec: s.spec, Start: m.Now})
 	if err != nil {
 		return retryDelay // a spec that was read can be written
 	}

@@ -119,11 +119,11 @@ type nowhereError struct{ why string }
 func (e *nowhereError) Error() string { return e.why }
 
 func (o *owners) ask(ctx context.Context, namespace string, set Owner) (revision, error) {
-	deployment, err := o.up(ctx, replicaSets, namespace, set, "Deployment", "apps/")
+	deployment, err := o.up(ctx, link{replicaSets, "apps/", "Deployment"}, namespace, set)
 	if err != nil {
 		return revision{}, err
 	}
-	rev, err := o.up(ctx, deployments, namespace, deployment, "Revision", serving.GroupName+"/")
+	rev, err := o.up(ctx, link{deployments, serving.GroupName + "/", "Revision"}, namespace, deployment)
 	if err != nil {
 		return revision{}, err
 	}
@@ -136,15 +136,22 @@ func (o *owners) ask(ctx context.Context, namespace string, set Owner) (revision
 	}, nil
 }
 
+// link is one step in the chain of owners: objects of a resource, and the kind that controls
+// them.
+type link struct {
+	of                schema.GroupVersionResource
+	group, controller string
+}
+
 // up returns the controller of an object.
-func (o *owners) up(ctx context.Context, kind schema.GroupVersionResource, namespace string, of Owner, want, group string) (Owner, error) {
-	m, err := o.get(ctx, kind, namespace, of)
+func (o *owners) up(ctx context.Context, l link, namespace string, of Owner) (Owner, error) {
+	m, err := o.get(ctx, l.of, namespace, of)
 	if err != nil {
 		return Owner{}, err
 	}
 	owner := ownerOf(m)
-	if owner.Kind != want || !strings.HasPrefix(owner.APIVersion, group) {
-		return Owner{}, &nowhereError{fmt.Sprintf("belongs to %s %s, which no %s controls", of.Kind, of.Name, want)}
+	if owner.Kind != l.controller || !strings.HasPrefix(owner.APIVersion, l.group) {
+		return Owner{}, &nowhereError{fmt.Sprintf("belongs to %s %s, which no %s controls", of.Kind, of.Name, l.controller)}
 	}
 	return owner, nil
 }

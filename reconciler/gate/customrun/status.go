@@ -85,7 +85,7 @@ func (r *Run) Proceed(run *v1alpha1.GateRun, spec *v1alpha1.CanaryGateSpec, last
 	if failed && !again(run.Verdict) && r.Attempt() < r.Spec.Retries {
 		message += fmt.Sprintf("; the verdict %s is final, so the remaining retries are not used", run.Verdict)
 	}
-	return r.end(run, last, status, reason, message, failed && again(run.Verdict), now)
+	return r.end(run, last, ending{status, reason, message, failed && again(run.Verdict)}, now)
 }
 
 // again reports whether a verdict allows a retry. A clear verdict is final: retries until
@@ -123,7 +123,7 @@ func outcome(v verdict.Verdict, spec *v1alpha1.CanaryGateSpec) (corev1.Condition
 
 // Refuse ends a CustomRun with an invalid request. It is not retried.
 func (r *Run) Refuse(run *v1alpha1.GateRun, p *Problem, now time.Time) error {
-	return r.end(run, judge.Judgement{}, corev1.ConditionFalse, p.Reason, p.Message, false, now)
+	return r.end(run, judge.Judgement{}, ending{corev1.ConditionFalse, p.Reason, p.Message, false}, now)
 }
 
 // Cancel ends a cancelled run; message says why.
@@ -132,17 +132,25 @@ func (r *Run) Cancel(run *v1alpha1.GateRun, last judge.Judgement, now time.Time)
 	if message == "" {
 		message = "CustomRun was cancelled"
 	}
-	return r.end(run, last, corev1.ConditionFalse, Cancelled, message, false, now)
+	return r.end(run, last, ending{corev1.ConditionFalse, Cancelled, message, false}, now)
 }
 
 // Expire ends an attempt that exceeds its timeout.
 func (r *Run) Expire(run *v1alpha1.GateRun, last judge.Judgement, now time.Time) error {
-	return r.end(run, last, corev1.ConditionFalse, TimedOut, run.Message, true, now)
+	return r.end(run, last, ending{corev1.ConditionFalse, TimedOut, run.Message, true}, now)
+}
+
+// ending is how an attempt ends.
+type ending struct {
+	status          corev1.ConditionStatus
+	reason, message string
+	// retry says that another attempt may help.
+	retry bool
 }
 
 // end sets the results and the completion in one step. If a retry is left and may help,
-// it archives the attempt and resets the run.
-func (r *Run) end(run *v1alpha1.GateRun, last judge.Judgement, status corev1.ConditionStatus, reason, message string, retry bool, now time.Time) error {
+// it starts another attempt.
+func (r *Run) end(run *v1alpha1.GateRun, last judge.Judgement, e ending, now time.Time) error {
 	at := metav1.NewTime(now)
 	if r.Status.StartTime.IsZero() {
 		r.Status.StartTime = &at
@@ -151,11 +159,17 @@ func (r *Run) end(run *v1alpha1.GateRun, last judge.Judgement, status corev1.Con
 	if err := r.Status.keep(run); err != nil {
 		return err
 	}
-	r.condition(status, reason, message, now)
+	r.condition(e.status, e.reason, e.message, now)
 	r.Status.CompletionTime = &at
-	if !retry || r.Attempt() >= r.Spec.Retries {
-		return nil
+	if e.retry && r.Attempt() < r.Spec.Retries {
+		r.retry(e.message, now)
 	}
+	return nil
+}
+
+// retry archives the completed attempt and starts another one.
+func (r *Run) retry(message string, now time.Time) {
+	at := metav1.NewTime(now)
 	tried := *r.Status.DeepCopy()
 	tried.RetriesStatus, tried.Annotations = nil, nil
 	all, left := append(r.Status.RetriesStatus, tried), r.Status.leftOut()
@@ -175,7 +189,6 @@ func (r *Run) end(run *v1alpha1.GateRun, last judge.Judgement, status corev1.Con
 		again += fmt.Sprintf(" (the status shows the last %d attempts; %d earlier ones are omitted)", len(all), left)
 	}
 	r.condition(corev1.ConditionUnknown, Retrying, again, now)
-	return nil
 }
 
 // keptReports is how many attempts keep their results and messages, and keptTries how many
