@@ -67,20 +67,12 @@ func (c *Client) read(ctx context.Context, t Target, l Limits, m *Memory) (Expos
 	if err := c.check(t); err != nil {
 		return Exposition{}, &ReadError{Class: BadTarget, Err: err}
 	}
-	at, err := url.ParseRequestURI(t.Path)
-	if err != nil {
-		return Exposition{}, &ReadError{Class: BadTarget, Err: fmt.Errorf("the path %q is not valid: %w", t.Path, err)}
-	}
 	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
 	defer cancel()
-	// Take only path and query from what a user wrote.
-	u := url.URL{Scheme: "http", Host: t.Address.String(), Path: at.Path, RawPath: at.RawPath, RawQuery: at.RawQuery}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	req, err := request(ctx, t)
 	if err != nil {
 		return Exposition{}, &ReadError{Class: BadTarget, Err: err}
 	}
-	req.Header.Set("Accept", accept)
-	req.Header.Set("User-Agent", "knative-cdevents")
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return Exposition{}, unread(ctx, err)
@@ -123,7 +115,27 @@ func (c *Client) read(ctx context.Context, t Target, l Limits, m *Memory) (Expos
 	case int64(len(body)) > l.Body:
 		return Exposition{}, &ReadError{Class: TooLarge, Err: fmt.Errorf("the exposition is longer than %d bytes; export less, or raise scrape-body-limit", l.Body)}
 	}
-	contentType := resp.Header.Get("Content-Type")
+	return parse(body, resp.Header.Get("Content-Type"), l, m)
+}
+
+// request returns the request for a target. It takes only path and query from what a user wrote.
+func request(ctx context.Context, t Target) (*http.Request, error) {
+	at, err := url.ParseRequestURI(t.Path)
+	if err != nil {
+		return nil, fmt.Errorf("the path %q is not valid: %w", t.Path, err)
+	}
+	u := url.URL{Scheme: "http", Host: t.Address.String(), Path: at.Path, RawPath: at.RawPath, RawQuery: at.RawQuery}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", accept)
+	req.Header.Set("User-Agent", "knative-cdevents")
+	return req, nil
+}
+
+// parse parses a body and classifies the error.
+func parse(body []byte, contentType string, l Limits, m *Memory) (Exposition, error) {
 	if strings.HasPrefix(contentType, "text/html") {
 		return Exposition{}, &ReadError{Class: Unparsable, Err: fmt.Errorf("the content type is %s; that is a web page, not metrics", contentType)}
 	}
