@@ -35,68 +35,77 @@ func Parse(body []byte, contentType string, reader *mapping.Reader, most int) (E
 
 // Parse is the function Parse with this Memory. It keeps nothing of the body.
 func (m *Memory) Parse(body []byte, contentType string, most int) (Exposition, error) {
-	var out Exposition
-	values := make([]map[mapping.Key]float64, len(m.reader.Sources))
-	// A sum with a summand that is not a number is left out as if it were not exported, so it neither
-	// falls nor grows.
-	var spoilt map[mapping.Key]bool
-	kept := 0
+	p := parsing{memory: m, most: most, values: make([]map[mapping.Key]float64, len(m.reader.Sources))}
 	m.reading++
-	take := func(l line, value float64) error {
-		if l.start && value > 0 && !math.IsInf(value, 0) {
-			out.Start = value
-			return nil
-		}
-		if l.series == nil {
-			return nil
-		}
-		if l.series.reading == m.reading {
-			out.Duplicates++ // the first one counts
-			return nil
-		}
-		l.series.reading = m.reading
-		if kept++; kept > most {
-			return fmt.Errorf("more than %d relevant series: %w", most, errSeries)
-		}
-		if !m.fits(kept) {
-			return fmt.Errorf("more than %d relevant series, and no room for more over all pods: %w", kept-1, errSeries)
-		}
-		if l.hint != "" && len(out.Hints) < mostHints && !slices.Contains(out.Hints, l.hint) {
-			out.Hints = append(out.Hints, l.hint)
-		}
-		bad := math.IsNaN(value) || math.IsInf(value, 0) || value < 0
-		if bad {
-			out.Rejected++
-		}
-		for _, means := range l.means {
-			if bad {
-				if spoilt == nil {
-					spoilt = map[mapping.Key]bool{}
-				}
-				spoilt[means.key] = true
-				continue
-			}
-			if values[means.source] == nil {
-				values[means.source] = make(map[mapping.Key]float64, m.sizes[means.source])
-			}
-			values[means.source][means.key] += value * means.times
-		}
-		return nil
-	}
-	defer func() { m.tidy(bytes.Count(body, []byte("\n")), kept) }()
-	if err := m.read(body, contentType, most, take); err != nil {
+	defer func() { m.tidy(bytes.Count(body, []byte("\n")), p.kept) }()
+	if err := m.read(body, contentType, most, p.take); err != nil {
 		return Exposition{}, err
 	}
-	for i, v := range values {
-		for k := range spoilt {
+	for i, v := range p.values {
+		for k := range p.spoilt {
 			delete(v, k)
 		}
 		m.sizes[i] = len(v)
 		if len(v) > 0 {
-			out.Sources = append(out.Sources, Source{Name: m.reader.Sources[i].Name, Values: v})
+			p.out.Sources = append(p.out.Sources, Source{Name: m.reader.Sources[i].Name, Values: v})
 		}
 	}
-	return out, nil
+	return p.out, nil
+}
+
+// parsing is one call of Parse.
+type parsing struct {
+	memory *Memory
+	most   int
+	out    Exposition
+	// kept counts the series with a meaning, and values sums them up by source.
+	kept   int
+	values []map[mapping.Key]float64
+	// spoilt holds the sums with a summand that is not a number. They are left out as if they were
+	// not exported, so they neither fall nor grow.
+	spoilt map[mapping.Key]bool
+}
+
+// take adds one series.
+func (p *parsing) take(l line, value float64) error {
+	if l.start && value > 0 && !math.IsInf(value, 0) {
+		p.out.Start = value
+		return nil
+	}
+	if l.series == nil {
+		return nil
+	}
+	if l.series.reading == p.memory.reading {
+		p.out.Duplicates++ // the first one counts
+		return nil
+	}
+	l.series.reading = p.memory.reading
+	if p.kept++; p.kept > p.most {
+		return fmt.Errorf("more than %d relevant series: %w", p.most, errSeries)
+	}
+	if !p.memory.fits(p.kept) {
+		return fmt.Errorf("more than %d relevant series, and no room for more over all pods: %w", p.kept-1, errSeries)
+	}
+	if l.hint != "" && len(p.out.Hints) < mostHints && !slices.Contains(p.out.Hints, l.hint) {
+		p.out.Hints = append(p.out.Hints, l.hint)
+	}
+	if math.IsNaN(value) || math.IsInf(value, 0) || value < 0 {
+		p.out.Rejected++
+		if p.spoilt == nil {
+			p.spoilt = map[mapping.Key]bool{}
+		}
+		for _, means := range l.means {
+			p.spoilt[means.key] = true
+		}
+		return nil
+	}
+	for _, means := range l.means {
+		if p.values[means.source] == nil {
+			p.values[means.source] = make(map[mapping.Key]float64, p.memory.sizes[means.source])
+		}
+		p.values[means.source][means.key] += value * means.times
+	}
+	return nil
 }
 
 // read takes every series: first the known ones, then those that the parser finds in the rest.
