@@ -27,25 +27,31 @@ type process struct {
 	err   error
 }
 
-// launch starts a program with a log file of its own. The program ends with the context at the latest.
-func launch(ctx context.Context, name, path string, env []string, log string, args ...string) (*process, error) {
+// program is a program to start, with its own log file.
+type program struct {
+	name, path, log string
+	env             []string
+}
+
+// launch starts the program, which ends with the context at the latest.
+func (g program) launch(ctx context.Context, args ...string) (*process, error) {
 	ctx, end := context.WithCancel(ctx)
-	p := &process{name: name, end: end, log: log, ended: make(chan struct{})}
+	p := &process{name: g.name, end: end, log: g.log, ended: make(chan struct{})}
 	// A program that is restarted in the same turn appends to the same file.
-	out, err := os.OpenFile(filepath.Clean(log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	out, err := os.OpenFile(filepath.Clean(g.log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		end()
-		return nil, fmt.Errorf("creating a log for %s: %w", name, err)
+		return nil, fmt.Errorf("creating a log for %s: %w", g.name, err)
 	}
-	p.cmd = exec.CommandContext(ctx, path, args...)
-	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, env...)
+	p.cmd = exec.CommandContext(ctx, g.path, args...)
+	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, g.env...)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
 	p.cmd.WaitDelay = stopFor
 	err = p.cmd.Start()
 	if err = errors.Join(err, out.Close()); err != nil {
 		end()
-		return nil, fmt.Errorf("starting %s (\"make bench\" builds it): %w", name, err)
+		return nil, fmt.Errorf("starting %s (\"make bench\" builds it): %w", g.name, err)
 	}
 	go func() {
 		p.err = p.cmd.Wait()

@@ -55,7 +55,7 @@ func (s *stage) measuring(ctx context.Context) (*reader, error) {
 		truth: func(p *pods) float64 { since, _ := p.exposed("knative-cdevents"); return since },
 	}
 	env := append([]string{"KUBECONFIG=" + config, "METRICS_PROMETHEUS_HOST=127.0.0.1", "METRICS_PROMETHEUS_PORT=" + port}, ours.env(s)...)
-	r.process, err = launch(ctx, r.name, ours.path(s.programs), env, filepath.Join(s.dir, "measuring.log"))
+	r.process, err = program{name: r.name, path: ours.path(s.programs), log: filepath.Join(s.dir, "measuring.log"), env: env}.launch(ctx)
 	return r, err
 }
 
@@ -81,7 +81,7 @@ func (s *stage) prometheus(ctx context.Context, p *pods) (*reader, error) {
 		name: prometheusName, agent: "Prometheus", url: "http://127.0.0.1:" + port + "/metrics", counted: stored,
 		truth: func(p *pods) float64 { _, all := p.exposed("Prometheus"); return all },
 	}
-	r.process, err = launch(ctx, r.name, path, nil, filepath.Join(dir, "log"), "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
+	r.process, err = program{name: r.name, path: path, log: filepath.Join(dir, "log")}.launch(ctx, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address=127.0.0.1:"+port, "--log.level=warn")
 	return r, err
 }

@@ -89,7 +89,7 @@ func (t *turn) start(ctx context.Context) error {
 	}
 	env := append([]string{"KUBECONFIG=" + config}, t.contestant.env(t.stage)...)
 	log := filepath.Join(t.dir, t.contestant.Name+".log")
-	t.process, err = launch(ctx, t.contestant.Name, t.contestant.path(t.programs), env, log)
+	t.process, err = program{name: t.contestant.Name, path: t.contestant.path(t.programs), log: log, env: env}.launch(ctx)
 	return err
 }
 

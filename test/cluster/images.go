@@ -46,7 +46,7 @@ func runImage(ctx context.Context, say *report.Reporter, args []string) error {
 		if *maven != "" {
 			push, what = n.PushMaven, *maven
 		}
-		ref, err := push(ctx, *name, what, strings.Fields(*entrypoint), *user)
+		ref, err := push(ctx, node.Program{Name: *name, Entrypoint: strings.Fields(*entrypoint), User: *user}, what)
 		if err != nil {
 			return err
 		}

@@ -126,7 +126,7 @@ func (b *Builder) build(ctx context.Context, u Unit) (string, error) {
 				target = filepath.Join(tmp, c.Out)
 			}
 			args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", c.LDFlags, "-o", target}, c.Packages...)
-			if err := runLogged(ctx, dir, log, goEnv(), "go", args...); err != nil {
+			if err := (run{dir: dir, log: log, env: goEnv()}).do(ctx, "go", args...); err != nil {
 				return fmt.Errorf("building %s: %w", u.Name, err)
 			}
 		}
@@ -160,7 +160,7 @@ func (b *Builder) ModuleDir(ctx context.Context, part, module string) (string, e
 	if found, err := listModule(ctx, dir, module); err == nil && found != "" && store.Exists(found) {
 		return found, nil
 	}
-	if err := runLogged(ctx, dir, log, goEnv(), "go", "mod", "download", module); err != nil {
+	if err := (run{dir: dir, log: log, env: goEnv()}).do(ctx, "go", "mod", "download", module); err != nil {
 		return "", fmt.Errorf("getting module %s (is the Go module proxy reachable?): %w", module, err)
 	}
 	return listModule(ctx, dir, module)

@@ -80,7 +80,7 @@ func (b *Builder) Maven(ctx context.Context, dir, key string) ([]registry.File, 
 				"--output", filepath.Join(tmp, "jre"),
 			},
 		} {
-			if err := runLogged(ctx, work, log, os.Environ(), c[0], c[1:]...); err != nil {
+			if err := (run{dir: work, log: log, env: os.Environ()}).do(ctx, c[0], c[1:]...); err != nil {
 				return err
 			}
 		}

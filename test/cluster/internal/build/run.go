@@ -50,13 +50,8 @@ func goEnv() []string {
 	return append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 }
 
-// runLogged runs a command with its output in a log file; an error contains the end of it.
-func runLogged(ctx context.Context, dir, log string, env []string, name string, args ...string) error {
-	return run{dir: dir, log: log, env: env}.do(ctx, name, args...)
-}
-
-// run is a command with its output in a log file. If out is set, it gets standard output instead; saw gets each line of
-// progress.
+// run is a command with its output in a log file; an error contains the end of it. If out is set, it gets standard
+// output instead; saw gets each line of progress.
 type run struct {
 	dir, log string
 	env      []string

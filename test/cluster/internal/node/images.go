@@ -40,16 +40,29 @@ func BaseImage() string { return RegistryHost + "/base:latest" }
 
 func (n *Node) imageRef(name string) string { return RegistryHost + "/" + name + ":latest" }
 
+// Program is what an image runs, and as which user.
+type Program struct {
+	// Name is the name of the image.
+	Name       string
+	Entrypoint []string
+	User       string
+}
+
+// key identifies the image of a program whose files have a key.
+func (p Program) key(files string) string {
+	return store.Key(files, strings.Join(p.Entrypoint, " "), p.User)
+}
+
 // PushImage pushes files as a layer on top of the base, unless the registry already has them. The key identifies the
 // sources of the files.
-func (n *Node) PushImage(ctx context.Context, name, key string, entrypoint []string, user string, files ...registry.File) (string, error) {
-	return n.pushLayer(ctx, name, store.Key(key, strings.Join(entrypoint, " "), user), entrypoint, user, func() (registry.Layer, error) {
+func (n *Node) PushImage(ctx context.Context, p Program, key string, files ...registry.File) (string, error) {
+	return n.pushLayer(ctx, p, p.key(key), func() (registry.Layer, error) {
 		return registry.NewLayer(files)
 	})
 }
 
 // PushMaven builds a Maven module and pushes its image, unless the registry already has it.
-func (n *Node) PushMaven(ctx context.Context, name, dir string, entrypoint []string, user string) (string, error) {
+func (n *Node) PushMaven(ctx context.Context, p Program, dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return "", fmt.Errorf("finding the Maven module: %w", err)
@@ -58,7 +71,7 @@ func (n *Node) PushMaven(ctx context.Context, name, dir string, entrypoint []str
 	if err != nil {
 		return "", err
 	}
-	return n.pushLayer(ctx, name, store.Key(key, strings.Join(entrypoint, " "), user), entrypoint, user, func() (registry.Layer, error) {
+	return n.pushLayer(ctx, p, p.key(key), func() (registry.Layer, error) {
 		files, err := n.builder.Maven(ctx, dir, key)
 		if err != nil {
 			return registry.Layer{}, err
@@ -68,17 +81,17 @@ func (n *Node) PushMaven(ctx context.Context, name, dir string, entrypoint []str
 }
 
 // PushTar pushes a user's layer on top of the base.
-func (n *Node) PushTar(ctx context.Context, name, tarFile string, entrypoint []string, user string) (string, error) {
+func (n *Node) PushTar(ctx context.Context, p Program, tarFile string) (string, error) {
 	layer, err := registry.LayerFrom(tarFile)
 	if err != nil {
 		return "", err
 	}
-	return n.pushLayer(ctx, name, store.Key(layer.Digest, strings.Join(entrypoint, " "), user), entrypoint, user, func() (registry.Layer, error) {
+	return n.pushLayer(ctx, p, p.key(layer.Digest), func() (registry.Layer, error) {
 		return layer, nil
 	})
 }
 
-func (n *Node) pushLayer(ctx context.Context, name, key string, entrypoint []string, user string, top func() (registry.Layer, error)) (string, error) {
+func (n *Node) pushLayer(ctx context.Context, p Program, key string, top func() (registry.Layer, error)) (string, error) {
 	reg := n.Registry()
 	files, err := baseFiles()
 	if err != nil {
@@ -88,12 +101,12 @@ func (n *Node) pushLayer(ctx context.Context, name, key string, entrypoint []str
 	if err != nil {
 		return "", err
 	}
-	memory := n.builder.Store().Image(strings.ReplaceAll(name, "/", "_"), store.Key(key, base.Digest))
+	memory := n.builder.Store().Image(strings.ReplaceAll(p.Name, "/", "_"), store.Key(key, base.Digest))
 	if ref, err := os.ReadFile(memory); err == nil && reg.Has(ctx, string(ref)) { //nolint:gosec // a path in the cache
 		return string(ref), reg.Retag(ctx, string(ref), "latest")
 	}
 	img := registry.Image{
-		Name: name, Tag: "latest", Layers: []registry.Layer{base}, Entrypoint: entrypoint, User: user,
+		Name: p.Name, Tag: "latest", Layers: []registry.Layer{base}, Entrypoint: p.Entrypoint, User: p.User,
 		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"},
 	}
 	if top != nil {
@@ -113,14 +126,14 @@ func (n *Node) pushLayer(ctx context.Context, name, key string, entrypoint []str
 
 // baseImages pushes what every pod needs: the base of other images, and the sandbox's "pause".
 func (n *Node) baseImages(ctx context.Context) error {
-	if _, err := n.pushLayer(ctx, "base", "base", nil, nonroot, nil); err != nil {
+	if _, err := n.pushLayer(ctx, Program{Name: "base", User: nonroot}, "base", nil); err != nil {
 		return err
 	}
 	dir, err := n.builder.Dir(ctx, build.Pause)
 	if err != nil {
 		return err
 	}
-	_, err = n.PushImage(ctx, "pause", filepath.Base(dir), []string{"/pause"}, nonroot,
+	_, err = n.PushImage(ctx, Program{Name: "pause", Entrypoint: []string{"/pause"}, User: nonroot}, filepath.Base(dir),
 		registry.File{Name: "pause", Mode: 0o755, From: filepath.Join(dir, "pause")})
 	return err
 }
@@ -131,6 +144,6 @@ func (n *Node) PushBinary(ctx context.Context, u build.Unit, program string) (st
 	if err != nil {
 		return "", err
 	}
-	return n.PushImage(ctx, program, filepath.Base(dir), []string{"/" + program}, nonroot,
+	return n.PushImage(ctx, Program{Name: program, Entrypoint: []string{"/" + program}, User: nonroot}, filepath.Base(dir),
 		registry.File{Name: program, Mode: 0o755, From: filepath.Join(dir, program)})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/host"
+	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/node"
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/registry"
 )
 
@@ -54,7 +55,7 @@ func (p *Platform) shell(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return p.node.PushImage(ctx, "busybox", version, []string{"/bin/sh"}, "65532:65532", files...)
+	return p.node.PushImage(ctx, node.Program{Name: "busybox", Entrypoint: []string{"/bin/sh"}, User: "65532:65532"}, version, files...)
 }
 
 // useShell replaces the shell image in the controller's arguments, which is in a remote registry.
