@@ -81,7 +81,7 @@ func TestCustomRuns(t *testing.T) {
 		s.Serve(stage.Canary, 5, 20)
 		th.ends("dry", yes, customrun.GateDryRun, "Fail", "the canary fails")
 	})
-	th.act("no traffic is undecided", func(*testing.T) {
+	th.act("no traffic is inconclusive", func(*testing.T) {
 		s := th.service("idle")
 		th.ask("idle", embedded("idle", `,"params":[{"name":"timeout","value":"30s"}]`))
 		th.judging("idle")
@@ -100,11 +100,11 @@ func TestCustomRuns(t *testing.T) {
 		th.cancel("cancelled")
 		th.ends("cancelled", no, customrun.Cancelled, "Inconclusive", "the pipeline was cancelled")
 	})
-	th.act("cancelled before it began", func(*testing.T) {
+	th.act("cancelled before it started", func(*testing.T) {
 		th.ask("early", embedded("nowhere", `,"status":"RunCancelled"`))
 		th.ends("early", no, customrun.Cancelled, "Inconclusive", "")
 	})
-	th.act("time-out, and tries", func(t *testing.T) {
+	th.act("timeout and retries", func(t *testing.T) {
 		s := th.service("slow")
 		s.Split(0)
 		th.ask("slow", embedded("slow", `,"timeout":"40s","retries":1`))
@@ -123,21 +123,8 @@ func TestCustomRuns(t *testing.T) {
 		s.Split(50)
 		th.ends("moved", no, customrun.GateSuperseded, "Superseded", "superseded")
 	})
-	th.act("what cannot be", func(t *testing.T) {
-		const ref = `{"customRef":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGate"`
-		for name, c := range map[string]struct{ spec, reason, says string }{
-			"unknown":   {embedded("x", `,"params":[{"name":"revison","value":"a"}]`), customrun.InvalidParams, `param "revison" does not exist`},
-			"list":      {embedded("x", `,"params":[{"name":"fail-on","value":["Fail"]}]`), customrun.InvalidParams, "must be a string"},
-			"bool":      {embedded("x", `,"params":[{"name":"dry-run","value":"perhaps"}]`), customrun.InvalidParams, "true or false"},
-			"pass":      {embedded("x", `,"params":[{"name":"fail-on","value":"Pass"}]`), customrun.InvalidSpec, "failOn"},
-			"duration":  {embedded("x", `,"params":[{"name":"timeout","value":"20"}],"retries":3`), customrun.InvalidParams, "duration"},
-			"field":     {`{"customSpec":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGate","spec":{"servce":"x"}}}`, customrun.InvalidSpec, "servce"},
-			"empty":     {ref + `}}`, customrun.InvalidParams, "the Service to judge is not specified"},
-			"nogate":    {ref + `,"name":"none"}}`, customrun.GateNotFound, `CanaryGate "none" does not exist`},
-			"kind":      {`{"customRef":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGates","name":"strict"}}`, customrun.InvalidReference, `kind "CanaryGate"`},
-			"version":   {`{"customRef":{"apiVersion":"knative-cdevents.dev/v1","kind":"CanaryGate","name":"strict"}}`, customrun.InvalidReference, `apiVersion "knative-cdevents.dev/v1alpha1"`},
-			"workspace": {embedded("x", `,"workspaces":[{"name":"w","emptyDir":{}}]`), customrun.WorkspaceNotSupported, "workspaces"},
-		} {
+	th.act("invalid requests", func(t *testing.T) {
+		for name, c := range invalidRuns {
 			th.ask("wrong-"+name, c.spec)
 			r := th.ends("wrong-"+name, no, c.reason, "Error", c.says)
 			if len(r.Status.RetriesStatus) > 0 {
@@ -145,7 +132,7 @@ func TestCustomRuns(t *testing.T) {
 			}
 		}
 	})
-	th.act("not ours", func(t *testing.T) {
+	th.act("CustomRuns of others", func(t *testing.T) {
 		foreign := th.ask("foreign", `{"customRef":{"apiVersion":"example.dev/v1","kind":"Other"}}`)
 		elsewhere := th.ask("elsewhere", embedded("elsewhere", ""))
 		stop()
@@ -159,41 +146,64 @@ func TestCustomRuns(t *testing.T) {
 			}
 		}
 	})
-	th.act("a process dies in the middle", func(t *testing.T) {
-		s := th.service("long")
-		th.ask("long", embedded("long", ""))
-		th.judging("long")
-		s.Serve(stage.Canary, 70, 0)
-		th.until("long", func(r *customrun.Run) bool { return strings.Contains(message(r), ": 70 and 0 requests") })
-		stop()
-		s.Serve(stage.Canary, 10, 0) // no process runs
-		s.Process()                  // the new process reads the pods from the start
-		// The request was frozen when the run started.
-		_, err := th.runs.Patch(t.Context(), "long", "application/merge-patch+json", []byte(`{"spec":{"params":[{"name":"min-requests","value":"1"}]}}`), metav1.PatchOptions{})
-		must(t, err)
-		stop = th.process()
-		th.until("long", func(r *customrun.Run) bool {
-			return strings.Contains(message(r), ": 80 and 0 requests; still needed, at least: 20 requests of the canary, 100")
-		})
-		s.Serve(stage.Canary, 20, 0)
-		s.Serve(stage.Baseline, 100, 0)
-		r := th.ends("long", yes, customrun.GatePassed, "Pass", "")
-		// The next process reports again what was reported before the process died.
-		run, _ := r.Status.GateRun()
-		th.mu.Lock()
-		delete(th.told, run.ID)
-		th.mu.Unlock()
-		stop()
-		stop = th.process()
-		for range 100 {
-			th.mu.Lock()
-			told := th.told[run.ID]
-			th.mu.Unlock()
-			if told != "" {
-				return
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
-		t.Error("a verdict was not reported again")
+	th.act("the process is killed", func(t *testing.T) {
+		th.restarts(t, &stop)
 	})
+}
+
+// restarts stops the process during a run and starts new ones. It keeps stop up to date.
+func (th *theatre) restarts(t *testing.T, stop *func()) {
+	t.Helper()
+	s := th.service("long")
+	th.ask("long", embedded("long", ""))
+	th.judging("long")
+	s.Serve(stage.Canary, 70, 0)
+	th.until("long", func(r *customrun.Run) bool { return strings.Contains(message(r), ": 70 and 0 requests") })
+	(*stop)()
+	s.Serve(stage.Canary, 10, 0) // no process runs
+	s.Process()                  // the new process reads the pods from the start
+	// The request was frozen when the run started.
+	_, err := th.runs.Patch(t.Context(), "long", "application/merge-patch+json", []byte(`{"spec":{"params":[{"name":"min-requests","value":"1"}]}}`), metav1.PatchOptions{})
+	must(t, err)
+	*stop = th.process()
+	th.until("long", func(r *customrun.Run) bool {
+		return strings.Contains(message(r), ": 80 and 0 requests; still needed, at least: 20 requests of the canary, 100")
+	})
+	s.Serve(stage.Canary, 20, 0)
+	s.Serve(stage.Baseline, 100, 0)
+	r := th.ends("long", yes, customrun.GatePassed, "Pass", "")
+	// The next process reports again what was reported before the process died.
+	run, _ := r.Status.GateRun()
+	th.mu.Lock()
+	delete(th.told, run.ID)
+	th.mu.Unlock()
+	(*stop)()
+	*stop = th.process()
+	for range 100 {
+		th.mu.Lock()
+		told := th.told[run.ID]
+		th.mu.Unlock()
+		if told != "" {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Error("a verdict was not reported again")
+}
+
+const customRef = `{"customRef":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGate"`
+
+// invalidRuns are CustomRuns that fail at once and are not retried.
+var invalidRuns = map[string]struct{ spec, reason, says string }{
+	"unknown":   {embedded("x", `,"params":[{"name":"revison","value":"a"}]`), customrun.InvalidParams, `param "revison" does not exist`},
+	"list":      {embedded("x", `,"params":[{"name":"fail-on","value":["Fail"]}]`), customrun.InvalidParams, "must be a string"},
+	"bool":      {embedded("x", `,"params":[{"name":"dry-run","value":"perhaps"}]`), customrun.InvalidParams, "true or false"},
+	"pass":      {embedded("x", `,"params":[{"name":"fail-on","value":"Pass"}]`), customrun.InvalidSpec, "failOn"},
+	"duration":  {embedded("x", `,"params":[{"name":"timeout","value":"20"}],"retries":3`), customrun.InvalidParams, "duration"},
+	"field":     {`{"customSpec":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGate","spec":{"servce":"x"}}}`, customrun.InvalidSpec, "servce"},
+	"empty":     {customRef + `}}`, customrun.InvalidParams, "the Service to judge is not specified"},
+	"nogate":    {customRef + `,"name":"none"}}`, customrun.GateNotFound, `CanaryGate "none" does not exist`},
+	"kind":      {`{"customRef":{"apiVersion":"knative-cdevents.dev/v1alpha1","kind":"CanaryGates","name":"strict"}}`, customrun.InvalidReference, `kind "CanaryGate"`},
+	"version":   {`{"customRef":{"apiVersion":"knative-cdevents.dev/v1","kind":"CanaryGate","name":"strict"}}`, customrun.InvalidReference, `apiVersion "knative-cdevents.dev/v1alpha1"`},
+	"workspace": {embedded("x", `,"workspaces":[{"name":"w","emptyDir":{}}]`), customrun.WorkspaceNotSupported, "workspaces"},
 }
