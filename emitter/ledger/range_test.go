@@ -86,11 +86,11 @@ func TestPendingEventsComeInParts(t *testing.T) {
 	}
 }
 
-// The next transition may get the number of such an entry. It is sent all the same.
-func TestAnEntryWithTheNextNumberCostsNoEvent(t *testing.T) {
+// The next transition may get the same number as an invalid entry. It must still be sent.
+func TestExtraEntryWithTheNextNumberCostsNoEvent(t *testing.T) {
 	for name, edit := range map[string]func(*v1alpha1.JournalEntry){
 		"a copy with another number": func(j *v1alpha1.JournalEntry) { j.Sequence = 4 },
-		"a copy that says the same number": func(j *v1alpha1.JournalEntry) {
+		"a copy with a matching transition": func(j *v1alpha1.JournalEntry) {
 			j.Sequence, j.Transition.Raw = 4, []byte(`{"sequence":4,"type":"ServiceRolledBack"}`)
 		},
 	} {
@@ -117,14 +117,14 @@ func TestAnEntryWithTheNextNumberCostsNoEvent(t *testing.T) {
 			}
 			must(t, q.write(l))
 			if n := s.All()[0].Status.Dropped[ledger.DroppedUnreadable]; n != 1 || counted.dropped[ledger.DroppedUnreadable] != 1 {
-				t.Errorf("%d shown, %d counted", n, counted.dropped[ledger.DroppedUnreadable])
+				t.Errorf("dropped %d in the status, %d in the metric", n, counted.dropped[ledger.DroppedUnreadable])
 			}
 		})
 	}
 }
 
-// What has no turn does not keep the entry of an object that is gone.
-func TestWhatHasNoTurnIsNotKept(t *testing.T) {
+// Invalid journal entries are dropped, so they do not keep the CDEventSubject of a deleted object.
+func TestInvalidEntriesDoNotKeepARemovedObject(t *testing.T) {
 	s := store.New()
 	l, q := queued(s, everyone{"a"}, &counts{})
 	must(t, add(l, lifecycle.Upgraded, ""))

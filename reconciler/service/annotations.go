@@ -6,7 +6,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// carry keeps the annotations that events need, within bounds.
+// carry keeps the annotations that events need, within limits.
 func (p projector) carry(all map[string]string) map[string]string {
 	var out map[string]string
 	room := maxAnnotations
@@ -27,11 +27,11 @@ func (p projector) carry(all map[string]string) map[string]string {
 	return out
 }
 
-// cutOff ends a value that is too long. Events reject what contains it, with a note: a part of a commit
-// or of a URL would name something else. Of a list, they reject the last entry only.
+// cutOff marks a truncated value. Events omit such a value with a note, because a part of a commit or
+// URL would name something else. In a list, they omit only the last entry.
 const cutOff = "\x7f"
 
-// shortened returns as many entries of a list as fit, and cutOff.
+// shortened returns as many entries of a list as fit, followed by cutOff.
 func shortened(v string, most int) string {
 	end, size := 0, len(cutOff)
 	for i, r := range v {
@@ -46,16 +46,15 @@ func shortened(v string, most int) string {
 	return cutOff
 }
 
-// maxAnnotation is how many bytes of JSON events carry of one annotation, and maxAnnotations of all
-// annotations of an object. Kubernetes allows 256 KiB, and the ledger keeps two dozen
-// Revisions.
+// maxAnnotation limits one annotation, and maxAnnotations all annotations of an object, in bytes of
+// JSON. Kubernetes allows 256 KiB, and the ledger stores two dozen Revisions.
 const (
 	maxAnnotation  = 2 << 10
 	maxAnnotations = 4 << 10
 )
 
-// clip shortens a value that is too long, at a comma if it is a list: half a link would point
-// to something else.
+// clip truncates a long value, at a comma if it is a list: half a link would point to something
+// else.
 func clip(v string, most int) string {
 	if len(v) <= most {
 		return v

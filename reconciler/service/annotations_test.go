@@ -11,16 +11,16 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// A part of a commit, a chain or a URL would name something else, and the Service's value is not the
-// Revision's. So an annotation that is too long is left out, whatever cut it short.
-func TestNoPartOfAnAnnotationIsTakenForIt(t *testing.T) {
+// A part of a commit, a chain or a URL would name something else, and the Service's value does not
+// apply to the Revision. So an event omits an annotation that is too long.
+func TestTruncatedAnnotationsAreOmitted(t *testing.T) {
 	project := projector{carried: cdevents.CarriedAnnotations(), clusterDomain: "cluster.local"}
 	sha := strings.Repeat("0123456789", 4)
 	for name, given := range map[string]map[string]string{
-		"a list, but of no links":     {cdevents.AnnotationCommitSHA: sha + "," + strings.Repeat("x", 3000)},
-		"nothing but an escape":       {cdevents.AnnotationCommitSHA: strings.Repeat("<", 900)},
-		"others take the room":        {cdevents.AnnotationBranch: strings.Repeat("b", 2048), cdevents.AnnotationChainID: strings.Repeat("c", 2040), cdevents.AnnotationCommitSHA: sha},
-		"others take all of the room": {cdevents.AnnotationBranch: strings.Repeat("b", 2048), cdevents.AnnotationChainID: strings.Repeat("c", 2048), cdevents.AnnotationCommitSHA: sha},
+		"a list without links":    {cdevents.AnnotationCommitSHA: sha + "," + strings.Repeat("x", 3000)},
+		"only escaped characters": {cdevents.AnnotationCommitSHA: strings.Repeat("<", 900)},
+		"little room is left":     {cdevents.AnnotationBranch: strings.Repeat("b", 2048), cdevents.AnnotationChainID: strings.Repeat("c", 2040), cdevents.AnnotationCommitSHA: sha},
+		"no room is left":         {cdevents.AnnotationBranch: strings.Repeat("b", 2048), cdevents.AnnotationChainID: strings.Repeat("c", 2048), cdevents.AnnotationCommitSHA: sha},
 	} {
 		carried := project.carry(given)
 		size := 0
@@ -37,8 +37,8 @@ func TestNoPartOfAnAnnotationIsTakenForIt(t *testing.T) {
 	}
 }
 
-// Of a list of links that is too long, whole links are kept.
-func TestALongListOfLinksKeepsWholeLinks(t *testing.T) {
+// A long list of links keeps its first links, and none of them is truncated.
+func TestLongListKeepsWholeLinks(t *testing.T) {
 	project := projector{carried: cdevents.CarriedAnnotations(), clusterDomain: "cluster.local"}
 	var links []string
 	for i := range 12 {
@@ -47,7 +47,7 @@ func TestALongListOfLinksKeepsWholeLinks(t *testing.T) {
 	data := rendered(t, nil, project.carry(map[string]string{cdevents.AnnotationLinks: strings.Join(links, ",")}))
 	for i, link := range links {
 		if has, want := strings.Contains(data, `"`+strings.TrimPrefix(link, "CI=")+`"`), i < 9; has != want {
-			t.Errorf("link %d is there: %t", i, has)
+			t.Errorf("link %d is in the event: %t, want %t", i, has, want)
 		}
 	}
 	if n := strings.Count(data, strings.Repeat("x", 20)); !strings.Contains(data, "left out; write KIND=") || n == 0 {
