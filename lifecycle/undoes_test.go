@@ -28,7 +28,7 @@ func TestWithdrawnCanaryKeepsTheArrivalOfThePrimary(t *testing.T) {
 }
 
 // Each Revision arrives with the transition that first shows its traffic, whatever the type.
-func TestWhatARollbackUndoes(t *testing.T) {
+func TestRollbackRefersToTheUndoneTransition(t *testing.T) {
 	all := revs(r1, r2, r3)
 	// One canary replaces another.
 	s := deployed(t)

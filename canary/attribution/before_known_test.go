@@ -33,7 +33,7 @@ func pastFor(t *testing.T, b *bench) map[string]float64 {
 	t.Helper()
 	s, ok := b.Snapshot(cart)
 	if !ok {
-		t.Fatal("there is no snapshot")
+		t.Fatal("no snapshot")
 	}
 	out := map[string]float64{}
 	for k, shard := range s.Before("r2") {
@@ -45,7 +45,7 @@ func pastFor(t *testing.T, b *bench) map[string]float64 {
 type says = map[types.UID]map[mapping.Key]float64
 
 // The past of all shards ends at one moment: when the canary was last known to have had none.
-func TestThePastEndsWhereTheCanaryIsNotKnown(t *testing.T) {
+func TestPastEndsWhenTheCanaryIsUnknown(t *testing.T) {
 	t.Parallel()
 	unread := map[mapping.Key]float64(nil)
 	restarted := sharded()
@@ -61,52 +61,52 @@ func TestThePastEndsWhereTheCanaryIsNotKnown(t *testing.T) {
 		lost bool
 		want map[string]float64
 	}{
-		"another process takes over, and the canary is idle": {false, sharded(), []says{
+		"new process, idle canary": {false, sharded(), []says{
 			{"p1": ofShards(100, "1", "2", "3"), "p2": ofShards(50, "4", "5")},
 			{"p1": ofShards(110, "1", "2"), "p2": ofShards(50, "4", "5")},
 			{"p1": ofShards(120, "1", "2", "3"), "p2": ofShards(55, "4", "5")},
 		}, false, map[string]float64{}},
-		"a gate begins before the canary's first after that": {false, sharded(), []says{
+		"gate starts before the canary's first request to it": {false, sharded(), []says{
 			{"p1": ofShards(100, "1", "2", "3"), "p2": ofShards(50, "4", "5")},
 			{"p1": ofShards(110, "1", "2", "3"), "p2": ofShards(50, "4", "5")},
 		}, false, map[string]float64{}},
-		"the canary cannot be read at first": {false, sharded(), []says{
+		"canary not readable at first": {false, sharded(), []says{
 			{"p1": ofShards(100, "1"), "p2": unread},
 			{"p1": ofShards(110, "1"), "p2": unread},
 			{"p1": ofShards(120, "1"), "p2": ofShards(50, "4")},
 			{"p1": ofShards(130, "1"), "p2": ofShards(55, "4")},
 		}, false, map[string]float64{}},
-		"the canary had none when the process took over": {false, sharded(), []says{
+		"canary without requests at the takeover": {false, sharded(), []says{
 			{"p1": ofShards(100, "1"), "p2": ofShards(0, "4")},
 			{"p1": ofShards(110, "1"), "p2": ofShards(0, "4")},
 			{"p1": ofShards(120, "1"), "p2": ofShards(5, "4")},
 		}, false, map[string]float64{"1": 10}},
-		"its process began again before that": {false, restarted, []says{
+		"canary process restarted before that": {false, restarted, []says{
 			{"p1": ofShards(100, "1"), "p2": ofShards(0)},
 			{"p1": ofShards(110, "1"), "p2": ofShards(0)},
 		}, false, map[string]float64{}},
-		"one reading of the canary fails": {true, sharded(), []says{
+		"one failed reading of the canary": {true, sharded(), []says{
 			{"p1": ofShards(10, "1"), "p2": ofShards(0)},
 			{"p1": ofShards(20, "1"), "p2": unread},
 			{"p1": ofShards(30, "1"), "p2": ofShards(5, "4")},
 		}, false, map[string]float64{"1": 10}},
-		"and a gate begins then": {true, sharded(), []says{
+		"gate starts during the failure": {true, sharded(), []says{
 			{"p1": ofShards(10, "1"), "p2": ofShards(0)},
 			{"p1": ofShards(20, "1"), "p2": unread},
 		}, false, map[string]float64{"1": 10}},
-		"it turns out that there was none": {true, sharded(), []says{
+		"canary still without requests after the failure": {true, sharded(), []says{
 			{"p1": ofShards(10, "1"), "p2": ofShards(0)},
 			{"p1": ofShards(20, "1"), "p2": unread},
 			{"p1": ofShards(30, "1"), "p2": ofShards(0)},
 			{"p1": ofShards(40, "1"), "p2": ofShards(5, "4")},
 		}, false, map[string]float64{"1": 30}},
-		"the baseline alone is read for some time": {true, sharded(), []says{
+		"only the baseline is read for some time": {true, sharded(), []says{
 			{"p1": ofShards(10, "1"), "p2": ofShards(0)},
 			{"p1": ofShards(20, "1")},
 			{"p1": ofShards(30, "1")},
 			{"p2": ofShards(5, "4")},
 		}, false, map[string]float64{"1": 10}},
-		"its pod goes, and another one comes": {true, sharded(), []says{
+		"canary pod replaced": {true, sharded(), []says{
 			{"p1": ofShards(10, "1"), "p2": ofShards(0)},
 			{"p1": ofShards(20, "1"), "p2": unread},
 			{"p1": ofShards(30, "1")},
@@ -131,7 +131,7 @@ func TestThePastEndsWhereTheCanaryIsNotKnown(t *testing.T) {
 }
 
 // What a process did between its last reading and its end is unknown.
-func TestThePastEndsWhereTheCanaryStartsAgain(t *testing.T) {
+func TestPastEndsWhenTheCanaryRestarts(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
 	for i, start := range []float64{1e9, 1e9, 2e9, 2e9} {
@@ -150,7 +150,7 @@ func TestThePastEndsWhereTheCanaryStartsAgain(t *testing.T) {
 }
 
 // Pods scraped together do not answer at the same time.
-func TestThePastEndsBeforeALateAnswerOfTheBaseline(t *testing.T) {
+func TestPastEndsBeforeALateResponseOfTheBaseline(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
 	for i := range 3 {
@@ -171,7 +171,7 @@ func TestThePastEndsBeforeALateAnswerOfTheBaseline(t *testing.T) {
 
 // The counts of a rolled-back canary are dropped. What other shards did meanwhile is no past either,
 // because only they would have it.
-func TestThePastOfACanaryThatComesAgain(t *testing.T) {
+func TestPastOfAReturningCanary(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
 	read := func(p1, p2 map[mapping.Key]float64) {
@@ -188,7 +188,7 @@ func TestThePastOfACanaryThatComesAgain(t *testing.T) {
 	b.Read(cart, nil)
 	want := map[string]float64{"1": 10, "2": 10, "3": 10}
 	if diff := cmp.Diff(want, pastFor(t, b)); diff != "" {
-		t.Errorf("it is gone: %s", diff)
+		t.Errorf("after the rollback: %s", diff)
 	}
 	b.read("p1", false, merged(ofShards(35, "1", "2"), ofShards(15, "3")))
 	b.pass(15 * time.Second)
@@ -197,17 +197,17 @@ func TestThePastOfACanaryThatComesAgain(t *testing.T) {
 	b.facts = back
 	want = map[string]float64{"1": 15, "2": 15, "3": 15}
 	if diff := cmp.Diff(want, pastFor(t, b)); diff != "" {
-		t.Errorf("before it comes again: %s", diff)
+		t.Errorf("before the canary returns: %s", diff)
 	}
 	b.Read(cart, b.told(says{"p1": merged(ofShards(40, "1", "2"), ofShards(15, "3")), "p3": ofShards(4, "3")}))
 	if diff := cmp.Diff(want, pastFor(t, b)); diff != "" {
-		t.Errorf("it has come again: %s", diff)
+		t.Errorf("after the canary has returned: %s", diff)
 	}
 }
 
 // Whatever cannot be read and whichever pods come and go, the past is what the baseline's shards had
 // done at one moment, before the canary had its first shard.
-func TestThePastIsOneMoment(t *testing.T) {
+func TestPastIsOneMoment(t *testing.T) {
 	t.Parallel()
 	shards := []string{"1", "2", "3", "4", "5"}
 	lengths := map[int]int{}
@@ -269,7 +269,7 @@ func TestThePastIsOneMoment(t *testing.T) {
 				}
 			}
 			if len(past) > 0 && at < 0 {
-				t.Fatalf("seed %d, step %d, the canary begins at %d: %v", seed, step, begins, past)
+				t.Fatalf("seed %d, step %d, the canary starts at %d: %v", seed, step, begins, past)
 			}
 			if step == 24 && begun {
 				lengths[begins-1-at]++
@@ -277,6 +277,6 @@ func TestThePastIsOneMoment(t *testing.T) {
 		}
 	}
 	if lengths[0] < 10 {
-		t.Errorf("the past ends long before the canary begins: %v", lengths)
+		t.Errorf("the past ends long before the canary starts: %v", lengths)
 	}
 }

@@ -22,7 +22,7 @@ func knownBefore(t *testing.T, b *bench) map[string]float64 {
 	t.Helper()
 	s, ok := b.Snapshot(cart)
 	if !ok {
-		t.Fatal("there is no snapshot")
+		t.Fatal("no snapshot")
 	}
 	before := s.Revisions()["r2"].Before
 	if before == nil {
@@ -37,12 +37,12 @@ func knownBefore(t *testing.T, b *bench) map[string]float64 {
 
 // The past of all shards ends when the canary has its first. Shards that the baseline gets after that
 // are as new as the canary's.
-func TestThePastEndsWithTheCanarysFirstShard(t *testing.T) {
+func TestPastEndsWithTheCanarysFirstShard(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
 	b.readBoth(ofShards(10, "1", "2"), ofShards(0))
 	if got := knownBefore(t, b); got != nil {
-		t.Errorf("the canary has no shard, and %v was before", got)
+		t.Errorf("the canary has no shard, but the past is %v", got)
 	}
 	b.pass(time.Minute)
 	b.readBoth(ofShards(30, "1", "3"), ofShards(5, "2", "4"))
@@ -60,16 +60,16 @@ func TestThePastEndsWithTheCanarysFirstShard(t *testing.T) {
 	b.facts.Revisions[1].Required, b.facts.Pods = ratio(0), f.Pods[:1]
 	b.Read(cart, nil)
 	if got := knownBefore(t, b); got != nil {
-		t.Errorf("the canary is gone, and %v was before", got)
+		t.Errorf("the canary is gone, but the past is %v", got)
 	}
 }
 
 // If all Revisions start together there is no past, whichever pod is read first.
-func TestNothingIsBeforeWhatBeginsTogether(t *testing.T) {
+func TestNoPastIfAllRevisionsStartTogether(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
 	b.readBoth(ofShards(10, "1", "2"), ofShards(5, "3"))
 	if got := knownBefore(t, b); got == nil || len(got) > 0 {
-		t.Errorf("before was %v", got)
+		t.Errorf("the past is %v", got)
 	}
 }

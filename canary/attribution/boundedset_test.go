@@ -85,7 +85,7 @@ func TestManyBounds(t *testing.T) {
 		t.Errorf("%d buckets are kept", n)
 	}
 	if b.one(t).Rejected[RejectedBound] == 0 {
-		t.Error("nobody hears of it")
+		t.Error("the limit is not reported")
 	}
 }
 
@@ -119,7 +119,7 @@ func TestEntityTypesThatAreGone(t *testing.T) {
 		b.pass(time.Second)
 		b.read("p1", false, map[mapping.Key]float64{finishedKey(mapping.OK): 1, {Figure: mapping.Shards, Entity: fmt.Sprint("type-", n)}: 3})
 		if n := b.one(t).Rejected[RejectedEntity]; n > 0 {
-			t.Fatalf("%v entity types found no place", n)
+			t.Fatalf("%v entity types exceeded the limit", n)
 		}
 	}
 }
@@ -161,6 +161,6 @@ func TestShardsThatAreGone(t *testing.T) {
 	b.pass(time.Second)
 	b.read("pod-r19", false, shards)
 	if n := len(known.shards.is); n != leastShards {
-		t.Errorf("%d shards are told apart where others have all", n)
+		t.Errorf("%d shards are counted separately although other Revisions use up the limit", n)
 	}
 }

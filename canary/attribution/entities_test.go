@@ -17,7 +17,7 @@ func ofEntity(entity string, started, finished float64) map[mapping.Key]float64 
 
 // Requests that one entity type finishes without counting their start say nothing about the open
 // requests of other types.
-func TestAnEntityTypeThatDoesNotCountWhatBegins(t *testing.T) {
+func TestEntityTypeWithoutStarts(t *testing.T) {
 	t.Parallel()
 	const uncounted = -1
 	for name, c := range map[string]struct {
@@ -26,13 +26,13 @@ func TestAnEntityTypeThatDoesNotCountWhatBegins(t *testing.T) {
 		// open is nil if unknown.
 		open *float64
 	}{
-		"one hangs, another does not count":    {map[string][2]float64{"Cart": {1000, 500}, "Order": {uncounted, 1000}}, nil},
-		"another counts none":                  {map[string][2]float64{"Cart": {1000, 500}, "Order": {0, 1000}}, nil},
-		"both count":                           {map[string][2]float64{"Cart": {1000, 500}, "Order": {1000, 1000}}, ratio(2000)},
-		"another has finished more than begun": {map[string][2]float64{"Cart": {1000, 500}, "Order": {900, 1000}}, ratio(2000)},
-		"another was not asked":                {map[string][2]float64{"Cart": {1000, 500}, "Order": {uncounted, 0}}, ratio(2000)},
-		"entity types are not told":            {map[string][2]float64{"": {1000, 500}}, ratio(2000)},
-		"what begins is told of all together":  {map[string][2]float64{"": {1000, 0}, "Cart": {uncounted, 250}, "Order": {uncounted, 250}}, ratio(2000)},
+		"one hangs, one counts no starts":   {map[string][2]float64{"Cart": {1000, 500}, "Order": {uncounted, 1000}}, nil},
+		"one starts nothing":                {map[string][2]float64{"Cart": {1000, 500}, "Order": {0, 1000}}, nil},
+		"both count":                        {map[string][2]float64{"Cart": {1000, 500}, "Order": {1000, 1000}}, ratio(2000)},
+		"one finished more than it started": {map[string][2]float64{"Cart": {1000, 500}, "Order": {900, 1000}}, ratio(2000)},
+		"one is idle and counts no starts":  {map[string][2]float64{"Cart": {1000, 500}, "Order": {uncounted, 0}}, ratio(2000)},
+		"no entity types":                   {map[string][2]float64{"": {1000, 500}}, ratio(2000)},
+		"starts are counted for all types":  {map[string][2]float64{"": {1000, 0}, "Cart": {uncounted, 250}, "Order": {uncounted, 250}}, ratio(2000)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -43,7 +43,7 @@ func TestAnEntityTypeThatDoesNotCountWhatBegins(t *testing.T) {
 				values := map[mapping.Key]float64{}
 				for entity, n := range c.of {
 					all := float64(i + 1)
-					if name == "what begins is told of all together" && entity == "" {
+					if name == "starts are counted for all types" && entity == "" {
 						values[mapping.Key{Figure: mapping.Started}] = all * n[0]
 						continue
 					}
@@ -67,7 +67,7 @@ func TestAnEntityTypeThatDoesNotCountWhatBegins(t *testing.T) {
 			b.facts.Pods = b.facts.Pods[:1]
 			b.Read(cart, nil)
 			if r := b.one(t).Revisions[1]; r.Unaccounted == nil || *r.Unaccounted != *c.open {
-				t.Errorf("it is gone, and %v are unaccounted for", r.Unaccounted)
+				t.Errorf("the pod is gone, and %v requests are unaccounted", r.Unaccounted)
 			}
 		})
 	}

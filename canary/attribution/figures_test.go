@@ -50,7 +50,7 @@ func TestOrdinaryService(t *testing.T) {
 }
 
 // gRPC failures are invisible at entry, so no outcome counts as success.
-func TestHTTP2IsNotKnown(t *testing.T) {
+func TestHTTP2OutcomesAreUnknown(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, Facts{Revisions: []Revision{{UID: "r1", Name: "cart-1"}}, Pods: []Pod{{UID: "p1", Revision: "r1"}}})
 	b.read("p1", true, map[mapping.Key]float64{entry(mapping.EntryHTTP, mapping.Unknown): 10, entry(mapping.EntryServing, "200"): 10})
@@ -65,7 +65,7 @@ func TestHTTP2IsNotKnown(t *testing.T) {
 }
 
 // A sharded application with a mistyped annotation still does not handle requests where they enter.
-func TestMisdeclaredIsNotHandledWhereItEntered(t *testing.T) {
+func TestMisdeclaredRevisionHasNoHandledRequests(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, Facts{Revisions: []Revision{{UID: "r1", Name: "cart-1", Misdeclared: true}}, Pods: []Pod{{UID: "p1", Revision: "r1"}}})
 	for _, n := range []float64{1, 2} {
@@ -101,7 +101,7 @@ func TestEntryMetricsUnavailable(t *testing.T) {
 }
 
 // What a serving pod handles while it cannot be read is missing from the figures.
-func TestPodsThatDoNotAnswerAreCounted(t *testing.T) {
+func TestUnansweringPodsAreCounted(t *testing.T) {
 	t.Parallel()
 	f := sharded()
 	f.Pods = append(f.Pods, Pod{UID: "p3", Revision: "r2", Ready: true}, Pod{UID: "p4", Revision: "r2"})
@@ -120,7 +120,7 @@ func TestPodsThatDoNotAnswerAreCounted(t *testing.T) {
 	}
 	b.read("p3", false, handled(1, 0))
 	if n := b.one(t).Revisions[1].Unanswering; n != 0 {
-		t.Errorf("it answers, and %d do not", n)
+		t.Errorf("the pod answers again, but %d pods are unanswering", n)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-func TestNobodyHoldsThatManyShards(t *testing.T) {
+func TestImpossibleShardCountIsRejected(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
 	b.read("p2", false, merged(handled(1, 0), map[mapping.Key]float64{
@@ -154,7 +154,7 @@ func TestNobodyHoldsThatManyShards(t *testing.T) {
 	}
 }
 
-func TestDurationsThatCannotBeCompared(t *testing.T) {
+func TestDifferentBucketsHaveNoDurations(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
 	b.read("p1", false, merged(handled(2, 0), map[mapping.Key]float64{{Figure: mapping.Duration, Bound: .3}: 1, {Figure: mapping.Duration, Bound: math.Inf(1)}: 2}))
@@ -167,7 +167,7 @@ func TestDurationsThatCannotBeCompared(t *testing.T) {
 
 // Unknown outcomes are not zero errors: neither before the first request nor for a pod that existed
 // before the watch.
-func TestNoOutcomeIsNoZero(t *testing.T) {
+func TestMissingOutcomeIsNotZero(t *testing.T) {
 	t.Parallel()
 	for _, fresh := range []bool{true, false} {
 		b := newBench(fresh, sharded())
@@ -185,7 +185,7 @@ func TestNoOutcomeIsNoZero(t *testing.T) {
 }
 
 // The detail says what was seen instead of an outcome.
-func TestWhatWasSeenIsSaid(t *testing.T) {
+func TestUnknownOutcomesHaveHints(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
 	e := expose(mapping.NeutralName, 1e9, map[mapping.Key]float64{finishedKey(mapping.Unknown): 7})
@@ -199,11 +199,11 @@ func TestWhatWasSeenIsSaid(t *testing.T) {
 			return
 		}
 	}
-	t.Error("it is not missing")
+	t.Error("no NoData with reason OutcomesUnknown")
 }
 
 // An open WebSocket is no request: it is neither handled, nor slow, nor started.
-func TestConnectionsAreNoRequests(t *testing.T) {
+func TestConnectionsAreNotRequests(t *testing.T) {
 	t.Parallel()
 	e, err := scrape.Parse([]byte(`http_server_request_duration_seconds_bucket{http_response_status_code="101",le="0.5"} 0
 http_server_request_duration_seconds_bucket{http_response_status_code="101",le="+Inf"} 9
@@ -253,6 +253,6 @@ func TestFlood(t *testing.T) {
 	var stored bytes.Buffer
 	z := gzip.NewWriter(&stored)
 	if err := errors.Join(json.NewEncoder(z).Encode(c), z.Close()); err != nil || stored.Len() > 64<<10 {
-		t.Errorf("it takes %d bytes, %v", stored.Len(), err)
+		t.Errorf("the stored snapshot has %d bytes, %v", stored.Len(), err)
 	}
 }

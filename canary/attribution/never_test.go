@@ -8,7 +8,7 @@ import (
 
 // If one request makes one call, requests that entered and that no entity started were lost on the way.
 // If nothing counts starts, their number is unknown.
-func TestWhatEnteredAndWasNeverStarted(t *testing.T) {
+func TestNeverStartedRequests(t *testing.T) {
 	t.Parallel()
 	facts := sharded()
 	facts.OneCall = true
@@ -16,10 +16,10 @@ func TestWhatEnteredAndWasNeverStarted(t *testing.T) {
 	entered := map[mapping.Key]float64{entry(mapping.EntryHTTP, "200"): 10, entry(mapping.EntryServing, "200"): 10}
 	b.read("p1", true, entered)
 	if f := b.one(t); f.NeverStarted != nil || !has(f, "", "unaccounted_requests", StartedUnknown) {
-		t.Errorf("nobody counts what was started, and never started were %v; %+v", f.NeverStarted, f.NoData)
+		t.Errorf("starts are not counted, but NeverStarted is %v; %+v", f.NeverStarted, f.NoData)
 	}
 	b.readBoth(handled(5, 0), handled(1, 1))
 	if f := b.one(t); f.NeverStarted == nil || *f.NeverStarted != 3 {
-		t.Errorf("of 10 that entered 7 were started, and never started were %v; %+v", f.NeverStarted, f.NoData)
+		t.Errorf("7 of 10 requests were started, but NeverStarted is %v; %+v", f.NeverStarted, f.NoData)
 	}
 }

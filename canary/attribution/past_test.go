@@ -37,11 +37,11 @@ func TestHowPodsDiffer(t *testing.T) {
 	}
 	// 200 requests with 10 errors in the second minute; each pod had half of them.
 	if math.Abs(bad[50]-55) > 1e-9 || math.Abs(bad[160]-155) > 1e-9 || expected != 210 {
-		t.Errorf("bad requests, and expected ones: %v", bad)
+		t.Errorf("bad and expected requests: %v", bad)
 	}
 	from := handedOver(t, s)
 	if from.Past("r1") != nil {
-		t.Error("the past was written down")
+		t.Error("the past was stored")
 	}
 	b.readBoth(handled(160, 51), handled(240, 160))
 	pods := since(t, b, from).Pods
@@ -49,7 +49,7 @@ func TestHowPodsDiffer(t *testing.T) {
 		t.Errorf("%+v", pods)
 	}
 	if d := since(t, b.read2(), from); d.Pods != nil {
-		t.Errorf("another process knows %+v", d.Pods)
+		t.Errorf("another process has %+v", d.Pods)
 	}
 }
 
@@ -61,7 +61,7 @@ func (b *bench) read2() *bench {
 }
 
 // The past keeps one hour, and at most two.
-func TestThePastIsForgotten(t *testing.T) {
+func TestPastIsDroppedAfterTwoHours(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
 	for i := range 600 {

@@ -34,24 +34,24 @@ func TestOneCounter(t *testing.T) {
 		rejected map[string]int
 		resets   int
 	}{
-		"a new process":                 {false, []reading{{5, 0, "0"}, {7, 0, "0"}}, 7, nil, 0},
-		"an old process":                {true, []reading{{5, 0, "0"}, {7, 0, "0"}}, 2, nil, 0},
-		"it fell":                       {false, []reading{{5, 0, ""}, {2, 0, ""}}, 7, nil, 1},
-		"an old process fell":           {true, []reading{{5, 0, ""}, {2, 0, ""}}, 2, nil, 1},
-		"fell, and told of it later":    {false, []reading{{5, 0, "0"}, {2, 0, "0"}, {3, 0, "1"}}, 8, nil, 1},
-		"told of it, and fell":          {false, []reading{{5, 0, "0"}, {2, 0, "1"}, {3, 0, "1"}}, 8, nil, 1},
-		"restarted and overtook itself": {false, []reading{{5, 0, "0"}, {6, 0, "1"}}, 11, nil, 1},
-		"its start says so too":         {false, []reading{{5, 100, "0"}, {6, 200, "0"}}, 11, nil, 1},
-		"a clock that was set":          {false, []reading{{5, 100, "0"}, {6, 101.5, "0"}}, 6, nil, 0},
-		"a start told late":             {false, []reading{{5, 0, "0"}, {6, 100, "0"}, {2, 200, "1"}}, 8, nil, 1},
-		"a lie: it fell, same process":  {false, []reading{{5, 100, "0"}, {2, 100, "0"}, {6, 100, "0"}}, 6, map[string]int{RejectedFall: 1}, 0},
-		"it stays low":                  {false, []reading{{5, 100, ""}, {1, 100, ""}, {2, 100, ""}, {3, 100, ""}, {4, 100, ""}}, 6, map[string]int{RejectedFall: 3}, 0},
-		"a lie: it jumped":              {false, []reading{{5, 100, ""}, {1e15, 100, ""}, {6, 100, ""}}, 6, map[string]int{RejectedJump: 1}, 0},
-		"it stays high":                 {false, []reading{{0, 100, ""}, {1e15, 100, ""}, {1e15, 100, ""}, {1e15, 100, ""}, {1e15 + 4, 100, ""}}, 4, map[string]int{RejectedJump: 3}, 0},
-		"the container of another kind": {false, []reading{{5, 100, "0"}, {6, 100, "1"}}, 6, nil, 0},
-		"restarted twice, told once of": {false, []reading{{5, 0, "0"}, {2, 0, "0"}, {1, 0, "0"}, {3, 0, "2"}}, 10, nil, 2},
-		"a counter that was not there":  {false, []reading{{math.NaN(), 0, ""}, {3, 0, ""}, {math.NaN(), 0, ""}, {4, 0, ""}}, 4, nil, 0},
-		"old, and it comes into being":  {true, []reading{{math.NaN(), 0, ""}, {3, 0, ""}}, 3, nil, 0},
+		"a new process":                        {false, []reading{{5, 0, "0"}, {7, 0, "0"}}, 7, nil, 0},
+		"an old process":                       {true, []reading{{5, 0, "0"}, {7, 0, "0"}}, 2, nil, 0},
+		"counter fell":                         {false, []reading{{5, 0, ""}, {2, 0, ""}}, 7, nil, 1},
+		"counter of an old process fell":       {true, []reading{{5, 0, ""}, {2, 0, ""}}, 2, nil, 1},
+		"fell, restart reported later":         {false, []reading{{5, 0, "0"}, {2, 0, "0"}, {3, 0, "1"}}, 8, nil, 1},
+		"fell, restart reported":               {false, []reading{{5, 0, "0"}, {2, 0, "1"}, {3, 0, "1"}}, 8, nil, 1},
+		"restarted, counter is higher already": {false, []reading{{5, 0, "0"}, {6, 0, "1"}}, 11, nil, 1},
+		"start time changed":                   {false, []reading{{5, 100, "0"}, {6, 200, "0"}}, 11, nil, 1},
+		"clock adjusted":                       {false, []reading{{5, 100, "0"}, {6, 101.5, "0"}}, 6, nil, 0},
+		"start time reported late":             {false, []reading{{5, 0, "0"}, {6, 100, "0"}, {2, 200, "1"}}, 8, nil, 1},
+		"invalid: fell in the same process":    {false, []reading{{5, 100, "0"}, {2, 100, "0"}, {6, 100, "0"}}, 6, map[string]int{RejectedFall: 1}, 0},
+		"stays low":                            {false, []reading{{5, 100, ""}, {1, 100, ""}, {2, 100, ""}, {3, 100, ""}, {4, 100, ""}}, 6, map[string]int{RejectedFall: 3}, 0},
+		"invalid: jumped":                      {false, []reading{{5, 100, ""}, {1e15, 100, ""}, {6, 100, ""}}, 6, map[string]int{RejectedJump: 1}, 0},
+		"stays high":                           {false, []reading{{0, 100, ""}, {1e15, 100, ""}, {1e15, 100, ""}, {1e15, 100, ""}, {1e15 + 4, 100, ""}}, 4, map[string]int{RejectedJump: 3}, 0},
+		"other container restarted":            {false, []reading{{5, 100, "0"}, {6, 100, "1"}}, 6, nil, 0},
+		"restarted twice, reported once":       {false, []reading{{5, 0, "0"}, {2, 0, "0"}, {1, 0, "0"}, {3, 0, "2"}}, 10, nil, 2},
+		"new counter":                          {false, []reading{{math.NaN(), 0, ""}, {3, 0, ""}, {math.NaN(), 0, ""}, {4, 0, ""}}, 4, nil, 0},
+		"old process, new counter":             {true, []reading{{math.NaN(), 0, ""}, {3, 0, ""}}, 3, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -84,7 +84,7 @@ func TestOneCounter(t *testing.T) {
 			}
 			for _, reason := range Rejections() {
 				if rejected[reason] != c.rejected[reason] {
-					t.Errorf("%d refused because it %s, want %d", rejected[reason], reason, c.rejected[reason])
+					t.Errorf("%d rejected because of %s, want %d", rejected[reason], reason, c.rejected[reason])
 				}
 			}
 		})

@@ -41,7 +41,7 @@ func TestShares(t *testing.T) {
 
 // A Service that appears while this process watches has shares from its first reading, even if nothing
 // happens afterwards.
-func TestSharesOfANewServiceCountFromItsBeginning(t *testing.T) {
+func TestSharesOfANewService(t *testing.T) {
 	t.Parallel()
 	for fresh, want := range map[bool]*float64{true: ratio(.75), false: nil} {
 		b := newBench(fresh, sharded())
@@ -56,7 +56,7 @@ func TestSharesOfANewServiceCountFromItsBeginning(t *testing.T) {
 }
 
 // Requests carry the names of known Revisions only; one that is gone keeps its name.
-func TestWhereRequestsEntered(t *testing.T) {
+func TestEntryRevisions(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
 	entered := func(at string) mapping.Key { return mapping.Key{Figure: mapping.EnteredAt, Outcome: at} }

@@ -45,7 +45,7 @@ func since(t *testing.T, b *bench, from Snapshot) Delta {
 	t.Helper()
 	d, ok := b.Since(cart, from)
 	if !ok {
-		t.Fatal("it is not known")
+		t.Fatal("no snapshot")
 	}
 	return d
 }
@@ -83,7 +83,7 @@ func TestAnotherProcessGoesOn(t *testing.T) {
 
 	next := b.successor()
 	if _, ok := next.Since(cart, from); ok {
-		t.Fatal("it knows what nobody has read")
+		t.Fatal("a snapshot without readings")
 	}
 	next.pass(time.Minute)
 	next.readBoth(handled(12, 1), handled(30, 5))
@@ -100,7 +100,7 @@ func TestAnotherProcessGoesOn(t *testing.T) {
 	}
 }
 
-func TestWhatNobodySawIsSaid(t *testing.T) {
+func TestUnseenIntervalIsReported(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*bench)
@@ -109,10 +109,10 @@ func TestWhatNobodySawIsSaid(t *testing.T) {
 		ok     float64
 		lost   int
 	}{
-		"a pod is gone":        {change: func(b *bench) { b.facts.Pods = b.facts.Pods[:1] }, lost: 1},
-		"it cannot be read":    {err: errors.New("refused"), lost: 1},
-		"it was started again": {change: func(b *bench) { b.facts.Pods[1].Incarnation, b.facts.Pods[1].Restarts = "2", 1 }, second: handled(3, 0), ok: 3, lost: 1},
-		"nothing happened":     {second: handled(20, 2)},
+		"pod deleted":        {change: func(b *bench) { b.facts.Pods = b.facts.Pods[:1] }, lost: 1},
+		"pod cannot be read": {err: errors.New("refused"), lost: 1},
+		"pod restarted":      {change: func(b *bench) { b.facts.Pods[1].Incarnation, b.facts.Pods[1].Restarts = "2", 1 }, second: handled(3, 0), ok: 3, lost: 1},
+		"nothing happened":   {second: handled(20, 2)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -146,7 +146,7 @@ func TestWhatNobodySawIsSaid(t *testing.T) {
 			next.pass(2 * takeover)
 			next.Read(cart, exposed(c.second))
 			if d := since(t, next, from); d.LostPods != 2 {
-				t.Errorf("later %d pods are lost", d.LostPods)
+				t.Errorf("%d more pods are lost", d.LostPods)
 			}
 		})
 	}
@@ -169,7 +169,7 @@ func TestTotalsEqualTheTruthOverHandovers(t *testing.T) {
 		look := func() {
 			d, ok := counts.Since(cart, last)
 			if !ok {
-				t.Fatalf("seed %d: it is not known", seed)
+				t.Fatalf("seed %d: no snapshot", seed)
 			}
 			for uid, tally := range d.Revisions {
 				total[uid] += tally.Total()
@@ -219,7 +219,7 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 	}
 	former := base64.StdEncoding.EncodeToString(packed.Bytes()[:packed.Len()/2])
 	for name, content := range map[string]string{
-		"number": "7", "no base64": `"?"`, "not packed": `"aGFsbG8="`, "cut off": `"` + former + `"`,
+		"number": "7", "not base64": `"?"`, "not packed": `"aGFsbG8="`, "truncated": `"` + former + `"`,
 	} {
 		var out Snapshot
 		if err := json.Unmarshal([]byte(content), &out); err == nil || !strings.Contains(err.Error(), "what was counted") {
@@ -238,7 +238,7 @@ func TestWrongSnapshotsAreRefused(t *testing.T) {
 
 // What a pod did before the first process knew its owner is unknown to the next process, and nothing of
 // that earlier time counts as new.
-func TestAPodThatTheFirstProcessHadNotProven(t *testing.T) {
+func TestPodNotVerifiedByTheFirstProcess(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
 	all := b.facts.Pods
@@ -256,12 +256,12 @@ func TestAPodThatTheFirstProcessHadNotProven(t *testing.T) {
 		t.Errorf("finished %v, restarts %v, %d pods lost", got.Finished, got.Restarts, d.LostPods)
 	}
 	if got := d.Revisions["r1"].Finished["ok"]; got != 2 {
-		t.Errorf("the proven pod finished %v", got)
+		t.Errorf("the verified pod finished %v", got)
 	}
 }
 
 // A pod that seems to go and comes back, as when its labels are changed and changed back, was counted already.
-func TestAPodThatComesBackIsNotCountedTwice(t *testing.T) {
+func TestReturningPodIsNotCountedTwice(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
 	all := b.facts.Pods

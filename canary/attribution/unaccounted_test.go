@@ -8,7 +8,7 @@ import (
 )
 
 // A pod's counts outlive it; the requests it started and did not finish stay unaccounted.
-func TestAPodDies(t *testing.T) {
+func TestDeletedPodKeepsItsCounts(t *testing.T) {
 	t.Parallel()
 	b := newBench(true, sharded())
 	b.read("p2", false, merged(handled(20, 1), map[mapping.Key]float64{{Figure: mapping.Started, Entity: "Cart"}: 24}))
@@ -25,7 +25,7 @@ func TestAPodDies(t *testing.T) {
 	// The copy belongs to the judge.
 	c.Revisions()["r2"].Finished["ok"] = 99
 	if again, _ := b.Snapshot(cart); again.Revisions()["r2"].Finished["ok"] != 20 {
-		t.Error("a copy reaches into the counts")
+		t.Error("a copy shares memory with the counts")
 	}
 	// A new Revision with the same name is another Revision.
 	b.facts.Revisions[1].UID = "r2'"
@@ -35,13 +35,13 @@ func TestAPodDies(t *testing.T) {
 	}
 	b.End(cart)
 	if len(b.Figures()) != 0 {
-		t.Error("a Service that was handed over is still told of")
+		t.Error("the figures still have a Service that another process leads")
 	}
 	if _, ok := b.Snapshot(cart); ok {
-		t.Error("and still counted")
+		t.Error("the Service is still counted")
 	}
 	if _, ok := b.Figure(cart); ok {
-		t.Error("and still known")
+		t.Error("the Service is still known")
 	}
 }
 
@@ -53,10 +53,10 @@ func TestUnaccounted(t *testing.T) {
 		took float64 // per request
 		want float64
 	}{
-		"nothing hangs":              {func(int) float64 { return 0 }, .01, 0},
-		"three hang":                 {func(int) float64 { return 3 }, .01, 3},
-		"slow ones are on their way": {func(i int) float64 { return 4 + float64(i%3) }, 7.5, 0},
-		"they came and went":         {func(i int) float64 { return float64(i % 5) }, .01, 0},
+		"nothing hangs":          {func(int) float64 { return 0 }, .01, 0},
+		"three hang":             {func(int) float64 { return 3 }, .01, 3},
+		"slow requests are open": {func(i int) float64 { return 4 + float64(i%3) }, 7.5, 0},
+		"requests come and go":   {func(i int) float64 { return float64(i % 5) }, .01, 0},
 	} {
 		b := newBench(true, sharded())
 		for i := range 30 {
@@ -81,11 +81,11 @@ func TestOpenRequests(t *testing.T) {
 	}
 	b := newBench(false, sharded())
 	if got := b.one(t).Revisions[1].Open; got != nil {
-		t.Errorf("before a pod that serves was read, %v are open", *got)
+		t.Errorf("a serving pod was not read, but %v requests are open", *got)
 	}
 	b.read("p2", false, began(24, 20))
 	if got := b.one(t).Revisions[1].Open; got == nil || *got != 4 {
-		t.Errorf("began 24 and finished 20: %v", got)
+		t.Errorf("started 24 and finished 20: %v", got)
 	}
 	b.read("p2", false, began(30, 30))
 	if got := b.one(t).Revisions[1].Open; got == nil || *got != 0 {
@@ -93,11 +93,11 @@ func TestOpenRequests(t *testing.T) {
 	}
 	b.read("p1", false, map[mapping.Key]float64{{Figure: mapping.Finished, Outcome: mapping.OK}: 9})
 	if got := b.one(t).Revisions[0].Open; got != nil {
-		t.Errorf("nobody counts what is begun, and %v are open", *got)
+		t.Errorf("starts are not counted, but %v requests are open", *got)
 	}
 	b.facts.Pods = b.facts.Pods[:1]
 	b.read("p1", false, map[mapping.Key]float64{{Figure: mapping.Finished, Outcome: mapping.OK}: 9})
 	if got := b.one(t).Revisions[1].Open; got == nil || *got != 0 {
-		t.Errorf("no pod, and open are %v", got)
+		t.Errorf("without pods, %v requests are open", got)
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // A run that continues across an upgrade reads the previous release's form.
-func TestASnapshotOfAReleaseBefore(t *testing.T) {
+func TestSnapshotOfAnOlderRelease(t *testing.T) {
 	t.Parallel()
 	key := func(outcome, shard string) mapping.Key {
 		return mapping.Key{Figure: mapping.ShardFinished, Entity: "Cart", Outcome: outcome, Shard: shard}
@@ -31,7 +31,7 @@ func TestASnapshotOfAReleaseBefore(t *testing.T) {
 	}
 	var now Snapshot
 	if err := json.Unmarshal(content, &now); err != nil || !reflect.DeepEqual(now, is) {
-		t.Errorf("%v\nit was %+v\nand is %+v", err, is, now)
+		t.Errorf("%v\nwrote %+v\nread %+v", err, is, now)
 	}
 	// The previous form, as stored in an object.
 	then := `{"at":"2027-01-15T08:00:00Z","epoch":"e","revisions":{},"pods":{"p1":{"revision":"r1","app":{"read":true}},"p2":{"revision":"r2","app":{"read":true}}},"values":{
@@ -45,16 +45,16 @@ func TestASnapshotOfAReleaseBefore(t *testing.T) {
 	}
 	var before Snapshot
 	if err := json.Unmarshal([]byte(`"`+base64.StdEncoding.EncodeToString(packed.Bytes())+`"`), &before); err != nil || !reflect.DeepEqual(before, is) {
-		t.Errorf("%v\nit was %+v\nand is %+v", err, is, before)
+		t.Errorf("%v\nwrote %+v\nread %+v", err, is, before)
 	}
 }
 
-func TestColumnsThatDoNotGoWithTheirKeys(t *testing.T) {
+func TestColumnsMustMatchTheirKeys(t *testing.T) {
 	t.Parallel()
 	keys := []string{"a", "b"}
 	for _, c := range []column{{Steps: []int{1}}, {Steps: []int{3}, Values: []float64{1}}, {Steps: []int{0}, Values: []float64{1}}, {Steps: []int{1, -1}, Values: []float64{1, 2}}} {
 		if got, err := c.named(keys); err == nil {
-			t.Errorf("%+v is %v", c, got)
+			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // Other clients and releases may write the status too. Evidence that is unusable ends the run, not the
 // process.
-func TestWhatOthersWroteEndsTheRun(t *testing.T) {
+func TestUnusableEvidenceEndsTheRun(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ evidence, spec string }{
 		{evidence: `{"metrics":{"ErrorRate":{"tests":[null]}}}`},

@@ -53,7 +53,7 @@ func TestEvidenceBeginsWithAReadingOfTheRun(t *testing.T) {
 }
 
 // The run does not wait forever for a pod that cannot be scraped.
-func TestAPodThatIsNeverReadDelaysTheRunOnly(t *testing.T) {
+func TestUnreadablePodOnlyDelaysTheRun(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1.8e9, 0)
 	s := stage.New(cart, true, func() time.Time { return now })

@@ -107,7 +107,7 @@ func TestFromSplitToVerdict(t *testing.T) {
 	}
 }
 
-func TestWhatIsWaitedFor(t *testing.T) {
+func TestWaitingMessages(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		before               func(*play)
@@ -154,7 +154,7 @@ func TestNoTimeIsLeft(t *testing.T) {
 }
 
 // An interval that is longer than the remaining time does not delay the end.
-func TestTheEndIsNotPutOff(t *testing.T) {
+func TestDeadlineIsKept(t *testing.T) {
 	t.Parallel()
 	hour := &v1alpha1.Duration{Duration: time.Hour}
 	p := begin(t, true, v1alpha1.CanaryGateSpec{Schedule: &v1alpha1.GateSchedule{Interval: hour, Timeout: &v1alpha1.Duration{Duration: 90 * time.Minute}}}, 0)
@@ -174,7 +174,7 @@ func TestTheEndIsNotPutOff(t *testing.T) {
 	p.step().want(verdict.Inconclusive, string(verdict.Timeout), "")
 }
 
-func TestASplitThatIsOnItsWayIsWaitedFor(t *testing.T) {
+func TestRunWaitsForThePendingSplit(t *testing.T) {
 	t.Parallel()
 	p := begin(t, false, v1alpha1.CanaryGateSpec{}, 0)
 	p.Change(func(s *gaterun.Service) { s.Settled = false })

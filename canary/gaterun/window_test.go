@@ -89,7 +89,7 @@ func TestWindowOfOrdinaryRevisions(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotKnownIsSaid(t *testing.T) {
+func TestUnknownFiguresAreReported(t *testing.T) {
 	t.Parallel()
 	odd := buckets(1, 1)
 	delete(odd, .25)

@@ -71,7 +71,7 @@ func TestEntryLayerThatFails(t *testing.T) {
 }
 
 // Both sides have the same mixture behind the entry, so a canary that handles worse counts only once.
-func TestEntryIsNotBlamedForWhatIsBehindIt(t *testing.T) {
+func TestEntryIgnoresWhatIsBehindIt(t *testing.T) {
 	t.Parallel()
 	p := stateful()
 	p.Metrics = p.Metrics[1:2]

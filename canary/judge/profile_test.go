@@ -77,9 +77,9 @@ func later(minute int, part float64) func(bool, int) float64 {
 	}
 }
 
-// TestWhatHitsAllShards: an outage of all shards says nothing about the canary, whenever its shards
+// An outage of all shards says nothing about the canary, whenever its shards
 // have their traffic.
-func TestWhatHitsAllShards(t *testing.T) {
+func TestOutageOfAllShards(t *testing.T) {
 	t.Parallel()
 	runs := 8
 	if *shardRuns > 0 {
@@ -108,9 +108,9 @@ func TestWhatHitsAllShards(t *testing.T) {
 	}
 }
 
-// TestAFewShardsDoNotSpeakForTheRest: the comparable shards are fine, but most of what the canary
+// The comparable shards are fine, but most of what the canary
 // handles is not.
-func TestAFewShardsDoNotSpeakForTheRest(t *testing.T) {
+func TestFewComparableShardsDoNotPass(t *testing.T) {
 	t.Parallel()
 	for n := range uint64(3) {
 		run := profiled{traffic: evenly, outage: -1, odds: 1, fresh: 15, worse: 100}.play(n)

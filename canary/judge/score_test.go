@@ -89,7 +89,7 @@ func TestAlphaIsDivided(t *testing.T) {
 	near(t, "all analyses of the shards", one.levels(one.Metrics[0]).shardFail, 0.05, 1e-12)
 }
 
-func TestWhatIsMissingIsSaid(t *testing.T) {
+func TestMissingRequestsAreReported(t *testing.T) {
 	t.Parallel()
 	run := Start(epoch, nil)
 	got := run.Analyze(errorsOnly(), at(0, arm(100, 0), arm(200, 0)))

@@ -8,7 +8,7 @@ import (
 )
 
 // The warm-up is not judged, even if the window ends with it.
-func TestTheWarmupIsNotJudged(t *testing.T) {
+func TestWarmupIsNotJudged(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1.8e9, 0)
 	p := errorsOnly()

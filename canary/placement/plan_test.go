@@ -12,7 +12,7 @@ import (
 )
 
 // Two pods of the stable Revision, one of the canary, and 100 shards: the moves of each step are half of what changes.
-func TestARolloutMovesNoShardTwice(t *testing.T) {
+func TestRolloutMovesNoShardTwice(t *testing.T) {
 	in := placement.Input{
 		Members: []placement.Member{{Name: "a", Revision: "v1", Phase: placement.Up}, {Name: "b", Revision: "v1", Phase: placement.Up}, {Name: "c", Revision: "v2", Phase: placement.Up}},
 		Owners:  make([]string, 100),

@@ -78,7 +78,7 @@ func TestParseWhatClientGolangExposes(t *testing.T) {
 }
 
 // One bad summand makes only its own sum unknown.
-func TestParseLeavesOutWhatIsNoCount(t *testing.T) {
+func TestParseOmitsInvalidCounts(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"NaN", "-1", "+Inf", "-Inf"} {
 		e, err := Parse([]byte("stateful_requests_total{outcome=\"ok\",cluster=\"a\"} 3\n"+

@@ -19,8 +19,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
 
-// TestWithoutRightsToCustomRuns: the missing permission is logged once, and not requested again at once.
-func TestWithoutRightsToCustomRuns(t *testing.T) {
+// TestMissingPermissionForCustomRuns: the missing permission is logged once, and not requested again at once.
+func TestMissingPermissionForCustomRuns(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zapcore.WarnLevel)
 	ctx, stop := context.WithCancel(logging.WithLogger(t.Context(), zap.New(core).Sugar()))

@@ -27,9 +27,9 @@ func loosen(t *testing.T, dyn dynamic.Interface) {
 	must(t, err)
 }
 
-// TestOneBadGateStopsNobody: Tekton's CRD accepts anything. An unreadable run fails with a
+// TestUnreadableGateAffectsNoOther: Tekton's CRD accepts anything. An unreadable run fails with a
 // reason, and the others are judged.
-func TestOneBadGateStopsNobody(t *testing.T) {
+func TestUnreadableGateAffectsNoOther(t *testing.T) {
 	cp := controlplane.Start(t)
 	th := open(t, cp)
 	must(t, cp.InstallCustomRuns(t.Context()))

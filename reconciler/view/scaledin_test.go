@@ -32,7 +32,7 @@ func TestScaledInPodHasNotFailed(t *testing.T) {
 
 // A node that shuts down ends its pods, and rejects those that are scheduled to it meanwhile. They stay there
 // as Failed, without being deleted.
-func TestAPodThatItsNodeEndedHasNotFailed(t *testing.T) {
+func TestPodEndedByItsNodeHasNotFailed(t *testing.T) {
 	t.Parallel()
 	for reason, failed := range map[string]bool{
 		"Terminated": false, "NodeShutdown": false, "Preempting": false, "OutOfcpu": false, "NodeAffinity": false,
