@@ -221,7 +221,7 @@ func exported(t *testing.T) map[string]bool {
 	r := newReplica(t)
 	r.lead(time.Now())
 	var families []*dto.MetricFamily
-	eventually(t, "the cluster is looked at", func() bool {
+	eventually(t, "the cluster is polled", func() bool {
 		var err error
 		if families, err = r.registry.Gather(); err != nil {
 			t.Fatal(err)

@@ -22,8 +22,8 @@ const (
 type Snapshot struct {
 	// Versions holds the resourceVersions of the objects in this snapshot.
 	Versions map[string]string
-	// Stale says that the Service in the snapshot is older than the memory. The Route may be newer
-	// all the same: informers have no common order, and no step of the Route may be skipped.
+	// Stale says that the Service in the snapshot is older than the memory. The Route may still be
+	// newer: informers have no common order, and no step of the Route may be skipped.
 	Stale bool
 	// URLsStale says that some URLs are or may be stale. Then nothing is published.
 	URLsStale bool

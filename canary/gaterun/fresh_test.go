@@ -48,7 +48,7 @@ func TestEvidenceBeginsWithAReadingOfTheRun(t *testing.T) {
 		t.Error("it began with what was read before it")
 	}
 	if !step(2*time.Second, time.Second) {
-		t.Errorf("it waits all the same: %s", run.GateRun.Message)
+		t.Errorf("it still waits: %s", run.GateRun.Message)
 	}
 }
 

@@ -182,6 +182,6 @@ func TestOpenRequestsOfAWindow(t *testing.T) {
 	c.figures.NoData = []attribution.NoData{{Revision: "c", Figure: "unaccounted_requests", Reason: attribution.StartedUnknown}}
 	c.figures.Revisions = nil
 	if w := c.window("c", "b"); !w.Canary.StartedUnknown || w.Canary.OverdueUnknown != "" || w.RequestTimeout != attribution.DefaultTimeout {
-		t.Errorf("nobody counts what begins: %+v", w.Canary)
+		t.Errorf("starts are not counted: %+v", w.Canary)
 	}
 }

@@ -64,7 +64,7 @@ type emitting struct {
 func newEmitting(ctx context.Context, p *process, cmw configmap.Watcher) *emitting {
 	e := &emitting{process: p}
 	var err error
-	e.metrics, err = delivery.NewInstruments() //nolint:contextcheck // counters begin at zero, whoever asks
+	e.metrics, err = delivery.NewInstruments() //nolint:contextcheck // counters start at zero
 	must(ctx, "making the metrics", err)
 	e.settings, err = settings.NewStore(ctx, cmw, e.resync)
 	must(ctx, "reading the configuration", err)

@@ -2,7 +2,7 @@
 // another Revision the rest. Task knative-traffic runs it.
 //
 // Invariant: it writes spec.traffic of that Service and nothing else, only if the
-// current traffic is what its caller expects, and only if nobody has written the Service
+// current traffic is what its caller expects, and only if no one else has written the Service
 // since it was read. It succeeds only when the split is in effect on the Route.
 package main
 

@@ -95,7 +95,7 @@ func TestAllProblemsAreReportedWithTheirFields(t *testing.T) {
 	if strings.HasSuffix(err.Error(), ": spec") {
 		t.Errorf("the message ends in a field name: %s", err)
 	}
-	// A field that cannot be parsed may stay until somebody changes it.
+	// A field that cannot be parsed may stay until it is changed.
 	changed := &admitted{CDEventSource: *a.DeepCopy(), system: a.system}
 	changed.Labels = map[string]string{"a": "b"}
 	if err := changed.Validate(apis.WithinUpdate(context.Background(), a)); err != nil {

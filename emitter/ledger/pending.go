@@ -127,7 +127,7 @@ func outOfRange(j v1alpha1.JournalEntry, st *v1alpha1.CDEventSubjectStatus) bool
 	return j.Sequence <= 0 || j.Sequence > st.Sequence
 }
 
-// pending reads a journal entry. Another version of this program may have written it, or somebody
+// pending reads a journal entry. Another version of this program may have written it, or a user
 // may have edited it.
 func pending(s *v1alpha1.CDEventSubject, j v1alpha1.JournalEntry, r v1alpha1.Recipient) Pending {
 	o := Pending{Name: s.Name, Subject: s.Spec, Undecided: r.Undecided}

@@ -22,8 +22,8 @@ type subject struct {
 	// object is the newest known state, nil if there is none. It is never changed in
 	// place.
 	object *v1alpha1.CDEventSubject
-	// missing says that somebody deleted the object although it is still needed. The next
-	// write puts it back.
+	// missing is set if the object was deleted although it is still needed. The next write
+	// recreates it.
 	missing bool
 	// deleted is the UID of an object that this process has deleted, until the informer
 	// has seen it go. Updates of this object are stale.

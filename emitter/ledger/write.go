@@ -95,7 +95,7 @@ func (l *Ledger) prepare(sub *subject, spec v1alpha1.CDEventSubjectSpec, decide 
 	if !e.changed {
 		// Acknowledgements of events that are no longer pending need no write.
 		l.forgetAcks(sub, acked, given)
-		return nil, nil //nolint:nilnil // nothing to write is no error
+		return nil, nil //nolint:nilnil // nothing to write is not an error
 	}
 	e.finish(l.router.Operator)
 	return e, nil

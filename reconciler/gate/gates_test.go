@@ -129,7 +129,7 @@ func TestGatesThatWatch(t *testing.T) {
 		s.Split(60)
 		th.stands("cart", func(g *v1alpha1.CanaryGate) bool { return running(g) && g.Status.Run.ID != third.ID })
 	})
-	th.act("a verdict that nobody was told of", func(t *testing.T) {
+	th.act("an unreported verdict", func(t *testing.T) {
 		s := th.service("untold")
 		s.Serve(stage.Canary, 1, 0)
 		th.gate("untold", true)

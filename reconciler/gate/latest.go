@@ -37,7 +37,7 @@ func gateOf(obj any) string {
 	return u.GetNamespace() + "/" + name
 }
 
-// latest returns the newest run of the gate, whoever started it. The last known state of
+// latest returns the newest run of the gate, no matter who started it. The last known state of
 // a deleted CustomRun stays.
 func (s *gateSync) latest() *v1alpha1.GateLatest {
 	newest, by := s.status.Run, ""

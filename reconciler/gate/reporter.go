@@ -32,7 +32,7 @@ func newReporter(now func() time.Time, known func(types.NamespacedName) bool, by
 }
 
 // report reports a completed run, unless it is older than reportPeriod or was reported.
-// A run that never found its Service concerns nobody. It returns false if it is too early.
+// A run that never found its Service is not reported. It returns false if it is too early.
 func (r *reporter) report(namespace string, run *v1alpha1.GateRun) bool {
 	if run == nil || run.CompletionTime == nil || run.Service.UID == "" {
 		return true

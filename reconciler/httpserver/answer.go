@@ -23,6 +23,6 @@ func WriteJSON(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	// The client has disconnected, so there is nobody to send the error to.
+	// The client has disconnected, so the error cannot be sent.
 	_ = json.NewEncoder(w).Encode(body)
 }

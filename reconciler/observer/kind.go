@@ -100,7 +100,7 @@ type Result struct {
 	Transitions []lifecycle.Transition
 	// Save says that the memory must be written, even without any transition.
 	Save bool
-	// Wake is when the same state must be looked at again, zero for never.
+	// Wake is when the same state must be evaluated again, or zero.
 	Wake time.Time
 	// Wait says that something is missing to decide. The state is folded again later.
 	Wait bool

@@ -136,7 +136,7 @@ func (o *Observer) Stop() {
 }
 
 // lead reconciles all keys of a bucket. A key that only the ledger has belongs to an object
-// that was removed while nobody watched.
+// that was deleted while no process watched.
 func (o *Observer) lead(b reconciler.Bucket) {
 	o.enqueue(b.Has, o.queue.EnqueueSlowKey)
 	if o.Promoted != nil {

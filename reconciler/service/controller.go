@@ -82,7 +82,7 @@ func NewController(ctx context.Context, o Options) (*controller.Impl, *Watch) {
 	}, ob.Stop)
 	go wait.UntilWithContext(ctx, func(context.Context) { ob.Tidy() }, tidyEvery)
 	if !leaderelection.HasLeaderElection(ctx) {
-		// Without leader election, nobody promotes the observer in the way that starts
+		// Without leader election, the observer is not promoted in the way that starts
 		// from the ledger.
 		if err := ob.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
 			logging.FromContext(ctx).Errorw("Leading without leader election failed", "error", err)

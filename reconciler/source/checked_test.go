@@ -20,7 +20,7 @@ func hostile(s *v1alpha1.CDEventSource) {
 	}
 }
 
-// A source is reconciled every ten seconds, even if nobody changes it.
+// A source is reconciled every ten seconds, even without changes.
 func TestSpecIsCheckedOncePerGeneration(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)

@@ -187,7 +187,7 @@ func TestSinksThatDoNotResolveSayWhy(t *testing.T) {
 		{"a Revision", nil, to(duckv1.KReference{APIVersion: "serving.knative.dev/v1", Kind: "Revision", Name: "c"}), "SinkKindNotAllowed", []string{"Revision of serving"}},
 		{"a CDEventSource", nil, to(duckv1.KReference{APIVersion: "knative-cdevents.dev/v1alpha1", Kind: "CDEventSource", Name: "all"}), "SinkKindNotAllowed", nil},
 		{"a Lease", nil, to(duckv1.KReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Name: "c"}), "SinkKindNotAllowed", nil},
-		// It is cluster-scoped: anybody could reference it to read its conditions.
+		// It is cluster-scoped: anyone could reference it to read its conditions.
 		{
 			"cluster-scoped",
 			[]runtime.Object{object("flows.example.dev/v1alpha1", "Waterfall", "", "big", map[string]any{"address": map[string]any{"url": "http://w.example"}})},

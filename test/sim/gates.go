@@ -56,7 +56,7 @@ func (w *world) judgeRuns(s *service, mine []delivered, most int) {
 		case n > most:
 			w.fail("%s: %d events of verdict %s", s.uid, n, r.run)
 		case n == 0 && !r.unmade && !s.deleted && s.restored == 0:
-			w.fail("%s: nobody was told of verdict %s", s.uid, r.run)
+			w.fail("%s: no event announced verdict %s", s.uid, r.run)
 		}
 		delete(told, r.run)
 	}

@@ -90,7 +90,7 @@ func (w *world) judgeOne(s *service, mine []delivered, v *verdict) {
 	switch before := w.before(s); {
 	case s.deleted:
 		if w.deployed(s, mine) && count["removed"] == 0 && s.era == w.cluster.era {
-			w.fail("%s was deployed and is gone, and nobody was told", s.uid)
+			w.fail("%s was deployed and deleted, but no removal was announced", s.uid)
 		}
 	case count["removed"] > s.restored:
 		w.fail("%s is there, and was announced as removed", s.uid)
@@ -104,7 +104,7 @@ func (w *world) judgeOne(s *service, mine []delivered, v *verdict) {
 	default:
 		for _, name := range s.revisions {
 			if ready[name] == 0 {
-				w.fail("%s: nobody was told that Revision %s is ready", s.uid, name)
+				w.fail("%s: no event announced that Revision %s is ready", s.uid, name)
 			}
 		}
 	}
@@ -187,11 +187,11 @@ func (w *world) judgeSplits(s *service, told []delivered, v *verdict) {
 	}
 	switch least := best[m][n]; {
 	case least >= never:
-		w.fail("%s: what was told is not what happened, in this order", s.uid)
+		w.fail("%s: the announced states differ from what happened, or are in another order", s.uid)
 	case s.deleted:
 		v.late += least/lost + least%lost
 	case least >= lost:
-		w.fail("%s: %d of %d splits are told by no event, though a process that still lives was told of them", s.uid, least/lost, n)
+		w.fail("%s: %d of %d splits were announced by no event, although a process that still runs saw them", s.uid, least/lost, n)
 	default:
 		v.pardoned += least
 	}

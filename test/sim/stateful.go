@@ -148,6 +148,6 @@ func (w *world) judgeCluster(s *service, count map[string]int, mine []delivered,
 	case count["cluster.removed"] > 0:
 		w.fail("%s: its cluster is there, and was announced as removed", s.uid)
 	case !w.before(s) && len(s.members) > 0 && (formed == 0 || count["cluster.settled"] == 0):
-		w.fail("%s: its cluster has settled, and nobody was told: %v", s.uid, count)
+		w.fail("%s: its cluster has settled, but no event announced it: %v", s.uid, count)
 	}
 }

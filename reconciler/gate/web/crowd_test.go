@@ -105,7 +105,7 @@ func dial(t *testing.T, at string) net.Conn {
 	return c
 }
 
-// A client that sends its body slowly and without a token delays nobody.
+// A client that sends its body slowly and without a token delays no other client.
 func TestSlowPostsWithoutAToken(t *testing.T) {
 	t.Parallel()
 	at := crowded(t, accessBy(0))
@@ -137,7 +137,7 @@ func TestSlowPostsWithoutAToken(t *testing.T) {
 	}
 }
 
-// Idle connections give way to active ones.
+// Idle connections are closed in favor of active ones.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
 	at := crowded(t, accessBy(0))
