@@ -20,6 +20,8 @@ func runImage(ctx context.Context, say *report.Reporter, args []string) error {
 	dir := flags.String("C", ".", "the directory of the Go module to build in, or \"part:NAME\" for a pinned module, such as part:eventing")
 	layer := flags.String("layer", "", "instead of Go programs, add a tar file to the base image")
 	maven := flags.String("maven", "", "instead of Go programs, build the Maven module in this directory; its jars are in /app, and a Java runtime is in /jre")
+	var needs list
+	flags.Var(&needs, "needs", "the directory of a Maven module that the one of --maven depends on; may be repeated")
 	name := flags.String("name", "", "the name of the image, for --layer and --maven")
 	entrypoint := flags.String("entrypoint", "", "the command, with its words separated by spaces, for --layer and --maven")
 	user := flags.String("user", "65532:65532", "the user that the image runs as, for --layer and --maven")
@@ -42,11 +44,12 @@ func runImage(ctx context.Context, say *report.Reporter, args []string) error {
 		if err != nil {
 			return err
 		}
-		push, what := n.PushTar, *layer
+		program, ref := node.Program{Name: *name, Entrypoint: strings.Fields(*entrypoint), User: *user}, ""
 		if *maven != "" {
-			push, what = n.PushMaven, *maven
+			ref, err = n.PushMaven(ctx, program, *maven, needs...)
+		} else {
+			ref, err = n.PushTar(ctx, program, *layer)
 		}
-		ref, err := push(ctx, node.Program{Name: *name, Entrypoint: strings.Fields(*entrypoint), User: *user}, what)
 		if err != nil {
 			return err
 		}

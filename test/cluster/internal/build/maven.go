@@ -21,16 +21,20 @@ import (
 const javaModules = "java.base,java.logging,java.naming,java.management,java.sql,java.xml," +
 	"jdk.httpserver,jdk.unsupported,jdk.crypto.ec,jdk.jfr,java.instrument,jdk.attach"
 
-// MavenKey identifies the image of the Maven module at dir: its sources, the versions that they pin, and the Java that
-// compiles them and goes into the image.
-func (b *Builder) MavenKey(ctx context.Context, dir string) (string, error) {
+// MavenKey identifies the image of the Maven module at dir: its sources and those of the modules that it depends on, the
+// versions that they pin, and the Java that compiles them and goes into the image.
+func (b *Builder) MavenKey(ctx context.Context, dir string, needs ...string) (string, error) {
 	var version bytes.Buffer
 	if err := (run{dir: dir, log: b.store.Log("maven"), env: os.Environ(), out: &version}).do(ctx, "jlink", "--version"); err != nil {
 		return "", fmt.Errorf("asking for Java's version: %w", err)
 	}
 	inputs := []string{version.String(), javaModules}
-	for _, part := range []string{"pom.xml", "src"} {
-		err := filepath.WalkDir(filepath.Join(dir, part), func(path string, entry fs.DirEntry, err error) error {
+	parts := []string{filepath.Join(dir, "pom.xml"), filepath.Join(dir, "src")}
+	for _, need := range needs {
+		parts = append(parts, filepath.Join(need, "pom.xml"), filepath.Join(need, sourcesOfNeeds))
+	}
+	for _, part := range parts {
+		err := filepath.WalkDir(part, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err
 			}
@@ -46,9 +50,12 @@ func (b *Builder) MavenKey(ctx context.Context, dir string) (string, error) {
 	return store.Key(inputs...), nil
 }
 
-// Maven builds the module at dir and returns the files of its image: jars in /app, a minimal Java runtime for them in
+// sourcesOfNeeds leaves the tests of a module that others depend on out: they have run where it was built.
+const sourcesOfNeeds = "src/main"
+
+// Maven builds the module at dir, and before it those that it depends on, and returns the files of its image: jars in /app, a minimal Java runtime for them in
 // /jre, and the C libraries that Java needs. It builds a copy, because Maven writes into its source folder.
-func (b *Builder) Maven(ctx context.Context, dir, key string) ([]registry.File, error) {
+func (b *Builder) Maven(ctx context.Context, dir, key string, needs ...string) ([]registry.File, error) {
 	name := "maven-" + filepath.Base(dir)
 	out := b.store.Bin(name, key)
 	unlock, err := store.Lock(out+".lock", func() { b.say.Say("waiting for another command that builds %s", name) })
@@ -67,14 +74,13 @@ func (b *Builder) Maven(ctx context.Context, dir, key string) ([]registry.File, 
 			return fmt.Errorf("making a folder to build in: %w", err)
 		}
 		defer func() { _ = os.RemoveAll(work) }() // a leftover temporary folder does no harm
-		if err := os.CopyFS(filepath.Join(work, "src"), os.DirFS(filepath.Join(dir, "src"))); err != nil {
+		if err := reactor(work, dir, needs); err != nil {
 			return fmt.Errorf("copying the Maven module: %w", err)
 		}
 		for _, c := range [][]string{
-			{"cp", filepath.Join(dir, "pom.xml"), work},
 			{"mvn", "--batch-mode", "--quiet", "--no-transfer-progress", "package"},
 			{"mkdir", filepath.Join(tmp, "app")},
-			{"sh", "-c", `cp target/*.jar target/lib/*.jar "$0"`, filepath.Join(tmp, "app")},
+			{"sh", "-c", `cp app/target/*.jar app/target/lib/*.jar "$0"`, filepath.Join(tmp, "app")},
 			{
 				"jlink", "--add-modules", javaModules, "--strip-java-debug-attributes", "--no-header-files", "--no-man-pages", "--compress=2",
 				"--output", filepath.Join(tmp, "jre"),
@@ -90,6 +96,35 @@ func (b *Builder) Maven(ctx context.Context, dir, key string) ([]registry.File, 
 		return nil, err
 	}
 	return tree(out)
+}
+
+// reactor copies a module to app, and those that it depends on beside it, and writes a POM that builds all of them together.
+func reactor(work, dir string, needs []string) error {
+	modules := "<module>app</module>"
+	if err := copyModule(filepath.Join(work, "app"), dir, "src"); err != nil {
+		return err
+	}
+	for i, need := range needs {
+		name := fmt.Sprintf("need%d", i)
+		modules += "<module>" + name + "</module>"
+		if err := copyModule(filepath.Join(work, name), need, sourcesOfNeeds); err != nil {
+			return err
+		}
+	}
+	pom := "<project><modelVersion>4.0.0</modelVersion><groupId>all</groupId><artifactId>all</artifactId><version>1</version>" +
+		"<packaging>pom</packaging><modules>" + modules + "</modules></project>"
+	return os.WriteFile(filepath.Join(work, "pom.xml"), []byte(pom), 0o600) //nolint:wrapcheck // Maven wraps it
+}
+
+func copyModule(to, from, sources string) error {
+	if err := os.CopyFS(filepath.Join(to, sources), os.DirFS(filepath.Join(from, sources))); err != nil {
+		return err //nolint:wrapcheck // Maven wraps it
+	}
+	pom, err := os.ReadFile(filepath.Join(from, "pom.xml")) //nolint:gosec // a path inside the checkout
+	if err != nil {
+		return err //nolint:wrapcheck // Maven wraps it
+	}
+	return os.WriteFile(filepath.Join(to, "pom.xml"), pom, 0o600) //nolint:wrapcheck // Maven wraps it
 }
 
 // shared matches paths in ldd's output: "libc.so.6 => /lib/libc.so.6 (0x…)", and the loader, which has no arrow.

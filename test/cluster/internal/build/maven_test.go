@@ -37,7 +37,7 @@ func TestMavenModuleIsBuiltOnceForTheSameSource(t *testing.T) {
 	write(t, library, "libc")
 	ran := filepath.Join(t.TempDir(), "ran")
 	toolbox(t, map[string]string{
-		"mvn": "test -f pom.xml\necho >>" + ran + "\nmkdir -p target/lib\ncp src/Main.java target/cart.jar\necho dep >target/lib/dep.jar\n",
+		"mvn": "test -f pom.xml\ntest -f need0/src/main/Library.java\n! test -e need0/src/test\necho >>" + ran + "\ncd app\nmkdir -p target/lib\ncp src/Main.java target/cart.jar\necho dep >target/lib/dep.jar\n",
 		"jlink": `[ "$1" != --version ] || { echo 17; exit; }` + "\n" +
 			`for last; do :; done; mkdir -p "$last/bin" "$last/lib/server"; cd "$last"; touch bin/java lib/libjava.so lib/server/libjvm.so; ln -s java bin/other` + "\n",
 		"ldd": "printf '%s:\\n\\tlinux-vdso.so.1 (0x7)\\n\\tlibjvm.so => %s/jre/lib/server/libjvm.so (0x8)\\n\\tlibc.so.6 => " + library + " (0x9)\\n' \"$1\" \"$PWD\"\n",
@@ -46,14 +46,18 @@ func TestMavenModuleIsBuiltOnceForTheSameSource(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "app")
 	write(t, filepath.Join(dir, "pom.xml"), "<project/>")
 	write(t, filepath.Join(dir, "src", "Main.java"), "one")
+	need := filepath.Join(t.TempDir(), "library")
+	write(t, filepath.Join(need, "pom.xml"), "<project/>")
+	write(t, filepath.Join(need, "src", "main", "Library.java"), "one")
+	write(t, filepath.Join(need, "src", "test", "LibraryTest.java"), "its own build runs it")
 
 	build := func() (string, []string) {
 		t.Helper()
-		key, err := b.MavenKey(t.Context(), dir)
+		key, err := b.MavenKey(t.Context(), dir, need)
 		if err != nil {
 			t.Fatal(err)
 		}
-		files, err := b.Maven(t.Context(), dir, key)
+		files, err := b.Maven(t.Context(), dir, key, need)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,6 +93,10 @@ func TestMavenModuleIsBuiltOnceForTheSameSource(t *testing.T) {
 	write(t, filepath.Join(dir, "src", "Main.java"), "two")
 	if other, _ := build(); other == first || builds(t, ran) != 2 {
 		t.Errorf("another source was built %d times, its key is %s", builds(t, ran)-1, other)
+	}
+	write(t, filepath.Join(need, "src", "main", "Library.java"), "two")
+	if build(); builds(t, ran) != 3 {
+		t.Error("another source of what it depends on was not built")
 	}
 }
 
