@@ -98,6 +98,16 @@ class SettingsTest {
   }
 
   @Test
+  void theReadmeHasEachSettingWithItsDefault() throws IOException {
+    String readme = Files.readString(Path.of("README.md"));
+    for (var setting : ConfigFactory.defaultReference().getConfig(Settings.PATH).entrySet()) {
+      String value = setting.getValue().unwrapped().toString();
+      String row = "| `" + setting.getKey() + "` | " + (value.isEmpty() ? "" : "`" + value + "` |");
+      assertTrue(readme.contains(row), row);
+    }
+  }
+
+  @Test
   void saysWhichNamespaceIsMissing() {
     Path absent = dir.resolve("absent");
     Exception e = assertThrows(IllegalArgumentException.class, () -> Settings.from(config("service = cart"), absent));
