@@ -30,6 +30,8 @@ type Cart struct {
 	Env map[string]string
 	// Annotations override the template's annotations in the same way.
 	Annotations map[string]string
+	// Tagged gives both Revisions a tag, so that neither is scaled to zero without traffic.
+	Tagged bool
 
 	// manifests is the folder with the application's YAML.
 	manifests string
@@ -126,9 +128,13 @@ func (k *Kit) ReleaseCanary(ctx context.Context, c *Cart, env map[string]string)
 func (k *Kit) SplitCart(ctx context.Context, c *Cart, canary int64) error {
 	var targets []any
 	for _, t := range []Share{{c.Stable(), 100 - canary}, {c.Canary(), canary}} {
+		target := map[string]any{"revisionName": t.Revision, "percent": t.Percent, "latestRevision": false}
+		if c.Tagged {
+			target["tag"] = "keep-" + t.Revision
+		}
 		// A target with zero percent would keep its Revision from scaling to zero.
-		if t.Percent > 0 {
-			targets = append(targets, map[string]any{"revisionName": t.Revision, "percent": t.Percent, "latestRevision": false})
+		if t.Percent > 0 || c.Tagged {
+			targets = append(targets, target)
 		}
 	}
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"traffic": targets}})

@@ -35,14 +35,14 @@ func pekkoMembers(body []byte) ([]string, error) {
 	return hosts, nil
 }
 
-// PekkoImage builds the image of test/pekko with the machine's JDK and Maven. The process is short-lived, so the JVM uses
+// PekkoImage builds the image of test/pekko, and the client library of clients/pekko in it, with the machine's JDK and Maven. The process is short-lived, so the JVM uses
 // only the first tier of its compiler.
 func (k *Kit) PekkoImage(ctx context.Context) (string, error) {
 	if !k.Own() {
 		return "", fmt.Errorf("the image of test/pekko: only the program of test/cluster can build it")
 	}
 	const entrypoint = "/jre/bin/java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xmx192m -cp /app/* dev.knativecdevents.cart.Main"
-	out, err := run(ctx, k.root, nil, k.program, "image", "--maven", k.Path("test", "pekko"), "--name", "apps/pekko", "--entrypoint", entrypoint)
+	out, err := run(ctx, k.root, nil, k.program, "image", "--maven", k.Path("test", "pekko"), "--needs", k.Path("clients", "pekko"), "--name", "apps/pekko", "--entrypoint", entrypoint)
 	if err != nil {
 		return "", fmt.Errorf("building the image of test/pekko: %w", err)
 	}
@@ -51,11 +51,27 @@ func (k *Kit) PekkoImage(ctx context.Context) (string, error) {
 
 // PekkoShards returns the number of cart shards on each Revision's pods, from Pekko's own management.
 func (k *Kit) PekkoShards(ctx context.Context, c *Cart) (map[string]int, error) {
-	pods, err := k.CartPods(ctx, c)
+	owners, err := k.PekkoOwners(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	shards := map[string]int{}
+	for _, o := range owners {
+		shards[o.Revision]++
+	}
+	return shards, nil
+}
+
+// ShardOwner is the pod that has a shard.
+type ShardOwner struct{ Revision, Pod string }
+
+// PekkoOwners returns which pod has each cart shard, from Pekko's own management. A shard that two pods claim is an error.
+func (k *Kit) PekkoOwners(ctx context.Context, c *Cart) (map[string]ShardOwner, error) {
+	pods, err := k.CartPods(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	owners := map[string]ShardOwner{}
 	for _, p := range pods {
 		body, err := k.askPod(ctx, &p, "7626", "cluster/shards/Cart")
 		if err != nil {
@@ -65,7 +81,12 @@ func (k *Kit) PekkoShards(ctx context.Context, c *Cart) (map[string]int, error) 
 		if err := json.Unmarshal(body, &said); err != nil {
 			return nil, fmt.Errorf("reading the shards of pod %s: %w", p.Name, err)
 		}
-		shards[p.Labels["serving.knative.dev/revision"]] += len(said.Regions)
+		for _, r := range said.Regions {
+			if was, twice := owners[r.ShardID]; twice {
+				return nil, fmt.Errorf("both %s and %s have shard %s", was.Pod, p.Name, r.ShardID)
+			}
+			owners[r.ShardID] = ShardOwner{Revision: p.Labels["serving.knative.dev/revision"], Pod: p.Name}
+		}
 	}
-	return shards, nil
+	return owners, nil
 }

@@ -18,7 +18,7 @@ import (
 
 // javaModules are the Java modules of the applications: an actor system with HTTP, and the last two for agents that
 // attach to their own process.
-const javaModules = "java.base,java.logging,java.naming,java.management,java.sql,java.xml," +
+const javaModules = "java.base,java.logging,java.net.http,java.naming,java.management,java.sql,java.xml," +
 	"jdk.httpserver,jdk.unsupported,jdk.crypto.ec,jdk.jfr,java.instrument,jdk.attach"
 
 // MavenKey identifies the image of the Maven module at dir: its sources and those of the modules that it depends on, the

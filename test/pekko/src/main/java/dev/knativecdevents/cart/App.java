@@ -1,5 +1,6 @@
 package dev.knativecdevents.cart;
 
+import dev.knativecdevents.placement.pekko.KnativePlacement;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
@@ -16,6 +17,7 @@ import org.apache.pekko.cluster.sharding.ShardRegion;
 import org.apache.pekko.cluster.sharding.typed.ClusterShardingQuery;
 import org.apache.pekko.cluster.sharding.typed.GetShardRegionState;
 import org.apache.pekko.cluster.sharding.typed.HashCodeMessageExtractor;
+import org.apache.pekko.cluster.sharding.typed.ShardingEnvelope;
 import org.apache.pekko.cluster.sharding.typed.javadsl.ClusterSharding;
 import org.apache.pekko.cluster.sharding.typed.javadsl.Entity;
 import org.apache.pekko.cluster.typed.Cluster;
@@ -37,8 +39,12 @@ final class App {
     system = ActorSystem.create(shardsTold(counts), settings.service(), settings.config());
     sharding = ClusterSharding.get(system);
     extractor = new HashCodeMessageExtractor<>(settings.shards());
-    sharding.init(
-        Entity.of(Cart.KEY, context -> Cart.create(settings, counts)).withMessageExtractor(extractor));
+    Entity<Ask, ShardingEnvelope<Ask>> cart =
+        Entity.of(Cart.KEY, context -> Cart.create(settings, counts)).withMessageExtractor(extractor);
+    if (settings.placement()) {
+      cart = cart.withAllocationStrategy(KnativePlacement.get(system).strategy(Cart.KEY.name()));
+    }
+    sharding.init(cart);
   }
 
   static void start(Settings settings) throws IOException {

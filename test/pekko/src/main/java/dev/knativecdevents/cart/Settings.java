@@ -15,6 +15,7 @@ import java.util.Map;
  * @param patience is how long the entry pod waits for the pod that handles the request
  * @param reportEntry adds the entry Revision to the request counter
  * @param kamon replaces the application's own counters by Kamon's
+ * @param placement gives each Revision as many shards as the Route gives it requests
  * @param appVersion is empty, or Pekko's app-version: new shards go to the highest one, and none move while there are two
  * @param podLabelSelector finds the pods of the cluster
  */
@@ -29,6 +30,7 @@ record Settings(
     Duration patience,
     boolean reportEntry,
     boolean kamon,
+    boolean placement,
     String appVersion,
     String podLabelSelector) {
 
@@ -53,6 +55,7 @@ record Settings(
         Duration.ofMillis(number(env, "PATIENCE_MILLIS", 5_000, 60_000)),
         "true".equals(env.get("REPORT_ENTRY")),
         "kamon".equals(env.get("METRICS")),
+        "true".equals(env.get("PLACEMENT")),
         env.getOrDefault("APP_VERSION", ""),
         env.getOrDefault("POD_LABEL_SELECTOR", ALL_REVISIONS).replace("{revision}", revision));
   }
