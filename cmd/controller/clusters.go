@@ -12,7 +12,7 @@ import (
 )
 
 // watchClusters polls the stateful clusters of the Services that this process leads for.
-// Each observation becomes a part of its Service, and leads to a plan of where its shards must be.
+// Each observation becomes a part of its Service and the input of its placement plan.
 func (m *measuring) watchClusters(ctx context.Context, services *service.Watch, placing *placing) {
 	metrics, err := stateful.NewInstruments()
 	must(ctx, "making the metrics of clusters", err)

@@ -21,7 +21,7 @@ import (
 type placing struct {
 	*process
 	placer *placement.Placer
-	// plans are what every replica serves.
+	// plans holds the plans that every replica serves.
 	plans *web.Plans
 }
 

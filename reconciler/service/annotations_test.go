@@ -70,7 +70,7 @@ func rendered(t *testing.T, ofService, ofRevision map[string]string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(out.Event.Data())
+	return string(out.Data())
 }
 
 func TestHugeAnnotationsAreTruncated(t *testing.T) {

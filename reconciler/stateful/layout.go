@@ -9,13 +9,13 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// Layout is where the shards of a cluster are, as all its members said in one poll.
+// Layout is the location of all shards of a cluster, from one poll of all members.
 type Layout struct {
-	// UID is the Service's.
+	// UID of the Service.
 	UID types.UID
 	// Declared is what the newest Revision declares.
 	Declared v1alpha1.Stateful
-	// Members are in the order of their addresses.
+	// Members are sorted by address.
 	Members []LayoutMember
 	// Owners are the addresses of the members that hold each shard, by entity type and shard id.
 	Owners map[string]map[string]string
@@ -24,13 +24,13 @@ type Layout struct {
 // LayoutMember is a member of the cluster whose pod belongs to the Service.
 type LayoutMember struct {
 	Address, Pod, Revision string
-	// Status is the runtime's: Joining, WeaklyUp, Up, Leaving, Exiting or Down. It is Leaving if the
-	// pod is being deleted, even if the member has not noticed yet.
+	// Status is that of the runtime: Joining, WeaklyUp, Up, Leaving, Exiting or Down. It is Leaving as
+	// soon as the pod is being deleted, even if the member has not noticed yet.
 	Status      string
 	Unreachable bool
 }
 
-// layout returns where shards are. The answers must be complete, and of one cluster.
+// layout returns the location of all shards. The answers must be complete and from one cluster.
 func layout(uid types.UID, subjects []subject, answers map[string]answer) Layout {
 	l := Layout{UID: uid, Declared: newest(subjects).declared, Owners: map[string]map[string]string{}}
 	members, unreachable := map[string]Member{}, map[string]bool{}
@@ -75,7 +75,8 @@ func layout(uid types.UID, subjects []subject, answers map[string]answer) Layout
 	return l
 }
 
-// progress orders the statuses of a member. Nodes hear of a change one after the other, and none goes back.
+// progress orders the statuses of a member. Nodes learn of a change at different times, but a status never
+// goes back.
 func progress(status string) int {
 	return slices.Index([]string{"Joining", "WeaklyUp", "Up", "Leaving", "Exiting", "Down", "Removed"}, status)
 }

@@ -31,7 +31,7 @@ func TestLayout(t *testing.T) {
 		},
 		Unreachable: []Unreachable{{Node: node("10.0.0.4")}},
 	}
-	// The next node has heard more.
+	// The next node has newer information.
 	further := Members{SelfNode: node("10.0.0.3"), Members: []Member{{Node: node("10.0.0.3"), Status: "Up"}}}
 	got := layout("uid", c.subjects, map[string]answer{
 		"10.0.0.1": {members: seen, shards: map[string][]string{"Cart": {"0", "7"}, "Order": {}}},

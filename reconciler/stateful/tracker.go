@@ -160,7 +160,7 @@ func few(all ...map[string]string) string {
 	return strings.Join(out[:min(len(out), maxNamed)], ", ")
 }
 
-// named joins the first names, and counts the others: a pod may name any number of members.
+// named joins the first names and counts the others, because a pod may report any number of members.
 func named(all []string) string {
 	out := strings.Join(all[:min(len(all), maxNamed)], ", ")
 	if more := len(all) - maxNamed; more > 0 {

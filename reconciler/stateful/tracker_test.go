@@ -157,7 +157,7 @@ func TestScaledToZeroSettles(t *testing.T) {
 	}
 }
 
-// A pod may name any number of members. What it says goes into events and into the journal.
+// A pod may report any number of members. Its answers go into events and the journal, so they are bounded.
 func TestAnswersOfAHostilePodAreShort(t *testing.T) {
 	t.Parallel()
 	s := three()

@@ -68,7 +68,7 @@ type Options struct {
 	Sequence func(types.NamespacedName, types.UID) int64
 	// Saw receives each observation of a cluster as a part of its Service.
 	Saw func(types.NamespacedName, observer.Part)
-	// Placed receives where the shards are, if all members answered and form one cluster. It may be
+	// Placed receives the location of all shards, if all members answered and form one cluster. It may be
 	// nil.
 	Placed  func(context.Context, types.NamespacedName, Layout)
 	Metrics Metrics
@@ -272,7 +272,7 @@ func (w *Watcher) poll(ctx context.Context, key types.NamespacedName) time.Durat
 	return whileMoving
 }
 
-// size is about how many bytes a state takes.
+// size returns about how many bytes a state takes.
 func size(c lifecycle.Cluster) int {
 	n := 256 + len(c.Note)
 	for _, t := range c.Trouble {

@@ -82,8 +82,8 @@ func (v *View) members(service types.NamespacedName) (members []*pods.Pod, other
 	return members, others
 }
 
-// byNode reports whether a node ended or rejected a pod for a reason of its own: it shuts down, has no
-// room, or needs the room for a critical pod. Eviction under pressure may be the pod's fault.
+// byNode reports whether the node is the cause of a failed pod: it shuts down, lacks resources, or needs
+// them for a critical pod. An eviction under pressure may be the pod's fault.
 func byNode(reason string) bool {
 	switch reason {
 	case "Terminated", "Shutdown", "NodeShutdown", "Preempting", "NodeAffinity", "UnexpectedAdmissionError":

@@ -9,7 +9,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
-// Labels of a pod may change after it was proven to belong to its Revision, and say something else.
+// The labels of a pod may change after it was verified.
 func TestPodIsProvenAgainWhenItClaimsSomethingElse(t *testing.T) {
 	t.Parallel()
 	there := &fakePods{pods: []*pods.Pod{running("p1", "", nil)}, strangers: map[types.UID]bool{}}
@@ -20,7 +20,7 @@ func TestPodIsProvenAgainWhenItClaimsSomethingElse(t *testing.T) {
 		there.pods[0] = &pod
 		f := v.Facts(cartKey)
 		if len(f.Pods) > 0 && there.strangers["p1"] {
-			t.Errorf("before it is proven again, %s counts for Revision %s", pod.UID, pod.RevisionUID)
+			t.Errorf("%s counts for Revision %s before it is verified again", pod.UID, pod.RevisionUID)
 		}
 		v.Targets(t.Context(), cartKey)
 		f = v.Facts(cartKey)
@@ -33,10 +33,10 @@ func TestPodIsProvenAgainWhenItClaimsSomethingElse(t *testing.T) {
 		t.Errorf("with an address: %d pods, asked %d times", n, there.asked)
 	}
 	if n, _ := look(func(p *pods.Pod) { p.IP, p.Ready = "", false }); n != 1 || there.asked != 1 {
-		t.Errorf("at its end: %d pods, asked %d times", n, there.asked)
+		t.Errorf("without an address again: %d pods, asked %d times", n, there.asked)
 	}
 	there.strangers["p1"] = true
 	if n, claimed := look(func(p *pods.Pod) { p.Revision, p.RevisionUID = "cart-2", "r2" }); n != 0 || claimed != 1 || *warned != 1 {
-		t.Errorf("as one of another Revision: %d pods, %d claimed, %d warnings", n, claimed, *warned)
+		t.Errorf("with the labels of another Revision: %d pods, %d claimed, %d warnings", n, claimed, *warned)
 	}
 }

@@ -30,8 +30,8 @@ func TestScaledInPodHasNotFailed(t *testing.T) {
 	}
 }
 
-// A node that shuts down ends its pods, and rejects those that are scheduled to it meanwhile. They stay there
-// as Failed, without being deleted.
+// A node that shuts down terminates its pods and rejects newly scheduled ones. These pods remain as Failed
+// and are not deleted.
 func TestPodEndedByItsNodeHasNotFailed(t *testing.T) {
 	t.Parallel()
 	for reason, failed := range map[string]bool{

@@ -22,15 +22,15 @@ const (
 // ownershipLimit limits one check of a pod's owners.
 const ownershipLimit = 5 * time.Second
 
-// ownership is the result of a check of a pod's owners.
+// ownership is the result of checking a pod's owners.
 type ownership struct {
 	proven bool
 	// claim is what was checked.
 	claim claim
 }
 
-// claim is what a pod says of itself, and may change: anyone who may label pods can have a proven one
-// claim to belong to another Revision.
+// claim is the owner that a pod's labels name. Anyone who may label pods can change the claim of a
+// verified pod.
 type claim struct {
 	service, revision       string
 	serviceUID, revisionUID types.UID
@@ -40,7 +40,7 @@ func claimOf(pod *pods.Pod) claim {
 	return claim{service: pod.Service, revision: pod.Revision, serviceUID: pod.ServiceUID, revisionUID: pod.RevisionUID}
 }
 
-// proves reports whether the check covers what the pod claims now.
+// proves reports whether the check covers the pod's present claim.
 func (o ownership) proves(pod *pods.Pod) bool { return o.proven && o.claim == claimOf(pod) }
 
 // proven returns the pods that are verified to belong to the Revision in their labels.

@@ -44,8 +44,8 @@ type View struct {
 	warn    func(message string, keysAndValues ...any)
 
 	mu sync.Mutex
-	// owned holds the result of each ownership check. A verified pod stays verified, as long as
-	// it claims the same, even if its owners are deleted first; otherwise it would seem to disappear and return.
+	// owned holds the result of each ownership check. A verified pod stays verified while its claim is the
+	// same, even if its owners are deleted first; otherwise it would seem to disappear and return.
 	owned map[types.UID]ownership
 	// clusters holds the latest observation of each cluster.
 	clusters map[types.NamespacedName]*lifecycle.Cluster
