@@ -158,7 +158,7 @@ func TestScaledToZeroSettles(t *testing.T) {
 }
 
 // A pod may report any number of members. Its answers go into events and the journal, so they are bounded.
-func TestAnswersOfAHostilePodAreShort(t *testing.T) {
+func TestHostileAnswersAreTruncated(t *testing.T) {
 	t.Parallel()
 	s := three()
 	for ip, a := range s.answers {

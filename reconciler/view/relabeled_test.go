@@ -10,7 +10,7 @@ import (
 )
 
 // The labels of a pod may change after it was verified.
-func TestPodIsProvenAgainWhenItClaimsSomethingElse(t *testing.T) {
+func TestRelabeledPodIsVerifiedAgain(t *testing.T) {
 	t.Parallel()
 	there := &fakePods{pods: []*pods.Pod{running("p1", "", nil)}, strangers: map[types.UID]bool{}}
 	v, warned := viewOf(there, lifecycle.Snapshot{Revisions: map[string]lifecycle.Revision{"cart-1": {Name: "cart-1", UID: "r1"}, "cart-2": {Name: "cart-2", UID: "r2"}}})
