@@ -131,7 +131,8 @@ class SourceTest {
       Thread drip = new Thread(() -> drip(silent));
       drip.setDaemon(true);
       drip.start();
-      String why = assertInstanceOf(Answer.Failed.class, source(silent.getLocalPort(), "http", "").ask(Known.NOTHING)).why();
+      Source impatient = new Source(settings(silent.getLocalPort(), "http", ""), Duration.ofSeconds(1));
+      String why = assertInstanceOf(Answer.Failed.class, impatient.ask(Known.NOTHING)).why();
       assertTrue(why.endsWith("within 1s"), why);
       drip.join(10_000);
       assertFalse(drip.isAlive(), "the connection must be closed");
@@ -209,10 +210,13 @@ class SourceTest {
   }
 
   private Source source(int port, String scheme, String more) {
+    return new Source(settings(port, scheme, more));
+  }
+
+  private Settings settings(int port, String scheme, String more) {
     String text =
         "%s { url = \"%s://127.0.0.1:%d\", namespace = shop, service = cart, token-file = \"%s\", wait = 1s\n%s }"
             .formatted(Settings.PATH, scheme, port, token, more);
-    return new Source(
-        Settings.from(ConfigFactory.parseString(text).withFallback(ConfigFactory.defaultReference())), Duration.ofSeconds(1));
+    return Settings.from(ConfigFactory.parseString(text).withFallback(ConfigFactory.defaultReference()));
   }
 }
