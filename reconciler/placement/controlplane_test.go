@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +50,8 @@ func (k known) Of(service types.NamespacedName) []*pods.Pod {
 	}
 	return k
 }
+
+func (k known) Synced() bool { return k != nil }
 
 func (known) Owned(_ context.Context, p *pods.Pod) error {
 	if p.Name == "impostor" {
@@ -160,8 +163,8 @@ func (s *scene) open(token, path string, headers ...string) *http.Response {
 	r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.at+"/v1/namespaces/"+namespace+"/services/"+path, nil)
 	must(s.T, err)
 	r.Header.Set("Authorization", "Bearer "+token)
-	for i := 0; i < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
+	for header := range slices.Chunk(headers, 2) {
+		r.Header.Set(header[0], header[1])
 	}
 	response, err := http.DefaultClient.Do(r)
 	must(s.T, err)
@@ -175,9 +178,9 @@ func (s *scene) place(percent int) {
 	must(s.T, s.placer.Place(s.Context(), cart, s.layout))
 }
 
-func (s *scene) want(status int, says, token, path string, headers ...string) {
+func (s *scene) want(status int, says, token, path string) {
 	s.Helper()
-	if got, _, body := s.get(token, path, headers...); got != status || !strings.Contains(body, says) {
+	if got, _, body := s.get(token, path); got != status || !strings.Contains(body, says) {
 		s.Errorf("%s: %d %s, want %d and %q", path, got, body, status, says)
 	}
 }

@@ -40,6 +40,7 @@ const (
 
 // Pods knows the pods of Services. pods.Informer implements it.
 type Pods interface {
+	Synced() bool
 	Of(service types.NamespacedName) []*pods.Pod
 	Owned(ctx context.Context, pod *pods.Pod) error
 }
@@ -61,6 +62,9 @@ func NewAccess(known, strangers kubernetes.Interface, p Pods) *Access {
 		callers: cache.NewLRUExpireCache(rememberMost), tokens: cache.NewLRUExpireCache(rememberMost),
 	}
 }
+
+// Synced implements Guard.
+func (a *Access) Synced() bool { return a.pods.Synced() }
 
 // caller is the pod that a token is bound to.
 type caller struct {
@@ -102,8 +106,10 @@ func (a *Access) caller(r *http.Request) (caller, error) {
 		return caller{}, &httpserver.RefusedError{Status: http.StatusUnauthorized, Message: "a token is required, as `Authorization: Bearer`; " + howTo}
 	}
 	digest := sha256.Sum256([]byte(token))
-	if who, ok := a.callers.Get(digest); ok {
-		return who.(caller), nil //nolint:forcetypeassert // nothing else is stored
+	if stored, _ := a.callers.Get(digest); stored != nil {
+		if who, ok := stored.(caller); ok {
+			return who, nil
+		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), reviewWithin)
 	defer cancel()

@@ -48,6 +48,8 @@ const (
 // Guard returns the pod that sends a request, if it is a live pod of the Service. The error is a *httpserver.RefusedError, or
 // explains why the check failed.
 type Guard interface {
+	// Synced reports whether all pods are known.
+	Synced() bool
 	Check(r *http.Request, service types.NamespacedName) (*pods.Pod, error)
 }
 
@@ -86,8 +88,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		httpserver.Dismiss(w, http.StatusNotFound, key.String()+" is not a valid name of a Service")
 		return
 	}
-	if !h.Plans.Synced() {
-		later(w, "this replica has just started and does not know the plans yet; try again")
+	// A client that is refused stops to move shards, so nothing is refused before all pods are known.
+	if !h.Plans.Synced() || !h.Guard.Synced() {
+		later(w, "this replica has just started and does not know the plans and pods yet; try again")
 		return
 	}
 	pod := h.allowed(w, r, key)
