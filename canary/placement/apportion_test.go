@@ -33,7 +33,7 @@ func TestApportionAgreesWithPublishedTables(t *testing.T) {
 }
 
 func TestApportionKeepsTheQuotaRule(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // reproducible
+	rng := rand.New(rand.NewPCG(1, 2))
 	for range 100_000 {
 		weights, total := randomWeights(rng)
 		seats := rng.IntN(300)
@@ -52,7 +52,7 @@ func TestApportionKeepsTheQuotaRule(t *testing.T) {
 
 // A canary whose percentage rises does not lose a shard, however the others shrink.
 func TestApportionIsMonotoneInOneProportion(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // reproducible
+	rng := rand.New(rand.NewPCG(3, 4))
 	for range 100_000 {
 		weights, _ := randomWeights(rng)
 		seats := rng.IntN(300)

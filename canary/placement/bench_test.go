@@ -10,7 +10,7 @@ import (
 
 // BenchmarkPlan plans 10,000 shards of known load for 100 members, a tenth of which has just come.
 func BenchmarkPlan(b *testing.B) {
-	rng := rand.New(rand.NewPCG(11, 12)) //nolint:gosec // reproducible
+	rng := rand.New(rand.NewPCG(11, 12))
 	in := placement.Input{Shares: []placement.Share{{Revision: "v1", Percent: 90}, {Revision: "v2", Percent: 10}}}
 	for m := range 100 {
 		in.Members = append(in.Members, placement.Member{Name: fmt.Sprintf("pekko://shop@10.0.0.%d:7355", m), Revision: fmt.Sprintf("v%d", 1+m/90), Phase: placement.Up})

@@ -14,7 +14,7 @@ var sequences = flag.Int("sequences", 20_000, "how many random sequences of join
 // Each plan of a cluster that changes at random gives every shard one owner, and moves as few shards as any other plan
 // with the same quotas would.
 func TestSequences(t *testing.T) {
-	rng := rand.New(rand.NewPCG(9, 10)) //nolint:gosec // reproducible
+	rng := rand.New(rand.NewPCG(9, 10))
 	for range *sequences {
 		in := randomInput(rng)
 		for range 4 {

@@ -7,8 +7,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
 func TestMetrics(t *testing.T) {
@@ -16,8 +14,8 @@ func TestMetrics(t *testing.T) {
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	leads := true
 	m := NewMetrics(func(types.NamespacedName) bool { return leads })
-	l := twoRevisions(100, v1alpha1.PlacementEnforce)
-	next, err := plan(l, split(5), 10)
+	l := twoRevisions(100)
+	next, err := plan(l, split(5))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +43,7 @@ canary_placement_target_shards{entity_type="Cart",k8s_namespace_name="shop",kn_r
 	m.saw(key, l, next)
 	want("5", "0", "0")
 	// Two shards have moved.
-	moved, left := twoRevisions(100, v1alpha1.PlacementEnforce), 2
+	moved, left := twoRevisions(100), 2
 	for shard, owner := range next.EntityTypes[0].Owners {
 		if owner == 1 && left > 0 {
 			left--

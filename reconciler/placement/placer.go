@@ -18,8 +18,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
 )
 
-// DefaultAtOnce is how many shards are handed over at a time. Each is unavailable while it moves.
-const DefaultAtOnce = 10
+// atOnce is how many shards are handed over at a time. Each is unavailable while it moves.
+const atOnce = 10
 
 // Options configure a Placer.
 type Options struct {
@@ -78,7 +78,7 @@ func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l stateful
 	if len(shares) == 0 {
 		return nil
 	}
-	next, err := plan(l, shares, DefaultAtOnce)
+	next, err := plan(l, shares)
 	if err != nil {
 		return err
 	}

@@ -17,9 +17,9 @@ import (
 const maxOwners = 150_000
 
 // plan returns the content of a plan, without its version.
-func plan(l stateful.Layout, shares []placement.Share, atOnce int) (v1alpha1.ShardPlacementStatus, error) {
+func plan(l stateful.Layout, shares []placement.Share) (v1alpha1.ShardPlacementStatus, error) {
 	shares = slices.SortedFunc(slices.Values(shares), func(a, b placement.Share) int { return strings.Compare(a.Revision, b.Revision) })
-	out := v1alpha1.ShardPlacementStatus{Mode: l.Declared.Placement, AtOnce: int32(atOnce)} //nolint:gosec // a constant
+	out := v1alpha1.ShardPlacementStatus{Mode: l.Declared.Placement, AtOnce: atOnce}
 	for _, s := range shares {
 		out.Revisions = append(out.Revisions, v1alpha1.PlacementRevision{Name: s.Revision, Percent: int32(s.Percent)}) //nolint:gosec // 100 at most
 	}

@@ -11,10 +11,10 @@ import (
 )
 
 // twoRevisions is a cluster with a stable pod that holds all of a number of shards, and a canary's pod.
-func twoRevisions(shards int, mode v1alpha1.PlacementMode) stateful.Layout {
+func twoRevisions(shards int) stateful.Layout {
 	l := stateful.Layout{
 		UID:      "uid-cart",
-		Declared: v1alpha1.Stateful{Runtime: v1alpha1.RuntimePekko, EntityTypes: []string{"Cart"}, Shards: shards, Placement: mode},
+		Declared: v1alpha1.Stateful{Runtime: v1alpha1.RuntimePekko, EntityTypes: []string{"Cart"}, Shards: shards, Placement: v1alpha1.PlacementEnforce},
 		Members: []stateful.LayoutMember{
 			{Address: "pekko://cart@10.0.0.1:7355", Pod: "stable", Revision: "cart-00001", Status: "Up"},
 			{Address: "pekko://cart@10.0.0.2:7355", Pod: "canary", Revision: "cart-00002", Status: "Up"},
@@ -33,7 +33,7 @@ func split(canary int) []placement.Share {
 
 func TestPlanNamesAnOwnerForEachShard(t *testing.T) {
 	t.Parallel()
-	got, err := plan(twoRevisions(100, v1alpha1.PlacementEnforce), split(5), 10)
+	got, err := plan(twoRevisions(100), split(5))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,9 +53,9 @@ func TestPlanNamesAnOwnerForEachShard(t *testing.T) {
 func TestFreeFormShardsGetQuotasOnly(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"north", "-1", "100", "007", "+1"} {
-		l := twoRevisions(100, v1alpha1.PlacementEnforce)
+		l := twoRevisions(100)
 		l.Owners["Cart"] = map[string]string{"0": l.Members[0].Address, id: l.Members[0].Address}
-		got, err := plan(l, split(50), 10)
+		got, err := plan(l, split(50))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,9 +82,9 @@ func TestTheStatusOfAMember(t *testing.T) {
 		{"Down", true, "", 0},
 		{"Later", false, "", 0},
 	} {
-		l := twoRevisions(100, v1alpha1.PlacementEnforce)
+		l := twoRevisions(100)
 		l.Members[1].Status, l.Members[1].Unreachable = c.status, c.unreachable
-		got, err := plan(l, split(20), 10)
+		got, err := plan(l, split(20))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,12 +97,12 @@ func TestTheStatusOfAMember(t *testing.T) {
 // A plan must fit into an object.
 func TestAPlanIsBounded(t *testing.T) {
 	t.Parallel()
-	l := twoRevisions(1, v1alpha1.PlacementEnforce)
+	l := twoRevisions(1)
 	l.Declared.Shards, l.Declared.EntityTypes = v1alpha1.MaxShards, nil
 	for i := range v1alpha1.MaxEntityTypes {
 		l.Declared.EntityTypes = append(l.Declared.EntityTypes, fmt.Sprintf("Type%d", i))
 	}
-	got, err := plan(l, split(20), 10)
+	got, err := plan(l, split(20))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,8 @@ func runImage(ctx context.Context, say *report.Reporter, args []string) error {
 		if err != nil {
 			return err
 		}
-		program, ref := node.Program{Name: *name, Entrypoint: strings.Fields(*entrypoint), User: *user}, ""
+		program := node.Program{Name: *name, Entrypoint: strings.Fields(*entrypoint), User: *user}
+		var ref string
 		if *maven != "" {
 			ref, err = n.PushMaven(ctx, program, *maven, needs...)
 		} else {

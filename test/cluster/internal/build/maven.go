@@ -124,7 +124,7 @@ func copyModule(to, from, sources string) error {
 	if err != nil {
 		return err //nolint:wrapcheck // Maven wraps it
 	}
-	return os.WriteFile(filepath.Join(to, "pom.xml"), pom, 0o600) //nolint:wrapcheck // Maven wraps it
+	return os.WriteFile(filepath.Join(to, "pom.xml"), pom, 0o600) //nolint:wrapcheck,gosec // Maven wraps it; a path in its own folder
 }
 
 // shared matches paths in ldd's output: "libc.so.6 => /lib/libc.so.6 (0x…)", and the loader, which has no arrow.
