@@ -58,14 +58,19 @@ func (c *cluster) limit(seats map[*member]int, shards int) {
 	for _, n := range seats {
 		total += n
 	}
-	for ; total > shards; total-- {
-		var least *member
-		for _, m := range c.members {
-			if seats[m] > 0 && (least == nil || m.quota-m.owned()-seats[m] <= least.quota-least.owned()-seats[least]) {
-				least = m
-			}
+	var lack []*member
+	for _, m := range slices.Backward(c.members) {
+		if seats[m] > 0 {
+			lack = append(lack, m)
 		}
-		seats[least]--
+	}
+	// Each round takes one seat from each member, so that all of them then lack the same.
+	for total > shards {
+		for _, m := range lack[:min(len(lack), total-shards)] {
+			seats[m]--
+			total--
+		}
+		lack = slices.DeleteFunc(lack, func(m *member) bool { return seats[m] == 0 })
 	}
 }
 

@@ -25,3 +25,21 @@ func BenchmarkPlan(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkHeldPlan plans the most shards that a type can have, while an unreachable member owns all of them. The controller does so
+// with each poll.
+func BenchmarkHeldPlan(b *testing.B) {
+	in := placement.Input{Shares: []placement.Share{{Revision: "v1", Percent: 50}, {Revision: "v2", Percent: 50}}}
+	for m := range 200 {
+		in.Members = append(in.Members, placement.Member{Name: fmt.Sprintf("pekko://shop@10.0.0.%d:7355", m), Revision: fmt.Sprintf("v%d", 1+m/100), Phase: placement.Up})
+	}
+	in.Members[0].Phase = placement.Unreachable
+	for range 65_536 {
+		in.Owners = append(in.Owners, in.Members[0].Name)
+	}
+	for b.Loop() {
+		if _, err := placement.New(in); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -76,6 +76,24 @@ func TestNothingMovesWhileTheClusterChanges(t *testing.T) {
 	}
 }
 
+// Without a choice to move, the members that lack most get the shards without an owner, so that each lacks as many.
+func TestFewShardsGoToThoseThatLackMost(t *testing.T) {
+	in := placement.Input{Shares: []placement.Share{{Revision: "v1", Percent: 50}, {Revision: "v2", Percent: 50}}}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		in.Members = append(in.Members, placement.Member{Name: name, Revision: "v" + string("1122"[len(in.Members)]), Phase: placement.Up})
+	}
+	in.Members[0].Phase = placement.Unreachable
+	in.Owners = append(slices.Repeat([]string{"a"}, 60), slices.Repeat([]string{""}, 40)...)
+	got := map[string]int{}
+	for _, owner := range plan(t, in).Owners {
+		got[owner]++
+	}
+	// Of 50 for b, and of 25 each for c and d, 20 are missing.
+	if got["a"] != 60 || got["b"] != 30 || got["c"] != 5 || got["d"] != 5 {
+		t.Errorf("%v", got)
+	}
+}
+
 func TestBadInputIsNamed(t *testing.T) {
 	up := placement.Member{Name: "a", Revision: "v1", Phase: placement.Up}
 	all := []placement.Share{{Revision: "v1", Percent: 100}}
