@@ -32,7 +32,7 @@ func plan(l stateful.Layout, shares []placement.Share) (v1alpha1.ShardPlacementS
 	}
 	left := maxOwners
 	for _, name := range l.Declared.EntityTypes {
-		owners, numbered := byNumber(l.Owners[name], min(l.Declared.Shards, left))
+		owners, numbered := byNumber(l.Owners[name], l.Declared.Shards)
 		p, err := placement.New(placement.Input{Shares: shares, Members: members, Owners: owners})
 		if err != nil {
 			return out, fmt.Errorf("planning entity type %s: %w", name, err)
@@ -42,7 +42,7 @@ func plan(l stateful.Layout, shares []placement.Share) (v1alpha1.ShardPlacementS
 		for _, m := range out.Members {
 			one.Quotas = append(one.Quotas, int32(p.Members[m.Address])) //nolint:gosec // as above
 		}
-		if numbered {
+		if numbered && len(owners) <= left {
 			left -= len(owners)
 			for _, owner := range p.Owners {
 				one.Owners = append(one.Owners, index[owner])
@@ -53,8 +53,8 @@ func plan(l stateful.Layout, shares []placement.Share) (v1alpha1.ShardPlacementS
 	return out, nil
 }
 
-// byNumber returns the owners of shards 0 to n-1. If the ids are not these numbers, or the plan has no room for them, it
-// returns the owners in any order, and false: then only quotas follow from them.
+// byNumber returns the owners of shards 0 to n-1. If the ids are not these numbers, it returns the owners in any order, and
+// false: then only quotas follow from them.
 func byNumber(owners map[string]string, n int) ([]string, bool) {
 	out := make([]string, n)
 	for id, owner := range owners {

@@ -109,8 +109,11 @@ func TestAPlanIsBounded(t *testing.T) {
 	owners := 0
 	for _, e := range got.EntityTypes {
 		owners += len(e.Owners)
+		if n := len(e.Owners); n != 0 && n != v1alpha1.MaxShards || e.Shards != v1alpha1.MaxShards || e.Quotas[0]+e.Quotas[1] != v1alpha1.MaxShards {
+			t.Errorf("%s has %d owners, %d shards and the quotas %v; want all owners or none", e.Name, n, e.Shards, e.Quotas)
+		}
 	}
-	if owners != maxOwners {
-		t.Errorf("%d owners are named, want %d", owners, maxOwners)
+	if owners != 2*v1alpha1.MaxShards {
+		t.Errorf("%d owners are named, want those of two types", owners)
 	}
 }
