@@ -25,12 +25,17 @@ const (
 )
 
 // Each request for a verdict costs a token review. These have budgets of their own, so
-// that events do not wait for them, and known clients do not wait for unknown ones.
+// that events do not wait for them, known clients do not wait for unknown ones, and verdicts
+// do not wait for pods that read their plan.
 const (
 	reviewsQPS     = 20
 	reviewsBurst   = 40
 	strangersQPS   = 10
 	strangersBurst = 20
+	// All pods that wait for a plan, about 900, come back at the same moment when it changes. The API server is asked again about each
+	// once a minute.
+	membersQPS   = 50
+	membersBurst = 200
 )
 
 // serve serves verdicts and placements over HTTP. Every replica does, from its caches.
@@ -44,10 +49,11 @@ func (g *gating) serve(ctx context.Context, v *view.View, placing *placing) {
 		},
 		Service: v.Split, Guard: web.NewAccess(known, strangers), Ready: informer.HasSynced, Warn: logging.FromContext(ctx).Warnw,
 	}).Init()
+	members, newcomers := g.reviews(ctx, membersQPS, membersBurst), g.reviews(ctx, strangersQPS, strangersBurst)
 	mux := http.NewServeMux()
 	mux.Handle("/", handler)
 	mux.Handle(placementweb.Path, (&placementweb.Handler{
-		Plans: placing.plans, Guard: placementweb.NewAccess(known, strangers, g.pods), Warn: logging.FromContext(ctx).Warnw, Stopping: ctx.Done(),
+		Plans: placing.plans, Guard: placementweb.NewAccess(members, newcomers, g.pods), Warn: logging.FromContext(ctx).Warnw, Stopping: ctx.Done(),
 	}).Init())
 	g.running.Go(func() {
 		// Sending events does not depend on it.
