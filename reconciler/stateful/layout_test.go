@@ -51,3 +51,18 @@ func TestLayout(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestHost(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"pekko://cart@10.0.0.7:7355":              "10.0.0.7",
+		"pekko://cart@cart-0.shop:7355":           "cart-0.shop",
+		"pekko://cart@[fd00::7]:7355":             "fd00::7",
+		"pekko://cart@[fd00:0:0:0:0:0:0:7]:7355":  "fd00::7",
+		"akka.tcp://cart@fd00:0:0:0:0:0:0:7:2552": "fd00::7",
+	} {
+		if got := host(address); got != want {
+			t.Errorf("%s: %s, want %s", address, got, want)
+		}
+	}
+}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"net/url"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -237,11 +237,20 @@ const maxNote = 256
 // brief also drops invalid UTF-8, which pods may send.
 func brief(s string) string { return text.Truncate(strings.ToValidUTF8(s, ""), maxNote) }
 
-// host returns the host of an address such as "pekko://shop@10.0.0.7:25520".
+// host returns the host of an address such as "pekko://shop@10.0.0.7:25520". Java writes IPv6 addresses out in full, such as
+// fd00:0:0:0:0:0:0:7, with brackets or without; Kubernetes does not.
 func host(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return address
+	_, at, found := strings.Cut(address, "@")
+	if !found {
+		at = address
 	}
-	return u.Hostname()
+	name := at
+	if i := strings.LastIndexByte(at, ':'); i >= 0 && !strings.HasSuffix(at, "]") {
+		name = at[:i]
+	}
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+	if ip, err := netip.ParseAddr(name); err == nil {
+		return ip.String()
+	}
+	return name
 }
