@@ -6,11 +6,9 @@
 package web
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -98,7 +96,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	httpserver.Authorized(r.Context())
-	stream := accepts(r, "text/event-stream")
+	stream := r.Method == http.MethodGet && accepts(r, "text/event-stream")
 	if stream || wait > 0 {
 		select {
 		case h.waiting <- struct{}{}:
@@ -162,12 +160,13 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, pod *pods.Pod, 
 	for {
 		plan, changed := h.Plans.Of(pod.ServiceUID)
 		if plan == nil {
+			w.Header().Del("ETag")
 			none(w, pod)
 			return
 		}
 		w.Header().Set("ETag", etag(plan))
-		if !slices.ContainsFunc(strings.Split(r.Header.Get("If-None-Match"), ","), func(tag string) bool { return strings.TrimSpace(tag) == etag(plan) }) {
-			httpserver.WriteJSON(w, http.StatusOK, bodyOf(plan))
+		if !has(r, plan) {
+			h.send(w, plan)
 			return
 		}
 		select {
@@ -183,6 +182,30 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, pod *pods.Pod, 
 	}
 }
 
+// has reports whether the client has the plan already. A proxy that compresses answers makes their tags weak.
+func has(r *http.Request, plan *v1alpha1.ShardPlacement) bool {
+	for tag := range strings.SplitSeq(strings.Join(r.Header.Values("If-None-Match"), ","), ",") {
+		if tag = strings.TrimSpace(tag); tag == "*" || strings.TrimPrefix(tag, "W/") == etag(plan) {
+			return true
+		}
+	}
+	return false
+}
+
+// send answers with the plan.
+func (h *Handler) send(w http.ResponseWriter, plan *v1alpha1.ShardPlacement) {
+	body, err := h.Plans.encoded(plan)
+	if err != nil {
+		h.Warn("A plan could not be encoded", "plan", plan.Name, "error", err)
+		httpserver.Refuse(w, http.StatusInternalServerError, "the plan could not be encoded")
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	// The client has disconnected, so the error cannot be sent.
+	_, _ = w.Write(body)
+}
+
 // none says that there is no plan, and what the client should do.
 func none(w http.ResponseWriter, pod *pods.Pod) {
 	reason, message := NoPlanYet, "the plan is not made yet; the controller first asks all members where the shards are"
@@ -193,42 +216,54 @@ func none(w http.ResponseWriter, pod *pods.Pod) {
 	httpserver.WriteJSON(w, http.StatusNotFound, map[string]string{"error": message, "reason": reason})
 }
 
-// stream sends the plan, and each one that follows, until the pod may not read it any more.
+// stream sends the plan, and each one that follows, until there is none, or the pod may not read it any more.
 func (h *Handler) stream(w http.ResponseWriter, r *http.Request, key types.NamespacedName, pod *pods.Pod) {
 	control := http.NewResponseController(w)
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	sent := int64(-1)
-	for text := ":\n\n"; ; {
+	for alive := false; ; {
 		plan, changed := h.Plans.Of(pod.ServiceUID)
-		if plan != nil && plan.Status.Version != sent {
-			body, err := json.Marshal(bodyOf(plan))
+		if plan == nil {
+			if sent < 0 {
+				none(w, pod)
+			}
+			return
+		}
+		var parts [][]byte
+		switch {
+		case plan.Status.Version != sent:
+			body, err := h.Plans.encoded(plan)
 			if err != nil {
 				h.Warn("A plan could not be encoded", "service", key, "error", err)
 				return
 			}
 			sent = plan.Status.Version
-			text = fmt.Sprintf("event: placement\nid: %d\ndata: %s\n\n", sent, body)
+			parts = [][]byte{fmt.Appendf(nil, "event: placement\nid: %d\ndata: ", sent), body, []byte("\n\n")}
+		case alive:
+			parts = [][]byte{[]byte(":\n\n")}
 		}
-		if text != "" {
+		if len(parts) > 0 {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.Header().Set("Cache-Control", "no-store")
 			_ = control.SetWriteDeadline(time.Now().Add(writeWithin))
-			if _, err := w.Write([]byte(text)); err != nil {
+		}
+		for _, part := range parts {
+			if _, err := w.Write(part); err != nil {
 				return
 			}
-			if err := control.Flush(); err != nil {
-				return
-			}
+		}
+		if err := control.Flush(); err != nil {
+			return
 		}
 		select {
 		case <-changed:
-			text = ""
+			alive = false
 		case <-beat.C:
 			if again, err := h.Guard.Check(r, key); err != nil || again.UID != pod.UID {
 				return
 			}
-			text = ":\n\n"
+			alive = true
 		case <-h.Stopping:
 			return
 		case <-r.Context().Done():
@@ -248,15 +283,4 @@ func accepts(r *http.Request, kind string) bool {
 
 func etag(plan *v1alpha1.ShardPlacement) string {
 	return strconv.Quote(strconv.FormatInt(plan.Status.Version, 10))
-}
-
-// body is an answer.
-type body struct {
-	Namespace string `json:"namespace"`
-	Service   string `json:"service"`
-	v1alpha1.ShardPlacementStatus
-}
-
-func bodyOf(plan *v1alpha1.ShardPlacement) body {
-	return body{Namespace: plan.Spec.Namespace, Service: plan.Spec.Service, ShardPlacementStatus: plan.Status}
 }

@@ -1,0 +1,194 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/httpserver"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
+)
+
+const address = "/v1/namespaces/shop/services/cart/placement"
+
+// anyone is a guard that takes each request for one of a pod of the Service.
+type anyone struct{}
+
+func (anyone) Synced() bool { return true }
+
+func (anyone) Check(*http.Request, types.NamespacedName) (*pods.Pod, error) {
+	return &pods.Pod{Name: "canary", UID: "uid-canary", ServiceUID: "uid-cart"}, nil
+}
+
+// filled is an informer whose cache the test fills.
+type filled struct {
+	cache.SharedIndexInformer
+	indexer cache.Indexer
+	handler cache.ResourceEventHandler
+}
+
+func (*filled) HasSynced() bool             { return true }
+func (f *filled) GetStore() cache.Store     { return f.indexer }
+func (f *filled) GetIndexer() cache.Indexer { return f.indexer }
+func (f *filled) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	f.handler = h
+	return nil, nil //nolint:nilnil // nobody uses it
+}
+
+func (f *filled) add(t testing.TB, version int64) {
+	t.Helper()
+	plan := &v1alpha1.ShardPlacement{
+		ObjectMeta: metav1.ObjectMeta{Name: "service-uid-cart"}, Spec: v1alpha1.ShardPlacementSpec{Namespace: "shop", Service: "cart", UID: "uid-cart"},
+		Status: v1alpha1.ShardPlacementStatus{Version: version},
+	}
+	if err := f.indexer.Add(plan); err != nil {
+		t.Fatal(err)
+	}
+	f.handler.OnAdd(plan, false)
+}
+
+func (f *filled) remove(t *testing.T) {
+	t.Helper()
+	for _, plan := range f.indexer.List() {
+		if err := f.indexer.Delete(plan); err != nil {
+			t.Fatal(err)
+		}
+		f.handler.OnDelete(plan)
+	}
+}
+
+func newHandler(t *testing.T) (*filled, *Handler) {
+	t.Helper()
+	f := &filled{indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, Indexers)}
+	plans, err := NewPlans(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, (&Handler{Plans: plans, Guard: anyone{}, Stopping: t.Context().Done(), Warn: func(message string, args ...any) { t.Error(message, args) }}).Init()
+}
+
+func routed(h *Handler) *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.Handle(Path, h)
+	return mux
+}
+
+// A request may wait for longer than the server reads one.
+func TestWaitingOutlastsTheTimeToRead(t *testing.T) {
+	t.Parallel()
+	f, h := newHandler(t)
+	f.add(t, 7)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	h.Stopping = ctx.Done()
+	ended := make(chan error, 1)
+	go func() { ended <- httpserver.ServeListener(ctx, listener, t.TempDir(), routed(h)) }()
+	began := time.Now()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+listener.Addr().String()+address+"?wait=12s", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("If-None-Match", `"7"`)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(response.Body)
+	if took := time.Since(began); response.StatusCode != http.StatusNotModified || err != nil || took < 12*time.Second {
+		t.Errorf("%d %q after %s: %v; want 304 after 12s", response.StatusCode, body, took, err)
+	}
+	_ = response.Body.Close()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConditionsOfARequest(t *testing.T) {
+	t.Parallel()
+	f, h := newHandler(t)
+	f.add(t, 7)
+	for condition, want := range map[string]int{
+		`"7"`: 304, `"6", "7"`: 304, `W/"7"`: 304, `*`: 304, `"6"`: 200, `7`: 200, ``: 200,
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+		r.Header.Set("If-None-Match", condition)
+		w := httptest.NewRecorder()
+		routed(h).ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("If-None-Match: %s: %d, want %d", condition, w.Code, want)
+		}
+	}
+}
+
+// A client of a stream must not follow a plan that is withdrawn.
+func TestAStreamEndsWithItsPlan(t *testing.T) {
+	t.Parallel()
+	f, h := newHandler(t)
+	server := httptest.NewServer(routed(h))
+	t.Cleanup(server.Close)
+	stream := func() *http.Response {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+address, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Accept", "text/event-stream")
+		response, err := (&http.Client{Timeout: 5 * time.Second}).Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = response.Body.Close() })
+		return response
+	}
+	if response := stream(); response.StatusCode != http.StatusNotFound {
+		t.Errorf("%d without a plan, want 404", response.StatusCode)
+	}
+	f.add(t, 7)
+	lines := bufio.NewReader(stream().Body)
+	if line, err := lines.ReadString('\n'); err != nil || !strings.HasPrefix(line, "event: placement") {
+		t.Fatalf("%q: %v", line, err)
+	}
+	f.remove(t)
+	if _, err := io.ReadAll(lines); err != nil {
+		t.Errorf("the stream goes on after its plan: %v", err)
+	}
+}
+
+// discarded is an answer that nobody keeps.
+type discarded struct{ header http.Header }
+
+func (d discarded) Header() http.Header       { return d.header }
+func (discarded) Write(p []byte) (int, error) { return len(p), nil }
+func (discarded) WriteHeader(int)             {}
+
+// BenchmarkAnswer sends the largest plan, as to each of 900 pods that waited for it.
+func BenchmarkAnswer(b *testing.B) {
+	f := &filled{indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, Indexers)}
+	plans, err := NewPlans(f)
+	if err != nil {
+		b.Fatal(err)
+	}
+	f.add(b, 7)
+	plan, _ := plans.Of("uid-cart")
+	plan.Status.EntityTypes = []v1alpha1.PlacementEntityType{{Name: "Cart", Owners: make([]int32, 150_000)}}
+	h := routed((&Handler{Plans: plans, Guard: anyone{}, Stopping: b.Context().Done()}).Init())
+	r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, address, nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		h.ServeHTTP(discarded{http.Header{}}, r)
+	}
+}
