@@ -64,6 +64,7 @@ func (known) Owned(_ context.Context, p *pods.Pod) error {
 type scene struct {
 	*testing.T
 	kube   kubernetes.Interface
+	ours   *client.Clientset
 	placer *placement.Placer
 	at     string
 	layout stateful.Layout
@@ -86,7 +87,7 @@ func newScene(t *testing.T) *scene {
 	if !cache.WaitForCacheSync(ready.Done(), informer.HasSynced) {
 		t.Fatal("the cache did not fill")
 	}
-	s := &scene{T: t, kube: kube, now: time.UnixMilli(1_795_400_000_000)}
+	s := &scene{T: t, kube: kube, ours: ours, now: time.UnixMilli(1_795_400_000_000)}
 	var of known
 	for _, name := range []string{"stable", "canary", "impostor", "plain", "leaving"} {
 		p := s.pod(name)
@@ -178,6 +179,19 @@ func (s *scene) place(percent int) {
 	must(s.T, s.placer.Place(s.Context(), cart, s.layout))
 }
 
+// cached waits until the plan with a percentage for the canary is in the cache.
+func (s *scene) cached(percent int) *v1alpha1.ShardPlacement {
+	s.Helper()
+	for range 100 {
+		if plan := s.placer.Plans.Get("uid-cart"); plan != nil && plan.Status.Revisions[1].Percent == int32(percent) { //nolint:gosec // 100 at most
+			return plan
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	s.Fatalf("no plan with %d %% for the canary", percent)
+	return nil
+}
+
 func (s *scene) want(status int, says, token, path string) {
 	s.Helper()
 	if got, _, body := s.get(token, path); got != status || !strings.Contains(body, says) {
@@ -248,6 +262,7 @@ func TestAPodWaitsForAChange(t *testing.T) {
 func TestAStreamSendsEachPlan(t *testing.T) {
 	s := newScene(t)
 	s.place(20)
+	s.cached(20)
 	response := s.open(s.token("stable", "stable", web.Audience), "cart/placement", "Accept", "text/event-stream")
 	defer func() { _ = response.Body.Close() }()
 	lines := bufio.NewScanner(response.Body)
@@ -272,11 +287,42 @@ func TestAStreamSendsEachPlan(t *testing.T) {
 	}
 }
 
+// behind is a cache that does not hear of changes.
+type behind struct {
+	placement.Plans
+	last *v1alpha1.ShardPlacement
+}
+
+func (b behind) Get(types.UID) *v1alpha1.ShardPlacement { return b.last }
+
+// A process that leads again has to compare with what its predecessor wrote, and not with its own last plan.
+func TestALeaderThatReturnsReadsThePlan(t *testing.T) {
+	s := newScene(t)
+	s.place(20)
+	first := s.cached(20)
+	second := placement.NewPlacer(s.placer.Options)
+	s.shares = []planner.Share{{Revision: "cart-00001", Percent: 50}, {Revision: "cart-00002", Percent: 50}}
+	must(t, second.Place(t.Context(), cart, s.layout))
+	s.cached(50)
+	s.place(20)
+	if back := s.cached(20); back.Status.Version <= first.Status.Version {
+		t.Errorf("version %d after %d", back.Status.Version, first.Status.Version)
+	}
+	// A plan that somebody deletes comes back.
+	must(t, s.ours.ShardPlacements(namespace).Delete(t.Context(), first.Name, metav1.DeleteOptions{}))
+	for s.placer.Plans.Get("uid-cart") != nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	s.place(20)
+	s.cached(20)
+}
+
 // A process that leads no more, and does not know yet, must not replace the plan of its successor.
 func TestASecondWriterIsRefused(t *testing.T) {
 	s := newScene(t)
 	s.place(20)
 	second := placement.NewPlacer(s.placer.Options)
+	s.placer.Plans = behind{s.placer.Plans, s.cached(20)}
 	s.now = s.now.Add(time.Second)
 	s.shares = []planner.Share{{Revision: "cart-00001", Percent: 90}, {Revision: "cart-00002", Percent: 10}}
 	must(t, second.Place(t.Context(), cart, s.layout))

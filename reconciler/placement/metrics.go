@@ -119,6 +119,13 @@ func (m *Metrics) forget(key types.NamespacedName) {
 	delete(m.clusters, key)
 }
 
+// keep only the clusters that leads accepts.
+func (m *Metrics) keep(leads func(types.NamespacedName) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.clusters, func(key types.NamespacedName, _ *progress) bool { return !leads(key) })
+}
+
 // Describe implements prometheus.Collector.
 func (*Metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{targetShards, pendingMoves, movesTotal, converged} {

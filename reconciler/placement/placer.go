@@ -3,6 +3,7 @@ package placement
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -40,6 +41,8 @@ type Options struct {
 // Plans are the stored plans.
 type Plans interface {
 	Synced() bool
+	// Get returns the plan of a Service, or nil.
+	Get(service types.UID) *v1alpha1.ShardPlacement
 	All() []*v1alpha1.ShardPlacement
 }
 
@@ -105,11 +108,13 @@ func (p *Placer) last(ctx context.Context, service types.UID) (*v1alpha1.ShardPl
 	p.mu.Lock()
 	known := p.written[service]
 	p.mu.Unlock()
-	if known != nil {
+	// While another process had the lead, it may have written the plan anew; and anybody may have deleted it.
+	if cached := p.Plans.Get(service); known != nil && cached != nil && cached.ResourceVersion == known.ResourceVersion {
 		return known, nil
 	}
 	stored, err := p.Client.Get(ctx, nameOf(service), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
+		p.remember(service, nil)
 		return nil, nil //nolint:nilnil // its absence is not an error
 	}
 	if err != nil {
@@ -181,13 +186,22 @@ func (p *Placer) Run(ctx context.Context) {
 	}
 }
 
+func keyOf(plan *v1alpha1.ShardPlacement) types.NamespacedName {
+	return types.NamespacedName{Namespace: plan.Spec.Namespace, Name: plan.Spec.Service}
+}
+
+// collect also forgets what it knows of clusters that another process leads.
 func (p *Placer) collect(ctx context.Context) error {
+	p.mu.Lock()
+	maps.DeleteFunc(p.written, func(_ types.UID, plan *v1alpha1.ShardPlacement) bool { return !p.Leads(keyOf(plan)) })
+	p.mu.Unlock()
+	p.Metrics.keep(p.Leads)
 	services := p.Services()
 	if services == nil || !p.Plans.Synced() {
 		return nil
 	}
 	for _, plan := range p.Plans.All() {
-		key := types.NamespacedName{Namespace: plan.Spec.Namespace, Name: plan.Spec.Service}
+		key := keyOf(plan)
 		if !p.Leads(key) || services[key] == plan.Spec.UID {
 			continue
 		}
