@@ -15,15 +15,22 @@ func (c *cluster) assign(held bool, in Input) ([]string, []Move) {
 		}
 	}
 	pool := newPool(in.Load, c.shards)
-	pool.add(c.orphans, len(c.orphans))
 	seats := map[*member]int{}
+	kept := map[int]bool{}
 	for _, m := range c.members {
 		seats[m] = max(0, m.quota-m.owned())
+		for _, s := range m.planned[:min(seats[m], len(m.planned))] {
+			kept[s], owners[s] = true, m.Name
+			seats[m]--
+			m.shards = append(m.shards, s)
+		}
 		if !held && m.owned() > m.quota {
 			free := slices.DeleteFunc(slices.Clone(m.shards), func(s int) bool { _, moving := in.Moving[s]; return moving })
 			pool.add(free, min(m.owned()-m.quota, len(free)))
 		}
 	}
+	orphans := slices.DeleteFunc(slices.Clone(c.orphans), func(s int) bool { return kept[s] })
+	pool.add(orphans, len(orphans))
 	c.limit(seats, pool.left)
 	pool.sort()
 	var moves []Move

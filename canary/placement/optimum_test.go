@@ -31,13 +31,15 @@ func TestSequences(t *testing.T) {
 // change begins some moves of the plan, and changes the cluster.
 func change(rng *rand.Rand, in placement.Input, p placement.Plan) placement.Input {
 	next := randomInput(rng)
-	next.Owners, next.Moving = slices.Clone(p.Owners), map[int]string{}
+	next.Owners, next.Planned, next.Moving = slices.Clone(p.Owners), p.Owners, map[int]string{}
 	for i, m := range p.Moves {
 		switch {
 		case i >= len(p.Next(3)):
 			next.Owners[m.Shard] = m.From
 		case rng.IntN(2) == 0:
 			next.Owners[m.Shard], next.Moving[m.Shard] = m.From, m.To
+		case rng.IntN(2) == 0:
+			next.Owners[m.Shard] = "" // neither member names it
 		}
 	}
 	switch rng.IntN(3) {

@@ -49,6 +49,9 @@ type Input struct {
 	// Moving are the shards that are being handed over, and the member that gets each. They are
 	// counted as that member's, and stay with it.
 	Moving map[int]string
+	// Planned are the owners that the last plan names, by shard id, or nil. A shard without an owner, such as one that is being
+	// handed over, keeps its planned owner while that one has room for it.
+	Planned []string
 	// Load is the rate of requests of each shard, by shard id, in any unit. Nil: not known.
 	Load []float64
 }
@@ -148,6 +151,9 @@ func (in Input) check() error {
 	}
 	if in.Load != nil && len(in.Load) != len(in.Owners) {
 		return fmt.Errorf("the load of %d shards is known, but there are %d", len(in.Load), len(in.Owners))
+	}
+	if in.Planned != nil && len(in.Planned) != len(in.Owners) {
+		return fmt.Errorf("the last plan has %d shards, but there are %d", len(in.Planned), len(in.Owners))
 	}
 	for s, l := range in.Load {
 		if !(l >= 0) || math.IsInf(l, 1) {

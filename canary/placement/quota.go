@@ -11,6 +11,8 @@ type member struct {
 	Member
 	// shards are those it owns, in the order of their ids.
 	shards []int
+	// planned are the shards without an owner that the last plan gives it.
+	planned []int
 	// quota is how many it must own.
 	quota int
 	// share is the part of all the load that it must handle.
@@ -21,6 +23,9 @@ type member struct {
 func (m *member) stays() bool { return m.Phase != Leaving }
 
 func (m *member) owned() int { return len(m.shards) }
+
+// expected is how many shards it owns, or soon will.
+func (m *member) expected() int { return len(m.shards) + len(m.planned) }
 
 // cluster is the input, seen from the members.
 type cluster struct {
@@ -46,6 +51,11 @@ func newCluster(in Input) *cluster {
 		m := byName[owner]
 		if m == nil || !m.stays() {
 			c.orphans = append(c.orphans, s)
+			if in.Planned != nil {
+				if p := byName[in.Planned[s]]; p != nil && p.Phase == Up {
+					p.planned = append(p.planned, s)
+				}
+			}
 			continue
 		}
 		m.shards = append(m.shards, s)
@@ -131,9 +141,10 @@ type party struct {
 	members  []*member
 }
 
-// seat divides a number of shards among the members. The extra ones go to those that own most, so that the fewest
-// shards move.
+// seat divides a number of shards among the members. The extra ones go to those that own more than the others get, so
+// that the fewest shards move, and then to those that will own most, so that the last plan stays.
 func (p *party) seat(number int, share float64) {
+	p.order(number / len(p.members))
 	for i, m := range p.members {
 		m.quota = number / len(p.members)
 		if i < number%len(p.members) {
@@ -147,6 +158,7 @@ func (p *party) seat(number int, share float64) {
 
 // surplus returns how many shards the members would have to give if they had a number in all.
 func (p *party) surplus(number int) int {
+	p.order(number / len(p.members))
 	surplus := 0
 	for i, m := range p.members {
 		quota := number / len(p.members)
@@ -158,16 +170,29 @@ func (p *party) surplus(number int) int {
 	return surplus
 }
 
-func (p *party) owned() int {
-	owned := 0
-	for _, m := range p.members {
-		owned += m.owned()
+// order puts the members first that get the extra shards, if all get that many.
+func (p *party) order(all int) {
+	more := func(m *member) int {
+		if m.owned() > all {
+			return 1
+		}
+		return 0
 	}
-	return owned
+	slices.SortStableFunc(p.members, func(a, b *member) int {
+		return cmp.Or(cmp.Compare(more(b), more(a)), cmp.Compare(b.expected(), a.expected()), compareMembers(a, b))
+	})
+}
+
+func (p *party) expected() int {
+	expected := 0
+	for _, m := range p.members {
+		expected += m.expected()
+	}
+	return expected
 }
 
 // compareParties decides which of two Revisions with the same remainder gets one shard more: the one that would have
-// to give one up, then the one that owns most.
+// to give one up, then the one that will own most.
 func compareParties(a, b *party, shards, total int) int {
 	gain := func(p *party) int {
 		floor := p.weight * shards / total
@@ -175,7 +200,7 @@ func compareParties(a, b *party, shards, total int) int {
 	}
 	return cmp.Or(
 		cmp.Compare(gain(b), gain(a)),
-		cmp.Compare(b.owned(), a.owned()),
+		cmp.Compare(b.expected(), a.expected()),
 		compareMembers(a.members[0], b.members[0]),
 	)
 }

@@ -15,7 +15,7 @@ func TestMetrics(t *testing.T) {
 	leads := true
 	m := NewMetrics(func(types.NamespacedName) bool { return leads })
 	l := twoRevisions(100)
-	next, err := plan(l, split(5))
+	next, err := plan(l, split(5), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

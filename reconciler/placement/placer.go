@@ -81,7 +81,7 @@ func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l stateful
 	if len(shares) == 0 {
 		return nil
 	}
-	next, err := plan(l, shares)
+	next, err := plan(l, shares, last)
 	if err != nil {
 		return err
 	}

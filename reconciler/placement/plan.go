@@ -16,8 +16,8 @@ import (
 // the API server takes 1.5.
 const maxOwners = 150_000
 
-// plan returns the content of a plan, without its version.
-func plan(l stateful.Layout, shares []placement.Share) (v1alpha1.ShardPlacementStatus, error) {
+// plan returns the content of a plan, without its version. Shards without an owner stay where the last plan, if any, wants them.
+func plan(l stateful.Layout, shares []placement.Share, last *v1alpha1.ShardPlacement) (v1alpha1.ShardPlacementStatus, error) {
 	shares = slices.SortedFunc(slices.Values(shares), func(a, b placement.Share) int { return strings.Compare(a.Revision, b.Revision) })
 	out := v1alpha1.ShardPlacementStatus{Mode: l.Declared.Placement, AtOnce: atOnce}
 	for _, s := range shares {
@@ -33,7 +33,7 @@ func plan(l stateful.Layout, shares []placement.Share) (v1alpha1.ShardPlacementS
 	left := maxOwners
 	for _, name := range l.Declared.EntityTypes {
 		owners, numbered := byNumber(l.Owners[name], l.Declared.Shards)
-		p, err := placement.New(placement.Input{Shares: shares, Members: members, Owners: owners})
+		p, err := placement.New(placement.Input{Shares: shares, Members: members, Owners: owners, Planned: planned(last, name, len(owners))})
 		if err != nil {
 			return out, fmt.Errorf("planning entity type %s: %w", name, err)
 		}
@@ -51,6 +51,26 @@ func plan(l stateful.Layout, shares []placement.Share) (v1alpha1.ShardPlacementS
 		out.EntityTypes = append(out.EntityTypes, one)
 	}
 	return out, nil
+}
+
+// planned returns the owners of an entity type in the last plan; nil if it names none, or has another number of shards.
+func planned(last *v1alpha1.ShardPlacement, entityType string, shards int) []string {
+	if last == nil {
+		return nil
+	}
+	for _, e := range last.Status.EntityTypes {
+		if e.Name != entityType || len(e.Owners) != shards {
+			continue
+		}
+		owners := make([]string, shards)
+		for s, member := range e.Owners {
+			if member >= 0 && int(member) < len(last.Status.Members) {
+				owners[s] = last.Status.Members[member].Address
+			}
+		}
+		return owners
+	}
+	return nil
 }
 
 // byNumber returns the owners of shards 0 to n-1. If the ids are not these numbers, it returns the owners in any order, and

@@ -3,6 +3,7 @@ package placement
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -33,7 +34,7 @@ func split(canary int) []placement.Share {
 
 func TestPlanNamesAnOwnerForEachShard(t *testing.T) {
 	t.Parallel()
-	got, err := plan(twoRevisions(100), split(5))
+	got, err := plan(twoRevisions(100), split(5), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func TestFreeFormShardsGetQuotasOnly(t *testing.T) {
 	for _, id := range []string{"north", "-1", "100", "007", "+1"} {
 		l := twoRevisions(100)
 		l.Owners["Cart"] = map[string]string{"0": l.Members[0].Address, id: l.Members[0].Address}
-		got, err := plan(l, split(50))
+		got, err := plan(l, split(50), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +85,7 @@ func TestTheStatusOfAMember(t *testing.T) {
 	} {
 		l := twoRevisions(100)
 		l.Members[1].Status, l.Members[1].Unreachable = c.status, c.unreachable
-		got, err := plan(l, split(20))
+		got, err := plan(l, split(20), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +103,7 @@ func TestAPlanIsBounded(t *testing.T) {
 	for i := range v1alpha1.MaxEntityTypes {
 		l.Declared.EntityTypes = append(l.Declared.EntityTypes, fmt.Sprintf("Type%d", i))
 	}
-	got, err := plan(l, split(20))
+	got, err := plan(l, split(20), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,5 +116,29 @@ func TestAPlanIsBounded(t *testing.T) {
 	}
 	if owners != 2*v1alpha1.MaxShards {
 		t.Errorf("%d owners are named, want those of two types", owners)
+	}
+}
+
+// A shard that no member names is being handed over. The next plan must not send it elsewhere.
+func TestAShardInHandOverKeepsItsPlannedOwner(t *testing.T) {
+	t.Parallel()
+	l := twoRevisions(100)
+	l.Members = append(l.Members, stateful.LayoutMember{Address: "pekko://cart@10.0.0.3:7355", Pod: "canary-2", Revision: "cart-00002", Status: "Up"})
+	status, err := plan(l, split(21), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := &v1alpha1.ShardPlacement{Status: status}
+	for shard, owner := range status.EntityTypes[0].Owners {
+		if owner > 0 {
+			delete(l.Owners["Cart"], strconv.Itoa(shard))
+		}
+	}
+	next, err := plan(l, split(21), last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !same(next, status) {
+		t.Errorf("the plan changes while its shards move:\n%v\n%v", status.EntityTypes, next.EntityTypes)
 	}
 }

@@ -1,0 +1,60 @@
+package placement_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/placement"
+)
+
+// A shard that is being handed over is owned by nobody when the members are polled. It lands where the plan wanted it when
+// it left, so a later plan must not send it elsewhere.
+func TestNoShardMovesTwice(t *testing.T) {
+	rng := rand.New(rand.NewPCG(13, 14))
+	for range 300 {
+		in := placement.Input{Owners: make([]string, 100)}
+		for i := range 6 {
+			in.Members = append(in.Members, placement.Member{Name: fmt.Sprintf("m%d", i), Revision: fmt.Sprintf("v%d", i/3), Phase: placement.Up})
+		}
+		for s := range in.Owners {
+			in.Owners[s] = fmt.Sprintf("m%d", s%3)
+		}
+		for _, percent := range []int{5, 20, 50, 100, 0} {
+			in.Shares = []placement.Share{{Revision: "v0", Percent: 100 - percent}, {Revision: "v1", Percent: percent}}
+			first := plan(t, in)
+			moved := rollout(t, rng, &in)
+			for s, n := range moved {
+				if n > 1 {
+					t.Fatalf("to %d %%: shard %d moves %d times", percent, s, n)
+				}
+			}
+			if len(moved) != len(first.Moves) {
+				t.Fatalf("to %d %%: %d shards move, %d are enough", percent, len(moved), len(first.Moves))
+			}
+		}
+	}
+}
+
+// rollout moves shards by the plan, ten at a time, until none has to move. Some are polled while they are on their way.
+func rollout(t *testing.T, rng *rand.Rand, in *placement.Input) map[int]int {
+	t.Helper()
+	moved, flying := map[int]int{}, map[int]string{}
+	for {
+		p := plan(t, *in)
+		in.Planned = p.Owners
+		if len(p.Moves)+len(flying) == 0 {
+			return moved
+		}
+		for s, to := range flying {
+			if rng.IntN(2) == 0 {
+				in.Owners[s] = to
+				delete(flying, s)
+			}
+		}
+		for _, m := range p.Moves[:min(len(p.Moves), 10-len(flying))] {
+			moved[m.Shard]++
+			flying[m.Shard], in.Owners[m.Shard] = m.To, ""
+		}
+	}
+}
