@@ -203,7 +203,7 @@ func (h *Handler) send(w http.ResponseWriter, plan *v1alpha1.ShardPlacement) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	// The client has disconnected, so the error cannot be sent.
-	_, _ = w.Write(body)
+	_, _ = w.Write(body) //nolint:gosec // JSON, and said to be
 }
 
 // none says that there is no plan, and what the client should do.

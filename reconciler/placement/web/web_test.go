@@ -43,14 +43,14 @@ func (f *filled) GetStore() cache.Store     { return f.indexer }
 func (f *filled) GetIndexer() cache.Indexer { return f.indexer }
 func (f *filled) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	f.handler = h
-	return nil, nil //nolint:nilnil // nobody uses it
+	return nil, nil //nolint:nilnil // it is not used
 }
 
-func (f *filled) add(t testing.TB, version int64) {
+func (f *filled) add(t testing.TB) {
 	t.Helper()
 	plan := &v1alpha1.ShardPlacement{
 		ObjectMeta: metav1.ObjectMeta{Name: "service-uid-cart"}, Spec: v1alpha1.ShardPlacementSpec{Namespace: "shop", Service: "cart", UID: "uid-cart"},
-		Status: v1alpha1.ShardPlacementStatus{Version: version},
+		Status: v1alpha1.ShardPlacementStatus{Version: 7},
 	}
 	if err := f.indexer.Add(plan); err != nil {
 		t.Fatal(err)
@@ -88,8 +88,8 @@ func routed(h *Handler) *http.ServeMux {
 func TestWaitingOutlastsTheTimeToRead(t *testing.T) {
 	t.Parallel()
 	f, h := newHandler(t)
-	f.add(t, 7)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	f.add(t)
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestWaitingOutlastsTheTimeToRead(t *testing.T) {
 func TestConditionsOfARequest(t *testing.T) {
 	t.Parallel()
 	f, h := newHandler(t)
-	f.add(t, 7)
+	f.add(t)
 	for condition, want := range map[string]int{
 		`"7"`: 304, `"6", "7"`: 304, `W/"7"`: 304, `*`: 304, `"6"`: 200, `7`: 200, ``: 200,
 	} {
@@ -141,7 +141,7 @@ func TestAStreamEndsWithItsPlan(t *testing.T) {
 	f, h := newHandler(t)
 	server := httptest.NewServer(routed(h))
 	t.Cleanup(server.Close)
-	stream := func() *http.Response {
+	stream := func() (int, io.Reader) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+address, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -152,13 +152,14 @@ func TestAStreamEndsWithItsPlan(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = response.Body.Close() })
-		return response
+		return response.StatusCode, response.Body
 	}
-	if response := stream(); response.StatusCode != http.StatusNotFound {
-		t.Errorf("%d without a plan, want 404", response.StatusCode)
+	if status, _ := stream(); status != http.StatusNotFound {
+		t.Errorf("%d without a plan, want 404", status)
 	}
-	f.add(t, 7)
-	lines := bufio.NewReader(stream().Body)
+	f.add(t)
+	_, body := stream()
+	lines := bufio.NewReader(body)
 	if line, err := lines.ReadString('\n'); err != nil || !strings.HasPrefix(line, "event: placement") {
 		t.Fatalf("%q: %v", line, err)
 	}
@@ -168,7 +169,7 @@ func TestAStreamEndsWithItsPlan(t *testing.T) {
 	}
 }
 
-// discarded is an answer that nobody keeps.
+// discarded is an answer that is not kept.
 type discarded struct{ header http.Header }
 
 func (d discarded) Header() http.Header       { return d.header }
@@ -182,7 +183,7 @@ func BenchmarkAnswer(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	f.add(b, 7)
+	f.add(b)
 	plan, _ := plans.Of("uid-cart")
 	plan.Status.EntityTypes = []v1alpha1.PlacementEntityType{{Name: "Cart", Owners: make([]int32, 150_000)}}
 	h := routed((&Handler{Plans: plans, Guard: anyone{}, Stopping: b.Context().Done()}).Init())
