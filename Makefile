@@ -70,7 +70,7 @@ CHANGES ?= 10000000
 .PHONY: soak
 soak: export GOGC ?= 400
 soak: ## Simulate ten million changes from a new seed (CHANGES=1000000 for fewer)
-	@go test -count=1 -timeout 12h -v ./test/sim -run TestRandomHistories -fresh -changes $(CHANGES) | grep -v -e '=== [A-Z]'
+	@go test -count=1 -timeout 12h -v ./test/sim -run TestRandomHistories -fresh -changes $(CHANGES) | grep --line-buffered -v -e '=== [A-Z]'
 
 # The linter caches findings by content, with absolute paths. A clone must not get the findings of another one,
 # because the path rules in .golangci.yml would not match them.
