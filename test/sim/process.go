@@ -219,10 +219,10 @@ func (p *process) notice() {
 }
 
 // collect deletes finished entries. It keeps an entry for longer than histories while a
-// history may still contain its object.
+// history may still contain its object: that of a standby, or of a process that lost the lead and regains it.
 func (p *process) collect() {
 	keep := 2 * histories
-	if p.leads && len(p.w.processes) == 1 && len(p.queue) == 0 {
+	if p.leads && !p.w.with.leaders && len(p.w.processes) == 1 && len(p.queue) == 0 {
 		keep = 30 * time.Second
 	}
 	if err := p.ledger.Collect(p.ctx, p.w.cluster.now, keep); err != nil && !apierrors.IsTimeout(err) {
