@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 )
@@ -11,6 +12,29 @@ func Dismiss(w http.ResponseWriter, status int, message string) {
 	w.Header().Set("Connection", "close")
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now())
 	Refuse(w, status, message)
+}
+
+// DismissRefused rejects a request for which err is a *RefusedError. It returns false for other errors. The
+// challenge is the value of WWW-Authenticate for a client without a valid token.
+func DismissRefused(w http.ResponseWriter, err error, challenge string) bool {
+	refusal := (*RefusedError)(nil)
+	if !errors.As(err, &refusal) {
+		return false
+	}
+	switch refusal.Status {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", challenge)
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", "1")
+	}
+	Dismiss(w, refusal.Status, refusal.Message)
+	return true
+}
+
+// DismissForNow rejects a request that may succeed when the client tries again.
+func DismissForNow(w http.ResponseWriter, message string) {
+	w.Header().Set("Retry-After", "1")
+	Dismiss(w, http.StatusServiceUnavailable, message)
 }
 
 // Refuse answers with the reason why there is no other answer.

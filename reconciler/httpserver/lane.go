@@ -16,8 +16,8 @@ const (
 	turnWithin      = 2 * time.Second
 )
 
-// Lane queues requests with unknown tokens. No single address can fill it.
-type Lane struct {
+// lane queues requests with unknown tokens. No single address can fill it.
+type lane struct {
 	turns chan struct{}
 
 	mu sync.Mutex
@@ -25,14 +25,12 @@ type Lane struct {
 	inside map[string]int
 }
 
-// NewLane returns an empty lane.
-func NewLane() *Lane {
-	return &Lane{turns: make(chan struct{}, strangersAtOnce), inside: map[string]int{}}
+func newLane() *lane {
+	return &lane{turns: make(chan struct{}, strangersAtOnce), inside: map[string]int{}}
 }
 
-// Enter waits for a turn of the client's address. If it gets one, the caller must call done. The error is a *RefusedError.
-func (l *Lane) Enter(ctx context.Context, r *http.Request) (done func(), err error) {
-	address := host(r)
+// enter waits for a turn. If it gets one, the caller must call done.
+func (l *lane) enter(ctx context.Context, address string) (done func(), err error) {
 	l.mu.Lock()
 	if l.inside[address] >= perAddress {
 		l.mu.Unlock()
@@ -52,7 +50,7 @@ func (l *Lane) Enter(ctx context.Context, r *http.Request) (done func(), err err
 	return nil, &RefusedError{http.StatusServiceUnavailable, "too many tokens are being reviewed; try again"}
 }
 
-func (l *Lane) leave(address string) {
+func (l *lane) leave(address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.inside[address]--; l.inside[address] <= 0 {

@@ -33,9 +33,9 @@ func Token(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// Authenticate returns whose token this is, if it was created for the audience. The error is a
+// authenticate returns whose token this is, if it was created for the audience. The error is a
 // *RefusedError, or explains why the API server could not be asked.
-func Authenticate(ctx context.Context, kube kubernetes.Interface, token, audience string) (authenticationv1.UserInfo, error) {
+func authenticate(ctx context.Context, kube kubernetes.Interface, token, audience string) (authenticationv1.UserInfo, error) {
 	review, err := kube.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{
 		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{audience}},
 	}, metav1.CreateOptions{})

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -23,42 +22,28 @@ import (
 // sees it could act as its owner.
 const Audience = "knative-cdevents"
 
-// Limits of the caches, and of a review by the API server.
+// Limits of the caches.
 const (
 	rememberFor  = 10 * time.Second
 	rememberMost = 1024
-	reviewWithin = 5 * time.Second
-	// knownFor is how long an accepted token counts as known. It is reviewed again when its
-	// authorization expires, but does not queue behind unknown tokens.
-	knownFor = time.Hour
 )
 
 // Access admits clients whose token the API server accepts and who may get the gate.
 type Access struct {
-	// known reviews recently accepted tokens, and strangers all others. Each has its own
-	// rate limit.
-	known, strangers kubernetes.Interface
-	lane             *httpserver.Lane
+	reviews *httpserver.Reviews
 	// let caches authorizations by a digest of the token and the gate. It keeps them
 	// briefly, so that revoked access ends, and it caches no refusals.
 	let *cache.LRUExpireCache
-	// tokens are digests of recently accepted tokens. They grant no access.
-	tokens *cache.LRUExpireCache
 }
 
 // NewAccess reviews recently accepted tokens with known, and all others with strangers.
 // Give each client its own rate limit, so that invalid tokens do not delay known ones.
 func NewAccess(known, strangers kubernetes.Interface) *Access {
-	return &Access{
-		known: known, strangers: strangers, lane: httpserver.NewLane(),
-		let: cache.NewLRUExpireCache(rememberMost), tokens: cache.NewLRUExpireCache(rememberMost),
-	}
+	return &Access{reviews: httpserver.NewReviews(known, strangers, Audience, howTo, rememberMost), let: cache.NewLRUExpireCache(rememberMost)}
 }
 
-type digest [sha256.Size]byte
-
 type leave struct {
-	token digest
+	token httpserver.Digest
 	gate  types.NamespacedName
 }
 
@@ -68,36 +53,17 @@ func (a *Access) Check(r *http.Request, gate types.NamespacedName) error {
 	if token == "" {
 		return &httpserver.RefusedError{Status: http.StatusUnauthorized, Message: "a token of a ServiceAccount is required, as `Authorization: Bearer` or as the password of Basic authentication; " + howTo}
 	}
-	who := leave{sha256.Sum256([]byte(token)), gate}
+	who := leave{httpserver.DigestOf(token), gate}
 	if _, ok := a.let.Get(who); ok {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), reviewWithin)
-	defer cancel()
-	kube := a.known
-	if _, ok := a.tokens.Get(who.token); !ok {
-		done, err := a.lane.Enter(ctx, r)
-		if err != nil {
-			return err
-		}
-		defer done()
-		kube = a.strangers
-	}
-	user, err := httpserver.Authenticate(ctx, kube, token, Audience)
-	if err == nil {
-		err = authorize(ctx, kube, user, gate)
-	}
-	if refusal := (*httpserver.RefusedError)(nil); errors.As(err, &refusal) {
-		a.tokens.Remove(who.token)
-		if refusal.Status == http.StatusUnauthorized {
-			refusal.Message += "; " + howTo
-		}
-	}
+	err := a.reviews.Review(r, token, func(ctx context.Context, kube kubernetes.Interface, user authenticationv1.UserInfo) error {
+		return authorize(ctx, kube, user, gate)
+	})
 	if err != nil {
-		return err
+		return err //nolint:wrapcheck // a refusal, or complete
 	}
 	a.let.Add(who, true, rememberFor)
-	a.tokens.Add(who.token, true, knownFor)
 	return nil
 }
 

@@ -152,19 +152,10 @@ func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.Name
 	if err == nil {
 		return true
 	}
-	if refusal := (*httpserver.RefusedError)(nil); errors.As(err, &refusal) {
-		if refusal.Status == http.StatusUnauthorized {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="`+Audience+`", Basic realm="`+Audience+`"`)
-		}
-		if refusal.Status == http.StatusTooManyRequests || refusal.Status == http.StatusServiceUnavailable {
-			w.Header().Set("Retry-After", "1")
-		}
-		httpserver.Dismiss(w, refusal.Status, refusal.Message)
-		return false
+	if !httpserver.DismissRefused(w, err, `Bearer realm="`+Audience+`", Basic realm="`+Audience+`"`) {
+		h.Warn("Could not authorize a request for a verdict", "gate", key, "error", err)
+		httpserver.DismissForNow(w, "the API server could not check your access; try again")
 	}
-	h.Warn("Could not authorize a request for a verdict", "gate", key, "error", err)
-	w.Header().Set("Retry-After", "1")
-	httpserver.Dismiss(w, http.StatusServiceUnavailable, "the API server could not check your access; try again")
 	return false
 }
 

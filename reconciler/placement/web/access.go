@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -22,14 +21,11 @@ import (
 // Audience that a token must have. It is not the audience of gates: a pod may read its placement, and no verdicts.
 const Audience = "placement.knative-cdevents.dev"
 
-// Limits of the cache, and of a review by the API server.
+// Limits of the cache.
 const (
 	// rememberFor is how long a token counts after its review. Its pod is looked up for each request.
 	rememberFor  = time.Minute
 	rememberMost = 4096
-	// knownFor is how long a token does not queue behind unknown ones.
-	knownFor     = time.Hour
-	reviewWithin = 5 * time.Second
 )
 
 // Where the API server says which pod a token is bound to (k8s.io/apiserver/pkg/authentication/serviceaccount).
@@ -47,19 +43,18 @@ type Pods interface {
 
 // Access admits the pods of a Service.
 type Access struct {
-	known, strangers kubernetes.Interface
-	pods             Pods
-	lane             *httpserver.Lane
-	// callers are the pods of accepted tokens, tokens those that are known; both by a digest of the token.
-	callers, tokens *cache.LRUExpireCache
+	reviews *httpserver.Reviews
+	pods    Pods
+	// callers are the pods of accepted tokens, by a digest of the token.
+	callers *cache.LRUExpireCache
 }
 
 // NewAccess reviews recently accepted tokens with known, and all others with strangers. Give each client its own rate limit,
 // so that invalid tokens do not delay known ones.
 func NewAccess(known, strangers kubernetes.Interface, p Pods) *Access {
 	return &Access{
-		known: known, strangers: strangers, pods: p, lane: httpserver.NewLane(),
-		callers: cache.NewLRUExpireCache(rememberMost), tokens: cache.NewLRUExpireCache(rememberMost),
+		reviews: httpserver.NewReviews(known, strangers, Audience, howTo, rememberMost), pods: p,
+		callers: cache.NewLRUExpireCache(rememberMost),
 	}
 }
 
@@ -87,7 +82,7 @@ func (a *Access) Check(r *http.Request, service types.NamespacedName) (*pods.Pod
 	if !pod.Deleting.IsZero() || pod.Over() {
 		return nil, &httpserver.RefusedError{Status: http.StatusForbidden, Message: "pod " + pod.Name + " is terminating"}
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), reviewWithin)
+	ctx, cancel := context.WithTimeout(r.Context(), httpserver.ReviewWithin)
 	defer cancel()
 	err = a.pods.Owned(ctx, pod)
 	if refused := (*pods.RefusedError)(nil); errors.As(err, &refused) {
@@ -105,38 +100,25 @@ func (a *Access) caller(r *http.Request) (caller, error) {
 	if token == "" {
 		return caller{}, &httpserver.RefusedError{Status: http.StatusUnauthorized, Message: "a token is required, as `Authorization: Bearer`; " + howTo}
 	}
-	digest := sha256.Sum256([]byte(token))
+	digest := httpserver.DigestOf(token)
 	if stored, _ := a.callers.Get(digest); stored != nil {
 		if who, ok := stored.(caller); ok {
 			return who, nil
 		}
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), reviewWithin)
-	defer cancel()
-	kube := a.known
-	if _, ok := a.tokens.Get(digest); !ok {
-		done, err := a.lane.Enter(ctx, r)
-		if err != nil {
-			return caller{}, err //nolint:wrapcheck // a refusal
+	var who caller
+	err := a.reviews.Review(r, token, func(_ context.Context, _ kubernetes.Interface, user authenticationv1.UserInfo) error {
+		var bound bool
+		if who, bound = podOf(user); !bound {
+			return &httpserver.RefusedError{Status: http.StatusUnauthorized, Message: "the token is not bound to a pod"}
 		}
-		defer done()
-		kube = a.strangers
+		return nil
+	})
+	if err != nil {
+		return caller{}, err //nolint:wrapcheck // a refusal, or complete
 	}
-	user, err := httpserver.Authenticate(ctx, kube, token, Audience)
-	if err == nil {
-		who, bound := podOf(user)
-		if bound {
-			a.callers.Add(digest, who, rememberFor)
-			a.tokens.Add(digest, true, knownFor)
-			return who, nil
-		}
-		err = &httpserver.RefusedError{Status: http.StatusUnauthorized, Message: "the token is not bound to a pod"}
-	}
-	if refusal := (*httpserver.RefusedError)(nil); errors.As(err, &refusal) {
-		a.tokens.Remove(digest)
-		refusal.Message += "; " + howTo
-	}
-	return caller{}, err
+	a.callers.Add(digest, who, rememberFor)
+	return who, nil
 }
 
 const howTo = "mount one with a projected volume: serviceAccountToken with audience " + Audience

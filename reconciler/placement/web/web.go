@@ -6,7 +6,6 @@
 package web
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -88,7 +87,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// A client that is refused stops to move shards, so nothing is refused before all pods are known.
 	if !h.Plans.Synced() || !h.Guard.Synced() {
-		later(w, "this replica has just started and does not know the plans and pods yet; try again")
+		httpserver.DismissForNow(w, "this replica has just started and does not know the plans and pods yet; try again")
 		return
 	}
 	pod := h.allowed(w, r, key)
@@ -102,7 +101,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case h.waiting <- struct{}{}:
 			defer func() { <-h.waiting }()
 		default:
-			later(w, "too many requests wait for a change; try again")
+			httpserver.DismissForNow(w, "too many requests wait for a change; try again")
 			return
 		}
 	}
@@ -130,25 +129,11 @@ func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.Name
 	if err == nil {
 		return pod
 	}
-	refusal := (*httpserver.RefusedError)(nil)
-	if !errors.As(err, &refusal) {
+	if !httpserver.DismissRefused(w, err, `Bearer realm="`+Audience+`"`) {
 		h.Warn("Could not authorize a request for a placement", "service", key, "error", err)
-		later(w, "the API server could not check your access; try again")
-		return nil
+		httpserver.DismissForNow(w, "the API server could not check your access; try again")
 	}
-	switch refusal.Status {
-	case http.StatusUnauthorized:
-		w.Header().Set("WWW-Authenticate", `Bearer realm="`+Audience+`"`)
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		w.Header().Set("Retry-After", "1")
-	}
-	httpserver.Dismiss(w, refusal.Status, refusal.Message)
 	return nil
-}
-
-func later(w http.ResponseWriter, message string) {
-	w.Header().Set("Retry-After", "1")
-	httpserver.Dismiss(w, http.StatusServiceUnavailable, message)
 }
 
 // answer sends the plan, at once or as soon as it is another one than the client has.
