@@ -98,8 +98,9 @@ func New(in Input) (Plan, error) {
 		return Plan{}, err
 	}
 	c := newCluster(in)
-	held := c.held(in.Shares)
-	c.divide(in.Shares, held == NoMembers)
+	ready := c.ready(in.Shares)
+	held := c.held(ready)
+	c.divide(in.Shares, ready)
 	p := Plan{Revisions: map[string]int{}, Members: map[string]int{}, Held: held, moving: len(in.Moving)}
 	for _, m := range c.members {
 		p.Revisions[m.Revision] += m.quota

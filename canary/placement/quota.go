@@ -75,8 +75,8 @@ func compareMembers(a, b *member) int {
 }
 
 // held returns why nothing may move by choice.
-func (c *cluster) held(shares []Share) string {
-	if len(c.ready(shares)) == 0 {
+func (c *cluster) held(ready map[string][]*member) string {
+	if len(ready) == 0 {
 		return NoMembers
 	}
 	for _, phase := range []struct {
@@ -105,8 +105,8 @@ func (c *cluster) ready(shares []Share) map[string][]*member {
 
 // divide sets the quota of each member. What a Revision without members cannot handle goes to the others, in
 // proportion. If no Revision with a share has members, every member gets an equal part.
-func (c *cluster) divide(shares []Share, evenly bool) {
-	if evenly {
+func (c *cluster) divide(shares []Share, ready map[string][]*member) {
+	if len(ready) == 0 {
 		all := &party{weight: 1}
 		for _, m := range c.members {
 			if m.Phase == Up {
@@ -118,12 +118,11 @@ func (c *cluster) divide(shares []Share, evenly bool) {
 		}
 		return
 	}
-	ready := c.ready(shares)
 	var parties []*party
 	weights, total := []int{}, 0
 	for _, s := range shares {
 		if len(ready[s.Revision]) > 0 {
-			parties = append(parties, &party{revision: s.Revision, weight: s.Percent, members: ready[s.Revision]})
+			parties = append(parties, &party{weight: s.Percent, members: ready[s.Revision]})
 			weights = append(weights, s.Percent)
 			total += s.Percent
 		}
@@ -136,9 +135,16 @@ func (c *cluster) divide(shares []Share, evenly bool) {
 
 // party is a Revision that gets shards.
 type party struct {
-	revision string
-	weight   int
-	members  []*member
+	weight  int
+	members []*member
+}
+
+// quota is how many of a number of shards the i-th member gets.
+func (p *party) quota(i, number int) int {
+	if i < number%len(p.members) {
+		return number/len(p.members) + 1
+	}
+	return number / len(p.members)
 }
 
 // seat divides a number of shards among the members. The extra ones go to those that own more than the others get, so
@@ -146,10 +152,7 @@ type party struct {
 func (p *party) seat(number int, share float64) {
 	p.order(number / len(p.members))
 	for i, m := range p.members {
-		m.quota = number / len(p.members)
-		if i < number%len(p.members) {
-			m.quota++
-		}
+		m.quota = p.quota(i, number)
 		if number > 0 {
 			m.share = share * float64(m.quota) / float64(number)
 		}
@@ -161,11 +164,7 @@ func (p *party) surplus(number int) int {
 	p.order(number / len(p.members))
 	surplus := 0
 	for i, m := range p.members {
-		quota := number / len(p.members)
-		if i < number%len(p.members) {
-			quota++
-		}
-		surplus += max(0, m.owned()-quota)
+		surplus += max(0, m.owned()-p.quota(i, number))
 	}
 	return surplus
 }

@@ -22,14 +22,6 @@ type SourceLister = Lister[*v1alpha1.CDEventSource]
 // GateLister reads CanaryGates.
 type GateLister = Lister[*v1alpha1.CanaryGate]
 
-// PlacementLister reads ShardPlacements.
-type PlacementLister = Lister[*v1alpha1.ShardPlacement]
-
-// NewPlacementLister reads from the indexer of an informer for ShardPlacements.
-func NewPlacementLister(indexer cache.Indexer) PlacementLister {
-	return newLister[*v1alpha1.ShardPlacement](indexer, v1alpha1.PlacementResource.GroupResource())
-}
-
 // NewSourceLister reads from the indexer of an informer for CDEventSources.
 func NewSourceLister(indexer cache.Indexer) SourceLister {
 	return newLister[*v1alpha1.CDEventSource](indexer, v1alpha1.SourceResource.GroupResource())
