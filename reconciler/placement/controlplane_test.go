@@ -321,8 +321,8 @@ func TestALeaderThatReturnsReadsThePlan(t *testing.T) {
 func TestASecondWriterIsRefused(t *testing.T) {
 	s := newScene(t)
 	s.place(20)
-	second := placement.NewPlacer(s.placer.Options)
-	s.placer.Plans = behind{s.placer.Plans, s.cached(20)}
+	plans, second := s.placer.Plans, placement.NewPlacer(s.placer.Options)
+	s.placer.Plans = behind{plans, s.cached(20)}
 	s.now = s.now.Add(time.Second)
 	s.shares = []planner.Share{{Revision: "cart-00001", Percent: 90}, {Revision: "cart-00002", Percent: 10}}
 	must(t, second.Place(t.Context(), cart, s.layout))
@@ -332,9 +332,17 @@ func TestASecondWriterIsRefused(t *testing.T) {
 	}
 	// It reads the plan again, and continues from that.
 	must(t, s.placer.Place(t.Context(), cart, s.layout))
+	s.placer.Plans = plans
+	s.cached(40)
 
 	// A template that asks for no plan any more ends it.
 	s.layout.Declared.Placement = ""
-	must(t, s.placer.Place(t.Context(), cart, s.layout))
-	must(t, s.placer.Place(t.Context(), cart, s.layout))
+	for range 100 {
+		must(t, s.placer.Place(t.Context(), cart, s.layout))
+		if plans.Get("uid-cart") == nil {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Error("the plan is still there")
 }

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"knative.dev/pkg/logging"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -66,20 +67,20 @@ func nameOf(service types.UID) string { return "service-" + string(service) }
 // Place makes the plan of a cluster from where its shards are, and stores it if it differs from the last one. The plan of a
 // cluster that does not ask for one any more is deleted.
 func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l stateful.Layout) error {
-	last, err := p.last(ctx, l.UID)
-	if err != nil {
-		return err
-	}
 	if l.Declared.Placement == "" {
 		p.Metrics.forget(key)
-		if last == nil {
-			return nil
+		if stored := p.Plans.Get(l.UID); stored != nil {
+			return p.remove(ctx, stored)
 		}
-		return p.remove(ctx, last)
+		return nil
 	}
 	shares := p.Shares(key)
 	if len(shares) == 0 {
 		return nil
+	}
+	last, err := p.last(ctx, l.UID)
+	if err != nil {
+		return err
 	}
 	next, err := plan(l, shares, last)
 	if err != nil {
@@ -172,18 +173,11 @@ const collectEvery = time.Minute
 
 // Run deletes the plans of Services that are gone, or that declare no cluster any more, until the context ends.
 func (p *Placer) Run(ctx context.Context) {
-	tick := time.NewTicker(collectEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if err := p.collect(ctx); err != nil && ctx.Err() == nil {
-				logging.FromContext(ctx).Warnw("Could not delete all plans of clusters that are gone; retrying", "error", err)
-			}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if err := p.collect(ctx); err != nil && ctx.Err() == nil {
+			logging.FromContext(ctx).Warnw("Could not delete all plans of clusters that are gone; retrying", "error", err)
 		}
-	}
+	}, collectEvery)
 }
 
 func keyOf(plan *v1alpha1.ShardPlacement) types.NamespacedName {

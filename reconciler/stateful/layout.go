@@ -15,7 +15,7 @@ type Layout struct {
 	UID types.UID
 	// Declared is what the newest Revision declares.
 	Declared v1alpha1.Stateful
-	// Members are sorted by address.
+	// Members are sorted by address. They and Owners are only known of a cluster that asks for a plan.
 	Members []LayoutMember
 	// Owners are the addresses of the members that hold each shard, by entity type and shard id.
 	Owners map[string]map[string]string
@@ -32,7 +32,11 @@ type LayoutMember struct {
 
 // layout returns the location of all shards. The answers must be complete and from one cluster.
 func layout(uid types.UID, subjects []subject, answers map[string]answer) Layout {
-	l := Layout{UID: uid, Declared: newest(subjects).declared, Owners: map[string]map[string]string{}}
+	l := Layout{UID: uid, Declared: newest(subjects).declared}
+	if l.Declared.Placement == "" {
+		return l
+	}
+	l.Owners = map[string]map[string]string{}
 	members, unreachable := map[string]Member{}, map[string]bool{}
 	for _, a := range answers {
 		for _, m := range a.members.Members {

@@ -18,6 +18,10 @@ func TestLayout(t *testing.T) {
 	c.pod("10.0.0.4", 2)
 	now := metav1.Now()
 	leaving.Deleting = now.Time
+	if got := layout("uid", c.subjects, nil); got.UID != "uid" || got.Members != nil || got.Owners != nil {
+		t.Errorf("layout of a cluster that asks for no plan: %+v", got)
+	}
+	c.subjects[2].declared.Placement = v1alpha1.PlacementEnforce
 	node := func(ip string) string { return "pekko://cart@" + ip + ":7355" }
 	seen := Members{
 		SelfNode: node("10.0.0.1"),
