@@ -8,7 +8,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/placement"
 )
 
-// A shard that is being handed over is owned by nobody when the members are polled. It lands where the plan wanted it when
+// A shard that is being handed over has no owner when the members are polled. It lands where the plan wanted it when
 // it left, so a later plan must not send it elsewhere.
 func TestNoShardMovesTwice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))

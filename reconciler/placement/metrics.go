@@ -76,7 +76,7 @@ func (m *Metrics) saw(key types.NamespacedName, l stateful.Layout, plan v1alpha1
 	m.clusters[key] = now
 }
 
-// remember returns the owners, and the last one of each shard that nobody names: it is being handed over.
+// remember returns the owners. A shard without one is being handed over, and keeps its last owner.
 func (p *progress) remember(was, now map[string]string) map[string]string {
 	owners := maps.Clone(now)
 	if owners == nil {
