@@ -3,6 +3,7 @@ package dev.knativecdevents.placement.pekko;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.SplittableRandom;
 import org.apache.pekko.actor.AbstractExtensionId;
 import org.apache.pekko.actor.ClassicActorSystemProvider;
 import org.apache.pekko.actor.ExtendedActorSystem;
@@ -30,9 +31,14 @@ public final class KnativePlacement implements Extension {
   private KnativePlacement(ExtendedActorSystem system) {
     this.system = system;
     settings = Settings.from(system.settings().config());
-    poller = settings.enabled() ? Optional.of(new Poller(settings, Logging.getLogger(system, KnativePlacement.class))) : Optional.empty();
+    poller = settings.enabled() ? Optional.of(poller()) : Optional.empty();
     poller.ifPresent(Poller::start);
     system.registerOnTermination(() -> poller.ifPresent(Poller::stop));
+  }
+
+  private Poller poller() {
+    Backoff backoff = new Backoff(settings.minBackoff(), settings.maxBackoff(), new SplittableRandom());
+    return new Poller(new Source(settings)::ask, backoff, Logging.getLogger(system, KnativePlacement.class));
   }
 
   /**

@@ -1,21 +1,25 @@
 package dev.knativecdevents.placement.pekko;
 
 import java.time.Duration;
-import java.util.SplittableRandom;
 import org.apache.pekko.event.LoggingAdapter;
 
 /** Keeps the newest plan, on a thread of its own. */
 final class Poller implements Runnable {
-  private final Source source;
+  /** Asks for the plan once. */
+  interface Server {
+    Answer ask(Known known) throws InterruptedException;
+  }
+
+  private final Server server;
   private final Backoff backoff;
   private final LoggingAdapter log;
   private final Thread thread;
   private volatile Known known = Known.NOTHING;
   private String said = "";
 
-  Poller(Settings settings, LoggingAdapter log) {
-    source = new Source(settings);
-    backoff = new Backoff(settings.minBackoff(), settings.maxBackoff(), new SplittableRandom());
+  Poller(Server server, Backoff backoff, LoggingAdapter log) {
+    this.server = server;
+    this.backoff = backoff;
     this.log = log;
     thread = new Thread(this, "knative-placement");
     thread.setDaemon(true);
@@ -50,8 +54,9 @@ final class Poller implements Runnable {
 
   private Answer ask() throws InterruptedException {
     try {
-      return source.ask(known);
-    } catch (RuntimeException e) {
+      return server.ask(known);
+    } catch (RuntimeException | Error e) {
+      // This thread is the only one that asks: without it, the plan would be stale until the member ends.
       log.error(e, "the request for the placement plan failed unexpectedly");
       return new Answer.Failed(e.toString(), Duration.ZERO);
     }

@@ -1,0 +1,46 @@
+package dev.knativecdevents.placement.pekko;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.List;
+import java.util.SplittableRandom;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.apache.pekko.event.NoLogging;
+import org.junit.jupiter.api.Test;
+
+class PollerTest {
+  @Test
+  void goesOnWhateverARequestThrows() throws Exception {
+    Deque<Throwable> thrown =
+        new ArrayDeque<>(List.of(new StackOverflowError(), new NoClassDefFoundError("a/Class"), new IllegalStateException()));
+    CountDownLatch asked = new CountDownLatch(5);
+    Poller poller =
+        new Poller(
+            known -> {
+              asked.countDown();
+              if (!thrown.isEmpty()) {
+                throw PollerTest.<RuntimeException>unchecked(thrown.remove());
+              }
+              return new Answer.Found(Plans.plan(Plans.fields(7)));
+            },
+            new Backoff(Duration.ofMillis(1), Duration.ofMillis(2), new SplittableRandom(1)),
+            NoLogging.getInstance());
+    poller.start();
+    try {
+      assertTrue(asked.await(30, TimeUnit.SECONDS), () -> "the poller ended: " + asked.getCount() + " of 5 requests were not sent");
+      assertEquals(7, poller.known().version());
+    } finally {
+      poller.stop();
+    }
+  }
+
+  @SuppressWarnings("unchecked")
+  private static <E extends Throwable> E unchecked(Throwable thrown) throws E {
+    throw (E) thrown;
+  }
+}
