@@ -81,7 +81,13 @@ final class PlannedStrategy implements ShardCoordinator.StartableAllocationStrat
       scala.collection.immutable.Map<ActorRef, IndexedSeq<String>> current, Set<String> inProgress) {
     Known now = known.get();
     Optional<Decision> decision = decision(now, new Regions(current), CollectionConverters.asJava(inProgress));
+    if (!now.settled()) {
+      // A former coordinator may have followed a plan. An even placement would undo what it did.
+      say("the server has not given a plan yet");
+      return Futures.successful(CollectionConverters.asScala(java.util.Set.<String>of()).toSet());
+    }
     if (decision.isEmpty()) {
+      say("");
       return otherwise.rebalance(current, inProgress);
     }
     boolean fresh = now.fresh(System.nanoTime(), staleAfter);

@@ -81,7 +81,7 @@ final class Poller implements Runnable {
         known
             .toFollow()
             .map(p -> "; plan " + p.version() + " still says where new shards go")
-            .orElse("; shards are placed by Pekko's default");
+            .orElse("; shards are placed by Pekko's default" + (known.settled() ? "" : ", and none moves before the first plan"));
     if (answer instanceof Answer.Failed failed) {
       return failed.why() + then;
     }

@@ -96,7 +96,7 @@ class StrategyTest {
     String self = Cluster.get(system).selfAddress().toString();
     Known disabled = known("enforce", "Cart", self, List.of(0)).after(new Answer.NotEnabled(Duration.ZERO), 0);
     for (Known known :
-        List.of(Known.NOTHING, disabled, known("observe", "Cart", self, List.of(0)), known("enforce", "Order", self, List.of(0)))) {
+        List.of(disabled, known("observe", "Cart", self, List.of(0)), known("enforce", "Order", self, List.of(0)))) {
       Noting other = new Noting();
       ShardAllocationStrategy strategy = strategy(known, other);
       scala.collection.immutable.Map<ActorRef, IndexedSeq<String>> current = current("1");
@@ -106,6 +106,17 @@ class StrategyTest {
       assertSame(other.rebalanced, strategy.rebalance(current, moving));
       assertSame(current, other.got.get(0));
       assertSame(moving, other.got.get(1));
+    }
+  }
+
+  /** The coordinator starts on another member, which never reached the server. */
+  @Test
+  void keepsWhatAFormerCoordinatorPlaced() {
+    for (Answer answer : List.of(new Answer.Failed("", Duration.ZERO), new Answer.Refused("", Duration.ZERO))) {
+      Noting other = new Noting();
+      ShardAllocationStrategy strategy = strategy(Known.NOTHING.after(answer, 0), other);
+      assertSame(other.allocated, strategy.allocateShard(region, "0", current("1")));
+      assertEquals(set(), strategy.rebalance(current("1"), set()).value().get().get());
     }
   }
 
