@@ -24,7 +24,8 @@ const (
 	// after the sharding.
 	AnnotationMetricsPort = StatefulPrefix + "metrics-port"
 	AnnotationMetricsPath = StatefulPrefix + "metrics-path"
-	// AnnotationManagementPort is the port of the runtime's management API.
+	// AnnotationManagementPort is the port of the runtime's management API. Runtimes without an API of
+	// their own may serve the same two routes: see docs/placement.md.
 	AnnotationManagementPort = StatefulPrefix + "management-port"
 	// AnnotationEntityTypes lists the sharded entity types, separated by commas.
 	AnnotationEntityTypes = StatefulPrefix + "entity-types"
@@ -40,7 +41,8 @@ const (
 // Runtime is the software that forms a stateful cluster.
 type Runtime string
 
-// The known runtimes. A custom one is observed only through its pods.
+// The known runtimes. RuntimeProtoActor and RuntimeCustom are observed only through their pods, unless
+// the declaration names a management port.
 const (
 	RuntimeAkka       Runtime = "akka"
 	RuntimePekko      Runtime = "pekko"
@@ -73,7 +75,7 @@ type Stateful struct {
 	MetricsPort int
 	// MetricsPath starts with a slash.
 	MetricsPath string
-	// ManagementPort is 0 if the runtime has no management API.
+	// ManagementPort is 0 if no management API is known.
 	ManagementPort int
 	// EntityTypes are sorted. Without any, shards cannot be queried.
 	EntityTypes []string
@@ -163,10 +165,6 @@ func (p *statefulParser) read(name string) {
 	case AnnotationMetricsPort:
 		p.port(name, value, &p.out.MetricsPort)
 	case AnnotationManagementPort:
-		if r := p.out.Runtime; r == RuntimeProtoActor || r == RuntimeCustom {
-			p.wrong(name, "no management API is known for runtime %s; remove the annotation", r)
-			return
-		}
 		p.port(name, value, &p.out.ManagementPort)
 	case AnnotationMetricsPath:
 		if !strings.HasPrefix(value, "/") || len(value) > maxMetricsPath || strings.ContainsFunc(value, notInPath) {
@@ -200,14 +198,21 @@ func (p *statefulParser) placement(name string, mode PlacementMode) {
 	switch {
 	case mode != PlacementEnforce && mode != PlacementObserve:
 		p.wrong(name, "it must be %s or %s", PlacementEnforce, PlacementObserve)
-	case p.out.Runtime != RuntimeAkka && p.out.Runtime != RuntimePekko:
-		p.wrong(name, "the shards of runtime %s cannot be read, only those of akka and pekko; remove the annotation", p.out.Runtime)
-	case strings.TrimSpace(p.annotations[AnnotationEntityTypes]) == "":
+	case p.out.Runtime == RuntimeCloudstate:
+		p.wrong(name, "the proxy of runtime %s cannot follow a plan; remove the annotation", p.out.Runtime)
+	case !p.given(AnnotationEntityTypes):
 		p.wrong(name, "set %s too, because shards are placed for each of these types", AnnotationEntityTypes)
+	case defaults[p.out.Runtime].ManagementPort == 0 && !p.given(AnnotationManagementPort):
+		p.wrong(name, "set %s too, because runtime %s has no default port where its members say which shards they hold", AnnotationManagementPort, p.out.Runtime)
+	case defaults[p.out.Runtime].Shards == 0 && !p.given(AnnotationShards):
+		p.wrong(name, "set %s too, because runtime %s has no default number of shards", AnnotationShards, p.out.Runtime)
 	default:
 		p.out.Placement = mode
 	}
 }
+
+// given reports whether an annotation is set, be its value right or wrong.
+func (p *statefulParser) given(name string) bool { return strings.TrimSpace(p.annotations[name]) != "" }
 
 func (p *statefulParser) port(name, value string, into *int) {
 	n, err := strconv.Atoi(value)

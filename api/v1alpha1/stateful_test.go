@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -82,10 +83,35 @@ func TestWrongDeclarations(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "runtime is missing") || !strings.Contains(err.Error(), AnnotationShards) {
 		t.Errorf("without a runtime: %v", err)
 	}
-	for _, r := range []string{"custom", "protoactor"} {
-		_, _, err = ParseStateful(map[string]string{AnnotationRuntime: r, AnnotationManagementPort: "8558"})
-		if err == nil || !strings.Contains(err.Error(), "remove the annotation") {
-			t.Errorf("%s with a management port: %v", r, err)
+}
+
+// A runtime without defaults gets a plan if the template says what the plan needs.
+func TestPlacementOfOtherRuntimes(t *testing.T) {
+	t.Parallel()
+	for _, r := range []Runtime{RuntimeProtoActor, RuntimeCustom} {
+		all := map[string]string{
+			AnnotationRuntime: string(r), AnnotationManagementPort: "9099", AnnotationEntityTypes: "Cart", AnnotationShards: "100", AnnotationPlacement: "enforce",
 		}
+		got, _, err := ParseStateful(all)
+		want := Stateful{r, 0, "/metrics", 9099, []string{"Cart"}, 100, false, PlacementEnforce}
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, %v", r, got, err)
+		}
+		for _, missing := range []string{AnnotationManagementPort, AnnotationEntityTypes, AnnotationShards} {
+			some := maps.Clone(all)
+			delete(some, missing)
+			_, _, err := ParseStateful(some)
+			if err == nil || !strings.Contains(err.Error(), AnnotationPlacement) || !strings.Contains(err.Error(), "set "+missing+" too") {
+				t.Errorf("%s without %s: %v", r, missing, err)
+			}
+		}
+		delete(all, AnnotationPlacement)
+		if got, _, err := ParseStateful(all); err != nil || got.ManagementPort != 9099 || got.Placement != "" {
+			t.Errorf("%s without placement: %+v, %v", r, got, err)
+		}
+	}
+	_, _, err := ParseStateful(map[string]string{AnnotationRuntime: "cloudstate", AnnotationEntityTypes: "Cart", AnnotationPlacement: "enforce"})
+	if err == nil || !strings.Contains(err.Error(), "cannot follow a plan") {
+		t.Errorf("cloudstate: %v", err)
 	}
 }

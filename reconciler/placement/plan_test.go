@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"testing"
@@ -48,6 +49,11 @@ func TestPlanNamesAnOwnerForEachShard(t *testing.T) {
 	}
 	if got.Mode != v1alpha1.PlacementEnforce || got.Held != "" || got.Revisions[0].Name != "cart-00001" || got.Revisions[1].Percent != 5 || got.Members[1].Pod != "canary" {
 		t.Errorf("got %+v", got)
+	}
+	l := twoRevisions(100)
+	l.Declared.Runtime = v1alpha1.RuntimeProtoActor
+	if other, err := plan(l, split(5), nil); err != nil || !reflect.DeepEqual(other, got) {
+		t.Errorf("the plan for another runtime: %+v, %v", other, err)
 	}
 }
 

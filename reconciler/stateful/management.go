@@ -20,8 +20,8 @@ const (
 	maxInFlight = 16
 )
 
-// Management reads the HTTP API of Akka Management and Pekko Management. It only sends
-// GET requests, so it can never join, leave or down a member.
+// Management reads the HTTP API of Akka Management and Pekko Management, which other
+// runtimes may serve too. It only sends GET requests, so it can never join, leave or down a member.
 type Management struct {
 	client *http.Client
 	// slots limits concurrent requests across all clusters.

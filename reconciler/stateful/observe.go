@@ -143,7 +143,7 @@ func (o *observation) byPods(live []subject, parts map[string]*lifecycle.Cluster
 	}
 }
 
-// byAnswers handles Akka, Pekko and Cloudstate.
+// byAnswers handles runtimes with a management API.
 func (o *observation) byAnswers(live []subject, answers map[string]answer, parts map[string]*lifecycle.ClusterPart) {
 	silent, first := 0, error(nil)
 	heard := map[string]Members{}
@@ -158,7 +158,7 @@ func (o *observation) byAnswers(live []subject, answers map[string]answer, parts
 	}
 	if silent > 0 {
 		o.complete = false
-		o.seen.Note = fmt.Sprintf("%d of %d pods did not answer completely", silent, len(live)) + because(first)
+		o.seen.Note = fmt.Sprintf("%d of %d pods did not answer completely", silent, len(live)) + because(first, newest(live).declared.Runtime)
 	}
 	if len(heard) == 0 {
 		o.seen.State = lifecycle.ClusterUnknown
@@ -217,10 +217,12 @@ func (o *observation) shards(live []subject, answers map[string]answer, parts ma
 }
 
 // because formats an error as the end of a sentence. It omits what differs on each poll.
-func because(err error) string {
+func because(err error, r v1alpha1.Runtime) string {
 	switch {
 	case err == nil:
 		return ""
+	case errors.Is(err, errNoRoute) && (r == v1alpha1.RuntimeProtoActor || r == v1alpha1.RuntimeCustom):
+		return ": the management port does not serve /cluster/members; check that it is the port where the application serves its members and shards"
 	case errors.Is(err, errNoRoute):
 		return ": the management port does not serve /cluster/members; check that the cluster-http module is on the class path of the application"
 	}

@@ -209,3 +209,40 @@ func TestRuntimesWithoutManagementAPI(t *testing.T) {
 		t.Errorf("two clusters: %+v", o)
 	}
 }
+
+// The addresses of other runtimes have no scheme, and their remedies are their own.
+func TestOtherRuntimesWithManagementAPI(t *testing.T) {
+	t.Parallel()
+	for _, r := range []v1alpha1.Runtime{v1alpha1.RuntimeProtoActor, v1alpha1.RuntimeCustom} {
+		s := newFakeCluster(r)
+		for i, ip := range []string{"10.0.0.1", "10.0.0.2"} {
+			s.pod(ip, int64(i+1))
+			s.subjects[i].declared.ManagementPort = 9099
+			s.subjects[i].declared.Placement = v1alpha1.PlacementEnforce
+		}
+		node := func(ip string) Member { return Member{Node: ip + ":6331", Status: "Up"} }
+		both := []Member{node("10.0.0.1"), node("10.0.0.2")}
+		s.answers["10.0.0.1"] = answer{members: Members{SelfNode: "10.0.0.1:6331", Members: both}, shards: map[string][]string{"Cart": {"0", "1"}}}
+		s.answers["10.0.0.2"] = answer{members: Members{SelfNode: "10.0.0.2:6331", Members: both}, shards: map[string][]string{"Cart": {"2"}}}
+		o := s.observe()
+		if o.seen.State != lifecycle.ClusterUpgrading || !o.complete || len(o.members) != 2 || o.seen.Parts[0].Shards == nil || *o.seen.Parts[0].Shards != 2 {
+			t.Errorf("%s: %+v", r, o)
+		}
+		l := layout("uid", s.subjects, s.answers)
+		if len(l.Members) != 2 || l.Members[1].Address != "10.0.0.2:6331" || l.Owners["Cart"]["2"] != "10.0.0.2:6331" {
+			t.Errorf("%s: %+v", r, l)
+		}
+		for ip := range s.answers {
+			s.answers[ip] = answer{members: Members{SelfNode: ip + ":6331", Members: []Member{node(ip)}}}
+		}
+		if o := s.observe(); o.split == nil || o.split.Reason != "SplitByRevision" || !strings.Contains(o.split.Message, "the same name in all Revisions") {
+			t.Errorf("%s, split: %+v", r, o.split)
+		}
+		for ip := range s.answers {
+			s.answers[ip] = answer{err: fmt.Errorf("GET: %w", errNoRoute)}
+		}
+		if o := s.observe(); !strings.Contains(o.seen.Note, "check that it is the port where") {
+			t.Errorf("%s, another port: %q", r, o.seen.Note)
+		}
+	}
+}

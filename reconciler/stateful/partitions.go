@@ -110,6 +110,9 @@ func partitionTrouble(all []partition, live []subject) *lifecycle.Trouble {
 }
 
 func remedy(r v1alpha1.Runtime) string {
+	if r == v1alpha1.RuntimeProtoActor || r == v1alpha1.RuntimeCustom {
+		return "Each Revision forms its own cluster. Give the cluster the same name in all Revisions, and make members find the pods of all of them"
+	}
 	key := string(r) + ".discovery.kubernetes-api.pod-label-selector"
 	if r == v1alpha1.RuntimeCloudstate {
 		key = "akka.discovery.kubernetes-api.pod-label-selector (SELECTOR_LABEL of the sidecar)"
