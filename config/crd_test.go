@@ -150,7 +150,7 @@ func TestSourceIsAKnativeSource(t *testing.T) {
 		for _, transition := range []lifecycle.Type{
 			lifecycle.Created, lifecycle.Deployed, lifecycle.Published, lifecycle.RevisionReady,
 			lifecycle.TrafficShifted, lifecycle.Upgraded, lifecycle.RolledBack, lifecycle.IncidentDetected, lifecycle.IncidentResolved, lifecycle.Judged, lifecycle.Removed,
-			lifecycle.ClusterFormed, lifecycle.ClusterSettled, lifecycle.ClusterUnsettled, lifecycle.ClusterRemoved,
+			lifecycle.ClusterFormed, lifecycle.ClusterSettled, lifecycle.ClusterUnsettled, lifecycle.ClusterRebalanced, lifecycle.ClusterRemoved,
 		} {
 			eventType, err := cdevents.Type(version, transition)
 			if err != nil {

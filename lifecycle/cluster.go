@@ -52,6 +52,8 @@ type ClusterStatus struct {
 	Parts []ClusterPart `json:"parts,omitempty"`
 	// Note says what could not be determined, or why the cluster has not settled.
 	Note string `json:"note,omitempty"`
+	// Placement is nil if unknown.
+	Placement *Placement `json:"placement,omitempty"`
 }
 
 // The regimes of a cluster with more than one Revision.
@@ -72,6 +74,8 @@ type ClusterPart struct {
 	Members int `json:"members"`
 	// Shards is nil if unknown.
 	Shards *int `json:"shards,omitempty"`
+	// RequiredShards is how many of them the plan gives it; nil without a plan.
+	RequiredShards *int `json:"requiredShards,omitempty"`
 }
 
 // ClusterDetails describes the Service's cluster in a transition.
@@ -100,6 +104,8 @@ type ClusterMemory struct {
 	Overdue bool `json:"overdue,omitempty"`
 	// Interrupted: all pods went away before the cluster settled. The wait restarts when they are back.
 	Interrupted bool `json:"owed,omitempty"`
+	// Placement is nil if the cluster has no plan that its members are to follow.
+	Placement *PlacementMemory `json:"placement,omitempty"`
 }
 
 // Pending is a change of the primary that is announced when the cluster has settled. It is saved,
@@ -124,6 +130,7 @@ func (b *builder) cluster() {
 		b.view = v
 		b.formed(c, v)
 		b.joined(c, v)
+		b.placed(c, v)
 	}
 	b.settled(c)
 }
@@ -299,6 +306,9 @@ func (b *builder) clusterDetails(settled bool) *ClusterDetails {
 	}
 	if t.Runtime == "" && b.m.Cluster != nil {
 		t.Runtime = b.m.Cluster.Runtime // no pod can report it
+	}
+	if t.Placement != nil && t.Placement.Mode == "" {
+		t.Placement = nil
 	}
 	return t
 }

@@ -46,6 +46,9 @@ const (
 	ClusterSettled Type = "ClusterSettled"
 	// ClusterUnsettled: the cluster did not settle in time.
 	ClusterUnsettled Type = "ClusterUnsettled"
+	// ClusterRebalanced: every shard is where the plan for the traffic split wants it, for the first
+	// time with this split.
+	ClusterRebalanced Type = "ClusterRebalanced"
 	// ClusterRemoved: the cluster ended with its Service, or is no longer declared.
 	ClusterRemoved Type = "ClusterRemoved"
 )
@@ -53,7 +56,7 @@ const (
 // OfCluster reports whether the transition is about the stateful cluster rather than its Service.
 func (t Type) OfCluster() bool {
 	switch t {
-	case ClusterFormed, ClusterSettled, ClusterUnsettled, ClusterRemoved:
+	case ClusterFormed, ClusterSettled, ClusterUnsettled, ClusterRebalanced, ClusterRemoved:
 		return true
 	}
 	return false

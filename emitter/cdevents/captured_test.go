@@ -31,7 +31,7 @@ func captured(t *testing.T, typ string) []byte {
 // uncaptured lists the types that have not been captured: the page shows them as rendered, and says
 // so.
 var uncaptured = map[lifecycle.Type]bool{
-	lifecycle.ClusterUnsettled: true, lifecycle.Judged: true,
+	lifecycle.ClusterUnsettled: true, lifecycle.ClusterRebalanced: true, lifecycle.Judged: true,
 }
 
 // example returns what the page shows for a transition.

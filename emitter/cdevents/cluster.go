@@ -17,6 +17,18 @@ type Cluster struct {
 	Members []ClusterPart `json:"members,omitempty"`
 	// Note says what could not be determined, or what has not settled.
 	Note string `json:"note,omitempty"`
+	// Placement is absent without a plan of which member must own each shard.
+	Placement *Placement `json:"placement,omitempty"`
+}
+
+// Placement is how far a cluster follows its plan.
+type Placement struct {
+	// Mode is enforce or observe.
+	Mode string `json:"mode"`
+	// Pending counts the shards that are not where the plan wants them.
+	Pending int `json:"pending"`
+	// Moves counts the shards that moved from one living member to another for this traffic split.
+	Moves int `json:"moves"`
 }
 
 // ClusterPart is one Revision's part of a cluster.
@@ -26,6 +38,8 @@ type ClusterPart struct {
 	Members  int    `json:"members"`
 	// Shards is absent if unknown.
 	Shards *int `json:"shards,omitempty"`
+	// RequiredShards is how many the plan gives to the Revision; absent without a plan.
+	RequiredShards *int `json:"requiredShards,omitempty"`
 }
 
 // maxMembers bounds the number of Revisions in an event.
@@ -37,6 +51,9 @@ func cluster(t lifecycle.Transition, n *notes) (c *Cluster, settled *bool) {
 	}
 	from := *t.Cluster
 	c = &Cluster{Runtime: from.Runtime, State: string(from.State), Regime: from.Regime, Note: from.Note}
+	if p := from.Placement; p != nil {
+		c.Placement = &Placement{Mode: p.Mode, Pending: p.Pending, Moves: p.Moves}
+	}
 	for i, p := range from.Parts {
 		if i == maxMembers {
 			n.add("customData.cluster.members", "Revisions after the first %d left out", maxMembers)

@@ -21,7 +21,7 @@ func dataOf(t *testing.T, tr lifecycle.Transition) CustomData {
 }
 
 func TestSubjectOfClusterEvents(t *testing.T) {
-	for _, typ := range []lifecycle.Type{lifecycle.ClusterFormed, lifecycle.ClusterSettled, lifecycle.ClusterUnsettled, lifecycle.ClusterRemoved} {
+	for _, typ := range []lifecycle.Type{lifecycle.ClusterFormed, lifecycle.ClusterSettled, lifecycle.ClusterUnsettled, lifecycle.ClusterRebalanced, lifecycle.ClusterRemoved} {
 		if got := render(t, profile(Version05), transitionOf(t, typ)).Subject(); got != "stateful-cluster/shop/cart" {
 			t.Errorf("%s has subject %s", typ, got)
 		}

@@ -116,6 +116,17 @@ func clusterOf(settled bool, state lifecycle.ClusterState, regime string, first,
 	return c
 }
 
+// rebalanced is a cluster whose canary has its 10 shards of 100.
+func rebalanced() *lifecycle.ClusterDetails {
+	c := clusterOf(false, lifecycle.ClusterUpgrading, "", 2, 1)
+	c.Note = "members or shards have moved"
+	c.Placement = &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Moves: 10}
+	for i, n := range []int{90, 10} {
+		c.Parts[i].Shards, c.Parts[i].RequiredShards = &n, &n
+	}
+	return c
+}
+
 // failed returns the verdict on a canary that fails 5 % of its requests.
 func failed() *lifecycle.Verdict {
 	ratio := func(f float64) *float64 { return &f }
@@ -214,6 +225,11 @@ func story() []lifecycle.Transition {
 			Type: lifecycle.Judged, Generation: 3, Chain: 4, Revision: second, Previous: first, Traffic: split, URLs: urls,
 			Verdict: failed(),
 			Links:   []lifecycle.Link{linkTo(lifecycle.LinkPath, 5, lifecycle.TrafficShifted)},
+		},
+		{
+			Type: lifecycle.ClusterRebalanced, Generation: 3, Chain: 4, Revision: second, Traffic: split, URLs: urls,
+			Cluster: rebalanced(),
+			Links:   []lifecycle.Link{linkTo(lifecycle.LinkPath, 2, lifecycle.Deployed)},
 		},
 	}
 	for i := range transitions {

@@ -120,10 +120,11 @@ func TestTypes(t *testing.T) {
 			lifecycle.IncidentResolved: "dev.cdevents.incident.resolved.0.3.0",
 			lifecycle.Judged:           "dev.cdevents.testcaserun.finished.0.3.0",
 
-			lifecycle.ClusterFormed:    "dev.cdeventsx.stateful-cluster.formed.0.1.0",
-			lifecycle.ClusterSettled:   "dev.cdeventsx.stateful-cluster.settled.0.1.0",
-			lifecycle.ClusterUnsettled: "dev.cdeventsx.stateful-cluster.unsettled.0.1.0",
-			lifecycle.ClusterRemoved:   "dev.cdeventsx.stateful-cluster.removed.0.1.0",
+			lifecycle.ClusterFormed:     "dev.cdeventsx.stateful-cluster.formed.0.1.0",
+			lifecycle.ClusterSettled:    "dev.cdeventsx.stateful-cluster.settled.0.1.0",
+			lifecycle.ClusterUnsettled:  "dev.cdeventsx.stateful-cluster.unsettled.0.1.0",
+			lifecycle.ClusterRebalanced: "dev.cdeventsx.stateful-cluster.rebalanced.0.1.0",
+			lifecycle.ClusterRemoved:    "dev.cdeventsx.stateful-cluster.removed.0.1.0",
 		},
 		Version04: {
 			lifecycle.Created:        "dev.cdeventsx.knative-service.created.0.1.0",
@@ -139,10 +140,11 @@ func TestTypes(t *testing.T) {
 			lifecycle.IncidentResolved: "dev.cdevents.incident.resolved.0.2.0",
 			lifecycle.Judged:           "dev.cdevents.testcaserun.finished.0.2.0",
 
-			lifecycle.ClusterFormed:    "dev.cdeventsx.stateful-cluster.formed.0.1.0",
-			lifecycle.ClusterSettled:   "dev.cdeventsx.stateful-cluster.settled.0.1.0",
-			lifecycle.ClusterUnsettled: "dev.cdeventsx.stateful-cluster.unsettled.0.1.0",
-			lifecycle.ClusterRemoved:   "dev.cdeventsx.stateful-cluster.removed.0.1.0",
+			lifecycle.ClusterFormed:     "dev.cdeventsx.stateful-cluster.formed.0.1.0",
+			lifecycle.ClusterSettled:    "dev.cdeventsx.stateful-cluster.settled.0.1.0",
+			lifecycle.ClusterUnsettled:  "dev.cdeventsx.stateful-cluster.unsettled.0.1.0",
+			lifecycle.ClusterRebalanced: "dev.cdeventsx.stateful-cluster.rebalanced.0.1.0",
+			lifecycle.ClusterRemoved:    "dev.cdeventsx.stateful-cluster.removed.0.1.0",
 		},
 	} {
 		for typ, name := range want {

@@ -82,10 +82,11 @@ var table = map[lifecycle.Type]row{
 		forms:  forms(form{v05.TestCaseRunFinishedEventType, judged05}, form{v04.TestCaseRunFinishedEventType, judged04}),
 	},
 
-	lifecycle.ClusterFormed:    {sample: withCluster, forms: customForms(clusterFormed)},
-	lifecycle.ClusterSettled:   {sample: withCluster, forms: customForms(clusterSettled)},
-	lifecycle.ClusterUnsettled: {sample: withCluster, forms: customForms(clusterUnsettled)},
-	lifecycle.ClusterRemoved:   {sample: withCluster, forms: customForms(clusterRemoved)},
+	lifecycle.ClusterFormed:     {sample: withCluster, forms: customForms(clusterFormed)},
+	lifecycle.ClusterSettled:    {sample: withCluster, forms: customForms(clusterSettled)},
+	lifecycle.ClusterUnsettled:  {sample: withCluster, forms: customForms(clusterUnsettled)},
+	lifecycle.ClusterRebalanced: {sample: withCluster, forms: customForms(clusterRebalanced)},
+	lifecycle.ClusterRemoved:    {sample: withCluster, forms: customForms(clusterRemoved)},
 }
 
 // The custom events. Schema and SDKs disagree on valid names; lower-case letters with exactly one
@@ -95,10 +96,11 @@ var (
 	revisionReady  = custom("knative", "revision", "ready")
 	trafficShifted = custom("knative", "traffic", "shifted")
 
-	clusterFormed    = custom("stateful", "cluster", "formed")
-	clusterSettled   = custom("stateful", "cluster", "settled")
-	clusterUnsettled = custom("stateful", "cluster", "unsettled")
-	clusterRemoved   = custom("stateful", "cluster", "removed")
+	clusterFormed     = custom("stateful", "cluster", "formed")
+	clusterSettled    = custom("stateful", "cluster", "settled")
+	clusterUnsettled  = custom("stateful", "cluster", "unsettled")
+	clusterRebalanced = custom("stateful", "cluster", "rebalanced")
+	clusterRemoved    = custom("stateful", "cluster", "removed")
 )
 
 func custom(name, subject, predicate string) api.CDEventType {
