@@ -90,6 +90,8 @@ type service struct {
 	members  []string
 	moved    time.Time
 	split    bool
+	// shifted is when the effective split last changed.
+	shifted time.Time
 }
 
 // commit is an effective split and its position in the log of Routes.
@@ -206,6 +208,7 @@ func (c *cluster) route(s *service, targets ...lifecycle.Share) {
 	c.put(s, logRoutes, partRoute, s.routeObject(split, true))
 	if n := len(s.splits); n == 0 || s.splits[n-1].era != c.era || !slices.Equal(s.splits[n-1].split, split) {
 		s.splits = append(s.splits, commit{split: split, era: c.era, at: at, until: -1, known: c.known(s)})
+		s.shifted = c.now
 	} else {
 		s.splits[n-1].until = -1 // the same split again
 	}

@@ -65,6 +65,7 @@ func (p *process) begin(s *service) {
 	for _, name := range s.members {
 		v.Parts = append(v.Parts, lifecycle.ClusterPart{Revision: name, Pods: 1, Members: 1})
 	}
+	v.Placement = p.w.cluster.placement(s)
 	v.Settled = p.w.cluster.now.Sub(s.moved) >= settles
 	switch {
 	case len(s.members) == 0:
@@ -117,6 +118,7 @@ func (w *world) judgeCluster(s *service, count map[string]int, mine []delivered,
 			w.fail("%s: %d events %s", s.uid, count[once], once)
 		}
 	}
+	w.judgePlacement(s, mine)
 	if s.restored > 0 || s.unmade || s.deleted && s.era != w.cluster.era {
 		return
 	}

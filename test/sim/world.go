@@ -287,7 +287,7 @@ func (w *world) round(p *process) bool {
 	for _, key := range w.cluster.names() {
 		s := w.cluster.live[key]
 		p.begin(s)
-		busy = busy || s.stateful && w.cluster.now.Sub(s.moved) < settles // polling continues until then
+		busy = busy || s.stateful && w.cluster.now.Sub(s.moved) < settles || s.planned() && w.cluster.now.Sub(s.shifted) < settles // polling continues until then
 	}
 	for range len(p.looks) {
 		p.tell()
