@@ -82,7 +82,8 @@ type CDEventSubjectStatus struct {
 	Dropped map[string]int64 `json:"dropped,omitempty"`
 	// conditions are the latest observations of the object. Delivered is False while an
 	// event is pending. StatefulDeclared says whether the annotations that declare a
-	// stateful cluster are valid.
+	// stateful cluster are valid. PlacementEnforced says whether the member that assigns
+	// the shards follows the plan.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 

@@ -22,7 +22,7 @@ func (m *measuring) watchClusters(ctx context.Context, services *service.Watch, 
 			m.view.SawCluster(key, part)
 			services.Saw(key, part)
 		},
-		Placed: placing.place,
+		Place: placing.place,
 		Services: func() map[types.NamespacedName]stateful.Service {
 			out := map[types.NamespacedName]stateful.Service{}
 			for key, d := range services.Declared() {

@@ -74,8 +74,10 @@ func (p *placing) services() map[types.NamespacedName]types.UID {
 }
 
 // place plans a cluster after each complete poll of it.
-func (p *placing) place(ctx context.Context, key types.NamespacedName, layout stateful.Layout) {
-	if err := p.placer.Place(ctx, key, layout); err != nil && ctx.Err() == nil {
+func (p *placing) place(ctx context.Context, key types.NamespacedName, layout stateful.Layout) *stateful.Placement {
+	placement, err := p.placer.Place(ctx, key, layout)
+	if err != nil && ctx.Err() == nil {
 		logging.FromContext(ctx).Warnw("Could not plan the placement of a cluster; retrying with the next poll", "service", key, "error", err)
 	}
+	return placement
 }

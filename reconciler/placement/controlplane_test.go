@@ -172,11 +172,19 @@ func (s *scene) open(token, path string, headers ...string) *http.Response {
 	return response
 }
 
+// plan lets a Placer plan the cluster once.
+func (s *scene) plan(p *placement.Placer) *stateful.Placement {
+	s.Helper()
+	out, err := p.Place(s.Context(), cart, s.layout)
+	must(s.T, err)
+	return out
+}
+
 // place makes a plan with a percentage for the canary, and waits until it is served.
 func (s *scene) place(percent int) {
 	s.Helper()
 	s.shares = []planner.Share{{Revision: "cart-00001", Percent: 100 - percent}, {Revision: "cart-00002", Percent: percent}}
-	must(s.T, s.placer.Place(s.Context(), cart, s.layout))
+	s.plan(s.placer)
 }
 
 // cached waits until the plan with a percentage for the canary is in the cache.
@@ -302,7 +310,7 @@ func TestALeaderThatReturnsReadsThePlan(t *testing.T) {
 	first := s.cached(20)
 	second := placement.NewPlacer(s.placer.Options)
 	s.shares = []planner.Share{{Revision: "cart-00001", Percent: 50}, {Revision: "cart-00002", Percent: 50}}
-	must(t, second.Place(t.Context(), cart, s.layout))
+	s.plan(second)
 	s.cached(50)
 	s.place(20)
 	if back := s.cached(20); back.Status.Version <= first.Status.Version {
@@ -325,20 +333,20 @@ func TestASecondWriterIsRefused(t *testing.T) {
 	s.placer.Plans = behind{plans, s.cached(20)}
 	s.now = s.now.Add(time.Second)
 	s.shares = []planner.Share{{Revision: "cart-00001", Percent: 90}, {Revision: "cart-00002", Percent: 10}}
-	must(t, second.Place(t.Context(), cart, s.layout))
+	s.plan(second)
 	s.shares[0].Percent, s.shares[1].Percent = 60, 40
-	if err := s.placer.Place(t.Context(), cart, s.layout); err == nil || !strings.Contains(err.Error(), "modified") {
+	if _, err := s.placer.Place(t.Context(), cart, s.layout); err == nil || !strings.Contains(err.Error(), "modified") {
 		t.Errorf("the former leader's write: %v, want a conflict", err)
 	}
 	// It reads the plan again, and continues from that.
-	must(t, s.placer.Place(t.Context(), cart, s.layout))
+	s.plan(s.placer)
 	s.placer.Plans = plans
 	s.cached(40)
 
 	// A template that asks for no plan any more ends it.
 	s.layout.Declared.Placement = ""
 	for range 100 {
-		must(t, s.placer.Place(t.Context(), cart, s.layout))
+		s.plan(s.placer)
 		if plans.Get("uid-cart") == nil {
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
 )
 
@@ -40,6 +41,9 @@ type progress struct {
 	moves   map[string]int
 	members map[string]bool
 	owners  map[string]map[string]string
+	// split is the one that the plan is for, and earlier the moves for other ones.
+	split   []lifecycle.Share
+	earlier int
 }
 
 // NewMetrics exports the clusters that leads accepts.
@@ -50,7 +54,7 @@ func NewMetrics(leads func(types.NamespacedName) bool) *Metrics {
 var _ prometheus.Collector = (*Metrics)(nil)
 
 // saw compares a poll of a cluster with its plan, and with the last poll.
-func (m *Metrics) saw(key types.NamespacedName, l stateful.Layout, plan v1alpha1.ShardPlacementStatus) {
+func (m *Metrics) saw(key types.NamespacedName, l stateful.Layout, plan v1alpha1.ShardPlacementStatus) *stateful.Placement {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	was := m.clusters[key]
@@ -73,7 +77,47 @@ func (m *Metrics) saw(key types.NamespacedName, l stateful.Layout, plan v1alpha1
 			}
 		}
 	}
+	now.split, now.earlier = splitOf(plan), was.earlier
+	if !slices.Equal(now.split, was.split) {
+		now.earlier = now.total()
+	}
 	m.clusters[key] = now
+	out := &stateful.Placement{Required: map[string]int{}}
+	out.Mode, out.Split, out.Moves, out.Coordinator = string(plan.Mode), now.split, now.total()-now.earlier, coordinator(l)
+	for _, n := range now.pending {
+		out.Pending += n
+	}
+	for of, n := range now.targets {
+		out.Required[of[0]] += n
+	}
+	return out
+}
+
+// total is how many shards moved while this replica watched.
+func (p *progress) total() int {
+	n := 0
+	for _, moves := range p.moves {
+		n += moves
+	}
+	return n
+}
+
+func splitOf(plan v1alpha1.ShardPlacementStatus) []lifecycle.Share {
+	var out []lifecycle.Share
+	for _, r := range plan.Revisions {
+		out = append(out, lifecycle.Share{Revision: r.Name, Percent: int64(r.Percent)})
+	}
+	return lifecycle.Split(out)
+}
+
+// coordinator returns the Revision of the oldest member if it does not declare that plans are followed.
+func coordinator(l stateful.Layout) string {
+	for _, m := range l.Members {
+		if m.Address == l.Oldest && m.Placement != v1alpha1.PlacementEnforce {
+			return m.Revision
+		}
+	}
+	return ""
 }
 
 // remember returns the owners. A shard without one is being handed over, and keeps its last owner.

@@ -1,12 +1,17 @@
 package placement
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
 )
 
 func TestMetrics(t *testing.T) {
@@ -40,7 +45,18 @@ canary_placement_target_shards{entity_type="Cart",k8s_namespace_name="shop",kn_r
 			t.Error(err)
 		}
 	}
-	m.saw(key, l, next)
+	l.Oldest, l.Members[0].Placement = l.Members[0].Address, v1alpha1.PlacementEnforce
+	following := func(of stateful.Layout, pending, moves int) {
+		t.Helper()
+		p := m.saw(key, of, next)
+		if p.Pending != pending || p.Moves != moves || p.Coordinator != "" || p.Required["cart-00001"] != 95 || p.Required["cart-00002"] != 5 {
+			t.Errorf("got %+v, want %d pending and %d moves", p, pending, moves)
+		}
+		if split := []lifecycle.Share{{Revision: "cart-00001", Percent: 95}, {Revision: "cart-00002", Percent: 5}}; !slices.Equal(p.Split, split) {
+			t.Errorf("the plan is for %v, want %v", p.Split, split)
+		}
+	}
+	following(l, 5, 0)
 	want("5", "0", "0")
 	// Two shards have moved.
 	moved, left := twoRevisions(100), 2
@@ -50,7 +66,7 @@ canary_placement_target_shards{entity_type="Cart",k8s_namespace_name="shop",kn_r
 			moved.Owners["Cart"][strconv.Itoa(shard)] = moved.Members[1].Address
 		}
 	}
-	m.saw(key, moved, next)
+	following(moved, 3, 2)
 	want("3", "2", "0")
 	// The others are on their way, and have no owner.
 	for shard, owner := range next.EntityTypes[0].Owners {
@@ -58,13 +74,21 @@ canary_placement_target_shards{entity_type="Cart",k8s_namespace_name="shop",kn_r
 			delete(moved.Owners["Cart"], id)
 		}
 	}
-	m.saw(key, moved, next)
+	following(moved, 3, 2)
 	want("3", "2", "0")
 	for shard, owner := range next.EntityTypes[0].Owners {
 		moved.Owners["Cart"][strconv.Itoa(shard)] = moved.Members[owner].Address
 	}
-	m.saw(key, moved, next)
+	following(moved, 0, 5)
 	want("0", "5", "1")
+	// The next split begins to count anew, and its coordinator does not follow plans.
+	if next, err = plan(moved, split(20), nil); err != nil {
+		t.Fatal(err)
+	}
+	moved.Oldest, moved.Members[1].Placement = moved.Members[1].Address, v1alpha1.PlacementObserve
+	if p := m.saw(key, moved, next); p.Pending != 15 || p.Moves != 0 || p.Coordinator != "cart-00002" {
+		t.Errorf("after the split has changed: %+v", p)
+	}
 	leads = false
 	if n := testutil.CollectAndCount(m); n != 0 {
 		t.Errorf("a replica that does not lead exports %d series", n)

@@ -65,37 +65,43 @@ func NewPlacer(o Options) *Placer {
 func nameOf(service types.UID) string { return "service-" + string(service) }
 
 // Place makes the plan of a cluster from where its shards are, and stores it if it differs from the last one. The plan of a
-// cluster that does not ask for one any more is deleted.
-func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l stateful.Layout) error {
+// cluster that does not ask for one any more is deleted. Place returns how far the cluster follows its plan; nil if that is
+// unknown.
+func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l stateful.Layout) (*stateful.Placement, error) {
 	if l.Declared.Placement == "" {
 		p.Metrics.forget(key)
 		if stored := p.Plans.Get(l.UID); stored != nil {
-			return p.remove(ctx, stored)
+			if err := p.remove(ctx, stored); err != nil {
+				return nil, err
+			}
 		}
-		return nil
+		return &stateful.Placement{}, nil
 	}
 	shares := p.Shares(key)
 	if len(shares) == 0 {
-		return nil
+		return nil, nil //nolint:nilnil // unknown, which is not an error
 	}
 	last, err := p.last(ctx, l.UID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	next, err := plan(l, shares, last)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p.Metrics.saw(key, l, next)
+	progress := p.Metrics.saw(key, l, next)
 	if last != nil && same(last.Status, next) {
-		return nil
+		return progress, nil
 	}
 	now := p.Now()
 	next.Version, next.IssuedAt = now.UnixMilli(), metav1.NewTime(now.Truncate(time.Second))
 	if last != nil {
 		next.Version = max(next.Version, last.Status.Version+1)
 	}
-	return p.write(ctx, key, l.UID, last, next)
+	if err := p.write(ctx, key, l.UID, last, next); err != nil {
+		return nil, err
+	}
+	return progress, nil
 }
 
 // same compares plans without what each plan has anew.

@@ -79,6 +79,10 @@ func (m memory) Waiting(waits map[lifecycle.Wait]time.Time) observer.Memory {
 	return m
 }
 
+// ConditionPlacement is the condition that says whether the members of a cluster follow its plan. There is none
+// without a plan that they are to follow.
+const ConditionPlacement = "PlacementEnforced"
+
 // Conditions implements observer.Memory.
 func (m memory) Conditions() []metav1.Condition {
 	if wrong := m.Misdeclared(); wrong != "" {
@@ -90,9 +94,24 @@ func (m memory) Conditions() []metav1.Condition {
 	if m.Cluster == nil || m.Cluster.Runtime == "" {
 		return nil
 	}
-	return []metav1.Condition{{
+	out := []metav1.Condition{{
 		Type: ConditionStateful, Status: metav1.ConditionTrue, Reason: "Declared", Message: "runtime " + m.Cluster.Runtime,
 	}}
+	if p := m.Cluster.Placement; p != nil {
+		out = append(out, placement(p))
+	}
+	return out
+}
+
+func placement(p *lifecycle.PlacementMemory) metav1.Condition {
+	if p.Coordinator != "" {
+		return metav1.Condition{
+			Type: ConditionPlacement, Status: metav1.ConditionFalse, Reason: "CoordinatorWithoutPlacement",
+			Message: "the oldest member of the cluster assigns the shards, and its Revision " + p.Coordinator +
+				" does not declare placement: enforce; until its pods are gone, the runtime's default places shards",
+		}
+	}
+	return metav1.Condition{Type: ConditionPlacement, Status: metav1.ConditionTrue, Reason: "CoordinatorHasPlacement"}
 }
 
 func (m memory) result(r lifecycle.Result) observer.Result {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
@@ -30,6 +31,24 @@ func TestConditionReportsWrongAnnotations(t *testing.T) {
 	}
 	if c := conditions(lifecycle.Revision{}, "pekko"); len(c) != 1 || c[0].Status != metav1.ConditionTrue || c[0].Message != "runtime pekko" {
 		t.Errorf("conditions of a declared cluster: %+v", c)
+	}
+}
+
+func TestConditionSaysWhoAssignsShards(t *testing.T) {
+	t.Parallel()
+	condition := func(p *lifecycle.PlacementMemory) *metav1.Condition {
+		m := memory{Memory: lifecycle.Memory{Cluster: &lifecycle.ClusterMemory{Runtime: "pekko", Placement: p}}}
+		return apimeta.FindStatusCondition(m.Conditions(), ConditionPlacement)
+	}
+	if c := condition(nil); c != nil {
+		t.Errorf("a cluster without a plan has %+v", c)
+	}
+	if c := condition(&lifecycle.PlacementMemory{}); c == nil || c.Status != metav1.ConditionTrue {
+		t.Errorf("a coordinator that follows the plan: %+v", c)
+	}
+	c := condition(&lifecycle.PlacementMemory{Coordinator: "cart-00001"})
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != "CoordinatorWithoutPlacement" || !strings.Contains(c.Message, "cart-00001 does not declare") {
+		t.Errorf("a coordinator without placement: %+v", c)
 	}
 }
 

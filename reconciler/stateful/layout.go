@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // Layout is the location of all shards of a cluster, from one poll of all members.
@@ -19,6 +20,9 @@ type Layout struct {
 	Members []LayoutMember
 	// Owners are the addresses of the members that hold each shard, by entity type and shard id.
 	Owners map[string]map[string]string
+	// Oldest is the address of the oldest member, whose coordinator assigns the shards; empty if the members
+	// disagree, or do not say.
+	Oldest string
 }
 
 // LayoutMember is a member of the cluster whose pod belongs to the Service.
@@ -28,6 +32,28 @@ type LayoutMember struct {
 	// soon as the pod is being deleted, even if the member has not noticed yet.
 	Status      string
 	Unreachable bool
+	// Placement is what its Revision declares.
+	Placement v1alpha1.PlacementMode
+}
+
+// Placement is how far a cluster follows its plan.
+type Placement struct {
+	lifecycle.Placement
+	// Required is the number of shards that the plan gives to each Revision.
+	Required map[string]int
+}
+
+// in adds the placement to a cluster.
+func (p *Placement) in(c *lifecycle.Cluster) {
+	if p == nil {
+		return
+	}
+	c.Placement = &p.Placement
+	for i, part := range c.Parts {
+		if n, ok := p.Required[part.Revision]; ok {
+			c.Parts[i].RequiredShards = &n
+		}
+	}
 }
 
 // layout returns the location of all shards. The answers must be complete and from one cluster.
@@ -37,8 +63,9 @@ func layout(uid types.UID, subjects []subject, answers map[string]answer) Layout
 		return l
 	}
 	l.Owners = map[string]map[string]string{}
-	members, unreachable := map[string]Member{}, map[string]bool{}
+	members, unreachable, oldest := map[string]Member{}, map[string]bool{}, map[string]bool{}
 	for _, a := range answers {
+		oldest[a.members.Oldest] = true
 		for _, m := range a.members.Members {
 			if was, known := members[m.Node]; !known || progress(m.Status) > progress(was.Status) {
 				members[m.Node] = m
@@ -57,7 +84,7 @@ func layout(uid types.UID, subjects []subject, answers map[string]answer) Layout
 			if s.pod.IP == "" || s.pod.IP != host(address) {
 				continue
 			}
-			one := LayoutMember{Address: address, Pod: s.pod.Name, Revision: s.pod.Revision, Status: members[address].Status, Unreachable: unreachable[address]}
+			one := LayoutMember{Address: address, Pod: s.pod.Name, Revision: s.pod.Revision, Status: members[address].Status, Unreachable: unreachable[address], Placement: s.declared.Placement}
 			if !s.pod.Deleting.IsZero() {
 				one.Status = "Leaving"
 			}
@@ -75,6 +102,9 @@ func layout(uid types.UID, subjects []subject, answers map[string]answer) Layout
 				l.Owners[entityType][id] = addresses[ip]
 			}
 		}
+	}
+	if len(oldest) == 1 {
+		l.Oldest = slices.Collect(maps.Keys(oldest))[0]
 	}
 	return l
 }

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 func TestLayout(t *testing.T) {
@@ -25,6 +26,7 @@ func TestLayout(t *testing.T) {
 	node := func(ip string) string { return "pekko://cart@" + ip + ":7355" }
 	seen := Members{
 		SelfNode: node("10.0.0.1"),
+		Oldest:   node("10.0.0.2"),
 		Members: []Member{
 			{Node: node("10.0.0.1"), Status: "Up"},
 			{Node: node("10.0.0.2"), Status: "Up"},
@@ -36,17 +38,17 @@ func TestLayout(t *testing.T) {
 		Unreachable: []Unreachable{{Node: node("10.0.0.4")}},
 	}
 	// The next node has newer information.
-	further := Members{SelfNode: node("10.0.0.3"), Members: []Member{{Node: node("10.0.0.3"), Status: "Up"}}}
+	further := Members{SelfNode: node("10.0.0.3"), Oldest: node("10.0.0.2"), Members: []Member{{Node: node("10.0.0.3"), Status: "Up"}}}
 	got := layout("uid", c.subjects, map[string]answer{
 		"10.0.0.1": {members: seen, shards: map[string][]string{"Cart": {"0", "7"}, "Order": {}}},
 		"10.0.0.3": {members: further, shards: map[string][]string{"Cart": {"1"}}},
 	})
 	want := Layout{
-		UID: "uid", Declared: c.subjects[2].declared,
+		UID: "uid", Declared: c.subjects[2].declared, Oldest: node("10.0.0.2"),
 		Members: []LayoutMember{
 			{Address: node("10.0.0.1"), Pod: "pod-10.0.0.1", Revision: "cart-00001", Status: "Up"},
 			{Address: node("10.0.0.2"), Pod: "pod-10.0.0.2", Revision: "cart-00001", Status: "Leaving"}, // its pod is being deleted
-			{Address: node("10.0.0.3"), Pod: "pod-10.0.0.3", Revision: "cart-00002", Status: "Up"},
+			{Address: node("10.0.0.3"), Pod: "pod-10.0.0.3", Revision: "cart-00002", Status: "Up", Placement: v1alpha1.PlacementEnforce},
 			{Address: node("10.0.0.4"), Pod: "pod-10.0.0.4", Revision: "cart-00002", Status: "Up", Unreachable: true},
 		},
 		Owners: map[string]map[string]string{"Cart": {"0": node("10.0.0.1"), "7": node("10.0.0.1"), "1": node("10.0.0.3")}, "Order": {}},
@@ -68,5 +70,19 @@ func TestHost(t *testing.T) {
 		if got := host(address); got != want {
 			t.Errorf("%s: %s, want %s", address, got, want)
 		}
+	}
+}
+
+func TestPlacementBecomesAPartOfTheCluster(t *testing.T) {
+	t.Parallel()
+	c := lifecycle.Cluster{}
+	c.Parts = []lifecycle.ClusterPart{{Revision: "cart-00001"}, {Revision: "cart-00002"}, {Revision: "cart-00003"}}
+	(*Placement)(nil).in(&c)
+	if c.Placement != nil {
+		t.Error("what is unknown is known")
+	}
+	(&Placement{Placement: lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Pending: 3}, Required: map[string]int{"cart-00001": 95, "cart-00002": 5}}).in(&c)
+	if c.Placement.Pending != 3 || *c.Parts[0].RequiredShards != 95 || *c.Parts[1].RequiredShards != 5 || c.Parts[2].RequiredShards != nil {
+		t.Errorf("got %+v, parts %+v", c.Placement, c.Parts)
 	}
 }

@@ -68,9 +68,9 @@ type Options struct {
 	Sequence func(types.NamespacedName, types.UID) int64
 	// Saw receives each observation of a cluster as a part of its Service.
 	Saw func(types.NamespacedName, observer.Part)
-	// Placed receives the location of all shards, if all members answered and form one cluster. It may be
-	// nil.
-	Placed  func(context.Context, types.NamespacedName, Layout)
+	// Place receives the location of all shards, if all members answered and form one cluster. It returns how
+	// far the cluster follows its plan, or nil if that is unknown. It may be nil.
+	Place   func(context.Context, types.NamespacedName, Layout) *Placement
 	Metrics Metrics
 	Now     func() time.Time
 }
@@ -261,10 +261,10 @@ func (w *Watcher) poll(ctx context.Context, key types.NamespacedName) time.Durat
 	w.mu.Lock()
 	c.base, c.state = base, view.State
 	w.mu.Unlock()
-	w.Saw(key, observer.Part{Name: lifecycle.ObjectCluster, Version: w.next(), Value: &view, Owner: c.uid, Volatile: true, Size: size(view)})
-	if w.Placed != nil && o.complete && o.split == nil && len(o.members) > 0 {
-		w.Placed(ctx, key, layout(c.uid, subjects, answers))
+	if w.Place != nil && o.complete && o.split == nil && len(o.members) > 0 {
+		w.Place(ctx, key, layout(c.uid, subjects, answers)).in(&view)
 	}
+	w.Saw(key, observer.Part{Name: lifecycle.ObjectCluster, Version: w.next(), Value: &view, Owner: c.uid, Volatile: true, Size: size(view)})
 	w.follow(key, c, subjects)
 	if view.Settled || view.State == lifecycle.ClusterUnknown {
 		return whileSettled
@@ -280,6 +280,11 @@ func size(c lifecycle.Cluster) int {
 	}
 	for _, p := range c.Parts {
 		n += len(p.Revision) + 64
+	}
+	if c.Placement != nil {
+		for _, s := range c.Placement.Split {
+			n += len(s.Revision) + 32
+		}
 	}
 	return n
 }
