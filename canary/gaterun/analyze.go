@@ -27,6 +27,10 @@ func (r *Run) gather(m Moment) {
 		r.setMessage("Waiting until the pods of Service %q are scraped again", r.GateRun.Service.Name)
 		return
 	}
+	if waited := m.Now.Sub(r.GateRun.StartTime.Time); m.Service.Misplaced != "" && waited < r.placementTimeout() {
+		r.setMessage("Waiting until the canary can handle its share: %s (at most %s)", m.Service.Misplaced, r.placementTimeout())
+		return
+	}
 	e := &evidence{At: m.Now, From: from, Overdue: overdue(figures, from)}
 	for _, uid := range []types.UID{r.GateRun.Canary.UID, r.GateRun.Baseline.UID} {
 		revision, _ := m.Service.revision(uid)
@@ -41,6 +45,11 @@ func (r *Run) gather(m Moment) {
 	r.evidence, r.last = e, e.Run.Last
 	r.setMessage("Judging %s against %s: no requests have been counted yet", r.GateRun.Canary.Name, r.GateRun.Baseline.Name)
 	r.save(m.Now)
+}
+
+// placementTimeout is how long this run waits until the cluster follows its plan.
+func (r *Run) placementTimeout() time.Duration {
+	return min(placementTimeout, r.GateRun.Deadline.Sub(r.GateRun.StartTime.Time)/2)
 }
 
 // scrapedWithin reports whether all pods of both Revisions were scraped in that time.

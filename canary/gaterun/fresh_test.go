@@ -1,6 +1,7 @@
 package gaterun_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -70,5 +71,37 @@ func TestUnreadablePodOnlyDelaysTheRun(t *testing.T) {
 	}
 	if !run.Gathering() {
 		t.Errorf("it waits for ever: %s", run.GateRun.Message)
+	}
+}
+
+// Until the shards are where the plan wants them, the canary cannot handle its share.
+func TestARunWaitsForThePlacement(t *testing.T) {
+	t.Parallel()
+	const misplaced = "5 shards are not where the plan wants them"
+	for _, c := range []struct{ timeout, placed, gathers time.Duration }{
+		{timeout: 0, placed: time.Minute, gathers: time.Minute},
+		{timeout: 0, placed: time.Hour, gathers: 5 * time.Minute},
+		{timeout: 4 * time.Minute, placed: time.Hour, gathers: 105 * time.Second}, // half of the time until the deadline
+	} {
+		began := time.Unix(1.8e9, 0)
+		now := began
+		s := stage.New(cart, true, func() time.Time { return now })
+		run, err := gaterun.Open(t.Context(), gaterun.Opening{Namespace: cart.Namespace, ID: "run-1", Spec: &v1alpha1.CanaryGateSpec{Service: cart.Name}, Start: now, Limit: c.timeout})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for ; !run.Gathering() && !run.Done(); now = now.Add(5 * time.Second) {
+			m := gaterun.Moment{Now: now, Counts: s, Analyze: stage.Analyze}
+			m.Service, m.Known = s.Service(cart)
+			if m.Service.Misplaced = misplaced; now.Sub(began) >= c.placed {
+				m.Service.Misplaced = ""
+			}
+			if run.Step(m); !run.Gathering() && !strings.Contains(run.GateRun.Message, misplaced) {
+				t.Fatalf("message %q", run.GateRun.Message)
+			}
+		}
+		if got := now.Add(-5 * time.Second).Sub(began); got != c.gathers {
+			t.Errorf("%+v: the evidence begins after %s", c, got)
+		}
 	}
 }

@@ -28,7 +28,10 @@ type Service struct {
 	// Rollout means that Serving is changing the split step by step.
 	Rollout bool
 	// Moving means that the cluster is handing over shards.
-	Moving    bool
+	Moving bool
+	// Misplaced says what the cluster lacks to follow its plan, for messages. It is empty if every shard is
+	// where the plan for the split in effect wants it, and without a plan that members follow.
+	Misplaced string
 	Revisions []Revision
 }
 

@@ -1,6 +1,9 @@
 package view
 
 import (
+	"fmt"
+	"slices"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
@@ -40,7 +43,7 @@ func (v *View) Split(key types.NamespacedName) *gaterun.Service {
 }
 
 func (v *View) seen(key types.NamespacedName, uid types.UID, snapshot lifecycle.Snapshot) *gaterun.Service {
-	out := &gaterun.Service{UID: uid, Settled: snapshot.Ready, Moving: v.moving(key)}
+	out := &gaterun.Service{UID: uid, Settled: snapshot.Ready, Moving: v.moving(key), Misplaced: v.misplaced(key, snapshot.Route)}
 	percent := map[string]int64{}
 	if route := snapshot.Route; route != nil {
 		out.Effective, out.Rollout = route.Effective, route.Rollout
@@ -62,4 +65,22 @@ func (v *View) moving(key types.NamespacedName) bool {
 	defer v.mu.Unlock()
 	c := v.clusters[key]
 	return c != nil && c.State != lifecycle.ClusterUnknown && !c.Settled
+}
+
+// misplaced says what the cluster lacks to follow its plan. It is empty while the split changes step by step, and if the
+// coordinator does not follow plans: no wait would help.
+func (v *View) misplaced(key types.NamespacedName, route *lifecycle.Route) string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	c := v.clusters[key]
+	if c == nil || c.Placement == nil || c.Placement.Mode != lifecycle.PlacementEnforce || c.Placement.Coordinator != "" || route == nil || route.Rollout {
+		return ""
+	}
+	if !slices.Equal(c.Placement.Split, lifecycle.Split(route.Traffic)) {
+		return "there is no plan for this split yet"
+	}
+	if n := c.Placement.Pending; n > 0 {
+		return fmt.Sprintf("%d shards are not where the plan wants them", n)
+	}
+	return ""
 }

@@ -44,6 +44,33 @@ func TestServiceForGates(t *testing.T) {
 	}
 }
 
+func TestMisplacedShards(t *testing.T) {
+	t.Parallel()
+	ten := []lifecycle.Share{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}
+	all := []lifecycle.Share{{Revision: "cart-1", Percent: 100}}
+	for name, c := range map[string]struct {
+		placement *lifecycle.Placement
+		rollout   bool
+		want      string
+	}{
+		"not known":              {},
+		"no plan":                {placement: &lifecycle.Placement{}},
+		"a plan to observe":      {placement: &lifecycle.Placement{Mode: lifecycle.PlacementObserve, Pending: 3, Split: ten}},
+		"an older plan":          {placement: &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: all}, want: "there is no plan for this split yet"},
+		"shards move":            {placement: &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten, Pending: 3}, want: "3 shards are not where the plan wants them"},
+		"in place":               {placement: &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten}},
+		"nothing follows":        {placement: &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten, Pending: 3, Coordinator: "cart-1"}},
+		"step by step, no waits": {placement: &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: all}, rollout: true},
+	} {
+		v, _ := viewOf(&fakePods{}, lifecycle.Snapshot{})
+		v.SawCluster(cartKey, observer.Part{Value: &lifecycle.Cluster{ClusterStatus: lifecycle.ClusterStatus{State: lifecycle.ClusterReady, Placement: c.placement}}})
+		snapshot := lifecycle.Snapshot{Route: &lifecycle.Route{Effective: true, Rollout: c.rollout, Traffic: ten}}
+		if got := v.seen(cartKey, "u", snapshot).Misplaced; got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 // A split counts only when the ingress has it, not when Serving has written it.
 func TestSplitIsEffective(t *testing.T) {
 	t.Parallel()
