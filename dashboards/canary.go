@@ -40,6 +40,7 @@ func canary() Dashboard {
 			{Title: "Latency, by the Revision that handled the request", Panels: []Panel{latency(.5, "p50"), latency(.95, "p95"), latency(.99, "p99")}},
 			{Title: "Problems that request counters do not show", Panels: []Panel{unaccounted(), restarts()}},
 			{Title: "The stateful cluster", Panels: []Panel{members(), shards()}},
+			{Title: "Placement: where the plan for the Route wants the shards", Panels: []Panel{placements(), moves()}},
 			{Title: "Data quality", Panels: []Panel{missing(), age(), scrapes(), rejected()}},
 		},
 	}
@@ -212,6 +213,33 @@ func shards() Panel {
 		Title: "Shards", Unit: count, Width: 12, Empty: notStateful,
 		Description: "Shards that the pods of a Revision hold, by entity type. While shards move, other pods handle their requests.",
 		Queries:     []Query{{Expr: largest(byRevision+", entity_type", of("canary_cluster_shards")), Legend: revision + " {{entity_type}}"}},
+	}
+}
+
+const notPlanned = "no data: the Service does not ask for placement"
+
+func placements() Panel {
+	by := byRevision + ", entity_type"
+	return Panel{
+		Title: "Required and real shards", Unit: count, Width: 12, Empty: notPlanned,
+		Description: "Dashed: the shards that the plan for the current Route gives a Revision. Solid: those that its pods hold. They differ while shards move, and if the cluster does not follow the plan.",
+		Queries: []Query{
+			{Expr: largest(by, of("canary_placement_target_shards")), Legend: revision + " {{entity_type}} required", Dashed: true},
+			{Expr: largest(by, of("canary_cluster_shards")) + " and " + largest(by, of("canary_placement_target_shards")), Legend: revision + " {{entity_type}} real"},
+		},
+	}
+}
+
+func moves() Panel {
+	service := func(metric string) string { return series(metric, ofNamespace, ofService) }
+	return Panel{
+		Title: "Moves of shards", Unit: count, Width: 12, Empty: notPlanned,
+		Description: "Pending: shards that are not where the plan wants them. Moved: shards that moved from one living member to another in each interval. A plan that stays pending has a reason: the condition PlacementEnforced of the Service's CDEventSubject, or the log of the application.",
+		Queries: []Query{
+			{Expr: largest("entity_type", service("canary_placement_pending_moves")), Legend: "{{entity_type}} pending"},
+			{Expr: increase("entity_type", service("canary_placement_moves_total"), short), Legend: "{{entity_type}} moved"},
+			{Expr: largest("kn_service_name", "1 - "+service("canary_placement_converged")), Legend: "not converged"},
+		},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/placement"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
 )
@@ -76,7 +78,29 @@ func newReplica(t *testing.T) *replica {
 		t.Fatal(err)
 	}
 	go w.Run(t.Context())
+	r.registry.MustRegister(planned(func(types.NamespacedName) bool { return r.leads() }))
 	return r
+}
+
+// planned is a cluster of which 4 shards are not yet where the plan wants them.
+func planned(leads func(types.NamespacedName) bool) *placement.Metrics {
+	m := placement.NewMetrics(leads)
+	l := stateful.Layout{
+		Members: []stateful.LayoutMember{{Address: "a", Revision: "cart-1"}, {Address: "b", Revision: "cart-2"}},
+		Owners:  map[string]map[string]string{"Cart": {}},
+	}
+	plan := v1alpha1.ShardPlacementStatus{
+		Members:     []v1alpha1.PlacementMember{{Address: "a", Revision: "cart-1"}, {Address: "b", Revision: "cart-2"}},
+		EntityTypes: []v1alpha1.PlacementEntityType{{Name: "Cart", Shards: 100, Quotas: []int32{60, 40}}},
+	}
+	for i := range 100 {
+		l.Owners["Cart"][strconv.Itoa(i)] = "a"
+		if i >= 64 {
+			l.Owners["Cart"][strconv.Itoa(i)] = "b"
+		}
+	}
+	m.Saw(types.NamespacedName{Namespace: "shop", Name: "cart"}, l, plan)
+	return m
 }
 
 // leads reports whether the replica is the leader.

@@ -94,6 +94,8 @@ func checkFigures(t *testing.T, shown map[string]map[string]float64, v Values) {
 		{"Unaccounted requests", exact, map[string]float64{"cart-2 started, not finished": 4, "cart-1 started, not finished": 0, "entered, never started": 7}},
 		{"Members of the cluster", exact, map[string]float64{"cart-1": 2, "cart-2": 1}},
 		{"Shards", exact, map[string]float64{"cart-1 Cart": 64, "cart-2 Cart": 36}},
+		{"Required and real shards", exact, map[string]float64{"cart-1 Cart required": 60, "cart-2 Cart required": 40, "cart-1 Cart real": 64, "cart-2 Cart real": 36}},
+		{"Moves of shards", exact, map[string]float64{"Cart pending": 4, "Cart moved": 0, "not converged": 1}},
 		{"What is not known, and why", exact, map[string]float64{
 			"[figure:handled_requests_total kn_revision_name:cart-3 reason:NotRead]": 1,
 			"[figure:unaccounted_requests reason:CallsPerRequestUnknown]":            1,

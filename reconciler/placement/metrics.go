@@ -53,8 +53,8 @@ func NewMetrics(leads func(types.NamespacedName) bool) *Metrics {
 
 var _ prometheus.Collector = (*Metrics)(nil)
 
-// saw compares a poll of a cluster with its plan, and with the last poll.
-func (m *Metrics) saw(key types.NamespacedName, l stateful.Layout, plan v1alpha1.ShardPlacementStatus) *stateful.Placement {
+// Saw compares a poll of a cluster with its plan, and with the last poll. It returns how far the cluster follows the plan.
+func (m *Metrics) Saw(key types.NamespacedName, l stateful.Layout, plan v1alpha1.ShardPlacementStatus) *stateful.Placement {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	was := m.clusters[key]

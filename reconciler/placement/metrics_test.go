@@ -48,7 +48,7 @@ canary_placement_target_shards{entity_type="Cart",k8s_namespace_name="shop",kn_r
 	l.Oldest, l.Members[0].Placement = l.Members[0].Address, v1alpha1.PlacementEnforce
 	following := func(of stateful.Layout, pending, moves int) {
 		t.Helper()
-		p := m.saw(key, of, next)
+		p := m.Saw(key, of, next)
 		if p.Pending != pending || p.Moves != moves || p.Coordinator != "" || p.Required["cart-00001"] != 95 || p.Required["cart-00002"] != 5 {
 			t.Errorf("got %+v, want %d pending and %d moves", p, pending, moves)
 		}
@@ -86,7 +86,7 @@ canary_placement_target_shards{entity_type="Cart",k8s_namespace_name="shop",kn_r
 		t.Fatal(err)
 	}
 	moved.Oldest, moved.Members[1].Placement = moved.Members[1].Address, v1alpha1.PlacementObserve
-	if p := m.saw(key, moved, next); p.Pending != 15 || p.Moves != 0 || p.Coordinator != "cart-00002" {
+	if p := m.Saw(key, moved, next); p.Pending != 15 || p.Moves != 0 || p.Coordinator != "cart-00002" {
 		t.Errorf("after the split has changed: %+v", p)
 	}
 	leads = false

@@ -89,7 +89,7 @@ func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l stateful
 	if err != nil {
 		return nil, err
 	}
-	progress := p.Metrics.saw(key, l, next)
+	progress := p.Metrics.Saw(key, l, next)
 	if last != nil && same(last.Status, next) {
 		return progress, nil
 	}
