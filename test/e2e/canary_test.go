@@ -128,9 +128,10 @@ func (s *scene) dashboards(app *kit.Cart) {
 
 // The types of the events of stateful clusters.
 const (
-	clusterFormed  = "dev.cdeventsx.stateful-cluster.formed.0.1.0"
-	clusterSettled = "dev.cdeventsx.stateful-cluster.settled.0.1.0"
-	clusterGone    = "dev.cdeventsx.stateful-cluster.removed.0.1.0"
+	clusterFormed     = "dev.cdeventsx.stateful-cluster.formed.0.1.0"
+	clusterRebalanced = "dev.cdeventsx.stateful-cluster.rebalanced.0.1.0"
+	clusterSettled    = "dev.cdeventsx.stateful-cluster.settled.0.1.0"
+	clusterGone       = "dev.cdeventsx.stateful-cluster.removed.0.1.0"
 )
 
 // eventsWith waits until an event of each type has arrived, and returns all events.

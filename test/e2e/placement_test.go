@@ -4,11 +4,16 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
+	"math"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
@@ -25,12 +30,10 @@ func TestPlacement(t *testing.T) {
 			if name == "NoAppVersion" {
 				onlyInFull(t)
 			}
-			s := emptyScene(t)
-			app := s.pekko()
-			app.Annotations = map[string]string{v1alpha1.AnnotationPlacement: string(v1alpha1.PlacementEnforce)}
-			// Two of three pods that end at once may take Pekko's majority with them.
-			app.Tagged = true
-			app.Env = map[string]string{"PLACEMENT": "true", "APP_VERSION": version[0]}
+			s := newScene(t)
+			s.source("source", service("sink"), production)
+			app := s.planned()
+			app.Env["APP_VERSION"] = version[0]
 			s.must(suite.DeployCart(t.Context(), app))
 			clients, err := suite.Clients(t.Context(), app)
 			s.must(err)
@@ -64,8 +67,108 @@ func TestPlacement(t *testing.T) {
 					s.handles(app, 5)
 				}
 			}
+			s.rebalanced(app, steps)
 		})
 	}
+}
+
+// planned is the Pekko application with the client library.
+func (s *scene) planned() *kit.Cart {
+	s.Helper()
+	app := s.pekko()
+	app.Annotations = map[string]string{v1alpha1.AnnotationPlacement: string(v1alpha1.PlacementEnforce)}
+	// Two of three pods that end at once may take Pekko's majority with them.
+	app.Tagged = true
+	app.Env = map[string]string{"PLACEMENT": "true"}
+	return app
+}
+
+// rebalanced checks that one event announced each step, with as many shards for each Revision as it must have.
+func (s *scene) rebalanced(app *kit.Cart, steps []step) {
+	s.Helper()
+	type placed struct {
+		CustomData struct {
+			Cluster struct {
+				Members []struct {
+					Revision               string
+					Shards, RequiredShards *int
+				}
+				Placement struct {
+					Mode           string
+					Pending, Moves int
+				}
+			}
+		}
+	}
+	var told []step
+	s.must(kit.Wait(s.Context(), time.Minute, "an event for each step", func(ctx context.Context) error {
+		events, err := s.sink.events(ctx)
+		if err != nil {
+			return err
+		}
+		told = []step{{0, 0}} // without a change of the traffic, nothing is announced
+		for _, e := range events {
+			if e.Header.Get("Ce-Type") != clusterRebalanced {
+				continue
+			}
+			conforms(s.T, e, "0.5.1")
+			capture(s.T, e)
+			var p placed
+			s.must(json.Unmarshal(e.Body, &p))
+			now := step{moves: p.CustomData.Cluster.Placement.Moves}
+			for _, m := range p.CustomData.Cluster.Members {
+				if m.Shards == nil || m.RequiredShards == nil || *m.Shards != *m.RequiredShards {
+					s.Errorf("a Revision has other shards than it must have: %s", e.Body)
+				}
+				if m.Revision == app.Canary() && m.Shards != nil {
+					now.percent = *m.Shards
+				}
+			}
+			if told = append(told, now); p.CustomData.Cluster.Placement.Mode != "enforce" || p.CustomData.Cluster.Placement.Pending != 0 {
+				s.Errorf("not in place: %s", e.Body)
+			}
+		}
+		if len(told) < len(steps) {
+			return kit.NotYet("received %q", typesOf(events))
+		}
+		return nil
+	}))
+	if !slices.Equal(told, steps) {
+		s.Errorf("the events tell of %v, want %v", told, steps)
+	}
+}
+
+// TestGateOverPlacement: a canary of 20 % handles 20 %, so the gate judges it as it judges any other canary.
+func TestGateOverPlacement(t *testing.T) {
+	onlyInFull(t)
+	if suite.guest {
+		t.Skip("it needs the controller")
+	}
+	s := emptyScene(t)
+	ctx := t.Context()
+	app := s.planned()
+	s.must(suite.DeployCart(ctx, app))
+	clients, err := suite.Clients(ctx, app)
+	s.must(err)
+	clients.Carts = 1500
+	s.must(clients.SendUntil(ctx, app.Stable()))
+	s.must(clients.Send(ctx, clients.Carts))
+	s.must(suite.ReleaseCanary(ctx, app, map[string]string{"FAIL_RATE": "0.05"}))
+	s.watches("8m")
+	s.must(suite.WaitOneCluster(ctx, app))
+	s.must(suite.SplitCart(ctx, app, 20))
+	stop := s.sendTo(app)
+	run := s.verdict()
+	stop()
+	var report judge.Judgement
+	s.must(json.Unmarshal(run.Report.Raw, &report))
+	if run.Verdict != verdict.Fail || run.Canary.Name != app.Canary() || slices.Contains(run.Reasons, string(verdict.ExposureMismatch)) {
+		t.Errorf("the run ended as %s", compact(run))
+	}
+	if report.HandledShare == nil || math.Abs(*report.HandledShare-.2) > .05 {
+		t.Errorf("the canary handled %v of the requests, want 0.2", report.HandledShare)
+	}
+	t.Logf("caught with %v requests of the canary and %v of the baseline; it handled %.3f of them", report.Canary.Requests, report.Baseline.Requests, *report.HandledShare)
 }
 
 // step of a rollout: the canary's percentage, and how many of the 100 shards have to move.
