@@ -70,6 +70,7 @@ type scene struct {
 	layout stateful.Layout
 	shares []planner.Share
 	now    time.Time
+	pods   known
 }
 
 func newScene(t *testing.T) *scene {
@@ -89,8 +90,9 @@ func newScene(t *testing.T) *scene {
 	}
 	s := &scene{T: t, kube: kube, ours: ours, now: time.UnixMilli(1_795_400_000_000)}
 	var of known
-	for _, name := range []string{"stable", "canary", "impostor", "plain", "leaving"} {
+	for i, name := range []string{"stable", "canary", "impostor", "plain", "leaving"} {
 		p := s.pod(name)
+		p.Generation, p.Revision = int64(i+1), fmt.Sprintf("cart-%05d", i+1)
 		p.Annotations = map[string]string{v1alpha1.AnnotationRuntime: "pekko", v1alpha1.AnnotationEntityTypes: "Cart", v1alpha1.AnnotationPlacement: "enforce"}
 		if name == "plain" {
 			p.Annotations, p.ServiceUID = nil, "uid-of-one-without-a-plan"
@@ -100,6 +102,7 @@ func newScene(t *testing.T) *scene {
 		}
 		of = append(of, p)
 	}
+	s.pods = of
 	s.placer = placement.NewPlacer(placement.Options{
 		Client: ours.ShardPlacements(namespace), Plans: plans, Metrics: placement.NewMetrics(func(types.NamespacedName) bool { return true }), Now: func() time.Time { return s.now },
 		Shares:   func(types.NamespacedName) []planner.Share { return s.shares },
@@ -230,6 +233,18 @@ func TestOnlyThePodsOfAServiceReadItsPlan(t *testing.T) {
 	s.want(400, "the only parameter is wait", canary, "cart/placement?since=1")
 }
 
+// The newest Revision decides: pods of older ones must not wait for a plan that will never be made.
+func TestANewRevisionWithoutPlacementEndsThePlanForAll(t *testing.T) {
+	s := newScene(t)
+	stable := s.token("stable", "stable", web.Audience)
+	s.want(404, `"reason":"NoPlanYet"`, stable, "cart/placement")
+	delete(s.pods[2].Annotations, v1alpha1.AnnotationPlacement) // a pod that only claims to be of the Service
+	delete(s.pods[1].Annotations, v1alpha1.AnnotationPlacement)
+	s.pods[4].Phase = corev1.PodSucceeded
+	s.want(404, `"reason":"NotEnabled"`, stable, "cart/placement")
+	s.want(404, `cart-00002, the newest one with pods, asks for no plan`, stable, "cart/placement")
+}
+
 func TestAPodWaitsForAChange(t *testing.T) {
 	s := newScene(t)
 	s.place(20)
@@ -323,6 +338,43 @@ func TestALeaderThatReturnsReadsThePlan(t *testing.T) {
 	}
 	s.place(20)
 	s.cached(20)
+}
+
+// Clients ignore a plan with a lower version, so what a restored backup brings back must be issued anew.
+func TestAPlanFromABackupIsIssuedAnew(t *testing.T) {
+	s := newScene(t)
+	s.place(20)
+	first := s.cached(20)
+	s.place(20)
+	if again := s.cached(20); again.Status.Version != first.Status.Version {
+		t.Fatalf("version %d after %d, and nothing changed", again.Status.Version, first.Status.Version)
+	}
+	restore := func() {
+		old := first.DeepCopy()
+		old.ResourceVersion = s.placer.Plans.Get("uid-cart").ResourceVersion
+		old.Status.Version -= 1000
+		_, err := s.ours.ShardPlacements(namespace).Update(t.Context(), old, metav1.UpdateOptions{})
+		must(t, err)
+		for s.placer.Plans.Get("uid-cart").Status.Version != old.Status.Version {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	issued := func(p *placement.Placer) {
+		t.Helper()
+		s.now = s.now.Add(time.Second)
+		s.plan(p)
+		for range 100 {
+			if s.placer.Plans.Get("uid-cart").Status.Version >= s.now.UnixMilli() {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Error("the plan has an old version")
+	}
+	restore()
+	issued(s.placer)
+	restore()
+	issued(placement.NewPlacer(s.placer.Options)) // a process that has just started
 }
 
 // A process that leads no more, and does not know yet, must not replace the plan of its successor.

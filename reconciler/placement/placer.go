@@ -54,11 +54,14 @@ type Placer struct {
 	mu sync.Mutex
 	// written are the plans as this process read or wrote them last, by UID of the Service.
 	written map[types.UID]*v1alpha1.ShardPlacement
+	// issued are the plans that this process issued since it leads for them. The first one always gets a new version, even
+	// with the same content: clients ignore lower ones, and a restored backup brings one back.
+	issued map[types.UID]bool
 }
 
 // NewPlacer returns a Placer.
 func NewPlacer(o Options) *Placer {
-	return &Placer{Options: o, written: map[types.UID]*v1alpha1.ShardPlacement{}}
+	return &Placer{Options: o, written: map[types.UID]*v1alpha1.ShardPlacement{}, issued: map[types.UID]bool{}}
 }
 
 // nameOf a Service's plan. A Service that is created anew has another one.
@@ -90,7 +93,7 @@ func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l stateful
 		return nil, err
 	}
 	progress := p.Metrics.Saw(key, l, next)
-	if last != nil && same(last.Status, next) {
+	if last != nil && same(last.Status, next) && p.isIssued(l.UID) {
 		return progress, nil
 	}
 	now := p.Now()
@@ -128,6 +131,11 @@ func (p *Placer) last(ctx context.Context, service types.UID) (*v1alpha1.ShardPl
 		return nil, fmt.Errorf("reading ShardPlacement %s: %w", nameOf(service), err)
 	}
 	p.remember(service, stored)
+	if known != nil && stored.Status.Version < known.Status.Version {
+		p.mu.Lock()
+		delete(p.issued, service) // a backup was restored
+		p.mu.Unlock()
+	}
 	return stored, nil
 }
 
@@ -150,6 +158,9 @@ func (p *Placer) write(ctx context.Context, key types.NamespacedName, service ty
 		return fmt.Errorf("writing ShardPlacement %s: %w", nameOf(service), err)
 	}
 	p.remember(service, object)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.issued[service] = true
 	return nil
 }
 
@@ -162,6 +173,12 @@ func (p *Placer) remember(service types.UID, plan *v1alpha1.ShardPlacement) {
 	}
 	plan.ManagedFields = nil
 	p.written[service] = plan
+}
+
+func (p *Placer) isIssued(service types.UID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.issued[service]
 }
 
 // remove deletes a plan, unless it was written since.
@@ -194,6 +211,7 @@ func keyOf(plan *v1alpha1.ShardPlacement) types.NamespacedName {
 func (p *Placer) collect(ctx context.Context) error {
 	p.mu.Lock()
 	maps.DeleteFunc(p.written, func(_ types.UID, plan *v1alpha1.ShardPlacement) bool { return !p.Leads(keyOf(plan)) })
+	maps.DeleteFunc(p.issued, func(service types.UID, _ bool) bool { return p.written[service] == nil })
 	p.mu.Unlock()
 	p.Metrics.keep(p.Leads)
 	services := p.Services()

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/httpserver"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
@@ -92,6 +93,28 @@ func (a *Access) Check(r *http.Request, service types.NamespacedName) (*pods.Pod
 		return nil, fmt.Errorf("verifying the owner of pod %s: %w", pod.Name, err)
 	}
 	return pod, nil
+}
+
+// Declared implements Guard. Pods that declare no cluster at all do not count: the controller does not plan for them.
+func (a *Access) Declared(ctx context.Context, service types.NamespacedName, uid types.UID) (mode v1alpha1.PlacementMode, revision string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, httpserver.ReviewWithin)
+	defer cancel()
+	newest := int64(-1)
+	for _, pod := range a.pods.Of(service) {
+		declared, ok, wrong := pod.Declared()
+		if !ok || wrong != nil || pod.ServiceUID != uid || pod.Over() || pod.Generation <= newest {
+			continue
+		}
+		err := a.pods.Owned(ctx, pod)
+		if refused := (*pods.RefusedError)(nil); errors.As(err, &refused) {
+			continue
+		}
+		if err != nil {
+			return "", "", fmt.Errorf("verifying the owner of pod %s: %w", pod.Name, err)
+		}
+		newest, mode, revision = pod.Generation, declared.Placement, pod.Revision
+	}
+	return mode, revision, nil
 }
 
 // caller returns the pod that the token of a request is bound to.

@@ -6,10 +6,12 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -30,13 +32,15 @@ const (
 	heartbeat = 15 * time.Second
 	// writeWithin is how long a client may take to receive an answer.
 	writeWithin = 10 * time.Second
-	// maxWaiting leaves connections for requests that do not wait.
-	maxWaiting = httpserver.MaxConnected - 128
+	// maxWaiting leaves connections for requests that do not wait, and maxWaitingPod for other pods. A client waits with
+	// one request, and may begin the next before this replica knows that it gave up the last.
+	maxWaiting    = httpserver.MaxConnected - 128
+	maxWaitingPod = 4
 )
 
 // Reasons of a 404, for clients.
 const (
-	// NotEnabled: the pod's template asks for no plan. The runtime places shards as it does without one.
+	// NotEnabled: the newest Revision with pods asks for no plan. The runtime places shards as it does without one.
 	NotEnabled = "NotEnabled"
 	// NoPlanYet: the plan is not made yet.
 	NoPlanYet = "NoPlanYet"
@@ -48,6 +52,8 @@ type Guard interface {
 	// Synced reports whether all pods are known.
 	Synced() bool
 	Check(r *http.Request, service types.NamespacedName) (*pods.Pod, error)
+	// Declared returns what the newest Revision that has pods declares, and its name.
+	Declared(ctx context.Context, service types.NamespacedName, uid types.UID) (mode v1alpha1.PlacementMode, revision string, err error)
 }
 
 // Handler serves plans.
@@ -59,13 +65,37 @@ type Handler struct {
 	// Stopping ends requests that wait.
 	Stopping <-chan struct{}
 
-	waiting chan struct{}
+	mu sync.Mutex
+	// waiting counts the requests that wait for a change, by UID of the pod; all is their sum.
+	waiting map[types.UID]int
+	all     int
 }
 
 // Init prepares the handler and returns it.
 func (h *Handler) Init() *Handler {
-	h.waiting = make(chan struct{}, maxWaiting)
+	h.waiting = map[types.UID]int{}
 	return h
+}
+
+// enter reports whether a request of a pod may wait. If so, the caller must call leave.
+func (h *Handler) enter(pod types.UID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.all >= maxWaiting || h.waiting[pod] >= maxWaitingPod {
+		return false
+	}
+	h.all++
+	h.waiting[pod]++
+	return true
+}
+
+func (h *Handler) leave(pod types.UID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all--
+	if h.waiting[pod]--; h.waiting[pod] <= 0 {
+		delete(h.waiting, pod)
+	}
 }
 
 // ServeHTTP implements http.Handler. The path is Path.
@@ -97,19 +127,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	httpserver.Authorized(r.Context())
 	stream := r.Method == http.MethodGet && accepts(r, "text/event-stream")
 	if stream || wait > 0 {
-		select {
-		case h.waiting <- struct{}{}:
-			defer func() { <-h.waiting }()
-		default:
+		if !h.enter(pod.UID) {
 			httpserver.DismissForNow(w, "too many requests wait for a change; try again")
 			return
 		}
+		defer h.leave(pod.UID)
 	}
 	if stream {
 		h.stream(w, r, key, pod)
 		return
 	}
-	h.answer(w, r, pod, wait)
+	h.answer(w, r, key, pod, wait)
 }
 
 // waitOf returns how long the client waits for a change.
@@ -137,7 +165,7 @@ func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.Name
 }
 
 // answer sends the plan, at once or as soon as it is another one than the client has.
-func (h *Handler) answer(w http.ResponseWriter, r *http.Request, pod *pods.Pod, wait time.Duration) {
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, key types.NamespacedName, pod *pods.Pod, wait time.Duration) {
 	until := time.NewTimer(wait)
 	defer until.Stop()
 	// Ignore the error: without a connection, as in a test, there is no deadline.
@@ -146,7 +174,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, pod *pods.Pod, 
 		plan, changed := h.Plans.Of(pod.ServiceUID)
 		if plan == nil {
 			w.Header().Del("ETag")
-			none(w, pod)
+			h.none(w, r, key, pod)
 			return
 		}
 		w.Header().Set("ETag", etag(plan))
@@ -192,11 +220,20 @@ func (h *Handler) send(w http.ResponseWriter, plan *v1alpha1.ShardPlacement) {
 }
 
 // none says that there is no plan, and what the client should do.
-func none(w http.ResponseWriter, pod *pods.Pod) {
+func (h *Handler) none(w http.ResponseWriter, r *http.Request, key types.NamespacedName, pod *pods.Pod) {
+	mode, revision, err := h.Guard.Declared(r.Context(), key, pod.ServiceUID)
+	if err != nil {
+		h.Warn("Could not find out whether a Service asks for a placement", "service", key, "error", err)
+		httpserver.DismissForNow(w, "the API server could not be asked; try again")
+		return
+	}
 	reason, message := NoPlanYet, "the plan is not made yet; the controller first asks all members where the shards are"
-	if declared, ok, err := pod.Declared(); !ok || err != nil || declared.Placement == "" {
+	if mode == "" {
 		reason = NotEnabled
-		message = "the template of the pod's Revision asks for no plan; set its annotation " + v1alpha1.AnnotationPlacement + " to enforce or observe"
+		message = "no Revision with pods declares a stateful cluster; set the annotations " + v1alpha1.StatefulPrefix + "… in the template"
+		if revision != "" {
+			message = "the template of Revision " + revision + ", the newest one with pods, asks for no plan; set its annotation " + v1alpha1.AnnotationPlacement + " to enforce or observe"
+		}
 	}
 	httpserver.WriteJSON(w, http.StatusNotFound, map[string]string{"error": message, "reason": reason})
 }
@@ -211,7 +248,7 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, key types.Names
 		plan, changed := h.Plans.Of(pod.ServiceUID)
 		if plan == nil {
 			if sent < 0 {
-				none(w, pod)
+				h.none(w, r, key, pod)
 			}
 			return
 		}

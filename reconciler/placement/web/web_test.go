@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,10 @@ func (anyone) Synced() bool { return true }
 
 func (anyone) Check(*http.Request, types.NamespacedName) (*pods.Pod, error) {
 	return &pods.Pod{Name: "canary", UID: "uid-canary", ServiceUID: "uid-cart"}, nil
+}
+
+func (anyone) Declared(context.Context, types.NamespacedName, types.UID) (v1alpha1.PlacementMode, string, error) {
+	return v1alpha1.PlacementEnforce, "cart-00002", nil
 }
 
 // filled is an informer whose cache the test fills.
@@ -191,5 +196,36 @@ func BenchmarkAnswer(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		h.ServeHTTP(discarded{http.Header{}}, r)
+	}
+}
+
+// A pod that opens many streams must leave room for others.
+func TestAPodWaitsWithFewRequests(t *testing.T) {
+	t.Parallel()
+	_, h := newHandler(t)
+	for i := range maxWaitingPod {
+		if !h.enter("greedy") {
+			t.Fatalf("request %d may not wait", i)
+		}
+	}
+	if h.enter("greedy") {
+		t.Error("a pod waits with more requests than it may")
+	}
+	if !h.enter("other") {
+		t.Error("another pod may not wait")
+	}
+	h.leave("greedy")
+	if !h.enter("greedy") {
+		t.Error("a place that became free is not")
+	}
+	for i := range maxWaiting - h.all {
+		h.enter(types.UID(strconv.Itoa(i)))
+	}
+	if h.enter("last") {
+		t.Error("more requests wait than there are places")
+	}
+	h.leave("other")
+	if h.leave("greedy"); h.waiting["other"] != 0 || h.all != maxWaiting-2 {
+		t.Errorf("%d wait, %d of them from a pod that left", h.all, h.waiting["other"])
 	}
 }
