@@ -33,6 +33,7 @@ public final class KnativePlacement implements Extension {
     settings = Settings.from(system.settings().config());
     poller = settings.enabled() ? Optional.of(poller()) : Optional.empty();
     poller.ifPresent(Poller::start);
+    KnativeMetrics.get(system).planAge(this::age);
     system.registerOnTermination(() -> poller.ifPresent(Poller::stop));
   }
 

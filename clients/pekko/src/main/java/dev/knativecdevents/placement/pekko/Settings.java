@@ -1,7 +1,6 @@
 package dev.knativecdevents.placement.pekko;
 
 import com.typesafe.config.Config;
-import com.typesafe.config.ConfigException;
 import java.io.IOException;
 import java.net.URI;
 import java.net.URISyntaxException;
@@ -41,12 +40,12 @@ record Settings(
 
   /** Throws an IllegalArgumentException that says what is wrong, where it is, and what would be right. */
   static Settings from(Config config, Path ownNamespace) {
-    Reader in = new Reader(config.getConfig(PATH));
+    Reader in = new Reader(PATH, config.getConfig(PATH));
     if (!in.get("enabled", "on or off", Config::getBoolean)) {
       return new Settings(false, null, "", "", null, Optional.empty(), null, null, null, null);
     }
-    String namespace = in.namespace(ownNamespace);
-    String service = in.service();
+    String namespace = namespace(in, ownNamespace);
+    String service = service(in);
     Duration wait = in.duration("wait", Duration.ofSeconds(1), Duration.ofSeconds(60));
     if (wait.toMillis() % 1000 != 0) {
       throw in.wrong("wait", "must be whole seconds, such as 30s");
@@ -58,9 +57,9 @@ record Settings(
     }
     Duration min = in.duration("backoff.min", Duration.ofMillis(1), Duration.ofMinutes(1));
     Duration max = in.duration("backoff.max", min, Duration.ofMinutes(10));
-    URI server = in.server();
-    Path tokenFile = in.file("token-file").orElseThrow(() -> in.wrong("token-file", "must be the path of the projected token"));
-    Optional<Path> caFile = in.file("ca-file");
+    URI server = server(in);
+    Path tokenFile = file(in, "token-file").orElseThrow(() -> in.wrong("token-file", "must be the path of the projected token"));
+    Optional<Path> caFile = file(in, "ca-file");
     if (caFile.isPresent() && !server.getScheme().equals("https")) {
       throw in.wrong("ca-file", "has no effect, because url is " + server + ": set an https url, or remove ca-file");
     }
@@ -68,106 +67,65 @@ record Settings(
     return new Settings(true, url, namespace, service, tokenFile, caFile, wait, staleAfter, min, max);
   }
 
-  /** Reads single settings. */
-  private record Reader(Config config) {
-    interface Getter<T> {
-      T get(Config config, String path);
+  private static URI server(Reader in) {
+    String right = "must be the http or https address of a server without query, such as https://controller.knative-cdevents.svc";
+    try {
+      URI uri = new URI(in.text("url").replaceAll("/+$", ""));
+      boolean http = "http".equals(uri.getScheme()) || "https".equals(uri.getScheme());
+      if (!http || uri.getHost() == null || uri.getUserInfo() != null || uri.getQuery() != null || uri.getFragment() != null) {
+        throw in.wrong("url", right);
+      }
+      return uri;
+    } catch (URISyntaxException e) {
+      throw in.wrong("url", right);
     }
+  }
 
-    <T> T get(String path, String right, Getter<T> getter) {
+  private static String namespace(Reader in, Path own) {
+    String namespace = in.text("namespace");
+    if (namespace.isEmpty()) {
       try {
-        return getter.get(config, path);
-      } catch (ConfigException e) {
-        throw wrong(path, "must be " + right);
+        namespace = Files.readString(own).trim();
+      } catch (IOException e) {
+        String why = "is empty, and " + own + " cannot be read (" + e.getClass().getSimpleName() + ")";
+        throw in.wrong("namespace", why + ": set the namespace of the Service" + orOff());
       }
     }
+    return label(in, "namespace", namespace, "the namespace of the Service");
+  }
 
-    String text(String path) {
-      return get(path, "a text", Config::getString).trim();
+  private static String service(Reader in) {
+    String service = in.text("service");
+    if (service.isEmpty()) {
+      throw in.wrong("service", "is empty, and so is K_SERVICE, which Knative sets: set the name of the Knative Service" + orOff());
     }
+    return label(in, "service", service, "the name of the Knative Service");
+  }
 
-    Duration duration(String path, Duration least, Duration most) {
-      String right = "a duration from " + plain(least) + " to " + plain(most);
-      Duration duration = get(path, right, Config::getDuration);
-      if (duration.compareTo(least) < 0 || duration.compareTo(most) > 0) {
-        throw wrong(path, "must be " + right);
+  private static String label(Reader in, String path, String value, String what) {
+    if (!LABEL.matcher(value).matches()) {
+      throw in.wrong(path, "is \"" + value + "\", which cannot be a name in Kubernetes: it must be " + what);
+    }
+    return value;
+  }
+
+  private static Optional<Path> file(Reader in, String path) {
+    String text = in.text(path);
+    if (text.isEmpty()) {
+      return Optional.empty();
+    }
+    try {
+      Path file = Path.of(text);
+      if (Files.isReadable(file) && !Files.isDirectory(file)) {
+        return Optional.of(file);
       }
-      return duration;
+    } catch (InvalidPathException e) {
+      // Reported below, like any file that cannot be read.
     }
+    throw in.wrong(path, "must be a file that can be read: mount the volume that has it" + orOff());
+  }
 
-    URI server() {
-      String right = "must be the http or https address of a server without query, such as https://controller.knative-cdevents.svc";
-      try {
-        URI uri = new URI(text("url").replaceAll("/+$", ""));
-        boolean http = "http".equals(uri.getScheme()) || "https".equals(uri.getScheme());
-        if (!http || uri.getHost() == null || uri.getUserInfo() != null || uri.getQuery() != null || uri.getFragment() != null) {
-          throw wrong("url", right);
-        }
-        return uri;
-      } catch (URISyntaxException e) {
-        throw wrong("url", right);
-      }
-    }
-
-    String namespace(Path own) {
-      String namespace = text("namespace");
-      if (namespace.isEmpty()) {
-        try {
-          namespace = Files.readString(own).trim();
-        } catch (IOException e) {
-          String why = "is empty, and " + own + " cannot be read (" + e.getClass().getSimpleName() + ")";
-          throw wrong("namespace", why + ": set the namespace of the Service" + orOff());
-        }
-      }
-      return label("namespace", namespace, "the namespace of the Service");
-    }
-
-    String service() {
-      String service = text("service");
-      if (service.isEmpty()) {
-        throw wrong("service", "is empty, and so is K_SERVICE, which Knative sets: set the name of the Knative Service" + orOff());
-      }
-      return label("service", service, "the name of the Knative Service");
-    }
-
-    String label(String path, String value, String what) {
-      if (!LABEL.matcher(value).matches()) {
-        throw wrong(path, "is \"" + value + "\", which cannot be a name in Kubernetes: it must be " + what);
-      }
-      return value;
-    }
-
-    Optional<Path> file(String path) {
-      String text = text(path);
-      if (text.isEmpty()) {
-        return Optional.empty();
-      }
-      try {
-        Path file = Path.of(text);
-        if (Files.isReadable(file) && !Files.isDirectory(file)) {
-          return Optional.of(file);
-        }
-      } catch (InvalidPathException e) {
-        // Reported below, like any file that cannot be read.
-      }
-      throw wrong(path, "must be a file that can be read: mount the volume that has it" + orOff());
-    }
-
-    private static String orOff() {
-      return ", or set " + PATH + ".enabled = off to run without placement";
-    }
-
-    private static String plain(Duration duration) {
-      return duration.toMillis() % 1000 == 0 ? duration.toSeconds() + "s" : duration.toMillis() + "ms";
-    }
-
-    IllegalArgumentException wrong(String path, String what) {
-      String setting = PATH + "." + path;
-      if (config.hasPath(path)) {
-        var value = config.getValue(path);
-        setting += " = " + value.render() + " (" + value.origin().description() + ")";
-      }
-      return new IllegalArgumentException(setting + " " + what);
-    }
+  private static String orOff() {
+    return ", or set " + PATH + ".enabled = off to run without placement";
   }
 }

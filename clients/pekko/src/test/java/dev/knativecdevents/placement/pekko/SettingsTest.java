@@ -12,6 +12,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.Optional;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -100,10 +101,12 @@ class SettingsTest {
   @Test
   void theReadmeHasEachSettingWithItsDefault() throws IOException {
     String readme = Files.readString(Path.of("README.md"));
-    for (var setting : ConfigFactory.defaultReference().getConfig(Settings.PATH).entrySet()) {
-      String value = setting.getValue().unwrapped().toString();
-      String row = "| `" + setting.getKey() + "` | " + (value.isEmpty() ? "" : "`" + value + "` |");
-      assertTrue(readme.contains(row), row);
+    for (String section : List.of(Settings.PATH, AskSettings.PATH)) {
+      for (var setting : ConfigFactory.defaultReference().getConfig(section).entrySet()) {
+        String value = setting.getValue().unwrapped().toString();
+        String row = "| `" + setting.getKey() + "` | " + (value.isEmpty() ? "" : "`" + value + "` |");
+        assertTrue(readme.contains(row), row);
+      }
     }
   }
 
