@@ -47,7 +47,7 @@ func (k *Kit) Counted(ctx context.Context, c *Cart) (*Truth, error) {
 		for labels, n := range values(families["stateful_requests_total"]) {
 			count(sum.Handled, revision, labels["outcome"], n)
 			count(sum.Pods, p.Name, labels["outcome"], n)
-			if entry := labels["entry_revision"]; entry != "" {
+			if entry := labels["entry_revision"]; entry != "" && n > 0 {
 				if sum.Matrix[entry] == nil {
 					sum.Matrix[entry] = map[string]int{}
 				}

@@ -1,5 +1,7 @@
 package dev.knativecdevents.cart;
 
+import dev.knativecdevents.placement.pekko.KnativeAsk;
+import dev.knativecdevents.placement.pekko.KnativeMetrics;
 import dev.knativecdevents.placement.pekko.KnativePlacement;
 import java.io.IOException;
 import java.time.Duration;
@@ -8,14 +10,9 @@ import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
 import org.apache.pekko.Done;
 import org.apache.pekko.actor.CoordinatedShutdown;
-import org.apache.pekko.actor.typed.ActorRef;
 import org.apache.pekko.actor.typed.ActorSystem;
-import org.apache.pekko.actor.typed.Behavior;
 import org.apache.pekko.actor.typed.javadsl.Behaviors;
 import org.apache.pekko.cluster.MemberStatus;
-import org.apache.pekko.cluster.sharding.ShardRegion;
-import org.apache.pekko.cluster.sharding.typed.ClusterShardingQuery;
-import org.apache.pekko.cluster.sharding.typed.GetShardRegionState;
 import org.apache.pekko.cluster.sharding.typed.HashCodeMessageExtractor;
 import org.apache.pekko.cluster.sharding.typed.ShardingEnvelope;
 import org.apache.pekko.cluster.sharding.typed.javadsl.ClusterSharding;
@@ -34,13 +31,13 @@ final class App {
   private final ClusterSharding sharding;
   private final HashCodeMessageExtractor<Ask> extractor;
 
-  private App(Settings settings, Counts counts) {
+  private App(Settings settings) {
     this.settings = settings;
-    system = ActorSystem.create(shardsTold(counts), settings.service(), settings.config());
+    system = ActorSystem.create(Behaviors.empty(), settings.service(), settings.config());
     sharding = ClusterSharding.get(system);
     extractor = new HashCodeMessageExtractor<>(settings.shards());
     Entity<Ask, ShardingEnvelope<Ask>> cart =
-        Entity.of(Cart.KEY, context -> Cart.create(settings, counts)).withMessageExtractor(extractor);
+        KnativeAsk.get(system).entity(Cart.KEY, (entity, requests) -> Cart.create(settings, requests)).withMessageExtractor(extractor);
     if (settings.placement()) {
       cart = cart.withAllocationStrategy(KnativePlacement.get(system).strategy(Cart.KEY.name()));
     }
@@ -48,13 +45,10 @@ final class App {
   }
 
   static void start(Settings settings) throws IOException {
-    Counts counts = Counts.NONE;
+    App app = new App(settings);
     if (!settings.kamon()) {
-      NeutralCounts neutral = new NeutralCounts(settings.reportEntry());
-      neutral.serve(settings.metricsPort());
-      counts = neutral;
+      Metrics.serve(settings.metricsPort(), KnativeMetrics.get(app.system)::text);
     }
-    App app = new App(settings, counts);
     Front front = new Front(settings.port(), app::ask, app::up);
     CoordinatedShutdown ending = CoordinatedShutdown.get(app.system);
     ending.addTask(CoordinatedShutdown.PhaseServiceUnbind(), "front", () -> CompletableFuture.supplyAsync(() -> {
@@ -75,35 +69,13 @@ final class App {
 
   private CompletionStage<Answer> ask(String request, String cart) {
     int shard = Integer.parseInt(extractor.shardId(cart));
-    return sharding
-        .entityRefFor(Cart.KEY, cart)
-        .<Answer>ask(to -> new Ask(request, cart, shard, settings.self(), to), settings.patience())
+    return KnativeAsk.get(system)
+        .<Ask, Answer>ask(
+            sharding.entityRefFor(Cart.KEY, cart), asked -> new Ask(request, cart, shard, settings.self(), asked), settings.patience())
         .exceptionally(
             e -> {
               system.log().warn("no answer to request {} for shard {}: {}", request, shard, e.toString());
               return new Answer(request, cart, shard, settings.self(), Answer.TIMEOUT, null, 0);
             });
-  }
-
-  /** Polls the local shard region for its number of shards. */
-  private static Behavior<Void> shardsTold(Counts counts) {
-    return Behaviors.<Object>setup(context -> {
-      ActorRef<ShardRegion.CurrentShardRegionState> told =
-          context.messageAdapter(ShardRegion.CurrentShardRegionState.class, state -> state);
-      return Behaviors.withTimers(timers -> {
-        timers.startTimerWithFixedDelay("tick", Duration.ofSeconds(1));
-        return Behaviors.receive(Object.class)
-            .onMessage(ShardRegion.CurrentShardRegionState.class, state -> {
-              counts.shards(state.getShards().size());
-              return Behaviors.same();
-            })
-            .onAnyMessage(tick -> {
-              ActorRef<ClusterShardingQuery> region = ClusterSharding.get(context.getSystem()).shardState();
-              region.tell(new GetShardRegionState(Cart.KEY, told));
-              return Behaviors.same();
-            })
-            .build();
-      });
-    }).narrow();
   }
 }

@@ -1,6 +1,6 @@
 package dev.knativecdevents.cart;
 
-import java.time.Duration;
+import dev.knativecdevents.placement.pekko.RecentRequests;
 import org.apache.pekko.actor.typed.Behavior;
 import org.apache.pekko.actor.typed.javadsl.AbstractBehavior;
 import org.apache.pekko.actor.typed.javadsl.ActorContext;
@@ -13,17 +13,17 @@ final class Cart extends AbstractBehavior<Ask> {
   static final EntityTypeKey<Ask> KEY = EntityTypeKey.create(Ask.class, "Cart");
 
   private final Settings settings;
-  private final Counts counts;
+  private final RecentRequests requests;
   private int items;
 
-  private Cart(ActorContext<Ask> context, Settings settings, Counts counts) {
+  private Cart(ActorContext<Ask> context, Settings settings, RecentRequests requests) {
     super(context);
     this.settings = settings;
-    this.counts = counts;
+    this.requests = requests;
   }
 
-  static Behavior<Ask> create(Settings settings, Counts counts) {
-    return Behaviors.setup(context -> new Cart(context, settings, counts));
+  static Behavior<Ask> create(Settings settings, RecentRequests requests) {
+    return Behaviors.setup(context -> new Cart(context, settings, requests));
   }
 
   @Override
@@ -32,31 +32,33 @@ final class Cart extends AbstractBehavior<Ask> {
   }
 
   private Behavior<Ask> handle(Ask ask) {
+    requests.begin(ask.asked()).ifPresent(handling -> handle(ask, handling));
+    return this;
+  }
+
+  private void handle(Ask ask, RecentRequests.Handling<Answer> handling) {
     long began = System.nanoTime();
-    counts.started();
     int now = ++items;
     Fates.Fate fate = settings.fates().of(ask.request());
-    Runnable finish = () -> finish(ask, fate, now, began);
+    Runnable finish = () -> finish(ask, handling, fate, now, began);
     if (fate.hangs()) {
-      return this; // Started, and never finished.
+      return; // Started, and never finished.
     }
     if (fate.slow()) {
       getContext().getSystem().scheduler().scheduleOnce(settings.fates().slowFor(), finish, getContext().getExecutionContext());
     } else {
       finish.run();
     }
-    return this;
   }
 
   /** Runs outside of the entity if the request is slow, so it must not use the entity's state. */
-  private void finish(Ask ask, Fates.Fate fate, int now, long began) {
-    Duration took = Duration.ofNanos(System.nanoTime() - began);
-    String outcome = fate.fails() ? Answer.ERROR : Answer.OK;
-    if (took.compareTo(settings.patience()) > 0) {
-      outcome = Answer.TIMEOUT;
+  private void finish(Ask ask, RecentRequests.Handling<Answer> handling, Fates.Fate fate, int now, long began) {
+    if (fate.fails()) {
+      handling.replyError(Answer.to(ask, Answer.ERROR, settings.self(), now));
+    } else if (System.nanoTime() - began > settings.patience().toNanos()) {
+      handling.reply(Answer.to(ask, Answer.TIMEOUT, settings.self(), now));
+    } else {
+      handling.reply(Answer.to(ask, Answer.OK, settings.self(), now));
     }
-    Answer answer = Answer.to(ask, outcome, settings.self(), now);
-    counts.finished(answer, took);
-    ask.replyTo().tell(answer);
   }
 }

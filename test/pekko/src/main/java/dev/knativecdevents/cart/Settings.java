@@ -15,7 +15,7 @@ import java.util.Map;
  * @param patience is how long the entry pod waits for the pod that handles the request
  * @param reportEntry adds the entry Revision to the request counter
  * @param kamon replaces the application's own counters by Kamon's
- * @param placement gives each Revision as many shards as the Route gives it requests
+ * @param placement gives each Revision as many shards as the Route gives it requests, and asks again if no answer comes
  * @param appVersion is empty, or Pekko's app-version: new shards go to the highest one, and none move while there are two
  * @param podLabelSelector finds the pods of the cluster
  */
@@ -68,6 +68,10 @@ record Settings(
     own.put("pekko.management.cluster.bootstrap.contact-point-discovery.service-name", service);
     own.put("pekko.discovery.kubernetes-api.pod-label-selector", podLabelSelector);
     own.put("pekko.cluster.sharding.number-of-shards", shards);
+    own.put("knative-cdevents.ask.timeout", patience);
+    // Without placement, the application is one that knows nothing of the library, and asks once.
+    own.put("knative-cdevents.ask.attempt", placement ? Duration.ofSeconds(2) : patience);
+    own.put("knative-cdevents.ask.revision", reportEntry ? self.revision() : "");
     if (!appVersion.isEmpty()) {
       own.put("pekko.cluster.app-version", appVersion);
     }

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.typesafe.config.Config;
+import java.time.Duration;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
@@ -24,6 +25,20 @@ class SettingsTest {
     config = Settings.from(Map.of("K_REVISION", "shop-00002", "POD_LABEL_SELECTOR", "app={revision}", "APP_VERSION", "2")).config();
     assertEquals("app=shop-00002", config.getString(SELECTOR));
     assertEquals("2", config.getString(VERSION));
+  }
+
+  @Test
+  void asksAgainWithPlacementOnly() throws Exception {
+    Map<String, String> env = Map.of("K_REVISION", "shop-00002", "REPORT_ENTRY", "true", "PATIENCE_MILLIS", "4000");
+    Config config = Settings.from(env).config().getConfig("knative-cdevents.ask");
+    assertEquals(Duration.ofSeconds(4), config.getDuration("attempt"));
+    assertEquals(Duration.ofSeconds(4), config.getDuration("timeout"));
+    assertEquals("shop-00002", config.getString("revision"));
+
+    config = Settings.from(Map.of("K_REVISION", "shop-00002", "PLACEMENT", "true")).config().getConfig("knative-cdevents.ask");
+    assertEquals(Duration.ofSeconds(2), config.getDuration("attempt"));
+    assertEquals(Duration.ofSeconds(5), config.getDuration("timeout"));
+    assertEquals("", config.getString("revision"));
   }
 
   @Test
