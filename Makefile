@@ -63,6 +63,7 @@ test: $(CLUSTER) ## Run the unit tests, and the tests that need a real API serve
 test-clients: ## Test the client libraries (needs a JDK 17 and Maven: make deps DEPS=--java)
 	@command -v mvn >/dev/null || { echo 'Maven is missing; to install it: make deps DEPS=--java' >&2; exit 1; }
 	@mvn --batch-mode --quiet --no-transfer-progress -f clients/pekko verify
+	@mvn --batch-mode --quiet --no-transfer-progress -f clients/akka verify
 
 # CHANGES is the number of simulated changes; a million takes about 8 minutes on one core.
 CHANGES ?= 10000000

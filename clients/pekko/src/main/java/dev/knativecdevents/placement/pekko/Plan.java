@@ -1,5 +1,6 @@
 package dev.knativecdevents.placement.pekko;
 
+import com.fasterxml.jackson.annotation.JsonCreator;
 import com.fasterxml.jackson.annotation.JsonProperty;
 import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.DeserializationFeature;
@@ -19,14 +20,14 @@ import java.util.Set;
  * @param atOnce is the number of shards of one entity type that may be handed over at a time
  */
 record Plan(
-    @JsonProperty(required = true) String namespace,
-    @JsonProperty(required = true) String service,
-    @JsonProperty(required = true) long version,
-    @JsonProperty(required = true) String mode,
-    String held,
-    @JsonProperty(required = true) int atOnce,
-    @JsonProperty(required = true) List<Member> members,
-    @JsonProperty(required = true) List<EntityType> entityTypes) {
+    @JsonProperty(value = "namespace", required = true) String namespace,
+    @JsonProperty(value = "service", required = true) String service,
+    @JsonProperty(value = "version", required = true) long version,
+    @JsonProperty(value = "mode", required = true) String mode,
+    @JsonProperty("held") String held,
+    @JsonProperty(value = "atOnce", required = true) int atOnce,
+    @JsonProperty(value = "members", required = true) List<Member> members,
+    @JsonProperty(value = "entityTypes", required = true) List<EntityType> entityTypes) {
 
   /** The plan is published, but nobody follows it. */
   static final String OBSERVE = "observe";
@@ -44,17 +45,24 @@ record Plan(
           .readerFor(Plan.class);
 
   /** @param address is the member's, as the cluster has it: {@code pekko://system@host:port} */
-  record Member(@JsonProperty(required = true) String address, @JsonProperty(required = true) String revision) {}
+  record Member(
+      @JsonProperty(value = "address", required = true) String address, @JsonProperty(value = "revision", required = true) String revision) {
+    @JsonCreator
+    Member {}
+  }
 
   /**
    * @param quotas are the numbers of shards of the members
    * @param owners are indexes of members, by shard id; -1 is nobody. Null if shard ids are not 0 to shards-1
    */
   record EntityType(
-      @JsonProperty(required = true) String name,
-      @JsonProperty(required = true) int shards,
-      @JsonProperty(required = true) List<Integer> quotas,
-      List<Integer> owners) {
+      @JsonProperty(value = "name", required = true) String name,
+      @JsonProperty(value = "shards", required = true) int shards,
+      @JsonProperty(value = "quotas", required = true) List<Integer> quotas,
+      @JsonProperty("owners") List<Integer> owners) {
+
+    @JsonCreator
+    EntityType {}
 
     private void check(int members) {
       Plan.check(shards >= 1, "entity type %s has %d shards", name, shards);
@@ -68,6 +76,8 @@ record Plan(
     }
   }
 
+  // The creators and names are for Jackson before 2.12, which does not know records.
+  @JsonCreator
   Plan {
     held = held == null ? "" : held;
     check(namespace != null && service != null, "namespace or service is null");

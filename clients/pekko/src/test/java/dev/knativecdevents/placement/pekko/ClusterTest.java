@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.fasterxml.jackson.annotation.JsonCreator;
 import com.typesafe.config.Config;
 import com.typesafe.config.ConfigFactory;
 import java.io.IOException;
@@ -63,9 +64,15 @@ class ClusterTest {
   interface Wire {}
 
   /** Asks an entity for the address of its member. */
-  record Ask(String entity, ActorRef<Told> replyTo) implements Wire {}
+  record Ask(String entity, ActorRef<Told> replyTo) implements Wire {
+    @JsonCreator
+    Ask {}
+  }
 
-  record Told(String entity, String address) implements Wire {}
+  record Told(String entity, String address) implements Wire {
+    @JsonCreator
+    Told {}
+  }
 
   @TempDir Path dir;
   private FakeServer server;

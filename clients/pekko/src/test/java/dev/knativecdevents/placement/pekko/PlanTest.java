@@ -51,7 +51,7 @@ class PlanTest {
           """
           version   | 0                                                     | version 0 is not positive
           version   | null                                                  | null
-          version   | 1.5                                                   | Floating-point
+          version   | 1.5                                                   | loating-point
           mode      | "force"                                               | mode "force" is unknown
           mode      | null                                                  | mode "null" is unknown
           atOnce    | 0                                                     | atOnce 0 is less than 1
