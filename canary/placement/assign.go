@@ -15,7 +15,7 @@ func (c *cluster) assign(held bool, in Input) ([]string, []Move) {
 		}
 	}
 	pool := newPool(in.Load, c.shards)
-	seats := map[*member]int{}
+	seats, surplus := map[*member]int{}, map[*member]int{}
 	kept := map[int]bool{}
 	for _, m := range c.members {
 		seats[m] = max(0, m.quota-m.owned())
@@ -24,16 +24,21 @@ func (c *cluster) assign(held bool, in Input) ([]string, []Move) {
 			seats[m]--
 			m.shards = append(m.shards, s)
 		}
-		if !held && m.owned() > m.quota {
-			free := slices.DeleteFunc(slices.Clone(m.shards), func(s int) bool { _, moving := in.Moving[s]; return moving })
-			pool.add(free, min(m.owned()-m.quota, len(free)))
+		if !held {
+			surplus[m] = max(0, m.owned()-m.quota)
+		}
+	}
+	moves := c.keepPending(owners, seats, surplus, in.Moving)
+	for _, m := range c.members {
+		if surplus[m] > 0 {
+			free := slices.DeleteFunc(slices.Clone(m.shards), func(s int) bool { _, moving := in.Moving[s]; return moving || owners[s] != m.Name })
+			pool.add(free, min(surplus[m], len(free)))
 		}
 	}
 	orphans := slices.DeleteFunc(slices.Clone(c.orphans), func(s int) bool { return kept[s] })
 	pool.add(orphans, len(orphans))
 	c.limit(seats, pool.left)
 	pool.sort()
-	var moves []Move
 	for _, m := range c.members {
 		need := m.share*pool.total - pool.sum(m.shards)
 		sample := pool.sample(seats[m])
@@ -53,6 +58,29 @@ func (c *cluster) assign(held bool, in Input) ([]string, []Move) {
 	// In this order, each part of the moves is a fair sample of all of them.
 	slices.SortFunc(moves, func(a, b Move) int { return cmp.Compare(mix(a.Shard), mix(b.Shard)) })
 	return owners, moves
+}
+
+// keepPending returns the moves of the last plan that are still of use. Members may have begun with them, and would have to
+// move the shards again if others were chosen.
+func (c *cluster) keepPending(owners []string, seats, surplus map[*member]int, moving map[int]string) []Move {
+	var moves []Move
+	gained := map[*member][]int{}
+	for _, m := range c.members {
+		for _, p := range m.pending {
+			if _, is := moving[p.shard]; is || surplus[m] == 0 || seats[p.to] == 0 {
+				continue
+			}
+			surplus[m]--
+			seats[p.to]--
+			moves = append(moves, Move{Shard: p.shard, From: m.Name, To: p.to.Name})
+			owners[p.shard] = p.to.Name
+			gained[p.to] = append(gained[p.to], p.shard)
+		}
+	}
+	for m, shards := range gained {
+		m.shards = append(m.shards, shards...)
+	}
+	return moves
 }
 
 // tiny replaces a sum of loads that is zero.

@@ -23,7 +23,7 @@ func TestNoShardMovesTwice(t *testing.T) {
 		for _, percent := range []int{5, 20, 50, 100, 0} {
 			in.Shares = []placement.Share{{Revision: "v0", Percent: 100 - percent}, {Revision: "v1", Percent: percent}}
 			first := plan(t, in)
-			moved := rollout(t, rng, &in)
+			moved := rollout(t, rng, &in, false)
 			for s, n := range moved {
 				if n > 1 {
 					t.Fatalf("to %d %%: shard %d moves %d times", percent, s, n)
@@ -36,11 +36,49 @@ func TestNoShardMovesTwice(t *testing.T) {
 	}
 }
 
+// The loads of shards are measured anew for each plan. What is pending must not change with them: members follow the last
+// plan for a moment, and what they begin to move by it would have to move again.
+func TestPendingMovesStayIfLoadsChange(t *testing.T) {
+	rng := rand.New(rand.NewPCG(15, 16))
+	for range 300 {
+		in := placement.Input{Owners: make([]string, 100), Load: make([]float64, 100)}
+		for i := range 6 {
+			in.Members = append(in.Members, placement.Member{Name: fmt.Sprintf("m%d", i), Revision: fmt.Sprintf("v%d", i/3), Phase: placement.Up})
+		}
+		for s := range in.Owners {
+			in.Owners[s] = fmt.Sprintf("m%d", s%3)
+		}
+		for _, percent := range []int{5, 20, 50, 100, 0} {
+			in.Shares = []placement.Share{{Revision: "v0", Percent: 100 - percent}, {Revision: "v1", Percent: percent}}
+			first := plan(t, in)
+			in.Planned = first.Owners
+			want := map[int]string{}
+			for _, m := range first.Moves {
+				want[m.Shard] = m.To
+			}
+			moved := rollout(t, rng, &in, true)
+			for s := range moved {
+				if want[s] == "" {
+					t.Fatalf("to %d %%: shard %d moves, and the first plan left it", percent, s)
+				}
+			}
+			if len(moved) != len(want) {
+				t.Fatalf("to %d %%: %d shards move, %d are enough", percent, len(moved), len(want))
+			}
+		}
+	}
+}
+
 // rollout moves shards by the plan, ten at a time, until none has to move. Some are polled while they are on their way.
-func rollout(t *testing.T, rng *rand.Rand, in *placement.Input) map[int]int {
+func rollout(t *testing.T, rng *rand.Rand, in *placement.Input, loaded bool) map[int]int {
 	t.Helper()
 	moved, flying := map[int]int{}, map[int]string{}
 	for {
+		for s := range in.Load {
+			if loaded {
+				in.Load[s] = rng.ExpFloat64()
+			}
+		}
 		p := plan(t, *in)
 		in.Planned = p.Owners
 		if len(p.Moves)+len(flying) == 0 {

@@ -11,12 +11,21 @@ type member struct {
 	Member
 	// shards are those it owns, in the order of their ids.
 	shards []int
-	// planned are the shards without an owner that the last plan gives it.
+	// planned are the shards without an owner that the last plan gives it, and pending those of its own that the last
+	// plan gives to another member.
 	planned []int
+	pending []pendingMove
+	// incoming is how many pending moves lead to it.
+	incoming int
 	// quota is how many it must own.
 	quota int
 	// share is the part of all the load that it must handle.
 	share float64
+}
+
+type pendingMove struct {
+	shard int
+	to    *member
 }
 
 // stays reports whether the member keeps shards if nothing moves.
@@ -24,8 +33,10 @@ func (m *member) stays() bool { return m.Phase != Leaving }
 
 func (m *member) owned() int { return len(m.shards) }
 
-// expected is how many shards it owns, or soon will.
-func (m *member) expected() int { return len(m.shards) + len(m.planned) }
+// expected is how many shards it will own by the last plan.
+func (m *member) expected() int {
+	return len(m.shards) + len(m.planned) - len(m.pending) + m.incoming
+}
 
 // cluster is the input, seen from the members.
 type cluster struct {
@@ -48,15 +59,22 @@ func newCluster(in Input) *cluster {
 		if to, moving := in.Moving[s]; moving {
 			owner = to
 		}
-		m := byName[owner]
-		if m == nil || !m.stays() {
+		m, planned := byName[owner], (*member)(nil)
+		if in.Planned != nil {
+			if planned = byName[in.Planned[s]]; planned != nil && planned.Phase != Up {
+				planned = nil
+			}
+		}
+		switch {
+		case m == nil || !m.stays():
 			c.orphans = append(c.orphans, s)
-			if in.Planned != nil {
-				if p := byName[in.Planned[s]]; p != nil && p.Phase == Up {
-					p.planned = append(p.planned, s)
-				}
+			if planned != nil {
+				planned.planned = append(planned.planned, s)
 			}
 			continue
+		case planned != nil && planned != m:
+			m.pending = append(m.pending, pendingMove{s, planned})
+			planned.incoming++
 		}
 		m.shards = append(m.shards, s)
 	}
