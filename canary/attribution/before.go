@@ -49,6 +49,22 @@ func (c *serviceCounts) sums() map[ShardKey]Shard {
 	return out
 }
 
+// Loads returns how many requests each shard of a Service has finished since this process began to
+// count, over all Revisions; none if the Service is not read, or its shards are not counted.
+func (c *Counts) Loads(service types.NamespacedName) map[ShardKey]float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.services[service]
+	if known == nil {
+		return nil
+	}
+	out := map[ShardKey]float64{}
+	for k, s := range known.sums() {
+		out[k] = s.Finished()
+	}
+	return out
+}
+
 // forget drops a Revision's counts per shard. The others' shards were counted in that time and its own
 // no longer are, so the past of all shards starts again.
 func (c *serviceCounts) forget(uid types.UID, t *Tally) {

@@ -46,6 +46,11 @@ func TestPastEndsWithTheCanarysFirstShard(t *testing.T) {
 	}
 	b.pass(time.Minute)
 	b.readBoth(ofShards(30, "1", "3"), ofShards(5, "2", "4"))
+	// All Revisions count for the load of a shard.
+	loads := map[ShardKey]float64{{Shard: "1"}: 30, {Shard: "2"}: 15, {Shard: "3"}: 30, {Shard: "4"}: 5}
+	if diff := cmp.Diff(loads, b.Loads(cart)); diff != "" {
+		t.Error(diff)
+	}
 	want := map[string]float64{"1": 10, "2": 10}
 	if diff := cmp.Diff(want, knownBefore(t, b)); diff != "" {
 		t.Error(diff)

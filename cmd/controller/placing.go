@@ -36,7 +36,7 @@ func newPlacing(ctx context.Context, p *process, m *measuring) *placing {
 	must(ctx, "registering the metrics of placements", prometheus.Register(metrics))
 	out.placer = placement.NewPlacer(placement.Options{
 		Client: p.clientset.ShardPlacements(system.Namespace()), Shares: func(key types.NamespacedName) []planner.Share { return shares(m.view, key) },
-		Services: out.services, Leads: p.isLeaderFor, Plans: out.plans, Metrics: metrics, Now: time.Now,
+		Loads: m.counts.Loads, Services: out.services, Leads: p.isLeaderFor, Plans: out.plans, Metrics: metrics, Now: time.Now,
 	})
 	p.running.Go(func() { informer.RunWithContext(ctx) })
 	p.running.Go(func() { out.placer.Run(ctx) })

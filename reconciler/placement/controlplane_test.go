@@ -22,6 +22,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	planner "github.com/knative-cdevents/knative-cdevents/canary/placement"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/placement"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/placement/web"
@@ -106,6 +107,7 @@ func newScene(t *testing.T) *scene {
 	s.placer = placement.NewPlacer(placement.Options{
 		Client: ours.ShardPlacements(namespace), Plans: plans, Metrics: placement.NewMetrics(func(types.NamespacedName) bool { return true }), Now: func() time.Time { return s.now },
 		Shares:   func(types.NamespacedName) []planner.Share { return s.shares },
+		Loads:    func(types.NamespacedName) map[attribution.ShardKey]float64 { return nil },
 		Services: func() map[types.NamespacedName]types.UID { return nil }, Leads: func(types.NamespacedName) bool { return true },
 	})
 	mux := http.NewServeMux()

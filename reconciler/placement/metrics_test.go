@@ -20,7 +20,7 @@ func TestMetrics(t *testing.T) {
 	leads := true
 	m := NewMetrics(func(types.NamespacedName) bool { return leads })
 	l := twoRevisions(100)
-	next, err := plan(l, split(5), nil)
+	next, err := plan(l, split(5), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ canary_placement_target_shards{entity_type="Cart",k8s_namespace_name="shop",kn_r
 	following(moved, 0, 5)
 	want("0", "5", "1")
 	// The next split begins to count anew, and its coordinator does not follow plans.
-	if next, err = plan(moved, split(20), nil); err != nil {
+	if next, err = plan(moved, split(20), nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	moved.Oldest, moved.Members[1].Placement = moved.Members[1].Address, v1alpha1.PlacementObserve

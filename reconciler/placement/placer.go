@@ -16,6 +16,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/placement"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
 )
@@ -29,6 +30,8 @@ type Options struct {
 	Client *client.Placements
 	// Shares returns the effective traffic split of a Service, or none while it is not known.
 	Shares func(types.NamespacedName) []placement.Share
+	// Loads returns how many requests each shard of a Service handled, as far as it is known. It decides which shards move.
+	Loads func(types.NamespacedName) map[attribution.ShardKey]float64
 	// Services returns the UIDs of the Services that declare a cluster; nil until they are known.
 	Services func() map[types.NamespacedName]types.UID
 	// Leads reports whether this process is the leader for a Service.
@@ -88,7 +91,7 @@ func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l stateful
 	if err != nil {
 		return nil, err
 	}
-	next, err := plan(l, shares, last)
+	next, err := plan(l, shares, p.Loads(key), last)
 	if err != nil {
 		return nil, err
 	}

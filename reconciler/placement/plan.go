@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/placement"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
 )
@@ -17,7 +18,7 @@ import (
 const maxOwners = 150_000
 
 // plan returns the content of a plan, without its version. Shards without an owner stay where the last plan, if any, wants them.
-func plan(l stateful.Layout, shares []placement.Share, last *v1alpha1.ShardPlacement) (v1alpha1.ShardPlacementStatus, error) {
+func plan(l stateful.Layout, shares []placement.Share, loads map[attribution.ShardKey]float64, last *v1alpha1.ShardPlacement) (v1alpha1.ShardPlacementStatus, error) {
 	shares = slices.SortedFunc(slices.Values(shares), func(a, b placement.Share) int { return strings.Compare(a.Revision, b.Revision) })
 	out := v1alpha1.ShardPlacementStatus{Mode: l.Declared.Placement, AtOnce: atOnce}
 	for _, s := range shares {
@@ -33,7 +34,11 @@ func plan(l stateful.Layout, shares []placement.Share, last *v1alpha1.ShardPlace
 	left := maxOwners
 	for _, name := range l.Declared.EntityTypes {
 		owners, numbered := byNumber(l.Owners[name], l.Declared.Shards)
-		p, err := placement.New(placement.Input{Shares: shares, Members: members, Owners: owners, Planned: planned(last, name, len(owners))})
+		in := placement.Input{Shares: shares, Members: members, Owners: owners, Planned: planned(last, name, len(owners))}
+		if numbered {
+			in.Load = load(loads, name, len(l.Declared.EntityTypes) == 1, len(owners))
+		}
+		p, err := placement.New(in)
 		if err != nil {
 			return out, fmt.Errorf("planning entity type %s: %w", name, err)
 		}
@@ -51,6 +56,24 @@ func plan(l stateful.Layout, shares []placement.Share, last *v1alpha1.ShardPlace
 		out.EntityTypes = append(out.EntityTypes, one)
 	}
 	return out, nil
+}
+
+// load returns the load of shards 0 to n-1 of an entity type, or nil if none is known. Counts that name no entity type are
+// those of the only one.
+func load(loads map[attribution.ShardKey]float64, entityType string, only bool, n int) []float64 {
+	out, known := make([]float64, n), false
+	for s := range out {
+		id := strconv.Itoa(s)
+		out[s] = loads[attribution.ShardKey{Entity: entityType, Shard: id}]
+		if only {
+			out[s] += loads[attribution.ShardKey{Shard: id}]
+		}
+		known = known || out[s] > 0
+	}
+	if !known {
+		return nil
+	}
+	return out
 }
 
 // planned returns the owners of an entity type in the last plan; nil if it names none, or has another number of shards.

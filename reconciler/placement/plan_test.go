@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/placement"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
 )
@@ -35,7 +36,7 @@ func split(canary int) []placement.Share {
 
 func TestPlanNamesAnOwnerForEachShard(t *testing.T) {
 	t.Parallel()
-	got, err := plan(twoRevisions(100), split(5), nil)
+	got, err := plan(twoRevisions(100), split(5), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,7 @@ func TestPlanNamesAnOwnerForEachShard(t *testing.T) {
 	}
 	l := twoRevisions(100)
 	l.Declared.Runtime = v1alpha1.RuntimeProtoActor
-	if other, err := plan(l, split(5), nil); err != nil || !reflect.DeepEqual(other, got) {
+	if other, err := plan(l, split(5), nil, nil); err != nil || !reflect.DeepEqual(other, got) {
 		t.Errorf("the plan for another runtime: %+v, %v", other, err)
 	}
 }
@@ -62,7 +63,7 @@ func TestFreeFormShardsGetQuotasOnly(t *testing.T) {
 	for _, id := range []string{"north", "-1", "100", "007", "+1"} {
 		l := twoRevisions(100)
 		l.Owners["Cart"] = map[string]string{"0": l.Members[0].Address, id: l.Members[0].Address}
-		got, err := plan(l, split(50), nil)
+		got, err := plan(l, split(50), nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +92,7 @@ func TestTheStatusOfAMember(t *testing.T) {
 	} {
 		l := twoRevisions(100)
 		l.Members[1].Status, l.Members[1].Unreachable = c.status, c.unreachable
-		got, err := plan(l, split(20), nil)
+		got, err := plan(l, split(20), nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +110,7 @@ func TestAPlanIsBounded(t *testing.T) {
 	for i := range v1alpha1.MaxEntityTypes {
 		l.Declared.EntityTypes = append(l.Declared.EntityTypes, fmt.Sprintf("Type%d", i))
 	}
-	got, err := plan(l, split(20), nil)
+	got, err := plan(l, split(20), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +131,7 @@ func TestAShardInHandOverKeepsItsPlannedOwner(t *testing.T) {
 	t.Parallel()
 	l := twoRevisions(100)
 	l.Members = append(l.Members, stateful.LayoutMember{Address: "pekko://cart@10.0.0.3:7355", Pod: "canary-2", Revision: "cart-00002", Status: "Up"})
-	status, err := plan(l, split(21), nil)
+	status, err := plan(l, split(21), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,11 +141,44 @@ func TestAShardInHandOverKeepsItsPlannedOwner(t *testing.T) {
 			delete(l.Owners["Cart"], strconv.Itoa(shard))
 		}
 	}
-	next, err := plan(l, split(21), last)
+	next, err := plan(l, split(21), nil, last)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !same(next, status) {
 		t.Errorf("the plan changes while its shards move:\n%v\n%v", status.EntityTypes, next.EntityTypes)
+	}
+}
+
+// With shards of different load, those are chosen that bring the canary to its part of the requests.
+func TestLoadDecidesWhichShardsAreMoved(t *testing.T) {
+	t.Parallel()
+	loads, all := map[attribution.ShardKey]float64{}, 0.0
+	for s := range 100 {
+		n := float64((s%10 + 1) * (s%10 + 1))
+		loads[attribution.ShardKey{Entity: "Cart", Shard: strconv.Itoa(s)}] = n
+		loads[attribution.ShardKey{Entity: "Order", Shard: strconv.Itoa(s)}] = 1e6 // of another type
+		all += n
+	}
+	got, err := plan(twoRevisions(100), split(5), loads, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	canary, shards := 0.0, 0
+	for s, owner := range got.EntityTypes[0].Owners {
+		if got.Members[owner].Revision == "cart-00002" {
+			shards++
+			canary += loads[attribution.ShardKey{Entity: "Cart", Shard: strconv.Itoa(s)}]
+		}
+	}
+	if shards != 5 || canary < .045*all || canary > .055*all {
+		t.Errorf("the canary gets %d shards with %.1f %% of the load", shards, 100*canary/all)
+	}
+	if load(loads, "Other", true, 100) != nil {
+		t.Error("there is a load without counts")
+	}
+	unnamed := map[attribution.ShardKey]float64{{Shard: "1"}: 7}
+	if load(unnamed, "Cart", false, 2) != nil || !slices.Equal(load(unnamed, "Cart", true, 2), []float64{0, 7}) {
+		t.Error("counts without an entity type are those of the only one")
 	}
 }
