@@ -76,32 +76,11 @@ func (d *demo) release(ctx context.Context) error {
 	defer stop()
 
 	d.out.chapter("9. A stateful application: the pod that receives a request may not be the one that handles it")
-	if err := d.kit.DeleteService(ctx, namespace, cart); err != nil {
-		return err
-	}
-	pod, err := d.displayPod(ctx)
-	if err != nil {
-		return err
-	}
-	from := time.Now().Add(-10 * time.Second)
 	c := d.kit.Sharded(namespace, d.sharded)
-	done := d.out.doing("deploying " + cart + ", whose 100 shards are spread over the pods of all its Revisions (protoactor-go)")
-	if err := d.kit.DeployCart(ctx, c); err != nil {
-		return err
-	}
-	if err := d.kit.TakePart(ctx, namespace); err != nil {
-		return err
-	}
-	done(c.Stable() + " has all traffic, pinned")
-	svc, err := d.kit.Serving.ServingV1().Services(namespace).Get(ctx, cart, metav1.GetOptions{})
+	events, err := d.shard(ctx, c, &running)
 	if err != nil {
-		return fmt.Errorf("reading the Service: %w", err)
+		return err
 	}
-	events := &display{}
-	running.Go(func() {
-		// Whoever waits for an event reports the error.
-		_ = events.follow(ctx, d.kit, pod, from, string(svc.UID), d.out.event)
-	})
 	clients, err := d.kit.Clients(ctx, c)
 	if err != nil {
 		return err
@@ -135,6 +114,36 @@ func (d *demo) release(ctx context.Context) error {
 		return err
 	}
 	return d.verdict(ctx, c, run)
+}
+
+// shard deploys the sharded application, and begins to show its events.
+func (d *demo) shard(ctx context.Context, c *kit.Cart, running *sync.WaitGroup) (*display, error) {
+	if err := d.kit.DeleteService(ctx, namespace, cart); err != nil {
+		return nil, err
+	}
+	pod, err := d.displayPod(ctx)
+	if err != nil {
+		return nil, err
+	}
+	from := time.Now().Add(-10 * time.Second)
+	done := d.out.doing("deploying " + cart + ", whose 100 shards are spread over the pods of all its Revisions (protoactor-go)")
+	if err := d.kit.DeployCart(ctx, c); err != nil {
+		return nil, err
+	}
+	if err := d.kit.TakePart(ctx, namespace); err != nil {
+		return nil, err
+	}
+	done(c.Stable() + " has all traffic, pinned")
+	svc, err := d.kit.Serving.ServingV1().Services(namespace).Get(ctx, cart, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("reading the Service: %w", err)
+	}
+	events := &display{}
+	running.Go(func() {
+		// Whoever waits for an event reports the error.
+		_ = events.follow(ctx, d.kit, pod, from, string(svc.UID), d.out.event)
+	})
+	return events, nil
 }
 
 // rollout waits for the end of the PipelineRun that the Revision started, shows the gate's progress, and returns the

@@ -18,69 +18,100 @@ import (
 const look = 6 * time.Second
 
 // story runs the story itself.
-func (d *demo) story(ctx context.Context) (err error) {
+func (d *demo) story(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
-	var running sync.WaitGroup
+	p := &play{demo: d, events: &display{}, traffic: &load{}, lost: make(chan error, 1)}
 	// After the story, nothing is printed and no request is sent.
-	defer running.Wait()
+	defer p.running.Wait()
 	defer stop()
 
 	d.out.chapter("4. The first Revision")
-	// Remains of an interrupted run.
-	if err := d.kit.DeleteService(ctx, namespace, app); err != nil {
+	if err := p.first(ctx); err != nil {
 		return err
 	}
-	pod, err := d.displayPod(ctx)
+	for _, s := range d.steps() {
+		d.out.chapter(s.title)
+		if err := p.step(ctx, s); err != nil {
+			return err
+		}
+	}
+	d.out.chapter("8. Removal")
+	return p.last(ctx)
+}
+
+// play is a story under way: the events that arrived, and the requests that are sent.
+type play struct {
+	*demo
+	running sync.WaitGroup
+	events  *display
+	// lost receives why no more events can be read.
+	lost    chan error
+	traffic *load
+}
+
+// expect waits until a number of events of a type have arrived.
+func (p *play) expect(ctx context.Context, short string, count int) error {
+	err := p.events.wait(ctx, short, count)
+	if err == nil {
+		return nil
+	}
+	select {
+	case gone := <-p.lost:
+		return fmt.Errorf("%w (%w)", err, gone)
+	default:
+		return fmt.Errorf("%w\nthe controller's log ends with\n%s", err, p.kit.ControllerLog(ctx, 20))
+	}
+}
+
+// first deploys the Service, and begins to show its events and to send requests.
+func (p *play) first(ctx context.Context) error {
+	// Remains of an interrupted run.
+	if err := p.kit.DeleteService(ctx, namespace, app); err != nil {
+		return err
+	}
+	pod, err := p.displayPod(ctx)
 	if err != nil {
 		return err
 	}
-	d.out.command("kn service create " + app + " --image …/app:one")
+	p.out.command("kn service create " + app + " --image …/app:one")
 	// The first event may precede the program that reads it, and clocks may differ a little.
 	from := time.Now().Add(-10 * time.Second)
-	if err := d.kit.CreateService(ctx, kit.App(namespace, app, d.one, "")); err != nil {
+	if err := p.kit.CreateService(ctx, kit.App(namespace, app, p.one, "")); err != nil {
 		return err
 	}
-	svc, err := d.kit.Serving.ServingV1().Services(namespace).Get(ctx, app, metav1.GetOptions{})
+	svc, err := p.kit.Serving.ServingV1().Services(namespace).Get(ctx, app, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("reading the Service: %w", err)
 	}
-	events := &display{}
-	lost := make(chan error, 1)
-	running.Go(func() { lost <- events.follow(ctx, d.kit, pod, from, string(svc.UID), d.out.event) })
-	expect := func(short string, count int) error {
-		if err := events.wait(ctx, short, count); err != nil {
-			select {
-			case gone := <-lost:
-				return fmt.Errorf("%w (%w)", err, gone)
-			default:
-				return fmt.Errorf("%w\nthe controller's log ends with\n%s", err, d.kit.ControllerLog(ctx, 20))
-			}
-		}
-		return nil
-	}
-
-	first, second := kit.RevisionName(app, 1), kit.RevisionName(app, 2)
-	if svc, err = d.kit.WaitService(ctx, namespace, app, first); err != nil {
+	p.running.Go(func() { p.lost <- p.events.follow(ctx, p.kit, pod, from, string(svc.UID), p.out.event) })
+	if svc, err = p.kit.WaitService(ctx, namespace, app, kit.RevisionName(app, 1)); err != nil {
 		return err
 	}
-	if err := expect("service.published", 1); err != nil {
+	if err := p.expect(ctx, "service.published", 1); err != nil {
 		return err
 	}
-	in, err := d.kit.Ingress(ctx)
+	in, err := p.kit.Ingress(ctx)
 	if err != nil {
 		return err
 	}
-	traffic := &load{}
-	if err := d.reach(ctx, in, svc.Status.URL.URL()); err != nil {
+	if err := p.reach(ctx, in, svc.Status.URL.URL()); err != nil {
 		return err
 	}
-	running.Go(func() { traffic.run(ctx, in, svc.Status.URL.URL()) })
-	d.watch(ctx, traffic)
+	p.running.Go(func() { p.traffic.run(ctx, in, svc.Status.URL.URL()) })
+	p.watch(ctx, p.traffic)
+	return nil
+}
 
-	steps := []struct {
-		title, command, event string
-		change                func(*servingv1.Service)
-	}{
+// step is a change of the Service, and the event that announces it.
+type step struct {
+	title, command, event string
+	change                func(*servingv1.Service)
+}
+
+// steps lead from the first Revision to the second, and back.
+func (d *demo) steps() []step {
+	first := kit.RevisionName(app, 1)
+	return []step{
 		{
 			"5. A canary: the second Revision gets 10 %",
 			fmt.Sprintf("kn service update %s --image …/app:two --traffic %s=90,@latest=10", app, first),
@@ -103,32 +134,36 @@ func (d *demo) story(ctx context.Context) (err error) {
 			func(s *servingv1.Service) { kit.SetTraffic(s, kit.Share{Revision: first, Percent: 100}) },
 		},
 	}
-	for _, step := range steps {
-		d.out.chapter(step.title)
-		d.out.command(step.command)
-		if err := d.kit.UpdateService(ctx, namespace, app, step.change); err != nil {
-			return err
-		}
-		if err := expect(step.event, 1); err != nil {
-			return err
-		}
-		if _, err := d.kit.WaitService(ctx, namespace, app, second); err != nil {
-			return err
-		}
-		d.watch(ctx, traffic)
-	}
+}
 
-	d.out.chapter("8. Removal")
-	d.out.command("kn service delete " + app)
-	requests, failed, last := traffic.totals()
-	d.out.note("%d requests were sent so far, %d of them failed", requests, failed)
-	if last != nil {
-		d.out.note("the last failure: %v", last)
-	}
-	if err := d.kit.DeleteService(ctx, namespace, app); err != nil {
+// step makes a change, waits for its event, and measures the traffic.
+func (p *play) step(ctx context.Context, s step) error {
+	p.out.command(s.command)
+	if err := p.kit.UpdateService(ctx, namespace, app, s.change); err != nil {
 		return err
 	}
-	return expect("service.removed", 1)
+	if err := p.expect(ctx, s.event, 1); err != nil {
+		return err
+	}
+	if _, err := p.kit.WaitService(ctx, namespace, app, kit.RevisionName(app, 2)); err != nil {
+		return err
+	}
+	p.watch(ctx, p.traffic)
+	return nil
+}
+
+// last deletes the Service.
+func (p *play) last(ctx context.Context) error {
+	p.out.command("kn service delete " + app)
+	requests, failed, last := p.traffic.totals()
+	p.out.note("%d requests were sent so far, %d of them failed", requests, failed)
+	if last != nil {
+		p.out.note("the last failure: %v", last)
+	}
+	if err := p.kit.DeleteService(ctx, namespace, app); err != nil {
+		return err
+	}
+	return p.expect(ctx, "service.removed", 1)
 }
 
 // watch measures the traffic for a while.
