@@ -21,7 +21,7 @@ DEPS ?=
 GOTEST ?= go test
 
 CLUSTER := bin/cluster
-MODULES := . test/cluster test/sharded
+MODULES := . test/cluster test/sharded clients/protoactor
 
 .PHONY: help
 help: ## Show this list
@@ -61,6 +61,7 @@ test: $(CLUSTER) ## Run the unit tests, and the tests that need a real API serve
 
 .PHONY: test-clients
 test-clients: ## Test the client libraries (needs a JDK 17 and Maven: make deps DEPS=--java)
+	@cd clients/protoactor && $(GOTEST) -timeout 15m ./...
 	@command -v mvn >/dev/null || { echo 'Maven is missing; to install it: make deps DEPS=--java' >&2; exit 1; }
 	@mvn --batch-mode --quiet --no-transfer-progress -f clients/pekko verify
 	@mvn --batch-mode --quiet --no-transfer-progress -f clients/akka verify

@@ -1,0 +1,112 @@
+package protoactor
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+const (
+	enforce = "enforce"
+	observe = "observe"
+)
+
+// plan says which member must own each shard.
+type plan struct {
+	Namespace string `json:"namespace"`
+	Service   string `json:"service"`
+	// Version increases with each plan.
+	Version int64  `json:"version"`
+	Mode    string `json:"mode"`
+	// Held is the reason why no shard may move by choice. Empty: it may.
+	Held string `json:"held"`
+	// AtOnce is how many shards of a kind may be handed over at a time.
+	AtOnce      int          `json:"atOnce"`
+	Members     []planMember `json:"members"`
+	EntityTypes []entityType `json:"entityTypes"`
+}
+
+type planMember struct {
+	Address  string `json:"address"`
+	Revision string `json:"revision"`
+}
+
+type entityType struct {
+	Name   string `json:"name"`
+	Shards int    `json:"shards"`
+	// Quotas are the numbers of shards of the members.
+	Quotas []int `json:"quotas"`
+	// Owners are indexes of members, by shard; -1 is nobody. Nil: the plan has quotas only.
+	Owners []int `json:"owners"`
+}
+
+// parsePlan reads a plan. Fields that a newer server adds are ignored.
+func parsePlan(data []byte) (*plan, error) {
+	p := &plan{}
+	if err := json.Unmarshal(data, p); err != nil {
+		return nil, fmt.Errorf("reading the plan: %w", err)
+	}
+	if err := p.check(); err != nil {
+		return nil, fmt.Errorf("the plan is not valid: %w", err)
+	}
+	return p, nil
+}
+
+func (p *plan) check() error {
+	switch {
+	case p.Namespace == "" || p.Service == "":
+		return fmt.Errorf("namespace %q or service %q is empty", p.Namespace, p.Service)
+	case p.Version <= 0:
+		return fmt.Errorf("version %d is not positive", p.Version)
+	case p.Mode != enforce && p.Mode != observe:
+		return fmt.Errorf("mode %q is neither %s nor %s", p.Mode, enforce, observe)
+	case p.AtOnce < 1:
+		return fmt.Errorf("atOnce %d is less than 1", p.AtOnce)
+	}
+	addresses, names := map[string]bool{}, map[string]bool{}
+	for _, m := range p.Members {
+		if m.Address == "" || addresses[m.Address] {
+			return fmt.Errorf("two members have the address %q, or one has none", m.Address)
+		}
+		addresses[m.Address] = true
+	}
+	for _, e := range p.EntityTypes {
+		if e.Name == "" || names[e.Name] {
+			return fmt.Errorf("two entity types have the name %q, or one has none", e.Name)
+		}
+		names[e.Name] = true
+		if err := e.check(len(p.Members)); err != nil {
+			return fmt.Errorf("entity type %s: %w", e.Name, err)
+		}
+	}
+	return nil
+}
+
+func (e entityType) check(members int) error {
+	if e.Shards < 1 || len(e.Quotas) != members || e.Owners != nil && len(e.Owners) != e.Shards {
+		return fmt.Errorf("it has %d shards, %d quotas for %d members and %d owners", e.Shards, len(e.Quotas), members, len(e.Owners))
+	}
+	for _, q := range e.Quotas {
+		if q < 0 {
+			return fmt.Errorf("a quota is %d", q)
+		}
+	}
+	for s, o := range e.Owners {
+		if o < -1 || o >= members {
+			return fmt.Errorf("shard %d has the owner %d of %d", s, o, members)
+		}
+	}
+	return nil
+}
+
+// entityType returns the plan of a kind with a number of shards, or nil. A nil plan has none.
+func (p *plan) entityType(kind string, shards int) *entityType {
+	if p == nil {
+		return nil
+	}
+	for i := range p.EntityTypes {
+		if e := &p.EntityTypes[i]; e.Name == kind && e.Shards == shards {
+			return e
+		}
+	}
+	return nil
+}
