@@ -34,42 +34,65 @@ func TestPlacement(t *testing.T) {
 			s.source("source", service("sink"), production)
 			app := s.planned()
 			app.Env["APP_VERSION"] = version[0]
-			s.must(suite.DeployCart(t.Context(), app))
-			clients, err := suite.Clients(t.Context(), app)
-			s.must(err)
-			// With 15 carts for each shard, all shards are allocated.
-			clients.Carts = 1500
-			s.must(clients.SendUntil(t.Context(), app.Stable()))
-			s.must(clients.Send(t.Context(), clients.Carts))
-			before := s.owners(app, 0)
-
-			s.must(suite.ReleaseCanary(t.Context(), app, map[string]string{"APP_VERSION": version[1]}))
-			steps := []step{{0, 0}, {5, 5}, {20, 15}, {0, 20}}
-			if suite.full {
-				steps = []step{{0, 0}, {5, 5}, {20, 15}, {50, 30}, {100, 50}, {0, 100}}
-			}
-			for _, step := range steps {
-				s.must(suite.SplitCart(t.Context(), app, int64(step.percent)))
-				begun := time.Now()
-				after := s.owners(app, step.percent)
-				moves := 0
-				for shard, owner := range before {
-					if after[shard] != owner {
-						moves++
-					}
-				}
-				t.Logf("%d %%: %d moves, %s after the split was in effect", step.percent, moves, time.Since(begun).Round(time.Second))
-				if moves != step.moves {
-					t.Errorf("%d %%: %d shards moved, want %d", step.percent, moves, step.moves)
-				}
-				before = after
-				if step.percent == 5 {
-					s.handles(app, 5)
-				}
-			}
-			s.rebalanced(app, steps)
+			s.rebalanced(app, s.rollOut(app, map[string]string{"APP_VERSION": version[1]}))
 		})
 	}
+}
+
+// TestPlacementProtoactor does the same on protoactor-go, with its client library.
+func TestPlacementProtoactor(t *testing.T) {
+	onlyInFull(t)
+	s := newScene(t)
+	s.source("source", service("sink"), production)
+	image, err := suite.ShardedImage(t.Context())
+	s.must(err)
+	app := suite.Sharded(s.ns, image)
+	app.Annotations = map[string]string{
+		v1alpha1.AnnotationPlacement: string(v1alpha1.PlacementEnforce), v1alpha1.AnnotationManagementPort: "9099",
+	}
+	app.Tagged = true
+	app.Env = map[string]string{"PLACEMENT": "true"}
+	s.rebalanced(app, s.rollOut(app, nil))
+}
+
+// rollOut deploys an application, releases a canary with another environment, and checks the shards at each step. It returns
+// the steps.
+func (s *scene) rollOut(app *kit.Cart, canary map[string]string) []step {
+	s.Helper()
+	s.must(suite.DeployCart(s.Context(), app))
+	clients, err := suite.Clients(s.Context(), app)
+	s.must(err)
+	// With 15 carts for each shard, all shards are allocated.
+	clients.Carts = 1500
+	s.must(clients.SendUntil(s.Context(), app.Stable()))
+	s.must(clients.Send(s.Context(), clients.Carts))
+	before := s.owners(app, 0)
+
+	s.must(suite.ReleaseCanary(s.Context(), app, canary))
+	steps := []step{{0, 0}, {5, 5}, {20, 15}, {0, 20}}
+	if suite.full {
+		steps = []step{{0, 0}, {5, 5}, {20, 15}, {50, 30}, {100, 50}, {0, 100}}
+	}
+	for _, step := range steps {
+		s.must(suite.SplitCart(s.Context(), app, int64(step.percent)))
+		begun := time.Now()
+		after := s.owners(app, step.percent)
+		moves := 0
+		for shard, owner := range before {
+			if after[shard] != owner {
+				moves++
+			}
+		}
+		s.Logf("%d %%: %d moves, %s after the split was in effect", step.percent, moves, time.Since(begun).Round(time.Second))
+		if moves != step.moves {
+			s.Errorf("%d %%: %d shards moved, want %d", step.percent, moves, step.moves)
+		}
+		before = after
+		if step.percent == 5 {
+			s.handles(app, 5)
+		}
+	}
+	return steps
 }
 
 // planned is the Pekko application with the client library.
@@ -179,7 +202,7 @@ func (s *scene) owners(app *kit.Cart, canary int) map[string]kit.ShardOwner {
 	s.Helper()
 	var owners map[string]kit.ShardOwner
 	s.must(kit.Wait(s.Context(), 3*time.Minute, "the planned owners", func(ctx context.Context) error {
-		now, err := suite.PekkoOwners(ctx, app)
+		now, err := suite.ShardOwners(ctx, app)
 		if err != nil {
 			return kit.NotYet("%v", err)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -23,11 +24,20 @@ type node struct {
 func startNode(t *testing.T, agent *provider.InMemAgent, conf config) *node {
 	t.Helper()
 	n := &node{counts: newCounts(conf)}
-	n.member = newMember(conf, n.counts, provider.NewTestProvider(agent), "127.0.0.1", 0)
+	n.member = anyMember(t, conf, n.counts, provider.NewTestProvider(agent))
 	n.start()
 	n.front = httptest.NewServer(newFront(conf, n.member))
-	t.Cleanup(func() { n.front.Close(); n.leave() })
+	t.Cleanup(func() { n.front.Close(); n.leave(context.Background()) })
 	return n
+}
+
+func anyMember(t *testing.T, conf config, counts *counts, p *provider.Provider) *member {
+	t.Helper()
+	m, err := newMember(conf, counts, p, "127.0.0.1", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 func testConfig(revision string, n int) config {
@@ -190,7 +200,7 @@ func TestShardsMoveWhenAMemberLeaves(t *testing.T) {
 		stays.get(t, fmt.Sprintf("cart-%d", i), fmt.Sprintf("before-%d", i))
 	}
 	left := make(chan struct{})
-	go func() { defer close(left); leaves.leave() }()
+	go func() { defer close(left); leaves.leave(context.Background()) }()
 	cut := 0
 	for i := 0; ; i++ {
 		if a := stays.get(t, fmt.Sprintf("cart-%d", i%200), fmt.Sprintf("during-%d", i)); a.Outcome != ok {

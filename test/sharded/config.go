@@ -26,6 +26,8 @@ type config struct {
 	Patience time.Duration
 	// ReportEntry adds the entry Revision to the request counter.
 	ReportEntry bool
+	// Placement places shards by the controller's plan, and not by protoactor-go's hash of members.
+	Placement bool
 }
 
 func configFrom(env func(string) string) (config, error) {
@@ -45,6 +47,7 @@ func configFrom(env func(string) string) (config, error) {
 		},
 		Patience:    r.duration("PATIENCE", 5*time.Second),
 		ReportEntry: env("REPORT_ENTRY") == "true",
+		Placement:   env("PLACEMENT") == "true",
 	}
 	return c, r.err
 }

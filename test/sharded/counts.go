@@ -88,7 +88,7 @@ func (c *counts) bounded(revision string) string {
 	return revision
 }
 
-// handler serves the metrics, the member list, and a way to crash: the container is then restarted in the same pod,
+// handler serves the metrics, the member list, where shards are if the placement knows, and a way to crash: the container is then restarted in the same pod,
 // and its counters start at zero.
 func (c *counts) handler(m *member, crash func()) http.Handler {
 	mux := http.NewServeMux()
@@ -97,6 +97,10 @@ func (c *counts) handler(m *member, crash func()) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(m.view()) // ignore a client that has disconnected
 	})
+	if m.placement != nil {
+		mux.Handle("GET /cluster/", m.placement.Handler())
+		mux.Handle("GET /placement", m.placement.Handler())
+	}
 	mux.HandleFunc("POST /crash", func(http.ResponseWriter, *http.Request) { crash() })
 	return mux
 }

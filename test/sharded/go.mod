@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/asynkron/protoactor-go v0.0.0-20240822202345-3c0e61ca19c9
+	github.com/knative-cdevents/knative-cdevents/clients/protoactor v0.0.0-00010101000000-000000000000
 	github.com/prometheus/client_golang v1.17.0
 	github.com/prometheus/client_model v0.5.0
 	google.golang.org/protobuf v1.33.0
@@ -72,3 +73,5 @@ require (
 	sigs.k8s.io/structured-merge-diff/v4 v4.2.3 // indirect
 	sigs.k8s.io/yaml v1.3.0 // indirect
 )
+
+replace github.com/knative-cdevents/knative-cdevents/clients/protoactor => ../../clients/protoactor

@@ -68,7 +68,7 @@ func run(ctx context.Context) error {
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	err = errors.Join(err, front.Shutdown(grace))
-	m.leave()
+	m.leave(grace)
 	time.Sleep(linger)
 	return errors.Join(err, inside.Close())
 }

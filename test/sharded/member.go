@@ -16,6 +16,7 @@ import (
 	"github.com/asynkron/protoactor-go/cluster"
 	"github.com/asynkron/protoactor-go/cluster/identitylookup/disthash"
 	"github.com/asynkron/protoactor-go/remote"
+	"github.com/knative-cdevents/knative-cdevents/clients/protoactor"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
@@ -24,6 +25,8 @@ const (
 	missingAtMost = 15 * time.Second
 	// joiningAtMost is the same for a new member: its pod must be seen as Ready first.
 	joiningAtMost = time.Minute
+	// handOver is how long the shards may take to stop before this member leaves.
+	handOver = 5 * time.Second
 	// farewell is how long the others may take to notice that a member has left.
 	farewell = time.Second
 )
@@ -38,7 +41,9 @@ type view struct {
 type member struct {
 	conf    config
 	cluster *cluster.Cluster
-	running atomic.Bool
+	// placement is nil if protoactor-go places the shards.
+	placement *protoactor.Lookup
+	running   atomic.Bool
 
 	mu   sync.Mutex
 	last view
@@ -47,20 +52,33 @@ type member struct {
 }
 
 // newMember creates a member that listens for the others at host and port.
-func newMember(conf config, counts *counts, provider cluster.ClusterProvider, host string, port int) *member {
+func newMember(conf config, counts *counts, provider cluster.ClusterProvider, host string, port int) (*member, error) {
 	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}))
 	kind := cluster.NewKind(entityType, actor.PropsFromProducer(func() actor.Actor { return newShard(conf, counts) }))
 	m := &member{conf: conf, since: time.Now()}
-	m.cluster = cluster.New(system, cluster.Configure(conf.Cluster, provider, disthash.New(), remote.Configure(host, port),
+	lookup := disthash.New()
+	if conf.Placement {
+		var err error
+		// The identity of an actor is the number of its shard.
+		m.placement, err = protoactor.New(protoactor.Settings{Shards: conf.Shards, Patience: conf.Patience, ShardOf: func(identity string, shards int) int {
+			number, _ := strconv.Atoi(identity)
+			return number % shards
+		}})
+		if err != nil {
+			return nil, fmt.Errorf("preparing placement: %w", err)
+		}
+		lookup = m.placement
+	}
+	m.cluster = cluster.New(system, cluster.Configure(conf.Cluster, provider, lookup, remote.Configure(host, port),
 		cluster.WithKinds(kind), cluster.WithRequestTimeout(conf.Patience)))
 	system.EventStream.Subscribe(func(event any) {
 		if t, isTopology := event.(*cluster.ClusterTopology); isTopology {
 			m.saw(t.Members, time.Now())
 		}
 	})
-	return m
+	return m, nil
 }
 
 // start joins the cluster.
@@ -77,11 +95,18 @@ func (m *member) start() {
 
 func (m *member) started() bool { return m.running.Load() }
 
-// leave removes this member from the list first, and stops when the others no longer send requests, so that requests
+// leave hands the shards over if the placement can. It removes this member from the list first, and stops when the others no longer send requests, so that requests
 // in flight are still answered.
-func (m *member) leave() {
+func (m *member) leave(ctx context.Context) {
 	if !m.running.CompareAndSwap(true, false) {
 		return
+	}
+	if m.placement != nil {
+		ctx, cancel := context.WithTimeout(ctx, handOver)
+		defer cancel()
+		if err := m.placement.Leave(ctx); err != nil {
+			slog.Warn("handing the shards over", "error", err)
+		}
 	}
 	if err := m.cluster.Config.ClusterProvider.Shutdown(true); err != nil {
 		slog.Warn("leaving the cluster", "error", err)

@@ -72,5 +72,5 @@ func (p *pod) newMember(conf config, counts *counts) (*member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing the cluster's provider: %w", err)
 	}
-	return newMember(conf, counts, provider, p.address, remotePort), nil
+	return newMember(conf, counts, provider, p.address, remotePort)
 }

@@ -40,7 +40,7 @@ func TestInnerPort(t *testing.T) {
 	t.Parallel()
 	conf := testConfig("cart-00001", 0)
 	counts := newCounts(conf)
-	m := newMember(conf, counts, provider.NewTestProvider(provider.NewInMemAgent()), "127.0.0.1", 0)
+	m := anyMember(t, conf, counts, provider.NewTestProvider(provider.NewInMemAgent()))
 	m.saw([]*cluster.Member{{Host: "10.0.0.2", Port: 6331}, {Host: "10.0.0.1", Port: 6331}}, time.Now())
 	crashed := false
 	h := counts.handler(m, func() { crashed = true })
@@ -61,10 +61,21 @@ func TestInnerPort(t *testing.T) {
 	}
 }
 
+// Outside of a pod, the placement cannot know which plan is its own.
+func TestPlacementNeedsItsPod(t *testing.T) {
+	conf := testConfig("cart-00001", 0)
+	conf.Placement = true
+	t.Setenv("K_SERVICE", "")
+	_, err := newMember(conf, newCounts(conf), provider.NewTestProvider(provider.NewInMemAgent()), "127.0.0.1", 0)
+	if err == nil || !strings.Contains(err.Error(), "K_SERVICE") || !strings.Contains(err.Error(), "token") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestExpelledMemberExits(t *testing.T) {
 	t.Parallel()
 	conf := testConfig("cart-00001", 0)
-	m := newMember(conf, newCounts(conf), provider.NewTestProvider(provider.NewInMemAgent()), "127.0.0.1", 0)
+	m := anyMember(t, conf, newCounts(conf), provider.NewTestProvider(provider.NewInMemAgent()))
 	self := &cluster.Member{Host: "10.0.0.1", Port: 6331}
 	other := &cluster.Member{Host: "10.0.0.2", Port: 6331}
 	m.cluster.ActorSystem.ProcessRegistry.Address = self.Address()

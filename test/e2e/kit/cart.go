@@ -38,6 +38,8 @@ type Cart struct {
 	// ask is the endpoint that returns a pod's member list, as "PORT/PATH", and hosts parses its response.
 	ask   string
 	hosts func([]byte) ([]string, error)
+	// management is the port where a pod says which shards it holds.
+	management string
 }
 
 // cartName is the Service's name in the manifests. Its entities are called Cart too.
@@ -47,7 +49,7 @@ const cartName = "cart"
 func (k *Kit) Sharded(namespace, image string) *Cart {
 	return &Cart{
 		Namespace: namespace, Image: image, manifests: k.Path("test", "sharded", "config"),
-		ask: "9099/members", hosts: func(body []byte) ([]string, error) {
+		management: "9099", ask: "9099/members", hosts: func(body []byte) ([]string, error) {
 			var said struct{ Members []string }
 			if err := json.Unmarshal(body, &said); err != nil {
 				return nil, fmt.Errorf("reading the members: %w", err)
@@ -210,6 +212,36 @@ func (k *Kit) CartPods(ctx context.Context, c *Cart) ([]corev1.Pod, error) {
 	return slices.DeleteFunc(pods, func(p corev1.Pod) bool {
 		return p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodRunning
 	}), err
+}
+
+// ShardOwner is the pod that has a shard.
+type ShardOwner struct{ Revision, Pod string }
+
+// ShardOwners returns which pod has each cart shard, from what the pods say at their management port. A shard that two pods
+// claim is an error.
+func (k *Kit) ShardOwners(ctx context.Context, c *Cart) (map[string]ShardOwner, error) {
+	pods, err := k.CartPods(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	owners := map[string]ShardOwner{}
+	for _, p := range pods {
+		body, err := k.askPod(ctx, &p, c.management, "cluster/shards/Cart")
+		if err != nil {
+			return nil, err
+		}
+		var said struct{ Regions []struct{ ShardID string } }
+		if err := json.Unmarshal(body, &said); err != nil {
+			return nil, fmt.Errorf("reading the shards of pod %s: %w", p.Name, err)
+		}
+		for _, r := range said.Regions {
+			if was, twice := owners[r.ShardID]; twice {
+				return nil, fmt.Errorf("both %s and %s have shard %s", was.Pod, p.Name, r.ShardID)
+			}
+			owners[r.ShardID] = ShardOwner{Revision: p.Labels["serving.knative.dev/revision"], Pod: p.Name}
+		}
+	}
+	return owners, nil
 }
 
 // askPod sends a request to a port of a pod through the API server.

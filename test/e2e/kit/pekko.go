@@ -10,7 +10,7 @@ import (
 
 // Pekko returns the application of test/pekko, on Apache Pekko's cluster sharding.
 func (k *Kit) Pekko(namespace, image string) *Cart {
-	return &Cart{Namespace: namespace, Image: image, manifests: k.Path("test", "pekko", "config"), ask: "7626/cluster/members", hosts: pekkoMembers}
+	return &Cart{Namespace: namespace, Image: image, manifests: k.Path("test", "pekko", "config"), management: "7626", ask: "7626/cluster/members", hosts: pekkoMembers}
 }
 
 // pekkoMembers parses the response of Pekko's management; members that join or leave do not count.
@@ -51,7 +51,7 @@ func (k *Kit) PekkoImage(ctx context.Context) (string, error) {
 
 // PekkoShards returns the number of cart shards on each Revision's pods, from Pekko's own management.
 func (k *Kit) PekkoShards(ctx context.Context, c *Cart) (map[string]int, error) {
-	owners, err := k.PekkoOwners(ctx, c)
+	owners, err := k.ShardOwners(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -60,33 +60,4 @@ func (k *Kit) PekkoShards(ctx context.Context, c *Cart) (map[string]int, error) 
 		shards[o.Revision]++
 	}
 	return shards, nil
-}
-
-// ShardOwner is the pod that has a shard.
-type ShardOwner struct{ Revision, Pod string }
-
-// PekkoOwners returns which pod has each cart shard, from Pekko's own management. A shard that two pods claim is an error.
-func (k *Kit) PekkoOwners(ctx context.Context, c *Cart) (map[string]ShardOwner, error) {
-	pods, err := k.CartPods(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	owners := map[string]ShardOwner{}
-	for _, p := range pods {
-		body, err := k.askPod(ctx, &p, "7626", "cluster/shards/Cart")
-		if err != nil {
-			return nil, err
-		}
-		var said struct{ Regions []struct{ ShardID string } }
-		if err := json.Unmarshal(body, &said); err != nil {
-			return nil, fmt.Errorf("reading the shards of pod %s: %w", p.Name, err)
-		}
-		for _, r := range said.Regions {
-			if was, twice := owners[r.ShardID]; twice {
-				return nil, fmt.Errorf("both %s and %s have shard %s", was.Pod, p.Name, r.ShardID)
-			}
-			owners[r.ShardID] = ShardOwner{Revision: p.Labels["serving.knative.dev/revision"], Pod: p.Name}
-		}
-	}
-	return owners, nil
 }
