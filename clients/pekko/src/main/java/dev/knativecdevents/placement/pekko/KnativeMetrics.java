@@ -32,7 +32,7 @@ import org.apache.pekko.pattern.Patterns;
  */
 public final class KnativeMetrics implements Extension {
   /** The content type of {@link #text}. */
-  public static final String CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
+  public static final String CONTENT_TYPE = PrometheusTextFormatWriter.CONTENT_TYPE;
 
   static final String OK = "ok";
   static final String ERROR = "error";
@@ -100,7 +100,7 @@ public final class KnativeMetrics implements Extension {
   public String text() {
     ByteArrayOutputStream out = new ByteArrayOutputStream();
     try {
-      new PrometheusTextFormatWriter(false).write(out, registry.scrape());
+      PrometheusTextFormatWriter.create().write(out, registry.scrape());
     } catch (IOException e) {
       throw new UncheckedIOException("writing metrics into memory", e);
     }
