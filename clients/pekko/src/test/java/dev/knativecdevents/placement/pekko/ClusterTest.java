@@ -29,7 +29,6 @@ import org.apache.pekko.actor.typed.javadsl.AskPattern;
 import org.apache.pekko.actor.typed.javadsl.Behaviors;
 import org.apache.pekko.cluster.MemberStatus;
 import org.apache.pekko.cluster.sharding.ShardCoordinator.ShardAllocationStrategy;
-import org.apache.pekko.cluster.sharding.ShardCoordinator.StartableAllocationStrategy;
 import org.apache.pekko.cluster.sharding.ShardRegion;
 import org.apache.pekko.cluster.sharding.typed.GetShardRegionState;
 import org.apache.pekko.cluster.sharding.typed.HashCodeMessageExtractor;
@@ -43,9 +42,6 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
-import scala.collection.immutable.IndexedSeq;
-import scala.collection.immutable.Set;
-import scala.concurrent.Future;
 
 /**
  * A real cluster of three members in one JVM, and a fake server of plans. Members 0 and 1 are of the old Revision, member 2 is the
@@ -86,36 +82,6 @@ class ClusterTest {
   private final AtomicInteger moves = new AtomicInteger();
 
   private final ConcurrentLinkedQueue<String> excesses = new ConcurrentLinkedQueue<>();
-
-  /** Counts the moves of another strategy. */
-  private record Counted(ShardAllocationStrategy other, AtomicInteger moves, ConcurrentLinkedQueue<String> excesses)
-      implements StartableAllocationStrategy {
-    @Override
-    public void start() {
-      ((StartableAllocationStrategy) other).start();
-    }
-
-    @Override
-    public Future<org.apache.pekko.actor.ActorRef> allocateShard(
-        org.apache.pekko.actor.ActorRef requester,
-        String shard,
-        scala.collection.immutable.Map<org.apache.pekko.actor.ActorRef, IndexedSeq<String>> current) {
-      return other.allocateShard(requester, shard, current);
-    }
-
-    @Override
-    public Future<Set<String>> rebalance(
-        scala.collection.immutable.Map<org.apache.pekko.actor.ActorRef, IndexedSeq<String>> current, Set<String> moving) {
-      Future<Set<String>> answer = other.rebalance(current, moving);
-      Set<String> named = answer.value().get().get();
-      moves.addAndGet(named.size());
-      // A member that leaves hands all of its shards over at a time.
-      if (named.nonEmpty() && named.size() + moving.size() > 10) {
-        excesses.add(named + " while these are moving: " + moving);
-      }
-      return answer;
-    }
-  }
 
   @AfterEach
   void stop() {
@@ -245,7 +211,7 @@ class ClusterTest {
       ClusterSharding.get(system)
           .init(
               Entity.of(key, context -> cart(address))
-                  .withAllocationStrategy(key == CART ? new Counted(strategy, moves, excesses) : strategy)
+                  .withAllocationStrategy(key == CART ? new CountedStrategy(strategy, moves, excesses) : strategy)
                   .withMessageExtractor(extractor));
     }
   }
