@@ -66,7 +66,7 @@ func (s *scene) rollOut(app *kit.Cart, canary map[string]string) []step {
 	clients.Carts = 1500
 	s.must(clients.SendUntil(s.Context(), app.Stable()))
 	s.must(clients.Send(s.Context(), clients.Carts))
-	before := s.owners(app, 0)
+	before := s.still(app)
 
 	s.must(suite.ReleaseCanary(s.Context(), app, canary))
 	steps := []step{{0, 0}, {5, 5}, {20, 15}, {0, 20}}
@@ -217,6 +217,22 @@ func (s *scene) owners(app *kit.Cart, canary int) map[string]kit.ShardOwner {
 		return nil
 	}))
 	return owners
+}
+
+// still waits until no shard moves between the stable pods: the first ones may be placed before there is a plan.
+func (s *scene) still(app *kit.Cart) map[string]kit.ShardOwner {
+	s.Helper()
+	last := s.owners(app, 0)
+	for range 12 {
+		time.Sleep(5 * time.Second)
+		now := s.owners(app, 0)
+		if maps.Equal(last, now) {
+			return now
+		}
+		last = now
+	}
+	s.Fatal("shards still move after a minute although nothing changes")
+	return nil
 }
 
 // handles checks which part of the requests the canary handles. Carts are not spread evenly over shards.
