@@ -3,6 +3,7 @@ package protoactor
 import (
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -67,24 +68,29 @@ func TestExpelledMemberStopsItsGrains(t *testing.T) {
 	}
 }
 
-// However often the plan changes before the last one is reached, no grain is ever active twice.
+// However often the plan changes before the last one is reached, and while members come and go, no grain is ever active twice.
 func TestPlansThatChangeAllTheTime(t *testing.T) {
 	f, a, b, canary := three(t, 0)
 	load := f.load()
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(uint64(seed), 0))
+	stable := []*node{a, b}
 	for i := range 40 {
-		percent := random.IntN(101)
-		order := []*node{a, b}
-		if i%2 == 0 {
-			order = []*node{b, a}
+		switch i {
+		case 10:
+			stable = append(stable, f.start("stable"))
+		case 20:
+			stable = slices.DeleteFunc(stable, func(n *node) bool { return n == a })
+			f.until("a member has left", 5*time.Second, func() bool { return a.lookup.Leave(t.Context()) == nil })
 		}
-		f.controller.set(http.StatusOK, "", f.plan(split(percent, canary, order...)))
+		random.Shuffle(len(stable), func(i, j int) { stable[i], stable[j] = stable[j], stable[i] })
+		f.controller.set(http.StatusOK, "", f.plan(split(random.IntN(101), canary, stable...)))
 		time.Sleep(time.Duration(random.IntN(150)) * time.Millisecond)
 	}
-	f.controller.set(http.StatusOK, "", f.plan(split(30, canary, a, b)))
-	f.owned(30*time.Second, split(30, canary, a, b))
+	last := split(30, canary, stable...)
+	f.controller.set(http.StatusOK, "", f.plan(last))
+	f.owned(30*time.Second, last)
 	load.end()
 	if load.unanswered.Load() > 0 {
 		t.Errorf("%d requests had no answer", load.unanswered.Load())

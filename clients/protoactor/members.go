@@ -1,6 +1,7 @@
 package protoactor
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -54,6 +55,7 @@ func (m *members) update(t *cluster.ClusterTopology, now time.Time) (expelled bo
 			m.gone[was.GetId()] = absence{was.Address(), now.Add(m.lease)}
 		}
 	}
+	maps.DeleteFunc(m.leaving, func(id string, _ bool) bool { return id != m.id && !in(t.GetMembers(), id) })
 	m.now = slices.Clone(t.GetMembers())
 	slices.SortFunc(m.now, func(a, b *cluster.Member) int { return strings.Compare(a.Address(), b.Address()) })
 	m.changes++
