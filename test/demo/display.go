@@ -119,6 +119,11 @@ type cdevent struct {
 		} `json:"content"`
 	} `json:"subject"`
 	CustomData struct {
+		Cluster struct {
+			Placement struct {
+				Moves int `json:"moves"`
+			} `json:"placement"`
+		} `json:"cluster"`
 		Gate struct {
 			Verdict string `json:"verdict"`
 		} `json:"gate"`
@@ -182,6 +187,8 @@ func parse(data []byte) (announced, error) {
 		t.story = fmt.Sprintf("the pods of %s have formed a cluster", k.Name)
 	case "cluster.settled":
 		t.story = fmt.Sprintf("its shards have settled, including those in %s", k.Revision)
+	case "cluster.rebalanced":
+		t.story = fmt.Sprintf("its shards are divided as the traffic is, after %d moves", e.CustomData.Cluster.Placement.Moves)
 	case "testcaserun.finished":
 		t.story = fmt.Sprintf("a gate judged %s: %s", k.Revision, e.CustomData.Gate.Verdict)
 	default:

@@ -31,8 +31,7 @@ var (
 // impatient is a gate for a demo: the defaults take minutes, and suit a real release.
 const impatient = `{"spec": {
 	"schedule": {"warmup": "5s", "interval": "5s", "minDuration": "15s", "timeout": "4m"},
-	"minimum": {"canaryRequests": 100, "baselineRequests": 100},
-	"exposure": {"minRatio": 0.1, "maxRatio": 10, "tooHigh": "Warn"}}}`
+	"minimum": {"canaryRequests": 100, "baselineRequests": 100}}}`
 
 // rolloutTime bounds the wait for the rollout.
 const rolloutTime = 6 * time.Minute
@@ -77,6 +76,10 @@ func (d *demo) release(ctx context.Context) error {
 
 	d.out.chapter("9. A stateful application: the pod that receives a request may not be the one that handles it")
 	c := d.kit.Sharded(namespace, d.sharded)
+	c.Annotations = map[string]string{
+		v1alpha1.AnnotationPlacement: string(v1alpha1.PlacementEnforce), v1alpha1.AnnotationManagementPort: "9099",
+	}
+	c.Env = map[string]string{"PLACEMENT": "true"}
 	events, err := d.shard(ctx, c, &running)
 	if err != nil {
 		return err
@@ -126,7 +129,7 @@ func (d *demo) shard(ctx context.Context, c *kit.Cart, running *sync.WaitGroup) 
 		return nil, err
 	}
 	from := time.Now().Add(-10 * time.Second)
-	done := d.out.doing("deploying " + cart + ", whose 100 shards are spread over the pods of all its Revisions (protoactor-go)")
+	done := d.out.doing("deploying " + cart + ", whose 100 shards are spread over the pods of all its Revisions as the traffic is (protoactor-go)")
 	if err := d.kit.DeployCart(ctx, c); err != nil {
 		return nil, err
 	}
