@@ -2,6 +2,7 @@ package placement
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -221,15 +222,14 @@ func (p *Placer) collect(ctx context.Context) error {
 	if services == nil || !p.Plans.Synced() {
 		return nil
 	}
+	var failed []error
 	for _, plan := range p.Plans.All() {
 		key := keyOf(plan)
 		if !p.Leads(key) || services[key] == plan.Spec.UID {
 			continue
 		}
 		p.Metrics.forget(key)
-		if err := p.remove(ctx, plan); err != nil {
-			return err
-		}
+		failed = append(failed, p.remove(ctx, plan))
 	}
-	return nil
+	return errors.Join(failed...)
 }

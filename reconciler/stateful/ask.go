@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,8 +13,15 @@ import (
 )
 
 // ask queries all pods of a cluster in parallel, for the members that they know and the
-// shards that they hold.
+// shards that they hold: of the entity types that they declare, and of those that are planned. An older
+// Revision may have a type that only the newest one declares.
 func (w *Watcher) ask(ctx context.Context, subjects []subject) map[string]answer {
+	var planned []string
+	if len(subjects) > 0 {
+		if d := newest(subjects).declared; d.Placement != "" {
+			planned = d.EntityTypes
+		}
+	}
 	var mu sync.Mutex
 	var asking sync.WaitGroup
 	out := map[string]answer{}
@@ -23,7 +31,7 @@ func (w *Watcher) ask(ctx context.Context, subjects []subject) map[string]answer
 			continue
 		}
 		asking.Go(func() {
-			a := w.askOne(ctx, s, at)
+			a := w.askOne(ctx, at, union(s.declared.EntityTypes, planned))
 			mu.Lock()
 			defer mu.Unlock()
 			out[s.pod.IP] = a
@@ -48,13 +56,24 @@ func (s subject) management() (netip.AddrPort, error) {
 	return netip.AddrPortFrom(ip, uint16(s.declared.ManagementPort)), nil //nolint:gosec // it was parsed as a port
 }
 
-func (w *Watcher) askOne(ctx context.Context, s subject, at netip.AddrPort) answer {
+// union returns the first names, then those of the others that are not among them.
+func union(names, others []string) []string {
+	out := slices.Clone(names)
+	for _, name := range others {
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func (w *Watcher) askOne(ctx context.Context, at netip.AddrPort, entityTypes []string) answer {
 	var a answer
-	if a.members, a.err = w.API.Members(ctx, at); a.err != nil || len(s.declared.EntityTypes) == 0 {
+	if a.members, a.err = w.API.Members(ctx, at); a.err != nil || len(entityTypes) == 0 {
 		return a
 	}
 	a.shards = map[string][]string{}
-	for _, entityType := range s.declared.EntityTypes {
+	for _, entityType := range entityTypes {
 		held, err := w.API.Shards(ctx, at, entityType)
 		if err != nil {
 			a.err = err // keep what the pod did answer

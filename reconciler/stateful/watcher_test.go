@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -263,4 +265,25 @@ func eventually(t *testing.T, what string, is func() bool) {
 		}
 	}
 	t.Fatalf("not within ten seconds: %s", what)
+}
+
+// The newest Revision declares a type that the older one has had without declaring it: its shards are there as well.
+func TestEveryPodIsAskedForThePlannedTypes(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"", "observe"} {
+		b := newBench()
+		old, latest := b.pods[0], b.pods[1]
+		old.Generation, latest.Generation = 1, 2
+		old.Annotations = map[string]string{v1alpha1.AnnotationRuntime: "pekko", v1alpha1.AnnotationEntityTypes: "Cart"}
+		latest.Annotations = map[string]string{v1alpha1.AnnotationRuntime: "pekko", v1alpha1.AnnotationEntityTypes: "Cart,Till"}
+		if mode != "" {
+			latest.Annotations[v1alpha1.AnnotationPlacement] = mode
+		}
+		w := b.watcher()
+		w.sweep(t.Context())
+		w.poll(t.Context(), cart)
+		if asked := slices.ContainsFunc(b.asked, func(a string) bool { return strings.HasPrefix(a, "Till "+old.IP) }); asked != (mode != "") {
+			t.Errorf("placement %q: asked %v", mode, b.asked)
+		}
+	}
 }
