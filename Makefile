@@ -123,6 +123,11 @@ e2e-full: PARTS = serving,eventing,tekton,prometheus
 e2e-full: e2e-cluster ## Run all scenarios, including Knative Eventing's Broker and Tekton's EventListener
 	@$(E2E_ENV) E2E_FULL=true $(GOTEST) -tags e2e -count=1 -timeout 90m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 
+.PHONY: bench-placement
+bench-placement: PARTS = serving,prometheus
+bench-placement: e2e-cluster ## Compare what canaries handle by the plan with the runtimes' own placement, on real Knative (15 min)
+	@$(E2E_ENV) E2E_COMPARE=true go test -tags e2e -count=1 -timeout 40m -v -run TestPlacementCompared ./test/e2e | grep --line-buffered -v -e '=== [A-Z]'
+
 .PHONY: e2e-cluster
 e2e-cluster:
 	@if [ "$(E2E_CLUSTER)" = own ]; then $(MAKE) cluster-up PARTS=$(PARTS) DEPS=--java; fi
