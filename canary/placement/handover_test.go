@@ -3,6 +3,7 @@ package placement_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/placement"
@@ -66,6 +67,20 @@ func TestPendingMovesStayIfLoadsChange(t *testing.T) {
 				t.Fatalf("to %d %%: %d shards move, %d are enough", percent, len(moved), len(want))
 			}
 		}
+	}
+}
+
+// Two Revisions have the same remainder, and the last plan gave the extra shard to the smaller one.
+func TestTheExtraShardStaysWithItsRevision(t *testing.T) {
+	in := placement.Input{
+		Shares:  []placement.Share{{Revision: "v1", Percent: 35}, {Revision: "v2", Percent: 65}},
+		Members: []placement.Member{{Name: "old", Revision: "v0", Phase: placement.Up}, {Name: "a", Revision: "v1", Phase: placement.Up}, {Name: "b", Revision: "v2", Phase: placement.Up}},
+		Owners:  slices.Repeat([]string{"old"}, 10),
+	}
+	first := plan(t, in)
+	in.Planned = first.Owners
+	if again := plan(t, in); !slices.Equal(again.Owners, first.Owners) {
+		t.Errorf("nothing changed, and the plan did: from %v to %v", first.Members, again.Members)
 	}
 }
 

@@ -209,15 +209,13 @@ func (p *party) expected() int {
 }
 
 // compareParties decides which of two Revisions with the same remainder gets one shard more: the one that would have
-// to give one up, then the one that will own most.
+// to give one up, then the one that by the last plan will own more than all get, so that the plan stays.
 func compareParties(a, b *party, shards, total int) int {
-	gain := func(p *party) int {
-		floor := p.weight * shards / total
-		return p.surplus(floor) - p.surplus(floor+1)
-	}
+	floor := func(p *party) int { return p.weight * shards / total }
+	gain := func(p *party) int { return p.surplus(floor(p)) - p.surplus(floor(p)+1) }
 	return cmp.Or(
 		cmp.Compare(gain(b), gain(a)),
-		cmp.Compare(b.expected(), a.expected()),
+		cmp.Compare(b.expected()-floor(b), a.expected()-floor(a)),
 		compareMembers(a.members[0], b.members[0]),
 	)
 }
