@@ -3,6 +3,7 @@ package placement
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -147,9 +148,8 @@ func pending(owners map[string]string, plan v1alpha1.ShardPlacementStatus, e v1a
 		}
 		return n
 	}
-	numbered, _ := byNumber(owners, len(e.Owners))
 	for shard, want := range e.Owners {
-		if have := numbered[shard]; have != "" && (want < 0 || plan.Members[want].Address != have) {
+		if have := owners[strconv.Itoa(shard)]; have != "" && (want < 0 || plan.Members[want].Address != have) {
 			n++
 		}
 	}

@@ -94,3 +94,21 @@ canary_placement_target_shards{entity_type="Cart",k8s_namespace_name="shop",kn_r
 		t.Errorf("a replica that does not lead exports %d series", n)
 	}
 }
+
+// A pod may name any shard in one poll, and omit it in the next one.
+func TestAShardThatIsNoNumberIsNamedOnce(t *testing.T) {
+	t.Parallel()
+	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
+	m := NewMetrics(func(types.NamespacedName) bool { return true })
+	l := twoRevisions(100)
+	for _, owned := range []map[string]string{{"0": l.Members[0].Address, "north": l.Members[0].Address}, {"0": l.Members[0].Address}} {
+		l.Owners["Cart"] = owned
+		next, err := plan(l, split(100), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := m.Saw(key, l, next); p.Pending != len(owned) {
+			t.Errorf("%d pending, want %d", p.Pending, len(owned))
+		}
+	}
+}
