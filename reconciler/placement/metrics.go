@@ -135,10 +135,11 @@ func (p *progress) remember(was, now map[string]string) map[string]string {
 	return owners
 }
 
-// pending returns how many shards are not where the plan wants them. With quotas only, these are the shards above a member's quota.
+// pending returns how many shards are not where the plan wants them. With quotas only, these are the shards above a member's quota;
+// and so they are while nothing moves, because the plan then names the present owners.
 func pending(owners map[string]string, plan v1alpha1.ShardPlacementStatus, e v1alpha1.PlacementEntityType) int {
 	n := 0
-	if e.Owners == nil {
+	if e.Owners == nil || plan.Held != "" {
 		owned := map[string]int{}
 		for _, owner := range owners {
 			owned[owner]++

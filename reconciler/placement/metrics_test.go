@@ -95,6 +95,27 @@ canary_placement_target_shards{entity_type="Cart",k8s_namespace_name="shop",kn_r
 	}
 }
 
+// Nothing moves while a member joins. The plan then names the present owners, but the Revisions do not have their shares yet.
+func TestAHeldPlanIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	for _, free := range []bool{false, true} {
+		l := twoRevisions(100)
+		l.Members = append(l.Members, stateful.LayoutMember{Address: "pekko://cart@10.0.0.3:7355", Pod: "third", Revision: "cart-00002", Status: "Joining"})
+		if free {
+			delete(l.Owners["Cart"], "0")
+			l.Owners["Cart"]["north"] = l.Members[0].Address
+		}
+		next, err := plan(l, split(5), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := NewMetrics(func(types.NamespacedName) bool { return true })
+		if p := m.Saw(types.NamespacedName{Namespace: "shop", Name: "cart"}, l, next); p.Pending != 5 {
+			t.Errorf("held %q, free-form ids %v: %d pending, want 5", next.Held, free, p.Pending)
+		}
+	}
+}
+
 // A pod may name any shard in one poll, and omit it in the next one.
 func TestAShardThatIsNoNumberIsNamedOnce(t *testing.T) {
 	t.Parallel()
