@@ -79,7 +79,10 @@ func (v *View) misplaced(key types.NamespacedName, route *lifecycle.Route) strin
 	if !slices.Equal(c.Placement.Split, lifecycle.Split(route.Traffic)) {
 		return "there is no plan for this split yet"
 	}
-	if n := c.Placement.Pending; n > 0 {
+	switch n := c.Placement.Pending; {
+	case n == 1:
+		return "1 shard is not where the plan wants it"
+	case n > 1:
 		return fmt.Sprintf("%d shards are not where the plan wants them", n)
 	}
 	return ""

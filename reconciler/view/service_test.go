@@ -58,6 +58,7 @@ func TestMisplacedShards(t *testing.T) {
 		"a plan to observe":      {placement: &lifecycle.Placement{Mode: lifecycle.PlacementObserve, Pending: 3, Split: ten}},
 		"an older plan":          {placement: &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: all}, want: "there is no plan for this split yet"},
 		"shards move":            {placement: &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten, Pending: 3}, want: "3 shards are not where the plan wants them"},
+		"a shard moves":          {placement: &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten, Pending: 1}, want: "1 shard is not where the plan wants it"},
 		"in place":               {placement: &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten}},
 		"nothing follows":        {placement: &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten, Pending: 3, Coordinator: "cart-1"}},
 		"step by step, no waits": {placement: &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: all}, rollout: true},
@@ -68,6 +69,27 @@ func TestMisplacedShards(t *testing.T) {
 		if got := v.seen(cartKey, "u", snapshot).Misplaced; got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// Two pods name a shard that moves, or one that starts does not answer: then a poll cannot tell where the shards are.
+func TestShardsStayMisplacedWhileAPollCannotTell(t *testing.T) {
+	t.Parallel()
+	ten := []lifecycle.Share{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}
+	snapshot := lifecycle.Snapshot{Route: &lifecycle.Route{Effective: true, Traffic: ten}}
+	v, _ := viewOf(&fakePods{}, lifecycle.Snapshot{})
+	saw := func(state lifecycle.ClusterState, p *lifecycle.Placement) string {
+		v.SawCluster(cartKey, observer.Part{Value: &lifecycle.Cluster{ClusterStatus: lifecycle.ClusterStatus{State: state, Placement: p}}})
+		return v.seen(cartKey, "u", snapshot).Misplaced
+	}
+	moving := saw(lifecycle.ClusterUpgrading, &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten, Pending: 3})
+	for _, state := range []lifecycle.ClusterState{lifecycle.ClusterUpgrading, lifecycle.ClusterUnknown} {
+		if got := saw(state, nil); got != moving || got == "" {
+			t.Errorf("%s: %q, want %q", state, got, moving)
+		}
+	}
+	if got := saw(lifecycle.ClusterScaledToZero, nil); got != "" {
+		t.Errorf("without pods: %q", got)
 	}
 }
 

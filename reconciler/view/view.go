@@ -57,11 +57,17 @@ func New(p Pods, watched func() Services, warn func(message string, keysAndValue
 	return &View{pods: p, watched: watched, warn: warn, owned: map[types.UID]ownership{}, clusters: map[types.NamespacedName]*lifecycle.Cluster{}}
 }
 
-// SawCluster stores an observation of a Service's cluster, or removes it.
+// SawCluster stores an observation of a Service's cluster, or removes it. While a poll cannot tell where the shards are, as often
+// when they move or a pod starts, the last known placement stays.
 func (v *View) SawCluster(service types.NamespacedName, part observer.Part) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if c, ok := part.Value.(*lifecycle.Cluster); ok && c != nil {
+		if was := v.clusters[service]; was != nil && c.Placement == nil && c.State != lifecycle.ClusterScaledToZero {
+			kept := *c
+			kept.Placement = was.Placement
+			c = &kept
+		}
 		v.clusters[service] = c
 		return
 	}
