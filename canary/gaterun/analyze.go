@@ -47,9 +47,11 @@ func (r *Run) gather(m Moment) {
 	r.save(m.Now)
 }
 
-// placementTimeout is how long this run waits until the cluster follows its plan.
+// placementTimeout is how long this run waits until the cluster follows its plan. It leaves the time that a run needs to pass.
 func (r *Run) placementTimeout() time.Duration {
-	return min(placementTimeout, r.GateRun.Deadline.Sub(r.GateRun.StartTime.Time)/2)
+	all, schedule := r.GateRun.Deadline.Sub(r.GateRun.StartTime.Time), r.Spec.Schedule
+	needed := duration(schedule.Warmup) + duration(schedule.MinDuration) + r.Interval()
+	return max(0, min(placementTimeout, all/2, all-needed))
 }
 
 // scrapedWithin reports whether all pods of both Revisions were scraped in that time.

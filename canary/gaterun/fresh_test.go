@@ -81,7 +81,9 @@ func TestARunWaitsForThePlacement(t *testing.T) {
 	for _, c := range []struct{ timeout, placed, gathers time.Duration }{
 		{timeout: 0, placed: time.Minute, gathers: time.Minute},
 		{timeout: 0, placed: time.Hour, gathers: 5 * time.Minute},
-		{timeout: 4 * time.Minute, placed: time.Hour, gathers: 105 * time.Second}, // half of the time until the deadline
+		{timeout: 8 * time.Minute, placed: time.Hour, gathers: 225 * time.Second}, // half of the time until the deadline
+		{timeout: 4 * time.Minute, placed: time.Hour, gathers: 45 * time.Second},  // 165 s are left, which a run needs to pass
+		{timeout: 2 * time.Minute, placed: time.Hour, gathers: 0},                 // it cannot pass, but it can fail
 	} {
 		began := time.Unix(1.8e9, 0)
 		now := began

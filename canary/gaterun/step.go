@@ -18,8 +18,8 @@ const (
 	// settleTimeout is how long a run waits for a Service to settle before it accepts the split that is
 	// in effect.
 	settleTimeout = 30 * time.Second
-	// placementTimeout is how long a run waits until the cluster follows its plan, but not longer than half of
-	// its time. What the canary handles until then says nothing about its share.
+	// placementTimeout is the longest that a run waits until the cluster follows its plan. What the canary
+	// handles until then says nothing about its share.
 	placementTimeout = 5 * time.Minute
 )
 
