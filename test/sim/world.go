@@ -313,7 +313,7 @@ func (w *world) wrote(o *v1alpha1.CDEventSubject, deleted bool) {
 }
 
 func short(typ string) string {
-	for _, kind := range []string{"cluster.formed", "cluster.settled", "cluster.unsettled", "cluster.removed", "detected", "resolved", "testcaserun.finished"} {
+	for _, kind := range []string{"cluster.formed", "cluster.settled", "cluster.unsettled", "cluster.rebalanced", "cluster.removed", "detected", "resolved", "testcaserun.finished"} {
 		if strings.Contains(typ, kind+".") {
 			return kind
 		}
