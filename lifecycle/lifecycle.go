@@ -146,6 +146,7 @@ func (b *builder) emit(t Transition) TransitionRef {
 	if t.aboutCluster() && b.m.Cluster != nil {
 		b.m.Cluster.Sequence = t.Sequence
 	}
+	b.displace(t)
 	b.out = append(b.out, t)
 	return TransitionRef{Sequence: t.Sequence, Time: t.Time, Type: t.Type}
 }

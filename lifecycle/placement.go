@@ -28,13 +28,14 @@ type Placement struct {
 
 // PlacementMemory is what the memory holds of the placement in a cluster.
 type PlacementMemory struct {
-	// Split is the last split whose placement was announced, or that was in place from the start.
+	// Split is the last split whose placement was announced, or that was in place from the start. It is empty
+	// once another split was announced.
 	Split []Share `json:"split,omitempty"`
 	// Coordinator is that of the Placement.
 	Coordinator string `json:"coordinator,omitempty"`
 }
 
-// placed announces, once for each traffic split, that every shard is where the plan wants it.
+// placed announces, once for each change of the traffic split, that every shard is where the plan wants it.
 func (b *builder) placed(c *ClusterMemory, v *Cluster) {
 	p := v.Placement
 	if p == nil {
@@ -60,6 +61,15 @@ func (b *builder) placed(c *ClusterMemory, v *Cluster) {
 	if !inherited {
 		b.emit(Transition{Type: ClusterRebalanced, Revision: b.newestMember(v), Links: b.m.Last.link(LinkPath), Cluster: b.clusterDetails(v.Settled)})
 	}
+}
+
+// displace forgets the split that is in place if a transition announces another one: a return to it is a change too.
+func (b *builder) displace(t Transition) {
+	c := b.m.Cluster
+	if t.Type != TrafficShifted && t.Type != Upgraded && t.Type != RolledBack || c.placement() == nil || slices.Equal(c.Placement.Split, t.Traffic) {
+		return
+	}
+	c.Placement = &PlacementMemory{Coordinator: c.Placement.Coordinator}
 }
 
 // allHaveMembers reports whether every Revision of a split has members.

@@ -49,6 +49,24 @@ func TestRebalancedOncePerSplit(t *testing.T) {
 	s.see(both(PlacementEnforce, 0, five), ClusterRebalanced)
 }
 
+// A pipeline that takes a step back waits for the shards as it did before, even if none had moved by the step.
+func TestAReturnToASplitIsAnnounced(t *testing.T) {
+	s, split := canary(t)
+	five, twenty := []Share{to("cart-1", 95), to("cart-2", 5)}, []Share{to("cart-1", 80), to("cart-2", 20)}
+	both := func(pending int, of []Share) Snapshot {
+		return planned(s.poll(split, true, "cart-1", "cart-2"), PlacementEnforce, pending, of...)
+	}
+	s.see(both(0, five), ClusterRebalanced)
+	split = routed(revs(s1, s2), twenty...)
+	s.see(both(0, five), TrafficShifted)
+	s.see(both(12, twenty))
+	split = routed(revs(s1, s2), five...)
+	s.see(both(12, twenty), TrafficShifted)
+	s.see(both(3, five))
+	s.see(both(0, five), ClusterRebalanced)
+	s.see(both(0, five))
+}
+
 func TestStaleViewDoesNotRebalance(t *testing.T) {
 	s, split := canary(t)
 	five := []Share{to("cart-1", 95), to("cart-2", 5)}
