@@ -225,6 +225,10 @@ func (c *cluster) known(s *service) bool {
 
 // shift moves traffic of a Service as a user might.
 func (c *cluster) shift(s *service) {
+	if n := len(s.splits); n > 1 && s.splits[n-2].era == c.era && c.rng.IntN(6) == 0 {
+		c.route(s, s.splits[n-2].split...) // a step is taken back
+		return
+	}
 	newest := s.revisions[len(s.revisions)-1]
 	if len(s.revisions) == 1 || c.rng.IntN(3) == 0 {
 		if len(s.splits) > 0 {

@@ -32,7 +32,14 @@ func (c *cluster) placement(s *service) *lifecycle.Placement {
 // judgePlacement checks that what was announced of a cluster's placement is true, and complete.
 func (w *world) judgePlacement(s *service, mine []delivered) {
 	var last []lifecycle.Share
+	owed := false
 	for _, d := range mine {
+		switch short(d.typ) {
+		case "upgraded", "rolledback", "shifted":
+			if last != nil && !slices.Equal(d.traffic, last) {
+				last, owed = nil, true
+			}
+		}
 		if short(d.typ) != "cluster.rebalanced" {
 			continue
 		}
@@ -45,15 +52,16 @@ func (w *world) judgePlacement(s *service, mine []delivered) {
 		if s.restored == 0 && slices.Equal(d.traffic, last) {
 			w.fail("%s: its cluster was announced as rebalanced for %v twice", s.uid, d.traffic)
 		}
-		last = d.traffic
+		last, owed = d.traffic, false
 	}
 	if n := len(s.splits); s.planned() && !s.deleted && n > 0 {
-		w.judgeLastPlacement(s, s.splits[n-1].split, last)
+		w.judgeLastPlacement(s, s.splits[n-1].split, last, owed)
 	}
 }
 
-// judgeLastPlacement checks the end of a history, when every shard is in place.
-func (w *world) judgeLastPlacement(s *service, want, last []lifecycle.Share) {
+// judgeLastPlacement checks the end of a history, when every shard is in place. owed: the split was announced to have
+// changed since the last placement was.
+func (w *world) judgeLastPlacement(s *service, want, last []lifecycle.Share, owed bool) {
 	if slices.ContainsFunc(want, func(share lifecycle.Share) bool { return !slices.Contains(s.members, share.Revision) }) {
 		return
 	}
@@ -61,6 +69,8 @@ func (w *world) judgeLastPlacement(s *service, want, last []lifecycle.Share) {
 	switch {
 	case m.Cluster == nil || m.Cluster.Placement == nil || !slices.Equal(m.Cluster.Placement.Split, want):
 		w.fail("%s: its shards are where the plan for %v wants them, and the memory has %+v", s.uid, want, m.Cluster)
+	case owed && s.restored == 0:
+		w.fail("%s: its shards are where the plan for %v wants them, and no event announced it", s.uid, want)
 	case last != nil && !slices.Equal(last, want) && s.restored == 0:
 		w.fail("%s: its shards are where the plan for %v wants them, and %v was announced last", s.uid, want, last)
 	}
