@@ -141,15 +141,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // waitOf returns how long the client waits for a change.
-func waitOf(r *http.Request) (time.Duration, error) {
+func waitOf(r *http.Request) (wait time.Duration, err error) {
 	for name, values := range r.URL.Query() {
-		d, err := time.ParseDuration(values[0])
-		if name != "wait" || len(values) != 1 || err != nil || d < shortestWait || d > longestWait {
+		wait, err = time.ParseDuration(values[0])
+		if name != "wait" || len(values) != 1 || err != nil || wait < shortestWait || wait > longestWait {
 			return 0, fmt.Errorf("%s=%s is not a parameter; the only parameter is wait, from %s to %s, such as wait=30s", name, strings.Join(values, ","), shortestWait, longestWait)
 		}
-		return d, nil
 	}
-	return 0, nil
+	return wait, nil
 }
 
 func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.NamespacedName) *pods.Pod {

@@ -140,6 +140,19 @@ func TestConditionsOfARequest(t *testing.T) {
 	}
 }
 
+// The parameters of a request come in no order, so one wrong one must not depend on luck.
+func TestEachParameterIsChecked(t *testing.T) {
+	t.Parallel()
+	for range 50 {
+		if _, err := waitOf(httptest.NewRequestWithContext(t.Context(), http.MethodGet, address+"?wait=30s&watch=true", nil)); err == nil {
+			t.Fatal("watch=true was accepted")
+		}
+	}
+	if d, err := waitOf(httptest.NewRequestWithContext(t.Context(), http.MethodGet, address+"?wait=30s", nil)); err != nil || d != 30*time.Second {
+		t.Errorf("wait=30s: %s, %v", d, err)
+	}
+}
+
 // A client of a stream must not follow a plan that is withdrawn.
 func TestAStreamEndsWithItsPlan(t *testing.T) {
 	t.Parallel()
