@@ -158,7 +158,11 @@ func (p *Placer) write(ctx context.Context, key types.NamespacedName, service ty
 		object, err = p.Client.Update(ctx, object, metav1.UpdateOptions{})
 	}
 	if err != nil {
-		p.remember(service, nil) // another writer may have been first
+		// Another writer may have been first, or a backup was restored: what is stored then has to be issued anew.
+		p.remember(service, nil)
+		p.mu.Lock()
+		delete(p.issued, service)
+		p.mu.Unlock()
 		return fmt.Errorf("writing ShardPlacement %s: %w", nameOf(service), err)
 	}
 	p.remember(service, object)

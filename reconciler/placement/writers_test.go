@@ -80,6 +80,30 @@ func TestAPlanFromABackupIsIssuedAnew(t *testing.T) {
 	issued(placement.NewPlacer(s.placer.Options)) // a process that has just started
 }
 
+// The restored plan is noticed by a conflict, before the cache shows it.
+func TestAConflictWithABackupIsIssuedAnew(t *testing.T) {
+	s := newScene(t)
+	s.place(20)
+	first, plans := s.cached(20), s.placer.Plans
+	old := first.DeepCopy()
+	old.Status.Version -= 1000
+	_, err := s.ours.ShardPlacements(namespace).Update(t.Context(), old, metav1.UpdateOptions{})
+	must(t, err)
+	s.placer.Plans = behind{plans, first}
+	s.shares = []planner.Share{{Revision: "cart-00001", Percent: 60}, {Revision: "cart-00002", Percent: 40}}
+	if _, err := s.placer.Place(t.Context(), cart, s.layout); err == nil {
+		t.Fatal("a plan of another writer was replaced")
+	}
+	s.placer.Plans = plans
+	s.shares[0].Percent, s.shares[1].Percent = 80, 20
+	s.plan(s.placer)
+	stored, err := s.ours.ShardPlacements(namespace).Get(t.Context(), first.Name, metav1.GetOptions{})
+	must(t, err)
+	if stored.Status.Version < first.Status.Version {
+		t.Errorf("version %d after %d: clients ignore it", stored.Status.Version, first.Status.Version)
+	}
+}
+
 // A process that leads no more, and does not know yet, must not replace the plan of its successor.
 func TestASecondWriterIsRefused(t *testing.T) {
 	s := newScene(t)
