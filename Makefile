@@ -60,8 +60,7 @@ test: $(CLUSTER) ## Run the unit tests, and the tests that need a real API serve
 	bad=0; for m in $(MODULES); do (cd $$m && $(GOTEST) -timeout 15m ./...) || bad=1; done; exit $$bad
 
 .PHONY: test-clients
-test-clients: ## Test the client libraries (needs a JDK 17 and Maven: make deps DEPS=--java)
-	@cd clients/protoactor && $(GOTEST) -timeout 15m ./...
+test-clients: ## Test the client libraries in Java (needs a JDK 17 and Maven: make deps DEPS=--java)
 	@command -v mvn >/dev/null || { echo 'Maven is missing; to install it: make deps DEPS=--java' >&2; exit 1; }
 	@mvn --batch-mode --quiet --no-transfer-progress -f clients/pekko verify
 	@mvn --batch-mode --quiet --no-transfer-progress -f clients/akka verify

@@ -34,7 +34,7 @@ func TestPlacement(t *testing.T) {
 			s.source("source", service("sink"), production)
 			app := s.planned()
 			app.Env["APP_VERSION"] = version[0]
-			s.rebalanced(app, s.rollOut(app, map[string]string{"APP_VERSION": version[1]}))
+			s.rollOut(app, map[string]string{"APP_VERSION": version[1]})
 		})
 	}
 }
@@ -52,12 +52,11 @@ func TestPlacementProtoactor(t *testing.T) {
 	}
 	app.Tagged = true
 	app.Env = map[string]string{"PLACEMENT": "true"}
-	s.rebalanced(app, s.rollOut(app, nil))
+	s.rollOut(app, nil)
 }
 
-// rollOut deploys an application, releases a canary with another environment, and checks the shards at each step. It returns
-// the steps.
-func (s *scene) rollOut(app *kit.Cart, canary map[string]string) []step {
+// rollOut deploys an application, releases a canary with another environment, and checks the shards at each step.
+func (s *scene) rollOut(app *kit.Cart, canary map[string]string) {
 	s.Helper()
 	s.must(suite.DeployCart(s.Context(), app))
 	clients, err := suite.Clients(s.Context(), app)
@@ -73,7 +72,7 @@ func (s *scene) rollOut(app *kit.Cart, canary map[string]string) []step {
 	if suite.full {
 		steps = []step{{0, 0}, {5, 5}, {20, 15}, {50, 30}, {100, 50}, {0, 100}}
 	}
-	for _, step := range steps {
+	for i, step := range steps {
 		s.must(suite.SplitCart(s.Context(), app, int64(step.percent)))
 		begun := time.Now()
 		after := s.owners(app, step.percent)
@@ -91,8 +90,9 @@ func (s *scene) rollOut(app *kit.Cart, canary map[string]string) []step {
 		if step.percent == 5 {
 			s.handles(app, 5)
 		}
+		// As a pipeline does, it waits for the event before the next step.
+		s.rebalanced(app, steps[:i+1])
 	}
-	return steps
 }
 
 // planned is the Pekko application with the client library.

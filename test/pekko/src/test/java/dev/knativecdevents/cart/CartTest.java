@@ -64,6 +64,8 @@ class CartTest {
               "stateful_requests_started_total{entity_type=\"Cart\"} 3.0",
               "stateful_requests_total{entity_type=\"Cart\",entry_revision=\"cart-00002\",outcome=\"ok\"} 1.0",
               "stateful_requests_total{entity_type=\"Cart\",entry_revision=\"cart-00002\",outcome=\"error\"} 1.0",
+              // The hash of cart "a" is 97, and there are 100 shards.
+              "stateful_shard_requests_total{entity_type=\"Cart\",outcome=\"ok\",shard=\"97\"} 1.0",
               "stateful_request_duration_seconds_count{entity_type=\"Cart\"} 2")) {
         assertTrue(text.contains(line + "\n"), () -> line + " is missing in\n" + text);
       }

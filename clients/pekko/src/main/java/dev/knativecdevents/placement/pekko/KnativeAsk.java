@@ -1,5 +1,7 @@
 package dev.knativecdevents.placement.pekko;
 
+import java.net.URLDecoder;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
@@ -14,6 +16,7 @@ import org.apache.pekko.actor.ClassicActorSystemProvider;
 import org.apache.pekko.actor.ExtendedActorSystem;
 import org.apache.pekko.actor.Extension;
 import org.apache.pekko.actor.typed.Behavior;
+import org.apache.pekko.actor.typed.javadsl.Behaviors;
 import org.apache.pekko.cluster.sharding.typed.ShardingEnvelope;
 import org.apache.pekko.cluster.sharding.typed.javadsl.Entity;
 import org.apache.pekko.cluster.sharding.typed.javadsl.EntityContext;
@@ -64,10 +67,13 @@ public final class KnativeAsk implements Extension {
     metrics.handles(key.name(), settings.revision());
     return Entity.of(
         key,
-        entity -> {
-          String shard = entity.getShard().path().name();
-          return create.apply(entity, new RecentRequests(settings, metrics, key.name(), shard, System::nanoTime));
-        });
+        entity ->
+            Behaviors.setup(
+                context -> {
+                  // The shard is the entity's parent. EntityContext.getShard is one actor for the whole type.
+                  String shard = URLDecoder.decode(context.getSelf().path().parent().name(), StandardCharsets.UTF_8);
+                  return create.apply(entity, new RecentRequests(settings, metrics, key.name(), shard, System::nanoTime));
+                }));
   }
 
   /** Asks with the timeout of the configuration. See {@link #ask(EntityRef, Function, Duration)}. */
