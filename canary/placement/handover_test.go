@@ -14,13 +14,7 @@ import (
 func TestNoShardMovesTwice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
 	for range 300 {
-		in := placement.Input{Owners: make([]string, 100)}
-		for i := range 6 {
-			in.Members = append(in.Members, placement.Member{Name: fmt.Sprintf("m%d", i), Revision: fmt.Sprintf("v%d", i/3), Phase: placement.Up})
-		}
-		for s := range in.Owners {
-			in.Owners[s] = fmt.Sprintf("m%d", s%3)
-		}
+		in := sixMembers()
 		for _, percent := range []int{5, 20, 50, 100, 0} {
 			in.Shares = []placement.Share{{Revision: "v0", Percent: 100 - percent}, {Revision: "v1", Percent: percent}}
 			first := plan(t, in)
@@ -37,18 +31,25 @@ func TestNoShardMovesTwice(t *testing.T) {
 	}
 }
 
+// sixMembers is a cluster of two Revisions, with all shards in the first.
+func sixMembers() placement.Input {
+	in := placement.Input{Owners: make([]string, 100)}
+	for i := range 6 {
+		in.Members = append(in.Members, placement.Member{Name: fmt.Sprintf("m%d", i), Revision: fmt.Sprintf("v%d", i/3), Phase: placement.Up})
+	}
+	for s := range in.Owners {
+		in.Owners[s] = fmt.Sprintf("m%d", s%3)
+	}
+	return in
+}
+
 // The loads of shards are measured anew for each plan. What is pending must not change with them: members follow the last
 // plan for a moment, and what they begin to move by it would have to move again.
 func TestPendingMovesStayIfLoadsChange(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	for range 300 {
-		in := placement.Input{Owners: make([]string, 100), Load: make([]float64, 100)}
-		for i := range 6 {
-			in.Members = append(in.Members, placement.Member{Name: fmt.Sprintf("m%d", i), Revision: fmt.Sprintf("v%d", i/3), Phase: placement.Up})
-		}
-		for s := range in.Owners {
-			in.Owners[s] = fmt.Sprintf("m%d", s%3)
-		}
+		in := sixMembers()
+		in.Load = make([]float64, 100)
 		for _, percent := range []int{5, 20, 50, 100, 0} {
 			in.Shares = []placement.Share{{Revision: "v0", Percent: 100 - percent}, {Revision: "v1", Percent: percent}}
 			first := plan(t, in)

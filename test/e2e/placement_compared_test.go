@@ -74,12 +74,7 @@ func (s *scene) placedBy(pekko, plan bool) *kit.Cart {
 func (s *scene) compare(app *kit.Cart, canary map[string]string, located, retries bool) string {
 	s.Helper()
 	ctx := s.Context()
-	s.must(suite.DeployCart(ctx, app))
-	clients, err := suite.Clients(ctx, app)
-	s.must(err)
-	clients.Carts = 1500
-	s.must(clients.SendUntil(ctx, app.Stable()))
-	s.must(clients.Send(ctx, clients.Carts))
+	clients := s.allocate(app)
 	s.must(suite.ReleaseCanary(ctx, app, canary))
 	s.must(suite.WaitOneCluster(ctx, app))
 	stop := background(ctx, clients)
@@ -88,6 +83,7 @@ func (s *scene) compare(app *kit.Cart, canary map[string]string, located, retrie
 	for _, percent := range []int64{5, 20} {
 		was := map[string]kit.ShardOwner{}
 		if located {
+			var err error
 			if was, err = suite.ShardOwners(ctx, app); err != nil {
 				s.Logf("moves until the first answer are not counted: %v", err)
 				was = map[string]kit.ShardOwner{}

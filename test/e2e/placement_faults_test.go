@@ -27,12 +27,7 @@ func TestPlacementUnderLoad(t *testing.T) {
 	app := s.planned()
 	// Longer than a hand-over takes on a busy machine.
 	app.Env["PATIENCE_MILLIS"] = "20000"
-	s.must(suite.DeployCart(ctx, app))
-	clients, err := suite.Clients(ctx, app)
-	s.must(err)
-	clients.Carts = 1500
-	s.must(clients.SendUntil(ctx, app.Stable()))
-	s.must(clients.Send(ctx, clients.Carts))
+	clients := s.allocate(app)
 	s.must(suite.ReleaseCanary(ctx, app, nil))
 	s.must(suite.WaitOneCluster(ctx, app))
 

@@ -58,13 +58,7 @@ func TestPlacementProtoactor(t *testing.T) {
 // rollOut deploys an application, releases a canary with another environment, and checks the shards at each step.
 func (s *scene) rollOut(app *kit.Cart, canary map[string]string) {
 	s.Helper()
-	s.must(suite.DeployCart(s.Context(), app))
-	clients, err := suite.Clients(s.Context(), app)
-	s.must(err)
-	// With 15 carts for each shard, all shards are allocated.
-	clients.Carts = 1500
-	s.must(clients.SendUntil(s.Context(), app.Stable()))
-	s.must(clients.Send(s.Context(), clients.Carts))
+	s.allocate(app)
 	before := s.still(app)
 
 	s.must(suite.ReleaseCanary(s.Context(), app, canary))
@@ -93,6 +87,18 @@ func (s *scene) rollOut(app *kit.Cart, canary map[string]string) {
 		// As a pipeline does, it waits for the event before the next step.
 		s.rebalanced(app, steps[:i+1])
 	}
+}
+
+// allocate deploys an application, and sends requests until all of its 100 shards are allocated: there are 15 carts for each.
+func (s *scene) allocate(app *kit.Cart) *kit.Clients {
+	s.Helper()
+	s.must(suite.DeployCart(s.Context(), app))
+	clients, err := suite.Clients(s.Context(), app)
+	s.must(err)
+	clients.Carts = 1500
+	s.must(clients.SendUntil(s.Context(), app.Stable()))
+	s.must(clients.Send(s.Context(), clients.Carts))
+	return clients
 }
 
 // planned is the Pekko application with the client library.
@@ -170,12 +176,7 @@ func TestGateOverPlacement(t *testing.T) {
 	s := emptyScene(t)
 	ctx := t.Context()
 	app := s.planned()
-	s.must(suite.DeployCart(ctx, app))
-	clients, err := suite.Clients(ctx, app)
-	s.must(err)
-	clients.Carts = 1500
-	s.must(clients.SendUntil(ctx, app.Stable()))
-	s.must(clients.Send(ctx, clients.Carts))
+	s.allocate(app)
 	s.must(suite.ReleaseCanary(ctx, app, map[string]string{"FAIL_RATE": "0.05"}))
 	s.watches("8m")
 	s.must(suite.WaitOneCluster(ctx, app))
