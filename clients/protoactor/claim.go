@@ -64,7 +64,7 @@ func (l *Lookup) ask(c *claimed) {
 			c.granted = true
 			return
 		}
-		// The holder keeps its grains until nobody else is in the way.
+		// The holder keeps its grains until all others have agreed.
 		if rest := slices.DeleteFunc(slices.Clone(open), func(a string) bool { return c.move && a == c.holder }); len(rest) > 0 {
 			open = rest
 		}

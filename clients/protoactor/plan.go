@@ -35,7 +35,7 @@ type entityType struct {
 	Shards int    `json:"shards"`
 	// Quotas are the numbers of shards of the members.
 	Quotas []int `json:"quotas"`
-	// Owners are indexes of members, by shard; -1 is nobody. Nil: the plan has quotas only.
+	// Owners are indexes of members, by shard; -1 is none. Nil: the plan has quotas only.
 	Owners []int `json:"owners"`
 }
 
