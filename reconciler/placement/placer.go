@@ -57,15 +57,20 @@ type Placer struct {
 
 	mu sync.Mutex
 	// written are the plans as this process read or wrote them last, by UID of the Service.
-	written map[types.UID]*v1alpha1.ShardPlacement
-	// issued are the plans that this process issued since it leads for them. The first one always gets a new version, even
-	// with the same content: clients ignore lower ones, and a restored backup brings one back.
-	issued map[types.UID]bool
+	written map[types.UID]written
+}
+
+// written is a plan that this process knows.
+type written struct {
+	plan *v1alpha1.ShardPlacement
+	// issued: this process has given a plan of the Service its version. The first one always gets a new version, even with the
+	// same content: clients ignore lower ones, and a restored backup brings one back.
+	issued bool
 }
 
 // NewPlacer returns a Placer.
 func NewPlacer(o Options) *Placer {
-	return &Placer{Options: o, written: map[types.UID]*v1alpha1.ShardPlacement{}, issued: map[types.UID]bool{}}
+	return &Placer{Options: o, written: map[types.UID]written{}}
 }
 
 // nameOf a Service's plan. A Service that is created anew has another one.
@@ -97,7 +102,7 @@ func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l stateful
 		return nil, err
 	}
 	progress := p.Metrics.Saw(key, l, next)
-	if last != nil && same(last.Status, next) && p.isIssued(l.UID) {
+	if last != nil && same(last.Status, next) && p.known(l.UID).issued {
 		return progress, nil
 	}
 	now := p.Now()
@@ -119,27 +124,21 @@ func same(a, b v1alpha1.ShardPlacementStatus) bool {
 
 // last returns the plan of a Service, or nil.
 func (p *Placer) last(ctx context.Context, service types.UID) (*v1alpha1.ShardPlacement, error) {
-	p.mu.Lock()
-	known := p.written[service]
-	p.mu.Unlock()
+	known := p.known(service)
 	// While another process had the lead, it may have written the plan anew; and anybody may have deleted it.
-	if cached := p.Plans.Get(service); known != nil && cached != nil && cached.ResourceVersion == known.ResourceVersion {
-		return known, nil
+	if cached := p.Plans.Get(service); known.plan != nil && cached != nil && cached.ResourceVersion == known.plan.ResourceVersion {
+		return known.plan, nil
 	}
 	stored, err := p.Client.Get(ctx, nameOf(service), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		p.remember(service, nil)
+		p.remember(service, written{})
 		return nil, nil //nolint:nilnil // its absence is not an error
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading ShardPlacement %s: %w", nameOf(service), err)
 	}
-	p.remember(service, stored)
-	if known != nil && stored.Status.Version < known.Status.Version {
-		p.mu.Lock()
-		delete(p.issued, service) // a backup was restored
-		p.mu.Unlock()
-	}
+	// A lower version comes from a restored backup.
+	p.remember(service, written{stored, known.issued && stored.Status.Version >= known.plan.Status.Version})
 	return stored, nil
 }
 
@@ -159,39 +158,33 @@ func (p *Placer) write(ctx context.Context, key types.NamespacedName, service ty
 	}
 	if err != nil {
 		// Another writer may have been first, or a backup was restored: what is stored then has to be issued anew.
-		p.remember(service, nil)
-		p.mu.Lock()
-		delete(p.issued, service)
-		p.mu.Unlock()
+		p.remember(service, written{})
 		return fmt.Errorf("writing ShardPlacement %s: %w", nameOf(service), err)
 	}
-	p.remember(service, object)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.issued[service] = true
+	p.remember(service, written{object, true})
 	return nil
 }
 
-func (p *Placer) remember(service types.UID, plan *v1alpha1.ShardPlacement) {
+func (p *Placer) remember(service types.UID, w written) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if plan == nil {
+	if w.plan == nil {
 		delete(p.written, service)
 		return
 	}
-	plan.ManagedFields = nil
-	p.written[service] = plan
+	w.plan.ManagedFields = nil
+	p.written[service] = w
 }
 
-func (p *Placer) isIssued(service types.UID) bool {
+func (p *Placer) known(service types.UID) written {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.issued[service]
+	return p.written[service]
 }
 
 // remove deletes a plan, unless it was written since.
 func (p *Placer) remove(ctx context.Context, plan *v1alpha1.ShardPlacement) error {
-	p.remember(plan.Spec.UID, nil)
+	p.remember(plan.Spec.UID, written{})
 	err := p.Client.Delete(ctx, plan.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &plan.UID, ResourceVersion: &plan.ResourceVersion}})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("deleting ShardPlacement %s: %w", plan.Name, err)
@@ -218,8 +211,7 @@ func keyOf(plan *v1alpha1.ShardPlacement) types.NamespacedName {
 // collect also forgets what it knows of clusters that another process leads.
 func (p *Placer) collect(ctx context.Context) error {
 	p.mu.Lock()
-	maps.DeleteFunc(p.written, func(_ types.UID, plan *v1alpha1.ShardPlacement) bool { return !p.Leads(keyOf(plan)) })
-	maps.DeleteFunc(p.issued, func(service types.UID, _ bool) bool { return p.written[service] == nil })
+	maps.DeleteFunc(p.written, func(_ types.UID, w written) bool { return !p.Leads(keyOf(w.plan)) })
 	p.mu.Unlock()
 	p.Metrics.keep(p.Leads)
 	services := p.Services()
