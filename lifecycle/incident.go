@@ -118,8 +118,7 @@ func (b *builder) awaitIncident(kind Incident, now *Trouble) {
 		return
 	}
 	since := b.since(incidentWait(kind), b.now, limit)
-	if due := since.Add(limit); b.now.Before(due) {
-		b.wakeAt(due)
+	if !b.over(since, limit) {
 		return
 	}
 	delete(b.m.Waits, incidentWait(kind))

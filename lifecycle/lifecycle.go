@@ -21,6 +21,7 @@ type Result struct {
 // nothing: only later changes are events.
 func Baseline(s Snapshot) Result {
 	b := builder{m: Memory{Versions: maps.Clone(s.Versions), Announced: true, Baselined: true}, s: s}
+	b.waits = &b.m.Waits
 	if missing := b.missing(true); len(missing) > 0 {
 		return Result{Missing: missing}
 	}
@@ -48,7 +49,8 @@ func Baseline(s Snapshot) Result {
 // before the next one. A verdict comes before the shift that it leads to. Deployed needs the
 // traffic, Published needs Deployed, and incidents report what the other steps left.
 func Next(rules Rules, m Memory, s Snapshot, at time.Time) Result {
-	b := builder{rules: rules, m: m.clone(), s: s, at: m.journalTime(at), now: at}
+	b := builder{rules: rules, m: m.clone(), s: s, at: m.journalTime(at), timing: timing{now: at}}
+	b.waits = &b.m.Waits
 	if m.Removed {
 		return Result{Memory: m}
 	}
@@ -79,10 +81,10 @@ type builder struct {
 	rules Rules
 	m     Memory
 	s     Snapshot
-	// at is the journaled time. now is the clock's reading, which measures durations.
-	at, now time.Time
-	out     []Transition
-	wake    time.Time
+	timing
+	// at is the journaled time.
+	at  time.Time
+	out []Transition
 	// view is the cluster in the snapshot, nil if it tells nothing new.
 	view *Cluster
 	// inherited says that a cluster declared in this fold predates our first observation.
@@ -281,12 +283,6 @@ func (b *builder) published() {
 		return // no longer external; the specification has no event for it
 	}
 	b.emit(Transition{Type: Published, Revision: b.m.revision(b.m.Primary), Links: b.m.Last.link(LinkPath)})
-}
-
-func (b *builder) wakeAt(t time.Time) {
-	if b.wake.IsZero() || t.Before(b.wake) {
-		b.wake = t
-	}
 }
 
 // Changed reports whether two sets of URLs differ.

@@ -6,6 +6,7 @@ import "time"
 // published URLs. Later transitions do not link to these.
 func Replay(m Memory, at time.Time) Result {
 	b := builder{m: m.clone(), at: m.journalTime(at)}
+	b.waits = &b.m.Waits
 	if !m.Deployed || m.Removed || m.Primary == "" || m.Pending != nil {
 		return b.result()
 	}

@@ -20,27 +20,54 @@ const (
 
 func incidentWait(kind Incident) Wait { return Wait("incident/" + string(kind)) }
 
-// startWait starts a wait now.
-func (b *builder) startWait(w Wait) { b.setWait(w, b.now) }
+// timing measures the waits of one fold.
+type timing struct {
+	// now is the clock's reading.
+	now time.Time
+	// waits are those of the memory.
+	waits *map[Wait]time.Time
+	// wake is when the next of them ends, or zero.
+	wake time.Time
+}
 
-func (b *builder) setWait(w Wait, since time.Time) {
-	if b.m.Waits == nil {
-		b.m.Waits = map[Wait]time.Time{}
+// startWait starts a wait now.
+func (t *timing) startWait(w Wait) { t.setWait(w, t.now) }
+
+func (t *timing) setWait(w Wait, since time.Time) {
+	if *t.waits == nil {
+		*t.waits = map[Wait]time.Time{}
 	}
-	b.m.Waits[w] = since
+	(*t.waits)[w] = since
 }
 
 // since returns when a wait began. The start that another process stored counts if it is within the
 // limit; otherwise the wait starts again.
-func (b *builder) since(w Wait, stored time.Time, limit time.Duration) time.Time {
-	if since, ok := b.m.Waits[w]; ok {
+func (t *timing) since(w Wait, stored time.Time, limit time.Duration) time.Time {
+	if since, ok := (*t.waits)[w]; ok {
 		return since
 	}
-	if stored.After(b.now) || stored.Before(b.now.Add(-limit)) {
-		stored = b.now
+	if stored.After(t.now) || stored.Before(t.now.Add(-limit)) {
+		stored = t.now
 	}
-	b.setWait(w, stored)
+	t.setWait(w, stored)
 	return stored
+}
+
+func (t *timing) wakeAt(at time.Time) {
+	if t.wake.IsZero() || at.Before(t.wake) {
+		t.wake = at
+	}
+}
+
+// over reports whether a wait that began at that time has lasted for the limit. If not, it sees to it
+// that the snapshot is evaluated again when it has.
+func (t *timing) over(since time.Time, limit time.Duration) bool {
+	due := since.Add(limit)
+	if t.now.Before(due) {
+		t.wakeAt(due)
+		return false
+	}
+	return true
 }
 
 // shiftDue is when the next step of a gradual rollout may be announced.
