@@ -64,7 +64,7 @@ func (t Type) OfCluster() bool {
 
 // ShowsPresence reports whether the transition describes all of an object that exists now. A source
 // that receives it needs no replay.
-func (t Type) ShowsPresence() bool { return t == Deployed }
+func (t Type) ShowsPresence() bool { return t == Deployed || t == EnvironmentCreated }
 
 // Superseded reports whether the next transition of the same type makes this one obsolete. Such
 // transitions are dropped first if not all can be kept.
@@ -192,6 +192,8 @@ type Transition struct {
 	Cluster *ClusterDetails `json:"cluster,omitempty"`
 	// Verdict is set for Judged.
 	Verdict *Verdict `json:"verdict,omitempty"`
+	// Environment is set for all transitions of an environment, and only for these.
+	Environment *EnvironmentDetails `json:"environment,omitempty"`
 	// Links point to earlier transitions of this subject.
 	Links []Link `json:"links,omitempty"`
 }
