@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -40,9 +41,10 @@ type Memory interface {
 	Stored(namespace map[string]string) any
 }
 
-// Key names a watched object, whichever UID it has.
+// Key names a watched object, whichever UID it has. Kinds of two API groups may have the same name.
+// The version takes no part: an object keeps its key when its kind is served in another.
 type Key struct {
-	Kind, Namespace, Name string
+	Group, Kind, Namespace, Name string
 }
 
 // NamespacedName is the part of the key that decides which replica leads.
@@ -50,11 +52,15 @@ func (k Key) NamespacedName() types.NamespacedName {
 	return types.NamespacedName{Namespace: k.Namespace, Name: k.Name}
 }
 
-func (k Key) String() string { return k.Kind + " " + k.Namespace + "/" + k.Name }
+// String is what logs show, for example "Cluster.cluster.x-k8s.io fleet/prod".
+func (k Key) String() string {
+	return schema.GroupKind{Group: k.Group, Kind: k.Kind}.String() + " " + k.NamespacedName().String()
+}
 
 // KeyOf is the key of a subject.
 func KeyOf(s v1alpha1.CDEventSubjectSpec) Key {
-	return Key{Kind: s.Kind, Namespace: s.Namespace, Name: s.Name}
+	kind := schema.FromAPIVersionAndKind(s.APIVersion, s.Kind)
+	return Key{Group: kind.Group, Kind: kind.Kind, Namespace: s.Namespace, Name: s.Name}
 }
 
 // Name is the name of the CDEventSubject of a watched object.

@@ -150,7 +150,7 @@ func (o *Observer) enqueue(these func(types.NamespacedName) bool, add func(types
 		seen[key] = true
 	}
 	for _, key := range o.Ledger.Keys() {
-		if key.Kind == o.Kind.Name() {
+		if o.watches(key) {
 			seen[key.NamespacedName()] = true
 		}
 	}
@@ -259,7 +259,7 @@ func (o *Observer) LookAgain(these func(types.NamespacedName) bool) {
 
 // Ledgered is called when another process has written to the ledger.
 func (o *Observer) Ledgered(key ledger.Key) {
-	if key.Kind == o.Kind.Name() && o.IsLeaderFor(key.NamespacedName()) {
+	if o.watches(key) && o.IsLeaderFor(key.NamespacedName()) {
 		o.queue.EnqueueKey(key.NamespacedName())
 	}
 }
@@ -274,8 +274,12 @@ func (o *Observer) trackLocked(key types.NamespacedName) *track {
 }
 
 func (o *Observer) ledgerKey(key types.NamespacedName) ledger.Key {
-	return ledger.Key{Kind: o.Kind.Name(), Namespace: key.Namespace, Name: key.Name}
+	return ledger.KeyOf(o.spec(key, ""))
 }
+
+// watches reports whether the object is of the observer's kind. Another kind may have the same name
+// in another API group.
+func (o *Observer) watches(key ledger.Key) bool { return key == o.ledgerKey(key.NamespacedName()) }
 
 func (o *Observer) spec(key types.NamespacedName, uid types.UID) v1alpha1.CDEventSubjectSpec {
 	return v1alpha1.CDEventSubjectSpec{
