@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/build"
@@ -128,6 +129,27 @@ func runDown(ctx context.Context, say *report.Reporter, args []string) error {
 		return errors.Join(downErr, fmt.Errorf("something of the cluster is left: %+v", after))
 	}
 	return downErr
+}
+
+func runRemove(ctx context.Context, say *report.Reporter, args []string) error {
+	flags := flag.NewFlagSet("remove", flag.ContinueOnError)
+	rest, err := parse(flags, args, 1)
+	if err != nil {
+		return err
+	}
+	part, err := platform.Removable(strings.Join(rest, ""))
+	if err != nil {
+		return err
+	}
+	n, unlock, err := openNode(say)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := n.Up(ctx); err != nil {
+		return err
+	}
+	return platform.New(n, say).Remove(ctx, part)
 }
 
 func runKubeconfig(_ context.Context, _ *report.Reporter, args []string) error {

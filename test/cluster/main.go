@@ -37,6 +37,7 @@ func commands() []command {
 	return []command{
 		{"up", "[--with PART,…] [--control-plane-only]", "start the cluster, or those parts of it that do not run", runUp},
 		{"down", "[--keep-data] [--control-plane-only]", "delete the cluster, and check that nothing is left", runDown},
+		{"remove", "PART", "remove a part that excludes others, with all objects of its kinds", runRemove},
 		{"status", "[-o json]", "show what runs, its health, addresses and logs", runStatus},
 		{"kubeconfig", "[--control-plane-only]", "print the path of the administrator's kubeconfig", runKubeconfig},
 		{"kubectl", "ARGUMENT…", "run the cluster's kubectl as administrator", runKubectl},
@@ -89,7 +90,7 @@ func dispatch(ctx context.Context, say *report.Reporter, args []string) error {
 
 func usage() {
 	var b strings.Builder
-	b.WriteString("Runs a one-node Kubernetes cluster with Knative Serving, Tekton, Prometheus and Knative Eventing.\n\nUsage: cluster COMMAND\n\n")
+	b.WriteString("Runs a one-node Kubernetes cluster with Knative Serving, Tekton, Prometheus, Knative Eventing and Cluster API.\n\nUsage: cluster COMMAND\n\n")
 	for _, c := range commands() {
 		fmt.Fprintf(&b, "  %-10s %-42s %s\n", c.name, c.args, c.about)
 	}

@@ -17,6 +17,9 @@ var modules = map[string]struct{ part, module string }{
 	"pipeline":   {"pipeline", "github.com/tektoncd/pipeline"},
 	"triggers":   {"triggers", "github.com/tektoncd/triggers"},
 	"eventing":   {"eventing", "knative.dev/eventing"},
+
+	"clusterapi":      {"clusterapi", "sigs.k8s.io/cluster-api"},
+	"clusterapi-1.10": {"clusterapi-1.10", "sigs.k8s.io/cluster-api"},
 }
 
 // Version returns the pinned version of a program; "" if it is not pinned.

@@ -38,6 +38,14 @@ func (p *Platform) applyOnce(ctx context.Context, name, namespace, manifests str
 	return store.PublishFile(marker, []byte(key), 0o600)
 }
 
+// forget lets the next applyOnce apply the part again.
+func (p *Platform) forget(part Part) error {
+	if err := os.Remove(filepath.Join(node.Dir, "applied", string(part))); err != nil {
+		return fmt.Errorf("forgetting the applied manifests: %w", err)
+	}
+	return nil
+}
+
 // present reports whether a namespace has Deployments; "" is for parts without any.
 func (p *Platform) present(ctx context.Context, namespace string) bool {
 	if namespace == "" {

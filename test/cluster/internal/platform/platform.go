@@ -1,5 +1,5 @@
-// Package platform installs the node's DNS and ingress, Knative Serving, Tekton, Prometheus and Knative Eventing, with
-// which the project is tested.
+// Package platform installs the node's DNS and ingress, Knative Serving, Tekton, Prometheus, Knative Eventing and Cluster
+// API, with which the project is tested.
 //
 // Invariant: a part is installed as its own project ships it; only images, CPU requests and the documented settings
 // differ. Installing a part again changes nothing, so users' settings survive.
@@ -28,14 +28,22 @@ const (
 	Tekton     Part = "tekton"
 	Prometheus Part = "prometheus"
 	Eventing   Part = "eventing"
+	// ClusterAPI is the current Cluster API. ClusterAPI110 is the last release that serves nothing newer than v1beta1.
+	ClusterAPI    Part = "clusterapi"
+	ClusterAPI110 Part = "clusterapi-1.10"
 )
 
 // order is the installation order; a later part may need an earlier one.
 var order = []Part{DNS, Serving, Prometheus, Tekton, Eventing}
 
+// exclusive are parts of which at most one can be installed. "all" leaves them out, and only they can be removed.
+var exclusive = []Part{ClusterAPI, ClusterAPI110}
+
 // Names lists the parts for people.
 func Names() string {
-	return strings.Join([]string{string(Serving), string(Tekton), string(Prometheus), string(Eventing), string(DNS), "all"}, ",")
+	return strings.Join([]string{
+		string(Serving), string(Tekton), string(Prometheus), string(Eventing), string(DNS), "all", string(ClusterAPI), string(ClusterAPI110),
+	}, ",")
 }
 
 // Parse parses a comma-separated list of parts and adds their dependencies.
@@ -49,16 +57,19 @@ func Parse(list string) ([]Part, error) {
 			for _, p := range order {
 				want[p] = true
 			}
-		case slices.Contains(order, Part(name)):
+		case slices.Contains(order, Part(name)), slices.Contains(exclusive, Part(name)):
 			want[Part(name)] = true
 		default:
 			return nil, fmt.Errorf("there is no part %q; there are %s", name, Names())
 		}
 	}
-	if want[Serving] || want[Tekton] || want[Eventing] {
+	if want[ClusterAPI] && want[ClusterAPI110] {
+		return nil, fmt.Errorf("%s and %s share their CRDs: name one of them", ClusterAPI, ClusterAPI110)
+	}
+	if want[Serving] || want[Tekton] || want[Eventing] || want[ClusterAPI] || want[ClusterAPI110] {
 		want[DNS] = true
 	}
-	return slices.DeleteFunc(slices.Clone(order), func(p Part) bool { return !want[p] }), nil
+	return slices.DeleteFunc(slices.Concat(order, exclusive), func(p Part) bool { return !want[p] }), nil
 }
 
 // Platform is the set of parts on a node.
@@ -109,6 +120,7 @@ func (p *Platform) Begin(ctx context.Context, parts []Part) {
 func (p *Platform) Install(ctx context.Context, parts []Part) error {
 	install := map[Part]func(context.Context) error{
 		DNS: p.dns, Serving: p.serving, Prometheus: p.prometheus, Tekton: p.tekton, Eventing: p.eventing,
+		ClusterAPI: p.clusterAPI(ClusterAPI), ClusterAPI110: p.clusterAPI(ClusterAPI110),
 	}
 	for _, part := range parts {
 		if err := install[part](ctx); err != nil {
@@ -116,6 +128,22 @@ func (p *Platform) Install(ctx context.Context, parts []Part) error {
 		}
 	}
 	return nil
+}
+
+// Removable returns the part with that name, if Remove can remove it.
+func Removable(name string) (Part, error) {
+	if !slices.Contains(exclusive, Part(name)) {
+		return "", fmt.Errorf("name one of the parts that can be removed: %s, %s", ClusterAPI, ClusterAPI110)
+	}
+	return Part(name), nil
+}
+
+// Remove removes a part from a running cluster, with all objects of its kinds.
+func (p *Platform) Remove(ctx context.Context, part Part) error {
+	if !p.applied(string(part)) {
+		return nil
+	}
+	return p.removeClusterAPI(ctx, part)
 }
 
 // Target returns where images are pushed.

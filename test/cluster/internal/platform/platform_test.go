@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -17,11 +18,16 @@ func TestParseAddsWhatPartsNeedInTheOrderOfInstalling(t *testing.T) {
 		"eventing, serving":  {DNS, Serving, Eventing},
 		"all":                order,
 		"tekton,prometheus,": {DNS, Prometheus, Tekton},
+		"clusterapi-1.10":    {DNS, ClusterAPI110},
+		"all,clusterapi":     append(slices.Clone(order), ClusterAPI),
 	} {
 		got, err := Parse(list)
 		if err != nil || len(got) != len(want) || (len(want) > 0 && !reflect.DeepEqual(got, want)) {
 			t.Errorf("%q: got %v, %v", list, got, err)
 		}
+	}
+	if _, err := Parse("clusterapi,clusterapi-1.10"); err == nil || !strings.Contains(err.Error(), "name one of them") {
+		t.Errorf("got %v", err)
 	}
 	if _, err := Parse("servign"); err == nil || !strings.Contains(err.Error(), `no part "servign"; there are serving`) {
 		t.Errorf("got %v", err)

@@ -3,7 +3,9 @@ package platform
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/build"
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/node"
@@ -42,9 +44,6 @@ type Address struct {
 }
 
 const healthy = "ok"
-
-// namespaces are those of the parts.
-var namespaces = []string{"kube-system", "knative-serving", "traefik", "tekton-pipelines", "knative-eventing"}
 
 // Addresses returns what users of the cluster need to know.
 func (p *Platform) Addresses() []Address {
@@ -109,13 +108,14 @@ func (p *Platform) inCluster(ctx context.Context, s *Status) error {
 	}
 	s.Deployments = append(s.Deployments, n)
 	s.Healthy = s.Healthy && n.Health == healthy
-	for _, ns := range namespaces {
+	parts := p.partOf()
+	for _, ns := range slices.Sorted(maps.Keys(parts)) {
 		all, err := client.Deployments(ctx, ns)
 		if err != nil {
 			return err
 		}
 		for _, d := range all {
-			one := DeploymentStatus{Namespace: ns, Name: d.Metadata.Name, Health: healthy, Version: p.builder.Version(partOf[ns])}
+			one := DeploymentStatus{Namespace: ns, Name: d.Metadata.Name, Health: healthy, Version: p.builder.Version(parts[ns])}
 			if !d.Settled() {
 				one.Health = fmt.Sprintf("%d of %d available", d.Status.AvailableReplicas, d.Spec.Replicas)
 				s.Healthy = false
@@ -126,7 +126,18 @@ func (p *Platform) inCluster(ctx context.Context, s *Status) error {
 	return nil
 }
 
-// partOf names the module that determines the version of a namespace's Deployments.
-var partOf = map[string]string{
-	"kube-system": "coredns", "knative-serving": "serving", "traefik": "traefik", "tekton-pipelines": "pipeline", "knative-eventing": "eventing",
+// partOf maps the namespaces of the parts to the names that Version knows.
+func (p *Platform) partOf() map[string]string {
+	parts := map[string]string{
+		"kube-system": "coredns", "knative-serving": "serving", "traefik": "traefik", "tekton-pipelines": "pipeline", "knative-eventing": "eventing",
+	}
+	for _, part := range exclusive {
+		if !p.applied(string(part)) {
+			continue
+		}
+		for _, one := range providers {
+			parts[one.namespace] = string(part)
+		}
+	}
+	return parts
 }
