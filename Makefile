@@ -122,6 +122,11 @@ e2e-full: PARTS = serving,eventing,tekton,prometheus
 e2e-full: e2e-cluster ## Run all scenarios, including Knative Eventing's Broker and Tekton's EventListener
 	@$(E2E_ENV) E2E_FULL=true $(GOTEST) -tags e2e -count=1 -timeout 90m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 
+.PHONY: capture-environments
+capture-environments: PARTS = serving
+capture-environments: e2e-cluster ## Record the states of clusters of Cluster API, for the tests of reconciler/environment (20 min)
+	@$(E2E_ENV) E2E_GUEST=true E2E_CAPTURE_ENVIRONMENTS=$(CURDIR)/reconciler/environment/testdata go test -tags e2e -count=1 -timeout 60m -parallel 4 -v -run TestCaptureClusterAPI ./test/e2e | grep --line-buffered -v -e '=== [A-Z]'
+
 .PHONY: bench-placement
 bench-placement: PARTS = serving,prometheus
 bench-placement: e2e-cluster ## Compare what canaries handle by the plan with the runtimes' own placement, on real Knative (15 min)
