@@ -151,6 +151,7 @@ func TestSourceIsAKnativeSource(t *testing.T) {
 			lifecycle.Created, lifecycle.Deployed, lifecycle.Published, lifecycle.RevisionReady,
 			lifecycle.TrafficShifted, lifecycle.Upgraded, lifecycle.RolledBack, lifecycle.IncidentDetected, lifecycle.IncidentResolved, lifecycle.Judged, lifecycle.Removed,
 			lifecycle.ClusterFormed, lifecycle.ClusterSettled, lifecycle.ClusterUnsettled, lifecycle.ClusterRebalanced, lifecycle.ClusterRemoved,
+			lifecycle.ClusterAPIClusterCreated, lifecycle.CrossplaneClusterCreated, lifecycle.EnvironmentCreated, lifecycle.EnvironmentModified, lifecycle.EnvironmentDeleted,
 		} {
 			eventType, err := cdevents.Type(version, transition)
 			if err != nil {

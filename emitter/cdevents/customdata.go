@@ -8,7 +8,10 @@ import (
 // CustomData is what our events add to the vocabulary of CDEvents (spec.md, CDEvents custom data).
 // It is an object: the schema forbids an array.
 type CustomData struct {
-	Knative Knative `json:"knative"`
+	// Knative is absent if the event is about an environment.
+	Knative *Knative `json:"knative,omitempty"`
+	// Environment is set if the event is about an environment.
+	Environment *Environment `json:"environment,omitempty"`
 	// Reason is one of the lifecycle's reasons.
 	Reason string `json:"reason,omitempty"`
 	// PreviousArtifactID is the package URL of what ran before.
@@ -74,17 +77,6 @@ type Share struct {
 
 func customData(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition, n notes) CustomData {
 	d := CustomData{
-		Knative: Knative{
-			Namespace:        subject.Namespace,
-			Name:             subject.Name,
-			UID:              string(subject.UID),
-			Generation:       t.Generation,
-			Revision:         revision(t.Revision),
-			PreviousRevision: revision(t.Previous),
-			Traffic:          shares(t.Traffic),
-			PreviousTraffic:  shares(t.PreviousTraffic),
-			URLs:             t.URLs,
-		},
 		Reason:             t.Reason,
 		PreviousArtifactID: imagePURL(t.Previous),
 		Incident:           incident(t),
@@ -96,10 +88,27 @@ func customData(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition, n n
 		PipelineID:         provenance(t, AnnotationPipelineID, &n),
 		Deployer:           provenance(t, AnnotationDeployer, &n),
 	}
+	if d.Environment = environmentData(subject, t, &n); d.Environment == nil {
+		d.Knative = knative(subject, t)
+	}
 	d.Cluster, d.Settled = cluster(t, &n)
 	d.fit(&n)
 	d.Notes = n
 	return d
+}
+
+func knative(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) *Knative {
+	return &Knative{
+		Namespace:        subject.Namespace,
+		Name:             subject.Name,
+		UID:              string(subject.UID),
+		Generation:       t.Generation,
+		Revision:         revision(t.Revision),
+		PreviousRevision: revision(t.Previous),
+		Traffic:          shares(t.Traffic),
+		PreviousTraffic:  shares(t.PreviousTraffic),
+		URLs:             t.URLs,
+	}
 }
 
 // maxProvenance bounds an annotation; Kubernetes allows 256 KiB.
@@ -107,12 +116,15 @@ const maxProvenance = 1024
 
 func provenance(t lifecycle.Transition, name string, n *notes) string {
 	v := annotation(t, name)
-	if len(v) > maxProvenance || !printable(v) {
+	if !carriable(v) {
 		n.add("customData", "annotation %s left out: it must not exceed %d bytes or hold control characters", name, maxProvenance)
 		return ""
 	}
 	return v
 }
+
+// carriable reports whether an event can carry a value that somebody wrote into an object.
+func carriable(v string) bool { return len(v) <= maxProvenance && printable(v) }
 
 func revision(r *lifecycle.Revision) *Revision {
 	if r == nil {

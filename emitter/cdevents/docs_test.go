@@ -80,7 +80,7 @@ func TestPageMatchesTheCode(t *testing.T) {
 		}
 	}
 	for _, reason := range []string{
-		lifecycle.ReasonTraffic, lifecycle.ReasonConfiguration, lifecycle.ReasonReapplied, lifecycle.ReasonWithdrawn, lifecycle.ReasonReplaced, lifecycle.ReasonRemoved, lifecycle.ReasonUndeclared, lifecycle.ReasonReplay,
+		lifecycle.ReasonTraffic, lifecycle.ReasonConfiguration, lifecycle.ReasonReapplied, lifecycle.ReasonWithdrawn, lifecycle.ReasonReplaced, lifecycle.ReasonRemoved, lifecycle.ReasonUndeclared, lifecycle.ReasonReplay, lifecycle.ReasonEnvironmentDeleted,
 	} {
 		if !strings.Contains(want, "`"+reason+"`") {
 			t.Errorf("the page does not explain reason %s", reason)

@@ -26,6 +26,21 @@ var (
 		Name:       "cart",
 		UID:        "5f0c1d9e-3c0b-4a52-9b42-6a7f0d3e9c11",
 	}
+	// prod is a Cluster of Cluster API, claim one of Crossplane.
+	prod = v1alpha1.CDEventSubjectSpec{
+		APIVersion: "cluster.x-k8s.io/v1beta2",
+		Kind:       "Cluster",
+		Namespace:  "fleet",
+		Name:       "prod",
+		UID:        "8c1f6a52-4d0b-4a3e-b1a9-3f6c2f6b7e10",
+	}
+	claim = v1alpha1.CDEventSubjectSpec{
+		APIVersion: "platform.example.com/v1alpha1",
+		Kind:       "TeamCluster",
+		Namespace:  "fleet",
+		Name:       "staging",
+		UID:        "d0a7d7a4-2f3b-4c55-9d58-0b7a3d9a1c22",
+	}
 	started = time.Date(2026, 11, 21, 9, 30, 0, 123456000, time.UTC)
 )
 
@@ -143,6 +158,47 @@ func failed() *lifecycle.Verdict {
 	}
 }
 
+// provisioned returns an environment in Kubernetes 1.34.1.
+func provisioned() lifecycle.Environment {
+	return lifecycle.Environment{
+		Provider: lifecycle.ProviderClusterAPI, Version: "v1.34.1", Region: "eu-central-1", URL: "https://prod.fleet.example.com:6443",
+		Class: "fleet/standard", Pools: []string{"general", "gpu"},
+	}
+}
+
+// environmentStory returns the transitions of an environment, and the first of another one.
+func environmentStory(first int64) []lifecycle.Transition {
+	pipeline := map[string]string{AnnotationCommitSHA: "9fceb02d0ae598e95dc970b74767f19372d61af8", AnnotationRepository: "https://git.example.com/platform/fleet"}
+	declared, upgraded := provisioned(), provisioned()
+	declared.URL = ""
+	upgraded.Version = "v1.35.0"
+	before := provisioned()
+	details := func(e lifecycle.Environment) *lifecycle.EnvironmentDetails {
+		return &lifecycle.EnvironmentDetails{Environment: e}
+	}
+	modified := details(upgraded)
+	modified.Previous, modified.Changed = &before, []string{"version"}
+	return []lifecycle.Transition{
+		{Type: lifecycle.ClusterAPIClusterCreated, Generation: 1, Chain: first, Annotations: pipeline, Environment: details(declared)},
+		{
+			Type: lifecycle.EnvironmentCreated, Generation: 2, Chain: first, Annotations: pipeline, Environment: details(provisioned()),
+			Links: []lifecycle.Link{linkTo(lifecycle.LinkPath, first, lifecycle.ClusterAPIClusterCreated)},
+		},
+		{
+			Type: lifecycle.EnvironmentModified, Generation: 3, Chain: first + 2, Annotations: pipeline, Environment: modified,
+			Links: []lifecycle.Link{linkTo(lifecycle.LinkPath, first+1, lifecycle.EnvironmentCreated)},
+		},
+		{
+			Type: lifecycle.EnvironmentDeleted, Generation: 3, Chain: first + 3, Annotations: pipeline, Environment: details(upgraded),
+			Links: []lifecycle.Link{linkTo(lifecycle.LinkPath, first+2, lifecycle.EnvironmentModified)},
+		},
+		{
+			Type: lifecycle.CrossplaneClusterCreated, Generation: 1, Chain: first + 4,
+			Environment: details(lifecycle.Environment{ID: "staging", Provider: lifecycle.ProviderCrossplane, Region: "eu-north-1", Class: "team-clusters.aws.platform.example.com"}),
+		},
+	}
+}
+
 // story returns the transitions, one of each type, in order.
 func story() []lifecycle.Transition {
 	first, second := firstRevision(), secondRevision()
@@ -232,6 +288,7 @@ func story() []lifecycle.Transition {
 			Links:   []lifecycle.Link{linkTo(lifecycle.LinkPath, 2, lifecycle.Deployed)},
 		},
 	}
+	transitions = append(transitions, environmentStory(int64(len(transitions)+1))...)
 	for i := range transitions {
 		transitions[i].Sequence = int64(i + 1)
 		transitions[i].Time = after(transitions[i].Sequence)
@@ -251,9 +308,20 @@ func transitionOf(t *testing.T, typ lifecycle.Type) lifecycle.Transition {
 	return lifecycle.Transition{}
 }
 
+// subjectOf returns the object that a transition of the story is about.
+func subjectOf(tr lifecycle.Transition) v1alpha1.CDEventSubjectSpec {
+	switch {
+	case tr.Environment == nil:
+		return cart
+	case tr.Environment.Provider == lifecycle.ProviderCrossplane:
+		return claim
+	}
+	return prod
+}
+
 func render(t *testing.T, p v1alpha1.Profile, tr lifecycle.Transition) event.Event {
 	t.Helper()
-	e, err := Render(p, cart, tr)
+	e, err := Render(p, subjectOf(tr), tr)
 	if err != nil {
 		t.Fatal(err)
 	}

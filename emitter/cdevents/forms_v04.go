@@ -128,3 +128,36 @@ func judged04(f facts) api.CDEventReader {
 		CDEventCustomData: f.data,
 	}
 }
+
+func environmentCreated04(f facts) api.CDEventReader {
+	return &v04.EnvironmentCreatedEvent{
+		Context: context04(f),
+		Subject: v04.EnvironmentCreatedSubject{
+			SubjectBase: subject04(f),
+			Content:     api.EnvironmentCreatedSubjectContentV0_2_0{Name: f.name, Url: f.uri},
+		},
+		CDEventCustomData: f.data,
+	}
+}
+
+func environmentModified04(f facts) api.CDEventReader {
+	return &v04.EnvironmentModifiedEvent{
+		Context: context04(f),
+		Subject: v04.EnvironmentModifiedSubject{
+			SubjectBase: subject04(f),
+			Content:     api.EnvironmentModifiedSubjectContentV0_2_0{Name: f.name, Url: f.uri},
+		},
+		CDEventCustomData: f.data,
+	}
+}
+
+func environmentDeleted04(f facts) api.CDEventReader {
+	return &v04.EnvironmentDeletedEvent{
+		Context: context04(f),
+		Subject: v04.EnvironmentDeletedSubject{
+			SubjectBase: subject04(f),
+			Content:     api.EnvironmentDeletedSubjectContentV0_2_0{Name: f.name},
+		},
+		CDEventCustomData: f.data,
+	}
+}

@@ -124,3 +124,36 @@ func judged05(f facts) api.CDEventReader {
 		CDEventCustomData: f.data,
 	}
 }
+
+func environmentCreated05(f facts) api.CDEventReader {
+	return &v05.EnvironmentCreatedEvent{
+		Context: context05(f),
+		Subject: v05.EnvironmentCreatedSubject{
+			SubjectBaseV05: subject05(f),
+			Content:        api.EnvironmentCreatedSubjectContentV0_3_0{Name: f.name, Uri: f.uri},
+		},
+		CDEventCustomData: f.data,
+	}
+}
+
+func environmentModified05(f facts) api.CDEventReader {
+	return &v05.EnvironmentModifiedEvent{
+		Context: context05(f),
+		Subject: v05.EnvironmentModifiedSubject{
+			SubjectBaseV05: subject05(f),
+			Content:        api.EnvironmentModifiedSubjectContentV0_3_0{Name: f.name, Uri: f.uri},
+		},
+		CDEventCustomData: f.data,
+	}
+}
+
+func environmentDeleted05(f facts) api.CDEventReader {
+	return &v05.EnvironmentDeletedEvent{
+		Context: context05(f),
+		Subject: v05.EnvironmentDeletedSubject{
+			SubjectBaseV05: subject05(f),
+			Content:        api.EnvironmentDeletedSubjectContentV0_3_0{Name: f.name},
+		},
+		CDEventCustomData: f.data,
+	}
+}

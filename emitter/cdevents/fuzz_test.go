@@ -19,6 +19,7 @@ func FuzzRender(f *testing.F) {
 	f.Add("", "", "", "", "", "", "", "", "", "", "", uint8(0))
 	f.Add("a/b", "c\r\nd", "\xff", "x@sha256:", "@", AnnotationChainID, "\x00", "\x00", "%zz", "id", "\uffff", uint8(255))
 	f.Add("..", ".", "?", "a:b:c", "[::1]:5000/a", AnnotationTraceParent, "00-0-0-0", "#", "//", "A1", "%", uint8(12))
+	f.Add("fleet", "prod", "v1.34.1", "cluster.x-k8s.io/v1beta2", "fleet/standard", AnnotationBranch, "eu", "prod-eu", "https://prod.example.com:6443", "pool", "x", uint8(2*18))
 	f.Fuzz(func(t *testing.T, namespace, name, revision, image, digest,
 		annotation, value, environment, environmentSource, extension, extensionValue string, pick uint8,
 	) {
@@ -38,13 +39,18 @@ func FuzzRender(f *testing.F) {
 		tr.Annotations = map[string]string{AnnotationLinks: value, AnnotationBranch: value, AnnotationDeployer: image}
 		tr.URLs = append(tr.URLs, value)
 		tr.Traffic = append(tr.Traffic, lifecycle.Share{Revision: revision})
+		s := v1alpha1.CDEventSubjectSpec{Kind: "Service", Namespace: namespace, Name: name, UID: "u"}
+		if tr.Environment != nil {
+			s.APIVersion, s.Kind = image, "Cluster"
+			e := lifecycle.Environment{ID: environment, Version: revision, Region: value, URL: environmentSource, Class: digest, Pools: []string{extension, value}, Note: image}
+			tr.Environment.Environment, tr.Environment.Previous = e, &e
+		}
 		p := v1alpha1.Profile{
 			SpecVersion: version,
 			Source:      "https://eu-1.example.com/",
 			Environment: v1alpha1.Environment{ID: environment, Source: environmentSource},
 			Extensions:  map[string]string{extension: extensionValue, annotation: value},
 		}
-		s := v1alpha1.CDEventSubjectSpec{Kind: "Service", Namespace: namespace, Name: name, UID: "u"}
 
 		e, err := Render(p, s, tr)
 		if err != nil {

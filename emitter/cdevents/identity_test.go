@@ -125,6 +125,12 @@ func TestTypes(t *testing.T) {
 			lifecycle.ClusterUnsettled:  "dev.cdeventsx.stateful-cluster.unsettled.0.1.0",
 			lifecycle.ClusterRebalanced: "dev.cdeventsx.stateful-cluster.rebalanced.0.1.0",
 			lifecycle.ClusterRemoved:    "dev.cdeventsx.stateful-cluster.removed.0.1.0",
+
+			lifecycle.ClusterAPIClusterCreated: "dev.cdeventsx.clusterapi-cluster.created.0.1.0",
+			lifecycle.CrossplaneClusterCreated: "dev.cdeventsx.crossplane-cluster.created.0.1.0",
+			lifecycle.EnvironmentCreated:       "dev.cdevents.environment.created.0.3.0",
+			lifecycle.EnvironmentModified:      "dev.cdevents.environment.modified.0.3.0",
+			lifecycle.EnvironmentDeleted:       "dev.cdevents.environment.deleted.0.3.0",
 		},
 		Version04: {
 			lifecycle.Created:        "dev.cdeventsx.knative-service.created.0.1.0",
@@ -145,6 +151,12 @@ func TestTypes(t *testing.T) {
 			lifecycle.ClusterUnsettled:  "dev.cdeventsx.stateful-cluster.unsettled.0.1.0",
 			lifecycle.ClusterRebalanced: "dev.cdeventsx.stateful-cluster.rebalanced.0.1.0",
 			lifecycle.ClusterRemoved:    "dev.cdeventsx.stateful-cluster.removed.0.1.0",
+
+			lifecycle.ClusterAPIClusterCreated: "dev.cdeventsx.clusterapi-cluster.created.0.1.0",
+			lifecycle.CrossplaneClusterCreated: "dev.cdeventsx.crossplane-cluster.created.0.1.0",
+			lifecycle.EnvironmentCreated:       "dev.cdevents.environment.created.0.2.0",
+			lifecycle.EnvironmentModified:      "dev.cdevents.environment.modified.0.2.0",
+			lifecycle.EnvironmentDeleted:       "dev.cdevents.environment.deleted.0.2.0",
 		},
 	} {
 		for typ, name := range want {

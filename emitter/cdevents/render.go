@@ -25,6 +25,8 @@ type facts struct {
 	// description and service belong to an incident.
 	description string
 	service     *api.Reference
+	// name and uri belong to an environment.
+	name, uri string
 	// outcome, reason, testCase and testCaseName belong to a verdict.
 	outcome, reason        string
 	testCase, testCaseName string
@@ -55,23 +57,24 @@ func render1(
 		chain:       chainID(subject, t, &n),
 		links:       links(profile, subject, t, &n),
 		subject:     SubjectID(subject),
-		environment: environment(profile.Environment, &n),
+		environment: environmentOf(profile, subject, t, &n),
 	}
 	f.about(subject, t)
 	// For an incident the artifact is optional, and there may be no Revision.
 	if row.artifact && (t.Incident == nil || t.Revision != nil) {
 		f.artifact = artifactID(subject, t.Revision, &n)
 	}
-	f.data = api.CDEventCustomData{
-		CustomData:            customData(subject, t, n),
-		CustomDataContentType: event.ApplicationJSON,
+	data := customData(subject, t, n)
+	if data.Environment != nil {
+		f.name, f.uri = data.Environment.Name, data.Environment.URL
 	}
+	f.data = api.CDEventCustomData{CustomData: data, CustomDataContentType: event.ApplicationJSON}
 
 	e, err := cloudEvent(f, form.build(f), extensions)
 	if err != nil {
 		return Rendered{}, fmt.Errorf("rendering transition %d of %s: %w", t.Sequence, f.subject, err)
 	}
-	return Rendered{Event: e, Incomplete: len(n) > 0}, nil
+	return Rendered{Event: e, Incomplete: len(data.Notes) > 0}, nil
 }
 
 // check rejects what only this program can get wrong.
@@ -86,6 +89,9 @@ func check(profile v1alpha1.Profile, t lifecycle.Transition) error {
 	}
 	if (t.Type == lifecycle.Judged) != (t.Verdict != nil) {
 		return fmt.Errorf("transition %s must have a verdict if and only if it announces one", t.Type)
+	}
+	if ofEnvironment(t) != (t.Environment != nil) {
+		return fmt.Errorf("transition %s must have environment details if and only if it is about an environment", t.Type)
 	}
 	if t.Time.IsZero() {
 		return fmt.Errorf("transition %s has no time; it must be journaled before it is rendered", t.Type)

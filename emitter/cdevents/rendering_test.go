@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,31 +26,43 @@ import (
 // journaled it, and the events that it would have sent. An upgrade must send exactly those.
 func TestJournaledEventsKeepTheirBytes(t *testing.T) {
 	for version := first; version <= Rendering; version++ {
-		t.Run(strconv.Itoa(version), func(t *testing.T) {
-			dir := filepath.Join("testdata", "journaled", strconv.Itoa(version))
-			_, err := os.Stat(dir)
-			if errors.Is(err, fs.ErrNotExist) && version == Rendering && *update {
-				freeze(t, dir)
-			}
-			want, err := os.ReadFile(filepath.Join(dir, "events.txt"))
-			if err != nil {
-				t.Fatalf("%v; for a new version of the rendering, run: go test ./emitter/cdevents -update", err)
-			}
-			raw, err := os.ReadFile(filepath.Join(dir, "subject.json"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var subject v1alpha1.CDEventSubject
-			if err := json.Unmarshal(raw, &subject); err != nil {
-				t.Fatal(err)
-			}
-			if got := transcribe(t, &subject); got != string(want) {
-				t.Errorf("%s\n\nVersion %d of the rendering gives different bytes than before. Events that were journaled for it would be sent "+
-					"with the same ids and different bytes. Leave this version unchanged and add a new one; see DEVELOPMENT.md.",
-					difference(string(want), got), version)
-			}
-		})
+		keepsItsBytes(t, version, "", frozen{cart, append(serviceStory(), invalid()...)})
+		keepsItsBytes(t, version, "environment", frozen{prod, append(environmentStory(1), invalidEnvironments()...)})
 	}
+}
+
+// frozen is what a subject in testdata has journaled.
+type frozen struct {
+	subject     v1alpha1.CDEventSubjectSpec
+	transitions []lifecycle.Transition
+}
+
+func keepsItsBytes(t *testing.T, version int, kind string, journaled frozen) {
+	t.Helper()
+	dir := filepath.Join("testdata", "journaled", strconv.Itoa(version), kind)
+	t.Run(strings.Trim(strconv.Itoa(version)+"/"+kind, "/"), func(t *testing.T) {
+		_, err := os.Stat(filepath.Join(dir, "events.txt"))
+		if errors.Is(err, fs.ErrNotExist) && version == Rendering && *update {
+			freeze(t, dir, journaled)
+		}
+		want, err := os.ReadFile(filepath.Join(dir, "events.txt"))
+		if err != nil {
+			t.Fatalf("%v; for a new version of the rendering, run: go test ./emitter/cdevents -update", err)
+		}
+		raw, err := os.ReadFile(filepath.Join(dir, "subject.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var subject v1alpha1.CDEventSubject
+		if err := json.Unmarshal(raw, &subject); err != nil {
+			t.Fatal(err)
+		}
+		if got := transcribe(t, &subject); got != string(want) {
+			t.Errorf("%s\n\nVersion %d of the rendering gives different bytes than before. Events that were journaled for it would be sent "+
+				"with the same ids and different bytes. Leave this version unchanged and add a new one; see DEVELOPMENT.md.",
+				difference(string(want), got), version)
+		}
+	})
 }
 
 func TestRenderingsHaveNoGaps(t *testing.T) {
@@ -88,17 +101,22 @@ func (audience) Recipients(v1alpha1.CDEventSubjectSpec, ledger.Labels, lifecycle
 	return []ledger.Recipient{{Source: "plain", Profile: plain}, {Source: "overriding", Profile: old}, {Source: "replayed", Profile: replayed}}
 }
 
-// freeze journals the story and some user mistakes, and writes down the events.
-func freeze(t *testing.T, dir string) {
+// serviceStory returns the story without environments.
+func serviceStory() []lifecycle.Transition {
+	return slices.DeleteFunc(story(), func(tr lifecycle.Transition) bool { return tr.Environment != nil })
+}
+
+// freeze journals a story and some user mistakes, and writes down the events.
+func freeze(t *testing.T, dir string, journaled frozen) {
 	t.Helper()
-	all := append(story(), invalid()...)
+	all := journaled.transitions
 	for i := range all {
 		all[i].Sequence = int64(i + 1)
 		all[i].Time = after(all[i].Sequence)
 	}
 	s := store.New()
 	s.Now = func() time.Time { return started }
-	err := ledger.New(s, audience{}, uncounted{}).Journal(context.Background(), cart, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
+	err := ledger.New(s, audience{}, uncounted{}).Journal(context.Background(), journaled.subject, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
 		return &ledger.Change{Memory: lifecycle.Memory{Sequence: int64(len(all))}, Transitions: all, At: started}, nil
 	})
 	if err != nil {
@@ -133,6 +151,27 @@ func invalid() []lifecycle.Transition {
 	return []lifecycle.Transition{
 		{Type: lifecycle.Upgraded, Reason: lifecycle.ReasonConfiguration, Generation: 6, Chain: 16, Revision: wrong, Previous: firstRevision(), Merged: 3},
 		{Type: lifecycle.Upgraded, Generation: 7, Chain: 17, Revision: large, Previous: large},
+	}
+}
+
+// invalidEnvironments returns transitions with values that events cannot carry, or only in part.
+func invalidEnvironments() []lifecycle.Transition {
+	wrong := lifecycle.Environment{
+		ID: "prod-eu", Version: strings.Repeat("v", 2*maxProvenance), Region: "a\nb", URL: "https://admin@example.com", Class: "<standard> & co",
+		Pools: []string{"a", strings.Repeat("b", 2*maxName)}, Note: "the control plane's object could not be read",
+	}
+	relative := provisioned()
+	relative.URL = "prod.fleet.example.com:6443/ü"
+	return []lifecycle.Transition{
+		{Type: lifecycle.EnvironmentModified, Generation: 4, Chain: 6, Environment: &lifecycle.EnvironmentDetails{Environment: wrong, Previous: &relative, Changed: []string{"version", "pools"}}},
+		{
+			Type: lifecycle.IncidentDetected, Generation: 4, Chain: 7, Environment: &lifecycle.EnvironmentDetails{Environment: provisioned()},
+			Incident: &lifecycle.IncidentDetails{Kind: lifecycle.EnvironmentOutage, Opened: 7, Since: after(5), Trouble: lifecycle.Trouble{Reason: "NotReachable", Message: "the control plane does not answer"}},
+		},
+		{
+			Type: lifecycle.EnvironmentDeleted, Generation: 4, Chain: 8, Annotations: map[string]string{AnnotationChainID: "not one"},
+			Environment: &lifecycle.EnvironmentDetails{Environment: provisioned(), Beneath: lifecycle.BeneathUnknown},
+		},
 	}
 }
 

@@ -14,13 +14,10 @@ import (
 )
 
 // Samples returns events of each type that a source with this profile receives, about a fictitious
-// Service: with and without the optional attributes.
+// Service or environment: with and without the optional attributes.
 func Samples(p v1alpha1.Profile) ([]event.Event, error) {
 	if _, _, err := lookup(p.SpecVersion, lifecycle.Created); err != nil {
 		return nil, err
-	}
-	subject := v1alpha1.CDEventSubjectSpec{
-		APIVersion: "serving.knative.dev/v1", Kind: "Service", Namespace: "default", Name: "sample", UID: "5f0c1d9e-3c0b-4a52-9b42-6a7f0d3e9c11",
 	}
 	var out []event.Event
 	for i, typ := range slices.Sorted(maps.Keys(table)) {
@@ -28,7 +25,7 @@ func Samples(p v1alpha1.Profile) ([]event.Event, error) {
 			continue
 		}
 		for _, annotations := range []map[string]string{nil, {AnnotationTraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}} {
-			ev, err := Render(p, subject, sample(int64(i+1), typ, annotations))
+			ev, err := Render(p, sampleSubject(typ), sample(int64(i+1), typ, annotations))
 			if err != nil {
 				return nil, fmt.Errorf("making a sample: %w", err)
 			}
@@ -36,6 +33,17 @@ func Samples(p v1alpha1.Profile) ([]event.Event, error) {
 		}
 	}
 	return out, nil
+}
+
+// sampleSubject returns the object that a transition of a type is about.
+func sampleSubject(typ lifecycle.Type) v1alpha1.CDEventSubjectSpec {
+	s := v1alpha1.CDEventSubjectSpec{
+		APIVersion: "serving.knative.dev/v1", Kind: "Service", Namespace: "default", Name: "sample", UID: "5f0c1d9e-3c0b-4a52-9b42-6a7f0d3e9c11",
+	}
+	if typ.OfEnvironment() {
+		s.APIVersion, s.Kind = "cluster.x-k8s.io/v1beta2", "Cluster"
+	}
+	return s
 }
 
 // sample returns a transition of a type, with the fields that it requires.
@@ -64,4 +72,9 @@ func withVerdict(t *lifecycle.Transition) {
 
 func withCluster(t *lifecycle.Transition) {
 	t.Cluster = &lifecycle.ClusterDetails{ClusterStatus: lifecycle.ClusterStatus{Runtime: "pekko"}}
+}
+
+func withEnvironment(t *lifecycle.Transition) {
+	t.Revision, t.Traffic, t.URLs = nil, nil, nil
+	t.Environment = &lifecycle.EnvironmentDetails{Environment: lifecycle.Environment{Provider: lifecycle.ProviderClusterAPI, Version: "v1.34.1", URL: "https://sample.example.com:6443"}}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
@@ -27,6 +29,17 @@ func SubjectID(s v1alpha1.CDEventSubjectSpec) string {
 // with the name of its Service.
 func ClusterID(s v1alpha1.CDEventSubjectSpec) string {
 	s.Kind = "stateful-cluster"
+	return SubjectID(s)
+}
+
+// EnvironmentID returns the subject id of an environment: the given one, or
+// "<kind>.<group>/<namespace>/<name>" if it is empty. Kinds of two groups may have the same name; the
+// version takes no part, because an object keeps its id when its kind is served in another one.
+func EnvironmentID(s v1alpha1.CDEventSubjectSpec, given string) string {
+	if given != "" {
+		return url.PathEscape(given)
+	}
+	s.Kind = schema.FromAPIVersionAndKind(s.APIVersion, s.Kind).GroupKind().String()
 	return SubjectID(s)
 }
 

@@ -87,6 +87,21 @@ var table = map[lifecycle.Type]row{
 	lifecycle.ClusterUnsettled:  {sample: withCluster, forms: customForms(clusterUnsettled)},
 	lifecycle.ClusterRebalanced: {sample: withCluster, forms: customForms(clusterRebalanced)},
 	lifecycle.ClusterRemoved:    {sample: withCluster, forms: customForms(clusterRemoved)},
+
+	lifecycle.ClusterAPIClusterCreated: {sample: withEnvironment, forms: customForms(clusterAPICreated)},
+	lifecycle.CrossplaneClusterCreated: {sample: withEnvironment, forms: customForms(crossplaneCreated)},
+	lifecycle.EnvironmentCreated: {
+		sample: withEnvironment,
+		forms:  forms(form{v05.EnvironmentCreatedEventType, environmentCreated05}, form{v04.EnvironmentCreatedEventType, environmentCreated04}),
+	},
+	lifecycle.EnvironmentModified: {
+		sample: withEnvironment,
+		forms:  forms(form{v05.EnvironmentModifiedEventType, environmentModified05}, form{v04.EnvironmentModifiedEventType, environmentModified04}),
+	},
+	lifecycle.EnvironmentDeleted: {
+		sample: withEnvironment,
+		forms:  forms(form{v05.EnvironmentDeletedEventType, environmentDeleted05}, form{v04.EnvironmentDeletedEventType, environmentDeleted04}),
+	},
 }
 
 // The custom events. Schema and SDKs disagree on valid names; lower-case letters with exactly one
@@ -101,6 +116,9 @@ var (
 	clusterUnsettled  = custom("stateful", "cluster", "unsettled")
 	clusterRebalanced = custom("stateful", "cluster", "rebalanced")
 	clusterRemoved    = custom("stateful", "cluster", "removed")
+
+	clusterAPICreated = custom("clusterapi", "cluster", "created")
+	crossplaneCreated = custom("crossplane", "cluster", "created")
 )
 
 func custom(name, subject, predicate string) api.CDEventType {

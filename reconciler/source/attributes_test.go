@@ -32,7 +32,7 @@ func TestCloudEventAttributes(t *testing.T) {
 				t.Errorf("%+v", a)
 			}
 		}
-		if n := len(asOthers.Status.CloudEventAttributes); !found || n != len(cdevents.Types(version)) || n != 16 {
+		if n := len(asOthers.Status.CloudEventAttributes); !found || n != len(cdevents.Types(version)) || n != 21 {
 			t.Errorf("%q: %d attributes, %s among them: %v", version, n, want, found)
 		}
 	}
