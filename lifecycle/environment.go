@@ -1,6 +1,5 @@
 package lifecycle
 
-
 // The transitions of an environment: a cluster, or whatever else a team provisions to run services in.
 const (
 	// ClusterAPIClusterCreated: the API server has accepted a Cluster of Cluster API.

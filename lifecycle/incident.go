@@ -72,6 +72,12 @@ func (r Rules) limit(kind Incident) time.Duration {
 		return r.DegradedAfter
 	case ClusterSplit:
 		return splitAfter
+	case EnvironmentOutage:
+		return r.EnvironmentOutageAfter
+	case EnvironmentDegraded:
+		return r.EnvironmentDegradedAfter
+	case EnvironmentNotCreated:
+		return r.EnvironmentNotCreatedAfter
 	}
 	return r.FailedRolloutAfter
 }

@@ -211,10 +211,12 @@ func (h *Held) previous() []Share {
 }
 
 // journalTime returns a time as it is journaled, never before the last one.
-func (m *Memory) journalTime(at time.Time) time.Time {
+func (m *Memory) journalTime(at time.Time) time.Time { return journalTime(at, m.LastTime) }
+
+func journalTime(at, last time.Time) time.Time {
 	at = at.UTC().Truncate(time.Microsecond)
-	if at.Before(m.LastTime) {
-		return m.LastTime
+	if at.Before(last) {
+		return last
 	}
 	return at
 }

@@ -122,6 +122,12 @@ type Rules struct {
 	// SettleWithin is how long Deployed, Upgraded and RolledBack wait for the cluster of a Service
 	// to settle; 0 means not at all.
 	SettleWithin time.Duration
+	// EnvironmentOutageAfter, EnvironmentDegradedAfter and EnvironmentNotCreatedAfter are the limits of the
+	// incidents of environments; 0 means never.
+	EnvironmentOutageAfter, EnvironmentDegradedAfter, EnvironmentNotCreatedAfter time.Duration
+	// EnvironmentDeletedWithin is how long the end of an environment waits for the resources that it
+	// consisted of.
+	EnvironmentDeletedWithin time.Duration
 }
 
 // DefaultRules apply where config-cdevents sets nothing else.
@@ -134,4 +140,9 @@ var DefaultRules = Rules{
 	FailedRolloutAfter: 2 * time.Minute,
 	DegradedAfter:      time.Minute,
 	SettleWithin:       2 * time.Minute,
+
+	EnvironmentOutageAfter:     2 * time.Minute,
+	EnvironmentDegradedAfter:   15 * time.Minute,
+	EnvironmentNotCreatedAfter: 45 * time.Minute,
+	EnvironmentDeletedWithin:   30 * time.Minute,
 }
