@@ -14,7 +14,6 @@ import (
 // A part of a commit, a chain or a URL would name something else, and the Service's value does not
 // apply to the Revision. So an event omits an annotation that is too long.
 func TestTruncatedAnnotationsAreOmitted(t *testing.T) {
-	project := projector{carried: cdevents.CarriedAnnotations(), clusterDomain: "cluster.local"}
 	sha := strings.Repeat("0123456789", 4)
 	for name, given := range map[string]map[string]string{
 		"a list without links":    {cdevents.AnnotationCommitSHA: sha + "," + strings.Repeat("x", 3000)},
@@ -22,12 +21,12 @@ func TestTruncatedAnnotationsAreOmitted(t *testing.T) {
 		"little room is left":     {cdevents.AnnotationBranch: strings.Repeat("b", 2048), cdevents.AnnotationChainID: strings.Repeat("c", 2040), cdevents.AnnotationCommitSHA: sha},
 		"no room is left":         {cdevents.AnnotationBranch: strings.Repeat("b", 2048), cdevents.AnnotationChainID: strings.Repeat("c", 2048), cdevents.AnnotationCommitSHA: sha},
 	} {
-		carried := project.carry(given)
+		carried := lifecycle.BoundAnnotations(given, cdevents.CarriedAnnotations())
 		size := 0
 		for _, v := range carried {
 			size += lifecycle.JSONSize(v)
 		}
-		if size > maxAnnotations+len(carried) {
+		if size > lifecycle.MaxAnnotations+len(carried) {
 			t.Errorf("%s: %d bytes are kept", name, size)
 		}
 		data := rendered(t, map[string]string{cdevents.AnnotationCommitSHA: "of-the-service"}, carried)
@@ -39,12 +38,11 @@ func TestTruncatedAnnotationsAreOmitted(t *testing.T) {
 
 // A long list of links keeps its first links, and none of them is truncated.
 func TestLongListKeepsWholeLinks(t *testing.T) {
-	project := projector{carried: cdevents.CarriedAnnotations(), clusterDomain: "cluster.local"}
 	var links []string
 	for i := range 12 {
 		links = append(links, fmt.Sprintf("CI=%d%s", i, strings.Repeat("x", 200)))
 	}
-	data := rendered(t, nil, project.carry(map[string]string{cdevents.AnnotationLinks: strings.Join(links, ",")}))
+	data := rendered(t, nil, lifecycle.BoundAnnotations(map[string]string{cdevents.AnnotationLinks: strings.Join(links, ",")}, cdevents.CarriedAnnotations()))
 	for i, link := range links {
 		if has, want := strings.Contains(data, `"`+strings.TrimPrefix(link, "CI=")+`"`), i < 9; has != want {
 			t.Errorf("link %d is in the event: %t, want %t", i, has, want)
@@ -71,18 +69,4 @@ func rendered(t *testing.T, ofService, ofRevision map[string]string) string {
 		t.Fatal(err)
 	}
 	return string(out.Data())
-}
-
-func TestHugeAnnotationsAreTruncated(t *testing.T) {
-	for name, c := range map[string]struct{ in, out string }{
-		"short":  {"abc", "abc"},
-		"long":   {strings.Repeat("x", 240<<10), strings.Repeat("x", maxAnnotation)},
-		"list":   {strings.Repeat("CI=0123456789,", 20<<10), strings.TrimSuffix(strings.Repeat("CI=0123456789,", maxAnnotation/14), ",")},
-		"runes":  {strings.Repeat("é", maxAnnotation), strings.Repeat("é", maxAnnotation/2)},
-		"broken": {"x" + strings.Repeat("é", maxAnnotation), "x" + strings.Repeat("é", maxAnnotation/2-1)},
-	} {
-		if got := clip(c.in, maxAnnotation); got != c.out {
-			t.Errorf("%s: %d bytes, want %d", name, len(got), len(c.out))
-		}
-	}
 }

@@ -167,7 +167,7 @@ func (p projector) service(o *servingv1.Service) serviceValue {
 		Generation:  o.Generation,
 		Ready:       o.IsReady(),
 		EverReady:   o.Status.LatestReadyRevisionName != "",
-		Annotations: p.carry(o.Annotations),
+		Annotations: lifecycle.BoundAnnotations(o.Annotations, p.carried),
 		Labels:      lifecycle.BoundLabels(o.Labels),
 		Trouble:     trouble(o),
 	}

@@ -47,7 +47,7 @@ func (p projector) revision(o *servingv1.Revision) (revisionValue, error) {
 			Generation:  generation,
 			Template:    template,
 			Ready:       ready != nil && ready.IsTrue(),
-			Annotations: p.carry(o.Annotations),
+			Annotations: lifecycle.BoundAnnotations(o.Annotations, p.carried),
 		},
 	}
 	v.Facts.SetImages(images(o))

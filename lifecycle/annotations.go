@@ -1,28 +1,24 @@
-package service
+package lifecycle
 
-import (
-	"strings"
+import "strings"
 
-	"github.com/knative-cdevents/knative-cdevents/lifecycle"
-)
-
-// carry keeps the annotations that events need, within limits.
-func (p projector) carry(all map[string]string) map[string]string {
+// BoundAnnotations returns the annotations to keep of an object: those that are carried, within limits.
+func BoundAnnotations(all map[string]string, carried []string) map[string]string {
 	var out map[string]string
-	room := maxAnnotations
-	for _, name := range p.carried {
+	room := MaxAnnotations
+	for _, name := range carried {
 		v, ok := all[name]
 		if !ok {
 			continue
 		}
-		if most := min(room, maxAnnotation); lifecycle.JSONSize(v) > most {
+		if most := min(room, maxAnnotation); JSONSize(v) > most {
 			v = shortened(v, most)
 		}
 		if out == nil {
 			out = map[string]string{}
 		}
 		out[name] = v
-		room = max(0, room-lifecycle.JSONSize(v))
+		room = max(0, room-JSONSize(v))
 	}
 	return out
 }
@@ -35,7 +31,7 @@ const cutOff = "\x7f"
 func shortened(v string, most int) string {
 	end, size := 0, len(cutOff)
 	for i, r := range v {
-		if size += lifecycle.JSONSize(string(r)); size > most {
+		if size += JSONSize(string(r)); size > most {
 			end = i
 			break
 		}
@@ -46,11 +42,11 @@ func shortened(v string, most int) string {
 	return cutOff
 }
 
-// maxAnnotation limits one annotation, and maxAnnotations all annotations of an object, in bytes of
+// maxAnnotation limits one annotation, and MaxAnnotations all annotations of an object, in bytes of
 // JSON. Kubernetes allows 256 KiB, and the ledger stores two dozen Revisions.
 const (
 	maxAnnotation  = 2 << 10
-	maxAnnotations = 4 << 10
+	MaxAnnotations = 4 << 10
 )
 
 // clip truncates a long value, at a comma if it is a list: half a link would point to something
