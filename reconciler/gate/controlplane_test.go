@@ -166,7 +166,7 @@ func (th *theatre) process() (stop func()) {
 	must(th.t, err)
 	dyn, err := dynamic.NewForConfig(th.config)
 	must(th.t, err)
-	presence, err := observer.NewPresence(meta)
+	presence, err := observer.NewPresence(meta, "")
 	must(th.t, err)
 	g := gate.New(gate.Options{
 		Client: ours, Namespace: system, Runs: dyn, Presence: presence, Service: th.Service, Counts: th, Clock: fastClock{th: th}, Analyze: stage.Analyze,

@@ -74,8 +74,13 @@ func (f *fold) run() error {
 		if object != nil {
 			uid = object.UID
 		}
-		if err := f.bury(uid, first.At); err != nil {
+		wait, err := f.bury(uid, first.At)
+		if err != nil {
 			return err
+		}
+		if wait {
+			f.held = true
+			return nil
 		}
 		n := 1
 		if object != nil {

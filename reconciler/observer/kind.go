@@ -47,8 +47,9 @@ type Memory interface {
 	ledger.Memory
 	// Next folds the state of an object into the memory.
 	Next(ctx context.Context, s Step) (Result, error)
-	// End folds in that the object is gone.
-	End(at time.Time) Result
+	// End folds in that the object is gone. Wait in its result says that something else must be
+	// gone first; End is called again later.
+	End(ctx context.Context, at time.Time) (Result, error)
 	// Replay repeats the present state for sources that have not received it.
 	Replay(at time.Time) Result
 	// Conditions are what the user should know of the object. They are written to

@@ -19,6 +19,8 @@ type plain struct {
 	live    types.UID
 	created time.Time
 	rules   lifecycle.Rules
+	// remains says that the end of an object must wait for something else.
+	remains bool
 }
 
 func (*plain) APIVersion() string                                              { return "v1" }
@@ -72,8 +74,12 @@ func (m remembered) result(r lifecycle.Result) Result {
 	}
 }
 
-func (m remembered) End(at time.Time) Result {
-	return m.result(lifecycle.Next(m.kind.rules, m.Memory, lifecycle.Snapshot{Gone: true}, at))
+func (m remembered) End(_ context.Context, at time.Time) (Result, error) {
+	r := m.result(lifecycle.Next(m.kind.rules, m.Memory, lifecycle.Snapshot{Gone: true}, at))
+	if m.kind.remains {
+		r = Result{Memory: m, Wait: true}
+	}
+	return r, nil
 }
 
 func (m remembered) Replay(at time.Time) Result { return m.result(lifecycle.Replay(m.Memory, at)) }

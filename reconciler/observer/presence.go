@@ -3,6 +3,7 @@ package observer
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -16,40 +17,74 @@ import (
 
 var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
+// Definition is what is known of a CustomResourceDefinition.
+type Definition struct {
+	// Version is its resourceVersion.
+	Version string
+	// Label is the value of the label that NewPresence was told to keep.
+	Label string
+	// Controller is the kind of the object that controls it, empty if there is none.
+	Controller string
+}
+
 // Presence knows which CustomResourceDefinitions exist. Watched kinds may be installed after
 // the controller, and uninstalled before it.
 type Presence struct {
 	informer cache.SharedIndexInformer
+	label    string
 
 	mu       sync.Mutex
-	existing map[string]bool
+	existing map[string]Definition
 	changed  []func()
 }
 
-// NewPresence watches the names of all CustomResourceDefinitions, and nothing else of them.
-// Call Run to start.
-func NewPresence(client metadata.Interface) (*Presence, error) {
-	p := &Presence{existing: map[string]bool{}}
+// NewPresence watches the names of all CustomResourceDefinitions, one label and who controls
+// them, and nothing else. Call Run to start.
+func NewPresence(client metadata.Interface, label string) (*Presence, error) {
+	p := &Presence{existing: map[string]Definition{}, label: label}
 	p.informer = metadatainformer.NewSharedInformerFactory(client, 0).ForResource(crds).Informer()
-	err := p.informer.SetTransform(func(obj any) (any, error) {
-		if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
-			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-				Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
-			}}, nil
-		}
-		return obj, nil
-	})
-	if err != nil {
+	if err := p.informer.SetTransform(p.project); err != nil {
 		return nil, fmt.Errorf("setting a transform on the informer for %s: %w", crds.Resource, err)
 	}
-	_, err = p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, err := p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { p.set(obj, true) },
+		UpdateFunc: func(_, obj any) { p.set(obj, true) },
 		DeleteFunc: func(obj any) { p.set(obj, false) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("adding a handler to the informer for %s: %w", crds.Resource, err)
 	}
 	return p, nil
+}
+
+// project is a cache.TransformFunc.
+func (p *Presence) project(obj any) (any, error) {
+	m, ok := obj.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return obj, nil
+	}
+	out := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}}
+	if v, ok := m.Labels[p.label]; ok {
+		out.Labels = map[string]string{p.label: v}
+	}
+	if owner := metav1.GetControllerOfNoCopy(m); owner != nil {
+		out.OwnerReferences = []metav1.OwnerReference{{Kind: owner.Kind, Controller: owner.Controller}}
+	}
+	return out, nil
+}
+
+// Definitions returns the existing definitions by name.
+func (p *Presence) Definitions() map[string]Definition {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.existing)
+}
+
+// OnChange calls f, which must not block, after each change of a definition.
+func (p *Presence) OnChange(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.changed = append(p.changed, f)
 }
 
 // Run watches until the context ends.
@@ -63,7 +98,7 @@ func (p *Presence) Has(names ...string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, n := range names {
-		if !p.existing[n] {
+		if _, exists := p.existing[n]; !exists {
 			return false
 		}
 	}
@@ -76,7 +111,9 @@ func (p *Presence) set(obj any, exists bool) {
 		return // not an object with a name
 	}
 	p.mu.Lock()
-	p.existing[key] = exists
+	if delete(p.existing, key); exists {
+		p.existing[key] = p.definition(obj)
+	}
 	changed := p.changed
 	p.mu.Unlock()
 	for _, f := range changed {
@@ -84,19 +121,29 @@ func (p *Presence) set(obj any, exists bool) {
 	}
 }
 
+func (p *Presence) definition(obj any) Definition {
+	m, ok := obj.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return Definition{}
+	}
+	out := Definition{Version: m.ResourceVersion, Label: m.Labels[p.label]}
+	if owner := metav1.GetControllerOfNoCopy(m); owner != nil {
+		out.Controller = owner.Kind
+	}
+	return out
+}
+
 // While calls run whenever all of the named definitions exist, with a context that ends when
 // one of them is deleted. It calls absent whenever they are known not to exist. It returns
 // when ctx ends.
 func (p *Presence) While(ctx context.Context, names []string, run func(context.Context), absent func()) {
 	wake := make(chan struct{}, 1)
-	p.mu.Lock()
-	p.changed = append(p.changed, func() {
+	p.OnChange(func() {
 		select {
 		case wake <- struct{}{}:
 		default:
 		}
 	})
-	p.mu.Unlock()
 
 	var stop context.CancelFunc
 	var wg sync.WaitGroup

@@ -88,7 +88,7 @@ func run(t *testing.T, config *rest.Config) *running {
 	must(t, err)
 	knative, err := versioned.NewForConfig(config)
 	must(t, err)
-	presence, err := observer.NewPresence(meta)
+	presence, err := observer.NewPresence(meta, "")
 	must(t, err)
 	j := &journaled{}
 	l := ledger.New(ours.CDEventSubjects(namespace), j, j)

@@ -57,8 +57,8 @@ func (m memory) Next(ctx context.Context, s observer.Step) (observer.Result, err
 }
 
 // End implements observer.Memory.
-func (m memory) End(at time.Time) observer.Result {
-	return m.result(lifecycle.Next(m.kind.rules(), m.Memory, lifecycle.Snapshot{Gone: true}, at))
+func (m memory) End(_ context.Context, at time.Time) (observer.Result, error) {
+	return m.result(lifecycle.Next(m.kind.rules(), m.Memory, lifecycle.Snapshot{Gone: true}, at)), nil
 }
 
 // Replay implements observer.Memory.
