@@ -1,6 +1,7 @@
 package config
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -99,13 +100,14 @@ func TestExamplesShowTheDefaults(t *testing.T) {
 		for _, key := range []string{
 			"cluster-uri", "environment-id", "environment-source", "rollback-traffic", "rollback-template",
 			"rollback-withdrawn", "shifted-min-interval", "stabilization-window", "sink-hosts", "incident-degraded-after", "settle-within",
+			"environment-kinds", "incident-environment-outage-after", "incident-environment-degraded-after", "incident-environment-not-created-after", "environment-deleted-within",
 		} {
 			if !strings.Contains(c.Data["_example"], "\n"+key+":") {
 				t.Errorf("the example lacks %s", key)
 			}
 		}
 		shipped, err := settings.FromConfigMap(settings.Default(cluster), c)
-		if err != nil || shipped != settings.Default(cluster) {
+		if err != nil || !reflect.DeepEqual(shipped, settings.Default(cluster)) {
 			t.Errorf("shipped: %+v, %v", shipped, err)
 		}
 	}

@@ -63,9 +63,9 @@ type ResourceRef struct {
 	Name       string `json:"name"`
 }
 
-// maxResources bounds the resources that are remembered. The deletion of an environment with more of them is
+// MaxResources bounds the resources that are remembered. The deletion of an environment with more of them is
 // announced when the first ones are gone.
-const maxResources = 256
+const MaxResources = 256
 
 // EnvironmentMemory is the state kept of one environment. The ledger stores it as JSON; fields are only ever
 // added.

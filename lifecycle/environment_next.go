@@ -98,7 +98,7 @@ func (b *environmentBuilder) observe() {
 	b.m.Excluded, b.m.Kept, b.m.Observed = s.Excluded, s.Kept, s.Observed
 	// While it is being deleted, references may vanish before the resources.
 	if len(s.Resources) > 0 || !s.Resting {
-		b.m.Resources = s.Resources[:min(len(s.Resources), maxResources)]
+		b.m.Resources = s.Resources[:min(len(s.Resources), MaxResources)]
 	}
 	if !b.m.Created {
 		b.take()

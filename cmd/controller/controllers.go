@@ -37,7 +37,7 @@ func (c *controllers) serviceController(ctx context.Context, cmw configmap.Watch
 		Client: serving, Presence: c.presence, Carried: cdevents.CarriedAnnotations(),
 		Rules: func() lifecycle.Rules { return e.settings.Current().Rules() },
 		Options: observer.Options{
-			Ledger: e.ledger, Since: since, Promoted: c.promoted, Demoted: e.delivery.Demoted, Merged: e.metrics.Merged, Now: time.Now,
+			Ledger: e.ledger, Since: since, Promoted: c.promoted(ctx), Demoted: c.demoted, Merged: e.metrics.Merged, Now: time.Now,
 			Stopping: ctx.Done(), Reverted: e.reverted,
 		},
 	})
@@ -59,10 +59,19 @@ func (c *controllers) sourceController(ctx context.Context, cmw configmap.Watche
 	return impl
 }
 
-// promoted is called when this process leads for more objects: it sends their pending
-// events, writes the status of sources, and continues their gates.
-func (c *controllers) promoted(b reconciler.Bucket) {
-	c.emitting.delivery.Promoted(b)
-	c.emitting.resync()
-	c.gating.gates.Resync()
+// promoted is called when this process leads for more objects: it watches their environments, sends their
+// pending events, writes the status of sources, and continues their gates.
+func (c *controllers) promoted(ctx context.Context) func(reconciler.Bucket) {
+	return func(b reconciler.Bucket) {
+		c.environments.Load().Promoted(ctx, b)
+		c.emitting.delivery.Promoted(b)
+		c.emitting.resync()
+		c.gating.gates.Resync()
+	}
+}
+
+// demoted is called when it no longer leads for them.
+func (c *controllers) demoted(b reconciler.Bucket) {
+	c.environments.Load().Demoted(b)
+	c.emitting.delivery.Demoted(b)
 }

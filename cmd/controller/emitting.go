@@ -66,7 +66,7 @@ func newEmitting(ctx context.Context, p *process, cmw configmap.Watcher) *emitti
 	var err error
 	e.metrics, err = delivery.NewInstruments() //nolint:contextcheck // counters start at zero
 	must(ctx, "making the metrics", err)
-	e.settings, err = settings.NewStore(ctx, cmw, e.resync)
+	e.settings, err = settings.NewStore(ctx, cmw, e.configured)
 	must(ctx, "reading the configuration", err)
 	sending, stop := context.WithCancel(ctx)
 	context.AfterFunc(p.stopping, stop) //nolint:contextcheck // ctx outlives the signal, sending must not
@@ -144,6 +144,14 @@ func (e *emitting) since(resource string) func(context.Context) (time.Time, erro
 		}
 		known = at
 		return known, nil
+	}
+}
+
+// configured is called when the settings have changed.
+func (e *emitting) configured() {
+	e.resync()
+	if environments := e.environments.Load(); environments != nil {
+		environments.Compare()
 	}
 }
 

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"knative.dev/pkg/system"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
@@ -100,8 +102,15 @@ func (e *emitting) relabelled(namespace string) {
 // lookAgain makes the observer process the objects of a namespace again, or all.
 func (e *emitting) lookAgain(namespace string) {
 	e.again.want(namespace, func(in map[string]bool) {
+		these := func(key types.NamespacedName) bool {
+			// Cluster-scoped environments are for the sources of the controller's namespace.
+			return in[everywhere] || in[cmp.Or(key.Namespace, system.Namespace())]
+		}
 		if ob := e.services.Load(); ob != nil {
-			ob.LookAgain(func(key types.NamespacedName) bool { return in[everywhere] || in[key.Namespace] })
+			ob.LookAgain(these)
+		}
+		if ob := e.environments.Load(); ob != nil {
+			ob.LookAgain(these)
 		}
 	})
 }
@@ -116,8 +125,12 @@ func (e *emitting) ledgered(s *v1alpha1.CDEventSubject) {
 
 // refresh makes the observer process the object of a ledger entry again.
 func (e *emitting) refresh(s *v1alpha1.CDEventSubject) {
+	key := ledger.KeyOf(s.Spec)
 	if ob := e.services.Load(); ob != nil {
-		ob.Ledgered(ledger.KeyOf(s.Spec))
+		ob.Ledgered(key)
+	}
+	if ob := e.environments.Load(); ob != nil {
+		ob.Ledgered(key)
 	}
 }
 

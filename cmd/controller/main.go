@@ -62,7 +62,8 @@ func run() error {
 	if *disableHA {
 		ctx = sharedmain.WithHADisabled(ctx)
 	}
-	sharedmain.MainWithConfig(ctx, component, cfg, c.serviceController, c.sourceController)
+	// The watch of Services elects, and the others follow it.
+	sharedmain.MainWithConfig(ctx, component, cfg, c.environmentController, c.serviceController, c.sourceController)
 	p.wait()
 	if err := context.Cause(stopping); errors.Is(err, errReverted) {
 		return err

@@ -12,6 +12,7 @@ import (
 	"knative.dev/pkg/logging"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/environment"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
@@ -34,6 +35,8 @@ type process struct {
 	pods      *pods.Informer
 	// services is the watch of Services; it knows what this process leads.
 	services atomic.Pointer[service.Watch]
+	// environments is the watch of environments. It leads for what services leads for.
+	environments atomic.Pointer[environment.Watch]
 }
 
 func newProcess(stopping context.Context, end context.CancelCauseFunc, config *rest.Config) *process {
@@ -47,7 +50,7 @@ func (p *process) connect(ctx context.Context) {
 	must(ctx, "making a client for knative-cdevents.dev", err)
 	p.metadata, err = metadata.NewForConfig(p.config)
 	must(ctx, "making a client for metadata", err)
-	p.presence, err = observer.NewPresence(p.metadata)
+	p.presence, err = observer.NewPresence(p.metadata, environment.Label)
 	must(ctx, "watching which kinds exist", err)
 	p.pods, err = pods.New(kubeclient.Get(ctx), p.metadata)
 	must(ctx, "watching pods", err)

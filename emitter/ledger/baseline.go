@@ -6,6 +6,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -38,3 +39,20 @@ func (l *Ledger) Baseline(ctx context.Context, resource string) (time.Time, erro
 
 // BaselineKind is the spec.kind of the markers that Baseline creates.
 const BaselineKind = "Baseline"
+
+// Mark sets a condition on the marker of a kind. The marker must exist.
+func (l *Ledger) Mark(ctx context.Context, resource string, c metav1.Condition) error {
+	name := "baseline-" + resource
+	marker, err := l.client.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading CDEventSubject %s: %w", name, err)
+	}
+	marker = marker.DeepCopy()
+	if !meta.SetStatusCondition(&marker.Status.Conditions, c) {
+		return nil
+	}
+	if _, err := l.client.Update(ctx, marker, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("writing condition %s of CDEventSubject %s: %w", c.Type, name, err)
+	}
+	return nil
+}

@@ -10,11 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	cm "knative.dev/pkg/configmap/parser"
 
@@ -30,6 +32,9 @@ const Name = "config-cdevents"
 
 // SinkHostsKey is the key of SinkHosts.
 const SinkHostsKey = "sink-hosts"
+
+// EnvironmentKindsKey is the key of EnvironmentKinds.
+const EnvironmentKindsKey = "environment-kinds"
 
 // DefaultEnvironment is the default environment id. The specification requires it to be
 // unique only together with the source of the event.
@@ -53,6 +58,20 @@ type Settings struct {
 
 	// IncidentDegradedAfter and SettleWithin apply to stateful clusters.
 	IncidentDegradedAfter, SettleWithin time.Duration
+
+	// EnvironmentKinds are the kinds whose objects are environments.
+	EnvironmentKinds []schema.GroupKind
+	// These limits apply to environments.
+	EnvironmentOutageAfter, EnvironmentDegradedAfter, EnvironmentNotCreatedAfter, EnvironmentDeletedWithin time.Duration
+}
+
+// defaultEnvironmentKinds are the clusters of Cluster API, and those of the usual providers of Crossplane. Groups
+// such as ecs.aws.upbound.io and rds.aws.upbound.io have a kind Cluster, too.
+var defaultEnvironmentKinds = []string{
+	"Cluster.cluster.x-k8s.io",
+	"Cluster.eks.aws.upbound.io", "Cluster.eks.aws.m.upbound.io", "Cluster.eks.aws.crossplane.io",
+	"Cluster.container.gcp.upbound.io", "Cluster.container.gcp.m.upbound.io", "Cluster.container.gcp.crossplane.io",
+	"KubernetesCluster.containerservice.azure.upbound.io", "KubernetesCluster.containerservice.azure.m.upbound.io",
 }
 
 // Default returns the settings that apply without a ConfigMap. The cluster is
@@ -73,6 +92,12 @@ func Default(cluster types.UID) Settings {
 		IncidentFailedRolloutAfter: r.FailedRolloutAfter,
 		IncidentDegradedAfter:      r.DegradedAfter,
 		SettleWithin:               r.SettleWithin,
+
+		EnvironmentKinds:           parseKinds(defaultEnvironmentKinds),
+		EnvironmentOutageAfter:     r.EnvironmentOutageAfter,
+		EnvironmentDegradedAfter:   r.EnvironmentDegradedAfter,
+		EnvironmentNotCreatedAfter: r.EnvironmentNotCreatedAfter,
+		EnvironmentDeletedWithin:   r.EnvironmentDeletedWithin,
 	}
 }
 
@@ -88,6 +113,11 @@ func (s Settings) Rules() lifecycle.Rules {
 		FailedRolloutAfter: s.IncidentFailedRolloutAfter,
 		DegradedAfter:      s.IncidentDegradedAfter,
 		SettleWithin:       s.SettleWithin,
+
+		EnvironmentOutageAfter:     s.EnvironmentOutageAfter,
+		EnvironmentDegradedAfter:   s.EnvironmentDegradedAfter,
+		EnvironmentNotCreatedAfter: s.EnvironmentNotCreatedAfter,
+		EnvironmentDeletedWithin:   s.EnvironmentDeletedWithin,
 	}
 }
 
@@ -99,6 +129,8 @@ var keys = map[string]bool{
 	SinkHostsKey:            true,
 	"incident-outage-after": true, "incident-failed-rollout-after": true,
 	"incident-degraded-after": true, "settle-within": true,
+	EnvironmentKindsKey: true, "incident-environment-outage-after": true, "incident-environment-degraded-after": true,
+	"incident-environment-not-created-after": true, "environment-deleted-within": true,
 	"_example": true,
 }
 
@@ -123,6 +155,11 @@ func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 		span(c.Data, "incident-failed-rollout-after", &s.IncidentFailedRolloutAfter),
 		span(c.Data, "incident-degraded-after", &s.IncidentDegradedAfter),
 		span(c.Data, "settle-within", &s.SettleWithin),
+		kinds(c.Data, &s.EnvironmentKinds),
+		span(c.Data, "incident-environment-outage-after", &s.EnvironmentOutageAfter),
+		span(c.Data, "incident-environment-degraded-after", &s.EnvironmentDegradedAfter),
+		span(c.Data, "incident-environment-not-created-after", &s.EnvironmentNotCreatedAfter),
+		span(c.Data, "environment-deleted-within", &s.EnvironmentDeletedWithin),
 	)
 	for _, key := range []string{"cluster-uri", "environment-id", "environment-source"} {
 		if n := len(c.Data[key]); n > maxText {
@@ -213,4 +250,46 @@ func list(data map[string]string, key string, into *hosts.List) error {
 	}
 	*into = all
 	return nil
+}
+
+// kindName is a kind and its group, such as Cluster.cluster.x-k8s.io.
+var kindName = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,62}\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$`)
+
+// maxKinds bounds the kinds: each costs an informer.
+const maxKinds = 64
+
+// kinds parses kinds, separated by commas. An empty list means that labels alone choose.
+func kinds(data map[string]string, into *[]schema.GroupKind) error {
+	value, given := data[EnvironmentKindsKey]
+	if !given {
+		return nil
+	}
+	var names []string
+	for name := range strings.SplitSeq(value, ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		if len(name) > maxHost || !kindName.MatchString(name) {
+			return fmt.Errorf("%s names %q; it must list kinds with their groups, such as Cluster.cluster.x-k8s.io", EnvironmentKindsKey, name)
+		}
+		names = append(names, name)
+	}
+	if len(names) > maxKinds {
+		return fmt.Errorf("%s names %d kinds; it must not name more than %d", EnvironmentKindsKey, len(names), maxKinds)
+	}
+	*into = parseKinds(names)
+	return nil
+}
+
+// maxHost is the longest name in DNS, with a kind before it.
+const maxHost = 253
+
+func parseKinds(names []string) []schema.GroupKind {
+	var out []schema.GroupKind
+	for _, name := range names {
+		if of := schema.ParseGroupKind(name); !slices.Contains(out, of) {
+			out = append(out, of)
+		}
+	}
+	return out
 }

@@ -1,12 +1,14 @@
 package settings
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
@@ -39,6 +41,15 @@ func TestSettings(t *testing.T) {
 			s.ShiftedMinInterval, s.StabilizationWindow = 30*time.Second, 5*time.Second
 			s.SinkHosts = "*.example.com,10.1.2.3"
 		}},
+		{"kinds of environments", map[string]string{
+			"environment-kinds":                 " Cluster.cluster.x-k8s.io, XFleet.platform.example.com,Cluster.cluster.x-k8s.io,",
+			"incident-environment-outage-after": "20s", "incident-environment-degraded-after": "0s", "incident-environment-not-created-after": "1h", "environment-deleted-within": "10m",
+		}, func(s *Settings) {
+			s.EnvironmentKinds = []schema.GroupKind{{Group: "cluster.x-k8s.io", Kind: "Cluster"}, {Group: "platform.example.com", Kind: "XFleet"}}
+			s.EnvironmentOutageAfter, s.EnvironmentDegradedAfter = 20*time.Second, 0
+			s.EnvironmentNotCreatedAfter, s.EnvironmentDeletedWithin = time.Hour, 10*time.Minute
+		}},
+		{"no kinds of environments", map[string]string{"environment-kinds": ""}, func(s *Settings) { s.EnvironmentKinds = nil }},
 		{"a URN as cluster URI", map[string]string{"cluster-uri": "urn:example:cluster"}, func(s *Settings) {
 			s.ClusterURI = "urn:example:cluster"
 		}},
@@ -48,7 +59,7 @@ func TestSettings(t *testing.T) {
 			t.Parallel()
 			want := Default(uid)
 			tc.want(&want)
-			if got, err := read(tc.data); err != nil || got != want {
+			if got, err := read(tc.data); err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("got %+v, %v\nwant %+v", got, err, want)
 			}
 		})
@@ -66,6 +77,7 @@ func TestInvalidValuesAreRefusedByKey(t *testing.T) {
 		"shifted-min-interval": "10",
 		"stabilization-window": "-5s",
 		"settle-within":        "2h",
+		"environment-kinds":    "Cluster.cluster.x-k8s.io, clusters",
 		"sink-hosts":           "https://hooks.example.com",
 	} {
 		_, err := read(map[string]string{key: value, "environment-id": "x"})

@@ -3,6 +3,7 @@ package settings
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
@@ -75,7 +76,7 @@ func (s *Store) changed(c *corev1.ConfigMap) {
 		s.logger.Errorf("The configuration is not valid, and the last valid one stays in effect: %v", err)
 		return
 	}
-	if before := s.current.Swap(&next); *before != next {
+	if before := s.current.Swap(&next); !reflect.DeepEqual(*before, next) {
 		s.logger.Infof("The configuration changed: %+v", next)
 		s.onChange()
 	}

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,7 +65,7 @@ func TestConfigMapMayBeAbsent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Current() != Default(uid) {
+	if !reflect.DeepEqual(s.Current(), Default(uid)) {
 		t.Errorf("%+v", s.Current())
 	}
 }

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"knative.dev/pkg/configmap"
+	"knative.dev/pkg/controller"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/environment"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+)
+
+// environmentController watches environments.
+func (c *controllers) environmentController(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
+	c.start(ctx, cmw)
+	e := c.emitting
+	found, err := discovery.NewDiscoveryClientForConfig(c.config)
+	must(ctx, "making a client for discovery", err)
+	objects, err := dynamic.NewForConfig(c.config)
+	must(ctx, "making a client for environments", err)
+	impl, environments := environment.NewController(ctx, environment.Options{
+		Discovery: found, Dynamic: objects, Metadata: c.metadata, Presence: c.presence, Carried: cdevents.CarriedAnnotations(),
+		Kinds: func() []schema.GroupKind { return e.settings.Current().EnvironmentKinds },
+		Rules: func() lifecycle.Rules { return e.settings.Current().Rules() },
+		Since: e.since, Leads: c.isLeaderFor, Now: time.Now,
+		Mark: func(ctx context.Context, kind string, r environment.Readability) error {
+			status := metav1.ConditionFalse
+			if r == environment.Readable {
+				status = metav1.ConditionTrue
+			}
+			return e.ledger.Mark(ctx, kind, metav1.Condition{Type: environment.ConditionReadable, Status: status, Reason: string(r), Message: r.Message()})
+		},
+		Observer: observer.Options{Ledger: e.ledger, Merged: e.metrics.Merged, Now: time.Now, Stopping: ctx.Done(), Reverted: e.reverted},
+	})
+	must(ctx, "registering the metrics of environments", prometheus.Register(environments))
+	c.environments.Store(environments)
+	return impl
+}

@@ -1,0 +1,120 @@
+package environment
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+)
+
+// memory is what is remembered of an environment.
+type memory struct {
+	lifecycle.EnvironmentMemory
+	kind *kind
+}
+
+var _ observer.Memory = memory{}
+
+// Recall implements observer.Kind.
+func (k *kind) Recall(raw []byte) (observer.Memory, error) {
+	m := memory{kind: k}
+	if len(raw) == 0 {
+		return m, nil
+	}
+	if err := json.Unmarshal(raw, &m.EnvironmentMemory); err != nil {
+		return nil, fmt.Errorf("decoding the memory of an environment: %w", err)
+	}
+	return m, nil
+}
+
+// Next implements observer.Memory.
+func (m memory) Next(ctx context.Context, s observer.Step) (observer.Result, error) {
+	v, ok := s.Parts[partObject].Value.(value)
+	version := s.Parts[partObject].Version
+	if !ok || observer.Older(version, m.Version) {
+		return observer.Result{}, nil
+	}
+	snapshot, complete := m.kind.snapshot(ctx, m.EnvironmentMemory, v, version)
+	if snapshot.Excluded && !m.Announced {
+		return observer.Result{}, nil // nothing is remembered of it
+	}
+	var r lifecycle.EnvironmentResult
+	if s.Baseline {
+		r = lifecycle.BaselineEnvironment(snapshot)
+	} else {
+		r = lifecycle.NextEnvironment(m.kind.watch.Rules(), m.EnvironmentMemory, snapshot, s.At)
+	}
+	if again := m.kind.watch.Now().Add(completeAfter); !complete && (r.WakeAt.IsZero() || again.Before(r.WakeAt)) {
+		r.WakeAt = again
+	}
+	return m.result(r), nil
+}
+
+// completeAfter is when a snapshot is taken again that lacks what could not be read.
+const completeAfter = 15 * time.Second
+
+func (m memory) result(r lifecycle.EnvironmentResult) observer.Result {
+	return observer.Result{
+		Memory: memory{EnvironmentMemory: r.Memory, kind: m.kind}, Transitions: r.Transitions,
+		Save: !r.Memory.Covers(m.EnvironmentMemory), Wake: r.WakeAt,
+	}
+}
+
+// waitBeneath is the wait for the resources of an object that is gone.
+const waitBeneath lifecycle.Wait = "beneath"
+
+// End implements observer.Memory. An environment is deleted when all of its resources are, as far as they can be
+// read: a claim and its composite are gone long before the cluster is.
+func (m memory) End(ctx context.Context, at time.Time) (observer.Result, error) {
+	s := lifecycle.EnvironmentSnapshot{Gone: true}
+	if !m.Kept && !m.Excluded && (m.Created || m.Baselined) {
+		left, unreadable, err := m.kind.watch.left(ctx, m.Resources)
+		if err != nil {
+			return observer.Result{}, err
+		}
+		since, waiting := m.EnvironmentMemory.Waits[waitBeneath]
+		if now := m.kind.watch.Now(); left && (!waiting || now.Sub(since) < m.kind.watch.Rules().EnvironmentDeletedWithin) {
+			if !waiting {
+				m.EnvironmentMemory.Waits = maps.Clone(m.EnvironmentMemory.Waits)
+				if m.EnvironmentMemory.Waits == nil {
+					m.EnvironmentMemory.Waits = map[lifecycle.Wait]time.Time{}
+				}
+				m.EnvironmentMemory.Waits[waitBeneath] = now
+			}
+			return observer.Result{Memory: m, Wait: true}, nil
+		}
+		if left || unreadable {
+			s.Beneath = lifecycle.BeneathUnknown
+		}
+	}
+	return m.result(lifecycle.NextEnvironment(m.kind.watch.Rules(), m.EnvironmentMemory, s, at)), nil
+}
+
+// Replay implements observer.Memory.
+func (m memory) Replay(at time.Time) observer.Result {
+	return m.result(lifecycle.ReplayEnvironment(m.EnvironmentMemory, at))
+}
+
+// Covers implements observer.Memory.
+func (m memory) Covers(other observer.Memory) bool {
+	o, ok := other.(memory)
+	return ok && m.EnvironmentMemory.Covers(o.EnvironmentMemory)
+}
+
+// Waits implements observer.Memory.
+func (m memory) Waits() map[lifecycle.Wait]time.Time { return m.EnvironmentMemory.Waits }
+
+// Waiting implements observer.Memory.
+func (m memory) Waiting(waits map[lifecycle.Wait]time.Time) observer.Memory {
+	m.EnvironmentMemory.Waits = waits
+	return m
+}
+
+// Conditions implements observer.Memory.
+func (m memory) Conditions() []metav1.Condition { return nil }

@@ -1,0 +1,261 @@
+package environment
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+)
+
+// Label chooses environments. On a CustomResourceDefinition (or a CompositeResourceDefinition, which passes it
+// on), "true" chooses all objects of the kind. On an object of a chosen kind, "true" announces it even if another
+// object is made of it, and "false" never announces it.
+const Label = "knative-cdevents.dev/environment"
+
+// IDLabel, on an object, is the id of its environment. On a namespace, it is the environment in the events of
+// Services.
+const IDLabel = "cdevents.knative-cdevents.dev/environment"
+
+// partObject is the only part of an environment.
+const partObject = "environment"
+
+// Limits, in bytes, on what is kept of an object. Its author is not trusted.
+const (
+	maxMessage = 512
+	maxField   = 253
+	maxURL     = 2 << 10
+	maxPools   = 64
+)
+
+// value is what the caches hold of an object.
+type value struct {
+	UID     types.UID
+	Created time.Time
+	// Facts lack the version, and whether the object is excluded because of what is watched.
+	Facts lifecycle.EnvironmentSnapshot
+	// Chosen is the object's own label.
+	Chosen string
+	// Part says that the object belongs to a claim or to a topology, or is composed.
+	Part bool
+	// Controller is the kind of the object's controller, empty if it has none.
+	Controller schema.GroupKind
+	// ControlPlane is the object that has the version, nil if this one has it.
+	ControlPlane *lifecycle.ResourceRef
+	// Composite is the composite of a claim, nil if there is none.
+	Composite *lifecycle.ResourceRef
+}
+
+// stored is the object that the caches hold.
+type stored struct {
+	metav1.ObjectMeta
+	part observer.Part
+}
+
+// GetObjectKind and DeepCopyObject make it a runtime.Object, as caches expect.
+func (*stored) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject returns the same object: it is never changed.
+func (s *stored) DeepCopyObject() runtime.Object { return s }
+
+// projector turns objects of one kind into what the caches hold.
+type projector struct {
+	// carried are the annotations that events need.
+	carried []string
+	// composite says that a CompositeResourceDefinition defines the kind.
+	composite bool
+}
+
+// transform is a cache.TransformFunc. Caches may pass in its own results, which it returns unchanged.
+func (p projector) transform(obj any) (any, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return obj, nil
+	}
+	return &stored{
+		ObjectMeta: metav1.ObjectMeta{Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion()},
+		part:       observer.Part{Name: partObject, Version: u.GetResourceVersion(), Root: true, Owner: u.GetUID(), Value: p.project(u)},
+	}, nil
+}
+
+// project reads an object of any form: what does not have the expected type is absent.
+func (p projector) project(u *unstructured.Unstructured) value {
+	o := object{u}
+	labels := u.GetLabels()
+	v := value{UID: u.GetUID(), Created: u.GetCreationTimestamp().UTC(), Chosen: labels[Label]}
+	if owner := metav1.GetControllerOfNoCopy(u); owner != nil {
+		v.Controller = schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
+	}
+	switch {
+	case o.isClusterAPI():
+		o.clusterAPI(&v)
+	default:
+		o.conditioned(&v, p.composite)
+	}
+	v.Facts.Generation = u.GetGeneration()
+	v.Facts.Resting = v.Facts.Resting || u.GetDeletionTimestamp() != nil
+	v.Facts.Environment.ID = labels[IDLabel]
+	v.Facts.Labels = lifecycle.BoundLabels(labels, IDLabel)
+	v.Facts.Annotations = lifecycle.BoundAnnotations(u.GetAnnotations(), p.carried)
+	return v
+}
+
+// object reads fields of an object of any kind.
+type object struct{ *unstructured.Unstructured }
+
+// at returns what stands at a path, nil if there is nothing.
+func (o object) at(path ...string) any {
+	v, _, err := unstructured.NestedFieldNoCopy(o.Object, path...)
+	if err != nil {
+		return nil // something else stands on the way
+	}
+	return v
+}
+
+// text returns the first of these fields that is a text, bounded.
+func (o object) text(paths ...string) string {
+	for _, p := range paths {
+		if s, ok := o.at(strings.Split(p, ".")...).(string); ok && s != "" {
+			return text.Truncate(s, maxField)
+		}
+	}
+	return ""
+}
+
+// list returns the maps in the list at a path.
+func (o object) list(path ...string) []map[string]any {
+	all, ok := o.at(path...).([]any)
+	if !ok {
+		return nil
+	}
+	var out []map[string]any
+	for _, v := range all {
+		if m, ok := v.(map[string]any); ok {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// url returns the first of these fields that is an address, as an absolute URI.
+func (o object) url(paths ...string) string {
+	for _, p := range paths {
+		s, ok := o.at(strings.Split(p, ".")...).(string)
+		if !ok || s == "" || len(s) > maxURL {
+			continue
+		}
+		if !strings.Contains(s, "://") {
+			s = "https://" + s
+		}
+		if u, err := url.Parse(s); err == nil && u.Host != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// condition is one of an object's conditions.
+type condition struct {
+	status, reason, message string
+	// generation is what the condition holds for, 0 if it does not say.
+	generation int64
+	since      time.Time
+}
+
+func (c condition) is(status metav1.ConditionStatus) bool { return c.status == string(status) }
+
+// current reports whether the condition holds for the generation, and whether it says so.
+func (c condition) current(generation int64) (current, says bool) {
+	return c.generation == 0 || c.generation >= generation, c.generation != 0
+}
+
+// trouble is what an incident tells of a condition.
+func (c condition) trouble() *lifecycle.Trouble {
+	return &lifecycle.Trouble{Reason: text.Truncate(c.reason, maxField), Message: text.Truncate(c.message, maxMessage)}
+}
+
+// conditions returns the conditions at a path, by type.
+func (o object) conditions(path ...string) map[string]condition {
+	out := map[string]condition{}
+	for _, m := range o.list(path...) {
+		name, ok := m["type"].(string)
+		if !ok {
+			continue
+		}
+		c := condition{status: str(m["status"]), reason: str(m["reason"]), message: str(m["message"])}
+		if n, ok := m["observedGeneration"].(int64); ok {
+			c.generation = n
+		}
+		if at, err := time.Parse(time.RFC3339, str(m["lastTransitionTime"])); err == nil {
+			c.since = at
+		}
+		out[name] = c
+	}
+	return out
+}
+
+func str(v any) string {
+	s, ok := v.(string)
+	if !ok {
+		return ""
+	}
+	return s
+}
+
+// declared returns a hash over what a user declares, after the version of the API.
+func (o object) declared(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return "" // it came from JSON
+	}
+	sum := sha256.Sum256(raw)
+	return fmt.Sprintf("%s:%s", o.GroupVersionKind().Version, hex.EncodeToString(sum[:16]))
+}
+
+// without returns a copy of what was decoded from JSON, without the entries of these names.
+func without(v any, top, everywhere []string) any {
+	switch t := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for _, k := range slices.Sorted(maps.Keys(t)) {
+			if !slices.Contains(top, k) && !slices.Contains(everywhere, k) {
+				out[k] = without(t[k], nil, everywhere)
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, len(t))
+		for i := range t {
+			out[i] = without(t[i], nil, everywhere)
+		}
+		return out
+	}
+	return v
+}
+
+// endpoint joins a host and a port to a URL.
+func endpoint(host string, port int64) string {
+	if host == "" || len(host) > maxField {
+		return ""
+	}
+	if port > 0 {
+		host = net.JoinHostPort(host, strconv.FormatInt(port, 10))
+	}
+	return "https://" + host
+}

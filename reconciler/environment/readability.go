@@ -1,0 +1,133 @@
+package environment
+
+import (
+	"context"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/logging"
+)
+
+// Readability says whether the objects of a kind can be read.
+type Readability string
+
+// ConditionReadable is the condition of a kind's baseline marker that says whether its objects can be read.
+const ConditionReadable = "Readable"
+
+// Whether a kind can be read.
+const (
+	// Readable: its objects are watched.
+	Readable Readability = "Readable"
+	// MayNotRead: the controller has no permission.
+	MayNotRead Readability = "MayNotRead"
+	// CannotReadNow: the API server fails to serve it, for example because a conversion webhook does not answer.
+	CannotReadNow Readability = "CannotReadNow"
+	// Absent: the API server has no such kind.
+	Absent Readability = "Absent"
+	// NotChosen: the kind was chosen once, and is not any more.
+	NotChosen Readability = "NotChosen"
+)
+
+// tried takes the result of a request of an informer. That a kind cannot be read says nothing about its objects.
+func (w *Watch) tried(ctx context.Context, k *watched, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	r := Readable
+	switch {
+	case err == nil:
+	case forbidden(err):
+		r = MayNotRead
+	default:
+		r = CannotReadNow
+	}
+	if !w.report(k, r) {
+		return
+	}
+	log := logging.FromContext(ctx)
+	switch r {
+	case MayNotRead:
+		log.Warnw("Environments of this kind are not watched: the controller may not read them; docs/environments.md says how to allow it", "kind", k.of, "error", err)
+	case CannotReadNow:
+		log.Warnw("Environments of this kind cannot be read at the moment; events about them come later", "kind", k.of, "error", err)
+	}
+}
+
+// report takes over how a kind can be read. It returns whether this is new.
+func (w *Watch) report(k *watched, r Readability) bool {
+	w.mu.Lock()
+	changed := k.readable != r
+	k.readable = r
+	w.mu.Unlock()
+	if changed {
+		w.Compare() // which writes it down
+	}
+	return changed
+}
+
+// mark writes down how each kind can be read, if this process leads for it.
+func (w *Watch) mark(ctx context.Context) {
+	for _, k := range w.all() {
+		w.mu.Lock()
+		r, marked := k.readable, k.marked
+		w.mu.Unlock()
+		if r == marked || ctx.Err() != nil || !w.Leads(types.NamespacedName{Name: k.marker()}) {
+			continue
+		}
+		if err := w.Mark(ctx, k.marker(), r); err != nil {
+			logging.FromContext(ctx).Warnw("Could not write down whether a kind of environments can be read; trying again", "kind", k.of, "error", err)
+			continue
+		}
+		w.mu.Lock()
+		k.marked = r
+		w.mu.Unlock()
+	}
+}
+
+// marker is the name of the kind in the ledger's baseline marker.
+func (k *kind) marker() string { return strings.ToLower(k.of.String()) }
+
+// Message explains a readability.
+func (r Readability) Message() string {
+	switch r {
+	case MayNotRead:
+		return "the controller may not read this kind; allow it with the ClusterRoles in config/optional/environments"
+	case CannotReadNow:
+		return "the API server cannot serve this kind at the moment, for example because a conversion webhook does not answer"
+	case Absent:
+		return "this kind is not installed"
+	case NotChosen:
+		return "neither environment-kinds in ConfigMap config-cdevents nor a label chooses this kind any more"
+	}
+	return ""
+}
+
+var (
+	objectsDesc  = prometheus.NewDesc("environment_objects", "Objects of this kind in the cache.", []string{"group_kind"}, nil)
+	readableDesc = prometheus.NewDesc("environment_kind_readable", "1 if the objects of this kind can be read, 0 if not.", []string{"group_kind", "reason"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (*Watch) Describe(out chan<- *prometheus.Desc) {
+	out <- objectsDesc
+	out <- readableDesc
+}
+
+// Collect implements prometheus.Collector.
+func (w *Watch) Collect(out chan<- prometheus.Metric) {
+	for _, k := range w.all() {
+		w.mu.Lock()
+		r := k.readable
+		w.mu.Unlock()
+		if r == "" || r == Absent || r == NotChosen {
+			continue
+		}
+		readable := 0.0
+		if r == Readable {
+			readable = 1
+		}
+		out <- prometheus.MustNewConstMetric(readableDesc, prometheus.GaugeValue, readable, k.of.String(), string(r))
+		out <- prometheus.MustNewConstMetric(objectsDesc, prometheus.GaugeValue, float64(len(k.Keys())), k.of.String())
+	}
+}
