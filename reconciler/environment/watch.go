@@ -23,7 +23,6 @@ import (
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/reconciler"
 
-	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
@@ -396,7 +395,7 @@ func (w *Watch) LookAgain(these func(types.NamespacedName) bool) {
 }
 
 // Ledgered is called when another process has written to the ledger.
-func (w *Watch) Ledgered(key ledger.Key) {
+func (w *Watch) Ledgered(key observer.Key) {
 	w.mu.Lock()
 	k, ok := w.kinds[schema.GroupKind{Group: key.Group, Kind: key.Kind}]
 	w.mu.Unlock()

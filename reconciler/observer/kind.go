@@ -36,6 +36,9 @@ type Kind interface {
 	Recall(stored []byte) (Memory, error)
 }
 
+// Key names an object in the ledger.
+type Key = ledger.Key
+
 // Object identifies a watched object.
 type Object struct {
 	UID     types.UID

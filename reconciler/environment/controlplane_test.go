@@ -1,0 +1,392 @@
+package environment_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
+	"knative.dev/pkg/reconciler"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/environment"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
+)
+
+// journaled is a router without recipients. It records what a ledger journals.
+type journaled struct {
+	mu  sync.Mutex
+	got []string
+}
+
+func (*journaled) Exists(types.UID) bool                                   { return false }
+func (*journaled) Operator(types.UID) bool                                 { return false }
+func (*journaled) NamespaceLabels(string) (map[string]string, bool, error) { return nil, false, nil }
+func (*journaled) Replays(v1alpha1.CDEventSubjectSpec, []types.UID, func() ledger.Labels) []types.UID {
+	return nil
+}
+func (*journaled) Refused()              {}
+func (*journaled) Conflict()             {}
+func (*journaled) Dropped(string, int64) {}
+
+func (j *journaled) Recipients(s v1alpha1.CDEventSubjectSpec, _ ledger.Labels, t lifecycle.Transition) []ledger.Recipient {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.got = append(j.got, s.Kind+"/"+s.Name+" "+string(t.Type))
+	return nil
+}
+
+func (j *journaled) of(object string) []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var out []string
+	for _, g := range j.got {
+		if typ, ok := strings.CutPrefix(g, object+" "); ok {
+			out = append(out, typ)
+		}
+	}
+	return out
+}
+
+// stage is an API server with the watch of environments.
+type stage struct {
+	*testing.T
+	ctx         context.Context
+	plane       *controlplane.ControlPlane
+	definitions apiextensions.Interface
+	objects     dynamic.Interface
+	kube        kubernetes.Interface
+	events      *journaled
+	clients     *client.Clientset
+	ns          string
+
+	mu    sync.Mutex
+	kinds []schema.GroupKind
+	rules lifecycle.Rules
+	watch *environment.Watch
+	stop  context.CancelFunc
+}
+
+func must[T any](t *testing.T, v T, err error) T {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	plane := controlplane.Start(t)
+	cfg := plane.Config()
+	s := &stage{T: t, ctx: t.Context(), plane: plane, events: &journaled{}, ns: "fleet", rules: lifecycle.DefaultRules}
+	s.definitions = must(t, apiextensions.Interface(apiextensions.NewForConfigOrDie(cfg)), nil)
+	s.objects = dynamic.NewForConfigOrDie(cfg)
+	s.kube = kubernetes.NewForConfigOrDie(cfg)
+	s.clients = must(t, (*client.Clientset)(nil), nil)
+	var err error
+	s.clients, err = client.New(cfg)
+	must(t, s.clients, err)
+	_, err = s.kube.CoreV1().Namespaces().Create(s.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}}, metav1.CreateOptions{})
+	must(t, true, err)
+	return s
+}
+
+// start starts the watch as a user who may read environments only as far as it is allowed.
+func (s *stage) start() {
+	s.Helper()
+	ctx, stop := context.WithCancel(s.ctx)
+	s.stop = stop
+	cfg := s.plane.As("environments", "system:authenticated")
+	admin := s.plane.Config()
+	presence := must(s.T, (*observer.Presence)(nil), nil)
+	presence, err := observer.NewPresence(metadata.NewForConfigOrDie(admin), environment.Label)
+	must(s.T, presence, err)
+	go presence.Run(ctx)
+	l := ledger.New(s.clients.CDEventSubjects("default"), s.events, s.events)
+	subjects := client.NewSubjectInformer(s.clients, "default", 0, nil)
+	registration, err := subjects.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) {
+			if e, ok := o.(*v1alpha1.CDEventSubject); ok {
+				l.Observe(e)
+			}
+		},
+		UpdateFunc: func(_, o any) {
+			if e, ok := o.(*v1alpha1.CDEventSubject); ok {
+				l.Observe(e)
+			}
+		},
+	})
+	must(s.T, registration, err)
+	go subjects.RunWithContext(ctx)
+	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+		s.Fatal("the ledger is not complete")
+	}
+	impl, w := environment.NewController(ctx, environment.Options{
+		Discovery: discovery.NewDiscoveryClientForConfigOrDie(admin), Dynamic: dynamic.NewForConfigOrDie(cfg), Metadata: metadata.NewForConfigOrDie(cfg),
+		Presence: presence, Now: time.Now, Leads: func(types.NamespacedName) bool { return true },
+		Kinds: func() []schema.GroupKind { s.mu.Lock(); defer s.mu.Unlock(); return s.kinds },
+		Rules: func() lifecycle.Rules { s.mu.Lock(); defer s.mu.Unlock(); return s.rules },
+		Since: func(kind string) func(context.Context) (time.Time, error) {
+			return func(ctx context.Context) (time.Time, error) { return l.Baseline(ctx, kind) }
+		},
+		Mark: func(ctx context.Context, kind string, r environment.Readability) error {
+			return l.Mark(ctx, kind, metav1.Condition{Type: environment.ConditionReadable, Status: metav1.ConditionFalse, Reason: string(r)})
+		},
+		Observer: observer.Options{Ledger: l, Now: time.Now},
+	})
+	s.watch = w
+	w.Promoted(ctx, reconciler.UniversalBucket())
+	go func() { _ = impl.RunContext(ctx, 4) }()
+	s.Cleanup(stop)
+}
+
+func (s *stage) allow() {
+	s.Helper()
+	_, err := s.kube.RbacV1().ClusterRoles().Create(s.ctx, &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "environments"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}}},
+	}, metav1.CreateOptions{})
+	must(s.T, true, err)
+	_, err = s.kube.RbacV1().ClusterRoleBindings().Create(s.ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "environments"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "environments"},
+		Subjects: []rbacv1.Subject{{Kind: "User", Name: "environments"}},
+	}, metav1.CreateOptions{})
+	must(s.T, true, err)
+}
+
+// define installs a kind. A label chooses it.
+func (s *stage) define(group, kind, plural string, chosen bool) schema.GroupVersionResource {
+	s.Helper()
+	preserve := true
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: apiextensionsv1.NamespaceScoped, Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, Plural: plural, Singular: strings.ToLower(kind)},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true, Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve}},
+			}},
+		},
+	}
+	if chosen {
+		crd.Labels = map[string]string{environment.Label: "true"}
+	}
+	_, err := s.definitions.ApiextensionsV1().CustomResourceDefinitions().Create(s.ctx, crd, metav1.CreateOptions{})
+	must(s.T, true, err)
+	gvr := schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural}
+	s.until("the kind is served", func() bool {
+		_, err := s.objects.Resource(gvr).Namespace(s.ns).List(s.ctx, metav1.ListOptions{})
+		return err == nil
+	})
+	return gvr
+}
+
+func (s *stage) create(gvr schema.GroupVersionResource, kind, name string, more map[string]any) {
+	s.Helper()
+	o := map[string]any{"apiVersion": gvr.GroupVersion().String(), "kind": kind, "metadata": map[string]any{"name": name}, "spec": map[string]any{"size": "small"}}
+	for k, v := range more {
+		o[k] = v
+	}
+	if m, ok := o["metadata"].(map[string]any); ok {
+		m["name"] = name
+	}
+	s.until("the object is created", func() bool {
+		_, err := s.objects.Resource(gvr).Namespace(s.ns).Create(s.ctx, &unstructured.Unstructured{Object: o}, metav1.CreateOptions{})
+		return err == nil
+	})
+}
+
+func (s *stage) edit(gvr schema.GroupVersionResource, name string, change func(o map[string]any), subresources ...string) {
+	s.Helper()
+	s.until("the object is changed", func() bool {
+		o, err := s.objects.Resource(gvr).Namespace(s.ns).Get(s.ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false
+		}
+		change(o.Object)
+		if len(subresources) > 0 {
+			_, err = s.objects.Resource(gvr).Namespace(s.ns).UpdateStatus(s.ctx, o, metav1.UpdateOptions{})
+		} else {
+			_, err = s.objects.Resource(gvr).Namespace(s.ns).Update(s.ctx, o, metav1.UpdateOptions{})
+		}
+		return err == nil
+	})
+}
+
+func (s *stage) ready(gvr schema.GroupVersionResource, name, status string) {
+	s.Helper()
+	s.edit(gvr, name, func(o map[string]any) {
+		generation, _, _ := unstructured.NestedInt64(o, "metadata", "generation")
+		o["status"] = map[string]any{"conditions": []any{
+			map[string]any{"type": "Ready", "status": status, "reason": "Available", "observedGeneration": generation, "lastTransitionTime": "2026-11-01T00:00:00Z"},
+			map[string]any{"type": "Synced", "status": "True", "reason": "ReconcileSuccess", "observedGeneration": generation, "lastTransitionTime": "2026-11-01T00:00:00Z"},
+		}}
+	}, "status")
+}
+
+func (s *stage) remove(gvr schema.GroupVersionResource, name string) {
+	s.Helper()
+	if err := s.objects.Resource(gvr).Namespace(s.ns).Delete(s.ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		s.Fatal(err)
+	}
+}
+
+func (s *stage) until(what string, is func() bool) {
+	s.Helper()
+	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.Fatalf("not within 30 s: %s", what)
+		}
+	}
+}
+
+// announced waits until these transitions of an object are journaled, and no others.
+func (s *stage) announced(object string, want ...string) {
+	s.Helper()
+	var got []string
+	s.until(object+" has "+strings.Join(want, ", "), func() bool {
+		got = s.events.of(object)
+		if len(got) > len(want) {
+			s.Fatalf("%s: %v, want %v", object, got, want)
+		}
+		return slices.Equal(got, want)
+	})
+}
+
+func (s *stage) marked(kind string, want environment.Readability) {
+	s.Helper()
+	s.until(kind+" is marked "+string(want), func() bool {
+		m, err := s.clients.CDEventSubjects("default").Get(s.ctx, "baseline-"+kind, metav1.GetOptions{})
+		return err == nil && len(m.Status.Conditions) == 1 && m.Status.Conditions[0].Reason == string(want)
+	})
+}
+
+func TestLifeOfEnvironments(t *testing.T) {
+	s := newStage(t)
+	s.allow()
+	before := s.define("platform.example.com", "Platform", "platforms", true)
+	s.create(before, "Platform", "old", nil)
+	s.ready(before, "old", "True")
+	time.Sleep(1100 * time.Millisecond) // creation times have seconds
+	s.start()
+	s.marked("platform.platform.example.com", environment.Readable)
+
+	// One that is newer than the controller, of a kind that is newer than it.
+	later := s.define("nop.crossplane.io", "NopCluster", "nopclusters", true)
+	s.create(later, "NopCluster", "eu", nil)
+	s.announced("NopCluster/eu", "CrossplaneClusterCreated")
+	s.ready(later, "eu", "True")
+	s.announced("NopCluster/eu", "CrossplaneClusterCreated", "EnvironmentCreated")
+
+	// The old one is known, and only what becomes of it is announced.
+	s.edit(before, "old", func(o map[string]any) { o["spec"] = map[string]any{"size": "large"} })
+	time.Sleep(time.Second)
+	s.announced("Platform/old")
+	s.ready(before, "old", "True")
+	s.announced("Platform/old", "EnvironmentModified")
+	s.remove(before, "old")
+	s.announced("Platform/old", "EnvironmentModified", "EnvironmentDeleted")
+
+	// A definition is removed with its objects.
+	if err := s.definitions.ApiextensionsV1().CustomResourceDefinitions().Delete(s.ctx, "nopclusters.nop.crossplane.io", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.announced("NopCluster/eu", "CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted")
+	s.marked("nopcluster.nop.crossplane.io", environment.Absent)
+}
+
+func TestDeletedEnvironmentWaitsForWhatIsBeneath(t *testing.T) {
+	s := newStage(t)
+	s.allow()
+	beneath := s.define("thing.example.com", "Thing", "things", false)
+	kind := s.define("platform.example.com", "Platform", "platforms", true)
+	s.create(beneath, "Thing", "t", nil)
+	s.start()
+	s.marked("platform.platform.example.com", environment.Readable)
+	s.edit2("platforms.platform.example.com")
+	refs := map[string]any{"crossplane": map[string]any{"resourceRefs": []any{map[string]any{"apiVersion": "thing.example.com/v1", "kind": "Thing", "name": "t"}}}}
+	s.create(kind, "Platform", "p", map[string]any{"spec": refs})
+	s.ready(kind, "p", "True")
+	s.announced("Platform/p", "CrossplaneClusterCreated", "EnvironmentCreated")
+	s.remove(kind, "p")
+	time.Sleep(3 * time.Second)
+	s.announced("Platform/p", "CrossplaneClusterCreated", "EnvironmentCreated")
+	// The next one of this name comes after it.
+	s.create(kind, "Platform", "p", nil)
+	time.Sleep(time.Second)
+	s.announced("Platform/p", "CrossplaneClusterCreated", "EnvironmentCreated")
+	s.remove(beneath, "t")
+	s.announced("Platform/p", "CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted", "CrossplaneClusterCreated")
+}
+
+// edit2 lets a CompositeResourceDefinition control a definition.
+func (s *stage) edit2(name string) {
+	s.Helper()
+	s.until("the definition is changed", func() bool {
+		crd, err := s.definitions.ApiextensionsV1().CustomResourceDefinitions().Get(s.ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false
+		}
+		yes := true
+		crd.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apiextensions.crossplane.io/v1", Kind: "CompositeResourceDefinition", Name: name, UID: "x", Controller: &yes}}
+		_, err = s.definitions.ApiextensionsV1().CustomResourceDefinitions().Update(s.ctx, crd, metav1.UpdateOptions{})
+		return err == nil
+	})
+	time.Sleep(2 * time.Second)
+}
+
+func TestWhatMayNotBeReadIsNotDeleted(t *testing.T) {
+	s := newStage(t)
+	s.kinds = []schema.GroupKind{{Group: "platform.example.com", Kind: "Platform"}}
+	s.start()
+	s.marked("platform.platform.example.com", environment.Absent)
+	kind := s.define("platform.example.com", "Platform", "platforms", false)
+	s.marked("platform.platform.example.com", environment.MayNotRead)
+	s.create(kind, "Platform", "p", nil)
+	s.ready(kind, "p", "True")
+	s.allow()
+	s.announced("Platform/p", "EnvironmentCreated")
+	s.marked("platform.platform.example.com", environment.Readable)
+
+	// It is not chosen any more: nothing is said of its objects, until it is chosen again.
+	s.mu.Lock()
+	chosen := s.kinds
+	s.kinds = nil
+	s.mu.Unlock()
+	s.watch.Compare()
+	s.marked("platform.platform.example.com", environment.NotChosen)
+	s.mu.Lock()
+	s.kinds = chosen
+	s.mu.Unlock()
+	s.watch.Compare()
+	s.marked("platform.platform.example.com", environment.Readable)
+	s.announced("Platform/p", "EnvironmentCreated")
+
+	// It goes while no controller runs.
+	s.stop()
+	time.Sleep(time.Second)
+	s.remove(kind, "p")
+	s.start()
+	s.announced("Platform/p", "EnvironmentCreated", "EnvironmentDeleted")
+}
