@@ -13,9 +13,16 @@ type EnvironmentResult struct {
 	WakeAt time.Time
 }
 
-// settleDoubtful is how long a change must look complete if the object does not say for which generation its
-// conditions hold. A controller that has not seen the change yet leaves them as they were.
-const settleDoubtful = 30 * time.Second
+// How long a change must look complete.
+const (
+	// settleClear applies if the object says for which generation its conditions hold. Cluster API 1.10 looks
+	// finished for 0.1 s between the upgrades of control plane and workers, and 1.13 for a second after a pool
+	// is added.
+	settleClear = 5 * time.Second
+	// settleDoubtful applies if it does not: a controller that has not seen the change yet leaves the conditions
+	// as they were.
+	settleDoubtful = 30 * time.Second
+)
 
 // waitChange is the wait for a change that looks complete.
 const waitChange Wait = "change"
@@ -191,7 +198,11 @@ func (b *environmentBuilder) modified() {
 		b.complete()
 		return
 	}
-	if b.s.Doubtful && !b.over(b.since(waitChange, time.Time{}, settleDoubtful), settleDoubtful) {
+	limit := settleClear
+	if b.s.Doubtful {
+		limit = settleDoubtful
+	}
+	if !b.over(b.since(waitChange, time.Time{}, limit), limit) {
 		return
 	}
 	delete(b.m.Waits, waitChange)

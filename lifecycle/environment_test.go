@@ -61,6 +61,13 @@ func (p *provisioned) seeAt(s EnvironmentSnapshot, at time.Time, want ...Type) [
 	return r.Transitions
 }
 
+// settle folds a snapshot until it is settled.
+func (p *provisioned) settle(s EnvironmentSnapshot, want ...Type) []Transition {
+	p.t.Helper()
+	p.see(s)
+	return p.seeAt(s, p.wake, want...)
+}
+
 func declared() EnvironmentSnapshot {
 	return EnvironmentSnapshot{
 		Version: "1", Generation: 1, Declared: "v1beta2:a",
@@ -117,7 +124,7 @@ func TestModifiedWaitsUntilTheChangeIsInPlace(t *testing.T) {
 	next.Ready = false
 	p.see(next)
 	next = inUse(next)
-	got := p.see(next, EnvironmentModified)[0]
+	got := p.settle(next, EnvironmentModified)[0]
 	if e := got.Environment; e.Version != "v1.36.0" || e.Previous.Version != "v1.35.0" || !slices.Equal(e.Changed, []string{"version"}) {
 		t.Errorf("%+v", e)
 	}
@@ -160,7 +167,7 @@ func TestWhatIsNoModification(t *testing.T) {
 			}
 			// It is compared with what is known by now.
 			next.Environment.Version = "v1.36.0"
-			p.see(next, EnvironmentModified)
+			p.settle(next, EnvironmentModified)
 		})
 	}
 }
@@ -220,7 +227,7 @@ func TestExcludedEnvironments(t *testing.T) {
 	in.Excluded = false
 	p.see(in) // what changed meanwhile is not announced
 	in.Environment.Version = "v1.37.0"
-	p.see(in, EnvironmentModified)
+	p.settle(in, EnvironmentModified)
 	p.see(out)
 	p.see(EnvironmentSnapshot{Gone: true})
 }

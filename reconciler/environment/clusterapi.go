@@ -130,6 +130,8 @@ func clusterTrouble(all map[string]condition, ready, topology condition) (map[li
 		unsure = append(unsure, lifecycle.EnvironmentOutage)
 	}
 	switch {
+	case trouble[lifecycle.EnvironmentOutage] != nil:
+		unsure = append(unsure, lifecycle.EnvironmentDegraded) // the outage says it
 	case ready.is(metav1.ConditionFalse):
 		trouble[lifecycle.EnvironmentDegraded] = ready.trouble()
 	case !ready.is(metav1.ConditionTrue):
