@@ -263,6 +263,9 @@ type GateRun struct {
 	StartTime metav1.Time `json:"startTime"`
 	// deadline is the time at which an undecided run becomes Inconclusive.
 	Deadline metav1.Time `json:"deadline"`
+	// waitingSince is the time since when the run waits for the shards to be where the plan
+	// wants them. It is stored in the CanaryGateRun only.
+	WaitingSince *metav1.Time `json:"waitingSince,omitempty"`
 	// completionTime is the time at which the run ended. It is not set while the run is in
 	// progress.
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`

@@ -6,6 +6,6 @@ func (r *GateRun) Public() *GateRun {
 		return nil
 	}
 	out := r.DeepCopy()
-	out.Spec, out.Evidence = nil, nil
+	out.Spec, out.WaitingSince, out.Evidence = nil, nil, nil
 	return out
 }

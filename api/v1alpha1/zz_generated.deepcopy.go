@@ -803,6 +803,10 @@ func (in *GateRun) DeepCopyInto(out *GateRun) {
 	}
 	in.StartTime.DeepCopyInto(&out.StartTime)
 	in.Deadline.DeepCopyInto(&out.Deadline)
+	if in.WaitingSince != nil {
+		in, out := &in.WaitingSince, &out.WaitingSince
+		*out = (*in).DeepCopy()
+	}
 	if in.CompletionTime != nil {
 		in, out := &in.CompletionTime, &out.CompletionTime
 		*out = (*in).DeepCopy()

@@ -27,8 +27,7 @@ func (r *Run) gather(m Moment) {
 		r.setMessage("Waiting until the pods of Service %q are scraped again", r.GateRun.Service.Name)
 		return
 	}
-	if waited := m.Now.Sub(r.GateRun.StartTime.Time); m.Service.Misplaced != "" && waited < r.placementTimeout() {
-		r.setMessage("Waiting until the canary can handle its share: %s (at most %s)", m.Service.Misplaced, r.placementTimeout())
+	if m.Service.Misplaced != "" && r.waitForShards(m.Now, m.Service.Misplaced) {
 		return
 	}
 	e := &evidence{At: m.Now, From: from, Overdue: overdue(figures, from)}
@@ -42,16 +41,31 @@ func (r *Run) gather(m Moment) {
 	}
 	e.Run = judge.Start(m.Now, known)
 	e.Run.Remember(past(from.Past(r.GateRun.Baseline.UID)))
-	r.evidence, r.last = e, e.Run.Last
+	r.evidence, r.last, r.GateRun.WaitingSince = e, e.Run.Last, nil
 	r.setMessage("Judging %s against %s: no requests have been counted yet", r.GateRun.Canary.Name, r.GateRun.Baseline.Name)
 	r.save(m.Now)
 }
 
-// placementTimeout is how long this run waits until the cluster follows its plan. It leaves the time that a run needs to pass.
-func (r *Run) placementTimeout() time.Duration {
-	all, schedule := r.GateRun.Deadline.Sub(r.GateRun.StartTime.Time), r.Spec.Schedule
+// waitForShards reports whether the run still waits until the cluster follows its plan. The first call begins the wait.
+func (r *Run) waitForShards(now time.Time, misplaced string) bool {
+	if r.GateRun.WaitingSince == nil {
+		at := toSeconds(now)
+		r.GateRun.WaitingSince = &at
+	}
+	since := r.GateRun.WaitingSince.Time
+	limit := r.longestWaitForShards(since)
+	if now.Sub(since) >= limit {
+		return false
+	}
+	r.setMessage("Waiting until the canary can handle its share: %s (at most %s)", misplaced, limit)
+	return true
+}
+
+// longestWaitForShards is how long this run may wait from a time on. It leaves the time that a run needs to pass.
+func (r *Run) longestWaitForShards(since time.Time) time.Duration {
+	left, schedule := r.GateRun.Deadline.Sub(since), r.Spec.Schedule
 	needed := duration(schedule.Warmup) + duration(schedule.MinDuration) + r.Interval()
-	return max(0, min(placementTimeout, all/2, all-needed))
+	return max(0, min(placementTimeout, left/2, left-needed))
 }
 
 // scrapedWithin reports whether all pods of both Revisions were scraped in that time.

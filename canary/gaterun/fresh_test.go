@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
@@ -106,4 +107,38 @@ func TestARunWaitsForThePlacement(t *testing.T) {
 			t.Errorf("%+v: the evidence begins after %s", c, got)
 		}
 	}
+}
+
+// A run waits for the shards as long if it waited for something else before, such as a first reading of the pods, and if
+// another process continues it.
+func TestTheWaitForThePlacementBeginsWhenTheRunWaitsForIt(t *testing.T) {
+	t.Parallel()
+	p := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
+	p.Unread()
+	p.pass(4*time.Minute).step().want(verdict.Running, "", "until the pods of Service")
+	p.Process()
+	p.Change(func(s *gaterun.Service) { s.Misplaced = "5 shards are not where the plan wants them" })
+	for range 59 { // each step is another process
+		p.step().want(verdict.Running, "", "5 shards are not where the plan wants them (at most 5m0s)")
+		p.pass(5 * time.Second)
+	}
+	if p.run.WaitingSince == nil || p.run.Public().WaitingSince != nil {
+		t.Errorf("it waits since %v, and shows %v", p.run.WaitingSince, p.run.Public().WaitingSince)
+	}
+	p.pass(5*time.Second).step().want(verdict.Running, "", "no requests have been counted yet")
+	if p.run.WaitingSince != nil {
+		t.Errorf("it is still stored since when it waited: %v", p.run.WaitingSince)
+	}
+}
+
+// What is left until the deadline is divided anew for a run that waits late.
+func TestALateWaitForThePlacementLeavesTimeToJudge(t *testing.T) {
+	t.Parallel()
+	p := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
+	p.Unread()
+	p.pass(24*time.Minute).step().want(verdict.Running, "", "until the pods of Service")
+	p.Process()
+	p.Change(func(s *gaterun.Service) { s.Misplaced = "no" })
+	p.step().want(verdict.Running, "", "(at most 3m0s)")
+	p.pass(3*time.Minute).step().want(verdict.Running, "", "no requests have been counted yet")
 }

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
@@ -43,7 +44,7 @@ func (v *View) Split(key types.NamespacedName) *gaterun.Service {
 }
 
 func (v *View) seen(key types.NamespacedName, uid types.UID, snapshot lifecycle.Snapshot) *gaterun.Service {
-	out := &gaterun.Service{UID: uid, Settled: snapshot.Ready, Moving: v.moving(key), Misplaced: v.misplaced(key, snapshot.Route)}
+	out := &gaterun.Service{UID: uid, Settled: snapshot.Ready, Moving: v.moving(key), Misplaced: v.misplaced(key, uid, snapshot.Route)}
 	percent := map[string]int64{}
 	if route := snapshot.Route; route != nil {
 		out.Effective, out.Rollout = route.Effective, route.Rollout
@@ -69,14 +70,24 @@ func (v *View) moving(key types.NamespacedName) bool {
 
 // misplaced says what the cluster lacks to follow its plan. It is empty while the split changes step by step, and if the
 // coordinator does not follow plans: no wait would help.
-func (v *View) misplaced(key types.NamespacedName, route *lifecycle.Route) string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	c := v.clusters[key]
-	if c == nil || c.Placement == nil || c.Placement.Mode != lifecycle.PlacementEnforce || c.Placement.Coordinator != "" || route == nil || route.Rollout {
+func (v *View) misplaced(key types.NamespacedName, uid types.UID, route *lifecycle.Route) string {
+	if route == nil || route.Rollout {
 		return ""
 	}
-	if !slices.Equal(c.Placement.Split, lifecycle.Split(route.Traffic)) {
+	v.mu.Lock()
+	c := v.clusters[key]
+	v.mu.Unlock()
+	switch {
+	case c != nil && c.State == lifecycle.ClusterScaledToZero:
+		return ""
+	case c == nil || c.Placement == nil:
+		if v.enforces(key, uid) {
+			return "where the shards are is not known yet"
+		}
+		return ""
+	case c.Placement.Mode != lifecycle.PlacementEnforce || c.Placement.Coordinator != "":
+		return ""
+	case !slices.Equal(c.Placement.Split, lifecycle.Split(route.Traffic)):
 		return "there is no plan for this split yet"
 	}
 	switch n := c.Placement.Pending; {
@@ -86,4 +97,24 @@ func (v *View) misplaced(key types.NamespacedName, route *lifecycle.Route) strin
 		return fmt.Sprintf("%d shards are not where the plan wants them", n)
 	}
 	return ""
+}
+
+// enforces reports whether members must follow a plan, as their pods declare. A leader that has just taken over knows no more. There
+// is no plan while a pod cannot be asked for its shards.
+func (v *View) enforces(key types.NamespacedName, uid types.UID) bool {
+	members, _ := v.members(key)
+	mode, newest := v1alpha1.PlacementMode(""), int64(-1)
+	for _, pod := range members {
+		declared, ok, err := pod.Declared()
+		if !ok || err != nil || pod.ServiceUID != uid || pod.Over() {
+			continue
+		}
+		if declared.ManagementPort == 0 && pod.Deleting.IsZero() {
+			return false
+		}
+		if pod.Generation > newest {
+			newest, mode = pod.Generation, declared.Placement
+		}
+	}
+	return mode == v1alpha1.PlacementEnforce
 }

@@ -6,9 +6,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
 func TestServiceForGates(t *testing.T) {
@@ -90,6 +92,48 @@ func TestShardsStayMisplacedWhileAPollCannotTell(t *testing.T) {
 	}
 	if got := saw(lifecycle.ClusterScaledToZero, nil); got != "" {
 		t.Errorf("without pods: %q", got)
+	}
+}
+
+// A leader that has just taken over has not polled the cluster yet, or its first polls cannot tell where the shards are.
+func TestShardsAreMisplacedUntilANewLeaderKnowsBetter(t *testing.T) {
+	t.Parallel()
+	ten := []lifecycle.Share{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}
+	snapshot := lifecycle.Snapshot{Route: &lifecycle.Route{Effective: true, Traffic: ten}}
+	declares := func(placement string) map[string]string {
+		return map[string]string{v1alpha1.AnnotationRuntime: "pekko", v1alpha1.AnnotationEntityTypes: "Cart", v1alpha1.AnnotationPlacement: placement}
+	}
+	older, newer := running("p1", "10.0.0.1", declares("observe")), running("p2", "10.0.0.2", declares("enforce"))
+	older.ServiceUID, older.Generation, newer.ServiceUID, newer.Generation = "u", 1, "u", 2
+	there := &fakePods{pods: []*pods.Pod{older, newer}}
+	v, _ := viewOf(there, snapshot)
+	misplaced := func() string { return v.seen(cartKey, "u", snapshot).Misplaced }
+	if got := misplaced(); got != "" {
+		t.Errorf("pods that are not verified count: %q", got)
+	}
+	v.Targets(t.Context(), cartKey)
+	const want = "where the shards are is not known yet"
+	if got := misplaced(); got != want {
+		t.Errorf("before the first poll: %q, want %q", got, want)
+	}
+	saw := func(state lifecycle.ClusterState, p *lifecycle.Placement) {
+		v.SawCluster(cartKey, observer.Part{Value: &lifecycle.Cluster{ClusterStatus: lifecycle.ClusterStatus{State: state, Placement: p}}})
+	}
+	if saw(lifecycle.ClusterUnknown, nil); misplaced() != want {
+		t.Errorf("after a poll without an answer: %q, want %q", misplaced(), want)
+	}
+	if saw(lifecycle.ClusterUpgrading, &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten}); misplaced() != "" {
+		t.Errorf("in place: %q", misplaced())
+	}
+	v.SawCluster(cartKey, observer.Part{})
+	newer.Annotations = declares("observe")
+	if got := misplaced(); got != "" {
+		t.Errorf("the newest Revision only observes: %q", got)
+	}
+	newer.Annotations = declares("enforce")
+	older.Annotations = map[string]string{v1alpha1.AnnotationRuntime: "protoactor"} // without a port
+	if got := misplaced(); got != "" {
+		t.Errorf("there can be no plan: %q", got)
 	}
 }
 
