@@ -13,7 +13,8 @@ import (
 // like any other: it has a sink by reference or URI, ceOverrides and delivery.
 //
 // It covers the objects in its own namespace. In the controller's namespace,
-// namespaceSelector can select objects in other namespaces.
+// namespaceSelector can select objects in other namespaces, and a source without it
+// covers objects without a namespace too.
 //
 // +kubebuilder:object:root=true
 type CDEventSource struct {
@@ -38,8 +39,9 @@ type CDEventSourceSpec struct {
 	// selected. Its keys and values together may have 16 KiB.
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 	// namespaceSelector selects namespaces by their labels. It is allowed only in the
-	// controller's namespace. A source without it covers its own namespace. Its keys and
-	// values together may have 16 KiB.
+	// controller's namespace. A source without it covers its own namespace. Objects without a
+	// namespace are covered by a selector that requires no label. Its keys and values together
+	// may have 16 KiB.
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 	// filters select events, in the dialect of Knative's Trigger. An event is sent if it
 	// passes all filters. All filters together may have 64 KiB of JSON.

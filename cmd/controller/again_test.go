@@ -44,7 +44,7 @@ func TestManyChangesCauseOneReconcile(t *testing.T) {
 type scattered struct{ fakeKind }
 
 func (scattered) Keys() []types.NamespacedName {
-	return []types.NamespacedName{cartKey, {Namespace: "bank", Name: "till"}, {Namespace: "knative-cdevents", Name: "own"}}
+	return []types.NamespacedName{cartKey, {Namespace: "bank", Name: "till"}, {Namespace: "knative-cdevents", Name: "own"}, {Name: "cluster-scoped"}}
 }
 
 // If a tenant edits a source, the leader must not reconcile the Services of other tenants.
@@ -57,8 +57,8 @@ func TestChangedSourceReconcilesOnlyItsServices(t *testing.T) {
 	}{
 		"tenant":                  {"shop", nil, []string{"shop"}},
 		"tenant, with a selector": {"shop", &metav1.LabelSelector{}, []string{"shop"}},
-		"system namespace":        {"knative-cdevents", nil, []string{"knative-cdevents"}},
-		"system namespace, all":   {"knative-cdevents", &metav1.LabelSelector{}, []string{"bank", "knative-cdevents", "shop"}},
+		"system namespace":        {"knative-cdevents", nil, []string{"", "knative-cdevents"}},
+		"system namespace, all":   {"knative-cdevents", &metav1.LabelSelector{}, []string{"", "bank", "knative-cdevents", "shop"}},
 	} {
 		e, _, _ := following(t)
 		queue := &noted{}

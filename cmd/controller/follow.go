@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"knative.dev/pkg/system"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
@@ -104,7 +103,7 @@ func (e *emitting) lookAgain(namespace string) {
 	e.again.want(namespace, func(in map[string]bool) {
 		these := func(key types.NamespacedName) bool {
 			// Cluster-scoped environments are for the sources of the controller's namespace.
-			return in[everywhere] || in[cmp.Or(key.Namespace, system.Namespace())]
+			return in[everywhere] || in[cmp.Or(key.Namespace, e.router.SystemNamespace)]
 		}
 		if ob := e.services.Load(); ob != nil {
 			ob.LookAgain(these)

@@ -23,7 +23,7 @@ func (r *Router) Replays(subject v1alpha1.CDEventSubjectSpec, recipients []types
 		labels := with()
 		// The namespace's present labels select its present state. If they cannot be
 		// read, the watch of namespaces triggers another try.
-		today, exists, err := r.Namespace(subject.Namespace)
+		today, exists, err := r.NamespaceLabels(subject.Namespace)
 		if err != nil {
 			continue
 		}
@@ -101,10 +101,11 @@ func (r *Router) selects(s *v1alpha1.CDEventSource, namespace string, with ledge
 	return sees && matches, errors.Join(seesErr, matchesErr)
 }
 
-// sees says whether a source may receive the events of a namespace.
+// sees says whether a source may receive the events of a namespace. Cluster-scoped objects, whose namespace is empty
+// and has no labels, concern all teams, so only the operator's sources see them.
 func (r *Router) sees(s *v1alpha1.CDEventSource, namespace string, labelled map[string]string) (bool, error) {
 	if s.Spec.NamespaceSelector == nil {
-		return s.Namespace == namespace, nil
+		return s.Namespace == namespace || namespace == "" && s.Namespace == r.SystemNamespace, nil
 	}
 	if s.Namespace != r.SystemNamespace {
 		return false, nil // a condition reports it: no source reads other teams' deployments

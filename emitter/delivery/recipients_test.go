@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,6 +81,44 @@ func TestRecipients(t *testing.T) {
 				t.Errorf("got %s (%+v), want %s", is, got, c.want)
 			}
 		})
+	}
+}
+
+// Cluster-scoped objects concern all teams. Their namespace has no name and no labels, and the API server is not asked
+// about it.
+func TestOnlyTheOperatorSeesClusterScopedObjects(t *testing.T) {
+	none, prod := &metav1.LabelSelector{}, &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "prod"}}
+	notProd := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "stage", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"prod"}}}}
+	scoped := v1alpha1.CDEventSubjectSpec{APIVersion: "platform.example.com/v1", Kind: "XCluster", Name: "prod", UID: "u"}
+	for name, c := range map[string]struct {
+		namespace string
+		selector  *metav1.LabelSelector
+		want      bool
+	}{
+		"tenant":                               {"shop", nil, false},
+		"tenant, with a selector":              {"shop", none, false},
+		"operator":                             {"system", nil, true},
+		"operator, all namespaces":             {"system", none, true},
+		"operator, namespaces with a label":    {"system", prod, false},
+		"operator, namespaces without a label": {"system", notProd, true},
+	} {
+		s := sourceTo("all", "sink")
+		s.Namespace, s.Spec.NamespaceSelector, s.Spec.Replay = c.namespace, c.selector, v1alpha1.ReplayCurrent
+		r := router(s)
+		r.Namespace = func(name string) (map[string]string, bool, error) {
+			return nil, false, fmt.Errorf("asked for namespace %q", name)
+		}
+		labels, exists, err := r.NamespaceLabels("")
+		if len(labels) > 0 || !exists || err != nil {
+			t.Errorf("labels %v, exists %v, %v", labels, exists, err)
+		}
+		created := lifecycle.Transition{Sequence: 1, Type: lifecycle.EnvironmentCreated, Time: noon, Environment: &lifecycle.EnvironmentDetails{}}
+		if got := r.Recipients(scoped, ledger.Labels{Namespace: labels}, created); (len(got) == 1) != c.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if got := r.Replays(scoped, nil, func() ledger.Labels { return ledger.Labels{} }); (len(got) == 1) != c.want {
+			t.Errorf("%s: replays for %v", name, got)
+		}
 	}
 }
 

@@ -17,9 +17,10 @@ const EnvironmentLabel = "cdevents.knative-cdevents.dev/environment"
 type Router struct {
 	// Sources lists all CDEventSources.
 	Sources func() []*v1alpha1.CDEventSource
-	// Namespace returns the labels of a namespace, false if there is none.
+	// Namespace returns the labels of a namespace, false if there is none. It is not asked about the
+	// namespace of a cluster-scoped object.
 	Namespace func(name string) (labels map[string]string, exists bool, err error)
-	// SystemNamespace is the only one whose sources may see other namespaces.
+	// SystemNamespace is the only one whose sources may see other namespaces, and cluster-scoped objects.
 	SystemNamespace string
 	// Cluster is the URI that identifies the cluster.
 	Cluster func() string
@@ -38,6 +39,9 @@ var _ ledger.Router = (*Router)(nil)
 
 // NamespaceLabels implements ledger.Router.
 func (r *Router) NamespaceLabels(namespace string) (labels map[string]string, exists bool, err error) {
+	if namespace == "" {
+		return nil, true, nil
+	}
 	return r.Namespace(namespace)
 }
 

@@ -71,7 +71,7 @@ func byAge(a, b *v1alpha1.CDEventSource) int {
 }
 
 // candidates returns the sources that may be recipients for a namespace: the operator's
-// first, then by age. While the journal has room, it takes them in this order.
+// first, then by age. For a cluster-scoped object there are only the operator's. While the journal has room, it takes them in this order.
 func (r *Router) candidates(namespace string) (candidates []*v1alpha1.CDEventSource, surplus map[types.UID]bool) {
 	var operators, tenants []*v1alpha1.CDEventSource
 	for _, s := range r.Sources() {
