@@ -87,12 +87,11 @@ type stage struct {
 	stop  context.CancelFunc
 }
 
-func must[T any](t *testing.T, v T, err error) T {
+func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return v
 }
 
 func newStage(t *testing.T) *stage {
@@ -100,15 +99,12 @@ func newStage(t *testing.T) *stage {
 	plane := controlplane.Start(t)
 	cfg := plane.Config()
 	s := &stage{T: t, ctx: t.Context(), plane: plane, events: &journaled{}, ns: "fleet", rules: lifecycle.DefaultRules}
-	s.definitions = must(t, apiextensions.Interface(apiextensions.NewForConfigOrDie(cfg)), nil)
-	s.objects = dynamic.NewForConfigOrDie(cfg)
-	s.kube = kubernetes.NewForConfigOrDie(cfg)
-	s.clients = must(t, (*client.Clientset)(nil), nil)
+	s.definitions, s.objects, s.kube = apiextensions.NewForConfigOrDie(cfg), dynamic.NewForConfigOrDie(cfg), kubernetes.NewForConfigOrDie(cfg)
 	var err error
 	s.clients, err = client.New(cfg)
-	must(t, s.clients, err)
+	must(t, err)
 	_, err = s.kube.CoreV1().Namespaces().Create(s.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}}, metav1.CreateOptions{})
-	must(t, true, err)
+	must(t, err)
 	return s
 }
 
@@ -119,9 +115,8 @@ func (s *stage) start() {
 	s.stop = stop
 	cfg := s.plane.As("environments", "system:authenticated")
 	admin := s.plane.Config()
-	presence := must(s.T, (*observer.Presence)(nil), nil)
 	presence, err := observer.NewPresence(metadata.NewForConfigOrDie(admin), environment.Label)
-	must(s.T, presence, err)
+	must(s.T, err)
 	go presence.Run(ctx)
 	l := ledger.New(s.clients.CDEventSubjects("default"), s.events, s.events)
 	subjects := client.NewSubjectInformer(s.clients, "default", 0, nil)
@@ -137,7 +132,7 @@ func (s *stage) start() {
 			}
 		},
 	})
-	must(s.T, registration, err)
+	must(s.T, err)
 	go subjects.RunWithContext(ctx)
 	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
 		s.Fatal("the ledger is not complete")
@@ -167,12 +162,12 @@ func (s *stage) allow() {
 		ObjectMeta: metav1.ObjectMeta{Name: "environments"},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}}},
 	}, metav1.CreateOptions{})
-	must(s.T, true, err)
+	must(s.T, err)
 	_, err = s.kube.RbacV1().ClusterRoleBindings().Create(s.ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "environments"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "environments"},
 		Subjects: []rbacv1.Subject{{Kind: "User", Name: "environments"}},
 	}, metav1.CreateOptions{})
-	must(s.T, true, err)
+	must(s.T, err)
 }
 
 // define installs a kind. A label chooses it.
@@ -193,7 +188,7 @@ func (s *stage) define(group, kind, plural string, chosen bool) schema.GroupVers
 		crd.Labels = map[string]string{environment.Label: "true"}
 	}
 	_, err := s.definitions.ApiextensionsV1().CustomResourceDefinitions().Create(s.ctx, crd, metav1.CreateOptions{})
-	must(s.T, true, err)
+	must(s.T, err)
 	gvr := schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural}
 	s.until("the kind is served", func() bool {
 		_, err := s.objects.Resource(gvr).Namespace(s.ns).List(s.ctx, metav1.ListOptions{})
@@ -234,12 +229,12 @@ func (s *stage) edit(gvr schema.GroupVersionResource, name string, change func(o
 	})
 }
 
-func (s *stage) ready(gvr schema.GroupVersionResource, name, status string) {
+func (s *stage) ready(gvr schema.GroupVersionResource, name string) {
 	s.Helper()
 	s.edit(gvr, name, func(o map[string]any) {
 		generation, _, _ := unstructured.NestedInt64(o, "metadata", "generation")
 		o["status"] = map[string]any{"conditions": []any{
-			map[string]any{"type": "Ready", "status": status, "reason": "Available", "observedGeneration": generation, "lastTransitionTime": "2026-11-01T00:00:00Z"},
+			map[string]any{"type": "Ready", "status": "True", "reason": "Available", "observedGeneration": generation, "lastTransitionTime": "2026-11-01T00:00:00Z"},
 			map[string]any{"type": "Synced", "status": "True", "reason": "ReconcileSuccess", "observedGeneration": generation, "lastTransitionTime": "2026-11-01T00:00:00Z"},
 		}}
 	}, "status")
@@ -287,7 +282,7 @@ func TestLifeOfEnvironments(t *testing.T) {
 	s.allow()
 	before := s.define("platform.example.com", "Platform", "platforms", true)
 	s.create(before, "Platform", "old", nil)
-	s.ready(before, "old", "True")
+	s.ready(before, "old")
 	time.Sleep(1100 * time.Millisecond) // creation times have seconds
 	s.start()
 	s.marked("platform.platform.example.com", environment.Readable)
@@ -296,14 +291,14 @@ func TestLifeOfEnvironments(t *testing.T) {
 	later := s.define("nop.crossplane.io", "NopCluster", "nopclusters", true)
 	s.create(later, "NopCluster", "eu", nil)
 	s.announced("NopCluster/eu", "CrossplaneClusterCreated")
-	s.ready(later, "eu", "True")
+	s.ready(later, "eu")
 	s.announced("NopCluster/eu", "CrossplaneClusterCreated", "EnvironmentCreated")
 
 	// The old one is known, and only what becomes of it is announced.
 	s.edit(before, "old", func(o map[string]any) { o["spec"] = map[string]any{"size": "large"} })
 	time.Sleep(time.Second)
 	s.announced("Platform/old")
-	s.ready(before, "old", "True")
+	s.ready(before, "old")
 	s.announced("Platform/old", "EnvironmentModified")
 	s.remove(before, "old")
 	s.announced("Platform/old", "EnvironmentModified", "EnvironmentDeleted")
@@ -324,10 +319,10 @@ func TestDeletedEnvironmentWaitsForWhatIsBeneath(t *testing.T) {
 	s.create(beneath, "Thing", "t", nil)
 	s.start()
 	s.marked("platform.platform.example.com", environment.Readable)
-	s.edit2("platforms.platform.example.com")
+	s.controlled("platforms.platform.example.com")
 	refs := map[string]any{"crossplane": map[string]any{"resourceRefs": []any{map[string]any{"apiVersion": "thing.example.com/v1", "kind": "Thing", "name": "t"}}}}
 	s.create(kind, "Platform", "p", map[string]any{"spec": refs})
-	s.ready(kind, "p", "True")
+	s.ready(kind, "p")
 	s.announced("Platform/p", "CrossplaneClusterCreated", "EnvironmentCreated")
 	s.remove(kind, "p")
 	time.Sleep(3 * time.Second)
@@ -340,8 +335,8 @@ func TestDeletedEnvironmentWaitsForWhatIsBeneath(t *testing.T) {
 	s.announced("Platform/p", "CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted", "CrossplaneClusterCreated")
 }
 
-// edit2 lets a CompositeResourceDefinition control a definition.
-func (s *stage) edit2(name string) {
+// controlled lets a CompositeResourceDefinition control a definition.
+func (s *stage) controlled(name string) {
 	s.Helper()
 	s.until("the definition is changed", func() bool {
 		crd, err := s.definitions.ApiextensionsV1().CustomResourceDefinitions().Get(s.ctx, name, metav1.GetOptions{})
@@ -364,7 +359,7 @@ func TestWhatMayNotBeReadIsNotDeleted(t *testing.T) {
 	kind := s.define("platform.example.com", "Platform", "platforms", false)
 	s.marked("platform.platform.example.com", environment.MayNotRead)
 	s.create(kind, "Platform", "p", nil)
-	s.ready(kind, "p", "True")
+	s.ready(kind, "p")
 	s.allow()
 	s.announced("Platform/p", "EnvironmentCreated")
 	s.marked("platform.platform.example.com", environment.Readable)

@@ -46,9 +46,13 @@ func FuzzForeignObjects(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v, ok := kept.(*stored).part.Value.(value) //nolint:errcheck,forcetypeassert // transform returns it
+		object, ok := kept.(*stored)
 		if !ok {
-			t.Fatal("no value")
+			t.Fatalf("kept %T", kept)
+		}
+		v, ok := object.part.Value.(value)
+		if !ok {
+			t.Fatalf("kept %T", object.part.Value)
 		}
 		if v.Facts.Ready && !says(o, "Ready") && !says(o, "Available") {
 			t.Errorf("ready without a condition that says so: %s", raw)

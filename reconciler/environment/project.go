@@ -29,7 +29,7 @@ import (
 // object is made of it, and "false" never announces it.
 const Label = "knative-cdevents.dev/environment"
 
-// IDLabel, on an object, is the id of its environment. On a namespace, it is the environment in the events of
+// IDLabel on an object is the id of its environment. On a namespace, it is the environment in the events of
 // Services.
 const IDLabel = "cdevents.knative-cdevents.dev/environment"
 
