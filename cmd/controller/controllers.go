@@ -33,6 +33,7 @@ func (c *controllers) serviceController(ctx context.Context, cmw configmap.Watch
 			time.Sleep(time.Second)
 		}
 	})
+	c.watchEnvironments(ctx)
 	impl, services := service.NewController(ctx, service.Options{
 		Client: serving, Presence: c.presence, Carried: cdevents.CarriedAnnotations(),
 		Rules: func() lifecycle.Rules { return e.settings.Current().Rules() },

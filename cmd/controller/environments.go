@@ -5,13 +5,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
-	"knative.dev/pkg/configmap"
-	"knative.dev/pkg/controller"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"knative.dev/pkg/logging"
 
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
@@ -19,9 +18,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
-// environmentController watches environments.
-func (c *controllers) environmentController(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
-	c.start(ctx, cmw)
+// watchEnvironments watches environments. It takes part in no election: the watch of Services elects, and says with
+// promoted and demoted what this process leads for. So it is not among the controllers of sharedmain, which must elect.
+func (c *controllers) watchEnvironments(ctx context.Context) {
 	e := c.emitting
 	found, err := discovery.NewDiscoveryClientForConfig(c.config)
 	must(ctx, "making a client for discovery", err)
@@ -43,5 +42,12 @@ func (c *controllers) environmentController(ctx context.Context, cmw configmap.W
 	})
 	must(ctx, "registering the metrics of environments", prometheus.Register(environments))
 	c.environments.Store(environments)
-	return impl
+	c.running.Go(func() {
+		if !cache.WaitForCacheSync(ctx.Done(), e.subjects.HasSynced, e.namespaces.HasSynced) {
+			return
+		}
+		if err := impl.Run(ctx); err != nil {
+			logging.FromContext(ctx).Errorw("The watch of environments ended", "error", err)
+		}
+	})
 }

@@ -62,8 +62,7 @@ func run() error {
 	if *disableHA {
 		ctx = sharedmain.WithHADisabled(ctx)
 	}
-	// The watch of Services elects, and the others follow it.
-	sharedmain.MainWithConfig(ctx, component, cfg, c.environmentController, c.serviceController, c.sourceController)
+	sharedmain.MainWithConfig(ctx, component, cfg, c.serviceController, c.sourceController)
 	p.wait()
 	if err := context.Cause(stopping); errors.Is(err, errReverted) {
 		return err
