@@ -3,6 +3,7 @@ package environment
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -199,63 +200,74 @@ func (w *Watch) chosen(ctx context.Context) (map[schema.GroupKind]target, error)
 	}
 	out := map[schema.GroupKind]target{}
 	var errs []error
-	definitions := w.Presence.Definitions()
+	definitions, groups := w.Presence.Definitions(), map[string]group{}
 	maps.DeleteFunc(w.resolved, func(name string, _ resolution) bool { return definitions[name].Version == "" })
 	for name, d := range definitions {
-		_, group, _ := strings.Cut(name, ".")
-		if d.Label != "true" && len(byName[group]) == 0 {
+		_, in, _ := strings.Cut(name, ".")
+		if d.Label != "true" && len(byName[in]) == 0 {
 			continue
 		}
-		r, err := w.resolve(ctx, name, d)
+		r, err := w.resolve(ctx, name, d, groups)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		if d.Label == "true" || slices.Contains(byName[group], r.of) {
+		if d.Label == "true" || slices.Contains(byName[in], r.of) {
 			out[r.of] = r.target
 		}
 	}
 	return out, errors.Join(errs...)
 }
 
-// resolve returns what a definition defines, in the version that the API server prefers.
-func (w *Watch) resolve(ctx context.Context, name string, d observer.Definition) (resolution, error) {
+// group is what the API server serves of a group, the preferred version first.
+type group []*metav1.APIResourceList
+
+// resolve returns what a definition defines, in the version that the API server prefers. It asks for each group at most
+// once.
+func (w *Watch) resolve(ctx context.Context, name string, d observer.Definition, groups map[string]group) (resolution, error) {
 	if r, ok := w.resolved[name]; ok && r.version == d.Version && w.Now().Sub(r.at) < resolvedFor {
 		return r, nil
 	}
-	plural, group, _ := strings.Cut(name, ".")
-	versions, err := w.versions(ctx, group)
-	if err != nil {
-		return resolution{}, err
+	plural, in, _ := strings.Cut(name, ".")
+	served, asked := groups[in]
+	if !asked {
+		var err error
+		if served, err = w.served(ctx, in); err != nil {
+			return resolution{}, err
+		}
+		groups[in] = served
 	}
-	found, version, err := w.named(ctx, versions, plural)
-	if err != nil {
-		return resolution{}, err
+	for _, list := range served {
+		for _, found := range list.APIResources {
+			version, err := schema.ParseGroupVersion(list.GroupVersion)
+			if found.Name != plural || err != nil {
+				continue
+			}
+			r := resolution{version: d.Version, at: w.Now(), of: schema.GroupKind{Group: in, Kind: found.Kind}, target: target{
+				resource: version.WithResource(plural), namespaced: found.Namespaced, composite: d.Controller == "CompositeResourceDefinition",
+			}}
+			w.resolved[name] = r
+			return r, nil
+		}
 	}
-	if found == nil {
-		return resolution{}, errNotServedYet
-	}
-	r := resolution{version: d.Version, at: w.Now(), of: schema.GroupKind{Group: group, Kind: found.Kind}, target: target{
-		resource: version.WithResource(plural), namespaced: found.Namespaced, composite: d.Controller == "CompositeResourceDefinition",
-	}}
-	w.resolved[name] = r
-	return r, nil
+	return resolution{}, errNotServedYet
 }
 
-// named returns a resource by its plural name, in the first of these versions that has it.
-func (w *Watch) named(_ context.Context, versions []schema.GroupVersion, plural string) (*metav1.APIResource, schema.GroupVersion, error) {
+// served returns what the API server serves of a group.
+func (w *Watch) served(ctx context.Context, name string) (group, error) {
+	versions, err := w.versions(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var out group
 	for _, version := range versions {
 		list, err := w.Discovery.ServerResourcesForGroupVersion(version.String())
 		if err != nil {
-			return nil, version, err //nolint:wrapcheck // it names the version
+			return nil, fmt.Errorf("asking which resources %s has: %w", version, err)
 		}
-		for i, r := range list.APIResources {
-			if r.Name == plural {
-				return &list.APIResources[i], version, nil
-			}
-		}
+		out = append(out, list)
 	}
-	return nil, schema.GroupVersion{}, nil
+	return out, nil
 }
 
 // absent returns the kinds that are chosen by name, are watched or have entries in the ledger, and that the API
@@ -279,6 +291,11 @@ func (w *Watch) absent(ctx context.Context, chosen map[schema.GroupKind]target) 
 		if _, is := chosen[of]; is {
 			continue
 		}
+		if !w.defined(of.Group, "") {
+			out[of] = true // no need to ask
+			w.ensure(ctx, of)
+			continue
+		}
 		r, _, err := w.preferred(ctx, of)
 		if err != nil {
 			errs = append(errs, err)
@@ -298,10 +315,10 @@ func foreign(of schema.GroupKind) bool {
 }
 
 // defined reports whether the group has a definition that the API server may not serve yet. Its plural name is not
-// known, so each in the group counts that begins like the kind.
+// known, so each in the group counts that begins like the kind; without a kind, any.
 func (w *Watch) defined(group, kind string) bool {
 	stem := strings.ToLower(kind)
-	stem = stem[:max(1, len(stem)-1)]
+	stem = stem[:max(0, len(stem)-1)]
 	for name := range w.Presence.Definitions() {
 		if plural, of, _ := strings.Cut(name, "."); of == group && strings.HasPrefix(plural, stem) {
 			return true
