@@ -50,7 +50,9 @@ func newOwners(meta metadata.Interface) *owners {
 type revision struct {
 	name, service   string
 	uid, serviceUID types.UID
-	nowhere         string
+	// generation of the Configuration, as on the Revision's label; 0 if it is not known.
+	generation int64
+	nowhere    string
 }
 
 var (
@@ -82,6 +84,8 @@ func (o *owners) check(ctx context.Context, p *Pod) error {
 		return refuse("claims to belong to Revision %s (UID %s), but belongs to %s (UID %s)", p.Revision, p.RevisionUID, r.name, r.uid)
 	case r.service != p.Service || r.serviceUID != p.ServiceUID:
 		return refuse("claims to belong to Service %s (UID %s), but its Revision belongs to %s (UID %s)", p.Service, p.ServiceUID, r.service, r.serviceUID)
+	case p.Generation != r.generation:
+		return refuse("claims generation %d, but its Revision has generation %d", p.Generation, r.generation)
 	}
 	return nil
 }
@@ -131,8 +135,14 @@ func (o *owners) ask(ctx context.Context, namespace string, set Owner) (revision
 	if err != nil {
 		return revision{}, err
 	}
+	// The labels alone prove nothing: anyone who may create Revisions can set them. Kubernetes deletes a Revision whose Configuration
+	// does not exist with this UID. Serving gives the Configuration of a Service the name of the Service.
+	of := ownerOf(m)
+	if of.Kind != "Configuration" || !strings.HasPrefix(of.APIVersion, serving.GroupName+"/") || of.Name != m.Labels[serving.ServiceLabelKey] {
+		return revision{}, &nowhereError{fmt.Sprintf("belongs to Revision %s, which the Configuration of its Service does not control", m.Name)}
+	}
 	return revision{
-		name: m.Name, uid: m.UID, service: m.Labels[serving.ServiceLabelKey], serviceUID: types.UID(m.Labels[serving.ServiceUIDLabelKey]),
+		name: m.Name, uid: m.UID, service: m.Labels[serving.ServiceLabelKey], serviceUID: types.UID(m.Labels[serving.ServiceUIDLabelKey]), generation: generationOf(m),
 	}, nil
 }
 

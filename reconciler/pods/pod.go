@@ -101,10 +101,7 @@ func projected(o *corev1.Pod) *Pod {
 		Annotations: prefixed(o.Annotations, v1alpha1.StatefulPrefix),
 		Labels:      prefixed(o.Labels, ProtoActor),
 		Owner:       ownerOf(o),
-	}
-	// A label that is not a number leaves the generation unknown.
-	if n, err := strconv.ParseInt(o.Labels[serving.ConfigurationGenerationLabelKey], 10, 64); err == nil {
-		p.Generation = n
+		Generation:  generationOf(o),
 	}
 	if s := o.Spec.TerminationGracePeriodSeconds; s != nil {
 		p.Grace = time.Duration(*s) * time.Second
@@ -128,6 +125,15 @@ func projected(o *corev1.Pod) *Pod {
 		p.Containers = append(p.Containers, kept)
 	}
 	return p
+}
+
+// generationOf returns the Configuration's generation from the label of a Revision or its pod; 0 if it is not a number.
+func generationOf(o metav1.Object) int64 {
+	n, err := strconv.ParseInt(o.GetLabels()[serving.ConfigurationGenerationLabelKey], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 func ownerOf(o metav1.Object) Owner {

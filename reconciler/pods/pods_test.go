@@ -66,7 +66,36 @@ func chain(service, rev string) []runtime.Object {
 	return []runtime.Object{
 		set,
 		meta("apps/v1", "Deployment", rev+"-deployment", nil, controlledBy("serving.knative.dev/v1", "Revision", rev, "uid-"+rev)),
-		meta("serving.knative.dev/v1", "Revision", rev, map[string]string{serving.ServiceLabelKey: service, serving.ServiceUIDLabelKey: "uid-" + service}, nil),
+		meta("serving.knative.dev/v1", "Revision", rev, map[string]string{
+			serving.ServiceLabelKey: service, serving.ServiceUIDLabelKey: "uid-" + service, serving.ConfigurationGenerationLabelKey: "2",
+		}, controlledBy("serving.knative.dev/v1", "Configuration", service, "uid-"+service+"-configuration")),
+	}
+}
+
+// Whoever may create Revisions can give one the labels of another's Service, with pods of its own.
+func TestARevisionIsOfTheServiceThatControlsIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change  func(rev *metav1.PartialObjectMetadata)
+		refused string
+	}{
+		"bare":                  {func(r *metav1.PartialObjectMetadata) { r.OwnerReferences = nil }, "does not control"},
+		"of another kind":       {func(r *metav1.PartialObjectMetadata) { r.OwnerReferences[0].APIVersion = "example.com/v1" }, "does not control"},
+		"not controlled":        {func(r *metav1.PartialObjectMetadata) { r.OwnerReferences[0].Controller = nil }, "does not control"},
+		"of another Service":    {func(r *metav1.PartialObjectMetadata) { r.OwnerReferences[0].Name = "bank" }, "does not control"},
+		"older than its pod is": {func(r *metav1.PartialObjectMetadata) { r.Labels[serving.ConfigurationGenerationLabelKey] = "1" }, "claims generation 2"},
+	} {
+		objects := chain("cart", "cart-00001")
+		rev, ok := objects[2].(*metav1.PartialObjectMetadata)
+		if !ok {
+			t.Fatalf("%T", objects[2])
+		}
+		c.change(rev)
+		err := newOwners(metadataClient(t, objects...)).check(t.Context(), projected(podOf("cart", "cart-00001", "a")))
+		var refused *RefusedError
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), c.refused) {
+			t.Errorf("%s: %v, want %q", name, err, c.refused)
+		}
 	}
 }
 

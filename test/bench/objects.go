@@ -98,6 +98,7 @@ func revisionObject(svc *servingv1.Service, generation int) *servingv1.Revision 
 			serving.ServiceUIDLabelKey: string(svc.UID), serving.ConfigurationUIDLabelKey: string(svc.UID),
 			serving.ConfigurationGenerationLabelKey: strconv.Itoa(generation), serving.RoutingStateLabelKey: "active",
 		},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(svc, servingv1.SchemeGroupVersion.WithKind("Configuration"))},
 		Annotations: map[string]string{
 			"autoscaling.knative.dev/min-scale": "0", "autoscaling.knative.dev/target": "50",
 			serving.CreatorAnnotation: userInfo, serving.RoutesAnnotationKey: svc.Name,
