@@ -99,7 +99,7 @@ func planned(leads func(types.NamespacedName) bool) *placement.Metrics {
 			l.Owners["Cart"][strconv.Itoa(i)] = "b"
 		}
 	}
-	m.Saw(types.NamespacedName{Namespace: "shop", Name: "cart"}, l, plan)
+	m.Saw(types.NamespacedName{Namespace: "shop", Name: "cart"}, l, plan, false, time.Now())
 	return m
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
@@ -41,11 +42,20 @@ type progress struct {
 	pending map[string]int
 	moves   map[string]int
 	members map[string]bool
+	// owners are the members that held each shard last, by entity type and shard id, and missing is since when no member names a
+	// shard that one held.
 	owners  map[string]map[string]string
+	missing map[string]map[string]time.Time
+	// inherited is when this process first observed a cluster that had a plan already; zero if it had none.
+	inherited time.Time
 	// split is the one that the plan is for, and earlier the moves for other ones.
 	split   []lifecycle.Share
 	earlier int
 }
+
+// handOverTimeout is the longest that a shard that no member names counts as being handed over. Akka and Pekko give up after 60 s
+// (hand-off-timeout); polls are at most 15 s apart. After that, the shard has ended.
+const handOverTimeout = 75 * time.Second
 
 // NewMetrics exports the clusters that leads accepts.
 func NewMetrics(leads func(types.NamespacedName) bool) *Metrics {
@@ -55,14 +65,21 @@ func NewMetrics(leads func(types.NamespacedName) bool) *Metrics {
 var _ prometheus.Collector = (*Metrics)(nil)
 
 // Saw compares a poll of a cluster with its plan, and with the last poll. It returns how far the cluster follows the plan.
-func (m *Metrics) Saw(key types.NamespacedName, l stateful.Layout, plan v1alpha1.ShardPlacementStatus) *stateful.Placement {
+// inherited says whether the cluster had a plan before this process made one: the last shards may be on their way. Nil: unknown.
+func (m *Metrics) Saw(key types.NamespacedName, l stateful.Layout, plan v1alpha1.ShardPlacementStatus, inherited bool, at time.Time) *stateful.Placement {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	was := m.clusters[key]
 	if was == nil {
 		was = &progress{moves: map[string]int{}}
+		if inherited {
+			was.inherited = at
+		}
 	}
-	now := &progress{targets: map[[2]string]int{}, pending: map[string]int{}, moves: was.moves, members: map[string]bool{}, owners: map[string]map[string]string{}}
+	now := &progress{
+		targets: map[[2]string]int{}, pending: map[string]int{}, moves: was.moves, members: map[string]bool{},
+		owners: map[string]map[string]string{}, missing: map[string]map[string]time.Time{}, inherited: was.inherited,
+	}
 	for _, member := range l.Members {
 		now.members[member.Address] = true
 	}
@@ -70,7 +87,7 @@ func (m *Metrics) Saw(key types.NamespacedName, l stateful.Layout, plan v1alpha1
 		for i, quota := range e.Quotas {
 			now.targets[[2]string{plan.Members[i].Revision, e.Name}] += int(quota)
 		}
-		now.owners[e.Name] = now.remember(was.owners[e.Name], l.Owners[e.Name])
+		now.remember(was, e.Name, l.Owners[e.Name], at)
 		now.pending[e.Name] = pending(now.owners[e.Name], plan, e)
 		for id, owner := range now.owners[e.Name] {
 			if before, known := was.owners[e.Name][id]; known && before != owner && now.members[before] && was.members[owner] {
@@ -90,6 +107,9 @@ func (m *Metrics) Saw(key types.NamespacedName, l stateful.Layout, plan v1alpha1
 	}
 	for of, n := range now.targets {
 		out.Required[of[0]] += n
+	}
+	if out.Pending == 0 && now.unowned(plan) && at.Sub(now.inherited) < handOverTimeout {
+		return nil
 	}
 	return out
 }
@@ -121,18 +141,33 @@ func coordinator(l stateful.Layout) string {
 	return ""
 }
 
-// remember returns the owners. A shard without one is being handed over, and keeps its last owner.
-func (p *progress) remember(was, now map[string]string) map[string]string {
-	owners := maps.Clone(now)
+// remember stores the owners of the shards of an entity type. A shard that no member names is being handed over, and keeps its last
+// owner for a while.
+func (p *progress) remember(was *progress, entityType string, named map[string]string, at time.Time) {
+	owners, missing := maps.Clone(named), map[string]time.Time{}
 	if owners == nil {
 		owners = map[string]string{}
 	}
-	for id, owner := range was {
-		if _, named := owners[id]; !named && p.members[owner] {
-			owners[id] = owner
+	for id, owner := range was.owners[entityType] {
+		if _, is := named[id]; is || !p.members[owner] {
+			continue
+		}
+		since, known := was.missing[entityType][id]
+		if !known {
+			since = at
+		}
+		if at.Sub(since) < handOverTimeout {
+			owners[id], missing[id] = owner, since
 		}
 	}
-	return owners
+	p.owners[entityType], p.missing[entityType] = owners, missing
+}
+
+// unowned reports whether a shard that the plan names has no owner that is known: it was never used, or is being handed over.
+func (p *progress) unowned(plan v1alpha1.ShardPlacementStatus) bool {
+	return slices.ContainsFunc(plan.EntityTypes, func(e v1alpha1.PlacementEntityType) bool {
+		return len(p.owners[e.Name]) < len(e.Owners)
+	})
 }
 
 // pending returns how many shards are not where the plan wants them. With quotas only, these are the shards above a member's quota;

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +14,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
 )
+
+var start = time.Unix(1.8e9, 0)
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
@@ -48,7 +51,7 @@ canary_placement_target_shards{entity_type="Cart",k8s_namespace_name="shop",kn_r
 	l.Oldest, l.Members[0].Placement = l.Members[0].Address, v1alpha1.PlacementEnforce
 	following := func(of stateful.Layout, pending, moves int) {
 		t.Helper()
-		p := m.Saw(key, of, next)
+		p := m.Saw(key, of, next, false, start)
 		if p.Pending != pending || p.Moves != moves || p.Coordinator != "" || p.Required["cart-00001"] != 95 || p.Required["cart-00002"] != 5 {
 			t.Errorf("got %+v, want %d pending and %d moves", p, pending, moves)
 		}
@@ -86,7 +89,7 @@ canary_placement_target_shards{entity_type="Cart",k8s_namespace_name="shop",kn_r
 		t.Fatal(err)
 	}
 	moved.Oldest, moved.Members[1].Placement = moved.Members[1].Address, v1alpha1.PlacementObserve
-	if p := m.Saw(key, moved, next); p.Pending != 15 || p.Moves != 0 || p.Coordinator != "cart-00002" {
+	if p := m.Saw(key, moved, next, false, start); p.Pending != 15 || p.Moves != 0 || p.Coordinator != "cart-00002" {
 		t.Errorf("after the split has changed: %+v", p)
 	}
 	leads = false
@@ -110,7 +113,7 @@ func TestAHeldPlanIsNotFollowed(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := NewMetrics(func(types.NamespacedName) bool { return true })
-		if p := m.Saw(types.NamespacedName{Namespace: "shop", Name: "cart"}, l, next); p.Pending != 5 {
+		if p := m.Saw(types.NamespacedName{Namespace: "shop", Name: "cart"}, l, next, false, start); p.Pending != 5 {
 			t.Errorf("held %q, free-form ids %v: %d pending, want 5", next.Held, free, p.Pending)
 		}
 	}
@@ -128,8 +131,75 @@ func TestAShardThatIsNoNumberIsNamedOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p := m.Saw(key, l, next); p.Pending != len(owned) {
+		if p := m.Saw(key, l, next, false, start); p.Pending != len(owned) {
 			t.Errorf("%d pending, want %d", p.Pending, len(owned))
 		}
+	}
+}
+
+// A shard that no member names any more has ended, not moved. This goes for free-form ids, and for numbers that a runtime names only
+// while they have entities.
+func TestAShardThatEndedIsNotPending(t *testing.T) {
+	t.Parallel()
+	for _, ended := range []string{"north", "7"} {
+		m := NewMetrics(func(types.NamespacedName) bool { return true })
+		l := twoRevisions(100)
+		l.Owners["Cart"] = map[string]string{ended: l.Members[0].Address}
+		pending := func(after time.Duration) int {
+			next, err := plan(l, split(100), nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m.Saw(types.NamespacedName{Namespace: "shop", Name: "cart"}, l, next, false, start.Add(after)).Pending
+		}
+		if n := pending(0); n != 1 {
+			t.Errorf("shard %s: %d pending, want 1", ended, n)
+		}
+		l.Owners["Cart"] = map[string]string{}
+		if n := pending(5 * time.Second); ended == "7" && n != 1 {
+			t.Errorf("shard %s may be on its way: %d pending, want 1", ended, n)
+		}
+		for _, after := range []time.Duration{70, 80, 1000} {
+			if n := pending(after * time.Second); n != 0 && after >= 80 {
+				t.Errorf("shard %s, %d s later: %d pending, want 0", ended, after, n)
+			}
+		}
+	}
+}
+
+// A new leader finds that the last shards have no owner: they are on their way, or were never used. It cannot tell these apart until a
+// hand-over would be over.
+func TestANewLeaderWaitsForShardsOnTheirWay(t *testing.T) {
+	t.Parallel()
+	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
+	l := twoRevisions(100)
+	next, err := plan(l, split(5), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for shard, owner := range next.EntityTypes[0].Owners {
+		if owner == 1 {
+			delete(l.Owners["Cart"], strconv.Itoa(shard))
+		}
+	}
+	for _, inherited := range []bool{true, false} {
+		m := NewMetrics(func(types.NamespacedName) bool { return true })
+		if p := m.Saw(key, l, next, inherited, start); (p == nil) != inherited {
+			t.Errorf("the cluster had a plan: %v; got %+v", inherited, p)
+		}
+		if p := m.Saw(key, l, next, inherited, start.Add(time.Minute)); (p == nil) != inherited {
+			t.Errorf("a minute later: %+v", p)
+		}
+		if p := m.Saw(key, l, next, inherited, start.Add(handOverTimeout)); p == nil || p.Pending != 0 {
+			t.Errorf("shards that were never used: %+v", p)
+		}
+	}
+	m := NewMetrics(func(types.NamespacedName) bool { return true })
+	m.Saw(key, l, next, true, start)
+	for shard, owner := range next.EntityTypes[0].Owners {
+		l.Owners["Cart"][strconv.Itoa(shard)] = l.Members[owner].Address
+	}
+	if p := m.Saw(key, l, next, true, start.Add(5*time.Second)); p == nil || p.Pending != 0 {
+		t.Errorf("all are in place: %+v", p)
 	}
 }

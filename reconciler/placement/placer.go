@@ -93,6 +93,7 @@ func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l stateful
 	if len(shares) == 0 {
 		return nil, nil //nolint:nilnil // unknown, which is not an error
 	}
+	before := p.known(l.UID).plan
 	last, err := p.last(ctx, l.UID)
 	if err != nil {
 		return nil, err
@@ -101,14 +102,16 @@ func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l stateful
 	if err != nil {
 		return nil, err
 	}
-	progress := p.Metrics.Saw(key, l, next)
+	now := p.Now()
+	progress := p.Metrics.Saw(key, l, next, last != nil, now)
 	if last != nil && same(last.Status, next) && p.known(l.UID).issued {
 		return progress, nil
 	}
-	now := p.Now()
 	next.Version, next.IssuedAt = now.UnixMilli(), metav1.NewTime(now.Truncate(time.Second))
 	if last != nil {
 		next.Version = max(next.Version, last.Status.Version+1)
+	} else if before != nil { // it was deleted, and clients still know its version
+		next.Version = max(next.Version, before.Status.Version+1)
 	}
 	if err := p.write(ctx, key, l.UID, last, next); err != nil {
 		return nil, err

@@ -104,6 +104,24 @@ func TestAConflictWithABackupIsIssuedAnew(t *testing.T) {
 	}
 }
 
+// Clients ignore lower versions, so a leader whose clock was set back still issues a higher one after the plan was deleted.
+func TestADeletedPlanComesBackWithAHigherVersion(t *testing.T) {
+	s := newScene(t)
+	s.place(20)
+	first := s.cached(20)
+	must(t, s.ours.ShardPlacements(namespace).Delete(t.Context(), first.Name, metav1.DeleteOptions{}))
+	for s.placer.Plans.Get("uid-cart") != nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	s.now = s.now.Add(-time.Hour)
+	s.plan(s.placer)
+	stored, err := s.ours.ShardPlacements(namespace).Get(t.Context(), first.Name, metav1.GetOptions{})
+	must(t, err)
+	if stored.Status.Version <= first.Status.Version {
+		t.Errorf("version %d after %d: clients ignore it", stored.Status.Version, first.Status.Version)
+	}
+}
+
 // A process that leads no more, and does not know yet, must not replace the plan of its successor.
 func TestASecondWriterIsRefused(t *testing.T) {
 	s := newScene(t)
