@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -262,6 +263,9 @@ func (w *Watch) served(ctx context.Context, name string) (group, error) {
 	var out group
 	for _, version := range versions {
 		list, err := w.Discovery.ServerResourcesForGroupVersion(version.String())
+		if apierrors.IsNotFound(err) {
+			continue // not served yet, or not any more
+		}
 		if err != nil {
 			return nil, fmt.Errorf("asking which resources %s has: %w", version, err)
 		}
