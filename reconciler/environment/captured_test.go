@@ -109,9 +109,6 @@ var told = map[string][]string{
 	"stalled":       nil,
 	"unreachable":   nil,
 	"pools":         {"EnvironmentModified pools,spec", "EnvironmentModified pools,spec"},
-	// The pool was removed before it was there.
-	"clusterapi-1.13/pools":         nil,
-	"clusterapi-1.13/class-missing": {"ClusterAPIClusterCreated", "EnvironmentCreated", "EnvironmentDeleted"},
 }
 
 // hasty are limits that the captured incidents exceed.
@@ -123,14 +120,13 @@ func hasty() lifecycle.Rules {
 
 // toldHastily is what is announced of incidents with these limits.
 var toldHastily = map[string][]string{
-	"stuck":                         {"ClusterAPIClusterCreated", "IncidentDetected environment-not-created", "IncidentResolved environment-not-created"},
-	"clusterapi-1.13/class-missing": {"ClusterAPIClusterCreated", "IncidentDetected environment-not-created", "EnvironmentCreated", "IncidentResolved environment-not-created", "EnvironmentDeleted"},
-	"clusterapi-1.10/class-missing": {"ClusterAPIClusterCreated", "IncidentDetected environment-not-created", "EnvironmentCreated", "IncidentResolved environment-not-created"},
-	"clusterapi-1.10/stalled":       {"IncidentDetected environment-degraded", "IncidentResolved environment-degraded"},
-	"clusterapi-1.10/unreachable":   {"IncidentDetected environment-outage", "IncidentResolved environment-outage"},
-	"scaled":                        nil,
-	"upgraded":                      {"EnvironmentModified version"},
-	"deleted":                       {"EnvironmentDeleted"},
+	"stuck":         {"ClusterAPIClusterCreated", "IncidentDetected environment-not-created", "IncidentResolved environment-not-created"},
+	"class-missing": {"ClusterAPIClusterCreated", "IncidentDetected environment-not-created", "EnvironmentCreated", "IncidentResolved environment-not-created"},
+	"stalled":       {"IncidentDetected environment-degraded", "IncidentResolved environment-degraded"},
+	"unreachable":   {"IncidentDetected environment-outage", "IncidentResolved environment-outage"},
+	"scaled":        nil,
+	"upgraded":      {"EnvironmentModified version"},
+	"deleted":       {"EnvironmentDeleted"},
 }
 
 // expected returns what is expected of a story, by its whole name or by the last part.
