@@ -9,9 +9,10 @@ import (
 // number differs from its exact proportion by less than one (the quota rule). If one proportion grows,
 // and no other does, its number does not fall. Equal remainders are served in order of the indices.
 //
-// Like every method that keeps the quota rule, it cannot be monotone in everything (Balinski &
-// Young 2001, chapter 10): with more seats in all, a number may fall. The shards of a cluster are
-// not changed while it runs.
+// It is not monotone in everything. With more seats in all, a number may fall (the Alabama paradox);
+// the number of shards is not changed while a cluster runs. If several proportions change, a number may
+// fall although its proportion grew faster than another's: no method that keeps the quota rule avoids
+// this (Balinski & Young 2001).
 //
 // Weights must not be negative, and one at least must be positive.
 func Apportion(weights []int, seats int) []int {
