@@ -21,9 +21,20 @@ type piece struct {
 	file string
 }
 
-// tekton reads all of config/tekton. A duplicate key is an error. Tekton's own webhooks check the
-// fields in the end-to-end tests.
+// environmentFlow is the folder of the flow that begins with an environment.
+const environmentFlow = "environments"
+
+// tekton reads config/tekton without the flow that begins with an environment. Tekton's own webhooks
+// check the fields in the end-to-end tests.
 func tekton(t *testing.T) []piece {
+	t.Helper()
+	return slices.DeleteFunc(allTekton(t), ofEnvironments)
+}
+
+func ofEnvironments(p piece) bool { return strings.HasPrefix(p.file, "tekton/"+environmentFlow+"/") }
+
+// allTekton reads all of config/tekton. A duplicate key is an error.
+func allTekton(t *testing.T) []piece {
 	t.Helper()
 	var all []piece
 	folder := os.DirFS("tekton")
@@ -53,8 +64,13 @@ func tekton(t *testing.T) []piece {
 // one returns the installed object of a kind; samples do not count.
 func one(t *testing.T, kind string) piece {
 	t.Helper()
+	return oneOf(t, tekton(t), kind)
+}
+
+func oneOf(t *testing.T, all []piece, kind string) piece {
+	t.Helper()
 	var found []piece
-	for _, p := range tekton(t) {
+	for _, p := range all {
 		if p.GetKind() == kind && !strings.Contains(p.file, "/samples/") {
 			found = append(found, p)
 		}
@@ -105,7 +121,7 @@ func pairs(t *testing.T, list any) map[string]string {
 func TestTektonObjectsApplyToAnyNamespace(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for _, p := range tekton(t) {
+	for _, p := range allTekton(t) {
 		if strings.Contains(p.file, "/samples/") {
 			continue
 		}
@@ -160,10 +176,23 @@ func TestTektonTask(t *testing.T) {
 	if len(steps) != 1 {
 		t.Fatalf("%d steps", len(steps))
 	}
-	step := steps[0]
+	checkStep(t, steps[0], "cmd/traffic")
+	used := fmt.Sprint(steps[0]["env"])
+	for _, kind := range []string{"params", "results"} {
+		for _, declared := range task.list(t, "spec", kind) {
+			if name := at[string](t, declared, "name"); !strings.Contains(used, "$("+kind+"."+name) {
+				t.Errorf("%s: %s is not passed to the step", kind, name)
+			}
+		}
+	}
+}
+
+// checkStep checks that a step runs a command of ours, without rights in its pod.
+func checkStep(t *testing.T, step map[string]any, command string) {
+	t.Helper()
 	image := at[string](t, step, "image")
-	if path, ok := strings.CutPrefix(image, "ko://github.com/knative-cdevents/knative-cdevents/"); !ok {
-		t.Errorf("image %s is not built here", image)
+	if path, ok := strings.CutPrefix(image, "ko://github.com/knative-cdevents/knative-cdevents/"); !ok || path != command {
+		t.Errorf("image %s is not %s", image, command)
 	} else if _, err := os.Stat(filepath.Join("..", path, "main.go")); err != nil {
 		t.Error(err)
 	}
@@ -179,7 +208,7 @@ func TestTektonTask(t *testing.T) {
 		t.Errorf("it runs with %v", security)
 	}
 
-	source, err := filepath.Glob("../cmd/traffic/*.go")
+	source, err := filepath.Glob("../" + command + "/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,17 +220,9 @@ func TestTektonTask(t *testing.T) {
 		}
 		code = append(code, content...)
 	}
-	used := fmt.Sprint(step["env"])
 	for name := range pairs(t, step["env"]) {
 		if !bytes.Contains(code, []byte(`"`+strings.TrimPrefix(name, "RESULT_")+`"`)) {
 			t.Errorf("%s is not used", name)
-		}
-	}
-	for _, kind := range []string{"params", "results"} {
-		for _, declared := range task.list(t, "spec", kind) {
-			if name := at[string](t, declared, "name"); !strings.Contains(used, "$("+kind+"."+name) {
-				t.Errorf("%s: %s is not passed to the step", kind, name)
-			}
 		}
 	}
 }
