@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/build"
@@ -20,8 +21,9 @@ func runImage(ctx context.Context, say *report.Reporter, args []string) error {
 	dir := flags.String("C", ".", "the directory of the Go module to build in, or \"part:NAME\" for a pinned module, such as part:eventing")
 	layer := flags.String("layer", "", "instead of Go programs, add a tar file to the base image")
 	maven := flags.String("maven", "", "instead of Go programs, build the Maven module in this directory; its jars are in /app, and a Java runtime is in /jre")
-	var needs list
+	var needs, reads list
 	flags.Var(&needs, "needs", "the directory of a Maven module that the one of --maven depends on; may be repeated")
+	flags.Var(&reads, "reads", "the directory of a Maven module whose sources that build reads; may be repeated")
 	name := flags.String("name", "", "the name of the image, for --layer and --maven")
 	entrypoint := flags.String("entrypoint", "", "the command, with its words separated by spaces, for --layer and --maven")
 	user := flags.String("user", "65532:65532", "the user that the image runs as, for --layer and --maven")
@@ -47,7 +49,10 @@ func runImage(ctx context.Context, say *report.Reporter, args []string) error {
 		program := node.Program{Name: *name, Entrypoint: strings.Fields(*entrypoint), User: *user}
 		var ref string
 		if *maven != "" {
-			ref, err = n.PushMaven(ctx, program, *maven, needs...)
+			var module build.MavenModule
+			if module, err = mavenModule(*maven, needs, reads); err == nil {
+				ref, err = n.PushMaven(ctx, program, module)
+			}
 		} else {
 			ref, err = n.PushTar(ctx, program, *layer)
 		}
@@ -68,6 +73,24 @@ func runImage(ctx context.Context, say *report.Reporter, args []string) error {
 		fmt.Println(ref)
 	}
 	return nil
+}
+
+// mavenModule returns a module with absolute paths.
+func mavenModule(dir string, needs, reads []string) (build.MavenModule, error) {
+	var err error
+	absolute := func(dir string) string {
+		path, aerr := filepath.Abs(dir)
+		err = errors.Join(err, aerr)
+		return path
+	}
+	m := build.MavenModule{Dir: absolute(dir)}
+	for _, need := range needs {
+		m.Needs = append(m.Needs, absolute(need))
+	}
+	for _, read := range reads {
+		m.Reads = append(m.Reads, absolute(read))
+	}
+	return m, err
 }
 
 // moduleDir returns a folder as given, or that of a pinned part.

@@ -37,27 +37,31 @@ func TestMavenModuleIsBuiltOnceForTheSameSource(t *testing.T) {
 	write(t, library, "libc")
 	ran := filepath.Join(t.TempDir(), "ran")
 	toolbox(t, map[string]string{
-		"mvn": "test -f pom.xml\ntest -f need0/src/main/Library.java\n! test -e need0/src/test\necho >>" + ran + "\ncd app\nmkdir -p target/lib\ncp src/Main.java target/cart.jar\necho dep >target/lib/dep.jar\n",
+		"mvn": "test -f pom.xml\ntest -f clients/library/src/main/Library.java\n! test -e clients/library/src/test\ntest -f test/original/src/main/Original.java\n" +
+			"grep -q '<module>test/app</module><module>clients/library</module></modules>' pom.xml\necho >>" + ran + "\ncd test/app\nmkdir -p target/lib\ncp src/Main.java target/cart.jar\necho dep >target/lib/dep.jar\n",
 		"jlink": `[ "$1" != --version ] || { echo 17; exit; }` + "\n" +
 			`for last; do :; done; mkdir -p "$last/bin" "$last/lib/server"; cd "$last"; touch bin/java lib/libjava.so lib/server/libjvm.so; ln -s java bin/other` + "\n",
 		"ldd": "printf '%s:\\n\\tlinux-vdso.so.1 (0x7)\\n\\tlibjvm.so => %s/jre/lib/server/libjvm.so (0x8)\\n\\tlibc.so.6 => " + library + " (0x9)\\n' \"$1\" \"$PWD\"\n",
 	})
 	b, _ := builder(t, "")
-	dir := filepath.Join(t.TempDir(), "app")
+	checkout := t.TempDir()
+	dir, need, read := filepath.Join(checkout, "test", "app"), filepath.Join(checkout, "clients", "library"), filepath.Join(checkout, "test", "original")
+	module := MavenModule{Dir: dir, Needs: []string{need}, Reads: []string{read}}
 	write(t, filepath.Join(dir, "pom.xml"), "<project/>")
 	write(t, filepath.Join(dir, "src", "Main.java"), "one")
-	need := filepath.Join(t.TempDir(), "library")
+	write(t, filepath.Join(read, "pom.xml"), "<project/>")
+	write(t, filepath.Join(read, "src", "main", "Original.java"), "one")
 	write(t, filepath.Join(need, "pom.xml"), "<project/>")
 	write(t, filepath.Join(need, "src", "main", "Library.java"), "one")
 	write(t, filepath.Join(need, "src", "test", "LibraryTest.java"), "its own build runs it")
 
 	build := func() (string, []string) {
 		t.Helper()
-		key, err := b.MavenKey(t.Context(), dir, need)
+		key, err := b.MavenKey(t.Context(), module)
 		if err != nil {
 			t.Fatal(err)
 		}
-		files, err := b.Maven(t.Context(), dir, key, need)
+		files, err := b.Maven(t.Context(), module, key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,6 +102,10 @@ func TestMavenModuleIsBuiltOnceForTheSameSource(t *testing.T) {
 	if build(); builds(t, ran) != 3 {
 		t.Error("another source of what it depends on was not built")
 	}
+	write(t, filepath.Join(read, "src", "main", "Original.java"), "two")
+	if build(); builds(t, ran) != 4 {
+		t.Error("another source of what it reads was not built")
+	}
 }
 
 func TestMavenModuleThatDoesNotBuildLeavesNothing(t *testing.T) {
@@ -106,7 +114,7 @@ func TestMavenModuleThatDoesNotBuildLeavesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "app")
 	write(t, filepath.Join(dir, "pom.xml"), "<project/>")
 	write(t, filepath.Join(dir, "src", "Main.java"), "one")
-	_, err := b.Maven(t.Context(), dir, "key")
+	_, err := b.Maven(t.Context(), MavenModule{Dir: dir}, "key")
 	if err == nil || !strings.Contains(err.Error(), "cannot find symbol") {
 		t.Errorf("got %v", err)
 	}

@@ -62,22 +62,13 @@ func (n *Node) PushImage(ctx context.Context, p Program, key string, files ...re
 }
 
 // PushMaven builds a Maven module, and before it those that it needs, and pushes its image, unless the registry already has it.
-func (n *Node) PushMaven(ctx context.Context, p Program, dir string, needs ...string) (string, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", fmt.Errorf("finding the Maven module: %w", err)
-	}
-	for i, need := range needs {
-		if needs[i], err = filepath.Abs(need); err != nil {
-			return "", fmt.Errorf("finding the Maven module %s: %w", need, err)
-		}
-	}
-	key, err := n.builder.MavenKey(ctx, dir, needs...)
+func (n *Node) PushMaven(ctx context.Context, p Program, m build.MavenModule) (string, error) {
+	key, err := n.builder.MavenKey(ctx, m)
 	if err != nil {
 		return "", err
 	}
 	return n.pushLayer(ctx, p, p.key(key), func() (registry.Layer, error) {
-		files, err := n.builder.Maven(ctx, dir, key, needs...)
+		files, err := n.builder.Maven(ctx, m, key)
 		if err != nil {
 			return registry.Layer{}, err
 		}
