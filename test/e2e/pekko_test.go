@@ -30,6 +30,18 @@ func (s *scene) pekko() *kit.Cart {
 	return suite.Pekko(s.ns, image)
 }
 
+func (s *scene) akka() *kit.Cart {
+	s.Helper()
+	if !suite.Own() {
+		s.Skip("the image is built by test/cluster")
+	}
+	image, err := suite.AkkaImage(s.Context())
+	s.must(err)
+	app := suite.Akka(s.ns, image)
+	app.Tagged = true
+	return app
+}
+
 // TestPekkoApp verifies what the canary tests assume of test/pekko: one cluster of two Revisions, and correct counters.
 // Its canary has a higher app-version, so Pekko gives it all new shards.
 func TestPekkoApp(t *testing.T) {
@@ -83,6 +95,16 @@ func TestPekkoApp(t *testing.T) {
 		s.sameAsCounted(app, truth)
 		s.sameAsMeasured(app, truth)
 	})
+}
+
+// TestAkkaApp verifies the same of test/akka, without an app-version.
+func TestAkkaApp(t *testing.T) {
+	onlyInFull(t)
+	s := emptyScene(t)
+	app := s.akka()
+	s.must(suite.DeployCart(t.Context(), app))
+	s.must(suite.ReleaseCanary(t.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
+	s.sameAsCounted(app, s.canaryOfFive(app, 500))
 }
 
 // TestPekkoSplit shows a common mistake: pods that discover only their own Revision form a cluster for each Revision.

@@ -35,16 +35,32 @@ func pekkoMembers(body []byte) ([]string, error) {
 	return hosts, nil
 }
 
-// PekkoImage builds the image of test/pekko, and the client library of clients/pekko in it, with the machine's JDK and Maven. The process is short-lived, so the JVM uses
-// only the first tier of its compiler.
-func (k *Kit) PekkoImage(ctx context.Context) (string, error) {
+// Akka returns the application of test/akka: that of test/pekko, on Akka's cluster sharding.
+func (k *Kit) Akka(namespace, image string) *Cart {
+	c := k.Pekko(namespace, image)
+	c.Annotations = map[string]string{"stateful.knative-cdevents.dev/runtime": "akka"}
+	return c
+}
+
+// PekkoImage builds the image of test/pekko, and the client library of clients/pekko in it, with the machine's JDK and Maven.
+func (k *Kit) PekkoImage(ctx context.Context) (string, error) { return k.mavenImage(ctx, "pekko") }
+
+// AkkaImage does the same with test/akka and clients/akka, whose sources are made from those for Pekko.
+func (k *Kit) AkkaImage(ctx context.Context) (string, error) {
+	return k.mavenImage(ctx, "akka", "--reads", k.Path("test", "pekko"), "--reads", k.Path("clients", "pekko"))
+}
+
+// mavenImage builds the application on a runtime. The process is short-lived, so the JVM uses only the first tier of its
+// compiler.
+func (k *Kit) mavenImage(ctx context.Context, runtime string, more ...string) (string, error) {
 	if !k.Own() {
-		return "", fmt.Errorf("the image of test/pekko: only the program of test/cluster can build it")
+		return "", fmt.Errorf("the image of test/%s: only the program of test/cluster can build it", runtime)
 	}
 	const entrypoint = "/jre/bin/java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xmx192m -cp /app/* dev.knativecdevents.cart.Main"
-	out, err := run(ctx, k.root, nil, k.program, "image", "--maven", k.Path("test", "pekko"), "--needs", k.Path("clients", "pekko"), "--name", "apps/pekko", "--entrypoint", entrypoint)
+	args := []string{"image", "--maven", k.Path("test", runtime), "--needs", k.Path("clients", runtime), "--name", "apps/" + runtime, "--entrypoint", entrypoint}
+	out, err := run(ctx, k.root, nil, k.program, append(args, more...)...)
 	if err != nil {
-		return "", fmt.Errorf("building the image of test/pekko: %w", err)
+		return "", fmt.Errorf("building the image of test/%s: %w", runtime, err)
 	}
 	return strings.TrimSpace(out), nil
 }

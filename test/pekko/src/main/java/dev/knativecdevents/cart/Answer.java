@@ -1,6 +1,8 @@
 package dev.knativecdevents.cart;
 
+import com.fasterxml.jackson.annotation.JsonCreator;
 import com.fasterxml.jackson.annotation.JsonInclude;
+import com.fasterxml.jackson.annotation.JsonProperty;
 
 /**
  * Answer is the response to a client, in the format of test/sharded.
@@ -10,12 +12,21 @@ import com.fasterxml.jackson.annotation.JsonInclude;
  */
 @JsonInclude(JsonInclude.Include.NON_NULL)
 record Answer(
-    String request, String cart, int shard, Identity entered, String outcome, Identity handled, int items)
+    @JsonProperty("request") String request,
+    @JsonProperty("cart") String cart,
+    @JsonProperty("shard") int shard,
+    @JsonProperty("entered") Identity entered,
+    @JsonProperty("outcome") String outcome,
+    @JsonProperty("handled") Identity handled,
+    @JsonProperty("items") int items)
     implements Wire {
 
   static final String OK = "ok";
   static final String ERROR = "error";
   static final String TIMEOUT = "timeout";
+
+  @JsonCreator
+  Answer {}
 
   static Answer to(Ask ask, String outcome, Identity handled, int items) {
     return new Answer(ask.request(), ask.cart(), ask.shard(), ask.entered(), outcome, handled, items);

@@ -1,5 +1,7 @@
 package dev.knativecdevents.cart;
 
+import com.fasterxml.jackson.annotation.JsonCreator;
+import com.fasterxml.jackson.annotation.JsonProperty;
 import dev.knativecdevents.placement.pekko.EntityRequest;
 
 /**
@@ -8,4 +10,13 @@ import dev.knativecdevents.placement.pekko.EntityRequest;
  * @param request is the name that the client gave it, which several requests may have
  * @param asked is what the library needs to know it again
  */
-record Ask(String request, String cart, int shard, Identity entered, EntityRequest<Answer> asked) implements Wire {}
+record Ask(
+    @JsonProperty("request") String request,
+    @JsonProperty("cart") String cart,
+    @JsonProperty("shard") int shard,
+    @JsonProperty("entered") Identity entered,
+    @JsonProperty("asked") EntityRequest<Answer> asked)
+    implements Wire {
+  @JsonCreator
+  Ask {}
+}

@@ -1,4 +1,10 @@
 package dev.knativecdevents.cart;
 
-/** The Revision and the pod of a process. */
-record Identity(String revision, String pod) implements Wire {}
+import com.fasterxml.jackson.annotation.JsonCreator;
+import com.fasterxml.jackson.annotation.JsonProperty;
+
+/** The Revision and the pod of a process. The annotations are for Akka's Jackson, which does not know records. */
+record Identity(@JsonProperty("revision") String revision, @JsonProperty("pod") String pod) implements Wire {
+  @JsonCreator
+  Identity {}
+}
