@@ -151,8 +151,9 @@ func TestMetricsMatchTheAnswers(t *testing.T) {
 		}
 	}
 
-	shards := 0.0
+	shards, answered := 0.0, 0.0
 	for _, n := range nodes {
+		answered += n.value(t, "stateful_asks_total", "outcome", "answered") + n.value(t, "stateful_asks_total", "outcome", "answered_after_retry")
 		pod := n.conf.Self.Pod
 		equal := func(what string, got float64, want int) {
 			t.Helper()
@@ -179,6 +180,9 @@ func TestMetricsMatchTheAnswers(t *testing.T) {
 		shards += n.value(t, "stateful_shards")
 		t.Logf("%s handled %4d, %2.0f failed, %2.0f shards", pod, handled[pod],
 			n.value(t, "stateful_requests_total", "outcome", failed), n.value(t, "stateful_shards"))
+	}
+	if answered != requests {
+		t.Errorf("%v of %d requests are counted as answered", answered, requests)
 	}
 	// With 300 carts, no shard stays empty.
 	if shards != 100 {
@@ -241,5 +245,8 @@ func TestSlowAndHangingRequests(t *testing.T) {
 	}
 	if started, ended := n.value(t, "stateful_requests_started_total"), n.value(t, "stateful_requests_total"); started != 1 || ended != 0 {
 		t.Errorf("a request that hangs: %v started and %v finished", started, ended)
+	}
+	if given := n.value(t, "stateful_asks_total", "outcome", "given_up"); given != 1 {
+		t.Errorf("a request that hangs is counted as given up %v times", given)
 	}
 }

@@ -26,6 +26,7 @@ type counts struct {
 	byShard   *prometheus.CounterVec
 	slowShard *prometheus.CounterVec
 	shards    prometheus.Gauge
+	asks      *prometheus.CounterVec
 
 	reportEntry bool
 	mu          sync.Mutex
@@ -53,15 +54,28 @@ func newCounts(conf config) *counts {
 		finished:  vec("stateful_requests_total", "Requests that were handled here, by outcome.", labels...),
 		byShard:   vec("stateful_shard_requests_total", "Requests that were handled here, by shard and outcome.", "entity_type", "shard", "outcome"),
 		slowShard: vec("stateful_shard_slow_requests_total", "Requests that took more than 0.5 s here, by shard.", "entity_type", "shard"),
+		asks:      vec("stateful_asks_total", "Requests that entered here, by what became of their first attempt.", "entity_type", "outcome"),
 		started:   started.WithLabelValues(entityType),
 		duration:  duration.WithLabelValues(entityType),
 		shards:    shards.WithLabelValues(entityType),
 	}
-	c.registry.MustRegister(started, c.finished, duration, c.byShard, c.slowShard, shards)
+	c.registry.MustRegister(started, c.finished, duration, c.byShard, c.slowShard, shards, c.asks)
 	return c
 }
 
 func (c *counts) start() { c.started.Inc() }
+
+// asked counts a request that entered here, as the client library for Pekko does.
+func (c *counts) asked(attempts int, answered bool) {
+	outcome := "answered"
+	switch {
+	case !answered:
+		outcome = "given_up"
+	case attempts > 1:
+		outcome = "answered_after_retry"
+	}
+	c.asks.WithLabelValues(entityType, outcome).Inc()
+}
 
 func (c *counts) finish(a answer, took time.Duration) {
 	labels := []string{entityType, a.Outcome}

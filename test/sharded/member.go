@@ -40,6 +40,7 @@ type view struct {
 // member is this process as a member of the cluster.
 type member struct {
 	conf    config
+	counts  *counts
 	cluster *cluster.Cluster
 	// placement is nil if protoactor-go places the shards.
 	placement *protoactor.Lookup
@@ -57,7 +58,7 @@ func newMember(conf config, counts *counts, provider cluster.ClusterProvider, ho
 		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}))
 	kind := cluster.NewKind(entityType, actor.PropsFromProducer(func() actor.Actor { return newShard(conf, counts) }))
-	m := &member{conf: conf, since: time.Now()}
+	m := &member{conf: conf, counts: counts, since: time.Now()}
 	lookup := disthash.New()
 	if conf.Placement {
 		var err error
@@ -173,14 +174,17 @@ func (m *member) request(a ask) answer {
 	if err != nil {
 		panic(err) // strings and numbers always encode
 	}
+	attempts := 1
 	got, err := m.cluster.Request(strconv.Itoa(a.Shard), entityType, wrapperspb.String(string(data)),
 		cluster.WithRetryCount(100),
 		// Trap 4: by default the library waits only nanoseconds between attempts, and exhausts them before a shard has
 		// moved. An attempt is repeated only if no member got the message.
 		cluster.WithRetryAction(func(n int) int {
+			attempts++
 			time.Sleep(50 * time.Millisecond)
 			return n + 1
 		}))
+	m.counts.asked(attempts, err == nil)
 	out := answer{ask: a, Outcome: timedOut}
 	if err != nil {
 		slog.Warn("no answer", "request", a.Request, "shard", a.Shard, "error", err)

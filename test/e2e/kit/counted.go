@@ -67,28 +67,47 @@ func (k *Kit) Counted(ctx context.Context, c *Cart) (*Truth, error) {
 // CountedSum sums one family over all running pods, by Revision. For a histogram it sums the counts or, if the name ends
 // in "_sum", the sums.
 func (k *Kit) CountedSum(ctx context.Context, c *Cart, family string) (map[string]int, error) {
-	pods, err := k.CartPods(ctx, c)
-	if err != nil {
-		return nil, err
-	}
 	sum := map[string]int{}
-	for _, p := range pods {
-		families, err := k.Scrape(ctx, &p)
-		if err != nil {
-			return nil, err
-		}
+	err := k.scrapeAll(ctx, c, func(p *corev1.Pod, families map[string]*dto.MetricFamily) {
 		revision := p.Labels["serving.knative.dev/revision"]
 		if name, isSum := strings.CutSuffix(family, "_sum"); isSum {
 			for _, m := range families[name].GetMetric() {
 				sum[revision] += int(m.GetHistogram().GetSampleSum())
 			}
-			continue
+			return
 		}
 		for _, n := range values(families[family]) {
 			sum[revision] += n
 		}
+	})
+	return sum, err
+}
+
+// CountedBy sums one family over all running pods, by the value of a label.
+func (k *Kit) CountedBy(ctx context.Context, c *Cart, family, label string) (map[string]int, error) {
+	sum := map[string]int{}
+	err := k.scrapeAll(ctx, c, func(_ *corev1.Pod, families map[string]*dto.MetricFamily) {
+		for labels, n := range values(families[family]) {
+			sum[labels[label]] += n
+		}
+	})
+	return sum, err
+}
+
+// scrapeAll reads the metrics of all running pods.
+func (k *Kit) scrapeAll(ctx context.Context, c *Cart, each func(*corev1.Pod, map[string]*dto.MetricFamily)) error {
+	pods, err := k.CartPods(ctx, c)
+	if err != nil {
+		return err
 	}
-	return sum, nil
+	for _, p := range pods {
+		families, err := k.Scrape(ctx, &p)
+		if err != nil {
+			return err
+		}
+		each(&p, families)
+	}
+	return nil
 }
 
 // values iterates over the series of a family. A histogram's value is its count.
