@@ -95,6 +95,7 @@ func TestRelabelledNamespaceReconcilesItsServices(t *testing.T) {
 	ob := observer.New(observer.Options{Kind: fakeKind{}, Ledger: ledger.New(nil, nil, nil)})
 	ob.Bind(queue)
 	e := &emitting{process: newProcess(t.Context(), nil, nil), sources: cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1alpha1.CDEventSource{}, 0, cache.Indexers{})}
+	e.router = &delivery.Router{SystemNamespace: "knative-cdevents"}
 	e.services.Store(&service.Watch{Observer: ob})
 	h := (&namespaceLabels{}).changes(e.relabelled)
 	relabel := func(replay v1alpha1.Replay, selector *metav1.LabelSelector) int {
