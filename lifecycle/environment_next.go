@@ -77,7 +77,7 @@ func NextEnvironment(rules Rules, m EnvironmentMemory, s EnvironmentSnapshot, at
 func ReplayEnvironment(m EnvironmentMemory, at time.Time) EnvironmentResult {
 	b := environmentBuilder{m: m.clone(), at: m.journalTime(at)}
 	b.waits = &b.m.Waits
-	if m.Created && !m.Removed && !m.Excluded {
+	if m.Created && !m.Removed && !m.Excluded && !m.Observed {
 		b.emit(Transition{Type: EnvironmentCreated, Reason: ReasonReplay, Links: m.Last.link(LinkPath)})
 	}
 	return b.result()

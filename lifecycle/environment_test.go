@@ -297,7 +297,11 @@ func TestReplayOfEnvironments(t *testing.T) {
 	if r := ReplayEnvironment(p.m, p.at); len(r.Transitions) != 1 || r.Transitions[0].Type != EnvironmentCreated || r.Transitions[0].Reason != ReasonReplay {
 		t.Errorf("%+v", r.Transitions)
 	}
-	if r := ReplayEnvironment(EnvironmentMemory{Announced: true}, p.at); len(r.Transitions) != 0 {
-		t.Errorf("%+v", r.Transitions)
+	for name, m := range map[string]EnvironmentMemory{
+		"not ready yet": {Announced: true}, "only observed": {Announced: true, Created: true, Observed: true},
+	} {
+		if r := ReplayEnvironment(m, p.at); len(r.Transitions) != 0 {
+			t.Errorf("%s: %+v", name, r.Transitions)
+		}
 	}
 }
