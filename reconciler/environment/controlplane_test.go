@@ -385,3 +385,31 @@ func TestWhatMayNotBeReadIsNotDeleted(t *testing.T) {
 	s.start()
 	s.announced("Platform/p", "EnvironmentCreated", "EnvironmentDeleted")
 }
+
+// A definition that is never served, and one whose name begins like another's, change nothing for other kinds.
+func TestDefinitionsThatAreNotServedBlockNoOther(t *testing.T) {
+	s := newStage(t)
+	s.allow()
+	s.kinds = []schema.GroupKind{{Group: "fleet.example.com", Kind: "Cluster"}}
+	s.define("fleet.example.com", "ClusterClass", "clusterclasses", false)
+	kind := s.define("fleet.example.com", "Cluster", "clusters", false)
+	s.start()
+	s.marked("cluster.fleet.example.com", environment.Readable)
+	s.define("dead.example.com", "Dead", "deads", true)
+	s.marked("dead.dead.example.com", environment.Readable)
+	s.until("no version is served", func() bool {
+		crd, err := s.definitions.ApiextensionsV1().CustomResourceDefinitions().Get(s.ctx, "deads.dead.example.com", metav1.GetOptions{})
+		if err != nil {
+			return false
+		}
+		crd.Spec.Versions[0].Served = false
+		_, err = s.definitions.ApiextensionsV1().CustomResourceDefinitions().Update(s.ctx, crd, metav1.UpdateOptions{})
+		return err == nil
+	})
+	s.create(kind, "Cluster", "c", nil)
+	s.ready(kind, "c")
+	s.announced("Cluster/c", "EnvironmentCreated")
+	must(t, s.definitions.ApiextensionsV1().CustomResourceDefinitions().Delete(s.ctx, "clusters.fleet.example.com", metav1.DeleteOptions{}))
+	s.announced("Cluster/c", "EnvironmentCreated", "EnvironmentDeleted")
+	s.marked("cluster.fleet.example.com", environment.Absent)
+}

@@ -159,7 +159,7 @@ func (k *kind) excluded(v value) bool {
 	case "false":
 		return true
 	}
-	return v.Part || v.Controller.Kind != "" && k.watch.watches(v.Controller)
+	return v.Part || v.Controller.Kind != "" && k.watch.selects(v.Controller)
 }
 
 // snapshot composes an environment. It asks the API server for what the object itself does not have. If that fails,

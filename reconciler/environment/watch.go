@@ -81,6 +81,9 @@ type Watch struct {
 	kinds   map[schema.GroupKind]*watched
 	buckets map[string]reconciler.Bucket
 	places  map[string]located
+	// selected are the kinds that were chosen, until they are certainly not any more. What belongs to an object of one
+	// is not announced, not even while the kind cannot be looked up or goes away.
+	selected map[schema.GroupKind]bool
 
 	// resolved is what the definitions that are chosen define, by name. Only compare uses it.
 	resolved map[string]resolution
@@ -107,7 +110,7 @@ type watched struct {
 
 // NewController returns the controller that watches environments.
 func NewController(ctx context.Context, o Options) (*controller.Impl, *Watch) {
-	w := &Watch{Options: o, wake: make(chan struct{}, 1), kinds: map[schema.GroupKind]*watched{}, buckets: map[string]reconciler.Bucket{}, places: map[string]located{}, resolved: map[string]resolution{}}
+	w := &Watch{Options: o, wake: make(chan struct{}, 1), kinds: map[schema.GroupKind]*watched{}, buckets: map[string]reconciler.Bucket{}, places: map[string]located{}, resolved: map[string]resolution{}, selected: map[schema.GroupKind]bool{}}
 	w.impl = controller.NewContext(ctx, w, controller.ControllerOptions{
 		WorkQueueName: "Environments", Logger: logging.FromContext(ctx), Concurrency: workers,
 	})
@@ -128,16 +131,19 @@ func (w *Watch) run(ctx context.Context) {
 	if !cache.WaitForCacheSync(ctx.Done(), w.Presence.Synced) {
 		return
 	}
-	tidied := w.Now()
+	tidied, retry := w.Now(), retryAfter
 	for ctx.Err() == nil {
 		again := tidyEvery
 		switch err := w.compare(ctx); {
 		case ctx.Err() != nil:
-		case errors.Is(err, errNotServedYet):
-			again = retryAfter
-		case err != nil:
-			logging.FromContext(ctx).Warnw("Could not find out which environments to watch; trying again", "error", err)
-			again = retryAfter
+		case err == nil:
+			retry = retryAfter
+		default:
+			if !errors.Is(err, errNotServedYet) {
+				logging.FromContext(ctx).Warnw("Could not find out which environments to watch; trying again", "error", err)
+			}
+			// A definition may never be served, for example if another one has its names.
+			again, retry = retry, min(2*retry, tidyEvery)
 		}
 		w.mark(ctx)
 		if w.Now().Sub(tidied) > tidyEvery {
@@ -149,6 +155,7 @@ func (w *Watch) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-w.wake:
+			retry = retryAfter
 			time.Sleep(gather) // definitions often come together
 		case <-time.After(again):
 		}
@@ -160,7 +167,12 @@ func (w *Watch) run(ctx context.Context) {
 
 // compare starts and stops watches. A kind that cannot be looked up keeps what it has.
 func (w *Watch) compare(ctx context.Context) error {
-	chosen, err := w.chosen(ctx)
+	chosen, failed, err := w.chosen(ctx)
+	w.mu.Lock()
+	for of := range chosen { // all of them before the first is watched: an object of one may belong to one of another
+		w.selected[of] = true
+	}
+	w.mu.Unlock()
 	for of, at := range chosen {
 		k := w.ensure(ctx, of)
 		if k.stop != nil && k.at() == at {
@@ -170,36 +182,36 @@ func (w *Watch) compare(ctx context.Context) error {
 		k.serve(true, at)
 		w.begin(ctx, k, at)
 	}
-	if err != nil {
-		return err // what was not found may only not have been looked up
-	}
-	absent, err := w.absent(ctx, chosen)
-	if err != nil {
-		return err
-	}
+	verdicts, unknown := w.others(ctx, chosen)
 	for _, k := range w.all() {
 		if _, is := chosen[k.of]; is {
 			continue
 		}
-		w.end(k)
-		if gone := absent[k.of]; gone && k.Served() {
+		switch there, known := verdicts[k.of]; {
+		case !known, there && failed[k.of.Group]: // what was not found may only not have been looked up
+		case there:
+			w.mu.Lock()
+			delete(w.selected, k.of)
+			w.mu.Unlock()
+			w.end(k)
+			w.report(k, NotChosen)
+		case k.Served():
+			w.end(k)
 			k.serve(false, target{})
 			w.report(k, Absent)
 			k.Stop() // its objects are gone with it
-		} else if !gone {
-			w.report(k, NotChosen)
 		}
 	}
-	return nil
+	return errors.Join(err, unknown)
 }
 
-// chosen returns the kinds that are chosen and exist.
-func (w *Watch) chosen(ctx context.Context) (map[schema.GroupKind]target, error) {
+// chosen returns the kinds that are chosen and exist, and the groups that could not be looked up completely.
+func (w *Watch) chosen(ctx context.Context) (out map[schema.GroupKind]target, failed map[string]bool, err error) {
 	byName := map[string][]schema.GroupKind{}
 	for _, of := range w.Kinds() {
 		byName[of.Group] = append(byName[of.Group], of)
 	}
-	out := map[schema.GroupKind]target{}
+	out, failed = map[schema.GroupKind]target{}, map[string]bool{}
 	var errs []error
 	definitions, groups := w.Presence.Definitions(), map[string]group{}
 	maps.DeleteFunc(w.resolved, func(name string, _ resolution) bool { return definitions[name].Version == "" })
@@ -210,14 +222,14 @@ func (w *Watch) chosen(ctx context.Context) (map[schema.GroupKind]target, error)
 		}
 		r, err := w.resolve(ctx, name, d, groups)
 		if err != nil {
-			errs = append(errs, err)
+			errs, failed[in] = append(errs, err), true
 			continue
 		}
 		if d.Label == "true" || slices.Contains(byName[in], r.of) {
 			out[r.of] = r.target
 		}
 	}
-	return out, errors.Join(errs...)
+	return out, failed, errors.Join(errs...)
 }
 
 // group is what the API server serves of a group, the preferred version first.
@@ -274,9 +286,10 @@ func (w *Watch) served(ctx context.Context, name string) (group, error) {
 	return out, nil
 }
 
-// absent returns the kinds that are chosen by name, are watched or have entries in the ledger, and that the API
-// server certainly does not have.
-func (w *Watch) absent(ctx context.Context, chosen map[schema.GroupKind]target) (map[schema.GroupKind]bool, error) {
+// others returns, of the kinds that are chosen by name, are watched or have entries in the ledger, and that are not
+// among the chosen ones, whether the API server has them. Those are missing of which this is not certain: one group that
+// cannot be looked up says nothing about the others.
+func (w *Watch) others(ctx context.Context, chosen map[schema.GroupKind]target) (map[schema.GroupKind]bool, error) {
 	asked := map[schema.GroupKind]bool{}
 	for _, of := range w.Kinds() {
 		asked[of] = true
@@ -289,46 +302,75 @@ func (w *Watch) absent(ctx context.Context, chosen map[schema.GroupKind]target) 
 	for _, k := range w.all() {
 		asked[k.of] = true
 	}
-	out := map[schema.GroupKind]bool{}
+	out, groups := map[schema.GroupKind]bool{}, map[string]group{}
+	definitions := pluralsByGroup(w.Presence.Definitions())
 	var errs []error
 	for of := range asked {
 		if _, is := chosen[of]; is {
 			continue
 		}
-		if !w.defined(of.Group, "") {
-			out[of] = true // no need to ask
-			w.ensure(ctx, of)
-			continue
+		served, known := groups[of.Group]
+		if !known && len(definitions[of.Group]) > 0 { // otherwise, there is no need to ask
+			var err error
+			if served, err = w.served(ctx, of.Group); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			groups[of.Group] = served
 		}
-		r, _, err := w.preferred(ctx, of)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		if r == nil && !w.defined(of.Group, of.Kind) {
+		switch {
+		case served.has(func(r metav1.APIResource) bool { return r.Kind == of.Kind }):
 			out[of] = true
+		case w.awaited(of, definitions[of.Group], served):
+			errs = append(errs, errNotServedYet)
+		default:
+			out[of] = false
 			w.ensure(ctx, of)
 		}
 	}
 	return out, errors.Join(errs...)
 }
 
-// foreign reports whether a kind in the ledger is not an environment's.
-func foreign(of schema.GroupKind) bool {
-	return of.Group == "serving.knative.dev" || strings.HasSuffix(of.Group, "knative-cdevents.dev")
+func pluralsByGroup(definitions map[string]observer.Definition) map[string][]string {
+	out := map[string][]string{}
+	for name := range definitions {
+		plural, in, _ := strings.Cut(name, ".")
+		out[in] = append(out[in], plural)
+	}
+	return out
 }
 
-// defined reports whether the group has a definition that the API server may not serve yet. Its plural name is not
-// known, so each in the group counts that begins like the kind; without a kind, any.
-func (w *Watch) defined(group, kind string) bool {
-	stem := strings.ToLower(kind)
-	stem = stem[:max(0, len(stem)-1)]
-	for name := range w.Presence.Definitions() {
-		if plural, of, _ := strings.Cut(name, "."); of == group && strings.HasPrefix(plural, stem) {
+// awaited reports whether one of the definitions in the group may be that of a kind, and is not served yet. If the
+// plural name of the kind is not known, each counts that begins like the kind.
+func (w *Watch) awaited(of schema.GroupKind, plurals []string, served group) bool {
+	stem := strings.ToLower(of.Kind)
+	is := func(plural string) bool { return strings.HasPrefix(plural, stem[:max(0, len(stem)-1)]) }
+	w.mu.Lock()
+	k, ok := w.kinds[of]
+	w.mu.Unlock()
+	if ok {
+		if known := k.at().resource.Resource; known != "" {
+			is = func(plural string) bool { return plural == known }
+		}
+	}
+	return slices.ContainsFunc(plurals, func(plural string) bool {
+		return is(plural) && !served.has(func(r metav1.APIResource) bool { return r.Name == plural })
+	})
+}
+
+// has reports whether one of the resources, which are no subresources, is such.
+func (g group) has(such func(metav1.APIResource) bool) bool {
+	for _, list := range g {
+		if slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return !strings.Contains(r.Name, "/") && such(r) }) {
 			return true
 		}
 	}
 	return false
+}
+
+// foreign reports whether a kind in the ledger is not an environment's.
+func foreign(of schema.GroupKind) bool {
+	return of.Group == "serving.knative.dev" || strings.HasSuffix(of.Group, "knative-cdevents.dev")
 }
 
 // ensure returns a kind with its observer, which leads for what is led already.
@@ -380,12 +422,11 @@ func (w *Watch) all() []*watched {
 	return slices.Collect(maps.Values(w.kinds))
 }
 
-// watches reports whether a kind is watched.
-func (w *Watch) watches(of schema.GroupKind) bool {
+// selects reports whether a kind is chosen, even if it cannot be watched at the moment.
+func (w *Watch) selects(of schema.GroupKind) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	k, ok := w.kinds[of]
-	return ok && k.stop != nil
+	return w.selected[of] || slices.Contains(w.Kinds(), of)
 }
 
 // Promoted is called when this process leads for more objects.
