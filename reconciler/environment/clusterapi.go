@@ -167,7 +167,7 @@ func (o object) controlPlane() *lifecycle.ResourceRef {
 		APIVersion: o.text("spec.controlPlaneRef.apiVersion", "spec.controlPlaneRef.apiGroup"), Kind: o.text("spec.controlPlaneRef.kind"),
 		Namespace: o.GetNamespace(), Name: o.text("spec.controlPlaneRef.name"),
 	}
-	if ref.APIVersion == "" || ref.Kind == "" || ref.Name == "" {
+	if !valid(ref) {
 		return nil
 	}
 	return &ref

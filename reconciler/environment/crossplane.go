@@ -142,8 +142,8 @@ func (o object) resources() []lifecycle.ResourceRef {
 	var out []lifecycle.ResourceRef
 	for _, m := range list {
 		ref := lifecycle.ResourceRef{APIVersion: str(m["apiVersion"]), Kind: str(m["kind"]), Namespace: str(m["namespace"]), Name: str(m["name"])}
-		if ref.Namespace == "" {
-			ref.Namespace = o.GetNamespace()
+		if own := o.GetNamespace(); own != "" {
+			ref.Namespace = own // it cannot consist of others', and must not find out whether they exist
 		}
 		if valid(ref) && len(out) < lifecycle.MaxResources {
 			out = append(out, ref)
@@ -161,13 +161,18 @@ func (o object) compositeOfClaim() *lifecycle.ResourceRef {
 	return &ref
 }
 
+// valid reports whether an object may be read that another one names. Users choose the name: Secrets are never read, and
+// a name must not lead elsewhere.
 func valid(r lifecycle.ResourceRef) bool {
 	for _, s := range []string{r.APIVersion, r.Kind, r.Name} {
-		if s == "" || len(s) > maxField || strings.ContainsAny(s, " %?#") {
+		if s == "" || len(s) > maxField || strings.ContainsAny(s, " %?#") || strings.Contains(s, "..") {
 			return false
 		}
 	}
-	return len(r.Namespace) <= maxField
+	if strings.Contains(r.Name, "/") || strings.Contains(r.Namespace, "/") || strings.Count(r.APIVersion, "/") > 1 {
+		return false
+	}
+	return len(r.Namespace) <= maxField && !(r.APIVersion == "v1" && r.Kind == "Secret")
 }
 
 func hasKey(m map[string]string, key string) bool {

@@ -74,10 +74,7 @@ const waitBeneath lifecycle.Wait = "beneath"
 func (m memory) End(ctx context.Context, at time.Time) (observer.Result, error) {
 	s := lifecycle.EnvironmentSnapshot{Gone: true}
 	if !m.Kept && !m.Excluded && (m.Created || m.Baselined) {
-		left, unreadable, err := m.kind.watch.left(ctx, m.Resources)
-		if err != nil {
-			return observer.Result{}, err
-		}
+		left, unreadable := m.kind.watch.left(ctx, m.Resources)
 		since, waiting := m.EnvironmentMemory.Waits[waitBeneath]
 		if now := m.kind.watch.Now(); left && (!waiting || now.Sub(since) < m.kind.watch.Rules().EnvironmentDeletedWithin) {
 			if !waiting {

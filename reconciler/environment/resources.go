@@ -28,6 +28,8 @@ func (w *Watch) get(ctx context.Context, ref lifecycle.ResourceRef) (*unstructur
 	if !namespaced {
 		namespace = ""
 	}
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
 	u, err := w.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil //nolint:nilnil // there is none
@@ -66,32 +68,46 @@ func (w *Watch) composed(ctx context.Context, composite lifecycle.ResourceRef) (
 	return append([]lifecycle.ResourceRef{composite}, object{u}.resources()...), true
 }
 
-// left reports whether one of the resources still exists, and whether one of them may not be read.
-func (w *Watch) left(ctx context.Context, resources []lifecycle.ResourceRef) (left, unreadable bool, err error) {
+// left reports whether one of the resources still exists, and whether one of them may not be read. One that cannot be
+// read now counts as one that exists: whoever names it decides what can be read, and the caller waits only for a while.
+func (w *Watch) left(ctx context.Context, resources []lifecycle.ResourceRef) (left, unreadable bool) {
 	for _, ref := range resources {
-		resource, namespaced, err := w.locate(ctx, ref)
-		if err != nil {
-			return false, false, err
-		}
-		if resource.Resource == "" {
-			continue // its kind is gone
-		}
-		namespace := ref.Namespace
-		if !namespaced {
-			namespace = ""
-		}
-		_, err = w.Metadata.Resource(resource).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-		switch {
-		case err == nil:
-			return true, unreadable, nil
+		switch exists, err := w.exists(ctx, ref); {
 		case forbidden(err):
 			unreadable = true
-		case !apierrors.IsNotFound(err):
-			return false, false, fmt.Errorf("reading %s %s/%s, which an environment that is gone consisted of: %w", ref.Kind, namespace, ref.Name, err)
+		case err != nil:
+			logging.FromContext(ctx).Debugw("Could not read a resource of an environment that is gone; trying again", "kind", ref.Kind, "name", ref.Name, "error", err)
+			return true, unreadable
+		case exists:
+			return true, unreadable
 		}
 	}
-	return false, unreadable, nil
+	return false, unreadable
 }
+
+func (w *Watch) exists(ctx context.Context, ref lifecycle.ResourceRef) (bool, error) {
+	resource, namespaced, err := w.locate(ctx, ref)
+	if err != nil || resource.Resource == "" {
+		return false, err // if its kind is gone, so is it
+	}
+	namespace := ref.Namespace
+	if !namespaced {
+		namespace = ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, readWithin)
+	defer cancel()
+	_, err = w.Metadata.Resource(resource).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %s %s/%s: %w", ref.Kind, namespace, ref.Name, err)
+	}
+	return true, nil
+}
+
+// readWithin bounds a request for one object, which a conversion webhook may delay.
+const readWithin = 5 * time.Second
 
 // located is where a kind was found, or that it was not.
 type located struct {
@@ -102,6 +118,9 @@ type located struct {
 
 // locatedFor is how long an answer of discovery counts.
 const locatedFor = time.Minute
+
+// maxLocated bounds the answers that are kept. Users choose what is asked.
+const maxLocated = 4096
 
 // locate returns the resource that an object belongs to; its name is empty if there is none. An object may name
 // only the group of its kind, as references of Cluster API's v1beta2 do.
@@ -132,6 +151,9 @@ func (w *Watch) locate(ctx context.Context, ref lifecycle.ResourceRef) (schema.G
 		known.resource, known.namespaced = version.WithResource(found.Name), found.Namespaced
 	}
 	w.mu.Lock()
+	if len(w.places) >= maxLocated {
+		clear(w.places)
+	}
 	w.places[key] = known
 	w.mu.Unlock()
 	return known.resource, known.namespaced, nil
