@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -58,6 +59,7 @@ func TestPlacementProtoactor(t *testing.T) {
 // rollOut deploys an application, releases a canary with another environment, and checks the shards at each step.
 func (s *scene) rollOut(app *kit.Cart, canary map[string]string) {
 	s.Helper()
+	locks := s.locked(app)
 	s.allocate(app)
 	before := s.still(app)
 
@@ -86,6 +88,45 @@ func (s *scene) rollOut(app *kit.Cart, canary map[string]string) {
 		}
 		// As a pipeline does, it waits for the event before the next step.
 		s.rebalanced(app, steps[:i+1])
+	}
+	s.neverTwice(locks, app)
+}
+
+// locked makes each entity of an application take a lock while it runs, in a program outside of the cluster.
+func (s *scene) locked(app *kit.Cart) kit.Server {
+	s.Helper()
+	image, err := suite.Image(s.Context(), "./test/apps/locks")
+	s.must(err)
+	server := kit.Server{Namespace: s.ns, Name: "locks", Image: image}
+	s.must(suite.Serve(s.Context(), server))
+	app.Env["LOCKS"] = fmt.Sprintf("locks.%s.svc:80", s.ns)
+	return server
+}
+
+// neverTwice checks that no entity ever ran in two places at once. Killed are the pods whose connections may have ended.
+func (s *scene) neverTwice(server kit.Server, app *kit.Cart, killed ...string) {
+	s.Helper()
+	saw, err := suite.Locks(s.Context(), server)
+	s.must(err)
+	s.Logf("entities took %d locks, hold %d, and %d were held twice; connections: %v, ended with locks: %v", saw.Taken, saw.Held, saw.HeldTwice, saw.Pods, saw.Ended)
+	for _, twice := range saw.Twice {
+		s.Errorf("%s ran in pod %s while it ran in %v", twice.Lock, twice.Taker, twice.Holders)
+	}
+	if saw.HeldTwice > 0 || saw.Taken == 0 {
+		s.Errorf("%d of %d locks were held twice", saw.HeldTwice, saw.Taken)
+	}
+	// A lock of a connection that ended early is not held, so it would hide a second incarnation.
+	pods, err := suite.CartPods(s.Context(), app)
+	s.must(err)
+	for _, p := range pods {
+		if saw.Pods[p.Name] == 0 {
+			s.Errorf("pod %s has no connection to the locks", p.Name)
+		}
+	}
+	for pod, held := range saw.Ended {
+		if held > 0 && !slices.Contains(killed, pod) {
+			s.Errorf("the connection of pod %s ended while its entities held %d locks", pod, held)
+		}
 	}
 }
 

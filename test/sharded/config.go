@@ -28,6 +28,8 @@ type config struct {
 	ReportEntry bool
 	// Placement places shards by the controller's plan, and not by protoactor-go's hash of members.
 	Placement bool
+	// Locks is the address of a program that sees whether two pods run the same shard at once; empty for none.
+	Locks string
 }
 
 func configFrom(env func(string) string) (config, error) {
@@ -48,6 +50,7 @@ func configFrom(env func(string) string) (config, error) {
 		Patience:    r.duration("PATIENCE", 5*time.Second),
 		ReportEntry: env("REPORT_ENTRY") == "true",
 		Placement:   env("PLACEMENT") == "true",
+		Locks:       env("LOCKS"),
 	}
 	return c, r.err
 }

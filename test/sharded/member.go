@@ -57,7 +57,14 @@ func newMember(conf config, counts *counts, provider cluster.ClusterProvider, ho
 	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}))
-	kind := cluster.NewKind(entityType, actor.PropsFromProducer(func() actor.Actor { return newShard(conf, counts) }))
+	var held *locks
+	if conf.Locks != "" {
+		var err error
+		if held, err = dialLocks(context.Background(), conf.Locks, conf.Self.Pod); err != nil {
+			return nil, err
+		}
+	}
+	kind := cluster.NewKind(entityType, actor.PropsFromProducer(func() actor.Actor { return newShard(conf, counts, held) }))
 	m := &member{conf: conf, counts: counts, since: time.Now()}
 	lookup := disthash.New()
 	if conf.Placement {

@@ -3,9 +3,11 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/asynkron/protoactor-go/cluster"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
@@ -42,13 +44,14 @@ type answer struct {
 type shard struct {
 	conf   config
 	counts *counts
+	locks  *locks
 	carts  map[string]int
 	// now is the clock, which a test may stop.
 	now func() time.Time
 }
 
-func newShard(conf config, counts *counts) actor.Actor {
-	return &shard{conf: conf, counts: counts, carts: map[string]int{}, now: time.Now}
+func newShard(conf config, counts *counts, locks *locks) actor.Actor {
+	return &shard{conf: conf, counts: counts, locks: locks, carts: map[string]int{}, now: time.Now}
 }
 
 // Receive handles one message at a time.
@@ -56,12 +59,25 @@ func (s *shard) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
 		s.counts.shards.Inc()
+		s.note(ctx, s.locks.take)
 	case *actor.Stopped:
+		s.note(ctx, s.locks.give)
 		s.counts.shards.Dec()
 	case *wrapperspb.StringValue:
 		if err := s.handle(ctx, m.GetValue()); err != nil {
 			ctx.Logger().Error("unexpected message", "error", err)
 		}
+	}
+}
+
+// note tells the locks what happens to this shard. The process ends if it cannot: a test of locks would see nothing of this shard.
+func (s *shard) note(ctx actor.Context, say func(entity string) error) {
+	if s.locks == nil {
+		return
+	}
+	if err := say("shard-" + cluster.GetClusterIdentity(ctx).GetIdentity()); err != nil {
+		ctx.Logger().Error("ending without locks", "error", err)
+		os.Exit(1)
 	}
 }
 

@@ -31,13 +31,14 @@ final class App {
   private final ClusterSharding sharding;
   private final HashCodeMessageExtractor<Ask> extractor;
 
-  private App(Settings settings) {
+  private App(Settings settings) throws IOException {
     this.settings = settings;
+    Locks locks = Locks.at(settings.locks(), settings.self().pod());
     system = ActorSystem.create(Behaviors.empty(), settings.service(), settings.config());
     sharding = ClusterSharding.get(system);
     extractor = new HashCodeMessageExtractor<>(settings.shards());
     Entity<Ask, ShardingEnvelope<Ask>> cart =
-        KnativeAsk.get(system).entity(Cart.KEY, (entity, requests) -> Cart.create(settings, requests)).withMessageExtractor(extractor);
+        KnativeAsk.get(system).entity(Cart.KEY, (entity, requests) -> Cart.create(settings, requests, locks, entity.getEntityId())).withMessageExtractor(extractor);
     if (settings.placement()) {
       cart = cart.withAllocationStrategy(KnativePlacement.get(system).strategy(Cart.KEY.name()));
     }

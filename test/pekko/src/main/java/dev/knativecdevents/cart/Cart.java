@@ -2,6 +2,7 @@ package dev.knativecdevents.cart;
 
 import dev.knativecdevents.placement.pekko.RecentRequests;
 import org.apache.pekko.actor.typed.Behavior;
+import org.apache.pekko.actor.typed.PostStop;
 import org.apache.pekko.actor.typed.javadsl.AbstractBehavior;
 import org.apache.pekko.actor.typed.javadsl.ActorContext;
 import org.apache.pekko.actor.typed.javadsl.Behaviors;
@@ -14,21 +15,32 @@ final class Cart extends AbstractBehavior<Ask> {
 
   private final Settings settings;
   private final RecentRequests requests;
+  private final Locks locks;
+  private final String cart;
   private int items;
 
-  private Cart(ActorContext<Ask> context, Settings settings, RecentRequests requests) {
+  private Cart(ActorContext<Ask> context, Settings settings, RecentRequests requests, Locks locks, String cart) {
     super(context);
     this.settings = settings;
     this.requests = requests;
+    this.locks = locks;
+    this.cart = cart;
+    locks.take(cart);
   }
 
-  static Behavior<Ask> create(Settings settings, RecentRequests requests) {
-    return Behaviors.setup(context -> new Cart(context, settings, requests));
+  static Behavior<Ask> create(Settings settings, RecentRequests requests, Locks locks, String cart) {
+    return Behaviors.setup(context -> new Cart(context, settings, requests, locks, cart));
   }
 
   @Override
   public Receive<Ask> createReceive() {
-    return newReceiveBuilder().onMessage(Ask.class, this::handle).build();
+    return newReceiveBuilder().onMessage(Ask.class, this::handle).onSignal(PostStop.class, signal -> stopped()).build();
+  }
+
+  /** Pekko waits for this before it tells the coordinator that the shard has stopped. */
+  private Behavior<Ask> stopped() {
+    locks.give(cart);
+    return this;
   }
 
   private Behavior<Ask> handle(Ask ask) {

@@ -15,7 +15,10 @@ import java.util.Map;
  * @param patience is how long the entry pod waits for the pod that handles the request
  * @param reportEntry adds the entry Revision to the request counter
  * @param kamon replaces the application's own counters by Kamon's
- * @param placement gives each Revision as many shards as the Route gives it requests, and asks again if no answer comes
+ * @param placement gives each Revision as many shards as the Route gives it requests
+ * @param retry asks again if no answer comes; only with placement
+ * @param rebalanceMillis is how often Pekko looks for shards to move
+ * @param locks is the address of a program that sees whether two pods run the same cart at once; empty for none
  * @param appVersion is empty, or Pekko's app-version: new shards go to the highest one, and none move while there are two
  * @param podLabelSelector finds the pods of the cluster
  */
@@ -31,6 +34,9 @@ record Settings(
     boolean reportEntry,
     boolean kamon,
     boolean placement,
+    boolean retry,
+    int rebalanceMillis,
+    String locks,
     String appVersion,
     String podLabelSelector) {
 
@@ -56,6 +62,9 @@ record Settings(
         "true".equals(env.get("REPORT_ENTRY")),
         "kamon".equals(env.get("METRICS")),
         "true".equals(env.get("PLACEMENT")),
+        !"false".equals(env.get("RETRY")),
+        number(env, "REBALANCE_MILLIS", 10_000, 60_000),
+        env.getOrDefault("LOCKS", ""),
         env.getOrDefault("APP_VERSION", ""),
         env.getOrDefault("POD_LABEL_SELECTOR", ALL_REVISIONS).replace("{revision}", revision));
   }
@@ -69,8 +78,9 @@ record Settings(
     own.put("pekko.discovery.kubernetes-api.pod-label-selector", podLabelSelector);
     own.put("pekko.cluster.sharding.number-of-shards", shards);
     own.put("knative-cdevents.ask.timeout", patience);
+    own.put("pekko.cluster.sharding.rebalance-interval", Duration.ofMillis(rebalanceMillis));
     // Without placement, the application is one that knows nothing of the library, and asks once.
-    own.put("knative-cdevents.ask.attempt", placement ? Duration.ofSeconds(2) : patience);
+    own.put("knative-cdevents.ask.attempt", placement && retry ? Duration.ofSeconds(2) : patience);
     own.put("knative-cdevents.ask.revision", reportEntry ? self.revision() : "");
     if (!appVersion.isEmpty()) {
       own.put("pekko.cluster.app-version", appVersion);

@@ -14,6 +14,8 @@ import java.net.http.HttpResponse;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.LinkedBlockingQueue;
 import org.apache.pekko.actor.typed.ActorSystem;
 import org.apache.pekko.actor.typed.javadsl.Behaviors;
 import org.apache.pekko.cluster.sharding.typed.javadsl.ClusterSharding;
@@ -37,12 +39,25 @@ class CartTest {
     Settings settings =
         Settings.from(
             Map.of("K_REVISION", "cart-00002", "REPORT_ENTRY", "true", "FAIL_RATE", "0.05", "HANG_RATE", "0.02", "PATIENCE_MILLIS", "4000"));
+    BlockingQueue<String> said = new LinkedBlockingQueue<>();
+    Locks locks =
+        new Locks() {
+          @Override
+          public void take(String entity) {
+            said.add("take " + entity);
+          }
+
+          @Override
+          public void give(String entity) {
+            said.add("give " + entity);
+          }
+        };
     String local = "pekko.remote.artery.canonical { hostname = 127.0.0.1, port = 0 }, pekko.coordinated-shutdown.exit-jvm = off";
     system = ActorSystem.create(Behaviors.<Void>empty(), "cart", ConfigFactory.parseString(local).withFallback(settings.config()));
     Cluster.get(system).manager().tell(Join.create(Cluster.get(system).selfMember().address()));
     KnativeAsk ask = KnativeAsk.get(system);
     ClusterSharding sharding = ClusterSharding.get(system);
-    sharding.init(ask.entity(Cart.KEY, (entity, requests) -> Cart.create(settings, requests)));
+    sharding.init(ask.entity(Cart.KEY, (entity, requests) -> Cart.create(settings, requests, locks, entity.getEntityId())));
     // This one hangs, fails, and succeeds.
     for (var expected : List.of(Map.entry(20, "TimeoutException"), Map.entry(49, Answer.ERROR), Map.entry(50, Answer.OK))) {
       String outcome =
@@ -55,6 +70,7 @@ class CartTest {
               .join();
       assertEquals(expected.getValue(), outcome);
     }
+    assertEquals(List.of("take a"), List.copyOf(said));
     HttpServer server = Metrics.serve(0, KnativeMetrics.get(system)::text);
     try {
       URI uri = URI.create("http://127.0.0.1:" + server.getAddress().getPort() + "/metrics");
@@ -72,5 +88,8 @@ class CartTest {
     } finally {
       server.stop(0);
     }
+    system.terminate();
+    system.getWhenTerminated().toCompletableFuture().join();
+    assertEquals(List.of("take a", "give a"), List.copyOf(said));
   }
 }

@@ -39,6 +39,10 @@ class SettingsTest {
     assertEquals(Duration.ofSeconds(2), config.getDuration("attempt"));
     assertEquals(Duration.ofSeconds(5), config.getDuration("timeout"));
     assertEquals("", config.getString("revision"));
+
+    env = Map.of("PLACEMENT", "true", "RETRY", "false");
+    config = Settings.from(env).config().getConfig("knative-cdevents.ask");
+    assertEquals(Duration.ofSeconds(5), config.getDuration("attempt"));
   }
 
   @Test
