@@ -4,12 +4,12 @@ package e2e
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
@@ -27,6 +27,7 @@ func TestPlacementUnderLoad(t *testing.T) {
 	app := s.planned()
 	// Longer than a hand-over takes on a busy machine.
 	app.Env["PATIENCE_MILLIS"] = "20000"
+	locks := s.locked(app)
 	clients := s.allocate(app)
 	s.must(suite.ReleaseCanary(ctx, app, nil))
 	s.must(suite.WaitOneCluster(ctx, app))
@@ -43,23 +44,233 @@ func TestPlacementUnderLoad(t *testing.T) {
 	stop()
 	truth := clients.Truth()
 	t.Logf("what the clients got during the moves\n%s", truth)
-	if len(truth.Lost) > 0 || truth.Handled[""].All() > 0 {
-		t.Errorf("requests were not answered: %v, %v", truth.Lost, truth.Handled[""])
-	}
-	s.sameAsCounted(app, truth)
+	s.answeredOnce(app, truth)
 	retries, err := suite.CountedSum(ctx, app, "stateful_ask_retries_total")
 	s.must(err)
 	t.Logf("%d requests; attempts after the first one, by the Revision of entry: %v", truth.Sent(), retries)
+	s.neverTwice(locks, app)
 
 	// What was in flight to the dead member may be lost. Carts start empty on another one.
 	stop = background(ctx, clients)
 	oldest := s.oldest(app)
-	now := int64(0)
-	s.must(suite.Kube.CoreV1().Pods(s.ns).Delete(ctx, oldest.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	s.must(suite.CrashPod(ctx, &oldest))
 	s.owners(app, 20)
 	stop()
 	truth = clients.Truth()
 	t.Logf("what the clients got in all; pod %s, the oldest member, was killed\n%s", oldest.Name, truth)
+	s.neverTwice(locks, app, oldest.Name)
+}
+
+// TestPlacementRetry loses first attempts on purpose: shards move every second under load, while a member is paused again and again,
+// as a long garbage collection does. Pekko then drops what a region got for a shard on its way. With the retry, each request is
+// answered and handled once. Without it, requests are lost.
+func TestPlacementRetry(t *testing.T) {
+	onlyInFull(t)
+	if suite.guest || !suite.Own() {
+		t.Skip("it needs the controller, and pauses processes on the cluster made by test/cluster")
+	}
+	for _, retry := range []bool{true, false} {
+		t.Run(map[bool]string{true: "On", false: "Off"}[retry], func(t *testing.T) {
+			s := emptyScene(t)
+			app := s.planned()
+			app.Env["REBALANCE_MILLIS"] = "1000"
+			app.Env["PATIENCE_MILLIS"] = "20000"
+			if !retry {
+				app.Env["RETRY"], app.Env["PATIENCE_MILLIS"] = "false", "8000"
+			}
+			locks := s.locked(app)
+			clients := s.allocate(app)
+			clients.Workers = 24
+			s.must(suite.ReleaseCanary(t.Context(), app, nil))
+			s.must(suite.WaitOneCluster(t.Context(), app))
+
+			stop := background(t.Context(), clients)
+			unpause := s.pauses(app)
+			moves := 0
+			for begun := time.Now(); time.Since(begun) < 75*time.Second; {
+				for _, percent := range []int{50, 0} {
+					s.must(suite.SplitCart(t.Context(), app, int64(percent)))
+					s.owners(app, percent)
+					moves += 50
+				}
+			}
+			unpause()
+			stop()
+			truth := clients.Truth()
+			t.Logf("what the clients got during %d moves\n%s", moves, truth)
+			s.neverTwice(locks, app)
+			unanswered := truth.Handled[""].All()
+			again, known := s.sum(app, "stateful_ask_retries_total"), s.sum(app, "stateful_requests_repeated_total")
+			t.Logf("%d requests, %d moves: %d attempts after the first, %d of them for requests that were known; %d attempts were lost; %d requests got no answer, and %d of those were handled",
+				truth.Sent(), moves, again, known, again-known, unanswered, s.sum(app, "stateful_requests_total")-(truth.Sent()-unanswered))
+			if len(truth.Lost) > 0 {
+				t.Errorf("requests did not reach the application: %v", truth.Lost)
+			}
+			if !retry {
+				if unanswered == 0 {
+					t.Error("without the retry, each request was answered as well, so this test shows nothing of the retry")
+				}
+				return
+			}
+			if unanswered > 0 {
+				t.Errorf("%d requests were not answered", unanswered)
+			}
+			if again-known <= 0 {
+				t.Error("no attempt was lost, so this test shows nothing of the retry")
+			}
+			s.sameAsCounted(app, truth)
+		})
+	}
+}
+
+// sum adds up a counter of all pods.
+func (s *scene) sum(app *kit.Cart, family string) int {
+	s.Helper()
+	sums, err := suite.CountedSum(s.Context(), app, family)
+	s.must(err)
+	all := 0
+	for _, n := range sums {
+		all += n
+	}
+	return all
+}
+
+// pauses stops the processes of the second stable pod for half a second, again and again, until the returned function is called. Its
+// members answer nothing in the meantime, for less than what Pekko takes for a failure.
+func (s *scene) pauses(app *kit.Cart) (stop func()) {
+	s.Helper()
+	pods, err := suite.CartPods(s.Context(), app)
+	s.must(err)
+	oldest := s.oldest(app)
+	i := slices.IndexFunc(pods, func(p corev1.Pod) bool {
+		return p.Name != oldest.Name && p.Labels["serving.knative.dev/revision"] == app.Stable()
+	})
+	if i < 0 {
+		s.Fatalf("there is no second pod of %s", app.Stable())
+	}
+	ctx, cancel := context.WithCancel(s.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			if err := suite.SignalPod(context.WithoutCancel(ctx), "STOP", &pods[i]); err != nil {
+				s.Errorf("pausing: %v", err)
+				return
+			}
+			time.Sleep(500 * time.Millisecond)
+			if err := suite.SignalPod(context.WithoutCancel(ctx), "CONT", &pods[i]); err != nil {
+				s.Errorf("resuming: %v", err)
+				return
+			}
+			time.Sleep(time.Second)
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// TestPlacementControllerAway takes the controller away for two minutes under load, and changes the split meanwhile. The members keep
+// the last plan and move nothing. Then they follow the split.
+func TestPlacementControllerAway(t *testing.T) {
+	onlyInFull(t)
+	if suite.guest {
+		t.Skip("it scales the controller")
+	}
+	s := emptyScene(t)
+	ctx := t.Context()
+	app := s.planned()
+	app.Env["PATIENCE_MILLIS"] = "20000"
+	locks := s.locked(app)
+	clients := s.allocate(app)
+	s.must(suite.ReleaseCanary(ctx, app, nil))
+	s.must(suite.WaitOneCluster(ctx, app))
+	stop := background(ctx, clients)
+	s.must(suite.SplitCart(ctx, app, 20))
+	before := s.owners(app, 20)
+
+	deployment, err := suite.Controller(ctx)
+	s.must(err)
+	back := func() { s.must(suite.Scale(context.WithoutCancel(ctx), int(*deployment.Spec.Replicas))) }
+	t.Cleanup(back)
+	s.must(suite.Scale(ctx, 0))
+	s.must(suite.SplitCart(ctx, app, 50))
+	for away := time.Now(); time.Since(away) < 2*time.Minute; time.Sleep(10 * time.Second) {
+		if now := s.owners(app, 20); !maps.Equal(now, before) {
+			t.Fatalf("shards moved %s after the controller went away", time.Since(away))
+		}
+	}
+	back()
+	begun := time.Now()
+	after := s.owners(app, 50)
+	stop()
+	moves := 0
+	for shard, owner := range before {
+		if after[shard] != owner {
+			moves++
+		}
+	}
+	truth := clients.Truth()
+	t.Logf("%d moves, %s after the controller was back; what the clients got\n%s", moves, time.Since(begun).Round(time.Second), truth)
+	if moves != 30 {
+		t.Errorf("%d shards moved, want 30", moves)
+	}
+	s.answeredOnce(app, truth)
+	s.neverTwice(locks, app)
+}
+
+// answeredOnce checks that each request was answered, and handled once.
+func (s *scene) answeredOnce(app *kit.Cart, truth *kit.Truth) {
+	s.Helper()
+	if len(truth.Lost) > 0 || truth.Handled[""].All() > 0 {
+		s.Errorf("requests were not answered: %v, %v", truth.Lost, truth.Handled[""])
+	}
+	s.sameAsCounted(app, truth)
+}
+
+// TestPlacementProtoactorUnderLoad replaces the controller's pods in the middle of moves, turns a rollback around, and kills a member.
+func TestPlacementProtoactorUnderLoad(t *testing.T) {
+	onlyInFull(t)
+	if suite.guest || !suite.Own() {
+		t.Skip("it restarts the controller, and kills a process on the cluster made by test/cluster")
+	}
+	s := emptyScene(t)
+	ctx := t.Context()
+	app := s.placedBy(false, true)
+	app.Env["PATIENCE"] = "20s"
+	locks := s.locked(app)
+	clients := s.allocate(app)
+	s.must(suite.ReleaseCanary(ctx, app, nil))
+	s.must(suite.WaitOneCluster(ctx, app))
+
+	stop := background(ctx, clients)
+	s.must(suite.SplitCart(ctx, app, 50))
+	s.owned(app, func(canary int) bool { return canary > 0 })
+	s.must(suite.Restart(ctx))
+	s.owners(app, 50)
+	t.Log("50 % while the controller's pods were replaced")
+	s.must(suite.SplitCart(ctx, app, 0))
+	s.owned(app, func(canary int) bool { return canary < 50 })
+	s.must(suite.SplitCart(ctx, app, 20))
+	s.owners(app, 20)
+	stop()
+	truth := clients.Truth()
+	t.Logf("what the clients got during the moves\n%s", truth)
+	s.answeredOnce(app, truth)
+	s.neverTwice(locks, app)
+
+	// What was in flight to the dead member may be lost.
+	sent := truth.Sent()
+	stop = background(ctx, clients)
+	oldest := s.oldest(app)
+	s.must(suite.CrashPod(ctx, &oldest))
+	s.owners(app, 20)
+	stop()
+	truth = clients.Truth()
+	t.Logf("pod %s was killed: of %d requests after that, %d got no answer and %v none of the application; in all\n%s",
+		oldest.Name, truth.Sent()-sent, truth.Handled[""].All(), truth.Lost, truth)
+	s.neverTwice(locks, app, oldest.Name)
 }
 
 // background sends requests until stop is called.

@@ -35,7 +35,25 @@ func (k *Kit) Signal(ctx context.Context, signal, pod string) error {
 	if err != nil {
 		return fmt.Errorf("sending %s to pod %s: %w", signal, pod, err)
 	}
+	return k.SignalPod(ctx, signal, p)
+}
+
+// SignalPod sends KILL, STOP or CONT to all processes of any pod.
+func (k *Kit) SignalPod(ctx context.Context, signal string, p *corev1.Pod) error {
 	return k.cluster(ctx, "signal", signal, string(p.UID))
+}
+
+// CrashPod ends any pod as a failing node does: no process of it gets time to end.
+func (k *Kit) CrashPod(ctx context.Context, p *corev1.Pod) error {
+	if err := k.SignalPod(ctx, "KILL", p); err != nil {
+		return err
+	}
+	now := int64(0)
+	err := k.Kube.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting pod %s: %w", p.Name, err)
+	}
+	return nil
 }
 
 // RestartDaemon restarts a program of the cluster made by test/cluster, and returns when it runs again.
