@@ -26,11 +26,14 @@ func capture(t *testing.T, e event) {
 	if dir == "" {
 		return
 	}
-	namespace := e.cd.CustomData.Knative.Namespace
+	namespace, as := e.cd.CustomData.Knative.Namespace, "shop"
+	if environment := e.cd.CustomData.Environment; environment != nil {
+		namespace, as = environment.Namespace, "fleet"
+	}
 	registry, _, _ := strings.Cut(suite.app, "/")
 	body := strings.NewReplacer(
 		registry+"/apps/app", "registry.example.com/shop/cart", "/v2/apps/app", "/v2/shop/cart", registry, "registry.example.com", e.cd.Context.Source, "https://eu-1.example.com/knative-cdevents",
-		namespace, "shop", "oci/app", "oci/cart",
+		namespace, as, "oci/app", "oci/cart",
 	).Replace(string(e.Body))
 	var pretty bytes.Buffer
 	if err := json.Indent(&pretty, []byte(body), "", "  "); err != nil {

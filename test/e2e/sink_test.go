@@ -52,6 +52,7 @@ type cdevent struct {
 				ID string `json:"id"`
 			} `json:"environment"`
 			ArtifactID string `json:"artifactId"`
+			URI        string `json:"uri"`
 		} `json:"content"`
 	} `json:"subject"`
 	CustomData struct {
@@ -65,8 +66,17 @@ type cdevent struct {
 			}
 			URLs []string
 		} `json:"knative"`
-		Reason string `json:"reason"`
+		Environment *environmentData `json:"environment"`
+		Incident    struct{ Kind string }
+		Reason      string `json:"reason"`
 	} `json:"customData"`
+}
+
+// environmentData is what events tell of an environment.
+type environmentData struct {
+	Kind, Namespace, Name, UID, Provider, Version, Class string
+	Pools, Changed                                       []string
+	Previous                                             *environmentData
 }
 
 func (e event) String() string {

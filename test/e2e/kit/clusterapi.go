@@ -139,7 +139,7 @@ func (k *Kit) patch(ctx context.Context, of dynamic.ResourceInterface, name, op,
 	return nil
 }
 
-// WaitCluster waits until the condition has the status and, unless it is empty, the whole cluster runs the version.
+// WaitCluster waits until a cluster is as wanted; want returns NotYet while it is not.
 func (k *Kit) WaitCluster(ctx context.Context, c ClusterAPI, namespace, name string, atMost time.Duration, want func(*unstructured.Unstructured) error) error {
 	return Wait(ctx, atMost, "cluster "+name, func(ctx context.Context) error {
 		o, err := k.Dynamic.Resource(c.Clusters()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -214,6 +214,24 @@ func (c ClusterAPI) Settled(o *unstructured.Unstructured) error {
 		}
 	}
 	return nil
+}
+
+// DeleteCRD deletes a CRD, and with it all objects of its kind, and returns when it is gone.
+func (k *Kit) DeleteCRD(ctx context.Context, name string) error {
+	crds := k.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	if err := crds.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("deleting a CRD: %w", err)
+	}
+	return Wait(ctx, 3*time.Minute, "the deletion of CRD "+name, func(ctx context.Context) error {
+		_, err := crds.Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err == nil {
+			return NotYet("it exists")
+		}
+		return err
+	})
 }
 
 // machines is where the program runs that keeps machines in its memory.
