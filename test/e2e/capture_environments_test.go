@@ -82,7 +82,7 @@ func TestCaptureClusterAPI(t *testing.T) {
 	}
 	for folder, release := range map[string]kit.ClusterAPI{"clusterapi-1.10": kit.ClusterAPI110, "clusterapi-1.13": kit.ClusterAPI113} {
 		t.Run(folder, func(t *testing.T) {
-			c := capturing{emptyScene(t), release, filepath.Join(dir, folder)}
+			c := capturing{fleet{emptyScene(t), release}, filepath.Join(dir, folder)}
 			c.must(os.MkdirAll(c.dir, 0o755)) //nolint:gosec // files for the repository
 			c.must(suite.InstallClusterAPI(t.Context(), release))
 			t.Cleanup(func() {
@@ -102,7 +102,7 @@ func TestCaptureClusterAPI(t *testing.T) {
 						t.Parallel()
 						own := *c.scene
 						own.T = t
-						tell(capturing{&own, c.release, c.dir})
+						tell(capturing{fleet{&own, c.release}, c.dir})
 					})
 				}
 			})
@@ -112,9 +112,8 @@ func TestCaptureClusterAPI(t *testing.T) {
 }
 
 type capturing struct {
-	*scene
-	release kit.ClusterAPI
-	dir     string
+	fleet
+	dir string
 }
 
 // record watches the cluster with that name, and its control plane if it has the same name.
@@ -137,6 +136,7 @@ func (c capturing) record(name string) *recorder {
 // write ends a story.
 func (c capturing) write(r *recorder, name string) {
 	c.Helper()
+	time.Sleep(time.Second) // the last update may be on its way
 	all := r.story()
 	var b bytes.Buffer
 	for i, s := range all {
@@ -150,75 +150,51 @@ func (c capturing) write(r *recorder, name string) {
 	say("%s: %d states in %d KiB, the last after %.0fs", name, len(all), b.Len()>>10, all[len(all)-1].After)
 }
 
-func (c capturing) apply(text string, err error) {
-	c.Helper()
-	c.must(err)
-	c.must(suite.Apply(c.Context(), c.ns, text))
-}
-
-func (c capturing) wait(name string, want func(*unstructured.Unstructured) error) {
+// rest waits until a cluster is as wanted, and then a little longer, for conditions that lag.
+func (c capturing) rest(name string, want func(*unstructured.Unstructured) error) {
 	c.Helper()
 	time.Sleep(5 * time.Second) // conditions that look finished before anything has begun
-	c.must(suite.WaitCluster(c.Context(), c.release, c.ns, name, 8*time.Minute, want))
-	time.Sleep(5 * time.Second) // conditions that lag
+	c.wait(name, want)
+	time.Sleep(5 * time.Second)
 }
-
-// change changes the cluster of life.
-func (c capturing) change(op, path string, value any) {
-	c.Helper()
-	c.must(suite.PatchCluster(c.Context(), c.release, c.ns, "life", op, path, value))
-}
-
-func (c capturing) remove(name string) {
-	c.Helper()
-	c.must(suite.Dynamic.Resource(c.release.Clusters()).Namespace(c.ns).Delete(c.Context(), name, metav1.DeleteOptions{}))
-	c.must(suite.WaitClusterGone(c.Context(), c.release, c.ns, name, 3*time.Minute))
-	time.Sleep(time.Second) // the recorder's watch
-}
-
-const (
-	pools    = "/spec/topology/workers/machineDeployments"
-	workers  = pools + "/0/replicas"
-	topology = "/spec/topology/version"
-)
 
 // life is what happens to a cluster that is well.
 func (c capturing) life() {
 	r := c.record("life")
 	c.apply(c.release.Cluster("life", "memory", olderKubernetes, kit.QuickWorkers))
-	c.wait("life", c.release.Settled)
+	c.rest("life", c.release.Settled)
 	c.write(r, "created")
 
-	c.change("replace", workers, 3)
-	c.wait("life", c.release.Settled)
-	c.change("replace", workers, 1)
-	c.wait("life", c.release.Settled)
+	c.change("life", "replace", workers, 3)
+	c.rest("life", c.release.Settled)
+	c.change("life", "replace", workers, 1)
+	c.rest("life", c.release.Settled)
 	c.write(r, "scaled")
 
-	c.change("add", pools+"/-", map[string]any{"class": kit.QuickWorkers, "name": "green", "replicas": 1})
-	c.wait("life", c.release.Settled)
-	c.change("remove", pools+"/1", nil)
-	c.wait("life", c.release.Settled)
+	c.change("life", "add", pools+"/-", map[string]any{"class": kit.QuickWorkers, "name": "green", "replicas": 1})
+	c.rest("life", c.release.Settled)
+	c.change("life", "remove", pools+"/1", nil)
+	c.rest("life", c.release.Settled)
 	c.write(r, "pools")
 
-	c.change("replace", topology, newerKubernetes)
-	c.wait("life", c.release.Settled)
+	c.change("life", "replace", topology, newerKubernetes)
+	c.rest("life", c.release.Settled)
 	c.write(r, "upgraded")
 
-	c.change("add", "/spec/paused", true)
-	c.wait("life", c.release.ClusterIs("Paused", metav1.ConditionTrue))
-	c.change("replace", workers, 2)
+	c.change("life", "add", "/spec/paused", true)
+	c.rest("life", c.release.ClusterIs("Paused", metav1.ConditionTrue))
+	c.change("life", "replace", workers, 2)
 	time.Sleep(15 * time.Second)
-	c.change("replace", "/spec/paused", false)
-	c.wait("life", c.release.Settled)
+	c.change("life", "replace", "/spec/paused", false)
+	c.rest("life", c.release.Settled)
 	c.write(r, "paused")
 
 	// A machine of the pool cannot start: the cluster loses its availability and gets it back.
-	c.change("add", pools+"/-", map[string]any{"class": kit.SlowWorkers, "name": "red", "replicas": 1})
-	c.wait("life", c.release.ClusterIs("Available", metav1.ConditionFalse))
+	c.change("life", "add", pools+"/-", map[string]any{"class": kit.SlowWorkers, "name": "red", "replicas": 1})
+	c.rest("life", c.release.ClusterIs("Available", metav1.ConditionFalse))
 	time.Sleep(90 * time.Second)
-	c.change("remove", pools+"/1", nil)
-	c.wait("life", c.release.Settled)
+	c.change("life", "remove", pools+"/1", nil)
+	c.rest("life", c.release.Settled)
 	c.write(r, "stalled")
 
 	c.remove("life")
@@ -229,7 +205,7 @@ func (c capturing) life() {
 func (c capturing) stuck() {
 	r := c.record("stuck")
 	c.apply(c.release.Cluster("stuck", "memory", olderKubernetes, kit.SlowWorkers))
-	c.wait("stuck", c.release.ClusterIs("ControlPlaneAvailable", metav1.ConditionTrue))
+	c.rest("stuck", c.release.ClusterIs("ControlPlaneAvailable", metav1.ConditionTrue))
 	time.Sleep(2 * time.Minute)
 	c.remove("stuck")
 	c.write(r, "stuck")
@@ -239,7 +215,7 @@ func (c capturing) stuck() {
 func (c capturing) classless() {
 	r := c.record("classless")
 	c.apply(c.release.Classless("classless", olderKubernetes))
-	c.wait("classless", c.release.Settled)
+	c.rest("classless", c.release.Settled)
 	c.write(r, "classless-created")
 
 	c.must(suite.PatchControlPlane(c.Context(), c.release, c.ns, "classless", "replace", "/spec/version", newerKubernetes))
@@ -253,7 +229,7 @@ func (c capturing) classless() {
 		}
 		return nil
 	}))
-	c.wait("classless", c.release.Settled)
+	c.rest("classless", c.release.Settled)
 	c.write(r, "classless-upgraded")
 
 	c.remove("classless")
@@ -266,7 +242,7 @@ func (c capturing) unclassed() {
 	c.apply(c.release.Cluster("unclassed", "late", olderKubernetes, kit.QuickWorkers))
 	time.Sleep(45 * time.Second)
 	c.apply(c.release.Class("late"))
-	c.wait("unclassed", c.release.Settled)
+	c.rest("unclassed", c.release.Settled)
 	c.write(r, "class-missing")
 	c.remove("unclassed")
 }
@@ -274,7 +250,7 @@ func (c capturing) unclassed() {
 // unreachable is a cluster whose API server stops answering for a while.
 func (c capturing) unreachable() {
 	c.apply(c.release.Cluster("unreachable", "memory", olderKubernetes, kit.QuickWorkers))
-	c.wait("unreachable", c.release.Settled)
+	c.rest("unreachable", c.release.Settled)
 	r := c.record("unreachable")
 	time.Sleep(2 * time.Second) // the watch begins with the current state
 	c.must(suite.SignalMachines(c.Context(), "STOP"))
@@ -287,8 +263,8 @@ func (c capturing) unreachable() {
 	time.Sleep(30 * time.Second)
 	c.must(suite.SignalMachines(c.Context(), "CONT"))
 	c.must(err)
-	c.wait("unreachable", c.release.ClusterIs("RemoteConnectionProbe", metav1.ConditionTrue))
-	c.wait("unreachable", c.release.Settled)
+	c.rest("unreachable", c.release.ClusterIs("RemoteConnectionProbe", metav1.ConditionTrue))
+	c.rest("unreachable", c.release.Settled)
 	c.write(r, "unreachable")
 	c.remove("unreachable")
 }

@@ -34,6 +34,13 @@ func ofEnvironment(name string) func(event) bool {
 	}
 }
 
+// Paths of a cluster with a topology.
+const (
+	pools    = "/spec/topology/workers/machineDeployments"
+	workers  = pools + "/0/replicas"
+	topology = "/spec/topology/version"
+)
+
 // fleet is a namespace with clusters of one release of Cluster API.
 type fleet struct {
 	*scene
@@ -135,9 +142,9 @@ func (f fleet) create() {
 // scale changes the number of workers, which is not a change of the environment.
 func (f fleet) scale() {
 	f.Helper()
-	f.change("replace", workers, 3)
+	f.change("prod", "replace", workers, 3)
 	f.settled("prod")
-	f.change("replace", workers, 1)
+	f.change("prod", "replace", workers, 1)
 	f.settled("prod")
 	f.sink.exactly(f.T, founded, ofEnvironment("prod"))
 }
@@ -145,7 +152,7 @@ func (f fleet) scale() {
 // upgrade changes the version of Kubernetes. The event must not come before every machine has it.
 func (f fleet) upgrade() {
 	f.Helper()
-	f.change("replace", topology, newerKubernetes)
+	f.change("prod", "replace", topology, newerKubernetes)
 	f.must(suite.PatchControlPlane(f.Context(), f.release, f.ns, "plain", "replace", "/spec/version", newerKubernetes))
 	for _, name := range []string{"prod", "plain"} {
 		want := slices.Concat(founded, []string{environmentModified})
@@ -192,11 +199,11 @@ func (f fleet) upgraded(name string) {
 // pause pauses the cluster, changes it, and goes on.
 func (f fleet) pause() {
 	f.Helper()
-	f.change("add", "/spec/paused", true)
+	f.change("prod", "add", "/spec/paused", true)
 	f.wait("prod", f.release.ClusterIs("Paused", metav1.ConditionTrue))
-	f.change("replace", workers, 2)
+	f.change("prod", "replace", workers, 2)
 	time.Sleep(10 * time.Second)
-	f.change("replace", "/spec/paused", false)
+	f.change("prod", "replace", "/spec/paused", false)
 	f.settled("prod")
 	f.sink.exactly(f.T, slices.Concat(founded, []string{environmentModified}), ofEnvironment("prod"))
 }
@@ -241,13 +248,13 @@ func (f fleet) degrade() {
 	f.Helper()
 	f.configure(map[string]string{"incident-environment-degraded-after": "20s"})
 	before := slices.Concat(founded, []string{environmentModified, detected, resolved})
-	f.change("add", pools+"/-", map[string]any{"class": kit.SlowWorkers, "name": "red", "replicas": 1})
+	f.change("prod", "add", pools+"/-", map[string]any{"class": kit.SlowWorkers, "name": "red", "replicas": 1})
 	f.wait("prod", f.release.ClusterIs("Available", metav1.ConditionFalse))
 	events := f.sink.exactly(f.T, append(before, detected), ofEnvironment("prod"))
 	if kind := events[len(events)-1].cd.CustomData.Incident.Kind; kind != "environment-degraded" {
 		f.Errorf("the incident is %s", kind)
 	}
-	f.change("remove", pools+"/1", nil)
+	f.change("prod", "remove", pools+"/1", nil)
 	f.settled("prod")
 	f.sink.exactly(f.T, append(before, detected, resolved), ofEnvironment("prod"))
 }
@@ -279,7 +286,7 @@ func (f fleet) controllerDown() {
 	f.remove("plain")
 	f.apply(f.release.Cluster("young", "memory", newerKubernetes, kit.QuickWorkers))
 	f.settled("young")
-	f.change("replace", workers, 1)
+	f.change("prod", "replace", workers, 1)
 	f.must(back(f.Context()))
 	f.must(suite.WaitController(f.Context()))
 	f.must(suite.WaitLeader(f.Context()))
@@ -346,10 +353,10 @@ func (f fleet) settled(name string) {
 	f.wait(name, f.release.Settled)
 }
 
-// change changes the cluster with a topology.
-func (f fleet) change(op, path string, value any) {
+// change changes a cluster with a topology.
+func (f fleet) change(name, op, path string, value any) {
 	f.Helper()
-	f.must(suite.PatchCluster(f.Context(), f.release, f.ns, "prod", op, path, value))
+	f.must(suite.PatchCluster(f.Context(), f.release, f.ns, name, op, path, value))
 }
 
 func (f fleet) remove(name string) {
