@@ -221,10 +221,15 @@ func (p *Platform) removeClusterAPI(ctx context.Context, part Part) error {
 		},
 	} {
 		_, err := host.Run(ctx, "", p.node.Kubectl(), append([]string{"--kubeconfig", node.Kubeconfig()}, args...)...)
-		// Without the CRD there are no clusters.
-		if err != nil && !strings.Contains(err.Error(), "the server doesn't have a resource type") {
+		if err != nil && !withoutKind(err.Error()) {
 			return step.End(fmt.Errorf("removing %s: %w", part, err))
 		}
 	}
 	return step.End(p.forget(part))
+}
+
+// withoutKind reports whether kubectl failed because the API server has no such kind, and so no object of it. What
+// kubectl says depends on what it remembers of the API server.
+func withoutKind(err string) bool {
+	return strings.Contains(err, "the server doesn't have a resource type") || strings.Contains(err, "the server could not find the requested resource")
 }

@@ -135,3 +135,16 @@ func TestDeploymentsRunWithoutDocker(t *testing.T) {
 		t.Errorf("the volumes are %v", got)
 	}
 }
+
+func TestRemovedKindsHaveNoObjects(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[string]bool{
+		`error: the server doesn't have a resource type "clusters"`:                                                                                    true,
+		`Error from server (NotFound): Unable to list "cluster.x-k8s.io/v1beta2, Resource=clusters": the server could not find the requested resource`: true,
+		`error: timed out waiting for the condition on clusters/prod`:                                                                                  false,
+	} {
+		if got := withoutKind(err); got != want {
+			t.Errorf("%s: got %v", err, got)
+		}
+	}
+}
