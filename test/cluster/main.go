@@ -90,7 +90,7 @@ func dispatch(ctx context.Context, say *report.Reporter, args []string) error {
 
 func usage() {
 	var b strings.Builder
-	b.WriteString("Runs a one-node Kubernetes cluster with Knative Serving, Tekton, Prometheus, Knative Eventing and Cluster API.\n\nUsage: cluster COMMAND\n\n")
+	b.WriteString("Runs a one-node Kubernetes cluster with Knative Serving, Tekton, Prometheus, Knative Eventing, Cluster API and Crossplane.\n\nUsage: cluster COMMAND\n\n")
 	for _, c := range commands() {
 		fmt.Fprintf(&b, "  %-10s %-42s %s\n", c.name, c.args, c.about)
 	}

@@ -20,7 +20,7 @@ func TestPartsAreFoundAndPinEveryUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	for _, u := range []Unit{ControlPlane, Node, Containerd, Ko, Pause, Targets, Registry, CoreDNS, Traefik} {
+	for _, u := range []Unit{ControlPlane, Node, Containerd, Ko, Pause, Targets, Registry, CoreDNS, Traefik, Crossplane, ProviderNop, Compose} {
 		if seen[u.Name] {
 			t.Errorf("two units are called %s", u.Name)
 		}
@@ -38,6 +38,9 @@ func TestPartsAreFoundAndPinEveryUnit(t *testing.T) {
 	if gomod, err := os.ReadFile(filepath.Join(parts, "kubernetes", "go.mod")); err != nil ||
 		required(string(gomod), "k8s.io/kubernetes") != "v"+kubernetesVersion {
 		t.Errorf("the version that is linked in is not the one that is pinned (%v)", err)
+	}
+	if got := b.Version("crossplane"); got != "v"+crossplaneVersion {
+		t.Errorf("the version of Crossplane that is linked in is not %s, the one that is pinned", got)
 	}
 }
 

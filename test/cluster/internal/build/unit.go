@@ -41,6 +41,8 @@ const (
 		" -X k8s.io/component-base/version.gitMajor=1" +
 		" -X k8s.io/component-base/version.gitMinor=36" +
 		" -X k8s.io/component-base/version.gitTreeState=clean"
+	// Crossplane compares its version with those that packages ask for.
+	crossplaneVersion = "2.1.3"
 )
 
 // The units of a cluster. ControlPlane alone is enough for Go tests that need an API server and no node.
@@ -84,6 +86,18 @@ var (
 	}}
 	Traefik = Unit{Name: "traefik", Part: "traefik", Commands: []Command{
 		{LDFlags: small, Packages: []string{"github.com/traefik/traefik/v3/cmd/traefik"}},
+	}}
+	Crossplane = Unit{Name: "crossplane", Part: "crossplane", Commands: []Command{
+		{
+			LDFlags:  small + " -X github.com/crossplane/crossplane/v2/internal/version.version=v" + crossplaneVersion,
+			Packages: []string{"github.com/crossplane/crossplane/v2/cmd/crossplane"},
+		},
+	}}
+	ProviderNop = Unit{Name: "provider-nop", Part: "provider-nop", Commands: []Command{
+		{LDFlags: small, Packages: []string{"github.com/crossplane-contrib/provider-nop/cmd/provider"}},
+	}}
+	Compose = Unit{Name: "compose", Part: "compose", Commands: []Command{
+		{LDFlags: small, Packages: []string{"."}},
 	}}
 )
 

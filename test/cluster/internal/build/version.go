@@ -20,6 +20,7 @@ var modules = map[string]struct{ part, module string }{
 
 	"clusterapi":      {"clusterapi", "sigs.k8s.io/cluster-api"},
 	"clusterapi-1.10": {"clusterapi-1.10", "sigs.k8s.io/cluster-api"},
+	"crossplane":      {"crossplane", "github.com/crossplane/crossplane/v2"},
 }
 
 // Version returns the pinned version of a program; "" if it is not pinned.

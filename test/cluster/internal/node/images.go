@@ -12,8 +12,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/store"
 )
 
-// nonroot is the user of images; runAsNonRoot requires a number, not a name.
-const nonroot = "65532:65532"
+// NonRoot is the user of images; runAsNonRoot requires a number, not a name.
+const NonRoot = "65532:65532"
 
 // baseFiles are the files that a static program expects.
 func baseFiles() ([]registry.File, error) {
@@ -46,11 +46,24 @@ type Program struct {
 	Name       string
 	Entrypoint []string
 	User       string
+	// Package is the content of package.yaml, which makes the image a package of Crossplane; empty for other images.
+	Package string
 }
 
 // key identifies the image of a program whose files have a key.
 func (p Program) key(files string) string {
-	return store.Key(files, strings.Join(p.Entrypoint, " "), p.User)
+	inputs := []string{files, strings.Join(p.Entrypoint, " "), p.User}
+	if p.Package != "" {
+		inputs = append(inputs, p.Package)
+	}
+	return store.Key(inputs...)
+}
+
+// packageLayer is the layer that Crossplane reads.
+func (p Program) packageLayer() (registry.Layer, error) {
+	layer, err := registry.NewLayer([]registry.File{{Name: "package.yaml", Mode: 0o644, Content: []byte(p.Package)}})
+	layer.Annotations = map[string]string{"io.crossplane.xpkg": "base"}
+	return layer, err
 }
 
 // PushImage pushes files as a layer on top of the base, unless the registry already has them. The key identifies the
@@ -112,6 +125,13 @@ func (n *Node) pushLayer(ctx context.Context, p Program, key string, top func() 
 		}
 		img.Layers = append(img.Layers, layer)
 	}
+	if p.Package != "" {
+		layer, err := p.packageLayer()
+		if err != nil {
+			return "", err
+		}
+		img.Layers = append(img.Layers, layer)
+	}
 	ref, err := reg.Push(ctx, img)
 	if err != nil {
 		return "", err
@@ -122,24 +142,30 @@ func (n *Node) pushLayer(ctx context.Context, p Program, key string, top func() 
 
 // baseImages pushes what every pod needs: the base of other images, and the sandbox's "pause".
 func (n *Node) baseImages(ctx context.Context) error {
-	if _, err := n.pushLayer(ctx, Program{Name: "base", User: nonroot}, "base", nil); err != nil {
+	if _, err := n.pushLayer(ctx, Program{Name: "base", User: NonRoot}, "base", nil); err != nil {
 		return err
 	}
 	dir, err := n.builder.Dir(ctx, build.Pause)
 	if err != nil {
 		return err
 	}
-	_, err = n.PushImage(ctx, Program{Name: "pause", Entrypoint: []string{"/pause"}, User: nonroot}, filepath.Base(dir),
+	_, err = n.PushImage(ctx, Program{Name: "pause", Entrypoint: []string{"/pause"}, User: NonRoot}, filepath.Base(dir),
 		registry.File{Name: "pause", Mode: 0o755, From: filepath.Join(dir, "pause")})
 	return err
 }
 
 // PushBinary pushes a program of a unit.
 func (n *Node) PushBinary(ctx context.Context, u build.Unit, program string) (string, error) {
+	return n.PushProgram(ctx, u, Program{Name: program, Entrypoint: []string{"/" + program}, User: NonRoot})
+}
+
+// PushProgram pushes the program of a unit that the entry point names, with more files below its root.
+func (n *Node) PushProgram(ctx context.Context, u build.Unit, p Program, more ...registry.File) (string, error) {
 	dir, err := n.builder.Dir(ctx, u)
 	if err != nil {
 		return "", err
 	}
-	return n.PushImage(ctx, Program{Name: program, Entrypoint: []string{"/" + program}, User: nonroot}, filepath.Base(dir),
-		registry.File{Name: program, Mode: 0o755, From: filepath.Join(dir, program)})
+	binary := strings.TrimPrefix(p.Entrypoint[0], "/")
+	files := append([]registry.File{{Name: binary, Mode: 0o755, From: filepath.Join(dir, binary)}}, more...)
+	return n.PushImage(ctx, p, filepath.Base(dir), files...)
 }

@@ -1,5 +1,5 @@
-// Package platform installs the node's DNS and ingress, Knative Serving, Tekton, Prometheus, Knative Eventing and Cluster
-// API, with which the project is tested.
+// Package platform installs the node's DNS and ingress, Knative Serving, Tekton, Prometheus, Knative Eventing, Cluster API
+// and Crossplane, with which the project is tested.
 //
 // Invariant: a part is installed as its own project ships it; only images, CPU requests and the documented settings
 // differ. Installing a part again changes nothing, so users' settings survive.
@@ -31,10 +31,14 @@ const (
 	// ClusterAPI is the current Cluster API. ClusterAPI110 is the last release that serves nothing newer than v1beta1.
 	ClusterAPI    Part = "clusterapi"
 	ClusterAPI110 Part = "clusterapi-1.10"
+	Crossplane Part = "crossplane"
 )
 
 // order is the installation order; a later part may need an earlier one.
 var order = []Part{DNS, Serving, Prometheus, Tekton, Eventing}
+
+// rare are parts that "all" leaves out, because few tests need them.
+var rare = []Part{Crossplane}
 
 // exclusive are parts of which at most one can be installed. "all" leaves them out, and only they can be removed.
 var exclusive = []Part{ClusterAPI, ClusterAPI110}
@@ -43,6 +47,7 @@ var exclusive = []Part{ClusterAPI, ClusterAPI110}
 func Names() string {
 	return strings.Join([]string{
 		string(Serving), string(Tekton), string(Prometheus), string(Eventing), string(DNS), "all", string(ClusterAPI), string(ClusterAPI110),
+		string(Crossplane),
 	}, ",")
 }
 
@@ -57,7 +62,7 @@ func Parse(list string) ([]Part, error) {
 			for _, p := range order {
 				want[p] = true
 			}
-		case slices.Contains(order, Part(name)), slices.Contains(exclusive, Part(name)):
+		case slices.Contains(slices.Concat(order, rare, exclusive), Part(name)):
 			want[Part(name)] = true
 		default:
 			return nil, fmt.Errorf("there is no part %q; there are %s", name, Names())
@@ -66,10 +71,10 @@ func Parse(list string) ([]Part, error) {
 	if want[ClusterAPI] && want[ClusterAPI110] {
 		return nil, fmt.Errorf("%s and %s share their CRDs: name one of them", ClusterAPI, ClusterAPI110)
 	}
-	if want[Serving] || want[Tekton] || want[Eventing] || want[ClusterAPI] || want[ClusterAPI110] {
+	if want[Serving] || want[Tekton] || want[Eventing] || want[ClusterAPI] || want[ClusterAPI110] || want[Crossplane] {
 		want[DNS] = true
 	}
-	return slices.DeleteFunc(slices.Concat(order, exclusive), func(p Part) bool { return !want[p] }), nil
+	return slices.DeleteFunc(slices.Concat(order, rare, exclusive), func(p Part) bool { return !want[p] }), nil
 }
 
 // Platform is the set of parts on a node.
@@ -114,13 +119,16 @@ func (p *Platform) Begin(ctx context.Context, parts []Part) {
 	if slices.Contains(parts, Serving) {
 		p.builder.Begin(ctx, build.Ko, build.Traefik)
 	}
+	if slices.Contains(parts, Crossplane) {
+		p.builder.Begin(ctx, build.Crossplane, build.ProviderNop, build.Compose)
+	}
 }
 
 // Install installs the parts.
 func (p *Platform) Install(ctx context.Context, parts []Part) error {
 	install := map[Part]func(context.Context) error{
 		DNS: p.dns, Serving: p.serving, Prometheus: p.prometheus, Tekton: p.tekton, Eventing: p.eventing,
-		ClusterAPI: p.clusterAPI(ClusterAPI), ClusterAPI110: p.clusterAPI(ClusterAPI110),
+		ClusterAPI: p.clusterAPI(ClusterAPI), ClusterAPI110: p.clusterAPI(ClusterAPI110), Crossplane: p.crossplane,
 	}
 	for _, part := range parts {
 		if err := install[part](ctx); err != nil {

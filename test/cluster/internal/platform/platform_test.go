@@ -17,6 +17,8 @@ func TestParseAddsWhatPartsNeedInTheOrderOfInstalling(t *testing.T) {
 		"tekton":             {DNS, Tekton},
 		"eventing, serving":  {DNS, Serving, Eventing},
 		"all":                order,
+		"crossplane,all":     append(slices.Clone(order), Crossplane),
+		"crossplane":         {DNS, Crossplane},
 		"tekton,prometheus,": {DNS, Prometheus, Tekton},
 		"clusterapi-1.10":    {DNS, ClusterAPI110},
 		"all,clusterapi":     append(slices.Clone(order), ClusterAPI),
@@ -163,7 +165,7 @@ func TestOnlyTemporaryErrorsAreRetried(t *testing.T) {
 func TestEmbeddedManifestsAreComplete(t *testing.T) {
 	t.Parallel()
 	values := map[string]any{
-		"Image": "i", "DNS": "10.96.0.10", "IngressPort": 1, "User": "u", "Targets": "t", "Kubelet": "k", "CA": "c", "Cert": "c", "Key": "k",
+		"Image": "i", "DNS": "10.96.0.10", "IngressPort": 1, "User": "u", "Targets": "t", "Kubelet": "k", "CA": "c", "Cert": "c", "Key": "k", "Provider": "p", "Function": "f",
 	}
 	entries, err := files.ReadDir("files")
 	if err != nil {

@@ -130,6 +130,7 @@ func (p *Platform) inCluster(ctx context.Context, s *Status) error {
 func (p *Platform) partOf() map[string]string {
 	parts := map[string]string{
 		"kube-system": "coredns", "knative-serving": "serving", "traefik": "traefik", "tekton-pipelines": "pipeline", "knative-eventing": "eventing",
+		"crossplane-system": "crossplane",
 	}
 	for _, part := range exclusive {
 		if !p.applied(string(part)) {

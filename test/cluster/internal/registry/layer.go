@@ -33,6 +33,8 @@ type Layer struct {
 	Blob   []byte
 	Digest string
 	DiffID string
+	// Annotations describe the layer in the image's manifest.
+	Annotations map[string]string
 }
 
 // NewLayer packs files.

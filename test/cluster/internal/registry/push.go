@@ -60,9 +60,10 @@ func (r *Registry) Has(ctx context.Context, ref string) bool {
 // Push uploads the image, tags it and returns the reference with its digest.
 func (r *Registry) Push(ctx context.Context, img Image) (string, error) {
 	type descriptor struct {
-		MediaType string `json:"mediaType"`
-		Digest    string `json:"digest"`
-		Size      int    `json:"size"`
+		MediaType   string            `json:"mediaType"`
+		Digest      string            `json:"digest"`
+		Size        int               `json:"size"`
+		Annotations map[string]string `json:"annotations,omitempty"`
 	}
 	var layers []descriptor
 	var diffs []string
@@ -70,7 +71,7 @@ func (r *Registry) Push(ctx context.Context, img Image) (string, error) {
 		if err := r.blob(ctx, img.Name, l.Digest, l.Blob); err != nil {
 			return "", err
 		}
-		layers = append(layers, descriptor{layerType, l.Digest, len(l.Blob)})
+		layers = append(layers, descriptor{layerType, l.Digest, len(l.Blob), l.Annotations})
 		diffs = append(diffs, l.DiffID)
 	}
 	config, err := json.Marshal(map[string]any{
@@ -86,7 +87,7 @@ func (r *Registry) Push(ctx context.Context, img Image) (string, error) {
 	}
 	manifest, err := json.Marshal(map[string]any{
 		"schemaVersion": 2, "mediaType": manifestType,
-		"config": descriptor{configType, digest(config), len(config)}, "layers": layers,
+		"config": descriptor{MediaType: configType, Digest: digest(config), Size: len(config)}, "layers": layers,
 	})
 	if err != nil {
 		return "", fmt.Errorf("encoding the image's manifest: %w", err)
