@@ -124,8 +124,8 @@ e2e-full: e2e-cluster ## Run all scenarios, including Knative Eventing's Broker 
 
 .PHONY: capture-environments
 capture-environments: PARTS = serving
-capture-environments: e2e-cluster ## Record the states of clusters of Cluster API, for the tests of reconciler/environment (20 min)
-	@$(E2E_ENV) E2E_GUEST=true E2E_CAPTURE_ENVIRONMENTS=$(CURDIR)/reconciler/environment/testdata go test -tags e2e -count=1 -timeout 60m -parallel 4 -v -run TestCaptureClusterAPI ./test/e2e | grep --line-buffered -v -e '=== [A-Z]'
+capture-environments: e2e-cluster ## Record the states of clusters of Cluster API and Crossplane, for the tests of reconciler/environment (25 min)
+	@$(E2E_ENV) E2E_GUEST=true E2E_CAPTURE_ENVIRONMENTS=$(CURDIR)/reconciler/environment/testdata go test -tags e2e -count=1 -timeout 60m -parallel 20 -v -run 'TestCapture(ClusterAPI|Crossplane)' ./test/e2e | grep --line-buffered -v -e '=== [A-Z]'
 
 .PHONY: bench-placement
 bench-placement: PARTS = serving,prometheus

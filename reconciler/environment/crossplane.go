@@ -18,6 +18,7 @@ const (
 	conditionSynced      = "Synced"
 	reasonPaused         = "ReconcilePaused"
 	reasonCreating       = "Creating"
+	reasonWaiting        = "Waiting"
 	managementAll        = "*"
 	managementDelete     = "Delete"
 	managementObserve    = "Observe"
@@ -44,9 +45,10 @@ func (o object) conditioned(v *value, composite bool) {
 		hasKey(labels, labelTopologyOwned) || labels[labelComposite] != "" && v.Controller.Kind != ""
 
 	f.Ready = ready.is(metav1.ConditionTrue)
-	// A composite says Creating whenever it is not ready, even if it was. Nothing else tells the past.
+	// A composite says Creating whenever it is not ready, and a claim Waiting, even if it was. Nothing else tells the past.
+	begins := ready.reason == reasonCreating || ready.reason == reasonWaiting
 	f.EverReady = ready.is(metav1.ConditionFalse) &&
-		(ready.reason != reasonCreating || !ready.since.IsZero() && ready.since.Sub(v.Created) > firstReport)
+		(!begins || !ready.since.IsZero() && ready.since.Sub(v.Created) > firstReport)
 	paused := crossplane && (o.GetAnnotations()[annotationCPPaused] == "true" || synced.reason == reasonPaused)
 	f.Resting = paused || o.GetDeletionTimestamp() != nil
 	current, says := ready.current(o.GetGeneration())
@@ -112,8 +114,9 @@ func (o object) places(f *lifecycle.EnvironmentSnapshot, composite bool) {
 		e.URL = o.url("status.endpoint", "status.url", "status.uri", "status.address.url")
 		return
 	}
-	e.Version = o.text("status.atProvider.version", "status.atProvider.masterVersion", "status.atProvider.currentMasterVersion", "status.atProvider.kubernetesVersion",
-		"spec.forProvider.version", "spec.forProvider.kubernetesVersion", "spec.forProvider.minMasterVersion", "spec.version")
+	e.Version = o.text("status.atProvider.version", "status.atProvider.masterVersion", "status.atProvider.currentMasterVersion",
+		"status.atProvider.currentKubernetesVersion", "status.atProvider.kubernetesVersion",
+		"spec.forProvider.version", "spec.forProvider.kubernetesVersion", "spec.forProvider.minMasterVersion", "spec.forProvider.initialClusterVersion", "spec.version")
 	e.Region = o.text("spec.forProvider.region", "spec.forProvider.location", "status.atProvider.location", "spec.region")
 	e.URL = o.url("status.atProvider.endpoint", "status.atProvider.fqdn", "status.endpoint", "status.address.url")
 }

@@ -37,7 +37,7 @@ func commands() []command {
 	return []command{
 		{"up", "[--with PART,…] [--control-plane-only]", "start the cluster, or those parts of it that do not run", runUp},
 		{"down", "[--keep-data] [--control-plane-only]", "delete the cluster, and check that nothing is left", runDown},
-		{"remove", "PART", "remove a part that excludes others, with all objects of its kinds", runRemove},
+		{"remove", "PART", "remove a part that \"all\" leaves out, with all objects of its kinds", runRemove},
 		{"status", "[-o json]", "show what runs, its health, addresses and logs", runStatus},
 		{"kubeconfig", "[--control-plane-only]", "print the path of the administrator's kubeconfig", runKubeconfig},
 		{"kubectl", "ARGUMENT…", "run the cluster's kubectl as administrator", runKubectl},

@@ -137,17 +137,22 @@ func (c capturing) record(name string) *recorder {
 func (c capturing) write(r *recorder, name string) {
 	c.Helper()
 	time.Sleep(time.Second) // the last update may be on its way
-	all := r.story()
+	writeStory(c.scene, filepath.Join(c.dir, name+".json"), r.story())
+}
+
+// writeStory writes a line for each update.
+func writeStory(s *scene, path string, all []seen) {
+	s.Helper()
 	var b bytes.Buffer
-	for i, s := range all {
-		line, err := json.Marshal(s)
-		c.must(err)
+	for i, u := range all {
+		line, err := json.Marshal(u)
+		s.must(err)
 		b.WriteString(map[bool]string{true: "[", false: ",\n"}[i == 0])
 		b.Write(line)
 	}
 	b.WriteString("]\n")
-	c.must(os.WriteFile(filepath.Join(c.dir, name+".json"), b.Bytes(), 0o644))
-	say("%s: %d states in %d KiB, the last after %.0fs", name, len(all), b.Len()>>10, all[len(all)-1].After)
+	s.must(os.WriteFile(path, b.Bytes(), 0o644)) //nolint:gosec // files for the repository
+	say("%s: %d states in %d KiB, the last after %.0fs", filepath.Base(path), len(all), b.Len()>>10, all[len(all)-1].After)
 }
 
 // rest waits until a cluster is as wanted, and then a little longer, for conditions that lag.

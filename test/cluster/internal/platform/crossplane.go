@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/node"
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/registry"
 )
+
+// packages is what is remembered of the provider and the function.
+const packages Part = "crossplane-packages"
 
 const (
 	crossplaneNamespace = "crossplane-system"
@@ -46,7 +50,7 @@ func (p *Platform) crossplane(ctx context.Context) error {
 	if text, err = encode(objects); err != nil {
 		return err
 	}
-	if err := p.applyOnce(ctx, "crossplane", crossplaneNamespace, text); err != nil {
+	if err := p.applyOnce(ctx, string(Crossplane), crossplaneNamespace, text); err != nil {
 		return err
 	}
 	if err := p.settle(ctx, crossplaneNamespace); err != nil {
@@ -63,11 +67,11 @@ func (p *Platform) crossplane(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	packages, err := embedded("crossplane-packages.yaml", map[string]any{"Provider": provider, "Function": function})
+	text, err = embedded("crossplane-packages.yaml", map[string]any{"Provider": provider, "Function": function})
 	if err != nil {
 		return err
 	}
-	if err := p.applyOnce(ctx, "crossplane-packages", crossplaneNamespace, packages); err != nil {
+	if err := p.applyOnce(ctx, string(packages), crossplaneNamespace, text); err != nil {
 		return err
 	}
 	step := p.say.Begin("waiting for Crossplane's packages", "")
@@ -123,5 +127,66 @@ func (p *Platform) providerPackage(ctx context.Context) (string, error) {
 	return p.node.PushProgram(ctx, build.ProviderNop, node.Program{
 		Name: "provider-nop", Entrypoint: []string{"/provider"}, User: node.NonRoot,
 		Package: strings.TrimSpace(string(meta)) + "\n" + declared,
+	})
+}
+
+// removeCrossplane removes Crossplane, with everything that it defined. While its programs run, the composites can end; after
+// that, nothing else ends their finalizers.
+func (p *Platform) removeCrossplane(ctx context.Context) error {
+	step := p.say.Begin("removing crossplane", "")
+	kubectl := func(args ...string) (string, error) {
+		return host.Run(ctx, "", p.node.Kubectl(), append([]string{"--kubeconfig", node.Kubeconfig()}, args...)...)
+	}
+	for _, args := range [][]string{
+		{"delete", "claim,composite", "--all", "--all-namespaces", "--timeout=3m"},
+		{"delete", "managed", "--all", "--all-namespaces", "--timeout=3m"},
+		{"delete", "compositeresourcedefinitions.apiextensions.crossplane.io", "--all", "--timeout=3m"},
+		{"delete", "namespace", crossplaneNamespace, "--ignore-not-found", "--timeout=3m"},
+	} {
+		if _, err := kubectl(args...); err != nil && !strings.Contains(err.Error(), "the server doesn't have a resource type") {
+			return step.End(fmt.Errorf("removing crossplane: %w", err))
+		}
+	}
+	if err := removeLeft(kubectl); err != nil {
+		return step.End(fmt.Errorf("removing what crossplane left: %w", err))
+	}
+	for _, name := range []Part{Crossplane, packages} {
+		if err := p.forget(name); err != nil {
+			return step.End(err)
+		}
+	}
+	return step.End(nil)
+}
+
+// removeLeft removes the cluster-scoped objects that are called after Crossplane, and the CRDs with their objects.
+func removeLeft(kubectl func(args ...string) (string, error)) error {
+	const kinds = "validatingwebhookconfigurations,mutatingwebhookconfigurations,clusterrolebindings,clusterroles,customresourcedefinitions"
+	all, err := kubectl("get", kinds, "--output=name")
+	if err != nil {
+		return err
+	}
+	for _, name := range calledCrossplane(all) {
+		if crd, ok := strings.CutPrefix(name, "customresourcedefinition.apiextensions.k8s.io/"); ok {
+			objects, err := kubectl("get", crd, "--output=name")
+			if err != nil {
+				return err
+			}
+			for _, o := range strings.Fields(objects) {
+				if _, err := kubectl("patch", o, "--type=merge", `--patch={"metadata":{"finalizers":null}}`); err != nil {
+					return err
+				}
+			}
+		}
+		if _, err := kubectl("delete", name, "--ignore-not-found", "--timeout=1m"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// calledCrossplane returns the names, with their kinds, that are Crossplane's or its provider's.
+func calledCrossplane(names string) []string {
+	return slices.DeleteFunc(strings.Fields(names), func(name string) bool {
+		return !strings.Contains(name, "crossplane") && !strings.Contains(name, "provider-nop") || strings.Contains(name, "knative-cdevents")
 	})
 }

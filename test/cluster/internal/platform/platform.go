@@ -31,16 +31,16 @@ const (
 	// ClusterAPI is the current Cluster API. ClusterAPI110 is the last release that serves nothing newer than v1beta1.
 	ClusterAPI    Part = "clusterapi"
 	ClusterAPI110 Part = "clusterapi-1.10"
-	Crossplane Part = "crossplane"
+	Crossplane    Part = "crossplane"
 )
 
 // order is the installation order; a later part may need an earlier one.
 var order = []Part{DNS, Serving, Prometheus, Tekton, Eventing}
 
-// rare are parts that "all" leaves out, because few tests need them.
+// rare are parts that "all" leaves out, because few tests need them. Only they and exclusive ones can be removed.
 var rare = []Part{Crossplane}
 
-// exclusive are parts of which at most one can be installed. "all" leaves them out, and only they can be removed.
+// exclusive are parts of which at most one can be installed. "all" leaves them out too.
 var exclusive = []Part{ClusterAPI, ClusterAPI110}
 
 // Names lists the parts for people.
@@ -140,16 +140,20 @@ func (p *Platform) Install(ctx context.Context, parts []Part) error {
 
 // Removable returns the part with that name, if Remove can remove it.
 func Removable(name string) (Part, error) {
-	if !slices.Contains(exclusive, Part(name)) {
-		return "", fmt.Errorf("name one of the parts that can be removed: %s, %s", ClusterAPI, ClusterAPI110)
+	can := slices.Concat(rare, exclusive)
+	if !slices.Contains(can, Part(name)) {
+		return "", fmt.Errorf("name one of the parts that can be removed: %v", can)
 	}
 	return Part(name), nil
 }
 
 // Remove removes a part from a running cluster, with all objects of its kinds.
 func (p *Platform) Remove(ctx context.Context, part Part) error {
-	if !p.applied(string(part)) {
+	switch {
+	case !p.applied(string(part)):
 		return nil
+	case part == Crossplane:
+		return p.removeCrossplane(ctx)
 	}
 	return p.removeClusterAPI(ctx, part)
 }

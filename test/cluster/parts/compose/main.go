@@ -1,13 +1,16 @@
 // Command compose is a composition function for Crossplane: it composes the clusters of the tests from NopResources, which
-// only pretend to provision something. The spec of a composite says when they become ready, and what goes wrong:
+// only pretend to provision something. The spec of a composite says when they become ready:
 //
-//	resources: 2          # how many NopResources, 1 by default
-//	readyAfter: 5s        # the time from the creation to Ready
-//	upgradeAfter: 5s      # the time for which another version is not Ready
-//	trouble: Unavailable  # the reason why the resources are not Ready
-//	broken: "a message"   # the composition fails, so that the composite is not Synced
+//	resources: 2      # how many NopResources, 1 by default
+//	readyAfter: 5s    # the time from the creation to Ready
+//	upgradeAfter: 5s  # the time for which another version is not Ready
 //	deletionPolicy: Orphan
 //	managementPolicies: [Observe]
+//
+// What goes wrong is not declared by a user, and therefore in annotations:
+//
+//	platform.example.com/trouble: Unavailable  # the reason why the resources are not Ready
+//	platform.example.com/broken: a message     # the composition fails, so that the composite is not Synced
 package main
 
 import (
@@ -31,8 +34,6 @@ type spec struct {
 	Resources          int      `json:"resources"`
 	ReadyAfter         string   `json:"readyAfter"`
 	UpgradeAfter       string   `json:"upgradeAfter"`
-	Trouble            string   `json:"trouble"`
-	Broken             string   `json:"broken"`
 	DeletionPolicy     string   `json:"deletionPolicy"`
 	ManagementPolicies []string `json:"managementPolicies"`
 }
@@ -62,8 +63,9 @@ func compose(req *v1.RunFunctionRequest, rsp *v1.RunFunctionResponse) error {
 	if err := composite.Resource.GetValueInto("spec", &want); err != nil {
 		return fmt.Errorf("reading the spec: %w", err)
 	}
-	if want.Broken != "" {
-		return errors.New(want.Broken)
+	wrong := composite.Resource.GetAnnotations()
+	if message := wrong["platform.example.com/broken"]; message != "" {
+		return errors.New(message)
 	}
 	observed, err := request.GetObservedComposedResources(req)
 	if err != nil {
@@ -80,7 +82,7 @@ func compose(req *v1.RunFunctionRequest, rsp *v1.RunFunctionResponse) error {
 		d := resource.NewDesiredComposed()
 		d.Resource.SetAPIVersion("nop.crossplane.io/v1alpha1")
 		d.Resource.SetKind(kind)
-		conditions, err := want.conditions(observed[name])
+		conditions, err := want.conditions(observed[name], wrong["platform.example.com/trouble"])
 		if err != nil {
 			return err
 		}
@@ -121,9 +123,9 @@ func compose(req *v1.RunFunctionRequest, rsp *v1.RunFunctionResponse) error {
 
 // conditions says when a resource, as observed, becomes ready. An existing resource keeps its conditions until the
 // version changes.
-func (s spec) conditions(is resource.ObservedComposed) ([]any, error) {
-	if s.Trouble != "" {
-		return []any{ready(0, "False", s.Trouble)}, nil
+func (s spec) conditions(is resource.ObservedComposed, trouble string) ([]any, error) {
+	if trouble != "" {
+		return []any{ready(0, "False", trouble)}, nil
 	}
 	wait, err := time.ParseDuration(s.ReadyAfter)
 	if err != nil {
