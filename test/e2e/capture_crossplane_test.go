@@ -40,7 +40,7 @@ func TestCaptureCrossplane(t *testing.T) {
 	}
 	dir = filepath.Join(dir, "crossplane-2.1")
 	scene := emptyScene(t)
-	scene.must(os.MkdirAll(dir, 0o755))
+	scene.must(os.MkdirAll(dir, 0o755)) //nolint:gosec // the developer names the folder
 	t.Cleanup(func() {
 		if err := suite.RemoveCrossplane(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
@@ -222,7 +222,7 @@ func (s *crossplaneStory) hold(of schema.GroupVersionResource) {
 func (s *crossplaneStory) release(of schema.GroupVersionResource, n int) {
 	s.Helper()
 	s.must(kit.Wait(s.Context(), 2*time.Minute, "the end of what was held", func(ctx context.Context) error {
-		for _, o := range s.composed(of) {
+		for _, o := range s.composed(of) { //nolint:contextcheck // uses the test's context
 			if o.GetDeletionTimestamp() == nil {
 				continue
 			}

@@ -114,6 +114,7 @@ func TestPushOnceHasAndRetag(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	layer.Annotations = map[string]string{"io.example": "base"}
 	img := Image{Name: "a/b", Tag: "latest", Layers: []Layer{layer}, Entrypoint: []string{"/x"}, User: "65532"}
 	ref, err := r.Push(t.Context(), img)
 	if err != nil {
@@ -121,6 +122,9 @@ func TestPushOnceHasAndRetag(t *testing.T) {
 	}
 	if !strings.HasPrefix(ref, r.Host+"/a/b@sha256:") || !r.Has(t.Context(), ref) {
 		t.Errorf("pushed %q", ref)
+	}
+	if got := f.manifests["/v2/a/b/manifests/latest"]; strings.Count(got, `"annotations":{"io.example":"base"}`) != 1 {
+		t.Errorf("the manifest is %s", got)
 	}
 	before := f.uploads
 	if again, err := r.Push(t.Context(), img); err != nil || again != ref || f.uploads != before {
