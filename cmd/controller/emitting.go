@@ -152,6 +152,7 @@ func (e *emitting) configured() {
 	e.resync()
 	if environments := e.environments.Load(); environments != nil {
 		environments.Compare()
+		environments.LookAgain(func(types.NamespacedName) bool { return true }) // their limits may be others
 	}
 }
 

@@ -63,7 +63,7 @@ func (o object) clusterAPI(v *value) {
 	} else {
 		v.ControlPlane = o.controlPlane()
 	}
-	f.Declared = o.declared(spec)
+	f.Declared = o.declared("cluster1", spec)
 	f.Trouble, f.Unsure = clusterTrouble(conditions, ready, conditions[conditionTopology])
 }
 

@@ -65,12 +65,12 @@ func (o object) conditioned(v *value, composite bool) {
 	}
 	switch {
 	case composite:
-		f.Declared = o.declared(without(o.at("spec"), managedByCrossplane, nil))
+		f.Declared = o.declared("composite1", without(o.at("spec"), managedByCrossplane, nil))
 		f.Environment.Class = o.text("spec.crossplane.compositionRef.name", "spec.compositionRef.name")
 		f.Resources = o.resources()
 		v.Composite = o.compositeOfClaim()
 	case !crossplane:
-		f.Declared = o.declared(without(o.at("spec"), nil, []string{"replicas"}))
+		f.Declared = o.declared("other1", without(o.at("spec"), nil, []string{"replicas"}))
 	}
 }
 
@@ -175,7 +175,7 @@ func valid(r lifecycle.ResourceRef) bool {
 	if strings.Contains(r.Name, "/") || strings.Contains(r.Namespace, "/") || strings.Count(r.APIVersion, "/") > 1 {
 		return false
 	}
-	return len(r.Namespace) <= maxField && !(r.APIVersion == "v1" && r.Kind == "Secret")
+	return len(r.Namespace) <= maxField && (r.APIVersion != "v1" || r.Kind != "Secret")
 }
 
 func hasKey(m map[string]string, key string) bool {

@@ -218,14 +218,15 @@ func str(v any) string {
 	return s
 }
 
-// declared returns a hash over what a user declares, after the version of the API.
-func (o object) declared(v any) string {
+// declared returns a hash over what a user declares, after the version of the API and the form: which fields are part
+// of it. Change the form's number when other fields are: hashes of different forms are not compared.
+func (o object) declared(form string, v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return "" // it came from JSON
 	}
 	sum := sha256.Sum256(raw)
-	return fmt.Sprintf("%s:%s", o.GroupVersionKind().Version, hex.EncodeToString(sum[:16]))
+	return fmt.Sprintf("%s/%s:%s", o.GroupVersionKind().Version, form, hex.EncodeToString(sum[:16]))
 }
 
 // without returns a copy of what was decoded from JSON, without the entries of these names.

@@ -159,9 +159,9 @@ func TestAShardThatEndedIsNotPending(t *testing.T) {
 		if n := pending(5 * time.Second); ended == "7" && n != 1 {
 			t.Errorf("shard %s may be on its way: %d pending, want 1", ended, n)
 		}
-		for _, after := range []time.Duration{70, 80, 1000} {
-			if n := pending(after * time.Second); n != 0 && after >= 80 {
-				t.Errorf("shard %s, %d s later: %d pending, want 0", ended, after, n)
+		for _, after := range []time.Duration{70 * time.Second, 80 * time.Second, 1000 * time.Second} {
+			if n := pending(after); n != 0 && after >= 80*time.Second {
+				t.Errorf("shard %s, %s later: %d pending, want 0", ended, after, n)
 			}
 		}
 	}

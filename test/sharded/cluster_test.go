@@ -33,7 +33,7 @@ func startNode(t *testing.T, agent *provider.InMemAgent, conf config) *node {
 
 func anyMember(t *testing.T, conf config, counts *counts, p *provider.Provider) *member {
 	t.Helper()
-	m, err := newMember(conf, counts, p, "127.0.0.1", 0)
+	m, err := newMember(t.Context(), conf, counts, p, "127.0.0.1", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

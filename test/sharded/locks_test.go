@@ -65,7 +65,7 @@ func TestLocksThatCannotBeReachedEndTheMember(t *testing.T) {
 	t.Parallel()
 	conf := testConfig("cart-00001", 0)
 	conf.Locks = "127.0.0.1:1"
-	if m, err := newMember(conf, newCounts(conf), provider.NewTestProvider(provider.NewInMemAgent()), "127.0.0.1", 0); err == nil {
+	if m, err := newMember(t.Context(), conf, newCounts(conf), provider.NewTestProvider(provider.NewInMemAgent()), "127.0.0.1", 0); err == nil {
 		t.Errorf("got %v, want an error", m)
 	}
 }

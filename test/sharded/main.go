@@ -46,7 +46,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	counts := newCounts(conf)
-	m, err := self.newMember(conf, counts)
+	m, err := self.newMember(ctx, conf, counts)
 	if err != nil {
 		return err
 	}

@@ -53,14 +53,14 @@ type member struct {
 }
 
 // newMember creates a member that listens for the others at host and port.
-func newMember(conf config, counts *counts, provider cluster.ClusterProvider, host string, port int) (*member, error) {
+func newMember(ctx context.Context, conf config, counts *counts, provider cluster.ClusterProvider, host string, port int) (*member, error) {
 	system := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}))
 	var held *locks
 	if conf.Locks != "" {
 		var err error
-		if held, err = dialLocks(context.Background(), conf.Locks, conf.Self.Pod); err != nil {
+		if held, err = dialLocks(ctx, conf.Locks, conf.Self.Pod); err != nil {
 			return nil, err
 		}
 	}

@@ -67,10 +67,10 @@ func (p *pod) forget(ctx context.Context) error {
 	return nil
 }
 
-func (p *pod) newMember(conf config, counts *counts) (*member, error) {
+func (p *pod) newMember(ctx context.Context, conf config, counts *counts) (*member, error) {
 	provider, err := k8s.New()
 	if err != nil {
 		return nil, fmt.Errorf("preparing the cluster's provider: %w", err)
 	}
-	return newMember(conf, counts, provider, p.address, remotePort)
+	return newMember(ctx, conf, counts, provider, p.address, remotePort)
 }

@@ -66,7 +66,7 @@ func TestPlacementNeedsItsPod(t *testing.T) {
 	conf := testConfig("cart-00001", 0)
 	conf.Placement = true
 	t.Setenv("K_SERVICE", "")
-	_, err := newMember(conf, newCounts(conf), provider.NewTestProvider(provider.NewInMemAgent()), "127.0.0.1", 0)
+	_, err := newMember(t.Context(), conf, newCounts(conf), provider.NewTestProvider(provider.NewInMemAgent()), "127.0.0.1", 0)
 	if err == nil || !strings.Contains(err.Error(), "K_SERVICE") || !strings.Contains(err.Error(), "token") {
 		t.Errorf("got %v", err)
 	}

@@ -42,8 +42,12 @@ func connect(t *testing.T, server *httptest.Server, name string) pod {
 	}
 	p := pod{conn, bufio.NewReader(conn)}
 	resp, err := http.ReadResponse(p.read, nil)
-	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatalf("connecting: %v, %v", resp, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // the connection stays open
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("connecting: %s", resp.Status)
 	}
 	return p
 }
