@@ -249,9 +249,9 @@ func (s *stage) remove(gvr schema.GroupVersionResource, name string) {
 
 func (s *stage) until(what string, is func() bool) {
 	s.Helper()
-	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			s.Fatalf("not within 30 s: %s", what)
+			s.Fatalf("not within a minute: %s", what)
 		}
 	}
 }

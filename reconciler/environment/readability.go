@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/logging"
 )
@@ -66,8 +67,10 @@ func (w *Watch) report(k *watched, r Readability) bool {
 	return changed
 }
 
-// mark writes down how each kind can be read, if this process leads for it.
-func (w *Watch) mark(ctx context.Context) {
+// mark writes down how each kind can be read, if this process leads for it. It returns false if something remains to be
+// written.
+func (w *Watch) mark(ctx context.Context) (done bool) {
+	done = true
 	for _, k := range w.all() {
 		w.mu.Lock()
 		r, marked := k.readable, k.marked
@@ -76,13 +79,16 @@ func (w *Watch) mark(ctx context.Context) {
 			continue
 		}
 		if err := w.Mark(ctx, k.marker(), r); err != nil {
-			logging.FromContext(ctx).Warnw("Could not write down whether a kind of environments can be read; trying again", "kind", k.of, "error", err)
+			if done = false; !apierrors.IsNotFound(err) { // the marker may not be written yet
+				logging.FromContext(ctx).Warnw("Could not write down whether a kind of environments can be read; trying again", "kind", k.of, "error", err)
+			}
 			continue
 		}
 		w.mu.Lock()
 		k.marked = r
 		w.mu.Unlock()
 	}
+	return done
 }
 
 // marker is the name of the kind in the ledger's baseline marker.

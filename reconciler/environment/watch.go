@@ -145,7 +145,9 @@ func (w *Watch) run(ctx context.Context) {
 			// A definition may never be served, for example if another one has its names.
 			again, retry = retry, min(2*retry, tidyEvery)
 		}
-		w.mark(ctx)
+		if !w.mark(ctx) {
+			again = min(again, retryAfter)
+		}
 		if w.Now().Sub(tidied) > tidyEvery {
 			tidied = w.Now()
 			for _, k := range w.all() {
