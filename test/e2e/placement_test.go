@@ -40,6 +40,17 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
+// TestPlacementAkka does the same on Akka, without an app-version: Akka alone gives each member an equal part.
+func TestPlacementAkka(t *testing.T) {
+	onlyInFull(t)
+	s := newScene(t)
+	s.source("source", service("sink"), production)
+	app := s.akka()
+	app.Annotations[v1alpha1.AnnotationPlacement] = string(v1alpha1.PlacementEnforce)
+	app.Env = map[string]string{"PLACEMENT": "true"}
+	s.rollOut(app, nil)
+}
+
 // TestPlacementProtoactor does the same on protoactor-go, with its client library.
 func TestPlacementProtoactor(t *testing.T) {
 	onlyInFull(t)
