@@ -84,13 +84,19 @@ func (m memory) End(ctx context.Context, at time.Time) (observer.Result, error) 
 				}
 				m.EnvironmentMemory.Waits[waitBeneath] = now
 			}
-			return observer.Result{Memory: m, Wait: true}, nil
+			return observer.Result{Memory: m, Wait: true, Wake: now.Add(beneathAgain(now.Sub(m.EnvironmentMemory.Waits[waitBeneath])))}, nil
 		}
 		if left || unreadable {
 			s.Beneath = lifecycle.BeneathUnknown
 		}
 	}
 	return m.result(lifecycle.NextEnvironment(m.kind.watch.Rules(), m.EnvironmentMemory, s, at)), nil
+}
+
+// beneathAgain is how long to wait before asking again for the resources of an object that has been gone for a while.
+// A cluster in a cloud takes minutes to go, and each question may be hundreds of requests.
+func beneathAgain(waited time.Duration) time.Duration {
+	return min(max(waited/8, 2*time.Second), time.Minute)
 }
 
 // Replay implements observer.Memory.

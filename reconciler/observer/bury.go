@@ -41,6 +41,7 @@ func (f *fold) bury(present types.UID, at time.Time) (wait bool, err error) {
 			}
 			if r.Wait {
 				f.waiting[entry.Spec.UID], wait = r.Memory.Waits(), true
+				f.recheck = r.Wake
 				return nil, nil //nolint:nilnil // something else must be gone first
 			}
 			return r.change(), nil

@@ -37,8 +37,10 @@ type fold struct {
 	consumed map[uint64]bool
 	held     bool
 	// lagging says that the API server is known to be ahead of the caches.
-	lagging  bool
-	wake     time.Time
+	lagging bool
+	wake    time.Time
+	// recheck is when to ask again whether an object has ended, zero if that is not known.
+	recheck  time.Time
 	memories map[string]unsaved
 }
 
@@ -130,6 +132,8 @@ func (f *fold) await(owner types.UID) (bool, error) {
 func (f *fold) after() time.Duration {
 	d := time.Duration(0)
 	switch {
+	case !f.recheck.IsZero():
+		d = f.recheck.Sub(f.o.Now())
 	case f.held && f.patient:
 		d = holdFor / 4
 	case f.held, f.lagging:

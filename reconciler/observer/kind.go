@@ -51,7 +51,7 @@ type Memory interface {
 	// Next folds the state of an object into the memory.
 	Next(ctx context.Context, s Step) (Result, error)
 	// End folds in that the object is gone. Wait in its result says that something else must be
-	// gone first; End is called again later.
+	// gone first; End is called again at its Wake.
 	End(ctx context.Context, at time.Time) (Result, error)
 	// Replay repeats the present state for sources that have not received it.
 	Replay(at time.Time) Result
