@@ -25,14 +25,7 @@ func (c *controllers) serviceController(ctx context.Context, cmw configmap.Watch
 	since := e.since(service.Resource)
 	// The baseline is the start of the controller, not the first time that the kind
 	// exists: a Service that comes with Serving, later, is news.
-	c.running.Go(func() {
-		for ctx.Err() == nil {
-			if _, err := since(ctx); err == nil {
-				return
-			}
-			time.Sleep(time.Second)
-		}
-	})
+	c.running.Go(func() { observer.UntilKnown(ctx, since) })
 	c.watchEnvironments(ctx)
 	impl, services := service.NewController(ctx, service.Options{
 		Client: serving, Presence: c.presence, Carried: cdevents.CarriedAnnotations(),

@@ -3,13 +3,11 @@ package environment
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"knative.dev/pkg/logging"
 
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
@@ -108,104 +106,3 @@ func (w *Watch) exists(ctx context.Context, ref lifecycle.ResourceRef) (bool, er
 
 // readWithin bounds a request for one object, which a conversion webhook may delay.
 const readWithin = 5 * time.Second
-
-// located is where a kind was found, or that it was not.
-type located struct {
-	resource   schema.GroupVersionResource
-	namespaced bool
-	at         time.Time
-}
-
-// locatedFor is how long an answer of discovery counts.
-const locatedFor = time.Minute
-
-// maxLocated bounds the answers that are kept. Users choose what is asked.
-const maxLocated = 4096
-
-// locate returns the resource that an object belongs to; its name is empty if there is none. An object may name
-// only the group of its kind, as references of Cluster API's v1beta2 do.
-func (w *Watch) locate(ctx context.Context, ref lifecycle.ResourceRef) (schema.GroupVersionResource, bool, error) {
-	key := ref.APIVersion + " " + ref.Kind
-	w.mu.Lock()
-	known, ok := w.places[key]
-	w.mu.Unlock()
-	if ok && w.Now().Sub(known.at) < locatedFor {
-		return known.resource, known.namespaced, nil
-	}
-	var found *metav1.APIResource
-	var version schema.GroupVersion
-	var err error
-	if strings.Contains(ref.APIVersion, "/") || ref.APIVersion == "v1" {
-		version, err = schema.ParseGroupVersion(ref.APIVersion)
-		if err == nil {
-			found, err = w.find(ctx, version, ref.Kind)
-		}
-	} else {
-		found, version, err = w.preferred(ctx, schema.GroupKind{Group: ref.APIVersion, Kind: ref.Kind})
-	}
-	if err != nil {
-		return schema.GroupVersionResource{}, false, err
-	}
-	known = located{at: w.Now()}
-	if found != nil {
-		known.resource, known.namespaced = version.WithResource(found.Name), found.Namespaced
-	}
-	w.mu.Lock()
-	if len(w.places) >= maxLocated {
-		clear(w.places)
-	}
-	w.places[key] = known
-	w.mu.Unlock()
-	return known.resource, known.namespaced, nil
-}
-
-// find returns the resource of a kind in one version of its group, nil if there is none.
-func (w *Watch) find(_ context.Context, version schema.GroupVersion, kind string) (*metav1.APIResource, error) {
-	list, err := w.Discovery.ServerResourcesForGroupVersion(version.String())
-	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // there is none
-	}
-	if err != nil {
-		return nil, fmt.Errorf("asking which resources %s has: %w", version, err)
-	}
-	for i, r := range list.APIResources {
-		if r.Kind == kind && !strings.Contains(r.Name, "/") {
-			return &list.APIResources[i], nil
-		}
-	}
-	return nil, nil //nolint:nilnil // there is none
-}
-
-// preferred returns the resource of a kind in the first version of its group that has it, in the order in which the
-// API server prefers them.
-func (w *Watch) preferred(ctx context.Context, of schema.GroupKind) (*metav1.APIResource, schema.GroupVersion, error) {
-	versions, err := w.versions(ctx, of.Group)
-	if err != nil {
-		return nil, schema.GroupVersion{}, err
-	}
-	for _, version := range versions {
-		if r, err := w.find(ctx, version, of.Kind); err != nil || r != nil {
-			return r, version, err
-		}
-	}
-	return nil, schema.GroupVersion{}, nil
-}
-
-// versions returns the served versions of a group, the preferred one first.
-func (w *Watch) versions(ctx context.Context, group string) ([]schema.GroupVersion, error) {
-	var g metav1.APIGroup
-	err := w.Discovery.RESTClient().Get().AbsPath("/apis/" + group).Do(ctx).Into(&g)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("asking which versions group %s has: %w", group, err)
-	}
-	out := []schema.GroupVersion{{Group: group, Version: g.PreferredVersion.Version}}
-	for _, v := range g.Versions {
-		if v.Version != g.PreferredVersion.Version {
-			out = append(out, schema.GroupVersion{Group: group, Version: v.Version})
-		}
-	}
-	return out, nil
-}

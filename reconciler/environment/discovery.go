@@ -1,0 +1,135 @@
+package environment
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+)
+
+// group is what the API server serves of a group, the preferred version first.
+type group []*metav1.APIResourceList
+
+// find returns the first of the resources, which are no subresources, that is such.
+func (g group) find(such func(metav1.APIResource) bool) (found metav1.APIResource, version schema.GroupVersion, ok bool) {
+	for _, list := range g {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, r := range list.APIResources {
+			if !strings.Contains(r.Name, "/") && such(r) {
+				return r, version, true
+			}
+		}
+	}
+	return metav1.APIResource{}, schema.GroupVersion{}, false
+}
+
+// has reports whether one of the resources is such.
+func (g group) has(such func(metav1.APIResource) bool) bool {
+	_, _, ok := g.find(such)
+	return ok
+}
+
+// served returns what the API server serves of a group.
+func (w *Watch) served(ctx context.Context, name string) (group, error) {
+	versions, err := w.versions(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return w.servedIn(versions...)
+}
+
+// servedIn returns what the API server serves of versions of a group.
+func (w *Watch) servedIn(versions ...schema.GroupVersion) (group, error) {
+	var out group
+	for _, version := range versions {
+		list, err := w.Discovery.ServerResourcesForGroupVersion(version.String())
+		if apierrors.IsNotFound(err) {
+			continue // not served yet, or not any more
+		}
+		if err != nil {
+			return nil, fmt.Errorf("asking which resources %s has: %w", version, err)
+		}
+		out = append(out, list)
+	}
+	return out, nil
+}
+
+// versions returns the served versions of a group, the preferred one first.
+func (w *Watch) versions(ctx context.Context, group string) ([]schema.GroupVersion, error) {
+	var g metav1.APIGroup
+	err := w.Discovery.RESTClient().Get().AbsPath("/apis/" + group).Do(ctx).Into(&g)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("asking which versions group %s has: %w", group, err)
+	}
+	out := []schema.GroupVersion{{Group: group, Version: g.PreferredVersion.Version}}
+	for _, v := range g.Versions {
+		if v.Version != g.PreferredVersion.Version {
+			out = append(out, schema.GroupVersion{Group: group, Version: v.Version})
+		}
+	}
+	return out, nil
+}
+
+// located is where a kind was found, or that it was not.
+type located struct {
+	resource   schema.GroupVersionResource
+	namespaced bool
+	at         time.Time
+}
+
+// locatedFor is how long an answer of discovery counts.
+const locatedFor = time.Minute
+
+// maxLocated bounds the answers that are kept. Users choose what is asked.
+const maxLocated = 4096
+
+// locate returns the resource that an object belongs to; its name is empty if there is none. An object may name
+// only the group of its kind, as references of Cluster API's v1beta2 do.
+func (w *Watch) locate(ctx context.Context, ref lifecycle.ResourceRef) (schema.GroupVersionResource, bool, error) {
+	key := ref.APIVersion + " " + ref.Kind
+	w.mu.Lock()
+	known, ok := w.places[key]
+	w.mu.Unlock()
+	if ok && w.Now().Sub(known.at) < locatedFor {
+		return known.resource, known.namespaced, nil
+	}
+	all, err := w.offered(ctx, ref.APIVersion)
+	if err != nil {
+		return schema.GroupVersionResource{}, false, err
+	}
+	known = located{at: w.Now()}
+	if r, version, ok := all.find(func(r metav1.APIResource) bool { return r.Kind == ref.Kind }); ok {
+		known.resource, known.namespaced = version.WithResource(r.Name), r.Namespaced
+	}
+	w.mu.Lock()
+	if len(w.places) >= maxLocated {
+		clear(w.places)
+	}
+	w.places[key] = known
+	w.mu.Unlock()
+	return known.resource, known.namespaced, nil
+}
+
+// offered returns what the API server serves in an API version, or in all versions of a group.
+func (w *Watch) offered(ctx context.Context, versionOrGroup string) (group, error) {
+	if !strings.Contains(versionOrGroup, "/") && versionOrGroup != "v1" {
+		return w.served(ctx, versionOrGroup)
+	}
+	version, err := schema.ParseGroupVersion(versionOrGroup)
+	if err != nil {
+		return nil, fmt.Errorf("the API version of a reference: %w", err)
+	}
+	return w.servedIn(version)
+}
