@@ -329,7 +329,7 @@ func (f fleet) onlyReads() {
 			f.Errorf("the controller wrote: %s", e)
 		}
 	}
-	if verbs["list"] == 0 || verbs["watch"] == 0 {
+	if verbs["get"] == 0 || verbs["watch"] == 0 { // client-go lists by a watch that sends what exists first
 		f.Errorf("the audit log does not show that the controller reads clusters: %v", verbs)
 	}
 }
