@@ -112,7 +112,7 @@ func (s *scene) watches(timeout string) {
 func (s *scene) verdict() *v1alpha1.GateRun {
 	s.Helper()
 	var run *v1alpha1.GateRun
-	s.must(kit.Wait(s.Context(), 5*time.Minute, "a verdict", func(ctx context.Context) error {
+	s.must(kit.Wait(s.Context(), 9*time.Minute, "a verdict", func(ctx context.Context) error {
 		got, err := suite.Ours.CanaryGates(s.ns).Get(ctx, "cart", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -127,10 +127,13 @@ func (s *scene) verdict() *v1alpha1.GateRun {
 }
 
 // sendTo sends requests to the sharded application until the returned function is called.
-func (s *scene) sendTo(app *kit.Cart) (stop func()) {
+func (s *scene) sendTo(app *kit.Cart, with ...func(*kit.Clients)) (stop func()) {
 	s.Helper()
 	clients, err := suite.Clients(s.Context(), app)
 	s.must(err)
+	for _, set := range with {
+		set(clients)
+	}
 	s.must(clients.SendUntil(s.Context(), app.Stable()))
 	sending, cancel := context.WithCancel(s.Context())
 	done := make(chan struct{})

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf16"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -129,6 +130,8 @@ type Clients struct {
 	service *url.URL
 	// Carts is the number of carts. Requests take them in turn.
 	Carts int
+	// Even is the number of shards over which the carts are spread evenly. At 0, they are spread by chance.
+	Even int
 	// Workers is the number of concurrent senders.
 	Workers int
 
@@ -166,8 +169,28 @@ func (c *Clients) Send(ctx context.Context, requests int) error {
 	return group.Wait()
 }
 
+// cart returns the name of a cart. Of each run of Even carts, one belongs to each shard.
+func (c *Clients) cart(n int) string {
+	name := fmt.Sprintf("cart-%d", n)
+	for i := 1; c.Even > 0 && shardOf(name, c.Even) != n%c.Even; i++ {
+		name = fmt.Sprintf("cart-%d-%d", n, i)
+	}
+	return name
+}
+
+// shardOf returns the shard of an entity, as HashCodeMessageExtractor of Akka and Pekko computes it from Java's hash code of
+// the id.
+func shardOf(id string, shards int) int {
+	var hash int32
+	for _, c := range utf16.Encode([]rune(id)) {
+		hash = 31*hash + int32(c)
+	}
+	shard := int(hash) % shards
+	return max(shard, -shard)
+}
+
 func (c *Clients) one(ctx context.Context, n int) {
-	status, body, err := c.in.ask(ctx, c.service.JoinPath("cart", fmt.Sprintf("cart-%d", n%c.Carts)), fmt.Sprintf("request-%d", n))
+	status, body, err := c.in.ask(ctx, c.service.JoinPath("cart", c.cart(n%c.Carts)), fmt.Sprintf("request-%d", n))
 	var a CartAnswer
 	lost := ""
 	switch {
