@@ -25,7 +25,7 @@ var (
 	targetShards = describe("target_shards", "Shards that the Revision must own according to the plan, by entity type.", "kn_revision_name", "entity_type")
 	pendingMoves = describe("pending_moves", "Shards that are not where the plan wants them, by entity type.", "entity_type")
 	movesTotal   = describe("moves_total", "Shards that moved from one living member to another, as seen by this replica, by entity type.", "entity_type")
-	converged    = describe("converged", "1 if every shard that has an owner is where the plan wants it; 0 if not.")
+	converged    = describe("converged", "1 if every shard that has an owner is where the plan wants it; 0 if not. Absent while a new leader cannot know.")
 )
 
 // Metrics are how far each cluster that this process leads follows its plan.
@@ -48,6 +48,8 @@ type progress struct {
 	missing map[string]map[string]time.Time
 	// inherited is when this process first observed a cluster that had a plan already; zero if it had none.
 	inherited time.Time
+	// unknown says that shards may be on their way that no member names.
+	unknown bool
 	// split is the one that the plan is for, and earlier the moves for other ones.
 	split   []lifecycle.Share
 	earlier int
@@ -108,7 +110,7 @@ func (m *Metrics) Saw(key types.NamespacedName, l stateful.Layout, plan v1alpha1
 	for of, n := range now.targets {
 		out.Required[of[0]] += n
 	}
-	if out.Pending == 0 && now.unowned(plan) && at.Sub(now.inherited) < handOverTimeout {
+	if now.unknown = out.Pending == 0 && now.unowned(plan) && at.Sub(now.inherited) < handOverTimeout; now.unknown {
 		return nil
 	}
 	return out
@@ -235,6 +237,8 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 				followed = 0
 			}
 		}
-		gauge(converged, followed)
+		if !c.unknown {
+			gauge(converged, followed)
+		}
 	}
 }

@@ -30,7 +30,7 @@ func TestMetrics(t *testing.T) {
 	want := func(pending, moves, converged string) {
 		t.Helper()
 		text := `
-# HELP canary_placement_converged 1 if every shard that has an owner is where the plan wants it; 0 if not.
+# HELP canary_placement_converged 1 if every shard that has an owner is where the plan wants it; 0 if not. Absent while a new leader cannot know.
 # TYPE canary_placement_converged gauge
 canary_placement_converged{k8s_namespace_name="shop",kn_service_name="cart"} ` + converged + `
 # HELP canary_placement_moves_total Shards that moved from one living member to another, as seen by this replica, by entity type.
@@ -190,8 +190,14 @@ func TestANewLeaderWaitsForShardsOnTheirWay(t *testing.T) {
 		if p := m.Saw(key, l, next, inherited, start.Add(time.Minute)); (p == nil) != inherited {
 			t.Errorf("a minute later: %+v", p)
 		}
+		if n := testutil.CollectAndCount(m, "canary_placement_converged"); (n == 0) != inherited {
+			t.Errorf("the cluster had a plan: %v; %d metrics say whether it follows it", inherited, n)
+		}
 		if p := m.Saw(key, l, next, inherited, start.Add(handOverTimeout)); p == nil || p.Pending != 0 {
 			t.Errorf("shards that were never used: %+v", p)
+		}
+		if n := testutil.CollectAndCount(m, "canary_placement_converged"); n != 1 {
+			t.Errorf("after a hand-over would be over, %d metrics say whether it follows its plan", n)
 		}
 	}
 	m := NewMetrics(func(types.NamespacedName) bool { return true })
