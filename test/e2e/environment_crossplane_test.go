@@ -3,26 +3,20 @@
 package e2e
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
 // provisioned are the events of an environment of Crossplane that becomes ready.
 var provisioned = []string{"dev.cdeventsx.crossplane-cluster.created.0.1.0", environmentCreated}
+
+// families are all ways to declare a cluster of Crossplane.
+var families = []family{claimed, ofTeam, ofFleet}
 
 // platform is a namespace with clusters of Crossplane, and cluster-scoped ones beside it.
 type platform struct{ *scene }
@@ -34,8 +28,15 @@ const (
 	paused  = "crossplane.io/paused"
 )
 
-// TestCrossplane follows claims and composites of Crossplane from their creation to their deletion. Crossplane and the kinds
-// are installed while the controller runs, and removed while it watches them.
+// Clusters of claims whose resources are not what is created and deleted with them.
+const (
+	orphaned  = "orphaned"
+	observed  = "observed"
+	undeleted = "undeleted"
+)
+
+// TestCrossplane follows claims and composites of Crossplane from their creation to their deletion. The kinds are installed
+// while the controller runs, and removed while it watches them. Crossplane stays if it was installed before.
 func TestCrossplane(t *testing.T) {
 	if !suite.full || !suite.Own() {
 		t.Skip("it installs Crossplane on the cluster made by test/cluster: make e2e-full")
@@ -44,47 +45,19 @@ func TestCrossplane(t *testing.T) {
 	p := platform{newScene(t)}
 	p.source("source", service("sink"), production)
 	p.operator()
-	t.Cleanup(func() {
-		if err := suite.RemoveCrossplane(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	p.must(suite.InstallCrossplane(t.Context()))
-	p.must(suite.InstallCrossplaneKinds(t.Context()))
-	// What a composite consists of is of a chosen kind too, and is not announced beside it.
-	p.must(suite.LabelCRDs(t.Context(), "knative-cdevents.dev/environment=true", kit.NopResources, kit.ClusterNopResources))
+	p.install()
 
 	p.create()
+	p.policies()
 	p.change()
 	p.trouble()
 	p.broken()
 	p.pause()
 	p.remove()
-	p.many(500)
 	p.controllerDown()
+	p.many(500)
 	p.removeKinds()
-	p.onlyReads()
-}
-
-// operator creates a source in the controller's namespace, which receives the events of cluster-scoped objects.
-func (p platform) operator() {
-	p.Helper()
-	source := &v1alpha1.CDEventSource{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.SourceKind.Kind},
-		ObjectMeta: metav1.ObjectMeta{Namespace: kit.Namespace, Name: p.ns},
-	}
-	source.Spec.Sink = uri("http://sink." + p.ns + ".svc.cluster.local/operator")
-	sources := suite.Ours.CDEventSources(kit.Namespace)
-	_, err := sources.Create(p.Context(), source, metav1.CreateOptions{})
-	p.must(err)
-	p.Cleanup(func() {
-		if err := sources.Delete(context.WithoutCancel(p.Context()), p.ns, metav1.DeleteOptions{}); err != nil {
-			p.Error(err)
-		}
-	})
-	own := *p.scene
-	own.ns = kit.Namespace
-	own.waitSource(p.ns)
+	onlyReads(t, kit.TeamClusters.Group, "crossplane.io")
 }
 
 // create creates one cluster of each family. Only what a user declared is announced.
@@ -102,9 +75,6 @@ func (p platform) create() {
 			if env.UID != string(o.GetUID()) || env.Kind != f.kind || env.Namespace != f.in(p.ns) || env.Provider != "crossplane" {
 				p.Errorf("%s of %s says %s", e.cd.Context.Type, f.name, compact(env))
 			}
-			if f == claimed {
-				capture(p.T, e)
-			}
 		}
 		ready := events[1]
 		endpoint, _, _ := unstructured.NestedString(o.Object, "status", "endpoint") // checked below
@@ -113,6 +83,46 @@ func (p platform) create() {
 		}
 	}
 	p.onlyDeclared()
+	p.staging()
+}
+
+// staging creates a cluster that names its own id and its Composition.
+func (p platform) staging() {
+	p.Helper()
+	o := kit.NewObject(kit.TeamClusters, ofTeam.kind, p.ns, "staging", map[string]any{
+		"region": "eu-north-1", "crossplane": map[string]any{"compositionRef": map[string]any{"name": "teamclusters"}},
+	})
+	o.SetLabels(map[string]string{"cdevents.knative-cdevents.dev/environment": "staging"})
+	p.submit(ofTeam, o)
+	for _, e := range p.exactly(ofTeam, "staging", provisioned) {
+		conforms(p.T, e, "0.5.1")
+		if e.cd.Subject.ID != "staging" {
+			p.Errorf("%s of staging has the id %q", e.cd.Context.Type, e.cd.Subject.ID)
+		}
+		if e.cd.Context.Type == provisioned[0] {
+			capture(p.T, e)
+		}
+	}
+	p.delete(ofTeam, "staging")
+	p.exactly(ofTeam, "staging", append(provisioned, environmentDeleted))
+}
+
+// policies creates and deletes claims whose resources outlive them, or exist without them.
+func (p platform) policies() {
+	p.Helper()
+	p.declare(claimed, orphaned, map[string]any{"version": "1.32", "deletionPolicy": "Orphan"})
+	p.declare(claimed, observed, map[string]any{"version": "1.32", "managementPolicies": []any{"Observe"}})
+	p.declare(claimed, undeleted, map[string]any{"version": "1.32", "managementPolicies": []any{"Observe", "Create", "Update", "LateInitialize"}})
+	told := map[string][]string{orphaned: provisioned, observed: nil, undeleted: provisioned[:1]} // the provider cannot do the last two
+	p.exactly(claimed, orphaned, told[orphaned])
+	for name := range told {
+		p.delete(claimed, name)
+		p.must(suite.WaitGone(p.Context(), claimed.resource, p.ns, name, time.Minute))
+	}
+	time.Sleep(5 * time.Second)
+	for name, types := range told {
+		p.exactly(claimed, name, types)
+	}
 }
 
 // onlyDeclared fails if an event is about a composite of a claim, or about a composed resource.
@@ -157,7 +167,7 @@ func (p platform) change() {
 func (p platform) trouble() {
 	p.Helper()
 	before := slices.Concat(provisioned, []string{environmentModified})
-	p.configure(map[string]string{"incident-environment-outage-after": "15s", "incident-environment-degraded-after": "15s"})
+	p.configure(map[string]string{"incident-environment-outage-after": "20s", "incident-environment-degraded-after": "20s"})
 	for _, f := range families {
 		p.annotate(f, f.name, trouble, "Unavailable")
 	}
@@ -168,7 +178,7 @@ func (p platform) trouble() {
 		events := p.exactly(f, f.name, append(before, detected))
 		incident := events[len(events)-1]
 		conforms(p.T, incident, "0.5.1")
-		if kind := incident.cd.CustomData.Incident.Kind; kind != "environment-outage" || incident.Time.Sub(began) < 15*time.Second {
+		if kind := incident.cd.CustomData.Incident.Kind; kind != "environment-outage" || incident.Time.Sub(began) < 20*time.Second {
 			p.Errorf("the incident of %s is %s, after %s", f.name, kind, incident.Time.Sub(began))
 		}
 		p.annotate(f, f.name, trouble, "")
@@ -204,7 +214,7 @@ func (p platform) pause() {
 		p.conditioned(f, "Synced", "False")
 		p.patch(f, f.name, `{"spec":{"version":"1.34"}}`)
 	}
-	time.Sleep(25 * time.Second) // longer than the limits of incidents
+	time.Sleep(30 * time.Second) // longer than the limits of incidents
 	for _, f := range families {
 		p.exactly(f, f.name, p.until(f))
 		p.annotate(f, f.name, paused, "")
@@ -234,111 +244,39 @@ func (p platform) remove() {
 		events := p.exactly(f, f.name, append(before(f), environmentDeleted))
 		gone := events[len(events)-1]
 		conforms(p.T, gone, "0.5.1")
-		if f == claimed {
-			capture(p.T, gone)
-		}
 	}
 	p.onlyDeclared()
 }
 
-// many creates and deletes that many environments at once: managed resources without a composite.
-func (p platform) many(n int) {
-	p.Helper()
-	of := suite.Dynamic.Resource(kit.NopResources).Namespace(p.ns)
-	ready := []any{map[string]any{"time": "1s", "conditionType": "Ready", "conditionStatus": "True", "conditionReason": "Available"}}
-	began := time.Now()
-	var all errgroup.Group
-	all.SetLimit(20)
-	for i := range n {
-		all.Go(func() error {
-			spec := map[string]any{"forProvider": map[string]any{"conditionAfter": ready}}
-			_, err := of.Create(p.Context(), kit.NewObject(kit.NopResources, "NopResource", p.ns, fmt.Sprintf("many-%03d", i), spec), metav1.CreateOptions{})
-			return err
-		})
-	}
-	p.must(all.Wait())
-	p.counted(n, provisioned)
-	say("%d environments were created and announced in %s", n, took(began))
-
-	began = time.Now()
-	p.must(of.DeleteCollection(p.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
-	p.counted(n, append(provisioned, environmentDeleted))
-	say("%d environments were deleted and announced in %s", n, took(began))
-}
-
-// counted waits until each of the many environments has told exactly these events, in this order.
-func (p platform) counted(n int, want []string) {
-	p.Helper()
-	told := func(ctx context.Context) (map[string][]string, error) {
-		all, err := p.sink.events(ctx)
-		if err != nil {
-			return nil, err
-		}
-		by := map[string][]string{}
-		for _, e := range choose(all, accepted, at("/")) {
-			if env := e.cd.CustomData.Environment; env != nil && env.Kind == "NopResource" {
-				by[env.Name] = append(by[env.Name], e.Header.Get("Ce-Type"))
-			}
-		}
-		return by, nil
-	}
-	p.must(kit.Wait(p.Context(), 5*time.Minute, "the events of many environments", func(ctx context.Context) error {
-		by, err := told(ctx)
-		if err != nil {
-			return err
-		}
-		done := 0
-		for _, types := range by {
-			if len(types) >= len(want) {
-				done++
-			}
-		}
-		if done < n {
-			return kit.NotYet("%d of %d have told all", done, n)
-		}
-		return nil
-	}))
-	time.Sleep(still)
-	by, err := told(p.Context())
-	p.must(err)
-	for name, types := range by {
-		if !slices.Equal(types, want) {
-			p.Errorf("%s has told %s", name, strings.Join(types, ", "))
-		}
-	}
-	if len(by) != n {
-		p.Errorf("%d environments told something, not %d", len(by), n)
-	}
-}
-
-// controllerDown deletes a cluster, creates and changes others while no controller runs.
+// controllerDown creates, changes, deletes and replaces clusters while no controller runs. All is told once, after it.
 func (p platform) controllerDown() {
 	p.Helper()
-	for _, name := range []string{"old", "steady"} {
+	for _, name := range []string{"old", "changed", "steady", "again"} {
 		p.declare(ofTeam, name, map[string]any{"version": "1.32"})
+	}
+	for _, name := range []string{"old", "changed", "steady", "again"} {
 		p.exactly(ofTeam, name, provisioned)
 	}
-	d, err := suite.Controller(p.Context())
-	p.must(err)
-	back := func(ctx context.Context) error { return suite.Scale(ctx, int(*d.Spec.Replicas)) }
-	p.Cleanup(func() {
-		if err := back(context.WithoutCancel(p.Context())); err != nil {
-			p.Error(err)
+	p.withoutController(func() {
+		p.patch(ofTeam, "changed", `{"spec":{"version":"1.33"}}`)
+		for _, name := range []string{"old", "again"} {
+			p.delete(ofTeam, name)
+			p.must(suite.WaitGone(p.Context(), ofTeam.resource, p.ns, name, time.Minute))
 		}
+		p.declare(ofTeam, "again", map[string]any{"version": "1.32"})
+		p.declare(claimed, "young", map[string]any{"version": "1.32"})
+		time.Sleep(5 * time.Second) // conditions that still look as before
+		p.must(suite.WaitCondition(p.Context(), ofTeam.resource, p.ns, "changed", "Ready", "True", time.Minute))
+		p.must(suite.WaitCondition(p.Context(), ofTeam.resource, p.ns, "again", "Ready", "True", time.Minute))
+		p.must(suite.WaitCondition(p.Context(), claimed.resource, p.ns, "young", "Ready", "True", time.Minute))
 	})
-	p.must(suite.Scale(p.Context(), 0))
-	p.delete(ofTeam, "old")
-	p.must(suite.WaitGone(p.Context(), ofTeam.resource, p.ns, "old", time.Minute))
-	p.declare(claimed, "young", map[string]any{"version": "1.32"})
-	p.must(suite.WaitCondition(p.Context(), claimed.resource, p.ns, "young", "Ready", "True", time.Minute))
-	p.must(back(p.Context()))
-	p.must(suite.WaitController(p.Context()))
-	p.must(suite.WaitLeader(p.Context()))
-
 	p.exactly(claimed, "young", provisioned)
-	p.exactly(ofTeam, "old", append(provisioned, environmentDeleted))
-	p.exactly(ofTeam, "steady", provisioned)
+	gone := append(provisioned, environmentDeleted)
+	p.exactly(ofTeam, "old", gone)
+	p.exactly(ofTeam, "again", slices.Concat(gone, provisioned))
+	p.exactly(ofTeam, "changed", append(provisioned, environmentModified))
 	// A restart does not repeat what was told before.
+	p.exactly(ofTeam, "steady", provisioned)
 	p.exactly(ofFleet, ofFleet.name, append(p.until(ofFleet), environmentModified, environmentDeleted))
 }
 
@@ -356,131 +294,6 @@ func (p platform) removeKinds() {
 	p.deploy("shop")
 	p.sink.exactly(p.T, birth, about("shop"))
 	p.must(suite.InstallCrossplaneKinds(p.Context()))
-	p.declare(ofTeam, "again", map[string]any{"version": "1.32"})
-	p.exactly(ofTeam, "again", provisioned)
-}
-
-// onlyReads reads the audit log: the controller only gets, lists and watches what belongs to Crossplane.
-func (p platform) onlyReads() {
-	p.Helper()
-	user, err := suite.ServiceAccount(p.Context())
-	p.must(err)
-	all, err := suite.audit.of(user)
-	p.must(err)
-	verbs := map[string]int{}
-	for _, e := range all {
-		if e.ObjectRef == nil || e.ObjectRef.APIGroup != kit.TeamClusters.Group && !strings.HasSuffix(e.ObjectRef.APIGroup, "crossplane.io") {
-			continue
-		}
-		verbs[e.Verb]++
-		if !e.reads() {
-			p.Errorf("the controller wrote: %s", e)
-		}
-	}
-	if verbs["get"] == 0 || verbs["list"] == 0 || verbs["watch"] == 0 {
-		p.Errorf("the audit log does not show that the controller reads composites: %v", verbs)
-	}
-}
-
-// beneath is the kind of the resources that a family's clusters consist of.
-func (f family) beneath() schema.GroupVersionResource {
-	if f == ofTeam {
-		return kit.NopResources
-	}
-	return kit.ClusterNopResources
-}
-
-// exactly waits for the events of an environment, and fails if more arrive. Those of cluster-scoped ones go to the
-// operator's source only.
-func (p platform) exactly(f family, name string, types []string) []event {
-	p.Helper()
-	path := "/operator"
-	if f.namespaced {
-		path = "/"
-	}
-	return p.sink.exactly(p.T, types, at(path), ofEnvironment(name))
-}
-
-func (p platform) declare(f family, name string, spec map[string]any) {
-	p.Helper()
-	_, err := suite.Dynamic.Resource(f.resource).Namespace(f.in(p.ns)).
-		Create(p.Context(), kit.NewObject(f.resource, f.kind, f.in(p.ns), name, spec), metav1.CreateOptions{})
-	p.must(err)
-}
-
-func (p platform) get(f family, name string) *unstructured.Unstructured {
-	p.Helper()
-	o, err := suite.Dynamic.Resource(f.resource).Namespace(f.in(p.ns)).Get(p.Context(), name, metav1.GetOptions{})
-	p.must(err)
-	return o
-}
-
-func (p platform) patch(f family, name, patch string) {
-	p.Helper()
-	p.must(suite.Merge(p.Context(), f.resource, f.in(p.ns), name, patch))
-}
-
-// annotate sets an annotation; an empty value removes it.
-func (p platform) annotate(f family, name, key, value string) {
-	p.Helper()
-	var v any = value
-	if value == "" {
-		v = nil
-	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: v}}})
-	p.must(err)
-	p.patch(f, name, string(patch))
-}
-
-func (p platform) conditioned(f family, condition, status string) {
-	p.Helper()
-	p.must(suite.WaitCondition(p.Context(), f.resource, f.in(p.ns), f.name, condition, status, time.Minute))
-}
-
-func (p platform) delete(f family, name string) {
-	p.Helper()
-	err := suite.Dynamic.Resource(f.resource).Namespace(f.in(p.ns)).Delete(p.Context(), name, metav1.DeleteOptions{})
-	if !apierrors.IsNotFound(err) {
-		p.must(err)
-	}
-}
-
-// composed returns the resources that a cluster consists of.
-func (p platform) composed(f family, name string) []unstructured.Unstructured {
-	p.Helper()
-	composite, ns := name, f.in(p.ns)
-	if f == claimed {
-		composite, _, _ = unstructured.NestedString(p.get(f, name).Object, "spec", "resourceRef", "name") // none is found without
-		ns = ""
-	}
-	all, err := suite.Composed(p.Context(), f.beneath(), ns, composite)
-	p.must(err)
-	if len(all) == 0 {
-		p.Fatalf("%s consists of nothing", name)
-	}
-	return all
-}
-
-// held is the finalizer that keeps resources in existence after their deletion, as a slow provider does.
-const held = "example.com/held"
-
-func (p platform) hold(f family) {
-	p.Helper()
-	for _, o := range p.composed(f, f.name) {
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": append(o.GetFinalizers(), held)}})
-		p.must(err)
-		p.must(suite.Merge(p.Context(), f.beneath(), o.GetNamespace(), o.GetName(), string(patch)))
-	}
-}
-
-// release lets all resources of the family's kind go that hold kept.
-func (p platform) release(f family) {
-	p.Helper()
-	list, err := suite.Dynamic.Resource(f.beneath()).List(p.Context(), metav1.ListOptions{})
-	p.must(err)
-	for _, o := range list.Items {
-		if slices.Contains(o.GetFinalizers(), held) && strings.HasPrefix(o.GetName(), f.name) {
-			p.must(suite.Merge(p.Context(), f.beneath(), o.GetNamespace(), o.GetName(), `{"metadata":{"finalizers":null}}`))
-		}
-	}
+	p.declare(ofTeam, "back", map[string]any{"version": "1.32"})
+	p.exactly(ofTeam, "back", provisioned)
 }

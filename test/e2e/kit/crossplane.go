@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,15 +51,33 @@ func (k *Kit) RemoveCrossplane(ctx context.Context) error {
 	return k.cluster(ctx, "remove", "crossplane")
 }
 
-// LabelCRDs sets a label, such as "a=b", on the definitions of kinds.
-func (k *Kit) LabelCRDs(ctx context.Context, label string, of ...schema.GroupVersionResource) error {
-	key, value, _ := strings.Cut(label, "=")
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]string{key: value}}})
+// HasCrossplane reports whether Crossplane is installed.
+func (k *Kit) HasCrossplane(ctx context.Context) (bool, error) {
+	_, err := k.Dynamic.Resource(crds).Get(ctx, xrds.GroupResource().String(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
 	if err != nil {
-		return fmt.Errorf("encoding the label %s: %w", label, err)
+		return false, fmt.Errorf("looking for Crossplane: %w", err)
+	}
+	return true, nil
+}
+
+// EnvironmentLabel chooses kinds of environments, if it is "true" on their definitions.
+const EnvironmentLabel = "knative-cdevents.dev/environment"
+
+// LabelCRDs sets a label on the definitions of kinds. An empty value removes it; definitions that do not exist any more have none.
+func (k *Kit) LabelCRDs(ctx context.Context, key, value string, of ...schema.GroupVersionResource) error {
+	var v any
+	if value != "" {
+		v = value
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": map[string]any{key: v}}})
+	if err != nil {
+		return fmt.Errorf("encoding the label %s: %w", key, err)
 	}
 	for _, r := range of {
-		if err := k.Merge(ctx, crds, "", r.GroupResource().String(), string(patch)); err != nil {
+		if err := k.Merge(ctx, crds, "", r.GroupResource().String(), string(patch)); err != nil && (value != "" || !apierrors.IsNotFound(err)) {
 			return err
 		}
 	}

@@ -56,6 +56,25 @@ func (k *Kit) MeasuredOf(ctx context.Context, namespace, name string) (Measured,
 	return out, nil
 }
 
+// Exported returns the sum of a family of the controller's metrics in each replica, by the name of its pod.
+func (k *Kit) Exported(ctx context.Context, family string) (map[string]float64, error) {
+	pods, err := k.Pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]float64{}
+	for _, p := range pods {
+		families, err := k.families(ctx, &p, "9090", "metrics")
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range families[family].GetMetric() {
+			out[p.Name] += sample(m).Value
+		}
+	}
+	return out, nil
+}
+
 func sample(m *dto.Metric) Sample {
 	s := Sample{Labels: map[string]string{}, Value: m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetUntyped().GetValue()}
 	s.Value += float64(m.GetHistogram().GetSampleCount())
