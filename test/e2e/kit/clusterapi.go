@@ -65,7 +65,12 @@ func (c ClusterAPI) Class(name string) (string, error) {
 
 // Cluster returns a cluster of a class.
 func (c ClusterAPI) Cluster(name, class, version, workers string) (string, error) {
-	return c.render("cluster.yaml", map[string]any{"Name": name, "Class": class, "Version": version, "Worker": workers})
+	return c.Annotated(name, class, version, workers, nil)
+}
+
+// Annotated returns a cluster of a class with annotations.
+func (c ClusterAPI) Annotated(name, class, version, workers string, annotations map[string]string) (string, error) {
+	return c.render("cluster.yaml", map[string]any{"Name": name, "Class": class, "Version": version, "Worker": workers, "Annotations": annotations})
 }
 
 // Classless returns a cluster without a topology.
@@ -84,6 +89,18 @@ func (c ClusterAPI) render(name string, values map[string]any) (string, error) {
 		return "", fmt.Errorf("filling in %s: %w", name, err)
 	}
 	return b.String(), nil
+}
+
+// HasClusterAPI reports whether a release of Cluster API is installed that serves the same version of its kinds.
+func (k *Kit) HasClusterAPI(ctx context.Context, c ClusterAPI) (bool, error) {
+	_, err := k.Dynamic.Resource(c.Clusters()).List(ctx, metav1.ListOptions{Limit: 1})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for Cluster API: %w", err)
+	}
+	return true, nil
 }
 
 // InstallClusterAPI installs a release on the cluster made by test/cluster, and returns when its webhooks answer.

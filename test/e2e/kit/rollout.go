@@ -24,23 +24,56 @@ import (
 var listeners = schema.GroupVersionResource{Group: "triggers.tekton.dev", Version: "v1beta1", Resource: "eventlisteners"}
 
 var (
-	// applied matches the files that the installation in docs/tekton.md applies.
+	// applied matches the files that an installation applies.
 	applied = regexp.MustCompile(`-f (config/tekton/\S+)`)
 	// takesPart matches the command that opts a Service in.
 	takesPart = regexp.MustCompile(`(?s)kubectl patch ksvc cart -n shop --type merge -p '(.*?)'\n`)
 )
 
-// trafficImage is the placeholder for the image of the Task that moves traffic.
-const trafficImage = "ko://github.com/knative-cdevents/knative-cdevents/cmd/traffic"
+// flow is a flow with Tekton that a page of the documentation installs.
+type flow struct {
+	// page and section say where the installation is described.
+	page, section string
+	// program is what its Task runs, below the root of the checkout.
+	program string
+	// account is the ServiceAccount of its EventListener, and listener the EventListener.
+	account, listener string
+}
 
-// InstallRollout installs the rollout with Tekton in a namespace, as docs/tekton.md describes it. It applies the files
-// as they are, with only the image replaced.
+var (
+	rolloutFlow     = flow{page: "tekton.md", section: "Install", program: "cmd/traffic", account: "rollout-listener", listener: "rollouts"}
+	environmentFlow = flow{
+		page: "environments.md", section: "A flow that begins with an environment", program: "cmd/nodes", account: "environment-listener", listener: "environments",
+	}
+)
+
+// InstallRollout installs the rollout with Tekton in a namespace, as docs/tekton.md describes it.
 func (k *Kit) InstallRollout(ctx context.Context, namespace string) error {
-	image, err := k.Image(ctx, "./cmd/traffic")
+	return k.installFlow(ctx, namespace, rolloutFlow)
+}
+
+// UninstallRollout removes what InstallRollout created outside of the namespace.
+func (k *Kit) UninstallRollout(ctx context.Context, namespace string) error {
+	return k.uninstallFlow(ctx, namespace, rolloutFlow)
+}
+
+// InstallEnvironmentFlow installs the flow that begins with an environment, as docs/environments.md describes it.
+func (k *Kit) InstallEnvironmentFlow(ctx context.Context, namespace string) error {
+	return k.installFlow(ctx, namespace, environmentFlow)
+}
+
+// UninstallEnvironmentFlow removes what InstallEnvironmentFlow created outside of the namespace.
+func (k *Kit) UninstallEnvironmentFlow(ctx context.Context, namespace string) error {
+	return k.uninstallFlow(ctx, namespace, environmentFlow)
+}
+
+// installFlow applies the files that the page names as they are, with only the image replaced.
+func (k *Kit) installFlow(ctx context.Context, namespace string, f flow) error {
+	image, err := k.Image(ctx, "./"+f.program)
 	if err != nil {
 		return err
 	}
-	files, err := k.rolloutFiles()
+	files, err := k.flowFiles(f)
 	if err != nil {
 		return err
 	}
@@ -49,29 +82,28 @@ func (k *Kit) InstallRollout(ctx context.Context, namespace string) error {
 		if err != nil {
 			return err
 		}
-		if err := k.Apply(ctx, namespace, strings.ReplaceAll(text, trafficImage, image)); err != nil {
+		if err := k.Apply(ctx, namespace, strings.ReplaceAll(text, "ko://"+product+"/"+f.program, image)); err != nil {
 			return err
 		}
 	}
 	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: listenerBinding(namespace)},
+		ObjectMeta: metav1.ObjectMeta{Name: f.binding(namespace)},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "knative-cdevents-rollout-listener"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "rollout-listener"}},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: f.account}},
 	}
 	_, err = k.Kube.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating the listener's ClusterRoleBinding: %w", err)
 	}
-	return k.WaitReady(ctx, listeners, namespace, "rollouts")
+	return k.WaitReady(ctx, listeners, namespace, f.listener)
 }
 
-// UninstallRollout removes what InstallRollout created outside of the namespace.
-func (k *Kit) UninstallRollout(ctx context.Context, namespace string) error {
-	err := k.Kube.RbacV1().ClusterRoleBindings().Delete(ctx, listenerBinding(namespace), metav1.DeleteOptions{})
+func (k *Kit) uninstallFlow(ctx context.Context, namespace string, f flow) error {
+	err := k.Kube.RbacV1().ClusterRoleBindings().Delete(ctx, f.binding(namespace), metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting the listener's ClusterRoleBinding: %w", err)
 	}
-	files, err := k.rolloutFiles()
+	files, err := k.flowFiles(f)
 	if err != nil {
 		return err
 	}
@@ -90,22 +122,23 @@ func (k *Kit) UninstallRollout(ctx context.Context, namespace string) error {
 	return nil
 }
 
-func listenerBinding(namespace string) string { return "rollout-listener-" + namespace }
+// binding is the name of the listener's ClusterRoleBinding.
+func (f flow) binding(namespace string) string { return f.account + "-" + namespace }
 
-// rolloutFiles returns the files that docs/tekton.md applies, in its order.
-func (k *Kit) rolloutFiles() ([]string, error) {
-	page, err := os.ReadFile(k.Path("docs", "tekton.md"))
+// flowFiles returns the files that the page applies, in its order.
+func (k *Kit) flowFiles(f flow) ([]string, error) {
+	page, err := os.ReadFile(k.Path("docs", f.page))
 	if err != nil {
-		return nil, fmt.Errorf("reading how a rollout is installed: %w", err)
+		return nil, fmt.Errorf("reading how a flow is installed: %w", err)
 	}
-	_, install, _ := strings.Cut(string(page), "\n## Install\n")
+	_, install, _ := strings.Cut(string(page), "\n## "+f.section+"\n")
 	install, _, _ = strings.Cut(install, "\n## ")
 	var out []string
 	for _, found := range applied.FindAllStringSubmatch(install, -1) {
 		out = append(out, found[1])
 	}
 	if len(out) == 0 {
-		return nil, errors.New("docs/tekton.md applies no file below config/tekton")
+		return nil, fmt.Errorf("docs/%s applies no file below config/tekton", f.page)
 	}
 	return out, nil
 }
