@@ -170,14 +170,17 @@ func (s *stage) allow() {
 	must(s.T, err)
 }
 
-// define installs a kind. A label chooses it.
+// define installs a kind, of objects without a namespace if the stage has none. A label chooses it.
 func (s *stage) define(group, kind, plural string, chosen bool) schema.GroupVersionResource {
 	s.Helper()
-	preserve := true
+	preserve, scope := true, apiextensionsv1.NamespaceScoped
+	if s.ns == "" {
+		scope = apiextensionsv1.ClusterScoped
+	}
 	crd := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: apiextensionsv1.NamespaceScoped, Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, Plural: plural, Singular: strings.ToLower(kind)},
+			Group: group, Scope: scope, Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, Plural: plural, Singular: strings.ToLower(kind)},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: "v1", Served: true, Storage: true, Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
 				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve}},

@@ -235,16 +235,28 @@ func (w *Watch) Ledgered(key observer.Key) {
 
 // Reconcile implements controller.Reconciler.
 func (w *Watch) Reconcile(ctx context.Context, key string) error {
-	namespace, rest, _ := strings.Cut(key, "/")
-	of, name, ok := strings.Cut(rest, "/")
+	of, object, ok := parse(key)
 	w.mu.Lock()
-	k := w.kinds[schema.ParseGroupKind(of)]
+	k := w.kinds[of]
 	w.mu.Unlock()
 	if !ok || k == nil {
 		logging.FromContext(ctx).Errorw("Invalid key in the work queue", "key", key)
 		return nil
 	}
-	return k.Reconcile(ctx, types.NamespacedName{Namespace: namespace, Name: name}.String()) //nolint:wrapcheck // the observer's own result
+	return k.Reconcile(ctx, object) //nolint:wrapcheck // the observer's own result
+}
+
+// parse takes a key of the queue apart: namespace/kind/name, or kind/name for an object without a namespace. No part
+// contains a slash.
+func parse(key string) (of schema.GroupKind, object string, ok bool) {
+	parts := strings.Split(key, "/")
+	switch len(parts) {
+	case 2:
+		return schema.ParseGroupKind(parts[0]), parts[1], true
+	case 3:
+		return schema.ParseGroupKind(parts[1]), parts[0] + "/" + parts[2], true
+	}
+	return schema.GroupKind{}, "", false
 }
 
 // queue adds the keys of one kind to the queue of all.
