@@ -1,7 +1,7 @@
 package dashboards
 
 // cdevents shows whether events are delivered: one row each for sent events, pending events,
-// errors, and observed clusters.
+// errors, observed clusters, and environments.
 func cdevents() Dashboard {
 	// Every replica exports the pending events of every source from the start.
 	const known = "cdevents_pending"
@@ -18,6 +18,7 @@ func cdevents() Dashboard {
 			{Title: "Pending", Panels: []Panel{pending(), oldest(), breakers()}},
 			{Title: "Dropped events and problems", Panels: []Panel{lost(), deadLetters(), ledgerTroubles()}},
 			{Title: "Stateful clusters", Panels: []Panel{clusters(), looks(), declarations()}},
+			{Title: "Environments", Panels: []Panel{environments(), readable(), environmentEvents()}},
 		},
 	}
 }
@@ -127,5 +128,36 @@ func declarations() Panel {
 		Title: "Invalid declarations", Unit: count, Width: 8,
 		Description: "Services whose newest Revision declares a cluster with annotations that are not valid. The condition StatefulDeclared of the Service's CDEventSubject names them.",
 		Queries:     []Query{{Expr: total("", "cdevents_cluster_declarations_wrong"), Legend: "Services"}},
+	}
+}
+
+// notChosen is why there is no data of environments.
+const notChosen = "no kind of environments is installed"
+
+// Every replica watches all kinds, and exports the same.
+func environments() Panel {
+	return Panel{
+		Title: "Environments by kind", Unit: count, Width: 8, Empty: notChosen,
+		Description: "Objects that the controller watches. What is composed for another one is watched too, and not announced.",
+		Queries:     []Query{{Expr: largest("group_kind", "environment_objects"), Legend: "{{group_kind}}"}},
+	}
+}
+
+func readable() Panel {
+	return Panel{
+		Title: "Kinds that can be read", Unit: count, Width: 8, Max: 1, Empty: notChosen,
+		Description: "0: nothing is announced of this kind. MayNotRead: the controller has no permission; CannotReadNow: the API server fails, for example because of a conversion webhook.",
+		Queries:     []Query{{Expr: largest("group_kind, reason", "environment_kind_readable"), Legend: "{{group_kind}} {{reason}}"}},
+	}
+}
+
+// ofEnvironments matches the types of events that only environments have. Incidents have the same types as those of Services.
+const ofEnvironments = `type=~"dev\\.cdevents\\.environment\\..+|dev\\.cdeventsx\\.(clusterapi|crossplane)-cluster\\..+"`
+
+func environmentEvents() Panel {
+	return Panel{
+		Title: "Events of environments", Unit: count, Width: 8, Kind: Bars, Empty: "none yet",
+		Description: "Events of environments that sinks accepted in each interval, by type, without incidents.",
+		Queries:     []Query{{Expr: added("type", series("cdevents_delivered_total", ofSource, ofEnvironments)), Legend: "{{type}}"}},
 	}
 }

@@ -19,6 +19,7 @@ import (
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -26,6 +27,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/export"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/environment"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/placement"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
@@ -78,8 +80,16 @@ func newReplica(t *testing.T) *replica {
 		t.Fatal(err)
 	}
 	go w.Run(t.Context())
-	r.registry.MustRegister(planned(func(types.NamespacedName) bool { return r.leads() }))
+	r.registry.MustRegister(planned(func(types.NamespacedName) bool { return r.leads() }), environment.Metrics(provisioned))
 	return r
+}
+
+// provisioned are environments of two kinds, one of which cannot be read.
+func provisioned() []environment.Reading {
+	return []environment.Reading{
+		{Kind: schema.GroupKind{Group: "cluster.x-k8s.io", Kind: "Cluster"}, Readability: environment.Readable, Objects: 12},
+		{Kind: schema.GroupKind{Group: "eks.aws.upbound.io", Kind: "Cluster"}, Readability: environment.MayNotRead},
+	}
 }
 
 // planned is a cluster of which 4 shards are not yet where the plan wants them.
@@ -127,6 +137,7 @@ func (r *replica) lead(now time.Time) {
 		i.Attempt("shop/releases", "2xx")
 		i.Delivered("shop/releases", "dev.cdevents.service.upgraded.0.3.0", 200*time.Millisecond)
 	}
+	i.Delivered("shop/releases", "dev.cdevents.environment.created.0.3.0", 200*time.Millisecond)
 	i.Attempt("shop/releases", "4xx")
 	i.DeadLetter("shop/releases")
 	i.Dropped("rejected", 2)

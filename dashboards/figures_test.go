@@ -106,6 +106,9 @@ func checkFigures(t *testing.T, shown map[string]map[string]float64, v Values) {
 		// inside.
 		{"Events accepted by sinks", about, map[string]float64{"dev.cdevents.service.upgraded.0.3.0": 3}},
 		{"Dropped events", about, map[string]float64{"rejected": 2}},
+		{"Environments by kind", exact, map[string]float64{"Cluster.cluster.x-k8s.io": 12, "Cluster.eks.aws.upbound.io": 0}},
+		{"Kinds that can be read", exact, map[string]float64{"Cluster.cluster.x-k8s.io Readable": 1, "Cluster.eks.aws.upbound.io MayNotRead": 0}},
+		{"Events of environments", about, map[string]float64{"dev.cdevents.environment.created.0.3.0": 1}},
 		{"Invalid declarations", exact, map[string]float64{"Services": 1}},
 		{"From observation to acknowledgement", exact, map[string]float64{"p50": .175}},
 	} {

@@ -40,7 +40,7 @@ func (c *controllers) watchEnvironments(ctx context.Context) {
 		},
 		Observer: observer.Options{Ledger: e.ledger, Merged: e.metrics.Merged, Now: time.Now, Stopping: ctx.Done(), Reverted: e.reverted},
 	})
-	must(ctx, "registering the metrics of environments", prometheus.Register(environments))
+	must(ctx, "registering the metrics of environments", prometheus.Register(environment.Metrics(environments.Readings)))
 	c.environments.Store(environments)
 	c.running.Go(func() {
 		if !cache.WaitForCacheSync(ctx.Done(), e.subjects.HasSynced, e.namespaces.HasSynced) {

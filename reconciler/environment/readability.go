@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/logging"
@@ -107,33 +106,4 @@ func (r Readability) Message() string {
 		return "neither environment-kinds in ConfigMap config-cdevents nor a label chooses this kind any more"
 	}
 	return ""
-}
-
-var (
-	objectsDesc  = prometheus.NewDesc("environment_objects", "Objects of this kind in the cache.", []string{"group_kind"}, nil)
-	readableDesc = prometheus.NewDesc("environment_kind_readable", "1 if the objects of this kind can be read, 0 if not.", []string{"group_kind", "reason"}, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (*Watch) Describe(out chan<- *prometheus.Desc) {
-	out <- objectsDesc
-	out <- readableDesc
-}
-
-// Collect implements prometheus.Collector.
-func (w *Watch) Collect(out chan<- prometheus.Metric) {
-	for _, k := range w.all() {
-		w.mu.Lock()
-		r := k.readable
-		w.mu.Unlock()
-		if r == "" || r == Absent || r == NotChosen {
-			continue
-		}
-		readable := 0.0
-		if r == Readable {
-			readable = 1
-		}
-		out <- prometheus.MustNewConstMetric(readableDesc, prometheus.GaugeValue, readable, k.of.String(), string(r))
-		out <- prometheus.MustNewConstMetric(objectsDesc, prometheus.GaugeValue, float64(len(k.Keys())), k.of.String())
-	}
 }
