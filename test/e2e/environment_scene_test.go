@@ -78,7 +78,7 @@ func onlyReads(t *testing.T, groups ...string) {
 		}
 	}
 	for g, verbs := range verbs {
-		if verbs["watch"] == 0 { // a list is a watch that begins with what exists
+		if verbs["watch"] == 0 { // client-go lists by a watch that sends what exists first
 			t.Errorf("the audit log does not show that the controller reads environments of %s: %v", g, verbs)
 		}
 	}
