@@ -46,7 +46,7 @@ func (w *Watch) compare(ctx context.Context) error {
 			w.report(k, NotChosen)
 		case k.Served():
 			w.end(k)
-			k.serve(false, target{})
+			k.serve(false, Target{})
 			w.report(k, Absent)
 			k.Stop() // its objects are gone with it
 		}
@@ -55,12 +55,12 @@ func (w *Watch) compare(ctx context.Context) error {
 }
 
 // chosen returns the kinds that are chosen and exist, and the groups that could not be looked up completely.
-func (w *Watch) chosen(ctx context.Context) (out map[schema.GroupKind]target, failed map[string]bool, err error) {
+func (w *Watch) chosen(ctx context.Context) (out map[schema.GroupKind]Target, failed map[string]bool, err error) {
 	byName := map[string][]schema.GroupKind{}
 	for _, of := range w.Kinds() {
 		byName[of.Group] = append(byName[of.Group], of)
 	}
-	out, failed = map[schema.GroupKind]target{}, map[string]bool{}
+	out, failed = map[schema.GroupKind]Target{}, map[string]bool{}
 	var errs []error
 	definitions, groups := w.Presence.Definitions(), map[string]group{}
 	maps.DeleteFunc(w.resolved, func(name string, _ resolution) bool { return definitions[name].Version == "" })
@@ -86,7 +86,7 @@ type resolution struct {
 	version string
 	at      time.Time
 	of      schema.GroupKind
-	target  target
+	target  Target
 }
 
 // resolve returns what a definition defines, in the version that the API server prefers. It asks for each group at most
@@ -108,8 +108,8 @@ func (w *Watch) resolve(ctx context.Context, name string, d observer.Definition,
 	if !ok {
 		return resolution{}, errNotServedYet
 	}
-	r := resolution{version: d.Version, at: w.Now(), of: schema.GroupKind{Group: in, Kind: found.Kind}, target: target{
-		resource: version.WithResource(plural), namespaced: found.Namespaced, composite: d.Controller == "CompositeResourceDefinition",
+	r := resolution{version: d.Version, at: w.Now(), of: schema.GroupKind{Group: in, Kind: found.Kind}, target: Target{
+		Resource: version.WithResource(plural), Namespaced: found.Namespaced, Composite: d.Controller == "CompositeResourceDefinition",
 	}}
 	w.resolved[name] = r
 	return r, nil
@@ -118,7 +118,7 @@ func (w *Watch) resolve(ctx context.Context, name string, d observer.Definition,
 // others returns, of the kinds that are chosen by name, are watched or have entries in the ledger, and that are not
 // among the chosen ones, whether the API server has them. Those are missing of which this is not certain: one group that
 // cannot be looked up says nothing about the others.
-func (w *Watch) others(ctx context.Context, chosen map[schema.GroupKind]target) (map[schema.GroupKind]bool, error) {
+func (w *Watch) others(ctx context.Context, chosen map[schema.GroupKind]Target) (map[schema.GroupKind]bool, error) {
 	asked := map[schema.GroupKind]bool{}
 	for _, of := range w.Kinds() {
 		asked[of] = true
@@ -178,7 +178,7 @@ func (w *Watch) awaited(of schema.GroupKind, plurals []string, served group) boo
 	k, ok := w.kinds[of]
 	w.mu.Unlock()
 	if ok {
-		if known := k.at().resource.Resource; known != "" {
+		if known := k.at().Resource.Resource; known != "" {
 			is = func(plural string) bool { return plural == known }
 		}
 	}

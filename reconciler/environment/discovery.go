@@ -39,19 +39,19 @@ func (g group) has(such func(metav1.APIResource) bool) bool {
 }
 
 // served returns what the API server serves of a group.
-func (w *Watch) served(ctx context.Context, name string) (group, error) {
-	versions, err := w.versions(ctx, name)
+func (r *reader) served(ctx context.Context, name string) (group, error) {
+	versions, err := r.versions(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return w.servedIn(versions...)
+	return r.servedIn(versions...)
 }
 
 // servedIn returns what the API server serves of versions of a group.
-func (w *Watch) servedIn(versions ...schema.GroupVersion) (group, error) {
+func (r *reader) servedIn(versions ...schema.GroupVersion) (group, error) {
 	var out group
 	for _, version := range versions {
-		list, err := w.Discovery.ServerResourcesForGroupVersion(version.String())
+		list, err := r.discovery.ServerResourcesForGroupVersion(version.String())
 		if apierrors.IsNotFound(err) {
 			continue // not served yet, or not any more
 		}
@@ -64,9 +64,9 @@ func (w *Watch) servedIn(versions ...schema.GroupVersion) (group, error) {
 }
 
 // versions returns the served versions of a group, the preferred one first.
-func (w *Watch) versions(ctx context.Context, group string) ([]schema.GroupVersion, error) {
+func (r *reader) versions(ctx context.Context, group string) ([]schema.GroupVersion, error) {
 	var g metav1.APIGroup
-	err := w.Discovery.RESTClient().Get().AbsPath("/apis/" + group).Do(ctx).Into(&g)
+	err := r.discovery.RESTClient().Get().AbsPath("/apis/" + group).Do(ctx).Into(&g)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -97,39 +97,39 @@ const maxLocated = 4096
 
 // locate returns the resource that an object belongs to; its name is empty if there is none. An object may name
 // only the group of its kind, as references of Cluster API's v1beta2 do.
-func (w *Watch) locate(ctx context.Context, ref lifecycle.ResourceRef) (schema.GroupVersionResource, bool, error) {
+func (r *reader) locate(ctx context.Context, ref lifecycle.ResourceRef) (schema.GroupVersionResource, bool, error) {
 	key := ref.APIVersion + " " + ref.Kind
-	w.mu.Lock()
-	known, ok := w.places[key]
-	w.mu.Unlock()
-	if ok && w.Now().Sub(known.at) < locatedFor {
+	r.mu.Lock()
+	known, ok := r.places[key]
+	r.mu.Unlock()
+	if ok && r.now().Sub(known.at) < locatedFor {
 		return known.resource, known.namespaced, nil
 	}
-	all, err := w.offered(ctx, ref.APIVersion)
+	all, err := r.offered(ctx, ref.APIVersion)
 	if err != nil {
 		return schema.GroupVersionResource{}, false, err
 	}
-	known = located{at: w.Now()}
-	if r, version, ok := all.find(func(r metav1.APIResource) bool { return r.Kind == ref.Kind }); ok {
-		known.resource, known.namespaced = version.WithResource(r.Name), r.Namespaced
+	known = located{at: r.now()}
+	if found, version, ok := all.find(func(one metav1.APIResource) bool { return one.Kind == ref.Kind }); ok {
+		known.resource, known.namespaced = version.WithResource(found.Name), found.Namespaced
 	}
-	w.mu.Lock()
-	if len(w.places) >= maxLocated {
-		clear(w.places)
+	r.mu.Lock()
+	if len(r.places) >= maxLocated {
+		clear(r.places)
 	}
-	w.places[key] = known
-	w.mu.Unlock()
+	r.places[key] = known
+	r.mu.Unlock()
 	return known.resource, known.namespaced, nil
 }
 
 // offered returns what the API server serves in an API version, or in all versions of a group.
-func (w *Watch) offered(ctx context.Context, versionOrGroup string) (group, error) {
+func (r *reader) offered(ctx context.Context, versionOrGroup string) (group, error) {
 	if !strings.Contains(versionOrGroup, "/") && versionOrGroup != "v1" {
-		return w.served(ctx, versionOrGroup)
+		return r.served(ctx, versionOrGroup)
 	}
 	version, err := schema.ParseGroupVersion(versionOrGroup)
 	if err != nil {
 		return nil, fmt.Errorf("the API version of a reference: %w", err)
 	}
-	return w.servedIn(version)
+	return r.servedIn(version)
 }

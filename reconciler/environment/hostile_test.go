@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -21,11 +22,11 @@ func TestEndDoesNotWaitForeverForWhatCannotBeRead(t *testing.T) {
 	defer server.Close()
 	config := &rest.Config{Host: server.URL}
 	now := time.Now()
-	w := &Watch{places: map[string]located{}, Options: Options{
+	k := NewKind(Options{
 		Now: func() time.Time { return now }, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules },
 		Discovery: discovery.NewDiscoveryClientForConfigOrDie(config), Metadata: metadata.NewForConfigOrDie(config),
-	}}
-	m := memory{kind: &kind{watch: w}, EnvironmentMemory: lifecycle.EnvironmentMemory{
+	}, schema.GroupKind{}, Target{})
+	m := memory{kind: k, EnvironmentMemory: lifecycle.EnvironmentMemory{
 		Created: true, Resources: []lifecycle.ResourceRef{{APIVersion: "example.com/v1", Kind: "Thing", Name: "a"}},
 	}}
 	r, err := m.End(t.Context(), now)

@@ -14,7 +14,7 @@ import (
 )
 
 // begin watches a kind until end is called.
-func (w *Watch) begin(ctx context.Context, k *watched, at target) {
+func (w *Watch) begin(ctx context.Context, k *watched, at Target) {
 	ctx, stop := context.WithCancel(ctx)
 	stopped := make(chan struct{})
 	w.mu.Lock()
@@ -37,14 +37,14 @@ func (w *Watch) end(k *watched) {
 	}
 	stop()
 	<-stopped
-	k.use(nil)
+	k.Use(nil)
 	k.Stop()
 }
 
 // inform runs the informer of a kind, and starts the observer when its cache is complete.
-func (w *Watch) inform(ctx context.Context, k *watched, at target) {
+func (w *Watch) inform(ctx context.Context, k *watched, at Target) {
 	log := logging.FromContext(ctx)
-	resource := w.Dynamic.Resource(at.resource)
+	resource := w.Dynamic.Resource(at.Resource)
 	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			list, err := resource.List(ctx, o)
@@ -57,7 +57,7 @@ func (w *Watch) inform(ctx context.Context, k *watched, at target) {
 			return i, err //nolint:wrapcheck // the reflector looks at it
 		},
 	}, &unstructured.Unstructured{}, 0, cache.Indexers{})
-	if err := informer.SetTransform(projector{carried: w.Carried, composite: at.composite}.transform); err != nil {
+	if err := informer.SetTransform(Transform(w.Carried, at.Composite)); err != nil {
 		log.Errorw("Environments cannot be watched", "kind", k.of, "error", err)
 		return
 	}
@@ -65,7 +65,7 @@ func (w *Watch) inform(ctx context.Context, k *watched, at target) {
 		log.Errorw("Environments cannot be watched", "kind", k.of, "error", err)
 		return
 	}
-	registration, err := informer.AddEventHandler(handler(k.Observer))
+	registration, err := informer.AddEventHandler(Handler(k.Observer))
 	if err != nil {
 		log.Errorw("Environments cannot be watched", "kind", k.of, "error", err)
 		return
@@ -79,14 +79,14 @@ func (w *Watch) inform(ctx context.Context, k *watched, at target) {
 	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
 		return
 	}
-	k.use(informer.GetIndexer())
+	k.Use(informer.GetIndexer())
 	k.Start()
-	log.Infow("Watching environments", "kind", k.of, "version", at.resource.Version, "objects", len(k.Keys()))
+	log.Infow("Watching environments", "kind", k.of, "version", at.Resource.Version, "objects", len(k.Keys()))
 	<-ctx.Done()
 }
 
-// handler passes every update on. It never blocks: it only appends.
-func handler(ob *observer.Observer) cache.ResourceEventHandler {
+// Handler passes every update on. It never blocks: it only appends.
+func Handler(ob *observer.Observer) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if s, ok := obj.(*stored); ok {

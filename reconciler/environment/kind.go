@@ -16,48 +16,64 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
-// kind is one kind of environments. It implements observer.Kind.
-type kind struct {
-	watch *Watch
-	of    schema.GroupKind
+// Kind is one kind of environments. It implements observer.Kind.
+type Kind struct {
+	reader *reader
+	rules  func() lifecycle.Rules
+	// selects reports whether a kind is chosen.
+	selects func(schema.GroupKind) bool
+
+	of schema.GroupKind
 
 	mu     sync.RWMutex
-	target target
+	target Target
 	// served is false when it is known that no definition of the kind exists.
 	served  bool
 	indexer cache.Indexer
 }
 
-var _ observer.Kind = (*kind)(nil)
-
-// target is where the API server serves a kind.
-type target struct {
-	resource   schema.GroupVersionResource
-	namespaced bool
-	// composite says that a CompositeResourceDefinition defines the kind.
-	composite bool
+// NewKind returns a kind without a watch: Use gives it a cache. Of the options, it needs those to read objects with,
+// the rules, and the clock. At is where the API server serves the kind.
+func NewKind(o Options, of schema.GroupKind, at Target) *Kind {
+	k := newKind(newReader(o), of, o.Rules, func(schema.GroupKind) bool { return false })
+	k.target = at
+	return k
 }
 
-func (k *kind) at() target {
+func newKind(r *reader, of schema.GroupKind, rules func() lifecycle.Rules, selects func(schema.GroupKind) bool) *Kind {
+	return &Kind{reader: r, of: of, rules: rules, selects: selects, served: true}
+}
+
+var _ observer.Kind = (*Kind)(nil)
+
+// Target is where the API server serves a kind.
+type Target struct {
+	Resource   schema.GroupVersionResource
+	Namespaced bool
+	// Composite says that a CompositeResourceDefinition defines the kind.
+	Composite bool
+}
+
+func (k *Kind) at() Target {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.target
 }
 
-// use sets the cache, nil for none.
-func (k *kind) use(indexer cache.Indexer) {
+// Use sets the cache, nil for none.
+func (k *Kind) Use(indexer cache.Indexer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.indexer = indexer
 }
 
-func (k *kind) cached() cache.Indexer {
+func (k *Kind) cached() cache.Indexer {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.indexer
 }
 
-func (k *kind) serve(served bool, at target) {
+func (k *Kind) serve(served bool, at Target) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.served = served; served {
@@ -66,25 +82,25 @@ func (k *kind) serve(served bool, at target) {
 }
 
 // APIVersion implements observer.Kind.
-func (k *kind) APIVersion() string {
-	return schema.GroupVersion{Group: k.of.Group, Version: k.at().resource.Version}.String()
+func (k *Kind) APIVersion() string {
+	return schema.GroupVersion{Group: k.of.Group, Version: k.at().Resource.Version}.String()
 }
 
 // Name implements observer.Kind.
-func (k *kind) Name() string { return k.of.Kind }
+func (k *Kind) Name() string { return k.of.Kind }
 
 // Served implements observer.Kind.
-func (k *kind) Served() bool {
+func (k *Kind) Served() bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return k.served
 }
 
 // Position implements observer.Kind: an environment has no floating parts.
-func (*kind) Position() string { return "" }
+func (*Kind) Position() string { return "" }
 
 // Keys implements observer.Kind.
-func (k *kind) Keys() []types.NamespacedName {
+func (k *Kind) Keys() []types.NamespacedName {
 	indexer := k.cached()
 	if indexer == nil {
 		return nil
@@ -103,7 +119,7 @@ func (s *stored) key() types.NamespacedName {
 }
 
 // Cached implements observer.Kind.
-func (k *kind) Cached(key types.NamespacedName) observer.Parts {
+func (k *Kind) Cached(key types.NamespacedName) observer.Parts {
 	indexer := k.cached()
 	if indexer == nil {
 		return observer.Parts{}
@@ -120,7 +136,7 @@ func (k *kind) Cached(key types.NamespacedName) observer.Parts {
 }
 
 // Object implements observer.Kind.
-func (*kind) Object(p observer.Parts) *observer.Object {
+func (*Kind) Object(p observer.Parts) *observer.Object {
 	if v, ok := p[partObject].Value.(value); ok {
 		return &observer.Object{UID: v.UID, Created: v.Created}
 	}
@@ -128,11 +144,11 @@ func (*kind) Object(p observer.Parts) *observer.Object {
 }
 
 // Live implements observer.Kind.
-func (k *kind) Live(ctx context.Context, key types.NamespacedName) (types.UID, error) {
+func (k *Kind) Live(ctx context.Context, key types.NamespacedName) (types.UID, error) {
 	if !k.Served() {
 		return "", nil
 	}
-	m, err := k.watch.Metadata.Resource(k.at().resource).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	m, err := k.reader.metadata.Resource(k.at().Resource).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	switch {
 	case err == nil:
 		return m.UID, nil
@@ -152,30 +168,30 @@ func names(err error, name string) bool {
 
 // excluded reports whether an object is not to be announced: its own label decides, then whether it belongs to
 // another object that is.
-func (k *kind) excluded(v value) bool {
+func (k *Kind) excluded(v value) bool {
 	switch v.Chosen {
 	case "true":
 		return false
 	case "false":
 		return true
 	}
-	return v.Part || v.Controller.Kind != "" && k.watch.selects(v.Controller)
+	return v.Part || v.Controller.Kind != "" && k.selects(v.Controller)
 }
 
 // snapshot composes an environment. It asks the API server for what the object itself does not have. If that fails,
 // the snapshot is not complete, and must be taken again; the environment's own events do not wait for it.
-func (k *kind) snapshot(ctx context.Context, m lifecycle.EnvironmentMemory, v value, version string) (s lifecycle.EnvironmentSnapshot, complete bool) {
+func (k *Kind) snapshot(ctx context.Context, m lifecycle.EnvironmentMemory, v value, version string) (s lifecycle.EnvironmentSnapshot, complete bool) {
 	s, complete = v.Facts, true
 	s.Version, s.Excluded = version, k.excluded(v)
 	if s.Excluded || m.Removed {
 		return s, true
 	}
 	if v.ControlPlane != nil && (s.Settled || !m.Created) {
-		s.Environment.Version, s.Environment.Note, complete = k.watch.version(ctx, *v.ControlPlane)
+		s.Environment.Version, s.Environment.Note, complete = k.reader.version(ctx, *v.ControlPlane)
 		s.Settled = s.Settled && complete
 	}
 	if v.Composite != nil {
-		resources, known := k.watch.composed(ctx, *v.Composite)
+		resources, known := k.reader.composed(ctx, *v.Composite)
 		complete = complete && known
 		if s.Resources = resources; len(resources) == 0 {
 			s.Resources = m.Resources // they may outlive their composite

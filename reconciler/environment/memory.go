@@ -16,13 +16,13 @@ import (
 // memory is what is remembered of an environment.
 type memory struct {
 	lifecycle.EnvironmentMemory
-	kind *kind
+	kind *Kind
 }
 
 var _ observer.Memory = memory{}
 
 // Recall implements observer.Kind.
-func (k *kind) Recall(raw []byte) (observer.Memory, error) {
+func (k *Kind) Recall(raw []byte) (observer.Memory, error) {
 	m := memory{kind: k}
 	if len(raw) == 0 {
 		return m, nil
@@ -48,9 +48,9 @@ func (m memory) Next(ctx context.Context, s observer.Step) (observer.Result, err
 	if s.Baseline {
 		r = lifecycle.BaselineEnvironment(snapshot)
 	} else {
-		r = lifecycle.NextEnvironment(m.kind.watch.Rules(), m.EnvironmentMemory, snapshot, s.At)
+		r = lifecycle.NextEnvironment(m.kind.rules(), m.EnvironmentMemory, snapshot, s.At)
 	}
-	if again := m.kind.watch.Now().Add(completeAfter); !complete && (r.WakeAt.IsZero() || again.Before(r.WakeAt)) {
+	if again := m.kind.reader.now().Add(completeAfter); !complete && (r.WakeAt.IsZero() || again.Before(r.WakeAt)) {
 		r.WakeAt = again
 	}
 	return m.result(r), nil
@@ -74,9 +74,9 @@ const waitBeneath lifecycle.Wait = "beneath"
 func (m memory) End(ctx context.Context, at time.Time) (observer.Result, error) {
 	s := lifecycle.EnvironmentSnapshot{Gone: true}
 	if !m.Kept && !m.Excluded && (m.Created || m.Baselined) {
-		left, unreadable := m.kind.watch.left(ctx, m.Resources)
+		left, unreadable := m.kind.reader.left(ctx, m.Resources)
 		since, waiting := m.EnvironmentMemory.Waits[waitBeneath]
-		if now := m.kind.watch.Now(); left && (!waiting || now.Sub(since) < m.kind.watch.Rules().EnvironmentDeletedWithin) {
+		if now := m.kind.reader.now(); left && (!waiting || now.Sub(since) < m.kind.rules().EnvironmentDeletedWithin) {
 			if !waiting {
 				m.EnvironmentMemory.Waits = maps.Clone(m.EnvironmentMemory.Waits)
 				if m.EnvironmentMemory.Waits == nil {
@@ -90,7 +90,7 @@ func (m memory) End(ctx context.Context, at time.Time) (observer.Result, error) 
 			s.Beneath = lifecycle.BeneathUnknown
 		}
 	}
-	return m.result(lifecycle.NextEnvironment(m.kind.watch.Rules(), m.EnvironmentMemory, s, at)), nil
+	return m.result(lifecycle.NextEnvironment(m.kind.rules(), m.EnvironmentMemory, s, at)), nil
 }
 
 // beneathAgain is how long to wait before asking again for the resources of an object that has been gone for a while.

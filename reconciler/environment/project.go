@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/knative-cdevents/knative-cdevents/api/text"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
@@ -80,6 +81,12 @@ type projector struct {
 	carried []string
 	// composite says that a CompositeResourceDefinition defines the kind.
 	composite bool
+}
+
+// Transform makes informers of a kind keep only what is needed. Carried are the annotations that events need; composite
+// says that a CompositeResourceDefinition defines the kind.
+func Transform(carried []string, composite bool) cache.TransformFunc {
+	return projector{carried: carried, composite: composite}.transform
 }
 
 // transform is a cache.TransformFunc. Caches may pass in its own results, which it returns unchanged.

@@ -25,7 +25,9 @@ type definition struct {
 	Strings []string
 }
 
-func (d definition) groupKind() schema.GroupKind { return schema.GroupKind{Group: d.Group, Kind: d.Kind} }
+func (d definition) groupKind() schema.GroupKind {
+	return schema.GroupKind{Group: d.Group, Kind: d.Kind}
+}
 
 func published(t *testing.T) []definition {
 	t.Helper()
@@ -77,7 +79,9 @@ func TestPublishedKindsAreDescribed(t *testing.T) {
 	described := map[schema.GroupKind]bool{{Group: "cluster.x-k8s.io", Kind: "Cluster"}: true}
 	for _, d := range published(t) {
 		described[d.groupKind()] = true
-		project := func(set map[string]any) lifecycle.EnvironmentSnapshot { return projector{}.project(d.object(t, set)).Facts }
+		project := func(set map[string]any) lifecycle.EnvironmentSnapshot {
+			return projector{}.project(d.object(t, set)).Facts
+		}
 		e := project(endpoints).Environment
 		if e.Provider != lifecycle.ProviderCrossplane {
 			t.Errorf("%s: the provider is %q", d.groupKind(), e.Provider)

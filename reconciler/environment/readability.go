@@ -91,7 +91,7 @@ func (w *Watch) mark(ctx context.Context) (done bool) {
 }
 
 // marker is the name of the kind in the ledger's baseline marker.
-func (k *kind) marker() string { return strings.ToLower(k.of.String()) }
+func (k *Kind) marker() string { return strings.ToLower(k.of.String()) }
 
 // Message explains a readability.
 func (r Readability) Message() string {

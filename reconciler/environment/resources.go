@@ -3,22 +3,41 @@ package environment
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 	"knative.dev/pkg/logging"
 
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
+// reader reads single objects that others name, and what the API server serves.
+type reader struct {
+	discovery discovery.DiscoveryInterface
+	dynamic   dynamic.Interface
+	metadata  metadata.Interface
+	now       func() time.Time
+
+	mu     sync.Mutex
+	places map[string]located
+}
+
+func newReader(o Options) *reader {
+	return &reader{discovery: o.Discovery, dynamic: o.Dynamic, metadata: o.Metadata, now: o.Now, places: map[string]located{}}
+}
+
 // forbidden reports whether the API server refuses to show something, for good as far as we can tell.
 func forbidden(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
 
 // get reads an object that another one names; nil if it does not exist.
-func (w *Watch) get(ctx context.Context, ref lifecycle.ResourceRef) (*unstructured.Unstructured, error) {
-	resource, namespaced, err := w.locate(ctx, ref)
+func (r *reader) get(ctx context.Context, ref lifecycle.ResourceRef) (*unstructured.Unstructured, error) {
+	resource, namespaced, err := r.locate(ctx, ref)
 	if err != nil || resource.Resource == "" {
 		return nil, err
 	}
@@ -28,7 +47,7 @@ func (w *Watch) get(ctx context.Context, ref lifecycle.ResourceRef) (*unstructur
 	}
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
-	u, err := w.Dynamic.Resource(resource).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	u, err := r.dynamic.Resource(resource).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -40,8 +59,8 @@ func (w *Watch) get(ctx context.Context, ref lifecycle.ResourceRef) (*unstructur
 
 // version returns spec.version of a control plane. If it is unknown, a note says why, and known says whether that
 // will stay so.
-func (w *Watch) version(ctx context.Context, ref lifecycle.ResourceRef) (version, note string, known bool) {
-	u, err := w.get(ctx, ref)
+func (r *reader) version(ctx context.Context, ref lifecycle.ResourceRef) (version, note string, known bool) {
+	u, err := r.get(ctx, ref)
 	switch {
 	case forbidden(err):
 		return "", fmt.Sprintf("the version is unknown: the controller may not read %s %s", ref.Kind, ref.Name), true
@@ -55,8 +74,8 @@ func (w *Watch) version(ctx context.Context, ref lifecycle.ResourceRef) (version
 }
 
 // composed returns the composite of a claim, and what it is made of, as far as they can be read.
-func (w *Watch) composed(ctx context.Context, composite lifecycle.ResourceRef) (all []lifecycle.ResourceRef, known bool) {
-	u, err := w.get(ctx, composite)
+func (r *reader) composed(ctx context.Context, composite lifecycle.ResourceRef) (all []lifecycle.ResourceRef, known bool) {
+	u, err := r.get(ctx, composite)
 	if err != nil && !forbidden(err) {
 		logging.FromContext(ctx).Warnw("Could not read the composite of a claim; trying again", "error", err)
 	}
@@ -68,9 +87,9 @@ func (w *Watch) composed(ctx context.Context, composite lifecycle.ResourceRef) (
 
 // left reports whether one of the resources still exists, and whether one of them may not be read. One that cannot be
 // read now counts as one that exists: whoever names it decides what can be read, and the caller waits only for a while.
-func (w *Watch) left(ctx context.Context, resources []lifecycle.ResourceRef) (left, unreadable bool) {
+func (r *reader) left(ctx context.Context, resources []lifecycle.ResourceRef) (left, unreadable bool) {
 	for _, ref := range resources {
-		switch exists, err := w.exists(ctx, ref); {
+		switch exists, err := r.exists(ctx, ref); {
 		case forbidden(err):
 			unreadable = true
 		case err != nil:
@@ -83,8 +102,8 @@ func (w *Watch) left(ctx context.Context, resources []lifecycle.ResourceRef) (le
 	return false, unreadable
 }
 
-func (w *Watch) exists(ctx context.Context, ref lifecycle.ResourceRef) (bool, error) {
-	resource, namespaced, err := w.locate(ctx, ref)
+func (r *reader) exists(ctx context.Context, ref lifecycle.ResourceRef) (bool, error) {
+	resource, namespaced, err := r.locate(ctx, ref)
 	if err != nil || resource.Resource == "" {
 		return false, err // if its kind is gone, so is it
 	}
@@ -94,7 +113,7 @@ func (w *Watch) exists(ctx context.Context, ref lifecycle.ResourceRef) (bool, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
-	_, err = w.Metadata.Resource(resource).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	_, err = r.metadata.Resource(resource).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}

@@ -68,13 +68,13 @@ type Options struct {
 // leads for.
 type Watch struct {
 	Options
+	*reader
 	impl *controller.Impl
 	wake chan struct{}
 
 	mu      sync.Mutex
 	kinds   map[schema.GroupKind]*watched
 	buckets map[string]reconciler.Bucket
-	places  map[string]located
 	// selected are the kinds that were chosen, until they are certainly not any more. What belongs to an object of one
 	// is not announced, not even while the kind cannot be looked up or goes away.
 	selected map[schema.GroupKind]bool
@@ -85,7 +85,7 @@ type Watch struct {
 
 // watched is a kind with its observer.
 type watched struct {
-	*kind
+	*Kind
 	*observer.Observer
 	// stop ends its informer, nil if there is none.
 	stop    context.CancelFunc
@@ -96,7 +96,7 @@ type watched struct {
 
 // NewController returns the controller that watches environments.
 func NewController(ctx context.Context, o Options) (*controller.Impl, *Watch) {
-	w := &Watch{Options: o, wake: make(chan struct{}, 1), kinds: map[schema.GroupKind]*watched{}, buckets: map[string]reconciler.Bucket{}, places: map[string]located{}, resolved: map[string]resolution{}, selected: map[schema.GroupKind]bool{}}
+	w := &Watch{Options: o, reader: newReader(o), wake: make(chan struct{}, 1), kinds: map[schema.GroupKind]*watched{}, buckets: map[string]reconciler.Bucket{}, resolved: map[string]resolution{}, selected: map[schema.GroupKind]bool{}}
 	w.impl = controller.NewContext(ctx, w, controller.ControllerOptions{
 		WorkQueueName: "Environments", Logger: logging.FromContext(ctx), Concurrency: workers,
 	})
@@ -162,10 +162,10 @@ func (w *Watch) ensure(ctx context.Context, of schema.GroupKind) *watched {
 		return k
 	}
 	o := w.Observer
-	kd := &kind{watch: w, of: of, served: true}
+	kd := newKind(w.reader, of, w.Rules, w.selects)
 	o.Kind, o.Since = kd, w.Since(kd.marker())
 	go observer.UntilKnown(ctx, o.Since) // of a kind that is installed later, all objects are news
-	k = &watched{kind: kd, Observer: observer.New(o)}
+	k = &watched{Kind: kd, Observer: observer.New(o)}
 	k.Bind(queue{impl: w.impl, of: of})
 	w.mu.Lock()
 	w.kinds[of] = k
