@@ -27,7 +27,7 @@ func (r *Run) gather(m Moment) {
 		r.setMessage("Waiting until the pods of Service %q are scraped again", r.GateRun.Service.Name)
 		return
 	}
-	if m.Service.Misplaced != "" && r.waitForShards(m.Now, m.Service.Misplaced) {
+	if !r.inPlace(m, figures) {
 		return
 	}
 	e := &evidence{At: m.Now, From: from, Overdue: overdue(figures, from)}
@@ -44,6 +44,26 @@ func (r *Run) gather(m Moment) {
 	r.evidence, r.last, r.GateRun.WaitingSince = e, e.Run.Last, nil
 	r.setMessage("Judging %s against %s: no requests have been counted yet", r.GateRun.Canary.Name, r.GateRun.Baseline.Name)
 	r.save(m.Now)
+}
+
+// inPlace reports whether the cluster follows its plan and the pods were scraped since. Otherwise, requests from before the last
+// move would count: the baseline handled the canary's. It also holds when the run has waited for long enough.
+func (r *Run) inPlace(m Moment, f attribution.Figures) bool {
+	switch {
+	case m.Service.Misplaced != "":
+		r.placed = time.Time{}
+		return !r.waitForShards(m.Now, m.Service.Misplaced)
+	case r.GateRun.WaitingSince == nil:
+		return true
+	case r.placed.IsZero():
+		r.placed = m.Now
+	}
+	waited := m.Now.Sub(r.placed)
+	if waited >= settleTimeout || r.scrapedWithin(f, waited) {
+		return true
+	}
+	r.setMessage("Waiting until the pods of Service %q are scraped again, because shards have moved", r.GateRun.Service.Name)
+	return false
 }
 
 // waitForShards reports whether the run still waits until the cluster follows its plan. The first call begins the wait.

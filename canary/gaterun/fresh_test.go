@@ -94,6 +94,7 @@ func TestARunWaitsForThePlacement(t *testing.T) {
 			t.Fatal(err)
 		}
 		for ; !run.Gathering() && !run.Done(); now = now.Add(5 * time.Second) {
+			s.Read()
 			m := gaterun.Moment{Now: now, Counts: s, Analyze: stage.Analyze}
 			m.Service, m.Known = s.Service(cart)
 			if m.Service.Misplaced = misplaced; now.Sub(began) >= c.placed {
@@ -106,6 +107,35 @@ func TestARunWaitsForThePlacement(t *testing.T) {
 		if got := now.Add(-5 * time.Second).Sub(began); got != c.gathers {
 			t.Errorf("%+v: the evidence begins after %s", c, got)
 		}
+	}
+}
+
+// What was read before the last shard moved must not be the start: the baseline handled the canary's part until then.
+func TestEvidenceBeginsWithAReadingAfterTheShardsMoved(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1.8e9, 0)
+	s := stage.New(cart, true, func() time.Time { return now })
+	counts := &late{Counts: s}
+	run, err := gaterun.Open(t.Context(), gaterun.Opening{Namespace: cart.Namespace, ID: "run-1", Spec: &v1alpha1.CanaryGateSpec{Service: cart.Name}, Start: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := func(after, ago time.Duration, misplaced string) bool {
+		now, counts.ago = now.Add(after), ago
+		m := gaterun.Moment{Now: now, Counts: counts, Analyze: stage.Analyze}
+		m.Service, m.Known = s.Service(cart)
+		m.Service.Misplaced = misplaced
+		run.Step(m)
+		return run.Gathering()
+	}
+	if step(0, 0, "2 shards are not where the plan wants them") || step(10*time.Second, 4*time.Second, "") || step(5*time.Second, 9*time.Second, "") {
+		t.Error("it began with what was read before the shards were in place")
+	}
+	if step(time.Second, 10*time.Second, "1 shard is not where the plan wants it") || step(time.Second, 2*time.Second, "") {
+		t.Error("it began with what was read before another shard was in place")
+	}
+	if !step(3*time.Second, time.Second, "") {
+		t.Errorf("it still waits: %s", run.GateRun.Message)
 	}
 }
 

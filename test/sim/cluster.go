@@ -54,6 +54,8 @@ type cluster struct {
 	stateful func(name string) bool
 	// floor is the part of each log that every list contains.
 	floor [logs]int
+	// fleet are the environments.
+	fleet fleet
 	// domains are the current DomainMappings, and mappings the URLs of each name over
 	// time.
 	domains  map[string]*servingv1beta1.DomainMapping
@@ -110,6 +112,7 @@ func newCluster(s *store.Store, rng *rand.Rand) *cluster {
 	c := &cluster{
 		store: s, rng: rng, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), live: map[types.NamespacedName]*service{},
 		kind: kind.NewKind(nil, cdevents.CarriedAnnotations(), func() bool { return true }, nil), domains: map[string]*servingv1beta1.DomainMapping{}, mappings: map[string][]string{},
+		fleet: fleet{live: map[types.NamespacedName]*platform{}},
 	}
 	s.Now = func() time.Time { return c.now }
 	return c

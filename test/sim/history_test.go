@@ -46,7 +46,11 @@ func (w *world) change() {
 	c := w.cluster
 	c.tick()
 	names := c.names()
-	switch r := w.rng.IntN(20); {
+	switch r := w.rng.IntN(22); {
+	case r > 19:
+		if !w.with.restores { // a backup has no environments
+			c.provision(w.rng)
+		}
 	case len(names) == 0 || r == 0 && len(names) < 4:
 		name := fmt.Sprintf("s%d", w.rng.IntN(4))
 		for _, had := range names {
@@ -82,13 +86,14 @@ func check(t *testing.T, seed uint64, w *world) verdict {
 
 // tally adds up many histories.
 type tally struct {
-	histories, changes, services, events, crashes, doubles, pardoned, late, replayed, writes int
+	histories, changes, services, environments, events, crashes, doubles, pardoned, late, replayed, writes int
 }
 
 func (a *tally) add(b tally) {
 	a.histories += b.histories
 	a.changes += b.changes
 	a.services += b.services
+	a.environments += b.environments
 	a.events += b.events
 	a.crashes += b.crashes
 	a.doubles += b.doubles
@@ -110,7 +115,7 @@ func one(t *testing.T, seed uint64) tally {
 		t.Fatalf("seed %d: one leader that never died did not announce %d splits (%+v)", seed, v.pardoned, c)
 	}
 	return tally{
-		histories: 1, changes: size, services: len(w.cluster.history), events: v.events, crashes: w.crashes,
+		histories: 1, changes: size, services: len(w.cluster.history), environments: len(w.cluster.fleet.history), events: v.events, crashes: w.crashes,
 		doubles: w.doubles, pardoned: v.pardoned, late: v.late, replayed: v.replayed, writes: w.store.Writes(),
 	}
 }
@@ -180,8 +185,8 @@ func many(t *testing.T, first uint64, changes int) {
 			})
 		}
 	})
-	t.Logf("%d histories, %d changes, %d Services, %d events, %d crashes in %s: "+
+	t.Logf("%d histories, %d changes, %d Services, %d environments, %d events, %d crashes in %s: "+
 		"lost 0, invented 0, pardoned %d (%.2f %%), of deleted Services %d, replayed to the end %d, sent twice with the same bytes %d, writes per event %.2f",
-		total.histories, total.changes, total.services, total.events, total.crashes, time.Since(start).Round(time.Millisecond), total.pardoned,
+		total.histories, total.changes, total.services, total.environments, total.events, total.crashes, time.Since(start).Round(time.Millisecond), total.pardoned,
 		100*float64(total.pardoned)/float64(max(total.events, 1)), total.late, total.replayed, total.doubles, float64(total.writes)/float64(max(total.events, 1)))
 }

@@ -38,6 +38,7 @@ func (w *world) judge() verdict {
 				splits[d.uid] = append(splits[d.uid], d)
 			}
 		}
+		w.judgeEnvironments(got)
 		for _, s := range w.cluster.history {
 			w.judgeOne(s, mine[s.uid], &v)
 			if !s.unmade {

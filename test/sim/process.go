@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"knative.dev/pkg/controller"
 	"knative.dev/pkg/reconciler"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -51,6 +50,8 @@ type process struct {
 	// looks are polls that have started and are not reported yet.
 	looks []look
 	queue map[types.NamespacedName]bool
+	// environments watches them.
+	environments *environments
 	// pending are the objects with pending events.
 	pending map[turn]bool
 	cancel  context.CancelFunc
@@ -76,6 +77,7 @@ func (p *process) lead() {
 	if err := p.ob.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
 		w.fail("promotion: %v", err)
 	}
+	p.environments.lead()
 	for source, backlog := range p.ledger.Backlogs() {
 		for _, key := range backlog.Keys {
 			p.pending[turn{key, source}] = true
@@ -90,6 +92,7 @@ func (p *process) demote() {
 	}
 	p.leads = false
 	p.ob.Demote(reconciler.UniversalBucket())
+	p.environments.ob.Demote(reconciler.UniversalBucket())
 }
 
 // read fills a cache from a log without notifying the observer, as a list does.
@@ -146,19 +149,7 @@ func (p *process) EnqueueSlowKey(key types.NamespacedName) { p.queue[key] = true
 
 // reconcile reconciles one queued key.
 func (p *process) reconcile() bool {
-	keys := slices.SortedFunc(maps.Keys(p.queue), func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) })
-	if len(keys) == 0 {
-		return false
-	}
-	key := keys[p.w.rng.IntN(len(keys))]
-	delete(p.queue, key)
-	err := p.ob.Reconcile(p.ctx, key.String())
-	if again, _ := controller.IsRequeueKey(err); again {
-		p.queue[key] = true
-	} else if err != nil && !controller.IsSkipKey(err) {
-		p.w.fail("reconciling %s: %v", key, err)
-	}
-	return true
+	return reconcileOne(p, p.ob, p.queue)
 }
 
 // deliver sends the pending events of one object.
@@ -187,8 +178,14 @@ func (p *process) flush() {
 
 // ledgered passes a written entry to the ledger, as an informer does.
 func (p *process) ledgered(o *v1alpha1.CDEventSubject) {
-	if p.ledger.Observe(o) {
-		p.ob.Ledgered(ledger.KeyOf(o.Spec))
+	if !p.ledger.Observe(o) {
+		return
+	}
+	switch key := ledger.KeyOf(o.Spec); key.Group {
+	case platforms.Group:
+		p.environments.ob.Ledgered(key)
+	default:
+		p.ob.Ledgered(key)
 	}
 }
 
@@ -222,7 +219,7 @@ func (p *process) notice() {
 // history may still contain its object: that of a standby, or of a process that lost the lead and regains it.
 func (p *process) collect() {
 	keep := 2 * histories
-	if p.leads && !p.w.with.leaders && len(p.w.processes) == 1 && len(p.queue) == 0 {
+	if p.leads && !p.w.with.leaders && len(p.w.processes) == 1 && len(p.queue)+len(p.environments.queue) == 0 {
 		keep = 30 * time.Second
 	}
 	if err := p.ledger.Collect(p.ctx, p.w.cluster.now, keep); err != nil && !apierrors.IsTimeout(err) {

@@ -30,14 +30,17 @@ func (w *world) start() *process {
 	}
 	p.startEmitter()
 	p.startObserver()
+	p.startEnvironments()
 	p.list()
 	p.watch = &watch{era: w.cluster.era, from: p.upTo[logRoutes]}
 	w.watches = append(w.watches, p.watch)
 	if w.rng.IntN(2) == 0 {
 		p.lead()
 		p.ob.Start()
+		p.environments.ob.Start()
 	} else {
 		p.ob.Start()
+		p.environments.ob.Start()
 		p.lead()
 	}
 	return p

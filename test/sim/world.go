@@ -76,6 +76,8 @@ type delivered struct {
 	traffic  []lifecycle.Share
 	urls     []string
 	subject  string
+	// version is that of an environment.
+	version string
 	// era is the one in which it was delivered.
 	era int
 	// known marks no event, but where a restored ledger continues, whatever was delivered since.
@@ -200,16 +202,26 @@ func (w *world) received(source types.UID, ev event.Event, raw string) {
 					Name string `json:"name"`
 				} `json:"revision"`
 			} `json:"knative"`
+			Environment struct {
+				UID     string `json:"uid"`
+				Version string `json:"version"`
+				Beneath string `json:"beneath"`
+			} `json:"environment"`
 		} `json:"customData"`
 	}
 	if err := json.Unmarshal(ev.Data(), &body); err != nil {
 		w.fail("an event cannot be read: %v", err)
 	}
 	said := body.CustomData.Knative
-	w.got[source] = append(w.got[source], delivered{
+	d := delivered{
 		uid: types.UID(said.UID), typ: ev.Type(), time: ev.Time(), revision: said.Revision.Name, traffic: said.Traffic,
 		artifact: body.Subject.Content.ArtifactID, urls: said.URLs, subject: body.Subject.ID, era: w.cluster.era,
-	})
+	}
+	if environment := body.CustomData.Environment; environment.UID != "" {
+		d.uid, d.version = types.UID(environment.UID), environment.Version
+		w.receivedEnvironment(d, environment.Beneath)
+	}
+	w.got[source] = append(w.got[source], d)
 }
 
 // baseline is when the first controller started, by its marker.
@@ -223,7 +235,11 @@ func (w *world) baseline() time.Time {
 // step lets one process do one thing.
 func (w *world) step(p *process) {
 	w.alive(p, func() {
-		switch w.rng.IntN(12) {
+		switch w.rng.IntN(14) {
+		case 13:
+			p.environments.next()
+		case 12:
+			p.environments.reconcile()
 		case 11:
 			p.judging()
 		case 9, 10:
@@ -267,6 +283,7 @@ func (w *world) settle() {
 	for _, s := range w.cluster.live {
 		s.split = false
 	}
+	w.cluster.calm()
 	for range 100_000 {
 		if !w.round(p) {
 			return
@@ -299,6 +316,10 @@ func (w *world) round(p *process) bool {
 	for _, name := range w.store.Names() {
 		p.ledgered(w.store.Peek(name))
 	}
+	for p.environments.next() {
+		busy = true
+	}
+	busy = p.environments.reconcile() || busy
 	busy = p.reconcile() || busy
 	busy = p.deliver() || busy
 	p.flush()
@@ -313,7 +334,7 @@ func (w *world) wrote(o *v1alpha1.CDEventSubject, deleted bool) {
 }
 
 func short(typ string) string {
-	for _, kind := range []string{"cluster.formed", "cluster.settled", "cluster.unsettled", "cluster.rebalanced", "cluster.removed", "detected", "resolved", "testcaserun.finished"} {
+	for _, kind := range []string{requestedEnvironment, createdEnvironment, modifiedEnvironment, deletedEnvironment, "cluster.formed", "cluster.settled", "cluster.unsettled", "cluster.rebalanced", "cluster.removed", "detected", "resolved", "testcaserun.finished"} {
 		if strings.Contains(typ, kind+".") {
 			return kind
 		}
