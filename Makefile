@@ -98,12 +98,12 @@ verify: ## Generate, and fail if anything changed; also fails on untidy go.mod f
 # Keep etcd and the audit log in memory if possible, so that other disk activity does not affect the results.
 .PHONY: bench
 bench: export TMPDIR = $(firstword $(wildcard /dev/shm /tmp))
-bench: $(CLUSTER) ## Compare with ApiServerSource, a bare program and Prometheus (25 min; SHORT=1 for a short run, RUN=latency,memory for some scenarios)
+bench: $(CLUSTER) ## Compare with ApiServerSource, a bare program and Prometheus (75 min; SHORT=1 for a short run, RUN=latency,memory for some scenarios)
 	@mkdir -p bin/bench
 	@go build -o bin/bench/ ./test/bench ./test/bench/bare ./cmd/controller
 	@go -C test/cluster/parts/eventing build -o $(abspath bin/bench)/ knative.dev/eventing/cmd/apiserver_receive_adapter
 	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$($(CLUSTER) assets); \
-	bin/bench/bench $(if $(SHORT),-short) $(if $(RUN),-run '$(RUN)')
+	bin/bench/bench $(if $(SHORT),-short) $(if $(RUN),-run '$(RUN)') $(if $(REST),-rest-services '$(REST)') $(if $(REST_FOR),-rest-for '$(REST_FOR)')
 
 ##@ Test on a real cluster
 

@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // aims compares the results with our aims. Missing one is not a failure: the numbers depend on the machine.
 func (r report) aims(p *page) {
@@ -12,6 +15,7 @@ func (r report) aims(p *page) {
 	r.throughputAims(p)
 	r.lossAim(p)
 	r.memoryAim(p)
+	r.idleAims(p)
 }
 
 func verdict(met bool) string {
@@ -72,4 +76,22 @@ func (r report) memoryAim(p *page) {
 		return
 	}
 	p.row("memory under a fifth of whole typed objects", fmt.Sprintf("%s; %s / 5 = %s", mebibytes(got), mebibytes(peer), mebibytes(peer/5)), verdict(got < peer/5))
+}
+
+// Aims of the controller at rest.
+const (
+	idleCores = 0.01
+	// growth is noise: what the kernel counts moves by as much while a program does nothing.
+	growth = 0.02
+)
+
+func (r report) idleAims(p *page) {
+	for _, s := range r.results.Idle {
+		if s.Contestant != ours.Name {
+			continue
+		}
+		p.row(fmt.Sprintf("under %v of a core at rest with %d Services", idleCores, s.Services), fmt.Sprintf("%.4f", s.cores()), verdict(s.cores() < idleCores))
+		p.row(fmt.Sprintf("no growth at rest in %v with %d Services, apart from %.0f %%", s.Window.Round(time.Second), s.Services, 100*growth),
+			mebibytes(s.Start.Resident)+", then "+mebibytes(s.End.Resident), verdict(float64(s.End.Resident) <= (1+growth)*float64(s.Start.Resident)))
+	}
 }

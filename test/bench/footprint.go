@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"path/filepath"
 	"time"
 )
@@ -28,31 +26,22 @@ func (b *bench) memory(ctx context.Context) error {
 	if err := rest(ctx, 2*time.Second); err != nil {
 		return err
 	}
-	turns := make([]*turn, 0, len(contestants))
+	turns, err := b.startAll(ctx, contestants...)
 	defer func() {
 		for _, t := range turns {
 			t.process.stop()
 		}
 	}()
-	for _, c := range contestants {
-		t := &turn{stage: b.stage, churn: &churn{by: b.cast}, contestant: c}
-		b.sink.behave(0)
-		if err := t.start(ctx); err != nil {
-			return err
-		}
-		turns = append(turns, t)
-		if err := t.wake(ctx); err != nil {
-			return fmt.Errorf("%s with %d Services: %w", c.Name, b.plan.Crowd, err)
-		}
-		b.say("%s knows of %d Services", c, b.plan.Crowd)
+	if err != nil {
+		return err
 	}
 	b.say("waiting %v until the programs have settled", b.plan.Settle)
 	if err := rest(ctx, b.plan.Settle); err != nil {
 		return err
 	}
 	for _, t := range turns {
-		m, err := memoryOf(t.process.pid())
-		if err = errors.Join(err, t.process.alive()); err != nil {
+		m, _, err := t.needs()
+		if err != nil {
 			return err
 		}
 		b.Memory = append(b.Memory, footprint{t.contestant.Name, m, b.plan.Crowd, b.plan.Crowd * b.plan.Revisions})

@@ -1,13 +1,14 @@
 // Command bench compares the controller with Knative's ApiServerSource and with a minimal program, on one API server
 // with the same changes and the same sink, and with Prometheus on the same pods. It reports the costs of each.
 //
-// Invariant: all of them are real programs, built as shipped and run one at a time, except for scraping and for memory
-// at rest, where all run at once. Every number is measured in this run, and every ratio compares two numbers of this
+// Invariant: all of them are real programs, built as shipped and run one at a time, except for scraping and for
+// programs at rest, which run at once. Every number is measured in this run, and every ratio compares two numbers of this
 // run. Serving and the kubelet do not run: the bench writes what Serving's controllers would, and nothing else happens
 // in the cluster.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -16,19 +17,23 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// scenarios in order: the one that needs most objects is last, and the first one has objects of its
+// scenarios in order: those that need most objects come last, and the first one has objects of its
 // own.
-var scenarios = []string{"scrape", "latency", "fast", "slow", "outage", "drain", "memory"}
+var scenarios = []string{"scrape", "latency", "fast", "slow", "outage", "drain", "memory", "rest"}
 
 type options struct {
 	programs, config, report string
 	run                      []string
 	short                    bool
+	// idlers and idleFor replace those of the plan, unless they are zero.
+	idlers  []int
+	idleFor time.Duration
 }
 
 func main() {
@@ -38,6 +43,8 @@ func main() {
 	flag.StringVar(&o.report, "report", "bin/bench/report.md", "file to write the report to")
 	flag.BoolVar(&o.short, "short", false, "run a short version; its numbers are not meaningful")
 	run := flag.String("run", strings.Join(scenarios, ","), "scenarios to run, separated by commas")
+	flag.DurationVar(&o.idleFor, "rest-for", 0, "how long scenario rest watches, instead of the usual time")
+	flag.Func("rest-services", "numbers of Services in scenario rest, ascending and separated by commas, instead of the usual ones", o.setIdlers)
 	flag.Parse()
 	o.run = strings.Split(*run, ",")
 
@@ -48,6 +55,21 @@ func main() {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+func (o *options) setIdlers(list string) error {
+	o.idlers = nil
+	for _, text := range strings.Split(list, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return fmt.Errorf("reading a number of Services: %w", err)
+		}
+		if n <= 0 || len(o.idlers) > 0 && n < o.idlers[len(o.idlers)-1] {
+			return fmt.Errorf("%s: the numbers must be positive and ascend", list)
+		}
+		o.idlers = append(o.idlers, n)
+	}
+	return nil
 }
 
 func (o options) play(ctx context.Context) (err error) {
@@ -84,6 +106,9 @@ func (o options) play(ctx context.Context) (err error) {
 	b := &bench{stage: s, plan: whole}
 	if o.short {
 		b.plan = brief
+	}
+	if b.plan.IdleFor = cmp.Or(o.idleFor, b.plan.IdleFor); len(o.idlers) > 0 {
+		b.plan.Idlers = o.idlers
 	}
 	err = o.scenarios(ctx, b)
 	v, failed := s.versions(ctx)
@@ -124,6 +149,8 @@ func (o options) scenarios(ctx context.Context, b *bench) error {
 			err = b.drain(ctx)
 		case "memory":
 			err = b.memory(ctx)
+		case "rest":
+			err = b.idle(ctx)
 		}
 		if err != nil {
 			return fmt.Errorf("scenario %s: %w", name, err)

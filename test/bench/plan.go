@@ -31,6 +31,10 @@ type plan struct {
 	// minutes after which an idle Go process collects garbage and returns memory to the kernel.
 	Crowd  int
 	Settle time.Duration
+
+	// Idlers are the numbers of Services in the rest scenario, in ascending order. IdleFor is how long each is watched.
+	Idlers  []int
+	IdleFor time.Duration
 }
 
 // Response delays of the sink.
@@ -46,6 +50,7 @@ var whole = plan{
 	OutagePace: 20, Breaks: 5 * time.Second, Kill: 20 * time.Second, Heals: 35 * time.Second, Ends: 45 * time.Second, OutageFor: time.Minute,
 	Targets: 1000, ReadFor: 3 * scrapeInterval,
 	Crowd: 10_000, Settle: 210 * time.Second,
+	Idlers: []int{1000, 10_000, 30_000}, IdleFor: 10 * time.Minute,
 }
 
 // brief only checks that everything works; its numbers are not meaningful.
@@ -56,4 +61,5 @@ var brief = plan{
 	OutagePace: 2, Breaks: time.Second, Kill: 6 * time.Second, Heals: 11 * time.Second, Ends: 15 * time.Second, OutageFor: 30 * time.Second,
 	Targets: 200, ReadFor: scrapeInterval,
 	Crowd: 300, Settle: 10 * time.Second,
+	Idlers: []int{300}, IdleFor: 20 * time.Second,
 }

@@ -29,6 +29,7 @@ func (r report) write(w io.Writer) error {
 	r.outage(p)
 	r.drain(p)
 	r.memory(p)
+	r.idle(p)
 	r.aims(p)
 	if _, err := io.WriteString(w, p.text.String()); err != nil {
 		return fmt.Errorf("writing the report: %w", err)
@@ -129,6 +130,29 @@ func (r report) memory(p *page) {
 	p.line("Read %v after the last program has started. The bare program keeps whole Services, Routes and Revisions, as typed informers do.", r.plan.Settle)
 }
 
+func (r report) idle(p *page) {
+	all := r.results.Idle
+	if len(all) == 0 {
+		return
+	}
+	p.head("At rest: no pod, no request and no change, for %v", all[0].Window.Round(time.Second))
+	p.row("program", "Services", "Revisions", "cores", "resident at the start", "at the end", "to bare", "API writes")
+	p.rule(8)
+	for i, s := range all {
+		floor := uint64(0)
+		for _, other := range all[max(0, i-1):min(len(all), i+2)] {
+			if other.Services == s.Services && other.Contestant == bare.Name {
+				floor = other.End.Resident
+			}
+		}
+		p.row(s.Contestant, fmt.Sprint(s.Services), fmt.Sprint(s.Revisions), fmt.Sprintf("%.4f", s.cores()), mebibytes(s.Start.Resident), mebibytes(s.End.Resident),
+			ratio(float64(s.End.Resident), float64(floor)), writesOf(s.APIWrites))
+	}
+	p.line("")
+	p.line("Both programs ran at the same time, and were restarted for each number of Services. The first reading is %v after the start of the last one. Meanwhile, the rest of the "+
+		"machine, API server included, used %s of a core.", r.plan.Settle, spreadOf(values(all, func(s rested) float64 { return s.Others.Seconds() / s.Window.Seconds() })).text("%.2f"))
+}
+
 func (r report) footprint(c contestant) uint64 {
 	for _, f := range r.results.Memory {
 		if f.Contestant == c.Name {
@@ -178,7 +202,7 @@ func changeRate(r result) float64 {
 }
 
 // values returns a value of each turn.
-func values(turns []result, get func(result) float64) []float64 {
+func values[T any](turns []T, get func(T) float64) []float64 {
 	out := make([]float64, len(turns))
 	for i, t := range turns {
 		out[i] = get(t)
@@ -226,11 +250,16 @@ func apiWrites(turns []result) string {
 	if events == 0 || sum == 0 {
 		return "0"
 	}
-	kinds := slices.SortedFunc(maps.Keys(by), func(a, b string) int { return cmp.Compare(by[b], by[a]) })
+	return fmt.Sprintf("%.2f (%s)", float64(sum)/float64(events), writesOf(by))
+}
+
+// writesOf lists writes by resource, the most first.
+func writesOf(by map[string]int) string {
+	kinds := slices.SortedFunc(maps.Keys(by), func(a, b string) int { return cmp.Or(cmp.Compare(by[b], by[a]), cmp.Compare(a, b)) })
 	for i, kind := range kinds {
 		kinds[i] = fmt.Sprintf("%s %d", kind, by[kind])
 	}
-	return fmt.Sprintf("%.2f (%s)", float64(sum)/float64(events), strings.Join(kinds, ", "))
+	return cmp.Or(strings.Join(kinds, ", "), "0")
 }
 
 func ratio(a, b float64) string {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -106,5 +107,28 @@ func TestReportOfScraping(t *testing.T) {
 func TestReportOfNothing(t *testing.T) {
 	if got := write(t, report{}); strings.Contains(got, "### Latency") || strings.Contains(got, "missed") {
 		t.Errorf("got %s", got)
+	}
+}
+
+func TestReportAtRest(t *testing.T) {
+	for end, want := range map[uint64]string{102: "100 MiB, then 102 MiB | met |", 103: "100 MiB, then 103 MiB | **missed** |"} {
+		r := report{plan: whole, results: results{Idle: []rested{
+			{ours.Name, 1000, 3000, 10 * time.Minute, 6 * time.Second, memory{Resident: 100 << 20}, memory{Resident: end << 20}, time.Minute, map[string]int{"leases": 60}},
+			{bare.Name, 1000, 3000, 10 * time.Minute, 0, memory{Resident: 200 << 20}, memory{Resident: 400 << 20}, time.Minute, nil},
+		}}}
+		wants(t, write(t, r), "### At rest: no pod, no request and no change, for 10m0s", "| bare | 1000 | 3000 | 0.0000 | 200 MiB | 400 MiB | 1.00 | 0 |",
+			"| 1000 | 3000 | 0.0100 | 100 MiB | "+strconv.FormatUint(end, 10)+" MiB | 0.26 | leases 60 |", "| 0.0100 | **missed** |", want)
+	}
+}
+
+func TestNumbersOfIdleServices(t *testing.T) {
+	var o options
+	if err := o.setIdlers("1000,10000"); err != nil || len(o.idlers) != 2 || o.idlers[1] != 10_000 {
+		t.Errorf("%v, %v", o.idlers, err)
+	}
+	for _, wrong := range []string{"", "x", "0", "10,5"} {
+		if err := o.setIdlers(wrong); err == nil {
+			t.Errorf("%q is accepted", wrong)
+		}
 	}
 }

@@ -25,6 +25,7 @@ type results struct {
 	Outage     []result
 	Drain      *drained
 	Memory     []footprint
+	Idle       []rested
 }
 
 // prepare writes the Services that scenarios change.
