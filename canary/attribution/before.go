@@ -54,11 +54,13 @@ func (c *serviceCounts) sums() map[ShardKey]Shard {
 func (c *Counts) Loads(service types.NamespacedName) map[ShardKey]float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.services[service]
+	known, out := c.services[service], map[ShardKey]float64{}
+	if _, sleeps := c.asleep[service]; sleeps {
+		return out
+	}
 	if known == nil {
 		return nil
 	}
-	out := map[ShardKey]float64{}
 	for k, s := range known.sums() {
 		out[k] = s.Finished()
 	}

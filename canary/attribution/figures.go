@@ -83,7 +83,7 @@ func (c *serviceCounts) figures(key types.NamespacedName, now time.Time) Figures
 		f.NoData = append(f.NoData, v.missing...)
 		entered, started = entered+t.Forwarded, started+t.Started
 	}
-	c.shares(&f)
+	c.shares(&f, now)
 	if f.Stateful {
 		c.neverStarted(&f, entered, started)
 	}
@@ -117,9 +117,8 @@ func (c *serviceCounts) startsUnknown() bool {
 }
 
 // shares sets the observed share of every Revision.
-func (c *serviceCounts) shares(f *Figures) {
-	handled := c.handled()
-	by, all, ok := c.split.since(handled)
+func (c *serviceCounts) shares(f *Figures, now time.Time) {
+	by, all, ok := c.split.since(now, c.handled())
 	for i := range f.Revisions {
 		r := &f.Revisions[i]
 		missing := Reason("")

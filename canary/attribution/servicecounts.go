@@ -177,7 +177,8 @@ func (c *serviceCounts) admit(f Facts, now time.Time) {
 	for _, p := range f.Pods {
 		known := c.pods[p.UID]
 		if known == nil {
-			_, returned := c.left[p.UID]
+			at, returned := c.left[p.UID]
+			returned = returned && now.Sub(at) <= rememberLeft
 			known = &pod{old: returned || (!c.begun || c.before[p.UID]) && !c.fresh, since: now}
 			if known.old {
 				known.facts = p // restarts before it was known do not count
@@ -217,10 +218,10 @@ func (c *serviceCounts) suffered(was, is Pod) {
 		if is.OOMKilled {
 			reason = RestartedOOM
 		}
-		t.Restarts[reason] += float64(grown)
+		plus(&t.Restarts, reason, float64(grown))
 	}
 	if is.Failed && !was.Failed {
-		t.Restarts[RestartedFailed]++
+		plus(&t.Restarts, RestartedFailed, 1)
 	}
 }
 

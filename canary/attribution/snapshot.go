@@ -70,27 +70,21 @@ type Delta struct {
 }
 
 // Snapshot returns the current counts of a Service; false if this process does not read it.
-func (c *Counts) Snapshot(service types.NamespacedName) (Snapshot, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known := c.services[service]
-	if known == nil {
-		return Snapshot{}, false
-	}
-	return known.snapshot(c.now()), true
+func (c *Counts) Snapshot(service types.NamespacedName) (s Snapshot, reads bool) {
+	reads = c.withCounts(service, true, func(known *serviceCounts, now time.Time) { s = known.snapshot(now) })
+	return s, reads
 }
 
 // Since returns what happened to a Service since a snapshot, possibly another process's. It returns
 // false if this process does not read the Service or has not yet tried to read every pod.
-func (c *Counts) Since(service types.NamespacedName, from Snapshot) (Delta, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	known := c.services[service]
-	if known == nil {
-		return Delta{}, false
-	}
-	d := Delta{To: known.snapshot(c.now()), Revisions: map[types.UID]Tally{}}
-	if from.epoch == known.epoch {
+func (c *Counts) Since(service types.NamespacedName, from Snapshot) (d Delta, known bool) {
+	c.withCounts(service, true, func(is *serviceCounts, now time.Time) { d, known = is.since(from, now) })
+	return d, known
+}
+
+func (c *serviceCounts) since(from Snapshot, now time.Time) (Delta, bool) {
+	d := Delta{To: c.snapshot(now), Revisions: map[types.UID]Tally{}}
+	if from.epoch == c.epoch {
 		for uid, t := range d.To.revisions {
 			was := from.revisions[uid]
 			d.Revisions[uid] = t.minus(&was, from.shards)
@@ -98,7 +92,7 @@ func (c *Counts) Since(service types.NamespacedName, from Snapshot) (Delta, bool
 		d.Pods = d.To.podsSince(from)
 		return d, true
 	}
-	for _, p := range known.pods {
+	for _, p := range c.pods {
 		if p.old && !p.tried() {
 			return Delta{}, false
 		}
@@ -106,7 +100,7 @@ func (c *Counts) Since(service types.NamespacedName, from Snapshot) (Delta, bool
 	for uid, t := range d.To.revisions {
 		d.Revisions[uid] = t.minus(newTally(), from.shards)
 	}
-	d.LostPods = known.between(from, d.Revisions)
+	d.LostPods = c.between(from, d.Revisions)
 	return d, true
 }
 

@@ -52,11 +52,15 @@ type Tally struct {
 	Restarts map[string]float64
 }
 
-func newTally() *Tally {
-	return &Tally{
-		Finished: map[string]float64{}, EnteredAt: map[string]float64{}, Buckets: map[float64]float64{}, Shards: map[ShardKey]Shard{},
-		Entered: map[string]float64{}, EntryBuckets: map[float64]float64{}, Restarts: map[string]float64{},
+// newTally returns a Tally without counts. Its maps are made when something is counted.
+func newTally() *Tally { return &Tally{} }
+
+// plus adds to one of a Tally's maps.
+func plus[K comparable](m *map[K]float64, k K, n float64) {
+	if *m == nil {
+		*m = map[K]float64{}
 	}
+	(*m)[k] += n
 }
 
 func (t *Tally) add(deltas map[mapping.Key]float64) {
@@ -65,23 +69,23 @@ func (t *Tally) add(deltas map[mapping.Key]float64) {
 		case mapping.Started:
 			t.Started += d
 		case mapping.Finished:
-			t.Finished[k.Outcome] += d
+			plus(&t.Finished, k.Outcome, d)
 		case mapping.EnteredAt:
-			t.EnteredAt[k.Outcome] += d
+			plus(&t.EnteredAt, k.Outcome, d)
 		case mapping.Duration:
-			t.Buckets[k.Bound] += d
+			plus(&t.Buckets, k.Bound, d)
 		case mapping.DurationSum:
 			t.DurationSum += d
 		case mapping.ShardFinished, mapping.ShardSlow:
 			t.addShard(k, d)
 		case mapping.EntryHTTP:
-			t.Entered[k.Outcome] += d
+			plus(&t.Entered, k.Outcome, d)
 		case mapping.EntryServing:
 			if k.Outcome == "" || k.Outcome[0] != '1' { // a connection is no request
 				t.Forwarded += d
 			}
 		case mapping.EntryDuration:
-			t.EntryBuckets[k.Bound] += d
+			plus(&t.EntryBuckets, k.Bound, d)
 		case mapping.EntryDurationSum:
 			t.EntryDurationSum += d
 		}
@@ -102,6 +106,9 @@ func (t *Tally) addShard(k mapping.Key, d float64) {
 		s.Timeout += d
 	default:
 		s.Unknown += d
+	}
+	if t.Shards == nil {
+		t.Shards = map[ShardKey]Shard{}
 	}
 	t.Shards[id] = s
 }

@@ -2,6 +2,7 @@ package attribution
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -23,34 +24,80 @@ func remember[T any](points []point[T], at time.Time, is T, window time.Duration
 	if n := len(points); n > 0 && at.Sub(points[n-1].at) < window/time.Duration(most) {
 		return points
 	}
-	points = append(points, point[T]{at: at, is: is})
-	// Keep one point older than the window as the base.
-	for len(points) > 1 && at.Sub(points[1].at) >= window {
-		points = points[1:]
+	return recent(append(points, point[T]{at: at, is: is}), at, window)
+}
+
+// recent drops the points from before a window, except the last one: it is the base.
+func recent[T any](points []point[T], now time.Time, window time.Duration) []point[T] {
+	old := 0
+	for old+1 < len(points) && now.Sub(points[old+1].at) >= window {
+		old++
 	}
-	return points
+	return slices.Delete(points, 0, old)
 }
 
 // pointsOfShares limits the memory.
 const pointsOfShares = 30
 
-// split remembers how much every Revision had handled, for one window.
+// split remembers how much every Revision had handled, for one window. What a point says holds until the next one.
 type split struct {
-	points []point[map[types.UID]float64]
+	points []point[[]amount]
 }
 
-func (s *split) note(at time.Time, handled map[types.UID]float64) {
-	s.points = remember(s.points, at, handled, ShareWindow, pointsOfShares)
+// amount is how much a Revision had handled, if anything.
+type amount struct {
+	revision types.UID
+	requests float64
+}
+
+// amountOf returns how much a Revision had handled.
+func amountOf(all []amount, revision types.UID) float64 {
+	for _, h := range all {
+		if h.revision == revision {
+			return h.requests
+		}
+	}
+	return 0
+}
+
+// note adds a point, unless it says what the last one says.
+func (s *split) note(at time.Time, by map[types.UID]float64) {
+	if n := len(s.points); n > 0 && sameAmounts(s.points[n-1].is, by) {
+		s.points = recent(s.points, at, ShareWindow)
+		return
+	}
+	is := make([]amount, 0, len(by))
+	for uid, n := range by {
+		if n > 0 {
+			is = append(is, amount{revision: uid, requests: n})
+		}
+	}
+	s.points = remember(s.points, at, is, ShareWindow, pointsOfShares)
+}
+
+// sameAmounts reports whether a point has the same requests.
+func sameAmounts(all []amount, by map[types.UID]float64) bool {
+	known := 0
+	for uid, n := range by {
+		if n != amountOf(all, uid) {
+			return false
+		}
+		if n > 0 {
+			known++
+		}
+	}
+	return known == len(all)
 }
 
 // since returns what was handled in the window, by Revision and in total; false if nothing was watched.
-func (s *split) since(now map[types.UID]float64) (by map[types.UID]float64, all float64, ok bool) {
+func (s *split) since(at time.Time, now map[types.UID]float64) (by map[types.UID]float64, all float64, ok bool) {
+	s.points = recent(s.points, at, ShareWindow)
 	if len(s.points) == 0 {
 		return nil, 0, false
 	}
 	by = map[types.UID]float64{}
 	for uid, n := range now {
-		d := max(0, n-s.points[0].is[uid])
+		d := max(0, n-amountOf(s.points[0].is, uid))
 		by[uid] = d
 		all += d
 	}

@@ -228,7 +228,7 @@ func (t *Tally) restore(values map[mapping.Key]float64) {
 		case lostFigure:
 			t.Lost = v
 		case restartsFigure:
-			t.Restarts[k.Outcome] = v
+			plus(&t.Restarts, k.Outcome, v)
 		}
 	}
 }
