@@ -4,17 +4,25 @@ import (
 	"context"
 	"hash/fnv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// serviceLoop reads the pods of one Service.
+// serviceLoop reads the pods of one Service, as long as this process leads for it.
 type serviceLoop struct {
-	runner  *Runner
-	key     types.NamespacedName
+	runner *Runner
+	key    types.NamespacedName
+	// begun is set once the sink knows of the Service.
+	begun atomic.Bool
+	// ctx ends with the lead; nil as long as nothing was to be read.
+	ctx     context.Context //nolint:containedctx // the life of the loop, not of one call
+	cancel  context.CancelFunc
 	share   *Share
 	batches sync.WaitGroup
+	// planning means that the API server may be waited for.
+	planning atomic.Bool
 
 	// mu guards the sink and the maps.
 	mu       sync.Mutex
@@ -22,68 +30,69 @@ type serviceLoop struct {
 	memories map[Target]*Memory
 }
 
-// service reads the pods of one Service until it is stopped.
-func (r *Runner) service(ctx context.Context, key types.NamespacedName, fresh bool) {
-	// Targets finds the pods of the Service. Begin then records the existing ones as pods that have
-	// counted before.
-	r.Plan.Targets(ctx, key)
-	r.Sink.Begin(key, fresh)
-	defer r.Sink.End(key)
-	l := &serviceLoop{runner: r, key: key, share: r.Budget.Share(), busy: map[Target]bool{}, memories: map[Target]*Memory{}}
-	defer l.batches.Wait()
-	defer func() { forget(l.memories, nil) }()
-	for {
-		s := r.Settings()
-		if !l.untilDue(ctx, s) {
-			return
-		}
-		all := r.Plan.Targets(ctx, key)
-		l.begin(ctx, all, s)
-		l.mu.Lock()
-		forget(l.memories, all)
-		l.mu.Unlock()
+// use prepares the loop for readings.
+func (l *serviceLoop) use(ctx context.Context) {
+	if l.ctx == nil {
+		l.ctx, l.cancel = context.WithCancel(ctx)
+		l.share, l.busy, l.memories = l.runner.Budget.Share(), map[Target]bool{}, map[Target]*Memory{}
 	}
 }
 
-// untilDue waits until the Service is due. Meanwhile, it reads the pods that are being deleted. It
-// returns false if the context ends.
-func (l *serviceLoop) untilDue(ctx context.Context, s Settings) bool {
-	due := next(time.Now(), s.Interval, l.key)
-	for {
-		pause := min(time.Until(due), dyingEvery)
-		if pause <= 0 {
-			return true
-		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(pause):
-		}
-		if dying := l.runner.Plan.Dying(ctx, l.key); len(dying) > 0 && time.Now().Before(due) {
-			quick := s
-			quick.Limits.Timeout = min(s.Limits.Timeout, dyingEvery)
-			l.begin(ctx, dying, quick)
-		}
-	}
+func (l *serviceLoop) begin(fresh bool) {
+	l.runner.Sink.Begin(l.key, fresh)
+	l.begun.Store(true)
 }
 
-// begin starts reading the targets that are not being read, and hands the readings to the sink.
-func (l *serviceLoop) begin(ctx context.Context, all []Target, s Settings) {
-	free, known := l.free(all, s)
-	if len(free) == 0 && len(all) > 0 {
+// end waits for the last readings.
+func (l *serviceLoop) end() {
+	l.batches.Wait()
+	forget(l.memories, nil)
+	l.runner.Sink.End(l.key)
+}
+
+// readAll reads all pods.
+func (l *serviceLoop) readAll(s Settings) {
+	if !l.planning.CompareAndSwap(false, true) {
+		return // the API server is still being asked whose the pods are
+	}
+	all := l.runner.Plan.Targets(l.ctx, l.key)
+	l.planning.Store(false)
+	l.read(all, s, true)
+}
+
+// readDying reads the pods that are being deleted, if all are not due before.
+func (l *serviceLoop) readDying(s Settings, due time.Time) {
+	dying := l.runner.Plan.Dying(l.ctx, l.key)
+	if len(dying) == 0 {
 		return
 	}
-	l.batches.Go(func() {
-		readings := l.runner.batch(ctx, free, known, s)
+	l.runner.Changed(l.key) // it is time again in a second
+	if time.Now().Before(due) {
+		s.Limits.Timeout = min(s.Limits.Timeout, dyingEvery)
+		l.read(dying, s, false)
+	}
+}
+
+// read reads those targets that are not being read, and hands the readings to the sink.
+func (l *serviceLoop) read(targets []Target, s Settings, all bool) {
+	free, known := l.free(targets, s)
+	if all {
 		l.mu.Lock()
-		defer l.mu.Unlock()
-		for _, t := range free {
-			delete(l.busy, identity(t))
-		}
-		if ctx.Err() == nil {
-			l.runner.Sink.Read(l.key, readings)
-		}
-	})
+		forget(l.memories, targets)
+		l.mu.Unlock()
+	}
+	if l.ctx.Err() != nil || len(free) == 0 && len(targets) > 0 {
+		return
+	}
+	readings := l.runner.batch(l.ctx, free, known, s)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range free {
+		delete(l.busy, identity(t))
+	}
+	if l.ctx.Err() == nil {
+		l.runner.Sink.Read(l.key, readings)
+	}
 }
 
 // free returns the targets that are not being read, with their memories, and marks them as busy.
@@ -145,7 +154,9 @@ func (r *Runner) batch(ctx context.Context, targets []Target, memories []*Memory
 // spread out, and neither a restart nor another replica changes the time.
 func next(now time.Time, interval time.Duration, key types.NamespacedName) time.Time {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(key.String()))                  // a hash never fails
+	for _, part := range []string{key.Namespace, "/", key.Name} {
+		_, _ = h.Write([]byte(part)) // a hash never fails
+	}
 	offset := time.Duration(h.Sum64() % uint64(interval)) //nolint:gosec // both are positive
 	due := now.Truncate(interval).Add(offset)
 	for !due.After(now) {

@@ -34,6 +34,7 @@ func (c *controllers) serviceController(ctx context.Context, cmw configmap.Watch
 			Ledger: e.ledger, Since: since, Promoted: c.promoted(ctx), Demoted: c.demoted, Merged: e.metrics.Merged, Now: time.Now,
 			Stopping: ctx.Done(), Reverted: e.reverted,
 		},
+		Changed: c.measuring.runner.Changed,
 	})
 	c.services.Store(services)
 	c.gating.verdicts.Store(service.NewVerdicts(services.Saw))
@@ -61,6 +62,7 @@ func (c *controllers) promoted(ctx context.Context) func(reconciler.Bucket) {
 		c.emitting.delivery.Promoted(b)
 		c.emitting.resync()
 		c.gating.gates.Resync()
+		c.measuring.runner.AllChanged()
 	}
 }
 
@@ -68,4 +70,5 @@ func (c *controllers) promoted(ctx context.Context) func(reconciler.Bucket) {
 func (c *controllers) demoted(b reconciler.Bucket) {
 	c.environments.Load().Demoted(b)
 	c.emitting.delivery.Demoted(b)
+	c.measuring.runner.AllChanged()
 }

@@ -35,6 +35,8 @@ type measuring struct {
 	// counts are the requests that they handled; gates judge by them.
 	counts      *attribution.Counts
 	gateMetrics *gate.Metrics
+	// runner reads the pods.
+	runner *scrape.Runner
 }
 
 // newMeasuring wires and starts the scraping of pods and the export of metrics.
@@ -46,11 +48,12 @@ func newMeasuring(ctx context.Context, p *process, cmw configmap.Watcher) *measu
 	})
 	store := canary.NewStore(logging.FromContext(ctx), system.Namespace(), cmw)
 	m.export(ctx)
-	runner := &scrape.Runner{
+	m.runner = &scrape.Runner{
 		Client: scrape.NewClient(mostConnected), Plan: m.view, Sink: m.counts, Leads: p.isLeaderFor, Budget: scrape.NewBudget(),
 		Settings: func() scrape.Settings { return store.Current().Scraping() },
 	}
-	p.running.Go(func() { runner.Run(ctx) })
+	must(ctx, "watching pods", p.pods.OnChange(m.runner.Changed))
+	p.running.Go(func() { m.runner.Run(ctx) })
 	p.running.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { m.view.Forget() }, forgetEvery) })
 	return m
 }

@@ -31,6 +31,8 @@ type Options struct {
 	Carried []string
 	// Rules are asked for with every transition.
 	Rules func() lifecycle.Rules
+	// Changed is called with each Service of which the caches gain or lose a part. It must not block.
+	Changed func(types.NamespacedName)
 }
 
 // Watch is the watch of Knative Services.
@@ -50,6 +52,9 @@ func (w *Watch) Snapshot(key types.NamespacedName) (uid types.UID, s lifecycle.S
 // Keys lists the Services that the caches hold any part of.
 func (w *Watch) Keys() []types.NamespacedName { return w.kind.Keys() }
 
+// Has reports whether Keys lists a Service.
+func (w *Watch) Has(key types.NamespacedName) bool { return w.kind.has(key) }
+
 // Declared lists the Services that declare a stateful cluster, or try to.
 func (w *Watch) Declared() map[types.NamespacedName]Declared { return w.kind.declared() }
 
@@ -65,6 +70,9 @@ type Declared struct {
 // NewController returns the controller that watches Knative Services.
 func NewController(ctx context.Context, o Options) (*controller.Impl, *Watch) {
 	k := NewKind(o.Client, o.Carried, func() bool { return !o.Presence.Synced() || o.Presence.Has(definitions...) }, o.Rules)
+	if o.Changed == nil {
+		o.Changed = func(types.NamespacedName) {}
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -75,7 +83,7 @@ func NewController(ctx context.Context, o Options) (*controller.Impl, *Watch) {
 	})
 	ob.Bind(impl)
 	go o.Presence.While(ctx, definitions, func(ctx context.Context) {
-		if err := k.watch(ctx, ob); err != nil {
+		if err := k.watch(ctx, ob, o.Changed); err != nil {
 			logging.FromContext(ctx).Errorw("Knative Serving cannot be watched", "error", err)
 		}
 		k.Use(nil, nil)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"knative.dev/pkg/logging"
 	"knative.dev/serving/pkg/client/informers/externalversions"
@@ -15,7 +16,7 @@ import (
 // watch runs informers until the context ends, and starts the observer when their caches are
 // complete. The informers are not injected: injection waits for all of them, so the
 // controller would never start on a cluster without Serving.
-func (k *Kind) watch(ctx context.Context, ob *observer.Observer) error {
+func (k *Kind) watch(ctx context.Context, ob *observer.Observer, changed func(types.NamespacedName)) error {
 	factory := externalversions.NewSharedInformerFactoryWithOptions(k.client, 0, externalversions.WithTransform(k.Project))
 	v1 := factory.Serving().V1()
 	informers := []cache.SharedIndexInformer{
@@ -28,7 +29,7 @@ func (k *Kind) watch(ctx context.Context, ob *observer.Observer) error {
 		if err := informer.AddIndexers(Indexers()); err != nil {
 			return fmt.Errorf("adding an index: %w", err)
 		}
-		registration, err := informer.AddEventHandler(Handler(ob))
+		registration, err := informer.AddEventHandler(handler(ob, changed))
 		if err != nil {
 			return fmt.Errorf("adding a handler: %w", err)
 		}
@@ -73,10 +74,16 @@ func declarationIndex(obj any) ([]string, error) {
 
 // Handler passes every update on. It never blocks: it only appends.
 func Handler(ob *observer.Observer) cache.ResourceEventHandler {
+	return handler(ob, func(types.NamespacedName) {})
+}
+
+// handler also calls changed with each Service that gains or loses a part.
+func handler(ob *observer.Observer, changed func(types.NamespacedName)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if s, ok := obj.(*stored); ok && s.root.Name != "" {
 				ob.Saw(s.root, s.part)
+				changed(s.root)
 			}
 		},
 		UpdateFunc: func(before, obj any) {
@@ -87,6 +94,8 @@ func Handler(ob *observer.Observer) cache.ResourceEventHandler {
 			}
 			if was.root != s.root {
 				moved(ob, was, s.part.Version) // a DomainMapping now refers to another Service
+				changed(was.root)
+				changed(s.root)
 			}
 			if s.root.Name != "" {
 				ob.Updated(was.part.Version, s.root, s.part)
@@ -98,6 +107,7 @@ func Handler(ob *observer.Observer) cache.ResourceEventHandler {
 			}
 			if s, ok := obj.(*stored); ok {
 				moved(ob, s, s.part.Version)
+				changed(s.root)
 			}
 		},
 	}

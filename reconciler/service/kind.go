@@ -106,6 +106,15 @@ func (k *Kind) Keys() []types.NamespacedName {
 	return slices.Collect(maps.Keys(seen))
 }
 
+// has reports whether Keys lists a Service.
+func (k *Kind) has(key types.NamespacedName) bool {
+	name := key.String()
+	return slices.ContainsFunc(k.caches(), func(indexer cache.Indexer) bool {
+		objs, err := indexer.IndexKeys(byRoot, name)
+		return err == nil && len(objs) > 0 // each of our caches has this index
+	})
+}
+
 // declared lists the Services that have a Revision that declares a stateful cluster, or tries
 // to.
 func (k *Kind) declared() map[types.NamespacedName]Declared {

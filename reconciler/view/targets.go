@@ -72,6 +72,12 @@ func (v *View) proven(ctx context.Context, claimed []*pods.Pod) []*pods.Pod {
 
 // Forget removes deleted pods. It scans all pods.
 func (v *View) Forget() {
+	v.mu.Lock()
+	known := len(v.owned)
+	v.mu.Unlock()
+	if known == 0 {
+		return
+	}
 	alive := map[types.UID]bool{}
 	for _, service := range v.Services() {
 		for _, pod := range v.pods.Of(service) {

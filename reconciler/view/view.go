@@ -33,6 +33,8 @@ type Services interface {
 	Active() bool
 	// Keys lists all Services of which the caches hold at least one part.
 	Keys() []types.NamespacedName
+	// Has reports whether Keys lists a Service.
+	Has(key types.NamespacedName) bool
 	// Snapshot returns a Service from the caches, or false if it does not exist.
 	Snapshot(key types.NamespacedName) (uid types.UID, s lifecycle.Snapshot, exists bool)
 }
@@ -87,7 +89,7 @@ func (v *View) cluster(service types.NamespacedName) map[string]lifecycle.Cluste
 	return out
 }
 
-var _ scrape.Plan = (*View)(nil)
+var _ scrape.Watched = (*View)(nil)
 
 // Ready implements scrape.Plan.
 func (v *View) Ready() bool {
@@ -102,3 +104,12 @@ func (v *View) Services() []types.NamespacedName {
 	}
 	return nil
 }
+
+// Exists implements scrape.Watched.
+func (v *View) Exists(service types.NamespacedName) bool {
+	services := v.watched()
+	return services != nil && services.Has(service)
+}
+
+// HasPods implements scrape.Watched.
+func (v *View) HasPods(service types.NamespacedName) bool { return len(v.pods.Of(service)) > 0 }

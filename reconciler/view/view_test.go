@@ -51,8 +51,9 @@ func (f *fakePods) Owned(_ context.Context, p *pods.Pod) error {
 // fakeServices has one Service.
 type fakeServices struct{ snapshot lifecycle.Snapshot }
 
-func (fakeServices) Active() bool                 { return false }
-func (fakeServices) Keys() []types.NamespacedName { return []types.NamespacedName{cartKey} }
+func (fakeServices) Active() bool                  { return false }
+func (fakeServices) Keys() []types.NamespacedName  { return []types.NamespacedName{cartKey} }
+func (fakeServices) Has(types.NamespacedName) bool { return true }
 func (s fakeServices) Snapshot(types.NamespacedName) (types.UID, lifecycle.Snapshot, bool) {
 	return "", s.snapshot, true
 }
