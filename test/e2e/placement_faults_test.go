@@ -123,6 +123,44 @@ func TestPlacementRetry(t *testing.T) {
 	}
 }
 
+// TestLocksSeeASecondIncarnation shows that the locks of the other tests would notice an entity in two places. A member is suspended
+// for longer than the split-brain resolver waits: the others place its shards anew, while its entities still hold their locks.
+func TestLocksSeeASecondIncarnation(t *testing.T) {
+	onlyInFull(t)
+	if suite.guest || !suite.Own() {
+		t.Skip("it needs the controller, and pauses processes on the cluster made by test/cluster")
+	}
+	s := emptyScene(t)
+	app := s.planned()
+	locks := s.locked(app)
+	clients := s.allocate(app)
+	s.must(suite.ReleaseCanary(t.Context(), app, nil))
+	s.must(suite.WaitOneCluster(t.Context(), app))
+	s.neverTwice(locks, app)
+
+	pod := s.secondStable(app)
+	stop := background(t.Context(), clients)
+	defer stop()
+	s.must(suite.SignalPod(t.Context(), "STOP", pod))
+	defer func() { s.must(suite.SignalPod(t.Context(), "CONT", pod)) }()
+	s.must(kit.Wait(t.Context(), 2*time.Minute, "a lock that is held twice", func(ctx context.Context) error {
+		saw, err := suite.Locks(ctx, locks)
+		if err != nil {
+			return err
+		}
+		if saw.HeldTwice == 0 {
+			return kit.NotYet("%d locks were taken, and none is held twice", saw.Taken)
+		}
+		for _, twice := range saw.Twice {
+			if !slices.Contains(twice.Holders, pod.Name) {
+				t.Errorf("%s ran in pod %s while it ran in %v; only %s is suspended", twice.Lock, twice.Taker, twice.Holders, pod.Name)
+			}
+		}
+		t.Logf("%d of %d locks were held twice", saw.HeldTwice, saw.Taken)
+		return nil
+	}))
+}
+
 // sum adds up a counter of all pods.
 func (s *scene) sum(app *kit.Cart, family string) int {
 	s.Helper()
@@ -139,26 +177,18 @@ func (s *scene) sum(app *kit.Cart, family string) int {
 // members answer nothing in the meantime, for less than what Pekko takes for a failure.
 func (s *scene) pauses(app *kit.Cart) (stop func()) {
 	s.Helper()
-	pods, err := suite.CartPods(s.Context(), app)
-	s.must(err)
-	oldest := s.oldest(app)
-	i := slices.IndexFunc(pods, func(p corev1.Pod) bool {
-		return p.Name != oldest.Name && p.Labels["serving.knative.dev/revision"] == app.Stable()
-	})
-	if i < 0 {
-		s.Fatalf("there is no second pod of %s", app.Stable())
-	}
+	pod := s.secondStable(app)
 	ctx, cancel := context.WithCancel(s.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			if err := suite.SignalPod(context.WithoutCancel(ctx), "STOP", &pods[i]); err != nil {
+			if err := suite.SignalPod(context.WithoutCancel(ctx), "STOP", pod); err != nil {
 				s.Errorf("pausing: %v", err)
 				return
 			}
 			time.Sleep(500 * time.Millisecond)
-			if err := suite.SignalPod(context.WithoutCancel(ctx), "CONT", &pods[i]); err != nil {
+			if err := suite.SignalPod(context.WithoutCancel(ctx), "CONT", pod); err != nil {
 				s.Errorf("resuming: %v", err)
 				return
 			}
@@ -169,6 +199,21 @@ func (s *scene) pauses(app *kit.Cart) (stop func()) {
 		cancel()
 		<-done
 	}
+}
+
+// secondStable returns the pod of the stable Revision that is not the oldest member.
+func (s *scene) secondStable(app *kit.Cart) *corev1.Pod {
+	s.Helper()
+	pods, err := suite.CartPods(s.Context(), app)
+	s.must(err)
+	oldest := s.oldest(app)
+	i := slices.IndexFunc(pods, func(p corev1.Pod) bool {
+		return p.Name != oldest.Name && p.Labels["serving.knative.dev/revision"] == app.Stable()
+	})
+	if i < 0 {
+		s.Fatalf("there is no second pod of %s", app.Stable())
+	}
+	return &pods[i]
 }
 
 // TestPlacementControllerAway takes the controller away for two minutes under load, and changes the split meanwhile. The members keep
