@@ -14,44 +14,48 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
+// leader starts an observer that leads, from what the ledger has. The API server says that live is the present object. The
+// function reconciles the object once.
+func leader(t *testing.T, entries *store.Store, live types.UID) (o *Observer, fold func()) {
+	t.Helper()
+	router := &asked{}
+	l, kind := ledger.New(entries, router, router), &plain{live: live, created: time.Unix(0, 0)}
+	for _, o := range entries.All() {
+		l.Observe(o)
+	}
+	o = New(Options{
+		Kind: kind, Ledger: l, Now: time.Now,
+		Since: func(context.Context) (time.Time, error) { return time.Unix(-1, 0), nil },
+	})
+	o.Bind(kind)
+	if err := o.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
+		t.Fatal(err)
+	}
+	o.Start()
+	return o, func() {
+		t.Helper()
+		err := o.Reconcile(t.Context(), cart.String())
+		if again, _ := controller.IsRequeueKey(err); err != nil && !again {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A former leader that does not know yet that it lost the lead still has an unsaved memory of
 // an object. It must not bring the object back after the next leader announced its removal.
 func TestRemovedObjectStaysRemoved(t *testing.T) {
-	ctx, entries, router := t.Context(), store.New(), &asked{}
-	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
-	leader := func(live types.UID) (*Observer, func()) {
-		l, kind := ledger.New(entries, router, router), &plain{live: live, created: time.Unix(0, 0)}
-		for _, o := range entries.All() {
-			l.Observe(o)
-		}
-		o := New(Options{
-			Kind: kind, Ledger: l, Now: time.Now,
-			Since: func(context.Context) (time.Time, error) { return time.Unix(-1, 0), nil },
-		})
-		o.Bind(kind)
-		if err := o.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
-			t.Fatal(err)
-		}
-		o.Start()
-		return o, func() {
-			t.Helper()
-			err := o.Reconcile(ctx, key.String())
-			if again, _ := controller.IsRequeueKey(err); err != nil && !again {
-				t.Fatal(err)
-			}
-		}
-	}
-	old, fold := leader("uid-x")
+	entries := store.New()
+	old, fold := leader(t, entries, "uid-x")
 	see := func(version string, s lifecycle.Snapshot) {
-		old.Saw(key, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: s})
+		old.Saw(cart, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: s})
 		fold()
 	}
 	see("1", lifecycle.Snapshot{})
 	see("2", lifecycle.Snapshot{Generation: 2}) // not saved
-	if len(old.tracks[key].unsaved) != 1 {
+	if len(old.tracks[cart].unsaved) != 1 {
 		t.Fatal("the memory was saved")
 	}
-	_, bury := leader("")
+	_, bury := leader(t, entries, "")
 	bury()
 	see("3", lifecycle.Snapshot{
 		Ready: true, Revisions: map[string]lifecycle.Revision{"cart-1": {Name: "cart-1", Ready: true}},
@@ -61,5 +65,33 @@ func TestRemovedObjectStaysRemoved(t *testing.T) {
 		if !o.Status.Removed {
 			t.Error("the former leader brought a removed object back")
 		}
+	}
+}
+
+// A list from a cache that lags shows an object that was replaced before anything was told of it. Events tell already of the object
+// that has its name now, so nothing is told of it any more.
+func TestNothingIsToldOfAnObjectAfterTheOneThatReplacedIt(t *testing.T) {
+	entries := store.New()
+	first, fold := leader(t, entries, "new")
+	first.Saw(cart, Part{Name: "service", Version: "5", Root: true, Owner: "new", Value: lifecycle.Snapshot{}})
+	fold()
+	second, fold := leader(t, entries, "new")
+	for _, p := range []Part{
+		{Version: "3", Owner: "old", Value: lifecycle.Snapshot{}},
+		{Version: "4", Owner: "old"},
+		{Version: "5", Owner: "new", Value: lifecycle.Snapshot{}},
+		{Version: "6", Owner: "new", Value: lifecycle.Snapshot{Generation: 2}},
+	} {
+		p.Name, p.Root = "service", true
+		second.Saw(cart, p)
+		fold()
+	}
+	for _, o := range entries.All() {
+		if o.Spec.UID != "new" || o.Status.Removed {
+			t.Errorf("journaled %s, removed: %v", o.Spec.UID, o.Status.Removed)
+		}
+	}
+	if n := len(entries.All()); n != 1 {
+		t.Errorf("the ledger has %d entries, want that of the object that is there", n)
 	}
 }

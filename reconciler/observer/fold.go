@@ -76,17 +76,20 @@ func (f *fold) run() error {
 		if object != nil {
 			uid = object.UID
 		}
-		wait, err := f.bury(uid, first.At)
+		b, err := f.bury(uid, first.At)
 		if err != nil {
 			return err
 		}
-		if wait {
+		if b.wait {
 			f.held = true
 			return nil
 		}
 		n := 1
-		if object != nil {
-			var err error
+		switch {
+		case object == nil:
+		case b.replaced:
+			n = f.span(uid, f.upTo(i))
+		default:
 			if n, err = f.follow(object, f.upTo(i)); err != nil {
 				return err
 			}
