@@ -1,0 +1,137 @@
+// Package screen writes text for people to a terminal or a pipe.
+//
+// Its invariant: colour and shape only repeat what the words say. What is written to a pipe, or with
+// NO_COLOR set, has the same words in the same order.
+package screen
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// Style is how a text is shown on a terminal with colours.
+type Style string
+
+// The styles. Plain text has none.
+const (
+	Plain  Style = ""
+	Bold   Style = "\x1b[1m"
+	Dim    Style = "\x1b[2m"
+	Good   Style = "\x1b[32m"
+	Bad    Style = "\x1b[31m"
+	Unsure Style = "\x1b[33m"
+	reset        = "\x1b[0m"
+)
+
+// Screen is where a command writes to.
+type Screen struct {
+	// Out receives the text.
+	Out io.Writer
+	// Width is the number of columns, or 0 if lines may have any length, as in a pipe.
+	Width int
+	// Colour specifies whether styles are shown.
+	Colour bool
+	// ASCII specifies that only ASCII characters are written.
+	ASCII bool
+
+	err error
+}
+
+// New returns the screen for out. If out is a terminal, its width and the environment variables
+// NO_COLOR (https://no-color.org), TERM, LC_ALL, LC_CTYPE and LANG decide how it is used.
+func New(out io.Writer, getenv func(string) string) *Screen {
+	s := &Screen{Out: out, ASCII: !unicodeLocale(getenv)}
+	f, ok := out.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return s
+	}
+	s.Colour = getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
+	if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+		s.Width = width
+	}
+	return s
+}
+
+// unicodeLocale reports whether the locale's characters are in UTF-8. A process without a locale, as in
+// a container, writes UTF-8, as most programs do.
+func unicodeLocale(getenv func(string) string) bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if locale := getenv(name); locale != "" {
+			locale = strings.ToLower(locale)
+			return strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8")
+		}
+	}
+	return true
+}
+
+// Err returns the first error of a write.
+func (s *Screen) Err() error { return s.err }
+
+// Printf writes text as it is. After an error, it writes nothing more.
+func (s *Screen) Printf(format string, args ...any) {
+	if s.err != nil {
+		return
+	}
+	if _, err := fmt.Fprintf(s.Out, format, args...); err != nil {
+		s.err = fmt.Errorf("writing to the terminal: %w", err)
+	}
+}
+
+// Paint returns the text in a style.
+func (s *Screen) Paint(style Style, text string) string {
+	if !s.Colour || style == Plain || text == "" {
+		return text
+	}
+	return string(style) + text + reset
+}
+
+// Wrapped writes a text behind a label. Its further lines are indented as the first one. A word
+// that is longer than a line, such as a URL, is never divided.
+func (s *Screen) Wrapped(label Cell, text string) {
+	left := utf8.RuneCountInString(label.Text)
+	line, used := s.Paint(label.Style, label.Text), left
+	for i, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+			line, used = line+word, used+n
+		case s.Width > 0 && used+1+n > s.Width:
+			s.Printf("%s\n", line)
+			line, used = strings.Repeat(" ", left)+word, left+n
+		default:
+			line, used = line+" "+word, used+1+n
+		}
+	}
+	s.Printf("%s\n", strings.TrimRight(line, " "))
+}
+
+// cut shortens a text to at most n columns, and shows that something is left out.
+func (s *Screen) cut(text string, n int) string {
+	if utf8.RuneCountInString(text) <= n {
+		return text
+	}
+	dots := "…"
+	if s.ASCII {
+		dots = "..."
+	}
+	runes := []rune(text)
+	return string(runes[:max(0, n-utf8.RuneCountInString(dots))]) + dots
+}
+
+// Bar draws a part of a whole, from 0 to 1, in that many columns. The number belongs beside it.
+func (s *Screen) Bar(part float64, columns int) string {
+	filled := 0
+	if part > 0 { // not for NaN
+		filled = int(min(1, part)*float64(columns) + .5)
+	}
+	full, empty := "█", "·"
+	if s.ASCII {
+		full, empty = "#", "."
+	}
+	return strings.Repeat(full, filled) + strings.Repeat(empty, columns-filled)
+}

@@ -1,0 +1,75 @@
+package screen
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+)
+
+func env(values map[string]string) func(string) string {
+	return func(name string) string { return values[name] }
+}
+
+func TestPipeHasNoColourAndNoWidth(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = read.Close(), write.Close() }()
+	if s := New(write, env(nil)); s.Colour || s.Width != 0 || s.ASCII {
+		t.Errorf("%+v", s)
+	}
+	if s := New(write, env(map[string]string{"LC_ALL": "C", "LANG": "en_US.UTF-8"})); !s.ASCII {
+		t.Error("locale C has more than ASCII")
+	}
+}
+
+func TestTableFitsTheTerminal(t *testing.T) {
+	for _, width := range []int{0, 28, 20} {
+		var out bytes.Buffer
+		s := &Screen{Out: &out, Width: width}
+		table := &Table{Titles: []string{"NAME", "NONE", "SPLIT", "LAST"}, Least: []int{6, 0, 6, Optional}}
+		table.Add(Text("checkout"), Text(""), Text("90 % a, 10 % b"), Text("yesterday"))
+		s.Table(table)
+		for line := range strings.Lines(out.String()) {
+			if n := len([]rune(strings.TrimSuffix(line, "\n"))); width > 0 && n > width {
+				t.Errorf("%d columns on a terminal of %d: %q", n, width, line)
+			}
+		}
+		if has := strings.Contains(out.String(), "yesterday"); has != (width != 20) {
+			t.Errorf("width %d:\n%s", width, out.String())
+		}
+		if strings.Contains(out.String(), "NONE") {
+			t.Errorf("an empty column is shown:\n%s", out.String())
+		}
+	}
+}
+
+func TestStylesAddNothing(t *testing.T) {
+	show := func(colour bool) string {
+		var out bytes.Buffer
+		s := &Screen{Out: &out, Width: 30, Colour: colour}
+		table := &Table{Titles: []string{"READY"}}
+		table.Add(Cell{Text: "False", Style: Bad})
+		s.Table(table)
+		s.Wrapped(Cell{Text: "  broken ", Style: Bad}, "a long sentence that needs more than one line")
+		return out.String()
+	}
+	plain := show(true)
+	for _, style := range []Style{Bad, reset} {
+		plain = strings.ReplaceAll(plain, string(style), "")
+	}
+	if plain != show(false) {
+		t.Errorf("with colours:\n%s\nwithout:\n%s", plain, show(false))
+	}
+}
+
+func TestBar(t *testing.T) {
+	s := &Screen{ASCII: true}
+	for part, want := range map[float64]string{0: "....", .5: "##..", 1: "####", 7: "####", -1: "...."} {
+		if got := s.Bar(part, 4); got != want {
+			t.Errorf("%v is %s", part, got)
+		}
+	}
+}
