@@ -1,0 +1,180 @@
+// Package reader reads what a user may see of deliveries, rollouts and gates.
+//
+// Its invariant: it only gets, lists and watches, with the credentials that it is given. What the
+// user may not read is an error that says which right is missing, and never an empty answer.
+package reader
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+	"knative.dev/serving/pkg/client/clientset/versioned"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+)
+
+// Reader reads from one cluster.
+type Reader struct {
+	// Events reads the kinds of this project.
+	Events *client.Clientset
+	// Serving reads those of Knative Serving.
+	Serving versioned.Interface
+	// System is the namespace of the controller.
+	System string
+
+	dynamic dynamic.Interface
+}
+
+// New returns a reader for the connection that cfg describes, and for the controller in namespace system.
+func New(cfg *rest.Config, system string) (*Reader, error) {
+	cfg = rest.CopyConfig(cfg)
+	if cfg.QPS == 0 {
+		cfg.QPS, cfg.Burst = 50, 100
+	}
+	events, err := client.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	serving, err := versioned.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for Knative Serving: %w", err)
+	}
+	others, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for CustomRuns: %w", err)
+	}
+	return &Reader{Events: events, Serving: serving, System: system, dynamic: others}, nil
+}
+
+// pageSize is how many objects are read at a time.
+const pageSize = 500
+
+// pages lists all objects, a page at a time.
+func pages[T any](list func(metav1.ListOptions) (items []T, more string, err error)) ([]T, error) {
+	var out []T
+	for opts := (metav1.ListOptions{Limit: pageSize}); ; {
+		items, more, err := list(opts)
+		if err != nil {
+			return nil, err
+		}
+		if out = append(out, items...); more == "" {
+			return out, nil
+		}
+		opts.Continue = more
+	}
+}
+
+// Services returns the Knative Services of a namespace, or of all if it is empty.
+func (r *Reader) Services(ctx context.Context, namespace string) ([]servingv1.Service, error) {
+	out, err := pages(func(o metav1.ListOptions) ([]servingv1.Service, string, error) {
+		l, err := r.Serving.ServingV1().Services(namespace).List(ctx, o)
+		if err != nil {
+			return nil, "", err
+		}
+		return l.Items, l.Continue, nil
+	})
+	return out, explain(err, "list", services, namespace)
+}
+
+// Service returns one Knative Service.
+func (r *Reader) Service(ctx context.Context, namespace, name string) (*servingv1.Service, error) {
+	s, err := r.Serving.ServingV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+	return s, explainOne(err, services, "Knative Service", namespace, name)
+}
+
+// Revisions returns the Revisions of one Knative Service.
+func (r *Reader) Revisions(ctx context.Context, namespace, service string) ([]servingv1.Revision, error) {
+	out, err := pages(func(o metav1.ListOptions) ([]servingv1.Revision, string, error) {
+		o.LabelSelector = "serving.knative.dev/service=" + service
+		l, err := r.Serving.ServingV1().Revisions(namespace).List(ctx, o)
+		if err != nil {
+			return nil, "", err
+		}
+		return l.Items, l.Continue, nil
+	})
+	return out, explain(err, "list", revisions, namespace)
+}
+
+// Sources returns the CDEventSources of a namespace, or of all if it is empty.
+func (r *Reader) Sources(ctx context.Context, namespace string) ([]v1alpha1.CDEventSource, error) {
+	out, err := pages(func(o metav1.ListOptions) ([]v1alpha1.CDEventSource, string, error) {
+		l, err := r.Events.CDEventSources(namespace).List(ctx, o)
+		if err != nil {
+			return nil, "", err
+		}
+		return l.Items, l.Continue, nil
+	})
+	return out, explain(err, "list", v1alpha1.SourceResource, namespace)
+}
+
+// Gates returns the CanaryGates of a namespace, or of all if it is empty.
+func (r *Reader) Gates(ctx context.Context, namespace string) ([]v1alpha1.CanaryGate, error) {
+	out, err := pages(func(o metav1.ListOptions) ([]v1alpha1.CanaryGate, string, error) {
+		l, err := r.Events.CanaryGates(namespace).List(ctx, o)
+		if err != nil {
+			return nil, "", err
+		}
+		return l.Items, l.Continue, nil
+	})
+	return out, explain(err, "list", v1alpha1.GateResource, namespace)
+}
+
+// Ledger returns the CDEventSubjects about objects in a namespace, or about all objects if it is empty.
+func (r *Reader) Ledger(ctx context.Context, namespace string) ([]v1alpha1.CDEventSubject, error) {
+	out, err := pages(func(o metav1.ListOptions) ([]v1alpha1.CDEventSubject, string, error) {
+		l, err := r.Events.CDEventSubjects(r.System).List(ctx, o)
+		if err != nil {
+			return nil, "", err
+		}
+		var of []v1alpha1.CDEventSubject
+		for _, s := range l.Items {
+			if namespace == "" || s.Spec.Namespace == namespace {
+				of = append(of, s)
+			}
+		}
+		return of, l.Continue, nil
+	})
+	return out, explain(err, "list", v1alpha1.SubjectResource, r.System)
+}
+
+// Entry returns the CDEventSubject of the object with this kind and UID, or nil if there is none.
+func (r *Reader) Entry(ctx context.Context, kind string, uid types.UID) (*v1alpha1.CDEventSubject, error) {
+	name := ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: kind, UID: uid})
+	s, err := r.Events.CDEventSubjects(r.System).Get(ctx, name, metav1.GetOptions{})
+	if known(err) {
+		return nil, nil //nolint:nilnil // its absence is not an error
+	}
+	return s, explain(err, "get", v1alpha1.SubjectResource, r.System)
+}
+
+// Placement returns the plan for the shards of the Knative Service with this UID, or nil if there is none.
+func (r *Reader) Placement(ctx context.Context, service types.UID) (*v1alpha1.ShardPlacement, error) {
+	p, err := r.Events.ShardPlacements(r.System).Get(ctx, "service-"+string(service), metav1.GetOptions{})
+	if known(err) {
+		return nil, nil //nolint:nilnil // its absence is not an error
+	}
+	return p, explain(err, "get", v1alpha1.PlacementResource, r.System)
+}
+
+var (
+	services   = servingv1.SchemeGroupVersion.WithResource("services")
+	revisions  = servingv1.SchemeGroupVersion.WithResource("revisions")
+	customRuns = schema.GroupVersionResource{Group: "tekton.dev", Version: "v1beta1", Resource: "customruns"}
+)
+
+// CustomRun returns the run of a gate that a Tekton CustomRun holds, or nil if it holds none.
+func (r *Reader) CustomRun(ctx context.Context, namespace, name string) (*v1alpha1.GateRun, error) {
+	u, err := r.dynamic.Resource(customRuns).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, explainOne(err, customRuns, "CustomRun", namespace, name)
+	}
+	return gateRun(u.Object)
+}
