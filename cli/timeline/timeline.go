@@ -1,0 +1,168 @@
+// Package timeline tells what happened to an object, from its entry in the ledger.
+//
+// Its invariant: it is pure, and says only what the entry holds. The ledger keeps every event that is not
+// delivered. Of delivered events it keeps what later decisions need: the newest, those that last
+// brought traffic to each Revision, and those that announced an incident that is not over.
+package timeline
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+)
+
+// Event is one thing that happened.
+type Event struct {
+	// Sequence is the number of the transition, from 1 on. It is 0 for what is not in the ledger.
+	Sequence int64 `json:"sequence,omitempty"`
+	// Time is when it was observed.
+	Time time.Time `json:"time"`
+	// Type is the type of the CDEvent, such as dev.cdevents.service.upgraded.0.3.0. It is empty
+	// for what is not an event.
+	Type string `json:"type,omitempty"`
+	// Text says what happened.
+	Text string `json:"text"`
+	// Told lists the sources that have acknowledged this event or a later one. Filters of a source may have
+	// left the event out.
+	Told []types.UID `json:"-"`
+	// Owed lists the sources for which the event is pending.
+	Owed []types.UID `json:"-"`
+
+	kind lifecycle.Type
+}
+
+// Timeline is what the ledger holds of an object.
+type Timeline struct {
+	// Events are in order, oldest first.
+	Events []Event
+	// Sequence is how many transitions there have been.
+	Sequence int64
+	// Dropped counts dropped events, by reason.
+	Dropped map[string]int64
+	// Acknowledged is, for each source, the number of the transition up to which nothing is pending.
+	Acknowledged map[types.UID]int64
+}
+
+// Of reads an entry of the ledger.
+func Of(s *v1alpha1.CDEventSubject) (Timeline, error) {
+	st := &s.Status
+	t := Timeline{Sequence: st.Sequence, Dropped: st.Dropped, Acknowledged: st.Acknowledged}
+	known := map[int64]Event{}
+	add := func(e Event) {
+		// What comes first says most.
+		if _, has := known[e.Sequence]; !has && e.Sequence > 0 && e.Sequence <= st.Sequence {
+			known[e.Sequence] = e
+		}
+	}
+	pending := map[int64][]types.UID{}
+	for _, j := range st.Journal {
+		for _, r := range j.Recipients {
+			if j.Sequence > st.Acknowledged[r.Source] {
+				pending[j.Sequence] = append(pending[j.Sequence], r.Source)
+			}
+		}
+		add(journaled(s, j))
+	}
+	remembered, err := remember(s)
+	for _, e := range remembered {
+		add(e)
+	}
+	if st.LastEventTime != nil {
+		kind := lifecycle.Type(st.LastEvent)
+		add(Event{Sequence: st.Sequence, Time: st.LastEventTime.Time, kind: kind, Text: brief(kind, "")})
+	}
+	for _, sequence := range slices.Sorted(maps.Keys(known)) {
+		e := known[sequence]
+		e.Type = TypeOf(e.kind)
+		e.Owed = pending[sequence]
+		for source, upTo := range st.Acknowledged {
+			if upTo >= sequence && !slices.Contains(e.Owed, source) {
+				e.Told = append(e.Told, source)
+			}
+		}
+		slices.Sort(e.Told)
+		t.Events = append(t.Events, e)
+	}
+	return t, err
+}
+
+// TypeOf returns the type of the CDEvent for a transition, or the transition's own if it has none.
+func TypeOf(kind lifecycle.Type) string {
+	if typ, err := cdevents.Type(cdevents.Version05, kind); err == nil {
+		return typ
+	}
+	return string(kind)
+}
+
+// Short returns what people call the event.
+func (e Event) Short() string { return Short(e.kind) }
+
+// Short returns what people call an event: "service.upgraded" for dev.cdevents.service.upgraded.0.3.0.
+func Short(kind lifecycle.Type) string {
+	typ := TypeOf(kind)
+	for _, prefix := range []string{"dev.cdevents.", "dev.cdeventsx.knative-", "dev.cdeventsx.stateful-", "dev.cdeventsx."} {
+		if rest, ok := strings.CutPrefix(typ, prefix); ok {
+			parts := strings.Split(rest, ".")
+			return strings.Join(parts[:min(2, len(parts))], ".")
+		}
+	}
+	return typ
+}
+
+// journaled tells of an event that is not delivered.
+func journaled(s *v1alpha1.CDEventSubject, j v1alpha1.JournalEntry) Event {
+	e := Event{Sequence: j.Sequence, Time: j.Time.Time, kind: lifecycle.Type(j.Type)}
+	var t lifecycle.Transition
+	if json.Unmarshal(j.Transition.Raw, &t) != nil || t.Type == "" {
+		e.Text = brief(e.kind, "") // the controller gives it up, and counts it
+		return e
+	}
+	e.Text = Text(s.Spec.Name, t)
+	return e
+}
+
+// remember tells what the memory of an object refers to.
+func remember(s *v1alpha1.CDEventSubject) ([]Event, error) {
+	if s.Status.Memory == nil {
+		return nil, nil
+	}
+	var m struct {
+		Last      *lifecycle.TransitionRef                 `json:"last"`
+		Revisions map[string]lifecycle.KnownRevision       `json:"revisions"`
+		Episodes  map[lifecycle.Incident]lifecycle.Episode `json:"episodes"`
+	}
+	if err := json.Unmarshal(s.Status.Memory.Raw, &m); err != nil {
+		return nil, fmt.Errorf("reading the memory in CDEventSubject %s: %w", s.Name, err)
+	}
+	var out []Event
+	add := func(ref *lifecycle.TransitionRef, text string) {
+		if ref != nil {
+			out = append(out, Event{Sequence: ref.Sequence, Time: ref.Time, kind: ref.Type, Text: text})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Revisions)) {
+		if ref := m.Revisions[name].Arrived; ref != nil {
+			add(ref, brief(ref.Type, name))
+		}
+	}
+	for kind, e := range m.Episodes {
+		if e.Detected != nil {
+			add(e.Detected, fmt.Sprintf("incident %s: not over", kind))
+		}
+	}
+	if m.Last != nil {
+		add(m.Last, brief(m.Last.Type, ""))
+	}
+	slices.SortStableFunc(out, func(a, b Event) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	return out, nil
+}
