@@ -1,0 +1,156 @@
+package advice
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"knative.dev/pkg/apis"
+	duckv1 "knative.dev/pkg/apis/duck/v1"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+)
+
+var clock = Clock{Now: time.Date(2040, 1, 2, 12, 0, 0, 0, time.UTC), System: "knative-cdevents"}
+
+// decided are the reasons of verdicts after which there is nothing to do, or nothing that the gate's owner could do to
+// get a verdict.
+var decided = []string{
+	"AbsoluteLimit", "RelativeRegression", "Restarts", "UnaccountedRequests", "NonInferior", "Negligible", "PossiblyWorse", "LowScore", "LowCoverage", "DryRun",
+	"ServiceGone", "RevisionGone", "SplitChanged", "GateChanged", "NoSplit", "NoRequests", "CallsPerRequestUnknown",
+}
+
+// TestReasons checks that each reason for which a gate does not decide has an action of its own.
+func TestReasons(t *testing.T) {
+	gate := &v1alpha1.CanaryGate{Spec: v1alpha1.CanaryGateSpec{Service: "cart"}}
+	generic := clock.forReason(gate, "SomethingNew")
+	n := 0
+	for _, file := range []string{"../../api/verdict/reason.go", "../../canary/attribution/facts.go", "../../canary/gaterun/target.go", "../../reconciler/gate/conditions.go"} {
+		for _, reason := range constants(t, file) {
+			if n++; !slices.Contains(decided, reason) && clock.forReason(gate, reason) == generic {
+				t.Errorf("%s of %s has no action", reason, file)
+			}
+		}
+	}
+	if n < 40 {
+		t.Errorf("found only %d reasons", n)
+	}
+}
+
+// constants returns the CamelCase values of the constants in a file.
+func constants(t *testing.T, file string) []string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, d := range parsed.Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok || g.Tok != token.CONST {
+			continue
+		}
+		for _, s := range g.Specs {
+			v, ok := s.(*ast.ValueSpec)
+			if !ok {
+				continue
+			}
+			for _, value := range v.Values {
+				l, ok := value.(*ast.BasicLit)
+				if !ok || l.Kind != token.STRING {
+					continue
+				}
+				text, err := strconv.Unquote(l.Value)
+				if err == nil && text != "" && !strings.ContainsAny(text, " {-") && text != "Split" {
+					out = append(out, text)
+				}
+			}
+		}
+	}
+	return out
+}
+
+func TestSource(t *testing.T) {
+	source := func(change func(*v1alpha1.CDEventSource)) *v1alpha1.CDEventSource {
+		s := &v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "s", Generation: 1, CreationTimestamp: metav1.NewTime(clock.Now.Add(-time.Hour))}}
+		s.Spec.Sink.Ref = &duckv1.KReference{APIVersion: "serving.knative.dev/v1", Kind: "Service", Name: "sink"}
+		s.Status.ObservedGeneration = 1
+		change(s)
+		return s
+	}
+	condition := func(of apis.ConditionType, reason string) func(*v1alpha1.CDEventSource) {
+		return func(s *v1alpha1.CDEventSource) {
+			s.GetConditionSet().Manage(&s.Status).MarkFalse(of, reason, "because")
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		source *v1alpha1.CDEventSource
+		state  State
+		do     string
+	}{
+		{"never seen", source(func(s *v1alpha1.CDEventSource) { s.Status.ObservedGeneration = 0 }), Broken, "Check that the controller runs: kubectl get pods -n knative-cdevents"},
+		{"new", source(func(s *v1alpha1.CDEventSource) {
+			s.Status.ObservedGeneration, s.CreationTimestamp = 0, metav1.NewTime(clock.Now)
+		}), Waiting, "Wait a moment"},
+		{"changed", source(func(s *v1alpha1.CDEventSource) { s.Generation = 2 }), Waiting, "Wait a moment"},
+		{"sink not ready", source(condition(v1alpha1.SourceConditionSinkProvided, "SinkNotAddressable")), Broken, "kubectl describe ksvc sink -n shop"},
+		{"host", source(condition(v1alpha1.SourceConditionSinkProvided, "SinkNotAllowed")), Broken, "sink-hosts in ConfigMap config-cdevents of namespace knative-cdevents"},
+		{"secret", source(condition(v1alpha1.SourceConditionCredentialsReady, "SecretNotFound")), Broken, "Correct the Secret"},
+		{"field", source(condition(v1alpha1.SourceConditionValid, "InvalidFilter")), Broken, "kubectl edit cdeventsource s -n shop"},
+		{"many", source(condition(v1alpha1.SourceConditionValid, "TooManySources")), Broken, "Delete a source"},
+		{"fails", source(condition(v1alpha1.SourceConditionDelivering, "SinkFails")), Broken, "Do what the message says"},
+		{"nothing sent", source(func(s *v1alpha1.CDEventSource) {
+			s.GetConditionSet().Manage(&s.Status).MarkUnknown(v1alpha1.SourceConditionDelivering, "NothingSentYet", "No event has been sent yet")
+		}), Works, ""},
+	} {
+		got := clock.Source(c.source)
+		if got.State != c.state || !strings.Contains(got.Do, c.do) || (got.Do == "") != (c.do == "") {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+}
+
+func TestFirstCauseComesFirst(t *testing.T) {
+	s := &v1alpha1.CDEventSource{}
+	m := s.GetConditionSet().Manage(&s.Status)
+	m.MarkUnknown(v1alpha1.SourceConditionCredentialsReady, "SinkNotResolved", "later")
+	m.MarkFalse(v1alpha1.SourceConditionSinkProvided, "SinkNotFound", "the cause")
+	if got := clock.Source(s); got.Reason != "SinkNotFound" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestServiceWithoutSource(t *testing.T) {
+	about := About{Service: &servingv1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart", Labels: map[string]string{"team": "a"}}}}
+	other := v1alpha1.CDEventSource{}
+	other.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "b"}}
+	about.Sources = []v1alpha1.CDEventSource{other}
+	about.Plan = &v1alpha1.ShardPlacement{Status: v1alpha1.ShardPlacementStatus{Held: "MemberUnreachable"}}
+	var all []string
+	for _, f := range clock.Service(about) {
+		all = append(all, f.What)
+	}
+	text := strings.Join(all, "; ")
+	if !strings.Contains(text, "no source in its namespace sends its events") || !strings.Contains(text, "no shard moves: a member of the cluster does not answer") {
+		t.Error(text)
+	}
+}
+
+func TestForecast(t *testing.T) {
+	j := judge.Judgement{Canary: judge.Samples{Requests: 100, Missing: 50}, Metrics: []judge.Result{{Missing: 200}, {Missing: 900, DryRun: true}}}
+	if got := Forecast(j, time.Minute); got != 2*time.Minute {
+		t.Errorf("got %s", got)
+	}
+	if got := Forecast(judge.Judgement{Canary: judge.Samples{Missing: 50}}, time.Minute); got != 0 {
+		t.Errorf("without requests: %s", got)
+	}
+}

@@ -1,0 +1,174 @@
+package advice
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+)
+
+// Gate says whether a gate can judge and decides, and if not, why.
+func (c Clock) Gate(g *v1alpha1.CanaryGate) Finding {
+	f := Finding{Kind: v1alpha1.GateKind.Kind, Namespace: g.Namespace, Name: g.Name, State: Works}
+	if g.Status.ObservedGeneration != g.Generation {
+		f.State, f.What, f.Do = Waiting, "the controller has not looked at its newest spec yet", "Wait a moment, and ask again"
+		if g.Generation == 1 && c.Now.Sub(g.CreationTimestamp.Time) > patience {
+			f.State, f.Do = Broken, c.unseen()
+		}
+		return f
+	}
+	if done := c.cannotJudge(g, &f); done {
+		return f
+	}
+	latest := g.Status.Latest
+	if latest == nil {
+		return never(g, f)
+	}
+	f.Reason, f.Message = first(latest.Reasons), latest.Message
+	switch latest.Verdict {
+	case verdict.Running:
+		f.State, f.What = Waiting, fmt.Sprintf("it judges %s, for %s so far", latest.Canary, ago(c.Now.Sub(latest.StartTime.Time)))
+		f.Do = c.forReason(g, f.Reason)
+	case verdict.Inconclusive, verdict.Error:
+		f.State, f.What = Broken, fmt.Sprintf("its run on %s ended without a verdict: %s", latest.Canary, latest.Verdict)
+		f.Do = c.forReason(g, f.Reason)
+	case verdict.Superseded:
+		f.What, f.Message = fmt.Sprintf("its run on %s was superseded: what it judged is no longer in force", latest.Canary), latest.Message
+	default:
+		f.What = fmt.Sprintf("it decided on %s: %s", latest.Canary, latest.Verdict)
+	}
+	return f
+}
+
+// cannotJudge sets what a condition says that prevents every verdict.
+func (c Clock) cannotJudge(g *v1alpha1.CanaryGate, f *Finding) (done bool) {
+	for _, of := range []string{v1alpha1.GateServiceFound, v1alpha1.GateMeasured} {
+		for _, condition := range g.Status.Conditions {
+			if string(condition.Type) != of || condition.IsTrue() {
+				continue
+			}
+			f.State, f.Reason, f.Message = Broken, condition.Reason, condition.Message
+			if condition.IsUnknown() {
+				f.State = Waiting
+			}
+			if f.What = "it cannot judge: what it needs is not measured"; of == v1alpha1.GateServiceFound {
+				f.What = fmt.Sprintf("it cannot judge Service %s", g.Spec.Service)
+			}
+			f.Do = c.forReason(g, condition.Reason)
+			return true
+		}
+	}
+	return false
+}
+
+// never is about a gate that has had no run.
+func never(g *v1alpha1.CanaryGate, f Finding) Finding {
+	if g.Spec.Watch {
+		f.What = fmt.Sprintf("it has had nothing to judge: the traffic of Service %s was not split since the gate exists", g.Spec.Service)
+		return f
+	}
+	f.State, f.What = Waiting, "it has had no run: it does not watch, and no CustomRun has referred to it"
+	f.Do = fmt.Sprintf("Let it start runs by itself: kubectl patch canarygate %s -n %s --type merge -p '{\"spec\":{\"watch\":true}}'", g.Name, g.Namespace)
+	return f
+}
+
+func first(reasons string) string {
+	out, _, _ := strings.Cut(reasons, ",")
+	return out
+}
+
+// forReason is the action for the first reason of a gate.
+func (c Clock) forReason(g *v1alpha1.CanaryGate, reason string) string {
+	edit := fmt.Sprintf("kubectl edit canarygate %s -n %s", g.Name, g.Namespace)
+	switch reason {
+	case string(verdict.InsufficientSample):
+		return c.moreTraffic(g)
+	case string(verdict.BaselineMissing):
+		return "Leave the baseline a larger share of the traffic: it has handled too few requests to compare with"
+	case string(verdict.CanaryHandledNothing):
+		return "Check that requests reach the canary's pods: kubectl get pods -l serving.knative.dev/revision=" + canaryOf(g) + " -n " + g.Namespace
+	case string(verdict.InsufficientShards):
+		return "Wait until requests reach more shards, or lower minimum.shards: " + edit
+	case string(verdict.ExposureMismatch):
+		return "Turn on placement, so that the canary handles the share that its Route gives it: docs/placement.md"
+	case string(verdict.Rebalancing), string(verdict.WindowTooShort), string(verdict.Undecided), string(verdict.HangingRequests):
+		return "Wait; the run goes on by itself"
+	case string(verdict.BaselineUnhealthy):
+		return "Repair what both Revisions have in common: the baseline is above the limit too"
+	case string(verdict.Timeout):
+		return "Give the run more time (schedule.timeout), or the canary more traffic: " + edit
+	case "":
+		return "Wait; no reason is given yet"
+	}
+	return forSetup(g, reason, edit)
+}
+
+// forSetup is the action if the gate, its Service or its measurements are not as they must be.
+func forSetup(g *v1alpha1.CanaryGate, reason, edit string) string {
+	switch reason {
+	case "EntryMetricsUnavailable":
+		return "Ask an operator to run the command in the message"
+	case "NotKnownYet", "NotReadYet", "NotRead":
+		return "Wait a moment; the controller reads the Service and its pods"
+	case "ServiceNotFound":
+		return fmt.Sprintf("Create Service %s in namespace %s, or name another one in spec.service: %s", g.Spec.Service, g.Namespace, edit)
+	case "TrafficUnknown":
+		return fmt.Sprintf("Find out why the Route is not ready: kubectl describe ksvc %s -n %s", g.Spec.Service, g.Namespace)
+	case "RevisionNotInSplit", "SameRevision", "InvalidSpec", string(verdict.InvalidPlan):
+		return "Correct the gate as the message says: " + edit
+	case "NothingCounted", "OutcomesUnknown", "DurationsUnknown", "BucketsDiffer", "EntryOutcomesUnknown", "StartedUnknown", string(verdict.NoData):
+		return "Let the application export what the message names (docs/canary.md), or judge by other metrics: " + edit
+	case "Misdeclared":
+		return fmt.Sprintf("Correct the annotations of the Service's template: kubectl cdevents why service/%s -n %s", g.Spec.Service, g.Namespace)
+	case "EvidenceTooLarge", "EvidenceUnreadable":
+		return "Change the split, which starts a new run; if this happens again, report it"
+	}
+	return "Look at the run: kubectl cdevents gate " + g.Spec.Service + " -n " + g.Namespace
+}
+
+func canaryOf(g *v1alpha1.CanaryGate) string {
+	if g.Status.Latest == nil {
+		return ""
+	}
+	return g.Status.Latest.Canary
+}
+
+// moreTraffic says how long the missing requests take at the present rate, if the run shows it.
+func (c Clock) moreTraffic(g *v1alpha1.CanaryGate) string {
+	more := fmt.Sprintf("Give the canary a larger share of the traffic: kn service update %s -n %s --traffic …", g.Spec.Service, g.Namespace)
+	run := g.Status.Run
+	if run == nil || run.CompletionTime != nil || run.Report == nil {
+		return more
+	}
+	var j judge.Judgement
+	if json.Unmarshal(run.Report.Raw, &j) != nil {
+		return more
+	}
+	needs, elapsed := Forecast(j, c.Now.Sub(run.StartTime.Time)), run.Deadline.Sub(c.Now)
+	switch {
+	case needs == 0:
+		return more
+	case needs < elapsed:
+		return fmt.Sprintf("Wait about %s: at the present rate, the canary has enough requests then", ago(needs))
+	}
+	return fmt.Sprintf("%s (at the present rate, it needs %s more, and the run ends in %s)", more, ago(needs), ago(elapsed))
+}
+
+// Forecast returns how long the canary's missing requests take at the present rate; 0 if that is unknown,
+// or if none is missing.
+func Forecast(j judge.Judgement, elapsed time.Duration) time.Duration {
+	if j.Canary.Requests <= 0 || elapsed <= 0 {
+		return 0
+	}
+	missing := j.Canary.Missing
+	for _, m := range j.Metrics {
+		if !m.DryRun {
+			missing = max(missing, m.Missing)
+		}
+	}
+	return time.Duration(missing / j.Canary.Requests * float64(elapsed))
+}
