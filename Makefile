@@ -46,8 +46,9 @@ demo-down: ## Remove the demo and the local cluster (DEMO_CLUSTER=existing: only
 ##@ Develop
 
 .PHONY: build
-build: ## Build the controller into bin/
-	go build -o bin/controller ./cmd/controller
+build: ## Build the controller, and the plugin for kubectl and kn, into bin/
+	go build -o bin/ ./cmd/controller ./cmd/kubectl-cdevents
+	@for name in kn-cdevents kubectl_complete-cdevents; do ln -sf kubectl-cdevents bin/$$name; done
 
 # Random seeds to simulate in addition to the fixed ones.
 SIM_SEED ?= $(shell date +%s%N)
@@ -183,3 +184,14 @@ release: ## Write release/release.yaml, release/samples.yaml and release/tekton,
 	@for f in $$(cd config && grep -rl 'image: ko://' tekton); do .ci/tool ko resolve --base-import-paths --tags $(VERSION) -f config/$$f > release/$$f; done
 	@grep -rhoE 'image: .*@sha256:.*' release | sort -u
 	@echo "wrote release/release.yaml, release/samples.yaml and release/tekton"
+
+# The systems that "make release-plugin" builds for.
+PLUGIN_SYSTEMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+
+.PHONY: release-plugin
+release-plugin: ## Write kubectl-cdevents for Linux and macOS to release/ (PLUGIN_SYSTEMS=linux/amd64 for one)
+	@mkdir -p release
+	@for system in $(PLUGIN_SYSTEMS); do \
+	  CGO_ENABLED=0 GOOS=$${system%/*} GOARCH=$${system#*/} go build -trimpath -ldflags='-s -w' -o release/kubectl-cdevents-$${system/\//-} ./cmd/kubectl-cdevents; \
+	done
+	@ls -1 release/kubectl-cdevents-*

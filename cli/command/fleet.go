@@ -1,0 +1,281 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/apis"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/cli/reader"
+	"github.com/knative-cdevents/knative-cdevents/cli/timeline"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+)
+
+// fleet is what list prints.
+type fleet struct {
+	Services     []serviceState     `json:"services"`
+	Sources      []sourceState      `json:"sources"`
+	Environments []environmentState `json:"environments"`
+	// Notes say what is left out, and why.
+	Notes []string `json:"notes,omitempty"`
+}
+
+type serviceState struct {
+	Namespace string            `json:"namespace"`
+	Name      string            `json:"name"`
+	Ready     string            `json:"ready"`
+	Reason    string            `json:"reason,omitempty"`
+	URL       string            `json:"url,omitempty"`
+	Traffic   []lifecycle.Share `json:"traffic,omitempty"`
+	Gates     []gateState       `json:"gates,omitempty"`
+	ledgerState
+}
+
+// ledgerState is what the ledger holds. It is empty if the user may not read it.
+type ledgerState struct {
+	// Pending is nil if it is not known.
+	Pending       *int64     `json:"pending,omitempty"`
+	Owed          []owed     `json:"owed,omitempty"`
+	LastEvent     string     `json:"lastEvent,omitempty"`
+	LastEventTime *time.Time `json:"lastEventTime,omitempty"`
+}
+
+// owed is what is pending for one source.
+type owed struct {
+	Source string    `json:"source"`
+	Events int64     `json:"events"`
+	Since  time.Time `json:"since"`
+}
+
+type gateState struct {
+	Name    string `json:"name"`
+	Ready   string `json:"ready"`
+	Reason  string `json:"reason,omitempty"`
+	Verdict string `json:"verdict,omitempty"`
+	Reasons string `json:"reasons,omitempty"`
+	Canary  string `json:"canary,omitempty"`
+	Missing string `json:"missing,omitempty"`
+}
+
+type sourceState struct {
+	Namespace     string     `json:"namespace"`
+	Name          string     `json:"name"`
+	Sink          string     `json:"sink,omitempty"`
+	Ready         string     `json:"ready"`
+	Delivering    string     `json:"delivering"`
+	Reason        string     `json:"reason,omitempty"`
+	Pending       int64      `json:"pending"`
+	OldestPending *time.Time `json:"oldestPending,omitempty"`
+	LastDelivery  *time.Time `json:"lastDelivery,omitempty"`
+}
+
+type environmentState struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	ledgerState
+}
+
+// fleetOf reads a namespace, or all if it is empty. What the user may not read is left out, with a note;
+// it is an error if nothing is left.
+func (e *env) fleetOf(ctx context.Context, r *reader.Reader, namespace string) (*fleet, error) {
+	out := &fleet{Services: []serviceState{}, Sources: []sourceState{}, Environments: []environmentState{}}
+	services, noServices := r.Services(ctx, namespace)
+	sources, noSources := r.Sources(ctx, namespace)
+	if err := firstOf(noSources, noServices); noSources != nil && (noServices != nil || errors.Is(noSources, reader.ErrNotInstalled)) {
+		return nil, err
+	}
+	gates, noGates := r.Gates(ctx, namespace)
+	entries, noLedger := r.Ledger(ctx, namespace)
+	for _, problem := range []struct {
+		err     error
+		without string
+	}{
+		{noServices, "Services"},
+		{noSources, "sources"},
+		{noGates, "gates"},
+		{noLedger, "what is pending for each Service, and environments"},
+	} {
+		if problem.err == nil {
+			continue
+		}
+		if !errors.Is(problem.err, reader.ErrForbidden) && !errors.Is(problem.err, reader.ErrNotInstalled) {
+			return nil, problem.err
+		}
+		out.Notes = append(out.Notes, "not shown: "+problem.without+"; "+problem.err.Error())
+	}
+	names := e.sourceNames(ctx, r, namespace, sources)
+	byUID := map[types.UID]*v1alpha1.CDEventSubject{}
+	for i := range entries {
+		entry := &entries[i]
+		byUID[entry.Spec.UID] = entry
+		switch {
+		case isMarker(entry):
+		case !isService(entry):
+			out.Environments = append(out.Environments, environmentState{
+				Kind: entry.Spec.Kind, Namespace: entry.Spec.Namespace, Name: entry.Spec.Name, ledgerState: ledgerOf(entry, names),
+			})
+		case entry.Status.Removed:
+			out.Services = append(out.Services, serviceState{
+				Namespace: entry.Spec.Namespace, Name: entry.Spec.Name, Ready: "Gone", ledgerState: ledgerOf(entry, names),
+			})
+		}
+	}
+	for i := range services {
+		s := serviceOf(&services[i], gates)
+		if noLedger == nil {
+			s.ledgerState = ledgerOf(byUID[services[i].UID], names)
+		}
+		out.Services = append(out.Services, s)
+	}
+	for i := range sources {
+		out.Sources = append(out.Sources, sourceOf(&sources[i]))
+	}
+	slices.SortStableFunc(out.Services, func(a, b serviceState) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	slices.SortFunc(out.Environments, func(a, b environmentState) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
+	})
+	return out, nil
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sourceNames returns how to call each source. The operator's sources, in the controller's namespace, get events
+// of other namespaces too; a user may not be allowed to read them.
+func (e *env) sourceNames(ctx context.Context, r *reader.Reader, namespace string, sources []v1alpha1.CDEventSource) func(types.UID) string {
+	names := map[types.UID]string{}
+	add := func(all []v1alpha1.CDEventSource) {
+		for _, s := range all {
+			if names[s.UID] = s.Name; s.Namespace != namespace {
+				names[s.UID] = s.Namespace + "/" + s.Name
+			}
+		}
+	}
+	if namespace != "" && namespace != r.System {
+		if operators, err := r.Sources(ctx, r.System); err == nil {
+			add(operators)
+		}
+	}
+	add(sources)
+	return func(uid types.UID) string {
+		if name, ok := names[uid]; ok {
+			return name
+		}
+		return "another source"
+	}
+}
+
+func serviceOf(s *servingv1.Service, gates []v1alpha1.CanaryGate) serviceState {
+	out := serviceState{Namespace: s.Namespace, Name: s.Name, Ready: "Unknown"}
+	if c := s.Status.GetCondition(apis.ConditionReady); c != nil {
+		out.Ready, out.Reason = string(c.Status), c.Reason
+	}
+	if s.Status.URL != nil {
+		out.URL = s.Status.URL.String()
+	}
+	out.Traffic = trafficOf(s)
+	for i := range gates {
+		if g := &gates[i]; g.Namespace == s.Namespace && g.Spec.Service == s.Name {
+			out.Gates = append(out.Gates, gateOf(g))
+		}
+	}
+	return out
+}
+
+// trafficOf returns the split, largest share first.
+func trafficOf(s *servingv1.Service) []lifecycle.Share {
+	var out []lifecycle.Share
+	for _, t := range s.Status.Traffic {
+		if t.Percent != nil {
+			out = append(out, lifecycle.Share{Revision: t.RevisionName, Percent: *t.Percent})
+		}
+	}
+	return lifecycle.Split(out)
+}
+
+func gateOf(g *v1alpha1.CanaryGate) gateState {
+	out := gateState{Name: g.Name, Ready: "Unknown"}
+	if c := g.Status.GetCondition(apis.ConditionReady); c != nil {
+		out.Ready, out.Reason = string(c.Status), c.Reason
+	}
+	if l := g.Status.Latest; l != nil {
+		out.Verdict, out.Reasons, out.Canary, out.Missing = string(l.Verdict), l.Reasons, l.Canary, l.Missing
+	}
+	return out
+}
+
+func sourceOf(s *v1alpha1.CDEventSource) sourceState {
+	out := sourceState{
+		Namespace: s.Namespace, Name: s.Name, Sink: s.Status.SinkURI.String(), Ready: "Unknown", Delivering: "Unknown", Pending: s.Status.Pending,
+	}
+	if c := s.Status.GetCondition(v1alpha1.SourceConditionDelivering); c != nil {
+		if out.Delivering = string(c.Status); !c.IsTrue() {
+			out.Reason = c.Reason
+		}
+	}
+	if c := s.Status.GetCondition(v1alpha1.SourceConditionReady); c != nil {
+		if out.Ready = string(c.Status); !c.IsTrue() {
+			out.Reason = c.Reason
+		}
+	}
+	if at := s.Status.OldestPending; at != nil {
+		out.OldestPending = &at.Time
+	}
+	if at := s.Status.LastDelivery; at != nil {
+		out.LastDelivery = &at.Time
+	}
+	return out
+}
+
+// ledgerOf sums up an entry. Without one, nothing has happened since the controller first saw the object.
+func ledgerOf(s *v1alpha1.CDEventSubject, names func(types.UID) string) ledgerState {
+	none := int64(0)
+	if s == nil {
+		return ledgerState{Pending: &none}
+	}
+	st := &s.Status
+	out := ledgerState{Pending: &st.Pending, LastEvent: timeline.Short(lifecycle.Type(st.LastEvent))}
+	if st.LastEventTime != nil {
+		out.LastEventTime = &st.LastEventTime.Time
+	}
+	for _, j := range st.Journal {
+		for _, to := range j.Recipients {
+			if j.Sequence <= st.Acknowledged[to.Source] {
+				continue
+			}
+			name := names(to.Source)
+			i := slices.IndexFunc(out.Owed, func(o owed) bool { return o.Source == name })
+			if i < 0 {
+				i, out.Owed = len(out.Owed), append(out.Owed, owed{Source: name, Since: j.Time.Time})
+			}
+			out.Owed[i].Events++
+		}
+	}
+	slices.SortFunc(out.Owed, func(a, b owed) int { return strings.Compare(a.Source, b.Source) })
+	return out
+}
+
+// isMarker reports whether an entry only marks since when objects of a kind are announced.
+func isMarker(s *v1alpha1.CDEventSubject) bool { return s.Spec.Kind == ledger.BaselineKind }
+
+// isService reports whether an entry is about a Knative Service. Another kind may have the same name.
+func isService(s *v1alpha1.CDEventSubject) bool {
+	return s.Spec.Kind == "Service" && strings.HasPrefix(s.Spec.APIVersion, servingv1.SchemeGroupVersion.Group+"/")
+}

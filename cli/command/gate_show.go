@@ -1,0 +1,217 @@
+package command
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/cli/advice"
+	"github.com/knative-cdevents/knative-cdevents/cli/screen"
+)
+
+// label is how wide the labels are before the bars.
+const label = 22
+
+// columns is how wide a bar is: a third of the terminal, from 10 to 30.
+func (e *env) columns() int {
+	if e.Screen.Width == 0 {
+		return 30
+	}
+	return max(10, min(30, e.Screen.Width/3))
+}
+
+func (e *env) showGates(reports []*gateReport) {
+	for i, g := range reports {
+		if i > 0 {
+			e.Screen.Printf("\n")
+		}
+		e.showGate(g)
+	}
+}
+
+func (e *env) showGate(g *gateReport) {
+	s := e.Screen
+	title := fmt.Sprintf("Gate %s", g.Name)
+	if run := g.Run; run != nil {
+		title += fmt.Sprintf(" judges %s", run.Canary.Name)
+		if run.Baseline != nil {
+			title += fmt.Sprintf(" against %s", run.Baseline.Name)
+		}
+	}
+	s.Printf("%s\n", s.Paint(screen.Bold, title+fmt.Sprintf(" (Service %s)", g.Service)))
+	if g.Run == nil {
+		e.showFinding(g.Finding, "  ")
+		return
+	}
+	e.showRun(g)
+	if g.judgement != nil {
+		e.showSamples(g.Run, g.judgement)
+		e.showShares(g)
+		for _, m := range g.judgement.Metrics {
+			e.showMetric(m)
+		}
+	}
+	if g.judgement != nil && len(g.Notes)+len(g.Finding.Do) > 0 {
+		s.Printf("\n")
+	}
+	for _, n := range g.Notes {
+		s.Wrapped(screen.Text("  note       "), n)
+	}
+	if g.Finding.Do != "" {
+		s.Wrapped(screen.Text("  do         "), g.Finding.Do)
+	}
+}
+
+// showRun says when the run began, how it ended, and why.
+func (e *env) showRun(g *gateReport) {
+	s, run := e.Screen, g.Run
+	v := string(run.Verdict)
+	if len(run.Reasons) > 0 {
+		v += ": " + strings.Join(run.Reasons, ", ")
+	}
+	if g.spec.DryRun {
+		v += " (dry run: it stops nothing)"
+	}
+	s.Printf("  verdict    %s\n", s.Paint(verdictStyle(string(run.Verdict)), v))
+	when := fmt.Sprintf("began %s ago", e.age(run.StartTime.Time))
+	switch {
+	case run.CompletionTime != nil:
+		when += fmt.Sprintf(", ended %s ago after %s", e.age(run.CompletionTime.Time), run.CompletionTime.Sub(run.StartTime.Time).Round(time.Second))
+	case !run.Deadline.IsZero():
+		when += fmt.Sprintf(", ends in %s at the latest", run.Deadline.Sub(e.Now()).Round(time.Second))
+	}
+	if g.CustomRun != "" {
+		when += ", for CustomRun " + g.CustomRun
+	}
+	s.Printf("  run        %s\n", when)
+	if run.Message != "" {
+		s.Wrapped(screen.Text("  why        "), run.Message)
+	}
+}
+
+// showSamples shows how many requests and shards each side has, and how many it needs.
+func (e *env) showSamples(run *v1alpha1.GateRun, j *judge.Judgement) {
+	e.Screen.Printf("\n")
+	for _, side := range []struct {
+		name string
+		judge.Samples
+	}{{"canary", j.Canary}, {"baseline", j.Baseline}} {
+		needed := side.Requests + side.Missing
+		if run.Minimum != nil {
+			least := run.Minimum.CanaryRequests
+			if side.name == "baseline" {
+				least = run.Minimum.BaselineRequests
+			}
+			if least != nil {
+				needed = float64(*least)
+			}
+		}
+		e.bar(side.name+" requests", part(side.Requests, needed), fmt.Sprintf("%.0f of %.0f needed", side.Requests, needed))
+		if side.Shards+side.ShardsMissing > 0 {
+			needed := side.Shards + side.ShardsMissing
+			e.bar(side.name+" shards", part(float64(side.Shards), float64(needed)), fmt.Sprintf("%d, %d more needed", side.Shards, side.ShardsMissing))
+		}
+	}
+	if run.Verdict == verdict.Running {
+		if wait := advice.Forecast(*j, e.Now().Sub(run.StartTime.Time)); wait > 0 {
+			e.Screen.Printf("  %-*s about %s more at the present rate\n", label, "", wait.Round(time.Second))
+		}
+	}
+}
+
+func part(of, whole float64) float64 {
+	if whole <= 0 {
+		return 1
+	}
+	return of / whole
+}
+
+// showShares shows which part of the requests entered at the canary, and which part it handled.
+func (e *env) showShares(g *gateReport) {
+	j := g.judgement
+	if j.RequiredShare != nil {
+		e.bar("share in the Route", *j.RequiredShare, fmt.Sprintf("%.1f %%", 100**j.RequiredShare))
+	}
+	if j.HandledShare == nil {
+		return
+	}
+	text := fmt.Sprintf("%.1f %%", 100**j.HandledShare)
+	if x := g.spec.Exposure; j.RequiredShare != nil && x != nil && *j.RequiredShare > 0 {
+		switch ratio := *j.HandledShare / *j.RequiredShare; {
+		case x.MaxRatio != nil && ratio > *x.MaxRatio:
+			text += fmt.Sprintf(", %.1f times its share; at most %v is accepted", ratio, *x.MaxRatio)
+		case x.MinRatio != nil && ratio < *x.MinRatio:
+			text += fmt.Sprintf(", %.2f times its share; at least %v is expected", ratio, *x.MinRatio)
+		}
+	}
+	e.bar("share it handled", *j.HandledShare, text)
+}
+
+// showMetric shows the ratios of bad requests, and the evidence for both answers against its threshold.
+func (e *env) showMetric(m judge.Result) {
+	s := e.Screen
+	v := string(m.Verdict)
+	if m.Reason != "" {
+		v += ": " + string(m.Reason)
+	}
+	if m.DryRun {
+		v += " (dry run)"
+	}
+	s.Printf("\n  %s  %s\n", s.Paint(screen.Bold, m.Name), s.Paint(verdictStyle(string(m.Verdict)), v))
+	scale := 0.0
+	for _, r := range []*float64{m.Canary, m.Baseline} {
+		if r != nil {
+			scale = max(scale, *r)
+		}
+	}
+	e.ratio("canary bad", m.Canary, scale)
+	e.ratio("baseline bad", m.Baseline, scale)
+	if m.Low != nil && m.High != nil {
+		s.Printf("  %-*s %+.2f to %+.2f percentage points (95 %%)\n", label, "difference", 100**m.Low, 100**m.High)
+	}
+	e.evidence("proof: worse", m.EFail, m.EFailLimit)
+	e.evidence("proof: good enough", m.EPass, m.EPassLimit)
+	if m.P != nil {
+		s.Printf("  %-*s p = %.2g over the shards\n", label, "compared by shard", *m.P)
+	}
+	if m.Missing > 0 {
+		s.Printf("  %-*s about %.0f more requests of the canary\n", label, "still needed", math.Ceil(m.Missing))
+	}
+}
+
+// ratio shows a ratio of bad requests. Both sides of a metric have the same scale.
+func (e *env) ratio(name string, ratio *float64, scale float64) {
+	if ratio == nil {
+		e.bar(name, 0, "no requests")
+		return
+	}
+	e.bar(name, part(*ratio, max(scale, 1e-9)), fmt.Sprintf("%.3g %%", 100**ratio))
+}
+
+// evidence shows an e-value. Evidence multiplies, so the bar is logarithmic: an e-value of 1 says nothing.
+func (e *env) evidence(name string, value, limit float64) {
+	filled := 0.0
+	if value > 1 && limit > 1 {
+		filled = math.Log(value) / math.Log(limit)
+	}
+	text := fmt.Sprintf("e-value %s of %.4g", evalue(value), limit)
+	if value >= limit && limit > 0 {
+		text += ", proven"
+	}
+	e.bar(name, filled, text)
+}
+
+func evalue(v float64) string {
+	if v >= 1e6 {
+		return fmt.Sprintf("%.1e", v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}
+
+func (e *env) bar(name string, part float64, text string) {
+	e.Screen.Printf("  %-*s %s %s\n", label, name, e.Screen.Bar(part, e.columns()), text)
+}

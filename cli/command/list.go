@@ -1,0 +1,178 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knative-cdevents/knative-cdevents/cli/reader"
+	"github.com/knative-cdevents/knative-cdevents/cli/screen"
+	"github.com/knative-cdevents/knative-cdevents/cli/timeline"
+)
+
+func (e *env) list() *cobra.Command {
+	all := false
+	c := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List Services with their traffic, gates and pending events, sources and environments",
+		Args:    cobra.NoArgs,
+	}
+	c.Flags().BoolVarP(&all, "all-namespaces", "A", false, "List those of all namespaces")
+	o := addOutput(c, true)
+	c.RunE = e.answers(o, &all, func(ctx context.Context, r *reader.Reader, namespace string, _ []string) (answer, error) {
+		f, err := e.fleetOf(ctx, r, namespace)
+		return answer{"List", f, func() { e.showFleet(f, namespace, o.isWide()) }}, err
+	})
+	return c
+}
+
+func (e *env) showFleet(f *fleet, namespace string, wide bool) {
+	shown := 0
+	for _, t := range []*screen.Table{e.serviceTable(f, wide), e.sourceTable(f, wide), e.environmentTable(f)} {
+		if t.Empty() {
+			continue
+		}
+		if shown > 0 {
+			e.Screen.Printf("\n")
+		}
+		if namespace != "" {
+			t.Hide("NAMESPACE")
+		}
+		if wide {
+			t.Least = nil
+		}
+		e.Screen.Table(t)
+		shown++
+	}
+	if shown == 0 && len(f.Notes) == 0 {
+		if namespace == "" {
+			e.note("No Services, sources or environments found")
+		} else {
+			e.note("No Services, sources or environments found in namespace %s", namespace)
+		}
+	}
+	for _, n := range f.Notes {
+		e.note("note: %s", n)
+	}
+}
+
+func (e *env) serviceTable(f *fleet, wide bool) *screen.Table {
+	t := &screen.Table{
+		Titles: []string{"NAMESPACE", "SERVICE", "READY", "TRAFFIC", "GATE", "PENDING", "LAST EVENT", "URL"},
+		Least:  []int{8, 8, 5, 15, 10, 10, screen.Optional, 0},
+	}
+	for _, s := range f.Services {
+		url := ""
+		if wide {
+			url = s.URL
+		}
+		t.Add(screen.Text(s.Namespace), screen.Text(s.Name), readiness(s.Ready, s.Reason), screen.Text(timeline.Split(s.Traffic)),
+			gateCell(s.Gates), e.pendingCell(s.ledgerState), screen.Text(e.last(s.ledgerState)), screen.Text(url))
+	}
+	return t
+}
+
+func (e *env) sourceTable(f *fleet, wide bool) *screen.Table {
+	t := &screen.Table{
+		Titles: []string{"NAMESPACE", "SOURCE", "SINK", "READY", "DELIVERING", "PENDING", "OLDEST", "LAST DELIVERY"},
+		Least:  []int{8, 8, 12, 5, 10, 0, 0, screen.Optional},
+	}
+	for _, s := range f.Sources {
+		last := ""
+		if wide && s.LastDelivery != nil {
+			last = e.age(*s.LastDelivery)
+		}
+		delivering := readiness(s.Delivering, "")
+		if s.Ready == "True" {
+			delivering = readiness(s.Delivering, s.Reason)
+		}
+		oldest := ""
+		if s.OldestPending != nil {
+			oldest = e.age(*s.OldestPending)
+		}
+		ready := readiness(s.Ready, s.Reason)
+		t.Add(screen.Text(s.Namespace), screen.Text(s.Name), screen.Text(s.Sink), ready, delivering,
+			screen.Text(fmt.Sprint(s.Pending)), screen.Text(oldest), screen.Text(last))
+	}
+	return t
+}
+
+func (e *env) environmentTable(f *fleet) *screen.Table {
+	t := &screen.Table{
+		Titles: []string{"NAMESPACE", "KIND", "ENVIRONMENT", "PENDING", "LAST EVENT"}, Least: []int{8, 0, 8, 12, 12},
+	}
+	for _, s := range f.Environments {
+		t.Add(screen.Text(s.Namespace), screen.Text(s.Kind), screen.Text(s.Name), e.pendingCell(s.ledgerState), screen.Text(e.last(s.ledgerState)))
+	}
+	return t
+}
+
+// readiness shows a condition's status, with the reason if it is not True.
+func readiness(status, reason string) screen.Cell {
+	switch {
+	case status == "True":
+		return screen.Cell{Text: status, Style: screen.Good}
+	case reason != "":
+		status += ": " + reason
+	}
+	if strings.HasPrefix(status, "False") {
+		return screen.Cell{Text: status, Style: screen.Bad}
+	}
+	return screen.Cell{Text: status, Style: screen.Unsure}
+}
+
+func gateCell(gates []gateState) screen.Cell {
+	var parts []string
+	style := screen.Plain
+	for _, g := range gates {
+		text := g.Verdict
+		switch {
+		case g.Ready == "False":
+			text, style = g.Reason, screen.Bad
+		case g.Verdict == "":
+			text = "no run yet"
+		case style == screen.Plain:
+			style = verdictStyle(g.Verdict)
+		}
+		parts = append(parts, fmt.Sprintf("%s (%s)", text, g.Name))
+	}
+	return screen.Cell{Text: strings.Join(parts, ", "), Style: style}
+}
+
+func verdictStyle(v string) screen.Style {
+	switch v {
+	case "Pass":
+		return screen.Good
+	case "Fail", "Error":
+		return screen.Bad
+	case "Warn", "Inconclusive", "Running":
+		return screen.Unsure
+	}
+	return screen.Plain
+}
+
+// pendingCell says how many events are owed to which source.
+func (e *env) pendingCell(s ledgerState) screen.Cell {
+	switch {
+	case s.Pending == nil:
+		return screen.Text("")
+	case *s.Pending == 0:
+		return screen.Text("0")
+	}
+	var parts []string
+	for _, o := range s.Owed {
+		parts = append(parts, fmt.Sprintf("%d to %s for %s", o.Events, o.Source, e.age(o.Since)))
+	}
+	return screen.Cell{Text: strings.Join(parts, ", "), Style: screen.Unsure}
+}
+
+func (e *env) last(s ledgerState) string {
+	if s.LastEventTime == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %s ago", s.LastEvent, e.age(s.LastEventTime.Round(time.Second)))
+}

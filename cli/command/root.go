@@ -1,0 +1,141 @@
+// Package command is the command line of kubectl cdevents.
+//
+// Its invariant: a command prints what it could read and says what it could not, and why. It writes nothing
+// to the cluster. The output for people may change; that of -o json and yaml says its version.
+package command
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+
+	"github.com/knative-cdevents/knative-cdevents/cli/advice"
+	"github.com/knative-cdevents/knative-cdevents/cli/reader"
+	"github.com/knative-cdevents/knative-cdevents/cli/screen"
+)
+
+// Options are what the commands need of their surroundings.
+type Options struct {
+	genericiooptions.IOStreams
+	// Program is the first argument of the process: its name decides how the usage calls the command.
+	Program string
+	// Getenv reads the environment.
+	Getenv func(string) string
+	// Now is the clock.
+	Now func() time.Time
+	// Screen, if set, replaces the screen for Out.
+	Screen *screen.Screen
+}
+
+// env is what all commands share.
+type env struct {
+	Options
+	flags  *genericclioptions.ConfigFlags
+	system string
+}
+
+// Completer is the name under which kubectl calls a plugin's program to complete a command line.
+const Completer = "kubectl_complete-cdevents"
+
+// New returns the command. If the program is called by the name Completer, it completes the command line that
+// its arguments are.
+func New(o Options, args []string) *cobra.Command {
+	e := &env{Options: o, flags: genericclioptions.NewConfigFlags(true)}
+	if e.Screen == nil {
+		e.Screen = screen.New(o.Out, o.Getenv)
+	}
+	root := &cobra.Command{
+		Use:     "cdevents",
+		Short:   "See what happens to your Knative Services, and why something does not",
+		Version: version(),
+		Long: "Shows rollouts, gates and events of Knative Services, and of environments.\n" +
+			"It reads with your own rights, and writes nothing.",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: displayName(o.Program)},
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetIn(o.In)
+	root.SetOut(o.Out)
+	root.SetErr(o.ErrOut)
+	e.flags.WrapConfigFn = func(c *rest.Config) *rest.Config {
+		c.QPS, c.Burst = 50, 100
+		return c
+	}
+	e.flags.AddFlags(root.PersistentFlags())
+	root.PersistentFlags().StringVar(&e.system, "system-namespace", "knative-cdevents", "The namespace of the controller")
+	root.AddCommand(e.list(), e.history(), e.watch(), e.gate(), e.why())
+	e.completeFlags(root)
+	if filepath.Base(o.Program) == Completer {
+		args = append([]string{cobra.ShellCompRequestCmd}, args...)
+	}
+	root.SetArgs(args)
+	return root
+}
+
+// displayName is how the user calls the program: "kubectl cdevents" or "kn cdevents".
+func displayName(program string) string {
+	name := strings.TrimSuffix(filepath.Base(program), ".exe")
+	for _, host := range []string{"kubectl", "kn"} {
+		if name == host+"-cdevents" {
+			return host + " cdevents"
+		}
+	}
+	return "kubectl cdevents"
+}
+
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "devel"
+	}
+	return info.Main.Version
+}
+
+// reader connects to the cluster that the flags choose.
+func (e *env) reader() (*reader.Reader, error) {
+	cfg, err := e.flags.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("choosing a cluster: %w", err)
+	}
+	cfg.UserAgent = "kubectl-cdevents/" + version()
+	return reader.New(cfg, e.system)
+}
+
+// namespace returns the namespace that the flags choose, or that of the context.
+func (e *env) namespace() (string, error) {
+	namespace, _, err := e.flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return "", fmt.Errorf("choosing a namespace: %w", err)
+	}
+	return namespace, nil
+}
+
+// scope returns the namespace, or "" for all.
+func (e *env) scope(all bool) (string, error) {
+	if all {
+		return "", nil
+	}
+	return e.namespace()
+}
+
+func (e *env) clock() advice.Clock { return advice.Clock{Now: e.Now(), System: e.system} }
+
+// note tells something beside the result, on the error stream.
+func (e *env) note(format string, args ...any) {
+	_, _ = fmt.Fprintf(e.ErrOut, format+"\n", args...) // there is no third stream to report this on
+}
+
+// Streams are those of the process.
+func Streams() genericiooptions.IOStreams {
+	return genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+}
