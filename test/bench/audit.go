@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// auditPolicy makes the API server log the contestants' writes only: neither reads nor the bench's own
-// writes.
+// auditPolicy makes the API server log the contestants' writes, and all requests of the one whose requests are counted: no
+// others' reads, and not the bench's own writes.
 func auditPolicy() string {
 	users := make([]string, len(contestants))
 	for i, c := range contestants {
@@ -25,8 +25,10 @@ rules:
 - level: Metadata
   users: [%s]
   verbs: [create, update, patch, delete, deletecollection]
+- level: Metadata
+  users: [%s]
 - level: None
-`, strings.Join(users, ", "))
+`, strings.Join(users, ", "), watcher.Name)
 }
 
 // audit is the API server's log of writes.

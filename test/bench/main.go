@@ -23,9 +23,9 @@ import (
 	"time"
 )
 
-// scenarios in order: those that need most objects come last, and the first one has objects of its
+// scenarios in order: those that need most objects come last, and the first two have objects of their
 // own.
-var scenarios = []string{"scrape", "latency", "fast", "slow", "outage", "drain", "memory", "rest"}
+var scenarios = []string{"definitions", "scrape", "latency", "fast", "slow", "outage", "drain", "memory", "rest"}
 
 type options struct {
 	programs, config, report string
@@ -126,7 +126,7 @@ func (o options) scenarios(ctx context.Context, b *bench) error {
 		if !slices.Contains(o.run, name) {
 			continue
 		}
-		if name != "scrape" && b.cast.probe == nil {
+		if name != "scrape" && name != "definitions" && b.cast.probe == nil {
 			b.say("writing %d Services with %d Revisions each", b.plan.Services, b.plan.Revisions)
 			if err := b.prepare(ctx); err != nil {
 				return err
@@ -135,6 +135,8 @@ func (o options) scenarios(ctx context.Context, b *bench) error {
 		b.say("scenario %s", name)
 		var err error
 		switch name {
+		case "definitions":
+			err = b.definitions(ctx)
 		case "scrape":
 			err = b.scrape(ctx)
 		case "latency":

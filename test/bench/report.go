@@ -22,6 +22,7 @@ type report struct {
 func (r report) write(w io.Writer) error {
 	p := &page{}
 	r.where(p)
+	r.definitions(p)
 	r.scraping(p)
 	r.latency(p)
 	r.burst(p, "Burst, sink of 1 ms", r.results.Fast)

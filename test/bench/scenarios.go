@@ -18,6 +18,9 @@ type bench struct {
 
 // results of the scenarios that have been run.
 type results struct {
+	// Definitions are those of the environments' scenario.
+	Definitions []surrounded
+
 	Scraped []scraped
 	Latency []result
 	// Fast and Slow are bursts, by the sink's delay.
