@@ -39,7 +39,9 @@ func (p platform) many(n int) {
 	for i := range n {
 		all.Go(func() error {
 			spec := map[string]any{"forProvider": map[string]any{"conditionAfter": ready}}
-			_, err := of.Create(p.Context(), kit.NewObject(kit.NopResources, "NopResource", p.ns, fmt.Sprintf("many-%03d", i), spec), metav1.CreateOptions{})
+			o := kit.NewObject(kit.NopResources, "NopResource", p.ns, fmt.Sprintf("many-%03d", i), spec)
+			o.SetLabels(map[string]string{"crowd": "true"})
+			_, err := of.Create(p.Context(), o, metav1.CreateOptions{})
 			return err
 		})
 	}
@@ -52,7 +54,7 @@ func (p platform) many(n int) {
 	during := c.memory()
 
 	began = time.Now()
-	p.must(of.DeleteCollection(p.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	p.must(of.DeleteCollection(p.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "crowd=true"}))
 	c.wait(append(provisioned, environmentDeleted))
 	say("they were deleted, and this was announced, in %s", c.latest().Sub(began).Round(100*time.Millisecond))
 	say("memory of the replicas in MiB: %s before, %s with the environments, %s after", before, during, c.memory())
