@@ -32,7 +32,7 @@ func captured(t *testing.T, typ string) []byte {
 // so.
 var uncaptured = map[lifecycle.Type]bool{
 	lifecycle.ClusterUnsettled: true, lifecycle.ClusterRebalanced: true, lifecycle.Judged: true,
-	lifecycle.ClusterAPIClusterCreated: true, lifecycle.CrossplaneClusterCreated: true,
+	lifecycle.ClusterAPIClusterCreated: true,
 	lifecycle.EnvironmentCreated: true, lifecycle.EnvironmentModified: true, lifecycle.EnvironmentDeleted: true,
 }
 

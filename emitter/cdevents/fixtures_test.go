@@ -161,7 +161,7 @@ func failed() *lifecycle.Verdict {
 // provisioned returns an environment in Kubernetes 1.34.1.
 func provisioned() lifecycle.Environment {
 	return lifecycle.Environment{
-		Provider: lifecycle.ProviderClusterAPI, Version: "v1.34.1", Region: "eu-central-1", URL: "https://prod.fleet.example.com:6443",
+		Provider: lifecycle.ProviderClusterAPI, Version: "v1.34.1", URL: "https://prod.fleet.example.com:6443",
 		Class: "fleet/standard", Pools: []string{"general", "gpu"},
 	}
 }
