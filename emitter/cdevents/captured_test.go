@@ -33,7 +33,7 @@ func captured(t *testing.T, typ string) []byte {
 var uncaptured = map[lifecycle.Type]bool{
 	lifecycle.ClusterUnsettled: true, lifecycle.ClusterRebalanced: true, lifecycle.Judged: true,
 	lifecycle.ClusterAPIClusterCreated: true,
-	lifecycle.EnvironmentCreated: true, lifecycle.EnvironmentModified: true, lifecycle.EnvironmentDeleted: true,
+	lifecycle.EnvironmentCreated:       true, lifecycle.EnvironmentModified: true, lifecycle.EnvironmentDeleted: true,
 }
 
 // example returns what the page shows for a transition.
