@@ -13,6 +13,8 @@ PARTS ?= serving
 # "existing" uses the cluster of KUBECONFIG instead of a local one.
 E2E_CLUSTER ?= own
 DEMO_CLUSTER ?= own
+# "true" adds a cluster of Cluster API to the demo.
+DEMO_ENVIRONMENT ?=
 # The version of "make release".
 VERSION ?= devel
 # Flags for "make deps": --java adds the packages that build an application for the end-to-end tests; the demo does not need it.
@@ -32,10 +34,10 @@ help: ## Show this list
 ##@ Try it
 
 .PHONY: demo
-demo: ## Show the life of a Knative Service as CDEvents, on a local cluster (DEMO_CLUSTER=existing: on your own)
+demo: ## Show the life of a Knative Service as CDEvents, on a local cluster (DEMO_CLUSTER=existing: on your own; DEMO_ENVIRONMENT=true adds a cluster of Cluster API)
 	@if [ "$(DEMO_CLUSTER)" = own ]; then $(MAKE) deps; fi
 	@go build -o bin/demo ./test/demo
-	@DEMO_CLUSTER=$(DEMO_CLUSTER) CLUSTER_PROGRAM=$(abspath $(CLUSTER)) bin/demo
+	@DEMO_CLUSTER=$(DEMO_CLUSTER) DEMO_ENVIRONMENT=$(DEMO_ENVIRONMENT) CLUSTER_PROGRAM=$(abspath $(CLUSTER)) bin/demo
 
 .PHONY: demo-down
 demo-down: ## Remove the demo and the local cluster (DEMO_CLUSTER=existing: only what the demo installed)

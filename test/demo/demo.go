@@ -29,6 +29,8 @@ type demo struct {
 	out      *screen
 	existing bool
 	program  string
+	// environments adds the part about environments.
+	environments bool
 
 	kit *kit.Kit
 	// one and two are the images of the application's versions.
@@ -39,7 +41,7 @@ type demo struct {
 
 func (d *demo) run(ctx context.Context) error {
 	d.out.note("The life of a Knative Service as CDEvents. The demo takes a few minutes, and much longer the first time, because everything is built from source.")
-	for _, step := range []func(context.Context) error{d.cluster, d.install, d.listen, d.rollouts, d.story, d.release} {
+	for _, step := range []func(context.Context) error{d.cluster, d.install, d.listen, d.rollouts, d.story, d.release, d.environment} {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -50,7 +50,12 @@ func (d *display) follow(ctx context.Context, k *kit.Kit, pod string, from time.
 
 // wait returns once that many events with the short type have been shown.
 func (d *display) wait(ctx context.Context, short string, count int) error {
-	return kit.Wait(ctx, time.Minute, "the event "+short, func(context.Context) error {
+	return d.waitFor(ctx, short, count, time.Minute)
+}
+
+// waitFor does the same, and waits for at most that long.
+func (d *display) waitFor(ctx context.Context, short string, count int, within time.Duration) error {
+	return kit.Wait(ctx, within, "the event "+short, func(context.Context) error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		n := 0
@@ -124,6 +129,14 @@ type cdevent struct {
 				Moves int `json:"moves"`
 			} `json:"placement"`
 		} `json:"cluster"`
+		Environment struct {
+			Name     string `json:"name"`
+			UID      string `json:"uid"`
+			Version  string `json:"version"`
+			Previous *struct {
+				Version string `json:"version"`
+			} `json:"previous"`
+		} `json:"environment"`
 		Gate struct {
 			Verdict string `json:"verdict"`
 		} `json:"gate"`
@@ -162,7 +175,22 @@ func parse(data []byte) (announced, error) {
 		at: e.Context.Timestamp, typ: e.Context.Type, short: short(e.Context.Type),
 		subject: e.Subject.ID, artifact: e.Subject.Content.ArtifactID, uid: k.UID,
 	}
+	environment := e.CustomData.Environment
+	if t.uid == "" {
+		t.uid = environment.UID
+	}
 	switch t.short {
+	case "clusterapi-cluster.created":
+		t.story = fmt.Sprintf("cluster %s was requested", environment.Name)
+	case "environment.created":
+		t.story = fmt.Sprintf("%s is ready, with Kubernetes %s", environment.Name, environment.Version)
+	case "environment.modified":
+		t.story = environment.Name + " has changed"
+		if before := environment.Previous; before != nil && before.Version != environment.Version {
+			t.story = fmt.Sprintf("%s went from Kubernetes %s to %s", environment.Name, before.Version, environment.Version)
+		}
+	case "environment.deleted":
+		t.story = environment.Name + " is gone"
 	case "service.created":
 		t.story = fmt.Sprintf("%s was created and is not ready yet", k.Name)
 	case "revision.ready":
@@ -216,7 +244,7 @@ func artifact(purl string) string {
 // short shortens a type for people: "service.deployed" for "dev.cdevents.service.deployed.0.3.0".
 func short(typ string) string {
 	s := strings.TrimPrefix(typ, "dev.cdevents.")
-	for _, custom := range []string{"dev.cdeventsx.knative-", "dev.cdeventsx.stateful-"} {
+	for _, custom := range []string{"dev.cdeventsx.knative-", "dev.cdeventsx.stateful-", "dev.cdeventsx."} {
 		s = strings.TrimPrefix(s, custom)
 	}
 	if parts := strings.Split(s, "."); len(parts) > 2 {

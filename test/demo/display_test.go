@@ -87,3 +87,18 @@ func TestPValue(t *testing.T) {
 		}
 	}
 }
+
+func TestEventOfAnEnvironment(t *testing.T) {
+	got, err := parse([]byte(`{"context": {"type": "dev.cdevents.environment.modified.0.3.0", "timestamp": "2026-11-23T10:00:00Z"},
+		"subject": {"id": "cluster.cluster.x-k8s.io/cdevents-demo/prod"},
+		"customData": {"environment": {"name": "prod", "uid": "u", "version": "v1.33.1", "previous": {"version": "v1.32.4"}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.uid != "u" || got.short != "environment.modified" || got.story != "prod went from Kubernetes v1.32.4 to v1.33.1" {
+		t.Errorf("got %+v", got)
+	}
+	if s := short("dev.cdeventsx.clusterapi-cluster.created.0.1.0"); s != "clusterapi-cluster.created" {
+		t.Errorf("the request is shown as %s", s)
+	}
+}

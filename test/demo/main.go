@@ -1,6 +1,7 @@
 // Command demo shows what this project does. A Knative Service goes from its first Revision through a canary, a
 // promotion and a rollback to its removal, with requests all the time; the demo prints every CDEvent beside the
-// traffic that a client measured. Then a gate stops a bad release of a sharded application.
+// traffic that a client measured. Then a gate stops a bad release of a sharded application. On request, a cluster that
+// Cluster API provisions follows.
 //
 // Invariant: everything shown is real and observed from outside. Events come from the log of Knative's own
 // event_display, and the traffic is counted from the responses. A demo that fails says where, and can be
@@ -23,9 +24,10 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	out := newScreen(os.Stdout, colourful(os.Stdout))
 	d := &demo{
-		out:      out,
-		existing: os.Getenv("DEMO_CLUSTER") == "existing",
-		program:  os.Getenv("CLUSTER_PROGRAM"),
+		out:          out,
+		existing:     os.Getenv("DEMO_CLUSTER") == "existing",
+		program:      os.Getenv("CLUSTER_PROGRAM"),
+		environments: os.Getenv("DEMO_ENVIRONMENT") == "true",
 	}
 	run := d.run
 	if *down {

@@ -4,8 +4,6 @@ package e2e
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -86,20 +84,8 @@ func TestClusterAPI(t *testing.T) {
 // grantEnvironments lets the controller read the kinds of environments until the end of the test.
 func grantEnvironments(t *testing.T) {
 	t.Helper()
-	files, err := filepath.Glob(suite.Path("config", "optional", "environments", "*.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("config/optional/environments has no manifests: %v", err)
-	}
-	var all []string
-	for _, f := range files {
-		data, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, string(data))
-	}
-	text := strings.Join(all, "\n---\n")
-	if err := suite.Apply(t.Context(), kit.Namespace, text); err != nil {
+	text, err := suite.GrantEnvironments(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
