@@ -122,8 +122,8 @@ e2e: e2e-cluster ## Run the core scenarios on real Knative (at most 20 min with 
 
 .PHONY: e2e-full
 e2e-full: PARTS = serving,eventing,tekton,prometheus
-e2e-full: e2e-cluster ## Run all scenarios, including Knative Eventing's Broker and Tekton's EventListener
-	@$(E2E_ENV) E2E_FULL=true $(GOTEST) -tags e2e -count=1 -timeout 90m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
+e2e-full: e2e-cluster ## Run all scenarios, also those with Eventing, Tekton, Cluster API and Crossplane (2 h 15 min); RUN=TestName for some of them
+	@$(E2E_ENV) E2E_FULL=true $(GOTEST) -tags e2e -count=1 -timeout 200m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 
 .PHONY: capture-environments
 capture-environments: PARTS = serving
