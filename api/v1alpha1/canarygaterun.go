@@ -6,6 +6,6 @@ func (r *GateRun) Public() *GateRun {
 		return nil
 	}
 	out := r.DeepCopy()
-	out.Spec, out.WaitingSince, out.Evidence = nil, nil, nil
+	out.Spec, out.WaitingSince, out.PlacedSince, out.Evidence = nil, nil, nil, nil
 	return out
 }

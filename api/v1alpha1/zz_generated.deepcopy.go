@@ -807,6 +807,10 @@ func (in *GateRun) DeepCopyInto(out *GateRun) {
 		in, out := &in.WaitingSince, &out.WaitingSince
 		*out = (*in).DeepCopy()
 	}
+	if in.PlacedSince != nil {
+		in, out := &in.PlacedSince, &out.PlacedSince
+		*out = (*in).DeepCopy()
+	}
 	if in.CompletionTime != nil {
 		in, out := &in.CompletionTime, &out.CompletionTime
 		*out = (*in).DeepCopy()

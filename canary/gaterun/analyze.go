@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
@@ -41,7 +42,7 @@ func (r *Run) gather(m Moment) {
 	}
 	e.Run = judge.Start(m.Now, known)
 	e.Run.Remember(past(from.Past(r.GateRun.Baseline.UID)))
-	r.evidence, r.last, r.GateRun.WaitingSince = e, e.Run.Last, nil
+	r.evidence, r.last, r.GateRun.WaitingSince, r.GateRun.PlacedSince = e, e.Run.Last, nil, nil
 	r.setMessage("Judging %s against %s: no requests have been counted yet", r.GateRun.Canary.Name, r.GateRun.Baseline.Name)
 	r.save(m.Now)
 }
@@ -51,14 +52,15 @@ func (r *Run) gather(m Moment) {
 func (r *Run) inPlace(m Moment, f attribution.Figures) bool {
 	switch {
 	case m.Service.Misplaced != "":
-		r.placed = time.Time{}
+		r.GateRun.PlacedSince = nil
 		return !r.waitForShards(m.Now, m.Service.Misplaced)
 	case r.GateRun.WaitingSince == nil:
 		return true
-	case r.placed.IsZero():
-		r.placed = m.Now
+	case r.GateRun.PlacedSince == nil:
+		at := metav1.NewMicroTime(m.Now)
+		r.GateRun.PlacedSince = &at
 	}
-	waited := m.Now.Sub(r.placed)
+	waited := m.Now.Sub(r.GateRun.PlacedSince.Time)
 	if waited >= settleTimeout || r.scrapedWithin(f, waited) {
 		return true
 	}

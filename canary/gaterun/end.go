@@ -54,7 +54,7 @@ func (r *Run) End(now time.Time, v verdict.Verdict, message string, why ...strin
 		r.saveReport()
 	}
 	at := toSeconds(now)
-	r.GateRun.CompletionTime, r.GateRun.WaitingSince, r.GateRun.Evidence = &at, nil, nil
+	r.GateRun.CompletionTime, r.GateRun.WaitingSince, r.GateRun.PlacedSince, r.GateRun.Evidence = &at, nil, nil, nil
 	r.GateRun.Verdict, r.GateRun.Reasons, r.GateRun.Message = v, distinct(why), text.Truncate(message, maxMessage)
 	if r.Spec.DryRun {
 		r.GateRun.Reasons = distinct(append(r.GateRun.Reasons, string(verdict.DryRun)))

@@ -1,6 +1,7 @@
 package gaterun_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +126,17 @@ func TestEvidenceBeginsWithAReadingAfterTheShardsMoved(t *testing.T) {
 		m := gaterun.Moment{Now: now, Counts: counts, Analyze: stage.Analyze}
 		m.Service, m.Known = s.Service(cart)
 		m.Service.Misplaced = misplaced
+		stored, err := json.Marshal(run.GateRun) // each step may be another process
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := &v1alpha1.GateRun{}
+		if err := json.Unmarshal(stored, read); err != nil {
+			t.Fatal(err)
+		}
+		if run, err = gaterun.Resume(t.Context(), cart.Namespace, read); err != nil {
+			t.Fatal(err)
+		}
 		run.Step(m)
 		return run.Gathering()
 	}
@@ -134,9 +146,23 @@ func TestEvidenceBeginsWithAReadingAfterTheShardsMoved(t *testing.T) {
 	if step(time.Second, 10*time.Second, "1 shard is not where the plan wants it") || step(time.Second, 2*time.Second, "") {
 		t.Error("it began with what was read before another shard was in place")
 	}
-	if !step(3*time.Second, time.Second, "") {
+	if !step(3*time.Second, time.Second, "") || run.GateRun.PlacedSince != nil {
 		t.Errorf("it still waits: %s", run.GateRun.Message)
 	}
+}
+
+// A pod that cannot be scraped delays a run that waited for the shards only for a while.
+func TestAnUnreadablePodOnlyDelaysARunThatWaitedForTheShards(t *testing.T) {
+	t.Parallel()
+	p := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
+	p.Unread()
+	p.Process()
+	p.Change(func(s *gaterun.Service) { s.Misplaced = "1 shard is not where the plan wants it" })
+	p.step().want(verdict.Running, "", "1 shard is not where the plan wants it")
+	p.Change(func(s *gaterun.Service) { s.Misplaced = "" })
+	p.pass(10*time.Second).step().want(verdict.Running, "", "scraped again, because shards have moved")
+	p.pass(25*time.Second).step().want(verdict.Running, "", "scraped again, because shards have moved")
+	p.pass(10*time.Second).step().want(verdict.Running, "", "no requests have been counted yet")
 }
 
 // A run waits for the shards as long if it waited for something else before, such as a first reading of the pods, and if

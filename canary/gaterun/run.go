@@ -23,8 +23,6 @@ type Run struct {
 
 	evidence *evidence
 	last     judge.Judgement
-	// placed is when a run that waited for it found the cluster as planned. It is not stored: another process looks again.
-	placed time.Time
 }
 
 // Opening describes a new run.
