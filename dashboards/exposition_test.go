@@ -61,7 +61,7 @@ func newReplica(t *testing.T) *replica {
 	if r.instruments, err = delivery.NewInstruments(); err != nil {
 		t.Fatal(err)
 	}
-	d := delivery.New(t.Context(), delivery.Options{Ledger: owing{}})
+	d := delivery.New(t.Context(), delivery.Options{Ledger: owing{}, Leads: func(types.NamespacedName) bool { return r.leads() }})
 	d.UpdateSource(&v1alpha1.CDEventSource{ObjectMeta: metav1.ObjectMeta{UID: "s", Namespace: "shop", Name: "releases"}})
 	if err := r.instruments.Watch(d, func() map[types.UID]string { return map[types.UID]string{"s": "shop/releases"} }); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -92,7 +93,13 @@ func (*Instruments) Watch(d *Delivery, sources func() map[types.UID]string) erro
 	if err != nil {
 		return fmt.Errorf("making the gauge cdevents_breaker_open: %w", err)
 	}
+	led, err := meter.Float64ObservableGauge("cdevents_leading_ratio", metric.WithUnit("1"),
+		metric.WithDescription("Part of all names of objects that this replica leads for. The sum over the replicas is 1, unless a leader is missing."))
+	if err != nil {
+		return fmt.Errorf("making the gauge cdevents_leading_ratio: %w", err)
+	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		o.ObserveFloat64(led, leading(d.Leads))
 		backlogs := d.Ledger.Backlogs()
 		for uid, name := range sources() {
 			s, age := backlogs[uid], 0.0
@@ -110,11 +117,28 @@ func (*Instruments) Watch(d *Delivery, sources func() map[types.UID]string) erro
 			o.ObserveInt64(open, value, source(name))
 		}
 		return nil
-	}, pending, oldest, open)
+	}, pending, oldest, open, led)
 	if err != nil {
 		return fmt.Errorf("registering the gauges of how sources stand: %w", err)
 	}
 	return nil
+}
+
+// asked is how many names leading asks for. With a few buckets, each has many of them.
+const asked = 256
+
+// leading returns the part of all names that a process leads for.
+func leading(leads func(types.NamespacedName) bool) float64 {
+	if leads == nil {
+		return 1
+	}
+	n := 0
+	for i := range asked {
+		if leads(types.NamespacedName{Namespace: "sample", Name: strconv.Itoa(i)}) {
+			n++
+		}
+	}
+	return float64(n) / asked
 }
 
 func source(name string) metric.MeasurementOption {
