@@ -30,7 +30,7 @@ type podMonitor struct {
 func TestMonitoringIsOptional(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("optional/monitoring/*")
-	if err != nil || len(files) != 2 {
+	if err != nil || len(files) != 3 {
 		t.Errorf("%v %v", files, err)
 	}
 	for _, m := range load(t) {

@@ -21,7 +21,7 @@ func TestGeneratedFilesAreCommitted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) != len(dashboards.All())+1 {
+	if len(files) != len(dashboards.All())+2 { // the ConfigMap, and the rules
 		t.Errorf("%d files", len(files))
 	}
 	for name, want := range files {

@@ -1,5 +1,5 @@
-// Command generate writes the dashboards for Grafana: as JSON, and as the ConfigMap that Grafana's
-// sidecar reads.
+// Command generate writes the dashboards for Grafana, as JSON and as the ConfigMap that Grafana's
+// sidecar reads, and the rules for Prometheus, as the resource that its operator reads.
 //
 // Its invariant: the output depends only on package dashboards, so the same code always writes the
 // same bytes.
@@ -51,5 +51,10 @@ func generate() (map[string][]byte, error) {
 		return nil, err
 	}
 	files["config/optional/monitoring/dashboards.yaml"] = manifest
+	rules, err := prometheusRule(dashboards.Rules)
+	if err != nil {
+		return nil, err
+	}
+	files["config/optional/monitoring/rules.yaml"] = rules
 	return files, nil
 }

@@ -1,0 +1,8 @@
+package dashboards
+
+import _ "embed" // the rules
+
+// Rules are the recording and alerting rules, as a file that Prometheus reads.
+//
+//go:embed alerts/rules.yaml
+var Rules []byte
