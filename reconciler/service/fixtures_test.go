@@ -104,8 +104,8 @@ func transformed(t *testing.T, obj any) *stored {
 	if !ok {
 		t.Fatalf("stored as %T", once)
 	}
-	if s.ManagedFields != nil || s.Annotations != nil || s.Name == "" || s.UID == "" || s.ResourceVersion != "7" {
-		t.Errorf("metadata: %+v", s.ObjectMeta)
+	if m := s.GetObjectMeta(); m.GetManagedFields() != nil || m.GetAnnotations() != nil || m.GetName() == "" || m.GetUID() == "" || m.GetResourceVersion() != "7" {
+		t.Errorf("metadata: %+v", m)
 	}
 	return s
 }

@@ -57,11 +57,14 @@ func (k *Kind) watch(ctx context.Context, ob *observer.Observer, changed func(ty
 }
 
 func rootIndex(obj any) ([]string, error) {
-	if s, ok := obj.(*stored); ok && s.root.Name != "" {
+	if s, ok := obj.(*stored); ok && s.root.Name != "" && !s.named() {
 		return []string{s.root.String()}, nil
 	}
 	return nil, nil
 }
+
+// named reports whether the object has the key of its Service, so that no index is needed to find it.
+func (s *stored) named() bool { return s.root.Name == s.name && s.root.Namespace == s.namespace }
 
 func declarationIndex(obj any) ([]string, error) {
 	if s, ok := obj.(*stored); ok && s.root.Name != "" {

@@ -31,7 +31,7 @@ const Resource = "services.serving.knative.dev"
 // byDeclaration is the index of Revisions that declare a stateful cluster, or try to.
 const byDeclaration = "declaration"
 
-// byRoot is the index from a Service to the objects that belong to it.
+// byRoot is the index from a Service to the objects of other names that belong to it.
 const byRoot = "root"
 
 // Kind is the watched kind. It implements observer.Kind.
@@ -110,9 +110,22 @@ func (k *Kind) Keys() []types.NamespacedName {
 func (k *Kind) has(key types.NamespacedName) bool {
 	name := key.String()
 	return slices.ContainsFunc(k.caches(), func(indexer cache.Indexer) bool {
-		objs, err := indexer.IndexKeys(byRoot, name)
-		return err == nil && len(objs) > 0 // each of our caches has this index
+		return len(belonging(indexer, key, name)) > 0
 	})
+}
+
+// belonging returns what a cache holds that belongs to a Service: the object of the same name, and those that the index finds.
+func belonging(indexer cache.Indexer, key types.NamespacedName, name string) []any {
+	objs, err := indexer.ByIndex(byRoot, name)
+	if err != nil {
+		objs = nil // each of our caches has this index
+	}
+	if obj, exists, err := indexer.GetByKey(name); err == nil && exists {
+		if s, ok := obj.(*stored); ok && s.root == key && s.named() {
+			objs = append(objs, obj)
+		}
+	}
+	return objs
 }
 
 // declared lists the Services that have a Revision that declares a stateful cluster, or tries
@@ -154,13 +167,9 @@ func (k *Kind) declaration(service types.NamespacedName) Declared {
 
 // Cached implements observer.Kind.
 func (k *Kind) Cached(key types.NamespacedName) observer.Parts {
-	parts := observer.Parts{}
+	parts, name := observer.Parts{}, key.String()
 	for _, indexer := range k.caches() {
-		objs, err := indexer.ByIndex(byRoot, key.String())
-		if err != nil {
-			continue // each of our caches has this index
-		}
-		for _, obj := range objs {
+		for _, obj := range belonging(indexer, key, name) {
 			if s, ok := obj.(*stored); ok {
 				parts[s.part.Name] = s.part
 			}

@@ -46,11 +46,17 @@ type domainValue struct {
 	URL string
 }
 
-// stored is the object that the caches hold.
+// stored is the object that the caches hold. A metav1.ObjectMeta would take more room than the rest.
 type stored struct {
-	metav1.ObjectMeta
-	root types.NamespacedName
-	part observer.Part
+	namespace, name string
+	uid             types.UID
+	root            types.NamespacedName
+	part            observer.Part
+}
+
+// GetObjectMeta implements metav1.ObjectMetaAccessor, which caches need.
+func (s *stored) GetObjectMeta() metav1.Object {
+	return &metav1.ObjectMeta{Namespace: s.namespace, Name: s.name, UID: s.uid, ResourceVersion: s.part.Version}
 }
 
 // GetObjectKind and DeepCopyObject make it a runtime.Object, as caches expect.
@@ -118,13 +124,7 @@ func (p projector) domain(o *servingv1beta1.DomainMapping) *stored {
 
 func (projector) keep(o metav1.Object, root types.NamespacedName, part observer.Part) *stored {
 	part.Version, part.Size = o.GetResourceVersion(), size(part.Value)
-	return &stored{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion(),
-		},
-		root: root,
-		part: part,
-	}
+	return &stored{namespace: o.GetNamespace(), name: o.GetName(), uid: o.GetUID(), root: root, part: part}
 }
 
 // size is about how many bytes a value takes.
