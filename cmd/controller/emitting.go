@@ -80,6 +80,7 @@ func newEmitting(ctx context.Context, p *process, cmw configmap.Watcher) *emitti
 func (e *emitting) watch(ctx context.Context) {
 	e.sources = client.NewSourceInformer(e.clientset, metav1.NamespaceAll, 0, nil)
 	e.subjects = client.NewSubjectInformer(e.clientset, system.Namespace(), 0, nil)
+	must(ctx, "setting a transform on the informer for CDEventSubjects", e.subjects.SetTransform(packed))
 	e.namespaces = metadatainformer.NewSharedInformerFactory(e.metadata, 0).
 		ForResource(namespaces).Informer()
 	must(ctx, "setting a transform on the informer for namespaces", e.namespaces.SetTransform(labelsOnly))
@@ -93,6 +94,16 @@ func (e *emitting) watch(ctx context.Context) {
 	})
 	e.endpoints, err = newEndpoints(ctx, kubeclient.Get(ctx))
 	must(ctx, "watching where the API server listens", err)
+}
+
+// packed is what is cached of a CDEventSubject.
+func packed(obj any) (any, error) {
+	s, ok := obj.(*v1alpha1.CDEventSubject)
+	if !ok {
+		return obj, nil
+	}
+	s.ManagedFields = nil
+	return ledger.Packed(s), nil
 }
 
 // start runs the informers, the ledger and the delivery.

@@ -76,7 +76,7 @@ type Ledger struct {
 
 	mu       sync.RWMutex
 	subjects map[string]*subject
-	byKey    map[Key]map[string]*subject
+	byKey    map[Key][]*subject
 	// discarded says that no acknowledgement is written any more.
 	discarded bool
 
@@ -108,7 +108,7 @@ func New(client Client, router Router, metrics Metrics, options ...Option) *Ledg
 		router:   router,
 		metrics:  metrics,
 		subjects: map[string]*subject{},
-		byKey:    map[Key]map[string]*subject{},
+		byKey:    map[Key][]*subject{},
 		queue:    newAckQueue(),
 		notify:   func(Key, types.UID) {},
 		leftOut:  func(Key, []types.UID) {},

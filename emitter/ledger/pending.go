@@ -34,8 +34,12 @@ type Pending struct {
 // change them.
 func (l *Ledger) Subjects(key Key) []*v1alpha1.CDEventSubject {
 	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.subjectsLocked(key)
+	all := l.subjectsLocked(key)
+	l.mu.RUnlock()
+	for i, s := range all {
+		all[i] = unpacked(s)
+	}
+	return all
 }
 
 func (l *Ledger) subjectsLocked(key Key) []*v1alpha1.CDEventSubject {
@@ -203,15 +207,15 @@ func (l *Ledger) Backlogs() map[types.UID]Backlog {
 // Acknowledge notes that a source has all events of a CDEventSubject up to a sequence number.
 // This is written soon, together with other acknowledgements.
 func (l *Ledger) Acknowledge(name string, source types.UID, sequence int64) {
-	l.note(name, sequence, func(sub *subject) { sub.acked[source] = max(sub.acked[source], sequence) })
+	l.note(name, sequence, func(sub *subject) { sub.acknowledgeLocked(source, sequence) })
 }
 
 // Drop drops an event for a reason. It counts as acknowledged from then on.
 func (l *Ledger) Drop(name string, source types.UID, sequence int64, reason string) {
 	l.metrics.Dropped(reason, 1)
 	l.note(name, sequence, func(sub *subject) {
-		sub.acked[source] = max(sub.acked[source], sequence)
-		sub.given[reason]++
+		sub.acknowledgeLocked(source, sequence)
+		sub.giveUpLocked(reason)
 	})
 }
 

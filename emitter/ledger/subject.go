@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,6 +37,22 @@ type subject struct {
 	given map[string]int64
 }
 
+// acknowledgeLocked notes what a source has acknowledged.
+func (sub *subject) acknowledgeLocked(source types.UID, sequence int64) {
+	if sub.acked == nil {
+		sub.acked = map[types.UID]int64{}
+	}
+	sub.acked[source] = max(sub.acked[source], sequence)
+}
+
+// giveUpLocked notes that an event was dropped.
+func (sub *subject) giveUpLocked(reason string) {
+	if sub.given == nil {
+		sub.given = map[string]int64{}
+	}
+	sub.given[reason]++
+}
+
 // unlearnLocked forgets acknowledgements of events that the object does not have, as after
 // restoring a backup. Other events will get the same numbers.
 func (sub *subject) unlearnLocked() {
@@ -52,17 +69,15 @@ func (l *Ledger) subject(name string, key Key) *subject {
 	if sub, ok := l.subjects[name]; ok {
 		return sub
 	}
-	sub := &subject{name: name, key: key, acked: map[types.UID]int64{}, given: map[string]int64{}}
+	sub := &subject{name: name, key: key}
 	l.keepLocked(sub)
 	return sub
 }
 
 func (l *Ledger) keepLocked(sub *subject) {
 	l.subjects[sub.name] = sub
-	if l.byKey[sub.key] == nil {
-		l.byKey[sub.key] = map[string]*subject{}
-	}
-	l.byKey[sub.key][sub.name] = sub
+	all := slices.DeleteFunc(l.byKey[sub.key], func(other *subject) bool { return other.name == sub.name })
+	l.byKey[sub.key] = append(all, sub)
 }
 
 // dropLocked removes a subject that holds nothing.
@@ -71,7 +86,8 @@ func (l *Ledger) dropLocked(sub *subject) {
 		return
 	}
 	delete(l.subjects, sub.name)
-	if delete(l.byKey[sub.key], sub.name); len(l.byKey[sub.key]) == 0 {
+	l.byKey[sub.key] = slices.DeleteFunc(l.byKey[sub.key], func(other *subject) bool { return other.name == sub.name })
+	if len(l.byKey[sub.key]) == 0 {
 		delete(l.byKey, sub.key)
 	}
 }

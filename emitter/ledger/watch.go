@@ -15,6 +15,7 @@ func (l *Ledger) Observe(s *v1alpha1.CDEventSubject) bool {
 }
 
 func (l *Ledger) take(s *v1alpha1.CDEventSubject) bool {
+	s = Packed(s)
 	sub := l.subject(s.Name, KeyOf(s.Spec))
 	l.mu.Lock()
 	defer l.mu.Unlock()

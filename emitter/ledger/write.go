@@ -78,6 +78,7 @@ func (l *Ledger) prepare(sub *subject, spec v1alpha1.CDEventSubjectSpec, decide 
 	l.mu.RLock()
 	current, acked, given, missing := sub.object, maps.Clone(sub.acked), maps.Clone(sub.given), sub.missing
 	l.mu.RUnlock()
+	current = unpacked(current)
 
 	e := newEdit(current, spec, acked, given)
 	e.missing, e.changed = missing, e.changed || missing
@@ -123,6 +124,7 @@ func (l *Ledger) put(ctx context.Context, e *edit) (*v1alpha1.CDEventSubject, er
 func (l *Ledger) settle(sub *subject, e *edit, written *v1alpha1.CDEventSubject) {
 	if written != nil {
 		written.ManagedFields = nil // they are never read, and take memory
+		written = Packed(written)
 	}
 	l.mu.Lock()
 	sub.missing = false
@@ -183,7 +185,7 @@ func (l *Ledger) reload(ctx context.Context, sub *subject) error {
 		clear(sub.acked)
 		clear(sub.given)
 	}
-	sub.object, sub.missing = object, false
+	sub.object, sub.missing = Packed(object), false
 	sub.unlearnLocked()
 	l.mu.Unlock()
 	l.remind(object)

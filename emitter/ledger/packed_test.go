@@ -1,0 +1,49 @@
+package ledger
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+func remembering(raw []byte) *v1alpha1.CDEventSubject {
+	return &v1alpha1.CDEventSubject{Status: v1alpha1.CDEventSubjectStatus{Sequence: 3, Memory: &runtime.RawExtension{Raw: raw}}}
+}
+
+func TestPackedMemory(t *testing.T) {
+	t.Parallel()
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			raw := fmt.Appendf(nil, `{"announced":true,"baselined":true,"generation":%d,"labels":{"app.kubernetes.io/name":"cart"},"seen":{"route":"%d","service":"7"}}`, i, i)
+			s := remembering(bytes.Clone(raw))
+			p := Packed(s)
+			if n := len(p.Status.Memory.Raw); 2*n > len(raw) || Packed(p) != p {
+				t.Errorf("%d bytes take %d", len(raw), n)
+			}
+			for _, got := range []*v1alpha1.CDEventSubject{s, unpacked(p), unpacked(s)} {
+				if !bytes.Equal(got.Status.Memory.Raw, raw) || got.Status.Sequence != 3 {
+					t.Errorf("%s became %s", raw, got.Status.Memory.Raw)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestNothingToPack(t *testing.T) {
+	t.Parallel()
+	for _, s := range []*v1alpha1.CDEventSubject{nil, {}, remembering(nil)} {
+		if Packed(s) != s || unpacked(s) != s {
+			t.Errorf("something comes of %+v", s)
+		}
+	}
+	if broken := remembering([]byte{packedMark, 7}); unpacked(broken) != broken {
+		t.Error("a memory that cannot be unpacked is not left to whoever decodes it")
+	}
+}
