@@ -85,6 +85,7 @@ type controllers struct {
 func (c *controllers) start(ctx context.Context, cmw configmap.Watcher) {
 	c.once.Do(func() {
 		c.connect(ctx)
+		c.running.Go(func() { c.trim(ctx) })
 		c.emitting = newEmitting(ctx, c.process, cmw)
 		c.measuring = newMeasuring(ctx, c.process, cmw)
 		c.placing = newPlacing(ctx, c.process, c.measuring)
