@@ -140,7 +140,7 @@ func (r *Runner) follow(ctx context.Context, now time.Time) time.Duration {
 	switch some, all := r.changes.take(); {
 	case all || !r.passed || now.Sub(r.swept) >= every:
 		r.swept = now
-		r.sweep(ctx, now)
+		r.sweep(ctx, now, all || !r.passed || every == sweepEvery)
 	default:
 		for key := range some {
 			r.look(ctx, key, now)
@@ -156,12 +156,15 @@ func (r *Runner) follow(ctx context.Context, now time.Time) time.Duration {
 	return max(0, pause)
 }
 
-// sweep looks at all Services.
-func (r *Runner) sweep(ctx context.Context, now time.Time) {
+// sweep looks at all Services, or only at those that are new and those that have pods: with many Services, finding out who leads for
+// each takes most of the time.
+func (r *Runner) sweep(ctx context.Context, now time.Time, all bool) {
 	seen := make(map[types.NamespacedName]bool, len(r.services))
 	for _, key := range r.Plan.Services() {
 		seen[key] = true
-		r.exists(ctx, key, now)
+		if s := r.services[key]; all || s == nil || s.loop != nil && r.awake(s) {
+			r.exists(ctx, key, now)
+		}
 	}
 	for key := range r.services {
 		if !seen[key] {

@@ -239,8 +239,8 @@ func (o *Observer) Tidy() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for key, t := range o.tracks {
-		if t.folding {
-			continue
+		if t.folding || t.tidy() {
+			continue // asking who leads takes longer than all else here
 		}
 		if o.IsLeaderFor(key) {
 			t.unspend(before)

@@ -156,6 +156,11 @@ func (t *track) forget(before time.Time) {
 	t.prune()
 }
 
+// tidy says that there is nothing to forget.
+func (t *track) tidy() bool {
+	return len(t.updates) == 0 && t.spent == nil && len(t.past) <= maxPast && !t.empty()
+}
+
 // maxPast is how many UIDs are remembered to which no part of the history belongs. If a part of
 // an older one arrives, the API server is asked.
 const maxPast = 16

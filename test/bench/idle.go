@@ -97,11 +97,11 @@ func (b *bench) watchIdle(ctx context.Context, services int) error {
 	others -= before
 	for i, t := range turns {
 		r := &all[i]
-		used := time.Duration(0)
-		if r.End, used, err = t.needs(); err != nil {
+		m, used, err := t.needs()
+		if err != nil {
 			return err
 		}
-		r.CPU, r.Window = used-r.CPU, time.Since(began)
+		r.End, r.CPU, r.Window = m, used-r.CPU, time.Since(began)
 		others -= r.CPU
 		if r.APIWrites, err = b.audit.writes(offset, r.Contestant); err != nil {
 			return err
