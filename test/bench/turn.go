@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// awake bounds the time until a contestant reports a change.
+	// awake bounds the time until a contestant reports a change, with few Services.
 	awake = 3 * time.Minute
 	// settled is how long no event may arrive before a measurement starts, and idle how much processor time a contestant
 	// may use in that time.
 	settled = 2 * time.Second
 	idle    = 100 * time.Millisecond
-	// busy is how long a contestant may go on using more than that while it neither sends nor writes. perBaseline is how much
+	// busy is how long a contestant may go on using more than that while it neither sends nor writes. perService is how much
 	// longer the start may take for each Service.
-	busy        = time.Minute
-	perBaseline = 20 * time.Millisecond
+	busy       = time.Minute
+	perService = 20 * time.Millisecond
 	// afterwards is the time in which a contestant may still write its state.
 	afterwards = time.Second
 )
@@ -120,10 +120,15 @@ func (t *turn) wake(ctx context.Context) error {
 				return t.calm(ctx)
 			}
 		}
-		if time.Since(began) > awake {
-			return fmt.Errorf("no event arrived within %v of the start; the log is %s", awake, t.process.log)
+		if time.Since(began) > t.patience() {
+			return fmt.Errorf("no event arrived within %v of the start; the log is %s", t.patience(), t.process.log)
 		}
 	}
+}
+
+// patience is how long the contestant may take to report a change, and then to come to rest.
+func (t *turn) patience() time.Duration {
+	return awake + time.Duration(len(t.cast.actors))*perService
 }
 
 // calm waits until no events arrive, and the contestant neither writes nor needs processor time: at its first start, the
@@ -131,7 +136,7 @@ func (t *turn) wake(ctx context.Context) error {
 // as calm after a while: what it then needs is part of every measurement.
 func (t *turn) calm(ctx context.Context) error {
 	began, still := time.Now(), time.Now()
-	for time.Since(began) < awake+time.Duration(len(t.cast.actors))*perBaseline {
+	for time.Since(began) < t.patience() {
 		offset, err1 := t.audit.size()
 		before, err2 := cpuOf(t.process.pid())
 		if err := errors.Join(err1, err2, rest(ctx, settled)); err != nil {
