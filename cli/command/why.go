@@ -199,7 +199,7 @@ func (e *env) showDiagnosis(d *diagnosis, named bool) {
 	case shown == 0 && works == 0:
 		e.note("There is nothing to look at: no sources, gates or Services")
 	case shown == 0:
-		e.Screen.Printf("Nothing is wrong with %d sources, gates and Services.\n", works)
+		e.Screen.Printf("Nothing is wrong. Looked at: sources, gates and Services, %d in all.\n", works)
 	case works > 0:
 		e.Screen.Printf("\nNothing is wrong with %d others.\n", works)
 	}

@@ -73,13 +73,17 @@ func Of(s *v1alpha1.CDEventSubject) (Timeline, error) {
 		}
 		add(journaled(s, j))
 	}
-	remembered, err := remember(s)
+	remembered, split, err := remember(s)
 	for _, e := range remembered {
 		add(e)
 	}
 	if st.LastEventTime != nil {
 		kind := lifecycle.Type(st.LastEvent)
-		add(Event{Sequence: st.Sequence, Time: st.LastEventTime.Time, kind: kind, Text: brief(kind, "")})
+		text := brief(kind, "")
+		if kind == lifecycle.TrafficShifted && len(split) > 0 {
+			text = "traffic is now " + Split(split)
+		}
+		add(Event{Sequence: st.Sequence, Time: st.LastEventTime.Time, kind: kind, Text: text})
 	}
 	for _, sequence := range slices.Sorted(maps.Keys(known)) {
 		e := known[sequence]
@@ -131,18 +135,19 @@ func journaled(s *v1alpha1.CDEventSubject, j v1alpha1.JournalEntry) Event {
 	return e
 }
 
-// remember tells what the memory of an object refers to.
-func remember(s *v1alpha1.CDEventSubject) ([]Event, error) {
+// remember tells what the memory of an object refers to, and how the traffic is split now.
+func remember(s *v1alpha1.CDEventSubject) ([]Event, []lifecycle.Share, error) {
 	if s.Status.Memory == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	var m struct {
+		Traffic   []lifecycle.Share                        `json:"traffic"`
 		Last      *lifecycle.TransitionRef                 `json:"last"`
 		Revisions map[string]lifecycle.KnownRevision       `json:"revisions"`
 		Episodes  map[lifecycle.Incident]lifecycle.Episode `json:"episodes"`
 	}
 	if err := json.Unmarshal(s.Status.Memory.Raw, &m); err != nil {
-		return nil, fmt.Errorf("reading the memory in CDEventSubject %s: %w", s.Name, err)
+		return nil, nil, fmt.Errorf("reading the memory in CDEventSubject %s: %w", s.Name, err)
 	}
 	var out []Event
 	add := func(ref *lifecycle.TransitionRef, text string) {
@@ -164,5 +169,5 @@ func remember(s *v1alpha1.CDEventSubject) ([]Event, error) {
 		add(m.Last, brief(m.Last.Type, ""))
 	}
 	slices.SortStableFunc(out, func(a, b Event) int { return cmp.Compare(a.Sequence, b.Sequence) })
-	return out, nil
+	return out, m.Traffic, nil
 }

@@ -102,6 +102,22 @@ func TestBrokenEntries(t *testing.T) {
 	}
 }
 
+// TestLastSplit shows that the split after the newest event is known, even if the event is delivered.
+func TestLastSplit(t *testing.T) {
+	memory, err := json.Marshal(lifecycle.Memory{Traffic: []lifecycle.Share{{Revision: "cart-00001", Percent: 80}, {Revision: "cart-00002", Percent: 20}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := metav1.NewMicroTime(at)
+	s := &v1alpha1.CDEventSubject{Status: v1alpha1.CDEventSubjectStatus{
+		Sequence: 5, LastEvent: string(lifecycle.TrafficShifted), LastEventTime: &last, Memory: &runtime.RawExtension{Raw: memory},
+	}}
+	got, err := Of(s)
+	if err != nil || len(got.Events) != 1 || got.Events[0].Text != "traffic is now 80 % cart-00001, 20 % cart-00002" {
+		t.Errorf("%v, %+v", err, got.Events)
+	}
+}
+
 // TestIncidentThatIsNotOver shows what the ledger keeps of an incident.
 func TestIncidentThatIsNotOver(t *testing.T) {
 	memory, err := json.Marshal(lifecycle.Memory{Episodes: map[lifecycle.Incident]*lifecycle.Episode{
