@@ -50,9 +50,18 @@ func (s surrounded) total() float64 {
 }
 
 // definitions measures the controller with few definitions, with many that it does not watch, and with environments. No Service
-// exists, and nothing changes.
-func (b *bench) definitions(ctx context.Context) error {
-	cfg := b.cp.Config()
+// exists, and nothing changes. It has an API server of its own, which the definitions slow down.
+func (b *bench) definitions(ctx context.Context, config string) (err error) {
+	dir := filepath.Join(b.dir, "definitions")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return fmt.Errorf("creating a folder for logs: %w", err)
+	}
+	alone := &bench{plan: b.plan}
+	if alone.stage, err = newStage(ctx, b.programs, config, dir, b.say); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, alone.close()) }()
+	cfg := alone.cp.Config()
 	cfg.QPS = -1
 	installed, err := apiextensions.NewForConfig(cfg)
 	if err != nil {
@@ -74,7 +83,7 @@ func (b *bench) definitions(ctx context.Context) error {
 		if err := step.prepare(); err != nil {
 			return err
 		}
-		s, err := b.surrounded(ctx)
+		s, err := alone.surrounded(ctx)
 		if err != nil {
 			return fmt.Errorf("with %d definitions and %d environments: %w", step.others, step.environments, err)
 		}
@@ -82,7 +91,7 @@ func (b *bench) definitions(ctx context.Context) error {
 		b.Definitions = append(b.Definitions, s)
 		b.say("%s resident, %s at most, %.1f requests/min", mebibytes(s.Resident), mebibytes(s.Peak), s.total())
 	}
-	return undefine(ctx, installed)
+	return nil
 }
 
 // surrounded runs the controller among what exists, as known from before.
@@ -160,36 +169,11 @@ func (a audit) requests(from int64, user string) (map[string]int, error) {
 	return out, nil
 }
 
-// madeHere is the label of the definitions that undefine removes.
-const madeHere = "bench.example.com/made-here"
-
-// undefine removes the definitions, and the objects of their kinds.
-func undefine(ctx context.Context, installed apiextensions.Interface) error {
-	crds, ours := installed.ApiextensionsV1().CustomResourceDefinitions(), metav1.ListOptions{LabelSelector: madeHere}
-	if err := crds.DeleteCollection(ctx, metav1.DeleteOptions{}, ours); err != nil {
-		return fmt.Errorf("removing definitions: %w", err)
-	}
-	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); {
-		left, err := crds.List(ctx, ours)
-		if err != nil {
-			return fmt.Errorf("removing definitions: %w", err)
-		}
-		if len(left.Items) == 0 {
-			return nil
-		}
-		if err := rest(ctx, time.Second); err != nil {
-			return err
-		}
-	}
-	return errors.New("definitions still exist five minutes after they were deleted")
-}
-
 // applied is as long as the annotation that kubectl writes on a usual definition.
 var applied = strings.Repeat("x", 20<<10)
 
 func definition(group, kind string, labels map[string]string) *apiextensionsv1.CustomResourceDefinition {
 	preserve, plural := true, strings.ToLower(kind)+"s"
-	labels[madeHere] = "true"
 	return &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: plural + "." + group, Labels: labels, Annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": applied},
@@ -211,7 +195,7 @@ func define(ctx context.Context, installed apiextensions.Interface, n int) error
 	all.SetLimit(8)
 	for i := range n {
 		all.Go(func() error {
-			d := definition(fmt.Sprintf("g%03d.example.com", i/10), fmt.Sprintf("Other%04d", i), map[string]string{})
+			d := definition(fmt.Sprintf("g%03d.example.com", i/10), fmt.Sprintf("Other%04d", i), nil)
 			_, err := installed.ApiextensionsV1().CustomResourceDefinitions().Create(ctx, d, metav1.CreateOptions{})
 			return err
 		})

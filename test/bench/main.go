@@ -23,8 +23,8 @@ import (
 	"time"
 )
 
-// scenarios in order: those that need most objects come last, and the first two have objects of their
-// own.
+// scenarios in order: those that need most objects come last, and the first two have objects or an API
+// server of their own.
 var scenarios = []string{"definitions", "scrape", "latency", "fast", "slow", "outage", "drain", "memory", "rest"}
 
 type options struct {
@@ -136,7 +136,7 @@ func (o options) scenarios(ctx context.Context, b *bench) error {
 		var err error
 		switch name {
 		case "definitions":
-			err = b.definitions(ctx)
+			err = b.definitions(ctx, o.config)
 		case "scrape":
 			err = b.scrape(ctx)
 		case "latency":
