@@ -40,7 +40,7 @@ func list(ctx context.Context, client kubernetes.Interface) ([]corev1.Node, erro
 func write(getenv func(string) string, nodes []corev1.Node) error {
 	var lines strings.Builder
 	for _, n := range nodes {
-		line := n.Name + " " + n.Status.NodeInfo.KubeletVersion + "\n"
+		line := strings.TrimSpace(n.Name+" "+n.Status.NodeInfo.KubeletVersion) + "\n" // a kubelet may not have reported yet
 		if lines.Len()+len(line) > maxResult {
 			lines.WriteString("…\n")
 			break

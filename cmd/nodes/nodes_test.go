@@ -131,3 +131,14 @@ func TestClusterThatNeverAnswers(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestNodeWithoutAVersion(t *testing.T) {
+	dir := t.TempDir()
+	getenv := func(name string) string { return filepath.Join(dir, name) }
+	if err := write(getenv, []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "young"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(getenv("RESULT_NODES")); err != nil || string(got) != "young\n" {
+		t.Errorf("recorded %q, %v", got, err)
+	}
+}

@@ -15,10 +15,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// captured returns an event of a type in CDEvents 0.5, as a receiver got it from a Knative Service
-// on a real cluster, with the cluster's own names replaced. Capture them again with
+// captured returns an event of a type in CDEvents 0.5, as a receiver got it on a real cluster, with
+// the cluster's own names replaced. Capture them again with
 //
 //	make e2e RUN='TestLifeOfAService|TestIncidents' E2E_CAPTURE=$PWD/emitter/cdevents/testdata/captured
+//	make e2e-full RUN='TestCrossplane|TestEnvironmentFlow' E2E_CAPTURE=$PWD/emitter/cdevents/testdata/captured
 func captured(t *testing.T, typ string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", "captured", typ+".json"))
@@ -32,8 +33,6 @@ func captured(t *testing.T, typ string) []byte {
 // so.
 var uncaptured = map[lifecycle.Type]bool{
 	lifecycle.ClusterUnsettled: true, lifecycle.ClusterRebalanced: true, lifecycle.Judged: true,
-	lifecycle.ClusterAPIClusterCreated: true,
-	lifecycle.EnvironmentCreated:       true, lifecycle.EnvironmentModified: true, lifecycle.EnvironmentDeleted: true,
 }
 
 // example returns what the page shows for a transition.
