@@ -44,6 +44,8 @@ type fleet struct {
 	// history are all that ever existed, and log is their watch.
 	history []*platform
 	log     []change
+	// lagged says that a process began with an old list.
+	lagged bool
 }
 
 // platform is one environment.
@@ -199,6 +201,7 @@ func (p *process) startEnvironments() {
 	if p.w.rng.IntN(3) == 0 {
 		lag = p.w.rng.IntN(6)
 	}
+	p.w.cluster.fleet.lagged = p.w.cluster.fleet.lagged || lag > 0
 	for ; e.upTo < len(p.w.cluster.fleet.log)-lag; e.upTo++ {
 		e.apply(p.w.cluster.fleet.log[e.upTo])
 	}
