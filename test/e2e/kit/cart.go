@@ -30,6 +30,8 @@ type Cart struct {
 	Env map[string]string
 	// Annotations override the template's annotations in the same way.
 	Annotations map[string]string
+	// CanaryAnnotations are added for the second Revision.
+	CanaryAnnotations map[string]string
 	// Tagged gives both Revisions a tag, so that neither is scaled to zero without traffic.
 	Tagged bool
 
@@ -111,7 +113,9 @@ func (k *Kit) DeployCart(ctx context.Context, c *Cart) error {
 // Give it traffic within a minute: Serving scales a Revision without traffic to zero.
 func (k *Kit) ReleaseCanary(ctx context.Context, c *Cart, env map[string]string) error {
 	err := k.UpdateService(ctx, c.Namespace, cartName, func(s *servingv1.Service) {
-		c.change(s, env, map[string]string{"autoscaling.knative.dev/min-scale": "1", "autoscaling.knative.dev/max-scale": "1"})
+		one := map[string]string{"autoscaling.knative.dev/min-scale": "1", "autoscaling.knative.dev/max-scale": "1"}
+		maps.Copy(one, c.CanaryAnnotations)
+		c.change(s, env, one)
 		SetTraffic(s, Share{c.Stable(), 100})
 	})
 	if err != nil {

@@ -1,0 +1,74 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+)
+
+// TestPlacementIsIntroduced follows an application to the first Revision with the library, and back to the one without. The oldest
+// member assigns the shards, so the plan has no effect until the pods of the old Revision are gone, and none after the rollback. The
+// condition on the Service's CDEventSubject says so, and requests are answered all the time.
+func TestPlacementIsIntroduced(t *testing.T) {
+	onlyInFull(t)
+	if suite.guest {
+		t.Skip("it reads the ledger")
+	}
+	s := emptyScene(t)
+	app := s.pekko()
+	clients := s.allocate(app)
+	app.CanaryAnnotations = map[string]string{v1alpha1.AnnotationPlacement: string(v1alpha1.PlacementEnforce)}
+	s.must(suite.ReleaseCanary(t.Context(), app, map[string]string{"PLACEMENT": "true"}))
+	s.must(suite.WaitOneCluster(t.Context(), app))
+
+	stop := background(t.Context(), clients)
+	s.must(suite.SplitCart(t.Context(), app, 20))
+	s.placement(app, "CoordinatorWithoutPlacement")
+	s.must(suite.SplitCart(t.Context(), app, 100))
+	s.placement(app, "CoordinatorHasPlacement")
+	s.must(suite.SplitCart(t.Context(), app, 0))
+	s.placement(app, "CoordinatorWithoutPlacement")
+	stop()
+	t.Logf("what the clients got meanwhile\n%s", clients.Truth())
+
+	// What was lost meanwhile is the default's: the old Revision asks once. Now all is at rest.
+	after, err := suite.Clients(t.Context(), app)
+	s.must(err)
+	s.must(after.SendUntil(t.Context(), app.Stable()))
+	s.must(after.Send(t.Context(), 500))
+	if truth := after.Truth(); len(truth.Lost) > 0 || truth.Handled[""].All() > 0 {
+		t.Errorf("after the rollback, requests are not answered: %v, %v", truth.Lost, truth.Handled[""])
+	}
+}
+
+// placement waits until the condition of the Service's CDEventSubject has that reason.
+func (s *scene) placement(app *kit.Cart, reason string) {
+	s.Helper()
+	begun := time.Now()
+	s.must(kit.Wait(s.Context(), 4*time.Minute, "the condition "+reason, func(ctx context.Context) error {
+		list, err := suite.Ours.CDEventSubjects(kit.Namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, o := range list.Items {
+			if o.Spec.Namespace != app.Namespace || o.Spec.Kind != "Service" {
+				continue
+			}
+			c := meta.FindStatusCondition(o.Status.Conditions, "PlacementEnforced")
+			if c != nil && c.Reason == reason {
+				return nil
+			}
+			return kit.NotYet("it is %s", compact(c))
+		}
+		return kit.NotYet("there is no CDEventSubject of %s", app.Namespace)
+	}))
+	s.Logf("%s after %s", reason, time.Since(begun).Round(time.Second))
+}
