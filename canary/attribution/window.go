@@ -36,12 +36,15 @@ func recent[T any](points []point[T], now time.Time, window time.Duration) []poi
 	return slices.Delete(points, 0, old)
 }
 
-// pointsOfShares limits the memory.
+// pointsOfShares limits the memory: there are at most twice as many points.
 const pointsOfShares = 30
 
 // split remembers how much every Revision had handled, for one window. What a point says holds until the next one.
 type split struct {
 	points []point[[]amount]
+	// late is what changed too soon after the last point for another one, if anything did. It becomes one before the next: after the
+	// last pod of a Service, there is no next reading.
+	late *point[[]amount]
 }
 
 // amount is how much a Revision had handled, if anything.
@@ -62,7 +65,7 @@ func amountOf(all []amount, revision types.UID) float64 {
 
 // note adds a point, unless it says what the last one says.
 func (s *split) note(at time.Time, by map[types.UID]float64) {
-	if n := len(s.points); n > 0 && sameAmounts(s.points[n-1].is, by) {
+	if last := s.last(); last != nil && sameAmounts(last.is, by) {
 		s.points = recent(s.points, at, ShareWindow)
 		return
 	}
@@ -72,7 +75,27 @@ func (s *split) note(at time.Time, by map[types.UID]float64) {
 			is = append(is, amount{revision: uid, requests: n})
 		}
 	}
-	s.points = remember(s.points, at, is, ShareWindow, pointsOfShares)
+	if n := len(s.points); n > 0 && at.Sub(s.points[n-1].at) < ShareWindow/pointsOfShares {
+		s.late = &point[[]amount]{at: at, is: is}
+		return
+	}
+	s.keepLate()
+	s.points = recent(append(s.points, point[[]amount]{at: at, is: is}), at, ShareWindow)
+}
+
+// last is the newest that is known, nil if nothing is.
+func (s *split) last() *point[[]amount] {
+	if s.late != nil || len(s.points) == 0 {
+		return s.late
+	}
+	return &s.points[len(s.points)-1]
+}
+
+// keepLate makes a point of what came too soon for one.
+func (s *split) keepLate() {
+	if s.late != nil {
+		s.points, s.late = append(s.points, *s.late), nil
+	}
 }
 
 // sameAmounts reports whether a point has the same requests.
@@ -91,6 +114,9 @@ func sameAmounts(all []amount, by map[types.UID]float64) bool {
 
 // since returns what was handled in the window, by Revision and in total; false if nothing was watched.
 func (s *split) since(at time.Time, now map[types.UID]float64) (by map[types.UID]float64, all float64, ok bool) {
+	if s.late != nil && at.Sub(s.late.at) >= ShareWindow {
+		s.keepLate() // all of it was handled before the window
+	}
 	s.points = recent(s.points, at, ShareWindow)
 	if len(s.points) == 0 {
 		return nil, 0, false

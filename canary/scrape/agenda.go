@@ -16,6 +16,8 @@ type served struct {
 	// due is when all its pods are read, and dying when those are that are being deleted, zero for never. looked is when they last
 	// were.
 	due, dying, looked time.Time
+	// unread means that it has to be read once, whether it has pods or not.
+	unread bool
 	// place in the agenda, negative if it is not there.
 	place int
 }

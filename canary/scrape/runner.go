@@ -45,6 +45,8 @@ type Watched interface {
 	Exists(service types.NamespacedName) bool
 	// HasPods reports whether any pod claims to belong to the Service, even if it cannot be read yet.
 	HasPods(service types.NamespacedName) bool
+	// HasDying reports whether one of them is being deleted.
+	HasDying(service types.NamespacedName) bool
 }
 
 // Sink takes the readings. Only one goroutine at a time calls it for a Service.
@@ -197,7 +199,8 @@ func (r *Runner) exists(ctx context.Context, key types.NamespacedName, now time.
 	case leads && s.loop == nil:
 		r.begin(ctx, s, r.passed && !old)
 	case leads:
-		if s.loop.begun.Load() && r.awake(s) {
+		if s.loop.begun.Load() && (r.awake(s) || s.unread) {
+			s.unread = false
 			s.wake(now, r.Settings().Interval)
 			r.agenda.put(s)
 		}
@@ -226,8 +229,12 @@ func (r *Runner) begin(ctx context.Context, s *served, fresh bool) {
 	s.loop = loop
 	if previous == nil && !r.awake(s) {
 		loop.begin(fresh)
+		if s.unread = r.awake(s); s.unread { // a pod came just now
+			r.Changed(s.key)
+		}
 		return
 	}
+	s.unread = true // what Begin learns of the pods may be outdated when it has ended
 	loop.use(ctx)
 	loop.batches.Go(func() {
 		if previous != nil {
@@ -251,7 +258,7 @@ func (r *Runner) start(ctx context.Context, s *served, now time.Time) {
 		loop.batches.Go(func() { loop.readDying(settings, due) })
 		return
 	}
-	if plan, watched := r.Plan.(Watched); watched && !plan.HasPods(s.key) {
+	if plan, watched := r.Plan.(Watched); watched && !plan.HasPods(s.key) && !loop.planning.Load() {
 		r.agenda.remove(s) // this is the last reading
 	} else {
 		s.due = next(now, settings.Interval, s.key)

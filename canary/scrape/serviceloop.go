@@ -23,6 +23,8 @@ type serviceLoop struct {
 	batches sync.WaitGroup
 	// planning means that the API server may be waited for.
 	planning atomic.Bool
+	// looking means the same for pods that are being deleted.
+	looking atomic.Bool
 
 	// mu guards the sink and the maps.
 	mu       sync.Mutex
@@ -62,8 +64,12 @@ func (l *serviceLoop) readAll(s Settings) {
 
 // readDying reads the pods that are being deleted, if all are not due before.
 func (l *serviceLoop) readDying(s Settings, due time.Time) {
+	if !l.looking.CompareAndSwap(false, true) {
+		return
+	}
 	dying := l.runner.Plan.Dying(l.ctx, l.key)
-	if len(dying) == 0 {
+	l.looking.Store(false)
+	if plan, watched := l.runner.Plan.(Watched); len(dying) == 0 && !(watched && plan.HasDying(l.key)) { // it may not be known yet whose they are
 		return
 	}
 	l.runner.Changed(l.key) // it is time again in a second

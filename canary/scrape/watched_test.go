@@ -3,6 +3,7 @@ package scrape
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,6 +36,11 @@ func (s *watchedStage) Exists(key types.NamespacedName) (exists bool) {
 
 func (s *watchedStage) HasPods(key types.NamespacedName) (has bool) {
 	s.set(func() { has = len(s.services[key]) > 0 })
+	return has
+}
+
+func (s *watchedStage) HasDying(key types.NamespacedName) (has bool) {
+	s.set(func() { has = slices.ContainsFunc(s.services[key], func(t Target) bool { return t.Dying }) })
 	return has
 }
 

@@ -104,6 +104,9 @@ func (v *View) Dying(ctx context.Context, service types.NamespacedName) []scrape
 	return targetsOf(v.proven(ctx, v.pods.Dying(service)))
 }
 
+// HasDying implements scrape.Watched.
+func (v *View) HasDying(service types.NamespacedName) bool { return len(v.pods.Dying(service)) > 0 }
+
 func targetsOf(members []*pods.Pod) []scrape.Target {
 	var out []scrape.Target
 	for _, pod := range members {
