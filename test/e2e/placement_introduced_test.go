@@ -39,7 +39,20 @@ func TestPlacementIsIntroduced(t *testing.T) {
 	stop()
 	t.Logf("what the clients got meanwhile\n%s", clients.Truth())
 
-	// What was lost meanwhile is the default's: the old Revision asks once. Now all is at rest.
+	// What is lost while pods leave is the default's: the old Revision asks once. So wait until all have left.
+	s.must(kit.Wait(t.Context(), 3*time.Minute, "the end of the canary's pods", func(ctx context.Context) error {
+		pods, err := suite.CartPods(ctx, app)
+		if err != nil {
+			return err
+		}
+		for _, p := range pods {
+			if p.Labels["serving.knative.dev/revision"] != app.Stable() || p.DeletionTimestamp != nil {
+				return kit.NotYet("%s is there", p.Name)
+			}
+		}
+		return nil
+	}))
+	s.must(suite.WaitOneCluster(t.Context(), app))
 	after, err := suite.Clients(t.Context(), app)
 	s.must(err)
 	s.must(after.SendUntil(t.Context(), app.Stable()))
