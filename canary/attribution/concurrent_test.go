@@ -17,7 +17,7 @@ func TestCountsAreUsedConcurrently(t *testing.T) {
 	t.Parallel()
 	c := NewCounts(func(types.NamespacedName) Facts {
 		f := sharded()
-		if rand.Intn(2) == 0 { //nolint:gosec // a test
+		if rand.Intn(2) == 0 {
 			f.Pods = nil
 		}
 		return f

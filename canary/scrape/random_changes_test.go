@@ -16,7 +16,7 @@ func TestRandomChanges(t *testing.T) {
 	t.Parallel()
 	for seed := range int64(40) {
 		watched(t, func(s *watchedStage, r *Runner) {
-			rnd := rand.New(rand.NewSource(seed)) //nolint:gosec // a test
+			rnd := rand.New(rand.NewSource(seed))
 			var keys []types.NamespacedName
 			for i := range 6 {
 				keys = append(keys, name(fmt.Sprint("service-", i)))

@@ -69,7 +69,9 @@ func (l *serviceLoop) readDying(s Settings, due time.Time) {
 	}
 	dying := l.runner.Plan.Dying(l.ctx, l.key)
 	l.looking.Store(false)
-	if plan, watched := l.runner.Plan.(Watched); len(dying) == 0 && !(watched && plan.HasDying(l.key)) { // it may not be known yet whose they are
+	plan, watched := l.runner.Plan.(Watched)
+	unproven := watched && plan.HasDying(l.key) // it may not be known yet whose they are
+	if len(dying) == 0 && !unproven {
 		return
 	}
 	l.runner.Changed(l.key) // it is time again in a second

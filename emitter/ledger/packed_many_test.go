@@ -13,7 +13,7 @@ func TestPackedMemoriesOfAnySize(t *testing.T) {
 	var all sync.WaitGroup
 	for seed := range int64(8) {
 		all.Go(func() {
-			rnd := rand.New(rand.NewSource(seed)) //nolint:gosec // a test
+			rnd := rand.New(rand.NewSource(seed))
 			for range 20 {
 				raw := make([]byte, 2+rnd.Intn(30_000))
 				_, _ = rnd.Read(raw)
