@@ -12,6 +12,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
+	"github.com/knative-cdevents/knative-cdevents/cli/report"
 )
 
 // completionTime limits how long a user waits for a completion.
@@ -107,7 +108,7 @@ func (e *env) completeSubjects(c *cobra.Command, args []string, begin string) ([
 
 // environmentName returns KIND/NAME of an environment that the namespace's users can name, or nothing.
 func environmentName(s *v1alpha1.CDEventSubject, namespace string) string {
-	if isService(s) || isMarker(s) || s.Spec.Namespace != "" && s.Spec.Namespace != namespace {
+	if report.IsService(s) || report.IsMarker(s) || s.Spec.Namespace != "" && s.Spec.Namespace != namespace {
 		return ""
 	}
 	return strings.ToLower(s.Spec.Kind) + "/" + s.Spec.Name

@@ -2,33 +2,11 @@ package command
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
-	"github.com/knative-cdevents/knative-cdevents/cli/advice"
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 )
-
-// gateReport is what gate prints of one gate.
-type gateReport struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	Service   string `json:"service"`
-	// Run is the running or last run; absent if there has been none.
-	Run *v1alpha1.GateRun `json:"run,omitempty"`
-	// CustomRun is the Tekton CustomRun that the run belongs to, if any.
-	CustomRun string `json:"customRun,omitempty"`
-	// Finding says whether the gate can judge and decides.
-	Finding advice.Finding `json:"finding"`
-	Notes   []string       `json:"notes,omitempty"`
-
-	judgement *judge.Judgement
-	spec      v1alpha1.CanaryGateSpec
-}
 
 func (e *env) gate() *cobra.Command {
 	c := &cobra.Command{
@@ -39,69 +17,8 @@ func (e *env) gate() *cobra.Command {
 	}
 	o := addOutput(c, false)
 	c.RunE = e.answers(o, new(bool), func(ctx context.Context, r *reader.Reader, namespace string, args []string) (answer, error) {
-		reports, err := e.gateReports(ctx, r, namespace, args[0])
+		reports, err := e.reporter(r).GateRuns(ctx, namespace, args[0])
 		return answer{"GateReport", map[string]any{"gates": reports}, func() { e.showGates(reports) }}, err
 	})
 	return c
-}
-
-// gateReports reads the gates of a Service, or else the gate of that name.
-func (e *env) gateReports(ctx context.Context, r *reader.Reader, namespace, name string) ([]*gateReport, error) {
-	gates, err := r.Gates(ctx, namespace)
-	if err != nil {
-		return nil, err
-	}
-	var of, named []*v1alpha1.CanaryGate
-	for i := range gates {
-		if gates[i].Spec.Service == name {
-			of = append(of, &gates[i])
-		}
-		if gates[i].Name == name {
-			named = append(named, &gates[i])
-		}
-	}
-	if len(of) == 0 {
-		of = named
-	}
-	if len(of) == 0 {
-		if _, err := r.Service(ctx, namespace, name); err != nil {
-			return nil, err
-		}
-		return nil, &reader.Error{Kind: reader.ErrNotFound, Message: fmt.Sprintf(
-			"Service %q in namespace %s has no gate; create a CanaryGate with spec.service: %s (kubectl explain canarygate.spec)", name, namespace, name)}
-	}
-	var out []*gateReport
-	for _, g := range of {
-		out = append(out, e.reportOf(ctx, r, g))
-	}
-	return out, nil
-}
-
-func (e *env) reportOf(ctx context.Context, r *reader.Reader, g *v1alpha1.CanaryGate) *gateReport {
-	out := &gateReport{Namespace: g.Namespace, Name: g.Name, Service: g.Spec.Service, Run: g.Status.Run.Public(), Finding: e.clock().Gate(g)}
-	out.spec = *g.Spec.DeepCopy()
-	out.spec.SetDefaults(ctx)
-	if latest := g.Status.Latest; latest != nil && latest.CustomRun != "" {
-		run, err := r.CustomRun(ctx, g.Namespace, latest.CustomRun)
-		switch {
-		case err != nil:
-			out.Notes = append(out.Notes, fmt.Sprintf("the newest run belongs to CustomRun %s, and its numbers are not shown: %v", latest.CustomRun, err))
-			out.Run = &v1alpha1.GateRun{
-				ID: latest.ID, Gate: g.Name, Service: v1alpha1.GateObject{Name: g.Spec.Service}, Canary: v1alpha1.GateObject{Name: latest.Canary},
-				StartTime: latest.StartTime, Verdict: latest.Verdict, Message: latest.Message,
-			}
-		case run != nil:
-			out.Run, out.CustomRun = run, latest.CustomRun
-		}
-	}
-	if out.Run == nil || out.Run.Report == nil {
-		return out
-	}
-	var j judge.Judgement
-	if err := json.Unmarshal(out.Run.Report.Raw, &j); err != nil {
-		out.Notes = append(out.Notes, fmt.Sprintf("the numbers of the run cannot be read: %v", err))
-		return out
-	}
-	out.judgement = &j
-	return out
 }

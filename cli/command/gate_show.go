@@ -10,6 +10,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/cli/advice"
+	"github.com/knative-cdevents/knative-cdevents/cli/report"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
 )
 
@@ -24,7 +25,7 @@ func (e *env) columns() int {
 	return max(10, min(30, e.Screen.Width/3))
 }
 
-func (e *env) showGates(reports []*gateReport) {
+func (e *env) showGates(reports []*report.GateReport) {
 	for i, g := range reports {
 		if i > 0 {
 			e.Screen.Printf("\n")
@@ -33,7 +34,7 @@ func (e *env) showGates(reports []*gateReport) {
 	}
 }
 
-func (e *env) showGate(g *gateReport) {
+func (e *env) showGate(g *report.GateReport) {
 	s := e.Screen
 	title := fmt.Sprintf("Gate %s", g.Name)
 	if run := g.Run; run != nil {
@@ -48,14 +49,14 @@ func (e *env) showGate(g *gateReport) {
 		return
 	}
 	e.showRun(g)
-	if g.judgement != nil {
-		e.showSamples(g.Run, g.judgement)
+	if g.Judgement != nil {
+		e.showSamples(g.Run, g.Judgement)
 		e.showShares(g)
-		for _, m := range g.judgement.Metrics {
+		for _, m := range g.Judgement.Metrics {
 			e.showMetric(m)
 		}
 	}
-	if g.judgement != nil && len(g.Notes)+len(g.Finding.Do) > 0 {
+	if g.Judgement != nil && len(g.Notes)+len(g.Finding.Do) > 0 {
 		s.Printf("\n")
 	}
 	for _, n := range g.Notes {
@@ -67,13 +68,13 @@ func (e *env) showGate(g *gateReport) {
 }
 
 // showRun says when the run began, how it ended, and why.
-func (e *env) showRun(g *gateReport) {
+func (e *env) showRun(g *report.GateReport) {
 	s, run := e.Screen, g.Run
 	v := string(run.Verdict)
 	if len(run.Reasons) > 0 {
 		v += ": " + strings.Join(run.Reasons, ", ")
 	}
-	if g.spec.DryRun {
+	if g.Spec.DryRun {
 		v += " (dry run: it stops nothing)"
 	}
 	s.Printf("  verdict    %s\n", s.Paint(verdictStyle(string(run.Verdict)), v))
@@ -131,8 +132,8 @@ func part(of, whole float64) float64 {
 }
 
 // showShares shows which part of the requests entered at the canary, and which part it handled.
-func (e *env) showShares(g *gateReport) {
-	j := g.judgement
+func (e *env) showShares(g *report.GateReport) {
+	j := g.Judgement
 	if j.RequiredShare != nil {
 		e.bar("share in the Route", *j.RequiredShare, fmt.Sprintf("%.1f %%", 100**j.RequiredShare))
 	}
@@ -140,7 +141,7 @@ func (e *env) showShares(g *gateReport) {
 		return
 	}
 	text := fmt.Sprintf("%.1f %%", 100**j.HandledShare)
-	if x := g.spec.Exposure; j.RequiredShare != nil && x != nil && *j.RequiredShare > 0 {
+	if x := g.Spec.Exposure; j.RequiredShare != nil && x != nil && *j.RequiredShare > 0 {
 		switch ratio := *j.HandledShare / *j.RequiredShare; {
 		case x.MaxRatio != nil && ratio > *x.MaxRatio:
 			text += fmt.Sprintf(", %.1f times its share; at most %v is accepted", ratio, *x.MaxRatio)

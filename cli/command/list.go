@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
+	"github.com/knative-cdevents/knative-cdevents/cli/report"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
 	"github.com/knative-cdevents/knative-cdevents/cli/timeline"
 )
@@ -24,13 +25,13 @@ func (e *env) list() *cobra.Command {
 	c.Flags().BoolVarP(&all, "all-namespaces", "A", false, "List those of all namespaces")
 	o := addOutput(c, true)
 	c.RunE = e.answers(o, &all, func(ctx context.Context, r *reader.Reader, namespace string, _ []string) (answer, error) {
-		f, err := e.fleetOf(ctx, r, namespace)
+		f, err := e.reporter(r).Fleet(ctx, namespace)
 		return answer{"List", f, func() { e.showFleet(f, namespace, o.isWide()) }}, err
 	})
 	return c
 }
 
-func (e *env) showFleet(f *fleet, namespace string, wide bool) {
+func (e *env) showFleet(f *report.Fleet, namespace string, wide bool) {
 	shown := 0
 	for _, t := range []*screen.Table{e.serviceTable(f, wide), e.sourceTable(f, wide), e.environmentTable(f)} {
 		if t.Empty() {
@@ -60,7 +61,7 @@ func (e *env) showFleet(f *fleet, namespace string, wide bool) {
 	}
 }
 
-func (e *env) serviceTable(f *fleet, wide bool) *screen.Table {
+func (e *env) serviceTable(f *report.Fleet, wide bool) *screen.Table {
 	t := &screen.Table{
 		Titles: []string{"NAMESPACE", "SERVICE", "READY", "TRAFFIC", "GATE", "PENDING", "LAST EVENT", "URL"},
 		Least:  []int{8, 8, 5, 15, 10, 10, screen.Optional, 0},
@@ -71,12 +72,12 @@ func (e *env) serviceTable(f *fleet, wide bool) *screen.Table {
 			url = s.URL
 		}
 		t.Add(screen.Text(s.Namespace), screen.Text(s.Name), readiness(s.Ready, s.Reason), screen.Text(timeline.Split(s.Traffic)),
-			gateCell(s.Gates), e.pendingCell(s.ledgerState), screen.Text(e.last(s.ledgerState)), screen.Text(url))
+			gateCell(s.Gates), e.pendingCell(s.Ledger), screen.Text(e.last(s.Ledger)), screen.Text(url))
 	}
 	return t
 }
 
-func (e *env) sourceTable(f *fleet, wide bool) *screen.Table {
+func (e *env) sourceTable(f *report.Fleet, wide bool) *screen.Table {
 	t := &screen.Table{
 		Titles: []string{"NAMESPACE", "SOURCE", "SINK", "READY", "DELIVERING", "PENDING", "OLDEST", "LAST DELIVERY"},
 		Least:  []int{8, 8, 12, 5, 10, 0, 0, screen.Optional},
@@ -101,12 +102,12 @@ func (e *env) sourceTable(f *fleet, wide bool) *screen.Table {
 	return t
 }
 
-func (e *env) environmentTable(f *fleet) *screen.Table {
+func (e *env) environmentTable(f *report.Fleet) *screen.Table {
 	t := &screen.Table{
 		Titles: []string{"NAMESPACE", "KIND", "ENVIRONMENT", "PENDING", "LAST EVENT"}, Least: []int{8, 0, 8, 12, 12},
 	}
 	for _, s := range f.Environments {
-		t.Add(screen.Text(s.Namespace), screen.Text(s.Kind), screen.Text(s.Name), e.pendingCell(s.ledgerState), screen.Text(e.last(s.ledgerState)))
+		t.Add(screen.Text(s.Namespace), screen.Text(s.Kind), screen.Text(s.Name), e.pendingCell(s.Ledger), screen.Text(e.last(s.Ledger)))
 	}
 	return t
 }
@@ -125,7 +126,7 @@ func readiness(status, reason string) screen.Cell {
 	return screen.Cell{Text: status, Style: screen.Unsure}
 }
 
-func gateCell(gates []gateState) screen.Cell {
+func gateCell(gates []report.Gate) screen.Cell {
 	var parts []string
 	style := screen.Plain
 	for _, g := range gates {
@@ -156,7 +157,7 @@ func verdictStyle(v string) screen.Style {
 }
 
 // pendingCell says how many events are owed to which source.
-func (e *env) pendingCell(s ledgerState) screen.Cell {
+func (e *env) pendingCell(s report.Ledger) screen.Cell {
 	switch {
 	case s.Pending == nil:
 		return screen.Text("")
@@ -170,7 +171,7 @@ func (e *env) pendingCell(s ledgerState) screen.Cell {
 	return screen.Cell{Text: strings.Join(parts, ", "), Style: screen.Unsure}
 }
 
-func (e *env) last(s ledgerState) string {
+func (e *env) last(s report.Ledger) string {
 	if s.LastEventTime == nil {
 		return ""
 	}

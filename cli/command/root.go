@@ -19,6 +19,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/cli/advice"
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
+	"github.com/knative-cdevents/knative-cdevents/cli/report"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
 )
 
@@ -126,6 +127,11 @@ func (e *env) scope(all bool) (string, error) {
 		return "", nil
 	}
 	return e.namespace()
+}
+
+// reporter reads what the commands show.
+func (e *env) reporter(r report.Reads) *report.Reporter {
+	return &report.Reporter{Reads: r, Clock: e.clock()}
 }
 
 func (e *env) clock() advice.Clock { return advice.Clock{Now: e.Now(), System: e.system} }

@@ -60,7 +60,7 @@ func (w *watcher) run(ctx context.Context, r *reader.Reader) error {
 	if err != nil && !errors.Is(err, reader.ErrForbidden) {
 		return err
 	}
-	w.names = w.sourceNames(ctx, r, w.namespace, sources)
+	w.names = w.reporter(r).SourceNames(ctx, w.namespace, sources)
 	feeds := []struct {
 		of      *reader.Feed
 		what    string

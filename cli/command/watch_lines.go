@@ -11,6 +11,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
+	"github.com/knative-cdevents/knative-cdevents/cli/report"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
 	"github.com/knative-cdevents/knative-cdevents/cli/timeline"
 )
@@ -25,7 +26,7 @@ func (w *watcher) entryChanged(c reader.Change) {
 	if !ok {
 		before = &v1alpha1.CDEventSubject{}
 	}
-	if isMarker(after) || w.service != "" && !isService(after) || !w.covers(after.Spec.Namespace, after.Spec.Name) {
+	if report.IsMarker(after) || w.service != "" && !report.IsService(after) || !w.covers(after.Spec.Namespace, after.Spec.Name) {
 		return
 	}
 	object := w.object(after.Spec.Namespace, after.Spec.Name)
@@ -39,7 +40,7 @@ func (w *watcher) entryChanged(c reader.Change) {
 		}
 		text := ev.Text
 		if len(ev.Owed) > 0 {
-			text += " (to be sent to " + strings.Join(all(ev.Owed, w.names), ", ") + ")"
+			text += " (to be sent to " + strings.Join(report.All(ev.Owed, w.names), ", ") + ")"
 		}
 		w.say(w.stamp(ev.Time), object, screen.Cell{Text: ev.Short(), Style: styleOf(ev.Short())}, text)
 	}
@@ -83,7 +84,7 @@ func (w *watcher) serviceChanged(c reader.Change) {
 		w.say(w.nowStamp(), object, screen.Cell{Text: "created", Style: screen.Good}, "the Service is new")
 		before = &servingv1.Service{}
 	}
-	if split := trafficOf(after); len(split) > 0 && !slices.Equal(split, trafficOf(before)) {
+	if split := report.Traffic(after); len(split) > 0 && !slices.Equal(split, report.Traffic(before)) {
 		w.say(w.nowStamp(), object, screen.Cell{Text: "traffic", Style: screen.Good}, "is now "+timeline.Split(split))
 	}
 	was, is := conditionOf(before.Status.GetCondition(apis.ConditionReady)), conditionOf(after.Status.GetCondition(apis.ConditionReady))

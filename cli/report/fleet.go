@@ -1,4 +1,4 @@
-package command
+package report
 
 import (
 	"cmp"
@@ -19,43 +19,43 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// fleet is what list prints.
-type fleet struct {
-	Services     []serviceState     `json:"services"`
-	Sources      []sourceState      `json:"sources"`
-	Environments []environmentState `json:"environments"`
+// Fleet is what there is in a namespace, or in all.
+type Fleet struct {
+	Services     []Service     `json:"services"`
+	Sources      []Source      `json:"sources"`
+	Environments []Environment `json:"environments"`
 	// Notes say what is left out, and why.
 	Notes []string `json:"notes,omitempty"`
 }
 
-type serviceState struct {
+type Service struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
 	Ready     string            `json:"ready"`
 	Reason    string            `json:"reason,omitempty"`
 	URL       string            `json:"url,omitempty"`
 	Traffic   []lifecycle.Share `json:"traffic,omitempty"`
-	Gates     []gateState       `json:"gates,omitempty"`
-	ledgerState
+	Gates     []Gate            `json:"gates,omitempty"`
+	Ledger
 }
 
-// ledgerState is what the ledger holds. It is empty if the user may not read it.
-type ledgerState struct {
+// Ledger is what the ledger holds. It is empty if the user may not read it.
+type Ledger struct {
 	// Pending is nil if it is not known.
 	Pending       *int64     `json:"pending,omitempty"`
-	Owed          []owed     `json:"owed,omitempty"`
+	Owed          []Owed     `json:"owed,omitempty"`
 	LastEvent     string     `json:"lastEvent,omitempty"`
 	LastEventTime *time.Time `json:"lastEventTime,omitempty"`
 }
 
-// owed is what is pending for one source.
-type owed struct {
+// Owed is what is pending for one source.
+type Owed struct {
 	Source string    `json:"source"`
 	Events int64     `json:"events"`
 	Since  time.Time `json:"since"`
 }
 
-type gateState struct {
+type Gate struct {
 	Name    string `json:"name"`
 	Ready   string `json:"ready"`
 	Reason  string `json:"reason,omitempty"`
@@ -65,7 +65,7 @@ type gateState struct {
 	Missing string `json:"missing,omitempty"`
 }
 
-type sourceState struct {
+type Source struct {
 	Namespace     string     `json:"namespace"`
 	Name          string     `json:"name"`
 	Sink          string     `json:"sink,omitempty"`
@@ -77,17 +77,17 @@ type sourceState struct {
 	LastDelivery  *time.Time `json:"lastDelivery,omitempty"`
 }
 
-type environmentState struct {
+type Environment struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	ledgerState
+	Ledger
 }
 
-// fleetOf reads a namespace, or all if it is empty. What the user may not read is left out, with a note;
+// Fleet reads a namespace, or all if it is empty. What the user may not read is left out, with a note;
 // it is an error if nothing is left.
-func (e *env) fleetOf(ctx context.Context, r *reader.Reader, namespace string) (*fleet, error) {
-	out := &fleet{Services: []serviceState{}, Sources: []sourceState{}, Environments: []environmentState{}}
+func (r *Reporter) Fleet(ctx context.Context, namespace string) (*Fleet, error) {
+	out := &Fleet{Services: []Service{}, Sources: []Source{}, Environments: []Environment{}}
 	services, noServices := r.Services(ctx, namespace)
 	sources, noSources := r.Sources(ctx, namespace)
 	if err := firstOf(noSources, noServices); noSources != nil && (noServices != nil || errors.Is(noSources, reader.ErrNotInstalled)) {
@@ -112,37 +112,37 @@ func (e *env) fleetOf(ctx context.Context, r *reader.Reader, namespace string) (
 		}
 		out.Notes = append(out.Notes, "not shown: "+problem.without+"; "+problem.err.Error())
 	}
-	names := e.sourceNames(ctx, r, namespace, sources)
+	names := r.SourceNames(ctx, namespace, sources)
 	byUID := map[types.UID]*v1alpha1.CDEventSubject{}
 	for i := range entries {
 		entry := &entries[i]
 		byUID[entry.Spec.UID] = entry
 		switch {
-		case isMarker(entry):
-		case !isService(entry):
-			out.Environments = append(out.Environments, environmentState{
-				Kind: entry.Spec.Kind, Namespace: entry.Spec.Namespace, Name: entry.Spec.Name, ledgerState: ledgerOf(entry, names),
+		case IsMarker(entry):
+		case !IsService(entry):
+			out.Environments = append(out.Environments, Environment{
+				Kind: entry.Spec.Kind, Namespace: entry.Spec.Namespace, Name: entry.Spec.Name, Ledger: ledgerOf(entry, names),
 			})
 		case entry.Status.Removed:
-			out.Services = append(out.Services, serviceState{
-				Namespace: entry.Spec.Namespace, Name: entry.Spec.Name, Ready: "Gone", ledgerState: ledgerOf(entry, names),
+			out.Services = append(out.Services, Service{
+				Namespace: entry.Spec.Namespace, Name: entry.Spec.Name, Ready: "Gone", Ledger: ledgerOf(entry, names),
 			})
 		}
 	}
 	for i := range services {
 		s := serviceOf(&services[i], gates)
 		if noLedger == nil {
-			s.ledgerState = ledgerOf(byUID[services[i].UID], names)
+			s.Ledger = ledgerOf(byUID[services[i].UID], names)
 		}
 		out.Services = append(out.Services, s)
 	}
 	for i := range sources {
 		out.Sources = append(out.Sources, sourceOf(&sources[i]))
 	}
-	slices.SortStableFunc(out.Services, func(a, b serviceState) int {
+	slices.SortStableFunc(out.Services, func(a, b Service) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
-	slices.SortFunc(out.Environments, func(a, b environmentState) int {
+	slices.SortFunc(out.Environments, func(a, b Environment) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
 	})
 	return out, nil
@@ -157,9 +157,9 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// sourceNames returns how to call each source. The operator's sources, in the controller's namespace, get events
+// SourceNames returns how to call each source. The operator's sources, in the controller's namespace, get events
 // of other namespaces too; a user may not be allowed to read them.
-func (e *env) sourceNames(ctx context.Context, r *reader.Reader, namespace string, sources []v1alpha1.CDEventSource) func(types.UID) string {
+func (r *Reporter) SourceNames(ctx context.Context, namespace string, sources []v1alpha1.CDEventSource) func(types.UID) string {
 	names := map[types.UID]string{}
 	add := func(all []v1alpha1.CDEventSource) {
 		for _, s := range all {
@@ -168,8 +168,8 @@ func (e *env) sourceNames(ctx context.Context, r *reader.Reader, namespace strin
 			}
 		}
 	}
-	if namespace != "" && namespace != r.System {
-		if operators, err := r.Sources(ctx, r.System); err == nil {
+	if namespace != "" && namespace != r.Clock.System {
+		if operators, err := r.Sources(ctx, r.Clock.System); err == nil {
 			add(operators)
 		}
 	}
@@ -182,15 +182,15 @@ func (e *env) sourceNames(ctx context.Context, r *reader.Reader, namespace strin
 	}
 }
 
-func serviceOf(s *servingv1.Service, gates []v1alpha1.CanaryGate) serviceState {
-	out := serviceState{Namespace: s.Namespace, Name: s.Name, Ready: "Unknown"}
+func serviceOf(s *servingv1.Service, gates []v1alpha1.CanaryGate) Service {
+	out := Service{Namespace: s.Namespace, Name: s.Name, Ready: "Unknown"}
 	if c := s.Status.GetCondition(apis.ConditionReady); c != nil {
 		out.Ready, out.Reason = string(c.Status), c.Reason
 	}
 	if s.Status.URL != nil {
 		out.URL = s.Status.URL.String()
 	}
-	out.Traffic = trafficOf(s)
+	out.Traffic = Traffic(s)
 	for i := range gates {
 		if g := &gates[i]; g.Namespace == s.Namespace && g.Spec.Service == s.Name {
 			out.Gates = append(out.Gates, gateOf(g))
@@ -199,8 +199,8 @@ func serviceOf(s *servingv1.Service, gates []v1alpha1.CanaryGate) serviceState {
 	return out
 }
 
-// trafficOf returns the split, largest share first.
-func trafficOf(s *servingv1.Service) []lifecycle.Share {
+// Traffic returns the split, largest share first.
+func Traffic(s *servingv1.Service) []lifecycle.Share {
 	var out []lifecycle.Share
 	for _, t := range s.Status.Traffic {
 		if t.Percent != nil {
@@ -210,8 +210,8 @@ func trafficOf(s *servingv1.Service) []lifecycle.Share {
 	return lifecycle.Split(out)
 }
 
-func gateOf(g *v1alpha1.CanaryGate) gateState {
-	out := gateState{Name: g.Name, Ready: "Unknown"}
+func gateOf(g *v1alpha1.CanaryGate) Gate {
+	out := Gate{Name: g.Name, Ready: "Unknown"}
 	if c := g.Status.GetCondition(apis.ConditionReady); c != nil {
 		out.Ready, out.Reason = string(c.Status), c.Reason
 	}
@@ -221,8 +221,8 @@ func gateOf(g *v1alpha1.CanaryGate) gateState {
 	return out
 }
 
-func sourceOf(s *v1alpha1.CDEventSource) sourceState {
-	out := sourceState{
+func sourceOf(s *v1alpha1.CDEventSource) Source {
+	out := Source{
 		Namespace: s.Namespace, Name: s.Name, Sink: s.Status.SinkURI.String(), Ready: "Unknown", Delivering: "Unknown", Pending: s.Status.Pending,
 	}
 	if c := s.Status.GetCondition(v1alpha1.SourceConditionDelivering); c != nil {
@@ -245,13 +245,13 @@ func sourceOf(s *v1alpha1.CDEventSource) sourceState {
 }
 
 // ledgerOf sums up an entry. Without one, nothing has happened since the controller first saw the object.
-func ledgerOf(s *v1alpha1.CDEventSubject, names func(types.UID) string) ledgerState {
+func ledgerOf(s *v1alpha1.CDEventSubject, names func(types.UID) string) Ledger {
 	none := int64(0)
 	if s == nil {
-		return ledgerState{Pending: &none}
+		return Ledger{Pending: &none}
 	}
 	st := &s.Status
-	out := ledgerState{Pending: &st.Pending, LastEvent: timeline.Short(lifecycle.Type(st.LastEvent))}
+	out := Ledger{Pending: &st.Pending, LastEvent: timeline.Short(lifecycle.Type(st.LastEvent))}
 	if st.LastEventTime != nil {
 		out.LastEventTime = &st.LastEventTime.Time
 	}
@@ -261,21 +261,21 @@ func ledgerOf(s *v1alpha1.CDEventSubject, names func(types.UID) string) ledgerSt
 				continue
 			}
 			name := names(to.Source)
-			i := slices.IndexFunc(out.Owed, func(o owed) bool { return o.Source == name })
+			i := slices.IndexFunc(out.Owed, func(o Owed) bool { return o.Source == name })
 			if i < 0 {
-				i, out.Owed = len(out.Owed), append(out.Owed, owed{Source: name, Since: j.Time.Time})
+				i, out.Owed = len(out.Owed), append(out.Owed, Owed{Source: name, Since: j.Time.Time})
 			}
 			out.Owed[i].Events++
 		}
 	}
-	slices.SortFunc(out.Owed, func(a, b owed) int { return strings.Compare(a.Source, b.Source) })
+	slices.SortFunc(out.Owed, func(a, b Owed) int { return strings.Compare(a.Source, b.Source) })
 	return out
 }
 
-// isMarker reports whether an entry only marks since when objects of a kind are announced.
-func isMarker(s *v1alpha1.CDEventSubject) bool { return s.Spec.Kind == ledger.BaselineKind }
+// IsMarker reports whether an entry only marks since when objects of a kind are announced.
+func IsMarker(s *v1alpha1.CDEventSubject) bool { return s.Spec.Kind == ledger.BaselineKind }
 
-// isService reports whether an entry is about a Knative Service. Another kind may have the same name.
-func isService(s *v1alpha1.CDEventSubject) bool {
+// IsService reports whether an entry is about a Knative Service. Another kind may have the same name.
+func IsService(s *v1alpha1.CDEventSubject) bool {
 	return s.Spec.Kind == "Service" && strings.HasPrefix(s.Spec.APIVersion, servingv1.SchemeGroupVersion.Group+"/")
 }

@@ -1,0 +1,92 @@
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/cli/advice"
+	"github.com/knative-cdevents/knative-cdevents/cli/reader"
+)
+
+// GateReport is the running or last run of a gate.
+type GateReport struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Service   string `json:"service"`
+	// Run is the running or last run; absent if there has been none.
+	Run *v1alpha1.GateRun `json:"run,omitempty"`
+	// CustomRun is the Tekton CustomRun that the run belongs to, if any.
+	CustomRun string `json:"customRun,omitempty"`
+	// Finding says whether the gate can judge and decides.
+	Finding advice.Finding `json:"finding"`
+	Notes   []string       `json:"notes,omitempty"`
+
+	// Judgement is the report of the run; nil if there is none.
+	Judgement *judge.Judgement `json:"-"`
+	// Spec is the gate's, with defaults.
+	Spec v1alpha1.CanaryGateSpec `json:"-"`
+}
+
+// GateRuns reads the gates of a Service, or else the gate of that name.
+func (r *Reporter) GateRuns(ctx context.Context, namespace, name string) ([]*GateReport, error) {
+	gates, err := r.Gates(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	var of, named []*v1alpha1.CanaryGate
+	for i := range gates {
+		if gates[i].Spec.Service == name {
+			of = append(of, &gates[i])
+		}
+		if gates[i].Name == name {
+			named = append(named, &gates[i])
+		}
+	}
+	if len(of) == 0 {
+		of = named
+	}
+	if len(of) == 0 {
+		if _, err := r.Service(ctx, namespace, name); err != nil {
+			return nil, err
+		}
+		return nil, &reader.Error{Kind: reader.ErrNotFound, Message: fmt.Sprintf(
+			"Service %q in namespace %s has no gate; create a CanaryGate with spec.service: %s (kubectl explain canarygate.spec)", name, namespace, name)}
+	}
+	var out []*GateReport
+	for _, g := range of {
+		out = append(out, r.gate(ctx, g))
+	}
+	return out, nil
+}
+
+func (r *Reporter) gate(ctx context.Context, g *v1alpha1.CanaryGate) *GateReport {
+	out := &GateReport{Namespace: g.Namespace, Name: g.Name, Service: g.Spec.Service, Run: g.Status.Run.Public(), Finding: r.Clock.Gate(g)}
+	out.Spec = *g.Spec.DeepCopy()
+	out.Spec.SetDefaults(ctx)
+	if latest := g.Status.Latest; latest != nil && latest.CustomRun != "" {
+		run, err := r.CustomRun(ctx, g.Namespace, latest.CustomRun)
+		switch {
+		case err != nil:
+			out.Notes = append(out.Notes, fmt.Sprintf("the newest run belongs to CustomRun %s, and its numbers are not shown: %v", latest.CustomRun, err))
+			out.Run = &v1alpha1.GateRun{
+				ID: latest.ID, Gate: g.Name, Service: v1alpha1.GateObject{Name: g.Spec.Service}, Canary: v1alpha1.GateObject{Name: latest.Canary},
+				StartTime: latest.StartTime, Verdict: latest.Verdict, Message: latest.Message,
+			}
+		case run != nil:
+			out.Run, out.CustomRun = run, latest.CustomRun
+		}
+	}
+	if out.Run == nil || out.Run.Report == nil {
+		return out
+	}
+	var j judge.Judgement
+	if err := json.Unmarshal(out.Run.Report.Raw, &j); err != nil {
+		out.Notes = append(out.Notes, fmt.Sprintf("the numbers of the run cannot be read: %v", err))
+		return out
+	}
+	out.Judgement = &j
+	return out
+}
