@@ -70,6 +70,9 @@ type CDEventSubjectStatus struct {
 	// it since and the controller restored it. Events about objects that had the same name
 	// are sent in this order.
 	Created *metav1.Time `json:"created,omitempty"`
+	// history lists the last transitions, oldest first: at most 20, and fewer if they are large. It
+	// includes those that no source receives.
+	History []PastTransition `json:"history,omitempty"`
 	// lastEvent is the type of the last transition.
 	LastEvent string `json:"lastEvent,omitempty"`
 	// lastEventTime is the time of the last transition.

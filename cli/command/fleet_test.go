@@ -235,6 +235,12 @@ func (f *fleetOf) addLedger(t *testing.T, cart, books *servingv1.Service) {
 	of.Status.Pending = 3
 	of.Status.Acknowledged = map[types.UID]int64{f.sources["releases"]: 7, f.sources["all"]: 6, f.sources["staging"]: 5}
 	of.Status.Dropped = map[string]int64{"Rejected": 1}
+	of.Status.History = []v1alpha1.PastTransition{
+		{Sequence: 4, Time: *micro(25 * time.Hour), Type: string(lifecycle.IncidentDetected), Incident: string(lifecycle.Outage), Reason: "RouteMissing", Revision: "cart-00001"},
+		{Sequence: 5, Time: *micro(24 * time.Hour), Type: string(lifecycle.IncidentResolved), Incident: string(lifecycle.Outage), Revision: "cart-00001"},
+		{Sequence: 6, Time: metav1.NewMicroTime(ready.Time), Type: string(ready.Type), Revision: "cart-00002"},
+		{Sequence: 7, Time: metav1.NewMicroTime(shifted.Time), Type: string(shifted.Type), Revision: "cart-00002", Previous: "cart-00001"},
+	}
 
 	upgraded := &lifecycle.TransitionRef{Sequence: 4, Time: ago(5 * time.Hour), Type: lifecycle.Upgraded}
 	still := f.entry(t, "Service", "shop", "books", books.UID, lifecycle.Memory{Sequence: 4, Primary: "books-00001", Last: upgraded, Revisions: map[string]lifecycle.KnownRevision{

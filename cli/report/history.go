@@ -146,7 +146,7 @@ func (r *Reporter) read(ctx context.Context, h *History, entry *v1alpha1.CDEvent
 	}
 	slices.SortFunc(h.Sources, func(a, b Told) int { return strings.Compare(a.Source, b.Source) })
 	if n := int64(len(t.Events)); n < t.Sequence {
-		h.Notes = append(h.Notes, fmt.Sprintf("%d of %d events: of delivered ones, the ledger keeps only those that it needs", n, t.Sequence))
+		h.Notes = append(h.Notes, fmt.Sprintf("%d of %d events: the ledger keeps the last 20, those that are owed, and those that later ones refer to", n, t.Sequence))
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (r *Reporter) withoutLedger(ctx context.Context, h *History, created time.T
 	return nil
 }
 
-// addGates adds the newest run of each gate. The ledger holds verdicts only until they are delivered.
+// addGates adds the newest run of each gate. The ledger knows a run by its verdict alone.
 func (r *Reporter) addGates(ctx context.Context, h *History) {
 	gates, err := r.Gates(ctx, h.Namespace)
 	if err != nil {
@@ -197,11 +197,10 @@ func (r *Reporter) addGates(ctx context.Context, h *History) {
 		h.Events = append(h.Events, Event{Event: timeline.Event{
 			Time: run.StartTime.Time, Text: fmt.Sprintf("gate %s began to judge %s", g.Name, run.Canary.Name),
 		}})
-		if run.CompletionTime != nil {
-			h.Events = append(h.Events, Event{Event: timeline.Event{
-				Time: run.CompletionTime.Time,
-				Text: fmt.Sprintf("gate %s judged %s: %s (%s)", g.Name, run.Canary.Name, run.Verdict, strings.Join(run.Reasons, ", ")),
-			}})
+		text := fmt.Sprintf("gate %s judged %s: %s (%s)", g.Name, run.Canary.Name, run.Verdict, strings.Join(run.Reasons, ", "))
+		known := func(ev Event) bool { return ev.Sequence > 0 && ev.Text == text && !ev.Time.Before(run.CompletionTime.Time) }
+		if run.CompletionTime != nil && !slices.ContainsFunc(h.Events, known) {
+			h.Events = append(h.Events, Event{Event: timeline.Event{Time: run.CompletionTime.Time, Text: text}})
 		}
 	}
 	h.sort()

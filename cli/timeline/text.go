@@ -21,7 +21,9 @@ func Text(name string, t lifecycle.Transition) string {
 	case lifecycle.RolledBack:
 		return fmt.Sprintf("traffic moved back from %s to %s%s", nameOf(t.Previous), nameOf(t.Revision), because(t.Reason))
 	case lifecycle.Published:
-		return name + " is reachable at " + strings.Join(t.URLs, ", ")
+		if len(t.URLs) > 0 {
+			return name + " is reachable at " + strings.Join(t.URLs, ", ")
+		}
 	case lifecycle.IncidentDetected, lifecycle.IncidentResolved:
 		return incident(t)
 	case lifecycle.Judged:

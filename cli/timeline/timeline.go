@@ -1,7 +1,7 @@
 // Package timeline tells what happened to an object, from its entry in the ledger.
 //
 // Its invariant: it is pure, and says only what the entry holds. The ledger keeps every event that is not
-// delivered. Of delivered events it keeps what later decisions need: the newest, those that last
+// delivered, and the last 20 in short. Of older ones it keeps what later decisions need: those that last
 // brought traffic to each Revision, and those that announced an incident that is not over.
 package timeline
 
@@ -72,6 +72,9 @@ func Of(s *v1alpha1.CDEventSubject) (Timeline, error) {
 			}
 		}
 		add(journaled(s, j))
+	}
+	for _, p := range st.History {
+		add(Event{Sequence: p.Sequence, Time: p.Time.Time, kind: lifecycle.Type(p.Type), Text: Text(s.Spec.Name, transition(p))})
 	}
 	remembered, split, err := remember(s)
 	for _, e := range remembered {

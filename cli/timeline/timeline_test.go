@@ -132,3 +132,37 @@ func TestIncidentThatIsNotOver(t *testing.T) {
 		t.Errorf("%v, %+v", err, got.Events)
 	}
 }
+
+// TestHistory shows delivered events of each form, and those that an older controller did not keep.
+func TestHistory(t *testing.T) {
+	s := &v1alpha1.CDEventSubject{Spec: v1alpha1.CDEventSubjectSpec{Name: "cart"}}
+	want := []string{}
+	for _, c := range []struct {
+		past v1alpha1.PastTransition
+		want string
+	}{
+		{v1alpha1.PastTransition{Type: "ServicePublished", Names: []string{"http://a", "http://b"}}, "cart is reachable at http://a, http://b"},
+		{v1alpha1.PastTransition{Type: "ServicePublished"}, "reachable from outside, or at other URLs"},
+		{v1alpha1.PastTransition{Type: "TrafficShifted", Merged: 2, Traffic: []v1alpha1.PastShare{{Revision: "cart-00001", Percent: 90}, {Revision: "cart-00002", Percent: 10}}}, "traffic is now 90 % cart-00001, 10 % cart-00002, after 2 more steps of one rollout"},
+		{v1alpha1.PastTransition{Type: "CanaryJudged", Gate: "cart", Verdict: "Fail", Reason: "Harmful, EntryErrors", Revision: "cart-00002"}, "gate cart judged cart-00002: Fail (Harmful, EntryErrors)"},
+		{v1alpha1.PastTransition{Type: "ServiceRolledBack", Reason: "CanaryWithdrawn", Revision: "cart-00001", Previous: "cart-00002"}, "traffic moved back from cart-00002 to cart-00001: the canary was withdrawn"},
+		{v1alpha1.PastTransition{Type: "IncidentDetected", Incident: "outage", Reason: "RouteMissing"}, "incident outage: RouteMissing"},
+		{v1alpha1.PastTransition{Type: "IncidentResolved", Incident: "outage"}, "incident outage is over"},
+		{v1alpha1.PastTransition{Type: "EnvironmentModified", Names: []string{"version"}}, "a change is in place: version"},
+	} {
+		s.Status.Sequence++
+		c.past.Sequence, c.past.Time = s.Status.Sequence+10, metav1.NewMicroTime(at)
+		s.Status.History = append(s.Status.History, c.past)
+		want = append(want, c.want)
+	}
+	s.Status.Sequence += 10
+	got, err := Of(s)
+	if err != nil || len(got.Events) != len(want) {
+		t.Fatalf("%v, %+v", err, got.Events)
+	}
+	for i, e := range got.Events {
+		if e.Text != want[i] || e.Sequence != int64(i+11) {
+			t.Errorf("%d: %q, want %q", e.Sequence, e.Text, want[i])
+		}
+	}
+}

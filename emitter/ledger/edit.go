@@ -185,6 +185,7 @@ func (e *edit) refuse(all []Recipient) []Recipient {
 func (e *edit) add(t lifecycle.Transition, to []Recipient) error {
 	st, at := &e.next.Status, metav1.NewMicroTime(t.Time)
 	st.Sequence, st.LastEvent, st.LastEventTime = t.Sequence, string(t.Type), &at
+	st.History = look(st.History, t)
 	if len(to) == 0 {
 		return nil
 	}

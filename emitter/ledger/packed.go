@@ -3,8 +3,10 @@ package ledger
 import (
 	"bytes"
 	"compress/flate"
+	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,8 +16,11 @@ import (
 
 // What an object is remembered by is most of a CDEventSubject, and seldom needed. Cached CDEventSubjects have it compressed.
 
-// packedMark begins a packed memory. No JSON begins with it.
-const packedMark = 1
+// packedMark begins a packed memory, and packedBoth a memory with its history behind it. No JSON begins with them.
+const (
+	packedMark = 1
+	packedBoth = 2
+)
 
 // common is text that many memories have. Its end costs least. A change of it is no change of anything that is stored.
 const common = `{"healthy":true,"removed":true,"trouble":{},"cluster":{"members":,"settled":true,"state":"ready"},"placement":{},"annotations":{},` +
@@ -29,23 +34,40 @@ const common = `{"healthy":true,"removed":true,"trouble":{},"cluster":{"members"
 // packers are *flate.Writer, each of which takes several hundred kilobytes; unpackers are flate.Resetter.
 var packers, unpackers sync.Pool
 
-// Packed returns a CDEventSubject as it is to be cached: the same one, or a copy that shares everything but the memory.
+// separator stands between a packed memory and the history, which is packed with it. JSON does not contain it.
+const separator = 0
+
+func remembers(s *v1alpha1.CDEventSubject) bool {
+	return s != nil && s.Status.Memory != nil && len(s.Status.Memory.Raw) > 0
+}
+
+func isPacked(raw []byte) bool { return raw[0] == packedMark || raw[0] == packedBoth }
+
+// Packed returns a CDEventSubject as it is to be cached: the same one, or a copy that shares everything but the memory and the history.
 func Packed(s *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
-	if s == nil || s.Status.Memory == nil || len(s.Status.Memory.Raw) == 0 || s.Status.Memory.Raw[0] == packedMark {
+	if !remembers(s) || isPacked(s.Status.Memory.Raw) {
 		return s
 	}
-	packed, err := pack(s.Status.Memory.Raw)
+	raw, mark := s.Status.Memory.Raw, byte(packedMark)
+	if len(s.Status.History) > 0 {
+		history, err := json.Marshal(s.Status.History)
+		if err != nil {
+			return s // it was read from JSON
+		}
+		raw, mark = slices.Concat(raw, []byte{separator}, history), packedBoth
+	}
+	packed, err := pack(raw, mark)
 	if err != nil {
 		return s // a buffer never refuses
 	}
 	out := *s
-	out.Status.Memory = &runtime.RawExtension{Raw: packed}
+	out.Status.Memory, out.Status.History = &runtime.RawExtension{Raw: packed}, nil
 	return &out
 }
 
-func pack(raw []byte) ([]byte, error) {
+func pack(raw []byte, mark byte) ([]byte, error) {
 	var out bytes.Buffer
-	out.WriteByte(packedMark)
+	out.WriteByte(mark)
 	w, known := packers.Get().(*flate.Writer)
 	if known {
 		w.Reset(&out)
@@ -65,10 +87,10 @@ func pack(raw []byte) ([]byte, error) {
 	return bytes.Clone(out.Bytes()), nil
 }
 
-// unpacked returns a CDEventSubject as it is written: the same one, or a copy that shares everything but the memory. A memory that
-// cannot be unpacked stays as it is, and whoever decodes it reports that.
+// unpacked returns a CDEventSubject as it is written: the same one, or a copy that shares everything but the memory and the history. A
+// memory that cannot be unpacked stays as it is, and whoever decodes it reports that.
 func unpacked(s *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
-	if s == nil || s.Status.Memory == nil || len(s.Status.Memory.Raw) == 0 || s.Status.Memory.Raw[0] != packedMark {
+	if !remembers(s) || !isPacked(s.Status.Memory.Raw) {
 		return s
 	}
 	raw, err := unpack(s.Status.Memory.Raw)
@@ -76,6 +98,13 @@ func unpacked(s *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
 		return s
 	}
 	out := *s
+	if s.Status.Memory.Raw[0] == packedBoth {
+		memory, history, _ := bytes.Cut(raw, []byte{separator})
+		if json.Unmarshal(history, &out.Status.History) != nil {
+			return s
+		}
+		raw = slices.Clip(memory)
+	}
 	out.Status.Memory = &runtime.RawExtension{Raw: raw}
 	return &out
 }

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 func remembering(raw []byte) *v1alpha1.CDEventSubject {
@@ -45,5 +47,18 @@ func TestNothingToPack(t *testing.T) {
 	}
 	if broken := remembering([]byte{packedMark, 7}); unpacked(broken) != broken {
 		t.Error("a memory that cannot be unpacked is not left to whoever decodes it")
+	}
+}
+
+func TestHistoryIsPackedToo(t *testing.T) {
+	t.Parallel()
+	s := remembering([]byte(`{"primary":"cart-00001"}`))
+	s.Status.History = look(nil, lifecycle.Transition{Sequence: 3, Time: time.Unix(1, 0), Type: lifecycle.Upgraded, Revision: &lifecycle.Revision{Name: "cart-00002"}})
+	p := Packed(s)
+	if p.Status.History != nil || len(s.Status.History) != 1 {
+		t.Errorf("%+v is cached, of %+v", p.Status.History, s.Status.History)
+	}
+	if got := unpacked(p); string(got.Status.Memory.Raw) != `{"primary":"cart-00001"}` || len(got.Status.History) != 1 || got.Status.History[0].Revision != "cart-00002" {
+		t.Errorf("%s, %+v", got.Status.Memory.Raw, got.Status.History)
 	}
 }

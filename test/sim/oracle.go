@@ -80,6 +80,9 @@ func (w *world) judgeOne(s *service, mine []delivered, v *verdict) {
 			w.fail("%s: %d events %s", s.uid, count[once], once)
 		}
 	}
+	if s.restored == 0 {
+		w.judgeHistory(s.uid, mine)
+	}
 	w.judgeCluster(s, count, mine, most)
 	w.judgeURLs(s, mine)
 	w.judgeRuns(s, mine, most)

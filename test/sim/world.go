@@ -326,8 +326,9 @@ func (w *world) round(p *process) bool {
 	return busy
 }
 
-// wrote counts the writes without an event.
+// wrote counts the writes without an event, and checks what was written.
 func (w *world) wrote(o *v1alpha1.CDEventSubject, deleted bool) {
+	w.judgeWritten(o)
 	if deleted || o.Spec.Kind == ledger.BaselineKind || o.Status.Sequence == 0 && len(o.Status.Acknowledged) == 0 {
 		w.silent++
 	}

@@ -1,0 +1,41 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PastTransition is a transition as people look back at it. No event is rendered from it.
+type PastTransition struct {
+	// sequence is the number of the transition.
+	Sequence int64 `json:"sequence"`
+	// time is the time of the transition.
+	Time metav1.MicroTime `json:"time"`
+	// type is the type of the transition.
+	Type string `json:"type"`
+	// reason is the reason of the transition, of the incident, or of the verdict.
+	Reason string `json:"reason,omitempty"`
+	// revision is the name of the Revision that the transition is about.
+	Revision string `json:"revision,omitempty"`
+	// previous is the name of the Revision that had the traffic before.
+	Previous string `json:"previous,omitempty"`
+	// traffic lists the largest shares of the traffic after a shift.
+	Traffic []PastShare `json:"traffic,omitempty"`
+	// merged is the number of further steps of a gradual rollout that the transition stands for.
+	Merged int64 `json:"merged,omitempty"`
+	// names lists the first URLs of a Service that was published, or the first changes of an environment.
+	Names []string `json:"names,omitempty"`
+	// incident is the kind of the incident.
+	Incident string `json:"incident,omitempty"`
+	// gate is the name of the CanaryGate that reached a verdict.
+	Gate string `json:"gate,omitempty"`
+	// verdict is the verdict of a gate.
+	Verdict string `json:"verdict,omitempty"`
+}
+
+// PastShare is the traffic share of one Revision.
+type PastShare struct {
+	// revision is the name of the Revision.
+	Revision string `json:"revision"`
+	// percent is its share of the traffic.
+	Percent int64 `json:"percent"`
+}

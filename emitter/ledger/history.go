@@ -1,0 +1,84 @@
+package ledger
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+)
+
+// The limits of a history.
+const (
+	// MaxHistory is how many transitions a history has.
+	MaxHistory = 20
+	// maxHistorySize is the size in bytes of JSON above which the oldest transitions are left out. A usual
+	// history has 3 KiB.
+	maxHistorySize = 8 << 10
+	// maxPastShares, maxPastNames and maxPastText limit what users write into one transition.
+	maxPastShares = 8
+	maxPastNames  = 4
+	maxPastText   = 256
+)
+
+// look adds a transition to a history. Numbers that the history has already are those of a future that a
+// restored backup does not know.
+func look(history []v1alpha1.PastTransition, t lifecycle.Transition) []v1alpha1.PastTransition {
+	history = slices.DeleteFunc(history, func(p v1alpha1.PastTransition) bool { return p.Sequence >= t.Sequence })
+	history = append(history, past(t))
+	size, from := 0, len(history)
+	for from > 0 && len(history)-from < MaxHistory {
+		if size += weigh(history[from-1]); size > maxHistorySize {
+			break
+		}
+		from--
+	}
+	return slices.Clone(history[min(from, len(history)-1):])
+}
+
+// past is what a history has of a transition.
+func past(t lifecycle.Transition) v1alpha1.PastTransition {
+	p := v1alpha1.PastTransition{
+		Sequence: t.Sequence, Time: metav1.NewMicroTime(t.Time), Type: string(t.Type), Reason: short(t.Reason), Merged: t.Merged,
+	}
+	if t.Revision != nil {
+		p.Revision = short(t.Revision.Name)
+	}
+	if t.Previous != nil {
+		p.Previous = short(t.Previous.Name)
+	}
+	switch {
+	case t.Type == lifecycle.TrafficShifted:
+		for _, s := range t.Traffic[:min(len(t.Traffic), maxPastShares)] {
+			p.Traffic = append(p.Traffic, v1alpha1.PastShare{Revision: short(s.Revision), Percent: s.Percent})
+		}
+	case t.Type == lifecycle.Published:
+		p.Names = names(t.URLs)
+	case t.Incident != nil:
+		p.Incident = short(string(t.Incident.Kind))
+		if p.Reason == "" {
+			p.Reason = short(t.Incident.Reason)
+		}
+	case t.Verdict != nil:
+		p.Gate, p.Verdict = short(t.Verdict.Gate), short(string(t.Verdict.Verdict))
+		p.Reason = short(strings.Join(t.Verdict.Reasons, ", "))
+	case t.Environment != nil:
+		p.Names = names(t.Environment.Changed)
+	}
+	return p
+}
+
+// names leaves out what is too long: a part of a URL would be another one.
+func names(all []string) []string {
+	all = slices.DeleteFunc(slices.Clone(all), func(s string) bool { return len(s) > maxPastText })
+	return all[:min(len(all), maxPastNames)]
+}
+
+func short(s string) string {
+	if len(s) <= maxPastText {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxPastText-len("…")], "") + "…"
+}

@@ -1,0 +1,62 @@
+package sim
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+)
+
+// judgeWritten checks that the history in an object that was written has the last transitions, without gaps, and agrees
+// with the journal.
+func (w *world) judgeWritten(o *v1alpha1.CDEventSubject) {
+	st := &o.Status
+	if want := min(st.Sequence, ledger.MaxHistory); int64(len(st.History)) != want {
+		w.fail("%s: the history has %d of %d transitions, want %d", o.Name, len(st.History), st.Sequence, want)
+		return
+	}
+	first := st.Sequence - int64(len(st.History)) + 1
+	for i, p := range st.History {
+		if p.Sequence != first+int64(i) {
+			w.fail("%s: the history has %d where %d is expected", o.Name, p.Sequence, first+int64(i))
+			return
+		}
+	}
+	for _, j := range st.Journal {
+		if j.Sequence < first {
+			continue
+		}
+		if p := st.History[j.Sequence-first]; p.Type != j.Type || !p.Time.Equal(&j.Time) {
+			w.fail("%s: transition %d is %s in the journal and %s in the history", o.Name, j.Sequence, j.Type, p.Type)
+		}
+	}
+}
+
+// judgeHistory checks that each event that a sink received is in the history, unless 20 came after it.
+func (w *world) judgeHistory(uid types.UID, mine []delivered) {
+	o := w.store.Peek(ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: "Service", UID: uid}))
+	if o == nil || len(o.Status.History) == 0 {
+		return
+	}
+	for _, d := range mine {
+		if d.era != w.cluster.era || !d.time.After(o.Status.History[0].Time.Time) {
+			continue
+		}
+		if !slices.ContainsFunc(o.Status.History, func(p v1alpha1.PastTransition) bool { return p.Time.Time.Equal(d.time) && announces(d.typ, p.Type) }) {
+			w.fail("%s: %s of %s was sent, and is not in the history", uid, d.typ, d.time)
+		}
+	}
+}
+
+func announces(event, transition string) bool {
+	for _, version := range []string{cdevents.Version05, cdevents.Version04} {
+		if typ, err := cdevents.Type(version, lifecycle.Type(transition)); err == nil && typ == event {
+			return true
+		}
+	}
+	return false
+}
