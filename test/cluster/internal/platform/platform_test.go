@@ -165,7 +165,7 @@ func TestOnlyTemporaryErrorsAreRetried(t *testing.T) {
 func TestEmbeddedManifestsAreComplete(t *testing.T) {
 	t.Parallel()
 	values := map[string]any{
-		"Image": "i", "DNS": "10.96.0.10", "IngressPort": 1, "User": "u", "Targets": "t", "Kubelet": "k", "CA": "c", "Cert": "c", "Key": "k", "Provider": "p", "Function": "f",
+		"Image": "i", "DNS": "10.96.0.10", "IngressPort": 1, "User": "u", "Targets": "t", "Kubelet": "k", "Server": "s", "Rules": "r", "CA": "c", "Cert": "c", "Key": "k", "Provider": "p", "Function": "f",
 	}
 	entries, err := files.ReadDir("files")
 	if err != nil {

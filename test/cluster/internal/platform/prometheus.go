@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/test/cluster/internal/build"
@@ -22,6 +23,9 @@ const targetsPort = 9092
 
 var targetsAddress = fmt.Sprintf("127.0.0.1:%d", targetsPort)
 
+// prometheusRules is the folder of the rules that Prometheus evaluates. It is empty until a test puts some there.
+func prometheusRules() string { return filepath.Join(node.Dir, "etc", "prometheus-rules") }
+
 // prometheus runs on the machine instead of in a pod: it is a Debian program, and the machine reaches pods as directly as
 // pods do. At the API server it is a user of its own, with a certificate.
 func (p *Platform) prometheus(ctx context.Context) error {
@@ -38,7 +42,7 @@ func (p *Platform) prometheus(ctx context.Context) error {
 	}
 	pki := func(name string) string { return filepath.Join(node.Dir, "pki", name) }
 	config, err := embedded("prometheus.yml", map[string]any{
-		"Targets": targetsAddress, "Kubelet": node.IP + ":10250",
+		"Targets": targetsAddress, "Kubelet": node.IP + ":10250", "Server": strings.TrimPrefix(node.Server, "https://"), "Rules": prometheusRules(),
 		"CA": pki("ca.crt"), "Cert": pki("prometheus.crt"), "Key": pki("prometheus.key"),
 	})
 	if err != nil {
@@ -49,8 +53,10 @@ func (p *Platform) prometheus(ctx context.Context) error {
 		return err
 	}
 	data := filepath.Join(node.Dir, "prometheus")
-	if err := os.MkdirAll(data, 0o750); err != nil {
-		return fmt.Errorf("creating a folder for metrics: %w", err)
+	for _, dir := range []string{data, prometheusRules()} {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			return fmt.Errorf("creating a folder for Prometheus: %w", err)
+		}
 	}
 	return p.node.Ensure(ctx, []proc.Daemon{{
 		Name: "prometheus-targets", Path: filepath.Join(bin, "targets"),
@@ -63,7 +69,7 @@ func (p *Platform) prometheus(ctx context.Context) error {
 		Name: "prometheus", Path: host.Program("prometheus"), Depends: []string{config},
 		Ready: node.Healthy(PrometheusURL + "/-/ready"), Patience: time.Minute,
 		Args: []string{
-			"--config.file=" + file, "--storage.tsdb.path=" + data, "--storage.tsdb.retention.time=2d",
+			"--config.file=" + file, "--storage.tsdb.path=" + data, "--storage.tsdb.retention.time=2d", "--web.enable-lifecycle",
 			fmt.Sprintf("--web.listen-address=%s:%d", node.IP, node.PrometheusPort),
 		},
 	}})

@@ -64,7 +64,7 @@ func (p *Platform) Addresses() []Address {
 		all = append(all, Address{"shell-image", node.RegistryHost + "/busybox:latest"})
 	}
 	if p.applied("prometheus") {
-		all = append(all, Address{"prometheus", PrometheusURL})
+		all = append(all, Address{"prometheus", PrometheusURL}, Address{"prometheus-rules", prometheusRules()})
 	}
 	return all
 }
