@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -40,45 +41,56 @@ func TestMonitoringIsOptional(t *testing.T) {
 	}
 }
 
-// The monitor selects the pods of the controller and their metrics port.
-func TestPodMonitor(t *testing.T) {
+// Each monitor selects the pods of the Deployment that has its name, and their metrics port.
+func TestPodMonitors(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("optional/monitoring/podmonitor.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var m podMonitor
-	if err := yaml.UnmarshalStrict(content, &m); err != nil {
-		t.Fatal(err)
+	monitored := map[string]bool{}
+	for _, document := range strings.Split(string(content), "\n---\n") {
+		var m podMonitor
+		if err := yaml.UnmarshalStrict([]byte(document), &m); err != nil {
+			t.Fatal(err)
+		}
+		monitored[m.Name] = true
+		if m.APIVersion != "monitoring.coreos.com/v1" || m.Kind != "PodMonitor" || m.Namespace != namespace || m.Labels["app.kubernetes.io/name"] != namespace {
+			t.Errorf("%+v", m.ObjectMeta)
+		}
+		selector, err := metav1.LabelSelectorAsSelector(&m.Spec.Selector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range of[*appsv1.Deployment](t) {
+			selected := selector.Matches(labels.Set(d.Spec.Template.Labels))
+			if selected != (d.Name == m.Name) {
+				t.Errorf("PodMonitor %s selects Deployment %s: %v", m.Name, d.Name, selected)
+			}
+			if selected && (len(m.Spec.PodMetricsEndpoints) != 1 || !hasPort(d, m.Spec.PodMetricsEndpoints[0].Port, 9090)) {
+				t.Errorf("Deployment %s has no such port: %+v", d.Name, m.Spec.PodMetricsEndpoints)
+			}
+		}
 	}
-	if m.APIVersion != "monitoring.coreos.com/v1" || m.Kind != "PodMonitor" || m.Namespace != namespace || m.Labels["app.kubernetes.io/name"] != namespace {
-		t.Errorf("%+v", m.ObjectMeta)
-	}
-	selector, err := metav1.LabelSelectorAsSelector(&m.Spec.Selector)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var controller appsv1.Deployment
 	for _, d := range of[*appsv1.Deployment](t) {
-		// Other Deployments have no metrics of Services.
-		if found := selector.Matches(labels.Set(d.Spec.Template.Labels)); found != (d.Name == "controller") {
-			t.Errorf("Deployment %s is selected: %v", d.Name, found)
-		} else if found {
-			controller = *d
+		if !monitored[d.Name] {
+			t.Errorf("nothing scrapes Deployment %s", d.Name)
 		}
-	}
-	named := false
-	for _, c := range controller.Spec.Template.Spec.Containers {
-		for _, p := range c.Ports {
-			named = named || len(m.Spec.PodMetricsEndpoints) == 1 && p.Name == m.Spec.PodMetricsEndpoints[0].Port && p.ContainerPort == 9090
-		}
-	}
-	if !named {
-		t.Errorf("the controller has no such port: %+v", m.Spec.PodMetricsEndpoints)
 	}
 	for _, c := range of[*corev1.ConfigMap](t) {
 		if c.Name == "config-observability" && c.Data["metrics-protocol"] != "prometheus" {
-			t.Errorf("the controller does not export to Prometheus: %v", c.Data)
+			t.Errorf("nothing is exported to Prometheus: %v", c.Data)
 		}
 	}
+}
+
+func hasPort(d *appsv1.Deployment, name string, number int32) bool {
+	for _, c := range d.Spec.Template.Spec.Containers {
+		for _, p := range c.Ports {
+			if p.Name == name && p.ContainerPort == number {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -26,7 +26,6 @@ import (
 	"knative.dev/pkg/signals"
 	"knative.dev/pkg/system"
 	"knative.dev/pkg/webhook"
-	"knative.dev/pkg/webhook/certificates"
 	"knative.dev/pkg/webhook/configmaps"
 	"knative.dev/pkg/webhook/resourcesemantics"
 	"knative.dev/pkg/webhook/resourcesemantics/validation"
@@ -53,7 +52,7 @@ func main() {
 	ctx := webhook.WithOptions(signals.NewContext(), webhook.Options{
 		ServiceName: component, Port: port, SecretName: secret,
 	})
-	sharedmain.MainWithConfig(ctx, component, injection.ParseAndGetRESTConfigOrDie(), certificates.NewController, resources, config)
+	sharedmain.MainWithConfig(ctx, component, injection.ParseAndGetRESTConfigOrDie(), certificate, resources, config)
 }
 
 func resources(ctx context.Context, _ configmap.Watcher) *controller.Impl {
