@@ -31,15 +31,15 @@ func (k *Kit) Install(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("installing the controller: %w", err)
 	}
-	if err := k.waitWebhook(ctx); err != nil {
+	if err := k.WaitWebhook(ctx); err != nil {
 		return err
 	}
 	return k.WaitController(ctx)
 }
 
-// waitWebhook waits until the API server reaches the webhook. A certificate and a Ready pod are not enough; only a
+// WaitWebhook waits until the API server reaches the webhook. A certificate and a Ready pod are not enough; only a
 // request shows it.
-func (k *Kit) waitWebhook(ctx context.Context) error {
+func (k *Kit) WaitWebhook(ctx context.Context) error {
 	source := &v1alpha1.CDEventSource{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.SourceKind.Kind},
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "question"},

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 )
 
 // Series is one series in Prometheus' response to an instant query.
@@ -18,29 +21,100 @@ type Series struct {
 
 // Query sends an instant query to the Prometheus of the cluster made by test/cluster.
 func (k *Kit) Query(ctx context.Context, expr string) ([]Series, error) {
+	var said struct{ Result []Series }
+	if err := k.prometheus(ctx, "/api/v1/query?"+url.Values{"query": {expr}}.Encode(), &said); err != nil {
+		return nil, fmt.Errorf("querying %s: %w", expr, err)
+	}
+	return said.Result, nil
+}
+
+// Alert is an alert that is pending or firing.
+type Alert struct {
+	// Labels include the alert's name, as "alertname".
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+	// State is "pending" or "firing".
+	State string `json:"state"`
+}
+
+// Alerts returns the alerts of the cluster's Prometheus.
+func (k *Kit) Alerts(ctx context.Context) ([]Alert, error) {
+	var said struct{ Alerts []Alert }
+	if err := k.prometheus(ctx, "/api/v1/alerts", &said); err != nil {
+		return nil, fmt.Errorf("asking for alerts: %w", err)
+	}
+	return said.Alerts, nil
+}
+
+// LoadRules lets the cluster's Prometheus evaluate rules, until the returned function is called.
+func (k *Kit) LoadRules(ctx context.Context, rules string) (unload func(context.Context) error, err error) {
+	dir, err := k.Address(ctx, "prometheus-rules")
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(dir, "e2e.yaml")
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+		return nil, fmt.Errorf("writing rules for Prometheus: %w", err)
+	}
+	return func(ctx context.Context) error {
+		if err := os.Remove(file); err != nil {
+			return fmt.Errorf("removing the rules of Prometheus: %w", err)
+		}
+		return k.reload(ctx)
+	}, k.reload(ctx)
+}
+
+// reload lets Prometheus read its configuration and rules again. It answers when it has.
+func (k *Kit) reload(ctx context.Context) error {
+	_, err := k.askPrometheus(ctx, http.MethodPost, "/-/reload")
+	return err
+}
+
+// prometheus reads the data of a response of Prometheus' API.
+func (k *Kit) prometheus(ctx context.Context, path string, data any) error {
+	body, err := k.askPrometheus(ctx, http.MethodGet, path)
+	if err != nil {
+		return err
+	}
+	var said struct{ Data json.RawMessage }
+	if err := json.Unmarshal(body, &said); err != nil {
+		return fmt.Errorf("reading Prometheus' response: %w", err)
+	}
+	if err := json.Unmarshal(said.Data, data); err != nil {
+		return fmt.Errorf("reading Prometheus' data: %w", err)
+	}
+	return nil
+}
+
+// PrometheusURL is the address of the cluster's Prometheus, for the machine and for pods.
+func (k *Kit) PrometheusURL() (string, error) {
 	server, err := url.Parse(k.Config.Host)
 	if err != nil {
-		return nil, fmt.Errorf("reading the address of the cluster: %w", err)
+		return "", fmt.Errorf("reading the address of the cluster: %w", err)
 	}
-	at := url.URL{Scheme: "http", Host: net.JoinHostPort(server.Hostname(), "9090"), Path: "/api/v1/query", RawQuery: url.Values{"query": {expr}}.Encode()}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	return "http://" + net.JoinHostPort(server.Hostname(), "9090"), nil
+}
+
+func (k *Kit) askPrometheus(ctx context.Context, method, path string) ([]byte, error) {
+	at, err := k.PrometheusURL()
 	if err != nil {
-		return nil, fmt.Errorf("querying Prometheus: %w", err)
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, at+path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("asking Prometheus: %w", err)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("querying Prometheus: %w", err)
+		return nil, fmt.Errorf("asking Prometheus: %w", err)
 	}
-	defer func() { _ = response.Body.Close() }() // the body has been read, or is not needed
-	var said struct {
-		Status, Error string
-		Data          struct{ Result []Series }
+	defer func() { _ = response.Body.Close() }() // the body has been read
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, fmt.Errorf("reading Prometheus' response: %w", err)
 	}
-	if err := json.NewDecoder(response.Body).Decode(&said); err != nil {
-		return nil, fmt.Errorf("reading Prometheus' response to %s: %w", expr, err)
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("prometheus answered %s: %.500s", response.Status, body)
 	}
-	if said.Status != "success" {
-		return nil, fmt.Errorf("prometheus rejected %s: %s", expr, said.Error)
-	}
-	return said.Data.Result, nil
+	return body, nil
 }
