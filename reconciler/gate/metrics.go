@@ -29,11 +29,12 @@ var (
 	durationDesc = describe("duration_seconds", "How long the run in progress has taken so far, or else how long the last run took, in seconds.")
 	valueDesc    = describe("metric_value", "Ratio of bad requests, by metric of the gate and arm (canary or baseline).", "metric", "arm")
 	evalueDesc   = describe("evalue", "Evidence as an e-value, by metric of the gate and by what it would prove (fail or pass).", "metric", "side")
+	limitDesc    = describe("evalue_required", "The e-value that decides, by metric of the gate and by what it would prove (fail or pass).", "metric", "side")
 	samplesDesc  = describe("samples", "Finished requests that were judged, by arm (canary or baseline).", "arm")
 	requiredDesc = describe("samples_required", "Finished requests that are required at least, by arm (canary or baseline).", "arm")
 	shareDesc    = describe("handled_share_ratio", "Share of the requests that the canary handled over the judged time.")
 
-	all = []*prometheus.Desc{verdictDesc, runsDesc, durationDesc, valueDesc, evalueDesc, samplesDesc, requiredDesc, shareDesc}
+	all = []*prometheus.Desc{verdictDesc, runsDesc, durationDesc, valueDesc, evalueDesc, limitDesc, samplesDesc, requiredDesc, shareDesc}
 )
 
 // subject identifies the object of a series.
@@ -248,6 +249,15 @@ func (s series) run(run *v1alpha1.GateRun, now time.Time) {
 		s.some(valueDesc, r.Baseline, r.Name, "baseline")
 		s.gauge(evalueDesc, r.EFail, r.Name, "fail")
 		s.gauge(evalueDesc, r.EPass, r.Name, "pass")
+		s.limit(r.EFailLimit, r.Name, "fail")
+		s.limit(r.EPassLimit, r.Name, "pass")
+	}
+}
+
+// limit skips the zero of a metric that is not judged, such as one without data.
+func (s series) limit(least float64, metric, side string) {
+	if least > 0 {
+		s.gauge(limitDesc, least, metric, side)
 	}
 }
 

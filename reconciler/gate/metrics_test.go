@@ -24,7 +24,7 @@ func TestMetrics(t *testing.T) {
 		ID: "1", Gate: "strict", Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: metav1.NewTime(now), Verdict: "Running",
 		Minimum: &v1alpha1.GateMinimum{CanaryRequests: ptr(int64(300))},
 		Report: &runtime.RawExtension{Raw: []byte(`{"verdict":"Running","canary":{"requests":12},"baseline":{"requests":90},"handledShare":0.1,
-			"metrics":[{"name":"ErrorRate","canary":0.25,"eFail":3,"ePass":0.5}]}`)},
+			"metrics":[{"name":"ErrorRate","canary":0.25,"eFail":3,"eFailLimit":40,"ePass":0.5,"ePassLimit":20},{"name":"SlowRequests"}]}`)},
 	}
 	m.saw("shop", &v1alpha1.GateRun{ID: "0", Service: v1alpha1.GateObject{Name: "anything"}}) // no such Service
 	m.saw("shop", run)
@@ -37,6 +37,12 @@ gate_duration_seconds{gate="strict",k8s_namespace_name="shop",kn_service_name="c
 # TYPE gate_evalue gauge
 gate_evalue{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",metric="ErrorRate",side="fail"} 3
 gate_evalue{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",metric="ErrorRate",side="pass"} 0.5
+gate_evalue{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",metric="SlowRequests",side="fail"} 0
+gate_evalue{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",metric="SlowRequests",side="pass"} 0
+# HELP gate_evalue_required The e-value that decides, by metric of the gate and by what it would prove (fail or pass).
+# TYPE gate_evalue_required gauge
+gate_evalue_required{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",metric="ErrorRate",side="fail"} 40
+gate_evalue_required{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",metric="ErrorRate",side="pass"} 20
 # HELP gate_handled_share_ratio Share of the requests that the canary handled over the judged time.
 # TYPE gate_handled_share_ratio gauge
 gate_handled_share_ratio{gate="strict",k8s_namespace_name="shop",kn_service_name="cart"} 0.1
@@ -51,7 +57,7 @@ gate_samples{arm="canary",gate="strict",k8s_namespace_name="shop",kn_service_nam
 # TYPE gate_samples_required gauge
 gate_samples_required{arm="canary",gate="strict",k8s_namespace_name="shop",kn_service_name="cart"} 300
 `
-	if err := testutil.CollectAndCompare(m, strings.NewReader(want), "gate_duration_seconds", "gate_evalue", "gate_handled_share_ratio",
+	if err := testutil.CollectAndCompare(m, strings.NewReader(want), "gate_duration_seconds", "gate_evalue", "gate_evalue_required", "gate_handled_share_ratio",
 		"gate_metric_value", "gate_samples", "gate_samples_required"); err != nil {
 		t.Error(err)
 	}
