@@ -26,14 +26,15 @@ func canary() Dashboard {
 		Title: "Canary, after the sharding",
 		Description: "What each Revision of a Knative Service handled, wherever the requests entered. " +
 			"In a stateful cluster, the pod that receives a request passes it on to the pod that holds the shard, so figures by entry blame the wrong Revision.",
-		Variables: []Variable{
-			{Name: "namespace", Title: "Namespace", Series: measured, Label: "k8s_namespace_name"},
+		Variables: append(scraped(measured), []Variable{
+			{Name: "namespace", Title: "Namespace", Series: series(measured), Label: "k8s_namespace_name"},
 			{Name: "service", Title: "Service", Series: series(measured, ofNamespace), Label: "kn_service_name"},
 			{
 				Name: "revision", Title: "Revision", Series: series(measured, ofNamespace, ofService), Label: byRevision, Many: true,
 				Description: "Shares are always those of the whole Service, no matter which Revisions are selected.",
 			},
-		},
+		}...),
+		Annotations: []Annotation{routeChanged(), gateEnded(ofNamespace, ofService)},
 		Rows: []Row{
 			{Title: "Where requests go", Panels: []Panel{sides(), shares(), handledRate(), enteredRate(), matrix()}},
 			{Title: "Errors by the Revision of entry, and by the Revision that handled the request", Panels: []Panel{entryErrors(), handledErrors(), failures()}},
@@ -43,6 +44,23 @@ func canary() Dashboard {
 			{Title: "Placement: where the plan for the Route wants the shards", Panels: []Panel{placements(), moves()}},
 			{Title: "Data quality", Panels: []Panel{missing(), age(), scrapes(), rejected()}},
 		},
+	}
+}
+
+// routeChanged marks where a Revision gets more of the traffic: one mark for a change, not one for each of its Revisions.
+func routeChanged() Annotation {
+	share := largest(byRevision, series("canary_traffic_share_ratio", ofNamespace, ofService))
+	before := largest(byRevision, series("canary_traffic_share_ratio", ofNamespace, ofService)+" offset "+step)
+	return Annotation{Name: "Traffic", Expr: "(" + share + " > 0 unless " + share + " <= " + before + ") and on () group(" + before + ")", Text: revision + " gets more of the traffic", Color: "blue"}
+}
+
+// gateEnded marks the verdicts of gates.
+func gateEnded(matchers ...string) Annotation {
+	const by = "kn_service_name, gate, verdict"
+	ended := series("gate_verdict", append([]string{`verdict!="Running"`}, matchers...)...)
+	return Annotation{
+		Name: "Verdicts", Color: "orange", Text: "gate {{gate}} of {{kn_service_name}}: {{verdict}}",
+		Expr: largest(by, ended) + " == 1 unless " + largest(by, ended+" offset "+step) + " == 1",
 	}
 }
 
@@ -95,7 +113,7 @@ func handledRate() Panel {
 		Description: "Finished requests per second, by the Revision whose pod handled them.",
 		Queries: []Query{
 			{Expr: rate(byRevision, of(handledTotal), short), Legend: revision},
-			{Expr: highest(rate(byRevision, of(handledTotal), short), rate(byRevision, of(entryTotal), short), "0"), Legend: axis, Axis: true},
+			{Expr: highest(rate(byRevision, of(handledTotal), short), rate(byRevision, of(entryTotal), short)), Legend: axis, Axis: true},
 		},
 	}
 }
@@ -106,7 +124,7 @@ func enteredRate() Panel {
 		Description: "Requests per second, by the Revision whose queue-proxy received them. Same axis as the neighboring panel.",
 		Queries: []Query{
 			{Expr: rate(byRevision, of(entryTotal), short), Legend: revision},
-			{Expr: highest(rate(byRevision, of(handledTotal), short), rate(byRevision, of(entryTotal), short), "0"), Legend: axis, Axis: true},
+			{Expr: highest(rate(byRevision, of(handledTotal), short), rate(byRevision, of(entryTotal), short)), Legend: axis, Axis: true},
 		},
 	}
 }
@@ -115,7 +133,8 @@ func matrix() Panel {
 	by := "entry_revision_name, " + byRevision
 	return Panel{
 		Title: "Entered at one Revision, handled by another", Unit: rps, Width: 24, Kind: Bars, Empty: "no data: the application does not report where a request entered",
-		Description: "Finished requests per second, by the Revision where they entered and the Revision that handled them.",
+		Description: "Finished requests per second, by the Revision where they entered and the Revision that handled them, in the color of the latter. Pale: handled where they entered.",
+		Shades:      []Shade{{Names: `^(\S+) → \1$`, Percent: 15}},
 		Queries:     []Query{{Expr: rate(by, of("canary_handled_requests_by_entry_total"), short), Legend: "{{entry_revision_name}} → " + revision}},
 	}
 }
@@ -123,24 +142,20 @@ func matrix() Panel {
 // axis is the legend of the query that sets an axis.
 const axis = "axis"
 
-// highest is the upper end of an axis for two views, but at least the given height. NaN, from a
-// view without requests, is ignored. The label keeps "or" from merging the two views of a Revision.
-func highest(a, b, least string) string {
-	return `clamp_min(max((` + a + ` >= 0) or label_replace(` + b + ` >= 0, "view", "other", "", "")), ` + least + `)`
+// highest is the upper end of an axis for two views. The label keeps "or" from merging the two views of a Revision.
+func highest(a, b string) string {
+	return `max(` + a + ` or label_replace(` + b + `, "view", "other", "", ""))`
 }
 
 // entryErrorRatio ignores requests whose outcome queue-proxy cannot see. If there are no others,
 // there is no ratio.
 func entryErrorRatio(window string) string {
-	return rate(byRevision, of(entryTotal, `code_class="5xx"`), window) + " / " + rate(byRevision, of(entryTotal, `code_class!="unknown"`), window)
+	return ratio(rate(byRevision, of(entryTotal, `code_class="5xx"`), window), rate(byRevision, of(entryTotal, `code_class!="unknown"`), window))
 }
 
 func handledErrorRatio(window string) string {
-	return rate(byRevision, of(handledTotal, `outcome=~"error|timeout"`), window) + " / " + rate(byRevision, of(handledTotal, `outcome!="unknown"`), window)
+	return ratio(rate(byRevision, of(handledTotal, `outcome=~"error|timeout"`), window), rate(byRevision, of(handledTotal, `outcome!="unknown"`), window))
 }
-
-// leastErrors keeps the axis from magnifying noise when there are no errors.
-const leastErrors = "0.01"
 
 func entryErrors() Panel {
 	return Panel{
@@ -148,7 +163,7 @@ func entryErrors() Panel {
 		Description: "Share of 5xx among the requests that entered at a Revision, no matter which Revision failed. In a stateful cluster, this blames the Revision that passed a request on.",
 		Queries: []Query{
 			{Expr: entryErrorRatio(short), Legend: revision},
-			{Expr: highest(entryErrorRatio(short), handledErrorRatio(short), leastErrors), Legend: axis, Axis: true},
+			{Expr: highest(entryErrorRatio(short), handledErrorRatio(short)), Legend: axis, Axis: true},
 		},
 	}
 }
@@ -159,7 +174,7 @@ func handledErrors() Panel {
 		Description: "Share of errors and timeouts among the requests that a Revision handled. Same axis as the neighboring panel. There are gaps if no requests were handled, or if the application does not report outcomes.",
 		Queries: []Query{
 			{Expr: handledErrorRatio(short), Legend: revision},
-			{Expr: highest(entryErrorRatio(short), handledErrorRatio(short), leastErrors), Legend: axis, Axis: true},
+			{Expr: highest(entryErrorRatio(short), handledErrorRatio(short)), Legend: axis, Axis: true},
 		},
 	}
 }
@@ -169,6 +184,7 @@ func failures() Panel {
 	return Panel{
 		Title: "Failed requests by outcome", Unit: rps, Width: 24, Kind: Bars,
 		Description: "Handled requests per second that did not succeed. unknown: the application does not report the outcome.",
+		Shades:      []Shade{{Names: " timeout$", Percent: 40}, {Names: " unknown$", Percent: 15}},
 		Queries:     []Query{{Expr: rate(by, of(handledTotal, `outcome!="ok"`), short), Legend: revision + " {{outcome}}"}},
 	}
 }
@@ -196,7 +212,8 @@ func restarts() Panel {
 	return Panel{
 		Title: "Restarts of pods", Unit: count, Width: 12, Kind: Bars,
 		Description: "Restarts of containers and failures of pods, by reason. Figures that a pod had not reported when it failed are lost.",
-		Queries:     []Query{{Expr: increase(byRevision+", reason", of(restartsTotal), short), Legend: revision + " {{reason}}"}},
+		Shades:      []Shade{{Names: " restarted$", Percent: 40}, {Names: " pod_failed$", Percent: 15}},
+		Queries:     []Query{{Expr: added(byRevision+", reason", of(restartsTotal)), Legend: revision + " {{reason}}"}},
 	}
 }
 
@@ -237,7 +254,7 @@ func moves() Panel {
 		Description: "Pending: shards that are not where the plan wants them. Moved: shards that moved from one living member to another in each interval. A plan that stays pending has a reason: the condition PlacementEnforced of the Service's CDEventSubject, or the log of the application.",
 		Queries: []Query{
 			{Expr: largest("entity_type", service("canary_placement_pending_moves")), Legend: "{{entity_type}} pending"},
-			{Expr: increase("entity_type", service("canary_placement_moves_total"), short), Legend: "{{entity_type}} moved"},
+			{Expr: added("entity_type", service("canary_placement_moves_total")), Legend: "{{entity_type}} moved"},
 			{Expr: largest("kn_service_name", "1 - "+service("canary_placement_converged")), Legend: "not converged"},
 		},
 	}
@@ -265,7 +282,7 @@ func scrapes() Panel {
 	return Panel{
 		Title: "Scrapes of pods, all Services", Unit: "ops", Width: 12,
 		Description: "How often the controller scraped pods, by result.",
-		Queries:     []Query{{Expr: rate("result", "canary_scrapes_total", short), Legend: "{{result}}"}},
+		Queries:     []Query{{Expr: rate("result", series("canary_scrapes_total"), short), Legend: "{{result}}"}},
 	}
 }
 
@@ -273,6 +290,6 @@ func rejected() Panel {
 	return Panel{
 		Title: "Samples not counted as exported, all Services", Unit: "ops", Width: 12, Kind: Bars,
 		Description: "Samples of pods that cannot be correct, by reason: for example negative, not a number, decreased, or too many.",
-		Queries:     []Query{{Expr: rate("reason", "canary_rejected_samples_total", short), Legend: "{{reason}}"}},
+		Queries:     []Query{{Expr: rate("reason", series("canary_rejected_samples_total"), short), Legend: "{{reason}}"}},
 	}
 }

@@ -10,9 +10,8 @@ func cdevents() Dashboard {
 		UID:         "knative-cdevents-delivery",
 		Title:       "CDEvents, sent and pending",
 		Description: "Events that the controller delivered to sinks, events that are pending, and events that it dropped.",
-		Variables: []Variable{
-			{Name: "source", Title: "Source", Series: known, Label: "source", Many: true, Description: "CDEventSources, as namespace/name."},
-		},
+		Variables: append(scraped("cdevents_leading_ratio"),
+			Variable{Name: "source", Title: "Source", Series: series(known), Label: "source", Many: true, Description: "CDEventSources, as namespace/name."}),
 		Rows: []Row{
 			{Title: "Sent", Panels: []Panel{delivered(), attempts(), deliveryLatency()}},
 			{Title: "Pending", Panels: []Panel{pending(), oldest(), breakers()}},
@@ -44,7 +43,7 @@ func attempts() Panel {
 func deliveryLatency() Panel {
 	buckets := series("cdevents_delivery_latency_seconds_bucket", ofSource)
 	// Events are rare. If a histogram appears within the interval, all of its count falls in it.
-	of := func(q string) string { return "histogram_quantile(" + q + ", " + added("le", buckets) + ")" }
+	of := func(q string) string { return "histogram_quantile(" + q + ", " + added("le", buckets) + ") >= 0" }
 	return Panel{
 		Title: "From observation to acknowledgement", Unit: seconds, Width: 8, Empty: "none yet",
 		Description: "Interpolated within the buckets of the histogram. There are gaps while no events are delivered.",
@@ -80,7 +79,7 @@ func lost() Panel {
 	return Panel{
 		Title: "Dropped events", Unit: count, Width: 8, Kind: Bars, Empty: "none",
 		Description: "Number of events in each interval, by reason, over all sources.",
-		Queries:     []Query{{Expr: added("reason", "cdevents_dropped_total"), Legend: "{{reason}}"}},
+		Queries:     []Query{{Expr: added("reason", series("cdevents_dropped_total")), Legend: "{{reason}}"}},
 	}
 }
 
@@ -97,9 +96,9 @@ func ledgerTroubles() Panel {
 		Title: "The ledger", Unit: count, Width: 8, Kind: Bars, Empty: "none",
 		Description: "In each interval: writes that the API server did not accept (while these increase, no new events are sent), writes that were repeated after a conflict, and updates that were merged because a history was full.",
 		Queries: []Query{
-			{Expr: added("", "cdevents_ledger_write_failures_total"), Legend: "write failures"},
-			{Expr: added("", "cdevents_ledger_conflicts_total"), Legend: "conflicts"},
-			{Expr: added("", "cdevents_merged_snapshots_total"), Legend: "merged updates"},
+			{Expr: added("", series("cdevents_ledger_write_failures_total")), Legend: "write failures"},
+			{Expr: added("", series("cdevents_ledger_conflicts_total")), Legend: "conflicts"},
+			{Expr: added("", series("cdevents_merged_snapshots_total")), Legend: "merged updates"},
 		},
 	}
 }
@@ -108,7 +107,7 @@ func clusters() Panel {
 	return Panel{
 		Title: "Clusters by state", Unit: count, Width: 8, Empty: "no Service declares one",
 		Description: "Stateful clusters that the controller polls.",
-		Queries:     []Query{{Expr: total("state", "cdevents_clusters"), Legend: "{{state}}"}},
+		Queries:     []Query{{Expr: total("state", series("cdevents_clusters")), Legend: "{{state}}"}},
 	}
 }
 
@@ -117,8 +116,8 @@ func looks() Panel {
 		Title: "Polls of clusters", Unit: count, Width: 8, Kind: Bars, Empty: "no Service declares one",
 		Description: "Polls in each interval, by outcome; and pods that were not polled, because they have the labels of a Service but do not belong to it.",
 		Queries: []Query{
-			{Expr: added("outcome", "cdevents_cluster_polls_total"), Legend: "{{outcome}}"},
-			{Expr: added("", "cdevents_cluster_pods_refused_total"), Legend: "pods not polled"},
+			{Expr: added("outcome", series("cdevents_cluster_polls_total")), Legend: "{{outcome}}"},
+			{Expr: added("", series("cdevents_cluster_pods_refused_total")), Legend: "pods not polled"},
 		},
 	}
 }
@@ -127,7 +126,7 @@ func declarations() Panel {
 	return Panel{
 		Title: "Invalid declarations", Unit: count, Width: 8,
 		Description: "Services whose newest Revision declares a cluster with annotations that are not valid. The condition StatefulDeclared of the Service's CDEventSubject names them.",
-		Queries:     []Query{{Expr: total("", "cdevents_cluster_declarations_wrong"), Legend: "Services"}},
+		Queries:     []Query{{Expr: total("", series("cdevents_cluster_declarations_wrong")), Legend: "Services"}},
 	}
 }
 
@@ -139,7 +138,7 @@ func environments() Panel {
 	return Panel{
 		Title: "Environments by kind", Unit: count, Width: 8, Empty: notChosen,
 		Description: "Objects that the controller watches. What is composed for another one is watched too, and not announced.",
-		Queries:     []Query{{Expr: largest("group_kind", "environment_objects"), Legend: "{{group_kind}}"}},
+		Queries:     []Query{{Expr: largest("group_kind", series("environment_objects")), Legend: "{{group_kind}}"}},
 	}
 }
 
@@ -147,7 +146,7 @@ func readable() Panel {
 	return Panel{
 		Title: "Kinds that can be read", Unit: count, Width: 8, Max: 1, Empty: notChosen,
 		Description: "0: nothing is announced of this kind. MayNotRead: the controller has no permission; CannotReadNow: the API server fails, for example because of a conversion webhook.",
-		Queries:     []Query{{Expr: largest("group_kind, reason", "environment_kind_readable"), Legend: "{{group_kind}} {{reason}}"}},
+		Queries:     []Query{{Expr: largest("group_kind, reason", series("environment_kind_readable")), Legend: "{{group_kind}} {{reason}}"}},
 	}
 }
 

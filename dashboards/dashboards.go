@@ -12,7 +12,17 @@ type Dashboard struct {
 	// UID is part of links to the dashboard and never changes.
 	UID, Title, Description string
 	Variables               []Variable
+	Annotations             []Annotation
 	Rows                    []Row
+}
+
+// Annotation marks moments in all panels of a dashboard: those where its query has a value above 0.
+type Annotation struct {
+	Name, Expr string
+	// Text says what has happened, by labels in double braces.
+	Text string
+	// Color is Grafana's name of the color.
+	Color string
 }
 
 // Variable is a choice for the reader: the values of a label.
@@ -22,6 +32,10 @@ type Variable struct {
 	Series, Label string
 	// Many: several values can be selected, and all are selected at first.
 	Many bool
+	// Optional: a series may lack the label, and is then shown if all values are selected.
+	Optional bool
+	// Empty, if set, says why having no value is normal.
+	Empty string
 }
 
 // Row is a titled section of a dashboard.
@@ -50,9 +64,28 @@ type Panel struct {
 	Width int
 	// Max is the upper end of the axis; 0 means automatic.
 	Max float64
+	// Orders has an axis by orders of magnitude.
+	Orders bool
 	// Empty is the text shown without data, if having none is normal.
-	Empty   string
+	Empty string
+	// Shades make bars of one color different.
+	Shades []Shade
+	// Colors of series that are no Revisions.
+	Colors  []Color
 	Queries []Query
+}
+
+// Shade is how much of the color fills the bars of series.
+type Shade struct {
+	// Names is a regular expression.
+	Names   string
+	Percent int
+}
+
+// Color is the color of series, by Grafana's name.
+type Color struct {
+	// Names is a regular expression.
+	Names, Color string
 }
 
 // Query is a PromQL query with Grafana's variables.
@@ -65,10 +98,19 @@ type Query struct {
 	Column, Unit string
 	// Dashed lines show targets, others show measurements.
 	Dashed bool
-	// Axis queries are not drawn: their largest value is the upper end of the axis. Panels with the
-	// same axis can be compared at a glance.
+	// Axis queries are not drawn, but they are on the axis. Panels with the same Axis query have the same axis, and can be
+	// compared at a glance.
 	Axis bool
 }
 
 // All returns every dashboard.
 func All() []Dashboard { return []Dashboard{canary(), cdevents()} }
+
+// scraped are the variables of every dashboard: one Prometheus may scrape several controllers. Of is a metric that every
+// replica exports.
+func scraped(of string) []Variable {
+	return []Variable{
+		{Name: "job", Title: "Job", Series: of, Label: "job", Many: true, Optional: true, Description: "The job that scrapes the controller."},
+		{Name: "instance", Title: "Replica", Series: of + `{job=~"$job"}`, Label: "instance", Many: true, Optional: true, Description: "The controller's replicas. The leader alone knows a Service, so leave this at All, except to look at one replica."},
+	}
+}

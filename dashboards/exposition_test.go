@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/otlptranslator"
@@ -51,7 +52,7 @@ type replica struct {
 func newReplica(t *testing.T) *replica {
 	t.Helper()
 	r := &replica{registry: prometheus.NewPedanticRegistry()}
-	r.registry.MustRegister(export.NewCollector(r))
+	r.registry.MustRegister(export.NewCollector(r), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	reader, err := otelprometheus.New(otelprometheus.WithRegisterer(r.registry),
 		otelprometheus.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes))
 	if err != nil {

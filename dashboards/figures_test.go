@@ -14,8 +14,10 @@ const scrapesOfEach = 12
 // Every query runs on a Prometheus that has scraped two replicas. The second took over from the
 // first within the rate window.
 func TestEveryQueryHasData(t *testing.T) {
-	first, second := newReplica(t), newReplica(t)
-	prometheus := startPrometheus(t, map[string]http.Handler{"controller-a": first, "controller-b": second})
+	first, second, earlier := newReplica(t), newReplica(t), newReplica(t)
+	earlier.lead(time.Now()) // Prometheus never saw the lead, only what was counted
+	earlier.resign(time.Now())
+	prometheus := startPrometheus(t, map[string]http.Handler{"controller-a": first, "controller-b": second, "controller-c": earlier})
 	scraped := func(r *replica, times int) {
 		before := r.scraped()
 		eventually(t, "a replica is scraped", func() bool { return r.scraped() >= before+times })
@@ -31,7 +33,7 @@ func TestEveryQueryHasData(t *testing.T) {
 	// Storing the last scrape takes a moment.
 	time.Sleep(scrapeInterval / 2)
 	now := time.Now()
-	v := Values{Namespace: "shop", Service: "cart", Interval: now.Sub(change) + 3*time.Second, Shown: now.Sub(begun) + 10*time.Second}
+	v := Values{Namespace: "shop", Service: "cart", Interval: now.Sub(change) + 3*time.Second, Step: now.Sub(change) + 3*time.Second, Shown: now.Sub(begun) + 10*time.Second}
 
 	if both := prometheus.at(t, `count(count by (pod) (rate(canary_handled_requests_total[`+promDuration(v.Interval)+`])))`, now); len(both) != 1 || both[0].Value != 2 {
 		t.Fatalf("the window does not hold both leaders: %v", both)
@@ -44,19 +46,21 @@ func TestEveryQueryHasData(t *testing.T) {
 		}
 		rows := 0
 		for _, r := range prometheus.at(t, b.Expr, now) {
-			if value := float64(r.Value); !math.IsNaN(value) { // NaN is not drawn
-				rows++
-				if _, twice := shown[key][b.name(r)]; twice {
-					t.Errorf("%s: %q is shown twice", key, b.name(r))
-				}
-				shown[key][b.name(r)] = value
+			rows++
+			if _, twice := shown[key][b.name(r)]; twice {
+				t.Errorf("%s: %q is shown twice", key, b.name(r))
 			}
+			if math.IsNaN(float64(r.Value)) {
+				t.Errorf("%s: %q is NaN", key, b.name(r))
+			}
+			shown[key][b.name(r)] = float64(r.Value)
 		}
-		if rows == 0 {
+		if rows == 0 && !strings.HasPrefix(b.Panel, "annotation ") {
 			t.Errorf("%s: no data for %s", key, b.Expr)
 		}
 	}
 	t.Run("figures", func(t *testing.T) { checkFigures(t, shown, v) })
+	t.Run("each event once", func(t *testing.T) { checkOnce(t, prometheus, begun, now) })
 	t.Run("over the change of leader", func(t *testing.T) { checkChange(t, prometheus, begun, now) })
 }
 
@@ -152,4 +156,26 @@ func checkChange(t *testing.T, prometheus server, begun, now time.Time) {
 			}
 		}
 	}
+}
+
+// checkOnce checks that the bars of a panel add up to the events that there were while Prometheus looked: none is drawn twice,
+// and what a replica had counted before its first scrape is not drawn at all.
+func checkOnce(t *testing.T, prometheus server, begun, now time.Time) {
+	t.Helper()
+	for _, b := range Queries(Values{Namespace: "shop", Service: "cart", Step: scrapeInterval}) {
+		if b.Panel != "Events accepted by sinks" {
+			continue
+		}
+		drawn := map[string]float64{}
+		for _, r := range prometheus.between(t, b.Expr, begun.Add(-2*scrapeInterval), now) {
+			for _, v := range r.Values {
+				drawn[b.name(r)] += float64(v)
+			}
+		}
+		if drawn["dev.cdevents.service.upgraded.0.3.0"] != 6 || drawn["dev.cdevents.environment.created.0.3.0"] != 2 {
+			t.Errorf("two leaders sent 3 and 1 each; drawn: %v", drawn)
+		}
+		return
+	}
+	t.Error("no such panel")
 }

@@ -12,11 +12,17 @@ import (
 const (
 	short = "$__rate_interval"
 	shown = "$__range"
+	// step is the distance of two values of a panel, and stepMillis the same as a number.
+	step       = "$__interval"
+	stepMillis = "$__interval_ms"
 )
+
+// ofScrape matches the scraped jobs and instances that the reader has selected.
+const ofScrape = `job=~"$job",instance=~"$instance"`
 
 // series returns a metric with label matchers.
 func series(metric string, matchers ...string) string {
-	return metric + "{" + strings.Join(matchers, ",") + "}"
+	return metric + "{" + strings.Join(append(matchers, ofScrape), ",") + "}"
 }
 
 // rate returns the rate per second of a counter.
@@ -29,11 +35,19 @@ func increase(by, series, window string) string {
 	return fmt.Sprintf("sum by (%s) (increase(%s[%s]))", by, series, window)
 }
 
-// added returns the increase, in each interval, of a counter that only appears with its first
-// count: it has no predecessor, so increase() would miss it.
-func added(by, series string) string {
-	return fmt.Sprintf("sum by (%s) ((%s unless %s offset %s) or increase(%s[%s]))", by, series, series, short, series, short)
+// added returns what a counter has counted since the step before, so that an event is in one bar only. rate() and
+// increase() do not see the first count of a counter that appears with it, or they see a count in several steps. All that a
+// counter has when it appears counts, but only if its replica was scraped before or has just started: what it counted before
+// Prometheus knew it would be one high bar.
+func added(by, counter string) string {
+	const known = "cdevents_leading_ratio"
+	started := series("process_start_time_seconds") + " > time() - " + stepMillis + " / 1000"
+	return fmt.Sprintf("sum by (%s) (%s - %s offset %s >= 0 or %s and on (job, instance) (%s offset %s or %s))",
+		by, counter, counter, step, counter, series(known), step, started)
 }
+
+// ratio returns the part of a whole. It is absent, and not NaN, if the whole is nothing.
+func ratio(part, whole string) string { return part + " / (" + whole + " > 0)" }
 
 // total returns the sum of a gauge of which each replica exports a part.
 func total(by, series string) string {
@@ -45,7 +59,7 @@ func largest(by, series string) string {
 	return fmt.Sprintf("max by (%s) (%s)", by, series)
 }
 
-// quantile returns a quantile of a histogram, from 0 to 1.
+// quantile returns a quantile of a histogram, from 0 to 1. It is absent, and not NaN, if nothing was counted.
 func quantile(q float64, by, buckets, window string) string {
-	return fmt.Sprintf("histogram_quantile(%g, sum by (%s, le) (rate(%s[%s])))", q, by, buckets, window)
+	return fmt.Sprintf("histogram_quantile(%g, sum by (%s, le) (rate(%s[%s]))) >= 0", q, by, buckets, window)
 }

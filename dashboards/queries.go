@@ -3,6 +3,7 @@ package dashboards
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -13,8 +14,9 @@ type Values struct {
 	// Revision and Source are regular expressions; empty means all.
 	Revision, Source string
 	// Interval is the window of rates (0: a minute); Grafana uses at least four scrape intervals.
+	// Step is the distance of two values of a panel (0: a minute).
 	// Shown is the dashboard's time range (0: a quarter of an hour).
-	Interval, Shown time.Duration
+	Interval, Step, Shown time.Duration
 }
 
 // Bound is a query as Grafana sends it to Prometheus.
@@ -28,9 +30,11 @@ type Bound struct {
 // Queries returns the queries of all panels and variables, with values inserted. Each one without
 // Empty has data once a Service is measured.
 func Queries(v Values) []Bound {
+	steps := cmp.Or(v.Step, time.Minute)
 	bind := strings.NewReplacer(
-		"$namespace", v.Namespace, "$service", v.Service,
+		"$job", Anything, "$instance", Anything, "$namespace", v.Namespace, "$service", v.Service,
 		"$revision", cmp.Or(v.Revision, Everything), "$source", cmp.Or(v.Source, Everything),
+		stepMillis, strconv.FormatInt(steps.Milliseconds(), 10), step, promDuration(steps),
 		short, promDuration(cmp.Or(v.Interval, time.Minute)), shown, promDuration(cmp.Or(v.Shown, 15*time.Minute)),
 	)
 	var out []Bound
@@ -38,7 +42,13 @@ func Queries(v Values) []Bound {
 		for _, choice := range d.Variables {
 			out = append(out, Bound{
 				Dashboard: d.Title, Panel: "variable " + choice.Name,
-				Query: Query{Expr: bind.Replace(fmt.Sprintf("group by (%s) (%s)", choice.Label, choice.Series)), Legend: "{{" + choice.Label + "}}"},
+				Empty: choice.Empty, Query: Query{Expr: bind.Replace(fmt.Sprintf("group by (%s) (%s)", choice.Label, choice.Series)), Legend: "{{" + choice.Label + "}}"},
+			})
+		}
+		for _, a := range d.Annotations {
+			out = append(out, Bound{
+				Dashboard: d.Title, Panel: "annotation " + a.Name, Empty: "nothing has happened",
+				Query: Query{Expr: bind.Replace(a.Expr), Legend: a.Text},
 			})
 		}
 		for _, row := range d.Rows {
@@ -53,7 +63,11 @@ func Queries(v Values) []Bound {
 	return out
 }
 
-// Everything is what Grafana sends if all values are selected.
-const Everything = ".+"
+// What Grafana sends if all values are selected. Anything also matches series without the label: one that was pushed has no
+// job or instance.
+const (
+	Everything = ".+"
+	Anything   = ".*"
+)
 
 func promDuration(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }

@@ -6,6 +6,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,7 +46,12 @@ func generate() (map[string][]byte, error) {
 			return nil, fmt.Errorf("rendering the dashboard %q: %w", d.Title, err)
 		}
 		files["dashboards/"+d.File] = content
-		boards[d.File] = string(content)
+		// Without white space, so that "kubectl apply" can keep it in an annotation.
+		var small bytes.Buffer
+		if err := json.Compact(&small, content); err != nil {
+			return nil, fmt.Errorf("compacting the dashboard %q: %w", d.Title, err)
+		}
+		boards[d.File] = small.String()
 	}
 	manifest, err := configMap(boards)
 	if err != nil {

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
@@ -31,27 +35,56 @@ func query(q dashboards.Query, i int) *prometheus.DataqueryBuilder {
 	return b
 }
 
-// lines returns a panel over time. A Revision's color follows from its name, so it is the same in
-// every panel.
+// least is what the axis of a unit reaches at least, so that zeros are not drawn on an axis up to 100, and a single request
+// is not drawn as a peak.
+func least(unit string) float64 {
+	switch unit {
+	case "percentunit":
+		return .01
+	case "s":
+		return .1
+	}
+	return 1
+}
+
+// noData is shown by a panel that should have data.
+const noData = "no data: is the controller scraped, and is the Service measured?"
+
+// lines returns a panel over time.
 func lines(p dashboards.Panel, id uint32) *timeseries.PanelBuilder {
 	b := timeseries.NewPanelBuilder().
 		Id(id).Title(p.Title).Description(p.Description).Datasource(prometheusSource()).
 		Span(uint32(p.Width)).Height(height). //nolint:gosec // at most 24
-		Unit(p.Unit).Min(0).
+		Unit(p.Unit).Min(0).AxisSoftMax(least(p.Unit)).NoValue(cmp.Or(p.Empty, noData)).
 		ColorScheme(dashboard.NewFieldColorBuilder().Mode(dashboard.FieldColorModeIdPaletteClassicByName)).
 		LineWidth(2).FillOpacity(0).ShowPoints(common.VisibilityModeAuto).
 		Legend(common.NewVizLegendOptionsBuilder().ShowLegend(true).
 			DisplayMode(common.LegendDisplayModeTable).Placement(common.LegendPlacementBottom).Calcs([]string{"lastNotNull", "max"})).
 		Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeMulti).Sort(common.SortOrderDescending))
+	if p.Unit == "short" {
+		b.Decimals(0)
+	}
 	if p.Max > 0 {
 		b.Max(p.Max)
 	}
-	if p.Empty != "" {
-		b.NoValue(p.Empty)
+	if p.Orders {
+		b.ScaleDistribution(common.NewScaleDistributionConfigBuilder().Type(common.ScaleDistributionSymlog).Log(10).LinearThreshold(1))
 	}
 	if p.Kind == dashboards.Bars {
-		b.DrawStyle(common.GraphDrawStyleBars).FillOpacity(70).LineWidth(0).
+		// One bar for a minute, however often the controller is scraped.
+		b.DrawStyle(common.GraphDrawStyleBars).FillOpacity(80).LineWidth(0).Interval("1m").
 			Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal).Group("A"))
+	}
+	if slices.ContainsFunc(p.Queries, func(q dashboards.Query) bool { return strings.Contains(q.Legend, "{{kn_revision_name}}") }) {
+		for _, c := range revisionColors() {
+			b.OverrideByRegexp("/"+c.Names+"/", []dashboard.DynamicConfigValue{fixed(c.Color)})
+		}
+	}
+	for _, c := range p.Colors {
+		b.OverrideByRegexp("/"+c.Names+"/", []dashboard.DynamicConfigValue{fixed(c.Color)})
+	}
+	for _, s := range p.Shades {
+		b.OverrideByRegexp("/"+s.Names+"/", []dashboard.DynamicConfigValue{{Id: "custom.fillOpacity", Value: s.Percent}})
 	}
 	for i, q := range p.Queries {
 		b.WithTarget(query(q, i).Range())
@@ -61,18 +94,24 @@ func lines(p dashboards.Panel, id uint32) *timeseries.PanelBuilder {
 			})
 		}
 		if q.Axis {
-			b.WithTransformation(axis(q.Legend, refID(i)))
+			b.OverrideByQuery(refID(i), invisible())
 		}
 	}
 	return b
 }
 
-// axis makes the largest value of one query the upper end of the axis, and hides the query.
-func axis(legend, of string) dashboard.DataTransformerConfig {
-	return dashboard.DataTransformerConfig{Id: "configFromData", Options: map[string]any{
-		"configRefId": of,
-		"mappings":    []map[string]any{{"fieldName": legend, "handlerKey": "max", "reducerId": "max"}},
-	}}
+func fixed(color string) dashboard.DynamicConfigValue {
+	return dashboard.DynamicConfigValue{Id: "color", Value: map[string]any{"mode": "fixed", "fixedColor": color}}
+}
+
+// invisible hides a line that still takes part in the axis. One that is hidden as such does not.
+func invisible() []dashboard.DynamicConfigValue {
+	return []dashboard.DynamicConfigValue{
+		fixed("transparent"),
+		{Id: "custom.lineWidth", Value: 0},
+		{Id: "custom.showPoints", Value: "never"},
+		{Id: "custom.hideFrom", Value: map[string]bool{"legend": true, "tooltip": true, "viz": false}},
+	}
 }
 
 // headings of label columns.
@@ -86,10 +125,9 @@ func columns(p dashboards.Panel, id uint32) *table.PanelBuilder {
 	b := table.NewPanelBuilder().
 		Id(id).Title(p.Title).Description(p.Description).Datasource(prometheusSource()).
 		Span(uint32(p.Width)).Height(height). //nolint:gosec // at most 24
-		Unit("short")
-	if p.Empty != "" {
-		b.NoValue(p.Empty)
-	}
+		Unit("short").NoValue(cmp.Or(p.Empty, noData)).
+		// A cell without a value is not a panel without data.
+		OverrideByFieldType("number", []dashboard.DynamicConfigValue{{Id: "noValue", Value: "–"}})
 	names, hidden, order := headings(), map[string]bool{"Time": true}, map[string]int{"kn_revision_name": 0}
 	for i, q := range p.Queries {
 		b.WithTarget(query(q, i).Instant().Format(prometheus.PromQueryFormatTable))

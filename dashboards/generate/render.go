@@ -17,12 +17,15 @@ func prometheusSource() common.DataSourceRef {
 	return common.DataSourceRef{Type: ptr("prometheus"), Uid: ptr("${datasource}")}
 }
 
+// tags find our dashboards among others.
+var tags = []string{"knative", "cdevents"}
+
 // render returns the JSON of one dashboard.
 func render(d dashboards.Dashboard) ([]byte, error) {
 	b := dashboard.NewDashboardBuilder(d.Title).
 		Uid(d.UID).
 		Description(d.Description).
-		Tags([]string{"knative", "cdevents"}).
+		Tags(tags).
 		Timezone("browser").
 		Time("now-1h", "now").
 		Refresh("30s").
@@ -33,6 +36,9 @@ func render(d dashboards.Dashboard) ([]byte, error) {
 	for _, v := range d.Variables {
 		b.WithVariable(variable(v))
 	}
+	// To the other dashboards, with the same selections.
+	b.Link(dashboard.NewDashboardLinkBuilder("Knative CDEvents").Type(dashboard.DashboardLinkTypeDashboards).
+		Tags(tags).AsDropdown(false).IncludeVars(true).KeepTime(true))
 	id := uint32(0)
 	for _, row := range d.Rows {
 		id++
@@ -46,11 +52,41 @@ func render(d dashboards.Dashboard) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building: %w", err)
 	}
-	content, err := json.MarshalIndent(built, "", "  ")
+	content, err := json.MarshalIndent(annotated{built, annotations(d.Annotations)}, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encoding: %w", err)
 	}
 	return append(content, '\n'), nil
+}
+
+// annotated is a dashboard with annotations as Grafana's Prometheus data source reads them. The SDK's type has no text.
+type annotated struct {
+	dashboard.Dashboard
+	Annotations marks `json:"annotations"`
+}
+
+type marks struct {
+	List []mark `json:"list"`
+}
+
+type mark struct {
+	Name        string               `json:"name"`
+	Datasource  common.DataSourceRef `json:"datasource"`
+	Enable      bool                 `json:"enable"`
+	IconColor   string               `json:"iconColor"`
+	Expr        string               `json:"expr"`
+	TitleFormat string               `json:"titleFormat"`
+	TextFormat  string               `json:"textFormat"`
+}
+
+func annotations(all []dashboards.Annotation) marks {
+	m := marks{List: []mark{}}
+	for _, a := range all {
+		m.List = append(m.List, mark{
+			Name: a.Name, Datasource: prometheusSource(), Enable: true, IconColor: a.Color, Expr: a.Expr, TitleFormat: a.Name, TextFormat: a.Text,
+		})
+	}
+	return m
 }
 
 // variable reloads when the time range changes: Revisions come and go.
@@ -67,7 +103,11 @@ func variable(v dashboards.Variable) *dashboard.QueryVariableBuilder {
 		b.Description(v.Description)
 	}
 	if v.Many {
-		b.Multi(true).IncludeAll(true).AllValue(dashboards.Everything).Current(dashboard.VariableOption{
+		all := dashboards.Everything
+		if v.Optional {
+			all = dashboards.Anything
+		}
+		b.Multi(true).IncludeAll(true).AllValue(all).Current(dashboard.VariableOption{
 			Selected: ptr(true),
 			Text:     dashboard.StringOrArrayOfString{ArrayOfString: []string{"All"}},
 			Value:    dashboard.StringOrArrayOfString{ArrayOfString: []string{"$__all"}},

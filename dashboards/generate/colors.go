@@ -1,0 +1,26 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/knative-cdevents/knative-cdevents/dashboards"
+)
+
+// revisionColors are the colors of series that a Revision's name begins, or that it ends after an arrow. The name's last
+// character decides, so a Revision has one color in all panels, whatever its series are called, and consecutive Revisions
+// differ. Grafana's own choice by name gives "cart-00002" and "cart-00002 required" different colors.
+func revisionColors() []dashboards.Color {
+	// In the order of the last digits; letters, of Revisions that users name, follow in turn.
+	names := []string{
+		"super-light-purple", "blue", "orange", "green", "purple", "yellow", "red", "super-light-blue", "dark-orange", "super-light-green",
+	}
+	out := make([]dashboards.Color, 0, len(names))
+	for i, name := range names {
+		last := fmt.Sprint(i)
+		for letter := 'a' + rune(i); letter <= 'z'; letter += rune(len(names)) {
+			last += string(letter)
+		}
+		out = append(out, dashboards.Color{Names: `^(?:\S+ → )?\S*[` + last + `](?: (?!→)|$)`, Color: name})
+	}
+	return out
+}
