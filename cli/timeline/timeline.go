@@ -32,6 +32,9 @@ type Event struct {
 	Type string `json:"type,omitempty"`
 	// Text says what happened.
 	Text string `json:"text"`
+	// Split is how the traffic is split after it, largest share first. It is empty if that is not known, or if the event is
+	// not about traffic.
+	Split []lifecycle.Share `json:"traffic,omitempty"`
 	// Told lists the sources that have acknowledged this event or a later one. Filters of a source may have
 	// left the event out.
 	Told []types.UID `json:"-"`
@@ -88,6 +91,10 @@ func Of(s *v1alpha1.CDEventSubject) (Timeline, error) {
 		}
 		add(Event{Sequence: st.Sequence, Time: st.LastEventTime.Time, kind: kind, Text: text})
 	}
+	if last, has := known[st.Sequence]; has && last.Split == nil {
+		last.Split = split
+		known[st.Sequence] = last
+	}
 	for _, sequence := range slices.Sorted(maps.Keys(known)) {
 		e := known[sequence]
 		e.Type = TypeOf(e.kind)
@@ -134,7 +141,7 @@ func journaled(s *v1alpha1.CDEventSubject, j v1alpha1.JournalEntry) Event {
 		e.Text = brief(e.kind, "") // the controller gives it up, and counts it
 		return e
 	}
-	e.Text = Text(s.Spec.Name, t)
+	e.Text, e.Split = Text(s.Spec.Name, t), t.Traffic
 	return e
 }
 
@@ -145,6 +152,7 @@ func remember(s *v1alpha1.CDEventSubject) ([]Event, []lifecycle.Share, error) {
 	}
 	var m struct {
 		Traffic   []lifecycle.Share                        `json:"traffic"`
+		Held      *lifecycle.Held                          `json:"held"`
 		Last      *lifecycle.TransitionRef                 `json:"last"`
 		Revisions map[string]lifecycle.KnownRevision       `json:"revisions"`
 		Episodes  map[lifecycle.Incident]lifecycle.Episode `json:"episodes"`
@@ -158,9 +166,18 @@ func remember(s *v1alpha1.CDEventSubject) ([]Event, []lifecycle.Share, error) {
 			out = append(out, Event{Sequence: ref.Sequence, Time: ref.Time, kind: ref.Type, Text: text})
 		}
 	}
+	arrivals := map[int64]int{}
+	for _, r := range m.Revisions {
+		if r.Arrived != nil {
+			arrivals[r.Arrived.Sequence]++
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(m.Revisions)) {
 		if ref := m.Revisions[name].Arrived; ref != nil {
 			add(ref, brief(ref.Type, name))
+			if (ref.Type == lifecycle.Upgraded || ref.Type == lifecycle.Deployed) && arrivals[ref.Sequence] == 1 {
+				out[len(out)-1].Split = []lifecycle.Share{{Revision: name, Percent: 100}}
+			}
 		}
 	}
 	for kind, e := range m.Episodes {
@@ -172,5 +189,8 @@ func remember(s *v1alpha1.CDEventSubject) ([]Event, []lifecycle.Share, error) {
 		add(m.Last, brief(m.Last.Type, ""))
 	}
 	slices.SortStableFunc(out, func(a, b Event) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	if m.Held != nil {
+		m.Traffic = nil // steps after the newest event, which are not announced yet
+	}
 	return out, m.Traffic, nil
 }

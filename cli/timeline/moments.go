@@ -1,0 +1,73 @@
+package timeline
+
+import (
+	"slices"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+)
+
+// Moment is a point of a Service's time line, and the time from there to the next one.
+type Moment struct {
+	Time time.Time `json:"time"`
+	// Sequence is the number of the transition; 0 for what is not in the ledger.
+	Sequence int64 `json:"sequence,omitempty"`
+	// Name is what people call the event, or what else happened.
+	Name string `json:"name"`
+	Text string `json:"text"`
+	// Split is how the traffic is split from here on, largest share first. It is empty if that is not known.
+	Split []lifecycle.Share `json:"split,omitempty"`
+	// Missing is how many events after this one the ledger has not kept: the split may have changed with them.
+	Missing int64 `json:"missing,omitempty"`
+}
+
+// still lists the events that do not change the split.
+var still = []lifecycle.Type{
+	lifecycle.Created, lifecycle.RevisionReady, lifecycle.Published, lifecycle.Judged, lifecycle.IncidentDetected, lifecycle.IncidentResolved,
+	lifecycle.ClusterFormed, lifecycle.ClusterSettled, lifecycle.ClusterUnsettled, lifecycle.ClusterRebalanced, lifecycle.ClusterRemoved,
+}
+
+// Moment returns the event as a point of a time line.
+func (e Event) Moment() Moment {
+	return Moment{Time: e.Time, Sequence: e.Sequence, Name: e.Short(), Text: e.Text, Split: e.Split}
+}
+
+// Moments puts the events of a Service, oldest first, and what else is known to have happened into one line, with the
+// split from each point on. A split that is not known is the one before, unless the event changes the split or is the
+// first one after events that the ledger has not kept. The last point has the split of now.
+func Moments(t Timeline, others []Moment, now []lifecycle.Share) []Moment {
+	var out []Moment
+	unsure := map[int64]bool{}
+	for i, e := range t.Events {
+		m := e.Moment()
+		next := t.Sequence + 1
+		if i+1 < len(t.Events) {
+			next = t.Events[i+1].Sequence
+		}
+		if m.Missing = next - e.Sequence - 1; m.Missing > 0 && next <= t.Sequence {
+			unsure[next] = true
+		}
+		if !slices.Contains(still, e.kind) {
+			unsure[e.Sequence] = true
+		}
+		out = append(out, m)
+	}
+	out = append(out, others...)
+	slices.SortStableFunc(out, func(a, b Moment) int { return a.Time.Compare(b.Time) })
+	var last []lifecycle.Share
+	for i := range out {
+		m := &out[i]
+		switch {
+		case len(m.Split) > 0:
+			last = m.Split
+		case unsure[m.Sequence] && m.Sequence > 0:
+			last = nil
+		default:
+			m.Split = last
+		}
+	}
+	if n := len(out); n > 0 && len(now) > 0 {
+		out[n-1].Split = now
+	}
+	return out
+}
