@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
@@ -19,13 +20,15 @@ type Change struct{ Old, New any }
 
 // A Feed watches the objects of one kind.
 type Feed struct {
-	informer cache.SharedIndexInformer
-	try      func(context.Context) error
+	informer  cache.SharedIndexInformer
+	of        schema.GroupVersionResource
+	namespace string
+	try       func(context.Context) error
 }
 
 // LedgerFeed watches the CDEventSubjects.
 func (r *Reader) LedgerFeed() *Feed {
-	return &Feed{client.NewSubjectInformer(r.Events, r.System, 0, nil), func(ctx context.Context) error {
+	return &Feed{client.NewSubjectInformer(r.Events, r.System, 0, nil), v1alpha1.SubjectResource, r.System, func(ctx context.Context) error {
 		_, err := r.Events.CDEventSubjects(r.System).List(ctx, metav1.ListOptions{Limit: 1})
 		return explain(err, "list", v1alpha1.SubjectResource, r.System)
 	}}
@@ -33,7 +36,7 @@ func (r *Reader) LedgerFeed() *Feed {
 
 // SourceFeed watches the CDEventSources of a namespace, or of all.
 func (r *Reader) SourceFeed(namespace string) *Feed {
-	return &Feed{client.NewSourceInformer(r.Events, namespace, 0, nil), func(ctx context.Context) error {
+	return &Feed{client.NewSourceInformer(r.Events, namespace, 0, nil), v1alpha1.SourceResource, namespace, func(ctx context.Context) error {
 		_, err := r.Events.CDEventSources(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 		return explain(err, "list", v1alpha1.SourceResource, namespace)
 	}}
@@ -41,7 +44,7 @@ func (r *Reader) SourceFeed(namespace string) *Feed {
 
 // GateFeed watches the CanaryGates of a namespace, or of all.
 func (r *Reader) GateFeed(namespace string) *Feed {
-	return &Feed{client.NewGateInformer(r.Events, namespace, 0, nil), func(ctx context.Context) error {
+	return &Feed{client.NewGateInformer(r.Events, namespace, 0, nil), v1alpha1.GateResource, namespace, func(ctx context.Context) error {
 		_, err := r.Events.CanaryGates(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 		return explain(err, "list", v1alpha1.GateResource, namespace)
 	}}
@@ -56,7 +59,7 @@ func (r *Reader) ServiceFeed(namespace string) *Feed {
 			return api.Watch(ctx, o)
 		},
 	}, &servingv1.Service{}, 0, cache.Indexers{})
-	return &Feed{informer, func(ctx context.Context) error {
+	return &Feed{informer, services, namespace, func(ctx context.Context) error {
 		_, err := api.List(ctx, metav1.ListOptions{Limit: 1})
 		return explain(err, "list", services, namespace)
 	}}

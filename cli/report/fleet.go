@@ -28,6 +28,7 @@ type Fleet struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
+// Service is a Knative Service with its traffic, its gates and what is owed.
 type Service struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
@@ -55,6 +56,7 @@ type Owed struct {
 	Since  time.Time `json:"since"`
 }
 
+// Gate is a gate with its newest verdict.
 type Gate struct {
 	Name    string `json:"name"`
 	Ready   string `json:"ready"`
@@ -65,6 +67,7 @@ type Gate struct {
 	Missing string `json:"missing,omitempty"`
 }
 
+// Source is a CDEventSource with what is pending for it.
 type Source struct {
 	Namespace     string     `json:"namespace"`
 	Name          string     `json:"name"`
@@ -77,6 +80,7 @@ type Source struct {
 	LastDelivery  *time.Time `json:"lastDelivery,omitempty"`
 }
 
+// Environment is an environment of the ledger.
 type Environment struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
@@ -129,8 +133,14 @@ func (r *Reporter) Fleet(ctx context.Context, namespace string) (*Fleet, error) 
 			})
 		}
 	}
+	judging := map[types.NamespacedName][]Gate{}
+	for i := range gates {
+		of := types.NamespacedName{Namespace: gates[i].Namespace, Name: gates[i].Spec.Service}
+		judging[of] = append(judging[of], gateOf(&gates[i]))
+	}
 	for i := range services {
-		s := serviceOf(&services[i], gates)
+		s := serviceOf(&services[i])
+		s.Gates = judging[types.NamespacedName{Namespace: s.Namespace, Name: s.Name}]
 		if noLedger == nil {
 			s.Ledger = ledgerOf(byUID[services[i].UID], names)
 		}
@@ -182,7 +192,28 @@ func (r *Reporter) SourceNames(ctx context.Context, namespace string, sources []
 	}
 }
 
-func serviceOf(s *servingv1.Service, gates []v1alpha1.CanaryGate) Service {
+// State returns what Fleet says of one Service.
+func (r *Reporter) State(ctx context.Context, namespace, name string) (*Service, error) {
+	service, err := r.Service(ctx, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	out := serviceOf(service)
+	if gates, err := r.Gates(ctx, namespace); err == nil {
+		for i := range gates {
+			if gates[i].Spec.Service == name {
+				out.Gates = append(out.Gates, gateOf(&gates[i]))
+			}
+		}
+	}
+	if entry, err := r.Entry(ctx, "Service", service.UID); err == nil {
+		sources, _ := r.Sources(ctx, namespace) // without a right to read them, they have no names
+		out.Ledger = ledgerOf(entry, r.SourceNames(ctx, namespace, sources))
+	}
+	return &out, nil
+}
+
+func serviceOf(s *servingv1.Service) Service {
 	out := Service{Namespace: s.Namespace, Name: s.Name, Ready: "Unknown"}
 	if c := s.Status.GetCondition(apis.ConditionReady); c != nil {
 		out.Ready, out.Reason = string(c.Status), c.Reason
@@ -191,11 +222,6 @@ func serviceOf(s *servingv1.Service, gates []v1alpha1.CanaryGate) Service {
 		out.URL = s.Status.URL.String()
 	}
 	out.Traffic = Traffic(s)
-	for i := range gates {
-		if g := &gates[i]; g.Namespace == s.Namespace && g.Spec.Service == s.Name {
-			out.Gates = append(out.Gates, gateOf(g))
-		}
-	}
 	return out
 }
 

@@ -27,6 +27,9 @@ type History struct {
 	Sources []Told           `json:"sources,omitempty"`
 	Dropped map[string]int64 `json:"dropped,omitempty"`
 	Notes   []string         `json:"notes,omitempty"`
+
+	// Timeline is what the ledger holds; empty if the user may not read it.
+	Timeline timeline.Timeline `json:"-"`
 }
 
 // Event is one thing that happened, with names of sources.
@@ -140,7 +143,7 @@ func (r *Reporter) read(ctx context.Context, h *History, entry *v1alpha1.CDEvent
 	for _, ev := range t.Events {
 		h.Events = append(h.Events, Event{Event: ev, Told: All(ev.Told, names), Owed: All(ev.Owed, names)})
 	}
-	h.Transitions, h.Dropped = t.Sequence, t.Dropped
+	h.Transitions, h.Dropped, h.Timeline = t.Sequence, t.Dropped, t
 	for source, upTo := range t.Acknowledged {
 		h.Sources = append(h.Sources, Told{Source: names(source), UpTo: upTo})
 	}
