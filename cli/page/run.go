@@ -1,0 +1,73 @@
+package page
+
+import (
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/cli/advice"
+	"github.com/knative-cdevents/knative-cdevents/cli/report"
+)
+
+// run is the running or last run of a gate.
+type run struct {
+	*report.GateReport
+	DryRun    bool             `json:"dryRun,omitempty"`
+	Judgement *judge.Judgement `json:"judgement,omitempty"`
+	// CanaryNeeds and BaselineNeeds are how many requests each side must have finished.
+	CanaryNeeds   float64 `json:"canaryNeeds,omitempty"`
+	BaselineNeeds float64 `json:"baselineNeeds,omitempty"`
+	// Least and Most bound the share that the canary may handle; absent without bounds.
+	Least *float64 `json:"least,omitempty"`
+	Most  *float64 `json:"most,omitempty"`
+	// More is how much longer the canary needs for enough requests, in seconds; 0 if that is unknown.
+	More float64 `json:"more,omitempty"`
+	// Series is what was seen since the page is open, oldest first.
+	Series []sample `json:"series,omitempty"`
+}
+
+func (s *Server) run(g *report.GateReport) run {
+	out := run{GateReport: g, DryRun: g.Spec.DryRun, Judgement: g.Judgement}
+	if g.Run == nil || g.Judgement == nil {
+		return out
+	}
+	j := g.Judgement
+	out.CanaryNeeds, out.BaselineNeeds = j.Canary.Requests+j.Canary.Missing, j.Baseline.Requests+j.Baseline.Missing
+	if m := g.Run.Minimum; m != nil {
+		out.CanaryNeeds, out.BaselineNeeds = least(m.CanaryRequests, out.CanaryNeeds), least(m.BaselineRequests, out.BaselineNeeds)
+	}
+	if x := g.Spec.Exposure; x != nil && j.RequiredShare != nil {
+		out.Least, out.Most = times(*j.RequiredShare, x.MinRatio), times(*j.RequiredShare, x.MaxRatio)
+	}
+	if g.Run.Verdict == verdict.Running {
+		out.More = advice.Forecast(*j, s.Now().Sub(g.Run.StartTime.Time)).Round(time.Second).Seconds()
+	}
+	out.Series = s.seen.series(s.Now(), g.Run, j)
+	public := *g
+	public.Run = withoutReport(g.Run)
+	out.GateReport = &public
+	return out
+}
+
+// withoutReport leaves out the report, which is there as Judgement.
+func withoutReport(r *v1alpha1.GateRun) *v1alpha1.GateRun {
+	out := *r
+	out.Report = nil
+	return &out
+}
+
+func least(n *int64, otherwise float64) float64 {
+	if n == nil {
+		return otherwise
+	}
+	return float64(*n)
+}
+
+func times(share float64, ratio *float64) *float64 {
+	if ratio == nil {
+		return nil
+	}
+	out := min(1, share**ratio)
+	return &out
+}
