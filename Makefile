@@ -17,7 +17,8 @@ DEMO_CLUSTER ?= own
 DEMO_ENVIRONMENT ?=
 # The version of "make release".
 VERSION ?= devel
-# Flags for "make deps": --java adds the packages that build an application for the end-to-end tests; the demo does not need it.
+# Flags for "make deps": --java adds the packages that build an application for the end-to-end tests, and --browser those that test
+# pages in a browser; the demo needs neither.
 DEPS ?=
 # The command for Go tests; .ci/run sets one that counts them.
 GOTEST ?= go test
@@ -57,10 +58,18 @@ SIM_SEED ?= $(shell date +%s%N)
 
 .PHONY: test
 test: export SIM_SEED := $(SIM_SEED)
-test: $(CLUSTER) ## Run the unit tests, and the tests that need a real API server (builds etcd and kube-apiserver first)
+test: $(CLUSTER) browser ## Run the unit tests, and the tests that need a real API server (builds etcd and kube-apiserver first) or a browser
 	@echo "simulating more histories, starting from seed $(SIM_SEED) (to repeat: make test SIM_SEED=$(SIM_SEED))"
 	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$($(CLUSTER) assets); \
 	bad=0; for m in $(MODULES); do (cd $$m && $(GOTEST) -timeout 15m ./...) || bad=1; done; exit $$bad
+
+# Without a browser, the tests that need one are skipped and say so. To install it: make deps DEPS=--browser
+.PHONY: browser
+browser:
+	@if command -v chromium >/dev/null && command -v node >/dev/null && command -v npm >/dev/null && \
+	  ! [ test/browser/node_modules/.package-lock.json -nt test/browser/package-lock.json ]; then \
+	  echo "installing the modules of the browser's tests"; npm ci --prefix test/browser --no-progress; \
+	fi
 
 .PHONY: test-clients
 test-clients: ## Test the client libraries in Java (needs a JDK 17 and Maven: make deps DEPS=--java)

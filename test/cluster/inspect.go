@@ -146,6 +146,7 @@ func runDeps(ctx context.Context, say *report.Reporter, args []string) error {
 	flags := flag.NewFlagSet("deps", flag.ContinueOnError)
 	install := flags.Bool("install", false, "install the packages with apt-get")
 	java := flags.Bool("java", false, "include the packages that are needed to build images with Maven")
+	browser := flags.Bool("browser", false, "include the packages that are needed to test pages in a browser")
 	if _, err := parse(flags, args, 0); err != nil {
 		return err
 	}
@@ -155,6 +156,9 @@ func runDeps(ctx context.Context, say *report.Reporter, args []string) error {
 	}
 	if *java {
 		all = append(all, host.JavaPackages...)
+	}
+	if *browser {
+		all = append(all, host.BrowserPackages...)
 	}
 	absent := host.Missing(all)
 	if len(absent) == 0 {

@@ -48,7 +48,7 @@ func commands() []command {
 		{"restart", "DAEMON", "restart one of the node's programs", runRestart},
 		{"compact", "", "compact etcd, so that it keeps only the current state of objects", runCompact},
 		{"signal", "KILL|STOP|CONT POD-UID", "send a signal to all processes of a pod", runSignal},
-		{"deps", "[--install] [--java]", "print, or install, the Debian packages that are missing", runDeps},
+		{"deps", "[--install] [--java] [--browser]", "print, or install, the Debian packages that are missing", runDeps},
 	}
 }
 

@@ -35,6 +35,11 @@ var (
 		{Name: "openjdk-17-jdk-headless", Program: "jlink", Why: "compiles the tests' application for the JVM, and goes into its image"},
 		{Name: "maven", Program: "mvn", Why: "builds the tests' application for the JVM"},
 	}
+	BrowserPackages = []Package{
+		{Name: "chromium", Program: "chromium", Why: "shows the pages that the tests look at"},
+		{Name: "nodejs", Program: "node", Why: "runs the tests that control the browser"},
+		{Name: "npm", Program: "npm", Why: "installs what these tests are made of"},
+	}
 )
 
 // SearchPath is the path for programs: some users' PATH has no sbin folders.
