@@ -32,12 +32,37 @@ func (e Event) Moment() Moment {
 	return Moment{Time: e.Time, Sequence: e.Sequence, Name: e.Short(), Text: e.Text, Split: e.Split}
 }
 
+// after is the split after a transition, if that is known: without its traffic, only if all of it moved.
+func after(t lifecycle.Transition) []lifecycle.Share {
+	all := t.Type == lifecycle.Upgraded || t.Type == lifecycle.RolledBack && withdrawn(t) == ""
+	if len(t.Traffic) == 0 && all && t.Revision != nil {
+		return []lifecycle.Share{{Revision: t.Revision.Name, Percent: 100}}
+	}
+	return t.Traffic
+}
+
+func withdrawn(t lifecycle.Transition) string {
+	if t.Type == lifecycle.RolledBack && t.Reason == lifecycle.ReasonWithdrawn && t.Previous != nil {
+		return t.Previous.Name
+	}
+	return ""
+}
+
+// without is what is left of a split of two without one of them.
+func without(gone string, of []lifecycle.Share) []lifecycle.Share {
+	left := slices.DeleteFunc(slices.Clone(of), func(s lifecycle.Share) bool { return s.Revision == gone })
+	if gone == "" || len(of) != 2 || len(left) != 1 {
+		return nil
+	}
+	return []lifecycle.Share{{Revision: left[0].Revision, Percent: 100}}
+}
+
 // Moments puts the events of a Service, oldest first, and what else is known to have happened into one line, with the
 // split from each point on. A split that is not known is the one before, unless the event changes the split or is the
 // first one after events that the ledger has not kept. The last point has the split of now.
 func Moments(t Timeline, others []Moment, now []lifecycle.Share) []Moment {
 	var out []Moment
-	unsure := map[int64]bool{}
+	unsure, gone := map[int64]bool{}, map[int64]string{}
 	for i, e := range t.Events {
 		m := e.Moment()
 		next := t.Sequence + 1
@@ -50,6 +75,7 @@ func Moments(t Timeline, others []Moment, now []lifecycle.Share) []Moment {
 		if !slices.Contains(still, e.kind) {
 			unsure[e.Sequence] = true
 		}
+		gone[e.Sequence] = e.withdrawn
 		out = append(out, m)
 	}
 	out = append(out, others...)
@@ -61,7 +87,8 @@ func Moments(t Timeline, others []Moment, now []lifecycle.Share) []Moment {
 		case len(m.Split) > 0:
 			last = m.Split
 		case unsure[m.Sequence] && m.Sequence > 0:
-			last = nil
+			last = without(gone[m.Sequence], last)
+			m.Split = last
 		default:
 			m.Split = last
 		}

@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -54,6 +55,10 @@ func TestMoments(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, short); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+	two := Timeline{Sequence: 2, Events: []Event{{Sequence: 1, Time: at(1), Split: split(90)}, {Sequence: 2, Time: at(2), kind: lifecycle.RolledBack, withdrawn: "b"}}}
+	if got := Moments(two, nil, nil); !slices.Equal(got[1].Split, split(100)) {
+		t.Errorf("after the canary was withdrawn: %+v", got)
 	}
 	if got := Moments(Timeline{}, nil, split(100)); len(got) != 0 {
 		t.Errorf("of nothing: %+v", got)

@@ -42,6 +42,8 @@ type Event struct {
 	Owed []types.UID `json:"-"`
 
 	kind lifecycle.Type
+	// withdrawn is the canary that lost all its traffic, if the event is about that.
+	withdrawn string
 }
 
 // Timeline is what the ledger holds of an object.
@@ -63,8 +65,14 @@ func Of(s *v1alpha1.CDEventSubject) (Timeline, error) {
 	known := map[int64]Event{}
 	add := func(e Event) {
 		// What comes first says most.
-		if _, has := known[e.Sequence]; !has && e.Sequence > 0 && e.Sequence <= st.Sequence {
+		before, has := known[e.Sequence]
+		switch {
+		case e.Sequence <= 0 || e.Sequence > st.Sequence:
+		case !has:
 			known[e.Sequence] = e
+		case before.Split == nil:
+			before.Split = e.Split
+			known[e.Sequence] = before
 		}
 	}
 	pending := map[int64][]types.UID{}
@@ -77,7 +85,8 @@ func Of(s *v1alpha1.CDEventSubject) (Timeline, error) {
 		add(journaled(s, j))
 	}
 	for _, p := range st.History {
-		add(Event{Sequence: p.Sequence, Time: p.Time.Time, kind: lifecycle.Type(p.Type), Text: Text(s.Spec.Name, transition(p))})
+		t := transition(p)
+		add(Event{Sequence: p.Sequence, Time: p.Time.Time, kind: t.Type, Text: Text(s.Spec.Name, t), Split: after(t), withdrawn: withdrawn(t)})
 	}
 	remembered, split, err := remember(s)
 	for _, e := range remembered {

@@ -164,5 +164,8 @@ func TestHistory(t *testing.T) {
 		if e.Text != want[i] || e.Sequence != int64(i+11) {
 			t.Errorf("%d: %q, want %q", e.Sequence, e.Text, want[i])
 		}
+		if has := e.kind == lifecycle.TrafficShifted; has != (len(e.Split) > 0) {
+			t.Errorf("%d: its split is %v", e.Sequence, e.Split)
+		}
 	}
 }
