@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -264,11 +265,9 @@ func logOf(part string) int {
 	return logRevisions
 }
 
-func (c *cluster) names() []types.NamespacedName {
-	return slices.SortedFunc(maps.Keys(c.live), func(a, b types.NamespacedName) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
+func (c *cluster) names() []types.NamespacedName { return byName(c.live) }
+
+// byName returns the keys of a map in an order that does not vary.
+func byName[V any](all map[types.NamespacedName]V) []types.NamespacedName {
+	return slices.SortedFunc(maps.Keys(all), func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) })
 }

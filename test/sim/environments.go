@@ -3,9 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
@@ -164,7 +162,7 @@ func (f *platform) finish(now time.Time) {
 
 // calm lets all providers come to rest.
 func (c *cluster) calm() {
-	for _, key := range slices.SortedFunc(maps.Keys(c.fleet.live), func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) }) {
+	for _, key := range byName(c.fleet.live) {
 		if f := c.fleet.live[key]; !f.ready || f.observed != f.gen {
 			f.finish(c.now)
 			c.note(f, false)
@@ -203,26 +201,12 @@ func (p *process) startEnvironments() {
 	}
 	p.w.cluster.fleet.lagged = p.w.cluster.fleet.lagged || lag > 0
 	for ; e.upTo < len(p.w.cluster.fleet.log)-lag; e.upTo++ {
-		e.apply(p.w.cluster.fleet.log[e.upTo])
+		p.w.apply(e.cache, p.w.cluster.fleet.log[e.upTo])
 	}
 }
 
 // platformMarker names the marker in the ledger that holds the baseline of the kind.
 const platformMarker = "platform.platform.example.com"
-
-// apply applies a change to the cache, and returns the previous object.
-func (e *environments) apply(c change) any {
-	before, _, err := e.cache.Get(c.obj)
-	if err == nil && c.gone {
-		err = e.cache.Delete(c.obj)
-	} else if err == nil {
-		err = e.cache.Update(c.obj)
-	}
-	if err != nil {
-		e.p.w.fail("a cache: %v", err)
-	}
-	return before
-}
 
 // next lets the informer deliver the next change.
 func (e *environments) next() bool {
@@ -232,15 +216,7 @@ func (e *environments) next() bool {
 	}
 	c := log[e.upTo]
 	e.upTo++
-	before := e.apply(c)
-	switch handler := environment.Handler(e.ob); {
-	case c.gone:
-		handler.OnDelete(c.obj)
-	case before == nil:
-		handler.OnAdd(c.obj, false)
-	default:
-		handler.OnUpdate(before, c.obj)
-	}
+	c.tell(environment.Handler(e.ob), e.p.w.apply(e.cache, c))
 	return true
 }
 
@@ -257,7 +233,7 @@ func (e *environments) reconcile() bool {
 
 // reconcileOne reconciles one of the keys in a queue.
 func reconcileOne(p *process, ob *observer.Observer, queue map[types.NamespacedName]bool) bool {
-	keys := slices.SortedFunc(maps.Keys(queue), func(a, b types.NamespacedName) int { return strings.Compare(a.Name, b.Name) })
+	keys := byName(queue)
 	if len(keys) == 0 {
 		return false
 	}

@@ -107,16 +107,33 @@ func (p *process) apply(log int, c change) any {
 	if log == logDomains {
 		p.position = c.version
 	}
-	before, _, err := p.caches[log].Get(c.obj)
+	return p.w.apply(p.caches[log], c)
+}
+
+// apply applies a change to a cache, and returns the previous object.
+func (w *world) apply(to cache.Indexer, c change) any {
+	before, _, err := to.Get(c.obj)
 	if err == nil && c.gone {
-		err = p.caches[log].Delete(c.obj)
+		err = to.Delete(c.obj)
 	} else if err == nil {
-		err = p.caches[log].Update(c.obj)
+		err = to.Update(c.obj)
 	}
 	if err != nil {
-		p.w.fail("a cache: %v", err)
+		w.fail("a cache: %v", err)
 	}
 	return before
+}
+
+// tell tells a handler of a change that was applied, as an informer does.
+func (c change) tell(handler cache.ResourceEventHandler, before any) {
+	switch {
+	case c.gone:
+		handler.OnDelete(c.obj)
+	case before == nil:
+		handler.OnAdd(c.obj, false)
+	default:
+		handler.OnUpdate(before, c.obj)
+	}
 }
 
 // next lets an informer deliver the next change of a log.
@@ -129,15 +146,7 @@ func (p *process) next(log int) bool {
 	}
 	c := p.w.cluster.logs[log][p.upTo[log]]
 	p.upTo[log]++
-	before := p.apply(log, c)
-	switch handler := kind.Handler(p.ob); {
-	case c.gone:
-		handler.OnDelete(c.obj)
-	case before == nil:
-		handler.OnAdd(c.obj, false)
-	default:
-		handler.OnUpdate(before, c.obj)
-	}
+	c.tell(kind.Handler(p.ob), p.apply(log, c))
 	return true
 }
 
