@@ -27,10 +27,7 @@ func TestPlacementUnderLoad(t *testing.T) {
 	app := s.planned()
 	// Longer than a hand-over takes on a busy machine.
 	app.Env["PATIENCE_MILLIS"] = "20000"
-	locks := s.locked(app)
-	clients := s.allocate(app)
-	s.must(suite.ReleaseCanary(ctx, app, nil))
-	s.must(suite.WaitOneCluster(ctx, app))
+	locks, clients := s.withCanary(app)
 
 	stop := background(ctx, clients)
 	s.must(suite.SplitCart(ctx, app, 50))
@@ -78,11 +75,8 @@ func TestPlacementRetry(t *testing.T) {
 			if !retry {
 				app.Env["RETRY"], app.Env["PATIENCE_MILLIS"] = "false", "8000"
 			}
-			locks := s.locked(app)
-			clients := s.allocate(app)
+			locks, clients := s.withCanary(app)
 			clients.Workers = 24
-			s.must(suite.ReleaseCanary(t.Context(), app, nil))
-			s.must(suite.WaitOneCluster(t.Context(), app))
 
 			stop := background(t.Context(), clients)
 			unpause := s.pauses(app)
@@ -132,10 +126,7 @@ func TestLocksSeeASecondIncarnation(t *testing.T) {
 	}
 	s := emptyScene(t)
 	app := s.planned()
-	locks := s.locked(app)
-	clients := s.allocate(app)
-	s.must(suite.ReleaseCanary(t.Context(), app, nil))
-	s.must(suite.WaitOneCluster(t.Context(), app))
+	locks, clients := s.withCanary(app)
 	s.neverTwice(locks, app)
 
 	pod := s.secondStable(app)
@@ -227,10 +218,7 @@ func TestPlacementControllerAway(t *testing.T) {
 	ctx := t.Context()
 	app := s.planned()
 	app.Env["PATIENCE_MILLIS"] = "20000"
-	locks := s.locked(app)
-	clients := s.allocate(app)
-	s.must(suite.ReleaseCanary(ctx, app, nil))
-	s.must(suite.WaitOneCluster(ctx, app))
+	locks, clients := s.withCanary(app)
 	stop := background(ctx, clients)
 	s.must(suite.SplitCart(ctx, app, 20))
 	before := s.owners(app, 20)
@@ -284,10 +272,7 @@ func TestPlacementProtoactorUnderLoad(t *testing.T) {
 	ctx := t.Context()
 	app := s.placedBy(false, true)
 	app.Env["PATIENCE"] = "20s"
-	locks := s.locked(app)
-	clients := s.allocate(app)
-	s.must(suite.ReleaseCanary(ctx, app, nil))
-	s.must(suite.WaitOneCluster(ctx, app))
+	locks, clients := s.withCanary(app)
 
 	stop := background(ctx, clients)
 	s.must(suite.SplitCart(ctx, app, 50))
@@ -333,6 +318,16 @@ func background(ctx context.Context, clients *kit.Clients) (stop func()) {
 		cancel()
 		<-done
 	}
+}
+
+// withCanary deploys an application whose entities take locks, and a canary without traffic in the same cluster.
+func (s *scene) withCanary(app *kit.Cart) (locks kit.Server, clients *kit.Clients) {
+	s.Helper()
+	locks = s.locked(app)
+	clients = s.allocate(app)
+	s.must(suite.ReleaseCanary(s.Context(), app, nil))
+	s.must(suite.WaitOneCluster(s.Context(), app))
+	return locks, clients
 }
 
 // owned waits until the number of the canary's shards is as wanted.
