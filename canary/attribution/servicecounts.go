@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
@@ -67,7 +66,7 @@ func (p *pod) targets() int {
 
 // serviceCounts are the counts of one Service. One goroutine uses them at a time.
 type serviceCounts struct {
-	// epoch identifies these counts.
+	// epoch identifies these counts in snapshots; empty before the first.
 	epoch string
 	facts Facts
 	fresh bool
@@ -104,7 +103,7 @@ type serviceCounts struct {
 
 func newServiceCounts(fresh bool) *serviceCounts {
 	return &serviceCounts{
-		epoch: string(uuid.NewUUID()), fresh: fresh, pods: map[types.UID]*pod{}, tallies: map[types.UID]*Tally{},
+		fresh: fresh, pods: map[types.UID]*pod{}, tallies: map[types.UID]*Tally{},
 		entities: newBoundedSet[string](maxEntities), names: newBoundedSet[string](maxNames), shards: newBoundedSet[ShardKey](maxShards), bounds: newBoundedSet[float64](maxBounds),
 		rejected: map[string]float64{}, began: map[types.UID]bool{}, left: map[types.UID]time.Time{},
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 )
@@ -198,6 +199,9 @@ func (p *process) counters() counters {
 }
 
 func (c *serviceCounts) snapshot(now time.Time) Snapshot {
+	if c.epoch == "" {
+		c.epoch = string(uuid.NewUUID())
+	}
 	s := Snapshot{At: now, epoch: c.epoch, revisions: map[types.UID]Tally{}, pods: map[types.UID]raw{}, shards: c.fewShards(), past: c.past()}
 	for uid, t := range c.tallies {
 		is := t.minus(newTally(), s.shards)
