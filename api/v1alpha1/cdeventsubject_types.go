@@ -60,6 +60,11 @@ type CDEventSubjectStatus struct {
 	// acknowledged is, for each source by UID, the number of the transition up to which no
 	// event is pending for that source.
 	Acknowledged map[types.UID]int64 `json:"acknowledged,omitempty"`
+	// acknowledgements is set in the CDEventSubjects of kind Acknowledgements only. It has, by
+	// source and by the name of another CDEventSubject, the number of the transition up to
+	// which the source has acknowledged all events, and a digest of these transitions. The
+	// other CDEventSubject takes this over with its next transition, or soon after.
+	Acknowledgements map[types.UID]map[string]string `json:"acknowledgements,omitempty"`
 	// replayed lists the UIDs of the sources with replay set to Current for which the
 	// present state of this object is already handled.
 	Replayed []types.UID `json:"replayed,omitempty"`

@@ -289,6 +289,24 @@ func (in *CDEventSubjectStatus) DeepCopyInto(out *CDEventSubjectStatus) {
 			(*out)[key] = val
 		}
 	}
+	if in.Acknowledgements != nil {
+		in, out := &in.Acknowledgements, &out.Acknowledgements
+		*out = make(map[types.UID]map[string]string, len(*in))
+		for key, val := range *in {
+			var outVal map[string]string
+			if val == nil {
+				(*out)[key] = nil
+			} else {
+				inVal := (*in)[key]
+				in, out := &inVal, &outVal
+				*out = make(map[string]string, len(*in))
+				for key, val := range *in {
+					(*out)[key] = val
+				}
+			}
+			(*out)[key] = outVal
+		}
+	}
 	if in.Replayed != nil {
 		in, out := &in.Replayed, &out.Replayed
 		*out = make([]types.UID, len(*in))

@@ -54,7 +54,7 @@ func (e *emitting) journal(ctx context.Context) {
 		Rendering:       cdevents.Rendering,
 		Passes:          e.filters.Passes,
 	}
-	e.ledger = ledger.New(e.clientset.CDEventSubjects(system.Namespace()), e.router, e.metrics)
+	e.ledger = ledger.New(e.clientset.CDEventSubjects(system.Namespace()), e.router, e.metrics, ledger.WithLeads(e.isLeaderFor))
 	e.ledger.OnLeftOut(func(key ledger.Key, sources []types.UID) {
 		for _, uid := range sources {
 			e.delivery.ReportProblem(uid, fmt.Sprintf("an event about %s was not sent: the sources that receive it need more room than the journal has; "+

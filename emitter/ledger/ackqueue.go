@@ -10,7 +10,7 @@ import (
 	"knative.dev/pkg/logging"
 )
 
-// Acks is a queue of the names of CDEventSubjects with acknowledgements that are not written.
+// Acks is a queue of the names of CDEventSubjects that are to take over acknowledgements now.
 // It holds each name once. What arrives during a write is written together afterwards.
 type Acks interface {
 	Add(name string)
@@ -41,6 +41,9 @@ func (l *Ledger) Run(ctx context.Context, workers int) {
 			for l.next(writing) {
 			}
 		})
+	}
+	if l.acks == Acks(l.queue) {
+		wg.Go(func() { l.gather(ctx, writing) })
 	}
 	wg.Go(func() {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"context"
+	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
@@ -17,5 +18,8 @@ func queued(client ledger.Client, router ledger.Router, metrics ledger.Metrics) 
 }
 
 func (a *acks) write(l *ledger.Ledger) error {
+	if err := l.WriteTogether(context.Background(), time.Now()); err != nil {
+		return err
+	}
 	return a.Write(func(name string) error { return l.WriteAcks(context.Background(), name) })
 }

@@ -60,6 +60,7 @@ func (l *Ledger) collect(ctx context.Context, sub *subject) error {
 	defer l.mu.Unlock()
 	if sub.object != nil {
 		sub.deleted, sub.object = sub.object.UID, nil
+		l.endLocked(sub)
 	}
 	l.dropLocked(sub)
 	return nil

@@ -77,13 +77,18 @@ type Ledger struct {
 	mu       sync.RWMutex
 	subjects map[string]*subject
 	byKey    map[Key][]*subject
+	gathered gathered
 	// discarded says that no acknowledgement is written any more.
 	discarded bool
 
-	// acks takes what is to be written. It is the ledger's own queue, which Run works
-	// off, unless WithAcks sets another.
+	// gathering is held while acknowledgements are written together.
+	gathering sync.Mutex
+	// acks takes the CDEventSubjects that are to take over acknowledgements now. It is the ledger's own queue, which Run
+	// works off, unless WithAcks sets another.
 	acks  Acks
 	queue ackQueue
+	// leads says whether this process leads for an object.
+	leads func(types.NamespacedName) bool
 	// The callbacks that OnPending, OnLeftOut and OnRefused set.
 	notify  func(Key, types.UID)
 	leftOut func(Key, []types.UID)
@@ -110,6 +115,8 @@ func New(client Client, router Router, metrics Metrics, options ...Option) *Ledg
 		subjects: map[string]*subject{},
 		byKey:    map[Key][]*subject{},
 		queue:    newAckQueue(),
+		gathered: newGathered(usual),
+		leads:    leadsAll,
 		notify:   func(Key, types.UID) {},
 		leftOut:  func(Key, []types.UID) {},
 		refused:  func(Key, types.UID, Refusal) {},
@@ -124,9 +131,15 @@ func New(client Client, router Router, metrics Metrics, options ...Option) *Ledg
 // Option changes how a ledger works.
 type Option func(*Ledger)
 
-// WithAcks adds what is to be written to a queue of the caller, who calls WriteAcks for each
-// name. Run does not write acknowledgements then.
+// WithAcks adds the CDEventSubjects that are to take over acknowledgements to a queue of the caller, who calls WriteAcks for
+// each name, and WriteTogether. Run writes no acknowledgements then.
 func WithAcks(q Acks) Option { return func(l *Ledger) { l.acks = q } }
+
+// WithLeads sets a function that says whether this process leads for an object. Only then do CDEventSubjects
+// of the object take over their acknowledgements. By default, it leads for all.
+func WithLeads(leads func(types.NamespacedName) bool) Option {
+	return func(l *Ledger) { l.leads = leads }
+}
 
 // OnPending sets a function that is called when an event becomes pending for a source. Call it
 // before the first write.
@@ -149,5 +162,6 @@ func (l *Ledger) Discard() {
 	for _, sub := range l.subjects {
 		clear(sub.acked)
 		clear(sub.given)
+		l.foldedLocked(sub)
 	}
 }

@@ -205,33 +205,39 @@ func (l *Ledger) Backlogs() map[types.UID]Backlog {
 }
 
 // Acknowledge notes that a source has all events of a CDEventSubject up to a sequence number.
-// This is written soon, together with other acknowledgements.
+// This is written within about a second, together with other acknowledgements.
 func (l *Ledger) Acknowledge(name string, source types.UID, sequence int64) {
-	l.note(name, sequence, func(sub *subject) { sub.acknowledgeLocked(source, sequence) })
+	l.note(name, sequence, func(sub *subject) {
+		sub.acknowledgeLocked(source, sequence)
+		l.gatherLocked(sub)
+		sub.own = true
+		l.gathered.fresh++
+		signal(l.gathered.urgent)
+	})
 }
 
 // Drop drops an event for a reason. It counts as acknowledged from then on.
 func (l *Ledger) Drop(name string, source types.UID, sequence int64, reason string) {
 	l.metrics.Dropped(reason, 1)
-	l.note(name, sequence, func(sub *subject) {
+	if l.note(name, sequence, func(sub *subject) {
 		sub.acknowledgeLocked(source, sequence)
 		sub.giveUpLocked(reason)
-	})
+	}) {
+		l.acks.Add(name) // the CDEventSubject counts it
+	}
 }
 
 // note ignores numbers that the CDEventSubject does not have yet: they are from before a backup
-// was restored.
-func (l *Ledger) note(name string, sequence int64, f func(*subject)) {
+// was restored. It returns whether the number was noted.
+func (l *Ledger) note(name string, sequence int64, f func(*subject)) bool {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	sub, ok := l.subjects[name]
-	ok = ok && !l.discarded
-	if ok && sub.object != nil && sequence <= sub.object.Status.Sequence {
-		f(sub)
+	if !ok || l.discarded || sub.object == nil || sequence > sub.object.Status.Sequence {
+		return false
 	}
-	l.mu.Unlock()
-	if ok {
-		l.acks.Add(name)
-	}
+	f(sub)
+	return true
 }
 
 // Abandon drops all events that are pending for a deleted source about objects that this

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"container/list"
 	"maps"
 	"slices"
 	"sync"
@@ -33,6 +34,13 @@ type subject struct {
 	finished time.Time
 	// acked is what each source has acknowledged, as far as it is not written yet.
 	acked map[types.UID]int64
+	// place is the subject's place among those that wait for their turn to take over acked; dirty says that no slot has all
+	// of it, and slot is the slot that has what was acknowledged before.
+	place *list.Element
+	dirty bool
+	slot  *slot
+	// own says that some of it was acknowledged by this process, which writes that even if it no longer leads.
+	own bool
 	// given counts what was dropped and is not written yet, by reason.
 	given map[string]int64
 }
@@ -90,4 +98,11 @@ func (l *Ledger) dropLocked(sub *subject) {
 	if len(l.byKey[sub.key]) == 0 {
 		delete(l.byKey, sub.key)
 	}
+}
+
+// endLocked forgets what was acknowledged of a subject whose object is gone.
+func (l *Ledger) endLocked(sub *subject) {
+	clear(sub.acked)
+	clear(sub.given)
+	l.foldedLocked(sub)
 }

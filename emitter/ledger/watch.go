@@ -7,6 +7,10 @@ import (
 // Observe takes over a CDEventSubject that the informer has seen. It returns true if another
 // process wrote it. Decisions that were made without it must then be made again.
 func (l *Ledger) Observe(s *v1alpha1.CDEventSubject) bool {
+	if s.Spec.Kind == AcknowledgementsKind {
+		l.observeSlot(s)
+		return false
+	}
 	if !l.take(s) {
 		return false
 	}
@@ -28,6 +32,8 @@ func (l *Ledger) take(s *v1alpha1.CDEventSubject) bool {
 	}
 	sub.object = s
 	sub.unlearnLocked()
+	l.foldedLocked(sub)
+	l.absorbAllLocked(sub)
 	return true
 }
 
@@ -35,6 +41,10 @@ func (l *Ledger) take(s *v1alpha1.CDEventSubject) bool {
 // certain and it was still needed, it is put back: without it, its object would be announced
 // again.
 func (l *Ledger) Forget(s *v1alpha1.CDEventSubject, certain bool) {
+	if number, ok := slotNumber(s.Name); ok {
+		l.forgetSlot(number, s.UID)
+		return
+	}
 	if l.lose(s, certain) {
 		l.acks.Add(s.Name)
 	}
@@ -57,6 +67,7 @@ func (l *Ledger) lose(s *v1alpha1.CDEventSubject, certain bool) bool {
 	}
 	if sub.object != nil && sub.object.UID == s.UID {
 		sub.object = nil
+		l.endLocked(sub)
 	}
 	l.dropLocked(sub)
 	return false

@@ -167,6 +167,7 @@ func (l *Ledger) forgetAcks(sub *subject, acked map[types.UID]int64, given map[s
 			delete(sub.given, reason)
 		}
 	}
+	l.foldedLocked(sub)
 	l.dropLocked(sub)
 }
 
@@ -187,6 +188,8 @@ func (l *Ledger) reload(ctx context.Context, sub *subject) error {
 	}
 	sub.object, sub.missing = Packed(object), false
 	sub.unlearnLocked()
+	l.foldedLocked(sub)
+	l.absorbAllLocked(sub)
 	l.mu.Unlock()
 	l.remind(object)
 	return nil

@@ -177,7 +177,14 @@ func (p *process) deliver() bool {
 	return true
 }
 
-// flush writes pending acknowledgements.
+// gather writes pending acknowledgements together.
+func (p *process) gather() {
+	if err := p.ledger.WriteTogether(p.ctx, p.w.cluster.now); err != nil && !apierrors.IsTimeout(err) {
+		p.w.fail("acknowledging together: %v", err)
+	}
+}
+
+// flush has entries take over their acknowledgements.
 func (p *process) flush() {
 	err := p.acks.Write(func(name string) error { return p.ledger.WriteAcks(p.ctx, name) })
 	if err != nil && !apierrors.IsTimeout(err) && !apierrors.IsNotFound(err) {

@@ -56,7 +56,8 @@ func (p *process) startEmitter() {
 		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "sim"} },
 		Render:      cdevents.Render,
 	}
-	p.ledger = ledger.New(w.store, router, w, ledger.WithAcks(&p.acks))
+	p.ledger = ledger.New(w.store, router, w, ledger.WithAcks(&p.acks), ledger.WithLeads(func(types.NamespacedName) bool { return p.leads }),
+		ledger.WithGathering(ledger.Gathering{Slots: 1 + w.rng.IntN(4), Facts: 1 + w.rng.IntN(3), FoldRate: .3}))
 	p.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { w.fail("routing: %v", why.Err) })
 	p.delivery = delivery.New(p.ctx, delivery.Options{
 		Ledger: p.ledger, Transports: delivery.HTTP(w), Render: cdevents.Render, Metrics: w, ProbeEvery: time.Nanosecond,

@@ -256,7 +256,10 @@ func (w *world) step(p *process) {
 		case 6:
 			p.deliver()
 		case 7:
-			p.flush()
+			p.gather()
+			if w.rng.IntN(2) == 0 {
+				p.flush()
+			}
 			p.collect()
 		}
 	})
@@ -285,7 +288,7 @@ func (w *world) settle() {
 	}
 	w.cluster.calm()
 	for range 100_000 {
-		if !w.round(p) {
+		if !w.round(p) && !w.pending() {
 			return
 		}
 	}
@@ -322,14 +325,20 @@ func (w *world) round(p *process) bool {
 	busy = p.environments.reconcile() || busy
 	busy = p.reconcile() || busy
 	busy = p.deliver() || busy
+	p.gather()
 	p.flush()
 	return busy
+}
+
+// pending reports whether an entry has events that are pending, or were when it was written.
+func (w *world) pending() bool {
+	return slices.ContainsFunc(w.store.Names(), func(name string) bool { return len(w.store.Peek(name).Status.Journal) > 0 })
 }
 
 // wrote counts the writes without an event, and checks what was written.
 func (w *world) wrote(o *v1alpha1.CDEventSubject, deleted bool) {
 	w.judgeWritten(o)
-	if deleted || o.Spec.Kind == ledger.BaselineKind || o.Status.Sequence == 0 && len(o.Status.Acknowledged) == 0 {
+	if deleted || o.Spec.Kind == ledger.BaselineKind || o.Spec.Kind == ledger.AcknowledgementsKind || o.Status.Sequence == 0 && len(o.Status.Acknowledged) == 0 {
 		w.silent++
 	}
 }

@@ -121,11 +121,14 @@ func (s *Store) Dump() Dump {
 	return Dump{version: s.version, objects: maps.Clone(s.objects)}
 }
 
-// Restore restores a backup. Later resourceVersions are then used again.
-func (s *Store) Restore(d Dump) {
+// Restore restores a backup, apart from some objects that stay as they are. Later resourceVersions are then used again.
+func (s *Store) Restore(d Dump, but ...*v1alpha1.CDEventSubject) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version, s.objects = d.version, maps.Clone(d.objects)
+	for _, o := range but {
+		s.objects[o.Name] = o
+	}
 }
 
 // invalid rejects what the CRD's schema rejects.
