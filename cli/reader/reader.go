@@ -7,6 +7,7 @@ package reader
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -134,15 +135,11 @@ func (r *Reader) Ledger(ctx context.Context, namespace string) ([]v1alpha1.CDEve
 		if err != nil {
 			return nil, "", err
 		}
-		var of []v1alpha1.CDEventSubject
-		for _, s := range l.Items {
-			if namespace == "" || s.Spec.Namespace == namespace {
-				of = append(of, s)
-			}
-		}
-		return of, l.Continue, nil
+		return slices.DeleteFunc(l.Items, func(s v1alpha1.CDEventSubject) bool {
+			return namespace != "" && s.Spec.Namespace != namespace && s.Spec.Kind != ledger.AcknowledgementsKind
+		}), l.Continue, nil
 	})
-	return out, explain(err, "list", v1alpha1.SubjectResource, r.System)
+	return ledger.WithSlots(out), explain(err, "list", v1alpha1.SubjectResource, r.System)
 }
 
 // Entry returns the CDEventSubject of the object with this kind and UID, or nil if there is none.
@@ -152,7 +149,17 @@ func (r *Reader) Entry(ctx context.Context, kind string, uid types.UID) (*v1alph
 	if known(err) {
 		return nil, nil //nolint:nilnil // its absence is not an error
 	}
-	return s, explain(err, "get", v1alpha1.SubjectResource, r.System)
+	if err != nil {
+		return nil, explain(err, "get", v1alpha1.SubjectResource, r.System)
+	}
+	if len(s.Status.Journal) == 0 {
+		return s, nil
+	}
+	slots, err := r.Events.CDEventSubjects(r.System).List(ctx, metav1.ListOptions{LabelSelector: ledger.AcknowledgementsLabel})
+	if err != nil {
+		return s, nil //nolint:nilerr // a user who may not list them sees a little later what was acknowledged
+	}
+	return &ledger.WithSlots(append(slots.Items, *s))[0], nil
 }
 
 // Placement returns the plan for the shards of the Knative Service with this UID, or nil if there is none.
