@@ -36,6 +36,10 @@ func (r report) latencyAim(p *page) {
 	limit := 1.5*floor + write
 	p.row(fmt.Sprintf("p99 at %d changes/s within 1.5 times the bare program's and one API write", r.plan.Pace),
 		fmt.Sprintf("%.1f ms; 1.5 × %.1f ms + %.1f ms = %.1f ms", got, floor, write, limit), verdict(got <= limit))
+	sum, events, _ := written(of(ours, all))
+	perEvent := float64(sum) / float64(max(events, 1))
+	p.row(fmt.Sprintf("at most 1.2 API writes per event at %d changes/s, until every event is delivered and that is recorded", r.plan.Pace),
+		fmt.Sprintf("%.2f", perEvent), verdict(perEvent <= 1.2))
 }
 
 func (r report) throughputAims(p *page) {
@@ -45,6 +49,12 @@ func (r report) throughputAims(p *page) {
 	}
 	if all := r.results.Fast; len(all) > 0 {
 		mine, floor := median(of(ours, all), writeRate), median(of(bare, all), writeRate)
+		rate, peer := median(of(ours, all), result.Rate), median(of(bare, all), result.Rate)
+		p.row("events/s at least 0.9 times the bare program's with a sink of 1 ms", fmt.Sprintf("%.0f; %.0f", rate, peer), verdict(rate >= .9*peer))
+		cost := perTenThousand(func(c cpu) time.Duration { return c.APIServer })
+		ourCost, bareCost := median(of(ours, all), cost), median(of(bare, all), cost)
+		p.row("processor time of the API server at most 1.25 times the bare program's", fmt.Sprintf("%.0f s; %.0f s per 10,000 events, changes included", ourCost, bareCost),
+			verdict(ourCost <= 1.25*bareCost))
 		p.row("bounded only by the API server's writes with a sink of 1 ms",
 			fmt.Sprintf("the API server took %.0f writes/s, changes included; %.0f with the bare program, which writes nothing", mine, floor), "")
 	}

@@ -50,7 +50,7 @@ const (
 
 var whole = plan{
 	Services: 1000, Revisions: 3,
-	Pace: 50, PaceFor: 10 * time.Second, PaceRepeats: 3,
+	Pace: 50, PaceFor: 30 * time.Second, PaceRepeats: 3,
 	Burst: 10_000, Writers: 32, BurstRepeats: 2, BurstFor: time.Minute,
 	OutagePace: 20, Breaks: 5 * time.Second, Kill: 20 * time.Second, Heals: 35 * time.Second, Ends: 45 * time.Second, OutageFor: time.Minute,
 	Definitions: 1000, Environments: 500, RequestsFor: 3 * time.Minute,

@@ -56,12 +56,12 @@ func (r report) latency(p *page) {
 		return
 	}
 	p.head("Latency at %d changes/s", r.plan.Pace)
-	p.row("program", "p50 ms", "p99 ms", "p99 to bare", "a change's own write: p50 ms", "p99 ms", "API writes per event", "lost")
-	p.rule(8)
+	p.row("program", "p50 ms", "p99 ms", "p99 to bare", "a change's own write: p50 ms", "p99 ms", "API writes per event", "and later, until at rest", "lost")
+	p.rule(9)
 	for _, c := range contestants {
 		turns := of(c, all)
 		p.row(c.Name, durations(turns, p50), durations(turns, p99), ratio(median(turns, p99), median(of(bare, all), p99)),
-			durations(turns, writeP50), durations(turns, writeP99), apiWrites(turns), lost(turns))
+			durations(turns, writeP50), durations(turns, writeP99), apiWrites(turns), laterWrites(turns), lost(turns))
 	}
 	p.line("")
 	p.line("Median of %d repeats of %d changes, with the lowest and the highest in brackets. %s", r.plan.PaceRepeats, all[0].Changes, others(all))
@@ -72,14 +72,14 @@ func (r report) burst(p *page, title string, all []result) {
 		return
 	}
 	p.head("%s: %d changes", title, all[0].Changes)
-	p.row("program", "events/s", "to ApiServerSource", "arrived in time", "changes/s", "API writes per event",
+	p.row("program", "events/s", "to ApiServerSource", "arrived in time", "changes/s", "API writes per event", "and later, until at rest",
 		"CPU s per 10,000 events: program", "API server", "etcd", "bench and sink")
-	p.rule(10)
+	p.rule(11)
 	for _, c := range contestants {
 		turns := of(c, all)
 		p.row(c.Name, numbers(turns, result.Rate), ratio(median(turns, result.Rate), median(of(apiServerSource, all), result.Rate)),
 			numbers(turns, func(r result) float64 { return float64(r.Arrived()) }), numbers(turns, changeRate),
-			apiWrites(turns),
+			apiWrites(turns), laterWrites(turns),
 			numbers(turns, perTenThousand(func(c cpu) time.Duration { return c.Program })),
 			numbers(turns, perTenThousand(func(c cpu) time.Duration { return c.APIServer })),
 			numbers(turns, perTenThousand(func(c cpu) time.Duration { return c.Etcd })),
@@ -240,7 +240,16 @@ func lost(turns []result) string {
 
 // apiWrites are the writes per event over all turns. Kinds with few writes are not listed separately.
 func apiWrites(turns []result) string {
-	events, sum, by := 0, 0, map[string]int{}
+	sum, events, by := written(turns)
+	if events == 0 || sum == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%.2f (%s)", float64(sum)/float64(events), writesOf(by))
+}
+
+// written sums up the writes and the events over all turns.
+func written(turns []result) (sum, events int, by map[string]int) {
+	by = map[string]int{}
 	for _, t := range turns {
 		events += t.Arrived()
 		for resource, n := range t.APIWrites {
@@ -248,10 +257,19 @@ func apiWrites(turns []result) string {
 			sum += n
 		}
 	}
-	if events == 0 || sum == 0 {
-		return "0"
+	return sum, events, by
+}
+
+// laterWrites are the writes per event after all were delivered, over all turns.
+func laterWrites(turns []result) string {
+	events, sum := 0, 0
+	for _, t := range turns {
+		events += t.Arrived()
+		for _, n := range t.LaterWrites {
+			sum += n
+		}
 	}
-	return fmt.Sprintf("%.2f (%s)", float64(sum)/float64(events), writesOf(by))
+	return fmt.Sprintf("%.2f", float64(sum)/float64(max(events, 1)))
 }
 
 // writesOf lists writes by resource, the most first.

@@ -19,8 +19,8 @@ const (
 	// longer the start may take for each Service.
 	busy       = time.Minute
 	perService = 20 * time.Millisecond
-	// afterwards is the time in which a contestant may still write its state.
-	afterwards = time.Second
+	// afterwards is the time in which a contestant may still record what it delivered.
+	afterwards = 3 * time.Second
 )
 
 // turn is one contestant's time on the stage. The others do not run.
@@ -45,8 +45,9 @@ type result struct {
 	Refused int
 	CPU     cpu
 	Took    time.Duration
-	// APIWrites are the contestant's, by resource.
-	APIWrites map[string]int
+	// APIWrites are the contestant's until every event is delivered and that is recorded, by resource. LaterWrites are those
+	// from then on, until it comes to rest.
+	APIWrites, LaterWrites map[string]int
 }
 
 // play starts a contestant, waits until it reports changes, runs a scenario and measures the costs.
@@ -78,11 +79,19 @@ func (s *stage) play(ctx context.Context, c contestant, delay time.Duration, sce
 	if err := t.process.alive(); err != nil {
 		return r, err
 	}
-	after, err1 := s.cpuNow(t.process.pid())
+	after, err := s.cpuNow(t.process.pid())
+	if err != nil {
+		return r, err
+	}
 	r = result{Contestant: c.Name, outcome: t.outcome(), WriteTimes: writes(t.all()), CPU: after.minus(before), Took: time.Since(began)}
 	_, r.Refused = s.sink.counts()
-	r.APIWrites, err2 = s.audit.writes(offset, c.Name)
-	return r, errors.Join(err1, err2)
+	r.APIWrites, err1 = s.audit.writes(offset, c.Name)
+	offset, err2 = s.audit.size()
+	if err := errors.Join(err1, err2, t.calm(ctx)); err != nil {
+		return r, err
+	}
+	r.LaterWrites, err = s.audit.writes(offset, c.Name)
+	return r, err
 }
 
 // start starts or restarts the contestant's program.
