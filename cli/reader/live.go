@@ -264,8 +264,7 @@ func (l *Live) Ledger(_ context.Context, namespace string) ([]v1alpha1.CDEventSu
 	if err != nil {
 		return nil, err
 	}
-	entries := all[v1alpha1.CDEventSubject](from, l.System)
-	return slices.DeleteFunc(entries, func(s v1alpha1.CDEventSubject) bool { return namespace != "" && s.Spec.Namespace != namespace }), nil
+	return ledger.WithSlots(slices.DeleteFunc(all[v1alpha1.CDEventSubject](from, l.System), elsewhere(namespace))), nil
 }
 
 // Entry returns the CDEventSubject of the object with this kind and UID, or nil if there is none.
@@ -278,5 +277,13 @@ func (l *Live) Entry(_ context.Context, kind string, uid types.UID) (*v1alpha1.C
 	if len(found) == 0 {
 		return nil, nil //nolint:nilnil // its absence is not an error
 	}
-	return &found[0], nil
+	if len(found[0].Status.Journal) > 0 {
+		found = append(found, slots(all[v1alpha1.CDEventSubject](from, l.System))...)
+	}
+	return &ledger.WithSlots(found)[0], nil
+}
+
+// slots are the entries that have the newest acknowledgements of others.
+func slots(entries []v1alpha1.CDEventSubject) []v1alpha1.CDEventSubject {
+	return slices.DeleteFunc(entries, func(s v1alpha1.CDEventSubject) bool { return s.Spec.Kind != ledger.AcknowledgementsKind })
 }

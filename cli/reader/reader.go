@@ -135,11 +135,16 @@ func (r *Reader) Ledger(ctx context.Context, namespace string) ([]v1alpha1.CDEve
 		if err != nil {
 			return nil, "", err
 		}
-		return slices.DeleteFunc(l.Items, func(s v1alpha1.CDEventSubject) bool {
-			return namespace != "" && s.Spec.Namespace != namespace && s.Spec.Kind != ledger.AcknowledgementsKind
-		}), l.Continue, nil
+		return slices.DeleteFunc(l.Items, elsewhere(namespace)), l.Continue, nil
 	})
 	return ledger.WithSlots(out), explain(err, "list", v1alpha1.SubjectResource, r.System)
+}
+
+// elsewhere reports whether an entry is about an object of another namespace. If namespace is empty, none is.
+func elsewhere(namespace string) func(v1alpha1.CDEventSubject) bool {
+	return func(s v1alpha1.CDEventSubject) bool {
+		return namespace != "" && s.Spec.Namespace != namespace && s.Spec.Kind != ledger.AcknowledgementsKind
+	}
 }
 
 // Entry returns the CDEventSubject of the object with this kind and UID, or nil if there is none.
