@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/oracle"
 )
@@ -35,6 +36,8 @@ type storm struct {
 	moved int
 	// absences that the leases do not show.
 	absences []oracle.Absence
+	// began is when the storm began.
+	began time.Time
 	// replicas is set if the test must know what standby replicas saw.
 	replicas *replicas
 }
@@ -42,7 +45,7 @@ type storm struct {
 // newStorm starts to watch. The source and its sink exist before the first Service.
 func newStorm(t *testing.T) *storm {
 	t.Helper()
-	s := &storm{scene: newScene(t), shares: map[string][]int{}, asked: map[string]oracle.Split{}}
+	s := &storm{scene: newScene(t), shares: map[string][]int{}, asked: map[string]oracle.Split{}, began: time.Now()}
 	s.source("source", service("sink"))
 	var err error
 	s.history, err = oracle.Watch(t.Context(), suite.Serving, s.ns)
@@ -191,11 +194,34 @@ func (s *storm) judge(k *sink, patience time.Duration) oracle.Verdict {
 	if err := v.Err(); err != nil {
 		s.Error(err)
 	}
-	say("%s: %d moves requested, %d leaders lost; %s", s.Name(), s.moved, s.watch.losses(), v)
+	say("%s: %d moves requested, %d leaders lost; %s%s", s.Name(), s.moved, s.watch.losses(), v, s.written(k))
 	for _, missed := range v.Missed {
 		s.Logf("appeared and ended without a leader: %s", missed)
 	}
 	return v
+}
+
+// written says how many writes the ledger needed for each event that a sink accepted, if the audit log is there. Changes that
+// come one at a time take two each.
+func (s *storm) written(k *sink) string {
+	s.Helper()
+	if suite.audit == nil {
+		return ""
+	}
+	user, err := suite.ServiceAccount(s.Context())
+	s.must(err)
+	entries, err := suite.audit.of(user)
+	s.must(err)
+	writes := 0
+	for _, e := range entries {
+		if !e.reads() && e.ObjectRef != nil && e.ObjectRef.Resource == v1alpha1.SubjectResource.Resource && e.Stage == "ResponseComplete" && e.StageTimestamp.After(s.began) {
+			writes++
+		}
+	}
+	all, err := k.events(s.Context())
+	s.must(err)
+	events := choose(all, accepted)
+	return fmt.Sprintf("; %d writes of the ledger, %.2f for each event", writes, float64(writes)/float64(max(len(events), 1)))
 }
 
 // received converts an event for the oracle.
