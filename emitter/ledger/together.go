@@ -26,10 +26,10 @@ const (
 	// gatherIdle is how long to wait if another replica leads for all that is unfolded.
 	gatherIdle = 15 * time.Second
 	// foldShare is how many CDEventSubjects take over their acknowledgements without a transition for each one that was
-	// acknowledged, if that is more than Gathering.FoldRate. What is saved up is at most two seconds' worth.
-	foldShare, foldSaved = 0.1, 2
+	// acknowledged, if that is more than Gathering.FoldRate. What is saved up is at most four seconds' worth.
+	foldShare, foldSaved = 0.05, 4
 	// foldQuiet is how much faster that goes when nothing was acknowledged for quietAfter.
-	foldQuiet, quietAfter = 5, 5 * time.Second
+	foldQuiet, quietAfter = 10, 5 * time.Second
 	// foldLook is how many CDEventSubjects of other leaders are passed over at a time.
 	foldLook = 256
 )
@@ -43,7 +43,7 @@ type Gathering struct {
 }
 
 // usual leaves one write per event at 50 a second. All slots together have about 1.3 MB.
-var usual = Gathering{Slots: 64, Facts: 256, FoldRate: 4}
+var usual = Gathering{Slots: 64, Facts: 256, FoldRate: 2}
 
 // WithGathering sets other bounds.
 func WithGathering(g Gathering) Option { return func(l *Ledger) { l.gathered = newGathered(g) } }

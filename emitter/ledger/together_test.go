@@ -98,8 +98,8 @@ func TestManyAcknowledgementsTakeOneWrite(t *testing.T) {
 	f := newFleet(t, store.New(), small)
 	f.journal(40, "")
 	f.acknowledge(40)
-	if got := f.together(); got != 1+4 { // a slot, and what two seconds save up
-		t.Errorf("%d writes for 40 acknowledgements, want 5", got)
+	if got := f.together(); got != 1+8 { // a slot, and what four seconds save up
+		t.Errorf("%d writes for 40 acknowledgements, want 9", got)
 	}
 	if got := newFleet(t, f.s, small).pending(40); got != 0 {
 		t.Errorf("%d events are pending according to the next leader", got)
