@@ -78,6 +78,9 @@ type CDEventSubjectStatus struct {
 	// history lists the last transitions, oldest first: at most 20, and fewer if they are large. It
 	// includes those that no source receives.
 	History []PastTransition `json:"history,omitempty"`
+	// performance counts what DORA's metrics of software delivery are made of. It is absent until there
+	// is something to count.
+	Performance *Performance `json:"performance,omitempty"`
 	// lastEvent is the type of the last transition.
 	LastEvent string `json:"lastEvent,omitempty"`
 	// lastEventTime is the time of the last transition.

@@ -87,7 +87,7 @@ func (c *controllers) start(ctx context.Context, cmw configmap.Watcher) {
 		c.connect(ctx)
 		c.running.Go(func() { c.trim(ctx) })
 		c.emitting = newEmitting(ctx, c.process, cmw)
-		c.measuring = newMeasuring(ctx, c.process, cmw)
+		c.measuring = newMeasuring(ctx, c.process, cmw, c.emitting.performance())
 		c.placing = newPlacing(ctx, c.process, c.measuring)
 		c.gating = newGating(ctx, c.process, c.measuring, c.placing)
 	})

@@ -39,15 +39,15 @@ type measuring struct {
 	runner *scrape.Runner
 }
 
-// newMeasuring wires and starts the scraping of pods and the export of metrics.
-func newMeasuring(ctx context.Context, p *process, cmw configmap.Watcher) *measuring {
+// newMeasuring wires and starts the scraping of pods and the export of metrics. Those of further collectors are exported, too.
+func newMeasuring(ctx context.Context, p *process, cmw configmap.Watcher, further ...prometheus.Collector) *measuring {
 	m := &measuring{process: p, view: view.New(p.pods, p.watched, logging.FromContext(ctx).Warnw)}
 	m.counts = attribution.NewCounts(m.view.Facts, time.Now)
 	m.gateMetrics = gate.NewMetrics(time.Now, func(namespace, service string) bool {
 		return p.isLeaderFor(types.NamespacedName{Namespace: namespace, Name: service})
 	})
 	store := canary.NewStore(logging.FromContext(ctx), system.Namespace(), cmw)
-	m.export(ctx)
+	m.export(ctx, further)
 	m.runner = &scrape.Runner{
 		Client: scrape.NewClient(mostConnected), Plan: m.view, Sink: m.counts, Leads: p.isLeaderFor, Budget: scrape.NewBudget(),
 		Settings: func() scrape.Settings { return store.Current().Scraping() },
@@ -59,10 +59,13 @@ func newMeasuring(ctx context.Context, p *process, cmw configmap.Watcher) *measu
 }
 
 // export registers the metrics with Prometheus, and pushes them if that is configured.
-func (m *measuring) export(ctx context.Context) {
+func (m *measuring) export(ctx context.Context, further []prometheus.Collector) {
 	collector := prometheus.NewRegistry()
 	must(ctx, "registering the metrics of canaries", collector.Register(export.NewCollector(m.counts)))
 	must(ctx, "registering the metrics of gates", collector.Register(m.gateMetrics))
+	for _, c := range further {
+		must(ctx, "registering further metrics", collector.Register(c))
+	}
 	must(ctx, "registering the metrics of canaries and gates", prometheus.Register(collector))
 	observability, err := sharedmain.GetObservabilityConfig(ctx)
 	must(ctx, "reading config-observability", err)

@@ -3,6 +3,7 @@ package cdevents
 import (
 	"strings"
 
+	"github.com/knative-cdevents/knative-cdevents/emitter/dora"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -31,16 +32,18 @@ const (
 	AnnotationTraceParent = AnnotationPrefix + "traceparent"
 )
 
-// CarriedAnnotations lists the annotations of a Service and its Revisions that events need. An
-// observer keeps only these.
+// CarriedAnnotations lists the annotations of a Service and its Revisions that events and DORA's metrics need.
+// An observer keeps only these.
 func CarriedAnnotations() []string {
 	return []string{
 		AnnotationBranch,
 		AnnotationChainID,
 		AnnotationCommitSHA,
+		dora.AnnotationCommitTime,
 		AnnotationDeployer,
 		AnnotationLinks,
 		AnnotationPipelineID,
+		dora.AnnotationPipelineStarted,
 		AnnotationRepository,
 		AnnotationTraceParent,
 	}

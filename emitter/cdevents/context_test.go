@@ -272,7 +272,7 @@ func TestSubjectID(t *testing.T) {
 
 func TestCarriedAnnotations(t *testing.T) {
 	carried := CarriedAnnotations()
-	if len(carried) != 8 || !slices.IsSorted(carried) {
+	if len(carried) != 10 || !slices.IsSorted(carried) {
 		t.Errorf("got %q", carried)
 	}
 	carried[0] = "spoiled"

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/dora"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -185,7 +186,7 @@ func (e *edit) refuse(all []Recipient) []Recipient {
 func (e *edit) add(t lifecycle.Transition, to []Recipient) error {
 	st, at := &e.next.Status, metav1.NewMicroTime(t.Time)
 	st.Sequence, st.LastEvent, st.LastEventTime = t.Sequence, string(t.Type), &at
-	st.History = look(st.History, t)
+	st.History, st.Performance = look(st.History, t), dora.Count(st.Performance, t)
 	if len(to) == 0 {
 		return nil
 	}

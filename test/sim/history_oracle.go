@@ -50,6 +50,23 @@ func (w *world) judgeHistory(uid types.UID, mine []delivered) {
 			w.fail("%s: %s of %s was sent, and is not in the history", uid, d.typ, d.time)
 		}
 	}
+	w.judgePerformance(o, mine)
+}
+
+// judgePerformance checks that what was announced is counted, each once.
+func (w *world) judgePerformance(o *v1alpha1.CDEventSubject, mine []delivered) {
+	want, got := int64(0), int64(0)
+	for _, d := range mine {
+		if kind := short(d.typ); kind == "deployed" || kind == "upgraded" {
+			want++
+		}
+	}
+	if p := o.Status.Performance; p != nil {
+		got = p.Deployments
+	}
+	if got != want {
+		w.fail("%s: %d deployments are counted, and %d were announced", o.Name, got, want)
+	}
 }
 
 func announces(event, transition string) bool {
