@@ -12,6 +12,8 @@ type PastTransition struct {
 	Time metav1.MicroTime `json:"time"`
 	// type is the type of the transition.
 	Type string `json:"type"`
+	// chain is the number of the first transition of the same rollout.
+	Chain int64 `json:"chain,omitempty"`
 	// reason is the reason of the transition, of the incident, or of the verdict.
 	Reason string `json:"reason,omitempty"`
 	// revision is the name of the Revision that the transition is about.

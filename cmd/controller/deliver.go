@@ -26,9 +26,9 @@ func (e *emitting) deliver(ctx context.Context) {
 	clients := sender.NewClients(sender.Addresses{
 		Refused: apiServer(e.config), RefusedPorts: e.endpoints.list, Hosts: e.sinkHosts,
 	}, e.keeper)
-	e.delivery = delivery.New(ctx, delivery.Options{
+	e.delivery = delivery.New(ctx, e.tracedDelivery(delivery.Options{
 		Ledger: e.ledger, Transports: delivery.HTTP(clients), Render: cdevents.Render, Passes: e.filters.Passes, Metrics: e.metrics, Leads: e.isLeaderFor,
-	})
+	}))
 	e.ledger.OnPending(e.delivery.Enqueue)
 	must(ctx, "making the metrics of pending events", e.metrics.Watch(e.delivery, e.sourceNames))
 
@@ -54,7 +54,7 @@ func (e *emitting) journal(ctx context.Context) {
 		Rendering:       cdevents.Rendering,
 		Passes:          e.filters.Passes,
 	}
-	e.ledger = ledger.New(e.clientset.CDEventSubjects(system.Namespace()), e.router, e.metrics, ledger.WithLeads(e.isLeaderFor))
+	e.ledger = ledger.New(e.clientset.CDEventSubjects(system.Namespace()), e.router, e.metrics, append(e.traced(), ledger.WithLeads(e.isLeaderFor))...)
 	e.ledger.OnLeftOut(func(key ledger.Key, sources []types.UID) {
 		for _, uid := range sources {
 			e.delivery.ReportProblem(uid, fmt.Sprintf("an event about %s was not sent: the sources that receive it need more room than the journal has; "+

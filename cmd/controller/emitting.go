@@ -25,6 +25,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/trace"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 )
 
@@ -48,6 +49,7 @@ type emitting struct {
 	endpoints  *endpoints
 
 	metrics  *delivery.Instruments
+	tracer   *trace.Tracer // nil if nothing is traced
 	ledger   *ledger.Ledger
 	filters  *delivery.Filters
 	router   *delivery.Router
@@ -68,6 +70,7 @@ func newEmitting(ctx context.Context, p *process, cmw configmap.Watcher) *emitti
 	must(ctx, "making the metrics", err)
 	e.settings, err = settings.NewStore(ctx, cmw, e.configured)
 	must(ctx, "reading the configuration", err)
+	e.trace(ctx)
 	sending, stop := context.WithCancel(ctx)
 	context.AfterFunc(p.stopping, stop) //nolint:contextcheck // ctx outlives the signal, sending must not
 	e.watch(ctx)

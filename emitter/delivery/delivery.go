@@ -10,6 +10,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
@@ -47,6 +48,9 @@ type Options struct {
 	// when it was journaled.
 	Passes  func(*v1alpha1.CDEventSource, event.Event) (bool, error)
 	Metrics Metrics
+	// Attempts begins the span of an attempt to send the event of a transition, and returns a function that ends it; nil
+	// if nothing is traced.
+	Attempts func(t lifecycle.Transition, event, source string) func(sender.Outcome)
 	// Leads says whether this process delivers for a watched object.
 	Leads func(types.NamespacedName) bool
 	// WorkersPerSource bounds how many attempts at one sink are under way; 0 for 16.

@@ -29,7 +29,12 @@ func (q *sourceQueue) askBreaker(a *attempt) decision {
 
 // send makes the attempt, and notes what it says of the sink.
 func (q *sourceQueue) send(a *attempt) decision {
+	end := func(sender.Outcome) {}
+	if q.d.Attempts != nil {
+		end = q.d.Attempts(a.pending.Transition, a.event.Type(), q.label())
+	}
 	a.outcome = q.d.Transports.send(q.sending, a.target, a.event, a.policy)
+	end(a.outcome)
 	q.d.Metrics.Attempt(q.label(), classLabel(a.outcome))
 	acknowledged := a.outcome.Class == sender.Acknowledged
 	if q.sending.Err() != nil && !acknowledged {

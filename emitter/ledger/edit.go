@@ -65,6 +65,8 @@ type edit struct {
 	before int64
 	// leftOut are the sources whose events would make the object too large.
 	leftOut []types.UID
+	// traced are the new transitions, as they were decided.
+	traced []lifecycle.Transition
 	// refused are the sources that do not receive an event, once for each event.
 	refused []Recipient
 }

@@ -73,6 +73,8 @@ type Ledger struct {
 	client  Client
 	router  Router
 	metrics Metrics
+	// tracer is nil if nothing is traced.
+	tracer Tracer
 
 	mu       sync.RWMutex
 	subjects map[string]*subject

@@ -88,6 +88,7 @@ func (l *Ledger) prepare(sub *subject, spec v1alpha1.CDEventSubjectSpec, decide 
 			return nil, err
 		}
 		if change != nil {
+			e.traced, change.Transitions = change.Transitions, l.marked(spec, change.Transitions)
 			if err := e.journal(*change, l.router); err != nil {
 				return nil, fmt.Errorf("journaling transitions of %s %s/%s: %w", spec.Kind, spec.Namespace, spec.Name, err)
 			}
@@ -142,6 +143,7 @@ func (l *Ledger) settle(sub *subject, e *edit, written *v1alpha1.CDEventSubject)
 		l.metrics.Dropped(r.Refused.Reason, 1)
 		l.refused(sub.key, r.Source, *r.Refused)
 	}
+	l.trace(e)
 	if written != nil {
 		key := KeyOf(written.Spec)
 		for source := range e.pending {
