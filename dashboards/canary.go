@@ -88,6 +88,7 @@ const (
 	percent = "percentunit"
 	rps     = "reqps"
 	seconds = "s"
+	clock   = "dthms"
 	count   = "short"
 
 	entryTotal    = "canary_entry_requests_total"

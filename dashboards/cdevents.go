@@ -8,12 +8,13 @@ func cdevents() Dashboard {
 	return Dashboard{
 		File:        "cdevents.json",
 		UID:         "knative-cdevents-delivery",
-		Title:       "CDEvents, sent and pending",
+		Title:       "Delivery of CDEvents",
 		Description: "Events that the controller delivered to sinks, events that are pending, and events that it dropped.",
 		Variables: append(scraped("cdevents_leading_ratio"),
 			Variable{Name: "source", Title: "Source", Series: series(known), Label: "source", Many: true, Description: "CDEventSources, as namespace/name."}),
 		Rows: []Row{
 			{Title: "Sent", Panels: []Panel{delivered(), attempts(), deliveryLatency()}},
+			{Title: "Retries", Panels: []Panel{retries(), incomplete()}},
 			{Title: "Pending", Panels: []Panel{pending(), oldest(), breakers()}},
 			{Title: "Dropped events and problems", Panels: []Panel{lost(), deadLetters(), ledgerTroubles()}},
 			{Title: "Stateful clusters", Panels: []Panel{clusters(), looks(), declarations()}},
@@ -26,7 +27,7 @@ const ofSource = `source=~"$source"`
 
 func delivered() Panel {
 	return Panel{
-		Title: "Events accepted by sinks", Unit: count, Width: 8, Kind: Bars, Empty: "none yet",
+		Title: "Events accepted by sinks", Unit: count, Width: 24, Kind: Bars, Empty: "none yet",
 		Description: "Number of events in each interval, by type.",
 		Queries:     []Query{{Expr: added("type", series("cdevents_delivered_total", ofSource)), Legend: "{{type}}"}},
 	}
@@ -34,9 +35,25 @@ func delivered() Panel {
 
 func attempts() Panel {
 	return Panel{
-		Title: "Answers of sinks", Unit: count, Width: 8, Kind: Bars, Empty: "none yet",
+		Title: "Answers of sinks", Unit: count, Width: 12, Kind: Bars, Empty: "none yet",
 		Description: "Delivery attempts in each interval, by class of the answer. none: there was no answer.",
 		Queries:     []Query{{Expr: added("code_class", series("cdevents_delivery_attempts_total", ofSource)), Legend: "{{code_class}}"}},
+	}
+}
+
+func retries() Panel {
+	return Panel{
+		Title: "Attempts that failed", Unit: count, Width: 12, Kind: Bars, Empty: "none",
+		Description: "Delivery attempts in each interval that a sink did not accept, by source. They are repeated, with growing pauses, unless the answer says that it is useless.",
+		Queries:     []Query{{Expr: added("source", series("cdevents_delivery_attempts_total", ofSource, `code_class!="2xx"`)), Legend: "{{source}}"}},
+	}
+}
+
+func incomplete() Panel {
+	return Panel{
+		Title: "Incomplete events", Unit: count, Width: 12, Kind: Bars, Empty: "none",
+		Description: "Accepted events that say in customData.notes what they lack, in each interval, by source.",
+		Queries:     []Query{{Expr: added("source", series("cdevents_incomplete_total", ofSource)), Legend: "{{source}}"}},
 	}
 }
 
@@ -45,7 +62,7 @@ func deliveryLatency() Panel {
 	// Events are rare. If a histogram appears within the interval, all of its count falls in it.
 	of := func(q string) string { return "histogram_quantile(" + q + ", " + added("le", buckets) + ") >= 0" }
 	return Panel{
-		Title: "From observation to acknowledgement", Unit: seconds, Width: 8, Empty: "none yet",
+		Title: "From observation to acknowledgement", Unit: seconds, Width: 12, Empty: "none yet",
 		Description: "Interpolated within the buckets of the histogram. There are gaps while no events are delivered.",
 		Queries:     []Query{{Expr: of("0.5"), Legend: "p50"}, {Expr: of("0.95"), Legend: "p95"}},
 	}
@@ -61,7 +78,7 @@ func pending() Panel {
 
 func oldest() Panel {
 	return Panel{
-		Title: "Age of the oldest pending event", Unit: seconds, Width: 8,
+		Title: "Age of the oldest pending event", Unit: clock, Width: 8,
 		Description: "How long your pipelines have been waiting. 0: no event is pending.",
 		Queries:     []Query{{Expr: largest("source", series("cdevents_oldest_pending_age_seconds", ofSource)), Legend: "{{source}}"}},
 	}

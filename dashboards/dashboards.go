@@ -47,10 +47,11 @@ type Row struct {
 // Kind is how a panel shows its values.
 type Kind int
 
-// The kinds. Bars are stacked.
+// The kinds. Bars are stacked. States are stacked areas: one unit of height for each state that holds.
 const (
 	Lines Kind = iota
 	Bars
+	States
 	Table
 )
 
@@ -71,7 +72,9 @@ type Panel struct {
 	// Shades make bars of one color different.
 	Shades []Shade
 	// Colors of series that are no Revisions.
-	Colors  []Color
+	Colors []Color
+	// To is the UID of the dashboard that the Services of a table lead to.
+	To      string
 	Queries []Query
 }
 
@@ -104,7 +107,7 @@ type Query struct {
 }
 
 // All returns every dashboard.
-func All() []Dashboard { return []Dashboard{canary(), cdevents()} }
+func All() []Dashboard { return []Dashboard{canary(), gates(), cdevents(), fleet()} }
 
 // scraped are the variables of every dashboard: one Prometheus may scrape several controllers. Of is a metric that every
 // replica exports.

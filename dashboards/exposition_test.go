@@ -20,15 +20,18 @@ import (
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/export"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/environment"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/placement"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
@@ -45,6 +48,22 @@ type replica struct {
 	registry    *prometheus.Registry
 	instruments *delivery.Instruments
 	clusters    *stateful.Instruments
+	gates       *gate.Metrics
+	gateTime    func() time.Time
+}
+
+// faster is how much faster time passes for gates, which count a run two minutes after it ends.
+const faster = 60
+
+// finished is a run that ended with this verdict.
+func finished(now time.Time, name string, v verdict.Verdict, reason verdict.Reason) *v1alpha1.GateRun {
+	end := metav1.NewTime(now)
+	return &v1alpha1.GateRun{
+		ID: name, Gate: name, Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: end, CompletionTime: &end,
+		Verdict: v, Reasons: []string{string(reason)}, Minimum: &v1alpha1.GateMinimum{CanaryRequests: ptr(int64(300)), BaselineRequests: ptr(int64(300))},
+		Report: &runtime.RawExtension{Raw: []byte(`{"canary":{"requests":120},"baseline":{"requests":900},"handledShare":0.36,
+			"metrics":[{"name":"ErrorRate","canary":0.08,"baseline":0.01,"eFail":75,"eFailLimit":60,"ePass":0.5,"ePassLimit":20}]}`)},
+	}
 }
 
 // Call newReplica for one replica after the other: its instruments use the process's meter provider
@@ -52,6 +71,8 @@ type replica struct {
 func newReplica(t *testing.T) *replica {
 	t.Helper()
 	r := &replica{registry: prometheus.NewPedanticRegistry()}
+	created := time.Now()
+	r.gateTime = func() time.Time { return created.Add(faster * time.Since(created)) }
 	r.registry.MustRegister(export.NewCollector(r), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	reader, err := otelprometheus.New(otelprometheus.WithRegisterer(r.registry),
 		otelprometheus.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes))
@@ -81,6 +102,8 @@ func newReplica(t *testing.T) *replica {
 		t.Fatal(err)
 	}
 	go w.Run(t.Context())
+	r.gates = gate.NewMetrics(r.gateTime, func(string, string) bool { return r.leads() })
+	r.registry.MustRegister(r.gates)
 	r.registry.MustRegister(planned(func(types.NamespacedName) bool { return r.leads() }), environment.Metrics(provisioned))
 	return r
 }
@@ -133,7 +156,9 @@ func (r *replica) lead(now time.Time) {
 	r.mu.Lock()
 	r.from = now
 	r.mu.Unlock()
+	r.gates.Saw("shop", finished(r.gateTime(), "cart", verdict.Fail, verdict.RelativeRegression))
 	i := r.instruments
+	i.Incomplete("shop/releases")
 	for range 3 {
 		i.Attempt("shop/releases", "2xx")
 		i.Delivered("shop/releases", "dev.cdevents.service.upgraded.0.3.0", 200*time.Millisecond)

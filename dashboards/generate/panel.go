@@ -42,7 +42,9 @@ func least(unit string) float64 {
 	case "percentunit":
 		return .01
 	case "s":
-		return .1
+		return .01
+	case "dthms":
+		return 60
 	}
 	return 1
 }
@@ -58,8 +60,7 @@ func lines(p dashboards.Panel, id uint32) *timeseries.PanelBuilder {
 		Unit(p.Unit).Min(0).AxisSoftMax(least(p.Unit)).NoValue(cmp.Or(p.Empty, noData)).
 		ColorScheme(dashboard.NewFieldColorBuilder().Mode(dashboard.FieldColorModeIdPaletteClassicByName)).
 		LineWidth(2).FillOpacity(0).ShowPoints(common.VisibilityModeAuto).
-		Legend(common.NewVizLegendOptionsBuilder().ShowLegend(true).
-			DisplayMode(common.LegendDisplayModeTable).Placement(common.LegendPlacementBottom).Calcs([]string{"lastNotNull", "max"})).
+		Legend(legend(p)).
 		Tooltip(common.NewVizTooltipOptionsBuilder().Mode(common.TooltipDisplayModeMulti).Sort(common.SortOrderDescending))
 	if p.Unit == "short" {
 		b.Decimals(0)
@@ -73,6 +74,10 @@ func lines(p dashboards.Panel, id uint32) *timeseries.PanelBuilder {
 	if p.Kind == dashboards.Bars {
 		// One bar for a minute, however often the controller is scraped.
 		b.DrawStyle(common.GraphDrawStyleBars).FillOpacity(80).LineWidth(0).Interval("1m").
+			Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal).Group("A"))
+	}
+	if p.Kind == dashboards.States {
+		b.LineInterpolation(common.LineInterpolationStepAfter).FillOpacity(60).LineWidth(1).ShowPoints(common.VisibilityModeNever).
 			Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal).Group("A"))
 	}
 	if slices.ContainsFunc(p.Queries, func(q dashboards.Query) bool { return strings.Contains(q.Legend, "{{kn_revision_name}}") }) {
@@ -100,6 +105,22 @@ func lines(p dashboards.Panel, id uint32) *timeseries.PanelBuilder {
 	return b
 }
 
+// legend is beside a wide panel, and below others: without figures, so that all names fit.
+func legend(p dashboards.Panel) *common.VizLegendOptionsBuilder {
+	b := common.NewVizLegendOptionsBuilder().ShowLegend(true)
+	if p.Width < 16 {
+		return b.DisplayMode(common.LegendDisplayModeList).Placement(common.LegendPlacementBottom).Calcs([]string{})
+	}
+	calcs := []string{"lastNotNull", "max"}
+	switch {
+	case p.Kind == dashboards.States:
+		calcs = []string{}
+	case p.Kind == dashboards.Bars && p.Unit == "short":
+		calcs = []string{"sum"}
+	}
+	return b.DisplayMode(common.LegendDisplayModeTable).Placement(common.LegendPlacementRight).Calcs(calcs)
+}
+
 func fixed(color string) dashboard.DynamicConfigValue {
 	return dashboard.DynamicConfigValue{Id: "color", Value: map[string]any{"mode": "fixed", "fixedColor": color}}
 }
@@ -116,7 +137,10 @@ func invisible() []dashboard.DynamicConfigValue {
 
 // headings of label columns.
 func headings() map[string]string {
-	return map[string]string{"kn_revision_name": "Revision", "figure": "Figure", "reason": "Reason"}
+	return map[string]string{
+		"k8s_namespace_name": "Namespace", "kn_service_name": "Service", "kn_revision_name": "Revision",
+		"gate": "Gate", "verdict": "Verdict", "figure": "Figure", "reason": "Reason",
+	}
 }
 
 // columns returns a table of the current values of several queries, with one line for each set of
@@ -125,17 +149,26 @@ func columns(p dashboards.Panel, id uint32) *table.PanelBuilder {
 	b := table.NewPanelBuilder().
 		Id(id).Title(p.Title).Description(p.Description).Datasource(prometheusSource()).
 		Span(uint32(p.Width)).Height(height). //nolint:gosec // at most 24
-		Unit("short").NoValue(cmp.Or(p.Empty, noData)).
+		// Ten columns fit beside each other.
+		Unit("short").MinWidth(90).NoValue(cmp.Or(p.Empty, noData)).
 		// A cell without a value is not a panel without data.
-		OverrideByFieldType("number", []dashboard.DynamicConfigValue{{Id: "noValue", Value: "–"}})
-	names, hidden, order := headings(), map[string]bool{"Time": true}, map[string]int{"kn_revision_name": 0}
+		OverrideByFieldType("number", []dashboard.DynamicConfigValue{{Id: "noValue", Value: "–"}}).
+		OverrideByFieldType("string", []dashboard.DynamicConfigValue{{Id: "noValue", Value: "–"}})
+	if p.To != "" {
+		link := "/d/" + p.To + "?var-namespace=${__data.fields.Namespace}&var-service=${__data.fields.Service}&${__url_time_range}"
+		b.OverrideByName("Service", []dashboard.DynamicConfigValue{{Id: "links", Value: []map[string]any{{"title": "The Service's canary", "url": link}}}})
+	}
+	names, hidden, order := headings(), map[string]bool{"Time": true}, map[string]int{"k8s_namespace_name": 0, "kn_service_name": 1, "kn_revision_name": 2, "gate": 3, "verdict": 4, "figure": 5, "reason": 6}
 	for i, q := range p.Queries {
 		b.WithTarget(query(q, i).Instant().Format(prometheus.PromQueryFormatTable))
 		// Grafana names the values differently if a panel has only one query.
 		value := "Value #" + refID(i)
-		order[value] = i + 1
+		if len(p.Queries) == 1 {
+			value = "Value"
+		}
+		order[value] = i + 10
 		if q.Column == "" {
-			hidden[value], hidden["Value"] = true, true
+			hidden[value] = true
 			continue
 		}
 		names[value] = q.Column

@@ -148,7 +148,7 @@ func (s *customRunSync) report(status customrun.Status) bool {
 		if err != nil || run == nil {
 			continue // load has handled the error
 		}
-		s.Metrics.saw(s.run.Namespace, run)
+		s.Metrics.Saw(s.run.Namespace, run)
 		all = s.reporter.report(s.run.Namespace, run) && all
 	}
 	return all

@@ -88,8 +88,8 @@ func NewMetrics(now func() time.Time, leads func(namespace, service string) bool
 	}
 }
 
-// saw records the state of a run.
-func (m *Metrics) saw(namespace string, run *v1alpha1.GateRun) {
+// Saw records the state of a run.
+func (m *Metrics) Saw(namespace string, run *v1alpha1.GateRun) {
 	if m == nil || run.Service.Name == "" || run.Service.UID == "" {
 		return // the run has not found its Service
 	}

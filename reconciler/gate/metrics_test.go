@@ -26,8 +26,8 @@ func TestMetrics(t *testing.T) {
 		Report: &runtime.RawExtension{Raw: []byte(`{"verdict":"Running","canary":{"requests":12},"baseline":{"requests":90},"handledShare":0.1,
 			"metrics":[{"name":"ErrorRate","canary":0.25,"eFail":3,"eFailLimit":40,"ePass":0.5,"ePassLimit":20},{"name":"SlowRequests"}]}`)},
 	}
-	m.saw("shop", &v1alpha1.GateRun{ID: "0", Service: v1alpha1.GateObject{Name: "anything"}}) // no such Service
-	m.saw("shop", run)
+	m.Saw("shop", &v1alpha1.GateRun{ID: "0", Service: v1alpha1.GateObject{Name: "anything"}}) // no such Service
+	m.Saw("shop", run)
 	now = now.Add(time.Minute)
 	want := `
 # HELP gate_duration_seconds How long the run in progress has taken so far, or else how long the last run took, in seconds.
@@ -67,8 +67,8 @@ gate_samples_required{arm="canary",gate="strict",k8s_namespace_name="shop",kn_se
 	at := metav1.NewTime(now)
 	run = run.DeepCopy()
 	run.CompletionTime, run.Verdict, run.Reasons = &at, "Fail", []string{"RelativeRegression", "LowScore"}
-	m.saw("shop", run)
-	m.saw("shop", run) // as at each sync
+	m.Saw("shop", run)
+	m.Saw("shop", run) // as at each sync
 	counted := func(n int) {
 		t.Helper()
 		want := fmt.Sprintf(`
@@ -86,7 +86,7 @@ gate_runs_total{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",r
 	counted(1)
 	again := run.DeepCopy()
 	again.ID, again.CompletionTime.Time = "1b", now
-	m.saw("shop", again)
+	m.Saw("shop", again)
 	counted(2)
 	now = now.Add(reportPeriod + time.Second)
 	if n := testutil.CollectAndCount(m, "gate_verdict"); n != 0 {
@@ -96,7 +96,7 @@ gate_runs_total{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",r
 	if n := testutil.CollectAndCount(m); n != 0 {
 		t.Errorf("%d series of a deleted gate", n)
 	}
-	m.saw("shop", &v1alpha1.GateRun{ID: "2", Gate: "strict", Service: run.Service, StartTime: metav1.NewTime(now), Verdict: "Running"})
+	m.Saw("shop", &v1alpha1.GateRun{ID: "2", Gate: "strict", Service: run.Service, StartTime: metav1.NewTime(now), Verdict: "Running"})
 	leads = false
 	if n := testutil.CollectAndCount(m); n != 0 {
 		t.Errorf("%d series of a Service with another leader", n)
@@ -110,7 +110,7 @@ func TestRunIsCountedOnce(t *testing.T) {
 	m := NewMetrics(func() time.Time { return now }, func(string, string) bool { return true })
 	for id, ago := range map[string]time.Duration{"young": time.Second, "old": countedWithin + time.Second} {
 		end := metav1.NewTime(now.Add(-ago))
-		m.saw("shop", &v1alpha1.GateRun{
+		m.Saw("shop", &v1alpha1.GateRun{
 			ID: id, Gate: id, Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: end, CompletionTime: &end, Verdict: "Fail",
 		})
 	}
@@ -128,7 +128,7 @@ func TestDeletedRunIsNotInProgress(t *testing.T) {
 	m := NewMetrics(func() time.Time { return now }, func(string, string) bool { return true })
 	end := metav1.NewTime(now)
 	for id, over := range map[string]*metav1.Time{"u1-0": nil, "u11-0": nil, "u2-0": &end} {
-		m.saw("shop", &v1alpha1.GateRun{ID: id, Gate: id, Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: end, CompletionTime: over})
+		m.Saw("shop", &v1alpha1.GateRun{ID: id, Gate: id, Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: end, CompletionTime: over})
 	}
 	m.deleted("u1")
 	m.deleted("u2")
