@@ -117,7 +117,28 @@ bench: $(CLUSTER) ## Compare with ApiServerSource, a bare program and Prometheus
 	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$($(CLUSTER) assets); \
 	bin/bench/bench $(if $(SHORT),-short) $(if $(RUN),-run '$(RUN)') $(if $(REST),-rest-services '$(REST)') $(if $(REST_FOR),-rest-for '$(REST_FOR)')
 
+SCREENSHOTS := test/screenshots
+
+.PHONY: screenshots
+screenshots: $(SCREENSHOTS)/node_modules ## Render the dashboards as Grafana does, into bin/screenshots and docs/images (needs Node.js, Chromium and Prometheus)
+	@node $(SCREENSHOTS)/shoot.mjs bin/screenshots docs/images
+
+.PHONY: test-screenshots
+test-screenshots: $(SCREENSHOTS)/node_modules ## Compare what the rendered dashboards show with test/screenshots/expected (UPDATE=1 writes it)
+	@node $(SCREENSHOTS)/check.mjs $(if $(UPDATE),--update)
+
+$(SCREENSHOTS)/node_modules: $(SCREENSHOTS)/package-lock.json
+	@for p in node npm chromium prometheus promtool; do command -v $$p >/dev/null || { echo "$$p is missing; to install all: apt-get install nodejs npm chromium fonts-liberation prometheus" >&2; exit 1; }; done
+	@cd $(SCREENSHOTS) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
 ##@ Test on a real cluster
+
+.PHONY: record-metrics
+record-metrics: PARTS = serving,tekton,prometheus
+record-metrics: e2e-cluster ## Run the demo, and record the controller's metrics for "make screenshots" (12 min)
+	@go build -o bin/demo ./test/demo
+	@$(E2E_ENV) DEMO=$(abspath bin/demo) $(SCREENSHOTS)/record
 
 # KUBECONFIG names the tests' cluster, and CLUSTER_PROGRAM the program that builds images for it.
 ifeq ($(E2E_CLUSTER),own)

@@ -1,0 +1,11 @@
+// The dashboards, with the selections and the time range, in seconds since the recording began, that the pictures show.
+
+// While the second release is being judged: seconds since the recording began.
+const during = [150, 440];
+
+export const boards = [
+  { name: 'canary', variables: { namespace: 'cdevents-demo', service: 'cart' }, seconds: during },
+  { name: 'gates', variables: { namespace: 'cdevents-demo', service: 'cart' } },
+  { name: 'cdevents', variables: {} },
+  { name: 'fleet', variables: {}, seconds: during },
+];
