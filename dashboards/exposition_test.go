@@ -2,6 +2,7 @@ package dashboards
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"math"
 	"net/http"
@@ -202,9 +203,12 @@ const unit = 20 * time.Millisecond
 // perSecond is the rate of n events in a step.
 func perSecond(n float64) float64 { return n / unit.Seconds() }
 
-// Figures implements export.Counts: a 95/5 Route whose canary handles 36 % and fails a twelfth; by
+// Figures implements export.Counts.
+func (r *replica) Figures() iter.Seq[attribution.Figures] { return slices.Values(r.figures()) }
+
+// figures are those of a 95/5 Route whose canary handles 36 % and fails a twelfth; by
 // entry, both fail 3 %. A third Revision is not known yet.
-func (r *replica) Figures() []attribution.Figures {
+func (r *replica) figures() []attribution.Figures {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.from.IsZero() || !r.to.IsZero() {

@@ -3,6 +3,7 @@ package attribution
 import (
 	"maps"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -48,7 +49,7 @@ func (b *bench) pass(d time.Duration) { b.now = b.now.Add(d) }
 
 func (b *bench) one(t *testing.T) Figures {
 	t.Helper()
-	all := b.Figures()
+	all := slices.Collect(b.Figures())
 	if len(all) != 1 {
 		t.Fatalf("%d Services", len(all))
 	}

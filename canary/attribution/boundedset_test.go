@@ -84,7 +84,7 @@ func TestManyBounds(t *testing.T) {
 	if n := len(b.services[cart].tallies["r1"].Buckets); n > len(bounds)+1+maxBounds {
 		t.Errorf("%d buckets are kept", n)
 	}
-	if b.one(t).Rejected[RejectedBound] == 0 {
+	if b.Health().Rejected[RejectedBound] == 0 {
 		t.Error("the limit is not reported")
 	}
 }
@@ -118,7 +118,7 @@ func TestEntityTypesThatAreGone(t *testing.T) {
 	for n := range 3 * maxEntities {
 		b.pass(time.Second)
 		b.read("p1", false, map[mapping.Key]float64{finishedKey(mapping.OK): 1, {Figure: mapping.Shards, Entity: fmt.Sprint("type-", n)}: 3})
-		if n := b.one(t).Rejected[RejectedEntity]; n > 0 {
+		if n := b.Health().Rejected[RejectedEntity]; n > 0 {
 			t.Fatalf("%v entity types exceeded the limit", n)
 		}
 	}

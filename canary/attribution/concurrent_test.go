@@ -2,6 +2,7 @@ package attribution
 
 import (
 	"math/rand"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func TestCountsAreUsedConcurrently(t *testing.T) {
 			}
 			c.Read(cart, []scrape.Reading{{Target: scrape.Target{Pod: "p1"}, At: time.Now(), Exposition: expose(mapping.NeutralName, 1e9, handled(n, 0))}})
 		},
-		func(float64) { c.Figures(); c.Health(); c.Failures(cart) },
+		func(float64) { _ = slices.Collect(c.Figures()); c.Health(); c.Failures(cart) },
 		func(float64) { c.Figure(cart); c.Loads(cart) },
 		func(float64) {
 			if s, ok := c.Snapshot(cart); ok {

@@ -2,6 +2,7 @@ package attribution
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -33,6 +34,9 @@ type sleeper struct {
 	fresh bool
 	since time.Time
 }
+
+// counts returns what can be said of it while it sleeps. Nothing may be counted in the result, which is for one moment only.
+func (s sleeper) counts(f Facts) *serviceCounts { return &serviceCounts{facts: f, idle: true} }
 
 // wake returns the counts of a Service that has got its first pod, or whose counts are to be compared later.
 func (s sleeper) wake() *serviceCounts {
@@ -138,13 +142,13 @@ func (c *Counts) withCounts(service types.NamespacedName, wake bool, f func(know
 		c.wakeLocked(service)
 	}
 	known := c.services[service]
-	if s, sleeps := c.asleep[service]; sleeps {
-		known = s.wake()
-	}
-	if known == nil {
+	s, sleeps := c.asleep[service]
+	switch {
+	case sleeps:
+		known = s.counts(facts)
+	case known == nil:
 		return false
-	}
-	if quiet && len(known.pods) == 0 {
+	case quiet && len(known.pods) == 0:
 		known.learn(facts, now)
 	}
 	f(known, now)
@@ -188,16 +192,15 @@ const Success = "success"
 // Result returns the label value of a scrape: Success or a scrape.Class.
 func Result(err error) string { return cmp.Or(string(scrape.ClassOf(err)), Success) }
 
-// Figures returns the figures of all Services, sorted by name.
-func (c *Counts) Figures() []Figures {
-	keys := c.keys()
-	out := make([]Figures, 0, len(keys))
-	for _, key := range keys {
-		if f, reads := c.Figure(key); reads {
-			out = append(out, f)
+// Figures yields the figures of all Services, sorted by name. It builds those of one Service at a time.
+func (c *Counts) Figures() iter.Seq[Figures] {
+	return func(yield func(Figures) bool) {
+		for _, key := range c.keys() {
+			if f, reads := c.Figure(key); reads && !yield(f) {
+				return
+			}
 		}
 	}
-	return out
 }
 
 // keys returns all Services that are read, sorted by name.

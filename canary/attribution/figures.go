@@ -19,11 +19,9 @@ type Figures struct {
 	// NeverStarted counts requests that entered and that no entity started; nil if unknown.
 	NeverStarted *float64
 	NoData       []NoData
-	// Rejected counts rejected samples by reason.
-	Rejected map[string]float64
 }
 
-// RevisionFigures are the figures of one Revision. Nil is unknown.
+// RevisionFigures are the figures of one Revision. Nil is unknown. Nothing in it may be changed.
 type RevisionFigures struct {
 	Revision
 	// Handled counts finished requests by outcome. If outcomes are unknown, it holds only
@@ -60,19 +58,19 @@ type RevisionFigures struct {
 
 // figures builds the Figures of one moment.
 func (c *serviceCounts) figures(key types.NamespacedName, now time.Time) Figures {
-	f := Figures{Service: key, Rejected: map[string]float64{}}
-	for _, reason := range Rejections() {
-		f.Rejected[reason] = c.rejected[reason]
-	}
-	byRevision := map[types.UID][]*pod{}
+	f := Figures{Service: key, Revisions: make([]RevisionFigures, 0, len(c.facts.Revisions))}
+	var byRevision map[types.UID][]*pod
 	for _, p := range c.pods {
+		if byRevision == nil {
+			byRevision = map[types.UID][]*pod{}
+		}
 		byRevision[p.facts.Revision] = append(byRevision[p.facts.Revision], p)
 	}
 	revisions := slices.Clone(c.facts.Revisions)
 	slices.SortFunc(revisions, func(a, b Revision) int { return cmp.Compare(a.Name, b.Name) })
 	entered, started := 0.0, 0.0
 	for _, r := range revisions {
-		t := c.tallies[r.UID]
+		t := c.tally(r.UID)
 		if t == nil {
 			continue
 		}
@@ -118,7 +116,10 @@ func (c *serviceCounts) startsUnknown() bool {
 
 // shares sets the observed share of every Revision.
 func (c *serviceCounts) shares(f *Figures, now time.Time) {
-	by, all, ok := c.split.since(now, c.handled())
+	by, all, ok := map[types.UID]float64(nil), 0.0, true
+	if !c.idle {
+		by, all, ok = c.split.since(now, c.handled())
+	}
 	for i := range f.Revisions {
 		r := &f.Revisions[i]
 		missing := Reason("")

@@ -149,8 +149,8 @@ func TestImpossibleShardCountIsRejected(t *testing.T) {
 		{Figure: mapping.Shards, Entity: "Cart"}: 34, {Figure: mapping.Shards, Entity: "Lie"}: 1e300,
 	}))
 	f := b.one(t)
-	if diff := cmp.Diff(map[string]float64{"Cart": 34}, f.Revisions[1].Shards); diff != "" || f.Rejected[RejectedValue] != 1 {
-		t.Errorf("%s, rejected: %v", diff, f.Rejected)
+	if diff := cmp.Diff(map[string]float64{"Cart": 34}, f.Revisions[1].Shards); diff != "" || b.Health().Rejected[RejectedValue] != 1 {
+		t.Errorf("%s, rejected: %v", diff, b.Health().Rejected)
 	}
 }
 
@@ -242,8 +242,8 @@ func TestFlood(t *testing.T) {
 	if r.Handled["ok"] != 100 || len(r.Shards) != maxEntities+1 || r.Shards[Other] != 100-maxEntities {
 		t.Errorf("%v, %v", r.Handled, r.Shards)
 	}
-	if f.Rejected[RejectedEntity] == 0 || f.Rejected[RejectedShard] < 10 || b.Health().Rejected[RejectedShard] < 10 {
-		t.Errorf("%v", f.Rejected)
+	if rejected := b.Health().Rejected; rejected[RejectedEntity] == 0 || rejected[RejectedShard] < 10 {
+		t.Errorf("%v", rejected)
 	}
 	c, _ := b.Snapshot(cart)
 	if n := len(c.Revisions()["r2"].Shards); n != maxSnapshotShards {

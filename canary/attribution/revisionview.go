@@ -25,10 +25,14 @@ func (v *revisionView) lacks(figure string, why Reason) {
 	v.missing = append(v.missing, NoData{Revision: v.UID, Figure: figure, Reason: why})
 }
 
+// unharmed are the restarts of a Revision of which no pod has restarted or failed.
+var unharmed = map[string]float64{RestartedOOM: 0, RestartedOther: 0, RestartedFailed: 0}
+
 func (v *revisionView) figures() RevisionFigures {
-	out := RevisionFigures{Revision: v.Revision, Pods: len(v.pods), Restarts: map[string]float64{}}
-	for _, reason := range Restarts() {
-		out.Restarts[reason] = v.tally.Restarts[reason]
+	out := RevisionFigures{Revision: v.Revision, Pods: len(v.pods), Restarts: unharmed}
+	if len(v.tally.Restarts) > 0 {
+		out.Restarts = maps.Clone(unharmed)
+		maps.Copy(out.Restarts, v.tally.Restarts)
 	}
 	if v.Required == nil {
 		v.lacks("traffic_share_ratio", NoSplit)

@@ -71,6 +71,8 @@ type serviceCounts struct {
 	facts Facts
 	fresh bool
 	begun bool
+	// idle means that there has never been a pod, so nothing is counted.
+	idle bool
 	// before holds pods that existed when this process began to watch and were not yet known to belong
 	// to the Service.
 	before map[types.UID]bool
@@ -108,6 +110,17 @@ func newServiceCounts(fresh bool) *serviceCounts {
 		rejected: map[string]float64{}, began: map[types.UID]bool{}, left: map[types.UID]time.Time{},
 	}
 }
+
+// tally returns what a Revision has counted, nil if the Revision is not known.
+func (c *serviceCounts) tally(revision types.UID) *Tally {
+	if c.idle {
+		return &nothing
+	}
+	return c.tallies[revision]
+}
+
+// nothing is the Tally of a Revision that has counted nothing. It stays empty.
+var nothing Tally
 
 // learn takes new facts: which pods are new, which are gone, and what happened to them.
 func (c *serviceCounts) learn(f Facts, now time.Time) {

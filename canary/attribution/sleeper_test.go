@@ -1,11 +1,13 @@
 package attribution
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // podless returns the facts of a Service that is scaled to zero.
@@ -100,5 +102,26 @@ func TestSharesNeedNoPointsAtRest(t *testing.T) {
 	}
 	if points := b.services[cart].split.points; len(points) > 2 {
 		t.Errorf("%d points", len(points))
+	}
+}
+
+// What a scrape of this process's own metrics costs with Services that sleep.
+func BenchmarkFiguresOfSleepers(b *testing.B) {
+	f := podless()
+	f.Revisions = append(f.Revisions, Revision{UID: "r0", Name: "cart-0", Configuration: "cart", Required: ratio(0)})
+	for i := range f.Revisions {
+		f.Revisions[i].Stateful = false
+	}
+	c := NewCounts(func(types.NamespacedName) Facts { return f }, func() time.Time { return time.Unix(1e9, 0) })
+	for i := range 1000 {
+		c.Begin(types.NamespacedName{Namespace: "shop", Name: fmt.Sprintf("cart-%d", i)}, false)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		for f := range c.Figures() {
+			if len(f.Revisions) != 3 {
+				b.Fatalf("%+v", f)
+			}
+		}
 	}
 }

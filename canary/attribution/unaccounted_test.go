@@ -34,7 +34,7 @@ func TestDeletedPodKeepsItsCounts(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	b.End(cart)
-	if len(b.Figures()) != 0 {
+	if len(b.keys()) != 0 {
 		t.Error("the figures still have a Service that another process leads")
 	}
 	if _, ok := b.Snapshot(cart); ok {

@@ -8,6 +8,7 @@
 package export
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -18,7 +19,7 @@ import (
 
 // Counts are the source of the exported figures; attribution.Counts implements it.
 type Counts interface {
-	Figures() []attribution.Figures
+	Figures() iter.Seq[attribution.Figures]
 	Health() attribution.Health
 }
 
@@ -84,7 +85,7 @@ func (*Collector) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
-	for _, f := range c.counts.Figures() {
+	for f := range c.counts.Figures() {
 		s := service{to: to, labels: [4]string{f.Service.Namespace, f.Service.Name}}
 		s.collect(f)
 	}

@@ -1,6 +1,8 @@
 package export
 
 import (
+	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +19,7 @@ type fixed struct {
 	health  attribution.Health
 }
 
-func (f fixed) Figures() []attribution.Figures { return f.figures }
+func (f fixed) Figures() iter.Seq[attribution.Figures] { return slices.Values(f.figures) }
 func (f fixed) Health() attribution.Health     { return f.health }
 
 func ptr[T any](v T) *T { return &v }
