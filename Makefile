@@ -17,6 +17,8 @@ DEMO_CLUSTER ?= own
 DEMO_ENVIRONMENT ?=
 # The version of "make release".
 VERSION ?= devel
+# Build tags of the controller; .ko.yaml, which ko reads, has the same and says why.
+TAGS := grpcnotrace
 # Flags for "make deps": --java adds the packages that build an application for the end-to-end tests, and --browser those that test
 # pages in a browser; the demo needs neither.
 DEPS ?=
@@ -50,7 +52,7 @@ demo-down: ## Remove the demo and the local cluster (DEMO_CLUSTER=existing: only
 
 .PHONY: build
 build: ## Build the controller, and the plugin for kubectl and kn, into bin/
-	go build -o bin/ ./cmd/controller ./cmd/kubectl-cdevents
+	go build -tags $(TAGS) -o bin/ ./cmd/controller ./cmd/kubectl-cdevents
 	@for name in kn-cdevents kubectl_complete-cdevents; do ln -sf kubectl-cdevents bin/$$name; done
 
 # Random seeds to simulate in addition to the fixed ones.
@@ -112,7 +114,7 @@ verify: ## Generate, and fail if anything changed; also fails on untidy go.mod f
 bench: export TMPDIR = $(firstword $(wildcard /dev/shm /tmp))
 bench: $(CLUSTER) ## Compare with ApiServerSource, a bare program and Prometheus (75 min; SHORT=1 for a short run, RUN=latency,memory for some scenarios)
 	@mkdir -p bin/bench
-	@go build -o bin/bench/ ./test/bench ./test/bench/bare ./cmd/controller
+	@go build -tags $(TAGS) -o bin/bench/ ./test/bench ./test/bench/bare ./cmd/controller
 	@go -C test/cluster/parts/eventing build -o $(abspath bin/bench)/ knative.dev/eventing/cmd/apiserver_receive_adapter
 	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$($(CLUSTER) assets); \
 	bin/bench/bench $(if $(SHORT),-short) $(if $(RUN),-run '$(RUN)') $(if $(REST),-rest-services '$(REST)') $(if $(REST_FOR),-rest-for '$(REST_FOR)')

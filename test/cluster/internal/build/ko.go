@@ -23,8 +23,9 @@ type KoTarget struct {
 }
 
 // koSettings replaces the .ko.yaml in the working directory: other projects' settings name base images that cannot be
-// pulled here.
-const koSettings = "# Deliberately without settings: everything is said on ko's command line.\n"
+// pulled here. The flag is that of this project's .ko.yaml, so that tests run what is shipped; other projects lose gRPC's
+// request traces.
+const koSettings = "defaultFlags:\n  - -tags=grpcnotrace\n"
 
 func (b *Builder) koRun(ctx context.Context, t KoTarget, repo string) (string, []string, error) {
 	if err := t.Registry.Ready(ctx); err != nil {
