@@ -173,7 +173,7 @@ func (o *Observer) yield(b reconciler.Bucket) {
 	o.mu.Lock()
 	for key, t := range o.tracks {
 		if b.Has(key) {
-			t.unsaved, t.held = map[string]unsaved{}, time.Time{}
+			t.unsaved, t.held = nil, time.Time{}
 			if t.cool(); !t.folding {
 				t.rewind()
 			}

@@ -87,8 +87,9 @@ func (o *Observer) begin(ctx context.Context, key types.NamespacedName, since ti
 	f = &fold{
 		ctx: ctx, o: o, track: t, key: key, since: since, now: now,
 		steps: t.steps(now), past: slices.Clone(t.past), consumed: map[uint64]bool{},
-		unsaved: t.unsaved, waiting: maps.Clone(t.waiting), doubtful: t.filled, patient: t.held.IsZero() || now.Sub(t.held) < holdFor,
+		unsaved: t.unsaved, waiting: map[types.UID]map[lifecycle.Wait]time.Time{}, doubtful: t.filled, patient: t.held.IsZero() || now.Sub(t.held) < holdFor,
 	}
+	maps.Copy(f.waiting, t.waiting)
 	t.folding = true
 	return f, merged
 }
@@ -111,16 +112,24 @@ func (o *Observer) end(f *fold) bool {
 	}
 	if o.IsLeaderFor(f.key) { // otherwise, only the ledger counts
 		for uid, u := range f.memories {
-			if delete(t.unsaved, uid); u.ahead != "" {
-				t.unsaved[uid] = u
+			delete(t.unsaved, uid)
+			if u.ahead == "" {
+				continue
 			}
+			if t.unsaved == nil {
+				t.unsaved = map[string]unsaved{}
+			}
+			t.unsaved[uid] = u
 		}
 		t.waiting = f.waiting
 		known := f.remembered()
 		maps.DeleteFunc(t.waiting, func(uid types.UID, w map[lifecycle.Wait]time.Time) bool { return len(w) == 0 || !known[uid] })
 		maps.DeleteFunc(t.unsaved, func(uid string, _ unsaved) bool { return !known[types.UID(uid)] })
+		if len(t.waiting) == 0 {
+			t.waiting = nil
+		}
 		if len(t.unsaved) == 0 {
-			t.spent = nil
+			t.unsaved, t.spent = nil, nil
 		}
 	} else {
 		t.rewind()

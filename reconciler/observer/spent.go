@@ -2,7 +2,6 @@ package observer
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -17,7 +16,7 @@ var errOvertaken = errors.New("another leader has written a state that this repl
 // a write succeeds: if the ledger was stale, its present state decides what they mean.
 func (t *track) spend(ids map[uint64]bool, keepFrom time.Time) {
 	if t.spent == nil {
-		t.spent = &track{base: maps.Clone(t.base), position: t.position}
+		t.spent = &track{base: slices.Clone(t.base), position: t.position}
 	}
 	for _, u := range t.updates {
 		if ids[u.id] {
@@ -70,10 +69,10 @@ func (t *track) rewind() {
 	if t.spent = nil; s == nil || len(s.updates) == 0 {
 		return
 	}
-	maps.DeleteFunc(s.base, func(_ string, p Part) bool { return p.Volatile })
-	for name, p := range t.base {
+	s.base.cool()
+	for _, p := range t.base {
 		if p.Volatile {
-			s.base[name] = p
+			s.base.set(p)
 		}
 	}
 	t.base, t.position, t.updates = s.base, s.position, append(s.updates, t.updates...)

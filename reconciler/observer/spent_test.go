@@ -190,7 +190,7 @@ func TestMergedUpdatesAreRewound(t *testing.T) {
 func TestForgottenUpdatesStayInTheBase(t *testing.T) {
 	for _, old := range []bool{false, true} {
 		tr, now := newTrack(""), time.Unix(1000, 0)
-		tr.base["route"] = Part{Name: "route", Version: "1"}
+		tr.base.set(Part{Name: "route", Version: "1"})
 		for i := 2; i <= 4; i++ {
 			tr.saw(Part{Name: "route", Version: fmt.Sprint(i), Value: i, Owner: "uid-a"}, now.Add(time.Duration(i)*time.Second))
 			if i == 2 {
@@ -203,16 +203,16 @@ func TestForgottenUpdatesStayInTheBase(t *testing.T) {
 		}
 		tr.forget(from)
 		tr.rewind()
-		kept := []string{tr.base["route"].Version}
+		versions := []string{tr.base.parts()["route"].Version}
 		for _, u := range tr.updates {
-			kept = append(kept, u.part.Version)
+			versions = append(versions, u.part.Version)
 		}
 		want := []string{"1", "2", "3", "4"}
 		if old {
 			want = []string{"3", "4"}
 		}
-		if !slices.Equal(kept, want) {
-			t.Errorf("old %v: the history is %q, want %q", old, kept, want)
+		if !slices.Equal(versions, want) {
+			t.Errorf("old %v: the history is %q, want %q", old, versions, want)
 		}
 	}
 }

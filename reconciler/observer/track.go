@@ -33,16 +33,16 @@ type Part struct {
 	// Value is the projection of the object, nil if it is gone. It is never changed, and
 	// reflect.DeepEqual can compare it.
 	Value any
-	// Root marks the watched object itself.
-	Root bool
 	// Owner is the UID of the watched object. The root and the parts whose every state
 	// counts, such as a Route, have it. It is empty for other parts.
 	Owner types.UID
+	// Size is about how many bytes the value takes.
+	Size int
+	// Root marks the watched object itself.
+	Root bool
 	// Volatile marks a part that no cache holds and that only the leader observes. It is
 	// worthless when the lead is lost.
 	Volatile bool
-	// Size is about how many bytes the value takes.
-	Size int
 	// Floating marks one of several parts that come and go. The absence of a part has no
 	// version, so the version as of which all of them are known counts.
 	Floating bool
@@ -60,7 +60,7 @@ type update struct {
 // track is the history of one key: the folded parts, and every update that came after. No
 // update is skipped because a write is slow or because the work queue merges keys.
 type track struct {
-	base    Parts
+	base    kept
 	updates []update
 	// serial numbers the updates.
 	serial uint64
@@ -71,11 +71,11 @@ type track struct {
 	past []types.UID
 	// held is since when the first update has been waiting for a part, zero if it is not.
 	held time.Time
-	// unsaved holds memories that are ahead of the ledger, by UID.
+	// unsaved holds memories that are ahead of the ledger, by UID; nil if none is.
 	unsaved map[string]unsaved
 	// spent holds the updates that led to them, and the parts before these.
 	spent *track
-	// waiting holds the waits of each UID.
+	// waiting holds the waits of each UID; nil if there are none.
 	waiting map[types.UID]map[lifecycle.Wait]time.Time
 	// filled says that the root came from a cache, so it may be stale.
 	filled bool
@@ -83,9 +83,7 @@ type track struct {
 	position string
 }
 
-func newTrack(position string) *track {
-	return &track{position: position, base: Parts{}, unsaved: map[string]unsaved{}, waiting: map[types.UID]map[lifecycle.Wait]time.Time{}}
-}
+func newTrack(position string) *track { return &track{position: position} }
 
 // saw appends an update unless it shows nothing new. It returns whether there is something to
 // fold, and how many updates were merged to stay within bounds.
@@ -197,7 +195,7 @@ func (t *track) empty() bool {
 // cool forgets volatile parts.
 func (t *track) cool() {
 	t.updates = slices.DeleteFunc(t.updates, func(u update) bool { return u.part.Volatile })
-	maps.DeleteFunc(t.base, func(_ string, p Part) bool { return p.Volatile })
+	t.base.cool()
 }
 
 // rebase takes a part into the base.
@@ -206,10 +204,10 @@ func (t *track) rebase(p Part) {
 		t.position = Newest(p.Version, t.position)
 	}
 	if p.Value == nil {
-		delete(t.base, p.Name)
+		t.base.remove(p.Name)
 		return
 	}
-	t.base[p.Name] = p
+	t.base.set(p)
 }
 
 func (t *track) last(name string) (Part, bool) {
@@ -218,8 +216,7 @@ func (t *track) last(name string) (Part, bool) {
 			return t.updates[i].part, true
 		}
 	}
-	p, ok := t.base[name]
-	return p, ok
+	return t.base.get(name)
 }
 
 // bump sets the version of the newest state of a part.
@@ -230,7 +227,7 @@ func (t *track) bump(p Part) {
 			return
 		}
 	}
-	t.base[p.Name] = p
+	t.base.set(p)
 	if t.spent != nil {
 		t.spent.bump(p)
 	}
@@ -240,14 +237,16 @@ func (t *track) bump(p Part) {
 // any update is kept. A part that has an update is left alone: the cache may be ahead of the
 // updates, and none of them may be skipped.
 func (t *track) fill(cached Parts) {
+	missing := make([]Part, 0, len(cached))
 	for name, p := range cached {
 		if _, ok := t.last(name); !ok && p.Value != nil {
-			t.base[name] = p
+			missing = append(missing, p)
 			if p.Root {
 				t.past, t.filled = append(t.past, p.Owner), true
 			}
 		}
 	}
+	t.base.fill(missing)
 }
 
 // step is a state to fold.
@@ -271,8 +270,8 @@ func (t *track) steps(now time.Time) []step {
 		now = t.updates[0].at
 	}
 	out := make([]step, 0, len(t.updates)+1)
-	out = append(out, step{State: State{Parts: maps.Clone(t.base), At: now, Position: t.position}})
-	parts, position := t.base, t.position
+	parts, position := t.base.parts(), t.position
+	out = append(out, step{State: State{Parts: parts, At: now, Position: position}})
 	for _, u := range t.updates {
 		parts = maps.Clone(parts)
 		parts[u.part.Name] = u.part

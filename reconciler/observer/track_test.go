@@ -78,7 +78,7 @@ func TestFoldedUpdatesMoveIntoTheBase(t *testing.T) {
 	tr.saw(part("2"), now)
 	first, second := tr.updates[0].id, tr.updates[1].id
 	tr.consume(map[uint64]bool{first: true})
-	if len(tr.updates) != 1 || tr.base["service"].Version != "1" {
+	if len(tr.updates) != 1 || tr.base.parts()["service"].Version != "1" {
 		t.Errorf("%+v", tr)
 	}
 	tr.consume(map[uint64]bool{second: true})
@@ -86,7 +86,7 @@ func TestFoldedUpdatesMoveIntoTheBase(t *testing.T) {
 	gone.Value = nil
 	tr.saw(gone, now)
 	tr.consume(map[uint64]bool{tr.updates[0].id: true})
-	if _, ok := tr.base["route"]; ok {
+	if _, ok := tr.base.get("route"); ok {
 		t.Error("a deleted part stays in the base")
 	}
 	if s := tr.steps(now); len(s) != 1 || s[0].id != 0 {
@@ -101,8 +101,8 @@ func TestHistoryIsBounded(t *testing.T) {
 		_, m := tr.saw(part(fmt.Sprint(i+1)), time.Now())
 		merged += m
 	}
-	if len(tr.updates) != maxHistory || merged != 10 || tr.base["route"].Version != "10" {
-		t.Errorf("%d updates, %d merged, base %v", len(tr.updates), merged, tr.base["route"].Version)
+	if len(tr.updates) != maxHistory || merged != 10 || tr.base.parts()["route"].Version != "10" {
+		t.Errorf("%d updates, %d merged, base %v", len(tr.updates), merged, tr.base.parts()["route"].Version)
 	}
 	tr.folding = true
 	if _, m := tr.saw(part("9999"), time.Now()); m != 0 {
@@ -114,7 +114,7 @@ func TestFillKeepsKnownParts(t *testing.T) {
 	tr := newTrack("")
 	tr.saw(part("3"), time.Now())
 	tr.fill(Parts{"route": part("9"), "service": root("x", "8")})
-	if _, ok := tr.base["route"]; ok || tr.base["service"].Version != "8" || !tr.filled || !slices.Contains(tr.past, "uid-x") {
+	if _, ok := tr.base.get("route"); ok || tr.base.parts()["service"].Version != "8" || !tr.filled || !slices.Contains(tr.past, "uid-x") {
 		t.Errorf("%+v", tr)
 	}
 }
@@ -161,7 +161,7 @@ func TestFoldedStatesAreBounded(t *testing.T) {
 	tr, now := newTrack(""), time.Now()
 	for i := range 5000 {
 		name := fmt.Sprint("domain/", i)
-		tr.base[name] = Part{Name: name, Version: "1", Value: i, Floating: true}
+		tr.base.set(Part{Name: name, Version: "1", Value: i, Floating: true})
 	}
 	for i := range maxHistory {
 		tr.saw(Part{Name: fmt.Sprint("domain/", i), Version: fmt.Sprint(2 + i), Value: -i, Floating: true}, now)
