@@ -32,8 +32,12 @@ const (
 )
 
 // gcPercent trades CPU for memory: in a large cluster most of the heap is caches that
-// hardly change.
-const gcPercent = 50
+// hardly change. While the caches are filled, what lives lies between what is already garbage,
+// and memory in which little lives cannot be returned later: firstGCPercent bounds it.
+const (
+	gcPercent      = 50
+	firstGCPercent = 20
+)
 
 func main() {
 	if err := run(); err != nil {
@@ -43,9 +47,7 @@ func main() {
 
 // run returns after a signal, or with the reason why the process cannot continue.
 func run() error {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	collect(firstGCPercent)
 	disableHA := flag.Bool("disable-ha", false, "Run without leader election. Only for a single replica.")
 	cfg := injection.ParseAndGetRESTConfigOrDie()
 	if cfg.QPS == 0 {
@@ -68,6 +70,13 @@ func run() error {
 		return err
 	}
 	return nil
+}
+
+// collect sets how much garbage may grow, in per cent of what is in use, unless the environment says it.
+func collect(percent int) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
 }
 
 // controllers are what sharedmain runs, with everything that they need.

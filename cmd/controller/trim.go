@@ -11,6 +11,8 @@ import (
 
 const (
 	trimEvery = time.Minute
+	// startFor is how long the start takes at most, in looks.
+	startFor = 5
 	// busyAllocations is how much a process allocates between two looks that is not at rest, and trimAfter how much garbage makes it
 	// worth returning. Both are in bytes.
 	busyAllocations = 16 << 20
@@ -20,9 +22,16 @@ const (
 // trim returns memory to the operating system while the process is at rest. Go keeps what the last burst or the start needed, and
 // lets half as much garbage grow as memory is in use; at rest, that is most of the memory.
 func (p *process) trim(ctx context.Context) {
-	t := trimming{}
+	t, looks := trimming{}, 0 // looks end with the start
 	wait.UntilWithContext(ctx, func(context.Context) {
-		if t.due(allocated()) {
+		due := t.due(allocated())
+		if looks < startFor {
+			if looks++; due || looks == startFor {
+				looks = startFor
+				collect(gcPercent)
+			}
+		}
+		if due {
 			debug.FreeOSMemory()
 		}
 	}, trimEvery)

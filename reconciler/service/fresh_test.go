@@ -3,6 +3,7 @@ package service
 import (
 	"fmt"
 	"testing"
+	"unique"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -21,7 +22,7 @@ func holding(t *testing.T, parts observer.Parts) cache.Indexer {
 		return "", fmt.Errorf("%T is not a part", obj)
 	}, Indexers())
 	for _, p := range parts {
-		if err := indexer.Add(&stored{root: types.NamespacedName{Namespace: "shop", Name: "cart"}, part: p}); err != nil {
+		if err := indexer.Add(&stored{namespace: unique.Make("shop"), service: "cart", part: p}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -57,20 +57,18 @@ func (k *Kind) watch(ctx context.Context, ob *observer.Observer, changed func(ty
 }
 
 func rootIndex(obj any) ([]string, error) {
-	if s, ok := obj.(*stored); ok && s.root.Name != "" && !s.named() {
-		return []string{s.root.String()}, nil
+	if s, ok := obj.(*stored); ok && s.service != "" && !s.named() {
+		return []string{s.root().String()}, nil
 	}
 	return nil, nil
 }
 
 // named reports whether the object has the key of its Service, so that no index is needed to find it.
-func (s *stored) named() bool { return s.root.Name == s.name && s.root.Namespace == s.namespace }
+func (s *stored) named() bool { return s.service == s.name }
 
 func declarationIndex(obj any) ([]string, error) {
-	if s, ok := obj.(*stored); ok && s.root.Name != "" {
-		if r, ok := s.part.Value.(revisionValue); ok && (r.Facts.Stateful != "" || r.Facts.Misdeclared != "") {
-			return []string{s.root.String()}, nil
-		}
+	if s, ok := obj.(*stored); ok && s.service != "" && s.declares {
+		return []string{s.root().String()}, nil
 	}
 	return nil, nil
 }
@@ -84,9 +82,9 @@ func Handler(ob *observer.Observer) cache.ResourceEventHandler {
 func handler(ob *observer.Observer, changed func(types.NamespacedName)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
-			if s, ok := obj.(*stored); ok && s.root.Name != "" {
-				ob.Saw(s.root, s.part)
-				changed(s.root)
+			if s, ok := obj.(*stored); ok && s.service != "" {
+				ob.Saw(s.root(), s.part)
+				changed(s.root())
 			}
 		},
 		UpdateFunc: func(before, obj any) {
@@ -95,13 +93,13 @@ func handler(ob *observer.Observer, changed func(types.NamespacedName)) cache.Re
 			if !ok || !had {
 				return
 			}
-			if was.root != s.root {
+			if was.root() != s.root() {
 				moved(ob, was, s.part.Version) // a DomainMapping now refers to another Service
-				changed(was.root)
-				changed(s.root)
+				changed(was.root())
+				changed(s.root())
 			}
-			if s.root.Name != "" {
-				ob.Updated(was.part.Version, s.root, s.part)
+			if s.service != "" {
+				ob.Updated(was.part.Version, s.root(), s.part)
 			}
 		},
 		DeleteFunc: func(obj any) {
@@ -110,7 +108,7 @@ func handler(ob *observer.Observer, changed func(types.NamespacedName)) cache.Re
 			}
 			if s, ok := obj.(*stored); ok {
 				moved(ob, s, s.part.Version)
-				changed(s.root)
+				changed(s.root())
 			}
 		},
 	}
@@ -118,10 +116,10 @@ func handler(ob *observer.Observer, changed func(types.NamespacedName)) cache.Re
 
 // moved reports that an object no longer belongs to its root.
 func moved(ob *observer.Observer, s *stored, version string) {
-	if s.root.Name == "" {
+	if s.service == "" {
 		return
 	}
 	gone := s.part
 	gone.Value, gone.Version = nil, version
-	ob.Saw(s.root, gone)
+	ob.Saw(s.root(), gone)
 }

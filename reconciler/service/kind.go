@@ -98,8 +98,8 @@ func (k *Kind) Keys() []types.NamespacedName {
 	seen := map[types.NamespacedName]bool{}
 	for _, indexer := range k.caches() {
 		for _, obj := range indexer.List() {
-			if s, ok := obj.(*stored); ok && s.root.Name != "" {
-				seen[s.root] = true
+			if s, ok := obj.(*stored); ok && s.service != "" {
+				seen[s.root()] = true
 			}
 		}
 	}
@@ -121,7 +121,7 @@ func belonging(indexer cache.Indexer, key types.NamespacedName, name string) []a
 		objs = nil // each of our caches has this index
 	}
 	if obj, exists, err := indexer.GetByKey(name); err == nil && exists {
-		if s, ok := obj.(*stored); ok && s.root == key && s.named() {
+		if s, ok := obj.(*stored); ok && s.root() == key && s.named() {
 			objs = append(objs, obj)
 		}
 	}
@@ -147,14 +147,14 @@ func (k *Kind) declared() map[types.NamespacedName]Declared {
 // declaration sums up what the Revisions of a Service declare.
 func (k *Kind) declaration(service types.NamespacedName) Declared {
 	parts := k.Cached(service)
-	svc, ok := parts[partService].Value.(serviceValue)
+	uid, _, ok := identity(parts[partService].Value)
 	if !ok {
 		return Declared{}
 	}
-	out, newest := Declared{UID: svc.UID}, int64(-1)
+	out, newest := Declared{UID: uid}, int64(-1)
 	for _, part := range parts {
-		r, ok := part.Value.(revisionValue)
-		if !ok || r.Owner != svc.UID && r.Owner != "" {
+		r, ok := valueOf[revisionValue](part.Value)
+		if !ok || r.Owner != uid && r.Owner != "" {
 			continue
 		}
 		out.Stateful = out.Stateful || r.Facts.Stateful != ""
@@ -180,8 +180,8 @@ func (k *Kind) Cached(key types.NamespacedName) observer.Parts {
 
 // Object implements observer.Kind.
 func (*Kind) Object(p observer.Parts) *observer.Object {
-	if svc, ok := p[partService].Value.(serviceValue); ok {
-		return &observer.Object{UID: svc.UID, Created: svc.Created}
+	if uid, created, ok := identity(p[partService].Value); ok {
+		return &observer.Object{UID: uid, Created: created}
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ type Composed struct {
 
 // Compose puts a Service together from its parts. It returns nil if there is none.
 func Compose(p observer.Parts) *Composed {
-	svc, ok := p[partService].Value.(serviceValue)
+	svc, ok := valueOf[serviceValue](p[partService].Value)
 	if !ok {
 		return nil
 	}
@@ -210,7 +210,7 @@ func Compose(p observer.Parts) *Composed {
 	}
 	var domains []string
 	for name, part := range p {
-		switch v := part.Value.(type) {
+		switch v := unpack(part.Value).(type) {
 		case routeValue:
 			if v.Owner == svc.UID {
 				route := v.Route
@@ -280,7 +280,7 @@ func (k *Kind) fetch(ctx context.Context, namespace string, revisions []string) 
 		if err != nil {
 			return nil, err
 		}
-		out[partRevision+name] = observer.Part{Name: partRevision + name, Version: rev.ResourceVersion, Value: value}
+		out[partRevision+name] = observer.Part{Name: partRevision + name, Version: rev.ResourceVersion, Value: pack(value)}
 	}
 	return out, nil
 }

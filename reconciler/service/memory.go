@@ -155,7 +155,7 @@ func (m memory) decide(ctx context.Context, s lifecycle.Snapshot, from observer.
 func revisionsOf(states []observer.State) []observer.Parts {
 	var out []observer.Parts
 	for _, s := range states {
-		if _, ok := s.Changed.Value.(revisionValue); ok {
+		if isRevision(s.Changed.Value) {
 			out = append(out, s.Parts)
 		}
 	}
@@ -170,7 +170,7 @@ func known(at observer.Parts, more ...observer.Parts) map[string]lifecycle.Revis
 	for _, parts := range append([]observer.Parts{at}, more...) {
 		with := maps.Clone(at)
 		for name, p := range parts {
-			if _, ok := p.Value.(revisionValue); ok {
+			if isRevision(p.Value) {
 				with[name] = p
 			}
 		}

@@ -8,6 +8,7 @@ package service
 import (
 	"strings"
 	"time"
+	"unique"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,7 +30,7 @@ const (
 	partDomain   = "domain/"
 )
 
-// serviceValue is what the caches hold of a Service.
+// serviceValue is what the caches hold, packed, of a Service.
 type serviceValue struct {
 	UID         types.UID
 	Created     time.Time
@@ -41,22 +42,33 @@ type serviceValue struct {
 	Trouble     map[lifecycle.Incident]*lifecycle.Trouble
 }
 
-// domainValue is what the caches hold of a DomainMapping that is Ready.
+// domainValue is what the caches hold, packed, of a DomainMapping that is Ready.
 type domainValue struct {
 	URL string
 }
 
 // stored is the object that the caches hold. A metav1.ObjectMeta would take more room than the rest.
 type stored struct {
-	namespace, name string
-	uid             types.UID
-	root            types.NamespacedName
-	part            observer.Part
+	namespace unique.Handle[string]
+	name      string
+	// service is the name of the Service that it belongs to, empty if there is none.
+	service string
+	part    observer.Part
+	// declares says that it is a Revision that declares a stateful cluster, or tries to.
+	declares bool
+}
+
+// root names the Service that it belongs to. The result has no name if there is none.
+func (s *stored) root() types.NamespacedName {
+	if s.service == "" {
+		return types.NamespacedName{}
+	}
+	return types.NamespacedName{Namespace: s.namespace.Value(), Name: s.service}
 }
 
 // GetObjectMeta implements metav1.ObjectMetaAccessor, which caches need.
 func (s *stored) GetObjectMeta() metav1.Object {
-	return &metav1.ObjectMeta{Namespace: s.namespace, Name: s.name, UID: s.uid, ResourceVersion: s.part.Version}
+	return &metav1.ObjectMeta{Namespace: s.namespace.Value(), Name: s.name, ResourceVersion: s.part.Version}
 }
 
 // GetObjectKind and DeepCopyObject make it a runtime.Object, as caches expect.
@@ -78,26 +90,25 @@ type projector struct {
 func (p projector) transform(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *servingv1.Service:
-		key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
-		return p.keep(o, key, observer.Part{Name: partService, Root: true, Owner: o.UID, Value: p.service(o)}), nil
+		return p.keep(o, o.Name, observer.Part{Name: partService, Root: true, Owner: o.UID, Value: p.service(o)}), nil
 	case *servingv1.Route:
 		owner := metav1.GetControllerOf(o)
 		if owner == nil || owner.Kind != "Service" || owner.Name != o.Name || !strings.HasPrefix(owner.APIVersion, serving.GroupName+"/") {
-			return p.keep(o, types.NamespacedName{}, observer.Part{}), nil // it belongs to no Service
+			return p.keep(o, "", observer.Part{}), nil // it belongs to no Service
 		}
-		key := types.NamespacedName{Namespace: o.Namespace, Name: owner.Name}
-		return p.keep(o, key, observer.Part{Name: partRoute, Owner: owner.UID, Value: p.route(o, owner.UID)}), nil
+		return p.keep(o, o.Name, observer.Part{Name: partRoute, Owner: owner.UID, Value: p.route(o, owner.UID)}), nil
 	case *servingv1.Revision:
 		name := o.Labels[serving.ServiceLabelKey]
 		if name == "" {
-			return p.keep(o, types.NamespacedName{}, observer.Part{}), nil
+			return p.keep(o, "", observer.Part{}), nil
 		}
 		value, err := p.revision(o)
 		if err != nil {
 			return nil, err
 		}
-		key := types.NamespacedName{Namespace: o.Namespace, Name: name}
-		return p.keep(o, key, observer.Part{Name: partRevision + o.Name, Value: value}), nil
+		s := p.keep(o, name, observer.Part{Name: partRevision + o.Name, Value: value})
+		s.declares = value.Facts.Stateful != "" || value.Facts.Misdeclared != ""
+		return s, nil
 	case *servingv1beta1.DomainMapping:
 		return p.domain(o), nil
 	}
@@ -109,7 +120,7 @@ func (p projector) transform(obj any) (any, error) {
 func (p projector) domain(o *servingv1beta1.DomainMapping) *stored {
 	ref := o.Spec.Ref
 	if ref.Kind != "Service" || !strings.HasPrefix(ref.APIVersion, serving.GroupName+"/") {
-		return p.keep(o, types.NamespacedName{}, observer.Part{})
+		return p.keep(o, "", observer.Part{})
 	}
 	part := observer.Part{Name: partDomain + o.Name, Floating: true}
 	// The status of an older generation is about what it referred to then.
@@ -119,12 +130,19 @@ func (p projector) domain(o *servingv1beta1.DomainMapping) *stored {
 		}
 	}
 	// A DomainMapping must be in the namespace of its target.
-	return p.keep(o, types.NamespacedName{Namespace: o.Namespace, Name: ref.Name}, part)
+	return p.keep(o, ref.Name, part)
 }
 
-func (projector) keep(o metav1.Object, root types.NamespacedName, part observer.Part) *stored {
-	part.Version, part.Size = o.GetResourceVersion(), size(part.Value)
-	return &stored{namespace: o.GetNamespace(), name: o.GetName(), uid: o.GetUID(), root: root, part: part}
+func (projector) keep(o metav1.Object, service string, part observer.Part) *stored {
+	part.Version, part.Size, part.Value = o.GetResourceVersion(), size(part.Value), pack(part.Value)
+	name := o.GetName()
+	if strings.HasSuffix(part.Name, "/"+name) {
+		name = part.Name[len(part.Name)-len(name):] // one string for both
+	}
+	if strings.HasPrefix(name, service) {
+		service = name[:len(service)]
+	}
+	return &stored{namespace: unique.Make(o.GetNamespace()), name: name, service: service, part: part}
 }
 
 // size is about how many bytes a value takes.

@@ -21,7 +21,7 @@ func TestProjectRoute(t *testing.T) {
 		Traffic: []lifecycle.Share{{Revision: "cart-00001", Percent: 90}, {Revision: "cart-00002", Percent: 10}},
 		URLs:    []string{"http://cart.shop.example.com", "http://canary-cart.shop.example.com"},
 	}}
-	if !reflect.DeepEqual(s.part.Value, want) || s.root.Name != "cart" || s.part.Owner != "uid-cart" {
+	if !reflect.DeepEqual(unpack(s.part.Value), want) || s.service != "cart" || s.part.Owner != "uid-cart" {
 		t.Errorf("got %+v", s.part)
 	}
 }
@@ -45,7 +45,7 @@ func TestSplitIsEffective(t *testing.T) {
 			r.Generation = c.generation
 			r.Status.Conditions = duckv1.Conditions{c.ready, c.ingress}
 			r.Status.Traffic = split("cart-00001", "cart-00002")
-			v, ok := transformed(t, r).part.Value.(routeValue)
+			v, ok := valueOf[routeValue](transformed(t, r).part.Value)
 			if !ok || v.Effective != c.effective || v.Rollout != c.going {
 				t.Errorf("got %+v", v)
 			}
@@ -86,7 +86,7 @@ func TestRequestedTrafficIsNotARolloutStep(t *testing.T) {
 			is(corev1.ConditionUnknown, reasonRollout, apis.ConditionReady), is(corev1.ConditionUnknown, reasonRollout, servingv1.RouteConditionIngressReady),
 		}
 		r.Status.Traffic = c.traffic
-		if v, ok := transformed(t, r).part.Value.(routeValue); !ok || v.Effective != c.effective || v.Rollout != c.effective {
+		if v, ok := valueOf[routeValue](transformed(t, r).part.Value); !ok || v.Effective != c.effective || v.Rollout != c.effective {
 			t.Errorf("%s: got %+v", name, v)
 		}
 	}
@@ -113,7 +113,7 @@ func TestDomainMappingsAddURLs(t *testing.T) {
 		parts[p.Name] = p
 	}
 	urls := Compose(parts).Snapshot.Route.URLs
-	route, ok := parts[partRoute].Value.(routeValue)
+	route, ok := valueOf[routeValue](parts[partRoute].Value)
 	if !ok || !slices.Contains(urls, "https://cart.example.com") || urls[0] != route.URLs[0] || len(urls) != len(route.URLs)+1 {
 		t.Errorf("%q", urls)
 	}

@@ -18,7 +18,7 @@ func facts(t *testing.T, annotations map[string]string) lifecycle.Revision {
 	for name, v := range annotations {
 		r.Annotations[name] = v
 	}
-	v, ok := transformed(t, r).part.Value.(revisionValue)
+	v, ok := valueOf[revisionValue](transformed(t, r).part.Value)
 	if !ok {
 		t.Fatal("not a Revision")
 	}
