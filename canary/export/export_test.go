@@ -20,7 +20,7 @@ type fixed struct {
 }
 
 func (f fixed) Figures() iter.Seq[attribution.Figures] { return slices.Values(f.figures) }
-func (f fixed) Health() attribution.Health     { return f.health }
+func (f fixed) Health() attribution.Health             { return f.health }
 
 func ptr[T any](v T) *T { return &v }
 
