@@ -62,6 +62,7 @@ func Packed(s *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
 	}
 	out := *s
 	out.Status.Memory, out.Status.History = &runtime.RawExtension{Raw: packed}, nil
+	join(&out)
 	return &out
 }
 
