@@ -31,7 +31,7 @@ const Resource = "services.serving.knative.dev"
 // byDeclaration is the index of Revisions that declare a stateful cluster, or try to.
 const byDeclaration = "declaration"
 
-// byRoot is the index from a Service to the objects of other names that belong to it.
+// byRoot is the index from a Service to the objects of other names that belong to it, and to some that do not.
 const byRoot = "root"
 
 // Kind is the watched kind. It implements observer.Kind.
@@ -115,17 +115,23 @@ func (k *Kind) has(key types.NamespacedName) bool {
 }
 
 // belonging returns what a cache holds that belongs to a Service: the object of the same name, and those that the index finds.
-func belonging(indexer cache.Indexer, key types.NamespacedName, name string) []any {
-	objs, err := indexer.ByIndex(byRoot, name)
+func belonging(indexer cache.Indexer, key types.NamespacedName, name string) []*stored {
+	found, err := indexer.ByIndex(byRoot, drawerOf(key))
 	if err != nil {
-		objs = nil // each of our caches has this index
+		found = nil // each of our caches has this index
 	}
 	if obj, exists, err := indexer.GetByKey(name); err == nil && exists {
-		if s, ok := obj.(*stored); ok && s.root() == key && s.named() {
-			objs = append(objs, obj)
+		if s, ok := obj.(*stored); ok && s.named() {
+			found = append(found, obj)
 		}
 	}
-	return objs
+	var out []*stored
+	for _, obj := range found {
+		if s, ok := obj.(*stored); ok && s.service == key.Name && s.namespace.Value() == key.Namespace {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // declared lists the Services that have a Revision that declares a stateful cluster, or tries
@@ -169,10 +175,8 @@ func (k *Kind) declaration(service types.NamespacedName) Declared {
 func (k *Kind) Cached(key types.NamespacedName) observer.Parts {
 	parts, name := observer.Parts{}, key.String()
 	for _, indexer := range k.caches() {
-		for _, obj := range belonging(indexer, key, name) {
-			if s, ok := obj.(*stored); ok {
-				parts[s.part.Name] = s.part
-			}
+		for _, s := range belonging(indexer, key, name) {
+			parts[s.part.Name] = s.part
 		}
 	}
 	return parts
