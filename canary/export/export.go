@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 )
@@ -26,8 +27,8 @@ type Counts interface {
 // revisionLabels match those of Serving's own metrics, so queries can join both.
 var revisionLabels = []string{"k8s_namespace_name", "kn_service_name", "kn_configuration_name", "kn_revision_name"}
 
-func describe(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("canary_"+name, help, append(slices.Clone(revisionLabels), labels...), nil)
+func describe(name, help string, labels ...string) *family {
+	return &family{desc: prometheus.NewDesc("canary_"+name, help, append(slices.Clone(revisionLabels), labels...), nil), own: labels}
 }
 
 var (
@@ -64,8 +65,8 @@ var (
 )
 
 var all = []*prometheus.Desc{
-	entryRequests, handledRequests, handledByEntry, handledDuration, requiredShare, handledShare, unaccounted, podRestarts,
-	clusterMembers, clusterShards, scrapeAge, noData, scrapes, rejected, targets, services, duration,
+	entryRequests.desc, handledRequests.desc, handledByEntry.desc, handledDuration.desc, requiredShare.desc, handledShare.desc, unaccounted.desc,
+	podRestarts.desc, clusterMembers.desc, clusterShards.desc, scrapeAge.desc, noData.desc, scrapes, rejected, targets, services, duration,
 }
 
 // Collector is a prometheus.Collector of Counts.
@@ -85,8 +86,9 @@ func (*Collector) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
+	own := pairs{}
 	for f := range c.counts.Figures() {
-		s := service{to: to, labels: [4]string{f.Service.Namespace, f.Service.Name}}
+		s := service{to: to, own: own, namespace: f.Service.Namespace, name: f.Service.Name}
 		s.collect(f)
 	}
 	h := c.counts.Health()
@@ -114,27 +116,40 @@ func send(to chan<- prometheus.Metric, desc *prometheus.Desc, kind prometheus.Va
 
 // service sends the figures of one Service.
 type service struct {
-	to     chan<- prometheus.Metric
-	labels [4]string
+	to              chan<- prometheus.Metric
+	own             pairs
+	namespace, name string
+	// labels are revisionLabels, sorted by name as series need them.
+	labels []*dto.LabelPair
 }
 
-func (s service) send(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) {
-	send(s.to, desc, kind, value, append(slices.Clone(s.labels[:]), labels...)...)
+// of makes what follows the figures of a Revision, or of the Service if it has no name.
+func (s *service) of(configuration, revision string) {
+	s.labels = []*dto.LabelPair{
+		pair(revisionLabels[0], s.namespace), pair(revisionLabels[2], configuration), pair(revisionLabels[3], revision), pair(revisionLabels[1], s.name),
+	}
 }
 
-func (s service) by(desc *prometheus.Desc, kind prometheus.ValueType, values map[string]float64) {
+func (s *service) send(f *family, kind prometheus.ValueType, value float64, labels ...string) {
+	if all, ok := s.own.around(s.labels, f.own, labels); ok {
+		s.to <- &series{desc: f.desc, kind: kind, value: value, labels: all}
+	}
+}
+
+func (s *service) by(f *family, kind prometheus.ValueType, values map[string]float64) {
 	for _, label := range slices.Sorted(maps.Keys(values)) {
-		s.send(desc, kind, values[label], label)
+		s.send(f, kind, values[label], label)
 	}
 }
 
-func (s service) gauge(desc *prometheus.Desc, value *float64, labels ...string) {
+func (s *service) gauge(f *family, value *float64, labels ...string) {
 	if value != nil {
-		s.send(desc, prometheus.GaugeValue, *value, labels...)
+		s.send(f, prometheus.GaugeValue, *value, labels...)
 	}
 }
 
-func (s service) collect(f attribution.Figures) {
+func (s *service) collect(f attribution.Figures) {
+	s.of("", "")
 	s.gauge(unaccounted, f.NeverStarted, "entry")
 	// A Revision that was recreated under its name has another UID, and both may be known for a moment.
 	// The same series twice would be an error.
@@ -147,14 +162,14 @@ func (s service) collect(f attribution.Figures) {
 			continue
 		}
 		seen[r.Name] = true
-		s.labels[2], s.labels[3] = r.Configuration, r.Name
+		s.of(r.Configuration, r.Name)
 		s.revision(r)
 	}
 	for _, n := range f.NoData {
 		missing[of[string(n.Revision)]] = append(missing[of[string(n.Revision)]], n)
 	}
 	for names, absent := range missing {
-		s.labels[2], s.labels[3] = names[0], names[1]
+		s.of(names[0], names[1])
 		once := map[attribution.NoData]bool{}
 		for _, n := range absent {
 			n.Revision, n.Detail = "", ""
@@ -166,12 +181,12 @@ func (s service) collect(f attribution.Figures) {
 	}
 }
 
-func (s service) revision(r attribution.RevisionFigures) {
+func (s *service) revision(r attribution.RevisionFigures) {
 	s.by(entryRequests, prometheus.CounterValue, r.Entered)
 	s.by(handledRequests, prometheus.CounterValue, r.Handled)
 	s.by(handledByEntry, prometheus.CounterValue, r.EnteredAt)
 	if h := r.Durations; h != nil {
-		if m, err := prometheus.NewConstHistogram(handledDuration, h.Count, h.Sum, h.Buckets, s.labels[:]...); err == nil {
+		if m, err := prometheus.NewConstHistogram(handledDuration.desc, h.Count, h.Sum, h.Buckets, s.namespace, s.name, r.Configuration, r.Name); err == nil {
 			s.to <- m
 		}
 	}

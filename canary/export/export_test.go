@@ -1,6 +1,7 @@
 package export
 
 import (
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
@@ -147,5 +149,55 @@ func TestDescribesEverything(t *testing.T) {
 	}
 	if n := testutil.CollectAndCount(NewCollector(fixed{})); n != 3 {
 		t.Errorf("%d metrics of nothing", n)
+	}
+}
+
+// Labels of applications may be anything. The registry refuses a scrape with one that is not valid, or with labels that are not sorted.
+func TestOneBadLabelDoesNotFailTheScrape(t *testing.T) {
+	t.Parallel()
+	bad := sample()
+	bad.figures[0].Revisions[0].EnteredAt = map[string]float64{"a\xffb": 1, "cart-1": 2}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(NewCollector(bad))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if !slices.IsSortedFunc(m.GetLabel(), func(a, b *dto.LabelPair) int { return strings.Compare(a.GetName(), b.GetName()) }) {
+				t.Errorf("%s: %v", f.GetName(), m.GetLabel())
+			}
+		}
+		if f.GetName() == "canary_handled_requests_by_entry_total" && len(f.GetMetric()) != 1 {
+			t.Errorf("%v", f.GetMetric())
+		}
+	}
+}
+
+// What Services without pods cost in a scrape of this process.
+func BenchmarkScrapeOfSleepers(b *testing.B) {
+	var all fixed
+	for i := range 1000 {
+		f := attribution.Figures{Service: types.NamespacedName{Namespace: "shop", Name: fmt.Sprintf("cart-%d", i)}}
+		for r := range 3 {
+			uid := types.UID(fmt.Sprintf("%d-%d", i, r))
+			f.Revisions = append(f.Revisions, attribution.RevisionFigures{
+				Revision: attribution.Revision{UID: uid, Name: fmt.Sprintf("cart-%d-%d", i, r), Configuration: f.Service.Name, Required: ptr(.5)},
+				Restarts: map[string]float64{"oom_killed": 0, "restarted": 0, "pod_failed": 0},
+			})
+			for _, figure := range []string{"handled_requests_total", "entry_requests_total"} {
+				f.NoData = append(f.NoData, attribution.NoData{Revision: uid, Figure: figure, Reason: attribution.NotRead})
+			}
+		}
+		all.figures = append(all.figures, f)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(NewCollector(all))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := registry.Gather(); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
