@@ -4,10 +4,12 @@ package e2e
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -165,6 +167,48 @@ func TestRollouts(t *testing.T) {
 		if last := events[len(events)-1]; last.cd.CustomData.Reason != all[name].reason {
 			t.Errorf("%s: the last event has the reason %q, want %q", name, last.cd.CustomData.Reason, all[name].reason)
 		}
+		s.counted(t, name, all[name].reason, types)
+	}
+}
+
+// counted compares DORA's metrics of a Service with its events. All its rollbacks have the same reason.
+func (s *scene) counted(t *testing.T, name, reason string, types []string) {
+	t.Helper()
+	want := map[string]float64{}
+	for _, typ := range types {
+		switch {
+		case typ == removed:
+			clear(want) // what has its name next begins at 0
+		case typ == deployed, typ == upgraded:
+			want["dora_deployments_total completed"]++
+		case typ == rolledBack && reason == "CanaryWithdrawn":
+			want["dora_deployments_total stopped"]++
+			want["dora_change_failures_total stopped"]++
+		case typ == rolledBack:
+			want["dora_change_failures_total completed"]++
+		}
+	}
+	if len(want) == 0 {
+		return
+	}
+	err := kit.Wait(t.Context(), time.Minute, "DORA's metrics of "+name, func(ctx context.Context) error {
+		measured, err := suite.MeasuredOf(ctx, s.ns, name)
+		if err != nil {
+			return err //nolint:wrapcheck // it says what was read
+		}
+		got := map[string]float64{}
+		for _, family := range []string{"dora_deployments_total", "dora_change_failures_total"} {
+			for _, sample := range measured[family] {
+				got[family+" "+sample.Labels["outcome"]] += sample.Value
+			}
+		}
+		if !maps.Equal(got, want) {
+			return kit.NotYet("%v, want %v", got, want)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
 
