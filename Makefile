@@ -122,7 +122,7 @@ bench: $(CLUSTER) ## Compare with ApiServerSource, a bare program and Prometheus
 SCREENSHOTS := test/screenshots
 
 .PHONY: screenshots
-screenshots: $(SCREENSHOTS)/node_modules ## Render the dashboards as Grafana does, into bin/screenshots and docs/images (needs Node.js, Chromium and Prometheus)
+screenshots: $(SCREENSHOTS)/node_modules ## Render the dashboards as Grafana does, into bin/screenshots and docs/images (make deps DEPS=--browser installs what it needs)
 	@node $(SCREENSHOTS)/shoot.mjs bin/screenshots docs/images
 
 .PHONY: test-screenshots
@@ -130,7 +130,7 @@ test-screenshots: $(SCREENSHOTS)/node_modules ## Compare what the rendered dashb
 	@node $(SCREENSHOTS)/check.mjs $(if $(UPDATE),--update)
 
 $(SCREENSHOTS)/node_modules: $(SCREENSHOTS)/package-lock.json
-	@for p in node npm chromium prometheus promtool; do command -v $$p >/dev/null || { echo "$$p is missing; to install all: apt-get install nodejs npm chromium fonts-liberation prometheus" >&2; exit 1; }; done
+	@for p in node npm chromium prometheus promtool; do command -v $$p >/dev/null || { echo "$$p is missing; to install all: make deps DEPS=--browser" >&2; exit 1; }; done
 	@cd $(SCREENSHOTS) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 

@@ -107,7 +107,7 @@ type Query struct {
 }
 
 // All returns every dashboard.
-func All() []Dashboard { return []Dashboard{canary(), gates(), cdevents(), fleet()} }
+func All() []Dashboard { return []Dashboard{canary(), gates(), cdevents(), fleet(), performance()} }
 
 // scraped are the variables of every dashboard: one Prometheus may scrape several controllers. Of is a metric that every
 // replica exports.

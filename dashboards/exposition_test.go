@@ -30,6 +30,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/export"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+	"github.com/knative-cdevents/knative-cdevents/emitter/dora"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/environment"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
@@ -55,6 +56,16 @@ type replica struct {
 
 // faster is how much faster time passes for gates, which count a run two minutes after it ends.
 const faster = 60
+
+// deployed is what the ledger has stored about deployments: the same for every leader.
+var deployed = []*v1alpha1.CDEventSubject{{
+	Spec: v1alpha1.CDEventSubjectSpec{Kind: "Service", Namespace: "shop", Name: "cart"},
+	Status: v1alpha1.CDEventSubjectStatus{Performance: &v1alpha1.Performance{
+		Deployments: 4, Stopped: 1, Failures: 1,
+		LeadTime: &v1alpha1.DurationCounts{Counts: []int64{0, 4}, Milliseconds: 2_400_000},
+		Restore:  &v1alpha1.DurationCounts{Counts: []int64{2}, Milliseconds: 60_000},
+	}},
+}}
 
 // finished is a run that ended with this verdict.
 func finished(now time.Time, name string, v verdict.Verdict, reason verdict.Reason) *v1alpha1.GateRun {
@@ -104,7 +115,10 @@ func newReplica(t *testing.T) *replica {
 	}
 	go w.Run(t.Context())
 	r.gates = gate.NewMetrics(r.gateTime, func(string, string) bool { return r.leads() })
-	r.registry.MustRegister(r.gates)
+	r.registry.MustRegister(r.gates, &dora.Collector{
+		Subjects: func() []*v1alpha1.CDEventSubject { return deployed }, Leads: func(types.NamespacedName) bool { return r.leads() },
+		Environment: func(string) string { return "production" },
+	})
 	r.registry.MustRegister(planned(func(types.NamespacedName) bool { return r.leads() }), environment.Metrics(provisioned))
 	return r
 }

@@ -111,6 +111,12 @@ func checkFigures(t *testing.T, shown map[string]map[string]float64, v Values) {
 		{"Events accepted by sinks", about, map[string]float64{"dev.cdevents.service.upgraded.0.3.0": 3}},
 		{"Dropped events", about, map[string]float64{"rejected": 2}},
 		{"Environments by kind", exact, map[string]float64{"Cluster.cluster.x-k8s.io": 12, "Cluster.eks.aws.upbound.io": 0}},
+		{"By Service", exact, map[string]float64{
+			"Deployments of production": 4, "Stopped of production": 1, "Failed of production": 1, "Fail rate of production": .4,
+			"Lead time of production": 600, "Time to restore of production": 30,
+		}},
+		{"Lead time of changes", exact, map[string]float64{"shop/cart production": 600}},
+		{"Time to restore service", exact, map[string]float64{"shop/cart production": 30}},
 		{"Verdicts over time", exact, map[string]float64{"cart Fail": 1}},
 		{"Evidence for a Fail", exact, map[string]float64{"cart ErrorRate": 75, "cart ErrorRate required": 60}},
 		{"Evidence for a Pass", exact, map[string]float64{"cart ErrorRate": .5, "cart ErrorRate required": 20}},

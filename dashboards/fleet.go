@@ -49,7 +49,7 @@ func misplaced() string {
 func fleetTable() Panel {
 	errors := ratio(rate(byService, everywhere(handledTotal, `outcome=~"error|timeout"`), short), rate(byService, everywhere(handledTotal, `outcome!="unknown"`), short))
 	return Panel{
-		Title: "Services", Kind: Table, Width: 24, To: "knative-cdevents-canary",
+		Title: "Services", Kind: Table, Width: 24, To: "knative-cdevents-canary", Empty: "no Service is measured",
 		Description: "Revisions: how many share the traffic; more than one is a rollout. Canary: the smallest share. Last verdict: of its gates, within an hour. A Service's name leads to the dashboard of its canary.",
 		Queries: []Query{
 			{Column: "Revisions", Unit: count, Expr: split()},

@@ -148,7 +148,7 @@ func stamp(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli(
 // name is the label that Grafana shows for a series.
 func (b Bound) name(r result) string {
 	if b.Column != "" {
-		return b.Column + " of " + r.Metric["kn_revision_name"]
+		return b.Column + " of " + r.Metric["kn_revision_name"] + r.Metric["environment"]
 	}
 	if b.Legend == "" {
 		return strings.TrimPrefix(fmt.Sprint(r.Metric), "map")

@@ -32,7 +32,7 @@ type Bound struct {
 func Queries(v Values) []Bound {
 	steps := cmp.Or(v.Step, time.Minute)
 	bind := strings.NewReplacer(
-		"$job", Anything, "$instance", Anything, "$namespace", v.Namespace, "$service", v.Service, "$gate", Anything,
+		"$job", Anything, "$instance", Anything, "$namespace", v.Namespace, "$service", v.Service, "$gate", Anything, "$environment", Anything,
 		"$revision", cmp.Or(v.Revision, Everything), "$source", cmp.Or(v.Source, Everything),
 		stepMillis, strconv.FormatInt(steps.Milliseconds(), 10), step, promDuration(steps),
 		short, promDuration(cmp.Or(v.Interval, time.Minute)), shown, promDuration(cmp.Or(v.Shown, 15*time.Minute)),

@@ -139,7 +139,7 @@ func invisible() []dashboard.DynamicConfigValue {
 func headings() map[string]string {
 	return map[string]string{
 		"k8s_namespace_name": "Namespace", "kn_service_name": "Service", "kn_revision_name": "Revision",
-		"gate": "Gate", "verdict": "Verdict", "figure": "Figure", "reason": "Reason",
+		"environment": "Environment", "gate": "Gate", "verdict": "Verdict", "figure": "Figure", "reason": "Reason",
 	}
 }
 
@@ -158,7 +158,7 @@ func columns(p dashboards.Panel, id uint32) *table.PanelBuilder {
 		link := "/d/" + p.To + "?var-namespace=${__data.fields.Namespace}&var-service=${__data.fields.Service}&${__url_time_range}"
 		b.OverrideByName("Service", []dashboard.DynamicConfigValue{{Id: "links", Value: []map[string]any{{"title": "The Service's canary", "url": link}}}})
 	}
-	names, hidden, order := headings(), map[string]bool{"Time": true}, map[string]int{"k8s_namespace_name": 0, "kn_service_name": 1, "kn_revision_name": 2, "gate": 3, "verdict": 4, "figure": 5, "reason": 6}
+	names, hidden, order := headings(), map[string]bool{"Time": true}, map[string]int{"k8s_namespace_name": 0, "kn_service_name": 1, "environment": 2, "kn_revision_name": 2, "gate": 3, "verdict": 4, "figure": 5, "reason": 6}
 	for i, q := range p.Queries {
 		b.WithTarget(query(q, i).Instant().Format(prometheus.PromQueryFormatTable))
 		// Grafana names the values differently if a panel has only one query.

@@ -7,5 +7,7 @@ export const boards = [
   { name: 'canary', variables: { namespace: 'cdevents-demo', service: 'cart' }, seconds: during },
   { name: 'gates', variables: { namespace: 'cdevents-demo', service: 'cart' } },
   { name: 'cdevents', variables: {} },
+  // The recording is older than its metrics.
+  { name: 'dora', variables: {} },
   { name: 'fleet', variables: {}, seconds: during },
 ];

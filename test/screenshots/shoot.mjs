@@ -23,7 +23,7 @@ await browse(async (open) => {
   for (const { name, variables, seconds } of boards) {
     const page = await open(name, { variables, seconds });
     await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true });
-    for (const [picture, first, below] of pictures[name]) {
+    for (const [picture, first, below] of pictures[name] ?? []) {
       const top = async (title) => page.$$eval('h2, [data-panel]', (all, t) => all.find((h) => h.textContent.startsWith(t)).getBoundingClientRect().top, title);
       const y = await top(first);
       const path = join(docs, `dashboard-${picture}.png`);

@@ -1,0 +1,118 @@
+package dashboards
+
+const (
+	ofTeam        = `k8s_namespace_name=~"$namespace",kn_service_name=~"$service",environment=~"$environment"`
+	byDelivery    = byService + ", environment"
+	ofEnvironment = ofServices + " {{environment}}"
+	doraTotal     = "dora_deployments_total"
+	failuresTotal = "dora_change_failures_total"
+	leadTime      = "dora_change_lead_time_seconds_bucket"
+	restoreTime   = "dora_time_to_restore_seconds_bucket"
+	notDeployed   = "no deployment was seen"
+)
+
+// performance shows the metrics of software delivery that docs/dora.md defines.
+func performance() Dashboard {
+	return Dashboard{
+		File:        "dora.json",
+		UID:         "knative-cdevents-dora",
+		Title:       "DORA",
+		Description: "Deployments, changes that fail, the lead time of changes, and the time to restore service, as docs/dora.md defines them.",
+		Variables: append(scraped("cdevents_leading_ratio"),
+			Variable{Name: "namespace", Title: "Namespace", Series: series(doraTotal), Label: "k8s_namespace_name", Many: true, Empty: notDeployed},
+			Variable{Name: "service", Title: "Service", Series: series(doraTotal, `k8s_namespace_name=~"$namespace"`), Label: "kn_service_name", Many: true, Empty: notDeployed},
+			Variable{Name: "environment", Title: "Environment", Series: series(doraTotal), Label: "environment", Many: true, Optional: true, Empty: notDeployed}),
+		Rows: []Row{
+			{Title: "In the selected time", Panels: []Panel{deliveries()}},
+			{Title: "Over time", Panels: []Panel{deployments(), changeFailures(), leadTimes(), restoreTimes()}},
+		},
+	}
+}
+
+// stored returns the total of a counter that the ledger stores. Every replica that leads exports it, and for a moment two may.
+func stored(by, metric string, matchers ...string) string {
+	return largest(by, series(metric, append([]string{ofTeam}, matchers...)...))
+}
+
+// grown returns how much stored totals grew in the selected time. A series begins with its first deployment, so what was not
+// there before was 0.
+func grown(by, metric string, matchers ...string) string {
+	now := stored(by, metric, matchers...)
+	before := largest(by, series(metric, append([]string{ofTeam}, matchers...)...)+" offset "+shown)
+	return "clamp_min(" + now + " - (" + before + " or 0 * " + now + "), 0)"
+}
+
+func sumBy(by, of string) string { return "sum by (" + by + ") (" + of + ")" }
+
+// each returns how much stored totals grew since the step before, so that a deployment is in one bar. The total is absent for a
+// moment while the leader changes, so the largest of the last few scrapes counts. A total that was read first is no deployment.
+func each(by, metric string) string {
+	labels := byDelivery + ", outcome"
+	now := stored(labels, metric)
+	before := largest(labels, "max_over_time("+series(metric, ofTeam)+"["+short+"] offset "+step+")")
+	known := "group(" + series("cdevents_leading_ratio") + " offset " + step + ")"
+	return sumBy(by, "clamp_min("+now+" - "+before+", 0) or "+now+" and on () "+known)
+}
+
+func deliveries() Panel {
+	by := byDelivery + ", outcome"
+	all := func(metric string, matchers ...string) string {
+		return sumBy(byDelivery, grown(by, metric, matchers...))
+	}
+	median := func(metric string) string {
+		return "histogram_quantile(0.5, " + sumBy(byDelivery+", le", grown(byDelivery+", le", metric)) + ") >= 0"
+	}
+	return Panel{
+		Title: "By Service", Kind: Table, Width: 24, Empty: notDeployed, To: "knative-cdevents-canary",
+		Description: "Deployments: Revisions that got all traffic. Stopped: canaries that were withdrawn before. Failed: deployments that were rolled back or followed by an outage. Fail rate: both of all, stopped canaries included. Times are medians. What happened before Prometheus knew the controller counts as if it had happened in this time.",
+		Queries: []Query{
+			{Column: "Deployments", Unit: count, Expr: all(doraTotal, `outcome="completed"`)},
+			{Column: "Stopped", Unit: count, Expr: all(doraTotal, `outcome="stopped"`)},
+			{Column: "Failed", Unit: count, Expr: all(failuresTotal, `outcome="completed"`)},
+			{Column: "Fail rate", Unit: percent, Expr: ratio(all(failuresTotal), all(doraTotal))},
+			{Column: "Lead time", Unit: seconds, Expr: median(leadTime)},
+			{Column: "Time to restore", Unit: seconds, Expr: median(restoreTime)},
+		},
+	}
+}
+
+func outcomesOfDeployments() []Color {
+	return []Color{{"^completed$", "green"}, {"^stopped$", "orange"}, {"^failed$", "red"}}
+}
+
+func deployments() Panel {
+	return Panel{
+		Title: "Deployments", Unit: count, Width: 12, Kind: Bars, Empty: notDeployed, Colors: outcomesOfDeployments(),
+		Description: "In each interval: completed with all traffic, or stopped as a canary.",
+		Queries:     []Query{{Expr: each("outcome", doraTotal), Legend: "{{outcome}}"}},
+	}
+}
+
+func changeFailures() Panel {
+	return Panel{
+		Title: "Changes that failed", Unit: count, Width: 12, Kind: Bars, Empty: "none", Colors: outcomesOfDeployments(),
+		Description: "In each interval: rolled back after all traffic or followed by an outage (completed), or withdrawn as a canary (stopped).",
+		Queries:     []Query{{Expr: each("outcome", failuresTotal), Legend: "{{outcome}}"}},
+	}
+}
+
+// overAll returns the median of all durations so far.
+func overAll(metric string) string {
+	return "histogram_quantile(0.5, " + sumBy(byDelivery+", le", stored(byDelivery+", le", metric)) + ") >= 0"
+}
+
+func leadTimes() Panel {
+	return Panel{
+		Title: "Lead time of changes", Unit: seconds, Width: 12, Empty: "no deployment says when its change was committed",
+		Description: "Median of all deployments so far, from the commit or the start of the pipeline to all traffic. Needs an annotation of the pipeline.",
+		Queries:     []Query{{Expr: overAll(leadTime), Legend: ofEnvironment}},
+	}
+}
+
+func restoreTimes() Panel {
+	return Panel{
+		Title: "Time to restore service", Unit: seconds, Width: 12, Empty: "nothing had to be restored",
+		Description: "Median of all outages, rollbacks and stopped canaries so far, from the first traffic of the bad Revision, or the beginning of the outage, to the end.",
+		Queries:     []Query{{Expr: overAll(restoreTime), Legend: ofEnvironment}},
+	}
+}
