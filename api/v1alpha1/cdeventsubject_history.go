@@ -20,7 +20,7 @@ type PastTransition struct {
 	Revision string `json:"revision,omitempty"`
 	// previous is the name of the Revision that had the traffic before.
 	Previous string `json:"previous,omitempty"`
-	// traffic lists the largest shares of the traffic after a shift.
+	// traffic lists the largest shares of the traffic after a deployment, a shift or a rollback.
 	Traffic []PastShare `json:"traffic,omitempty"`
 	// merged is the number of further steps of a gradual rollout that the transition stands for.
 	Merged int64 `json:"merged,omitempty"`

@@ -50,7 +50,8 @@ func past(t lifecycle.Transition) v1alpha1.PastTransition {
 		p.Previous = short(t.Previous.Name)
 	}
 	switch {
-	case t.Type == lifecycle.TrafficShifted:
+	case slices.Contains([]lifecycle.Type{lifecycle.TrafficShifted, lifecycle.Deployed, lifecycle.RolledBack}, t.Type):
+		// An upgrade leaves all traffic to one Revision.
 		for _, s := range t.Traffic[:min(len(t.Traffic), maxPastShares)] {
 			p.Traffic = append(p.Traffic, v1alpha1.PastShare{Revision: short(s.Revision), Percent: s.Percent})
 		}
