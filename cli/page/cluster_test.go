@@ -81,7 +81,7 @@ func (c *cluster) fill(t *testing.T) {
 		c.revision(t, "cart", name, i)
 	}
 	c.gate(t, "cart", Run(120, .36))
-	c.ledger(t, cart, "cart", "cart-00002", 3*time.Minute, 10)
+	c.ledger(t, cart, "cart", "cart-00002", 3*time.Minute+10*time.Second, 10)
 	c.ledger(t, books, "books", "books-00002", 5*time.Hour, 100)
 	environment := &v1alpha1.CDEventSubject{
 		ObjectMeta: metav1.ObjectMeta{Name: "cluster-u-prod"}, Spec: v1alpha1.CDEventSubjectSpec{APIVersion: "cluster.x-k8s.io/v1beta1", Kind: "Cluster", Namespace: "fleet", Name: "prod", UID: "u-prod"},
@@ -199,6 +199,13 @@ func (c *cluster) ledger(t *testing.T, s *servingv1.Service, name, newest string
 		Spec:       v1alpha1.CDEventSubjectSpec{APIVersion: "serving.knative.dev/v1", Kind: "Service", Namespace: s.Namespace, Name: name, UID: s.UID},
 	}
 	e.Status.Memory = &runtime.RawExtension{Raw: must[[]byte](t)(json.Marshal(memory))}
+	past := func(sequence int64, at time.Time, of lifecycle.Type, traffic ...v1alpha1.PastShare) {
+		e.Status.History = append(e.Status.History, v1alpha1.PastTransition{Sequence: sequence, Time: metav1.NewMicroTime(at), Type: string(of), Revision: first.Name, Traffic: traffic, Names: []string{"http://" + name + ".shop.example.com"}})
+	}
+	if percent < 100 { // the other Service's entry is older than the history
+		past(1, deployed.Time, lifecycle.Deployed, v1alpha1.PastShare{Revision: first.Name, Percent: 100})
+		past(2, deployed.Time.Add(time.Second), lifecycle.Published)
+	}
 	for _, tr := range []lifecycle.Transition{ready, last} {
 		e.Status.Journal = append(e.Status.Journal, v1alpha1.JournalEntry{
 			Sequence: tr.Sequence, Time: metav1.MicroTime{Time: tr.Time}, Type: string(tr.Type), Transition: runtime.RawExtension{Raw: must[[]byte](t)(json.Marshal(tr))},

@@ -200,7 +200,7 @@ func (c *cluster) changes(t *testing.T, url string) {
 	for _, m := range v.Service.Moments {
 		moments = append(moments, m.Name)
 	}
-	if got, want := strings.Join(moments, ", "), "service.deployed, revision.ready, gate began, traffic.shifted"; got != want {
+	if got, want := strings.Join(moments, ", "), "service.deployed, service.published, revision.ready, traffic.shifted, gate began"; got != want {
 		t.Errorf("its moments are %s, want %s", got, want)
 	}
 	if r := v.Service.Revisions; len(r) != 2 || r[0].Image == "" {

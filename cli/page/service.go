@@ -111,16 +111,18 @@ func (s *Server) others(h *report.History, of *service) []timeline.Moment {
 		for _, name := range slices.Sorted(maps.Keys(r.Run.Split)) {
 			split = append(split, lifecycle.Share{Revision: name, Percent: r.Run.Split[name]})
 		}
-		for i := range out {
-			if out[i].Time.Equal(r.Run.StartTime.Time) {
-				out[i].Split = lifecycle.Split(split)
-			}
+		began := timeline.Moment{Time: r.Run.StartTime.Time, Name: "gate began", Text: fmt.Sprintf("gate %s began to judge %s", r.Name, r.Run.Canary.Name), Split: lifecycle.Split(split)}
+		if i := slices.IndexFunc(out, func(m timeline.Moment) bool { return m.Text == began.Text && m.Time.Equal(began.Time) }); i >= 0 {
+			out[i] = began
+			continue
 		}
+		out = append(out, began)
+		h.Events = append(h.Events, report.Event{Event: timeline.Event{Time: began.Time, Text: began.Text}})
 	}
 	for _, seen := range s.seen.splits(of.Namespace, of.Name) {
 		// The ledger tells of the same change, unless steps were merged or it may not be read.
 		told := slices.ContainsFunc(h.Timeline.Events, func(e timeline.Event) bool {
-			return slices.Equal(e.Split, seen.Split) && e.Time.Sub(seen.Time).Abs() < time.Minute
+			return e.MovesTraffic() && slices.Equal(e.Split, seen.Split) && e.Time.Sub(seen.Time).Abs() < time.Minute
 		})
 		if !told {
 			out = append(out, seen)

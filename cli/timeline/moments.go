@@ -32,6 +32,11 @@ func (e Event) Moment() Moment {
 	return Moment{Time: e.Time, Sequence: e.Sequence, Name: e.Short(), Text: e.Text, Split: e.Split}
 }
 
+// MovesTraffic reports whether the event is about a new split.
+func (e Event) MovesTraffic() bool {
+	return slices.Contains([]lifecycle.Type{lifecycle.TrafficShifted, lifecycle.Upgraded, lifecycle.RolledBack}, e.kind)
+}
+
 // after is the split after a transition, if that is known: without its traffic, only if all of it moved.
 func after(t lifecycle.Transition) []lifecycle.Share {
 	all := t.Type == lifecycle.Upgraded || t.Type == lifecycle.RolledBack && withdrawn(t) == ""

@@ -175,16 +175,10 @@ func remember(s *v1alpha1.CDEventSubject) ([]Event, []lifecycle.Share, error) {
 			out = append(out, Event{Sequence: ref.Sequence, Time: ref.Time, kind: ref.Type, Text: text})
 		}
 	}
-	arrivals := map[int64]int{}
-	for _, r := range m.Revisions {
-		if r.Arrived != nil {
-			arrivals[r.Arrived.Sequence]++
-		}
-	}
 	for _, name := range slices.Sorted(maps.Keys(m.Revisions)) {
 		if ref := m.Revisions[name].Arrived; ref != nil {
 			add(ref, brief(ref.Type, name))
-			if (ref.Type == lifecycle.Upgraded || ref.Type == lifecycle.Deployed) && arrivals[ref.Sequence] == 1 {
+			if ref.Type == lifecycle.Upgraded {
 				out[len(out)-1].Split = []lifecycle.Share{{Revision: name, Percent: 100}}
 			}
 		}

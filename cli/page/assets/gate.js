@@ -19,7 +19,7 @@ function body(r) {
     h('p', null, name(run.canary.name), run.baseline?.name && [' against ', name(run.baseline.name)], '. ', when(r)),
     run.message && h('p', { class: 'quiet' }, run.message),
     j && h('div', { class: 'figures' }, shares(r), requests(r)),
-    j?.metrics?.length ? metrics(j.metrics) : null,
+    j?.metrics?.length ? metrics(j.metrics, run.verdict === 'Running') : null,
   ]
 }
 
@@ -98,14 +98,14 @@ function proof(value, limit) {
   ]
 }
 
-function metrics(all) {
+function metrics(all, judging) {
   const cell = (title, ...children) => h('td', { role: 'cell', 'data-title': title }, children)
   const heads = ['Metric', 'Verdict', 'Canary bad', 'Baseline bad', 'Difference (95 %)', 'Proof: worse', 'Proof: good enough']
   return h('table', { role: 'table', class: 'stacking metrics', 'aria-label': 'Metrics' },
     h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, heads.map((t) => h('th', { role: 'columnheader', scope: 'col' }, t)))),
     h('tbody', { role: 'rowgroup' }, all.map((m) => h('tr', { role: 'row', key: m.name },
       h('th', { role: 'rowheader', scope: 'row', 'data-title': 'Metric' }, m.name, m.dryRun && h('span', { class: 'quiet' }, ' (dry run)')),
-      cell('Verdict', badge(m.verdict, m.verdict === 'Running' ? 'Judging' : m.verdict), m.reason && h('span', { class: 'quiet block' }, m.reason)),
+      cell('Verdict', m.verdict !== 'Running' ? badge(m.verdict) : judging ? badge(m.verdict, 'Judging') : badge('Unknown', 'Undecided'), m.reason && m.reason !== 'Undecided' && h('span', { class: 'quiet block' }, m.reason)),
       cell('Canary bad', ratio(m.canary)),
       cell('Baseline bad', ratio(m.baseline)),
       cell('Difference (95 %)', m.low !== undefined && m.high !== undefined ? `${signed(m.low)} to ${signed(m.high)} points` : h('span', { class: 'quiet' }, 'not known')),

@@ -5,6 +5,8 @@ import { findings, owed, traffic } from './fleet.js'
 import { lanes } from './lanes.js'
 import { run } from './gate.js'
 
+const judging = (r) => r.run?.verdict === 'Running'
+
 export function service(data) {
   const s = data.service
   return [
@@ -16,8 +18,9 @@ export function service(data) {
       h('h2', { id: 'now' }, 'Traffic now'), h('div', { class: 'wide' }, traffic(s.traffic)),
       h('p', { class: 'quiet inline' }, 'To deliver: ', owed(s))),
     findings(s.findings, 0, s.namespace),
-    s.runs.map((r) => run(r)),
+    s.runs.filter(judging).map(run),
     lanes(s),
+    s.runs.filter((r) => !judging(r)).map(run),
     history(s),
     revisions(s),
   ]
