@@ -5,8 +5,10 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -48,7 +50,12 @@ func TestInBrowser(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(os.TempDir(), "page"), []byte(server.URL()+"\n"+control.URL+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(hold)
+		ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		select {
+		case <-ctx.Done():
+		case <-time.After(hold):
+		}
 		return
 	}
 	node := exec.CommandContext(t.Context(), "node", "--test", "--test-reporter=spec", "page.test.mjs")
