@@ -1,6 +1,6 @@
 // The dashboards, with the selections and the time range, in seconds since the recording began, that the pictures show.
 
-// While the second release is being judged: seconds since the recording began.
+// While the second release is being judged. Adjust it after "make record-metrics".
 const during = [150, 440];
 
 export const boards = [
