@@ -76,22 +76,20 @@ func deliveries() Panel {
 	}
 }
 
-func outcomesOfDeployments() []Color {
-	return []Color{{"^completed$", "green"}, {"^stopped$", "orange"}, {"^failed$", "red"}}
-}
-
 func deployments() Panel {
 	return Panel{
-		Title: "Deployments", Unit: count, Width: 12, Kind: Bars, Empty: notDeployed, Colors: outcomesOfDeployments(),
+		Title: "Deployments", Unit: count, Width: 12, Kind: Bars, Empty: notDeployed,
 		Description: "In each interval: completed with all traffic, or stopped as a canary.",
+		Colors:      []Color{{"^completed$", "green"}, {"^stopped$", "orange"}},
 		Queries:     []Query{{Expr: each("outcome", doraTotal), Legend: "{{outcome}}"}},
 	}
 }
 
 func changeFailures() Panel {
 	return Panel{
-		Title: "Changes that failed", Unit: count, Width: 12, Kind: Bars, Empty: "none", Colors: outcomesOfDeployments(),
+		Title: "Changes that failed", Unit: count, Width: 12, Kind: Bars, Empty: "none",
 		Description: "In each interval: rolled back after all traffic or followed by an outage (completed), or withdrawn as a canary (stopped).",
+		Colors:      []Color{{"^completed$", "red"}, {"^stopped$", "orange"}},
 		Queries:     []Query{{Expr: each("outcome", failuresTotal), Legend: "{{outcome}}"}},
 	}
 }

@@ -26,7 +26,7 @@ await browse(async (open) => {
     for (const [picture, first, below] of pictures[name] ?? []) {
       const top = async (title) => page.$$eval('h2, [data-panel]', (all, t) => all.find((h) => h.textContent.startsWith(t)).getBoundingClientRect().top, title);
       const y = await top(first);
-      const path = join(docs, `dashboard-${picture}.png`);
+      const path = join(docs, `grafana-${picture}.png`);
       await page.screenshot({ path, clip: { x: 0, y, width: 1288, height: await top(below) - y } });
       const { size } = statSync(path);
       if (size > most) throw new Error(`${path} has ${size} bytes, more than ${most}`);
