@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -137,17 +138,31 @@ func TestVerdictsAreServed(t *testing.T) {
 	if !slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == "gates" && p.ContainerPort == 8081 }) {
 		t.Errorf("%+v", c.Ports)
 	}
-	if len(c.VolumeMounts) != 1 || c.VolumeMounts[0].MountPath != "/etc/gates-tls" || !c.VolumeMounts[0].ReadOnly ||
-		len(pod.Volumes) != 1 || c.VolumeMounts[0].Name != pod.Volumes[0].Name || pod.Volumes[0].Secret.SecretName != "gates-tls" {
-		t.Errorf("%+v %+v", c.VolumeMounts, pod.Volumes)
+	secrets := map[string]string{}
+	for _, v := range pod.Volumes {
+		if v.Secret == nil || !(v.Secret.Optional != nil && *v.Secret.Optional) {
+			t.Fatalf("%+v", v)
+		}
+		secrets[v.Name] = v.Secret.SecretName
 	}
-	wiring, err := os.ReadFile("../cmd/controller/gateweb.go")
-	if err != nil {
-		t.Fatal(err)
+	mounted := map[string]string{}
+	for _, m := range c.VolumeMounts {
+		if mounted[m.MountPath] = secrets[m.Name]; !m.ReadOnly {
+			t.Errorf("%+v", m)
+		}
 	}
-	for _, want := range []string{`":8081"`, `"/etc/gates-tls"`} {
-		if !strings.Contains(string(wiring), want) {
-			t.Errorf("the controller does not read %s", want)
+	if want := map[string]string{"/etc/gates-tls": "gates-tls", "/etc/canary-prometheus": "canary-prometheus"}; !maps.Equal(mounted, want) {
+		t.Errorf("%v", mounted)
+	}
+	for file, wants := range map[string][]string{"gateweb.go": {`":8081"`, `"/etc/gates-tls"`}, "gating.go": {`"/etc/canary-prometheus"`}} {
+		wiring, err := os.ReadFile("../cmd/controller/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wants {
+			if !strings.Contains(string(wiring), want) {
+				t.Errorf("the controller does not read %s", want)
+			}
 		}
 	}
 	ports := map[string]string{}

@@ -46,7 +46,7 @@ var wrongGates = map[string]string{
 	"more than a number":  `"minimum":{"canaryRequests":1e30}`,
 	"no shards":           `"minimum":{"shards":0}`,
 	"metric without type": `"metrics":[{"name":"a"}]`,
-	"unknown metric":      `"metrics":[{"type":"Query"}]`,
+	"unknown metric":      `"metrics":[{"type":"Requests"}]`,
 	"threshold":           `"metrics":[{"type":"SlowRequests","threshold":0.3}]`,
 	"odds":                `"metrics":[{"type":"ErrorRate","maxOddsRatio":1}]`,
 	"limit":               `"metrics":[{"type":"ErrorRate","limit":1}]`,

@@ -18,6 +18,8 @@ const (
 	MetricSlowRequests = "SlowRequests"
 	// MetricSlowerAnywhere: compared at every bound of the histogram at once.
 	MetricSlowerAnywhere = "SlowerAnywhere"
+	// MetricQuery: what a query of the operator's counts.
+	MetricQuery = "Query"
 )
 
 // GateThresholds returns the bounds of the duration histogram, in seconds; canary/attribution uses

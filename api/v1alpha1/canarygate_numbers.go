@@ -12,18 +12,37 @@ import (
 )
 
 func (m *GateMetric) validate() (errs *apis.FieldError) {
-	types := []string{MetricErrorRate, MetricEntryErrors, MetricSlowRequests, MetricSlowerAnywhere}
+	types := []string{MetricErrorRate, MetricEntryErrors, MetricSlowRequests, MetricSlowerAnywhere, MetricQuery}
 	if !slices.Contains(types, m.Type) {
 		return apis.ErrInvalidValue(m.Type, "type", "it must be one of "+strings.Join(types, ", "))
 	}
 	if wrong := validation.IsValidLabelValue(m.Name); len(wrong) > 0 {
 		errs = errs.Also(apis.ErrInvalidValue(m.Name, "name", strings.Join(wrong, "; ")))
 	}
-	return errs.Also(m.threshold()).
+	return errs.Also(m.query()).
+		Also(m.threshold()).
 		Also(number("maxOddsRatio", *m.MaxOddsRatio, above(1), upTo(maxGateOdds))).
 		Also(number("negligible", *m.Negligible, above(0), below(1))).
 		Also(m.limit()).
 		Also(number("weight", *m.Weight, above(0), upTo(maxGateWeight)))
+}
+
+func (m *GateMetric) query() *apis.FieldError {
+	switch {
+	case m.Type == MetricQuery && m.Query == "":
+		err := apis.ErrMissingField("query")
+		err.Details = "it must be the name of a query in ConfigMap config-canary; ask the operator which ones there are"
+		return err
+	case m.Type == MetricQuery:
+		if wrong := validation.IsDNS1123Label(m.Query); len(wrong) > 0 {
+			return apis.ErrInvalidValue(m.Query, "query", "it must be the name of a query in ConfigMap config-canary, not a query: "+strings.Join(wrong, "; "))
+		}
+	case m.Query != "":
+		err := apis.ErrDisallowedFields("query")
+		err.Details = fmt.Sprintf("only metrics of type %s have a query; the type of this one is %s", MetricQuery, m.Type)
+		return err
+	}
+	return nil
 }
 
 func (m *GateMetric) threshold() *apis.FieldError {

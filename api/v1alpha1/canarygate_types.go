@@ -117,8 +117,12 @@ type GateMetric struct {
 	// that handled the request. EntryErrors counts them by the Revision where the request
 	// entered; beside a critical ErrorRate, it is left out for Services that are not
 	// stateful. SlowRequests counts requests that took longer than threshold. SlowerAnywhere
-	// compares durations at every bound of the histogram at once. Required.
+	// compares durations at every bound of the histogram at once. Query counts what a query
+	// of the operator's counts. Required.
 	Type string `json:"type"`
+	// query is the name of a query that the operator has put into ConfigMap config-canary.
+	// Required for Query, and not allowed for other types.
+	Query string `json:"query,omitempty"`
 	// threshold is the duration, in seconds, above which a request is slow. It must be one
 	// of the bounds of the histogram in which durations are counted, and is allowed for
 	// SlowRequests only. Defaults to 0.5.

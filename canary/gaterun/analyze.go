@@ -131,10 +131,11 @@ func (r *Run) analyze(m Moment) {
 	most := r.newlyOverdue(&b)
 	w := b.window(r.GateRun.Canary.UID, r.GateRun.Baseline.UID)
 	w.From, w.To = r.evidence.At, m.Now
+	asked := r.read(m, &w)
 	previous := r.last
 	j := m.Analyze(r.evidence.Run, plan, w)
 	lacking := b.lacking(r.GateRun.Canary.UID, r.GateRun.Baseline.UID)
-	if empty(w, delta) && lacking == r.evidence.Lacking && j.Verdict == verdict.Running && equal(j, previous) {
+	if empty(w, delta) && asked.same(r.evidence) && lacking == r.evidence.Lacking && j.Verdict == verdict.Running && equal(j, previous) {
 		r.setMessage("%s", r.progress(previous))
 		return
 	}
@@ -142,6 +143,7 @@ func (r *Run) analyze(m Moment) {
 	r.evidence.At, r.evidence.From, r.evidence.Overdue = m.Now, delta.To, most
 	r.evidence.LostPods += delta.LostPods
 	r.evidence.Lacking, r.evidence.Seen = lacking, b.seen(lacking)
+	r.evidence.Queries, r.evidence.QueryLacks, r.evidence.QuerySays = asked.now, asked.reason, asked.detail
 	r.conclude(m.Now, j)
 }
 
@@ -166,7 +168,7 @@ func (r *Run) conclude(now time.Time, j judge.Judgement) {
 	switch j.Verdict {
 	case verdict.Running:
 		r.setMessage("%s", r.progress(j))
-		r.GateRun.Reasons = reasons(j)
+		r.GateRun.Reasons = distinct(append([]string{r.evidence.QueryLacks}, reasons(j)...))
 		r.save(now)
 	case verdict.Inconclusive:
 		r.End(now, j.Verdict, r.progress(j), r.undecided(j)...)

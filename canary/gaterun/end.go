@@ -38,10 +38,11 @@ func (r *Run) expire(now time.Time) {
 // undecided returns why there is no verdict. Missing measurements come before the lack
 // of requests.
 func (r *Run) undecided(j judge.Judgement) []string {
-	if r.evidence.Lacking == "" {
-		return reasons(j)
+	out := append([]string{r.evidence.QueryLacks}, reasons(j)...)
+	if r.evidence.Lacking != "" {
+		out = append([]string{string(verdict.NoData), r.evidence.Lacking}, out...)
 	}
-	return append([]string{string(verdict.NoData), r.evidence.Lacking}, reasons(j)...)
+	return out // the caller leaves out what is empty
 }
 
 // End completes the run. It keeps the report, and drops the evidence, which only a run

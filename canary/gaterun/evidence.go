@@ -41,6 +41,11 @@ type evidence struct {
 	Seen string `json:"seen,omitempty"`
 	// LostPods counts pods that disappeared between two scrapes, so their last requests are unknown.
 	LostPods int `json:"lostPods,omitempty"`
+	// Queries is what the operator's queries have returned, by metric. QueryLacks is why one of them cannot be judged, and
+	// QuerySays tells a person.
+	Queries    map[string]*queried `json:"queries,omitempty"`
+	QueryLacks string              `json:"queryLacks,omitempty"`
+	QuerySays  string              `json:"querySays,omitempty"`
 }
 
 // packed is the stored form of large evidence. Only here is anything compressed.

@@ -32,6 +32,9 @@ func (r *Run) progress(j judge.Judgement) string {
 			b.WriteString(" (" + r.evidence.Seen + ")")
 		}
 	}
+	if r.evidence != nil && r.evidence.QueryLacks != "" {
+		b.WriteString("; " + r.evidence.QuerySays)
+	}
 	if r.evidence != nil && r.evidence.LostPods > 0 {
 		fmt.Fprintf(&b, "; the last requests of %d pods are not known, because the pods were gone before they were scraped again", r.evidence.LostPods)
 	}

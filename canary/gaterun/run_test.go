@@ -28,6 +28,8 @@ type play struct {
 	run *v1alpha1.GateRun
 	// judges replaces the simple judge if it is set.
 	judges gaterun.Analyze
+	// asks answers queries; nil if there are none.
+	asks *prometheus
 }
 
 func begin(t *testing.T, stateful bool, spec v1alpha1.CanaryGateSpec, limit time.Duration) *play {
@@ -60,6 +62,9 @@ func (p *play) step() *play {
 	}
 	m := gaterun.Moment{Now: p.now, Counts: p.Stage, Analyze: p.judges}
 	m.Service, m.Known = p.Service(cart)
+	if p.asks != nil {
+		m.Readings = p.asks.answer(p.t, run.Questions())
+	}
 	run.Step(m)
 	p.run = run.GateRun
 	return p

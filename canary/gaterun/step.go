@@ -42,6 +42,8 @@ type Moment struct {
 	Service *Service
 	Counts  Counts
 	Analyze Analyze
+	// Readings are the answers to the run's Questions.
+	Readings map[Question]Reading
 }
 
 // Step advances the run as far as possible.

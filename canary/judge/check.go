@@ -31,8 +31,8 @@ func (p Plan) Check() error {
 
 func (m Metric) check() error {
 	switch {
-	case !slices.Contains([]MetricKind{Errors, EntryErrors, Slow, SlowerAnywhere}, m.Kind):
-		return fmt.Errorf("kind %q is not one of %s, %s, %s and %s", m.Kind, Errors, EntryErrors, Slow, SlowerAnywhere)
+	case !slices.Contains([]MetricKind{Errors, EntryErrors, Slow, SlowerAnywhere, Query}, m.Kind):
+		return fmt.Errorf("kind %q is not one of %s, %s, %s, %s and %s", m.Kind, Errors, EntryErrors, Slow, SlowerAnywhere, Query)
 	case !(m.MaxOddsRatio > 1 && m.MaxOddsRatio <= 1e6):
 		return fmt.Errorf("the tolerated odds ratio is %v: it must be above 1, and 1e6 at most", m.MaxOddsRatio)
 	case !(m.Limit >= 0 && m.Limit < 1):

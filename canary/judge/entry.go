@@ -2,8 +2,11 @@ package judge
 
 // requests returns the requests of a side that the metric counts.
 func (a Arm) requests(m Metric) float64 {
-	if m.Kind == EntryErrors {
+	switch m.Kind {
+	case EntryErrors:
 		return a.Entered
+	case Query:
+		return a.Queried[m.Name].Total
 	}
 	return a.Finished
 }
@@ -11,7 +14,7 @@ func (a Arm) requests(m Metric) float64 {
 // enough reports whether both sides have enough requests for a verdict. A side may receive far fewer
 // requests than it handles, so entry has its own count.
 func (d *metricData) enough(v view, m Metric) bool {
-	if m.Kind != EntryErrors {
+	if !m.countsApart() {
 		return v.enough
 	}
 	if len(d.Tests) == 0 {
@@ -20,3 +23,6 @@ func (d *metricData) enough(v view, m Metric) bool {
 	canary, baseline := d.Tests[0].Canary.N, d.Tests[0].Baseline.N
 	return canary > 0 && canary >= v.plan.MinCanary && baseline >= v.plan.MinBaseline
 }
+
+// countsApart reports whether a metric counts other requests than those that a side handled.
+func (m Metric) countsApart() bool { return m.Kind == EntryErrors || m.Kind == Query }

@@ -198,6 +198,14 @@ func newTests(m Metric, w Window) []*test {
 // read returns what one side did, per test, or why that is unknown.
 func (d *metricData) read(m Metric, a Arm) ([]tally, string) {
 	out := make([]tally, len(d.Tests))
+	if m.Kind == Query {
+		q, asked := a.Queried[m.Name]
+		if !asked {
+			return out, "it was not asked"
+		}
+		out[0] = whole(q.Total, q.Bad)
+		return out, q.Unknown
+	}
 	if a.requests(m) <= 0 {
 		return out, ""
 	}

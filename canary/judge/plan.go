@@ -49,6 +49,9 @@ const (
 	Slow MetricKind = "SlowRequests"
 	// SlowerAnywhere compares at every histogram bound at once. It has no absolute limit.
 	SlowerAnywhere MetricKind = "SlowerAnywhere"
+	// Query: bad requests, as somebody else counts them. For sharded Services, it compares nothing: its
+	// limit may fail it, and being negligible may pass it.
+	Query MetricKind = "Query"
 )
 
 // Metric is one metric to judge.
@@ -139,6 +142,24 @@ type Arm struct {
 	// Took is the total seconds of the finished requests, 0 if unknown.
 	Took     float64
 	Restarts float64
+	// Queried is what was counted for each metric of kind Query, by the metric's name.
+	Queried map[string]Queried
+}
+
+// Queried counts requests, and the bad ones of them. Unknown, if not empty, is the reason why they have no
+// meaning.
+type Queried struct {
+	Total   float64 `json:"total"`
+	Bad     float64 `json:"bad"`
+	Unknown string  `json:"unknown,omitempty"`
+}
+
+// Query sets what was counted for a metric.
+func (a *Arm) Query(metric string, n Queried) {
+	if a.Queried == nil {
+		a.Queried = map[string]Queried{}
+	}
+	a.Queried[metric] = n
 }
 
 // Counts of one shard on one side.

@@ -122,7 +122,7 @@ func (j *Judgement) open(p Plan) []verdict.Reason {
 	for _, r := range []verdict.Reason{verdict.BaselineUnhealthy, verdict.NoData, verdict.InsufficientSample, verdict.InsufficientShards, verdict.Undecided} {
 		for i, m := range p.Metrics {
 			// Reasons that all metrics share are in lacking.
-			if !m.DryRun && j.Metrics[i].Reason == r && (r != verdict.InsufficientSample || m.Kind == EntryErrors) {
+			if !m.DryRun && j.Metrics[i].Reason == r && (r != verdict.InsufficientSample || m.countsApart()) {
 				why = append(why, r)
 			}
 		}

@@ -33,7 +33,7 @@ func TestReasons(t *testing.T) {
 	gate := &v1alpha1.CanaryGate{Spec: v1alpha1.CanaryGateSpec{Service: "cart"}}
 	generic := clock.forReason(gate, "SomethingNew")
 	n := 0
-	for _, file := range []string{"../../api/verdict/reason.go", "../../canary/attribution/facts.go", "../../canary/gaterun/target.go", "../../reconciler/gate/conditions.go"} {
+	for _, file := range []string{"../../api/verdict/reason.go", "../../canary/attribution/facts.go", "../../canary/gaterun/target.go", "../../canary/gaterun/queries.go", "../../reconciler/gate/conditions.go"} {
 		for _, reason := range constants(t, file) {
 			if n++; !slices.Contains(decided, reason) && clock.forReason(gate, reason) == generic {
 				t.Errorf("%s of %s has no action", reason, file)

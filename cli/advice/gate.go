@@ -124,6 +124,10 @@ func forSetup(g *v1alpha1.CanaryGate, reason, edit string) string {
 		return "Let the application export what the message names (docs/canary.md), or judge by other metrics: " + edit
 	case "Misdeclared":
 		return fmt.Sprintf("Correct the annotations of the Service's template: kubectl cdevents why service/%s -n %s", g.Spec.Service, g.Namespace)
+	case "QueryUnknown", "QueryFailed", "QueryUnusable":
+		return "Show the message to whoever operates knative-cdevents: the query in ConfigMap config-canary or its Prometheus must be repaired (docs/gates.md)"
+	case "QueryDecreased", "QueryChanged":
+		return "Change the split, which starts a new run: the counts of this one cannot be compared any more (docs/gates.md)"
 	case "EvidenceTooLarge", "EvidenceUnreadable":
 		return "Change the split, which starts a new run; if this happens again, report it"
 	}

@@ -21,6 +21,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 )
 
+// prometheusAccess is where config/500-controller.yaml mounts the credentials for the operator's Prometheus.
+const prometheusAccess = "/etc/canary-prometheus"
+
 // gating runs gates and serves their verdicts.
 type gating struct {
 	*process
@@ -39,6 +42,7 @@ func newGating(ctx context.Context, p *process, m *measuring, placing *placing) 
 	g.gates = gate.New(gate.Options{
 		Client: p.clientset, Namespace: system.Namespace(), Runs: runs, Presence: p.presence, Service: m.view.Service, Counts: m.counts, Leads: p.isLeaderFor,
 		Finished: g.report, Metrics: m.gateMetrics, Clock: clock.RealClock{}, Analyze: (*judge.Run).Analyze, Stopping: ctx.Done(),
+		Queries: &gate.Queries{Settings: m.settings.Current, Access: prometheusAccess},
 	})
 	for _, impl := range []*controller.Impl{g.gates.Gates(ctx), g.gates.CustomRuns(ctx)} {
 		p.running.Go(func() {

@@ -37,6 +37,8 @@ type measuring struct {
 	gateMetrics *gate.Metrics
 	// runner reads the pods.
 	runner *scrape.Runner
+	// settings are those of ConfigMap config-canary.
+	settings *canary.Store
 }
 
 // newMeasuring wires and starts the scraping of pods and the export of metrics. Those of further collectors are exported, too.
@@ -46,11 +48,11 @@ func newMeasuring(ctx context.Context, p *process, cmw configmap.Watcher, furthe
 	m.gateMetrics = gate.NewMetrics(time.Now, func(namespace, service string) bool {
 		return p.isLeaderFor(types.NamespacedName{Namespace: namespace, Name: service})
 	})
-	store := canary.NewStore(logging.FromContext(ctx), system.Namespace(), cmw)
+	m.settings = canary.NewStore(logging.FromContext(ctx), system.Namespace(), cmw)
 	m.export(ctx, further)
 	m.runner = &scrape.Runner{
 		Client: scrape.NewClient(mostConnected), Plan: m.view, Sink: m.counts, Leads: p.isLeaderFor, Budget: scrape.NewBudget(),
-		Settings: func() scrape.Settings { return store.Current().Scraping() },
+		Settings: func() scrape.Settings { return m.settings.Current().Scraping() },
 	}
 	must(ctx, "watching pods", p.pods.OnChange(m.runner.Changed))
 	p.running.Go(func() { m.runner.Run(ctx) })

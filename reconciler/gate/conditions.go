@@ -112,6 +112,8 @@ func (s *gateSync) needs(n attribution.NoData, all attribution.Figures, stateful
 			return errors
 		case v1alpha1.MetricEntryErrors:
 			return figure == "entry_requests_total"
+		case v1alpha1.MetricQuery:
+			return false
 		}
 		if slow && n.Reason == attribution.BucketsDiffer && m.Type == v1alpha1.MetricSlowRequests {
 			return !bounded(all, n.Revision, m.Threshold)

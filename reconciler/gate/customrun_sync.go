@@ -46,7 +46,9 @@ func (s *customRunSync) proceed(ctx context.Context) (time.Duration, error) {
 		// The status may be behind the stored run.
 		return wait, s.run.Proceed(run.GateRun, run.Spec, run.Last(), now)
 	}
-	run.Step(s.moment(s.service()))
+	m := s.moment(s.service())
+	m.Readings = s.Queries.Ask(ctx, m.Now, run.Questions())
+	run.Step(m)
 	if err := s.run.Proceed(run.GateRun, run.Spec, run.Last(), now); err != nil {
 		return 0, err
 	}

@@ -71,6 +71,8 @@ type Options struct {
 	Clock    clock.WithTicker
 	// Analyze evaluates the evidence of a run.
 	Analyze gaterun.Analyze
+	// Queries asks the operator's queries; nil if there are none.
+	Queries *Queries
 	// Stopping is closed when the process ends.
 	Stopping <-chan struct{}
 }

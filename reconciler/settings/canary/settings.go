@@ -9,6 +9,8 @@ package canary
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,19 +25,22 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/duration"
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/canary/query"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
 // Name of the ConfigMap, in the controller's namespace.
 const Name = "config-canary"
 
-// The keys of the ConfigMap, beside one for each mapping.
+// The keys of the ConfigMap, beside one for each mapping and query.
 const (
 	intervalKey   = "scrape-interval"
 	timeoutKey    = "scrape-timeout"
 	bodyKey       = "scrape-body-limit"
 	seriesKey     = "scrape-series-limit"
 	mappingPrefix = "mapping."
+	prometheusKey = "prometheus-url"
+	queryPrefix   = "query."
 )
 
 // DefaultInterval is also common with Prometheus.
@@ -55,6 +60,10 @@ type Settings struct {
 	// Mappings are in order of precedence. The neutral contract is not among them; it
 	// precedes them all.
 	Mappings []mapping.Mapping
+	// Queries are what gates may ask the operator's Prometheus, by name. Prometheus is its address; nil if there
+	// are none.
+	Queries    map[string]query.Template
+	Prometheus *url.URL
 
 	readers map[string]*mapping.Reader
 	entry   *mapping.Reader
@@ -116,14 +125,17 @@ func FromConfigMap(c *corev1.ConfigMap) (Settings, error) {
 		}
 		s.Limits.Timeout = s.Interval / 2
 	}
+	errs = append(errs, s.readQueries(c.Data))
 	texts := map[string]string{}
 	for key, text := range c.Data {
 		name, isMapping := strings.CutPrefix(key, mappingPrefix)
 		switch {
 		case isMapping:
 			texts[name] = text
-		case !slices.Contains([]string{intervalKey, timeoutKey, bodyKey, seriesKey, configmap.ExampleKey}, key):
-			errs = append(errs, fmt.Errorf("%s is not a setting; the settings are %s, %s, %s, %s and %s<name>", key, intervalKey, timeoutKey, bodyKey, seriesKey, mappingPrefix))
+		case strings.HasPrefix(key, queryPrefix):
+		case !slices.Contains([]string{intervalKey, timeoutKey, bodyKey, seriesKey, prometheusKey, configmap.ExampleKey}, key):
+			errs = append(errs, fmt.Errorf("%s is not a setting; the settings are %s, %s, %s, %s, %s, %s<name> and %s<name>",
+				key, intervalKey, timeoutKey, bodyKey, seriesKey, prometheusKey, mappingPrefix, queryPrefix))
 		}
 	}
 	var err error
@@ -133,6 +145,35 @@ func FromConfigMap(c *corev1.ConfigMap) (Settings, error) {
 	}
 	s.prepare()
 	return s, nil
+}
+
+// readQueries reads the operator's queries, and the address of the Prometheus that answers them.
+func (s *Settings) readQueries(data map[string]string) error {
+	var errs []error
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		name, isQuery := strings.CutPrefix(key, queryPrefix)
+		if !isQuery {
+			continue
+		}
+		t, err := query.Parse(name, data[key])
+		errs = append(errs, err)
+		if s.Queries == nil {
+			s.Queries = map[string]query.Template{}
+		}
+		s.Queries[name] = t
+	}
+	text, given := data[prometheusKey]
+	if !given && len(s.Queries) > 0 {
+		errs = append(errs, fmt.Errorf("%s is missing; queries need the address of your Prometheus, such as http://prometheus.monitoring.svc:9090", prometheusKey))
+	}
+	if given {
+		u, err := url.Parse(strings.TrimSpace(text))
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return errors.Join(append(errs, fmt.Errorf("%s is %q; it must be the address of your Prometheus, such as http://prometheus.monitoring.svc:9090, without user, query and fragment", prometheusKey, text))...)
+		}
+		s.Prometheus = u
+	}
+	return errors.Join(errs...)
 }
 
 func span(data map[string]string, key string, into *time.Duration, least, most time.Duration) error {

@@ -14,6 +14,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
+const checkout = `{total: 'sum(a{n={{namespace}}, r={{revision}}})', bad: 'sum(b{n={{namespace}}, r={{revision}}})'}`
+
 const good = "runtimes: [pekko]\nrules:\n- {figure: finished, family: a_total}\n"
 
 func configMap(data map[string]string) *corev1.ConfigMap {
@@ -24,12 +26,16 @@ func TestFromConfigMap(t *testing.T) {
 	t.Parallel()
 	s, err := FromConfigMap(configMap(map[string]string{
 		"scrape-interval": "30s", "scrape-timeout": "10s", "scrape-body-limit": "1Mi", "scrape-series-limit": "500", "mapping.a": good, "_example": "x",
+		"prometheus-url": "https://p/prefix", "query.q": checkout,
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s.Interval != 30*time.Second || s.Limits != (scrape.Limits{Timeout: 10 * time.Second, Body: 1 << 20, Series: 500}) {
 		t.Errorf("%+v", s)
+	}
+	if len(s.Queries) != 1 || s.Queries["q"].Version() == "" || s.Prometheus.String() != "https://p/prefix" {
+		t.Errorf("%+v at %s", s.Queries, s.Prometheus)
 	}
 	if got := s.Reader("pekko").Sources; len(got) != 2 || got[0].Name != mapping.NeutralName || got[1].Name != "a" {
 		t.Errorf("pekko is read by %v", got)
@@ -55,6 +61,10 @@ func TestInvalidSettings(t *testing.T) {
 		"no size":                  {map[string]string{"scrape-body-limit": "big"}, []string{`"big"`, "4Mi"}},
 		"no number":                {map[string]string{"scrape-series-limit": "5"}, []string{`"5"`, "between 100"}},
 		"a typo":                   {map[string]string{"scrape-intervall": "15s"}, []string{"scrape-intervall", "mapping.<name>"}},
+		"a query without address":  {map[string]string{"query.q": checkout}, []string{"prometheus-url is missing", "such as http://"}},
+		"no address":               {map[string]string{"prometheus-url": "prometheus:9090"}, []string{`prometheus-url is "prometheus:9090"`, "without user"}},
+		"a password":               {map[string]string{"prometheus-url": "http://a:b@c"}, []string{"without user"}},
+		"a wrong query":            {map[string]string{"prometheus-url": "http://p", "query.q": "total: 1\nbad: rate(x)"}, []string{"query.q: total: ", "revision={{revision}}", "query.q: bad: it is not valid PromQL"}},
 		"a wrong mapping":          {map[string]string{"mapping.x": "rules: []"}, []string{"mapping x", "1 to 32"}},
 	} {
 		_, err := FromConfigMap(configMap(c.data))

@@ -1,0 +1,89 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
+	"github.com/knative-cdevents/knative-cdevents/canary/query"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/canary"
+)
+
+const (
+	// askAtOnce is how many queries of a run are asked at the same time.
+	askAtOnce = 8
+	// mostDetail limits what a message quotes, in characters.
+	mostDetail = 300
+)
+
+// Queries asks the operator's queries.
+type Queries struct {
+	// Settings has the queries, and where to ask.
+	Settings func() canary.Settings
+	// Access is the folder with credentials for Prometheus.
+	Access string
+}
+
+// Ask answers all questions, as of one time. A question without an answer says why.
+func (a *Queries) Ask(ctx context.Context, at time.Time, all []gaterun.Question) map[gaterun.Question]gaterun.Reading {
+	if a == nil || len(all) == 0 {
+		return nil
+	}
+	settings := a.Settings()
+	server := &query.Prometheus{URL: settings.Prometheus, Access: a.Access}
+	readings := make([]gaterun.Reading, len(all))
+	var group errgroup.Group
+	group.SetLimit(askAtOnce)
+	for i, q := range all {
+		template, known := settings.Queries[q.Query]
+		if !known {
+			readings[i] = gaterun.Reading{Reason: gaterun.QueryUnknown, Detail: unknown(settings)}
+			continue
+		}
+		group.Go(func() error {
+			readings[i] = ask(ctx, server, template, q, at)
+			return nil
+		})
+	}
+	_ = group.Wait() // errors are answers
+	out := map[gaterun.Question]gaterun.Reading{}
+	for i, q := range all {
+		out[q] = readings[i]
+	}
+	return out
+}
+
+func unknown(s canary.Settings) string {
+	if len(s.Queries) == 0 {
+		return "the operator has put no query into ConfigMap " + canary.Name
+	}
+	return fmt.Sprintf("ConfigMap %s has no query of that name; it has %s", canary.Name, strings.Join(slices.Sorted(maps.Keys(s.Queries)), ", "))
+}
+
+func ask(ctx context.Context, server *query.Prometheus, t query.Template, q gaterun.Question, at time.Time) gaterun.Reading {
+	total, bad := t.Fill(query.Subject{Namespace: q.Namespace, Service: q.Service, Revision: q.Revision})
+	out := gaterun.Reading{Version: t.Version()}
+	for _, e := range []struct {
+		name, expr string
+		to         *float64
+	}{{"total", total, &out.Total}, {"bad", bad, &out.Bad}} {
+		n, err := server.Count(ctx, e.expr, at)
+		if err != nil {
+			reason := gaterun.QueryFailed
+			var unusable *query.UnusableError
+			if errors.As(err, &unusable) {
+				reason = gaterun.QueryUnusable
+			}
+			return gaterun.Reading{Reason: reason, Detail: fmt.Sprintf("%s of Revision %s: %.*s", e.name, q.Revision, mostDetail, err)}
+		}
+		*e.to = n
+	}
+	return out
+}

@@ -1,0 +1,54 @@
+package gate
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
+	"github.com/knative-cdevents/knative-cdevents/canary/query"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/canary"
+)
+
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := map[string]string{`total{r="cart-2"}`: "100", `bad{r="cart-2"}`: "3", `total{r="cart-1"}`: "900"}[r.URL.Query().Get("query")]
+		if n == "" {
+			n = "NaN"
+		}
+		_, _ = w.Write([]byte(`{"status":"success","data":{"resultType":"scalar","result":[1,"` + n + `"]}}`)) // a test server
+	}))
+	t.Cleanup(s.Close)
+	at, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := query.Template{Total: "total{r={{revision}}}", Bad: "bad{r={{revision}}}"}
+	q := &Queries{Settings: func() canary.Settings {
+		return canary.Settings{Prometheus: at, Queries: map[string]query.Template{"checkout": template}}
+	}}
+	of := func(name, revision string) gaterun.Question {
+		return gaterun.Question{Query: name, Namespace: "shop", Service: "cart", Revision: revision}
+	}
+	all := q.Ask(t.Context(), time.Now(), []gaterun.Question{of("checkout", "cart-2"), of("checkout", "cart-1"), of("other", "cart-1")})
+	if got := all[of("checkout", "cart-2")]; got != (gaterun.Reading{Total: 100, Bad: 3, Version: template.Version()}) {
+		t.Errorf("%+v", got)
+	}
+	if got := all[of("checkout", "cart-1")]; got.Reason != gaterun.QueryUnusable || got.Version != "" || !strings.Contains(got.Detail, "bad of Revision cart-1: it returned NaN") {
+		t.Errorf("%+v", got)
+	}
+	if got := all[of("other", "cart-1")]; got.Reason != gaterun.QueryUnknown || !strings.Contains(got.Detail, "it has checkout") {
+		t.Errorf("%+v", got)
+	}
+	s.Close()
+	if got := q.Ask(t.Context(), time.Now(), []gaterun.Question{of("checkout", "cart-2")})[of("checkout", "cart-2")]; got.Reason != gaterun.QueryFailed {
+		t.Errorf("%+v", got)
+	}
+	if got := (*Queries)(nil).Ask(t.Context(), time.Now(), nil); got != nil {
+		t.Errorf("%v", got)
+	}
+}
