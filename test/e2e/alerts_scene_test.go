@@ -217,10 +217,13 @@ func (w *watched) withoutWebhook() (start func()) {
 		w.must(suite.WaitWebhook(ctx))
 	}
 	w.Cleanup(start)
+	pods, err := suite.Kube.CoreV1().Pods(kit.Namespace).List(w.Context(), metav1.ListOptions{LabelSelector: webhooks})
+	w.must(err)
 	w.must(scale(w.Context(), 0))
-	// It would take a minute to end, so that the API server learns of it first.
-	now := int64(0)
-	w.must(suite.Kube.CoreV1().Pods(kit.Namespace).DeleteCollection(w.Context(), metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{LabelSelector: webhooks}))
+	for i := range pods.Items {
+		// Asked to end, it answers as long as it is asked, for a minute at most.
+		w.must(suite.CrashPod(w.Context(), &pods.Items[i]))
+	}
 	w.must(suite.WaitNoPods(w.Context(), kit.Namespace, webhooks))
 	return start
 }

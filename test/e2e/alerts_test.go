@@ -141,7 +141,7 @@ func (w *watched) webhookAway() {
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: "refused"}, Spec: v1alpha1.CDEventSourceSpec{},
 	}
 	source.Spec.Sink = service("sink")
-	// The process lives for a moment after its pod is gone, and answers over connections that are open.
+	// Until then, kube-proxy may lead to the pod that was.
 	w.must(kit.Wait(w.Context(), time.Minute, "the API server not to reach the webhook", func(ctx context.Context) error {
 		_, err := suite.Ours.CDEventSources(w.ns).Create(ctx, source, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
@@ -250,6 +250,13 @@ func (w *watched) anotherShare() {
 	w.fires("CanaryHandlesAnotherShare", of)
 	there := w.in(w.T)
 	there.ns = other.ns
+	// In seconds instead of minutes, the alert may come before the gate's first window.
+	w.must(kit.Wait(ctx, time.Minute, "what the gate knows of the share", func(context.Context) error {
+		if out, err := there.shell("kubectl cdevents gate $NAME -n $NS", "cart"); err != nil || !strings.Contains(out, "times its share") {
+			return kit.NotYet("%v: %s", err, out)
+		}
+		return nil
+	}))
 	there.looks("CanaryHandlesAnotherShare", "cart", "times its share", "Route gives it")
 
 	// Until the Service has placement, choose steps with this factor in mind: a step as large as what it handles.
