@@ -1,6 +1,7 @@
 package gaterun_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -64,7 +65,7 @@ func TestQueriesDecide(t *testing.T) {
 		"bad":                     {func(_ int, p *prometheus) { p.count(0, 10, 0, 0) }, verdict.Fail, verdict.RelativeRegression},
 		"bad, and so is the past": {func(_ int, p *prometheus) { p.count(0, 10, 0, 90) }, verdict.Pass, verdict.NonInferior},
 	} {
-		if p := queried(t, false, 31, c.each); p.run.Verdict != c.verdict || p.run.Reasons[0] != string(c.reason) {
+		if p := queried(t, false, 31, c.each); p.run.Verdict != c.verdict || p.run.Reasons[0] != string(c.reason) || !strings.Contains(p.run.Message, " requests by the query") {
 			t.Errorf("%s: %s %q: %s", name, p.run.Verdict, p.run.Reasons, p.run.Message)
 		}
 	}

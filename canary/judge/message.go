@@ -50,6 +50,9 @@ func explainMetric(r Result, m Metric, d *metricData) string {
 		text += " (dry run)"
 	}
 	text += ": " + percent(r.Canary) + " to " + percent(r.Baseline)
+	if m.Kind == Query && d != nil && len(d.Tests) > 0 {
+		text += fmt.Sprintf(" of %.0f and %.0f requests by the query", d.Tests[0].Canary.N, d.Tests[0].Baseline.N)
+	}
 	switch r.Reason {
 	case verdict.Negligible:
 		text += fmt.Sprintf(", below %.3g %%", 100*m.negligible())

@@ -17,6 +17,8 @@ import (
 )
 
 const (
+	// askWithin is how long all queries of a run may take: others wait meanwhile.
+	askWithin = 10 * time.Second
 	// askAtOnce is how many queries of a run are asked at the same time.
 	askAtOnce = 8
 	// mostDetail limits what a message quotes, in characters.
@@ -36,6 +38,8 @@ func (a *Queries) Ask(ctx context.Context, at time.Time, all []gaterun.Question)
 	if a == nil || len(all) == 0 {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
 	settings := a.Settings()
 	server := &query.Prometheus{URL: settings.Prometheus, Access: a.Access}
 	readings := make([]gaterun.Reading, len(all))
