@@ -15,8 +15,8 @@ func after(d time.Duration) time.Time { return noon.Add(d) }
 
 func revision(name string, annotations ...string) *lifecycle.Revision {
 	r := &lifecycle.Revision{Name: name, Annotations: map[string]string{}}
-	for i := 0; i < len(annotations); i += 2 {
-		r.Annotations[annotations[i]] = annotations[i+1]
+	for pair := range slices.Chunk(annotations, 2) {
+		r.Annotations[pair[0]] = pair[1]
 	}
 	return r
 }

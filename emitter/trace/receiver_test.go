@@ -117,7 +117,7 @@ func queried(t *testing.T, id string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	var answer struct {
 		Data []struct {
 			Spans []struct {

@@ -119,7 +119,7 @@ func cdeventsTraceParent(t *testing.T, tr lifecycle.Transition) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parent, _ := e.Event.Extensions()["traceparent"].(string)
+	parent, _ := e.Extensions()["traceparent"].(string)
 	return parent
 }
 
