@@ -14,7 +14,7 @@ export async function browse(use) {
   try {
     web = await serve(prometheus);
     browser = await puppeteer.launch({
-      executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu', '--font-render-hinting=none'],
+      executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', protocolTimeout: 300_000, args: ['--no-sandbox', '--disable-gpu', '--font-render-hinting=none'],
       env: { ...process.env, LANG: 'en_US.UTF-8', TZ: 'UTC' },
     });
     await use(async (board, { variables = {}, seconds = '', theme = 'dark' }) => {
@@ -22,8 +22,10 @@ export async function browse(use) {
       page.on('pageerror', (e) => console.error(`${board}: ${e.message}`));
       await page.setViewport({ width: 1280, height: 1000 });
       const query = new URLSearchParams({ board, theme, seconds, ...Object.fromEntries(Object.entries(variables).map(([k, v]) => [`var-${k}`, v])) });
-      await page.goto(`${web.url}/?${query}`);
-      await page.waitForFunction('window.drawn || document.body.dataset.failed', { timeout: 120_000 });
+      // A machine may be busy with other tests.
+      page.setDefaultTimeout(300_000);
+      await page.goto(`${web.url}/?${query}`, { timeout: 300_000 });
+      await page.waitForFunction('window.drawn || document.body.dataset.failed');
       const failed = await page.evaluate(() => document.body.dataset.failed);
       if (failed) throw new Error(`${board}: ${failed}`);
       return page;

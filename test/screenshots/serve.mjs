@@ -43,6 +43,8 @@ export async function serve(prometheus) {
       send('text/plain', String(e), 500);
     }
   });
+  // The browser's next request would fail if it met a connection that is being closed.
+  server.keepAliveTimeout = 0;
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   return { url: `http://127.0.0.1:${server.address().port}`, close: () => server.close() };
 }

@@ -23,7 +23,7 @@ function Marks({ panel, config, marks }) {
   useLayoutEffect(() => {
     config.addHook('draw', (u) => {
       const axis = Object.entries(u.scales).find(([key, scale]) => key !== 'x' && scale.max != null);
-      if (axis) window.axes[panel.title] = { end: axis[1].max, most: Math.max(...u.data.slice(1).flat().map(Number)) };
+      window.axes[panel.title] = axis ? { end: axis[1].max, most: Math.max(...u.data.slice(1).flat().map(Number)) } : null;
       const { ctx, bbox } = u;
       ctx.save();
       for (const m of marks) {
@@ -108,8 +108,13 @@ async function main() {
       <PortalContainer />
     </ThemeContext.Provider>,
   );
-  // Plots are drawn in microtasks after the layout.
-  setTimeout(() => { window.drawn = true; }, 1000);
+  const plots = board.panels.filter((p, i) => p.type === 'timeseries' && data[i].some((f) => f.length > 0));
+  const drawn = () => {
+    if (!plots.every((p) => p.title in window.axes)) return setTimeout(drawn, 50);
+    // The last frame is on the screen when the next one begins.
+    return requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => { window.drawn = true; }, 500)));
+  };
+  drawn();
 }
 
 main().catch((e) => { document.body.dataset.failed = String(e.stack ?? e); });
