@@ -201,7 +201,9 @@ func (r *Reporter) addGates(ctx context.Context, h *History) {
 			Time: run.StartTime.Time, Text: fmt.Sprintf("gate %s began to judge %s", g.Name, run.Canary.Name),
 		}})
 		text := fmt.Sprintf("gate %s judged %s: %s (%s)", g.Name, run.Canary.Name, run.Verdict, strings.Join(run.Reasons, ", "))
-		known := func(ev Event) bool { return ev.Sequence > 0 && ev.Text == text && !ev.Time.Before(run.CompletionTime.Time) }
+		known := func(ev Event) bool {
+			return ev.Sequence > 0 && ev.Text == text && !ev.Time.Before(run.CompletionTime.Time)
+		}
 		if run.CompletionTime != nil && !slices.ContainsFunc(h.Events, known) {
 			h.Events = append(h.Events, Event{Event: timeline.Event{Time: run.CompletionTime.Time, Text: text}})
 		}
