@@ -17,8 +17,7 @@ import (
 )
 
 // TestInBrowser lets a real browser use the page: test/browser/page.test.mjs. With PAGE_HOLD=10m, the page is
-// served for so long instead, to look at; its address, and the one that changes what it shows, are in the file "page" of the folder
-// for temporary files.
+// served for so long instead, to look at; -v shows its address, and the one that changes what it shows.
 func TestInBrowser(t *testing.T) {
 	dir := filepath.Join("..", "..", "test", "browser")
 	hold, _ := time.ParseDuration(os.Getenv("PAGE_HOLD"))
@@ -46,10 +45,7 @@ func TestInBrowser(t *testing.T) {
 	}))
 	defer control.Close()
 	if hold > 0 {
-		t.Logf("serving %s, changed by %s", server.URL(), control.URL)
-		if err := os.WriteFile(filepath.Join(os.TempDir(), "page"), []byte(server.URL()+"\n"+control.URL+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		t.Logf("serving %s, changed by %s/?percent=20&requests=200&handled=0.3", server.URL(), control.URL)
 		ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		select {

@@ -7,11 +7,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,6 +71,7 @@ func TestPage(t *testing.T) {
 		}
 	})
 	t.Run("rights", c.rights)
+	t.Run("away", c.away)
 	t.Run("end", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		r := must[*reader.Reader](t)(reader.New(c.As("operator", "system:masters"), system))
@@ -87,8 +93,8 @@ func TestPage(t *testing.T) {
 }
 
 // guarded checks who gets an answer.
-func guarded(t *testing.T, url string) {
-	token := strings.Split(url, "/")[3]
+func guarded(t *testing.T, page string) {
+	token := strings.Split(page, "/")[3]
 	for _, c := range []struct {
 		name string
 		want int
@@ -109,13 +115,13 @@ func guarded(t *testing.T, url string) {
 		}},
 		{"a write", http.StatusMethodNotAllowed, func(r *http.Request) { r.Method = http.MethodPost }},
 	} {
-		r := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))
+		r := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, page, nil))
 		c.of(r)
-		w, body := answer(t, r)
-		if w.StatusCode != c.want {
-			t.Errorf("%s: %d, want %d", c.name, w.StatusCode, c.want)
+		status, header, body := answer(t, r)
+		if status != c.want {
+			t.Errorf("%s: %d, want %d", c.name, status, c.want)
 		}
-		if p := w.Header.Get("Content-Security-Policy"); !strings.HasPrefix(p, "default-src 'none'; script-src 'self';") || strings.Contains(p, "unsafe") || strings.Contains(p, "http") {
+		if p := header.Get("Content-Security-Policy"); !strings.HasPrefix(p, "default-src 'none'; script-src 'self';") || strings.Contains(p, "unsafe") || strings.Contains(p, "http") {
 			t.Errorf("%s: its policy is %s", c.name, p)
 		}
 		if c.want != http.StatusOK && bytes.Contains(body, []byte(token)) {
@@ -123,28 +129,29 @@ func guarded(t *testing.T, url string) {
 		}
 	}
 	for name := range strings.FieldsSeq("index.html app.js base.css icon.svg") {
-		if w, _ := answer(t, must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, url+name, nil))); w.StatusCode != http.StatusOK {
-			t.Errorf("%s: %d", name, w.StatusCode)
+		if status, _, _ := answer(t, must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, page+name, nil))); status != http.StatusOK {
+			t.Errorf("%s: %d", name, status)
 		}
 	}
 }
 
 // answer sends a request and reads the answer.
-func answer(t *testing.T, r *http.Request) (*http.Response, []byte) {
+func answer(t *testing.T, r *http.Request) (status int, header http.Header, body []byte) {
 	t.Helper()
 	w, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Body.Close() //nolint:errcheck // only read
-	return w, must[[]byte](t)(io.ReadAll(w.Body))
+	return w.StatusCode, w.Header, must[[]byte](t)(io.ReadAll(w.Body))
 }
 
 // seen is what the tests read of a view.
 type seen struct {
-	Error string   `json:"error"`
-	Notes []string `json:"notes"`
-	Fleet *struct {
+	Error    string   `json:"error"`
+	Notes    []string `json:"notes"`
+	Troubles []string `json:"troubles"`
+	Fleet    *struct {
 		Counts struct {
 			All   int  `json:"all"`
 			Owing *int `json:"owing"`
@@ -190,8 +197,8 @@ func (s seen) names() []string {
 }
 
 // changes lets the canary get more traffic while a stream is open.
-func (c *cluster) changes(t *testing.T, url string) {
-	open := stream(t, url+"live?namespace=shop&name=cart")
+func (c *cluster) changes(t *testing.T, page string) {
+	open := stream(t, page+"live?namespace=shop&name=cart")
 	v := next(t, open)
 	if v.Service == nil || len(v.Service.Runs) != 1 || v.Service.Runs[0].Judgement.HandledShare != .36 || *v.Service.Runs[0].Most != .2 {
 		t.Fatalf("it shows %+v", v)
@@ -265,23 +272,72 @@ func (c *cluster) rights(t *testing.T) {
 	}
 }
 
+// away takes the API server away from the page for a while.
+func (c *cluster) away(t *testing.T) {
+	cfg := c.Config()
+	proxy := &httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(must[*url.URL](t)(url.Parse(cfg.Host))) },
+		Transport: must[http.RoundTripper](t)(rest.TransportFor(cfg)), FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+	}
+	var gone atomic.Bool
+	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if gone.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(between.Close)
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	r := must[*reader.Reader](t)(reader.New(&rest.Config{Host: between.URL}, system))
+	s := must[*page.Server](t)(page.New(ctx, page.Options{Reader: r, Namespace: shop, Now: time.Now}))
+	go func() { _ = s.Serve(ctx) }() // it ends with the test
+	open := stream(t, s.URL()+"live")
+	if v := next(t, open); len(v.Troubles) > 0 {
+		t.Fatalf("it begins with %s", v.Troubles)
+	}
+	gone.Store(true)
+	between.CloseClientConnections()
+	v := next(t, open)
+	for range 20 {
+		if len(v.Troubles) > 0 {
+			break
+		}
+		v = next(t, open)
+	}
+	if len(v.Fleet.Services) != 5 || len(v.Troubles) == 0 || !strings.Contains(v.Troubles[0], "may be out of date") {
+		t.Errorf("without the API server, it shows %+v", v)
+	}
+	gone.Store(false)
+	for range 20 {
+		if v = next(t, open); len(v.Troubles) == 0 {
+			break
+		}
+	}
+	if len(v.Troubles) > 0 {
+		t.Errorf("afterwards, it still says %s", v.Troubles)
+	}
+}
+
 // read returns the first message of a stream.
-func read(t *testing.T, url string) seen {
+func read(t *testing.T, from string) seen {
 	t.Helper()
-	return next(t, stream(t, url))
+	return next(t, stream(t, from))
 }
 
 // stream opens a stream until the end of the test.
-func stream(t *testing.T, url string) *bufio.Scanner {
+func stream(t *testing.T, from string) *bufio.Scanner {
 	t.Helper()
-	r := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // nothing may hang
+	t.Cleanup(cancel)
+	r := must[*http.Request](t)(http.NewRequestWithContext(ctx, http.MethodGet, from, nil))
 	w, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.Body.Close() })
 	if got := w.Header.Get("Content-Type"); w.StatusCode != http.StatusOK || got != "text/event-stream" {
-		t.Fatalf("%s: %d, %s", url, w.StatusCode, got)
+		t.Fatalf("%s: %d, %s", from, w.StatusCode, got)
 	}
 	out := bufio.NewScanner(w.Body)
 	out.Buffer(nil, 1<<20)

@@ -21,6 +21,9 @@ import (
 // again is how long to wait before trying again to read what could not be read.
 const again = 5 * time.Second
 
+// probe is how often it is checked that what is watched can still be read: a watch tries in silence to connect again.
+const probe = 15 * time.Second
+
 // Live reads Services, sources, gates and the ledger from watches, and everything else as Reader does. The objects that
 // it returns are shared: they must not be changed.
 type Live struct {
@@ -91,6 +94,14 @@ func (k *kept) keep(ctx context.Context, changed func(Change), begun chan<- erro
 		case err := <-k.ailing:
 			if apierrors.IsForbidden(err) {
 				err = explain(err, "watch", k.of, k.namespace)
+			}
+			if k.set(nil, err) {
+				changed(Change{})
+			}
+		case <-time.After(probe):
+			err := k.try(ctx)
+			if err == nil || ctx.Err() != nil {
+				continue
 			}
 			if k.set(nil, err) {
 				changed(Change{})
