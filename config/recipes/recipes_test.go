@@ -123,8 +123,8 @@ func start(t *testing.T, recipe string, env ...string) string {
 			t.Logf("%s said: %s", recipe, said.String())
 		}
 	})
-	for range 200 {
-		if r, err := http.Get("http://" + address); err == nil { //nolint:noctx // bounded by the loop
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); {
+		if r, err := http.Get("http://" + address); err == nil { //nolint:noctx // bounded by the deadline
 			_ = r.Body.Close() // it was not read
 			return "http://" + address
 		}
