@@ -83,7 +83,7 @@ func TestJaeger(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), binary, "--collector.otlp.http.host-port=127.0.0.1:24318", "--collector.otlp.grpc.host-port=127.0.0.1:24317", //nolint:gosec // whoever runs the test names it
 		"--query.http-server.host-port=127.0.0.1:26686", "--query.grpc-server.host-port=127.0.0.1:26685", "--admin.http.host-port=127.0.0.1:24269",
-		"--collector.grpc-server.host-port=127.0.0.1:24250", "--collector.http-server.host-port=127.0.0.1:24268", "--http-server.host-port=127.0.0.1:25778")
+		"--collector.grpc-server.host-port=127.0.0.1:24250", "--collector.http-server.host-port=127.0.0.1:24268")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
