@@ -140,7 +140,7 @@ func TestVerdictsAreServed(t *testing.T) {
 	}
 	secrets := map[string]string{}
 	for _, v := range pod.Volumes {
-		if v.Secret == nil || !(v.Secret.Optional != nil && *v.Secret.Optional) {
+		if v.Secret == nil || v.Secret.Optional == nil || !*v.Secret.Optional {
 			t.Fatalf("%+v", v)
 		}
 		secrets[v.Name] = v.Secret.SecretName

@@ -74,12 +74,12 @@ func sides() Panel {
 			{Column: "Required", Unit: percent, Expr: largest(byRevision, of("canary_traffic_share_ratio"))},
 			{Column: "Handled", Unit: percent, Expr: largest(byRevision, of("canary_handled_share_ratio"))},
 			{Column: "Excess", Unit: percent, Expr: largest(byRevision, of("canary_handled_share_ratio")) + " - " + largest(byRevision, of("canary_traffic_share_ratio"))},
-			{Column: "Requests", Unit: count, Expr: increase(byRevision, of(handledTotal), shown)},
+			{Column: "Requests", Unit: count, Expr: increase(byRevision, of(handledTotal))},
 			{Column: "Errors by entry", Unit: percent, Expr: entryErrorRatio(shown)},
 			{Column: "Errors handled", Unit: percent, Expr: handledErrorRatio(shown)},
 			{Column: "p95", Unit: seconds, Expr: quantile(.95, byRevision, of(durations), shown)},
 			{Column: "Unaccounted", Unit: count, Expr: largest(byRevision, of("canary_unaccounted_requests", `stage="handling"`))},
-			{Column: "Restarts", Unit: count, Expr: increase(byRevision, of(restartsTotal), shown)},
+			{Column: "Restarts", Unit: count, Expr: increase(byRevision, of(restartsTotal))},
 		},
 	}
 }

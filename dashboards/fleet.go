@@ -56,7 +56,7 @@ func fleetTable() Panel {
 			{Column: "Canary", Unit: percent, Expr: "min by (" + byService + ") (" + largest(byService+", "+byRevision, everywhere("canary_traffic_share_ratio")) + " > 0 < 1)"},
 			{Column: "Requests", Unit: rps, Expr: rate(byService, everywhere(handledTotal), short)},
 			{Column: "Errors", Unit: percent, Expr: errors},
-			{Column: "Restarts", Unit: count, Expr: increase(byService, everywhere(restartsTotal), shown)},
+			{Column: "Restarts", Unit: count, Expr: increase(byService, everywhere(restartsTotal))},
 			{Column: "Not known", Unit: count, Expr: "count by (" + byService + ") (" + largest(byService+", "+byRevision+", figure", everywhere("canary_no_data")) + ")"},
 			{Expr: largest(byService+", verdict", everywhere("gate_verdict")) + " == 1"},
 		},

@@ -76,7 +76,7 @@ func outcomes() Panel {
 	return Panel{
 		Title: "Verdicts and their reasons", Kind: Table, Width: 24, Empty: "no run has ended in this time",
 		Description: "Runs that ended in the selected time range, by verdict and most important reason. docs/gates.md says what each reason means, and what to do.",
-		Queries:     []Query{{Column: "Runs", Unit: count, Expr: increase(by, judged("gate_runs_total"), shown) + " > 0.5"}},
+		Queries:     []Query{{Column: "Runs", Unit: count, Expr: increase(by, judged("gate_runs_total")) + " > 0.5"}},
 	}
 }
 

@@ -30,9 +30,9 @@ func rate(by, series, window string) string {
 	return fmt.Sprintf("sum by (%s) (rate(%s[%s]))", by, series, window)
 }
 
-// increase returns the increase of a counter that starts at 0 before it counts.
-func increase(by, series, window string) string {
-	return fmt.Sprintf("sum by (%s) (increase(%s[%s]))", by, series, window)
+// increase returns the increase, in the time that is shown, of a counter that starts at 0 before it counts.
+func increase(by, series string) string {
+	return fmt.Sprintf("sum by (%s) (increase(%s[%s]))", by, series, shown)
 }
 
 // added returns what a counter has counted since the step before, so that an event is in one bar only. rate() and

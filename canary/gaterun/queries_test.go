@@ -36,13 +36,13 @@ func (p *prometheus) answer(t *testing.T, all []gaterun.Question) map[gaterun.Qu
 }
 
 // queried is a run that judges by a query alone. What the pods count is always good.
-func queried(t *testing.T, stateful bool, minutes int, each func(minute int, p *prometheus)) *play {
+func queried(t *testing.T, stateful bool, each func(minute int, p *prometheus)) *play {
 	t.Helper()
 	p := begin(t, stateful, v1alpha1.CanaryGateSpec{Metrics: []v1alpha1.GateMetric{{Type: v1alpha1.MetricQuery, Query: "checkout"}}}, 0)
 	p.judges = (*judge.Run).Analyze
 	start := gaterun.Reading{Version: "1", Total: 1e6, Bad: 1e5} // before the run
 	p.asks = &prometheus{canary: start, baseline: start}
-	for i := range 4 * minutes {
+	for i := range 4 * 31 { // a minute longer than a run
 		p.Serve(stage.Canary, 50, 0)
 		p.Serve(stage.Baseline, 450, 0)
 		p.asks.count(50, 0, 450, 0)
@@ -65,12 +65,12 @@ func TestQueriesDecide(t *testing.T) {
 		"bad":                     {func(_ int, p *prometheus) { p.count(0, 10, 0, 0) }, verdict.Fail, verdict.RelativeRegression},
 		"bad, and so is the past": {func(_ int, p *prometheus) { p.count(0, 10, 0, 90) }, verdict.Pass, verdict.NonInferior},
 	} {
-		if p := queried(t, false, 31, c.each); p.run.Verdict != c.verdict || p.run.Reasons[0] != string(c.reason) || !strings.Contains(p.run.Message, " requests by the query") {
+		if p := queried(t, false, c.each); p.run.Verdict != c.verdict || p.run.Reasons[0] != string(c.reason) || !strings.Contains(p.run.Message, " requests by the query") {
 			t.Errorf("%s: %s %q: %s", name, p.run.Verdict, p.run.Reasons, p.run.Message)
 		}
 	}
 	// A shard's requests share its fate, so they are not compared one by one.
-	if p := queried(t, true, 31, func(_ int, p *prometheus) { p.count(0, 10, 0, 0) }); p.run.Verdict != verdict.Inconclusive {
+	if p := queried(t, true, func(_ int, p *prometheus) { p.count(0, 10, 0, 0) }); p.run.Verdict != verdict.Inconclusive {
 		t.Errorf("sharded: %s %q: %s", p.run.Verdict, p.run.Reasons, p.run.Message)
 	}
 }
@@ -105,7 +105,7 @@ func TestUnusableAnswersNeverPass(t *testing.T) {
 			}
 		}, gaterun.QueryChanged, "changed it"},
 	} {
-		p := queried(t, false, 31, c.each)
+		p := queried(t, false, c.each)
 		p.want(verdict.Inconclusive, c.reason, c.says)
 		if p.run.Reasons[0] != c.reason {
 			t.Errorf("%s: %q", name, p.run.Reasons)
@@ -117,7 +117,7 @@ func TestUnusableAnswersNeverPass(t *testing.T) {
 func TestAnswersAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	var kept gaterun.Reading
-	p := queried(t, false, 31, func(minute int, p *prometheus) {
+	p := queried(t, false, func(minute int, p *prometheus) {
 		if minute == 1 {
 			if p.canary.Reason == "" {
 				kept = p.canary

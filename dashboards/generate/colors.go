@@ -14,11 +14,12 @@ func revisionColors() []dashboards.Color {
 	names := []string{
 		"super-light-purple", "blue", "orange", "green", "purple", "yellow", "red", "super-light-blue", "dark-orange", "super-light-green",
 	}
+	const letters = "abcdefghijklmnopqrstuvwxyz"
 	out := make([]dashboards.Color, 0, len(names))
 	for i, name := range names {
 		last := fmt.Sprint(i)
-		for letter := 'a' + rune(i); letter <= 'z'; letter += rune(len(names)) {
-			last += string(letter)
+		for letter := i; letter < len(letters); letter += len(names) {
+			last += letters[letter : letter+1]
 		}
 		out = append(out, dashboards.Color{Names: `^(?:\S+ → )?\S*[` + last + `](?: (?!→)|$)`, Color: name})
 	}

@@ -91,13 +91,13 @@ func digest(s *v1alpha1.CDEventSubject, source types.UID, upTo int64) string {
 	if s == nil {
 		return ""
 	}
-	h, any := sha256.New(), false
+	h, pending := sha256.New(), false
 	for _, j := range s.Status.Journal {
 		r, ok := recipient(j, source)
 		if !ok || j.Sequence > upTo || outOfRange(j, &s.Status) {
 			continue
 		}
-		any = true
+		pending = true
 		var size [16]byte
 		binary.BigEndian.PutUint64(size[:8], uint64(j.Sequence)) //nolint:gosec // never negative
 		binary.BigEndian.PutUint64(size[8:], uint64(len(j.Transition.Raw)))
@@ -105,7 +105,7 @@ func digest(s *v1alpha1.CDEventSubject, source types.UID, upTo int64) string {
 		h.Write(j.Transition.Raw)
 		h.Write([]byte(r.Profile))
 	}
-	if !any {
+	if !pending {
 		return ""
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])

@@ -244,7 +244,7 @@ func (e *encoder) text(s string) {
 
 func (d *decoder) text() string {
 	head := d.uvarint()
-	n, form := int(head>>formBits), head&(1<<formBits-1) //nolint:gosec // the encoder wrote a length
+	n, form := int(head>>formBits), head&(1<<formBits-1)
 	switch form {
 	case formHex:
 		return hex.EncodeToString([]byte(d.take(n)))
@@ -280,7 +280,7 @@ func (e *encoder) number(n int64) { *e = binary.AppendVarint(*e, n) }
 
 func (d *decoder) number() int64 {
 	u := d.uvarint()
-	n := int64(u >> 1) //nolint:gosec // as in encoding/binary
+	n := int64(u >> 1)
 	if u&1 != 0 {
 		n = ^n
 	}

@@ -143,7 +143,7 @@ func (w *watched) looks(alert, name string, want ...string) {
 	w.must(err)
 	var all strings.Builder
 	for _, command := range book.Look {
-		out, err := w.shell(command, name)
+		out, err := w.shell(w.Context(), command, name)
 		fmt.Fprintf(&all, "$ %s\n%s\n", command, out)
 		// It says "no" by its exit status.
 		if err != nil && !strings.Contains(command, "auth can-i") {
@@ -167,13 +167,13 @@ func (w *watched) does(alert, name, words string) {
 	if len(found) != 1 {
 		w.Fatalf("the runbook of %s has %d commands with %q: %q", alert, len(found), words, book.Do)
 	}
-	out, err := w.shell(found[0], name)
+	out, err := w.shell(w.Context(), found[0], name)
 	w.Logf("$ %s\n%s", found[0], out)
 	w.must(err)
 }
 
-func (w *watched) shell(command, name string) (string, error) {
-	return suite.Shell(w.Context(), w.programs, command, map[string]string{"NS": w.ns, "NAME": name})
+func (w *watched) shell(ctx context.Context, command, name string) (string, error) {
+	return suite.Shell(ctx, w.programs, command, map[string]string{"NS": w.ns, "NAME": name})
 }
 
 // forbids takes a right to a resource from one of the roles in the controller's namespace. It returns a function that applies

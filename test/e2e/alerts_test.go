@@ -252,7 +252,7 @@ func (w *watched) anotherShare() {
 	there.ns = other.ns
 	// In seconds instead of minutes, the alert may come before the gate's first window.
 	w.must(kit.Wait(ctx, time.Minute, "what the gate knows of the share", func(context.Context) error {
-		if out, err := there.shell("kubectl cdevents gate $NAME -n $NS", "cart"); err != nil || !strings.Contains(out, "times its share") {
+		if out, err := there.shell(ctx, "kubectl cdevents gate $NAME -n $NS", "cart"); err != nil || !strings.Contains(out, "times its share") {
 			return kit.NotYet("%v: %s", err, out)
 		}
 		return nil
