@@ -27,18 +27,23 @@ func (e *emitting) deliver(ctx context.Context) {
 		Refused: apiServer(e.config), RefusedPorts: e.endpoints.list, Hosts: e.sinkHosts,
 	}, e.keeper)
 	e.delivery = delivery.New(ctx, e.tracedDelivery(delivery.Options{
-		Ledger: e.ledger, Transports: delivery.HTTP(clients), Render: cdevents.Render, Passes: e.filters.Passes, Metrics: e.metrics, Leads: e.isLeaderFor,
+		Ledger: e.ledger, Transports: delivery.HTTP(clients), Render: cdevents.Render, Passes: e.filters.Passes, Metrics: e.metrics, Leads: e.sends,
 	}))
 	e.ledger.OnPending(e.delivery.Enqueue)
 	must(ctx, "making the metrics of pending events", e.metrics.Watch(e.delivery, e.sourceNames))
 
-	_, err := e.subjects.AddEventHandler(e.subjectsFollowed())
+	var err error
+	e.followed, err = e.subjects.AddEventHandler(e.subjectsFollowed())
 	must(ctx, "watching CDEventSubjects", err)
 	_, err = e.sources.AddEventHandler(e.sourcesFollowed())
 	must(ctx, "watching CDEventSources", err)
 	_, err = e.bundles.AddEventHandler(e.bundlesFollowed(ctx, clients))
 	must(ctx, "watching trust bundles", err)
 }
+
+// sends reports whether this process sends events about a watched object: it leads, and has seen the whole ledger. An entry may come
+// before the acknowledgements of its events.
+func (e *emitting) sends(key types.NamespacedName) bool { return e.known.Load() && e.isLeaderFor(key) }
 
 // journal makes the router and the ledger, which reports what it cannot route.
 func (e *emitting) journal(ctx context.Context) {
@@ -54,7 +59,7 @@ func (e *emitting) journal(ctx context.Context) {
 		Rendering:       cdevents.Rendering,
 		Passes:          e.filters.Passes,
 	}
-	e.ledger = ledger.New(e.clientset.CDEventSubjects(system.Namespace()), e.router, e.metrics, append(e.traced(), ledger.WithLeads(e.isLeaderFor))...)
+	e.ledger = ledger.New(e.clientset.CDEventSubjects(system.Namespace()), e.router, e.metrics, append(e.traced(), ledger.WithLeads(e.sends))...)
 	e.ledger.OnLeftOut(func(key ledger.Key, sources []types.UID) {
 		for _, uid := range sources {
 			e.delivery.ReportProblem(uid, fmt.Sprintf("an event about %s was not sent: the sources that receive it need more room than the journal has; "+

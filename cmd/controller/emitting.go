@@ -45,8 +45,11 @@ type emitting struct {
 	subjects   cache.SharedIndexInformer
 	namespaces cache.SharedIndexInformer
 	bundles    cache.SharedIndexInformer
-	labels     *namespaceLabels
-	endpoints  *endpoints
+	// followed is how the ledger follows the subjects; known says that it has all of the first list.
+	followed  cache.ResourceEventHandlerRegistration
+	known     atomic.Bool
+	labels    *namespaceLabels
+	endpoints *endpoints
 
 	metrics  *delivery.Instruments
 	tracer   *trace.Tracer // nil if nothing is traced
@@ -123,6 +126,10 @@ func (e *emitting) start(ctx, sending context.Context) {
 	})
 	e.running.Go(func() {
 		defer enough()
+		if cache.WaitForCacheSync(sending.Done(), e.followed.HasSynced) {
+			e.known.Store(true)
+			e.delivery.Resume()
+		}
 		if e.synced(sending) == nil {
 			e.delivery.Sweep(sending, sweepEvery)
 		}
