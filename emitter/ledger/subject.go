@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bytes"
 	"container/list"
 	"maps"
 	"slices"
@@ -39,6 +40,8 @@ type subject struct {
 	place *list.Element
 	dirty bool
 	slot  *slot
+	// listed says that the subject is in gathered.dirty; mine is set while a slot is prepared that it may be written to.
+	listed, mine bool
 	// own says that some of it was acknowledged by this process, which writes that even if it no longer leads.
 	own bool
 	// given counts what was dropped and is not written yet, by reason.
@@ -62,12 +65,27 @@ func (sub *subject) giveUpLocked(reason string) {
 }
 
 // unlearnLocked forgets acknowledgements of events that the object does not have, as after
-// restoring a backup. Other events will get the same numbers.
-func (sub *subject) unlearnLocked() {
-	if sub.object == nil {
+// restoring a backup. Other events get the same numbers, or have them already: what was
+// acknowledged are events that the object had before.
+func (sub *subject) unlearnLocked(before *v1alpha1.CDEventSubject) {
+	if sub.object == nil || len(sub.acked) == 0 {
 		return
 	}
-	maps.DeleteFunc(sub.acked, func(_ types.UID, seq int64) bool { return seq > sub.object.Status.Sequence })
+	was := map[int64]v1alpha1.JournalEntry{}
+	if before != nil {
+		for _, j := range before.Status.Journal {
+			was[j.Sequence] = j
+		}
+	}
+	st := &sub.object.Status
+	maps.DeleteFunc(sub.acked, func(source types.UID, seq int64) bool {
+		return seq > st.Sequence || slices.ContainsFunc(st.Journal, func(j v1alpha1.JournalEntry) bool {
+			if _, ok := recipient(j, source); !ok || j.Sequence > seq || j.Sequence <= st.Acknowledged[source] {
+				return false
+			}
+			return !bytes.Equal(was[j.Sequence].Transition.Raw, j.Transition.Raw)
+		})
+	})
 }
 
 // subject returns the subject of that name. It adds one if there is none.

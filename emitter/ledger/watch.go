@@ -30,8 +30,9 @@ func (l *Ledger) take(s *v1alpha1.CDEventSubject) bool {
 	if s.UID == sub.deleted || sub.object != nil && !newer(s.ResourceVersion, sub.object.ResourceVersion) {
 		return false
 	}
+	before := sub.object
 	sub.object = s
-	sub.unlearnLocked()
+	sub.unlearnLocked(before)
 	l.foldedLocked(sub)
 	l.absorbAllLocked(sub)
 	return true

@@ -188,8 +188,9 @@ func (l *Ledger) reload(ctx context.Context, sub *subject) error {
 		clear(sub.acked)
 		clear(sub.given)
 	}
+	before := sub.object
 	sub.object, sub.missing = Packed(object), false
-	sub.unlearnLocked()
+	sub.unlearnLocked(before)
 	l.foldedLocked(sub)
 	l.absorbAllLocked(sub)
 	l.mu.Unlock()
