@@ -35,7 +35,7 @@ func (l *Ledger) Run(ctx context.Context, workers int) {
 	// Do not interrupt a write: the next leader would send acknowledged events again.
 	writing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	var wg sync.WaitGroup
+	var wg, gathering sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
 			for l.next(writing) {
@@ -43,7 +43,7 @@ func (l *Ledger) Run(ctx context.Context, workers int) {
 		})
 	}
 	if l.acks == Acks(l.queue) {
-		wg.Go(func() { l.gather(ctx, writing) })
+		gathering.Go(func() { l.gather(ctx, writing) })
 	}
 	wg.Go(func() {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
@@ -54,6 +54,7 @@ func (l *Ledger) Run(ctx context.Context, workers int) {
 	})
 	<-ctx.Done()
 	defer time.AfterFunc(flushFor, stop).Stop()
+	gathering.Wait()   // it adds to the queue what no slot has room for
 	l.queue.ShutDown() // it still hands out what it contains
 	wg.Wait()
 	if n := l.queue.Len(); n > 0 {

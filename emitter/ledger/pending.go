@@ -208,11 +208,21 @@ func (l *Ledger) Backlogs() map[types.UID]Backlog {
 // This is written within about a second, together with other acknowledgements.
 func (l *Ledger) Acknowledge(name string, source types.UID, sequence int64) {
 	l.note(name, sequence, func(sub *subject) {
+		if !pendingUpTo(sub.object, source, sequence) {
+			return // another leader has sent it, too
+		}
 		sub.acknowledgeLocked(source, sequence)
 		l.gatherLocked(sub)
 		sub.own = true
 		l.gathered.fresh++
 		signal(l.gathered.urgent)
+	})
+}
+
+func pendingUpTo(s *v1alpha1.CDEventSubject, source types.UID, sequence int64) bool {
+	return slices.ContainsFunc(s.Status.Journal, func(j v1alpha1.JournalEntry) bool {
+		_, ok := recipient(j, source)
+		return ok && j.Sequence <= sequence
 	})
 }
 

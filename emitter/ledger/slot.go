@@ -148,34 +148,33 @@ func (l *Ledger) takeSlotLocked(number int, object *v1alpha1.CDEventSubject) {
 
 // absorbLocked takes over an acknowledgement that a slot has.
 func (l *Ledger) absorbLocked(sub *subject, source types.UID, entry string) {
-	if sequence := acknowledged(sub.object, source, entry); sequence > sub.acked[source] && !l.discarded {
+	if l.discarded || acknowledgedUpTo(entry) <= sub.acked[source] {
+		return // most are known, and a digest takes time
+	}
+	if sequence := acknowledged(sub.object, source, entry); sequence > sub.acked[source] {
 		sub.acknowledgeLocked(source, sequence)
 		l.gatherLocked(sub)
 	}
 }
 
-// absorbAllLocked takes over what the slots have about a subject.
+// absorbAllLocked takes over what the slots have about the events of a subject.
 func (l *Ledger) absorbAllLocked(sub *subject) {
-	for i := range l.gathered.slots {
-		if o := l.gathered.slots[i].object; o != nil {
-			for source, entries := range o.Status.Acknowledgements {
-				if entry, ok := entries[sub.name]; ok {
-					l.absorbLocked(sub, source, entry)
-				}
-			}
-		}
+	if sub.object == nil {
+		return
 	}
-}
-
-// uncoverLocked writes again what this process had written to a slot and is no longer in it.
-func (l *Ledger) uncoverLocked(number int) {
-	s := &l.gathered.slots[number]
-	for _, sub := range s.heldLocked() {
-		for source, sequence := range sub.acked {
-			if s.object == nil || acknowledged(sub.object, source, s.object.Status.Acknowledgements[source][sub.name]) < sequence {
-				sub.slot = nil
-				l.gatherLocked(sub)
-				break
+	seen := map[types.UID]bool{}
+	for _, j := range sub.object.Status.Journal {
+		for _, r := range j.Recipients {
+			if seen[r.Source] {
+				continue
+			}
+			seen[r.Source] = true
+			for i := range l.gathered.slots {
+				if o := l.gathered.slots[i].object; o != nil {
+					if entry, ok := o.Status.Acknowledgements[r.Source][sub.name]; ok {
+						l.absorbLocked(sub, r.Source, entry)
+					}
+				}
 			}
 		}
 	}
@@ -196,36 +195,17 @@ func (l *Ledger) forgetSlot(number int, uid types.UID) {
 	l.uncoverLocked(number)
 }
 
-// foreignLocked reports whether a slot has an acknowledgement that is not folded, and that this process has not written to another slot.
-func (l *Ledger) foreignLocked(number int) bool {
-	s := &l.gathered.slots[number]
-	if s.object == nil {
-		return false
-	}
-	for source, entries := range s.object.Status.Acknowledgements {
-		for name, entry := range entries {
-			sub, ok := l.subjects[name]
-			if ok && sub.slot == nil && acknowledged(sub.object, source, entry) > 0 {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // WithSlots returns CDEventSubjects as they are when the acknowledgements in the slots among them are folded, without the slots.
 // It changes none of them in place.
 func WithSlots(all []v1alpha1.CDEventSubject) []v1alpha1.CDEventSubject {
-	acked := map[string]map[types.UID]string{}
+	acked := map[string]map[types.UID][]string{}
 	for _, s := range all {
 		for source, entries := range s.Status.Acknowledgements {
 			for name, entry := range entries {
 				if acked[name] == nil {
-					acked[name] = map[types.UID]string{}
+					acked[name] = map[types.UID][]string{}
 				}
-				if old := acked[name][source]; acknowledgedUpTo(entry) > acknowledgedUpTo(old) {
-					acked[name][source] = entry
-				}
+				acked[name][source] = append(acked[name][source], entry)
 			}
 		}
 	}
@@ -248,11 +228,13 @@ func acknowledgedUpTo(entry string) int64 {
 }
 
 // folded returns a CDEventSubject that has taken over entries of slots.
-func folded(s *v1alpha1.CDEventSubject, entries map[types.UID]string) *v1alpha1.CDEventSubject {
+func folded(s *v1alpha1.CDEventSubject, entries map[types.UID][]string) *v1alpha1.CDEventSubject {
 	upTo := map[types.UID]int64{}
-	for source, entry := range entries {
-		if n := acknowledged(s, source, entry); n > 0 {
-			upTo[source] = n
+	for source, all := range entries {
+		for _, entry := range all {
+			if n := acknowledged(s, source, entry); n > upTo[source] {
+				upTo[source] = n
+			}
 		}
 	}
 	if len(upTo) == 0 {

@@ -1,19 +1,13 @@
 package ledger
 
 import (
-	"cmp"
 	"container/list"
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/logging"
-
-	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
 // An acknowledgement that is written to its CDEventSubject costs a write per event. Those of about a second are
@@ -30,7 +24,7 @@ const (
 	foldShare, foldSaved = 0.05, 4
 	// foldQuiet is how much faster that goes when nothing was acknowledged for quietAfter.
 	foldQuiet, quietAfter = 10, 5 * time.Second
-	// foldLook is how many CDEventSubjects of other leaders are passed over at a time.
+	// foldLook is how many CDEventSubjects of other leaders are passed over at a time. To ask who leads takes about a microsecond.
 	foldLook = 256
 )
 
@@ -53,7 +47,7 @@ type gathered struct {
 	Gathering
 	// unfolded are the subjects with such acknowledgements, the longest waiting first.
 	unfolded *list.List
-	// dirty are those whose acknowledgements no slot has.
+	// dirty has those whose acknowledgements no slot has, and some that no longer are, until they are looked at.
 	dirty []*subject
 	slots []slot
 	// open is the number of the slot that is written next.
@@ -79,8 +73,9 @@ func (l *Ledger) gatherLocked(sub *subject) {
 	if sub.place == nil {
 		sub.place = g.unfolded.PushBack(sub)
 	}
-	if !sub.dirty {
-		sub.dirty = true
+	sub.dirty = true
+	if !sub.listed {
+		sub.listed = true
 		g.dirty = append(g.dirty, sub)
 	}
 	signal(g.wake)
@@ -164,186 +159,6 @@ func (l *Ledger) fold(now time.Time) []string {
 	}
 	g.tokens = max(0, g.tokens-float64(len(out)))
 	return out
-}
-
-// writeSlots writes the acknowledgements that no slot has. It returns whether there were any that this process leads for.
-func (l *Ledger) writeSlots(ctx context.Context) (bool, error) {
-	wrote := false
-	for range l.gathered.Slots {
-		w := l.nextSlot()
-		if w == nil {
-			return wrote, nil
-		}
-		wrote = true
-		written, err := l.putSlot(ctx, w.next)
-		switch {
-		case err == nil:
-			l.slotWritten(w, written)
-			continue
-		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
-			l.metrics.Conflict()
-			err = l.reloadSlot(ctx, w.number)
-		case ctx.Err() == nil:
-			l.metrics.Refused()
-		}
-		l.slotFailed(w)
-		if err != nil {
-			return wrote, fmt.Errorf("writing acknowledgements to CDEventSubject %s: %w", w.next.Name, err)
-		}
-	}
-	return wrote, nil
-}
-
-// slotWrite is one write of a slot.
-type slotWrite struct {
-	number int
-	next   *v1alpha1.CDEventSubject
-	// subjects are those whose acknowledgements the slot has after the write. The last ones, from added on, are new.
-	subjects []*subject
-	added    int
-}
-
-// nextSlot prepares the next write, and returns nil if there is nothing to write.
-func (l *Ledger) nextSlot() *slotWrite {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.discarded {
-		return nil
-	}
-	g := &l.gathered
-	mine, others := l.dirtyLocked()
-	if g.dirty = append(others, mine...); len(mine) == 0 {
-		return nil
-	}
-	number, ok := l.roomLocked()
-	if !ok { // every slot is full, so each takes over its own
-		g.dirty = others
-		for _, sub := range mine {
-			sub.dirty = false
-			l.acks.Add(sub.name)
-		}
-		return nil
-	}
-	s := &g.slots[number]
-	// What this slot has of them comes first: it is replaced.
-	slices.SortStableFunc(mine, func(a, b *subject) int { return cmp.Compare(in(b, s), in(a, s)) })
-	w, n := &slotWrite{number: number, next: s.emptied(number)}, 0
-	for _, sub := range s.heldLocked() {
-		if !slices.Contains(mine, sub) {
-			n += enter(w.next, sub)
-			w.subjects = append(w.subjects, sub)
-		}
-	}
-	w.added = len(w.subjects)
-	for len(mine) > 0 && (n == 0 || n+len(mine[0].acked) <= g.Facts) {
-		n += enter(w.next, mine[0])
-		mine[0].dirty, mine[0].own = false, false
-		w.subjects, mine = append(w.subjects, mine[0]), mine[1:]
-	}
-	g.dirty = append(others, mine...)
-	if len(mine) > 0 {
-		g.open = (number + 1) % g.Slots
-	}
-	return w
-}
-
-// in is 1 if a slot has acknowledgements of a subject.
-func in(sub *subject, s *slot) int {
-	if sub.slot == s {
-		return 1
-	}
-	return 0
-}
-
-// dirtyLocked returns the subjects with acknowledgements for a slot: those of this process and those that it leads for, and the others.
-// An event that was dropped is counted in its CDEventSubject, by the write that takes over its acknowledgement.
-func (l *Ledger) dirtyLocked() (mine, others []*subject) {
-	for _, sub := range l.gathered.dirty {
-		switch {
-		case !sub.dirty:
-		case len(sub.acked) == 0 || sub.object == nil || len(sub.given) > 0:
-			sub.dirty = false
-		case sub.own || l.leads(sub.key.NamespacedName()):
-			mine = append(mine, sub)
-		default:
-			others = append(others, sub)
-		}
-	}
-	return mine, others
-}
-
-// roomLocked returns the number of a slot with room: the open one, or one whose acknowledgements are all folded or in other slots.
-func (l *Ledger) roomLocked() (int, bool) {
-	g := &l.gathered
-	if !l.foreignLocked(g.open) {
-		n := 0
-		for _, sub := range g.slots[g.open].heldLocked() {
-			n += len(sub.acked)
-		}
-		if n < g.Facts {
-			return g.open, true
-		}
-	}
-	for i := range g.Slots {
-		number := (g.open + 1 + i) % g.Slots
-		if len(g.slots[number].heldLocked()) == 0 && !l.foreignLocked(number) {
-			g.open = number
-			return number, true
-		}
-	}
-	return 0, false
-}
-
-func (l *Ledger) putSlot(ctx context.Context, next *v1alpha1.CDEventSubject) (*v1alpha1.CDEventSubject, error) {
-	if next.ResourceVersion == "" {
-		return l.client.Create(ctx, next, createOptions)
-	}
-	return l.client.Update(ctx, next, updateOptions)
-}
-
-func (l *Ledger) slotWritten(w *slotWrite, written *v1alpha1.CDEventSubject) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	s := &l.gathered.slots[w.number]
-	if s.object == nil || newer(written.ResourceVersion, s.object.ResourceVersion) {
-		written.ManagedFields = nil
-		s.object = written
-	}
-	s.members = slices.Clone(w.subjects)
-	for _, sub := range w.subjects[w.added:] {
-		if len(sub.acked) > 0 {
-			sub.slot = s
-		}
-	}
-}
-
-// slotFailed has another slot take what could not be written.
-func (l *Ledger) slotFailed(w *slotWrite) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.gathered.open = (w.number + 1) % l.gathered.Slots
-	for _, sub := range w.subjects[w.added:] {
-		if len(sub.acked) > 0 && sub.place != nil {
-			sub.own = true
-			l.gatherLocked(sub)
-		}
-	}
-}
-
-// reloadSlot reads a slot that another process has written or deleted.
-func (l *Ledger) reloadSlot(ctx context.Context, number int) error {
-	object, err := l.client.Get(ctx, slotName(number), getOptions)
-	if apierrors.IsNotFound(err) {
-		l.forgetSlot(number, "")
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("reading it after a conflict: %w", err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.takeSlotLocked(number, object)
-	return nil
 }
 
 // gather writes acknowledgements together until ctx ends. It then writes the last ones, unless writing ends too.

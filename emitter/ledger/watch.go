@@ -35,6 +35,7 @@ func (l *Ledger) take(s *v1alpha1.CDEventSubject) bool {
 	sub.unlearnLocked(before)
 	l.foldedLocked(sub)
 	l.absorbAllLocked(sub)
+	l.coverLocked(sub)
 	return true
 }
 

@@ -170,6 +170,7 @@ func (l *Ledger) forgetAcks(sub *subject, acked map[types.UID]int64, given map[s
 		}
 	}
 	l.foldedLocked(sub)
+	l.coverLocked(sub)
 	l.dropLocked(sub)
 }
 
@@ -193,6 +194,7 @@ func (l *Ledger) reload(ctx context.Context, sub *subject) error {
 	sub.unlearnLocked(before)
 	l.foldedLocked(sub)
 	l.absorbAllLocked(sub)
+	l.coverLocked(sub)
 	l.mu.Unlock()
 	l.remind(object)
 	return nil
