@@ -53,7 +53,7 @@ func (w *world) judgeHistory(uid types.UID, mine []delivered) {
 	w.judgePerformance(o, mine)
 }
 
-// judgePerformance checks that what was announced is counted, each once.
+// judgePerformance checks that what was announced is counted, each once; after a backup was restored, at most once.
 func (w *world) judgePerformance(o *v1alpha1.CDEventSubject, mine []delivered) {
 	want, got := int64(0), int64(0)
 	for _, d := range mine {
@@ -64,7 +64,7 @@ func (w *world) judgePerformance(o *v1alpha1.CDEventSubject, mine []delivered) {
 	if p := o.Status.Performance; p != nil {
 		got = p.Deployments
 	}
-	if got != want {
+	if got != want && (w.cluster.era == 0 || got > want) { // a backup forgets what was announced after it
 		w.fail("%s: %d deployments are counted, and %d were announced", o.Name, got, want)
 	}
 }
