@@ -52,6 +52,8 @@ func DroppedReasons() []string {
 type edit struct {
 	current, next *v1alpha1.CDEventSubject
 	changed       bool
+	// folds says that it takes over acknowledgements, which alone are no reason to write while an object is observed.
+	folds bool
 	// missing says that the object was deleted by hand. Current is its last state.
 	missing bool
 	// acked and given are the acknowledgements and drops that this edit takes over.
@@ -118,7 +120,7 @@ func (e *edit) acknowledge() {
 			st.Acknowledged = map[types.UID]int64{}
 		}
 		st.Acknowledged[source] = seq
-		e.changed = true
+		e.folds = true
 	}
 }
 

@@ -260,3 +260,19 @@ func TestReadersSeeWhatSlotsHave(t *testing.T) {
 		t.Errorf("a reader changed %s", all[1].Name)
 	}
 }
+
+// An object is observed again and again; that is no reason to write what was acknowledged.
+func TestObservingWritesNoAcknowledgement(t *testing.T) {
+	f := newFleet(t, store.New(), small)
+	f.journal(1, "")
+	f.acknowledge(1)
+	before := f.s.Writes()
+	must(t, f.l.Journal(context.Background(), service(0), func(*v1alpha1.CDEventSubject) (*ledger.Change, error) { return nil, nil })) //nolint:nilnil // nothing to write
+	if n := f.s.Writes() - before; n != 0 || f.pending(1) != 0 {
+		t.Errorf("%d writes, %d pending", n, f.pending(1))
+	}
+	f.together()
+	if got := newFleet(t, f.s, small).pending(1); got != 0 || f.unfolded() != 0 {
+		t.Errorf("%d events are pending according to the next leader, %d unfolded", got, f.unfolded())
+	}
+}

@@ -82,7 +82,9 @@ func (l *Ledger) prepare(sub *subject, spec v1alpha1.CDEventSubjectSpec, decide 
 
 	e := newEdit(current, spec, acked, given)
 	e.missing, e.changed = missing, e.changed || missing
-	if decide != nil {
+	if decide == nil {
+		e.changed = e.changed || e.folds
+	} else {
 		change, err := decide(current)
 		if err != nil {
 			return nil, err
@@ -93,6 +95,9 @@ func (l *Ledger) prepare(sub *subject, spec v1alpha1.CDEventSubjectSpec, decide 
 				return nil, fmt.Errorf("journaling transitions of %s %s/%s: %w", spec.Kind, spec.Namespace, spec.Name, err)
 			}
 		}
+	}
+	if !e.changed && e.folds {
+		return nil, nil //nolint:nilnil // they are written together with others
 	}
 	if !e.changed {
 		// Acknowledgements of events that are no longer pending need no write.
