@@ -9,7 +9,9 @@ export class Source {
   }
 
   async ask(path, query) {
-    const answer = await (await fetch(`/api/v1/${path}`, { method: 'POST', body: new URLSearchParams(query) })).json();
+    const again = () => fetch(`/api/v1/${path}`, { method: 'POST', body: new URLSearchParams(query) });
+    // Chromium ends requests when a network interface comes or goes, as when pods start on this machine.
+    const answer = await (await again().catch(again).catch(again)).json();
     if (answer.status !== 'success') throw new Error(`${query.query}: ${answer.error}`);
     return answer.data;
   }
