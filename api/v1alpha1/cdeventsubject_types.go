@@ -47,7 +47,10 @@ type CDEventSubjectSpec struct {
 
 // CDEventSubjectStatus contains the last known state of an object, and its pending events.
 type CDEventSubjectStatus struct {
-	// memory is the last known state of the object.
+	// compressed is the memory and the history: gzip (RFC 1952) of JSON Lines. The first line is the
+	// memory, each other one a transition of the history.
+	Compressed []byte `json:"compressed,omitempty"`
+	// memory is the last known state of the object. It is stored in compressed.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Memory *runtime.RawExtension `json:"memory,omitempty"`
 	// sequence is the number of the newest transition. The first one is 1.
@@ -76,7 +79,7 @@ type CDEventSubjectStatus struct {
 	// are sent in this order.
 	Created *metav1.Time `json:"created,omitempty"`
 	// history lists the last transitions, oldest first: at most 20, and fewer if they are large. It
-	// includes those that no source receives.
+	// includes those that no source receives. It is stored in compressed.
 	History []PastTransition `json:"history,omitempty"`
 	// performance counts what DORA's metrics of software delivery are made of. It is absent until there
 	// is something to count.

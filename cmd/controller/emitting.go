@@ -108,8 +108,7 @@ func packed(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	s.ManagedFields = nil
-	return ledger.Packed(s), nil
+	return ledger.Lean(s), nil
 }
 
 // start runs the informers, the ledger and the delivery.

@@ -67,6 +67,8 @@ type edit struct {
 	before int64
 	// leftOut are the sources whose events would make the object too large.
 	leftOut []types.UID
+	// history is the next history, if a transition is journaled.
+	history []v1alpha1.PastTransition
 	// traced are the new transitions, as they were decided.
 	traced []lifecycle.Transition
 	// refused are the sources that do not receive an event, once for each event.
@@ -142,12 +144,14 @@ func (e *edit) journal(c Change, router Router) error {
 			delete(st.Acknowledged, source)
 		}
 	}
-	raw, err := json.Marshal(c.Memory.Stored(selected.Namespace))
+	if e.history, err = historyOf(e.next); err != nil {
+		return fmt.Errorf("%w; no events about this object are sent until the newer version runs again", err)
+	}
+	memory, err := json.Marshal(c.Memory.Stored(selected.Namespace))
 	if err != nil {
 		return fmt.Errorf("encoding the memory: %w", err)
 	}
 	e.changed = true
-	st.Memory = &runtime.RawExtension{Raw: raw}
 	st.Removed = c.Memory.Gone()
 	e.conditions(c)
 	st.Replayed = slices.DeleteFunc(st.Replayed, func(source types.UID) bool { return !router.Exists(source) })
@@ -172,6 +176,9 @@ func (e *edit) journal(c Change, router Router) error {
 			return err
 		}
 	}
+	if st.Compressed, err = pack(memory, e.history); err != nil {
+		return err
+	}
 	return nil
 }
 
@@ -190,7 +197,7 @@ func (e *edit) refuse(all []Recipient) []Recipient {
 func (e *edit) add(t lifecycle.Transition, to []Recipient) error {
 	st, at := &e.next.Status, metav1.NewMicroTime(t.Time)
 	st.Sequence, st.LastEvent, st.LastEventTime = t.Sequence, string(t.Type), &at
-	st.History, st.Performance = look(st.History, t), dora.Count(st.Performance, t)
+	e.history, st.Performance = look(e.history, t), dora.Count(st.Performance, t)
 	if len(to) == 0 {
 		return nil
 	}

@@ -18,10 +18,10 @@ func TestJoinedStringsAreTheSame(t *testing.T) {
 		{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Cluster", Name: "Service", UID: uid},
 		{},
 	} {
-		s := remembering([]byte(`{"announced":true}`))
+		s := rememberedBy([]byte(`{"announced":true}`))
 		s.APIVersion, s.Kind, s.Spec, s.Status.LastEvent = v1alpha1.SchemeGroupVersion.String(), "CDEventSubject", spec, "dev.cdevents.service.deployed"
 		s.ObjectMeta = metav1.ObjectMeta{Name: Name(spec), Namespace: "knative-cdevents", UID: types.UID("2" + uid[1:]), ResourceVersion: "12"}
-		if got := unpacked(Packed(s)); !reflect.DeepEqual(got, s) {
+		if got := Unpacked(Lean(s)); !reflect.DeepEqual(got, s) {
 			t.Errorf("got %+v, want %+v", got, s)
 		}
 	}

@@ -239,7 +239,7 @@ func TestEntryWithoutTransitions(t *testing.T) {
 	must(t, l.Journal(context.Background(), cart, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
 		return &ledger.Change{Memory: lifecycle.Memory{Baselined: true}}, nil
 	}))
-	if o := s.All()[0]; o.Status.Sequence != 0 || len(o.Status.Conditions) != 0 || o.Status.Memory == nil {
+	if o := s.All()[0]; o.Status.Sequence != 0 || len(o.Status.Conditions) != 0 || ledger.Unpacked(o).Status.Memory == nil {
 		t.Errorf("got %+v", o.Status)
 	}
 }

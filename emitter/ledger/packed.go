@@ -2,7 +2,7 @@ package ledger
 
 import (
 	"bytes"
-	"compress/flate"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,72 +14,68 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// What an object is remembered by is most of a CDEventSubject, and seldom needed. Cached CDEventSubjects have it compressed.
+// What an object is remembered by, and its history, are most of a CDEventSubject: three quarters of what each write would cost
+// the API server. They are therefore stored compressed, and cached as they are stored. Compressed is gzip (RFC 1952) of JSON Lines: the
+// memory, then each transition of the history.
 
-// packedMark begins a packed memory, and packedBoth a memory with its history behind it. No JSON begins with them.
-const (
-	packedMark = 1
-	packedBoth = 2
-)
+// gzips are *gzip.Writer, each of which takes several hundred kilobytes; gunzips are *gzip.Reader.
+var gzips, gunzips sync.Pool
 
-// common is text that many memories have. Its end costs least. A change of it is no change of anything that is stored.
-const common = `{"healthy":true,"removed":true,"trouble":{},"cluster":{"members":,"settled":true,"state":"ready"},"placement":{},"annotations":{},` +
-	`"namespaceLabels":{"kubernetes.io/metadata.name":"default"},"labels":{"app.kubernetes.io/managed-by":"","app.kubernetes.io/name":"",` +
-	`"app.kubernetes.io/part-of":"","app.kubernetes.io/component":"","app.kubernetes.io/version":""},"announced":true,"baselined":true,"deployed":true,` +
-	`"published":true,"generation":1,"primary":"","primaries":[{}],"seen":{"domains":"","route":"","service":""},` +
-	`"traffic":[{"percent":100,"revision":"-00001"}],"urls":["http://.example.com","https://.svc.cluster.local"],` +
-	`"revisions":{"-00001":{"generation":1,"images":[{"container":"user-container","digest":"registry/@sha256:0123456789abcdef",` +
-	`"image":"registry.example.com/:latest"}],"name":"-00001","ready":true,"template":"","uid":""}`
-
-// packers are *flate.Writer, each of which takes several hundred kilobytes; unpackers are flate.Resetter.
-var packers, unpackers sync.Pool
-
-// separator stands between a packed memory and the history, which is packed with it. JSON does not contain it.
-const separator = 0
-
-func remembers(s *v1alpha1.CDEventSubject) bool {
-	return s != nil && s.Status.Memory != nil && len(s.Status.Memory.Raw) > 0
-}
-
-func isPacked(raw []byte) bool { return raw[0] == packedMark || raw[0] == packedBoth }
-
-// Packed returns a CDEventSubject as it is to be cached: the same one, or a copy that shares everything but the memory and the history.
+// Packed returns a CDEventSubject as it is stored and cached: the same one, or a copy that shares everything but the memory and the
+// history. Earlier builds stored both as they are.
 func Packed(s *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
-	if !remembers(s) || isPacked(s.Status.Memory.Raw) {
+	if s == nil || s.Status.Memory == nil && len(s.Status.History) == 0 {
 		return s
 	}
-	raw, mark := s.Status.Memory.Raw, byte(packedMark)
-	if len(s.Status.History) > 0 {
-		history, err := json.Marshal(s.Status.History)
-		if err != nil {
-			return s // it was read from JSON
-		}
-		raw, mark = slices.Concat(raw, []byte{separator}, history), packedBoth
+	var memory []byte
+	if s.Status.Memory != nil {
+		memory = s.Status.Memory.Raw
 	}
-	packed, err := pack(raw, mark)
+	packed, err := pack(memory, s.Status.History)
 	if err != nil {
-		return s // a buffer never refuses
+		return s // it was read from JSON
 	}
 	out := *s
-	out.Status.Memory, out.Status.History = &runtime.RawExtension{Raw: packed}, nil
+	out.Status.Compressed, out.Status.Memory, out.Status.History = packed, nil, nil
+	return &out
+}
+
+// Lean returns a CDEventSubject as it is cached: packed, and without what is never read.
+func Lean(s *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
+	if s == nil {
+		return nil
+	}
+	out := *Packed(s)
+	out.ManagedFields = nil // they are never read
 	join(&out)
 	return &out
 }
 
-func pack(raw []byte, mark byte) ([]byte, error) {
-	var out bytes.Buffer
-	out.WriteByte(mark)
-	w, known := packers.Get().(*flate.Writer)
-	if known {
+func pack(memory []byte, history []v1alpha1.PastTransition) ([]byte, error) {
+	var lines, out bytes.Buffer
+	if len(memory) > 0 {
+		if err := json.Compact(&lines, memory); err != nil { // a line has no line break
+			return nil, fmt.Errorf("reading the memory: %w", err)
+		}
+	}
+	lines.WriteByte('\n')
+	encoder := json.NewEncoder(&lines)
+	for _, p := range history {
+		if err := encoder.Encode(p); err != nil {
+			return nil, fmt.Errorf("encoding the history: %w", err)
+		}
+	}
+	w, pooled := gzips.Get().(*gzip.Writer)
+	if pooled {
 		w.Reset(&out)
 	} else {
 		var err error
-		if w, err = flate.NewWriterDict(&out, flate.DefaultCompression, []byte(common)); err != nil {
+		if w, err = gzip.NewWriterLevel(&out, gzip.BestSpeed); err != nil {
 			return nil, fmt.Errorf("preparing to compress: %w", err)
 		}
 	}
-	defer packers.Put(w)
-	if _, err := w.Write(raw); err != nil {
+	defer gzips.Put(w)
+	if _, err := w.Write(lines.Bytes()); err != nil {
 		return nil, fmt.Errorf("compressing: %w", err)
 	}
 	if err := w.Close(); err != nil {
@@ -88,40 +84,76 @@ func pack(raw []byte, mark byte) ([]byte, error) {
 	return bytes.Clone(out.Bytes()), nil
 }
 
-// unpacked returns a CDEventSubject as it is written: the same one, or a copy that shares everything but the memory and the history. A
-// memory that cannot be unpacked stays as it is, and whoever decodes it reports that.
-func unpacked(s *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
-	if !remembers(s) || !isPacked(s.Status.Memory.Raw) {
-		return s
+// Unpacked returns a CDEventSubject with its memory and its history: the same one, or a copy that shares everything else. What cannot be
+// read, as after a downgrade, stays as it is.
+func Unpacked(s *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
+	history, err := historyOf(s)
+	out := withMemory(s)
+	if err == nil && len(history) > 0 {
+		out.Status.History = history
 	}
-	raw, err := unpack(s.Status.Memory.Raw)
-	if err != nil {
+	return out
+}
+
+// withMemory returns a CDEventSubject with its memory only: the history takes ten times as long to decode as both take to decompress. A memory
+// that cannot be decompressed is not JSON, so that whoever decodes it reports that.
+func withMemory(s *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
+	if s == nil || len(s.Status.Compressed) == 0 {
 		return s
 	}
 	out := *s
-	if s.Status.Memory.Raw[0] == packedBoth {
-		memory, history, _ := bytes.Cut(raw, []byte{separator})
-		if json.Unmarshal(history, &out.Status.History) != nil {
-			return s
-		}
-		raw = slices.Clip(memory)
+	memory, _, err := unpack(s.Status.Compressed)
+	if err != nil {
+		memory = s.Status.Compressed
+	} else {
+		out.Status.Compressed = nil
 	}
-	out.Status.Memory = &runtime.RawExtension{Raw: raw}
+	if len(memory) > 0 {
+		out.Status.Memory = &runtime.RawExtension{Raw: memory}
+	}
 	return &out
 }
 
-func unpack(packed []byte) ([]byte, error) {
-	from := bytes.NewReader(packed[1:])
-	r, known := unpackers.Get().(io.Reader)
-	if known {
-		if again, ok := r.(flate.Resetter); !ok || again.Reset(from, []byte(common)) != nil {
-			known = false
+// historyOf returns the history of a CDEventSubject.
+func historyOf(s *v1alpha1.CDEventSubject) ([]v1alpha1.PastTransition, error) {
+	if s == nil || len(s.Status.Compressed) == 0 {
+		return nil, nil
+	}
+	_, lines, err := unpack(s.Status.Compressed)
+	if err != nil {
+		return nil, fmt.Errorf("reading status.compressed: %w", err)
+	}
+	var out []v1alpha1.PastTransition
+	for decoder := json.NewDecoder(bytes.NewReader(lines)); decoder.More(); {
+		var p v1alpha1.PastTransition
+		if err := decoder.Decode(&p); err != nil {
+			return nil, fmt.Errorf("reading the history in status.compressed: %w", err)
 		}
+		out = append(out, p)
 	}
-	if !known {
-		r = flate.NewReaderDict(from, []byte(common))
+	return out, nil
+}
+
+// unpack returns the memory, and the lines of the history.
+func unpack(packed []byte) (memory, history []byte, err error) {
+	lines, err := gunzip(packed)
+	if err != nil {
+		return nil, nil, err
 	}
-	defer unpackers.Put(r)
+	memory, history, _ = bytes.Cut(lines, []byte{'\n'})
+	return slices.Clip(memory), history, nil
+}
+
+func gunzip(packed []byte) ([]byte, error) {
+	from := bytes.NewReader(packed)
+	r, pooled := gunzips.Get().(*gzip.Reader)
+	if !pooled {
+		r = new(gzip.Reader)
+	}
+	defer gunzips.Put(r)
+	if err := r.Reset(from); err != nil {
+		return nil, fmt.Errorf("decompressing: %w", err)
+	}
 	out, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("decompressing: %w", err)

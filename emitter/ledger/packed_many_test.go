@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand"
 	"sync"
 	"testing"
@@ -15,15 +16,17 @@ func TestPackedMemoriesOfAnySize(t *testing.T) {
 		all.Go(func() {
 			rnd := rand.New(rand.NewSource(seed))
 			for range 20 {
-				raw := make([]byte, 2+rnd.Intn(30_000))
-				_, _ = rnd.Read(raw)
-				raw[0] = '{'
-				p := Packed(remembering(raw))
-				if got := unpacked(p).Status.Memory.Raw; !bytes.Equal(got, raw) {
+				random := make([]byte, 2+rnd.Intn(20_000))
+				_, _ = rnd.Read(random)
+				raw := fmt.Appendf(nil, `{"labels":"%x"}`, random)
+				p := Packed(rememberedBy(raw))
+				if got := Unpacked(p).Status.Memory.Raw; !bytes.Equal(got, raw) {
 					t.Errorf("%d bytes became %d", len(raw), len(got))
 				}
-				broken := bytes.Clone(p.Status.Memory.Raw)[:1+len(p.Status.Memory.Raw)/2]
-				unpacked(remembering(broken))
+				broken := bytes.Clone(p.Status.Compressed)[:1+len(p.Status.Compressed)/2]
+				if _, _, err := unpack(broken); err == nil {
+					t.Error("half of it can be unpacked")
+				}
 			}
 		})
 	}

@@ -2,7 +2,12 @@ package ledger
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/json"
 	"fmt"
+	"io"
+	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,7 +18,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-func remembering(raw []byte) *v1alpha1.CDEventSubject {
+func rememberedBy(raw []byte) *v1alpha1.CDEventSubject {
 	return &v1alpha1.CDEventSubject{Status: v1alpha1.CDEventSubjectStatus{Sequence: 3, Memory: &runtime.RawExtension{Raw: raw}}}
 }
 
@@ -23,12 +28,12 @@ func TestPackedMemory(t *testing.T) {
 	for i := range 50 {
 		all.Go(func() {
 			raw := fmt.Appendf(nil, `{"announced":true,"baselined":true,"generation":%d,"labels":{"app.kubernetes.io/name":"cart"},"seen":{"route":"%d","service":"7"}}`, i, i)
-			s := remembering(bytes.Clone(raw))
+			s := rememberedBy(bytes.Clone(raw))
 			p := Packed(s)
-			if n := len(p.Status.Memory.Raw); 2*n > len(raw) || Packed(p) != p {
+			if n := len(p.Status.Compressed); n > len(raw) || p.Status.Memory != nil || Packed(p) != p {
 				t.Errorf("%d bytes take %d", len(raw), n)
 			}
-			for _, got := range []*v1alpha1.CDEventSubject{s, unpacked(p), unpacked(s)} {
+			for _, got := range []*v1alpha1.CDEventSubject{s, Unpacked(p), Unpacked(s), withMemory(p)} {
 				if !bytes.Equal(got.Status.Memory.Raw, raw) || got.Status.Sequence != 3 {
 					t.Errorf("%s became %s", raw, got.Status.Memory.Raw)
 				}
@@ -40,25 +45,54 @@ func TestPackedMemory(t *testing.T) {
 
 func TestNothingToPack(t *testing.T) {
 	t.Parallel()
-	for _, s := range []*v1alpha1.CDEventSubject{nil, {}, remembering(nil)} {
-		if Packed(s) != s || unpacked(s) != s {
+	for _, s := range []*v1alpha1.CDEventSubject{nil, {}} {
+		if Packed(s) != s || Unpacked(s) != s {
 			t.Errorf("something comes of %+v", s)
 		}
 	}
-	if broken := remembering([]byte{packedMark, 7}); unpacked(broken) != broken {
-		t.Error("a memory that cannot be unpacked is not left to whoever decodes it")
+}
+
+// A memory that is not known must never look like one that there never was: its object would be announced again.
+func TestUnreadableCompressed(t *testing.T) {
+	t.Parallel()
+	whole := Packed(rememberedBy([]byte(`{"primary":"cart-00001"}`))).Status.Compressed
+	for _, compressed := range [][]byte{{7}, whole[:len(whole)-1], append(bytes.Clone(whole[:20]), whole[21:]...)} {
+		s := &v1alpha1.CDEventSubject{Status: v1alpha1.CDEventSubjectStatus{Compressed: compressed}}
+		for _, got := range []*v1alpha1.CDEventSubject{Unpacked(s), withMemory(s)} {
+			if got.Status.Memory == nil || json.Valid(got.Status.Memory.Raw) || !bytes.Equal(got.Status.Compressed, compressed) {
+				t.Errorf("%x became %+v", compressed, got.Status)
+			}
+		}
+		if _, err := historyOf(s); err == nil || s.Status.Memory != nil {
+			t.Errorf("%x has a history: %v", compressed, err)
+		}
 	}
 }
 
+// Any tool can read what is stored.
 func TestHistoryIsPackedToo(t *testing.T) {
 	t.Parallel()
-	s := remembering([]byte(`{"primary":"cart-00001"}`))
-	s.Status.History = look(nil, lifecycle.Transition{Sequence: 3, Time: time.Unix(1, 0), Type: lifecycle.Upgraded, Revision: &lifecycle.Revision{Name: "cart-00002"}})
+	s := rememberedBy([]byte(`{"primary": "cart-00001"}`))
+	for n := range int64(2) {
+		s.Status.History = look(s.Status.History, lifecycle.Transition{Sequence: 2 + n, Time: time.Unix(1, 0), Type: lifecycle.Upgraded, Revision: &lifecycle.Revision{Name: "cart-00002"}})
+	}
 	p := Packed(s)
-	if p.Status.History != nil || len(s.Status.History) != 1 {
+	if p.Status.History != nil || len(s.Status.History) != 2 {
 		t.Errorf("%+v is cached, of %+v", p.Status.History, s.Status.History)
 	}
-	if got := unpacked(p); string(got.Status.Memory.Raw) != `{"primary":"cart-00001"}` || len(got.Status.History) != 1 || got.Status.History[0].Revision != "cart-00002" {
+	if got := Unpacked(p); string(got.Status.Memory.Raw) != `{"primary":"cart-00001"}` || !reflect.DeepEqual(got.Status.History, s.Status.History) || got.Status.Compressed != nil {
 		t.Errorf("%s, %+v", got.Status.Memory.Raw, got.Status.History)
+	}
+	r, err := gzip.NewReader(bytes.NewReader(p.Status.Compressed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(text), "\n")
+	if len(lines) != 4 || lines[0] != `{"primary":"cart-00001"}` || !strings.HasPrefix(lines[2], `{"sequence":3,`) || lines[3] != "" {
+		t.Errorf("%q", lines)
 	}
 }

@@ -196,7 +196,7 @@ func (l *Ledger) forgetSlot(number int, uid types.UID) {
 }
 
 // WithSlots returns CDEventSubjects as they are when the acknowledgements in the slots among them are folded, without the slots.
-// It changes none of them in place.
+// It changes none of them in place. They are unpacked.
 func WithSlots(all []v1alpha1.CDEventSubject) []v1alpha1.CDEventSubject {
 	acked := map[string]map[types.UID][]string{}
 	for _, s := range all {
@@ -212,7 +212,7 @@ func WithSlots(all []v1alpha1.CDEventSubject) []v1alpha1.CDEventSubject {
 	out := make([]v1alpha1.CDEventSubject, 0, len(all))
 	for i := range all {
 		if s := &all[i]; s.Spec.Kind != AcknowledgementsKind {
-			out = append(out, *folded(s, acked[s.Name]))
+			out = append(out, *Unpacked(folded(s, acked[s.Name])))
 		}
 	}
 	return out

@@ -31,6 +31,6 @@ func (l *Ledger) marked(spec v1alpha1.CDEventSubjectSpec, all []lifecycle.Transi
 
 func (l *Ledger) trace(e *edit) {
 	if l.tracer != nil && len(e.traced) > 0 {
-		l.tracer.Journaled(e.next.Spec, e.next.Status.History, e.traced)
+		l.tracer.Journaled(e.next.Spec, e.history, e.traced)
 	}
 }

@@ -78,14 +78,12 @@ func (l *Ledger) prepare(sub *subject, spec v1alpha1.CDEventSubjectSpec, decide 
 	l.mu.RLock()
 	current, acked, given, missing := sub.object, maps.Clone(sub.acked), maps.Clone(sub.given), sub.missing
 	l.mu.RUnlock()
-	current = unpacked(current)
-
 	e := newEdit(current, spec, acked, given)
 	e.missing, e.changed = missing, e.changed || missing
 	if decide == nil {
 		e.changed = e.changed || e.folds
 	} else {
-		change, err := decide(current)
+		change, err := decide(withMemory(current))
 		if err != nil {
 			return nil, err
 		}
@@ -129,8 +127,7 @@ func (l *Ledger) put(ctx context.Context, e *edit) (*v1alpha1.CDEventSubject, er
 // settle takes over what was written, and reports pending and dropped events.
 func (l *Ledger) settle(sub *subject, e *edit, written *v1alpha1.CDEventSubject) {
 	if written != nil {
-		written.ManagedFields = nil // they are never read, and take memory
-		written = Packed(written)
+		written = Lean(written)
 	}
 	l.mu.Lock()
 	sub.missing = false
@@ -195,7 +192,7 @@ func (l *Ledger) reload(ctx context.Context, sub *subject) error {
 		clear(sub.given)
 	}
 	before := sub.object
-	sub.object, sub.missing = Packed(object), false
+	sub.object, sub.missing = Lean(object), false
 	sub.unlearnLocked(before)
 	l.foldedLocked(sub)
 	l.absorbAllLocked(sub)

@@ -14,7 +14,7 @@ import (
 // judgeWritten checks that the history in an object that was written has the last transitions, without gaps, and agrees
 // with the journal.
 func (w *world) judgeWritten(o *v1alpha1.CDEventSubject) {
-	st := &o.Status
+	st := &ledger.Unpacked(o).Status
 	if want := min(st.Sequence, ledger.MaxHistory); int64(len(st.History)) != want {
 		w.fail("%s: the history has %d of %d transitions, want %d", o.Name, len(st.History), st.Sequence, want)
 		return
@@ -38,7 +38,7 @@ func (w *world) judgeWritten(o *v1alpha1.CDEventSubject) {
 
 // judgeHistory checks that each event that a sink received is in the history, unless 20 came after it.
 func (w *world) judgeHistory(uid types.UID, mine []delivered) {
-	o := w.store.Peek(ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: "Service", UID: uid}))
+	o := ledger.Unpacked(w.store.Peek(ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: "Service", UID: uid})))
 	if o == nil || len(o.Status.History) == 0 {
 		return
 	}

@@ -104,7 +104,7 @@ func (p *process) poll() {
 // remembered returns what the ledger stores about a Service.
 func (w *world) remembered(s *service) lifecycle.Memory {
 	var m lifecycle.Memory
-	o := w.store.Peek(ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: kindName, UID: s.uid}))
+	o := ledger.Unpacked(w.store.Peek(ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: kindName, UID: s.uid})))
 	if o == nil || o.Status.Memory == nil || json.Unmarshal(o.Status.Memory.Raw, &m) != nil {
 		return lifecycle.Memory{}
 	}
