@@ -95,6 +95,15 @@ func Unpacked(s *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
 	return out
 }
 
+// MemoryOf returns the memory of a CDEventSubject as JSON, nil if it has none. One that cannot be decompressed is not JSON, so that whoever
+// decodes it reports that.
+func MemoryOf(s *v1alpha1.CDEventSubject) []byte {
+	if s = withMemory(s); s.Status.Memory == nil {
+		return nil
+	}
+	return s.Status.Memory.Raw
+}
+
 // withMemory returns a CDEventSubject with its memory only: the history takes ten times as long to decode as both take to decompress. A memory
 // that cannot be decompressed is not JSON, so that whoever decodes it reports that.
 func withMemory(s *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {

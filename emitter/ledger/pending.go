@@ -30,16 +30,12 @@ type Pending struct {
 }
 
 // Subjects returns the CDEventSubjects of a watched object, one for each UID that it has had.
-// Those of deleted objects come first, each group in order of creation. They have no history. The caller
-// must not change them.
+// Those of deleted objects come first, each group in order of creation. They are packed. The caller must
+// not change them.
 func (l *Ledger) Subjects(key Key) []*v1alpha1.CDEventSubject {
 	l.mu.RLock()
-	all := l.subjectsLocked(key)
-	l.mu.RUnlock()
-	for i, s := range all {
-		all[i] = withMemory(s)
-	}
-	return all
+	defer l.mu.RUnlock()
+	return l.subjectsLocked(key)
 }
 
 func (l *Ledger) subjectsLocked(key Key) []*v1alpha1.CDEventSubject {

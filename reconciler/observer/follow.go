@@ -64,7 +64,7 @@ func (f *fold) follow(first *Object, steps []step) (int, error) {
 // last: these are in the history.
 func (f *fold) saved(uid types.UID, m Memory) bool {
 	for _, entry := range f.entries() {
-		if entry.Spec.UID != uid || entry.Status.Memory == nil {
+		if entry.Spec.UID != uid || entry.Status.Compressed == nil {
 			continue
 		}
 		stored, err := f.o.recall(entry)
@@ -113,11 +113,7 @@ func (f *fold) memory(current *v1alpha1.CDEventSubject) (Memory, error) {
 
 // recall decodes the memory that the ledger holds.
 func (o *Observer) recall(entry *v1alpha1.CDEventSubject) (Memory, error) {
-	var stored []byte
-	if entry.Status.Memory != nil {
-		stored = entry.Status.Memory.Raw
-	}
-	m, err := o.Kind.Recall(stored)
+	m, err := o.Kind.Recall(ledger.MemoryOf(entry))
 	if err != nil {
 		return nil, fmt.Errorf("the memory in CDEventSubject %s cannot be read, as happens after a downgrade; no events about this object are sent until the newer version runs again: %w", entry.Name, err)
 	}
