@@ -95,7 +95,7 @@ func (s *stage) set(f func()) {
 
 func (s *stage) until(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for range 300 {
+	for range 1500 {
 		s.mu.Lock()
 		ok := f()
 		s.mu.Unlock()
