@@ -31,11 +31,11 @@ const (
 	burst = 800
 )
 
-// gcPercent trades CPU for memory: in a large cluster most of the heap is caches that
-// hardly change. While the caches are filled, what lives lies between what is already garbage,
-// and memory in which little lives cannot be returned later: firstGCPercent bounds it.
+// gcPercent is how much garbage may grow, in per cent of what is in use. It is Go's default: at rest, trim returns garbage. While
+// the caches are filled, what lives lies between what is already garbage, and memory in which little lives cannot be returned
+// later: firstGCPercent bounds it.
 const (
-	gcPercent      = 50
+	gcPercent      = 100
 	firstGCPercent = 20
 )
 

@@ -11,8 +11,8 @@ import (
 
 const (
 	trimEvery = time.Minute
-	// startFor is how long the start takes at most, in looks.
-	startFor = 5
+	// startFor is how long the start takes at most.
+	startFor = 5 * time.Minute
 	// busyAllocations is how much a process allocates between two looks that is not at rest, and trimAfter how much garbage makes it
 	// worth returning. Both are in bytes.
 	busyAllocations = 16 << 20
@@ -22,19 +22,24 @@ const (
 // trim returns memory to the operating system while the process is at rest. Go keeps what the last burst or the start needed, and
 // lets half as much garbage grow as memory is in use; at rest, that is most of the memory.
 func (p *process) trim(ctx context.Context) {
-	t, looks := trimming{}, 0 // looks end with the start
+	t := trimming{}
 	wait.UntilWithContext(ctx, func(context.Context) {
-		due := t.due(allocated())
-		if looks < startFor {
-			if looks++; due || looks == startFor {
-				looks = startFor
-				collect(gcPercent)
-			}
-		}
-		if due {
+		if t.due(allocated()) {
 			debug.FreeOSMemory()
 		}
 	}, trimEvery)
+}
+
+// endStart has less garbage collected when the caches are filled: the ledger is known, and nothing waits for three seconds.
+func (c *controllers) endStart(ctx context.Context, waiting func() int) {
+	defer collect(gcPercent)
+	quiet := 0
+	_ = wait.PollUntilContextTimeout(ctx, time.Second, startFor, false, func(context.Context) (bool, error) { // at the latest, then
+		if quiet++; !c.emitting.known.Load() || waiting() > 0 {
+			quiet = 0
+		}
+		return quiet == 3, nil
+	})
 }
 
 // trimming remembers how much was allocated at the last look, and when memory was last returned.
