@@ -94,8 +94,8 @@ func (r *Reporter) Fleet(ctx context.Context, namespace string) (*Fleet, error) 
 	out := &Fleet{Services: []Service{}, Sources: []Source{}, Environments: []Environment{}}
 	services, noServices := r.Services(ctx, namespace)
 	sources, noSources := r.Sources(ctx, namespace)
-	if err := firstOf(noSources, noServices); noSources != nil && (noServices != nil || errors.Is(noSources, reader.ErrNotInstalled)) {
-		return nil, err
+	if noSources != nil && (noServices != nil || errors.Is(noSources, reader.ErrNotInstalled)) {
+		return nil, noSources
 	}
 	gates, noGates := r.Gates(ctx, namespace)
 	entries, noLedger := r.Ledger(ctx, namespace)
@@ -156,15 +156,6 @@ func (r *Reporter) Fleet(ctx context.Context, namespace string) (*Fleet, error) 
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
 	})
 	return out, nil
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // SourceNames returns how to call each source. The operator's sources, in the controller's namespace, get events

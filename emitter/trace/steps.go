@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,12 +99,7 @@ func ends(t lifecycle.Type) bool {
 }
 
 func ended(before []v1alpha1.PastTransition) bool {
-	for _, p := range before {
-		if ends(lifecycle.Type(p.Type)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(before, func(p v1alpha1.PastTransition) bool { return ends(lifecycle.Type(p.Type)) })
 }
 
 // begins reports whether a rollout may begin with a transition. Others that are the first of their chain are alone in it.
