@@ -49,6 +49,20 @@ func documents(t *testing.T, file string) map[string][]byte {
 	return out
 }
 
+// sourceOf returns the source of a recipe. It must be one that the webhook accepts.
+func sourceOf(t *testing.T, file string) *v1alpha1.CDEventSource {
+	t.Helper()
+	s := &v1alpha1.CDEventSource{}
+	if err := yaml.UnmarshalStrict(documents(t, file)["CDEventSource"], s); err != nil {
+		t.Fatal(err)
+	}
+	s.Namespace = "shop"
+	if err := source.Check(s, "knative-cdevents"); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // golden is an event as it is sent.
 type golden struct {
 	header textproto.MIMEHeader
@@ -232,15 +246,7 @@ func TestChat(t *testing.T) {
 // The chat is told what went wrong, and what gates say, by both versions of the specification.
 func TestChatIsToldFewEvents(t *testing.T) {
 	t.Parallel()
-	var s v1alpha1.CDEventSource
-	if err := yaml.UnmarshalStrict(documents(t, "chat.yaml")["CDEventSource"], &s); err != nil {
-		t.Fatal(err)
-	}
-	s.Namespace = "shop"
-	if err := source.Check(&s, "knative-cdevents"); err != nil {
-		t.Fatal(err)
-	}
-	filter, err := delivery.Compile(s.Spec.Filters)
+	filter, err := delivery.Compile(sourceOf(t, "chat.yaml").Spec.Filters)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,12 +311,5 @@ func TestArchive(t *testing.T) {
 			t.Errorf("%s: %s, want %s (%v)", sql, got, want, err)
 		}
 	}
-	var s v1alpha1.CDEventSource
-	if err := yaml.UnmarshalStrict(documents(t, "archive.yaml")["CDEventSource"], &s); err != nil {
-		t.Fatal(err)
-	}
-	s.Namespace = "shop"
-	if err := source.Check(&s, "knative-cdevents"); err != nil {
-		t.Error(err)
-	}
+	sourceOf(t, "archive.yaml")
 }
