@@ -26,13 +26,57 @@ const (
 	patience = 5 * time.Second
 )
 
-// Prometheus is the operator's server.
+// Prometheus is the operator's server, and connections to it that several queries share.
 type Prometheus struct {
-	// URL is its address; "/api/v1/query" is appended.
-	URL *url.URL
-	// Access is a folder that may contain a bearer token, in file token, and the certificates of authorities to trust,
-	// in file ca.crt. Both are read at each query, so they can be rotated.
-	Access string
+	at     *url.URL
+	client *http.Client
+	token  string
+}
+
+// Connect prepares queries to the server at an address, to which "/api/v1/query" is appended. The folder access may
+// contain a bearer token, in file token, and the certificates of authorities to trust, in file ca.crt. They can be
+// rotated: each call reads them. The caller must call Close.
+func Connect(at *url.URL, access string) (*Prometheus, error) {
+	token, err := file(access, "token")
+	if err != nil {
+		return nil, err
+	}
+	if token != "" && at.Scheme != "https" {
+		return nil, fmt.Errorf("there is a token for the Prometheus at %s, and a token is sent over https only", at.Redacted())
+	}
+	certificates, err := file(access, "ca.crt")
+	if err != nil {
+		return nil, err
+	}
+	trust := &tls.Config{MinVersion: tls.VersionTLS12}
+	if certificates != "" {
+		trust.RootCAs = x509.NewCertPool()
+		if !trust.RootCAs.AppendCertsFromPEM([]byte(certificates)) {
+			return nil, errors.New("ca.crt for Prometheus contains no certificate")
+		}
+	}
+	return &Prometheus{at: at, token: strings.TrimSpace(token), client: &http.Client{
+		Transport:     &http.Transport{TLSClientConfig: trust, Proxy: http.ProxyFromEnvironment},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// Close closes the connections.
+func (p *Prometheus) Close() { p.client.CloseIdleConnections() }
+
+// file returns the content of a file of a folder; "" if there is none.
+func file(folder, name string) (string, error) {
+	if folder == "" {
+		return "", nil
+	}
+	content, err := os.ReadFile(filepath.Join(folder, name)) //nolint:gosec // a name of ours in the operator's folder
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading %s for Prometheus: %w", name, err)
+	}
+	return string(content), nil
 }
 
 // UnusableError says that there was an answer, and why it is not a count.
@@ -45,34 +89,29 @@ func (e *UnusableError) Error() string { return e.Why }
 func (p *Prometheus) Count(ctx context.Context, expr string, at time.Time) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	client, token, err := p.client()
-	if err != nil {
-		return 0, err
-	}
-	defer client.CloseIdleConnections()
 	question := url.Values{"query": {expr}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}, "timeout": {patience.String()}}
-	target := p.URL.JoinPath("api", "v1", "query")
+	target := p.at.JoinPath("api", "v1", "query")
 	target.RawQuery = question.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
 		return 0, fmt.Errorf("asking Prometheus: %w", err)
 	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
+	if p.token != "" {
+		req.Header.Set("Authorization", "Bearer "+p.token)
 	}
-	resp, err := client.Do(req)
+	resp, err := p.client.Do(req)
 	if err != nil {
 		// The error would quote the whole query.
 		var quoted *url.Error
 		if errors.As(err, &quoted) {
 			err = quoted.Err
 		}
-		return 0, fmt.Errorf("asking Prometheus at %s: %w", p.URL.Redacted(), err)
+		return 0, fmt.Errorf("asking Prometheus at %s: %w", p.at.Redacted(), err)
 	}
 	defer func() { _ = resp.Body.Close() }() // the body has been read
 	body, err := io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
 	if err != nil {
-		return 0, fmt.Errorf("reading the answer of Prometheus at %s: %w", p.URL.Redacted(), err)
+		return 0, fmt.Errorf("reading the answer of Prometheus at %s: %w", p.at.Redacted(), err)
 	}
 	return p.read(resp.StatusCode, body)
 }
@@ -94,11 +133,11 @@ func (p *Prometheus) read(status int, body []byte) (float64, error) {
 	err := json.Unmarshal(body, &a)
 	switch {
 	case status != http.StatusOK || err == nil && a.Status != "success":
-		return 0, fmt.Errorf("the Prometheus at %s answered %d %.200s", p.URL.Redacted(), status, a.Error)
+		return 0, fmt.Errorf("the Prometheus at %s answered %d %.200s", p.at.Redacted(), status, a.Error)
 	case err != nil:
-		return 0, fmt.Errorf("the answer of the Prometheus at %s is not one, or is too long: %w", p.URL.Redacted(), err)
+		return 0, fmt.Errorf("the answer of the Prometheus at %s is not one, or is too long: %w", p.at.Redacted(), err)
 	case len(a.Warnings) > 0:
-		return 0, fmt.Errorf("the Prometheus at %s warns that the answer may be incomplete: %.200s", p.URL.Redacted(), strings.Join(a.Warnings, "; "))
+		return 0, fmt.Errorf("the Prometheus at %s warns that the answer may be incomplete: %.200s", p.at.Redacted(), strings.Join(a.Warnings, "; "))
 	}
 	var pair [2]any
 	switch a.Data.ResultType {
@@ -126,45 +165,4 @@ func (p *Prometheus) read(status int, body []byte) (float64, error) {
 		return 0, &UnusableError{fmt.Sprintf("it returned %.20s, which is not a count", text)}
 	}
 	return n, nil
-}
-
-// client returns a client that trusts the authorities of the operator, and the token if there is one.
-func (p *Prometheus) client() (*http.Client, string, error) {
-	token, err := p.file("token")
-	if err != nil {
-		return nil, "", err
-	}
-	if token != "" && p.URL.Scheme != "https" {
-		return nil, "", fmt.Errorf("there is a token for the Prometheus at %s, and a token is sent over https only", p.URL.Redacted())
-	}
-	certificates, err := p.file("ca.crt")
-	if err != nil {
-		return nil, "", err
-	}
-	trust := &tls.Config{MinVersion: tls.VersionTLS12}
-	if certificates != "" {
-		trust.RootCAs = x509.NewCertPool()
-		if !trust.RootCAs.AppendCertsFromPEM([]byte(certificates)) {
-			return nil, "", errors.New("ca.crt for Prometheus contains no certificate")
-		}
-	}
-	return &http.Client{
-		Transport:     &http.Transport{TLSClientConfig: trust, Proxy: http.ProxyFromEnvironment},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, strings.TrimSpace(token), nil
-}
-
-// file returns the content of a file of Access; "" if there is none.
-func (p *Prometheus) file(name string) (string, error) {
-	if p.Access == "" {
-		return "", nil
-	}
-	content, err := os.ReadFile(filepath.Join(p.Access, name)) //nolint:gosec // a name of ours in the operator's folder
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("reading %s for Prometheus: %w", name, err)
-	}
-	return string(content), nil
 }

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// serve returns a Prometheus that gives one answer, and what it was asked.
-func serve(t *testing.T, status int, body string) (*Prometheus, *http.Request) {
+// serve returns the address of a Prometheus that gives one answer, and what it was asked.
+func serve(t *testing.T, status int, body string) (*url.URL, *http.Request) {
 	t.Helper()
 	asked := &http.Request{}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -28,7 +28,18 @@ func serve(t *testing.T, status int, body string) (*Prometheus, *http.Request) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Prometheus{URL: u}, asked
+	return u, asked
+}
+
+// count connects, and asks one query.
+func count(t *testing.T, at *url.URL, access, expr string, as time.Time) (float64, error) {
+	t.Helper()
+	p, err := Connect(at, access)
+	if err != nil {
+		return 0, err
+	}
+	defer p.Close()
+	return p.Count(t.Context(), expr, as)
 }
 
 func TestCount(t *testing.T) {
@@ -62,8 +73,8 @@ func TestCount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, asked := serve(t, c.status, c.body)
-			got, err := p.Count(t.Context(), `sum(a{b="c"})`, time.UnixMilli(1_800_000_000_123))
+			at, asked := serve(t, c.status, c.body)
+			got, err := count(t, at, "", `sum(a{b="c"})`, time.UnixMilli(1_800_000_000_123))
 			var unusable *UnusableError
 			if got != c.want || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) || errors.As(err, &unusable) != c.unusable {
 				t.Errorf("%v, %v", got, err)
@@ -74,8 +85,8 @@ func TestCount(t *testing.T) {
 		})
 	}
 	gone, _ := serve(t, 200, "")
-	gone.URL.Host = "127.0.0.1:1"
-	if _, err := gone.Count(t.Context(), "secret_name", time.Now()); err == nil || !strings.Contains(err.Error(), "asking Prometheus at http://127.0.0.1:1") || strings.Contains(err.Error(), "secret_name") {
+	gone.Host = "127.0.0.1:1"
+	if _, err := count(t, gone, "", "secret_name", time.Now()); err == nil || !strings.Contains(err.Error(), "asking Prometheus at http://127.0.0.1:1") || strings.Contains(err.Error(), "secret_name") {
 		t.Errorf("%v", err)
 	}
 }
@@ -93,23 +104,22 @@ func TestToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Prometheus{URL: u, Access: t.TempDir()}
+	access := t.TempDir()
 	write := func(name, content string) {
-		if err := os.WriteFile(filepath.Join(p.Access, name), []byte(content), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(access, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write("token", "abc\n")
-	if _, err := p.Count(t.Context(), "a", time.Now()); err == nil || got != "" {
+	if _, err := count(t, u, access, "a", time.Now()); err == nil || got != "" {
 		t.Errorf("a stranger got %q: %v", got, err)
 	}
 	write("ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
-	if n, err := p.Count(t.Context(), "a", time.Now()); err != nil || n != 7 || got != "Bearer abc" {
+	if n, err := count(t, u, access, "a", time.Now()); err != nil || n != 7 || got != "Bearer abc" {
 		t.Errorf("%v, %v, %q", n, err, got)
 	}
 	plain, _ := serve(t, 200, "")
-	plain.Access = p.Access
-	if _, err := plain.Count(t.Context(), "a", time.Now()); err == nil || !strings.Contains(err.Error(), "a token is sent over https only") {
+	if _, err := count(t, plain, access, "a", time.Now()); err == nil || !strings.Contains(err.Error(), "a token is sent over https only") {
 		t.Errorf("%v", err)
 	}
 }

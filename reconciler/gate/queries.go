@@ -41,24 +41,37 @@ func (a *Queries) Ask(ctx context.Context, at time.Time, all []gaterun.Question)
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	settings := a.Settings()
-	server := &query.Prometheus{URL: settings.Prometheus, Access: a.Access}
-	readings := make([]gaterun.Reading, len(all))
+	out := map[gaterun.Question]gaterun.Reading{}
+	var known []gaterun.Question
+	for _, q := range all {
+		if _, has := settings.Queries[q.Query]; has {
+			known = append(known, q)
+		} else {
+			out[q] = gaterun.Reading{Reason: gaterun.QueryUnknown, Detail: unknown(settings)}
+		}
+	}
+	if len(known) == 0 {
+		return out
+	}
+	server, err := query.Connect(settings.Prometheus, a.Access)
+	if err != nil {
+		for _, q := range known {
+			out[q] = gaterun.Reading{Reason: gaterun.QueryFailed, Detail: fmt.Sprintf("%.*s", mostDetail, err)}
+		}
+		return out
+	}
+	defer server.Close()
+	readings := make([]gaterun.Reading, len(known))
 	var group errgroup.Group
 	group.SetLimit(askAtOnce)
-	for i, q := range all {
-		template, known := settings.Queries[q.Query]
-		if !known {
-			readings[i] = gaterun.Reading{Reason: gaterun.QueryUnknown, Detail: unknown(settings)}
-			continue
-		}
+	for i, q := range known {
 		group.Go(func() error {
-			readings[i] = ask(ctx, server, template, q, at)
+			readings[i] = ask(ctx, server, settings.Queries[q.Query], q, at)
 			return nil
 		})
 	}
 	_ = group.Wait() // errors are answers
-	out := map[gaterun.Question]gaterun.Reading{}
-	for i, q := range all {
+	for i, q := range known {
 		out[q] = readings[i]
 	}
 	return out

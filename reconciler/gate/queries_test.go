@@ -1,10 +1,15 @@
 package gate
 
 import (
+	"encoding/pem"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -50,5 +55,60 @@ func TestAsk(t *testing.T) {
 	}
 	if got := (*Queries)(nil).Ask(t.Context(), time.Now(), nil); got != nil {
 		t.Errorf("%v", got)
+	}
+}
+
+// The credentials are read, and connections made, once for all questions. The next time they may be others.
+func TestAskWithCredentials(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	connections, tokens := 0, map[string]int{}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		tokens[r.Header.Get("Authorization")]++
+		_, _ = w.Write([]byte(`{"status":"success","data":{"resultType":"scalar","result":[1,"7"]}}`)) // a test server
+	}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		mu.Lock()
+		defer mu.Unlock()
+		if state == http.StateNew {
+			connections++
+		}
+	}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	at, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	access := t.TempDir()
+	write := func(name, content string) {
+		if err := os.WriteFile(filepath.Join(access, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
+	current := canary.Settings{Prometheus: at, Queries: map[string]query.Template{"checkout": {Total: "total", Bad: "bad"}}}
+	q := &Queries{Settings: func() canary.Settings { return current }, Access: access}
+	checkout := gaterun.Question{Query: "checkout", Namespace: "shop", Service: "cart", Revision: "cart-2"}
+	for i, token := range []string{"first", "second"} {
+		write("token", token)
+		if got := q.Ask(t.Context(), time.Now(), []gaterun.Question{checkout})[checkout]; got.Reason != "" || got.Total != 7 || got.Bad != 7 {
+			t.Errorf("%+v", got)
+		}
+		mu.Lock()
+		if tokens["Bearer "+token] != 2 || connections != i+1 {
+			t.Errorf("with the %s token: %v over %d connections", token, tokens, connections)
+		}
+		mu.Unlock()
+	}
+	write("ca.crt", "nonsense")
+	if got := q.Ask(t.Context(), time.Now(), []gaterun.Question{checkout})[checkout]; got.Reason != gaterun.QueryFailed || !strings.Contains(got.Detail, "ca.crt") {
+		t.Errorf("%+v", got)
+	}
+	current = canary.Settings{}
+	if got := q.Ask(t.Context(), time.Now(), []gaterun.Question{checkout})[checkout]; got.Reason != gaterun.QueryUnknown {
+		t.Errorf("without queries and a Prometheus: %+v", got)
 	}
 }
