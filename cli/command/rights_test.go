@@ -1,34 +1,26 @@
 package command_test
 
 import (
-	"bytes"
 	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/test/fleet"
 )
 
 // rights runs the commands as users who have nothing but the roles that the installation offers them.
 func (f *fleetOf) rights(t *testing.T) {
-	f.offer(t)
-	// What ClusterRole view has by Knative's own role.
-	f.grant(t, rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "serving-view"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"serving.knative.dev"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}},
-	}})
-	f.bind(t, "shop", "serving-view", "tess", "olga")
-	f.bind(t, "shop", "knative-cdevents-view", "tess", "olga")
-	f.bind(t, system, "knative-cdevents-ledger-view", "olga")
-	tess, olga, nemo := kubeconfig(t, f.cp, "tess"), kubeconfig(t, f.cp, "olga"), kubeconfig(t, f.cp, "nemo")
+	f.OfferRoles(t)
+	f.Bind(t, fleet.Shop, fleet.ServingView, "tess", "olga")
+	f.Bind(t, fleet.Shop, "knative-cdevents-view", "tess", "olga")
+	f.Bind(t, fleet.System, "knative-cdevents-ledger-view", "olga")
+	tess, olga, nemo := kubeconfig(t, f.ControlPlane, "tess"), kubeconfig(t, f.ControlPlane, "olga"), kubeconfig(t, f.ControlPlane, "nemo")
 	f.allowed(t, olga, "history", "cart", "-n", "shop")
 
 	run(t, tess, "", "list", "-n", "shop").golden(t, "rights-list")
@@ -42,34 +34,6 @@ func (f *fleetOf) rights(t *testing.T) {
 	for _, args := range []string{"list -n shop", "list -A", "why -n shop", "gate cart -n shop", "history cart -n shop", "watch -n shop"} {
 		run(t, nemo, "", strings.Fields(args)...).errors(t, "you may not ")
 	}
-}
-
-// offer installs the roles for users.
-func (f *fleetOf) offer(t *testing.T) {
-	t.Helper()
-	raw := must[[]byte](t)(os.ReadFile(filepath.Join("..", "..", "config", "200-clusterrole-users.yaml")))
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
-	for range 4 {
-		var role rbacv1.ClusterRole
-		if err := decoder.Decode(&role); err != nil {
-			t.Fatal(err)
-		}
-		f.grant(t, role)
-	}
-}
-
-func (f *fleetOf) grant(t *testing.T, role rbacv1.ClusterRole) {
-	t.Helper()
-	must[*rbacv1.ClusterRole](t)(f.core.RbacV1().ClusterRoles().Create(t.Context(), &role, metav1.CreateOptions{}))
-}
-
-func (f *fleetOf) bind(t *testing.T, namespace, role string, users ...string) {
-	t.Helper()
-	b := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: role}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role}}
-	for _, u := range users {
-		b.Subjects = append(b.Subjects, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: "User", Name: u})
-	}
-	must[*rbacv1.RoleBinding](t)(f.core.RbacV1().RoleBindings(namespace).Create(t.Context(), b, metav1.CreateOptions{}))
 }
 
 // allowed waits until the API server has noticed the bindings.
@@ -94,14 +58,14 @@ func (f *fleetOf) watch(t *testing.T, config string) {
 	go func() { done <- runTo(ctx, lines, config, "watch", "cart", "-n", "shop") }()
 	lines.waitFor(t, "watching Service cart in namespace shop")
 
-	cart := must[*v1alpha1.CDEventSubject](t)(f.subject(t, "cart"))
+	cart := fleet.Must[*v1alpha1.CDEventSubject](t)(f.subject(t, "cart"))
 	cart.Status.Acknowledged[f.sources["staging"]] = 7
-	must[*v1alpha1.CDEventSubject](t)(f.events.CDEventSubjects(system).Update(t.Context(), cart, metav1.UpdateOptions{}))
+	fleet.Must[*v1alpha1.CDEventSubject](t)(f.Events.CDEventSubjects(fleet.System).Update(t.Context(), cart, metav1.UpdateOptions{}))
 	lines.waitFor(t, "12:00:00  cart  told  staging has all up to event 7\n")
 
-	gate := must[*v1alpha1.CanaryGate](t)(f.events.CanaryGates("shop").Get(t.Context(), "cart-gate", metav1.GetOptions{}))
+	gate := fleet.Must[*v1alpha1.CanaryGate](t)(f.Events.CanaryGates(fleet.Shop).Get(t.Context(), "cart-gate", metav1.GetOptions{}))
 	gate.Status.Latest.Verdict, gate.Status.Latest.Reasons = "Pass", "NonInferior"
-	must[*v1alpha1.CanaryGate](t)(f.events.CanaryGates("shop").UpdateStatus(t.Context(), gate, metav1.UpdateOptions{}))
+	fleet.Must[*v1alpha1.CanaryGate](t)(f.Events.CanaryGates(fleet.Shop).UpdateStatus(t.Context(), gate, metav1.UpdateOptions{}))
 	lines.waitFor(t, "12:00:00  cart  gate cart-gate  cart-00002: Pass (NonInferior)\n")
 
 	cancel()
@@ -112,7 +76,7 @@ func (f *fleetOf) watch(t *testing.T, config string) {
 
 func (f *fleetOf) subject(t *testing.T, name string) (*v1alpha1.CDEventSubject, error) {
 	t.Helper()
-	all, err := f.events.CDEventSubjects(system).List(t.Context(), metav1.ListOptions{})
+	all, err := f.Events.CDEventSubjects(fleet.System).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -127,16 +91,16 @@ func (f *fleetOf) subject(t *testing.T, name string) (*v1alpha1.CDEventSubject, 
 // uninstall deletes the CRDs of this project.
 func (f *fleetOf) uninstall(t *testing.T) {
 	t.Helper()
-	api := must[*apiextensions.Clientset](t)(apiextensions.NewForConfig(f.cp.Config()))
+	api := fleet.Must[*apiextensions.Clientset](t)(apiextensions.NewForConfig(f.Config()))
 	for _, of := range []string{"cdeventsources", "cdeventsubjects", "canarygates", "canarygateruns", "shardplacements"} {
 		if err := api.ApiextensionsV1().CustomResourceDefinitions().Delete(t.Context(), of+".knative-cdevents.dev", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 300 {
-		_, err := f.events.CDEventSources("shop").List(t.Context(), metav1.ListOptions{})
-		_, also := f.events.CanaryGates("shop").List(t.Context(), metav1.ListOptions{})
-		_, last := f.events.CDEventSubjects(system).List(t.Context(), metav1.ListOptions{})
+		_, err := f.Events.CDEventSources(fleet.Shop).List(t.Context(), metav1.ListOptions{})
+		_, also := f.Events.CanaryGates(fleet.Shop).List(t.Context(), metav1.ListOptions{})
+		_, last := f.Events.CDEventSubjects(fleet.System).List(t.Context(), metav1.ListOptions{})
 		if apierrors.IsNotFound(err) && apierrors.IsNotFound(also) && apierrors.IsNotFound(last) {
 			return
 		}

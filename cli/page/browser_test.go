@@ -14,6 +14,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/cli/page"
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
+	"github.com/knative-cdevents/knative-cdevents/test/fleet"
 )
 
 // TestInBrowser lets a real browser use the page: test/browser/page.test.mjs. With PAGE_HOLD=10m, the page is
@@ -66,8 +67,8 @@ func TestInBrowser(t *testing.T) {
 // serve serves the page of namespace shop with the rights of a user.
 func (c *cluster) serve(t *testing.T, user string, groups ...string) *page.Server {
 	t.Helper()
-	r := must[*reader.Reader](t)(reader.New(readOnly(t, c.As(user, groups...)), system))
-	s := must[*page.Server](t)(page.New(t.Context(), page.Options{Reader: r, Namespace: shop, Cluster: "test", Now: time.Now}))
+	r := fleet.Must[*reader.Reader](t)(reader.New(readOnly(t, c.As(user, groups...)), fleet.System))
+	s := fleet.Must[*page.Server](t)(page.New(t.Context(), page.Options{Reader: r, Namespace: fleet.Shop, Cluster: "test", Now: time.Now}))
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(t.Context()) }()
 	t.Cleanup(func() {

@@ -12,29 +12,25 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 
 	"github.com/knative-cdevents/knative-cdevents/cli/page"
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
+	"github.com/knative-cdevents/knative-cdevents/test/fleet"
 )
 
 // TestPage serves the page from a real API server, and reads what a browser would.
 func TestPage(t *testing.T) {
 	c := start(t)
 	t.Run("not installed", func(t *testing.T) {
-		r := must[*reader.Reader](t)(reader.New(c.As("nemo"), system))
-		if _, err := page.New(t.Context(), page.Options{Reader: r, Namespace: shop, Now: time.Now}); err == nil || !strings.Contains(err.Error(), "you may not ") {
+		r := fleet.Must[*reader.Reader](t)(reader.New(c.As("nemo"), fleet.System))
+		if _, err := page.New(t.Context(), page.Options{Reader: r, Namespace: fleet.Shop, Now: time.Now}); err == nil || !strings.Contains(err.Error(), "you may not ") {
 			t.Errorf("for someone without any right: %v", err)
 		}
 	})
@@ -74,8 +70,8 @@ func TestPage(t *testing.T) {
 	t.Run("away", c.away)
 	t.Run("end", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		r := must[*reader.Reader](t)(reader.New(c.As("operator", "system:masters"), system))
-		s := must[*page.Server](t)(page.New(ctx, page.Options{Reader: r, Namespace: shop, Now: time.Now}))
+		r := fleet.Must[*reader.Reader](t)(reader.New(c.As("operator", "system:masters"), fleet.System))
+		s := fleet.Must[*page.Server](t)(page.New(ctx, page.Options{Reader: r, Namespace: fleet.Shop, Now: time.Now}))
 		done := make(chan error, 1)
 		go func() { done <- s.Serve(ctx) }()
 		open := stream(t, s.URL()+"live") // an open stream does not keep it from ending
@@ -115,7 +111,7 @@ func guarded(t *testing.T, page string) {
 		}},
 		{"a write", http.StatusMethodNotAllowed, func(r *http.Request) { r.Method = http.MethodPost }},
 	} {
-		r := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, page, nil))
+		r := fleet.Must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, page, nil))
 		c.of(r)
 		status, header, body := answer(t, r)
 		if status != c.want {
@@ -129,7 +125,7 @@ func guarded(t *testing.T, page string) {
 		}
 	}
 	for name := range strings.FieldsSeq("index.html app.js base.css icon.svg") {
-		if status, _, _ := answer(t, must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, page+name, nil))); status != http.StatusOK {
+		if status, _, _ := answer(t, fleet.Must[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodGet, page+name, nil))); status != http.StatusOK {
 			t.Errorf("%s: %d", name, status)
 		}
 	}
@@ -143,7 +139,7 @@ func answer(t *testing.T, r *http.Request) (status int, header http.Header, body
 		t.Fatal(err)
 	}
 	defer w.Body.Close() //nolint:errcheck // only read
-	return w.StatusCode, w.Header, must[[]byte](t)(io.ReadAll(w.Body))
+	return w.StatusCode, w.Header, fleet.Must[[]byte](t)(io.ReadAll(w.Body))
 }
 
 // seen is what the tests read of a view.
@@ -228,27 +224,9 @@ func (c *cluster) changes(t *testing.T, page string) {
 
 // rights reads the page as a user who may not read the ledger, until that user may.
 func (c *cluster) rights(t *testing.T) {
-	raw := must[[]byte](t)(os.ReadFile(filepath.Join("..", "..", "config", "200-clusterrole-users.yaml")))
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
-	for range 3 {
-		var role rbacv1.ClusterRole
-		if err := decoder.Decode(&role); err != nil {
-			t.Fatal(err)
-		}
-		must[*rbacv1.ClusterRole](t)(c.core.RbacV1().ClusterRoles().Create(t.Context(), &role, metav1.CreateOptions{}))
-	}
-	must[*rbacv1.ClusterRole](t)(c.core.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "serving-view"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{"serving.knative.dev"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}}},
-	}, metav1.CreateOptions{}))
-	bind := func(namespace, role string) {
-		b := &rbacv1.RoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: role}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "tess"}},
-		}
-		must[*rbacv1.RoleBinding](t)(c.core.RbacV1().RoleBindings(namespace).Create(t.Context(), b, metav1.CreateOptions{}))
-	}
-	bind(shop, "serving-view")
-	bind(shop, "knative-cdevents-view")
+	c.OfferRoles(t)
+	c.Bind(t, fleet.Shop, fleet.ServingView, "tess")
+	c.Bind(t, fleet.Shop, "knative-cdevents-view", "tess")
 	time.Sleep(2 * time.Second) // until the API server has noticed
 	server := c.serve(t, "tess")
 	open := stream(t, server.URL()+"live")
@@ -261,7 +239,7 @@ func (c *cluster) rights(t *testing.T) {
 		!strings.Contains(fmt.Sprint(one.Service.History.Notes), "you may not list cdeventsubjects") {
 		t.Errorf("without the ledger, it shows of a Service %+v", one.Service)
 	}
-	bind(system, "knative-cdevents-ledger-view")
+	c.Bind(t, fleet.System, "knative-cdevents-ledger-view", "tess")
 	for range 20 {
 		if v = next(t, open); v.Fleet.Counts.Owing != nil {
 			break
@@ -276,8 +254,8 @@ func (c *cluster) rights(t *testing.T) {
 func (c *cluster) away(t *testing.T) {
 	cfg := c.Config()
 	proxy := &httputil.ReverseProxy{
-		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(must[*url.URL](t)(url.Parse(cfg.Host))) },
-		Transport: must[http.RoundTripper](t)(rest.TransportFor(cfg)), FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(fleet.Must[*url.URL](t)(url.Parse(cfg.Host))) },
+		Transport: fleet.Must[http.RoundTripper](t)(rest.TransportFor(cfg)), FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
 	}
 	var gone atomic.Bool
 	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -289,8 +267,8 @@ func (c *cluster) away(t *testing.T) {
 	t.Cleanup(between.Close)
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	r := must[*reader.Reader](t)(reader.New(&rest.Config{Host: between.URL}, system))
-	s := must[*page.Server](t)(page.New(ctx, page.Options{Reader: r, Namespace: shop, Now: time.Now}))
+	r := fleet.Must[*reader.Reader](t)(reader.New(&rest.Config{Host: between.URL}, fleet.System))
+	s := fleet.Must[*page.Server](t)(page.New(ctx, page.Options{Reader: r, Namespace: fleet.Shop, Now: time.Now}))
 	go func() { _ = s.Serve(ctx) }() // it ends with the test
 	open := stream(t, s.URL()+"live")
 	if v := next(t, open); len(v.Troubles) > 0 {
@@ -330,7 +308,7 @@ func stream(t *testing.T, from string) *bufio.Scanner {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // nothing may hang
 	t.Cleanup(cancel)
-	r := must[*http.Request](t)(http.NewRequestWithContext(ctx, http.MethodGet, from, nil))
+	r := fleet.Must[*http.Request](t)(http.NewRequestWithContext(ctx, http.MethodGet, from, nil))
 	w, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)

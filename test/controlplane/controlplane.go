@@ -51,7 +51,7 @@ func New(ctx context.Context, options ...Option) (*ControlPlane, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := moduleDir(ctx, product)
+	root, err := Root(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func assets(ctx context.Context) (string, error) {
 	if dir := os.Getenv("KUBEBUILDER_ASSETS"); dir != "" {
 		return dir, nil
 	}
-	root, err := moduleDir(ctx, product)
+	root, err := Root(ctx)
 	if err != nil {
 		return "", err
 	}

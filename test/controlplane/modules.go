@@ -42,7 +42,7 @@ func servingCRDs(ctx context.Context) ([]string, error) {
 
 // tektonCRD returns the file with the CRD for CustomRuns, from the release that test/cluster installs.
 func tektonCRD(ctx context.Context) (string, error) {
-	root, err := moduleDir(ctx, product)
+	root, err := Root(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -58,6 +58,9 @@ func tektonCRD(ctx context.Context) (string, error) {
 	}
 	return filepath.Join(dir, "config", "300-crds", "300-customrun.yaml"), nil
 }
+
+// Root returns the folder of this module.
+func Root(ctx context.Context) (string, error) { return moduleDir(ctx, product) }
 
 // moduleDir returns the source folder of a module that go.mod requires.
 func moduleDir(ctx context.Context, module string) (string, error) {
