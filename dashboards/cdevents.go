@@ -15,7 +15,7 @@ func cdevents() Dashboard {
 		Rows: []Row{
 			{Title: "Sent", Panels: []Panel{delivered(), attempts(), deliveryLatency()}},
 			{Title: "Retries", Panels: []Panel{retries(), incomplete()}},
-			{Title: "Pending", Panels: []Panel{pending(), oldest(), breakers()}},
+			{Title: "Pending", Panels: []Panel{pending(ofSource), oldest(ofSource), breakers()}},
 			{Title: "Dropped events and problems", Panels: []Panel{lost(), deadLetters(), ledgerTroubles()}},
 			{Title: "Stateful clusters", Panels: []Panel{clusters(), looks(), declarations()}},
 			{Title: "Environments", Panels: []Panel{environments(), readable(), environmentEvents()}},
@@ -29,7 +29,7 @@ func delivered() Panel {
 	return Panel{
 		Title: "Events accepted by sinks", Unit: count, Width: 24, Kind: Bars, Empty: "none yet",
 		Description: "Number of events in each interval, by type.",
-		Queries:     []Query{{Expr: added("type", series("cdevents_delivered_total", ofSource)), Legend: "{{type}}"}},
+		Queries:     addedBy("type", series("cdevents_delivered_total", ofSource)),
 	}
 }
 
@@ -37,7 +37,7 @@ func attempts() Panel {
 	return Panel{
 		Title: "Answers of sinks", Unit: count, Width: 12, Kind: Bars, Empty: "none yet",
 		Description: "Delivery attempts in each interval, by class of the answer. none: there was no answer.",
-		Queries:     []Query{{Expr: added("code_class", series("cdevents_delivery_attempts_total", ofSource)), Legend: "{{code_class}}"}},
+		Queries:     addedBy("code_class", series("cdevents_delivery_attempts_total", ofSource)),
 	}
 }
 
@@ -45,7 +45,7 @@ func retries() Panel {
 	return Panel{
 		Title: "Attempts that failed", Unit: count, Width: 12, Kind: Bars, Empty: "none",
 		Description: "Delivery attempts in each interval that a sink did not accept, by source. They are repeated, with growing pauses, unless the answer says that it is useless.",
-		Queries:     []Query{{Expr: added("source", series("cdevents_delivery_attempts_total", ofSource, `code_class!="2xx"`)), Legend: "{{source}}"}},
+		Queries:     addedBy("source", series("cdevents_delivery_attempts_total", ofSource, `code_class!="2xx"`)),
 	}
 }
 
@@ -53,7 +53,7 @@ func incomplete() Panel {
 	return Panel{
 		Title: "Incomplete events", Unit: count, Width: 12, Kind: Bars, Empty: "none",
 		Description: "Accepted events that say in customData.notes what they lack, in each interval, by source.",
-		Queries:     []Query{{Expr: added("source", series("cdevents_incomplete_total", ofSource)), Legend: "{{source}}"}},
+		Queries:     addedBy("source", series("cdevents_incomplete_total", ofSource)),
 	}
 }
 
@@ -68,19 +68,20 @@ func deliveryLatency() Panel {
 	}
 }
 
-func pending() Panel {
+// pending and oldest take matchers of the series to show.
+func pending(matchers ...string) Panel {
 	return Panel{
 		Title: "Pending events", Unit: count, Width: 8,
 		Description: "Journaled events that the source's sink has not accepted yet.",
-		Queries:     []Query{{Expr: largest("source", series("cdevents_pending", ofSource)), Legend: "{{source}}"}},
+		Queries:     largestBy("source", series("cdevents_pending", matchers...)),
 	}
 }
 
-func oldest() Panel {
+func oldest(matchers ...string) Panel {
 	return Panel{
 		Title: "Age of the oldest pending event", Unit: clock, Width: 8,
 		Description: "How long your pipelines have been waiting. 0: no event is pending.",
-		Queries:     []Query{{Expr: largest("source", series("cdevents_oldest_pending_age_seconds", ofSource)), Legend: "{{source}}"}},
+		Queries:     largestBy("source", series("cdevents_oldest_pending_age_seconds", matchers...)),
 	}
 }
 
@@ -88,7 +89,7 @@ func breakers() Panel {
 	return Panel{
 		Title: "Sinks that are only probed", Unit: count, Width: 8, Max: 1,
 		Description: "1 while a sink is only probed after repeated failures. Its pending events wait.",
-		Queries:     []Query{{Expr: largest("source", series("cdevents_breaker_open", ofSource)), Legend: "{{source}}"}},
+		Queries:     largestBy("source", series("cdevents_breaker_open", ofSource)),
 	}
 }
 
@@ -96,7 +97,7 @@ func lost() Panel {
 	return Panel{
 		Title: "Dropped events", Unit: count, Width: 8, Kind: Bars, Empty: "none",
 		Description: "Number of events in each interval, by reason, over all sources.",
-		Queries:     []Query{{Expr: added("reason", series("cdevents_dropped_total")), Legend: "{{reason}}"}},
+		Queries:     addedBy("reason", series("cdevents_dropped_total")),
 	}
 }
 
@@ -104,7 +105,7 @@ func deadLetters() Panel {
 	return Panel{
 		Title: "Dead letters", Unit: count, Width: 8, Kind: Bars, Empty: "none",
 		Description: "Events that the dead letter sink accepted in each interval.",
-		Queries:     []Query{{Expr: added("source", series("cdevents_dead_letters_total", ofSource)), Legend: "{{source}}"}},
+		Queries:     addedBy("source", series("cdevents_dead_letters_total", ofSource)),
 	}
 }
 
@@ -155,7 +156,7 @@ func environments() Panel {
 	return Panel{
 		Title: "Environments by kind", Unit: count, Width: 8, Empty: notChosen,
 		Description: "Objects that the controller watches. What is composed for another one is watched too, and not announced.",
-		Queries:     []Query{{Expr: largest("group_kind", series("environment_objects")), Legend: "{{group_kind}}"}},
+		Queries:     largestBy("group_kind", series("environment_objects")),
 	}
 }
 
@@ -174,6 +175,6 @@ func environmentEvents() Panel {
 	return Panel{
 		Title: "Events of environments", Unit: count, Width: 8, Kind: Bars, Empty: "none yet",
 		Description: "Events of environments that sinks accepted in each interval, by type, without incidents.",
-		Queries:     []Query{{Expr: added("type", series("cdevents_delivered_total", ofSource, ofEnvironments)), Legend: "{{type}}"}},
+		Queries:     addedBy("type", series("cdevents_delivered_total", ofSource, ofEnvironments)),
 	}
 }

@@ -46,8 +46,12 @@ func misplaced() string {
 	return largest(byService, everywhere("canary_placement_converged")) + " == 0"
 }
 
+// errorShare is the part of the requests of each Service that failed.
+func errorShare() string {
+	return ratio(rate(byService, everywhere(handledTotal, `outcome=~"error|timeout"`), short), rate(byService, everywhere(handledTotal, `outcome!="unknown"`), short))
+}
+
 func fleetTable() Panel {
-	errors := ratio(rate(byService, everywhere(handledTotal, `outcome=~"error|timeout"`), short), rate(byService, everywhere(handledTotal, `outcome!="unknown"`), short))
 	return Panel{
 		Title: "Services", Kind: Table, Width: 24, To: "knative-cdevents-canary", Empty: "no Service is measured",
 		Description: "Revisions: how many share the traffic; more than one is a rollout. Canary: the smallest share. Last verdict: of its gates, within an hour. A Service's name leads to the dashboard of its canary.",
@@ -55,7 +59,7 @@ func fleetTable() Panel {
 			{Column: "Revisions", Unit: count, Expr: split()},
 			{Column: "Canary", Unit: percent, Expr: "min by (" + byService + ") (" + largest(byService+", "+byRevision, everywhere("canary_traffic_share_ratio")) + " > 0 < 1)"},
 			{Column: "Requests", Unit: rps, Expr: rate(byService, everywhere(handledTotal), short)},
-			{Column: "Errors", Unit: percent, Expr: errors},
+			{Column: "Errors", Unit: percent, Expr: errorShare()},
 			{Column: "Restarts", Unit: count, Expr: increase(byService, everywhere(restartsTotal))},
 			{Column: "Not known", Unit: count, Expr: "count by (" + byService + ") (" + largest(byService+", "+byRevision+", figure", everywhere("canary_no_data")) + ")"},
 			{Expr: largest(byService+", verdict", everywhere("gate_verdict")) + " == 1"},
@@ -102,11 +106,10 @@ func told() Panel {
 }
 
 func fleetErrors() Panel {
-	ratio := ratio(rate(byService, everywhere(handledTotal, `outcome=~"error|timeout"`), short), rate(byService, everywhere(handledTotal, `outcome!="unknown"`), short))
 	return Panel{
 		Title: "Errors, the ten highest", Unit: percent, Width: 12,
 		Description: "Share of errors and timeouts among the requests that a Service handled.",
-		Queries:     []Query{{Expr: "topk(10, " + ratio + ")", Legend: ofServices}},
+		Queries:     []Query{{Expr: "topk(10, " + errorShare() + ")", Legend: ofServices}},
 	}
 }
 
@@ -121,19 +124,19 @@ func fleetExcess() Panel {
 }
 
 func fleetPending() Panel {
-	return Panel{
-		Title: "Pending events", Unit: count, Width: 8, Empty: "no source exists",
-		Description: "Events that sinks have not accepted yet, by source. The dashboard about delivery says why.",
-		Queries:     []Query{{Expr: largest("source", series("cdevents_pending")), Legend: "{{source}}"}},
-	}
+	p := pending()
+	p.Description, p.Empty = "Events that sinks have not accepted yet, by source. The dashboard about delivery says why.", noSource
+	return p
 }
 
 func fleetOldest() Panel {
 	p := oldest()
-	p.Queries = []Query{{Expr: largest("source", series("cdevents_oldest_pending_age_seconds")), Legend: "{{source}}"}}
-	p.Empty = "no source exists"
+	p.Empty = noSource
 	return p
 }
+
+// noSource is why there is no data of pending events.
+const noSource = "no source exists"
 
 func fleetUnknown() Panel {
 	return Panel{

@@ -46,6 +46,16 @@ func added(by, counter string) string {
 		by, counter, counter, step, counter, series(known), step, started)
 }
 
+// addedBy shows a counter by one label, as added does.
+func addedBy(label, counter string) []Query {
+	return []Query{{Expr: added(label, counter), Legend: "{{" + label + "}}"}}
+}
+
+// largestBy shows the maximum of a gauge by one label.
+func largestBy(label, gauge string) []Query {
+	return []Query{{Expr: largest(label, gauge), Legend: "{{" + label + "}}"}}
+}
+
 // ratio returns the part of a whole. It is absent, and not NaN, if the whole is nothing.
 func ratio(part, whole string) string { return part + " / (" + whole + " > 0)" }
 
