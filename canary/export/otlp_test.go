@@ -1,46 +1,24 @@
 package export
 
 import (
-	"compress/gzip"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
 	"go.opentelemetry.io/otel/sdk/resource"
 	collector "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	otlp "go.opentelemetry.io/proto/otlp/metrics/v1"
-	"google.golang.org/protobuf/proto"
 	"knative.dev/pkg/observability/metrics"
+
+	"github.com/knative-cdevents/knative-cdevents/test/telemetry"
 )
 
 // An OTLP receiver gets what Prometheus would scrape, including the histogram.
 func TestPush(t *testing.T) {
 	t.Parallel()
 	received := make(chan *collector.ExportMetricsServiceRequest, 100)
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		body := io.Reader(r.Body)
-		if r.Header.Get("Content-Encoding") == "gzip" {
-			var err error
-			if body, err = gzip.NewReader(r.Body); err != nil {
-				t.Error(err)
-				return
-			}
-		}
-		content, err := io.ReadAll(body)
-		if err != nil {
-			t.Error(err)
-		}
-		m := &collector.ExportMetricsServiceRequest{}
-		if err := proto.Unmarshal(content, m); err != nil {
-			t.Error(err)
-		}
-		received <- m
-	}))
-	defer server.Close()
+	at := telemetry.Receive(t, func(m *collector.ExportMetricsServiceRequest) { received <- m })
 	stop, err := Push(t.Context(), metrics.Config{
-		Protocol: metrics.ProtocolHTTPProtobuf, Endpoint: server.URL + "/v1/metrics", ExportInterval: 50 * time.Millisecond,
+		Protocol: metrics.ProtocolHTTPProtobuf, Endpoint: at + "/v1/metrics", ExportInterval: 50 * time.Millisecond,
 	}, NewCollector(sample()), resource.Empty())
 	if err != nil {
 		t.Fatal(err)

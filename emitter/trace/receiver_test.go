@@ -1,11 +1,8 @@
 package trace
 
 import (
-	"compress/gzip"
 	"encoding/json"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"slices"
@@ -16,13 +13,14 @@ import (
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 	"knative.dev/pkg/observability/tracing"
+
+	"github.com/knative-cdevents/knative-cdevents/test/telemetry"
 )
 
 // receiver receives spans by OTLP.
 type receiver struct {
-	*httptest.Server
+	url string
 	mu  sync.Mutex
 	got map[string][]*otlp.Span
 }
@@ -30,23 +28,7 @@ type receiver struct {
 func newReceiver(t *testing.T) *receiver {
 	t.Helper()
 	r := &receiver{got: map[string][]*otlp.Span{}}
-	r.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
-		body := io.Reader(req.Body)
-		if req.Header.Get("Content-Encoding") == "gzip" {
-			var err error
-			if body, err = gzip.NewReader(req.Body); err != nil {
-				t.Error(err)
-				return
-			}
-		}
-		content, err := io.ReadAll(body)
-		if err != nil {
-			t.Error(err)
-		}
-		m := &collector.ExportTraceServiceRequest{}
-		if err := proto.Unmarshal(content, m); err != nil {
-			t.Error(err)
-		}
+	r.url = telemetry.Receive(t, func(m *collector.ExportTraceServiceRequest) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for _, resource := range m.ResourceSpans {
@@ -56,13 +38,12 @@ func newReceiver(t *testing.T) *receiver {
 				}
 			}
 		}
-	}))
-	t.Cleanup(r.Close)
+	})
 	return r
 }
 
 func (r *receiver) config(rate float64) tracing.Config {
-	return tracing.Config{Protocol: tracing.ProtocolHTTPProtobuf, Endpoint: r.URL + "/v1/traces", SamplingRate: rate}
+	return tracing.Config{Protocol: tracing.ProtocolHTTPProtobuf, Endpoint: r.url + "/v1/traces", SamplingRate: rate}
 }
 
 // spans returns the spans that were received, by name.
