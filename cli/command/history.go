@@ -33,7 +33,7 @@ func (e *env) history() *cobra.Command {
 
 func (e *env) showHistory(h *report.History, wide bool) {
 	t := &screen.Table{
-		Titles: []string{"#", "TIME", "EVENT", "WHAT HAPPENED", "TOLD", "OWED TO"}, Least: []int{0, 0, 0, 20, 10, 10},
+		Titles: []string{"#", "TIME", "EVENT", "WHAT HAPPENED", "TOLD", "PENDING FOR"}, Least: []int{0, 0, 0, 20, 10, 10},
 	}
 	if wide {
 		t.Least = nil
@@ -47,7 +47,7 @@ func (e *env) showHistory(h *report.History, wide bool) {
 			}
 		}
 		t.Add(screen.Cell{Text: number, Style: screen.Dim}, screen.Text(e.stamp(ev.Time)), screen.Text(typ), screen.Text(ev.Text),
-			screen.Text(strings.Join(ev.Told, ", ")), screen.Cell{Text: strings.Join(ev.Owed, ", "), Style: screen.Unsure})
+			screen.Text(strings.Join(ev.Told, ", ")), screen.Cell{Text: strings.Join(ev.PendingFor, ", "), Style: screen.Unsure})
 	}
 	if t.Empty() {
 		e.note("No event of %s %s/%s is known: it was there before the controller, and nothing has happened since", h.Kind, h.Namespace, h.Name)

@@ -156,7 +156,7 @@ func verdictStyle(v string) screen.Style {
 	return screen.Plain
 }
 
-// pendingCell says how many events are owed to which source.
+// pendingCell says how many events are pending for which source.
 func (e *env) pendingCell(s report.Ledger) screen.Cell {
 	switch {
 	case s.Pending == nil:
@@ -165,8 +165,8 @@ func (e *env) pendingCell(s report.Ledger) screen.Cell {
 		return screen.Text("0")
 	}
 	var parts []string
-	for _, o := range s.Owed {
-		parts = append(parts, fmt.Sprintf("%d to %s for %s", o.Events, o.Source, e.age(o.Since)))
+	for _, p := range s.PendingFor {
+		parts = append(parts, fmt.Sprintf("%d to %s for %s", p.Events, p.Source, e.age(p.Since)))
 	}
 	return screen.Cell{Text: strings.Join(parts, ", "), Style: screen.Unsure}
 }

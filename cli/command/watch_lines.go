@@ -39,8 +39,8 @@ func (w *watcher) entryChanged(c reader.Change) {
 			continue
 		}
 		text := ev.Text
-		if len(ev.Owed) > 0 {
-			text += " (to be sent to " + strings.Join(report.All(ev.Owed, w.names), ", ") + ")"
+		if len(ev.PendingFor) > 0 {
+			text += " (to be sent to " + strings.Join(report.All(ev.PendingFor, w.names), ", ") + ")"
 		}
 		w.say(w.stamp(ev.Time), object, screen.Cell{Text: ev.Short(), Style: styleOf(ev.Short())}, text)
 	}

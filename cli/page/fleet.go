@@ -40,8 +40,8 @@ type counts struct {
 	All    int `json:"all"`
 	Moving int `json:"moving"`
 	Ailing int `json:"ailing"`
-	// Owing is absent if the user may not read what is owed.
-	Owing *int `json:"owing,omitempty"`
+	// Pending counts those with pending events. It is absent if the user may not read the ledger.
+	Pending *int `json:"pending,omitempty"`
 }
 
 // row is a Service in the fleet.
@@ -64,17 +64,17 @@ func (s *Server) fleet(ctx context.Context, q url.Values) (*fleet, []string, err
 	if n, err := strconv.Atoi(q.Get("show")); err == nil && n > 0 {
 		show = n
 	}
-	owing, known := 0, false
+	pending, known := 0, false
 	for _, one := range all.Services {
 		x := row{Service: one, Moving: moving(one), Ailing: ailing(one)}
-		owes := one.Pending != nil && *one.Pending > 0
+		waits := one.Pending != nil && *one.Pending > 0
 		known = known || one.Pending != nil
 		out.Counts.All++
 		add(&out.Counts.Moving, x.Moving)
 		add(&out.Counts.Ailing, x.Ailing)
-		add(&owing, owes)
+		add(&pending, waits)
 		out.Namespaces = out.Namespaces || one.Namespace != all.Services[0].Namespace
-		wanted := map[string]bool{"": true, "moving": x.Moving, "ailing": x.Ailing, "owing": owes}[q.Get("only")]
+		wanted := map[string]bool{"": true, "moving": x.Moving, "ailing": x.Ailing, "pending": waits}[q.Get("only")]
 		if !wanted || !strings.Contains(strings.ToLower(one.Namespace+"/"+one.Name), strings.ToLower(strings.TrimSpace(q.Get("q")))) {
 			continue
 		}
@@ -83,7 +83,7 @@ func (s *Server) fleet(ctx context.Context, q url.Values) (*fleet, []string, err
 		}
 	}
 	if known {
-		out.Counts.Owing = &owing
+		out.Counts.Pending = &pending
 	}
 	notes := all.Notes
 	d, err := r.Diagnose(ctx, s.Namespace, nil)

@@ -43,7 +43,7 @@ func TestPage(t *testing.T) {
 			{"?q=AR", "cart search"},
 			{"?only=moving", "cart payments"},
 			{"?only=ailing", "hooks"},
-			{"?only=owing", "cart"},
+			{"?only=pending", "cart"},
 			{"?show=2", "books cart"},
 		} {
 			if got := strings.Join(read(t, server.URL()+"live"+q.query).names(), " "); got != q.want {
@@ -51,7 +51,7 @@ func TestPage(t *testing.T) {
 			}
 		}
 		v := read(t, server.URL()+"live?show=2")
-		if v.Fleet.Matching != 5 || v.Fleet.Counts.All != 5 || *v.Fleet.Counts.Owing != 1 || len(v.Fleet.Findings) != 2 {
+		if v.Fleet.Matching != 5 || v.Fleet.Counts.All != 5 || *v.Fleet.Counts.Pending != 1 || len(v.Fleet.Findings) != 2 {
 			t.Errorf("it counts %+v", v.Fleet)
 		}
 	})
@@ -149,8 +149,8 @@ type seen struct {
 	Troubles []string `json:"troubles"`
 	Fleet    *struct {
 		Counts struct {
-			All   int  `json:"all"`
-			Owing *int `json:"owing"`
+			All     int  `json:"all"`
+			Pending *int `json:"pending"`
 		} `json:"counts"`
 		Services []struct {
 			Name    string `json:"name"`
@@ -232,7 +232,7 @@ func (c *cluster) rights(t *testing.T) {
 	open := stream(t, server.URL()+"live")
 	v := next(t, open)
 	missing := func(s string) bool { return strings.Contains(s, "you may not list cdeventsubjects") }
-	if len(v.Fleet.Services) != 5 || v.Fleet.Counts.Owing != nil || !slices.ContainsFunc(v.Notes, missing) {
+	if len(v.Fleet.Services) != 5 || v.Fleet.Counts.Pending != nil || !slices.ContainsFunc(v.Notes, missing) {
 		t.Errorf("without the ledger, it shows %+v", v)
 	}
 	if one := read(t, server.URL()+"live?namespace=shop&name=cart"); len(one.Service.Moments) == 0 || !strings.Contains(fmt.Sprint(one.Service.History.Notes), "you may not get cdeventsubjects") &&
@@ -241,11 +241,11 @@ func (c *cluster) rights(t *testing.T) {
 	}
 	c.Bind(t, fleet.System, "knative-cdevents-ledger-view", "tess")
 	for range 20 {
-		if v = next(t, open); v.Fleet.Counts.Owing != nil {
+		if v = next(t, open); v.Fleet.Counts.Pending != nil {
 			break
 		}
 	}
-	if v.Fleet.Counts.Owing == nil || slices.ContainsFunc(v.Notes, missing) {
+	if v.Fleet.Counts.Pending == nil || slices.ContainsFunc(v.Notes, missing) {
 		t.Errorf("with the ledger, it still shows %+v", v)
 	}
 }

@@ -28,7 +28,7 @@ type Fleet struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Service is a Knative Service with its traffic, its gates and what is owed.
+// Service is a Knative Service with its traffic, its gates and its pending events.
 type Service struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
@@ -43,14 +43,14 @@ type Service struct {
 // Ledger is what the ledger holds. It is empty if the user may not read it.
 type Ledger struct {
 	// Pending is nil if it is not known.
-	Pending       *int64     `json:"pending,omitempty"`
-	Owed          []Owed     `json:"owed,omitempty"`
-	LastEvent     string     `json:"lastEvent,omitempty"`
-	LastEventTime *time.Time `json:"lastEventTime,omitempty"`
+	Pending       *int64       `json:"pending,omitempty"`
+	PendingFor    []PendingFor `json:"pendingFor,omitempty"`
+	LastEvent     string       `json:"lastEvent,omitempty"`
+	LastEventTime *time.Time   `json:"lastEventTime,omitempty"`
 }
 
-// Owed is what is pending for one source.
-type Owed struct {
+// PendingFor is what is pending for one source.
+type PendingFor struct {
 	Source string    `json:"source"`
 	Events int64     `json:"events"`
 	Since  time.Time `json:"since"`
@@ -278,14 +278,14 @@ func ledgerOf(s *v1alpha1.CDEventSubject, names func(types.UID) string) Ledger {
 				continue
 			}
 			name := names(to.Source)
-			i := slices.IndexFunc(out.Owed, func(o Owed) bool { return o.Source == name })
+			i := slices.IndexFunc(out.PendingFor, func(p PendingFor) bool { return p.Source == name })
 			if i < 0 {
-				i, out.Owed = len(out.Owed), append(out.Owed, Owed{Source: name, Since: j.Time.Time})
+				i, out.PendingFor = len(out.PendingFor), append(out.PendingFor, PendingFor{Source: name, Since: j.Time.Time})
 			}
-			out.Owed[i].Events++
+			out.PendingFor[i].Events++
 		}
 	}
-	slices.SortFunc(out.Owed, func(a, b Owed) int { return strings.Compare(a.Source, b.Source) })
+	slices.SortFunc(out.PendingFor, func(a, b PendingFor) int { return strings.Compare(a.Source, b.Source) })
 	return out
 }
 

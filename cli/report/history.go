@@ -35,8 +35,8 @@ type History struct {
 // Event is one thing that happened, with names of sources.
 type Event struct {
 	timeline.Event
-	Told []string `json:"told,omitempty"`
-	Owed []string `json:"owed,omitempty"`
+	Told       []string `json:"told,omitempty"`
+	PendingFor []string `json:"pendingFor,omitempty"`
 }
 
 // Told says up to which event a source has been told.
@@ -141,7 +141,7 @@ func (r *Reporter) read(ctx context.Context, h *History, entry *v1alpha1.CDEvent
 	}
 	names := r.SourceNames(ctx, h.Namespace, sources)
 	for _, ev := range t.Events {
-		h.Events = append(h.Events, Event{Event: ev, Told: All(ev.Told, names), Owed: All(ev.Owed, names)})
+		h.Events = append(h.Events, Event{Event: ev, Told: All(ev.Told, names), PendingFor: All(ev.PendingFor, names)})
 	}
 	h.Transitions, h.Dropped, h.Timeline = t.Sequence, t.Dropped, t
 	for source, upTo := range t.Acknowledged {
@@ -149,7 +149,7 @@ func (r *Reporter) read(ctx context.Context, h *History, entry *v1alpha1.CDEvent
 	}
 	slices.SortFunc(h.Sources, func(a, b Told) int { return strings.Compare(a.Source, b.Source) })
 	if n := int64(len(t.Events)); n < t.Sequence {
-		h.Notes = append(h.Notes, fmt.Sprintf("%d of %d events: the ledger keeps the last 20, those that are owed, and those that later ones refer to", n, t.Sequence))
+		h.Notes = append(h.Notes, fmt.Sprintf("%d of %d events: the ledger keeps the last 20, those that are pending, and those that later ones refer to", n, t.Sequence))
 	}
 	return nil
 }

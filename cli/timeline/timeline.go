@@ -38,8 +38,8 @@ type Event struct {
 	// Told lists the sources that have acknowledged this event or a later one. Filters of a source may have
 	// left the event out.
 	Told []types.UID `json:"-"`
-	// Owed lists the sources for which the event is pending.
-	Owed []types.UID `json:"-"`
+	// PendingFor lists the sources for which the event is pending.
+	PendingFor []types.UID `json:"-"`
 
 	kind lifecycle.Type
 	// withdrawn is the canary that lost all its traffic, if the event is about that.
@@ -107,9 +107,9 @@ func Of(s *v1alpha1.CDEventSubject) (Timeline, error) {
 	for _, sequence := range slices.Sorted(maps.Keys(known)) {
 		e := known[sequence]
 		e.Type = TypeOf(e.kind)
-		e.Owed = pending[sequence]
+		e.PendingFor = pending[sequence]
 		for source, upTo := range st.Acknowledged {
-			if upTo >= sequence && !slices.Contains(e.Owed, source) {
+			if upTo >= sequence && !slices.Contains(e.PendingFor, source) {
 				e.Told = append(e.Told, source)
 			}
 		}

@@ -10,7 +10,7 @@ export function fleet(data, wanted) {
       tile('', f.counts.all, f.counts.all === 1 ? 'Service' : 'Services', wanted),
       tile('moving', f.counts.moving, 'rolling out', wanted, f.counts.moving && 'busy'),
       tile('ailing', f.counts.ailing, f.counts.ailing === 1 ? 'needs attention' : 'need attention', wanted, f.counts.ailing && 'bad'),
-      f.counts.owing !== undefined && tile('owing', f.counts.owing, f.counts.owing === 1 ? 'with events to deliver' : 'with events to deliver', wanted, f.counts.owing && 'unsure')),
+      f.counts.pending !== undefined && tile('pending', f.counts.pending, 'with events to deliver', wanted, f.counts.pending && 'unsure')),
     findings(f.findings, f.moreFindings, data.scope),
     services(f, wanted),
     sources(f),
@@ -71,7 +71,7 @@ function row(f, s) {
     cell('State', ready(s.ready, s.reason)),
     cell('Traffic', traffic(s.traffic)),
     cell('Gate', (s.gates || []).map(gate)),
-    cell('To deliver', owed(s)),
+    cell('To deliver', pendingFor(s)),
     cell('Last event', s.lastEventTime && [h('span', { class: 'event' }, s.lastEvent), ' ', since(s.lastEventTime, '', ' ago')]))
 }
 
@@ -90,10 +90,10 @@ function gate(g) {
   return h('span', { class: 'gate' }, badge(g.verdict, g.verdict === 'Running' ? 'Judging' : g.verdict), ` ${g.canary || g.name}`)
 }
 
-export function owed(s) {
+export function pendingFor(s) {
   if (s.pending === undefined) return h('span', { class: 'quiet' }, 'not known')
   if (!s.pending) return h('span', { class: 'quiet' }, '0')
-  return (s.owed || []).map((o) => h('span', { class: 'owed' }, `${o.events} to ${o.source} `, since(o.since, 'for ')))
+  return (s.pendingFor || []).map((p) => h('span', { class: 'pending' }, `${p.events} to ${p.source} `, since(p.since, 'for ')))
 }
 
 function sources(f) {
@@ -126,7 +126,7 @@ function environments(f) {
       heads('Environment', 'Kind', 'Namespace', 'To deliver', 'Last event'),
       h('tbody', { role: 'rowgroup' }, f.environments.map((s) => h('tr', { role: 'row', key: `${s.kind}/${s.namespace}/${s.name}` },
         h('th', { role: 'rowheader', scope: 'row', 'data-title': 'Environment' }, s.name),
-        cell('Kind', s.kind), cell('Namespace', s.namespace || 'none'), cell('To deliver', owed(s)),
+        cell('Kind', s.kind), cell('Namespace', s.namespace || 'none'), cell('To deliver', pendingFor(s)),
         cell('Last event', s.lastEventTime && [h('span', { class: 'event' }, s.lastEvent), ' ', since(s.lastEventTime, '', ' ago')]))))))
 }
 

@@ -1,7 +1,7 @@
 // The view of one Service.
 import { h } from './dom.js'
 import { badge, clock, eventTone, hue, ready, since } from './text.js'
-import { findings, owed, traffic } from './fleet.js'
+import { findings, pendingFor, traffic } from './fleet.js'
 import { lanes } from './lanes.js'
 import { run } from './gate.js'
 
@@ -16,7 +16,7 @@ export function service(data) {
       h('p', { class: 'quiet' }, s.namespace, s.url && /^https?:/.test(s.url) && [' · ', h('a', { href: s.url, target: '_blank', rel: 'noreferrer noopener' }, s.url, h('span', { class: 'sr' }, ' (opens the Service in a new tab)'))])),
     h('section', { class: 'panel now', 'aria-labelledby': 'now', key: 'now' },
       h('h2', { id: 'now' }, 'Traffic now'), h('div', { class: 'wide' }, traffic(s.traffic)),
-      h('p', { class: 'quiet inline' }, 'To deliver: ', owed(s))),
+      h('p', { class: 'quiet inline' }, 'To deliver: ', pendingFor(s))),
     findings(s.findings, 0, s.namespace),
     s.runs.filter(judging).map(run),
     lanes(s),
@@ -36,7 +36,7 @@ function history(s) {
           e.type && h('span', { class: `event tone-${eventTone(short(e.type))}` }, short(e.type)), ' ', e.text),
         h('p', { class: 'quiet' }, h('time', { datetime: e.time }, clock(e.time)), ' · ', since(e.time, '', ' ago'),
           e.told?.length ? ` · told ${e.told.join(', ')}` : null,
-          e.owed?.length ? h('span', { class: 'tone-unsure' }, ` · not told yet: ${e.owed.join(', ')}`) : null))))
+          e.pendingFor?.length ? h('span', { class: 'tone-unsure' }, ` · pending for ${e.pendingFor.join(', ')}`) : null))))
       : h('p', { class: 'empty' }, 'Nothing is known to have happened since the controller first saw this Service.'),
     (s.history.notes || []).map((n) => h('p', { class: 'quiet' }, n)),
     dropped(s.history.dropped))

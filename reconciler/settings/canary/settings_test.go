@@ -63,7 +63,7 @@ func TestInvalidSettings(t *testing.T) {
 		"a typo":                   {map[string]string{"scrape-intervall": "15s"}, []string{"scrape-intervall", "mapping.<name>"}},
 		"a query without address":  {map[string]string{"query.q": checkout}, []string{"prometheus-url is missing", "such as http://"}},
 		"no address":               {map[string]string{"prometheus-url": "prometheus:9090"}, []string{`prometheus-url is "prometheus:9090"`, "without user"}},
-		"a password":               {map[string]string{"prometheus-url": "http://a:b@c"}, []string{"without user"}}, //nolint:gosec // of nobody
+		"a password":               {map[string]string{"prometheus-url": "http://a:b@c"}, []string{"without user"}}, //nolint:gosec // not a real one
 		"a wrong query":            {map[string]string{"prometheus-url": "http://p", "query.q": "total: 1\nbad: rate(x)"}, []string{"query.q: total: ", "revision={{revision}}", "query.q: bad: it is not valid PromQL"}},
 		"a wrong mapping":          {map[string]string{"mapping.x": "rules: []"}, []string{"mapping x", "1 to 32"}},
 	} {
