@@ -20,8 +20,8 @@ func (e *env) dashboard() *cobra.Command {
 		Use:   "dashboard [SERVICE]",
 		Short: "Serve a page on this machine that shows Services, rollouts and gates as they change",
 		Long: "Serves a page on 127.0.0.1 until you press Ctrl-C, and opens it in your browser. It shows what list, history, gate\n" +
-			"and why show, as it changes. It reads with your own rights, and nothing runs in the cluster.\n\n" +
-			"The address contains a secret, another one at each start. To open the page on another machine, forward the port:\n" +
+			"and why show, and updates itself. It reads with your own rights, and nothing runs in the cluster.\n\n" +
+			"The address contains a secret, a new one at each start. To open the page on another machine, forward the port:\n" +
 			"ssh -L 8080:127.0.0.1:8080 HOST",
 		Example: "  kubectl cdevents dashboard -A\n" +
 			"  kubectl cdevents dashboard cart -n shop --port 8080 --open=false",
@@ -29,7 +29,7 @@ func (e *env) dashboard() *cobra.Command {
 		ValidArgsFunction: e.completeServices,
 	}
 	c.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "Show all namespaces")
-	c.Flags().IntVarP(&port, "port", "p", 0, "The port of 127.0.0.1 to serve the page on; 0 for any that is free")
+	c.Flags().IntVarP(&port, "port", "p", 0, "The port of 127.0.0.1 to serve the page on; 0 for any free port")
 	c.Flags().BoolVar(&open, "open", true, "Open the page in the browser, if the command runs in a terminal")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if everywhere && len(args) > 0 {

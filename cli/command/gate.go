@@ -11,7 +11,7 @@ import (
 func (e *env) gate() *cobra.Command {
 	c := &cobra.Command{
 		Use:               "gate SERVICE | GATE",
-		Short:             "Show the running or last run of the gates of a Service, with its numbers",
+		Short:             "Show the current or last run of a Service's gates, with its numbers",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: e.completeGates,
 	}

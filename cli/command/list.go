@@ -22,7 +22,7 @@ func (e *env) list() *cobra.Command {
 		Short:   "List Services with their traffic, gates and pending events, sources and environments",
 		Args:    cobra.NoArgs,
 	}
-	c.Flags().BoolVarP(&all, "all-namespaces", "A", false, "List those of all namespaces")
+	c.Flags().BoolVarP(&all, "all-namespaces", "A", false, "List the objects of all namespaces")
 	o := addOutput(c, true)
 	c.RunE = e.answers(o, &all, func(ctx context.Context, r *reader.Reader, namespace string, _ []string) (answer, error) {
 		f, err := e.reporter(r).Fleet(ctx, namespace)

@@ -55,7 +55,7 @@ func New(o Options, args []string) *cobra.Command {
 	}
 	root := &cobra.Command{
 		Use:     "cdevents",
-		Short:   "See what happens to your Knative Services, and why something does not",
+		Short:   "Show what happens to your Knative Services, and why something does not work",
 		Version: version(),
 		Long: "Shows rollouts, gates and events of Knative Services, and of environments.\n" +
 			"It reads with your own rights, and writes nothing.",

@@ -28,7 +28,7 @@ func (e *env) watch() *cobra.Command {
 	everywhere := false
 	c := &cobra.Command{
 		Use:               "watch [SERVICE]",
-		Short:             "Print what happens from now on, one line each",
+		Short:             "Watch Services, and print a line for each event, delivery and verdict",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: e.completeServices,
 	}

@@ -16,7 +16,7 @@ func (e *env) why() *cobra.Command {
 	everywhere := false
 	c := &cobra.Command{
 		Use:   "why [SOURCE | SERVICE | GATE]",
-		Short: "Say why a source does not deliver or a gate does not decide, and what to do",
+		Short: "Explain why a source does not deliver or a gate does not decide, and what to do",
 		Long: "Says what is wrong with the source, Service or gate of that name, and one thing to do about it.\n" +
 			"Without a name, it looks at all of the namespace, and shows only what is wrong.\n" +
 			"To choose among several of the same name, write source/NAME, service/NAME or gate/NAME.",

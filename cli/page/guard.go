@@ -34,7 +34,7 @@ func guard(token string, next http.Handler) http.Handler {
 		}
 		got, rest, found := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 		if !found || subtle.ConstantTimeCompare([]byte(got), []byte(token)) != 1 {
-			http.Error(w, "not found: open the whole address that the command printed; it is another one at each start", http.StatusNotFound)
+			http.Error(w, "not found: open the whole address that the command printed; it changes at each start", http.StatusNotFound)
 			return
 		}
 		inner := r.Clone(r.Context())
