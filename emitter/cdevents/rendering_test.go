@@ -19,6 +19,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/test/journal"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
@@ -81,16 +82,9 @@ func TestRenderingsHaveNoGaps(t *testing.T) {
 }
 
 // audience is the set of sources that the frozen events are for.
-type audience struct{}
+type audience struct{ journal.Unread }
 
 func (audience) Exists(types.UID) bool { return true }
-
-func (audience) Operator(types.UID) bool { return false }
-
-func (audience) NamespaceLabels(string) (map[string]string, bool, error) { return nil, false, nil }
-func (audience) Replays(v1alpha1.CDEventSubjectSpec, []types.UID, func() ledger.Labels) []types.UID {
-	return nil
-}
 
 func (audience) Recipients(v1alpha1.CDEventSubjectSpec, ledger.Labels, lifecycle.Transition) []ledger.Recipient {
 	plain, old, replayed := profile(Version05), profile(Version04), profile(Version05)
@@ -116,7 +110,7 @@ func freeze(t *testing.T, dir string, journaled frozen) {
 	}
 	s := store.New()
 	s.Now = func() time.Time { return started }
-	err := ledger.New(s, audience{}, uncounted{}).Journal(context.Background(), journaled.subject, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
+	err := ledger.New(s, audience{}, journal.Unread{}).Journal(context.Background(), journaled.subject, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
 		return &ledger.Change{Memory: lifecycle.Memory{Sequence: int64(len(all))}, Transitions: all, At: started}, nil
 	})
 	if err != nil {
@@ -178,7 +172,7 @@ func invalidEnvironments() []lifecycle.Transition {
 // transcribe renders all pending events as requests.
 func transcribe(t *testing.T, subject *v1alpha1.CDEventSubject) string {
 	t.Helper()
-	l := ledger.New(nil, audience{}, uncounted{})
+	l := ledger.New(nil, audience{}, journal.Unread{})
 	l.Observe(subject)
 	var b strings.Builder
 	for _, source := range []types.UID{"plain", "overriding", "replayed"} {
@@ -207,12 +201,6 @@ func difference(want, got string) string {
 	}
 	return fmt.Sprintf("there were %d lines, and are %d", len(a), len(b))
 }
-
-type uncounted struct{}
-
-func (uncounted) Conflict()             {}
-func (uncounted) Refused()              {}
-func (uncounted) Dropped(string, int64) {}
 
 // Once there are two versions, a journaled event is never rendered by the other one.
 func TestJournaledVersionIsRendered(t *testing.T) {

@@ -2,6 +2,7 @@ package environment_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -31,42 +32,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/environment"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
+	"github.com/knative-cdevents/knative-cdevents/test/journal"
 )
-
-// journaled is a router without recipients. It records what a ledger journals.
-type journaled struct {
-	mu  sync.Mutex
-	got []string
-}
-
-func (*journaled) Exists(types.UID) bool                                   { return false }
-func (*journaled) Operator(types.UID) bool                                 { return false }
-func (*journaled) NamespaceLabels(string) (map[string]string, bool, error) { return nil, false, nil }
-func (*journaled) Replays(v1alpha1.CDEventSubjectSpec, []types.UID, func() ledger.Labels) []types.UID {
-	return nil
-}
-func (*journaled) Refused()              {}
-func (*journaled) Conflict()             {}
-func (*journaled) Dropped(string, int64) {}
-
-func (j *journaled) Recipients(s v1alpha1.CDEventSubjectSpec, _ ledger.Labels, t lifecycle.Transition) []ledger.Recipient {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.got = append(j.got, s.Kind+"/"+s.Name+" "+string(t.Type))
-	return nil
-}
-
-func (j *journaled) of(object string) []string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	var out []string
-	for _, g := range j.got {
-		if typ, ok := strings.CutPrefix(g, object+" "); ok {
-			out = append(out, typ)
-		}
-	}
-	return out
-}
 
 // stage is an API server with the watch of environments.
 type stage struct {
@@ -76,7 +43,7 @@ type stage struct {
 	definitions apiextensions.Interface
 	objects     dynamic.Interface
 	kube        kubernetes.Interface
-	events      *journaled
+	events      *journal.Record
 	clients     *client.Clientset
 	ns          string
 
@@ -98,7 +65,7 @@ func newStage(t *testing.T) *stage {
 	t.Helper()
 	plane := controlplane.Start(t)
 	cfg := plane.Config()
-	s := &stage{T: t, ctx: t.Context(), plane: plane, events: &journaled{}, ns: "fleet", rules: lifecycle.DefaultRules}
+	s := &stage{T: t, ctx: t.Context(), plane: plane, events: &journal.Record{}, ns: "fleet", rules: lifecycle.DefaultRules}
 	s.definitions, s.objects, s.kube = apiextensions.NewForConfigOrDie(cfg), dynamic.NewForConfigOrDie(cfg), kubernetes.NewForConfigOrDie(cfg)
 	var err error
 	s.clients, err = client.New(cfg)
@@ -260,11 +227,10 @@ func (s *stage) until(what string, is func() bool) {
 }
 
 // announced waits until these transitions of an object are journaled, and no others.
-func (s *stage) announced(object string, want ...string) {
+func (s *stage) announced(object string, want ...lifecycle.Type) {
 	s.Helper()
-	var got []string
-	s.until(object+" has "+strings.Join(want, ", "), func() bool {
-		got = s.events.of(object)
+	s.until(fmt.Sprintf("%s has %s", object, want), func() bool {
+		got := s.events.Of(object)
 		if len(got) > len(want) {
 			s.Fatalf("%s: %v, want %v", object, got, want)
 		}

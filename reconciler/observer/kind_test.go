@@ -8,14 +8,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/test/journal"
 )
 
 // plain is a kind with one part, whose value is the snapshot. It also implements the work
-// queue and most of a router.
+// queue and a router.
 type plain struct {
+	journal.Unread
+
 	live    types.UID
 	created time.Time
 	rules   lifecycle.Rules
@@ -95,14 +96,5 @@ func (m remembered) Waiting(w map[lifecycle.Wait]time.Time) Memory {
 }
 func (remembered) Conditions() []metav1.Condition { return nil }
 
-func (*plain) EnqueueKey(types.NamespacedName)                         {}
-func (*plain) EnqueueSlowKey(types.NamespacedName)                     {}
-func (*plain) NamespaceLabels(string) (map[string]string, bool, error) { return nil, false, nil }
-func (*plain) Exists(types.UID) bool                                   { return false }
-func (*plain) Operator(types.UID) bool                                 { return false }
-func (*plain) Replays(v1alpha1.CDEventSubjectSpec, []types.UID, func() ledger.Labels) []types.UID {
-	return nil
-}
-func (*plain) Refused()              {}
-func (*plain) Conflict()             {}
-func (*plain) Dropped(string, int64) {}
+func (*plain) EnqueueKey(types.NamespacedName)     {}
+func (*plain) EnqueueSlowKey(types.NamespacedName) {}

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -30,52 +29,14 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
+	"github.com/knative-cdevents/knative-cdevents/test/journal"
 )
 
 const namespace = "default"
 
-// journaled is a router without recipients. It records what a ledger journals.
-type journaled struct {
-	mu  sync.Mutex
-	got []string
-}
-
-func (*journaled) Exists(types.UID) bool { return false }
-
-func (*journaled) Operator(types.UID) bool { return false }
-
-func (*journaled) NamespaceLabels(string) (map[string]string, bool, error) { return nil, false, nil }
-
-func (j *journaled) Recipients(s v1alpha1.CDEventSubjectSpec, _ ledger.Labels, t lifecycle.Transition) []ledger.Recipient {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.got = append(j.got, s.Name+" "+strings.TrimPrefix(string(t.Type), "Service"))
-	return nil
-}
-
-func (j *journaled) of(name string) []string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	var out []string
-	for _, g := range j.got {
-		if after, ok := strings.CutPrefix(g, name+" "); ok {
-			out = append(out, after)
-		}
-	}
-	return out
-}
-
-func (*journaled) Replays(v1alpha1.CDEventSubjectSpec, []types.UID, func() ledger.Labels) []types.UID {
-	return nil
-}
-
-func (*journaled) Conflict()             {}
-func (*journaled) Refused()              {}
-func (*journaled) Dropped(string, int64) {}
-
 // running is a controller in one process, without leader election.
 type running struct {
-	*journaled
+	*journal.Record
 	stop func()
 }
 
@@ -90,7 +51,7 @@ func run(t *testing.T, config *rest.Config) *running {
 	must(t, err)
 	presence, err := observer.NewPresence(meta, "")
 	must(t, err)
-	j := &journaled{}
+	j := &journal.Record{}
 	l := ledger.New(ours.CDEventSubjects(namespace), j, j)
 	subjects := client.NewSubjectInformer(ours, namespace, 0, nil)
 	_, err = subjects.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -124,7 +85,7 @@ func run(t *testing.T, config *rest.Config) *running {
 	// Take the baseline now, as a controller does when it starts.
 	_, err = l.Baseline(ctx, service.Resource)
 	must(t, err)
-	r := &running{journaled: j, stop: func() { cancel(); wg.Wait() }}
+	r := &running{Record: j, stop: func() { cancel(); wg.Wait() }}
 	t.Cleanup(r.stop)
 	return r
 }
@@ -140,6 +101,15 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// of returns the types of the transitions of a Service.
+func (r *running) of(name string) []string {
+	var out []string
+	for _, typ := range r.Of("Service/" + name) {
+		out = append(out, strings.TrimPrefix(string(typ), "Service"))
+	}
+	return out
 }
 
 func (r *running) want(t *testing.T, name string, want ...string) {
