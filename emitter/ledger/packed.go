@@ -14,9 +14,12 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// What an object is remembered by, and its history, are most of a CDEventSubject: three quarters of what each write would cost
-// the API server. They are therefore stored compressed, and cached as they are stored. Compressed is gzip (RFC 1952) of JSON Lines: the
-// memory, then each transition of the history.
+// What an object is remembered by, and its history, are most of a CDEventSubject, and the API server would decode and validate
+// each field of them at each write. They are therefore stored compressed, and cached as they are stored: gzip (RFC 1952) of JSON Lines,
+// first the memory, then each transition of the history.
+
+// maxUnpacked is far more than both may have. It bounds what an edited entry can cost.
+const maxUnpacked = 16 << 20
 
 // gzips are *gzip.Writer, each of which takes several hundred kilobytes; gunzips are *gzip.Reader.
 var gzips, gunzips sync.Pool
@@ -163,9 +166,12 @@ func gunzip(packed []byte) ([]byte, error) {
 	if err := r.Reset(from); err != nil {
 		return nil, fmt.Errorf("decompressing: %w", err)
 	}
-	out, err := io.ReadAll(r)
+	out, err := io.ReadAll(io.LimitReader(r, maxUnpacked+1))
 	if err != nil {
 		return nil, fmt.Errorf("decompressing: %w", err)
+	}
+	if len(out) > maxUnpacked {
+		return nil, fmt.Errorf("decompressing: it is larger than %d bytes", maxUnpacked)
 	}
 	return out, nil
 }

@@ -56,7 +56,11 @@ func TestNothingToPack(t *testing.T) {
 func TestUnreadableCompressed(t *testing.T) {
 	t.Parallel()
 	whole := Packed(rememberedBy([]byte(`{"primary":"cart-00001"}`))).Status.Compressed
-	for _, compressed := range [][]byte{{7}, whole[:len(whole)-1], append(bytes.Clone(whole[:20]), whole[21:]...)} {
+	large, err := pack(fmt.Appendf(nil, `{"labels":%q}`, strings.Repeat("a", maxUnpacked)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, compressed := range [][]byte{{7}, large, whole[:len(whole)-1], append(bytes.Clone(whole[:20]), whole[21:]...)} {
 		s := &v1alpha1.CDEventSubject{Status: v1alpha1.CDEventSubjectStatus{Compressed: compressed}}
 		for _, got := range []*v1alpha1.CDEventSubject{Unpacked(s), withMemory(s)} {
 			if got.Status.Memory == nil || json.Valid(got.Status.Memory.Raw) || !bytes.Equal(got.Status.Compressed, compressed) {
