@@ -154,3 +154,46 @@ func TestForecast(t *testing.T) {
 		t.Errorf("without requests: %s", got)
 	}
 }
+
+// A canary that has failed is only worth a finding while users meet it.
+func TestFailedCanary(t *testing.T) {
+	share := func(revision string, percent int64, tag string) servingv1.TrafficTarget {
+		return servingv1.TrafficTarget{RevisionName: revision, Percent: &percent, Tag: tag}
+	}
+	gate := &v1alpha1.CanaryGate{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "g"}, Spec: v1alpha1.CanaryGateSpec{Service: "cart"}}
+	gate.Status.Latest = &v1alpha1.GateLatest{Verdict: "Fail", Reasons: "RelativeRegression", Canary: "cart-2"}
+	for _, c := range []struct {
+		name, what, do string
+		traffic        []servingv1.TrafficTarget
+		state          State
+	}{
+		{
+			"it has traffic", "its canary cart-2 has failed, and still gets 10 % of the traffic",
+			`Give its traffic to cart-1: kubectl patch ksvc cart -n shop --type merge -p '{"spec":{"traffic":[{"revisionName":"cart-1","percent":100}]}}'`,
+			[]servingv1.TrafficTarget{share("cart-0", 20, ""), share("cart-1", 70, ""), share("cart-2", 10, "")},
+			Broken,
+		},
+		{
+			"a patch would remove tags", "its canary cart-2 has failed, and still gets 10 % of the traffic",
+			"Give its traffic to cart-1: kn service update cart -n shop --traffic cart-1=100",
+			[]servingv1.TrafficTarget{share("cart-1", 90, "stable"), share("cart-2", 5, "a"), share("cart-2", 5, "b")},
+			Broken,
+		},
+		{
+			"it has all traffic", "its canary cart-2 has failed, and still gets 100 % of the traffic",
+			"Give the traffic to an earlier Revision: kn service update cart -n shop --traffic …",
+			[]servingv1.TrafficTarget{share("cart-2", 100, "")},
+			Broken,
+		},
+		{"it was withdrawn", "it decided on cart-2: Fail", "", []servingv1.TrafficTarget{share("cart-1", 100, ""), share("cart-2", 0, "old")}, Works},
+	} {
+		s := &servingv1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart"}}
+		s.Status.Traffic = c.traffic
+		if got := clock.Gate(gate, s); got.State != c.state || got.What != c.what || got.Do != c.do {
+			t.Errorf("%s: %+v", c.name, got)
+		}
+	}
+	if got := clock.Gate(gate, nil); got.State != Works {
+		t.Errorf("an unknown Service: %+v", got)
+	}
+}

@@ -6,13 +6,17 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/ptr"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
-// Gate says whether a gate can judge and decides, and if not, why.
-func (c Clock) Gate(g *v1alpha1.CanaryGate) Finding {
+// Gate says whether a gate can judge and decides, and if not, why. If it has failed a canary, it also says whether the Service
+// still gives that canary traffic; of is nil if the Service is not known.
+func (c Clock) Gate(g *v1alpha1.CanaryGate, of *servingv1.Service) Finding {
 	f := Finding{Kind: v1alpha1.GateKind.Kind, Namespace: g.Namespace, Name: g.Name, State: Works}
 	if g.Status.ObservedGeneration != g.Generation {
 		f.State, f.What, f.Do = Waiting, "the controller has not looked at its newest spec yet", "Wait a moment, and ask again"
@@ -40,8 +44,45 @@ func (c Clock) Gate(g *v1alpha1.CanaryGate) Finding {
 		f.What, f.Message = fmt.Sprintf("its run on %s was superseded: what it judged is no longer in force", latest.Canary), latest.Message
 	default:
 		f.What = fmt.Sprintf("it decided on %s: %s", latest.Canary, latest.Verdict)
+		if share := percent(of, latest.Canary); latest.Verdict == verdict.Fail && share > 0 {
+			f.State, f.What = Broken, fmt.Sprintf("its canary %s has failed, and still gets %d %% of the traffic", latest.Canary, share)
+			f.Do = withdraw(of, latest.Canary)
+		}
 	}
 	return f
+}
+
+// percent is a Revision's share of the traffic in force.
+func percent(s *servingv1.Service, revision string) int64 {
+	if s == nil {
+		return 0
+	}
+	var sum int64
+	for _, t := range s.Status.Traffic {
+		if t.RevisionName == revision {
+			sum += ptr.Deref(t.Percent, 0)
+		}
+	}
+	return sum
+}
+
+// withdraw is how to take all traffic from a canary: to the Revision that has the largest share beside it.
+func withdraw(s *servingv1.Service, canary string) string {
+	to, tagged := "", false
+	for _, t := range s.Status.Traffic {
+		tagged = tagged || t.Tag != ""
+		if t.RevisionName != canary && percent(s, t.RevisionName) > percent(s, to) {
+			to = t.RevisionName
+		}
+	}
+	switch {
+	case to == "":
+		return fmt.Sprintf("Give the traffic to an earlier Revision: kn service update %s -n %s --traffic …", s.Name, s.Namespace)
+	case tagged:
+		return fmt.Sprintf("Give its traffic to %s: kn service update %s -n %s --traffic %s=100", to, s.Name, s.Namespace, to)
+	}
+	return fmt.Sprintf("Give its traffic to %s: kubectl patch ksvc %s -n %s --type merge -p '{\"spec\":{\"traffic\":[{\"revisionName\":\"%s\",\"percent\":100}]}}'",
+		to, s.Name, s.Namespace, to)
 }
 
 // cannotJudge sets what a condition says that prevents every verdict.

@@ -46,7 +46,7 @@ func (c Clock) Service(a About) []Finding {
 		})
 	}
 	for i := range a.Gates {
-		out = append(out, c.Gate(&a.Gates[i]))
+		out = append(out, c.Gate(&a.Gates[i], a.Service))
 	}
 	out = append(out, Entry(a.Entry)...)
 	return append(out, held(a.Service, a.Plan)...)

@@ -63,7 +63,12 @@ func (r *Reporter) GateRuns(ctx context.Context, namespace, name string) ([]*Gat
 }
 
 func (r *Reporter) gate(ctx context.Context, g *v1alpha1.CanaryGate) *GateReport {
-	out := &GateReport{Namespace: g.Namespace, Name: g.Name, Service: g.Spec.Service, Run: g.Status.Run.Public(), Finding: r.Clock.Gate(g)}
+	// Without the Service, the finding says less.
+	judged, err := r.Service(ctx, g.Namespace, g.Spec.Service)
+	if err != nil {
+		judged = nil
+	}
+	out := &GateReport{Namespace: g.Namespace, Name: g.Name, Service: g.Spec.Service, Run: g.Status.Run.Public(), Finding: r.Clock.Gate(g, judged)}
 	out.Spec = *g.Spec.DeepCopy()
 	out.Spec.SetDefaults(ctx)
 	if latest := g.Status.Latest; latest != nil && latest.CustomRun != "" {

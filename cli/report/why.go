@@ -27,6 +27,15 @@ type objects struct {
 	gates    []v1alpha1.CanaryGate
 }
 
+// judged returns the Service of a gate; nil if it is not there, or may not be read.
+func (o objects) judged(g *v1alpha1.CanaryGate) *servingv1.Service {
+	i := slices.IndexFunc(o.services, func(s servingv1.Service) bool { return s.Namespace == g.Namespace && s.Name == g.Spec.Service })
+	if i < 0 {
+		return nil
+	}
+	return &o.services[i]
+}
+
 // Diagnose looks at everything in a namespace, or at the objects of one name.
 func (r *Reporter) Diagnose(ctx context.Context, namespace string, names []string) (*Diagnosis, error) {
 	d := &Diagnosis{Findings: []advice.Finding{}}
@@ -67,7 +76,7 @@ func (r *Reporter) everything(ctx context.Context, namespace string, o objects, 
 		d.Findings = append(d.Findings, r.Clock.Source(&o.sources[i]))
 	}
 	for i := range o.gates {
-		d.Findings = append(d.Findings, r.Clock.Gate(&o.gates[i]))
+		d.Findings = append(d.Findings, r.Clock.Gate(&o.gates[i], o.judged(&o.gates[i])))
 	}
 	for i := range o.services {
 		d.Findings = append(d.Findings, advice.Ready(&o.services[i]))
@@ -118,7 +127,7 @@ func (r *Reporter) named(ctx context.Context, namespace, name string, o objects,
 	}
 	for i := range o.gates {
 		if o.gates[i].Name == name && is(gateKinds...) {
-			add(r.Clock.Gate(&o.gates[i]))
+			add(r.Clock.Gate(&o.gates[i], o.judged(&o.gates[i])))
 		}
 	}
 	if !found {
