@@ -14,6 +14,9 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/trace"
 )
 
+// serviceName is the name of this service in traces. Several controllers may send theirs to one place.
+const serviceName = "knative-cdevents"
+
 // lastSpans is how long the end of the process waits for the last spans to be sent.
 const lastSpans = 500 * time.Millisecond
 
@@ -21,7 +24,7 @@ const lastSpans = 500 * time.Millisecond
 func (e *emitting) trace(ctx context.Context) {
 	observability, err := sharedmain.GetObservabilityConfig(ctx)
 	must(ctx, "reading config-observability", err)
-	tracer, stop, err := trace.New(ctx, observability.Tracing, sdktrace.WithResource(resource.Default(component)))
+	tracer, stop, err := trace.New(ctx, observability.Tracing, sdktrace.WithResource(resource.Default(serviceName)))
 	must(ctx, "starting to trace", err)
 	if tracer == nil {
 		return
