@@ -48,7 +48,8 @@ func sumBy(by, of string) string { return "sum by (" + by + ") (" + of + ")" }
 // moment while the leader changes, so the largest of the last few scrapes counts. A total that was read first is no deployment.
 func each(by, metric string) string {
 	labels := byDelivery + ", outcome"
-	now := stored(labels, metric)
+	// Both are ranges, so that a series that has ended is not taken for a new one while Prometheus still looks back to it.
+	now := largest(labels, "max_over_time("+series(metric, ofTeam)+"["+short+"])")
 	before := largest(labels, "max_over_time("+series(metric, ofTeam)+"["+short+"] offset "+step+")")
 	known := "group(" + series("cdevents_leading_ratio") + " offset " + step + ")"
 	return sumBy(by, "clamp_min("+now+" - "+before+", 0) or "+now+" and on () "+known)
