@@ -157,6 +157,11 @@ e2e-full: PARTS = serving,eventing,tekton,prometheus
 e2e-full: e2e-cluster ## Run all scenarios, also those with Eventing, Tekton, Cluster API and Crossplane (2 h 15 min); RUN=TestName for some of them
 	@$(E2E_ENV) E2E_FULL=true $(GOTEST) -tags e2e -count=1 -timeout 200m $(if $(RUN),-run '$(RUN)') ./test/e2e/...
 
+.PHONY: bad-release
+bad-release: PARTS = serving,prometheus
+bad-release: browser $(SCREENSHOTS)/node_modules e2e-cluster ## Cause a bad release, follow it to the end of its alert, and take the pictures of docs/bad-release.md (10 min)
+	@$(E2E_ENV) E2E_FULL=true E2E_PICTURES=$(CURDIR)/docs/images $(GOTEST) -tags e2e -count=1 -timeout 60m -v -run TestBadRelease ./test/e2e | grep --line-buffered -v -e '=== [A-Z]'
+
 .PHONY: capture-environments
 capture-environments: PARTS = serving
 capture-environments: e2e-cluster ## Record the states of clusters of Cluster API and Crossplane, for the tests of reconciler/environment (25 min)

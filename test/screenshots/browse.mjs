@@ -1,4 +1,4 @@
-// Opens dashboards in a headless Chromium, on the recording.
+// Opens dashboards in a headless Chromium, on the recording or on a Prometheus that runs.
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import puppeteer from 'puppeteer-core';
@@ -8,8 +8,8 @@ import { serve } from './serve.mjs';
 const here = dirname(fileURLToPath(import.meta.url));
 
 /** browse runs a function with open(board, { variables, seconds, theme }), which returns a page whose panels are drawn. */
-export async function browse(use) {
-  const prometheus = await startPrometheus(join(here, 'recording.txt'));
+export async function browse(use, running) {
+  const prometheus = running ?? (await startPrometheus(join(here, 'recording.txt')));
   let web, browser;
   try {
     web = await serve(prometheus);
