@@ -67,8 +67,9 @@ type edit struct {
 	before int64
 	// leftOut are the sources whose events would make the object too large.
 	leftOut []types.UID
-	// history is the next history, if a transition is journaled.
-	history []v1alpha1.PastTransition
+	// contents are those of current, if something is decided, and history is the next history, if a transition is journaled.
+	contents contents
+	history  []v1alpha1.PastTransition
 	// traced are the new transitions, as they were decided.
 	traced []lifecycle.Transition
 	// refused are the sources that do not receive an event, once for each event.
@@ -144,7 +145,7 @@ func (e *edit) journal(c Change, router Router) error {
 			delete(st.Acknowledged, source)
 		}
 	}
-	if e.history, err = historyOf(e.next); err != nil {
+	if e.history, err = e.contents.past(); err != nil {
 		return fmt.Errorf("%w; no events about this object are sent until the newer version runs again", err)
 	}
 	memory, err := json.Marshal(c.Memory.Stored(selected.Namespace))

@@ -30,11 +30,13 @@ func Packed(s *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
 	if s == nil || s.Status.Memory == nil && len(s.Status.History) == 0 {
 		return s
 	}
-	var memory []byte
-	if s.Status.Memory != nil {
-		memory = s.Status.Memory.Raw
+	var memory bytes.Buffer
+	if s.Status.Memory != nil && len(s.Status.Memory.Raw) > 0 {
+		if err := json.Compact(&memory, s.Status.Memory.Raw); err != nil { // a line has no line break
+			return s // whoever decodes it reports that
+		}
 	}
-	packed, err := pack(memory, s.Status.History)
+	packed, err := pack(memory.Bytes(), s.Status.History)
 	if err != nil {
 		return s // it was read from JSON
 	}
@@ -54,13 +56,10 @@ func Lean(s *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
 	return &out
 }
 
+// pack compresses a memory, which is one line of JSON, and a history.
 func pack(memory []byte, history []v1alpha1.PastTransition) ([]byte, error) {
 	var lines, out bytes.Buffer
-	if len(memory) > 0 {
-		if err := json.Compact(&lines, memory); err != nil { // a line has no line break
-			return nil, fmt.Errorf("reading the memory: %w", err)
-		}
-	}
+	lines.Write(memory)
 	lines.WriteByte('\n')
 	encoder := json.NewEncoder(&lines)
 	for _, p := range history {
@@ -90,9 +89,9 @@ func pack(memory []byte, history []v1alpha1.PastTransition) ([]byte, error) {
 // Unpacked returns a CDEventSubject with its memory and its history: the same one, or a copy that shares everything else. What cannot be
 // read, as after a downgrade, stays as it is.
 func Unpacked(s *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
-	history, err := historyOf(s)
-	out := withMemory(s)
-	if err == nil && len(history) > 0 {
+	c := contentsOf(s)
+	out := c.withMemory(s)
+	if history, err := c.past(); err == nil && len(history) > 0 {
 		out.Status.History = history
 	}
 	return out
@@ -101,21 +100,39 @@ func Unpacked(s *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
 // MemoryOf returns the memory of a CDEventSubject as JSON, nil if it has none. One that cannot be decompressed is not JSON, so that whoever
 // decodes it reports that.
 func MemoryOf(s *v1alpha1.CDEventSubject) []byte {
-	if s = withMemory(s); s.Status.Memory == nil {
+	if s = contentsOf(s).withMemory(s); s.Status.Memory == nil {
 		return nil
 	}
 	return s.Status.Memory.Raw
 }
 
-// withMemory returns a CDEventSubject with its memory only: the history takes ten times as long to decode as both take to decompress. A memory
-// that cannot be decompressed is not JSON, so that whoever decodes it reports that.
-func withMemory(s *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
+// contents is what a CDEventSubject has compressed: its memory, and the lines of its history, which take ten times as long to decode as both
+// take to decompress.
+type contents struct {
+	memory, history []byte
+	err             error
+}
+
+func contentsOf(s *v1alpha1.CDEventSubject) contents {
+	if s == nil || len(s.Status.Compressed) == 0 {
+		return contents{}
+	}
+	lines, err := gunzip(s.Status.Compressed)
+	if err != nil {
+		return contents{err: fmt.Errorf("reading status.compressed: %w", err)}
+	}
+	memory, history, _ := bytes.Cut(lines, []byte{'\n'})
+	return contents{memory: slices.Clip(memory), history: history}
+}
+
+// withMemory returns a CDEventSubject with its memory only. A memory that cannot be decompressed is not JSON, so that whoever decodes it
+// reports that.
+func (c contents) withMemory(s *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
 	if s == nil || len(s.Status.Compressed) == 0 {
 		return s
 	}
-	out := *s
-	memory, _, err := unpack(s.Status.Compressed)
-	if err != nil {
+	out, memory := *s, c.memory
+	if c.err != nil {
 		memory = s.Status.Compressed
 	} else {
 		out.Status.Compressed = nil
@@ -126,17 +143,13 @@ func withMemory(s *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
 	return &out
 }
 
-// historyOf returns the history of a CDEventSubject.
-func historyOf(s *v1alpha1.CDEventSubject) ([]v1alpha1.PastTransition, error) {
-	if s == nil || len(s.Status.Compressed) == 0 {
-		return nil, nil
-	}
-	_, lines, err := unpack(s.Status.Compressed)
-	if err != nil {
-		return nil, fmt.Errorf("reading status.compressed: %w", err)
+// past decodes the history.
+func (c contents) past() ([]v1alpha1.PastTransition, error) {
+	if c.err != nil {
+		return nil, c.err
 	}
 	var out []v1alpha1.PastTransition
-	for decoder := json.NewDecoder(bytes.NewReader(lines)); decoder.More(); {
+	for decoder := json.NewDecoder(bytes.NewReader(c.history)); decoder.More(); {
 		var p v1alpha1.PastTransition
 		if err := decoder.Decode(&p); err != nil {
 			return nil, fmt.Errorf("reading the history in status.compressed: %w", err)
@@ -144,16 +157,6 @@ func historyOf(s *v1alpha1.CDEventSubject) ([]v1alpha1.PastTransition, error) {
 		out = append(out, p)
 	}
 	return out, nil
-}
-
-// unpack returns the memory, and the lines of the history.
-func unpack(packed []byte) (memory, history []byte, err error) {
-	lines, err := gunzip(packed)
-	if err != nil {
-		return nil, nil, err
-	}
-	memory, history, _ = bytes.Cut(lines, []byte{'\n'})
-	return slices.Clip(memory), history, nil
 }
 
 func gunzip(packed []byte) ([]byte, error) {

@@ -33,7 +33,7 @@ func TestPackedMemory(t *testing.T) {
 			if n := len(p.Status.Compressed); n > len(raw) || p.Status.Memory != nil || Packed(p) != p {
 				t.Errorf("%d bytes take %d", len(raw), n)
 			}
-			for _, got := range []*v1alpha1.CDEventSubject{s, Unpacked(p), Unpacked(s), withMemory(p)} {
+			for _, got := range []*v1alpha1.CDEventSubject{s, Unpacked(p), Unpacked(s), contentsOf(p).withMemory(p)} {
 				if !bytes.Equal(got.Status.Memory.Raw, raw) || got.Status.Sequence != 3 {
 					t.Errorf("%s became %s", raw, got.Status.Memory.Raw)
 				}
@@ -62,12 +62,12 @@ func TestUnreadableCompressed(t *testing.T) {
 	}
 	for _, compressed := range [][]byte{{7}, large, whole[:len(whole)-1], append(bytes.Clone(whole[:20]), whole[21:]...)} {
 		s := &v1alpha1.CDEventSubject{Status: v1alpha1.CDEventSubjectStatus{Compressed: compressed}}
-		for _, got := range []*v1alpha1.CDEventSubject{Unpacked(s), withMemory(s)} {
+		for _, got := range []*v1alpha1.CDEventSubject{Unpacked(s), contentsOf(s).withMemory(s)} {
 			if got.Status.Memory == nil || json.Valid(got.Status.Memory.Raw) || !bytes.Equal(got.Status.Compressed, compressed) {
 				t.Errorf("%x became %+v", compressed, got.Status)
 			}
 		}
-		if _, err := historyOf(s); err == nil || s.Status.Memory != nil {
+		if _, err := contentsOf(s).past(); err == nil || s.Status.Memory != nil {
 			t.Errorf("%x has a history: %v", compressed, err)
 		}
 	}

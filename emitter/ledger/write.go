@@ -83,7 +83,8 @@ func (l *Ledger) prepare(sub *subject, spec v1alpha1.CDEventSubjectSpec, decide 
 	if decide == nil {
 		e.changed = e.changed || e.folds
 	} else {
-		change, err := decide(withMemory(current))
+		e.contents = contentsOf(current)
+		change, err := decide(e.contents.withMemory(current))
 		if err != nil {
 			return nil, err
 		}
