@@ -47,8 +47,12 @@ type CDEventSubjectSpec struct {
 
 // CDEventSubjectStatus contains the last known state of an object, and its pending events.
 type CDEventSubjectStatus struct {
+	// revision counts the states that this CDEventSubject has had. The newest state may be in the log, the
+	// CDEventSubjects of kind Log. It is then written here later.
+	Revision int64 `json:"revision,omitempty"`
 	// compressed is the memory and the history: gzip (RFC 1952) of JSON Lines. The first line is the
-	// memory, each other one a transition of the history.
+	// memory, each other one a transition of the history. In a CDEventSubject of kind Log, each line
+	// after the first is the newest state of another CDEventSubject.
 	Compressed []byte `json:"compressed,omitempty"`
 	// memory is the last known state of the object. It is stored in compressed.
 	// +kubebuilder:pruning:PreserveUnknownFields

@@ -1,0 +1,349 @@
+package wal
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/logging"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+)
+
+// Observe takes over a CDEventSubject that the informer has seen. It tells of states that others have committed.
+func (l *Log) Observe(ctx context.Context, o *v1alpha1.CDEventSubject) {
+	l.mu.Lock()
+	switch {
+	case isSlot(o):
+		l.observeSlotLocked(ctx, o)
+	case l.Direct(o):
+		l.tellLocked(o)
+	default:
+		if s := l.storedLocked(o); s != nil {
+			l.tellLocked(s)
+		}
+	}
+	l.mu.Unlock()
+	l.TellAll()
+}
+
+// Forget takes note that an object is gone. It returns its newest state, nil if the object is not known. Certain says
+// that the object was seen until its end.
+func (l *Log) Forget(o *v1alpha1.CDEventSubject, certain bool) *v1alpha1.CDEventSubject {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if isSlot(o) {
+		l.forgetSlotLocked(o)
+		return nil
+	}
+	e := l.entries[o.Name]
+	if e == nil || l.Direct(o) {
+		return o
+	}
+	if e.uid != o.UID {
+		return nil // another one of that name exists
+	}
+	newest := e.newest
+	if l.Finished(newest) || !certain && e.position == 0 {
+		l.dropLocked(o.Name)
+	} else {
+		l.missingLocked(o.Name)
+	}
+	return newest
+}
+
+// Start takes over what the informer has seen until now: a consistent list of slots and checkpoints, and what came after it. It tells of
+// all states.
+func (l *Log) Start(ctx context.Context) {
+	l.mu.Lock()
+	l.foldAllLocked(ctx)
+	for _, name := range sortedNames(l.entries) {
+		l.tellLocked(l.entries[name].newest)
+	}
+	l.known = true
+	l.mu.Unlock()
+	l.TellAll()
+}
+
+// Known says whether the log was read.
+func (l *Log) Known() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known
+}
+
+// Stop ends all writes: after the API server went back in time, this process remembers states that may never have been.
+func (l *Log) Stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known, l.entries = false, map[string]*entry{}
+	l.behind.Init()
+}
+
+// foldAllLocked folds all slots that were seen. Positions that are missing are those of slots that somebody deleted.
+func (l *Log) foldAllLocked(ctx context.Context) {
+	positions := make([]int64, 0, len(l.ahead))
+	for p := range l.ahead {
+		positions = append(positions, p)
+	}
+	slices.Sort(positions)
+	for _, p := range positions {
+		l.foldLocked(ctx, l.ahead[p])
+	}
+	clear(l.ahead)
+}
+
+// TellAll calls Tell with what others have committed since the last call.
+func (l *Log) TellAll() {
+	l.telling.Lock()
+	defer l.telling.Unlock()
+	for {
+		l.mu.Lock()
+		all := l.untold
+		l.untold = nil
+		l.mu.Unlock()
+		if len(all) == 0 {
+			return
+		}
+		for _, s := range all {
+			l.Tell(s)
+		}
+	}
+}
+
+func (l *Log) tellLocked(s *v1alpha1.CDEventSubject) {
+	l.untold = append(l.untold, s)
+}
+
+// storedLocked takes over a checkpoint. It returns a state to tell of, if any.
+func (l *Log) storedLocked(o *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
+	e := l.entries[o.Name]
+	if e == nil {
+		e = &entry{newest: o, uid: o.UID, version: o.ResourceVersion, stored: o.Status.Revision}
+		if l.entries[o.Name] = e; l.known {
+			e.floor = l.latestLocked(o.Name)
+		}
+		return l.ifKnown(o)
+	}
+	if e.version != "" && !newer(o.ResourceVersion, e.version) {
+		if e.uid == o.UID && e.version == o.ResourceVersion && e.position == 0 {
+			return l.ifKnown(l.sharedLocked(e, o))
+		}
+		return nil // this process knows a later one
+	}
+	ahead := e.position != 0
+	e.uid, e.version, e.stored = o.UID, o.ResourceVersion, o.Status.Revision
+	switch {
+	case later(o, e.newest), !ahead && o.Status.Revision == e.newest.Status.Revision: // committed elsewhere, or edited by hand
+		e.take(o)
+		o = e.newest
+	case o.Status.Revision == e.newest.Status.Revision:
+		o = l.sharedLocked(e, o)
+	case ahead:
+		return nil
+	default: // somebody put an older one in its place, as from a backup: the newest state is written again
+		l.behindLocked(e, nowhere)
+		return nil
+	}
+	l.caughtUpLocked(e)
+	return l.ifKnown(o)
+}
+
+// sharedLocked makes the informer's copy of a state the one that is kept. It is still the state of its commit.
+func (l *Log) sharedLocked(e *entry, o *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
+	shared := *o
+	shared.ResourceVersion = e.newest.ResourceVersion
+	e.newest = &shared
+	return e.newest
+}
+
+func (l *Log) ifKnown(s *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
+	if !l.known {
+		return nil // Start tells
+	}
+	return s
+}
+
+// observeSlotLocked takes over a slot that the informer has seen.
+func (l *Log) observeSlotLocked(ctx context.Context, o *v1alpha1.CDEventSubject) {
+	number, ok := slotNumber(o.Name)
+	if !ok || number >= len(l.ring) {
+		return // another version of this program has more
+	}
+	position := o.Status.Sequence
+	switch {
+	case position == 0:
+		if s := &l.ring[number]; s.version == "" {
+			s.uid, s.version = o.UID, o.ResourceVersion
+		}
+	case !l.known:
+		l.ahead[position] = o
+		for p := range l.ahead {
+			if p != position && p%int64(len(l.ring)) == position%int64(len(l.ring)) && p < position {
+				delete(l.ahead, p)
+			}
+		}
+	case position > l.end:
+		l.ahead[position] = o
+		l.foldAheadLocked(ctx)
+		delete(l.ahead, position-int64(len(l.ring))) // it was overwritten
+		l.wakeTeller()
+	}
+}
+
+func (l *Log) foldAheadLocked(ctx context.Context) {
+	for {
+		o, ok := l.ahead[l.end+1]
+		if !ok || l.own == l.end+1 {
+			break
+		}
+		l.foldLocked(ctx, o)
+	}
+	for p := range l.ahead {
+		if p <= l.end {
+			delete(l.ahead, p)
+		}
+	}
+}
+
+// foldLocked takes over the content of a slot, whose position is the next one. What cannot be read, as after an edit by hand, is reported
+// and passed over.
+func (l *Log) foldLocked(ctx context.Context, o *v1alpha1.CDEventSubject) {
+	number, ok := slotNumber(o.Name)
+	if !ok || number >= len(l.ring) {
+		return // another version of this program has more
+	}
+	c, err := contentOf(o)
+	if err != nil {
+		logging.FromContext(ctx).Errorw("A slot of the log cannot be read: what it has is lost unless it is in the CDEventSubjects", "error", err)
+	}
+	l.ring[number] = slot{uid: o.UID, version: o.ResourceVersion, position: c.position, records: c.records()}
+	l.end = max(l.end, c.position)
+	for _, s := range c.states {
+		l.committedLocked(s, c.position)
+	}
+}
+
+// committedLocked takes over a state that another process has committed, or carried.
+func (l *Log) committedLocked(s *v1alpha1.CDEventSubject, position int64) {
+	e := l.entries[s.Name]
+	if e == nil {
+		if l.Finished(s) {
+			return // it was deleted since
+		}
+		e = &entry{}
+		l.entries[s.Name] = e
+	}
+	switch {
+	case later(s, e.newest):
+		s = l.Lean(s)
+		if e.uid != "" {
+			s.UID = e.uid
+		}
+		e.take(s)
+		l.behindLocked(e, position)
+		if l.known {
+			l.tellLocked(e.newest)
+		}
+	case s.Status.Revision == e.newest.Status.Revision && (e.position != 0 || e.stored != s.Status.Revision):
+		l.behindLocked(e, position)
+	}
+	if e.version == "" && l.Finished(e.newest) {
+		l.dropLocked(s.Name) // it was deleted since
+	}
+}
+
+// forgetSlotLocked takes note that a slot was deleted, which nobody should do. What only it has is written to checkpoints first.
+func (l *Log) forgetSlotLocked(o *v1alpha1.CDEventSubject) {
+	number, ok := slotNumber(o.Name)
+	if !ok || number >= len(l.ring) {
+		return
+	}
+	delete(l.ahead, o.Status.Sequence)
+	s := &l.ring[number]
+	if s.uid != o.UID {
+		return
+	}
+	s.uid, s.version = "", ""
+	for _, r := range s.records {
+		if e := l.entries[r.name]; e != nil && e.place != nil && e.position == s.position {
+			l.behind.MoveToFront(e.place)
+		}
+	}
+}
+
+// missingLocked takes note that a CDEventSubject was deleted, although it is needed. It is created again: at once if the ledger knows, or
+// when its turn comes.
+func (l *Log) missingLocked(name string) {
+	if e := l.entries[name]; e != nil {
+		if l.Finished(e.newest) {
+			l.dropLocked(name)
+			return
+		}
+		if e.uid, e.version, e.stored = "", "", -1; e.position == 0 {
+			l.behindLocked(e, nowhere)
+		}
+	}
+}
+
+func (l *Log) dropLocked(name string) {
+	if e := l.entries[name]; e != nil {
+		l.caughtUpLocked(e)
+		delete(l.entries, name)
+	}
+}
+
+// resync reads everything again, because positions are missing.
+func (l *Log) resync(ctx context.Context) error {
+	var all []v1alpha1.CDEventSubject
+	for o := (metav1.ListOptions{Limit: pageSize}); ; {
+		page, err := l.client.List(ctx, o)
+		if err != nil {
+			return fmt.Errorf("reading the log again: %w", err)
+		}
+		all = append(all, page.Items...)
+		if o.Continue = page.Continue; o.Continue == "" {
+			break
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.ahead)
+	for i := range all {
+		o := l.Lean(&all[i])
+		switch {
+		case isSlot(o):
+			if number, ok := slotNumber(o.Name); ok && number < len(l.ring) {
+				l.ring[number].uid, l.ring[number].version = o.UID, o.ResourceVersion
+				if o.Status.Sequence > l.end {
+					l.ahead[o.Status.Sequence] = o
+				}
+			}
+		case !l.Direct(o):
+			if s := l.storedLocked(o); s != nil {
+				l.tellLocked(s)
+			}
+		}
+	}
+	l.foldAllLocked(ctx)
+	return nil
+}
+
+// pageSize is how many objects a list has at a time.
+const pageSize = 500
+
+func sortedNames(all map[string]*entry) []string {
+	out := make([]string, 0, len(all))
+	for name := range all {
+		out = append(out, name)
+	}
+	slices.SortFunc(out, strings.Compare)
+	return out
+}
+
+func keyOf(s *v1alpha1.CDEventSubject) types.NamespacedName {
+	return types.NamespacedName{Namespace: s.Spec.Namespace, Name: s.Spec.Name}
+}
