@@ -275,7 +275,8 @@ func (l *Live) Ledger(_ context.Context, namespace string) ([]v1alpha1.CDEventSu
 	if err != nil {
 		return nil, err
 	}
-	return ledger.WithSlots(slices.DeleteFunc(all[v1alpha1.CDEventSubject](from, l.System), elsewhere(namespace))), nil
+	here := slices.DeleteFunc(all[v1alpha1.CDEventSubject](from, l.System), elsewhere(namespace))
+	return slices.DeleteFunc(ledger.WithSlots(here), elsewhere(namespace)), nil
 }
 
 // Entry returns the CDEventSubject of the object with this kind and UID, or nil if there is none.
@@ -288,13 +289,11 @@ func (l *Live) Entry(_ context.Context, kind string, uid types.UID) (*v1alpha1.C
 	if len(found) == 0 {
 		return nil, nil //nolint:nilnil // its absence is not an error
 	}
-	if len(found[0].Status.Journal) > 0 {
-		found = append(found, slots(all[v1alpha1.CDEventSubject](from, l.System))...)
-	}
+	found = append(found, slots(all[v1alpha1.CDEventSubject](from, l.System))...)
 	return &ledger.WithSlots(found)[0], nil
 }
 
-// slots are the entries that have the newest acknowledgements of others.
+// slots are the entries that have the newest states and acknowledgements of others.
 func slots(entries []v1alpha1.CDEventSubject) []v1alpha1.CDEventSubject {
-	return slices.DeleteFunc(entries, func(s v1alpha1.CDEventSubject) bool { return s.Spec.Kind != ledger.AcknowledgementsKind })
+	return slices.DeleteFunc(entries, func(s v1alpha1.CDEventSubject) bool { return !ledger.IsSlot(&s) })
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger/wal"
 )
 
 // Reader reads from one cluster.
@@ -137,19 +138,21 @@ func (r *Reader) Ledger(ctx context.Context, namespace string) ([]v1alpha1.CDEve
 		}
 		return slices.DeleteFunc(l.Items, elsewhere(namespace)), l.Continue, nil
 	})
-	return ledger.WithSlots(out), explain(err, "list", v1alpha1.SubjectResource, r.System)
+	return slices.DeleteFunc(ledger.WithSlots(out), elsewhere(namespace)), explain(err, "list", v1alpha1.SubjectResource, r.System)
 }
 
 // elsewhere reports whether an entry is about an object of another namespace. If namespace is empty, none is.
 func elsewhere(namespace string) func(v1alpha1.CDEventSubject) bool {
 	return func(s v1alpha1.CDEventSubject) bool {
-		return namespace != "" && s.Spec.Namespace != namespace && s.Spec.Kind != ledger.AcknowledgementsKind
+		return namespace != "" && s.Spec.Namespace != namespace && !ledger.IsSlot(&s)
 	}
 }
 
 // Entry returns the CDEventSubject of the object with this kind and UID, or nil if there is none.
 func (r *Reader) Entry(ctx context.Context, kind string, uid types.UID) (*v1alpha1.CDEventSubject, error) {
 	name := ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: kind, UID: uid})
+	// The slots come first: what is no longer in them is then in the CDEventSubject.
+	slots := r.slots(ctx)
 	s, err := r.Events.CDEventSubjects(r.System).Get(ctx, name, metav1.GetOptions{})
 	if known(err) {
 		return nil, nil //nolint:nilnil // its absence is not an error
@@ -157,14 +160,19 @@ func (r *Reader) Entry(ctx context.Context, kind string, uid types.UID) (*v1alph
 	if err != nil {
 		return nil, explain(err, "get", v1alpha1.SubjectResource, r.System)
 	}
-	if len(s.Status.Journal) == 0 {
-		return s, nil
+	return &ledger.WithSlots(append(slots, *s))[0], nil
+}
+
+// slots returns the entries that have the newest states and acknowledgements of others. A user who may not list them sees a little later
+// what happened.
+func (r *Reader) slots(ctx context.Context) []v1alpha1.CDEventSubject {
+	var out []v1alpha1.CDEventSubject
+	for _, label := range []string{wal.Label, ledger.AcknowledgementsLabel} {
+		if l, err := r.Events.CDEventSubjects(r.System).List(ctx, metav1.ListOptions{LabelSelector: label}); err == nil {
+			out = append(out, l.Items...)
+		}
 	}
-	slots, err := r.Events.CDEventSubjects(r.System).List(ctx, metav1.ListOptions{LabelSelector: ledger.AcknowledgementsLabel})
-	if err != nil {
-		return s, nil //nolint:nilerr // a user who may not list them sees a little later what was acknowledged
-	}
-	return &ledger.WithSlots(append(slots.Items, *s))[0], nil
+	return out
 }
 
 // Placement returns the plan for the shards of the Knative Service with this UID, or nil if there is none.

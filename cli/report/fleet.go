@@ -291,7 +291,7 @@ func ledgerOf(s *v1alpha1.CDEventSubject, names func(types.UID) string) Ledger {
 
 // IsMarker reports whether an entry is about no object: it marks since when objects of a kind are announced, or has acknowledgements.
 func IsMarker(s *v1alpha1.CDEventSubject) bool {
-	return s.Spec.Kind == ledger.BaselineKind || s.Spec.Kind == ledger.AcknowledgementsKind
+	return s.Spec.Kind == ledger.BaselineKind || ledger.IsSlot(s)
 }
 
 // IsService reports whether an entry is about a Knative Service. Another kind may have the same name.

@@ -17,6 +17,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger/wal"
 )
 
 // deliver wires the ledger, and the delivery that sends from it.
@@ -32,8 +33,10 @@ func (e *emitting) deliver(ctx context.Context) {
 	e.ledger.OnPending(e.delivery.Enqueue)
 	must(ctx, "making the metrics of pending events", e.metrics.Watch(e.delivery, e.sourceNames))
 
+	must(ctx, "making the metric of the log", wal.Watch(e.log))
+
 	var err error
-	e.followed, err = e.subjects.AddEventHandler(e.subjectsFollowed())
+	e.followed, err = e.subjects.AddEventHandler(e.subjectsFollowed(ctx))
 	must(ctx, "watching CDEventSubjects", err)
 	_, err = e.sources.AddEventHandler(e.sourcesFollowed())
 	must(ctx, "watching CDEventSources", err)
@@ -59,7 +62,8 @@ func (e *emitting) journal(ctx context.Context) {
 		Rendering:       cdevents.Rendering,
 		Passes:          e.filters.Passes,
 	}
-	e.ledger = ledger.New(e.clientset.CDEventSubjects(system.Namespace()), e.router, e.metrics, append(e.traced(), ledger.WithLeads(e.sends))...)
+	e.log = ledger.NewLog(e.clientset.CDEventSubjects(system.Namespace()), wal.Options{Tell: e.ledgered, Leads: e.sends})
+	e.ledger = ledger.New(e.log, e.router, e.metrics, append(e.traced(), ledger.WithLeads(e.sends))...)
 	e.ledger.OnLeftOut(func(key ledger.Key, sources []types.UID) {
 		for _, uid := range sources {
 			e.delivery.ReportProblem(uid, fmt.Sprintf("an event about %s was not sent: the sources that receive it need more room than the journal has; "+

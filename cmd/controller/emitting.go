@@ -17,6 +17,7 @@ import (
 	kubeclient "knative.dev/pkg/client/injection/kube/client"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
+	"knative.dev/pkg/logging"
 	"knative.dev/pkg/system"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -25,6 +26,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger/wal"
 	"github.com/knative-cdevents/knative-cdevents/emitter/trace"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 )
@@ -53,6 +55,7 @@ type emitting struct {
 
 	metrics  *delivery.Instruments
 	tracer   *trace.Tracer // nil if nothing is traced
+	log      *wal.Log
 	ledger   *ledger.Ledger
 	filters  *delivery.Filters
 	router   *delivery.Router
@@ -126,8 +129,10 @@ func (e *emitting) start(ctx, sending context.Context) {
 	e.running.Go(func() {
 		defer enough()
 		if cache.WaitForCacheSync(sending.Done(), e.followed.HasSynced) {
+			e.log.Start(ctx)
 			e.known.Store(true)
 			e.delivery.Resume()
+			e.running.Go(func() { e.keepLog(ctx) })
 		}
 		if e.synced(sending) == nil {
 			e.delivery.Sweep(sending, sweepEvery)
@@ -137,9 +142,17 @@ func (e *emitting) start(ctx, sending context.Context) {
 	})
 }
 
+// keepLog makes the slots of the log, and writes checkpoints.
+func (e *emitting) keepLog(ctx context.Context) {
+	if err := e.log.MakeSlots(ctx); err != nil && ctx.Err() == nil {
+		logging.FromContext(ctx).Warnw("Not all slots of the log could be created; the others are created when they are needed", "error", err)
+	}
+	e.log.Run(ctx)
+}
+
 // synced waits until the sources, their namespaces and the ledger are known.
 func (e *emitting) synced(ctx context.Context) error {
-	if !cache.WaitForCacheSync(ctx.Done(), e.sources.HasSynced, e.subjects.HasSynced, e.namespaces.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), e.sources.HasSynced, e.known.Load, e.namespaces.HasSynced) {
 		return fmt.Errorf("waiting for the caches of sources, subjects and namespaces: %w", context.Cause(ctx))
 	}
 	return nil

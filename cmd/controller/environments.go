@@ -43,7 +43,7 @@ func (c *controllers) watchEnvironments(ctx context.Context) {
 	must(ctx, "registering the metrics of environments", prometheus.Register(environment.Metrics(environments.Readings)))
 	c.environments.Store(environments)
 	c.running.Go(func() {
-		if !cache.WaitForCacheSync(ctx.Done(), e.subjects.HasSynced, e.namespaces.HasSynced) {
+		if !cache.WaitForCacheSync(ctx.Done(), e.known.Load, e.namespaces.HasSynced) {
 			return
 		}
 		if err := impl.Run(ctx); err != nil {

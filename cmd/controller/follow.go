@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
 
@@ -41,22 +42,25 @@ func (e *emitting) sourcesFollowed() cache.ResourceEventHandler {
 }
 
 // subjectsFollowed handles changes of ledger entries.
-func (e *emitting) subjectsFollowed() cache.ResourceEventHandler {
+func (e *emitting) subjectsFollowed(ctx context.Context) cache.ResourceEventHandler {
+	observe := func(s *v1alpha1.CDEventSubject) { e.log.Observe(ctx, s) }
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { with(obj, e.ledgered) },
+		AddFunc: func(obj any) { with(obj, observe) },
 		UpdateFunc: func(before, obj any) {
 			withBoth(before, obj, func(was, s *v1alpha1.CDEventSubject) {
 				if observer.WentBack(was.ResourceVersion, s.ResourceVersion) {
 					e.reverted()
 				}
-				e.ledgered(s)
+				observe(s)
 			})
 		},
 		DeleteFunc: func(obj any) {
 			_, missed := obj.(cache.DeletedFinalStateUnknown)
 			with(obj, func(s *v1alpha1.CDEventSubject) {
-				e.ledger.Forget(s, !missed)
-				e.refresh(s) // the observer drops its memory of the object
+				if e.log.Forget(s, !missed) != nil {
+					e.ledger.Forget(s, !missed)
+					e.refresh(s) // the observer drops its memory of the object
+				}
 			})
 		},
 	}
@@ -114,7 +118,7 @@ func (e *emitting) lookAgain(namespace string) {
 	})
 }
 
-// ledgered handles a ledger entry. If another process wrote it, the observer decides
+// ledgered handles the newest state of a ledger entry. If another process wrote it, the observer decides
 // again.
 func (e *emitting) ledgered(s *v1alpha1.CDEventSubject) {
 	if e.ledger.Observe(s) {
@@ -138,6 +142,7 @@ var errReverted = errors.New("the API server has gone back in time, as after a b
 
 // reverted stops the process, and writes nothing of its memory, which is invalid.
 func (e *emitting) reverted() {
+	e.log.Stop()
 	e.ledger.Discard()
 	e.end(errReverted)
 }

@@ -22,13 +22,13 @@ func TestNothingIsWrittenAfterAPIServerWentBack(t *testing.T) {
 		"an older version of an entry": {func(e *emitting, entry *v1alpha1.CDEventSubject) {
 			was := entry.DeepCopy()
 			was.ResourceVersion = "1" + was.ResourceVersion
-			e.subjectsFollowed().OnUpdate(was, entry)
+			e.subjectsFollowed(t.Context()).OnUpdate(was, entry)
 		}, true},
 		"an older version of a Service": {func(e *emitting, _ *v1alpha1.CDEventSubject) {
 			e.services.Load().Updated("8", cartKey, observer.Part{Name: "service", Version: "7", Root: true})
 		}, true},
 		"the same version of an entry": {func(e *emitting, entry *v1alpha1.CDEventSubject) {
-			e.subjectsFollowed().OnUpdate(entry, entry)
+			e.subjectsFollowed(t.Context()).OnUpdate(entry, entry)
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestNothingIsWrittenAfterAPIServerWentBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			entry := s.All()[0]
+			entry := s.Peek(ledger.Name(spec)).DeepCopy()
 			e.ledger.Acknowledge(entry.Name, source.UID, 1)
 			c.happens(e, entry)
 			e.ledger.Acknowledge(entry.Name, source.UID, 2)

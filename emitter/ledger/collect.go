@@ -19,7 +19,7 @@ func (l *Ledger) Collect(ctx context.Context, now time.Time, keep time.Duration)
 	l.mu.Lock()
 	for _, sub := range l.subjects {
 		switch {
-		case sub.object == nil || !finished(sub.object):
+		case sub.object == nil || !Finished(sub.object):
 			sub.finished = time.Time{}
 		case sub.finished.IsZero():
 			sub.finished = now
@@ -44,7 +44,7 @@ func (l *Ledger) collect(ctx context.Context, sub *subject) error {
 	l.mu.RLock()
 	o := sub.object
 	l.mu.RUnlock()
-	if o == nil || !finished(o) {
+	if o == nil || !Finished(o) {
 		return nil
 	}
 	err := l.client.Delete(ctx, sub.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{

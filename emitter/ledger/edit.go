@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/dora"
@@ -69,7 +70,7 @@ type edit struct {
 	leftOut []types.UID
 	// contents are those of current, if something is decided, and history is the next history, if a transition is journaled.
 	contents contents
-	history  []v1alpha1.PastTransition
+	history  history
 	// traced are the new transitions, as they were decided.
 	traced []lifecycle.Transition
 	// refused are the sources that do not receive an event, once for each event.
@@ -145,7 +146,7 @@ func (e *edit) journal(c Change, router Router) error {
 			delete(st.Acknowledged, source)
 		}
 	}
-	if e.history, err = e.contents.past(); err != nil {
+	if e.history, err = e.contents.history, e.contents.err; err != nil {
 		return fmt.Errorf("%w; no events about this object are sent until the newer version runs again", err)
 	}
 	memory, err := json.Marshal(c.Memory.Stored(selected.Namespace))
@@ -198,11 +199,15 @@ func (e *edit) refuse(all []Recipient) []Recipient {
 func (e *edit) add(t lifecycle.Transition, to []Recipient) error {
 	st, at := &e.next.Status, metav1.NewMicroTime(t.Time)
 	st.Sequence, st.LastEvent, st.LastEventTime = t.Sequence, string(t.Type), &at
-	e.history, st.Performance = look(e.history, t), dora.Count(st.Performance, t)
+	st.Performance = dora.Count(st.Performance, t)
+	var err error
+	if e.history, err = e.history.with(t); err != nil {
+		return err
+	}
 	if len(to) == 0 {
 		return nil
 	}
-	raw, err := json.Marshal(t)
+	raw, err := asStored(t)
 	if err != nil {
 		return fmt.Errorf("encoding transition %d (%s): %w", t.Sequence, t.Type, err)
 	}
@@ -219,6 +224,20 @@ func (e *edit) add(t lifecycle.Transition, to []Recipient) error {
 	}
 	st.Journal = append(st.Journal, entry)
 	return nil
+}
+
+// asStored encodes a transition as the API server will store it, which knows no schema of it: with its fields in the order of their names.
+// A transition in the log then has the same bytes, and the same digest, as the one in its CDEventSubject.
+func asStored(t lifecycle.Transition) ([]byte, error) {
+	raw, err := json.Marshal(t)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // the caller names the transition
+	}
+	var fields any
+	if err := utiljson.Unmarshal(raw, &fields); err != nil { // as the API server reads numbers
+		return nil, err //nolint:wrapcheck // the caller names the transition
+	}
+	return json.Marshal(fields) //nolint:wrapcheck // the caller names the transition
 }
 
 // onlyReplayed chooses the recipients of a replay. Their events have ids of their own, because
@@ -318,8 +337,10 @@ func (e *edit) conditions(c Change) {
 }
 
 // done says that the object is gone and no event is pending.
-func (e *edit) done() bool { return finished(e.next) }
+func (e *edit) done() bool { return Finished(e.next) }
 
-func finished(s *v1alpha1.CDEventSubject) bool {
+// Finished reports whether the object of a CDEventSubject is gone, and no event about it is pending. The CDEventSubject is then not needed
+// any more.
+func Finished(s *v1alpha1.CDEventSubject) bool {
 	return s.Status.Removed && len(s.Status.Journal) == 0
 }

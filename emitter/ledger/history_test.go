@@ -9,11 +9,27 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
+// look adds a transition to a history, and decodes all of it.
+func look(t *testing.T, all []v1alpha1.PastTransition, tr lifecycle.Transition) []v1alpha1.PastTransition {
+	t.Helper()
+	h, err := historyOf(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, err = h.with(tr); err != nil {
+		t.Fatal(err)
+	}
+	if all, err = h.decode(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 func TestHistoryHasTheLastTransitions(t *testing.T) {
 	t.Parallel()
 	var h []v1alpha1.PastTransition
 	for n := range int64(50) {
-		h = look(h, lifecycle.Transition{Sequence: n + 1, Time: time.Unix(n, 0), Type: lifecycle.RevisionReady, Revision: &lifecycle.Revision{Name: "cart-00001"}})
+		h = look(t, h, lifecycle.Transition{Sequence: n + 1, Time: time.Unix(n, 0), Type: lifecycle.RevisionReady, Revision: &lifecycle.Revision{Name: "cart-00001"}})
 		if want := min(int(n)+1, MaxHistory); len(h) != want || h[len(h)-1].Sequence != n+1 || h[0].Sequence != n+2-int64(want) {
 			t.Fatalf("after %d: %+v", n+1, h)
 		}
@@ -22,7 +38,7 @@ func TestHistoryHasTheLastTransitions(t *testing.T) {
 		t.Errorf("a usual history has %d bytes", size)
 	}
 	// A backup that was restored makes numbers come again.
-	h = look(h, lifecycle.Transition{Sequence: 45, Type: lifecycle.Removed})
+	h = look(t, h, lifecycle.Transition{Sequence: 45, Type: lifecycle.Removed})
 	if last := h[len(h)-1]; last.Sequence != 45 || last.Type != string(lifecycle.Removed) || h[len(h)-2].Sequence != 44 {
 		t.Errorf("%+v", h)
 	}
@@ -43,7 +59,7 @@ func TestHistoryIsBounded(t *testing.T) {
 				tr.Traffic = append(tr.Traffic, lifecycle.Share{Revision: long, Percent: 1})
 			}
 		}
-		h = look(h, tr)
+		h = look(t, h, tr)
 		if size := weigh(h); size > maxHistorySize+maxPastText || h[len(h)-1].Sequence != n+1 {
 			t.Fatalf("%d transitions in %d bytes", len(h), size)
 		}

@@ -78,7 +78,7 @@ func TestHistoryIsPackedToo(t *testing.T) {
 	t.Parallel()
 	s := rememberedBy([]byte(`{"primary": "cart-00001"}`))
 	for n := range int64(2) {
-		s.Status.History = look(s.Status.History, lifecycle.Transition{Sequence: 2 + n, Time: time.Unix(1, 0), Type: lifecycle.Upgraded, Revision: &lifecycle.Revision{Name: "cart-00002"}})
+		s.Status.History = look(t, s.Status.History, lifecycle.Transition{Sequence: 2 + n, Time: time.Unix(1, 0), Type: lifecycle.Upgraded, Revision: &lifecycle.Revision{Name: "cart-00002"}})
 	}
 	p := Packed(s)
 	if p.Status.History != nil || len(s.Status.History) != 2 {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger/wal"
 )
 
 // AcknowledgementsKind is the spec.kind of the slots: CDEventSubjects with acknowledgements about others. What a slot says
@@ -195,9 +196,15 @@ func (l *Ledger) forgetSlot(number int, uid types.UID) {
 	l.uncoverLocked(number)
 }
 
-// WithSlots returns CDEventSubjects as they are when the acknowledgements in the slots among them are folded, without the slots.
+// IsSlot reports whether a CDEventSubject has what belongs to others: their newest states, or acknowledgements.
+func IsSlot(s *v1alpha1.CDEventSubject) bool {
+	return s.Spec.APIVersion == v1alpha1.SchemeGroupVersion.String() && (s.Spec.Kind == AcknowledgementsKind || s.Spec.Kind == wal.Kind)
+}
+
+// WithSlots returns CDEventSubjects as they are when the states and acknowledgements in the slots among them are folded, without the slots.
 // It changes none of them in place. They are unpacked.
 func WithSlots(all []v1alpha1.CDEventSubject) []v1alpha1.CDEventSubject {
+	all = wal.Folded(all, Finished)
 	acked := map[string]map[types.UID][]string{}
 	for _, s := range all {
 		for source, entries := range s.Status.Acknowledgements {

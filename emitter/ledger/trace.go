@@ -31,6 +31,10 @@ func (l *Ledger) marked(spec v1alpha1.CDEventSubjectSpec, all []lifecycle.Transi
 
 func (l *Ledger) trace(e *edit) {
 	if l.tracer != nil && len(e.traced) > 0 {
-		l.tracer.Journaled(e.next.Spec, e.history, e.traced)
+		past, err := e.history.decode()
+		if err != nil {
+			past = nil // the rollout's trace then begins here
+		}
+		l.tracer.Journaled(e.next.Spec, past, e.traced)
 	}
 }

@@ -60,7 +60,7 @@ func (l *Ledger) lose(s *v1alpha1.CDEventSubject, certain bool) bool {
 	if !ok {
 		return false
 	}
-	if certain && sub.object != nil && sub.object.UID == s.UID && sub.deleted != s.UID && !finished(sub.object) && s.Spec.Kind != BaselineKind {
+	if certain && sub.object != nil && sub.object.UID == s.UID && sub.deleted != s.UID && !Finished(sub.object) && s.Spec.Kind != BaselineKind {
 		sub.missing = true
 		return true
 	}

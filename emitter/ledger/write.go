@@ -50,7 +50,7 @@ func (l *Ledger) write(ctx context.Context, sub *subject, spec v1alpha1.CDEventS
 		}
 		written, err := l.put(ctx, e)
 		switch {
-		case apierrors.IsNotFound(err) && e.current != nil && !finished(e.current):
+		case apierrors.IsNotFound(err) && e.current != nil && !Finished(e.current):
 			// Deleted by hand, or collected while this process was cut off. The informer
 			// will tell which, and what its last state was.
 			l.metrics.Refused()
