@@ -48,6 +48,7 @@ func (w *world) restore() {
 	}
 	w.backup = nil
 	w.end()
+	clear(w.revisions)
 	if slots := w.slots(); w.rng.IntN(2) == 0 {
 		w.store.Restore(b.ledger)
 	} else {

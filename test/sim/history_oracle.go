@@ -38,7 +38,7 @@ func (w *world) judgeWritten(o *v1alpha1.CDEventSubject) {
 
 // judgeHistory checks that each event that a sink received is in the history, unless 20 came after it.
 func (w *world) judgeHistory(uid types.UID, mine []delivered) {
-	o := ledger.Unpacked(w.store.Peek(ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: "Service", UID: uid})))
+	o := w.entry(uid)
 	if o == nil || len(o.Status.History) == 0 {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger/wal"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	kind "github.com/knative-cdevents/knative-cdevents/reconciler/service"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
@@ -27,8 +29,8 @@ type process struct {
 	// watch is what its informers have delivered; leads says whether it acts on that.
 	watch *watch
 	leads bool
-	// gone are the deleted entries that the informer has not reported yet.
-	gone []*v1alpha1.CDEventSubject
+	// seen is how many changes of the ledger the informer has delivered.
+	seen int
 	// skew is the error of its clock.
 	skew time.Duration
 	// upTo is how far each informer has read its log.
@@ -42,6 +44,7 @@ type process struct {
 	// verdicts receives the verdicts of gates; judged are the runs that it has received.
 	verdicts *kind.Verdicts
 	judged   map[string]bool
+	log      *wal.Log
 	ledger   *ledger.Ledger
 	acks     store.Acks
 	delivery *delivery.Delivery
@@ -60,6 +63,9 @@ type process struct {
 
 // histories is how long a standby process keeps what it saw.
 const histories = time.Hour
+
+// all is more changes than there are.
+const all = math.MaxInt
 
 // turn is one object with pending events for one source.
 type turn struct {
@@ -192,16 +198,58 @@ func (p *process) flush() {
 	}
 }
 
-// ledgered passes a written entry to the ledger, as an informer does.
+// ledgered passes a state of an entry to the ledger.
 func (p *process) ledgered(o *v1alpha1.CDEventSubject) {
-	if !p.ledger.Observe(o) {
-		return
+	if p.ledger.Observe(o) && p.environments != nil {
+		p.refresh(o)
 	}
+}
+
+func (p *process) refresh(o *v1alpha1.CDEventSubject) {
 	switch key := ledger.KeyOf(o.Spec); key.Group {
 	case platforms.Group:
 		p.environments.ob.Ledgered(key)
 	default:
 		p.ob.Ledgered(key)
+	}
+}
+
+// follow lets the informer deliver the next changes of the ledger, at most n.
+func (p *process) follow(n int) {
+	all := p.w.store.Changes(p.seen)
+	for _, c := range all[:min(n, len(all))] {
+		p.seen++
+		if !c.Deleted {
+			p.log.Observe(p.ctx, c.Object)
+			continue
+		}
+		if o := p.log.Forget(c.Object, true); o != nil {
+			p.ledger.Forget(c.Object, true)
+			p.refresh(c.Object)
+		}
+	}
+}
+
+// relist lets the informer list everything again, and deliver it in any order.
+func (p *process) relist() {
+	for _, c := range p.w.store.Changes(p.seen) {
+		if p.seen++; c.Deleted {
+			if o := p.log.Forget(c.Object, true); o != nil {
+				p.ledger.Forget(c.Object, true)
+			}
+		}
+	}
+	all := p.w.store.All()
+	p.w.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for _, o := range all {
+		p.log.Observe(p.ctx, o)
+	}
+}
+
+// checkpoint writes what the log has to the entries.
+func (p *process) checkpoint() {
+	if err := p.log.Checkpoint(p.ctx, p.w.cluster.now); err != nil && !apierrors.IsTimeout(err) {
+		p.w.fail("writing checkpoints: %v", err)
 	}
 }
 
@@ -217,18 +265,9 @@ func (p *process) vandalise() {
 	}
 	p.w.silent += 2
 	p.w.store.Remove(o.Name)
-	p.gone = append(p.gone, o)
 	if p.w.rng.IntN(2) == 0 {
-		p.notice() // otherwise a write may notice first
+		p.follow(all) // otherwise a write may notice first
 	}
-}
-
-// notice lets the informer report deleted entries.
-func (p *process) notice() {
-	for _, o := range p.gone {
-		p.ledger.Forget(o, true)
-	}
-	p.gone = nil
 }
 
 // collect deletes finished entries. It keeps an entry for longer than histories while a

@@ -12,6 +12,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger/wal"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	kind "github.com/knative-cdevents/knative-cdevents/reconciler/service"
@@ -56,7 +57,11 @@ func (p *process) startEmitter() {
 		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "sim"} },
 		Render:      cdevents.Render,
 	}
-	p.ledger = ledger.New(w.store, router, w, ledger.WithAcks(&p.acks), ledger.WithLeads(func(types.NamespacedName) bool { return p.leads }),
+	p.log = ledger.NewLog(w.store, wal.Options{
+		Slots: w.slotsOfLog, Tell: p.ledgered, Leads: func(types.NamespacedName) bool { return p.leads },
+		Checkpoints: wal.Checkpoints{Rate: .5, Quiet: 2, QuietAfter: 2 * time.Second, Share: .05, Age: 200 * time.Millisecond},
+	})
+	p.ledger = ledger.New(p.log, router, w, ledger.WithAcks(&p.acks), ledger.WithLeads(func(types.NamespacedName) bool { return p.leads }),
 		ledger.WithGathering(ledger.Gathering{Slots: 1 + w.rng.IntN(4), Facts: 1 + w.rng.IntN(3), FoldRate: .3}))
 	p.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { w.fail("routing: %v", why.Err) })
 	p.delivery = delivery.New(p.ctx, delivery.Options{
@@ -68,9 +73,11 @@ func (p *process) startEmitter() {
 	for _, s := range w.sources {
 		p.delivery.UpdateSource(s)
 	}
-	for _, name := range w.store.Names() {
-		p.ledger.Observe(w.store.Peek(name))
+	p.seen = len(w.store.Changes(0))
+	for _, o := range w.store.All() {
+		p.log.Observe(p.ctx, o)
 	}
+	p.log.Start(p.ctx)
 }
 
 // startObserver creates the watched kind and its observer.

@@ -7,8 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
@@ -104,7 +102,7 @@ func (p *process) poll() {
 // remembered returns what the ledger stores about a Service.
 func (w *world) remembered(s *service) lifecycle.Memory {
 	var m lifecycle.Memory
-	o := ledger.Unpacked(w.store.Peek(ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: kindName, UID: s.uid})))
+	o := w.entry(s.uid)
 	if o == nil || o.Status.Memory == nil || json.Unmarshal(o.Status.Memory.Raw, &m) != nil {
 		return lifecycle.Memory{}
 	}

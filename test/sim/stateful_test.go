@@ -95,9 +95,7 @@ func TestPollOfFormerLeader(t *testing.T) {
 	old.tell()
 	for range 60 {
 		w.cluster.tick()
-		for _, name := range w.store.Names() {
-			old.ledgered(w.store.Peek(name))
-		}
+		old.follow(all)
 		old.queue[cart.key] = true
 		old.reconcile()
 		old.deliver()

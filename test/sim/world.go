@@ -23,6 +23,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger/wal"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
@@ -57,6 +58,10 @@ type world struct {
 	// silent counts the writes without an event: the memory of Services from before the
 	// baseline, and deletions.
 	silent int
+	// slotsOfLog is the size of the log.
+	slotsOfLog int
+	// revisions are those of the entries' checkpoints.
+	revisions map[string]int64
 }
 
 // watch is the time in which one process receives changes, as leader or standby.
@@ -87,7 +92,8 @@ type delivered struct {
 func newWorld(seed uint64, with chaos) *world {
 	w := &world{
 		rng: rand.New(rand.NewPCG(seed, 7)), store: store.New(), sources: newSources(with.sources), //nolint:gosec // a simulation must be reproducible
-		bytes: map[string]string{}, got: map[types.UID][]delivered{}, down: map[types.UID]bool{}, with: with,
+		bytes: map[string]string{}, got: map[types.UID][]delivered{}, down: map[types.UID]bool{}, with: with, revisions: map[string]int64{},
+		slotsOfLog: 2 + int(seed%5),
 	}
 	w.log = zap.New(loud{zapcore.NewNopCore()}, zap.Hooks(func(e zapcore.Entry) error {
 		w.fail("logged as an error: %s", e.Message)
@@ -245,9 +251,10 @@ func (w *world) step(p *process) {
 		case 9, 10:
 			p.poll()
 		case 8:
-			p.notice()
-			if names := w.store.Names(); len(names) > 0 {
-				p.ledgered(w.store.Peek(names[w.rng.IntN(len(names))]))
+			if w.rng.IntN(20) == 0 {
+				p.relist()
+			} else {
+				p.follow(1 + w.rng.IntN(8))
 			}
 		case 0, 1, 2:
 			p.next(w.rng.IntN(logs))
@@ -259,6 +266,9 @@ func (w *world) step(p *process) {
 			p.gather()
 			if w.rng.IntN(2) == 0 {
 				p.flush()
+			}
+			if w.rng.IntN(2) == 0 {
+				p.checkpoint()
 			}
 			p.collect()
 		}
@@ -315,10 +325,7 @@ func (w *world) round(p *process) bool {
 	for p.judging() {
 		busy = true
 	}
-	p.notice()
-	for _, name := range w.store.Names() {
-		p.ledgered(w.store.Peek(name))
-	}
+	p.follow(all)
 	for p.environments.next() {
 		busy = true
 	}
@@ -327,19 +334,57 @@ func (w *world) round(p *process) bool {
 	busy = p.deliver() || busy
 	p.gather()
 	p.flush()
+	p.checkpoint()
 	return busy
 }
 
 // pending reports whether an entry has events that are pending, or were when it was written.
 func (w *world) pending() bool {
-	return slices.ContainsFunc(w.store.Names(), func(name string) bool { return len(w.store.Peek(name).Status.Journal) > 0 })
+	return slices.ContainsFunc(w.entries(), func(o v1alpha1.CDEventSubject) bool { return len(o.Status.Journal) > 0 }) ||
+		slices.ContainsFunc(w.processes, func(p *process) bool { return p.log.Behind() > 0 })
+}
+
+// entries are the newest states of all entries, as users see them.
+func (w *world) entries() []v1alpha1.CDEventSubject {
+	var all []v1alpha1.CDEventSubject
+	for _, o := range w.store.All() {
+		all = append(all, *o)
+	}
+	return ledger.WithSlots(all)
+}
+
+// entry is the newest state of the entry of a Service, nil if there is none.
+func (w *world) entry(uid types.UID) *v1alpha1.CDEventSubject {
+	name := ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: kindName, UID: uid})
+	all := w.entries()
+	if i := slices.IndexFunc(all, func(o v1alpha1.CDEventSubject) bool { return o.Name == name }); i >= 0 {
+		return &all[i]
+	}
+	return nil
 }
 
 // wrote counts the writes without an event, and checks what was written.
 func (w *world) wrote(o *v1alpha1.CDEventSubject, deleted bool) {
+	if o.Spec.Kind == wal.Kind {
+		if o.Status.Sequence == 0 {
+			w.silent++
+		}
+		for _, s := range wal.Folded([]v1alpha1.CDEventSubject{*o}, func(*v1alpha1.CDEventSubject) bool { return false }) {
+			w.judgeWritten(&s)
+		}
+		return
+	}
 	w.judgeWritten(o)
-	if deleted || o.Spec.Kind == ledger.BaselineKind || o.Spec.Kind == ledger.AcknowledgementsKind || o.Status.Sequence == 0 && len(o.Status.Acknowledged) == 0 {
+	if deleted || o.Spec.Kind == ledger.BaselineKind || o.Spec.Kind == ledger.AcknowledgementsKind || o.Status.Sequence == 0 && len(o.Status.Acknowledged) == 0 ||
+		o.Status.Revision > 1 {
 		w.silent++
+	}
+	if before := w.revisions[o.Name]; o.Status.Revision < before && !deleted {
+		w.fail("%s: revision %d was replaced by %d", o.Name, before, o.Status.Revision)
+	}
+	w.revisions[o.Name] = o.Status.Revision
+	if deleted {
+		delete(w.revisions, o.Name)
 	}
 }
 

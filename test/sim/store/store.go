@@ -7,7 +7,9 @@
 package store
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,6 +41,21 @@ type Store struct {
 	writes  int
 	// Wrote is called with every object that was written or deleted.
 	Wrote func(o *v1alpha1.CDEventSubject, deleted bool)
+	// changes is what a watch delivers, in order, since the start or the last Restore.
+	changes []Change
+}
+
+// Change is one change that a watch delivers.
+type Change struct {
+	Object  *v1alpha1.CDEventSubject
+	Deleted bool
+}
+
+// Changes returns the changes since one of them, by number. The caller must not change the objects.
+func (s *Store) Changes(since int) []Change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.changes[since:])
 }
 
 // New returns an empty store.
@@ -105,6 +122,9 @@ func (s *Store) Remove(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.next()
+	if o := s.objects[name]; o != nil {
+		s.changes = append(s.changes, Change{Object: o, Deleted: true})
+	}
 	delete(s.objects, name)
 }
 
@@ -125,7 +145,7 @@ func (s *Store) Dump() Dump {
 func (s *Store) Restore(d Dump, but ...*v1alpha1.CDEventSubject) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.version, s.objects = d.version, maps.Clone(d.objects)
+	s.version, s.objects, s.changes = d.version, maps.Clone(d.objects), nil
 	for _, o := range but {
 		s.objects[o.Name] = o
 	}
@@ -143,6 +163,24 @@ func invalid(o *v1alpha1.CDEventSubject) error {
 	return nil
 }
 
+// stored is an object as the API server stores it: in what has no schema, fields are in the order of their names.
+func stored(o *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
+	c := o.DeepCopy()
+	for i := range c.Status.Journal {
+		raw := &c.Status.Journal[i].Transition.Raw
+		var fields any
+		decoder := json.NewDecoder(bytes.NewReader(*raw))
+		decoder.UseNumber()
+		if err := decoder.Decode(&fields); err != nil {
+			continue // the API server would refuse it
+		}
+		if sorted, err := json.Marshal(fields); err == nil {
+			*raw = sorted
+		}
+	}
+	return c
+}
+
 func (s *Store) do(verb, name string, f func() (*v1alpha1.CDEventSubject, error)) (*v1alpha1.CDEventSubject, error) {
 	if s.Before != nil {
 		if err := s.Before(verb, name); err != nil {
@@ -153,6 +191,7 @@ func (s *Store) do(verb, name string, f func() (*v1alpha1.CDEventSubject, error)
 	out, err := f()
 	if err == nil && verb != "get" {
 		s.writes++
+		s.changes = append(s.changes, Change{Object: out, Deleted: verb == "delete"})
 		if s.Wrote != nil {
 			s.Wrote(out, verb == "delete")
 		}
@@ -176,7 +215,7 @@ func (s *Store) Create(_ context.Context, o *v1alpha1.CDEventSubject, _ metav1.C
 		if err := invalid(o); err != nil {
 			return nil, err
 		}
-		c := o.DeepCopy()
+		c := stored(o)
 		c.ResourceVersion = s.next()
 		c.UID = types.UID("uid-" + c.ResourceVersion)
 		c.CreationTimestamp = metav1.NewTime(s.Now().Truncate(time.Second))
@@ -198,7 +237,7 @@ func (s *Store) Update(_ context.Context, o *v1alpha1.CDEventSubject, _ metav1.U
 		if err := invalid(o); err != nil {
 			return nil, err
 		}
-		c := o.DeepCopy()
+		c := stored(o)
 		c.ResourceVersion = s.next()
 		s.objects[o.Name] = c
 		return c, nil
@@ -214,6 +253,20 @@ func (s *Store) Get(_ context.Context, name string, _ metav1.GetOptions) (*v1alp
 		}
 		return have, nil
 	})
+}
+
+// List implements wal.Client: all objects at one moment.
+func (s *Store) List(context.Context, metav1.ListOptions) (*v1alpha1.CDEventSubjectList, error) {
+	if s.Before != nil {
+		if err := s.Before("list", ""); err != nil {
+			return nil, err
+		}
+	}
+	out := &v1alpha1.CDEventSubjectList{}
+	for _, o := range s.All() {
+		out.Items = append(out.Items, *o)
+	}
+	return out, nil
 }
 
 // Delete implements ledger.Client.
