@@ -24,8 +24,9 @@ const Label = "knative-cdevents.dev/log"
 
 const prefix = "log-"
 
-// maxUnpacked bounds what an edited slot can cost: several times what the largest append has.
-const maxUnpacked = 64 << 20
+// maxUnpacked bounds what an edited slot can cost. What an append writes is always below it, or it could not be read again: a state has
+// less than a megabyte, and most of it compresses well.
+const maxUnpacked = (maxBatch + maxCarried) << 20
 
 // gzips are *gzip.Writer, each of which takes several hundred kilobytes.
 var gzips sync.Pool
