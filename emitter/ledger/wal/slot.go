@@ -24,8 +24,8 @@ const Label = "knative-cdevents.dev/log"
 
 const prefix = "log-"
 
-// maxUnpacked bounds what an edited slot can cost. What an append writes is always below it, or it could not be read again: a state has
-// less than a megabyte, and most of it compresses well.
+// maxUnpacked bounds what an edited slot can cost. What an append writes must be below it, or it could not be read again: the ledger keeps
+// a state below a megabyte.
 const maxUnpacked = (maxBatch + maxCarried) << 20
 
 // gzips are *gzip.Writer, each of which takes several hundred kilobytes.
