@@ -8,6 +8,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/tolerant"
 )
 
+// ForgetAnnotation with the value "true" on a CDEventSubject asks the controller to delete it, and
+// to treat the object as one that it has never seen. Events that are pending about it are dropped.
+const ForgetAnnotation = GroupName + "/forget"
+
 // CDEventSubject stores what the controller knows about a watched object, the events
 // about it that are not delivered yet, and how far each source has acknowledged them.
 //

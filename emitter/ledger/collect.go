@@ -16,8 +16,12 @@ import (
 // may still see the object, and would announce it again without the CDEventSubject.
 func (l *Ledger) Collect(ctx context.Context, now time.Time, keep time.Duration) error {
 	var due []*subject
+	var forgotten []string
 	l.mu.Lock()
 	for _, sub := range l.subjects {
+		if l.forgets(sub.object) {
+			forgotten = append(forgotten, sub.name) // the leader that was asked may have died
+		}
 		switch {
 		case sub.object == nil || !Finished(sub.object):
 			sub.finished = time.Time{}
@@ -29,6 +33,10 @@ func (l *Ledger) Collect(ctx context.Context, now time.Time, keep time.Duration)
 	}
 	l.mu.Unlock()
 	// The order is fixed, so that a simulation can be repeated.
+	slices.Sort(forgotten)
+	for _, name := range forgotten {
+		l.acks.Add(name)
+	}
 	slices.SortFunc(due, func(a, b *subject) int { return strings.Compare(a.name, b.name) })
 	for _, sub := range due {
 		if err := l.collect(ctx, sub); err != nil {
@@ -41,6 +49,11 @@ func (l *Ledger) Collect(ctx context.Context, now time.Time, keep time.Duration)
 func (l *Ledger) collect(ctx context.Context, sub *subject) error {
 	sub.writing.Lock()
 	defer sub.writing.Unlock()
+	return l.collectHeld(ctx, sub)
+}
+
+// collectHeld deletes a finished CDEventSubject while sub.writing is held.
+func (l *Ledger) collectHeld(ctx context.Context, sub *subject) error {
 	l.mu.RLock()
 	o := sub.object
 	l.mu.RUnlock()

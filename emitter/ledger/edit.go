@@ -39,13 +39,15 @@ const (
 	// DroppedTooManyLabels: the source selects by a label that was left out, because the
 	// object or its namespace has too many.
 	DroppedTooManyLabels = "TooManyLabels"
+	// DroppedForgotten: the CDEventSubject has v1alpha1.ForgetAnnotation.
+	DroppedForgotten = "Forgotten"
 )
 
 // DroppedReasons returns all reasons.
 func DroppedReasons() []string {
 	return []string{
 		DroppedJournalFull, DroppedRejected, DroppedSourceRemoved, DroppedUnreadable, DroppedSelectorInvalid,
-		DroppedTooManySources, DroppedSourceTooLarge, DroppedTooManyLabels,
+		DroppedTooManySources, DroppedSourceTooLarge, DroppedTooManyLabels, DroppedForgotten,
 	}
 }
 

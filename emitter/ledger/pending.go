@@ -272,19 +272,22 @@ func (l *Ledger) Abandon(source types.UID, leads func(types.NamespacedName) bool
 	}
 }
 
-// WriteAcks writes what was acknowledged of one CDEventSubject.
+// WriteAcks writes what was acknowledged of one CDEventSubject, or forgets it if a user asks for that.
 func (l *Ledger) WriteAcks(ctx context.Context, name string) error {
 	l.mu.RLock()
 	sub, ok := l.subjects[name]
-	var spec v1alpha1.CDEventSubjectSpec
-	if ok && sub.object != nil {
-		spec = sub.object.Spec
+	var object *v1alpha1.CDEventSubject
+	if ok {
+		object = sub.object
 	}
 	l.mu.RUnlock()
-	if !ok || spec.UID == "" {
+	switch {
+	case object == nil || object.Spec.UID == "":
 		return nil
+	case l.forgets(object):
+		return l.forget(ctx, sub)
 	}
-	if err := l.write(ctx, sub, spec, nil); err != nil {
+	if err := l.write(ctx, sub, object.Spec, nil); err != nil {
 		return fmt.Errorf("writing acknowledgements: %w", err)
 	}
 	return nil

@@ -11,7 +11,11 @@ func (l *Ledger) Observe(s *v1alpha1.CDEventSubject) bool {
 		l.observeSlot(s)
 		return false
 	}
-	if !l.take(s) {
+	others := l.take(s)
+	if l.forgets(s) {
+		l.acks.Add(s.Name)
+	}
+	if !others {
 		return false
 	}
 	l.remind(s)

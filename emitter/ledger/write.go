@@ -43,6 +43,11 @@ const maxConflicts = 8
 func (l *Ledger) write(ctx context.Context, sub *subject, spec v1alpha1.CDEventSubjectSpec, decide Decide) error {
 	sub.writing.Lock()
 	defer sub.writing.Unlock()
+	return l.writeHeld(ctx, sub, spec, decide)
+}
+
+// writeHeld writes while sub.writing is held.
+func (l *Ledger) writeHeld(ctx context.Context, sub *subject, spec v1alpha1.CDEventSubjectSpec, decide Decide) error {
 	for range maxConflicts {
 		e, err := l.prepare(sub, spec, decide)
 		if err != nil || e == nil {
@@ -81,6 +86,9 @@ func (l *Ledger) prepare(sub *subject, spec v1alpha1.CDEventSubjectSpec, decide 
 	e := newEdit(current, spec, acked, given)
 	e.missing, e.changed = missing, e.changed || missing
 	if decide == nil {
+		if l.forgets(current) {
+			e.forget()
+		}
 		e.changed = e.changed || e.folds
 	} else {
 		e.contents = contentsOf(current)
@@ -119,7 +127,7 @@ func (l *Ledger) put(ctx context.Context, e *edit) (*v1alpha1.CDEventSubject, er
 		if e.next.Status.Created == nil {
 			e.next.Status.Created = e.current.CreationTimestamp.DeepCopy()
 		}
-		e.next.ObjectMeta = metav1.ObjectMeta{Name: e.next.Name}
+		e.next.ObjectMeta = metav1.ObjectMeta{Name: e.next.Name, Labels: e.next.Labels, Annotations: e.next.Annotations}
 		return l.client.Create(ctx, e.next, metav1.CreateOptions{})
 	}
 	return l.client.Update(ctx, e.next, metav1.UpdateOptions{})

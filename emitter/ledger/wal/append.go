@@ -252,7 +252,9 @@ func (l *Log) appended(ctx context.Context, a *attempt, written *v1alpha1.CDEven
 		if e == nil || !later(s, e.newest) { // somebody has read it meanwhile, and written a checkpoint or a later state
 			continue
 		}
-		e.take(l.Lean(s))
+		s = l.Lean(s)
+		clothe(s, e.newest)
+		e.take(s)
 		r.written = e.newest
 		l.behindLocked(e, a.content.position)
 	}

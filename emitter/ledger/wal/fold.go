@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/logging"
@@ -143,10 +144,10 @@ func (l *Log) storedLocked(o *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject 
 	case o.Status.Revision == e.newest.Status.Revision:
 		o = l.sharedLocked(e, o)
 	case ahead:
-		return nil
+		return l.ifKnown(e.dress(o))
 	default: // somebody put an older one in its place, as from a backup: the newest state is written again
 		l.behindLocked(e, nowhere)
-		return nil
+		return l.ifKnown(e.dress(o))
 	}
 	l.caughtUpLocked(e)
 	return l.ifKnown(o)
@@ -158,6 +159,24 @@ func (l *Log) sharedLocked(e *entry, o *v1alpha1.CDEventSubject) *v1alpha1.CDEve
 	shared.ResourceVersion = e.newest.ResourceVersion
 	e.newest = &shared
 	return e.newest
+}
+
+// dress gives the newest state what users and other controllers have written into the metadata of the checkpoint. It returns the state if
+// that is something new.
+func (e *entry) dress(checkpoint *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
+	dressed := *e.newest
+	if clothe(&dressed, checkpoint); equality.Semantic.DeepEqual(dressed.ObjectMeta, e.newest.ObjectMeta) {
+		return nil
+	}
+	e.newest = &dressed
+	return e.newest
+}
+
+// clothe gives a state the metadata of another that is not the controller's. The log has none of it.
+func clothe(s, as *v1alpha1.CDEventSubject) {
+	if as != nil {
+		s.Labels, s.Annotations, s.Finalizers, s.OwnerReferences = as.Labels, as.Annotations, as.Finalizers, as.OwnerReferences
+	}
 }
 
 func (l *Log) ifKnown(s *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
@@ -243,6 +262,7 @@ func (l *Log) committedLocked(s *v1alpha1.CDEventSubject, position int64) {
 		if e.uid != "" {
 			s.UID = e.uid
 		}
+		clothe(s, e.newest)
 		e.take(s)
 		l.behindLocked(e, position)
 		if l.known {

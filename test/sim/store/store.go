@@ -128,6 +128,17 @@ func (s *Store) Remove(name string) {
 	delete(s.objects, name)
 }
 
+// Annotate annotates an object, as a user does with kubectl.
+func (s *Store) Annotate(name, key, value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.objects[name].DeepCopy()
+	metav1.SetMetaDataAnnotation(&o.ObjectMeta, key, value)
+	o.ResourceVersion = s.next()
+	s.objects[name] = o
+	s.changes = append(s.changes, Change{Object: o})
+}
+
 // Dump is the whole content of a store at one moment.
 type Dump struct {
 	version int64

@@ -1,0 +1,84 @@
+package ledger_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
+)
+
+// follow lets the informer deliver what it has not delivered yet.
+func follow(s *store.Store, l *ledger.Ledger, seen *int) {
+	for _, c := range s.Changes(*seen) {
+		if *seen++; c.Deleted {
+			l.Forget(c.Object, true)
+		} else {
+			l.Observe(c.Object)
+		}
+	}
+}
+
+func TestAnnotatedEntryIsForgotten(t *testing.T) {
+	s, c, seen := store.New(), &counts{}, 0
+	l, q := queued(s, everyone{"a", "b"}, c)
+	must(t, add(l, lifecycle.Deployed, ""))
+	must(t, add(l, lifecycle.Upgraded, ""))
+	name := ledger.Name(cart)
+	l.Acknowledge(name, "a", 1)
+	s.Annotate(name, v1alpha1.ForgetAnnotation, "true")
+	follow(s, l, &seen)
+	must(t, q.write(l))
+	if s.Has(name) {
+		t.Fatalf("still there: %+v", s.Peek(name))
+	}
+	if got := c.dropped[ledger.DroppedForgotten]; got != 3 {
+		t.Errorf("%d events counted as dropped, want the 3 that were pending", got)
+	}
+	follow(s, l, &seen)
+	must(t, add(l, lifecycle.Deployed, "")) // it is a new one
+	if got := s.Peek(name); got == nil || got.Status.Sequence != 1 || len(got.Annotations) > 0 {
+		t.Fatalf("after the next transition: %+v", got)
+	}
+	if got := sequences(l.Pending(key, "b")); got != "1" {
+		t.Errorf("pending %q, want 1", got)
+	}
+}
+
+// Only the leader may forget, and only an entry of an object: the first start is remembered in one, too.
+func TestAnnotationIsNoReasonForOthers(t *testing.T) {
+	s, seen, leads := store.New(), 0, true
+	a := &acks{}
+	l := ledger.New(s, everyone{"a"}, &counts{}, ledger.WithAcks(a), ledger.WithLeads(func(types.NamespacedName) bool { return leads }))
+	must(t, add(l, lifecycle.Deployed, ""))
+	if _, err := l.Baseline(t.Context(), "services"); err != nil {
+		t.Fatal(err)
+	}
+	name := ledger.Name(cart)
+	for _, o := range s.Names() {
+		s.Annotate(o, v1alpha1.ForgetAnnotation, map[bool]string{true: "false", false: "true"}[o == name])
+	}
+	follow(s, l, &seen)
+	must(t, a.write(l))
+	if got := len(s.Names()); got != 2 {
+		t.Errorf("%d entries left, want both", got)
+	}
+	leads = false
+	s.Annotate(name, v1alpha1.ForgetAnnotation, "true")
+	follow(s, l, &seen)
+	must(t, a.write(l))
+	if !s.Has(name) {
+		t.Fatal("a replica that does not lead has forgotten it")
+	}
+	leads = true // the former leader has not done it
+	must(t, l.Collect(context.Background(), time.Now(), time.Hour))
+	must(t, a.write(l))
+	if s.Has(name) {
+		t.Error("the next leader has not forgotten it")
+	}
+}
