@@ -37,8 +37,11 @@ func (k *Kind) Recall(raw []byte) (observer.Memory, error) {
 func (m memory) Next(ctx context.Context, s observer.Step) (observer.Result, error) {
 	v, ok := s.Parts[partObject].Value.(value)
 	version := s.Parts[partObject].Version
-	if !ok || observer.Older(version, m.Version) {
+	if !ok {
 		return observer.Result{}, nil
+	}
+	if observer.Older(version, m.Version) {
+		return observer.Result{Lagging: len(s.Later()) == 0}, nil
 	}
 	snapshot, complete := m.kind.snapshot(ctx, m.EnvironmentMemory, v, version)
 	if snapshot.Excluded && !m.Announced {

@@ -108,7 +108,8 @@ type Result struct {
 	Wake time.Time
 	// Wait says that something is missing to decide. The state is folded again later.
 	Wait bool
-	// Lagging says that the API server is known to be ahead of the caches.
+	// Lagging says that the API server is known to be ahead of the caches. The object is folded again soon, even if no update comes that
+	// shows anything else.
 	Lagging bool
 }
 

@@ -8,12 +8,14 @@ import (
 )
 
 // fresh removes the parts of a snapshot that are older than the memory: the previous leader
-// may have had newer caches. news is false if nothing remains.
+// may have had newer caches. news is false if nothing remains. lagging says that a part is to be looked at again: if the version
+// of the memory shows nothing else, no update leads to a decision, and what waits for its time would wait for ever.
 func (k *Kind) fresh(m lifecycle.Memory, s *lifecycle.Snapshot, from observer.Step) (news, lagging bool) {
 	s.Versions = maps.Clone(s.Versions)
+	old := false
 	past := func(name string) bool {
 		is := observer.Older(s.Versions[name], m.Versions[name])
-		if is {
+		if old = old || is; is {
 			delete(s.Versions, name)
 		}
 		return is
@@ -25,7 +27,8 @@ func (k *Kind) fresh(m lifecycle.Memory, s *lifecycle.Snapshot, from observer.St
 		s.Route = nil
 	}
 	news = len(s.Versions) > 0
-	return news, k.freshDomains(m, s, from)
+	lagging = k.freshDomains(m, s, from)
+	return news, lagging || old && len(from.Later()) == 0
 }
 
 // freshDomains does the same for DomainMappings. A deleted one has no version, so all of
