@@ -18,6 +18,11 @@ type chaos struct {
 	restores bool
 	// vandals: users delete entries of the ledger while a controller can restore them.
 	vandals bool
+	// unelected: two processes lead for everything, all the time. It goes with leaders.
+	unelected bool
+	// suspends: a process stops between a write and what it would send next, and continues much later, when another has led. It goes
+	// with leaders.
+	suspends bool
 	// sources is the number of sources.
 	sources int
 }
@@ -65,7 +70,7 @@ func (w *world) disturb() {
 	if len(w.processes) < limit && !down && (len(w.processes) == 0 || w.rng.IntN(30) == 0) {
 		w.processes = append(w.processes, w.start())
 	}
-	if n := len(w.processes); w.with.leaders && n > 0 {
+	if n := len(w.processes); w.with.leaders && !w.with.unelected && n > 0 {
 		p := w.processes[w.rng.IntN(n)]
 		switch w.rng.IntN(60) {
 		case 0, 1:

@@ -34,7 +34,7 @@ func history(seed uint64, size int, with chaos) *world {
 		w.disturb()
 		for range w.rng.IntN(6) {
 			if n := len(w.processes); n > 0 {
-				w.step(w.processes[w.rng.IntN(n)])
+				w.stepUnlessSuspended(w.processes[w.rng.IntN(n)])
 			}
 		}
 	}

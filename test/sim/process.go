@@ -29,6 +29,8 @@ type process struct {
 	// watch is what its informers have delivered; leads says whether it acts on that.
 	watch *watch
 	leads bool
+	// suspended is how many steps it does not take.
+	suspended int
 	// seen is how many changes of the ledger the informer has delivered.
 	seen int
 	// skew is the error of its clock.
