@@ -43,7 +43,7 @@ func mistaken(t *testing.T, with func(seed uint64) chaos) {
 // transition is journaled once, and sent once or twice.
 func TestTwoReplicasWithoutElection(t *testing.T) {
 	mistaken(t, func(seed uint64) chaos {
-		return chaos{leaders: true, unelected: true, crashes: seed%2 == 0, outages: seed%3 == 0, errors: seed%5 == 0, sources: 1 + int(seed%2)} //nolint:gosec // small
+		return chaos{leaders: true, unelected: true, crashes: seed%2 == 0, outages: seed%3 == 0, errors: seed%5 == 0, sources: 1 + int(seed%2)}
 	})
 }
 
@@ -51,6 +51,6 @@ func TestTwoReplicasWithoutElection(t *testing.T) {
 // leads meanwhile, and sends it. The first one may send it again when it continues.
 func TestSuspendedBetweenWriteAndSend(t *testing.T) {
 	mistaken(t, func(seed uint64) chaos {
-		return chaos{leaders: true, suspends: true, crashes: seed%2 == 0, outages: seed%3 == 0, errors: seed%5 == 0, sources: 1 + int(seed%2)} //nolint:gosec // small
+		return chaos{leaders: true, suspends: true, crashes: seed%2 == 0, outages: seed%3 == 0, errors: seed%5 == 0, sources: 1 + int(seed%2)}
 	})
 }
