@@ -2,6 +2,7 @@ package wal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -62,6 +63,10 @@ type attempt struct {
 func (l *Log) append(ctx context.Context, batch []*request) {
 	for range maxAppends {
 		a, err := l.compose(ctx, batch)
+		if errors.Is(err, errEncoding) && len(a.batch) > 1 {
+			l.split(ctx, a, err)
+			return
+		}
 		if err != nil {
 			fail(batch, err)
 			return
@@ -140,9 +145,14 @@ func (l *Log) compose(ctx context.Context, batch []*request) (*attempt, error) {
 	if err != nil || len(a.batch) == 0 {
 		return a, err
 	}
-	a.object, err = a.content.object(a.number, in)
+	if a.object, err = a.content.object(a.number, in); err != nil {
+		err = errors.Join(errEncoding, err)
+	}
 	return a, err
 }
+
+// errEncoding is the outcome of an append with a state that cannot be encoded.
+var errEncoding = errors.New("the log cannot have this state")
 
 // makeRoom makes sure that the slot of the next position exists, and that not too much of it must be carried.
 func (l *Log) makeRoom(ctx context.Context) error {
@@ -324,6 +334,9 @@ func (l *Log) catchUp(ctx context.Context) error {
 		l.mu.Lock()
 		position, next := o.Status.Sequence, l.end+1
 		switch {
+		case impossible(o):
+			l.adoptLocked(ctx, o, number)
+			position = 0
 		case position == next:
 			l.foldLocked(ctx, o)
 			l.foldAheadLocked(ctx)
@@ -370,7 +383,7 @@ func (l *Log) makeSlot(ctx context.Context, number int) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if o.Status.Sequence > l.end {
+	if o.Status.Sequence > l.end || impossible(o) {
 		return nil // the next append conflicts with it
 	}
 	l.ring[number].uid, l.ring[number].version = o.UID, o.ResourceVersion

@@ -36,7 +36,7 @@ type pacing struct {
 
 // behindLocked notes that a slot has a newer state than the checkpoint.
 func (l *Log) behindLocked(e *entry, position int64) {
-	if e.position = position; e.place != nil {
+	if e.position, e.exposed = position, false; e.place != nil {
 		l.behind.Remove(e.place)
 	}
 	e.place = l.behind.PushBack(e)
@@ -47,7 +47,7 @@ func (l *Log) behindLocked(e *entry, position int64) {
 
 // caughtUpLocked notes that the checkpoint has the newest state.
 func (l *Log) caughtUpLocked(e *entry) {
-	if e.position = 0; e.place != nil {
+	if e.position, e.exposed = 0, false; e.place != nil {
 		l.behind.Remove(e.place)
 		e.place = nil
 	}
@@ -106,9 +106,14 @@ func (l *Log) Checkpoint(ctx context.Context, now time.Time) error {
 		errs = append(errs, err)
 	}
 	for _, name := range l.due(now) {
-		err := l.upToDate(ctx, name)
-		if err == nil {
-			err = l.checkpoint(ctx, name)
+		var err error
+		for range maxConflicts {
+			if err = l.upToDate(ctx, name); err == nil {
+				err = l.checkpoint(ctx, name)
+			}
+			if !errors.Is(err, errMissing) {
+				break
+			}
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -155,11 +160,7 @@ func (l *Log) postpone(name string, now time.Time) {
 // upToDate reads the log to its end before a CDEventSubject is created again: another process may have deleted it for good, after a state
 // that this one has not read.
 func (l *Log) upToDate(ctx context.Context, name string) error {
-	l.mu.Lock()
-	e := l.entries[name]
-	missing := e != nil && e.version == ""
-	l.mu.Unlock()
-	if !missing {
+	if !l.missing(name) {
 		return nil
 	}
 	l.appending.Lock()
@@ -174,6 +175,18 @@ func (l *Log) upToDate(ctx context.Context, name string) error {
 	}
 	return nil
 }
+
+// missing says that a CDEventSubject is to be created again.
+func (l *Log) missing(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entries[name]
+	return e != nil && e.version == ""
+}
+
+// errMissing is the outcome of a checkpoint whose CDEventSubject was deleted meanwhile. Whether it is created again is decided after the
+// log was read to its end.
+var errMissing = errors.New("it was deleted meanwhile")
 
 // maxPassed is how many CDEventSubjects of other leaders are passed over at a time.
 const maxPassed = 256
@@ -206,6 +219,8 @@ func (l *Log) due(now time.Time) []string {
 		e, ok := at.Value.(*entry)
 		switch {
 		case !ok:
+		case e.exposed && l.Leads(keyOf(e.newest)):
+			out = append(out, e.newest.Name)
 		case !e.since.IsZero() && now.Sub(e.since) < l.Checkpoints.Age:
 			passed = maxPassed // those behind it are younger
 		case !e.since.IsZero() && now.Sub(e.since) < l.Checkpoints.Patience && len(e.newest.Status.Journal) > 0:
@@ -237,6 +252,9 @@ func (l *Log) checkpoint(ctx context.Context, name string) error {
 		written := &state
 		var err error
 		if state.ResourceVersion == "" {
+			if state.Status.Created == nil && !state.CreationTimestamp.IsZero() { // its place in the order of events
+				state.Status.Created = state.CreationTimestamp.DeepCopy()
+			}
 			state.UID, state.CreationTimestamp = "", metav1.Time{}
 			written, err = l.client.Create(ctx, written, metav1.CreateOptions{})
 		} else {
@@ -253,6 +271,9 @@ func (l *Log) checkpoint(ctx context.Context, name string) error {
 		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
 			if err := l.reread(ctx, name); err != nil {
 				return err
+			}
+			if state.ResourceVersion != "" && l.missing(name) {
+				return errMissing
 			}
 		default:
 			return fmt.Errorf("writing CDEventSubject %s: %w", name, err)

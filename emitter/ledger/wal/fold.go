@@ -194,6 +194,8 @@ func (l *Log) observeSlotLocked(ctx context.Context, o *v1alpha1.CDEventSubject)
 	}
 	position := o.Status.Sequence
 	switch {
+	case impossible(o):
+		l.adoptLocked(ctx, o, number)
 	case position == 0:
 		if s := &l.ring[number]; s.version == "" {
 			s.uid, s.version = o.UID, o.ResourceVersion
@@ -210,6 +212,29 @@ func (l *Log) observeSlotLocked(ctx context.Context, o *v1alpha1.CDEventSubject)
 		l.foldAheadLocked(ctx)
 		delete(l.ahead, position-int64(len(l.ring))) // it was overwritten
 		l.wakeTeller()
+	}
+}
+
+// maxPosition is more than a log ever reaches.
+const maxPosition = 1 << 60
+
+// impossible says that somebody has edited the position of a slot.
+func impossible(o *v1alpha1.CDEventSubject) bool {
+	return o.Status.Sequence < 0 || o.Status.Sequence > maxPosition
+}
+
+// adoptLocked takes over the states of a slot whose position is impossible. They are written to checkpoints, and the slot counts as empty.
+func (l *Log) adoptLocked(ctx context.Context, o *v1alpha1.CDEventSubject, number int) {
+	if s := l.ring[number]; s.uid == o.UID && s.version == o.ResourceVersion {
+		return
+	}
+	l.ring[number].uid, l.ring[number].version = o.UID, o.ResourceVersion
+	c, err := contentOf(o)
+	logging.FromContext(ctx).Errorw("A slot of the log was edited: its position cannot be", "slot", o.Name, "position", o.Status.Sequence, "error", err)
+	for _, s := range c.states {
+		if l.committedLocked(s, nowhere); l.entries[s.Name] != nil && l.entries[s.Name].position == nowhere {
+			l.entries[s.Name].exposed = true
+		}
 	}
 }
 
@@ -290,6 +315,7 @@ func (l *Log) forgetSlotLocked(o *v1alpha1.CDEventSubject) {
 	s.uid, s.version = "", ""
 	for _, r := range s.records {
 		if e := l.entries[r.name]; e != nil && e.place != nil && e.position == s.position {
+			e.exposed = true
 			l.behind.MoveToFront(e.place)
 		}
 	}
@@ -337,6 +363,10 @@ func (l *Log) resync(ctx context.Context) error {
 		switch {
 		case isSlot(o):
 			if number, ok := slotNumber(o.Name); ok && number < len(l.ring) {
+				if impossible(o) {
+					l.adoptLocked(ctx, o, number)
+					continue
+				}
 				l.ring[number].uid, l.ring[number].version = o.UID, o.ResourceVersion
 				if o.Status.Sequence > l.end {
 					l.ahead[o.Status.Sequence] = o

@@ -91,6 +91,8 @@ type entry struct {
 	stored  int64
 	// floor is the highest revision that slots had when this process came to know an object that was not created by the log.
 	floor int64
+	// exposed says that the slot with the newest state was deleted by hand.
+	exposed bool
 	// position is that of the newest slot with the newest state, 0 if the checkpoint has it, or nowhere.
 	position int64
 	// since is when the newest state was committed, as far as this process knows.
@@ -152,6 +154,9 @@ func (l *Log) Create(ctx context.Context, next *v1alpha1.CDEventSubject, opts me
 	l.mu.Unlock()
 	if e != nil {
 		return l.restore(ctx, e, next)
+	}
+	if next.Status.Revision > 0 && latest > next.Status.Revision {
+		return nil, conflict(next.Name) // it was to be restored, and somebody has ended it since
 	}
 	first := *next
 	first.Status.Revision = latest + 1
