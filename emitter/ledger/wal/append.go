@@ -319,6 +319,13 @@ func (l *Log) readToEnd(ctx context.Context) error {
 
 // catchUp reads the slots that others have written since the last position that was folded.
 func (l *Log) catchUp(ctx context.Context) error {
+	if err := l.readOn(ctx); err != nil {
+		return err
+	}
+	return l.settle(ctx)
+}
+
+func (l *Log) readOn(ctx context.Context) error {
 	defer l.wakeTeller()
 	for range len(l.ring) + 1 {
 		l.mu.Lock()

@@ -71,7 +71,7 @@ func (l *Log) Behind() int {
 func (l *Log) busy() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.behind.Len() > 0 || l.known && len(l.ahead) > 0
+	return l.behind.Len() > 0 || len(l.doubts) > 0 || l.known && len(l.ahead) > 0
 }
 
 // Run writes checkpoints, and tells of what was read, until ctx ends.
@@ -103,6 +103,9 @@ const checkEvery = time.Second
 func (l *Log) Checkpoint(ctx context.Context, now time.Time) error {
 	var errs []error
 	if err := l.closeGap(ctx, now); err != nil {
+		errs = append(errs, err)
+	}
+	if err := l.settle(ctx); err != nil {
 		errs = append(errs, err)
 	}
 	for _, name := range l.due(now) {
@@ -165,15 +168,7 @@ func (l *Log) upToDate(ctx context.Context, name string) error {
 	}
 	l.appending.Lock()
 	defer l.appending.Unlock()
-	if err := l.catchUp(ctx); err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if e := l.entries[name]; e != nil && e.version == "" && l.Finished(e.newest) {
-		l.dropLocked(name)
-	}
-	return nil
+	return l.catchUp(ctx)
 }
 
 // missing says that a CDEventSubject is to be created again.

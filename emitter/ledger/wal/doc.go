@@ -19,6 +19,8 @@
 //     arrive later, whoever reads it folds it like another's.
 //  6. A checkpoint has a committed state, and never replaces one with a higher revision.
 //  7. A process starts from one consistent list of slots and checkpoints. If positions are missing, it starts again.
+//  8. Slots are also read ahead of the informer. If they tell of the end of a CDEventSubject that this process has not seen, it asks the
+//     API server whether that exists.
 //
 // The package test/model enumerates these rules, and what goes wrong without each of them.
 package wal

@@ -84,8 +84,11 @@ func (l *Log) Stop() {
 	l.behind.Init()
 }
 
-// foldAllLocked folds all slots that were seen. Positions that are missing are those of slots that somebody deleted.
+// foldAllLocked folds all slots that were seen, after all checkpoints of the same list. Positions that are missing are those of slots that
+// somebody deleted.
 func (l *Log) foldAllLocked(ctx context.Context) {
+	l.listed = true
+	defer func() { l.listed = false }()
 	positions := make([]int64, 0, len(l.ahead))
 	for p := range l.ahead {
 		positions = append(positions, p)
@@ -122,6 +125,10 @@ func (l *Log) tellLocked(s *v1alpha1.CDEventSubject) {
 // storedLocked takes over a checkpoint. It returns a state to tell of, if any.
 func (l *Log) storedLocked(o *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
 	e := l.entries[o.Name]
+	if e == nil && l.outdatedLocked(o) {
+		l.doubtLocked(o.Name)
+		return nil
+	}
 	if e == nil {
 		e = &entry{newest: o, uid: o.UID, version: o.ResourceVersion, stored: o.Status.Revision}
 		if l.entries[o.Name] = e; l.known {
@@ -275,7 +282,7 @@ func (l *Log) foldLocked(ctx context.Context, o *v1alpha1.CDEventSubject) {
 func (l *Log) committedLocked(s *v1alpha1.CDEventSubject, position int64) {
 	e := l.entries[s.Name]
 	if e == nil {
-		if l.Finished(s) {
+		if l.listed && l.Finished(s) {
 			return // it was deleted since
 		}
 		e = &entry{}
@@ -296,8 +303,12 @@ func (l *Log) committedLocked(s *v1alpha1.CDEventSubject, position int64) {
 	case s.Status.Revision == e.newest.Status.Revision && (e.position != 0 || e.stored != s.Status.Revision):
 		l.behindLocked(e, position)
 	}
-	if e.version == "" && l.Finished(e.newest) {
+	switch {
+	case e.version != "" || !l.Finished(e.newest):
+	case l.listed:
 		l.dropLocked(s.Name) // it was deleted since
+	default:
+		l.doubtLocked(s.Name)
 	}
 }
 

@@ -67,6 +67,10 @@ type Log struct {
 	own int64
 	// ahead are slots with positions that cannot be folded yet.
 	ahead map[int64]*v1alpha1.CDEventSubject
+	// listed says that what is folded now belongs to a list of everything: a CDEventSubject without a checkpoint does not exist.
+	listed bool
+	// doubts are the names of CDEventSubjects whose end this process knows from the log, but not whether they were deleted since.
+	doubts map[string]bool
 	// readings counts how often this process began to find out where the log ends; read is the last one that succeeded.
 	readings, read int
 	// gap is since when positions have been missing before those.
@@ -121,6 +125,7 @@ func New(client Client, o Options) *Log {
 	}
 	return &Log{
 		client: client, Options: o, entries: map[string]*entry{}, ring: make([]slot, o.Slots), ahead: map[int64]*v1alpha1.CDEventSubject{},
+		doubts: map[string]bool{},
 		behind: list.New(), wake: make(chan struct{}, 1),
 	}
 }
@@ -209,12 +214,21 @@ func (l *Log) Get(ctx context.Context, name string, opts metav1.GetOptions) (*v1
 		return o, err //nolint:wrapcheck // it is the caller's request
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if !l.known {
+		l.mu.Unlock()
 		return nil, apierrors.NewServiceUnavailable(errUnknown.Error())
 	}
 	l.storedLocked(l.Lean(o))
-	return l.entries[name].newest, nil
+	l.mu.Unlock()
+	if err := l.settle(ctx); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.entries[name]; e != nil {
+		return e.newest, nil
+	}
+	return nil, apierrors.NewNotFound(v1alpha1.SubjectResource.GroupResource(), name)
 }
 
 // Delete deletes a CDEventSubject if its newest state is the one of the precondition. It writes the checkpoint first if need be.
