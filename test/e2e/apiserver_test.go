@@ -32,7 +32,7 @@ func TestAPIServerRestarts(t *testing.T) {
 	again := s.watchedAgain(began)
 	say("every replica watched again after %s", again.Sub(began).Round(100*time.Millisecond))
 	s.absences = append(s.absences, oracle.Absence{From: began, To: again})
-	s.judge(s.sink, time.Minute)
+	s.account(s.judge(s.sink, time.Minute))
 }
 
 // watchedAgain returns when the last replica started to watch Routes for the first time since then.
@@ -103,12 +103,13 @@ func TestCompaction(t *testing.T) {
 	s.delivered(split)
 	s.alone(suspended)
 	s.blow(6, 900*time.Millisecond)()
-	s.judge(s.sink, time.Minute)
+	v := s.judge(s.sink, time.Minute)
 
 	if n := s.relists() - before; n < len(pods) {
 		t.Errorf("only %d of %d replicas relisted all Routes, so this test shows little", n, len(pods))
 	}
 	s.must(kit.Wait(ctx, time.Minute, "a healthy controller", suite.WaitController))
+	s.account(v)
 }
 
 // relists counts the controller's lists of Routes, including watches that begin with a list.

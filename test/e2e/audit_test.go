@@ -20,6 +20,8 @@ import (
 type auditLog struct {
 	path string
 	from int64
+	// opened is the file as it was then.
+	opened os.FileInfo
 }
 
 func openAuditLog(ctx context.Context) (*auditLog, error) {
@@ -27,11 +29,25 @@ func openAuditLog(ctx context.Context) (*auditLog, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(path)
+	return (&auditLog{path: path}).fromNow()
+}
+
+// fromNow returns the same log without what it has.
+func (l *auditLog) fromNow() (*auditLog, error) {
+	info, err := os.Stat(l.path)
 	if err != nil {
 		return nil, fmt.Errorf("looking for the audit log: %w", err)
 	}
-	return &auditLog{path: path, from: info.Size()}, nil
+	return &auditLog{path: l.path, from: info.Size(), opened: info}, nil
+}
+
+// rotated reports whether a part of the log is in another file.
+func (l *auditLog) rotated() (bool, error) {
+	info, err := os.Stat(l.path)
+	if err != nil {
+		return false, fmt.Errorf("looking for the audit log: %w", err)
+	}
+	return !os.SameFile(info, l.opened), nil
 }
 
 // entry is one request in the audit log.

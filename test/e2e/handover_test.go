@@ -46,7 +46,7 @@ func TestChangeOfLeader(t *testing.T) {
 			t.Errorf("the leader was killed, and the next event was delivered after %s, want %s at most", took, failoverWithin)
 		}
 	}
-	s.judge(s.sink, time.Minute)
+	s.account(s.judge(s.sink, time.Minute))
 }
 
 // settled is how long a pod must have run before it is deleted: earlier, the kubelet may take two seconds to signal

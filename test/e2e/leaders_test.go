@@ -35,4 +35,5 @@ func TestLeadersDie(t *testing.T) {
 	if v.Changes < moves*9/10 {
 		t.Errorf("only %d traffic changes took effect", v.Changes)
 	}
+	s.account(v)
 }

@@ -28,6 +28,7 @@ func TestWhileTheControllerIsDown(t *testing.T) {
 		t.Errorf("%d Services and %d unobserved steps, so this test shows little", v.Lives, len(v.Missed))
 	}
 	s.sink.exactly(t, nil, about("passes"))
+	s.account(v)
 }
 
 // stopController scales the controller to zero, and returns a function that scales it back.
@@ -51,6 +52,7 @@ func (s *storm) stopController() (start func()) {
 // TestSinkOutage rejects the first events. They are repeated unchanged and stay in order.
 func TestSinkOutage(t *testing.T) {
 	s := newScene(t)
+	meter := s.newMeter()
 	s.source("source", service("sink"))
 	s.must(s.sink.fault(t.Context(), `{"status":503,"count":3}`))
 	s.deploy("shop")
@@ -72,4 +74,5 @@ func TestSinkOutage(t *testing.T) {
 	if refused != 3 || len(bodies) != len(birth) {
 		t.Errorf("%d attempts were refused and %d different events arrived, want 3 and %d", refused, len(bodies), len(birth))
 	}
+	meter.read("one Service")
 }

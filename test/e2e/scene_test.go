@@ -31,6 +31,8 @@ type scene struct {
 	*testing.T
 	ns   string
 	sink *sink
+	// sinks are all that were started, with that one.
+	sinks []*sink
 }
 
 // newScene creates a namespace with a receiver behind a plain Service called "sink".
@@ -57,7 +59,9 @@ func (s *scene) serveWith(name string, env map[string]string) *sink {
 	s.Helper()
 	server := kit.Server{Namespace: s.ns, Name: name, Image: suite.receiver, Env: env}
 	s.must(suite.Serve(s.Context(), server))
-	return &sink{ns: s.ns, selector: server.Selector()}
+	k := &sink{ns: s.ns, selector: server.Selector()}
+	s.sinks = append(s.sinks, k)
+	return k
 }
 
 func (s *scene) must(err error) {

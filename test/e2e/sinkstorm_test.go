@@ -12,6 +12,7 @@ import (
 	"knative.dev/pkg/webhook/certificates/resources"
 
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
+	"github.com/knative-cdevents/knative-cdevents/test/e2e/oracle"
 )
 
 // promptly is the delivery limit for a healthy sink while others fail. It is not a measure of speed: the time-out for
@@ -57,8 +58,9 @@ func TestSinksFail(t *testing.T) {
 		_, err := s.move(ctx, name)
 		s.must(err)
 	}
+	var v oracle.Verdict
 	for _, k := range []*sink{well, s.sink, secure} {
-		s.judge(k, 2*time.Minute)
+		v = s.judge(k, 2*time.Minute)
 	}
 	for _, e := range well.mustEvents(t) {
 		when, err := time.Parse(time.RFC3339Nano, e.cd.Context.Timestamp)
@@ -79,6 +81,7 @@ func TestSinksFail(t *testing.T) {
 		}
 		return nil
 	}))
+	s.account(v)
 }
 
 func (k *sink) mustEvents(t *testing.T) []event {

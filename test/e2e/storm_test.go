@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
-	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/oracle"
 )
@@ -36,8 +35,8 @@ type storm struct {
 	moved int
 	// absences that the leases do not show.
 	absences []oracle.Absence
-	// began is when the storm began.
-	began time.Time
+	// meter counts what the controller writes.
+	meter *meter
 	// replicas is set if the test must know what standby replicas saw.
 	replicas *replicas
 }
@@ -45,7 +44,8 @@ type storm struct {
 // newStorm starts to watch. The source and its sink exist before the first Service.
 func newStorm(t *testing.T) *storm {
 	t.Helper()
-	s := &storm{scene: newScene(t), shares: map[string][]int{}, asked: map[string]oracle.Split{}, began: time.Now()}
+	s := &storm{scene: newScene(t), shares: map[string][]int{}, asked: map[string]oracle.Split{}}
+	s.meter = s.newMeter()
 	s.source("source", service("sink"))
 	var err error
 	s.history, err = oracle.Watch(t.Context(), suite.Serving, s.ns)
@@ -95,23 +95,44 @@ func (s *storm) remove(name string) {
 	s.must(suite.DeleteService(s.Context(), s.ns, name))
 }
 
-// move gives a Service a split that it never had. It retries, because the API server may be down for a while.
+// move gives a Service a split that it never had.
 func (s *storm) move(ctx context.Context, name string) (oracle.Split, error) {
+	err := s.next(name)(ctx)
+	return s.asked[name], err
+}
+
+// moveAll does so for all Services at the same time, and waits until the splits are in effect.
+func (s *storm) moveAll() {
+	s.Helper()
+	var all errgroup.Group
+	for _, name := range s.names {
+		request := s.next(name)
+		all.Go(func() error { return request(s.Context()) })
+	}
+	s.must(all.Wait())
+	for _, name := range s.names {
+		s.must(s.inForce(s.Context(), name))
+	}
+}
+
+// next chooses a split that a Service never had, and returns its request. That retries, because the API server may be down for a while.
+func (s *storm) next(name string) (request func(context.Context) error) {
 	share := int64(s.shares[name][0])
 	s.shares[name] = s.shares[name][1:]
 	first, second := kit.RevisionName(name, 1), kit.RevisionName(name, 2)
-	err := kit.Wait(ctx, time.Minute, "moving traffic of "+name, func(ctx context.Context) error {
-		err := suite.UpdateService(ctx, s.ns, name, func(svc *servingv1.Service) {
-			kit.SetTraffic(svc, kit.Share{Revision: first, Percent: share}, kit.Share{Revision: second, Percent: 100 - share})
-		})
-		if err != nil {
-			return kit.NotYet("%v", err)
-		}
-		return nil
-	})
 	s.moved++
 	s.asked[name] = oracle.NewSplit(map[string]int64{first: share, second: 100 - share})
-	return s.asked[name], err
+	return func(ctx context.Context) error {
+		return kit.Wait(ctx, time.Minute, "moving traffic of "+name, func(ctx context.Context) error {
+			err := suite.UpdateService(ctx, s.ns, name, func(svc *servingv1.Service) {
+				kit.SetTraffic(svc, kit.Share{Revision: first, Percent: share}, kit.Share{Revision: second, Percent: 100 - share})
+			})
+			if err != nil {
+				return kit.NotYet("%v", err)
+			}
+			return nil
+		})
+	}
 }
 
 // recovers is how long Serving may take until it acts again after the API server was away. Its controllers may lose
@@ -194,34 +215,17 @@ func (s *storm) judge(k *sink, patience time.Duration) oracle.Verdict {
 	if err := v.Err(); err != nil {
 		s.Error(err)
 	}
-	say("%s: %d moves requested, %d leaders lost; %s%s", s.Name(), s.moved, s.watch.losses(), v, s.written(k))
+	say("%s: %d moves requested, %d leaders lost; %s", s.Name(), s.moved, s.watch.losses(), v)
 	for _, missed := range v.Missed {
 		s.Logf("appeared and ended without a leader: %s", missed)
 	}
 	return v
 }
 
-// written says how many writes the ledger needed for each event that a sink accepted, if the audit log is there. Changes that
-// come one at a time take two each.
-func (s *storm) written(k *sink) string {
+// account reports what the controller wrote in the storm, and returns the writes for each event until all of them were delivered.
+func (s *storm) account(v oracle.Verdict) float64 {
 	s.Helper()
-	if suite.audit == nil {
-		return ""
-	}
-	user, err := suite.ServiceAccount(s.Context())
-	s.must(err)
-	entries, err := suite.audit.of(user)
-	s.must(err)
-	writes := 0
-	for _, e := range entries {
-		if !e.reads() && e.ObjectRef != nil && e.ObjectRef.Resource == v1alpha1.SubjectResource.Resource && e.Stage == "ResponseComplete" && e.StageTimestamp.After(s.began) {
-			writes++
-		}
-	}
-	all, err := k.events(s.Context())
-	s.must(err)
-	events := choose(all, accepted)
-	return fmt.Sprintf("; %d writes of the ledger, %.2f for each event", writes, float64(writes)/float64(max(len(events), 1)))
+	return s.meter.read(fmt.Sprintf("%d changes of traffic", v.Changes))
 }
 
 // received converts an event for the oracle.
