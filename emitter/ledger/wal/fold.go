@@ -162,10 +162,13 @@ func (l *Log) storedLocked(o *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject 
 
 // sharedLocked makes the informer's copy of a state the one that is kept. It is still the state of its commit.
 func (l *Log) sharedLocked(e *entry, o *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
-	shared := *o
-	shared.ResourceVersion = e.newest.ResourceVersion
-	e.newest = &shared
-	return e.newest
+	if o.ResourceVersion != e.newest.ResourceVersion {
+		shared := *o
+		shared.ResourceVersion = e.newest.ResourceVersion
+		o = &shared
+	}
+	e.newest = o
+	return o
 }
 
 // dress gives the newest state what users and other controllers have written into the metadata of the checkpoint. It returns the state if
