@@ -193,7 +193,7 @@ func (l *Log) admit(batch []*request) (*attempt, slot, error) {
 			changes[r.next.Name] = true
 			next := *r.next
 			if next.Status.Revision == 0 { // an earlier build wrote it, perhaps after states that slots still have
-				next.Status.Revision = l.latestLocked(next.Name)
+				next.Status.Revision, _ = l.latestLocked(next.Name)
 			}
 			next.Status.Revision = max(next.Status.Revision, e.floor) + 1
 			a.batch, a.content.states = append(a.batch, r), append(a.content.states, &next)
@@ -319,13 +319,6 @@ func (l *Log) readToEnd(ctx context.Context) error {
 
 // catchUp reads the slots that others have written since the last position that was folded.
 func (l *Log) catchUp(ctx context.Context) error {
-	if err := l.readOn(ctx); err != nil {
-		return err
-	}
-	return l.settle(ctx)
-}
-
-func (l *Log) readOn(ctx context.Context) error {
 	defer l.wakeTeller()
 	for range len(l.ring) + 1 {
 		l.mu.Lock()

@@ -105,8 +105,10 @@ func (l *Log) Checkpoint(ctx context.Context, now time.Time) error {
 	if err := l.closeGap(ctx, now); err != nil {
 		errs = append(errs, err)
 	}
-	if err := l.settle(ctx); err != nil {
-		errs = append(errs, err)
+	for _, name := range l.doubtful() {
+		if err := l.settle(ctx, name); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	for _, name := range l.due(now) {
 		var err error
@@ -168,7 +170,15 @@ func (l *Log) upToDate(ctx context.Context, name string) error {
 	}
 	l.appending.Lock()
 	defer l.appending.Unlock()
-	return l.catchUp(ctx)
+	if err := l.catchUp(ctx); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	if e := l.entries[name]; e != nil && e.version == "" && l.Finished(e.newest) {
+		l.doubtLocked(name) // it is not created only to be deleted
+	}
+	l.mu.Unlock()
+	return l.settle(ctx, name)
 }
 
 // missing says that a CDEventSubject is to be created again.

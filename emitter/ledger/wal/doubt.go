@@ -2,7 +2,6 @@ package wal
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,13 +13,20 @@ import (
 )
 
 // Slots are read ahead of what the informer delivers. So the log may tell of the end of a CDEventSubject whose creation this process has
-// not seen: that is still to come, or the object was deleted since and does not count any more. Only the API server knows.
+// not seen: that is still to come, or the object was deleted since and does not count any more. And the informer may deliver states of one
+// that this process has dropped. Only the API server knows what exists.
 
-// outdatedLocked says that slots have a later state of a CDEventSubject that this process takes for deleted. So its checkpoint comes late,
-// or somebody has put it back.
+// maxDoubts is how many are settled at a time.
+const maxDoubts = 256
+
+// maxDropped is how many dropped CDEventSubjects are remembered. The informer delivers what it still has of them within seconds.
+const maxDropped = 4096
+
+// outdatedLocked says that a checkpoint, of which this process knows nothing, is of a state before one that it knows: slots have a later one,
+// or its last state was dropped.
 func (l *Log) outdatedLocked(checkpoint *v1alpha1.CDEventSubject) bool {
-	revision := checkpoint.Status.Revision
-	return l.known && revision > 0 && l.latestLocked(checkpoint.Name) > revision
+	revision := checkpoint.Status.Revision // an earlier build writes none
+	return l.known && revision > 0 && l.lastLocked(checkpoint.Name) > revision
 }
 
 // doubtLocked has the API server asked whether a CDEventSubject exists.
@@ -29,24 +35,25 @@ func (l *Log) doubtLocked(name string) {
 	l.wakeTeller()
 }
 
-// settle asks the API server for all that is in doubt.
-func (l *Log) settle(ctx context.Context) error {
+// doubtful returns some names that are in doubt.
+func (l *Log) doubtful() []string {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	names := slices.Sorted(maps.Keys(l.doubts)) // the order is fixed, so that a simulation can be repeated
-	l.mu.Unlock()
-	var errs []error
-	for _, name := range names {
-		if err := l.settleOne(ctx, name); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
+	return names[:min(len(names), maxDoubts)]
 }
 
-func (l *Log) settleOne(ctx context.Context, name string) error {
+// settle asks the API server for a CDEventSubject, if it is in doubt.
+func (l *Log) settle(ctx context.Context, name string) error {
+	l.mu.Lock()
+	doubtful, before := l.doubts[name], l.versionLocked(name)
+	l.mu.Unlock()
+	if !doubtful {
+		return nil
+	}
 	o, err := l.client.Get(ctx, name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("reading CDEventSubject %s, which the log ended: %w", name, err)
+		return fmt.Errorf("reading CDEventSubject %s, which may have ended: %w", name, err)
 	}
 	var last *v1alpha1.CDEventSubject
 	if err == nil {
@@ -58,14 +65,16 @@ func (l *Log) settleOne(ctx context.Context, name string) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.doubts, name)
+	if delete(l.doubts, name); !l.known {
+		return nil
+	}
 	e := l.entries[name]
 	switch {
-	case o == nil && e != nil && e.version == "" && l.Finished(e.newest):
-		l.dropLocked(name)
+	case o == nil && l.versionLocked(name) == before:
+		l.missingLocked(name)
 	case o != nil && e == nil:
 		o = l.Lean(o)
-		l.entries[name] = &entry{newest: o, uid: o.UID, version: o.ResourceVersion, stored: o.Status.Revision, floor: l.latestLocked(name)}
+		l.enterLocked(o)
 		if last != nil {
 			l.committedLocked(last, nowhere)
 		} else {
@@ -79,24 +88,23 @@ func (l *Log) settleOne(ctx context.Context, name string) error {
 	return nil
 }
 
+// versionLocked is the resourceVersion of the checkpoint, as far as this process knows.
+func (l *Log) versionLocked(name string) string {
+	if e := l.entries[name]; e != nil {
+		return e.version
+	}
+	return ""
+}
+
 // lastOf reads the newest state of a CDEventSubject that this process has dropped from the slot that had it. It returns nil if the slot has
 // something else by now: then whoever wrote that has written the checkpoint, or knows that there was none.
 func (l *Log) lastOf(ctx context.Context, name string) (*v1alpha1.CDEventSubject, error) {
 	l.mu.Lock()
-	number, latest := -1, int64(0)
-	for n, s := range l.ring {
-		for _, r := range s.records {
-			if r.name == name && r.revision >= latest {
-				number, latest = n, r.revision
-			}
-		}
-	}
-	if l.entries[name] != nil {
-		number = -1 // it is not dropped
-	}
+	known := l.entries[name] != nil
+	latest, number := l.latestLocked(name)
 	l.mu.Unlock()
-	if number < 0 {
-		return nil, nil //nolint:nilnil // no slot has a state of it
+	if known || latest == 0 {
+		return nil, nil //nolint:nilnil // it is not dropped, or no slot has a state of it
 	}
 	o, err := l.client.Get(ctx, slotName(number), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -44,13 +44,21 @@ func (l *Log) Forget(o *v1alpha1.CDEventSubject, certain bool) *v1alpha1.CDEvent
 	if e == nil || l.Direct(o) {
 		return o
 	}
-	if e.uid != o.UID {
-		return nil // another one of that name exists
+	if e.uid != o.UID { // another one of that name exists, or was deleted too without being seen
+		if !certain {
+			l.doubtLocked(o.Name)
+		}
+		return nil
 	}
 	newest := e.newest
-	if l.Finished(newest) || !certain && e.position == 0 {
+	switch {
+	case l.Finished(newest) && o.Status.Revision != newest.Status.Revision: // it may have been restored, and then ended
+		e.uid, e.version, e.stored = "", "", -1
+		l.doubtLocked(o.Name)
+		return nil
+	case l.Finished(newest), !certain && e.position == 0:
 		l.dropLocked(o.Name)
-	} else {
+	default:
 		l.missingLocked(o.Name)
 	}
 	return newest
@@ -82,11 +90,12 @@ func (l *Log) Stop() {
 	defer l.mu.Unlock()
 	l.known, l.entries = false, map[string]*entry{}
 	l.behind.Init()
+	clear(l.doubts)
 }
 
 // foldAllLocked folds all slots that were seen, after all checkpoints of the same list. Positions that are missing are those of slots that
-// somebody deleted.
-func (l *Log) foldAllLocked(ctx context.Context) {
+// somebody deleted, or that were overwritten before this process read them. It returns whether there are any.
+func (l *Log) foldAllLocked(ctx context.Context) (missed bool) {
 	l.listed = true
 	defer func() { l.listed = false }()
 	positions := make([]int64, 0, len(l.ahead))
@@ -94,10 +103,12 @@ func (l *Log) foldAllLocked(ctx context.Context) {
 		positions = append(positions, p)
 	}
 	slices.Sort(positions)
+	from := l.end
 	for _, p := range positions {
 		l.foldLocked(ctx, l.ahead[p])
 	}
 	clear(l.ahead)
+	return l.end-from > int64(len(positions))
 }
 
 // TellAll calls Tell with what others have committed since the last call.
@@ -130,10 +141,7 @@ func (l *Log) storedLocked(o *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject 
 		return nil
 	}
 	if e == nil {
-		e = &entry{newest: o, uid: o.UID, version: o.ResourceVersion, stored: o.Status.Revision}
-		if l.entries[o.Name] = e; l.known {
-			e.floor = l.latestLocked(o.Name)
-		}
+		l.enterLocked(o)
 		return l.ifKnown(o)
 	}
 	if e.version != "" && !newer(o.ResourceVersion, e.version) {
@@ -158,6 +166,14 @@ func (l *Log) storedLocked(o *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject 
 	}
 	l.caughtUpLocked(e)
 	return l.ifKnown(o)
+}
+
+// enterLocked takes a checkpoint for the newest state of a CDEventSubject that this process does not know.
+func (l *Log) enterLocked(o *v1alpha1.CDEventSubject) {
+	e := &entry{newest: o, uid: o.UID, version: o.ResourceVersion, stored: o.Status.Revision}
+	if l.entries[o.Name] = e; l.known {
+		e.floor, _ = l.latestLocked(o.Name)
+	}
 }
 
 // sharedLocked makes the informer's copy of a state the one that is kept. It is still the state of its commit.
@@ -285,7 +301,7 @@ func (l *Log) foldLocked(ctx context.Context, o *v1alpha1.CDEventSubject) {
 func (l *Log) committedLocked(s *v1alpha1.CDEventSubject, position int64) {
 	e := l.entries[s.Name]
 	if e == nil {
-		if l.listed && l.Finished(s) {
+		if l.listed && l.Finished(s) || l.droppedLocked(s.Name) >= s.Status.Revision {
 			return // it was deleted since
 		}
 		e = &entry{}
@@ -350,14 +366,25 @@ func (l *Log) missingLocked(name string) {
 }
 
 func (l *Log) dropLocked(name string) {
-	if e := l.entries[name]; e != nil {
-		l.caughtUpLocked(e)
-		delete(l.entries, name)
+	e := l.entries[name]
+	if e == nil {
+		return
 	}
+	if l.Finished(e.newest) {
+		l.dropped.Add(name, e.newest.Status.Revision)
+	}
+	l.caughtUpLocked(e)
+	delete(l.entries, name)
 }
 
 // resync reads everything again, because positions are missing.
 func (l *Log) resync(ctx context.Context) error {
+	l.mu.Lock()
+	before := make(map[string]string, len(l.entries))
+	for name, e := range l.entries {
+		before[name] = e.version
+	}
+	l.mu.Unlock()
 	var all []v1alpha1.CDEventSubject
 	for o := (metav1.ListOptions{Limit: pageSize}); ; {
 		page, err := l.client.List(ctx, o)
@@ -374,6 +401,7 @@ func (l *Log) resync(ctx context.Context) error {
 	clear(l.ahead)
 	for i := range all {
 		o := l.Lean(&all[i])
+		delete(before, o.Name)
 		switch {
 		case isSlot(o):
 			if number, ok := slotNumber(o.Name); ok && number < len(l.ring) {
@@ -392,8 +420,24 @@ func (l *Log) resync(ctx context.Context) error {
 			}
 		}
 	}
-	l.foldAllLocked(ctx)
+	if l.foldAllLocked(ctx) {
+		l.dropAbsentLocked(before)
+	}
 	return nil
+}
+
+// dropAbsentLocked drops what has ended in positions that this process has missed: the API server lacks these CDEventSubjects, which
+// were known in these versions before, and no slot has the newest state that this process knows. If one did not end, and was deleted by
+// hand, those restore it who have missed nothing.
+func (l *Log) dropAbsentLocked(versions map[string]string) {
+	for name, version := range versions {
+		e := l.entries[name]
+		if e == nil || e.version != version || e.position > 0 && l.ring[e.position%int64(len(l.ring))].position == e.position {
+			continue
+		}
+		l.dropLocked(name)
+		l.dropped.Add(name, e.newest.Status.Revision+1) // its last state had at least that
+	}
 }
 
 // pageSize is how many objects a list has at a time.

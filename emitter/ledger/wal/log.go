@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/lru"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
@@ -69,8 +70,10 @@ type Log struct {
 	ahead map[int64]*v1alpha1.CDEventSubject
 	// listed says that what is folded now belongs to a list of everything: a CDEventSubject without a checkpoint does not exist.
 	listed bool
-	// doubts are the names of CDEventSubjects whose end this process knows from the log, but not whether they were deleted since.
+	// doubts are the names of CDEventSubjects of which this process does not know whether they exist.
 	doubts map[string]bool
+	// dropped are the revisions of the last states that this process has dropped, by name.
+	dropped *lru.Cache
 	// readings counts how often this process began to find out where the log ends; read is the last one that succeeded.
 	readings, read int
 	// gap is since when positions have been missing before those.
@@ -125,7 +128,7 @@ func New(client Client, o Options) *Log {
 	}
 	return &Log{
 		client: client, Options: o, entries: map[string]*entry{}, ring: make([]slot, o.Slots), ahead: map[int64]*v1alpha1.CDEventSubject{},
-		doubts: map[string]bool{},
+		doubts: map[string]bool{}, dropped: lru.New(maxDropped),
 		behind: list.New(), wake: make(chan struct{}, 1),
 	}
 }
@@ -154,17 +157,22 @@ func (l *Log) Create(ctx context.Context, next *v1alpha1.CDEventSubject, opts me
 	if err := l.readToEnd(ctx); err != nil {
 		return nil, err
 	}
+	if err := l.settle(ctx, next.Name); err != nil {
+		return nil, err
+	}
 	l.mu.Lock()
-	e, latest := l.entries[next.Name], l.latestLocked(next.Name)
+	e, last, end := l.entries[next.Name], l.lastLocked(next.Name), l.end
 	l.mu.Unlock()
 	if e != nil {
 		return l.restore(ctx, e, next)
 	}
-	if next.Status.Revision > 0 && latest > next.Status.Revision {
+	if next.Status.Revision > 0 && last > next.Status.Revision {
 		return nil, conflict(next.Name) // it was to be restored, and somebody has ended it since
 	}
+	// If it was there before, every state of it had a lower revision, also if no slot has one any more: a revision is at most one higher
+	// after each append.
 	first := *next
-	first.Status.Revision = latest + 1
+	first.Status.Revision = max(last, end) + 1
 	written, err := l.client.Create(ctx, &first, opts)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it is the caller's request
@@ -220,7 +228,7 @@ func (l *Log) Get(ctx context.Context, name string, opts metav1.GetOptions) (*v1
 	}
 	l.storedLocked(l.Lean(o))
 	l.mu.Unlock()
-	if err := l.settle(ctx); err != nil {
+	if err := l.settle(ctx, name); err != nil {
 		return nil, err
 	}
 	l.mu.Lock()
@@ -233,6 +241,9 @@ func (l *Log) Get(ctx context.Context, name string, opts metav1.GetOptions) (*v1
 
 // Delete deletes a CDEventSubject if its newest state is the one of the precondition. It writes the checkpoint first if need be.
 func (l *Log) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
+	if err := errors.Join(l.upToDate(ctx, name), l.settle(ctx, name)); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	e := l.entries[name]
 	if !l.known {
@@ -293,16 +304,29 @@ func (l *Log) reread(ctx context.Context, name string) error {
 	return nil
 }
 
-// latestLocked returns the highest revision of a CDEventSubject that a slot has, 0 for none.
-func (l *Log) latestLocked(name string) (latest int64) {
-	for _, s := range l.ring {
+// latestLocked returns the highest revision of a CDEventSubject that a slot has, 0 for none, and the number of that slot.
+func (l *Log) latestLocked(name string) (latest int64, number int) {
+	for n, s := range l.ring {
 		for _, r := range s.records {
-			if r.name == name {
-				latest = max(latest, r.revision)
+			if r.name == name && r.revision >= latest {
+				latest, number = r.revision, n
 			}
 		}
 	}
-	return latest
+	return latest, number
+}
+
+// lastLocked returns the highest revision of a CDEventSubject that a slot has, or that was dropped, 0 for none.
+func (l *Log) lastLocked(name string) int64 {
+	latest, _ := l.latestLocked(name)
+	return max(l.droppedLocked(name), latest)
+}
+
+// droppedLocked returns the revision of the last state of a CDEventSubject that was dropped, 0 for none.
+func (l *Log) droppedLocked(name string) int64 {
+	last, _ := l.dropped.Get(name)
+	revision, _ := last.(int64)
+	return revision
 }
 
 func conflict(name string) error {
