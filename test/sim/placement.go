@@ -54,7 +54,8 @@ func (w *world) judgePlacement(s *service, mine []delivered) {
 		}
 		last, owed = d.traffic, false
 	}
-	if n := len(s.splits); s.planned() && !s.deleted && n > 0 {
+	// A backup may be from before the first split.
+	if n := len(s.splits); s.planned() && !s.deleted && n > 0 && s.splits[n-1].era >= s.era {
 		w.judgeLastPlacement(s, s.splits[n-1].split, last, owed)
 	}
 }
