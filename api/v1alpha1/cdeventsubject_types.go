@@ -51,8 +51,8 @@ type CDEventSubjectSpec struct {
 
 // CDEventSubjectStatus contains the last known state of an object, and its pending events.
 type CDEventSubjectStatus struct {
-	// revision counts the states that this CDEventSubject has had. The newest state may be in the log, the
-	// CDEventSubjects of kind Log. It is then written here later.
+	// revision is higher with each state of this CDEventSubject, and need not begin with 1. The newest state
+	// may be in the log, the CDEventSubjects of kind Log. It is then written here later.
 	Revision int64 `json:"revision,omitempty"`
 	// compressed is the memory and the history: gzip (RFC 1952) of JSON Lines. The first line is the
 	// memory, each other one a transition of the history. In a CDEventSubject of kind Log, each line

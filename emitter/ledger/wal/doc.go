@@ -8,7 +8,7 @@
 // Any process may append, whether it leads or not, as any may write an object. What makes that safe:
 //
 //  1. A state has a revision, the one before plus 1. Of two states of a CDEventSubject, the one with the higher revision is the newer,
-//     wherever it is read.
+//     wherever it is read. One that is created again under the same name begins above all revisions of the earlier one.
 //  2. Position p is in slot p modulo the number of slots. An append at position n+1 is a compare-and-swap on the version of that slot
 //     whose content this process has folded, after all positions up to n, in order. So it knows every state that is committed.
 //  3. In an append, each state must be based on the newest one of its CDEventSubject. After a conflict, this process reads on to the end
@@ -19,8 +19,9 @@
 //     arrive later, whoever reads it folds it like another's.
 //  6. A checkpoint has a committed state, and never replaces one with a higher revision.
 //  7. A process starts from one consistent list of slots and checkpoints. If positions are missing, it starts again.
-//  8. Slots are also read ahead of the informer. If they tell of the end of a CDEventSubject that this process has not seen, it asks the
-//     API server whether that exists.
+//  8. Slots are also read ahead of the informer, and the informer may deliver what is older than what was read. A process therefore
+//     remembers what it has dropped. If the log tells of the end of a CDEventSubject that it has not seen, or the informer shows one
+//     that had ended, it asks the API server whether that exists.
 //
 // The package test/model enumerates these rules, and what goes wrong without each of them.
 package wal
