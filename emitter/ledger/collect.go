@@ -64,7 +64,11 @@ func (l *Ledger) collectHeld(ctx context.Context, sub *subject) error {
 		UID: &o.UID, ResourceVersion: &o.ResourceVersion,
 	}})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return l.reload(ctx, sub) // another leader was faster
+		err = l.reload(ctx, sub) // another leader was faster
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.dropLocked(sub)
+		return err
 	}
 	if err != nil {
 		return fmt.Errorf("deleting CDEventSubject %s, which has no pending events: %w", sub.name, err)

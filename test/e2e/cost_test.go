@@ -222,7 +222,7 @@ func (s *scene) resting(ctx context.Context) error {
 
 // maxWritesPerEvent is a bound for many changes at about the same time, also on a busy machine. If nothing shared a write, each event would
 // need three: for its state, its acknowledgement and the checkpoint.
-const maxWritesPerEvent = 3
+const maxWritesPerEvent = 3.0
 
 // TestWritesPerEvent moves the traffic of many Services at the same time, again and again, and counts the controller's writes in the
 // API server's audit log.

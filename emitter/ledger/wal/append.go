@@ -252,14 +252,18 @@ func (l *Log) appended(ctx context.Context, a *attempt, written *v1alpha1.CDEven
 		e := l.entries[s.Name]
 		if i >= len(a.batch) {
 			if e != nil && e.position != 0 && e.newest.Status.Revision == s.Status.Revision { // not written meanwhile
-				e.position = a.content.position
+				e.position = max(e.position, a.content.position)
 			}
 			continue
 		}
 		s.ResourceVersion = written.ResourceVersion
 		r := a.batch[i]
 		r.answered, r.written = true, s
-		if e == nil || !later(s, e.newest) { // somebody has read it meanwhile, and written a checkpoint or a later state
+		if e == nil { // it was taken for deleted meanwhile
+			l.committedLocked(s, a.content.position)
+			continue
+		}
+		if !later(s, e.newest) { // somebody has read it meanwhile, and written a checkpoint or a later state
 			continue
 		}
 		s = l.Lean(s)
@@ -322,7 +326,7 @@ func (l *Log) catchUp(ctx context.Context) error {
 	defer l.wakeTeller()
 	for range len(l.ring) + 1 {
 		l.mu.Lock()
-		number := l.targetLocked()
+		number, end := l.targetLocked(), l.end
 		l.mu.Unlock()
 		o, err := l.client.Get(ctx, slotName(number), metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -332,6 +336,10 @@ func (l *Log) catchUp(ctx context.Context) error {
 			return fmt.Errorf("reading the log after a conflict: %w", err)
 		}
 		l.mu.Lock()
+		if l.end != end { // the informer was faster, and the next position is in another slot now
+			l.mu.Unlock()
+			continue
+		}
 		position, next := o.Status.Sequence, l.end+1
 		switch {
 		case impossible(o):

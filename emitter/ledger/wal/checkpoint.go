@@ -101,6 +101,9 @@ const checkEvery = time.Second
 
 // Checkpoint writes those whose turn it is, the oldest first.
 func (l *Log) Checkpoint(ctx context.Context, now time.Time) error {
+	if !l.Known() {
+		return nil
+	}
 	var errs []error
 	if err := l.closeGap(ctx, now); err != nil {
 		errs = append(errs, err)

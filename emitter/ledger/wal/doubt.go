@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
@@ -45,6 +46,7 @@ func (l *Log) doubtful() []string {
 
 // settle asks the API server for a CDEventSubject, if it is in doubt.
 func (l *Log) settle(ctx context.Context, name string) error {
+	defer l.asks()()
 	l.mu.Lock()
 	doubtful, before := l.doubts[name], l.versionLocked(name)
 	l.mu.Unlock()
@@ -68,6 +70,9 @@ func (l *Log) settle(ctx context.Context, name string) error {
 	if delete(l.doubts, name); !l.known {
 		return nil
 	}
+	if o != nil && l.gone[o.UID] {
+		o = nil
+	}
 	e := l.entries[name]
 	switch {
 	case o == nil && l.versionLocked(name) == before:
@@ -76,7 +81,7 @@ func (l *Log) settle(ctx context.Context, name string) error {
 		o = l.Lean(o)
 		l.enterLocked(o)
 		if last != nil {
-			l.committedLocked(last, nowhere)
+			l.committedLocked(last, l.heldLocked(last))
 		} else {
 			l.tellLocked(o)
 		}
@@ -86,6 +91,42 @@ func (l *Log) settle(ctx context.Context, name string) error {
 		}
 	}
 	return nil
+}
+
+// asks notes that a request is under way whose answer may have what is deleted meanwhile. The returned function ends that.
+func (l *Log) asks() (answered func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.asking++; l.gone == nil {
+		l.gone = map[types.UID]bool{}
+	}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.asking--; l.asking == 0 {
+			l.gone = nil
+		}
+	}
+}
+
+// goneLocked notes that an object was deleted, as long as an answer that is under way may have it.
+func (l *Log) goneLocked(uid types.UID) {
+	if l.asking > 0 {
+		l.gone[uid] = true
+	}
+}
+
+// heldLocked is the position of the newest slot that has a state, nowhere if there is none.
+func (l *Log) heldLocked(state *v1alpha1.CDEventSubject) int64 {
+	at := int64(nowhere)
+	for _, s := range l.ring {
+		for _, r := range s.records {
+			if r.name == state.Name && r.revision == state.Status.Revision {
+				at = max(at, s.position)
+			}
+		}
+	}
+	return at
 }
 
 // versionLocked is the resourceVersion of the checkpoint, as far as this process knows.

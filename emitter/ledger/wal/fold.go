@@ -40,6 +40,7 @@ func (l *Log) Forget(o *v1alpha1.CDEventSubject, certain bool) *v1alpha1.CDEvent
 		l.forgetSlotLocked(o)
 		return nil
 	}
+	l.goneLocked(o.UID)
 	e := l.entries[o.Name]
 	if e == nil || l.Direct(o) {
 		return o
@@ -161,7 +162,7 @@ func (l *Log) storedLocked(o *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject 
 	case ahead:
 		return l.ifKnown(e.dress(o))
 	default: // somebody put an older one in its place, as from a backup: the newest state is written again
-		l.behindLocked(e, nowhere)
+		l.behindLocked(e, l.heldLocked(e.newest))
 		return l.ifKnown(e.dress(o))
 	}
 	l.caughtUpLocked(e)
@@ -360,7 +361,7 @@ func (l *Log) missingLocked(name string) {
 			return
 		}
 		if e.uid, e.version, e.stored = "", "", -1; e.position == 0 {
-			l.behindLocked(e, nowhere)
+			l.behindLocked(e, l.heldLocked(e.newest))
 		}
 	}
 }
@@ -379,6 +380,7 @@ func (l *Log) dropLocked(name string) {
 
 // resync reads everything again, because positions are missing.
 func (l *Log) resync(ctx context.Context) error {
+	defer l.asks()()
 	l.mu.Lock()
 	before := make(map[string]string, len(l.entries))
 	for name, e := range l.entries {
@@ -398,9 +400,13 @@ func (l *Log) resync(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	clear(l.ahead)
+	seen, last := l.ahead, int64(0)
+	l.ahead = map[int64]*v1alpha1.CDEventSubject{}
 	for i := range all {
 		o := l.Lean(&all[i])
+		if l.gone[o.UID] {
+			continue
+		}
 		delete(before, o.Name)
 		switch {
 		case isSlot(o):
@@ -410,7 +416,7 @@ func (l *Log) resync(ctx context.Context) error {
 					continue
 				}
 				l.ring[number].uid, l.ring[number].version = o.UID, o.ResourceVersion
-				if o.Status.Sequence > l.end {
+				if last = max(last, o.Status.Sequence); o.Status.Sequence > l.end {
 					l.ahead[o.Status.Sequence] = o
 				}
 			}
@@ -423,6 +429,12 @@ func (l *Log) resync(ctx context.Context) error {
 	if l.foldAllLocked(ctx) {
 		l.dropAbsentLocked(before)
 	}
+	for position, o := range seen { // the informer has delivered it meanwhile, and does not do so again
+		if position > last {
+			l.ahead[position] = o
+		}
+	}
+	l.foldAheadLocked(ctx)
 	return nil
 }
 

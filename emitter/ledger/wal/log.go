@@ -72,6 +72,9 @@ type Log struct {
 	listed bool
 	// doubts are the names of CDEventSubjects of which this process does not know whether they exist.
 	doubts map[string]bool
+	// asking counts requests under way that read CDEventSubjects, and gone are the UIDs of those that were deleted meanwhile.
+	asking int
+	gone   map[types.UID]bool
 	// dropped are the revisions of the last states that this process has dropped, by name.
 	dropped *lru.Cache
 	// readings counts how often this process began to find out where the log ends; read is the last one that succeeded.
@@ -170,9 +173,9 @@ func (l *Log) Create(ctx context.Context, next *v1alpha1.CDEventSubject, opts me
 		return nil, conflict(next.Name) // it was to be restored, and somebody has ended it since
 	}
 	// If it was there before, every state of it had a lower revision, also if no slot has one any more: a revision is at most one higher
-	// after each append.
+	// after each append. The same holds for what another process restores meanwhile, unless it writes the whole ring.
 	first := *next
-	first.Status.Revision = max(last, end) + 1
+	first.Status.Revision = max(last, end) + int64(len(l.ring)) + 1
 	written, err := l.client.Create(ctx, &first, opts)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // it is the caller's request
@@ -203,10 +206,10 @@ func (l *Log) restore(ctx context.Context, e *entry, next *v1alpha1.CDEventSubje
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.entries[next.Name] == e && e.newest.Status.Revision == written.Status.Revision {
-		return e.newest, nil
+	if l.entries[next.Name] != e || e.newest.Status.Revision != written.Status.Revision { // perhaps it was created anew meanwhile
+		return nil, conflict(next.Name)
 	}
-	return written, nil
+	return e.newest, nil
 }
 
 // Get returns the newest state that this process knows, and otherwise reads the object.
@@ -217,6 +220,7 @@ func (l *Log) Get(ctx context.Context, name string, opts metav1.GetOptions) (*v1
 		return e.newest, nil
 	}
 	l.mu.Unlock()
+	defer l.asks()()
 	o, err := l.client.Get(ctx, name, opts)
 	if err != nil || l.Direct(o) || isSlot(o) {
 		return o, err //nolint:wrapcheck // it is the caller's request
@@ -226,7 +230,9 @@ func (l *Log) Get(ctx context.Context, name string, opts metav1.GetOptions) (*v1
 		l.mu.Unlock()
 		return nil, apierrors.NewServiceUnavailable(errUnknown.Error())
 	}
-	l.storedLocked(l.Lean(o))
+	if !l.gone[o.UID] {
+		l.storedLocked(l.Lean(o))
+	}
 	l.mu.Unlock()
 	if err := l.settle(ctx, name); err != nil {
 		return nil, err
@@ -282,12 +288,14 @@ func (l *Log) Delete(ctx context.Context, name string, opts metav1.DeleteOptions
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.goneLocked(uid)
 	l.dropLocked(name)
 	return err //nolint:wrapcheck // see above
 }
 
 // reread reads the checkpoint of a CDEventSubject.
 func (l *Log) reread(ctx context.Context, name string) error {
+	defer l.asks()()
 	o, err := l.client.Get(ctx, name, metav1.GetOptions{})
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -297,6 +305,8 @@ func (l *Log) reread(ctx context.Context, name string) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading CDEventSubject %s after a conflict: %w", name, err)
+	case l.gone[o.UID]:
+		return nil
 	}
 	if s := l.storedLocked(l.Lean(o)); s != nil {
 		l.tellLocked(s)
@@ -338,7 +348,7 @@ var errOutdated = errors.New("a newer state is in the log")
 // take makes a state the newest one. Its resourceVersion is what the ledger compares: it must be later than that of the state before, even
 // if the API server wrote them the other way round, as an older state to a checkpoint after a newer one to the log.
 func (e *entry) take(s *v1alpha1.CDEventSubject) {
-	if e.newest != nil && s.ResourceVersion != e.newest.ResourceVersion && !newer(s.ResourceVersion, e.newest.ResourceVersion) {
+	if e.newest != nil && !same(s, e.newest) && !newer(s.ResourceVersion, e.newest.ResourceVersion) {
 		after, err := strconv.ParseUint(e.newest.ResourceVersion, 10, 64)
 		if err == nil {
 			moved := *s
@@ -347,6 +357,11 @@ func (e *entry) take(s *v1alpha1.CDEventSubject) {
 		}
 	}
 	e.newest = s
+}
+
+// same says whether two states of a CDEventSubject are of one write. A version that was moved may be that of the next write.
+func same(a, b *v1alpha1.CDEventSubject) bool {
+	return a.ResourceVersion == b.ResourceVersion && a.Status.Revision == b.Status.Revision
 }
 
 // later says whether the state a is newer than b. One without a revision was written by an earlier build, which knows no log.
