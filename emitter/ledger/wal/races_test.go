@@ -237,8 +237,6 @@ func TestStatesHaveDifferentVersions(t *testing.T) {
 	b.TellAll()
 	last := map[string]*v1alpha1.CDEventSubject{}
 	for _, o := range b.told {
-		if o.Spec.Name == "x" {
-		}
 		if l := last[o.Name]; l != nil && l.ResourceVersion == o.ResourceVersion && l.Status.Revision != o.Status.Revision {
 			t.Errorf("%s: revisions %d and %d have the resourceVersion %s", o.Name, l.Status.Revision, o.Status.Revision, o.ResourceVersion)
 		}
@@ -417,7 +415,7 @@ func TestLogIsReadToItsEnd(t *testing.T) {
 		}
 		a.follow()
 		b := start(t, s, 16)
-		y = b.update(y, "0")
+		b.update(y, "0")
 		if how == "checkpoint" {
 			b.remove(x) // committed, and deleted for good, before a asks
 		} else {
