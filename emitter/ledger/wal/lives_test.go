@@ -36,11 +36,15 @@ type witness struct {
 type lives struct {
 	t     *testing.T
 	rng   *rand.Rand
-	api   *flaky
+	api   *store.Store
 	slots int
-	all   []*witness
-	count int
-	now   time.Time
+	// creates is the name that is created or deleted now. Nobody else does that meanwhile, so that the order of lives is known.
+	creates string
+	// flaky says that requests fail, busy that something happens during a request, and inside that it does now.
+	flaky, busy, inside bool
+	all                 []*witness
+	count               int
+	now                 time.Time
 	// is is what is known of each name.
 	is map[string]*fate
 }
@@ -54,19 +58,20 @@ type fate struct {
 	there, ended, deleted, doubtful bool
 }
 
-// flaky is an API server that sometimes carries a request out and does not answer, or does not carry it out.
-type flaky struct {
+// client is a process's client of an API server that sometimes carries a request out and does not answer, or does not carry it out. Before
+// and after a request, the informer may deliver, and other processes may act.
+type client struct {
 	*store.Store
-	rng *rand.Rand
-	off bool
+	l *lives
+	w *witness
 }
 
-func (f *flaky) fails() bool { return !f.off && f.rng.IntN(25) == 0 }
-
-func answer[T any](f *flaky, do func() (T, error)) (T, error) {
+func answer[T any](c *client, do func() (T, error)) (T, error) {
+	c.l.meanwhile(c.w)
+	defer c.l.meanwhile(c.w)
 	var none T
-	if f.fails() {
-		if f.rng.IntN(2) == 0 {
+	if c.l.flaky && c.l.rng.IntN(25) == 0 {
+		if c.l.rng.IntN(2) == 0 {
 			_, _ = do()
 		}
 		return none, apierrors.NewTimeoutError("lost", 1)
@@ -74,30 +79,44 @@ func answer[T any](f *flaky, do func() (T, error)) (T, error) {
 	return do()
 }
 
-func (f *flaky) Update(ctx context.Context, o *v1alpha1.CDEventSubject, opts metav1.UpdateOptions) (*v1alpha1.CDEventSubject, error) {
-	return answer(f, func() (*v1alpha1.CDEventSubject, error) { return f.Store.Update(ctx, o, opts) })
+func (c *client) Update(ctx context.Context, o *v1alpha1.CDEventSubject, opts metav1.UpdateOptions) (*v1alpha1.CDEventSubject, error) {
+	return answer(c, func() (*v1alpha1.CDEventSubject, error) { return c.Store.Update(ctx, o, opts) })
 }
 
-func (f *flaky) Create(ctx context.Context, o *v1alpha1.CDEventSubject, opts metav1.CreateOptions) (*v1alpha1.CDEventSubject, error) {
-	return answer(f, func() (*v1alpha1.CDEventSubject, error) { return f.Store.Create(ctx, o, opts) })
+func (c *client) Create(ctx context.Context, o *v1alpha1.CDEventSubject, opts metav1.CreateOptions) (*v1alpha1.CDEventSubject, error) {
+	return answer(c, func() (*v1alpha1.CDEventSubject, error) { return c.Store.Create(ctx, o, opts) })
 }
 
-func (f *flaky) Get(ctx context.Context, name string, opts metav1.GetOptions) (*v1alpha1.CDEventSubject, error) {
-	return answer(f, func() (*v1alpha1.CDEventSubject, error) { return f.Store.Get(ctx, name, opts) })
+func (c *client) Get(ctx context.Context, name string, opts metav1.GetOptions) (*v1alpha1.CDEventSubject, error) {
+	return answer(c, func() (*v1alpha1.CDEventSubject, error) { return c.Store.Get(ctx, name, opts) })
 }
 
-func (f *flaky) List(ctx context.Context, opts metav1.ListOptions) (*v1alpha1.CDEventSubjectList, error) {
-	return answer(f, func() (*v1alpha1.CDEventSubjectList, error) { return f.Store.List(ctx, opts) })
+func (c *client) List(ctx context.Context, opts metav1.ListOptions) (*v1alpha1.CDEventSubjectList, error) {
+	return answer(c, func() (*v1alpha1.CDEventSubjectList, error) { return c.Store.List(ctx, opts) })
 }
 
-func (f *flaky) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
-	_, err := answer(f, func() (any, error) { return nil, f.Store.Delete(ctx, name, opts) })
+func (c *client) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
+	_, err := answer(c, func() (any, error) { return nil, c.Store.Delete(ctx, name, opts) })
 	return err
+}
+
+// meanwhile lets something happen while a process waits for an answer.
+func (l *lives) meanwhile(w *witness) {
+	if !l.busy || l.inside || w.Log == nil || l.rng.IntN(8) > 0 {
+		return
+	}
+	l.inside = true
+	defer func() { l.inside = false }()
+	if other := l.all[l.rng.IntN(len(l.all))]; other != w {
+		l.act(other)
+		return
+	}
+	w.follow(1 + l.rng.IntN(5))
 }
 
 func (l *lives) start() *witness {
 	w := &witness{l: l, cache: map[string]*v1alpha1.CDEventSubject{}, told: map[string]string{}}
-	w.Log = ledger.NewLog(l.api, wal.Options{
+	w.Log = ledger.NewLog(&client{Store: l.api, l: l, w: w}, wal.Options{
 		Slots: l.slots, Leads: func(types.NamespacedName) bool { return true }, Tell: w.tell,
 		Checkpoints: wal.Checkpoints{Rate: float64(l.rng.IntN(3)), Quiet: 1, QuietAfter: time.Minute},
 	})
@@ -169,39 +188,57 @@ func (w *witness) relist() {
 }
 
 func (l *lives) step() {
-	i := l.rng.IntN(len(l.all))
-	w := l.all[i]
+	if i := l.rng.IntN(len(l.all)); l.rng.IntN(50) == 0 {
+		l.all[i] = l.start()
+	} else {
+		l.act(l.all[i])
+	}
+}
+
+// act lets a process do something.
+func (l *lives) act(w *witness) {
 	name := names()[l.rng.IntN(len(names()))]
-	switch l.rng.IntN(16) {
-	case 0:
-		if l.rng.IntN(3) == 0 {
-			l.all[i] = l.start()
-		}
-	case 1, 2:
+	if name == l.creates {
+		return
+	}
+	switch l.rng.IntN(15) {
+	case 0, 1:
 		l.now = l.now.Add(time.Duration(l.rng.IntN(3)) * time.Second)
 		_ = w.Checkpoint(l.t.Context(), l.now)
-	case 3, 4, 5:
+	case 2, 3, 4:
 		w.follow(1 + l.rng.IntN(5))
-	case 6:
+	case 5:
 		if l.rng.IntN(3) == 0 {
 			w.relist()
 		}
-	case 7:
-		w.l.vandalise(w, name)
-	case 8, 9:
+	case 6:
+		if !l.inside {
+			l.vandalise(w, name)
+		}
+	case 7, 8:
 		l.create(w, name)
-	case 10:
+	case 9:
 		l.remove(w, name)
 	default:
 		l.change(w, name, l.rng.IntN(4) == 0)
 	}
 }
 
+// calmly does something without failures, and with nothing else at the same time.
+func (l *lives) calmly(do func()) {
+	flaky, busy := l.flaky, l.busy
+	l.flaky, l.busy = false, false
+	do()
+	l.flaky, l.busy = flaky, busy
+}
+
 func (l *lives) create(w *witness, name string) {
 	f := l.is[name]
-	if _, err := w.Get(l.t.Context(), "service-"+name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := w.Get(l.t.Context(), "service-"+name, metav1.GetOptions{}); !apierrors.IsNotFound(err) || l.creates != "" {
 		return
 	}
+	l.creates = name
+	defer func() { l.creates = "" }()
 	f.life++
 	o := subject(name)
 	o.Status.LastEvent = fmt.Sprintf("%d:", f.life)
@@ -216,7 +253,6 @@ func (l *lives) create(w *witness, name string) {
 
 // change commits a change, or the end.
 func (l *lives) change(w *witness, name string, ends bool) {
-	f := l.is[name]
 	o, err := w.Get(l.t.Context(), "service-"+name, metav1.GetOptions{})
 	if err != nil || o.Status.Removed {
 		return
@@ -226,29 +262,38 @@ func (l *lives) change(w *witness, name string, ends bool) {
 	n.Status.Removed = ends
 	switch _, err := w.Update(l.t.Context(), n, metav1.UpdateOptions{}); {
 	case err == nil:
-		if !f.doubtful && (!f.there || f.ended || !strings.HasPrefix(n.Status.LastEvent, f.says)) {
-			l.t.Errorf("%s: %q was committed after %+v", name, n.Status.LastEvent, *f)
-		}
-		*f = fate{life: f.life, says: n.Status.LastEvent, there: true, ended: ends}
+		l.committed(name, n)
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 	default:
-		f.doubtful = true
+		l.is[name].doubtful = true
+	}
+}
+
+// committed takes note of a state that was committed. What was committed later may be known already.
+func (l *lives) committed(name string, o *v1alpha1.CDEventSubject) {
+	f, says := l.is[name], o.Status.LastEvent
+	switch {
+	case strings.HasPrefix(f.says, says):
+	case f.doubtful, f.there && !f.ended && strings.HasPrefix(says, f.says):
+		*f = fate{life: f.life, says: says, there: true, ended: o.Status.Removed}
+	default:
+		l.t.Errorf("%s: %q was committed after %+v", name, says, *f)
 	}
 }
 
 // remove deletes what has ended.
 func (l *lives) remove(w *witness, name string) {
-	f := l.is[name]
 	o, err := w.Get(l.t.Context(), "service-"+name, metav1.GetOptions{})
-	if err != nil || !o.Status.Removed {
+	if err != nil || !o.Status.Removed || l.creates != "" {
 		return
 	}
+	l.creates = name
+	defer func() { l.creates = "" }()
+	f := l.is[name]
 	switch err := w.Delete(l.t.Context(), o.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &o.ResourceVersion}}); {
 	case err == nil:
-		if !f.doubtful && !f.ended {
-			l.t.Errorf("%s was deleted as %q, and is %+v", name, o.Status.LastEvent, *f)
-		}
-		*f = fate{life: f.life, deleted: true}
+		l.committed(name, o)
+		*f = fate{life: f.life, says: o.Status.LastEvent, deleted: true}
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 	default:
 		f.doubtful = true
@@ -257,12 +302,12 @@ func (l *lives) remove(w *witness, name string) {
 
 // vandalise deletes a checkpoint by hand. One process, which has read the whole log, sees it, and restores it.
 func (l *lives) vandalise(w *witness, name string) {
-	f := l.is[name]
-	if !f.there || f.ended || f.doubtful || !l.api.Has("service-"+name) {
-		return
+	if f := l.is[name]; f.there && !f.ended && !f.doubtful && l.api.Has("service-"+name) {
+		l.calmly(func() { l.deleteByHand(w, name) })
 	}
-	l.api.off = true
-	defer func() { l.api.off = false }()
+}
+
+func (l *lives) deleteByHand(w *witness, name string) {
 	for range 3 {
 		w.follow(1 << 20)
 		l.now = l.now.Add(time.Minute)
@@ -292,8 +337,6 @@ func (l *lives) vandalise(w *witness, name string) {
 
 // rest lets everything come to rest, and compares what all know with what was answered.
 func (l *lives) rest() {
-	l.api.off = true
-	defer func() { l.api.off = false }()
 	resting := func() bool {
 		return !slices.ContainsFunc(l.all, func(w *witness) bool { return w.Behind() > 0 || len(l.api.Changes(w.seen)) > 0 })
 	}
@@ -349,23 +392,23 @@ func TestRandomLives(t *testing.T) {
 		histories = 300
 	}
 	for seed := range histories {
-		l := &lives{t: t, rng: rand.New(rand.NewPCG(seed, 5)), slots: 2 + int(seed%4), now: time.Unix(1_700_000_000, 0), is: map[string]*fate{}}
-		l.api = &flaky{Store: store.New(), rng: l.rng, off: seed%2 == 0}
-		calm := l.api.off
+		l := &lives{
+			t: t, rng: rand.New(rand.NewPCG(seed, 5)), api: store.New(), slots: 2 + int(seed%4), now: time.Unix(1_700_000_000, 0),
+			is: map[string]*fate{}, flaky: seed%2 == 1, busy: seed%3 > 0,
+		}
 		for _, name := range names() {
 			l.is[name] = &fate{}
 		}
-		for range 1 + seed%3 {
+		for range 1 + seed/6%3 {
 			l.all = append(l.all, l.start())
 		}
 		for range 150 {
 			l.step()
-			if l.api.off = calm; l.rng.IntN(25) == 0 {
-				l.rest()
+			if l.rng.IntN(25) == 0 {
+				l.calmly(l.rest)
 			}
-			l.api.off = calm
 		}
-		l.rest()
+		l.calmly(l.rest)
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
