@@ -23,11 +23,12 @@ const maxDoubts = 256
 // maxDropped is how many dropped CDEventSubjects are remembered. The informer delivers what it still has of them within seconds.
 const maxDropped = 4096
 
-// outdatedLocked says that a checkpoint, of which this process knows nothing, is of a state before one that it knows: slots have a later one,
-// or its last state was dropped.
+// outdatedLocked says that a checkpoint, of which this process knows nothing, is from before what it knows: slots have a later state, its
+// last state was dropped, or a later list does not have it.
 func (l *Log) outdatedLocked(checkpoint *v1alpha1.CDEventSubject) bool {
 	revision := checkpoint.Status.Revision // an earlier build writes none
-	return l.known && revision > 0 && l.lastLocked(checkpoint.Name) > revision
+	return l.known && revision > 0 && l.lastLocked(checkpoint.Name) > revision ||
+		l.listedAt != "" && !newer(checkpoint.ResourceVersion, l.listedAt)
 }
 
 // doubtLocked has the API server asked whether a CDEventSubject exists.

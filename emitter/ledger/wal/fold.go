@@ -388,12 +388,14 @@ func (l *Log) resync(ctx context.Context) error {
 	}
 	l.mu.Unlock()
 	var all []v1alpha1.CDEventSubject
+	at := ""
 	for o := (metav1.ListOptions{Limit: pageSize}); ; {
 		page, err := l.client.List(ctx, o)
 		if err != nil {
 			return fmt.Errorf("reading the log again: %w", err)
 		}
 		all = append(all, page.Items...)
+		at = page.ResourceVersion // all pages have the same
 		if o.Continue = page.Continue; o.Continue == "" {
 			break
 		}
@@ -426,6 +428,7 @@ func (l *Log) resync(ctx context.Context) error {
 			}
 		}
 	}
+	l.listedAt = at
 	if l.foldAllLocked(ctx) {
 		l.dropAbsentLocked(before)
 	}

@@ -70,6 +70,8 @@ type Log struct {
 	ahead map[int64]*v1alpha1.CDEventSubject
 	// listed says that what is folded now belongs to a list of everything: a CDEventSubject without a checkpoint does not exist.
 	listed bool
+	// listedAt is the resourceVersion of the last list of everything that this process has read after its start, empty if it has read none.
+	listedAt string
 	// doubts are the names of CDEventSubjects of which this process does not know whether they exist.
 	doubts map[string]bool
 	// asking counts requests under way that read CDEventSubjects, and gone are the UIDs of those that were deleted meanwhile.

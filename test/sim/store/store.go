@@ -273,7 +273,7 @@ func (s *Store) List(context.Context, metav1.ListOptions) (*v1alpha1.CDEventSubj
 			return nil, err
 		}
 	}
-	out := &v1alpha1.CDEventSubjectList{}
+	out := &v1alpha1.CDEventSubjectList{ListMeta: metav1.ListMeta{ResourceVersion: s.Version()}}
 	for _, o := range s.All() {
 		out.Items = append(out.Items, *o)
 	}
