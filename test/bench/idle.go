@@ -13,7 +13,7 @@ type rested struct {
 	Services, Revisions int
 	// Window is how long it was watched. CPU is its processor time in the window.
 	Window, CPU time.Duration
-	// Start and End are its memory at both ends of the window.
+	// Start and End are its memory at both ends of the window: the lowest reading there, because garbage comes and goes.
 	Start, End memory
 	// Others is the processor time of the rest of the machine.
 	Others time.Duration
@@ -82,12 +82,21 @@ func (b *bench) watchIdle(ctx context.Context, services int) error {
 	all := make([]rested, len(turns))
 	for i, t := range turns {
 		all[i] = rested{Contestant: t.contestant.Name, Services: services, Revisions: services * b.plan.Revisions}
-		if all[i].Start, all[i].CPU, err = t.needs(); err != nil {
+		if _, all[i].CPU, err = t.needs(); err != nil {
 			return err
 		}
 	}
 	b.say("watching %v", b.plan.IdleFor)
-	if err := rest(ctx, b.plan.IdleFor); err != nil {
+	edge := min(b.plan.IdleFor/4, edgeFor)
+	starts, err := lowest(ctx, turns, edge)
+	if err != nil {
+		return err
+	}
+	if err := rest(ctx, b.plan.IdleFor-2*edge); err != nil {
+		return err
+	}
+	ends, err := lowest(ctx, turns, edge)
+	if err != nil {
 		return err
 	}
 	others, err := busyTime()
@@ -97,11 +106,12 @@ func (b *bench) watchIdle(ctx context.Context, services int) error {
 	others -= before
 	for i, t := range turns {
 		r := &all[i]
-		m, used, err := t.needs()
+		_, used, err := t.needs()
 		if err != nil {
 			return err
 		}
-		r.End, r.CPU, r.Window = m, used-r.CPU, time.Since(began)
+		r.Start, r.End = starts[i], ends[i]
+		r.CPU, r.Window = used-r.CPU, time.Since(began)
 		others -= r.CPU
 		if r.APIWrites, err = b.audit.writes(offset, r.Contestant); err != nil {
 			return err
@@ -113,6 +123,29 @@ func (b *bench) watchIdle(ctx context.Context, services int) error {
 	}
 	b.Idle = append(b.Idle, all...)
 	return nil
+}
+
+// edgeFor is how long memory is read at both ends of the window, and edgeEvery how often. The controller returns garbage once a minute.
+const edgeFor, edgeEvery = 90 * time.Second, 5 * time.Second
+
+// lowest reads the memory of contestants for a time, and returns the lowest reading of each.
+func lowest(ctx context.Context, turns []*turn, within time.Duration) ([]memory, error) {
+	out := make([]memory, len(turns))
+	for until := time.Now().Add(within); time.Now().Before(until); {
+		for i, t := range turns {
+			m, _, err := t.needs()
+			if err != nil {
+				return nil, err
+			}
+			if out[i].Resident == 0 || m.Resident < out[i].Resident {
+				out[i] = m
+			}
+		}
+		if err := rest(ctx, edgeEvery); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // startAll starts contestants that run at the same time, each when the ones before are at rest. On an error, it returns those that
