@@ -47,13 +47,13 @@ func (l *Log) doubtful() []string {
 
 // settle asks the API server for a CDEventSubject, if it is in doubt.
 func (l *Log) settle(ctx context.Context, name string) error {
-	defer l.asks()()
 	l.mu.Lock()
 	doubtful, before := l.doubts[name], l.versionLocked(name)
 	l.mu.Unlock()
 	if !doubtful {
 		return nil
 	}
+	defer l.asks()()
 	o, err := l.client.Get(ctx, name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("reading CDEventSubject %s, which may have ended: %w", name, err)
