@@ -227,6 +227,9 @@ const maxWritesPerEvent = 3.0
 // TestWritesPerEvent moves the traffic of many Services at the same time, again and again, and counts the controller's writes in the
 // API server's audit log.
 func TestWritesPerEvent(t *testing.T) {
+	if !suite.full {
+		t.Skip("it takes two minutes: make e2e-full")
+	}
 	if suite.audit == nil {
 		t.Skip("the audit log can be read only on the cluster made by test/cluster: make e2e")
 	}
