@@ -388,7 +388,7 @@ func (l *Log) resync(ctx context.Context) error {
 	}
 	l.mu.Unlock()
 	var all []v1alpha1.CDEventSubject
-	at := ""
+	var at string
 	for o := (metav1.ListOptions{Limit: pageSize}); ; {
 		page, err := l.client.List(ctx, o)
 		if err != nil {
