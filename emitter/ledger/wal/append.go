@@ -193,7 +193,7 @@ func (l *Log) admit(batch []*request) (*attempt, slot, error) {
 			changes[r.next.Name] = true
 			next := *r.next
 			if next.Status.Revision == 0 { // an earlier build wrote it, perhaps after states that slots still have
-				next.Status.Revision, _ = l.latestLocked(next.Name)
+				next.Status.Revision = l.latestLocked(next.Name)
 			}
 			next.Status.Revision = max(next.Status.Revision, e.floor) + 1
 			a.batch, a.content.states = append(a.batch, r), append(a.content.states, &next)
@@ -206,8 +206,11 @@ func (l *Log) admit(batch []*request) (*attempt, slot, error) {
 	return a, in, nil
 }
 
+// numberOf is the number of the slot of a position.
+func (l *Log) numberOf(position int64) int { return int(position % int64(len(l.ring))) }
+
 // targetLocked is the number of the slot of the next position.
-func (l *Log) targetLocked() int { return int((l.end + 1) % int64(len(l.ring))) }
+func (l *Log) targetLocked() int { return l.numberOf(l.end + 1) }
 
 // carriedLocked returns the states that only a slot has, apart from some names.
 func (l *Log) carriedLocked(number int, but map[string]bool) []*v1alpha1.CDEventSubject {

@@ -168,19 +168,19 @@ func (l *Log) postpone(name string, now time.Time) {
 // upToDate reads the log to its end before a CDEventSubject is created again: another process may have deleted it for good, after a state
 // that this one has not read.
 func (l *Log) upToDate(ctx context.Context, name string) error {
-	if !l.missing(name) {
-		return nil
+	if l.missing(name) {
+		l.appending.Lock()
+		err := l.catchUp(ctx)
+		l.appending.Unlock()
+		if err != nil {
+			return err
+		}
+		l.mu.Lock()
+		if e := l.entries[name]; e != nil && e.version == "" && l.Finished(e.newest) {
+			l.doubtLocked(name) // it is not created only to be deleted
+		}
+		l.mu.Unlock()
 	}
-	l.appending.Lock()
-	defer l.appending.Unlock()
-	if err := l.catchUp(ctx); err != nil {
-		return err
-	}
-	l.mu.Lock()
-	if e := l.entries[name]; e != nil && e.version == "" && l.Finished(e.newest) {
-		l.doubtLocked(name) // it is not created only to be deleted
-	}
-	l.mu.Unlock()
 	return l.settle(ctx, name)
 }
 
@@ -277,7 +277,7 @@ func (l *Log) checkpoint(ctx context.Context, name string) error {
 			l.mu.Unlock()
 			return nil
 		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
-			if err := l.reread(ctx, name); err != nil {
+			if _, err := l.reread(ctx, name); err != nil {
 				return err
 			}
 			if state.ResourceVersion != "" && l.missing(name) {

@@ -3,6 +3,7 @@ package wal
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -23,11 +24,11 @@ const maxDoubts = 256
 // maxDropped is how many dropped CDEventSubjects are remembered. The informer delivers what it still has of them within seconds.
 const maxDropped = 4096
 
-// outdatedLocked says that a checkpoint, of which this process knows nothing, is from before what it knows: slots have a later state, its
-// last state was dropped, or a later list does not have it.
-func (l *Log) outdatedLocked(checkpoint *v1alpha1.CDEventSubject) bool {
+// outdatedLocked says that a checkpoint, of which this process knows nothing, is from before what it knows: slots have a later state, which
+// is the latest, its last state was dropped, or a later list does not have it.
+func (l *Log) outdatedLocked(checkpoint *v1alpha1.CDEventSubject, latest int64) bool {
 	revision := checkpoint.Status.Revision // an earlier build writes none
-	return l.known && revision > 0 && l.lastLocked(checkpoint.Name) > revision ||
+	return l.known && revision > 0 && max(latest, l.droppedLocked(checkpoint.Name)) > revision ||
 		l.listedAt != "" && !newer(checkpoint.ResourceVersion, l.listedAt)
 }
 
@@ -48,50 +49,62 @@ func (l *Log) doubtful() []string {
 // settle asks the API server for a CDEventSubject, if it is in doubt.
 func (l *Log) settle(ctx context.Context, name string) error {
 	l.mu.Lock()
-	doubtful, before := l.doubts[name], l.versionLocked(name)
+	doubtful := l.doubts[name]
 	l.mu.Unlock()
 	if !doubtful {
 		return nil
 	}
+	_, err := l.reread(ctx, name)
+	return err
+}
+
+// reread asks the API server for a CDEventSubject, and takes over the answer, which settles a doubt. It returns nil if there is none.
+func (l *Log) reread(ctx context.Context, name string) (*v1alpha1.CDEventSubject, error) {
 	defer l.asks()()
+	l.mu.Lock()
+	doubtful, before := l.doubts[name], l.versionLocked(name)
+	l.mu.Unlock()
 	o, err := l.client.Get(ctx, name, metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("reading CDEventSubject %s, which may have ended: %w", name, err)
+	switch {
+	case apierrors.IsNotFound(err):
+		o = nil
+	case err != nil:
+		return nil, fmt.Errorf("reading CDEventSubject %s: %w", name, err)
+	case l.Direct(o), isSlot(o):
+		return o, nil
 	}
 	var last *v1alpha1.CDEventSubject
-	if err == nil {
+	if o != nil {
 		if last, err = l.lastOf(ctx, name); err != nil {
-			return err
+			return nil, err
 		}
-	} else {
-		o = nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if delete(l.doubts, name); !l.known {
-		return nil
+	if doubtful {
+		delete(l.doubts, name)
 	}
 	if o != nil && l.gone[o.UID] {
 		o = nil
 	}
-	e := l.entries[name]
 	switch {
+	case !l.known:
 	case o == nil && l.versionLocked(name) == before:
 		l.missingLocked(name)
-	case o != nil && e == nil:
-		o = l.Lean(o)
-		l.enterLocked(o)
-		if last != nil {
-			l.committedLocked(last, l.heldLocked(last))
-		} else {
-			l.tellLocked(o)
-		}
-	case o != nil:
+	case o == nil:
+	case l.entries[name] != nil:
 		if s := l.storedLocked(l.Lean(o)); s != nil {
 			l.tellLocked(s)
 		}
+	default:
+		l.enterLocked(l.Lean(o), l.latestLocked(name))
+		if last != nil {
+			l.committedLocked(last, l.positionLocked(last))
+		} else {
+			l.tellLocked(l.entries[name].newest)
+		}
 	}
-	return nil
+	return o, nil
 }
 
 // asks notes that a request is under way whose answer may have what is deleted meanwhile. The returned function ends that.
@@ -117,17 +130,43 @@ func (l *Log) goneLocked(uid types.UID) {
 	}
 }
 
-// heldLocked is the position of the newest slot that has a state, nowhere if there is none.
-func (l *Log) heldLocked(state *v1alpha1.CDEventSubject) int64 {
-	at := int64(nowhere)
-	for _, s := range l.ring {
-		for _, r := range s.records {
-			if r.name == state.Name && r.revision == state.Status.Revision {
-				at = max(at, s.position)
+// heldLocked are the numbers of the slots that have states of a CDEventSubject, each with the revision that it has.
+func (l *Log) heldLocked(name string) iter.Seq2[int, int64] {
+	return func(yield func(int, int64) bool) {
+		for number, s := range l.ring {
+			for _, r := range s.records {
+				if r.name == name && !yield(number, r.revision) {
+					return
+				}
 			}
 		}
 	}
-	return at
+}
+
+// latestLocked returns the highest revision of a CDEventSubject that a slot has, 0 for none.
+func (l *Log) latestLocked(name string) (latest int64) {
+	for _, revision := range l.heldLocked(name) {
+		latest = max(latest, revision)
+	}
+	return latest
+}
+
+// positionLocked is that of the newest slot that has a state, nowhere if there is none.
+func (l *Log) positionLocked(state *v1alpha1.CDEventSubject) int64 {
+	position := int64(nowhere)
+	for number, revision := range l.heldLocked(state.Name) {
+		if revision == state.Status.Revision {
+			position = max(position, l.ring[number].position)
+		}
+	}
+	return position
+}
+
+// droppedLocked returns the revision of the last state of a CDEventSubject that was dropped, 0 for none.
+func (l *Log) droppedLocked(name string) int64 {
+	last, _ := l.dropped.Get(name)
+	revision, _ := last.(int64)
+	return revision
 }
 
 // versionLocked is the resourceVersion of the checkpoint, as far as this process knows.
@@ -142,10 +181,14 @@ func (l *Log) versionLocked(name string) string {
 // something else by now: then whoever wrote that has written the checkpoint, or knows that there was none.
 func (l *Log) lastOf(ctx context.Context, name string) (*v1alpha1.CDEventSubject, error) {
 	l.mu.Lock()
-	known := l.entries[name] != nil
-	latest, number := l.latestLocked(name)
+	known, number, latest := l.entries[name] != nil, -1, int64(0)
+	for n, revision := range l.heldLocked(name) {
+		if revision >= latest {
+			latest, number = revision, n
+		}
+	}
 	l.mu.Unlock()
-	if known || latest == 0 {
+	if known || number < 0 {
 		return nil, nil //nolint:nilnil // it is not dropped, or no slot has a state of it
 	}
 	o, err := l.client.Get(ctx, slotName(number), metav1.GetOptions{})

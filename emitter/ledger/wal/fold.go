@@ -3,8 +3,8 @@ package wal
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,8 +69,9 @@ func (l *Log) Forget(o *v1alpha1.CDEventSubject, certain bool) *v1alpha1.CDEvent
 // all states.
 func (l *Log) Start(ctx context.Context) {
 	l.mu.Lock()
-	l.foldAllLocked(ctx)
-	for _, name := range sortedNames(l.entries) {
+	l.foldAllLocked(ctx, l.ahead)
+	clear(l.ahead)
+	for _, name := range slices.Sorted(maps.Keys(l.entries)) {
 		l.tellLocked(l.entries[name].newest)
 	}
 	l.known = true
@@ -94,22 +95,16 @@ func (l *Log) Stop() {
 	clear(l.doubts)
 }
 
-// foldAllLocked folds all slots that were seen, after all checkpoints of the same list. Positions that are missing are those of slots that
-// somebody deleted, or that were overwritten before this process read them. It returns whether there are any.
-func (l *Log) foldAllLocked(ctx context.Context) (missed bool) {
+// foldAllLocked folds the slots of a list, by position, after all checkpoints of the same list. Positions that are missing are those of
+// slots that somebody deleted, or that were overwritten before this process read them. It returns whether there are any.
+func (l *Log) foldAllLocked(ctx context.Context, slots map[int64]*v1alpha1.CDEventSubject) (missed bool) {
 	l.listed = true
 	defer func() { l.listed = false }()
-	positions := make([]int64, 0, len(l.ahead))
-	for p := range l.ahead {
-		positions = append(positions, p)
-	}
-	slices.Sort(positions)
 	from := l.end
-	for _, p := range positions {
-		l.foldLocked(ctx, l.ahead[p])
+	for _, position := range slices.Sorted(maps.Keys(slots)) {
+		l.foldLocked(ctx, slots[position])
 	}
-	clear(l.ahead)
-	return l.end-from > int64(len(positions))
+	return l.end-from > int64(len(slots))
 }
 
 // TellAll calls Tell with what others have committed since the last call.
@@ -137,13 +132,8 @@ func (l *Log) tellLocked(s *v1alpha1.CDEventSubject) {
 // storedLocked takes over a checkpoint. It returns a state to tell of, if any.
 func (l *Log) storedLocked(o *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
 	e := l.entries[o.Name]
-	if e == nil && l.outdatedLocked(o) {
-		l.doubtLocked(o.Name)
-		return nil
-	}
 	if e == nil {
-		l.enterLocked(o)
-		return l.ifKnown(o)
+		return l.firstLocked(o)
 	}
 	if e.version != "" && !newer(o.ResourceVersion, e.version) {
 		if e.uid == o.UID && e.version == o.ResourceVersion && e.position == 0 {
@@ -162,19 +152,31 @@ func (l *Log) storedLocked(o *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject 
 	case ahead:
 		return l.ifKnown(e.dress(o))
 	default: // somebody put an older one in its place, as from a backup: the newest state is written again
-		l.behindLocked(e, l.heldLocked(e.newest))
+		l.behindLocked(e, l.positionLocked(e.newest))
 		return l.ifKnown(e.dress(o))
 	}
 	l.caughtUpLocked(e)
 	return l.ifKnown(o)
 }
 
-// enterLocked takes a checkpoint for the newest state of a CDEventSubject that this process does not know.
-func (l *Log) enterLocked(o *v1alpha1.CDEventSubject) {
-	e := &entry{newest: o, uid: o.UID, version: o.ResourceVersion, stored: o.Status.Revision}
-	if l.entries[o.Name] = e; l.known {
-		e.floor, _ = l.latestLocked(o.Name)
+// firstLocked takes over a checkpoint of a CDEventSubject that this process does not know, unless it is outdated. It returns a state to
+// tell of, if any.
+func (l *Log) firstLocked(o *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubject {
+	latest := int64(0)
+	if l.known { // before, the slots are not folded
+		latest = l.latestLocked(o.Name)
 	}
+	if l.outdatedLocked(o, latest) {
+		l.doubtLocked(o.Name)
+		return nil
+	}
+	l.enterLocked(o, latest)
+	return l.ifKnown(o)
+}
+
+// enterLocked takes a checkpoint for the newest state of a CDEventSubject. Slots have no revision above latest.
+func (l *Log) enterLocked(o *v1alpha1.CDEventSubject, latest int64) {
+	l.entries[o.Name] = &entry{newest: o, uid: o.UID, version: o.ResourceVersion, stored: o.Status.Revision, floor: latest}
 }
 
 // sharedLocked makes the informer's copy of a state the one that is kept. It is still the state of its commit.
@@ -230,7 +232,7 @@ func (l *Log) observeSlotLocked(ctx context.Context, o *v1alpha1.CDEventSubject)
 	case !l.known:
 		l.ahead[position] = o
 		for p := range l.ahead {
-			if p != position && p%int64(len(l.ring)) == position%int64(len(l.ring)) && p < position {
+			if p < position && l.numberOf(p) == l.numberOf(position) {
 				delete(l.ahead, p)
 			}
 		}
@@ -361,7 +363,7 @@ func (l *Log) missingLocked(name string) {
 			return
 		}
 		if e.uid, e.version, e.stored = "", "", -1; e.position == 0 {
-			l.behindLocked(e, l.heldLocked(e.newest))
+			l.behindLocked(e, l.positionLocked(e.newest))
 		}
 	}
 }
@@ -387,23 +389,13 @@ func (l *Log) resync(ctx context.Context) error {
 		before[name] = e.version
 	}
 	l.mu.Unlock()
-	var all []v1alpha1.CDEventSubject
-	var at string
-	for o := (metav1.ListOptions{Limit: pageSize}); ; {
-		page, err := l.client.List(ctx, o)
-		if err != nil {
-			return fmt.Errorf("reading the log again: %w", err)
-		}
-		all = append(all, page.Items...)
-		at = page.ResourceVersion // all pages have the same
-		if o.Continue = page.Continue; o.Continue == "" {
-			break
-		}
+	all, at, err := l.listAll(ctx)
+	if err != nil {
+		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	seen, last := l.ahead, int64(0)
-	l.ahead = map[int64]*v1alpha1.CDEventSubject{}
+	slots := map[int64]*v1alpha1.CDEventSubject{}
 	for i := range all {
 		o := l.Lean(&all[i])
 		if l.gone[o.UID] {
@@ -418,8 +410,8 @@ func (l *Log) resync(ctx context.Context) error {
 					continue
 				}
 				l.ring[number].uid, l.ring[number].version = o.UID, o.ResourceVersion
-				if last = max(last, o.Status.Sequence); o.Status.Sequence > l.end {
-					l.ahead[o.Status.Sequence] = o
+				if o.Status.Sequence > l.end {
+					slots[o.Status.Sequence] = o
 				}
 			}
 		case !l.Direct(o):
@@ -429,16 +421,25 @@ func (l *Log) resync(ctx context.Context) error {
 		}
 	}
 	l.listedAt = at
-	if l.foldAllLocked(ctx) {
+	if l.foldAllLocked(ctx, slots) {
 		l.dropAbsentLocked(before)
 	}
-	for position, o := range seen { // the informer has delivered it meanwhile, and does not do so again
-		if position > last {
-			l.ahead[position] = o
+	l.foldAheadLocked(ctx) // what the informer has delivered meanwhile
+	return nil
+}
+
+// listAll reads everything at one moment, and returns its resourceVersion.
+func (l *Log) listAll(ctx context.Context) (all []v1alpha1.CDEventSubject, at string, err error) {
+	for o := (metav1.ListOptions{Limit: pageSize}); ; {
+		page, err := l.client.List(ctx, o)
+		if err != nil {
+			return nil, "", fmt.Errorf("reading the log again: %w", err)
+		}
+		all = append(all, page.Items...)
+		if o.Continue = page.Continue; o.Continue == "" {
+			return all, page.ResourceVersion, nil
 		}
 	}
-	l.foldAheadLocked(ctx)
-	return nil
 }
 
 // dropAbsentLocked drops what has ended in positions that this process has missed: the API server lacks these CDEventSubjects, which
@@ -447,7 +448,7 @@ func (l *Log) resync(ctx context.Context) error {
 func (l *Log) dropAbsentLocked(versions map[string]string) {
 	for name, version := range versions {
 		e := l.entries[name]
-		if e == nil || e.version != version || e.position > 0 && l.ring[e.position%int64(len(l.ring))].position == e.position {
+		if e == nil || e.version != version || e.position > 0 && l.ring[l.numberOf(e.position)].position == e.position {
 			continue
 		}
 		l.dropLocked(name)
@@ -457,15 +458,6 @@ func (l *Log) dropAbsentLocked(versions map[string]string) {
 
 // pageSize is how many objects a list has at a time.
 const pageSize = 500
-
-func sortedNames(all map[string]*entry) []string {
-	out := make([]string, 0, len(all))
-	for name := range all {
-		out = append(out, name)
-	}
-	slices.SortFunc(out, strings.Compare)
-	return out
-}
 
 func keyOf(s *v1alpha1.CDEventSubject) types.NamespacedName {
 	return types.NamespacedName{Namespace: s.Spec.Namespace, Name: s.Spec.Name}

@@ -4,7 +4,6 @@ import (
 	"container/list"
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -166,7 +165,7 @@ func (l *Log) Create(ctx context.Context, next *v1alpha1.CDEventSubject, opts me
 		return nil, err
 	}
 	l.mu.Lock()
-	e, last, end := l.entries[next.Name], l.lastLocked(next.Name), l.end
+	e, last, end := l.entries[next.Name], max(l.latestLocked(next.Name), l.droppedLocked(next.Name)), l.end
 	l.mu.Unlock()
 	if e != nil {
 		return l.restore(ctx, e, next)
@@ -214,33 +213,28 @@ func (l *Log) restore(ctx context.Context, e *entry, next *v1alpha1.CDEventSubje
 	return e.newest, nil
 }
 
-// Get returns the newest state that this process knows, and otherwise reads the object.
-func (l *Log) Get(ctx context.Context, name string, opts metav1.GetOptions) (*v1alpha1.CDEventSubject, error) {
+// Get returns the newest state that this process knows, and otherwise reads the object, for which options do not count.
+func (l *Log) Get(ctx context.Context, name string, _ metav1.GetOptions) (*v1alpha1.CDEventSubject, error) {
 	l.mu.Lock()
 	if e := l.entries[name]; l.known && e != nil {
 		defer l.mu.Unlock()
 		return e.newest, nil
 	}
 	l.mu.Unlock()
-	defer l.asks()()
-	o, err := l.client.Get(ctx, name, opts)
-	if err != nil || l.Direct(o) || isSlot(o) {
-		return o, err //nolint:wrapcheck // it is the caller's request
-	}
-	l.mu.Lock()
-	if !l.known {
-		l.mu.Unlock()
-		return nil, apierrors.NewServiceUnavailable(errUnknown.Error())
-	}
-	if !l.gone[o.UID] {
-		l.storedLocked(l.Lean(o))
-	}
-	l.mu.Unlock()
-	if err := l.settle(ctx, name); err != nil {
+	o, err := l.reread(ctx, name)
+	switch {
+	case err != nil:
 		return nil, err
+	case o == nil:
+		return nil, apierrors.NewNotFound(v1alpha1.SubjectResource.GroupResource(), name)
+	case l.Direct(o), isSlot(o):
+		return o, nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.known {
+		return nil, apierrors.NewServiceUnavailable(errUnknown.Error())
+	}
 	if e := l.entries[name]; e != nil {
 		return e.newest, nil
 	}
@@ -249,7 +243,7 @@ func (l *Log) Get(ctx context.Context, name string, opts metav1.GetOptions) (*v1
 
 // Delete deletes a CDEventSubject if its newest state is the one of the precondition. It writes the checkpoint first if need be.
 func (l *Log) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
-	if err := errors.Join(l.upToDate(ctx, name), l.settle(ctx, name)); err != nil {
+	if err := l.upToDate(ctx, name); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -283,7 +277,8 @@ func (l *Log) Delete(ctx context.Context, name string, opts metav1.DeleteOptions
 	}
 	err := l.client.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
 	if apierrors.IsConflict(err) {
-		return errors.Join(err, l.reread(ctx, name))
+		_, reading := l.reread(ctx, name)
+		return errors.Join(err, reading)
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err //nolint:wrapcheck // it is the caller's request
@@ -293,52 +288,6 @@ func (l *Log) Delete(ctx context.Context, name string, opts metav1.DeleteOptions
 	l.goneLocked(uid)
 	l.dropLocked(name)
 	return err //nolint:wrapcheck // see above
-}
-
-// reread reads the checkpoint of a CDEventSubject.
-func (l *Log) reread(ctx context.Context, name string) error {
-	defer l.asks()()
-	o, err := l.client.Get(ctx, name, metav1.GetOptions{})
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case apierrors.IsNotFound(err):
-		l.missingLocked(name)
-		return nil
-	case err != nil:
-		return fmt.Errorf("reading CDEventSubject %s after a conflict: %w", name, err)
-	case l.gone[o.UID]:
-		return nil
-	}
-	if s := l.storedLocked(l.Lean(o)); s != nil {
-		l.tellLocked(s)
-	}
-	return nil
-}
-
-// latestLocked returns the highest revision of a CDEventSubject that a slot has, 0 for none, and the number of that slot.
-func (l *Log) latestLocked(name string) (latest int64, number int) {
-	for n, s := range l.ring {
-		for _, r := range s.records {
-			if r.name == name && r.revision >= latest {
-				latest, number = r.revision, n
-			}
-		}
-	}
-	return latest, number
-}
-
-// lastLocked returns the highest revision of a CDEventSubject that a slot has, or that was dropped, 0 for none.
-func (l *Log) lastLocked(name string) int64 {
-	latest, _ := l.latestLocked(name)
-	return max(l.droppedLocked(name), latest)
-}
-
-// droppedLocked returns the revision of the last state of a CDEventSubject that was dropped, 0 for none.
-func (l *Log) droppedLocked(name string) int64 {
-	last, _ := l.dropped.Get(name)
-	revision, _ := last.(int64)
-	return revision
 }
 
 func conflict(name string) error {
