@@ -40,7 +40,7 @@ func (b *bench) memory(ctx context.Context) error {
 		return err
 	}
 	for _, t := range turns {
-		m, _, err := t.needs()
+		m, err := t.memory()
 		if err != nil {
 			return err
 		}

@@ -82,7 +82,7 @@ func (b *bench) watchIdle(ctx context.Context, services int) error {
 	all := make([]rested, len(turns))
 	for i, t := range turns {
 		all[i] = rested{Contestant: t.contestant.Name, Services: services, Revisions: services * b.plan.Revisions}
-		if _, all[i].CPU, err = t.needs(); err != nil {
+		if all[i].CPU, err = t.cpu(); err != nil {
 			return err
 		}
 	}
@@ -106,7 +106,7 @@ func (b *bench) watchIdle(ctx context.Context, services int) error {
 	others -= before
 	for i, t := range turns {
 		r := &all[i]
-		_, used, err := t.needs()
+		used, err := t.cpu()
 		if err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func lowest(ctx context.Context, turns []*turn, within time.Duration) ([]memory,
 	out := make([]memory, len(turns))
 	for until := time.Now().Add(within); time.Now().Before(until); {
 		for i, t := range turns {
-			m, _, err := t.needs()
+			m, err := t.memory()
 			if err != nil {
 				return nil, err
 			}
@@ -167,9 +167,14 @@ func (b *bench) startAll(ctx context.Context, all ...contestant) ([]*turn, error
 	return turns, nil
 }
 
-// needs returns the memory of the contestant, and the processor time that it has used.
-func (t *turn) needs() (memory, time.Duration, error) {
+// memory returns the memory of the contestant.
+func (t *turn) memory() (memory, error) {
 	m, err := memoryOf(t.process.pid())
-	used, err2 := cpuOf(t.process.pid())
-	return m, used, errors.Join(err, err2, t.process.alive())
+	return m, errors.Join(err, t.process.alive())
+}
+
+// cpu returns the processor time that the contestant has used.
+func (t *turn) cpu() (time.Duration, error) {
+	used, err := cpuOf(t.process.pid())
+	return used, errors.Join(err, t.process.alive())
 }
