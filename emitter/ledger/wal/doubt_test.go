@@ -3,19 +3,32 @@ package wal_test
 import (
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// end commits the last state of a CDEventSubject, without a checkpoint.
-func (p *process) end(o *v1alpha1.CDEventSubject) {
-	p.t.Helper()
-	last := next(o, "gone")
-	last.Status.Removed = true
-	if _, err := p.Update(p.t.Context(), last, metav1.UpdateOptions{}); err != nil {
-		p.t.Fatal(err)
+// endsUnseen are two processes. One has created and ended x, and the informer of the other has not delivered that yet. Both have seen y.
+func endsUnseen(t *testing.T) (b *process, y *v1alpha1.CDEventSubject) {
+	t.Helper()
+	s := store.New()
+	a := start(t, s, 4)
+	a.slots()
+	y = a.create("y")
+	b = start(t, s, 4)
+	a.end(a.create("x"))
+	return b, y
+}
+
+// putBack creates a CDEventSubject with its first state, after another process has ended and deleted it.
+func putBack(t *testing.T, s *store.Store, x *v1alpha1.CDEventSubject) {
+	t.Helper()
+	late := x.DeepCopy()
+	late.UID, late.ResourceVersion = "", ""
+	if _, err := s.Create(t.Context(), late, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -33,22 +46,15 @@ func (p *process) ended() {
 // A process reads of the end of a CDEventSubject before its informer delivers the creation. It keeps that state when it overwrites slots.
 func TestEndReadBeforeTheCreation(t *testing.T) {
 	t.Parallel()
-	s := store.New()
-	a := start(t, s, 4)
-	y := a.create("y")
-	b := start(t, s, 4)
-	a.end(a.create("x"))
-	y = b.update(y, "0") // conflicts, and reads on
-	for _, says := range []string{"1", "2", "3", "4", "5"} {
-		y = b.update(y, says)
-	}
+	b, y := endsUnseen(t)
+	b.updates(y, 6) // the first one conflicts, and reads on
 	b.ended()
 	b.follow()
 	b.checkpoints()
 	b.ended()
 	for _, o := range b.told {
 		if o.Spec.Name == "x" && !o.Status.Removed {
-			t.Errorf("told of revision %d after the end", o.Status.Revision)
+			t.Errorf("Tell was called with revision %d, which is not the end", o.Status.Revision)
 		}
 	}
 }
@@ -56,17 +62,11 @@ func TestEndReadBeforeTheCreation(t *testing.T) {
 // After a relist, the informer may deliver the slot that tells of the end before the CDEventSubject.
 func TestEndSeenBeforeTheCreation(t *testing.T) {
 	t.Parallel()
-	s := store.New()
-	a := start(t, s, 4)
-	y := a.create("y")
-	b := start(t, s, 4)
-	a.end(a.create("x"))
+	b, y := endsUnseen(t)
 	for _, name := range []string{"log-001", "service-x"} {
-		b.Observe(t.Context(), s.Peek(name))
+		b.Observe(t.Context(), b.s.Peek(name))
 	}
-	for _, says := range []string{"0", "1", "2", "3", "4", "5"} {
-		y = b.update(y, says)
-	}
+	b.updates(y, 6)
 	b.ended()
 	b.follow()
 	b.checkpoints()
@@ -78,6 +78,7 @@ func TestCreationSeenAfterTheDeletion(t *testing.T) {
 	t.Parallel()
 	s := store.New()
 	a := start(t, s, 4)
+	a.slots()
 	y := a.create("y")
 	b := start(t, s, 4)
 	a.remove(a.create("x"))
@@ -86,7 +87,7 @@ func TestCreationSeenAfterTheDeletion(t *testing.T) {
 	b.follow()
 	for _, o := range b.told[told:] {
 		if o.Spec.Name == "x" && !o.Status.Removed {
-			t.Errorf("told of revision %d: %q", o.Status.Revision, o.Status.LastEvent)
+			t.Errorf("Tell was called with revision %d: %q", o.Status.Revision, o.Status.LastEvent)
 		}
 	}
 	b.checkpoints()
@@ -100,18 +101,115 @@ func TestEndedIsPutBack(t *testing.T) {
 	t.Parallel()
 	s := store.New()
 	a := start(t, s, 8)
+	a.slots()
 	x := a.create("x")
 	b := start(t, s, 8)
 	b.remove(x)
-	late := x.DeepCopy()
-	late.UID, late.ResourceVersion = "", ""
-	if _, err := s.Create(t.Context(), late, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	putBack(t, s, x)
 	b.follow()
 	b.checkpoints()
 	b.want("x", "gone")
 	if o := s.Peek("service-x"); !o.Status.Removed {
 		t.Errorf("revision %d: %q", o.Status.Revision, o.Status.LastEvent)
+	}
+}
+
+// The same, after this process has read everything again: that list has nothing of the CDEventSubject, and no slot has.
+func TestCreationSeenAfterALaterList(t *testing.T) {
+	t.Parallel()
+	s := store.New()
+	a := start(t, s, 4)
+	a.slots()
+	y := a.create("y")
+	b := start(t, s, 4)
+	a.remove(a.create("x"))
+	a.updates(y, 6)
+	if _, err := b.Update(t.Context(), next(y, "stale"), metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		t.Fatalf("%v, want a conflict", err)
+	}
+	b.follow()
+	for _, o := range b.told {
+		if o.Spec.Name == "x" && !o.Status.Removed {
+			t.Errorf("Tell was called with revision %d: %q", o.Status.Revision, o.Status.LastEvent)
+		}
+	}
+}
+
+// A process has missed positions, and its informer shows the end of a CDEventSubject and its deletion. Then it reads positions from before the
+// end, which do not count any more.
+func TestPositionsReadAfterTheDeletion(t *testing.T) {
+	t.Parallel()
+	s := store.New()
+	a := start(t, s, 4)
+	a.slots()
+	x, y := a.create("x"), a.create("y")
+	b := start(t, s, 4)
+	a.updates(y, 6)
+	b.relist()
+	a.remove(a.update(x, "1"))
+	b.follow()
+	told := len(b.told)
+	b.checkpoints()
+	b.TellAll()
+	for _, o := range b.told[told:] {
+		if o.Spec.Name == "x" {
+			t.Errorf("Tell was called with revision %d: %q", o.Status.Revision, o.Status.LastEvent)
+		}
+	}
+}
+
+// A CDEventSubject has ended in positions that a process has missed, and was deleted. The process does not restore it, also if its ledger asks
+// for that.
+func TestEndWasMissed(t *testing.T) {
+	t.Parallel()
+	s := store.New()
+	a := start(t, s, 4)
+	a.slots()
+	x, y := a.create("x"), a.create("y")
+	b := start(t, s, 4)
+	a.remove(x)
+	a.updates(y, 6)
+	if _, err := b.Update(t.Context(), next(x, "stale"), metav1.UpdateOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("updating: %v, want not found", err)
+	}
+	if _, err := b.Create(t.Context(), restoration(x, "restored"), metav1.CreateOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("restoring: %v, want a conflict", err)
+	}
+	b.checkpoints()
+	if s.Has("service-x") {
+		t.Error("restored")
+	}
+}
+
+// A CDEventSubject was deleted by hand, restored, ended and deleted, and the informer has seen nothing but the first object. When a list shows
+// that this one is gone, the process forgets the other one too.
+func TestSuccessorIsNeverSeen(t *testing.T) {
+	t.Parallel()
+	s := store.New()
+	a := start(t, s, 8)
+	a.slots()
+	x := a.create("x")
+	b := start(t, s, 8)
+	first := s.Peek("service-x")
+	s.Remove("service-x")
+	a.follow()
+	if _, err := a.Create(t.Context(), restoration(x, "restored"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Update(t.Context(), next(x, "stale"), metav1.UpdateOptions{}); !apierrors.IsConflict(err) { // and b reads on
+		t.Fatalf("%v, want a conflict", err)
+	}
+	b.update(b.current("x"), "by b")
+	b.checkpoints() // conflicts, and reads the second object
+	a.follow()
+	a.remove(a.current("x"))
+	b.seen = len(s.Changes(0))
+	b.Forget(first, false)
+	b.checkpoints()
+	if o, err := b.Get(t.Context(), "service-x", metav1.GetOptions{}); err == nil {
+		t.Errorf("it is still known: revision %d, %q", o.Status.Revision, o.Status.LastEvent)
+	}
+	if s.Has("service-x") {
+		t.Error("restored")
 	}
 }

@@ -26,17 +26,36 @@ type process struct {
 // start starts a process from a list of everything.
 func start(t *testing.T, s *store.Store, slots int) *process {
 	t.Helper()
+	return startWith(t, s, s, slots)
+}
+
+// startWith does so with a client of its own.
+func startWith(t *testing.T, client wal.Client, s *store.Store, slots int) *process {
+	t.Helper()
 	p := &process{t: t, s: s}
-	p.Log = ledger.NewLog(s, wal.Options{
+	p.Log = ledger.NewLog(client, wal.Options{
 		Slots: slots, Leads: func(types.NamespacedName) bool { return true }, Tell: func(o *v1alpha1.CDEventSubject) { p.told = append(p.told, o) },
 		Checkpoints: wal.Checkpoints{Rate: 1000},
 	})
-	p.seen = len(s.Changes(0))
-	for _, o := range s.All() {
-		p.Observe(t.Context(), o)
-	}
+	p.relist()
 	p.Start(t.Context())
 	return p
+}
+
+// slots makes all slots, as the controller does when it starts.
+func (p *process) slots() {
+	p.t.Helper()
+	if err := p.MakeSlots(p.t.Context()); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// relist lets the informer list again, and deliver in the order of names.
+func (p *process) relist() {
+	p.seen = len(p.s.Changes(0))
+	for _, o := range p.s.All() {
+		p.Observe(p.t.Context(), o)
+	}
 }
 
 // follow lets the informer deliver what it has not delivered yet.
@@ -82,6 +101,32 @@ func (p *process) update(o *v1alpha1.CDEventSubject, says string) *v1alpha1.CDEv
 		p.t.Fatal(err)
 	}
 	return o
+}
+
+// updates commits n changes of a CDEventSubject, which say their number.
+func (p *process) updates(o *v1alpha1.CDEventSubject, n int) *v1alpha1.CDEventSubject {
+	p.t.Helper()
+	for i := range n {
+		o = p.update(o, fmt.Sprint(i))
+	}
+	return o
+}
+
+// restoration is the next state of a CDEventSubject that was deleted, as the ledger creates it again.
+func restoration(o *v1alpha1.CDEventSubject, says string) *v1alpha1.CDEventSubject {
+	out := next(o, says)
+	out.ObjectMeta = metav1.ObjectMeta{Name: o.Name}
+	return out
+}
+
+// end commits the last state of a CDEventSubject, without a checkpoint.
+func (p *process) end(o *v1alpha1.CDEventSubject) {
+	p.t.Helper()
+	last := next(o, "gone")
+	last.Status.Removed = true
+	if _, err := p.Update(p.t.Context(), last, metav1.UpdateOptions{}); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 // says returns what the newest state that a process knows says.

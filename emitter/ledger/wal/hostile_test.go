@@ -39,11 +39,7 @@ func (p *process) current(name string) *v1alpha1.CDEventSubject {
 // remove commits the last state of a CDEventSubject, and deletes it.
 func (p *process) remove(o *v1alpha1.CDEventSubject) {
 	p.t.Helper()
-	last := next(o, "gone")
-	last.Status.Removed = true
-	if _, err := p.Update(p.t.Context(), last, metav1.UpdateOptions{}); err != nil {
-		p.t.Fatal(err)
-	}
+	p.end(o)
 	if err := p.Delete(p.t.Context(), o.Name, metav1.DeleteOptions{}); err != nil {
 		p.t.Fatal(err)
 	}
@@ -137,13 +133,8 @@ func TestStandbyMissesPositions(t *testing.T) {
 	a := start(t, s, 4)
 	x := a.create("x")
 	b := start(t, s, 4)
-	for i := range 10 {
-		x = a.update(x, fmt.Sprint(i))
-	}
-	b.seen = len(s.Changes(0)) // the informer lists again
-	for _, o := range s.All() {
-		b.Observe(t.Context(), o)
-	}
+	x = a.updates(x, 10)
+	b.relist()
 	for i := range 1000 {
 		x = a.update(x, fmt.Sprint("later ", i))
 		b.follow()
@@ -167,9 +158,7 @@ func TestOlderStateIsWrittenLater(t *testing.T) {
 	a := start(t, s, 4)
 	x, y := a.create("x"), a.create("y")
 	b := start(t, s, 4)
-	for i := range 6 {
-		y = a.update(y, fmt.Sprint(i))
-	}
+	a.updates(y, 6)
 	x = a.update(x, "1")
 	s.Before = func(verb, name string) error {
 		if verb == "update" && name == "service-x" {
@@ -216,8 +205,7 @@ func TestTwoCreateAgain(t *testing.T) {
 		}
 		return nil
 	}
-	restored := next(x, "restored")
-	restored.ObjectMeta = metav1.ObjectMeta{Name: x.Name}
+	restored := restoration(x, "restored")
 	if _, err := a.Create(t.Context(), restored, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ type witness struct {
 	seen int
 	// cache is what the informer has delivered.
 	cache map[string]*v1alpha1.CDEventSubject
-	// told is the last state that it was told of, by name.
+	// told has, by name, the state of the last call of Tell.
 	told map[string]string
 }
 
@@ -38,7 +38,8 @@ type lives struct {
 	rng   *rand.Rand
 	api   *store.Store
 	slots int
-	// creates is the name that is created or deleted now. Nobody else does that meanwhile, so that the order of lives is known.
+	// creates is the name that a process creates or deletes now, empty if there is none. No other process creates or deletes meanwhile, so
+	// that the lives have an order.
 	creates string
 	// flaky says that requests fail, busy that something happens during a request, and inside that it does now.
 	flaky, busy, inside bool
@@ -128,12 +129,12 @@ func (l *lives) start() *witness {
 	return w
 }
 
-// tell checks that a process is never told of an earlier state than before.
+// tell checks that no call of Tell has an earlier state than the call before.
 func (w *witness) tell(o *v1alpha1.CDEventSubject) {
 	before, says := w.told[o.Name], o.Status.LastEvent
 	a, b := lifeOf(before), lifeOf(says)
 	if b < a || a == b && !strings.HasPrefix(says, before) {
-		w.l.t.Errorf("told of %s as %q after %q", o.Spec.Name, says, before)
+		w.l.t.Errorf("Tell was called with %q of %s, after %q", says, o.Spec.Name, before)
 	}
 	w.told[o.Name] = says
 }
@@ -192,6 +193,12 @@ func (l *lives) step() {
 		l.all[i] = l.start()
 	} else {
 		l.act(l.all[i])
+	}
+}
+
+func (l *lives) makeSlots() {
+	if err := l.all[0].MakeSlots(l.t.Context()); err != nil {
+		l.t.Fatal(err)
 	}
 }
 
@@ -401,6 +408,9 @@ func TestRandomLives(t *testing.T) {
 		}
 		for range 1 + seed/6%3 {
 			l.all = append(l.all, l.start())
+		}
+		if seed%5 > 0 { // otherwise, appends make them
+			l.calmly(l.makeSlots)
 		}
 		for range 150 {
 			l.step()

@@ -48,16 +48,12 @@ func TestRestoredTooLate(t *testing.T) {
 	s.Remove("service-x")
 	a.follow() // a's ledger will restore x, and is suspended
 	b.follow()
-	restored := next(b.current("x"), "restored by b")
-	restored.ObjectMeta = metav1.ObjectMeta{Name: x.Name}
-	if _, err := b.Create(t.Context(), restored, metav1.CreateOptions{}); err != nil {
+	if _, err := b.Create(t.Context(), restoration(b.current("x"), "restored by b"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	b.follow()
 	b.remove(b.current("x"))
-	again := next(x, "restored by a")
-	again.ObjectMeta = metav1.ObjectMeta{Name: x.Name}
-	if o, err := a.Create(t.Context(), again, metav1.CreateOptions{}); err == nil {
+	if o, err := a.Create(t.Context(), restoration(x, "restored by a"), metav1.CreateOptions{}); err == nil {
 		t.Errorf("created again as revision %d with %q, based on revision %d", o.Status.Revision, o.Status.LastEvent, x.Status.Revision)
 	}
 }

@@ -2,16 +2,14 @@ package wal_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
-	"github.com/knative-cdevents/knative-cdevents/emitter/ledger/wal"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
@@ -42,50 +40,22 @@ func (h *hooked) Get(ctx context.Context, name string, o metav1.GetOptions) (*v1
 func startHooked(t *testing.T, s *store.Store, slots int) (*process, *hooked) {
 	t.Helper()
 	h := &hooked{Store: s}
-	p := &process{t: t, s: s}
-	p.Log = ledger.NewLog(h, wal.Options{
-		Slots: slots, Leads: func(types.NamespacedName) bool { return true }, Tell: func(o *v1alpha1.CDEventSubject) { p.told = append(p.told, o) },
-		Checkpoints: wal.Checkpoints{Rate: 1000},
-	})
-	p.seen = len(s.Changes(0))
-	for _, o := range s.All() {
-		p.Observe(t.Context(), o)
-	}
-	p.Start(t.Context())
-	return p, h
+	return startWith(t, h, s, slots), h
 }
 
-// slots makes all slots, as the controller does when it starts.
-func (p *process) slots() {
-	p.t.Helper()
-	if err := p.MakeSlots(p.t.Context()); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-// relist is a relist of the informer that delivers in the order of names.
-func (p *process) relist() {
-	p.seen = len(p.s.Changes(0))
-	for _, o := range p.s.All() {
-		p.Observe(p.t.Context(), o)
-	}
-}
-
-// The informer delivers a slot while everything is read again. It does not deliver it a second time.
-func TestSlotSeenWhileAllIsRead(t *testing.T) {
-	t.Parallel()
+// gap are two processes, and x as the first one has created it. The second has missed positions, so it reads everything again when it
+// writes checkpoints; listed is called before it has the answer.
+func gap(t *testing.T, listed func(a, b *process, x *v1alpha1.CDEventSubject)) (b *process, x *v1alpha1.CDEventSubject) {
+	t.Helper()
 	s := store.New()
 	a := start(t, s, 4)
-	x, y := a.create("x"), a.create("y")
+	a.slots()
+	x = a.create("x")
+	y := a.create("y")
 	b, h := startHooked(t, s, 4)
-	for i := range 6 {
-		y = a.update(y, fmt.Sprint(i))
-	}
-	b.relist() // it has missed two positions
-	h.listed = func() {
-		x = a.update(x, "the last one")
-		b.follow()
-	}
+	a.updates(y, 6)
+	b.relist()
+	h.listed = func() { listed(a, b, x) }
 	now := time.Now()
 	for i := range 100 { // for a long time; nobody else writes
 		if err := b.Checkpoint(t.Context(), now.Add(time.Duration(i)*time.Second)); err != nil {
@@ -94,12 +64,22 @@ func TestSlotSeenWhileAllIsRead(t *testing.T) {
 		b.follow()
 	}
 	if h.listed != nil {
-		t.Fatal("setup: no resync")
+		t.Fatal("setup: it has not read everything again")
 	}
 	b.TellAll()
+	return b, x
+}
+
+// The informer delivers a slot while everything is read again. It does not deliver it a second time.
+func TestSlotSeenWhileAllIsRead(t *testing.T) {
+	t.Parallel()
+	b, _ := gap(t, func(a, b *process, x *v1alpha1.CDEventSubject) {
+		a.update(x, "the last one")
+		b.follow()
+	})
 	b.want("x", "the last one")
-	if b.Behind() != 0 || s.Peek("service-x").Status.LastEvent != "the last one" {
-		t.Errorf("checkpoint %q", s.Peek("service-x").Status.LastEvent)
+	if says := b.s.Peek("service-x").Status.LastEvent; b.Behind() != 0 || says != "the last one" {
+		t.Errorf("checkpoint %q", says)
 	}
 }
 
@@ -113,9 +93,7 @@ func TestEarlierObjectSeenDeletedAfterTheEnd(t *testing.T) {
 	b := start(t, s, 4)
 	s.Remove("service-x")
 	a.follow()
-	restored := next(x, "restored")
-	restored.ObjectMeta = metav1.ObjectMeta{Name: x.Name}
-	x, err := a.Create(t.Context(), restored, metav1.CreateOptions{})
+	x, err := a.Create(t.Context(), restoration(x, "restored"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,9 +107,7 @@ func TestEarlierObjectSeenDeletedAfterTheEnd(t *testing.T) {
 		}
 		b.Observe(t.Context(), c.Object)
 	}
-	for _, says := range []string{"1", "2", "3", "4", "5"} {
-		y = b.update(y, says)
-	}
+	b.updates(y, 5)
 	b.follow()
 	b.checkpoints()
 	b.want("x", "gone")
@@ -162,9 +138,7 @@ func TestSeenDeletedWhileItIsWritten(t *testing.T) {
 	if _, err := a.Update(t.Context(), next(x, "and on"), metav1.UpdateOptions{}); err != nil {
 		t.Errorf("the next change: %v", err)
 	}
-	for i := range 9 {
-		y = a.update(y, fmt.Sprint(i))
-	}
+	a.updates(y, 9)
 	fresh := start(t, s, 4)
 	fresh.checkpoints()
 	if !s.Has("service-x") {
@@ -182,9 +156,7 @@ func TestCreatedAgainWhileAway(t *testing.T) {
 	a.checkpoints()
 	b := start(t, s, 4)
 	a.remove(x)
-	for i := range 5 {
-		y = a.update(y, fmt.Sprint(i))
-	}
+	a.updates(y, 5)
 	a.update(a.create("x"), "another life")
 	b.relist() // the informer had x: it delivers an update with another uid
 	b.checkpoints()
@@ -203,9 +175,7 @@ func TestStatesHaveDifferentVersions(t *testing.T) {
 	a.slots()
 	x, y := a.create("x"), a.create("y")
 	b := start(t, s, 4)
-	for i := range 6 { // b's informer will have missed positions
-		y = a.update(y, fmt.Sprint(i))
-	}
+	a.updates(y, 6) // b's informer will have missed positions
 	x = a.update(x, "1")
 	var done bool
 	s.Before = func(verb, name string) error {
@@ -253,7 +223,6 @@ func TestAnswerOfLookUpIsOld(t *testing.T) {
 	x, y, z := a.create("x"), a.create("y"), a.create("z")
 	b, h := startHooked(t, s, 2)
 	b.Leads = func(types.NamespacedName) bool { return false }
-	_ = z
 	a.update(x, "1") // position 1, slot 1
 	b.follow()
 	y = b.update(y, "1") // 2, slot 0
@@ -265,46 +234,23 @@ func TestAnswerOfLookUpIsOld(t *testing.T) {
 		}
 		h.got = nil
 		a.follow()
-		for i := range 2 { // 4, and 5, which overwrites 3
-			z = a.update(z, fmt.Sprint(i))
-		}
+		a.updates(z, 2) // 4, and 5, which overwrites 3
 		b.follow()
 	}
 	y = b.update(y, "2") // 3, slot 1, carries x
 	b.follow()
-	for i := range 4 {
-		y = b.update(y, fmt.Sprint("later ", i))
-	}
+	b.updates(y, 4)
 	start(t, s, 2).want("x", "1")
 }
 
 // A CDEventSubject is deleted by hand while everything is read again. The log or the ledger restores it.
 func TestDeletedByHandWhileAllIsRead(t *testing.T) {
 	t.Parallel()
-	s := store.New()
-	a := start(t, s, 4)
-	a.slots()
-	a.create("x")
-	y := a.create("y")
-	b, h := startHooked(t, s, 4)
-	for i := range 6 {
-		y = a.update(y, fmt.Sprint(i))
-	}
-	b.relist()
-	h.listed = func() {
-		s.Remove("service-x")
+	b, x := gap(t, func(_, b *process, _ *v1alpha1.CDEventSubject) {
+		b.s.Remove("service-x")
 		b.follow()
-	}
-	now := time.Now()
-	for i := range 100 {
-		if err := b.Checkpoint(t.Context(), now.Add(time.Duration(i)*time.Second)); err != nil {
-			t.Fatal(err)
-		}
-		b.follow()
-	}
-	restored := next(subject("x"), "restored") // what the ledger does when it is told
-	restored.Status.Revision = 1
-	if _, err := b.Create(t.Context(), restored, metav1.CreateOptions{}); !s.Has("service-x") {
+	})
+	if _, err := b.Create(t.Context(), restoration(x, "restored"), metav1.CreateOptions{}); !b.s.Has("service-x") { // as the ledger does when it is told
 		t.Errorf("restored neither by the log nor by the ledger: %v", err)
 	}
 }
@@ -312,31 +258,13 @@ func TestDeletedByHandWhileAllIsRead(t *testing.T) {
 // A CDEventSubject ends and is deleted while everything is read again. It stays so.
 func TestDeletedForGoodWhileAllIsRead(t *testing.T) {
 	t.Parallel()
-	s := store.New()
-	a := start(t, s, 4)
-	a.slots()
-	x := a.create("x")
-	y := a.create("y")
-	b, h := startHooked(t, s, 4)
-	for i := range 6 {
-		y = a.update(y, fmt.Sprint(i))
-	}
-	b.relist()
-	h.listed = func() {
+	b, _ := gap(t, func(a, b *process, x *v1alpha1.CDEventSubject) {
 		a.remove(x)
 		b.follow()
-	}
-	now := time.Now()
-	for i := range 100 {
-		if err := b.Checkpoint(t.Context(), now.Add(time.Duration(i)*time.Second)); err != nil {
-			t.Fatal(err)
-		}
-		b.follow()
-	}
-	if s.Has("service-x") {
+	})
+	if b.s.Has("service-x") {
 		t.Error("x is there again")
 	}
-	b.TellAll()
 	if o, err := b.Get(t.Context(), "service-x", metav1.GetOptions{}); err == nil {
 		t.Errorf("it is still known: revision %d, %q", o.Status.Revision, o.Status.LastEvent)
 	}
@@ -351,19 +279,13 @@ func TestEndOfWhatIsPutBackIsCarried(t *testing.T) {
 	x, y := a.create("x"), a.create("y")
 	b := start(t, s, 8)
 	b.remove(x)
-	late := x.DeepCopy() // as in TestEndedIsPutBack
-	late.UID, late.ResourceVersion = "", ""
-	if _, err := s.Create(t.Context(), late, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	putBack(t, s, x)
 	b.follow()
 	refuse(s, func(string) bool { return true }) // or nobody leads, or others wait for their turn
 	_ = b.Checkpoint(t.Context(), time.Now())
 	b.want("x", "gone")
 	start(t, s, 8).want("x", "gone")
-	for i := range 8 {
-		y = b.update(y, fmt.Sprint(i))
-	}
+	b.updates(y, 8)
 	b.want("x", "gone")
 	start(t, s, 8).want("x", "gone")
 	if got := view(s)["x"]; got != "gone" {
@@ -392,9 +314,7 @@ func TestStateIsCarriedWithoutItsCheckpoint(t *testing.T) {
 		}
 		a.follow()
 		start(t, s, 8).want("x", "1")
-		for i := range 8 {
-			y = a.update(y, fmt.Sprint(i))
-		}
+		a.updates(y, 8)
 		a.want("x", "1")
 		start(t, s, 8).want("x", "1")
 	}
@@ -475,9 +395,7 @@ func TestRestoredAndCreatedAtTheSameTime(t *testing.T) {
 		case 1: // b's
 			go func() {
 				defer close(aDone)
-				restored := next(x, "restored by a")
-				restored.ObjectMeta = metav1.ObjectMeta{Name: x.Name}
-				result, aErr = a.Create(context.Background(), restored, metav1.CreateOptions{})
+				result, aErr = a.Create(context.Background(), restoration(x, "restored by a"), metav1.CreateOptions{})
 			}()
 			<-aCreates
 		case 2: // a's
@@ -500,5 +418,23 @@ func TestRestoredAndCreatedAtTheSameTime(t *testing.T) {
 	for _, p := range []*process{a, b, start(t, s, 8)} {
 		p.follow()
 		p.want("x", "anew by b")
+	}
+}
+
+// A CDEventSubject is read that this process does not know yet, and the informer delivers all of its life before the answer is there.
+func TestDeletedWhileItIsRead(t *testing.T) {
+	t.Parallel()
+	s := store.New()
+	a := start(t, s, 8)
+	a.slots()
+	b, h := startHooked(t, s, 8)
+	x := a.create("x")
+	h.got = func(string) {
+		h.got = nil
+		a.remove(x)
+		b.follow()
+	}
+	if o, err := b.Get(t.Context(), "service-x", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("revision %d (%v), want not found", o.Status.Revision, err)
 	}
 }

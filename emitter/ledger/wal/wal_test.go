@@ -57,9 +57,7 @@ func TestChangesOfManyAreOneWrite(t *testing.T) {
 	const many = 50
 	s := store.New()
 	p := start(t, s, 8)
-	if err := p.MakeSlots(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	p.slots()
 	var all []*v1alpha1.CDEventSubject
 	for i := range many + 1 {
 		all = append(all, p.create(fmt.Sprint(i)))
@@ -212,9 +210,7 @@ func TestPositionsAreMissing(t *testing.T) {
 	idle, busy := a.create("idle"), a.create("busy")
 	b.follow()
 	a.update(idle, "once")
-	for i := range 10 {
-		busy = a.update(busy, fmt.Sprint(i))
-	}
+	a.updates(busy, 10)
 	for _, o := range s.All() { // in the order of names
 		b.Observe(t.Context(), o)
 	}
@@ -243,9 +239,7 @@ func TestSlotDeletedByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	start(t, s, 3).want("cart", "first")
-	for i := range 7 {
-		cart = p.update(cart, fmt.Sprint(i))
-	}
+	p.updates(cart, 7)
 	start(t, s, 3).want("cart", "6")
 }
 
@@ -256,9 +250,7 @@ func TestCDEventSubjectDeletedByHand(t *testing.T) {
 	cart := p.update(p.create("cart"), "first")
 	s.Remove("service-cart")
 	p.follow()
-	restored := next(cart, "second")
-	restored.ObjectMeta = metav1.ObjectMeta{Name: cart.Name} // as the ledger restores it
-	got, err := p.Create(t.Context(), restored, metav1.CreateOptions{})
+	got, err := p.Create(t.Context(), restoration(cart, "second"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
