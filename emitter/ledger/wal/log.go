@@ -222,21 +222,17 @@ func (l *Log) Get(ctx context.Context, name string, _ metav1.GetOptions) (*v1alp
 	}
 	l.mu.Unlock()
 	o, err := l.reread(ctx, name)
-	switch {
-	case err != nil:
-		return nil, err
-	case o == nil:
-		return nil, apierrors.NewNotFound(v1alpha1.SubjectResource.GroupResource(), name)
-	case l.Direct(o), isSlot(o):
-		return o, nil
+	if err != nil || o != nil && (l.Direct(o) || isSlot(o)) {
+		return o, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.known {
+	e := l.entries[name]
+	switch {
+	case l.known && e != nil:
+		return e.newest, nil // also if it was created since the answer
+	case !l.known && o != nil:
 		return nil, apierrors.NewServiceUnavailable(errUnknown.Error())
-	}
-	if e := l.entries[name]; e != nil {
-		return e.newest, nil
 	}
 	return nil, apierrors.NewNotFound(v1alpha1.SubjectResource.GroupResource(), name)
 }

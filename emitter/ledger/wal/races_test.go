@@ -438,3 +438,23 @@ func TestDeletedWhileItIsRead(t *testing.T) {
 		t.Errorf("revision %d (%v), want not found", o.Status.Revision, err)
 	}
 }
+
+// The API server answers that there is none, and the informer delivers the creation before that answer is there.
+func TestCreatedWhileItIsRead(t *testing.T) {
+	t.Parallel()
+	s := store.New()
+	a := start(t, s, 8)
+	a.slots()
+	b, h := startHooked(t, s, 8)
+	h.got = func(string) {
+		h.got = nil
+		a.create("x")
+		b.follow()
+	}
+	if _, err := b.Get(t.Context(), "service-x", metav1.GetOptions{}); err != nil {
+		t.Errorf("%v, want what the informer has delivered", err)
+	}
+	if n := b.Behind(); n != 0 {
+		t.Errorf("%d CDEventSubjects are to be written again, want 0", n)
+	}
+}
