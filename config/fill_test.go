@@ -37,7 +37,7 @@ func fill(v reflect.Value, name string, depth int) {
 	case *apis.VolatileTime:
 		v.Set(reflect.ValueOf(apis.VolatileTime{Inner: metav1.NewTime(at)}))
 		return
-	case *[]byte:
+	case *v1alpha1.Gzip:
 		v.SetBytes([]byte("some " + name))
 		return
 	case *runtime.RawExtension:

@@ -57,7 +57,7 @@ type CDEventSubjectStatus struct {
 	// compressed is the memory and the history: gzip (RFC 1952) of JSON Lines. The first line is the
 	// memory, each other one a transition of the history. In a CDEventSubject of kind Log, each line
 	// after the first is the newest state of another CDEventSubject.
-	Compressed []byte `json:"compressed,omitempty"`
+	Compressed Gzip `json:"compressed,omitempty"`
 	// memory is the last known state of the object. It is stored in compressed.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Memory *runtime.RawExtension `json:"memory,omitempty"`
