@@ -458,3 +458,29 @@ func TestCreatedWhileItIsRead(t *testing.T) {
 		t.Errorf("%d CDEventSubjects are to be written again, want 0", n)
 	}
 }
+
+// Another process has deleted a CDEventSubject for good, which somebody had deleted by hand before. To delete it again creates nothing.
+func TestDeletedTwice(t *testing.T) {
+	t.Parallel()
+	s := store.New()
+	a := start(t, s, 8)
+	a.slots()
+	x, y := a.create("x"), a.create("y")
+	b := start(t, s, 8)
+	s.Remove("service-x")
+	b.follow()
+	a.follow()
+	x, err := a.Create(t.Context(), restoration(x, "restored"), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.remove(x)
+	b.update(y, "read to the end")
+	before := len(s.Changes(0))
+	if err := b.Delete(t.Context(), "service-x", metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("%v, want not found", err)
+	}
+	if n := len(s.Changes(before)); n != 0 {
+		t.Errorf("%d writes, want 0", n)
+	}
+}
