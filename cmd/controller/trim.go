@@ -20,7 +20,7 @@ const (
 )
 
 // trim returns memory to the operating system while the process is at rest. Go keeps what the last burst or the start needed, and
-// lets half as much garbage grow as memory is in use; at rest, that is most of the memory.
+// lets as much garbage grow as memory is in use; at rest, that would be half of the memory.
 func (p *process) trim(ctx context.Context) {
 	t := trimming{}
 	wait.UntilWithContext(ctx, func(context.Context) {
