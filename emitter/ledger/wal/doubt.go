@@ -61,31 +61,50 @@ func (l *Log) settle(ctx context.Context, name string) error {
 // reread asks the API server for a CDEventSubject, and takes over the answer, which settles a doubt. It returns nil if there is none.
 func (l *Log) reread(ctx context.Context, name string) (*v1alpha1.CDEventSubject, error) {
 	defer l.asks()()
+	for range maxConflicts {
+		if o, current, err := l.ask(ctx, name); current || err != nil {
+			return o, err
+		}
+	}
+	return nil, fmt.Errorf("reading CDEventSubject %s: it ended during each of %d requests; retrying later", name, maxConflicts)
+}
+
+// ask does so once. It returns false if the answer may be from before what this process has learned meanwhile: that the CDEventSubject has
+// ended.
+func (l *Log) ask(ctx context.Context, name string) (o *v1alpha1.CDEventSubject, current bool, err error) {
 	l.mu.Lock()
 	doubtful, before := l.doubts[name], l.versionLocked(name)
+	known, dropped, listedAt := l.entries[name] != nil, l.droppedLocked(name), l.listedAt
 	l.mu.Unlock()
-	o, err := l.client.Get(ctx, name, metav1.GetOptions{})
+	o, err = l.client.Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		o = nil
 	case err != nil:
-		return nil, fmt.Errorf("reading CDEventSubject %s: %w", name, err)
+		return nil, false, fmt.Errorf("reading CDEventSubject %s: %w", name, err)
 	case l.Direct(o), isSlot(o):
-		return o, nil
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.doubts, name)
+		return o, true, nil
 	}
 	var last *v1alpha1.CDEventSubject
 	if o != nil {
 		if last, err = l.lastOf(ctx, name); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if doubtful {
-		delete(l.doubts, name)
-	}
 	if o != nil && l.gone[o.UID] {
 		o = nil
+	}
+	if o != nil && l.known && l.entries[name] == nil &&
+		(known || l.droppedLocked(name) != dropped || l.listedAt != listedAt && !newer(o.ResourceVersion, l.listedAt)) {
+		return nil, false, nil
+	}
+	if doubtful {
+		delete(l.doubts, name)
 	}
 	switch {
 	case !l.known:
@@ -104,7 +123,7 @@ func (l *Log) reread(ctx context.Context, name string) (*v1alpha1.CDEventSubject
 			l.tellLocked(l.entries[name].newest)
 		}
 	}
-	return o, nil
+	return o, true, nil
 }
 
 // asks notes that a request is under way whose answer may have what is deleted meanwhile. The returned function ends that.
@@ -198,10 +217,7 @@ func (l *Log) lastOf(ctx context.Context, name string) (*v1alpha1.CDEventSubject
 	if err != nil {
 		return nil, fmt.Errorf("reading the end of CDEventSubject %s: %w", name, err)
 	}
-	c, err := contentOf(o)
-	if err != nil {
-		return nil, err
-	}
+	c, _ := contentOf(o) // what cannot be read was reported when the slot was folded
 	for _, s := range c.states {
 		if s.Name == name && s.Status.Revision == latest {
 			return s, nil
