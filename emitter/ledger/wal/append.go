@@ -217,7 +217,7 @@ func (l *Log) carriedLocked(number int, but map[string]bool) []*v1alpha1.CDEvent
 	var out []*v1alpha1.CDEventSubject
 	s := &l.ring[number]
 	for _, r := range s.records {
-		if e := l.entries[r.name]; e != nil && s.position > 0 && e.position == s.position && !but[r.name] {
+		if e := l.entries[r.name]; e != nil && s.position != 0 && e.position == s.position && !but[r.name] {
 			out = append(out, e.newest)
 		}
 	}
@@ -345,7 +345,7 @@ func (l *Log) catchUp(ctx context.Context) error {
 		}
 		position, next := o.Status.Sequence, l.end+1
 		switch {
-		case impossible(o):
+		case l.impossible(o, number):
 			l.adoptLocked(ctx, o, number)
 			position = 0
 		case position == next:
@@ -394,7 +394,7 @@ func (l *Log) makeSlot(ctx context.Context, number int) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if o.Status.Sequence > l.end || impossible(o) {
+	if o.Status.Sequence > l.end || l.impossible(o, number) {
 		return nil // the next append conflicts with it
 	}
 	l.ring[number].uid, l.ring[number].version = o.UID, o.ResourceVersion

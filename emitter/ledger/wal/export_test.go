@@ -33,3 +33,9 @@ func (l *Log) Ahead() int {
 	defer l.mu.Unlock()
 	return len(l.ahead)
 }
+
+// ContentOf reads the states of a slot.
+func ContentOf(o *v1alpha1.CDEventSubject) ([]*v1alpha1.CDEventSubject, error) {
+	c, err := contentOf(o)
+	return c.states, err
+}

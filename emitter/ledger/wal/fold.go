@@ -23,7 +23,7 @@ func (l *Log) Observe(ctx context.Context, o *v1alpha1.CDEventSubject) {
 	case l.Direct(o):
 		l.tellLocked(o)
 	default:
-		if s := l.storedLocked(o); s != nil {
+		if s := l.storedLocked(plausible(o)); s != nil {
 			l.tellLocked(s)
 		}
 	}
@@ -223,7 +223,7 @@ func (l *Log) observeSlotLocked(ctx context.Context, o *v1alpha1.CDEventSubject)
 	}
 	position := o.Status.Sequence
 	switch {
-	case impossible(o):
+	case l.impossible(o, number):
 		l.adoptLocked(ctx, o, number)
 	case position == 0:
 		if s := &l.ring[number]; s.version == "" {
@@ -248,11 +248,16 @@ func (l *Log) observeSlotLocked(ctx context.Context, o *v1alpha1.CDEventSubject)
 const maxPosition = 1 << 60
 
 // impossible says that somebody has edited the position of a slot.
-func impossible(o *v1alpha1.CDEventSubject) bool {
-	return o.Status.Sequence < 0 || o.Status.Sequence > maxPosition
+func (l *Log) impossible(o *v1alpha1.CDEventSubject, number int) bool {
+	position := o.Status.Sequence
+	if position == 0 {
+		return len(o.Status.Compressed) > 0
+	}
+	return position < 0 || position > maxPosition || l.numberOf(position) != number
 }
 
-// adoptLocked takes over the states of a slot whose position is impossible. They are written to checkpoints, and the slot counts as empty.
+// adoptLocked takes over the states of a slot whose position is impossible. They are written to checkpoints first, and carried if the slot
+// is overwritten before.
 func (l *Log) adoptLocked(ctx context.Context, o *v1alpha1.CDEventSubject, number int) {
 	if s := l.ring[number]; s.uid == o.UID && s.version == o.ResourceVersion {
 		return
@@ -260,6 +265,9 @@ func (l *Log) adoptLocked(ctx context.Context, o *v1alpha1.CDEventSubject, numbe
 	l.ring[number].uid, l.ring[number].version = o.UID, o.ResourceVersion
 	c, err := contentOf(o)
 	logging.FromContext(ctx).Errorw("A slot of the log was edited: its position cannot be", "slot", o.Name, "position", o.Status.Sequence, "error", err)
+	if err == nil {
+		l.ring[number].position, l.ring[number].records = nowhere, c.records()
+	}
 	for _, s := range c.states {
 		if l.committedLocked(s, nowhere); l.entries[s.Name] != nil && l.entries[s.Name].position == nowhere {
 			l.entries[s.Name].exposed = true
@@ -405,7 +413,7 @@ func (l *Log) resync(ctx context.Context) error {
 		switch {
 		case isSlot(o):
 			if number, ok := slotNumber(o.Name); ok && number < len(l.ring) {
-				if impossible(o) {
+				if l.impossible(o, number) {
 					l.adoptLocked(ctx, o, number)
 					continue
 				}

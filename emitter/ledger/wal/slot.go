@@ -28,6 +28,10 @@ const prefix = "log-"
 // a state below a megabyte.
 const maxUnpacked = (maxBatch + maxCarried) << 20
 
+// maxStates bounds it, too: a state takes at least a kilobyte of memory, however small it is compressed. The UIDs of 16,384 alone are more
+// than maxCarry.
+const maxStates = 1 << 14
+
 // gzips are *gzip.Writer, each of which takes several hundred kilobytes.
 var gzips sync.Pool
 
@@ -35,7 +39,7 @@ var gzips sync.Pool
 type slot struct {
 	uid     types.UID
 	version string
-	// position is that of the content that was folded, 0 for none.
+	// position is that of the content that was folded, 0 for none, nowhere if somebody has edited it.
 	position int64
 	records  []record
 }
@@ -146,6 +150,13 @@ func contentOf(o *v1alpha1.CDEventSubject) (content, error) {
 		if err := lines.Decode(s); err != nil {
 			return c, fmt.Errorf("reading CDEventSubject %s: %w", o.Name, err)
 		}
+		if len(c.states) == maxStates {
+			return c, fmt.Errorf("reading CDEventSubject %s: it has more than %d states", o.Name, maxStates)
+		}
+		if _, ok := slotNumber(s.Name); ok || isSlot(s) {
+			return c, fmt.Errorf("reading CDEventSubject %s: it has a state of a slot, %s", o.Name, s.Name)
+		}
+		s = plausible(s)
 		if s.Namespace = o.Namespace; s.ResourceVersion == "" {
 			s.ResourceVersion = o.ResourceVersion
 		}
