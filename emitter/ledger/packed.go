@@ -151,6 +151,16 @@ func (c contents) withMemory(s *v1alpha1.CDEventSubject) *v1alpha1.CDEventSubjec
 	return &out
 }
 
+// complete returns an error if a CDEventSubject has transitions, and no memory: somebody has edited it. The object would be taken for one
+// that is seen for the first time, and its transitions would get numbers that are acknowledged already.
+func complete(s *v1alpha1.CDEventSubject) error {
+	if s == nil || s.Status.Sequence == 0 || s.Status.Memory != nil && len(s.Status.Memory.Raw) > 0 {
+		return nil
+	}
+	return fmt.Errorf("CDEventSubject %s has %d transitions, but nothing in status.compressed; no events about this object are sent until you restore it, "+
+		"or annotate it with %s=true, so that the object is announced anew", s.Name, s.Status.Sequence, v1alpha1.ForgetAnnotation)
+}
+
 // past decodes the history.
 func (c contents) past() ([]v1alpha1.PastTransition, error) {
 	if c.err != nil {

@@ -108,8 +108,8 @@ func (l *Ledger) keepLocked(sub *subject) {
 
 // dropLocked removes a subject that holds nothing.
 func (l *Ledger) dropLocked(sub *subject) {
-	if sub.object != nil || sub.deleted != "" || len(sub.acked)+len(sub.given) > 0 {
-		return
+	if sub.object != nil || sub.deleted != "" || len(sub.acked)+len(sub.given) > 0 || l.subjects[sub.name] != sub {
+		return // it holds something, or was removed, and another one has its name
 	}
 	delete(l.subjects, sub.name)
 	l.byKey[sub.key] = slices.DeleteFunc(l.byKey[sub.key], func(other *subject) bool { return other.name == sub.name })

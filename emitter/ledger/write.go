@@ -92,7 +92,11 @@ func (l *Ledger) prepare(sub *subject, spec v1alpha1.CDEventSubjectSpec, decide 
 		e.changed = e.changed || e.folds
 	} else {
 		e.contents = contentsOf(current)
-		change, err := decide(e.contents.withMemory(current))
+		remembered := e.contents.withMemory(current)
+		if err := complete(remembered); err != nil {
+			return nil, err
+		}
+		change, err := decide(remembered)
 		if err != nil {
 			return nil, err
 		}
