@@ -285,12 +285,13 @@ func (l *Live) Entry(_ context.Context, kind string, uid types.UID) (*v1alpha1.C
 	if err != nil {
 		return nil, err
 	}
-	found := one[v1alpha1.CDEventSubject](from, l.System+"/"+ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: kind, UID: uid}))
+	name := ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: kind, UID: uid})
+	found := one[v1alpha1.CDEventSubject](from, l.System+"/"+name)
 	if len(found) == 0 {
 		return nil, nil //nolint:nilnil // its absence is not an error
 	}
 	found = append(found, slots(all[v1alpha1.CDEventSubject](from, l.System))...)
-	return &ledger.WithSlots(found)[0], nil
+	return named(ledger.WithSlots(found), name), nil
 }
 
 // slots are the entries that have the newest states and acknowledgements of others.

@@ -160,7 +160,16 @@ func (r *Reader) Entry(ctx context.Context, kind string, uid types.UID) (*v1alph
 	if err != nil {
 		return nil, explain(err, "get", v1alpha1.SubjectResource, r.System)
 	}
-	return &ledger.WithSlots(append(slots, *s))[0], nil
+	return named(ledger.WithSlots(append(slots, *s)), name), nil
+}
+
+// named returns the entry of that name, nil if there is none, as when somebody has edited its kind.
+func named(all []v1alpha1.CDEventSubject, name string) *v1alpha1.CDEventSubject {
+	i := slices.IndexFunc(all, func(s v1alpha1.CDEventSubject) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
 }
 
 // slots returns the entries that have the newest states and acknowledgements of others. A user who may not list them sees a little later
