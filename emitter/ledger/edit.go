@@ -201,8 +201,8 @@ func (e *edit) refuse(all []Recipient) []Recipient {
 func (e *edit) add(t lifecycle.Transition, to []Recipient) error {
 	st, at := &e.next.Status, metav1.NewMicroTime(t.Time)
 	if t.Sequence <= st.Sequence {
-		return fmt.Errorf("transition %d (%s) would follow transition %d: the memory in status.compressed is not that of status.sequence; no events about this "+
-			"object are sent until you restore the CDEventSubject, or annotate it with %s=true, so that the object is announced anew", t.Sequence, t.Type, st.Sequence, v1alpha1.ForgetAnnotation)
+		return fmt.Errorf("transition %d (%s) would follow transition %d: the memory in status.compressed is not that of status.sequence; %s",
+			t.Sequence, t.Type, st.Sequence, untilRepaired)
 	}
 	st.Sequence, st.LastEvent, st.LastEventTime = t.Sequence, string(t.Type), &at
 	st.Performance = dora.Count(st.Performance, t)

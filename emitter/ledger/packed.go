@@ -157,9 +157,12 @@ func complete(s *v1alpha1.CDEventSubject) error {
 	if s == nil || s.Status.Sequence == 0 || s.Status.Memory != nil && len(s.Status.Memory.Raw) > 0 {
 		return nil
 	}
-	return fmt.Errorf("CDEventSubject %s has %d transitions, but nothing in status.compressed; no events about this object are sent until you restore it, "+
-		"or annotate it with %s=true, so that the object is announced anew", s.Name, s.Status.Sequence, v1alpha1.ForgetAnnotation)
+	return fmt.Errorf("CDEventSubject %s has %d transitions, but nothing in status.compressed; %s", s.Name, s.Status.Sequence, untilRepaired)
 }
+
+// untilRepaired says what follows from an edit that cannot be undone here, and what to do.
+const untilRepaired = "no events about this object are sent until you restore the CDEventSubject, or annotate it with " +
+	v1alpha1.ForgetAnnotation + "=true, so that the object is announced anew"
 
 // past decodes the history.
 func (c contents) past() ([]v1alpha1.PastTransition, error) {

@@ -24,8 +24,8 @@ const maxDoubts = 256
 // maxDropped is how many dropped CDEventSubjects are remembered. The informer delivers what it still has of them within seconds.
 const maxDropped = 4096
 
-// outdatedLocked says that a checkpoint, of which this process knows nothing, is from before what it knows: slots have a later state, which
-// is the latest, its last state was dropped, or a later list does not have it.
+// outdatedLocked says that a checkpoint, of which this process knows nothing, is from before what it knows: slots have a later state, its
+// last state was dropped, or a later list does not have it. Latest is the highest revision that slots have.
 func (l *Log) outdatedLocked(checkpoint *v1alpha1.CDEventSubject, latest int64) bool {
 	revision := checkpoint.Status.Revision // an earlier build writes none
 	return l.known && revision > 0 && max(latest, l.droppedLocked(checkpoint.Name)) > revision ||

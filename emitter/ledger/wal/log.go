@@ -177,9 +177,9 @@ func (l *Log) Create(ctx context.Context, next *v1alpha1.CDEventSubject, opts me
 	if next.Status.Revision > 0 && last > next.Status.Revision {
 		return nil, conflict(next.Name) // it was to be restored, and somebody has ended it since
 	}
-	// If it was there before, every state of it had a lower revision, also if no slot has one any more. A revision is at most one higher after
-	// each write, so it stays below the resourceVersion of the write that committed it, times the same number; and the end was written to a
-	// slot. What another process restores meanwhile has a lower one, too, unless that writes the whole ring.
+	// If it was there before, every state of it had a lower revision, also if no slot has one any more: a state has at most the
+	// resourceVersion of the write that committed it, times room, and the last state was written to a slot. What another process restores
+	// meanwhile has a lower one, too, unless that process writes the whole ring.
 	first := *next
 	first.Status.Revision = begin
 	written, err := l.client.Create(ctx, &first, opts)

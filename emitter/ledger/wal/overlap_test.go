@@ -12,8 +12,8 @@ import (
 
 // These tests play two goroutines of one process: what one learns during a request of the other.
 
-// gone says that a process knows nothing of x, and that nobody has created it again.
-func (p *process) gone() {
+// wantGone fails the test if a process knows x, or if x exists again.
+func (p *process) wantGone() {
 	p.t.Helper()
 	for range 2 {
 		if o, err := p.Get(p.t.Context(), "service-x", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -55,7 +55,7 @@ func TestAnswerIsOlderThanTheDrop(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.gone()
+	b.wantGone()
 }
 
 // The same, when the process has never known x, and its informer never shows it.
@@ -76,7 +76,7 @@ func TestAnswerIsOlderThanAList(t *testing.T) {
 		}
 		b.relist()
 	}
-	b.gone()
+	b.wantGone()
 }
 
 // The same without a list. A slot has the end of an earlier x, so that it is read, too. Meanwhile, the process reads of the end of this one.
@@ -102,7 +102,7 @@ func TestAnswerIsOlderThanTheLog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.gone()
+	b.wantGone()
 	if h.got != nil {
 		t.Error("setup: no slot was read")
 	}
