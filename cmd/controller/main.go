@@ -10,8 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"os"
-	"runtime/debug"
 	"sync"
 
 	"knative.dev/pkg/configmap"
@@ -31,14 +29,6 @@ const (
 	burst = 800
 )
 
-// gcPercent is how much garbage may grow, in per cent of what is in use. It is Go's default: at rest, trim returns garbage. While
-// the caches are filled, what lives lies between what is already garbage, and memory in which little lives cannot be returned
-// later: firstGCPercent bounds it.
-const (
-	gcPercent      = 100
-	firstGCPercent = 20
-)
-
 func main() {
 	if err := run(); err != nil {
 		log.Fatal(err)
@@ -47,7 +37,7 @@ func main() {
 
 // run returns after a signal, or with the reason why the process cannot continue.
 func run() error {
-	collect(firstGCPercent)
+	collectOften()
 	disableHA := flag.Bool("disable-ha", false, "Run without leader election. Only for a single replica.")
 	cfg := injection.ParseAndGetRESTConfigOrDie()
 	if cfg.QPS == 0 {
@@ -70,13 +60,6 @@ func run() error {
 		return err
 	}
 	return nil
-}
-
-// collect sets how much garbage may grow, in per cent of what is in use, unless the environment says it.
-func collect(percent int) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(percent)
-	}
 }
 
 // controllers are what sharedmain runs, with everything that they need.

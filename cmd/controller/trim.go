@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"runtime/debug"
-	"runtime/metrics"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -32,7 +31,7 @@ func (p *process) trim(ctx context.Context) {
 
 // endStart has less garbage collected when the caches are filled: the ledger is known, and nothing waits for three seconds.
 func (c *controllers) endStart(ctx context.Context, waiting func() int) {
-	defer collect(gcPercent)
+	defer collectSeldom()
 	quiet := 0
 	_ = wait.PollUntilContextTimeout(ctx, time.Second, startFor, false, func(context.Context) (bool, error) { // at the latest, then
 		if quiet++; !c.emitting.known.Load() || waiting() > 0 {
@@ -57,8 +56,4 @@ func (t *trimming) due(allocated uint64) bool {
 }
 
 // allocated returns how many bytes this process has allocated since it started.
-func allocated() uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
-}
+func allocated() uint64 { return read("/gc/heap/allocs:bytes") }
