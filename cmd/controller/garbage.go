@@ -45,11 +45,11 @@ func percentFor(inUse uint64) int {
 }
 
 // inUse returns how many bytes were in use at the last collection.
-func inUse() uint64 { return read("/gc/heap/live:bytes") }
+func inUse() uint64 { return runtimeMetric("/gc/heap/live:bytes") }
 
-// read returns a number that the Go runtime measures.
-func read(metric string) uint64 {
-	sample := []metrics.Sample{{Name: metric}}
+// runtimeMetric returns a number of package runtime/metrics.
+func runtimeMetric(name string) uint64 {
+	sample := []metrics.Sample{{Name: name}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }

@@ -29,15 +29,9 @@ func TestGarbageMayGrowToTheFloor(t *testing.T) {
 	}
 }
 
-// TestAdaptsToWhatIsInUse runs in a process of its own, because all tests of a process share its garbage collector.
 func TestAdaptsToWhatIsInUse(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("TEST_ADAPTS") == "" {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAdaptsToWhatIsInUse$", "-test.v") //nolint:gosec // this program
-		cmd.Env = append(os.Environ(), "TEST_ADAPTS=true", "GOGC=")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+	if !alone(t, "GOGC=") {
 		return
 	}
 	collectOften()
@@ -56,6 +50,32 @@ func TestAdaptsToWhatIsInUse(t *testing.T) {
 	settles(t, 2*gcPercent, percentFor(0))
 }
 
+func TestGOGCIsRespected(t *testing.T) {
+	t.Parallel()
+	if !alone(t, "GOGC=77") {
+		return
+	}
+	for _, collect := range []func(){collectOften, collectSeldom} {
+		if collect(); setting() != 77 {
+			t.Fatalf("%d %%", setting())
+		}
+	}
+}
+
+// alone runs a test again in a process of its own, because all tests of a process share its garbage collector. It returns true there.
+func alone(t *testing.T, env string) bool {
+	t.Helper()
+	if os.Getenv("TEST_ALONE") == t.Name() {
+		return true
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$") //nolint:gosec // this program
+	cmd.Env = append(os.Environ(), "TEST_ALONE="+t.Name(), env)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return false
+}
+
 // settles fails the test unless the percentage comes to lie between two others after some collections.
 func settles(t *testing.T, least, most int) {
 	t.Helper()
@@ -70,4 +90,4 @@ func settles(t *testing.T, least, most int) {
 }
 
 // setting returns the percentage that is set.
-func setting() int { return int(read("/gc/gogc:percent")) } //nolint:gosec // a small number
+func setting() int { return int(runtimeMetric("/gc/gogc:percent")) } //nolint:gosec // a small number

@@ -56,4 +56,4 @@ func (t *trimming) due(allocated uint64) bool {
 }
 
 // allocated returns how many bytes this process has allocated since it started.
-func allocated() uint64 { return read("/gc/heap/allocs:bytes") }
+func allocated() uint64 { return runtimeMetric("/gc/heap/allocs:bytes") }
