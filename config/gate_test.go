@@ -57,6 +57,7 @@ var wrongGates = map[string]string{
 	"exposure":            `"exposure":{"minRatio":1}`,
 	"large exposure":      `"exposure":{"maxRatio":1}`,
 	"too high":            `"exposure":{"tooHigh":"Pass"}`,
+	"fails unknown":       `"withoutPast":"Fail"`,
 	"restarts":            `"limits":{"restarts":-1}`,
 	"unaccounted":         `"limits":{"unaccountedRatio":1.5}`,
 	"alpha":               `"statistics":{"alpha":0.6}`,

@@ -56,6 +56,10 @@ func (s *CanaryGateSpec) SetDefaults(context.Context) {
 		exposure.TooHigh = verdict.Inconclusive
 	}
 
+	if s.WithoutPast == "" {
+		s.WithoutPast = verdict.Pass
+	}
+
 	limits := ensure(&s.Limits)
 	setDefault(&limits.Restarts, 0)
 	setDefault(&limits.UnaccountedRatio, .01)

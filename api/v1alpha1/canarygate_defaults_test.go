@@ -23,6 +23,7 @@ const defaults = `{
     {"name": "SlowRequests", "type": "SlowRequests", "threshold": 0.5, "maxOddsRatio": 1.5, "negligible": 0.005, "weight": 1, "critical": true}
   ],
   "exposure": {"minRatio": 0.5, "maxRatio": 2, "tooHigh": "Inconclusive"},
+  "withoutPast": "Pass",
   "limits": {"restarts": 0, "unaccountedRatio": 0.01},
   "statistics": {"alpha": 0.05, "beta": 0.05},
   "score": {"pass": 90, "warn": 75, "minCoverage": 0.5},

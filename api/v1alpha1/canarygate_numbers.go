@@ -80,12 +80,17 @@ func (m *GateMetric) limit() *apis.FieldError {
 }
 
 func (e *GateExposure) validate() *apis.FieldError {
-	errs := number("minRatio", *e.MinRatio, notNegative(), below(1)).
-		Also(number("maxRatio", *e.MaxRatio, above(1), upTo(maxGateRatio)))
-	if e.TooHigh != verdict.Inconclusive && e.TooHigh != verdict.Warn {
-		errs = errs.Also(apis.ErrInvalidValue(e.TooHigh, "tooHigh", fmt.Sprintf("it must be %s or %s", verdict.Inconclusive, verdict.Warn)))
+	return number("minRatio", *e.MinRatio, notNegative(), below(1)).
+		Also(number("maxRatio", *e.MaxRatio, above(1), upTo(maxGateRatio))).
+		Also(oneOf("tooHigh", e.TooHigh, verdict.Inconclusive, verdict.Warn))
+}
+
+// oneOf checks a field that accepts one of two verdicts.
+func oneOf(field string, is, one, other verdict.Verdict) *apis.FieldError {
+	if is == one || is == other {
+		return nil
 	}
-	return errs
+	return apis.ErrInvalidValue(is, field, fmt.Sprintf("it must be %s or %s", one, other))
 }
 
 func (l *GateLimits) validate() *apis.FieldError {

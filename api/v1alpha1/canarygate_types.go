@@ -63,6 +63,10 @@ type CanaryGateSpec struct {
 	// exposure specifies how far the share of requests that the canary really handles may
 	// differ from the share that the Route gives it.
 	Exposure *GateExposure `json:"exposure,omitempty"`
+	// withoutPast is the verdict that replaces a Pass if it is not known how bad the baseline
+	// was before the canary's first pod, so that harm to both sides would not show: Pass or
+	// Warn. Defaults to Pass.
+	WithoutPast verdict.Verdict `json:"withoutPast,omitempty"`
 	// limits specifies limits above which a canary fails, whatever its metrics say.
 	Limits *GateLimits `json:"limits,omitempty"`
 	// statistics specifies how often a verdict may be wrong.

@@ -41,6 +41,7 @@ func (s *CanaryGateSpec) Validate(ctx context.Context) *apis.FieldError {
 		Also(filled.Minimum.validate().ViaField("minimum")).
 		Also(filled.metrics()).
 		Also(filled.Exposure.validate().ViaField("exposure")).
+		Also(oneOf("withoutPast", filled.WithoutPast, verdict.Pass, verdict.Warn)).
 		Also(filled.Limits.validate().ViaField("limits")).
 		Also(filled.Statistics.validate().ViaField("statistics")).
 		Also(filled.Score.validate().ViaField("score")).

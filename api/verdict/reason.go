@@ -20,6 +20,8 @@ const (
 	NoData               Reason = "NoData"
 	BaselineMissing      Reason = "BaselineMissing"
 	BaselineUnhealthy    Reason = "BaselineUnhealthy"
+	BaselineWorsened     Reason = "BaselineWorsened"
+	PastUnknown          Reason = "PastUnknown"
 	CanaryHandledNothing Reason = "CanaryHandledNothing"
 	ExposureMismatch     Reason = "ExposureMismatch"
 	Rebalancing          Reason = "Rebalancing"

@@ -83,12 +83,12 @@ func (c *serviceCounts) spread(now time.Time) {
 		p.history.last = is
 	}
 	for uid, pods := range did {
-		compare(pods, stateful[uid], long)
+		c.measure(uid, compare(pods, stateful[uid], long), long)
 	}
 }
 
-// compare compares what the pods of one Revision did in the same interval.
-func compare(pods map[*pod]Tally, stateful bool, long time.Duration) {
+// compare compares what the pods of one Revision did in the same interval, and returns what they did together.
+func compare(pods map[*pod]Tally, stateful bool, long time.Duration) PodShare {
 	shares := map[*pod]PodShare{}
 	var all PodShare
 	for p, t := range pods {
@@ -109,6 +109,7 @@ func compare(pods map[*pod]Tally, stateful bool, long time.Duration) {
 		}
 		h.newer.merge(one)
 	}
+	return all
 }
 
 func partOf(part, of float64) float64 {

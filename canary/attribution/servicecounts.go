@@ -90,6 +90,9 @@ type serviceCounts struct {
 	readTill time.Time
 	// pastAt is when pods were last compared.
 	pastAt time.Time
+	// levels holds how bad each Revision was, and frozen what levels were at the first pod of a Revision.
+	levels map[types.UID]*levels
+	frozen map[types.UID]map[types.UID]Level
 	// counted means that some pod has exported handled requests.
 	counted  bool
 	entities boundedSet[string]
@@ -108,6 +111,7 @@ func newServiceCounts(fresh bool) *serviceCounts {
 		fresh: fresh, pods: map[types.UID]*pod{}, tallies: map[types.UID]*Tally{},
 		entities: newBoundedSet[string](maxEntities), names: newBoundedSet[string](maxNames), shards: newBoundedSet[ShardKey](maxShards), bounds: newBoundedSet[float64](maxBounds),
 		rejected: map[string]float64{}, began: map[types.UID]bool{}, left: map[types.UID]time.Time{},
+		levels: map[types.UID]*levels{}, frozen: map[types.UID]map[types.UID]Level{},
 	}
 }
 
@@ -159,6 +163,8 @@ func (c *serviceCounts) learn(f Facts, now time.Time) {
 		if !exists[uid] {
 			c.forget(uid, t)
 			delete(c.tallies, uid)
+			delete(c.levels, uid)
+			delete(c.frozen, uid)
 		}
 	}
 	c.retire(f)
@@ -199,6 +205,7 @@ func (c *serviceCounts) admit(f Facts, now time.Time) {
 				known.first = &first{restarts: p.Restarts}
 			}
 			c.pods[p.UID] = known
+			c.freeze(p.Revision, known.old)
 		}
 		c.suffered(known.facts, p)
 		known.facts = p

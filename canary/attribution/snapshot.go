@@ -35,6 +35,7 @@ type Snapshot struct {
 	past map[types.UID][]PodPast
 	// pastOfShards up to then, over all Revisions; not part of the JSON.
 	pastOfShards map[ShardKey]Shard
+	levels       pastLevels
 }
 
 // raw is what a pod itself exported.
@@ -202,7 +203,7 @@ func (c *serviceCounts) snapshot(now time.Time) Snapshot {
 	if c.epoch == "" {
 		c.epoch = string(uuid.NewUUID())
 	}
-	s := Snapshot{At: now, epoch: c.epoch, revisions: map[types.UID]Tally{}, pods: map[types.UID]raw{}, shards: c.fewShards(), past: c.past()}
+	s := Snapshot{At: now, epoch: c.epoch, revisions: map[types.UID]Tally{}, pods: map[types.UID]raw{}, shards: c.fewShards(), past: c.past(), levels: pastLevels{now: c.allLevels(), frozen: maps.Clone(c.frozen)}}
 	for uid, t := range c.tallies {
 		is := t.minus(newTally(), s.shards)
 		is.Before = only(t.Before, s.shards)

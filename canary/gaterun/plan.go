@@ -17,6 +17,7 @@ func Plan(spec *v1alpha1.CanaryGateSpec, sharded bool, deadline time.Duration) j
 		Warmup: duration(spec.Schedule.Warmup), MinDuration: duration(spec.Schedule.MinDuration), Deadline: deadline,
 		MinCanary: float64(deref(spec.Minimum.CanaryRequests)), MinBaseline: float64(deref(spec.Minimum.BaselineRequests)),
 		Sharded: sharded, MinShards: int(deref(spec.Minimum.Shards)),
+		PastRequired: spec.WithoutPast == verdict.Warn,
 		Exposure: judge.Exposure{
 			Min: deref(spec.Exposure.MinRatio), Max: deref(spec.Exposure.MaxRatio), Warn: spec.Exposure.TooHigh == verdict.Warn,
 		},

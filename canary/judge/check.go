@@ -62,6 +62,9 @@ func (r *Run) Check(p Plan) error {
 	if err := r.Evidence.Open.check(); err != nil {
 		return fmt.Errorf("open requests: %w", err)
 	}
+	if err := r.Evidence.Worst.check(); err != nil {
+		return fmt.Errorf("the baseline's past: %w", err)
+	}
 	for _, m := range p.Metrics {
 		d := r.Evidence.Metrics[m.Name]
 		if d == nil {

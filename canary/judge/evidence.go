@@ -32,10 +32,12 @@ type evidence struct {
 	// Unanswering is the canary's unanswering pods in the last window.
 	Unanswering int `json:"unanswering,omitempty"`
 	// Analyses is the number of interim analyses of the shards. Its JSON name is older.
-	Analyses int                    `json:"looks,omitempty"`
-	Shards   shards                 `json:"shards,omitzero"`
-	Past     past                   `json:"past,omitzero"`
-	Metrics  map[string]*metricData `json:"metrics,omitempty"`
+	Analyses int    `json:"looks,omitempty"`
+	Shards   shards `json:"shards,omitzero"`
+	Past     past   `json:"past,omitzero"`
+	// Worst is how bad the baseline was before the canary's first pod.
+	Worst   worst                  `json:"worst,omitzero"`
+	Metrics map[string]*metricData `json:"metrics,omitempty"`
 }
 
 // weighted is a weighted mean.
@@ -125,6 +127,8 @@ type test struct {
 	// outage of both look worse on the side with more of the requests at that time.
 	Shared tally `json:"shared"`
 	Odds   *odds `json:"odds"`
+	// Recent is the baseline's tally of the last minutes.
+	Recent recent `json:"recent,omitzero"`
 	// Clusters of bad requests, for a comparison by requests.
 	Clusters clusters `json:"clusters,omitzero"`
 }
@@ -157,6 +161,7 @@ func (d *metricData) add(p Plan, m Metric, w Window, before past) {
 		if lackB == "" {
 			both.baseline = baseline[i]
 			t.Baseline.add(baseline[i])
+			t.Recent.add(baseline[i], w.To.Sub(w.From))
 		}
 		if m.Limit == 0 || both.baseline.K < excuse || both.baseline.rate() <= m.Limit {
 			t.Alone.add(both.canary)

@@ -35,6 +35,7 @@ func (j *Judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration
 		say = append(say, fmt.Sprintf("the canary never finished %.0f of the %.0f requests that it started", e.Unaccounted, e.Started))
 	}
 	say = append(say, e.Open.explain(p, elapsed)...)
+	say = append(say, e.explainPast(p)...)
 	if e.Unanswering > 0 {
 		say = append(say, fmt.Sprintf("%d pods of the canary are ready but cannot be scraped, so it is not known what they handle", e.Unanswering))
 	}

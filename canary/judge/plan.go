@@ -30,9 +30,11 @@ type Plan struct {
 	Sharded   bool
 	MinShards int
 	Metrics   []Metric
-	Exposure  Exposure
-	Limits    Limits
-	Score     Score
+	// PastRequired makes a Pass a Warn if it is not known how bad the baseline was before the canary's first pod.
+	PastRequired bool
+	Exposure     Exposure
+	Limits       Limits
+	Score        Score
 }
 
 // MetricKind selects which requests count as bad.

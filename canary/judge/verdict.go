@@ -20,10 +20,10 @@ func (j *Judgement) decide(p Plan, e *evidence, elapsed time.Duration) {
 	final := elapsed >= p.Deadline
 	switch {
 	case len(lacking) == 0 && complete && ripe:
-		j.score(p)
+		j.score(p, e)
 	case len(lacking) == 0 && critical && final && j.Coverage > 0 && j.Coverage >= p.Score.MinCoverage:
 		// An undecided metric that is not critical prevents a Pass, but does not end the run.
-		j.score(p)
+		j.score(p, e)
 		if j.Verdict == verdict.Pass {
 			j.Verdict = verdict.Warn
 		}
@@ -81,6 +81,9 @@ func (j *Judgement) lacking(p Plan, e *evidence, elapsed time.Duration) []verdic
 	if tooHigh(p, j) && !p.Exposure.Warn {
 		why = append(why, verdict.ExposureMismatch)
 	}
+	if len(e.worsening(p)) > 0 {
+		why = append(why, verdict.BaselineWorsened)
+	}
 	if e.Unsettled {
 		why = append(why, verdict.Rebalancing)
 	}
@@ -132,7 +135,7 @@ func (j *Judgement) open(p Plan) []verdict.Reason {
 
 // score gives the verdict on decided metrics. Only a Fail can lower the score far enough to fail the
 // canary; a possibly worse canary is a Warn.
-func (j *Judgement) score(p Plan) {
+func (j *Judgement) score(p Plan, e *evidence) {
 	failed := false
 	for i, m := range p.Metrics {
 		if m.DryRun {
@@ -153,6 +156,7 @@ func (j *Judgement) score(p Plan) {
 	if j.Verdict == verdict.Pass && tooHigh(p, j) {
 		j.Verdict, j.Reasons = verdict.Warn, append([]verdict.Reason{verdict.ExposureMismatch}, j.Reasons...)
 	}
+	j.withoutPast(p, e)
 }
 
 // weight orders the reasons of decided metrics.

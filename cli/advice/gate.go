@@ -140,6 +140,10 @@ func (c Clock) forReason(g *v1alpha1.CanaryGate, reason string) string {
 		return "Wait; the run goes on by itself"
 	case string(verdict.BaselineUnhealthy):
 		return "Repair what both Revisions have in common: the baseline is above the limit too"
+	case string(verdict.BaselineWorsened):
+		return "Look at what both Revisions share, such as a database: the baseline is far worse than before the canary's first pod"
+	case string(verdict.PastUnknown):
+		return "Let the baseline serve for ten minutes before the canary's first pod, or accept a Pass without it (withoutPast): " + edit
 	case string(verdict.Timeout):
 		return "Give the run more time (schedule.timeout), or the canary more traffic: " + edit
 	case "":
