@@ -32,10 +32,10 @@ func GateThresholds() []float64 {
 // run begins and not saved in users' objects, so that a later release can have better defaults.
 func (s *CanaryGateSpec) SetDefaults(context.Context) {
 	schedule := ensure(&s.Schedule)
-	setDuration(&schedule.Warmup, 30*time.Second)
+	setDuration(&schedule.Timeout, 30*time.Minute)
+	setDuration(&schedule.Warmup, min(3*time.Minute, max(0, schedule.Timeout.Duration/10)))
 	setDuration(&schedule.Interval, 15*time.Second)
 	setDuration(&schedule.MinDuration, 2*time.Minute)
-	setDuration(&schedule.Timeout, 30*time.Minute)
 
 	minimum := ensure(&s.Minimum)
 	setDefault(&minimum.CanaryRequests, 300)

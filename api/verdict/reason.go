@@ -15,6 +15,7 @@ const (
 	NonInferior          Reason = "NonInferior"
 	Negligible           Reason = "Negligible"
 	PossiblyWorse        Reason = "PossiblyWorse"
+	ColdStart            Reason = "ColdStart"
 	InsufficientSample   Reason = "InsufficientSample"
 	InsufficientShards   Reason = "InsufficientShards"
 	NoData               Reason = "NoData"

@@ -82,6 +82,11 @@ func (s Shard) plus(o Shard) Shard {
 	return Shard{OK: s.OK + o.OK, Error: s.Error + o.Error, Timeout: s.Timeout + o.Timeout, Unknown: s.Unknown + o.Unknown, Slow: s.Slow + o.Slow}
 }
 
+// Without returns what others than o did, of whom s is the sum.
+func (s Shard) Without(o Shard) Shard {
+	return Shard{OK: max(0, s.OK-o.OK), Error: max(0, s.Error-o.Error), Timeout: max(0, s.Timeout-o.Timeout), Unknown: max(0, s.Unknown-o.Unknown), Slow: max(0, s.Slow-o.Slow)}
+}
+
 func (s Shard) minus(o Shard) Shard {
 	return Shard{OK: more(s.OK, o.OK), Error: more(s.Error, o.Error), Timeout: more(s.Timeout, o.Timeout), Unknown: more(s.Unknown, o.Unknown), Slow: more(s.Slow, o.Slow)}
 }

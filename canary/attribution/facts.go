@@ -60,6 +60,9 @@ type Pod struct {
 	OOMKilled bool
 	Failed    bool
 	Ready     bool
+	// Started is when the youngest process of its user containers started, and ReadySince when the pod last
+	// became ready; zero if that is not known.
+	Started, ReadySince time.Time
 }
 
 // Reason tells why a figure is missing. It is a label value, so there are few.

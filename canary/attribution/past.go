@@ -72,7 +72,7 @@ func (c *serviceCounts) spread(now time.Time) {
 	did := map[types.UID]map[*pod]Tally{}
 	for _, p := range c.pods {
 		is := p.brief()
-		t, whole := is.since(p.history.last)
+		t, whole := is.since(p.history.last, nil)
 		if known := p.history.last.App.Read || p.history.last.Entry.Read; begun && known && whole {
 			uid := p.facts.Revision
 			if did[uid] == nil {
@@ -160,8 +160,9 @@ func (p *pod) brief() raw {
 	return r
 }
 
-// since returns what one pod did since an earlier reading, and whether that is complete.
-func (r raw) since(was raw) (Tally, bool) {
+// since returns what one pod did since an earlier reading, only for the given shards if there are any, and
+// whether that is complete.
+func (r raw) since(was raw, shards map[ShardKey]bool) (Tally, bool) {
 	t := newTally()
 	whole := true
 	for _, port := range [][2]counters{{r.App, was.App}, {r.Entry, was.Entry}} {
@@ -169,7 +170,7 @@ func (r raw) since(was raw) (Tally, bool) {
 			continue
 		}
 		deltas, all := port[0].since(port[1], true)
-		maps.DeleteFunc(deltas, func(k mapping.Key, _ float64) bool { return k.Shard != "" })
+		keep(deltas, shards)
 		t.add(deltas)
 		whole = whole && all
 	}
@@ -194,24 +195,48 @@ func (c *serviceCounts) past() map[types.UID][]PodPast {
 	return out
 }
 
-// podsSince returns the pods that were read at both moments, and what each did in between.
+// podsSince returns what each pod did in between that was read at both moments, or began or ended in
+// between.
 func (s *Snapshot) podsSince(from Snapshot) map[types.UID]PodTally {
 	out := map[types.UID]PodTally{}
 	for uid, is := range s.pods {
-		was, known := from.pods[uid]
-		if !known {
-			// The pod started after that, and so did all its counts.
-			was = raw{App: counters{Read: is.App.Read}, Entry: counters{Read: is.Entry.Read}}
+		if t, whole := is.sinceSnapshot(uid, from); whole {
+			out[uid] = t
 		}
-		if t, whole := is.since(was); whole {
-			out[uid] = PodTally{Revision: is.Revision, Tally: t}
+	}
+	for uid, is := range s.gone {
+		if _, returned := s.pods[uid]; returned || !is.left.After(from.At) {
+			continue
+		}
+		if t, whole := is.sinceSnapshot(uid, from); whole {
+			out[uid] = t
 		}
 	}
 	return out
 }
 
-// PodTally is what one pod did.
+// sinceSnapshot returns what a pod did since a snapshot of its Service, and whether that is complete.
+func (r raw) sinceSnapshot(uid types.UID, from Snapshot) (PodTally, bool) {
+	was, known := from.pods[uid]
+	since := was.Since
+	switch {
+	case !known:
+		// The pod started after that, and so did all its counts.
+		was = raw{App: counters{Read: r.App.Read}, Entry: counters{Read: r.Entry.Read}}
+		if !r.Since.IsZero() {
+			since = later(r.Since, from.At)
+		}
+	case was.Claimed:
+		since = r.Since
+	}
+	t, whole := r.since(was, from.shards)
+	return PodTally{Revision: r.Revision, Since: since, Tally: t}, whole
+}
+
+// PodTally is what one pod did. Since is when its age began, as it was known at the earlier moment; zero
+// if that is unknown.
 type PodTally struct {
 	Revision types.UID
+	Since    time.Time
 	Tally
 }

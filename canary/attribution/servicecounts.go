@@ -38,6 +38,7 @@ type pod struct {
 	app, entry process
 	cut        cut
 	history    history
+	birth      birth
 	flight     flight
 	shards     map[string]float64
 	// hints tell why series of its last reading mean less than they could.
@@ -78,7 +79,9 @@ type serviceCounts struct {
 	before map[types.UID]bool
 	// left holds the pods that are gone, and since when. One that comes back, as when its labels were
 	// changed and changed back, was counted already.
-	left    map[types.UID]time.Time
+	left map[types.UID]time.Time
+	// gone holds the last counts of pods that have just gone.
+	gone    map[types.UID]goneRaw
 	pods    map[types.UID]*pod
 	tallies map[types.UID]*Tally
 	split   split
@@ -110,7 +113,7 @@ func newServiceCounts(fresh bool) *serviceCounts {
 	return &serviceCounts{
 		fresh: fresh, pods: map[types.UID]*pod{}, tallies: map[types.UID]*Tally{},
 		entities: newBoundedSet[string](maxEntities), names: newBoundedSet[string](maxNames), shards: newBoundedSet[ShardKey](maxShards), bounds: newBoundedSet[float64](maxBounds),
-		rejected: map[string]float64{}, began: map[types.UID]bool{}, left: map[types.UID]time.Time{},
+		rejected: map[string]float64{}, began: map[types.UID]bool{}, left: map[types.UID]time.Time{}, gone: map[types.UID]goneRaw{},
 		levels: map[types.UID]*levels{}, frozen: map[types.UID]map[types.UID]Level{},
 	}
 }
@@ -152,9 +155,11 @@ func (c *serviceCounts) learn(f Facts, now time.Time) {
 				t.endPast(c.pastOfShards())
 			}
 		}
+		c.depart(p, now)
 		delete(c.pods, uid)
 		c.left[uid] = now
 	}
+	maps.DeleteFunc(c.gone, func(_ types.UID, g goneRaw) bool { return now.Sub(g.left) > goneKept })
 	maps.DeleteFunc(c.left, func(_ types.UID, at time.Time) bool { return now.Sub(at) > rememberLeft })
 	for _, r := range f.Revisions {
 		exists[r.UID] = true
@@ -209,6 +214,7 @@ func (c *serviceCounts) admit(f Facts, now time.Time) {
 		}
 		c.suffered(known.facts, p)
 		known.facts = p
+		known.birth.learn(p)
 		if now.Sub(known.since) > takeover {
 			known.first = nil
 		}
@@ -272,10 +278,13 @@ func (c *serviceCounts) take(all []scrape.Reading) {
 			continue
 		}
 		p.appAt, p.appMissed, p.hints = r.At, 0, r.Hints
-		unread := !p.app.read
+		unread, before := !p.app.read, p.app.at
 		s := p.app.advance(r.Exposition, c.fold, p.old, p.facts.Incarnation, r.At)
 		if unread && p.first != nil {
 			p.first.app = p.app.counters()
+		}
+		if p.app.hadRequests() {
+			p.birth.ask(before)
 		}
 		heard.hear(p, r, s, unread)
 		if byShard(s.deltas) && r.At.After(c.readTill) {
@@ -302,9 +311,12 @@ func (c *serviceCounts) takeEntry(p *pod, t *Tally, r scrape.Reading) {
 		return
 	}
 	p.entryMissed = 0
-	unread := !p.entry.read
+	unread, before := !p.entry.read, p.entry.at
 	s := p.entry.advance(r.Exposition, c.fold, p.old, "", r.At)
 	p.entryAt = r.At
+	if p.entry.hadRequests() {
+		p.birth.ask(before)
+	}
 	if unread && p.first != nil {
 		p.first.entry = p.entry.counters()
 	}

@@ -29,6 +29,8 @@ type Snapshot struct {
 	epoch     string
 	revisions map[types.UID]Tally
 	pods      map[types.UID]raw
+	// gone holds pods that have just gone; not part of the JSON.
+	gone map[types.UID]goneRaw
 	// shards that it counts separately; nil means all.
 	shards map[ShardKey]bool
 	// past of the pods, by Revision; not part of the JSON.
@@ -46,6 +48,8 @@ type raw struct {
 	Restarts int      `json:"restarts,omitempty"`
 	App      counters `json:"app,omitzero"`
 	Entry    counters `json:"entry,omitzero"`
+	// Since is when its age began, zero if unknown.
+	Since time.Time `json:"since,omitzero"`
 }
 
 // counters of one process at one port. Read is false if it never answered.
@@ -66,8 +70,8 @@ type Delta struct {
 	// LostPods counts pods whose counts are incomplete, because for some time no process read them, or
 	// only another one.
 	LostPods int
-	// Pods holds what each existing pod did in between, as far as it is known; nil if the snapshot is
-	// another process's.
+	// Pods holds what each pod did in between, as far as it is known. It includes pods that have gone
+	// meanwhile, unless the snapshot is another process's.
 	Pods map[types.UID]PodTally
 }
 
@@ -103,6 +107,12 @@ func (c *serviceCounts) since(from Snapshot, now time.Time) (Delta, bool) {
 		d.Revisions[uid] = t.minus(newTally(), from.shards)
 	}
 	d.LostPods = c.between(from, d.Revisions)
+	for uid, was := range from.pods {
+		if p := c.pods[uid]; p != nil {
+			p.birth.inherit(was.Since)
+		}
+	}
+	d.Pods = d.To.podsSince(from)
 	return d, true
 }
 
@@ -203,7 +213,7 @@ func (c *serviceCounts) snapshot(now time.Time) Snapshot {
 	if c.epoch == "" {
 		c.epoch = string(uuid.NewUUID())
 	}
-	s := Snapshot{At: now, epoch: c.epoch, revisions: map[types.UID]Tally{}, pods: map[types.UID]raw{}, shards: c.fewShards(), past: c.past(), levels: pastLevels{now: c.allLevels(), frozen: maps.Clone(c.frozen)}}
+	s := Snapshot{At: now, epoch: c.epoch, revisions: map[types.UID]Tally{}, pods: map[types.UID]raw{}, gone: map[types.UID]goneRaw{}, shards: c.fewShards(), past: c.past(), levels: pastLevels{now: c.allLevels(), frozen: maps.Clone(c.frozen)}}
 	for uid, t := range c.tallies {
 		is := t.minus(newTally(), s.shards)
 		is.Before = only(t.Before, s.shards)
@@ -211,9 +221,14 @@ func (c *serviceCounts) snapshot(now time.Time) Snapshot {
 	}
 	s.pastOfShards = only(c.pastOfShards(), s.shards)
 	for uid, p := range c.pods {
-		r := raw{Revision: p.facts.Revision, Restarts: p.facts.Restarts, App: p.app.counters(), Entry: p.entry.counters()}
+		r := p.raw(now)
 		keep(r.App.Values, s.shards)
 		s.pods[uid] = r
+	}
+	for uid, g := range c.gone {
+		g.App.Values = maps.Clone(g.App.Values)
+		keep(g.App.Values, s.shards)
+		s.gone[uid] = g
 	}
 	for _, uid := range c.facts.Claimed {
 		if c.pods[uid] == nil {

@@ -128,10 +128,10 @@ func (r *Run) analyze(m Moment) {
 		r.setMessage("Waiting until the pods of Service %q are scraped again", r.GateRun.Service.Name)
 		return
 	}
-	b := windowBuilder{service: m.Service, delta: delta, figures: figures}
+	b := windowBuilder{service: m.Service, delta: delta, figures: figures, from: r.evidence.At, warmup: plan.Warmup}
 	most := r.newlyOverdue(&b)
 	w := b.window(r.GateRun.Canary.UID, r.GateRun.Baseline.UID)
-	w.From, w.To = r.evidence.At, m.Now
+	w.To = m.Now
 	asked := r.read(m, &w)
 	previous := r.last
 	j := m.Analyze(r.evidence.Run, plan, w)

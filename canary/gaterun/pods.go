@@ -1,6 +1,8 @@
 package gaterun
 
 import (
+	"maps"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
@@ -10,16 +12,52 @@ import (
 // podNameLength shortens a pod's UID. It still tells the pods of one Service apart.
 const podNameLength = 13
 
-// pods returns what each pod of a Revision did since the last analysis.
+// pods returns what each grown pod of a Revision did since the last analysis.
 func (b windowBuilder) pods(revision types.UID) map[string]judge.Arm {
 	out := map[string]judge.Arm{}
 	for uid, pod := range b.delta.Pods {
-		if pod.Revision != revision {
+		if pod.Revision == revision && !b.isYoung(pod) {
+			out[string(uid)[:min(podNameLength, len(uid))]] = b.podArm(pod)
+		}
+	}
+	return out
+}
+
+// young returns what a Revision's young pods did.
+func (b windowBuilder) young(revision types.UID) judge.Arm {
+	var out judge.Arm
+	for _, pod := range b.delta.Pods {
+		if pod.Revision == revision && b.isYoung(pod) {
+			out.Add(b.podArm(pod))
+		}
+	}
+	return out
+}
+
+// isYoung reports whether a pod was younger than the gate's warm-up when the window began. Nothing that
+// happens in the window changes that, so it never leaves requests out for how they end. A pod of unknown
+// age is not young.
+func (b windowBuilder) isYoung(pod attribution.PodTally) bool {
+	return !pod.Since.IsZero() && b.from.Sub(pod.Since) < b.warmup
+}
+
+func (b windowBuilder) podArm(pod attribution.PodTally) judge.Arm {
+	s := pod.Share(b.stateful(pod.Revision))
+	buckets, _ := pod.Durations(b.stateful(pod.Revision))
+	return judge.Arm{Finished: s.Finished, Errors: s.Errors, Entered: s.Entered, EntryErrors: s.EntryErrors, Above: buckets.Above()}
+}
+
+// grownShards returns what the shards of a Revision did, without its young pods.
+func (b windowBuilder) grownShards(revision types.UID) map[attribution.ShardKey]attribution.Shard {
+	out := maps.Clone(b.delta.Revisions[revision].Shards)
+	for _, pod := range b.delta.Pods {
+		if pod.Revision != revision || !b.isYoung(pod) {
 			continue
 		}
-		s := pod.Share(b.stateful(revision))
-		out[string(uid)[:min(podNameLength, len(uid))]] = judge.Arm{
-			Finished: s.Finished, Errors: s.Errors, Entered: s.Entered, EntryErrors: s.EntryErrors, Above: s.Above,
+		for id, s := range pod.Shards {
+			if all, counted := out[id]; counted {
+				out[id] = all.Without(s)
+			}
 		}
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -19,11 +20,14 @@ type windowBuilder struct {
 	// overdue holds, by Revision, the requests that became overdue in this window.
 	overdue map[types.UID]float64
 	figures attribution.Figures
+	// from is when the window began, and warmup the age below which pods are young.
+	from   time.Time
+	warmup time.Duration
 }
 
-// window describes both Revisions. The caller sets its times.
+// window describes both Revisions. The caller sets its end.
 func (b windowBuilder) window(canary, baseline types.UID) judge.Window {
-	w := judge.Window{Canary: b.arm(canary), Baseline: b.arm(baseline), Required: -1, Unsettled: b.service.Moving}
+	w := judge.Window{From: b.from, Canary: b.arm(canary), Baseline: b.arm(baseline), Required: -1, Unsettled: b.service.Moving}
 	if r, ok := b.service.revision(canary); ok && b.service.Effective {
 		w.Required = float64(r.Percent) / 100
 	}
@@ -36,6 +40,7 @@ func (b windowBuilder) window(canary, baseline types.UID) judge.Window {
 	}
 	w.Shards = b.shards(canary, baseline)
 	w.Pods = b.pods(baseline)
+	w.Young = judge.Young{Canary: b.young(canary), Baseline: b.young(baseline)}
 	for _, r := range b.figures.Revisions {
 		if r.UID == canary {
 			w.Unanswering, w.RequestTimeout = r.Unanswering, r.Timeout
@@ -167,13 +172,13 @@ func slower(buckets attribution.Buckets, finished float64) (above map[float64]fl
 
 func (b windowBuilder) shards(canary, baseline types.UID) map[string]judge.ShardWindow {
 	out := map[string]judge.ShardWindow{}
-	for id, s := range b.delta.Revisions[canary].Shards {
+	for id, s := range b.grownShards(canary) {
 		name := shardName(id)
 		w := out[name]
 		w.Canary = counts(s)
 		out[name] = w
 	}
-	for id, s := range b.delta.Revisions[baseline].Shards {
+	for id, s := range b.grownShards(baseline) {
 		name := shardName(id)
 		w := out[name]
 		w.Baseline = counts(s)

@@ -21,7 +21,7 @@ func (d *metricData) compareShards(v view, m Metric, l levels) {
 	high := permutation(plain, level, v.seed())
 	d.P = &high
 	if high <= level && !(v.negligible && v.typical(m).rate() <= m.negligible()) {
-		if _, excess := v.scores(m.Kind, m.MaxOddsRatio); excess > 0 {
+		if _, excess := v.scores(m.Kind, m.MaxOddsRatio); excess > 0 && !d.fading(v.plan, m) {
 			d.fail(verdict.RelativeRegression)
 		}
 	}

@@ -27,6 +27,9 @@ type evidence struct {
 
 	Open openings `json:"open,omitzero"`
 
+	// Young counts the requests of young pods and shards.
+	Young sides `json:"young,omitzero"`
+
 	// Unsettled means that shards were being handed over in the last window.
 	Unsettled bool `json:"unsettled,omitempty"`
 	// Unanswering is the canary's unanswering pods in the last window.
@@ -63,8 +66,8 @@ func (w weighted) mean() *float64 {
 	return &m
 }
 
-// add takes a window that is judged.
-func (e *evidence) add(p Plan, w Window) {
+// add takes a window that began some time after the run.
+func (e *evidence) add(p Plan, w Window, began time.Duration) {
 	canary, baseline := whole(w.Canary.Finished, 0).N, whole(w.Baseline.Finished, 0).N
 	e.Canary += canary
 	e.Baseline += baseline
@@ -76,6 +79,8 @@ func (e *evidence) add(p Plan, w Window) {
 	e.Handled.add(w.Handled, canary+baseline)
 	e.Required.add(w.Required, canary+baseline)
 	e.Unsettled, e.Unanswering = w.Unsettled, w.Unanswering
+	fresh := e.Shards.takeFresh(p, &w, began)
+	e.Young.add(w, fresh)
 	if p.Sharded {
 		e.Shards.add(w.Shards, [2]float64{p.tolerated(Errors), p.tolerated(Slow)})
 	}
@@ -86,7 +91,10 @@ func (e *evidence) add(p Plan, w Window) {
 		if e.Metrics[m.Name] == nil {
 			e.Metrics[m.Name] = &metricData{}
 		}
-		e.Metrics[m.Name].add(p, m, w, e.Past)
+		if m.Kind == Query && began < p.Warmup {
+			continue // A query does not tell what young pods did.
+		}
+		e.Metrics[m.Name].add(p, m, w, fresh, e.Past)
 	}
 }
 
@@ -103,6 +111,8 @@ type metricData struct {
 	Crossed bool           `json:"crossed,omitempty"`
 	Failed  verdict.Reason `json:"failed,omitempty"`
 	Warned  bool           `json:"warned,omitempty"`
+	// Young is what young pods and shards did.
+	Young *cold `json:"young,omitempty"`
 	// P and Same come from the permutation test: P for the canary being worse than tolerated, Same
 	// whether it was shown not to be.
 	P    *float64 `json:"p,omitempty"`
@@ -131,25 +141,30 @@ type test struct {
 	Recent recent `json:"recent,omitzero"`
 	// Clusters of bad requests, for a comparison by requests.
 	Clusters clusters `json:"clusters,omitzero"`
+	// Course is how the comparison went on.
+	Course halves `json:"course,omitzero"`
 }
 
 // maxBounds is the number of histogram bounds that are compared.
 const maxBounds = 32
 
-func (d *metricData) add(p Plan, m Metric, w Window, before past) {
+func (d *metricData) add(p Plan, m Metric, w Window, fresh ShardWindow, before past) {
 	if d.Tests == nil {
 		d.Tests = newTests(m, w)
 	}
-	canary, lackC := d.read(m, w.Canary)
-	baseline, lackB := d.read(m, w.Baseline)
+	canary, youngC, lackC := d.grown(p, m, w.Canary, w.Young.Canary, fresh.Canary)
+	baseline, youngB, lackB := d.grown(p, m, w.Baseline, w.Young.Baseline, fresh.Baseline)
+	if lackC == "" && lackB == "" {
+		d.addYoung(m, youngC, youngB, baseline)
+	}
 	d.NoData = ""
 	if lackC != "" {
 		d.NoData = "canary: " + lackC
-		d.Unknown.Canary += whole(w.Canary.requests(m), 0).N
+		d.Unknown.Canary += whole(w.Canary.requests(m)-w.Young.Canary.requests(m), 0).N
 	}
 	if lackB != "" {
 		d.NoData = "baseline: " + lackB
-		d.Unknown.Baseline += whole(w.Baseline.requests(m), 0).N
+		d.Unknown.Baseline += whole(w.Baseline.requests(m)-w.Young.Baseline.requests(m), 0).N
 	}
 	relative := p.levels(m).relative
 	for i, t := range d.Tests {
@@ -173,6 +188,7 @@ func (d *metricData) add(p Plan, m Metric, w Window, before past) {
 			if relative {
 				t.Clusters.add(m, both, d.pods(m, i, w.Pods), w.To.Sub(w.From), before.spread(m, t.Bound))
 			}
+			t.Course.add(both, w.To.Sub(w.From))
 			for _, stratum := range strata(p, m, w, both) {
 				t.Odds.add(stratum)
 			}

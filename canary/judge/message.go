@@ -20,8 +20,9 @@ func (j *Judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration
 		say = append(say, fmt.Sprintf("%.0f and %.0f more are needed", j.Canary.Missing, j.Baseline.Missing))
 	}
 	for i, m := range p.Metrics {
-		say = append(say, explainMetric(j.Metrics[i], m, e.Metrics[m.Name]))
+		say = append(say, explainMetric(p, j.Metrics[i], m, e.Metrics[m.Name]))
 	}
+	say = append(say, e.explainYoung(p)...)
 	if p.Sharded {
 		say = append(say, explainShards(j, e, c))
 	}
@@ -45,7 +46,7 @@ func (j *Judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration
 	return strings.Join(say, "; ")
 }
 
-func explainMetric(r Result, m Metric, d *metricData) string {
+func explainMetric(p Plan, r Result, m Metric, d *metricData) string {
 	text := r.Name
 	if r.DryRun {
 		text += " (dry run)"
@@ -76,6 +77,7 @@ func explainMetric(r Result, m Metric, d *metricData) string {
 	case verdict.Undecided, verdict.InsufficientSample:
 		text += ", undecided"
 	}
+	text += d.explainFading(p, m)
 	if r.Missing > 0 {
 		text += fmt.Sprintf(", about %.0f more requests of the canary needed", r.Missing)
 	}

@@ -211,7 +211,7 @@ func (d *metricData) absolute(v view, m Metric, limit float64, l levels) (unheal
 func (d *metricData) relative(v view, m Metric, fail, warn float64, l levels) {
 	d.Crossed = d.Crossed || l.relative && fail >= math.Log(l.fail)
 	d.Warned = d.Warned || l.relative && warn >= math.Log(l.warn)
-	if d.Crossed && v.enough && !v.negligible {
+	if d.Crossed && v.enough && !v.negligible && !d.fading(v.plan, m) {
 		d.fail(verdict.RelativeRegression)
 	}
 	if l.relative {

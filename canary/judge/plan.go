@@ -20,8 +20,9 @@ type Plan struct {
 	// Alpha limits the probability that a canary that is no worse fails, Beta that one worse than
 	// tolerated passes. Both hold over the whole run and all metrics.
 	Alpha, Beta float64
-	// Warmup is not judged, nor is a window that began in it. MinDuration, from the run's start, must
-	// pass before a Pass. After Deadline an undecided run is Inconclusive.
+	// Warmup is the age below which pods and shards are young: no metric judges their requests.
+	// MinDuration, from the run's start, must pass before a Pass. After Deadline an undecided run is
+	// Inconclusive.
 	Warmup, MinDuration, Deadline time.Duration
 	// MinCanary and MinBaseline are the finished requests that each side needs before a Pass, or before
 	// a Fail by comparison.
@@ -102,10 +103,13 @@ type Window struct {
 	From, To time.Time
 	// Canary and Baseline are what each side did in it.
 	Canary, Baseline Arm
-	// Pods of the baseline, by a name that is unique in the Service, without pods whose counts in the
-	// window are unknown.
+	// Young is the part of Canary and Baseline that pods did which were young when the window began.
+	Young Young
+	// Pods of the baseline, by a name that is unique in the Service, without young pods and those whose
+	// counts in the window are unknown.
 	Pods map[string]Arm
-	// Shards that finished something in it, by a name that is unique in the Service.
+	// Shards that finished something in it, by a name that is unique in the Service, without what young
+	// pods did.
 	Shards map[string]ShardWindow
 	// Required is the canary's share in the Route, Handled its share of what all Revisions handled in
 	// this window. Both are from 0 to 1; a negative Required is unknown.

@@ -25,9 +25,8 @@ func Start(at time.Time, before map[string]Counts) *Run {
 	return r
 }
 
-// Analyze adds one window to the evidence and evaluates all of it. Windows must come in order. A window
-// that began before the end of the warm-up does not count, and none counts twice. A verdict is final. A
-// plan that Check refuses gives an Error.
+// Analyze adds one window to the evidence and evaluates all of it. Windows must come in order, and none
+// counts twice. A verdict is final. A plan that Check refuses gives an Error.
 func (r *Run) Analyze(p Plan, w Window) Judgement {
 	if r.Last.Verdict != verdict.Running || !w.To.After(r.Evidence.Until) {
 		return r.Last
@@ -38,12 +37,10 @@ func (r *Run) Analyze(p Plan, w Window) Judgement {
 	}
 	r.Evidence.Until = w.To.UTC().Round(0)
 	elapsed := w.To.Sub(r.Start)
-	if !w.From.Before(r.Start.Add(p.Warmup)) {
-		r.Evidence.add(p, w)
-		r.Evidence.Open.add(w, elapsed)
-		if p.Limits.Unaccounted >= 0 {
-			r.Evidence.Open.analyze(p.Alpha, elapsed)
-		}
+	r.Evidence.add(p, w, w.From.Sub(r.Start))
+	r.Evidence.Open.add(w, elapsed)
+	if p.Limits.Unaccounted >= 0 {
+		r.Evidence.Open.analyze(p.Alpha, elapsed)
 	}
 	r.Last = r.evaluate(p, elapsed)
 	return r.Last

@@ -22,7 +22,8 @@ const ShardSlowBound = 0.5
 // shard holds the counts of one shard before the split, on the canary and on the baseline: finished,
 // errors and slow, as bare numbers to be short. It also holds the expected errors and slow requests
 // since the split at the rate of all shards in each window: for equal odds and for the tolerated ratio.
-type shard [13]float64
+// The last two say since when it is active on each side.
+type shard [15]float64
 
 // The offset of a side's three numbers in a shard, and of the expected ones.
 const (
@@ -31,6 +32,7 @@ const (
 	baselineSide = 6
 	expectedAt   = 9
 	toleratedAt  = 11
+	activeAt     = 13
 )
 
 func (s *shard) add(side int, c Counts) {

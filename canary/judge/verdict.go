@@ -16,7 +16,7 @@ func (j *Judgement) decide(p Plan, e *evidence, elapsed time.Duration) {
 	}
 	lacking := unique(j.lacking(p, e, elapsed))
 	complete, critical := j.conclusive(p)
-	ripe := elapsed >= p.MinDuration && elapsed >= p.Warmup
+	ripe := elapsed >= p.MinDuration
 	final := elapsed >= p.Deadline
 	switch {
 	case len(lacking) == 0 && complete && ripe:
@@ -38,6 +38,7 @@ func (j *Judgement) decide(p Plan, e *evidence, elapsed time.Duration) {
 			j.Reasons = append(j.Reasons, verdict.Timeout)
 		}
 	}
+	j.coldStart(p, e)
 	if tooLow(p, j) {
 		j.Reasons = append(j.Reasons, verdict.ExposureMismatch)
 	}
@@ -83,6 +84,9 @@ func (j *Judgement) lacking(p Plan, e *evidence, elapsed time.Duration) []verdic
 	}
 	if len(e.worsening(p)) > 0 {
 		why = append(why, verdict.BaselineWorsened)
+	}
+	if e.mostlyYoung() {
+		why = append(why, verdict.ColdStart)
 	}
 	if e.Unsettled {
 		why = append(why, verdict.Rebalancing)

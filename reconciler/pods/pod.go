@@ -38,6 +38,8 @@ type Pod struct {
 	// Reason is why the kubelet ended or rejected the pod; usually empty.
 	Reason string
 	Ready  bool
+	// ReadySince is when it last became ready; zero if it is not.
+	ReadySince time.Time
 	// Annotations declare a stateful cluster. Labels tell its members apart.
 	Annotations, Labels map[string]string
 	Containers          []Container
@@ -45,7 +47,7 @@ type Pod struct {
 	Owner Owner
 }
 
-// Container is the termination history of a container.
+// Container is the history of a container.
 type Container struct {
 	Name string
 	// Restarts counts the restarts of the container in this pod.
@@ -53,6 +55,8 @@ type Container struct {
 	// Last is the kubelet's reason for the last termination, such as OOMKilled or Error;
 	// empty if there was none.
 	Last string
+	// Started is when its present process started; zero if none runs.
+	Started time.Time
 }
 
 // OOMKilled reports whether the kernel killed it because it ran out of memory.
@@ -111,7 +115,9 @@ func projected(o *corev1.Pod) *Pod {
 	}
 	for _, c := range o.Status.Conditions {
 		if c.Type == corev1.PodReady {
-			p.Ready = c.Status == corev1.ConditionTrue
+			if p.Ready = c.Status == corev1.ConditionTrue; p.Ready {
+				p.ReadySince = c.LastTransitionTime.Time
+			}
 		}
 	}
 	for _, c := range o.Status.ContainerStatuses {
@@ -121,6 +127,9 @@ func projected(o *corev1.Pod) *Pod {
 			if t != nil {
 				kept.Last = t.Reason
 			}
+		}
+		if running := c.State.Running; running != nil {
+			kept.Started = running.StartedAt.Time
 		}
 		p.Containers = append(p.Containers, kept)
 	}

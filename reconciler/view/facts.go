@@ -93,7 +93,7 @@ func byNode(reason string) bool {
 }
 
 func podFacts(pod *pods.Pod) attribution.Pod {
-	out := attribution.Pod{UID: pod.UID, Revision: pod.RevisionUID, Ready: pod.Ready}
+	out := attribution.Pod{UID: pod.UID, Revision: pod.RevisionUID, Ready: pod.Ready, ReadySince: pod.ReadySince}
 	// A deleted pod, such as one that is scaled in, becomes Failed if its containers exit with
 	// an error on SIGTERM (since Kubernetes 1.27). That is not a failure.
 	out.Failed = pod.Phase == corev1.PodFailed && pod.Deleting.IsZero() && !byNode(pod.Reason)
@@ -103,6 +103,9 @@ func podFacts(pod *pods.Pod) attribution.Pod {
 			continue
 		}
 		users++
+		if c.Started.After(out.Started) {
+			out.Started = c.Started
+		}
 		out.Restarts += int(c.Restarts)
 		out.OOMKilled = out.OOMKilled || c.OOMKilled()
 		out.Incarnation = strconv.Itoa(int(c.Restarts))
