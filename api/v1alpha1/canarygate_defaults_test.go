@@ -15,7 +15,7 @@ import (
 // The defaults that the descriptions of the fields promise.
 const defaults = `{
   "service": "cart",
-  "schedule": {"warmup": "30s", "interval": "15s", "minDuration": "2m0s", "timeout": "30m0s"},
+  "schedule": {"warmup": "3m0s", "interval": "15s", "minDuration": "2m0s", "timeout": "30m0s"},
   "minimum": {"canaryRequests": 300, "baselineRequests": 300, "shards": 3},
   "metrics": [
     {"name": "ErrorRate", "type": "ErrorRate", "maxOddsRatio": 1.5, "negligible": 0.005, "weight": 1, "critical": true},

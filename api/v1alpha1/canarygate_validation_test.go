@@ -73,7 +73,7 @@ func TestInvalidSpecsAreRejected(t *testing.T) {
 		"before the start": {schedule(func(s *v1alpha1.GateSchedule) { s.Warmup = span(-1) }), "spec.schedule.warmup", "from 0s"},
 		"no time": {
 			schedule(func(s *v1alpha1.GateSchedule) { s.Timeout = span(2 * time.Minute) }),
-			"spec.schedule.timeout", "longer than warmup (30s) and minDuration (2m0s)",
+			"spec.schedule.timeout", "longer than warmup (12s) and minDuration (2m0s)",
 		},
 		"no look":  {schedule(func(s *v1alpha1.GateSchedule) { s.Interval = span(30 * time.Minute) }), "spec.schedule.interval", "one interval"},
 		"for ever": {schedule(func(s *v1alpha1.GateSchedule) { s.Timeout = span(math.MaxInt64) }), "spec.schedule.timeout", "to 168h0m0s"},

@@ -228,6 +228,9 @@ func (r raw) sinceSnapshot(uid types.UID, from Snapshot) (PodTally, bool) {
 		}
 	case was.Claimed:
 		since = r.Since
+	case r.young:
+		// All that it counted before its first reading counts, too.
+		was.App.Read, was.Entry.Read = was.App.Read || r.App.Read, was.Entry.Read || r.Entry.Read
 	}
 	t, whole := r.since(was, from.shards)
 	return PodTally{Revision: r.Revision, Since: since, Tally: t}, whole

@@ -50,6 +50,8 @@ type raw struct {
 	Entry    counters `json:"entry,omitzero"`
 	// Since is when its age began, zero if unknown.
 	Since time.Time `json:"since,omitzero"`
+	// young means that this process has watched it from its beginning; not part of the JSON.
+	young bool
 }
 
 // counters of one process at one port. Read is false if it never answered.

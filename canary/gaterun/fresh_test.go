@@ -84,7 +84,7 @@ func TestARunWaitsForThePlacement(t *testing.T) {
 		{timeout: 0, placed: time.Minute, gathers: time.Minute},
 		{timeout: 0, placed: time.Hour, gathers: 5 * time.Minute},
 		{timeout: 8 * time.Minute, placed: time.Hour, gathers: 225 * time.Second}, // half of the time until the deadline
-		{timeout: 4 * time.Minute, placed: time.Hour, gathers: 45 * time.Second},  // 165 s are left, which a run needs to pass
+		{timeout: 4 * time.Minute, placed: time.Hour, gathers: 55 * time.Second},  // 156 s are left, which a run needs to pass
 		{timeout: 2 * time.Minute, placed: time.Hour, gathers: 0},                 // it cannot pass, but it can fail
 	} {
 		began := time.Unix(1.8e9, 0)
@@ -195,6 +195,6 @@ func TestALateWaitForThePlacementLeavesTimeToJudge(t *testing.T) {
 	p.pass(24*time.Minute).step().want(verdict.Running, "", "until the pods of Service")
 	p.Process()
 	p.Change(func(s *gaterun.Service) { s.Misplaced = "no" })
-	p.step().want(verdict.Running, "", "(at most 3m0s)")
-	p.pass(3*time.Minute).step().want(verdict.Running, "", "no requests have been counted yet")
+	p.step().want(verdict.Running, "", "(at most 45s)")
+	p.pass(45*time.Second).step().want(verdict.Running, "", "no requests have been counted yet")
 }

@@ -44,7 +44,9 @@ func (b windowBuilder) isYoung(pod attribution.PodTally) bool {
 func (b windowBuilder) podArm(pod attribution.PodTally) judge.Arm {
 	s := pod.Share(b.stateful(pod.Revision))
 	buckets, _ := pod.Durations(b.stateful(pod.Revision))
-	return judge.Arm{Finished: s.Finished, Errors: s.Errors, Entered: s.Entered, EntryErrors: s.EntryErrors, Above: buckets.Above()}
+	above := buckets.Above()
+	maps.Copy(above, s.Above) // of buckets in which nothing was counted, too
+	return judge.Arm{Finished: s.Finished, Errors: s.Errors, Entered: s.Entered, EntryErrors: s.EntryErrors, Above: above}
 }
 
 // grownShards returns what the shards of a Revision did, without its young pods.

@@ -39,7 +39,12 @@ type Opening struct {
 // Open starts a run. It sets the defaults of the spec and freezes it.
 func Open(ctx context.Context, o Opening) (*Run, error) {
 	spec := o.Spec.DeepCopy()
+	given := spec.Schedule != nil && spec.Schedule.Warmup != nil
 	spec.SetDefaults(ctx)
+	if !given {
+		// As for a timeout of the gate's own: a short run must have time to judge.
+		spec.Schedule.Warmup.Duration = min(spec.Schedule.Warmup.Duration, timeout(spec, o.Limit)/10)
+	}
 	raw, err := json.Marshal(spec)
 	if err != nil {
 		return nil, fmt.Errorf("writing the gate's spec: %w", err)

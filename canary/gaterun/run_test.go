@@ -149,7 +149,7 @@ func TestNoTimeIsLeft(t *testing.T) {
 	t.Parallel()
 	p := begin(t, true, v1alpha1.CanaryGateSpec{}, time.Minute)
 	p.judges = (*judge.Run).Analyze
-	p.step().pass(15*time.Second).step().want(verdict.Inconclusive, string(verdict.Timeout), "the warm-up takes 30s")
+	p.step().pass(15*time.Second).step().want(verdict.Inconclusive, string(verdict.Timeout), "the warm-up takes 3m0s")
 	q := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
 	q.judges = (*judge.Run).Analyze
 	q.Unread()

@@ -134,7 +134,7 @@ func spread(of []seen) float64 {
 // spreadOfWindows returns how many times more the canary's part of the bad requests varies between
 // windows than chance explains, at least 1. known is false with too few windows.
 func (c *clusters) spreadOfWindows() (times float64, known bool) {
-	odds := mantelHaenszel(c.Windows)
+	odds := c.mantelHaenszel()
 	var squares, variance, weights float64
 	for _, w := range c.Windows {
 		x, v := w.residual(odds)
@@ -151,9 +151,9 @@ func (c *clusters) spreadOfWindows() (times float64, known bool) {
 
 // mantelHaenszel estimates the odds ratio over all windows (Mantel and Haenszel 1959). Half a bad
 // request on each side makes it finite.
-func mantelHaenszel(windows []flat) float64 {
+func (c *clusters) mantelHaenszel() float64 {
 	var up, down, canary, baseline float64
-	for _, w := range windows {
+	for _, w := range c.Windows {
 		n := w[0] + w[2]
 		up += w[1] * (w[2] - w[3]) / n
 		down += (w[0] - w[1]) * w[3] / n

@@ -78,11 +78,25 @@ func (d *metricData) fades(p Plan, m Metric, t *test) bool {
 	if len(later) == 0 {
 		return len(earlier) > 0 && d.warming(p, m, t)
 	}
-	last := mantelHaenszel(later)
+	last := compared(later)
 	if p.levels(m).relative && last <= m.MaxOddsRatio {
 		return true
 	}
-	return d.warming(p, m, t) && (t.Course.Long < p.Warmup || last < stayed*mantelHaenszel(earlier))
+	return d.warming(p, m, t) && (t.Course.Long < p.Warmup || last < stayed*compared(earlier))
+}
+
+// compared estimates the odds ratio of stretches (Mantel and Haenszel 1959), with one more bad request that
+// is anybody's: without any, the two sides are alike.
+func compared(stretches []flat) float64 {
+	var up, down, canary, baseline float64
+	for _, s := range stretches {
+		n := s[0] + s[2]
+		up += s[1] * (s[2] - s[3]) / n
+		down += (s[0] - s[1]) * s[3] / n
+		canary, baseline = canary+s[0], baseline+s[2]
+	}
+	part := canary / (canary + baseline)
+	return (up + part*(1-part)) / (down + part*(1-part))
 }
 
 // warming reports whether the canary's young pods and shards are cold and the others are not.

@@ -136,7 +136,7 @@ func TestWarmUpAndTimesAreKept(t *testing.T) {
 	for i := range 60 {
 		w := at(i, arm(1000, 0), arm(9000, 0))
 		if w.To.Sub(epoch) < p.Warmup {
-			w.Canary.Errors = 1000
+			w.Canary.Errors, w.Young.Canary = 20, Arm{Finished: 1000, Errors: 20}
 		}
 		if got := run.Analyze(p, w); got.Verdict != verdict.Running {
 			ended = i + 1
