@@ -81,8 +81,8 @@ type CanaryGateSpec struct {
 
 // GateSchedule specifies when a gate judges, and for how long.
 type GateSchedule struct {
-	// warmup is the time at the start of a run that is not judged, at most 168h. Defaults to
-	// 30s.
+	// warmup is the age below which the requests of a pod or shard are not compared, at most
+	// 168h. Defaults to 3m, or a tenth of timeout if that is less.
 	Warmup *Duration `json:"warmup,omitempty"`
 	// interval is the time between two interim analyses, from 5s to 1h. warmup and one
 	// interval together must be shorter than timeout. Defaults to 15s.

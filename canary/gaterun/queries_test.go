@@ -38,7 +38,10 @@ func (p *prometheus) answer(t *testing.T, all []gaterun.Question) map[gaterun.Qu
 // queried is a run that judges by a query alone. What the pods count is always good.
 func queried(t *testing.T, stateful bool, each func(minute int, p *prometheus)) *play {
 	t.Helper()
-	p := begin(t, stateful, v1alpha1.CanaryGateSpec{Metrics: []v1alpha1.GateMetric{{Type: v1alpha1.MetricQuery, Query: "checkout"}}}, 0)
+	p := begin(t, stateful, v1alpha1.CanaryGateSpec{
+		Metrics:  []v1alpha1.GateMetric{{Type: v1alpha1.MetricQuery, Query: "checkout"}},
+		Schedule: &v1alpha1.GateSchedule{Warmup: &v1alpha1.Duration{Duration: 30 * time.Second}},
+	}, 0)
 	p.judges = (*judge.Run).Analyze
 	start := gaterun.Reading{Version: "1", Total: 1e6, Bad: 1e5} // before the run
 	p.asks = &prometheus{canary: start, baseline: start}

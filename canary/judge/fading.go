@@ -82,7 +82,7 @@ func (d *metricData) fades(p Plan, m Metric, t *test) bool {
 	if p.levels(m).relative && last <= m.MaxOddsRatio {
 		return true
 	}
-	return d.warming(p, m, t) && (t.Course.Long < p.Warmup || last < stayed*compared(earlier))
+	return d.warming(p, m, t) && (t.Course.Long < p.Warmup || last < stayed*compared(earlier) || canaryOf(later).rate() < stayed*canaryOf(earlier).rate())
 }
 
 // compared estimates the odds ratio of stretches (Mantel and Haenszel 1959), with one more bad request that
@@ -99,6 +99,16 @@ func compared(stretches []flat) float64 {
 	return (up + part*(1-part)) / (down + part*(1-part))
 }
 
+// canaryOf returns what the canary did in some stretches. A few bad requests of the baseline change an odds
+// ratio, and not this.
+func canaryOf(stretches []flat) tally {
+	var t tally
+	for _, s := range stretches {
+		t.add(tally{N: s[0], K: s[1]})
+	}
+	return t
+}
+
 // warming reports whether the canary's young pods and shards are cold and the others are not.
 func (d *metricData) warming(p Plan, m Metric, t *test) bool {
 	return d.Young.worse(p, m) && d.Young.Canary.odds() > faded*t.Canary.odds()
@@ -110,12 +120,6 @@ func (d *metricData) explainFading(p Plan, m Metric) string {
 		return ""
 	}
 	earlier, later := d.Tests[0].Course.split()
-	rate := func(of []flat) float64 {
-		var t tally
-		for _, s := range of {
-			t.add(tally{N: s[0], K: s[1]})
-		}
-		return 100 * t.rate()
-	}
-	return fmt.Sprintf(", worse at first but fading: %.3g %% in the first half of what is compared, %.3g %% in the second", rate(earlier), rate(later))
+	return fmt.Sprintf(", worse at first but fading: %.3g %% in the first half of what is compared, %.3g %% in the second",
+		100*canaryOf(earlier).rate(), 100*canaryOf(later).rate())
 }

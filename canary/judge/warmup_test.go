@@ -65,8 +65,8 @@ func TestAFadingCanaryDoesNotFail(t *testing.T) {
 	p := errorsOnly()
 	p.Warmup, p.MinCanary, p.MinBaseline = time.Minute, 3000, 3000
 	j := played(p, false, 60, func(i int, w *Window) {
-		if w.Baseline.Errors = 9; i < 6 {
-			w.Canary.Errors = 30
+		if w.Baseline.Errors = 9; i < 12 {
+			w.Canary.Errors = 60
 		}
 	})
 	if j.Verdict == verdict.Fail || !strings.Contains(j.Message, "fading") {

@@ -178,8 +178,12 @@ func (e *evidence) explainYoung(p Plan) []string {
 		if d == nil || d.Young == nil || !d.Young.worse(p, m) {
 			continue
 		}
+		t := d.Tests[0]
+		if t.Canary.N > 0 && !d.warming(p, m, t) {
+			continue // It is not its age.
+		}
 		text := fmt.Sprintf("the canary starts cold: %s %.3g %% while young", m.Name, 100*d.Young.Canary.rate())
-		if t := d.Tests[0]; t.Canary.N > 0 {
+		if t.Canary.N > 0 {
 			text += fmt.Sprintf(", %.3g %% after that", 100*t.Canary.rate())
 		}
 		say = append(say, text)
