@@ -147,9 +147,10 @@ func TestWaitingMessages(t *testing.T) {
 // A run that only waits for the warm-up, or whose pods are scraped too late, has no time left.
 func TestNoTimeIsLeft(t *testing.T) {
 	t.Parallel()
-	p := begin(t, true, v1alpha1.CanaryGateSpec{}, time.Minute)
+	warmup := &v1alpha1.GateSchedule{Warmup: &v1alpha1.Duration{Duration: 30 * time.Second}}
+	p := begin(t, true, v1alpha1.CanaryGateSpec{Schedule: warmup}, time.Minute)
 	p.judges = (*judge.Run).Analyze
-	p.step().pass(15*time.Second).step().want(verdict.Inconclusive, string(verdict.Timeout), "the warm-up takes 3m0s")
+	p.step().pass(15*time.Second).step().want(verdict.Inconclusive, string(verdict.Timeout), "the warm-up takes 30s")
 	q := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
 	q.judges = (*judge.Run).Analyze
 	q.Unread()
