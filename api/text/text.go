@@ -1,6 +1,7 @@
-// Package text shortens text for statuses, messages and logs.
+// Package text prepares text that others wrote for events, statuses, messages, logs and terminals.
 //
-// Its invariant: Truncate returns as much as the limit allows, as valid UTF-8.
+// Its invariants: Truncate returns as much as the limit allows, as valid UTF-8. WithoutCredentials is the only place
+// that decides what a credential in a URL is.
 package text
 
 import "strings"

@@ -1,0 +1,104 @@
+package text
+
+import (
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Hidden replaces the value of a credential in the query of a URL.
+const Hidden = "REDACTED"
+
+// WithoutCredentials returns s without the credentials in its URLs. Everything that leaves the program and that
+// somebody else wrote passes through it: events, the ledger, statuses, logs and traces.
+//
+// s may be one URL, or a text with any number of them, and they may be percent-encoded, as in a package URL. What
+// counts as a credential:
+//   - the userinfo of a URL, always, with the name in it: a token often stands there without a password. It is cut, so
+//     that the URL still names the same repository or host. "user:password@host/path" without a scheme counts, too;
+//     the "git@" of "git@host:path" does not, because no password can follow it.
+//   - the value of a parameter whose name is that of a credential, such as access_token or X-Amz-Signature. It becomes
+//     REDACTED. The fragment counts as a query: OAuth puts tokens there.
+//
+// What is in the path is kept. It cannot be told from the name of something.
+func WithoutCredentials(s string) string {
+	if !strings.ContainsAny(s, "@=%") {
+		return s
+	}
+	s = userinfo.ReplaceAllString(s, "$1")
+	s = userinfoWithSlash.ReplaceAllString(s, "$1")
+	s = encodedUserinfo.ReplaceAllString(s, "$1")
+	s = bareUserinfo.ReplaceAllStringFunc(s, func(match string) string {
+		m := bareUserinfo.FindStringSubmatch(match)
+		if digest.MatchString(m[2]) {
+			return match
+		}
+		return m[1] + m[2]
+	})
+	return withoutParameters(s)
+}
+
+var (
+	// userinfo is what stands between the scheme and the last "@" before the path. Browsers accept backslashes, and
+	// JSON may escape slashes.
+	userinfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*:(?:\\?[/\\])+)[^\s/\\?#"<>]*@`)
+	// userinfoWithSlash has a slash, which must be encoded there, and often is not: base64 has it. What follows the colon is
+	// no port.
+	userinfoWithSlash = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*:(?:\\?[/\\])+)[^\s/\\?#"<>@:\[\]]*:[0-9]*[^\s0-9/\\?#"<>@][^\s"<>@]*@`)
+	// encodedUserinfo is the same in a URL that is a parameter of another one.
+	encodedUserinfo = regexp.MustCompile(`(?i)((?::|%3A)(?:%2F|/){2})(?:[^\s/?#&"<>%]|%[013-9A-F][0-9A-F]|%2[0-9A-E])*(?:%40|@)`)
+	// bareUserinfo is a name and a password before a host, without a scheme.
+	bareUserinfo = regexp.MustCompile("(^|[\\s\"'`<(=,;])[^\\s/\\\\?#@:\"'`<>(=,;]*:[^\\s/\\\\?#@\"'<>,;]+@" + `([A-Za-z0-9.-]+[:/]|\[)`)
+	// digest begins like a host. It follows the tag of an image.
+	digest = regexp.MustCompile(`^(?:sha256|sha384|sha512):$`)
+	// parameter is one of a query, a fragment or a path (";name=value").
+	parameter = regexp.MustCompile(`(?i)(?:[?&;#]|%3F|%26|%23)([A-Z0-9_.~%\[\]-]{1,96}?)(?:=|%3D)`)
+	// value is that of a parameter.
+	value = regexp.MustCompile(`^[^&;#\s"<>]*`)
+)
+
+// withoutParameters hides the values of parameters that are credentials. It looks into the values of others, which may
+// be URLs.
+func withoutParameters(s string) string {
+	var out strings.Builder
+	for {
+		m := parameter.FindStringSubmatchIndex(s)
+		if m == nil {
+			out.WriteString(s)
+			return out.String()
+		}
+		name, end := s[m[2]:m[3]], m[1]
+		out.WriteString(s[:end])
+		s = s[end:]
+		if isCredential(name) {
+			out.WriteString(Hidden)
+			s = s[len(value.FindString(s)):]
+		}
+	}
+}
+
+// Names of parameters that are credentials: as a whole, or by their end, such as deploy_token.
+var (
+	credentialNames = []string{"auth", "key", "sig", "pwd", "pass", "jwt", "sas", "session", "sessionid", "jsessionid", "awsaccesskeyid"}
+	credentialEnds  = []string{
+		"token", "secret", "password", "passwd", "passphrase", "signature", "credential", "credentials", "authorization", "apikey", "accesskey",
+		"privatekey", "secretkey", "subscriptionkey", "functionskey", "sharedkey",
+	}
+)
+
+// isCredential reports whether a parameter of this name holds a credential. Upper case, and "-", "_" and "." between
+// words, make no difference.
+func isCredential(name string) bool {
+	if decoded, err := url.QueryUnescape(name); err == nil {
+		name = decoded
+	}
+	name = strings.ToLower(strings.Map(func(r rune) rune {
+		if strings.ContainsRune("-_.~[]", r) {
+			return -1
+		}
+		return r
+	}, name))
+	return slices.Contains(credentialNames, name) ||
+		slices.ContainsFunc(credentialEnds, func(end string) bool { return strings.HasSuffix(name, end) })
+}
