@@ -1,8 +1,13 @@
 package lifecycle
 
-import "strings"
+import (
+	"strings"
 
-// BoundAnnotations returns the annotations to keep of an object: those that are carried, within limits.
+	"github.com/knative-cdevents/knative-cdevents/api/text"
+)
+
+// BoundAnnotations returns the annotations to keep of an object: those that are carried, without credentials and within
+// limits.
 func BoundAnnotations(all map[string]string, carried []string) map[string]string {
 	var out map[string]string
 	room := MaxAnnotations
@@ -11,6 +16,7 @@ func BoundAnnotations(all map[string]string, carried []string) map[string]string
 		if !ok {
 			continue
 		}
+		v = text.WithoutCredentials(v)
 		if most := min(room, maxAnnotation); JSONSize(v) > most {
 			v = shortened(v, most)
 		}

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/knative-cdevents/knative-cdevents/api/text"
 )
 
 // Limits, in bytes of JSON, on what a memory and each transition in the journal hold of an object.
@@ -45,9 +47,13 @@ func BoundImages(images []Image) []Image {
 // unresolved stands for the digests of images of which one has none.
 const unresolved = "unresolved"
 
-// SetImages takes over the images, within bounds. The first one names what the Revision runs: if it
-// is too long, none is kept.
+// SetImages takes over the images, without credentials and within bounds. The first one names what the Revision runs:
+// if it is too long, none is kept.
 func (r *Revision) SetImages(all []Image) {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Image, all[i].Digest = text.WithoutCredentials(all[i].Image), text.WithoutCredentials(all[i].Digest)
+	}
 	r.Images, r.Digests = BoundImages(slices.Clone(all)), ""
 	if len(r.Images) == len(all) {
 		return

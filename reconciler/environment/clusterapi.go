@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/knative-cdevents/knative-cdevents/api/text"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -152,7 +153,7 @@ func (o object) pools() []string {
 	var out []string
 	for _, list := range []string{"machineDeployments", "machinePools"} {
 		for _, m := range o.list("spec", "topology", "workers", list) {
-			if name := str(m["name"]); name != "" && len(name) <= maxField && len(out) < maxPools {
+			if name := text.WithoutCredentials(str(m["name"])); name != "" && len(name) <= maxField && len(out) < maxPools {
 				out = append(out, name)
 			}
 		}

@@ -168,7 +168,7 @@ func (o object) compositeOfClaim() *lifecycle.ResourceRef {
 // a name must not lead elsewhere.
 func valid(r lifecycle.ResourceRef) bool {
 	for _, s := range []string{r.APIVersion, r.Kind, r.Name} {
-		if s == "" || len(s) > maxField || strings.ContainsAny(s, " %?#") || strings.Contains(s, "..") {
+		if s == "" || len(s) > maxField || strings.ContainsAny(s, " %?#@") || strings.Contains(s, "..") {
 			return false
 		}
 	}

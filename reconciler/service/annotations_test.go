@@ -6,6 +6,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	duckv1 "knative.dev/pkg/apis/duck/v1"
+	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
@@ -69,4 +73,16 @@ func rendered(t *testing.T, ofService, ofRevision map[string]string) string {
 		t.Fatal(err)
 	}
 	return string(out.Data())
+}
+
+// The message of a condition may quote the URL that a registry was asked at.
+func TestTroubleHasNoCredentials(t *testing.T) {
+	o := &servingv1.Service{}
+	o.Status.Conditions = duckv1.Conditions{{
+		Type: servingv1.ServiceConditionConfigurationsReady, Status: corev1.ConditionFalse, Reason: "RevisionFailed",
+		Message: `Get "https://robot:s3cret@registry.example.com/v2/": 401`,
+	}}
+	if got := trouble(o)[lifecycle.FailedRollout].Message; got != `Get "https://registry.example.com/v2/": 401` {
+		t.Error(got)
+	}
 }

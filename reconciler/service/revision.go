@@ -59,7 +59,7 @@ func (p projector) revision(o *servingv1.Revision) (revisionValue, error) {
 func declared(annotations map[string]string) (runtime, wrong string) {
 	s, _, err := v1alpha1.ParseStateful(annotations)
 	if err != nil {
-		return "", text.Truncate(strings.ReplaceAll(err.Error(), "\n", "; "), maxMessage)
+		return "", text.Truncate(text.WithoutCredentials(strings.ReplaceAll(err.Error(), "\n", "; ")), maxMessage)
 	}
 	return string(s.Runtime), ""
 }

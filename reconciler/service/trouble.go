@@ -26,7 +26,7 @@ func trouble(o *servingv1.Service) map[lifecycle.Incident]*lifecycle.Trouble {
 		if out == nil {
 			out = map[lifecycle.Incident]*lifecycle.Trouble{}
 		}
-		out[kind] = &lifecycle.Trouble{Reason: c.Reason, Message: text.Truncate(c.Message, maxMessage)}
+		out[kind] = &lifecycle.Trouble{Reason: c.Reason, Message: text.Truncate(text.WithoutCredentials(c.Message), maxMessage)}
 	}
 	return out
 }
