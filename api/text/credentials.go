@@ -26,7 +26,12 @@ func WithoutCredentials(s string) string {
 	if !strings.ContainsAny(s, "@=%") {
 		return s
 	}
-	s = userinfo.ReplaceAllString(s, "$1")
+	s = userinfo.ReplaceAllStringFunc(s, func(match string) string {
+		if actorSystem.MatchString(match) {
+			return match
+		}
+		return userinfo.ReplaceAllString(match, "$1")
+	})
 	s = userinfoWithSlash.ReplaceAllString(s, "$1")
 	s = encodedUserinfo.ReplaceAllString(s, "$1")
 	s = bareUserinfo.ReplaceAllStringFunc(s, func(match string) string {
@@ -43,11 +48,13 @@ var (
 	// userinfo is what stands between the scheme and the last "@" before the path. Browsers accept backslashes, and
 	// JSON may escape slashes.
 	userinfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*:(?:\\?[/\\])+)[^\s/\\?#"<>]*@`)
+	// actorSystem is no credential: it is the name of a system of actors in an address of Akka or Pekko.
+	actorSystem = regexp.MustCompile(`^(?:akka|pekko)(?:\.ssl)?(?:\.tcp)?://[A-Za-z0-9_-]+@$`)
 	// userinfoWithSlash has a slash, which must be encoded there, and often is not: base64 has it. What follows the colon is
 	// no port.
 	userinfoWithSlash = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*:(?:\\?[/\\])+)[^\s/\\?#"<>@:\[\]]*:[0-9]*[^\s0-9/\\?#"<>@][^\s"<>@]*@`)
 	// encodedUserinfo is the same in a URL that is a parameter of another one.
-	encodedUserinfo = regexp.MustCompile(`(?i)((?::|%3A)(?:%2F|/){2})(?:[^\s/?#&"<>%]|%[013-9A-F][0-9A-F]|%2[0-9A-E])*(?:%40|@)`)
+	encodedUserinfo = regexp.MustCompile(`(?i)((?::|%3A)(?:%2F){2})(?:[^\s/?#&"<>%]|%[013-9A-F][0-9A-F]|%2[0-9A-E])*(?:%40|@)`)
 	// bareUserinfo is a name and a password before a host, without a scheme.
 	bareUserinfo = regexp.MustCompile("(^|[\\s\"'`<(=,;])[^\\s/\\\\?#@:\"'`<>(=,;]*:[^\\s/\\\\?#@\"'<>,;]+@" + `([A-Za-z0-9.-]+[:/]|\[)`)
 	// digest begins like a host. It follows the tag of an image.

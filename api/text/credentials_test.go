@@ -48,6 +48,7 @@ func TestWithoutCredentials(t *testing.T) {
 		"acme@vs-ssh.visualstudio.com:v3/acme/Project/Repo", "https://example.com:8080/@scope/pkg@1.2", "https://[fd00::7]:6443/a@b",
 		"registry.example.com:5000/a@" + digest, "hello:1.2@" + digest, "docker.io/acme/hello:1.4.2@" + digest,
 		"pkg:oci/a@sha256%3A9f86?repository_url=registry.example.com:5000/team/a&tag=1", "pkg:generic/x@1?monkey=1&design=2&tokens=3&keyword=a",
+		"members that others cannot reach: pekko://cart@10.0.0.3:25520, akka.tcp://cart-1@10.0.0.4:2552/user/a@b",
 		"KIND=3d3c8f7e-0a5e-4f7e-9a2a-5c9b1a7d4e60", "a = b; c=d", "100 %", "https://dev.azure.com/acme/My Project/_git/shop",
 	} {
 		if got := WithoutCredentials(s); got != s {

@@ -19,7 +19,7 @@ const fieldArtifactID = "subject.content.artifactId"
 //   - pkg:generic/<service>, if no image can be named
 //
 // customData.notes explains the second and third.
-func artifactID(subject v1alpha1.CDEventSubjectSpec, r *lifecycle.Revision, n *notes) string {
+func (v rendering) artifactID(subject v1alpha1.CDEventSubjectSpec, r *lifecycle.Revision, n *notes) string {
 	switch {
 	case r == nil:
 		n.add(fieldArtifactID, "names the service: no Revision is known")
@@ -29,7 +29,7 @@ func artifactID(subject v1alpha1.CDEventSubjectSpec, r *lifecycle.Revision, n *n
 		// A service is deployed from one artifact (CDEvents continuous-deployment.md, service): the
 		// image of the serving container, which comes first. Sidecars are in customData.
 		image := r.Images[0]
-		ref, ok := imageReference(image)
+		ref, ok := v.imageReference(image)
 		if !ok {
 			n.add(fieldArtifactID, "names the service: %q is not an image reference", clip(image.Image))
 			break
@@ -43,11 +43,11 @@ func artifactID(subject v1alpha1.CDEventSubjectSpec, r *lifecycle.Revision, n *n
 }
 
 // imagePURL names an image where the name is optional.
-func imagePURL(r *lifecycle.Revision) string {
+func (v rendering) imagePURL(r *lifecycle.Revision) string {
 	if r == nil || len(r.Images) == 0 {
 		return ""
 	}
-	ref, ok := imageReference(r.Images[0])
+	ref, ok := v.imageReference(r.Images[0])
 	if !ok {
 		return ""
 	}
@@ -55,9 +55,9 @@ func imagePURL(r *lifecycle.Revision) string {
 }
 
 // imageReference combines the specified reference with the resolved one.
-func imageReference(i lifecycle.Image) (reference, bool) {
-	asked, askedOK := parseReference(i.Image)
-	resolved, resolvedOK := parseReference(i.Digest)
+func (v rendering) imageReference(i lifecycle.Image) (reference, bool) {
+	asked, askedOK := v.image(i.Image)
+	resolved, resolvedOK := v.image(i.Digest)
 	switch {
 	case resolvedOK && resolved.digest != "":
 		if askedOK && resolved.tag == "" && asked.repository == resolved.repository {

@@ -97,6 +97,18 @@ func TestArtifactID(t *testing.T) {
 			want:     "pkg:oci/cart?repository_url=registry.example.com/cart",
 			note:     "was not resolved to a digest",
 		},
+		"Docker Hub by its old name": {
+			revision: image("docker.io/acme/hello:1.4.2", "index.docker.io/acme/hello@"+digest1),
+			want:     "pkg:oci/hello@sha256%3A" + digest1[7:] + "?repository_url=index.docker.io/acme/hello&tag=1.4.2",
+		},
+		"an official image of Docker Hub by its old name": {
+			revision: image("docker.io/nginx:1.25", "index.docker.io/library/nginx@"+digest1),
+			want:     "pkg:oci/nginx@sha256%3A" + digest1[7:] + "?repository_url=index.docker.io/library/nginx&tag=1.25",
+		},
+		"Docker Hub with tag and digest": {
+			revision: image("docker.io/acme/hello:1.4.2@"+digest1, "docker.io/acme/hello:1.4.2@"+digest1),
+			want:     "pkg:oci/hello@sha256%3A" + digest1[7:] + "?repository_url=index.docker.io/acme/hello&tag=1.4.2",
+		},
 		"no image":         {revision: image("", ""), want: "pkg:generic/cart", note: "is not an image reference"},
 		"no images":        {revision: &lifecycle.Revision{Name: "cart-00001"}, want: "pkg:generic/cart", note: "no image of Revision cart-00001"},
 		"no Revision":      {want: "pkg:generic/cart", note: "no Revision is known"},
@@ -126,6 +138,18 @@ func TestArtifactID(t *testing.T) {
 				t.Errorf("got notes %v, want one with %q", data.Notes, tt.note)
 			}
 		})
+	}
+}
+
+// Docker Hub has several names. All of them are one repository.
+func TestDockerHubIsOneRepository(t *testing.T) {
+	for _, asked := range []string{
+		"nginx", "library/nginx", "docker.io/nginx", "docker.io/library/nginx", "index.docker.io/nginx", "index.docker.io/library/nginx",
+		"registry-1.docker.io/library/nginx",
+	} {
+		if got, _ := artifactOf(t, image(asked+":1.25", "")); got != "pkg:oci/nginx?repository_url=index.docker.io/library/nginx&tag=1.25" {
+			t.Errorf("%s is %s", asked, got)
+		}
 	}
 }
 

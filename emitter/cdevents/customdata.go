@@ -75,10 +75,10 @@ type Share struct {
 	Percent  int64  `json:"percent"`
 }
 
-func customData(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition, n notes) CustomData {
+func (v rendering) customData(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition, n notes) CustomData {
 	d := CustomData{
 		Reason:             t.Reason,
-		PreviousArtifactID: imagePURL(t.Previous),
+		PreviousArtifactID: v.imagePURL(t.Previous),
 		Incident:           incident(t),
 		Gate:               gate(t),
 		Merged:             t.Merged,

@@ -47,6 +47,7 @@ var (
 func profile(version string) v1alpha1.Profile {
 	return v1alpha1.Profile{
 		SpecVersion: version,
+		Rendering:   Rendering,
 		Source:      "https://eu-1.example.com/knative-cdevents",
 		Environment: v1alpha1.Environment{ID: "production", Source: "https://platform.example.com/environments"},
 	}

@@ -47,6 +47,7 @@ func FuzzRender(f *testing.F) {
 		}
 		p := v1alpha1.Profile{
 			SpecVersion: version,
+			Rendering:   int(pick) % (Rendering + 1),
 			Source:      "https://eu-1.example.com/",
 			Environment: v1alpha1.Environment{ID: environment, Source: environmentSource},
 			Extensions:  map[string]string{extension: extensionValue, annotation: value},

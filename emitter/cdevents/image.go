@@ -3,6 +3,8 @@ package cdevents
 import (
 	"regexp"
 	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
 )
 
 // The grammar of image references that container runtimes share. Registries reject what does not
@@ -51,6 +53,27 @@ func parseReference(s string) (reference, bool) {
 	if len(r.repository) > maxRepository || !imageHost.MatchString(host) || !imagePath.MatchString(path) {
 		return reference{}, false
 	}
+	return r, true
+}
+
+// pullHost is where Docker Hub is pulled from. It is the same registry as defaultHost.
+const pullHost = "registry-1.docker.io"
+
+// canonicalReference reads the same, and names the repository as registry clients do: Docker Hub has several names, and
+// its official images may be written without "library/". Serving resolves digests with the same library.
+func canonicalReference(s string) (reference, bool) {
+	r, ok := parseReference(s)
+	if !ok {
+		return r, false
+	}
+	if path, is := strings.CutPrefix(r.repository, pullHost+"/"); is {
+		r.repository = defaultHost + "/" + path
+	}
+	repository, err := name.NewRepository(r.repository, name.WeakValidation)
+	if err != nil {
+		return reference{}, false // the grammar of runtimes is narrower, except for the length of a name
+	}
+	r.repository = repository.Name()
 	return r, true
 }
 

@@ -2,6 +2,7 @@ package cdevents
 
 import (
 	"strings"
+	"unicode"
 
 	"github.com/cdevents/sdk-go/pkg/api"
 
@@ -19,17 +20,11 @@ const (
 	maxContextID = 256
 )
 
-// links connects the event with earlier ones (CDEvents links.md): those of its own subject, whose
-// ids follow from the ledger, and those that an annotation names.
-func links(
-	profile v1alpha1.Profile,
-	subject v1alpha1.CDEventSubjectSpec,
-	t lifecycle.Transition,
-	n *notes,
-) api.EmbeddedLinksArray {
+// ownLinks connects the event with earlier ones of its own subject, whose ids follow from the ledger (CDEvents links.md).
+func ownLinks(profile v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, links []lifecycle.Link) api.EmbeddedLinksArray {
 	var all api.EmbeddedLinksArray
 	profile.Replay = "" // earlier events were not replays
-	for _, l := range t.Links {
+	for _, l := range links {
 		// Both ends use the same profile: an id names the event that this source received, not
 		// another source's.
 		id := ID(profile, subject, l.Sequence, l.Time)
@@ -40,17 +35,18 @@ func links(
 			all = append(all, relation(lifecycle.LinkUndoes, id))
 		}
 	}
-	return append(all, annotatedLinks(t, n)...)
+	return all
 }
 
-func annotatedLinks(t lifecycle.Transition, n *notes) api.EmbeddedLinksArray {
+// annotatedLinks connects the event with those that an annotation names.
+func (v rendering) annotatedLinks(t lifecycle.Transition, n *notes) api.EmbeddedLinksArray {
 	var all api.EmbeddedLinksArray
 	for entry := range strings.SplitSeq(annotation(t, AnnotationLinks), ",") {
 		entry = strings.TrimSpace(entry)
 		if entry == "" {
 			continue
 		}
-		kind, id, ok := splitLink(entry)
+		kind, id, ok := v.link(entry)
 		if !ok {
 			n.add("context.links", "annotation %s: %q left out; write KIND=<context id>", AnnotationLinks, clip(entry))
 			continue
@@ -72,6 +68,17 @@ func splitLink(s string) (kind, id string, ok bool) {
 		kind, id = kindTrigger, s
 	}
 	return kind, id, id != "" && len(id) <= maxContextID && printable(id)
+}
+
+// splitTypedLink reads the same, and refuses what somebody typed who means a kind, such as "KIND = id": as an id, the
+// whole would be a link to nothing. An id has no spaces, and one with "=" that is no URI needs a kind before it.
+func splitTypedLink(s string) (kind, id string, ok bool) {
+	before, _, found := strings.Cut(s, "=")
+	if found && !isKind(before) && !strings.ContainsAny(before, ":/?") {
+		return "", "", false
+	}
+	kind, id, ok = splitLink(s)
+	return kind, id, ok && !strings.ContainsFunc(id, unicode.IsSpace)
 }
 
 func isKind(s string) bool {

@@ -33,12 +33,7 @@ type facts struct {
 	data                   api.CDEventCustomData
 }
 
-// render1 is version 1 of the rendering. Its bytes never change.
-func render1(
-	profile v1alpha1.Profile,
-	subject v1alpha1.CDEventSubjectSpec,
-	t lifecycle.Transition,
-) (Rendered, error) {
+func (v rendering) render(profile v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) (Rendered, error) {
 	row, form, err := lookup(profile.SpecVersion, t.Type)
 	if err != nil {
 		return Rendered{}, fmt.Errorf("rendering transition %d of %s: %w", t.Sequence, SubjectID(subject), err)
@@ -48,23 +43,26 @@ func render1(
 	}
 
 	var n notes
+	id := ID(profile, subject, t.Sequence, t.Time) // before the input is prepared: it must not depend on that
+	own := ownLinks(profile, subject, t.Links)
+	profile, t = v.input(profile, t)
 	extensions := extensions(profile, t, &n)
 	f := facts{
 		typ:         form.typ,
-		id:          ID(profile, subject, t.Sequence, t.Time),
+		id:          id,
 		source:      profile.Source,
 		time:        eventTime(t.Time),
 		chain:       chainID(subject, t, &n),
-		links:       links(profile, subject, t, &n),
+		links:       append(own, v.annotatedLinks(t, &n)...),
 		subject:     SubjectID(subject),
 		environment: environmentOf(profile, subject, t, &n),
 	}
 	f.about(subject, t)
 	// For an incident the artifact is optional, and there may be no Revision.
 	if row.artifact && (t.Incident == nil || t.Revision != nil) {
-		f.artifact = artifactID(subject, t.Revision, &n)
+		f.artifact = v.artifactID(subject, t.Revision, &n)
 	}
-	data := customData(subject, t, n)
+	data := v.customData(subject, t, n)
 	if data.Environment != nil {
 		f.name, f.uri = data.Environment.Name, data.Environment.URL
 	}

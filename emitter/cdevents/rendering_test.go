@@ -77,7 +77,7 @@ func TestRenderingsHaveNoGaps(t *testing.T) {
 	}
 	// A journal from before there were versions.
 	absent, named := profile(Version05), profile(Version05)
-	named.Rendering = first
+	absent.Rendering, named.Rendering = 0, first
 	same(t, render(t, absent, story()[0]), render(t, named, story()[0]))
 }
 
@@ -205,13 +205,14 @@ func difference(want, got string) string {
 // Once there are two versions, a journaled event is never rendered by the other one.
 func TestJournaledVersionIsRendered(t *testing.T) {
 	const next = Rendering + 1
-	renderings[next] = func(p v1alpha1.Profile, s v1alpha1.CDEventSubjectSpec, tr lifecycle.Transition) (Rendered, error) {
-		ev, err := render1(p, s, tr)
-		ev.SetExtension("rendering", next)
-		return ev, err
+	changed := renderings[first]
+	changed.input = func(p v1alpha1.Profile, tr lifecycle.Transition) (v1alpha1.Profile, lifecycle.Transition) {
+		p.Extensions = map[string]string{"rendering": fmt.Sprint(next)}
+		return p, tr
 	}
+	renderings[next] = changed
 	t.Cleanup(func() { delete(renderings, next) })
-	for version, want := range map[int]any{0: nil, first: nil, next: int32(next)} {
+	for version, want := range map[int]any{0: nil, first: nil, next: fmt.Sprint(next)} {
 		p := profile(Version05)
 		p.Rendering = version
 		if got := render(t, p, story()[0]).Extensions()["rendering"]; got != want {

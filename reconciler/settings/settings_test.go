@@ -129,3 +129,15 @@ func TestDefaultsMatchLifecycle(t *testing.T) {
 		t.Error(d.ClusterURI)
 	}
 }
+
+// What is part of every event must have no credentials. The message does not repeat them.
+func TestCredentialsAreRefused(t *testing.T) {
+	for _, key := range []string{"cluster-uri", "environment-source"} {
+		for _, value := range []string{"https://user:s3cret@eu-1.example", "https://eu-1.example/?token=s3cret"} {
+			_, err := read(map[string]string{key: value, "environment-id": "production"})
+			if err == nil || !strings.Contains(err.Error(), key) || strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("%s %q: %v", key, value, err)
+			}
+		}
+	}
+}

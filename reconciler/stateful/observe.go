@@ -237,7 +237,9 @@ func because(err error, r v1alpha1.Runtime) string {
 const maxNote = 256
 
 // brief also drops invalid UTF-8, which pods may send.
-func brief(s string) string { return text.Truncate(text.WithoutCredentials(strings.ToValidUTF8(s, "")), maxNote) }
+func brief(s string) string {
+	return text.Truncate(text.WithoutCredentials(strings.ToValidUTF8(s, "")), maxNote)
+}
 
 // host returns the host of an address such as "pekko://shop@10.0.0.7:25520". Java writes IPv6 addresses out in full, such as
 // fd00:0:0:0:0:0:0:7, with brackets or without; Kubernetes does not.
