@@ -12,6 +12,7 @@ import (
 	"knative.dev/pkg/apis"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
+	"github.com/knative-cdevents/knative-cdevents/api/text"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 	"github.com/knative-cdevents/knative-cdevents/cli/timeline"
@@ -240,7 +241,7 @@ func gateOf(g *v1alpha1.CanaryGate) Gate {
 
 func sourceOf(s *v1alpha1.CDEventSource) Source {
 	out := Source{
-		Namespace: s.Namespace, Name: s.Name, Sink: s.Status.SinkURI.String(), Ready: "Unknown", Delivering: "Unknown", Pending: s.Status.Pending,
+		Namespace: s.Namespace, Name: s.Name, Sink: text.WithoutCredentials(s.Status.SinkURI.String()), Ready: "Unknown", Delivering: "Unknown", Pending: s.Status.Pending,
 	}
 	if c := s.Status.GetCondition(v1alpha1.SourceConditionDelivering); c != nil {
 		if out.Delivering = string(c.Status); !c.IsTrue() {

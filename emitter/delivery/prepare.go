@@ -103,11 +103,11 @@ func (q *sourceQueue) checkPause(a *attempt) decision {
 }
 
 func sinkOf(s *v1alpha1.CDEventSource) (sender.Target, bool) {
-	return targetOf(s.Status.SinkURI, s.Status.SinkCACerts, credentials.OfSink(s))
+	return targetOf(s.SinkAddress(), s.Status.SinkCACerts, credentials.OfSink(s))
 }
 
 func deadLetterSinkOf(s *v1alpha1.CDEventSource) (sender.Target, bool) {
-	return targetOf(s.Status.DeadLetterSinkURI, s.Status.DeadLetterSinkCACerts, credentials.OfDeadLetterSink(s))
+	return targetOf(s.DeadLetterSinkAddress(), s.Status.DeadLetterSinkCACerts, credentials.OfDeadLetterSink(s))
 }
 
 func targetOf(uri *apis.URL, caCerts *string, show credentials.Want) (sender.Target, bool) {

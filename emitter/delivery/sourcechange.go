@@ -37,7 +37,7 @@ func (q *sourceQueue) update(s *v1alpha1.CDEventSource) bool {
 		q.problem = "" // that of the former spec; the next attempt reports what is still wrong
 	}
 	sink := sinkChanged(before, s)
-	deadLetterSink := before.Status.DeadLetterSinkURI.String() != s.Status.DeadLetterSinkURI.String()
+	deadLetterSink := before.DeadLetterSinkAddress().String() != s.DeadLetterSinkAddress().String()
 	credentials := !credentialsReady(before) && credentialsReady(s)
 	switch {
 	case sink:

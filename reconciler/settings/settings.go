@@ -211,7 +211,7 @@ func absolute(data map[string]string, key string, into *string) error {
 	u, err := url.Parse(value)
 	// A URI that CloudEvents cannot carry would make every event invalid.
 	if err != nil || !u.IsAbs() || (u.Host == "" && u.Opaque == "") || !cdevents.IsURI(value) {
-		return fmt.Errorf("%s is %q, which is not an absolute URI; use one such as https://cluster.example/eu-1", key, value)
+		return fmt.Errorf("%s is %q, which is not an absolute URI; use one such as https://cluster.example/eu-1", key, text.WithoutCredentials(value))
 	}
 	if text.WithoutCredentials(value) != value {
 		return fmt.Errorf("%s contains credentials; remove them, because it is part of every event", key)

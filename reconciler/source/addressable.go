@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
 // addressOf reads the address from an object's status, or explains why there is none.
@@ -29,6 +31,10 @@ func addressOf(object *unstructured.Unstructured, desc string, name, caCerts *st
 	}
 	if addr.URL.URL().Hostname() == "" {
 		return nil, problemf("SinkNotAddressable", "The address of %s has an empty hostname (status.address.url is %s); check the controller that sets it", desc, redacted(addr.URL))
+	}
+	if v1alpha1.Shown(addr.URL) != addr.URL {
+		return nil, problemf("SinkHasCredentials", "The address of %s has credentials (status.address.url is %s), which a status must not have; "+
+			"remove them there, and specify them in spec.auth", desc, redacted(addr.URL))
 	}
 	addr = addr.DeepCopy()
 	// Trust both the sink's own certificate authorities and those that the source adds.

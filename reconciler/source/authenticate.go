@@ -22,8 +22,8 @@ func (r *Reconciler) authenticate(ctx context.Context, s *v1alpha1.CDEventSource
 		uri  *apis.URL
 		want credentials.Want
 	}{
-		{s.Status.SinkURI, credentials.OfSink(s)},
-		{s.Status.DeadLetterSinkURI, credentials.OfDeadLetterSink(s)},
+		{s.SinkAddress(), credentials.OfSink(s)},
+		{s.DeadLetterSinkAddress(), credentials.OfDeadLetterSink(s)},
 	} {
 		if at.want.Nothing() {
 			continue

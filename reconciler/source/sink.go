@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,7 @@ import (
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 	"knative.dev/pkg/network"
 
+	"github.com/knative-cdevents/knative-cdevents/api/text"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
@@ -127,11 +127,8 @@ func checkAbsolute(field string, u *apis.URL) error {
 	return nil
 }
 
-// redacted formats a URI without its possibly secret parts.
-func redacted(u *apis.URL) string {
-	bare := url.URL{Scheme: u.Scheme, Opaque: u.Opaque, Host: u.Host, Path: u.Path}
-	return fmt.Sprintf("%q", bare.String())
-}
+// redacted formats a URI without credentials.
+func redacted(u *apis.URL) string { return fmt.Sprintf("%q", text.WithoutCredentials(u.String())) }
 
 func (l *look) reference(ctx context.Context, field string, d *duckv1.Destination) (*duckv1.Addressable, error) {
 	ref := *d.Ref

@@ -72,7 +72,7 @@ func (r *Reconciler) resolve(ctx context.Context, s *v1alpha1.CDEventSource, con
 	addr, err := r.find(ctx, look, s, sinkField, &s.Spec.Sink)
 	switch kept := known && s.Status.SinkURI != nil; {
 	case err == nil:
-		s.Status.SinkURI, s.Status.SinkCACerts, s.Status.SinkAudience = addr.URL, addr.CACerts, addr.Audience
+		s.Status.SinkURI, s.Status.SinkCACerts, s.Status.SinkAudience = v1alpha1.Shown(addr.URL), addr.CACerts, addr.Audience
 		conditions.MarkTrue(v1alpha1.SourceConditionSinkProvided)
 	case !kept || !passing(err):
 		s.Status.SinkURI, s.Status.SinkCACerts, s.Status.SinkAudience = nil, nil, nil
@@ -88,6 +88,7 @@ func (r *Reconciler) resolve(ctx context.Context, s *v1alpha1.CDEventSource, con
 	switch kept := known && s.Status.DeadLetterSinkURI != nil; {
 	case err == nil:
 		s.Status.DeliveryStatus = eventingduckv1.NewDeliveryStatusFromAddressable(addr)
+		s.Status.DeadLetterSinkURI = v1alpha1.Shown(addr.URL)
 		conditions.MarkTrue(v1alpha1.SourceConditionDeadLetterSinkResolved)
 	case !kept || !passing(err):
 		s.Status.DeliveryStatus = eventingduckv1.DeliveryStatus{}
