@@ -11,6 +11,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/logs"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
@@ -18,6 +19,7 @@ import (
 
 // serviceController watches Knative Services.
 func (c *controllers) serviceController(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
+	ctx = logs.WithoutCredentials(ctx)
 	c.start(ctx, cmw)
 	e := c.emitting
 	serving, err := versioned.NewForConfig(c.config)
@@ -45,6 +47,7 @@ func (c *controllers) serviceController(ctx context.Context, cmw configmap.Watch
 
 // sourceController resolves sinks and writes the status of sources.
 func (c *controllers) sourceController(ctx context.Context, cmw configmap.Watcher) *controller.Impl {
+	ctx = logs.WithoutCredentials(ctx)
 	c.start(ctx, cmw)
 	e := c.emitting
 	impl := source.NewController(ctx, source.Options{

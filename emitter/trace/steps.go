@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/knative-cdevents/knative-cdevents/api/text"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
@@ -167,7 +168,7 @@ func attributes(subject v1alpha1.CDEventSubjectSpec, tr lifecycle.Transition) []
 	out := []attribute.KeyValue{attribute.Int64("cdevents.sequence", tr.Sequence), attribute.String("k8s.namespace.name", subject.Namespace)}
 	add := func(key, value string) {
 		if value != "" {
-			out = append(out, attribute.String(key, value))
+			out = append(out, attribute.String(key, text.WithoutCredentials(value)))
 		}
 	}
 	if subject.Kind == "Service" {

@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"knative.dev/pkg/observability/tracing"
 
+	"github.com/knative-cdevents/knative-cdevents/api/text"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
@@ -141,7 +142,7 @@ func (t *Tracer) step(subject v1alpha1.CDEventSubjectSpec, p place, before []v1a
 func (t *Tracer) span(ctx context.Context, id trace.SpanID, name string, from, to time.Time, subject v1alpha1.CDEventSubjectSpec, tr lifecycle.Transition) {
 	_, s := t.tracer.Start(withSpan(ctx, id), name, trace.WithTimestamp(from), trace.WithAttributes(attributes(subject, tr)...))
 	if why := failure(tr); why != "" && name != "build" {
-		s.SetStatus(codes.Error, why)
+		s.SetStatus(codes.Error, text.WithoutCredentials(why))
 	}
 	s.End(trace.WithTimestamp(to))
 }
