@@ -74,6 +74,8 @@ type EnvironmentDetails struct {
 	Changed []string `json:"changed,omitempty"`
 	// Beneath is BeneathUnknown if the resources of a deleted environment may still exist.
 	Beneath string `json:"beneath,omitempty"`
+	// BeneathReason says why.
+	BeneathReason string `json:"beneathReason,omitempty"`
 }
 
 // BeneathUnknown says that it is not known whether the resources that an environment consisted of are gone.

@@ -12,10 +12,11 @@ import (
 type EnvironmentSnapshot struct {
 	// Version is the object's resourceVersion.
 	Version string
-	// Gone: the object with this UID no longer exists. Only Beneath is set then.
+	// Gone: the object with this UID no longer exists. Only Beneath and BeneathReason are set then.
 	Gone bool
-	// Beneath is BeneathUnknown if resources that the environment consisted of may still exist.
-	Beneath string
+	// Beneath is BeneathUnknown if resources that the environment consisted of may still exist, and BeneathReason
+	// says why.
+	Beneath, BeneathReason string
 
 	// Excluded: the object is not to be announced, because a label says so or because it belongs to
 	// another one.
@@ -54,18 +55,6 @@ type EnvironmentSnapshot struct {
 
 	Annotations, Labels map[string]string
 }
-
-// ResourceRef names an object that an environment consists of.
-type ResourceRef struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Namespace  string `json:"namespace,omitempty"`
-	Name       string `json:"name"`
-}
-
-// MaxResources bounds the resources that are remembered. The deletion of an environment with more of them is
-// announced when the first ones are gone.
-const MaxResources = 256
 
 // EnvironmentMemory is the state kept of one environment. The ledger stores it as JSON; fields are only ever
 // added.

@@ -312,6 +312,6 @@ func (b *environmentBuilder) gone() {
 		}
 	}
 	if b.m.Created || b.m.Baselined {
-		b.milestone(Transition{Type: EnvironmentDeleted, Environment: &EnvironmentDetails{Beneath: b.s.Beneath}})
+		b.milestone(Transition{Type: EnvironmentDeleted, Environment: &EnvironmentDetails{Beneath: b.s.Beneath, BeneathReason: b.s.BeneathReason}})
 	}
 }

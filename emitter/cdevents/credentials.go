@@ -89,6 +89,7 @@ func cleanEnvironment(e *lifecycle.EnvironmentDetails) *lifecycle.EnvironmentDet
 	}
 	out := *e
 	out.Environment = state(e.Environment)
+	clean(&out.BeneathReason)
 	if e.Previous != nil {
 		previous := state(*e.Previous)
 		out.Previous = &previous

@@ -91,7 +91,7 @@ func full(typ lifecycle.Type) lifecycle.Transition {
 	case t.Environment != nil:
 		e := lifecycle.Environment{ID: "x", Provider: "x", Version: "x", Region: "x", URL: "https://x", Class: "x", Pools: []string{"x"}, Note: "x"}
 		previous := e
-		t.Environment = &lifecycle.EnvironmentDetails{Environment: e, Previous: &previous}
+		t.Environment = &lifecycle.EnvironmentDetails{Environment: e, Previous: &previous, BeneathReason: "x"}
 	case t.Verdict != nil:
 		t.Verdict.Message, t.Verdict.Reasons, t.Verdict.Metrics = "x", []string{"x"}, []lifecycle.VerdictMetric{{Name: "x", Reason: "x"}}
 	}

@@ -25,6 +25,8 @@ type Environment struct {
 	Changed []string `json:"changed,omitempty"`
 	// Beneath is Unknown if the resources of a deleted environment may still exist.
 	Beneath string `json:"beneath,omitempty"`
+	// BeneathReason says why.
+	BeneathReason string `json:"beneathReason,omitempty"`
 }
 
 // EnvironmentState is what is known of an environment.
@@ -64,6 +66,7 @@ func environmentData(s v1alpha1.CDEventSubjectSpec, t lifecycle.Transition, n *n
 		EnvironmentState: environmentState("customData.environment", t.Environment.Environment, n),
 		Changed:          t.Environment.Changed,
 		Beneath:          t.Environment.Beneath,
+		BeneathReason:    text.Truncate(t.Environment.BeneathReason, maxProvenance),
 	}
 	if p := t.Environment.Previous; p != nil {
 		previous := environmentState("customData.environment.previous", *p, n)

@@ -136,6 +136,20 @@ func (o object) policies() (kept, observed bool) {
 	return !slices.Contains(policies, managementDelete), slices.Equal(policies, []string{managementObserve})
 }
 
+// fate is what becomes of what a managed resource stands for. Other objects, and composites, stand for nothing.
+func (o object) fate() lifecycle.Fate {
+	if !o.ofCrossplane() || o.at("spec", "forProvider") == nil {
+		return lifecycle.FateNone
+	}
+	switch kept, observed := o.policies(); {
+	case observed:
+		return lifecycle.FateNone
+	case kept:
+		return lifecycle.FateOrphaned
+	}
+	return lifecycle.FateDeleted
+}
+
 // resources are the objects that a composite is made of.
 func (o object) resources() []lifecycle.ResourceRef {
 	list := o.list("spec", "crossplane", "resourceRefs")

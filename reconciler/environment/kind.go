@@ -197,5 +197,8 @@ func (k *Kind) snapshot(ctx context.Context, m lifecycle.EnvironmentMemory, v va
 			s.Resources = m.Resources // they may outlive their composite
 		}
 	}
-	return s, complete
+	// Policies are often changed right before an object is deleted.
+	resources, known := k.reader.fates(ctx, s.Resources, m.Resources, s.Resting)
+	s.Resources = resources
+	return s, complete && known
 }

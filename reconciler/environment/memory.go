@@ -77,9 +77,14 @@ const waitBeneath lifecycle.Wait = "beneath"
 func (m memory) End(ctx context.Context, at time.Time) (observer.Result, error) {
 	s := lifecycle.EnvironmentSnapshot{Gone: true}
 	if !m.Kept && !m.Excluded && (m.Created || m.Baselined) {
-		left, unreadable := m.kind.reader.left(ctx, m.Resources)
 		since, waiting := m.EnvironmentMemory.Waits[waitBeneath]
-		if now := m.kind.reader.now(); left && (!waiting || now.Sub(since) < m.kind.rules().EnvironmentDeletedWithin) {
+		if !waiting {
+			m.Resources, _ = m.kind.reader.fates(ctx, m.Resources, nil, true) // what is left of them
+		}
+		orphaned, all := lifecycle.Orphaned(m.Resources)
+		m.Kept = all
+		left, unreadable := m.kind.reader.left(ctx, m.Resources)
+		if now := m.kind.reader.now(); left != nil && (!waiting || now.Sub(since) < m.kind.rules().EnvironmentDeletedWithin) {
 			if !waiting {
 				m.EnvironmentMemory.Waits = maps.Clone(m.EnvironmentMemory.Waits)
 				if m.EnvironmentMemory.Waits == nil {
@@ -89,11 +94,25 @@ func (m memory) End(ctx context.Context, at time.Time) (observer.Result, error) 
 			}
 			return observer.Result{Memory: m, Wait: true, Wake: now.Add(beneathAgain(now.Sub(m.EnvironmentMemory.Waits[waitBeneath])))}, nil
 		}
-		if left || unreadable {
+		if s.BeneathReason = beneath(orphaned, left, unreadable); s.BeneathReason != "" {
 			s.Beneath = lifecycle.BeneathUnknown
 		}
 	}
 	return m.result(lifecycle.NextEnvironment(m.kind.rules(), m.EnvironmentMemory, s, at)), nil
+}
+
+// beneath says why resources of an environment may still exist; it is empty if none does.
+func beneath(orphaned []lifecycle.ResourceRef, left, unreadable *lifecycle.ResourceRef) string {
+	switch {
+	case len(orphaned) > 0:
+		return fmt.Sprintf("%d of its resources were to be kept, such as %s %s: the deletion policy or the management policies said so",
+			len(orphaned), orphaned[0].Kind, orphaned[0].Name)
+	case left != nil:
+		return fmt.Sprintf("%s %s still existed, or could not be read, when the wait ended", left.Kind, left.Name)
+	case unreadable != nil:
+		return fmt.Sprintf("the controller may not read %s %s", unreadable.Kind, unreadable.Name)
+	}
+	return ""
 }
 
 // beneathAgain is how long to wait before asking again for the resources of an object that has been gone for a while.

@@ -3,6 +3,7 @@ package environment
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -79,27 +80,59 @@ func (r *reader) composed(ctx context.Context, composite lifecycle.ResourceRef) 
 	if err != nil && !forbidden(err) {
 		logging.FromContext(ctx).Warnw("Could not read the composite of a claim; trying again", "error", err)
 	}
-	if u == nil {
-		return nil, err == nil || forbidden(err)
+	switch {
+	case forbidden(err):
+		return []lifecycle.ResourceRef{composite}, true // it is not known what it consists of, nor whether it still exists
+	case u == nil:
+		return nil, err == nil
 	}
 	return append([]lifecycle.ResourceRef{composite}, object{u}.resources()...), true
 }
 
-// left reports whether one of the resources still exists, and whether one of them may not be read. One that cannot be
-// read now counts as one that exists: whoever names it decides what can be read, and the caller waits only for a while.
-func (r *reader) left(ctx context.Context, resources []lifecycle.ResourceRef) (left, unreadable bool) {
-	for _, ref := range resources {
-		switch exists, err := r.exists(ctx, ref); {
-		case forbidden(err):
-			unreadable = true
-		case err != nil:
-			logging.FromContext(ctx).Debugw("Could not read a resource of an environment that is gone; trying again", "kind", ref.Kind, "name", ref.Name, "error", err)
-			return true, unreadable
-		case exists:
-			return true, unreadable
+// fates returns the resources with their fates: those that are known, and those of objects that were not read before. Again
+// reads all objects; the fate of one that is gone or cannot be read stays as it was. Known is false if one may be read
+// later.
+func (r *reader) fates(ctx context.Context, resources, known []lifecycle.ResourceRef, again bool) (out []lifecycle.ResourceRef, complete bool) {
+	out, complete = slices.Clone(resources), true
+	for i := range out {
+		ref := &out[i]
+		if was := slices.IndexFunc(known, ref.Same); was >= 0 {
+			ref.Fate = known[was].Fate
+		}
+		if ref.Fate != "" && !again {
+			continue
+		}
+		u, err := r.get(ctx, *ref)
+		switch {
+		case err != nil && !forbidden(err):
+			logging.FromContext(ctx).Debugw("Could not read what becomes of a resource; trying again", "kind", ref.Kind, "name", ref.Name, "error", err)
+			return out, false // one that cannot be read is often one of many
+		case u != nil:
+			ref.Fate = object{u}.fate()
 		}
 	}
-	return false, unreadable
+	return out, complete
+}
+
+// left returns one of the resources that still exists, and one that may not be read; nil if there is none. One that
+// cannot be read now counts as one that exists: whoever names it decides what can be read, and the caller waits only for a
+// while. Those that are to be kept are not asked for.
+func (r *reader) left(ctx context.Context, resources []lifecycle.ResourceRef) (left, unreadable *lifecycle.ResourceRef) {
+	for i, ref := range resources {
+		if ref.Fate == lifecycle.FateOrphaned {
+			continue
+		}
+		switch exists, err := r.exists(ctx, ref); {
+		case forbidden(err):
+			unreadable = &resources[i]
+		case err != nil:
+			logging.FromContext(ctx).Debugw("Could not read a resource of an environment that is gone; trying again", "kind", ref.Kind, "name", ref.Name, "error", err)
+			return &resources[i], unreadable
+		case exists:
+			return &resources[i], unreadable
+		}
+	}
+	return nil, unreadable
 }
 
 func (r *reader) exists(ctx context.Context, ref lifecycle.ResourceRef) (bool, error) {

@@ -186,7 +186,7 @@ func (p *process) startEnvironments() {
 	e := &environments{p: p, cache: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), queue: map[types.NamespacedName]bool{}}
 	now := func() time.Time { return p.w.cluster.now.Add(p.skew) }
 	e.kind = environment.NewKind(environment.Options{
-		Metadata: metadataAPI{w: p.w}, Discovery: discoveryAPI{}, Rules: platformRules, Now: now,
+		Metadata: metadataAPI{w: p.w}, Dynamic: dynamicAPI{w: p.w}, Discovery: discoveryAPI{}, Rules: platformRules, Now: now,
 	}, platforms.GroupKind(), environment.Target{Resource: resourceOf(platforms), Namespaced: true, Composite: true})
 	e.kind.Use(e.cache)
 	e.ob = observer.New(observer.Options{
