@@ -1,7 +1,9 @@
 package environment
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -52,28 +54,35 @@ func (o object) clusterAPI(v *value) {
 	f.Settled, f.Doubtful = settled(o.GetGeneration(), ready, conditions, managed)
 
 	f.Environment = lifecycle.Environment{Provider: lifecycle.ProviderClusterAPI}
-	f.Environment.URL = endpoint(o.text("spec.controlPlaneEndpoint.host"), o.number("spec", "controlPlaneEndpoint", "port"))
+	var notes []string
+	defer func() { f.Environment.Note = strings.Join(notes, "; ") }()
+	if host := str(o.at("spec", "controlPlaneEndpoint", "host")); host != "" {
+		port, is := o.at("spec", "controlPlaneEndpoint", "port").(int64)
+		address, err := endpoint(host, port)
+		switch {
+		case err != nil:
+			notes = append(notes, fmt.Sprintf("the endpoint is left out: %v", err))
+		case !is && o.at("spec", "controlPlaneEndpoint", "port") != nil:
+			notes = append(notes, "the endpoint is left out: its port is not a number")
+		default:
+			f.Environment.URL = address
+		}
+	}
 	spec := without(o.at("spec"), []string{"paused", "controlPlaneEndpoint", "controlPlaneRef", "infrastructureRef"}, []string{"replicas"})
 	if managed {
-		f.Environment.Version = o.text("spec.topology.version")
-		f.Environment.Class = o.text("spec.topology.classRef.name", "spec.topology.class")
-		f.Environment.Pools = o.pools()
+		f.Environment.Version = o.field(&notes, "version", "spec.topology.version")
+		f.Environment.Class = o.field(&notes, "class", "spec.topology.classRef.name", "spec.topology.class")
+		f.Environment.Pools = o.pools(&notes)
 		if m, ok := spec.(map[string]any); ok {
 			m["topology"] = without(topology, []string{"version"}, []string{"replicas", "metadata"})
 		}
 	} else {
-		v.ControlPlane = o.controlPlane()
+		if v.ControlPlane = o.controlPlane(); v.ControlPlane == nil {
+			notes = append(notes, "the version is unknown: the object names no control plane that can be read")
+		}
 	}
 	f.Declared = o.declared("cluster1", spec)
 	f.Trouble, f.Unsure = clusterTrouble(conditions, ready, conditions[conditionTopology])
-}
-
-func (o object) number(path ...string) int64 {
-	n, ok := o.at(path...).(int64)
-	if !ok {
-		return 0
-	}
-	return n
 }
 
 // clusterConditions returns the conditions of v1beta2, and those of v1beta1.
@@ -149,14 +158,18 @@ func clusterTrouble(all map[string]condition, ready, topology condition) (map[li
 }
 
 // pools returns the names of the pools of workers in the topology.
-func (o object) pools() []string {
+func (o object) pools(notes *[]string) []string {
 	var out []string
 	for _, list := range []string{"machineDeployments", "machinePools"} {
 		for _, m := range o.list("spec", "topology", "workers", list) {
-			if name := text.WithoutCredentials(str(m["name"])); name != "" && len(name) <= maxField && len(out) < maxPools {
+			if name := text.WithoutCredentials(str(m["name"])); name != "" && len(name) <= maxField {
 				out = append(out, name)
 			}
 		}
+	}
+	if len(out) > maxPools {
+		*notes = append(*notes, fmt.Sprintf("%d pools are left out", len(out)-maxPools))
+		out = out[:maxPools]
 	}
 	slices.Sort(out)
 	return out

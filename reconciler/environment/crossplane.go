@@ -107,18 +107,19 @@ func readyTrouble(ready, synced condition) (map[lifecycle.Incident]*lifecycle.Tr
 
 // places reads the version, the region and the endpoint, where providers and teams usually put them.
 func (o object) places(f *lifecycle.EnvironmentSnapshot, composite bool) {
-	e := &f.Environment
+	e, notes := &f.Environment, []string(nil)
+	defer func() { e.Note = strings.Join(notes, "; ") }()
 	if composite {
-		e.Version = o.text("status.version", "status.kubernetesVersion", "spec.version", "spec.kubernetesVersion", "spec.parameters.version", "spec.parameters.kubernetesVersion")
-		e.Region = o.text("status.region", "spec.region", "spec.location", "spec.parameters.region", "spec.parameters.location")
-		e.URL = o.url("status.endpoint", "status.url", "status.uri", "status.address.url")
+		e.Version = o.field(&notes, "version", "status.version", "status.kubernetesVersion", "spec.version", "spec.kubernetesVersion", "spec.parameters.version", "spec.parameters.kubernetesVersion")
+		e.Region = o.field(&notes, "region", "status.region", "spec.region", "spec.location", "spec.parameters.region", "spec.parameters.location")
+		e.URL = o.url(&notes, "status.endpoint", "status.url", "status.uri", "status.address.url")
 		return
 	}
-	e.Version = o.text("status.atProvider.version", "status.atProvider.masterVersion", "status.atProvider.currentMasterVersion",
+	e.Version = o.field(&notes, "version", "status.atProvider.version", "status.atProvider.masterVersion", "status.atProvider.currentMasterVersion",
 		"status.atProvider.currentKubernetesVersion", "status.atProvider.kubernetesVersion",
 		"spec.forProvider.version", "spec.forProvider.kubernetesVersion", "spec.forProvider.minMasterVersion", "spec.forProvider.initialClusterVersion", "spec.version")
-	e.Region = o.text("spec.forProvider.region", "spec.forProvider.location", "status.atProvider.location", "spec.region")
-	e.URL = o.url("status.atProvider.endpoint", "status.atProvider.fqdn", "status.endpoint", "status.address.url")
+	e.Region = o.field(&notes, "region", "spec.forProvider.region", "spec.forProvider.location", "status.atProvider.location", "spec.region")
+	e.URL = o.url(&notes, "status.atProvider.endpoint", "status.atProvider.fqdn", "status.endpoint", "status.address.url")
 }
 
 // policies reports whether the environment outlives its object, and whether the provider only observes it. The

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -187,7 +188,9 @@ func (k *Kind) snapshot(ctx context.Context, m lifecycle.EnvironmentMemory, v va
 		return s, true
 	}
 	if v.ControlPlane != nil && (s.Settled || !m.Created) {
-		s.Environment.Version, s.Environment.Note, complete = k.reader.version(ctx, *v.ControlPlane)
+		var note string
+		s.Environment.Version, note, complete = k.reader.version(ctx, *v.ControlPlane)
+		s.Environment.Note = strings.Trim(s.Environment.Note+"; "+note, "; ")
 		s.Settled = s.Settled && complete
 	}
 	if v.Composite != nil {

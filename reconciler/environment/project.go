@@ -6,10 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -164,20 +161,40 @@ func (o object) list(path ...string) []map[string]any {
 	return out
 }
 
-// url returns the first of these fields that is an address, as an absolute URI.
-func (o object) url(paths ...string) string {
+// field returns the first of these fields that is a text, bounded. If none is and one of them has something else in it, a
+// note says that it is left out: a version that is written as a number may have lost a digit.
+func (o object) field(notes *[]string, what string, paths ...string) string {
+	if s := o.text(paths...); s != "" {
+		return s
+	}
 	for _, p := range paths {
-		s, ok := o.at(strings.Split(p, ".")...).(string)
-		if !ok || s == "" || len(s) > maxURL {
+		if v := o.at(strings.Split(p, ".")...); v != nil && v != "" {
+			*notes = append(*notes, fmt.Sprintf("the %s is left out: %s is not a text", what, p))
+			return ""
+		}
+	}
+	return ""
+}
+
+// url returns the first of these fields that is an address, as an absolute URI. If none is, a note says what is wrong with
+// the first that should be one.
+func (o object) url(notes *[]string, paths ...string) string {
+	wrong := ""
+	for _, p := range paths {
+		s := str(o.at(strings.Split(p, ".")...))
+		if s == "" {
 			continue
 		}
-		if !strings.Contains(s, "://") {
-			s = "https://" + s
+		address, err := endpoint(s, 0)
+		if err == nil {
+			return address
 		}
-		s = text.WithoutCredentials(s)
-		if u, err := url.Parse(s); err == nil && u.Host != "" {
-			return s
+		if wrong == "" {
+			wrong = fmt.Sprintf("the endpoint in %s is left out: %v", p, err)
 		}
+	}
+	if wrong != "" {
+		*notes = append(*notes, wrong)
 	}
 	return ""
 }
@@ -260,15 +277,4 @@ func without(v any, top, everywhere []string) any {
 		return out
 	}
 	return v
-}
-
-// endpoint joins a host and a port to a URL.
-func endpoint(host string, port int64) string {
-	if host == "" || len(host) > maxField {
-		return ""
-	}
-	if port > 0 {
-		host = net.JoinHostPort(host, strconv.FormatInt(port, 10))
-	}
-	return "https://" + host
 }

@@ -58,7 +58,7 @@ func (r *reader) get(ctx context.Context, ref lifecycle.ResourceRef) (*unstructu
 	return u, nil
 }
 
-// version returns spec.version of a control plane. If it is unknown, a note says why, and known says whether that
+// version returns the version of a control plane. If it is unknown, a note says why, and known says whether that
 // will stay so.
 func (r *reader) version(ctx context.Context, ref lifecycle.ResourceRef) (version, note string, known bool) {
 	u, err := r.get(ctx, ref)
@@ -71,7 +71,8 @@ func (r *reader) version(ctx context.Context, ref lifecycle.ResourceRef) (versio
 	case u == nil:
 		return "", fmt.Sprintf("the version is unknown: %s %s does not exist", ref.Kind, ref.Name), true
 	}
-	return object{u}.text("spec.version"), "", true
+	version, note = object{u}.runs()
+	return version, note, true
 }
 
 // composed returns the composite of a claim, and what it is made of, as far as they can be read.
