@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -179,19 +180,29 @@ func (k *Kind) excluded(v value) bool {
 	return v.Part || v.Controller.Kind != "" && k.selects(v.Controller)
 }
 
-// snapshot composes an environment. It asks the API server for what the object itself does not have. If that fails,
-// the snapshot is not complete, and must be taken again; the environment's own events do not wait for it.
-func (k *Kind) snapshot(ctx context.Context, m lifecycle.EnvironmentMemory, v value, version string) (s lifecycle.EnvironmentSnapshot, complete bool) {
-	s, complete = v.Facts, true
+// How soon a snapshot is taken again.
+const (
+	// completeAfter applies if it lacks what could not be read.
+	completeAfter = 15 * time.Second
+	// controlPlaneEvery applies if the version is in another object, whose changes do not show in this one.
+	controlPlaneEvery = time.Minute
+)
+
+// snapshot composes an environment. It asks the API server for what the object itself does not have, and returns how soon
+// it must ask again, 0 for not at all: if that fails, or if what was asked for may change by itself. The environment's own
+// events do not wait for it.
+func (k *Kind) snapshot(ctx context.Context, m lifecycle.EnvironmentMemory, v value, version string) (s lifecycle.EnvironmentSnapshot, again time.Duration) {
+	s = v.Facts
 	s.Version, s.Excluded = version, k.excluded(v)
 	if s.Excluded || m.Removed {
-		return s, true
+		return s, 0
 	}
+	complete := true
 	if v.ControlPlane != nil && (s.Settled || !m.Created) {
 		var note string
 		s.Environment.Version, note, complete = k.reader.version(ctx, *v.ControlPlane)
 		s.Environment.Note = strings.Trim(s.Environment.Note+"; "+note, "; ")
-		s.Settled = s.Settled && complete
+		s.Settled, again = s.Settled && complete, controlPlaneEvery
 	}
 	if v.Composite != nil {
 		resources, known := k.reader.composed(ctx, *v.Composite)
@@ -202,6 +213,8 @@ func (k *Kind) snapshot(ctx context.Context, m lifecycle.EnvironmentMemory, v va
 	}
 	// Policies are often changed right before an object is deleted.
 	resources, known := k.reader.fates(ctx, s.Resources, m.Resources, s.Resting)
-	s.Resources = resources
-	return s, complete && known
+	if s.Resources = resources; !complete || !known {
+		again = completeAfter
+	}
+	return s, again
 }

@@ -43,7 +43,7 @@ func (m memory) Next(ctx context.Context, s observer.Step) (observer.Result, err
 	if observer.Older(version, m.Version) {
 		return observer.Result{Lagging: len(s.Later()) == 0}, nil
 	}
-	snapshot, complete := m.kind.snapshot(ctx, m.EnvironmentMemory, v, version)
+	snapshot, again := m.kind.snapshot(ctx, m.EnvironmentMemory, v, version)
 	if snapshot.Excluded && !m.Announced {
 		return observer.Result{}, nil // nothing is remembered of it
 	}
@@ -53,14 +53,11 @@ func (m memory) Next(ctx context.Context, s observer.Step) (observer.Result, err
 	} else {
 		r = lifecycle.NextEnvironment(m.kind.rules(), m.EnvironmentMemory, snapshot, s.At)
 	}
-	if again := m.kind.reader.now().Add(completeAfter); !complete && (r.WakeAt.IsZero() || again.Before(r.WakeAt)) {
-		r.WakeAt = again
+	if at := m.kind.reader.now().Add(again); again > 0 && (r.WakeAt.IsZero() || at.Before(r.WakeAt)) {
+		r.WakeAt = at
 	}
 	return m.result(r), nil
 }
-
-// completeAfter is when a snapshot is taken again that lacks what could not be read.
-const completeAfter = 15 * time.Second
 
 func (m memory) result(r lifecycle.EnvironmentResult) observer.Result {
 	return observer.Result{
