@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
+	"github.com/knative-cdevents/knative-cdevents/cli/screen"
 )
 
 // outputVersion is the apiVersion of what -o json and yaml print. Fields are only ever added to it.
@@ -101,7 +102,11 @@ func (e *env) answers(o *output, all *bool, read func(ctx context.Context, r *re
 
 // print writes a value for programs, as an object of that kind.
 func (e *env) print(p printers.ResourcePrinter, kind string, value any) error {
-	raw, err := json.Marshal(value)
+	shown, err := screen.Values(value)
+	if err != nil {
+		return err
+	}
+	raw, err := json.Marshal(shown)
 	if err != nil {
 		return fmt.Errorf("writing the result: %w", err)
 	}

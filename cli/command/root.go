@@ -138,7 +138,7 @@ func (e *env) clock() advice.Clock { return advice.Clock{Now: e.Now(), System: e
 
 // note tells something beside the result, on the error stream.
 func (e *env) note(format string, args ...any) {
-	_, _ = fmt.Fprintf(e.ErrOut, format+"\n", args...) // there is no third stream to report this on
+	_, _ = fmt.Fprintf(e.ErrOut, format+"\n", screen.Args(args)...) // there is no third stream to report this on
 }
 
 // Streams are those of the process.

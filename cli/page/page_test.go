@@ -66,6 +66,7 @@ func TestPage(t *testing.T) {
 			}
 		}
 	})
+	t.Run("hostile", func(t *testing.T) { c.hostile(t, server.URL()) })
 	t.Run("rights", c.rights)
 	t.Run("away", c.away)
 	t.Run("end", func(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/cli/screen"
 )
 
 const (
@@ -32,7 +34,11 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	out := http.NewResponseController(w)
 	var last []byte
 	for {
-		data, err := json.Marshal(s.view(r.Context(), r.URL.Query()))
+		shown, err := screen.Values(s.view(r.Context(), r.URL.Query()))
+		if err != nil {
+			return // the view is made of plain values
+		}
+		data, err := json.Marshal(shown)
 		if err != nil {
 			return // the view is made of plain values
 		}

@@ -1,7 +1,8 @@
 // Package screen writes text for people to a terminal or a pipe.
 //
-// Its invariant: colour and shape only repeat what the words say. What is written to a pipe, or with
-// NO_COLOR set, has the same words in the same order.
+// Its invariants: colour and shape only repeat what the words say. What is written to a pipe, or with
+// NO_COLOR set, has the same words in the same order. No control character reaches a terminal but those of
+// the styles and the ends of lines: what others wrote is escaped.
 package screen
 
 import (
@@ -72,42 +73,48 @@ func unicodeLocale(getenv func(string) string) bool {
 // Err returns the first error of a write.
 func (s *Screen) Err() error { return s.err }
 
-// Printf writes text as it is. After an error, it writes nothing more.
+// Printf writes text. The format is written as it is, and texts in the arguments as foreign ones. After an error, it writes
+// nothing more.
 func (s *Screen) Printf(format string, args ...any) {
 	if s.err != nil {
 		return
 	}
-	if _, err := fmt.Fprintf(s.Out, format, args...); err != nil {
+	if _, err := fmt.Fprintf(s.Out, format, Args(args)...); err != nil {
 		s.err = fmt.Errorf("writing to the terminal: %w", err)
 	}
 }
 
-// Paint returns the text in a style.
-func (s *Screen) Paint(style Style, text string) string {
+// Painted is a text that may be written as it is.
+type Painted string
+
+// Paint returns a foreign text in a style.
+func (s *Screen) Paint(style Style, text string) Painted {
+	text = Foreign(text)
 	if !s.Colour || style == Plain || text == "" {
-		return text
+		return Painted(text)
 	}
-	return string(style) + text + reset
+	return Painted(string(style) + text + reset)
 }
 
 // Wrapped writes a text behind a label. Its further lines are indented as the first one. A word
 // that is longer than a line, such as a URL, is never divided.
 func (s *Screen) Wrapped(label Cell, text string) {
-	left := utf8.RuneCountInString(label.Text)
+	text = strings.Join(strings.Fields(text), " ") // before line breaks are escaped
+	left := utf8.RuneCountInString(Foreign(label.Text))
 	line, used := s.Paint(label.Style, label.Text), left
-	for i, word := range strings.Fields(text) {
+	for i, word := range strings.Fields(Foreign(text)) {
 		n := utf8.RuneCountInString(word)
 		switch {
 		case i == 0:
-			line, used = line+word, used+n
+			line, used = line+Painted(word), used+n
 		case s.Width > 0 && used+1+n > s.Width:
 			s.Printf("%s\n", line)
-			line, used = strings.Repeat(" ", left)+word, left+n
+			line, used = Painted(strings.Repeat(" ", left)+word), left+n
 		default:
-			line, used = line+" "+word, used+1+n
+			line, used = line+Painted(" "+word), used+1+n
 		}
 	}
-	s.Printf("%s\n", strings.TrimRight(line, " "))
+	s.Printf("%s\n", Painted(strings.TrimRight(string(line), " ")))
 }
 
 // cut shortens a text to at most n columns, and shows that something is left out.

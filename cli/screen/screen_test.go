@@ -2,6 +2,7 @@ package screen
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -71,5 +72,27 @@ func TestBar(t *testing.T) {
 		if got := s.Bar(part, 4); got != want {
 			t.Errorf("%v is %s", part, got)
 		}
+	}
+}
+
+// What others wrote never reaches a terminal as it is, whichever way it is written.
+func TestForeignTextIsEscaped(t *testing.T) {
+	const foreign = "not ready: \x1b]0;owned\x07\x1b[2J\rall is\nwell\u009b31m\u202e"
+	var out bytes.Buffer
+	s := &Screen{Out: &out, Width: 200, Colour: true}
+	table := &Table{Titles: []string{"WHEN", "WHAT"}, Least: []int{0, 0}}
+	table.Add(Text("now"), Cell{Text: foreign, Style: Bad})
+	s.Table(table)
+	s.Wrapped(Cell{Text: foreign, Style: Bold}, foreign)
+	s.Printf("%s %v %s\n", foreign, errors.New(foreign), s.Paint(Good, foreign))
+	text := out.String()
+	for _, style := range []Style{Bold, Good, Bad, reset} {
+		text = strings.ReplaceAll(text, string(style), "")
+	}
+	if strings.ContainsAny(text, "\x1b\x07\r\u009b\u202e") || strings.Count(text, "\n") != 4 {
+		t.Errorf("%q", text)
+	}
+	if n := strings.Count(text, `\x1b]0;owned\a\x1b[2J\rall is\nwell\u009b31m\u202e`); n != 5 {
+		t.Errorf("it is shown %d times:\n%s", n, text)
 	}
 }

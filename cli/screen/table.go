@@ -26,8 +26,13 @@ func Text(text string) Cell { return Cell{Text: text} }
 // Optional is the Least of a column that may be left out.
 const Optional = -1
 
-// Add adds a row.
-func (t *Table) Add(cells ...Cell) { t.rows = append(t.rows, cells) }
+// Add adds a row of foreign texts.
+func (t *Table) Add(cells ...Cell) {
+	for i := range cells {
+		cells[i].Text = Foreign(cells[i].Text) // before it is measured
+	}
+	t.rows = append(t.rows, cells)
+}
 
 // Empty reports whether the table has no rows.
 func (t *Table) Empty() bool { return len(t.rows) == 0 }
@@ -62,10 +67,10 @@ func (s *Screen) Table(t *Table) {
 			if i == 0 {
 				style = Plain
 			}
-			line.WriteString(s.Paint(style, text))
+			line.WriteString(string(s.Paint(style, text)))
 			line.WriteString(strings.Repeat(" ", widths[c]-utf8.RuneCountInString(text)+gap))
 		}
-		s.Printf("%s\n", strings.TrimRight(line.String(), " "))
+		s.Printf("%s\n", Painted(strings.TrimRight(line.String(), " ")))
 	}
 }
 

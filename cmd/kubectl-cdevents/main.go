@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/knative-cdevents/knative-cdevents/api/text"
 	"github.com/knative-cdevents/knative-cdevents/cli/command"
 )
 
@@ -20,7 +21,7 @@ func main() {
 		IOStreams: command.Streams(), Program: os.Args[0], Getenv: os.Getenv, Now: time.Now,
 	}, os.Args[1:]).ExecuteContext(ctx)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "error: "+err.Error())
+		fmt.Fprintln(os.Stderr, "error: "+text.VisibleLines(text.WithoutCredentials(err.Error())))
 		stop()
 		os.Exit(1)
 	}
