@@ -3,10 +3,12 @@ package delivery
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/knative-cdevents/knative-cdevents/api/text"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
@@ -138,7 +140,26 @@ func (r *Router) profile(s *v1alpha1.CDEventSource, labelled map[string]string) 
 		p.Environment = *s.Spec.Environment
 	}
 	if o := s.Spec.CloudEventOverrides; o != nil && len(o.Extensions) > 0 {
-		p.Extensions = o.Extensions
+		p.Extensions = withoutCredentials(o.Extensions)
 	}
+	p.Environment.ID, p.Environment.Source = text.WithoutCredentials(p.Environment.ID), text.WithoutCredentials(p.Environment.Source)
 	return p
+}
+
+// withoutCredentials returns a map whose values have no credentials: the same one, if it has none. The journal stores it.
+func withoutCredentials(all map[string]string) map[string]string {
+	var out map[string]string
+	for k, v := range all {
+		bare := text.WithoutCredentials(v)
+		if bare != v && out == nil {
+			out = maps.Clone(all)
+		}
+		if out != nil {
+			out[k] = bare
+		}
+	}
+	if out == nil {
+		return all
+	}
+	return out
 }

@@ -3,6 +3,7 @@ package delivery
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -210,6 +211,16 @@ func TestProfile(t *testing.T) {
 	p = r.profile(s, labelled)
 	if p.Environment != *s.Spec.Environment || p.SpecVersion != "0.4" || p.Extensions["team"] != "shop" {
 		t.Errorf("from the source: %+v", p)
+	}
+	// The ledger has no credentials, whoever wrote them.
+	s.Spec.Environment = &v1alpha1.Environment{ID: "https://s3cret@a.example", Source: "https://a.example/?token=s3cret"}
+	s.Spec.CloudEventOverrides.Extensions["repository"] = "https://ci:s3cret@git.example.com"
+	p = r.profile(s, labelled)
+	if said := fmt.Sprint(p); strings.Contains(said, "s3cret") || p.Extensions["team"] != "shop" || p.Extensions["repository"] != "https://git.example.com" {
+		t.Errorf("with credentials: %s", said)
+	}
+	if s.Spec.CloudEventOverrides.Extensions["repository"] != "https://ci:s3cret@git.example.com" {
+		t.Error("the source has changed")
 	}
 	s.Spec.Environment = nil
 	if p = r.profile(s, nil); p.Environment.Source != "https://env" {
