@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	metadatafake "k8s.io/client-go/metadata/fake"
+	eventingduckv1 "knative.dev/eventing/pkg/apis/duck/v1"
 	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
 	"knative.dev/pkg/apis"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
@@ -53,6 +54,11 @@ func TestRefusedSources(t *testing.T) {
 		},
 		"spec.filters has": func(a *admitted) {
 			a.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Exact: map[string]string{"type": strings.Repeat("x", 70_000)}}}
+		},
+		"is an address with a zone": func(a *admitted) { a.Spec.Sink.URI.Host = "[fd00::5%.svc.cluster.local]" },
+		"is not ASCII":              func(a *admitted) { a.Spec.Sink.URI.Host = "gİthub.com" },
+		"spec.delivery.deadLetterSink.uri": func(a *admitted) {
+			a.Spec.Delivery = &eventingduckv1.DeliverySpec{DeadLetterSink: &duckv1.Destination{URI: apis.HTTP("ſvc")}}
 		},
 		"its scheme must be http or https": func(a *admitted) { a.Spec.Sink.URI.Scheme = "ftp" },
 	} {

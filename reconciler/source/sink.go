@@ -16,6 +16,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/text"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 )
 
 // sinks resolves destinations to addresses.
@@ -123,6 +124,9 @@ func checkAbsolute(field string, u *apis.URL) error {
 		return problemf("InvalidURI", "%s.uri is %s; its scheme must be http or https", field, redacted(u))
 	case u.URL().Hostname() == "":
 		return problemf("InvalidURI", "%s.uri is %s, which has an empty hostname; use %s://HOST/PATH", field, redacted(u), u.Scheme)
+	}
+	if _, err := hosts.Of(u.URL().Hostname()); err != nil {
+		return problemf("InvalidURI", "%s.uri is %s, which cannot be used: the host %v", field, redacted(u), err)
 	}
 	return nil
 }

@@ -142,6 +142,8 @@ func TestSinksThatDoNotResolveSayWhy(t *testing.T) {
 		{"other scheme", nil, toURI(t, "kafka://sink.example"), "InvalidURI", []string{"http or https"}},
 		{"no host", nil, toURI(t, "http:///path?token=s3cret"), "InvalidURI", []string{"empty hostname"}},
 		{"a port alone", nil, toURI(t, "http://:8080/path"), "InvalidURI", []string{"empty hostname"}},
+		{"an address with a zone", nil, toURI(t, "http://[fd00::5%25.svc.cluster.local]:8080/"), "InvalidURI", []string{"spec.sink.uri", "zone"}},
+		{"a host that is not ASCII", nil, toURI(t, "https://gİthub.com/"), "InvalidURI", []string{"spec.sink.uri", "not ASCII", "xn--"}},
 		{"two hosts", []runtime.Object{brokerAt("http://b.example")}, func(s *v1alpha1.CDEventSource) {
 			to(broker)(s)
 			toURI(t, "https://me:s3cret@sink.example")(s)
@@ -169,6 +171,8 @@ func TestSinksThatDoNotResolveSayWhy(t *testing.T) {
 		{"no conditions", withStatus(nil), to(broker), "SinkNotAddressable", []string{"does not say why"}},
 		{"address without a URL", withStatus(map[string]any{"address": map[string]any{"name": "http"}}), to(broker), "SinkNotAddressable", []string{"no address yet"}},
 		{"address without a host", withStatus(map[string]any{"address": map[string]any{"url": "http:///x"}}), to(broker), "SinkNotAddressable", []string{"empty hostname"}},
+		{"address with a zone", []runtime.Object{brokerAt("http://[fd00::5%25.svc.cluster.local]/")}, to(broker), "SinkNotAddressable", []string{"zone", "controller that sets it"}},
+		{"address that is not ASCII", []runtime.Object{brokerAt("http://broker.ſvc.cluster.local/")}, to(broker), "SinkNotAddressable", []string{"not ASCII"}},
 		{"an invalid address", withStatus(map[string]any{"address": "s3cret"}), to(broker), "SinkNotAddressable", []string{"cannot be read"}},
 		{
 			"no such address", withStatus(map[string]any{"addresses": []any{map[string]any{"name": "https", "url": "https://b.example"}}}),

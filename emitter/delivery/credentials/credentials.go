@@ -14,13 +14,14 @@ package credentials
 import (
 	"context"
 	"net/url"
-	"strings"
 	"time"
 
 	expiring "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 	"knative.dev/pkg/network"
+
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 )
 
 const (
@@ -62,19 +63,22 @@ func (k *Keeper) For(ctx context.Context, w Want, sink *url.URL) (Shown, error) 
 	if w.Nothing() {
 		return shown, nil
 	}
-	if err := checkSink(w, sink); err != nil {
+	host, err := hosts.Of(sink.Hostname())
+	if err != nil {
+		return Shown{}, wrong("InvalidSinkHost", "The sink is at %s://%s, and no credentials are sent there: the host %v", sink.Scheme, sink.Host, err)
+	}
+	if err := checkSink(w, sink, host); err != nil {
 		return Shown{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	var err error
 	if w.Authorization.Name != "" {
-		if shown.authorization, err = k.authorization(ctx, w, sink.Hostname()); err != nil {
+		if shown.authorization, err = k.authorization(ctx, w, host); err != nil {
 			return Shown{}, err
 		}
 	}
 	if w.ClientCertificate.Name != "" {
-		if shown.certificate, err = k.certificate(ctx, w, sink.Hostname()); err != nil {
+		if shown.certificate, err = k.certificate(ctx, w, host); err != nil {
 			return Shown{}, err
 		}
 	}
@@ -104,7 +108,7 @@ func (k *Keeper) Rejected(w Want, shown Shown) {
 }
 
 // checkSink rejects credentials that would travel unencrypted, or that exclude each other.
-func checkSink(w Want, sink *url.URL) error {
+func checkSink(w Want, sink *url.URL, host hosts.Host) error {
 	at := sink.Scheme + "://" + sink.Host
 	static := w.Authorization.Name != "" || w.ClientCertificate.Name != ""
 	switch {
@@ -121,7 +125,7 @@ func checkSink(w Want, sink *url.URL) error {
 		return nil
 	case static:
 		return wrong("SinkNotEncrypted", "The sink is at %s, and the credentials of spec.auth are sent only over https; use an https:// address", at)
-	case !inCluster(sink.Hostname()):
+	case !inCluster(host):
 		return wrong("SinkNotEncrypted", "The sink is at %s, which is not a name inside the cluster, and a token for its audience %q is sent there only over https; use an https:// address",
 			at, w.Audience)
 	}
@@ -130,7 +134,7 @@ func checkSink(w Want, sink *url.URL) error {
 
 // inCluster says whether a host is the name of a Service. Knative itself sends tokens to
 // Services unencrypted, unless it is configured to encrypt.
-func inCluster(host string) bool {
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	return strings.HasSuffix(host, ".svc") || strings.HasSuffix(host, ".svc."+network.GetClusterDomainName())
+func inCluster(host hosts.Host) bool {
+	domain, err := hosts.Of(network.GetClusterDomainName())
+	return host.Below("svc") || err == nil && host.Below("svc."+domain.String())
 }

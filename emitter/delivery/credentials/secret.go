@@ -25,7 +25,7 @@ type read struct {
 	unpaired error
 }
 
-func (k *Keeper) authorization(ctx context.Context, w Want, host string) (string, error) {
+func (k *Keeper) authorization(ctx context.Context, w Want, host hosts.Host) (string, error) {
 	const field = "spec.auth.authorization"
 	r, err := k.permitted(ctx, w, field, w.Authorization.Name, host)
 	if err != nil {
@@ -43,7 +43,7 @@ func (k *Keeper) authorization(ctx context.Context, w Want, host string) (string
 	return value, nil
 }
 
-func (k *Keeper) certificate(ctx context.Context, w Want, host string) (*tls.Certificate, error) {
+func (k *Keeper) certificate(ctx context.Context, w Want, host hosts.Host) (*tls.Certificate, error) {
 	const field = "spec.auth.clientCertificate"
 	name := w.ClientCertificate.Name
 	r, err := k.permitted(ctx, w, field, name, host)
@@ -64,7 +64,7 @@ func (k *Keeper) certificate(ctx context.Context, w Want, host string) (*tls.Cer
 }
 
 // permitted reads a Secret, and fails if it may not be sent to a host.
-func (k *Keeper) permitted(ctx context.Context, w Want, field, name, host string) (read, error) {
+func (k *Keeper) permitted(ctx context.Context, w Want, field, name string, host hosts.Host) (read, error) {
 	r := k.secret(ctx, w.Source.Namespace, name)
 	switch {
 	case apierrors.IsNotFound(r.err):

@@ -1,23 +1,25 @@
-// Package hosts parses lists of hosts that events and Secrets may be sent to. Operators write
-// them in config-cdevents, and owners of Secrets in an annotation.
+// Package hosts parses hosts, and lists of hosts that events and Secrets may be sent to.
+// Operators write the lists in config-cdevents, and owners of Secrets in an annotation.
 //
-// Its invariants: an invalid list allows nothing. Names compare as in DNS, ignoring case and a
-// final dot. Addresses compare by value, however they are written.
+// Its invariants: an invalid list allows nothing. Hosts compare in the form in which they are
+// dialled, and what would be dialled in another form is no host. Names compare as in DNS,
+// ignoring case and a final dot. Addresses compare by value, however they are written, and are
+// below no name.
 package hosts
 
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // List is a list of hosts, separated by commas. It is comparable; the empty List has no
 // hosts.
 type List string
+
+// below begins an entry that stands for all names below one.
+const below = "*."
 
 // Parse parses a list such as "hooks.example.com, *.svc.cluster.local, 10.1.2.3".
 // "*.example.com" matches every name below example.com, at any depth, but not example.com
@@ -30,11 +32,12 @@ func Parse(text string) (List, error) {
 		if entry == "" {
 			continue
 		}
-		if err := check(entry); err != nil {
+		parsed, err := parse(entry)
+		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		all = append(all, canonical(entry))
+		all = append(all, parsed)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return "", err
@@ -42,40 +45,29 @@ func Parse(text string) (List, error) {
 	return List(strings.Join(all, ",")), nil
 }
 
-func check(entry string) error {
-	if _, ok := address(entry); ok {
-		return nil
+func parse(entry string) (string, error) {
+	name, all := strings.CutPrefix(entry, below)
+	host, err := Of(name)
+	switch {
+	case err == nil && !all:
+		return host.String(), nil
+	case err == nil && host.name != "":
+		return below + host.name, nil
+	case err == nil:
+		err = fmt.Errorf("there are no names below the address %s", host)
 	}
-	name := canonical(strings.TrimPrefix(entry, "*."))
-	if len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return fmt.Errorf("%q is not a host; use a name such as hooks.example.com, *.example.com for all names below it, or an IP address, without scheme, port and path", entry)
-	}
-	return nil
+	return "", fmt.Errorf("%q is not a host (%w); use a name such as hooks.example.com, *.example.com for all names below it, or an IP address, without scheme, port and path", entry, err)
 }
 
 // Empty says whether the list has no hosts.
 func (l List) Empty() bool { return l == "" }
 
-// Allows says whether a host, without a port, is on the list.
-func (l List) Allows(host string) bool {
-	host = canonical(host)
+// Allows says whether a host is on the list.
+func (l List) Allows(host Host) bool {
 	return slices.ContainsFunc(strings.Split(string(l), ","), func(entry string) bool {
-		if below, ok := strings.CutPrefix(entry, "*"); ok {
-			return len(host) > len(below) && strings.HasSuffix(host, below)
+		if domain, all := strings.CutPrefix(entry, below); all {
+			return host.Below(domain)
 		}
-		return entry != "" && entry == host
+		return entry != "" && entry == host.String()
 	})
-}
-
-// canonical returns the canonical form of a host.
-func canonical(host string) string {
-	if ip, ok := address(host); ok {
-		return ip.String()
-	}
-	return strings.ToLower(strings.TrimSuffix(host, "."))
-}
-
-func address(host string) (netip.Addr, bool) {
-	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return ip.Unmap(), err == nil
 }

@@ -5,6 +5,11 @@ import (
 	"testing"
 )
 
+func allows(list List, host string) bool {
+	h, err := Of(host)
+	return err == nil && list.Allows(h)
+}
+
 func TestParseAndAllows(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -29,6 +34,15 @@ func TestParseAndAllows(t *testing.T) {
 			[]string{"10.1.2.3", "::ffff:10.1.2.3", "FD00:0::1", "[fd00::1]"},
 			[]string{"10.1.2.4", "0x0a.1.2.3", "10.1.515", "fd00::1%eth0"},
 		},
+		{
+			"*.svc.cluster.local, x.example, GitHub.com, k8s.example",
+			[]string{"a.svc.cluster.local", "GITHUB.com."},
+			[]string{
+				"fd00::5%.svc.cluster.local", "[fd00::5%eth0.svc.cluster.local]", "::ffff:10.0.0.5%x.example", "fd00::1%",
+				"gİthub.com", "gıthub.com", "g%C4%B0thub.com", "\u212a8s.example", "a.ſvc.cluster.local", "github。com",
+				"10.1.2.5", "10.1.5", "0x5", "a.0x5", "x.example..", "[x.example]", "[x.example", "x.example\x00",
+			},
+		},
 		{"localhost", []string{"LocalHost"}, []string{"localhost.localdomain"}},
 	}
 	for _, tc := range tests {
@@ -38,12 +52,12 @@ func TestParseAndAllows(t *testing.T) {
 			continue
 		}
 		for _, host := range tc.allowed {
-			if !list.Allows(host) {
+			if !allows(list, host) {
 				t.Errorf("%q does not allow %q", tc.list, host)
 			}
 		}
 		for _, host := range tc.refused {
-			if list.Allows(host) {
+			if allows(list, host) {
 				t.Errorf("%q allows %q", tc.list, host)
 			}
 		}
@@ -61,12 +75,13 @@ func TestInvalidHostsAreRejected(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"*", "*.", "a.*.example", "*example.com", "https://a.example", "a.example:443", "a.example/path", "a b", "ünï.example", "10.1.2.0/24", "**.a", "a..b",
+		"fd00::1%eth0", "*.10.1.2.3", "*.fd00::1", "*.5", "\u212a8s.example", strings.Repeat("a.", 127) + "example",
 	} {
 		list, err := Parse("good.example, " + text)
 		if err == nil || !strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), "hooks.example.com") {
 			t.Errorf("%q: %v", text, err)
 		}
-		if list.Allows("good.example") {
+		if allows(list, "good.example") {
 			t.Errorf("%q: the valid part of the list is used", text)
 		}
 	}

@@ -32,7 +32,7 @@ type Addresses struct {
 }
 
 // permit returns an error if the operator does not allow a host.
-func (a Addresses) permit(host string) error {
+func (a Addresses) permit(host hosts.Host) error {
 	if a.Hosts == nil {
 		return nil
 	}

@@ -26,6 +26,7 @@ import (
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 )
 
 const userAgent = "knative-cdevents"
@@ -43,7 +44,7 @@ func (c *Clients) Send(ctx context.Context, to Target, ev event.Event, with Poli
 func (c *Clients) attempt(ctx context.Context, to Target, ev event.Event, with Policy) Outcome {
 	ctx, cancel := context.WithTimeout(ctx, with.timeout())
 	defer cancel()
-	req, err := newRequest(ctx, to.URL)
+	req, host, err := newRequest(ctx, to.URL)
 	if err != nil {
 		// The source is wrong, not the event.
 		return Outcome{Class: Retry, Err: err}
@@ -51,7 +52,7 @@ func (c *Clients) attempt(ctx context.Context, to Target, ev event.Event, with P
 	if err := encode(req, ev, with.Mode); err != nil {
 		return Outcome{Class: Poison, Err: err}
 	}
-	if err := c.addresses.permit(req.URL.Hostname()); err != nil {
+	if err := c.addresses.permit(host); err != nil {
 		return Outcome{Class: Unauthorized, Err: err}
 	}
 	shown, err := c.show(ctx, to.Show, req)
@@ -92,10 +93,14 @@ func (c *Clients) show(ctx context.Context, what credentials.Want, req *http.Req
 	return shown, nil
 }
 
-func newRequest(ctx context.Context, to string) (*http.Request, error) {
+func newRequest(ctx context.Context, to string) (*http.Request, hosts.Host, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, http.NoBody)
 	if err != nil {
-		return nil, fmt.Errorf("the sink's URI cannot be used: %w", cause(err))
+		return nil, hosts.Host{}, fmt.Errorf("the sink's URI cannot be used: %w", cause(err))
+	}
+	host, err := hosts.Of(req.URL.Hostname())
+	if err != nil {
+		return nil, host, fmt.Errorf("the sink's URI cannot be used: the host %w", err)
 	}
 	if user := req.URL.User; user != nil {
 		password, _ := user.Password()
@@ -105,7 +110,7 @@ func newRequest(ctx context.Context, to string) (*http.Request, error) {
 	// This header is not sent. It lets net/http repeat the request if the idle connection
 	// turns out to be closed; a duplicate is the same event.
 	req.Header["X-Idempotency-Key"] = nil
-	return req, nil
+	return req, host, nil
 }
 
 // encode fails only for an event that will never be accepted.

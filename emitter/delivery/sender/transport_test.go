@@ -279,6 +279,30 @@ func TestHostsAllowedByTheOperator(t *testing.T) {
 	}
 }
 
+// A host must be dialled as it is written, with and without a list.
+func TestHostsThatAreDialledAsAnother(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Skip("there is no IPv6 here:", err)
+	}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the sink was contacted") }))
+	s.Listener = listener
+	s.Start()
+	t.Cleanup(s.Close)
+	_, port, _ := strings.Cut(s.URL, "]")
+	for _, list := range []hosts.List{"", "*.example.com"} {
+		clients := NewClients(Addresses{Allowed: loopback, Hosts: func() hosts.List { return list }}, credentials.NewKeeper(fake.NewClientset()))
+		for _, uri := range []string{"http://[::1%25.example.com]" + port, "http://bücher.example.com" + port} {
+			out := clients.Send(t.Context(), at(uri), newEvent(t), quick())
+			if out.Class != Retry {
+				t.Errorf("%q, %s: %v", list, uri, out)
+			}
+			checkError(t, out.Err, "the sink's URI cannot be used", "example.com")
+		}
+	}
+}
+
 // Addresses are checked after DNS resolution.
 func TestRefusedAfterResolution(t *testing.T) {
 	t.Parallel()

@@ -27,6 +27,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
 	"github.com/knative-cdevents/knative-cdevents/canary/query"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 )
 
 // Name of the ConfigMap, in the controller's namespace.
@@ -170,6 +171,9 @@ func (s *Settings) readQueries(data map[string]string) error {
 		u, err := url.Parse(strings.TrimSpace(text))
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 			return errors.Join(append(errs, fmt.Errorf("%s is %q; it must be the address of your Prometheus, such as http://prometheus.monitoring.svc:9090, without user, query and fragment", prometheusKey, text))...)
+		}
+		if _, err := hosts.Of(u.Hostname()); err != nil {
+			return errors.Join(append(errs, fmt.Errorf("%s is %q, which cannot be used: the host %w", prometheusKey, text, err))...)
 		}
 		s.Prometheus = u
 	}
