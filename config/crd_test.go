@@ -138,6 +138,9 @@ func TestInvalidValuesAreRejected(t *testing.T) {
 		"environment":         `{"sink":{},"environment":{}}`,
 		"URI as object":       `{"sink":{"uri":{"scheme":"http"}}}`,
 		"extension as number": `{"sink":{},"ceOverrides":{"extensions":{"a":1}}}`,
+		"long expression":     `{"sink":{},"filters":[{"cesql":"` + strings.Repeat("x", 1025) + `"}]}`,
+		"many filters":        `{"sink":{},"filters":[{}` + strings.Repeat(`,{}`, 64) + `]}`,
+		"many in one":         `{"sink":{},"filters":[{"any":[{}` + strings.Repeat(`,{}`, 64) + `]}]}`,
 	} {
 		var object map[string]any
 		if err := json.Unmarshal([]byte(`{"spec":`+spec+`}`), &object); err != nil {

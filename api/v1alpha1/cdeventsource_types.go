@@ -44,7 +44,8 @@ type CDEventSourceSpec struct {
 	// may have 16 KiB.
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 	// filters select events, in the dialect of Knative's Trigger. An event is sent if it
-	// passes all filters. All filters together may have 64 KiB of JSON.
+	// passes all filters. All filters together may have 64 KiB of JSON, and their CESQL
+	// expressions 4 KiB.
 	Filters []eventingv1.SubscriptionsAPIFilter `json:"filters,omitempty"`
 	// delivery specifies how events are sent and retried. Durations are in ISO 8601 (PT30S);
 	// 30s is accepted too. Years and months are refused.

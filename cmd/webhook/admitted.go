@@ -45,6 +45,8 @@ type admitted struct {
 	system string
 	// full reports whether a namespace already has the maximum number of sources.
 	full func(ctx context.Context, namespace string) (bool, error)
+	// budget limits what checking the sources of a namespace may cost.
+	budget *source.Budget
 }
 
 var (
@@ -58,7 +60,7 @@ var (
 
 // DeepCopyObject implements runtime.Object.
 func (a *admitted) DeepCopyObject() runtime.Object {
-	return &admitted{CDEventSource: *a.DeepCopy(), system: a.system, full: a.full}
+	return &admitted{CDEventSource: *a.DeepCopy(), system: a.system, full: a.full, budget: a.budget}
 }
 
 // Validate implements apis.Validatable. An unchanged spec stays admitted even if it
@@ -66,6 +68,9 @@ func (a *admitted) DeepCopyObject() runtime.Object {
 func (a *admitted) Validate(ctx context.Context) *apis.FieldError {
 	if before, ok := apis.GetBaseline(ctx).(*admitted); ok && same(before.Spec, a.Spec, before.Unread, a.Unread) {
 		return nil
+	}
+	if err := a.budget.Spend(&a.CDEventSource); err != nil {
+		return err
 	}
 	if err := source.Check(&a.CDEventSource, a.system); err != nil {
 		return err

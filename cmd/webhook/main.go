@@ -33,6 +33,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/canary"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
 
 const (
@@ -61,7 +62,7 @@ func resources(ctx context.Context, _ configmap.Watcher) *controller.Impl {
 		logging.FromContext(ctx).Fatalw("The webhook cannot start: making a client for metadata", "error", err)
 	}
 	kinds := map[schema.GroupVersionKind]resourcesemantics.GenericCRD{
-		v1alpha1.SourceKind: &admitted{system: system.Namespace(), full: countSources(client)},
+		v1alpha1.SourceKind: &admitted{system: system.Namespace(), full: countSources(client), budget: source.NewBudget(system.Namespace())},
 		v1alpha1.GateKind:   &admittedGate{},
 	}
 	// Unknown fields are left to the API server: it prunes or rejects them, as the

@@ -23,10 +23,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/canary"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/source"
 )
 
 func arriving(change func(*admitted)) *admitted {
-	a := &admitted{system: "knative-cdevents", full: func(context.Context, string) (bool, error) { return false, nil }}
+	a := &admitted{system: "knative-cdevents", budget: source.NewBudget("knative-cdevents"), full: func(context.Context, string) (bool, error) { return false, nil }}
 	a.Namespace, a.Name = "shop", "all"
 	a.Spec.Sink.URI = apis.HTTP("sink.example.com")
 	change(a)
@@ -74,7 +75,7 @@ func TestRefusedSources(t *testing.T) {
 
 // The author can fix all problems at once, and sees which field each is about.
 func TestAllProblemsAreReportedWithTheirFields(t *testing.T) {
-	a := &admitted{system: "knative-cdevents"}
+	a := &admitted{system: "knative-cdevents", budget: source.NewBudget("knative-cdevents")}
 	a.Namespace = "shop"
 	if err := json.Unmarshal([]byte(`{"metadata":{"namespace":"shop","name":"all"},"spec":{
 		"sink":{"ref":{"apiVersion":"v1","kind":"Pod","name":"a"}},
@@ -102,7 +103,7 @@ func TestAllProblemsAreReportedWithTheirFields(t *testing.T) {
 		t.Errorf("the message ends in a field name: %s", err)
 	}
 	// A field that cannot be parsed may stay until it is changed.
-	changed := &admitted{CDEventSource: *a.DeepCopy(), system: a.system}
+	changed := &admitted{CDEventSource: *a.DeepCopy(), system: a.system, budget: a.budget}
 	changed.Labels = map[string]string{"a": "b"}
 	if err := changed.Validate(apis.WithinUpdate(context.Background(), a)); err != nil {
 		t.Error(err)
@@ -148,6 +149,39 @@ func TestSourceLimit(t *testing.T) {
 	// If the webhook cannot count, the controller still enforces the limit.
 	if err := in("shop", func(context.Context, string) (bool, error) { return false, errors.New("away") }).Validate(create); err != nil {
 		t.Error(err)
+	}
+}
+
+// Nobody's filters take the time in which other objects are admitted. What is not checked
+// costs nothing.
+func TestBudgetOfANamespace(t *testing.T) {
+	budget := source.NewBudget("knative-cdevents")
+	of := func(change func(*admitted)) *admitted {
+		return arriving(func(a *admitted) {
+			a.budget = budget
+			for range 4 {
+				a.Spec.Filters = append(a.Spec.Filters, eventingv1.SubscriptionsAPIFilter{CESQL: "TRUE" + strings.Repeat(" ", 1020)})
+			}
+			change(a)
+		})
+	}
+	same := func(*admitted) {}
+	var err *apis.FieldError
+	for range 2 * delivery.MaxSources {
+		if err = of(same).Validate(apis.WithinCreate(context.Background())); err != nil {
+			break
+		}
+	}
+	if err == nil || !strings.Contains(err.Error(), "too many changes: spec.filters") {
+		t.Errorf("%v", err)
+	}
+	labelled := of(func(a *admitted) { a.Labels = map[string]string{"a": "b"} })
+	if err := labelled.Validate(apis.WithinUpdate(context.Background(), of(same))); err != nil {
+		t.Errorf("an unchanged spec: %v", err)
+	}
+	elsewhere := of(func(a *admitted) { a.Namespace = "other" })
+	if err := elsewhere.Validate(apis.WithinCreate(context.Background())); err != nil {
+		t.Errorf("another namespace: %v", err)
 	}
 }
 

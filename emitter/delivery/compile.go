@@ -21,11 +21,18 @@ const (
 	maxNesting    = 32
 )
 
+// MaxExpressions limits the CESQL expressions of a source together, in bytes. Parsing takes
+// nearly all of the time that checking a source can take.
+const MaxExpressions = 4 << 10
+
 // Compile returns one filter for a list, all of which must pass. Eventing's own compiler
 // skips a filter that it cannot parse, and then lets everything pass.
 func Compile(filters []eventingv1.SubscriptionsAPIFilter) (Filter, error) { return compile(filters) }
 
 func compile(filters []eventingv1.SubscriptionsAPIFilter) (allOf, error) {
+	if size := ExpressionSize(filters); size > MaxExpressions {
+		return nil, fmt.Errorf("spec.filters has CESQL expressions of %d bytes; together they must not have more than %d", size, MaxExpressions)
+	}
 	c := compiler{left: maxFilters}
 	out := make(allOf, 0, len(filters))
 	var errs []error
@@ -46,6 +53,20 @@ func compile(filters []eventingv1.SubscriptionsAPIFilter) (allOf, error) {
 		return nil, errors.Join(errs...)
 	}
 	return out, nil
+}
+
+// ExpressionSize returns the length of all CESQL expressions in filters, nested ones included,
+// in bytes.
+func ExpressionSize(filters []eventingv1.SubscriptionsAPIFilter) int {
+	size := 0
+	for i := range filters {
+		f := &filters[i]
+		size += len(f.CESQL) + ExpressionSize(f.All) + ExpressionSize(f.Any)
+		if f.Not != nil {
+			size += ExpressionSize([]eventingv1.SubscriptionsAPIFilter{*f.Not})
+		}
+	}
+	return size
 }
 
 // compiler counts how many more filters are allowed.

@@ -13,9 +13,9 @@ import (
 
 // hostile makes a source as expensive to check as validation allows.
 func hostile(s *v1alpha1.CDEventSource) {
-	for range 16 {
+	for range 4 {
 		s.Spec.Filters = append(s.Spec.Filters, eventingv1.SubscriptionsAPIFilter{Any: []eventingv1.SubscriptionsAPIFilter{
-			{CESQL: strings.Repeat("TRUE AND ", 110) + "TRUE"}, {All: []eventingv1.SubscriptionsAPIFilter{{CESQL: "FALSE"}}},
+			{CESQL: strings.Repeat("TRUE AND ", 112) + "TRUE"}, {All: []eventingv1.SubscriptionsAPIFilter{{CESQL: "FALSE"}}},
 		}})
 	}
 }

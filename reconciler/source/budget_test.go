@@ -1,0 +1,105 @@
+package source
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
+)
+
+// expressions returns a change that gives a source so many expressions of that length, which
+// takes the parser the longest known time.
+func expressions(n, length int) func(*v1alpha1.CDEventSource) {
+	return func(s *v1alpha1.CDEventSource) {
+		for range n {
+			s.Spec.Filters = append(s.Spec.Filters, eventingv1.SubscriptionsAPIFilter{CESQL: strings.Repeat("1=", length/2-1) + "1 "})
+		}
+	}
+}
+
+// All sources of a namespace may be written at once, but not again and again.
+func TestBudgetOfANamespace(t *testing.T) {
+	t.Parallel()
+	now := start
+	b := NewBudget(systemNamespace)
+	b.now = func() time.Time { return now }
+	largest, plain := newSource(expressions(4, 1024)), newSource()
+	if size := delivery.ExpressionSize(largest.Spec.Filters); size != delivery.MaxExpressions {
+		t.Fatalf("the largest source has %d bytes of expressions", size)
+	}
+	for i := range delivery.MaxSources {
+		if err := b.Spend(largest); err != nil {
+			t.Fatalf("source %d: %v", i, err)
+		}
+	}
+	for range 3 { // a refused one costs nothing
+		err := b.Spend(largest)
+		if err == nil || !strings.Contains(err.Error(), "spec.filters") || !strings.Contains(err.Error(), "namespace shop") || !strings.Contains(err.Error(), "again in 5s") {
+			t.Errorf("%v", err)
+		}
+	}
+	in := func(namespace string) *v1alpha1.CDEventSource {
+		s := largest.DeepCopy()
+		s.Namespace = namespace
+		return s
+	}
+	for _, s := range []*v1alpha1.CDEventSource{plain, newSource(expressions(64, 1024)), in("other"), in(systemNamespace)} {
+		if err := b.Spend(s); err != nil {
+			t.Errorf("namespace %s, %d filters: %v", s.Namespace, len(s.Spec.Filters), err)
+		}
+	}
+	now = now.Add(4 * time.Second)
+	if err := b.Spend(largest); err != nil {
+		t.Errorf("four seconds later: %v", err)
+	}
+	for i := range 2 * maxNamespaces {
+		if err := b.Spend(in(fmt.Sprint("ns-", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := b.byNamespace.Len(); n != maxNamespaces {
+		t.Errorf("%d namespaces are kept", n)
+	}
+}
+
+// A source is refused for its size before anything in it is parsed.
+func TestExpressionsAreMeasuredBeforeTheyAreParsed(t *testing.T) {
+	t.Parallel()
+	nested := newSource(func(s *v1alpha1.CDEventSource) {
+		inside := eventingv1.SubscriptionsAPIFilter{Any: []eventingv1.SubscriptionsAPIFilter{{CESQL: strings.Repeat("(", 1023)}, {CESQL: strings.Repeat("(", 1023)}}}
+		s.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Not: &inside}, {All: []eventingv1.SubscriptionsAPIFilter{inside}}, {CESQL: "not CESQL"}}
+	})
+	for _, s := range []*v1alpha1.CDEventSource{newSource(expressions(64, 1024)), newSource(expressions(5, 1024)), nested} {
+		err := Check(s, systemNamespace)
+		if err == nil || !strings.Contains(err.Error(), "together they must not have more than 4096") || strings.Count(err.Error(), "\n") > 1 {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// BenchmarkCheck compares the most expensive source that is parsed with one as people write
+// them. Its metric is a ratio, so that it can be compared between machines.
+func BenchmarkCheck(b *testing.B) {
+	usual := newSource(func(s *v1alpha1.CDEventSource) {
+		s.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "type LIKE 'dev.cdevents.service.%' AND subject LIKE 'service/shop/%'"}}
+	})
+	took := map[string]time.Duration{}
+	for name, s := range map[string]*v1alpha1.CDEventSource{"usual": usual, "largest": newSource(expressions(4, 1024)), "refused": newSource(expressions(64, 1024))} {
+		for range 3 {
+			_ = Check(s, systemNamespace) // fills the parser's caches
+		}
+		began := time.Now()
+		for range b.N {
+			_ = Check(s, systemNamespace) // only the time counts
+		}
+		took[name] = time.Since(began)
+	}
+	b.ReportMetric(float64(took["largest"])/float64(took["usual"]), "largest/usual")
+	b.ReportMetric(float64(took["refused"])/float64(took["usual"]), "refused/usual")
+	b.ReportMetric(took["largest"].Seconds()*1000/float64(b.N), "ms/largest")
+}
