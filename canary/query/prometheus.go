@@ -89,7 +89,11 @@ func (e *UnusableError) Error() string { return e.Why }
 func (p *Prometheus) Count(ctx context.Context, expr string, at time.Time) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	question := url.Values{"query": {expr}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}, "timeout": {patience.String()}}
+	question := url.Values{
+		"query": {expr}, "time": {strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64)}, "timeout": {patience.String()},
+		// Thanos and VictoriaMetrics are to fail rather than to leave something out. Others ignore this.
+		"partial_response": {"false"}, "deny_partial_response": {"1"},
+	}
 	target := p.at.JoinPath("api", "v1", "query")
 	target.RawQuery = question.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
@@ -116,12 +120,15 @@ func (p *Prometheus) Count(ctx context.Context, expr string, at time.Time) (floa
 	return p.read(resp.StatusCode, body)
 }
 
-// answer is Prometheus' own.
+// answer is Prometheus' own. Its infos are not read: they are about the query, and say nothing of what is missing.
 type answer struct {
-	Status   string   `json:"status"`
-	Error    string   `json:"error"`
-	Warnings []string `json:"warnings"`
-	Data     struct {
+	Status string `json:"status"`
+	Error  string `json:"error"`
+	// Warnings is how Prometheus, Thanos, Mimir and Cortex say that an answer may be incomplete, and IsPartial how
+	// VictoriaMetrics does.
+	Warnings  []string `json:"warnings"`
+	IsPartial bool     `json:"isPartial"`
+	Data      struct {
 		ResultType string          `json:"resultType"`
 		Result     json.RawMessage `json:"result"`
 	} `json:"data"`
@@ -138,6 +145,8 @@ func (p *Prometheus) read(status int, body []byte) (float64, error) {
 		return 0, fmt.Errorf("the answer of the Prometheus at %s is not one, or is too long: %w", p.at.Redacted(), err)
 	case len(a.Warnings) > 0:
 		return 0, fmt.Errorf("the Prometheus at %s warns that the answer may be incomplete: %.200s", p.at.Redacted(), strings.Join(a.Warnings, "; "))
+	case a.IsPartial:
+		return 0, fmt.Errorf("the Prometheus at %s says that the answer is incomplete (isPartial): some of its storage nodes did not answer", p.at.Redacted())
 	}
 	var pair [2]any
 	switch a.Data.ResultType {

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"encoding/pem"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,12 +22,13 @@ import (
 
 func TestAsk(t *testing.T) {
 	t.Parallel()
+	var partial atomic.Bool
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := map[string]string{`total{r="cart-2"}`: "100", `bad{r="cart-2"}`: "3", `total{r="cart-1"}`: "900"}[r.URL.Query().Get("query")]
 		if n == "" {
 			n = "NaN"
 		}
-		_, _ = w.Write([]byte(`{"status":"success","data":{"resultType":"scalar","result":[1,"` + n + `"]}}`)) // a test server
+		_, _ = fmt.Fprintf(w, `{"status":"success","isPartial":%t,"data":{"resultType":"scalar","result":[1,"%s"]}}`, partial.Load(), n) // a test server
 	}))
 	t.Cleanup(s.Close)
 	at, err := url.Parse(s.URL)
@@ -47,6 +50,10 @@ func TestAsk(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if got := all[of("other", "cart-1")]; got.Reason != gaterun.QueryUnknown || !strings.Contains(got.Detail, "it has checkout") {
+		t.Errorf("%+v", got)
+	}
+	partial.Store(true)
+	if got := q.Ask(t.Context(), time.Now(), []gaterun.Question{of("checkout", "cart-2")})[of("checkout", "cart-2")]; got.Reason != gaterun.QueryFailed || !strings.Contains(got.Detail, "isPartial") {
 		t.Errorf("%+v", got)
 	}
 	s.Close()
