@@ -146,13 +146,14 @@ func (m *Memory) find(text []byte) (l line, value float64, ok bool) {
 
 // learn determines the meaning of the parser's current series, and remembers it while there is room.
 func (m *Memory) learn(text []byte, p textparse.Parser, most int) line {
-	name := text
-	if i := bytes.IndexByte(text, '{'); i >= 0 {
-		name = text[:i]
+	var l labels.Labels
+	name := nameBefore(text)
+	if len(name) == 0 { // as in {"name",label="value"}
+		p.Labels(&l)
+		name = []byte(l.Get(labels.MetricName))
 	}
 	out := line{start: string(name) == processStart}
 	if m.reader.Wants(name) {
-		var l labels.Labels
 		p.Labels(&l)
 		id := fingerprintOf(l.Bytes(nil))
 		if out.series = m.series[id]; out.series == nil {
@@ -170,6 +171,15 @@ func (m *Memory) learn(text []byte, p textparse.Parser, most int) line {
 		m.known[fingerprintOf(text)] = out
 	}
 	return out
+}
+
+// nameBefore returns the name that stands before the labels of a series, empty if it is among them. It does not read the labels,
+// which most series are not worth. The format ignores blanks around a name.
+func nameBefore(text []byte) []byte {
+	if i := bytes.IndexByte(text, '{'); i >= 0 {
+		text = text[:i]
+	}
+	return bytes.Trim(text, " \t")
 }
 
 // accept remembers the comments of a text that the parser has read to its end.
