@@ -55,8 +55,9 @@ func (c *cluster) assign(held bool, in Input) ([]string, []Move) {
 			owners[s] = m.Name
 		}
 	}
-	// In this order, each part of the moves is a fair sample of all of them.
-	slices.SortFunc(moves, func(a, b Move) int { return cmp.Compare(mix(a.Shard), mix(b.Shard)) })
+	// In this order, each part of the moves is a fair sample of all of them. It is another one than that in which the pool
+	// gives shards of the same load, by which all moves to one member would come before those to the next.
+	slices.SortFunc(moves, func(a, b Move) int { return cmp.Compare(mix(^a.Shard), mix(^b.Shard)) })
 	return owners, moves
 }
 

@@ -55,6 +55,21 @@ func TestMovesAreAFairSample(t *testing.T) {
 	}
 }
 
+// Of the moves to several members, none waits for all of another's.
+func TestMembersGetTheirShardsTogether(t *testing.T) {
+	in := twoMembers(100, 50)
+	in.Members = append(in.Members, placement.Member{Name: "c", Revision: "v2", Phase: placement.Up})
+	first, toB := plan(t, in).Next(100), 0
+	for _, m := range first {
+		if m.To == "b" {
+			toB++
+		}
+	}
+	if len(first) != 10 || toB < 2 || toB > 8 {
+		t.Errorf("%d of the first ten moves are to one of two members: %v", toB, first)
+	}
+}
+
 // Two Revisions have the same remainder. The one that gets the extra shard by the last plan keeps it, although the other one
 // has more of its shards by now: if it passed to that one, shards would move that the first plan left.
 func TestTheExtraShardStaysWhileShardsMove(t *testing.T) {
