@@ -91,6 +91,9 @@ final class Poller implements Runnable {
     if (answer instanceof Answer.NotEnabled) {
       return "the Service has no annotation stateful.knative-cdevents.dev/placement" + then;
     }
+    if (known.plan() == null) {
+      return "the server's answer is older than the last plan" + then;
+    }
     String held = known.plan().held().isEmpty() ? "" : ", held: " + known.plan().held();
     return "the server's plan is in mode " + known.plan().mode() + held;
   }

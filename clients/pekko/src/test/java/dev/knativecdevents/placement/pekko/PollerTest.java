@@ -39,6 +39,33 @@ class PollerTest {
     }
   }
 
+  @Test
+  void goesOnAfterAnOlderPlanWithoutANewerOne() throws Exception {
+    Deque<Answer> answers =
+        new ArrayDeque<>(
+            List.of(
+                new Answer.Found(Plans.plan(Plans.fields(7))),
+                new Answer.NotEnabled(Duration.ZERO),
+                // From a replica of the server that lags behind. It is not to be followed.
+                new Answer.Found(Plans.plan(Plans.fields(6)))));
+    CountDownLatch asked = new CountDownLatch(6);
+    Poller poller =
+        new Poller(
+            known -> {
+              asked.countDown();
+              return answers.isEmpty() ? new Answer.Found(Plans.plan(Plans.fields(8))) : answers.remove();
+            },
+            new Backoff(Duration.ofMillis(1), Duration.ofMillis(2), new SplittableRandom(1)),
+            NoLogging.getInstance());
+    poller.start();
+    try {
+      assertTrue(asked.await(30, TimeUnit.SECONDS), () -> "the poller ended: " + asked.getCount() + " of 6 requests were not sent");
+      assertEquals(8, poller.known().version());
+    } finally {
+      poller.stop();
+    }
+  }
+
   @SuppressWarnings("unchecked")
   private static <E extends Throwable> E unchecked(Throwable thrown) throws E {
     throw (E) thrown;
