@@ -181,11 +181,13 @@ type fleet struct {
 	registry   *registry
 	token      string
 	nodes      []*node
+	// lease of the members that start from now on.
+	lease time.Duration
 }
 
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	f := &fleet{T: t, agent: provider.NewInMemAgent(), controller: newController(t), registry: newRegistry(), token: filepath.Join(t.TempDir(), "token")}
+	f := &fleet{T: t, agent: provider.NewInMemAgent(), controller: newController(t), registry: newRegistry(), token: filepath.Join(t.TempDir(), "token"), lease: testLease}
 	if err := os.WriteFile(f.token, []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +205,7 @@ func newFleet(t *testing.T) *fleet {
 func (f *fleet) settings() Settings {
 	return Settings{
 		Shards: testShards, URL: f.controller.URL, Namespace: "shop", Service: "cart", TokenFile: f.token, Wait: time.Second, StaleAfter: 3 * time.Second,
-		MinBackoff: 50 * time.Millisecond, MaxBackoff: 200 * time.Millisecond, Lease: testLease, tick: 50 * time.Millisecond,
+		MinBackoff: 50 * time.Millisecond, MaxBackoff: 200 * time.Millisecond, Lease: f.lease, tick: 50 * time.Millisecond,
 		// The identities of the tests are numbers.
 		ShardOf: func(identity string, shards int) int { n, _ := strconv.Atoi(identity); return n % shards },
 	}
