@@ -53,7 +53,8 @@ func (e *emitting) journal(ctx context.Context) {
 	logger := logging.FromContext(ctx)
 	e.filters = delivery.NewFilters()
 	e.router = &delivery.Router{
-		Sources:         e.allSources,
+		Sources:         e.sourcesOf,
+		Source:          e.sourceByUID,
 		Namespace:       func(name string) (map[string]string, bool, error) { return e.labels.of(ctx, name) },
 		SystemNamespace: system.Namespace(),
 		Cluster:         e.clusterURI,

@@ -87,7 +87,7 @@ func newEmitting(ctx context.Context, p *process, cmw configmap.Watcher) *emitti
 
 // watch makes the informers of our own resources, namespaces and trust bundles.
 func (e *emitting) watch(ctx context.Context) {
-	e.sources = client.NewSourceInformer(e.clientset, metav1.NamespaceAll, 0, nil)
+	e.sources = client.NewSourceInformer(e.clientset, metav1.NamespaceAll, 0, client.SourceIndexers())
 	e.subjects = client.NewSubjectInformer(e.clientset, system.Namespace(), 0, nil)
 	must(ctx, "setting a transform on the informer for CDEventSubjects", e.subjects.SetTransform(packed))
 	e.namespaces = metadatainformer.NewSharedInformerFactory(e.metadata, 0).
@@ -208,6 +208,16 @@ func (e *emitting) allSources() []*v1alpha1.CDEventSource {
 		return nil // listing everything from memory cannot fail
 	}
 	return all
+}
+
+// sourcesOf lists the sources of a namespace.
+func (e *emitting) sourcesOf(namespace string) []*v1alpha1.CDEventSource {
+	return client.SourcesOf(e.sources.GetIndexer(), namespace)
+}
+
+// sourceByUID returns a source, nil if there is none.
+func (e *emitting) sourceByUID(uid types.UID) *v1alpha1.CDEventSource {
+	return client.SourceByUID(e.sources.GetIndexer(), uid)
 }
 
 // sourceNames are the names of sources in metrics.

@@ -66,7 +66,7 @@ func following(t *testing.T) (e *emitting, s *store.Store, queue *enqueued) {
 	e.sources = client.NewSourceInformer(ours, metav1.NamespaceAll, 0, nil)
 	e.filters = delivery.NewFilters()
 	e.router = &delivery.Router{
-		Sources: e.allSources, Namespace: func(string) (map[string]string, bool, error) { return nil, true, nil }, SystemNamespace: "knative-cdevents",
+		Sources: e.sourcesOf, Source: e.sourceByUID, Namespace: func(string) (map[string]string, bool, error) { return nil, true, nil }, SystemNamespace: "knative-cdevents",
 		Cluster: func() string { return "https://cluster" }, Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
 	}
 	s = store.New()

@@ -1,8 +1,6 @@
 package delivery
 
 import (
-	"slices"
-
 	"github.com/cloudevents/sdk-go/v2/event"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -15,8 +13,10 @@ const EnvironmentLabel = "cdevents.knative-cdevents.dev/environment"
 
 // Router chooses the recipients of a transition. It implements ledger.Router.
 type Router struct {
-	// Sources lists all CDEventSources.
-	Sources func() []*v1alpha1.CDEventSource
+	// Sources lists the CDEventSources of a namespace, and Source finds one by its UID, nil if there is none. Both are
+	// looked up in an index: what a transition costs must not grow with the sources of all other namespaces.
+	Sources func(namespace string) []*v1alpha1.CDEventSource
+	Source  func(types.UID) *v1alpha1.CDEventSource
 	// Namespace returns the labels of a namespace, false if there is none. It is not asked about the
 	// namespace of a cluster-scoped object.
 	Namespace func(name string) (labels map[string]string, exists bool, err error)
@@ -47,10 +47,11 @@ func (r *Router) NamespaceLabels(namespace string) (labels map[string]string, ex
 
 // Exists implements ledger.Router.
 func (r *Router) Exists(source types.UID) bool {
-	return slices.ContainsFunc(r.Sources(), func(s *v1alpha1.CDEventSource) bool { return s.UID == source })
+	return r.Source(source) != nil
 }
 
 // Operator implements ledger.Router.
 func (r *Router) Operator(source types.UID) bool {
-	return slices.ContainsFunc(r.Sources(), func(s *v1alpha1.CDEventSource) bool { return s.UID == source && s.Namespace == r.SystemNamespace })
+	s := r.Source(source)
+	return s != nil && s.Namespace == r.SystemNamespace
 }

@@ -22,7 +22,7 @@ func crowded() (recipients, replays func() int) {
 		all = append(all, s)
 	}
 	r := router(nil)
-	r.Sources = func() []*v1alpha1.CDEventSource { return all }
+	r.knows(func() []*v1alpha1.CDEventSource { return all })
 	own := ledger.Labels{Own: map[string]string{"team": "web"}, Namespace: labelled}
 	recipients = func() int {
 		return len(r.Recipients(subject, own, lifecycle.Transition{Sequence: 1, Type: lifecycle.Deployed, Time: noon}))

@@ -57,9 +57,7 @@ func (r *Router) LetIn(leaves *v1alpha1.CDEventSource) []*v1alpha1.CDEventSource
 	if leaves.Namespace == r.SystemNamespace {
 		return nil
 	}
-	now := slices.DeleteFunc(slices.Clone(r.Sources()), func(s *v1alpha1.CDEventSource) bool {
-		return s.Namespace != leaves.Namespace || s.UID == leaves.UID
-	})
+	now := slices.DeleteFunc(slices.Clone(r.Sources(leaves.Namespace)), func(s *v1alpha1.CDEventSource) bool { return s.UID == leaves.UID })
 	was := leaves.DeepCopy()
 	was.DeletionTimestamp = nil
 	before, still := Surplus(append(slices.Clone(now), was)), Surplus(now)
@@ -73,14 +71,9 @@ func byAge(a, b *v1alpha1.CDEventSource) int {
 // candidates returns the sources that may be recipients for a namespace: the operator's
 // first, then by age. For a cluster-scoped object there are only the operator's. While the journal has room, it takes them in this order.
 func (r *Router) candidates(namespace string) (candidates []*v1alpha1.CDEventSource, surplus map[types.UID]bool) {
-	var operators, tenants []*v1alpha1.CDEventSource
-	for _, s := range r.Sources() {
-		switch s.Namespace {
-		case r.SystemNamespace:
-			operators = append(operators, s)
-		case namespace:
-			tenants = append(tenants, s)
-		}
+	operators, tenants := slices.Clone(r.Sources(r.SystemNamespace)), []*v1alpha1.CDEventSource(nil)
+	if namespace != "" && namespace != r.SystemNamespace {
+		tenants = slices.Clone(r.Sources(namespace))
 	}
 	slices.SortFunc(operators, byAge)
 	slices.SortFunc(tenants, byAge)

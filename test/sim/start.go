@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -51,7 +52,8 @@ func (w *world) start() *process {
 func (p *process) startEmitter() {
 	w := p.w
 	router := &delivery.Router{
-		Sources:     func() []*v1alpha1.CDEventSource { return w.sources },
+		Sources:     w.sourcesOf,
+		Source:      w.sourceByUID,
 		Namespace:   func(string) (map[string]string, bool, error) { return nil, false, nil },
 		Cluster:     func() string { return "https://cluster.example.com" },
 		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "sim"} },
@@ -109,4 +111,15 @@ func (p *process) list() {
 			p.position = w.store.Version()
 		}
 	}
+}
+
+func (w *world) sourcesOf(namespace string) []*v1alpha1.CDEventSource {
+	return slices.DeleteFunc(slices.Clone(w.sources), func(s *v1alpha1.CDEventSource) bool { return s.Namespace != namespace })
+}
+
+func (w *world) sourceByUID(uid types.UID) *v1alpha1.CDEventSource {
+	if i := slices.IndexFunc(w.sources, func(s *v1alpha1.CDEventSource) bool { return s.UID == uid }); i >= 0 {
+		return w.sources[i]
+	}
+	return nil
 }

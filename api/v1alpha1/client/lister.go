@@ -1,8 +1,12 @@
 package client
 
 import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/listers"
 	"k8s.io/client-go/tools/cache"
 
@@ -39,4 +43,48 @@ func newLister[T runtime.Object](indexer cache.Indexer, resource schema.GroupRes
 // Namespaced returns a lister for one namespace.
 func (l Lister[T]) Namespaced(ns string) listers.ResourceIndexer[T] {
 	return listers.NewNamespaced(listers.New[T](l.indexer, l.resource), ns)
+}
+
+// byUID is the index of objects by UID.
+const byUID = "uid"
+
+// SourceIndexers are the indexes that SourcesOf and SourceByUID look into.
+func SourceIndexers() cache.Indexers {
+	return cache.Indexers{
+		cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
+		byUID: func(obj any) ([]string, error) {
+			o, err := meta.Accessor(obj)
+			if err != nil {
+				return nil, fmt.Errorf("indexing by UID: %w", err)
+			}
+			return []string{string(o.GetUID())}, nil
+		},
+	}
+}
+
+// SourcesOf lists the CDEventSources of a namespace, at a cost that does not depend on other namespaces.
+func SourcesOf(indexer cache.Indexer, namespace string) []*v1alpha1.CDEventSource {
+	return indexedSources(indexer, cache.NamespaceIndex, namespace)
+}
+
+// SourceByUID returns a CDEventSource, nil if there is none.
+func SourceByUID(indexer cache.Indexer, uid types.UID) *v1alpha1.CDEventSource {
+	for _, s := range indexedSources(indexer, byUID, string(uid)) {
+		return s
+	}
+	return nil
+}
+
+func indexedSources(indexer cache.Indexer, index, value string) []*v1alpha1.CDEventSource {
+	found, err := indexer.ByIndex(index, value)
+	if err != nil {
+		return nil // the indexer has both indexes
+	}
+	out := make([]*v1alpha1.CDEventSource, 0, len(found))
+	for _, obj := range found {
+		if s, ok := obj.(*v1alpha1.CDEventSource); ok {
+			out = append(out, s)
+		}
+	}
+	return out
 }
