@@ -105,17 +105,20 @@ func (k KnownRevision) size() int {
 	for _, uid := range k.Before {
 		n += len(uid)
 	}
+	if k.Replaced != nil {
+		n += k.Replaced.size()
+	}
 	return n
 }
 
 // bare drops what a later snapshot shows again.
 func (k KnownRevision) bare() KnownRevision {
-	k.Images, k.Annotations, k.Misdeclared = nil, nil, ""
+	k.Images, k.Annotations, k.Misdeclared, k.Replaced = nil, nil, "", nil
 	return k
 }
 
 func (f Former) size() int {
-	n := len(f.Name) + len(f.Template)
+	n := len(f.Name) + len(f.UID) + len(f.Template)
 	for _, d := range f.Digests {
 		n += len(`"",`) + len(d)
 	}

@@ -31,7 +31,7 @@ func TestLargeServiceIsBounded(t *testing.T) {
 		for i := range 4000 {
 			urls = append(urls, fmt.Sprintf("https://%s-%04d.example.com", wide[:60], i))
 		}
-		s.Route = &Route{Effective: true, Ready: true, URLs: BoundURLs(urls), Traffic: []Share{{Revision: r.Name, Percent: 100}}}
+		s.Route = &Route{Effective: true, URLs: BoundURLs(urls), Traffic: []Share{{Revision: r.Name, Percent: 100}}}
 		at = at.Add(time.Minute)
 		result := Next(DefaultRules, m, s, at)
 		m = result.Memory
@@ -93,7 +93,7 @@ func TestManyRevisionsWithTrafficAreBounded(t *testing.T) {
 		for _, name := range []string{"x", "y"} {
 			annotations[name] = strings.Repeat(escaped, (2<<10)/JSONSize(escaped))
 		}
-		s := Snapshot{Ready: true, Revisions: map[string]Revision{}, Route: &Route{Effective: true, Ready: true}}
+		s := Snapshot{Ready: true, Revisions: map[string]Revision{}, Route: &Route{Effective: true}}
 		for generation := range int64(100) {
 			r := Revision{Name: fmt.Sprintf("cart-%05d", generation), UID: strings.Repeat("u", 36), Generation: generation + 1, Ready: true, Template: fmt.Sprint(generation)}
 			for i := range 40 {

@@ -271,15 +271,13 @@ func (b *builder) settled(c *ClusterMemory) {
 	if b.view != nil {
 		t.Revision = b.newestMember(b.view)
 	}
-	switch due := b.since(waitSettling, c.Settling, limit).Add(limit); {
+	switch since := b.since(waitSettling, c.Settling, limit); {
 	case b.view != nil && b.view.Settled:
 		c.Settling, c.Overdue = time.Time{}, false
 		t.Type, t.Cluster = ClusterSettled, b.clusterDetails(true)
 		b.emit(t)
 	case limit <= 0 || c.Overdue:
-	case b.now.Before(due):
-		b.wakeAt(due)
-	default:
+	case b.over(since, limit):
 		c.Overdue = true
 		t.Type, t.Cluster = ClusterUnsettled, b.clusterDetails(false)
 		b.emit(t)
@@ -320,19 +318,19 @@ func (b *builder) awaits(r *Revision, since time.Time) (details *ClusterDetails,
 		return nil, false
 	}
 	limit := b.rules.SettleWithin
-	due := since.Add(limit)
-	if b.view != nil && b.view.Settled {
-		switch part, vacantUntil := b.part(r.Name), since.Add(vacancyLimit); {
-		case part.Members > 0, part.Pods == 0 && !b.now.Before(vacantUntil):
-			return b.clusterDetails(!b.m.Cluster.Interrupted), false
-		case part.Pods == 0 && vacantUntil.Before(due):
-			b.wakeAt(vacantUntil)
-		}
-	}
-	if limit <= 0 || !b.now.Before(due) {
+	if limit <= 0 {
 		return b.clusterDetails(false), false
 	}
-	b.wakeAt(due)
+	if b.view != nil && b.view.Settled {
+		part := b.part(r.Name)
+		vacant := part.Pods == 0 && vacancyLimit < limit && b.over(since, vacancyLimit)
+		if part.Members > 0 || vacant {
+			return b.clusterDetails(!b.m.Cluster.Interrupted), false
+		}
+	}
+	if b.over(since, limit) {
+		return b.clusterDetails(false), false
+	}
 	return nil, true
 }
 

@@ -14,6 +14,8 @@ type EnvironmentSnapshot struct {
 	Version string
 	// Gone: the object with this UID no longer exists. Only Beneath and BeneathReason are set then.
 	Gone bool
+	// Unconfirmed is as in Snapshot.
+	Unconfirmed bool
 	// Beneath is BeneathUnknown if resources that the environment consisted of may still exist, and BeneathReason
 	// says why.
 	Beneath, BeneathReason string

@@ -11,6 +11,8 @@ type EnvironmentResult struct {
 	Transitions []Transition
 	// WakeAt, if not zero, is when the same snapshot must be evaluated again.
 	WakeAt time.Time
+	// Unsure is as in Result.
+	Unsure time.Time
 }
 
 // How long a change must look complete.
@@ -49,7 +51,7 @@ func NextEnvironment(rules Rules, m EnvironmentMemory, s EnvironmentSnapshot, at
 	if m.Removed {
 		return EnvironmentResult{Memory: m}
 	}
-	b := environmentBuilder{rules: rules, m: m.clone(), s: s, at: m.journalTime(at), timing: timing{now: at}}
+	b := environmentBuilder{rules: rules, m: m.clone(), s: s, at: m.journalTime(at), timing: timing{now: at, unconfirmed: s.Unconfirmed}}
 	b.waits = &b.m.Waits
 	if s.Gone {
 		b.gone()
@@ -95,7 +97,7 @@ type environmentBuilder struct {
 }
 
 func (b *environmentBuilder) result() EnvironmentResult {
-	return EnvironmentResult{Memory: b.m, Transitions: b.out, WakeAt: b.wake}
+	return EnvironmentResult{Memory: b.m, Transitions: b.out, WakeAt: b.wake, Unsure: b.unsure}
 }
 
 func (b *environmentBuilder) observe() {

@@ -95,7 +95,7 @@ const url = "http://cart.shop.example.com"
 func routed(known map[string]Revision, shares ...Share) Snapshot {
 	return Snapshot{
 		Generation: 1, Ready: true, Revisions: known,
-		Route: &Route{Effective: true, Ready: true, Traffic: Split(shares), URLs: []string{url}},
+		Route: &Route{Effective: true, Traffic: Split(shares), URLs: []string{url}},
 	}
 }
 

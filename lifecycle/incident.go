@@ -1,6 +1,9 @@
 package lifecycle
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Incident is a kind of problem of a Service. Each kind has its own limit, and starts and ends
 // independently.
@@ -10,6 +13,8 @@ type Incident string
 const (
 	// Outage: the Service was deployed and is no longer routed to.
 	Outage Incident = "outage"
+	// NotDeployed: the Service has not become Ready since it was created, although its Revision has.
+	NotDeployed Incident = "not-deployed"
 	// FailedRollout: a new Revision does not become Ready. The one deployed before may still serve.
 	FailedRollout Incident = "failed-rollout"
 	// ClusterTrouble: members of the stateful cluster do not reach each other, or Ready pods are
@@ -25,7 +30,7 @@ const (
 const splitAfter = 10 * time.Second
 
 // incidents lists the kinds in the order of evaluation.
-var incidents = []Incident{Outage, FailedRollout, ClusterSplit, ClusterTrouble}
+var incidents = []Incident{Outage, FailedRollout, NotDeployed, ClusterSplit, ClusterTrouble}
 
 // ofCluster reports whether the kind is about a stateful cluster.
 func (i Incident) ofCluster() bool { return i == ClusterTrouble || i == ClusterSplit }
@@ -68,6 +73,8 @@ func (r Rules) limit(kind Incident) time.Duration {
 	switch kind {
 	case Outage:
 		return r.OutageAfter
+	case NotDeployed:
+		return r.NotDeployedAfter
 	case ClusterTrouble:
 		return r.DegradedAfter
 	case ClusterSplit:
@@ -85,13 +92,64 @@ func (r Rules) limit(kind Incident) time.Duration {
 // troubleOf returns the trouble of one kind in the snapshot; known is false if the snapshot does not
 // tell.
 func (b *builder) troubleOf(kind Incident) (now *Trouble, known bool) {
-	if !kind.ofCluster() {
-		return b.s.Trouble[kind], true
+	switch kind {
+	case Outage:
+		return b.outage()
+	case FailedRollout:
+		return b.failedRollout()
+	case NotDeployed:
+		return b.notDeployed()
 	}
 	if b.view == nil || kind == ClusterTrouble && b.view.Trouble[ClusterSplit] != nil {
 		return nil, false // while split, no cluster is known to be whole
 	}
 	return b.view.Trouble[kind], true
+}
+
+// outage is what the Route says about the way to the Service: its ingress alone decides, neither a
+// certificate nor a change of traffic that is not assigned. Without that, the Service says it.
+func (b *builder) outage() (now *Trouble, known bool) {
+	r := b.s.Route
+	switch {
+	case !b.m.Deployed:
+		return nil, false // a Service that was never deployed has none
+	case b.s.RouteStale:
+		return nil, false
+	case r == nil || r.Trouble == nil:
+		return b.s.Trouble[Outage], true
+	case r.Trouble[Outage] == nil && !b.served():
+		return r.Trouble[FailedRollout], true
+	}
+	return r.Trouble[Outage], true
+}
+
+// served reports whether all Revisions with traffic exist. The ingress does not know when one is deleted.
+func (b *builder) served() bool {
+	return !slices.ContainsFunc(b.m.Traffic, func(s Share) bool {
+		_, exists := b.s.Revisions[s.Revision]
+		return !exists
+	})
+}
+
+// failedRollout is what hinders the newest Revision, or the traffic that the Route was asked for.
+func (b *builder) failedRollout() (now *Trouble, known bool) {
+	switch t, r := b.s.Trouble[FailedRollout], b.s.Route; {
+	case t != nil:
+		return t, true
+	case b.s.RouteStale:
+		return nil, false
+	case r != nil:
+		return r.Trouble[FailedRollout], true
+	}
+	return nil, true
+}
+
+// notDeployed is why a new Service is not Ready. A failed rollout that was announced says it already.
+func (b *builder) notDeployed() (now *Trouble, known bool) {
+	if b.m.Deployed || b.m.Episodes[NotDeployed] == nil && b.m.Episodes[FailedRollout] != nil {
+		return nil, true
+	}
+	return b.s.Trouble[NotDeployed], true
 }
 
 // trouble announces incidents that have lasted for their limit, and their end.
@@ -104,8 +162,6 @@ func (b *builder) trouble() {
 		episode := b.m.Episodes[kind]
 		switch {
 		case !known:
-		case kind == Outage && !b.m.Deployed:
-			// A Service that was never deployed has no outage.
 		case now == nil:
 			delete(b.m.Waits, incidentWait(kind))
 			if episode != nil {
@@ -123,7 +179,11 @@ func (b *builder) awaitIncident(kind Incident, now *Trouble) {
 	if limit <= 0 {
 		return
 	}
-	since := b.since(incidentWait(kind), b.now, limit)
+	began := b.now
+	if kind == NotDeployed && b.m.Last != nil {
+		began = b.m.Last.Time // when it was created, whichever process waited
+	}
+	since := b.since(incidentWait(kind), began, limit)
 	if !b.over(since, limit) {
 		return
 	}
@@ -183,6 +243,9 @@ func (b *builder) incidentRevision(kind Incident) *Revision {
 		return b.newestMember(b.view)
 	}
 	newest := b.m.newest()
+	if kind == NotDeployed && newest.Name != "" {
+		return &newest.Revision
+	}
 	if newest.Name == "" || newest.Ready {
 		return nil // there is none yet, or it was Ready before
 	}

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"maps"
-	"slices"
 	"time"
 )
 
@@ -15,6 +14,9 @@ type Result struct {
 	// Missing names Revisions that have traffic but are not known well enough to decide. The
 	// snapshot was not used, and the memory is unchanged.
 	Missing []string
+	// Unsure, if not zero, is when something was to be decided that depends on how long the snapshot's
+	// state lasts. It was not, because the snapshot is unconfirmed.
+	Unsure time.Time
 }
 
 // Baseline returns the memory of a Service that predates our first observation. It announces
@@ -34,8 +36,10 @@ func Baseline(s Snapshot) Result {
 		b.setTraffic(s.Route.Traffic)
 		b.m.URLs = s.Route.URLs
 	}
-	for kind := range s.Trouble {
-		b.openEpisode(kind, &Episode{})
+	for _, kind := range incidents {
+		if now, known := b.troubleOf(kind); known && now != nil {
+			b.openEpisode(kind, &Episode{})
+		}
 	}
 	b.declareCluster()
 	b.m.pruneRevisions()
@@ -49,7 +53,7 @@ func Baseline(s Snapshot) Result {
 // before the next one. A verdict comes before the shift that it leads to. Deployed needs the
 // traffic, Published needs Deployed, and incidents report what the other steps left.
 func Next(rules Rules, m Memory, s Snapshot, at time.Time) Result {
-	b := builder{rules: rules, m: m.clone(), s: s, at: m.journalTime(at), timing: timing{now: at}}
+	b := builder{rules: rules, m: m.clone(), s: s, at: m.journalTime(at), timing: timing{now: at, unconfirmed: s.Unconfirmed}}
 	b.waits = &b.m.Waits
 	if m.Removed {
 		return Result{Memory: m}
@@ -93,7 +97,7 @@ type builder struct {
 
 func (b *builder) result() Result {
 	b.pruneWaits()
-	return Result{Memory: b.m, Transitions: b.out, WakeAt: b.wake}
+	return Result{Memory: b.m, Transitions: b.out, WakeAt: b.wake, Unsure: b.unsure}
 }
 
 // missing names the Revisions that a decision needs. Informers have no common order: the Route may
@@ -188,7 +192,7 @@ func (b *builder) gone() {
 	if b.m.Held != nil {
 		b.flushHeld()
 	}
-	if !b.m.ReadySince.IsZero() && !b.now.Before(b.readySince().Add(b.rules.Stabilization)) {
+	if !b.m.ReadySince.IsZero() && b.stable() {
 		b.deploy(b.clusterDetails(false)) // only its cluster was pending
 	}
 	for _, kind := range incidents {
@@ -250,15 +254,23 @@ func (b *builder) deployed() {
 		b.m.ReadySince = b.at
 		b.startWait(waitReady)
 	}
-	if due := b.readySince().Add(b.rules.Stabilization); b.now.Before(due) {
-		b.wakeAt(due)
-		return
+	if !b.stable() {
+		if !b.over(b.readySince(), b.rules.Stabilization) {
+			return
+		}
+		b.startWait(waitStable)
 	}
 	details, wait := b.awaits(b.m.revision(b.m.Primary), b.readySince())
 	if wait {
 		return
 	}
 	b.deploy(details)
+}
+
+// stable reports whether the Service is known to have stayed Ready for long enough. It may be gone by now.
+func (b *builder) stable() bool {
+	_, known := b.m.Waits[waitStable]
+	return known || b.rules.Stabilization <= 0
 }
 
 func (b *builder) readySince() time.Time {
@@ -269,24 +281,4 @@ func (b *builder) deploy(details *ClusterDetails) {
 	b.m.Deployed = true
 	b.m.ReadySince = time.Time{}
 	b.milestone(Transition{Type: Deployed, Revision: b.m.revision(b.m.Primary), Links: b.m.Last.link(LinkPath), Cluster: details})
-}
-
-// published announces that the Service is reachable from outside, or that its URLs changed. It
-// follows Deployed: a Service that is not deployed is not for use.
-func (b *builder) published() {
-	r := b.s.Route
-	if !b.m.Deployed || r == nil || !r.Ready || b.s.URLsStale || !Changed(b.m.URLs, r.URLs) {
-		return
-	}
-	b.m.URLs = r.URLs
-	if len(r.URLs) == 0 {
-		return // no longer external; the specification has no event for it
-	}
-	b.emit(Transition{Type: Published, Revision: b.m.revision(b.m.Primary), Links: b.m.Last.link(LinkPath)})
-}
-
-// Changed reports whether two sets of URLs differ.
-func Changed(a, b []string) bool {
-	x, y := slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
-	return !slices.Equal(slices.Compact(x), slices.Compact(y))
 }

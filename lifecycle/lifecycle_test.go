@@ -15,7 +15,7 @@ func TestFirstRevision(t *testing.T) {
 	s.see(Snapshot{Generation: 1, Revisions: revs(notReady)})
 	s.see(Snapshot{Generation: 1, Revisions: revs(r1)}, RevisionReady)
 	early := routed(revs(r1), to("cart-1", 100))
-	early.Ready, early.Route.Ready, early.Route.Effective = false, false, false
+	early.Ready, early.Route.Effective = false, false
 	s.see(early) // Serving writes the split before the ingress has it
 	s.see(routed(revs(r1), to("cart-1", 100)), Deployed, Published)
 	if d := s.all[2]; d.Revision.Name != "cart-1" || d.Traffic[0] != to("cart-1", 100) || d.Chain != 1 {
@@ -196,7 +196,7 @@ func TestGradualRolloutIsMerged(t *testing.T) {
 	both := revs(r1, r2)
 	step := func(percent int64) Snapshot {
 		x := routed(both, to("cart-1", 100-percent), to("cart-2", percent))
-		x.Ready, x.Route.Ready, x.Route.Rollout = false, false, true
+		x.Ready, x.Route.Rollout = false, true
 		return x
 	}
 	s := deployed(t)
@@ -273,7 +273,7 @@ func TestPublishedFollowsTheSetOfURLs(t *testing.T) {
 	s.see(with("http://canary-cart.shop.example.com", url))
 	s.see(with("https://cart.shop.example.com"), Published)
 	notReady := with(url)
-	notReady.Route.Ready = false
+	notReady.Route.Effective = false
 	s.see(notReady)
 	local := newStory(t)
 	x := routed(revs(r1), to("cart-1", 100))

@@ -127,6 +127,9 @@ type KnownRevision struct {
 	// Before lists the UIDs of deleted Revisions with this name. Snapshots that show them are
 	// stale.
 	Before []string `json:"before,omitempty"`
+	// Replaced is the Revision that had this name and all effective traffic. It was deleted, and this one
+	// has not had traffic yet.
+	Replaced *KnownRevision `json:"replaced,omitempty"`
 	// Clustered latches: the Revision had members in the Service's cluster.
 	Clustered bool `json:"clustered,omitempty"`
 }
@@ -175,8 +178,10 @@ func (m *Memory) newest() KnownRevision {
 // Former holds what it takes to recognize an earlier primary.
 type Former struct {
 	// Rank orders it among the primaries, as KnownRevision.rank does.
-	Rank     int64    `json:"rank,omitempty"`
-	Name     string   `json:"name"`
+	Rank int64  `json:"rank,omitempty"`
+	Name string `json:"name"`
+	// UID identifies it. A Revision of the same name may be another one.
+	UID      string   `json:"uid,omitempty"`
 	Template string   `json:"template"`
 	Digests  []string `json:"digests,omitempty"`
 }
@@ -259,7 +264,7 @@ func (m *Memory) mergeRevisions(observed map[string]Revision) []string {
 				continue
 			}
 			before := append(slices.Clone(known.Before), known.UID)
-			known, had = KnownRevision{Before: before[max(0, len(before)-maxBefore):]}, false
+			known, had = KnownRevision{Before: before[max(0, len(before)-maxBefore):], Replaced: m.replaced(known)}, false
 		}
 		switch {
 		case now.Ready && !known.Ready && now.Generation > m.ReadyFloor:
@@ -280,6 +285,28 @@ func (m *Memory) mergeRevisions(observed map[string]Revision) []string {
 		return compareGeneration(m.Revisions[a].Revision, m.Revisions[b].Revision)
 	})
 	return ready
+}
+
+// replaced returns what a Revision that is made again under its name replaces as primary, nil if it was not primary.
+func (m *Memory) replaced(gone KnownRevision) *KnownRevision {
+	switch {
+	case gone.Name != m.Primary:
+		return nil
+	case gone.Replaced != nil:
+		return gone.Replaced // this one never had traffic
+	}
+	gone.Before = nil
+	return &gone
+}
+
+// primary returns the Revision that last had all effective traffic. Another one may have its name by now.
+func (m *Memory) primary() KnownRevision {
+	k := m.Revisions[m.Primary]
+	if k.Replaced != nil {
+		k = *k.Replaced
+	}
+	k.Name = m.Primary
+	return k
 }
 
 // pruneRevisions drops the oldest Revisions that are neither primary nor have traffic. If the others
@@ -319,12 +346,12 @@ func (m *Memory) pruneRevisions() {
 }
 
 // retire records a former primary.
-func (m *Memory) retire(r *Revision) {
-	if r == nil || r.Template == "" {
+func (m *Memory) retire(k KnownRevision) {
+	if k.Template == "" {
 		return
 	}
 	m.Former = append(m.Former, Former{
-		Name: r.Name, Template: r.Template, Digests: digests(r), Rank: m.Revisions[r.Name].rank(),
+		Name: k.Name, UID: k.UID, Template: k.Template, Digests: digests(&k.Revision), Rank: k.rank(),
 	})
 	size, keep := 0, len(m.Former)
 	for keep > 0 && len(m.Former)-keep < maxFormer {
@@ -345,11 +372,19 @@ func (m *Memory) findFormer(r *Revision) *Former {
 		return nil
 	}
 	for i := len(m.Former) - 1; i >= 0; i-- {
-		if f := &m.Former[i]; f.Name != r.Name && f.Template == r.Template && slices.Equal(f.Digests, have) {
+		if f := &m.Former[i]; !f.is(r) && f.Template == r.Template && slices.Equal(f.Digests, have) {
 			return f
 		}
 	}
 	return nil
+}
+
+// is reports whether it is the same Revision. Earlier releases did not store the UID.
+func (f *Former) is(r *Revision) bool {
+	if f.UID == "" || r.UID == "" {
+		return f.Name == r.Name
+	}
+	return f.UID == r.UID
 }
 
 // digests returns the resolved images, or nil if any is unresolved.

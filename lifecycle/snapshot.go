@@ -29,6 +29,8 @@ type Snapshot struct {
 	URLsStale bool
 	// Gone: the object with this UID no longer exists. All other fields are unset then.
 	Gone bool
+	// Unconfirmed says that the state may be over by now. Nothing is decided then by how long it has lasted.
+	Unconfirmed bool
 
 	Generation int64
 	// Ready is the Service's Ready condition, for its current generation.
@@ -44,6 +46,10 @@ type Snapshot struct {
 
 	// Route is nil while no Route belongs to this Service's UID.
 	Route *Route
+	// RouteStale says that it is nil because it is older than the memory.
+	RouteStale bool
+	// Away lists the URLs of DomainMappings that are not Ready at the moment.
+	Away []string
 	// Cluster is nil if there is none, or until it has been polled.
 	Cluster *Cluster
 	// Verdicts holds recent verdicts of gates, oldest first.
@@ -56,19 +62,22 @@ type Snapshot struct {
 
 // Route is the Route of a Service. It shows steps that the Service itself hides.
 type Route struct {
-	// Effective: the status is for the current generation and in force, fully (Ready) or while a
-	// gradual rollout proceeds (RolloutInProgress). Serving writes the split before the ingress has
-	// it.
+	// Effective: the status is for the current generation, the traffic is assigned, and the ingress has
+	// it, fully or while a gradual rollout proceeds (RolloutInProgress). Serving writes the split before
+	// the ingress has it. Certificates are not part of this.
 	Effective bool
 	// Rollout: a gradual rollout is in progress.
 	Rollout bool
-	// Ready is the Route's own Ready condition, for its current generation.
-	Ready bool
+	// Trouble holds what the Route's own conditions say: its ingress of Outage, the assignment of traffic of
+	// FailedRollout. It is nil if it has no such conditions.
+	Trouble map[Incident]*Trouble
 	// Traffic is the split in the status, as Split returns it.
 	Traffic []Share
 	// URLs lists the URLs of the Route and its tags that are reachable from outside the cluster.
 	// The Service's own comes first, the others are sorted.
 	URLs []string
+	// Uncertified are those that wait for a certificate.
+	Uncertified []string
 }
 
 // Split sums traffic targets by Revision, largest share first, then by name. It drops targets
@@ -115,8 +124,11 @@ type Rules struct {
 	// Stabilization is how long a Service must stay Ready to be deployed.
 	Stabilization time.Duration
 	// OutageAfter and FailedRolloutAfter are how long an outage, or a new Revision that is not
-	// Ready, must last to be an incident; 0 means never.
+	// Ready, must last to be an incident; 0 means never. After OutageAfter, the URL of a DomainMapping
+	// that is not Ready counts as lost, too.
 	OutageAfter, FailedRolloutAfter time.Duration
+	// NotDeployedAfter is the same limit for a new Service that does not become Ready.
+	NotDeployedAfter time.Duration
 	// DegradedAfter is the same limit for a stateful cluster.
 	DegradedAfter time.Duration
 	// SettleWithin is how long Deployed, Upgraded and RolledBack wait for the cluster of a Service
@@ -138,6 +150,7 @@ var DefaultRules = Rules{
 	ShiftedMinInterval: 10 * time.Second,
 	OutageAfter:        time.Minute,
 	FailedRolloutAfter: 2 * time.Minute,
+	NotDeployedAfter:   15 * time.Minute,
 	DegradedAfter:      time.Minute,
 	SettleWithin:       2 * time.Minute,
 

@@ -10,7 +10,7 @@ import (
 // rolling returns a Service in the middle of a gradual rollout.
 func rolling(known map[string]Revision, shares ...Share) Snapshot {
 	x := routed(known, shares...)
-	x.Ready, x.Route.Ready, x.Route.Rollout = false, false, true
+	x.Ready, x.Route.Rollout = false, true
 	return x
 }
 

@@ -4,15 +4,39 @@ import "slices"
 
 // traffic announces a changed effective split.
 func (b *builder) traffic() {
-	if r := b.s.Route; r != nil && r.Effective && len(r.Traffic) > 0 && !slices.Equal(r.Traffic, b.m.Traffic) {
+	r := b.s.Route
+	if r != nil && r.Effective && len(r.Traffic) > 0 && (!slices.Equal(r.Traffic, b.m.Traffic) || b.primaryRemade(full(r.Traffic))) {
 		b.applySplit(r)
 	}
 	b.flushHeldWhenDue()
 }
 
+// primaryRemade reports whether the Revision with all traffic is another one than the primary of its name.
+func (b *builder) primaryRemade(whole string) bool {
+	return whole != "" && whole == b.m.Primary && b.m.Revisions[whole].Replaced != nil
+}
+
+// adoptRemade forgets what was replaced, once a Revision has all traffic. It returns whether that Revision replaced the
+// old primary under its name, and differs from it.
+func (b *builder) adoptRemade(old KnownRevision) (differs bool) {
+	for name, k := range b.m.Revisions {
+		if k.Replaced == nil {
+			continue
+		}
+		if name == b.m.Primary && name == old.Name {
+			if differs = !equals(&k.Revision, &old.Revision); !differs {
+				k.Chain, k.Arrived, k.Rank = old.Chain, old.Arrived, old.rank()
+			}
+		}
+		k.Replaced = nil
+		b.m.Revisions[name] = k
+	}
+	return differs
+}
+
 func (b *builder) applySplit(r *Route) {
 	b.flushPending(b.clusterDetails(false))
-	before, old := b.m.Traffic, b.m.revision(b.m.Primary)
+	before, old, remade := b.m.Traffic, b.m.primary(), false
 	if b.m.Held != nil && !r.Rollout && full(r.Traffic) == "" {
 		// A user changed the split while steps of the rollout were held. Its last step is announced
 		// first.
@@ -20,10 +44,13 @@ func (b *builder) applySplit(r *Route) {
 		before = b.m.Traffic
 	}
 	b.setTraffic(r.Traffic)
-	if !b.m.Deployed || old == nil {
+	if full(r.Traffic) != "" {
+		remade = b.adoptRemade(old)
+	}
+	if !b.m.Deployed || old.Name == "" {
 		return // the initial split is part of Deployed
 	}
-	if b.m.Primary != old.Name {
+	if b.m.Primary != old.Name || remade {
 		b.primaryMoved(old, before)
 		return
 	}
@@ -32,8 +59,8 @@ func (b *builder) applySplit(r *Route) {
 	}
 	announced := b.lastAnnounced(before)
 	if gone := b.withdrawn(announced); gone != nil && b.rules.RollbackWithdrawn && !b.replaced(announced, gone) {
-		t := Transition{Type: RolledBack, Reason: ReasonWithdrawn, Revision: old, Previous: gone}
-		b.rollBack(t, before)
+		t := Transition{Type: RolledBack, Reason: ReasonWithdrawn, Revision: &old.Revision, Previous: gone}
+		b.rollBack(t, b.m.Revisions[gone.Name], before)
 		return
 	}
 	b.shifted(r.Rollout, before)
@@ -60,19 +87,25 @@ func full(split []Share) string {
 
 // primaryMoved decides between forward and back. Only the generation orders Revisions; an unknown
 // Revision counts as newer. A new Revision that equals an earlier primary takes that one's rank.
-func (b *builder) primaryMoved(old *Revision, before []Share) {
-	now := b.m.revision(b.m.Primary)
+func (b *builder) primaryMoved(was KnownRevision, before []Share) {
+	now, old := b.m.revision(b.m.Primary), &was.Revision
 	t := Transition{Type: Upgraded, Revision: now, Previous: old}
 	former := b.m.findFormer(now)
+	if equals(now, old) {
+		former = &Former{Rank: was.rank()}
+	}
+	reverted := b.reverted(old, now)
 	switch {
 	case now.Generation > 0 && now.Generation < old.Generation:
 		t.Reason = ReasonTraffic
 		if b.rules.RollbackTraffic {
 			t.Type = RolledBack
 		}
-	case sameImages(now, old) && now.Template == old.Template:
+	case b.rules.RollbackTemplate && reverted != nil:
+		t.Type, t.Reason, t.Previous = RolledBack, ReasonReverted, reverted
+	case equals(now, old):
 		t.Reason = ReasonConfiguration
-	case b.rules.RollbackTemplate && former != nil && former.Rank < b.m.Revisions[old.Name].rank():
+	case b.rules.RollbackTemplate && former != nil && former.Rank < was.rank():
 		t.Type, t.Reason = RolledBack, ReasonReapplied
 	case sameImages(now, old):
 		t.Reason = ReasonConfiguration
@@ -81,9 +114,12 @@ func (b *builder) primaryMoved(old *Revision, before []Share) {
 		k.Rank = former.Rank
 		b.m.Revisions[now.Name] = k
 	}
-	b.m.retire(old)
+	b.m.retire(was)
 	if t.Type == RolledBack {
-		b.rollBack(t, before)
+		if t.Reason == ReasonReverted {
+			was = b.m.Revisions[reverted.Name]
+		}
+		b.rollBack(t, was, before)
 		return
 	}
 	t.PreviousTraffic, t.Merged = b.takeHeld(before)
@@ -91,11 +127,24 @@ func (b *builder) primaryMoved(old *Revision, before []Share) {
 	b.announcePrimary(t)
 }
 
-// rollBack announces a rollback. It belongs to the rollout that it undoes, except a re-applied
-// template, which is a rollout of its own.
-func (b *builder) rollBack(t Transition, before []Share) {
-	undone := b.m.Revisions[t.Previous.Name]
-	if t.Reason != ReasonReapplied {
+// reverted returns the newest Revision between two primaries that are equal, if it differs from both: nothing changed
+// for users, and it is what was reverted. Without one, the primary was only made again.
+func (b *builder) reverted(old, now *Revision) *Revision {
+	if !equals(now, old) {
+		return nil
+	}
+	var out *Revision
+	for _, k := range b.m.Revisions {
+		if k.Generation > old.Generation && k.Generation < now.Generation && !equals(&k.Revision, now) {
+			out = newer(out, &k.Revision)
+		}
+	}
+	return out
+}
+
+// rollBack announces a rollback. It belongs to the rollout that it undoes, except if a new Revision brings it.
+func (b *builder) rollBack(t Transition, undone KnownRevision, before []Share) {
+	if !t.Reapplies() {
 		t.Chain = undone.Chain
 	}
 	t.PreviousTraffic, t.Merged = b.takeHeld(before)
@@ -211,6 +260,9 @@ func (b *builder) flushHeldWhenDue() {
 	}
 	b.flushHeld()
 }
+
+// equals reports whether two Revisions run the same. It is not known of images that are not resolved.
+func equals(a, b *Revision) bool { return sameImages(a, b) && a.Template == b.Template }
 
 func sameImages(a, b *Revision) bool {
 	x, y := digests(a), digests(b)

@@ -79,6 +79,9 @@ const (
 	// ReasonReapplied: a new Revision equals an earlier primary in template and images, as after
 	// reverting a commit.
 	ReasonReapplied = "TemplateReapplied"
+	// ReasonReverted: a new Revision equals the primary that it replaces, and what was between them is
+	// reverted: a Revision that did not become Ready, or never had all traffic.
+	ReasonReverted = "ChangeReverted"
 	// ReasonWithdrawn: a newer Revision lost all its traffic to an older one without ever becoming
 	// primary.
 	ReasonWithdrawn = "CanaryWithdrawn"
@@ -170,7 +173,7 @@ type Transition struct {
 	// Revision is what the transition is about: the primary after it, or the Revision that became
 	// Ready; for TrafficShifted the newest with traffic; for Removed the last primary.
 	Revision *Revision `json:"revision,omitempty"`
-	// Previous is the primary before an upgrade, the Revision that a rollback undid, or for
+	// Previous is the primary before an upgrade, the Revision that a rollback undid or reverted, or for
 	// TrafficShifted the unchanged primary.
 	Previous *Revision `json:"previous,omitempty"`
 	// Traffic is the effective split after the transition, largest first.
@@ -196,4 +199,9 @@ type Transition struct {
 	Environment *EnvironmentDetails `json:"environment,omitempty"`
 	// Links point to earlier transitions of this subject.
 	Links []Link `json:"links,omitempty"`
+}
+
+// Reapplies reports whether a new Revision rolls back, as after a revert in Git. It is a rollout of its own.
+func (t Transition) Reapplies() bool {
+	return t.Type == RolledBack && (t.Reason == ReasonReapplied || t.Reason == ReasonReverted)
 }

@@ -16,6 +16,8 @@ const (
 	waitSettling Wait = "settling"
 	waitPending  Wait = "pending"
 	waitShift    Wait = "shift"
+	// waitStable is over: the Service is known to have stayed Ready for long enough.
+	waitStable Wait = "stable"
 )
 
 func incidentWait(kind Incident) Wait { return Wait("incident/" + string(kind)) }
@@ -28,6 +30,9 @@ type timing struct {
 	waits *map[Wait]time.Time
 	// wake is when the next of them ends, or zero.
 	wake time.Time
+	// unconfirmed says that the state may be over by now; unsure is what was not decided because of that.
+	unconfirmed bool
+	unsure      time.Time
 }
 
 // startWait starts a wait now.
@@ -60,11 +65,18 @@ func (t *timing) wakeAt(at time.Time) {
 }
 
 // over reports whether a wait that began at that time has lasted for the limit. If not, it sees to it
-// that the snapshot is evaluated again when it has.
+// that the snapshot is evaluated again when it has. Of a state that is not confirmed it is not known how
+// long it lasted: the process may have been paused, and what ended the state is still on its way.
 func (t *timing) over(since time.Time, limit time.Duration) bool {
 	due := since.Add(limit)
-	if t.now.Before(due) {
+	switch {
+	case t.now.Before(due):
 		t.wakeAt(due)
+		return false
+	case limit > 0 && t.unconfirmed:
+		if t.unsure.Before(due) {
+			t.unsure = due
+		}
 		return false
 	}
 	return true
@@ -86,7 +98,7 @@ func (b *builder) pruneWaits() {
 	}
 	maps.DeleteFunc(b.m.Waits, func(w Wait, _ time.Time) bool {
 		switch w {
-		case waitReady:
+		case waitReady, waitStable:
 			return b.m.ReadySince.IsZero()
 		case waitSettling:
 			return b.m.Cluster == nil || b.m.Cluster.Settling.IsZero()

@@ -61,6 +61,8 @@ func because(reason string) string {
 		return ": the canary was withdrawn"
 	case lifecycle.ReasonReapplied:
 		return ": an earlier template was applied again"
+	case lifecycle.ReasonReverted:
+		return ": the change before it was reverted, and nothing changed for users"
 	}
 	return ""
 }

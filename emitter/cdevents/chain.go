@@ -30,7 +30,7 @@ func chainID(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition, n *not
 // rolledOut returns the Revision whose rollout the transition is part of. A rollback is part of the
 // rollout that it undoes, unless it is a rollout itself.
 func rolledOut(t lifecycle.Transition) *lifecycle.Revision {
-	if t.Type == lifecycle.RolledBack && t.Reason != lifecycle.ReasonReapplied {
+	if t.Type == lifecycle.RolledBack && !t.Reapplies() {
 		return t.Previous
 	}
 	return t.Revision

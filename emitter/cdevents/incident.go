@@ -11,7 +11,7 @@ import (
 
 // Incident holds the details of an incident beyond the vocabulary.
 type Incident struct {
-	// Kind is "outage", "failed-rollout", "cluster-degraded" or "cluster-split"; for an environment
+	// Kind is "outage", "failed-rollout", "not-deployed", "cluster-degraded" or "cluster-split"; for an environment
 	// "environment-outage", "environment-degraded" or "environment-not-created".
 	Kind string `json:"kind"`
 	// Since is when it began, in UTC.
@@ -70,6 +70,10 @@ func describe(s v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) string {
 		return "The stateful cluster of " + name + ", which was degraded since " + since + ", is whole again"
 	case t.Incident.Kind == lifecycle.ClusterTrouble:
 		return "The stateful cluster of " + name + " has been degraded since " + since + because(t.Incident.Trouble)
+	case resolved && t.Incident.Kind == lifecycle.NotDeployed:
+		return name + ", which did not become Ready since " + since + ", is deployed"
+	case t.Incident.Kind == lifecycle.NotDeployed:
+		return name + " has not become Ready since " + since + because(t.Incident.Trouble)
 	case resolved && t.Incident.Kind == lifecycle.Outage:
 		return name + ", which was not routed to since " + since + ", is routed to again"
 	case resolved:

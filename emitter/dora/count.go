@@ -120,10 +120,11 @@ func (c *counting) rolledBack() {
 	if c.now.Previous == nil {
 		return
 	}
-	if c.now.Reason == lifecycle.ReasonWithdrawn {
+	if c.now.Reason == lifecycle.ReasonWithdrawn || c.now.Reason == lifecycle.ReasonReverted {
 		c.changed = true
 		c.p.Stopped++
 		c.restored(c.arrived())
+		c.continued()
 		return
 	}
 	// What was there before the controller was not counted as a deployment, so its failure is not counted either.
@@ -131,6 +132,15 @@ func (c *counting) rolledBack() {
 		c.fail(i)
 		c.restored(c.arrived())
 	}
+}
+
+// continued has a Revision that a revert made stand for the one that it equals: it may still fail.
+func (c *counting) continued() {
+	n := len(c.p.Recent)
+	if n == 0 || c.now.Reason != lifecycle.ReasonReverted || c.now.Revision == nil {
+		return
+	}
+	c.p.Recent[n-1].Revision = c.now.Revision.Name
 }
 
 // arrived returns since when the Revision that was rolled back had traffic.
@@ -161,9 +171,10 @@ func (c *counting) resolved() {
 	}
 }
 
-// impairs reports whether users feel an incident. While a new Revision does not become ready, the one before serves.
+// impairs reports whether users feel an incident. While a new Revision does not become ready, the one before serves, and
+// a Service that is not deployed has no users.
 func impairs(i *lifecycle.IncidentDetails) bool {
-	return i != nil && i.Kind != lifecycle.FailedRollout
+	return i != nil && i.Kind != lifecycle.FailedRollout && i.Kind != lifecycle.NotDeployed
 }
 
 func (c *counting) fail(i int) {

@@ -34,7 +34,7 @@ func given(tr lifecycle.Transition) string {
 
 // undoes reports whether a transition is part of the rollout of the Revision that it takes the traffic from.
 func undoes(tr lifecycle.Transition) bool {
-	return tr.Type == lifecycle.RolledBack && tr.Reason != lifecycle.ReasonReapplied
+	return tr.Type == lifecycle.RolledBack && !tr.Reapplies()
 }
 
 // withParent returns the transition with another traceparent. What it shares with the memory does not change.

@@ -24,7 +24,7 @@ func (k *Kind) fresh(m lifecycle.Memory, s *lifecycle.Snapshot, from observer.St
 		s.Stale = true
 	}
 	if past(lifecycle.ObjectRoute) {
-		s.Route = nil
+		s.Route, s.RouteStale = nil, true
 	}
 	news = len(s.Versions) > 0
 	lagging = k.freshDomains(m, s, from)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,6 +45,9 @@ type Kind struct {
 	mu       sync.RWMutex
 	indexers []cache.Indexer
 	position func() string
+	// polled returns when the last poll of a Service's cluster began, and the version of what it found; nil if none
+	// is polled.
+	polled func(types.NamespacedName) (time.Time, string)
 }
 
 // NewKind returns the kind without caches. Carried are the annotations that events need;
@@ -230,6 +234,10 @@ func Compose(p observer.Parts) *Composed {
 				s.Verdicts = v
 			}
 		case domainValue:
+			if v.Away {
+				s.Away = append(s.Away, v.URL)
+				continue
+			}
 			domains = append(domains, v.URL)
 		case revisionValue:
 			if v.Owner == svc.UID || v.Owner == "" {
@@ -237,8 +245,9 @@ func Compose(p observer.Parts) *Composed {
 			}
 		}
 	}
+	slices.Sort(s.Away)
 	if s.Route != nil {
-		s.Route.URLs = withDomains(s.Route.URLs, domains)
+		s.Route.URLs = lifecycle.WithURLs(s.Route.URLs, domains)
 	}
 	return &Composed{UID: svc.UID, Snapshot: s}
 }

@@ -40,6 +40,7 @@ func pack(value any) any {
 	case domainValue:
 		e = append(e, packedDomain)
 		e.text(v.URL)
+		e.flags(v.Away)
 	default:
 		return value // nil
 	}
@@ -61,7 +62,9 @@ func unpack(value any) any {
 	case packedRevision:
 		return d.revision()
 	}
-	return domainValue{URL: d.text()}
+	v := domainValue{URL: d.text()}
+	d.flags(&v.Away)
+	return v
 }
 
 // valueOf returns the value of a part if it is one of this kind.
@@ -94,59 +97,83 @@ func (e *encoder) service(v serviceValue) {
 	e.flags(v.Ready, v.EverReady)
 	e.pairs(v.Annotations)
 	e.pairs(v.Labels)
-	e.length(len(v.Trouble), v.Trouble == nil)
-	for _, kind := range slices.Sorted(maps.Keys(v.Trouble)) {
+	e.trouble(v.Trouble)
+}
+
+func (e *encoder) trouble(all map[lifecycle.Incident]*lifecycle.Trouble) {
+	e.length(len(all), all == nil)
+	for _, kind := range slices.Sorted(maps.Keys(all)) {
 		e.text(string(kind))
-		e.text(v.Trouble[kind].Reason)
-		e.text(v.Trouble[kind].Message)
+		e.text(all[kind].Reason)
+		e.text(all[kind].Message)
 	}
 }
 
 func (d *decoder) service() serviceValue {
 	v := serviceValue{UID: types.UID(d.text()), Created: d.time(), Generation: d.number()}
 	d.flags(&v.Ready, &v.EverReady)
-	v.Annotations, v.Labels = d.pairs(), d.pairs()
-	if n, some := d.length(); some {
-		v.Trouble = make(map[lifecycle.Incident]*lifecycle.Trouble, n)
-		for range n {
-			kind := lifecycle.Incident(d.text())
-			v.Trouble[kind] = &lifecycle.Trouble{Reason: d.text(), Message: d.text()}
-		}
-	}
+	v.Annotations, v.Labels, v.Trouble = d.pairs(), d.pairs(), d.trouble()
 	return v
+}
+
+func (d *decoder) trouble() map[lifecycle.Incident]*lifecycle.Trouble {
+	n, some := d.length()
+	if !some {
+		return nil
+	}
+	out := make(map[lifecycle.Incident]*lifecycle.Trouble, n)
+	for range n {
+		kind := lifecycle.Incident(d.text())
+		out[kind] = &lifecycle.Trouble{Reason: d.text(), Message: d.text()}
+	}
+	return out
 }
 
 func (e *encoder) route(v routeValue) {
 	*e = append(*e, packedRoute)
 	e.text(string(v.Owner))
-	e.flags(v.Effective, v.Rollout, v.Ready)
+	e.flags(v.Effective, v.Rollout)
+	e.trouble(v.Trouble)
 	e.length(len(v.Traffic), v.Traffic == nil)
 	for _, s := range v.Traffic {
 		e.text(s.Revision)
 		e.number(s.Percent)
 	}
-	e.length(len(v.URLs), v.URLs == nil)
-	for _, u := range v.URLs {
-		e.text(u)
+	e.texts(v.URLs)
+	e.texts(v.Uncertified)
+}
+
+func (e *encoder) texts(all []string) {
+	e.length(len(all), all == nil)
+	for _, s := range all {
+		e.text(s)
 	}
 }
 
 func (d *decoder) route() routeValue {
 	v := routeValue{Owner: types.UID(d.text())}
-	d.flags(&v.Effective, &v.Rollout, &v.Ready)
+	d.flags(&v.Effective, &v.Rollout)
+	v.Trouble = d.trouble()
 	if n, some := d.length(); some {
 		v.Traffic = make([]lifecycle.Share, 0, n)
 		for range n {
 			v.Traffic = append(v.Traffic, lifecycle.Share{Revision: d.text(), Percent: d.number()})
 		}
 	}
-	if n, some := d.length(); some {
-		v.URLs = make([]string, 0, n)
-		for range n {
-			v.URLs = append(v.URLs, d.text())
-		}
-	}
+	v.URLs, v.Uncertified = d.texts(), d.texts()
 	return v
+}
+
+func (d *decoder) texts() []string {
+	n, some := d.length()
+	if !some {
+		return nil
+	}
+	out := make([]string, 0, n)
+	for range n {
+		out = append(out, d.text())
+	}
+	return out
 }
 
 func (e *encoder) revision(v revisionValue) {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/apis"
 	"knative.dev/serving/pkg/apis/serving"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 	servingv1beta1 "knative.dev/serving/pkg/apis/serving/v1beta1"
@@ -42,9 +43,11 @@ type serviceValue struct {
 	Trouble     map[lifecycle.Incident]*lifecycle.Trouble
 }
 
-// domainValue is what the caches hold, packed, of a DomainMapping that is Ready.
+// domainValue is what the caches hold, packed, of a DomainMapping.
 type domainValue struct {
 	URL string
+	// Away says that it is not Ready.
+	Away bool
 }
 
 // stored is the object that the caches hold. A metav1.ObjectMeta would take more room than the rest.
@@ -115,7 +118,7 @@ func (p projector) transform(obj any) (any, error) {
 	return obj, nil
 }
 
-// domain projects a DomainMapping. One that is not Ready has no value, and one that refers to
+// domain projects a DomainMapping. One that is not public has no value, and one that refers to
 // another kind has no part.
 func (p projector) domain(o *servingv1beta1.DomainMapping) *stored {
 	ref := o.Spec.Ref
@@ -123,11 +126,13 @@ func (p projector) domain(o *servingv1beta1.DomainMapping) *stored {
 		return p.keep(o, "", observer.Part{})
 	}
 	part := observer.Part{Name: partDomain + o.Name, Floating: true}
-	// The status of an older generation is about what it referred to then.
-	if o.IsReady() {
-		if urls := p.public(nil, o.Status.URL); len(urls) > 0 {
-			part.Value = domainValue{URL: urls[0]}
-		}
+	url := o.Status.URL
+	if url == nil {
+		url = apis.HTTP(o.Name) // Serving has not written the status yet
+	}
+	// The status of an older generation is about what it referred to then: it is not Ready.
+	if urls := p.public(nil, url); len(urls) > 0 {
+		part.Value = domainValue{URL: urls[0], Away: !o.IsReady()}
 	}
 	// A DomainMapping must be in the namespace of its target.
 	return p.keep(o, ref.Name, part)
@@ -166,6 +171,9 @@ func size(value any) int {
 		}
 		for _, s := range v.Traffic {
 			n += len(s.Revision) + 24
+		}
+		for _, t := range v.Trouble {
+			n += len(t.Reason) + len(t.Message) + 64
 		}
 	case revisionValue:
 		of(v.Facts.Annotations)

@@ -53,17 +53,22 @@ func TestDomainMappingBelongsToItsTarget(t *testing.T) {
 	if s.service != "cart" || s.part.Name != "domain/cart.example.com" || unpack(s.part.Value) != (domainValue{URL: "https://cart.example.com"}) {
 		t.Errorf("%+v", s)
 	}
+	// One that is not Ready is away, not gone: its URL is known.
 	for name, change := range map[string]func(*servingv1beta1.DomainMapping){
-		"not Ready":     func(d *servingv1beta1.DomainMapping) { d.Status.Conditions[0].Status = corev1.ConditionFalse },
-		"no condition":  func(d *servingv1beta1.DomainMapping) { d.Status.Conditions = nil },
-		"stale status":  func(d *servingv1beta1.DomainMapping) { d.Generation++ },
-		"cluster-local": func(d *servingv1beta1.DomainMapping) { d.Status.URL = mustURL("http://cart.shop.svc.cluster.local") },
+		"not Ready":    func(d *servingv1beta1.DomainMapping) { d.Status.Conditions[0].Status = corev1.ConditionFalse },
+		"no condition": func(d *servingv1beta1.DomainMapping) { d.Status.Conditions = nil },
+		"stale status": func(d *servingv1beta1.DomainMapping) { d.Generation++ },
 	} {
 		d := newDomain()
 		change(d)
-		if s := transformed(t, d); s.service != "cart" || s.part.Value != nil {
+		if s := transformed(t, d); s.service != "cart" || unpack(s.part.Value) != (domainValue{URL: "https://cart.example.com", Away: true}) {
 			t.Errorf("%s: %+v", name, s)
 		}
+	}
+	local := newDomain()
+	local.Status.URL = mustURL("http://cart.shop.svc.cluster.local")
+	if s := transformed(t, local); s.service != "cart" || s.part.Value != nil {
+		t.Errorf("cluster-local: %+v", s)
 	}
 	elsewhere := newDomain()
 	elsewhere.Spec.Ref.APIVersion = "v1"

@@ -1,12 +1,15 @@
 package service
 
 import (
+	"fmt"
+	"hash/adler32"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/apis"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+	"knative.dev/serving/pkg/reconciler/route/resources/names"
 
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
@@ -18,17 +21,6 @@ type routeValue struct {
 	lifecycle.Route
 }
 
-// withDomains adds URLs to those of a Route, whose first one stays first.
-func withDomains(urls, domains []string) []string {
-	if len(domains) == 0 {
-		return urls
-	}
-	own := urls[:min(1, len(urls))]
-	others := slices.Concat(urls[len(own):], domains)
-	slices.Sort(others)
-	return lifecycle.BoundURLs(slices.Concat(own, slices.Compact(others)))
-}
-
 // reasonRollout is why a Route is not Ready during a gradual rollout.
 const reasonRollout = "RolloutInProgress"
 
@@ -36,13 +28,15 @@ func (p projector) route(o *servingv1.Route, owner types.UID) routeValue {
 	current := o.Status.ObservedGeneration == o.Generation
 	ingress := o.Status.GetCondition(servingv1.RouteConditionIngressReady)
 	rollout := ingress != nil && ingress.IsUnknown() && ingress.Reason == reasonRollout && rolling(o.Status.Traffic)
+	assigned := o.Status.GetCondition(servingv1.RouteConditionAllTrafficAssigned)
 	v := routeValue{Owner: owner, Route: lifecycle.Route{
-		Ready:     o.IsReady(),
 		Rollout:   current && rollout,
-		Effective: o.IsReady() || current && rollout,
+		Effective: o.IsReady() || current && (rollout || assigned.IsTrue() && ingress.IsTrue()),
+		Trouble:   routeTrouble(ingress, assigned),
 	}}
 	targets := make([]lifecycle.Share, 0, len(o.Status.Traffic))
 	var tagged []string
+	waits := uncertified(o)
 	for _, t := range o.Status.Traffic {
 		if t.Percent != nil {
 			targets = append(targets, lifecycle.Share{Revision: t.RevisionName, Percent: *t.Percent})
@@ -54,7 +48,50 @@ func (p projector) route(o *servingv1.Route, owner types.UID) routeValue {
 	v.Traffic = lifecycle.Split(targets)
 	slices.Sort(tagged)
 	v.URLs = lifecycle.BoundURLs(append(p.public(nil, o.Status.URL), slices.Compact(tagged)...))
+	for _, u := range v.URLs {
+		if waits(u) {
+			v.Uncertified = append(v.Uncertified, u)
+		}
+	}
 	return v
+}
+
+// routeTrouble is what the conditions of a Route say is wrong, each of something else: the ingress of the way to the
+// Service, the assignment of the traffic that was asked for. Of certificates, see uncertified.
+func routeTrouble(ingress, assigned *apis.Condition) map[lifecycle.Incident]*lifecycle.Trouble {
+	if ingress == nil {
+		return nil
+	}
+	out := map[lifecycle.Incident]*lifecycle.Trouble{}
+	for kind, c := range map[lifecycle.Incident]*apis.Condition{lifecycle.Outage: ingress, lifecycle.FailedRollout: assigned} {
+		if t := troubleOf(c); t != nil {
+			out[kind] = t
+		}
+	}
+	return out
+}
+
+// uncertified tells the URLs of a Route that wait for their certificate. Serving has one condition for all of them,
+// which names one certificate (serving v0.50.0, route.go: externalDomainTLS). If it is not known whose that is, all
+// with https wait. With http, none does: Serving serves them without.
+func uncertified(o *servingv1.Route) func(url string) bool {
+	c := o.Status.GetCondition(servingv1.RouteConditionCertificateProvisioned)
+	if c == nil || c.IsTrue() {
+		return func(string) bool { return false }
+	}
+	secure := func(u string) bool { return strings.HasPrefix(u, "https://") }
+	named := func(certificate string) bool { return slices.Contains(strings.Fields(c.Message), certificate) }
+	main := names.Certificate(o)
+	if named(main) && o.Status.URL != nil {
+		return func(u string) bool { return secure(u) && u == o.Status.URL.String() }
+	}
+	for _, t := range o.Status.Traffic {
+		// As Serving names the certificate of a tag.
+		if t.Tag != "" && t.URL != nil && named(fmt.Sprint(main, "-", adler32.Checksum([]byte(t.Tag)))) {
+			return func(u string) bool { return secure(u) && u == t.URL.String() }
+		}
+	}
+	return secure
 }
 
 // rolling says whether a split belongs to a gradual rollout: several Revisions then serve one

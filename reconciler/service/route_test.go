@@ -17,7 +17,7 @@ import (
 func TestProjectRoute(t *testing.T) {
 	s := transformed(t, newRoute())
 	want := routeValue{Owner: "uid-cart", Route: lifecycle.Route{
-		Effective: true, Ready: true,
+		Effective: true, Trouble: map[lifecycle.Incident]*lifecycle.Trouble{},
 		Traffic: []lifecycle.Share{{Revision: "cart-00001", Percent: 90}, {Revision: "cart-00002", Percent: 10}},
 		URLs:    []string{"http://cart.shop.example.com", "http://canary-cart.shop.example.com"},
 	}}
@@ -117,7 +117,7 @@ func TestDomainMappingsAddURLs(t *testing.T) {
 	if !ok || !slices.Contains(urls, "https://cart.example.com") || urls[0] != route.URLs[0] || len(urls) != len(route.URLs)+1 {
 		t.Errorf("%q", urls)
 	}
-	if got := withDomains(nil, []string{"https://b", "https://a", "https://b"}); !slices.Equal(got, []string{"https://a", "https://b"}) {
+	if got := lifecycle.WithURLs(nil, []string{"https://b", "https://a", "https://b"}); !slices.Equal(got, []string{"https://a", "https://b"}) {
 		t.Errorf("%q", got)
 	}
 }

@@ -11,22 +11,32 @@ import (
 // maxMessage is how many bytes of a condition's message are kept.
 const maxMessage = 512
 
-// trouble is what the conditions of a Service say is wrong. Unknown counts, too: while Serving
+// trouble is what the conditions of a Service say is wrong. Of the way to it, its Route says more: RoutesReady also
+// waits for certificates. Unknown counts, too: while Serving
 // tries to pull an image that does not exist, the condition is Unknown.
 func trouble(o *servingv1.Service) map[lifecycle.Incident]*lifecycle.Trouble {
 	var out map[lifecycle.Incident]*lifecycle.Trouble
-	for kind, t := range map[lifecycle.Incident]apis.ConditionType{
+	for kind, c := range map[lifecycle.Incident]apis.ConditionType{
 		lifecycle.Outage:        servingv1.ServiceConditionRoutesReady,
 		lifecycle.FailedRollout: servingv1.ServiceConditionConfigurationsReady,
+		lifecycle.NotDeployed:   servingv1.ServiceConditionReady,
 	} {
-		c := o.Status.GetCondition(t)
-		if c == nil || c.IsTrue() || c.Reason == reasonRollout {
+		t := troubleOf(o.Status.GetCondition(c))
+		if t == nil {
 			continue
 		}
 		if out == nil {
 			out = map[lifecycle.Incident]*lifecycle.Trouble{}
 		}
-		out[kind] = &lifecycle.Trouble{Reason: c.Reason, Message: text.Truncate(text.WithoutCredentials(c.Message), maxMessage)}
+		out[kind] = t
 	}
 	return out
+}
+
+// troubleOf is what a condition says is wrong, nil if nothing is.
+func troubleOf(c *apis.Condition) *lifecycle.Trouble {
+	if c == nil || c.IsTrue() || c.Reason == reasonRollout {
+		return nil
+	}
+	return &lifecycle.Trouble{Reason: c.Reason, Message: text.Truncate(text.WithoutCredentials(c.Message), maxMessage)}
 }

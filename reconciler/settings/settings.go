@@ -56,6 +56,8 @@ type Settings struct {
 	// SinkHosts are the hosts that events may be sent to; any host if it is empty.
 	SinkHosts                                       hosts.List
 	IncidentOutageAfter, IncidentFailedRolloutAfter time.Duration
+	// IncidentNotDeployedAfter applies to Services that were never deployed.
+	IncidentNotDeployedAfter time.Duration
 
 	// IncidentDegradedAfter and SettleWithin apply to stateful clusters.
 	IncidentDegradedAfter, SettleWithin time.Duration
@@ -91,6 +93,7 @@ func Default(cluster types.UID) Settings {
 
 		IncidentOutageAfter:        r.OutageAfter,
 		IncidentFailedRolloutAfter: r.FailedRolloutAfter,
+		IncidentNotDeployedAfter:   r.NotDeployedAfter,
 		IncidentDegradedAfter:      r.DegradedAfter,
 		SettleWithin:               r.SettleWithin,
 
@@ -112,6 +115,7 @@ func (s Settings) Rules() lifecycle.Rules {
 		Stabilization:      s.StabilizationWindow,
 		OutageAfter:        s.IncidentOutageAfter,
 		FailedRolloutAfter: s.IncidentFailedRolloutAfter,
+		NotDeployedAfter:   s.IncidentNotDeployedAfter,
 		DegradedAfter:      s.IncidentDegradedAfter,
 		SettleWithin:       s.SettleWithin,
 
@@ -129,7 +133,7 @@ var keys = map[string]bool{
 	"shifted-min-interval": true, "stabilization-window": true,
 	SinkHostsKey:            true,
 	"incident-outage-after": true, "incident-failed-rollout-after": true,
-	"incident-degraded-after": true, "settle-within": true,
+	"incident-not-deployed-after": true, "incident-degraded-after": true, "settle-within": true,
 	EnvironmentKindsKey: true, "incident-environment-outage-after": true, "incident-environment-degraded-after": true,
 	"incident-environment-not-created-after": true, "environment-deleted-within": true,
 	"_example": true,
@@ -154,6 +158,7 @@ func FromConfigMap(defaults Settings, c *corev1.ConfigMap) (Settings, error) {
 		list(c.Data, SinkHostsKey, &s.SinkHosts),
 		span(c.Data, "incident-outage-after", &s.IncidentOutageAfter),
 		span(c.Data, "incident-failed-rollout-after", &s.IncidentFailedRolloutAfter),
+		span(c.Data, "incident-not-deployed-after", &s.IncidentNotDeployedAfter),
 		span(c.Data, "incident-degraded-after", &s.IncidentDegradedAfter),
 		span(c.Data, "settle-within", &s.SettleWithin),
 		kinds(c.Data, &s.EnvironmentKinds),
