@@ -31,6 +31,7 @@ func (m *measuring) watchClusters(ctx context.Context, services *service.Watch, 
 			return out
 		},
 	})
+	services.AskPolls(w.Polled)
 	must(ctx, "watching pods", m.pods.OnChange(w.Changed))
 	must(ctx, "making the metrics of clusters", metrics.Watch(w))
 	m.running.Go(func() { m.pods.Run(ctx) })

@@ -162,6 +162,18 @@ func (k *Kind) Live(ctx context.Context, key types.NamespacedName) (types.UID, e
 	return "", fmt.Errorf("reading %s %s: the kind is not served at the moment: %w", k.of, key, err)
 }
 
+// Current implements observer.Kind. What the object refers to is read with each snapshot.
+func (k *Kind) Current(ctx context.Context, key types.NamespacedName, parts observer.Parts, _ time.Time) (bool, error) {
+	m, err := k.reader.metadata.Resource(k.at().Resource).Namespace(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("reading %s %s: %w", k.of, key, err)
+	}
+	return m.ResourceVersion == parts[partObject].Version, nil
+}
+
 // names distinguishes "no such object" from "no such kind".
 func names(err error, name string) bool {
 	status := apierrors.APIStatus(nil)

@@ -47,6 +47,7 @@ func (m memory) Next(ctx context.Context, s observer.Step) (observer.Result, err
 	if snapshot.Excluded && !m.Announced {
 		return observer.Result{}, nil // nothing is remembered of it
 	}
+	snapshot.Unconfirmed = s.Unconfirmed
 	var r lifecycle.EnvironmentResult
 	if s.Baseline {
 		r = lifecycle.BaselineEnvironment(snapshot)
@@ -62,7 +63,7 @@ func (m memory) Next(ctx context.Context, s observer.Step) (observer.Result, err
 func (m memory) result(r lifecycle.EnvironmentResult) observer.Result {
 	return observer.Result{
 		Memory: memory{EnvironmentMemory: r.Memory, kind: m.kind}, Transitions: r.Transitions,
-		Save: !r.Memory.Covers(m.EnvironmentMemory), Wake: r.WakeAt,
+		Save: !r.Memory.Covers(m.EnvironmentMemory), Wake: r.WakeAt, Unsure: r.Unsure,
 	}
 }
 

@@ -18,12 +18,16 @@ type unsaved struct {
 	ahead  string
 }
 
+// young is how old an object may be that the ledger has certainly not forgotten: it keeps those that are gone for longer.
+const young = 5 * time.Minute
+
 // follow folds the steps that show the same object, in one write. It returns how many it used,
 // none if the first must wait for another part.
 func (f *fold) follow(first *Object, steps []step) (int, error) {
-	if f.doubtful && f.version(first.UID) == "" {
+	if f.version(first.UID) == "" && (f.doubtful || f.now.Sub(first.Created) > young) {
 		// The ledger does not know the object. The cache may show one that was announced,
-		// is long gone, and is forgotten.
+		// is long gone, and is forgotten. So may an update, if the process was suspended.
+		// What is younger is not forgotten yet.
 		live, err := f.o.Kind.Live(f.ctx, f.key)
 		if err != nil {
 			return 0, fmt.Errorf("asking the API server for %s, which the ledger does not know: %w", f.key, err)
@@ -147,9 +151,7 @@ func (f *fold) pass(current *v1alpha1.CDEventSubject, first *Object, steps []ste
 		return p, nil
 	}
 	for _, s := range steps[:f.span(first.UID, steps)] {
-		r, err := p.memory.Next(f.ctx, Step{
-			Key: f.key, State: s.State, Baseline: !known && first.Created.Before(f.since), Later: func() []State { return f.later(s) }, Patient: f.patient,
-		})
+		r, err := f.next(p.memory, s, !known && first.Created.Before(f.since))
 		if err != nil {
 			return p, err
 		}

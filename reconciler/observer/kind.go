@@ -28,6 +28,10 @@ type Kind interface {
 	// Live asks the API server for the UID of an object. It returns "" only if the
 	// object is certainly gone.
 	Live(ctx context.Context, key types.NamespacedName) (types.UID, error)
+	// Current asks the API server, and whatever else the parts come from, whether they are the present state of an
+	// object, and have been at that time. It asks before something is announced that depends on how long the state
+	// has lasted: the caches may lag, and the process may have been paused.
+	Current(ctx context.Context, key types.NamespacedName, parts Parts, at time.Time) (bool, error)
 	// Position is the version as of which the caches hold floating parts, empty if
 	// it is not known. It may be behind, and is never ahead.
 	Position() string
@@ -79,6 +83,8 @@ type Step struct {
 	Baseline bool
 	// Later returns the states that came after it, oldest first.
 	Later func() []State
+	// Unconfirmed says that the state may be over by now. Nothing is to be decided by how long it has lasted.
+	Unconfirmed bool
 	// Patient says that a part which is missing may still come. Otherwise, the
 	// kind asks the API server for it.
 	Patient bool
@@ -106,6 +112,8 @@ type Result struct {
 	Save bool
 	// Wake is when the same state must be evaluated again, or zero.
 	Wake time.Time
+	// Unsure, if not zero, is when something was due that was not decided, because the state is unconfirmed.
+	Unsure time.Time
 	// Wait says that something is missing to decide. The state is folded again later.
 	Wait bool
 	// Lagging says that the API server is known to be ahead of the caches. The object is folded again soon, even if no update comes that

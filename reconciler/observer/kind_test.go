@@ -20,6 +20,11 @@ type plain struct {
 	live    types.UID
 	created time.Time
 	rules   lifecycle.Rules
+	// behind says that the API server has another state than the caches, unreachable that it does not answer. asked
+	// counts the questions.
+	behind      bool
+	unreachable error
+	asked       int
 	// remains says that the end of an object must wait for something else.
 	remains bool
 }
@@ -31,6 +36,11 @@ func (*plain) Keys() []types.NamespacedName                                    {
 func (*plain) Cached(types.NamespacedName) Parts                               { return nil }
 func (p *plain) Live(context.Context, types.NamespacedName) (types.UID, error) { return p.live, nil }
 func (*plain) Position() string                                                { return "" }
+
+func (p *plain) Current(context.Context, types.NamespacedName, Parts, time.Time) (bool, error) {
+	p.asked++
+	return !p.behind, p.unreachable
+}
 
 func (p *plain) Object(parts Parts) *Object {
 	root := parts["service"]
@@ -61,6 +71,7 @@ func (m remembered) Next(_ context.Context, s Step) (Result, error) {
 	if Older(root.Version, m.Versions[lifecycle.ObjectService]) {
 		return Result{}, nil
 	}
+	snapshot.Unconfirmed = s.Unconfirmed
 	snapshot.Versions = map[string]string{lifecycle.ObjectService: root.Version}
 	if s.Baseline {
 		return m.result(lifecycle.Baseline(snapshot)), nil
@@ -71,7 +82,7 @@ func (m remembered) Next(_ context.Context, s Step) (Result, error) {
 func (m remembered) result(r lifecycle.Result) Result {
 	return Result{
 		Memory: remembered{Memory: r.Memory, kind: m.kind}, Transitions: r.Transitions, Save: r.Memory.MustSave(m.Memory),
-		Wake: r.WakeAt, Wait: len(r.Missing) > 0,
+		Wake: r.WakeAt, Wait: len(r.Missing) > 0, Unsure: r.Unsure,
 	}
 }
 

@@ -85,7 +85,7 @@ func (o *Observer) begin(ctx context.Context, key types.NamespacedName, since ti
 	merged = excess(t.updates, len(t.base))
 	t.merge(merged)
 	f = &fold{
-		ctx: ctx, o: o, track: t, key: key, since: since, now: now,
+		ctx: ctx, o: o, track: t, key: key, since: since, now: now, confirmed: t.confirmed,
 		steps: t.steps(now), past: slices.Clone(t.past), consumed: map[uint64]bool{},
 		unsaved: t.unsaved, waiting: map[types.UID]map[lifecycle.Wait]time.Time{}, doubtful: t.filled, patient: t.held.IsZero() || now.Sub(t.held) < holdFor,
 	}
@@ -103,6 +103,9 @@ func (o *Observer) end(f *fold) bool {
 		return false // the kind went away meanwhile, and a new history has begun
 	}
 	t.folding = false
+	if t.confirmed = f.confirmed; f.consumed[f.confirmed.id] {
+		t.confirmed = confirmation{}
+	}
 	t.spend(f.consumed, f.now.Add(-o.Keep))
 	switch {
 	case !f.held:

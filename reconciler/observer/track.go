@@ -77,6 +77,8 @@ type track struct {
 	spent *track
 	// waiting holds the waits of each UID; nil if there are none.
 	waiting map[types.UID]map[lifecycle.Wait]time.Time
+	// confirmed is what is known of a state that a write failed for.
+	confirmed confirmation
 	// filled says that the root came from a cache, so it may be stale.
 	filled bool
 	// position is the version as of which the base has its floating parts.
@@ -200,6 +202,7 @@ func (t *track) cool() {
 
 // rebase takes a part into the base.
 func (t *track) rebase(p Part) {
+	t.confirmed = confirmation{}
 	if p.Floating {
 		t.position = Newest(p.Version, t.position)
 	}

@@ -49,6 +49,12 @@ func (w *Watch) Snapshot(key types.NamespacedName) (uid types.UID, s lifecycle.S
 	return "", s, false
 }
 
+// AskPolls has a Service's cluster asked for before something is announced that depends on how long its state has
+// lasted. Polled returns when its last poll began, and the version of what that found.
+func (w *Watch) AskPolls(polled func(types.NamespacedName) (time.Time, string)) {
+	w.kind.askPolls(polled)
+}
+
 // Keys lists the Services that the caches hold any part of.
 func (w *Watch) Keys() []types.NamespacedName { return w.kind.Keys() }
 

@@ -43,6 +43,7 @@ func (k *Kind) Recall(stored []byte) (observer.Memory, error) {
 // Next implements observer.Memory.
 func (m memory) Next(ctx context.Context, s observer.Step) (observer.Result, error) {
 	snapshot := Compose(s.Parts).Snapshot
+	snapshot.Unconfirmed = s.Unconfirmed
 	news, lagging := m.kind.fresh(m.Memory, &snapshot, s)
 	if !news {
 		return observer.Result{Lagging: lagging}, nil
@@ -117,7 +118,7 @@ func placement(p *lifecycle.PlacementMemory) metav1.Condition {
 func (m memory) result(r lifecycle.Result) observer.Result {
 	return observer.Result{
 		Memory: memory{Memory: r.Memory, kind: m.kind}, Transitions: r.Transitions, Save: r.Memory.MustSave(m.Memory),
-		Wake: r.WakeAt, Wait: len(r.Missing) > 0,
+		Wake: r.WakeAt, Wait: len(r.Missing) > 0, Unsure: r.Unsure,
 	}
 }
 

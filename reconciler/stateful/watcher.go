@@ -92,9 +92,12 @@ type cluster struct {
 	tracker tracker
 	stream  stream
 
-	// base and state come from the last poll. Watcher.mu guards them.
-	base  int64
-	state lifecycle.ClusterState
+	// base and state come from the last poll, as does version, that of the observation. polled is when that poll
+	// began. Watcher.mu guards them.
+	base    int64
+	state   lifecycle.ClusterState
+	version string
+	polled  time.Time
 	// ended is done when this process stops polling the cluster.
 	ended context.Context //nolint:containedctx // it ends when this process loses the lead
 	end   context.CancelFunc
@@ -223,6 +226,17 @@ func (w *Watcher) States() map[lifecycle.ClusterState]int {
 	return out
 }
 
+// Polled returns when the last poll of a Service's cluster began, and the version of what was observed last. A poll that
+// failed counts, too: what waits for one must not wait for ever.
+func (w *Watcher) Polled(service types.NamespacedName) (began time.Time, version string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c := w.clusters[service]; c != nil {
+		return c.polled, c.version
+	}
+	return time.Time{}, ""
+}
+
 // poll polls one cluster and returns the delay until the next poll, or 0 for never.
 func (w *Watcher) poll(ctx context.Context, key types.NamespacedName) time.Duration {
 	w.mu.Lock()
@@ -236,6 +250,12 @@ func (w *Watcher) poll(ctx context.Context, key types.NamespacedName) time.Durat
 	stop := context.AfterFunc(c.ended, cancel) //nolint:contextcheck // ended ends the poll when this process loses the lead
 	defer stop()
 
+	began := w.Now()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		c.polled = began
+	}()
 	base := w.Sequence(key, c.uid) // before the first request
 	subjects, refused, err := w.subjects(ctx, key, c.uid)
 	if err != nil {
@@ -258,13 +278,14 @@ func (w *Watcher) poll(ctx context.Context, key types.NamespacedName) time.Durat
 	view := c.tracker.next(o, w.Now())
 	view.Base = base
 	w.Metrics.Polled(outcome(o))
+	version := w.next()
 	w.mu.Lock()
-	c.base, c.state = base, view.State
+	c.base, c.state, c.version = base, view.State, version
 	w.mu.Unlock()
 	if w.Place != nil && o.complete && o.split == nil && len(o.members) > 0 {
 		w.Place(ctx, key, layout(c.uid, subjects, answers)).in(&view)
 	}
-	w.Saw(key, observer.Part{Name: lifecycle.ObjectCluster, Version: w.next(), Value: &view, Owner: c.uid, Volatile: true, Size: size(view)})
+	w.Saw(key, observer.Part{Name: lifecycle.ObjectCluster, Version: version, Value: &view, Owner: c.uid, Volatile: true, Size: size(view)})
 	w.follow(key, c, subjects)
 	if view.Settled || view.State == lifecycle.ClusterUnknown {
 		return whileSettled

@@ -30,6 +30,8 @@ func (a apiV1) Services(string) clientv1.ServiceInterface { return services{w: a
 
 func (a apiV1) Revisions(string) clientv1.RevisionInterface { return revisions{w: a.w} }
 
+func (a apiV1) Routes(string) clientv1.RouteInterface { return routes{w: a.w} }
+
 // read answers a request, or fails it with a mishap.
 func read[T object](w *world, resource, name string, find func() (T, bool)) (T, error) {
 	var none T
@@ -55,6 +57,22 @@ func (s services) Get(_ context.Context, name string, _ metav1.GetOptions) (*ser
 			return nil, false
 		}
 		o, ok := live.objects[partService].(*servingv1.Service)
+		return o, ok
+	})
+}
+
+type routes struct {
+	clientv1.RouteInterface
+	w *world
+}
+
+func (r routes) Get(_ context.Context, name string, _ metav1.GetOptions) (*servingv1.Route, error) {
+	return read(r.w, "routes", name, func() (*servingv1.Route, bool) {
+		live, ok := r.w.cluster.live[types.NamespacedName{Namespace: "ns", Name: name}]
+		if !ok {
+			return nil, false
+		}
+		o, ok := live.objects[partRoute].(*servingv1.Route)
 		return o, ok
 	})
 }

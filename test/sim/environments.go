@@ -64,6 +64,8 @@ type platform struct {
 	beneath bool
 	// changes counts the versions that a user declared after the first.
 	changes int
+	// version is its resourceVersion.
+	version string
 }
 
 // object returns what the API server stores.
@@ -108,7 +110,8 @@ var transform = environment.Transform(nil, true)
 
 // note adds the state of an environment to the watch.
 func (c *cluster) note(f *platform, gone bool) {
-	u := f.object(c.store.NextVersion())
+	f.version = c.store.NextVersion()
+	u := f.object(f.version)
 	obj, err := transform(u)
 	if err != nil {
 		panic(fmt.Sprintf("an environment cannot be projected: %v", err))
@@ -289,7 +292,7 @@ func (a metadataAPI) Get(_ context.Context, name string, _ metav1.GetOptions, _ 
 		for _, f := range a.w.cluster.fleet.history {
 			switch {
 			case a.resource == resourceOf(platforms) && f.key.Name == name && !f.deleted:
-				return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, UID: f.uid}}, true
+				return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, UID: f.uid, ResourceVersion: f.version}}, true
 			case a.resource == resourceOf(machines) && string(f.uid) == name && f.beneath:
 				return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}, true
 			}

@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -122,6 +123,12 @@ func (w *world) judgeCluster(s *service, count map[string]int, mine []delivered,
 	}
 	formed, open := 0, 0
 	for _, d := range mine {
+		if strings.Contains(d.subject, "/"+string(lifecycle.NotDeployed)+"/") {
+			if !s.deleted && short(d.typ) == "detected" && s.ready && count["detected"] > count["resolved"] {
+				w.fail("%s is deployed, and an incident says that it is not", s.uid)
+			}
+			continue
+		}
 		switch short(d.typ) {
 		case "cluster.formed":
 			formed++
