@@ -9,8 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/serving/pkg/apis/serving"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
+	servingv1beta1 "knative.dev/serving/pkg/apis/serving/v1beta1"
 	"knative.dev/serving/pkg/client/clientset/versioned"
 	clientv1 "knative.dev/serving/pkg/client/clientset/versioned/typed/serving/v1"
+	clientv1beta1 "knative.dev/serving/pkg/client/clientset/versioned/typed/serving/v1beta1"
 )
 
 // api answers the live requests of the watched kind. Unused clients are nil.
@@ -22,6 +24,29 @@ type api struct {
 type apiV1 struct {
 	clientv1.ServingV1Interface
 	w *world
+}
+
+func (a api) ServingV1beta1() clientv1beta1.ServingV1beta1Interface { return apiV1beta1{w: a.w} }
+
+type apiV1beta1 struct {
+	clientv1beta1.ServingV1beta1Interface
+	w *world
+}
+
+func (a apiV1beta1) DomainMappings(string) clientv1beta1.DomainMappingInterface {
+	return domains{w: a.w}
+}
+
+type domains struct {
+	clientv1beta1.DomainMappingInterface
+	w *world
+}
+
+func (d domains) Get(_ context.Context, name string, _ metav1.GetOptions) (*servingv1beta1.DomainMapping, error) {
+	return read(d.w, "domainmappings", name, func() (*servingv1beta1.DomainMapping, bool) {
+		o, ok := d.w.cluster.domains[name]
+		return o, ok
+	})
 }
 
 func (a api) ServingV1() clientv1.ServingV1Interface { return apiV1{w: a.w} }
