@@ -8,20 +8,6 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// The types of a GateMetric.
-const (
-	// MetricErrorRate: requests that ended in an error or a timeout.
-	MetricErrorRate = "ErrorRate"
-	// MetricEntryErrors: the same, by the Revision where the request entered.
-	MetricEntryErrors = "EntryErrors"
-	// MetricSlowRequests: requests that took longer than the threshold.
-	MetricSlowRequests = "SlowRequests"
-	// MetricSlowerAnywhere: compared at every bound of the histogram at once.
-	MetricSlowerAnywhere = "SlowerAnywhere"
-	// MetricQuery: what a query of the operator's counts.
-	MetricQuery = "Query"
-)
-
 // GateThresholds returns the bounds of the duration histogram, in seconds; canary/attribution uses
 // the same. Only these can be a metric's threshold.
 func GateThresholds() []float64 {
@@ -43,7 +29,7 @@ func (s *CanaryGateSpec) SetDefaults(context.Context) {
 	setDefault(&minimum.Shards, 3)
 
 	if len(s.Metrics) == 0 {
-		s.Metrics = []GateMetric{{Type: MetricErrorRate}, {Type: MetricEntryErrors}, {Type: MetricSlowRequests}}
+		s.Metrics = defaultGateMetrics()
 	}
 	for i := range s.Metrics {
 		s.Metrics[i].setDefaults()
@@ -85,8 +71,8 @@ func (m *GateMetric) setDefaults() {
 	if m.Name == "" {
 		m.Name = m.Type
 	}
-	if m.Type == MetricSlowRequests {
-		setDefault(&m.Threshold, .5)
+	if kind, _ := m.kind(); kind.threshold != nil {
+		setDefault(&m.Threshold, *kind.threshold)
 	}
 	setDefault(&m.MaxOddsRatio, 1.5)
 	setDefault(&m.Negligible, .005)

@@ -12,47 +12,50 @@ import (
 )
 
 func (m *GateMetric) validate() (errs *apis.FieldError) {
-	types := []string{MetricErrorRate, MetricEntryErrors, MetricSlowRequests, MetricSlowerAnywhere, MetricQuery}
-	if !slices.Contains(types, m.Type) {
-		return apis.ErrInvalidValue(m.Type, "type", "it must be one of "+strings.Join(types, ", "))
+	kind, known := m.kind()
+	if !known {
+		return apis.ErrInvalidValue(m.Type, "type", "it must be one of "+strings.Join(GateMetricTypes(), ", "))
 	}
 	if wrong := validation.IsValidLabelValue(m.Name); len(wrong) > 0 {
 		errs = errs.Also(apis.ErrInvalidValue(m.Name, "name", strings.Join(wrong, "; ")))
 	}
-	return errs.Also(m.query()).
-		Also(m.threshold()).
+	return errs.Also(m.query(kind)).
+		Also(m.threshold(kind)).
 		Also(number("maxOddsRatio", *m.MaxOddsRatio, above(1), upTo(maxGateOdds))).
 		Also(number("negligible", *m.Negligible, above(0), below(1))).
-		Also(m.limit()).
+		Also(m.limit(kind)).
 		Also(number("weight", *m.Weight, above(0), upTo(maxGateWeight)))
 }
 
-func (m *GateMetric) query() *apis.FieldError {
+func (m *GateMetric) query(kind gateMetricType) *apis.FieldError {
 	switch {
-	case m.Type == MetricQuery && m.Query == "":
+	case kind.query && m.Query == "":
 		err := apis.ErrMissingField("query")
 		err.Details = "it must be the name of a query in ConfigMap config-canary; ask the operator which ones there are"
 		return err
-	case m.Type == MetricQuery:
+	case kind.query:
 		if wrong := validation.IsDNS1123Label(m.Query); len(wrong) > 0 {
 			return apis.ErrInvalidValue(m.Query, "query", "it must be the name of a query in ConfigMap config-canary, not a query: "+strings.Join(wrong, "; "))
 		}
 	case m.Query != "":
-		err := apis.ErrDisallowedFields("query")
-		err.Details = fmt.Sprintf("only metrics of type %s have a query; the type of this one is %s", MetricQuery, m.Type)
-		return err
+		return m.disallowed("query", func(t gateMetricType) bool { return t.query })
 	}
 	return nil
 }
 
-func (m *GateMetric) threshold() *apis.FieldError {
+// disallowed says which types have a field that this one does not have.
+func (m *GateMetric) disallowed(field string, allowed func(gateMetricType) bool) *apis.FieldError {
+	err := apis.ErrDisallowedFields(field)
+	err.Details = fmt.Sprintf("only metrics of type %s have a %s; the type of this one is %s", strings.Join(namesOf(allowed), " or "), field, m.Type)
+	return err
+}
+
+func (m *GateMetric) threshold(kind gateMetricType) *apis.FieldError {
 	switch {
 	case m.Threshold == nil:
 		return nil
-	case m.Type != MetricSlowRequests:
-		err := apis.ErrDisallowedFields("threshold")
-		err.Details = fmt.Sprintf("only metrics of type %s have a threshold; the type of this one is %s", MetricSlowRequests, m.Type)
-		return err
+	case kind.threshold == nil:
+		return m.disallowed("threshold", func(t gateMetricType) bool { return t.threshold != nil })
 	case !slices.Contains(GateThresholds(), *m.Threshold):
 		return apis.ErrInvalidValue(*m.Threshold, "threshold",
 			fmt.Sprintf("it must be a bound of the histogram in which durations are counted, in seconds: one of %v", GateThresholds()))
@@ -60,11 +63,11 @@ func (m *GateMetric) threshold() *apis.FieldError {
 	return nil
 }
 
-func (m *GateMetric) limit() *apis.FieldError {
+func (m *GateMetric) limit(kind gateMetricType) *apis.FieldError {
 	if m.Limit == nil {
 		return nil
 	}
-	if m.Type == MetricSlowerAnywhere {
+	if kind.unlimited {
 		err := apis.ErrDisallowedFields("limit")
 		err.Details = fmt.Sprintf("metrics of type %s have no limit; set it on a metric of type %s", m.Type, MetricSlowRequests)
 		return err

@@ -25,23 +25,24 @@ func Plan(spec *v1alpha1.CanaryGateSpec, sharded bool, deadline time.Duration) j
 		Score:  judge.Score{Pass: deref(spec.Score.Pass), Warn: deref(spec.Score.Warn), MinCoverage: deref(spec.Score.MinCoverage)},
 	}
 	for _, m := range spec.Metrics {
-		if m.Type == v1alpha1.MetricEntryErrors && !sharded && decidesByErrors(spec) {
+		kind := judge.MetricKind(m.Type)
+		if !sharded && decidesBy(spec, kind.Repeats()) {
 			continue
 		}
 		p.Metrics = append(p.Metrics, judge.Metric{
-			Name: m.Name, Kind: judge.MetricKind(m.Type), Threshold: deref(m.Threshold), MaxOddsRatio: deref(m.MaxOddsRatio),
+			Name: m.Name, Kind: kind, Threshold: deref(m.Threshold), MaxOddsRatio: deref(m.MaxOddsRatio),
 			Limit: deref(m.Limit), Negligible: deref(m.Negligible), Weight: deref(m.Weight), Critical: deref(m.Critical), DryRun: m.DryRun,
 		})
 	}
 	return p
 }
 
-// decidesByErrors reports whether a critical metric already counts errors. In a Service
-// without shards the errors at entry are the same errors, and a second test of them
-// would only reduce the power of both.
-func decidesByErrors(spec *v1alpha1.CanaryGateSpec) bool {
+// decidesBy reports whether a critical metric is of a kind. A second test of what it
+// counts would only reduce the power of both: in a Service without shards the errors at
+// entry are the same errors.
+func decidesBy(spec *v1alpha1.CanaryGateSpec, kind judge.MetricKind) bool {
 	return slices.ContainsFunc(spec.Metrics, func(m v1alpha1.GateMetric) bool {
-		return m.Type == v1alpha1.MetricErrorRate && deref(m.Critical) && !m.DryRun
+		return judge.MetricKind(m.Type) == kind && deref(m.Critical) && !m.DryRun
 	})
 }
 

@@ -53,7 +53,7 @@ func (r *Run) Questions() []Question {
 	}
 	var out []Question
 	for _, m := range r.Spec.Metrics {
-		if m.Type == v1alpha1.MetricQuery {
+		if m.Query != "" {
 			canary, baseline := r.questions(m)
 			out = append(out, canary, baseline)
 		}
@@ -85,7 +85,7 @@ func (a answers) same(e *evidence) bool {
 func (r *Run) read(m Moment, w *judge.Window) answers {
 	a := answers{now: maps.Clone(r.evidence.Queries)}
 	for _, metric := range r.Spec.Metrics {
-		if metric.Type != v1alpha1.MetricQuery {
+		if metric.Query == "" {
 			continue
 		}
 		canary, baseline := r.questions(metric)

@@ -31,8 +31,8 @@ func (p Plan) Check() error {
 
 func (m Metric) check() error {
 	switch {
-	case !slices.Contains([]MetricKind{Errors, EntryErrors, Slow, SlowerAnywhere, Query}, m.Kind):
-		return fmt.Errorf("kind %q is not one of %s, %s, %s, %s and %s", m.Kind, Errors, EntryErrors, Slow, SlowerAnywhere, Query)
+	case !slices.Contains(Kinds(), m.Kind):
+		return fmt.Errorf("kind %q is not one of %s", m.Kind, Kinds())
 	case !(m.MaxOddsRatio > 1 && m.MaxOddsRatio <= 1e6):
 		return fmt.Errorf("the tolerated odds ratio is %v: it must be above 1, and 1e6 at most", m.MaxOddsRatio)
 	case !(m.Limit >= 0 && m.Limit < 1):
@@ -70,7 +70,7 @@ func (r *Run) Check(p Plan) error {
 		if d == nil {
 			continue
 		}
-		if m.Kind != SlowerAnywhere && len(d.Tests) > 1 || len(d.Tests) > maxBounds {
+		if !m.Kind.kind().traits().everywhere && len(d.Tests) > 1 || len(d.Tests) > maxBounds {
 			return fmt.Errorf("metric %q has %d tests", m.Name, len(d.Tests))
 		}
 		if len(d.Tests) == 0 && (d.Same || d.Crossed || d.Warned || d.Failed != "") {

@@ -17,11 +17,11 @@ import (
 // the nearer it is to the limit.
 func (d *metricData) compareShards(v view, m Metric, l levels) {
 	level := l.shardFail * v.spending
-	plain, _ := v.scores(m.Kind, 1)
+	plain, _ := v.scores(m, 1)
 	high := permutation(plain, level, v.seed())
 	d.P = &high
 	if high <= level && !(v.negligible && v.typical(m).rate() <= m.negligible()) {
-		if _, excess := v.scores(m.Kind, m.MaxOddsRatio); excess > 0 && !d.fading(v.plan, m) {
+		if _, excess := v.scores(m, m.MaxOddsRatio); excess > 0 && !d.fading(v.plan, m) {
 			d.fail(verdict.RelativeRegression)
 		}
 	}
@@ -32,9 +32,10 @@ func (d *metricData) compareShards(v view, m Metric, l levels) {
 // shard must not make all others negligible.
 func (v view) typical(m Metric) tally {
 	var all []tally
+	at, _ := m.Kind.kind().column(m)
 	for _, stratum := range v.strata {
 		for _, name := range stratum.names {
-			if t := v.shards.Counts[name].tally(canarySide, m.Kind); t.N > 0 {
+			if t := v.shards.Counts[name].tally(canarySide, at); t.N > 0 {
 				all = append(all, t)
 			}
 		}
@@ -55,7 +56,7 @@ func (d *metricData) same(v view, m Metric, l levels, part float64) bool {
 		return false
 	}
 	level := l.shardPass * part
-	scaled, _ := v.scores(m.Kind, m.MaxOddsRatio)
+	scaled, _ := v.scores(m, m.MaxOddsRatio)
 	for i := range scaled {
 		scaled[i] = scaled[i].negated()
 	}
@@ -64,9 +65,10 @@ func (d *metricData) same(v view, m Metric, l levels, part float64) bool {
 
 // scores returns the scores of all strata if the canary's odds were this multiple of the baseline's,
 // and how far its bad requests exceed the expectation.
-func (v view) scores(kind MetricKind, ratio float64) (scores []dealt, excess float64) {
+func (v view) scores(m Metric, ratio float64) (scores []dealt, excess float64) {
+	at, _ := m.Kind.kind().column(m)
 	for _, s := range v.strata {
-		f, ok := v.shards.forecast(s, kind, ratio, v.plan.tolerated(kind))
+		f, ok := v.shards.forecast(s, at, ratio, v.plan.tolerated(at))
 		if !ok {
 			continue
 		}

@@ -1,16 +1,5 @@
 package judge
 
-// requests returns the requests of a side that the metric counts.
-func (a Arm) requests(m Metric) float64 {
-	switch m.Kind {
-	case EntryErrors:
-		return a.Entered
-	case Query:
-		return a.Queried[m.Name].Total
-	}
-	return a.Finished
-}
-
 // enough reports whether both sides have enough requests for a verdict. A side may receive far fewer
 // requests than it handles, so entry has its own count.
 func (d *metricData) enough(v view, m Metric) bool {
@@ -25,4 +14,4 @@ func (d *metricData) enough(v view, m Metric) bool {
 }
 
 // countsApart reports whether a metric counts other requests than those that a side handled.
-func (m Metric) countsApart() bool { return m.Kind == EntryErrors || m.Kind == Query }
+func (m Metric) countsApart() bool { return m.Kind.kind().traits().apart }

@@ -1,10 +1,6 @@
 package judge
 
 import (
-	"cmp"
-	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
@@ -82,7 +78,7 @@ func (e *evidence) add(p Plan, w Window, began time.Duration) {
 	fresh := e.Shards.takeFresh(p, &w, began)
 	e.Young.add(w, fresh)
 	if p.Sharded {
-		e.Shards.add(w.Shards, [2]float64{p.tolerated(Errors), p.tolerated(Slow)})
+		e.Shards.add(w.Shards, [columns]float64{p.tolerated(errorColumn), p.tolerated(slowColumn)})
 	}
 	if e.Metrics == nil {
 		e.Metrics = map[string]*metricData{}
@@ -91,7 +87,7 @@ func (e *evidence) add(p Plan, w Window, began time.Duration) {
 		if e.Metrics[m.Name] == nil {
 			e.Metrics[m.Name] = &metricData{}
 		}
-		if m.Kind == Query && began < p.Warmup {
+		if m.Kind.Source() == Queries && began < p.Warmup {
 			continue // A query does not tell what young pods did.
 		}
 		e.Metrics[m.Name].add(p, m, w, fresh, e.Past)
@@ -145,12 +141,9 @@ type test struct {
 	Course halves `json:"course,omitzero"`
 }
 
-// maxBounds is the number of histogram bounds that are compared.
-const maxBounds = 32
-
 func (d *metricData) add(p Plan, m Metric, w Window, fresh ShardWindow, before past) {
 	if d.Tests == nil {
-		d.Tests = newTests(m, w)
+		d.Tests = m.Kind.kind().tests(m, w)
 	}
 	canary, youngC, lackC := d.grown(p, m, w.Canary, w.Young.Canary, fresh.Canary)
 	baseline, youngB, lackB := d.grown(p, m, w.Baseline, w.Young.Baseline, fresh.Baseline)
@@ -160,11 +153,11 @@ func (d *metricData) add(p Plan, m Metric, w Window, fresh ShardWindow, before p
 	d.NoData = ""
 	if lackC != "" {
 		d.NoData = "canary: " + lackC
-		d.Unknown.Canary += whole(w.Canary.requests(m)-w.Young.Canary.requests(m), 0).N
+		d.Unknown.Canary += whole(m.Kind.kind().requests(m, w.Canary)-m.Kind.kind().requests(m, w.Young.Canary), 0).N
 	}
 	if lackB != "" {
 		d.NoData = "baseline: " + lackB
-		d.Unknown.Baseline += whole(w.Baseline.requests(m)-w.Young.Baseline.requests(m), 0).N
+		d.Unknown.Baseline += whole(m.Kind.kind().requests(m, w.Baseline)-m.Kind.kind().requests(m, w.Young.Baseline), 0).N
 	}
 	relative := p.levels(m).relative
 	for i, t := range d.Tests {
@@ -199,72 +192,18 @@ func (d *metricData) add(p Plan, m Metric, w Window, fresh ShardWindow, before p
 // excuse is how many of the baseline's requests must fail before they count as evidence about it.
 const excuse = 2
 
-func newTests(m Metric, w Window) []*test {
-	if m.Kind != SlowerAnywhere {
-		return []*test{{Bound: m.Threshold, Odds: newOdds(m.MaxOddsRatio)}}
-	}
-	bounds := w.Baseline.Above
-	if w.Baseline.Finished == 0 || w.Baseline.DurationsUnknown != "" {
-		bounds = w.Canary.Above
-	}
-	var tests []*test
-	for _, bound := range slices.Sorted(maps.Keys(bounds)) {
-		if len(tests) < maxBounds {
-			tests = append(tests, &test{Bound: bound, Odds: newOdds(m.MaxOddsRatio)})
-		}
-	}
-	return tests
-}
-
-// read returns what one side did, per test, or why that is unknown.
-func (d *metricData) read(m Metric, a Arm) ([]tally, string) {
-	out := make([]tally, len(d.Tests))
-	if m.Kind == Query {
-		q, asked := a.Queried[m.Name]
-		if !asked {
-			return out, "it was not asked"
-		}
-		out[0] = whole(q.Total, q.Bad)
-		return out, q.Unknown
-	}
-	if a.requests(m) <= 0 {
-		return out, ""
-	}
-	if len(d.Tests) == 0 {
-		return out, cmp.Or(a.DurationsUnknown, "no buckets")
-	}
-	if m.Kind == EntryErrors {
-		out[0] = whole(a.Entered, a.EntryErrors)
-		return out, a.EntryUnknown
-	}
-	if m.Kind == Errors {
-		out[0] = whole(a.Finished, a.Errors)
-		return out, a.OutcomesUnknown
-	}
-	if a.DurationsUnknown != "" {
-		return out, a.DurationsUnknown
-	}
-	for i, t := range d.Tests {
-		above, ok := a.Above[t.Bound]
-		if !ok {
-			return out, fmt.Sprintf("%v s is not a bound of the histogram", t.Bound)
-		}
-		out[i] = whole(a.Finished, above)
-	}
-	return out, ""
-}
-
 // strata returns the strata of a window. During a handover the shards that both sides handled are a
 // stratum of their own, because neither side is at fault for requests that wait.
 func strata(p Plan, m Metric, w Window, all table) []table {
-	if !p.Sharded || !w.Unsettled || !byShard(m) {
+	at, byShard := m.Kind.kind().column(m)
+	if !p.Sharded || !w.Unsettled || !byShard {
 		return []table{all}
 	}
 	var moving table
 	for _, s := range w.Shards {
 		if s.Canary.Finished > 0 && s.Baseline.Finished > 0 {
-			moving.canary.add(s.Canary.tally(m.Kind))
-			moving.baseline.add(s.Baseline.tally(m.Kind))
+			moving.canary.add(s.Canary.tally(at))
+			moving.baseline.add(s.Baseline.tally(at))
 		}
 	}
 	rest := table{
@@ -272,16 +211,4 @@ func strata(p Plan, m Metric, w Window, all table) []table {
 		baseline: whole(all.baseline.N-moving.baseline.N, all.baseline.K-moving.baseline.K),
 	}
 	return []table{moving, rest}
-}
-
-func (c Counts) tally(kind MetricKind) tally {
-	if kind == Errors {
-		return whole(c.Finished, c.Errors)
-	}
-	return whole(c.Finished, c.Slow)
-}
-
-// byShard reports whether shards count what the metric calls bad.
-func byShard(m Metric) bool {
-	return m.Kind == Errors || m.Kind == Slow && m.Threshold == ShardSlowBound
 }

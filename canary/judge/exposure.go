@@ -34,8 +34,8 @@ func (t table) expects(rates sides) float64 {
 }
 
 // sides returns both sides of a shard since the split.
-func (s *shard) sides(kind MetricKind) table {
-	return table{canary: s.tally(canarySide, kind), baseline: s.tally(baselineSide, kind)}
+func (s *shard) sides(at column) table {
+	return table{canary: s.tally(canarySide, at), baseline: s.tally(baselineSide, at)}
 }
 
 // expect adds a shard's expected bad requests.
@@ -46,30 +46,27 @@ func (s *shard) expect(at int, own table, rates sides) {
 // exposure returns the odds in the windows where the shard had its requests, as a multiple of the odds
 // in the whole run, if the canary's were ratio times the baseline's. It is 1 for a shard whose traffic
 // follows that of all others. Half a bad request and half a good one keep it above 0.
-func (s *shard) exposure(kind MetricKind, all table, ratio, tolerated float64) float64 {
-	own, i := s.sides(kind), 0
-	if kind != Errors {
-		i = 1
-	}
+func (s *shard) exposure(at column, all table, ratio, tolerated float64) float64 {
+	own := s.sides(at)
 	n := own.canary.N + own.baseline.N
 	odds := func(bad float64) float64 {
 		bad = max(0, min(n, bad))
 		return (bad + 0.5) / (n - bad + 0.5)
 	}
-	expected := odds(s[expectedAt+i])
+	expected := odds(s[expectedAt+int(at)])
 	if tolerated > 1 {
 		// Nothing was counted for a ratio in between, so interpolate.
-		expected *= math.Pow(odds(s[toleratedAt+i])/expected, math.Log(ratio)/math.Log(tolerated))
+		expected *= math.Pow(odds(s[toleratedAt+int(at)])/expected, math.Log(ratio)/math.Log(tolerated))
 	}
 	return expected / odds(own.expects(all.rates(ratio)))
 }
 
 // tolerated returns the largest tolerated odds ratio of the metrics whose bad requests shards count; 1
 // without such a metric.
-func (p Plan) tolerated(kind MetricKind) float64 {
+func (p Plan) tolerated(at column) float64 {
 	most := 1.0
 	for _, m := range p.Metrics {
-		if m.Kind == kind && byShard(m) {
+		if of, byShard := m.Kind.kind().column(m); byShard && of == at {
 			most = max(most, m.MaxOddsRatio)
 		}
 	}

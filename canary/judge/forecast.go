@@ -34,22 +34,22 @@ type forecastShard struct {
 // forecast returns the forecast of a stratum in which the canary's odds are ratio times the baseline's,
 // from 1 up to the tolerance. ok is false if all requests or none were bad, because nothing can be
 // compared then.
-func (s *shards) forecast(of stratum, kind MetricKind, ratio, tolerated float64) (f forecast, ok bool) {
+func (s *shards) forecast(of stratum, at column, ratio, tolerated float64) (f forecast, ok bool) {
 	var all tally
 	var sum table
 	for _, one := range s.Counts {
-		sum.canary.add(one.tally(canarySide, kind))
-		sum.baseline.add(one.tally(baselineSide, kind))
+		sum.canary.add(one.tally(canarySide, at))
+		sum.baseline.add(one.tally(baselineSide, at))
 	}
 	past := make([]tally, len(of.names))
 	for i, name := range of.names {
 		one := s.Counts[name]
-		fs := forecastShard{name: name, canary: one[canarySide] > 0, after: one.tally(canarySide, kind)}
+		fs := forecastShard{name: name, canary: one[canarySide] > 0, after: one.tally(canarySide, at)}
 		if !fs.canary {
-			fs.after = one.tally(baselineSide, kind)
+			fs.after = one.tally(baselineSide, at)
 		}
 		if !of.levels {
-			past[i] = one.tally(beforeSide, kind)
+			past[i] = one.tally(beforeSide, at)
 		}
 		all.add(fs.after)
 		f.shards = append(f.shards, fs)
@@ -59,7 +59,7 @@ func (s *shards) forecast(of stratum, kind MetricKind, ratio, tolerated float64)
 	}
 	f.learn(past)
 	for i, name := range of.names {
-		f.shards[i].odds *= s.Counts[name].exposure(kind, sum, ratio, tolerated)
+		f.shards[i].odds *= s.Counts[name].exposure(at, sum, ratio, tolerated)
 		if f.shards[i].canary {
 			f.shards[i].odds *= ratio
 		}

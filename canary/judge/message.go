@@ -52,7 +52,7 @@ func explainMetric(p Plan, r Result, m Metric, d *metricData) string {
 		text += " (dry run)"
 	}
 	text += ": " + percent(r.Canary) + " to " + percent(r.Baseline)
-	if m.Kind == Query && d != nil && len(d.Tests) > 0 {
+	if m.Kind.Source() == Queries && d != nil && len(d.Tests) > 0 {
 		text += fmt.Sprintf(" of %.0f and %.0f requests by the query", d.Tests[0].Canary.N, d.Tests[0].Baseline.N)
 	}
 	switch r.Reason {

@@ -31,8 +31,8 @@ func (p Plan) levels(m Metric) levels {
 		}
 	}
 	share := p.Alpha / float64(max(1, counting))
-	relative := !p.Sharded || m.Kind == EntryErrors
-	l := levels{warn: 1 / share, pass: 1 / p.Beta, relative: relative, comparable: relative || byShard(m)}
+	relative := !p.Sharded || m.Kind.kind().traits().byRequests
+	l := levels{warn: 1 / share, pass: 1 / p.Beta, relative: relative, comparable: relative || m.byShard()}
 	if m.limited() && l.comparable {
 		share /= 2
 	}
@@ -42,7 +42,7 @@ func (p Plan) levels(m Metric) levels {
 	return l
 }
 
-func (m Metric) limited() bool { return m.Limit > 0 && m.Kind != SlowerAnywhere }
+func (m Metric) limited() bool { return m.Limit > 0 && m.Kind.Limited() }
 
 // view is what a metric needs to know about the rest of the run.
 type view struct {
@@ -169,7 +169,7 @@ func (t *test) passes(m Metric, compare bool) (negligible, compared float64) {
 	share := 1 - negligibleShare
 	if r := m.negligible(); r > 0 {
 		negligible = math.Log(negligibleShare) + logBelow(t.Canary, r)
-		if m.Kind == SlowerAnywhere {
+		if m.Kind.kind().traits().everywhere {
 			// If hardly a request of the baseline is faster than the bound, none of the canary's can be
 			// slower.
 			rest := tally{N: t.Baseline.N, K: t.Baseline.N - t.Baseline.K}

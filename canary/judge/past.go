@@ -74,16 +74,15 @@ func (p past) spread(m Metric, bound float64) float64 {
 	if p.enough() {
 		least += max(0, float64(wholeHistory-p.Watched)/float64(2*wholeHistory))
 	}
-	switch m.Kind {
-	case Errors:
-		return max(least, p.Errors)
-	case EntryErrors:
-		return max(least, p.Entry)
-	}
+	return max(least, m.Kind.kind().spread(p, bound))
+}
+
+// above returns the spread of what is slower than a bound.
+func (p past) above(bound float64) float64 {
 	for _, b := range p.Above {
 		if b.Bound == bound {
-			return max(least, b.Spread)
+			return b.Spread
 		}
 	}
-	return least
+	return 1
 }

@@ -25,6 +25,15 @@ const ShardSlowBound = 0.5
 // The last two say since when it is active on each side.
 type shard [15]float64
 
+// column selects what counts as bad among the numbers of a shard.
+type column int
+
+const (
+	errorColumn column = iota
+	slowColumn
+	columns = 2
+)
+
 // The offset of a side's three numbers in a shard, and of the expected ones.
 const (
 	beforeSide   = 0
@@ -44,11 +53,19 @@ func (s *shard) add(side int, c Counts) {
 }
 
 // tally of a side, by what counts as bad.
-func (s *shard) tally(side int, kind MetricKind) tally {
-	if kind == Errors {
-		return tally{N: s[side], K: s[side+1]}
-	}
-	return tally{N: s[side], K: s[side+2]}
+func (s *shard) tally(side int, at column) tally {
+	return tally{N: s[side], K: s[side+1+int(at)]}
+}
+
+// tally of one window, by what counts as bad.
+func (c Counts) tally(at column) tally {
+	return whole(c.Finished, [columns]float64{c.Errors, c.Slow}[at])
+}
+
+// byShard reports whether shards count what the metric calls bad.
+func (m Metric) byShard() bool {
+	_, yes := m.Kind.kind().column(m)
+	return yes
 }
 
 // shards holds all that a run knows about its shards.
@@ -91,7 +108,7 @@ func (s *shards) begin(before map[string]Counts) {
 
 // add adds a window. tolerated is the largest odds ratio that a metric of errors, and one of slow
 // requests, tolerates; 1 without such a metric.
-func (s *shards) add(window map[string]ShardWindow, tolerated [2]float64) {
+func (s *shards) add(window map[string]ShardWindow, tolerated [columns]float64) {
 	ignored := 0
 	var all shard
 	for _, one := range window {
@@ -117,9 +134,10 @@ func (s *shards) add(window map[string]ShardWindow, tolerated [2]float64) {
 		for i := range own {
 			kept[i] += own[i]
 		}
-		for i, kind := range []MetricKind{Errors, Slow} {
-			kept.expect(expectedAt+i, own.sides(kind), all.sides(kind).rates(1))
-			kept.expect(toleratedAt+i, own.sides(kind), all.sides(kind).rates(tolerated[i]))
+		for i := range tolerated {
+			at := column(i)
+			kept.expect(expectedAt+i, own.sides(at), all.sides(at).rates(1))
+			kept.expect(toleratedAt+i, own.sides(at), all.sides(at).rates(tolerated[i]))
 		}
 	}
 	s.Ignored = max(s.Ignored, ignored)

@@ -90,10 +90,11 @@ func (s *shards) strata(least int) ([]stratum, census) {
 // matter. The rest are shards without a counterpart, handed over or too many, and requests of no shard.
 func (v view) represents(m Metric, all tally) bool {
 	var in tally
+	at, _ := m.Kind.kind().column(m)
 	for _, s := range v.strata {
 		for _, name := range s.names {
 			if one := v.shards.Counts[name]; one[canarySide] > 0 {
-				in.add(one.tally(canarySide, m.Kind))
+				in.add(one.tally(canarySide, at))
 			}
 		}
 	}

@@ -6,7 +6,7 @@ import "math"
 func (d *metricData) pods(m Metric, test int, arms map[string]Arm) map[string]tally {
 	out := make(map[string]tally, len(arms))
 	for name, arm := range arms {
-		if all, lack := d.read(m, arm); lack == "" {
+		if all, lack := m.Kind.kind().read(m, arm, d.Tests); lack == "" {
 			out[name] = all[test]
 		}
 	}

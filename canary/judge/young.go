@@ -100,17 +100,18 @@ func (e *evidence) mostlyYoung() bool { return 2*e.Young.Canary > e.Canary }
 // grown returns what a side did without and with young pods and shards, per test, or why it is unknown.
 func (d *metricData) grown(p Plan, m Metric, all, young Arm, fresh Counts) (grown, cold []tally, lack string) {
 	cold = make([]tally, len(d.Tests))
-	grown, lack = d.read(m, all)
-	if lack != "" || m.Kind == Query {
+	kind := m.Kind.kind()
+	grown, lack = kind.read(m, all, d.Tests)
+	if lack != "" || m.Kind.Source() == Queries {
 		return grown, cold, lack
 	}
-	if young.requests(m) > 0 {
-		if did, unknown := d.read(m, young); unknown == "" {
+	if kind.requests(m, young) > 0 {
+		if did, unknown := kind.read(m, young, d.Tests); unknown == "" {
 			cold = did
 		}
 	}
-	if p.Sharded && byShard(m) && len(cold) > 0 {
-		cold[0].add(fresh.tally(m.Kind))
+	if at, byShard := kind.column(m); p.Sharded && byShard && len(cold) > 0 {
+		cold[0].add(fresh.tally(at))
 	}
 	for i := range grown {
 		grown[i] = whole(grown[i].N-cold[i].N, grown[i].K-cold[i].K)
@@ -128,7 +129,7 @@ type cold struct {
 
 // addYoung adds what young pods and shards did in a window. The histogram's bounds have no finding.
 func (d *metricData) addYoung(m Metric, canary, baseline, grown []tally) {
-	if m.Kind == SlowerAnywhere || len(d.Tests) == 0 || canary[0].N+baseline[0].N == 0 {
+	if m.Kind.kind().traits().everywhere || len(d.Tests) == 0 || canary[0].N+baseline[0].N == 0 {
 		return
 	}
 	if d.Young == nil {

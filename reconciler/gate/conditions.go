@@ -11,6 +11,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
+	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
 // Reasons of conditions. Split and NoSplit also record, across restarts, whether the last
@@ -107,25 +108,26 @@ func (s *gateSync) needs(n attribution.NoData, all attribution.Figures, stateful
 	errors := figure == "handled_requests_total" || figure == "entry_requests_total" && !stateful
 	slow := figure == "handled_request_duration_seconds"
 	return slices.ContainsFunc(s.spec.Metrics, func(m v1alpha1.GateMetric) bool {
-		switch m.Type {
-		case v1alpha1.MetricErrorRate:
+		switch judge.MetricKind(m.Type).Source() {
+		case judge.Outcomes:
 			return errors
-		case v1alpha1.MetricEntryErrors:
+		case judge.Entry:
 			return figure == "entry_requests_total"
-		case v1alpha1.MetricQuery:
-			return false
+		case judge.Durations:
+			if slow && n.Reason == attribution.BucketsDiffer && m.Threshold != nil {
+				return !bounded(all, n.Revision, *m.Threshold)
+			}
+			return slow || figure == "handled_requests_total"
+		case judge.Queries:
 		}
-		if slow && n.Reason == attribution.BucketsDiffer && m.Type == v1alpha1.MetricSlowRequests {
-			return !bounded(all, n.Revision, m.Threshold)
-		}
-		return slow || figure == "handled_requests_total"
+		return false
 	})
 }
 
 // bounded reports whether a Revision's histogram has a bucket at the threshold.
-func bounded(all attribution.Figures, uid types.UID, threshold *float64) bool {
+func bounded(all attribution.Figures, uid types.UID, threshold float64) bool {
 	return slices.ContainsFunc(all.Revisions, func(r attribution.RevisionFigures) bool {
-		return r.UID == uid && threshold != nil && slices.Contains(r.Bounds, *threshold)
+		return r.UID == uid && slices.Contains(r.Bounds, threshold)
 	})
 }
 

@@ -1,0 +1,99 @@
+package judge
+
+import "slices"
+
+// kind is what one MetricKind means. Nothing else in this package asks which kind a metric has, so a
+// further one is a type in a file of its own and a line in kinds.
+type kind interface {
+	traits() traits
+	// requests returns the requests of a side that the metric is about.
+	requests(m Metric, a Arm) float64
+	// tests returns the tests of a run that begins with this window.
+	tests(m Metric, w Window) []*test
+	// read returns what a side did, per test, or why that is unknown.
+	read(m Metric, a Arm, tests []*test) (did []tally, lack string)
+	// column returns which of the columns of a shard counts the bad requests; false if none does.
+	column(m Metric) (column, bool)
+	// spread returns how much more pods differed before the split than chance explains.
+	spread(p past, bound float64) float64
+}
+
+// traits tell how a kind of metric is compared.
+type traits struct {
+	// source has the counts.
+	source Source
+	// byRequests means that requests are compared one by one in a sharded Service too.
+	byRequests bool
+	// apart means that it counts other requests than those that a side handled.
+	apart bool
+	// unlimited means that it has no absolute limit.
+	unlimited bool
+	// everywhere means one test per histogram bound.
+	everywhere bool
+	// repeats is the kind that counts the same in a Service without shards.
+	repeats MetricKind
+}
+
+// Source is where the counts of a metric come from.
+type Source string
+
+// The sources.
+const (
+	// Outcomes of the requests that a side handled, or their Durations.
+	Outcomes  Source = "Outcomes"
+	Durations Source = "Durations"
+	// Entry counts where requests entered.
+	Entry Source = "Entry"
+	// Queries are the operator's.
+	Queries Source = "Queries"
+)
+
+// kinds holds all of them, in the order in which they are listed to users.
+var kinds = []struct {
+	name MetricKind
+	is   kind
+}{
+	{Errors, handledErrors{}},
+	{EntryErrors, entryErrors{}},
+	{Slow, slow{}},
+	{SlowerAnywhere, slowerAnywhere{}},
+	{Query, query{}},
+}
+
+// Kinds returns all kinds of metrics, in a fixed order.
+func Kinds() []MetricKind {
+	all := make([]MetricKind, len(kinds))
+	for i := range kinds {
+		all[i] = kinds[i].name
+	}
+	return all
+}
+
+// kind returns what the metric's kind means. One that does not exist counts handled errors; Plan.Check
+// refuses it.
+func (k MetricKind) kind() kind {
+	if i := slices.Index(Kinds(), k); i >= 0 {
+		return kinds[i].is
+	}
+	return handledErrors{}
+}
+
+// Source tells where the counts of such a metric come from.
+func (k MetricKind) Source() Source { return k.kind().traits().source }
+
+// Limited reports whether such a metric may have a limit.
+func (k MetricKind) Limited() bool { return !k.kind().traits().unlimited }
+
+// Repeats returns the kind that counts the same in a Service without shards; empty if there is none.
+func (k MetricKind) Repeats() MetricKind { return k.kind().traits().repeats }
+
+// plain has what most kinds have in common: one test, and nothing by shard.
+type plain struct{}
+
+func (plain) requests(_ Metric, a Arm) float64 { return a.Finished }
+func (plain) tests(m Metric, _ Window) []*test { return []*test{newTest(m, m.Threshold)} }
+func (plain) column(Metric) (column, bool)     { return 0, false }
+func (plain) spread(past, float64) float64     { return 1 }
+func newTest(m Metric, bound float64) *test {
+	return &test{Bound: bound, Odds: newOdds(m.MaxOddsRatio)}
+}

@@ -1,0 +1,36 @@
+package judge
+
+// handledErrors counts errors where requests are handled.
+type handledErrors struct{ plain }
+
+func (handledErrors) traits() traits { return traits{source: Outcomes} }
+
+func (handledErrors) read(_ Metric, a Arm, _ []*test) ([]tally, string) {
+	return counted(a.Finished, a.Errors, a.OutcomesUnknown)
+}
+
+func (handledErrors) column(Metric) (column, bool)     { return errorColumn, true }
+func (handledErrors) spread(p past, _ float64) float64 { return p.Errors }
+
+// entryErrors counts them where requests enter.
+type entryErrors struct{ plain }
+
+func (entryErrors) traits() traits {
+	return traits{source: Entry, byRequests: true, apart: true, repeats: Errors}
+}
+
+func (entryErrors) requests(_ Metric, a Arm) float64 { return a.Entered }
+
+func (entryErrors) read(_ Metric, a Arm, _ []*test) ([]tally, string) {
+	return counted(a.Entered, a.EntryErrors, a.EntryUnknown)
+}
+
+func (entryErrors) spread(p past, _ float64) float64 { return p.Entry }
+
+// counted returns the tally of a metric with one test. A side without requests lacks nothing.
+func counted(n, bad float64, lack string) ([]tally, string) {
+	if n <= 0 {
+		return make([]tally, 1), ""
+	}
+	return []tally{whole(n, bad)}, lack
+}
