@@ -48,6 +48,7 @@ var wrongGates = map[string]string{
 	"metric without type": `"metrics":[{"name":"a"}]`,
 	"unknown metric":      `"metrics":[{"type":"Requests"}]`,
 	"threshold":           `"metrics":[{"type":"SlowRequests","threshold":0.3}]`,
+	"code":                `"metrics":[{"type":"ClientErrors","ignoreCodes":[500]}]`,
 	"odds":                `"metrics":[{"type":"ErrorRate","maxOddsRatio":1}]`,
 	"limit":               `"metrics":[{"type":"ErrorRate","limit":1}]`,
 	"negligible":          `"metrics":[{"type":"ErrorRate","negligible":0}]`,

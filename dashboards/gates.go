@@ -27,7 +27,7 @@ func verdicts() []Color {
 
 // kinds are the names that metrics of gates have unless the user gives them others.
 func kinds() []Color {
-	return []Color{{" ErrorRate( |$)", "red"}, {" EntryErrors( |$)", "orange"}, {" SlowRequests( |$)", "blue"}, {" SlowerAnywhere( |$)", "purple"}}
+	return []Color{{" ErrorRate( |$)", "red"}, {" EntryErrors( |$)", "orange"}, {" ClientErrors( |$)", "yellow"}, {" SlowRequests( |$)", "blue"}, {" SlowerAnywhere( |$)", "purple"}}
 }
 
 // gates shows how gates judge the canaries of a Service, and why they do not.

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -71,10 +72,11 @@ func (m *GateMetric) setDefaults() {
 	if m.Name == "" {
 		m.Name = m.Type
 	}
-	if kind, _ := m.kind(); kind.threshold != nil {
+	kind, _ := m.kind()
+	if kind.threshold != nil {
 		setDefault(&m.Threshold, *kind.threshold)
 	}
-	setDefault(&m.MaxOddsRatio, 1.5)
+	setDefault(&m.MaxOddsRatio, cmp.Or(kind.odds, 1.5))
 	setDefault(&m.Negligible, .005)
 	setDefault(&m.Weight, 1)
 	setDefault(&m.Critical, true)

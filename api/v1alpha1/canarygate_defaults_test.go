@@ -20,6 +20,7 @@ const defaults = `{
   "metrics": [
     {"name": "ErrorRate", "type": "ErrorRate", "maxOddsRatio": 1.5, "negligible": 0.005, "weight": 1, "critical": true},
     {"name": "EntryErrors", "type": "EntryErrors", "maxOddsRatio": 1.5, "negligible": 0.005, "weight": 1, "critical": true},
+    {"name": "ClientErrors", "type": "ClientErrors", "maxOddsRatio": 3, "negligible": 0.005, "weight": 1, "critical": true},
     {"name": "SlowRequests", "type": "SlowRequests", "threshold": 0.5, "maxOddsRatio": 1.5, "negligible": 0.005, "weight": 1, "critical": true}
   ],
   "exposure": {"minRatio": 0.5, "maxRatio": 2, "tooHigh": "Inconclusive"},

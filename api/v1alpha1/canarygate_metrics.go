@@ -8,6 +8,8 @@ const (
 	MetricErrorRate = "ErrorRate"
 	// MetricEntryErrors: the same, by the Revision where the request entered.
 	MetricEntryErrors = "EntryErrors"
+	// MetricClientErrors: requests that were answered with a 4xx code, by the Revision where they entered.
+	MetricClientErrors = "ClientErrors"
 	// MetricSlowRequests: requests that took longer than the threshold.
 	MetricSlowRequests = "SlowRequests"
 	// MetricSlowerAnywhere: compared at every bound of the histogram at once.
@@ -25,6 +27,10 @@ type gateMetricType struct {
 	// that the field is not allowed.
 	threshold *float64
 	query     bool
+	// codes means that ignoreCodes is allowed.
+	codes bool
+	// odds is the default of maxOddsRatio, 1.5 if it is 0.
+	odds float64
 	// unlimited means that limit is not allowed.
 	unlimited bool
 }
@@ -33,6 +39,7 @@ type gateMetricType struct {
 var gateMetricTypes = []gateMetricType{
 	{name: MetricErrorRate, byDefault: true},
 	{name: MetricEntryErrors, byDefault: true},
+	{name: MetricClientErrors, byDefault: true, codes: true, odds: 3},
 	{name: MetricSlowRequests, byDefault: true, threshold: new(.5)},
 	{name: MetricSlowerAnywhere, unlimited: true},
 	{name: MetricQuery, query: true},

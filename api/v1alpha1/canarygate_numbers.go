@@ -21,6 +21,7 @@ func (m *GateMetric) validate() (errs *apis.FieldError) {
 	}
 	return errs.Also(m.query(kind)).
 		Also(m.threshold(kind)).
+		Also(m.codes(kind)).
 		Also(number("maxOddsRatio", *m.MaxOddsRatio, above(1), upTo(maxGateOdds))).
 		Also(number("negligible", *m.Negligible, above(0), below(1))).
 		Also(m.limit(kind)).
@@ -46,7 +47,7 @@ func (m *GateMetric) query(kind gateMetricType) *apis.FieldError {
 // disallowed says which types have a field that this one does not have.
 func (m *GateMetric) disallowed(field string, allowed func(gateMetricType) bool) *apis.FieldError {
 	err := apis.ErrDisallowedFields(field)
-	err.Details = fmt.Sprintf("only metrics of type %s have a %s; the type of this one is %s", strings.Join(namesOf(allowed), " or "), field, m.Type)
+	err.Details = fmt.Sprintf("only metrics of type %s have the field %s; the type of this one is %s", strings.Join(namesOf(allowed), " or "), field, m.Type)
 	return err
 }
 
@@ -61,6 +62,20 @@ func (m *GateMetric) threshold(kind gateMetricType) *apis.FieldError {
 			fmt.Sprintf("it must be a bound of the histogram in which durations are counted, in seconds: one of %v", GateThresholds()))
 	}
 	return nil
+}
+
+func (m *GateMetric) codes(kind gateMetricType) (errs *apis.FieldError) {
+	if len(m.IgnoreCodes) > 0 && !kind.codes {
+		return m.disallowed("ignoreCodes", func(t gateMetricType) bool { return t.codes })
+	}
+	for i, code := range m.IgnoreCodes {
+		if code < 400 || code > 499 || slices.Index(m.IgnoreCodes, code) < i {
+			err := apis.ErrInvalidArrayValue(code, "ignoreCodes", i)
+			err.Details = "it must be a status code from 400 to 499, and each at most once"
+			errs = errs.Also(err)
+		}
+	}
+	return errs
 }
 
 func (m *GateMetric) limit(kind gateMetricType) *apis.FieldError {

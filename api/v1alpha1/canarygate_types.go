@@ -58,7 +58,7 @@ type CanaryGateSpec struct {
 	Minimum *GateMinimum `json:"minimum,omitempty"`
 	// metrics lists the metrics to judge. All of them must pass, and at least one must be
 	// critical and not a dry run. Defaults to ErrorRate, EntryErrors (for stateful Services
-	// only) and SlowRequests with a threshold of 0.5 seconds.
+	// only), ClientErrors and SlowRequests with a threshold of 0.5 seconds.
 	Metrics []GateMetric `json:"metrics,omitempty"`
 	// exposure specifies how far the share of requests that the canary really handles may
 	// differ from the share that the Route gives it.
@@ -120,7 +120,8 @@ type GateMetric struct {
 	// type is the type of the metric. ErrorRate counts errors and timeouts by the Revision
 	// that handled the request. EntryErrors counts them by the Revision where the request
 	// entered; beside a critical ErrorRate, it is left out for Services that are not
-	// stateful. SlowRequests counts requests that took longer than threshold. SlowerAnywhere
+	// stateful. ClientErrors counts requests that were answered with a 4xx code, by the
+	// Revision where they entered. SlowRequests counts requests that took longer than threshold. SlowerAnywhere
 	// compares durations at every bound of the histogram at once. Query counts what a query
 	// of the operator's counts. Required.
 	Type string `json:"type"`
@@ -131,8 +132,12 @@ type GateMetric struct {
 	// of the bounds of the histogram in which durations are counted, and is allowed for
 	// SlowRequests only. Defaults to 0.5.
 	Threshold *float64 `json:"threshold,omitempty"`
+	// ignoreCodes lists codes from 400 to 499 that are not errors for this Service. Allowed
+	// for ClientErrors only.
+	IgnoreCodes []int64 `json:"ignoreCodes,omitempty"`
 	// maxOddsRatio is the tolerated ratio of the odds of a bad request on the canary to the
-	// odds on the baseline. Must be more than 1 and at most 100. Defaults to 1.5.
+	// odds on the baseline. Must be more than 1 and at most 100. Defaults to 3 for
+	// ClientErrors and to 1.5 for other types.
 	MaxOddsRatio *float64 `json:"maxOddsRatio,omitempty"`
 	// limit is the ratio of bad requests above which the canary fails, whatever the baseline
 	// does. Must be more than negligible and less than 1. Not allowed for SlowerAnywhere. If

@@ -41,9 +41,12 @@ func TestValidSpecsAreAccepted(t *testing.T) {
 		}),
 		"one of two is critical":     one(func(m *v1alpha1.GateMetric) { m.Critical = ptr(false) }),
 		"two of a type, named apart": one(func(m *v1alpha1.GateMetric) { m.Type, m.Name = v1alpha1.MetricErrorRate, "errors-again" }),
-		"any share":                  func(s *spec) { s.Exposure = &v1alpha1.GateExposure{MinRatio: ptr(0.), MaxRatio: ptr(1000.)} },
-		"a warning":                  func(s *spec) { s.FailOn = []verdict.Verdict{"Warn", "Fail", "Error", "Inconclusive"} },
-		"pass is warn":               func(s *spec) { s.Score = &v1alpha1.GateScore{Pass: ptr(80.), Warn: ptr(80.)} },
+		"codes that are fine": one(func(m *v1alpha1.GateMetric) {
+			m.Type, m.Name, m.IgnoreCodes = v1alpha1.MetricClientErrors, "c", []int64{404, 409}
+		}),
+		"any share":    func(s *spec) { s.Exposure = &v1alpha1.GateExposure{MinRatio: ptr(0.), MaxRatio: ptr(1000.)} },
+		"a warning":    func(s *spec) { s.FailOn = []verdict.Verdict{"Warn", "Fail", "Error", "Inconclusive"} },
+		"pass is warn": func(s *spec) { s.Score = &v1alpha1.GateScore{Pass: ptr(80.), Warn: ptr(80.)} },
 	} {
 		s := spec{Service: "cart"}
 		change(&s)
@@ -85,8 +88,8 @@ func TestInvalidSpecsAreRejected(t *testing.T) {
 		"less than nothing":  {func(s *spec) { s.Minimum = &v1alpha1.GateMinimum{BaselineRequests: ptr(int64(-1))} }, "spec.minimum.baselineRequests", "from 1 to"},
 		"no shards":          {func(s *spec) { s.Minimum = &v1alpha1.GateMinimum{Shards: ptr(int64(0))} }, "spec.minimum.shards", "from 1 to"},
 		"too many metrics":   {func(s *spec) { s.Metrics = make([]v1alpha1.GateMetric, 11) }, "spec.metrics", "at most 10 are allowed"},
-		"no type":            {one(func(m *v1alpha1.GateMetric) { m.Type = "" }), "spec.metrics[1].type", "ErrorRate, EntryErrors, SlowRequests, SlowerAnywhere"},
-		"another type":       {one(func(m *v1alpha1.GateMetric) { m.Type = "Requests" }), "spec.metrics[1].type", "ErrorRate, EntryErrors, SlowRequests, SlowerAnywhere, Query"},
+		"no type":            {one(func(m *v1alpha1.GateMetric) { m.Type = "" }), "spec.metrics[1].type", "ErrorRate, EntryErrors, ClientErrors, SlowRequests, SlowerAnywhere"},
+		"another type":       {one(func(m *v1alpha1.GateMetric) { m.Type = "Requests" }), "spec.metrics[1].type", "ErrorRate, EntryErrors, ClientErrors, SlowRequests, SlowerAnywhere, Query"},
 		"the same name":      {one(func(m *v1alpha1.GateMetric) { m.Name = "ErrorRate" }), "spec.metrics[1].name", "metrics[0] has the same name"},
 		"no name":            {one(func(m *v1alpha1.GateMetric) { m.Name = "a b" }), "spec.metrics[1].name", "alphanumeric"},
 		"between bounds":     {one(func(m *v1alpha1.GateMetric) { m.Threshold = ptr(.3) }), "spec.metrics[1].threshold", "0.005 0.01"},
@@ -95,6 +98,9 @@ func TestInvalidSpecsAreRejected(t *testing.T) {
 		"a free query":       {one(func(m *v1alpha1.GateMetric) { m.Type, m.Name, m.Query = "Query", "q", "sum(x)" }), "spec.metrics[1].query", "not a query"},
 		"a query for errors": {one(func(m *v1alpha1.GateMetric) { m.Type, m.Name, m.Query = "ErrorRate", "e", "checkout" }), "spec.metrics[1].query", "only metrics of type Query"},
 		"errors have none":   {one(func(m *v1alpha1.GateMetric) { m.Type, m.Name, m.Threshold = "ErrorRate", "e", ptr(.5) }), "spec.metrics[1].threshold", "only metrics of type SlowRequests"},
+		"codes of errors":    {one(func(m *v1alpha1.GateMetric) { m.Type, m.Name, m.IgnoreCodes = "ErrorRate", "e", []int64{404} }), "spec.metrics[1].ignoreCodes", "only metrics of type ClientErrors"},
+		"a failure is fine":  {one(func(m *v1alpha1.GateMetric) { m.Type, m.Name, m.IgnoreCodes = "ClientErrors", "c", []int64{404, 500} }), "spec.metrics[1].ignoreCodes[1]", "from 400 to 499"},
+		"a code twice":       {one(func(m *v1alpha1.GateMetric) { m.Type, m.Name, m.IgnoreCodes = "ClientErrors", "c", []int64{404, 404} }), "spec.metrics[1].ignoreCodes[1]", "at most once"},
 		"better is too bad":  {one(func(m *v1alpha1.GateMetric) { m.MaxOddsRatio = ptr(1.) }), "spec.metrics[1].maxOddsRatio", "more than 1"},
 		"any odds":           {one(func(m *v1alpha1.GateMetric) { m.MaxOddsRatio = ptr(math.Inf(1)) }), "spec.metrics[1].maxOddsRatio", "at most 100"},
 		"a limit of 100 %":   {one(func(m *v1alpha1.GateMetric) { m.Limit = ptr(1.) }), "spec.metrics[1].limit", "less than 1"},

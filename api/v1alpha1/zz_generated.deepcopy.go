@@ -747,6 +747,11 @@ func (in *GateMetric) DeepCopyInto(out *GateMetric) {
 		*out = new(float64)
 		**out = **in
 	}
+	if in.IgnoreCodes != nil {
+		in, out := &in.IgnoreCodes, &out.IgnoreCodes
+		*out = make([]int64, len(*in))
+		copy(*out, *in)
+	}
 	if in.MaxOddsRatio != nil {
 		in, out := &in.MaxOddsRatio, &out.MaxOddsRatio
 		*out = new(float64)

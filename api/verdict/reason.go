@@ -6,16 +6,20 @@ type Reason string
 
 // The reasons for a verdict.
 const (
-	AbsoluteLimit        Reason = "AbsoluteLimit"
-	RelativeRegression   Reason = "RelativeRegression"
-	Restarts             Reason = "Restarts"
-	UnaccountedRequests  Reason = "UnaccountedRequests"
-	HangingRequests      Reason = "HangingRequests"
-	WindowTooShort       Reason = "WindowTooShort"
-	NonInferior          Reason = "NonInferior"
-	Negligible           Reason = "Negligible"
-	PossiblyWorse        Reason = "PossiblyWorse"
-	ColdStart            Reason = "ColdStart"
+	AbsoluteLimit       Reason = "AbsoluteLimit"
+	RelativeRegression  Reason = "RelativeRegression"
+	Restarts            Reason = "Restarts"
+	UnaccountedRequests Reason = "UnaccountedRequests"
+	HangingRequests     Reason = "HangingRequests"
+	WindowTooShort      Reason = "WindowTooShort"
+	NonInferior         Reason = "NonInferior"
+	Negligible          Reason = "Negligible"
+	PossiblyWorse       Reason = "PossiblyWorse"
+	ColdStart           Reason = "ColdStart"
+	// AnswersDiffer: the canary answers far more, or far fewer, requests with a redirect.
+	AnswersDiffer Reason = "AnswersDiffer"
+	// NotApplicable: nothing that the metric counts exists for this Service, so the run leaves it out.
+	NotApplicable        Reason = "NotApplicable"
 	InsufficientSample   Reason = "InsufficientSample"
 	InsufficientShards   Reason = "InsufficientShards"
 	NoData               Reason = "NoData"

@@ -29,8 +29,8 @@ func (e *Expected) add(bad, expected float64) {
 // PodPast is what a pod did in the last one to two hours, compared with its Revision.
 type PodPast struct {
 	Watched time.Duration
-	// Errors are counted where requests are handled, EntryErrors where they enter.
-	Errors, EntryErrors Expected
+	// Errors are counted where requests are handled, EntryErrors and ClientErrors where they enter.
+	Errors, EntryErrors, ClientErrors Expected
 	// Above counts handled requests above each histogram bound, in seconds.
 	Above map[float64]Expected
 }
@@ -39,6 +39,7 @@ func (p *PodPast) merge(o PodPast) {
 	p.Watched += o.Watched
 	p.Errors.add(o.Errors.Bad, o.Errors.Expected)
 	p.EntryErrors.add(o.EntryErrors.Bad, o.EntryErrors.Expected)
+	p.ClientErrors.add(o.ClientErrors.Bad, o.ClientErrors.Expected)
 	above := maps.Clone(p.Above)
 	if above == nil {
 		above = map[float64]Expected{}
@@ -104,6 +105,7 @@ func compare(pods map[*pod]Tally, stateful bool, long time.Duration) PodShare {
 		one := PodPast{Watched: long, Above: map[float64]Expected{}}
 		one.Errors.add(s.Errors, s.Finished*partOf(all.Errors, all.Finished))
 		one.EntryErrors.add(s.EntryErrors, s.Entered*partOf(all.EntryErrors, all.Entered))
+		one.ClientErrors.add(s.ClientErrors, s.Classed*partOf(all.ClientErrors, all.Classed))
 		for bound, n := range s.Above {
 			one.Above[bound] = Expected{Bad: n, Expected: s.Finished * partOf(all.Above[bound], all.Finished)}
 		}
@@ -122,12 +124,15 @@ func partOf(part, of float64) float64 {
 // PodShare is what a pod did in an interval.
 type PodShare struct {
 	Finished, Errors, Entered, EntryErrors float64
-	Above                                  map[float64]float64
+	// Classed are the entered requests whose status code is known, ClientErrors those with a 4xx code.
+	Classed, ClientErrors float64
+	Above                 map[float64]float64
 }
 
 func (s *PodShare) add(o PodShare) {
 	s.Finished, s.Errors = s.Finished+o.Finished, s.Errors+o.Errors
 	s.Entered, s.EntryErrors = s.Entered+o.Entered, s.EntryErrors+o.EntryErrors
+	s.Classed, s.ClientErrors = s.Classed+o.Classed, s.ClientErrors+o.ClientErrors
 	if s.Above == nil {
 		s.Above = map[float64]float64{}
 	}
@@ -144,6 +149,7 @@ func (t *Tally) Share(stateful bool) PodShare {
 		Entered: sum(entered), EntryErrors: entered[mapping.Error] + entered[mapping.Timeout],
 		Above: map[float64]float64{},
 	}
+	s.ClientErrors, s.Classed = t.clientErrors()
 	buckets, _ := t.Durations(stateful)
 	for _, bound := range bounds {
 		s.Above[bound] = max(0, buckets.Total()-buckets[bound])

@@ -131,15 +131,38 @@ func (t *Tally) Handled(stateful bool) map[string]float64 {
 		return t.Finished
 	}
 	out := map[string]float64{}
+	for code, n := range t.Codes() {
+		out[outcomeOf(code)] += n
+	}
+	return out
+}
+
+// Codes returns the requests that entered, by status code, and by Unknown if it is not known. Requests
+// that broke off count as 500. It leaves out 1xx, because a connection is no request.
+func (t *Tally) Codes() map[string]float64 {
+	out := make(map[string]float64, len(t.Entered))
 	for code, n := range t.Entered {
 		if code[0] != '1' {
-			out[outcomeOf(code)] += n
+			out[code] = n
 		}
 	}
 	if t.Cut > 0 {
-		out[mapping.Error] += t.Cut
+		out[internalServerError] += t.Cut
 	}
 	return out
+}
+
+// clientErrors returns how many entered requests had a 4xx code, and how many had any.
+func (t *Tally) clientErrors() (bad, all float64) {
+	for code, n := range t.Codes() {
+		if code == mapping.Unknown {
+			continue
+		}
+		if all += n; code[0] == '4' {
+			bad += n
+		}
+	}
+	return bad, all
 }
 
 // outcomeOf returns the outcome of a request that was handled where it entered. A client's mistake is

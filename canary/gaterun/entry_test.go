@@ -47,8 +47,8 @@ func TestEntryIsJudgedOnce(t *testing.T) {
 		sharded bool
 		judged  string
 	}{
-		"stateful":              {nil, true, "ErrorRate EntryErrors SlowRequests"},
-		"ordinary":              {nil, false, "ErrorRate SlowRequests"},
+		"stateful":              {nil, true, "ErrorRate EntryErrors ClientErrors SlowRequests"},
+		"ordinary":              {nil, false, "ErrorRate ClientErrors SlowRequests"},
 		"ordinary, entry alone": {[]v1alpha1.GateMetric{{Type: v1alpha1.MetricEntryErrors}}, false, "EntryErrors"},
 		"ordinary, errors dry":  {[]v1alpha1.GateMetric{dry, {Type: v1alpha1.MetricEntryErrors}}, false, "ErrorRate EntryErrors"},
 	} {

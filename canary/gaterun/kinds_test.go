@@ -44,6 +44,9 @@ func TestMetricsOfTheAPI(t *testing.T) {
 		if got := allowed(v1alpha1.GateMetric{Query: "requests"}); got != (kind.Source() == judge.Queries) {
 			t.Errorf("%s may have a query: %v", kind, got)
 		}
+		if got := allowed(v1alpha1.GateMetric{IgnoreCodes: []int64{404}}); got != (kind == judge.ClientErrors) {
+			t.Errorf("%s may ignore codes: %v", kind, got)
+		}
 		if got := allowed(v1alpha1.GateMetric{Threshold: &half}); got != (kind == judge.Slow) {
 			t.Errorf("%s may have a threshold: %v", kind, got)
 		}

@@ -2,6 +2,7 @@ package gaterun
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -32,6 +33,7 @@ func Plan(spec *v1alpha1.CanaryGateSpec, sharded bool, deadline time.Duration) j
 		p.Metrics = append(p.Metrics, judge.Metric{
 			Name: m.Name, Kind: kind, Threshold: deref(m.Threshold), MaxOddsRatio: deref(m.MaxOddsRatio),
 			Limit: deref(m.Limit), Negligible: deref(m.Negligible), Weight: deref(m.Weight), Critical: deref(m.Critical), DryRun: m.DryRun,
+			IgnoreCodes: codes(m.IgnoreCodes),
 		})
 	}
 	return p
@@ -55,3 +57,11 @@ func deref[T any](p *T) T {
 }
 
 func duration(d *v1alpha1.Duration) time.Duration { return deref(d).Duration }
+
+func codes(of []int64) []string {
+	var out []string
+	for _, code := range of {
+		out = append(out, strconv.FormatInt(code, 10))
+	}
+	return out
+}

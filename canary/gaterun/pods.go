@@ -46,7 +46,7 @@ func (b windowBuilder) podArm(pod attribution.PodTally) judge.Arm {
 	buckets, _ := pod.Durations(b.stateful(pod.Revision))
 	above := buckets.Above()
 	maps.Copy(above, s.Above) // of buckets in which nothing was counted, too
-	return judge.Arm{Finished: s.Finished, Errors: s.Errors, Entered: s.Entered, EntryErrors: s.EntryErrors, Above: above}
+	return judge.Arm{Finished: s.Finished, Errors: s.Errors, Entered: s.Entered, EntryErrors: s.EntryErrors, Codes: pod.Codes(), Above: above}
 }
 
 // grownShards returns what the shards of a Revision did, without its young pods.
@@ -70,7 +70,8 @@ func past(of []attribution.PodPast) []judge.PodPast {
 	out := make([]judge.PodPast, 0, len(of))
 	for _, p := range of {
 		one := judge.PodPast{
-			Watched: p.Watched, Errors: judge.Expected(p.Errors), EntryErrors: judge.Expected(p.EntryErrors), Above: map[float64]judge.Expected{},
+			Watched: p.Watched, Errors: judge.Expected(p.Errors), EntryErrors: judge.Expected(p.EntryErrors),
+			ClientErrors: judge.Expected(p.ClientErrors), Above: map[float64]judge.Expected{},
 		}
 		for bound, e := range p.Above {
 			one.Above[bound] = judge.Expected(e)

@@ -76,6 +76,8 @@ func (b windowBuilder) arm(uid types.UID) judge.Arm {
 	if a.EntryUnknown = b.missing(uid, "entry_requests_total"); entered[mapping.Unknown] > 0 && a.EntryUnknown == "" {
 		a.EntryUnknown = string(attribution.EntryOutcomesUnknown)
 	}
+	a.Codes = tally.Codes()
+	a.NoCodes = b.missing(uid, "entry_requests_total") == string(attribution.EntryMetricsUnavailable)
 	buckets, took := tally.Durations(b.stateful(uid))
 	if b.stateful(uid) {
 		a.Started, a.Unaccounted, a.Took = tally.Started, tally.Lost+b.overdue[uid], took

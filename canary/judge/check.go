@@ -76,11 +76,14 @@ func (r *Run) Check(p Plan) error {
 		if len(d.Tests) == 0 && (d.Same || d.Crossed || d.Warned || d.Failed != "") {
 			return fmt.Errorf("metric %q was decided, and no test says so", m.Name)
 		}
-		if d.Young != nil && !d.Young.Odds.fits(m) {
+		if d.Young != nil && !d.Young.Odds.fits(newOdds(m.MaxOddsRatio)) {
 			return fmt.Errorf("metric %q: the odds of young pods are not those that are asked for", m.Name)
 		}
+		if err := d.Answers.check(m); err != nil {
+			return fmt.Errorf("metric %q: %w", m.Name, err)
+		}
 		for _, t := range d.Tests {
-			if err := t.check(m); err != nil {
+			if err := t.check(newOdds(m.MaxOddsRatio)); err != nil {
 				return fmt.Errorf("metric %q: %w", m.Name, err)
 			}
 		}
@@ -103,13 +106,14 @@ func (o *openings) check() error {
 	return nil
 }
 
-func (t *test) check(m Metric) error {
+// check compares a test with a new one of the same odds.
+func (t *test) check(wanted *odds) error {
 	switch {
 	case t == nil || t.Odds == nil:
 		return errors.New("a test has no odds")
 	case len(t.Course.Stretches) > mostHalves || t.Course.Each < 0 || t.Course.Long < 0:
 		return errors.New("its course is not one that is kept")
-	case !t.Odds.fits(m):
+	case !t.Odds.fits(wanted):
 		return errors.New("its odds are not those that are asked for")
 	case len(t.Clusters.Bets) != 0 && len(t.Clusters.Bets) != len(failSteps) || len(t.Clusters.Plain) != len(t.Clusters.Bets)/len(failSteps)*len(stakes) || len(t.Clusters.Windows) > mostWindows || len(t.Clusters.Pods) > mostPods:
 		return errors.New("its bets are not those that are made")
@@ -117,7 +121,7 @@ func (t *test) check(m Metric) error {
 	return nil
 }
 
-// fits reports whether the odds are those that a metric asks for.
-func (o *odds) fits(m Metric) bool {
-	return o != nil && len(o.Logs) == len(o.Ratios) && slices.Equal(o.Ratios, newOdds(m.MaxOddsRatio).Ratios)
+// fits reports whether the odds are of the ratios that are wanted.
+func (o *odds) fits(wanted *odds) bool {
+	return o != nil && len(o.Logs) == len(o.Ratios) && slices.Equal(o.Ratios, wanted.Ratios)
 }

@@ -113,6 +113,8 @@ type metricData struct {
 	// whether it was shown not to be.
 	P    *float64 `json:"p,omitempty"`
 	Same bool     `json:"same,omitempty"`
+	// Answers is set if the metric compares status codes.
+	Answers *answers `json:"answers,omitempty"`
 }
 
 // sides holds a number for each side.
@@ -158,6 +160,9 @@ func (d *metricData) add(p Plan, m Metric, w Window, fresh ShardWindow, before p
 	if lackB != "" {
 		d.NoData = "baseline: " + lackB
 		d.Unknown.Baseline += whole(m.Kind.kind().requests(m, w.Baseline)-m.Kind.kind().requests(m, w.Young.Baseline), 0).N
+	}
+	if m.Kind.kind().traits().codes {
+		d.note(m, w, before)
 	}
 	relative := p.levels(m).relative
 	for i, t := range d.Tests {

@@ -1,6 +1,9 @@
 package judge
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // kind is what one MetricKind means. Nothing else in this package asks which kind a metric has, so a
 // further one is a type in a file of its own and a line in kinds.
@@ -30,6 +33,10 @@ type traits struct {
 	unlimited bool
 	// everywhere means one test per histogram bound.
 	everywhere bool
+	// part is how much of Alpha it takes, compared with other metrics; 0 means as much as they.
+	part float64
+	// codes means that it compares status codes.
+	codes bool
 	// repeats is the kind that counts the same in a Service without shards.
 	repeats MetricKind
 }
@@ -44,6 +51,8 @@ const (
 	Durations Source = "Durations"
 	// Entry counts where requests entered.
 	Entry Source = "Entry"
+	// Codes are the status codes where requests entered.
+	Codes Source = "Codes"
 	// Queries are the operator's.
 	Queries Source = "Queries"
 )
@@ -55,6 +64,7 @@ var kinds = []struct {
 }{
 	{Errors, handledErrors{}},
 	{EntryErrors, entryErrors{}},
+	{ClientErrors, clientErrors{}},
 	{Slow, slow{}},
 	{SlowerAnywhere, slowerAnywhere{}},
 	{Query, query{}},
@@ -77,6 +87,9 @@ func (k MetricKind) kind() kind {
 	}
 	return handledErrors{}
 }
+
+// part returns how much of Alpha such a metric takes, compared with others.
+func (k MetricKind) part() float64 { return cmp.Or(k.kind().traits().part, 1) }
 
 // Source tells where the counts of such a metric come from.
 func (k MetricKind) Source() Source { return k.kind().traits().source }

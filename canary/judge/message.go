@@ -51,6 +51,9 @@ func explainMetric(p Plan, r Result, m Metric, d *metricData) string {
 	if r.DryRun {
 		text += " (dry run)"
 	}
+	if r.Reason == verdict.NotApplicable {
+		return text + ": left out, because no status codes are known of the requests that entered, as with gRPC"
+	}
 	text += ": " + percent(r.Canary) + " to " + percent(r.Baseline)
 	if m.Kind.Source() == Queries && d != nil && len(d.Tests) > 0 {
 		text += fmt.Sprintf(" of %.0f and %.0f requests by the query", d.Tests[0].Canary.N, d.Tests[0].Baseline.N)
@@ -68,6 +71,8 @@ func explainMetric(p Plan, r Result, m Metric, d *metricData) string {
 		text += fmt.Sprintf(", both above the limit of %.3g %%", 100*m.Limit)
 	case verdict.PossiblyWorse:
 		text += ", possibly worse, but within what is tolerated"
+	case verdict.AnswersDiffer:
+		text += ", redirects with far other odds than the baseline"
 	case verdict.NoData:
 		text += ", no data: " + d.lacks()
 	case verdict.InsufficientShards:
@@ -76,6 +81,9 @@ func explainMetric(p Plan, r Result, m Metric, d *metricData) string {
 		}
 	case verdict.Undecided, verdict.InsufficientSample:
 		text += ", undecided"
+	}
+	if r.Detail != "" {
+		text += ", " + r.Detail
 	}
 	text += d.explainFading(p, m)
 	if r.Missing > 0 {

@@ -14,7 +14,7 @@ const negligibleShare = 0.75
 // levels are the thresholds of a metric's e-values and p-values. relative means that it is compared by
 // requests, comparable by requests or by shards.
 //
-// Alpha is divided by the number of metrics that count (Bonferroni), and again by two for a metric that
+// Alpha is divided among the metrics that count, by the part of each (Bonferroni), and again by two for a metric that
 // may fail by comparison and by its own limit. The interim analyses of the shards share theirs. Beta is
 // not divided by metrics, because all must pass.
 type levels struct {
@@ -24,13 +24,13 @@ type levels struct {
 }
 
 func (p Plan) levels(m Metric) levels {
-	counting := 0
+	own, all := m.Kind.part(), 0.0
 	for _, other := range p.Metrics {
 		if !other.DryRun {
-			counting++
+			all += other.Kind.part()
 		}
 	}
-	share := p.Alpha / float64(max(1, counting))
+	share := p.Alpha * own / max(own, all)
 	relative := !p.Sharded || m.Kind.kind().traits().byRequests
 	l := levels{warn: 1 / share, pass: 1 / p.Beta, relative: relative, comparable: relative || m.byShard()}
 	if m.limited() && l.comparable {
@@ -81,12 +81,15 @@ func (d *metricData) evaluate(v view, m Metric) Result {
 	res.EFail, res.EPass = value(max(fail, limit)), value(pass)
 	unhealthy := d.absolute(v, m, limit, l)
 	d.relative(v, m, fail, warn, l)
+	differs := d.Answers.differs(v, m, l)
 	res.P = d.P
 	same := d.Same && len(d.Tests) > 0 && v.represents(m, d.Tests[0].Canary)
 
 	switch {
 	case d.Failed != "":
 		res.Verdict, res.Reason = verdict.Fail, d.Failed
+	case d.inapplicable():
+		res.Verdict, res.Reason = v.open(), verdict.NotApplicable
 	case unhealthy:
 		res.Verdict, res.Reason = v.open(), verdict.BaselineUnhealthy
 	case d.lacks() != "":
@@ -103,6 +106,12 @@ func (d *metricData) evaluate(v view, m Metric) Result {
 		res.Verdict, res.Reason = v.open(), verdict.InsufficientShards
 	default:
 		res.Verdict, res.Reason = v.open(), verdict.Undecided
+	}
+	if differs && res.Verdict == verdict.Pass {
+		res.Verdict, res.Reason = verdict.Warn, verdict.AnswersDiffer
+	}
+	if res.Verdict != verdict.Pass {
+		res.Detail = d.detail(m, res.Reason != verdict.AnswersDiffer)
 	}
 	if (res.Reason == verdict.Undecided || res.Reason == verdict.InsufficientSample) && worst != nil {
 		res.Missing = missing(v, m, worst, l)
@@ -244,10 +253,14 @@ func (d *metricData) lacks() string {
 	if d.NoData != "" {
 		return d.NoData
 	}
+	unknown, where := d.Unknown, "in windows that did not tell"
+	if d.Answers != nil {
+		unknown.plus(d.Answers.Unknown)
+		where = "without a status code"
+	}
 	for _, t := range d.Tests {
-		if d.Unknown.Canary > mostUnknown*(t.Canary.N+d.Unknown.Canary) || d.Unknown.Baseline > mostUnknown*(t.Baseline.N+d.Unknown.Baseline) {
-			return fmt.Sprintf("%.0f requests of the canary and %.0f of the baseline in windows that did not tell",
-				d.Unknown.Canary, d.Unknown.Baseline)
+		if unknown.Canary > mostUnknown*(t.Canary.N+unknown.Canary) || unknown.Baseline > mostUnknown*(t.Baseline.N+unknown.Baseline) {
+			return fmt.Sprintf("%.0f requests of the canary and %.0f of the baseline %s", unknown.Canary, unknown.Baseline, where)
 		}
 	}
 	return ""

@@ -78,7 +78,10 @@ var (
 )
 
 func newOdds(tolerated float64) *odds {
-	ratios := slices.Concat(warnGrid, passGrid, failGrid(tolerated), []float64{tolerated})
+	return oddsOf(slices.Concat(warnGrid, passGrid, failGrid(tolerated), []float64{tolerated}))
+}
+
+func oddsOf(ratios []float64) *odds {
 	slices.Sort(ratios)
 	ratios = slices.Compact(ratios)
 	return &odds{Ratios: ratios, Logs: make([]float64, len(ratios))}
@@ -131,7 +134,19 @@ func (o *odds) tempered(null float64, alternatives []float64, times float64) flo
 }
 
 // pass tests whether the canary is no worse than tolerated.
-func (o *odds) pass(tolerated float64) float64 { return o.against(tolerated, passGrid) }
+func (o *odds) pass(tolerated float64) float64 { return o.against(tolerated, passGridOf(tolerated)) }
+
+// passGridOf has ratios above 1 too if far more is tolerated: a canary that is worse, and clearly less
+// so than tolerated, would otherwise never be decided.
+func passGridOf(tolerated float64) []float64 {
+	grid := slices.Clone(passGrid)
+	for _, ratio := range warnGrid {
+		if ratio <= tolerated/1.5 {
+			grid = append(grid, ratio)
+		}
+	}
+	return grid
+}
 
 // logMean returns the logarithm of the mean of the exponentials.
 func logMean(logs []float64) float64 {

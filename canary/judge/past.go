@@ -9,9 +9,9 @@ import (
 type PodPast struct {
 	// Watched is how long it was watched.
 	Watched time.Duration
-	// Errors, EntryErrors, and requests above each histogram bound in seconds.
-	Errors, EntryErrors Expected
-	Above               map[float64]Expected
+	// Errors, EntryErrors, ClientErrors, and requests above each histogram bound in seconds.
+	Errors, EntryErrors, ClientErrors Expected
+	Above                             map[float64]Expected
 }
 
 // Expected compares one pod's bad requests with the number it would have had at the rate of all pods at
@@ -27,6 +27,8 @@ type past struct {
 
 	Errors float64 `json:"errors,omitempty"`
 	Entry  float64 `json:"entry,omitempty"`
+	// Client is of all 4xx codes, also of those that a metric ignores.
+	Client float64 `json:"client,omitempty"`
 	// Above by bound, as a list because JSON keys cannot be numbers.
 	Above []bounded `json:"above,omitempty"`
 }
@@ -42,7 +44,7 @@ func (r *Run) Remember(pods []PodPast) {
 	p := &r.Evidence.Past
 	*p = past{}
 	above := map[float64][]seen{}
-	var errors, entry []seen
+	var errors, entry, client []seen
 	var watched []time.Duration
 	for _, pod := range pods {
 		watched = append(watched, pod.Watched)
@@ -50,6 +52,7 @@ func (r *Run) Remember(pods []PodPast) {
 			p.Pods++
 		}
 		errors, entry = append(errors, pod.Errors.seen()), append(entry, pod.EntryErrors.seen())
+		client = append(client, pod.ClientErrors.seen())
 		for bound, e := range pod.Above {
 			above[bound] = append(above[bound], e.seen())
 		}
@@ -57,7 +60,7 @@ func (r *Run) Remember(pods []PodPast) {
 	if slices.Sort(watched); p.enough() {
 		p.Watched = watched[len(watched)-leastPods]
 	}
-	p.Errors, p.Entry = spread(errors), spread(entry)
+	p.Errors, p.Entry, p.Client = spread(errors), spread(entry), spread(client)
 	for _, bound := range sortedKeys(above) {
 		p.Above = append(p.Above, bounded{bound, spread(above[bound])})
 	}

@@ -48,6 +48,8 @@ const (
 	// EntryErrors: errors by the side where the request entered. Both sides have the same mixture
 	// behind the entry, so this compares requests, not shards.
 	EntryErrors MetricKind = "EntryErrors"
+	// ClientErrors: requests that were answered with a 4xx code, by the side where they entered.
+	ClientErrors MetricKind = "ClientErrors"
 	// Slow: requests that took longer than Threshold.
 	Slow MetricKind = "SlowRequests"
 	// SlowerAnywhere compares at every histogram bound at once. It has no absolute limit.
@@ -70,6 +72,8 @@ type Metric struct {
 	Limit float64
 	// Negligible is the ratio of bad requests below which nothing is compared.
 	Negligible float64
+	// IgnoreCodes of ClientErrors are no errors.
+	IgnoreCodes []string
 	// Weight in the score, > 0. If not Critical, a Fail only lowers the score.
 	Weight   float64
 	Critical bool
@@ -132,6 +136,10 @@ type Arm struct {
 	// EntryUnknown, if not empty, is the reason why they have no meaning.
 	Entered, EntryErrors float64
 	EntryUnknown         string
+	// Codes counts entered requests by status code. A key that is not three digits is a code that is
+	// not known. NoCodes means that nothing counts them.
+	Codes   map[string]float64
+	NoCodes bool
 	// Above counts requests above each bound in seconds. DurationsUnknown, if not empty, is the reason
 	// why Above has no meaning.
 	Above            map[float64]float64
@@ -225,6 +233,8 @@ type Result struct {
 	EPassLimit float64 `json:"ePassLimit"`
 	// P is the p-value of the permutation test at its last analysis, for sharded Services.
 	P *float64 `json:"p,omitempty"`
+	// Detail tells what changed most, such as the status code.
+	Detail string `json:"detail,omitempty"`
 	// Missing estimates how many more canary requests a verdict needs.
 	Missing float64 `json:"missing,omitempty"`
 }

@@ -106,7 +106,7 @@ func (j *Judgement) countShards(p Plan, c census) {
 func (j *Judgement) weigh(p Plan) {
 	var points, conclusive, all float64
 	for i, m := range p.Metrics {
-		if m.DryRun {
+		if !j.counts(i) {
 			continue
 		}
 		all += m.Weight

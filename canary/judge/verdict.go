@@ -49,7 +49,7 @@ func (j *Judgement) decide(p Plan, e *evidence, elapsed time.Duration) {
 func (j *Judgement) failures(p Plan, e *evidence) []verdict.Reason {
 	var why []verdict.Reason
 	for i, m := range p.Metrics {
-		if r := j.Metrics[i]; r.Verdict == verdict.Fail && m.Critical && !m.DryRun {
+		if r := j.Metrics[i]; r.Verdict == verdict.Fail && m.Critical && j.counts(i) {
 			why = append(why, r.Reason)
 		}
 	}
@@ -111,7 +111,7 @@ func (j *Judgement) conclusive(p Plan) (all, critical bool) {
 	all, critical = true, true
 	counting := false
 	for i, m := range p.Metrics {
-		if m.DryRun {
+		if !j.counts(i) {
 			continue
 		}
 		counting = true
@@ -129,7 +129,7 @@ func (j *Judgement) open(p Plan) []verdict.Reason {
 	for _, r := range []verdict.Reason{verdict.BaselineUnhealthy, verdict.NoData, verdict.InsufficientSample, verdict.InsufficientShards, verdict.Undecided} {
 		for i, m := range p.Metrics {
 			// Reasons that all metrics share are in lacking.
-			if !m.DryRun && j.Metrics[i].Reason == r && (r != verdict.InsufficientSample || m.countsApart()) {
+			if j.counts(i) && j.Metrics[i].Reason == r && (r != verdict.InsufficientSample || m.countsApart()) {
 				why = append(why, r)
 			}
 		}
@@ -141,8 +141,8 @@ func (j *Judgement) open(p Plan) []verdict.Reason {
 // canary; a possibly worse canary is a Warn.
 func (j *Judgement) score(p Plan, e *evidence) {
 	failed := false
-	for i, m := range p.Metrics {
-		if m.DryRun {
+	for i := range p.Metrics {
+		if !j.counts(i) {
 			continue
 		}
 		failed = failed || j.Metrics[i].Verdict == verdict.Fail
@@ -165,7 +165,13 @@ func (j *Judgement) score(p Plan, e *evidence) {
 
 // weight orders the reasons of decided metrics.
 func weight(r verdict.Reason) int {
-	return slices.Index([]verdict.Reason{verdict.Negligible, verdict.NonInferior, verdict.PossiblyWorse, verdict.RelativeRegression, verdict.AbsoluteLimit}, r)
+	return slices.Index([]verdict.Reason{verdict.Negligible, verdict.NonInferior, verdict.AnswersDiffer, verdict.PossiblyWorse, verdict.RelativeRegression, verdict.AbsoluteLimit}, r)
+}
+
+// counts reports whether a metric counts in the verdict.
+func (j *Judgement) counts(metric int) bool {
+	r := j.Metrics[metric]
+	return !r.DryRun && r.Reason != verdict.NotApplicable
 }
 
 func unique(of []verdict.Reason) []verdict.Reason {

@@ -31,6 +31,25 @@ func (a *Arm) Add(o Arm) {
 		above[bound] += n
 	}
 	a.Above = above
+	codes := maps.Clone(a.Codes)
+	if codes == nil {
+		codes = map[string]float64{}
+	}
+	for code, n := range o.Codes {
+		codes[code] += n
+	}
+	a.Codes = codes
+}
+
+// grownCodes returns the codes without those of young pods.
+func grownCodes(all, young Arm) map[string]float64 {
+	out := maps.Clone(all.Codes)
+	for code, n := range young.Codes {
+		if was, counted := out[code]; counted {
+			out[code] = max(0, was-n)
+		}
+	}
+	return out
 }
 
 // alwaysActive is for shards that were active before the run.

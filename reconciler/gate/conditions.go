@@ -118,6 +118,9 @@ func (s *gateSync) needs(n attribution.NoData, all attribution.Figures, stateful
 				return !bounded(all, n.Revision, *m.Threshold)
 			}
 			return slow || figure == "handled_requests_total"
+		case judge.Codes:
+			// Where no codes exist, the run leaves it out.
+			return figure == "handled_requests_total" && !stateful && n.Reason != attribution.OutcomesUnknown
 		case judge.Queries:
 		}
 		return false

@@ -5,6 +5,7 @@
 package stage
 
 import (
+	"errors"
 	"maps"
 	"math"
 	"sync"
@@ -26,6 +27,8 @@ const (
 	Canary   types.UID = "uid-2"
 )
 
+var errNoEntry = errors.New("connection refused")
+
 // Stage is one Service.
 type Stage struct {
 	Key types.NamespacedName
@@ -39,6 +42,7 @@ type Stage struct {
 	attributed *attribution.Counts
 	unknown    bool
 	silent     bool
+	noEntry    bool
 }
 
 // New returns a Service with two Revisions, NAME-00001 with 90 % of the traffic and
@@ -129,6 +133,35 @@ func (s *Stage) Enter(revision types.UID, ok, failed float64) {
 	s.Read()
 }
 
+// Answer has requests that enter at a Revision be answered with a status code, at once, and what is
+// counted of that be read.
+func (s *Stage) Answer(revision types.UID, code string, n float64) {
+	s.mu.Lock()
+	counts := s.counts[revision]
+	if s.service.Revisions[0].Stateful {
+		if s.entered[revision] == nil {
+			s.entered[revision] = map[mapping.Key]float64{}
+		}
+		counts = s.entered[revision]
+	}
+	for _, figure := range []mapping.Figure{mapping.EntryHTTP, mapping.EntryServing} {
+		counts[mapping.Key{Figure: figure, Outcome: code}] += n
+	}
+	for _, bound := range append(attribution.Bounds(), math.Inf(1)) {
+		counts[mapping.Key{Figure: mapping.EntryDuration, Bound: bound}] += n
+	}
+	s.mu.Unlock()
+	s.Read()
+}
+
+// NoEntry has queue-proxy export nothing, as without request-metrics-protocol.
+func (s *Stage) NoEntry() {
+	s.mu.Lock()
+	s.noEntry = true
+	s.mu.Unlock()
+	s.Read()
+}
+
 // Silence has the pods not count anything.
 func (s *Stage) Silence() {
 	s.mu.Lock()
@@ -161,6 +194,9 @@ func (s *Stage) Read() {
 		})
 	}
 	for _, r := range s.service.Revisions {
+		if s.noEntry {
+			all = append(all, scrape.Reading{Target: scrape.Target{Pod: "pod-of-" + r.UID, Entry: true}, At: s.now(), Err: errNoEntry})
+		}
 		if counts := s.entered[r.UID]; counts != nil {
 			all = append(all, scrape.Reading{
 				Target: scrape.Target{Pod: "pod-of-" + r.UID, Entry: true}, At: s.now(),
