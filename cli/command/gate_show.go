@@ -162,6 +162,10 @@ func (e *env) showMetric(m judge.Result) {
 	if m.DryRun {
 		v += " (dry run)"
 	}
+	if m.Reason == verdict.NotApplicable {
+		s.Printf("\n  %s  %s\n", s.Paint(screen.Bold, m.Name), m.Reason)
+		return
+	}
 	s.Printf("\n  %s  %s\n", s.Paint(screen.Bold, m.Name), s.Paint(verdictStyle(string(m.Verdict)), v))
 	scale := 0.0
 	for _, r := range []*float64{m.Canary, m.Baseline} {
@@ -171,6 +175,9 @@ func (e *env) showMetric(m judge.Result) {
 	}
 	e.ratio("canary bad", m.Canary, scale)
 	e.ratio("baseline bad", m.Baseline, scale)
+	if m.Detail != "" {
+		s.Printf("  %-*s %s\n", label, "what rose most", screen.Text(m.Detail))
+	}
 	if m.Low != nil && m.High != nil {
 		s.Printf("  %-*s %+.2f to %+.2f percentage points (95 %%)\n", label, "difference", 100**m.Low, 100**m.High)
 	}
