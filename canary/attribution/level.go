@@ -37,8 +37,8 @@ func (r Ratio) worse(o Ratio) Ratio {
 type Level struct {
 	// Watched is how long the Revision was watched, in stretches that have ended.
 	Watched time.Duration
-	// Errors are counted where requests are handled, EntryErrors where they enter.
-	Errors, EntryErrors Ratio
+	// Errors are counted where requests are handled, EntryErrors and ClientErrors where they enter.
+	Errors, EntryErrors, ClientErrors Ratio
 	// Above counts handled requests above each histogram bound, in seconds.
 	Above map[float64]Ratio
 }
@@ -47,6 +47,7 @@ type Level struct {
 func (l *Level) merge(o Level) {
 	l.Watched += o.Watched
 	l.Errors, l.EntryErrors = l.Errors.worse(o.Errors), l.EntryErrors.worse(o.EntryErrors)
+	l.ClientErrors = l.ClientErrors.worse(o.ClientErrors)
 	above := maps.Clone(o.Above)
 	for bound, r := range l.Above {
 		if above == nil {
@@ -77,6 +78,9 @@ func (l *levels) add(s PodShare, long time.Duration) {
 	one := Level{Watched: l.long, Errors: Ratio{l.stretch.Errors, l.stretch.Finished}, Above: map[float64]Ratio{}}
 	if l.stretch.Entered >= levelRequests {
 		one.EntryErrors = Ratio{l.stretch.EntryErrors, l.stretch.Entered}
+	}
+	if l.stretch.Classed >= levelRequests {
+		one.ClientErrors = Ratio{l.stretch.ClientErrors, l.stretch.Classed}
 	}
 	for bound, n := range l.stretch.Above {
 		one.Above[bound] = Ratio{n, l.stretch.Finished}

@@ -84,7 +84,8 @@ func past(of []attribution.PodPast) []judge.PodPast {
 // level converts how bad a Revision was to the type of package judge.
 func level(of attribution.Level) judge.Level {
 	out := judge.Level{
-		Watched: of.Watched, Errors: judge.Ratio(of.Errors), EntryErrors: judge.Ratio(of.EntryErrors), Above: map[float64]judge.Ratio{},
+		Watched: of.Watched, Errors: judge.Ratio(of.Errors), EntryErrors: judge.Ratio(of.EntryErrors),
+		ClientErrors: judge.Ratio(of.ClientErrors), Above: map[float64]judge.Ratio{},
 	}
 	for bound, r := range of.Above {
 		out.Above[bound] = judge.Ratio(r)

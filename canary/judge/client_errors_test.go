@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
@@ -65,7 +66,7 @@ func quantiles(of []float64) []float64 {
 	return []float64{of[len(of)/2], of[len(of)*9/10]}
 }
 
-func always(rate float64) func(*rand.Rand, int) float64 {
+func constantly(rate float64) func(*rand.Rand, int) float64 {
 	return func(*rand.Rand, int) float64 { return rate }
 }
 
@@ -91,12 +92,12 @@ func TestClientErrors(t *testing.T) {
 		canary, baseline rates
 		mostFail, least  float64
 	}{
-		{"1 %", always(.01), always(.01), .01, .95},
-		{"5 %", always(.05), always(.05), .01, .95},
-		{"30 %", always(.3), always(.3), .01, .95},
-		{"1 % to 2 %", always(.02), always(.01), .01, 0},
-		{"5 % to 10 %", always(.1), always(.05), .01, 0},
-		{"30 % to 50 %", always(.5), always(.3), .01, 0},
+		{"1 %", constantly(.01), constantly(.01), .01, .95},
+		{"5 %", constantly(.05), constantly(.05), .01, .95},
+		{"30 %", constantly(.3), constantly(.3), .01, .95},
+		{"1 % to 2 %", constantly(.02), constantly(.01), .01, 0},
+		{"5 % to 10 %", constantly(.1), constantly(.05), .01, 0},
+		{"30 % to 50 %", constantly(.5), constantly(.3), .01, 0},
 		{"5 % that triples", daily(.05), daily(.05), .01, .95},
 		{"30 % that triples", daily(.3), daily(.3), .01, .95},
 		{"1 %, and scanners", scanned(.01), scanned(.01), .02, 0},
@@ -116,11 +117,11 @@ func TestClientErrors(t *testing.T) {
 		canary, baseline rates
 		least            float64
 	}{
-		{"all, none before", always(1), always(0), 1},
-		{"all, 30 % before", always(1), always(.3), 0},
-		{"half, 1 % before", always(.5), always(.01), 1},
-		{"a fifth, 1 % before", always(.2), always(.01), 1},
-		{"half, 5 % before", always(.5), always(.05), 1},
+		{"all, none before", constantly(1), constantly(0), 1},
+		{"all, 30 % before", constantly(1), constantly(.3), 0},
+		{"half, 1 % before", constantly(.5), constantly(.01), 1},
+		{"a fifth, 1 % before", constantly(.2), constantly(.01), 1},
+		{"half, 5 % before", constantly(.5), constantly(.05), 1},
 	} {
 		for pods, s := range map[string]scenario{"pods not known": refusing(c.canary, c.baseline), "pods known": ofPods(refusing(c.canary, c.baseline))} {
 			o := play(t, ordinary(), manyRuns(100), s)
@@ -128,6 +129,22 @@ func TestClientErrors(t *testing.T) {
 			if o.verdicts[verdict.Pass]+o.verdicts[verdict.Warn] > 0 || o.verdicts[verdict.Fail] < c.least {
 				t.Errorf("%s, %s: %v", c.name, pods, o.verdicts)
 			}
+		}
+	}
+}
+
+// A canary that has both sides refuse their clients does not pass.
+func TestRefusalsByBothSides(t *testing.T) {
+	t.Parallel()
+	for rate, want := range map[float64]verdict.Verdict{.02: verdict.Pass, .06: verdict.Pass, .5: verdict.Inconclusive, 1: verdict.Inconclusive} {
+		window, before := refusing(constantly(rate), constantly(rate))(rand.New(rand.NewPCG(1, 7)))
+		run := Start(epoch, before)
+		run.Recall(Level{Watched: 2 * time.Hour, Errors: Ratio{0, 25000}, ClientErrors: Ratio{500, 25000}})
+		for i := 0; run.Last.Verdict == verdict.Running; i++ {
+			run.Analyze(ordinary(), window(i))
+		}
+		if run.Last.Verdict != want || want == verdict.Inconclusive && !slices.Contains(run.Last.Reasons, verdict.BaselineWorsened) {
+			t.Errorf("%v: %s %v: %s", rate, run.Last.Verdict, run.Last.Reasons, run.Last.Message)
 		}
 	}
 }

@@ -17,6 +17,8 @@ type kind interface {
 	read(m Metric, a Arm, tests []*test) (did []tally, lack string)
 	// column returns which of the columns of a shard counts the bad requests; false if none does.
 	column(m Metric) (column, bool)
+	// worst returns the baseline's worst stretch before the split; without requests if unknown.
+	worst(w worst, bound float64) tally
 	// spread returns how much more pods differed before the split than chance explains.
 	spread(p past, bound float64) float64
 }
@@ -35,6 +37,8 @@ type traits struct {
 	everywhere bool
 	// part is how much of Alpha it takes, compared with other metrics; 0 means as much as they.
 	part float64
+	// grossOdds is the multiple of the worst odds of the past that is gross; 0 means the usual one.
+	grossOdds float64
 	// codes means that it compares status codes.
 	codes bool
 	// repeats is the kind that counts the same in a Service without shards.
@@ -100,6 +104,8 @@ func (k MetricKind) Limited() bool { return !k.kind().traits().unlimited }
 // Repeats returns the kind that counts the same in a Service without shards; empty if there is none.
 func (k MetricKind) Repeats() MetricKind { return k.kind().traits().repeats }
 
+func (t traits) gross() float64 { return cmp.Or(t.grossOdds, grossOdds) }
+
 // plain has what most kinds have in common: one test, and nothing by shard.
 type plain struct{}
 
@@ -107,6 +113,7 @@ func (plain) requests(_ Metric, a Arm) float64 { return a.Finished }
 func (plain) tests(m Metric, _ Window) []*test { return []*test{newTest(m, m.Threshold)} }
 func (plain) column(Metric) (column, bool)     { return 0, false }
 func (plain) spread(past, float64) float64     { return 1 }
+func (plain) worst(worst, float64) tally       { return tally{} }
 func newTest(m Metric, bound float64) *test {
 	return &test{Bound: bound, Odds: newOdds(m.MaxOddsRatio)}
 }

@@ -11,7 +11,7 @@ type clientErrors struct{ plain }
 const clientPart = 0.1
 
 func (clientErrors) traits() traits {
-	return traits{source: Codes, byRequests: true, apart: true, part: clientPart, codes: true}
+	return traits{source: Codes, byRequests: true, apart: true, part: clientPart, grossOdds: grossClientOdds, codes: true}
 }
 
 func (clientErrors) requests(_ Metric, a Arm) float64 { return a.answered(anyCode) }
@@ -24,6 +24,8 @@ func (clientErrors) read(m Metric, a Arm, _ []*test) ([]tally, string) {
 }
 
 func (clientErrors) spread(p past, _ float64) float64 { return p.Client }
+
+func (clientErrors) worst(w worst, _ float64) tally { return w.Client }
 
 // answered returns the requests that were answered with some of the known codes.
 func (a Arm) answered(some func(code string) bool) float64 {

@@ -12,6 +12,8 @@ func (handledErrors) read(_ Metric, a Arm, _ []*test) ([]tally, string) {
 func (handledErrors) column(Metric) (column, bool)     { return errorColumn, true }
 func (handledErrors) spread(p past, _ float64) float64 { return p.Errors }
 
+func (handledErrors) worst(w worst, _ float64) tally { return w.Errors }
+
 // entryErrors counts them where requests enter.
 type entryErrors struct{ plain }
 
@@ -26,6 +28,8 @@ func (entryErrors) read(_ Metric, a Arm, _ []*test) ([]tally, string) {
 }
 
 func (entryErrors) spread(p past, _ float64) float64 { return p.Entry }
+
+func (entryErrors) worst(w worst, _ float64) tally { return w.Entry }
 
 // counted returns the tally of a metric with one test. A side without requests lacks nothing.
 func counted(n, bad float64, lack string) ([]tally, string) {

@@ -18,6 +18,8 @@ func (slow) column(m Metric) (column, bool) { return slowColumn, m.Threshold == 
 
 func (slow) spread(p past, bound float64) float64 { return p.above(bound) }
 
+func (slow) worst(w worst, bound float64) tally { return w.above(bound) }
+
 // slowerAnywhere counts them above every bound.
 type slowerAnywhere struct{ plain }
 
@@ -45,6 +47,8 @@ func (slowerAnywhere) tests(m Metric, w Window) []*test {
 func (slowerAnywhere) read(_ Metric, a Arm, tests []*test) ([]tally, string) { return above(a, tests) }
 
 func (slowerAnywhere) spread(p past, bound float64) float64 { return p.above(bound) }
+
+func (slowerAnywhere) worst(w worst, bound float64) tally { return w.above(bound) }
 
 // above returns how many requests of a side were slower than the bound of each test.
 func above(a Arm, tests []*test) ([]tally, string) {

@@ -13,8 +13,10 @@ import (
 // worsening counts. It withholds a Pass while it lasts, and fails nothing: something else may be broken.
 
 const (
-	// grossOdds is the multiple of the worst odds of the past that is gross.
-	grossOdds = 3
+	// grossOdds is the multiple of the worst odds of the past that is gross. What clients ask for
+	// changes more, so theirs is grossClientOdds.
+	grossOdds       = 3
+	grossClientOdds = 10
 	// worsenedDeviations is how certain the worsening must be, in standard deviations.
 	worsenedDeviations = 2
 	// recentStep and recentRequests are what a stretch of the baseline needs at least: those of the past have as much.
@@ -26,8 +28,8 @@ const (
 // bad. Ratios without requests are unknown.
 type Level struct {
 	// Watched is for how long.
-	Watched             time.Duration
-	Errors, EntryErrors Ratio
+	Watched                           time.Duration
+	Errors, EntryErrors, ClientErrors Ratio
 	// Above by histogram bound, in seconds.
 	Above map[float64]Ratio
 }
@@ -40,6 +42,7 @@ type worst struct {
 	Watched time.Duration `json:"watched,omitempty"`
 	Errors  tally         `json:"errors,omitzero"`
 	Entry   tally         `json:"entry,omitzero"`
+	Client  tally         `json:"client,omitzero"`
 	// Above by bound, as a list because JSON keys cannot be numbers.
 	Above []boundTally `json:"above,omitempty"`
 }
@@ -52,6 +55,7 @@ type boundTally struct {
 // Recall takes how bad the baseline was before the canary's first pod. A Level that was watched for less than leastHistory is unknown.
 func (r *Run) Recall(l Level) {
 	w := worst{Watched: l.Watched, Errors: whole(l.Errors.All, l.Errors.Bad), Entry: whole(l.EntryErrors.All, l.EntryErrors.Bad)}
+	w.Client = whole(l.ClientErrors.All, l.ClientErrors.Bad)
 	for _, bound := range sortedKeys(l.Above) {
 		w.Above = append(w.Above, boundTally{bound, whole(l.Above[bound].All, l.Above[bound].Bad)})
 	}
@@ -65,19 +69,18 @@ func (w worst) known() bool { return w.Watched >= leastHistory && w.Errors.N > 0
 
 // of returns the worst stretch by what a metric calls bad.
 func (w worst) of(m Metric, bound float64) (t tally, known bool) {
-	switch m.Kind {
-	case Errors:
-		t = w.Errors
-	case EntryErrors:
-		t = w.Entry
-	case Slow, SlowerAnywhere:
-		for _, b := range w.Above {
-			if b.Bound == bound {
-				t = b.Worst
-			}
+	t = m.Kind.kind().worst(w, bound)
+	return t, t.N > 0
+}
+
+// above returns the worst stretch by what is slower than a bound.
+func (w worst) above(bound float64) tally {
+	for _, b := range w.Above {
+		if b.Bound == bound {
+			return b.Worst
 		}
 	}
-	return t, t.N > 0
+	return tally{}
 }
 
 // recent is what the baseline did lately: in the current stretch and the one before.
@@ -113,7 +116,7 @@ func (d *metricData) worsened(m Metric, w worst, before past) (t *test, was floa
 		// Requests that fail in clusters count as fewer.
 		spread := max(before.spread(m, t.Bound), t.Clusters.spreadOfPods())
 		low, _ := wilson(tally{N: now.N / spread, K: now.K / spread}, worsenedDeviations)
-		if now.N >= recentRequests && low > timesOdds(max(past.rate(), m.negligible()), grossOdds) {
+		if now.N >= recentRequests && low > timesOdds(max(past.rate(), m.negligible()), m.Kind.kind().traits().gross()) {
 			return t, past.rate()
 		}
 	}
@@ -157,7 +160,7 @@ func (j *Judgement) withoutPast(p Plan, e *evidence) {
 
 // check returns why a stored worst stretch cannot be used.
 func (w worst) check() error {
-	for _, t := range append([]boundTally{{Worst: w.Errors}, {Worst: w.Entry}}, w.Above...) {
+	for _, t := range append([]boundTally{{Worst: w.Errors}, {Worst: w.Entry}, {Worst: w.Client}}, w.Above...) {
 		if !(t.Worst.K >= 0 && t.Worst.K <= t.Worst.N) || math.IsInf(t.Worst.N, 0) {
 			return fmt.Errorf("%v of %v requests were bad", t.Worst.K, t.Worst.N)
 		}
