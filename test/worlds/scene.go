@@ -1,0 +1,234 @@
+package main
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
+	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
+)
+
+const (
+	// scrapeEvery is the default of config-canary, in seconds.
+	scrapeEvery = 15
+	// warning is how long before the split the canary's pods start, in seconds.
+	warning = 20
+)
+
+var service = types.NamespacedName{Namespace: "shop", Name: "cart"}
+
+// scene plays a world, second by second.
+type scene struct {
+	world
+	rng  *rand.Rand
+	zero time.Time
+	// at is the time since the split, in seconds.
+	at   float64
+	pods []*pod
+	made int
+	// owner is the pod that holds each shard.
+	owner []*pod
+	// due holds the open requests by the second in which they end.
+	due map[int][]request
+
+	entryReader, appReader *mapping.Reader
+	counts                 *attribution.Counts
+	// asText has every reading pass through text.
+	asText bool
+	early  []scrape.Reading
+	fates  func(m moment) fate
+	events func()
+	gate   [2]telemetry
+}
+
+// request is open.
+type request struct {
+	entry, handler *pod
+	// entryProcess and process are those that would finish it.
+	entryProcess, process int
+	shard                 int
+	code                  string
+	took                  float64
+}
+
+func newScene(w world, rng *rand.Rand, asText bool) *scene {
+	s := &scene{
+		world: w, rng: rng, asText: asText, due: map[int][]request{}, at: -w.before.Seconds(),
+		zero:        time.Unix(1.8e9+rng.Int64N(1e7), 0).UTC(),
+		entryReader: mapping.Entry(), appReader: mapping.NewReader(mapping.Neutral()),
+	}
+	for i := range w.pods[baseline] {
+		s.pods = append(s.pods, newPod(s, baseline, i, s.at-3600*(1+rng.Float64())))
+	}
+	for shard := range w.shards {
+		s.owner = append(s.owner, s.pods[shard%len(s.pods)])
+	}
+	s.counts = attribution.NewCounts(func(types.NamespacedName) attribution.Facts { return s.facts() }, s.now)
+	s.counts.Begin(service, false)
+	s.fates, s.events = w.behaves(s), func() {}
+	if w.happens != nil {
+		s.events = w.happens(s)
+	}
+	return s
+}
+
+func (s *scene) sharded() bool { return s.shards > 0 }
+
+func (s *scene) now() time.Time { return s.zero.Add(time.Duration(s.at * float64(time.Second))) }
+
+// unix is a time since the split as seconds since 1970.
+func (s *scene) unix(at float64) float64 { return float64(s.zero.Unix()) + at }
+
+// second plays one second, and reads the pods at its end if that is due.
+func (s *scene) second() error {
+	if s.at == -warning {
+		for i := range s.world.pods[canary] {
+			s.pods = append(s.pods, newPod(s, canary, i, s.at))
+		}
+	}
+	if s.at == 0 {
+		s.move()
+	}
+	s.events()
+	s.finish()
+	s.begin()
+	s.at++
+	return s.scrape()
+}
+
+// move gives the canary's pods their part of the shards.
+func (s *scene) move() {
+	mine := s.of(canary)
+	for shard := range int(float64(s.shards)*float64(s.percent)/100 + .5) {
+		// Shards are numbered round the baseline's pods, so each of them gives some.
+		s.owner[shard*s.shards/max(1, int(float64(s.shards)*float64(s.percent)/100+.5))] = mine[shard%len(mine)]
+	}
+}
+
+// of returns the pods of a side that serve.
+func (s *scene) of(one side) []*pod {
+	var out []*pod
+	for _, p := range s.pods {
+		if p.side == one && p.serves(s.at) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// remove has a pod go. It is read once more before, as pods that are being deleted are read every second.
+func (s *scene) remove(p *pod) error {
+	all, err := s.readings(func(other *pod) bool { return other == p })
+	if err != nil {
+		return err
+	}
+	s.counts.Read(service, all)
+	for i, other := range s.pods {
+		if other == p {
+			s.pods = append(s.pods[:i:i], s.pods[i+1:]...)
+			break
+		}
+	}
+	p.process++
+	p.gone = true
+	return nil
+}
+
+// facts are what the controller knows without reading the pods.
+func (s *scene) facts() attribution.Facts {
+	f := attribution.Facts{OneCall: s.sharded()}
+	for _, one := range []side{baseline, canary} {
+		if one == canary && s.at < -warning {
+			continue
+		}
+		required := s.percentOf(one) / 100
+		f.Revisions = append(f.Revisions, attribution.Revision{
+			UID: revisions[one], Name: names[one], Configuration: service.Name, Stateful: s.sharded(), Timeout: s.timeout, Required: &required,
+		})
+	}
+	for _, p := range s.pods {
+		f.Pods = append(f.Pods, p.facts(s.at))
+	}
+	return f
+}
+
+// percentOf is what the Route gives a side now.
+func (s *scene) percentOf(one side) float64 {
+	given := float64(s.percent)
+	if s.at < 0 {
+		given = 0
+	}
+	if one == baseline {
+		return 100 - given
+	}
+	return given
+}
+
+// state is the Service as a gate sees it.
+func (s *scene) state() *gaterun.Service {
+	out := &gaterun.Service{UID: "uid-of-cart", Settled: true, Effective: true}
+	for i, one := range []side{baseline, canary} {
+		out.Revisions = append(out.Revisions, gaterun.Revision{
+			Name: names[one], UID: revisions[one], Generation: int64(i + 1), Percent: int64(s.percentOf(one)), Stateful: s.sharded(),
+		})
+	}
+	return out
+}
+
+// scrape reads all pods when that is due.
+func (s *scene) scrape() error {
+	second := int(s.at)
+	if s.late > 0 && (second+s.late)%scrapeEvery == 0 {
+		var err error
+		if s.early, err = s.readings(func(p *pod) bool { return p.side == baseline }); err != nil {
+			return err
+		}
+	}
+	if second%scrapeEvery != 0 {
+		return nil
+	}
+	all, err := s.readings(func(p *pod) bool { return s.late == 0 || p.side == canary })
+	if err != nil {
+		return err
+	}
+	s.counts.Read(service, append(all, s.early...))
+	for i := range s.gate {
+		s.gate[i].keep(s.at)
+	}
+	return nil
+}
+
+// readings reads the ports of some pods.
+func (s *scene) readings(some func(*pod) bool) ([]scrape.Reading, error) {
+	held := map[*pod]int{}
+	for _, p := range s.owner {
+		held[p]++
+	}
+	var out []scrape.Reading
+	for _, p := range s.pods {
+		if !some(p) {
+			continue
+		}
+		p.settle(held[p])
+		for _, e := range []*endpoint{p.app, p.entry} {
+			if e == nil || e == p.app && s.at < p.down {
+				continue
+			}
+			r := scrape.Reading{Target: scrape.Target{Pod: p.uid, Entry: e == p.entry}, At: s.now()}
+			if s.asText {
+				var err error
+				if r.Exposition, err = e.parse(); err != nil {
+					return nil, err
+				}
+			} else {
+				r.Exposition = e.read()
+			}
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
