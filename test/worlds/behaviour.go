@@ -73,3 +73,17 @@ func perPod(mean, sigma float64) behaviour {
 		}
 	}
 }
+
+// outages hit all pods for 15 s at a time, a tenth of the time.
+func outages(s *scene) func(moment) fate {
+	out, until := false, s.at
+	return func(m moment) fate {
+		if m.at >= until {
+			out, until = m.rng.Float64() < .1, m.at+15
+		}
+		if out {
+			return errors(.5)
+		}
+		return errors(.01)
+	}
+}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"math"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -31,11 +33,11 @@ type pod struct {
 	// born is when it started, in seconds since the split, and became ready at once.
 	born float64
 	// process is the number of the application's process; cold is when that process began.
-	process  int
-	cold     float64
-	down     float64
-	oom      bool
-	failed   bool
+	process int
+	cold    float64
+	down    float64
+	oom     bool
+	failed  bool
 	// gone means that it was removed.
 	gone     bool
 	restarts int
@@ -150,6 +152,21 @@ func (p *pod) handle(shard int, at side, code string, took float64) {
 			label{"entity_type", entity}, label{"shard", strconv.Itoa(shard)})
 	}
 	p.handled.slow[shard].value++
+}
+
+// served has queue-proxy count what the pod did before anybody watched: a process usually counts for days.
+func (p *pod) served(requests float64, f fate) {
+	for code, n := range map[string]float64{"200": requests * (1 - f.fails), cmp.Or(f.code, "500"): requests * f.fails} {
+		if n = math.Round(n); n == 0 {
+			continue
+		}
+		p.enter(code, usualTime)
+		e := p.byCode[code]
+		e.http.buckets[bucketOf(entryBounds, usualTime)] += n - 1
+		e.http.sum.value += (n - 1) * usualTime
+		e.http.count.value += n - 1
+		e.serving.value += n - 1
+	}
 }
 
 // settle completes what is about to be read.

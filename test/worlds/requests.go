@@ -1,9 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 )
+
+// arrivals is what the requests of one second need to know.
+type arrivals struct {
+	// serving are the pods of each side that take requests.
+	serving [2][]*pod
+	fates   map[*pod]fate
+}
 
 // begin starts the requests of this second.
 func (s *scene) begin() {
@@ -11,22 +19,14 @@ func (s *scene) begin() {
 	if s.traffic != nil {
 		rate = s.traffic(s.at)
 	}
-	of := [2][]*pod{s.of(baseline), s.of(canary)}
-	fates := map[*pod]fate{}
+	a := arrivals{serving: [2][]*pod{s.of(baseline), s.of(canary)}, fates: map[*pod]fate{}}
 	for _, p := range s.pods {
-		fates[p] = s.fates(moment{at: s.at, pod: p, rng: s.rng})
+		a.fates[p] = s.fates(moment{at: s.at, pod: p, rng: s.rng})
 	}
 	for n := poisson(s.rng, rate); n > 0; n-- {
-		entry := s.route(of)
-		if entry == nil {
-			continue
+		if entry := s.route(a.serving); entry != nil {
+			s.start(entry, a)
 		}
-		handler, shard := entry, 0
-		if s.sharded() {
-			shard = s.rng.IntN(s.shards)
-			handler = s.owner[shard]
-		}
-		s.start(entry, handler, shard, fates[handler], of)
 	}
 }
 
@@ -48,24 +48,15 @@ func (s *scene) route(of [2][]*pod) *pod {
 }
 
 // start begins one request, and those that its failure leads to.
-func (s *scene) start(entry, handler *pod, shard int, f fate, of [2][]*pod) {
-	r := request{entry: entry, handler: handler, process: handler.process, entryProcess: entry.process, shard: shard, code: "200"}
-	fails := f.fails
-	if f.ofShard != nil {
-		fails = f.ofShard(shard)
-	}
-	if s.inRow > 0 {
-		fails /= float64(s.inRow)
-	}
-	r.took = s.takes(f)
-	if s.rng.Float64() < fails {
-		r.code = f.code
-		if r.code == "" {
-			r.code = "500"
-		}
-	}
-	if most := s.timeout.Seconds(); r.took >= most {
-		r.took, r.code = most, timedOut
+func (s *scene) start(entry *pod, a arrivals) {
+	r := request{entry: entry, shard: -1}
+	switch u, f := s.rng.Float64(), a.fates[entry]; {
+	case u < f.entry:
+		r.code, r.took = "500", usualTime
+	case u < f.entry+f.entryHangs:
+		r.code, r.took = timedOut, s.timeout.Seconds()
+	default:
+		r = s.handled(entry, a)
 	}
 	s.open(r)
 	if r.code[0] != '5' {
@@ -75,9 +66,8 @@ func (s *scene) start(entry, handler *pod, shard int, f fate, of [2][]*pod) {
 		s.open(r)
 	}
 	for s.retries > 0 && s.rng.Float64() < s.retries {
-		if again := s.route(of); again != nil {
-			r.entry, r.entryProcess = again, again.process
-			if !s.sharded() {
+		if again := s.route(a.serving); again != nil {
+			if r.entry = again; !s.sharded() {
 				r.handler, r.process = again, again.process
 			}
 			s.open(r)
@@ -85,9 +75,29 @@ func (s *scene) start(entry, handler *pod, shard int, f fate, of [2][]*pod) {
 	}
 }
 
+// handled decides who handles a request, and how it ends.
+func (s *scene) handled(entry *pod, a arrivals) request {
+	r := request{entry: entry, handler: entry, code: "200"}
+	if s.sharded() {
+		r.shard = s.rng.IntN(s.shards)
+		r.handler = s.owner[r.shard]
+	}
+	r.process = r.handler.process
+	f := a.fates[r.handler]
+	if f.ofShard != nil {
+		f = f.ofShard(r.shard, f)
+	}
+	if r.took = s.takes(f); math.IsInf(r.took, 1) {
+		r.took, r.code = s.timeout.Seconds(), timedOut
+	} else if s.rng.Float64() < f.fails/float64(max(1, s.inRow)) {
+		r.code = cmp.Or(f.code, "500")
+	}
+	return r
+}
+
 // open has a request be open until the second in which it ends.
 func (s *scene) open(r request) {
-	if r.handler.app != nil {
+	if r.handler != nil && r.handler.app != nil {
 		r.handler.handled.started.value++
 	}
 	ends := int(math.Floor(s.at + s.rng.Float64() + r.took))
@@ -113,6 +123,7 @@ func (s *scene) end(r request) {
 		return
 	}
 	switch {
+	case r.handler == nil:
 	case r.process != r.handler.process:
 		r.code = "502" // its process has ended
 	case r.handler.app != nil:

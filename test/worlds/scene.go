@@ -17,6 +17,8 @@ const (
 	scrapeEvery = 15
 	// warning is how long before the split the canary's pods start, in seconds.
 	warning = 20
+	// servedBefore is how many requests each pod has served before the controller watches it.
+	servedBefore = 1e6
 )
 
 var service = types.NamespacedName{Namespace: "shop", Name: "cart"}
@@ -41,18 +43,20 @@ type scene struct {
 	asText bool
 	early  []scrape.Reading
 	fates  func(m moment) fate
-	events func()
+	events func() error
 	gate   [2]telemetry
 }
 
 // request is open.
 type request struct {
-	entry, handler *pod
-	// entryProcess and process are those that would finish it.
-	entryProcess, process int
-	shard                 int
-	code                  string
-	took                  float64
+	entry *pod
+	// handler is nil if it does not get beyond its entry.
+	handler *pod
+	// process is the one that would finish it.
+	process int
+	shard   int
+	code    string
+	took    float64
 }
 
 func newScene(w world, rng *rand.Rand, asText bool) *scene {
@@ -67,9 +71,12 @@ func newScene(w world, rng *rand.Rand, asText bool) *scene {
 	for shard := range w.shards {
 		s.owner = append(s.owner, s.pods[shard%len(s.pods)])
 	}
+	s.fates, s.events = w.behaves(s), func() error { return nil }
+	for _, p := range s.pods {
+		p.served(servedBefore, s.fates(moment{at: s.at, pod: p, rng: rng}))
+	}
 	s.counts = attribution.NewCounts(func(types.NamespacedName) attribution.Facts { return s.facts() }, s.now)
 	s.counts.Begin(service, false)
-	s.fates, s.events = w.behaves(s), func() {}
 	if w.happens != nil {
 		s.events = w.happens(s)
 	}
@@ -93,7 +100,9 @@ func (s *scene) second() error {
 	if s.at == 0 {
 		s.move()
 	}
-	s.events()
+	if err := s.events(); err != nil {
+		return err
+	}
 	s.finish()
 	s.begin()
 	s.at++

@@ -39,7 +39,7 @@ type world struct {
 	// behaves returns, for one run, what happens to the requests of a pod in a second.
 	behaves func(s *scene) func(m moment) fate
 	// happens returns, for one run, what is done to the pods at the beginning of a second.
-	happens func(s *scene) func()
+	happens func(s *scene) func() error
 	// timeout is the request timeout; 0 for Serving's default.
 	timeout time.Duration
 
@@ -70,8 +70,10 @@ type fate struct {
 	slow, takes float64
 	// hangs is the part that never ends, streams the part that lasts ten minutes on average.
 	hangs, streams float64
-	// ofShard changes the part that fails by shard; nil if shards are alike.
-	ofShard func(shard int) float64
+	// entry is the part that fails where it enters, so nobody handles it; entryHangs never gets any further.
+	entry, entryHangs float64
+	// ofShard changes the fate by shard; nil if shards are alike.
+	ofShard func(shard int, f fate) fate
 }
 
 const (
@@ -79,6 +81,8 @@ const (
 	usualTime = 0.05
 	streamFor = 600
 	timedOut  = "504"
+	// watched is how long the controller usually has watched before the split.
+	watched = time.Hour
 )
 
 // withDefaults fills in what most worlds share.
@@ -96,7 +100,7 @@ func (w world) withDefaults() world {
 		w.pods = [2]int{9, 1}
 	}
 	if w.before == 0 {
-		w.before = time.Hour
+		w.before = watched
 	}
 	if w.behaves == nil {
 		w.behaves = alike(fate{})
