@@ -20,8 +20,8 @@ type outcome struct {
 	message  string
 	requests float64
 	minutes  float64
-	// others are the verdicts of other tools, by name.
-	others map[string]verdict.Verdict
+	// others are the verdicts of other tools, in their order.
+	others []verdict.Verdict
 }
 
 // play plays a world once. With whole, every reading passes through text, and the run is stored and resumed at every step.
@@ -57,8 +57,12 @@ func play(ctx context.Context, w world, seed, number uint64, whole bool) (outcom
 		verdict: run.GateRun.Verdict, reasons: run.GateRun.Reasons, message: run.GateRun.Message,
 		requests: run.Last().Canary.Requests, minutes: s.at / 60,
 	}
-	out.others, err = s.ask()
-	return out, err
+	s.judged = true
+	if err := s.until(longestRival.Seconds()); err != nil {
+		return outcome{}, err
+	}
+	out.others = s.rivals()
+	return out, nil
 }
 
 // until plays until a time since the split.

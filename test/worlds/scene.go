@@ -44,7 +44,10 @@ type scene struct {
 	early  []scrape.Reading
 	fates  func(m moment) fate
 	events func() error
-	gate   [2]telemetry
+	// gate is what the gateway sees of each side.
+	gate [2]telemetry
+	// judged means that only others are still interested.
+	judged bool
 }
 
 // request is open.
@@ -131,11 +134,13 @@ func (s *scene) of(one side) []*pod {
 
 // remove has a pod go. It is read once more before, as pods that are being deleted are read every second.
 func (s *scene) remove(p *pod) error {
-	all, err := s.readings(func(other *pod) bool { return other == p })
-	if err != nil {
-		return err
+	if !s.judged {
+		all, err := s.readings(func(other *pod) bool { return other == p })
+		if err != nil {
+			return err
+		}
+		s.counts.Read(service, all)
 	}
-	s.counts.Read(service, all)
 	for i, other := range s.pods {
 		if other == p {
 			s.pods = append(s.pods[:i:i], s.pods[i+1:]...)
@@ -191,6 +196,14 @@ func (s *scene) state() *gaterun.Service {
 // scrape reads all pods when that is due.
 func (s *scene) scrape() error {
 	second := int(s.at)
+	if second%scrapeEvery == 0 && s.at >= 0 {
+		for i := range s.gate {
+			s.gate[i].keep()
+		}
+	}
+	if s.judged {
+		return nil
+	}
 	if s.late > 0 && (second+s.late)%scrapeEvery == 0 {
 		var err error
 		if s.early, err = s.readings(func(p *pod) bool { return p.side == baseline }); err != nil {
@@ -205,9 +218,6 @@ func (s *scene) scrape() error {
 		return err
 	}
 	s.counts.Read(service, append(all, s.early...))
-	for i := range s.gate {
-		s.gate[i].keep(s.at)
-	}
 	return nil
 }
 

@@ -14,7 +14,7 @@ import (
 // verdicts are the columns of a tool.
 var verdicts = []verdict.Verdict{verdict.Fail, verdict.Pass, verdict.Warn, verdict.Inconclusive}
 
-// share is how many runs of all had a verdict.
+// count is how many runs had a verdict.
 func (r row) count(of func(o outcome) verdict.Verdict, v verdict.Verdict) int {
 	n := 0
 	for _, o := range r.outcomes {
@@ -35,10 +35,13 @@ func wilson(n, of int) (low, high float64) {
 	return max(0, (middle-half)/(1+z*z/m)), min(1, (middle+half)/(1+z*z/m))
 }
 
-// percent formats a share with its interval.
-func percent(n, of int) string {
+// interval formats a share with its interval.
+func interval(n, of int) string {
 	low, high := wilson(n, of)
-	return fmt.Sprintf("%s [%s, %s]", digits(float64(n)/float64(of)), digits(low), digits(high))
+	if n == 0 {
+		return fmt.Sprintf("0 [≤ %s]", digits(high))
+	}
+	return fmt.Sprintf("%s [%s–%s]", digits(float64(n)/float64(of)), digits(low), digits(high))
 }
 
 // digits formats a share as percent, without a superfluous zero.
@@ -78,6 +81,9 @@ func (r row) line() string {
 	}
 	requests, minutes := r.medians()
 	fmt.Fprintf(&b, "  %.0f requests, %.1f min", requests, minutes)
+	for i, other := range rivals {
+		fmt.Fprintf(&b, "; %s: %s", other.name, r.rival(i))
+	}
 	return b.String()
 }
 
@@ -98,14 +104,33 @@ func (r row) why() string {
 // table is the table as Markdown.
 func table(rows []row) string {
 	var b strings.Builder
-	b.WriteString("| truth | world | Fail | Pass | Warn | Inconclusive | requests | minutes |\n|---|---|---|---|---|---|---:|---:|\n")
+	b.WriteString("| truth | world | Fail | Pass | Warn | Inconclusive | requests | minutes |")
+	for _, r := range rivals {
+		b.WriteString(" " + r.name + " |")
+	}
+	b.WriteString("\n|---|---|---|---|---|---|---:|---:|" + strings.Repeat("---|", len(rivals)) + "\n")
 	for _, r := range rows {
 		fmt.Fprintf(&b, "| %s | %s: %s |", r.truth(), r.group, r.name)
 		for _, v := range verdicts {
-			b.WriteString(" " + percent(r.count(ours, v), len(r.outcomes)) + " |")
+			b.WriteString(" " + interval(r.count(ours, v), len(r.outcomes)) + " |")
 		}
 		requests, minutes := r.medians()
-		fmt.Fprintf(&b, " %.0f | %.1f |\n", requests, minutes)
+		fmt.Fprintf(&b, " %.0f | %.1f |", requests, minutes)
+		for i := range rivals {
+			b.WriteString(" " + r.rival(i) + " |")
+		}
+		b.WriteString("\n")
 	}
 	return b.String()
+}
+
+// rival formats the verdicts of another tool.
+func (r row) rival(i int) string {
+	var out []string
+	for _, v := range verdicts {
+		if n := r.count(func(o outcome) verdict.Verdict { return o.others[i] }, v); n > 0 {
+			out = append(out, fmt.Sprintf("%s %s", v, digits(float64(n)/float64(len(r.outcomes)))))
+		}
+	}
+	return strings.Join(out, ", ")
 }
