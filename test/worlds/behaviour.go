@@ -23,8 +23,8 @@ func apart(usual, canarys fate) behaviour {
 	})
 }
 
-// errors is a fate with this part of errors.
-func errors(part float64) fate { return fate{fails: part} }
+// failing is a fate with this part of errors.
+func failing(part float64) fate { return fate{fails: part} }
 
 // odd multiplies the odds of a probability.
 func odd(p, times float64) float64 { return times * p / (1 - p + times*p) }
@@ -52,9 +52,9 @@ func episodes(usual, bad, share, long float64) behaviour {
 				st.till += m.rng.ExpFloat64() * mean
 			}
 			if st.bad {
-				return errors(bad)
+				return failing(bad)
 			}
-			return errors(usual)
+			return failing(usual)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func perPod(mean, sigma float64) behaviour {
 				rate = min(1, mean*math.Exp(sigma*m.rng.NormFloat64()-sigma*sigma/2))
 				rates[m.pod] = rate
 			}
-			return errors(rate)
+			return failing(rate)
 		}
 	}
 }
@@ -82,8 +82,8 @@ func outages(s *scene) func(moment) fate {
 			out, until = m.rng.Float64() < .1, m.at+15
 		}
 		if out {
-			return errors(.5)
+			return failing(.5)
 		}
-		return errors(.01)
+		return failing(.01)
 	}
 }

@@ -78,7 +78,7 @@ const entity = "cart"
 func newPod(s *scene, of side, index int, born float64) *pod {
 	s.made++
 	p := &pod{
-		uid: types.UID(strconv.Itoa(s.made) + "-pod-of-" + names[of]), side: of, index: index, born: born, cold: born,
+		uid: types.UID(strconv.Itoa(s.made) + "-pod-of-" + names[of]), side: of, index: index, born: born, cold: born, down: born,
 		byCode: map[string]*entered{}, entry: newEndpoint(s.entryReader, s.unix(born)),
 	}
 	if s.sharded() {

@@ -79,7 +79,7 @@ func (s *scene) start(entry *pod, a arrivals) {
 func (s *scene) handled(entry *pod, a arrivals) request {
 	r := request{entry: entry, handler: entry, code: "200"}
 	if s.sharded() {
-		r.shard = s.rng.IntN(s.shards)
+		r.shard = s.shard()
 		r.handler = s.owner[r.shard]
 	}
 	r.process = r.handler.process

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -23,6 +26,8 @@ const (
 
 var service = types.NamespacedName{Namespace: "shop", Name: "cart"}
 
+var errDown = errors.New("the container is not running")
+
 // scene plays a world, second by second.
 type scene struct {
 	world
@@ -34,6 +39,8 @@ type scene struct {
 	made int
 	// owner is the pod that holds each shard.
 	owner []*pod
+	// upTo is the traffic of each shard and all before it.
+	upTo []float64
 	// due holds the open requests by the second in which they end.
 	due map[int][]request
 
@@ -71,8 +78,10 @@ func newScene(w world, rng *rand.Rand, asText bool) *scene {
 	for i := range w.pods[baseline] {
 		s.pods = append(s.pods, newPod(s, baseline, i, s.at-3600*(1+rng.Float64())))
 	}
-	for shard := range w.shards {
+	for shard, all := 0, 0.0; shard < w.shards; shard++ {
 		s.owner = append(s.owner, s.pods[shard%len(s.pods)])
+		all += math.Exp(w.uneven * rng.NormFloat64())
+		s.upTo = append(s.upTo, all)
 	}
 	s.fates, s.events = w.behaves(s), func() error { return nil }
 	for _, p := range s.pods {
@@ -112,13 +121,19 @@ func (s *scene) second() error {
 	return s.scrape()
 }
 
-// move gives the canary's pods their part of the shards.
+// move gives the canary's pods their part of the shards, chosen at random.
 func (s *scene) move() {
 	mine := s.of(canary)
-	for shard := range int(float64(s.shards)*float64(s.percent)/100 + .5) {
-		// Shards are numbered round the baseline's pods, so each of them gives some.
-		s.owner[shard*s.shards/max(1, int(float64(s.shards)*float64(s.percent)/100+.5))] = mine[shard%len(mine)]
+	for i, shard := range s.rng.Perm(s.shards)[:int(math.Round(float64(s.shards)*float64(s.percent)/100))] {
+		s.owner[shard] = mine[i%len(mine)]
 	}
+}
+
+// shard returns the shard of a request.
+func (s *scene) shard() int {
+	at := s.rng.Float64() * s.upTo[s.shards-1]
+	i, _ := slices.BinarySearch(s.upTo, at)
+	return min(i, s.shards-1)
 }
 
 // of returns the pods of a side that serve.
@@ -234,17 +249,21 @@ func (s *scene) readings(some func(*pod) bool) ([]scrape.Reading, error) {
 		}
 		p.settle(held[p])
 		for _, e := range []*endpoint{p.app, p.entry} {
-			if e == nil || e == p.app && s.at < p.down {
+			if e == nil {
 				continue
 			}
 			r := scrape.Reading{Target: scrape.Target{Pod: p.uid, Entry: e == p.entry}, At: s.now()}
-			if s.asText {
-				var err error
-				if r.Exposition, err = e.parse(); err != nil {
-					return nil, err
-				}
-			} else {
+			var err error
+			switch {
+			case e == p.app && s.at < p.down:
+				r.Err = &scrape.ReadError{Class: scrape.Refused, Err: errDown}
+			case s.asText:
+				r.Exposition, err = e.parse()
+			default:
 				r.Exposition = e.read()
+			}
+			if err != nil {
+				return nil, err
 			}
 			out = append(out, r)
 		}

@@ -26,6 +26,8 @@ type world struct {
 	pods [2]int
 	// shards is the number of shards; 0 for an ordinary Service.
 	shards int
+	// uneven is the sigma of the shards' traffic, lognormal.
+	uneven float64
 	// before is how long the controller has watched the Service before the split.
 	before time.Duration
 	// late is how many seconds after the baseline's pods the canary's are read.
@@ -101,6 +103,9 @@ func (w world) withDefaults() world {
 	}
 	if w.before == 0 {
 		w.before = watched
+		if w.shards > 0 {
+			w.before = 20 * time.Minute // reading shards takes most of the time
+		}
 	}
 	if w.behaves == nil {
 		w.behaves = alike(fate{})

@@ -10,7 +10,7 @@ import (
 func killed() []world {
 	const group = "restarts"
 	two := [2]int{8, 2}
-	one := alike(errors(.01))
+	one := alike(failing(.01))
 	return []world{
 		{group: group, name: "every pod is killed once in 6 min", pods: two, percent: 20, happens: killedOnce(360)},
 		{group: group, name: "each pod is killed once in 24 h", pods: two, percent: 20, rps: 33, behaves: one, happens: kills(24 * 3600), gate: atLeast(25 * time.Minute)},
@@ -29,15 +29,15 @@ func unlike() []world {
 	return []world{
 		{group: group, name: "limit 2 %, each pod fails 20 % for 5 % of the time", rps: rps, behaves: episodes(.001, .2, .05, 120), gate: limited(.02)},
 		{group: group, name: "limit 5 %, each pod fails 50 % for 5 % of the time", rps: rps, behaves: episodes(.001, .5, .05, 120), gate: limited(.05)},
-		{group: group, name: "limit 2 %, clients try again five times in six", rps: rps, retries: 5. / 6, behaves: alike(errors(.0025)), gate: limited(.02)},
-		{group: group, name: "limit 5 %, clients fail 20 times in a row", rps: rps, inRow: 20, behaves: alike(errors(.03)), gate: limited(.05)},
-		{group: group, name: "limit 2 %, 1 → 5 %", bad: true, rps: rps, behaves: apart(errors(.01), errors(.05)), gate: limited(.02)},
+		{group: group, name: "limit 2 %, clients try again five times in six", rps: rps, retries: 5. / 6, behaves: alike(failing(.0025)), gate: limited(.02)},
+		{group: group, name: "limit 5 %, clients fail 20 times in a row", rps: rps, inRow: 20, behaves: alike(failing(.03)), gate: limited(.05)},
+		{group: group, name: "limit 2 %, 1 → 5 %", bad: true, rps: rps, behaves: apart(failing(.01), failing(.05)), gate: limited(.02)},
 		{group: group, name: "one node of ten is slow", behaves: slowNode(.1, .05, .005)},
 		{group: group, name: "sigma 0.5, the baseline has 1 pod", rps: rps, percent: 50, pods: few(1), behaves: differ},
 		{group: group, name: "sigma 0.5, the baseline has 2 pods", rps: rps, percent: 33, pods: few(2), behaves: differ},
 		{group: group, name: "sigma 0.5, the baseline has 3 pods", rps: rps, percent: 25, pods: few(3), behaves: differ},
 		{group: group, name: "sigma 0.5, the baseline has 9 pods", rps: rps, behaves: differ},
-		{group: group, name: "0.1 → 5 %, the baseline has 1 pod", bad: true, rps: rps, percent: 50, pods: few(1), behaves: apart(errors(.001), errors(.05))},
+		{group: group, name: "0.1 → 5 %, the baseline has 1 pod", bad: true, rps: rps, percent: 50, pods: few(1), behaves: apart(failing(.001), failing(.05))},
 	}
 }
 
@@ -71,9 +71,11 @@ func errorsOnly(spec *v1alpha1.CanaryGateSpec) {
 	spec.Metrics = []v1alpha1.GateMetric{{Type: v1alpha1.MetricErrorRate}, {Type: v1alpha1.MetricEntryErrors}}
 }
 
-// atLeast changes a gate: it does not pass earlier.
+// atLeast changes a gate: it does not pass earlier, and has time to pass after that and the request timeout.
 func atLeast(long time.Duration) func(*v1alpha1.CanaryGateSpec) {
 	return func(spec *v1alpha1.CanaryGateSpec) {
-		spec.Schedule = &v1alpha1.GateSchedule{MinDuration: &v1alpha1.Duration{Duration: long}}
+		spec.Schedule = &v1alpha1.GateSchedule{
+			MinDuration: &v1alpha1.Duration{Duration: long}, Timeout: &v1alpha1.Duration{Duration: long + 15*time.Minute},
+		}
 	}
 }

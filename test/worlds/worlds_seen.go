@@ -25,5 +25,7 @@ func exposed() []world {
 		{group: group, name: "sticky clients, the canary has 14 of 20 %", percent: 20, share: .14},
 		{group: group, name: "sharded, the canary has 20 % of the shards", percent: 20, shards: 100},
 		{group: group, name: "sharded, entry 10 %, handled 20 %", percent: 20, share: .1, shards: 100},
+		{group: group, name: "sharded, 10 of 100 shards, whose traffic differs by a sigma of 1", shards: 100, uneven: 1},
+		{group: group, name: "sharded, 5 of 100 shards, whose traffic differs by a sigma of 1.5", percent: 5, shards: 100, uneven: 1.5},
 	}
 }

@@ -8,11 +8,11 @@ import (
 func sharded() []world {
 	const group = "sharded"
 	all := []world{
-		{name: "1 % errors", behaves: alike(errors(.01))},
+		{name: "1 % errors", behaves: alike(failing(.01))},
 		{name: "1 % errors, shards differ by a sigma of 1", behaves: shardsDiffer(.01, 1, 1)},
 		{name: "1 % errors, an outage of all for a minute", behaves: outageFrom(300, 60, .3, .01)},
-		{name: "0.1 → 5 %", bad: true, behaves: apart(errors(.001), errors(.05))},
-		{name: "1 → 5 %", bad: true, behaves: apart(errors(.01), errors(.05))},
+		{name: "0.1 → 5 %", bad: true, behaves: apart(failing(.001), failing(.05))},
+		{name: "1 → 5 %", bad: true, behaves: apart(failing(.01), failing(.05))},
 		{name: "3 times the odds, shards differ by a sigma of 1", bad: true, behaves: shardsDiffer(.01, 1, 3)},
 		{name: "the canary's entry fails a twentieth", bad: true, behaves: apart(fate{}, fate{entry: .05})},
 		{name: "the canary's entry fails", bad: true, behaves: apart(fate{}, fate{entry: 1})},
@@ -46,9 +46,9 @@ func shardsDiffer(mean, sigma, odds float64) behaviour {
 func outageFrom(from, long, rate, usual float64) behaviour {
 	return steady(func(m moment) fate {
 		if m.at >= from && m.at < from+long {
-			return errors(rate)
+			return failing(rate)
 		}
-		return errors(usual)
+		return failing(usual)
 	})
 }
 

@@ -16,14 +16,14 @@ func shared() []world {
 			if m.at >= 0 {
 				return f
 			}
-			return errors(.001)
+			return failing(.001)
 		})
 	}
 	return []world{
-		{group: group, name: "0.1 → 5 % since the split", bad: true, behaves: since(errors(.05))},
-		{group: group, name: "0.1 → 30 % since the split", bad: true, behaves: since(errors(.3))},
-		{group: group, name: "0.1 → 5 % since the split, sharded", bad: true, shards: 100, behaves: since(errors(.05))},
-		{group: group, name: "0.1 → 30 % since the split, sharded", bad: true, shards: 100, behaves: since(errors(.3))},
+		{group: group, name: "0.1 → 5 % since the split", bad: true, behaves: since(failing(.05))},
+		{group: group, name: "0.1 → 30 % since the split", bad: true, behaves: since(failing(.3))},
+		{group: group, name: "0.1 → 5 % since the split, sharded", bad: true, shards: 100, behaves: since(failing(.05))},
+		{group: group, name: "0.1 → 30 % since the split, sharded", bad: true, shards: 100, behaves: since(failing(.3))},
 		{group: group, name: "the canary eats what the baseline needs: a fifth is slow", bad: true, behaves: since(fate{fails: .001, slow: .2})},
 		{group: group, name: "the load grows from 30 to 170 a second, and slow requests with it", traffic: morning, behaves: steady(func(m moment) fate {
 			return fate{fails: .001, slow: .02 * math.Pow(morning(m.at)/170, 2)}
@@ -50,9 +50,9 @@ func late() []world {
 	bad := func(rate, worse float64, when func(at float64) bool) behaviour {
 		return steady(func(m moment) fate {
 			if m.onCanary() && m.at >= 0 && when(m.at) {
-				return errors(worse)
+				return failing(worse)
 			}
-			return errors(rate)
+			return failing(rate)
 		})
 	}
 	after := func(seconds float64) func(float64) bool { return func(at float64) bool { return at >= seconds } }
@@ -75,16 +75,16 @@ func late() []world {
 func clocks() []world {
 	const group = "clocks"
 	return []world{
-		{group: group, name: "the baseline's nodes step 5 s every 30 s", behaves: alike(errors(.01)), happens: each(30, step(5, baseline))},
-		{group: group, name: "the baseline's nodes step 5 s every 30 s, 1 → 5 %", bad: true, behaves: apart(errors(.01), errors(.05)), happens: each(30, step(5, baseline))},
+		{group: group, name: "the baseline's nodes step 5 s every 30 s", behaves: alike(failing(.01)), happens: each(30, step(5, baseline))},
+		{group: group, name: "the baseline's nodes step 5 s every 30 s, 1 → 5 %", bad: true, behaves: apart(failing(.01), failing(.05)), happens: each(30, step(5, baseline))},
 		{group: group, name: "the same, and the baseline had 5 % last week", bad: true, behaves: steady(func(m moment) fate {
 			if m.onCanary() || m.at < -watched.Seconds()+1 {
-				return errors(.05)
+				return failing(.05)
 			}
-			return errors(.01)
+			return failing(.01)
 		}), happens: each(30, step(5, baseline))},
 		{group: group, name: "all nodes step 5 s once, requests take 5 s, sharded", shards: 100, behaves: alike(fate{takes: 5}), happens: once(100, step(5, baseline, canary)), gate: errorsOnly},
-		{group: group, name: "the canary's nodes step back 10 s every minute", behaves: alike(errors(.01)), happens: each(60, step(-10, canary))},
+		{group: group, name: "the canary's nodes step back 10 s every minute", behaves: alike(failing(.01)), happens: each(60, step(-10, canary))},
 	}
 }
 
@@ -101,7 +101,7 @@ func cold() []world {
 	for _, tau := range []float64{30, 60, 120, 300} {
 		all = append(all,
 			world{group: group, name: fmt.Sprintf("60 %% slow at first, fading with %v s", tau), behaves: starting(slow, tau)},
-			world{group: group, name: fmt.Sprintf("30 %% fail at first, fading with %v s", tau), behaves: starting(errors(.3), tau)},
+			world{group: group, name: fmt.Sprintf("30 %% fail at first, fading with %v s", tau), behaves: starting(failing(.3), tau)},
 		)
 	}
 	before := both(once(-2400, replace(baseline)), once(-1200, replace(baseline)))
@@ -125,7 +125,7 @@ func cold() []world {
 		world{group: group, name: "60 % slow, and it stays so", bad: true, behaves: apart(fate{}, slow)},
 		world{group: group, name: "moved shards 60 % slow at first, fading with 30 s", shards: 100, behaves: moved(slow, 30)},
 		world{group: group, name: "moved shards 60 % slow at first, fading with 120 s", shards: 100, behaves: moved(slow, 120)},
-		world{group: group, name: "moved shards 30 % fail at first, fading with 60 s", shards: 100, behaves: moved(errors(.3), 60)},
+		world{group: group, name: "moved shards 30 % fail at first, fading with 60 s", shards: 100, behaves: moved(failing(.3), 60)},
 	)
 }
 
