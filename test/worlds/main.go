@@ -30,14 +30,16 @@ func run(ctx context.Context) error {
 	seed := flag.Uint64("seed", 1, "other seeds play other runs")
 	parallel := flag.Int("parallel", runtime.GOMAXPROCS(0), "how many runs are played at the same time")
 	whole := flag.Bool("text", false, "pass every reading through text, and store and resume the run at every step (slower)")
+	others := flag.Bool("rivals", true, "ask the rules of other tools, too, which takes longer")
 	why := flag.Bool("why", false, "print the reasons of all verdicts, too")
+	page := flag.String("write", "", "a page of the documentation in which the table is replaced")
 	flag.Parse()
 	some, err := regexp.Compile(*only)
 	if err != nil {
 		return fmt.Errorf("reading -only: %w", err)
 	}
 	started := time.Now()
-	p := player{runs: *runs, seed: *seed, parallel: *parallel, whole: *whole}
+	p := player{runs: *runs, seed: *seed, parallel: *parallel, whole: *whole, rivals: *others}
 	var rows []row
 	for _, w := range worlds() {
 		if !some.MatchString(w.group + ": " + w.name) {
@@ -53,6 +55,10 @@ func run(ctx context.Context) error {
 		}
 		rows = append(rows, r)
 	}
-	fmt.Print(table(rows))
-	return nil
+	text := fmt.Sprintf("%d runs of each world, from seed %d.\n\n%s", *runs, *seed, table(rows))
+	fmt.Print(text)
+	if *page == "" {
+		return nil
+	}
+	return write(*page, text)
 }

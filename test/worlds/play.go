@@ -24,10 +24,10 @@ type outcome struct {
 	others []verdict.Verdict
 }
 
-// play plays a world once. With whole, every reading passes through text, and the run is stored and resumed at every step.
-func play(ctx context.Context, w world, seed, number uint64, whole bool) (outcome, error) {
+// once plays a world once. With whole, every reading passes through text, and the run is stored and resumed at every step.
+func (p player) once(ctx context.Context, w world, number uint64) (outcome, error) {
 	w = w.withDefaults()
-	s := newScene(w, rand.New(rand.NewPCG(seed, number)), whole)
+	s := newScene(w, rand.New(rand.NewPCG(p.seed, number)), p.whole)
 	if err := s.until(0); err != nil {
 		return outcome{}, err
 	}
@@ -46,7 +46,7 @@ func play(ctx context.Context, w world, seed, number uint64, whole bool) (outcom
 		if s.now().Before(run.Due()) {
 			continue
 		}
-		if whole {
+		if p.whole {
 			if run, err = stored(ctx, run); err != nil {
 				return outcome{}, err
 			}
@@ -56,6 +56,9 @@ func play(ctx context.Context, w world, seed, number uint64, whole bool) (outcom
 	out := outcome{
 		verdict: run.GateRun.Verdict, reasons: run.GateRun.Reasons, message: run.GateRun.Message,
 		requests: run.Last().Canary.Requests, minutes: s.at / 60,
+	}
+	if !p.rivals {
+		return out, nil
 	}
 	s.judged = true
 	if err := s.until(longestRival.Seconds()); err != nil {

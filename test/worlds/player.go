@@ -10,7 +10,7 @@ import (
 type player struct {
 	runs, parallel int
 	seed           uint64
-	whole          bool
+	whole, rivals  bool
 }
 
 // row is a world and how its runs ended.
@@ -29,7 +29,7 @@ func (p player) play(ctx context.Context, w world) (row, error) {
 				return err
 			}
 			var err error
-			r.outcomes[i], err = play(ctx, w, p.seed, uint64(i), p.whole)
+			r.outcomes[i], err = p.once(ctx, w, uint64(i))
 			return err
 		})
 	}

@@ -44,7 +44,11 @@ type pod struct {
 
 	entry, app *endpoint
 	byCode     map[string]*entered
-	handled    *handled
+	// ok is the usual entry of byCode.
+	ok      *entered
+	handled *handled
+	// fate is what happens to the requests of this second.
+	fate fate
 }
 
 // entered is what queue-proxy counts of one status code.
@@ -113,7 +117,10 @@ func (p *pod) finished(outcome string, at side) *series {
 
 // enter counts a request that entered here and has ended.
 func (p *pod) enter(code string, took float64) {
-	e := p.byCode[code]
+	e := p.ok
+	if code != "200" {
+		e = p.byCode[code]
+	}
 	if e == nil {
 		e = &entered{
 			http: p.entry.histogram("http_server_request_duration_seconds", entryBounds,
@@ -122,6 +129,7 @@ func (p *pod) enter(code string, took float64) {
 			serving: p.entry.add("kn_serving_invocation_duration_seconds_count", label{"http_response_status_code", code}),
 		}
 		p.byCode[code] = e
+		p.ok = p.byCode["200"]
 	}
 	e.http.observe(took)
 	e.serving.value++

@@ -6,32 +6,25 @@ import (
 	"math/rand/v2"
 )
 
-// arrivals is what the requests of one second need to know.
-type arrivals struct {
-	// serving are the pods of each side that take requests.
-	serving [2][]*pod
-	fates   map[*pod]fate
-}
-
 // begin starts the requests of this second.
 func (s *scene) begin() {
 	rate := s.rps
 	if s.traffic != nil {
 		rate = s.traffic(s.at)
 	}
-	a := arrivals{serving: [2][]*pod{s.of(baseline), s.of(canary)}, fates: map[*pod]fate{}}
+	s.serving = [2][]*pod{s.of(baseline), s.of(canary)}
 	for _, p := range s.pods {
-		a.fates[p] = s.fates(moment{at: s.at, pod: p, rng: s.rng})
+		p.fate = s.fates(moment{at: s.at, pod: p, rng: s.rng})
 	}
 	for n := poisson(s.rng, rate); n > 0; n-- {
-		if entry := s.route(a.serving); entry != nil {
-			s.start(entry, a)
+		if entry := s.route(); entry != nil {
+			s.start(entry)
 		}
 	}
 }
 
 // route returns the pod that a request enters at; nil if it ends before it reaches one.
-func (s *scene) route(of [2][]*pod) *pod {
+func (s *scene) route() *pod {
 	to := baseline
 	if s.at >= 0 && s.rng.Float64() < s.share {
 		to = canary
@@ -40,23 +33,24 @@ func (s *scene) route(of [2][]*pod) *pod {
 			return nil
 		}
 	}
-	if len(of[to]) == 0 {
+	serving := s.serving[to]
+	if len(serving) == 0 {
 		s.gate[to].count("503", 0)
 		return nil
 	}
-	return of[to][s.rng.IntN(len(of[to]))]
+	return serving[s.rng.IntN(len(serving))]
 }
 
 // start begins one request, and those that its failure leads to.
-func (s *scene) start(entry *pod, a arrivals) {
+func (s *scene) start(entry *pod) {
 	r := request{entry: entry, shard: -1}
-	switch u, f := s.rng.Float64(), a.fates[entry]; {
+	switch u, f := s.rng.Float64(), entry.fate; {
 	case u < f.entry:
 		r.code, r.took = "500", usualTime
 	case u < f.entry+f.entryHangs:
 		r.code, r.took = timedOut, s.timeout.Seconds()
 	default:
-		r = s.handled(entry, a)
+		r = s.handled(entry)
 	}
 	s.open(r)
 	if r.code[0] != '5' {
@@ -66,7 +60,7 @@ func (s *scene) start(entry *pod, a arrivals) {
 		s.open(r)
 	}
 	for s.retries > 0 && s.rng.Float64() < s.retries {
-		if again := s.route(a.serving); again != nil {
+		if again := s.route(); again != nil {
 			if r.entry = again; !s.sharded() {
 				r.handler, r.process = again, again.process
 			}
@@ -76,14 +70,14 @@ func (s *scene) start(entry *pod, a arrivals) {
 }
 
 // handled decides who handles a request, and how it ends.
-func (s *scene) handled(entry *pod, a arrivals) request {
+func (s *scene) handled(entry *pod) request {
 	r := request{entry: entry, handler: entry, code: "200"}
 	if s.sharded() {
 		r.shard = s.shard()
 		r.handler = s.owner[r.shard]
 	}
 	r.process = r.handler.process
-	f := a.fates[r.handler]
+	f := r.handler.fate
 	if f.ofShard != nil {
 		f = f.ofShard(r.shard, f)
 	}

@@ -37,6 +37,8 @@ type scene struct {
 	at   float64
 	pods []*pod
 	made int
+	// serving are the pods of each side that take requests in this second.
+	serving [2][]*pod
 	// owner is the pod that holds each shard.
 	owner []*pod
 	// upTo is the traffic of each shard and all before it.

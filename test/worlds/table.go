@@ -25,6 +25,14 @@ func (r row) count(of func(o outcome) verdict.Verdict, v verdict.Verdict) int {
 	return n
 }
 
+// other is the verdict of another tool, if it was asked.
+func (o outcome) other(i int) verdict.Verdict {
+	if i >= len(o.others) {
+		return ""
+	}
+	return o.others[i]
+}
+
 func ours(o outcome) verdict.Verdict { return o.verdict }
 
 // wilson returns the interval of Wilson, for 95 %.
@@ -128,7 +136,7 @@ func table(rows []row) string {
 func (r row) rival(i int) string {
 	var out []string
 	for _, v := range verdicts {
-		if n := r.count(func(o outcome) verdict.Verdict { return o.others[i] }, v); n > 0 {
+		if n := r.count(func(o outcome) verdict.Verdict { return o.other(i) }, v); n > 0 {
 			out = append(out, fmt.Sprintf("%s %s", v, digits(float64(n)/float64(len(r.outcomes)))))
 		}
 	}

@@ -84,7 +84,7 @@ const (
 	streamFor = 600
 	timedOut  = "504"
 	// watched is how long the controller usually has watched before the split.
-	watched = time.Hour
+	watched = 30 * time.Minute
 )
 
 // withDefaults fills in what most worlds share.

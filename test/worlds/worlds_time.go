@@ -19,7 +19,7 @@ func shared() []world {
 			return failing(.001)
 		})
 	}
-	return []world{
+	all := []world{
 		{group: group, name: "0.1 → 5 % since the split", bad: true, behaves: since(failing(.05))},
 		{group: group, name: "0.1 → 30 % since the split", bad: true, behaves: since(failing(.3))},
 		{group: group, name: "0.1 → 5 % since the split, sharded", bad: true, shards: 100, behaves: since(failing(.05))},
@@ -35,6 +35,10 @@ func shared() []world {
 		{group: group, name: "a dependency is out for a minute, 30 min before the split", behaves: outageFrom(-1800, 60, .5, .001)},
 		{group: group, name: "a dependency is out for 5 min, 2 min after the split", behaves: outageFrom(120, 300, .5, .001)},
 	}
+	for i := range all {
+		all[i].before = time.Hour
+	}
+	return all
 }
 
 // morning and evening are parts of a day, from an hour before the split to half an hour after it.
@@ -104,12 +108,12 @@ func cold() []world {
 			world{group: group, name: fmt.Sprintf("30 %% fail at first, fading with %v s", tau), behaves: starting(failing(.3), tau)},
 		)
 	}
-	before := both(once(-2400, replace(baseline)), once(-1200, replace(baseline)))
+	before := both(once(-1500, replace(baseline)), once(-900, replace(baseline)))
 	return append(all,
 		world{group: group, name: "60 % slow at first, fading with 120 s; warmup 5 min", behaves: starting(slow, 120), gate: warmup(5 * time.Minute)},
 		world{group: group, name: "60 % slow at first, fading with 300 s; warmup 12 min", behaves: starting(slow, 300), gate: warmup(12 * time.Minute)},
-		world{group: group, name: "60 % slow at first, fading with 60 s; two pods started in the last hour", behaves: starting(slow, 60), happens: before},
-		world{group: group, name: "60 % slow at first, fading with 300 s; two pods started in the last hour", behaves: starting(slow, 300), happens: before},
+		world{group: group, name: "60 % slow at first, fading with 60 s; two pods started before, too", behaves: starting(slow, 60), happens: before},
+		world{group: group, name: "60 % slow at first, fading with 300 s; two pods started before, too", behaves: starting(slow, 300), happens: before},
 		world{group: group, name: "only the canary's pods churn, each 60 % slow for 10 s", pods: [2]int{8, 2}, percent: 20, behaves: coldFor(slow, 10), happens: each(60, replace(canary))},
 		world{group: group, name: "all pods churn, each 60 % slow for 10 s", pods: [2]int{8, 2}, percent: 20, behaves: coldFor(slow, 10), happens: both(each(120, replace(canary)), each(30, replace(baseline)))},
 		world{group: group, name: "60 % slow at first, fading with 60 s, and 1 → 5 %", bad: true, behaves: func(s *scene) func(moment) fate {
