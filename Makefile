@@ -88,6 +88,11 @@ soak: ## Check the larger bounds of the model, and simulate ten million changes 
 	@MODEL_FULL=1 go test -count=1 -timeout 2h -v ./test/model | grep --line-buffered -v -e '=== [A-Z]'
 	@go test -count=1 -timeout 12h -v ./test/sim -run TestRandomHistories -fresh -changes $(CHANGES) | grep --line-buffered -v -e '=== [A-Z]'
 
+.PHONY: worlds
+worlds: export GOGC ?= 400
+worlds: ## Play simulated canaries, and print how often they get which verdict (ONLY='late|cold' for some, RUNS=400, SEED=2; UPDATE=1 writes the table of docs/judging.md)
+	@go run ./test/worlds -runs $(or $(RUNS),100) -seed $(or $(SEED),1) $(if $(ONLY),-only '$(ONLY)') $(if $(UPDATE),-write docs/judging.md)
+
 # The linter caches findings by content, with absolute paths. A clone must not get the findings of another one,
 # because the path rules in .golangci.yml would not match them.
 .PHONY: lint

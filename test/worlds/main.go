@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -16,6 +17,8 @@ import (
 	"runtime"
 	"time"
 )
+
+var errPart = errors.New("-write needs the whole table, so it goes neither with -only nor with -rivals=false")
 
 func main() {
 	if err := run(context.Background()); err != nil {
@@ -34,6 +37,9 @@ func run(ctx context.Context) error {
 	why := flag.Bool("why", false, "print the reasons of all verdicts, too")
 	page := flag.String("write", "", "a page of the documentation in which the table is replaced")
 	flag.Parse()
+	if *page != "" && (*only != "" || !*others) {
+		return errPart
+	}
 	some, err := regexp.Compile(*only)
 	if err != nil {
 		return fmt.Errorf("reading -only: %w", err)
