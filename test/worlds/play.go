@@ -27,7 +27,7 @@ type outcome struct {
 // once plays a world once. With whole, every reading passes through text, and the run is stored and resumed at every step.
 func (p player) once(ctx context.Context, w world, number uint64) (outcome, error) {
 	w = w.withDefaults()
-	s := newScene(w, rand.New(rand.NewPCG(p.seed, number)), p.whole)
+	s := newScene(w, rand.New(rand.NewPCG(p.seed, number)), p.whole) //nolint:gosec // a simulation
 	if err := s.until(0); err != nil {
 		return outcome{}, err
 	}

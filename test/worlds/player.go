@@ -23,13 +23,13 @@ func (p player) play(ctx context.Context, w world) (row, error) {
 	r := row{world: w, outcomes: make([]outcome, p.runs)}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(1, p.parallel))
-	for i := range r.outcomes {
+	for i := range p.runs {
 		g.Go(func() error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 			var err error
-			r.outcomes[i], err = p.once(ctx, w, uint64(i))
+			r.outcomes[i], err = p.once(ctx, w, uint64(i)) //nolint:gosec // not negative
 			return err
 		})
 	}

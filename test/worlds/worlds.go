@@ -36,6 +36,7 @@ func clustered() []world {
 		{group: group, name: "each of 10 pods fails 20 % for 5 % of the time", rps: rps, pods: few(10, 1), behaves: episodes(.01, .2, .05, 120)},
 		{group: group, name: "each of 20 pods fails 10 % for 2 % of the time", rps: rps, pods: few(20, 2), behaves: episodes(.01, .1, .02, 120)},
 		{group: group, name: "each of 10 pods fails 3 % for 20 % of the time", rps: rps, pods: few(10, 1), behaves: episodes(.01, .03, .2, 120)},
+		{group: group, name: "the first of these, for 10 min on average", rps: rps, pods: few(10, 1), behaves: episodes(.01, .2, .05, 600)},
 		{group: group, name: "clients try again five times in six", rps: rps, retries: 5. / 6, behaves: alike(failing(.01))},
 		{group: group, name: "clients try again every other time", rps: rps, retries: .5, behaves: alike(failing(.01))},
 		{group: group, name: "clients fail 20 times in a row", rps: rps, inRow: 20, behaves: alike(failing(.01))},

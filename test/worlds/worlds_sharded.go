@@ -88,14 +88,12 @@ func open() []world {
 	return all
 }
 
-// moved is how long a shard has been on the canary, in seconds.
+// moved has shards be cold when they begin on the canary, which is at the split.
 func moved(fresh fate, tau float64) behaviour {
-	return func(s *scene) func(moment) fate {
-		return func(m moment) fate {
-			if !m.onCanary() {
-				return fate{}
-			}
-			return fading(fresh, m.at, tau)
+	return steady(func(m moment) fate {
+		if !m.onCanary() {
+			return fate{}
 		}
-	}
+		return fading(fresh, m.at, tau)
+	})
 }

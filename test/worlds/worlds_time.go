@@ -59,19 +59,19 @@ func late() []world {
 			return failing(rate)
 		})
 	}
-	after := func(seconds float64) func(float64) bool { return func(at float64) bool { return at >= seconds } }
+	after := func(at float64) bool { return at >= 600 }
 	bursts := func(long, every float64) func(float64) bool {
 		return func(at float64) bool { return math.Mod(at, every) >= every-long }
 	}
 	long := atLeast(25 * time.Minute)
 	return []world{
-		{group: group, name: "0.1 → 5 % after 10 min; minDuration 25 min", bad: true, behaves: bad(.001, .05, after(600)), gate: long},
-		{group: group, name: "1 → 3 % after 10 min; minDuration 25 min", bad: true, behaves: bad(.01, .03, after(600)), gate: long},
-		{group: group, name: "1 → 5 % after 10 min, 33 a second", rps: 33, bad: true, behaves: bad(.01, .05, after(600))},
+		{group: group, name: "0.1 → 5 % after 10 min; minDuration 25 min", bad: true, behaves: bad(.001, .05, after), gate: long},
+		{group: group, name: "1 → 3 % after 10 min; minDuration 25 min", bad: true, behaves: bad(.01, .03, after), gate: long},
+		{group: group, name: "1 → 5 % after 10 min, 33 a second", rps: 33, bad: true, behaves: bad(.01, .05, after)},
 		{group: group, name: "30 % for 60 s every 15 min; minDuration 25 min", bad: true, behaves: bad(.001, .3, bursts(60, 900)), gate: long},
 		{group: group, name: "50 % for 10 s every 500 s; minDuration 25 min", bad: true, behaves: bad(.001, .5, bursts(10, 500)), gate: long},
 		{group: group, name: "50 % for 10 s every 500 s", bad: true, behaves: bad(.001, .5, bursts(10, 500))},
-		{group: group, name: "0.1 → 5 % after 10 min, which is after the verdict", bad: true, behaves: bad(.001, .05, after(600))},
+		{group: group, name: "0.1 → 5 % after 10 min, which is after the verdict", bad: true, behaves: bad(.001, .05, after)},
 	}
 }
 
