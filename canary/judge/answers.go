@@ -78,7 +78,8 @@ func (t *test) redirects(m Metric, w Window, before past) {
 	}
 	t.Canary.add(both.canary)
 	t.Baseline.add(both.baseline)
-	t.Clusters.add(m, both, pods, w.To.Sub(w.From), before.spread(m, 0))
+	t.Clusters.add(m, both, w.To.Sub(w.From), before.spread(m, 0))
+	t.Clusters.watch(pods)
 	t.Odds.add(both)
 }
 

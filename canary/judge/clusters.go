@@ -14,9 +14,13 @@ type clusters struct {
 	Windows []flat `json:"windows,omitempty"`
 	// Informative is the number of such windows.
 	Informative int `json:"informative,omitempty"`
+	// Ratio has the two sums whose quotient estimates the odds ratio.
+	Ratio [2]float64 `json:"ratio,omitzero"`
 	// Pods of the baseline, by a hash of their name: the bad requests of each, and the number it would
 	// have had at the baseline's rate of each window.
 	Pods map[string]seen `json:"pods,omitempty"`
+	// Most is the largest number of the baseline's pods in one window.
+	Most int `json:"most,omitempty"`
 	// Minute is the current minute, Minutes the number of finished ones with information.
 	Minute  minute `json:"minute,omitzero"`
 	Minutes int    `json:"minutes,omitempty"`
@@ -60,12 +64,16 @@ const (
 var stakes = []float64{0.05, 0.1, 0.2, 0.4, mostStake}
 
 // add takes a window of both sides. past is how much pods differed before the split.
-func (c *clusters) add(m Metric, t table, pods map[string]tally, long time.Duration, past float64) {
+func (c *clusters) add(m Metric, t table, long time.Duration, past float64) {
 	t = t.thinned()
 	if t.canary.N > 0 && t.baseline.N > 0 && t.canary.K+t.baseline.K > 0 {
 		c.Minute.add(m, t)
 		c.Informative++
-		c.Windows = append(c.Windows, flat{t.canary.N, t.canary.K, t.baseline.N, t.baseline.K})
+		window := flat{t.canary.N, t.canary.K, t.baseline.N, t.baseline.K}
+		up, down := window.mantelHaenszel()
+		c.Ratio[0] += up
+		c.Ratio[1] += down
+		c.Windows = append(c.Windows, window)
 		if len(c.Windows) > mostWindows {
 			c.Windows = inPairs(c.Windows)
 		}
@@ -73,7 +81,6 @@ func (c *clusters) add(m Metric, t table, pods map[string]tally, long time.Durat
 	if c.Minute.Long += long; c.Minute.Long >= together {
 		c.bet(m, max(past, c.spreadOfPods()))
 	}
-	c.watch(pods)
 }
 
 // inPairs merges neighbours.
@@ -94,9 +101,14 @@ func inPairs(windows []flat) []flat {
 // watch adds the window's counts of the baseline's pods.
 func (c *clusters) watch(pods map[string]tally) {
 	var all tally
+	active := 0
 	for _, t := range pods {
 		all.add(t)
+		if t.N > 0 {
+			active++
+		}
 	}
+	c.Most = max(c.Most, active)
 	if all.K == 0 {
 		return
 	}
@@ -154,9 +166,8 @@ func (c *clusters) spreadOfWindows() (times float64, known bool) {
 func (c *clusters) mantelHaenszel() float64 {
 	var up, down, canary, baseline float64
 	for _, w := range c.Windows {
-		n := w[0] + w[2]
-		up += w[1] * (w[2] - w[3]) / n
-		down += (w[0] - w[1]) * w[3] / n
+		more, less := w.mantelHaenszel()
+		up, down = up+more, down+less
 		canary, baseline = canary+w[0], baseline+w[2]
 	}
 	if canary+baseline == 0 {
@@ -164,6 +175,12 @@ func (c *clusters) mantelHaenszel() float64 {
 	}
 	part := canary / (canary + baseline)
 	return (up + (1-part)/2) / (down + part/2)
+}
+
+// mantelHaenszel returns what the window adds to the two sums of the estimate.
+func (w flat) mantelHaenszel() (up, down float64) {
+	n := w[0] + w[2]
+	return w[1] * (w[2] - w[3]) / n, (w[0] - w[1]) * w[3] / n
 }
 
 // residual returns the canary's bad requests minus their expectation, and the variance for independent

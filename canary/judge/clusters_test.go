@@ -31,20 +31,32 @@ type world struct {
 	odds float64
 	// history is the known past; looks is the time between two analyses.
 	history, looks time.Duration
+	// begins is when, after the start of the run, the canary differs by odds.
+	begins time.Duration
+	// bursts of the canary: each time this long, at this rate, once in a while.
+	burst, every time.Duration
+	bursts       float64
+	// sigma is the lognormal spread of the pods' rates. One node has a tenth of the pods, and there a
+	// request is bad with these odds, as a multiple of the others'; the canary's first pod is on any.
+	sigma, node float64
 }
 
 // podState is whether a pod has an episode, and until when.
 type podState struct {
 	bad  bool
 	till float64
+	// odds of the pod for life.
+	odds float64
 }
 
 // scene simulates a world second by second.
 type scene struct {
 	world
-	rng    *rand.Rand
-	pods   []podState
-	at     float64
+	rng  *rand.Rand
+	pods []podState
+	at   float64
+	// start is when the run starts.
+	start  float64
 	outage bool
 	// unread is what the baseline did, second by second.
 	unread [][]tally
@@ -56,7 +68,35 @@ func (w world) scene(rng *rand.Rand) *scene {
 		s.pods[i] = podState{bad: rng.Float64() < w.share}
 		s.pods[i].till = s.lasts(s.pods[i].bad)
 	}
+	node := 0
+	if w.node > 0 {
+		node = rng.IntN(10)
+	}
+	for i := range s.pods {
+		s.pods[i].odds = 1
+		if w.sigma > 0 {
+			s.pods[i].odds = lognormal(rng, w.sigma)
+		}
+		if w.node > 0 && i%10 == node {
+			s.pods[i].odds *= w.node
+		}
+	}
 	return s
+}
+
+// now is how long the run has lasted.
+func (s *scene) now() time.Duration { return time.Duration(s.at-s.start) * time.Second }
+
+// canaryRate returns the rate of a pod of the canary.
+func (s *scene) canaryRate(rate float64) float64 {
+	now := s.now()
+	if s.every > 0 && now > s.every && now%s.every < s.burst {
+		rate = max(rate, s.bursts)
+	}
+	if s.odds > 0 && now >= s.begins {
+		rate = odd(rate, s.odds)
+	}
+	return rate
 }
 
 func (s *scene) lasts(bad bool) float64 {
@@ -89,8 +129,9 @@ func (s *scene) second() []tally {
 		if s.outage {
 			rate = 0.5
 		}
-		if i < s.canary && s.odds > 0 {
-			rate = odd(rate, s.odds)
+		rate = odd(rate, p.odds)
+		if i < s.canary {
+			rate = s.canaryRate(rate)
 		}
 		n := poisson(s.rng, mean)
 		out[i].add(tally{n, binomial(s.rng, n, rate)})
@@ -156,6 +197,7 @@ func (w world) run(p Plan, seed uint64, each func(*Run)) *Run {
 	s := w.scene(rand.New(rand.NewPCG(seed, 31)))
 	run := Start(epoch, nil)
 	run.Remember(s.past())
+	s.start = s.at
 	at := epoch
 	for run.Last.Verdict == verdict.Running {
 		win := Window{From: at, To: at.Add(w.looks), Required: -1, Pods: map[string]Arm{}}
@@ -239,6 +281,8 @@ var clusteredWorlds = []struct {
 type figures struct {
 	fails, plain, pass []float64
 	runs               int
+	// limit counts the runs that fail for a limit.
+	limit int
 }
 
 func (w world) figures(p Plan, runs int, seed uint64) figures {
@@ -258,6 +302,9 @@ func (w world) figures(p Plan, runs int, seed uint64) figures {
 		switch r.Last.Verdict {
 		case verdict.Fail:
 			f.fails = append(f.fails, r.Evidence.Canary)
+			if slices.Contains(r.Last.Reasons, verdict.AbsoluteLimit) {
+				f.limit++
+			}
 		case verdict.Pass, verdict.Warn:
 			f.pass = append(f.pass, r.Evidence.Canary)
 		}
@@ -269,7 +316,7 @@ func (l levels) alpha() float64 { return 1 / l.fail }
 
 func (f figures) String() string {
 	part := func(of []float64) float64 { return 100 * float64(len(of)) / float64(f.runs) }
-	return fmt.Sprintf("plain %5.1f %%  Fail %5.1f %%  Pass %5.1f %%", part(f.plain), part(f.fails), part(f.pass))
+	return fmt.Sprintf("plain %5.1f %%  Fail %5.1f %% (limit %d runs)  Pass %5.1f %%", part(f.plain), part(f.fails), f.limit, part(f.pass))
 }
 
 // manyWorlds returns the number of runs per world: few, unless CLUSTER_RUNS is set.

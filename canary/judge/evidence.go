@@ -8,8 +8,11 @@ import (
 
 // evidence is all that is kept of the windows: sums, and log likelihoods.
 type evidence struct {
-	// Until is the end of the last window, judged or not.
+	// Until is the end of the last window, judged or not. From is the beginning of the first judged
+	// window, and To the end of the last.
 	Until    time.Time `json:"until,omitzero"`
+	From     time.Time `json:"from,omitzero"`
+	To       time.Time `json:"to,omitzero"`
 	Canary   float64   `json:"canary"`
 	Baseline float64   `json:"baseline"`
 
@@ -64,6 +67,10 @@ func (w weighted) mean() *float64 {
 
 // add takes a window that began some time after the run.
 func (e *evidence) add(p Plan, w Window, began time.Duration) {
+	if e.From.IsZero() {
+		e.From = w.From.UTC().Round(0)
+	}
+	e.To = w.To.UTC().Round(0)
 	canary, baseline := whole(w.Canary.Finished, 0).N, whole(w.Baseline.Finished, 0).N
 	e.Canary += canary
 	e.Baseline += baseline
@@ -109,6 +116,10 @@ type metricData struct {
 	Warned  bool           `json:"warned,omitempty"`
 	// Young is what young pods and shards did.
 	Young *cold `json:"young,omitempty"`
+	// Differing is the odds ratio that a Fail needs because pods differ, or may, if all else suffices for
+	// one. Worse means that the latest part of the run is worse than tolerated.
+	Differing float64 `json:"differing,omitempty"`
+	Worse     bool    `json:"worse,omitempty"`
 	// P and Same come from the permutation test: P for the canary being worse than tolerated, Same
 	// whether it was shown not to be.
 	P    *float64 `json:"p,omitempty"`
@@ -130,7 +141,7 @@ type test struct {
 	Baseline tally   `json:"baseline"`
 	// Alone is the canary's tally in windows in which the baseline kept the limit, because what hits
 	// both is not the canary's fault.
-	Alone tally `json:"alone"`
+	Alone alone `json:"alone"`
 	// Shared is the canary's tally at the baseline's rate of each window. A plain sum would make an
 	// outage of both look worse on the side with more of the requests at that time.
 	Shared tally `json:"shared"`
@@ -141,6 +152,11 @@ type test struct {
 	Clusters clusters `json:"clusters,omitzero"`
 	// Course is how the comparison went on.
 	Course halves `json:"course,omitzero"`
+	// Excess is how the canary compares with what is tolerated, and Latest the same minute by minute.
+	Excess excess  `json:"excess,omitzero"`
+	Latest minutes `json:"latest,omitzero"`
+	// Marks are taken at the late starts that have come.
+	Marks []mark `json:"marks,omitempty"`
 }
 
 func (d *metricData) add(p Plan, m Metric, w Window, fresh ShardWindow, before past) {
@@ -176,17 +192,24 @@ func (d *metricData) add(p Plan, m Metric, w Window, fresh ShardWindow, before p
 			t.Baseline.add(baseline[i])
 			t.Recent.add(baseline[i], w.To.Sub(w.From))
 		}
-		if m.Limit == 0 || both.baseline.K < excuse || both.baseline.rate() <= m.Limit {
-			t.Alone.add(both.canary)
+		alone := both.canary
+		if m.Limit > 0 && both.baseline.K >= excuse && both.baseline.rate() > m.Limit {
+			alone = tally{}
 		}
+		t.Alone.add(m, alone, w.To.Sub(w.From))
+		t.Latest.add(t.Excess, w.To.Sub(w.From).Seconds())
 		if lackC == "" && lackB == "" {
+			t.Excess.add(m, both)
 			if both.baseline.N > 0 {
 				t.Shared.add(tally{N: both.canary.N, K: both.canary.N * both.baseline.rate()})
 			}
 			if relative {
-				t.Clusters.add(m, both, d.pods(m, i, w.Pods), w.To.Sub(w.From), before.spread(m, t.Bound))
+				t.Clusters.add(m, both, w.To.Sub(w.From), before.spread(m, t.Bound))
 			}
 			t.Course.add(both, w.To.Sub(w.From))
+			if relative || m.limited() {
+				t.Clusters.watch(d.pods(m, i, w.Pods))
+			}
 			for _, stratum := range strata(p, m, w, both) {
 				t.Odds.add(stratum)
 			}

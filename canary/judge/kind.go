@@ -19,8 +19,8 @@ type kind interface {
 	column(m Metric) (column, bool)
 	// worst returns the baseline's worst stretch before the split; without requests if unknown.
 	worst(w worst, bound float64) tally
-	// spread returns how much more pods differed before the split than chance explains.
-	spread(p past, bound float64) float64
+	// differed returns how pods differed before the split.
+	differed(p past, bound float64) difference
 }
 
 // traits tell how a kind of metric is compared.
@@ -109,11 +109,11 @@ func (t traits) gross() float64 { return cmp.Or(t.grossOdds, grossOdds) }
 // plain has what most kinds have in common: one test, and nothing by shard.
 type plain struct{}
 
-func (plain) requests(_ Metric, a Arm) float64 { return a.Finished }
-func (plain) tests(m Metric, _ Window) []*test { return []*test{newTest(m, m.Threshold)} }
-func (plain) column(Metric) (column, bool)     { return 0, false }
-func (plain) spread(past, float64) float64     { return 1 }
-func (plain) worst(worst, float64) tally       { return tally{} }
+func (plain) requests(_ Metric, a Arm) float64  { return a.Finished }
+func (plain) tests(m Metric, _ Window) []*test  { return []*test{newTest(m, m.Threshold)} }
+func (plain) column(Metric) (column, bool)      { return 0, false }
+func (plain) differed(past, float64) difference { return difference{1, 1} }
+func (plain) worst(worst, float64) tally        { return tally{} }
 func newTest(m Metric, bound float64) *test {
 	return &test{Bound: bound, Odds: newOdds(m.MaxOddsRatio)}
 }

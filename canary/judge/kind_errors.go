@@ -10,7 +10,7 @@ func (handledErrors) read(_ Metric, a Arm, _ []*test) ([]tally, string) {
 }
 
 func (handledErrors) column(Metric) (column, bool)     { return errorColumn, true }
-func (handledErrors) spread(p past, _ float64) float64 { return p.Errors }
+func (handledErrors) differed(p past, _ float64) difference { return difference{p.Errors, p.WorstErrors} }
 
 func (handledErrors) worst(w worst, _ float64) tally { return w.Errors }
 
@@ -27,7 +27,7 @@ func (entryErrors) read(_ Metric, a Arm, _ []*test) ([]tally, string) {
 	return counted(a.Entered, a.EntryErrors, a.EntryUnknown)
 }
 
-func (entryErrors) spread(p past, _ float64) float64 { return p.Entry }
+func (entryErrors) differed(p past, _ float64) difference { return difference{p.Entry, p.WorstEntry} }
 
 func (entryErrors) worst(w worst, _ float64) tally { return w.Entry }
 

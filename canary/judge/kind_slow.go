@@ -16,7 +16,7 @@ func (slow) read(_ Metric, a Arm, tests []*test) ([]tally, string) { return abov
 
 func (slow) column(m Metric) (column, bool) { return slowColumn, m.Threshold == ShardSlowBound }
 
-func (slow) spread(p past, bound float64) float64 { return p.above(bound) }
+func (slow) differed(p past, bound float64) difference { return p.above(bound) }
 
 func (slow) worst(w worst, bound float64) tally { return w.above(bound) }
 
@@ -46,7 +46,7 @@ func (slowerAnywhere) tests(m Metric, w Window) []*test {
 
 func (slowerAnywhere) read(_ Metric, a Arm, tests []*test) ([]tally, string) { return above(a, tests) }
 
-func (slowerAnywhere) spread(p past, bound float64) float64 { return p.above(bound) }
+func (slowerAnywhere) differed(p past, bound float64) difference { return p.above(bound) }
 
 func (slowerAnywhere) worst(w worst, bound float64) tally { return w.above(bound) }
 

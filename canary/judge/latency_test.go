@@ -41,7 +41,21 @@ func latency(kind MetricKind) Plan {
 
 func tailed(tail float64) scenario {
 	return func(rng *rand.Rand) (source, map[string]Counts) {
-		return func(i int) Window { return at(i, timed(rng, 50, tail), timed(rng, 200, 0)) }, nil
+		return func(i int) Window {
+			// Four pods show how much pods differ.
+			pods, baseline := map[string]Arm{}, Arm{Above: map[float64]float64{}}
+			for _, name := range []string{"a", "b", "c", "d"} {
+				pod := timed(rng, 50, 0)
+				pods[name] = pod
+				baseline.Finished, baseline.Started = baseline.Finished+pod.Finished, baseline.Started+pod.Started
+				for bound, n := range pod.Above {
+					baseline.Above[bound] += n
+				}
+			}
+			w := at(i, timed(rng, 50, tail), baseline)
+			w.Pods = pods
+			return w
+		}, nil
 	}
 }
 

@@ -14,7 +14,7 @@ func (j *Judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration
 	if e.Canary+e.Baseline == 0 {
 		say = append(say, "no requests have been judged yet")
 	} else {
-		say = append(say, fmt.Sprintf("%.0f requests of the canary, %.0f of the baseline", e.Canary, e.Baseline))
+		say = append(say, fmt.Sprintf("%.0f requests of the canary, %.0f of the baseline", e.Canary, e.Baseline)+e.stretch())
 	}
 	if j.Canary.Missing > 0 || j.Baseline.Missing > 0 {
 		say = append(say, fmt.Sprintf("%.0f and %.0f more are needed", j.Canary.Missing, j.Baseline.Missing))
@@ -44,6 +44,16 @@ func (j *Judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration
 		say = append(say, "shards are moving between pods")
 	}
 	return strings.Join(say, "; ")
+}
+
+// stretch says which time is judged.
+func (e *evidence) stretch() string {
+	const clock = "15:04:05"
+	from, to := e.From, e.To
+	if from.Format(time.DateOnly) == to.Format(time.DateOnly) {
+		return fmt.Sprintf(" from %s to %s (UTC)", from.Format(clock), to.Format(clock))
+	}
+	return fmt.Sprintf(" from %s to %s (UTC)", from.Format(time.DateTime), to.Format(time.DateTime))
 }
 
 func explainMetric(p Plan, r Result, m Metric, d *metricData) string {
@@ -86,6 +96,9 @@ func explainMetric(p Plan, r Result, m Metric, d *metricData) string {
 		text += ", " + r.Detail
 	}
 	text += d.explainFading(p, m)
+	if d != nil && r.Reason == verdict.Undecided {
+		text += d.holds(m)
+	}
 	if r.Missing > 0 {
 		text += fmt.Sprintf(", about %.0f more requests of the canary needed", r.Missing)
 	}
@@ -111,4 +124,18 @@ func explainShards(j *Judgement, e *evidence, c census) string {
 		text += fmt.Sprintf("; %d left out, because at most %d are kept", e.Shards.Ignored, MaxShards)
 	}
 	return text
+}
+
+// holds says what holds a verdict on a metric back.
+func (d *metricData) holds(m Metric) string {
+	switch {
+	case d.Differing > m.MaxOddsRatio && d.Differing == fewPodsOdds:
+		return fmt.Sprintf(", odds above %.3g times the baseline's, but too few pods of the baseline (%d) are known to tell how much pods differ, so a Fail needs %.2g times",
+			m.MaxOddsRatio, d.Tests[0].Clusters.Most, d.Differing)
+	case d.Differing > m.MaxOddsRatio:
+		return fmt.Sprintf(", odds above %.3g times the baseline's, but pods of the baseline differ as much, so a Fail needs about %.2g times", m.MaxOddsRatio, d.Differing)
+	case d.Worse:
+		return fmt.Sprintf(", odds above %.3g times the baseline's lately, so it does not pass", m.MaxOddsRatio)
+	}
+	return ""
 }

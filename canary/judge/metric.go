@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
@@ -84,6 +85,7 @@ func (d *metricData) evaluate(v view, m Metric) Result {
 	differs := d.Answers.differs(v, m, l)
 	res.P = d.P
 	same := d.Same && len(d.Tests) > 0 && v.represents(m, d.Tests[0].Canary)
+	d.Worse = d.worse(m)
 
 	switch {
 	case d.Failed != "":
@@ -96,6 +98,8 @@ func (d *metricData) evaluate(v view, m Metric) Result {
 		res.Verdict, res.Reason = v.open(), verdict.NoData
 	case !v.enough:
 		res.Verdict, res.Reason = v.open(), verdict.InsufficientSample
+	case d.Worse && (v.negligible || l.relative):
+		res.Verdict, res.Reason = v.open(), verdict.Undecided
 	case v.negligible:
 		res.Verdict, res.Reason = verdict.Pass, verdict.Negligible
 	case d.Warned && (pass >= math.Log(l.pass) || same):
@@ -119,6 +123,11 @@ func (d *metricData) evaluate(v view, m Metric) Result {
 	return res
 }
 
+// worse reports whether the latest part of the run is clearly worse than tolerated.
+func (d *metricData) worse(m Metric) bool {
+	return slices.ContainsFunc(d.Tests, func(t *test) bool { return t.worse(m) })
+}
+
 // open returns the verdict on what is undecided.
 func (v view) open() verdict.Verdict {
 	if v.final {
@@ -135,26 +144,34 @@ func (v view) provable(l levels) bool {
 
 // evidenceOfFail returns the log e-values for the canary being worse than tolerated, above its limit,
 // and worse at all, with the test to show.
+//
+// Gross is set to the odds ratio that a Fail waits for, if there are too few pods for less.
 func (d *metricData) evidenceOfFail(v view, m Metric, l levels) (worst *test, fail, limit, warn float64) {
 	limit = math.Inf(-1)
 	if len(d.Tests) == 0 {
 		return nil, 0, limit, 0
 	}
-	var fails, warns []float64
+	var fails, plain, warns []float64
 	most := math.Inf(-1)
 	for i, t := range d.Tests {
-		fails, warns = append(fails, t.fail(v.past, m)), append(warns, t.warn(v.past, m))
+		e, gross := t.fail(v.past, m)
+		fails, plain, warns = append(fails, e), append(plain, gross), append(warns, t.warn(v.past, m))
 		if worst == nil || warns[i] > most {
 			worst, most = t, warns[i]
 		}
 	}
 	if m.limited() {
-		limit = logAbove(worst.Alone, m.Limit)
+		limit = worst.aboveLimit(v.past, m)
 	}
 	if !l.relative {
 		return worst, math.Inf(-1), limit, 0
 	}
-	return worst, logMean(fails), limit, logMean(warns)
+	fail = logMean(fails)
+	d.Differing = 0
+	if fail < math.Log(l.fail) && logMean(plain) >= math.Log(l.fail) {
+		d.Differing = worst.differing(v.past, m)
+	}
+	return worst, fail, limit, logMean(warns)
 }
 
 // evidenceOfPass returns the log e-value for the canary being good enough at every bound, and the part

@@ -19,7 +19,7 @@ func missing(v view, m Metric, t *test, l levels) float64 {
 		}) - t.Canary.N
 	}
 	if l.relative {
-		fail := t.fail(v.past, m)
+		fail, _ := t.fail(v.past, m)
 		more = min(more,
 			extrapolate(fail, math.Log(l.fail), t.Canary.N),
 			extrapolate(t.Odds.pass(m.MaxOddsRatio)+math.Log(1-negligibleShare), math.Log(l.pass), t.Canary.N))

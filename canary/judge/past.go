@@ -29,6 +29,10 @@ type past struct {
 	Entry  float64 `json:"entry,omitempty"`
 	// Client is of all 4xx codes, also of those that a metric ignores.
 	Client float64 `json:"client,omitempty"`
+	// WorstErrors and WorstEntry are how many times worse than its like the worst pod was.
+	WorstErrors float64 `json:"worstErrors,omitempty"`
+	WorstEntry  float64 `json:"worstEntry,omitempty"`
+	WorstClient float64 `json:"worstClient,omitempty"`
 	// Above by bound, as a list because JSON keys cannot be numbers.
 	Above []bounded `json:"above,omitempty"`
 }
@@ -36,6 +40,7 @@ type past struct {
 type bounded struct {
 	Bound  float64 `json:"bound"`
 	Spread float64 `json:"spread"`
+	Worst  float64 `json:"worst,omitempty"`
 }
 
 // Remember takes the history of the pods that served before the split. With too few pods or too short a
@@ -61,8 +66,9 @@ func (r *Run) Remember(pods []PodPast) {
 		p.Watched = watched[len(watched)-leastPods]
 	}
 	p.Errors, p.Entry, p.Client = spread(errors), spread(entry), spread(client)
+	p.WorstErrors, p.WorstEntry, p.WorstClient = worstPod(errors), worstPod(entry), worstPod(client)
 	for _, bound := range sortedKeys(above) {
-		p.Above = append(p.Above, bounded{bound, spread(above[bound])})
+		p.Above = append(p.Above, bounded{bound, spread(above[bound]), worstPod(above[bound])})
 	}
 }
 
@@ -77,15 +83,24 @@ func (p past) spread(m Metric, bound float64) float64 {
 	if p.enough() {
 		least += max(0, float64(wholeHistory-p.Watched)/float64(2*wholeHistory))
 	}
-	return max(least, m.Kind.kind().spread(p, bound))
+	return max(least, m.Kind.kind().differed(p, bound).Spread)
 }
 
-// above returns the spread of what is slower than a bound.
-func (p past) above(bound float64) float64 {
+// difference is how pods differed: Spread says how much more than chance explains, Worst how much worse than its like the worst
+// pod was.
+type difference struct{ Spread, Worst float64 }
+
+// above returns how pods differed in what is slower than a bound.
+func (p past) above(bound float64) difference {
 	for _, b := range p.Above {
 		if b.Bound == bound {
-			return b.Spread
+			return difference{b.Spread, b.Worst}
 		}
 	}
-	return 1
+	return difference{1, 1}
+}
+
+// worst returns how much worse than its like the worst pod was, at least 1.
+func (p past) worst(m Metric, bound float64) float64 {
+	return max(1, m.Kind.kind().differed(p, bound).Worst)
 }

@@ -190,6 +190,9 @@ type Judgement struct {
 	Reasons []verdict.Reason `json:"reasons,omitempty"`
 	// Message tells the same to a person, with what the run waits for.
 	Message string `json:"message,omitempty"`
+	// From and To bound the judged windows. Nothing is said about any other time.
+	From time.Time `json:"from,omitzero"`
+	To   time.Time `json:"to,omitzero"`
 	// Score is from 0 to 100 over the conclusive metrics, Coverage from 0 to 1.
 	Score    float64 `json:"score"`
 	Coverage float64 `json:"coverage"`

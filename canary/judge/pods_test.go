@@ -25,6 +25,20 @@ func withPods(s scenario) scenario {
 	}
 }
 
+// withStrangers is withPods without a history: the pods come after the start.
+func withStrangers(s scenario) scenario {
+	return func(rng *rand.Rand) (source, map[string]Counts) {
+		of, before := withPods(s)(rng)
+		return func(i int) Window {
+			w := of(i)
+			if i == 0 {
+				w.Pods = nil
+			}
+			return w
+		}, before
+	}
+}
+
 // started is a run that knows how pods differed before, if its windows have pods.
 func started(first Window, before map[string]Counts, rng *rand.Rand) *Run {
 	run := Start(epoch, before)

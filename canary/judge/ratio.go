@@ -10,11 +10,14 @@ import "math"
 var aboveSteps = []float64{1.5, 2, 3, 5, 10}
 
 // logAbove is the logarithm of the e-value against p ≤ limit.
-func logAbove(t tally, limit float64) float64 {
+func logAbove(t tally, limit float64) float64 { return temperedAbove(t, limit, 1) }
+
+// temperedAbove is logAbove with that many bad requests counted as one.
+func temperedAbove(t tally, limit, times float64) float64 {
 	logs := make([]float64, len(aboveSteps))
 	for i, step := range aboveSteps {
 		p := step * limit / (1 - limit + step*limit)
-		logs[i] = t.logRatio(p, limit)
+		logs[i] = t.logRatio(p, limit) / times
 	}
 	return logMean(logs)
 }

@@ -37,6 +37,7 @@ func (r *Run) Analyze(p Plan, w Window) Judgement {
 	}
 	r.Evidence.Until = w.To.UTC().Round(0)
 	elapsed := w.To.Sub(r.Start)
+	r.Evidence.begin(p, w.From.Sub(r.Start))
 	r.Evidence.add(p, w, w.From.Sub(r.Start))
 	r.Evidence.Open.add(w, elapsed)
 	if p.Limits.Unaccounted >= 0 {
@@ -63,7 +64,7 @@ func (r *Run) evaluate(p Plan, elapsed time.Duration) Judgement {
 		v.spentSoFar = spent(e.Analyses)
 	}
 	j := Judgement{
-		Verdict:       verdict.Running,
+		Verdict: verdict.Running, From: e.From, To: e.To,
 		Canary:        Samples{Requests: e.Canary, Missing: max(0, p.MinCanary-e.Canary)},
 		Baseline:      Samples{Requests: e.Baseline, Missing: max(0, p.MinBaseline-e.Baseline)},
 		HandledShare:  e.Handled.mean(),

@@ -125,9 +125,12 @@ func TestMisses(t *testing.T) {
 		told bool
 	}{
 		{"0.1 -> 5 %", errorsOnly(), withPods(steady(0.001, 0.05)), false},
-		{"0.1 -> 5 %, pods unknown", errorsOnly(), steady(0.001, 0.05), false},
+		{"0.1 -> 5 %, pods unknown", errorsOnly(), withStrangers(steady(0.001, 0.05)), false},
+		{"0.1 -> 5 %, too few pods", errorsOnly(), steady(0.001, 0.05), false},
+		{"1 -> 5 %, too few pods", errorsOnly(), steady(0.01, 0.05), false},
 		{"1 -> 2 %, 15,000 requests", errorsOnly(), withPods(busy), false},
-		{"1 -> 2 %, 15,000 requests, pods unknown", errorsOnly(), busy, true},
+		{"1 -> 2 %, 15,000 requests, pods unknown", errorsOnly(), withStrangers(busy), true},
+		{"1 -> 2 %, 15,000 requests, too few pods", errorsOnly(), busy, true},
 		{"1 -> 2 %, 3,000 requests", errorsOnly(), steady(0.01, 0.02), true},
 		{"1 -> 1.6 %, just not tolerated", errorsOnly(), steady(0.01, odd(0.01, 1.6)), true},
 		{"5 %, above a limit of 2 %", errorsOnly().withLimit(0.02), steady(0.001, 0.05), false},

@@ -173,6 +173,8 @@ type fleet struct {
 	forgetful bool
 	// outage that hits all shards at the third analysis.
 	outage float64
+	// begins is the analysis after which ratio applies.
+	begins int
 }
 
 func (f fleet) scenario(rng *rand.Rand) (source, map[string]Counts) {
@@ -208,7 +210,10 @@ func (f fleet) scenario(rng *rand.Rand) (source, map[string]Counts) {
 			one, side := ShardWindow{}, &w.Baseline
 			c := Counts{Finished: n, Errors: binomial(rng, n, rate)}
 			if s < f.canary {
-				c.Errors, side = binomial(rng, n, odd(rate, max(f.ratio, 0))), &w.Canary
+				if i >= f.begins {
+					rate = odd(rate, max(f.ratio, 0))
+				}
+				c.Errors, side = binomial(rng, n, rate), &w.Canary
 				one.Canary = c
 			} else {
 				one.Baseline = c

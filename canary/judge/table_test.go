@@ -164,7 +164,7 @@ func TestRequestsNeeded(t *testing.T) {
 		limit    float64
 		// near is the result that the design was measured with; 0 is not compared.
 		near float64
-		// unknown means that nothing shows how pods differ.
+		// unknown means that nothing is known of the pods from before.
 		unknown bool
 	}{
 		{0.001, 0.05, verdict.Fail, 0, 100, false},
@@ -185,7 +185,7 @@ func TestRequestsNeeded(t *testing.T) {
 		p.MinCanary, p.MinBaseline, p.MinDuration, p.Deadline = 1, 1, 0, 400*interval
 		of := withPods(steady(tc.from, tc.to))
 		if tc.unknown {
-			of = steady(tc.from, tc.to)
+			of = withStrangers(steady(tc.from, tc.to))
 		}
 		o := play(t, p, manyRuns(250), of)
 		r := o.requests[tc.want]

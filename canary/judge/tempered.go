@@ -1,6 +1,9 @@
 package judge
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // pods returns what the baseline's pods did in a window by one test, without pods that have no data.
 func (d *metricData) pods(m Metric, test int, arms map[string]Arm) map[string]tally {
@@ -18,26 +21,37 @@ func (d *metricData) pods(m Metric, test int, arms map[string]Arm) map[string]ta
 // If the history and the baseline show how much pods differ, half of it is the likelihood of all
 // requests, tempered by that, and half is bets on minutes. Tempering plugs in an estimate and is no
 // theorem; simulations show its error rate. Otherwise it uses plain bets on minutes alone, and keeps
-// the other half back for longer episodes.
-func (t *test) fail(before past, m Metric) float64 {
-	c := &t.Clusters
-	e := logMean(c.Plain)
-	if before.enough() && len(c.Pods) >= leastPods {
-		e = logSum([]float64{t.likelihood(before, m), logMean(c.Bets)})
+// the other half back for longer episodes. gross is the evidence without what keeps pods apart from the
+// Revision: see differing.
+func (t *test) fail(before past, m Metric) (e, gross float64) {
+	times, known := t.spread(before, m)
+	tempered := before.enough() && len(t.Clusters.Pods) >= leastPods
+	worth := func(least float64) func(mark) float64 {
+		return func(stretch mark) float64 {
+			e := logMean(stretch.Plain)
+			if tempered {
+				e = logMean(stretch.Bets)
+				if known {
+					e = logSum([]float64{e, stretch.likelihood(times)})
+				}
+			}
+			e -= math.Ln2
+			if stretch.Windows < leastWindows || stretch.odds() < least {
+				return min(e, 0)
+			}
+			return e
+		}
 	}
-	e -= math.Ln2
-	if c.Informative < leastWindows {
-		return min(e, 0)
-	}
-	return e
+	return t.mixed(m, worth(t.differing(before, m))), t.mixed(m, worth(0))
 }
 
-func (t *test) likelihood(before past, m Metric) float64 {
-	times, known := t.spread(before, m)
-	if !known {
-		return math.Inf(-1)
+// likelihood returns the log likelihood ratio with that many bad requests counted as one.
+func (m mark) likelihood(times float64) float64 {
+	logs := slices.Clone(m.Odds)
+	for i := range logs {
+		logs[i] /= times
 	}
-	return t.Odds.tempered(m.MaxOddsRatio, failGrid(m.MaxOddsRatio), times)
+	return logMean(logs)
 }
 
 // warn returns the log evidence that the canary is worse at all.
