@@ -117,7 +117,7 @@ func (c *serviceCounts) attend() *witness {
 // hear notes one pod's reading. unread means that the pod was never read before.
 func (w *witness) hear(p *pod, r scrape.Reading, s step, unread bool) {
 	switch {
-	case requestedShards(r.Sources) || byShard(s.deltas) || s.reset || unread && p.facts.Restarts > 0:
+	case requestedShards(r.Sources) || byShard(s.deltas) || s.reset || p.app.doubt != nil || unread && p.facts.Restarts > 0:
 		// A process that has ended since may have counted more after its last reading.
 		w.began[p.facts.Revision] = true
 	case len(s.rejected) == 0 && !p.app.silent(r.Sources):

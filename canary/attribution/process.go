@@ -1,8 +1,8 @@
 package attribution
 
 import (
+	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -34,9 +34,6 @@ func Rejections() []string {
 }
 
 const (
-	// sameStart is how far the start time of one process may move, in seconds. The kernel derives it
-	// from the boot time, which moves when the clock is set.
-	sameStart = 2.0
 	// patience is how many rejected readings in a row make a series count from its new value.
 	patience = 3
 	// fastest is the most that a process may count in a second.
@@ -61,8 +58,12 @@ type process struct {
 	// changed.
 	incarnation string
 	expected    bool
-	read        bool
-	at          time.Time
+	// announced means that the last reading came with a new incarnation, but from the old process.
+	announced bool
+	doubt     *doubt
+	read      bool
+	// since is the first reading of the process, at the last one.
+	since, at time.Time
 	// reading is the number of the last reading.
 	reading uint64
 }
@@ -94,12 +95,18 @@ func (p *process) advance(e scrape.Exposition, values func(scrape.Source) map[ma
 	if source != nil {
 		now = values(*source)
 	}
-	if !first && p.restarted(e, now, incarnation) {
-		s.reset, s.open = true, p.open()
-		p.last, p.source = nil, ""
-		if source, better = p.choose(e.Sources); source != nil {
-			now = values(*source)
+	var missed *doubt
+	if !first {
+		is := p.identify(e, now, incarnation, at)
+		if missed = is.missed; is.restarted {
+			s.reset, s.open = true, p.open()
+			p.last, p.source, p.since = nil, "", at
+			if source, better = p.choose(e.Sources); source != nil {
+				now = values(*source)
+			}
 		}
+	} else {
+		p.since = at
 	}
 	if p.last == nil {
 		p.last = map[mapping.Key]mark{}
@@ -115,6 +122,9 @@ func (p *process) advance(e scrape.Exposition, values func(scrape.Source) map[ma
 	for k, v := range now {
 		p.count(k, v, first && old, elapsed, &s)
 	}
+	if missed != nil {
+		s.makeUp(missed)
+	}
 	if better != nil {
 		// Switch to the better source. The other one counted everything up to now.
 		p.source, p.last = better.Name, map[mapping.Key]mark{}
@@ -123,7 +133,7 @@ func (p *process) advance(e scrape.Exposition, values func(scrape.Source) map[ma
 		}
 	}
 	p.tidy(len(now))
-	p.start, p.incarnation, p.at, p.read = e.Start, incarnation, at, true
+	p.start, p.incarnation, p.at, p.read = e.Start, cmp.Or(incarnation, p.incarnation), at, true
 	return s
 }
 
@@ -198,39 +208,6 @@ func countsRequests(values map[mapping.Key]float64) bool {
 		}
 	}
 	return false
-}
-
-// restarted reports whether the process is a new one. If it exports its start time, only that counts.
-// Otherwise most counters must have fallen or the container must have restarted; either may be noticed
-// first.
-func (p *process) restarted(e scrape.Exposition, now map[mapping.Key]float64, incarnation string) bool {
-	if e.Start > 0 && p.start > 0 {
-		return math.Abs(e.Start-p.start) > sameStart
-	}
-	fell, stood := 0, 0
-	for k, v := range now {
-		was := p.last[k]
-		switch {
-		case k.Figure == mapping.Shards || was.value == 0:
-		case v < was.value:
-			fell++
-		default:
-			stood++
-		}
-	}
-	most := fell > 0 && fell >= stood
-	told := incarnation != "" && p.incarnation != "" && incarnation != p.incarnation
-	switch {
-	case told && p.expected && !most:
-		p.expected = false
-		return false
-	case told:
-		p.expected = false
-		return true
-	case most:
-		p.expected = true
-	}
-	return most
 }
 
 // open returns how many requests it started and did not finish. It counts each entity type by itself,

@@ -312,7 +312,7 @@ func (c *serviceCounts) takeEntry(p *pod, t *Tally, r scrape.Reading) {
 	}
 	p.entryMissed = 0
 	unread, before := !p.entry.read, p.entry.at
-	s := p.entry.advance(r.Exposition, c.fold, p.old, "", r.At)
+	s := p.entry.advance(r.Exposition, c.fold, p.old, p.facts.EntryIncarnation, r.At)
 	p.entryAt = r.At
 	if p.entry.hadRequests() {
 		p.birth.ask(before)

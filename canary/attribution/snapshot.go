@@ -3,7 +3,6 @@ package attribution
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -178,22 +177,6 @@ func (c counters) since(was counters, known bool) (deltas map[mapping.Key]float6
 		}
 	}
 	return out, true
-}
-
-// restarted is process.restarted without the state of a live process.
-func (c counters) restarted(was counters) bool {
-	if c.Start > 0 && was.Start > 0 {
-		return math.Abs(c.Start-was.Start) > sameStart
-	}
-	if c.Incarnation != "" && was.Incarnation != "" {
-		return c.Incarnation != was.Incarnation
-	}
-	for k, v := range was.Values {
-		if c.Values[k] < v {
-			return true
-		}
-	}
-	return false
 }
 
 // first holds a pod's counts at this process's first reading.

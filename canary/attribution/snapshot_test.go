@@ -280,3 +280,32 @@ func TestReturningPodIsNotCountedTwice(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// The next reader knows a process by its container, and by counters that go on, not by its start time.
+func TestAClockThatStepsIsNoRestart(t *testing.T) {
+	t.Parallel()
+	counted := func(start float64, incarnation string, ok, failed float64) counters {
+		return counters{Read: true, Source: "s", Start: start, Incarnation: incarnation, Values: map[mapping.Key]float64{finishedKey("ok"): ok, finishedKey("error"): failed}}
+	}
+	for name, c := range map[string]struct {
+		was, is counters
+		want    bool
+	}{
+		"clock stepped":                       {counted(100, "a", 10, 5), counted(105, "a", 12, 5), false},
+		"clock stepped, container unknown":    {counted(100, "", 10, 5), counted(95, "", 12, 5), false},
+		"restarted and overtook":              {counted(100, "a", 10, 5), counted(200, "b", 12, 5), true},
+		"restarted, told later":               {counted(100, "a", 10, 5), counted(200, "a", 12, 1), true},
+		"restarted, container unknown":        {counted(100, "", 10, 5), counted(200, "", 12, 1), true},
+		"restarted while the clock stepped":   {counted(100, "a", 10, 5), counted(101, "b", 2, 1), true},
+		"another container, same process":     {counted(100, "a", 10, 5), counted(100, "b", 12, 5), false},
+		"no start times, same container":      {counted(0, "a", 10, 5), counted(0, "a", 12, 6), false},
+		"no start times, another container":   {counted(0, "a", 10, 5), counted(0, "b", 12, 6), true},
+		"no start times, container unknown":   {counted(0, "", 10, 5), counted(0, "", 12, 4), true},
+		"no start times, nothing ever fell":   {counted(0, "", 10, 5), counted(0, "", 12, 5), false},
+		"same start, one value that is false": {counted(100, "a", 10, 5), counted(100, "a", 9, 6), false},
+	} {
+		if got := c.is.restarted(c.was); got != c.want {
+			t.Errorf("%s: restarted is %v", name, got)
+		}
+	}
+}

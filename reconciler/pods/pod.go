@@ -50,6 +50,8 @@ type Pod struct {
 // Container is the history of a container.
 type Container struct {
 	Name string
+	// ID is the runtime's, and another one after each restart. It is empty before the first start.
+	ID string
 	// Restarts counts the restarts of the container in this pod.
 	Restarts int32
 	// Last is the kubelet's reason for the last termination, such as OOMKilled or Error;
@@ -121,7 +123,7 @@ func projected(o *corev1.Pod) *Pod {
 		}
 	}
 	for _, c := range o.Status.ContainerStatuses {
-		kept := Container{Name: c.Name, Restarts: c.RestartCount}
+		kept := Container{Name: c.Name, ID: c.ContainerID, Restarts: c.RestartCount}
 		// A container that is not restarted has its last termination in State.
 		for _, t := range []*corev1.ContainerStateTerminated{c.LastTerminationState.Terminated, c.State.Terminated} {
 			if t != nil {

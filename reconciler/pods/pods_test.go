@@ -45,7 +45,7 @@ func podOf(service, rev, name string) *corev1.Pod {
 	p.Status = corev1.PodStatus{
 		Phase: corev1.PodRunning, Reason: "Evicted", PodIP: "10.0.0.7",
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-		ContainerStatuses: []corev1.ContainerStatus{{Name: "user-container", RestartCount: 2, LastTerminationState: corev1.ContainerState{
+		ContainerStatuses: []corev1.ContainerStatus{{Name: "user-container", ContainerID: "containerd://a", RestartCount: 2, LastTerminationState: corev1.ContainerState{
 			Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137},
 		}}},
 	}
@@ -123,7 +123,7 @@ func TestProjectedPod(t *testing.T) {
 		Namespace: "shop", Name: "a", UID: "uid-a", Service: "cart", Revision: "cart-00002",
 		ServiceUID: "uid-cart", RevisionUID: "uid-cart-00002", Generation: 2, IP: "10.0.0.7", Phase: corev1.PodRunning, Reason: "Evicted", Ready: true,
 		Annotations: map[string]string{v1alpha1.AnnotationRuntime: "pekko"}, Labels: map[string]string{ProtoActor + "member-id": "m1"},
-		Containers: []Container{{Name: "user-container", Restarts: 2, Last: "OOMKilled"}},
+		Containers: []Container{{Name: "user-container", ID: "containerd://a", Restarts: 2, Last: "OOMKilled"}},
 		Owner:      Owner{"apps/v1", "ReplicaSet", "cart-00002-deployment-1", "uid-cart-00002-set"},
 	}
 	if !reflect.DeepEqual(p, want) || !p.Containers[0].OOMKilled() || p.Over() {

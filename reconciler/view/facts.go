@@ -1,7 +1,6 @@
 package view
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
@@ -100,6 +99,7 @@ func podFacts(pod *pods.Pod) attribution.Pod {
 	users := 0
 	for _, c := range pod.Containers {
 		if c.Name == queueProxy {
+			out.EntryIncarnation = c.ID
 			continue
 		}
 		users++
@@ -108,7 +108,7 @@ func podFacts(pod *pods.Pod) attribution.Pod {
 		}
 		out.Restarts += int(c.Restarts)
 		out.OOMKilled = out.OOMKilled || c.OOMKilled()
-		out.Incarnation = strconv.Itoa(int(c.Restarts))
+		out.Incarnation = c.ID
 	}
 	if users != 1 {
 		out.Incarnation = "" // it is unknown which container serves the metrics

@@ -67,7 +67,7 @@ func running(uid types.UID, ip string, annotations map[string]string) *pods.Pod 
 	return &pods.Pod{
 		Namespace: "shop", Name: string(uid), UID: uid, Revision: "cart-1", RevisionUID: "r1", IP: ip, Phase: corev1.PodRunning, Ready: true,
 		Annotations: annotations, Grace: time.Minute,
-		Containers: []pods.Container{{Name: "user-container", Restarts: 2, Last: "OOMKilled"}, {Name: queueProxy, Restarts: 9}},
+		Containers: []pods.Container{{Name: "user-container", ID: "a", Restarts: 2, Last: "OOMKilled"}, {Name: queueProxy, ID: "b", Restarts: 9}},
 	}
 }
 
@@ -132,7 +132,7 @@ func TestFacts(t *testing.T) {
 	}
 	v.Targets(t.Context(), cartKey)
 	f := v.Facts(cartKey)
-	wantPods := []attribution.Pod{{UID: "p1", Revision: "r1", Incarnation: "2", Restarts: 2, OOMKilled: true, Ready: true}}
+	wantPods := []attribution.Pod{{UID: "p1", Revision: "r1", Incarnation: "a", EntryIncarnation: "b", Restarts: 2, OOMKilled: true, Ready: true}}
 	if diff := cmp.Diff(wantPods, f.Pods); diff != "" {
 		t.Error(diff)
 	}
