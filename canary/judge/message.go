@@ -37,6 +37,9 @@ func (j *Judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration
 	}
 	say = append(say, e.Open.explain(p, elapsed)...)
 	say = append(say, e.explainPast(p)...)
+	if e.unproven(p, elapsed) {
+		say = append(say, fmt.Sprintf("up to %.0f of the canary's open requests may hang, and a Pass would not hold if they failed", e.Open.unseen()))
+	}
 	if e.Unanswering > 0 {
 		say = append(say, fmt.Sprintf("%d pods of the canary are ready but cannot be scraped, so it is not known what they handle", e.Unanswering))
 	}

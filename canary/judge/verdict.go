@@ -94,6 +94,9 @@ func (j *Judgement) lacking(p Plan, e *evidence, elapsed time.Duration) []verdic
 	if e.Unanswering > 0 {
 		why = append(why, verdict.NoData)
 	}
+	if e.unproven(p, elapsed) {
+		why = append(why, verdict.HangingRequests)
+	}
 	return append(why, e.Open.lacks(p, elapsed))
 }
 
