@@ -59,6 +59,7 @@ var wrongGates = map[string]string{
 	"large exposure":      `"exposure":{"maxRatio":1}`,
 	"too high":            `"exposure":{"tooHigh":"Pass"}`,
 	"fails unknown":       `"withoutPast":"Fail"`,
+	"too low":             `"exposure":{"tooLow":"Pass"}`,
 	"restarts":            `"limits":{"restarts":-1}`,
 	"unaccounted":         `"limits":{"unaccountedRatio":1.5}`,
 	"alpha":               `"statistics":{"alpha":0.6}`,

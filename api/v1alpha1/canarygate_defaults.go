@@ -42,6 +42,9 @@ func (s *CanaryGateSpec) SetDefaults(context.Context) {
 	if exposure.TooHigh == "" {
 		exposure.TooHigh = verdict.Inconclusive
 	}
+	if exposure.TooLow == "" {
+		exposure.TooLow = verdict.Inconclusive
+	}
 
 	if s.WithoutPast == "" {
 		s.WithoutPast = verdict.Pass

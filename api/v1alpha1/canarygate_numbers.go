@@ -100,7 +100,8 @@ func (m *GateMetric) limit(kind gateMetricType) *apis.FieldError {
 func (e *GateExposure) validate() *apis.FieldError {
 	return number("minRatio", *e.MinRatio, notNegative(), below(1)).
 		Also(number("maxRatio", *e.MaxRatio, above(1), upTo(maxGateRatio))).
-		Also(oneOf("tooHigh", e.TooHigh, verdict.Inconclusive, verdict.Warn))
+		Also(oneOf("tooHigh", e.TooHigh, verdict.Inconclusive, verdict.Warn)).
+		Also(oneOf("tooLow", e.TooLow, verdict.Inconclusive, verdict.Warn))
 }
 
 // oneOf checks a field that accepts one of two verdicts.

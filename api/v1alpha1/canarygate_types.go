@@ -169,6 +169,10 @@ type GateExposure struct {
 	// tooHigh is the verdict that replaces a Pass if the ratio exceeds maxRatio:
 	// Inconclusive or Warn. Defaults to Inconclusive.
 	TooHigh verdict.Verdict `json:"tooHigh,omitempty"`
+	// tooLow is the verdict that replaces a Pass if the canary may get less than 0.85 of the
+	// requests that the Route gives it: Inconclusive, or Warn, which suits clients that stay
+	// with a pod. Defaults to Inconclusive.
+	TooLow verdict.Verdict `json:"tooLow,omitempty"`
 }
 
 // GateLimits specifies limits above which a canary fails, whatever its metrics say.

@@ -118,6 +118,7 @@ func TestInvalidSpecsAreRejected(t *testing.T) {
 		"right is too high": {func(s *spec) { s.Exposure = &v1alpha1.GateExposure{MaxRatio: ptr(1.)} }, "spec.exposure.maxRatio", "more than 1"},
 		"too high":          {func(s *spec) { s.Exposure = &v1alpha1.GateExposure{TooHigh: "Pass"} }, "spec.exposure.tooHigh", "Inconclusive or Warn"},
 		"fails unknown":     {func(s *spec) { s.WithoutPast = verdict.Fail }, "spec.withoutPast", "Pass or Warn"},
+		"too low":           {func(s *spec) { s.Exposure = &v1alpha1.GateExposure{TooLow: "Pass"} }, "spec.exposure.tooLow", "Inconclusive or Warn"},
 		"restarts":          {func(s *spec) { s.Limits = &v1alpha1.GateLimits{Restarts: ptr(int64(-1))} }, "spec.limits.restarts", "from 0"},
 		"unaccounted":       {func(s *spec) { s.Limits = &v1alpha1.GateLimits{UnaccountedRatio: ptr(1.01)} }, "spec.limits.unaccountedRatio", "at most 1"},
 		"never wrong":       {func(s *spec) { s.Statistics = &v1alpha1.GateStatistics{Alpha: ptr(0.)} }, "spec.statistics.alpha", "more than 0"},

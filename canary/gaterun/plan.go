@@ -21,6 +21,7 @@ func Plan(spec *v1alpha1.CanaryGateSpec, sharded bool, deadline time.Duration) j
 		PastRequired: spec.WithoutPast == verdict.Warn,
 		Exposure: judge.Exposure{
 			Min: deref(spec.Exposure.MinRatio), Max: deref(spec.Exposure.MaxRatio), Warn: spec.Exposure.TooHigh == verdict.Warn,
+			WarnLow: spec.Exposure.TooLow == verdict.Warn,
 		},
 		Limits: judge.Limits{Restarts: float64(deref(spec.Limits.Restarts)), Unaccounted: deref(spec.Limits.UnaccountedRatio)},
 		Score:  judge.Score{Pass: deref(spec.Score.Pass), Warn: deref(spec.Score.Warn), MinCoverage: deref(spec.Score.MinCoverage)},

@@ -31,9 +31,13 @@ func (b windowBuilder) window(canary, baseline types.UID) judge.Window {
 	if r, ok := b.service.revision(canary); ok && b.service.Effective {
 		w.Required = float64(r.Percent) / 100
 	}
-	all := 0.0
-	for uid := range b.delta.Revisions {
+	all, entered := 0.0, 0.0
+	for uid, tally := range b.delta.Revisions {
 		all += total(b.handled(uid))
+		entered += total(tally.Handled(false))
+	}
+	if entered > 0 {
+		w.Entered = w.Canary.Entered / entered
 	}
 	if all > 0 {
 		w.Handled = w.Canary.Finished / all

@@ -39,6 +39,7 @@ func entering(behind, entry float64) scenario {
 				}
 			}
 			w.Canary.Entered, w.Baseline.Entered = 100, 900
+			w.Required, w.Entered = 0.1, 0.1
 			w.Canary.EntryErrors = binomial(rng, 100, entry+(1-entry)*behind)
 			w.Baseline.EntryErrors = binomial(rng, 900, behind)
 			return w

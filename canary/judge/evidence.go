@@ -24,6 +24,9 @@ type evidence struct {
 	Handled  weighted `json:"handled"`
 	Required weighted `json:"required"`
 
+	// Reached is what the canary got of its share.
+	Reached reached `json:"reached,omitzero"`
+
 	Open openings `json:"open,omitzero"`
 
 	// Young counts the requests of young pods and shards.
@@ -81,6 +84,7 @@ func (e *evidence) add(p Plan, w Window, began time.Duration) {
 	}
 	e.Handled.add(w.Handled, canary+baseline)
 	e.Required.add(w.Required, canary+baseline)
+	e.Reached.add(w.reached(p, canary, baseline))
 	e.Unsettled, e.Unanswering = w.Unsettled, w.Unanswering
 	fresh := e.Shards.takeFresh(p, &w, began)
 	e.Young.add(w, fresh)

@@ -84,8 +84,9 @@ type Metric struct {
 // Exposure limits the canary's handled share, as a ratio to the share that the Route assigns.
 type Exposure struct {
 	Min, Max float64
-	// Warn instead of Inconclusive if it handles too much.
-	Warn bool
+	// Warn instead of Inconclusive if it handles too much, and WarnLow if it may get less than 0.85 of
+	// its share.
+	Warn, WarnLow bool
 }
 
 // Limits that fail a canary whatever its metrics say. Negative means none.
@@ -118,6 +119,8 @@ type Window struct {
 	// Required is the canary's share in the Route, Handled its share of what all Revisions handled in
 	// this window. Both are from 0 to 1; a negative Required is unknown.
 	Required, Handled float64
+	// Entered is the canary's share of what entered at all Revisions.
+	Entered float64
 	// RequestTimeout is the timeout of the canary's requests.
 	RequestTimeout time.Duration
 	// Unsettled means that shards were being handed over.

@@ -30,6 +30,8 @@ func TestSituations(t *testing.T) {
 	half := errorsOnly().withLimit(0.02)
 	warned := errorsOnly()
 	warned.Exposure.Warn = true
+	sticky := errorsOnly()
+	sticky.Exposure.WarnLow = true
 	unlimited := errorsOnly()
 	unlimited.Limits = Limits{Restarts: -1, Unaccounted: -1}
 	required := func(share float64) func(int, *Window) {
@@ -63,7 +65,9 @@ func TestSituations(t *testing.T) {
 		{"share too high: Fail possible", errorsOnly(), arm(500, 50), arm(500, 5), required(0.05), verdict.Fail, []verdict.Reason{verdict.RelativeRegression}},
 		{"share too high: else Inconclusive", errorsOnly(), arm(500, 0), arm(500, 0), required(0.05), verdict.Inconclusive, []verdict.Reason{verdict.ExposureMismatch, verdict.Timeout}},
 		{"share too high: Warn if the gate says so", warned, arm(500, 0), arm(500, 0), required(0.05), verdict.Warn, []verdict.Reason{verdict.ExposureMismatch, verdict.Negligible}},
-		{"share too low, minimums met", errorsOnly(), arm(100, 0), arm(900, 0), required(0.5), verdict.Pass, []verdict.Reason{verdict.Negligible, verdict.ExposureMismatch}},
+		{"share too low, minimums met", errorsOnly(), arm(100, 0), arm(900, 0), required(0.5), verdict.Inconclusive, []verdict.Reason{verdict.ExposureMismatch, verdict.Timeout}},
+		{"share too low: Fail possible", errorsOnly(), arm(100, 5), arm(900, 9), required(0.5), verdict.Fail, []verdict.Reason{verdict.RelativeRegression}},
+		{"share too low: Warn if the gate says so", sticky, arm(100, 0), arm(900, 0), required(0.15), verdict.Warn, []verdict.Reason{verdict.ExposureMismatch, verdict.Negligible}},
 		{"shards still moving", shardedPlan(), arm(100, 0), arm(900, 0), func(_ int, w *Window) { w.Unsettled = true }, verdict.Inconclusive, []verdict.Reason{verdict.Rebalancing, verdict.Timeout}},
 		{"shards settled in the end", shardedPlan(), arm(100, 0), arm(900, 0), func(i int, w *Window) { w.Unsettled = i < 20 }, verdict.Pass, []verdict.Reason{verdict.Negligible}},
 		{"pods restarted", errorsOnly(), arm(100, 0), arm(900, 0), func(i int, w *Window) {

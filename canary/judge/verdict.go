@@ -39,6 +39,9 @@ func (j *Judgement) decide(p Plan, e *evidence, elapsed time.Duration) {
 		}
 	}
 	j.coldStart(p, e)
+	if j.Verdict == verdict.Pass && p.Exposure.WarnLow && e.Reached.low() {
+		j.Verdict, j.Reasons = verdict.Warn, append([]verdict.Reason{verdict.ExposureMismatch}, j.Reasons...)
+	}
 	if tooLow(p, j) {
 		j.Reasons = append(j.Reasons, verdict.ExposureMismatch)
 	}
@@ -87,6 +90,9 @@ func (j *Judgement) lacking(p Plan, e *evidence, elapsed time.Duration) []verdic
 	}
 	if e.mostlyYoung() {
 		why = append(why, verdict.ColdStart)
+	}
+	if e.Reached.low() && !p.Exposure.WarnLow && j.Canary.Missing == 0 {
+		why = append(why, verdict.ExposureMismatch)
 	}
 	if e.Unsettled {
 		why = append(why, verdict.Rebalancing)

@@ -16,7 +16,7 @@ import (
 const quick = `{"spec": {
 	"schedule": {"warmup": "5s", "interval": "5s", "minDuration": "15s", "timeout": "3m"},
 	"minimum": {"canaryRequests": 50, "baselineRequests": 50, "shards": 2},
-	"exposure": {"minRatio": 0.1, "maxRatio": 10, "tooHigh": "Warn"},
+	"exposure": {"minRatio": 0.1, "maxRatio": 10, "tooHigh": "Warn", "tooLow": "Warn"},
 	"metrics": [{"type": "ErrorRate", "limit": 0.2, "negligible": 0.05}]}}`
 
 // receivesOnly waits until the sink has an event of one type, and fails if it has one of the other.
