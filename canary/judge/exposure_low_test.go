@@ -28,7 +28,7 @@ func TestRequestsThatEndBeforeThePods(t *testing.T) {
 	} {
 		wrong, runs := 0, manyRuns(60)
 		for n := range runs {
-			rng := rand.New(rand.NewPCG(2226, uint64(n))) //nolint:gosec // n counts runs
+			rng := rand.New(rand.NewPCG(2226, uint64(n)))
 			p := errorsOnly()
 			p.Sharded = c.entry
 			run := Start(epoch, nil)

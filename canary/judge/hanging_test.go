@@ -272,7 +272,7 @@ func TestUnknownOpenRequestsDoNotPass(t *testing.T) {
 		windows int
 		says    string
 	}{
-		{"known", with(func(*Window) {}), verdict.Pass, []verdict.Reason{verdict.Negligible}, 9, ""},
+		{"known", with(func(*Window) {}), verdict.Pass, []verdict.Reason{verdict.Negligible}, 8, ""},
 		{"not counted", with(func(w *Window) { w.Canary.StartedUnknown = true }), verdict.Pass, []verdict.Reason{verdict.Negligible}, 24, ""},
 		{"of the baseline", with(func(w *Window) { w.Baseline.StartedUnknown = true }), verdict.Pass, []verdict.Reason{verdict.Negligible}, 24, ""},
 		{"not counted, and no time", with(func(w *Window) { w.Canary.StartedUnknown, w.RequestTimeout = true, time.Hour }), verdict.Inconclusive, []verdict.Reason{verdict.WindowTooShort, verdict.Timeout}, 60, "1h2m0s after the start at the earliest"},

@@ -23,7 +23,9 @@ func (clientErrors) read(m Metric, a Arm, _ []*test) ([]tally, string) {
 	return counted(a.answered(anyCode), a.answered(m.isClientError), "")
 }
 
-func (clientErrors) differed(p past, _ float64) difference { return difference{p.Client, p.WorstClient} }
+func (clientErrors) differed(p past, _ float64) difference {
+	return difference{p.Client, p.WorstClient}
+}
 
 func (clientErrors) worst(w worst, _ float64) tally { return w.Client }
 

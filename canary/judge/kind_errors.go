@@ -9,8 +9,10 @@ func (handledErrors) read(_ Metric, a Arm, _ []*test) ([]tally, string) {
 	return counted(a.Finished, a.Errors, a.OutcomesUnknown)
 }
 
-func (handledErrors) column(Metric) (column, bool)     { return errorColumn, true }
-func (handledErrors) differed(p past, _ float64) difference { return difference{p.Errors, p.WorstErrors} }
+func (handledErrors) column(Metric) (column, bool) { return errorColumn, true }
+func (handledErrors) differed(p past, _ float64) difference {
+	return difference{p.Errors, p.WorstErrors}
+}
 
 func (handledErrors) worst(w worst, _ float64) tally { return w.Errors }
 

@@ -9,10 +9,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-func played(p Plan, sharded bool, windows int, each func(i int, w *Window)) Judgement {
-	var before map[string]Counts
-	p.Sharded = sharded
-	run := Start(epoch, before)
+func played(p Plan, windows int, each func(i int, w *Window)) Judgement {
+	run := Start(epoch, nil)
 	for i := range windows {
 		w := at(i, arm(100, 0), arm(900, 0))
 		if each(i, &w); run.Analyze(p, w).Verdict != verdict.Running {
@@ -28,7 +26,7 @@ func TestYoungPodsAreNotCompared(t *testing.T) {
 	p := errorsOnly()
 	p.Warmup = 2 * time.Minute
 	p.Metrics[0].Limit = .1
-	j := played(p, false, 100, func(i int, w *Window) {
+	j := played(p, 100, func(i int, w *Window) {
 		if i < 4 {
 			w.Canary.Errors = 60
 			w.Young.Canary = Arm{Finished: 100, Errors: 60}
@@ -44,11 +42,11 @@ func TestACanaryThatStaysYoungDoesNotPass(t *testing.T) {
 	t.Parallel()
 	p := errorsOnly()
 	p.Warmup = 2 * time.Minute
-	j := played(p, false, 200, func(_ int, w *Window) { w.Young.Canary = Arm{Finished: 60} })
+	j := played(p, 200, func(_ int, w *Window) { w.Young.Canary = Arm{Finished: 60} })
 	if j.Verdict.Passes() || !slices.Contains(j.Reasons, verdict.ColdStart) {
 		t.Errorf("always young: %s %q: %s", j.Verdict, j.Reasons, j.Message)
 	}
-	j = played(p, false, 200, func(i int, w *Window) {
+	j = played(p, 200, func(i int, w *Window) {
 		w.Canary.Errors, w.Baseline.Errors = 10, 9
 		if i < 4 {
 			w.Young.Canary = Arm{Finished: 100, Errors: 10}
@@ -64,7 +62,7 @@ func TestAFadingCanaryDoesNotFail(t *testing.T) {
 	t.Parallel()
 	p := errorsOnly()
 	p.Warmup, p.MinCanary, p.MinBaseline = time.Minute, 3000, 3000
-	j := played(p, false, 60, func(i int, w *Window) {
+	j := played(p, 60, func(i int, w *Window) {
 		if w.Baseline.Errors = 9; i < 12 {
 			w.Canary.Errors = 60
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
 
@@ -58,7 +59,7 @@ func byPrometheus(t *testing.T, body, contentType string) (map[mapping.Key]float
 		var l labels.Labels
 		p.Labels(&l)
 		// The format ignores blanks before a name. This parser takes them for a part of it.
-		if strings.TrimLeft(l.Get(labels.MetricName), " \t") != "stateful_requests_total" {
+		if strings.TrimLeft(l.Get(model.MetricNameLabel), " \t") != "stateful_requests_total" {
 			continue
 		}
 		_, _, value := p.Series()

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
 
@@ -150,7 +151,7 @@ func (m *Memory) learn(text []byte, p textparse.Parser, most int) line {
 	name := nameBefore(text)
 	if len(name) == 0 { // as in {"name",label="value"}
 		p.Labels(&l)
-		name = []byte(l.Get(labels.MetricName))
+		name = []byte(l.Get(model.MetricNameLabel))
 	}
 	out := line{start: string(name) == processStart}
 	if m.reader.Wants(name) {

@@ -138,6 +138,8 @@ func (c Clock) forReason(g *v1alpha1.CanaryGate, reason string) string {
 		return "Turn on placement, so that the canary handles the share that its Route gives it: docs/placement.md"
 	case string(verdict.Rebalancing), string(verdict.WindowTooShort), string(verdict.Undecided), string(verdict.HangingRequests):
 		return "Wait; the run goes on by itself"
+	case string(verdict.ColdStart):
+		return "Wait until the canary's pods are older than schedule.warmup, or warm them up before they are ready"
 	case string(verdict.BaselineUnhealthy):
 		return "Repair what both Revisions have in common: the baseline is above the limit too"
 	case string(verdict.BaselineWorsened):

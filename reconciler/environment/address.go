@@ -45,7 +45,7 @@ func hostPort(authority string, port int64) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("%q is no port", text.Truncate(p, maxField))
 		}
-		host, port = h, int64(n) //nolint:gosec // it has 16 bits
+		host, port = h, int64(n)
 	}
 	if ip, err := netip.ParseAddr(host); strings.Contains(host, ":") && (err != nil || ip.Zone() != "") || host == "" {
 		return "", fmt.Errorf("%q is no host", text.Truncate(authority, maxField))

@@ -12,12 +12,12 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 )
 
-// expressions returns a change that gives a source so many expressions of that length, which
+// expressions returns a change that gives a source so many expressions of the largest length, which
 // takes the parser the longest known time.
-func expressions(n, length int) func(*v1alpha1.CDEventSource) {
+func expressions(n int) func(*v1alpha1.CDEventSource) {
 	return func(s *v1alpha1.CDEventSource) {
 		for range n {
-			s.Spec.Filters = append(s.Spec.Filters, eventingv1.SubscriptionsAPIFilter{CESQL: strings.Repeat("1=", length/2-1) + "1 "})
+			s.Spec.Filters = append(s.Spec.Filters, eventingv1.SubscriptionsAPIFilter{CESQL: strings.Repeat("1=", 1024/2-1) + "1 "})
 		}
 	}
 }
@@ -28,7 +28,7 @@ func TestBudgetOfANamespace(t *testing.T) {
 	now := start
 	b := NewBudget(systemNamespace)
 	b.now = func() time.Time { return now }
-	largest, plain := newSource(expressions(4, 1024)), newSource()
+	largest, plain := newSource(expressions(4)), newSource()
 	if size := delivery.ExpressionSize(largest.Spec.Filters); size != delivery.MaxExpressions {
 		t.Fatalf("the largest source has %d bytes of expressions", size)
 	}
@@ -48,7 +48,7 @@ func TestBudgetOfANamespace(t *testing.T) {
 		s.Namespace = namespace
 		return s
 	}
-	for _, s := range []*v1alpha1.CDEventSource{plain, newSource(expressions(64, 1024)), in("other"), in(systemNamespace)} {
+	for _, s := range []*v1alpha1.CDEventSource{plain, newSource(expressions(64)), in("other"), in(systemNamespace)} {
 		if err := b.Spend(s); err != nil {
 			t.Errorf("namespace %s, %d filters: %v", s.Namespace, len(s.Spec.Filters), err)
 		}
@@ -74,7 +74,7 @@ func TestExpressionsAreMeasuredBeforeTheyAreParsed(t *testing.T) {
 		inside := eventingv1.SubscriptionsAPIFilter{Any: []eventingv1.SubscriptionsAPIFilter{{CESQL: strings.Repeat("(", 1023)}, {CESQL: strings.Repeat("(", 1023)}}}
 		s.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Not: &inside}, {All: []eventingv1.SubscriptionsAPIFilter{inside}}, {CESQL: "not CESQL"}}
 	})
-	for _, s := range []*v1alpha1.CDEventSource{newSource(expressions(64, 1024)), newSource(expressions(5, 1024)), nested} {
+	for _, s := range []*v1alpha1.CDEventSource{newSource(expressions(64)), newSource(expressions(5)), nested} {
 		err := Check(s, systemNamespace)
 		if err == nil || !strings.Contains(err.Error(), "together they must not have more than 4096") || strings.Count(err.Error(), "\n") > 1 {
 			t.Errorf("%v", err)
@@ -89,7 +89,7 @@ func BenchmarkCheck(b *testing.B) {
 		s.Spec.Filters = []eventingv1.SubscriptionsAPIFilter{{CESQL: "type LIKE 'dev.cdevents.service.%' AND subject LIKE 'service/shop/%'"}}
 	})
 	took := map[string]time.Duration{}
-	for name, s := range map[string]*v1alpha1.CDEventSource{"usual": usual, "largest": newSource(expressions(4, 1024)), "refused": newSource(expressions(64, 1024))} {
+	for name, s := range map[string]*v1alpha1.CDEventSource{"usual": usual, "largest": newSource(expressions(4)), "refused": newSource(expressions(64))} {
 		for range 3 {
 			_ = Check(s, systemNamespace) // fills the parser's caches
 		}

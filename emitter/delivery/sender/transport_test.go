@@ -282,7 +282,7 @@ func TestHostsAllowedByTheOperator(t *testing.T) {
 // A host must be dialled as it is written, with and without a list.
 func TestHostsThatAreDialledAsAnother(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "[::1]:0")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "[::1]:0")
 	if err != nil {
 		t.Skip("there is no IPv6 here:", err)
 	}
