@@ -85,7 +85,7 @@ func (p *process) startEmitter() {
 // startObserver creates the watched kind and its observer.
 func (p *process) startObserver() {
 	w := p.w
-	p.kind = kind.NewKind(api{w: w}, cdevents.CarriedAnnotations(), func() bool { return true }, func() lifecycle.Rules { return lifecycle.DefaultRules })
+	p.kind = kind.NewKind(api{w: w}, cdevents.CarriedAnnotations(), func() bool { return true }, serviceRules)
 	for log := range p.caches {
 		p.caches[log] = cache.NewIndexer(cache.MetaNamespaceKeyFunc, kind.Indexers())
 	}
@@ -122,4 +122,11 @@ func (w *world) sourceByUID(uid types.UID) *v1alpha1.CDEventSource {
 		return w.sources[i]
 	}
 	return nil
+}
+
+// serviceRules are the default, except that a process at rest does not have to wait for long until a new Service is an incident.
+func serviceRules() lifecycle.Rules {
+	rules := lifecycle.DefaultRules
+	rules.NotDeployedAfter = 5 * time.Second
+	return rules
 }
