@@ -56,6 +56,24 @@ func TestDefinitions(t *testing.T) {
 			story: []lifecycle.Transition{first, moved(lifecycle.TrafficShifted, 30*time.Minute, two, one), moved(lifecycle.TrafficShifted, 40*time.Minute, two, one), second},
 		},
 		{
+			name: "a change that never had traffic and is reverted", deployments: 1, stopped: 1,
+			story: []lifecycle.Transition{first, {Type: lifecycle.RolledBack, Reason: lifecycle.ReasonReverted, Time: after(time.Hour), Revision: three, Previous: two}},
+		},
+		{
+			name: "the Revision of a revert fails", deployments: 1, stopped: 1, failures: 1, restored: []time.Duration{time.Minute},
+			story: []lifecycle.Transition{
+				first, {Type: lifecycle.RolledBack, Reason: lifecycle.ReasonReverted, Time: after(time.Hour), Revision: three, Previous: two},
+				undone(lifecycle.ReasonTraffic, 61*time.Minute, one, three, time.Hour),
+			},
+		},
+		{
+			name: "a new Service that does not become ready", deployments: 1,
+			story: []lifecycle.Transition{
+				incident(lifecycle.IncidentDetected, -time.Minute, lifecycle.NotDeployed, -time.Hour, ""), first,
+				incident(lifecycle.IncidentResolved, time.Second, lifecycle.NotDeployed, -time.Hour, ""),
+			},
+		},
+		{
 			name: "a canary that is stopped at 10 %", deployments: 1, stopped: 1, restored: []time.Duration{15 * time.Minute},
 			story: []lifecycle.Transition{first, moved(lifecycle.TrafficShifted, 30*time.Minute, two, one), undone(lifecycle.ReasonWithdrawn, 45*time.Minute, one, two, 30*time.Minute)},
 		},

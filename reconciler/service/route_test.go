@@ -1,6 +1,8 @@
 package service
 
 import (
+	"fmt"
+	"hash/adler32"
 	"reflect"
 	"slices"
 	"testing"
@@ -119,5 +121,31 @@ func TestDomainMappingsAddURLs(t *testing.T) {
 	}
 	if got := lifecycle.WithURLs(nil, []string{"https://b", "https://a", "https://b"}); !slices.Equal(got, []string{"https://a", "https://b"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// A certificate decides about its own URL. The split and the way to the Service do not wait for it.
+func TestCertificateOfATagIsPending(t *testing.T) {
+	r := newRoute()
+	r.Status.Traffic[1].URL = mustURL("https://canary-cart.shop.example.com")
+	certificate := is(corev1.ConditionUnknown, "CertificateNotReady", servingv1.RouteConditionCertificateProvisioned)
+	for name, c := range map[string]struct {
+		certificate string
+		waits       []string
+	}{
+		"of the tag":          {fmt.Sprint("route-uid-cart-", adler32.Checksum([]byte("canary"))), []string{"https://canary-cart.shop.example.com"}},
+		"of the Service":      {"route-uid-cart", []string{"https://cart.shop.example.com"}},
+		"of an unknown owner": {"wildcard", []string{"https://cart.shop.example.com", "https://canary-cart.shop.example.com"}},
+	} {
+		certificate.Message = "Certificate " + c.certificate + " is not ready: Pending"
+		r.Status.URL = mustURL("https://cart.shop.example.com")
+		r.Status.Conditions = duckv1.Conditions{
+			is(corev1.ConditionUnknown, "CertificateNotReady", apis.ConditionReady), certificate,
+			is(corev1.ConditionTrue, "", servingv1.RouteConditionAllTrafficAssigned), is(corev1.ConditionTrue, "", servingv1.RouteConditionIngressReady),
+		}
+		v, ok := valueOf[routeValue](transformed(t, r).part.Value)
+		if !ok || !v.Effective || len(v.Trouble) > 0 || !slices.Equal(v.Uncertified, c.waits) {
+			t.Errorf("%s: %+v", name, v)
+		}
 	}
 }

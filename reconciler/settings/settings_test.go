@@ -35,11 +35,13 @@ func TestSettings(t *testing.T) {
 			"cluster-uri": "https://eu-1.example", "environment-id": "production", "environment-source": "https://env.example",
 			"rollback-traffic": "false", "rollback-template": "false", "rollback-withdrawn": "false",
 			"shifted-min-interval": "30s", "stabilization-window": "5s", "sink-hosts": "*.Example.com, 10.1.2.3",
+			"incident-not-deployed-after": "20m",
 		}, func(s *Settings) {
 			s.ClusterURI, s.Environment.ID, s.Environment.Source = "https://eu-1.example", "production", "https://env.example"
 			s.RollbackTraffic, s.RollbackTemplate, s.RollbackWithdrawn = false, false, false
 			s.ShiftedMinInterval, s.StabilizationWindow = 30*time.Second, 5*time.Second
 			s.SinkHosts = "*.example.com,10.1.2.3"
+			s.IncidentNotDeployedAfter = 20 * time.Minute
 		}},
 		{"kinds of environments", map[string]string{
 			"environment-kinds":                 " Cluster.cluster.x-k8s.io, XFleet.platform.example.com,Cluster.cluster.x-k8s.io,",

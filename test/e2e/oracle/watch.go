@@ -97,12 +97,13 @@ func (h *History) route(obj any) {
 	})
 }
 
-// effective returns the split of a Route that has processed its latest spec, and is Ready or in a gradual rollout. It is
-// empty otherwise.
+// effective returns the split of a Route that has processed its latest spec, and whose traffic is assigned and in the
+// ingress, or in a gradual rollout. It is empty otherwise.
 func effective(r *servingv1.Route) Split {
 	ingress := r.Status.GetCondition(servingv1.RouteConditionIngressReady)
 	inProgress := ingress != nil && ingress.Reason == rolloutInProgress
-	if r.Status.ObservedGeneration != r.Generation || !r.IsReady() && !inProgress {
+	inForce := ingress.IsTrue() && r.Status.GetCondition(servingv1.RouteConditionAllTrafficAssigned).IsTrue()
+	if r.Status.ObservedGeneration != r.Generation || !inForce && !inProgress {
 		return ""
 	}
 	percent := map[string]int64{}
@@ -111,7 +112,7 @@ func effective(r *servingv1.Route) Split {
 			percent[t.RevisionName] += *t.Percent
 		}
 	}
-	if !r.IsReady() && len(percent) == 1 {
+	if !inForce && len(percent) == 1 {
 		return "" // the target, not a step: a rollout in progress has at least two Revisions
 	}
 	return NewSplit(percent)
