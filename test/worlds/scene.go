@@ -99,7 +99,12 @@ func newScene(w world, rng *rand.Rand, asText bool) *scene {
 
 func (s *scene) sharded() bool { return s.shards > 0 }
 
-func (s *scene) now() time.Time { return s.zero.Add(time.Duration(s.at * float64(time.Second))) }
+func (s *scene) now() time.Time { return s.time(s.at) }
+
+// time is a time since the split.
+func (s *scene) time(at float64) time.Time {
+	return s.zero.Add(time.Duration(at * float64(time.Second)))
+}
 
 // unix is a time since the split as seconds since 1970.
 func (s *scene) unix(at float64) float64 { return float64(s.zero.Unix()) + at }
@@ -182,7 +187,7 @@ func (s *scene) facts() attribution.Facts {
 		})
 	}
 	for _, p := range s.pods {
-		f.Pods = append(f.Pods, p.facts(s.at))
+		f.Pods = append(f.Pods, p.facts(s))
 	}
 	return f
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
 // named returns a world of the table.
@@ -57,7 +56,7 @@ func TestNoWorldSeesTheJudge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.gate = func(spec *v1alpha1.CanaryGateSpec) { limited(.0001)(spec) }
+	w.gate = lasts(10 * time.Minute)
 	other, err := player{seed: 7, rivals: true}.once(t.Context(), w, 1)
 	if err != nil {
 		t.Fatal(err)
