@@ -162,7 +162,7 @@ func reviews(rule rbacv1.PolicyRule) bool {
 // Roles for secrets are bound by the secrets' owners, not by us, and grant only what they document.
 func TestRolesBoundByOthers(t *testing.T) {
 	t.Parallel()
-	grants := map[string]string{ //nolint:gosec // names of roles, not credentials
+	grants := map[string]string{
 		"knative-cdevents-sink-secrets": "[get] of [] [secrets]",
 		"knative-cdevents-identities":   "[get create] of [] [serviceaccounts], [create] of [] [serviceaccounts/token]",
 	}

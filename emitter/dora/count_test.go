@@ -62,7 +62,8 @@ func TestDefinitions(t *testing.T) {
 		{
 			name: "the Revision of a revert fails", deployments: 1, stopped: 1, failures: 1, restored: []time.Duration{time.Minute},
 			story: []lifecycle.Transition{
-				first, {Type: lifecycle.RolledBack, Reason: lifecycle.ReasonReverted, Time: after(time.Hour), Revision: three, Previous: two},
+				first,
+				{Type: lifecycle.RolledBack, Reason: lifecycle.ReasonReverted, Time: after(time.Hour), Revision: three, Previous: two},
 				undone(lifecycle.ReasonTraffic, 61*time.Minute, one, three, time.Hour),
 			},
 		},

@@ -63,7 +63,7 @@ func TestInvalidSettings(t *testing.T) {
 		"a typo":                   {map[string]string{"scrape-intervall": "15s"}, []string{"scrape-intervall", "mapping.<name>"}},
 		"a query without address":  {map[string]string{"query.q": checkout}, []string{"prometheus-url is missing", "such as http://"}},
 		"no address":               {map[string]string{"prometheus-url": "prometheus:9090"}, []string{`prometheus-url is "prometheus:9090"`, "without user"}},
-		"a password":               {map[string]string{"prometheus-url": "http://a:b@c"}, []string{"without user"}}, //nolint:gosec // not a real one
+		"a password":               {map[string]string{"prometheus-url": "http://a:b@c"}, []string{"without user"}},
 		"an address with a zone":   {map[string]string{"prometheus-url": "https://[::1%25.example.com]"}, []string{"prometheus-url is", "with a zone"}},
 		"a host that is not ASCII": {map[string]string{"prometheus-url": "https://prömetheus.example"}, []string{"not ASCII", "xn--"}},
 		"a wrong query":            {map[string]string{"prometheus-url": "http://p", "query.q": "total: 1\nbad: rate(x)"}, []string{"query.q: total: ", "revision={{revision}}", "query.q: bad: it is not valid PromQL"}},
