@@ -82,7 +82,7 @@ func (s Shard) plus(o Shard) Shard {
 	return Shard{OK: s.OK + o.OK, Error: s.Error + o.Error, Timeout: s.Timeout + o.Timeout, Unknown: s.Unknown + o.Unknown, Slow: s.Slow + o.Slow}
 }
 
-// Without returns what others than o did, of whom s is the sum.
+// Without returns the sum s less its part o. Rounding never makes it negative.
 func (s Shard) Without(o Shard) Shard {
 	return Shard{OK: max(0, s.OK-o.OK), Error: max(0, s.Error-o.Error), Timeout: max(0, s.Timeout-o.Timeout), Unknown: max(0, s.Unknown-o.Unknown), Slow: max(0, s.Slow-o.Slow)}
 }

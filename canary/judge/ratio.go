@@ -9,10 +9,7 @@ import "math"
 // aboveSteps are the alternatives to a limit, as multiples of its odds.
 var aboveSteps = []float64{1.5, 2, 3, 5, 10}
 
-// logAbove is the logarithm of the e-value against p ≤ limit.
-func logAbove(t tally, limit float64) float64 { return temperedAbove(t, limit, 1) }
-
-// temperedAbove is logAbove with that many bad requests counted as one.
+// temperedAbove is the logarithm of the e-value against p ≤ limit, with that many bad requests counted as one.
 func temperedAbove(t tally, limit, times float64) float64 {
 	logs := make([]float64, len(aboveSteps))
 	for i, step := range aboveSteps {

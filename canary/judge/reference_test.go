@@ -135,9 +135,10 @@ func TestEValuesAreFairBets(t *testing.T) {
 		}
 		return sum
 	}
-	near(t, "above, at the limit", bet(0.02, 0.02, logAbove), 1, 1e-9)
+	above := func(t tally, limit float64) float64 { return temperedAbove(t, limit, 1) }
+	near(t, "above, at the limit", bet(0.02, 0.02, above), 1, 1e-9)
 	near(t, "below, at the limit", bet(0.02, 0.02, logBelow), 1, 1e-9)
-	if m := bet(0.01, 0.02, logAbove); m > 1 {
+	if m := bet(0.01, 0.02, above); m > 1 {
 		t.Errorf("above, below the limit: %v on average", m)
 	}
 	if m := bet(0.03, 0.02, logBelow); m > 1 {
