@@ -106,7 +106,7 @@ format: ## Format all modules
 
 .PHONY: generate
 generate: ## Generate deep copies, golden files and the API reference of the documentation, and dashboards
-	@.ci/tool controller-gen object paths=./api/...
+	@.ci/tool controller-gen object:headerFile=.ci/header.txt paths=./api/...
 	@if grep -qs '"update"' emitter/cdevents/*_test.go; then go test ./emitter/cdevents -update; fi
 	@go run ./config/reference
 	@go run ./dashboards/generate

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package config contains no code. Its tests read the manifests in this folder as the API server
 // does, and assert what an installation promises: it writes nothing to users' objects, loses no
 // field and runs without privileges.

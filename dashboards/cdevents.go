@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package dashboards
 
 // cdevents shows whether events are delivered: one row each for sent events, pending events,

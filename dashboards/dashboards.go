@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package dashboards defines our Grafana dashboards: panels and their queries, without Grafana's
 // own types, so that a test can run every query on a Prometheus.
 //

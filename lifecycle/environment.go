@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package lifecycle
 
 // The transitions of an environment: a cluster, or whatever else a team provisions to run services in.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package lifecycle decides which transitions a watched subject went through.
 //
 // It is pure: a decision depends only on the memory of the subject, one snapshot of it and the

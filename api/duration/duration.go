@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package duration parses durations as people write them.
 //
 // Its invariant: durations are written only in the notation of Go and Kubernetes, and ISO 8601 is

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package text prepares text that others wrote for events, statuses, messages, logs and terminals.
 //
 // Its invariants: Truncate returns as much as the limit allows, as valid UTF-8. WithoutCredentials is the only place

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package tolerant decodes JSON objects that have unreadable parts.
 //
 // Its invariant: it drops as little as possible of what it cannot read, and reports the path;

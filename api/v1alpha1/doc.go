@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package v1alpha1 holds the resources of the API group knative-cdevents.dev: CDEventSource selects
 // events and their sink; CDEventSubject is the ledger of observed state and pending events; and
 // CanaryGate specifies how a canary is judged. The package also reads the annotations with which a

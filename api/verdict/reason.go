@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package verdict
 
 // Reason is a machine-readable reason for a verdict. There are few, because metrics use them as a

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package verdict defines the verdicts of gates, and their reasons.
 //
 // Its invariant: there is one word for each. A judgement, the status of a run, a metric, an event

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package attribution counts which Revision handled which requests. It has no clock and does no I/O.
 //
 // Its invariants:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package export exports the counts of attribution to Prometheus.
 //
 // Its invariants:

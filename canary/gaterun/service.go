@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package gaterun implements one run of a canary gate: it opens, chooses two Revisions,
 // analyzes what they handle, and ends with a verdict.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package judge
 
 // enough reports whether both sides have enough requests for a verdict. A side may receive far fewer

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package judge
 
 // maxAnalyses is the number of interim analyses of the shards. They are at 1/16, 1/8,

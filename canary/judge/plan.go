@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package judge decides whether a canary is worse than its baseline, and how certain that
 // is. It is pure: no clock, no I/O, no Kubernetes.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package mapping translates the series of an application to figures. It is pure: it has no I/O and no
 // state.
 //

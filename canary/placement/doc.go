@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package placement turns the traffic split of a Service into an owner for each shard of its
 // cluster, so that a Revision that gets 5 % of the requests also handles 5 % of them.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package query asks Prometheus what an operator lets gates ask: how many requests a Revision had, and how many of them
 // were bad.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package advice says why something does not work, and what to do about it.
 //
 // Its invariant: it is pure. Each finding has one action, for the cause that must be removed first. What

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package command is the command line of kubectl cdevents.
 //
 // Its invariant: a command prints what it could read and says what it could not, and why. It writes nothing

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package page serves the dashboard: a page on this machine that shows a fleet and its rollouts as they happen.
 //
 // Its invariants: it reads with the rights that its reader has, and writes nothing. It answers only on the loopback

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package reader reads what a user may see of deliveries, rollouts and gates.
 //
 // Its invariant: it only gets, lists and watches, with the credentials that it is given. What the

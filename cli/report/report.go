@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package report puts together what the commands and the page show: a fleet, the history of one object, the run
 // of a gate, and what is wrong.
 //

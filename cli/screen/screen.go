@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package screen writes text for people to a terminal or a pipe.
 //
 // Its invariants: colour and shape only repeat what the words say. What is written to a pipe, or with

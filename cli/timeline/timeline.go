@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package timeline tells what happened to an object, from its entry in the ledger.
 //
 // Its invariant: it is pure, and says only what the entry holds. The ledger keeps every event that is not

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The controller watches Knative Services and sends CDEvents about them.
 //
 // This package only wires, and makes no decisions. Everything that it starts ends with the

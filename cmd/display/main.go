@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command display is a sink for trying out a source: it prints every CloudEvent that it
 // receives, for `kubectl logs`, and stores nothing.
 package main

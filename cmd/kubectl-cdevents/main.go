@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command kubectl-cdevents shows rollouts, gates and events of Knative Services. As kubectl-cdevents or
 // kn-cdevents on the PATH, it is the plugin "cdevents" of kubectl or kn.
 package main

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command nodes lists the nodes of a new cluster. The Task of Pipeline new-environment runs it.
 //
 // Invariant: it reads one Secret and lists nodes, and writes nothing. It uses no credentials other than

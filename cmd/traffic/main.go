@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command traffic gives one Revision of a Knative Service a share of the traffic, and
 // another Revision the rest. Task knative-traffic runs it.
 //

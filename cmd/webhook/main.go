@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The webhook rejects invalid CDEventSources and CanaryGates, and invalid values in
 // the controller's ConfigMaps.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command reference writes docs/reference.md: every field of the custom resources, from the
 // CustomResourceDefinitions in config. "make generate" runs it.
 package main

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command generate writes the dashboards for Grafana, as JSON and as the ConfigMap that Grafana's
 // sidecar reads, and the rules for Prometheus, as the resource that its operator reads.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cdevents renders a transition of the lifecycle as a CDEvent, carried by a CloudEvent.
 //
 // It is pure: the same journaled transition and the same profile always give the same bytes. It

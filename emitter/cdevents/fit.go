@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package cdevents
 
 // maxKnative bounds customData.knative and customData.environment in bytes of JSON. Receivers need not accept events above 64

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package delivery sends pending events to the sinks of CDEventSources, and nothing else.
 //
 // Its invariants:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package dora counts what DORA's metrics of software delivery are made of (https://dora.dev/guides/dora-metrics/):
 // deployments, changes that fail, the lead time of changes, and the time to restore service.
 //

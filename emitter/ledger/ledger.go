@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package ledger stores what is remembered of each watched object, and the events that are
 // pending for each source, in CDEventSubjects of the controller's namespace.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package trace makes a trace of each rollout: a span for each step that is journaled, and one for each attempt to
 // deliver its event.
 //

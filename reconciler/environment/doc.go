@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package environment watches provisioned environments: clusters of Cluster API, claims, composites and managed
 // resources of Crossplane, and any other kind that an operator chooses.
 //

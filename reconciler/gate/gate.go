@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package gate runs canary gates: those that Tekton's CustomRuns request, and those that
 // watch a Service.
 //

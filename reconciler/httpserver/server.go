@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package httpserver serves HTTP to clients inside the cluster that are not trusted yet: a pipeline
 // that asks for a verdict, a pod that asks for its placement.
 //

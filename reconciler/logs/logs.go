@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package logs cuts credentials out of what is logged.
 //
 // Its invariant: whatever a logger of a returned context is given, no credential of a URL in it is written.

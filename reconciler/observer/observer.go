@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package observer turns the updates that informers see of a watched object into transitions
 // in the ledger.
 //

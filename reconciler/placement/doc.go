@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package placement keeps a plan for each stateful cluster that asks for one: which member must
 // own each shard, so that every Revision handles the percentage that the Route gives it.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package service watches Knative Services, with their Routes and Revisions.
 //
 // Its invariants: it reads and never writes. Caches hold projections of objects, so a cluster

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package settings reads ConfigMap config-cdevents.
 //
 // Its invariant: Current always returns complete and valid settings. A ConfigMap with

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package source maintains the status of CDEventSources: it resolves their sinks,
 // reports what is wrong with their specs, and shows the state of their deliveries.
 //

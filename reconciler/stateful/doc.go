@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package stateful watches the clusters that the pods of stateful Knative Services form,
 // across all Revisions of a Service.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package view is the single read model of Knative Services, for scraping, attribution,
 // gates and their HTTP API.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command bench compares the controller with Knative's ApiServerSource and with a minimal program, on one API server
 // with the same changes and the same sink, and with Prometheus on the same pods. It reports the costs of each.
 //

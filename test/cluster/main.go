@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command cluster runs a real Kubernetes with Knative and Tekton on one machine, from pinned Go modules
 // and Debian packages, for the tests, the demo and the benchmarks of knative-cdevents.
 //

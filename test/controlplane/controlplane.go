@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package controlplane gives Go tests a real etcd and kube-apiserver with this project's CRDs and, on request,
 // those of Knative Serving.
 //

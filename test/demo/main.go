@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command demo shows what this project does. A Knative Service goes from its first Revision through a canary, a
 // promotion and a rollback to its removal, with requests all the time; the demo prints every CDEvent beside the
 // traffic that a client measured. Then a gate stops a bad release of a sharded application. On request, a cluster that

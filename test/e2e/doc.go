@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package e2e tests everything a user relies on, on a real cluster with real Knative Serving and real pods.
 //
 // Invariant: only events that the sink received count. The sink shares no code with the controller, and

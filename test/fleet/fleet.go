@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package fleet puts Knative Services, sources, gates and entries of the ledger onto a real API server, for tests of what
 // shows them to users.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package journal has a router and metrics for the ledgers of tests in which no source exists.
 package journal
 

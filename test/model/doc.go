@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package model checks the protocol of the write-ahead log exhaustively, on a small model: it visits every
 // state that the protocol can reach within given bounds, and asserts in each that nothing committed is lost,
 // forked or brought back.

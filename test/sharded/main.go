@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command sharded is an application whose requests are often handled by another pod than the one they entered: its
 // carts live in shards, and each shard is a virtual actor in a cluster of all pods of all Revisions of its Service.
 //

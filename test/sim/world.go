@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package sim runs the real observer, lifecycle, ledger and delivery against a
 // simulated API server and sinks, with crashes between any two side effects.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package stage is a Knative Service for tests: what it is, what its pods count, and
 // who reads them.
 //

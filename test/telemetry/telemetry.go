@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package telemetry receives for tests what is exported by OTLP.
 package telemetry
 

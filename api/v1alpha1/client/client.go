@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package client talks to the API server about this project's resources.
 //
 // It knows only our kinds: it has no caches besides the informers that callers create, no defaults

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package credentials finds the credentials that sources show to their sinks: the value of
 // an Authorization header, a client certificate, or a token for an audience.
 //

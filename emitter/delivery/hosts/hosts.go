@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package hosts parses hosts, and lists of hosts that events and Secrets may be sent to.
 // Operators write the lists in config-cdevents, and owners of Secrets in an annotation.
 //

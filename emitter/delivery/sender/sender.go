@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package sender makes one attempt to send one CloudEvent to one HTTP sink, and reports its
 // outcome.
 //

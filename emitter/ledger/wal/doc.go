@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package wal is a write-ahead log of CDEventSubjects. What changes in many of them at about the same time costs the API server one
 // write, not one for each.
 //

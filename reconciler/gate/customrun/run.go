@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package customrun implements Tekton's contract for custom tasks, as far as gates need
 // it. It is pure.
 //

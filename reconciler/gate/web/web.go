@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package web serves the verdicts of gates that watch over HTTP, for clients without
 // CustomRuns: Flagger's webhooks, and the web provider of Argo Rollouts.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package web serves plans over HTTP to the members of the clusters that they are for.
 //
 // Its invariants:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package canary reads ConfigMap config-canary.
 //
 // Its invariant: Current always returns complete and valid settings. A ConfigMap with

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command locks hands out one lock for each name, to see whether two pods ever run the same entity at once.
 //
 // Invariant: it refuses nothing. A second holder gets the lock too, and is recorded with the first one, so that a test can count

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command receiver is a sink for tests: it stores every request unchanged, with headers, body and time of arrival,
 // in order of arrival, and returns them for the test to check.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package web is a small web application for the tests and the demo.
 //
 // Invariant: each response names the Revision that served it, so that a client can measure the real traffic split

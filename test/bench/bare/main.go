@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command bare is the simplest program for the job: it watches Services, Routes and Revisions with client-go's typed
 // informers, and posts a CloudEvent for each new traffic split of a Route. In the benchmark it is the lower bound for
 // time and, because it caches whole objects, the reference for memory.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package kit is shared by the end-to-end tests and the demo: a cluster, images for it, the controller on it, Knative
 // Services, and requests to them.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package oracle determines which events must be sent for Knative Services, and compares them with those received.
 //
 // Invariant: it shares no code with the controller. It reads what happened from Serving's own objects, and what was

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package store is a stand-in for the API server's storage of CDEventSubjects,
 // for tests that need thousands of writes a second or a crash after each one.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command app is the next version of the sample application: another image of the same name.
 package main
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package build turns pinned Go modules into the binaries and images of the cluster.
 //
 // Invariant: the result of a build depends only on its key: the part's go.mod and go.sum, the packages, the

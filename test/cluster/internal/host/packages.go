@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package host deals with the machine: the packages that must be installed, and what on it belongs to the cluster.
 //
 // Invariant: it removes only what has the cluster's own names or paths; it never guesses.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package kube reads from the cluster's API server and from etcd.
 //
 // Invariant: it writes no objects, and every connection is verified against the cluster's own authority. Writing

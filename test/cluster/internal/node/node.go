@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package node runs a real one-node Kubernetes on this machine and removes it again.
 //
 // Invariant: everything that belongs to the node has one of its names (state folder, link, tables, cgroup, mark), so

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package pki creates the certificates, keys and kubeconfigs of the cluster, like an installer of a real one.
 //
 // Invariant: every connection of the cluster is verified against an authority created here. A file that is valid for

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package platform installs the node's DNS and ingress, Knative Serving, Tekton, Prometheus, Knative Eventing, Cluster API
 // and Crossplane, with which the project is tested.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package proc starts daemons that outlive the program, and later finds and ends them.
 //
 // Invariant: it never signals a process that the cluster did not start. A process is the cluster's only if its boot, id

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package registry builds small images from files and pushes them to the cluster's registry.
 //
 // Invariant: equal input gives an equal digest: times, owners and order in a layer are fixed.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package report shows the progress of the cluster program to the user.
 //
 // Invariant: it writes to standard error only, so that standard output contains nothing but results for

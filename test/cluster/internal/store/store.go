@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package store lays out the user's cache folder, which holds finished builds.
 //
 // Invariant: a path that Publish created is complete. It appears by rename only, so an interrupt, a power cut

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command collector is an OpenTelemetry Collector with what the tests need: it receives spans by OTLP, and passes them on by OTLP.
 // Usage: collector --config FILE
 package main

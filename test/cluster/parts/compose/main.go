@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command compose is a composition function for Crossplane: it composes the clusters of the tests from NopResources, which
 // only pretend to provision something. The spec of a composite says when they become ready:
 //

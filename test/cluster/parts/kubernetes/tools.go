@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build tools
 
 // Package kubernetes pins what the cluster builds; it is never compiled itself.

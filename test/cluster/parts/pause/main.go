@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command pause holds a pod's namespaces open. It does nothing until it gets a signal.
 package main
 

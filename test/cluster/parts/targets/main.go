@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command targets is Prometheus' service discovery for pods.
 //
 // Debian builds Prometheus without discovery for Kubernetes. This program answers "http_sd" requests with the labels

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package argo decides as the controller of Argo Rollouts v1.10.0-rc1 does (analysis/analysis.go), by one metric of an AnalysisTemplate.
 //
 // Its invariants: it is pure, and has no knowledge beyond the measurements. It does not shift traffic: how much the canary has is the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package flagger decides as Flagger v1.44.0 does (pkg/controller/scheduler.go and scheduler_metrics.go), by its two built-in metrics.
 //
 // Its invariants: it is pure, and has no knowledge beyond the requests of the canary in each window. It does not shift traffic: how much

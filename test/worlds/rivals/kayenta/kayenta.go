@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package kayenta decides as NetflixACAJudge of Kayenta v2.46.0 does: each metric is compared by the test of Mann and Whitney, and the
 // share of those that pass is the score.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 package dev.knativecdevents.cart;
 
 /** The program. It refers to no class of Pekko, because Kamon must be attached before the first one is loaded. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * An application whose requests are often handled by another pod than the one they entered: each cart is an entity of one Pekko
  * cluster, sharded over all pods of all Revisions of its Service.

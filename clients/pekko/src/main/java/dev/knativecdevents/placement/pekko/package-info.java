@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /**
  * Places the shards of a Pekko cluster as the percentages of its Knative Service say.
  *
