@@ -155,3 +155,19 @@ func TestUnconfirmedStateDecidesNothingByTime(t *testing.T) {
 	bad.Unconfirmed = false
 	s.seeAt(bad, due.Add(time.Minute), IncidentDetected)
 }
+
+// A Revision with traffic is deleted: the Route says that its traffic is not assigned. That is one incident, an outage.
+func TestPinnedRevisionIsDeleted(t *testing.T) {
+	s := deployed(t)
+	s.see(routed(revs(r1, r2), to("cart-2", 100)), RevisionReady, Upgraded)
+	s.see(routed(revs(r1, r2), to("cart-1", 100)), RolledBack)
+	missing := routed(revs(r2), to("cart-1", 100))
+	missing.Ready, missing.Route.Effective = false, false
+	missing.Route.Trouble = map[Incident]*Trouble{FailedRollout: {Reason: "RevisionMissing"}}
+	s.see(missing)
+	s.seeAt(missing, s.at.Add(time.Hour), IncidentDetected)
+	if i := s.last().Incident; i.Kind != Outage || i.Reason != "RevisionMissing" {
+		t.Errorf("%+v", i)
+	}
+	s.see(routed(revs(r2), to("cart-2", 100)), Upgraded, IncidentResolved)
+}

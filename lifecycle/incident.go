@@ -140,6 +140,8 @@ func (b *builder) failedRollout() (now *Trouble, known bool) {
 		return t, true
 	case b.s.RouteStale:
 		return nil, false
+	case r != nil && b.m.Deployed && !b.served():
+		return nil, false // traffic that is not assigned is an outage then, and is announced as one
 	case r != nil:
 		return r.Trouble[FailedRollout], true
 	}
