@@ -137,7 +137,7 @@ func lag(t *testing.T, s *stage) {
 	route.Status.Conditions[0].Status, route.Status.Conditions[0].Reason = "Unknown", "IngressNotConfigured"
 	_, err = s.api.Routes(namespace).UpdateStatus(t.Context(), route, metav1.UpdateOptions{})
 	must(t, err)
-	s.refused(s.api, asked, "the Route is not Ready: Unknown IngressNotConfigured")
+	s.refused(s.api, asked, "the Route's condition IngressReady is not True: Unknown IngressNotConfigured")
 }
 
 func revisions(t *testing.T, s *stage) {

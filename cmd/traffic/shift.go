@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"knative.dev/pkg/apis"
 	"knative.dev/serving/pkg/apis/serving"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 	client "knative.dev/serving/pkg/client/clientset/versioned/typed/serving/v1"
@@ -165,8 +166,11 @@ func (r request) look(ctx context.Context, api client.ServingV1Interface, genera
 	if got, err := pinned(route.Status.Traffic); err != nil || !maps.Equal(got, want) {
 		return fmt.Errorf("the Route has %s", got), nil
 	}
-	if ready := route.Status.GetCondition(servingv1.RouteConditionReady); !ready.IsTrue() {
-		return fmt.Errorf("the Route is not Ready: %s", because(ready)), nil
+	// Not Ready: a tag's certificate may take long, and does not keep the traffic from its way.
+	for _, kind := range []apis.ConditionType{servingv1.RouteConditionAllTrafficAssigned, servingv1.RouteConditionIngressReady} {
+		if c := route.Status.GetCondition(kind); !c.IsTrue() {
+			return fmt.Errorf("the Route's condition %s is not True: %s", kind, because(c)), nil
+		}
 	}
 	return nil, nil
 }

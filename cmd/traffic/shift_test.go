@@ -121,7 +121,13 @@ func (s *stage) serveOnce(ctx context.Context) {
 		return
 	}
 	route.Status.ObservedGeneration, route.Status.Traffic = route.Generation, route.Spec.Traffic
-	route.Status.Conditions = duckv1.Conditions{{Type: servingv1.RouteConditionReady, Status: corev1.ConditionTrue}}
+	// As with a new tag whose certificate takes its time (serving#12188).
+	route.Status.Conditions = duckv1.Conditions{
+		{Type: servingv1.RouteConditionIngressReady, Status: corev1.ConditionTrue},
+		{Type: servingv1.RouteConditionAllTrafficAssigned, Status: corev1.ConditionTrue},
+		{Type: servingv1.RouteConditionCertificateProvisioned, Status: corev1.ConditionUnknown},
+		{Type: servingv1.RouteConditionReady, Status: corev1.ConditionUnknown},
+	}
 	if _, err = s.api.Routes(namespace).UpdateStatus(ctx, route, metav1.UpdateOptions{}); err != nil {
 		return
 	}
