@@ -17,5 +17,5 @@ func Truncate(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
-	return strings.ToValidUTF8(s[:limit], "") + ellipsis
+	return strings.ToValidUTF8(s[:limit], "") + ellipsis // a new string, which does not keep s in memory
 }

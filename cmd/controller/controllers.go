@@ -40,7 +40,6 @@ func (c *controllers) serviceController(ctx context.Context, cmw configmap.Watch
 		},
 		Changed: c.measuring.runner.Changed,
 	})
-	c.running.Go(func() { c.endStart(ctx, impl.WorkQueue().Len) })
 	c.services.Store(services)
 	c.gating.verdicts.Store(service.NewVerdicts(services.Saw))
 	c.measuring.watchClusters(ctx, services, c.placing)

@@ -39,7 +39,6 @@ func main() {
 
 // run returns after a signal, or with the reason why the process cannot continue.
 func run() error {
-	collectOften()
 	disableHA := flag.Bool("disable-ha", false, "Run without leader election. Only for a single replica.")
 	cfg := injection.ParseAndGetRESTConfigOrDie()
 	if cfg.QPS == 0 {
@@ -79,7 +78,6 @@ type controllers struct {
 func (c *controllers) start(ctx context.Context, cmw configmap.Watcher) {
 	c.once.Do(func() {
 		c.connect(ctx)
-		c.running.Go(func() { c.trim(ctx) })
 		c.emitting = newEmitting(ctx, c.process, cmw)
 		c.measuring = newMeasuring(ctx, c.process, cmw, c.emitting.performance())
 		c.placing = newPlacing(ctx, c.process, c.measuring)

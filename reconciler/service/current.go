@@ -80,6 +80,6 @@ func (k *Kind) reader(key types.NamespacedName, name string, part observer.Part)
 }
 
 func away(value any) bool {
-	v, ok := valueOf[domainValue](value)
+	v, ok := value.(domainValue)
 	return ok && v.Away
 }

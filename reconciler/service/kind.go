@@ -159,14 +159,14 @@ func (k *Kind) declared() map[types.NamespacedName]Declared {
 // declaration sums up what the Revisions of a Service declare.
 func (k *Kind) declaration(service types.NamespacedName) Declared {
 	parts := k.Cached(service)
-	uid, _, ok := identity(parts[partService].Value)
+	svc, ok := parts[partService].Value.(serviceValue)
 	if !ok {
 		return Declared{}
 	}
-	out, newest := Declared{UID: uid}, int64(-1)
+	out, newest := Declared{UID: svc.UID}, int64(-1)
 	for _, part := range parts {
-		r, ok := valueOf[revisionValue](part.Value)
-		if !ok || r.Owner != uid && r.Owner != "" {
+		r, ok := part.Value.(revisionValue)
+		if !ok || r.Owner != svc.UID && r.Owner != "" {
 			continue
 		}
 		out.Stateful = out.Stateful || r.Facts.Stateful != ""
@@ -190,8 +190,8 @@ func (k *Kind) Cached(key types.NamespacedName) observer.Parts {
 
 // Object implements observer.Kind.
 func (*Kind) Object(p observer.Parts) *observer.Object {
-	if uid, created, ok := identity(p[partService].Value); ok {
-		return &observer.Object{UID: uid, Created: created}
+	if svc, ok := p[partService].Value.(serviceValue); ok {
+		return &observer.Object{UID: svc.UID, Created: svc.Created}
 	}
 	return nil
 }
@@ -204,7 +204,7 @@ type Composed struct {
 
 // Compose puts a Service together from its parts. It returns nil if there is none.
 func Compose(p observer.Parts) *Composed {
-	svc, ok := valueOf[serviceValue](p[partService].Value)
+	svc, ok := p[partService].Value.(serviceValue)
 	if !ok {
 		return nil
 	}
@@ -220,7 +220,7 @@ func Compose(p observer.Parts) *Composed {
 	}
 	var domains []string
 	for name, part := range p {
-		switch v := unpack(part.Value).(type) {
+		switch v := part.Value.(type) {
 		case routeValue:
 			if v.Owner == svc.UID {
 				route := v.Route
@@ -295,7 +295,7 @@ func (k *Kind) fetch(ctx context.Context, namespace string, revisions []string) 
 		if err != nil {
 			return nil, err
 		}
-		out[partRevision+name] = observer.Part{Name: partRevision + name, Version: rev.ResourceVersion, Value: pack(value)}
+		out[partRevision+name] = observer.Part{Name: partRevision + name, Version: rev.ResourceVersion, Value: value}
 	}
 	return out, nil
 }

@@ -165,6 +165,11 @@ func revisionsOf(states []observer.State) []observer.Parts {
 	return out
 }
 
+func isRevision(value any) bool {
+	_, ok := value.(revisionValue)
+	return ok
+}
+
 // known returns the Revisions of a Service at one moment, together with those that came
 // later or were fetched, as far as they belong to it. A Revision of the same name may be
 // left of a Service that is gone.

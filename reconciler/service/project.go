@@ -33,7 +33,8 @@ const (
 	partDomain   = "domain/"
 )
 
-// serviceValue is what the caches hold, packed, of a Service.
+// serviceValue is what the caches hold of a Service. As all values here, it is never changed: what is composed of it shares
+// its maps and slices.
 type serviceValue struct {
 	UID         types.UID
 	Created     time.Time
@@ -45,7 +46,7 @@ type serviceValue struct {
 	Trouble     map[lifecycle.Incident]*lifecycle.Trouble
 }
 
-// domainValue is what the caches hold, packed, of a DomainMapping.
+// domainValue is what the caches hold of a DomainMapping.
 type domainValue struct {
 	URL string
 	// Away says that it is not Ready.
@@ -141,7 +142,7 @@ func (p projector) domain(o *servingv1beta1.DomainMapping) *stored {
 }
 
 func (projector) keep(o metav1.Object, service string, part observer.Part) *stored {
-	part.Version, part.Size, part.Value = o.GetResourceVersion(), size(part.Value), pack(part.Value)
+	part.Version, part.Size = o.GetResourceVersion(), size(part.Value)
 	name := o.GetName()
 	if strings.HasSuffix(part.Name, "/"+name) {
 		name = part.Name[len(part.Name)-len(name):] // one string for both
@@ -191,7 +192,7 @@ func size(value any) int {
 func (p projector) service(o *servingv1.Service) serviceValue {
 	return serviceValue{
 		UID:         o.UID,
-		Created:     o.CreationTimestamp.Time,
+		Created:     o.CreationTimestamp.UTC(),
 		Generation:  o.Generation,
 		Ready:       o.IsReady(),
 		EverReady:   o.Status.LatestReadyRevisionName != "",

@@ -23,15 +23,15 @@ import (
 func TestProjectService(t *testing.T) {
 	s := transformed(t, newService())
 	want := serviceValue{
-		UID: "uid-cart", Created: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC).Local(), Generation: 2, Ready: true, EverReady: true,
+		UID: "uid-cart", Created: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC), Generation: 2, Ready: true, EverReady: true,
 		Annotations: map[string]string{"cdevents.knative-cdevents.dev/commit-sha": "abc"}, Labels: map[string]string{"app": "cart"},
 	}
-	if !reflect.DeepEqual(unpack(s.part.Value), want) || !s.part.Root || s.part.Owner != "uid-cart" {
+	if !reflect.DeepEqual(s.part.Value, want) || !s.part.Root || s.part.Owner != "uid-cart" {
 		t.Errorf("got %+v", s.part)
 	}
 	lagging := newService()
 	lagging.Generation = 3
-	if v, _ := valueOf[serviceValue](transformed(t, lagging).part.Value); v.Ready {
+	if v, _ := transformed(t, lagging).part.Value.(serviceValue); v.Ready {
 		t.Error("Ready, although the status is of an older generation")
 	}
 }
@@ -52,7 +52,7 @@ func TestStandaloneObjectsAreIgnored(t *testing.T) {
 
 func TestDomainMappingBelongsToItsTarget(t *testing.T) {
 	s := transformed(t, newDomain())
-	if s.service != "cart" || s.part.Name != "domain/cart.example.com" || unpack(s.part.Value) != (domainValue{URL: "https://cart.example.com"}) {
+	if s.service != "cart" || s.part.Name != "domain/cart.example.com" || s.part.Value != (domainValue{URL: "https://cart.example.com"}) {
 		t.Errorf("%+v", s)
 	}
 	// One that is not Ready is away, not gone: its URL is known.
@@ -63,7 +63,7 @@ func TestDomainMappingBelongsToItsTarget(t *testing.T) {
 	} {
 		d := newDomain()
 		change(d)
-		if s := transformed(t, d); s.service != "cart" || unpack(s.part.Value) != (domainValue{URL: "https://cart.example.com", Away: true}) {
+		if s := transformed(t, d); s.service != "cart" || s.part.Value != (domainValue{URL: "https://cart.example.com", Away: true}) {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
@@ -108,12 +108,12 @@ func TestCompose(t *testing.T) {
 		t.Errorf("got %+v", s)
 	}
 	again := parts[partService]
-	value, ok := valueOf[serviceValue](again.Value)
+	value, ok := again.Value.(serviceValue)
 	if !ok {
 		t.Fatal("not a Service")
 	}
 	value.UID = "uid-new"
-	again.Value = pack(value)
+	again.Value = value
 	parts[partService] = again
 	if s := Compose(parts); s.Snapshot.Route != nil || len(s.Snapshot.Revisions) != 0 {
 		t.Errorf("it has the parts of a deleted Service of the same name: %+v", s.Snapshot)
@@ -145,12 +145,12 @@ func TestHugeObjectsAreTruncated(t *testing.T) {
 	}
 	for name, obj := range map[string]any{"route": route, "revision": revision} {
 		p := transformed(t, obj).part
-		raw, err := json.Marshal(unpack(p.Value))
+		raw, err := json.Marshal(p.Value)
 		if err != nil || len(raw) > 20<<10 || p.Size > 20<<10 || p.Size < len(raw)/4 {
 			t.Errorf("%s: %d bytes kept, counted as %d (%v)", name, len(raw), p.Size, err)
 		}
 	}
-	if v, ok := valueOf[routeValue](transformed(t, route).part.Value); !ok || v.URLs[0] != newRoute().Status.URL.String() {
+	if v, ok := transformed(t, route).part.Value.(routeValue); !ok || v.URLs[0] != newRoute().Status.URL.String() {
 		t.Errorf("the Route's own URL is not first: %v", v.URLs[:1])
 	}
 }

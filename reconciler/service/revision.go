@@ -20,7 +20,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// revisionValue is what the caches hold, packed, of a Revision.
+// revisionValue is what the caches hold of a Revision.
 type revisionValue struct {
 	// Owner is the UID of the Service that the Revision belongs to.
 	Owner types.UID

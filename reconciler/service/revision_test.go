@@ -15,7 +15,7 @@ import (
 
 func TestProjectRevision(t *testing.T) {
 	s := transformed(t, newRevision())
-	v, ok := valueOf[revisionValue](s.part.Value)
+	v, ok := s.part.Value.(revisionValue)
 	if !ok || v.Owner != "uid-cart" || v.Facts.Generation != 2 || !v.Facts.Ready || v.Facts.UID != "uid-cart-00002" {
 		t.Fatalf("got %+v", s.part)
 	}
@@ -28,7 +28,7 @@ func TestProjectRevision(t *testing.T) {
 	}
 	unresolved := newRevision()
 	unresolved.Status.ContainerStatuses = []servingv1.ContainerStatus{{Name: "app", ImageDigest: "registry/app:2"}}
-	v, _ = valueOf[revisionValue](transformed(t, unresolved).part.Value)
+	v, _ = transformed(t, unresolved).part.Value.(revisionValue)
 	if v.Facts.Images[0].Digest != "" {
 		t.Errorf("a tag is used as a digest: %+v", v.Facts.Images[0])
 	}
@@ -38,7 +38,7 @@ func TestTemplateHash(t *testing.T) {
 	hash := func(change func(*servingv1.Revision)) string {
 		r := newRevision()
 		change(r)
-		v, ok := valueOf[revisionValue](transformed(t, r).part.Value)
+		v, ok := transformed(t, r).part.Value.(revisionValue)
 		if !ok {
 			t.Fatal("not a Revision")
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// routeValue is what the caches hold, packed, of a Route.
+// routeValue is what the caches hold of a Route.
 type routeValue struct {
 	// Owner is the UID of the Service that the Route belongs to.
 	Owner types.UID

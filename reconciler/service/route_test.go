@@ -25,7 +25,7 @@ func TestProjectRoute(t *testing.T) {
 		Traffic: []lifecycle.Share{{Revision: "cart-00001", Percent: 90}, {Revision: "cart-00002", Percent: 10}},
 		URLs:    []string{"http://cart.shop.example.com", "http://canary-cart.shop.example.com"},
 	}}
-	if !reflect.DeepEqual(unpack(s.part.Value), want) || s.service != "cart" || s.part.Owner != "uid-cart" {
+	if !reflect.DeepEqual(s.part.Value, want) || s.service != "cart" || s.part.Owner != "uid-cart" {
 		t.Errorf("got %+v", s.part)
 	}
 }
@@ -49,7 +49,7 @@ func TestSplitIsEffective(t *testing.T) {
 			r.Generation = c.generation
 			r.Status.Conditions = duckv1.Conditions{c.ready, c.ingress}
 			r.Status.Traffic = split("cart-00001", "cart-00002")
-			v, ok := valueOf[routeValue](transformed(t, r).part.Value)
+			v, ok := transformed(t, r).part.Value.(routeValue)
 			if !ok || v.Effective != c.effective || v.Rollout != c.going {
 				t.Errorf("got %+v", v)
 			}
@@ -90,7 +90,7 @@ func TestRequestedTrafficIsNotARolloutStep(t *testing.T) {
 			is(corev1.ConditionUnknown, reasonRollout, apis.ConditionReady), is(corev1.ConditionUnknown, reasonRollout, servingv1.RouteConditionIngressReady),
 		}
 		r.Status.Traffic = c.traffic
-		if v, ok := valueOf[routeValue](transformed(t, r).part.Value); !ok || v.Effective != c.effective || v.Rollout != c.effective {
+		if v, ok := transformed(t, r).part.Value.(routeValue); !ok || v.Effective != c.effective || v.Rollout != c.effective {
 			t.Errorf("%s: got %+v", name, v)
 		}
 	}
@@ -117,7 +117,7 @@ func TestDomainMappingsAddURLs(t *testing.T) {
 		parts[p.Name] = p
 	}
 	urls := Compose(parts).Snapshot.Route.URLs
-	route, ok := valueOf[routeValue](parts[partRoute].Value)
+	route, ok := parts[partRoute].Value.(routeValue)
 	if !ok || !slices.Contains(urls, "https://cart.example.com") || urls[0] != route.URLs[0] || len(urls) != len(route.URLs)+1 {
 		t.Errorf("%q", urls)
 	}
@@ -145,7 +145,7 @@ func TestCertificateOfATagIsPending(t *testing.T) {
 			is(corev1.ConditionUnknown, "CertificateNotReady", apis.ConditionReady), certificate,
 			is(corev1.ConditionTrue, "", servingv1.RouteConditionAllTrafficAssigned), is(corev1.ConditionTrue, "", servingv1.RouteConditionIngressReady),
 		}
-		v, ok := valueOf[routeValue](transformed(t, r).part.Value)
+		v, ok := transformed(t, r).part.Value.(routeValue)
 		if !ok || !v.Effective || len(v.Trouble) > 0 || !slices.Equal(v.Uncertified, c.waits) {
 			t.Errorf("%s: %+v", name, v)
 		}

@@ -20,7 +20,7 @@ func facts(t *testing.T, annotations map[string]string) lifecycle.Revision {
 	for name, v := range annotations {
 		r.Annotations[name] = v
 	}
-	v, ok := valueOf[revisionValue](transformed(t, r).part.Value)
+	v, ok := transformed(t, r).part.Value.(revisionValue)
 	if !ok {
 		t.Fatal("not a Revision")
 	}
