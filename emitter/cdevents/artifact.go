@@ -21,7 +21,7 @@ const fieldArtifactID = "subject.content.artifactId"
 //   - pkg:generic/<service>, if no image can be named
 //
 // customData.notes explains the second and third.
-func (v rendering) artifactID(subject v1alpha1.CDEventSubjectSpec, r *lifecycle.Revision, n *notes) string {
+func artifactID(subject v1alpha1.CDEventSubjectSpec, r *lifecycle.Revision, n *notes) string {
 	switch {
 	case r == nil:
 		n.add(fieldArtifactID, "names the service: no Revision is known")
@@ -31,7 +31,7 @@ func (v rendering) artifactID(subject v1alpha1.CDEventSubjectSpec, r *lifecycle.
 		// A service is deployed from one artifact (CDEvents continuous-deployment.md, service): the
 		// image of the serving container, which comes first. Sidecars are in customData.
 		image := r.Images[0]
-		ref, ok := v.imageReference(image)
+		ref, ok := imageReference(image)
 		if !ok {
 			n.add(fieldArtifactID, "names the service: %q is not an image reference", clip(image.Image))
 			break
@@ -45,11 +45,11 @@ func (v rendering) artifactID(subject v1alpha1.CDEventSubjectSpec, r *lifecycle.
 }
 
 // imagePURL names an image where the name is optional.
-func (v rendering) imagePURL(r *lifecycle.Revision) string {
+func imagePURL(r *lifecycle.Revision) string {
 	if r == nil || len(r.Images) == 0 {
 		return ""
 	}
-	ref, ok := v.imageReference(r.Images[0])
+	ref, ok := imageReference(r.Images[0])
 	if !ok {
 		return ""
 	}
@@ -57,9 +57,9 @@ func (v rendering) imagePURL(r *lifecycle.Revision) string {
 }
 
 // imageReference combines the specified reference with the resolved one.
-func (v rendering) imageReference(i lifecycle.Image) (reference, bool) {
-	asked, askedOK := v.image(i.Image)
-	resolved, resolvedOK := v.image(i.Digest)
+func imageReference(i lifecycle.Image) (reference, bool) {
+	asked, askedOK := canonicalReference(i.Image)
+	resolved, resolvedOK := canonicalReference(i.Digest)
 	switch {
 	case resolvedOK && resolved.digest != "":
 		if askedOK && resolved.tag == "" && asked.repository == resolved.repository {

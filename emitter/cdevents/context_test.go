@@ -217,8 +217,11 @@ func TestOverridesNeverReplaceAttributes(t *testing.T) {
 		"datacontenttype": "x", "dataschema": "x", "data": "x",
 		"": "x", "with-hyphen": "x", "empty": " ", "newline": "a\r\nb", "broken": "\xff", "noncharacter": "\uffff",
 	}
+	if own := plain.Extensions(); len(own) != 2 || own["partitionkey"] != "service/shop/cart" {
+		t.Errorf("without overrides, extensions are %v", own)
+	}
 	e := render(t, p, tr)
-	want := map[string]any{"team": "checkout", "tier": "gold", "traceparent": "mine", "umlaut": "Zürich"}
+	want := map[string]any{"team": "checkout", "tier": "gold", "traceparent": "mine", "umlaut": "Zürich", "partitionkey": "service/shop/cart"}
 	if got := e.Extensions(); len(got) != len(want) {
 		t.Errorf("extensions are %v, want %v", got, want)
 	}

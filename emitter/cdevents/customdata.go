@@ -77,10 +77,10 @@ type Share struct {
 	Percent  int64  `json:"percent"`
 }
 
-func (v rendering) customData(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition, n notes) CustomData {
+func customData(subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition, n notes) CustomData {
 	d := CustomData{
 		Reason:             t.Reason,
-		PreviousArtifactID: v.imagePURL(t.Previous),
+		PreviousArtifactID: imagePURL(t.Previous),
 		Incident:           incident(t),
 		Gate:               gate(t),
 		Merged:             t.Merged,

@@ -18,16 +18,21 @@ import (
 // CloudEvents.
 const extensionTraceParent = "traceparent"
 
+// extensionPartitionKey is defined by the Partitioning extension of CloudEvents. Kafka's protocol binding
+// makes it the key of the record, as Knative's KafkaSink and Kafka Broker do.
+const extensionPartitionKey = "partitionkey"
+
 // reserved lists CloudEvents' own attributes, which the CDEvents binding fixes, and "data", which
 // would clash in a structured event.
 var reserved = []string{
 	"id", "source", "specversion", "type", "subject", "time", "datacontenttype", "dataschema", "data",
 }
 
-// extensions returns the CloudEvent's extension attributes: the trace context, if a pipeline passed
-// one on, overridden by ceOverrides.
-func extensions(profile v1alpha1.Profile, t lifecycle.Transition, n *notes) map[string]string {
-	all := map[string]string{}
+// extensions returns the CloudEvent's extension attributes: the partition key, which is the same for all
+// events about one watched object, so that they stay in order, and the trace context, if a pipeline passed
+// one on. ceOverrides overrides them.
+func extensions(profile v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition, n *notes) map[string]string {
+	all := map[string]string{extensionPartitionKey: SubjectID(subject)}
 	if parent := annotation(t, AnnotationTraceParent); parent != "" {
 		if isTraceParent(parent) {
 			all[extensionTraceParent] = parent

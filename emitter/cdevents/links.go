@@ -41,14 +41,14 @@ func ownLinks(profile v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, lin
 }
 
 // annotatedLinks connects the event with those that an annotation names.
-func (v rendering) annotatedLinks(t lifecycle.Transition, n *notes) api.EmbeddedLinksArray {
+func annotatedLinks(t lifecycle.Transition, n *notes) api.EmbeddedLinksArray {
 	var all api.EmbeddedLinksArray
 	for entry := range strings.SplitSeq(annotation(t, AnnotationLinks), ",") {
 		entry = strings.TrimSpace(entry)
 		if entry == "" {
 			continue
 		}
-		kind, id, ok := v.link(entry)
+		kind, id, ok := splitTypedLink(entry)
 		if !ok {
 			n.add("context.links", "annotation %s: %q left out; write KIND=<context id>", AnnotationLinks, clip(entry))
 			continue

@@ -35,7 +35,7 @@ type facts struct {
 	data                   api.CDEventCustomData
 }
 
-func (v rendering) render(profile v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) (Rendered, error) {
+func renderV1(profile v1alpha1.Profile, subject v1alpha1.CDEventSubjectSpec, t lifecycle.Transition) (Rendered, error) {
 	row, form, err := lookup(profile.SpecVersion, t.Type)
 	if err != nil {
 		return Rendered{}, fmt.Errorf("rendering transition %d of %s: %w", t.Sequence, SubjectID(subject), err)
@@ -47,24 +47,24 @@ func (v rendering) render(profile v1alpha1.Profile, subject v1alpha1.CDEventSubj
 	var n notes
 	id := ID(profile, subject, t.Sequence, t.Time) // before the input is prepared: it must not depend on that
 	own := ownLinks(profile, subject, t.Links)
-	profile, t = v.input(profile, t)
-	extensions := extensions(profile, t, &n)
+	profile, t = withoutCredentials(profile, t)
+	extensions := extensions(profile, subject, t, &n)
 	f := facts{
 		typ:         form.typ,
 		id:          id,
 		source:      profile.Source,
 		time:        eventTime(t.Time),
 		chain:       chainID(subject, t, &n),
-		links:       append(own, v.annotatedLinks(t, &n)...),
+		links:       append(own, annotatedLinks(t, &n)...),
 		subject:     SubjectID(subject),
 		environment: environmentOf(profile, subject, t, &n),
 	}
 	f.about(subject, t)
 	// For an incident the artifact is optional, and there may be no Revision.
 	if row.artifact && (t.Incident == nil || t.Revision != nil) {
-		f.artifact = v.artifactID(subject, t.Revision, &n)
+		f.artifact = artifactID(subject, t.Revision, &n)
 	}
-	data := v.customData(subject, t, n)
+	data := customData(subject, t, n)
 	if data.Environment != nil {
 		f.name, f.uri = data.Environment.Name, data.Environment.URL
 	}
