@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	dto "github.com/prometheus/client_model/go"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // Measured holds the controller's exported metrics of one Service, by family.
@@ -34,7 +35,7 @@ func (k *Kit) MeasuredOf(ctx context.Context, namespace, name string) (Measured,
 		if p.DeletionTimestamp != nil {
 			continue // it is being deleted, and no longer leads
 		}
-		families, err := k.families(ctx, &p, "9090", "metrics")
+		families, err := k.OwnMetrics(ctx, &p)
 		if err != nil {
 			return nil, NotYet("%v", err)
 		}
@@ -56,6 +57,11 @@ func (k *Kit) MeasuredOf(ctx context.Context, namespace, name string) (Measured,
 		return nil, NotYet("no replica has series of %s/%s", namespace, name)
 	}
 	return out, nil
+}
+
+// OwnMetrics returns the metrics of a replica of the controller by family.
+func (k *Kit) OwnMetrics(ctx context.Context, p *corev1.Pod) (map[string]*dto.MetricFamily, error) {
+	return k.families(ctx, p, "9090", "metrics")
 }
 
 // Exported returns the sum of a family of the controller's metrics in each replica, by the name of its pod.
