@@ -171,7 +171,7 @@ func (s *scene) follow() error {
 	index, pods := map[string]int32{}, map[string]*pod{}
 	for i, p := range s.pods {
 		name := string(p.uid)
-		index[name], pods[name] = int32(i), p //nolint:gosec // a few
+		index[name], pods[name] = int32(i), p
 		in.Members = append(in.Members, placement.Member{Name: name, Revision: names[p.side], Phase: placement.Up})
 		s.plan.Members = append(s.plan.Members, v1alpha1.PlacementMember{Address: name, Pod: name, Revision: names[p.side]})
 	}
