@@ -62,8 +62,8 @@ type CanaryGateSpec struct {
 	// critical and not a dry run. Defaults to ErrorRate, EntryErrors (for stateful Services
 	// only), ClientErrors and SlowRequests with a threshold of 0.5 seconds.
 	Metrics []GateMetric `json:"metrics,omitempty"`
-	// exposure specifies how far the share of requests that the canary really handles may
-	// differ from the share that the Route gives it.
+	// exposure specifies how far the share of requests that the canary really gets may
+	// differ from the share that it should get.
 	Exposure *GateExposure `json:"exposure,omitempty"`
 	// withoutPast is the verdict that replaces a Pass if it is not known how bad the baseline
 	// was before the canary's first pod, so that harm to both sides would not show: Pass or
@@ -159,21 +159,22 @@ type GateMetric struct {
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
-// GateExposure specifies how far the share of requests that the canary really handles
-// may differ from the share that the Route gives it.
+// GateExposure specifies how far the share of requests that the canary really gets may
+// differ from the share that it should get: what enters at its pods from the share in the
+// Route, and what it handles in a sharded cluster from the share in the placement plan.
 type GateExposure struct {
-	// minRatio is the smallest accepted ratio of the handled share to the share in the
-	// Route. Must be at least 0 and less than 1. Defaults to 0.5.
+	// minRatio is the smallest accepted ratio of the real share to the share in the Route or
+	// the plan. Must be at least 0 and less than 1. Defaults to 0.5.
 	MinRatio *float64 `json:"minRatio,omitempty"`
-	// maxRatio is the largest accepted ratio of the handled share to the share in the Route.
-	// Must be more than 1 and at most 1000. Defaults to 2.
+	// maxRatio is the largest accepted ratio of the real share to the share in the Route or
+	// the plan. Must be more than 1 and at most 1000. Defaults to 2.
 	MaxRatio *float64 `json:"maxRatio,omitempty"`
 	// tooHigh is the verdict that replaces a Pass if the ratio exceeds maxRatio:
 	// Inconclusive or Warn. Defaults to Inconclusive.
 	TooHigh verdict.Verdict `json:"tooHigh,omitempty"`
 	// tooLow is the verdict that replaces a Pass if the canary may get less than 0.85 of the
-	// requests that the Route gives it: Inconclusive, or Warn, which suits clients that stay
-	// with a pod. Defaults to Inconclusive.
+	// requests that the Route or the plan gives it: Inconclusive, or Warn, which suits clients
+	// that stay with a pod. Defaults to Inconclusive.
 	TooLow verdict.Verdict `json:"tooLow,omitempty"`
 }
 

@@ -34,6 +34,8 @@ type Service struct {
 	// Misplaced says what the cluster lacks to follow its plan, for messages. It is empty if every shard is
 	// where the plan for the split in effect wants it, and without a plan that members follow.
 	Misplaced string
+	// Plan is the placement plan that members follow; nil without one. Nothing in it may be changed.
+	Plan      *v1alpha1.ShardPlacementStatus
 	Revisions []Revision
 }
 

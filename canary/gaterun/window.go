@@ -44,6 +44,7 @@ func (b windowBuilder) window(canary, baseline types.UID) judge.Window {
 	if all > 0 {
 		w.Handled = w.Canary.Finished / all
 	}
+	w.Planned = b.planned(canary)
 	w.Shards = b.shards(canary, baseline)
 	w.Pods = b.pods(baseline)
 	w.Young = judge.Young{Canary: b.young(canary), Baseline: b.young(baseline)}
@@ -82,6 +83,7 @@ func (b windowBuilder) arm(uid types.UID) judge.Arm {
 	if a.EntryUnknown = b.missing(uid, "entry_requests_total"); entered[mapping.Unknown] > 0 && a.EntryUnknown == "" {
 		a.EntryUnknown = string(attribution.EntryOutcomesUnknown)
 	}
+	_, a.EntryTook = tally.Durations(false)
 	a.Codes = tally.Codes()
 	a.NoCodes = b.missing(uid, "entry_requests_total") == string(attribution.EntryMetricsUnavailable)
 	buckets, took := tally.Durations(b.stateful(uid))

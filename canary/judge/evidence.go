@@ -26,8 +26,10 @@ type evidence struct {
 	Handled  weighted `json:"handled"`
 	Required weighted `json:"required"`
 
-	// Reached is what the canary got of its share.
+	// Reached is what the canary got of what the Route gives it, Placed what it handled of the shards that
+	// a placement plan gives it.
 	Reached reached `json:"reached,omitzero"`
+	Placed  reached `json:"placed,omitzero"`
 
 	Open openings `json:"open,omitzero"`
 
@@ -84,9 +86,7 @@ func (e *evidence) add(p Plan, w Window, began time.Duration) {
 		e.Started += whole(w.Canary.Started, 0).N
 		e.Unaccounted += whole(w.Canary.Unaccounted, 0).N
 	}
-	e.Handled.add(w.Handled, canary+baseline)
-	e.Required.add(w.Required, canary+baseline)
-	e.Reached.add(w.reached(p, canary, baseline))
+	e.expose(p, w, canary, baseline)
 	e.Unsettled, e.Unanswering = w.Unsettled, w.Unanswering
 	fresh := e.Shards.takeFresh(p, &w, began)
 	e.Young.add(w, fresh)

@@ -28,12 +28,7 @@ func (j *Judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration
 	if p.Sharded {
 		say = append(say, explainShards(j, e, c))
 	}
-	if tooHigh(p, j) || tooLow(p, j) {
-		say = append(say, fmt.Sprintf("the canary handled %.1f %% of the requests, and the Route gives it %.1f %%", 100**j.HandledShare, 100**j.RequiredShare))
-	}
-	if ratio, deviation := e.Reached.ratio(); e.Reached.low() {
-		say = append(say, fmt.Sprintf("the canary got %.2f of the requests that the Route gives it (standard error %.2f): others may have ended before its pods", ratio, deviation))
-	}
+	say = append(say, j.explainExposure(p, e)...)
 	if e.Restarts > 0 {
 		say = append(say, fmt.Sprintf("%.0f restarts of the canary's containers, and only %.0f are tolerated", e.Restarts, max(0, p.Limits.Restarts)))
 	}

@@ -83,10 +83,11 @@ type Metric struct {
 	DryRun bool
 }
 
-// Exposure limits the canary's handled share, as a ratio to the share that the Route assigns.
+// Exposure limits what the canary gets, as a ratio to what the Route gives it, and what it handles of a
+// sharded Service, as a ratio to what a placement plan gives it.
 type Exposure struct {
 	Min, Max float64
-	// Warn instead of Inconclusive if it handles too much, and WarnLow if it may get less than 0.85 of
+	// Warn instead of Inconclusive if it gets too much, and WarnLow if it may get less than 0.85 of
 	// its share.
 	Warn, WarnLow bool
 }
@@ -123,6 +124,8 @@ type Window struct {
 	Required, Handled float64
 	// Entered is the canary's share of what entered at all Revisions.
 	Entered float64
+	// Planned compares handled requests with a placement plan; empty without one.
+	Planned Planned
 	// RequestTimeout is the timeout of the canary's requests.
 	RequestTimeout time.Duration
 	// Unsettled means that shards were being handed over.
@@ -141,6 +144,8 @@ type Arm struct {
 	// EntryUnknown, if not empty, is the reason why they have no meaning.
 	Entered, EntryErrors float64
 	EntryUnknown         string
+	// EntryTook is the total seconds of the entered requests, 0 if unknown.
+	EntryTook float64
 	// Codes counts entered requests by status code. A key that is not three digits is a code that is
 	// not known. NoCodes means that nothing counts them.
 	Codes   map[string]float64
@@ -204,9 +209,12 @@ type Judgement struct {
 	// Samples that each side has, and still needs.
 	Canary   Samples `json:"canary"`
 	Baseline Samples `json:"baseline"`
-	// RequiredShare and HandledShare of the canary over the judged windows.
+	// RequiredShare and HandledShare of the canary over the judged windows. ExpectedShare is what
+	// HandledShare is compared with: RequiredShare in an ordinary Service, the part of the requests whose
+	// shards the placement plan gives the canary in a sharded one; nil if it is not compared.
 	RequiredShare *float64 `json:"requiredShare,omitempty"`
 	HandledShare  *float64 `json:"handledShare,omitempty"`
+	ExpectedShare *float64 `json:"expectedShare,omitempty"`
 	Metrics       []Result `json:"metrics,omitempty"`
 }
 

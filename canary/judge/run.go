@@ -71,6 +71,7 @@ func (r *Run) evaluate(p Plan, elapsed time.Duration) Judgement {
 		Baseline:      Samples{Requests: e.Baseline, Missing: max(0, p.MinBaseline-e.Baseline)},
 		HandledShare:  e.Handled.mean(),
 		RequiredShare: e.Required.mean(),
+		ExpectedShare: e.expected(p),
 	}
 	for i, m := range p.Metrics {
 		d := e.Metrics[m.Name]

@@ -41,10 +41,10 @@ func (j *Judgement) decide(p Plan, e *evidence, elapsed time.Duration) {
 		}
 	}
 	j.coldStart(p, e)
-	if j.Verdict == verdict.Pass && p.Exposure.WarnLow && e.Reached.low() {
+	if j.Verdict == verdict.Pass && p.Exposure.WarnLow && e.low() {
 		j.Verdict, j.Reasons = verdict.Warn, append([]verdict.Reason{verdict.ExposureMismatch}, j.Reasons...)
 	}
-	if tooLow(p, j) {
+	if e.tooLow(p) {
 		j.Reasons = append(j.Reasons, verdict.ExposureMismatch)
 	}
 	j.Reasons = unique(j.Reasons)
@@ -84,7 +84,7 @@ func (j *Judgement) lacking(p Plan, e *evidence, elapsed time.Duration) []verdic
 	if j.Baseline.Missing > 0 && e.Canary+e.Baseline > 0 {
 		why = append(why, verdict.BaselineMissing)
 	}
-	if tooHigh(p, j) && !p.Exposure.Warn {
+	if e.tooHigh(p) && !p.Exposure.Warn {
 		why = append(why, verdict.ExposureMismatch)
 	}
 	if len(e.worsening(p)) > 0 {
@@ -93,7 +93,7 @@ func (j *Judgement) lacking(p Plan, e *evidence, elapsed time.Duration) []verdic
 	if e.mostlyYoung() {
 		why = append(why, verdict.ColdStart)
 	}
-	if e.Reached.low() && !p.Exposure.WarnLow && j.Canary.Missing == 0 {
+	if e.low() && !p.Exposure.WarnLow && j.Canary.Missing == 0 {
 		why = append(why, verdict.ExposureMismatch)
 	}
 	if e.Unsettled {
@@ -106,14 +106,6 @@ func (j *Judgement) lacking(p Plan, e *evidence, elapsed time.Duration) []verdic
 		why = append(why, verdict.HangingRequests)
 	}
 	return append(why, e.Open.lacks(p, elapsed))
-}
-
-func tooHigh(p Plan, j *Judgement) bool {
-	return p.Exposure.Max > 0 && j.HandledShare != nil && j.RequiredShare != nil && *j.HandledShare > p.Exposure.Max**j.RequiredShare
-}
-
-func tooLow(p Plan, j *Judgement) bool {
-	return j.HandledShare != nil && j.RequiredShare != nil && *j.HandledShare < p.Exposure.Min**j.RequiredShare
 }
 
 // conclusive reports whether all metrics that count are decided, and whether the critical ones are. If
@@ -168,7 +160,7 @@ func (j *Judgement) score(p Plan, e *evidence) {
 	default:
 		j.Verdict, j.Reasons = verdict.Fail, append([]verdict.Reason{verdict.LowScore}, j.Reasons...)
 	}
-	if j.Verdict == verdict.Pass && tooHigh(p, j) {
+	if j.Verdict == verdict.Pass && e.tooHigh(p) {
 		j.Verdict, j.Reasons = verdict.Warn, append([]verdict.Reason{verdict.ExposureMismatch}, j.Reasons...)
 	}
 	j.withoutPast(p, e)

@@ -137,7 +137,7 @@ func (c Clock) forReason(g *v1alpha1.CanaryGate, reason string) string {
 	case string(verdict.InsufficientShards):
 		return "Wait until requests reach more shards, or lower minimum.shards: " + edit
 	case string(verdict.ExposureMismatch):
-		return "Turn on placement, so that the canary handles the share that its Route gives it: docs/placement.md"
+		return "Compare what the gateway answers for the canary with what its pods do, or accept another share (exposure): " + edit
 	case string(verdict.Rebalancing), string(verdict.WindowTooShort), string(verdict.Undecided), string(verdict.HangingRequests):
 		return "Wait; the run goes on by itself"
 	case string(verdict.ColdStart):

@@ -143,8 +143,8 @@ func (e *env) showShares(g *report.GateReport) {
 		return
 	}
 	text := fmt.Sprintf("%.1f %%", 100**j.HandledShare)
-	if x := g.Spec.Exposure; j.RequiredShare != nil && x != nil && *j.RequiredShare > 0 {
-		switch ratio := *j.HandledShare / *j.RequiredShare; {
+	if x := g.Spec.Exposure; j.ExpectedShare != nil && x != nil && *j.ExpectedShare > 0 {
+		switch ratio := *j.HandledShare / *j.ExpectedShare; {
 		case x.MaxRatio != nil && ratio > *x.MaxRatio:
 			text += fmt.Sprintf(", %.1f times its share; at most %v is accepted", ratio, *x.MaxRatio)
 		case x.MinRatio != nil && ratio < *x.MinRatio:

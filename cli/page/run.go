@@ -39,8 +39,8 @@ func (s *Server) run(g *report.GateReport) run {
 	if m := g.Run.Minimum; m != nil {
 		out.CanaryNeeds, out.BaselineNeeds = least(m.CanaryRequests, out.CanaryNeeds), least(m.BaselineRequests, out.BaselineNeeds)
 	}
-	if x := g.Spec.Exposure; x != nil && j.RequiredShare != nil {
-		out.Least, out.Most = times(*j.RequiredShare, x.MinRatio), times(*j.RequiredShare, x.MaxRatio)
+	if x := g.Spec.Exposure; x != nil && j.ExpectedShare != nil {
+		out.Least, out.Most = times(*j.ExpectedShare, x.MinRatio), times(*j.ExpectedShare, x.MaxRatio)
 	}
 	if g.Run.Verdict == verdict.Running {
 		out.More = advice.Forecast(*j, s.Now().Sub(g.Run.StartTime.Time)).Round(time.Second).Seconds()

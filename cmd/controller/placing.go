@@ -34,6 +34,7 @@ func newPlacing(ctx context.Context, p *process, m *measuring) *placing {
 	var err error
 	out.plans, err = web.NewPlans(informer)
 	must(ctx, "watching placements", err)
+	m.view.UsePlans(out.plans.Get)
 	metrics := placement.NewMetrics(p.isLeaderFor)
 	must(ctx, "registering the metrics of placements", prometheus.Register(metrics))
 	out.placer = placement.NewPlacer(placement.Options{

@@ -46,7 +46,7 @@ func (v *View) Split(key types.NamespacedName) *gaterun.Service {
 }
 
 func (v *View) seen(key types.NamespacedName, uid types.UID, snapshot lifecycle.Snapshot) *gaterun.Service {
-	out := &gaterun.Service{UID: uid, Settled: snapshot.Ready, Moving: v.moving(key), Misplaced: v.misplaced(key, uid, snapshot.Route)}
+	out := &gaterun.Service{UID: uid, Settled: snapshot.Ready, Moving: v.moving(key), Misplaced: v.misplaced(key, uid, snapshot.Route), Plan: v.plan(key, uid, snapshot.Route)}
 	percent := map[string]int64{}
 	if route := snapshot.Route; route != nil {
 		out.Effective, out.Rollout = route.Effective, route.Rollout
@@ -60,6 +60,25 @@ func (v *View) seen(key types.NamespacedName, uid types.UID, snapshot lifecycle.
 		})
 	}
 	return out
+}
+
+// plan returns the placement plan for the split that the members of a cluster follow; nil if there is none, or if the coordinator does
+// not follow plans.
+func (v *View) plan(key types.NamespacedName, uid types.UID, route *lifecycle.Route) *v1alpha1.ShardPlacementStatus {
+	v.mu.Lock()
+	c, plans := v.clusters[key], v.plans
+	v.mu.Unlock()
+	if plans == nil || route == nil || c == nil || c.Placement == nil || c.Placement.Mode != lifecycle.PlacementEnforce || c.Placement.Coordinator != "" {
+		return nil
+	}
+	if !slices.Equal(c.Placement.Split, lifecycle.Split(route.Traffic)) {
+		return nil
+	}
+	stored := plans(uid)
+	if stored == nil || stored.Status.Mode != v1alpha1.PlacementEnforce {
+		return nil
+	}
+	return &stored.Status
 }
 
 // moving reports whether the cluster is known to be moving shards.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
@@ -72,6 +73,48 @@ func TestMisplacedShards(t *testing.T) {
 		snapshot := lifecycle.Snapshot{Route: &lifecycle.Route{Effective: true, Rollout: c.rollout, Traffic: ten}}
 		if got := v.seen(cartKey, "u", snapshot).Misplaced; got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// Gates compare what is handled with a plan only if it is for the split in effect and the cluster follows it.
+func TestPlanForGates(t *testing.T) {
+	t.Parallel()
+	ten := []lifecycle.Share{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}
+	all := []lifecycle.Share{{Revision: "cart-1", Percent: 100}}
+	stored := &v1alpha1.ShardPlacement{Status: v1alpha1.ShardPlacementStatus{Version: 7, Mode: v1alpha1.PlacementEnforce}}
+	observed := &v1alpha1.ShardPlacement{Status: v1alpha1.ShardPlacementStatus{Version: 8, Mode: v1alpha1.PlacementObserve}}
+	for name, c := range map[string]struct {
+		placement *lifecycle.Placement
+		stored    *v1alpha1.ShardPlacement
+		want      bool
+	}{
+		"followed":              {&lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten, Pending: 3}, stored, true},
+		"not stored":            {&lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten}, nil, false},
+		"stored for observing":  {&lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten}, observed, false},
+		"for observing":         {&lifecycle.Placement{Mode: lifecycle.PlacementObserve, Split: ten}, stored, false},
+		"for another split":     {&lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: all}, stored, false},
+		"nothing follows":       {&lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten, Coordinator: "cart-1"}, stored, false},
+		"the cluster has none":  {&lifecycle.Placement{}, stored, false},
+		"it is not known where": {nil, stored, false},
+	} {
+		v, _ := viewOf(&fakePods{}, lifecycle.Snapshot{})
+		snapshot := lifecycle.Snapshot{Route: &lifecycle.Route{Effective: true, Traffic: ten}}
+		v.SawCluster(cartKey, observer.Part{Value: &lifecycle.Cluster{ClusterStatus: lifecycle.ClusterStatus{State: lifecycle.ClusterReady, Placement: c.placement}}})
+		if got := v.seen(cartKey, "u", snapshot).Plan; got != nil {
+			t.Errorf("%s: a plan before plans are known", name)
+		}
+		v.UsePlans(func(uid types.UID) *v1alpha1.ShardPlacement {
+			if uid != "u" {
+				t.Errorf("asked for %s", uid)
+			}
+			return c.stored
+		})
+		if got := v.seen(cartKey, "u", snapshot).Plan; (got != nil) != c.want || got != nil && got.Version != 7 {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if got := v.seen(cartKey, "u", lifecycle.Snapshot{}).Plan; got != nil {
+			t.Errorf("%s: a plan without a Route", name)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
@@ -53,12 +54,21 @@ type View struct {
 	owned map[types.UID]ownership
 	// clusters holds the latest observation of each cluster.
 	clusters map[types.NamespacedName]*lifecycle.Cluster
+	// plans returns the placement plan of a Service, or nil; nil before UsePlans.
+	plans func(service types.UID) *v1alpha1.ShardPlacement
 }
 
 // New returns a view of the watched Services. watched returns nil until they are watched.
 // warn logs what an operator should know.
 func New(p Pods, watched func() Services, warn func(message string, keysAndValues ...any)) *View {
 	return &View{pods: p, watched: watched, warn: warn, owned: map[types.UID]ownership{}, clusters: map[types.NamespacedName]*lifecycle.Cluster{}}
+}
+
+// UsePlans sets where the placement plans of Services are.
+func (v *View) UsePlans(get func(service types.UID) *v1alpha1.ShardPlacement) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.plans = get
 }
 
 // SawCluster stores an observation of a Service's cluster, or removes it. While a poll cannot tell where the shards are, as often

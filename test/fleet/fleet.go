@@ -184,7 +184,7 @@ func Run(now time.Time, requests, handled float64) *v1alpha1.GateRun {
 		Message: fmt.Sprintf("Judging cart-00002 against cart-00001: %.0f requests of the canary, %.0f of the baseline; %.0f and 0 more are needed", requests, 9*requests, 300-requests),
 		Report: Raw(judge.Judgement{
 			Verdict: verdict.Running, Canary: judge.Samples{Requests: requests, Missing: 300 - requests, Shards: 12}, Baseline: judge.Samples{Requests: 9 * requests, Shards: 88},
-			RequiredShare: Ratio(.1), HandledShare: &handled, Metrics: []judge.Result{
+			RequiredShare: Ratio(.1), HandledShare: &handled, ExpectedShare: Ratio(.1), Metrics: []judge.Result{
 				{Name: "ErrorRate", Verdict: verdict.Running, Reason: verdict.InsufficientSample, Canary: Ratio(.05), Baseline: Ratio(.01), Low: Ratio(.02), High: Ratio(.09), EFail: 6.3, EFailLimit: 40, EPass: .2, EPassLimit: 20, Missing: 240},
 				{Name: "SlowRequests", Verdict: verdict.Pass, Reason: verdict.Negligible, Canary: Ratio(0), Baseline: Ratio(.002), EFail: .4, EFailLimit: 40, EPass: 31, EPassLimit: 20},
 			},

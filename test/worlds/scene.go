@@ -4,16 +4,20 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/attribution"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
+	"github.com/knative-cdevents/knative-cdevents/canary/placement"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
@@ -45,6 +49,8 @@ type scene struct {
 	owner []*pod
 	// upTo is the traffic of each shard and all before it.
 	upTo []float64
+	// plan is the placement plan since the split, if there is one.
+	plan *v1alpha1.ShardPlacementStatus
 	// due holds the open requests by the second in which they end.
 	due map[int][]request
 
@@ -119,7 +125,9 @@ func (s *scene) second() error {
 		}
 	}
 	if s.at == 0 {
-		s.move()
+		if err := s.move(); err != nil {
+			return err
+		}
 	}
 	if err := s.events(); err != nil {
 		return err
@@ -130,12 +138,63 @@ func (s *scene) second() error {
 	return s.scrape()
 }
 
-// move gives the canary's pods their part of the shards, chosen at random.
-func (s *scene) move() {
+// move gives the canary's pods their part of the shards: by plan, or chosen at random.
+func (s *scene) move() error {
+	if s.drift > 0 {
+		s.change()
+	}
+	if s.planned {
+		return s.follow()
+	}
 	mine := s.of(canary)
-	for i, shard := range s.rng.Perm(s.shards)[:int(math.Round(float64(s.shards)*float64(s.percent)/100))] {
+	for i, shard := range s.rng.Perm(s.shards)[:int(math.Round(float64(s.shards)*s.owns))] {
 		s.owner[shard] = mine[i%len(mine)]
 	}
+	return nil
+}
+
+// change gives each shard another traffic.
+func (s *scene) change() {
+	all, before := 0.0, 0.0
+	for i, upTo := range s.upTo {
+		all += (upTo - before) * math.Exp(s.drift*s.rng.NormFloat64())
+		s.upTo[i], before = all, upTo
+	}
+}
+
+// follow makes a plan as the controller does, and moves shards as it says.
+func (s *scene) follow() error {
+	in := placement.Input{Shares: []placement.Share{
+		{Revision: names[baseline], Percent: int(100 - s.percent)}, {Revision: names[canary], Percent: int(s.percent)},
+	}}
+	s.plan = &v1alpha1.ShardPlacementStatus{Mode: v1alpha1.PlacementEnforce}
+	index, pods := map[string]int32{}, map[string]*pod{}
+	for i, p := range s.pods {
+		name := string(p.uid)
+		index[name], pods[name] = int32(i), p
+		in.Members = append(in.Members, placement.Member{Name: name, Revision: names[p.side], Phase: placement.Up})
+		s.plan.Members = append(s.plan.Members, v1alpha1.PlacementMember{Address: name, Pod: name, Revision: names[p.side]})
+	}
+	loads := s.counts.Loads(service)
+	for shard, owner := range s.owner {
+		in.Owners = append(in.Owners, string(owner.uid))
+		in.Load = append(in.Load, loads[attribution.ShardKey{Entity: entity, Shard: strconv.Itoa(shard)}])
+	}
+	plan, err := placement.New(in)
+	if err != nil {
+		return fmt.Errorf("planning: %w", err)
+	}
+	one := v1alpha1.PlacementEntityType{Name: entity, Shards: int32(s.shards)} //nolint:gosec // a few
+	for _, owner := range plan.Owners {
+		one.Owners = append(one.Owners, index[owner])
+	}
+	for i, m := range plan.Moves {
+		if !s.half || i%2 == 0 {
+			s.owner[m.Shard] = pods[m.To]
+		}
+	}
+	s.plan.EntityTypes = []v1alpha1.PlacementEntityType{one}
+	return nil
 }
 
 // shard returns the shard of a request.
@@ -208,7 +267,7 @@ func (s *scene) percentOf(one side) float64 {
 
 // state is the Service as a gate sees it.
 func (s *scene) state() *gaterun.Service {
-	out := &gaterun.Service{UID: "uid-of-cart", Settled: true, Effective: true}
+	out := &gaterun.Service{UID: "uid-of-cart", Settled: true, Effective: true, Plan: s.plan}
 	for i, one := range []side{baseline, canary} {
 		out.Revisions = append(out.Revisions, gaterun.Revision{
 			Name: names[one], UID: revisions[one], Generation: int64(i + 1), Percent: int64(s.percentOf(one)), Stateful: s.sharded(),

@@ -28,8 +28,12 @@ type world struct {
 	pods [2]int
 	// shards is the number of shards; 0 for an ordinary Service.
 	shards int
-	// uneven is the sigma of the shards' traffic, lognormal.
-	uneven float64
+	// uneven is the sigma of the shards' traffic, lognormal, and drift that of how it changes at the split.
+	uneven, drift float64
+	// planned has the controller's planner choose the canary's shards, by the traffic before the split; if half, only every other of
+	// its moves is made. Otherwise chance gives the canary this part of the shards.
+	planned, half bool
+	owns          float64
 	// before is how long the controller has watched the Service before the split.
 	before time.Duration
 	// late is how many seconds after the baseline's pods the canary's are read.
@@ -99,6 +103,9 @@ func (w world) withDefaults() world {
 	}
 	if w.share == 0 {
 		w.share = float64(w.percent) / 100
+	}
+	if w.owns == 0 {
+		w.owns = float64(w.percent) / 100
 	}
 	if w.pods == [2]int{} {
 		w.pods = [2]int{9, 1}

@@ -5,10 +5,15 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // named returns a world of the table.
@@ -86,6 +91,87 @@ func TestEveryWorldIsPlayed(t *testing.T) {
 			if n := s.gate[one].now.requests; n == 0 && !strings.Contains(id, "hangs") && !strings.Contains(id, "long requests") {
 				t.Errorf("%s: %s had no request", id, names[one])
 			}
+		}
+	}
+}
+
+// What the gateway, the Route and the placement plan make of the canary's share decides whether it may pass.
+func TestShareOfTheCanary(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]verdict.Verdict{
+		"30 % end as 503 before the canary's pods":                                       verdict.Inconclusive,
+		"30 % end as 503 before the canary's pods, sharded":                              verdict.Inconclusive,
+		"sticky clients, the canary has 14 of 20 %":                                      verdict.Inconclusive,
+		"sticky clients, the canary has 14 of 20 %; tooLow: Warn":                        verdict.Warn,
+		"requests to the canary take 60 s; timeout 6 min":                                verdict.Pass,
+		"requests take 60 s, sharded with a plan":                                        verdict.Pass,
+		"sharded, entry 5 %, handled a third":                                            verdict.Pass,
+		"sharded with a plan, traffic differs by a sigma of 1.5 and changes by one of 1": verdict.Pass,
+		"sharded with a plan, half of its moves are not made":                            verdict.Inconclusive,
+	} {
+		w := named(t, "exposure", name)
+		w.before = 5 * time.Minute
+		for number := range uint64(2) {
+			got, err := player{seed: 7}.once(t.Context(), w, number)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if mismatch := slices.Contains(got.reasons, string(verdict.ExposureMismatch)); got.verdict != want || mismatch != (want != verdict.Pass) {
+				t.Errorf("%s: %s %v, want %s: %s", name, got.verdict, got.reasons, want, got.message)
+			}
+		}
+	}
+}
+
+// manyRuns returns how often a world is played: once, unless WORLD_RUNS is set.
+func manyRuns() int {
+	runs, err := strconv.Atoi(os.Getenv("WORLD_RUNS"))
+	if err != nil {
+		return 1
+	}
+	return runs
+}
+
+// A healthy canary gets what it should get, whatever its share and the traffic are. docs/judging.md has the figures:
+// WORLD_RUNS=200 WORLD_SEED=101 go test ./test/worlds -run TestHealthyCanariesGetTheirShare -v
+func TestHealthyCanariesGetTheirShare(t *testing.T) {
+	t.Parallel()
+	var all []world
+	for _, rps := range []float64{33, 100, 1000} {
+		for percent, pods := range map[int64][2]int{5: {19, 1}, 10: {9, 1}, 20: {8, 2}, 50: {5, 5}} {
+			all = append(all, world{name: fmt.Sprintf("%v a second, %d %%", rps, percent), rps: rps, percent: percent, pods: pods})
+		}
+	}
+	all = append(all,
+		world{name: "sharded with a plan, 10 %", shards: 100, planned: true},
+		world{name: "sharded with a plan, 10 %, traffic differs by a sigma of 1", shards: 100, planned: true, uneven: 1},
+		world{name: "sharded with a plan, 10 %, 33 a second", shards: 100, planned: true, rps: 33},
+		world{name: "sharded, 10 %", shards: 100},
+		world{name: "sharded, 5 %, handled a third", percent: 5, owns: 1. / 3, pods: [2]int{2, 1}, shards: 100},
+	)
+	seed, err := strconv.ParseUint(os.Getenv("WORLD_SEED"), 10, 64)
+	if err != nil {
+		seed = 7
+	}
+	for _, w := range all {
+		if manyRuns() == 1 && w.rps > 100 {
+			continue // takes a second
+		}
+		w.before = time.Minute
+		r, err := player{seed: seed, runs: manyRuns(), parallel: 2}.play(t.Context(), w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mismatches := 0
+		for _, o := range r.outcomes {
+			if slices.Contains(o.reasons, string(verdict.ExposureMismatch)) {
+				mismatches++
+			}
+		}
+		_, minutes := r.medians()
+		t.Logf("%-60s %3d of %d are ExposureMismatch, %d pass, after %.1f min", w.name, mismatches, len(r.outcomes), r.count(ours, verdict.Pass), minutes)
+		if 100*mismatches > len(r.outcomes) {
+			t.Errorf("%s: %d of %d are ExposureMismatch", w.name, mismatches, len(r.outcomes))
 		}
 	}
 }

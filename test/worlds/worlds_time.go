@@ -114,9 +114,12 @@ func cold() []world {
 	return append(all,
 		world{group: group, name: "60 % slow at first, fading with 120 s; warmup 5 min", behaves: starting(slow, 120), gate: warmup(5 * time.Minute)},
 		world{group: group, name: "60 % slow at first, fading with 300 s; warmup 12 min", behaves: starting(slow, 300), gate: warmup(12 * time.Minute)},
+		world{group: group, name: "30 % fail at first, fading with 120 s; warmup 5 min", behaves: starting(failing(.3), 120), gate: warmup(5 * time.Minute)},
+		world{group: group, name: "30 % fail at first, fading with 300 s; warmup 12 min", behaves: starting(failing(.3), 300), gate: warmup(12 * time.Minute)},
 		world{group: group, name: "60 % slow at first, fading with 60 s; two pods started before, too", behaves: starting(slow, 60), happens: before},
 		world{group: group, name: "60 % slow at first, fading with 300 s; two pods started before, too", behaves: starting(slow, 300), happens: before},
 		world{group: group, name: "only the canary's pods churn, each 60 % slow for 10 s", pods: [2]int{8, 2}, percent: 20, behaves: coldFor(slow, 10), happens: each(60, replace(canary))},
+		world{group: group, name: "only the canary's pods churn, 30 % of each fail for 10 s", pods: [2]int{8, 2}, percent: 20, behaves: coldFor(failing(.3), 10), happens: each(60, replace(canary))},
 		world{group: group, name: "all pods churn, each 60 % slow for 10 s", pods: [2]int{8, 2}, percent: 20, behaves: coldFor(slow, 10), happens: both(each(120, replace(canary)), each(30, replace(baseline)))},
 		world{group: group, name: "60 % slow at first, fading with 60 s, and 1 → 5 %", bad: true, behaves: func(s *scene) func(moment) fate {
 			first := starting(slow, 60)(s)
