@@ -251,7 +251,7 @@ func (r *restarts) explain(p Plan) []string {
 		text += ": more often, but that may be chance"
 	}
 	if r.Before.N > 0 {
-		text += fmt.Sprintf(" (before the run: %.0f in %.3g h)", r.Before.K, r.Before.N/hour)
+		text += fmt.Sprintf(" (the baseline's before the run: %.0f in %.3g h)", r.Before.K, r.Before.N/hour)
 	}
 	return append(say, text)
 }

@@ -95,7 +95,7 @@ func TestRestartsAreCompared(t *testing.T) {
 		if c.long == day {
 			runs = manyRuns(500)
 		}
-		fail, warn := 0.0, 0.0
+		fail, loop, warn := 0.0, 0.0, 0.0
 		for n := range runs {
 			rng := rand.New(rand.NewPCG(uint64(n), 5))
 			r := c.of.began(rng, c.past)
@@ -104,6 +104,9 @@ func TestRestartsAreCompared(t *testing.T) {
 				w.Lives = c.of.lives(rng)
 				r.add(p, w, w.To.Sub(epoch))
 			}
+			if r.Looped {
+				loop += 1 / float64(runs)
+			}
 			switch {
 			case r.Failed || r.Looped:
 				fail += 1 / float64(runs)
@@ -111,7 +114,7 @@ func TestRestartsAreCompared(t *testing.T) {
 				warn += 1 / float64(runs)
 			}
 		}
-		t.Logf("%-48s Fail %.2f %%, Warn %.1f %%", c.name, 100*fail, 100*warn)
+		t.Logf("%-48s Fail %.2f %%, for a loop %.2f %%, Warn %.1f %%", c.name, 100*fail, 100*loop, 100*warn)
 		chance := func(share float64) float64 { return 3 * math.Sqrt(share*(1-share)/float64(runs)) }
 		if fail > c.mostFail+chance(c.mostFail) || fail < c.leastFail-chance(c.leastFail) || warn > c.mostWarn+chance(c.mostWarn) {
 			t.Errorf("%s: failed in %.4f of the runs, and warned in %.3f", c.name, fail, warn)
@@ -289,7 +292,8 @@ func TestRestartsOfYoungPods(t *testing.T) {
 		for i := range 20 {
 			w := at(i, Arm{}, Arm{})
 			w.Lives = []Life{
-				{Pod: "all", Ran: 60 * interval}, {Pod: "all", Canary: true, Ran: 20 * interval, Young: young},
+				{Pod: "all", Ran: 60 * interval},
+				{Pod: "all", Canary: true, Ran: 20 * interval, Young: young},
 				{Pod: fmt.Sprint("c", i), Canary: true, Young: young, Restarts: 1},
 			}
 			r.add(comparing(time.Hour), w, w.To.Sub(epoch))
