@@ -3,6 +3,7 @@
 package gaterun
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -74,6 +75,40 @@ func TestLimitsOfASpec(t *testing.T) {
 	spec.Limits.Restarts = &none
 	if got, want := Plan(&spec, false, time.Hour).Limits, (judge.Limits{Unaccounted: .02}); got != want {
 		t.Errorf("with a limit of 0: %+v", got)
+	}
+}
+
+// A run knows how often the baseline's pods restarted before it.
+func TestTheBaselinesRestartsAreRecalled(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1.8e9, 0)
+	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
+	facts := attribution.Facts{
+		Revisions: []attribution.Revision{{UID: "b", Name: "cart-1"}, {UID: "c", Name: "cart-2"}},
+		Pods: []attribution.Pod{
+			{UID: "p1", Revision: "b", Running: true, Began: now.Add(-time.Hour), Restarts: 5},
+			{UID: "p2", Revision: "c", Running: true, Began: now.Add(-time.Minute), Restarts: 3},
+		},
+	}
+	counts := attribution.NewCounts(func(types.NamespacedName) attribution.Facts { return facts }, func() time.Time { return now })
+	counts.Begin(key, false)
+	run, err := Open(t.Context(), Opening{Namespace: key.Namespace, ID: "run", Spec: &v1alpha1.CanaryGateSpec{Service: key.Name}, Start: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := &Service{UID: "s", Settled: true, Effective: true, Revisions: []Revision{
+		{Name: "cart-1", UID: "b", Generation: 1, Percent: 90}, {Name: "cart-2", UID: "c", Generation: 2, Percent: 10},
+	}}
+	for range 3 {
+		run.Step(Moment{Now: now, Known: true, Service: service, Counts: counts, Analyze: (*judge.Run).Analyze})
+	}
+	if !run.Gathering() {
+		t.Fatal(run.GateRun.Message)
+	}
+	want := judge.Start(now, nil)
+	want.RecallRestarts(5, time.Hour)
+	if got := run.evidence.Run.Evidence.Restarted; !reflect.DeepEqual(got, want.Evidence.Restarted) {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -211,6 +211,18 @@ func TestProofOfRestartsAgainstTheExactTest(t *testing.T) {
 	}
 }
 
+// A canary whose pods have hardly run is not condemned by a single restart.
+func TestOneRestartIsNoProof(t *testing.T) {
+	t.Parallel()
+	own := exposed{Count: sides{Canary: 1}, Ran: sides{Canary: 1, Baseline: 1e6}}
+	for _, ratio := range restartGrid {
+		if won := own.likelihood(ratio); won >= comparing(time.Hour).restartLevel()/10 || won <= 1 {
+			t.Errorf("an alternative of %v wins %v", ratio, won)
+		}
+		near(t, fmt.Sprintf("as with a part of %v", leastPart), own.likelihood(ratio), ratio/restartRatio/(1+leastPart*(ratio/restartRatio-1)), 1e-12)
+	}
+}
+
 // What happens to pods, and what becomes of a run that would pass.
 func TestSituationsOfRestarts(t *testing.T) {
 	t.Parallel()
