@@ -245,7 +245,7 @@ func TestPageDocumentsEveryField(t *testing.T) {
 		"| `schedule.warmup` | `3m` |", "| `schedule.interval` | `15s` |", "| `schedule.minDuration` | `2m` |", "| `schedule.timeout` | `30m` |",
 		"| `minimum.canaryRequests`, `.baselineRequests` | `300` |", "| `minimum.shards` | `3` |", "| `metrics[].threshold` | `0.5` |",
 		"| `metrics[].maxOddsRatio` | `3` for `ClientErrors`, `1.5` for others |", "| `metrics[].negligible` | `0.005` |", "| `exposure.minRatio`, `.maxRatio` | `0.5`, `2` |",
-		"| `limits.restarts` | `0` |", "| `limits.unaccountedRatio` | `0.01` |", "| `statistics.alpha`, `.beta` | `0.05` |", "| `score.pass`, `.warn` | `90`, `75` |",
+		"| `limits.restarts` | none |", "| `limits.unaccountedRatio` | `0.01` |", "| `statistics.alpha`, `.beta` | `0.05` |", "| `score.pass`, `.warn` | `90`, `75` |",
 		"| `score.minCoverage` | `0.5` |", "| `failOn` | `Fail`, `Error`, `Inconclusive` |",
 	} {
 		if !strings.Contains(string(page), row) {

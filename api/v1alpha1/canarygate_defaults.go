@@ -53,7 +53,6 @@ func (s *CanaryGateSpec) SetDefaults(context.Context) {
 	}
 
 	limits := ensure(&s.Limits)
-	setDefault(&limits.Restarts, 0)
 	setDefault(&limits.UnaccountedRatio, .01)
 
 	statistics := ensure(&s.Statistics)

@@ -28,7 +28,7 @@ const defaults = `{
   "exposure": {"minRatio": 0.5, "maxRatio": 2, "tooHigh": "Inconclusive"},
   "withoutPast": "Pass",
   "exposure": {"minRatio": 0.5, "maxRatio": 2, "tooHigh": "Inconclusive", "tooLow": "Inconclusive"},
-  "limits": {"restarts": 0, "unaccountedRatio": 0.01},
+  "limits": {"unaccountedRatio": 0.01},
   "statistics": {"alpha": 0.05, "beta": 0.05},
   "score": {"pass": 90, "warn": 75, "minCoverage": 0.5},
   "failOn": ["Fail", "Error", "Inconclusive"]

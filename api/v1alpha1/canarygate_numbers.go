@@ -115,8 +115,11 @@ func oneOf(field string, is, one, other verdict.Verdict) *apis.FieldError {
 }
 
 func (l *GateLimits) validate() *apis.FieldError {
-	return whole("restarts", *l.Restarts, 0, maxGateSamples).
-		Also(number("unaccountedRatio", *l.UnaccountedRatio, notNegative(), upTo(1)))
+	err := number("unaccountedRatio", *l.UnaccountedRatio, notNegative(), upTo(1))
+	if l.Restarts != nil {
+		err = whole("restarts", *l.Restarts, 0, maxGateSamples).Also(err)
+	}
+	return err
 }
 
 func (s *GateStatistics) validate() *apis.FieldError {

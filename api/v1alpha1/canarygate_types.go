@@ -181,7 +181,8 @@ type GateExposure struct {
 // GateLimits specifies limits above which a canary fails, whatever its metrics say.
 type GateLimits struct {
 	// restarts is the number of restarts of the canary's containers to tolerate. Must be at
-	// least 0. Defaults to 0.
+	// least 0. If it is omitted, the canary's restarts are compared with the baseline's, and a
+	// crash loop fails the canary.
 	Restarts *int64 `json:"restarts,omitempty"`
 	// unaccountedRatio is the tolerated ratio of requests that the canary began, but neither
 	// finished nor answered within the request timeout. Must be from 0 to 1. Defaults to

@@ -63,6 +63,13 @@ type Pod struct {
 	OOMKilled bool
 	Failed    bool
 	Ready     bool
+	// Running means that its containers have started and are not about to be ended for good. One that is started again is running,
+	// too. CrashLoop means that the kubelet waits before it does so, because the container has ended too often.
+	Running, CrashLoop bool
+	// Disrupted means that what ends or restarts its containers lies outside of the pod, such as a drained node.
+	Disrupted bool
+	// Began is when the kubelet accepted the pod; zero if that is not known.
+	Began time.Time
 	// Started is when the youngest process of its user containers started, and ReadySince when the pod last
 	// became ready; zero if that is not known.
 	Started, ReadySince time.Time

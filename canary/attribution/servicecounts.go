@@ -234,10 +234,10 @@ const (
 // Restarts returns all reasons, in a fixed order.
 func Restarts() []string { return []string{RestartedOOM, RestartedOther, RestartedFailed} }
 
-// suffered counts what happened to a pod since the last facts.
+// suffered counts what happened to a pod since the last facts, except by a disruption.
 func (c *serviceCounts) suffered(was, is Pod) {
 	t := c.tallies[is.Revision]
-	if t == nil {
+	if t == nil || is.Disrupted {
 		return
 	}
 	if grown := is.Restarts - was.Restarts; grown > 0 {

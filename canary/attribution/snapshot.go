@@ -51,6 +51,10 @@ type raw struct {
 	Entry    counters `json:"entry,omitzero"`
 	// Since is when its age began, zero if unknown.
 	Since time.Time `json:"since,omitzero"`
+	// Failed means that it has ended for good.
+	Failed bool `json:"failed,omitempty"`
+	// facts are what is known of it without reading it; not part of the JSON.
+	facts Pod
 	// young means that this process has watched it from its beginning; not part of the JSON.
 	young bool
 }
@@ -76,6 +80,8 @@ type Delta struct {
 	// Pods holds what each pod did in between, as far as it is known. It includes pods that have gone
 	// meanwhile, unless the snapshot is another process's.
 	Pods map[types.UID]PodTally
+	// Lives tells how each pod fared in between.
+	Lives map[types.UID]Life
 }
 
 // Snapshot returns the current counts of a Service; false if this process does not read it.
@@ -98,7 +104,7 @@ func (c *serviceCounts) since(from Snapshot, now time.Time) (Delta, bool) {
 			was := from.revisions[uid]
 			d.Revisions[uid] = t.minus(&was, from.shards)
 		}
-		d.Pods = d.To.podsSince(from)
+		d.Pods, d.Lives = d.To.podsSince(from), d.To.livesSince(from)
 		return d, true
 	}
 	for _, p := range c.pods {
@@ -115,7 +121,7 @@ func (c *serviceCounts) since(from Snapshot, now time.Time) (Delta, bool) {
 			p.birth.inherit(was.Since)
 		}
 	}
-	d.Pods = d.To.podsSince(from)
+	d.Pods, d.Lives = d.To.podsSince(from), d.To.livesSince(from)
 	return d, true
 }
 

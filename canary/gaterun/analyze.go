@@ -44,6 +44,7 @@ func (r *Run) gather(m Moment) {
 	}
 	e.Run = judge.Start(m.Now, known)
 	e.Run.Remember(past(from.Past(r.GateRun.Baseline.UID)))
+	e.Run.RecallRestarts(from.Lived(r.GateRun.Baseline.UID))
 	e.Run.Recall(level(from.Level(r.GateRun.Baseline.UID, r.GateRun.Canary.UID)))
 	r.evidence, r.last, r.GateRun.WaitingSince, r.GateRun.PlacedSince = e, e.Run.Last, nil, nil
 	r.setMessage("Judging %s against %s: no requests have been counted yet", r.GateRun.Canary.Name, r.GateRun.Baseline.Name)

@@ -25,7 +25,7 @@ func Plan(spec *v1alpha1.CanaryGateSpec, sharded bool, deadline time.Duration) j
 			Min: deref(spec.Exposure.MinRatio), Max: deref(spec.Exposure.MaxRatio), Warn: spec.Exposure.TooHigh == verdict.Warn,
 			WarnLow: spec.Exposure.TooLow == verdict.Warn,
 		},
-		Limits: judge.Limits{Restarts: float64(deref(spec.Limits.Restarts)), Unaccounted: deref(spec.Limits.UnaccountedRatio)},
+		Limits: limits(spec.Limits),
 		Score:  judge.Score{Pass: deref(spec.Score.Pass), Warn: deref(spec.Score.Warn), MinCoverage: deref(spec.Score.MinCoverage)},
 	}
 	for _, m := range spec.Metrics {
@@ -40,6 +40,14 @@ func Plan(spec *v1alpha1.CanaryGateSpec, sharded bool, deadline time.Duration) j
 		})
 	}
 	return p
+}
+
+// limits of the spec. Restarts are compared with the baseline's, unless they have a limit.
+func limits(of *v1alpha1.GateLimits) judge.Limits {
+	if of.Restarts == nil {
+		return judge.Limits{Restarts: -1, CompareRestarts: true, Unaccounted: deref(of.UnaccountedRatio)}
+	}
+	return judge.Limits{Restarts: float64(*of.Restarts), Unaccounted: deref(of.UnaccountedRatio)}
 }
 
 // decidesBy reports whether a critical metric is of a kind. A second test of what it

@@ -4,6 +4,8 @@ package gaterun
 
 import (
 	"maps"
+	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -14,12 +16,14 @@ import (
 // podNameLength shortens a pod's UID. It still tells the pods of one Service apart.
 const podNameLength = 13
 
+func podName(uid types.UID) string { return string(uid)[:min(podNameLength, len(uid))] }
+
 // pods returns what each grown pod of a Revision did since the last analysis.
 func (b windowBuilder) pods(revision types.UID) map[string]judge.Arm {
 	out := map[string]judge.Arm{}
 	for uid, pod := range b.delta.Pods {
-		if pod.Revision == revision && !b.isYoung(pod) {
-			out[string(uid)[:min(podNameLength, len(uid))]] = b.podArm(pod)
+		if pod.Revision == revision && !b.isYoung(pod.Since) {
+			out[podName(uid)] = b.podArm(pod)
 		}
 	}
 	return out
@@ -29,18 +33,35 @@ func (b windowBuilder) pods(revision types.UID) map[string]judge.Arm {
 func (b windowBuilder) young(revision types.UID) judge.Arm {
 	var out judge.Arm
 	for _, pod := range b.delta.Pods {
-		if pod.Revision == revision && b.isYoung(pod) {
+		if pod.Revision == revision && b.isYoung(pod.Since) {
 			out.Add(b.podArm(pod))
 		}
 	}
 	return out
 }
 
-// isYoung reports whether a pod was younger than the gate's warm-up when the window began. Nothing that
+// isYoung reports whether what began at a moment was younger than the gate's warm-up when the window began. Nothing that
 // happens in the window changes that, so it never leaves requests out for how they end. A pod of unknown
 // age is not young.
-func (b windowBuilder) isYoung(pod attribution.PodTally) bool {
-	return !pod.Since.IsZero() && b.from.Sub(pod.Since) < b.warmup
+func (b windowBuilder) isYoung(since time.Time) bool {
+	return !since.IsZero() && b.from.Sub(since) < b.warmup
+}
+
+// lives returns how the pods of both sides fared since the last analysis. What counts here is the age of a pod, not that of its
+// containers.
+func (b windowBuilder) lives(canary, baseline types.UID) []judge.Life {
+	var out []judge.Life
+	for _, uid := range slices.Sorted(maps.Keys(b.delta.Lives)) {
+		is := b.delta.Lives[uid]
+		if is.Revision != canary && is.Revision != baseline {
+			continue
+		}
+		out = append(out, judge.Life{
+			Pod: podName(uid), Canary: is.Revision == canary, Young: b.isYoung(is.Began),
+			Ran: is.Ran, Restarts: float64(is.Restarts), CrashLoop: is.CrashLoop,
+		})
+	}
+	return out
 }
 
 func (b windowBuilder) podArm(pod attribution.PodTally) judge.Arm {
@@ -55,7 +76,7 @@ func (b windowBuilder) podArm(pod attribution.PodTally) judge.Arm {
 func (b windowBuilder) grownShards(revision types.UID) map[attribution.ShardKey]attribution.Shard {
 	out := maps.Clone(b.delta.Revisions[revision].Shards)
 	for _, pod := range b.delta.Pods {
-		if pod.Revision != revision || !b.isYoung(pod) {
+		if pod.Revision != revision || !b.isYoung(pod.Since) {
 			continue
 		}
 		for id, s := range pod.Shards {

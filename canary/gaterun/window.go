@@ -47,6 +47,7 @@ func (b windowBuilder) window(canary, baseline types.UID) judge.Window {
 	w.Planned = b.planned(canary)
 	w.Shards = b.shards(canary, baseline)
 	w.Pods = b.pods(baseline)
+	w.Lives = b.lives(canary, baseline)
 	w.Young = judge.Young{Canary: b.young(canary), Baseline: b.young(baseline)}
 	for _, r := range b.figures.Revisions {
 		if r.UID == canary {

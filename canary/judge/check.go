@@ -64,6 +64,9 @@ func (r *Run) Check(p Plan) error {
 	if err := r.Evidence.Open.check(); err != nil {
 		return fmt.Errorf("open requests: %w", err)
 	}
+	if err := r.Evidence.Restarted.check(); err != nil {
+		return fmt.Errorf("restarts: %w", err)
+	}
 	if err := r.Evidence.Worst.check(); err != nil {
 		return fmt.Errorf("the baseline's past: %w", err)
 	}

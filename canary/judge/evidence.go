@@ -33,6 +33,9 @@ type evidence struct {
 
 	Open openings `json:"open,omitzero"`
 
+	// Restarted compares restarts; Restarts only counts the canary's.
+	Restarted restarts `json:"restarted,omitzero"`
+
 	// Young counts the requests of young pods and shards.
 	Young sides `json:"young,omitzero"`
 

@@ -29,8 +29,9 @@ func (j *Judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration
 		say = append(say, explainShards(j, e, c))
 	}
 	say = append(say, j.explainExposure(p, e)...)
-	if e.Restarts > 0 {
-		say = append(say, fmt.Sprintf("%.0f restarts of the canary's containers, and only %.0f are tolerated", e.Restarts, max(0, p.Limits.Restarts)))
+	say = append(say, e.Restarted.explain(p)...)
+	if e.Restarts > 0 && p.Limits.Restarts >= 0 {
+		say = append(say, fmt.Sprintf("%.0f restarts of the canary's containers, and only %.0f are tolerated", e.Restarts, p.Limits.Restarts))
 	}
 	if e.Unaccounted > 0 {
 		say = append(say, fmt.Sprintf("the canary never finished %.0f of the %.0f requests that it started", e.Unaccounted, e.Started))

@@ -17,7 +17,7 @@ const negligibleShare = 0.75
 // levels are the thresholds of a metric's e-values and p-values. relative means that it is compared by
 // requests, comparable by requests or by shards.
 //
-// Alpha is divided among the metrics that count, by the part of each (Bonferroni), and again by two for a metric that
+// Alpha is divided among the metrics that count and the restarts, by the part of each (Bonferroni), and again by two for a metric that
 // may fail by comparison and by its own limit. The interim analyses of the shards share theirs. Beta is
 // not divided by metrics, because all must pass.
 type levels struct {
@@ -27,13 +27,8 @@ type levels struct {
 }
 
 func (p Plan) levels(m Metric) levels {
-	own, all := m.Kind.part(), 0.0
-	for _, other := range p.Metrics {
-		if !other.DryRun {
-			all += other.Kind.part()
-		}
-	}
-	share := p.Alpha * own / max(own, all)
+	own := m.Kind.part()
+	share := p.Alpha * own / max(own, p.parts())
 	relative := !p.Sharded || m.Kind.kind().traits().byRequests
 	l := levels{warn: 1 / share, pass: 1 / p.Beta, relative: relative, comparable: relative || m.byShard()}
 	if m.limited() && l.comparable {
@@ -43,6 +38,20 @@ func (p Plan) levels(m Metric) levels {
 	l.shardFail = share
 	l.shardPass = p.Beta * (1 - negligibleShare)
 	return l
+}
+
+// parts returns into how many parts Alpha is divided; a usual metric takes one.
+func (p Plan) parts() float64 {
+	all := 0.0
+	for _, m := range p.Metrics {
+		if !m.DryRun {
+			all += m.Kind.part()
+		}
+	}
+	if p.Limits.CompareRestarts {
+		all += restartPart
+	}
+	return all
 }
 
 func (m Metric) limited() bool { return m.Limit > 0 && m.Kind.Limited() }

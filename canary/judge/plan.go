@@ -96,6 +96,8 @@ type Exposure struct {
 type Limits struct {
 	// Restarts of the canary's containers.
 	Restarts float64
+	// CompareRestarts compares the restarts of both sides by the time that their pods ran. A crash loop of the canary fails.
+	CompareRestarts bool
 	// Unaccounted requests, as a ratio of those that the canary started. If negative, open ones are not
 	// judged either.
 	Unaccounted float64
@@ -119,6 +121,8 @@ type Window struct {
 	// Shards that finished something in it, by a name that is unique in the Service, without what young
 	// pods did.
 	Shards map[string]ShardWindow
+	// Lives are those of both sides' pods.
+	Lives []Life
 	// Required is the canary's share in the Route, Handled its share of what all Revisions handled in
 	// this window. Both are from 0 to 1; a negative Required is unknown.
 	Required, Handled float64

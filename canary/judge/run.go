@@ -42,6 +42,7 @@ func (r *Run) Analyze(p Plan, w Window) Judgement {
 	r.Evidence.begin(p, w.From.Sub(r.Start))
 	r.Evidence.add(p, w, w.From.Sub(r.Start))
 	r.Evidence.Open.add(w, elapsed)
+	r.Evidence.Restarted.add(p, w, elapsed)
 	if p.Limits.Unaccounted >= 0 {
 		r.Evidence.Open.analyze(p.Alpha, elapsed)
 	}

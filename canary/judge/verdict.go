@@ -41,6 +41,7 @@ func (j *Judgement) decide(p Plan, e *evidence, elapsed time.Duration) {
 		}
 	}
 	j.coldStart(p, e)
+	j.restarted(e)
 	if j.Verdict == verdict.Pass && p.Exposure.WarnLow && e.low() {
 		j.Verdict, j.Reasons = verdict.Warn, append([]verdict.Reason{verdict.ExposureMismatch}, j.Reasons...)
 	}
@@ -58,7 +59,7 @@ func (j *Judgement) failures(p Plan, e *evidence) []verdict.Reason {
 			why = append(why, r.Reason)
 		}
 	}
-	if p.Limits.Restarts >= 0 && e.Restarts > p.Limits.Restarts {
+	if p.Limits.Restarts >= 0 && e.Restarts > p.Limits.Restarts || e.Restarted.Looped || e.Restarted.Failed {
 		why = append(why, verdict.Restarts)
 	}
 	// Lost requests are facts, not samples, so their ratio is exact. It is taken of at least MinCanary,

@@ -39,7 +39,12 @@ type Pod struct {
 	Phase       corev1.PodPhase
 	// Reason is why the kubelet ended or rejected the pod; usually empty.
 	Reason string
-	Ready  bool
+	// Began is when the kubelet accepted the pod; zero before that.
+	Began time.Time
+	// Disrupted means that Kubernetes is about to end the pod, or has ended it, for a reason that lies outside of it: a drained
+	// node, preemption, a taint, a node that shuts down or is short of resources.
+	Disrupted bool
+	Ready     bool
 	// ReadySince is when it last became ready; zero if it is not.
 	ReadySince time.Time
 	// Annotations declare a stateful cluster. Labels tell its members apart.
@@ -61,7 +66,12 @@ type Container struct {
 	Last string
 	// Started is when its present process started; zero if none runs.
 	Started time.Time
+	// CrashLoop means that the kubelet waits before it starts the container again, because it has ended too often.
+	CrashLoop bool
 }
+
+// crashLoopBackOff is the kubelet's reason for that wait.
+const crashLoopBackOff = "CrashLoopBackOff"
 
 // OOMKilled reports whether the kernel killed it because it ran out of memory.
 func (c Container) OOMKilled() bool { return c.Last == "OOMKilled" }
@@ -117,11 +127,18 @@ func projected(o *corev1.Pod) *Pod {
 	if o.DeletionTimestamp != nil {
 		p.Deleting = o.DeletionTimestamp.Time
 	}
+	if o.Status.StartTime != nil {
+		p.Began = o.Status.StartTime.Time
+	}
 	for _, c := range o.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			if p.Ready = c.Status == corev1.ConditionTrue; p.Ready {
+		is := c.Status == corev1.ConditionTrue
+		switch c.Type {
+		case corev1.PodReady:
+			if p.Ready = is; is {
 				p.ReadySince = c.LastTransitionTime.Time
 			}
+		case corev1.DisruptionTarget:
+			p.Disrupted = is
 		}
 	}
 	for _, c := range o.Status.ContainerStatuses {
@@ -135,6 +152,7 @@ func projected(o *corev1.Pod) *Pod {
 		if running := c.State.Running; running != nil {
 			kept.Started = running.StartedAt.Time
 		}
+		kept.CrashLoop = c.State.Waiting != nil && c.State.Waiting.Reason == crashLoopBackOff
 		p.Containers = append(p.Containers, kept)
 	}
 	return p

@@ -83,8 +83,12 @@ func (v *View) members(service types.NamespacedName) (members []*pods.Pod, other
 	return members, others
 }
 
+// disrupted reports whether what ends a pod lies outside of it. The kubelet evicts a pod for the pressure on its node with the
+// condition DisruptionTarget, and one that has exceeded a storage limit of its own without it, which is the pod's fault.
+func disrupted(pod *pods.Pod) bool { return pod.Disrupted || pod.Over() && byNode(pod.Reason) }
+
 // byNode reports whether the node is the cause of a failed pod: it shuts down, lacks resources, or needs
-// them for a critical pod. An eviction under pressure may be the pod's fault.
+// them for a critical pod.
 func byNode(reason string) bool {
 	switch reason {
 	case "Terminated", "Shutdown", "NodeShutdown", "Preempting", "NodeAffinity", "UnexpectedAdmissionError":
@@ -94,10 +98,13 @@ func byNode(reason string) bool {
 }
 
 func podFacts(pod *pods.Pod) attribution.Pod {
-	out := attribution.Pod{UID: pod.UID, Revision: pod.RevisionUID, Ready: pod.Ready, ReadySince: pod.ReadySince}
+	out := attribution.Pod{
+		UID: pod.UID, Revision: pod.RevisionUID, Ready: pod.Ready, ReadySince: pod.ReadySince, Began: pod.Began, Disrupted: disrupted(pod),
+		Running: pod.Phase == corev1.PodRunning && pod.Deleting.IsZero(),
+	}
 	// A deleted pod, such as one that is scaled in, becomes Failed if its containers exit with
 	// an error on SIGTERM (since Kubernetes 1.27). That is not a failure.
-	out.Failed = pod.Phase == corev1.PodFailed && pod.Deleting.IsZero() && !byNode(pod.Reason)
+	out.Failed = pod.Phase == corev1.PodFailed && pod.Deleting.IsZero() && !out.Disrupted
 	users := 0
 	for _, c := range pod.Containers {
 		if c.Name == queueProxy {
@@ -110,6 +117,7 @@ func podFacts(pod *pods.Pod) attribution.Pod {
 		}
 		out.Restarts += int(c.Restarts)
 		out.OOMKilled = out.OOMKilled || c.OOMKilled()
+		out.CrashLoop = out.CrashLoop || out.Running && !out.Disrupted && c.CrashLoop
 		out.Incarnation = c.ID
 	}
 	if users != 1 {

@@ -134,7 +134,7 @@ func TestFacts(t *testing.T) {
 	}
 	v.Targets(t.Context(), cartKey)
 	f := v.Facts(cartKey)
-	wantPods := []attribution.Pod{{UID: "p1", Revision: "r1", Incarnation: "a", EntryIncarnation: "b", Restarts: 2, OOMKilled: true, Ready: true}}
+	wantPods := []attribution.Pod{{UID: "p1", Revision: "r1", Incarnation: "a", EntryIncarnation: "b", Restarts: 2, OOMKilled: true, Ready: true, Running: true}}
 	if diff := cmp.Diff(wantPods, f.Pods); diff != "" {
 		t.Error(diff)
 	}

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	duckv1 "knative.dev/pkg/apis/duck/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
@@ -47,7 +48,7 @@ func TestNoSecretLeavesTheCluster(t *testing.T) {
 	var p planted
 	s.source("source", service("sink"), func(spec *v1alpha1.CDEventSourceSpec) {
 		spec.Environment = &v1alpha1.Environment{ID: p.in("the source's environment.id"), Source: p.in("the source's environment.source")}
-		spec.CloudEventOverrides.Extensions = map[string]string{"team": p.in("the source's ceOverrides")}
+		spec.CloudEventOverrides = &duckv1.CloudEventOverrides{Extensions: map[string]string{"team": p.in("the source's ceOverrides")}}
 	})
 	// Its sink cannot be reached, so conditions and logs say why.
 	s.create("unreachable", uri(strings.Replace(p.in("the sink of a source"), "https://ci:", "http://ci:", 1)))

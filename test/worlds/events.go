@@ -86,22 +86,48 @@ func replace(of side) func(s *scene) error {
 const downFor = 10
 
 // kills has the pods of both sides be killed for lack of memory, each after random times with this mean, from the beginning.
-func kills(mean float64) event {
+func kills(mean float64) event { return killsEach([2]float64{mean, mean}) }
+
+// killsEach does so with another mean for each side. Before the controller watches, the pods were killed as often.
+func killsEach(mean [2]float64) event {
 	return func(s *scene) func() error {
 		next := map[*pod]float64{}
+		for _, p := range s.pods {
+			for at := p.born + s.rng.ExpFloat64()*mean[p.side]; at < s.at; at += s.rng.ExpFloat64() * mean[p.side] {
+				p.restarts++
+			}
+		}
 		return func() error {
 			for _, p := range s.pods {
 				at, known := next[p]
 				switch {
 				case !known:
-					next[p] = s.at + s.rng.ExpFloat64()*mean
+					next[p] = s.at + s.rng.ExpFloat64()*mean[p.side]
 				case s.at >= at:
 					p.restart(s, downFor, true)
-					next[p] = s.at + s.rng.ExpFloat64()*mean
+					next[p] = s.at + s.rng.ExpFloat64()*mean[p.side]
 				}
 			}
 			return nil
 		}
+	}
+}
+
+// drain has the node of a side's oldest pod be drained. The kubelet ends the pod, which stays as a failed one, and another one starts.
+func drain(of side) func(s *scene) error {
+	return func(s *scene) error {
+		for _, p := range s.of(of)[:1] {
+			next := newPod(s, of, p.index, s.at)
+			for shard, owner := range s.owner {
+				if owner == p {
+					s.owner[shard] = next
+				}
+			}
+			s.pods = append(s.pods, next)
+			p.process++
+			p.failed, p.disrupted = true, true
+		}
+		return nil
 	}
 }
 

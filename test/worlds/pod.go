@@ -43,6 +43,8 @@ type pod struct {
 	// gone means that it was removed.
 	gone     bool
 	restarts int
+	// looping means that it ended twice within a while. disrupted means that its node is drained.
+	looping, disrupted bool
 
 	entry, app *endpoint
 	byCode     map[string]*entered
@@ -196,16 +198,21 @@ func (p *pod) facts(s *scene) attribution.Pod {
 		UID: p.uid, Revision: revisions[p.side], Incarnation: strconv.Itoa(p.restarts), Restarts: p.restarts,
 		OOMKilled: p.oom, Failed: p.failed, Ready: p.serves(s.at),
 		Started: s.time(p.cold), ReadySince: s.time(p.cold), EntryIncarnation: string(p.uid),
+		Began: s.time(p.born), Running: !p.failed, CrashLoop: p.looping && s.at < p.down, Disrupted: p.disrupted,
 	}
 }
 
 // serves reports whether it takes requests.
 func (p *pod) serves(at float64) bool { return at >= p.born && at >= p.down && !p.failed }
 
+// loopWithin is how long a container must run until the kubelet starts it again at once, in seconds.
+const loopWithin = 600
+
 // restart ends the process of the application; another one serves after some seconds.
 func (p *pod) restart(s *scene, after float64, oom bool) {
 	p.process++
 	p.restarts++
+	p.looping = p.process > 1 && s.at-p.cold < loopWithin
 	p.oom, p.down, p.cold = oom, s.at+after, s.at+after
 	if p.app != nil {
 		p.app.restart(s.unix(s.at + after))

@@ -312,7 +312,7 @@ func (s *scene) readings(some func(*pod) bool) ([]scrape.Reading, error) {
 	}
 	var out []scrape.Reading
 	for _, p := range s.pods {
-		if !some(p) {
+		if !some(p) || p.failed {
 			continue
 		}
 		p.settle(held[p])
