@@ -45,7 +45,7 @@ type Acks interface {
 type ackQueue = workqueue.TypedRateLimitingInterface[string]
 
 func newAckQueue() ackQueue {
-	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 30*time.Second)
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, 5*time.Second)
 	return workqueue.NewTypedRateLimitingQueue(limiter)
 }
 
