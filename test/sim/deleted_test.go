@@ -38,16 +38,25 @@ func deletedByHand(t *testing.T) (w *world, leads, standsBy *process) {
 	return w, leads, standsBy
 }
 
+// restored checks that everything was announced once, and that the entry is there.
+func (w *world) restored(t *testing.T, how string) {
+	t.Helper()
+	if got := w.told(); !slices.Equal(got, wholeLife) {
+		t.Errorf("%s: announced %q, want %q", how, got, wholeLife)
+	}
+	if o := w.entry(w.cluster.of("cart").uid); o == nil || o.Status.Sequence != int64(len(wholeLife)) || o.Status.Created == nil {
+		t.Errorf("%s: the entry is %+v, want a restored one", how, o)
+	}
+	report(t, w, how)
+}
+
 var wholeLife = []string{"created", "ready", "deployed", "published", "ready", "upgraded"}
 
 func TestEntryDeletedByHandUnderALeader(t *testing.T) {
 	w, leads, _ := deletedByHand(t)
 	w.processes = []*process{leads}
 	w.settle()
-	if got := w.told(); !slices.Equal(got, wholeLife) {
-		t.Errorf("announced %q, want %q", got, wholeLife)
-	}
-	report(t, w, "with a leader")
+	w.restored(t, "with a leader")
 }
 
 // The leader dies before it has seen that the entry is gone. The standby has.
@@ -59,10 +68,7 @@ func TestEntryDeletedByHandUnderADyingLeader(t *testing.T) {
 		w.kill(leads)
 		sees(standsBy)
 		w.settle()
-		if got := w.told(); !slices.Equal(got, wholeLife) {
-			t.Errorf("%s: announced %q, want %q", name, got, wholeLife)
-		}
-		report(t, w, name)
+		w.restored(t, name)
 	}
 }
 
