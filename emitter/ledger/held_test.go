@@ -24,6 +24,7 @@ var updateOptions = metav1.UpdateOptions{}
 type slowly struct {
 	*store.Store
 	takes           time.Duration
+	hangs           string // the name of an object whose updates take three seconds
 	under, together atomic.Int64
 	mu              sync.Mutex
 	first, last     time.Time
@@ -33,7 +34,9 @@ func (s *slowly) Update(ctx context.Context, o *v1alpha1.CDEventSubject, opts me
 	n := s.under.Add(1)
 	defer s.under.Add(-1)
 	s.together.Store(max(n, s.together.Load()))
-	time.Sleep(s.takes)
+	if time.Sleep(s.takes); o.Name == s.hangs {
+		time.Sleep(3 * time.Second)
+	}
 	s.mu.Lock()
 	if s.last = time.Now(); s.first.IsZero() {
 		s.first = s.last
@@ -149,11 +152,15 @@ func TestNothingAcknowledgedIsLeftAtTheEnd(t *testing.T) {
 func TestHandOverWritesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &slowly{Store: store.New(), takes: 5 * time.Millisecond}
+		s := &slowly{Store: store.New(), takes: 5 * time.Millisecond, hangs: ledger.Name(service(5))}
 		var leads atomic.Bool
 		leads.Store(true)
-		l, end := running(t, s, 5, ledger.WithLeads(func(types.NamespacedName) bool { return leads.Load() }))
+		l, end := running(t, s, 6, ledger.WithLeads(func(types.NamespacedName) bool { return leads.Load() }))
 		defer end()
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		wg.Go(func() { must(t, journalOne(l, 5, "")) }) // these would wait for it
+		time.Sleep(10 * time.Millisecond)
 		acknowledgeFirst(l, 0, 4)
 		leads.Store(false)
 		l.HandOver(func(key types.NamespacedName) bool { return key.Name != "s3" })

@@ -49,6 +49,7 @@ func (w *world) restore() {
 	w.backup = nil
 	w.end()
 	w.store.Restore(b.ledger)
+	clear(w.written)
 	w.cluster.now = w.cluster.now.Add(time.Minute) // a restore takes time
 	c := w.cluster
 	for _, s := range c.history {

@@ -40,6 +40,9 @@ type world struct {
 	with chaos
 
 	processes []*process
+	// acting is the process that takes a step, and written is the newest transition of each entry.
+	acting  *process
+	written map[string]int64
 	// watches are the watches of all processes, oldest first.
 	watches []*watch
 	// down contains the sources whose sink rejects everything.
@@ -89,7 +92,7 @@ type delivered struct {
 func newWorld(seed uint64, with chaos) *world {
 	w := &world{
 		rng: rand.New(rand.NewPCG(seed, 7)), store: store.New(), sources: newSources(with.sources), //nolint:gosec // a simulation must be reproducible
-		bytes: map[string]string{}, got: map[types.UID][]delivered{}, down: map[types.UID]bool{}, with: with,
+		bytes: map[string]string{}, got: map[types.UID][]delivered{}, down: map[types.UID]bool{}, with: with, written: map[string]int64{},
 	}
 	w.log = zap.New(loud{zapcore.NewNopCore()}, zap.Hooks(func(e zapcore.Entry) error {
 		w.fail("logged as an error: %s", e.Message)
@@ -148,6 +151,8 @@ func (w *world) effect(string) {
 
 // alive runs f in a process, and ends the process if f crashes it.
 func (w *world) alive(p *process, f func()) {
+	w.acting = p
+	defer func() { w.acting = nil }()
 	crashed, panicked := true, any(nil)
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -345,8 +350,17 @@ func (w *world) entry(uid types.UID) *v1alpha1.CDEventSubject {
 // wrote counts the writes without an event, and checks what was written.
 func (w *world) wrote(o *v1alpha1.CDEventSubject, deleted bool) {
 	w.judgeWritten(o)
+	w.judgeWriter(o)
 	if deleted || o.Status.Sequence == 0 && len(o.Status.Acknowledged) == 0 {
 		w.silent++
+	}
+}
+
+// judgeWriter checks that a process that does not lead journals nothing.
+func (w *world) judgeWriter(o *v1alpha1.CDEventSubject) {
+	before, ok := w.written[o.Name]
+	if w.written[o.Name] = o.Status.Sequence; ok && o.Status.Sequence > before && w.acting != nil && !w.acting.leads {
+		w.fail("%s: transition %d was journaled by a process that does not lead", o.Name, o.Status.Sequence)
 	}
 }
 
