@@ -63,7 +63,10 @@ func TestNoFieldIsLost(t *testing.T) {
 	t.Parallel()
 	source, subject, gate, run, plan := &v1alpha1.CDEventSource{}, &v1alpha1.CDEventSubject{}, &v1alpha1.CanaryGate{}, &v1alpha1.CanaryGateRun{}, &v1alpha1.ShardPlacement{}
 	baseline := &v1alpha1.CDEventBaseline{}
-	all := map[string]any{"cdeventsources": source, "cdeventsubjects": subject, "cdeventbaselines": baseline, "canarygates": gate, "canarygateruns": run, "shardplacements": plan}
+	all := map[string]any{
+		"cdeventsources": source, "cdeventsubjects": subject, "cdeventbaselines": baseline,
+		"canarygates": gate, "canarygateruns": run, "shardplacements": plan,
+	}
 	for plural, object := range all {
 		fill(reflect.ValueOf(object).Elem(), plural, 0)
 	}

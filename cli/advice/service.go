@@ -126,7 +126,8 @@ func Entry(s *v1alpha1.CDEventSubject) []Finding {
 func Baseline(b *v1alpha1.CDEventBaseline) []Finding {
 	var out []Finding
 	for _, c := range b.Status.Conditions {
-		if c.Type != "Readable" || c.Status != metav1.ConditionFalse || c.Reason != "MayNotRead" && c.Reason != "CannotReadNow" {
+		refused := c.Reason == "MayNotRead" || c.Reason == "CannotReadNow"
+		if c.Type != "Readable" || c.Status != metav1.ConditionFalse || !refused {
 			continue
 		}
 		out = append(out, Finding{

@@ -99,10 +99,22 @@ func (f *fleetOf) addLedger(t *testing.T, cart, books *servingv1.Service) {
 	of.Status.Acknowledged = map[types.UID]int64{f.sources["releases"]: 7, f.sources["all"]: 6, f.sources["staging"]: 5}
 	of.Status.Dropped = map[string]int64{"Rejected": 1}
 	of.Status.History = fleet.History(
-		v1alpha1.PastTransition{Sequence: 4, Time: *micro(25 * time.Hour), Type: string(lifecycle.IncidentDetected), Incident: string(lifecycle.Outage), Reason: "RouteMissing", Revision: "cart-00001"},
-		v1alpha1.PastTransition{Sequence: 5, Time: *micro(24 * time.Hour), Type: string(lifecycle.IncidentResolved), Incident: string(lifecycle.Outage), Revision: "cart-00001"},
-		v1alpha1.PastTransition{Sequence: 6, Time: metav1.NewMicroTime(ready.Time), Type: string(ready.Type), Revision: "cart-00002"},
-		v1alpha1.PastTransition{Sequence: 7, Time: metav1.NewMicroTime(shifted.Time), Type: string(shifted.Type), Revision: "cart-00002", Previous: "cart-00001"},
+		v1alpha1.PastTransition{
+			Sequence: 4, Time: *micro(25 * time.Hour), Type: string(lifecycle.IncidentDetected),
+			Incident: string(lifecycle.Outage), Reason: "RouteMissing", Revision: "cart-00001",
+		},
+		v1alpha1.PastTransition{
+			Sequence: 5, Time: *micro(24 * time.Hour), Type: string(lifecycle.IncidentResolved),
+			Incident: string(lifecycle.Outage), Revision: "cart-00001",
+		},
+		v1alpha1.PastTransition{
+			Sequence: 6, Time: metav1.NewMicroTime(ready.Time), Type: string(ready.Type),
+			Revision: "cart-00002",
+		},
+		v1alpha1.PastTransition{
+			Sequence: 7, Time: metav1.NewMicroTime(shifted.Time), Type: string(shifted.Type),
+			Revision: "cart-00002", Previous: "cart-00001",
+		},
 	)
 
 	upgraded := &lifecycle.TransitionRef{Sequence: 4, Time: ago(5 * time.Hour), Type: lifecycle.Upgraded}
@@ -124,7 +136,8 @@ func (f *fleetOf) addLedger(t *testing.T, cart, books *servingv1.Service) {
 		Type: "Readable", Status: metav1.ConditionFalse, Reason: "MayNotRead", LastTransitionTime: metav1.NewTime(ago(time.Hour)),
 		Message: "the controller may not read this kind; allow it with the ClusterRoles in config/optional/environments",
 	}}
-	fleet.Must[*v1alpha1.CDEventBaseline](t)(f.Events.CDEventBaselines(fleet.System).Create(t.Context(), baseline, metav1.CreateOptions{}))
+	fleet.Must[*v1alpha1.CDEventBaseline](t)(f.Events.CDEventBaselines(fleet.System).Create(t.Context(), baseline,
+		metav1.CreateOptions{}))
 	for _, s := range []*v1alpha1.CDEventSubject{of, still, gone, environment} {
 		f.AddEntry(t, s)
 	}

@@ -64,7 +64,8 @@ func (e *emitting) journal(ctx context.Context) {
 		Passes:          e.filters.Passes,
 	}
 	e.baselines = ledger.Baselines{Client: e.clientset.CDEventBaselines(system.Namespace())}
-	e.ledger = ledger.New(e.clientset.CDEventSubjects(system.Namespace()), e.router, e.metrics, append(e.traced(), ledger.WithLeads(e.sends))...)
+	options := append(e.traced(), ledger.WithLeads(e.sends))
+	e.ledger = ledger.New(e.clientset.CDEventSubjects(system.Namespace()), e.router, e.metrics, options...)
 	e.ledger.OnLeftOut(func(key ledger.Key, sources []types.UID) {
 		for _, uid := range sources {
 			e.delivery.ReportProblem(uid, fmt.Sprintf("an event about %s was not sent: the sources that receive it need more room than the journal has; "+

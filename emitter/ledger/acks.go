@@ -49,8 +49,8 @@ func newAckQueue() ackQueue {
 	return workqueue.NewTypedRateLimitingQueue(limiter)
 }
 
-// Admit waits until there is room to hold the acknowledgement of an event of a CDEventSubject. It returns false if ctx ends
-// before.
+// Admit waits until there is room to hold the acknowledgement of an event of a CDEventSubject. It returns false
+// if ctx ends before.
 func (l *Ledger) Admit(ctx context.Context, name string) bool {
 	for {
 		room, released := l.room(name)
@@ -161,7 +161,8 @@ func (l *Ledger) Run(ctx context.Context, workers int) {
 	}
 	wg.Wait()
 	if n := l.queue.Len(); n > 0 {
-		logging.FromContext(ctx).Warnw("Some acknowledgements are not written; the same events will be sent again", "subjects", n)
+		logging.FromContext(ctx).Warnw("Some acknowledgements are not written; the same events will be sent again",
+			"subjects", n)
 	}
 }
 
@@ -190,8 +191,8 @@ func (l *Ledger) next(ctx context.Context) bool {
 	return true
 }
 
-// yields reports whether the acknowledgements of a CDEventSubject wait for the transitions that are being written. They do
-// not if they are old, or if half of the room for them is taken.
+// yields reports whether the acknowledgements of a CDEventSubject wait for the transitions that are being
+// written. They do not if they are old, or if half of the room for them is taken.
 func (l *Ledger) yields(name string) bool {
 	if l.journaling.Load() == 0 {
 		return false

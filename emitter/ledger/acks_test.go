@@ -55,7 +55,10 @@ func (f *fleet) observe() {
 
 func service(i int) v1alpha1.CDEventSubjectSpec {
 	name := fmt.Sprintf("s%d", i)
-	return v1alpha1.CDEventSubjectSpec{APIVersion: "serving.knative.dev/v1", Kind: "Service", Namespace: "shop", Name: name, UID: types.UID(name)}
+	return v1alpha1.CDEventSubjectSpec{
+		APIVersion: "serving.knative.dev/v1", Kind: "Service", Namespace: "shop",
+		Name: name, UID: types.UID(name),
+	}
 }
 
 // journalIn adds one transition to each of the first n Services.
@@ -147,8 +150,8 @@ func TestObservingWritesNoAcknowledgement(t *testing.T) {
 	}
 }
 
-// An entry was restored from a backup, and another process has journaled other events under the same numbers. The informer
-// shows only the result.
+// An entry was restored from a backup, and another process has journaled other events under the same numbers.
+// The informer shows only the result.
 func TestAnAcknowledgementIsOfAnEventNotOfANumber(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, store.New())
@@ -186,7 +189,8 @@ func TestWhatIsAcknowledgedDuringADropIsWritten(t *testing.T) {
 		t.Errorf("%d held", f.l.Held())
 	}
 	f.write()
-	if got := f.pendingAfresh(1); got != 1 || f.s.Peek(name).Status.Dropped[ledger.DroppedRejected] != 1 || f.l.Held() != 0 {
+	if got := f.pendingAfresh(1); got != 1 || f.s.Peek(name).Status.Dropped[ledger.DroppedRejected] != 1 ||
+		f.l.Held() != 0 {
 		t.Errorf("%d events are pending according to the next leader, want 1; %+v", got, f.s.Peek(name).Status)
 	}
 }
@@ -245,7 +249,8 @@ func TestFastAndDeadRecipientsOfOneEvent(t *testing.T) {
 	must(t, add(l, lifecycle.Upgraded, ""))
 	next := ledger.New(s, everyone{"fast", "dead"}, &counts{})
 	next.Observe(s.Peek(ledger.Name(cart)))
-	if fast, dead := sequences(next.Pending(key, "fast")), sequences(next.Pending(key, "dead")); fast != "2" || dead != "1 2" {
+	if fast, dead := sequences(next.Pending(key, "fast")), sequences(next.Pending(key, "dead")); fast != "2" ||
+		dead != "1 2" {
 		t.Errorf("pending for the fast source %q, for the dead one %q", fast, dead)
 	}
 	if st := s.Peek(ledger.Name(cart)).Status; len(st.Journal[0].Recipients) != 1 || st.Pending != 3 {
@@ -279,7 +284,8 @@ func TestSourceDeletedWithAHeldAcknowledgement(t *testing.T) {
 	must(t, add(l, lifecycle.Upgraded, ""))
 	must(t, q.write(l))
 	st := s.Peek(ledger.Name(cart)).Status
-	if st.Pending != 3 || st.Dropped[ledger.DroppedSourceRemoved] != 1 || c.dropped[ledger.DroppedSourceRemoved] != 1 || l.Held() != 0 {
+	if st.Pending != 3 || st.Dropped[ledger.DroppedSourceRemoved] != 1 || c.dropped[ledger.DroppedSourceRemoved] != 1 ||
+		l.Held() != 0 {
 		t.Errorf("%d pending, dropped %v, %d held", st.Pending, st.Dropped, l.Held())
 	}
 	must(t, add(l, lifecycle.Upgraded, ""))
@@ -316,7 +322,8 @@ func TestAcknowledgementWithALostAnswer(t *testing.T) {
 		}
 		f.l.Acknowledge(entry, "a", 3)
 		f.write()
-		if st := f.s.Peek(entry).Status; st.Acknowledged["a"] != 3 || st.Dropped[ledger.DroppedRejected] != 1 || len(st.Journal) != 0 || f.l.Held() != 0 {
+		if st := f.s.Peek(entry).Status; st.Acknowledged["a"] != 3 || st.Dropped[ledger.DroppedRejected] != 1 ||
+			len(st.Journal) != 0 || f.l.Held() != 0 {
 			t.Errorf("%s: %+v, %d held", name, st, f.l.Held())
 		}
 	}
@@ -339,7 +346,8 @@ func TestAcknowledgementThatArrivesLate(t *testing.T) {
 	}
 }
 
-// A leader is suspended with an acknowledgement. When it continues, another one has journaled more, and has sent all again.
+// A leader is suspended with an acknowledgement. When it continues, another one has journaled more, and has sent
+// all again.
 func TestASuspendedLeaderResumes(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, store.New())
@@ -348,7 +356,8 @@ func TestASuspendedLeaderResumes(t *testing.T) {
 	other := newFleet(t, f.s)
 	other.journal(1, "")
 	f.write()
-	if st := f.s.Peek(ledger.Name(service(0))).Status; st.Sequence != 2 || st.Acknowledged["a"] != 1 || len(st.Journal) != 1 {
+	if st := f.s.Peek(ledger.Name(service(0))).Status; st.Sequence != 2 || st.Acknowledged["a"] != 1 ||
+		len(st.Journal) != 1 {
 		t.Errorf("%+v", st)
 	}
 	other.acknowledge(1)

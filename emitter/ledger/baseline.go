@@ -24,14 +24,15 @@ type BaselineClient interface {
 // Baselines stores since when objects of each kind are announced, in CDEventBaselines.
 type Baselines struct{ Client BaselineClient }
 
-// Since returns since when objects of a kind are announced. Older objects were there before the controller. The time is taken
-// once, when a controller first starts, from the creationTimestamp of the CDEventBaseline: the API server sets it, as it does
-// for the objects, so no other clock is compared. It is then kept in the spec, which a restored backup does not change. The
-// kind need not exist yet.
+// Since returns since when objects of a kind are announced. Older objects were there before the controller. The
+// time is taken once, when a controller first starts, from the creationTimestamp of the CDEventBaseline: the API
+// server sets it, as it does for the objects, so no other clock is compared. It is then kept in the spec, which
+// a restored backup does not change. The kind need not exist yet.
 func (b Baselines) Since(ctx context.Context, resource string) (time.Time, error) {
 	got, err := b.Client.Get(ctx, resource, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		got, err = b.Client.Create(ctx, &v1alpha1.CDEventBaseline{ObjectMeta: metav1.ObjectMeta{Name: resource}}, metav1.CreateOptions{})
+		got, err = b.Client.Create(ctx, &v1alpha1.CDEventBaseline{ObjectMeta: metav1.ObjectMeta{Name: resource}},
+			metav1.CreateOptions{})
 	}
 	if apierrors.IsAlreadyExists(err) {
 		got, err = b.Client.Get(ctx, resource, metav1.GetOptions{})
@@ -42,7 +43,8 @@ func (b Baselines) Since(ctx context.Context, resource string) (time.Time, error
 		got, err = b.Client.Update(ctx, got, metav1.UpdateOptions{})
 	}
 	if err != nil {
-		return time.Time{}, fmt.Errorf("reading or writing CDEventBaseline %s, which records since when events about %s are sent: %w", resource, resource, err)
+		return time.Time{}, fmt.Errorf("reading or writing CDEventBaseline %s, which records since when events about %s are sent: %w",
+			resource, resource, err)
 	}
 	return got.Spec.Since.Time, nil
 }

@@ -29,7 +29,8 @@ func TestBaselineIsTakenOnce(t *testing.T) {
 		t.Errorf("%v, then %v; entries %v", first, second, s.All())
 	}
 	s.Before = func(string, string) error { return errors.New("down") }
-	if _, err := b.Since(t.Context(), "routes"); err == nil || !strings.Contains(err.Error(), "CDEventBaseline routes, which records since when events about routes are sent: down") {
+	if _, err := b.Since(t.Context(), "routes"); err == nil || !strings.Contains(err.Error(),
+		"CDEventBaseline routes, which records since when events about routes are sent: down") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -61,7 +62,10 @@ func TestRestoredBaselineKeepsItsTime(t *testing.T) {
 	s := store.New()
 	s.Now = func() time.Time { return noon }
 	since := metav1.NewTime(noon.Add(-24 * time.Hour))
-	restored := &v1alpha1.CDEventBaseline{ObjectMeta: metav1.ObjectMeta{Name: "services"}, Spec: v1alpha1.CDEventBaselineSpec{Since: &since}}
+	restored := &v1alpha1.CDEventBaseline{
+		ObjectMeta: metav1.ObjectMeta{Name: "services"},
+		Spec:       v1alpha1.CDEventBaselineSpec{Since: &since},
+	}
 	client := store.Baselines{Store: s}
 	_, err := client.Create(t.Context(), restored, metav1.CreateOptions{})
 	must(t, err)
@@ -69,7 +73,10 @@ func TestRestoredBaselineKeepsItsTime(t *testing.T) {
 	if got, err := b.Since(t.Context(), "services"); err != nil || !got.Equal(since.Time) {
 		t.Errorf("%v, %v", got, err)
 	}
-	must(t, b.SetCondition(t.Context(), "services", metav1.Condition{Type: "Readable", Status: metav1.ConditionTrue, Reason: "Reads"}))
+	must(t, b.SetCondition(t.Context(), "services", metav1.Condition{
+		Type: "Readable", Status: metav1.ConditionTrue,
+		Reason: "Reads",
+	}))
 	if got := s.Baseline("services"); len(got.Status.Conditions) != 1 || !got.Spec.Since.Equal(&since) {
 		t.Errorf("%+v", got)
 	}

@@ -66,7 +66,9 @@ type edit struct {
 	refused []Recipient
 }
 
-func newEdit(current *v1alpha1.CDEventSubject, spec v1alpha1.CDEventSubjectSpec, acked map[types.UID]int64, dropped map[drop]bool) *edit {
+func newEdit(current *v1alpha1.CDEventSubject, spec v1alpha1.CDEventSubjectSpec, acked map[types.UID]int64,
+	dropped map[drop]bool,
+) *edit {
 	e := &edit{current: current, acked: acked, dropped: dropped, pending: map[types.UID]bool{}, lost: map[string]int64{}}
 	if current != nil {
 		e.next, e.before = current.DeepCopy(), current.Status.Sequence

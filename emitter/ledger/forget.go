@@ -14,8 +14,8 @@ func (l *Ledger) forgets(s *v1alpha1.CDEventSubject) bool {
 	return s != nil && s.Annotations[v1alpha1.ForgetAnnotation] == "true" && l.leads(KeyOf(s.Spec).NamespacedName())
 }
 
-// forget deletes a CDEventSubject if a user asks for it. Its end is written first. Without it, another process that sees the
-// deletion would create it again.
+// forget deletes a CDEventSubject if a user asks for it. Its end is written first. Without it, another process
+// that sees the deletion would create it again.
 func (l *Ledger) forget(ctx context.Context, sub *subject) error {
 	sub.writing.Lock()
 	defer sub.writing.Unlock()

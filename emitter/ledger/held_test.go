@@ -30,7 +30,9 @@ type slowly struct {
 	first, last     time.Time
 }
 
-func (s *slowly) Update(ctx context.Context, o *v1alpha1.CDEventSubject, opts metav1.UpdateOptions) (*v1alpha1.CDEventSubject, error) {
+func (s *slowly) Update(ctx context.Context, o *v1alpha1.CDEventSubject,
+	opts metav1.UpdateOptions,
+) (*v1alpha1.CDEventSubject, error) {
 	n := s.under.Add(1)
 	defer s.under.Add(-1)
 	s.together.Store(max(n, s.together.Load()))

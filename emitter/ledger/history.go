@@ -27,8 +27,8 @@ const (
 	maxPastText   = 256
 )
 
-// remember adds a transition to a history. Numbers that the history has already are those of a future that a restored backup
-// does not know.
+// remember adds a transition to a history. Numbers that the history has already are those of a future that a
+// restored backup does not know.
 func remember(history string, t lifecycle.Transition) (string, error) {
 	var lines []string
 	for line := range strings.Lines(history) {

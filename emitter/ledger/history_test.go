@@ -28,7 +28,8 @@ func look(t *testing.T, h *string, tr lifecycle.Transition) []v1alpha1.PastTrans
 // What a user has edited is reported, and not replaced.
 func TestUnreadableHistoryIsReported(t *testing.T) {
 	t.Parallel()
-	if _, err := remember("edited by hand\n", lifecycle.Transition{Sequence: 2}); err == nil || !strings.Contains(err.Error(), untilRepaired) {
+	if _, err := remember("edited by hand\n", lifecycle.Transition{Sequence: 2}); err == nil ||
+		!strings.Contains(err.Error(), untilRepaired) {
 		t.Errorf("%v, want what is to be done", err)
 	}
 }
@@ -38,7 +39,10 @@ func TestHistoryHasTheLastTransitions(t *testing.T) {
 	var stored string
 	var h []v1alpha1.PastTransition
 	for n := range int64(50) {
-		h = look(t, &stored, lifecycle.Transition{Sequence: n + 1, Time: time.Unix(n, 0), Type: lifecycle.RevisionReady, Revision: &lifecycle.Revision{Name: "cart-00001"}})
+		h = look(t, &stored, lifecycle.Transition{
+			Sequence: n + 1, Time: time.Unix(n, 0), Type: lifecycle.RevisionReady,
+			Revision: &lifecycle.Revision{Name: "cart-00001"},
+		})
 		if want := min(int(n)+1, MaxHistory); len(h) != want || h[len(h)-1].Sequence != n+1 || h[0].Sequence != n+2-int64(want) {
 			t.Fatalf("after %d: %+v", n+1, h)
 		}

@@ -14,7 +14,8 @@ import (
 func Watch(l *Ledger) error {
 	meter := otel.Meter("knative-cdevents.dev/emitter")
 	held, err := meter.Int64ObservableGauge("cdevents_held_acknowledgements", metric.WithDescription(
-		"CDEventSubjects with acknowledgements that this replica has not written yet. At 500, it sends no event until there are fewer."))
+		"CDEventSubjects with acknowledgements that this replica has not written yet. "+
+			"At 500, it sends no event until there are fewer."))
 	if err != nil {
 		return fmt.Errorf("making the gauge cdevents_held_acknowledgements: %w", err)
 	}

@@ -191,13 +191,15 @@ func (l *Ledger) forgetAcks(sub *subject, acked map[types.UID]int64, dropped map
 	l.evictLocked(sub)
 }
 
-// complete returns an error if a CDEventSubject has transitions, and no memory: somebody has edited it. The object would be
-// taken for one that is seen for the first time, and its transitions would get numbers that are acknowledged already.
+// complete returns an error if a CDEventSubject has transitions, and no memory: somebody has edited it. The
+// object would be taken for one that is seen for the first time, and its transitions would get numbers that are
+// acknowledged already.
 func complete(s *v1alpha1.CDEventSubject) error {
 	if s == nil || s.Status.Sequence == 0 || strings.TrimSpace(s.Status.Memory) != "" {
 		return nil
 	}
-	return fmt.Errorf("CDEventSubject %s has %d transitions, but nothing in status.memory; %s", s.Name, s.Status.Sequence, untilRepaired)
+	return fmt.Errorf("CDEventSubject %s has %d transitions, but nothing in status.memory; %s", s.Name, s.Status.Sequence,
+		untilRepaired)
 }
 
 // untilRepaired says what follows from an edit that cannot be undone here, and what to do.

@@ -116,7 +116,10 @@ func (s *stage) start() {
 			return func(ctx context.Context) (time.Time, error) { return baselines.Since(ctx, kind) }
 		},
 		Mark: func(ctx context.Context, kind string, r environment.Readability) error {
-			return baselines.SetCondition(ctx, kind, metav1.Condition{Type: environment.ConditionReadable, Status: metav1.ConditionFalse, Reason: string(r)})
+			return baselines.SetCondition(ctx, kind, metav1.Condition{
+				Type:   environment.ConditionReadable,
+				Status: metav1.ConditionFalse, Reason: string(r),
+			})
 		},
 		Observer: observer.Options{Ledger: l, Now: time.Now},
 	})

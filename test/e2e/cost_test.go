@@ -159,8 +159,8 @@ func (m *meter) delivered() (events int, last time.Time) {
 // restWithin is how long the controller may take to be at rest.
 const restWithin = 2 * time.Minute
 
-// rest waits until the controller is at rest for a while: all acknowledgements are written, and no event for this namespace is
-// pending. It returns when the rest began.
+// rest waits until the controller is at rest for a while: all acknowledgements are written, and no event for
+// this namespace is pending. It returns when the rest began.
 func (s *scene) rest() time.Time {
 	s.Helper()
 	var began time.Time

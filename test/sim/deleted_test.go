@@ -44,7 +44,8 @@ func (w *world) restored(t *testing.T, how string) {
 	if got := w.told(); !slices.Equal(got, wholeLife) {
 		t.Errorf("%s: announced %q, want %q", how, got, wholeLife)
 	}
-	if o := w.entry(w.cluster.of("cart").uid); o == nil || o.Status.Sequence != int64(len(wholeLife)) || o.Status.Created == nil {
+	if o := w.entry(w.cluster.of("cart").uid); o == nil || o.Status.Sequence != int64(len(wholeLife)) ||
+		o.Status.Created == nil {
 		t.Errorf("%s: the entry is %+v, want a restored one", how, o)
 	}
 	report(t, w, how)
@@ -72,8 +73,8 @@ func TestEntryDeletedByHandUnderADyingLeader(t *testing.T) {
 	}
 }
 
-// No process sees the deletion. What was pending is lost with the entry: a limit that docs/delivery.md states. The Service is announced
-// in its present state, as a new one is, and everything after that as usual.
+// No process sees the deletion. What was pending is lost with the entry: a limit that docs/delivery.md states.
+// The Service is announced in its present state, as a new one is, and everything after that as usual.
 func TestEntryDeletedByHandWithoutAController(t *testing.T) {
 	w, leads, standsBy := deletedByHand(t)
 	told := len(w.told())

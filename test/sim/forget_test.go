@@ -11,8 +11,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
 
-// forgotten lets a user have a Service forgotten while events about it are pending. The process dies at the given side effect from
-// then on, 0 for none. A standby watches, and takes over if it does.
+// forgotten lets a user have a Service forgotten while events about it are pending. The process dies at the
+// given side effect from then on, 0 for none. A standby watches, and takes over if it does.
 func forgotten(t *testing.T, death int) *world {
 	t.Helper()
 	w, leads, standsBy := pair(t)

@@ -56,7 +56,9 @@ func (w *world) judgeHistory(uid types.UID, mine []delivered) {
 		if d.era != w.cluster.era || !d.time.After(history[0].Time.Time) {
 			continue
 		}
-		if !slices.ContainsFunc(history, func(p v1alpha1.PastTransition) bool { return p.Time.Time.Equal(d.time) && announces(d.typ, p.Type) }) {
+		if !slices.ContainsFunc(history, func(p v1alpha1.PastTransition) bool {
+			return p.Time.Time.Equal(d.time) && announces(d.typ, p.Type)
+		}) {
 			w.fail("%s: %s of %s was sent, and is not in the history", uid, d.typ, d.time)
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
 
-// impatient is a ledger that does not wait until it has room for acknowledgements: the step ends, and the object has its turn later.
+// impatient is a ledger that does not wait until it has room for acknowledgements: the step ends, and the object
+// has its turn later.
 type impatient struct{ *ledger.Ledger }
 
 // Admit implements delivery.Ledger.

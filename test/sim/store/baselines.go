@@ -21,7 +21,9 @@ func (s *Store) Baseline(name string) *v1alpha1.CDEventBaseline {
 	return s.baselines[name]
 }
 
-func (b Baselines) do(verb, name string, f func() (*v1alpha1.CDEventBaseline, error)) (*v1alpha1.CDEventBaseline, error) {
+func (b Baselines) do(
+	verb, name string, f func() (*v1alpha1.CDEventBaseline, error),
+) (*v1alpha1.CDEventBaseline, error) {
 	if b.Before != nil {
 		if err := b.Before(verb, name); err != nil {
 			return nil, err
@@ -40,7 +42,9 @@ func (b Baselines) do(verb, name string, f func() (*v1alpha1.CDEventBaseline, er
 }
 
 // Create implements ledger.BaselineClient.
-func (b Baselines) Create(_ context.Context, o *v1alpha1.CDEventBaseline, _ metav1.CreateOptions) (*v1alpha1.CDEventBaseline, error) {
+func (b Baselines) Create(_ context.Context, o *v1alpha1.CDEventBaseline,
+	_ metav1.CreateOptions,
+) (*v1alpha1.CDEventBaseline, error) {
 	return b.do("create", o.Name, func() (*v1alpha1.CDEventBaseline, error) {
 		if _, ok := b.baselines[o.Name]; ok {
 			return nil, apierrors.NewAlreadyExists(v1alpha1.BaselineResource.GroupResource(), o.Name)
@@ -53,7 +57,9 @@ func (b Baselines) Create(_ context.Context, o *v1alpha1.CDEventBaseline, _ meta
 }
 
 // Update implements ledger.BaselineClient.
-func (b Baselines) Update(_ context.Context, o *v1alpha1.CDEventBaseline, _ metav1.UpdateOptions) (*v1alpha1.CDEventBaseline, error) {
+func (b Baselines) Update(_ context.Context, o *v1alpha1.CDEventBaseline,
+	_ metav1.UpdateOptions,
+) (*v1alpha1.CDEventBaseline, error) {
 	return b.do("update", o.Name, func() (*v1alpha1.CDEventBaseline, error) {
 		have, ok := b.baselines[o.Name]
 		switch {

@@ -64,7 +64,10 @@ func (s *Store) Changes(since int) []Change {
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{Now: time.Now, version: 1, objects: map[string]*v1alpha1.CDEventSubject{}, baselines: map[string]*v1alpha1.CDEventBaseline{}}
+	return &Store{
+		Now: time.Now, version: 1, objects: map[string]*v1alpha1.CDEventSubject{},
+		baselines: map[string]*v1alpha1.CDEventBaseline{},
+	}
 }
 
 // NextVersion returns a new resourceVersion, for an object that is stored elsewhere.
