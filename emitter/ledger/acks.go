@@ -78,6 +78,9 @@ func (l *Ledger) room(name string) (room bool, released <-chan struct{}) {
 	return l.held < l.maxHeld || ok && !sub.heldSince.IsZero(), l.released
 }
 
+// scarceLocked reports whether half of the room for acknowledgements is taken. They do not wait then.
+func (l *Ledger) scarceLocked() bool { return l.held > l.maxHeld/2 }
+
 // Held is how many CDEventSubjects have acknowledgements that are not written.
 func (l *Ledger) Held() int {
 	l.mu.RLock()
@@ -192,7 +195,7 @@ func (l *Ledger) next(ctx context.Context) bool {
 }
 
 // yields reports whether the acknowledgements of a CDEventSubject wait for the transitions that are being
-// written. They do not if they are old, or if half of the room for them is taken.
+// written. They do not if they are old, or if room is scarce.
 func (l *Ledger) yields(name string) bool {
 	if l.journaling.Load() == 0 {
 		return false
@@ -200,5 +203,5 @@ func (l *Ledger) yields(name string) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	sub, ok := l.subjects[name]
-	return ok && !sub.heldSince.IsZero() && time.Since(sub.heldSince) < maxAckAge && l.held <= l.maxHeld/2
+	return ok && !sub.heldSince.IsZero() && time.Since(sub.heldSince) < maxAckAge && !l.scarceLocked()
 }

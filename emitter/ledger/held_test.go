@@ -135,6 +135,25 @@ func TestSendingWaitsForRoom(t *testing.T) {
 	})
 }
 
+// When half of the room is taken, the next acknowledgements are written at once.
+func TestAcknowledgementsDoNotWaitIfRoomIsScarce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowly{Store: store.New(), takes: 5 * time.Millisecond}
+		l, end := running(t, s, 6, ledger.WithMaxHeld(6))
+		acknowledgeFirst(l, 0, 6)
+		time.Sleep(100 * time.Millisecond)
+		if l.Held() != 3 {
+			t.Errorf("%d held, want half of the room", l.Held())
+		}
+		time.Sleep(time.Second)
+		if l.Held() != 0 {
+			t.Errorf("%d held a second later", l.Held())
+		}
+		end()
+	})
+}
+
 // At the end, all that is held is written, within the time that a handover leaves.
 func TestNothingAcknowledgedIsLeftAtTheEnd(t *testing.T) {
 	t.Parallel()

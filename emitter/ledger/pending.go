@@ -212,8 +212,11 @@ func (l *Ledger) Acknowledge(name string, source types.UID, sequence int64) {
 		}
 		sub.acknowledgeLocked(source, sequence)
 		l.holdLocked(sub)
-		if !l.leads(sub.key.NamespacedName()) { // whoever does sends again what it does not know
+		switch {
+		case !l.leads(sub.key.NamespacedName()): // whoever does sends again what it does not know
 			wait, sub.heldSince = 0, overdue
+		case l.scarceLocked():
+			wait = 0
 		}
 		return true
 	}) {
