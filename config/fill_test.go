@@ -39,9 +39,6 @@ func fill(v reflect.Value, name string, depth int) {
 	case *apis.VolatileTime:
 		v.Set(reflect.ValueOf(apis.VolatileTime{Inner: metav1.NewTime(at)}))
 		return
-	case *v1alpha1.Gzip:
-		v.SetBytes([]byte("some " + name))
-		return
 	case *runtime.RawExtension:
 		v.Set(reflect.ValueOf(runtime.RawExtension{Raw: []byte(`{"any":{"thing":[1,"` + name + `"]}}`)}))
 		return

@@ -121,7 +121,8 @@ func TestUnusedPermissionsAreNotGranted(t *testing.T) {
 	for account, write := range map[string]map[string]string{
 		"controller": {
 			"cdeventsources/status": "update", "canarygates/status": "update", "leases": "create get update", "events": "create patch",
-			"cdeventsubjects": "create delete get list update watch", "canarygateruns": "create delete get list update",
+			"cdeventsubjects": "create delete get list update watch", "cdeventbaselines": "create get update",
+			"canarygateruns":  "create delete get list update",
 			"shardplacements": "create delete get list update watch",
 		},
 		"webhook": {

@@ -3,6 +3,10 @@
 package v1alpha1
 
 import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -34,6 +38,22 @@ type PastTransition struct {
 	Gate string `json:"gate,omitempty"`
 	// verdict is the verdict of a gate.
 	Verdict string `json:"verdict,omitempty"`
+}
+
+// PastTransitions decodes the history.
+func (s *CDEventSubjectStatus) PastTransitions() ([]PastTransition, error) {
+	var out []PastTransition
+	for line := range strings.Lines(s.History) {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		var p PastTransition
+		if err := json.Unmarshal([]byte(line), &p); err != nil {
+			return nil, fmt.Errorf("reading status.history: %w", err)
+		}
+		out = append(out, p)
+	}
+	return out, nil
 }
 
 // PastShare is the traffic share of one Revision.

@@ -3,6 +3,8 @@
 package v1alpha1
 
 import (
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -51,18 +53,16 @@ type CDEventSubjectSpec struct {
 	UID types.UID `json:"uid"`
 }
 
+// ObjectName is the name of the CDEventSubject of the watched object.
+func (s CDEventSubjectSpec) ObjectName() string {
+	return strings.ToLower(s.Kind) + "-" + string(s.UID)
+}
+
 // CDEventSubjectStatus contains the last known state of an object, and its pending events.
 type CDEventSubjectStatus struct {
-	// revision is higher with each state of this CDEventSubject, and need not begin with 1. The newest state
-	// may be in the log, the CDEventSubjects of kind Log. It is then written here later.
-	Revision int64 `json:"revision,omitempty"`
-	// compressed is the memory and the history: gzip (RFC 1952) of JSON Lines. The first line is the
-	// memory, each other one a transition of the history. In a CDEventSubject of kind Log, each line
-	// after the first is the newest state of another CDEventSubject.
-	Compressed Gzip `json:"compressed,omitempty"`
-	// memory is the last known state of the object. It is stored in compressed.
-	// +kubebuilder:pruning:PreserveUnknownFields
-	Memory *runtime.RawExtension `json:"memory,omitempty"`
+	// memory is the last known state of the object, as JSON. It is one string because the API server
+	// would decode, validate and encode each field of it with each write.
+	Memory string `json:"memory,omitempty"`
 	// sequence is the number of the newest transition. The first one is 1.
 	Sequence int64 `json:"sequence,omitempty"`
 	// journal lists the transitions that not all recipients have acknowledged, oldest first.
@@ -73,11 +73,6 @@ type CDEventSubjectStatus struct {
 	// acknowledged is, for each source by UID, the number of the transition up to which no
 	// event is pending for that source.
 	Acknowledged map[types.UID]int64 `json:"acknowledged,omitempty"`
-	// acknowledgements is set in the CDEventSubjects of kind Acknowledgements only. It has, by
-	// source and by the name of another CDEventSubject, the number of the transition up to
-	// which the source has acknowledged all events, and a digest of these transitions. The
-	// other CDEventSubject takes this over with its next transition, or soon after.
-	Acknowledgements map[types.UID]map[string]string `json:"acknowledgements,omitempty"`
 	// replayed lists the UIDs of the sources with replay set to Current for which the
 	// present state of this object is already handled.
 	Replayed []types.UID `json:"replayed,omitempty"`
@@ -89,8 +84,8 @@ type CDEventSubjectStatus struct {
 	// are sent in this order.
 	Created *metav1.Time `json:"created,omitempty"`
 	// history lists the last transitions, oldest first: at most 20, and fewer if they are large. It
-	// includes those that no source receives. It is stored in compressed.
-	History []PastTransition `json:"history,omitempty"`
+	// includes those that no source receives. Each line is a PastTransition, as JSON.
+	History string `json:"history,omitempty"`
 	// performance counts what DORA's metrics of software delivery are made of. It is absent until there
 	// is something to count.
 	Performance *Performance `json:"performance,omitempty"`

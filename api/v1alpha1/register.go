@@ -20,6 +20,8 @@ var (
 	SourceResource    = SchemeGroupVersion.WithResource("cdeventsources")
 	SubjectKind       = SchemeGroupVersion.WithKind("CDEventSubject")
 	SubjectResource   = SchemeGroupVersion.WithResource("cdeventsubjects")
+	BaselineKind      = SchemeGroupVersion.WithKind("CDEventBaseline")
+	BaselineResource  = SchemeGroupVersion.WithResource("cdeventbaselines")
 	GateKind          = SchemeGroupVersion.WithKind("CanaryGate")
 	GateResource      = SchemeGroupVersion.WithResource("canarygates")
 	GateRunKind       = SchemeGroupVersion.WithKind("CanaryGateRun")
@@ -33,6 +35,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&CDEventSource{}, &CDEventSourceList{},
 		&CDEventSubject{}, &CDEventSubjectList{},
+		&CDEventBaseline{}, &CDEventBaselineList{},
 		&CanaryGate{}, &CanaryGateList{},
 		&CanaryGateRun{}, &CanaryGateRunList{},
 		&ShardPlacement{}, &ShardPlacementList{},

@@ -14,7 +14,6 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
 
 // About is what is known of a Knative Service.
@@ -102,12 +101,6 @@ func Entry(s *v1alpha1.CDEventSubject) []Finding {
 		case condition.Type == "PlacementEnforced":
 			f.State, f.What = Waiting, "its shards are not placed as the traffic is split"
 			f.Do = "Wait until the pods of that Revision are gone, or move all traffic away from it"
-		case condition.Type == "Readable":
-			f.Kind, f.What = "Kind", "its objects are not announced as environments"
-			f.Do = "Allow the controller to read it: docs/environments.md"
-			if condition.Reason != "MayNotRead" && condition.Reason != "CannotReadNow" {
-				continue
-			}
 		default:
 			continue // Delivered: the sources say why
 		}
@@ -121,10 +114,26 @@ func Entry(s *v1alpha1.CDEventSubject) []Finding {
 		f := about
 		f.State, f.What = Lost, "events about it were dropped: "+strings.Join(parts, ", ")
 		f.Do = "Find out what the reason means, and remove it for the next events: docs/delivery.md#what-is-given-up"
-		if n[ledger.DroppedRejected] > 0 {
+		if n[v1alpha1.DroppedRejected] > 0 {
 			f.Do = "Give the source a dead letter sink (spec.delivery.deadLetterSink): its sink refuses some events for good"
 		}
 		out = append(out, f)
+	}
+	return out
+}
+
+// Baseline says what keeps the controller from reading a kind of environment.
+func Baseline(b *v1alpha1.CDEventBaseline) []Finding {
+	var out []Finding
+	for _, c := range b.Status.Conditions {
+		refused := c.Reason == "MayNotRead" || c.Reason == "CannotReadNow"
+		if c.Type != "Readable" || c.Status != metav1.ConditionFalse || !refused {
+			continue
+		}
+		out = append(out, Finding{
+			State: Broken, Kind: "Kind", Name: b.Name, Reason: c.Reason, Message: c.Message,
+			What: "its objects are not announced as environments", Do: "Allow the controller to read it: docs/environments.md",
+		})
 	}
 	return out
 }

@@ -110,7 +110,7 @@ func (e *env) completeSubjects(c *cobra.Command, args []string, begin string) ([
 
 // environmentName returns KIND/NAME of an environment that the namespace's users can name, or nothing.
 func environmentName(s *v1alpha1.CDEventSubject, namespace string) string {
-	if report.IsService(s) || report.IsMarker(s) || s.Spec.Namespace != "" && s.Spec.Namespace != namespace {
+	if report.IsService(s) || s.Spec.Namespace != "" && s.Spec.Namespace != namespace {
 		return ""
 	}
 	return strings.ToLower(s.Spec.Kind) + "/" + s.Spec.Name

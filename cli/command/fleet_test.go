@@ -98,12 +98,24 @@ func (f *fleetOf) addLedger(t *testing.T, cart, books *servingv1.Service) {
 	of.Status.Pending = 3
 	of.Status.Acknowledged = map[types.UID]int64{f.sources["releases"]: 7, f.sources["all"]: 6, f.sources["staging"]: 5}
 	of.Status.Dropped = map[string]int64{"Rejected": 1}
-	of.Status.History = []v1alpha1.PastTransition{
-		{Sequence: 4, Time: *micro(25 * time.Hour), Type: string(lifecycle.IncidentDetected), Incident: string(lifecycle.Outage), Reason: "RouteMissing", Revision: "cart-00001"},
-		{Sequence: 5, Time: *micro(24 * time.Hour), Type: string(lifecycle.IncidentResolved), Incident: string(lifecycle.Outage), Revision: "cart-00001"},
-		{Sequence: 6, Time: metav1.NewMicroTime(ready.Time), Type: string(ready.Type), Revision: "cart-00002"},
-		{Sequence: 7, Time: metav1.NewMicroTime(shifted.Time), Type: string(shifted.Type), Revision: "cart-00002", Previous: "cart-00001"},
-	}
+	of.Status.History = fleet.History(
+		v1alpha1.PastTransition{
+			Sequence: 4, Time: *micro(25 * time.Hour), Type: string(lifecycle.IncidentDetected),
+			Incident: string(lifecycle.Outage), Reason: "RouteMissing", Revision: "cart-00001",
+		},
+		v1alpha1.PastTransition{
+			Sequence: 5, Time: *micro(24 * time.Hour), Type: string(lifecycle.IncidentResolved),
+			Incident: string(lifecycle.Outage), Revision: "cart-00001",
+		},
+		v1alpha1.PastTransition{
+			Sequence: 6, Time: metav1.NewMicroTime(ready.Time), Type: string(ready.Type),
+			Revision: "cart-00002",
+		},
+		v1alpha1.PastTransition{
+			Sequence: 7, Time: metav1.NewMicroTime(shifted.Time), Type: string(shifted.Type),
+			Revision: "cart-00002", Previous: "cart-00001",
+		},
+	)
 
 	upgraded := &lifecycle.TransitionRef{Sequence: 4, Time: ago(5 * time.Hour), Type: lifecycle.Upgraded}
 	still := f.entry("Service", "shop", "books", books.UID, lifecycle.Memory{Sequence: 4, Primary: "books-00001", Last: upgraded, Revisions: map[string]lifecycle.KnownRevision{
@@ -119,12 +131,14 @@ func (f *fleetOf) addLedger(t *testing.T, cart, books *servingv1.Service) {
 	environment := f.entry("Cluster", "fleet", "prod", "u-prod", lifecycle.EnvironmentMemory{Sequence: 2},
 		lifecycle.Transition{Sequence: 2, Time: ago(11 * time.Minute), Type: lifecycle.EnvironmentModified, Environment: &lifecycle.EnvironmentDetails{Changed: []string{"version", "pools"}}})
 
-	marker := f.entry("Baseline", "", "cluster.cluster.x-k8s.io", "cluster.cluster.x-k8s.io", nil)
-	marker.Status.Conditions = []metav1.Condition{{
+	baseline := &v1alpha1.CDEventBaseline{ObjectMeta: metav1.ObjectMeta{Name: "cluster.cluster.x-k8s.io"}}
+	baseline.Status.Conditions = []metav1.Condition{{
 		Type: "Readable", Status: metav1.ConditionFalse, Reason: "MayNotRead", LastTransitionTime: metav1.NewTime(ago(time.Hour)),
 		Message: "the controller may not read this kind; allow it with the ClusterRoles in config/optional/environments",
 	}}
-	for _, s := range []*v1alpha1.CDEventSubject{of, still, gone, environment, marker} {
+	fleet.Must[*v1alpha1.CDEventBaseline](t)(f.Events.CDEventBaselines(fleet.System).Create(t.Context(), baseline,
+		metav1.CreateOptions{}))
+	for _, s := range []*v1alpha1.CDEventSubject{of, still, gone, environment} {
 		f.AddEntry(t, s)
 	}
 }

@@ -28,7 +28,7 @@ func (w *watcher) entryChanged(c reader.Change) {
 	if !ok {
 		before = &v1alpha1.CDEventSubject{}
 	}
-	if report.IsMarker(after) || w.service != "" && !report.IsService(after) || !w.covers(after.Spec.Namespace, after.Spec.Name) {
+	if w.service != "" && !report.IsService(after) || !w.covers(after.Spec.Namespace, after.Spec.Name) {
 		return
 	}
 	object := w.object(after.Spec.Namespace, after.Spec.Name)

@@ -65,7 +65,10 @@ func (c *cluster) ledger(t *testing.T, s *servingv1.Service, since time.Duration
 	}}
 	e := fleet.Entry(v1alpha1.CDEventSubjectSpec{Kind: "Service", Namespace: s.Namespace, Name: s.Name, UID: s.UID}, memory, c.source, ready, last)
 	past := func(sequence int64, at time.Time, of lifecycle.Type, traffic ...v1alpha1.PastShare) {
-		e.Status.History = append(e.Status.History, v1alpha1.PastTransition{Sequence: sequence, Time: metav1.NewMicroTime(at), Type: string(of), Revision: first.Name, Traffic: traffic, Names: []string{"http://" + s.Name + ".shop.example.com"}})
+		e.Status.History += fleet.History(v1alpha1.PastTransition{
+			Sequence: sequence, Time: metav1.NewMicroTime(at),
+			Type: string(of), Revision: first.Name, Traffic: traffic, Names: []string{"http://" + s.Name + ".shop.example.com"},
+		})
 	}
 	if percent < 100 { // the other Service's entry is older than the history
 		past(1, deployed.Time, lifecycle.Deployed, v1alpha1.PastShare{Revision: first.Name, Percent: 100})

@@ -17,7 +17,6 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
 
 // again is how long to wait before trying again to read what could not be read.
@@ -277,8 +276,7 @@ func (l *Live) Ledger(_ context.Context, namespace string) ([]v1alpha1.CDEventSu
 	if err != nil {
 		return nil, err
 	}
-	here := slices.DeleteFunc(all[v1alpha1.CDEventSubject](from, l.System), elsewhere(namespace))
-	return slices.DeleteFunc(ledger.WithSlots(here), elsewhere(namespace)), nil
+	return slices.DeleteFunc(all[v1alpha1.CDEventSubject](from, l.System), elsewhere(namespace)), nil
 }
 
 // Entry returns the CDEventSubject of the object with this kind and UID, or nil if there is none.
@@ -287,16 +285,10 @@ func (l *Live) Entry(_ context.Context, kind string, uid types.UID) (*v1alpha1.C
 	if err != nil {
 		return nil, err
 	}
-	name := ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: kind, UID: uid})
+	name := v1alpha1.CDEventSubjectSpec{Kind: kind, UID: uid}.ObjectName()
 	found := one[v1alpha1.CDEventSubject](from, l.System+"/"+name)
 	if len(found) == 0 {
 		return nil, nil //nolint:nilnil // its absence is not an error
 	}
-	found = append(found, slots(all[v1alpha1.CDEventSubject](from, l.System))...)
-	return named(ledger.WithSlots(found), name), nil
-}
-
-// slots are the entries that have the newest states and acknowledgements of others.
-func slots(entries []v1alpha1.CDEventSubject) []v1alpha1.CDEventSubject {
-	return slices.DeleteFunc(entries, func(s v1alpha1.CDEventSubject) bool { return !ledger.IsSlot(&s) })
+	return &found[0], nil
 }

@@ -21,8 +21,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
-	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
-	"github.com/knative-cdevents/knative-cdevents/emitter/ledger/wal"
 )
 
 // Reader reads from one cluster.
@@ -140,50 +138,34 @@ func (r *Reader) Ledger(ctx context.Context, namespace string) ([]v1alpha1.CDEve
 		}
 		return slices.DeleteFunc(l.Items, elsewhere(namespace)), l.Continue, nil
 	})
-	return slices.DeleteFunc(ledger.WithSlots(out), elsewhere(namespace)), explain(err, "list", v1alpha1.SubjectResource, r.System)
+	return out, explain(err, "list", v1alpha1.SubjectResource, r.System)
 }
 
 // elsewhere reports whether an entry is about an object of another namespace. If namespace is empty, none is.
 func elsewhere(namespace string) func(v1alpha1.CDEventSubject) bool {
-	return func(s v1alpha1.CDEventSubject) bool {
-		return namespace != "" && s.Spec.Namespace != namespace && !ledger.IsSlot(&s)
-	}
+	return func(s v1alpha1.CDEventSubject) bool { return namespace != "" && s.Spec.Namespace != namespace }
+}
+
+// Baselines returns since when objects of each kind are announced.
+func (r *Reader) Baselines(ctx context.Context) ([]v1alpha1.CDEventBaseline, error) {
+	out, err := pages(func(o metav1.ListOptions) ([]v1alpha1.CDEventBaseline, string, error) {
+		l, err := r.Events.CDEventBaselines(r.System).List(ctx, o)
+		if err != nil {
+			return nil, "", err
+		}
+		return l.Items, l.Continue, nil
+	})
+	return out, explain(err, "list", v1alpha1.BaselineResource, r.System)
 }
 
 // Entry returns the CDEventSubject of the object with this kind and UID, or nil if there is none.
 func (r *Reader) Entry(ctx context.Context, kind string, uid types.UID) (*v1alpha1.CDEventSubject, error) {
-	name := ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: kind, UID: uid})
-	// The slots come first: what is no longer in them is then in the CDEventSubject.
-	slots := r.slots(ctx)
+	name := v1alpha1.CDEventSubjectSpec{Kind: kind, UID: uid}.ObjectName()
 	s, err := r.Events.CDEventSubjects(r.System).Get(ctx, name, metav1.GetOptions{})
 	if known(err) {
 		return nil, nil //nolint:nilnil // its absence is not an error
 	}
-	if err != nil {
-		return nil, explain(err, "get", v1alpha1.SubjectResource, r.System)
-	}
-	return named(ledger.WithSlots(append(slots, *s)), name), nil
-}
-
-// named returns the entry of that name, nil if there is none, as when somebody has edited its kind.
-func named(all []v1alpha1.CDEventSubject, name string) *v1alpha1.CDEventSubject {
-	i := slices.IndexFunc(all, func(s v1alpha1.CDEventSubject) bool { return s.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &all[i]
-}
-
-// slots returns the entries that have the newest states and acknowledgements of others. A user who may not list them sees a little later
-// what happened.
-func (r *Reader) slots(ctx context.Context) []v1alpha1.CDEventSubject {
-	var out []v1alpha1.CDEventSubject
-	for _, label := range []string{wal.Label, ledger.AcknowledgementsLabel} {
-		if l, err := r.Events.CDEventSubjects(r.System).List(ctx, metav1.ListOptions{LabelSelector: label}); err == nil {
-			out = append(out, l.Items...)
-		}
-	}
-	return out
+	return s, explain(err, "get", v1alpha1.SubjectResource, r.System)
 }
 
 // Placement returns the plan for the shards of the Knative Service with this UID, or nil if there is none.

@@ -18,7 +18,6 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 	"github.com/knative-cdevents/knative-cdevents/cli/timeline"
-	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -125,7 +124,6 @@ func (r *Reporter) Fleet(ctx context.Context, namespace string) (*Fleet, error) 
 		entry := &entries[i]
 		byUID[entry.Spec.UID] = entry
 		switch {
-		case IsMarker(entry):
 		case !IsService(entry):
 			out.Environments = append(out.Environments, Environment{
 				Kind: entry.Spec.Kind, Namespace: entry.Spec.Namespace, Name: entry.Spec.Name, Ledger: ledgerOf(entry, names),
@@ -290,11 +288,6 @@ func ledgerOf(s *v1alpha1.CDEventSubject, names func(types.UID) string) Ledger {
 	}
 	slices.SortFunc(out.PendingFor, func(a, b PendingFor) int { return strings.Compare(a.Source, b.Source) })
 	return out
-}
-
-// IsMarker reports whether an entry is about no object: it marks since when objects of a kind are announced, or has acknowledgements.
-func IsMarker(s *v1alpha1.CDEventSubject) bool {
-	return s.Spec.Kind == ledger.BaselineKind || ledger.IsSlot(s)
 }
 
 // IsService reports whether an entry is about a Knative Service. Another kind may have the same name.

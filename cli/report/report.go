@@ -26,6 +26,7 @@ type Reads interface {
 	Sources(ctx context.Context, namespace string) ([]v1alpha1.CDEventSource, error)
 	Gates(ctx context.Context, namespace string) ([]v1alpha1.CanaryGate, error)
 	Ledger(ctx context.Context, namespace string) ([]v1alpha1.CDEventSubject, error)
+	Baselines(ctx context.Context) ([]v1alpha1.CDEventBaseline, error)
 	Entry(ctx context.Context, kind string, uid types.UID) (*v1alpha1.CDEventSubject, error)
 	Placement(ctx context.Context, service types.UID) (*v1alpha1.ShardPlacement, error)
 	CustomRun(ctx context.Context, namespace, name string) (*v1alpha1.GateRun, error)

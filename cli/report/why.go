@@ -83,12 +83,30 @@ func (r *Reporter) everything(ctx context.Context, namespace string, o objects, 
 	for i := range o.services {
 		d.Findings = append(d.Findings, advice.Ready(&o.services[i]))
 	}
+	if err := r.baselines(ctx, namespace, d); err != nil {
+		return err
+	}
 	entries, err := r.Ledger(ctx, namespace)
 	if err != nil && !errors.Is(err, reader.ErrForbidden) {
 		return err
 	}
 	for i := range entries {
 		d.Findings = append(d.Findings, advice.Entry(&entries[i])...)
+	}
+	return nil
+}
+
+// baselines looks at the kinds of environments. They concern all namespaces.
+func (r *Reporter) baselines(ctx context.Context, namespace string, d *Diagnosis) error {
+	if namespace != "" {
+		return nil
+	}
+	all, err := r.Baselines(ctx)
+	if err != nil && !errors.Is(err, reader.ErrForbidden) {
+		return err
+	}
+	for i := range all {
+		d.Findings = append(d.Findings, advice.Baseline(&all[i])...)
 	}
 	return nil
 }

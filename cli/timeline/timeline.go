@@ -10,6 +10,7 @@ package timeline
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -86,11 +87,13 @@ func Of(s *v1alpha1.CDEventSubject) (Timeline, error) {
 		}
 		add(journaled(s, j))
 	}
-	for _, p := range st.History {
+	past, unreadable := st.PastTransitions()
+	for _, p := range past {
 		t := transition(p)
 		add(Event{Sequence: p.Sequence, Time: p.Time.Time, kind: t.Type, Text: Text(s.Spec.Name, t), Split: after(t), withdrawn: withdrawn(t)})
 	}
 	remembered, split, err := remember(s)
+	err = errors.Join(unreadable, err)
 	for _, e := range remembered {
 		add(e)
 	}
@@ -158,7 +161,7 @@ func journaled(s *v1alpha1.CDEventSubject, j v1alpha1.JournalEntry) Event {
 
 // remember tells what the memory of an object refers to, and how the traffic is split now.
 func remember(s *v1alpha1.CDEventSubject) ([]Event, []lifecycle.Share, error) {
-	if s.Status.Memory == nil {
+	if s.Status.Memory == "" {
 		return nil, nil, nil
 	}
 	var m struct {
@@ -168,7 +171,7 @@ func remember(s *v1alpha1.CDEventSubject) ([]Event, []lifecycle.Share, error) {
 		Revisions map[string]lifecycle.KnownRevision       `json:"revisions"`
 		Episodes  map[lifecycle.Incident]lifecycle.Episode `json:"episodes"`
 	}
-	if err := json.Unmarshal(s.Status.Memory.Raw, &m); err != nil {
+	if err := json.Unmarshal([]byte(s.Status.Memory), &m); err != nil {
 		return nil, nil, fmt.Errorf("reading the memory in CDEventSubject %s: %w", s.Name, err)
 	}
 	var out []Event

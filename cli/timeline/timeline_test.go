@@ -98,9 +98,20 @@ func TestBrokenEntries(t *testing.T) {
 	if e := got.Events[0]; e.Text != "created, not ready yet" || len(e.PendingFor) != 1 || e.PendingFor[0] != "b" || len(e.Told) != 1 {
 		t.Errorf("%+v", e)
 	}
-	s.Status.Memory = &runtime.RawExtension{Raw: []byte("[]")}
+	s.Status.Memory = "[]"
 	if got, err := Of(s); err == nil || len(got.Events) != 2 {
 		t.Errorf("with a memory that cannot be read: %v, %+v", err, got.Events)
+	}
+}
+
+// TestUnreadableHistory shows that the rest of an entry is told.
+func TestUnreadableHistory(t *testing.T) {
+	last := metav1.NewMicroTime(at)
+	s := &v1alpha1.CDEventSubject{Status: v1alpha1.CDEventSubjectStatus{
+		Sequence: 5, LastEvent: string(lifecycle.TrafficShifted), LastEventTime: &last, History: "edited by hand",
+	}}
+	if got, err := Of(s); err == nil || len(got.Events) != 1 {
+		t.Errorf("%v, %+v", err, got.Events)
 	}
 }
 
@@ -112,7 +123,7 @@ func TestLastSplit(t *testing.T) {
 	}
 	last := metav1.NewMicroTime(at)
 	s := &v1alpha1.CDEventSubject{Status: v1alpha1.CDEventSubjectStatus{
-		Sequence: 5, LastEvent: string(lifecycle.TrafficShifted), LastEventTime: &last, Memory: &runtime.RawExtension{Raw: memory},
+		Sequence: 5, LastEvent: string(lifecycle.TrafficShifted), LastEventTime: &last, Memory: string(memory),
 	}}
 	got, err := Of(s)
 	if err != nil || len(got.Events) != 1 || got.Events[0].Text != "traffic is now 80 % cart-00001, 20 % cart-00002" {
@@ -128,7 +139,7 @@ func TestIncidentThatIsNotOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &v1alpha1.CDEventSubject{Status: v1alpha1.CDEventSubjectStatus{Sequence: 5, Memory: &runtime.RawExtension{Raw: memory}}}
+	s := &v1alpha1.CDEventSubject{Status: v1alpha1.CDEventSubjectStatus{Sequence: 5, Memory: string(memory)}}
 	got, err := Of(s)
 	if err != nil || len(got.Events) != 1 || got.Events[0].Text != "incident outage: not over" || got.Events[0].Short() != "incident.detected" {
 		t.Errorf("%v, %+v", err, got.Events)
@@ -154,7 +165,11 @@ func TestHistory(t *testing.T) {
 	} {
 		s.Status.Sequence++
 		c.past.Sequence, c.past.Time = s.Status.Sequence+10, metav1.NewMicroTime(at)
-		s.Status.History = append(s.Status.History, c.past)
+		line, err := json.Marshal(c.past)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Status.History += string(line) + "\n"
 		want = append(want, c.want)
 	}
 	s.Status.Sequence += 10

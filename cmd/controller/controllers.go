@@ -73,6 +73,7 @@ func (c *controllers) promoted(ctx context.Context) func(reconciler.Bucket) {
 
 // demoted is called when it no longer leads for them.
 func (c *controllers) demoted(b reconciler.Bucket) {
+	c.emitting.ledger.HandOver(b.Has)
 	c.environments.Load().Demoted(b)
 	c.emitting.delivery.Demoted(b)
 	c.measuring.runner.AllChanged()

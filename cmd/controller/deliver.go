@@ -19,7 +19,6 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
-	"github.com/knative-cdevents/knative-cdevents/emitter/ledger/wal"
 )
 
 // deliver wires the ledger, and the delivery that sends from it.
@@ -35,10 +34,10 @@ func (e *emitting) deliver(ctx context.Context) {
 	e.ledger.OnPending(e.delivery.Enqueue)
 	must(ctx, "making the metrics of pending events", e.metrics.Watch(e.delivery, e.sourceNames))
 
-	must(ctx, "making the metric of the log", wal.Watch(e.log))
+	must(ctx, "making the metric of acknowledgements", ledger.Watch(e.ledger))
 
 	var err error
-	e.followed, err = e.subjects.AddEventHandler(e.subjectsFollowed(ctx))
+	e.followed, err = e.subjects.AddEventHandler(e.subjectsFollowed())
 	must(ctx, "watching CDEventSubjects", err)
 	_, err = e.sources.AddEventHandler(e.sourcesFollowed())
 	must(ctx, "watching CDEventSources", err)
@@ -46,8 +45,7 @@ func (e *emitting) deliver(ctx context.Context) {
 	must(ctx, "watching trust bundles", err)
 }
 
-// sends reports whether this process sends events about a watched object: it leads, and has seen the whole ledger. An entry may come
-// before the acknowledgements of its events.
+// sends reports whether this process sends events about a watched object: it leads, and has seen the whole ledger.
 func (e *emitting) sends(key types.NamespacedName) bool { return e.known.Load() && e.isLeaderFor(key) }
 
 // journal makes the router and the ledger, which reports what it cannot route.
@@ -65,8 +63,9 @@ func (e *emitting) journal(ctx context.Context) {
 		Rendering:       cdevents.Rendering,
 		Passes:          e.filters.Passes,
 	}
-	e.log = ledger.NewLog(e.clientset.CDEventSubjects(system.Namespace()), wal.Options{Tell: e.ledgered, Leads: e.sends})
-	e.ledger = ledger.New(e.log, e.router, e.metrics, append(e.traced(), ledger.WithLeads(e.sends))...)
+	e.baselines = ledger.Baselines{Client: e.clientset.CDEventBaselines(system.Namespace())}
+	options := append(e.traced(), ledger.WithLeads(e.sends))
+	e.ledger = ledger.New(e.clientset.CDEventSubjects(system.Namespace()), e.router, e.metrics, options...)
 	e.ledger.OnLeftOut(func(key ledger.Key, sources []types.UID) {
 		for _, uid := range sources {
 			e.delivery.ReportProblem(uid, fmt.Sprintf("an event about %s was not sent: the sources that receive it need more room than the journal has; "+

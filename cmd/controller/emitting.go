@@ -19,7 +19,6 @@ import (
 	kubeclient "knative.dev/pkg/client/injection/kube/client"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
-	"knative.dev/pkg/logging"
 	"knative.dev/pkg/system"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -28,14 +27,13 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/credentials"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
-	"github.com/knative-cdevents/knative-cdevents/emitter/ledger/wal"
 	"github.com/knative-cdevents/knative-cdevents/emitter/trace"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings"
 )
 
 const (
-	// ackWorkers is the number of concurrent writes of acknowledgements.
-	ackWorkers = 16
+	// ackWorkers is the number of concurrent writes of acknowledgements. Transitions come first.
+	ackWorkers = 4
 	// sweepEvery is how often to look for sources that were deleted unnoticed.
 	sweepEvery = time.Minute
 )
@@ -55,14 +53,14 @@ type emitting struct {
 	labels    *namespaceLabels
 	endpoints *endpoints
 
-	metrics  *delivery.Instruments
-	tracer   *trace.Tracer // nil if nothing is traced
-	log      *wal.Log
-	ledger   *ledger.Ledger
-	filters  *delivery.Filters
-	router   *delivery.Router
-	keeper   *credentials.Keeper
-	delivery *delivery.Delivery
+	metrics   *delivery.Instruments
+	tracer    *trace.Tracer // nil if nothing is traced
+	ledger    *ledger.Ledger
+	baselines ledger.Baselines
+	filters   *delivery.Filters
+	router    *delivery.Router
+	keeper    *credentials.Keeper
+	delivery  *delivery.Delivery
 
 	// again collects the namespaces whose Services need another look.
 	again again
@@ -91,7 +89,7 @@ func newEmitting(ctx context.Context, p *process, cmw configmap.Watcher) *emitti
 func (e *emitting) watch(ctx context.Context) {
 	e.sources = client.NewSourceInformer(e.clientset, metav1.NamespaceAll, 0, client.SourceIndexers())
 	e.subjects = client.NewSubjectInformer(e.clientset, system.Namespace(), 0, nil)
-	must(ctx, "setting a transform on the informer for CDEventSubjects", e.subjects.SetTransform(packed))
+	must(ctx, "setting a transform on the informer for CDEventSubjects", e.subjects.SetTransform(lean))
 	e.namespaces = metadatainformer.NewSharedInformerFactory(e.metadata, 0).
 		ForResource(namespaces).Informer()
 	must(ctx, "setting a transform on the informer for namespaces", e.namespaces.SetTransform(labelsOnly))
@@ -107,8 +105,8 @@ func (e *emitting) watch(ctx context.Context) {
 	must(ctx, "watching where the API server listens", err)
 }
 
-// packed is what is cached of a CDEventSubject.
-func packed(obj any) (any, error) {
+// lean is what is cached of a CDEventSubject.
+func lean(obj any) (any, error) {
 	s, ok := obj.(*v1alpha1.CDEventSubject)
 	if !ok {
 		return obj, nil
@@ -131,10 +129,8 @@ func (e *emitting) start(ctx, sending context.Context) {
 	e.running.Go(func() {
 		defer enough()
 		if cache.WaitForCacheSync(sending.Done(), e.followed.HasSynced) {
-			e.log.Start(ctx)
 			e.known.Store(true)
 			e.delivery.Resume()
-			e.running.Go(func() { e.keepLog(ctx) })
 		}
 		if e.synced(sending) == nil {
 			e.delivery.Sweep(sending, sweepEvery)
@@ -142,14 +138,6 @@ func (e *emitting) start(ctx, sending context.Context) {
 		<-sending.Done()
 		e.delivery.Wait()
 	})
-}
-
-// keepLog makes the slots of the log, and writes checkpoints.
-func (e *emitting) keepLog(ctx context.Context) {
-	if err := e.log.MakeSlots(ctx); err != nil && ctx.Err() == nil {
-		logging.FromContext(ctx).Warnw("Not all slots of the log could be created; the others are created when they are needed", "error", err)
-	}
-	e.log.Run(ctx)
 }
 
 // synced waits until the sources, their namespaces and the ledger are known.
@@ -173,7 +161,7 @@ func (e *emitting) since(resource string) func(context.Context) (time.Time, erro
 		if err := e.synced(ctx); err != nil {
 			return known, err
 		}
-		at, err := e.ledger.Baseline(ctx, resource)
+		at, err := e.baselines.Since(ctx, resource)
 		if err != nil {
 			return known, fmt.Errorf("taking the baseline: %w", err)
 		}

@@ -38,7 +38,10 @@ func (c *controllers) watchEnvironments(ctx context.Context) {
 			if r == environment.Readable {
 				status = metav1.ConditionTrue
 			}
-			return e.ledger.Mark(ctx, kind, metav1.Condition{Type: environment.ConditionReadable, Status: status, Reason: string(r), Message: r.Message()})
+			return e.baselines.SetCondition(ctx, kind, metav1.Condition{
+				Type: environment.ConditionReadable, Status: status,
+				Reason: string(r), Message: r.Message(),
+			})
 		},
 		Observer: observer.Options{Ledger: e.ledger, Merged: e.metrics.Merged, Now: time.Now, Stopping: ctx.Done(), Reverted: e.reverted},
 	})

@@ -4,7 +4,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"slices"
 
@@ -44,25 +43,22 @@ func (e *emitting) sourcesFollowed() cache.ResourceEventHandler {
 }
 
 // subjectsFollowed handles changes of ledger entries.
-func (e *emitting) subjectsFollowed(ctx context.Context) cache.ResourceEventHandler {
-	observe := func(s *v1alpha1.CDEventSubject) { e.log.Observe(ctx, s) }
+func (e *emitting) subjectsFollowed() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { with(obj, observe) },
+		AddFunc: func(obj any) { with(obj, e.ledgered) },
 		UpdateFunc: func(before, obj any) {
 			withBoth(before, obj, func(was, s *v1alpha1.CDEventSubject) {
 				if observer.WentBack(was.ResourceVersion, s.ResourceVersion) {
 					e.reverted()
 				}
-				observe(s)
+				e.ledgered(s)
 			})
 		},
 		DeleteFunc: func(obj any) {
 			_, missed := obj.(cache.DeletedFinalStateUnknown)
 			with(obj, func(s *v1alpha1.CDEventSubject) {
-				if e.log.Forget(s, !missed) != nil {
-					e.ledger.Forget(s, !missed)
-					e.refresh(s) // the observer drops its memory of the object
-				}
+				e.ledger.Forget(s, !missed)
+				e.refresh(s) // the observer drops its memory of the object
 			})
 		},
 	}
@@ -144,7 +140,6 @@ var errReverted = errors.New("the API server has gone back in time, as after a b
 
 // reverted stops the process, and writes nothing of its memory, which is invalid.
 func (e *emitting) reverted() {
-	e.log.Stop()
 	e.ledger.Discard()
 	e.end(errReverted)
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
-	"github.com/knative-cdevents/knative-cdevents/emitter/ledger/wal"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
@@ -72,9 +71,7 @@ func following(t *testing.T) (e *emitting, s *store.Store, queue *enqueued) {
 		Cluster: func() string { return "https://cluster" }, Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
 	}
 	s = store.New()
-	e.log = ledger.NewLog(s, wal.Options{Tell: e.ledgered, Leads: e.isLeaderFor})
-	e.log.Start(t.Context())
-	e.ledger = ledger.New(e.log, e.router, e.metrics)
+	e.ledger = ledger.New(s, e.router, e.metrics)
 	e.delivery = delivery.New(t.Context(), delivery.Options{Ledger: e.ledger, Transports: delivery.HTTP(silentSender{}), Metrics: e.metrics, Leads: e.isLeaderFor})
 	t.Cleanup(e.delivery.Wait)
 	queue = &enqueued{}

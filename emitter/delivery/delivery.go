@@ -21,6 +21,9 @@ import (
 type Ledger interface {
 	Pending(key ledger.Key, source types.UID) []ledger.Pending
 	Backlogs() map[types.UID]ledger.Backlog
+	// Admit waits until the acknowledgement of an event of the CDEventSubject can be held. It returns false if it
+	// cannot be yet.
+	Admit(ctx context.Context, name string) bool
 	Acknowledge(name string, source types.UID, sequence int64)
 	Drop(name string, source types.UID, sequence int64, reason string)
 	Abandon(source types.UID, leads func(types.NamespacedName) bool)

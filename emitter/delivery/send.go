@@ -10,6 +10,14 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/sender"
 )
 
+// admit waits until the ledger can hold one more acknowledgement. What it holds is sent again after a crash.
+func (q *sourceQueue) admit(a *attempt) decision {
+	if !q.d.Ledger.Admit(q.ctx, a.pending.Name) {
+		return after(unresolved)
+	}
+	return next
+}
+
 // pace waits for a place among those that the sink is sent at the same time.
 func (q *sourceQueue) pace(a *attempt) decision {
 	a.paced = q.ramp.enter(q.ctx)

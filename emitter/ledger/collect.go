@@ -69,7 +69,7 @@ func (l *Ledger) collectHeld(ctx context.Context, sub *subject) error {
 		err = l.reload(ctx, sub) // another leader was faster
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.dropLocked(sub)
+		l.evictLocked(sub)
 		return err
 	}
 	if err != nil {
@@ -81,6 +81,6 @@ func (l *Ledger) collectHeld(ctx context.Context, sub *subject) error {
 		sub.deleted, sub.object = sub.object.UID, nil
 		l.endLocked(sub)
 	}
-	l.dropLocked(sub)
+	l.evictLocked(sub)
 	return nil
 }

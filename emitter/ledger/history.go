@@ -27,63 +27,40 @@ const (
 	maxPastText   = 256
 )
 
-// history is a history as it is stored: a PastTransition in JSON for each transition, the oldest first. To decode them takes ten times as
-// long as to decompress them, and to add one needs only the number of the last.
-type history [][]byte
-
-// historyOf encodes a history.
-func historyOf(all []v1alpha1.PastTransition) (history, error) {
-	out := make(history, 0, len(all))
-	for _, p := range all {
-		line, err := json.Marshal(p)
-		if err != nil {
-			return nil, fmt.Errorf("encoding transition %d of the history: %w", p.Sequence, err)
+// remember adds a transition to a history. Numbers that the history has already are those of a future that a
+// restored backup does not know.
+func remember(history string, t lifecycle.Transition) (string, error) {
+	var lines []string
+	for line := range strings.Lines(history) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
 		}
-		out = append(out, line)
 	}
-	return out, nil
-}
-
-// decode returns the transitions.
-func (h history) decode() ([]v1alpha1.PastTransition, error) {
-	var out []v1alpha1.PastTransition
-	for _, line := range h {
-		var p v1alpha1.PastTransition
-		if err := json.Unmarshal(line, &p); err != nil {
-			return nil, fmt.Errorf("reading the history in status.compressed: %w", err)
-		}
-		out = append(out, p)
-	}
-	return out, nil
-}
-
-// with adds a transition. Numbers that the history has already are those of a future that a restored backup does not know.
-func (h history) with(t lifecycle.Transition) (history, error) {
-	for len(h) > 0 {
+	for len(lines) > 0 {
 		var last struct {
 			Sequence int64 `json:"sequence"`
 		}
-		if err := json.Unmarshal(h[len(h)-1], &last); err != nil {
-			return nil, fmt.Errorf("reading the history in status.compressed: %w", err)
+		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
+			return "", fmt.Errorf("reading status.history: %w; %s", err, untilRepaired)
 		}
 		if last.Sequence < t.Sequence {
 			break
 		}
-		h = h[:len(h)-1]
+		lines = lines[:len(lines)-1]
 	}
 	line, err := json.Marshal(past(t))
 	if err != nil {
-		return nil, fmt.Errorf("encoding transition %d of the history: %w", t.Sequence, err)
+		return "", fmt.Errorf("encoding transition %d of the history: %w", t.Sequence, err)
 	}
-	h = append(slices.Clone(h), line)
-	size, from := 0, len(h)
-	for from > 0 && len(h)-from < MaxHistory {
-		if size += len(h[from-1]) + 1; size > maxHistorySize {
+	lines = append(lines, string(line))
+	size, from := 0, len(lines)
+	for from > 0 && len(lines)-from < MaxHistory {
+		if size += len(lines[from-1]) + len("\n"); size > maxHistorySize {
 			break
 		}
 		from--
 	}
-	return h[min(from, len(h)-1):], nil
+	return strings.Join(lines[min(from, len(lines)-1):], "\n") + "\n", nil
 }
 
 // past is what a history has of a transition.

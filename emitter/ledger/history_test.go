@@ -12,26 +12,37 @@ import (
 )
 
 // look adds a transition to a history, and decodes all of it.
-func look(t *testing.T, all []v1alpha1.PastTransition, tr lifecycle.Transition) []v1alpha1.PastTransition {
+func look(t *testing.T, h *string, tr lifecycle.Transition) []v1alpha1.PastTransition {
 	t.Helper()
-	h, err := historyOf(all)
+	var err error
+	if *h, err = remember(*h, tr); err != nil {
+		t.Fatal(err)
+	}
+	all, err := (&v1alpha1.CDEventSubjectStatus{History: *h}).PastTransitions()
 	if err != nil {
-		t.Fatal(err)
-	}
-	if h, err = h.with(tr); err != nil {
-		t.Fatal(err)
-	}
-	if all, err = h.decode(); err != nil {
 		t.Fatal(err)
 	}
 	return all
 }
 
+// What a user has edited is reported, and not replaced.
+func TestUnreadableHistoryIsReported(t *testing.T) {
+	t.Parallel()
+	if _, err := remember("edited by hand\n", lifecycle.Transition{Sequence: 2}); err == nil ||
+		!strings.Contains(err.Error(), untilRepaired) {
+		t.Errorf("%v, want what is to be done", err)
+	}
+}
+
 func TestHistoryHasTheLastTransitions(t *testing.T) {
 	t.Parallel()
+	var stored string
 	var h []v1alpha1.PastTransition
 	for n := range int64(50) {
-		h = look(t, h, lifecycle.Transition{Sequence: n + 1, Time: time.Unix(n, 0), Type: lifecycle.RevisionReady, Revision: &lifecycle.Revision{Name: "cart-00001"}})
+		h = look(t, &stored, lifecycle.Transition{
+			Sequence: n + 1, Time: time.Unix(n, 0), Type: lifecycle.RevisionReady,
+			Revision: &lifecycle.Revision{Name: "cart-00001"},
+		})
 		if want := min(int(n)+1, MaxHistory); len(h) != want || h[len(h)-1].Sequence != n+1 || h[0].Sequence != n+2-int64(want) {
 			t.Fatalf("after %d: %+v", n+1, h)
 		}
@@ -40,7 +51,7 @@ func TestHistoryHasTheLastTransitions(t *testing.T) {
 		t.Errorf("a usual history has %d bytes", size)
 	}
 	// A backup that was restored makes numbers come again.
-	h = look(t, h, lifecycle.Transition{Sequence: 45, Type: lifecycle.Removed})
+	h = look(t, &stored, lifecycle.Transition{Sequence: 45, Type: lifecycle.Removed})
 	if last := h[len(h)-1]; last.Sequence != 45 || last.Type != string(lifecycle.Removed) || h[len(h)-2].Sequence != 44 {
 		t.Errorf("%+v", h)
 	}
@@ -49,6 +60,7 @@ func TestHistoryHasTheLastTransitions(t *testing.T) {
 func TestHistoryIsBounded(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ü", 10_000)
+	var stored string
 	var h []v1alpha1.PastTransition
 	for n := range int64(40) {
 		tr := lifecycle.Transition{
@@ -61,7 +73,7 @@ func TestHistoryIsBounded(t *testing.T) {
 				tr.Traffic = append(tr.Traffic, lifecycle.Share{Revision: long, Percent: 1})
 			}
 		}
-		h = look(t, h, tr)
+		h = look(t, &stored, tr)
 		if size := weigh(h); size > maxHistorySize+maxPastText || h[len(h)-1].Sequence != n+1 {
 			t.Fatalf("%d transitions in %d bytes", len(h), size)
 		}

@@ -3,17 +3,21 @@
 // Package ledger stores what is remembered of each watched object, and the events that are
 // pending for each source, in CDEventSubjects of the controller's namespace.
 //
-// Its invariant: one compare-and-swap journals a transition, the memory that it leads to
-// and its recipients, before any event is sent. A transition leaves the journal only when
-// every recipient has acknowledged it, or when it is dropped with a counted reason. Two
-// leaders, a stale cache or a crash between any two steps can neither journal a transition
-// twice nor skip one.
+// A CDEventSubject is journal, memory and fence of one object. Its invariant: one
+// compare-and-swap journals a transition, the memory that it leads to and its recipients,
+// before any event is sent. A transition leaves the journal only when every recipient has
+// acknowledged it, or when it is dropped with a counted reason. Two leaders, a stale cache
+// or a crash between any two steps can neither journal a transition twice nor skip one.
+//
+// An acknowledgement is held in memory, and written with the next write of its
+// CDEventSubject, or a little later by a worker. A crash before that means that the same
+// event is sent again, byte by byte.
 package ledger
 
 import (
 	"context"
-	"strings"
 	"sync"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -66,9 +70,7 @@ func KeyOf(s v1alpha1.CDEventSubjectSpec) Key {
 }
 
 // Name is the name of the CDEventSubject of a watched object.
-func Name(s v1alpha1.CDEventSubjectSpec) string {
-	return strings.ToLower(s.Kind) + "-" + string(s.UID)
-}
+func Name(s v1alpha1.CDEventSubjectSpec) string { return s.ObjectName() }
 
 // Ledger reads from memory and writes through to the API server.
 type Ledger struct {
@@ -81,16 +83,20 @@ type Ledger struct {
 	mu       sync.RWMutex
 	subjects map[string]*subject
 	byKey    map[Key][]*subject
-	gathered gathered
+	// held counts the subjects with acknowledgements that are not written, and released is
+	// closed when there are fewer.
+	held     int
+	released chan struct{}
 	// discarded says that no acknowledgement is written any more.
 	discarded bool
 
-	// gathering is held while acknowledgements are written together.
-	gathering sync.Mutex
-	// acks takes the CDEventSubjects that are to take over acknowledgements now. It is the ledger's own queue, which Run
-	// works off, unless WithAcks sets another.
-	acks  Acks
-	queue ackQueue
+	// journaling counts the writes of transitions that are under way.
+	journaling atomic.Int64
+	// acks takes the CDEventSubjects with acknowledgements to write. It is the ledger's own
+	// queue, which the workers of Run take from, unless WithAcks sets another.
+	acks    Acks
+	queue   ackQueue
+	maxHeld int
 	// leads says whether this process leads for an object.
 	leads func(types.NamespacedName) bool
 	// The callbacks that OnPending, OnLeftOut and OnRefused set.
@@ -119,8 +125,9 @@ func New(client Client, router Router, metrics Metrics, options ...Option) *Ledg
 		subjects: map[string]*subject{},
 		byKey:    map[Key][]*subject{},
 		queue:    newAckQueue(),
-		gathered: newGathered(usual),
-		leads:    leadsAll,
+		released: make(chan struct{}),
+		maxHeld:  maxHeld,
+		leads:    func(types.NamespacedName) bool { return true },
 		notify:   func(Key, types.UID) {},
 		leftOut:  func(Key, []types.UID) {},
 		refused:  func(Key, types.UID, Refusal) {},
@@ -135,12 +142,14 @@ func New(client Client, router Router, metrics Metrics, options ...Option) *Ledg
 // Option changes how a ledger works.
 type Option func(*Ledger)
 
-// WithAcks adds the CDEventSubjects that are to take over acknowledgements to a queue of the caller, who calls WriteAcks for
-// each name, and WriteTogether. Run writes no acknowledgements then.
+// WithAcks adds the CDEventSubjects with acknowledgements to write to a queue of the caller,
+// who calls WriteAcks for each name. Run writes no acknowledgements then.
 func WithAcks(q Acks) Option { return func(l *Ledger) { l.acks = q } }
 
-// WithLeads sets a function that says whether this process leads for an object. Only then do CDEventSubjects
-// of the object take over their acknowledgements. By default, it leads for all.
+// WithMaxHeld sets how many CDEventSubjects may have acknowledgements that are not written.
+func WithMaxHeld(n int) Option { return func(l *Ledger) { l.maxHeld = n } }
+
+// WithLeads sets a function that says whether this process leads for an object. By default, it leads for all.
 func WithLeads(leads func(types.NamespacedName) bool) Option {
 	return func(l *Ledger) { l.leads = leads }
 }
@@ -164,8 +173,6 @@ func (l *Ledger) Discard() {
 	defer l.mu.Unlock()
 	l.discarded = true
 	for _, sub := range l.subjects {
-		clear(sub.acked)
-		clear(sub.given)
-		l.foldedLocked(sub)
+		l.endLocked(sub)
 	}
 }

@@ -5,7 +5,6 @@ package ledger_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -241,25 +240,7 @@ func TestEntryWithoutTransitions(t *testing.T) {
 	must(t, l.Journal(context.Background(), cart, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
 		return &ledger.Change{Memory: lifecycle.Memory{Baselined: true}}, nil
 	}))
-	if o := s.All()[0]; o.Status.Sequence != 0 || len(o.Status.Conditions) != 0 || ledger.Unpacked(o).Status.Memory == nil {
+	if o := s.All()[0]; o.Status.Sequence != 0 || len(o.Status.Conditions) != 0 || o.Status.Memory == "" {
 		t.Errorf("got %+v", o.Status)
-	}
-}
-
-func TestBaselineIsTakenOnce(t *testing.T) {
-	s := store.New()
-	s.Now = func() time.Time { return noon }
-	l := ledger.New(s, everyone{}, &counts{})
-	first, err := l.Baseline(context.Background(), "services.serving.knative.dev")
-	must(t, err)
-	s.Now = func() time.Time { return noon.Add(time.Hour) }
-	second, err := ledger.New(s, everyone{}, &counts{}).Baseline(context.Background(), "services.serving.knative.dev")
-	must(t, err)
-	if !first.Equal(noon) || !second.Equal(noon) {
-		t.Errorf("%v, then %v", first, second)
-	}
-	s.Before = func(string, string) error { return errors.New("down") }
-	if _, err := l.Baseline(context.Background(), "routes"); err == nil || !strings.Contains(err.Error(), "baseline-routes, which records since when events about routes are sent: down") {
-		t.Errorf("got %v", err)
 	}
 }

@@ -203,18 +203,25 @@ func (l *Ledger) Backlogs() map[types.UID]Backlog {
 }
 
 // Acknowledge notes that a source has all events of a CDEventSubject up to a sequence number.
-// This is written within about a second, together with other acknowledgements.
+// This is written with the object's next transition, or about a second later.
 func (l *Ledger) Acknowledge(name string, source types.UID, sequence int64) {
-	l.note(name, sequence, func(sub *subject) {
+	wait := ackAfter
+	if l.note(name, sequence, func(sub *subject) bool {
 		if !pendingUpTo(sub.object, source, sequence) {
-			return // another leader has sent it, too
+			return false // another leader has sent it, too
 		}
 		sub.acknowledgeLocked(source, sequence)
-		l.gatherLocked(sub)
-		sub.own = true
-		l.gathered.fresh++
-		signal(l.gathered.urgent)
-	})
+		l.holdLocked(sub)
+		switch {
+		case !l.leads(sub.key.NamespacedName()): // whoever does sends again what it does not know
+			wait, sub.heldSince = 0, overdue
+		case l.scarceLocked():
+			wait = 0
+		}
+		return true
+	}) {
+		l.acks.AddAfter(name, wait)
+	}
 }
 
 func pendingUpTo(s *v1alpha1.CDEventSubject, source types.UID, sequence int64) bool {
@@ -226,34 +233,38 @@ func pendingUpTo(s *v1alpha1.CDEventSubject, source types.UID, sequence int64) b
 
 // Drop drops an event for a reason. It counts as acknowledged from then on.
 func (l *Ledger) Drop(name string, source types.UID, sequence int64, reason string) {
-	l.metrics.Dropped(reason, 1)
-	if l.note(name, sequence, func(sub *subject) {
-		sub.acknowledgeLocked(source, sequence)
-		sub.giveUpLocked(reason)
+	l.drop(name, drop{source, sequence, reason}, ackAfter)
+}
+
+// drop has a drop written with the object's next transition, or later.
+func (l *Ledger) drop(name string, d drop, wait time.Duration) {
+	l.metrics.Dropped(d.reason, 1)
+	if l.note(name, d.sequence, func(sub *subject) bool {
+		sub.giveUpLocked(d)
+		return true
 	}) {
-		l.acks.Add(name) // the CDEventSubject counts it
+		l.acks.AddAfter(name, wait)
 	}
 }
 
 // note ignores numbers that the CDEventSubject does not have yet: they are from before a backup
 // was restored. It returns whether the number was noted.
-func (l *Ledger) note(name string, sequence int64, f func(*subject)) bool {
+func (l *Ledger) note(name string, sequence int64, f func(*subject) bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	sub, ok := l.subjects[name]
 	if !ok || l.discarded || sub.object == nil || sequence > sub.object.Status.Sequence {
 		return false
 	}
-	f(sub)
-	return true
+	return f(sub)
 }
 
 // Abandon drops all events that are pending for a deleted source about objects that this
 // process leads for. Each event is counted once.
 func (l *Ledger) Abandon(source types.UID, leads func(types.NamespacedName) bool) {
 	type due struct {
-		subject string
-		seq     int64
+		name string
+		drop
 	}
 	var all []due
 	l.mu.RLock()
@@ -264,13 +275,14 @@ func (l *Ledger) Abandon(source types.UID, leads func(types.NamespacedName) bool
 		for _, j := range sub.object.Status.Journal {
 			acked := max(sub.object.Status.Acknowledged[source], sub.acked[source])
 			if _, ok := recipient(j, source); ok && j.Sequence > acked {
-				all = append(all, due{sub.name, j.Sequence})
+				all = append(all, due{sub.name, drop{source, j.Sequence, DroppedSourceRemoved}})
 			}
 		}
 	}
 	l.mu.RUnlock()
-	for _, d := range all {
-		l.Drop(d.subject, source, d.seq, DroppedSourceRemoved)
+	for i, d := range all {
+		// Nobody waits for these, so they come after the acknowledgements of other sources.
+		l.drop(d.name, d.drop, ackAfter+time.Duration(i)*abandonEvery)
 	}
 }
 

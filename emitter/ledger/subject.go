@@ -4,7 +4,6 @@ package ledger
 
 import (
 	"bytes"
-	"container/list"
 	"maps"
 	"slices"
 	"sync"
@@ -37,20 +36,20 @@ type subject struct {
 	finished time.Time
 	// acked is what each source has acknowledged, as far as it is not written yet.
 	acked map[types.UID]int64
-	// place is the subject's place among those that wait for their turn to take over acked; dirty says that no slot has all
-	// of it, and slot is the slot that has what was acknowledged before.
-	place *list.Element
-	dirty bool
-	slot  *slot
-	// listed says that the subject is in gathered.dirty; mine is set while a slot is prepared that it may be written to.
-	listed, mine bool
-	// own says that some of it was acknowledged by this process, which writes that even if it no longer leads.
-	own bool
-	// given counts what was dropped and is not written yet, by reason.
-	given map[string]int64
+	// heldSince is when the oldest of acked came, zero if there is none.
+	heldSince time.Time
+	// dropped are the events that were dropped, as far as that is not written yet.
+	dropped map[drop]bool
 }
 
-// acknowledgeLocked notes what a source has acknowledged.
+// drop is an event that was dropped for a source.
+type drop struct {
+	source   types.UID
+	sequence int64
+	reason   string
+}
+
+// acknowledgeLocked notes what a source has acknowledged, or need not be sent.
 func (sub *subject) acknowledgeLocked(source types.UID, sequence int64) {
 	if sub.acked == nil {
 		sub.acked = map[types.UID]int64{}
@@ -59,11 +58,12 @@ func (sub *subject) acknowledgeLocked(source types.UID, sequence int64) {
 }
 
 // giveUpLocked notes that an event was dropped.
-func (sub *subject) giveUpLocked(reason string) {
-	if sub.given == nil {
-		sub.given = map[string]int64{}
+func (sub *subject) giveUpLocked(d drop) {
+	sub.acknowledgeLocked(d.source, d.sequence)
+	if sub.dropped == nil {
+		sub.dropped = map[drop]bool{}
 	}
-	sub.given[reason]++
+	sub.dropped[d] = true
 }
 
 // unlearnLocked forgets acknowledgements of events that the object does not have, as after
@@ -88,6 +88,7 @@ func (sub *subject) unlearnLocked(before *v1alpha1.CDEventSubject) {
 			return !bytes.Equal(was[j.Sequence].Transition.Raw, j.Transition.Raw)
 		})
 	})
+	maps.DeleteFunc(sub.dropped, func(d drop, _ bool) bool { return d.sequence > sub.acked[d.source] })
 }
 
 // subject returns the subject of that name. It adds one if there is none.
@@ -108,9 +109,9 @@ func (l *Ledger) keepLocked(sub *subject) {
 	l.byKey[sub.key] = append(all, sub)
 }
 
-// dropLocked removes a subject that holds nothing.
-func (l *Ledger) dropLocked(sub *subject) {
-	if sub.object != nil || sub.deleted != "" || len(sub.acked)+len(sub.given) > 0 || l.subjects[sub.name] != sub {
+// evictLocked removes a subject that holds nothing.
+func (l *Ledger) evictLocked(sub *subject) {
+	if sub.object != nil || sub.deleted != "" || len(sub.acked)+len(sub.dropped) > 0 || l.subjects[sub.name] != sub {
 		return // it holds something, or was removed, and another one has its name
 	}
 	delete(l.subjects, sub.name)
@@ -120,9 +121,9 @@ func (l *Ledger) dropLocked(sub *subject) {
 	}
 }
 
-// endLocked forgets what was acknowledged of a subject whose object is gone.
+// endLocked forgets what was acknowledged, as of a subject whose object is gone.
 func (l *Ledger) endLocked(sub *subject) {
 	clear(sub.acked)
-	clear(sub.given)
-	l.foldedLocked(sub)
+	clear(sub.dropped)
+	l.writtenLocked(sub)
 }

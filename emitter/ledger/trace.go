@@ -33,7 +33,7 @@ func (l *Ledger) marked(spec v1alpha1.CDEventSubjectSpec, all []lifecycle.Transi
 
 func (l *Ledger) trace(e *edit) {
 	if l.tracer != nil && len(e.traced) > 0 {
-		past, err := e.history.decode()
+		past, err := e.next.Status.PastTransitions()
 		if err != nil {
 			past = nil // the rollout's trace then begins here
 		}

@@ -9,10 +9,6 @@ import (
 // Observe takes over a CDEventSubject that the informer has seen. It returns true if another
 // process wrote it. Decisions that were made without it must then be made again.
 func (l *Ledger) Observe(s *v1alpha1.CDEventSubject) bool {
-	if s.Spec.Kind == AcknowledgementsKind {
-		l.observeSlot(s)
-		return false
-	}
 	others := l.take(s)
 	if l.forgets(s) {
 		l.acks.Add(s.Name)
@@ -25,7 +21,6 @@ func (l *Ledger) Observe(s *v1alpha1.CDEventSubject) bool {
 }
 
 func (l *Ledger) take(s *v1alpha1.CDEventSubject) bool {
-	s = Packed(s)
 	sub := l.subject(s.Name, KeyOf(s.Spec))
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,9 +34,7 @@ func (l *Ledger) take(s *v1alpha1.CDEventSubject) bool {
 	before := sub.object
 	sub.object = s
 	sub.unlearnLocked(before)
-	l.foldedLocked(sub)
-	l.absorbAllLocked(sub)
-	l.coverLocked(sub)
+	l.writtenLocked(sub)
 	return true
 }
 
@@ -49,10 +42,6 @@ func (l *Ledger) take(s *v1alpha1.CDEventSubject) bool {
 // certain and it was still needed, it is put back: without it, its object would be announced
 // again.
 func (l *Ledger) Forget(s *v1alpha1.CDEventSubject, certain bool) {
-	if number, ok := slotNumber(s.Name); ok {
-		l.forgetSlot(number, s.UID)
-		return
-	}
 	if l.lose(s, certain) {
 		l.acks.Add(s.Name)
 	}
@@ -66,7 +55,7 @@ func (l *Ledger) lose(s *v1alpha1.CDEventSubject, certain bool) bool {
 	if !ok {
 		return false
 	}
-	if certain && sub.object != nil && sub.object.UID == s.UID && sub.deleted != s.UID && !Finished(sub.object) && s.Spec.Kind != BaselineKind {
+	if certain && sub.object != nil && sub.object.UID == s.UID && sub.deleted != s.UID && !Finished(sub.object) {
 		sub.missing = true
 		return true
 	}
@@ -77,6 +66,6 @@ func (l *Ledger) lose(s *v1alpha1.CDEventSubject, certain bool) bool {
 		sub.object = nil
 		l.endLocked(sub)
 	}
-	l.dropLocked(sub)
+	l.evictLocked(sub)
 	return false
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -55,7 +56,7 @@ func (l *Ledger) writeHeld(ctx context.Context, sub *subject, spec v1alpha1.CDEv
 		if err != nil || e == nil {
 			return err
 		}
-		written, err := l.put(ctx, e)
+		written, err := l.put(ctx, e, decide != nil)
 		switch {
 		case apierrors.IsNotFound(err) && e.current != nil && !Finished(e.current):
 			// Deleted by hand, or collected while this process was cut off. The informer
@@ -83,9 +84,9 @@ func (l *Ledger) writeHeld(ctx context.Context, sub *subject, spec v1alpha1.CDEv
 // prepare makes the next state of a subject. It returns nil if there is nothing to write.
 func (l *Ledger) prepare(sub *subject, spec v1alpha1.CDEventSubjectSpec, decide Decide) (*edit, error) {
 	l.mu.RLock()
-	current, acked, given, missing := sub.object, maps.Clone(sub.acked), maps.Clone(sub.given), sub.missing
+	current, acked, dropped, missing := sub.object, maps.Clone(sub.acked), maps.Clone(sub.dropped), sub.missing
 	l.mu.RUnlock()
-	e := newEdit(current, spec, acked, given)
+	e := newEdit(current, spec, acked, dropped)
 	e.missing, e.changed = missing, e.changed || missing
 	if decide == nil {
 		if l.forgets(current) {
@@ -93,12 +94,10 @@ func (l *Ledger) prepare(sub *subject, spec v1alpha1.CDEventSubjectSpec, decide 
 		}
 		e.changed = e.changed || e.folds
 	} else {
-		e.contents = contentsOf(current)
-		remembered := e.contents.withMemory(current)
-		if err := complete(remembered); err != nil {
+		if err := complete(current); err != nil {
 			return nil, err
 		}
-		change, err := decide(remembered)
+		change, err := decide(current)
 		if err != nil {
 			return nil, err
 		}
@@ -110,11 +109,11 @@ func (l *Ledger) prepare(sub *subject, spec v1alpha1.CDEventSubjectSpec, decide 
 		}
 	}
 	if !e.changed && e.folds {
-		return nil, nil //nolint:nilnil // they are written together with others
+		return nil, nil //nolint:nilnil // a worker writes what was acknowledged
 	}
 	if !e.changed {
 		// Acknowledgements of events that are no longer pending need no write.
-		l.forgetAcks(sub, acked, given)
+		l.forgetAcks(sub, acked, dropped)
 		return nil, nil //nolint:nilnil // nothing to write is not an error
 	}
 	e.finish(l.router.Operator)
@@ -122,7 +121,11 @@ func (l *Ledger) prepare(sub *subject, spec v1alpha1.CDEventSubjectSpec, decide 
 }
 
 // put writes the next state. It returns nil if there is nothing to keep.
-func (l *Ledger) put(ctx context.Context, e *edit) (*v1alpha1.CDEventSubject, error) {
+func (l *Ledger) put(ctx context.Context, e *edit, journals bool) (*v1alpha1.CDEventSubject, error) {
+	if journals {
+		l.journaling.Add(1)
+		defer l.journaling.Add(-1)
+	}
 	switch {
 	case e.done() && e.current == nil:
 		return nil, nil //nolint:nilnil // the object came and went within one write, and no source selects it
@@ -150,9 +153,9 @@ func (l *Ledger) settle(sub *subject, e *edit, written *v1alpha1.CDEventSubject)
 		sub.object = written
 		l.keepLocked(sub)
 	}
-	l.dropLocked(sub)
+	l.evictLocked(sub)
 	l.mu.Unlock()
-	l.forgetAcks(sub, e.acked, e.given)
+	l.forgetAcks(sub, e.acked, e.dropped)
 	for reason, n := range e.lost {
 		l.metrics.Dropped(reason, n)
 	}
@@ -173,7 +176,7 @@ func (l *Ledger) settle(sub *subject, e *edit, written *v1alpha1.CDEventSubject)
 }
 
 // forgetAcks removes what has been written.
-func (l *Ledger) forgetAcks(sub *subject, acked map[types.UID]int64, given map[string]int64) {
+func (l *Ledger) forgetAcks(sub *subject, acked map[types.UID]int64, dropped map[drop]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for source, seq := range acked {
@@ -181,15 +184,27 @@ func (l *Ledger) forgetAcks(sub *subject, acked map[types.UID]int64, given map[s
 			delete(sub.acked, source)
 		}
 	}
-	for reason, n := range given {
-		if sub.given[reason] -= n; sub.given[reason] <= 0 {
-			delete(sub.given, reason)
-		}
+	for d := range dropped {
+		delete(sub.dropped, d)
 	}
-	l.foldedLocked(sub)
-	l.coverLocked(sub)
-	l.dropLocked(sub)
+	l.writtenLocked(sub)
+	l.evictLocked(sub)
 }
+
+// complete returns an error if a CDEventSubject has transitions, and no memory: somebody has edited it. The
+// object would be taken for one that is seen for the first time, and its transitions would get numbers that are
+// acknowledged already.
+func complete(s *v1alpha1.CDEventSubject) error {
+	if s == nil || s.Status.Sequence == 0 || strings.TrimSpace(s.Status.Memory) != "" {
+		return nil
+	}
+	return fmt.Errorf("CDEventSubject %s has %d transitions, but nothing in status.memory; %s", s.Name, s.Status.Sequence,
+		untilRepaired)
+}
+
+// untilRepaired says what follows from an edit that cannot be undone here, and what to do.
+const untilRepaired = "no events about this object are sent until you restore the CDEventSubject, or annotate it with " +
+	v1alpha1.ForgetAnnotation + "=true, so that the object is announced anew"
 
 // reload reads a subject from the API server.
 func (l *Ledger) reload(ctx context.Context, sub *subject) error {
@@ -204,14 +219,12 @@ func (l *Ledger) reload(ctx context.Context, sub *subject) error {
 	// Its resourceVersion does not matter: a restored etcd starts lower.
 	if object == nil || sub.object != nil && newer(sub.object.ResourceVersion, object.ResourceVersion) {
 		clear(sub.acked)
-		clear(sub.given)
+		clear(sub.dropped)
 	}
 	before := sub.object
 	sub.object, sub.missing = Lean(object), false
 	sub.unlearnLocked(before)
-	l.foldedLocked(sub)
-	l.absorbAllLocked(sub)
-	l.coverLocked(sub)
+	l.writtenLocked(sub)
 	l.mu.Unlock()
 	l.remind(object)
 	return nil

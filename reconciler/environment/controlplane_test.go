@@ -88,6 +88,7 @@ func (s *stage) start() {
 	must(s.T, err)
 	go presence.Run(ctx)
 	l := ledger.New(s.clients.CDEventSubjects("default"), s.events, s.events)
+	baselines := ledger.Baselines{Client: s.clients.CDEventBaselines("default")}
 	subjects := client.NewSubjectInformer(s.clients, "default", 0, nil)
 	registration, err := subjects.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) {
@@ -112,10 +113,13 @@ func (s *stage) start() {
 		Kinds: func() []schema.GroupKind { s.mu.Lock(); defer s.mu.Unlock(); return s.kinds },
 		Rules: func() lifecycle.Rules { s.mu.Lock(); defer s.mu.Unlock(); return s.rules },
 		Since: func(kind string) func(context.Context) (time.Time, error) {
-			return func(ctx context.Context) (time.Time, error) { return l.Baseline(ctx, kind) }
+			return func(ctx context.Context) (time.Time, error) { return baselines.Since(ctx, kind) }
 		},
 		Mark: func(ctx context.Context, kind string, r environment.Readability) error {
-			return l.Mark(ctx, kind, metav1.Condition{Type: environment.ConditionReadable, Status: metav1.ConditionFalse, Reason: string(r)})
+			return baselines.SetCondition(ctx, kind, metav1.Condition{
+				Type:   environment.ConditionReadable,
+				Status: metav1.ConditionFalse, Reason: string(r),
+			})
 		},
 		Observer: observer.Options{Ledger: l, Now: time.Now},
 	})
@@ -243,7 +247,7 @@ func (s *stage) announced(object string, want ...lifecycle.Type) {
 func (s *stage) marked(kind string, want environment.Readability) {
 	s.Helper()
 	s.until(kind+" is marked "+string(want), func() bool {
-		m, err := s.clients.CDEventSubjects("default").Get(s.ctx, "baseline-"+kind, metav1.GetOptions{})
+		m, err := s.clients.CDEventBaselines("default").Get(s.ctx, kind, metav1.GetOptions{})
 		return err == nil && len(m.Status.Conditions) == 1 && m.Status.Conditions[0].Reason == string(want)
 	})
 }

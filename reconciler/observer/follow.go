@@ -70,7 +70,7 @@ func (f *fold) follow(first *Object, steps []step) (int, error) {
 // last: these are in the history.
 func (f *fold) saved(uid types.UID, m Memory) bool {
 	for _, entry := range f.entries() {
-		if entry.Spec.UID != uid || entry.Status.Compressed == nil {
+		if entry.Spec.UID != uid || entry.Status.Memory == "" {
 			continue
 		}
 		stored, err := f.o.recall(entry)
@@ -119,7 +119,7 @@ func (f *fold) memory(current *v1alpha1.CDEventSubject) (Memory, error) {
 
 // recall decodes the memory that the ledger holds.
 func (o *Observer) recall(entry *v1alpha1.CDEventSubject) (Memory, error) {
-	m, err := o.Kind.Recall(ledger.MemoryOf(entry))
+	m, err := o.Kind.Recall([]byte(entry.Status.Memory))
 	if err != nil {
 		return nil, fmt.Errorf("the memory in CDEventSubject %s cannot be read, as happens after a downgrade; no events about this object are sent until the newer version runs again: %w", entry.Name, err)
 	}

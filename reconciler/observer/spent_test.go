@@ -81,7 +81,7 @@ func primaries(t *testing.T, entries *store.Store) (now string, former []string)
 	t.Helper()
 	for _, o := range entries.All() {
 		var m lifecycle.Memory
-		if err := json.Unmarshal(ledger.Unpacked(o).Status.Memory.Raw, &m); err != nil {
+		if err := json.Unmarshal([]byte(o.Status.Memory), &m); err != nil {
 			t.Fatal(err)
 		}
 		now = m.Primary

@@ -66,7 +66,7 @@ func TestUnsavedMemoryCountsInTheSameFold(t *testing.T) {
 	}
 	for _, entry := range known {
 		var m lifecycle.Memory
-		if err := json.Unmarshal(ledger.MemoryOf(entry), &m); err != nil || !m.Deployed || m.Primary != "cart-2" {
+		if err := json.Unmarshal([]byte(entry.Status.Memory), &m); err != nil || !m.Deployed || m.Primary != "cart-2" {
 			t.Errorf("deployed %v, primary %q; want cart-2, which last had all traffic (%v)", m.Deployed, m.Primary, err)
 		}
 	}

@@ -55,6 +55,7 @@ func run(t *testing.T, config *rest.Config) *running {
 	must(t, err)
 	j := &journal.Record{}
 	l := ledger.New(ours.CDEventSubjects(namespace), j, j)
+	baselines := ledger.Baselines{Client: ours.CDEventBaselines(namespace)}
 	subjects := client.NewSubjectInformer(ours, namespace, 0, nil)
 	_, err = subjects.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { observe(l, obj) },
@@ -75,7 +76,7 @@ func run(t *testing.T, config *rest.Config) *running {
 			Ledger: l, Now: time.Now, Stopping: ctx.Done(),
 			Since: func(ctx context.Context) (time.Time, error) {
 				cache.WaitForCacheSync(ctx.Done(), subjects.HasSynced)
-				return l.Baseline(ctx, service.Resource)
+				return baselines.Since(ctx, service.Resource)
 			},
 		},
 	})
@@ -85,7 +86,7 @@ func run(t *testing.T, config *rest.Config) *running {
 		}
 	})
 	// Take the baseline now, as a controller does when it starts.
-	_, err = l.Baseline(ctx, service.Resource)
+	_, err = baselines.Since(ctx, service.Resource)
 	must(t, err)
 	r := &running{Record: j, stop: func() { cancel(); wg.Wait() }}
 	t.Cleanup(r.stop)
@@ -306,6 +307,7 @@ func TestAgainstARealAPIServer(t *testing.T) {
 	ours, err := client.New(cp.Config())
 	must(t, err)
 	must(t, ours.CDEventSubjects(namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	must(t, ours.CDEventBaselines(namespace).DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
 	time.Sleep(1100 * time.Millisecond)
 	s.revise(back, 1)
 	s.route("cart", 1)
@@ -314,7 +316,7 @@ func TestAgainstARealAPIServer(t *testing.T) {
 	subjects, err := ours.CDEventSubjects(namespace).List(t.Context(), metav1.ListOptions{})
 	must(t, err)
 	if !slices.ContainsFunc(subjects.Items, func(o v1alpha1.CDEventSubject) bool {
-		return o.Spec.UID == back.UID && o.Status.Sequence == 0 && len(o.Status.Compressed) > 0
+		return o.Spec.UID == back.UID && o.Status.Sequence == 0 && o.Status.Memory != ""
 	}) {
 		t.Errorf("the baseline is not in the ledger: %+v", subjects.Items)
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -23,9 +22,8 @@ import (
 
 // spent is what the controller wrote to the API server in some time. Only requests that succeeded count.
 type spent struct {
-	// log and acknowledgements are writes of the ledger's slots, and entries those of all other CDEventSubjects: their creation
-	// and checkpoints.
-	log, acknowledgements, entries int
+	// entries are writes of CDEventSubjects.
+	entries int
 	// sources are writes of the status of CDEventSources.
 	sources int
 	// others are all other writes, by resource.
@@ -38,12 +36,6 @@ type spent struct {
 
 // changing are the verbs of requests that change one object.
 var changing = []string{"create", "update", "patch", "delete"}
-
-// These are the names of the ledger's slots.
-var (
-	logSlot             = regexp.MustCompile(`^log-\d+$`)
-	acknowledgementSlot = regexp.MustCompile(`^acknowledgements-\d+$`)
-)
 
 // spentIn counts the writes among requests that were answered in a time.
 func spentIn(requests []entry, from, to time.Time) spent {
@@ -73,10 +65,6 @@ func (s *spent) add(e entry) {
 		s.sources++
 	case o.Resource != v1alpha1.SubjectResource.Resource:
 		s.others[strings.TrimSuffix(o.Resource+"/"+o.Subresource, "/")]++
-	case logSlot.MatchString(o.Name):
-		s.log++
-	case acknowledgementSlot.MatchString(o.Name):
-		s.acknowledgements++
 	default:
 		s.entries++
 	}
@@ -84,7 +72,7 @@ func (s *spent) add(e entry) {
 
 // writes is the number of writes for events.
 func (s spent) writes() int {
-	n := s.log + s.acknowledgements + s.entries + s.sources
+	n := s.entries + s.sources
 	for _, other := range s.others {
 		n += other
 	}
@@ -94,7 +82,7 @@ func (s spent) writes() int {
 func (s spent) perEvent(events int) float64 { return float64(s.writes()) / float64(max(events, 1)) }
 
 func (s spent) String() string {
-	text := fmt.Sprintf("log %d, acknowledgements %d, entries %d, sources %d", s.log, s.acknowledgements, s.entries, s.sources)
+	text := fmt.Sprintf("entries %d, sources %d", s.entries, s.sources)
 	for _, resource := range slices.Sorted(maps.Keys(s.others)) {
 		text += fmt.Sprintf(", %s %d", resource, s.others[resource])
 	}
@@ -168,11 +156,11 @@ func (m *meter) delivered() (events int, last time.Time) {
 	return events, last
 }
 
-// restWithin is how long the controller may take to be at rest. While something is pending, a state may wait in the log for a minute.
+// restWithin is how long the controller may take to be at rest.
 const restWithin = 2 * time.Minute
 
-// rest waits until the controller is at rest for a while: the log has nothing that the CDEventSubjects lack, and no event for this
-// namespace is pending. It returns when the rest began.
+// rest waits until the controller is at rest for a while: all acknowledgements are written, and no event for
+// this namespace is pending. It returns when the rest began.
 func (s *scene) rest() time.Time {
 	s.Helper()
 	var began time.Time
@@ -198,16 +186,16 @@ func (s *scene) resting(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	behind, err := suite.Exported(ctx, "cdevents_log_behind")
+	held, err := suite.Exported(ctx, "cdevents_held_acknowledgements")
 	if err != nil {
 		return kit.NotYet("%v", err)
 	}
-	if len(behind) != len(pods) {
-		return kit.NotYet("%d of %d replicas tell how far the log is behind", len(behind), len(pods))
+	if len(held) != len(pods) {
+		return kit.NotYet("%d of %d replicas tell how many acknowledgements they hold", len(held), len(pods))
 	}
-	for pod, n := range behind {
+	for pod, n := range held {
 		if n > 0 {
-			return kit.NotYet("%s has %.0f states in the log only", pod, n)
+			return kit.NotYet("%s has acknowledgements of %.0f CDEventSubjects to write", pod, n)
 		}
 	}
 	sources, err := suite.Ours.CDEventSources(s.ns).List(ctx, metav1.ListOptions{})

@@ -16,13 +16,13 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
-// readable waits until the controller watches a kind of environments, by the name of its marker.
+// readable waits until the controller watches a kind of environments, by the name of its CDEventBaseline.
 func (s *scene) readable(kind string) {
 	s.Helper()
 	s.must(kit.Wait(s.Context(), 2*time.Minute, "the watch of "+kind, func(ctx context.Context) error {
-		marker, err := suite.Ours.CDEventSubjects(kit.Namespace).Get(ctx, "baseline-"+kind, metav1.GetOptions{})
+		marker, err := suite.Ours.CDEventBaselines(kit.Namespace).Get(ctx, kind, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return kit.NotYet("it has no marker")
+			return kit.NotYet("it has no CDEventBaseline")
 		}
 		if err != nil {
 			return err

@@ -205,14 +205,14 @@ func Raw(v any) *runtime.RawExtension {
 }
 
 // apiVersions are those of the kinds that entries are about.
-var apiVersions = map[string]string{"Service": "serving.knative.dev/v1", "Cluster": "cluster.x-k8s.io/v1beta1", "Baseline": "knative-cdevents.dev/v1alpha1"}
+var apiVersions = map[string]string{"Service": "serving.knative.dev/v1", "Cluster": "cluster.x-k8s.io/v1beta1"}
 
 // Entry returns an entry of the ledger in which the transitions are pending for a source.
 func Entry(about v1alpha1.CDEventSubjectSpec, memory any, source types.UID, transitions ...lifecycle.Transition) *v1alpha1.CDEventSubject {
 	s := &v1alpha1.CDEventSubject{ObjectMeta: metav1.ObjectMeta{Name: strings.ToLower(about.Kind) + "-" + string(about.UID)}, Spec: about}
 	s.Spec.APIVersion = apiVersions[about.Kind]
 	if memory != nil {
-		s.Status.Memory = Raw(memory)
+		s.Status.Memory = string(Raw(memory).Raw)
 	}
 	for _, tr := range transitions {
 		at := metav1.MicroTime{Time: tr.Time}
@@ -226,6 +226,16 @@ func Entry(about v1alpha1.CDEventSubjectSpec, memory any, source types.UID, tran
 		}
 	}
 	return s
+}
+
+// History returns transitions as status.history has them.
+func History(all ...v1alpha1.PastTransition) string {
+	var out strings.Builder
+	for _, p := range all {
+		out.Write(Raw(p).Raw)
+		out.WriteByte('\n')
+	}
+	return out.String()
 }
 
 // AddEntry puts an entry into the ledger.

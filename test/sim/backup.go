@@ -11,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	servingv1beta1 "knative.dev/serving/pkg/apis/serving/v1beta1"
 
-	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
@@ -50,12 +48,8 @@ func (w *world) restore() {
 	}
 	w.backup = nil
 	w.end()
-	clear(w.revisions)
-	if slots := w.slots(); w.rng.IntN(2) == 0 {
-		w.store.Restore(b.ledger)
-	} else {
-		w.store.Restore(b.ledger, slots...) // object by object, and these are left out
-	}
+	w.store.Restore(b.ledger)
+	clear(w.written)
 	w.cluster.now = w.cluster.now.Add(time.Minute) // a restore takes time
 	c := w.cluster
 	for _, s := range c.history {
@@ -106,11 +100,6 @@ func (w *world) restore() {
 	for log := range c.logs {
 		c.floor[log] = len(c.logs[log])
 	}
-}
-
-// slots are the entries with acknowledgements.
-func (w *world) slots() []*v1alpha1.CDEventSubject {
-	return slices.DeleteFunc(w.store.All(), func(o *v1alpha1.CDEventSubject) bool { return o.Spec.Kind != ledger.AcknowledgementsKind })
 }
 
 // show writes an object to a log unchanged.

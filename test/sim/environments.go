@@ -196,7 +196,7 @@ func (p *process) startEnvironments() {
 	e.kind.Use(e.cache)
 	e.ob = observer.New(observer.Options{
 		Kind: e.kind, Ledger: p.ledger, Now: now, Keep: histories,
-		Since: func(ctx context.Context) (time.Time, error) { return p.ledger.Baseline(ctx, platformMarker) },
+		Since: func(ctx context.Context) (time.Time, error) { return p.w.baselines().Since(ctx, platformMarker) },
 	})
 	e.ob.Bind(e)
 	p.environments = e

@@ -31,6 +31,7 @@ func (w *world) passes(d time.Duration, p *process) {
 		p.queue[w.cluster.of("cart").key] = true // its timer
 		p.reconcile()
 		for p.deliver() {
+			p.flush()
 		}
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
-	"github.com/knative-cdevents/knative-cdevents/emitter/ledger/wal"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	kind "github.com/knative-cdevents/knative-cdevents/reconciler/service"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
@@ -48,7 +47,6 @@ type process struct {
 	// verdicts receives the verdicts of gates; judged are the runs that it has received.
 	verdicts *kind.Verdicts
 	judged   map[string]bool
-	log      *wal.Log
 	ledger   *ledger.Ledger
 	acks     store.Acks
 	delivery *delivery.Delivery
@@ -103,6 +101,7 @@ func (p *process) demote() {
 	p.leads = false
 	p.ob.Demote(reconciler.UniversalBucket())
 	p.environments.ob.Demote(reconciler.UniversalBucket())
+	p.ledger.HandOver(reconciler.UniversalBucket().Has)
 }
 
 // read fills a cache from a log without notifying the observer, as a list does.
@@ -187,14 +186,7 @@ func (p *process) deliver() bool {
 	return true
 }
 
-// gather writes pending acknowledgements together.
-func (p *process) gather() {
-	if err := p.ledger.WriteTogether(p.ctx, p.w.cluster.now); err != nil && !apierrors.IsTimeout(err) {
-		p.w.fail("acknowledging together: %v", err)
-	}
-}
-
-// flush has entries take over their acknowledgements.
+// flush writes the acknowledgements that are held.
 func (p *process) flush() {
 	err := p.acks.Write(func(name string) error { return p.ledger.WriteAcks(p.ctx, name) })
 	if err != nil && !apierrors.IsTimeout(err) && !apierrors.IsNotFound(err) {
@@ -224,48 +216,39 @@ func (p *process) follow(n int) {
 	for _, c := range all[:min(n, len(all))] {
 		p.seen++
 		if !c.Deleted {
-			p.log.Observe(p.ctx, c.Object)
+			p.ledgered(c.Object)
 			continue
 		}
-		if o := p.log.Forget(c.Object, true); o != nil {
-			p.ledger.Forget(c.Object, true)
-			p.refresh(c.Object)
-		}
+		p.ledger.Forget(c.Object, true)
+		p.refresh(c.Object)
 	}
 }
 
 // relist lets the informer list everything again, and deliver it in any order.
 func (p *process) relist() {
+	if p.w.with.vandals {
+		p.follow(all) // nobody restores an entry that was deleted while no watch worked
+	}
 	for _, c := range p.w.store.Changes(p.seen) {
 		if p.seen++; c.Deleted {
-			if o := p.log.Forget(c.Object, true); o != nil {
-				p.ledger.Forget(c.Object, true)
-			}
+			p.ledger.Forget(c.Object, false) // its last state is not known
 		}
 	}
 	all := p.w.store.All()
 	p.w.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for _, o := range all {
-		p.log.Observe(p.ctx, o)
+		p.ledgered(o)
 	}
 }
 
-// checkpoint writes what the log has to the entries.
-func (p *process) checkpoint() {
-	if err := p.log.Checkpoint(p.ctx, p.w.cluster.now); err != nil && !apierrors.IsTimeout(err) {
-		p.w.fail("writing checkpoints: %v", err)
-	}
-}
-
-// vandalise deletes an entry, as a user might, unless its newest state says that its object is gone: nobody restores that.
+// vandalise deletes an entry, as a user might, unless its object is gone: nobody restores that.
 func (p *process) vandalise() {
 	names := p.w.store.Names()
 	if len(names) == 0 {
 		return
 	}
 	o := p.w.store.Peek(names[p.w.rng.IntN(len(names))])
-	over := func(e v1alpha1.CDEventSubject) bool { return e.Name == o.Name && e.Status.Removed }
-	if o.Spec.Kind == ledger.BaselineKind || slices.ContainsFunc(p.w.entries(), over) {
+	if o.Status.Removed {
 		return
 	}
 	p.w.silent += 2

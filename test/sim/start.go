@@ -15,7 +15,6 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/cdevents"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
-	"github.com/knative-cdevents/knative-cdevents/emitter/ledger/wal"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	kind "github.com/knative-cdevents/knative-cdevents/reconciler/service"
@@ -61,17 +60,14 @@ func (p *process) startEmitter() {
 		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "sim"} },
 		Render:      cdevents.Render,
 	}
-	p.log = ledger.NewLog(w.store, wal.Options{
-		Slots: w.slotsOfLog, Tell: p.ledgered, Leads: func(types.NamespacedName) bool { return p.leads },
-		Checkpoints: wal.Checkpoints{Rate: .5, Quiet: 2, QuietAfter: 2 * time.Second, Share: .05, Age: 200 * time.Millisecond},
-	})
-	p.ledger = ledger.New(p.log, router, w, ledger.WithAcks(&p.acks), ledger.WithLeads(func(types.NamespacedName) bool { return p.leads }),
-		ledger.WithGathering(ledger.Gathering{Slots: 1 + w.rng.IntN(4), Facts: 1 + w.rng.IntN(3), FoldRate: .3}))
+	p.ledger = ledger.New(w.store, router, w, ledger.WithAcks(&p.acks), ledger.WithMaxHeld(1+w.rng.IntN(4)),
+		ledger.WithLeads(func(types.NamespacedName) bool { return p.leads }))
 	p.ledger.OnRefused(func(_ ledger.Key, _ types.UID, why ledger.Refusal) { w.fail("routing: %v", why.Err) })
 	p.delivery = delivery.New(p.ctx, delivery.Options{
-		Ledger: p.ledger, Transports: delivery.HTTP(w), Render: cdevents.Render, Metrics: w, ProbeEvery: time.Nanosecond,
-		NewQueue: p.newQueue,
-		Leads:    func(types.NamespacedName) bool { return p.leads },
+		Ledger: impatient{p.ledger}, Transports: delivery.HTTP(w), Render: cdevents.Render, Metrics: w,
+		ProbeEvery: time.Nanosecond,
+		NewQueue:   p.newQueue,
+		Leads:      func(types.NamespacedName) bool { return p.leads },
 	})
 	p.ledger.OnPending(func(key ledger.Key, source types.UID) { p.pending[turn{key, source}] = true })
 	for _, s := range w.sources {
@@ -79,9 +75,8 @@ func (p *process) startEmitter() {
 	}
 	p.seen = len(w.store.Changes(0))
 	for _, o := range w.store.All() {
-		p.log.Observe(p.ctx, o)
+		p.ledger.Observe(o)
 	}
-	p.log.Start(p.ctx)
 }
 
 // startObserver creates the watched kind and its observer.
@@ -95,7 +90,7 @@ func (p *process) startObserver() {
 	p.ob = observer.New(observer.Options{
 		Kind: p.kind, Ledger: p.ledger, Now: func() time.Time { return w.cluster.now.Add(p.skew) },
 		Keep:  histories,
-		Since: func(ctx context.Context) (time.Time, error) { return p.ledger.Baseline(ctx, "services") },
+		Since: func(ctx context.Context) (time.Time, error) { return w.baselines().Since(ctx, "services") },
 	})
 	p.ob.Bind(p)
 	p.verdicts = kind.NewVerdicts(p.ob.Saw)

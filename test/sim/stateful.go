@@ -106,7 +106,7 @@ func (p *process) poll() {
 func (w *world) remembered(s *service) lifecycle.Memory {
 	var m lifecycle.Memory
 	o := w.entry(s.uid)
-	if o == nil || o.Status.Memory == nil || json.Unmarshal(o.Status.Memory.Raw, &m) != nil {
+	if o == nil || json.Unmarshal([]byte(o.Status.Memory), &m) != nil {
 		return lifecycle.Memory{}
 	}
 	return m

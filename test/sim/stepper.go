@@ -3,9 +3,18 @@
 package sim
 
 import (
+	"context"
+
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
+
+// impatient is a ledger that does not wait until it has room for acknowledgements: the step ends, and the object
+// has its turn later.
+type impatient struct{ *ledger.Ledger }
+
+// Admit implements delivery.Ledger.
+func (l impatient) Admit(_ context.Context, name string) bool { return l.HasRoom(name) }
 
 // stepper is a queue without workers and without a clock: a step of the simulation chooses
 // the next item from the pending objects of the process.

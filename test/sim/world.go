@@ -25,7 +25,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
-	"github.com/knative-cdevents/knative-cdevents/emitter/ledger/wal"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
@@ -41,6 +40,9 @@ type world struct {
 	with chaos
 
 	processes []*process
+	// acting is the process that takes a step, and written is the newest transition of each entry.
+	acting  *process
+	written map[string]int64
 	// watches are the watches of all processes, oldest first.
 	watches []*watch
 	// down contains the sources whose sink rejects everything.
@@ -60,10 +62,6 @@ type world struct {
 	// silent counts the writes without an event: the memory of Services from before the
 	// baseline, and deletions.
 	silent int
-	// slotsOfLog is the size of the log.
-	slotsOfLog int
-	// revisions are those of the entries' checkpoints.
-	revisions map[string]int64
 }
 
 // watch is the time in which one process receives changes, as leader or standby.
@@ -94,8 +92,8 @@ type delivered struct {
 func newWorld(seed uint64, with chaos) *world {
 	w := &world{
 		rng: rand.New(rand.NewPCG(seed, 7)), store: store.New(), sources: newSources(with.sources), //nolint:gosec // a simulation must be reproducible
-		bytes: map[string]string{}, got: map[types.UID][]delivered{}, down: map[types.UID]bool{}, with: with, revisions: map[string]int64{},
-		slotsOfLog: 2 + int(seed%5),
+		bytes: map[string]string{}, got: map[types.UID][]delivered{}, down: map[types.UID]bool{}, with: with,
+		written: map[string]int64{},
 	}
 	w.log = zap.New(loud{zapcore.NewNopCore()}, zap.Hooks(func(e zapcore.Entry) error {
 		w.fail("logged as an error: %s", e.Message)
@@ -154,6 +152,8 @@ func (w *world) effect(string) {
 
 // alive runs f in a process, and ends the process if f crashes it.
 func (w *world) alive(p *process, f func()) {
+	w.acting = p
+	defer func() { w.acting = nil }()
 	crashed, panicked := true, any(nil)
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -234,10 +234,14 @@ func (w *world) received(source types.UID, ev event.Event, raw string) {
 
 // baseline is when the first controller started, by its marker.
 func (w *world) baseline() time.Time {
-	if o := w.store.Peek("baseline-services"); o != nil {
+	if o := w.store.Baseline("services"); o != nil {
 		return o.CreationTimestamp.Time
 	}
 	return w.cluster.now.Add(time.Hour)
+}
+
+func (w *world) baselines() ledger.Baselines {
+	return ledger.Baselines{Client: store.Baselines{Store: w.store}}
 }
 
 // step lets one process do one thing.
@@ -265,12 +269,8 @@ func (w *world) step(p *process) {
 		case 6:
 			p.deliver()
 		case 7:
-			p.gather()
 			if w.rng.IntN(2) == 0 {
 				p.flush()
-			}
-			if w.rng.IntN(2) == 0 {
-				p.checkpoint()
 			}
 			p.collect()
 		}
@@ -334,59 +334,34 @@ func (w *world) round(p *process) bool {
 	busy = p.environments.reconcile() || busy
 	busy = p.reconcile() || busy
 	busy = p.deliver() || busy
-	p.gather()
 	p.flush()
-	p.checkpoint()
 	return busy
 }
 
 // pending reports whether an entry has events that are pending, or were when it was written.
 func (w *world) pending() bool {
-	return slices.ContainsFunc(w.entries(), func(o v1alpha1.CDEventSubject) bool { return len(o.Status.Journal) > 0 }) ||
-		slices.ContainsFunc(w.processes, func(p *process) bool { return p.log.Behind() > 0 })
+	return slices.ContainsFunc(w.store.All(), func(o *v1alpha1.CDEventSubject) bool { return len(o.Status.Journal) > 0 })
 }
 
-// entries are the newest states of all entries, as users see them.
-func (w *world) entries() []v1alpha1.CDEventSubject {
-	var all []v1alpha1.CDEventSubject
-	for _, o := range w.store.All() {
-		all = append(all, *o)
-	}
-	return ledger.WithSlots(all)
-}
-
-// entry is the newest state of the entry of a Service, nil if there is none.
+// entry is the entry of a Service, nil if there is none.
 func (w *world) entry(uid types.UID) *v1alpha1.CDEventSubject {
-	name := ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: kindName, UID: uid})
-	all := w.entries()
-	if i := slices.IndexFunc(all, func(o v1alpha1.CDEventSubject) bool { return o.Name == name }); i >= 0 {
-		return &all[i]
-	}
-	return nil
+	return w.store.Peek(ledger.Name(v1alpha1.CDEventSubjectSpec{Kind: kindName, UID: uid}))
 }
 
 // wrote counts the writes without an event, and checks what was written.
 func (w *world) wrote(o *v1alpha1.CDEventSubject, deleted bool) {
-	if o.Spec.Kind == wal.Kind {
-		if o.Status.Sequence == 0 {
-			w.silent++
-		}
-		for _, s := range wal.Folded([]v1alpha1.CDEventSubject{*o}, func(*v1alpha1.CDEventSubject) bool { return false }) {
-			w.judgeWritten(&s)
-		}
-		return
-	}
 	w.judgeWritten(o)
-	if deleted || o.Spec.Kind == ledger.BaselineKind || o.Spec.Kind == ledger.AcknowledgementsKind || o.Status.Sequence == 0 && len(o.Status.Acknowledged) == 0 ||
-		o.Status.Revision > 1 {
+	w.judgeWriter(o)
+	if deleted || o.Status.Sequence == 0 && len(o.Status.Acknowledged) == 0 {
 		w.silent++
 	}
-	if before := w.revisions[o.Name]; o.Status.Revision < before && !deleted {
-		w.fail("%s: revision %d was replaced by %d", o.Name, before, o.Status.Revision)
-	}
-	w.revisions[o.Name] = o.Status.Revision
-	if deleted {
-		delete(w.revisions, o.Name)
+}
+
+// judgeWriter checks that a process that does not lead journals nothing.
+func (w *world) judgeWriter(o *v1alpha1.CDEventSubject) {
+	before, ok := w.written[o.Name]
+	if w.written[o.Name] = o.Status.Sequence; ok && o.Status.Sequence > before && w.acting != nil && !w.acting.leads {
+		w.fail("%s: transition %d was journaled by a process that does not lead", o.Name, o.Status.Sequence)
 	}
 }
 

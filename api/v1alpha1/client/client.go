@@ -27,6 +27,10 @@ type Sources = gentype.ClientWithList[*v1alpha1.CDEventSource, *v1alpha1.CDEvent
 // work: the kind has no status subresource.
 type Subjects = gentype.ClientWithList[*v1alpha1.CDEventSubject, *v1alpha1.CDEventSubjectList]
 
+// Baselines reads and writes the CDEventBaselines of one namespace, or of all. UpdateStatus does not
+// work: the kind has no status subresource.
+type Baselines = gentype.ClientWithList[*v1alpha1.CDEventBaseline, *v1alpha1.CDEventBaselineList]
+
 // Gates reads and writes the CanaryGates of one namespace, or of all.
 type Gates = gentype.ClientWithList[*v1alpha1.CanaryGate, *v1alpha1.CanaryGateList]
 
@@ -67,6 +71,13 @@ func (c *Clientset) CDEventSubjects(ns string) *Subjects {
 	return gentype.NewClientWithList(v1alpha1.SubjectResource.Resource, c.rest, parameters, ns,
 		func() *v1alpha1.CDEventSubject { return &v1alpha1.CDEventSubject{} },
 		func() *v1alpha1.CDEventSubjectList { return &v1alpha1.CDEventSubjectList{} })
+}
+
+// CDEventBaselines returns a client for namespace ns, or for all namespaces if ns is empty.
+func (c *Clientset) CDEventBaselines(ns string) *Baselines {
+	return gentype.NewClientWithList(v1alpha1.BaselineResource.Resource, c.rest, parameters, ns,
+		func() *v1alpha1.CDEventBaseline { return &v1alpha1.CDEventBaseline{} },
+		func() *v1alpha1.CDEventBaselineList { return &v1alpha1.CDEventBaselineList{} })
 }
 
 // CanaryGates returns a client for namespace ns, or for all namespaces if ns is empty.

@@ -2,7 +2,10 @@
 
 package store
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Acks is a queue of CDEventSubjects with acknowledgements to write. They are written when a
 // test, or a step of the simulation, says so.
@@ -14,6 +17,9 @@ func (a *Acks) Add(name string) {
 		*a = append(*a, name)
 	}
 }
+
+// AddAfter implements ledger.Acks. It does not wait.
+func (a *Acks) AddAfter(name string, _ time.Duration) { a.Add(name) }
 
 // Write writes what is in the queue now. It stops at the first error, and the name that could
 // not be written goes to the end of the queue.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package store is a stand-in for the API server's storage of CDEventSubjects,
+// Package store is a stand-in for the API server's storage of CDEventSubjects and CDEventBaselines,
 // for tests that need thousands of writes a second or a crash after each one.
 //
 // It behaves like the API server: resourceVersions increase over all objects, an update
@@ -40,7 +40,9 @@ type Store struct {
 	mu      sync.Mutex
 	version int64
 	objects map[string]*v1alpha1.CDEventSubject
-	writes  int
+	// baselines are the CDEventBaselines. They are not watched.
+	baselines map[string]*v1alpha1.CDEventBaseline
+	writes    int
 	// Wrote is called with every object that was written or deleted.
 	Wrote func(o *v1alpha1.CDEventSubject, deleted bool)
 	// changes is what a watch delivers, in order, since the start or the last Restore.
@@ -62,7 +64,10 @@ func (s *Store) Changes(since int) []Change {
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{Now: time.Now, version: 1, objects: map[string]*v1alpha1.CDEventSubject{}}
+	return &Store{
+		Now: time.Now, version: 1, objects: map[string]*v1alpha1.CDEventSubject{},
+		baselines: map[string]*v1alpha1.CDEventBaseline{},
+	}
 }
 
 // NextVersion returns a new resourceVersion, for an object that is stored elsewhere.
@@ -78,6 +83,8 @@ func (s *Store) Version() string {
 	defer s.mu.Unlock()
 	return strconv.FormatInt(s.version, 10)
 }
+
+func (s *Store) created() metav1.Time { return metav1.NewTime(s.Now().Truncate(time.Second)) }
 
 func (s *Store) next() string {
 	s.version++
@@ -143,25 +150,23 @@ func (s *Store) Annotate(name, key, value string) {
 
 // Dump is the whole content of a store at one moment.
 type Dump struct {
-	version int64
-	objects map[string]*v1alpha1.CDEventSubject
+	version   int64
+	objects   map[string]*v1alpha1.CDEventSubject
+	baselines map[string]*v1alpha1.CDEventBaseline
 }
 
 // Dump takes a backup.
 func (s *Store) Dump() Dump {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Dump{version: s.version, objects: maps.Clone(s.objects)}
+	return Dump{version: s.version, objects: maps.Clone(s.objects), baselines: maps.Clone(s.baselines)}
 }
 
-// Restore restores a backup, apart from some objects that stay as they are. Later resourceVersions are then used again.
-func (s *Store) Restore(d Dump, but ...*v1alpha1.CDEventSubject) {
+// Restore restores a backup. Later resourceVersions are then used again.
+func (s *Store) Restore(d Dump) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.version, s.objects, s.changes = d.version, maps.Clone(d.objects), nil
-	for _, o := range but {
-		s.objects[o.Name] = o
-	}
+	s.version, s.objects, s.baselines, s.changes = d.version, maps.Clone(d.objects), maps.Clone(d.baselines), nil
 }
 
 // invalid rejects what the CRD's schema rejects.
@@ -231,7 +236,7 @@ func (s *Store) Create(_ context.Context, o *v1alpha1.CDEventSubject, _ metav1.C
 		c := stored(o)
 		c.ResourceVersion = s.next()
 		c.UID = types.UID("uid-" + c.ResourceVersion)
-		c.CreationTimestamp = metav1.NewTime(s.Now().Truncate(time.Second))
+		c.CreationTimestamp = s.created()
 		s.objects[o.Name] = c
 		return c, nil
 	})
@@ -266,20 +271,6 @@ func (s *Store) Get(_ context.Context, name string, _ metav1.GetOptions) (*v1alp
 		}
 		return have, nil
 	})
-}
-
-// List implements wal.Client: all objects at one moment.
-func (s *Store) List(context.Context, metav1.ListOptions) (*v1alpha1.CDEventSubjectList, error) {
-	if s.Before != nil {
-		if err := s.Before("list", ""); err != nil {
-			return nil, err
-		}
-	}
-	out := &v1alpha1.CDEventSubjectList{ListMeta: metav1.ListMeta{ResourceVersion: s.Version()}}
-	for _, o := range s.All() {
-		out.Items = append(out.Items, *o)
-	}
-	return out, nil
 }
 
 // Delete implements ledger.Client.
