@@ -29,6 +29,7 @@ apiVersion: aws.platform.example.com/v1
 kind: XTeamCluster
 metadata: {name: prod-x1, resourceVersion: "1"}
 spec:
+  claimRef: {apiVersion: aws.platform.example.com/v1, kind: TeamCluster, namespace: fleet, name: prod}
   resourceRefs:
   - {apiVersion: eks.aws.upbound.io/v1beta1, kind: Cluster, name: prod-x1-eks}
   - {apiVersion: iam.aws.upbound.io/v1beta1, kind: Role, name: prod-x1-role}

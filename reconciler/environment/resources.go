@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
@@ -38,24 +40,31 @@ func newReader(o Options) *reader {
 // forbidden reports whether the API server refuses to show something, for good as far as we can tell.
 func forbidden(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
 
+// place returns where the API server has an object that another one names; the resource is empty if there is no such kind. An
+// object of a namespace refers to others of its namespace only: what is in none belongs to others, and whoever writes the
+// reference must not find out what it is, nor whether it exists.
+func (r *reader) place(ctx context.Context, ref lifecycle.ResourceRef) (schema.GroupVersionResource, error) {
+	resource, namespaced, err := r.locate(ctx, ref)
+	if err != nil || !namespaced && ref.Namespace != "" {
+		return schema.GroupVersionResource{}, err
+	}
+	return resource, nil
+}
+
 // get reads an object that another one names; nil if it does not exist.
 func (r *reader) get(ctx context.Context, ref lifecycle.ResourceRef) (*unstructured.Unstructured, error) {
-	resource, namespaced, err := r.locate(ctx, ref)
+	resource, err := r.place(ctx, ref)
 	if err != nil || resource.Resource == "" {
 		return nil, err
 	}
-	namespace := ref.Namespace
-	if !namespaced {
-		namespace = ""
-	}
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
-	u, err := r.dynamic.Resource(resource).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	u, err := r.dynamic.Resource(resource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil //nolint:nilnil // there is none
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading %s %s/%s: %w", ref.Kind, namespace, ref.Name, err)
+		return nil, fmt.Errorf("reading %s %s/%s: %w", ref.Kind, ref.Namespace, ref.Name, err)
 	}
 	return u, nil
 }
@@ -77,8 +86,9 @@ func (r *reader) version(ctx context.Context, ref lifecycle.ResourceRef) (versio
 	return version, note, true
 }
 
-// composed returns the composite of a claim, and what it is made of, as far as they can be read.
-func (r *reader) composed(ctx context.Context, composite lifecycle.ResourceRef) (all []lifecycle.ResourceRef, known bool) {
+// composed returns the composite of a claim, and what it is made of, as far as they can be read. A composite that does not name
+// the claim belongs to another one, whatever the claim says: Crossplane writes both references.
+func (r *reader) composed(ctx context.Context, composite lifecycle.ResourceRef, claim types.NamespacedName) (all []lifecycle.ResourceRef, known bool) {
 	u, err := r.get(ctx, composite)
 	if err != nil && !forbidden(err) {
 		logging.FromContext(ctx).Warnw("Could not read the composite of a claim; trying again", "error", err)
@@ -88,6 +98,8 @@ func (r *reader) composed(ctx context.Context, composite lifecycle.ResourceRef) 
 		return []lifecycle.ResourceRef{composite}, true // it is not known what it consists of, nor whether it still exists
 	case u == nil:
 		return nil, err == nil
+	case object{u}.claim() != claim:
+		return nil, true
 	}
 	return append([]lifecycle.ResourceRef{composite}, object{u}.resources()...), true
 }
@@ -139,22 +151,18 @@ func (r *reader) left(ctx context.Context, resources []lifecycle.ResourceRef) (l
 }
 
 func (r *reader) exists(ctx context.Context, ref lifecycle.ResourceRef) (bool, error) {
-	resource, namespaced, err := r.locate(ctx, ref)
+	resource, err := r.place(ctx, ref)
 	if err != nil || resource.Resource == "" {
 		return false, err // if its kind is gone, so is it
 	}
-	namespace := ref.Namespace
-	if !namespaced {
-		namespace = ""
-	}
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
-	_, err = r.metadata.Resource(resource).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	_, err = r.metadata.Resource(resource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading %s %s/%s: %w", ref.Kind, namespace, ref.Name, err)
+		return false, fmt.Errorf("reading %s %s/%s: %w", ref.Kind, ref.Namespace, ref.Name, err)
 	}
 	return true, nil
 }
