@@ -41,5 +41,12 @@ func hidden(r rune, keep string) bool {
 	if r == ' ' || r == zeroWidthNonJoiner || r == zeroWidthJoiner || strings.ContainsRune(keep, r) {
 		return false
 	}
-	return !unicode.IsGraphic(r) || r == utf8.RuneError || r == '\u2028' || r == '\u2029'
+	return !unicode.IsGraphic(r) || r == utf8.RuneError || r == '\u2028' || r == '\u2029' || blank(r)
+}
+
+// blank reports whether nothing is shown for a letter or a mark: fillers, and the selectors of variants with which text can be
+// hidden behind any character. The selectors of the basic plane stay: emoji and some scripts need them.
+func blank(r rune) bool {
+	const firstSelector, lastSelector = 0xe0100, 0xe01ef
+	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || firstSelector <= r && r <= lastSelector
 }

@@ -14,6 +14,8 @@ func TestVisible(t *testing.T) {
 		"\u009b31m\u0085":                `\u009b31m\u0085`,
 		"admin\u202egnp.exe\u2066\u200f": `admin\u202egnp.exe\u2066\u200f`,
 		"a\u200bb\ufeff\u00ad\U000e0041": `a\u200bb\ufeff\u00ad\U000e0041`,
+		"a\u3164b\u115f\uffa0\u034f":     `a\u3164b\u115f\uffa0\u034f`,
+		"a\U000e0101b, ❤\ufe0f":          `a\U000e0101b, ❤` + "\ufe0f",
 		"a\u2028b":                       `a\u2028b`,
 		"a\xff\x9b1mb":                   `a\xff\x9b1mb`,
 		"\ufffd":                         `\ufffd`,

@@ -14,7 +14,7 @@ import (
 
 // Why a sample was rejected.
 const (
-	// RejectedValue: NaN, infinite or negative, or more shards than a pod can hold.
+	// RejectedValue: NaN, infinite, negative, or above 1e18, or more shards than a pod can hold.
 	RejectedValue = "not_a_count"
 	// RejectedFall: it fell without a counter reset of its process.
 	RejectedFall = "fell"

@@ -25,6 +25,10 @@ const (
 // errSeries says that an exposition has more series with a meaning than allowed.
 var errSeries = errors.New("too many series")
 
+// largest is the largest value that counts as a count. No application counts so far, and sums of larger values over all
+// series and pods could become infinite, and their differences not a number.
+const largest = 1e18
+
 // mostHints limits the hints about series that could mean more.
 const mostHints = 3
 
@@ -91,7 +95,7 @@ func (p *parsing) take(l line, value float64) error {
 	if l.hint != "" && len(p.out.Hints) < mostHints && !slices.Contains(p.out.Hints, l.hint) {
 		p.out.Hints = append(p.out.Hints, l.hint)
 	}
-	if math.IsNaN(value) || math.IsInf(value, 0) || value < 0 {
+	if math.IsNaN(value) || value < 0 || value > largest {
 		p.out.Rejected++
 		if p.spoilt == nil {
 			p.spoilt = map[mapping.Key]bool{}

@@ -82,7 +82,7 @@ func TestParseWhatClientGolangExposes(t *testing.T) {
 // One bad summand makes only its own sum unknown.
 func TestParseOmitsInvalidCounts(t *testing.T) {
 	t.Parallel()
-	for _, bad := range []string{"NaN", "-1", "+Inf", "-Inf"} {
+	for _, bad := range []string{"NaN", "-1", "+Inf", "-Inf", "1.7e308", "1e19"} {
 		e, err := Parse([]byte("stateful_requests_total{outcome=\"ok\",cluster=\"a\"} 3\n"+
 			"stateful_requests_total{outcome=\"ok\",cluster=\"b\"} "+bad+"\n"+
 			"stateful_requests_total{outcome=\"error\"} 2\n"+

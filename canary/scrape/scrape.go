@@ -126,7 +126,7 @@ type Exposition struct {
 	Start float64
 	// Sources holds the values by mapping, the most trusted first, without empty ones.
 	Sources []Source
-	// Rejected counts samples that are not counts: NaN, infinite or negative.
+	// Rejected counts samples that are not counts: NaN, infinite, negative, or above 1e18.
 	Rejected int
 	// Duplicates counts series that appeared before in the same answer; only the first counts.
 	Duplicates int

@@ -22,6 +22,8 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/binding"
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+
+	"github.com/knative-cdevents/knative-cdevents/api/text"
 )
 
 func main() {
@@ -68,9 +70,12 @@ func (d *display) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		data.Reset()
 		fmt.Fprintf(&data, "%d bytes of %s", len(e.Data()), e.DataContentType())
 	}
+	line := text.Visible(fmt.Sprintf("%s %s %s", e.Time().UTC().Format(time.RFC3339), e.Type(), e.Subject()))
+	line += "\n  " + text.Visible(fmt.Sprintf("id %s, source %s", e.ID(), e.Source()))
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, err := fmt.Fprintf(d.out, "%s %s %s\n  id %s, source %s\n  %s\n", e.Time().UTC().Format(time.RFC3339), e.Type(), e.Subject(), e.ID(), e.Source(), &data); err != nil {
+	// Anyone may send an event, and JSON may contain what a terminal obeys.
+	if _, err := fmt.Fprintf(d.out, "%s\n  %s\n", line, text.VisibleLines(data.String())); err != nil {
 		http.Error(w, "the event cannot be printed", http.StatusInternalServerError)
 		return
 	}

@@ -43,3 +43,17 @@ func TestEventsArePrinted(t *testing.T) {
 		}
 	}
 }
+
+// What an event says is printed on a terminal, which must not obey it.
+func TestControlCharactersAreEscaped(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	const body = `{"specversion":"1.0","id":"1\u001b[2J\n9","source":"/s\u202e","type":"t\r\nfaked","subject":"s\u0007","datacontenttype":"application/json","data":{"a":"` + "\u009b31m\u202e" + `"}}`
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/cloudevents+json")
+	w := httptest.NewRecorder()
+	(&display{out: &out}).ServeHTTP(w, r)
+	if strings.ContainsAny(out.String(), "\x1b\r\a\u009b\u202e") || strings.Count(out.String(), "\n") != 5 {
+		t.Errorf("status %d, printed %q", w.Code, out.String())
+	}
+}

@@ -14,9 +14,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/knative-cdevents/knative-cdevents/api/text"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// maxNodes bounds the list, and maxResult the result in bytes: Tekton keeps 4 KiB of all results of a
+// maxNodes bounds the list, and maxResult the result in bytes of JSON: Tekton keeps 4 KiB of all results of a
 // Task.
 const (
 	maxNodes  = 500
@@ -41,9 +44,11 @@ func list(ctx context.Context, client kubernetes.Interface) ([]corev1.Node, erro
 // write records the number of nodes, and a line for each with its name and the version of its kubelet.
 func write(getenv func(string) string, nodes []corev1.Node) error {
 	var lines strings.Builder
+	size := 0
 	for _, n := range nodes {
-		line := strings.TrimSpace(n.Name+" "+n.Status.NodeInfo.KubeletVersion) + "\n" // a kubelet may not have reported yet
-		if lines.Len()+len(line) > maxResult {
+		// A kubelet may not have reported yet, and the other cluster chooses what is written here.
+		line := text.Visible(strings.TrimSpace(n.Name+" "+n.Status.NodeInfo.KubeletVersion)) + "\n"
+		if size += lifecycle.JSONSize(line); size > maxResult {
 			lines.WriteString("…\n")
 			break
 		}

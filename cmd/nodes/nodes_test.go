@@ -144,3 +144,24 @@ func TestNodeWithoutAVersion(t *testing.T) {
 		t.Errorf("recorded %q, %v", got, err)
 	}
 }
+
+// The other cluster chooses its nodes' names and versions.
+func TestNodesOfAHostileCluster(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	nodes := make([]corev1.Node, 40)
+	for i := range nodes {
+		nodes[i].Name = "a"
+		nodes[i].Status.NodeInfo.KubeletVersion = strings.Repeat("<\x1b[2J", 20)
+	}
+	if err := write(func(name string) string { return name }, nodes); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile("RESULT_NODES")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if whole, err := json.Marshal(string(data)); err != nil || len(whole) > 3000 || strings.Contains(string(data), "\x1b") {
+		t.Errorf("%d bytes, %v: %.100q", len(whole), err, data)
+	}
+}

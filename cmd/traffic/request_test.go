@@ -3,6 +3,9 @@
 package main
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -54,5 +57,30 @@ func TestWrongParams(t *testing.T) {
 	_, err := read(environment(map[string]string{"PERCENT": "x", "TIMEOUT": "y"}))
 	if err == nil || !strings.Contains(err.Error(), "percent") || !strings.Contains(err.Error(), "timeout") {
 		t.Errorf("the error does not report both problems: %v", err)
+	}
+}
+
+// Tekton fails a TaskRun, and drops all of its results, if they have more than 4 KiB together. A rollback needs the baseline.
+func TestResultsFitTekton(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	out := results{func(name string) string { return filepath.Join(dir, name) }}
+	long := "https://ci:s3cret@registry.example.com refused: " + strings.Repeat("\x00<", 50_000)
+	for name, value := range map[string]string{message: long, traffic: strings.Repeat("r", 253) + "=90," + strings.Repeat("s", 253) + "=10", baseline: strings.Repeat("r", 253)} {
+		must(t, out.write(name, value))
+	}
+	var all []map[string]any
+	for _, name := range []string{message, traffic, baseline} {
+		data, err := os.ReadFile(filepath.Join(dir, "RESULT_"+name))
+		must(t, err)
+		if strings.Contains(string(data), "s3cret") {
+			t.Errorf("result %s has a credential: %.100q", name, data)
+		}
+		all = append(all, map[string]any{"key": name, "value": string(data), "type": 1}) // as Tekton writes them
+	}
+	whole, err := json.Marshal(all)
+	must(t, err)
+	if len(whole) > 3500 { // Tekton adds the time at which the step started, and its own
+		t.Errorf("the results have %d bytes", len(whole))
 	}
 }

@@ -106,11 +106,11 @@ func checkTargets(t *testing.T, r request, p plan, want string) {
 	t.Helper()
 	if want == "" {
 		if p.targets != nil || !maps.Equal(p.want, p.now) {
-			t.Errorf("it would write %s for %v", text(t, p.targets), p.want)
+			t.Errorf("it would write %s for %v", split(t, p.targets), p.want)
 		}
 		return
 	}
-	if got := text(t, p.targets); got != text(t, targets(t, want)) {
+	if got := split(t, p.targets); got != split(t, targets(t, want)) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if sum, err := pinned(p.targets); err != nil || !maps.Equal(sum, p.want) || sum[r.canary] != r.percent {
@@ -118,7 +118,7 @@ func checkTargets(t *testing.T, r request, p plan, want string) {
 	}
 }
 
-func text(t *testing.T, v any) string {
+func split(t *testing.T, v any) string {
 	t.Helper()
 	data, err := json.Marshal(v)
 	if err != nil {

@@ -108,13 +108,19 @@ func (c *counting) deployed() {
 func began(t lifecycle.Transition) (time.Time, bool) {
 	for _, name := range []string{AnnotationCommitTime, AnnotationPipelineStarted} {
 		for _, all := range []map[string]string{t.Revision.Annotations, t.Annotations} {
-			at, err := time.Parse(time.RFC3339, strings.TrimSpace(all[name]))
-			if err == nil && !at.After(t.Time.Add(maxSkew)) {
+			if at, ok := ParseTime(all[name]); ok && !at.After(t.Time.Add(maxSkew)) {
 				return at, true
 			}
 		}
 	}
 	return time.Time{}, false
+}
+
+// ParseTime reads the time in an annotation. The epoch of Unix, and all before it, stand for a time that is not known: builds that
+// are to be reproducible write the one, and programs that have no time often the first second of the year 1.
+func ParseTime(value string) (time.Time, bool) {
+	at, err := time.Parse(time.RFC3339, strings.TrimSpace(value))
+	return at, err == nil && at.Unix() > 0
 }
 
 // rolledBack counts the failure of what was rolled back.

@@ -187,6 +187,8 @@ func TestLeadTime(t *testing.T) {
 		{name: "of the Service", service: "2026-03-04T11:30:00Z", want: 30 * time.Minute},
 		{name: "a clock that is ahead", commit: "2026-03-04T12:01:00Z", want: 0},
 		{name: "the future", commit: "2026-03-05T12:00:00Z", unknown: true},
+		{name: "the epoch of a reproducible build", commit: "1970-01-01T00:00:00Z", started: "2026-03-04T11:50:00Z", want: 10 * time.Minute},
+		{name: "no time", commit: "0001-01-01T00:00:00Z", started: "1970-01-01T01:00:00+01:00", unknown: true},
 		{name: "not known", unknown: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -77,8 +77,8 @@ func started(tr lifecycle.Transition) (time.Time, bool) {
 	if of != nil && of.Annotations[dora.AnnotationPipelineStarted] != "" {
 		all = of.Annotations
 	}
-	at, err := time.Parse(time.RFC3339, strings.TrimSpace(all[dora.AnnotationPipelineStarted]))
-	return at, err == nil && at.Before(tr.Time)
+	at, ok := dora.ParseTime(all[dora.AnnotationPipelineStarted])
+	return at, ok && at.Before(tr.Time)
 }
 
 // steps returns the earlier steps of the same rollout.

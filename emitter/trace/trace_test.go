@@ -197,3 +197,19 @@ func TestOff(t *testing.T) {
 		}
 	}
 }
+
+// A span that began in the year 1 has no start in nanoseconds, and one of 1970 hides all others.
+func TestPlaceholdersAreNoStartOfAPipeline(t *testing.T) {
+	t.Parallel()
+	for _, placeholder := range []string{"0001-01-01T00:00:00Z", "1970-01-01T00:00:00Z"} {
+		r := newReceiver(t)
+		play(t, r.config(1), rollout(true, map[string]string{cdevents.AnnotationTraceParent: pipeline, dora.AnnotationPipelineStarted: placeholder}))
+		for name, all := range r.spans() {
+			for _, s := range all {
+				if at := nanos(s.StartTimeUnixNano); at.Year() != 2026 {
+					t.Errorf("%s: span %s begins at %s", placeholder, name, at)
+				}
+			}
+		}
+	}
+}

@@ -32,7 +32,7 @@ func endpoint(address string, port int64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	whole := scheme + "://" + host + tail
+	whole := text.WithoutCredentials(scheme + "://" + host + tail) // with the scheme, a name before the host is one
 	if u, err := url.Parse(whole); err != nil || u.Host == "" {
 		return "", fmt.Errorf("%q is no address", text.Truncate(address, maxField))
 	}

@@ -39,6 +39,8 @@ func TestEndpoints(t *testing.T) {
 		{"https://ABCDEF.gr7.eu-north-1.eks.amazonaws.com:443", "443", "https://ABCDEF.gr7.eu-north-1.eks.amazonaws.com:443"},
 		{"https://rancher.example.com/k8s/clusters/c-1", "443", "https://rancher.example.com:443/k8s/clusters/c-1"},
 		{"https://admin:s3cret@prod.example.com", "6443", "https://prod.example.com:6443"},
+		{"s3cret@prod.example.com", "6443", "https://prod.example.com:6443"},
+		{"s3cret@prod.example.com:6443", "0", "https://prod.example.com:6443"},
 		{"fe80::7%eth0", "6443", ""},
 		{"prod example", "6443", ""},
 		{"a:b:c", "6443", ""},

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
@@ -161,6 +162,7 @@ func (s *story) see(u *unstructured.Unstructured) {
 	s.t.Helper()
 	p := observer.Part{Name: partObject, Version: u.GetResourceVersion(), Root: true, Value: projector{composite: s.at.Composite}.project(u)}
 	s.take(s.m.Next(s.t.Context(), observer.Step{
+		Key:   types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()},
 		State: observer.State{Parts: observer.Parts{partObject: p}, At: s.now}, Later: func() []observer.State { return nil },
 	}))
 }

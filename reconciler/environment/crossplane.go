@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
@@ -179,6 +180,11 @@ func (o object) compositeOfClaim() *lifecycle.ResourceRef {
 		return nil
 	}
 	return &ref
+}
+
+// claim names the claim that a composite is bound to.
+func (o object) claim() types.NamespacedName {
+	return types.NamespacedName{Namespace: str(o.at("spec", "claimRef", "namespace")), Name: str(o.at("spec", "claimRef", "name"))}
 }
 
 // valid reports whether an object may be read that another one names. Users choose the name: Secrets are never read, and

@@ -205,7 +205,7 @@ const (
 // snapshot composes an environment. It asks the API server for what the object itself does not have, and returns how soon
 // it must ask again, 0 for not at all: if that fails, or if what was asked for may change by itself. The environment's own
 // events do not wait for it.
-func (k *Kind) snapshot(ctx context.Context, m lifecycle.EnvironmentMemory, v value, version string) (s lifecycle.EnvironmentSnapshot, again time.Duration) {
+func (k *Kind) snapshot(ctx context.Context, key types.NamespacedName, m lifecycle.EnvironmentMemory, v value, version string) (s lifecycle.EnvironmentSnapshot, again time.Duration) {
 	s = v.Facts
 	s.Version, s.Excluded = version, k.excluded(v)
 	if s.Excluded || m.Removed {
@@ -219,7 +219,7 @@ func (k *Kind) snapshot(ctx context.Context, m lifecycle.EnvironmentMemory, v va
 		s.Settled, again = s.Settled && complete, controlPlaneEvery
 	}
 	if v.Composite != nil {
-		resources, known := k.reader.composed(ctx, *v.Composite)
+		resources, known := k.reader.composed(ctx, *v.Composite, key)
 		complete = complete && known
 		if s.Resources = resources; len(resources) == 0 {
 			s.Resources = m.Resources // they may outlive their composite

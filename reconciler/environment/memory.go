@@ -45,7 +45,7 @@ func (m memory) Next(ctx context.Context, s observer.Step) (observer.Result, err
 	if observer.Older(version, m.Version) {
 		return observer.Result{Lagging: len(s.Later()) == 0}, nil
 	}
-	snapshot, again := m.kind.snapshot(ctx, m.EnvironmentMemory, v, version)
+	snapshot, again := m.kind.snapshot(ctx, s.Key, m.EnvironmentMemory, v, version)
 	if snapshot.Excluded && !m.Announced {
 		return observer.Result{}, nil // nothing is remembered of it
 	}

@@ -29,6 +29,7 @@ apiVersion: aws.platform.example.com/v1
 kind: XTeamCluster
 metadata: {name: prod-x1, resourceVersion: "1"}
 spec:
+  claimRef: {apiVersion: aws.platform.example.com/v1, kind: TeamCluster, namespace: fleet, name: prod}
   resourceRefs:
   - {apiVersion: eks.aws.upbound.io/v1beta1, kind: Cluster, name: prod-x1-eks}
   - {apiVersion: iam.aws.upbound.io/v1beta1, kind: Role, name: prod-x1-role}
@@ -152,5 +153,64 @@ func TestUnreadableCompositeIsNotDeletedForCertain(t *testing.T) {
 	s.end()
 	if e := s.last().Environment; s.last().Type != lifecycle.EnvironmentDeleted || e.Beneath != lifecycle.BeneathUnknown || !strings.Contains(e.BeneathReason, "may not read XTeamCluster prod-x1") {
 		t.Errorf("%+v", e)
+	}
+}
+
+// A composite may be made of others. What they are made of counts, too, however deep it is.
+func TestOrphansInCompositesOfComposites(t *testing.T) {
+	t.Parallel()
+	const orphan, rid = "deletionPolicy: Orphan, ", ""
+	for name, c := range map[string]struct {
+		cluster, role string
+		deleted       bool
+		reason        string
+	}{
+		"all is deleted":      {rid, rid, true, ""},
+		"all is kept":         {orphan, orphan, false, ""},
+		"the role is kept":    {rid, orphan, true, "such as Role prod-x1-role"},
+		"the cluster is kept": {orphan, rid, true, "such as XInner inner"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			outer := fromYAML(t, compositeOfClaimed)
+			ref := func(kind, name string) any {
+				return map[string]any{"apiVersion": "aws.platform.example.com/v1", "kind": kind, "name": name}
+			}
+			role := map[string]any{"apiVersion": "iam.aws.upbound.io/v1beta1", "kind": "Role", "name": "prod-x1-role"}
+			if err := unstructured.SetNestedSlice(outer.Object, []any{ref("XInner", "inner"), role}, "spec", "resourceRefs"); err != nil {
+				t.Fatal(err)
+			}
+			inner := fromYAML(t, "apiVersion: aws.platform.example.com/v1\nkind: XInner\nmetadata: {name: inner}\nspec: {resourceRefs: [{apiVersion: aws.platform.example.com/v1, kind: XInnermost, name: innermost}]}")
+			innermost := fromYAML(t, "apiVersion: aws.platform.example.com/v1\nkind: XInnermost\nmetadata: {name: innermost}\nspec: {resourceRefs: [{apiVersion: eks.aws.upbound.io/v1beta1, kind: Cluster, name: prod-x1-eks}]}")
+			a := newAPI(append(managed(t, c.cluster, c.role), outer, inner, innermost)...)
+			s := a.story(t, schema.GroupKind{Group: "aws.platform.example.com", Kind: "TeamCluster"}, Target{Composite: true})
+			s.see(fromYAML(t, claimed))
+			a.empty()
+			s.end()
+			if deleted := s.last().Type == lifecycle.EnvironmentDeleted; deleted != c.deleted {
+				t.Fatalf("told %s", s.names)
+			}
+			if e := s.last().Environment; c.deleted && !strings.Contains(e.BeneathReason, c.reason) || (e.BeneathReason == "") != (c.reason == "") {
+				t.Errorf("beneath %q, %q", e.Beneath, e.BeneathReason)
+			}
+		})
+	}
+}
+
+// A composite that names itself, or far too much, is not read for ever.
+func TestCompositesThatNameThemselves(t *testing.T) {
+	t.Parallel()
+	outer := fromYAML(t, compositeOfClaimed)
+	self := map[string]any{"apiVersion": "aws.platform.example.com/v1", "kind": "XTeamCluster", "name": "prod-x1"}
+	if err := unstructured.SetNestedSlice(outer.Object, []any{self, self}, "spec", "resourceRefs"); err != nil {
+		t.Fatal(err)
+	}
+	a := newAPI(outer)
+	s := a.story(t, schema.GroupKind{Group: "aws.platform.example.com", Kind: "TeamCluster"}, Target{Composite: true})
+	s.see(fromYAML(t, claimed))
+	a.empty()
+	s.end()
+	if s.last().Type != lifecycle.EnvironmentDeleted {
+		t.Errorf("told %s", s.names)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
@@ -38,24 +40,31 @@ func newReader(o Options) *reader {
 // forbidden reports whether the API server refuses to show something, for good as far as we can tell.
 func forbidden(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
 
+// place returns where the API server has an object that another one names; the resource is empty if there is no such kind. An
+// object of a namespace refers to others of its namespace only: what is in none belongs to others, and whoever writes the
+// reference must not find out what it is, nor whether it exists.
+func (r *reader) place(ctx context.Context, ref lifecycle.ResourceRef) (schema.GroupVersionResource, error) {
+	resource, namespaced, err := r.locate(ctx, ref)
+	if err != nil || !namespaced && ref.Namespace != "" {
+		return schema.GroupVersionResource{}, err
+	}
+	return resource, nil
+}
+
 // get reads an object that another one names; nil if it does not exist.
 func (r *reader) get(ctx context.Context, ref lifecycle.ResourceRef) (*unstructured.Unstructured, error) {
-	resource, namespaced, err := r.locate(ctx, ref)
+	resource, err := r.place(ctx, ref)
 	if err != nil || resource.Resource == "" {
 		return nil, err
 	}
-	namespace := ref.Namespace
-	if !namespaced {
-		namespace = ""
-	}
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
-	u, err := r.dynamic.Resource(resource).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	u, err := r.dynamic.Resource(resource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil //nolint:nilnil // there is none
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading %s %s/%s: %w", ref.Kind, namespace, ref.Name, err)
+		return nil, fmt.Errorf("reading %s %s/%s: %w", ref.Kind, ref.Namespace, ref.Name, err)
 	}
 	return u, nil
 }
@@ -77,8 +86,9 @@ func (r *reader) version(ctx context.Context, ref lifecycle.ResourceRef) (versio
 	return version, note, true
 }
 
-// composed returns the composite of a claim, and what it is made of, as far as they can be read.
-func (r *reader) composed(ctx context.Context, composite lifecycle.ResourceRef) (all []lifecycle.ResourceRef, known bool) {
+// composed returns the composite of a claim, and what it is made of, as far as they can be read. A composite that does not name
+// the claim belongs to another one, whatever the claim says: Crossplane writes both references.
+func (r *reader) composed(ctx context.Context, composite lifecycle.ResourceRef, claim types.NamespacedName) (all []lifecycle.ResourceRef, known bool) {
 	u, err := r.get(ctx, composite)
 	if err != nil && !forbidden(err) {
 		logging.FromContext(ctx).Warnw("Could not read the composite of a claim; trying again", "error", err)
@@ -88,6 +98,8 @@ func (r *reader) composed(ctx context.Context, composite lifecycle.ResourceRef) 
 		return []lifecycle.ResourceRef{composite}, true // it is not known what it consists of, nor whether it still exists
 	case u == nil:
 		return nil, err == nil
+	case object{u}.claim() != claim:
+		return nil, true
 	}
 	return append([]lifecycle.ResourceRef{composite}, object{u}.resources()...), true
 }
@@ -97,6 +109,7 @@ func (r *reader) composed(ctx context.Context, composite lifecycle.ResourceRef) 
 // later.
 func (r *reader) fates(ctx context.Context, resources, known []lifecycle.ResourceRef, again bool) (out []lifecycle.ResourceRef, complete bool) {
 	out, complete = slices.Clone(resources), true
+	room := lifecycle.MaxResources
 	for i := range out {
 		ref := &out[i]
 		if was := slices.IndexFunc(known, ref.Same); was >= 0 {
@@ -111,10 +124,50 @@ func (r *reader) fates(ctx context.Context, resources, known []lifecycle.Resourc
 			logging.FromContext(ctx).Debugw("Could not read what becomes of a resource; trying again", "kind", ref.Kind, "name", ref.Name, "error", err)
 			return out, false // one that cannot be read is often one of many
 		case u != nil:
-			ref.Fate = object{u}.fate()
+			fate, err := r.fate(ctx, object{u}, &room)
+			if err != nil {
+				logging.FromContext(ctx).Debugw("Could not read what becomes of a composite; trying again", "kind", ref.Kind, "name", ref.Name, "error", err)
+				return out, false
+			}
+			ref.Fate = fate
 		}
 	}
 	return out, complete
+}
+
+// fate is what becomes of what an object stands for. A composite stands for what it is made of: if any of that is deleted, so is
+// it, and if it is not known of any, nor is it of the composite. Room bounds the objects that are read.
+func (r *reader) fate(ctx context.Context, o object, room *int) (lifecycle.Fate, error) {
+	made := o.resources()
+	if len(made) == 0 || o.at("spec", "forProvider") != nil {
+		return o.fate(), nil
+	}
+	all := map[lifecycle.Fate]bool{}
+	for _, ref := range made {
+		if *room--; *room < 0 {
+			all[""] = true
+			break
+		}
+		u, err := r.get(ctx, ref)
+		switch {
+		case err != nil && !forbidden(err):
+			return "", err
+		case u == nil:
+			all[""] = true
+			continue
+		}
+		fate, err := r.fate(ctx, object{u}, room)
+		if err != nil {
+			return "", err
+		}
+		all[fate] = true
+	}
+	for _, fate := range []lifecycle.Fate{lifecycle.FateDeleted, "", lifecycle.FateOrphaned} {
+		if all[fate] {
+			return fate, nil
+		}
+	}
+	return lifecycle.FateNone, nil
 }
 
 // left returns one of the resources that still exists, and one that may not be read; nil if there is none. One that
@@ -139,22 +192,18 @@ func (r *reader) left(ctx context.Context, resources []lifecycle.ResourceRef) (l
 }
 
 func (r *reader) exists(ctx context.Context, ref lifecycle.ResourceRef) (bool, error) {
-	resource, namespaced, err := r.locate(ctx, ref)
+	resource, err := r.place(ctx, ref)
 	if err != nil || resource.Resource == "" {
 		return false, err // if its kind is gone, so is it
 	}
-	namespace := ref.Namespace
-	if !namespaced {
-		namespace = ""
-	}
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
-	_, err = r.metadata.Resource(resource).Namespace(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	_, err = r.metadata.Resource(resource).Namespace(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading %s %s/%s: %w", ref.Kind, namespace, ref.Name, err)
+		return false, fmt.Errorf("reading %s %s/%s: %w", ref.Kind, ref.Namespace, ref.Name, err)
 	}
 	return true, nil
 }

@@ -88,3 +88,15 @@ func TestTroubleHasNoCredentials(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Nothing limits the reason of a condition in Serving's definitions. An event must stay below 64 KiB.
+func TestReasonOfTroubleIsKeptShort(t *testing.T) {
+	o := &servingv1.Service{}
+	o.Status.Conditions = duckv1.Conditions{{
+		Type: servingv1.ServiceConditionConfigurationsReady, Status: corev1.ConditionFalse,
+		Reason: "https://robot:s3cret@registry.example.com/" + strings.Repeat("x", 100_000),
+	}}
+	if got := trouble(o)[lifecycle.FailedRollout].Reason; len(got) != maxReason+len("…") || strings.Contains(got, "s3cret") {
+		t.Errorf("%d bytes: %.60s", len(got), got)
+	}
+}

@@ -15,7 +15,6 @@ import (
 	"knative.dev/serving/pkg/apis/serving"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
-	"github.com/knative-cdevents/knative-cdevents/api/text"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
@@ -61,7 +60,7 @@ func (p projector) revision(o *servingv1.Revision) (revisionValue, error) {
 func declared(annotations map[string]string) (runtime, wrong string) {
 	s, _, err := v1alpha1.ParseStateful(annotations)
 	if err != nil {
-		return "", text.Truncate(text.WithoutCredentials(strings.ReplaceAll(err.Error(), "\n", "; ")), maxMessage)
+		return "", kept(strings.ReplaceAll(err.Error(), "\n", "; "), maxMessage)
 	}
 	return string(s.Runtime), ""
 }

@@ -10,8 +10,11 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// maxMessage is how many bytes of a condition's message are kept.
-const maxMessage = 512
+// maxMessage and maxReason are how many bytes of a condition's message and reason are kept. Serving's definitions limit neither.
+const (
+	maxMessage = 512
+	maxReason  = 253
+)
 
 // trouble is what the conditions of a Service say is wrong. Of the way to it, its Route says more: RoutesReady also
 // waits for certificates. Unknown counts, too: while Serving
@@ -40,5 +43,8 @@ func troubleOf(c *apis.Condition) *lifecycle.Trouble {
 	if c == nil || c.IsTrue() || c.Reason == reasonRollout {
 		return nil
 	}
-	return &lifecycle.Trouble{Reason: c.Reason, Message: text.Truncate(text.WithoutCredentials(c.Message), maxMessage)}
+	return &lifecycle.Trouble{Reason: kept(c.Reason, maxReason), Message: kept(c.Message, maxMessage)}
 }
+
+// kept is what is kept of a text: no credentials, and no more than the limit.
+func kept(s string, limit int) string { return text.Truncate(text.WithoutCredentials(s), limit) }
