@@ -70,14 +70,15 @@ func (v *revisionView) figures() RevisionFigures {
 // failure loses nothing, because the next reading catches up.
 const missedForGood = 2
 
+// unanswering counts serving pods whose counts are not known. In a stateful cluster, a pod that is no longer ready still holds its shards.
 func (v *revisionView) unanswering() int {
 	n := 0
 	for _, p := range v.pods {
-		missed := p.appMissed
+		missed, serves := p.appMissed, p.facts.Ready || p.app.read && p.facts.Running
 		if !v.Stateful {
-			missed = p.entryMissed
+			missed, serves = p.entryMissed, p.facts.Ready
 		}
-		if p.facts.Ready && missed >= missedForGood {
+		if serves && missed >= missedForGood {
 			n++
 		}
 	}

@@ -279,7 +279,7 @@ func (c *serviceCounts) take(all []scrape.Reading) {
 			p.appMissed++
 			continue
 		}
-		p.appAt, p.appMissed, p.hints = r.At, 0, r.Hints
+		p.appAt, p.hints = r.At, r.Hints
 		unread, before := !p.app.read, p.app.at
 		s := p.app.advance(r.Exposition, c.fold, p.old, p.facts.Incarnation, r.At)
 		if unread && p.first != nil {
@@ -287,6 +287,11 @@ func (c *serviceCounts) take(all []scrape.Reading) {
 		}
 		if p.app.hadRequests() {
 			p.birth.ask(before)
+		}
+		if p.app.silent(r.Sources) {
+			p.appMissed++ // It answers, and no longer says what it counted.
+		} else {
+			p.appMissed = 0
 		}
 		heard.hear(p, r, s, unread)
 		if byShard(s.deltas) && r.At.After(c.readTill) {
