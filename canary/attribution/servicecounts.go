@@ -150,7 +150,9 @@ func (c *serviceCounts) learn(f Facts, now time.Time) {
 		}
 		// The Revision keeps the pod's counts; no process will finish the requests it had open.
 		if t := c.tallies[p.facts.Revision]; t != nil {
-			t.Lost += p.app.open()
+			if !p.facts.Disrupted {
+				t.Lost += p.app.open()
+			}
 			if uid := p.facts.Revision; !c.began[uid] {
 				// What the pod did after its last reading is unknown.
 				c.began[uid] = true
