@@ -117,7 +117,7 @@ func strangePlan(rng *rand.Rand) Plan {
 func TestAnythingIsSurvived(t *testing.T) {
 	t.Parallel()
 	passed := 0
-	for seed := range uint64(manyRuns(200)) {
+	for seed := range uint64(manyRuns(200)) { //nolint:gosec // not negative
 		rng := rand.New(rand.NewPCG(seed, 11))
 		p := strangePlan(rng)
 		if err := p.Check(); err != nil {
