@@ -47,8 +47,8 @@ type RevisionFigures struct {
 	// an entity type does not count starts, or a serving pod was never read.
 	Open     *float64
 	Restarts map[string]float64
-	// Pods is the number of existing pods. Unanswering counts ready ones whose last two scrapes failed.
-	// Members counts those in the stateful cluster.
+	// Pods is the number of existing pods. Unanswering counts those that serve and whose last two scrapes failed,
+	// or had none of the counters of before. Members counts those in the stateful cluster.
 	Pods        int
 	Unanswering int
 	Members     *float64

@@ -70,14 +70,15 @@ func (v *revisionView) figures() RevisionFigures {
 // failure loses nothing, because the next reading catches up.
 const missedForGood = 2
 
+// unanswering counts serving pods whose counts are not known. In a stateful cluster, a pod that is no longer ready still holds its shards.
 func (v *revisionView) unanswering() int {
 	n := 0
 	for _, p := range v.pods {
-		missed := p.appMissed
+		missed, serves := p.appMissed, p.facts.Ready || p.app.read && p.facts.Running
 		if !v.Stateful {
-			missed = p.entryMissed
+			missed, serves = p.entryMissed, p.facts.Ready
 		}
-		if p.facts.Ready && missed >= missedForGood {
+		if serves && missed >= missedForGood {
 			n++
 		}
 	}
@@ -216,7 +217,7 @@ func (v *revisionView) unaccounted() *float64 {
 	total := v.tally.Lost
 	short := false
 	for _, p := range v.pods {
-		if !p.app.counts(mapping.Started) {
+		if !p.app.counts(mapping.Started) || p.facts.Failed && p.facts.Disrupted {
 			continue
 		}
 		n, ok := p.flight.overdue(v.now, timeout, p.app.counts(mapping.DurationSum))
@@ -240,11 +241,12 @@ func (v *revisionView) startsUnknown() bool {
 	return v.tally.Started == 0 && v.tally.Total() > 0 || slices.ContainsFunc(v.pods, func(p *pod) bool { return p.app.startsUnknown() })
 }
 
-// open returns the open requests of all pods.
+// open returns the open requests of all pods. Nobody finishes those of a pod that has ended.
 func (v *revisionView) open() *float64 {
 	total := 0.0
 	for _, p := range v.pods {
 		switch {
+		case p.facts.Failed:
 		case p.app.counts(mapping.Started):
 			total += p.app.open()
 		case p.app.sum(mapping.Finished) > 0 || p.facts.Ready && !p.app.read:

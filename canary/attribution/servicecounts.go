@@ -150,7 +150,9 @@ func (c *serviceCounts) learn(f Facts, now time.Time) {
 		}
 		// The Revision keeps the pod's counts; no process will finish the requests it had open.
 		if t := c.tallies[p.facts.Revision]; t != nil {
-			t.Lost += p.app.open()
+			if !p.facts.Disrupted {
+				t.Lost += p.app.open()
+			}
 			if uid := p.facts.Revision; !c.began[uid] {
 				// What the pod did after its last reading is unknown.
 				c.began[uid] = true
@@ -279,7 +281,7 @@ func (c *serviceCounts) take(all []scrape.Reading) {
 			p.appMissed++
 			continue
 		}
-		p.appAt, p.appMissed, p.hints = r.At, 0, r.Hints
+		p.appAt, p.hints = r.At, r.Hints
 		unread, before := !p.app.read, p.app.at
 		s := p.app.advance(r.Exposition, c.fold, p.old, p.facts.Incarnation, r.At)
 		if unread && p.first != nil {
@@ -287,6 +289,11 @@ func (c *serviceCounts) take(all []scrape.Reading) {
 		}
 		if p.app.hadRequests() {
 			p.birth.ask(before)
+		}
+		if p.app.silent(r.Sources) {
+			p.appMissed++ // It answers, and no longer says what it counted.
+		} else {
+			p.appMissed = 0
 		}
 		heard.hear(p, r, s, unread)
 		if byShard(s.deltas) && r.At.After(c.readTill) {

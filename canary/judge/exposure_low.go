@@ -53,7 +53,7 @@ const growthOver = time.Minute
 
 // add takes how many seconds the requests took that finished in a window.
 func (g *growth) add(took sides, long time.Duration) {
-	if long <= 0 || !(took.Canary >= 0) || !(took.Baseline >= 0) || math.IsInf(took.Canary+took.Baseline, 1) {
+	if long <= 0 || !(took.Canary >= 0 && took.Canary <= countless) || !(took.Baseline >= 0 && took.Baseline <= countless) {
 		return
 	}
 	open := sides{Canary: took.Canary / long.Seconds(), Baseline: took.Baseline / long.Seconds()}
@@ -68,7 +68,7 @@ func (g *growth) add(took sides, long time.Duration) {
 
 // add takes the requests of the canary and of all in a window, and the share that the canary should have.
 func (r *reached) add(got, all, share float64) {
-	if !(share >= 0 && share <= 1) || !(all > 0) || !(got >= 0) || math.IsInf(all, 1) {
+	if !(share >= 0 && share <= 1) || !(all > 0 && all <= countless) || !(got >= 0 && got <= countless) {
 		return
 	}
 	expected := share * all

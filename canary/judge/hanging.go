@@ -81,7 +81,7 @@ func (o *openings) add(w Window, elapsed time.Duration) {
 	}
 	o.Begun.Canary += whole(w.Canary.Started, 0).N
 	o.Begun.Baseline += whole(w.Baseline.Started, 0).N
-	if took := w.Canary.Took; took > 0 && !math.IsInf(took, 1) {
+	if took := w.Canary.Took; took > 0 && took <= countless {
 		o.Took += took
 	}
 	open := sides{Canary: whole(w.Canary.Open, 0).N, Baseline: whole(w.Baseline.Open, 0).N}

@@ -33,6 +33,9 @@ func (t tally) rate() float64 {
 // evidence and adds practically none.
 const most = 1e8
 
+// countless is more than anything measured. Sums and squares of less are numbers that can be stored.
+const countless = 1e15
+
 // whole makes a tally of measured counts: whole numbers, at least as many requests as bad ones, and no
 // NaN.
 func whole(n, k float64) tally {
@@ -42,8 +45,8 @@ func whole(n, k float64) tally {
 	if math.IsNaN(k) || k < 0 {
 		k = 0
 	}
-	n = math.Round(min(n, 1e15))
-	return tally{N: n, K: min(math.Round(min(k, 1e15)), n)}
+	n = math.Round(min(n, countless))
+	return tally{N: n, K: min(math.Round(min(k, countless)), n)}
 }
 
 func (t table) thinned() table {

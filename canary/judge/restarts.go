@@ -34,8 +34,8 @@ const (
 	restartUnit = time.Minute
 	// leastPart is the least expected part of the canary. A smaller one would make single restarts of it a proof.
 	leastPart = 0.01
-	// loopRestarts of one pod within loopTime are a crash loop, unless a pod of the baseline restarted more than a third as often in
-	// the whole run.
+	// loopRestarts of one pod within loopTime are a crash loop, as is a back-off of the kubelet, unless a pod of the baseline restarted
+	// more than a third as often in the whole run: what both sides need may be away.
 	loopRestarts = 3
 	loopTime     = time.Hour
 	// mostRestarted limits the pods of a side whose restarts are kept, and mostKept those of each.
@@ -117,10 +117,9 @@ func (r *restarts) add(p Plan, w Window, elapsed time.Duration) {
 		all := exposed{Count: r.Count, Ran: r.Ran}
 		all.add(l)
 		r.Count, r.Ran = all.Count, all.Ran
-		r.Looped = r.Looped || l.Canary && l.CrashLoop
 		r.remember(l, elapsed.Seconds())
 	}
-	r.Looped = r.Looped || r.loops(elapsed.Seconds())
+	r.Looped = r.Looped || r.loops(w.Lives, elapsed.Seconds())
 	if r.Minute.Long += w.To.Sub(w.From); r.Minute.Long >= restartUnit {
 		r.settle()
 		r.Failed = r.Failed || r.proof() >= math.Log(p.restartLevel())
@@ -146,9 +145,18 @@ func (r *restarts) remember(l Life, at float64) {
 	}
 }
 
-// loops forgets what was long ago, and reports whether a pod of the canary restarts again and again, and none of the baseline.
-func (r *restarts) loops(now float64) bool {
+// loops forgets what was long ago, and reports whether a pod of the canary restarts again and again, and none of the baseline. One that
+// the kubelet does not start at once has restarted often enough: for the canary loopRestarts times, for the baseline twice.
+func (r *restarts) loops(lives []Life, now float64) bool {
 	most, others := 0, 1.0
+	for _, l := range lives {
+		switch {
+		case l.CrashLoop && l.Canary:
+			most = loopRestarts
+		case l.CrashLoop:
+			others = 2
+		}
+	}
 	for pod, all := range r.Canary {
 		all = slices.DeleteFunc(all, func(at float64) bool { return now-at >= loopTime.Seconds() })
 		if most = max(most, len(all)); len(all) == 0 {

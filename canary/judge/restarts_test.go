@@ -231,6 +231,9 @@ func TestSituationsOfRestarts(t *testing.T) {
 	one := func(canary bool, pod int) Life {
 		return Life{Pod: fmt.Sprint(canary, pod), Canary: canary, Restarts: 1}
 	}
+	waits := func(canary bool, restarts float64) Life {
+		return Life{Pod: fmt.Sprint(canary, 0), Canary: canary, Restarts: restarts, CrashLoop: true}
+	}
 	for _, c := range []struct {
 		name    string
 		plan    Plan
@@ -245,6 +248,12 @@ func TestSituationsOfRestarts(t *testing.T) {
 		{"of the baseline only", p, map[int][]Life{3: {one(false, 0)}, 5: {one(false, 0)}}, verdict.Pass, verdict.Negligible, ""},
 		{"a crash loop", p, map[int][]Life{3: {{Pod: "true0", Canary: true, CrashLoop: true}}}, verdict.Fail, verdict.Restarts, "crash loop"},
 		{"a crash loop of the baseline", p, map[int][]Life{3: {{Pod: "false0", CrashLoop: true}}}, verdict.Pass, verdict.Negligible, ""},
+		{"a crash loop of both sides", p, map[int][]Life{
+			2: {one(true, 0), one(false, 0)}, 3: {waits(true, 1), waits(false, 1)}, 4: {waits(true, 0)}, 5: {one(false, 1), one(false, 2)},
+		}, verdict.Pass, verdict.Negligible, ""},
+		{"a crash loop that lasts longer than the baseline's", p, map[int][]Life{
+			2: {one(true, 0), one(false, 0)}, 3: {one(false, 0), one(true, 0)}, 4: {one(true, 0)}, 6: {one(true, 0)}, 8: {one(true, 0)}, 12: {one(true, 0)},
+		}, verdict.Fail, verdict.Restarts, "crash loop"},
 		{"three of one pod", p, map[int][]Life{3: {one(true, 0)}, 6: {one(true, 0)}, 9: {one(true, 0)}}, verdict.Fail, verdict.Restarts, "crash loop"},
 		{"three of one pod in a window", p, map[int][]Life{3: {{Pod: "true0", Canary: true, Restarts: 3}}}, verdict.Fail, verdict.Restarts, "crash loop"},
 		{"three, each of another pod", p, map[int][]Life{3: {one(true, 0)}, 6: {one(true, 1)}, 9: {one(true, 2)}}, verdict.Warn, verdict.Restarts, "that may be chance"},

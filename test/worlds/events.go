@@ -161,3 +161,25 @@ func kill(s *scene) error {
 	}
 	return nil
 }
+
+// away has all pods end again and again while what they need is away. The kubelet waits twice as long each time.
+func away(from, until float64) event {
+	return func(s *scene) func() error {
+		ended := map[*pod]int{}
+		return func() error {
+			for _, p := range s.pods {
+				if s.at >= from && s.at < until && p.serves(s.at) && s.at >= p.cold+2 {
+					p.restart(s, downFor*math.Pow(2, float64(ended[p])), false)
+					ended[p]++
+				}
+			}
+			return nil
+		}
+	}
+}
+
+// silence has the application of the canary's first pod export nothing any more.
+func silence(s *scene) error {
+	s.of(canary)[0].mute = true
+	return nil
+}

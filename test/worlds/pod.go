@@ -45,6 +45,8 @@ type pod struct {
 	restarts int
 	// looping means that it ended twice within a while. disrupted means that its node is drained.
 	looping, disrupted bool
+	// mute means that the application exports nothing any more.
+	mute bool
 
 	entry, app *endpoint
 	byCode     map[string]*entered

@@ -323,6 +323,7 @@ func (s *scene) readings(some func(*pod) bool) ([]scrape.Reading, error) {
 			r := scrape.Reading{Target: scrape.Target{Pod: p.uid, Entry: e == p.entry}, At: s.now()}
 			var err error
 			switch {
+			case e == p.app && p.mute: // It answers, with nothing in it.
 			case e == p.app && s.at < p.down:
 				r.Err = &scrape.ReadError{Class: scrape.Refused, Err: errDown}
 			case s.asText:

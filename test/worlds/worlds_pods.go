@@ -18,6 +18,8 @@ func killed() []world {
 		{group: group, name: "each pod is killed once in 24 h", pods: two, percent: 20, rps: 33, behaves: one, happens: kills(24 * 3600), gate: atLeast(25 * time.Minute)},
 		{group: group, name: "each pod is killed once in 4 h", pods: two, percent: 20, rps: 33, behaves: one, happens: kills(4 * 3600), gate: atLeast(25 * time.Minute)},
 		{group: group, name: "the nodes of the canary's pods are drained, one every 4 min", pods: two, percent: 20, happens: each(240, drain(canary))},
+		{group: group, name: "the same, sharded, requests take 10 s", pods: two, percent: 20, shards: 100, behaves: alike(fate{takes: 10}), happens: each(240, drain(canary)), gate: errorsOnly},
+		{group: group, name: "all pods crash for a minute, because what they need is away", pods: two, percent: 20, happens: away(200, 260)},
 		{group: group, name: "one of the canary's pods is replaced every 2 min", pods: two, percent: 20, happens: each(120, replace(canary))},
 		{group: group, name: "each pod is killed once in 2 h, the canary's once in 12 min", bad: true, pods: two, percent: 20, rps: 33, behaves: one, happens: killsEach([2]float64{7200, 720}), gate: atLeast(55 * time.Minute)},
 		{group: group, name: "one of the canary's pods restarts every minute", bad: true, pods: two, percent: 20, happens: each(60, kill)},

@@ -18,6 +18,12 @@ func sharded() []world {
 		{name: "3 times the odds, shards differ by a sigma of 1", bad: true, behaves: shardsDiffer(.01, 1, 3)},
 		{name: "the canary's entry fails a twentieth", bad: true, behaves: apart(fate{}, fate{entry: .05})},
 		{name: "the canary's entry fails", bad: true, behaves: apart(fate{}, fate{entry: 1})},
+		{name: "one of the canary's two pods is slow and exports nothing", bad: true, pods: [2]int{8, 2}, percent: 20, behaves: steady(func(m moment) fate {
+			if m.onCanary() && m.pod.mute {
+				return fate{slow: 1}
+			}
+			return fate{}
+		}), happens: once(30, silence)},
 		{name: "the canary's entry hangs", bad: true, behaves: apart(fate{}, fate{entryHangs: 1})},
 	}
 	for i := range all {

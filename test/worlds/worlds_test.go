@@ -199,3 +199,27 @@ func TestTheTableIsReplaced(t *testing.T) {
 		t.Error("a page without marks was written")
 	}
 }
+
+// What hits both sides, or a node, does not fail a healthy canary, and a pod that hides what it does does not pass.
+func TestPodsThatCrashOrHide(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		group, name string
+		want        verdict.Verdict
+	}{
+		{"restarts", "all pods crash for a minute, because what they need is away", verdict.Pass},
+		{"sharded", "one of the canary's two pods is slow and exports nothing", verdict.Inconclusive},
+	} {
+		w := named(t, c.group, c.name)
+		w.before = 5 * time.Minute
+		for number := range uint64(2) {
+			got, err := player{seed: 7}.once(t.Context(), w, number)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.verdict != c.want {
+				t.Errorf("%s: %s %v, want %s: %s", c.name, got.verdict, got.reasons, c.want, got.message)
+			}
+		}
+	}
+}
