@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
@@ -77,5 +78,45 @@ func TestAnnotationIsNoReasonForOthers(t *testing.T) {
 	must(t, a.write(l))
 	if s.Has(name) {
 		t.Error("the next leader has not forgotten it")
+	}
+}
+
+// prompt is a client whose informer sees what is created before the answer to the request arrives.
+type prompt struct {
+	*store.Store
+	created func()
+}
+
+func (p *prompt) Create(ctx context.Context, o *v1alpha1.CDEventSubject, opts metav1.CreateOptions) (*v1alpha1.CDEventSubject, error) {
+	out, err := p.Store.Create(ctx, o, opts)
+	p.created()
+	return out, err
+}
+
+// An entry is forgotten while the next transition waits to be written. The informer sees the end before that write, and the new
+// entry before its answer. What is sent then is acknowledged once and for all.
+func TestForgottenWhileTheNextTransitionWaits(t *testing.T) {
+	client, seen := &prompt{Store: store.New(), created: func() {}}, 0
+	l, q := queued(client, everyone{"a"}, &counts{})
+	must(t, add(l, lifecycle.Deployed, ""))
+	name := ledger.Name(cart)
+	l.Acknowledge(name, "a", 1)
+	must(t, q.write(l))
+	client.Annotate(name, v1alpha1.ForgetAnnotation, "true")
+	follow(client.Store, l, &seen)
+	must(t, q.write(l))
+	client.created = func() {
+		follow(client.Store, l, &seen)
+		if got := sequences(l.Pending(key, "a")); got != "1" {
+			t.Errorf("pending %q when the informer has seen the entry, want 1", got)
+		}
+		l.Acknowledge(name, "a", 1)
+	}
+	must(t, l.Journal(context.Background(), cart, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
+		follow(client.Store, l, &seen) // it is gone
+		return &ledger.Change{Memory: lifecycle.Memory{Sequence: 1}, Transitions: []lifecycle.Transition{{Sequence: 1, Time: noon, Type: lifecycle.Deployed}}}, nil
+	}))
+	if got := sequences(l.Pending(key, "a")); got != "" {
+		t.Errorf("%q is sent again", got)
 	}
 }

@@ -23,6 +23,8 @@ type subject struct {
 
 	// The rest is guarded by Ledger.mu.
 
+	// writers counts the calls of Journal that write it, or wait for that. Until they end, it is the one of its name.
+	writers int
 	// object is the newest known state, nil if there is none. It is never changed in
 	// place.
 	object *v1alpha1.CDEventSubject
@@ -95,12 +97,30 @@ func (sub *subject) unlearnLocked(before *v1alpha1.CDEventSubject) {
 func (l *Ledger) subject(name string, key Key) *subject {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.subjectLocked(name, key)
+}
+
+func (l *Ledger) subjectLocked(name string, key Key) *subject {
 	if sub, ok := l.subjects[name]; ok {
 		return sub
 	}
 	sub := &subject{name: name, key: key}
 	l.keepLocked(sub)
 	return sub
+}
+
+// writer returns the subject of this name, which is not evicted before done is called.
+func (l *Ledger) writer(name string, key Key) (sub *subject, done func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sub = l.subjectLocked(name, key)
+	sub.writers++
+	return sub, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		sub.writers--
+		l.evictLocked(sub)
+	}
 }
 
 func (l *Ledger) keepLocked(sub *subject) {
@@ -111,7 +131,7 @@ func (l *Ledger) keepLocked(sub *subject) {
 
 // evictLocked removes a subject that holds nothing.
 func (l *Ledger) evictLocked(sub *subject) {
-	if sub.object != nil || sub.deleted != "" || len(sub.acked)+len(sub.dropped) > 0 || l.subjects[sub.name] != sub {
+	if sub.writers > 0 || sub.object != nil || sub.deleted != "" || len(sub.acked)+len(sub.dropped) > 0 || l.subjects[sub.name] != sub {
 		return // it holds something, or was removed, and another one has its name
 	}
 	delete(l.subjects, sub.name)

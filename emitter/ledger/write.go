@@ -37,7 +37,9 @@ type Decide func(current *v1alpha1.CDEventSubject) (*Change, error)
 
 // Journal writes what decide wants, by compare-and-swap.
 func (l *Ledger) Journal(ctx context.Context, spec v1alpha1.CDEventSubjectSpec, decide Decide) error {
-	return l.write(ctx, l.subject(Name(spec), KeyOf(spec)), spec, decide)
+	sub, done := l.writer(Name(spec), KeyOf(spec))
+	defer done()
+	return l.write(ctx, sub, spec, decide)
 }
 
 // maxConflicts is how often a write may conflict before it is retried later.
