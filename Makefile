@@ -63,7 +63,7 @@ test: export SIM_SEED := $(SIM_SEED)
 test: $(CLUSTER) browser ## Run the unit tests, and the tests that need a real API server (builds etcd and kube-apiserver first) or a browser
 	@echo "simulating more histories, starting from seed $(SIM_SEED) (to repeat: make test SIM_SEED=$(SIM_SEED))"
 	@export KUBEBUILDER_ASSETS; KUBEBUILDER_ASSETS=$$($(CLUSTER) assets); \
-	bad=0; for m in $(MODULES); do (cd $$m && $(GOTEST) -timeout 15m ./...) || bad=1; done; exit $$bad
+	bad=0; for m in $(MODULES); do (cd $$m && $(GOTEST) -timeout 25m ./...) || bad=1; done; exit $$bad
 
 # Without a browser, the tests that need one are skipped and say so. To install it: make deps DEPS=--browser
 .PHONY: browser
