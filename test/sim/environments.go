@@ -268,8 +268,9 @@ func resourceOf(of schema.GroupVersionKind) schema.GroupVersionResource {
 type discoveryAPI struct{ discovery.DiscoveryInterface }
 
 // ServerResourcesForGroupVersion implements discovery.DiscoveryInterface.
+// A composite of a namespace consists of objects of that namespace (Crossplane v2).
 func (discoveryAPI) ServerResourcesForGroupVersion(version string) (*metav1.APIResourceList, error) {
-	return &metav1.APIResourceList{GroupVersion: version, APIResources: []metav1.APIResource{{Name: resourceOf(machines).Resource, Kind: machines.Kind}}}, nil
+	return &metav1.APIResourceList{GroupVersion: version, APIResources: []metav1.APIResource{{Name: resourceOf(machines).Resource, Kind: machines.Kind, Namespaced: true}}}, nil
 }
 
 // metadataAPI answers the live requests for environments and what is beneath them.
