@@ -20,7 +20,7 @@ func lives(start time.Time) *bench {
 	return newBench(false, f)
 }
 
-// update changes the facts as a watch does: nobody else sees the change of a pod.
+// update changes the facts as a watch does. No other process sees the change of a pod.
 func (b *bench) update(change func(f *Facts)) {
 	f := b.facts
 	f.Pods = append([]Pod(nil), f.Pods...)
@@ -98,7 +98,7 @@ func TestLivesOfPods(t *testing.T) {
 	}
 }
 
-// Another process that continues counts the same restarts, because the kubelet counts them. It was told of a failed pod by nobody.
+// Another process that continues counts the same restarts, because the kubelet counts them. It does not know of a pod that failed before.
 func TestLivesAfterATakeover(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1e9, 0)

@@ -241,7 +241,7 @@ func (v *revisionView) startsUnknown() bool {
 	return v.tally.Started == 0 && v.tally.Total() > 0 || slices.ContainsFunc(v.pods, func(p *pod) bool { return p.app.startsUnknown() })
 }
 
-// open returns the open requests of all pods. Nobody finishes those of a pod that has ended.
+// open returns the open requests of all pods. Those of a pod that has ended never finish.
 func (v *revisionView) open() *float64 {
 	total := 0.0
 	for _, p := range v.pods {

@@ -48,7 +48,7 @@ func annotatedLinks(t lifecycle.Transition, n *notes) api.EmbeddedLinksArray {
 		if entry == "" {
 			continue
 		}
-		kind, id, ok := splitTypedLink(entry)
+		kind, id, ok := splitLink(entry)
 		if !ok {
 			n.add("context.links", "annotation %s: %q left out; write KIND=<context id>", AnnotationLinks, clip(entry))
 			continue
@@ -62,25 +62,18 @@ func annotatedLinks(t lifecycle.Transition, n *notes) api.EmbeddedLinksArray {
 	return all
 }
 
-// splitLink reads "KIND=<context id>" or "<context id>". An id may be any printable string
-// (CDEvents spec.md, id (context)).
+// splitLink reads "KIND=<context id>" or "<context id>". An id may be any printable string without spaces
+// (CDEvents spec.md, id (context)). What somebody typed who means a kind, such as "KIND = id", is refused: as an id,
+// the whole would be a link to nothing. One with "=" that is no URI therefore needs a kind before it.
 func splitLink(s string) (kind, id string, ok bool) {
 	kind, id, found := strings.Cut(s, "=")
 	if !found || !isKind(kind) {
+		if found && !strings.ContainsAny(kind, ":/?") {
+			return "", "", false
+		}
 		kind, id = kindTrigger, s
 	}
-	return kind, id, id != "" && len(id) <= maxContextID && printable(id)
-}
-
-// splitTypedLink reads the same, and refuses what somebody typed who means a kind, such as "KIND = id": as an id, the
-// whole would be a link to nothing. An id has no spaces, and one with "=" that is no URI needs a kind before it.
-func splitTypedLink(s string) (kind, id string, ok bool) {
-	before, _, found := strings.Cut(s, "=")
-	if found && !isKind(before) && !strings.ContainsAny(before, ":/?") {
-		return "", "", false
-	}
-	kind, id, ok = splitLink(s)
-	return kind, id, ok && !strings.ContainsFunc(id, unicode.IsSpace)
+	return kind, id, id != "" && len(id) <= maxContextID && printable(id) && !strings.ContainsFunc(id, unicode.IsSpace)
 }
 
 func isKind(s string) bool {

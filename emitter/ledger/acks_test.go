@@ -209,7 +209,7 @@ func TestAFormerLeaderKeepsNewerAcknowledgements(t *testing.T) {
 	present := newFleet(t, s)
 	present.l.Acknowledge(name, "a", 2)
 	present.write()
-	if got := former.write(); got != 0 { // it conflicts, and finds that there is nothing to write
+	if got := former.write(); got != 0 { // the first attempt conflicts, and then nothing is left to write
 		t.Errorf("%d writes", got)
 	}
 	if got := former.pendingAfresh(1); got != 1 || s.Peek(name).Status.Acknowledged["a"] != 2 {

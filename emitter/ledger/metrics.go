@@ -13,9 +13,9 @@ import (
 // Watch makes the gauge of acknowledgements that are not written.
 func Watch(l *Ledger) error {
 	meter := otel.Meter("knative-cdevents.dev/emitter")
-	held, err := meter.Int64ObservableGauge("cdevents_held_acknowledgements", metric.WithDescription(
+	held, err := meter.Int64ObservableGauge("cdevents_held_acknowledgements", metric.WithDescription(fmt.Sprintf(
 		"CDEventSubjects with acknowledgements that this replica has not written yet. "+
-			"At 500, it sends no event until there are fewer."))
+			"At %d, it sends no event until there are fewer.", l.maxHeld)))
 	if err != nil {
 		return fmt.Errorf("making the gauge cdevents_held_acknowledgements: %w", err)
 	}

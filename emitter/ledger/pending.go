@@ -281,7 +281,7 @@ func (l *Ledger) Abandon(source types.UID, leads func(types.NamespacedName) bool
 	}
 	l.mu.RUnlock()
 	for i, d := range all {
-		// Nobody waits for these, so they come after the acknowledgements of other sources.
+		// These are not urgent, so they come after the acknowledgements of other sources.
 		l.drop(d.name, d.drop, ackAfter+time.Duration(i)*abandonEvery)
 	}
 }
