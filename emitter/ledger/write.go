@@ -141,6 +141,7 @@ func (l *Ledger) put(ctx context.Context, e *edit, journals bool) (*v1alpha1.CDE
 		e.next.ObjectMeta = metav1.ObjectMeta{Name: e.next.Name, Labels: e.next.Labels, Annotations: e.next.Annotations}
 		return l.client.Create(ctx, e.next, metav1.CreateOptions{})
 	}
+	e.next.ManagedFields = untracked()
 	return l.client.Update(ctx, e.next, metav1.UpdateOptions{})
 }
 
