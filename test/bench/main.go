@@ -25,10 +25,6 @@ import (
 	"time"
 )
 
-// scenarios in order: those that need most objects come last, and the first two have objects or an API
-// server of their own.
-var scenarios = []string{"definitions", "scrape", "latency", "fast", "slow", "outage", "drain", "memory", "rest"}
-
 type options struct {
 	programs, config, report string
 	run                      []string
@@ -44,7 +40,7 @@ func main() {
 	flag.StringVar(&o.config, "config", "config", "directory with the ConfigMaps of the controller")
 	flag.StringVar(&o.report, "report", "bin/bench/report.md", "file to write the report to")
 	flag.BoolVar(&o.short, "short", false, "run a short version; its numbers are not meaningful")
-	run := flag.String("run", strings.Join(scenarios, ","), "scenarios to run, separated by commas")
+	run := flag.String("run", strings.Join(scenarioNames(), ","), "scenarios to run, separated by commas")
 	flag.DurationVar(&o.idleFor, "rest-for", 0, "how long scenario rest watches, instead of the usual time")
 	flag.Func("rest-services", "numbers of Services in scenario rest, ascending and separated by commas, instead of the usual ones", o.setIdlers)
 	flag.Parse()
@@ -75,9 +71,10 @@ func (o *options) setIdlers(list string) error {
 }
 
 func (o options) play(ctx context.Context) (err error) {
+	names := scenarioNames()
 	for _, name := range o.run {
-		if !slices.Contains(scenarios, name) {
-			return fmt.Errorf("there is no scenario %q; there are %s", name, strings.Join(scenarios, ", "))
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("there is no scenario %q; there are %s", name, strings.Join(names, ", "))
 		}
 	}
 	began := time.Now()
@@ -124,40 +121,19 @@ func (o options) play(ctx context.Context) (err error) {
 }
 
 func (o options) scenarios(ctx context.Context, b *bench) error {
-	for _, name := range scenarios {
-		if !slices.Contains(o.run, name) {
+	for _, next := range scenarios {
+		if !slices.Contains(o.run, next.name) {
 			continue
 		}
-		if name != "scrape" && name != "definitions" && b.cast.probe == nil {
+		if !next.own && b.cast.probe == nil {
 			b.say("writing %d Services with %d Revisions each", b.plan.Services, b.plan.Revisions)
 			if err := b.prepare(ctx); err != nil {
 				return err
 			}
 		}
-		b.say("scenario %s", name)
-		var err error
-		switch name {
-		case "definitions":
-			err = b.definitions(ctx, o.config)
-		case "scrape":
-			err = b.scrape(ctx)
-		case "latency":
-			err = b.latency(ctx)
-		case "fast":
-			err = b.bursts(ctx, fast, b.plan.BurstRepeats, &b.Fast)
-		case "slow":
-			err = b.bursts(ctx, slow, 1, &b.Slow)
-		case "outage":
-			err = b.outage(ctx)
-		case "drain":
-			err = b.drain(ctx)
-		case "memory":
-			err = b.memory(ctx)
-		case "rest":
-			err = b.idle(ctx)
-		}
-		if err != nil {
-			return fmt.Errorf("scenario %s: %w", name, err)
+		b.say("scenario %s", next.name)
+		if err := next.run(b, ctx); err != nil {
+			return fmt.Errorf("scenario %s: %w", next.name, err)
 		}
 	}
 	return nil

@@ -29,11 +29,6 @@ type plan struct {
 	Targets int
 	ReadFor time.Duration
 
-	// Definitions is the number of CustomResourceDefinitions that are not watched, and Environments the number of objects of one
-	// that is. RequestsFor is how long the API requests are counted.
-	Definitions, Environments int
-	RequestsFor               time.Duration
-
 	// Crowd is the number of Services in the memory scenario. Settle is the wait after the start: longer than the two
 	// minutes after which an idle Go process collects garbage and returns memory to the kernel.
 	Crowd  int
@@ -55,7 +50,6 @@ var whole = plan{
 	Pace: 50, PaceFor: 30 * time.Second, PaceRepeats: 3,
 	Burst: 10_000, Writers: 32, BurstRepeats: 2, BurstFor: time.Minute,
 	OutagePace: 20, Breaks: 5 * time.Second, Kill: 20 * time.Second, Heals: 35 * time.Second, Ends: 45 * time.Second, OutageFor: time.Minute,
-	Definitions: 1000, Environments: 500, RequestsFor: 3 * time.Minute,
 	Targets: 1000, ReadFor: 3 * scrapeInterval,
 	Crowd: 10_000, Settle: 210 * time.Second,
 	Idlers: []int{1000, 10_000, 30_000}, IdleFor: 10 * time.Minute,
@@ -67,7 +61,6 @@ var brief = plan{
 	Pace: 50, PaceFor: 4 * time.Second, PaceRepeats: 1,
 	Burst: 500, Writers: 32, BurstRepeats: 1, BurstFor: 20 * time.Second,
 	OutagePace: 2, Breaks: time.Second, Kill: 6 * time.Second, Heals: 11 * time.Second, Ends: 15 * time.Second, OutageFor: 30 * time.Second,
-	Definitions: 50, Environments: 20, RequestsFor: 20 * time.Second,
 	Targets: 200, ReadFor: scrapeInterval,
 	Crowd: 300, Settle: 10 * time.Second,
 	Idlers: []int{300}, IdleFor: 20 * time.Second,

@@ -6,8 +6,89 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 )
+
+// footprint is the memory of one contestant.
+type footprint struct {
+	Contestant string
+	memory
+	Services, Revisions int
+}
+
+// memory runs all contestants at once, because they are idle. It measures after they have been idle long enough for Go's
+// collector to free what they needed to start.
+func (b *bench) memory(ctx context.Context) error {
+	if err := b.populate(ctx, b.plan.Crowd); err != nil {
+		return err
+	}
+	// With the ledger of the other scenarios, the new Services would count as created.
+	if err := b.forget(ctx); err != nil {
+		return err
+	}
+	if err := rest(ctx, 2*time.Second); err != nil {
+		return err
+	}
+	turns, err := b.startAll(ctx, contestants...)
+	defer func() {
+		for _, t := range turns {
+			t.process.stop()
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	b.say("waiting %v until the programs have settled", b.plan.Settle)
+	if err := rest(ctx, b.plan.Settle); err != nil {
+		return err
+	}
+	for _, t := range turns {
+		m, err := t.memory()
+		if err != nil {
+			return err
+		}
+		b.Memory = append(b.Memory, footprint{t.contestant.Name, m, b.plan.Crowd, b.plan.Crowd * b.plan.Revisions})
+		b.say("%s %s resident, %s at most (%s)", t.contestant, mebibytes(m.Resident), mebibytes(m.Peak), filepath.Base(t.process.log))
+	}
+	return nil
+}
+
+func (r report) memory(p *page) {
+	all := r.results.Memory
+	if len(all) == 0 {
+		return
+	}
+	p.head("Memory with %d Services and %d Revisions", all[0].Services, all[0].Revisions)
+	p.row("program", "resident", "to bare", "peak while starting")
+	p.rule(4)
+	for _, f := range all {
+		p.row(f.Contestant, mebibytes(f.Resident), ratio(float64(f.Resident), float64(r.footprint(bare))), mebibytes(f.Peak))
+	}
+	p.line("")
+	p.line("Read %v after the last program has started. The bare program keeps whole Services, Routes and Revisions, as typed informers do.", r.plan.Settle)
+}
+
+func (r report) footprint(c contestant) uint64 {
+	for _, f := range r.results.Memory {
+		if f.Contestant == c.Name {
+			return f.Resident
+		}
+	}
+	return 0
+}
+
+func (r report) memoryAim(p *page) {
+	got, peer := r.footprint(ours), r.footprint(bare)
+	if got == 0 || peer == 0 {
+		return
+	}
+	measured, met := fmt.Sprintf("%s; %s / 2 = %s", mebibytes(got), mebibytes(peer), mebibytes(peer/2)), got <= peer/2
+	if other := r.footprint(apiServerSource); other > 0 {
+		measured, met = measured+"; "+mebibytes(other), met && got < other
+	}
+	p.row("memory at most half of the bare program's, and below ApiServerSource's", measured, verdict(met))
+}
 
 // rested is what a program needs while nothing changes in the cluster.
 type rested struct {
@@ -179,4 +260,45 @@ func (t *turn) memory() (memory, error) {
 func (t *turn) cpu() (time.Duration, error) {
 	used, err := cpuOf(t.process.pid())
 	return used, errors.Join(err, t.process.alive())
+}
+
+func (r report) idle(p *page) {
+	all := r.results.Idle
+	if len(all) == 0 {
+		return
+	}
+	p.head("At rest: no pod, no request and no change, for %v", all[0].Window.Round(time.Second))
+	p.row("program", "Services", "Revisions", "cores", "resident at the start", "at the end", "to bare", "API writes")
+	p.rule(8)
+	for i, s := range all {
+		floor := uint64(0)
+		for _, other := range all[max(0, i-1):min(len(all), i+2)] {
+			if other.Services == s.Services && other.Contestant == bare.Name {
+				floor = other.End.Resident
+			}
+		}
+		p.row(s.Contestant, fmt.Sprint(s.Services), fmt.Sprint(s.Revisions), fmt.Sprintf("%.4f", s.cores()), mebibytes(s.Start.Resident), mebibytes(s.End.Resident),
+			ratio(float64(s.End.Resident), float64(floor)), writesOf(s.APIWrites))
+	}
+	p.line("")
+	p.line("Both programs ran at the same time, and were restarted for each number of Services. The first reading is %v after the start of the last one. Meanwhile, the rest of the "+
+		"machine, API server included, used %s of a core.", r.plan.Settle, spreadOf(values(all, func(s rested) float64 { return s.Others.Seconds() / s.Window.Seconds() })).text("%.2f"))
+}
+
+// Aims of the controller at rest.
+const (
+	idleCores = 0.01
+	// growth is noise: what the kernel counts moves by as much while a program does nothing.
+	growth = 0.02
+)
+
+func (r report) idleAims(p *page) {
+	for _, s := range r.results.Idle {
+		if s.Contestant != ours.Name {
+			continue
+		}
+		p.row(fmt.Sprintf("under %v of a core at rest with %d Services", idleCores, s.Services), fmt.Sprintf("%.4f", s.cores()), verdict(s.cores() < idleCores))
+		p.row(fmt.Sprintf("no growth at rest in %v with %d Services, apart from %.0f %%", s.Window.Round(time.Second), s.Services, 100*growth),
+			mebibytes(s.Start.Resident)+", then "+mebibytes(s.End.Resident), verdict(float64(s.End.Resident) <= (1+growth)*float64(s.Start.Resident)))
+	}
 }
