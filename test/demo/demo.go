@@ -93,10 +93,10 @@ func (d *demo) cluster(ctx context.Context) error {
 func (d *demo) install(ctx context.Context) error {
 	d.out.chapter("2. The controller")
 	done := d.out.doing("building its image and applying config/")
-	if err := d.kit.Install(ctx); err != nil {
-		return fmt.Errorf("%w\n%s", err, d.kit.ControllerLog(ctx, 20))
+	if err := d.kit.Controller.Install(ctx); err != nil {
+		return fmt.Errorf("%w\n%s", err, d.kit.Controller.Log(ctx, 20))
 	}
-	account, err := d.kit.ServiceAccount(ctx)
+	account, err := d.kit.Controller.ServiceAccount(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (d *demo) listen(ctx context.Context) error {
 	if err := d.kit.CreateNamespace(ctx, namespace); err != nil {
 		return err
 	}
-	if err := d.kit.Serve(ctx, sink); err != nil {
+	if err := d.kit.Workloads.Serve(ctx, sink); err != nil {
 		return err
 	}
 	done("it logs each event that it receives")
@@ -150,7 +150,7 @@ func (d *demo) listen(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("%w\n%s", err, d.kit.ControllerLog(ctx, 20))
+		return fmt.Errorf("%w\n%s", err, d.kit.Controller.Log(ctx, 20))
 	}
 	done("the sink is resolved. This is all that was needed")
 	d.out.line("\n%s", manifest)
@@ -197,7 +197,7 @@ func (d *demo) down(ctx context.Context) error {
 		return err
 	}
 	done := d.out.doing("deleting the roles of rollouts")
-	if err := d.kit.UninstallRollout(ctx, namespace); err != nil {
+	if err := d.kit.Flows.UninstallRollout(ctx, namespace); err != nil {
 		return err
 	}
 	done("deleted")
@@ -207,7 +207,7 @@ func (d *demo) down(ctx context.Context) error {
 	}
 	done("deleted")
 	done = d.out.doing("uninstalling the controller")
-	if err := d.kit.Uninstall(ctx); err != nil {
+	if err := d.kit.Controller.Uninstall(ctx); err != nil {
 		return err
 	}
 	done("uninstalled")

@@ -38,13 +38,13 @@ func (d *demo) environment(ctx context.Context) error {
 	d.out.chapter("12. An environment: a cluster that Cluster API provisions")
 	release := kit.ClusterAPI113
 	done := d.out.doing("installing Cluster API, whose machines exist in memory, and letting the controller read its clusters")
-	if err := d.kit.InstallClusterAPI(ctx, release); err != nil {
+	if err := d.kit.Environments.InstallClusterAPI(ctx, release); err != nil {
 		return err
 	}
-	if err := d.kit.SteadyMachines(ctx, release); err != nil {
+	if err := d.kit.Environments.SteadyMachines(ctx, release); err != nil {
 		return err
 	}
-	if _, err := d.kit.GrantEnvironments(ctx); err != nil {
+	if _, err := d.kit.Environments.GrantEnvironments(ctx); err != nil {
 		return err
 	}
 	class, err := release.Class("memory")
@@ -62,7 +62,7 @@ func (d *demo) environment(ctx context.Context) error {
 	}
 	clusters := d.kit.Dynamic.Resource(release.Clusters()).Namespace(namespace)
 	d.out.command("kubectl patch cluster " + prod + " --type merge -p '{\"spec\": {\"topology\": {\"version\": \"" + prodNewer + "\"}}}'")
-	if err := d.kit.PatchCluster(ctx, release, namespace, prod, "replace", "/spec/topology/version", prodNewer); err != nil {
+	if err := d.kit.Environments.PatchCluster(ctx, release, namespace, prod, "replace", "/spec/topology/version", prodNewer); err != nil {
 		return err
 	}
 	if err := events.waitFor(ctx, "environment.modified", 1, provisionTime); err != nil {

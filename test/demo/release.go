@@ -52,10 +52,10 @@ func (d *demo) rollouts(ctx context.Context) error {
 	}
 	done := d.out.doing("building a sharded application, and installing the rollout of docs/tekton.md: an EventListener, a Pipeline and its gate")
 	var err error
-	if d.sharded, err = d.kit.ShardedImage(ctx); err != nil {
+	if d.sharded, err = d.kit.Carts.ShardedImage(ctx); err != nil {
 		return err
 	}
-	if err := d.kit.InstallRollout(ctx, namespace); err != nil {
+	if err := d.kit.Flows.InstallRollout(ctx, namespace); err != nil {
 		return err
 	}
 	gates := d.kit.Ours.CanaryGates(namespace)
@@ -77,7 +77,7 @@ func (d *demo) release(ctx context.Context) error {
 	defer stop()
 
 	d.out.chapter("9. A stateful application: the pod that receives a request may not be the one that handles it")
-	c := d.kit.Sharded(namespace, d.sharded)
+	c := d.kit.Carts.Sharded(namespace, d.sharded)
 	c.Annotations = map[string]string{
 		v1alpha1.AnnotationPlacement: string(v1alpha1.PlacementEnforce), v1alpha1.AnnotationManagementPort: "9099",
 	}
@@ -86,7 +86,7 @@ func (d *demo) release(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	clients, err := d.kit.Clients(ctx, c)
+	clients, err := d.kit.Carts.Clients(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (d *demo) release(ctx context.Context) error {
 
 	d.out.chapter("10. A bad release: it fails 5 % of the requests that it handles, wherever they entered")
 	d.out.command("kn service update " + cart + " --env FAIL_RATE=0.05")
-	if err := d.kit.ReleaseCanary(ctx, c, map[string]string{"FAIL_RATE": "0.05"}); err != nil {
+	if err := d.kit.Carts.ReleaseCanary(ctx, c, map[string]string{"FAIL_RATE": "0.05"}); err != nil {
 		return err
 	}
 	run, err := d.rollout(ctx, c)
@@ -123,7 +123,7 @@ func (d *demo) release(ctx context.Context) error {
 
 // shard deploys the sharded application, and begins to show its events.
 func (d *demo) shard(ctx context.Context, c *kit.Cart, running *sync.WaitGroup) (*display, error) {
-	if err := d.kit.DeleteService(ctx, namespace, cart); err != nil {
+	if err := d.kit.Services.Delete(ctx, namespace, cart); err != nil {
 		return nil, err
 	}
 	pod, err := d.displayPod(ctx)
@@ -132,10 +132,10 @@ func (d *demo) shard(ctx context.Context, c *kit.Cart, running *sync.WaitGroup) 
 	}
 	from := time.Now().Add(-10 * time.Second)
 	done := d.out.doing("deploying " + cart + ", whose 100 shards are spread over the pods of all its Revisions as the traffic is (protoactor-go)")
-	if err := d.kit.DeployCart(ctx, c); err != nil {
+	if err := d.kit.Carts.Deploy(ctx, c); err != nil {
 		return nil, err
 	}
-	if err := d.kit.TakePart(ctx, namespace); err != nil {
+	if err := d.kit.Flows.TakePart(ctx, namespace); err != nil {
 		return nil, err
 	}
 	done(c.Stable() + " has all traffic, pinned")
@@ -235,7 +235,7 @@ func (d *demo) verdict(ctx context.Context, c *kit.Cart, run *v1alpha1.GateRun) 
 		}
 	}
 	d.out.verdict(run, j)
-	m, err := d.kit.MeasuredOf(ctx, namespace, cart)
+	m, err := d.kit.Carts.MeasuredOf(ctx, namespace, cart)
 	if err != nil {
 		return fmt.Errorf("reading the canary's figures from the controller: %w", err)
 	}

@@ -61,14 +61,14 @@ func (p *play) expect(ctx context.Context, short string, count int) error {
 	case gone := <-p.lost:
 		return fmt.Errorf("%w (%w)", err, gone)
 	default:
-		return fmt.Errorf("%w\nthe controller's log ends with\n%s", err, p.kit.ControllerLog(ctx, 20))
+		return fmt.Errorf("%w\nthe controller's log ends with\n%s", err, p.kit.Controller.Log(ctx, 20))
 	}
 }
 
 // first deploys the Service, and begins to show its events and to send requests.
 func (p *play) first(ctx context.Context) error {
 	// Remains of an interrupted run.
-	if err := p.kit.DeleteService(ctx, namespace, app); err != nil {
+	if err := p.kit.Services.Delete(ctx, namespace, app); err != nil {
 		return err
 	}
 	pod, err := p.displayPod(ctx)
@@ -78,7 +78,7 @@ func (p *play) first(ctx context.Context) error {
 	p.out.command("kn service create " + app + " --image …/app:one")
 	// The first event may precede the program that reads it, and clocks may differ a little.
 	from := time.Now().Add(-10 * time.Second)
-	if err := p.kit.CreateService(ctx, kit.App(namespace, app, p.one, "")); err != nil {
+	if err := p.kit.Services.Create(ctx, kit.App(namespace, app, p.one, "")); err != nil {
 		return err
 	}
 	svc, err := p.kit.Serving.ServingV1().Services(namespace).Get(ctx, app, metav1.GetOptions{})
@@ -86,13 +86,13 @@ func (p *play) first(ctx context.Context) error {
 		return fmt.Errorf("reading the Service: %w", err)
 	}
 	p.running.Go(func() { p.lost <- p.events.follow(ctx, p.kit, pod, from, string(svc.UID), p.out.event) })
-	if svc, err = p.kit.WaitService(ctx, namespace, app, kit.RevisionName(app, 1)); err != nil {
+	if svc, err = p.kit.Services.Wait(ctx, namespace, app, kit.RevisionName(app, 1)); err != nil {
 		return err
 	}
 	if err := p.expect(ctx, "service.published", 1); err != nil {
 		return err
 	}
-	in, err := p.kit.Ingress(ctx)
+	in, err := p.kit.Services.Ingress(ctx)
 	if err != nil {
 		return err
 	}
@@ -141,13 +141,13 @@ func (d *demo) steps() []step {
 // step makes a change, waits for its event, and measures the traffic.
 func (p *play) step(ctx context.Context, s step) error {
 	p.out.command(s.command)
-	if err := p.kit.UpdateService(ctx, namespace, app, s.change); err != nil {
+	if err := p.kit.Services.Update(ctx, namespace, app, s.change); err != nil {
 		return err
 	}
 	if err := p.expect(ctx, s.event, 1); err != nil {
 		return err
 	}
-	if _, err := p.kit.WaitService(ctx, namespace, app, kit.RevisionName(app, 2)); err != nil {
+	if _, err := p.kit.Services.Wait(ctx, namespace, app, kit.RevisionName(app, 2)); err != nil {
 		return err
 	}
 	p.watch(ctx, p.traffic)
@@ -162,7 +162,7 @@ func (p *play) last(ctx context.Context) error {
 	if last != nil {
 		p.out.note("the last failure: %v", last)
 	}
-	if err := p.kit.DeleteService(ctx, namespace, app); err != nil {
+	if err := p.kit.Services.Delete(ctx, namespace, app); err != nil {
 		return err
 	}
 	return p.expect(ctx, "service.removed", 1)

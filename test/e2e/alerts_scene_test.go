@@ -38,7 +38,7 @@ func newWatched(t *testing.T) *watched {
 	}
 	w := &watched{scene: newScene(t), programs: t.TempDir()}
 	w.must(suite.Plugin(t.Context(), w.programs))
-	unload, err := suite.LoadRules(t.Context(), hurried(t, string(dashboards.Rules)))
+	unload, err := suite.Prometheus.LoadRules(t.Context(), hurried(t, string(dashboards.Rules)))
 	if unload != nil {
 		t.Cleanup(func() { w.must(unload(context.WithoutCancel(t.Context()))) })
 	}
@@ -88,7 +88,7 @@ func hurried(t *testing.T, rules string) string {
 
 // active returns the alerts of a name that have these labels.
 func (w *watched) active(ctx context.Context, name string, labels map[string]string) ([]kit.Alert, error) {
-	all, err := suite.Alerts(ctx)
+	all, err := suite.Prometheus.Alerts(ctx)
 	return slices.DeleteFunc(all, func(a kit.Alert) bool {
 		if a.Labels["alertname"] != name {
 			return true
@@ -216,7 +216,7 @@ func (w *watched) withoutWebhook() (start func()) {
 		w.Helper()
 		ctx := context.WithoutCancel(w.Context())
 		w.must(scale(ctx, 1))
-		w.must(suite.WaitWebhook(ctx))
+		w.must(suite.Controller.WaitWebhook(ctx))
 	}
 	w.Cleanup(start)
 	pods, err := suite.Kube.CoreV1().Pods(kit.Namespace).List(w.Context(), metav1.ListOptions{LabelSelector: webhooks})
@@ -224,8 +224,8 @@ func (w *watched) withoutWebhook() (start func()) {
 	w.must(scale(w.Context(), 0))
 	for i := range pods.Items {
 		// Asked to end, it answers as long as it is asked, for a minute at most.
-		w.must(suite.CrashPod(w.Context(), &pods.Items[i]))
+		w.must(suite.Workloads.Crash(w.Context(), &pods.Items[i]))
 	}
-	w.must(suite.WaitNoPods(w.Context(), kit.Namespace, webhooks))
+	w.must(suite.Workloads.WaitGone(w.Context(), kit.Namespace, webhooks))
 	return start
 }

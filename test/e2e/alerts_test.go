@@ -116,11 +116,11 @@ func (w *watched) ledgerRefused() {
 }
 
 func (w *watched) controllerMissing() {
-	d, err := suite.Controller(w.Context())
+	d, err := suite.Controller.Deployment(w.Context())
 	w.must(err)
-	start := func() { w.must(suite.Scale(context.WithoutCancel(w.Context()), int(*d.Spec.Replicas))) }
+	start := func() { w.must(suite.Controller.Scale(context.WithoutCancel(w.Context()), int(*d.Spec.Replicas))) }
 	w.Cleanup(start)
-	w.must(suite.Scale(w.Context(), 0))
+	w.must(suite.Controller.Scale(w.Context(), 0))
 	w.fires("CDEventsControllerMissing", labels{})
 	w.looks("CDEventsControllerMissing", "", "webhook", "0/0")
 	start()
@@ -133,7 +133,7 @@ func (w *watched) leaderMissing() {
 	w.looks("CDEventsLeaderMissing", "", "controller.services", "forbidden", "no\n")
 	allow()
 	w.resolves("CDEventsLeaderMissing", labels{})
-	w.must(suite.WaitLeader(w.Context()))
+	w.must(suite.Controller.WaitLeader(w.Context()))
 }
 
 func (w *watched) webhookAway() {
@@ -166,7 +166,7 @@ func (w *watched) certificateExpires() {
 	expires := func() time.Time {
 		var seconds float64
 		w.must(kit.Wait(ctx, time.Minute, "the webhook's metrics", func(ctx context.Context) error {
-			all, err := suite.Query(ctx, "cdevents_webhook_certificate_expiration_timestamp_seconds")
+			all, err := suite.Prometheus.Query(ctx, "cdevents_webhook_certificate_expiration_timestamp_seconds")
 			if err == nil && (len(all) != 1 || !strings.HasPrefix(all[0].Metric["pod"], "webhook-")) {
 				return kit.NotYet("they are %v", all)
 			}
@@ -196,7 +196,7 @@ func (w *watched) certificateExpires() {
 	if at := expires(); time.Until(at) < 24*time.Hour {
 		w.Errorf("the renewed certificate is valid until %s", at)
 	}
-	w.must(suite.WaitWebhook(ctx))
+	w.must(suite.Controller.WaitWebhook(ctx))
 }
 
 // gatesWithoutEvidence lets two gates judge a canary that gets no requests. One ends, and the other waits for requests.
@@ -211,11 +211,11 @@ func (w *watched) gatesWithoutEvidence() {
 		w.must(err)
 	}
 	w.deploy("cart")
-	w.must(suite.UpdateService(ctx, w.ns, "cart", func(s *servingv1.Service) {
+	w.must(suite.Services.Update(ctx, w.ns, "cart", func(s *servingv1.Service) {
 		kit.SetVersion(s, "two")
 		kit.SetTraffic(s, kit.Share{Revision: kit.RevisionName("cart", 1), Percent: 50}, kit.Share{Percent: 50})
 	}))
-	_, err := suite.WaitService(ctx, w.ns, "cart", kit.RevisionName("cart", 2))
+	_, err := suite.Services.Wait(ctx, w.ns, "cart", kit.RevisionName("cart", 2))
 	w.must(err)
 	of := func(gate string, more labels) labels {
 		out := labels{"k8s_namespace_name": w.ns, "kn_service_name": "cart", "gate": gate}
@@ -234,7 +234,7 @@ func (w *watched) gatesWithoutEvidence() {
 	w.looks("CanaryGateInconclusive", "brief", "InsufficientSample")
 	w.does("CanaryGateInconclusive", "brief", "kubectl cdevents why")
 	// Change the split to judge again: there are requests now.
-	w.must(suite.PatchTraffic(ctx, w.ns, "cart", `[{"revisionName":"cart-00001","percent":60},{"revisionName":"cart-00002","percent":40}]`))
+	w.must(suite.Services.PatchTraffic(ctx, w.ns, "cart", `[{"revisionName":"cart-00001","percent":60},{"revisionName":"cart-00002","percent":40}]`))
 	w.resolves("CanaryGateInconclusive", of("brief", nil))
 	w.Logf("%d requests were answered", stop())
 }
@@ -245,8 +245,8 @@ func (w *watched) anotherShare() {
 	other := emptyScene(w.T)
 	app := other.sharded()
 	other.watches("10m")
-	w.must(suite.WaitOneCluster(ctx, app))
-	w.must(suite.SplitCart(ctx, app, 5))
+	w.must(suite.Carts.WaitOneCluster(ctx, app))
+	w.must(suite.Carts.Split(ctx, app, 5))
 	defer other.sendTo(app)()
 	of := labels{"k8s_namespace_name": other.ns, "kn_service_name": "cart", "kn_revision_name": app.Canary()}
 	w.fires("CanaryHandlesAnotherShare", of)
@@ -262,7 +262,7 @@ func (w *watched) anotherShare() {
 	there.looks("CanaryHandlesAnotherShare", "cart", "times its share", "Route gives it")
 
 	// Until the Service has placement, choose steps with this factor in mind: a step as large as what it handles.
-	all, err := suite.Query(ctx, fmt.Sprintf("max(canary_handled_share_ratio{k8s_namespace_name=%q, kn_revision_name=%q})", other.ns, app.Canary()))
+	all, err := suite.Prometheus.Query(ctx, fmt.Sprintf("max(canary_handled_share_ratio{k8s_namespace_name=%q, kn_revision_name=%q})", other.ns, app.Canary()))
 	w.must(err)
 	if len(all) != 1 {
 		w.Fatalf("the canary's share: %v", all)
@@ -270,6 +270,6 @@ func (w *watched) anotherShare() {
 	var share float64
 	_, err = fmt.Sscan(fmt.Sprint(all[0].Value[1]), &share)
 	w.must(err)
-	w.must(suite.SplitCart(ctx, app, int64(100*share)))
+	w.must(suite.Carts.Split(ctx, app, int64(100*share)))
 	w.resolves("CanaryHandlesAnotherShare", of)
 }

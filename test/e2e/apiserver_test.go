@@ -40,9 +40,9 @@ func TestAPIServerRestarts(t *testing.T) {
 // watchedAgain returns when the last replica started to watch Routes for the first time since then.
 func (s *storm) watchedAgain(since time.Time) time.Time {
 	s.Helper()
-	pods, err := suite.Pods(s.Context())
+	pods, err := suite.Controller.Pods(s.Context())
 	s.must(err)
-	user, err := suite.ServiceAccount(s.Context())
+	user, err := suite.Controller.ServiceAccount(s.Context())
 	s.must(err)
 	var last time.Time
 	s.must(kit.Wait(s.Context(), time.Minute, "every replica watching again", func(context.Context) error {
@@ -82,12 +82,12 @@ func TestCompaction(t *testing.T) {
 	ctx := t.Context()
 	s.deployAll("one", "two", "three")
 	s.blow(6, 900*time.Millisecond)()
-	pods, err := suite.Pods(ctx)
+	pods, err := suite.Controller.Pods(ctx)
 	s.must(err)
 	signal := func(signal string) {
 		t.Helper()
 		for i := range pods {
-			s.must(suite.Signal(ctx, signal, pods[i].Name))
+			s.must(suite.Controller.Signal(ctx, signal, pods[i].Name))
 		}
 	}
 	before := s.relists()
@@ -97,7 +97,7 @@ func TestCompaction(t *testing.T) {
 	s.must(suite.Compact(ctx))
 	s.must(suite.RestartDaemon(ctx, "kube-apiserver"))
 	signal("CONT")
-	s.must(suite.WaitLeader(ctx))
+	s.must(suite.Controller.WaitLeader(ctx))
 	// The caches are complete once a new change is reported.
 	split, err := s.move(ctx, "one")
 	s.must(err)
@@ -110,14 +110,14 @@ func TestCompaction(t *testing.T) {
 	if n := s.relists() - before; n < len(pods) {
 		t.Errorf("only %d of %d replicas relisted all Routes, so this test shows little", n, len(pods))
 	}
-	s.must(kit.Wait(ctx, time.Minute, "a healthy controller", suite.WaitController))
+	s.must(kit.Wait(ctx, time.Minute, "a healthy controller", suite.Controller.WaitAvailable))
 	s.account(v)
 }
 
 // relists counts the controller's lists of Routes, including watches that begin with a list.
 func (s *storm) relists() int {
 	s.Helper()
-	user, err := suite.ServiceAccount(s.Context())
+	user, err := suite.Controller.ServiceAccount(s.Context())
 	s.must(err)
 	entries, err := suite.audit.of(user)
 	s.must(err)

@@ -34,7 +34,7 @@ func TestBadRelease(t *testing.T) {
 	app := w.judgedCart()
 	address, end := a.dashboard()
 	defer end()
-	w.must(suite.SplitCart(ctx, app, 10))
+	w.must(suite.Carts.Split(ctx, app, 10))
 	stop := w.sendTo(app)
 	run := w.verdict()
 	if run.Verdict != verdict.Fail {
@@ -53,7 +53,7 @@ func TestBadRelease(t *testing.T) {
 	of := labels{"k8s_namespace_name": w.ns, "kn_service_name": "cart", "gate": "cart"}
 	w.fires("CanaryFailed", of)
 	w.looks("CanaryFailed", "cart", "Fail", "has failed, and still gets 10 % of the traffic")
-	at, err := suite.PrometheusURL()
+	at, err := suite.Prometheus.URL()
 	w.must(err)
 	a.take("alert", shot{URL: at + "/classic/alerts", Words: []string{"CanaryFailed (1 active)"}, Width: 900, Press: ".alert-danger.alert_header", Hide: "tr.alert-success"})
 	w.withdraws("cart")
@@ -91,16 +91,16 @@ func TestBadRelease(t *testing.T) {
 // began, and when the change was committed.
 func (w *watched) judgedCart() *kit.Cart {
 	w.Helper()
-	image, err := suite.ShardedImage(w.Context())
+	image, err := suite.Carts.ShardedImage(w.Context())
 	w.must(err)
-	app := suite.Sharded(w.ns, image)
+	app := suite.Carts.Sharded(w.ns, image)
 	app.Annotations = map[string]string{"cdevents.knative-cdevents.dev/commit-time": ago(25 * time.Minute), "cdevents.knative-cdevents.dev/pipeline-started": ago(3 * time.Minute)}
-	w.must(suite.DeployCart(w.Context(), app))
+	w.must(suite.Carts.Deploy(w.Context(), app))
 	w.sink.atLeast(w.T, []string{deployed}, func(e event) bool { return e.Header.Get("Ce-Type") == deployed })
 	app.CanaryAnnotations = map[string]string{"cdevents.knative-cdevents.dev/commit-time": ago(20 * time.Minute), "cdevents.knative-cdevents.dev/pipeline-started": ago(2 * time.Minute)}
-	w.must(suite.ReleaseCanary(w.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
+	w.must(suite.Carts.ReleaseCanary(w.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
 	w.watches("4m")
-	w.must(suite.WaitOneCluster(w.Context(), app))
+	w.must(suite.Carts.WaitOneCluster(w.Context(), app))
 	return app
 }
 
@@ -126,7 +126,7 @@ func (w *watched) figures(want map[string]float64) {
 	for expr, value := range want {
 		expr = fmt.Sprintf(expr, fmt.Sprintf(`k8s_namespace_name=%q,kn_service_name="cart"`, w.ns))
 		w.must(kit.Wait(w.Context(), time.Minute, expr, func(ctx context.Context) error {
-			got, err := suite.Query(ctx, expr)
+			got, err := suite.Prometheus.Query(ctx, expr)
 			if err == nil && (len(got) != 1 || fmt.Sprint(got[0].Value[1]) != strconv.FormatFloat(value, 'f', -1, 64)) {
 				return kit.NotYet("it is %v, and not %v", got, value)
 			}

@@ -30,7 +30,7 @@ func (s *scene) sameAsMeasured(app *kit.Cart, truth *kit.Truth) kit.Measured {
 	var m kit.Measured
 	s.must(kit.Wait(s.Context(), 4*readEvery, "complete totals of the controller", func(ctx context.Context) error {
 		var err error
-		if m, err = suite.Measured(ctx, app); err != nil {
+		if m, err = suite.Carts.Measured(ctx, app); err != nil {
 			return err
 		}
 		if got := m.Counts("canary_handled_requests_total", "outcome"); !reflect.DeepEqual(got, truth.Handled) {
@@ -107,7 +107,7 @@ func TestCanaryAfterTheSharding(t *testing.T) {
 	if f, d := find(events, clusterFormed), find(events, deployed); f < 0 || f > d || find(events, clusterSettled) > d {
 		t.Errorf("the Service was deployed before its cluster had settled: %q", typesOf(events))
 	}
-	s.must(suite.DeleteService(ctx, s.ns, "cart"))
+	s.must(suite.Services.Delete(ctx, s.ns, "cart"))
 	s.eventsWith(removed, clusterGone)
 }
 
@@ -125,7 +125,7 @@ func (s *scene) dashboards(app *kit.Cart, empty ...string) {
 	s.must(kit.Wait(s.Context(), 12*readEvery, "data for every query of the dashboards", func(ctx context.Context) error {
 		silent = 0
 		for _, q := range queries {
-			series, err := suite.Query(ctx, "last_over_time(("+q.Expr+")[10m:10s])")
+			series, err := suite.Prometheus.Query(ctx, "last_over_time(("+q.Expr+")[10m:10s])")
 			if err != nil {
 				return err
 			}

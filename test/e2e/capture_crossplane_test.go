@@ -44,12 +44,12 @@ func TestCaptureCrossplane(t *testing.T) {
 	scene := emptyScene(t)
 	scene.must(os.MkdirAll(dir, 0o755)) //nolint:gosec // the developer names the folder
 	t.Cleanup(func() {
-		if err := suite.RemoveCrossplane(context.WithoutCancel(t.Context())); err != nil {
+		if err := suite.Environments.RemoveCrossplane(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})
-	scene.must(suite.InstallCrossplane(t.Context()))
-	scene.must(suite.InstallCrossplaneKinds(t.Context()))
+	scene.must(suite.Environments.InstallCrossplane(t.Context()))
+	scene.must(suite.Environments.InstallCrossplaneKinds(t.Context()))
 	t.Run("stories", func(t *testing.T) {
 		for name, tell := range map[string]func(*crossplaneStory){
 			"claim":          func(s *crossplaneStory) { s.life(claimed, kit.ClusterNopResources) },

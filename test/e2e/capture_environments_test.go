@@ -86,13 +86,13 @@ func TestCaptureClusterAPI(t *testing.T) {
 		t.Run(folder, func(t *testing.T) {
 			c := capturing{fleet{emptyScene(t), release}, filepath.Join(dir, folder)}
 			c.must(os.MkdirAll(c.dir, 0o755)) //nolint:gosec // files for the repository
-			c.must(suite.InstallClusterAPI(t.Context(), release))
+			c.must(suite.Environments.InstallClusterAPI(t.Context(), release))
 			t.Cleanup(func() {
-				if err := suite.RemoveClusterAPI(context.WithoutCancel(t.Context()), release); err != nil {
+				if err := suite.Environments.RemoveClusterAPI(context.WithoutCancel(t.Context()), release); err != nil {
 					t.Error(err)
 				}
 			})
-			c.must(suite.SteadyMachines(t.Context(), release))
+			c.must(suite.Environments.SteadyMachines(t.Context(), release))
 			class, err := release.Class("memory")
 			c.must(err)
 			c.must(suite.Apply(t.Context(), c.ns, class))
@@ -225,7 +225,7 @@ func (c capturing) classless() {
 	c.rest("classless", c.release.Settled)
 	c.write(r, "classless-created")
 
-	c.must(suite.PatchControlPlane(c.Context(), c.release, c.ns, "classless", "replace", "/spec/version", newerKubernetes))
+	c.must(suite.Environments.PatchControlPlane(c.Context(), c.release, c.ns, "classless", "replace", "/spec/version", newerKubernetes))
 	c.must(kit.Wait(c.Context(), 8*time.Minute, "the upgrade", func(ctx context.Context) error {
 		o, err := suite.Dynamic.Resource(c.release.ControlPlanes()).Namespace(c.ns).Get(ctx, "classless", metav1.GetOptions{})
 		if err != nil {
@@ -260,15 +260,15 @@ func (c capturing) unreachable() {
 	c.rest("unreachable", c.release.Settled)
 	r := c.record("unreachable")
 	time.Sleep(2 * time.Second) // the watch begins with the current state
-	c.must(suite.SignalMachines(c.Context(), "STOP"))
+	c.must(suite.Environments.SignalMachines(c.Context(), "STOP"))
 	c.Cleanup(func() {
-		if err := suite.SignalMachines(context.WithoutCancel(c.Context()), "CONT"); err != nil {
+		if err := suite.Environments.SignalMachines(context.WithoutCancel(c.Context()), "CONT"); err != nil {
 			c.Error(err)
 		}
 	})
-	err := suite.WaitCluster(c.Context(), c.release, c.ns, "unreachable", 6*time.Minute, c.release.ClusterIs("RemoteConnectionProbe", metav1.ConditionFalse))
+	err := suite.Environments.WaitCluster(c.Context(), c.release, c.ns, "unreachable", 6*time.Minute, c.release.ClusterIs("RemoteConnectionProbe", metav1.ConditionFalse))
 	time.Sleep(30 * time.Second)
-	c.must(suite.SignalMachines(c.Context(), "CONT"))
+	c.must(suite.Environments.SignalMachines(c.Context(), "CONT"))
 	c.must(err)
 	c.rest("unreachable", c.release.ClusterIs("RemoteConnectionProbe", metav1.ConditionTrue))
 	c.rest("unreachable", c.release.Settled)

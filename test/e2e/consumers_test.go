@@ -98,8 +98,8 @@ func TestEventListener(t *testing.T) {
 		spec.Filters = []eventingv1.SubscriptionsAPIFilter{{Exact: map[string]string{"type": upgraded}}}
 	})
 	s.deploy("shop")
-	s.must(suite.UpdateService(ctx, s.ns, "shop", image(suite.next)))
-	_, err := suite.WaitService(ctx, s.ns, "shop", kit.RevisionName("shop", 2))
+	s.must(suite.Services.Update(ctx, s.ns, "shop", image(suite.next)))
+	_, err := suite.Services.Wait(ctx, s.ns, "shop", kit.RevisionName("shop", 2))
 	s.must(err)
 	want := s.sink.exactly(t, []string{upgraded})[0]
 

@@ -106,7 +106,7 @@ func (s *scene) newMeter() *meter {
 	}
 	log, err := suite.audit.fromNow()
 	s.must(err)
-	user, err := suite.ServiceAccount(s.Context())
+	user, err := suite.Controller.ServiceAccount(s.Context())
 	s.must(err)
 	return &meter{s: s, began: time.Now(), log: log, user: user}
 }
@@ -182,11 +182,11 @@ func (s *scene) rest() time.Time {
 
 // resting returns an error if there is still something to do.
 func (s *scene) resting(ctx context.Context) error {
-	pods, err := suite.Pods(ctx)
+	pods, err := suite.Controller.Pods(ctx)
 	if err != nil {
 		return err
 	}
-	held, err := suite.Exported(ctx, "cdevents_held_acknowledgements")
+	held, err := suite.Controller.Exported(ctx, "cdevents_held_acknowledgements")
 	if err != nil {
 		return kit.NotYet("%v", err)
 	}

@@ -31,8 +31,8 @@ func (s *scene) deployLabelled(name string) {
 	s.Helper()
 	app := kit.App(s.ns, name, suite.app, "one")
 	app.Labels = map[string]string{"watched": "true"}
-	s.must(suite.CreateService(s.Context(), app))
-	_, err := suite.WaitService(s.Context(), s.ns, name, "")
+	s.must(suite.Services.Create(s.Context(), app))
+	_, err := suite.Services.Wait(s.Context(), s.ns, name, "")
 	s.must(err)
 }
 
@@ -42,8 +42,8 @@ func (s *scene) serveKnative(name string) *sink {
 	svc := kit.App(s.ns, name, suite.receiver, "")
 	// Exactly one pod: the receiver keeps requests in memory.
 	svc.Spec.Template.Annotations = map[string]string{autoscaling.MinScaleAnnotationKey: "1", autoscaling.MaxScaleAnnotationKey: "1"}
-	s.must(suite.CreateService(s.Context(), svc))
-	_, err := suite.WaitService(s.Context(), s.ns, name, "")
+	s.must(suite.Services.Create(s.Context(), svc))
+	_, err := suite.Services.Wait(s.Context(), s.ns, name, "")
 	s.must(err)
 	return &sink{ns: s.ns, selector: "serving.knative.dev/service=" + name}
 }

@@ -79,7 +79,7 @@ func TestEntryMetrics(t *testing.T) {
 
 	for name, want := range map[string]kit.Outcomes{"shop": {"2xx": 30, "5xx": 8}, "calls": {"unknown": 4}} {
 		s.must(kit.Wait(ctx, 4*readEvery, "complete totals of the controller for "+name, func(ctx context.Context) error {
-			m, err := suite.MeasuredOf(ctx, s.ns, name)
+			m, err := suite.Carts.MeasuredOf(ctx, s.ns, name)
 			if err != nil {
 				return err
 			}
@@ -99,14 +99,14 @@ func (s *scene) awake(name, protocol string) {
 	if protocol != "" {
 		kit.SetProtocol(app, protocol)
 	}
-	s.must(suite.CreateService(s.Context(), app))
-	_, err := suite.WaitService(s.Context(), s.ns, name, "")
+	s.must(suite.Services.Create(s.Context(), app))
+	_, err := suite.Services.Wait(s.Context(), s.ns, name, "")
 	s.must(err)
 }
 
 // seen returns queue-proxy's counters for a Service with one pod, and the pod's address.
 func (s *scene) seen(ctx context.Context, service string) (sight, string, error) {
-	http, serving, address, err := suite.AtEntry(ctx, s.ns, service)
+	http, serving, address, err := suite.Carts.AtEntry(ctx, s.ns, service)
 	return sight{http: http, serving: serving}, address, err
 }
 

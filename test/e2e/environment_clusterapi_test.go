@@ -59,12 +59,12 @@ func TestClusterAPI(t *testing.T) {
 			f := fleet{newScene(t), release}
 			f.source("source", service("sink"), production)
 			t.Cleanup(func() {
-				if err := suite.RemoveClusterAPI(context.WithoutCancel(t.Context()), release); err != nil {
+				if err := suite.Environments.RemoveClusterAPI(context.WithoutCancel(t.Context()), release); err != nil {
 					t.Error(err)
 				}
 			})
-			f.must(suite.InstallClusterAPI(t.Context(), release))
-			f.must(suite.SteadyMachines(t.Context(), release))
+			f.must(suite.Environments.InstallClusterAPI(t.Context(), release))
+			f.must(suite.Environments.SteadyMachines(t.Context(), release))
 			class, err := release.Class("memory")
 			f.must(err)
 			f.must(suite.Apply(t.Context(), f.ns, class))
@@ -86,7 +86,7 @@ func TestClusterAPI(t *testing.T) {
 // grantEnvironments lets the controller read the kinds of environments until the end of the test.
 func grantEnvironments(t *testing.T) {
 	t.Helper()
-	text, err := suite.GrantEnvironments(t.Context())
+	text, err := suite.Environments.GrantEnvironments(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func (f fleet) scale() {
 func (f fleet) upgrade() {
 	f.Helper()
 	f.change("prod", "replace", topology, newerKubernetes)
-	f.must(suite.PatchControlPlane(f.Context(), f.release, f.ns, "plain", "replace", "/spec/version", newerKubernetes))
+	f.must(suite.Environments.PatchControlPlane(f.Context(), f.release, f.ns, "plain", "replace", "/spec/version", newerKubernetes))
 	for _, name := range []string{"prod", "plain"} {
 		want := slices.Concat(founded, []string{environmentModified})
 		f.must(kit.Wait(f.Context(), 5*time.Minute, "the upgrade of "+name, func(ctx context.Context) error {
@@ -200,10 +200,10 @@ func (f fleet) pause() {
 func (f fleet) fail() {
 	f.Helper()
 	f.configure(map[string]string{"incident-environment-outage-after": "10s", "incident-environment-degraded-after": "30m"})
-	f.must(suite.SignalMachines(f.Context(), "STOP"))
+	f.must(suite.Environments.SignalMachines(f.Context(), "STOP"))
 	stopped := time.Now()
 	f.Cleanup(func() {
-		if err := suite.SignalMachines(context.WithoutCancel(f.Context()), "CONT"); err != nil {
+		if err := suite.Environments.SignalMachines(context.WithoutCancel(f.Context()), "CONT"); err != nil {
 			f.Error(err)
 		}
 	})
@@ -222,7 +222,7 @@ func (f fleet) fail() {
 			f.Errorf("the incident of %s was announced after %s", name, after)
 		}
 	}
-	f.must(suite.SignalMachines(f.Context(), "CONT"))
+	f.must(suite.Environments.SignalMachines(f.Context(), "CONT"))
 	f.settled("prod")
 	f.settled("plain")
 	for _, name := range []string{"prod", "plain"} {
@@ -298,7 +298,7 @@ func (f fleet) apply(text string, err error) {
 
 func (f fleet) wait(name string, want func(*unstructured.Unstructured) error) {
 	f.Helper()
-	f.must(suite.WaitCluster(f.Context(), f.release, f.ns, name, 6*time.Minute, want))
+	f.must(suite.Environments.WaitCluster(f.Context(), f.release, f.ns, name, 6*time.Minute, want))
 }
 
 // settled waits until the last change of the cluster is rolled out. Some seconds after a change, its conditions still
@@ -312,11 +312,11 @@ func (f fleet) settled(name string) {
 // change changes a cluster with a topology.
 func (f fleet) change(name, op, path string, value any) {
 	f.Helper()
-	f.must(suite.PatchCluster(f.Context(), f.release, f.ns, name, op, path, value))
+	f.must(suite.Environments.PatchCluster(f.Context(), f.release, f.ns, name, op, path, value))
 }
 
 func (f fleet) remove(name string) {
 	f.Helper()
 	f.must(suite.Dynamic.Resource(f.release.Clusters()).Namespace(f.ns).Delete(f.Context(), name, metav1.DeleteOptions{}))
-	f.must(suite.WaitClusterGone(f.Context(), f.release, f.ns, name, 3*time.Minute))
+	f.must(suite.Environments.WaitClusterGone(f.Context(), f.release, f.ns, name, 3*time.Minute))
 }

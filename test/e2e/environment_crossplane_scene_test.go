@@ -45,7 +45,7 @@ func (p platform) operator() {
 // installed, and lets everything go that the test kept in existence.
 func (p platform) install() {
 	p.Helper()
-	installed, err := suite.HasCrossplane(p.Context())
+	installed, err := suite.Environments.HasCrossplane(p.Context())
 	p.must(err)
 	nops := []schema.GroupVersionResource{kit.NopResources, kit.ClusterNopResources}
 	p.Cleanup(func() {
@@ -56,7 +56,7 @@ func (p platform) install() {
 			}
 		}
 		// The kinds end while Crossplane runs: it has finalizers on their objects.
-		if err := suite.RemoveCrossplaneKinds(ctx); err != nil {
+		if err := suite.Environments.RemoveCrossplaneKinds(ctx); err != nil {
 			p.Error(err)
 		}
 		if err := suite.LabelCRDs(ctx, kit.EnvironmentLabel, "", nops...); err != nil {
@@ -65,12 +65,12 @@ func (p platform) install() {
 		if installed {
 			return
 		}
-		if err := suite.RemoveCrossplane(ctx); err != nil {
+		if err := suite.Environments.RemoveCrossplane(ctx); err != nil {
 			p.Error(err)
 		}
 	})
-	p.must(suite.InstallCrossplane(p.Context()))
-	p.must(suite.InstallCrossplaneKinds(p.Context()))
+	p.must(suite.Environments.InstallCrossplane(p.Context()))
+	p.must(suite.Environments.InstallCrossplaneKinds(p.Context()))
 	// What a composite consists of is of a chosen kind too, and is not announced beside it.
 	p.must(suite.LabelCRDs(p.Context(), kit.EnvironmentLabel, "true", nops...))
 	// What is older than the first look at its kind is not announced.
@@ -156,7 +156,7 @@ func (p platform) composed(f family, name string) []unstructured.Unstructured {
 		composite, _, _ = unstructured.NestedString(p.get(f, name).Object, "spec", "resourceRef", "name") // none is found without
 		ns = ""
 	}
-	all, err := suite.Composed(p.Context(), f.beneath(), ns, composite)
+	all, err := suite.Environments.Composed(p.Context(), f.beneath(), ns, composite)
 	p.must(err)
 	if len(all) == 0 {
 		p.Fatalf("%s consists of nothing", name)

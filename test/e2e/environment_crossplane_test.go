@@ -287,7 +287,7 @@ func (p platform) removeKinds() {
 	p.Helper()
 	p.declare(ofFleet, "last", map[string]any{"version": "1.32"})
 	p.exactly(ofFleet, "last", provisioned)
-	p.must(suite.RemoveCrossplaneKinds(p.Context()))
+	p.must(suite.Environments.RemoveCrossplaneKinds(p.Context()))
 	gone := append(provisioned, environmentDeleted)
 	p.exactly(ofFleet, "last", gone)
 	p.exactly(ofTeam, "steady", gone)
@@ -295,7 +295,7 @@ func (p platform) removeKinds() {
 	// All else goes on, and the kinds can come back.
 	p.deploy("shop")
 	p.sink.exactly(p.T, birth, about("shop"))
-	p.must(suite.InstallCrossplaneKinds(p.Context()))
+	p.must(suite.Environments.InstallCrossplaneKinds(p.Context()))
 	p.declare(ofTeam, "back", map[string]any{"version": "1.32"})
 	p.exactly(ofTeam, "back", provisioned)
 }

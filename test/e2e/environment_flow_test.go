@@ -29,21 +29,21 @@ func TestEnvironmentFlow(t *testing.T) {
 	}
 	grantEnvironments(t)
 	f := fleet{newScene(t), kit.ClusterAPI113}
-	installed, err := suite.HasClusterAPI(t.Context(), f.release)
+	installed, err := suite.Environments.HasClusterAPI(t.Context(), f.release)
 	f.must(err)
 	t.Cleanup(func() {
 		if installed {
 			return
 		}
-		if err := suite.RemoveClusterAPI(context.WithoutCancel(t.Context()), f.release); err != nil {
+		if err := suite.Environments.RemoveClusterAPI(context.WithoutCancel(t.Context()), f.release); err != nil {
 			t.Error(err)
 		}
 	})
-	f.must(suite.InstallClusterAPI(t.Context(), f.release))
+	f.must(suite.Environments.InstallClusterAPI(t.Context(), f.release))
 	f.readable("cluster.cluster.x-k8s.io")
 	f.source("source", service("sink"), production)
-	f.must(suite.InstallEnvironmentFlow(t.Context(), f.ns))
-	t.Cleanup(func() { f.must(suite.UninstallEnvironmentFlow(context.WithoutCancel(t.Context()), f.ns)) })
+	f.must(suite.Flows.InstallEnvironmentFlow(t.Context(), f.ns))
+	t.Cleanup(func() { f.must(suite.Flows.UninstallEnvironmentFlow(context.WithoutCancel(t.Context()), f.ns)) })
 	f.waitSource("environments")
 	f.apply(f.release.Class("memory"))
 	f.apply(f.release.Annotated("prod", "memory", olderKubernetes, kit.QuickWorkers, map[string]string{

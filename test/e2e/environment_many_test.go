@@ -65,7 +65,7 @@ func (p platform) many(n int) {
 // memory says how much memory each replica of the controller has, in MiB.
 func (c crowd) memory() string {
 	c.Helper()
-	bytes, err := suite.Exported(c.Context(), "process_resident_memory_bytes")
+	bytes, err := suite.Controller.Exported(c.Context(), "process_resident_memory_bytes")
 	c.must(err)
 	var all []string
 	for _, pod := range slices.Sorted(maps.Keys(bytes)) {

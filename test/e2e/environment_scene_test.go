@@ -39,24 +39,24 @@ func (s *scene) readable(kind string) {
 // withoutController does something while no controller runs, and returns when there is a leader again.
 func (s *scene) withoutController(do func()) {
 	s.Helper()
-	d, err := suite.Controller(s.Context())
+	d, err := suite.Controller.Deployment(s.Context())
 	s.must(err)
-	back := func(ctx context.Context) error { return suite.Scale(ctx, int(*d.Spec.Replicas)) }
+	back := func(ctx context.Context) error { return suite.Controller.Scale(ctx, int(*d.Spec.Replicas)) }
 	s.Cleanup(func() {
 		if err := back(context.WithoutCancel(s.Context())); err != nil {
 			s.Error(err)
 		}
 	})
-	s.must(suite.Scale(s.Context(), 0))
+	s.must(suite.Controller.Scale(s.Context(), 0))
 	do()
 	s.must(back(s.Context()))
-	s.must(suite.WaitLeader(s.Context()))
+	s.must(suite.Controller.WaitLeader(s.Context()))
 }
 
 // onlyReads reads the audit log: the controller only gets, lists and watches what belongs to groups whose names end so.
 func onlyReads(t *testing.T, groups ...string) {
 	t.Helper()
-	user, err := suite.ServiceAccount(t.Context())
+	user, err := suite.Controller.ServiceAccount(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,13 +40,13 @@ func (s *scene) release(env map[string]string) string {
 	s.flow()
 	s.gate(quick)
 	s.source("plain", service("sink"))
-	image, err := suite.ShardedImage(ctx)
+	image, err := suite.Carts.ShardedImage(ctx)
 	s.must(err)
-	app := suite.Sharded(s.ns, image)
-	s.must(suite.DeployCart(ctx, app))
+	app := suite.Carts.Sharded(s.ns, image)
+	s.must(suite.Carts.Deploy(ctx, app))
 	s.takePart()
 	s.Cleanup(s.sendTo(app))
-	s.must(suite.ReleaseCanary(ctx, app, env))
+	s.must(suite.Carts.ReleaseCanary(ctx, app, env))
 	return s.started(app.Canary())
 }
 
@@ -68,8 +68,8 @@ func TestTektonPromotesAGoodCanary(t *testing.T) {
 	run := s.release(map[string]string{"VERSION": "two"})
 	s.await(customRuns, run, "gate-10", exists)
 	time.Sleep(10 * time.Second) // until it has evidence
-	s.must(suite.Restart(t.Context()))
-	s.must(suite.WaitLeader(t.Context()))
+	s.must(suite.Controller.Restart(t.Context()))
+	s.must(suite.Controller.WaitLeader(t.Context()))
 	s.ended(run, corev1.ConditionTrue, "2=100")
 	for _, name := range []string{"gate-10", "gate-50"} {
 		gate := s.await(customRuns, run, name, done)
@@ -125,17 +125,17 @@ func TestTektonGateAnswers(t *testing.T) {
 		{
 			name: "the controller is away", change: func(run *unstructured.Unstructured) { setTimeout(run, begins) },
 			meanwhile: func(s *scene, _ string) {
-				s.must(suite.Scale(s.Context(), 0))
+				s.must(suite.Controller.Scale(s.Context(), 0))
 				time.Sleep(90 * time.Second) // longer than the timeout
 				s.split("1=90,2=10")
-				s.must(suite.Scale(s.Context(), 1))
+				s.must(suite.Controller.Scale(s.Context(), 1))
 			},
 			reason: "CustomRunCancelled", split: "1=100",
 		},
 		{
 			// The split under judgement is gone, by a user's decision.
 			name: "superseded", meanwhile: func(s *scene, _ string) {
-				s.must(suite.PatchTraffic(s.Context(), s.ns, "cart", `[{"revisionName":"cart-00001","percent":70},{"revisionName":"cart-00002","percent":30}]`))
+				s.must(suite.Services.PatchTraffic(s.Context(), s.ns, "cart", `[{"revisionName":"cart-00001","percent":70},{"revisionName":"cart-00002","percent":30}]`))
 			},
 			reason: "GateSuperseded", split: "1=70,2=30",
 		},

@@ -22,13 +22,13 @@ func TestGradualRollout(t *testing.T) {
 	s.source("source", service("sink"))
 	app := kit.App(s.ns, "shop", suite.app, "one")
 	app.Annotations = map[string]string{"serving.knative.dev/rollout-duration": "25s"}
-	s.must(suite.CreateService(t.Context(), app))
-	_, err := suite.WaitService(t.Context(), s.ns, "shop", "")
+	s.must(suite.Services.Create(t.Context(), app))
+	_, err := suite.Services.Wait(t.Context(), s.ns, "shop", "")
 	s.must(err)
 	s.sink.exactly(t, birth)
 
-	s.must(suite.UpdateService(t.Context(), s.ns, "shop", func(svc *servingv1.Service) { kit.SetVersion(svc, "two") }))
-	_, err = suite.WaitService(t.Context(), s.ns, "shop", kit.RevisionName("shop", 2))
+	s.must(suite.Services.Update(t.Context(), s.ns, "shop", func(svc *servingv1.Service) { kit.SetVersion(svc, "two") }))
+	_, err = suite.Services.Wait(t.Context(), s.ns, "shop", kit.RevisionName("shop", 2))
 	s.must(err)
 	time.Sleep(still)
 	events, err := s.sink.events(t.Context())
@@ -73,11 +73,11 @@ func TestSilence(t *testing.T) {
 	if !suite.full {
 		return // scaling to zero takes more than a minute
 	}
-	s.must(suite.WaitNoPods(ctx, s.ns, "serving.knative.dev/service=sleeps"))
-	s.must(suite.WaitNoPods(ctx, s.ns, "serving.knative.dev/configuration=alone"))
+	s.must(suite.Workloads.WaitGone(ctx, s.ns, "serving.knative.dev/service=sleeps"))
+	s.must(suite.Workloads.WaitGone(ctx, s.ns, "serving.knative.dev/configuration=alone"))
 	s.sink.exactly(t, expected)
-	s.must(suite.UpdateService(ctx, s.ns, "sleeps", version("two")))
-	_, err = suite.WaitService(ctx, s.ns, "sleeps", kit.RevisionName("sleeps", 2))
+	s.must(suite.Services.Update(ctx, s.ns, "sleeps", version("two")))
+	_, err = suite.Services.Wait(ctx, s.ns, "sleeps", kit.RevisionName("sleeps", 2))
 	s.must(err)
 	s.sink.exactly(t, slices.Concat(expected, []string{revisionReady, upgraded}))
 }

@@ -58,7 +58,7 @@ const settled = 10 * time.Second
 // settledLeader returns the leader once all replicas are running and it has led for a while.
 func (s *storm) settledLeader() (lease, pod string) {
 	s.Helper()
-	s.must(suite.WaitController(s.Context()))
+	s.must(suite.Controller.WaitAvailable(s.Context()))
 	time.Sleep(settled)
 	return leader(s.T, s.ns, "shop")
 }
@@ -68,7 +68,7 @@ func (s *storm) stopLeader() time.Duration {
 	s.Helper()
 	lease, pod := s.settledLeader()
 	began := time.Now()
-	s.must(suite.Delete(s.Context(), pod, nil))
+	s.must(suite.Controller.Delete(s.Context(), pod, nil))
 	released := s.waitLease(lease, func(holder string) bool { return holder != pod })
 	// From now on only the next leader can report changes.
 	split, err := s.move(s.Context(), "shop")
@@ -85,7 +85,7 @@ func (s *storm) killLeader() time.Duration {
 	lease, pod := s.settledLeader()
 	began := time.Now()
 	s.watch.kill(pod)
-	s.must(suite.Crash(s.Context(), pod))
+	s.must(suite.Controller.Crash(s.Context(), pod))
 	split, err := s.move(s.Context(), "shop")
 	s.must(err)
 	taken := s.waitLease(lease, func(holder string) bool { return holder != pod && holder != "" })
@@ -105,7 +105,7 @@ func (s *storm) stopLeaderWhileTheSinkHangs() time.Duration {
 	s.must(err)
 	s.waitRequest(split, func(e event) bool { return e.Status == 0 })
 	began := time.Now()
-	s.must(suite.Delete(ctx, pod, nil))
+	s.must(suite.Controller.Delete(ctx, pod, nil))
 	taken := s.waitLease(lease, func(holder string) bool { return holder != pod && holder != "" })
 	s.must(kit.Wait(ctx, time.Minute, "the end of pod "+pod, func(ctx context.Context) error {
 		_, err := suite.Kube.CoreV1().Pods(kit.Namespace).Get(ctx, pod, metav1.GetOptions{})
@@ -128,7 +128,7 @@ func (s *storm) stopLeaderWhileTheSinkHangs() time.Duration {
 func (s *storm) waitLease(lease string, is func(holder string) bool) time.Time {
 	s.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		leaders, err := suite.Leaders(s.Context())
+		leaders, err := suite.Controller.Leaders(s.Context())
 		s.must(err)
 		if is(leaders[lease]) {
 			return time.Now()

@@ -25,13 +25,13 @@ const (
 // configure changes config-cdevents until the end of the test.
 func (s *scene) configure(values map[string]string) {
 	s.Helper()
-	s.must(suite.Configure(s.Context(), "config-cdevents", values))
+	s.must(suite.Controller.Configure(s.Context(), "config-cdevents", values))
 	s.Cleanup(func() {
 		defaults := map[string]string{}
 		for name := range values {
 			defaults[name] = ""
 		}
-		if err := suite.Configure(context.WithoutCancel(s.Context()), "config-cdevents", defaults); err != nil {
+		if err := suite.Controller.Configure(context.WithoutCancel(s.Context()), "config-cdevents", defaults); err != nil {
 			s.Error(err)
 		}
 	})
@@ -44,7 +44,7 @@ func TestIncidents(t *testing.T) {
 	s.source("source", service("sink"), production)
 	app := kit.App(s.ns, "cart", suite.app, "one")
 	release(app, "41", "9fceb02d0ae598e95dc970b74767f19372d61af8")
-	s.must(suite.CreateService(ctx, app))
+	s.must(suite.Services.Create(ctx, app))
 	expected := birth
 	s.sink.exactly(t, expected)
 	// Not earlier: a new Service needs some time.
@@ -52,7 +52,7 @@ func TestIncidents(t *testing.T) {
 
 	update := func(change func(*servingv1.Service)) {
 		t.Helper()
-		s.must(suite.UpdateService(ctx, s.ns, "cart", change))
+		s.must(suite.Services.Update(ctx, s.ns, "cart", change))
 	}
 	// The order within a group depends on which condition Serving writes first.
 	and := func(types ...string) []event {

@@ -27,12 +27,12 @@ func TestLeadersDie(t *testing.T) {
 	for range kills {
 		lease, pod := leader(t, s.ns, "s0")
 		s.watch.kill(pod)
-		s.must(suite.Crash(t.Context(), pod))
+		s.must(suite.Controller.Crash(t.Context(), pod))
 		s.waitLease(lease, func(holder string) bool { return holder != pod && holder != "" })
 	}
 	over()
-	s.must(suite.WaitLeader(t.Context()))
-	s.must(suite.WaitController(t.Context()))
+	s.must(suite.Controller.WaitLeader(t.Context()))
+	s.must(suite.Controller.WaitAvailable(t.Context()))
 	v := s.judge(s.sink, 2*time.Minute)
 	if v.Changes < moves*9/10 {
 		t.Errorf("only %d traffic changes took effect", v.Changes)

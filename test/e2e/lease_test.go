@@ -41,7 +41,7 @@ func watchLeases(t *testing.T) *leaseWatch {
 		defer close(ended)
 		for ctx.Err() == nil {
 			// If the API server does not answer, the next poll sees the change.
-			if leaders, err := suite.Leaders(ctx); err == nil {
+			if leaders, err := suite.Controller.Leaders(ctx); err == nil {
 				w.look(leaders)
 			}
 			select {
@@ -124,11 +124,11 @@ func (w *leaseWatch) losses() int {
 func leader(t *testing.T, namespace, name string) (lease, pod string) {
 	t.Helper()
 	err := kit.Wait(t.Context(), time.Minute, "a leader for "+name, func(ctx context.Context) error {
-		leaders, err := suite.Leaders(ctx)
+		leaders, err := suite.Controller.Leaders(ctx)
 		if err != nil {
 			return err
 		}
-		pods, err := suite.Pods(ctx)
+		pods, err := suite.Controller.Pods(ctx)
 		if err != nil {
 			return err
 		}

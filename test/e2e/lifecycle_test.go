@@ -28,11 +28,11 @@ func TestLifeOfAService(t *testing.T) {
 	})
 	change := func(change func(*servingv1.Service)) {
 		t.Helper()
-		s.must(suite.UpdateService(ctx, s.ns, "cart", change))
+		s.must(suite.Services.Update(ctx, s.ns, "cart", change))
 	}
 	wait := func(revision string) *servingv1.Service {
 		t.Helper()
-		svc, err := suite.WaitService(ctx, s.ns, "cart", revision)
+		svc, err := suite.Services.Wait(ctx, s.ns, "cart", revision)
 		s.must(err)
 		return svc
 	}
@@ -40,7 +40,7 @@ func TestLifeOfAService(t *testing.T) {
 
 	app := kit.App(s.ns, "cart", suite.app, "one")
 	release(app, "41", "9fceb02d0ae598e95dc970b74767f19372d61af8")
-	s.must(suite.CreateService(ctx, app))
+	s.must(suite.Services.Create(ctx, app))
 	svc := wait(first)
 	s.sink.exactly(t, birth, at("/"))
 	one := imageDigest(t, s.ns, first)
@@ -64,7 +64,7 @@ func TestLifeOfAService(t *testing.T) {
 
 	change(func(svc *servingv1.Service) { kit.SetTraffic(svc, kit.Share{Revision: first, Percent: 100}) })
 	wait(second)
-	s.must(suite.DeleteService(ctx, s.ns, "cart"))
+	s.must(suite.Services.Delete(ctx, s.ns, "cart"))
 
 	all := slices.Concat(birth, []string{revisionReady, shifted, upgraded, rolledBack, removed})
 	events := s.sink.exactly(t, all, at("/"))

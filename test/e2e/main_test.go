@@ -81,21 +81,21 @@ func prepare(ctx context.Context) error {
 		suite.runs = kit.WatchGateRuns(context.WithoutCancel(ctx), suite.Dynamic)
 	}
 	if suite.installed = os.Getenv("E2E_INSTALLED") != ""; suite.installed {
-		return suite.WaitController(ctx)
+		return suite.Controller.WaitAvailable(ctx)
 	}
 	// Remains of an earlier, killed run are not part of the initial state.
 	if err := deleteNamespaces(ctx); err != nil {
 		return err
 	}
-	if err := suite.Uninstall(ctx); err != nil {
+	if err := suite.Controller.Uninstall(ctx); err != nil {
 		return err
 	}
 	if suite.before, err = objects(ctx); err != nil {
 		return err
 	}
 	began = time.Now()
-	if err := suite.Install(ctx); err != nil {
-		return fmt.Errorf("%w\n%s", err, suite.ControllerLog(ctx, 40))
+	if err := suite.Controller.Install(ctx); err != nil {
+		return fmt.Errorf("%w\n%s", err, suite.Controller.Log(ctx, 40))
 	}
 	say("installed the controller in %s", took(began))
 	return nil
@@ -115,7 +115,7 @@ func clean(ctx context.Context, failed bool) error {
 		return deleteNamespaces(ctx)
 	}
 	began := time.Now()
-	if err := suite.Uninstall(ctx); err != nil {
+	if err := suite.Controller.Uninstall(ctx); err != nil {
 		return err
 	}
 	say("uninstalled the controller in %s", took(began))

@@ -23,7 +23,7 @@ func TestWhileTheControllerIsDown(t *testing.T) {
 	s.deployAll("returns", "comes")
 	s.blow(8, time.Second)()
 	s.deploy("passes")
-	s.must(suite.DeleteService(t.Context(), s.ns, "passes"))
+	s.must(suite.Services.Delete(t.Context(), s.ns, "passes"))
 	start()
 	v := s.judge(s.sink, time.Minute)
 	if v.Lives != 6 || len(v.Missed) == 0 {
@@ -36,9 +36,9 @@ func TestWhileTheControllerIsDown(t *testing.T) {
 // stopController scales the controller to zero, and returns a function that scales it back.
 func (s *storm) stopController() (start func()) {
 	s.Helper()
-	d, err := suite.Controller(s.Context())
+	d, err := suite.Controller.Deployment(s.Context())
 	s.must(err)
-	back := func(ctx context.Context) error { return suite.Scale(ctx, int(*d.Spec.Replicas)) }
+	back := func(ctx context.Context) error { return suite.Controller.Scale(ctx, int(*d.Spec.Replicas)) }
 	s.Cleanup(func() {
 		// The next test needs a controller, whatever happened to this one.
 		if s.Failed() {
@@ -47,7 +47,7 @@ func (s *storm) stopController() (start func()) {
 			}
 		}
 	})
-	s.must(suite.Scale(s.Context(), 0))
+	s.must(suite.Controller.Scale(s.Context(), 0))
 	return func() { s.Helper(); s.must(back(s.Context())) }
 }
 

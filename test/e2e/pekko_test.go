@@ -27,9 +27,9 @@ func (s *scene) pekko() *kit.Cart {
 	if !suite.Own() {
 		s.Skip("the image is built by test/cluster")
 	}
-	image, err := suite.PekkoImage(s.Context())
+	image, err := suite.Carts.PekkoImage(s.Context())
 	s.must(err)
-	return suite.Pekko(s.ns, image)
+	return suite.Carts.Pekko(s.ns, image)
 }
 
 func (s *scene) akka() *kit.Cart {
@@ -37,9 +37,9 @@ func (s *scene) akka() *kit.Cart {
 	if !suite.Own() {
 		s.Skip("the image is built by test/cluster")
 	}
-	image, err := suite.AkkaImage(s.Context())
+	image, err := suite.Carts.AkkaImage(s.Context())
 	s.must(err)
-	app := suite.Akka(s.ns, image)
+	app := suite.Carts.Akka(s.ns, image)
 	app.Tagged = true
 	return app
 }
@@ -51,13 +51,13 @@ func TestPekkoApp(t *testing.T) {
 		s := emptyScene(t)
 		app := s.pekko()
 		app.Env = map[string]string{"APP_VERSION": "1"}
-		s.must(suite.DeployCart(t.Context(), app))
-		s.must(suite.ReleaseCanary(t.Context(), app, map[string]string{"APP_VERSION": "2", "FAIL_RATE": "0.05"}))
+		s.must(suite.Carts.Deploy(t.Context(), app))
+		s.must(suite.Carts.ReleaseCanary(t.Context(), app, map[string]string{"APP_VERSION": "2", "FAIL_RATE": "0.05"}))
 		truth := s.canaryOfFive(app, 1500)
 		if n := truth.Handled[app.Stable()].All(); n > 0 {
 			t.Errorf("the stable Revision handled %d requests; all shards belong to the higher version", n)
 		}
-		shards, err := suite.PekkoShards(t.Context(), app)
+		shards, err := suite.Carts.PekkoShards(t.Context(), app)
 		s.must(err)
 		t.Logf("shards by Revision: %v", shards)
 		if shards[app.Canary()] != 100 {
@@ -72,15 +72,15 @@ func TestPekkoApp(t *testing.T) {
 		onlyInFull(t)
 		s := emptyScene(t)
 		app := s.pekko()
-		s.must(suite.DeployCart(t.Context(), app))
-		clients, err := suite.Clients(t.Context(), app)
+		s.must(suite.Carts.Deploy(t.Context(), app))
+		clients, err := suite.Carts.Clients(t.Context(), app)
 		s.must(err)
 		s.must(clients.SendUntil(t.Context(), app.Stable()))
 		s.must(clients.Send(t.Context(), 500))
-		s.must(suite.ReleaseCanary(t.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
+		s.must(suite.Carts.ReleaseCanary(t.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
 		// Every ten seconds, Pekko checks for members with too many shards, and moves a few at a time.
 		s.must(kit.Wait(t.Context(), time.Minute, "a shard on the canary", func(ctx context.Context) error {
-			shards, err := suite.PekkoShards(ctx, app)
+			shards, err := suite.Carts.PekkoShards(ctx, app)
 			if err != nil {
 				return err
 			}
@@ -104,8 +104,8 @@ func TestAkkaApp(t *testing.T) {
 	onlyInFull(t)
 	s := emptyScene(t)
 	app := s.akka()
-	s.must(suite.DeployCart(t.Context(), app))
-	s.must(suite.ReleaseCanary(t.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
+	s.must(suite.Carts.Deploy(t.Context(), app))
+	s.must(suite.Carts.ReleaseCanary(t.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
 	s.sameAsCounted(app, s.canaryOfFive(app, 500))
 }
 
@@ -119,10 +119,10 @@ func TestPekkoSplit(t *testing.T) {
 	}
 	app := s.pekko()
 	app.Env = map[string]string{"POD_LABEL_SELECTOR": "app={revision}"}
-	s.must(suite.DeployCart(t.Context(), app))
-	s.must(suite.ReleaseCanary(t.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
+	s.must(suite.Carts.Deploy(t.Context(), app))
+	s.must(suite.Carts.ReleaseCanary(t.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
 	s.must(kit.Wait(t.Context(), 2*time.Minute, "two clusters", func(ctx context.Context) error {
-		views, addresses, err := suite.CartViews(ctx, app)
+		views, addresses, err := suite.Carts.Views(ctx, app)
 		if err != nil {
 			return err
 		}
@@ -166,12 +166,12 @@ func TestPekkoWithKamon(t *testing.T) {
 	s := emptyScene(t)
 	app := s.pekko()
 	app.Env = map[string]string{"METRICS": "kamon"}
-	s.must(suite.DeployCart(t.Context(), app))
-	s.must(suite.ReleaseCanary(t.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
+	s.must(suite.Carts.Deploy(t.Context(), app))
+	s.must(suite.Carts.ReleaseCanary(t.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
 	truth := s.canaryOfFive(app, 1000)
 	// Kamon's values change only at its ticks.
 	s.must(kit.Wait(t.Context(), 30*time.Second, "complete totals of Kamon", func(ctx context.Context) error {
-		handled, err := suite.CountedSum(ctx, app, "pekko_cluster_sharding_shard_processed_messages_sum")
+		handled, err := suite.Carts.CountedSum(ctx, app, "pekko_cluster_sharding_shard_processed_messages_sum")
 		if err != nil {
 			return err
 		}
@@ -182,14 +182,14 @@ func TestPekkoWithKamon(t *testing.T) {
 		}
 		return nil
 	}))
-	if own, err := suite.CountedSum(t.Context(), app, "stateful_requests_total"); err != nil || len(own) > 0 {
+	if own, err := suite.Carts.CountedSum(t.Context(), app, "stateful_requests_total"); err != nil || len(own) > 0 {
 		t.Errorf("the application has counters of its own: %v (error: %v)", own, err)
 	}
 	if suite.guest {
 		return
 	}
 	s.must(kit.Wait(t.Context(), 4*readEvery, "complete totals of the controller", func(ctx context.Context) error {
-		m, err := suite.Measured(ctx, app)
+		m, err := suite.Carts.Measured(ctx, app)
 		if err != nil {
 			return err
 		}

@@ -75,7 +75,7 @@ func (a *album) take(name string, s shot) {
 // board takes a picture of a dashboard.
 func (a *album) board(name, board string, since time.Time, variables map[string]string) string {
 	a.Helper()
-	prometheus, err := suite.PrometheusURL()
+	prometheus, err := suite.Prometheus.URL()
 	a.must(err)
 	file := filepath.Join(a.dir, "bad-release-"+name+".png")
 	return a.node("screenshots", file, "live.mjs", prometheus, since.UTC().Format(time.RFC3339), board, compact(variables), file)

@@ -57,9 +57,9 @@ func (s *scene) placedBy(pekko, plan bool) *kit.Cart {
 	if pekko {
 		app = s.pekko()
 	} else {
-		image, err := suite.ShardedImage(s.Context())
+		image, err := suite.Carts.ShardedImage(s.Context())
 		s.must(err)
-		app = suite.Sharded(s.ns, image)
+		app = suite.Carts.Sharded(s.ns, image)
 	}
 	app.Tagged, app.Env = true, map[string]string{}
 	if plan {
@@ -77,8 +77,8 @@ func (s *scene) compare(app *kit.Cart, canary map[string]string, located bool) s
 	s.Helper()
 	ctx := s.Context()
 	clients := s.allocate(app)
-	s.must(suite.ReleaseCanary(ctx, app, canary))
-	s.must(suite.WaitOneCluster(ctx, app))
+	s.must(suite.Carts.ReleaseCanary(ctx, app, canary))
+	s.must(suite.Carts.WaitOneCluster(ctx, app))
 	failed, sent := s.failedAtFirst(app), clients.Truth().Sent()
 	stop := background(ctx, clients)
 	var shares []string
@@ -87,12 +87,12 @@ func (s *scene) compare(app *kit.Cart, canary map[string]string, located bool) s
 		was := map[string]kit.ShardOwner{}
 		if located {
 			var err error
-			if was, err = suite.ShardOwners(ctx, app); err != nil {
+			if was, err = suite.Carts.ShardOwners(ctx, app); err != nil {
 				s.Logf("moves until the first answer are not counted: %v", err)
 				was = map[string]kit.ShardOwner{}
 			}
 		}
-		s.must(suite.SplitCart(ctx, app, percent))
+		s.must(suite.Carts.Split(ctx, app, percent))
 		n, after := s.movesUntilQuiet(app, located, was)
 		moves, took = moves+n, max(took, after)
 		shares = append(shares, s.share(app))
@@ -115,7 +115,7 @@ func (s *scene) compare(app *kit.Cart, canary map[string]string, located bool) s
 // failedAtFirst is how many requests got no answer at the first attempt. Without the client library, Pekko's application makes one.
 func (s *scene) failedAtFirst(app *kit.Cart) int {
 	s.Helper()
-	asks, err := suite.CountedBy(s.Context(), app, "stateful_asks_total", "outcome")
+	asks, err := suite.Carts.CountedBy(s.Context(), app, "stateful_asks_total", "outcome")
 	s.must(err)
 	return asks["answered_after_retry"] + asks["given_up"]
 }
@@ -130,7 +130,7 @@ func (s *scene) movesUntilQuiet(app *kit.Cart, located bool, was map[string]kit.
 		if !located {
 			continue
 		}
-		now, err := suite.ShardOwners(s.Context(), app)
+		now, err := suite.Carts.ShardOwners(s.Context(), app)
 		if err != nil {
 			continue // a shard on its way may be with two pods, whose answers are from different moments
 		}
@@ -148,7 +148,7 @@ func (s *scene) movesUntilQuiet(app *kit.Cart, located bool, was map[string]kit.
 // share is what part of 1,500 requests to as many carts the canary handles.
 func (s *scene) share(app *kit.Cart) string {
 	s.Helper()
-	clients, err := suite.Clients(s.Context(), app)
+	clients, err := suite.Carts.Clients(s.Context(), app)
 	s.must(err)
 	clients.Carts = 1500
 	s.must(clients.Send(context.WithoutCancel(s.Context()), clients.Carts))

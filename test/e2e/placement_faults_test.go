@@ -32,19 +32,19 @@ func TestPlacementUnderLoad(t *testing.T) {
 	locks, clients := s.withCanary(app)
 
 	stop := background(ctx, clients)
-	s.must(suite.SplitCart(ctx, app, 50))
-	s.must(suite.Restart(ctx))
+	s.must(suite.Carts.Split(ctx, app, 50))
+	s.must(suite.Controller.Restart(ctx))
 	s.owners(app, 50)
 	t.Log("50 % while the controller's pods were replaced")
-	s.must(suite.SplitCart(ctx, app, 0))
+	s.must(suite.Carts.Split(ctx, app, 0))
 	s.owned(app, func(canary int) bool { return canary < 50 })
-	s.must(suite.SplitCart(ctx, app, 20))
+	s.must(suite.Carts.Split(ctx, app, 20))
 	s.owners(app, 20)
 	stop()
 	truth := clients.Truth()
 	t.Logf("what the clients got during the moves\n%s", truth)
 	s.answeredOnce(app, truth)
-	retries, err := suite.CountedSum(ctx, app, "stateful_ask_retries_total")
+	retries, err := suite.Carts.CountedSum(ctx, app, "stateful_ask_retries_total")
 	s.must(err)
 	t.Logf("%d requests; attempts after the first one, by the Revision of entry: %v", truth.Sent(), retries)
 	s.neverTwice(locks, app)
@@ -52,7 +52,7 @@ func TestPlacementUnderLoad(t *testing.T) {
 	// What was in flight to the dead member may be lost. Carts start empty on another one.
 	stop = background(ctx, clients)
 	oldest := s.oldest(app)
-	s.must(suite.CrashPod(ctx, &oldest))
+	s.must(suite.Workloads.Crash(ctx, &oldest))
 	s.owners(app, 20)
 	stop()
 	truth = clients.Truth()
@@ -85,7 +85,7 @@ func TestPlacementRetry(t *testing.T) {
 			moves := 0
 			for begun := time.Now(); time.Since(begun) < 75*time.Second; {
 				for _, percent := range []int{50, 0} {
-					s.must(suite.SplitCart(t.Context(), app, int64(percent)))
+					s.must(suite.Carts.Split(t.Context(), app, int64(percent)))
 					s.owners(app, percent)
 					moves += 50
 				}
@@ -134,8 +134,8 @@ func TestLocksSeeASecondIncarnation(t *testing.T) {
 	pod := s.secondStable(app)
 	stop := background(t.Context(), clients)
 	defer stop()
-	s.must(suite.SignalPod(t.Context(), "STOP", pod))
-	defer func() { s.must(suite.SignalPod(t.Context(), "CONT", pod)) }()
+	s.must(suite.Workloads.Signal(t.Context(), "STOP", pod))
+	defer func() { s.must(suite.Workloads.Signal(t.Context(), "CONT", pod)) }()
 	s.must(kit.Wait(t.Context(), 2*time.Minute, "a lock that is held twice", func(ctx context.Context) error {
 		saw, err := suite.Locks(ctx, locks)
 		if err != nil {
@@ -157,7 +157,7 @@ func TestLocksSeeASecondIncarnation(t *testing.T) {
 // sum adds up a counter of all pods.
 func (s *scene) sum(app *kit.Cart, family string) int {
 	s.Helper()
-	sums, err := suite.CountedSum(s.Context(), app, family)
+	sums, err := suite.Carts.CountedSum(s.Context(), app, family)
 	s.must(err)
 	all := 0
 	for _, n := range sums {
@@ -176,12 +176,12 @@ func (s *scene) pauses(app *kit.Cart) (stop func()) {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			if err := suite.SignalPod(context.WithoutCancel(ctx), "STOP", pod); err != nil {
+			if err := suite.Workloads.Signal(context.WithoutCancel(ctx), "STOP", pod); err != nil {
 				s.Errorf("pausing: %v", err)
 				return
 			}
 			time.Sleep(500 * time.Millisecond)
-			if err := suite.SignalPod(context.WithoutCancel(ctx), "CONT", pod); err != nil {
+			if err := suite.Workloads.Signal(context.WithoutCancel(ctx), "CONT", pod); err != nil {
 				s.Errorf("resuming: %v", err)
 				return
 			}
@@ -197,7 +197,7 @@ func (s *scene) pauses(app *kit.Cart) (stop func()) {
 // secondStable returns the pod of the stable Revision that is not the oldest member.
 func (s *scene) secondStable(app *kit.Cart) *corev1.Pod {
 	s.Helper()
-	pods, err := suite.CartPods(s.Context(), app)
+	pods, err := suite.Carts.Pods(s.Context(), app)
 	s.must(err)
 	oldest := s.oldest(app)
 	i := slices.IndexFunc(pods, func(p corev1.Pod) bool {
@@ -222,15 +222,15 @@ func TestPlacementControllerAway(t *testing.T) {
 	app.Env["PATIENCE_MILLIS"] = "20000"
 	locks, clients := s.withCanary(app)
 	stop := background(ctx, clients)
-	s.must(suite.SplitCart(ctx, app, 20))
+	s.must(suite.Carts.Split(ctx, app, 20))
 	before := s.owners(app, 20)
 
-	deployment, err := suite.Controller(ctx)
+	deployment, err := suite.Controller.Deployment(ctx)
 	s.must(err)
-	back := func() { s.must(suite.Scale(context.WithoutCancel(ctx), int(*deployment.Spec.Replicas))) }
+	back := func() { s.must(suite.Controller.Scale(context.WithoutCancel(ctx), int(*deployment.Spec.Replicas))) }
 	t.Cleanup(back)
-	s.must(suite.Scale(ctx, 0))
-	s.must(suite.SplitCart(ctx, app, 50))
+	s.must(suite.Controller.Scale(ctx, 0))
+	s.must(suite.Carts.Split(ctx, app, 50))
 	for away := time.Now(); time.Since(away) < 2*time.Minute; time.Sleep(10 * time.Second) {
 		if now := s.owners(app, 20); !maps.Equal(now, before) {
 			t.Fatalf("shards moved %s after the controller went away", time.Since(away))
@@ -277,14 +277,14 @@ func TestPlacementProtoactorUnderLoad(t *testing.T) {
 	locks, clients := s.withCanary(app)
 
 	stop := background(ctx, clients)
-	s.must(suite.SplitCart(ctx, app, 50))
+	s.must(suite.Carts.Split(ctx, app, 50))
 	s.owned(app, func(canary int) bool { return canary > 0 })
-	s.must(suite.Restart(ctx))
+	s.must(suite.Controller.Restart(ctx))
 	s.owners(app, 50)
 	t.Log("50 % while the controller's pods were replaced")
-	s.must(suite.SplitCart(ctx, app, 0))
+	s.must(suite.Carts.Split(ctx, app, 0))
 	s.owned(app, func(canary int) bool { return canary < 50 })
-	s.must(suite.SplitCart(ctx, app, 20))
+	s.must(suite.Carts.Split(ctx, app, 20))
 	s.owners(app, 20)
 	stop()
 	truth := clients.Truth()
@@ -296,7 +296,7 @@ func TestPlacementProtoactorUnderLoad(t *testing.T) {
 	sent := truth.Sent()
 	stop = background(ctx, clients)
 	oldest := s.oldest(app)
-	s.must(suite.CrashPod(ctx, &oldest))
+	s.must(suite.Workloads.Crash(ctx, &oldest))
 	s.owners(app, 20)
 	stop()
 	truth = clients.Truth()
@@ -327,8 +327,8 @@ func (s *scene) withCanary(app *kit.Cart) (locks kit.Server, clients *kit.Client
 	s.Helper()
 	locks = s.locked(app)
 	clients = s.allocate(app)
-	s.must(suite.ReleaseCanary(s.Context(), app, nil))
-	s.must(suite.WaitOneCluster(s.Context(), app))
+	s.must(suite.Carts.ReleaseCanary(s.Context(), app, nil))
+	s.must(suite.Carts.WaitOneCluster(s.Context(), app))
 	return locks, clients
 }
 
@@ -336,7 +336,7 @@ func (s *scene) withCanary(app *kit.Cart) (locks kit.Server, clients *kit.Client
 func (s *scene) owned(app *kit.Cart, as func(canary int) bool) {
 	s.Helper()
 	s.must(kit.Wait(s.Context(), time.Minute, "moves of shards", func(ctx context.Context) error {
-		shards, err := suite.PekkoShards(ctx, app)
+		shards, err := suite.Carts.PekkoShards(ctx, app)
 		if err != nil {
 			return kit.NotYet("%v", err)
 		}
@@ -350,7 +350,7 @@ func (s *scene) owned(app *kit.Cart, as func(canary int) bool) {
 // oldest returns the pod that started first: its member assigns the shards.
 func (s *scene) oldest(app *kit.Cart) corev1.Pod {
 	s.Helper()
-	pods, err := suite.CartPods(s.Context(), app)
+	pods, err := suite.Carts.Pods(s.Context(), app)
 	s.must(err)
 	return slices.MinFunc(pods, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 }

@@ -28,22 +28,22 @@ func TestPlacementIsIntroduced(t *testing.T) {
 	app := s.pekko()
 	clients := s.allocate(app)
 	app.CanaryAnnotations = map[string]string{v1alpha1.AnnotationPlacement: string(v1alpha1.PlacementEnforce)}
-	s.must(suite.ReleaseCanary(t.Context(), app, map[string]string{"PLACEMENT": "true"}))
-	s.must(suite.WaitOneCluster(t.Context(), app))
+	s.must(suite.Carts.ReleaseCanary(t.Context(), app, map[string]string{"PLACEMENT": "true"}))
+	s.must(suite.Carts.WaitOneCluster(t.Context(), app))
 
 	stop := background(t.Context(), clients)
-	s.must(suite.SplitCart(t.Context(), app, 20))
+	s.must(suite.Carts.Split(t.Context(), app, 20))
 	s.placement(app, "CoordinatorWithoutPlacement")
-	s.must(suite.SplitCart(t.Context(), app, 100))
+	s.must(suite.Carts.Split(t.Context(), app, 100))
 	s.placement(app, "CoordinatorHasPlacement")
-	s.must(suite.SplitCart(t.Context(), app, 0))
+	s.must(suite.Carts.Split(t.Context(), app, 0))
 	s.placement(app, "CoordinatorWithoutPlacement")
 	stop()
 	t.Logf("what the clients got meanwhile\n%s", clients.Truth())
 
 	// What is lost while pods leave is the default's: the old Revision asks once. So wait until all have left.
 	s.must(kit.Wait(t.Context(), 3*time.Minute, "the end of the canary's pods", func(ctx context.Context) error {
-		pods, err := suite.CartPods(ctx, app)
+		pods, err := suite.Carts.Pods(ctx, app)
 		if err != nil {
 			return err
 		}
@@ -54,10 +54,10 @@ func TestPlacementIsIntroduced(t *testing.T) {
 		}
 		return nil
 	}))
-	s.must(suite.WaitOneCluster(t.Context(), app))
+	s.must(suite.Carts.WaitOneCluster(t.Context(), app))
 	// Pekko still moves shards then, and the old Revision loses requests with them.
 	s.must(kit.Wait(t.Context(), 3*time.Minute, "500 requests that are all answered", func(ctx context.Context) error {
-		after, err := suite.Clients(ctx, app)
+		after, err := suite.Carts.Clients(ctx, app)
 		if err != nil {
 			return err
 		}

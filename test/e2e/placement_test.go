@@ -58,9 +58,9 @@ func TestPlacementProtoactor(t *testing.T) {
 	onlyInFull(t)
 	s := newScene(t)
 	s.source("source", service("sink"), production)
-	image, err := suite.ShardedImage(t.Context())
+	image, err := suite.Carts.ShardedImage(t.Context())
 	s.must(err)
-	app := suite.Sharded(s.ns, image)
+	app := suite.Carts.Sharded(s.ns, image)
 	app.Annotations = map[string]string{
 		v1alpha1.AnnotationPlacement: string(v1alpha1.PlacementEnforce), v1alpha1.AnnotationManagementPort: "9099",
 	}
@@ -76,13 +76,13 @@ func (s *scene) rollOut(app *kit.Cart, canary map[string]string) {
 	s.allocate(app)
 	before := s.still(app)
 
-	s.must(suite.ReleaseCanary(s.Context(), app, canary))
+	s.must(suite.Carts.ReleaseCanary(s.Context(), app, canary))
 	steps := []step{{0, 0}, {5, 5}, {20, 15}, {0, 20}}
 	if suite.full {
 		steps = []step{{0, 0}, {5, 5}, {20, 15}, {50, 30}, {100, 50}, {0, 100}}
 	}
 	for i, step := range steps {
-		s.must(suite.SplitCart(s.Context(), app, int64(step.percent)))
+		s.must(suite.Carts.Split(s.Context(), app, int64(step.percent)))
 		begun := time.Now()
 		after := s.owners(app, step.percent)
 		moves := 0
@@ -111,7 +111,7 @@ func (s *scene) locked(app *kit.Cart) kit.Server {
 	image, err := suite.Image(s.Context(), "./test/apps/locks")
 	s.must(err)
 	server := kit.Server{Namespace: s.ns, Name: "locks", Image: image}
-	s.must(suite.Serve(s.Context(), server))
+	s.must(suite.Workloads.Serve(s.Context(), server))
 	app.Env["LOCKS"] = fmt.Sprintf("locks.%s.svc:80", s.ns)
 	return server
 }
@@ -129,7 +129,7 @@ func (s *scene) neverTwice(server kit.Server, app *kit.Cart, killed ...string) {
 		s.Errorf("%d of %d locks were held twice", saw.HeldTwice, saw.Taken)
 	}
 	// A lock of a connection that ended early is not held, so it would hide a second incarnation.
-	pods, err := suite.CartPods(s.Context(), app)
+	pods, err := suite.Carts.Pods(s.Context(), app)
 	s.must(err)
 	for _, p := range pods {
 		if saw.Pods[p.Name] == 0 {
@@ -146,8 +146,8 @@ func (s *scene) neverTwice(server kit.Server, app *kit.Cart, killed ...string) {
 // allocate deploys an application, and sends requests until all of its 100 shards are allocated: there are 15 carts for each.
 func (s *scene) allocate(app *kit.Cart) *kit.Clients {
 	s.Helper()
-	s.must(suite.DeployCart(s.Context(), app))
-	clients, err := suite.Clients(s.Context(), app)
+	s.must(suite.Carts.Deploy(s.Context(), app))
+	clients, err := suite.Carts.Clients(s.Context(), app)
 	s.must(err)
 	clients.Carts = 1500
 	s.must(clients.SendUntil(s.Context(), app.Stable()))
@@ -256,10 +256,10 @@ func (s *scene) badRelease(app *kit.Cart) (*v1alpha1.GateRun, judge.Judgement) {
 	s.Helper()
 	ctx := s.Context()
 	s.allocate(app)
-	s.must(suite.ReleaseCanary(ctx, app, map[string]string{"FAIL_RATE": "0.05"}))
+	s.must(suite.Carts.ReleaseCanary(ctx, app, map[string]string{"FAIL_RATE": "0.05"}))
 	s.watches("5m")
-	s.must(suite.WaitOneCluster(ctx, app))
-	s.must(suite.SplitCart(ctx, app, 20))
+	s.must(suite.Carts.WaitOneCluster(ctx, app))
+	s.must(suite.Carts.Split(ctx, app, 20))
 	begun := time.Now()
 	stop := s.sendTo(app, func(c *kit.Clients) { c.Even = 100 })
 	run := s.verdict()
@@ -283,7 +283,7 @@ func (s *scene) owners(app *kit.Cart, canary int) map[string]kit.ShardOwner {
 	s.Helper()
 	var owners map[string]kit.ShardOwner
 	s.must(kit.Wait(s.Context(), 3*time.Minute, "the planned owners", func(ctx context.Context) error {
-		now, err := suite.ShardOwners(ctx, app)
+		now, err := suite.Carts.ShardOwners(ctx, app)
 		if err != nil {
 			return kit.NotYet("%v", err)
 		}
@@ -319,7 +319,7 @@ func (s *scene) still(app *kit.Cart) map[string]kit.ShardOwner {
 // handles checks which part of the requests the canary handles. Carts are not spread evenly over shards.
 func (s *scene) handles(app *kit.Cart, percent float64) {
 	s.Helper()
-	clients, err := suite.Clients(s.Context(), app)
+	clients, err := suite.Carts.Clients(s.Context(), app)
 	s.must(err)
 	clients.Carts = 1500
 	s.must(clients.Send(s.Context(), clients.Carts))

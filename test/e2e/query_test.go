@@ -49,28 +49,28 @@ func TestOwnQueries(t *testing.T) {
 	}
 	s := emptyScene(t)
 	ctx := t.Context()
-	at, err := suite.PrometheusURL()
+	at, err := suite.Prometheus.URL()
 	s.must(err)
 	t.Cleanup(func() {
-		s.must(suite.Configure(context.WithoutCancel(ctx), "config-canary", map[string]string{"prometheus-url": "", "query.handled": "", "query.entered": "", "query.typo": ""}))
+		s.must(suite.Controller.Configure(context.WithoutCancel(ctx), "config-canary", map[string]string{"prometheus-url": "", "query.handled": "", "query.entered": "", "query.typo": ""}))
 	})
-	s.must(suite.Configure(ctx, "config-canary", map[string]string{"prometheus-url": at, "query.handled": handledQuery, "query.entered": enteredQuery, "query.typo": typoQuery}))
+	s.must(suite.Controller.Configure(ctx, "config-canary", map[string]string{"prometheus-url": at, "query.handled": handledQuery, "query.entered": enteredQuery, "query.typo": typoQuery}))
 	// A wrong query is refused, and the one before stays in force.
-	err = suite.Configure(ctx, "config-canary", map[string]string{"query.handled": strings.ReplaceAll(handledQuery, "last_over_time", "increase")})
+	err = suite.Controller.Configure(ctx, "config-canary", map[string]string{"query.handled": strings.ReplaceAll(handledQuery, "last_over_time", "increase")})
 	if err == nil || !strings.Contains(err.Error(), "query.handled: total: increase() is not allowed") {
 		t.Errorf("a wrong query: %v", err)
 	}
 	t.Log(err)
 
-	image, err := suite.ShardedImage(ctx)
+	image, err := suite.Carts.ShardedImage(ctx)
 	s.must(err)
-	app := suite.Sharded(s.ns, image)
+	app := suite.Carts.Sharded(s.ns, image)
 	app.Annotations = map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": "9099", "prometheus.io/path": "/metrics"}
 	for _, a := range []string{"runtime", "metrics-port", "metrics-path", "entity-types", "shards", "calls-per-request"} {
 		app.Annotations["stateful.knative-cdevents.dev/"+a] = ""
 	}
-	s.must(suite.DeployCart(ctx, app))
-	s.must(suite.ReleaseCanary(ctx, app, map[string]string{"FAIL_RATE": "0.2"}))
+	s.must(suite.Carts.Deploy(ctx, app))
+	s.must(suite.Carts.ReleaseCanary(ctx, app, map[string]string{"FAIL_RATE": "0.2"}))
 	want := map[string]struct {
 		verdict verdict.Verdict
 		reason  string
@@ -89,8 +89,8 @@ func TestOwnQueries(t *testing.T) {
 		_, err := suite.Ours.CanaryGates(s.ns).Create(ctx, gate, metav1.CreateOptions{})
 		s.must(err)
 	}
-	s.must(suite.WaitOneCluster(ctx, app))
-	s.must(suite.SplitCart(ctx, app, 40))
+	s.must(suite.Carts.WaitOneCluster(ctx, app))
+	s.must(suite.Carts.Split(ctx, app, 40))
 	defer s.sendTo(app)()
 	for name, w := range want {
 		var run *v1alpha1.GateRun

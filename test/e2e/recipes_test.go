@@ -78,13 +78,13 @@ func TestRecipes(t *testing.T) {
 	s.must(suite.WaitReady(ctx, eventing.WithResource("triggers"), s.ns, "archive"))
 
 	s.deploy("shop")
-	s.must(suite.UpdateService(ctx, s.ns, "shop", func(svc *servingv1.Service) {
+	s.must(suite.Services.Update(ctx, s.ns, "shop", func(svc *servingv1.Service) {
 		kit.SetVersion(svc, "two")
 		kit.SetTraffic(svc, kit.Share{Revision: kit.RevisionName("shop", 1), Percent: 50}, kit.Share{Percent: 50})
 	}))
-	_, err = suite.WaitService(ctx, s.ns, "shop", kit.RevisionName("shop", 2))
+	_, err = suite.Services.Wait(ctx, s.ns, "shop", kit.RevisionName("shop", 2))
 	s.must(err)
-	s.must(suite.UpdateService(ctx, s.ns, "shop", func(svc *servingv1.Service) {
+	s.must(suite.Services.Update(ctx, s.ns, "shop", func(svc *servingv1.Service) {
 		kit.SetTraffic(svc, kit.Share{Revision: kit.RevisionName("shop", 1), Percent: 100})
 	}))
 

@@ -70,7 +70,7 @@ func TestRefusals(t *testing.T) {
 		"config-canary":   {"scrape-interval": "often", "scrape-timeout": "1h", "scrape-intreval": "15s", "mapping.broken": "nonsense: ["},
 	} {
 		for key, value := range wrong {
-			err := suite.Configure(ctx, name, map[string]string{key: value})
+			err := suite.Controller.Configure(ctx, name, map[string]string{key: value})
 			if err == nil || !strings.Contains(err.Error(), strings.TrimPrefix(key, "mapping.")) {
 				t.Errorf("%s: %s in %s: %v", key, value, name, err)
 			}

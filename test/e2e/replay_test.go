@@ -36,8 +36,8 @@ func TestReplay(t *testing.T) {
 		}
 	}
 
-	s.must(suite.UpdateService(t.Context(), s.ns, "shop", func(svc *servingv1.Service) { kit.SetVersion(svc, "two") }))
-	_, err := suite.WaitService(t.Context(), s.ns, "shop", kit.RevisionName("shop", 2))
+	s.must(suite.Services.Update(t.Context(), s.ns, "shop", func(svc *servingv1.Service) { kit.SetVersion(svc, "two") }))
+	_, err := suite.Services.Wait(t.Context(), s.ns, "shop", kit.RevisionName("shop", 2))
 	s.must(err)
 	then := []string{revisionReady, upgraded}
 	s.sink.exactly(t, slices.Concat(replayed, then), at("/late"))

@@ -42,7 +42,7 @@ func followReplicas(t *testing.T) *replicas {
 }
 
 func (r *replicas) look(ctx context.Context) {
-	pods, err := suite.Pods(ctx)
+	pods, err := suite.Controller.Pods(ctx)
 	if err != nil {
 		return // if the API server does not answer, the next poll does
 	}
@@ -61,7 +61,7 @@ func (r *replicas) watchings(ctx context.Context) ([]oracle.Watching, error) {
 	if r == nil || suite.audit == nil {
 		return nil, nil
 	}
-	user, err := suite.ServiceAccount(ctx)
+	user, err := suite.Controller.ServiceAccount(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -81,14 +81,14 @@ func (s *scene) flow() {
 	if suite.guest {
 		s.Skip("it needs the controller")
 	}
-	s.must(suite.InstallRollout(s.Context(), s.ns))
-	s.Cleanup(func() { s.must(suite.UninstallRollout(context.WithoutCancel(s.Context()), s.ns)) })
+	s.must(suite.Flows.InstallRollout(s.Context(), s.ns))
+	s.Cleanup(func() { s.must(suite.Flows.UninstallRollout(context.WithoutCancel(s.Context()), s.ns)) })
 	s.waitSource("rollouts")
 }
 
 func (s *scene) takePart() {
 	s.Helper()
-	s.must(suite.TakePart(s.Context(), s.ns))
+	s.must(suite.Flows.TakePart(s.Context(), s.ns))
 }
 
 // list lists runs: all, or those of a PipelineRun.

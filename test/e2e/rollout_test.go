@@ -24,9 +24,9 @@ import (
 // second creates the second Revision of Service cart, without traffic, and returns its name.
 func (s *scene) second() string {
 	s.Helper()
-	s.must(suite.UpdateService(s.Context(), s.ns, "cart", version("two")))
+	s.must(suite.Services.Update(s.Context(), s.ns, "cart", version("two")))
 	revision := kit.RevisionName("cart", 2)
-	_, err := suite.WaitService(s.Context(), s.ns, "cart", revision)
+	_, err := suite.Services.Wait(s.Context(), s.ns, "cart", revision)
 	s.must(err)
 	return revision
 }
@@ -49,8 +49,8 @@ func TestTektonStarts(t *testing.T) {
 	s.deploy("cart")
 	s.takePart()
 	s.deploy("bystander")
-	s.must(suite.UpdateService(t.Context(), s.ns, "bystander", both(pinned(100, 1), version("two"))))
-	_, err := suite.WaitService(t.Context(), s.ns, "bystander", kit.RevisionName("bystander", 2))
+	s.must(suite.Services.Update(t.Context(), s.ns, "bystander", both(pinned(100, 1), version("two"))))
+	_, err := suite.Services.Wait(t.Context(), s.ns, "bystander", kit.RevisionName("bystander", 2))
 	s.must(err)
 	revision := s.second()
 	run := s.started(revision)
@@ -132,7 +132,7 @@ func TestTektonRefuses(t *testing.T) {
 		"no Revision":     {`[{"revisionName":"` + first + `","percent":100}]`, "1=100", "cart-00009", "not found", "cart"},
 		"no gate":         {`[{"revisionName":"` + first + `","percent":100}]`, "1=100", second, "reading CanaryGate " + s.ns + "/absent", "absent"},
 	} {
-		s.must(suite.PatchTraffic(ctx, s.ns, "cart", c.traffic))
+		s.must(suite.Services.PatchTraffic(ctx, s.ns, "cart", c.traffic))
 		run := s.again(func(run *unstructured.Unstructured) { setParam(run, "canary", c.canary); setParam(run, "gate", c.gate) })
 		s.ended(run, corev1.ConditionFalse, c.split)
 		all, err := s.list(ctx, taskRuns, run)
@@ -175,7 +175,7 @@ func (s *scene) gate(patch string) {
 // send sends requests to Service cart until the returned function is called, which returns the number of responses.
 func (s *scene) send() func() int {
 	s.Helper()
-	in, err := suite.Ingress(s.Context())
+	in, err := suite.Services.Ingress(s.Context())
 	s.must(err)
 	svc, err := suite.Serving.ServingV1().Services(s.ns).Get(s.Context(), "cart", metav1.GetOptions{})
 	s.must(err)

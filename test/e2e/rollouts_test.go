@@ -194,7 +194,7 @@ func (s *scene) counted(t *testing.T, name, reason string, types []string) {
 		return
 	}
 	err := kit.Wait(t.Context(), time.Minute, "DORA's metrics of "+name, func(ctx context.Context) error {
-		measured, err := suite.MeasuredOf(ctx, s.ns, name)
+		measured, err := suite.Carts.MeasuredOf(ctx, s.ns, name)
 		if err != nil {
 			return err //nolint:wrapcheck // it says what was read
 		}
@@ -228,8 +228,8 @@ func (r rollout) play(t *testing.T, s *scene, name string) []string {
 	if r.make != nil {
 		r.make(app)
 	}
-	must(suite.CreateService(ctx, app))
-	_, err := suite.WaitService(ctx, s.ns, name, "")
+	must(suite.Services.Create(ctx, app))
+	_, err := suite.Services.Wait(ctx, s.ns, name, "")
 	must(err)
 	expected := birth
 	if r.onCreate != nil {
@@ -238,13 +238,13 @@ func (r rollout) play(t *testing.T, s *scene, name string) []string {
 	s.sink.atLeast(t, expected, about(name))
 	for _, c := range r.then {
 		if c.do != nil {
-			must(suite.UpdateService(ctx, s.ns, name, c.do))
+			must(suite.Services.Update(ctx, s.ns, name, c.do))
 		}
 		revision := ""
 		if c.revision > 0 {
 			revision = kit.RevisionName(name, c.revision)
 		}
-		_, err := suite.WaitService(ctx, s.ns, name, revision)
+		_, err := suite.Services.Wait(ctx, s.ns, name, revision)
 		must(err)
 		if c.act != nil {
 			must(c.act(ctx, s, name))
@@ -257,7 +257,7 @@ func (r rollout) play(t *testing.T, s *scene, name string) []string {
 
 func waitLatest(suffix string) func(context.Context, *scene, string) error {
 	return func(ctx context.Context, s *scene, name string) error {
-		_, err := suite.WaitService(ctx, s.ns, name, name+"-"+suffix)
+		_, err := suite.Services.Wait(ctx, s.ns, name, name+"-"+suffix)
 		return err
 	}
 }
@@ -281,7 +281,7 @@ func mapDomain(ctx context.Context, s *scene, name string) error {
 	d := &servingv1beta1.DomainMapping{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: domainOf(s)}}
 	d.Spec.Ref = duckv1.KReference{APIVersion: "serving.knative.dev/v1", Kind: "Service", Namespace: s.ns, Name: name}
 	api := suite.Serving.ServingV1beta1().DomainMappings(s.ns)
-	if err := suite.ClaimDomain(ctx, d.Name, s.ns); err != nil {
+	if err := suite.Services.ClaimDomain(ctx, d.Name, s.ns); err != nil {
 		return err
 	}
 	if _, err := api.Create(ctx, d, metav1.CreateOptions{}); err != nil {
@@ -303,16 +303,16 @@ func unmapDomain(ctx context.Context, s *scene, _ string) error {
 	if err := suite.Serving.ServingV1beta1().DomainMappings(s.ns).Delete(ctx, domainOf(s), metav1.DeleteOptions{}); err != nil {
 		return err
 	}
-	return suite.UnclaimDomain(ctx, domainOf(s))
+	return suite.Services.UnclaimDomain(ctx, domainOf(s))
 }
 
 func remake(ctx context.Context, s *scene, name string) error {
-	if err := suite.DeleteService(ctx, s.ns, name); err != nil {
+	if err := suite.Services.Delete(ctx, s.ns, name); err != nil {
 		return err
 	}
-	if err := suite.CreateService(ctx, kit.App(s.ns, name, suite.app, "one")); err != nil {
+	if err := suite.Services.Create(ctx, kit.App(s.ns, name, suite.app, "one")); err != nil {
 		return err
 	}
-	_, err := suite.WaitService(ctx, s.ns, name, "")
+	_, err := suite.Services.Wait(ctx, s.ns, name, "")
 	return err
 }

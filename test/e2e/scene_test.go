@@ -60,7 +60,7 @@ func (s *scene) serve(name string) *sink { return s.serveWith(name, nil) }
 func (s *scene) serveWith(name string, env map[string]string) *sink {
 	s.Helper()
 	server := kit.Server{Namespace: s.ns, Name: name, Image: suite.receiver, Env: env}
-	s.must(suite.Serve(s.Context(), server))
+	s.must(suite.Workloads.Serve(s.Context(), server))
 	k := &sink{ns: s.ns, selector: server.Selector()}
 	s.sinks = append(s.sinks, k)
 	return k
@@ -109,9 +109,9 @@ func (s *scene) dump(ctx context.Context) {
 		}
 	}
 	if suite.guest {
-		fmt.Fprintf(&b, "the applications' logs end with\n%s", suite.Logs(ctx, s.ns, "", 20))
+		fmt.Fprintf(&b, "the applications' logs end with\n%s", suite.Workloads.Logs(ctx, s.ns, "", 20))
 	} else {
-		fmt.Fprintf(&b, "the controller's log ends with\n%s", suite.ControllerLog(ctx, 40))
+		fmt.Fprintf(&b, "the controller's log ends with\n%s", suite.Controller.Log(ctx, 40))
 	}
 	s.Log(b.String())
 }
@@ -182,8 +182,8 @@ func (s *scene) waitSource(name string) {
 // deploy creates the sample application and waits until it is Ready.
 func (s *scene) deploy(name string) {
 	s.Helper()
-	s.must(suite.CreateService(s.Context(), kit.App(s.ns, name, suite.app, "one")))
-	_, err := suite.WaitService(s.Context(), s.ns, name, "")
+	s.must(suite.Services.Create(s.Context(), kit.App(s.ns, name, suite.app, "one")))
+	_, err := suite.Services.Wait(s.Context(), s.ns, name, "")
 	s.must(err)
 }
 

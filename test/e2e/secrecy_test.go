@@ -60,7 +60,7 @@ func TestNoSecretLeavesTheCluster(t *testing.T) {
 	}
 	app.Spec.Template.Annotations[v1alpha1.AnnotationRuntime] = p.in("annotation " + v1alpha1.AnnotationRuntime)
 	app.Spec.Template.Spec.Containers[0].Env = append(app.Spec.Template.Spec.Containers[0].Env, corev1.EnvVar{Name: "DATABASE", Value: p.in("the container's environment")})
-	s.must(suite.CreateService(ctx, app))
+	s.must(suite.Services.Create(ctx, app))
 	s.sink.atLeast(t, birth)
 
 	look := func(where, text string) {
@@ -92,7 +92,7 @@ func TestNoSecretLeavesTheCluster(t *testing.T) {
 			look("a Kubernetes event of "+from, compact(recorded.Items[i]))
 		}
 	}
-	look("the logs", suite.Logs(ctx, kit.Namespace, "", 100_000))
+	look("the logs", suite.Workloads.Logs(ctx, kit.Namespace, "", 100_000))
 	s.lookAtMetrics(look)
 	dir := t.TempDir()
 	s.must(suite.Plugin(ctx, dir))
@@ -109,10 +109,10 @@ func TestNoSecretLeavesTheCluster(t *testing.T) {
 // lookAtMetrics passes what each replica exports.
 func (s *scene) lookAtMetrics(look func(where, text string)) {
 	s.Helper()
-	pods, err := suite.Pods(s.Context())
+	pods, err := suite.Controller.Pods(s.Context())
 	s.must(err)
 	for i := range pods {
-		families, err := suite.OwnMetrics(s.Context(), &pods[i])
+		families, err := suite.Controller.OwnMetrics(s.Context(), &pods[i])
 		s.must(err)
 		for name, f := range families {
 			look("metric "+name+" of "+pods[i].Name, f.String())

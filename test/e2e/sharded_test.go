@@ -25,7 +25,7 @@ func TestShardedApp(t *testing.T) {
 	if share := float64(truth.Handled[app.Canary()].All()) / float64(truth.Sent()); share < 0.1 || share > 0.6 {
 		t.Errorf("the canary handled %.1f %%: the placement is too close to the Route's split, or too far from it", 100*share)
 	}
-	if held, err := suite.CountedSum(t.Context(), app, "stateful_shards"); err != nil || held[app.Stable()]+held[app.Canary()] != 100 {
+	if held, err := suite.Carts.CountedSum(t.Context(), app, "stateful_shards"); err != nil || held[app.Stable()]+held[app.Canary()] != 100 {
 		t.Errorf("the pods hold %v shards in total, want 100 (error: %v)", held, err)
 	}
 	s.sameAsCounted(app, truth)
@@ -41,11 +41,11 @@ func TestMeasuredOverCrashAndEviction(t *testing.T) {
 	s := emptyScene(t)
 	ctx := t.Context()
 	app := s.sharded()
-	clients, err := suite.Clients(ctx, app)
+	clients, err := suite.Carts.Clients(ctx, app)
 	s.must(err)
 	s.sameAsMeasured(app, s.canaryOfFiveBy(app, clients, 500))
 
-	pods, err := suite.CartPods(ctx, app)
+	pods, err := suite.Carts.Pods(ctx, app)
 	s.must(err)
 	var crashed, evicted string
 	for _, p := range pods {
@@ -55,15 +55,15 @@ func TestMeasuredOverCrashAndEviction(t *testing.T) {
 			evicted = p.Name
 		}
 	}
-	s.must(suite.CrashCart(ctx, app, crashed))
+	s.must(suite.Carts.Crash(ctx, app, crashed))
 	s.must(clients.Send(ctx, 300))
 	m := s.sameAsMeasured(app, clients.Truth())
 	if restarts := m.Counts("canary_pod_restarts_total", "reason")[app.Canary()]; restarts.All() == 0 {
 		t.Errorf("the canary's pod was restarted, but the reported restarts are %v", restarts)
 	}
 
-	s.must(suite.EvictPod(ctx, s.ns, evicted))
-	s.must(suite.WaitOneCluster(ctx, app))
+	s.must(suite.Workloads.Evict(ctx, s.ns, evicted))
+	s.must(suite.Carts.WaitOneCluster(ctx, app))
 	s.must(clients.Send(ctx, 300))
 	truth := clients.Truth()
 	if len(truth.Lost) > 0 {
@@ -86,9 +86,9 @@ func TestMeasuredOverHandoverAndScaleDown(t *testing.T) {
 
 	// The next replica starts to count at zero, and no other counts at the same time.
 	_, leads := leader(t, s.ns, "cart")
-	s.must(suite.Crash(ctx, leads))
+	s.must(suite.Controller.Crash(ctx, leads))
 	s.must(kit.Wait(ctx, 2*time.Minute, "measurements of another replica", func(ctx context.Context) error {
-		m, err := suite.Measured(ctx, app)
+		m, err := suite.Carts.Measured(ctx, app)
 		if err != nil {
 			return err
 		}
@@ -100,15 +100,15 @@ func TestMeasuredOverHandoverAndScaleDown(t *testing.T) {
 		}
 		return nil
 	}))
-	clients, err := suite.Clients(ctx, app)
+	clients, err := suite.Carts.Clients(ctx, app)
 	s.must(err)
 	s.must(clients.Send(ctx, 500))
 	s.sameAsMeasured(app, clients.Truth())
 
-	s.must(suite.SplitCart(ctx, app, 100))
+	s.must(suite.Carts.Split(ctx, app, 100))
 	gone := make(chan error, 1)
 	go func() {
-		gone <- suite.WaitNoPods(ctx, s.ns, "serving.knative.dev/revision="+app.Stable())
+		gone <- suite.Workloads.WaitGone(ctx, s.ns, "serving.knative.dev/revision="+app.Stable())
 	}()
 	for left := false; !left; {
 		s.must(clients.Send(ctx, 50))
@@ -128,7 +128,7 @@ func TestMeasuredOverHandoverAndScaleDown(t *testing.T) {
 		unknown += n
 	}
 	s.must(kit.Wait(ctx, 4*readEvery, "complete totals of the controller", func(ctx context.Context) error {
-		m, err := suite.Measured(ctx, app)
+		m, err := suite.Carts.Measured(ctx, app)
 		if err != nil {
 			return err
 		}
@@ -150,20 +150,20 @@ func TestMeasuredOverHandoverAndScaleDown(t *testing.T) {
 func TestShardedAppAfterACrash(t *testing.T) {
 	onlyInFull(t)
 	s := emptyScene(t)
-	image, err := suite.ShardedImage(t.Context())
+	image, err := suite.Carts.ShardedImage(t.Context())
 	s.must(err)
-	app := suite.Sharded(s.ns, image)
-	s.must(suite.DeployCart(t.Context(), app))
-	before, err := suite.Clients(t.Context(), app)
+	app := suite.Carts.Sharded(s.ns, image)
+	s.must(suite.Carts.Deploy(t.Context(), app))
+	before, err := suite.Carts.Clients(t.Context(), app)
 	s.must(err)
 	s.must(before.SendUntil(t.Context(), app.Stable()))
 	s.must(before.Send(t.Context(), 200))
-	pods, err := suite.CartPods(t.Context(), app)
+	pods, err := suite.Carts.Pods(t.Context(), app)
 	s.must(err)
 	crashed, other := pods[0].Name, pods[1].Name
-	s.must(suite.CrashCart(t.Context(), app, crashed))
+	s.must(suite.Carts.Crash(t.Context(), app, crashed))
 
-	after, err := suite.Clients(t.Context(), app)
+	after, err := suite.Carts.Clients(t.Context(), app)
 	s.must(err)
 	s.must(after.Send(t.Context(), 400))
 	first, truth := before.Truth(), after.Truth()
@@ -172,7 +172,7 @@ func TestShardedAppAfterACrash(t *testing.T) {
 		t.Errorf("of 400 requests %d were handled, %d of them by the pod that had crashed; lost: %v",
 			truth.Handled[app.Stable()]["ok"], truth.Pods[crashed].All(), truth.Lost)
 	}
-	counted, err := suite.Counted(t.Context(), app)
+	counted, err := suite.Carts.Counted(t.Context(), app)
 	s.must(err)
 	if got, want := counted.Pods[crashed].All(), truth.Pods[crashed].All(); got != want {
 		t.Errorf("the pod that crashed counted %d since then, but handled %d", got, want)
@@ -180,7 +180,7 @@ func TestShardedAppAfterACrash(t *testing.T) {
 	if got, want := counted.Pods[other].All(), first.Pods[other].All()+truth.Pods[other].All(); got != want {
 		t.Errorf("the other pod counted %d, but handled %d", got, want)
 	}
-	if held, err := suite.CountedSum(t.Context(), app, "stateful_shards"); err != nil || held[app.Stable()] != 100 {
+	if held, err := suite.Carts.CountedSum(t.Context(), app, "stateful_shards"); err != nil || held[app.Stable()] != 100 {
 		t.Errorf("the pods hold %v shards, want 100, each on one pod (error: %v)", held, err)
 	}
 }
@@ -188,11 +188,11 @@ func TestShardedAppAfterACrash(t *testing.T) {
 // sharded deploys test/sharded with a canary that fails 5 % of what it handles.
 func (s *scene) sharded() *kit.Cart {
 	s.Helper()
-	image, err := suite.ShardedImage(s.Context())
+	image, err := suite.Carts.ShardedImage(s.Context())
 	s.must(err)
-	app := suite.Sharded(s.ns, image)
-	s.must(suite.DeployCart(s.Context(), app))
-	s.must(suite.ReleaseCanary(s.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
+	app := suite.Carts.Sharded(s.ns, image)
+	s.must(suite.Carts.Deploy(s.Context(), app))
+	s.must(suite.Carts.ReleaseCanary(s.Context(), app, map[string]string{"FAIL_RATE": "0.05"}))
 	return app
 }
 
@@ -200,7 +200,7 @@ func (s *scene) sharded() *kit.Cart {
 // returns everything that the application has handled.
 func (s *scene) canaryOfFive(app *kit.Cart, requests int) *kit.Truth {
 	s.Helper()
-	clients, err := suite.Clients(s.Context(), app)
+	clients, err := suite.Carts.Clients(s.Context(), app)
 	s.must(err)
 	return s.canaryOfFiveBy(app, clients, requests)
 }
@@ -208,10 +208,10 @@ func (s *scene) canaryOfFive(app *kit.Cart, requests int) *kit.Truth {
 // canaryOfFiveBy does the same with clients that have sent requests before; its result includes those.
 func (s *scene) canaryOfFiveBy(app *kit.Cart, clients *kit.Clients, requests int) *kit.Truth {
 	s.Helper()
-	s.must(suite.WaitOneCluster(s.Context(), app))
-	s.must(suite.SplitCart(s.Context(), app, 5))
+	s.must(suite.Carts.WaitOneCluster(s.Context(), app))
+	s.must(suite.Carts.Split(s.Context(), app, 5))
 	// A canary that was scaled to zero now runs in another pod.
-	s.must(suite.WaitOneCluster(s.Context(), app))
+	s.must(suite.Carts.WaitOneCluster(s.Context(), app))
 	s.must(clients.SendUntil(s.Context(), app.Canary()))
 	s.must(clients.Send(s.Context(), requests))
 	truth := clients.Truth()
@@ -234,7 +234,7 @@ func (s *scene) canaryOfFiveBy(app *kit.Cart, clients *kit.Clients, requests int
 // sameAsCounted compares the truth with the pods' own counters. No request may be in flight.
 func (s *scene) sameAsCounted(app *kit.Cart, truth *kit.Truth) {
 	s.Helper()
-	counted, err := suite.Counted(s.Context(), app)
+	counted, err := suite.Carts.Counted(s.Context(), app)
 	s.must(err)
 	s.Logf("what the pods counted\n%s", counted)
 	for _, c := range []struct {
@@ -251,7 +251,7 @@ func (s *scene) sameAsCounted(app *kit.Cart, truth *kit.Truth) {
 		}
 	}
 	for _, family := range []string{"stateful_requests_started_total", "stateful_request_duration_seconds"} {
-		sums, err := suite.CountedSum(s.Context(), app, family)
+		sums, err := suite.Carts.CountedSum(s.Context(), app, family)
 		s.must(err)
 		for revision, handled := range truth.Handled {
 			if sums[revision] != handled.All() {

@@ -21,24 +21,24 @@ func TestRestartAndResyncAreSilent(t *testing.T) {
 	s.deploy("shop")
 	s.sink.exactly(t, birth)
 
-	s.must(suite.Restart(t.Context()))
-	s.must(suite.WaitLeader(t.Context()))
+	s.must(suite.Controller.Restart(t.Context()))
+	s.must(suite.Controller.WaitLeader(t.Context()))
 	// A new Service shows that the new process is working; by then it has read all the others.
 	s.deploy("witness")
 	s.sink.exactly(t, birth, about("witness"))
 	s.sink.exactly(t, birth, about("shop"))
 
 	// Changes of metadata are not releases.
-	s.must(suite.UpdateService(t.Context(), s.ns, "shop", func(svc *servingv1.Service) {
+	s.must(suite.Services.Update(t.Context(), s.ns, "shop", func(svc *servingv1.Service) {
 		svc.Annotations["example.com/touched"] = "true"
 		svc.Labels = map[string]string{"touched": "true"}
 	}))
-	_, err := suite.WaitService(t.Context(), s.ns, "shop", "")
+	_, err := suite.Services.Wait(t.Context(), s.ns, "shop", "")
 	s.must(err)
 	s.sink.exactly(t, birth, about("shop"))
 
-	s.must(suite.UpdateService(t.Context(), s.ns, "shop", func(svc *servingv1.Service) { kit.SetVersion(svc, "two") }))
-	_, err = suite.WaitService(t.Context(), s.ns, "shop", kit.RevisionName("shop", 2))
+	s.must(suite.Services.Update(t.Context(), s.ns, "shop", func(svc *servingv1.Service) { kit.SetVersion(svc, "two") }))
+	_, err = suite.Services.Wait(t.Context(), s.ns, "shop", kit.RevisionName("shop", 2))
 	s.must(err)
 	s.sink.exactly(t, slices.Concat(birth, []string{revisionReady, upgraded}), about("shop"))
 }

@@ -92,7 +92,7 @@ func (e event) String() string {
 
 // events returns all requests so far.
 func (k *sink) events(ctx context.Context) ([]event, error) {
-	path, err := suite.PodRequest(ctx, k.ns, k.selector)
+	path, err := suite.Workloads.Request(ctx, k.ns, k.selector)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func compactJSON(t *testing.T, data []byte) string {
 
 // fault sets the sink's response to the next requests.
 func (k *sink) fault(ctx context.Context, fault string) error {
-	path, err := suite.PodRequest(ctx, k.ns, k.selector)
+	path, err := suite.Workloads.Request(ctx, k.ns, k.selector)
 	if err != nil {
 		return err
 	}

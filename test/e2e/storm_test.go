@@ -64,21 +64,21 @@ func (s *storm) deployAll(names ...string) {
 	for _, name := range names {
 		all.Go(func() error {
 			ctx := s.Context()
-			if err := suite.CreateService(ctx, kit.App(s.ns, name, suite.app, "one")); err != nil {
+			if err := suite.Services.Create(ctx, kit.App(s.ns, name, suite.app, "one")); err != nil {
 				return err
 			}
 			first, second := kit.RevisionName(name, 1), kit.RevisionName(name, 2)
-			if _, err := suite.WaitService(ctx, s.ns, name, first); err != nil {
+			if _, err := suite.Services.Wait(ctx, s.ns, name, first); err != nil {
 				return err
 			}
-			err := suite.UpdateService(ctx, s.ns, name, func(svc *servingv1.Service) {
+			err := suite.Services.Update(ctx, s.ns, name, func(svc *servingv1.Service) {
 				kit.SetVersion(svc, "two")
 				kit.SetTraffic(svc, kit.Share{Revision: first, Percent: 100})
 			})
 			if err != nil {
 				return err
 			}
-			_, err = suite.WaitService(ctx, s.ns, name, second)
+			_, err = suite.Services.Wait(ctx, s.ns, name, second)
 			return err
 		})
 	}
@@ -94,7 +94,7 @@ func (s *storm) deployAll(names ...string) {
 func (s *storm) remove(name string) {
 	s.Helper()
 	s.names = slices.DeleteFunc(s.names, func(n string) bool { return n == name })
-	s.must(suite.DeleteService(s.Context(), s.ns, name))
+	s.must(suite.Services.Delete(s.Context(), s.ns, name))
 }
 
 // move gives a Service a split that it never had.
@@ -126,7 +126,7 @@ func (s *storm) next(name string) (request func(context.Context) error) {
 	s.asked[name] = oracle.NewSplit(map[string]int64{first: share, second: 100 - share})
 	return func(ctx context.Context) error {
 		return kit.Wait(ctx, time.Minute, "moving traffic of "+name, func(ctx context.Context) error {
-			err := suite.UpdateService(ctx, s.ns, name, func(svc *servingv1.Service) {
+			err := suite.Services.Update(ctx, s.ns, name, func(svc *servingv1.Service) {
 				kit.SetTraffic(svc, kit.Share{Revision: first, Percent: share}, kit.Share{Revision: second, Percent: 100 - share})
 			})
 			if err != nil {

@@ -26,14 +26,14 @@ func (s *scene) tracing() *kit.Collector {
 	s.must(err)
 	s.Logf("the Collector runs after %s", took(began))
 	configure := func(ctx context.Context, protocol, endpoint, rate string) error {
-		err := suite.Configure(ctx, "config-observability", map[string]string{"tracing-protocol": protocol, "tracing-endpoint": endpoint, "tracing-sampling-rate": rate})
+		err := suite.Controller.Configure(ctx, "config-observability", map[string]string{"tracing-protocol": protocol, "tracing-endpoint": endpoint, "tracing-sampling-rate": rate})
 		if err != nil {
 			return err
 		}
-		if err := suite.Restart(ctx); err != nil { // it reads this when it starts
+		if err := suite.Controller.Restart(ctx); err != nil { // it reads this when it starts
 			return err
 		}
-		return suite.WaitLeader(ctx)
+		return suite.Controller.WaitLeader(ctx)
 	}
 	s.Cleanup(func() { s.must(configure(context.WithoutCancel(s.Context()), "", "", "")) })
 	s.must(configure(s.Context(), "http/protobuf", c.Endpoint, "1"))
@@ -84,18 +84,18 @@ func TestOneTrace(t *testing.T) {
 	s.deploy("shop")
 	const pipeline, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	first, second := kit.RevisionName("shop", 1), kit.RevisionName("shop", 2)
-	s.must(suite.UpdateService(ctx, s.ns, "shop", func(svc *servingv1.Service) {
+	s.must(suite.Services.Update(ctx, s.ns, "shop", func(svc *servingv1.Service) {
 		kit.SetVersion(svc, "two")
 		metav1.SetMetaDataAnnotation(&svc.Spec.Template.ObjectMeta, "cdevents.knative-cdevents.dev/traceparent", "00-"+pipeline+"-"+parent+"-01")
 		metav1.SetMetaDataAnnotation(&svc.Spec.Template.ObjectMeta, "cdevents.knative-cdevents.dev/pipeline-started", ago(90*time.Second))
 		kit.SetTraffic(svc, kit.Share{Revision: first, Percent: 90}, kit.Share{Revision: second, Percent: 10})
 	}))
-	_, err := suite.WaitService(ctx, s.ns, "shop", second)
+	_, err := suite.Services.Wait(ctx, s.ns, "shop", second)
 	s.must(err)
 	s.traced(c, second, "build", "knative-revision.ready", "traffic shifted: ")
-	s.must(suite.Restart(ctx))
-	s.must(suite.WaitLeader(ctx))
-	s.must(suite.UpdateService(ctx, s.ns, "shop", func(svc *servingv1.Service) { kit.SetTraffic(svc, kit.Share{Revision: second, Percent: 100}) }))
+	s.must(suite.Controller.Restart(ctx))
+	s.must(suite.Controller.WaitLeader(ctx))
+	s.must(suite.Services.Update(ctx, s.ns, "shop", func(svc *servingv1.Service) { kit.SetTraffic(svc, kit.Share{Revision: second, Percent: 100}) }))
 	s.sink.atLeast(t, []string{upgraded}, about("shop"), func(e event) bool { return e.Header.Get("Ce-Type") == upgraded })
 	id, spans := s.traced(c, second, "build", "knative-revision.ready", "traffic shifted: ", "service.upgraded", "rollout of "+second, "send to ")
 	if id != pipeline {

@@ -42,13 +42,13 @@ func TestUninstallAndInstall(t *testing.T) {
 	t.Cleanup(func() {
 		// The next test needs a controller, whatever happened to this one.
 		ctx := context.WithoutCancel(t.Context())
-		if _, err := suite.Controller(ctx); err != nil {
-			s.must(suite.Install(ctx))
+		if _, err := suite.Controller.Deployment(ctx); err != nil {
+			s.must(suite.Controller.Install(ctx))
 		}
 	})
 	present, err := objects(t.Context())
 	s.must(err)
-	s.must(suite.Uninstall(t.Context()))
+	s.must(suite.Controller.Uninstall(t.Context()))
 	s.must(kit.Wait(t.Context(), time.Minute, "the objects from before the installation", func(ctx context.Context) error {
 		after, err := objects(ctx)
 		if err != nil {
@@ -70,16 +70,16 @@ func TestUninstallAndInstall(t *testing.T) {
 		t.Errorf("the Service still has a trace of the controller: %s", text)
 	}
 
-	s.must(suite.Install(t.Context()))
+	s.must(suite.Controller.Install(t.Context()))
 	s.source("source", service("sink"))
 	s.deploy("witness")
 	s.sink.exactly(t, birth, about("witness"))
 	// The baseline is silent: there are only the four events from before.
 	s.sink.exactly(t, birth, about("shop"))
 
-	s.must(suite.UpdateService(t.Context(), s.ns, "shop", func(svc *servingv1.Service) { kit.SetVersion(svc, "two") }))
+	s.must(suite.Services.Update(t.Context(), s.ns, "shop", func(svc *servingv1.Service) { kit.SetVersion(svc, "two") }))
 	s.sink.exactly(t, slices.Concat(birth, []string{revisionReady, upgraded}), about("shop"))
-	s.must(suite.DeleteService(t.Context(), s.ns, "shop"))
+	s.must(suite.Services.Delete(t.Context(), s.ns, "shop"))
 	s.sink.exactly(t, slices.Concat(birth, []string{revisionReady, upgraded, removed}), about("shop"))
 }
 

@@ -36,9 +36,9 @@ func TestGateThatWatches(t *testing.T) {
 	s.source("source", service("sink"), production)
 	app := s.sharded()
 	s.watches("4m")
-	s.must(suite.WaitOneCluster(ctx, app))
-	s.must(suite.SplitCart(ctx, app, 10))
-	s.must(suite.WaitOneCluster(ctx, app))
+	s.must(suite.Carts.WaitOneCluster(ctx, app))
+	s.must(suite.Carts.Split(ctx, app, 10))
+	s.must(suite.Carts.WaitOneCluster(ctx, app))
 	stop := s.sendTo(app)
 
 	run := s.verdict()
@@ -85,12 +85,12 @@ func TestGateOfACanaryThatTookEverything(t *testing.T) {
 	ctx := t.Context()
 	app := s.pekko()
 	app.Env = map[string]string{"APP_VERSION": "1"}
-	s.must(suite.DeployCart(ctx, app))
-	s.must(suite.ReleaseCanary(ctx, app, map[string]string{"APP_VERSION": "2", "FAIL_RATE": "0.05"}))
+	s.must(suite.Carts.Deploy(ctx, app))
+	s.must(suite.Carts.ReleaseCanary(ctx, app, map[string]string{"APP_VERSION": "2", "FAIL_RATE": "0.05"}))
 	s.watches("1m")
-	s.must(suite.WaitOneCluster(ctx, app))
-	s.must(suite.SplitCart(ctx, app, 5))
-	s.must(suite.WaitOneCluster(ctx, app))
+	s.must(suite.Carts.WaitOneCluster(ctx, app))
+	s.must(suite.Carts.Split(ctx, app, 5))
+	s.must(suite.Carts.WaitOneCluster(ctx, app))
 	defer s.sendTo(app)()
 	run := s.verdict()
 	undecided := run.Verdict == verdict.Inconclusive && slices.Contains(run.Reasons, string(verdict.BaselineMissing))
@@ -131,7 +131,7 @@ func (s *scene) verdict() *v1alpha1.GateRun {
 // sendTo sends requests to the sharded application until the returned function is called.
 func (s *scene) sendTo(app *kit.Cart, with ...func(*kit.Clients)) (stop func()) {
 	s.Helper()
-	clients, err := suite.Clients(s.Context(), app)
+	clients, err := suite.Carts.Clients(s.Context(), app)
 	s.must(err)
 	for _, set := range with {
 		set(clients)
@@ -176,7 +176,7 @@ func (s *scene) served(run *v1alpha1.GateRun) {
 		s.must(err)
 		return got.Status.Token
 	}
-	pods, err := suite.Pods(ctx)
+	pods, err := suite.Controller.Pods(ctx)
 	s.must(err)
 	for _, c := range []struct {
 		method, audience string

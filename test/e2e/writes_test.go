@@ -29,7 +29,7 @@ var questions = []string{"tokenreviews", "subjectaccessreviews"}
 // TestNoRightToWrite asks the API server, for every kind, whether the controller may write it in any namespace. Only the
 // project's own kinds are allowed.
 func TestNoRightToWrite(t *testing.T) {
-	user, err := suite.ServiceAccount(t.Context())
+	user, err := suite.Controller.ServiceAccount(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestNothingWasWritten(t *testing.T) {
 	if suite.audit == nil {
 		t.Skip("the audit log can be read only on the cluster made by test/cluster: make e2e")
 	}
-	user, err := suite.ServiceAccount(t.Context())
+	user, err := suite.Controller.ServiceAccount(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

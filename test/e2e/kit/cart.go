@@ -50,7 +50,7 @@ type Cart struct {
 const cartName = "cart"
 
 // Sharded returns the application of test/sharded, on protoactor-go.
-func (k *Kit) Sharded(namespace, image string) *Cart {
+func (k Carts) Sharded(namespace, image string) *Cart {
 	return &Cart{
 		Namespace: namespace, Image: image, manifests: k.Path("test", "sharded", "config"),
 		management: "9099", ask: "9099/members", hosts: func(body []byte) ([]string, error) {
@@ -67,7 +67,7 @@ func (k *Kit) Sharded(namespace, image string) *Cart {
 }
 
 // ShardedImage builds the image of test/sharded.
-func (k *Kit) ShardedImage(ctx context.Context) (string, error) {
+func (k Carts) ShardedImage(ctx context.Context) (string, error) {
 	return k.image(ctx, k.Path("test", "sharded"), ".")
 }
 
@@ -80,8 +80,8 @@ func (c *Cart) Canary() string { return RevisionName(cartName, 2) }
 // Selector selects the pods of all Revisions.
 func (c *Cart) Selector() string { return "serving.knative.dev/service=" + cartName }
 
-// DeployCart applies the manifests and waits until the first Revision is Ready and its pods form one cluster.
-func (k *Kit) DeployCart(ctx context.Context, c *Cart) error {
+// Deploy applies the manifests and waits until the first Revision is Ready and its pods form one cluster.
+func (k Carts) Deploy(ctx context.Context, c *Cart) error {
 	objects, err := manifests(c.manifests)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (k *Kit) DeployCart(ctx context.Context, c *Cart) error {
 			s.Namespace = c.Namespace
 			s.Spec.Template.Spec.Containers[0].Image = c.Image
 			c.change(&s, c.Env, c.Annotations)
-			if err := k.CreateService(ctx, &s); err != nil {
+			if err := k.Services.Create(ctx, &s); err != nil {
 				return err
 			}
 			continue
@@ -105,16 +105,16 @@ func (k *Kit) DeployCart(ctx context.Context, c *Cart) error {
 			return fmt.Errorf("creating %s %s: %w", o.GetKind(), o.GetName(), err)
 		}
 	}
-	if _, err := k.WaitService(ctx, c.Namespace, cartName, c.Stable()); err != nil {
-		return fmt.Errorf("%w; %s", err, k.whyPods(ctx, c.Namespace, c.Selector()))
+	if _, err := k.Services.Wait(ctx, c.Namespace, cartName, c.Stable()); err != nil {
+		return fmt.Errorf("%w; %s", err, k.Workloads.whyPods(ctx, c.Namespace, c.Selector()))
 	}
 	return k.WaitOneCluster(ctx, c)
 }
 
 // ReleaseCanary creates a second Revision with one pod, another environment and no traffic, and waits until it is Ready.
 // Give it traffic within a minute: Serving scales a Revision without traffic to zero.
-func (k *Kit) ReleaseCanary(ctx context.Context, c *Cart, env map[string]string) error {
-	err := k.UpdateService(ctx, c.Namespace, cartName, func(s *servingv1.Service) {
+func (k Carts) ReleaseCanary(ctx context.Context, c *Cart, env map[string]string) error {
+	err := k.Services.Update(ctx, c.Namespace, cartName, func(s *servingv1.Service) {
 		one := map[string]string{"autoscaling.knative.dev/min-scale": "1", "autoscaling.knative.dev/max-scale": "1"}
 		maps.Copy(one, c.CanaryAnnotations)
 		c.change(s, env, one)
@@ -123,17 +123,17 @@ func (k *Kit) ReleaseCanary(ctx context.Context, c *Cart, env map[string]string)
 	if err != nil {
 		return err
 	}
-	if _, err := k.WaitService(ctx, c.Namespace, cartName, c.Canary()); err != nil {
-		return fmt.Errorf("%w; %s", err, k.whyPods(ctx, c.Namespace, c.Selector()))
+	if _, err := k.Services.Wait(ctx, c.Namespace, cartName, c.Canary()); err != nil {
+		return fmt.Errorf("%w; %s", err, k.Workloads.whyPods(ctx, c.Namespace, c.Selector()))
 	}
 	return nil
 }
 
-// SplitCart gives the canary that percentage of the traffic, and waits until it is in effect.
+// Split gives the canary that percentage of the traffic, and waits until it is in effect.
 //
 // It patches the traffic alone, as a pipeline should: applying the manifests again would write the template too, which
 // creates a third Revision, or fails if the template has a name.
-func (k *Kit) SplitCart(ctx context.Context, c *Cart, canary int64) error {
+func (k Carts) Split(ctx context.Context, c *Cart, canary int64) error {
 	var targets []any
 	for _, t := range []Share{{c.Stable(), 100 - canary}, {c.Canary(), canary}} {
 		target := map[string]any{"revisionName": t.Revision, "percent": t.Percent, "latestRevision": false}
@@ -153,12 +153,12 @@ func (k *Kit) SplitCart(ctx context.Context, c *Cart, canary int64) error {
 	if err != nil {
 		return fmt.Errorf("splitting the traffic: %w", err)
 	}
-	_, err = k.WaitService(ctx, c.Namespace, cartName, "")
+	_, err = k.Services.Wait(ctx, c.Namespace, cartName, "")
 	return err
 }
 
-// CartURL returns the URL for clients.
-func (k *Kit) CartURL(ctx context.Context, c *Cart) (*url.URL, error) {
+// URL returns the URL for clients.
+func (k Carts) URL(ctx context.Context, c *Cart) (*url.URL, error) {
 	s, err := k.Serving.ServingV1().Services(c.Namespace).Get(ctx, cartName, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("asking for the Service's URL: %w", err)
@@ -170,9 +170,9 @@ func (k *Kit) CartURL(ctx context.Context, c *Cart) (*url.URL, error) {
 }
 
 // WaitOneCluster waits until each pod of the Service has exactly the Service's pods as members.
-func (k *Kit) WaitOneCluster(ctx context.Context, c *Cart) error {
+func (k Carts) WaitOneCluster(ctx context.Context, c *Cart) error {
 	return Wait(ctx, patience, "one cluster of all Revisions", func(ctx context.Context) error {
-		views, pods, err := k.CartViews(ctx, c)
+		views, pods, err := k.Views(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -189,10 +189,10 @@ func (k *Kit) WaitOneCluster(ctx context.Context, c *Cart) error {
 	})
 }
 
-// CartViews returns each running pod's sorted list of members by address, and the pods' own addresses. The list of a
+// Views returns each running pod's sorted list of members by address, and the pods' own addresses. The list of a
 // pod that does not answer is empty.
-func (k *Kit) CartViews(ctx context.Context, c *Cart) (views map[string][]string, addresses map[string]string, err error) {
-	pods, err := k.CartPods(ctx, c)
+func (k Carts) Views(ctx context.Context, c *Cart) (views map[string][]string, addresses map[string]string, err error) {
+	pods, err := k.Pods(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -212,9 +212,9 @@ func (k *Kit) CartViews(ctx context.Context, c *Cart) (views map[string][]string
 	return views, addresses, nil
 }
 
-// CartPods returns the running pods of all Revisions, without those that are being deleted.
-func (k *Kit) CartPods(ctx context.Context, c *Cart) ([]corev1.Pod, error) {
-	pods, err := k.pods(ctx, c.Namespace, c.Selector())
+// Pods returns the running pods of all Revisions, without those that are being deleted.
+func (k Carts) Pods(ctx context.Context, c *Cart) ([]corev1.Pod, error) {
+	pods, err := k.Workloads.pods(ctx, c.Namespace, c.Selector())
 	return slices.DeleteFunc(pods, func(p corev1.Pod) bool {
 		return p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodRunning
 	}), err
@@ -225,8 +225,8 @@ type ShardOwner struct{ Revision, Pod string }
 
 // ShardOwners returns which pod has each cart shard, from what the pods say at their management port. A shard that two pods
 // claim is an error.
-func (k *Kit) ShardOwners(ctx context.Context, c *Cart) (map[string]ShardOwner, error) {
-	pods, err := k.CartPods(ctx, c)
+func (k Carts) ShardOwners(ctx context.Context, c *Cart) (map[string]ShardOwner, error) {
+	pods, err := k.Pods(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +251,7 @@ func (k *Kit) ShardOwners(ctx context.Context, c *Cart) (map[string]ShardOwner, 
 }
 
 // askPod sends a request to a port of a pod through the API server.
-func (k *Kit) askPod(ctx context.Context, p *corev1.Pod, port, path string) ([]byte, error) {
+func (k Carts) askPod(ctx context.Context, p *corev1.Pod, port, path string) ([]byte, error) {
 	body, err := k.Kube.CoreV1().RESTClient().Get().
 		AbsPath("/api/v1/namespaces", p.Namespace, "pods", p.Name+":"+port, "proxy", path).DoRaw(ctx)
 	if err != nil {
@@ -260,9 +260,9 @@ func (k *Kit) askPod(ctx context.Context, p *corev1.Pod, port, path string) ([]b
 	return body, nil
 }
 
-// CrashCart crashes the application in one pod, and waits until the kubelet has restarted it in the same pod and all
+// Crash crashes the application in one pod, and waits until the kubelet has restarted it in the same pod and all
 // pods form one cluster. Only test/sharded supports it.
-func (k *Kit) CrashCart(ctx context.Context, c *Cart, pod string) error {
+func (k Carts) Crash(ctx context.Context, c *Cart, pod string) error {
 	path := []string{"/api/v1/namespaces", c.Namespace, "pods", pod + ":9099", "proxy", "crash"}
 	// The process ends before it responds.
 	err := k.Kube.CoreV1().RESTClient().Post().AbsPath(path...).Do(ctx).Error()
@@ -279,7 +279,7 @@ func (k *Kit) CrashCart(ctx context.Context, c *Cart, pod string) error {
 				return nil
 			}
 		}
-		return NotYet("%s", k.whyPods(ctx, c.Namespace, c.Selector()))
+		return NotYet("%s", k.Workloads.whyPods(ctx, c.Namespace, c.Selector()))
 	})
 	if err != nil {
 		return err

@@ -94,7 +94,7 @@ func (c ClusterAPI) render(name string, values map[string]any) (string, error) {
 }
 
 // HasClusterAPI reports whether a release of Cluster API is installed that serves the same version of its kinds.
-func (k *Kit) HasClusterAPI(ctx context.Context, c ClusterAPI) (bool, error) {
+func (k Environments) HasClusterAPI(ctx context.Context, c ClusterAPI) (bool, error) {
 	_, err := k.Dynamic.Resource(c.Clusters()).List(ctx, metav1.ListOptions{Limit: 1})
 	if apierrors.IsNotFound(err) {
 		return false, nil
@@ -106,7 +106,7 @@ func (k *Kit) HasClusterAPI(ctx context.Context, c ClusterAPI) (bool, error) {
 }
 
 // InstallClusterAPI installs a release on the cluster made by test/cluster, and returns when its webhooks answer.
-func (k *Kit) InstallClusterAPI(ctx context.Context, c ClusterAPI) error {
+func (k Environments) InstallClusterAPI(ctx context.Context, c ClusterAPI) error {
 	if err := k.cluster(ctx, "up", "--with", c.Part); err != nil {
 		return err
 	}
@@ -114,13 +114,13 @@ func (k *Kit) InstallClusterAPI(ctx context.Context, c ClusterAPI) error {
 }
 
 // RemoveClusterAPI removes a release, with all objects of its kinds.
-func (k *Kit) RemoveClusterAPI(ctx context.Context, c ClusterAPI) error {
+func (k Environments) RemoveClusterAPI(ctx context.Context, c ClusterAPI) error {
 	return k.cluster(ctx, "remove", c.Part)
 }
 
 // waitClusterAPI waits until the API server reaches all webhooks of a class. Available Deployments are not enough: the
 // rules for their Services follow a little later.
-func (k *Kit) waitClusterAPI(ctx context.Context, c ClusterAPI) error {
+func (k Environments) waitClusterAPI(ctx context.Context, c ClusterAPI) error {
 	class, err := c.Class("question")
 	if err != nil {
 		return err
@@ -134,12 +134,12 @@ func (k *Kit) waitClusterAPI(ctx context.Context, c ClusterAPI) error {
 }
 
 // PatchCluster changes a cluster with a JSON patch of one operation.
-func (k *Kit) PatchCluster(ctx context.Context, c ClusterAPI, namespace, name, op, path string, value any) error {
+func (k Environments) PatchCluster(ctx context.Context, c ClusterAPI, namespace, name, op, path string, value any) error {
 	return k.patch(ctx, k.Dynamic.Resource(c.Clusters()).Namespace(namespace), name, op, path, value)
 }
 
 // PatchControlPlane changes the control plane of a cluster without a topology, with a JSON patch of one operation.
-func (k *Kit) PatchControlPlane(ctx context.Context, c ClusterAPI, namespace, name, op, path string, value any) error {
+func (k Environments) PatchControlPlane(ctx context.Context, c ClusterAPI, namespace, name, op, path string, value any) error {
 	return k.patch(ctx, k.Dynamic.Resource(c.ControlPlanes()).Namespace(namespace), name, op, path, value)
 }
 
@@ -159,7 +159,7 @@ func (k *Kit) patch(ctx context.Context, of dynamic.ResourceInterface, name, op,
 }
 
 // WaitCluster waits until a cluster is as wanted; want returns NotYet while it is not.
-func (k *Kit) WaitCluster(ctx context.Context, c ClusterAPI, namespace, name string, atMost time.Duration, want func(*unstructured.Unstructured) error) error {
+func (k Environments) WaitCluster(ctx context.Context, c ClusterAPI, namespace, name string, atMost time.Duration, want func(*unstructured.Unstructured) error) error {
 	return Wait(ctx, atMost, "cluster "+name, func(ctx context.Context) error {
 		o, err := k.Dynamic.Resource(c.Clusters()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -170,7 +170,7 @@ func (k *Kit) WaitCluster(ctx context.Context, c ClusterAPI, namespace, name str
 }
 
 // WaitClusterGone waits until a cluster does not exist.
-func (k *Kit) WaitClusterGone(ctx context.Context, c ClusterAPI, namespace, name string, atMost time.Duration) error {
+func (k Environments) WaitClusterGone(ctx context.Context, c ClusterAPI, namespace, name string, atMost time.Duration) error {
 	return Wait(ctx, atMost, "the deletion of cluster "+name, func(ctx context.Context) error {
 		_, err := k.Dynamic.Resource(c.Clusters()).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -258,7 +258,7 @@ const machines = "capd-system"
 
 // SteadyMachines lets the program that keeps machines in memory be stopped for longer than its liveness probe allows.
 // It restarts it, so no cluster may exist yet.
-func (k *Kit) SteadyMachines(ctx context.Context, c ClusterAPI) error {
+func (k Environments) SteadyMachines(ctx context.Context, c ClusterAPI) error {
 	all := k.Kube.AppsV1().Deployments(machines)
 	patch := []byte(`[{"op": "remove", "path": "/spec/template/spec/containers/0/livenessProbe"}]`)
 	d, err := all.Patch(ctx, "capd-controller-manager", types.JSONPatchType, patch, metav1.PatchOptions{})
@@ -283,8 +283,8 @@ func (k *Kit) SteadyMachines(ctx context.Context, c ClusterAPI) error {
 
 // SignalMachines sends STOP or CONT to the program that keeps the machines and their API servers in its memory, so that all clusters
 // stop answering.
-func (k *Kit) SignalMachines(ctx context.Context, signal string) error {
-	pods, err := k.pods(ctx, machines, "")
+func (k Environments) SignalMachines(ctx context.Context, signal string) error {
+	pods, err := k.Workloads.pods(ctx, machines, "")
 	if err != nil {
 		return err
 	}

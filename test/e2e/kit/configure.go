@@ -12,7 +12,7 @@ import (
 )
 
 // Configure sets values in a ConfigMap of the controller; an empty value removes the key.
-func (k *Kit) Configure(ctx context.Context, name string, values map[string]string) error {
+func (k Controller) Configure(ctx context.Context, name string, values map[string]string) error {
 	data := map[string]any{}
 	for key, value := range values {
 		data[key] = value

@@ -15,12 +15,12 @@ import (
 )
 
 // Scrape returns a pod's own metrics by family. Port and path come from the pod's annotations.
-func (k *Kit) Scrape(ctx context.Context, p *corev1.Pod) (map[string]*dto.MetricFamily, error) {
+func (k Workloads) Scrape(ctx context.Context, p *corev1.Pod) (map[string]*dto.MetricFamily, error) {
 	return k.families(ctx, p, p.Annotations["stateful.knative-cdevents.dev/metrics-port"], p.Annotations["stateful.knative-cdevents.dev/metrics-path"])
 }
 
-func (k *Kit) families(ctx context.Context, p *corev1.Pod, port, path string) (map[string]*dto.MetricFamily, error) {
-	body, err := k.askPod(ctx, p, port, path)
+func (k Workloads) families(ctx context.Context, p *corev1.Pod, port, path string) (map[string]*dto.MetricFamily, error) {
+	body, err := k.Carts.askPod(ctx, p, port, path)
 	if err != nil {
 		return nil, err
 	}
@@ -34,14 +34,14 @@ func (k *Kit) families(ctx context.Context, p *corev1.Pod, port, path string) (m
 
 // Counted sums the counters of all running pods by the neutral contract, in the form of a Truth. A counter with an entry
 // label has no outcomes by entry, so entry is in Matrix only.
-func (k *Kit) Counted(ctx context.Context, c *Cart) (*Truth, error) {
-	pods, err := k.CartPods(ctx, c)
+func (k Carts) Counted(ctx context.Context, c *Cart) (*Truth, error) {
+	pods, err := k.Pods(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	sum := newTruth()
 	for _, p := range pods {
-		families, err := k.Scrape(ctx, &p)
+		families, err := k.Workloads.Scrape(ctx, &p)
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +68,7 @@ func (k *Kit) Counted(ctx context.Context, c *Cart) (*Truth, error) {
 
 // CountedSum sums one family over all running pods, by Revision. For a histogram it sums the counts or, if the name ends
 // in "_sum", the sums.
-func (k *Kit) CountedSum(ctx context.Context, c *Cart, family string) (map[string]int, error) {
+func (k Carts) CountedSum(ctx context.Context, c *Cart, family string) (map[string]int, error) {
 	sum := map[string]int{}
 	err := k.scrapeAll(ctx, c, func(p *corev1.Pod, families map[string]*dto.MetricFamily) {
 		revision := p.Labels["serving.knative.dev/revision"]
@@ -86,7 +86,7 @@ func (k *Kit) CountedSum(ctx context.Context, c *Cart, family string) (map[strin
 }
 
 // CountedBy sums one family over all running pods, by the value of a label.
-func (k *Kit) CountedBy(ctx context.Context, c *Cart, family, label string) (map[string]int, error) {
+func (k Carts) CountedBy(ctx context.Context, c *Cart, family, label string) (map[string]int, error) {
 	sum := map[string]int{}
 	err := k.scrapeAll(ctx, c, func(_ *corev1.Pod, families map[string]*dto.MetricFamily) {
 		for labels, n := range values(families[family]) {
@@ -97,13 +97,13 @@ func (k *Kit) CountedBy(ctx context.Context, c *Cart, family, label string) (map
 }
 
 // scrapeAll reads the metrics of all running pods.
-func (k *Kit) scrapeAll(ctx context.Context, c *Cart, each func(*corev1.Pod, map[string]*dto.MetricFamily)) error {
-	pods, err := k.CartPods(ctx, c)
+func (k Carts) scrapeAll(ctx context.Context, c *Cart, each func(*corev1.Pod, map[string]*dto.MetricFamily)) error {
+	pods, err := k.Pods(ctx, c)
 	if err != nil {
 		return err
 	}
 	for _, p := range pods {
-		families, err := k.Scrape(ctx, &p)
+		families, err := k.Workloads.Scrape(ctx, &p)
 		if err != nil {
 			return err
 		}

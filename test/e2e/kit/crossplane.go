@@ -44,17 +44,17 @@ var (
 )
 
 // InstallCrossplane installs Crossplane on the cluster made by test/cluster.
-func (k *Kit) InstallCrossplane(ctx context.Context) error {
+func (k Environments) InstallCrossplane(ctx context.Context) error {
 	return k.cluster(ctx, "up", "--with", "crossplane")
 }
 
 // RemoveCrossplane removes it, with all objects of its kinds.
-func (k *Kit) RemoveCrossplane(ctx context.Context) error {
+func (k Environments) RemoveCrossplane(ctx context.Context) error {
 	return k.cluster(ctx, "remove", "crossplane")
 }
 
 // HasCrossplane reports whether Crossplane is installed.
-func (k *Kit) HasCrossplane(ctx context.Context) (bool, error) {
+func (k Environments) HasCrossplane(ctx context.Context) (bool, error) {
 	_, err := k.Dynamic.Resource(crds).Get(ctx, xrds.GroupResource().String(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil
@@ -87,7 +87,7 @@ func (k *Kit) LabelCRDs(ctx context.Context, key, value string, of ...schema.Gro
 }
 
 // InstallCrossplaneKinds installs the composites of the tests, and waits until they can be created.
-func (k *Kit) InstallCrossplaneKinds(ctx context.Context) error {
+func (k Environments) InstallCrossplaneKinds(ctx context.Context) error {
 	if err := k.Apply(ctx, "default", crossplaneKinds); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (k *Kit) InstallCrossplaneKinds(ctx context.Context) error {
 
 // RemoveCrossplaneKinds removes the composites of the tests, and before them all objects of these kinds: Crossplane does
 // not remove the definition of a namespaced composite as long as there is one.
-func (k *Kit) RemoveCrossplaneKinds(ctx context.Context) error {
+func (k Environments) RemoveCrossplaneKinds(ctx context.Context) error {
 	for _, r := range []schema.GroupVersionResource{ClusterClaims, CompositeClusters, TeamClusters, FleetClusters} {
 		err := Wait(ctx, patience, "the end of all "+r.Resource, func(ctx context.Context) error {
 			list, err := k.Dynamic.Resource(r).List(ctx, metav1.ListOptions{})
@@ -220,7 +220,7 @@ func (k *Kit) Merge(ctx context.Context, of schema.GroupVersionResource, namespa
 }
 
 // Composed returns the resources that a composite of that name consists of.
-func (k *Kit) Composed(ctx context.Context, of schema.GroupVersionResource, namespace, composite string) ([]unstructured.Unstructured, error) {
+func (k Environments) Composed(ctx context.Context, of schema.GroupVersionResource, namespace, composite string) ([]unstructured.Unstructured, error) {
 	list, err := k.Dynamic.Resource(of).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: "crossplane.io/composite=" + composite})
 	if err != nil {
 		return nil, fmt.Errorf("listing the resources of %s: %w", composite, err)

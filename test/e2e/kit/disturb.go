@@ -13,7 +13,7 @@ import (
 )
 
 // Delete deletes a pod of the controller, with its own grace period or with the given one.
-func (k *Kit) Delete(ctx context.Context, pod string, grace *int64) error {
+func (k Controller) Delete(ctx context.Context, pod string, grace *int64) error {
 	err := k.Kube.CoreV1().Pods(Namespace).Delete(ctx, pod, metav1.DeleteOptions{GracePeriodSeconds: grace})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting pod %s: %w", pod, err)
@@ -23,7 +23,7 @@ func (k *Kit) Delete(ctx context.Context, pod string, grace *int64) error {
 
 // Crash ends a pod of the controller as a failing node does. Deletion is not enough: even without a grace period, the
 // kubelet allows two seconds, in which the pod would release its leases.
-func (k *Kit) Crash(ctx context.Context, pod string) error {
+func (k Controller) Crash(ctx context.Context, pod string) error {
 	if err := k.Signal(ctx, "KILL", pod); err != nil {
 		return err
 	}
@@ -32,22 +32,22 @@ func (k *Kit) Crash(ctx context.Context, pod string) error {
 }
 
 // Signal sends KILL, STOP or CONT to all processes of a pod of the controller.
-func (k *Kit) Signal(ctx context.Context, signal, pod string) error {
+func (k Controller) Signal(ctx context.Context, signal, pod string) error {
 	p, err := k.Kube.CoreV1().Pods(Namespace).Get(ctx, pod, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("sending %s to pod %s: %w", signal, pod, err)
 	}
-	return k.SignalPod(ctx, signal, p)
+	return k.Workloads.Signal(ctx, signal, p)
 }
 
-// SignalPod sends KILL, STOP or CONT to all processes of any pod.
-func (k *Kit) SignalPod(ctx context.Context, signal string, p *corev1.Pod) error {
+// Signal sends KILL, STOP or CONT to all processes of any pod.
+func (k Workloads) Signal(ctx context.Context, signal string, p *corev1.Pod) error {
 	return k.cluster(ctx, "signal", signal, string(p.UID))
 }
 
-// CrashPod ends any pod as a failing node does: no process of it gets time to end.
-func (k *Kit) CrashPod(ctx context.Context, p *corev1.Pod) error {
-	if err := k.SignalPod(ctx, "KILL", p); err != nil {
+// Crash ends any pod as a failing node does: no process of it gets time to end.
+func (k Workloads) Crash(ctx context.Context, p *corev1.Pod) error {
+	if err := k.Signal(ctx, "KILL", p); err != nil {
 		return err
 	}
 	now := int64(0)
@@ -75,13 +75,13 @@ func (k *Kit) cluster(ctx context.Context, args ...string) error {
 }
 
 // Pods returns the controller's pods.
-func (k *Kit) Pods(ctx context.Context) ([]corev1.Pod, error) {
-	return k.pods(ctx, Namespace, controllers)
+func (k Controller) Pods(ctx context.Context) ([]corev1.Pod, error) {
+	return k.Workloads.pods(ctx, Namespace, controllers)
 }
 
 // Leaders returns the holders of the controller's leases by lease: pod names, empty for a lease that has been
 // released.
-func (k *Kit) Leaders(ctx context.Context) (map[string]string, error) {
+func (k Controller) Leaders(ctx context.Context) (map[string]string, error) {
 	leases, err := k.Kube.CoordinationV1().Leases(Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("listing the controller's leases: %w", err)

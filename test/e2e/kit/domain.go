@@ -15,7 +15,7 @@ import (
 var domainClaims = schema.GroupVersionResource{Group: "networking.internal.knative.dev", Version: "v1alpha1", Resource: "clusterdomainclaims"}
 
 // ClaimDomain gives a domain to a namespace, which an operator must do before a DomainMapping can be Ready.
-func (k *Kit) ClaimDomain(ctx context.Context, domain, namespace string) error {
+func (k Services) ClaimDomain(ctx context.Context, domain, namespace string) error {
 	claim := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": domainClaims.GroupVersion().String(), "kind": "ClusterDomainClaim",
 		"metadata": map[string]any{"name": domain}, "spec": map[string]any{"namespace": namespace},
@@ -27,7 +27,7 @@ func (k *Kit) ClaimDomain(ctx context.Context, domain, namespace string) error {
 }
 
 // UnclaimDomain reverts ClaimDomain.
-func (k *Kit) UnclaimDomain(ctx context.Context, domain string) error {
+func (k Services) UnclaimDomain(ctx context.Context, domain string) error {
 	err := k.Dynamic.Resource(domainClaims).Delete(ctx, domain, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting the claim for domain %s: %w", domain, err)

@@ -13,7 +13,7 @@ import (
 
 // GrantEnvironments lets the controller read the kinds of environments that config/optional/environments names. It returns
 // what was applied.
-func (k *Kit) GrantEnvironments(ctx context.Context) (applied string, err error) {
+func (k Environments) GrantEnvironments(ctx context.Context) (applied string, err error) {
 	files, err := filepath.Glob(k.Path("config", "optional", "environments", "*.yaml"))
 	if err != nil {
 		return "", fmt.Errorf("looking for the roles of environments: %w", err)

@@ -22,7 +22,7 @@ type Ingress struct {
 
 // Ingress finds the ingress: DEMO_INGRESS (for example http://203.0.113.7), else that of the cluster made by
 // test/cluster, else the Services' own names.
-func (k *Kit) Ingress(ctx context.Context) (*Ingress, error) {
+func (k Services) Ingress(ctx context.Context) (*Ingress, error) {
 	in := &Ingress{client: &http.Client{
 		Timeout: 10 * time.Second,
 		// One connection per request, so that the ingress chooses a Revision each time.

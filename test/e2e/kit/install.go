@@ -23,7 +23,7 @@ const patience = 2 * time.Minute
 
 // Install builds the controller from this checkout, applies config/ like "ko apply -f config/", and waits until the
 // controller is available.
-func (k *Kit) Install(ctx context.Context) error {
+func (k Controller) Install(ctx context.Context) error {
 	var err error
 	if k.Own() {
 		_, err = run(ctx, k.root, nil, k.program, "apply", "-C", k.root, "-f", k.Path("config"))
@@ -36,12 +36,12 @@ func (k *Kit) Install(ctx context.Context) error {
 	if err := k.WaitWebhook(ctx); err != nil {
 		return err
 	}
-	return k.WaitController(ctx)
+	return k.WaitAvailable(ctx)
 }
 
 // WaitWebhook waits until the API server reaches the webhook. A certificate and a Ready pod are not enough; only a
 // request shows it.
-func (k *Kit) WaitWebhook(ctx context.Context) error {
+func (k Controller) WaitWebhook(ctx context.Context) error {
 	source := &v1alpha1.CDEventSource{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.SourceKind.Kind},
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "question"},
@@ -50,7 +50,7 @@ func (k *Kit) WaitWebhook(ctx context.Context) error {
 		// This source has no sink and must be rejected.
 		_, err := k.Ours.CDEventSources(Namespace).Create(ctx, source, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil || !strings.Contains(err.Error(), "neither ref nor uri") {
-			return NotYet("the answer for a source without a sink is: %v; %s", err, k.whyPods(ctx, Namespace, "app.kubernetes.io/component=webhook"))
+			return NotYet("the answer for a source without a sink is: %v; %s", err, k.Workloads.whyPods(ctx, Namespace, "app.kubernetes.io/component=webhook"))
 		}
 		patch := []byte(`{"data":{"no-setting":"true"}}`)
 		_, err = k.Kube.CoreV1().ConfigMaps(Namespace).
@@ -63,7 +63,7 @@ func (k *Kit) WaitWebhook(ctx context.Context) error {
 }
 
 // Uninstall removes everything in config/, like "ko delete -f config/".
-func (k *Kit) Uninstall(ctx context.Context) error {
+func (k Controller) Uninstall(ctx context.Context) error {
 	env, err := k.kubectlPath(ctx)
 	if err != nil {
 		return err
@@ -85,8 +85,8 @@ func (k *Kit) Uninstall(ctx context.Context) error {
 	})
 }
 
-// Controller returns the Deployment of the controller.
-func (k *Kit) Controller(ctx context.Context) (*appsv1.Deployment, error) {
+// Deployment returns the Deployment of the controller.
+func (k Controller) Deployment(ctx context.Context) (*appsv1.Deployment, error) {
 	d, err := k.Kube.AppsV1().Deployments(Namespace).Get(ctx, "controller", metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("reading the controller's Deployment: %w", err)
@@ -98,27 +98,27 @@ func (k *Kit) Controller(ctx context.Context) (*appsv1.Deployment, error) {
 const controllers = "app.kubernetes.io/name=" + Namespace + ",app.kubernetes.io/component=controller"
 
 // ServiceAccount returns the user name of the controller.
-func (k *Kit) ServiceAccount(ctx context.Context) (string, error) {
-	d, err := k.Controller(ctx)
+func (k Controller) ServiceAccount(ctx context.Context) (string, error) {
+	d, err := k.Deployment(ctx)
 	if err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("system:serviceaccount:%s:%s", Namespace, d.Spec.Template.Spec.ServiceAccountName), nil
 }
 
-// WaitController waits until the controller's Deployment is rolled out, and no older pod is left.
-func (k *Kit) WaitController(ctx context.Context) error {
+// WaitAvailable waits until the controller's Deployment is rolled out, and no older pod is left.
+func (k Controller) WaitAvailable(ctx context.Context) error {
 	return Wait(ctx, patience, "the controller", func(ctx context.Context) error {
-		d, err := k.Controller(ctx)
+		d, err := k.Deployment(ctx)
 		if err != nil {
 			return err
 		}
 		want := *d.Spec.Replicas
 		s := d.Status
 		if s.ObservedGeneration < d.Generation || s.UpdatedReplicas != want || s.AvailableReplicas != want || s.Replicas != want {
-			return NotYet("%d of %d replicas available; %s", s.AvailableReplicas, want, k.whyPods(ctx, Namespace, controllers))
+			return NotYet("%d of %d replicas available; %s", s.AvailableReplicas, want, k.Workloads.whyPods(ctx, Namespace, controllers))
 		}
-		pods, err := k.pods(ctx, Namespace, controllers)
+		pods, err := k.Workloads.pods(ctx, Namespace, controllers)
 		if err != nil {
 			return err
 		}
@@ -130,8 +130,8 @@ func (k *Kit) WaitController(ctx context.Context) error {
 }
 
 // Scale sets the number of the controller's replicas, and waits until it is reached.
-func (k *Kit) Scale(ctx context.Context, replicas int) error {
-	d, err := k.Controller(ctx)
+func (k Controller) Scale(ctx context.Context, replicas int) error {
+	d, err := k.Deployment(ctx)
 	if err != nil {
 		return err
 	}
@@ -139,26 +139,26 @@ func (k *Kit) Scale(ctx context.Context, replicas int) error {
 	if _, err := k.Kube.AppsV1().Deployments(Namespace).Patch(ctx, d.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("scaling the controller to %d: %w", replicas, err)
 	}
-	return k.WaitController(ctx)
+	return k.WaitAvailable(ctx)
 }
 
 // Restart deletes the controller's pods without a grace period, as if their node failed, and waits for new ones.
-func (k *Kit) Restart(ctx context.Context) error {
+func (k Controller) Restart(ctx context.Context) error {
 	now := int64(0)
 	err := k.Kube.CoreV1().Pods(Namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{LabelSelector: controllers})
 	if err != nil {
 		return fmt.Errorf("deleting the controller's pods: %w", err)
 	}
-	return k.WaitController(ctx)
+	return k.WaitAvailable(ctx)
 }
 
-// ControllerLog returns the last lines of the controller's logs.
-func (k *Kit) ControllerLog(ctx context.Context, lines int64) string {
-	return k.Logs(ctx, Namespace, controllers, lines)
+// Log returns the last lines of the controller's logs.
+func (k Controller) Log(ctx context.Context, lines int64) string {
+	return k.Workloads.Logs(ctx, Namespace, controllers, lines)
 }
 
 // Logs returns the last lines of the logs of pods, for people. If a log cannot be read, it contains the error instead.
-func (k *Kit) Logs(ctx context.Context, namespace, selector string, lines int64) string {
+func (k Workloads) Logs(ctx context.Context, namespace, selector string, lines int64) string {
 	pods, err := k.pods(ctx, namespace, selector)
 	if err != nil {
 		return err.Error()
@@ -177,7 +177,7 @@ func (k *Kit) Logs(ctx context.Context, namespace, selector string, lines int64)
 	return b.String()
 }
 
-func (k *Kit) pods(ctx context.Context, namespace, selector string) ([]corev1.Pod, error) {
+func (k Workloads) pods(ctx context.Context, namespace, selector string) ([]corev1.Pod, error) {
 	list, err := k.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
 		return nil, fmt.Errorf("listing the pods of %s: %w", namespace, err)
@@ -188,7 +188,7 @@ func (k *Kit) pods(ctx context.Context, namespace, selector string) ([]corev1.Po
 }
 
 // whyPods describes the state of pods that are not Ready.
-func (k *Kit) whyPods(ctx context.Context, namespace, selector string) string {
+func (k Workloads) whyPods(ctx context.Context, namespace, selector string) string {
 	pods, err := k.pods(ctx, namespace, selector)
 	if err != nil {
 		return err.Error()
@@ -211,9 +211,9 @@ func (k *Kit) whyPods(ctx context.Context, namespace, selector string) string {
 
 // WaitLeader waits until a running pod holds every lease of the controller. A killed pod holds its leases until they
 // expire.
-func (k *Kit) WaitLeader(ctx context.Context) error {
+func (k Controller) WaitLeader(ctx context.Context) error {
 	return Wait(ctx, patience, "a leader", func(ctx context.Context) error {
-		pods, err := k.pods(ctx, Namespace, controllers)
+		pods, err := k.Workloads.pods(ctx, Namespace, controllers)
 		if err != nil {
 			return err
 		}

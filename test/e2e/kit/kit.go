@@ -41,9 +41,35 @@ type Kit struct {
 	// Ours is the client for this project's kinds.
 	Ours *client.Clientset
 
+	// What the tests drive, each with methods of its own.
+	Controller   Controller
+	Services     Services
+	Carts        Carts
+	Workloads    Workloads
+	Environments Environments
+	Flows        Flows
+	Prometheus   Prometheus
+
 	root    string
 	program string
 }
+
+type (
+	// Controller is the controller under test: its installation, its replicas, their leases and metrics.
+	Controller struct{ *Kit }
+	// Services are Knative Services, their domains and the ingress in front of them.
+	Services struct{ *Kit }
+	// Carts are the sharded applications, and the requests to them.
+	Carts struct{ *Kit }
+	// Workloads are pods and what runs in them.
+	Workloads struct{ *Kit }
+	// Environments are Cluster API, Crossplane, and objects of their kinds.
+	Environments struct{ *Kit }
+	// Flows are the Tekton flows of the documentation.
+	Flows struct{ *Kit }
+	// Prometheus is the cluster's Prometheus.
+	Prometheus struct{ *Kit }
+)
 
 // New connects to the cluster of KUBECONFIG.
 func New(ctx context.Context) (*Kit, error) {
@@ -56,6 +82,8 @@ func New(ctx context.Context) (*Kit, error) {
 	// The API server's warnings are irrelevant here.
 	config.WarningHandler = rest.NoWarnings{}
 	k := &Kit{Config: config, program: os.Getenv("CLUSTER_PROGRAM")}
+	k.Controller, k.Services, k.Carts, k.Workloads = Controller{k}, Services{k}, Carts{k}, Workloads{k}
+	k.Environments, k.Flows, k.Prometheus = Environments{k}, Flows{k}, Prometheus{k}
 	root, rerr := run(ctx, "", nil, "go", "list", "-m", "-f", "{{.Dir}}", product)
 	k.root = strings.TrimSpace(root)
 	var errs [4]error

@@ -25,7 +25,7 @@ type Locks struct {
 
 // Locks asks the program of test/apps/locks, which runs as a Server.
 func (k *Kit) Locks(ctx context.Context, s Server) (*Locks, error) {
-	path, err := k.PodRequest(ctx, s.Namespace, s.Selector())
+	path, err := k.Workloads.Request(ctx, s.Namespace, s.Selector())
 	if err != nil {
 		return nil, err
 	}

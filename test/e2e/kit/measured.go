@@ -20,13 +20,13 @@ type Sample struct {
 }
 
 // Measured reads the metrics of all replicas. Only the leader for a Service has series of it.
-func (k *Kit) Measured(ctx context.Context, c *Cart) (Measured, error) {
+func (k Carts) Measured(ctx context.Context, c *Cart) (Measured, error) {
 	return k.MeasuredOf(ctx, c.Namespace, cartName)
 }
 
 // MeasuredOf does the same for any Service.
-func (k *Kit) MeasuredOf(ctx context.Context, namespace, name string) (Measured, error) {
-	pods, err := k.Pods(ctx)
+func (k Carts) MeasuredOf(ctx context.Context, namespace, name string) (Measured, error) {
+	pods, err := k.Controller.Pods(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (k *Kit) MeasuredOf(ctx context.Context, namespace, name string) (Measured,
 		if p.DeletionTimestamp != nil {
 			continue // it is being deleted, and no longer leads
 		}
-		families, err := k.OwnMetrics(ctx, &p)
+		families, err := k.Controller.OwnMetrics(ctx, &p)
 		if err != nil {
 			return nil, NotYet("%v", err)
 		}
@@ -60,19 +60,19 @@ func (k *Kit) MeasuredOf(ctx context.Context, namespace, name string) (Measured,
 }
 
 // OwnMetrics returns the metrics of a replica of the controller by family.
-func (k *Kit) OwnMetrics(ctx context.Context, p *corev1.Pod) (map[string]*dto.MetricFamily, error) {
-	return k.families(ctx, p, "9090", "metrics")
+func (k Controller) OwnMetrics(ctx context.Context, p *corev1.Pod) (map[string]*dto.MetricFamily, error) {
+	return k.Workloads.families(ctx, p, "9090", "metrics")
 }
 
 // Exported returns the sum of a family of the controller's metrics in each replica, by the name of its pod.
-func (k *Kit) Exported(ctx context.Context, family string) (map[string]float64, error) {
+func (k Controller) Exported(ctx context.Context, family string) (map[string]float64, error) {
 	pods, err := k.Pods(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := map[string]float64{}
 	for _, p := range pods {
-		families, err := k.families(ctx, &p, "9090", "metrics")
+		families, err := k.Workloads.families(ctx, &p, "9090", "metrics")
 		if err != nil {
 			return nil, err
 		}
@@ -127,15 +127,15 @@ func (m Measured) Why(revision, figure string) string {
 
 // AtEntry returns queue-proxy's counters for a Service with one pod, from both families by status, and the pod's
 // address.
-func (k *Kit) AtEntry(ctx context.Context, namespace, service string) (http, serving Outcomes, address string, err error) {
-	pods, err := k.pods(ctx, namespace, "serving.knative.dev/service="+service)
+func (k Carts) AtEntry(ctx context.Context, namespace, service string) (http, serving Outcomes, address string, err error) {
+	pods, err := k.Workloads.pods(ctx, namespace, "serving.knative.dev/service="+service)
 	if err != nil {
 		return nil, nil, "", err
 	}
 	if len(pods) != 1 {
 		return nil, nil, "", NotYet("Service %s/%s has %d pods", namespace, service, len(pods))
 	}
-	families, err := k.families(ctx, &pods[0], "9091", "metrics")
+	families, err := k.Workloads.families(ctx, &pods[0], "9091", "metrics")
 	if err != nil {
 		return nil, nil, "", err
 	}

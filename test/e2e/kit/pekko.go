@@ -11,7 +11,7 @@ import (
 )
 
 // Pekko returns the application of test/pekko, on Apache Pekko's cluster sharding.
-func (k *Kit) Pekko(namespace, image string) *Cart {
+func (k Carts) Pekko(namespace, image string) *Cart {
 	return &Cart{Namespace: namespace, Image: image, manifests: k.Path("test", "pekko", "config"), management: "7626", ask: "7626/cluster/members", hosts: pekkoMembers}
 }
 
@@ -38,23 +38,23 @@ func pekkoMembers(body []byte) ([]string, error) {
 }
 
 // Akka returns the application of test/akka: that of test/pekko, on Akka's cluster sharding.
-func (k *Kit) Akka(namespace, image string) *Cart {
+func (k Carts) Akka(namespace, image string) *Cart {
 	c := k.Pekko(namespace, image)
 	c.Annotations = map[string]string{"stateful.knative-cdevents.dev/runtime": "akka"}
 	return c
 }
 
 // PekkoImage builds the image of test/pekko, and the client library of clients/pekko in it, with the machine's JDK and Maven.
-func (k *Kit) PekkoImage(ctx context.Context) (string, error) { return k.mavenImage(ctx, "pekko") }
+func (k Carts) PekkoImage(ctx context.Context) (string, error) { return k.mavenImage(ctx, "pekko") }
 
 // AkkaImage does the same with test/akka and clients/akka, whose sources are made from those for Pekko.
-func (k *Kit) AkkaImage(ctx context.Context) (string, error) {
+func (k Carts) AkkaImage(ctx context.Context) (string, error) {
 	return k.mavenImage(ctx, "akka", "--reads", k.Path("test", "pekko"), "--reads", k.Path("clients", "pekko"))
 }
 
 // mavenImage builds the application on a runtime. The process is short-lived, so the JVM uses only the first tier of its
 // compiler.
-func (k *Kit) mavenImage(ctx context.Context, runtime string, more ...string) (string, error) {
+func (k Carts) mavenImage(ctx context.Context, runtime string, more ...string) (string, error) {
 	if !k.Own() {
 		return "", fmt.Errorf("the image of test/%s: only the program of test/cluster can build it", runtime)
 	}
@@ -68,7 +68,7 @@ func (k *Kit) mavenImage(ctx context.Context, runtime string, more ...string) (s
 }
 
 // PekkoShards returns the number of cart shards on each Revision's pods, from Pekko's own management.
-func (k *Kit) PekkoShards(ctx context.Context, c *Cart) (map[string]int, error) {
+func (k Carts) PekkoShards(ctx context.Context, c *Cart) (map[string]int, error) {
 	owners, err := k.ShardOwners(ctx, c)
 	if err != nil {
 		return nil, err

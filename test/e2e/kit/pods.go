@@ -25,7 +25,7 @@ type Server struct {
 func (s Server) Selector() string { return "app=" + s.Name }
 
 // Serve starts a Server and waits until it can be reached.
-func (k *Kit) Serve(ctx context.Context, s Server) error {
+func (k Workloads) Serve(ctx context.Context, s Server) error {
 	meta := metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, Labels: map[string]string{"app": s.Name}}
 	no := false
 	container := corev1.Container{
@@ -72,9 +72,9 @@ func (k *Kit) Serve(ctx context.Context, s Server) error {
 	})
 }
 
-// PodRequest returns the request path for port 8080 of the one running pod that matches the selector. Requests go
+// Request returns the request path for port 8080 of the one running pod that matches the selector. Requests go
 // through the API server, so they work from anywhere.
-func (k *Kit) PodRequest(ctx context.Context, namespace, selector string) (string, error) {
+func (k Workloads) Request(ctx context.Context, namespace, selector string) (string, error) {
 	pods, err := k.pods(ctx, namespace, selector)
 	if err != nil {
 		return "", err
@@ -87,8 +87,8 @@ func (k *Kit) PodRequest(ctx context.Context, namespace, selector string) (strin
 	return "", fmt.Errorf("no running pod matches %s in %s", selector, namespace)
 }
 
-// WaitNoPods waits until no pod has these labels, as after scaling to zero.
-func (k *Kit) WaitNoPods(ctx context.Context, namespace, selector string) error {
+// WaitGone waits until no pod has these labels, as after scaling to zero.
+func (k Workloads) WaitGone(ctx context.Context, namespace, selector string) error {
 	return Wait(ctx, 2*patience, "the end of all pods with "+selector, func(ctx context.Context) error {
 		pods, err := k.pods(ctx, namespace, selector)
 		if err != nil {
@@ -101,8 +101,8 @@ func (k *Kit) WaitNoPods(ctx context.Context, namespace, selector string) error 
 	})
 }
 
-// EvictPod evicts a pod, like the drain of a node, and waits until it is gone.
-func (k *Kit) EvictPod(ctx context.Context, namespace, name string) error {
+// Evict evicts a pod, like the drain of a node, and waits until it is gone.
+func (k Workloads) Evict(ctx context.Context, namespace, name string) error {
 	err := k.Kube.PolicyV1().Evictions(namespace).Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
 	if err != nil {
 		return fmt.Errorf("evicting pod %s/%s: %w", namespace, name, err)

@@ -22,9 +22,9 @@ type Series struct {
 }
 
 // Query sends an instant query to the Prometheus of the cluster made by test/cluster.
-func (k *Kit) Query(ctx context.Context, expr string) ([]Series, error) {
+func (k Prometheus) Query(ctx context.Context, expr string) ([]Series, error) {
 	var said struct{ Result []Series }
-	if err := k.prometheus(ctx, "/api/v1/query?"+url.Values{"query": {expr}}.Encode(), &said); err != nil {
+	if err := k.post(ctx, "/api/v1/query?"+url.Values{"query": {expr}}.Encode(), &said); err != nil {
 		return nil, fmt.Errorf("querying %s: %w", expr, err)
 	}
 	return said.Result, nil
@@ -40,16 +40,16 @@ type Alert struct {
 }
 
 // Alerts returns the alerts of the cluster's Prometheus.
-func (k *Kit) Alerts(ctx context.Context) ([]Alert, error) {
+func (k Prometheus) Alerts(ctx context.Context) ([]Alert, error) {
 	var said struct{ Alerts []Alert }
-	if err := k.prometheus(ctx, "/api/v1/alerts", &said); err != nil {
+	if err := k.post(ctx, "/api/v1/alerts", &said); err != nil {
 		return nil, fmt.Errorf("asking for alerts: %w", err)
 	}
 	return said.Alerts, nil
 }
 
 // LoadRules lets the cluster's Prometheus evaluate rules, until the returned function is called.
-func (k *Kit) LoadRules(ctx context.Context, rules string) (unload func(context.Context) error, err error) {
+func (k Prometheus) LoadRules(ctx context.Context, rules string) (unload func(context.Context) error, err error) {
 	dir, err := k.Address(ctx, "prometheus-rules")
 	if err != nil {
 		return nil, err
@@ -67,14 +67,14 @@ func (k *Kit) LoadRules(ctx context.Context, rules string) (unload func(context.
 }
 
 // reload lets Prometheus read its configuration and rules again. It answers when it has.
-func (k *Kit) reload(ctx context.Context) error {
-	_, err := k.askPrometheus(ctx, http.MethodPost, "/-/reload")
+func (k Prometheus) reload(ctx context.Context) error {
+	_, err := k.ask(ctx, http.MethodPost, "/-/reload")
 	return err
 }
 
-// prometheus reads the data of a response of Prometheus' API.
-func (k *Kit) prometheus(ctx context.Context, path string, data any) error {
-	body, err := k.askPrometheus(ctx, http.MethodGet, path)
+// post reads the data of a response of Prometheus' API.
+func (k Prometheus) post(ctx context.Context, path string, data any) error {
+	body, err := k.ask(ctx, http.MethodGet, path)
 	if err != nil {
 		return err
 	}
@@ -88,8 +88,8 @@ func (k *Kit) prometheus(ctx context.Context, path string, data any) error {
 	return nil
 }
 
-// PrometheusURL is the address of the cluster's Prometheus, for the machine and for pods.
-func (k *Kit) PrometheusURL() (string, error) {
+// URL is the address of the cluster's Prometheus, for the machine and for pods.
+func (k Prometheus) URL() (string, error) {
 	server, err := url.Parse(k.Config.Host)
 	if err != nil {
 		return "", fmt.Errorf("reading the address of the cluster: %w", err)
@@ -97,8 +97,8 @@ func (k *Kit) PrometheusURL() (string, error) {
 	return "http://" + net.JoinHostPort(server.Hostname(), "9090"), nil
 }
 
-func (k *Kit) askPrometheus(ctx context.Context, method, path string) ([]byte, error) {
-	at, err := k.PrometheusURL()
+func (k Prometheus) ask(ctx context.Context, method, path string) ([]byte, error) {
+	at, err := k.URL()
 	if err != nil {
 		return nil, err
 	}

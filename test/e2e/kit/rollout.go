@@ -50,27 +50,27 @@ var (
 )
 
 // InstallRollout installs the rollout with Tekton in a namespace, as docs/tekton.md describes it.
-func (k *Kit) InstallRollout(ctx context.Context, namespace string) error {
-	return k.installFlow(ctx, namespace, rolloutFlow)
+func (k Flows) InstallRollout(ctx context.Context, namespace string) error {
+	return k.install(ctx, namespace, rolloutFlow)
 }
 
 // UninstallRollout removes what InstallRollout created outside of the namespace.
-func (k *Kit) UninstallRollout(ctx context.Context, namespace string) error {
-	return k.uninstallFlow(ctx, namespace, rolloutFlow)
+func (k Flows) UninstallRollout(ctx context.Context, namespace string) error {
+	return k.uninstall(ctx, namespace, rolloutFlow)
 }
 
 // InstallEnvironmentFlow installs the flow that begins with an environment, as docs/environments.md describes it.
-func (k *Kit) InstallEnvironmentFlow(ctx context.Context, namespace string) error {
-	return k.installFlow(ctx, namespace, environmentFlow)
+func (k Flows) InstallEnvironmentFlow(ctx context.Context, namespace string) error {
+	return k.install(ctx, namespace, environmentFlow)
 }
 
 // UninstallEnvironmentFlow removes what InstallEnvironmentFlow created outside of the namespace.
-func (k *Kit) UninstallEnvironmentFlow(ctx context.Context, namespace string) error {
-	return k.uninstallFlow(ctx, namespace, environmentFlow)
+func (k Flows) UninstallEnvironmentFlow(ctx context.Context, namespace string) error {
+	return k.uninstall(ctx, namespace, environmentFlow)
 }
 
-// installFlow applies the files that the page names as they are, with only the image replaced.
-func (k *Kit) installFlow(ctx context.Context, namespace string, f flow) error {
+// install applies the files that the page names as they are, with only the image replaced.
+func (k Flows) install(ctx context.Context, namespace string, f flow) error {
 	image, err := k.Image(ctx, "./"+f.program)
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (k *Kit) installFlow(ctx context.Context, namespace string, f flow) error {
 	return k.WaitReady(ctx, listeners, namespace, f.listener)
 }
 
-func (k *Kit) uninstallFlow(ctx context.Context, namespace string, f flow) error {
+func (k Flows) uninstall(ctx context.Context, namespace string, f flow) error {
 	err := k.Kube.RbacV1().ClusterRoleBindings().Delete(ctx, f.binding(namespace), metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting the listener's ClusterRoleBinding: %w", err)
@@ -128,7 +128,7 @@ func (k *Kit) uninstallFlow(ctx context.Context, namespace string, f flow) error
 func (f flow) binding(namespace string) string { return f.account + "-" + namespace }
 
 // flowFiles returns the files that the page applies, in its order.
-func (k *Kit) flowFiles(f flow) ([]string, error) {
+func (k Flows) flowFiles(f flow) ([]string, error) {
 	page, err := os.ReadFile(k.Path("docs", f.page))
 	if err != nil {
 		return nil, fmt.Errorf("reading how a flow is installed: %w", err)
@@ -146,7 +146,7 @@ func (k *Kit) flowFiles(f flow) ([]string, error) {
 }
 
 // pieces reads a file of the checkout, or all YAML files of a folder.
-func (k *Kit) pieces(path string) (string, error) {
+func (k Flows) pieces(path string) (string, error) {
 	checkout, files := os.DirFS(k.Path()), []string{path}
 	if strings.HasSuffix(path, "/") {
 		var err error
@@ -166,7 +166,7 @@ func (k *Kit) pieces(path string) (string, error) {
 }
 
 // TakePart opts Service cart in to progressive rollouts, with the command in docs/tekton.md.
-func (k *Kit) TakePart(ctx context.Context, namespace string) error {
+func (k Flows) TakePart(ctx context.Context, namespace string) error {
 	page, err := os.ReadFile(k.Path("docs", "tekton.md"))
 	if err != nil {
 		return fmt.Errorf("reading how a Service takes part: %w", err)
@@ -179,7 +179,7 @@ func (k *Kit) TakePart(ctx context.Context, namespace string) error {
 	if err != nil {
 		return fmt.Errorf("opting Service %s in: %w", cartName, err)
 	}
-	_, err = k.WaitService(ctx, namespace, cartName, "")
+	_, err = k.Services.Wait(ctx, namespace, cartName, "")
 	return err
 }
 

@@ -64,8 +64,8 @@ func SetTraffic(s *servingv1.Service, shares ...Share) {
 	}
 }
 
-// CreateService creates a Knative Service. It retries while Serving's webhook is not available.
-func (k *Kit) CreateService(ctx context.Context, s *servingv1.Service) error {
+// Create creates a Knative Service. It retries while Serving's webhook is not available.
+func (k Services) Create(ctx context.Context, s *servingv1.Service) error {
 	return Wait(ctx, time.Minute, "the creation of Knative Service "+s.Name, func(ctx context.Context) error {
 		_, err := k.Serving.ServingV1().Services(s.Namespace).Create(ctx, s, metav1.CreateOptions{})
 		if apierrors.IsInternalError(err) {
@@ -75,8 +75,8 @@ func (k *Kit) CreateService(ctx context.Context, s *servingv1.Service) error {
 	})
 }
 
-// UpdateService updates a Knative Service in one write, as a user does.
-func (k *Kit) UpdateService(ctx context.Context, namespace, name string, change func(*servingv1.Service)) error {
+// Update updates a Knative Service in one write, as a user does.
+func (k Services) Update(ctx context.Context, namespace, name string, change func(*servingv1.Service)) error {
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		s, err := k.Serving.ServingV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -92,9 +92,9 @@ func (k *Kit) UpdateService(ctx context.Context, namespace, name string, change 
 	return nil
 }
 
-// WaitService waits until the Service is Ready for its latest generation. After a change of the template, the given
+// Wait waits until the Service is Ready for its latest generation. After a change of the template, the given
 // Revision must be the latest Ready one; an empty name skips that check.
-func (k *Kit) WaitService(ctx context.Context, namespace, name, revision string) (*servingv1.Service, error) {
+func (k Services) Wait(ctx context.Context, namespace, name, revision string) (*servingv1.Service, error) {
 	var s *servingv1.Service
 	err := Wait(ctx, patience, "Knative Service "+namespace+"/"+name, func(ctx context.Context) error {
 		var err error
@@ -112,8 +112,8 @@ func (k *Kit) WaitService(ctx context.Context, namespace, name, revision string)
 	return s, err
 }
 
-// DeleteService deletes a Knative Service and waits until it is gone.
-func (k *Kit) DeleteService(ctx context.Context, namespace, name string) error {
+// Delete deletes a Knative Service and waits until it is gone.
+func (k Services) Delete(ctx context.Context, namespace, name string) error {
 	policy := metav1.DeletePropagationBackground
 	err := k.Serving.ServingV1().Services(namespace).Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &policy})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -144,11 +144,11 @@ func because(c *apis.Condition) string {
 }
 
 // PatchTraffic writes only the traffic of a Knative Service, and waits until it is in effect.
-func (k *Kit) PatchTraffic(ctx context.Context, namespace, name, traffic string) error {
+func (k Services) PatchTraffic(ctx context.Context, namespace, name, traffic string) error {
 	patch := []byte(`{"spec":{"traffic":` + traffic + `}}`)
 	if _, err := k.Serving.ServingV1().Services(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("setting the traffic of Knative Service %s/%s: %w", namespace, name, err)
 	}
-	_, err := k.WaitService(ctx, namespace, name, "")
+	_, err := k.Wait(ctx, namespace, name, "")
 	return err
 }

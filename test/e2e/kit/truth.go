@@ -143,12 +143,12 @@ type Clients struct {
 }
 
 // Clients returns clients of a Cart, with nothing recorded yet.
-func (k *Kit) Clients(ctx context.Context, c *Cart) (*Clients, error) {
-	in, err := k.Ingress(ctx)
+func (k Carts) Clients(ctx context.Context, c *Cart) (*Clients, error) {
+	in, err := k.Services.Ingress(ctx)
 	if err != nil {
 		return nil, err
 	}
-	service, err := k.CartURL(ctx, c)
+	service, err := k.URL(ctx, c)
 	if err != nil {
 		return nil, err
 	}
