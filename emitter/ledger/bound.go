@@ -17,15 +17,15 @@ import (
 const (
 	// maxJournal is the size above which events are dropped.
 	maxJournal = 512 << 10
-	// maxForms limits the rendering profiles of new events. Users write them.
-	maxForms = maxJournal / 2
+	// maxProfiles limits the rendering profiles of new events. Users write them.
+	maxProfiles = maxJournal / 2
 	// maxObject is the size above which even the newest events are dropped. Only an extremely
 	// large memory or event leads there.
 	maxObject = 1 << 20
 )
 
-// weigh returns the size of v as JSON.
-func weigh(v any) int {
+// jsonSize returns the size of v as JSON.
+func jsonSize(v any) int {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return 0 // the write fails and reports it
@@ -38,8 +38,8 @@ func weigh(v any) int {
 // operator's nothing.
 func (e *edit) bound(operator func(types.UID) bool) {
 	st := &e.next.Status
-	for size := weigh(e.next); size > maxJournal; size = weigh(e.next) {
-		h, given := holdingsOf(st, cached(operator)), 1
+	for size := jsonSize(e.next); size > maxJournal; size = jsonSize(e.next) {
+		h, given := usageOf(st, cached(operator)), 1
 		for size > maxJournal && given > 0 {
 			old := slices.IndexFunc(st.Journal, func(j v1alpha1.JournalEntry) bool { return j.Sequence > e.before })
 			if old < 0 {
@@ -55,7 +55,7 @@ func (e *edit) bound(operator func(types.UID) bool) {
 			break
 		}
 	}
-	e.giveUpOversized()
+	e.dropOversized()
 	for reason, n := range e.lost {
 		if st.Dropped == nil {
 			st.Dropped = map[string]int64{}
@@ -64,11 +64,11 @@ func (e *edit) bound(operator func(types.UID) bool) {
 	}
 }
 
-// giveUpOversized drops an event that alone exceeds the bound of the journal, if the object is too large
+// dropOversized drops an event that alone exceeds the bound of the journal, if the object is too large
 // for etcd. Otherwise, no later event of its subject could ever be written.
-func (e *edit) giveUpOversized() {
+func (e *edit) dropOversized() {
 	st := &e.next.Status
-	if len(st.Journal) != 1 || weigh(st.Journal) <= maxJournal || weigh(e.next) <= maxObject {
+	if len(st.Journal) != 1 || jsonSize(st.Journal) <= maxJournal || jsonSize(e.next) <= maxObject {
 		return
 	}
 	e.lost[DroppedJournalFull] += int64(len(st.Journal[0].Recipients))
@@ -88,8 +88,8 @@ func cached(operator func(types.UID) bool) func(types.UID) bool {
 	}
 }
 
-// forms returns the names of the rendering profiles that a journal uses.
-func forms(journal []v1alpha1.JournalEntry) map[string]bool {
+// profilesUsed returns the names of the rendering profiles that a journal uses.
+func profilesUsed(journal []v1alpha1.JournalEntry) map[string]bool {
 	used := map[string]bool{}
 	for _, j := range journal {
 		for _, r := range j.Recipients {
@@ -99,10 +99,10 @@ func forms(journal []v1alpha1.JournalEntry) map[string]bool {
 	return used
 }
 
-// leaveOut limits the rendering profiles of new events. If there are too many, the sources
+// omitLargest limits the rendering profiles of new events. If there are too many, the sources
 // with the highest Recipient.Rank do not receive the events of this write.
-func (e *edit) leaveOut(all [][]Recipient) error {
-	ranks, weights, total := map[string]int{}, map[string]int{}, 0
+func (e *edit) omitLargest(all [][]Recipient) error {
+	ranks, sizes, total := map[string]int{}, map[string]int{}, 0
 	names := make([][]string, len(all))
 	for i, recipients := range all {
 		for _, r := range recipients {
@@ -112,13 +112,13 @@ func (e *edit) leaveOut(all [][]Recipient) error {
 			}
 			names[i] = append(names[i], name)
 			if _, ok := ranks[name]; !ok {
-				ranks[name], weights[name] = r.Rank, weigh(map[string]v1alpha1.Profile{name: r.Profile})
-				total += weights[name]
+				ranks[name], sizes[name] = r.Rank, jsonSize(map[string]v1alpha1.Profile{name: r.Profile})
+				total += sizes[name]
 			}
 			ranks[name] = min(ranks[name], r.Rank)
 		}
 	}
-	if total <= maxForms {
+	if total <= maxProfiles {
 		return nil
 	}
 	order := slices.SortedFunc(maps.Keys(ranks), func(a, b string) int {
@@ -126,10 +126,10 @@ func (e *edit) leaveOut(all [][]Recipient) error {
 	})
 	out := map[string]bool{}
 	for _, name := range slices.Backward(order[1:]) {
-		if total <= maxForms {
+		if total <= maxProfiles {
 			break
 		}
-		out[name], total = true, total-weights[name]
+		out[name], total = true, total-sizes[name]
 	}
 	for i, recipients := range all {
 		kept := recipients[:0:0]
@@ -139,8 +139,8 @@ func (e *edit) leaveOut(all [][]Recipient) error {
 				continue
 			}
 			e.lost[DroppedJournalFull]++
-			if !slices.Contains(e.leftOut, r.Source) {
-				e.leftOut = append(e.leftOut, r.Source)
+			if !slices.Contains(e.omitted, r.Source) {
+				e.omitted = append(e.omitted, r.Source)
 			}
 		}
 		all[i] = kept

@@ -21,7 +21,7 @@ func (l *Ledger) Collect(ctx context.Context, now time.Time, keep time.Duration)
 	var forgotten []string
 	l.mu.Lock()
 	for _, sub := range l.subjects {
-		if l.forgets(sub.object) {
+		if l.mayForget(sub.object) {
 			forgotten = append(forgotten, sub.name) // the leader that was asked may have died
 		}
 		switch {
@@ -79,7 +79,7 @@ func (l *Ledger) collectHeld(ctx context.Context, sub *subject) error {
 	defer l.mu.Unlock()
 	if sub.object != nil {
 		sub.deleted, sub.object = sub.object.UID, nil
-		l.endLocked(sub)
+		l.clearAcksLocked(sub)
 	}
 	l.evictLocked(sub)
 	return nil

@@ -58,8 +58,8 @@ type edit struct {
 	lost    map[string]int64
 	// before is the number of the newest transition that was journaled before.
 	before int64
-	// leftOut are the sources whose events would make the object too large.
-	leftOut []types.UID
+	// omitted are the sources whose events would make the object too large.
+	omitted []types.UID
 	// traced are the new transitions, as they were decided.
 	traced []lifecycle.Transition
 	// refused are the sources that do not receive an event, once for each event.
@@ -72,7 +72,7 @@ func newEdit(current *v1alpha1.CDEventSubject, spec v1alpha1.CDEventSubjectSpec,
 	e := &edit{current: current, acked: acked, dropped: dropped, pending: map[types.UID]bool{}, lost: map[string]int64{}}
 	if current != nil {
 		e.next, e.before = current.DeepCopy(), current.Status.Sequence
-		e.giveUpUnreadable()
+		e.dropUnreadable()
 	} else {
 		e.next = &v1alpha1.CDEventSubject{ObjectMeta: metav1.ObjectMeta{Name: Name(spec)}, Spec: spec}
 	}
@@ -80,9 +80,9 @@ func newEdit(current *v1alpha1.CDEventSubject, spec v1alpha1.CDEventSubjectSpec,
 	return e
 }
 
-// giveUpUnreadable drops what can never be sent or acknowledged, before new transitions get their
+// dropUnreadable drops what can never be sent or acknowledged, before new transitions get their
 // numbers: the drop of an entry with such a number would acknowledge the transition.
-func (e *edit) giveUpUnreadable() {
+func (e *edit) dropUnreadable() {
 	st := &e.next.Status
 	for i := range st.Journal {
 		j := &st.Journal[i]
@@ -161,7 +161,7 @@ func (e *edit) journal(c Change, router Router) error {
 		}
 		recipients[i] = e.refuse(recipients[i])
 	}
-	if err := e.leaveOut(recipients); err != nil {
+	if err := e.omitLargest(recipients); err != nil {
 		return err
 	}
 	for i, t := range c.Transitions {
@@ -194,7 +194,7 @@ func (e *edit) add(t lifecycle.Transition, to []Recipient) error {
 	st.Sequence, st.LastEvent, st.LastEventTime = t.Sequence, string(t.Type), &at
 	st.Performance = dora.Count(st.Performance, t)
 	var err error
-	if st.History, err = remember(st.History, t); err != nil {
+	if st.History, err = appendHistory(st.History, t); err != nil {
 		return err
 	}
 	if len(to) == 0 {
@@ -259,7 +259,7 @@ func (e *edit) finish(operator func(types.UID) bool) {
 		j.Recipients = slices.DeleteFunc(j.Recipients, func(r v1alpha1.Recipient) bool { return !isPending(st, *j, r) })
 	}
 	st.Journal = slices.DeleteFunc(st.Journal, func(j v1alpha1.JournalEntry) bool { return len(j.Recipients) == 0 })
-	used := forms(st.Journal)
+	used := profilesUsed(st.Journal)
 	maps.DeleteFunc(st.Profiles, func(name string, _ v1alpha1.Profile) bool { return !used[name] })
 	e.bound(operator)
 	st.Pending, st.OldestPending = 0, nil

@@ -9,8 +9,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 )
 
-// forgets reports whether a user asks to forget a CDEventSubject, and this process is the one to do it.
-func (l *Ledger) forgets(s *v1alpha1.CDEventSubject) bool {
+// mayForget reports whether a user asks to forget a CDEventSubject, and this process is the one to do it.
+func (l *Ledger) mayForget(s *v1alpha1.CDEventSubject) bool {
 	return s != nil && s.Annotations[v1alpha1.ForgetAnnotation] == "true" && l.leads(KeyOf(s.Spec).NamespacedName())
 }
 
@@ -22,7 +22,7 @@ func (l *Ledger) forget(ctx context.Context, sub *subject) error {
 	l.mu.RLock()
 	o := sub.object
 	l.mu.RUnlock()
-	if !l.forgets(o) {
+	if !l.mayForget(o) {
 		return nil
 	}
 	if err := l.writeHeld(ctx, sub, o.Spec, nil); err != nil {

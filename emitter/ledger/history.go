@@ -27,9 +27,9 @@ const (
 	maxPastText   = 256
 )
 
-// remember adds a transition to a history. Numbers that the history has already are those of a future that a
+// appendHistory adds a transition to a history. Numbers that the history has already are those of a future that a
 // restored backup does not know.
-func remember(history string, t lifecycle.Transition) (string, error) {
+func appendHistory(history string, t lifecycle.Transition) (string, error) {
 	var lines []string
 	for line := range strings.Lines(history) {
 		if line = strings.TrimSpace(line); line != "" {

@@ -15,7 +15,7 @@ import (
 func look(t *testing.T, h *string, tr lifecycle.Transition) []v1alpha1.PastTransition {
 	t.Helper()
 	var err error
-	if *h, err = remember(*h, tr); err != nil {
+	if *h, err = appendHistory(*h, tr); err != nil {
 		t.Fatal(err)
 	}
 	all, err := (&v1alpha1.CDEventSubjectStatus{History: *h}).PastTransitions()
@@ -28,7 +28,7 @@ func look(t *testing.T, h *string, tr lifecycle.Transition) []v1alpha1.PastTrans
 // What a user has edited is reported, and not replaced.
 func TestUnreadableHistoryIsReported(t *testing.T) {
 	t.Parallel()
-	if _, err := remember("edited by hand\n", lifecycle.Transition{Sequence: 2}); err == nil ||
+	if _, err := appendHistory("edited by hand\n", lifecycle.Transition{Sequence: 2}); err == nil ||
 		!strings.Contains(err.Error(), untilRepaired) {
 		t.Errorf("%v, want what is to be done", err)
 	}
@@ -47,7 +47,7 @@ func TestHistoryHasTheLastTransitions(t *testing.T) {
 			t.Fatalf("after %d: %+v", n+1, h)
 		}
 	}
-	if size := weigh(h); size > 3<<10 {
+	if size := jsonSize(h); size > 3<<10 {
 		t.Errorf("a usual history has %d bytes", size)
 	}
 	// A backup that was restored makes numbers come again.
@@ -74,7 +74,7 @@ func TestHistoryIsBounded(t *testing.T) {
 			}
 		}
 		h = look(t, &stored, tr)
-		if size := weigh(h); size > maxHistorySize+maxPastText || h[len(h)-1].Sequence != n+1 {
+		if size := jsonSize(h); size > maxHistorySize+maxPastText || h[len(h)-1].Sequence != n+1 {
 			t.Fatalf("%d transitions in %d bytes", len(h), size)
 		}
 	}

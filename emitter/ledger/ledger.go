@@ -101,7 +101,7 @@ type Ledger struct {
 	leads func(types.NamespacedName) bool
 	// The callbacks that OnPending, OnLeftOut and OnRefused set.
 	notify  func(Key, types.UID)
-	leftOut func(Key, []types.UID)
+	omitted func(Key, []types.UID)
 	refused func(Key, types.UID, Refusal)
 }
 
@@ -129,7 +129,7 @@ func New(client Client, router Router, metrics Metrics, options ...Option) *Ledg
 		maxHeld:  maxHeld,
 		leads:    func(types.NamespacedName) bool { return true },
 		notify:   func(Key, types.UID) {},
-		leftOut:  func(Key, []types.UID) {},
+		omitted:  func(Key, []types.UID) {},
 		refused:  func(Key, types.UID, Refusal) {},
 	}
 	l.acks = l.queue
@@ -159,8 +159,8 @@ func WithLeads(leads func(types.NamespacedName) bool) Option {
 func (l *Ledger) OnPending(f func(Key, types.UID)) { l.notify = f }
 
 // OnLeftOut sets a function that is called with the sources for which an event is not
-// journaled, because its forms are too many or too large. Call it before the first write.
-func (l *Ledger) OnLeftOut(f func(Key, []types.UID)) { l.leftOut = f }
+// journaled, because its rendering profiles are too many or too large. Call it before the first write.
+func (l *Ledger) OnLeftOut(f func(Key, []types.UID)) { l.omitted = f }
 
 // OnRefused sets a function that is called for each source that an event was refused to.
 // Call it before the first write.
@@ -173,6 +173,6 @@ func (l *Ledger) Discard() {
 	defer l.mu.Unlock()
 	l.discarded = true
 	for _, sub := range l.subjects {
-		l.endLocked(sub)
+		l.clearAcksLocked(sub)
 	}
 }

@@ -32,7 +32,7 @@ type Pending struct {
 }
 
 // Subjects returns the CDEventSubjects of a watched object, one for each UID that it has had.
-// Those of deleted objects come first, each group in order of creation. They are packed. The caller must
+// Those of deleted objects come first, each group in order of creation. The caller must
 // not change them.
 func (l *Ledger) Subjects(key Key) []*v1alpha1.CDEventSubject {
 	l.mu.RLock()
@@ -240,7 +240,7 @@ func (l *Ledger) Drop(name string, source types.UID, sequence int64, reason stri
 func (l *Ledger) drop(name string, d drop, wait time.Duration) {
 	l.metrics.Dropped(d.reason, 1)
 	if l.note(name, d.sequence, func(sub *subject) bool {
-		sub.giveUpLocked(d)
+		sub.dropLocked(d)
 		return true
 	}) {
 		l.acks.AddAfter(name, wait)
@@ -298,7 +298,7 @@ func (l *Ledger) WriteAcks(ctx context.Context, name string) error {
 	switch {
 	case object == nil || object.Spec.UID == "":
 		return nil
-	case l.forgets(object):
+	case l.mayForget(object):
 		return l.forget(ctx, sub)
 	}
 	if err := l.write(ctx, sub, object.Spec, nil); err != nil {

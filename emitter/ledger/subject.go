@@ -59,8 +59,8 @@ func (sub *subject) acknowledgeLocked(source types.UID, sequence int64) {
 	sub.acked[source] = max(sub.acked[source], sequence)
 }
 
-// giveUpLocked notes that an event was dropped.
-func (sub *subject) giveUpLocked(d drop) {
+// dropLocked notes that an event was dropped.
+func (sub *subject) dropLocked(d drop) {
 	sub.acknowledgeLocked(d.source, d.sequence)
 	if sub.dropped == nil {
 		sub.dropped = map[drop]bool{}
@@ -68,10 +68,10 @@ func (sub *subject) giveUpLocked(d drop) {
 	sub.dropped[d] = true
 }
 
-// unlearnLocked forgets acknowledgements of events that the object does not have, as after
+// discardStaleAcksLocked forgets acknowledgements of events that the object does not have, as after
 // restoring a backup. Other events get the same numbers, or have them already: what was
 // acknowledged are events that the object had before.
-func (sub *subject) unlearnLocked(before *v1alpha1.CDEventSubject) {
+func (sub *subject) discardStaleAcksLocked(before *v1alpha1.CDEventSubject) {
 	if sub.object == nil || len(sub.acked) == 0 {
 		return
 	}
@@ -141,8 +141,8 @@ func (l *Ledger) evictLocked(sub *subject) {
 	}
 }
 
-// endLocked forgets what was acknowledged, as of a subject whose object is gone.
-func (l *Ledger) endLocked(sub *subject) {
+// clearAcksLocked forgets what was acknowledged, as of a subject whose object is gone.
+func (l *Ledger) clearAcksLocked(sub *subject) {
 	clear(sub.acked)
 	clear(sub.dropped)
 	l.writtenLocked(sub)

@@ -10,7 +10,7 @@ import (
 // process wrote it. Decisions that were made without it must then be made again.
 func (l *Ledger) Observe(s *v1alpha1.CDEventSubject) bool {
 	others := l.take(s)
-	if l.forgets(s) {
+	if l.mayForget(s) {
 		l.acks.Add(s.Name)
 	}
 	if !others {
@@ -33,7 +33,7 @@ func (l *Ledger) take(s *v1alpha1.CDEventSubject) bool {
 	}
 	before := sub.object
 	sub.object = s
-	sub.unlearnLocked(before)
+	sub.discardStaleAcksLocked(before)
 	l.writtenLocked(sub)
 	return true
 }
@@ -64,7 +64,7 @@ func (l *Ledger) lose(s *v1alpha1.CDEventSubject, certain bool) bool {
 	}
 	if sub.object != nil && sub.object.UID == s.UID {
 		sub.object = nil
-		l.endLocked(sub)
+		l.clearAcksLocked(sub)
 	}
 	l.evictLocked(sub)
 	return false

@@ -91,7 +91,7 @@ func (l *Ledger) prepare(sub *subject, spec v1alpha1.CDEventSubjectSpec, decide 
 	e := newEdit(current, spec, acked, dropped)
 	e.missing, e.changed = missing, e.changed || missing
 	if decide == nil {
-		if l.forgets(current) {
+		if l.mayForget(current) {
 			e.forget()
 		}
 		e.changed = e.changed || e.folds
@@ -172,8 +172,8 @@ func (l *Ledger) settle(sub *subject, e *edit, written *v1alpha1.CDEventSubject)
 		for source := range e.pending {
 			l.notify(key, source)
 		}
-		if len(e.leftOut) > 0 {
-			l.leftOut(key, e.leftOut)
+		if len(e.omitted) > 0 {
+			l.omitted(key, e.omitted)
 		}
 	}
 }
@@ -226,7 +226,7 @@ func (l *Ledger) reload(ctx context.Context, sub *subject) error {
 	}
 	before := sub.object
 	sub.object, sub.missing = Lean(object), false
-	sub.unlearnLocked(before)
+	sub.discardStaleAcksLocked(before)
 	l.writtenLocked(sub)
 	l.mu.Unlock()
 	l.remind(object)

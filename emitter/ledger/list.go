@@ -4,7 +4,7 @@ package ledger
 
 import "github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 
-// All returns all CDEventSubjects as they are cached, in no order: without their memory and history, which are packed. The
+// All returns all CDEventSubjects as they are cached, in no order. The cache is shared: the
 // caller must not change them.
 func (l *Ledger) All() []*v1alpha1.CDEventSubject {
 	l.mu.RLock()

@@ -12,35 +12,37 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// holdings tracks how much of a journal the operator's and the tenants' sources use.
-type holdings struct {
+// usage tracks how much of a journal the operator's and the tenants' sources use.
+type usage struct {
 	st       *v1alpha1.CDEventSubjectStatus
 	operator func(types.UID) bool
-	// both holds the use of the operator's sources (true) and of the tenants' (false).
-	both map[bool]*held
-	all  *held
-	// entries and forms are weights in bytes, by sequence number and by name.
-	entries map[int64]int
-	forms   map[string]int
+	// both is the usage of the operator's sources (true) and of the tenants' (false).
+	both map[bool]*groupUsage
+	all  *groupUsage
+	// entries and profiles are sizes in bytes, by sequence number and by name.
+	entries  map[int64]int
+	profiles map[string]int
 }
 
-// held is what a group of sources uses: the size in bytes of a journal for this group alone.
-type held struct {
-	weight int
-	// entries and forms count how many recipients need each.
-	entries map[int64]int
-	forms   map[string]int
+// groupUsage is what a group of sources uses: the size in bytes of a journal for this group alone.
+type groupUsage struct {
+	bytes int
+	// entries and profiles count how many recipients need each.
+	entries  map[int64]int
+	profiles map[string]int
 }
 
-func newHeld() *held { return &held{entries: map[int64]int{}, forms: map[string]int{}} }
+func newGroupUsage() *groupUsage {
+	return &groupUsage{entries: map[int64]int{}, profiles: map[string]int{}}
+}
 
-func holdingsOf(st *v1alpha1.CDEventSubjectStatus, operator func(types.UID) bool) *holdings {
-	h := &holdings{st: st, operator: operator, both: map[bool]*held{true: newHeld(), false: newHeld()}, all: newHeld(), entries: map[int64]int{}, forms: map[string]int{}}
+func usageOf(st *v1alpha1.CDEventSubjectStatus, operator func(types.UID) bool) *usage {
+	h := &usage{st: st, operator: operator, both: map[bool]*groupUsage{true: newGroupUsage(), false: newGroupUsage()}, all: newGroupUsage(), entries: map[int64]int{}, profiles: map[string]int{}}
 	for name, p := range st.Profiles {
-		h.forms[name] = weigh(map[string]v1alpha1.Profile{name: p})
+		h.profiles[name] = jsonSize(map[string]v1alpha1.Profile{name: p})
 	}
 	for _, j := range st.Journal {
-		h.entries[j.Sequence] = weighBare(j)
+		h.entries[j.Sequence] = sizeWithoutRecipients(j)
 		for _, r := range j.Recipients {
 			h.change(j.Sequence, r, 1)
 		}
@@ -49,45 +51,45 @@ func holdingsOf(st *v1alpha1.CDEventSubjectStatus, operator func(types.UID) bool
 }
 
 // change adds or removes a recipient of an entry.
-func (h *holdings) change(sequence int64, r v1alpha1.Recipient, by int) {
-	for _, held := range []*held{h.both[h.operator(r.Source)], h.all} {
-		held.change(sequence, r, h.entries[sequence], h.forms[r.Profile], by)
+func (h *usage) change(sequence int64, r v1alpha1.Recipient, by int) {
+	for _, held := range []*groupUsage{h.both[h.operator(r.Source)], h.all} {
+		held.change(sequence, r, h.entries[sequence], h.profiles[r.Profile], by)
 	}
 }
 
 // costs returns about how many bytes each source uses. Shared bytes are divided evenly.
-func (h *holdings) costs() map[types.UID]int {
+func (h *usage) costs() map[types.UID]int {
 	out := map[types.UID]int{}
 	for _, j := range h.st.Journal {
 		for _, r := range j.Recipients {
-			out[r.Source] += len(r.Source) + len(r.Profile) + h.entries[j.Sequence]/len(j.Recipients) + h.forms[r.Profile]/h.all.forms[r.Profile]
+			out[r.Source] += len(r.Source) + len(r.Profile) + h.entries[j.Sequence]/len(j.Recipients) + h.profiles[r.Profile]/h.all.profiles[r.Profile]
 		}
 	}
 	return out
 }
 
-// weighBare is the weight of an entry without its recipients.
-func weighBare(j v1alpha1.JournalEntry) int {
+// sizeWithoutRecipients is the size of an entry without its recipients.
+func sizeWithoutRecipients(j v1alpha1.JournalEntry) int {
 	j.Recipients = nil
-	return weigh(j)
+	return jsonSize(j)
 }
 
 // change adds a recipient of an entry, or removes it.
-func (h *held) change(sequence int64, r v1alpha1.Recipient, entry, form, by int) {
+func (h *groupUsage) change(sequence int64, r v1alpha1.Recipient, entry, profile, by int) {
 	if h.entries[sequence] += by; h.entries[sequence] == max(by, 0) {
-		h.weight += by * entry
+		h.bytes += by * entry
 	}
-	if h.forms[r.Profile] += by; h.forms[r.Profile] == max(by, 0) {
-		h.weight += by * form
+	if h.profiles[r.Profile] += by; h.profiles[r.Profile] == max(by, 0) {
+		h.bytes += by * profile
 	}
-	h.weight += by * weigh(r)
+	h.bytes += by * jsonSize(r)
 }
 
 // drop drops one event, and returns the bytes freed and the number of sources that lose it.
 // The larger group (the operator's or the tenants' sources) loses events first: one of the
 // first n, then a newer one, but not its newest. With all, only the newest event is safe.
-func (h *holdings) drop(n int, all bool) (shrunk, sources int) {
-	heavier := h.both[true].weight > h.both[false].weight
+func (h *usage) drop(n int, all bool) (shrunk, sources int) {
+	heavier := h.both[true].bytes > h.both[false].bytes
 	for _, operators := range []bool{heavier, !heavier} {
 		for _, end := range []int{n, h.newest(operators)} {
 			if shrunk, sources = h.dropFrom(operators, end); sources > 0 {
@@ -104,7 +106,7 @@ func (h *holdings) drop(n int, all bool) (shrunk, sources int) {
 }
 
 // newest returns the index of a group's newest event.
-func (h *holdings) newest(operators bool) int {
+func (h *usage) newest(operators bool) int {
 	for i, j := range slices.Backward(h.st.Journal) {
 		if slices.ContainsFunc(j.Recipients, func(r v1alpha1.Recipient) bool { return h.operator(r.Source) == operators }) {
 			return i
@@ -115,7 +117,7 @@ func (h *holdings) newest(operators bool) int {
 
 // dropFrom drops one of the first n events of a group. Only sources that use at least half as
 // much as the largest one lose it.
-func (h *holdings) dropFrom(operators bool, n int) (shrunk, sources int) {
+func (h *usage) dropFrom(operators bool, n int) (shrunk, sources int) {
 	if n <= 0 {
 		return 0, 0 // no event is left to drop
 	}
@@ -134,13 +136,13 @@ func (h *holdings) dropFrom(operators bool, n int) (shrunk, sources int) {
 	if i < 0 {
 		return 0, 0
 	}
-	before, j := h.all.weight, &h.st.Journal[i]
+	before, j := h.all.bytes, &h.st.Journal[i]
 	j.Recipients = slices.DeleteFunc(j.Recipients, func(r v1alpha1.Recipient) bool {
 		if !theirs(r) {
 			return false
 		}
 		h.change(j.Sequence, r, -1)
-		if h.all.forms[r.Profile] == 0 {
+		if h.all.profiles[r.Profile] == 0 {
 			delete(h.st.Profiles, r.Profile)
 		}
 		sources++
@@ -149,7 +151,7 @@ func (h *holdings) dropFrom(operators bool, n int) (shrunk, sources int) {
 	if len(j.Recipients) == 0 {
 		h.st.Journal = slices.Delete(h.st.Journal, i, i+1)
 	}
-	return before - h.all.weight, sources
+	return before - h.all.bytes, sources
 }
 
 // furthestBehind chooses which of the first n events to drop: one whose recipients are

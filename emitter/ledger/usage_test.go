@@ -42,8 +42,8 @@ func (f *flood) Recipients(v1alpha1.CDEventSubjectSpec, ledger.Labels, lifecycle
 	return out
 }
 
-// A tenant fills its half of the journal with new forms at each event.
-func TestTenantsFormsTakeNothingFromTheOperator(t *testing.T) {
+// A tenant fills its half of the journal with new rendering profiles at each event.
+func TestTenantsProfilesTakeNothingFromTheOperator(t *testing.T) {
 	s := store.New()
 	f := &flood{tenants: 31, form: 7800}
 	l := ledger.New(s, f, &counts{})
