@@ -80,10 +80,10 @@ type view struct {
 // fate, and counting each as independent gave a false Fail every third time. The limit may fail it,
 // because it is about the requests themselves, whatever their shard; for the same reason being
 // negligible may pass it.
-func (d *metricData) evaluate(v view, m Metric) Result {
+func (d *metricData) evaluate(v view, m Metric) verdict.MetricResult {
 	l := v.plan.levels(m)
 	v.enough = d.enough(v, m)
-	res := Result{Name: m.Name, DryRun: m.DryRun, EFailLimit: l.fail, EPassLimit: l.pass}
+	res := verdict.MetricResult{Name: m.Name, DryRun: m.DryRun, EFailLimit: l.fail, EPassLimit: l.pass}
 	worst, fail, limit, warn := d.evidenceOfFail(v, m, l)
 	pass, negligible := d.evidenceOfPass(m, l)
 	v.negligible = negligible >= math.Log(l.pass)
@@ -294,7 +294,7 @@ func (d *metricData) lacks() string {
 	return ""
 }
 
-func (t *test) show(r *Result) {
+func (t *test) show(r *verdict.MetricResult) {
 	c, b := t.Canary.rate(), t.Baseline.rate()
 	if t.Canary.N > 0 {
 		r.Canary = &c

@@ -3,7 +3,6 @@
 package gate
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
 // labels are those of Serving's own metrics, and the gate's name, which is empty for
@@ -230,8 +228,8 @@ func (s series) run(run *v1alpha1.GateRun, now time.Time) {
 		now = run.CompletionTime.Time
 	}
 	s.gauge(durationDesc, max(0, now.Sub(run.StartTime.Time).Seconds()))
-	var j judge.Judgement
-	if run.Report == nil || json.Unmarshal(run.Report.Raw, &j) != nil {
+	j := run.Report
+	if j == nil {
 		return // there is no judgement yet
 	}
 	s.gauge(samplesDesc, j.Canary.Requests, "canary")

@@ -10,7 +10,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
@@ -25,8 +24,12 @@ func TestMetrics(t *testing.T) {
 	run := &v1alpha1.GateRun{
 		ID: "1", Gate: "strict", Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: metav1.NewTime(now), Verdict: "Running",
 		Minimum: &v1alpha1.GateMinimum{CanaryRequests: ptr(int64(300))},
-		Report: &runtime.RawExtension{Raw: []byte(`{"verdict":"Running","canary":{"requests":12},"baseline":{"requests":90},"handledShare":0.1,
-			"metrics":[{"name":"ErrorRate","canary":0.25,"eFail":3,"eFailLimit":40,"ePass":0.5,"ePassLimit":20},{"name":"SlowRequests"}]}`)},
+		Report: &verdict.Judgement{
+			Verdict: verdict.Running, Canary: verdict.Samples{Requests: 12}, Baseline: verdict.Samples{Requests: 90}, HandledShare: ptr(.1),
+			Metrics: []verdict.MetricResult{
+				{Name: "ErrorRate", Canary: ptr(.25), EFail: 3, EFailLimit: 40, EPass: .5, EPassLimit: 20}, {Name: "SlowRequests"},
+			},
+		},
 	}
 	m.Saw("shop", &v1alpha1.GateRun{ID: "0", Service: v1alpha1.GateObject{Name: "anything"}}) // no such Service
 	m.Saw("shop", run)

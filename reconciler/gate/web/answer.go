@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
@@ -40,7 +39,7 @@ type Answer struct {
 	// Run is the last run, even if it judged another split.
 	Run *Run `json:"run,omitempty"`
 	// Report contains the figures of the run.
-	Report *runtime.RawExtension `json:"report,omitempty"`
+	Report *verdict.Judgement `json:"report,omitempty"`
 }
 
 // Run identifies a run and what it compares.

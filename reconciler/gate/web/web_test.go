@@ -124,7 +124,7 @@ func TestArgo(t *testing.T) {
 	}
 	for _, v := range verdict.All() {
 		gate := judged(v)
-		gate.Status.Run.Report = &runtime.RawExtension{Raw: []byte(`{"canary":{"requests":100,"missing":200}}`)}
+		gate.Status.Run.Report = &verdict.Judgement{Canary: verdict.Samples{Requests: 100, Missing: 200}}
 		gate.Status.Run.Evidence = &runtime.RawExtension{Raw: []byte(`{"secret":"evidence"}`)}
 		status, header, body := ask(t, http.MethodGet, serving(t, gate, asIs).URL+"/v1/gates/shop/cart", "")
 		if status != http.StatusOK || header.Get("Content-Type") != "application/json" || header.Get("Cache-Control") != "no-store" {
