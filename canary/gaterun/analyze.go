@@ -56,7 +56,7 @@ func (r *Run) gather(m Moment) {
 // move would count: the baseline handled the canary's. It also holds when the run has waited for long enough.
 func (r *Run) inPlace(m Moment, f attribution.Figures) bool {
 	switch {
-	case m.Service.Misplaced != "":
+	case m.Service.Misplaced.Reason != "":
 		r.GateRun.PlacedSince = nil
 		return !r.waitForShards(m.Now, m.Service.Misplaced)
 	case r.GateRun.WaitingSince == nil:
@@ -74,7 +74,7 @@ func (r *Run) inPlace(m Moment, f attribution.Figures) bool {
 }
 
 // waitForShards reports whether the run still waits until the cluster follows its plan. The first call begins the wait.
-func (r *Run) waitForShards(now time.Time, misplaced string) bool {
+func (r *Run) waitForShards(now time.Time, why Misplacement) bool {
 	if r.GateRun.WaitingSince == nil {
 		at := toSeconds(now)
 		r.GateRun.WaitingSince = &at
@@ -84,7 +84,7 @@ func (r *Run) waitForShards(now time.Time, misplaced string) bool {
 	if now.Sub(since) >= limit {
 		return false
 	}
-	r.setMessage("Waiting until the canary can handle its share: %s (at most %s)", misplaced, limit)
+	r.setMessage("Waiting until the canary can handle its share: %s (at most %s)", why.explain(), limit)
 	return true
 }
 

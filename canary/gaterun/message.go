@@ -66,6 +66,21 @@ func numbers(j verdict.Judgement) string {
 	return say
 }
 
+// explain tells a person why shards are misplaced.
+func (m Misplacement) explain() string {
+	switch {
+	case m.Reason == PlacementUnknown:
+		return "where the shards are is not known yet"
+	case m.Reason == PlacementPlanMissing:
+		return "there is no plan for this split yet"
+	case m.Reason == ShardsMisplaced && m.Shards == 1:
+		return "1 shard is not where the plan wants it"
+	case m.Reason == ShardsMisplaced:
+		return fmt.Sprintf("%d shards are not where the plan wants them", m.Shards)
+	}
+	return string(m.Reason)
+}
+
 func number(n float64) string { return fmt.Sprintf("%.0f", math.Ceil(n)) }
 
 func reasons(j verdict.Judgement) []string {

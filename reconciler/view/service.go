@@ -3,12 +3,12 @@
 package view
 
 import (
-	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
@@ -46,7 +46,8 @@ func (v *View) Split(key types.NamespacedName) *gaterun.Service {
 }
 
 func (v *View) seen(key types.NamespacedName, uid types.UID, snapshot lifecycle.Snapshot) *gaterun.Service {
-	out := &gaterun.Service{UID: uid, Settled: snapshot.Ready, Moving: v.moving(key), Misplaced: v.misplaced(key, uid, snapshot.Route), Plan: v.plan(key, uid, snapshot.Route)}
+	out := &gaterun.Service{UID: uid, Settled: snapshot.Ready}
+	v.place(out, key, snapshot.Route)
 	percent := map[string]int64{}
 	if route := snapshot.Route; route != nil {
 		out.Effective, out.Rollout = route.Effective, route.Rollout
@@ -62,62 +63,43 @@ func (v *View) seen(key types.NamespacedName, uid types.UID, snapshot lifecycle.
 	return out
 }
 
-// plan returns the placement plan for the split that the members of a cluster follow; nil if there is none, or if the coordinator does
-// not follow plans.
-func (v *View) plan(key types.NamespacedName, uid types.UID, route *lifecycle.Route) *v1alpha1.ShardPlacementStatus {
+// place sets how the shards of a Service's cluster are placed, if its members follow a plan: the plan for the split in
+// effect, and what the cluster lacks to follow it. Nothing is lacking while the split changes step by step, without
+// pods, and if the coordinator does not follow plans, because no wait would help.
+func (v *View) place(out *gaterun.Service, key types.NamespacedName, route *lifecycle.Route) {
 	v.mu.Lock()
 	c, plans := v.clusters[key], v.plans
 	v.mu.Unlock()
-	if plans == nil || route == nil || c == nil || c.Placement == nil || c.Placement.Mode != lifecycle.PlacementEnforce || c.Placement.Coordinator != "" {
-		return nil
+	out.Moving = c != nil && c.State != lifecycle.ClusterUnknown && !c.Settled
+	if route == nil {
+		return
 	}
-	if !slices.Equal(c.Placement.Split, lifecycle.Split(route.Traffic)) {
-		return nil
-	}
-	stored := plans(uid)
-	if stored == nil || stored.Status.Mode != v1alpha1.PlacementEnforce {
-		return nil
-	}
-	return &stored.Status
-}
-
-// moving reports whether the cluster is known to be moving shards.
-func (v *View) moving(key types.NamespacedName) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	c := v.clusters[key]
-	return c != nil && c.State != lifecycle.ClusterUnknown && !c.Settled
-}
-
-// misplaced says what the cluster lacks to follow its plan. It is empty while the split changes step by step, and if the
-// coordinator does not follow plans: no wait would help.
-func (v *View) misplaced(key types.NamespacedName, uid types.UID, route *lifecycle.Route) string {
-	if route == nil || route.Rollout {
-		return ""
-	}
-	v.mu.Lock()
-	c := v.clusters[key]
-	v.mu.Unlock()
-	switch {
-	case c != nil && c.State == lifecycle.ClusterScaledToZero:
-		return ""
-	case c == nil || c.Placement == nil:
-		if v.enforces(key, uid) {
-			return "where the shards are is not known yet"
+	waits := !route.Rollout && (c == nil || c.State != lifecycle.ClusterScaledToZero)
+	lacks := func(reason verdict.Reason, shards int) {
+		if waits {
+			out.Misplaced = gaterun.Misplacement{Reason: reason, Shards: shards}
 		}
-		return ""
+	}
+	switch {
+	case c == nil || c.Placement == nil:
+		if waits && v.enforces(key, out.UID) {
+			lacks(gaterun.PlacementUnknown, 0)
+		}
+		return
 	case c.Placement.Mode != lifecycle.PlacementEnforce || c.Placement.Coordinator != "":
-		return ""
+		return
 	case !slices.Equal(c.Placement.Split, lifecycle.Split(route.Traffic)):
-		return "there is no plan for this split yet"
+		lacks(gaterun.PlacementPlanMissing, 0)
+		return
+	case c.Placement.Pending > 0:
+		lacks(gaterun.ShardsMisplaced, c.Placement.Pending)
 	}
-	switch n := c.Placement.Pending; {
-	case n == 1:
-		return "1 shard is not where the plan wants it"
-	case n > 1:
-		return fmt.Sprintf("%d shards are not where the plan wants them", n)
+	if plans == nil {
+		return
 	}
-	return ""
+	if stored := plans(out.UID); stored != nil && stored.Status.Mode == v1alpha1.PlacementEnforce {
+		out.Plan = &stored.Status
+	}
 }
 
 // enforces reports whether members must follow a plan, as their pods declare. A leader that has just taken over knows no more. There

@@ -49,6 +49,12 @@ func TestServiceForGates(t *testing.T) {
 	}
 }
 
+var none gaterun.Misplacement
+
+func shards(n int) gaterun.Misplacement {
+	return gaterun.Misplacement{Reason: gaterun.ShardsMisplaced, Shards: n}
+}
+
 func TestMisplacedShards(t *testing.T) {
 	t.Parallel()
 	ten := []lifecycle.Share{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}
@@ -56,14 +62,14 @@ func TestMisplacedShards(t *testing.T) {
 	for name, c := range map[string]struct {
 		placement *lifecycle.Placement
 		rollout   bool
-		want      string
+		want      gaterun.Misplacement
 	}{
 		"not known":              {},
 		"no plan":                {placement: &lifecycle.Placement{}},
 		"a plan to observe":      {placement: &lifecycle.Placement{Mode: lifecycle.PlacementObserve, Pending: 3, Split: ten}},
-		"an older plan":          {placement: &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: all}, want: "there is no plan for this split yet"},
-		"shards move":            {placement: &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten, Pending: 3}, want: "3 shards are not where the plan wants them"},
-		"a shard moves":          {placement: &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten, Pending: 1}, want: "1 shard is not where the plan wants it"},
+		"an older plan":          {placement: &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: all}, want: gaterun.Misplacement{Reason: gaterun.PlacementPlanMissing}},
+		"shards move":            {placement: &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten, Pending: 3}, want: shards(3)},
+		"a shard moves":          {placement: &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten, Pending: 1}, want: shards(1)},
 		"in place":               {placement: &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten}},
 		"nothing follows":        {placement: &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten, Pending: 3, Coordinator: "cart-1"}},
 		"step by step, no waits": {placement: &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: all}, rollout: true},
@@ -72,7 +78,7 @@ func TestMisplacedShards(t *testing.T) {
 		v.SawCluster(cartKey, observer.Part{Value: &lifecycle.Cluster{ClusterStatus: lifecycle.ClusterStatus{State: lifecycle.ClusterReady, Placement: c.placement}}})
 		snapshot := lifecycle.Snapshot{Route: &lifecycle.Route{Effective: true, Rollout: c.rollout, Traffic: ten}}
 		if got := v.seen(cartKey, "u", snapshot).Misplaced; got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
+			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }
@@ -125,18 +131,18 @@ func TestShardsStayMisplacedWhileAPollCannotTell(t *testing.T) {
 	ten := []lifecycle.Share{{Revision: "cart-1", Percent: 90}, {Revision: "cart-2", Percent: 10}}
 	snapshot := lifecycle.Snapshot{Route: &lifecycle.Route{Effective: true, Traffic: ten}}
 	v, _ := viewOf(&fakePods{}, lifecycle.Snapshot{})
-	saw := func(state lifecycle.ClusterState, p *lifecycle.Placement) string {
+	saw := func(state lifecycle.ClusterState, p *lifecycle.Placement) gaterun.Misplacement {
 		v.SawCluster(cartKey, observer.Part{Value: &lifecycle.Cluster{ClusterStatus: lifecycle.ClusterStatus{State: state, Placement: p}}})
 		return v.seen(cartKey, "u", snapshot).Misplaced
 	}
 	moving := saw(lifecycle.ClusterUpgrading, &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten, Pending: 3})
 	for _, state := range []lifecycle.ClusterState{lifecycle.ClusterUpgrading, lifecycle.ClusterUnknown} {
-		if got := saw(state, nil); got != moving || got == "" {
-			t.Errorf("%s: %q, want %q", state, got, moving)
+		if got := saw(state, nil); got != moving || got != shards(3) {
+			t.Errorf("%s: %v, want %v", state, got, moving)
 		}
 	}
-	if got := saw(lifecycle.ClusterScaledToZero, nil); got != "" {
-		t.Errorf("without pods: %q", got)
+	if got := saw(lifecycle.ClusterScaledToZero, nil); got != none {
+		t.Errorf("without pods: %v", got)
 	}
 }
 
@@ -152,33 +158,33 @@ func TestShardsAreMisplacedUntilANewLeaderKnowsBetter(t *testing.T) {
 	older.ServiceUID, older.Generation, newer.ServiceUID, newer.Generation = "u", 1, "u", 2
 	there := &fakePods{pods: []*pods.Pod{older, newer}}
 	v, _ := viewOf(there, snapshot)
-	misplaced := func() string { return v.seen(cartKey, "u", snapshot).Misplaced }
-	if got := misplaced(); got != "" {
-		t.Errorf("pods that are not verified count: %q", got)
+	misplaced := func() gaterun.Misplacement { return v.seen(cartKey, "u", snapshot).Misplaced }
+	if got := misplaced(); got != none {
+		t.Errorf("pods that are not verified count: %v", got)
 	}
 	v.Targets(t.Context(), cartKey)
-	const want = "where the shards are is not known yet"
+	want := gaterun.Misplacement{Reason: gaterun.PlacementUnknown}
 	if got := misplaced(); got != want {
-		t.Errorf("before the first poll: %q, want %q", got, want)
+		t.Errorf("before the first poll: %v, want %v", got, want)
 	}
 	saw := func(state lifecycle.ClusterState, p *lifecycle.Placement) {
 		v.SawCluster(cartKey, observer.Part{Value: &lifecycle.Cluster{ClusterStatus: lifecycle.ClusterStatus{State: state, Placement: p}}})
 	}
 	if saw(lifecycle.ClusterUnknown, nil); misplaced() != want {
-		t.Errorf("after a poll without an answer: %q, want %q", misplaced(), want)
+		t.Errorf("after a poll without an answer: %v, want %v", misplaced(), want)
 	}
-	if saw(lifecycle.ClusterUpgrading, &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten}); misplaced() != "" {
-		t.Errorf("in place: %q", misplaced())
+	if saw(lifecycle.ClusterUpgrading, &lifecycle.Placement{Mode: lifecycle.PlacementEnforce, Split: ten}); misplaced() != none {
+		t.Errorf("in place: %v", misplaced())
 	}
 	v.SawCluster(cartKey, observer.Part{})
 	newer.Annotations = declares("observe")
-	if got := misplaced(); got != "" {
-		t.Errorf("the newest Revision only observes: %q", got)
+	if got := misplaced(); got != none {
+		t.Errorf("the newest Revision only observes: %v", got)
 	}
 	newer.Annotations = declares("enforce")
 	older.Annotations = map[string]string{v1alpha1.AnnotationRuntime: "protoactor"} // without a port
-	if got := misplaced(); got != "" {
-		t.Errorf("there can be no plan: %q", got)
+	if got := misplaced(); got != none {
+		t.Errorf("there can be no plan: %v", got)
 	}
 }
 
