@@ -176,7 +176,7 @@ func (r *replica) lead(now time.Time) {
 	r.mu.Lock()
 	r.from = now
 	r.mu.Unlock()
-	r.gates.Saw("shop", finished(r.gateTime(), "cart", verdict.Fail, verdict.RelativeRegression))
+	r.gates.Record("shop", finished(r.gateTime(), "cart", verdict.Fail, verdict.RelativeRegression))
 	i := r.instruments
 	i.Incomplete("shop/releases")
 	for range 3 {

@@ -56,7 +56,7 @@ type judgement verdict.Judgement
 // evaluate judges all evidence.
 func (r *Run) evaluate(p Plan, elapsed time.Duration) verdict.Judgement {
 	e := &r.Evidence
-	v := view{
+	v := analysis{
 		plan: p, shards: &e.Shards, past: e.Past, start: r.Start.UnixNano(),
 		enough: e.enough(p),
 		final:  elapsed >= p.Deadline,

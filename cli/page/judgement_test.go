@@ -19,7 +19,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/web"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/gatehttp"
 	"github.com/knative-cdevents/knative-cdevents/test/filled"
 	"github.com/knative-cdevents/knative-cdevents/test/fleet"
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
@@ -77,7 +77,7 @@ func TestOneJudgementEverywhere(t *testing.T) {
 	}
 	equal("the status", g.Status.Run.Report)
 
-	handler := (&web.Handler{
+	handler := (&gatehttp.Handler{
 		Gates:   func(types.NamespacedName) (*v1alpha1.CanaryGate, error) { return g, nil },
 		Service: func(types.NamespacedName) *gaterun.Service { return nil },
 		Guard:   everybody{}, Ready: func() bool { return true }, Warn: func(string, ...any) {},

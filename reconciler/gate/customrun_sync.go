@@ -49,7 +49,7 @@ func (s *customRunSync) proceed(ctx context.Context) (time.Duration, error) {
 		return wait, s.run.Proceed(run.GateRun, run.Spec, now)
 	}
 	m := s.moment(s.service())
-	m.Readings = s.Queries.Ask(ctx, m.Now, run.Questions())
+	m.Readings = s.Queries.Query(ctx, m.Now, run.Questions())
 	run.Step(m)
 	if err := s.run.Proceed(run.GateRun, run.Spec, now); err != nil {
 		return 0, err
@@ -152,7 +152,7 @@ func (s *customRunSync) report(status customrun.Status) bool {
 		if err != nil || run == nil {
 			continue // load has handled the error
 		}
-		s.Metrics.Saw(s.run.Namespace, run)
+		s.Metrics.Record(s.run.Namespace, run)
 		all = s.reporter.report(s.run.Namespace, run) && all
 	}
 	return all

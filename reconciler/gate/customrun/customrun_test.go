@@ -65,7 +65,7 @@ func TestInvalidReference(t *testing.T) {
 		`{"customSpec":{"apiVersion":"knative-cdevents.dev/v1beta1","kind":"CanaryGate","spec":{"service":"s"}}}`,
 	} {
 		_, r := parse(t, wrong)
-		if _, p := r.Ask(); p == nil || p.Reason != InvalidReference || !strings.Contains(p.Message, `apiVersion "knative-cdevents.dev/v1alpha1" and kind "CanaryGate"`) {
+		if _, p := r.Request(); p == nil || p.Reason != InvalidReference || !strings.Contains(p.Message, `apiVersion "knative-cdevents.dev/v1alpha1" and kind "CanaryGate"`) {
 			t.Errorf("%s: %v", wrong, p)
 		}
 	}
@@ -75,12 +75,12 @@ func TestParamsChangeTheGate(t *testing.T) {
 	t.Parallel()
 	_, r := parse(t, `{"customRef":{`+ref+`},"params":[{"name":"gate","value":"g"},{"name":"service","value":"s"},{"name":"revision","value":"s-2"},
 		{"name":"baseline","value":"s-1"},{"name":"fail-on","value":"Fail, Warn"},{"name":"dry-run","value":"true"},{"name":"min-requests","value":"7"},{"name":"timeout","value":"1h"}]}`)
-	asked, p := r.Ask()
-	if p != nil || asked.Gate != "g" {
-		t.Fatal(asked, p)
+	request, p := r.Request()
+	if p != nil || request.Gate != "g" {
+		t.Fatal(request, p)
 	}
 	gate := &v1alpha1.CanaryGate{Spec: v1alpha1.CanaryGateSpec{Service: "other", Canary: "x"}}
-	spec, p := asked.Spec(t.Context(), gate)
+	spec, p := request.Spec(t.Context(), gate)
 	if p != nil {
 		t.Fatal(p)
 	}
@@ -91,11 +91,11 @@ func TestParamsChangeTheGate(t *testing.T) {
 	if gate.Spec.Minimum != nil || gate.Spec.Service != "other" {
 		t.Error("the gate itself changed")
 	}
-	if _, p = asked.Spec(t.Context(), nil); p == nil || p.Reason != GateNotFound {
+	if _, p = request.Spec(t.Context(), nil); p == nil || p.Reason != GateNotFound {
 		t.Error(p)
 	}
 	if _, r = parse(t, `{"customRef":{`+ref+`,"name":"a"},"params":[{"name":"gate","value":"b"}]}`); true {
-		if _, p = r.Ask(); p == nil || p.Reason != InvalidParams {
+		if _, p = r.Request(); p == nil || p.Reason != InvalidParams {
 			t.Error("a request with two gates was accepted")
 		}
 	}
@@ -105,11 +105,11 @@ func TestParamsChangeTheGate(t *testing.T) {
 func TestServiceWithoutGate(t *testing.T) {
 	t.Parallel()
 	_, r := parse(t, `{"customRef":{`+ref+`},"params":[{"name":"service","value":"s"},{"name":"fail-on","value":""}]}`)
-	asked, p := r.Ask()
+	request, p := r.Request()
 	if p != nil {
 		t.Fatal(p)
 	}
-	spec, p := asked.Spec(t.Context(), nil)
+	spec, p := request.Spec(t.Context(), nil)
 	if p != nil || spec.Service != "s" || len(spec.FailOn) != 3 {
 		t.Errorf("%+v, %v", spec, p)
 	}
