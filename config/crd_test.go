@@ -83,6 +83,7 @@ func TestNoFieldIsLost(t *testing.T) {
 	gate.Spec.WithoutPast = verdict.Warn
 	gate.Spec.FailOn, gate.Spec.Exposure.TooHigh, gate.Spec.Exposure.TooLow = []verdict.Verdict{verdict.Warn}, verdict.Warn, verdict.Warn
 	gate.Spec.Metrics[0].Type, gate.Status.Run.Verdict = v1alpha1.MetricSlowRequests, verdict.Fail
+	gate.Status.Run.Report.Verdict, gate.Status.Run.Report.Metrics[0].Verdict = verdict.Fail, verdict.Fail
 	gate.Spec.Metrics[0].IgnoreCodes = []int64{404}
 	*gate.Spec.Metrics[0].MaxOddsRatio, *gate.Spec.Exposure.MaxRatio = 1.25, 1.25
 

@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -165,15 +164,15 @@ func TestGatesOnARealAPIServer(t *testing.T) {
 	made.Status.Run = &v1alpha1.GateRun{
 		ID: "r1", Service: v1alpha1.GateObject{Name: "cart", UID: "s"}, Canary: v1alpha1.GateObject{Name: "cart-00002", UID: "c"},
 		StartTime: now, Deadline: now, Verdict: verdict.Running, Reasons: []string{"InsufficientSample"}, Message: "200 requests are missing",
-		Report: &runtime.RawExtension{Raw: []byte(`{"canary":{"requests":100,"missing":200,"shards":2},"score":7}`)},
+		Report: &verdict.Judgement{Verdict: verdict.Running, Canary: verdict.Samples{Requests: 100, Missing: 200, Shards: 2}, Score: 7},
 	}
 	made.Spec.Service = "another"
 	kept, err := gates.UpdateStatus(ctx, made, metav1.UpdateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kept.Spec.Service != "cart" || !strings.Contains(string(kept.Status.Run.Report.Raw), `"shards":2`) {
-		t.Errorf("%+v %s", kept.Spec, kept.Status.Run.Report.Raw)
+	if kept.Spec.Service != "cart" || kept.Status.Run.Report.Canary.Shards != 2 {
+		t.Errorf("%+v %+v", kept.Spec, kept.Status.Run.Report)
 	}
 	want := []string{"cart cart False ServiceNotFound cart-00002 Running InsufficientSample, BaselineMissing 100 200 canary, 5 baseline 200 requests are missing"}
 	if got := shown(ctx, t, cp.Config()); !slices.Equal(got, want) {

@@ -23,7 +23,6 @@ import (
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -75,8 +74,12 @@ func finished(now time.Time, name string, v verdict.Verdict, reason verdict.Reas
 	return &v1alpha1.GateRun{
 		ID: name, Gate: name, Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: end, CompletionTime: &end,
 		Verdict: v, Reasons: []string{string(reason)}, Minimum: &v1alpha1.GateMinimum{CanaryRequests: ptr(int64(300)), BaselineRequests: ptr(int64(300))},
-		Report: &runtime.RawExtension{Raw: []byte(`{"canary":{"requests":120},"baseline":{"requests":900},"handledShare":0.36,
-			"metrics":[{"name":"ErrorRate","canary":0.08,"baseline":0.01,"eFail":75,"eFailLimit":60,"ePass":0.5,"ePassLimit":20}]}`)},
+		Report: &verdict.Judgement{
+			Canary: verdict.Samples{Requests: 120}, Baseline: verdict.Samples{Requests: 900}, HandledShare: ptr(.36),
+			Metrics: []verdict.MetricResult{
+				{Name: "ErrorRate", Canary: ptr(.08), Baseline: ptr(.01), EFail: 75, EFailLimit: 60, EPass: .5, EPassLimit: 20},
+			},
+		},
 	}
 }
 
@@ -173,7 +176,7 @@ func (r *replica) lead(now time.Time) {
 	r.mu.Lock()
 	r.from = now
 	r.mu.Unlock()
-	r.gates.Saw("shop", finished(r.gateTime(), "cart", verdict.Fail, verdict.RelativeRegression))
+	r.gates.Record("shop", finished(r.gateTime(), "cart", verdict.Fail, verdict.RelativeRegression))
 	i := r.instruments
 	i.Incomplete("shop/releases")
 	for range 3 {

@@ -9,7 +9,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-// Verdict is a gate's verdict on a canary of the Service.
+// Verdict is a gate's verdict on a canary of the Service: which run reached it, and what an event says of it.
+// The journal stores it, so it has the summary of a judgement only.
 type Verdict struct {
 	// Run is the id of the gate run; each is announced once.
 	Run string `json:"run"`
@@ -25,29 +26,11 @@ type Verdict struct {
 	// Canary and Baseline are names of Revisions.
 	Canary   string `json:"canary,omitempty"`
 	Baseline string `json:"baseline,omitempty"`
-	// Score is 0 to 100, Coverage 0 to 1.
-	Score    float64 `json:"score"`
-	Coverage float64 `json:"coverage"`
-	// CanaryRequests and BaselineRequests count the judged requests.
-	CanaryRequests   float64 `json:"canaryRequests"`
-	BaselineRequests float64 `json:"baselineRequests"`
-	// RequiredShare is the canary's traffic share in the Route, HandledShare its actual share.
-	RequiredShare *float64        `json:"requiredShare,omitempty"`
-	HandledShare  *float64        `json:"handledShare,omitempty"`
-	Metrics       []VerdictMetric `json:"metrics,omitempty"`
+	// Summary holds the figures.
+	verdict.Summary
 	// Started and Completed delimit the run.
 	Started   time.Time `json:"started"`
 	Completed time.Time `json:"completed"`
-}
-
-// VerdictMetric is the verdict on one metric.
-type VerdictMetric struct {
-	Name    string          `json:"name"`
-	Verdict verdict.Verdict `json:"verdict"`
-	Reason  string          `json:"reason,omitempty"`
-	// Canary and Baseline are the ratios of bad requests, nil if unknown.
-	Canary   *float64 `json:"canary,omitempty"`
-	Baseline *float64 `json:"baseline,omitempty"`
 }
 
 // maxJudged bounds the announced runs that are kept. Finished runs reappear in snapshots only for a

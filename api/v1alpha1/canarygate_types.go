@@ -300,9 +300,9 @@ type GateRun struct {
 	// message is a human-readable explanation of the verdict. It says what the run waits
 	// for.
 	Message string `json:"message,omitempty"`
-	// report contains the numbers that the verdict is based on, as a judge.Judgement.
-	// +kubebuilder:pruning:PreserveUnknownFields
-	Report *runtime.RawExtension `json:"report,omitempty"`
+	// report contains the numbers that the verdict is based on. It is not set before the pods
+	// of the Service have been scraped.
+	Report *verdict.Judgement `json:"report,omitempty"`
 	// evidence is what judging continues from after a restart. It is stored in the
 	// CanaryGateRun only.
 	// +kubebuilder:pruning:PreserveUnknownFields

@@ -949,8 +949,7 @@ func (in *GateRun) DeepCopyInto(out *GateRun) {
 	}
 	if in.Report != nil {
 		in, out := &in.Report, &out.Report
-		*out = new(runtime.RawExtension)
-		(*in).DeepCopyInto(*out)
+		*out = (*in).DeepCopy()
 	}
 	if in.Evidence != nil {
 		in, out := &in.Evidence, &out.Evidence

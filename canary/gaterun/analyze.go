@@ -46,7 +46,8 @@ func (r *Run) gather(m Moment) {
 	e.Run.Remember(past(from.Past(r.GateRun.Baseline.UID)))
 	e.Run.RecallRestarts(from.Lived(r.GateRun.Baseline.UID))
 	e.Run.Recall(level(from.Level(r.GateRun.Baseline.UID, r.GateRun.Canary.UID)))
-	r.evidence, r.last, r.GateRun.WaitingSince, r.GateRun.PlacedSince = e, e.Run.Last, nil, nil
+	r.evidence, r.GateRun.WaitingSince, r.GateRun.PlacedSince = e, nil, nil
+	r.report(e.Run.Last)
 	r.setMessage("Judging %s against %s: no requests have been counted yet", r.GateRun.Canary.Name, r.GateRun.Baseline.Name)
 	r.save(m.Now)
 }
@@ -55,7 +56,7 @@ func (r *Run) gather(m Moment) {
 // move would count: the baseline handled the canary's. It also holds when the run has waited for long enough.
 func (r *Run) inPlace(m Moment, f attribution.Figures) bool {
 	switch {
-	case m.Service.Misplaced != "":
+	case m.Service.Misplaced.Reason != "":
 		r.GateRun.PlacedSince = nil
 		return !r.waitForShards(m.Now, m.Service.Misplaced)
 	case r.GateRun.WaitingSince == nil:
@@ -73,7 +74,7 @@ func (r *Run) inPlace(m Moment, f attribution.Figures) bool {
 }
 
 // waitForShards reports whether the run still waits until the cluster follows its plan. The first call begins the wait.
-func (r *Run) waitForShards(now time.Time, misplaced string) bool {
+func (r *Run) waitForShards(now time.Time, why Misplacement) bool {
 	if r.GateRun.WaitingSince == nil {
 		at := toSeconds(now)
 		r.GateRun.WaitingSince = &at
@@ -83,7 +84,7 @@ func (r *Run) waitForShards(now time.Time, misplaced string) bool {
 	if now.Sub(since) >= limit {
 		return false
 	}
-	r.setMessage("Waiting until the canary can handle its share: %s (at most %s)", misplaced, limit)
+	r.setMessage("Waiting until the canary can handle its share: %s (at most %s)", why.explain(), limit)
 	return true
 }
 
@@ -136,14 +137,14 @@ func (r *Run) analyze(m Moment) {
 	w := b.window(r.GateRun.Canary.UID, r.GateRun.Baseline.UID)
 	w.To = m.Now
 	asked := r.read(m, &w)
-	previous := r.last
+	previous := r.Last()
 	j := m.Analyze(r.evidence.Run, plan, w)
 	lacking := b.lacking(r.GateRun.Canary.UID, r.GateRun.Baseline.UID)
 	if empty(w, delta) && asked.same(r.evidence) && lacking == r.evidence.Lacking && j.Verdict == verdict.Running && equal(j, previous) {
 		r.setMessage("%s", r.progress(previous))
 		return
 	}
-	r.last = j
+	r.report(j)
 	r.evidence.At, r.evidence.From, r.evidence.Overdue = m.Now, delta.To, most
 	r.evidence.LostPods += delta.LostPods
 	r.evidence.Lacking, r.evidence.Seen = lacking, b.seen(lacking)
@@ -168,7 +169,7 @@ func (r *Run) newlyOverdue(b *windowBuilder) map[types.UID]float64 {
 }
 
 // conclude continues or ends the run, as the judgement says.
-func (r *Run) conclude(now time.Time, j judge.Judgement) {
+func (r *Run) conclude(now time.Time, j verdict.Judgement) {
 	switch j.Verdict {
 	case verdict.Running:
 		r.setMessage("%s", r.progress(j))
@@ -196,6 +197,6 @@ func empty(w judge.Window, d attribution.Delta) bool {
 	return len(w.Shards) == 0 && d.LostPods == 0
 }
 
-func equal(a, b judge.Judgement) bool {
+func equal(a, b verdict.Judgement) bool {
 	return a.Verdict == b.Verdict && a.Message == b.Message && slices.Equal(a.Reasons, b.Reasons)
 }

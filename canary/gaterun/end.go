@@ -3,14 +3,10 @@
 package gaterun
 
 import (
-	"encoding/json"
 	"time"
-
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/knative-cdevents/knative-cdevents/api/text"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
 // Supersede ends a run whose split is no longer in effect. That is not an error, and the evidence so
@@ -34,12 +30,12 @@ func (r *Run) expire(now time.Time) {
 		r.End(now, verdict.Inconclusive, "Nothing was measured before the deadline: "+r.GateRun.Message, string(verdict.NoData), string(verdict.Timeout))
 		return
 	}
-	r.End(now, verdict.Inconclusive, "Undecided at the deadline: "+r.progress(r.last), append(r.undecided(r.last), string(verdict.Timeout))...)
+	r.End(now, verdict.Inconclusive, "Undecided at the deadline: "+r.progress(r.Last()), append(r.undecided(r.Last()), string(verdict.Timeout))...)
 }
 
 // undecided returns why there is no verdict. Missing measurements come before the lack
 // of requests.
-func (r *Run) undecided(j judge.Judgement) []string {
+func (r *Run) undecided(j verdict.Judgement) []string {
 	out := append([]string{r.evidence.QueryLacks}, reasons(j)...)
 	if r.evidence.Lacking != "" {
 		out = append([]string{string(verdict.NoData), r.evidence.Lacking}, out...)
@@ -47,14 +43,10 @@ func (r *Run) undecided(j judge.Judgement) []string {
 	return out // the caller leaves out what is empty
 }
 
-// End completes the run. It keeps the report, and drops the evidence, which only a run
-// that continues needs.
+// End completes the run. It drops the evidence, which only a run that continues needs.
 func (r *Run) End(now time.Time, v verdict.Verdict, message string, why ...string) {
 	if r.Done() {
 		return
-	}
-	if r.evidence != nil {
-		r.saveReport()
 	}
 	at := toSeconds(now)
 	r.GateRun.CompletionTime, r.GateRun.WaitingSince, r.GateRun.PlacedSince, r.GateRun.Evidence = &at, nil, nil, nil
@@ -64,9 +56,8 @@ func (r *Run) End(now time.Time, v verdict.Verdict, message string, why ...strin
 	}
 }
 
-// save stores report and evidence in the GateRun. If it cannot, the run fails.
+// save stores the evidence in the GateRun. If it cannot, the run fails.
 func (r *Run) save(now time.Time) {
-	r.saveReport()
 	var err error
 	if r.GateRun.Evidence, err = pack(r.evidence); err != nil {
 		r.evidence = nil
@@ -74,9 +65,13 @@ func (r *Run) save(now time.Time) {
 	}
 }
 
-// saveReport stores the latest judgement. If it cannot, the GateRun keeps the previous one.
-func (r *Run) saveReport() {
-	if report, err := json.Marshal(r.last); err == nil {
-		r.GateRun.Report = &runtime.RawExtension{Raw: report}
+// report stores the latest judgement. The GateRun keeps the previous one if JSON cannot express a figure,
+// because a status with such a figure cannot be written.
+func (r *Run) report(j verdict.Judgement) {
+	if j.Finite() {
+		r.GateRun.Report = j.DeepCopy()
 	}
 }
+
+// Last is the latest judgement; its verdict is empty before the first one.
+func (r *Run) Last() verdict.Judgement { return deref(r.GateRun.Report) }

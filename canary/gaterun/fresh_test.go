@@ -78,6 +78,14 @@ func TestUnreadablePodOnlyDelaysTheRun(t *testing.T) {
 	}
 }
 
+// shards returns the Misplacement of so many shards.
+func shards(n int) gaterun.Misplacement {
+	if n == 0 {
+		return gaterun.Misplacement{}
+	}
+	return gaterun.Misplacement{Reason: gaterun.ShardsMisplaced, Shards: n}
+}
+
 // Until the shards are where the plan wants them, the canary cannot handle its share.
 func TestARunWaitsForThePlacement(t *testing.T) {
 	t.Parallel()
@@ -100,8 +108,8 @@ func TestARunWaitsForThePlacement(t *testing.T) {
 			s.Read()
 			m := gaterun.Moment{Now: now, Counts: s, Analyze: stage.Analyze}
 			m.Service, m.Known = s.Service(cart)
-			if m.Service.Misplaced = misplaced; now.Sub(began) >= c.placed {
-				m.Service.Misplaced = ""
+			if m.Service.Misplaced = shards(5); now.Sub(began) >= c.placed {
+				m.Service.Misplaced = shards(0)
 			}
 			if run.Step(m); !run.Gathering() && !strings.Contains(run.GateRun.Message, misplaced) {
 				t.Fatalf("message %q", run.GateRun.Message)
@@ -123,11 +131,11 @@ func TestEvidenceBeginsWithAReadingAfterTheShardsMoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	step := func(after, ago time.Duration, misplaced string) bool {
+	step := func(after, ago time.Duration, misplaced int) bool {
 		now, counts.ago = now.Add(after), ago
 		m := gaterun.Moment{Now: now, Counts: counts, Analyze: stage.Analyze}
 		m.Service, m.Known = s.Service(cart)
-		m.Service.Misplaced = misplaced
+		m.Service.Misplaced = shards(misplaced)
 		stored, err := json.Marshal(run.GateRun) // each step may be another process
 		if err != nil {
 			t.Fatal(err)
@@ -142,13 +150,13 @@ func TestEvidenceBeginsWithAReadingAfterTheShardsMoved(t *testing.T) {
 		run.Step(m)
 		return run.Gathering()
 	}
-	if step(0, 0, "2 shards are not where the plan wants them") || step(10*time.Second, 4*time.Second, "") || step(5*time.Second, 9*time.Second, "") {
+	if step(0, 0, 2) || step(10*time.Second, 4*time.Second, 0) || step(5*time.Second, 9*time.Second, 0) {
 		t.Error("it began with what was read before the shards were in place")
 	}
-	if step(time.Second, 10*time.Second, "1 shard is not where the plan wants it") || step(time.Second, 2*time.Second, "") {
+	if step(time.Second, 10*time.Second, 1) || step(time.Second, 2*time.Second, 0) {
 		t.Error("it began with what was read before another shard was in place")
 	}
-	if !step(3*time.Second, time.Second, "") || run.GateRun.PlacedSince != nil {
+	if !step(3*time.Second, time.Second, 0) || run.GateRun.PlacedSince != nil {
 		t.Errorf("it still waits: %s", run.GateRun.Message)
 	}
 }
@@ -159,9 +167,9 @@ func TestAnUnreadablePodOnlyDelaysARunThatWaitedForTheShards(t *testing.T) {
 	p := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
 	p.Unread()
 	p.Process()
-	p.Change(func(s *gaterun.Service) { s.Misplaced = "1 shard is not where the plan wants it" })
+	p.Change(func(s *gaterun.Service) { s.Misplaced = shards(1) })
 	p.step().want(verdict.Running, "", "1 shard is not where the plan wants it")
-	p.Change(func(s *gaterun.Service) { s.Misplaced = "" })
+	p.Change(func(s *gaterun.Service) { s.Misplaced = shards(0) })
 	p.pass(10*time.Second).step().want(verdict.Running, "", "scraped again, because shards have moved")
 	p.pass(25*time.Second).step().want(verdict.Running, "", "scraped again, because shards have moved")
 	p.pass(10*time.Second).step().want(verdict.Running, "", "no requests have been counted yet")
@@ -175,7 +183,7 @@ func TestTheWaitForThePlacementBeginsWhenTheRunWaitsForIt(t *testing.T) {
 	p.Unread()
 	p.pass(4*time.Minute).step().want(verdict.Running, "", "until the pods of Service")
 	p.Process()
-	p.Change(func(s *gaterun.Service) { s.Misplaced = "5 shards are not where the plan wants them" })
+	p.Change(func(s *gaterun.Service) { s.Misplaced = shards(5) })
 	for range 59 { // each step is another process
 		p.step().want(verdict.Running, "", "5 shards are not where the plan wants them (at most 5m0s)")
 		p.pass(5 * time.Second)
@@ -196,7 +204,17 @@ func TestALateWaitForThePlacementLeavesTimeToJudge(t *testing.T) {
 	p.Unread()
 	p.pass(24*time.Minute).step().want(verdict.Running, "", "until the pods of Service")
 	p.Process()
-	p.Change(func(s *gaterun.Service) { s.Misplaced = "no" })
-	p.step().want(verdict.Running, "", "(at most 45s)")
+	p.Change(func(s *gaterun.Service) { s.Misplaced.Reason = gaterun.PlacementUnknown })
+	p.step().want(verdict.Running, "", "where the shards are is not known yet (at most 45s)")
 	p.pass(45*time.Second).step().want(verdict.Running, "", "no requests have been counted yet")
+}
+
+// A run waits for a plan as for the shards.
+func TestARunWaitsForThePlan(t *testing.T) {
+	t.Parallel()
+	p := begin(t, true, v1alpha1.CanaryGateSpec{}, 0)
+	p.Change(func(s *gaterun.Service) { s.Misplaced.Reason = gaterun.PlacementPlanMissing })
+	p.step().want(verdict.Running, "", "Waiting until the canary can handle its share: there is no plan for this split yet (at most 5m0s)")
+	p.Change(func(s *gaterun.Service) { s.Misplaced.Reason = "Another" })
+	p.pass(time.Second).step().want(verdict.Running, "", "its share: Another (at most 5m0s)")
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/knative-cdevents/knative-cdevents/api/text"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // maxMessage limits the message of a run, in bytes. With the ellipsis that is 1 KiB.
@@ -20,7 +20,7 @@ func (r *Run) setMessage(format string, args ...any) {
 }
 
 // progress says what the run waits for, and how much is missing.
-func (r *Run) progress(j judge.Judgement) string {
+func (r *Run) progress(j verdict.Judgement) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Judging %s against %s: ", r.GateRun.Canary.Name, r.GateRun.Baseline.Name)
 	if j.Message != "" {
@@ -44,7 +44,7 @@ func (r *Run) progress(j judge.Judgement) string {
 }
 
 // numbers says how many requests there are, and how many more are needed at least.
-func numbers(j judge.Judgement) string {
+func numbers(j verdict.Judgement) string {
 	say := fmt.Sprintf("%s and %s requests", number(j.Canary.Requests), number(j.Baseline.Requests))
 	var missing []string
 	for _, n := range []struct {
@@ -66,9 +66,24 @@ func numbers(j judge.Judgement) string {
 	return say
 }
 
+// explain tells a person why shards are misplaced.
+func (m Misplacement) explain() string {
+	switch {
+	case m.Reason == PlacementUnknown:
+		return "where the shards are is not known yet"
+	case m.Reason == PlacementPlanMissing:
+		return "there is no plan for this split yet"
+	case m.Reason == ShardsMisplaced && m.Shards == 1:
+		return "1 shard is not where the plan wants it"
+	case m.Reason == ShardsMisplaced:
+		return fmt.Sprintf("%d shards are not where the plan wants them", m.Shards)
+	}
+	return string(m.Reason)
+}
+
 func number(n float64) string { return fmt.Sprintf("%.0f", math.Ceil(n)) }
 
-func reasons(j judge.Judgement) []string {
+func reasons(j verdict.Judgement) []string {
 	var out []string
 	for _, r := range j.Reasons {
 		out = append(out, string(r))

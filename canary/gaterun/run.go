@@ -14,7 +14,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
 // Run is one run of a gate. All of its state is in GateRun.
@@ -24,7 +23,6 @@ type Run struct {
 	Spec      *v1alpha1.CanaryGateSpec
 
 	evidence *evidence
-	last     judge.Judgement
 }
 
 // Opening describes a new run.
@@ -112,19 +110,12 @@ func (r *Run) readEvidence() error {
 		return err
 	}
 	if r.evidence == nil {
-		if r.Done() && r.GateRun.Report != nil {
-			// A completed run keeps its last judgement only.
-			if err := json.Unmarshal(r.GateRun.Report.Raw, &r.last); err != nil {
-				return fmt.Errorf("reading the report: %w", err)
-			}
-		}
 		return nil
 	}
 	if err := r.evidence.Run.Check(r.plan()); err != nil {
 		r.evidence = nil
 		return problem(EvidenceUnreadable, "the evidence is not valid: %s", err)
 	}
-	r.last = r.evidence.Run.Last
 	return nil
 }
 
@@ -153,9 +144,6 @@ func (r *Run) Gathering() bool { return r.evidence != nil }
 
 // Done reports whether the run is complete.
 func (r *Run) Done() bool { return r.GateRun.CompletionTime != nil }
-
-// Last is the latest judgement; its verdict is empty before the first one.
-func (r *Run) Last() judge.Judgement { return r.last }
 
 func (r *Run) service() types.NamespacedName {
 	return types.NamespacedName{Namespace: r.Namespace, Name: r.GateRun.Service.Name}

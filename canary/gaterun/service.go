@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 // Service is the state of a Knative Service at one moment.
@@ -31,13 +32,30 @@ type Service struct {
 	Rollout bool
 	// Moving means that the cluster is handing over shards.
 	Moving bool
-	// Misplaced says what the cluster lacks to follow its plan, for messages. It is empty if every shard is
-	// where the plan for the split in effect wants it, and without a plan that members follow.
-	Misplaced string
+	// Misplaced says why shards are not where the plan for the split in effect wants them.
+	Misplaced Misplacement
 	// Plan is the placement plan that members follow; nil without one. Nothing in it may be changed.
 	Plan      *v1alpha1.ShardPlacementStatus
 	Revisions []Revision
 }
+
+// Misplacement is why a cluster does not follow its placement plan yet. It is zero if every shard is where
+// the plan wants it, and without a plan that members follow.
+type Misplacement struct {
+	Reason verdict.Reason
+	// Shards is how many shards are not where the plan wants them, with ShardsMisplaced.
+	Shards int
+}
+
+// Reasons of a Misplacement.
+const (
+	// PlacementUnknown: it is not known where the shards are.
+	PlacementUnknown verdict.Reason = "PlacementUnknown"
+	// PlacementPlanMissing: there is no plan for this split yet.
+	PlacementPlanMissing verdict.Reason = "PlacementPlanMissing"
+	// ShardsMisplaced: shards are not where the plan wants them.
+	ShardsMisplaced verdict.Reason = "ShardsMisplaced"
+)
 
 // Revision is a Revision of a Service, with or without traffic.
 type Revision struct {

@@ -33,7 +33,7 @@ type Counts interface {
 }
 
 // Analyze evaluates one window; it is (*judge.Run).Analyze in production.
-type Analyze func(r *judge.Run, p judge.Plan, w judge.Window) judge.Judgement
+type Analyze func(r *judge.Run, p judge.Plan, w judge.Window) verdict.Judgement
 
 // Moment is the input of a step: the time, and what is known then.
 type Moment struct {

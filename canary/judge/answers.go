@@ -87,7 +87,7 @@ func (t *test) redirects(m Metric, w Window, before past) {
 
 // differs reports whether the canary redirects with far other odds than the baseline, up or down. That
 // may be what the canary is for, so it is no failure.
-func (a *answers) differs(v view, m Metric, l levels) bool {
+func (a *answers) differs(v analysis, m Metric, l levels) bool {
 	if a == nil || a.Differ {
 		return a != nil
 	}

@@ -17,7 +17,7 @@ import (
 // second missed a third of the canaries that fail three times as often. So a canary no worse than its
 // baseline fails with probability Alpha at most; one that is worse but tolerated may fail more often,
 // the nearer it is to the limit.
-func (d *metricData) compareShards(v view, m Metric, l levels) {
+func (d *metricData) compareShards(v analysis, m Metric, l levels) {
 	level := l.shardFail * v.spending
 	plain, _ := v.scores(m, 1)
 	high := permutation(plain, level, v.seed())
@@ -32,7 +32,7 @@ func (d *metricData) compareShards(v view, m Metric, l levels) {
 
 // typical returns what the canary's shards did if none had more requests than their median: one busy
 // shard must not make all others negligible.
-func (v view) typical(m Metric) tally {
+func (v analysis) typical(m Metric) tally {
 	var all []tally
 	at, _ := m.Kind.kind().column(m)
 	for _, stratum := range v.strata {
@@ -53,7 +53,7 @@ func (v view) typical(m Metric) tally {
 
 // same reports whether the evidence so far shows the canary's shards to be within the tolerance, with a
 // part of Beta.
-func (d *metricData) same(v view, m Metric, l levels, part float64) bool {
+func (d *metricData) same(v analysis, m Metric, l levels, part float64) bool {
 	if m.limited() && logBelow(d.Tests[0].Canary, m.Limit) < -math.Log(l.shardPass) {
 		return false
 	}
@@ -67,7 +67,7 @@ func (d *metricData) same(v view, m Metric, l levels, part float64) bool {
 
 // scores returns the scores of all strata if the canary's odds were this multiple of the baseline's,
 // and how far its bad requests exceed the expectation.
-func (v view) scores(m Metric, ratio float64) (scores []dealt, excess float64) {
+func (v analysis) scores(m Metric, ratio float64) (scores []dealt, excess float64) {
 	at, _ := m.Kind.kind().column(m)
 	for _, s := range v.strata {
 		f, ok := v.shards.forecast(s, at, ratio, v.plan.tolerated(at))
@@ -81,6 +81,6 @@ func (v view) scores(m Metric, ratio float64) (scores []dealt, excess float64) {
 }
 
 // seed of the random draws, so that another process draws the same.
-func (v view) seed() [2]uint64 {
+func (v analysis) seed() [2]uint64 {
 	return [2]uint64{uint64(v.start), uint64(v.number)} //nolint:gosec // A seed may be any number.
 }

@@ -4,7 +4,7 @@ package judge
 
 // enough reports whether both sides have enough requests for a verdict. A side may receive far fewer
 // requests than it handles, so entry has its own count.
-func (d *metricData) enough(v view, m Metric) bool {
+func (d *metricData) enough(v analysis, m Metric) bool {
 	if !m.countsApart() {
 		return v.enough
 	}

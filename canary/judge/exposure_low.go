@@ -198,7 +198,7 @@ func (e *evidence) expected(p Plan) *float64 {
 }
 
 // explainExposure says which share the canary got if that is not what it should get.
-func (j *Judgement) explainExposure(p Plan, e *evidence) []string {
+func (j *judgement) explainExposure(p Plan, e *evidence) []string {
 	var say []string
 	switch {
 	case !e.Reached.above(p) && !e.Reached.below(p):

@@ -158,6 +158,9 @@ func TestAnythingIsSurvived(t *testing.T) {
 			if !reflect.DeepEqual(a, b) {
 				t.Fatalf("seed %d, window %d: without storing\n%+v\nwith\n%+v", seed, i, a, b)
 			}
+			if !a.Finite() {
+				t.Fatalf("seed %d, window %d: %+v", seed, i, a)
+			}
 			if a.Verdict != c.Verdict || !reflect.DeepEqual(a.Reasons, c.Reasons) {
 				t.Fatalf("seed %d, window %d: in one order\n%+v\nin another\n%+v", seed, i, a, c)
 			}

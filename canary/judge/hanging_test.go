@@ -41,7 +41,7 @@ const (
 )
 
 // play plays one run in windows of 15 s and returns when it ended.
-func (w openWorld) play(rng *rand.Rand, p Plan) (Judgement, time.Duration) {
+func (w openWorld) play(rng *rand.Rand, p Plan) (verdict.Judgement, time.Duration) {
 	run := Start(epoch, nil)
 	const horizon = 4000
 	ended := [2][]float64{make([]float64, horizon), make([]float64, horizon)}

@@ -126,7 +126,7 @@ func TestVerdictSaysWhichTimeItCovers(t *testing.T) {
 	for i := 4; run.Last.Verdict == verdict.Running; i++ {
 		run.Analyze(p, at(i, arm(500, 0), arm(900, 0)))
 	}
-	if from, to := epoch.Add(2*time.Minute), run.Evidence.Until; !run.Last.From.Equal(from) || !run.Last.To.Equal(to) {
+	if from, to := epoch.Add(2*time.Minute), run.Evidence.Until; !run.Last.From.Time().Equal(from) || !run.Last.To.Time().Equal(to) {
 		t.Errorf("from %v to %v, not from %v to %v", run.Last.From, run.Last.To, from, to)
 	}
 	if want := "from 00:02:00 to 00:03:00 (UTC)"; !strings.Contains(run.Last.Message, want) {

@@ -51,7 +51,7 @@ func TestTimeOfALimit(t *testing.T) {
 			if run.Last.Verdict != verdict.Fail {
 				t.Errorf("%+v: %s: %s", tc, run.Last.Verdict, run.Last.Message)
 			}
-			took = append(took, run.Last.To.Sub(epoch))
+			took = append(took, run.Last.To.Time().Sub(epoch))
 		}
 		slices.Sort(took)
 		median, most := took[len(took)/2], took[len(took)*9/10]

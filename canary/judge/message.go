@@ -11,7 +11,7 @@ import (
 )
 
 // explain describes the verdict and its basis for a person.
-func (j *Judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration) string {
+func (j *judgement) explain(p Plan, e *evidence, c census, elapsed time.Duration) string {
 	var say []string
 	if e.Canary+e.Baseline == 0 {
 		say = append(say, "no requests have been judged yet")
@@ -60,7 +60,7 @@ func (e *evidence) stretch() string {
 	return fmt.Sprintf(" from %s to %s (UTC)", from.Format(time.DateTime), to.Format(time.DateTime))
 }
 
-func explainMetric(p Plan, r Result, m Metric, d *metricData) string {
+func explainMetric(p Plan, r verdict.MetricResult, m Metric, d *metricData) string {
 	text := r.Name
 	if r.DryRun {
 		text += " (dry run)"
@@ -116,7 +116,7 @@ func percent(of *float64) string {
 	return fmt.Sprintf("%.3g %%", 100**of)
 }
 
-func explainShards(j *Judgement, e *evidence, c census) string {
+func explainShards(j *judgement, e *evidence, c census) string {
 	if len(e.Shards.Counts) == 0 {
 		return "requests are not counted by shard, so only limits can fail the canary"
 	}

@@ -56,8 +56,8 @@ func (p Plan) parts() float64 {
 
 func (m Metric) limited() bool { return m.Limit > 0 && m.Kind.Limited() }
 
-// view is what a metric needs to know about the rest of the run.
-type view struct {
+// analysis is what a metric needs to know about the rest of the run.
+type analysis struct {
 	plan Plan
 	// enough means enough requests on both sides; final means that the deadline has passed.
 	enough, final bool
@@ -80,10 +80,10 @@ type view struct {
 // fate, and counting each as independent gave a false Fail every third time. The limit may fail it,
 // because it is about the requests themselves, whatever their shard; for the same reason being
 // negligible may pass it.
-func (d *metricData) evaluate(v view, m Metric) Result {
+func (d *metricData) evaluate(v analysis, m Metric) verdict.MetricResult {
 	l := v.plan.levels(m)
 	v.enough = d.enough(v, m)
-	res := Result{Name: m.Name, DryRun: m.DryRun, EFailLimit: l.fail, EPassLimit: l.pass}
+	res := verdict.MetricResult{Name: m.Name, DryRun: m.DryRun, EFailLimit: l.fail, EPassLimit: l.pass}
 	worst, fail, limit, warn := d.evidenceOfFail(v, m, l)
 	pass, negligible := d.evidenceOfPass(m, l)
 	v.negligible = negligible >= math.Log(l.pass)
@@ -140,7 +140,7 @@ func (d *metricData) worse(m Metric) bool {
 }
 
 // open returns the verdict on what is undecided.
-func (v view) open() verdict.Verdict {
+func (v analysis) open() verdict.Verdict {
 	if v.final {
 		return verdict.Inconclusive
 	}
@@ -148,7 +148,7 @@ func (v view) open() verdict.Verdict {
 }
 
 // provable reports whether there are enough shards for a verdict at some analysis.
-func (v view) provable(l levels) bool {
+func (v analysis) provable(l levels) bool {
 	c := v.counted
 	return l.comparable && c.enough(max(1, v.plan.MinShards)) && c.ways*l.shardFail*max(v.spending, lastAnalysis) >= 1
 }
@@ -157,7 +157,7 @@ func (v view) provable(l levels) bool {
 // and worse at all, with the test to show.
 //
 // Gross is set to the odds ratio that a Fail waits for, if there are too few pods for less.
-func (d *metricData) evidenceOfFail(v view, m Metric, l levels) (worst *test, fail, limit, warn float64) {
+func (d *metricData) evidenceOfFail(v analysis, m Metric, l levels) (worst *test, fail, limit, warn float64) {
 	limit = math.Inf(-1)
 	if len(d.Tests) == 0 {
 		return nil, 0, limit, 0
@@ -232,7 +232,7 @@ func (m Metric) negligible() float64 {
 }
 
 // absolute fails the canary for its limit, unless the baseline exceeds it too.
-func (d *metricData) absolute(v view, m Metric, limit float64, l levels) (unhealthy bool) {
+func (d *metricData) absolute(v analysis, m Metric, limit float64, l levels) (unhealthy bool) {
 	if !m.limited() || len(d.Tests) == 0 {
 		return false
 	}
@@ -245,7 +245,7 @@ func (d *metricData) absolute(v view, m Metric, limit float64, l levels) (unheal
 }
 
 // relative fails the canary by comparison.
-func (d *metricData) relative(v view, m Metric, fail, warn float64, l levels) {
+func (d *metricData) relative(v analysis, m Metric, fail, warn float64, l levels) {
 	d.Crossed = d.Crossed || l.relative && fail >= math.Log(l.fail)
 	d.Warned = d.Warned || l.relative && warn >= math.Log(l.warn)
 	if d.Crossed && v.enough && !v.negligible && !d.fading(v.plan, m) {
@@ -294,7 +294,7 @@ func (d *metricData) lacks() string {
 	return ""
 }
 
-func (t *test) show(r *Result) {
+func (t *test) show(r *verdict.MetricResult) {
 	c, b := t.Canary.rate(), t.Baseline.rate()
 	if t.Canary.N > 0 {
 		r.Canary = &c

@@ -10,7 +10,7 @@ const farthest = 1e9
 // missing estimates how many more requests the canary needs for a verdict if it continues as before:
 // the fewest for a proof of being negligible or for the comparison, and at least its minimum. 0 means
 // unknown.
-func missing(v view, m Metric, t *test, l levels) float64 {
+func missing(v analysis, m Metric, t *test, l levels) float64 {
 	p := v.plan
 	least := max(0, p.MinCanary-t.Canary.N)
 	more := math.Inf(1)

@@ -11,11 +11,7 @@
 //   - A Run that was written as JSON and read again continues with the same evidence.
 package judge
 
-import (
-	"time"
-
-	"github.com/knative-cdevents/knative-cdevents/api/verdict"
-)
+import "time"
 
 // Plan tells how a canary is judged. It has no defaults: its creator sets every field.
 type Plan struct {
@@ -195,66 +191,3 @@ type Counts struct{ Finished, Errors, Slow float64 }
 
 // ShardWindow is one shard in one window, by the side that handled its requests.
 type ShardWindow struct{ Canary, Baseline Counts }
-
-// Judgement is the state after the last window.
-type Judgement struct {
-	// Verdict is Running until there is a final one, which does not change.
-	Verdict verdict.Verdict `json:"verdict"`
-	// Reasons, the most important first.
-	Reasons []verdict.Reason `json:"reasons,omitempty"`
-	// Message tells the same to a person, with what the run waits for.
-	Message string `json:"message,omitempty"`
-	// From and To bound the judged windows. Nothing is said about any other time.
-	From time.Time `json:"from,omitzero"`
-	To   time.Time `json:"to,omitzero"`
-	// Score is from 0 to 100 over the conclusive metrics, Coverage from 0 to 1.
-	Score    float64 `json:"score"`
-	Coverage float64 `json:"coverage"`
-	// Samples that each side has, and still needs.
-	Canary   Samples `json:"canary"`
-	Baseline Samples `json:"baseline"`
-	// RequiredShare and HandledShare of the canary over the judged windows. ExpectedShare is what
-	// HandledShare is compared with: RequiredShare in an ordinary Service, the part of the requests whose
-	// shards the placement plan gives the canary in a sharded one; nil if it is not compared.
-	RequiredShare *float64 `json:"requiredShare,omitempty"`
-	HandledShare  *float64 `json:"handledShare,omitempty"`
-	ExpectedShare *float64 `json:"expectedShare,omitempty"`
-	Metrics       []Result `json:"metrics,omitempty"`
-}
-
-// Samples counts finished requests. Missing is how many more are needed at least.
-type Samples struct {
-	Requests float64 `json:"requests"`
-	Missing  float64 `json:"missing"`
-	// Shards that can be compared, and how many more are needed; only if sharded.
-	Shards        int `json:"shards,omitempty"`
-	ShardsMissing int `json:"shardsMissing,omitempty"`
-}
-
-// Result of one metric.
-type Result struct {
-	Name    string          `json:"name"`
-	Verdict verdict.Verdict `json:"verdict"`
-	Reason  verdict.Reason  `json:"reason,omitempty"`
-	DryRun  bool            `json:"dryRun,omitempty"`
-	// Canary and Baseline are the ratios of bad requests, nil without requests.
-	Canary   *float64 `json:"canary,omitempty"`
-	Baseline *float64 `json:"baseline,omitempty"`
-	// Low and High are the 95 % confidence limits of the difference (Newcombe 1998, method 10). They
-	// are only shown, and decide nothing.
-	Low  *float64 `json:"low,omitempty"`
-	High *float64 `json:"high,omitempty"`
-	// EFail and EPass are the e-values, EFailLimit and EPassLimit the values that they must reach.
-	// EFail is the largest that may fail the metric; for sharded Services that excludes the comparison:
-	// see P. They are shown up to 1e15.
-	EFail      float64 `json:"eFail"`
-	EFailLimit float64 `json:"eFailLimit"`
-	EPass      float64 `json:"ePass"`
-	EPassLimit float64 `json:"ePassLimit"`
-	// P is the p-value of the permutation test at its last analysis, for sharded Services.
-	P *float64 `json:"p,omitempty"`
-	// Detail tells what changed most, such as the status code.
-	Detail string `json:"detail,omitempty"`
-	// Missing estimates how many more canary requests a verdict needs.
-	Missing float64 `json:"missing,omitempty"`
-}

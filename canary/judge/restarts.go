@@ -235,7 +235,7 @@ func (r *restarts) more() bool {
 }
 
 // restarted makes a Pass a Warn if the canary restarted more often, and that is not proven to be more than chance.
-func (j *Judgement) restarted(e *evidence) {
+func (j *judgement) restarted(e *evidence) {
 	if j.Verdict == verdict.Pass && e.Restarted.more() {
 		j.Verdict, j.Reasons = verdict.Warn, append([]verdict.Reason{verdict.Restarts}, j.Reasons...)
 	}

@@ -14,7 +14,7 @@ type Run struct {
 	// Start of the run.
 	Start time.Time `json:"start"`
 	// Last is the latest judgement.
-	Last Judgement `json:"last"`
+	Last verdict.Judgement `json:"last"`
 	// Evidence is private to this package.
 	Evidence evidence `json:"evidence"`
 }
@@ -22,14 +22,14 @@ type Run struct {
 // Start starts a run. before is what each shard did before the split, in all Revisions
 // except the canary; nil if unknown, or if the Service is not sharded.
 func Start(at time.Time, before map[string]Counts) *Run {
-	r := &Run{Start: at.UTC().Round(0), Last: Judgement{Verdict: verdict.Running}}
+	r := &Run{Start: at.UTC().Round(0), Last: verdict.Judgement{Verdict: verdict.Running}}
 	r.Evidence.Shards.begin(before)
 	return r
 }
 
 // Analyze adds one window to the evidence and evaluates all of it. Windows must come in order, and none
 // counts twice. A verdict is final. A plan that Check refuses gives an Error.
-func (r *Run) Analyze(p Plan, w Window) Judgement {
+func (r *Run) Analyze(p Plan, w Window) verdict.Judgement {
 	if r.Last.Verdict != verdict.Running || !w.To.After(r.Evidence.Until) {
 		return r.Last
 	}
@@ -50,10 +50,13 @@ func (r *Run) Analyze(p Plan, w Window) Judgement {
 	return r.Last
 }
 
+// judgement is a judgement that is being made.
+type judgement verdict.Judgement
+
 // evaluate judges all evidence.
-func (r *Run) evaluate(p Plan, elapsed time.Duration) Judgement {
+func (r *Run) evaluate(p Plan, elapsed time.Duration) verdict.Judgement {
 	e := &r.Evidence
-	v := view{
+	v := analysis{
 		plan: p, shards: &e.Shards, past: e.Past, start: r.Start.UnixNano(),
 		enough: e.enough(p),
 		final:  elapsed >= p.Deadline,
@@ -66,10 +69,10 @@ func (r *Run) evaluate(p Plan, elapsed time.Duration) Judgement {
 		}
 		v.spentSoFar = spent(e.Analyses)
 	}
-	j := Judgement{
-		Verdict: verdict.Running, From: e.From, To: e.To,
-		Canary:        Samples{Requests: e.Canary, Missing: max(0, p.MinCanary-e.Canary)},
-		Baseline:      Samples{Requests: e.Baseline, Missing: max(0, p.MinBaseline-e.Baseline)},
+	j := judgement{
+		Verdict: verdict.Running, From: verdict.TimeOf(e.From), To: verdict.TimeOf(e.To),
+		Canary:        verdict.Samples{Requests: e.Canary, Missing: max(0, p.MinCanary-e.Canary)},
+		Baseline:      verdict.Samples{Requests: e.Baseline, Missing: max(0, p.MinBaseline-e.Baseline)},
 		HandledShare:  e.Handled.mean(),
 		RequiredShare: e.Required.mean(),
 		ExpectedShare: e.expected(p),
@@ -88,7 +91,7 @@ func (r *Run) evaluate(p Plan, elapsed time.Duration) Judgement {
 	j.weigh(p)
 	j.decide(p, e, elapsed)
 	j.Message = j.explain(p, e, v.counted, elapsed)
-	return j
+	return verdict.Judgement(j)
 }
 
 func (e *evidence) enough(p Plan) bool {
@@ -96,7 +99,7 @@ func (e *evidence) enough(p Plan) bool {
 }
 
 // countShards sets how many shards there are, and how many more a comparison needs.
-func (j *Judgement) countShards(p Plan, c census) {
+func (j *judgement) countShards(p Plan, c census) {
 	j.Canary.Shards, j.Baseline.Shards = c.canary, c.baseline
 	strictest := 1.0
 	for _, m := range p.Metrics {
@@ -108,7 +111,7 @@ func (j *Judgement) countShards(p Plan, c census) {
 }
 
 // weigh computes the score: of the conclusive weight, a pass counts fully and a warning half.
-func (j *Judgement) weigh(p Plan) {
+func (j *judgement) weigh(p Plan) {
 	var points, conclusive, all float64
 	for i, m := range p.Metrics {
 		if !j.counts(i) {

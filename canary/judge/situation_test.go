@@ -14,7 +14,7 @@ import (
 )
 
 // repeat plays the same window until there is a verdict, and returns it.
-func repeat(p Plan, canary, baseline Arm, change func(i int, w *Window)) Judgement {
+func repeat(p Plan, canary, baseline Arm, change func(i int, w *Window)) verdict.Judgement {
 	run := Start(epoch, nil)
 	for i := 0; run.Last.Verdict == verdict.Running; i++ {
 		w := at(i, canary, baseline)

@@ -90,7 +90,7 @@ func (s *shards) strata(least int) ([]stratum, census) {
 // represents reports whether the compared shards stand for all that the canary handled: they have at
 // least half of its requests, and the rest is not worse by more than is tolerated or is too small to
 // matter. The rest are shards without a counterpart, handed over or too many, and requests of no shard.
-func (v view) represents(m Metric, all tally) bool {
+func (v analysis) represents(m Metric, all tally) bool {
 	var in tally
 	at, _ := m.Kind.kind().column(m)
 	for _, s := range v.strata {

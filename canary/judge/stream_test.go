@@ -116,7 +116,7 @@ type outcome struct {
 // play plays many runs of a scenario to their end, each with its own seed.
 func play(t testing.TB, p Plan, runs int, s scenario) outcome {
 	t.Helper()
-	ends := make([]Judgement, runs)
+	ends := make([]verdict.Judgement, runs)
 	var next atomic.Uint64
 	var group sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {

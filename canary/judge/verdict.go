@@ -11,7 +11,7 @@ import (
 
 // decide combines everything into one verdict, in this order: proof of a Fail, obstacles to a Pass, the
 // metrics and the score, the deadline.
-func (j *Judgement) decide(p Plan, e *evidence, elapsed time.Duration) {
+func (j *judgement) decide(p Plan, e *evidence, elapsed time.Duration) {
 	if why := j.failures(p, e); len(why) > 0 {
 		j.Verdict, j.Reasons = verdict.Fail, why
 		return
@@ -52,7 +52,7 @@ func (j *Judgement) decide(p Plan, e *evidence, elapsed time.Duration) {
 }
 
 // failures returns the proven reasons for a Fail.
-func (j *Judgement) failures(p Plan, e *evidence) []verdict.Reason {
+func (j *judgement) failures(p Plan, e *evidence) []verdict.Reason {
 	var why []verdict.Reason
 	for i, m := range p.Metrics {
 		if r := j.Metrics[i]; r.Verdict == verdict.Fail && m.Critical && j.counts(i) {
@@ -74,7 +74,7 @@ func (j *Judgement) failures(p Plan, e *evidence) []verdict.Reason {
 }
 
 // lacking returns what prevents a Pass, whatever the metrics say.
-func (j *Judgement) lacking(p Plan, e *evidence, elapsed time.Duration) []verdict.Reason {
+func (j *judgement) lacking(p Plan, e *evidence, elapsed time.Duration) []verdict.Reason {
 	var why []verdict.Reason
 	switch {
 	case e.Canary == 0 && e.Baseline > 0:
@@ -111,7 +111,7 @@ func (j *Judgement) lacking(p Plan, e *evidence, elapsed time.Duration) []verdic
 
 // conclusive reports whether all metrics that count are decided, and whether the critical ones are. If
 // none counts, all is false.
-func (j *Judgement) conclusive(p Plan) (all, critical bool) {
+func (j *judgement) conclusive(p Plan) (all, critical bool) {
 	all, critical = true, true
 	counting := false
 	for i, m := range p.Metrics {
@@ -128,7 +128,7 @@ func (j *Judgement) conclusive(p Plan) (all, critical bool) {
 }
 
 // open returns why metrics are undecided, those that a user can fix first.
-func (j *Judgement) open(p Plan) []verdict.Reason {
+func (j *judgement) open(p Plan) []verdict.Reason {
 	var why []verdict.Reason
 	for _, r := range []verdict.Reason{verdict.BaselineUnhealthy, verdict.NoData, verdict.InsufficientSample, verdict.InsufficientShards, verdict.Undecided} {
 		for i, m := range p.Metrics {
@@ -143,7 +143,7 @@ func (j *Judgement) open(p Plan) []verdict.Reason {
 
 // score gives the verdict on decided metrics. Only a Fail can lower the score far enough to fail the
 // canary; a possibly worse canary is a Warn.
-func (j *Judgement) score(p Plan, e *evidence) {
+func (j *judgement) score(p Plan, e *evidence) {
 	failed := false
 	for i := range p.Metrics {
 		if !j.counts(i) {
@@ -173,7 +173,7 @@ func weight(r verdict.Reason) int {
 }
 
 // counts reports whether a metric counts in the verdict.
-func (j *Judgement) counts(metric int) bool {
+func (j *judgement) counts(metric int) bool {
 	r := j.Metrics[metric]
 	return !r.DryRun && r.Reason != verdict.NotApplicable
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
-func played(p Plan, windows int, each func(i int, w *Window)) Judgement {
+func played(p Plan, windows int, each func(i int, w *Window)) verdict.Judgement {
 	run := Start(epoch, nil)
 	for i := range windows {
 		w := at(i, arm(100, 0), arm(900, 0))

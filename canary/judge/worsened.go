@@ -154,7 +154,7 @@ func (e *evidence) explainPast(p Plan) []string {
 }
 
 // withoutPast turns a Pass into a Warn where the plan asks for a past and there is none.
-func (j *Judgement) withoutPast(p Plan, e *evidence) {
+func (j *judgement) withoutPast(p Plan, e *evidence) {
 	if p.PastRequired && j.Verdict == verdict.Pass && !e.Worst.known() {
 		j.Verdict, j.Reasons = verdict.Warn, append([]verdict.Reason{verdict.PastUnknown}, j.Reasons...)
 	}

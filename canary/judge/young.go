@@ -176,7 +176,7 @@ func (c *cold) worse(p Plan, m Metric) bool {
 func (t tally) odds() float64 { return (t.K + 0.5) / (t.N - t.K + 0.5) }
 
 // coldStart makes a Pass a Warn if the canary's young pods are worse.
-func (j *Judgement) coldStart(p Plan, e *evidence) {
+func (j *judgement) coldStart(p Plan, e *evidence) {
 	if !j.Verdict.Passes() {
 		return
 	}

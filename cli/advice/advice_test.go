@@ -18,7 +18,7 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 )
 
 var clock = Clock{Now: time.Date(2040, 1, 2, 12, 0, 0, 0, time.UTC), System: "knative-cdevents"}
@@ -148,11 +148,11 @@ func TestServiceWithoutSource(t *testing.T) {
 }
 
 func TestForecast(t *testing.T) {
-	j := judge.Judgement{Canary: judge.Samples{Requests: 100, Missing: 50}, Metrics: []judge.Result{{Missing: 200}, {Missing: 900, DryRun: true}}}
+	j := &verdict.Judgement{Canary: verdict.Samples{Requests: 100, Missing: 50}, Metrics: []verdict.MetricResult{{Missing: 200}, {Missing: 900, DryRun: true}}}
 	if got := Forecast(j, time.Minute); got != 2*time.Minute {
 		t.Errorf("got %s", got)
 	}
-	if got := Forecast(judge.Judgement{Canary: judge.Samples{Missing: 50}}, time.Minute); got != 0 {
+	if got := Forecast(&verdict.Judgement{Canary: verdict.Samples{Missing: 50}}, time.Minute); got != 0 {
 		t.Errorf("without requests: %s", got)
 	}
 }

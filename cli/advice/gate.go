@@ -3,7 +3,6 @@
 package advice
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
 // Gate says whether a gate can judge and decides, and if not, why. If it has failed a canary, it also says whether the Service
@@ -197,11 +195,7 @@ func (c Clock) moreTraffic(g *v1alpha1.CanaryGate) string {
 	if run == nil || run.CompletionTime != nil || run.Report == nil {
 		return more
 	}
-	var j judge.Judgement
-	if json.Unmarshal(run.Report.Raw, &j) != nil {
-		return more
-	}
-	needs, elapsed := Forecast(j, c.Now.Sub(run.StartTime.Time)), run.Deadline.Sub(c.Now)
+	needs, elapsed := Forecast(run.Report, c.Now.Sub(run.StartTime.Time)), run.Deadline.Sub(c.Now)
 	switch {
 	case needs == 0:
 		return more
@@ -213,15 +207,9 @@ func (c Clock) moreTraffic(g *v1alpha1.CanaryGate) string {
 
 // Forecast returns how long the canary's missing requests take at the present rate; 0 if that is unknown,
 // or if none is missing.
-func Forecast(j judge.Judgement, elapsed time.Duration) time.Duration {
+func Forecast(j *verdict.Judgement, elapsed time.Duration) time.Duration {
 	if j.Canary.Requests <= 0 || elapsed <= 0 {
 		return 0
 	}
-	missing := j.Canary.Missing
-	for _, m := range j.Metrics {
-		if !m.DryRun {
-			missing = max(missing, m.Missing)
-		}
-	}
-	return time.Duration(missing / j.Canary.Requests * float64(elapsed))
+	return time.Duration(j.MissingRequests() / j.Canary.Requests * float64(elapsed))
 }

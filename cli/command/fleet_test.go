@@ -19,7 +19,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 	"github.com/knative-cdevents/knative-cdevents/test/fleet"
@@ -66,10 +65,10 @@ func (f *fleetOf) addGates(t *testing.T) {
 		Minimum:   &v1alpha1.GateMinimum{CanaryRequests: &least, BaselineRequests: &least},
 		StartTime: metav1.NewTime(ago(25 * time.Minute)), Deadline: metav1.NewTime(noon.Add(5 * time.Minute)), CompletionTime: &ended,
 		Verdict: verdict.Fail, Reasons: []string{"RelativeRegression"}, Message: "Judging books-00002 against books-00001: 900 requests of the canary, 2100 of the baseline; ErrorRate: 9 % to 1 %, odds above 1.5 times the baseline's",
-		Report: fleet.Raw(judge.Judgement{
-			Verdict: verdict.Fail, Canary: judge.Samples{Requests: 900}, Baseline: judge.Samples{Requests: 2100}, RequiredShare: fleet.Ratio(.3), HandledShare: fleet.Ratio(.3),
-			Metrics: []judge.Result{{Name: "ErrorRate", Verdict: verdict.Fail, Reason: verdict.RelativeRegression, Canary: fleet.Ratio(.09), Baseline: fleet.Ratio(.01), Low: fleet.Ratio(.06), High: fleet.Ratio(.1), EFail: 3e7, EFailLimit: 40, EPassLimit: 20}},
-		}),
+		Report: &verdict.Judgement{
+			Verdict: verdict.Fail, Canary: verdict.Samples{Requests: 900}, Baseline: verdict.Samples{Requests: 2100}, RequiredShare: fleet.Ratio(.3), HandledShare: fleet.Ratio(.3),
+			Metrics: []verdict.MetricResult{{Name: "ErrorRate", Verdict: verdict.Fail, Reason: verdict.RelativeRegression, Canary: fleet.Ratio(.09), Baseline: fleet.Ratio(.01), Low: fleet.Ratio(.06), High: fleet.Ratio(.1), EFail: 3e7, EFailLimit: 40, EPassLimit: 20}},
+		},
 	}
 	f.AddGate(t, "cart-gate", "cart", fleet.Run(noon, 120, .36))
 	f.AddGate(t, "books-gate", "books", failed)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/cli/advice"
 	"github.com/knative-cdevents/knative-cdevents/cli/report"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
@@ -51,14 +50,14 @@ func (e *env) showGate(g *report.GateReport) {
 		return
 	}
 	e.showRun(g)
-	if g.Judgement != nil {
-		e.showSamples(g.Run, g.Judgement)
+	if g.Run.Report != nil {
+		e.showSamples(g.Run)
 		e.showShares(g)
-		for _, m := range g.Judgement.Metrics {
+		for _, m := range g.Run.Report.Metrics {
 			e.showMetric(m)
 		}
 	}
-	if g.Judgement != nil && len(g.Notes)+len(g.Finding.Do) > 0 {
+	if g.Run.Report != nil && len(g.Notes)+len(g.Finding.Do) > 0 {
 		s.Printf("\n")
 	}
 	for _, n := range g.Notes {
@@ -97,11 +96,12 @@ func (e *env) showRun(g *report.GateReport) {
 }
 
 // showSamples shows how many requests and shards each side has, and how many it needs.
-func (e *env) showSamples(run *v1alpha1.GateRun, j *judge.Judgement) {
+func (e *env) showSamples(run *v1alpha1.GateRun) {
+	j := run.Report
 	e.Screen.Printf("\n")
 	for _, side := range []struct {
 		name string
-		judge.Samples
+		verdict.Samples
 	}{{"canary", j.Canary}, {"baseline", j.Baseline}} {
 		needed := side.Requests + side.Missing
 		if run.Minimum != nil {
@@ -120,7 +120,7 @@ func (e *env) showSamples(run *v1alpha1.GateRun, j *judge.Judgement) {
 		}
 	}
 	if run.Verdict == verdict.Running {
-		if wait := advice.Forecast(*j, e.Now().Sub(run.StartTime.Time)); wait > 0 {
+		if wait := advice.Forecast(j, e.Now().Sub(run.StartTime.Time)); wait > 0 {
 			e.Screen.Printf("  %-*s about %s more at the present rate\n", label, "", wait.Round(time.Second))
 		}
 	}
@@ -135,7 +135,7 @@ func part(of, whole float64) float64 {
 
 // showShares shows which part of the requests entered at the canary, and which part it handled.
 func (e *env) showShares(g *report.GateReport) {
-	j := g.Judgement
+	j := g.Run.Report
 	if j.RequiredShare != nil {
 		e.bar("share in the Route", *j.RequiredShare, fmt.Sprintf("%.1f %%", 100**j.RequiredShare))
 	}
@@ -155,7 +155,7 @@ func (e *env) showShares(g *report.GateReport) {
 }
 
 // showMetric shows the ratios of bad requests, and the evidence for both answers against its threshold.
-func (e *env) showMetric(m judge.Result) {
+func (e *env) showMetric(m verdict.MetricResult) {
 	s := e.Screen
 	v := string(m.Verdict)
 	if m.Reason != "" {

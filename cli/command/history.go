@@ -49,7 +49,7 @@ func (e *env) showHistory(h *report.History, wide bool) {
 			}
 		}
 		t.Add(screen.Cell{Text: number, Style: screen.Dim}, screen.Text(e.stamp(ev.Time)), screen.Text(typ), screen.Text(ev.Text),
-			screen.Text(strings.Join(ev.Told, ", ")), screen.Cell{Text: strings.Join(ev.PendingFor, ", "), Style: screen.Unsure})
+			screen.Text(strings.Join(ev.AcknowledgedBy, ", ")), screen.Cell{Text: strings.Join(ev.PendingFor, ", "), Style: screen.Unsure})
 	}
 	if t.Empty() {
 		e.note("No event of %s %s/%s is known: it was there before the controller, and nothing has happened since", h.Kind, h.Namespace, h.Name)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/cli/screen"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
@@ -86,7 +85,7 @@ func newHostileFleet(t *testing.T, cp *controlplane.ControlPlane) hostileFleet {
 	fleet.Must[*servingv1.Service](t)(f.Serving.ServingV1().Services(fleet.Shop).UpdateStatus(t.Context(), cart, metav1.UpdateOptions{}))
 	run := fleet.Run(noon, 120, .36)
 	run.Message, run.Reasons = hostile, []string{hostile}
-	run.Report = fleet.Raw(judge.Judgement{Verdict: verdict.Running, Metrics: []judge.Result{{Name: hostile, Verdict: verdict.Running, Reason: hostile}}})
+	run.Report = &verdict.Judgement{Verdict: verdict.Running, Metrics: []verdict.MetricResult{{Name: hostile, Verdict: verdict.Running, Reason: hostile}}}
 	f.AddGate(t, "cart-gate", "cart", run)
 	ended := *run
 	at := metav1.NewTime(ago(time.Minute))

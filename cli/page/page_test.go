@@ -327,19 +327,25 @@ func stream(t *testing.T, from string) *bufio.Scanner {
 
 func next(t *testing.T, from *bufio.Scanner) seen {
 	t.Helper()
+	return nextOf[seen](t, from)
+}
+
+// nextOf waits for the next view of a stream, and reads some of its fields.
+func nextOf[T any](t *testing.T, from *bufio.Scanner) T {
+	t.Helper()
 	for from.Scan() {
 		text, is := strings.CutPrefix(from.Text(), "data: ")
 		if !is {
 			continue
 		}
-		var m struct{ Data seen }
+		var m struct{ Data T }
 		if err := json.Unmarshal([]byte(text), &m); err != nil {
 			t.Fatal(err)
 		}
 		return m.Data
 	}
 	t.Fatalf("the stream ended: %v", from.Err())
-	return seen{}
+	panic("not reached")
 }
 
 // reading fails the test if anything but a read is sent.

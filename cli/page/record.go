@@ -3,7 +3,6 @@
 package page
 
 import (
-	"encoding/json"
 	"slices"
 	"sync"
 	"time"
@@ -12,7 +11,6 @@ import (
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 	"github.com/knative-cdevents/knative-cdevents/cli/report"
 	"github.com/knative-cdevents/knative-cdevents/cli/timeline"
@@ -49,10 +47,7 @@ func newRecord() *record {
 // change remembers a new split of a Service, and what a gate has found.
 func (r *record) change(now time.Time, c reader.Change) {
 	if g, is := c.New.(*v1alpha1.CanaryGate); is && g.Status.Run != nil && g.Status.Run.Report != nil {
-		var j judge.Judgement
-		if json.Unmarshal(g.Status.Run.Report.Raw, &j) == nil {
-			r.series(now, g.Status.Run, &j)
-		}
+		r.series(now, g.Status.Run)
 		return
 	}
 	after, is := c.New.(*servingv1.Service)
@@ -82,12 +77,13 @@ func (r *record) splits(namespace, name string) []timeline.Moment {
 }
 
 // series adds what a run has found now, if it is new, and returns all that is remembered of the run.
-func (r *record) series(now time.Time, run *v1alpha1.GateRun, j *judge.Judgement) []sample {
+func (r *record) series(now time.Time, run *v1alpha1.GateRun) []sample {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.samples) >= maxKept {
 		clear(r.samples)
 	}
+	j := run.Report
 	found := sample{Time: now, Entered: j.RequiredShare, Handled: j.HandledShare, Requests: j.Canary.Requests}
 	known := r.samples[run.ID]
 	if n := len(known); n == 0 || known[n-1].Requests != found.Requests || !same(known[n-1].Handled, found.Handled) {

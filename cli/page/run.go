@@ -7,7 +7,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/cli/advice"
 	"github.com/knative-cdevents/knative-cdevents/cli/report"
 )
@@ -15,8 +14,9 @@ import (
 // run is the running or last run of a gate.
 type run struct {
 	*report.GateReport
-	DryRun    bool             `json:"dryRun,omitempty"`
-	Judgement *judge.Judgement `json:"judgement,omitempty"`
+	DryRun bool `json:"dryRun,omitempty"`
+	// Judgement is the report of the run, which GateReport leaves out here.
+	Judgement *verdict.Judgement `json:"judgement,omitempty"`
 	// CanaryNeeds and BaselineNeeds are how many requests each side must have finished.
 	CanaryNeeds   float64 `json:"canaryNeeds,omitempty"`
 	BaselineNeeds float64 `json:"baselineNeeds,omitempty"`
@@ -30,11 +30,12 @@ type run struct {
 }
 
 func (s *Server) run(g *report.GateReport) run {
-	out := run{GateReport: g, DryRun: g.Spec.DryRun, Judgement: g.Judgement}
-	if g.Run == nil || g.Judgement == nil {
+	out := run{GateReport: g, DryRun: g.Spec.DryRun}
+	if g.Run == nil || g.Run.Report == nil {
 		return out
 	}
-	j := g.Judgement
+	j := g.Run.Report
+	out.Judgement = j
 	out.CanaryNeeds, out.BaselineNeeds = j.Canary.Requests+j.Canary.Missing, j.Baseline.Requests+j.Baseline.Missing
 	if m := g.Run.Minimum; m != nil {
 		out.CanaryNeeds, out.BaselineNeeds = least(m.CanaryRequests, out.CanaryNeeds), least(m.BaselineRequests, out.BaselineNeeds)
@@ -43,9 +44,9 @@ func (s *Server) run(g *report.GateReport) run {
 		out.Least, out.Most = times(*j.ExpectedShare, x.MinRatio), times(*j.ExpectedShare, x.MaxRatio)
 	}
 	if g.Run.Verdict == verdict.Running {
-		out.More = advice.Forecast(*j, s.Now().Sub(g.Run.StartTime.Time)).Round(time.Second).Seconds()
+		out.More = advice.Forecast(j, s.Now().Sub(g.Run.StartTime.Time)).Round(time.Second).Seconds()
 	}
-	out.Series = s.seen.series(s.Now(), g.Run, j)
+	out.Series = s.seen.series(s.Now(), g.Run)
 	public := *g
 	public.Run = withoutReport(g.Run)
 	out.GateReport = &public

@@ -4,11 +4,9 @@ package report
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/cli/advice"
 	"github.com/knative-cdevents/knative-cdevents/cli/reader"
 )
@@ -26,8 +24,6 @@ type GateReport struct {
 	Finding advice.Finding `json:"finding"`
 	Notes   []string       `json:"notes,omitempty"`
 
-	// Judgement is the report of the run; nil if there is none.
-	Judgement *judge.Judgement `json:"-"`
 	// Spec is the gate's, with defaults.
 	Spec v1alpha1.CanaryGateSpec `json:"-"`
 }
@@ -86,14 +82,5 @@ func (r *Reporter) gate(ctx context.Context, g *v1alpha1.CanaryGate) *GateReport
 			out.Run, out.CustomRun = run, latest.CustomRun
 		}
 	}
-	if out.Run == nil || out.Run.Report == nil {
-		return out
-	}
-	var j judge.Judgement
-	if err := json.Unmarshal(out.Run.Report.Raw, &j); err != nil {
-		out.Notes = append(out.Notes, fmt.Sprintf("the numbers of the run cannot be read: %v", err))
-		return out
-	}
-	out.Judgement = &j
 	return out
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/cli/timeline"
 )
 
-// History is what happened to an object, and who was told.
+// History is what happened to an object, and which sources acknowledged it.
 type History struct {
 	Kind      string  `json:"subjectKind"`
 	Namespace string  `json:"namespace,omitempty"`
@@ -25,8 +25,8 @@ type History struct {
 	Events    []Event `json:"events"`
 	// Transitions is how many events there have been; the ledger does not keep all of them.
 	Transitions int64 `json:"transitions"`
-	// Sources say up to which event each source has been told.
-	Sources []Told           `json:"sources,omitempty"`
+	// Sources say up to which event each source has acknowledged.
+	Sources []SourceProgress `json:"sources,omitempty"`
 	Dropped map[string]int64 `json:"dropped,omitempty"`
 	Notes   []string         `json:"notes,omitempty"`
 
@@ -37,12 +37,12 @@ type History struct {
 // Event is one thing that happened, with names of sources.
 type Event struct {
 	timeline.Event
-	Told       []string `json:"told,omitempty"`
-	PendingFor []string `json:"pendingFor,omitempty"`
+	AcknowledgedBy []string `json:"told,omitempty"`
+	PendingFor     []string `json:"pendingFor,omitempty"`
 }
 
-// Told says up to which event a source has been told.
-type Told struct {
+// SourceProgress says up to which event a source has acknowledged.
+type SourceProgress struct {
 	Source string `json:"source"`
 	UpTo   int64  `json:"upTo"`
 }
@@ -143,13 +143,13 @@ func (r *Reporter) read(ctx context.Context, h *History, entry *v1alpha1.CDEvent
 	}
 	names := r.SourceNames(ctx, h.Namespace, sources)
 	for _, ev := range t.Events {
-		h.Events = append(h.Events, Event{Event: ev, Told: All(ev.Told, names), PendingFor: All(ev.PendingFor, names)})
+		h.Events = append(h.Events, Event{Event: ev, AcknowledgedBy: All(ev.AcknowledgedBy, names), PendingFor: All(ev.PendingFor, names)})
 	}
 	h.Transitions, h.Dropped, h.Timeline = t.Sequence, t.Dropped, t
 	for source, upTo := range t.Acknowledged {
-		h.Sources = append(h.Sources, Told{Source: names(source), UpTo: upTo})
+		h.Sources = append(h.Sources, SourceProgress{Source: names(source), UpTo: upTo})
 	}
-	slices.SortFunc(h.Sources, func(a, b Told) int { return strings.Compare(a.Source, b.Source) })
+	slices.SortFunc(h.Sources, func(a, b SourceProgress) int { return strings.Compare(a.Source, b.Source) })
 	if n := int64(len(t.Events)); n < t.Sequence {
 		h.Notes = append(h.Notes, fmt.Sprintf("%d of %d events: the ledger keeps the last 20, those that are pending, and those that later ones refer to", n, t.Sequence))
 	}

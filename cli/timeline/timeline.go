@@ -38,9 +38,9 @@ type Event struct {
 	// Split is how the traffic is split after it, largest share first. It is empty if that is not known, or if the event is
 	// not about traffic.
 	Split []lifecycle.Share `json:"traffic,omitempty"`
-	// Told lists the sources that have acknowledged this event or a later one. Filters of a source may have
+	// AcknowledgedBy lists the sources that have acknowledged this event or a later one. Filters of a source may have
 	// left the event out.
-	Told []types.UID `json:"-"`
+	AcknowledgedBy []types.UID `json:"-"`
 	// PendingFor lists the sources for which the event is pending.
 	PendingFor []types.UID `json:"-"`
 
@@ -115,10 +115,10 @@ func Of(s *v1alpha1.CDEventSubject) (Timeline, error) {
 		e.PendingFor = pending[sequence]
 		for source, upTo := range st.Acknowledged {
 			if upTo >= sequence && !slices.Contains(e.PendingFor, source) {
-				e.Told = append(e.Told, source)
+				e.AcknowledgedBy = append(e.AcknowledgedBy, source)
 			}
 		}
-		slices.Sort(e.Told)
+		slices.Sort(e.AcknowledgedBy)
 		t.Events = append(t.Events, e)
 	}
 	return t, err

@@ -95,7 +95,7 @@ func TestBrokenEntries(t *testing.T) {
 	if err != nil || len(got.Events) != 2 { // the third number is not one yet
 		t.Fatalf("%v, %+v", err, got.Events)
 	}
-	if e := got.Events[0]; e.Text != "created, not ready yet" || len(e.PendingFor) != 1 || e.PendingFor[0] != "b" || len(e.Told) != 1 {
+	if e := got.Events[0]; e.Text != "created, not ready yet" || len(e.PendingFor) != 1 || e.PendingFor[0] != "b" || len(e.AcknowledgedBy) != 1 {
 		t.Errorf("%+v", e)
 	}
 	s.Status.Memory = "[]"

@@ -21,7 +21,7 @@ func (m *measuring) watchClusters(ctx context.Context, services *service.Watch, 
 	w := stateful.NewWatcher(stateful.Options{
 		Pods: m.pods, API: stateful.NewManagement(), Leads: services.IsLeaderFor, Sequence: services.Sequence, Metrics: metrics, Now: time.Now,
 		Saw: func(key types.NamespacedName, part observer.Part) {
-			m.view.SawCluster(key, part)
+			m.view.UpdateCluster(key, part)
 			services.Saw(key, part)
 		},
 		Place: placing.place,

@@ -13,10 +13,10 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/web"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/httpserver"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/authhttp"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/gatehttp"
 	placementweb "github.com/knative-cdevents/knative-cdevents/reconciler/placement/web"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/view"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/servicestate"
 )
 
 // Where verdicts are served, and where a certificate is mounted if there is one:
@@ -41,15 +41,15 @@ const (
 )
 
 // serve serves verdicts and placements over HTTP. Every replica does, from its caches.
-func (g *gating) serve(ctx context.Context, v *view.View, placing *placing) {
+func (g *gating) serve(ctx context.Context, v *servicestate.View, placing *placing) {
 	known, strangers := g.reviews(ctx, reviewsQPS, reviewsBurst), g.reviews(ctx, strangersQPS, strangersBurst)
 	informer := g.gates.Informer()
 	lister := client.NewGateLister(informer.GetIndexer())
-	handler := (&web.Handler{
+	handler := (&gatehttp.Handler{
 		Gates: func(key types.NamespacedName) (*v1alpha1.CanaryGate, error) {
 			return lister.Namespaced(key.Namespace).Get(key.Name)
 		},
-		Service: v.Split, Guard: web.NewAccess(known, strangers), Ready: informer.HasSynced, Warn: logging.FromContext(ctx).Warnw,
+		Service: v.Split, Guard: gatehttp.NewAccess(known, strangers), Ready: informer.HasSynced, Warn: logging.FromContext(ctx).Warnw,
 	}).Init()
 	members, newcomers := g.reviews(ctx, membersQPS, membersBurst), g.reviews(ctx, strangersQPS, strangersBurst)
 	mux := http.NewServeMux()
@@ -59,7 +59,7 @@ func (g *gating) serve(ctx context.Context, v *view.View, placing *placing) {
 	}).Init())
 	g.running.Go(func() {
 		// Sending events does not depend on it.
-		if err := httpserver.Serve(ctx, gatesAddress, gatesCertificate, mux); err != nil {
+		if err := authhttp.Serve(ctx, gatesAddress, gatesCertificate, mux); err != nil {
 			logging.FromContext(ctx).Errorw("This replica cannot serve verdicts of gates and placements over HTTP", "error", err)
 		}
 	})

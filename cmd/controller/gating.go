@@ -4,8 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"slices"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -16,9 +14,7 @@ import (
 	"knative.dev/pkg/system"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
-	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 )
@@ -60,34 +56,6 @@ func newGating(ctx context.Context, p *process, m *measuring, placing *placing) 
 // report reports the verdict of a run as part of its Service.
 func (g *gating) report(key types.NamespacedName, uid types.UID, run *v1alpha1.GateRun) {
 	if v := g.verdicts.Load(); v != nil {
-		v.Reached(key, uid, verdictOf(run))
+		v.Reached(key, uid, gate.VerdictOf(run))
 	}
-}
-
-// verdictOf converts a run to a verdict, with the numbers behind it.
-func verdictOf(run *v1alpha1.GateRun) lifecycle.Verdict {
-	v := lifecycle.Verdict{
-		Run: run.ID, Gate: run.Gate, Verdict: run.Verdict, Reasons: run.Reasons, Message: run.Message, Canary: run.Canary.Name,
-		DryRun: slices.Contains(run.Reasons, string(verdict.DryRun)), Cancelled: slices.Contains(run.Reasons, gate.Cancelled),
-		Started: run.StartTime.Time,
-	}
-	if run.Baseline != nil {
-		v.Baseline = run.Baseline.Name
-	}
-	if run.CompletionTime != nil {
-		v.Completed = run.CompletionTime.Time
-	}
-	var j judge.Judgement
-	if run.Report == nil || json.Unmarshal(run.Report.Raw, &j) != nil {
-		return v // it ended before anything was judged
-	}
-	v.Score, v.Coverage = j.Score, j.Coverage
-	v.CanaryRequests, v.BaselineRequests = j.Canary.Requests, j.Baseline.Requests
-	v.RequiredShare, v.HandledShare = j.RequiredShare, j.HandledShare
-	for _, m := range j.Metrics {
-		v.Metrics = append(v.Metrics, lifecycle.VerdictMetric{
-			Name: m.Name, Verdict: m.Verdict, Reason: string(m.Reason), Canary: m.Canary, Baseline: m.Baseline,
-		})
-	}
-	return v
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/export"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/servicestate"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/canary"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/view"
 )
 
 const (
@@ -33,7 +33,7 @@ const (
 type measuring struct {
 	*process
 	// view is what is known of the Services.
-	view *view.View
+	view *servicestate.View
 	// counts are the requests that they handled; gates judge by them.
 	counts      *attribution.Counts
 	gateMetrics *gate.Metrics
@@ -45,7 +45,7 @@ type measuring struct {
 
 // newMeasuring wires and starts the scraping of pods and the export of metrics. Those of further collectors are exported, too.
 func newMeasuring(ctx context.Context, p *process, cmw configmap.Watcher, further ...prometheus.Collector) *measuring {
-	m := &measuring{process: p, view: view.New(p.pods, p.watched, logging.FromContext(ctx).Warnw)}
+	m := &measuring{process: p, view: servicestate.New(p.pods, p.watched, logging.FromContext(ctx).Warnw)}
 	m.counts = attribution.NewCounts(m.view.Facts, time.Now)
 	m.gateMetrics = gate.NewMetrics(time.Now, func(namespace, service string) bool {
 		return p.isLeaderFor(types.NamespacedName{Namespace: namespace, Name: service})

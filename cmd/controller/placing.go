@@ -15,8 +15,8 @@ import (
 	planner "github.com/knative-cdevents/knative-cdevents/canary/placement"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/placement"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/placement/web"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/servicestate"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/stateful"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/view"
 )
 
 // placing plans which member of each cluster owns which shard.
@@ -34,7 +34,7 @@ func newPlacing(ctx context.Context, p *process, m *measuring) *placing {
 	var err error
 	out.plans, err = web.NewPlans(informer)
 	must(ctx, "watching placements", err)
-	m.view.UsePlans(out.plans.Get)
+	m.view.SetPlans(out.plans.Get)
 	metrics := placement.NewMetrics(p.isLeaderFor)
 	must(ctx, "registering the metrics of placements", prometheus.Register(metrics))
 	out.placer = placement.NewPlacer(placement.Options{
@@ -47,7 +47,7 @@ func newPlacing(ctx context.Context, p *process, m *measuring) *placing {
 }
 
 // shares returns the effective traffic split of a Service, or none if it is not known.
-func shares(v *view.View, key types.NamespacedName) []planner.Share {
+func shares(v *servicestate.View, key types.NamespacedName) []planner.Share {
 	service := v.Split(key)
 	if service == nil {
 		return nil

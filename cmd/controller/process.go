@@ -18,7 +18,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/view"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/servicestate"
 )
 
 // process is what emitting, measuring and gating share.
@@ -75,7 +75,7 @@ func (p *process) isLeaderFor(key types.NamespacedName) bool {
 }
 
 // watched is the watch of Services, nil until there is one.
-func (p *process) watched() view.Services {
+func (p *process) watched() servicestate.Services {
 	if services := p.services.Load(); services != nil {
 		return services
 	}

@@ -75,7 +75,7 @@ func cleanVerdict(v *lifecycle.Verdict) *lifecycle.Verdict {
 	clean(&out.Message)
 	out.Reasons, out.Metrics = cleanList(v.Reasons), slices.Clone(v.Metrics)
 	for i := range out.Metrics {
-		clean(&out.Metrics[i].Name, &out.Metrics[i].Reason)
+		clean(&out.Metrics[i].Name, (*string)(&out.Metrics[i].Reason))
 	}
 	return &out
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -95,7 +96,7 @@ func full(typ lifecycle.Type) lifecycle.Transition {
 		previous := e
 		t.Environment = &lifecycle.EnvironmentDetails{Environment: e, Previous: &previous, BeneathReason: "x"}
 	case t.Verdict != nil:
-		t.Verdict.Message, t.Verdict.Reasons, t.Verdict.Metrics = "x", []string{"x"}, []lifecycle.VerdictMetric{{Name: "x", Reason: "x"}}
+		t.Verdict.Message, t.Verdict.Reasons, t.Verdict.Metrics = "x", []string{"x"}, []verdict.MetricSummary{{Name: "x", Reason: "x"}}
 	}
 	return t
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
@@ -151,11 +152,13 @@ func failed() *lifecycle.Verdict {
 	return &lifecycle.Verdict{
 		Run: "0d7f0f5c-6a43-4c0e-a7a8-5f6d1c2b3a49", Gate: "cart", Verdict: "Fail", Reasons: []string{"RelativeRegression"},
 		Message: "errors: 4.9 % of 1224 requests of the canary, 0 % of 2210 of the baseline",
-		Canary:  "cart-00002", Baseline: "cart-00001", Score: 50, Coverage: 1,
-		CanaryRequests: 1224, BaselineRequests: 2210, RequiredShare: ratio(.1), HandledShare: ratio(.356),
-		Metrics: []lifecycle.VerdictMetric{
-			{Name: "errors", Verdict: "Fail", Reason: "RelativeRegression", Canary: ratio(.049), Baseline: ratio(0)},
-			{Name: "slow", Verdict: "Pass", Reason: "Negligible", Canary: ratio(0), Baseline: ratio(0)},
+		Canary:  "cart-00002", Baseline: "cart-00001",
+		Summary: verdict.Summary{
+			Score: 50, Coverage: 1, CanaryRequests: 1224, BaselineRequests: 2210, RequiredShare: ratio(.1), HandledShare: ratio(.356),
+			Metrics: []verdict.MetricSummary{
+				{Name: "errors", Verdict: "Fail", Reason: "RelativeRegression", Canary: ratio(.049), Baseline: ratio(0)},
+				{Name: "slow", Verdict: "Pass", Reason: "Negligible", Canary: ratio(0), Baseline: ratio(0)},
+			},
 		},
 		Started: after(5), Completed: after(14),
 	}

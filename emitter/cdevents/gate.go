@@ -32,28 +32,11 @@ type Gate struct {
 	Reasons []string        `json:"reasons,omitempty"`
 	Message string          `json:"message,omitempty"`
 	DryRun  bool            `json:"dryRun,omitempty"`
-	// Score is 0 to 100, Coverage 0 to 1.
-	Score    float64 `json:"score"`
-	Coverage float64 `json:"coverage"`
-	// CanaryRequests and BaselineRequests count the judged requests.
-	CanaryRequests   float64 `json:"canaryRequests"`
-	BaselineRequests float64 `json:"baselineRequests"`
-	// RequiredShare is the canary's traffic share in the Route, HandledShare its actual share.
-	RequiredShare *float64     `json:"requiredShare,omitempty"`
-	HandledShare  *float64     `json:"handledShare,omitempty"`
-	Metrics       []GateMetric `json:"metrics,omitempty"`
+	// Summary holds the figures.
+	verdict.Summary
 	// Started and Completed delimit the run, in UTC.
 	Started   string `json:"started"`
 	Completed string `json:"completed"`
-}
-
-// GateMetric is the verdict on one metric, with ratios of bad requests.
-type GateMetric struct {
-	Name     string          `json:"name"`
-	Verdict  verdict.Verdict `json:"verdict"`
-	Reason   string          `json:"reason,omitempty"`
-	Canary   *float64        `json:"canary,omitempty"`
-	Baseline *float64        `json:"baseline,omitempty"`
 }
 
 // judged fills in the fields that only a verdict has.
@@ -96,14 +79,9 @@ func gate(t lifecycle.Transition) *Gate {
 		return nil
 	}
 	v := t.Verdict
-	g := &Gate{
+	return &Gate{
 		Run: v.Run, Name: v.Gate, Verdict: v.Verdict, Reasons: v.Reasons, Message: v.Message, DryRun: v.DryRun,
-		Score: v.Score, Coverage: v.Coverage, CanaryRequests: v.CanaryRequests, BaselineRequests: v.BaselineRequests,
-		RequiredShare: v.RequiredShare, HandledShare: v.HandledShare,
+		Summary: v.Summary,
 		Started: eventTime(v.Started).Format(time.RFC3339Nano), Completed: eventTime(v.Completed).Format(time.RFC3339Nano),
 	}
-	for _, m := range v.Metrics {
-		g.Metrics = append(g.Metrics, GateMetric(m))
-	}
-	return g
 }

@@ -30,28 +30,28 @@ func (s *customRunSync) proceed(ctx context.Context) (time.Duration, error) {
 	switch {
 	case s.run.Cancelled():
 		run.End(now, verdict.Inconclusive, "Cancelled before a verdict was reached", Cancelled)
-		return 0, s.run.Cancel(run.GateRun, run.Last(), now)
+		return 0, s.run.Cancel(run.GateRun, now)
 	case s.problem != nil && s.stored == nil:
 		run.End(now, verdict.Error, s.problem.Message, s.problem.Reason)
 		return 0, s.run.Refuse(run.GateRun, s.problem, now)
 	case err != nil:
 		run.Fail(now, err)
-		return 0, s.run.Proceed(run.GateRun, run.Spec, run.Last(), now)
+		return 0, s.run.Proceed(run.GateRun, run.Spec, now)
 	case run.Done(): // the process died before it wrote the status
-		return 0, s.run.Proceed(run.GateRun, run.Spec, run.Last(), now)
+		return 0, s.run.Proceed(run.GateRun, run.Spec, now)
 	case s.run.TimedOut(now):
 		limit := s.run.Limit()
 		run.End(now, verdict.Inconclusive, fmt.Sprintf("The CustomRun timed out after %s, before a verdict was reached: %s", limit, run.GateRun.Message), string(verdict.Timeout))
-		return 0, s.run.Expire(run.GateRun, run.Last(), now)
+		return 0, s.run.Expire(run.GateRun, now)
 	}
 	if wait := run.Due().Sub(now); wait > 0 && run.Gathering() {
 		// The status may be behind the stored run.
-		return wait, s.run.Proceed(run.GateRun, run.Spec, run.Last(), now)
+		return wait, s.run.Proceed(run.GateRun, run.Spec, now)
 	}
 	m := s.moment(s.service())
-	m.Readings = s.Queries.Ask(ctx, m.Now, run.Questions())
+	m.Readings = s.Queries.Query(ctx, m.Now, run.Questions())
 	run.Step(m)
-	if err := s.run.Proceed(run.GateRun, run.Spec, run.Last(), now); err != nil {
+	if err := s.run.Proceed(run.GateRun, run.Spec, now); err != nil {
 		return 0, err
 	}
 	if !run.Gathering() {
@@ -152,7 +152,7 @@ func (s *customRunSync) report(status customrun.Status) bool {
 		if err != nil || run == nil {
 			continue // load has handled the error
 		}
-		s.Metrics.Saw(s.run.Namespace, run)
+		s.Metrics.Record(s.run.Namespace, run)
 		all = s.reporter.report(s.run.Namespace, run) && all
 	}
 	return all

@@ -22,7 +22,7 @@ import (
 // CustomRuns returns the controller that runs gates for Tekton, once Tekton is installed.
 func (g *Gate) CustomRuns(ctx context.Context) *controller.Impl {
 	impl := g.controller(ctx, "customruns", &customRuns{g}, g.runs.informer)
-	look := func(obj any) {
+	enqueue := func(obj any) {
 		impl.Enqueue(obj)
 		if namespace, name, ok := strings.Cut(gateOf(obj), "/"); ok {
 			g.changed(types.NamespacedName{Namespace: namespace, Name: name})
@@ -37,14 +37,14 @@ func (g *Gate) CustomRuns(ctx context.Context) *controller.Impl {
 			return ok && customrun.Ours(u)
 		},
 		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc:    look,
-			UpdateFunc: controller.PassNew(look),
+			AddFunc:    enqueue,
+			UpdateFunc: controller.PassNew(enqueue),
 			DeleteFunc: func(obj any) {
 				if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 					obj = last.Obj
 				}
 				if u, ok := obj.(*unstructured.Unstructured); ok {
-					g.Metrics.deleted(u.GetUID())
+					g.Metrics.forgetRun(u.GetUID())
 				}
 			},
 		},
@@ -85,7 +85,7 @@ type customRunSync struct {
 	object *unstructured.Unstructured
 	// request is what the CustomRun asks for, or problem why it is invalid. gate is nil
 	// if it does not exist.
-	request *customrun.Asked
+	request *customrun.Request
 	problem *customrun.Problem
 	gate    *v1alpha1.CanaryGate
 	// stored is the stored run, nil before the first. storedErr is why the status of an
@@ -127,11 +127,11 @@ func (s *customRunSync) do(ctx context.Context) error {
 		return s.retry(ctx, "CustomRun", err)
 	}
 	if s.run.Done() {
-		told := s.reportEnd()
+		reported := s.reportEnd()
 		if err := s.records.drop(ctx, s.owner()); err != nil {
 			return s.retry(ctx, "CustomRun", err)
 		}
-		return told
+		return reported
 	}
 	if !s.report(s.run.Status) {
 		wait = min(wait, pollInterval)
@@ -150,7 +150,7 @@ func (s *customRunSync) reportEnd() error {
 // read parses the request and the status.
 func (s *customRunSync) read(ctx context.Context) error {
 	s.stored, s.storedErr = s.run.Status.GateRun()
-	if s.request, s.problem = s.run.Ask(); s.problem != nil {
+	if s.request, s.problem = s.run.Request(); s.problem != nil {
 		return nil
 	}
 	var err error

@@ -37,7 +37,7 @@ func (s *gateSync) write(ctx context.Context) error {
 
 // report reports the run as it was written. It returns false if it is too early.
 func (s *gateSync) report() bool {
-	s.Metrics.Saw(s.gate.Namespace, s.status.Run)
+	s.Metrics.Record(s.gate.Namespace, s.status.Run)
 	return s.reporter.report(s.gate.Namespace, s.status.Run)
 }
 

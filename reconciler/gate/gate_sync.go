@@ -90,7 +90,7 @@ func (s *gateSync) proceed(ctx context.Context, m gaterun.Moment) time.Duration 
 	if wait := run.Due().Sub(m.Now); err == nil && !moved && wait > 0 && run.Gathering() {
 		return wait
 	}
-	m.Readings = s.Queries.Ask(ctx, m.Now, run.Questions())
+	m.Readings = s.Queries.Query(ctx, m.Now, run.Questions())
 	run.Step(m)
 	switch {
 	case run.Done():

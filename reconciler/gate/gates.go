@@ -25,7 +25,7 @@ func (g *Gate) Gates(ctx context.Context) *controller.Impl {
 		UpdateFunc: controller.PassNew(impl.Enqueue),
 		DeleteFunc: func(obj any) {
 			if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
-				g.Metrics.gone(key)
+				g.Metrics.forgetGate(key)
 				c.forget(key)
 			}
 		},

@@ -3,7 +3,6 @@
 package gate
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/customrun"
 )
 
@@ -77,15 +75,15 @@ func summarize(run *v1alpha1.GateRun, by string) *v1alpha1.GateLatest {
 	out := &v1alpha1.GateLatest{
 		ID: run.ID, CustomRun: by, StartTime: run.StartTime, Verdict: run.Verdict, Reasons: strings.Join(run.Reasons, ", "), Message: run.Message, Canary: run.Canary.Name,
 	}
-	var j judge.Judgement
-	if run.Report == nil || json.Unmarshal(run.Report.Raw, &j) != nil {
+	if run.Report == nil {
 		return out // there is no judgement yet
 	}
+	j := *run.Report
 	if j.Canary.Requests+j.Baseline.Requests == 0 && run.Verdict == verdict.Running && run.Minimum != nil {
 		// There is no judgement yet, so all of it is missing.
 		j.Canary.Missing, j.Baseline.Missing = deref(run.Minimum.CanaryRequests), deref(run.Minimum.BaselineRequests)
 	}
-	out.Requests, out.Missing = number(j.Canary.Requests), missing(j)
+	out.Requests, out.Missing = number(j.Canary.Requests), missing(&j)
 	return out
 }
 
@@ -99,19 +97,13 @@ func deref(n *int64) float64 {
 func number(n float64) string { return fmt.Sprintf("%.0f", math.Ceil(n)) }
 
 // missing describes the missing evidence: the minimum, and what a metric needs beyond it.
-func missing(j judge.Judgement) string {
-	canary := j.Canary.Missing
-	for _, m := range j.Metrics {
-		if !m.DryRun {
-			canary = max(canary, m.Missing)
-		}
-	}
+func missing(j *verdict.Judgement) string {
 	var say []string
 	for _, n := range []struct {
 		count float64
 		what  string
 	}{
-		{canary, "canary"},
+		{j.MissingRequests(), "canary"},
 		{j.Baseline.Missing, "baseline"},
 		{float64(j.Canary.ShardsMissing), "canary shards"},
 		{float64(j.Baseline.ShardsMissing), "baseline shards"},

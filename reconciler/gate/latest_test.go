@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/apis"
 
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/test/stage"
 )
 
@@ -82,15 +82,15 @@ func TestUnknownIsWrittenOnce(t *testing.T) {
 
 func TestMissingSaysWhatTheMessageSays(t *testing.T) {
 	t.Parallel()
-	for want, j := range map[string]judge.Judgement{
+	for want, j := range map[string]verdict.Judgement{
 		"none":                    {},
-		"40 canary":               {Canary: judge.Samples{Missing: 39.2}},
-		"1200 canary, 7 baseline": {Canary: judge.Samples{Missing: 40}, Baseline: judge.Samples{Missing: 7}, Metrics: []judge.Result{{Missing: 1200}, {Missing: 9000, DryRun: true}}},
+		"40 canary":               {Canary: verdict.Samples{Missing: 39.2}},
+		"1200 canary, 7 baseline": {Canary: verdict.Samples{Missing: 40}, Baseline: verdict.Samples{Missing: 7}, Metrics: []verdict.MetricResult{{Missing: 1200}, {Missing: 9000, DryRun: true}}},
 		"2 canary shards, 1 baseline shards": {
-			Canary: judge.Samples{ShardsMissing: 2}, Baseline: judge.Samples{ShardsMissing: 1},
+			Canary: verdict.Samples{ShardsMissing: 2}, Baseline: verdict.Samples{ShardsMissing: 1},
 		},
 	} {
-		if got := missing(j); got != want {
+		if got := missing(&j); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

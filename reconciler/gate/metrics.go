@@ -3,7 +3,6 @@
 package gate
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
 // labels are those of Serving's own metrics, and the gate's name, which is empty for
@@ -73,10 +71,10 @@ type Metrics struct {
 	// leads reports whether this process leads for a Service.
 	leads func(namespace, service string) bool
 
-	mu     sync.Mutex
-	shown  map[subject]*v1alpha1.GateRun
-	counts map[subject]map[outcome]*count
-	ended  map[string]time.Time
+	mu      sync.Mutex
+	current map[subject]*v1alpha1.GateRun
+	counts  map[subject]map[outcome]*count
+	ended   map[string]time.Time
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -85,13 +83,13 @@ var _ prometheus.Collector = (*Metrics)(nil)
 // the runs of a Service.
 func NewMetrics(now func() time.Time, leads func(namespace, service string) bool) *Metrics {
 	return &Metrics{
-		now: now, leads: leads, shown: map[subject]*v1alpha1.GateRun{},
+		now: now, leads: leads, current: map[subject]*v1alpha1.GateRun{},
 		counts: map[subject]map[outcome]*count{}, ended: map[string]time.Time{},
 	}
 }
 
-// Saw records the state of a run.
-func (m *Metrics) Saw(namespace string, run *v1alpha1.GateRun) {
+// Record stores the state of a run.
+func (m *Metrics) Record(namespace string, run *v1alpha1.GateRun) {
 	if m == nil || run.Service.Name == "" || run.Service.UID == "" {
 		return // the run has not found its Service
 	}
@@ -104,8 +102,8 @@ func (m *Metrics) Saw(namespace string, run *v1alpha1.GateRun) {
 			delete(m.ended, id)
 		}
 	}
-	if shown := m.shown[key]; shown == nil || !run.StartTime.Before(&shown.StartTime) {
-		m.shown[key] = run
+	if last := m.current[key]; last == nil || !run.StartTime.Before(&last.StartTime) {
+		m.current[key] = run
 	}
 	if run.CompletionTime == nil || now.Sub(run.CompletionTime.Time) > countedWithin {
 		return
@@ -128,17 +126,17 @@ func (m *Metrics) Saw(namespace string, run *v1alpha1.GateRun) {
 	m.counts[key][o].runs++
 }
 
-// gone forgets a deleted gate.
-func (m *Metrics) gone(key string) {
+// forgetGate removes the series of a deleted gate.
+func (m *Metrics) forgetGate(key string) {
 	if m == nil {
 		return
 	}
 	namespace, name, _ := strings.Cut(key, "/")
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for s := range m.shown {
+	for s := range m.current {
 		if s.namespace == namespace && s.gate == name {
-			delete(m.shown, s)
+			delete(m.current, s)
 		}
 	}
 	for s := range m.counts {
@@ -148,17 +146,17 @@ func (m *Metrics) gone(key string) {
 	}
 }
 
-// deleted forgets the run of a CustomRun that was deleted in progress, because it never
+// forgetRun removes the series of the run of a CustomRun that was deleted in progress, because it never
 // ends. A completed run stays for its hour.
-func (m *Metrics) deleted(customRun types.UID) {
+func (m *Metrics) forgetRun(customRun types.UID) {
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for s, run := range m.shown {
+	for s, run := range m.current {
 		if run.CompletionTime == nil && strings.HasPrefix(run.ID, string(customRun)+"-") {
-			delete(m.shown, s)
+			delete(m.current, s)
 		}
 	}
 }
@@ -175,10 +173,10 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
-	for key, run := range m.shown {
+	for key, run := range m.current {
 		old := run.CompletionTime != nil && now.Sub(run.CompletionTime.Time) > reportPeriod
 		if old || !m.leads(key.namespace, key.service) {
-			delete(m.shown, key)
+			delete(m.current, key)
 			continue
 		}
 		s := series{to, key}
@@ -230,8 +228,8 @@ func (s series) run(run *v1alpha1.GateRun, now time.Time) {
 		now = run.CompletionTime.Time
 	}
 	s.gauge(durationDesc, max(0, now.Sub(run.StartTime.Time).Seconds()))
-	var j judge.Judgement
-	if run.Report == nil || json.Unmarshal(run.Report.Raw, &j) != nil {
+	j := run.Report
+	if j == nil {
 		return // there is no judgement yet
 	}
 	s.gauge(samplesDesc, j.Canary.Requests, "canary")

@@ -10,7 +10,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
@@ -25,11 +24,15 @@ func TestMetrics(t *testing.T) {
 	run := &v1alpha1.GateRun{
 		ID: "1", Gate: "strict", Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: metav1.NewTime(now), Verdict: "Running",
 		Minimum: &v1alpha1.GateMinimum{CanaryRequests: ptr(int64(300))},
-		Report: &runtime.RawExtension{Raw: []byte(`{"verdict":"Running","canary":{"requests":12},"baseline":{"requests":90},"handledShare":0.1,
-			"metrics":[{"name":"ErrorRate","canary":0.25,"eFail":3,"eFailLimit":40,"ePass":0.5,"ePassLimit":20},{"name":"SlowRequests"}]}`)},
+		Report: &verdict.Judgement{
+			Verdict: verdict.Running, Canary: verdict.Samples{Requests: 12}, Baseline: verdict.Samples{Requests: 90}, HandledShare: ptr(.1),
+			Metrics: []verdict.MetricResult{
+				{Name: "ErrorRate", Canary: ptr(.25), EFail: 3, EFailLimit: 40, EPass: .5, EPassLimit: 20}, {Name: "SlowRequests"},
+			},
+		},
 	}
-	m.Saw("shop", &v1alpha1.GateRun{ID: "0", Service: v1alpha1.GateObject{Name: "anything"}}) // no such Service
-	m.Saw("shop", run)
+	m.Record("shop", &v1alpha1.GateRun{ID: "0", Service: v1alpha1.GateObject{Name: "anything"}}) // no such Service
+	m.Record("shop", run)
 	now = now.Add(time.Minute)
 	want := `
 # HELP gate_duration_seconds How long the run in progress has taken so far, or else how long the last run took, in seconds.
@@ -69,8 +72,8 @@ gate_samples_required{arm="canary",gate="strict",k8s_namespace_name="shop",kn_se
 	at := metav1.NewTime(now)
 	run = run.DeepCopy()
 	run.CompletionTime, run.Verdict, run.Reasons = &at, "Fail", []string{"RelativeRegression", "LowScore"}
-	m.Saw("shop", run)
-	m.Saw("shop", run) // as at each sync
+	m.Record("shop", run)
+	m.Record("shop", run) // as at each sync
 	counted := func(n int) {
 		t.Helper()
 		want := fmt.Sprintf(`
@@ -88,17 +91,17 @@ gate_runs_total{gate="strict",k8s_namespace_name="shop",kn_service_name="cart",r
 	counted(1)
 	again := run.DeepCopy()
 	again.ID, again.CompletionTime.Time = "1b", now
-	m.Saw("shop", again)
+	m.Record("shop", again)
 	counted(2)
 	now = now.Add(reportPeriod + time.Second)
 	if n := testutil.CollectAndCount(m, "gate_verdict"); n != 0 {
 		t.Errorf("%d series an hour after the end", n)
 	}
-	m.gone("shop/strict")
+	m.forgetGate("shop/strict")
 	if n := testutil.CollectAndCount(m); n != 0 {
 		t.Errorf("%d series of a deleted gate", n)
 	}
-	m.Saw("shop", &v1alpha1.GateRun{ID: "2", Gate: "strict", Service: run.Service, StartTime: metav1.NewTime(now), Verdict: "Running"})
+	m.Record("shop", &v1alpha1.GateRun{ID: "2", Gate: "strict", Service: run.Service, StartTime: metav1.NewTime(now), Verdict: "Running"})
 	leads = false
 	if n := testutil.CollectAndCount(m); n != 0 {
 		t.Errorf("%d series of a Service with another leader", n)
@@ -112,7 +115,7 @@ func TestRunIsCountedOnce(t *testing.T) {
 	m := NewMetrics(func() time.Time { return now }, func(string, string) bool { return true })
 	for id, ago := range map[string]time.Duration{"young": time.Second, "old": countedWithin + time.Second} {
 		end := metav1.NewTime(now.Add(-ago))
-		m.Saw("shop", &v1alpha1.GateRun{
+		m.Record("shop", &v1alpha1.GateRun{
 			ID: id, Gate: id, Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: end, CompletionTime: &end, Verdict: "Fail",
 		})
 	}
@@ -130,10 +133,10 @@ func TestDeletedRunIsNotInProgress(t *testing.T) {
 	m := NewMetrics(func() time.Time { return now }, func(string, string) bool { return true })
 	end := metav1.NewTime(now)
 	for id, over := range map[string]*metav1.Time{"u1-0": nil, "u11-0": nil, "u2-0": &end} {
-		m.Saw("shop", &v1alpha1.GateRun{ID: id, Gate: id, Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: end, CompletionTime: over})
+		m.Record("shop", &v1alpha1.GateRun{ID: id, Gate: id, Service: v1alpha1.GateObject{Name: "cart", UID: "u"}, StartTime: end, CompletionTime: over})
 	}
-	m.deleted("u1")
-	m.deleted("u2")
+	m.forgetRun("u1")
+	m.forgetRun("u2")
 	if n := testutil.CollectAndCount(m, "gate_duration_seconds"); n != 2 {
 		t.Errorf("%d runs are exported", n)
 	}

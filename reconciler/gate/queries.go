@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
-	"github.com/knative-cdevents/knative-cdevents/canary/query"
+	"github.com/knative-cdevents/knative-cdevents/canary/promquery"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/canary"
 )
 
 const (
-	// askWithin is how long all queries of a run may take: others wait meanwhile.
-	askWithin = 10 * time.Second
-	// askAtOnce is how many queries of a run are asked at the same time.
-	askAtOnce = 8
+	// queryTimeout is how long all queries of a run may take: others wait meanwhile.
+	queryTimeout = 10 * time.Second
+	// maxConcurrentQueries is how many queries of a run are asked at the same time.
+	maxConcurrentQueries = 8
 	// mostDetail limits what a message quotes, in characters.
 	mostDetail = 300
 )
@@ -35,12 +35,12 @@ type Queries struct {
 	Access string
 }
 
-// Ask answers all questions, as of one time. A question without an answer says why.
-func (a *Queries) Ask(ctx context.Context, at time.Time, all []gaterun.Question) map[gaterun.Question]gaterun.Reading {
+// Query answers all questions, as of one time. A question without an answer says why.
+func (a *Queries) Query(ctx context.Context, at time.Time, all []gaterun.Question) map[gaterun.Question]gaterun.Reading {
 	if a == nil || len(all) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	settings := a.Settings()
 	out := map[gaterun.Question]gaterun.Reading{}
@@ -55,7 +55,7 @@ func (a *Queries) Ask(ctx context.Context, at time.Time, all []gaterun.Question)
 	if len(known) == 0 {
 		return out
 	}
-	server, err := query.Connect(settings.Prometheus, a.Access)
+	server, err := promquery.Connect(settings.Prometheus, a.Access)
 	if err != nil {
 		for _, q := range known {
 			out[q] = gaterun.Reading{Reason: gaterun.QueryFailed, Detail: fmt.Sprintf("%.*s", mostDetail, err)}
@@ -65,10 +65,10 @@ func (a *Queries) Ask(ctx context.Context, at time.Time, all []gaterun.Question)
 	defer server.Close()
 	readings := make([]gaterun.Reading, len(known))
 	var group errgroup.Group
-	group.SetLimit(askAtOnce)
+	group.SetLimit(maxConcurrentQueries)
 	for i, q := range known {
 		group.Go(func() error {
-			readings[i] = ask(ctx, server, settings.Queries[q.Query], q, at)
+			readings[i] = read(ctx, server, settings.Queries[q.Query], q, at)
 			return nil
 		})
 	}
@@ -86,8 +86,8 @@ func unknown(s canary.Settings) string {
 	return fmt.Sprintf("ConfigMap %s has no query of that name; it has %s", canary.Name, strings.Join(slices.Sorted(maps.Keys(s.Queries)), ", "))
 }
 
-func ask(ctx context.Context, server *query.Prometheus, t query.Template, q gaterun.Question, at time.Time) gaterun.Reading {
-	total, bad := t.Fill(query.Subject{Namespace: q.Namespace, Service: q.Service, Revision: q.Revision})
+func read(ctx context.Context, server *promquery.Prometheus, t promquery.Template, q gaterun.Question, at time.Time) gaterun.Reading {
+	total, bad := t.Fill(promquery.Subject{Namespace: q.Namespace, Service: q.Service, Revision: q.Revision})
 	out := gaterun.Reading{Version: t.Version()}
 	for _, e := range []struct {
 		name, expr string
@@ -96,7 +96,7 @@ func ask(ctx context.Context, server *query.Prometheus, t query.Template, q gate
 		n, err := server.Count(ctx, e.expr, at)
 		if err != nil {
 			reason := gaterun.QueryFailed
-			var unusable *query.UnusableError
+			var unusable *promquery.UnusableError
 			if errors.As(err, &unusable) {
 				reason = gaterun.QueryUnusable
 			}

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
-	"github.com/knative-cdevents/knative-cdevents/canary/query"
+	"github.com/knative-cdevents/knative-cdevents/canary/promquery"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/settings/canary"
 )
 
@@ -37,14 +37,14 @@ func TestAsk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := query.Template{Total: "total{r={{revision}}}", Bad: "bad{r={{revision}}}"}
+	template := promquery.Template{Total: "total{r={{revision}}}", Bad: "bad{r={{revision}}}"}
 	q := &Queries{Settings: func() canary.Settings {
-		return canary.Settings{Prometheus: at, Queries: map[string]query.Template{"checkout": template}}
+		return canary.Settings{Prometheus: at, Queries: map[string]promquery.Template{"checkout": template}}
 	}}
 	of := func(name, revision string) gaterun.Question {
 		return gaterun.Question{Query: name, Namespace: "shop", Service: "cart", Revision: revision}
 	}
-	all := q.Ask(t.Context(), time.Now(), []gaterun.Question{of("checkout", "cart-2"), of("checkout", "cart-1"), of("other", "cart-1")})
+	all := q.Query(t.Context(), time.Now(), []gaterun.Question{of("checkout", "cart-2"), of("checkout", "cart-1"), of("other", "cart-1")})
 	if got := all[of("checkout", "cart-2")]; got != (gaterun.Reading{Total: 100, Bad: 3, Version: template.Version()}) {
 		t.Errorf("%+v", got)
 	}
@@ -55,14 +55,14 @@ func TestAsk(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	partial.Store(true)
-	if got := q.Ask(t.Context(), time.Now(), []gaterun.Question{of("checkout", "cart-2")})[of("checkout", "cart-2")]; got.Reason != gaterun.QueryFailed || !strings.Contains(got.Detail, "isPartial") {
+	if got := q.Query(t.Context(), time.Now(), []gaterun.Question{of("checkout", "cart-2")})[of("checkout", "cart-2")]; got.Reason != gaterun.QueryFailed || !strings.Contains(got.Detail, "isPartial") {
 		t.Errorf("%+v", got)
 	}
 	s.Close()
-	if got := q.Ask(t.Context(), time.Now(), []gaterun.Question{of("checkout", "cart-2")})[of("checkout", "cart-2")]; got.Reason != gaterun.QueryFailed {
+	if got := q.Query(t.Context(), time.Now(), []gaterun.Question{of("checkout", "cart-2")})[of("checkout", "cart-2")]; got.Reason != gaterun.QueryFailed {
 		t.Errorf("%+v", got)
 	}
-	if got := (*Queries)(nil).Ask(t.Context(), time.Now(), nil); got != nil {
+	if got := (*Queries)(nil).Query(t.Context(), time.Now(), nil); got != nil {
 		t.Errorf("%v", got)
 	}
 }
@@ -98,12 +98,12 @@ func TestAskWithCredentials(t *testing.T) {
 		}
 	}
 	write("ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
-	current := canary.Settings{Prometheus: at, Queries: map[string]query.Template{"checkout": {Total: "total", Bad: "bad"}}}
+	current := canary.Settings{Prometheus: at, Queries: map[string]promquery.Template{"checkout": {Total: "total", Bad: "bad"}}}
 	q := &Queries{Settings: func() canary.Settings { return current }, Access: access}
 	checkout := gaterun.Question{Query: "checkout", Namespace: "shop", Service: "cart", Revision: "cart-2"}
 	for i, token := range []string{"first", "second"} {
 		write("token", token)
-		if got := q.Ask(t.Context(), time.Now(), []gaterun.Question{checkout})[checkout]; got.Reason != "" || got.Total != 7 || got.Bad != 7 {
+		if got := q.Query(t.Context(), time.Now(), []gaterun.Question{checkout})[checkout]; got.Reason != "" || got.Total != 7 || got.Bad != 7 {
 			t.Errorf("%+v", got)
 		}
 		mu.Lock()
@@ -113,11 +113,11 @@ func TestAskWithCredentials(t *testing.T) {
 		mu.Unlock()
 	}
 	write("ca.crt", "nonsense")
-	if got := q.Ask(t.Context(), time.Now(), []gaterun.Question{checkout})[checkout]; got.Reason != gaterun.QueryFailed || !strings.Contains(got.Detail, "ca.crt") {
+	if got := q.Query(t.Context(), time.Now(), []gaterun.Question{checkout})[checkout]; got.Reason != gaterun.QueryFailed || !strings.Contains(got.Detail, "ca.crt") {
 		t.Errorf("%+v", got)
 	}
 	current = canary.Settings{}
-	if got := q.Ask(t.Context(), time.Now(), []gaterun.Question{checkout})[checkout]; got.Reason != gaterun.QueryUnknown {
+	if got := q.Query(t.Context(), time.Now(), []gaterun.Question{checkout})[checkout]; got.Reason != gaterun.QueryUnknown {
 		t.Errorf("without queries and a Prometheus: %+v", got)
 	}
 }

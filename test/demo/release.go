@@ -18,7 +18,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
@@ -228,13 +227,7 @@ func gateRun(o *unstructured.Unstructured) (*v1alpha1.GateRun, error) {
 // verdict shows the gate's result, and what a measurement at the entry would have shown.
 func (d *demo) verdict(ctx context.Context, c *kit.Cart, run *v1alpha1.GateRun) error {
 	d.out.chapter("11. Why")
-	var j judge.Judgement
-	if run.Report != nil {
-		if err := json.Unmarshal(run.Report.Raw, &j); err != nil {
-			return fmt.Errorf("reading the gate's report: %w", err)
-		}
-	}
-	d.out.verdict(run, j)
+	d.out.verdict(run)
 	m, err := d.kit.Carts.MeasuredOf(ctx, namespace, cart)
 	if err != nil {
 		return fmt.Errorf("reading the canary's figures from the controller: %w", err)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
 // sideBySide counts a Revision's requests by entry and by handling.
@@ -19,13 +18,17 @@ type sideBySide struct {
 }
 
 // verdict prints a gate's result and its figures.
-func (s *screen) verdict(run *v1alpha1.GateRun, j judge.Judgement) {
+func (s *screen) verdict(run *v1alpha1.GateRun) {
 	c := red
 	if run.Verdict == verdict.Pass {
 		c = green
 	}
 	s.line("  %s  %s", s.paint(c, string(run.Verdict)), strings.Join(run.Reasons, ", "))
 	s.line("  %s", run.Message)
+	j := run.Report
+	if j == nil {
+		return
+	}
 	for _, m := range j.Metrics {
 		text := fmt.Sprintf("    %-14s %-12s canary %s, baseline %s", m.Name, m.Verdict, ratio(m.Canary), ratio(m.Baseline))
 		if m.P != nil {

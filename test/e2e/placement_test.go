@@ -16,7 +16,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
@@ -252,7 +251,7 @@ func TestGateOverPlacement(t *testing.T) {
 }
 
 // badRelease gives 20 % of the traffic to a canary that fails 5 % of what it handles, and returns what a gate said to it.
-func (s *scene) badRelease(app *kit.Cart) (*v1alpha1.GateRun, judge.Judgement) {
+func (s *scene) badRelease(app *kit.Cart) (*v1alpha1.GateRun, verdict.Judgement) {
 	s.Helper()
 	ctx := s.Context()
 	s.allocate(app)
@@ -264,8 +263,10 @@ func (s *scene) badRelease(app *kit.Cart) (*v1alpha1.GateRun, judge.Judgement) {
 	stop := s.sendTo(app, func(c *kit.Clients) { c.Even = 100 })
 	run := s.verdict()
 	stop()
-	var report judge.Judgement
-	s.must(json.Unmarshal(run.Report.Raw, &report))
+	if run.Report == nil {
+		s.Fatalf("the run ended without a report: %s %v", run.Verdict, run.Reasons)
+	}
+	report := *run.Report
 	share := "unknown"
 	if report.HandledShare != nil {
 		share = fmt.Sprintf("%.3f", *report.HandledShare)

@@ -19,7 +19,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/test/e2e/kit"
 )
 
@@ -47,9 +46,10 @@ func TestGateThatWatches(t *testing.T) {
 		s.served(run)
 	}
 	stop()
-	var report judge.Judgement
-	s.must(json.Unmarshal(run.Report.Raw, &report))
-	if run.Verdict != verdict.Fail || run.Canary.Name != app.Canary() || run.Baseline.Name != app.Stable() || report.Canary.Requests < 100 {
+	if run.Report == nil {
+		t.Fatalf("the run ended without a report: %s", compact(run))
+	}
+	if run.Verdict != verdict.Fail || run.Canary.Name != app.Canary() || run.Baseline.Name != app.Stable() || run.Report.Canary.Requests < 100 {
 		t.Errorf("the run ended as %s", compact(run))
 	}
 	s.sink.atLeast(t, []string{judged}, func(e event) bool { return e.Header.Get("Ce-Type") == judged })
@@ -69,7 +69,7 @@ func TestGateThatWatches(t *testing.T) {
 		}
 	}
 	s.must(json.Unmarshal(e.Body, &said))
-	if g := said.CustomData.Gate; said.Subject.Content.Outcome != "failure" || g.Run != run.ID || g.Verdict != run.Verdict || g.CanaryRequests != report.Canary.Requests {
+	if g := said.CustomData.Gate; said.Subject.Content.Outcome != "failure" || g.Run != run.ID || g.Verdict != run.Verdict || g.CanaryRequests != run.Report.Canary.Requests {
 		t.Errorf("the event is %s, the run is %s", e.Body, compact(run))
 	}
 }

@@ -27,7 +27,6 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/test/controlplane"
 )
@@ -182,13 +181,13 @@ func Run(now time.Time, requests, handled float64) *v1alpha1.GateRun {
 		Split: map[string]int64{"cart-00001": 90, "cart-00002": 10}, Minimum: &v1alpha1.GateMinimum{CanaryRequests: &least, BaselineRequests: &least},
 		StartTime: metav1.NewTime(now.Add(-3 * time.Minute)), Deadline: metav1.NewTime(now.Add(27 * time.Minute)), Verdict: verdict.Running, Reasons: []string{"InsufficientSample", "ExposureMismatch"},
 		Message: fmt.Sprintf("Judging cart-00002 against cart-00001: %.0f requests of the canary, %.0f of the baseline; %.0f and 0 more are needed", requests, 9*requests, 300-requests),
-		Report: Raw(judge.Judgement{
-			Verdict: verdict.Running, Canary: judge.Samples{Requests: requests, Missing: 300 - requests, Shards: 12}, Baseline: judge.Samples{Requests: 9 * requests, Shards: 88},
-			RequiredShare: Ratio(.1), HandledShare: &handled, ExpectedShare: Ratio(.1), Metrics: []judge.Result{
+		Report: &verdict.Judgement{
+			Verdict: verdict.Running, Canary: verdict.Samples{Requests: requests, Missing: 300 - requests, Shards: 12}, Baseline: verdict.Samples{Requests: 9 * requests, Shards: 88},
+			RequiredShare: Ratio(.1), HandledShare: &handled, ExpectedShare: Ratio(.1), Metrics: []verdict.MetricResult{
 				{Name: "ErrorRate", Verdict: verdict.Running, Reason: verdict.InsufficientSample, Canary: Ratio(.05), Baseline: Ratio(.01), Low: Ratio(.02), High: Ratio(.09), EFail: 6.3, EFailLimit: 40, EPass: .2, EPassLimit: 20, Missing: 240},
 				{Name: "SlowRequests", Verdict: verdict.Pass, Reason: verdict.Negligible, Canary: Ratio(0), Baseline: Ratio(.002), EFail: .4, EFailLimit: 40, EPass: 31, EPassLimit: 20},
 			},
-		}),
+		},
 	}
 }
 

@@ -266,7 +266,7 @@ var _ gaterun.Counts = (*Stage)(nil)
 
 // Analyze is a simple judge: a Fail from ten errors of the canary on, a Pass as soon as
 // both sides have what they need. What it knows stands in the run, as with the real one.
-func Analyze(r *judge.Run, p judge.Plan, w judge.Window) judge.Judgement {
+func Analyze(r *judge.Run, p judge.Plan, w judge.Window) verdict.Judgement {
 	j := r.Last
 	if j.Verdict != verdict.Running {
 		return j

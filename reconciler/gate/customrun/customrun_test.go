@@ -13,11 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
 var noon = time.Unix(1.8e9, 0)
@@ -67,7 +65,7 @@ func TestInvalidReference(t *testing.T) {
 		`{"customSpec":{"apiVersion":"knative-cdevents.dev/v1beta1","kind":"CanaryGate","spec":{"service":"s"}}}`,
 	} {
 		_, r := parse(t, wrong)
-		if _, p := r.Ask(); p == nil || p.Reason != InvalidReference || !strings.Contains(p.Message, `apiVersion "knative-cdevents.dev/v1alpha1" and kind "CanaryGate"`) {
+		if _, p := r.Request(); p == nil || p.Reason != InvalidReference || !strings.Contains(p.Message, `apiVersion "knative-cdevents.dev/v1alpha1" and kind "CanaryGate"`) {
 			t.Errorf("%s: %v", wrong, p)
 		}
 	}
@@ -77,12 +75,12 @@ func TestParamsChangeTheGate(t *testing.T) {
 	t.Parallel()
 	_, r := parse(t, `{"customRef":{`+ref+`},"params":[{"name":"gate","value":"g"},{"name":"service","value":"s"},{"name":"revision","value":"s-2"},
 		{"name":"baseline","value":"s-1"},{"name":"fail-on","value":"Fail, Warn"},{"name":"dry-run","value":"true"},{"name":"min-requests","value":"7"},{"name":"timeout","value":"1h"}]}`)
-	asked, p := r.Ask()
-	if p != nil || asked.Gate != "g" {
-		t.Fatal(asked, p)
+	request, p := r.Request()
+	if p != nil || request.Gate != "g" {
+		t.Fatal(request, p)
 	}
 	gate := &v1alpha1.CanaryGate{Spec: v1alpha1.CanaryGateSpec{Service: "other", Canary: "x"}}
-	spec, p := asked.Spec(t.Context(), gate)
+	spec, p := request.Spec(t.Context(), gate)
 	if p != nil {
 		t.Fatal(p)
 	}
@@ -93,11 +91,11 @@ func TestParamsChangeTheGate(t *testing.T) {
 	if gate.Spec.Minimum != nil || gate.Spec.Service != "other" {
 		t.Error("the gate itself changed")
 	}
-	if _, p = asked.Spec(t.Context(), nil); p == nil || p.Reason != GateNotFound {
+	if _, p = request.Spec(t.Context(), nil); p == nil || p.Reason != GateNotFound {
 		t.Error(p)
 	}
 	if _, r = parse(t, `{"customRef":{`+ref+`,"name":"a"},"params":[{"name":"gate","value":"b"}]}`); true {
-		if _, p = r.Ask(); p == nil || p.Reason != InvalidParams {
+		if _, p = r.Request(); p == nil || p.Reason != InvalidParams {
 			t.Error("a request with two gates was accepted")
 		}
 	}
@@ -107,11 +105,11 @@ func TestParamsChangeTheGate(t *testing.T) {
 func TestServiceWithoutGate(t *testing.T) {
 	t.Parallel()
 	_, r := parse(t, `{"customRef":{`+ref+`},"params":[{"name":"service","value":"s"},{"name":"fail-on","value":""}]}`)
-	asked, p := r.Ask()
+	request, p := r.Request()
 	if p != nil {
 		t.Fatal(p)
 	}
-	spec, p := asked.Spec(t.Context(), nil)
+	spec, p := request.Spec(t.Context(), nil)
 	if p != nil || spec.Service != "s" || len(spec.FailOn) != 3 {
 		t.Errorf("%+v, %v", spec, p)
 	}
@@ -154,7 +152,7 @@ func TestOnlyKnownGoodSucceeds(t *testing.T) {
 
 func failed() *v1alpha1.GateRun {
 	at := metav1.NewTime(noon)
-	return &v1alpha1.GateRun{ID: "1", Verdict: verdict.Fail, Reasons: []string{"A", "B"}, CompletionTime: &at, Report: &runtime.RawExtension{Raw: []byte(`{"verdict":"Fail"}`)}}
+	return &v1alpha1.GateRun{ID: "1", Verdict: verdict.Fail, Reasons: []string{"A", "B"}, CompletionTime: &at, Report: &verdict.Judgement{Verdict: verdict.Fail}}
 }
 
 func undecided() *v1alpha1.GateRun {
@@ -169,7 +167,7 @@ func TestAttempts(t *testing.T) {
 	spec := &v1alpha1.CanaryGateSpec{}
 	spec.SetDefaults(t.Context())
 	for try := range 7 {
-		if err := r.Proceed(undecided(), spec, judge.Judgement{}, noon); err != nil {
+		if err := r.Proceed(undecided(), spec, noon); err != nil {
 			t.Fatal(err)
 		}
 		c := r.Status.GetCondition("Succeeded")
@@ -184,7 +182,7 @@ func TestAttempts(t *testing.T) {
 	if r.Status.RetriesStatus[0].ExtraFields != nil {
 		t.Error("every attempt keeps its results")
 	}
-	if err := r.Proceed(undecided(), spec, judge.Judgement{}, noon); err != nil || !r.Done() || !r.Status.GetCondition("Succeeded").IsFalse() {
+	if err := r.Proceed(undecided(), spec, noon); err != nil || !r.Done() || !r.Status.GetCondition("Succeeded").IsFalse() {
 		t.Errorf("%v: %+v", err, r.Status)
 	}
 }
@@ -198,7 +196,7 @@ func TestVerdictIsFinalDespiteRetries(t *testing.T) {
 		spec.SetDefaults(t.Context())
 		run := failed()
 		run.Verdict = v
-		if err := r.Proceed(run, spec, judge.Judgement{}, noon); err != nil {
+		if err := r.Proceed(run, spec, noon); err != nil {
 			t.Fatal(err)
 		}
 		c := r.Status.GetCondition("Succeeded")
@@ -213,15 +211,15 @@ func TestVerdictIsFinalDespiteRetries(t *testing.T) {
 
 func TestResultsAreNotLists(t *testing.T) {
 	t.Parallel()
-	for _, result := range results(failed(), judge.Judgement{}) {
+	for _, result := range results(failed()) {
 		var list []any
 		if json.Unmarshal([]byte(result.Value), &list) == nil {
 			t.Errorf("%s is a list: %s", result.Name, result.Value)
 		}
 	}
 	large := failed()
-	large.Report.Raw = []byte(`{"x":"` + strings.Repeat("y", maxReport) + `"}`)
-	if len(report(large)) > maxReport {
+	large.Report.Message = strings.Repeat("y", maxReport)
+	if len(report(large.Report)) > maxReport {
 		t.Error("the report is too large for a result")
 	}
 }
@@ -261,8 +259,8 @@ func TestManyRetriesStaySmall(t *testing.T) {
 	r := &Run{Spec: Spec{Retries: 100000}}
 	long := strings.Repeat("a", 1000)
 	for n := range 1000 {
-		run := &v1alpha1.GateRun{ID: strconv.Itoa(n), Verdict: "Inconclusive", Message: long, Report: &runtime.RawExtension{Raw: []byte(`"` + long + long + long + `"`)}}
-		if err := r.Expire(run, judge.Judgement{}, noon); err != nil {
+		run := &v1alpha1.GateRun{ID: strconv.Itoa(n), Verdict: "Inconclusive", Message: long, Report: &verdict.Judgement{Message: long + long + long}}
+		if err := r.Expire(run, noon); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -300,7 +298,7 @@ func TestLeftOutAttemptsCount(t *testing.T) {
 			if n > 300 || r.Attempt() != n {
 				t.Fatalf("attempt %d has number %d", n, r.Attempt())
 			}
-			if err := r.Proceed(run, spec, judge.Judgement{}, noon); err != nil {
+			if err := r.Proceed(run, spec, noon); err != nil {
 				t.Fatal(err)
 			}
 			written, err := With(u, r.Status)

@@ -3,6 +3,7 @@
 package customrun
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
-	"github.com/knative-cdevents/knative-cdevents/canary/judge"
 )
 
 // Reasons of the condition Succeeded. PipelineRuns compare two of them verbatim.
@@ -68,7 +68,7 @@ func (s *Status) leftOut() int {
 }
 
 // Proceed records the state of the judgement. If that is final, it ends the attempt.
-func (r *Run) Proceed(run *v1alpha1.GateRun, spec *v1alpha1.CanaryGateSpec, last judge.Judgement, now time.Time) error {
+func (r *Run) Proceed(run *v1alpha1.GateRun, spec *v1alpha1.CanaryGateSpec, now time.Time) error {
 	if r.Status.StartTime.IsZero() {
 		at := metav1.NewTime(now)
 		r.Status.StartTime = &at
@@ -87,7 +87,7 @@ func (r *Run) Proceed(run *v1alpha1.GateRun, spec *v1alpha1.CanaryGateSpec, last
 	if failed && !again(run.Verdict) && r.Attempt() < r.Spec.Retries {
 		message += fmt.Sprintf("; the verdict %s is final, so the remaining retries are not used", run.Verdict)
 	}
-	return r.end(run, last, ending{status, reason, message, failed && again(run.Verdict)}, now)
+	return r.end(run, ending{status, reason, message, failed && again(run.Verdict)}, now)
 }
 
 // again reports whether a verdict allows a retry. A clear verdict is final: retries until
@@ -125,21 +125,21 @@ func outcome(v verdict.Verdict, spec *v1alpha1.CanaryGateSpec) (corev1.Condition
 
 // Refuse ends a CustomRun with an invalid request. It is not retried.
 func (r *Run) Refuse(run *v1alpha1.GateRun, p *Problem, now time.Time) error {
-	return r.end(run, judge.Judgement{}, ending{corev1.ConditionFalse, p.Reason, p.Message, false}, now)
+	return r.end(run, ending{corev1.ConditionFalse, p.Reason, p.Message, false}, now)
 }
 
 // Cancel ends a cancelled run; message says why.
-func (r *Run) Cancel(run *v1alpha1.GateRun, last judge.Judgement, now time.Time) error {
+func (r *Run) Cancel(run *v1alpha1.GateRun, now time.Time) error {
 	message := r.Spec.Message
 	if message == "" {
 		message = "CustomRun was cancelled"
 	}
-	return r.end(run, last, ending{corev1.ConditionFalse, Cancelled, message, false}, now)
+	return r.end(run, ending{corev1.ConditionFalse, Cancelled, message, false}, now)
 }
 
 // Expire ends an attempt that exceeds its timeout.
-func (r *Run) Expire(run *v1alpha1.GateRun, last judge.Judgement, now time.Time) error {
-	return r.end(run, last, ending{corev1.ConditionFalse, TimedOut, run.Message, true}, now)
+func (r *Run) Expire(run *v1alpha1.GateRun, now time.Time) error {
+	return r.end(run, ending{corev1.ConditionFalse, TimedOut, run.Message, true}, now)
 }
 
 // ending is how an attempt ends.
@@ -152,12 +152,12 @@ type ending struct {
 
 // end sets the results and the completion in one step. If a retry is left and may help,
 // it starts another attempt.
-func (r *Run) end(run *v1alpha1.GateRun, last judge.Judgement, e ending, now time.Time) error {
+func (r *Run) end(run *v1alpha1.GateRun, e ending, now time.Time) error {
 	at := metav1.NewTime(now)
 	if r.Status.StartTime.IsZero() {
 		r.Status.StartTime = &at
 	}
-	r.Status.Results = results(run, last)
+	r.Status.Results = results(run)
 	if err := r.Status.keep(run); err != nil {
 		return err
 	}
@@ -220,10 +220,14 @@ func (r *Run) condition(status corev1.ConditionStatus, reason, message string, n
 
 // results are strings. None is a JSON list, which Tekton would pass on as an array, and
 // none is omitted, because a task that reads a missing result fails.
-func results(run *v1alpha1.GateRun, last judge.Judgement) []Result {
+func results(run *v1alpha1.GateRun) []Result {
 	baseline := ""
 	if run.Baseline != nil {
 		baseline = run.Baseline.Name
+	}
+	last := verdict.Judgement{}
+	if run.Report != nil {
+		last = *run.Report
 	}
 	share := ""
 	if last.HandledShare != nil {
@@ -238,7 +242,7 @@ func results(run *v1alpha1.GateRun, last judge.Judgement) []Result {
 		{"baseline-revision", baseline},
 		{"canary-requests", decimal(last.Canary.Requests)},
 		{"handled-share", share},
-		{"report", report(run)},
+		{"report", report(run.Report)},
 	}
 }
 
@@ -246,14 +250,15 @@ func results(run *v1alpha1.GateRun, last judge.Judgement) []Result {
 const maxReport = 4 << 10
 
 // report returns a JSON object. If it is too large, extraFields contains the full report.
-func report(run *v1alpha1.GateRun) string {
+func report(j *verdict.Judgement) string {
+	raw, err := json.Marshal(j)
 	switch {
-	case run.Report == nil || len(run.Report.Raw) == 0:
+	case j == nil || err != nil: // a stored judgement has a JSON form
 		return "{}"
-	case len(run.Report.Raw) > maxReport:
+	case len(raw) > maxReport:
 		return `{"see":"status.extraFields.report"}`
 	}
-	return string(run.Report.Raw)
+	return string(raw)
 }
 
 func decimal(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }

@@ -27,7 +27,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/duration"
 	"github.com/knative-cdevents/knative-cdevents/canary/mapping"
-	"github.com/knative-cdevents/knative-cdevents/canary/query"
+	"github.com/knative-cdevents/knative-cdevents/canary/promquery"
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 	"github.com/knative-cdevents/knative-cdevents/emitter/delivery/hosts"
 )
@@ -65,7 +65,7 @@ type Settings struct {
 	Mappings []mapping.Mapping
 	// Queries are what gates may ask the operator's Prometheus, by name. Prometheus is its address; nil if there
 	// are none.
-	Queries    map[string]query.Template
+	Queries    map[string]promquery.Template
 	Prometheus *url.URL
 
 	readers map[string]*mapping.Reader
@@ -158,10 +158,10 @@ func (s *Settings) readQueries(data map[string]string) error {
 		if !isQuery {
 			continue
 		}
-		t, err := query.Parse(name, data[key])
+		t, err := promquery.Parse(name, data[key])
 		errs = append(errs, err)
 		if s.Queries == nil {
-			s.Queries = map[string]query.Template{}
+			s.Queries = map[string]promquery.Template{}
 		}
 		s.Queries[name] = t
 	}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gatehttp
+
+import (
+	"fmt"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
+	"github.com/knative-cdevents/knative-cdevents/api/verdict"
+	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
+)
+
+// Reasons for the lack of a verdict on the current split, in addition to those of the judge.
+const (
+	// NoRun: the gate has not seen a split yet.
+	NoRun = "NoRun"
+	// NewSplit: the last run judged another split, and the next run has not started.
+	NewSplit = "NewSplit"
+	// NoSplit: all traffic goes to one Revision.
+	NoSplit = "NoSplit"
+	// TrafficUnknown: the Service is unknown, or its Route is changing.
+	TrafficUnknown = "TrafficUnknown"
+)
+
+// Answer is the body of a response about a gate.
+type Answer struct {
+	// Verdict on the current split: Running until there is one. In a dry run it is
+	// Pass.
+	Verdict verdict.Verdict `json:"verdict"`
+	Reasons []string        `json:"reasons"`
+	Message string          `json:"message,omitempty"`
+	// WouldBe is the verdict that a dry run does not enforce.
+	WouldBe verdict.Verdict `json:"wouldBe,omitempty"`
+	Gate    string          `json:"gate"`
+	Service string          `json:"service"`
+	// Run is the last run, even if it judged another split.
+	Run *Run `json:"run,omitempty"`
+	// Report contains the figures of the run.
+	Report *verdict.Judgement `json:"report,omitempty"`
+}
+
+// Run identifies a run and what it compares.
+type Run struct {
+	ID             string           `json:"id"`
+	Verdict        verdict.Verdict  `json:"verdict"`
+	Canary         string           `json:"canary"`
+	Baseline       string           `json:"baseline,omitempty"`
+	Split          map[string]int64 `json:"split,omitempty"`
+	StartTime      metav1.Time      `json:"startTime"`
+	Deadline       metav1.Time      `json:"deadline"`
+	CompletionTime *metav1.Time     `json:"completionTime,omitempty"`
+}
+
+// answer returns the answer for the current traffic; now is nil if that is unknown. With
+// unsplit, a Service without a split passes.
+func answer(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit bool) Answer {
+	a := Answer{Gate: gate.Namespace + "/" + gate.Name, Service: gate.Spec.Service, Reasons: []string{}}
+	if run := gate.Status.Run; run != nil {
+		a.Run = &Run{
+			ID: run.ID, Verdict: run.Verdict, Canary: run.Canary.Name, Split: run.Split,
+			StartTime: run.StartTime, Deadline: run.Deadline, CompletionTime: run.CompletionTime,
+		}
+		if run.Baseline != nil {
+			a.Run.Baseline = run.Baseline.Name
+		}
+		a.Report = run.Report
+	}
+	a.judge(gate, now, unsplit)
+	if gate.Spec.DryRun {
+		a.WouldBe, a.Verdict = a.Verdict, verdict.Pass
+	}
+	return a
+}
+
+// judge sets the verdict if the last run judged the current split.
+func (a *Answer) judge(gate *v1alpha1.CanaryGate, now *gaterun.Service, unsplit bool) {
+	run := gate.Status.Run
+	without := func(reason, message string) {
+		a.Verdict, a.Reasons, a.Message = verdict.Running, []string{reason}, message
+	}
+	switch {
+	case now == nil:
+		without(TrafficUnknown, "the traffic of Service "+gate.Spec.Service+" is not known, or is being changed")
+	case !now.Divided():
+		without(NoSplit, "all traffic goes to one Revision, so there is nothing to judge; to ask before the first step, add ?unsplit=pass")
+		if unsplit {
+			a.Verdict = verdict.Pass
+		}
+	case run == nil:
+		without(NoRun, "the gate has not started a run for the current split of the traffic yet")
+	case run.Service.Name != gate.Spec.Service || !now.JudgedBy(run):
+		without(NewSplit, "the last run judged another split of the traffic than the current one")
+	default:
+		a.Verdict, a.Message = run.Verdict, run.Message
+		a.Reasons = append(a.Reasons, run.Reasons...)
+		if !run.Verdict.Known() {
+			a.Verdict, a.Message = verdict.Error, fmt.Sprintf("the run's verdict is %q, which is not a known verdict", run.Verdict)
+		}
+	}
+}
+
+// status is the answer for clients that read only the status. Flagger takes 200 as yes
+// and otherwise asks again at its next interval, but it retries a 5xx at once.
+func (a Answer) status() int {
+	switch a.Verdict {
+	case verdict.Pass, verdict.Warn:
+		return http.StatusOK
+	case verdict.Fail:
+		return http.StatusConflict
+	case verdict.Running, verdict.Inconclusive, verdict.Superseded:
+		return http.StatusTooEarly
+	}
+	return http.StatusServiceUnavailable
+}
