@@ -13,7 +13,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/authhttp"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/gatehttp"
 	placementweb "github.com/knative-cdevents/knative-cdevents/reconciler/placement/web"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/servicestate"
@@ -59,7 +59,7 @@ func (g *gating) serve(ctx context.Context, v *servicestate.View, placing *placi
 	}).Init())
 	g.running.Go(func() {
 		// Sending events does not depend on it.
-		if err := authhttp.Serve(ctx, gatesAddress, gatesCertificate, mux); err != nil {
+		if err := authserver.Serve(ctx, gatesAddress, gatesCertificate, mux); err != nil {
 			logging.FromContext(ctx).Errorw("This replica cannot serve verdicts of gates and placements over HTTP", "error", err)
 		}
 	})
