@@ -58,6 +58,16 @@ func (l *living) Read(key types.NamespacedName, all []scrape.Reading) {
 	l.Counts.Read(key, all)
 }
 
+// always leads for all Services.
+type always struct{}
+
+func (always) IsLeaderFor(types.NamespacedName) bool { return true }
+
+// scraping are settings that do not change.
+type scraping scrape.Settings
+
+func (s scraping) Scraping() scrape.Settings { return scrape.Settings(s) }
+
 // With the default interval, whenever the last pods go, nothing is left of the share after the window.
 func TestSharesEndWheneverTheLastPodsGo(t *testing.T) {
 	t.Parallel()
@@ -76,9 +86,8 @@ func TestSharesEndWheneverTheLastPodsGo(t *testing.T) {
 			}, time.Now)
 			neutral := mapping.NewReader(mapping.Neutral())
 			r := &scrape.Runner{
-				Budget: scrape.NewBudget(), Client: scrape.NewClient(1), Plan: l, Sink: l, Leads: func(types.NamespacedName) bool { return true },
-				Settings: func() scrape.Settings {
-					return scrape.Settings{Interval: 15 * time.Second, Limits: scrape.DefaultLimits, Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral}
+				Budget: scrape.NewBudget(), Client: scrape.NewClient(1), Discovery: l, Sink: l, Leader: always{}, Settings: scraping{
+					Interval: 15 * time.Second, Limits: scrape.DefaultLimits, Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral,
 				},
 			}
 			ctx, cancel := context.WithCancel(t.Context())

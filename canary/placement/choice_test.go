@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/placement"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // twoMembers is a cluster of two Revisions with one member each. All shards are in the first.
 func twoMembers(shards, percent int) placement.Input {
 	return placement.Input{
-		Shares:  []placement.Share{{Revision: "v1", Percent: 100 - percent}, {Revision: "v2", Percent: percent}},
+		Shares:  []lifecycle.Share{{Revision: "v1", Percent: int64(100 - percent)}, {Revision: "v2", Percent: int64(percent)}},
 		Members: []placement.Member{{Name: "a", Revision: "v1", Phase: placement.Up}, {Name: "b", Revision: "v2", Phase: placement.Up}},
 		Owners:  slices.Repeat([]string{"a"}, shards),
 	}
@@ -76,7 +77,7 @@ func TestMembersGetTheirShardsTogether(t *testing.T) {
 // has more of its shards by now: if it passed to that one, shards would move that the first plan left.
 func TestTheExtraShardStaysWhileShardsMove(t *testing.T) {
 	in := placement.Input{
-		Shares:  []placement.Share{{Revision: "v1", Percent: 35}, {Revision: "v2", Percent: 65}},
+		Shares:  []lifecycle.Share{{Revision: "v1", Percent: 35}, {Revision: "v2", Percent: 65}},
 		Members: []placement.Member{{Name: "old", Revision: "v0", Phase: placement.Up}, {Name: "a", Revision: "v1", Phase: placement.Up}, {Name: "b", Revision: "v2", Phase: placement.Up}},
 		Owners:  slices.Repeat([]string{"old"}, 10),
 	}

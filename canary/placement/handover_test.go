@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/knative-cdevents/knative-cdevents/canary/placement"
+	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
 // A shard that is being handed over has no owner when the members are polled. It lands where the plan wanted it when
@@ -17,8 +18,8 @@ func TestNoShardMovesTwice(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
 	for range 300 {
 		in := sixMembers()
-		for _, percent := range []int{5, 20, 50, 100, 0} {
-			in.Shares = []placement.Share{{Revision: "v0", Percent: 100 - percent}, {Revision: "v1", Percent: percent}}
+		for _, percent := range []int64{5, 20, 50, 100, 0} {
+			in.Shares = []lifecycle.Share{{Revision: "v0", Percent: 100 - percent}, {Revision: "v1", Percent: percent}}
 			first := plan(t, in)
 			moved := rollout(t, rng, &in, false)
 			for s, n := range moved {
@@ -52,8 +53,8 @@ func TestPendingMovesStayIfLoadsChange(t *testing.T) {
 	for range 300 {
 		in := sixMembers()
 		in.Load = make([]float64, 100)
-		for _, percent := range []int{5, 20, 50, 100, 0} {
-			in.Shares = []placement.Share{{Revision: "v0", Percent: 100 - percent}, {Revision: "v1", Percent: percent}}
+		for _, percent := range []int64{5, 20, 50, 100, 0} {
+			in.Shares = []lifecycle.Share{{Revision: "v0", Percent: 100 - percent}, {Revision: "v1", Percent: percent}}
 			first := plan(t, in)
 			in.Planned = first.Owners
 			want := map[int]string{}
@@ -76,7 +77,7 @@ func TestPendingMovesStayIfLoadsChange(t *testing.T) {
 // Two Revisions have the same remainder, and the last plan gave the extra shard to the smaller one.
 func TestTheExtraShardStaysWithItsRevision(t *testing.T) {
 	in := placement.Input{
-		Shares:  []placement.Share{{Revision: "v1", Percent: 35}, {Revision: "v2", Percent: 65}},
+		Shares:  []lifecycle.Share{{Revision: "v1", Percent: 35}, {Revision: "v2", Percent: 65}},
 		Members: []placement.Member{{Name: "old", Revision: "v0", Phase: placement.Up}, {Name: "a", Revision: "v1", Phase: placement.Up}, {Name: "b", Revision: "v2", Phase: placement.Up}},
 		Owners:  slices.Repeat([]string{"old"}, 10),
 	}

@@ -117,16 +117,25 @@ func newStage() *stage {
 	}
 }
 
+// IsLeaderFor implements Leader.
+func (s *stage) IsLeaderFor(key types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.leads[key]
+}
+
+// settings do not change.
+type settings Settings
+
+func (s settings) Scraping() Settings { return Settings(s) }
+
 func run(t *testing.T, s *stage, interval time.Duration) {
 	t.Helper()
 	neutral := mapping.NewReader(mapping.Neutral())
 	r := &Runner{
 		Budget: NewBudget(),
-		Client: anywhere(), Plan: s, Sink: s,
-		Leads: func(key types.NamespacedName) bool { s.mu.Lock(); defer s.mu.Unlock(); return s.leads[key] },
-		Settings: func() Settings {
-			return Settings{Interval: interval, Limits: DefaultLimits, Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral}
-		},
+		Client: anywhere(), Discovery: s, Sink: s,
+		Leader: s, Settings: settings{Interval: interval, Limits: DefaultLimits, Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral},
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -59,7 +59,7 @@ func (l *serviceLoop) readAll(s Settings) {
 	if !l.planning.CompareAndSwap(false, true) {
 		return // the API server is still being asked whose the pods are
 	}
-	all := l.runner.Plan.Targets(l.ctx, l.key)
+	all := l.runner.Discovery.Targets(l.ctx, l.key)
 	l.planning.Store(false)
 	l.read(all, s, true)
 }
@@ -69,10 +69,10 @@ func (l *serviceLoop) readDying(s Settings, due time.Time) {
 	if !l.looking.CompareAndSwap(false, true) {
 		return
 	}
-	dying := l.runner.Plan.Dying(l.ctx, l.key)
+	dying := l.runner.Discovery.Dying(l.ctx, l.key)
 	l.looking.Store(false)
-	plan, watched := l.runner.Plan.(Watched)
-	unproven := watched && plan.HasDying(l.key) // it may not be known yet whose they are
+	discovery, watched := l.runner.Discovery.(Watched)
+	unproven := watched && discovery.HasDying(l.key) // it may not be known yet whose they are
 	if len(dying) == 0 && !unproven {
 		return
 	}

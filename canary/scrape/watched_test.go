@@ -54,11 +54,8 @@ func watched(t *testing.T, f func(s *watchedStage, r *Runner)) {
 	synctest.Test(t, func(t *testing.T) {
 		s, neutral := &watchedStage{stage: newStage()}, mapping.NewReader(mapping.Neutral())
 		r := &Runner{
-			Budget: NewBudget(), Client: NewClient(1), Plan: s, Sink: s,
-			Leads: func(key types.NamespacedName) (leads bool) { s.set(func() { leads = s.leads[key] }); return leads },
-			Settings: func() Settings {
-				return Settings{Interval: interval, Limits: DefaultLimits, Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral}
-			},
+			Budget: NewBudget(), Client: NewClient(1), Discovery: s, Sink: s,
+			Leader: s, Settings: settings{Interval: interval, Limits: DefaultLimits, Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral},
 		}
 		for i := range 100 {
 			key := name(fmt.Sprint("service-", i))

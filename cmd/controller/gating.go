@@ -4,9 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"slices"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -16,9 +13,7 @@ import (
 	"knative.dev/pkg/system"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/judge"
-	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/service"
 )
@@ -29,65 +24,37 @@ const prometheusAccess = "/etc/canary-prometheus"
 // gating runs gates and serves their verdicts.
 type gating struct {
 	*process
-	gates *gate.Gate
-	// verdicts reports verdicts as part of their Service, once Services are watched.
-	verdicts atomic.Pointer[service.Verdicts]
+	measuring *measuring
+	watching  *watching
+	gates     *gate.Gate
 }
 
-// newGating wires and starts the gates that watch, those that Tekton requests, and their
-// HTTP API. Their controllers have no leases, as the leader of a Service works on its
-// gates. So sharedmain, which makes leases for all that it runs, does not run them.
-func newGating(ctx context.Context, p *process, m *measuring, placing *placing) *gating {
-	g := &gating{process: p}
+// newGating makes the gates that watch, and those that Tekton requests.
+func newGating(ctx context.Context, p *process, m *measuring, w *watching) *gating {
+	g := &gating{process: p, measuring: m, watching: w}
 	runs, err := dynamic.NewForConfig(p.config)
 	must(ctx, "making a client for CustomRuns", err)
+	verdicts := service.NewVerdicts(w.services)
 	g.gates = gate.New(gate.Options{
-		Client: p.clientset, Namespace: system.Namespace(), Runs: runs, Presence: p.presence, Service: m.view.Service, Counts: m.counts, Leads: p.isLeaderFor,
-		Finished: g.report, Metrics: m.gateMetrics, Clock: clock.RealClock{}, Analyze: (*judge.Run).Analyze, Stopping: ctx.Done(),
+		Client: p.clientset, Namespace: system.Namespace(), Runs: runs, Presence: p.presence, Service: m.view.Service, Counts: m.counts,
+		Leads: p.registry.IsLeaderFor, Metrics: m.gateMetrics, Clock: clock.RealClock{}, Analyze: (*judge.Run).Analyze, Stopping: ctx.Done(),
+		Finished: func(key types.NamespacedName, uid types.UID, run *v1alpha1.GateRun) {
+			verdicts.Reached(key, uid, gate.VerdictOf(run))
+		},
 		Queries: &gate.Queries{Settings: m.settings.Current, Access: prometheusAccess},
 	})
+	return g
+}
+
+// start starts the gates and their HTTP API. Their controllers have no leases, as the leader of a Service works on its gates. So
+// sharedmain, which makes leases for all that it runs, does not run them.
+func (g *gating) start(ctx context.Context) {
 	for _, impl := range []*controller.Impl{g.gates.Gates(ctx), g.gates.CustomRuns(ctx)} {
-		p.running.Go(func() {
+		g.running.Go(func() {
 			if err := impl.RunContext(ctx, impl.Concurrency); err != nil {
 				logging.FromContext(ctx).Errorw("This replica cannot run gates", "controller", impl.Name, "error", err)
 			}
 		})
 	}
-	g.serve(ctx, m.view, placing)
-	return g
-}
-
-// report reports the verdict of a run as part of its Service.
-func (g *gating) report(key types.NamespacedName, uid types.UID, run *v1alpha1.GateRun) {
-	if v := g.verdicts.Load(); v != nil {
-		v.Reached(key, uid, verdictOf(run))
-	}
-}
-
-// verdictOf converts a run to a verdict, with the numbers behind it.
-func verdictOf(run *v1alpha1.GateRun) lifecycle.Verdict {
-	v := lifecycle.Verdict{
-		Run: run.ID, Gate: run.Gate, Verdict: run.Verdict, Reasons: run.Reasons, Message: run.Message, Canary: run.Canary.Name,
-		DryRun: slices.Contains(run.Reasons, string(verdict.DryRun)), Cancelled: slices.Contains(run.Reasons, gate.Cancelled),
-		Started: run.StartTime.Time,
-	}
-	if run.Baseline != nil {
-		v.Baseline = run.Baseline.Name
-	}
-	if run.CompletionTime != nil {
-		v.Completed = run.CompletionTime.Time
-	}
-	var j judge.Judgement
-	if run.Report == nil || json.Unmarshal(run.Report.Raw, &j) != nil {
-		return v // it ended before anything was judged
-	}
-	v.Score, v.Coverage = j.Score, j.Coverage
-	v.CanaryRequests, v.BaselineRequests = j.Canary.Requests, j.Baseline.Requests
-	v.RequiredShare, v.HandledShare = j.RequiredShare, j.HandledShare
-	for _, m := range j.Metrics {
-		v.Metrics = append(v.Metrics, lifecycle.VerdictMetric{
-			Name: m.Name, Verdict: m.Verdict, Reason: string(m.Reason), Canary: m.Canary, Baseline: m.Baseline,
-		})
-	}
-	return v
+	g.serve(ctx, g.measuring.view, g.watching)
 }

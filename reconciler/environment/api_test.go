@@ -124,6 +124,12 @@ type story struct {
 	names []string
 }
 
+// defaults are the settings without a ConfigMap, and without kinds.
+type defaults struct{}
+
+func (defaults) Rules() lifecycle.Rules               { return lifecycle.DefaultRules }
+func (defaults) EnvironmentKinds() []schema.GroupKind { return nil }
+
 func (a *api) story(t *testing.T, of schema.GroupKind, at Target) *story {
 	t.Helper()
 	server := httptest.NewServer(a)
@@ -131,8 +137,8 @@ func (a *api) story(t *testing.T, of schema.GroupKind, at Target) *story {
 	config := &rest.Config{Host: server.URL}
 	s := &story{t: t, at: at, now: time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC)}
 	s.kind = NewKind(Options{
-		Now: func() time.Time { return s.now }, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules },
-		Discovery: discovery.NewDiscoveryClientForConfigOrDie(config), Metadata: metadata.NewForConfigOrDie(config), Dynamic: dynamic.NewForConfigOrDie(config),
+		Shared:    observer.Shared{Options: observer.Options{Now: func() time.Time { return s.now }}, Metadata: metadata.NewForConfigOrDie(config)},
+		Discovery: discovery.NewDiscoveryClientForConfigOrDie(config), Settings: defaults{}, Dynamic: dynamic.NewForConfigOrDie(config),
 	}, of, at)
 	m, err := s.kind.Recall(nil)
 	if err != nil {

@@ -59,7 +59,7 @@ func (w *Watch) compare(ctx context.Context) error {
 // chosen returns the kinds that are chosen and exist, and the groups that could not be looked up completely.
 func (w *Watch) chosen(ctx context.Context) (out map[schema.GroupKind]Target, failed map[string]bool, err error) {
 	byName := map[string][]schema.GroupKind{}
-	for _, of := range w.Kinds() {
+	for _, of := range w.Settings.EnvironmentKinds() {
 		byName[of.Group] = append(byName[of.Group], of)
 	}
 	out, failed = map[schema.GroupKind]Target{}, map[string]bool{}
@@ -122,10 +122,10 @@ func (w *Watch) resolve(ctx context.Context, name string, d observer.Definition,
 // cannot be looked up says nothing about the others.
 func (w *Watch) others(ctx context.Context, chosen map[schema.GroupKind]Target) (map[schema.GroupKind]bool, error) {
 	asked := map[schema.GroupKind]bool{}
-	for _, of := range w.Kinds() {
+	for _, of := range w.Settings.EnvironmentKinds() {
 		asked[of] = true
 	}
-	for _, key := range w.Observer.Ledger.Keys() {
+	for _, key := range w.Ledger.Keys() {
 		if of := (schema.GroupKind{Group: key.Group, Kind: key.Kind}); of.Group != "" && !foreign(of) {
 			asked[of] = true
 		}

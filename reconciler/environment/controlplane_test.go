@@ -19,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -49,11 +48,11 @@ type stage struct {
 	clients     *client.Clientset
 	ns          string
 
-	mu    sync.Mutex
-	kinds []schema.GroupKind
-	rules lifecycle.Rules
-	watch *environment.Watch
-	stop  context.CancelFunc
+	mu     sync.Mutex
+	chosen []schema.GroupKind
+	rules  lifecycle.Rules
+	watch  *environment.Watch
+	stop   context.CancelFunc
 }
 
 func must(t *testing.T, err error) {
@@ -107,26 +106,27 @@ func (s *stage) start() {
 	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
 		s.Fatal("the ledger is not complete")
 	}
-	impl, w := environment.NewController(ctx, environment.Options{
-		Discovery: discovery.NewDiscoveryClientForConfigOrDie(admin), Dynamic: dynamic.NewForConfigOrDie(cfg), Metadata: metadata.NewForConfigOrDie(cfg),
-		Presence: presence, Now: time.Now, Leads: func(types.NamespacedName) bool { return true },
-		Kinds: func() []schema.GroupKind { s.mu.Lock(); defer s.mu.Unlock(); return s.kinds },
-		Rules: func() lifecycle.Rules { s.mu.Lock(); defer s.mu.Unlock(); return s.rules },
-		Since: func(kind string) func(context.Context) (time.Time, error) {
-			return func(ctx context.Context) (time.Time, error) { return baselines.Since(ctx, kind) }
+	registry := observer.NewRegistry()
+	s.watch = environment.New(ctx, environment.Options{
+		Shared: observer.Shared{
+			Options: observer.Options{Ledger: l, Now: time.Now}, Registry: registry, Baselines: observer.NewBaselines(baselines),
+			Presence: presence, Metadata: metadata.NewForConfigOrDie(cfg),
 		},
-		Mark: func(ctx context.Context, kind string, r environment.Readability) error {
-			return baselines.SetCondition(ctx, kind, metav1.Condition{
-				Type:   environment.ConditionReadable,
-				Status: metav1.ConditionFalse, Reason: string(r),
-			})
-		},
-		Observer: observer.Options{Ledger: l, Now: time.Now},
+		Discovery: discovery.NewDiscoveryClientForConfigOrDie(admin), Dynamic: dynamic.NewForConfigOrDie(cfg), Settings: s, Markers: baselines,
 	})
-	s.watch = w
-	w.Promoted(ctx, reconciler.UniversalBucket())
-	go func() { _ = impl.RunContext(ctx, 4) }()
+	must(s.T, registry.Promote(reconciler.UniversalBucket(), nil))
+	registry.Start(ctx, &sync.WaitGroup{}, s.watch)
 	s.Cleanup(stop)
+}
+
+// Rules and EnvironmentKinds implement environment.Settings.
+func (s *stage) Rules() lifecycle.Rules { s.mu.Lock(); defer s.mu.Unlock(); return s.rules }
+
+// EnvironmentKinds implements environment.Settings.
+func (s *stage) EnvironmentKinds() []schema.GroupKind {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.chosen
 }
 
 func (s *stage) allow() {
@@ -328,7 +328,7 @@ func (s *stage) controlled(name string) {
 
 func TestWhatMayNotBeReadIsNotDeleted(t *testing.T) {
 	s := newStage(t)
-	s.kinds = []schema.GroupKind{{Group: "platform.example.com", Kind: "Platform"}}
+	s.chosen = []schema.GroupKind{{Group: "platform.example.com", Kind: "Platform"}}
 	s.start()
 	s.marked("platform.platform.example.com", environment.Absent)
 	kind := s.define("platform.example.com", "Platform", "platforms", false)
@@ -341,13 +341,13 @@ func TestWhatMayNotBeReadIsNotDeleted(t *testing.T) {
 
 	// It is not chosen any more: nothing is said of its objects, until it is chosen again.
 	s.mu.Lock()
-	chosen := s.kinds
-	s.kinds = nil
+	chosen := s.chosen
+	s.chosen = nil
 	s.mu.Unlock()
 	s.watch.Compare()
 	s.marked("platform.platform.example.com", environment.NotChosen)
 	s.mu.Lock()
-	s.kinds = chosen
+	s.chosen = chosen
 	s.mu.Unlock()
 	s.watch.Compare()
 	s.marked("platform.platform.example.com", environment.Readable)
@@ -365,7 +365,7 @@ func TestWhatMayNotBeReadIsNotDeleted(t *testing.T) {
 func TestDefinitionsThatAreNotServedBlockNoOther(t *testing.T) {
 	s := newStage(t)
 	s.allow()
-	s.kinds = []schema.GroupKind{{Group: "fleet.example.com", Kind: "Cluster"}}
+	s.chosen = []schema.GroupKind{{Group: "fleet.example.com", Kind: "Cluster"}}
 	s.define("fleet.example.com", "ClusterClass", "clusterclasses", false)
 	kind := s.define("fleet.example.com", "Cluster", "clusters", false)
 	s.start()

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/observer"
 )
 
 // An end waits for what cannot be read, for example because a conversion webhook does not answer, and not for ever.
@@ -25,8 +26,8 @@ func TestEndDoesNotWaitForeverForWhatCannotBeRead(t *testing.T) {
 	config := &rest.Config{Host: server.URL}
 	now := time.Now()
 	k := NewKind(Options{
-		Now: func() time.Time { return now }, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules },
-		Discovery: discovery.NewDiscoveryClientForConfigOrDie(config), Metadata: metadata.NewForConfigOrDie(config),
+		Shared:    observer.Shared{Options: observer.Options{Now: func() time.Time { return now }}, Metadata: metadata.NewForConfigOrDie(config)},
+		Discovery: discovery.NewDiscoveryClientForConfigOrDie(config), Settings: defaults{},
 	}, schema.GroupKind{}, Target{})
 	m := memory{kind: k, EnvironmentMemory: lifecycle.EnvironmentMemory{
 		Created: true, Resources: []lifecycle.ResourceRef{{APIVersion: "example.com/v1", Kind: "Thing", Name: "a"}},

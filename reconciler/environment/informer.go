@@ -92,7 +92,7 @@ func Handler(ob *observer.Observer) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if s, ok := obj.(*stored); ok {
-				ob.Saw(s.key(), s.part)
+				ob.Update(s.key(), s.part)
 			}
 		},
 		UpdateFunc: func(before, obj any) {
@@ -102,16 +102,16 @@ func Handler(ob *observer.Observer) cache.ResourceEventHandler {
 				return
 			}
 			if was.UID != s.UID { // deleted and made again while the watch was interrupted
-				ob.Saw(s.key(), gone(was, s.part.Version))
+				ob.Update(s.key(), gone(was, s.part.Version))
 			}
-			ob.Updated(was.part.Version, s.key(), s.part)
+			ob.Replace(was.part.Version, s.key(), s.part)
 		},
 		DeleteFunc: func(obj any) {
 			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = tombstone.Obj
 			}
 			if s, ok := obj.(*stored); ok {
-				ob.Saw(s.key(), gone(s, s.part.Version))
+				ob.Update(s.key(), gone(s, s.part.Version))
 			}
 		},
 	}

@@ -49,7 +49,7 @@ func TestRemovedObjectStaysRemoved(t *testing.T) {
 	entries := store.New()
 	old, fold := leader(t, entries, "uid-x")
 	see := func(version string, s lifecycle.Snapshot) {
-		old.Saw(cart, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: s})
+		old.Update(cart, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: s})
 		fold()
 	}
 	see("1", lifecycle.Snapshot{})
@@ -75,7 +75,7 @@ func TestRemovedObjectStaysRemoved(t *testing.T) {
 func TestNothingIsToldOfAnObjectAfterTheOneThatReplacedIt(t *testing.T) {
 	entries := store.New()
 	first, fold := leader(t, entries, "new")
-	first.Saw(cart, Part{Name: "service", Version: "5", Root: true, Owner: "new", Value: lifecycle.Snapshot{}})
+	first.Update(cart, Part{Name: "service", Version: "5", Root: true, Owner: "new", Value: lifecycle.Snapshot{}})
 	fold()
 	second, fold := leader(t, entries, "new")
 	for _, p := range []Part{
@@ -85,7 +85,7 @@ func TestNothingIsToldOfAnObjectAfterTheOneThatReplacedIt(t *testing.T) {
 		{Version: "6", Owner: "new", Value: lifecycle.Snapshot{Generation: 2}},
 	} {
 		p.Name, p.Root = "service", true
-		second.Saw(cart, p)
+		second.Update(cart, p)
 		fold()
 	}
 	for _, o := range entries.All() {

@@ -48,7 +48,11 @@ func (f *fold) confirm(s step, due time.Time, newest bool) (bool, error) {
 	if !newest {
 		return false, nil // it is over, and nobody knows since when
 	}
-	current, err := f.o.Kind.Current(f.ctx, f.key, s.Parts, due)
+	kind, ok := f.o.Kind.(Confirmer)
+	if !ok {
+		return false, nil
+	}
+	current, err := kind.Current(f.ctx, f.key, s.Parts, due)
 	if err != nil {
 		return false, fmt.Errorf("asking the API server whether %s is still as it was: %w", f.key, err)
 	}

@@ -43,7 +43,7 @@ func TestOutageIsConfirmedBeforeItIsAnnounced(t *testing.T) {
 			o.Start()
 			key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 			see := func(version string, s lifecycle.Snapshot) {
-				o.Saw(key, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: s})
+				o.Update(key, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: s})
 			}
 			fold := func() { _ = o.Reconcile(t.Context(), key.String()) } // it asks for a requeue, which is no failure
 			see("1", lifecycle.Snapshot{Ready: true})

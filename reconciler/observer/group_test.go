@@ -41,8 +41,8 @@ func TestOtherGroupsObjectsAreNotReconciled(t *testing.T) {
 	if err := o.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}); err != nil {
 		t.Fatal(err)
 	}
-	o.Ledgered(ledger.KeyOf(own))
-	o.Ledgered(ledger.KeyOf(other))
+	o.Notify(ledger.KeyOf(own))
+	o.Notify(ledger.KeyOf(other))
 	want := types.NamespacedName{Namespace: "shop", Name: "own"}
 	if !slices.Equal(queue.keys, []types.NamespacedName{want, want}) {
 		t.Errorf("reconciled %v, want only %v, once for the lead and once for the write", queue.keys, want)

@@ -23,7 +23,7 @@ func TestStandbyKeepsHistoryAcrossSeveralLeaders(t *testing.T) {
 	o.Start()
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	for i := range 10 {
-		o.Saw(key, Part{Name: "service", Version: fmt.Sprint(i + 1), Root: true, Owner: "uid-x", Value: i})
+		o.Update(key, Part{Name: "service", Version: fmt.Sprint(i + 1), Root: true, Owner: "uid-x", Value: i})
 		now = now.Add(25 * time.Second)
 		o.Tidy()
 	}

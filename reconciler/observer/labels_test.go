@@ -42,7 +42,7 @@ func TestRemovedUsesTheLatestLabels(t *testing.T) {
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	see := func(version string, value any) {
 		t.Helper()
-		o.Saw(key, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: value})
+		o.Update(key, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: value})
 		if err := o.Reconcile(ctx, key.String()); err != nil {
 			t.Fatal(err)
 		}

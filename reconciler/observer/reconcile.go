@@ -43,9 +43,7 @@ func (o *Observer) Reconcile(ctx context.Context, name string) error {
 		return o.later(ctx, name, err)
 	}
 	f, merged := o.begin(ctx, key, since)
-	if merged > 0 && o.Merged != nil {
-		o.Merged(merged)
-	}
+	o.merged(merged)
 	err = f.contained(func() error {
 		if err := f.run(); err != nil || f.held {
 			return err

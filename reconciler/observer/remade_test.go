@@ -37,7 +37,7 @@ func TestNameRecreatedTenThousandTimes(t *testing.T) {
 	see := func(uid types.UID, value any) {
 		t.Helper()
 		version++
-		o.Saw(key, Part{Name: "service", Version: fmt.Sprint(version), Root: true, Owner: uid, Value: value})
+		o.Update(key, Part{Name: "service", Version: fmt.Sprint(version), Root: true, Owner: uid, Value: value})
 		err := o.Reconcile(ctx, key.String())
 		if again, _ := controller.IsRequeueKey(err); err != nil && !again && !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
@@ -62,7 +62,7 @@ func TestNameRecreatedTenThousandTimes(t *testing.T) {
 		see(uid, lifecycle.Snapshot{Ready: true})
 		see(uid, lifecycle.Snapshot{Ready: true, Generation: 2}) // not saved
 		see(uid, lifecycle.Snapshot{Generation: 3, Trouble: map[lifecycle.Incident]*lifecycle.Trouble{lifecycle.FailedRollout: {}}})
-		o.Saw(key, Part{Name: lifecycle.ObjectVerdicts, Version: fmt.Sprint(version), Owner: uid, Value: i, Volatile: true})
+		o.Update(key, Part{Name: lifecycle.ObjectVerdicts, Version: fmt.Sprint(version), Owner: uid, Value: i, Volatile: true})
 		kind.live = ""
 		see(uid, nil)
 		tr := o.tracks[key]

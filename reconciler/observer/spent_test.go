@@ -66,7 +66,7 @@ func (r *replica) fold() {
 
 // see reports a Service whose traffic all goes to one Revision.
 func (r *replica) see(version, revision string, ready bool) {
-	r.ob.Saw(cart, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{
+	r.ob.Update(cart, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{
 		Ready: ready, Route: &lifecycle.Route{Effective: true, Traffic: []lifecycle.Share{{Revision: revision, Percent: 100}}},
 		Revisions: map[string]lifecycle.Revision{
 			"cart-1": {Name: "cart-1", Template: "cart-1", Generation: 1, Ready: true}, "cart-2": {Name: "cart-2", Template: "cart-2", Generation: 2, Ready: true},
@@ -168,14 +168,14 @@ func TestMergedUpdatesAreRewound(t *testing.T) {
 				r.see("2", "cart-2", false)
 			}
 			// Nothing is folded for a while, because writes fail.
-			r.ob.Saw(cart, Part{Name: "service", Version: "3", Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{
+			r.ob.Update(cart, Part{Name: "service", Version: "3", Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{
 				Ready: true, Route: &lifecycle.Route{Effective: true, Traffic: []lifecycle.Share{{Revision: "cart-3", Percent: 100}}},
 				Revisions: map[string]lifecycle.Revision{
 					"cart-1": {Name: "cart-1", Template: "cart-1", Generation: 1, Ready: true}, "cart-3": {Name: "cart-3", Template: "cart-3", Generation: 3, Ready: true},
 				},
 			}})
 			for i := range maxHistory + 3 {
-				r.ob.Saw(cart, Part{Name: "revision/cart-3", Version: fmt.Sprint(10 + i), Value: i})
+				r.ob.Update(cart, Part{Name: "revision/cart-3", Version: fmt.Sprint(10 + i), Value: i})
 			}
 			r.ob.Demote(reconciler.UniversalBucket())
 			r.lead()
@@ -194,7 +194,7 @@ func TestForgottenUpdatesStayInTheBase(t *testing.T) {
 		tr, now := newTrack(""), time.Unix(1000, 0)
 		tr.base.set(Part{Name: "route", Version: "1"})
 		for i := 2; i <= 4; i++ {
-			tr.saw(Part{Name: "route", Version: fmt.Sprint(i), Value: i, Owner: "uid-a"}, now.Add(time.Duration(i)*time.Second))
+			tr.add(Part{Name: "route", Version: fmt.Sprint(i), Value: i, Owner: "uid-a"}, now.Add(time.Duration(i)*time.Second))
 			if i == 2 {
 				tr.spend(map[uint64]bool{tr.serial: true}, now)
 			}
@@ -221,9 +221,9 @@ func TestForgottenUpdatesStayInTheBase(t *testing.T) {
 
 func TestSpentUpdatesAreBounded(t *testing.T) {
 	tr, now := newTrack(""), time.Unix(1000, 0)
-	tr.saw(root("a", "1"), now)
+	tr.add(root("a", "1"), now)
 	for i := range 2 * maxHistory {
-		tr.saw(Part{Name: "route", Version: fmt.Sprint(i + 2), Value: i, Owner: "uid-a"}, now)
+		tr.add(Part{Name: "route", Version: fmt.Sprint(i + 2), Value: i, Owner: "uid-a"}, now)
 		tr.spend(map[uint64]bool{tr.serial: true}, now.Add(-time.Minute))
 	}
 	if n := len(tr.spent.updates); n != maxHistory {

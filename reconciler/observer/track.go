@@ -89,9 +89,9 @@ type track struct {
 
 func newTrack(position string) *track { return &track{position: position} }
 
-// saw appends an update unless it shows nothing new. It returns whether there is something to
+// add appends an update unless it shows nothing new. It returns whether there is something to
 // fold, and how many updates were merged to stay within bounds.
-func (t *track) saw(p Part, at time.Time) (fresh bool, merged int) {
+func (t *track) add(p Part, at time.Time) (fresh bool, merged int) {
 	last, ok := t.last(p.Name)
 	if !ok && p.Value == nil || ok && !newer(p.Version, last.Version) && p.Value != nil {
 		return false, 0

@@ -41,7 +41,7 @@ func TestNoTroubleIsKeptIfTheLeadIsLostDuringAFold(t *testing.T) {
 		o.Start()
 		key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 		see := func(version string, s lifecycle.Snapshot) {
-			o.Saw(key, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: s})
+			o.Update(key, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: s})
 			// While trouble waits, Reconcile asks for a requeue. That is not a failure.
 			_ = o.Reconcile(t.Context(), key.String())
 		}
@@ -68,7 +68,7 @@ func TestPanicStopsOnlyOneObject(t *testing.T) {
 	kind.during = func() {}
 	o.Start()
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
-	o.Saw(key, Part{Name: "service", Version: "1", Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{}})
+	o.Update(key, Part{Name: "service", Version: "1", Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{}})
 	kind.during = func() { panic("cannot be folded") }
 	if err := o.Reconcile(t.Context(), key.String()); err == nil {
 		t.Fatal("no error after a panic")
@@ -90,7 +90,7 @@ func TestPanicStopsOnlyOneObject(t *testing.T) {
 func TestWhatCameDuringAFoldIsBounded(t *testing.T) {
 	router, kind, merged := &asked{}, &interrupted{plain: plain{live: "uid-x", rules: lifecycle.DefaultRules}, during: func() {}}, 0
 	o := New(Options{
-		Kind: kind, Ledger: ledger.New(store.New(), router, router), Now: time.Now, Merged: func(n int) { merged += n },
+		Kind: kind, Ledger: ledger.New(store.New(), router, router), Now: time.Now, Metrics: counter(func(n int) { merged += n }),
 		Since: func(context.Context) (time.Time, error) { return time.Unix(-1, 0), nil },
 	})
 	o.Bind(kind)
@@ -101,7 +101,7 @@ func TestWhatCameDuringAFoldIsBounded(t *testing.T) {
 	key, version := types.NamespacedName{Namespace: "shop", Name: "cart"}, 1
 	see := func(generation int64) {
 		version++
-		o.Saw(key, Part{Name: "service", Version: fmt.Sprint(version), Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{Generation: generation}})
+		o.Update(key, Part{Name: "service", Version: fmt.Sprint(version), Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{Generation: generation}})
 	}
 	see(1)
 	kind.during = func() {

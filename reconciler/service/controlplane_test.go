@@ -19,6 +19,7 @@ import (
 	"knative.dev/pkg/apis"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 	"knative.dev/pkg/controller"
+	"knative.dev/pkg/reconciler"
 	"knative.dev/serving/pkg/apis/serving"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 	servingv1beta1 "knative.dev/serving/pkg/apis/serving/v1beta1"
@@ -70,16 +71,13 @@ func run(t *testing.T, config *rest.Config) *running {
 	var wg sync.WaitGroup
 	wg.Go(func() { subjects.RunWithContext(ctx) })
 	wg.Go(func() { presence.Run(ctx) })
-	impl, _ := service.NewController(ctx, service.Options{
-		Client: knative, Presence: presence, Rules: func() lifecycle.Rules { return lifecycle.DefaultRules },
-		Options: observer.Options{
-			Ledger: l, Now: time.Now, Stopping: ctx.Done(),
-			Since: func(ctx context.Context) (time.Time, error) {
-				cache.WaitForCacheSync(ctx.Done(), subjects.HasSynced)
-				return baselines.Since(ctx, service.Resource)
-			},
-		},
-	})
+	registry := observer.NewRegistry()
+	impl, services := service.New(ctx, observer.Shared{
+		Options:  observer.Options{Ledger: l, Now: time.Now, Stopping: ctx.Done()},
+		Registry: registry, Presence: presence, Settings: defaults{}, Baselines: observer.NewBaselines(baselines, subjects.HasSynced),
+	}, knative)
+	must(t, registry.Promote(reconciler.UniversalBucket(), nil))
+	registry.Start(ctx, &wg, services)
 	wg.Go(func() {
 		if err := controller.StartAll(ctx, impl); err != nil {
 			t.Errorf("running the controller: %v", err)
@@ -92,6 +90,11 @@ func run(t *testing.T, config *rest.Config) *running {
 	t.Cleanup(r.stop)
 	return r
 }
+
+// defaults are the settings without a ConfigMap.
+type defaults struct{}
+
+func (defaults) Rules() lifecycle.Rules { return lifecycle.DefaultRules }
 
 func observe(l *ledger.Ledger, obj any) {
 	if s, ok := obj.(*v1alpha1.CDEventSubject); ok {

@@ -103,7 +103,7 @@ func handler(ob *observer.Observer, changed func(types.NamespacedName)) cache.Re
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) {
 			if s, ok := obj.(*stored); ok && s.service != "" {
-				ob.Saw(s.root(), s.part)
+				ob.Update(s.root(), s.part)
 				changed(s.root())
 			}
 		},
@@ -119,7 +119,7 @@ func handler(ob *observer.Observer, changed func(types.NamespacedName)) cache.Re
 				changed(s.root())
 			}
 			if s.service != "" {
-				ob.Updated(was.part.Version, s.root(), s.part)
+				ob.Replace(was.part.Version, s.root(), s.part)
 			}
 		},
 		DeleteFunc: func(obj any) {
@@ -141,5 +141,5 @@ func moved(ob *observer.Observer, s *stored, version string) {
 	}
 	gone := s.part
 	gone.Value, gone.Version = nil, version
-	ob.Saw(s.root(), gone)
+	ob.Update(s.root(), gone)
 }

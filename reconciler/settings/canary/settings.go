@@ -258,3 +258,6 @@ func (s *Store) changed(c *corev1.ConfigMap) {
 	s.current.Store(&next)
 	s.logger.Infof("Pods are scraped every %s, by %d mappings beside the neutral contract", next.Interval, len(next.Mappings))
 }
+
+// Scraping returns the settings in effect for the scrape runner.
+func (s *Store) Scraping() scrape.Settings { return s.Current().Scraping() }
