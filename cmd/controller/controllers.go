@@ -6,7 +6,6 @@ import (
 	"context"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/types"
 	"knative.dev/pkg/configmap"
 	"knative.dev/pkg/controller"
 	"knative.dev/pkg/leaderelection"
@@ -55,9 +54,8 @@ func (c *controllers) start(ctx context.Context, cmw configmap.Watcher) {
 		c.measuring.start(ctx)
 		c.gating.start(ctx)
 		if !leaderelection.HasLeaderElection(ctx) {
-			// An unopposed elector would promote only when sharedmain runs the controllers.
-			must(ctx, "leading without an election",
-				c.registry.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}))
+			// sharedmain promotes then as well, but does not have pending work requeued.
+			must(ctx, "leading without an election", c.registry.LeadAll())
 		}
 	})
 }

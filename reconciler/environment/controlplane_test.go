@@ -24,7 +24,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
-	"knative.dev/pkg/reconciler"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
@@ -114,7 +113,7 @@ func (s *stage) start() {
 		},
 		Discovery: discovery.NewDiscoveryClientForConfigOrDie(admin), Dynamic: dynamic.NewForConfigOrDie(cfg), Settings: s, Markers: baselines,
 	})
-	must(s.T, registry.Promote(reconciler.UniversalBucket(), nil))
+	must(s.T, registry.LeadAll())
 	registry.Start(ctx, &sync.WaitGroup{}, s.watch)
 	s.Cleanup(stop)
 }

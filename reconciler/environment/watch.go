@@ -174,19 +174,17 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 }
 
-// ensure returns a kind with its observer, which leads for what is led already.
+// ensure returns a kind with its observer, which leads for what is led already. Its keys may be in the queue at once, so the
+// kind is known before anybody processes them.
 func (w *Watch) ensure(ctx context.Context, of schema.GroupKind) *watched {
 	w.mu.Lock()
-	k, ok := w.kinds[of]
-	w.mu.Unlock()
-	if ok {
+	defer w.mu.Unlock()
+	if k, ok := w.kinds[of]; ok {
 		return k
 	}
-	kd := newKind(w.reader, of, w.Settings, w.selects)
-	k = &watched{Kind: kd, Observer: w.Observe(ctx, kd, kd.marker(), queue{impl: w.impl, of: of})}
-	w.mu.Lock()
+	kind := newKind(w.reader, of, w.Settings, w.selects)
+	k := &watched{Kind: kind, Observer: w.Observe(ctx, kind, kind.marker(), queue{impl: w.impl, of: of})}
 	w.kinds[of] = k
-	w.mu.Unlock()
 	return k
 }
 

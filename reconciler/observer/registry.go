@@ -147,6 +147,11 @@ func (r *Registry) Notify(key ledger.Key) {
 	}
 }
 
+// LeadAll makes this process lead for everything, as it does without leader election.
+func (r *Registry) LeadAll() error {
+	return r.Promote(reconciler.UniversalBucket(), func(reconciler.Bucket, types.NamespacedName) {}) //nolint:wrapcheck // own method
+}
+
 // lead promotes an observer, which adds the keys to its own queue.
 func lead(ob *Observer, b reconciler.Bucket) {
 	_ = ob.Promote(b, func(reconciler.Bucket, types.NamespacedName) {}) // it returns no error
@@ -154,6 +159,7 @@ func lead(ob *Observer, b reconciler.Bucket) {
 
 // Start runs a Watch, and the workers of its queue if it is Queued, until the context ends.
 func (r *Registry) Start(ctx context.Context, running *sync.WaitGroup, w Watch) {
+	logging.FromContext(ctx).Infow("Starting a watch", "watch", w.Name(), "resources", w.Resources())
 	running.Go(func() { w.Run(ctx) })
 	q, ok := w.(Queued)
 	if !ok {

@@ -19,7 +19,6 @@ import (
 	"knative.dev/pkg/apis"
 	duckv1 "knative.dev/pkg/apis/duck/v1"
 	"knative.dev/pkg/controller"
-	"knative.dev/pkg/reconciler"
 	"knative.dev/serving/pkg/apis/serving"
 	servingv1 "knative.dev/serving/pkg/apis/serving/v1"
 	servingv1beta1 "knative.dev/serving/pkg/apis/serving/v1beta1"
@@ -76,7 +75,7 @@ func run(t *testing.T, config *rest.Config) *running {
 		Options:  observer.Options{Ledger: l, Now: time.Now, Stopping: ctx.Done()},
 		Registry: registry, Presence: presence, Settings: defaults{}, Baselines: observer.NewBaselines(baselines, subjects.HasSynced),
 	}, knative)
-	must(t, registry.Promote(reconciler.UniversalBucket(), nil))
+	must(t, registry.LeadAll())
 	registry.Start(ctx, &wg, services)
 	wg.Go(func() {
 		if err := controller.StartAll(ctx, impl); err != nil {
