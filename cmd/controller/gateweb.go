@@ -13,9 +13,9 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1/client"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
 	clusterweb "github.com/knative-cdevents/knative-cdevents/reconciler/cluster/web"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/gate/web"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/httpserver"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/view"
 )
 
@@ -60,7 +60,7 @@ func (g *gating) serve(ctx context.Context, v *view.View, w *watching) {
 	}).Init())
 	g.running.Go(func() {
 		// Sending events does not depend on it.
-		if err := httpserver.Serve(ctx, gatesAddress, gatesCertificate, mux); err != nil {
+		if err := authserver.Serve(ctx, gatesAddress, gatesCertificate, mux); err != nil {
 			logging.FromContext(ctx).Errorw("This replica cannot serve verdicts of gates and placements over HTTP", "error", err)
 		}
 	})

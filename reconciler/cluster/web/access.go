@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/httpserver"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
@@ -46,17 +46,17 @@ type Pods interface {
 
 // Access admits the pods of a Service.
 type Access struct {
-	reviews *httpserver.Reviews
+	reviews *authserver.Reviews
 	pods    Pods
 	// callers are the pods of accepted tokens, by a digest of the token.
 	callers *cache.LRUExpireCache
 }
 
-// NewAccess reviews recently accepted tokens with known, and all others with strangers. Give each client its own rate limit,
+// NewAccess reviews recently accepted tokens with known, and all others with unknown. Give each client its own rate limit,
 // so that invalid tokens do not delay known ones.
-func NewAccess(known, strangers kubernetes.Interface, p Pods) *Access {
+func NewAccess(known, unknown kubernetes.Interface, p Pods) *Access {
 	return &Access{
-		reviews: httpserver.NewReviews(known, strangers, Audience, howTo, rememberMost), pods: p,
+		reviews: authserver.NewReviews(known, unknown, Audience, howTo, rememberMost), pods: p,
 		callers: cache.NewLRUExpireCache(rememberMost),
 	}
 }
@@ -79,17 +79,17 @@ func (a *Access) Check(r *http.Request, service types.NamespacedName) (*pods.Pod
 	of := a.pods.Of(service)
 	i := slices.IndexFunc(of, func(p *pods.Pod) bool { return p.UID == who.uid })
 	if i < 0 || who.namespace != service.Namespace || of[i].Name != who.name {
-		return nil, &httpserver.RefusedError{Status: http.StatusForbidden, Message: fmt.Sprintf("pod %s/%s is not a pod of Service %s", who.namespace, who.name, service)}
+		return nil, &authserver.RefusedError{Status: http.StatusForbidden, Message: fmt.Sprintf("pod %s/%s is not a pod of Service %s", who.namespace, who.name, service)}
 	}
 	pod := of[i]
 	if !pod.Deleting.IsZero() || pod.Over() {
-		return nil, &httpserver.RefusedError{Status: http.StatusForbidden, Message: "pod " + pod.Name + " is terminating"}
+		return nil, &authserver.RefusedError{Status: http.StatusForbidden, Message: "pod " + pod.Name + " is terminating"}
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), httpserver.ReviewWithin)
+	ctx, cancel := context.WithTimeout(r.Context(), authserver.ReviewWithin)
 	defer cancel()
 	err = a.pods.Owned(ctx, pod)
 	if refused := (*pods.RefusedError)(nil); errors.As(err, &refused) {
-		return nil, &httpserver.RefusedError{Status: http.StatusForbidden, Message: refused.Error()}
+		return nil, &authserver.RefusedError{Status: http.StatusForbidden, Message: refused.Error()}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("verifying the owner of pod %s: %w", pod.Name, err)
@@ -99,7 +99,7 @@ func (a *Access) Check(r *http.Request, service types.NamespacedName) (*pods.Pod
 
 // Declared implements Guard. Pods that declare no cluster at all do not count: the controller does not plan for them.
 func (a *Access) Declared(ctx context.Context, service types.NamespacedName, uid types.UID) (mode v1alpha1.PlacementMode, revision string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, httpserver.ReviewWithin)
+	ctx, cancel := context.WithTimeout(ctx, authserver.ReviewWithin)
 	defer cancel()
 	newest := int64(-1)
 	for _, pod := range a.pods.Of(service) {
@@ -121,11 +121,11 @@ func (a *Access) Declared(ctx context.Context, service types.NamespacedName, uid
 
 // caller returns the pod that the token of a request is bound to.
 func (a *Access) caller(r *http.Request) (caller, error) {
-	token := httpserver.Token(r)
+	token := authserver.Token(r)
 	if token == "" {
-		return caller{}, &httpserver.RefusedError{Status: http.StatusUnauthorized, Message: "a token is required, as `Authorization: Bearer`; " + howTo}
+		return caller{}, &authserver.RefusedError{Status: http.StatusUnauthorized, Message: "a token is required, as `Authorization: Bearer`; " + howTo}
 	}
-	digest := httpserver.DigestOf(token)
+	digest := authserver.DigestOf(token)
 	if stored, _ := a.callers.Get(digest); stored != nil {
 		if who, ok := stored.(caller); ok {
 			return who, nil
@@ -135,7 +135,7 @@ func (a *Access) caller(r *http.Request) (caller, error) {
 	err := a.reviews.Review(r, token, func(_ context.Context, _ kubernetes.Interface, user authenticationv1.UserInfo) error {
 		var bound bool
 		if who, bound = podOf(user); !bound {
-			return &httpserver.RefusedError{Status: http.StatusUnauthorized, Message: "the token is not bound to a pod"}
+			return &authserver.RefusedError{Status: http.StatusUnauthorized, Message: "the token is not bound to a pod"}
 		}
 		return nil
 	})

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/httpserver"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
@@ -36,7 +36,7 @@ const (
 	writeWithin = 10 * time.Second
 	// maxWaiting leaves connections for requests that do not wait, and maxWaitingPod for other pods. A client waits with
 	// one request, and may begin the next before this replica knows that it gave up the last.
-	maxWaiting    = httpserver.MaxConnected - 128
+	maxWaiting    = authserver.MaxConnected - 128
 	maxWaitingPod = 4
 )
 
@@ -48,7 +48,7 @@ const (
 	NoPlanYet = "NoPlanYet"
 )
 
-// Guard returns the pod that sends a request, if it is a live pod of the Service. The error is a *httpserver.RefusedError, or
+// Guard returns the pod that sends a request, if it is a live pod of the Service. The error is a *authserver.RefusedError, or
 // explains why the check failed.
 type Guard interface {
 	// Synced reports whether all pods are known.
@@ -104,33 +104,33 @@ func (h *Handler) leave(pod types.UID) {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		httpserver.Dismiss(w, http.StatusMethodNotAllowed, r.Method+" is not allowed; use one of GET, HEAD")
+		authserver.Dismiss(w, http.StatusMethodNotAllowed, r.Method+" is not allowed; use one of GET, HEAD")
 		return
 	}
 	wait, err := waitOf(r)
 	if err != nil {
-		httpserver.Dismiss(w, http.StatusBadRequest, err.Error())
+		authserver.Dismiss(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	key := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("service")}
 	if len(validation.IsDNS1123Label(key.Namespace)) > 0 || len(validation.IsDNS1035Label(key.Name)) > 0 {
-		httpserver.Dismiss(w, http.StatusNotFound, key.String()+" is not a valid name of a Service")
+		authserver.Dismiss(w, http.StatusNotFound, key.String()+" is not a valid name of a Service")
 		return
 	}
 	// A client that is refused stops to move shards, so nothing is refused before all pods are known.
 	if !h.Plans.Synced() || !h.Guard.Synced() {
-		httpserver.DismissForNow(w, "this replica has just started and does not know the plans and pods yet; try again")
+		authserver.DismissForNow(w, "this replica has just started and does not know the plans and pods yet; try again")
 		return
 	}
 	pod := h.allowed(w, r, key)
 	if pod == nil {
 		return
 	}
-	httpserver.Authorized(r.Context())
+	authserver.Authorized(r.Context())
 	stream := r.Method == http.MethodGet && accepts(r, "text/event-stream")
 	if stream || wait > 0 {
 		if !h.enter(pod.UID) {
-			httpserver.DismissForNow(w, "too many requests wait for a change; try again")
+			authserver.DismissForNow(w, "too many requests wait for a change; try again")
 			return
 		}
 		defer h.leave(pod.UID)
@@ -158,9 +158,9 @@ func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.Name
 	if err == nil {
 		return pod
 	}
-	if !httpserver.DismissRefused(w, err, `Bearer realm="`+Audience+`"`) {
+	if !authserver.DismissRefused(w, err, `Bearer realm="`+Audience+`"`) {
 		h.Warn("Could not authorize a request for a placement", "service", key, "error", err)
-		httpserver.DismissForNow(w, "the API server could not check your access; try again")
+		authserver.DismissForNow(w, "the API server could not check your access; try again")
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func (h *Handler) send(w http.ResponseWriter, plan *v1alpha1.ShardPlacement) {
 	body, err := h.Plans.encoded(plan)
 	if err != nil {
 		h.Warn("A plan could not be encoded", "plan", plan.Name, "error", err)
-		httpserver.Refuse(w, http.StatusInternalServerError, "the plan could not be encoded")
+		authserver.Refuse(w, http.StatusInternalServerError, "the plan could not be encoded")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -225,7 +225,7 @@ func (h *Handler) none(w http.ResponseWriter, r *http.Request, key types.Namespa
 	mode, revision, err := h.Guard.Declared(r.Context(), key, pod.ServiceUID)
 	if err != nil {
 		h.Warn("Could not find out whether a Service asks for a placement", "service", key, "error", err)
-		httpserver.DismissForNow(w, "the API server could not be asked; try again")
+		authserver.DismissForNow(w, "the API server could not be asked; try again")
 		return
 	}
 	reason, message := NoPlanYet, "the plan is not made yet; the controller first asks all members where the shards are"
@@ -236,7 +236,7 @@ func (h *Handler) none(w http.ResponseWriter, r *http.Request, key types.Namespa
 			message = "the template of Revision " + revision + ", the newest one with pods, asks for no plan; set its annotation " + v1alpha1.AnnotationPlacement + " to enforce or observe"
 		}
 	}
-	httpserver.WriteJSON(w, http.StatusNotFound, map[string]string{"error": message, "reason": reason})
+	authserver.WriteJSON(w, http.StatusNotFound, map[string]string{"error": message, "reason": reason})
 }
 
 // stream sends the plan, and each one that follows, until there is none, or the pod may not read it any more.

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/httpserver"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
 	"github.com/knative-cdevents/knative-cdevents/reconciler/pods"
 )
 
@@ -103,7 +103,7 @@ func TestWaitingOutlastsTheTimeToRead(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	h.Stopping = ctx.Done()
 	ended := make(chan error, 1)
-	go func() { ended <- httpserver.ServeListener(ctx, listener, t.TempDir(), routed(h)) }()
+	go func() { ended <- authserver.ServeListener(ctx, listener, t.TempDir(), routed(h)) }()
 	began := time.Now()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+listener.Addr().String()+address+"?wait=12s", nil)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/httpserver"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
 )
 
 // Audience that a token must have. A token for the API server is refused, because whoever
@@ -32,7 +32,7 @@ const (
 
 // Access admits clients whose token the API server accepts and who may get the gate.
 type Access struct {
-	reviews *httpserver.Reviews
+	reviews *authserver.Reviews
 	// let caches authorizations by a digest of the token and the gate. It keeps them
 	// briefly, so that revoked access ends, and it caches no refusals.
 	let *cache.LRUExpireCache
@@ -41,21 +41,21 @@ type Access struct {
 // NewAccess reviews recently accepted tokens with known, and all others with strangers.
 // Give each client its own rate limit, so that invalid tokens do not delay known ones.
 func NewAccess(known, strangers kubernetes.Interface) *Access {
-	return &Access{reviews: httpserver.NewReviews(known, strangers, Audience, howTo, rememberMost), let: cache.NewLRUExpireCache(rememberMost)}
+	return &Access{reviews: authserver.NewReviews(known, strangers, Audience, howTo, rememberMost), let: cache.NewLRUExpireCache(rememberMost)}
 }
 
 type leave struct {
-	token httpserver.Digest
+	token authserver.Digest
 	gate  types.NamespacedName
 }
 
 // Check implements Guard.
 func (a *Access) Check(r *http.Request, gate types.NamespacedName) error {
-	token := httpserver.Token(r)
+	token := authserver.Token(r)
 	if token == "" {
-		return &httpserver.RefusedError{Status: http.StatusUnauthorized, Message: "a token of a ServiceAccount is required, as `Authorization: Bearer` or as the password of Basic authentication; " + howTo}
+		return &authserver.RefusedError{Status: http.StatusUnauthorized, Message: "a token of a ServiceAccount is required, as `Authorization: Bearer` or as the password of Basic authentication; " + howTo}
 	}
-	who := leave{httpserver.DigestOf(token), gate}
+	who := leave{authserver.DigestOf(token), gate}
 	if _, ok := a.let.Get(who); ok {
 		return nil
 	}
@@ -92,7 +92,7 @@ func authorize(ctx context.Context, kube kubernetes.Interface, user authenticati
 		return fmt.Errorf("reviewing the rights of %s: %w", user.Username, errors.New(review.Status.EvaluationError))
 	}
 	if !review.Status.Allowed || review.Status.Denied {
-		return &httpserver.RefusedError{Status: http.StatusForbidden, Message: fmt.Sprintf("%s may not get %s.%s %s in namespace %s; bind it to a Role that allows that",
+		return &authserver.RefusedError{Status: http.StatusForbidden, Message: fmt.Sprintf("%s may not get %s.%s %s in namespace %s; bind it to a Role that allows that",
 			user.Username, resource.Resource, resource.Group, gate.Name, gate.Namespace)}
 	}
 	return nil

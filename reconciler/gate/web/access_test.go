@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"github.com/knative-cdevents/knative-cdevents/reconciler/httpserver"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
 )
 
 var cart = types.NamespacedName{Namespace: "shop", Name: "cart"}
@@ -89,7 +89,7 @@ func TestTokensOfRequests(t *testing.T) {
 	} {
 		request := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/", nil)
 		request.Header.Set("Authorization", header)
-		if got := httpserver.Token(request); got != want {
+		if got := authserver.Token(request); got != want {
 			t.Errorf("%q: %q", header, got)
 		}
 	}
@@ -118,7 +118,7 @@ func TestRefusals(t *testing.T) {
 		c.change(r)
 		for range 2 { // a refusal is not cached
 			err := r.Check(bearing(c.token), cart)
-			refusal := (*httpserver.RefusedError)(nil)
+			refusal := (*authserver.RefusedError)(nil)
 			if err == nil || errors.As(err, &refusal) != (c.status != 0) || (refusal != nil && refusal.Status != c.status) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v", name, err)
 			}

@@ -24,7 +24,7 @@ import (
 
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/httpserver"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
 )
 
 // slowReviews accepts only token "good", and is slow for all others.
@@ -72,7 +72,7 @@ func crowded(t *testing.T, access *Access) string {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := httpserver.ServeListener(ctx, listener, t.TempDir(), handler); err != nil && !strings.Contains(err.Error(), "context deadline exceeded") {
+		if err := authserver.ServeListener(ctx, listener, t.TempDir(), handler); err != nil && !strings.Contains(err.Error(), "context deadline exceeded") {
 			t.Error(err)
 		}
 	}()
@@ -143,7 +143,7 @@ func TestSlowPostsWithoutAToken(t *testing.T) {
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
 	at := crowded(t, accessBy(0))
-	for i := range 2 * httpserver.MaxConnected {
+	for i := range 2 * authserver.MaxConnected {
 		c := dial(t, at)
 		if i%2 == 0 { // half of them send an incomplete request
 			if _, err := fmt.Fprint(c, "GET /v1/gates/shop/cart HTTP/1.1\r\n"); err != nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/httpserver"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
 )
 
 // maxBody limits the size of a request body, and bodyWithin the time to read it.
@@ -46,7 +46,7 @@ type Gates func(types.NamespacedName) (*v1alpha1.CanaryGate, error)
 type Service func(types.NamespacedName) *gaterun.Service
 
 // Guard checks whether the sender of a request may read the gate. The error is a
-// *httpserver.RefusedError, or explains why the check failed.
+// *authserver.RefusedError, or explains why the check failed.
 type Guard interface {
 	Check(r *http.Request, gate types.NamespacedName) error
 }
@@ -71,7 +71,7 @@ func (h *Handler) Init() *Handler {
 	h.mux.Handle("/v1/gates/{namespace}/{name}", h.answering(h.verdict, http.MethodGet, http.MethodHead, http.MethodPost))
 	h.mux.Handle("/v1/gates/{namespace}/{name}/rollback", h.answering(h.rollback, http.MethodPost))
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		httpserver.Dismiss(w, http.StatusNotFound, "nothing is served at this path; use /v1/gates/{namespace}/{name}")
+		authserver.Dismiss(w, http.StatusNotFound, "nothing is served at this path; use /v1/gates/{namespace}/{name}")
 	})
 	return h
 }
@@ -86,23 +86,23 @@ func (h *Handler) answering(then func(http.ResponseWriter, *http.Request, Answer
 		if !slices.Contains(methods, r.Method) {
 			allow := strings.Join(methods, ", ")
 			w.Header().Set("Allow", allow)
-			httpserver.Dismiss(w, http.StatusMethodNotAllowed, r.Method+" is not allowed; use one of "+allow)
+			authserver.Dismiss(w, http.StatusMethodNotAllowed, r.Method+" is not allowed; use one of "+allow)
 			return
 		}
 		unsplit, err := unsplitPasses(r)
 		if err != nil {
-			httpserver.Dismiss(w, http.StatusBadRequest, err.Error())
+			authserver.Dismiss(w, http.StatusBadRequest, err.Error())
 			return
 		}
 		key := types.NamespacedName{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
 		if len(validation.IsDNS1123Label(key.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(key.Name)) > 0 {
-			httpserver.Dismiss(w, http.StatusNotFound, key.String()+" is not a valid name of a CanaryGate")
+			authserver.Dismiss(w, http.StatusNotFound, key.String()+" is not a valid name of a CanaryGate")
 			return
 		}
 		if !h.allowed(w, r, key) {
 			return
 		}
-		httpserver.Authorized(r.Context())
+		authserver.Authorized(r.Context())
 		if !drained(w, r) {
 			return
 		}
@@ -111,7 +111,7 @@ func (h *Handler) answering(then func(http.ResponseWriter, *http.Request, Answer
 			defer func() { <-h.slots }()
 		default:
 			w.Header().Set("Retry-After", "1")
-			httpserver.Refuse(w, http.StatusServiceUnavailable, "too many requests at once; try again")
+			authserver.Refuse(w, http.StatusServiceUnavailable, "too many requests at once; try again")
 			return
 		}
 		if answer, ok := h.about(w, key, unsplit); ok {
@@ -132,7 +132,7 @@ func drained(w http.ResponseWriter, r *http.Request) bool {
 	if over := (*http.MaxBytesError)(nil); errors.As(err, &over) {
 		status = http.StatusRequestEntityTooLarge
 	}
-	httpserver.Dismiss(w, status, fmt.Sprintf("the body cannot be read; it is not needed, and may have at most %d bytes: %v", maxBody, err))
+	authserver.Dismiss(w, status, fmt.Sprintf("the body cannot be read; it is not needed, and may have at most %d bytes: %v", maxBody, err))
 	return false
 }
 
@@ -154,9 +154,9 @@ func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.Name
 	if err == nil {
 		return true
 	}
-	if !httpserver.DismissRefused(w, err, `Bearer realm="`+Audience+`", Basic realm="`+Audience+`"`) {
+	if !authserver.DismissRefused(w, err, `Bearer realm="`+Audience+`", Basic realm="`+Audience+`"`) {
 		h.Warn("Could not authorize a request for a verdict", "gate", key, "error", err)
-		httpserver.DismissForNow(w, "the API server could not check your access; try again")
+		authserver.DismissForNow(w, "the API server could not check your access; try again")
 	}
 	return false
 }
@@ -165,18 +165,18 @@ func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.Name
 func (h *Handler) about(w http.ResponseWriter, key types.NamespacedName, unsplit bool) (Answer, bool) {
 	if !h.Ready() {
 		w.Header().Set("Retry-After", "1")
-		httpserver.Refuse(w, http.StatusServiceUnavailable, "this replica has just started and does not know the gates yet; try again")
+		authserver.Refuse(w, http.StatusServiceUnavailable, "this replica has just started and does not know the gates yet; try again")
 		return Answer{}, false
 	}
 	gate, err := h.Gates(key)
 	switch {
 	case apierrors.IsNotFound(err):
-		httpserver.Refuse(w, http.StatusNotFound, "CanaryGate "+key.String()+" does not exist")
+		authserver.Refuse(w, http.StatusNotFound, "CanaryGate "+key.String()+" does not exist")
 	case err != nil:
 		h.Warn("A gate could not be read", "gate", key, "error", err)
-		httpserver.Refuse(w, http.StatusServiceUnavailable, "the gate could not be read; try again")
+		authserver.Refuse(w, http.StatusServiceUnavailable, "the gate could not be read; try again")
 	case !gate.Spec.Watch:
-		httpserver.Refuse(w, http.StatusUnprocessableEntity, fmt.Sprintf(
+		authserver.Refuse(w, http.StatusUnprocessableEntity, fmt.Sprintf(
 			"CanaryGate %s does not start runs itself; set spec.watch to true, or refer to the gate from a Tekton CustomRun and read its results", key))
 	default:
 		return answer(gate, h.Service(types.NamespacedName{Namespace: key.Namespace, Name: gate.Spec.Service}), unsplit), true
@@ -190,7 +190,7 @@ func (h *Handler) verdict(w http.ResponseWriter, r *http.Request, a Answer) {
 	if r.Method == http.MethodPost {
 		status = a.status()
 	}
-	httpserver.WriteJSON(w, status, a)
+	authserver.WriteJSON(w, status, a)
 }
 
 // rollback is the inverse of verdict: 200 requests a rollback.
@@ -199,5 +199,5 @@ func (h *Handler) rollback(w http.ResponseWriter, _ *http.Request, a Answer) {
 	if a.Verdict == verdict.Fail {
 		status = http.StatusOK
 	}
-	httpserver.WriteJSON(w, status, a)
+	authserver.WriteJSON(w, status, a)
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/api/v1alpha1"
 	"github.com/knative-cdevents/knative-cdevents/api/verdict"
 	"github.com/knative-cdevents/knative-cdevents/canary/gaterun"
-	"github.com/knative-cdevents/knative-cdevents/reconciler/httpserver"
+	"github.com/knative-cdevents/knative-cdevents/reconciler/authserver"
 )
 
 // guard admits everybody, or returns its error.
@@ -168,8 +168,8 @@ func TestRejectedRequests(t *testing.T) {
 		"a large body":        {judged("Pass"), asIs, "POST", gate, strings.Repeat("a", maxBody+1), 413, "65536 bytes"},
 		"another parameter":   {judged("Pass"), asIs, "GET", gate + "?revision=cart-2", "", 400, "only parameter is unsplit=pass"},
 		"another value":       {judged("Pass"), asIs, "GET", gate + "?unsplit=true", "", 400, "only parameter is unsplit=pass"},
-		"no token":            {judged("Pass"), func(h *Handler) { h.Guard = guard{&httpserver.RefusedError{Status: 401, Message: "who"}} }, "GET", gate, "", 401, "who"},
-		"no permission":       {judged("Pass"), func(h *Handler) { h.Guard = guard{&httpserver.RefusedError{Status: 403, Message: "no"}} }, "GET", "/v1/gates/shop/till", "", 403, "no"},
+		"no token":            {judged("Pass"), func(h *Handler) { h.Guard = guard{&authserver.RefusedError{Status: 401, Message: "who"}} }, "GET", gate, "", 401, "who"},
+		"no permission":       {judged("Pass"), func(h *Handler) { h.Guard = guard{&authserver.RefusedError{Status: 403, Message: "no"}} }, "GET", "/v1/gates/shop/till", "", 403, "no"},
 		"no API server":       {judged("Pass"), func(h *Handler) { h.Guard = guard{errors.New("internal detail")} }, "GET", gate, "", 503, "try again"},
 		"just started":        {judged("Pass"), func(h *Handler) { h.Ready = func() bool { return false } }, "GET", gate, "", 503, "just started"},
 		"a broken cache": {judged("Pass"), func(h *Handler) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package httpserver serves HTTP to clients inside the cluster that are not trusted yet: a pipeline
-// that asks for a verdict, a pod that asks for its placement.
+// Package authserver serves HTTP to clients inside the cluster that authenticate with tokens of ServiceAccounts, which the API server
+// reviews: a pipeline that requests a verdict, a pod that requests its placement.
 //
 // Its invariants:
-//   - A new connection never waits for an old one. At the limit, the least important is closed.
+//   - A new connection never waits for an old one. At the limit, the one with the lowest priority is evicted.
+//   - A token that was accepted recently never waits for the review of an unknown one.
 //   - Where a certificate is configured, nothing goes over plain text.
-package httpserver
+package authserver
 
 import (
 	"context"
@@ -46,8 +47,8 @@ func Serve(ctx context.Context, address, certificate string, handler http.Handle
 
 // ServeListener is Serve for a listener, which it closes.
 func ServeListener(ctx context.Context, listener net.Listener, certificate string, handler http.Handler) error {
-	visitors := newCrowd(listener, MaxConnected)
-	listener = visitors
+	limited := newListener(listener, MaxConnected)
+	listener = limited
 	pair := func() (*tls.Certificate, error) {
 		c, err := tls.LoadX509KeyPair(filepath.Join(certificate, "tls.crt"), filepath.Join(certificate, "tls.key"))
 		return &c, err
@@ -64,8 +65,9 @@ func ServeListener(ctx context.Context, listener net.Listener, certificate strin
 		return errors.Join(fmt.Errorf("reading the certificate in %s: %w", certificate, err), listener.Close())
 	}
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: headerWithin, ReadTimeout: readWithin, WriteTimeout: writeWithin, IdleTimeout: idleFor, MaxHeaderBytes: maxHeader,
-		ConnState: visitors.is, ConnContext: visitors.with,
+		Handler: handler, ReadHeaderTimeout: headerWithin, ReadTimeout: readWithin, WriteTimeout: writeWithin, IdleTimeout: idleFor,
+		MaxHeaderBytes: maxHeader,
+		ConnState:      limited.setState, ConnContext: limited.withConn,
 	}
 	ended := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {

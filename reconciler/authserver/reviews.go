@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package httpserver
+package authserver
 
 import (
 	"context"
@@ -31,22 +31,22 @@ func DigestOf(token string) Digest { return sha256.Sum256([]byte(token)) }
 // Reviews asks the API server about the tokens of requests. Unknown tokens never delay those
 // that it accepted recently.
 type Reviews struct {
-	// known reviews recently accepted tokens, and strangers all others. Each has its own
+	// known reviews recently accepted tokens, and unknown all others. Each has its own
 	// rate limit.
-	known, strangers kubernetes.Interface
-	audience, howTo  string
-	lane             *lane
+	known, unknown  kubernetes.Interface
+	audience, howTo string
+	queue           *reviewQueue
 	// tokens are digests of recently accepted tokens. They grant no access.
 	tokens *cache.LRUExpireCache
 }
 
 // NewReviews reviews tokens of an audience: recently accepted ones, at most that many, with
-// known, and all others with strangers. Give each client its own rate limit. howTo tells a
+// known, and all others with unknown. Give each client its own rate limit. howTo tells a
 // client without a valid token how to get one.
-func NewReviews(known, strangers kubernetes.Interface, audience, howTo string, most int) *Reviews {
+func NewReviews(known, unknown kubernetes.Interface, audience, howTo string, most int) *Reviews {
 	return &Reviews{
-		known: known, strangers: strangers, audience: audience, howTo: howTo,
-		lane: newLane(), tokens: cache.NewLRUExpireCache(most),
+		known: known, unknown: unknown, audience: audience, howTo: howTo,
+		queue: newReviewQueue(), tokens: cache.NewLRUExpireCache(most),
 	}
 }
 
@@ -58,12 +58,12 @@ func (v *Reviews) Review(r *http.Request, token string, accept func(context.Cont
 	defer cancel()
 	digest, kube := DigestOf(token), v.known
 	if _, ok := v.tokens.Get(digest); !ok {
-		done, err := v.lane.enter(ctx, host(r))
+		done, err := v.queue.enter(ctx, host(r))
 		if err != nil {
 			return err
 		}
 		defer done()
-		kube = v.strangers
+		kube = v.unknown
 	}
 	user, err := authenticate(ctx, kube, token, v.audience)
 	if err == nil {
