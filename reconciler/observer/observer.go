@@ -99,7 +99,7 @@ func New(o Options) *Observer {
 		ob.lead(b)
 		return nil
 	}
-	ob.DemoteFunc = ob.yield
+	ob.DemoteFunc = ob.demote
 	return ob
 }
 
@@ -172,14 +172,14 @@ func (o *Observer) enqueue(these func(types.NamespacedName) bool, add func(types
 	}
 }
 
-// yield forgets decisions for a bucket that are not written. The next leader decides for
+// demote forgets decisions for a bucket that are not written. The next leader decides for
 // itself.
-func (o *Observer) yield(b reconciler.Bucket) {
+func (o *Observer) demote(b reconciler.Bucket) {
 	o.mu.Lock()
 	for key, t := range o.tracks {
 		if b.Has(key) {
 			t.unsaved, t.held = nil, time.Time{}
-			if t.cool(); !t.folding {
+			if t.dropVolatile(); !t.folding {
 				t.rewind()
 			}
 			clear(t.waiting)
@@ -243,7 +243,7 @@ func (o *Observer) Tidy() {
 			continue // asking who leads takes longer than all else here
 		}
 		if o.IsLeaderFor(key) {
-			t.unspend(before)
+			t.evictApplied(before)
 			continue
 		}
 		if t.forget(before); t.empty() {

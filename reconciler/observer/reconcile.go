@@ -44,7 +44,7 @@ func (o *Observer) Reconcile(ctx context.Context, name string) error {
 	}
 	f, merged := o.begin(ctx, key, since)
 	o.merged(merged)
-	err = f.contained(func() error {
+	err = f.recovering(func() error {
 		if err := f.run(); err != nil || f.held {
 			return err
 		}
@@ -106,7 +106,7 @@ func (o *Observer) end(f *fold) bool {
 	if t.confirmed = f.confirmed; f.consumed[f.confirmed.id] {
 		t.confirmed = confirmation{}
 	}
-	t.spend(f.consumed, f.now.Add(-o.Keep))
+	t.apply(f.consumed, f.now.Add(-o.Keep))
 	switch {
 	case !f.held:
 		t.held = time.Time{}
@@ -132,7 +132,7 @@ func (o *Observer) end(f *fold) bool {
 			t.waiting = nil
 		}
 		if len(t.unsaved) == 0 {
-			t.unsaved, t.spent = nil, nil
+			t.unsaved, t.applied = nil, nil
 		}
 	} else {
 		t.rewind()

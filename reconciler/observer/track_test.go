@@ -131,7 +131,7 @@ func TestVolatilePartsEndWithTheLead(t *testing.T) {
 	cluster.Version, cluster.Value = "2", 2
 	tr.add(cluster, now)
 	tr.add(part("3"), now)
-	tr.cool()
+	tr.dropVolatile()
 	if len(tr.updates) != 1 || len(tr.base) != 1 || tr.updates[0].part.Name != "route" {
 		t.Errorf("%+v", tr)
 	}

@@ -136,8 +136,8 @@ func TestSplitsFoldedBeforeTheLeadWasLost(t *testing.T) {
 	r.see("2", "cart-2", false)
 	r.see("3", "cart-3", false)
 	r.ob.Demote(reconciler.UniversalBucket())
-	if tr := r.ob.tracks[cart]; len(tr.updates) != 2 || len(tr.unsaved) > 0 || tr.spent != nil {
-		t.Errorf("%d updates, %d unsaved, spent %v", len(tr.updates), len(tr.unsaved), tr.spent)
+	if tr := r.ob.tracks[cart]; len(tr.updates) != 2 || len(tr.unsaved) > 0 || tr.applied != nil {
+		t.Errorf("%d updates, %d unsaved, applied %v", len(tr.updates), len(tr.unsaved), tr.applied)
 	}
 	// Another replica announces the Service as deployed before it sees these updates.
 	other := newReplica(t, entries)
@@ -158,13 +158,13 @@ func TestSplitsFoldedBeforeTheLeadWasLost(t *testing.T) {
 
 // Updates that were merged to stay within bounds count again too when the lead is lost.
 func TestMergedUpdatesAreRewound(t *testing.T) {
-	for _, spent := range []bool{false, true} {
-		t.Run(fmt.Sprintf("spent %v", spent), func(t *testing.T) {
+	for _, applied := range []bool{false, true} {
+		t.Run(fmt.Sprintf("applied %v", applied), func(t *testing.T) {
 			entries := store.New()
 			r := newReplica(t, entries)
 			r.lead()
 			r.see("1", "cart-1", false)
-			if spent {
+			if applied {
 				r.see("2", "cart-2", false)
 			}
 			// Nothing is folded for a while, because writes fail.
@@ -196,7 +196,7 @@ func TestForgottenUpdatesStayInTheBase(t *testing.T) {
 		for i := 2; i <= 4; i++ {
 			tr.add(Part{Name: "route", Version: fmt.Sprint(i), Value: i, Owner: "uid-a"}, now.Add(time.Duration(i)*time.Second))
 			if i == 2 {
-				tr.spend(map[uint64]bool{tr.serial: true}, now)
+				tr.apply(map[uint64]bool{tr.serial: true}, now)
 			}
 		}
 		from := now
@@ -224,12 +224,12 @@ func TestSpentUpdatesAreBounded(t *testing.T) {
 	tr.add(root("a", "1"), now)
 	for i := range 2 * maxHistory {
 		tr.add(Part{Name: "route", Version: fmt.Sprint(i + 2), Value: i, Owner: "uid-a"}, now)
-		tr.spend(map[uint64]bool{tr.serial: true}, now.Add(-time.Minute))
+		tr.apply(map[uint64]bool{tr.serial: true}, now.Add(-time.Minute))
 	}
-	if n := len(tr.spent.updates); n != maxHistory {
+	if n := len(tr.applied.updates); n != maxHistory {
 		t.Errorf("%d updates are kept, want %d", n, maxHistory)
 	}
-	if tr.unspend(now.Add(time.Second)); tr.spent != nil {
-		t.Errorf("%d updates are never dropped", len(tr.spent.updates))
+	if tr.evictApplied(now.Add(time.Second)); tr.applied != nil {
+		t.Errorf("%d updates are never dropped", len(tr.applied.updates))
 	}
 }

@@ -57,8 +57,8 @@ func TestRemovedObjectStaysRemoved(t *testing.T) {
 	if len(old.tracks[cart].unsaved) != 1 {
 		t.Fatal("the memory was saved")
 	}
-	_, bury := leader(t, entries, "")
-	bury()
+	_, journalEnds := leader(t, entries, "")
+	journalEnds()
 	see("3", lifecycle.Snapshot{
 		Ready: true, Revisions: map[string]lifecycle.Revision{"cart-1": {Name: "cart-1", Ready: true}},
 		Route: &lifecycle.Route{Effective: true, Traffic: []lifecycle.Share{{Revision: "cart-1", Percent: 100}}},

@@ -13,10 +13,10 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
 
-// bury journals the end of every object of this name that has another UID than the present
+// journalEnds journals the end of every object of this name that has another UID than the present
 // one. It asks the API server first: a cache that lags must not end an object that is there.
-func (f *fold) bury(present types.UID, at time.Time) (burial, error) {
-	var b burial
+func (f *fold) journalEnds(present types.UID, at time.Time) (endings, error) {
+	var b endings
 	for _, entry := range f.entries() {
 		if entry.Spec.UID == present || entry.Status.Removed {
 			continue
@@ -56,8 +56,8 @@ func (f *fold) bury(present types.UID, at time.Time) (burial, error) {
 	return b, nil
 }
 
-// burial is what bury found out about the object that a step shows.
-type burial struct {
+// endings is what journalEnds found out about the object that a step shows.
+type endings struct {
 	// wait says that the end of an object that had its name must wait, and it must wait with it.
 	wait bool
 	// replaced says that it is gone without anything told of it, and that events tell already of the object that has its name now.

@@ -14,19 +14,19 @@ import (
 // that led to it are folded again.
 var errOvertaken = errors.New("another leader has written a state that this replica does not know")
 
-// spend moves updates into the base. They are kept beside it, with the parts before them, until
+// apply moves updates into the base. They are kept beside it, with the parts before them, until
 // a write succeeds: if the ledger was stale, its present state decides what they mean.
-func (t *track) spend(ids map[uint64]bool, keepFrom time.Time) {
-	if t.spent == nil {
-		t.spent = &track{base: slices.Clone(t.base), position: t.position}
+func (t *track) apply(ids map[uint64]bool, keepFrom time.Time) {
+	if t.applied == nil {
+		t.applied = &track{base: slices.Clone(t.base), position: t.position}
 	}
 	for _, u := range t.updates {
 		if ids[u.id] {
-			t.spent.append(u)
+			t.applied.append(u)
 		}
 	}
 	t.consume(ids)
-	t.unspend(keepFrom)
+	t.evictApplied(keepFrom)
 }
 
 // append keeps an update, within bounds.
@@ -42,36 +42,36 @@ func (t *track) append(u update) {
 }
 
 // merge takes the first n updates into the base, as if they had been folded together with the
-// next one. If others are spent, so are these: a rewind brings back all or none.
+// next one. If others are applied, so are these: a rewind brings back all or none.
 func (t *track) merge(n int) {
 	for _, u := range t.updates[:n] {
 		t.rebase(u.part)
-		if t.spent != nil {
-			t.spent.append(u)
+		if t.applied != nil {
+			t.applied.append(u)
 		}
 	}
 	t.updates = slices.Delete(t.updates, 0, n)
 }
 
-// unspend forgets old updates. By now, the state of the ledger is known.
-func (t *track) unspend(before time.Time) {
-	if t.spent == nil {
+// evictApplied forgets old updates. By now, the state of the ledger is known.
+func (t *track) evictApplied(before time.Time) {
+	if t.applied == nil {
 		return
 	}
-	if t.spent.forget(before); len(t.spent.updates) == 0 {
-		t.spent = nil
+	if t.applied.forget(before); len(t.applied.updates) == 0 {
+		t.applied = nil
 	}
 }
 
-// rewind makes spent updates pending again, and forgets what they led to. Volatile parts stay:
+// rewind makes applied updates pending again, and forgets what they led to. Volatile parts stay:
 // they say themselves as of which state of the ledger they were observed.
 func (t *track) rewind() {
 	clear(t.unsaved)
-	s := t.spent
-	if t.spent = nil; s == nil || len(s.updates) == 0 {
+	s := t.applied
+	if t.applied = nil; s == nil || len(s.updates) == 0 {
 		return
 	}
-	s.base.cool()
+	s.base.dropVolatile()
 	for _, p := range t.base {
 		if p.Volatile {
 			s.base.set(p)
