@@ -257,7 +257,7 @@ func (c *serviceCounts) suffered(was, is Pod) {
 // take counts the readings.
 func (c *serviceCounts) take(all []scrape.Reading) {
 	c.took, c.swept = 0, false
-	heard := c.attend()
+	batch := c.newBatch()
 	for _, r := range all {
 		c.took = max(c.took, r.Took)
 		p := c.pods[r.Target.Pod]
@@ -295,7 +295,7 @@ func (c *serviceCounts) take(all []scrape.Reading) {
 		} else {
 			p.appMissed = 0
 		}
-		heard.hear(p, r, s, unread)
+		batch.add(p, r, s, unread)
 		if byShard(s.deltas) && r.At.After(c.readTill) {
 			c.readTill = r.At
 		}
@@ -310,7 +310,7 @@ func (c *serviceCounts) take(all []scrape.Reading) {
 		p.flight.note(r.At, p.app.open(), p.app.sum(mapping.DurationSum), p.app.sum(mapping.Finished))
 		p.shards = c.gauges(r.Sources)
 	}
-	c.conclude(heard)
+	c.conclude(batch)
 }
 
 func (c *serviceCounts) takeEntry(p *pod, t *Tally, r scrape.Reading) {
@@ -372,7 +372,7 @@ func (c *serviceCounts) fold(s scrape.Source) map[mapping.Key]float64 {
 func (c *serviceCounts) folds(values map[mapping.Key]float64) bool {
 	more := false
 	for k := range values {
-		if c.crowded(k) {
+		if c.full(k) {
 			c.sweep(values)
 		}
 		switch {
@@ -386,8 +386,8 @@ func (c *serviceCounts) folds(values map[mapping.Key]float64) bool {
 	return more
 }
 
-// crowded reports whether there is no room for the key's entity type, shard or bound.
-func (c *serviceCounts) crowded(k mapping.Key) bool {
+// full reports whether there is no room for the key's entity type, shard or bound.
+func (c *serviceCounts) full(k mapping.Key) bool {
 	return !entryFigure(k.Figure) && c.entities.full(k.Entity) ||
 		k.Shard != "" && c.shards.full(ShardKey{Entity: k.Entity, Shard: k.Shard}) ||
 		bucket(k) && !isFixed(k.Bound) && c.bounds.full(k.Bound)

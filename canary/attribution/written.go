@@ -28,9 +28,9 @@ var errKey = errors.New("want a figure, an entity type, an outcome, a shard and 
 
 var errColumn = errors.New("what was counted has a column that does not go with its keys")
 
-// written is the JSON form of a Snapshot. JSON keys are strings and most pods share them, so the keys
+// encodedSnapshot is the JSON form of a Snapshot. JSON keys are strings and most pods share them, so the keys
 // appear once and each pod's numbers are a column. 100 pods with 512 shards take a third of the bytes.
-type written struct {
+type encodedSnapshot struct {
 	At        time.Time                        `json:"at"`
 	Epoch     string                           `json:"epoch"`
 	Revisions map[types.UID]map[string]float64 `json:"revisions"`
@@ -81,7 +81,7 @@ func (c column) named(keys []string) (map[string]float64, error) {
 
 // MarshalJSON implements json.Marshaler. The result compresses well; its storage compresses it.
 func (s Snapshot) MarshalJSON() ([]byte, error) {
-	w := written{At: s.At, Epoch: s.epoch, Pods: s.pods, Revisions: map[types.UID]map[string]float64{}, Columns: map[types.UID]columns{}}
+	w := encodedSnapshot{At: s.At, Epoch: s.epoch, Pods: s.pods, Revisions: map[types.UID]map[string]float64{}, Columns: map[types.UID]columns{}}
 	for uid, t := range s.revisions {
 		w.Revisions[uid] = named(t.values())
 	}
@@ -138,7 +138,7 @@ func (s *Snapshot) UnmarshalJSON(content []byte) error {
 	if err != nil {
 		return err
 	}
-	var w written
+	var w encodedSnapshot
 	if err := json.Unmarshal(content, &w); err != nil {
 		return fmt.Errorf("reading what was counted: %w", err)
 	}

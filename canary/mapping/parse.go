@@ -32,8 +32,8 @@ var (
 // taken lists the names of the built-in mappings.
 var taken = []string{NeutralName, EntryName, EntryOldName}
 
-// written is a mapping as an operator writes it.
-type written struct {
+// document is a mapping as an operator writes it.
+type document struct {
 	Runtimes []string `json:"runtimes,omitempty"`
 	Rules    []Rule   `json:"rules"`
 }
@@ -43,7 +43,7 @@ func Parse(name, content string) (Mapping, error) {
 	if !nameForm.MatchString(name) || slices.Contains(taken, name) {
 		return Mapping{}, fmt.Errorf("the name %q is not allowed; use lowercase letters, digits and dashes, and none of %s", name, strings.Join(taken, ", "))
 	}
-	var w written
+	var w document
 	if err := yaml.UnmarshalStrict([]byte(content), &w); err != nil {
 		return Mapping{}, fmt.Errorf("it is not a mapping; write it like the example, with runtimes and rules: %w", err)
 	}

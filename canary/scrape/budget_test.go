@@ -38,7 +38,7 @@ func TestBudget(t *testing.T) {
 		_, err := m.Parse(flood(name, n), "", 100_000)
 		return err
 	}
-	shop := budget.Share()
+	shop := budget.Quota()
 	var pods []*Memory
 	for i := range 6 {
 		m := newMemory(reader, shop)
@@ -54,7 +54,7 @@ func TestBudget(t *testing.T) {
 	if err := read(pods[5], "due", leastSeries); err != nil {
 		t.Errorf("what each pod may have: %v", err)
 	}
-	if err := read(newMemory(reader, budget.Share()), "other", leastSeries+4*chunk); err != nil {
+	if err := read(newMemory(reader, budget.Quota()), "other", leastSeries+4*chunk); err != nil {
 		t.Errorf("another Service: %v", err)
 	}
 	// Series that are no longer exported give their room back, and so do removed targets.

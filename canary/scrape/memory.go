@@ -67,11 +67,11 @@ func fingerprintOf(text []byte) fingerprint {
 // NewMemory returns an empty Memory for targets that are read with the reader.
 func NewMemory(reader *mapping.Reader) *Memory { return newMemory(reader, nil) }
 
-// newMemory returns a Memory that takes its room from a Share.
-func newMemory(reader *mapping.Reader, share *Share) *Memory {
+// newMemory returns a Memory that takes its room from a Quota.
+func newMemory(reader *mapping.Reader, quota *Quota) *Memory {
 	m := &Memory{
 		reader: reader, known: map[fingerprint]line{}, series: map[fingerprint]*one{}, sizes: make([]int, len(reader.Sources)),
-		claims: claims{share: share},
+		claims: claims{quota: quota},
 	}
 	m.room.series, m.room.lines = leastSeries, leastLines
 	return m

@@ -138,15 +138,15 @@ func (o object) at(path ...string) any {
 func (o object) text(paths ...string) string {
 	for _, p := range paths {
 		if s, ok := o.at(strings.Split(p, ".")...).(string); ok && s != "" {
-			return kept(s, maxField)
+			return bounded(s, maxField)
 		}
 	}
 	return ""
 }
 
-// kept is what is kept of a text: no credentials, and no more than the limit. Cut off first, a URL would not show that it
+// bounded is what is kept of a text: no credentials, and no more than the limit. Cut off first, a URL would not show that it
 // has some.
-func kept(s string, limit int) string { return text.Truncate(text.WithoutCredentials(s), limit) }
+func bounded(s string, limit int) string { return text.Truncate(text.WithoutCredentials(s), limit) }
 
 // list returns the maps in the list at a path.
 func (o object) list(path ...string) []map[string]any {
@@ -218,7 +218,7 @@ func (c condition) current(generation int64) (current, says bool) {
 
 // trouble is what an incident tells of a condition.
 func (c condition) trouble() *lifecycle.Trouble {
-	return &lifecycle.Trouble{Reason: kept(c.reason, maxField), Message: kept(c.message, maxMessage)}
+	return &lifecycle.Trouble{Reason: bounded(c.reason, maxField), Message: bounded(c.message, maxMessage)}
 }
 
 // conditions returns the conditions at a path, by type.

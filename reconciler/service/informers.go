@@ -62,25 +62,25 @@ func (k *Kind) watch(ctx context.Context, ob *observer.Observer, changed func(ty
 
 func rootIndex(obj any) ([]string, error) {
 	if s, ok := obj.(*stored); ok && s.service != "" && !s.named() {
-		return []string{drawerOf(s.root())}, nil
+		return []string{indexValueOf(s.root())}, nil
 	}
 	return nil, nil
 }
 
-// drawers are what the objects of Services are indexed by: an index keeps a map for each value, which takes more room than the few
-// objects of one Service. With a hundred thousand Revisions, a drawer has a hundred.
-var drawers = func() (all [1024]string) {
+// indexValues are what the objects of Services are indexed by: an index keeps a map for each value, which takes more room than the
+// few objects of one Service. With a hundred thousand Revisions, a value has a hundred.
+var indexValues = func() (all [1024]string) {
 	for i := range all {
 		all[i] = strconv.Itoa(i)
 	}
 	return all
 }()
 
-// drawerOf returns the drawer with what belongs to a Service, and to others.
-func drawerOf(service types.NamespacedName) string {
+// indexValueOf returns the value for what belongs to a Service, and to others.
+func indexValueOf(service types.NamespacedName) string {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(service.String())) // it never fails
-	return drawers[hash.Sum32()%uint32(len(drawers))]
+	return indexValues[hash.Sum32()%uint32(len(indexValues))]
 }
 
 // named reports whether the object has the key of its Service, so that no index is needed to find it.

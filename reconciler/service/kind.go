@@ -136,7 +136,7 @@ func (k *Kind) has(key types.NamespacedName) bool {
 
 // belonging returns what a cache holds that belongs to a Service: the object of the same name, and those that the index finds.
 func belonging(indexer cache.Indexer, key types.NamespacedName, name string) []*stored {
-	found, err := indexer.ByIndex(byRoot, drawerOf(key))
+	found, err := indexer.ByIndex(byRoot, indexValueOf(key))
 	if err != nil {
 		found = nil // each of our caches has this index
 	}

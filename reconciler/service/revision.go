@@ -60,7 +60,7 @@ func (p projector) revision(o *servingv1.Revision) (revisionValue, error) {
 func declared(annotations map[string]string) (runtime, wrong string) {
 	s, _, err := v1alpha1.ParseStateful(annotations)
 	if err != nil {
-		return "", kept(strings.ReplaceAll(err.Error(), "\n", "; "), maxMessage)
+		return "", bounded(strings.ReplaceAll(err.Error(), "\n", "; "), maxMessage)
 	}
 	return string(s.Runtime), ""
 }
