@@ -6,9 +6,7 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 	kubeclient "knative.dev/pkg/client/injection/kube/client"
 	"knative.dev/pkg/logging"
 	"knative.dev/pkg/system"
@@ -46,7 +44,7 @@ func (e *emitting) deliver(ctx context.Context) {
 	_, err = e.sources.AddEventHandler(changes)
 	must(ctx, "watching CDEventSources", err)
 	must(ctx, "watching namespaces", e.namespaces.OnChange(changes.Relabelled))
-	_, err = e.bundles.AddEventHandler(e.bundlesFollowed(ctx, clients))
+	_, err = e.bundles.AddEventHandler(source.TrustBundles(ctx, clients, e.delivery))
 	must(ctx, "watching trust bundles", err)
 }
 
@@ -83,31 +81,4 @@ func (e *emitting) journal(ctx context.Context) {
 		}
 		e.delivery.ReportProblem(source, "an event was not sent: "+why.Err.Error())
 	})
-}
-
-// bundlesFollowed keeps the trusted certificates current.
-func (e *emitting) bundlesFollowed(ctx context.Context, clients *sender.Clients) cache.ResourceEventHandler {
-	trust := func(obj any) {
-		bundle, ok := obj.(*corev1.ConfigMap)
-		if !ok {
-			return
-		}
-		if err := clients.Trust(bundle); err != nil {
-			logging.FromContext(ctx).Errorw("A trust bundle is ignored, and its former content stays trusted", "error", err)
-			return
-		}
-		e.delivery.TrustChanged() // events for a sink that was not trusted need not wait longer
-	}
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    trust,
-		UpdateFunc: func(_, obj any) { trust(obj) },
-		DeleteFunc: func(obj any) {
-			if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = tombstone.Obj
-			}
-			if bundle, ok := obj.(*corev1.ConfigMap); ok {
-				clients.Distrust(bundle)
-			}
-		},
-	}
 }
