@@ -81,16 +81,19 @@ func (c *serviceCounts) forget(uid types.UID, t *Tally) {
 }
 
 func (s Shard) plus(o Shard) Shard {
-	return Shard{OK: s.OK + o.OK, Error: s.Error + o.Error, Timeout: s.Timeout + o.Timeout, Unknown: s.Unknown + o.Unknown, Slow: s.Slow + o.Slow}
+	return Shard{OK: s.OK + o.OK, Error: s.Error + o.Error, Timeout: s.Timeout + o.Timeout,
+		Unknown: s.Unknown + o.Unknown, Slow: s.Slow + o.Slow}
 }
 
 // Without returns the sum s less its part o. Rounding never makes it negative.
 func (s Shard) Without(o Shard) Shard {
-	return Shard{OK: max(0, s.OK-o.OK), Error: max(0, s.Error-o.Error), Timeout: max(0, s.Timeout-o.Timeout), Unknown: max(0, s.Unknown-o.Unknown), Slow: max(0, s.Slow-o.Slow)}
+	return Shard{OK: max(0, s.OK-o.OK), Error: max(0, s.Error-o.Error), Timeout: max(0, s.Timeout-o.Timeout),
+		Unknown: max(0, s.Unknown-o.Unknown), Slow: max(0, s.Slow-o.Slow)}
 }
 
 func (s Shard) minus(o Shard) Shard {
-	return Shard{OK: more(s.OK, o.OK), Error: more(s.Error, o.Error), Timeout: more(s.Timeout, o.Timeout), Unknown: more(s.Unknown, o.Unknown), Slow: more(s.Slow, o.Slow)}
+	return Shard{OK: more(s.OK, o.OK), Error: more(s.Error, o.Error), Timeout: more(s.Timeout, o.Timeout),
+		Unknown: more(s.Unknown, o.Unknown), Slow: more(s.Slow, o.Slow)}
 }
 
 // batch collects what one batch of readings shows about Revisions that had no shard so far.
@@ -119,7 +122,8 @@ func (c *serviceCounts) newBatch() *batch {
 // add takes one pod's reading. unread means that the pod was never read before.
 func (b *batch) add(p *pod, r scrape.Reading, s step, unread bool) {
 	switch {
-	case requestedShards(r.Sources) || byShard(s.deltas) || s.reset || p.app.doubt != nil || unread && p.facts.Restarts > 0:
+	case requestedShards(r.Sources) || byShard(s.deltas) || s.reset || p.app.doubt != nil ||
+		unread && p.facts.Restarts > 0:
 		// A process that has ended since may have counted more after its last reading.
 		b.began[p.facts.Revision] = true
 	case len(s.rejected) == 0 && !p.app.silent(r.Sources):

@@ -15,8 +15,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/canary/scrape"
 )
 
-// living is a Service with one pod per Revision that handle requests until they are gone. It gives the readings of a real Runner to
-// Counts: the addresses are wrong, so it answers for the pods.
+// living is a Service with one pod per Revision that handle requests until they are gone. It gives the readings of a
+// real Runner to Counts: the addresses are wrong, so it answers for the pods.
 type living struct {
 	mu     sync.Mutex
 	exists bool
@@ -86,8 +86,10 @@ func TestSharesEndWheneverTheLastPodsGo(t *testing.T) {
 			}, time.Now)
 			neutral := mapping.NewReader(mapping.Neutral())
 			r := &scrape.Runner{
-				Budget: scrape.NewBudget(), Client: scrape.NewClient(1), Discovery: l, Sink: l, Leader: always{}, Settings: scraping{
-					Interval: 15 * time.Second, Limits: scrape.DefaultLimits, Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral,
+				Budget: scrape.NewBudget(), Client: scrape.NewClient(1), Discovery: l, Sink: l, Leader: always{},
+				Settings: scraping{
+					Interval: 15 * time.Second, Limits: scrape.DefaultLimits, Reader: func(string) *mapping.Reader { return neutral },
+					Entry: neutral,
 				},
 			}
 			ctx, cancel := context.WithCancel(t.Context())

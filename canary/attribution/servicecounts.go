@@ -114,8 +114,10 @@ type serviceCounts struct {
 func newServiceCounts(fresh bool) *serviceCounts {
 	return &serviceCounts{
 		fresh: fresh, pods: map[types.UID]*pod{}, tallies: map[types.UID]*Tally{},
-		entities: newBoundedSet[string](maxEntities), names: newBoundedSet[string](maxNames), shards: newBoundedSet[ShardKey](maxShards), bounds: newBoundedSet[float64](maxBounds),
-		rejected: map[string]float64{}, began: map[types.UID]bool{}, left: map[types.UID]time.Time{}, gone: map[types.UID]goneRaw{},
+		entities: newBoundedSet[string](maxEntities), names: newBoundedSet[string](maxNames),
+		shards: newBoundedSet[ShardKey](maxShards), bounds: newBoundedSet[float64](maxBounds),
+		rejected: map[string]float64{}, began: map[types.UID]bool{}, left: map[types.UID]time.Time{},
+		gone:   map[types.UID]goneRaw{},
 		levels: map[types.UID]*levels{}, frozen: map[types.UID]map[types.UID]Level{},
 	}
 }
@@ -403,7 +405,8 @@ func bucket(k mapping.Key) bool {
 
 // entryFigure reports whether the figure is queue-proxy's, which has no entity types.
 func entryFigure(f mapping.Figure) bool {
-	return f == mapping.EntryHTTP || f == mapping.EntryServing || f == mapping.EntryDuration || f == mapping.EntryDurationSum
+	return f == mapping.EntryHTTP || f == mapping.EntryServing || f == mapping.EntryDuration ||
+		f == mapping.EntryDurationSum
 }
 
 // strange reports whether the request is said to have entered at a Revision that does not exist.

@@ -34,9 +34,9 @@ type Observation struct {
 	complete bool
 }
 
-// Observe merges the answers of the pods of one Service, by IP address. A pod without a management API counts as a member
-// when it is Ready. refused is how many pods have the labels of the Service without belonging to it: if there are no others,
-// the Service may own pods in a way that cannot be verified, and the state of its cluster is unknown.
+// Observe merges the answers of the pods of one Service, by IP address. A pod without a management API counts as a
+// member when it is Ready. refused is how many pods have the labels of the Service without belonging to it: if there
+// are no others, the Service may own pods in a way that cannot be verified, and the state of its cluster is unknown.
 func Observe(pods []*Pod, answers map[string]Answer, refused int) Observation {
 	o := merge(pods, answers)
 	if refused > 0 && len(pods) == 0 {
@@ -47,7 +47,8 @@ func Observe(pods []*Pod, answers map[string]Answer, refused int) Observation {
 }
 
 func merge(pods []*Pod, answers map[string]Answer) Observation {
-	o := Observation{starting: map[string]string{}, lagging: map[string]string{}, where: map[string]string{}, complete: true}
+	o := Observation{starting: map[string]string{}, lagging: map[string]string{}, where: map[string]string{},
+		complete: true}
 	live := slices.DeleteFunc(slices.Clone(pods), func(s *Pod) bool { return !s.Live() })
 	if len(pods) > 0 {
 		o.newest = Newest(pods).Revision
@@ -144,7 +145,8 @@ func (o *Observation) byPods(live []*Pod, parts map[string]*lifecycle.ClusterPar
 	}
 	if labelled && len(clusters) > 1 {
 		o.split = &lifecycle.Trouble{Reason: "ClusterNamesDiffer", Message: fmt.Sprintf(
-			"the pods are members of %d clusters: %s; the cluster must have the same name in all Revisions", len(clusters), named(slices.Sorted(maps.Keys(clusters))),
+			"the pods are members of %d clusters: %s; the cluster must have the same name in all Revisions", len(clusters),
+			named(slices.Sorted(maps.Keys(clusters))),
 		)}
 	}
 }
@@ -164,7 +166,8 @@ func (o *Observation) byAnswers(live []*Pod, answers map[string]Answer, parts ma
 	}
 	if silent > 0 {
 		o.complete = false
-		o.seen.Note = fmt.Sprintf("%d of %d pods did not answer completely", silent, len(live)) + because(first, Newest(live).Declared.Runtime)
+		o.seen.Note = fmt.Sprintf("%d of %d pods did not answer completely", silent, len(live)) +
+			because(first, Newest(live).Declared.Runtime)
 	}
 	if len(heard) == 0 {
 		o.seen.State = lifecycle.ClusterUnknown
@@ -191,7 +194,8 @@ func (o *Observation) byAnswers(live []*Pod, answers map[string]Answer, parts ma
 		}
 	}
 	if len(main.unreachable) > 0 {
-		o.degraded = &lifecycle.Trouble{Reason: "Unreachable", Message: "members that others cannot reach: " + named(main.unreachable)}
+		o.degraded = &lifecycle.Trouble{Reason: "Unreachable",
+			Message: "members that others cannot reach: " + named(main.unreachable)}
 	}
 	o.shards(live, answers, parts)
 }
@@ -247,8 +251,8 @@ func brief(s string) string {
 	return text.Truncate(text.WithoutCredentials(strings.ToValidUTF8(s, "")), maxNote)
 }
 
-// host returns the host of an address such as "pekko://shop@10.0.0.7:25520". Java writes IPv6 addresses out in full, such as
-// fd00:0:0:0:0:0:0:7, with brackets or without; Kubernetes does not.
+// host returns the host of an address such as "pekko://shop@10.0.0.7:25520". Java writes IPv6 addresses out in full,
+// such as fd00:0:0:0:0:0:0:7, with brackets or without; Kubernetes does not.
 func host(address string) string {
 	_, at, found := strings.Cut(address, "@")
 	if !found {

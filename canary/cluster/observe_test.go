@@ -32,7 +32,8 @@ func (s *fakeCluster) pod(ip string, revision int64) *Pod {
 		d.ManagementPort = 7626
 	}
 	p := &Pod{
-		Name: "pod-" + ip, UID: types.UID(ip), IP: ip, Revision: fmt.Sprintf("cart-%05d", revision), Generation: revision, Ready: true,
+		Name: "pod-" + ip, UID: types.UID(ip), IP: ip, Revision: fmt.Sprintf("cart-%05d", revision), Generation: revision,
+		Ready:    true,
 		Declared: d,
 	}
 	s.pods = append(s.pods, p)
@@ -81,8 +82,9 @@ func TestClusterStates(t *testing.T) {
 		says   string
 	}{
 		"two Revisions": {func(*fakeCluster) {}, lifecycle.ClusterUpgrading, ""},
-		"one Revision":  {func(s *fakeCluster) { s.pods = s.pods[:2]; s.say("10.0.0.1", "10.0.0.2") }, lifecycle.ClusterReady, ""},
-		"no pods":       {func(s *fakeCluster) { s.pods = nil }, lifecycle.ClusterScaledToZero, ""},
+		"one Revision": {func(s *fakeCluster) { s.pods = s.pods[:2]; s.say("10.0.0.1", "10.0.0.2") },
+			lifecycle.ClusterReady, ""},
+		"no pods": {func(s *fakeCluster) { s.pods = nil }, lifecycle.ClusterScaledToZero, ""},
 		"the last pods are being deleted": {func(s *fakeCluster) {
 			for _, p := range s.pods {
 				p.Deleting = true
@@ -103,14 +105,17 @@ func TestClusterStates(t *testing.T) {
 				s.answers[ip] = Answer{Err: fmt.Errorf("GET: %w", ErrNoRoute)}
 			}
 		}, lifecycle.ClusterUnknown, "class path"},
-		"one pod does not answer": {func(s *fakeCluster) { s.answers["10.0.0.2"] = Answer{Err: errors.New("500")} }, lifecycle.ClusterUpgrading, "1 of 3 pods did not answer completely: 500"},
+		"one pod does not answer": {func(s *fakeCluster) { s.answers["10.0.0.2"] = Answer{Err: errors.New("500")} },
+			lifecycle.ClusterUpgrading, "1 of 3 pods did not answer completely: 500"},
 		"unreachable": {func(s *fakeCluster) {
 			a := s.answers["10.0.0.1"]
 			a.Members.Unreachable = []Unreachable{{Node: at("10.0.0.3")}}
 			s.answers["10.0.0.1"] = a
 		}, lifecycle.ClusterDegraded, "members that others cannot reach: " + at("10.0.0.3")},
-		"split by Revision":      {func(s *fakeCluster) { s.say("10.0.0.1", "10.0.0.2"); s.say("10.0.0.3") }, lifecycle.ClusterIsSplit, "pekko.discovery.kubernetes-api.pod-label-selector"},
-		"split across Revisions": {func(s *fakeCluster) { s.say("10.0.0.1"); s.say("10.0.0.2", "10.0.0.3") }, lifecycle.ClusterIsSplit, "2 separate clusters: [pod-10.0.0.1] [pod-10.0.0.2 pod-10.0.0.3]"},
+		"split by Revision": {func(s *fakeCluster) { s.say("10.0.0.1", "10.0.0.2"); s.say("10.0.0.3") },
+			lifecycle.ClusterIsSplit, "pekko.discovery.kubernetes-api.pod-label-selector"},
+		"split across Revisions": {func(s *fakeCluster) { s.say("10.0.0.1"); s.say("10.0.0.2", "10.0.0.3") },
+			lifecycle.ClusterIsSplit, "2 separate clusters: [pod-10.0.0.1] [pod-10.0.0.2 pod-10.0.0.3]"},
 		"split in one Revision": {func(s *fakeCluster) {
 			s.pods = s.pods[:2]
 			s.say("10.0.0.1")
@@ -133,9 +138,11 @@ func TestClusterStates(t *testing.T) {
 func TestRemedyNamesTheRuntimesSetting(t *testing.T) {
 	t.Parallel()
 	for r, says := range map[v1alpha1.Runtime]string{
-		v1alpha1.RuntimeAkka: "akka.discovery", v1alpha1.RuntimePekko: "pekko.discovery", v1alpha1.RuntimeCloudstate: "SELECTOR_LABEL",
+		v1alpha1.RuntimeAkka: "akka.discovery", v1alpha1.RuntimePekko: "pekko.discovery",
+		v1alpha1.RuntimeCloudstate: "SELECTOR_LABEL",
 	} {
-		if got := remedy(r); !strings.Contains(got, says) || !strings.Contains(got, "serving.knative.dev/service=%s") || !strings.Contains(got, "app=%s") {
+		if got := remedy(r); !strings.Contains(got, says) || !strings.Contains(got, "serving.knative.dev/service=%s") ||
+			!strings.Contains(got, "app=%s") {
 			t.Errorf("%s: %s", r, got)
 		}
 	}
@@ -149,7 +156,8 @@ func TestClusterParts(t *testing.T) {
 		t.Fatalf("%+v", o)
 	}
 	for i, want := range []struct{ pods, members, shards int }{{2, 2, 3}, {1, 1, 0}} {
-		if p := o.seen.Parts[i]; p.Pods != want.pods || p.Members != want.members || p.Shards == nil || *p.Shards != want.shards {
+		if p := o.seen.Parts[i]; p.Pods != want.pods || p.Members != want.members || p.Shards == nil ||
+			*p.Shards != want.shards {
 			t.Errorf("%+v", p)
 		}
 	}
@@ -176,12 +184,15 @@ func TestLaggingMembers(t *testing.T) {
 	s := three()
 	s.pod("10.0.0.4", 2)
 	s.pod("10.0.0.5", 2).Ready = false
-	s.answers["10.0.0.4"], s.answers["10.0.0.5"] = Answer{Members: Members{SelfNode: at("10.0.0.4")}}, Answer{Members: Members{SelfNode: at("10.0.0.5")}}
+	s.answers["10.0.0.4"], s.answers["10.0.0.5"] = Answer{Members: Members{SelfNode: at("10.0.0.4")}},
+		Answer{Members: Members{SelfNode: at("10.0.0.5")}}
 	a := s.answers["10.0.0.1"]
-	a.Members.Members = append(a.Members.Members, Member{Node: at("10.0.0.9"), Status: "Leaving"}, Member{Node: at("10.0.0.8"), Status: "Removed"})
+	a.Members.Members = append(a.Members.Members, Member{Node: at("10.0.0.9"), Status: "Leaving"},
+		Member{Node: at("10.0.0.8"), Status: "Removed"})
 	s.answers["10.0.0.1"] = a
 	o := s.observe()
-	if len(o.lagging) != 2 || len(o.starting) != 1 || o.lagging[at("10.0.0.9")] == "" || o.lagging["10.0.0.4"] == "" || len(o.seen.Parts) != 2 || o.seen.Parts[1].Pods != 2 {
+	if len(o.lagging) != 2 || len(o.starting) != 1 || o.lagging[at("10.0.0.9")] == "" || o.lagging["10.0.0.4"] == "" ||
+		len(o.seen.Parts) != 2 || o.seen.Parts[1].Pods != 2 {
 		t.Errorf("%+v", o)
 	}
 }
@@ -191,7 +202,8 @@ func TestRuntimesWithoutManagementAPI(t *testing.T) {
 	s := newFakeCluster(v1alpha1.RuntimeCustom)
 	s.pod("10.0.0.1", 1)
 	s.pod("10.0.0.2", 2).Ready = false
-	if o := s.observe(); o.seen.State != lifecycle.ClusterReady || len(o.members) != 1 || len(o.starting) != 1 || !o.complete {
+	if o := s.observe(); o.seen.State != lifecycle.ClusterReady || len(o.members) != 1 || len(o.starting) != 1 ||
+		!o.complete {
 		t.Errorf("%+v", o)
 	}
 	s = newFakeCluster(v1alpha1.RuntimeProtoActor)
@@ -205,7 +217,8 @@ func TestRuntimesWithoutManagementAPI(t *testing.T) {
 		t.Errorf("both are members: %+v", o)
 	}
 	two.ClusterName = "shop-2"
-	if o := s.observe(); o.seen.State != lifecycle.ClusterIsSplit || o.split.Reason != "ClusterNamesDiffer" || !strings.Contains(o.seen.Note, "shop, shop-2") {
+	if o := s.observe(); o.seen.State != lifecycle.ClusterIsSplit || o.split.Reason != "ClusterNamesDiffer" ||
+		!strings.Contains(o.seen.Note, "shop, shop-2") {
 		t.Errorf("two clusters: %+v", o)
 	}
 }
@@ -222,10 +235,13 @@ func TestOtherRuntimesWithManagementAPI(t *testing.T) {
 		}
 		node := func(ip string) Member { return Member{Node: ip + ":6331", Status: "Up"} }
 		both := []Member{node("10.0.0.1"), node("10.0.0.2")}
-		s.answers["10.0.0.1"] = Answer{Members: Members{SelfNode: "10.0.0.1:6331", Members: both}, Shards: map[string][]string{"Cart": {"0", "1"}}}
-		s.answers["10.0.0.2"] = Answer{Members: Members{SelfNode: "10.0.0.2:6331", Members: both}, Shards: map[string][]string{"Cart": {"2"}}}
+		s.answers["10.0.0.1"] = Answer{Members: Members{SelfNode: "10.0.0.1:6331", Members: both},
+			Shards: map[string][]string{"Cart": {"0", "1"}}}
+		s.answers["10.0.0.2"] = Answer{Members: Members{SelfNode: "10.0.0.2:6331", Members: both},
+			Shards: map[string][]string{"Cart": {"2"}}}
 		o := s.observe()
-		if o.seen.State != lifecycle.ClusterUpgrading || !o.complete || len(o.members) != 2 || o.seen.Parts[0].Shards == nil || *o.seen.Parts[0].Shards != 2 {
+		if o.seen.State != lifecycle.ClusterUpgrading || !o.complete || len(o.members) != 2 ||
+			o.seen.Parts[0].Shards == nil || *o.seen.Parts[0].Shards != 2 {
 			t.Errorf("%s: %+v", r, o)
 		}
 		l := LayoutOf("uid", s.pods, s.answers)
@@ -235,7 +251,8 @@ func TestOtherRuntimesWithManagementAPI(t *testing.T) {
 		for ip := range s.answers {
 			s.answers[ip] = Answer{Members: Members{SelfNode: ip + ":6331", Members: []Member{node(ip)}}}
 		}
-		if o := s.observe(); o.split == nil || o.split.Reason != "SplitByRevision" || !strings.Contains(o.split.Message, "the same name in all Revisions") {
+		if o := s.observe(); o.split == nil || o.split.Reason != "SplitByRevision" ||
+			!strings.Contains(o.split.Message, "the same name in all Revisions") {
 			t.Errorf("%s, split: %+v", r, o.split)
 		}
 		for ip := range s.answers {

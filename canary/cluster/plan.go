@@ -24,11 +24,13 @@ const maxOwners = 150_000
 // AtOnce is how many shards are handed over at a time. Each is unavailable while it moves.
 const AtOnce = 10
 
-// Plan returns the content of a plan, without its version and the time of its issue. Shards without an owner stay where the last plan, if any, wants them.
+// Plan returns the content of a plan, without its version and the time of its issue. Shards without an owner stay
+// where the last plan, if any, wants them.
 func Plan(
 	l Layout, shares []lifecycle.Share, loads map[attribution.ShardKey]float64, last *v1alpha1.ShardPlacement,
 ) (v1alpha1.ShardPlacementStatus, error) {
-	shares = slices.SortedFunc(slices.Values(shares), func(a, b lifecycle.Share) int { return strings.Compare(a.Revision, b.Revision) })
+	shares = slices.SortedFunc(slices.Values(shares),
+		func(a, b lifecycle.Share) int { return strings.Compare(a.Revision, b.Revision) })
 	out := v1alpha1.ShardPlacementStatus{Mode: l.Declared.Placement, AtOnce: AtOnce}
 	for _, s := range shares {
 		out.Revisions = append(out.Revisions, v1alpha1.PlacementRevision{Name: s.Revision, Percent: int32(s.Percent)}) //nolint:gosec // 100 at most
@@ -67,8 +69,8 @@ func Plan(
 	return out, nil
 }
 
-// load returns the load of shards 0 to n-1 of an entity type, or nil if none is known. Counts that name no entity type are
-// those of the only one.
+// load returns the load of shards 0 to n-1 of an entity type, or nil if none is known. Counts that name no entity
+// type are those of the only one.
 func load(loads map[attribution.ShardKey]float64, entityType string, only bool, n int) []float64 {
 	out, known := make([]float64, n), false
 	for s := range out {
@@ -105,8 +107,8 @@ func planned(last *v1alpha1.ShardPlacement, entityType string, shards int) []str
 	return nil
 }
 
-// byNumber returns the owners of shards 0 to n-1. If the ids are not these numbers, it returns the owners in any order, and
-// false: then only quotas follow from them.
+// byNumber returns the owners of shards 0 to n-1. If the ids are not these numbers, it returns the owners in any
+// order, and false: then only quotas follow from them.
 func byNumber(owners map[string]string, n int) ([]string, bool) {
 	out := make([]string, n)
 	for id, owner := range owners {

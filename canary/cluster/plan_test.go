@@ -18,8 +18,9 @@ import (
 // twoRevisions is a cluster with a stable pod that holds all of a number of shards, and a canary's pod.
 func twoRevisions(shards int) Layout {
 	l := Layout{
-		UID:      "uid-cart",
-		Declared: v1alpha1.Stateful{Runtime: v1alpha1.RuntimePekko, EntityTypes: []string{"Cart"}, Shards: shards, Placement: v1alpha1.PlacementEnforce},
+		UID: "uid-cart",
+		Declared: v1alpha1.Stateful{Runtime: v1alpha1.RuntimePekko, EntityTypes: []string{"Cart"}, Shards: shards,
+			Placement: v1alpha1.PlacementEnforce},
 		Members: []LayoutMember{
 			{Address: "pekko://cart@10.0.0.1:7355", Pod: "stable", Revision: "cart-00001", Status: "Up"},
 			{Address: "pekko://cart@10.0.0.2:7355", Pod: "canary", Revision: "cart-00002", Status: "Up"},
@@ -47,10 +48,12 @@ func TestPlanNamesAnOwnerForEachShard(t *testing.T) {
 	for _, o := range cart.Owners {
 		canary += int(o)
 	}
-	if cart.Name != "Cart" || cart.Shards != 100 || !slices.Equal(cart.Quotas, []int32{95, 5}) || len(cart.Owners) != 100 || canary != 5 {
+	if cart.Name != "Cart" || cart.Shards != 100 || !slices.Equal(cart.Quotas, []int32{95, 5}) ||
+		len(cart.Owners) != 100 || canary != 5 {
 		t.Errorf("got %+v", cart)
 	}
-	if got.Mode != v1alpha1.PlacementEnforce || got.Held != "" || got.Revisions[0].Name != "cart-00001" || got.Revisions[1].Percent != 5 || got.Members[1].Pod != "canary" {
+	if got.Mode != v1alpha1.PlacementEnforce || got.Held != "" || got.Revisions[0].Name != "cart-00001" ||
+		got.Revisions[1].Percent != 5 || got.Members[1].Pod != "canary" {
 		t.Errorf("got %+v", got)
 	}
 	l := twoRevisions(100)
@@ -99,7 +102,8 @@ func TestTheStatusOfAMember(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got.Held != c.held || got.EntityTypes[0].Quotas[1] != c.canary {
-			t.Errorf("%s, unreachable %v: held %q, the canary gets %d", c.status, c.unreachable, got.Held, got.EntityTypes[0].Quotas[1])
+			t.Errorf("%s, unreachable %v: held %q, the canary gets %d", c.status, c.unreachable, got.Held,
+				got.EntityTypes[0].Quotas[1])
 		}
 	}
 }
@@ -119,7 +123,8 @@ func TestAPlanIsBounded(t *testing.T) {
 	owners := 0
 	for _, e := range got.EntityTypes {
 		owners += len(e.Owners)
-		if n := len(e.Owners); n != 0 && n != v1alpha1.MaxShards || e.Shards != v1alpha1.MaxShards || e.Quotas[0]+e.Quotas[1] != v1alpha1.MaxShards {
+		if n := len(e.Owners); n != 0 && n != v1alpha1.MaxShards || e.Shards != v1alpha1.MaxShards ||
+			e.Quotas[0]+e.Quotas[1] != v1alpha1.MaxShards {
 			t.Errorf("%s has %d owners, %d shards and the quotas %v; want all owners or none", e.Name, n, e.Shards, e.Quotas)
 		}
 	}
@@ -132,7 +137,8 @@ func TestAPlanIsBounded(t *testing.T) {
 func TestAShardInHandOverKeepsItsPlannedOwner(t *testing.T) {
 	t.Parallel()
 	l := twoRevisions(100)
-	l.Members = append(l.Members, LayoutMember{Address: "pekko://cart@10.0.0.3:7355", Pod: "canary-2", Revision: "cart-00002", Status: "Up"})
+	l.Members = append(l.Members, LayoutMember{Address: "pekko://cart@10.0.0.3:7355", Pod: "canary-2",
+		Revision: "cart-00002", Status: "Up"})
 	status, err := Plan(l, split(21), nil, nil)
 	if err != nil {
 		t.Fatal(err)

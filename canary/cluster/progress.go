@@ -12,22 +12,23 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// HandOverTimeout is the longest that a shard that no member names counts as being handed over. Akka and Pekko give up after
-// 60 s (hand-off-timeout); polls are at most 15 s apart. After that, the shard has ended.
+// HandOverTimeout is the longest that a shard that no member names counts as being handed over. Akka and Pekko give
+// up after 60 s (hand-off-timeout); polls are at most 15 s apart. After that, the shard has ended.
 const HandOverTimeout = 75 * time.Second
 
 // Target is a Revision and an entity type.
 type Target struct{ Revision, EntityType string }
 
-// Progress is how far a cluster follows its plan. Its zero value is that of a cluster that was not observed yet. It is never
-// changed: Next returns another one.
+// Progress is how far a cluster follows its plan. Its zero value is that of a cluster that was not observed yet. It
+// is never changed: Next returns another one.
 type Progress struct {
 	// Targets are the shards that each Revision must own.
 	Targets map[Target]int
 	// Pending are the shards that are not where the plan wants them, and Moves those that moved from one living member to
 	// another, by entity type.
 	Pending, Moves map[string]int
-	// Unknown says that shards may be on their way that no member names, so that nobody knows whether the plan is followed.
+	// Unknown says that shards may be on their way that no member names, so that nobody knows whether the plan is
+	// followed.
 	Unknown bool
 
 	members map[string]bool
@@ -42,9 +43,9 @@ type Progress struct {
 	earlier int
 }
 
-// Next compares a poll of a cluster with its plan, and with the last poll. The placement says how far the cluster follows the
-// plan; it is nil if that is unknown. inherited says whether the cluster had a plan before this process made one: then the last
-// shards may be on their way.
+// Next compares a poll of a cluster with its plan, and with the last poll. The placement says how far the cluster
+// follows the plan; it is nil if that is unknown. inherited says whether the cluster had a plan before this process
+// made one: then the last shards may be on their way.
 func (p *Progress) Next(
 	l Layout, plan v1alpha1.ShardPlacementStatus, inherited bool, at time.Time,
 ) (next *Progress, placement *Placement) {
@@ -120,8 +121,8 @@ func coordinator(l Layout) string {
 	return ""
 }
 
-// remember stores the owners of the shards of an entity type. A shard that no member names is being handed over, and keeps its last
-// owner for a while.
+// remember stores the owners of the shards of an entity type. A shard that no member names is being handed over, and
+// keeps its last owner for a while.
 func (p *Progress) remember(was *Progress, entityType string, named map[string]string, at time.Time) {
 	owners, missing := maps.Clone(named), map[string]time.Time{}
 	if owners == nil {
@@ -142,15 +143,16 @@ func (p *Progress) remember(was *Progress, entityType string, named map[string]s
 	p.owners[entityType], p.missing[entityType] = owners, missing
 }
 
-// unowned reports whether a shard that the plan names has no owner that is known: it was never used, or is being handed over.
+// unowned reports whether a shard that the plan names has no owner that is known: it was never used, or is being
+// handed over.
 func (p *Progress) unowned(plan v1alpha1.ShardPlacementStatus) bool {
 	return slices.ContainsFunc(plan.EntityTypes, func(e v1alpha1.PlacementEntityType) bool {
 		return len(p.owners[e.Name]) < len(e.Owners)
 	})
 }
 
-// pending returns how many shards are not where the plan wants them. With quotas only, these are the shards above a member's quota;
-// and so they are while nothing moves, because the plan then names the present owners.
+// pending returns how many shards are not where the plan wants them. With quotas only, these are the shards above a
+// member's quota; and so they are while nothing moves, because the plan then names the present owners.
 func pending(owners map[string]string, plan v1alpha1.ShardPlacementStatus, e v1alpha1.PlacementEntityType) int {
 	n := 0
 	if e.Owners == nil || plan.Held != "" {

@@ -26,8 +26,8 @@ const confirmPolls = 2
 // movePatience is how long a member may take to join or leave, or a Ready pod to join.
 const movePatience = 20 * time.Second
 
-// Tracker compares each poll of a cluster with earlier polls. Its zero value is ready for use. It is not persisted: a new
-// leader starts with an empty Tracker and needs several polls before it reports trouble.
+// Tracker compares each poll of a cluster with earlier polls. Its zero value is ready for use. It is not persisted: a
+// new leader starts with an empty Tracker and needs several polls before it reports trouble.
 type Tracker struct {
 	members []string
 	where   map[string]string
@@ -90,7 +90,8 @@ func (t *Tracker) moved(o *Observation) bool {
 			continue
 		}
 		moved = true
-		if known && o.seen.State == lifecycle.ClusterUpgrading && slices.Contains(o.members, was) && slices.Contains(t.members, now) {
+		if known && o.seen.State == lifecycle.ClusterUpgrading && slices.Contains(o.members, was) &&
+			slices.Contains(t.members, now) {
 			// Both members were up before and after, so only rebalancing moves the shard.
 			t.regime = lifecycle.RegimeRebalancing
 		}

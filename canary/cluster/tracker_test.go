@@ -78,14 +78,16 @@ func TestStartingPodDelaysSettling(t *testing.T) {
 	p.Ready = false
 	l.s.answers["10.0.0.4"] = Answer{Members: Members{SelfNode: at("10.0.0.4")}}
 	c := l.poll(20)
-	if c.Settled || c.Trouble != nil || c.State != lifecycle.ClusterUpgrading || c.Note != "pod pod-10.0.0.4 has not joined" {
+	if c.Settled || c.Trouble != nil || c.State != lifecycle.ClusterUpgrading ||
+		c.Note != "pod pod-10.0.0.4 has not joined" {
 		t.Errorf("%+v", c)
 	}
 	p.Ready = true
 	if c := l.poll(1); c.Trouble != nil {
 		t.Errorf("immediately: %+v", c)
 	}
-	if c := l.poll(6); c.State != lifecycle.ClusterDegraded || c.Trouble[lifecycle.ClusterTrouble].Reason != "Lagging" || !strings.Contains(c.Note, "is Ready, but is not a member") {
+	if c := l.poll(6); c.State != lifecycle.ClusterDegraded || c.Trouble[lifecycle.ClusterTrouble].Reason != "Lagging" ||
+		!strings.Contains(c.Note, "is Ready, but is not a member") {
 		t.Errorf("after %s: %+v", movePatience, c)
 	}
 	l.s.say("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4")
@@ -165,7 +167,8 @@ func TestHostileAnswersAreTruncated(t *testing.T) {
 	for ip, a := range s.answers {
 		for i := range 2000 {
 			a.Members.Unreachable = append(a.Members.Unreachable, Unreachable{Node: fmt.Sprintf("%s-%05d", at(ip), i)})
-			a.Members.Members = append(a.Members.Members, Member{Node: fmt.Sprintf("%s-joining-%05d", at(ip), i), Status: "Joining"})
+			a.Members.Members = append(a.Members.Members,
+				Member{Node: fmt.Sprintf("%s-joining-%05d", at(ip), i), Status: "Joining"})
 		}
 		s.answers[ip] = a
 	}

@@ -37,7 +37,8 @@ type Member struct {
 
 // Input is what an assignment is made from.
 type Input struct {
-	// Shares are the effective traffic split, one for each Revision. A Revision that is not among them must handle nothing.
+	// Shares are the effective traffic split, one for each Revision. A Revision that is not among them must handle
+	// nothing.
 	Shares  []lifecycle.Share
 	Members []Member
 	// Owners are the names of the members that own each shard now, by shard id. An empty name, or
@@ -46,8 +47,8 @@ type Input struct {
 	// Moving are the shards that are being handed over, and the member that gets each. They are
 	// counted as that member's, and stay with it.
 	Moving map[int]string
-	// Planned are the owners that the last assignment names, by shard id, or nil. A shard without an owner, such as one that is being
-	// handed over, keeps its planned owner while that one has room for it.
+	// Planned are the owners that the last assignment names, by shard id, or nil. A shard without an owner, such as one
+	// that is being handed over, keeps its planned owner while that one has room for it.
 	Planned []string
 	// Load is the rate of requests of each shard, by shard id, in any unit. Nil: not known.
 	Load []float64
@@ -88,8 +89,8 @@ type Move struct {
 	From, To string
 }
 
-// Assign divides the shards among the members. An input that contradicts itself is an error; it says what is wrong, and with
-// which member, Revision or shard.
+// Assign divides the shards among the members. An input that contradicts itself is an error; it says what is wrong,
+// and with which member, Revision or shard.
 func Assign(in Input) (Assignment, error) {
 	if err := in.check(); err != nil {
 		return Assignment{}, err

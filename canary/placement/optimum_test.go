@@ -162,7 +162,8 @@ func optimum(in placement.Input, members map[string]placement.Member) int {
 }
 
 // fair reports whether no seat could pass from one Revision to another with a larger remainder (which is what makes
-// Hamilton's method the one that minimises the sum of squared errors), and members of one Revision differ by one at most.
+// Hamilton's method the one that minimises the sum of squared errors), and members of one Revision differ by one at
+// most.
 func fair(up []placement.Member, numbers []int, weights map[string]int, total, shards int) bool {
 	of := map[string]int{}
 	for i, m := range up {

@@ -149,7 +149,10 @@ func (c *cluster) divide(shares []lifecycle.Share, ready map[string][]*member) {
 			total += int(s.Percent)
 		}
 	}
-	numbers := apportion(weights, c.shards, func(a, b int) int { return compareParties(parties[a], parties[b], c.shards, total) })
+	numbers := apportion(weights, c.shards, func(a,
+		b int) int {
+		return compareParties(parties[a], parties[b], c.shards, total)
+	})
 	for i, p := range parties {
 		p.seat(numbers[i], float64(p.weight)/float64(total))
 	}

@@ -49,7 +49,8 @@ type purse struct{ most, claimed int }
 
 // NewBudget returns a Budget without claims.
 func NewBudget() *Budget {
-	return &Budget{large: semaphore.NewWeighted(largeBytes), series: purse{most: mostSeries}, lines: purse{most: mostLines}}
+	return &Budget{large: semaphore.NewWeighted(largeBytes), series: purse{most: mostSeries},
+		lines: purse{most: mostLines}}
 }
 
 // Claimed returns the series and lines that are claimed beyond each target's minimum.
@@ -88,7 +89,8 @@ func (c *claims) claim(series, lines int) bool {
 	if c.gone {
 		return series <= leastSeries && lines <= leastLines
 	}
-	return c.set(&b.series, &c.quota.series, &c.series, series-leastSeries) && c.set(&b.lines, &c.quota.lines, &c.lines, lines-leastLines)
+	return c.set(&b.series, &c.quota.series, &c.series, series-leastSeries) &&
+		c.set(&b.lines, &c.quota.lines, &c.lines, lines-leastLines)
 }
 
 func (c *claims) set(of *purse, quota, own *int, want int) bool {

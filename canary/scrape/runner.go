@@ -19,8 +19,8 @@ const dyingEvery = time.Second
 // atOnce limits the concurrent readings of a process.
 const atOnce = 128
 
-// How often all Services of a Discovery are compared with those that are read: often if that is the only way to notice a change,
-// and rarely if the Discovery is Watched.
+// How often all Services of a Discovery are compared with those that are read: often if that is the only way to
+// notice a change, and rarely if the Discovery is Watched.
 const (
 	sweepEvery   = time.Second
 	recheckEvery = time.Minute
@@ -39,8 +39,8 @@ type Discovery interface {
 	Dying(ctx context.Context, service types.NamespacedName) []Target
 }
 
-// Watched is a Discovery whose owner reports every change with Runner.Changed and Runner.AllChanged. Services without pods are then not
-// looked at. Any other Discovery is looked at every second.
+// Watched is a Discovery whose owner reports every change with Runner.Changed and Runner.AllChanged. Services without
+// pods are then not looked at. Any other Discovery is looked at every second.
 type Watched interface {
 	Discovery
 	// Exists reports whether Services returns the Service.
@@ -170,8 +170,8 @@ func (r *Runner) follow(ctx context.Context, now time.Time) time.Duration {
 	return max(0, pause)
 }
 
-// sweep looks at all Services, or only at those that are new and those that have pods: with many Services, finding out who leads for
-// each takes most of the time.
+// sweep looks at all Services, or only at those that are new and those that have pods: with many Services, finding
+// out who leads for each takes most of the time.
 func (r *Runner) sweep(ctx context.Context, now time.Time, all bool) {
 	seen := make(map[types.NamespacedName]bool, len(r.services))
 	for _, key := range r.Discovery.Services() {
@@ -200,7 +200,8 @@ func (r *Runner) look(ctx context.Context, key types.NamespacedName, now time.Ti
 	}
 }
 
-// exists starts or stops reading a Service, as this process leads for it or not, and looks for pods that are being deleted.
+// exists starts or stops reading a Service, as this process leads for it or not, and looks for pods that are being
+// deleted.
 func (r *Runner) exists(ctx context.Context, key types.NamespacedName, now time.Time) {
 	s, old := r.services[key]
 	if !old {

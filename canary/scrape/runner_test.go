@@ -112,7 +112,8 @@ func (s *stage) until(t *testing.T, what string, f func() bool) {
 func newStage() *stage {
 	return &stage{
 		ready:    true,
-		services: map[types.NamespacedName][]Target{}, leads: map[types.NamespacedName]bool{}, began: map[types.NamespacedName]string{},
+		services: map[types.NamespacedName][]Target{}, leads: map[types.NamespacedName]bool{},
+		began:    map[types.NamespacedName]string{},
 		readings: map[types.NamespacedName][][]Reading{}, ended: map[types.NamespacedName]int{},
 	}
 }
@@ -135,7 +136,8 @@ func run(t *testing.T, s *stage, interval time.Duration) {
 	r := &Runner{
 		Budget: NewBudget(),
 		Client: anywhere(), Discovery: s, Sink: s,
-		Leader: s, Settings: settings{Interval: interval, Limits: DefaultLimits, Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral},
+		Leader: s, Settings: settings{Interval: interval, Limits: DefaultLimits,
+			Reader: func(string) *mapping.Reader { return neutral }, Entry: neutral},
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

@@ -36,8 +36,8 @@ func (c *controllers) sourceController(ctx context.Context, cmw configmap.Watche
 	return c.emitting.statuses
 }
 
-// start makes and starts everything that the controllers need, once: the first constructor that sharedmain calls does it.
-// Everything is made before the first part starts.
+// start makes and starts everything that the controllers need, once: the first constructor that sharedmain calls does
+// it. Everything is made before the first part starts.
 func (c *controllers) start(ctx context.Context, cmw configmap.Watcher) {
 	c.once.Do(func() {
 		c.connect(ctx)
@@ -60,8 +60,8 @@ func (c *controllers) start(ctx context.Context, cmw configmap.Watcher) {
 	})
 }
 
-// Promoted implements observer.Elected: this process sends the pending events of more objects, writes the status of sources, and
-// continues their gates.
+// Promoted implements observer.Elected: this process sends the pending events of more objects, writes the status of
+// sources, and continues their gates.
 func (c *controllers) Promoted(b reconciler.Bucket) {
 	c.emitting.delivery.Promoted(b)
 	c.emitting.resync()

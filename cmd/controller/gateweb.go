@@ -34,8 +34,8 @@ const (
 	reviewsBurst = 40
 	unknownQPS   = 10
 	unknownBurst = 20
-	// All pods that wait for a plan, about 900, send the next request at the same moment when it changes. The token of each is
-	// reviewed again once a minute.
+	// All pods that wait for a plan, about 900, send the next request at the same moment when it changes. The token of
+	// each is reviewed again once a minute.
 	membersQPS   = 50
 	membersBurst = 200
 )
@@ -49,7 +49,8 @@ func (g *gating) serve(ctx context.Context, v *view.View, w *watching) {
 		Gates: func(key types.NamespacedName) (*v1alpha1.CanaryGate, error) {
 			return lister.Namespaced(key.Namespace).Get(key.Name)
 		},
-		Service: v.Split, Guard: web.NewAccess(known, unknown), Ready: informer.HasSynced, Warn: logging.FromContext(ctx).Warnw,
+		Service: v.Split, Guard: web.NewAccess(known, unknown), Ready: informer.HasSynced,
+		Warn: logging.FromContext(ctx).Warnw,
 	}).Init()
 	members, newcomers := g.reviews(ctx, membersQPS, membersBurst), g.reviews(ctx, unknownQPS, unknownBurst)
 	mux := http.NewServeMux()

@@ -36,8 +36,10 @@ func newGating(ctx context.Context, p *process, m *measuring, w *watching) *gati
 	must(ctx, "making a client for CustomRuns", err)
 	verdicts := service.NewVerdicts(w.services)
 	g.gates = gate.New(gate.Options{
-		Client: p.clientset, Namespace: system.Namespace(), Runs: runs, Presence: p.presence, Service: m.view.Service, Counts: m.counts,
-		Leads: p.registry.IsLeaderFor, Metrics: m.gateMetrics, Clock: clock.RealClock{}, Analyze: (*judge.Run).Analyze, Stopping: ctx.Done(),
+		Client: p.clientset, Namespace: system.Namespace(), Runs: runs, Presence: p.presence, Service: m.view.Service,
+		Counts: m.counts,
+		Leads:  p.registry.IsLeaderFor, Metrics: m.gateMetrics, Clock: clock.RealClock{}, Analyze: (*judge.Run).Analyze,
+		Stopping: ctx.Done(),
 		Finished: func(key types.NamespacedName, uid types.UID, run *v1alpha1.GateRun) {
 			verdicts.Reached(key, uid, gate.VerdictOf(run))
 		},
@@ -46,8 +48,8 @@ func newGating(ctx context.Context, p *process, m *measuring, w *watching) *gati
 	return g
 }
 
-// start starts the gates and their HTTP API. Their controllers have no leases, as the leader of a Service works on its gates. So
-// sharedmain, which makes leases for all that it runs, does not run them.
+// start starts the gates and their HTTP API. Their controllers have no leases, as the leader of a Service works on
+// its gates. So sharedmain, which makes leases for all that it runs, does not run them.
 func (g *gating) start(ctx context.Context) {
 	for _, impl := range []*controller.Impl{g.gates.Gates(ctx), g.gates.CustomRuns(ctx)} {
 		g.running.Go(func() {

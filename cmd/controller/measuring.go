@@ -48,7 +48,8 @@ type measuring struct {
 func newMeasuring(
 	ctx context.Context, p *process, services *service.Watch, cmw configmap.Watcher, further ...prometheus.Collector,
 ) *measuring {
-	m := &measuring{process: p, view: view.New(p.pods, func() view.Services { return services }, logging.FromContext(ctx).Warnw)}
+	m := &measuring{process: p, view: view.New(p.pods, func() view.Services { return services },
+		logging.FromContext(ctx).Warnw)}
 	m.counts = attribution.NewCounts(m.view.Facts, time.Now)
 	m.gateMetrics = gate.NewMetrics(time.Now, func(namespace, service string) bool {
 		return p.registry.IsLeaderFor(types.NamespacedName{Namespace: namespace, Name: service})
@@ -56,7 +57,8 @@ func newMeasuring(
 	m.settings = canary.NewStore(logging.FromContext(ctx), system.Namespace(), cmw)
 	m.export(ctx, further)
 	m.runner = &scrape.Runner{
-		Client: scrape.NewClient(mostConnected), Discovery: m.view, Sink: m.counts, Leader: p.registry, Budget: scrape.NewBudget(),
+		Client: scrape.NewClient(mostConnected), Discovery: m.view, Sink: m.counts, Leader: p.registry,
+		Budget:   scrape.NewBudget(),
 		Settings: m.settings,
 	}
 	must(ctx, "watching pods", p.pods.OnChange(m.runner.Changed))

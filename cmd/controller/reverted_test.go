@@ -54,8 +54,9 @@ func newRemembering(t *testing.T, source *v1alpha1.CDEventSource) (*remembering,
 	e.ledger = ledger.New(s, &delivery.Router{
 		Sources: func(string) []*v1alpha1.CDEventSource { return []*v1alpha1.CDEventSource{source} },
 		Source:  func(types.UID) *v1alpha1.CDEventSource { return source }, SystemNamespace: "knative-cdevents",
-		Namespace: func(string) (map[string]string, bool, error) { return nil, true, nil },
-		Cluster:   func() string { return "https://cluster" }, Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
+		Namespace:   func(string) (map[string]string, bool, error) { return nil, true, nil },
+		Cluster:     func() string { return "https://cluster" },
+		Environment: func() v1alpha1.Environment { return v1alpha1.Environment{ID: "test"} },
 	}, metrics)
 	ob := e.registry.Observe(observer.Options{Kind: cart{}, Ledger: e.ledger, Now: time.Now, Restarter: e}, noQueue{})
 	return &remembering{e, ob}, s
@@ -91,7 +92,8 @@ func TestNothingIsWrittenAfterAPIServerWentBack(t *testing.T) {
 			spec := v1alpha1.CDEventSubjectSpec{Kind: "Service", Namespace: cartKey.Namespace, Name: cartKey.Name, UID: "u1"}
 			err := e.ledger.Journal(t.Context(), spec, func(*v1alpha1.CDEventSubject) (*ledger.Change, error) {
 				return &ledger.Change{Memory: lifecycle.Memory{Sequence: 2}, Transitions: []lifecycle.Transition{
-					{Sequence: 1, Time: time.Now(), Type: lifecycle.Created}, {Sequence: 2, Time: time.Now(), Type: lifecycle.Deployed},
+					{Sequence: 1, Time: time.Now(), Type: lifecycle.Created},
+					{Sequence: 2, Time: time.Now(), Type: lifecycle.Deployed},
 				}}, nil
 			})
 			if err != nil {

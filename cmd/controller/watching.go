@@ -45,7 +45,8 @@ func newWatching(ctx context.Context, p *process, e *emitting) *watching {
 	must(ctx, "making a client for environments", err)
 	shared := observer.Shared{
 		Options:  observer.Options{Ledger: e.ledger, Metrics: e.metrics, Now: time.Now, Stopping: ctx.Done(), Restarter: e},
-		Registry: p.registry, Baselines: observer.NewBaselines(e.baselines, e.sources.HasSynced, e.known.Load, e.namespaces.HasSynced),
+		Registry: p.registry, Baselines: observer.NewBaselines(e.baselines, e.sources.HasSynced, e.known.Load,
+			e.namespaces.HasSynced),
 		Presence: p.presence, Metadata: p.metadata, Carried: cdevents.CarriedAnnotations(), Settings: e.settings,
 	}
 	w.elector, w.services = service.New(ctx, shared, serving)
@@ -56,8 +57,8 @@ func newWatching(ctx context.Context, p *process, e *emitting) *watching {
 	return w
 }
 
-// watchClusters makes the watch of stateful clusters. Each observation becomes a part of its Service, and the input of its
-// placement plan.
+// watchClusters makes the watch of stateful clusters. Each observation becomes a part of its Service, and the input
+// of its placement plan.
 func (w *watching) watchClusters(ctx context.Context, m *measuring) {
 	informer := client.NewPlacementInformer(w.clientset, system.Namespace(), 0, web.Indexers)
 	var err error
@@ -73,7 +74,8 @@ func (w *watching) watchClusters(ctx context.Context, m *measuring) {
 	polls, err := cluster.NewInstruments()
 	must(ctx, "making the metrics of clusters", err)
 	w.clusters = cluster.NewPoller(cluster.Options{
-		Pods: w.pods, API: cluster.NewManagement(), Services: w.services, View: m.view, Planner: placer, Metrics: polls, Now: time.Now,
+		Pods: w.pods, API: cluster.NewManagement(), Services: w.services, View: m.view, Planner: placer, Metrics: polls,
+		Now: time.Now,
 	})
 	w.services.UsePolls(w.clusters)
 	must(ctx, "watching pods", w.pods.OnChange(w.clusters.Changed))

@@ -98,7 +98,8 @@ func collect(to chan<- prometheus.Metric, p *v1alpha1.Performance, labels ...str
 		if one.value <= 0 {
 			continue
 		}
-		if m, err := prometheus.NewConstMetric(one.desc, prometheus.CounterValue, float64(one.value), append(labels[:len(labels):len(labels)], one.outcome)...); err == nil {
+		if m, err := prometheus.NewConstMetric(one.desc, prometheus.CounterValue, float64(one.value),
+			append(labels[:len(labels):len(labels)], one.outcome)...); err == nil {
 			to <- m
 		}
 	}
@@ -106,7 +107,8 @@ func collect(to chan<- prometheus.Metric, p *v1alpha1.Performance, labels ...str
 	histogram(to, restore, p.Restore, RestoreBuckets, labels)
 }
 
-func histogram(to chan<- prometheus.Metric, desc *prometheus.Desc, d *v1alpha1.DurationCounts, bounds []time.Duration, labels []string) {
+func histogram(to chan<- prometheus.Metric, desc *prometheus.Desc, d *v1alpha1.DurationCounts, bounds []time.Duration,
+	labels []string) {
 	if d == nil {
 		return
 	}

@@ -56,7 +56,8 @@ dora_change_failures_total{LABELS,outcome="stopped"} 2
 dora_deployments_total{LABELS,outcome="completed"} 3
 dora_deployments_total{LABELS,outcome="stopped"} 2
 `, "LABELS", labels)
-	if err := testutil.GatherAndCompare(r, strings.NewReader(want), "dora_deployments_total", "dora_change_failures_total", "dora_change_lead_time_seconds"); err != nil {
+	if err := testutil.GatherAndCompare(r, strings.NewReader(want), "dora_deployments_total",
+		"dora_change_failures_total", "dora_change_lead_time_seconds"); err != nil {
 		t.Error(err)
 	}
 	families, err := r.Gather()
@@ -68,7 +69,8 @@ dora_deployments_total{LABELS,outcome="stopped"} 2
 			continue
 		}
 		h := f.GetMetric()[0].GetHistogram()
-		if h.GetSampleCount() != 2 || h.GetSampleSum() != 90+30*24*3600 || h.GetBucket()[1].GetCumulativeCount() != 1 || h.GetBucket()[len(RestoreBuckets)-1].GetCumulativeCount() != 1 {
+		if h.GetSampleCount() != 2 || h.GetSampleSum() != 90+30*24*3600 || h.GetBucket()[1].GetCumulativeCount() != 1 ||
+			h.GetBucket()[len(RestoreBuckets)-1].GetCumulativeCount() != 1 {
 			t.Errorf("%v", h)
 		}
 		return

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package follow tells others what is journaled: the informer's view of the CDEventSubjects goes to the ledger, and what another
-// process wrote goes to the observers, which decide again.
+// Package follow tells others what is journaled: the informer's view of the CDEventSubjects goes to the ledger, and
+// what another process wrote goes to the observers, which decide again.
 //
-// What this process journals, the ledger tells a tracer itself (package trace), with the write; what DORA counts is part of the
-// write (package dora).
+// What this process journals, the ledger tells a tracer itself (package trace), with the write; what DORA counts is
+// part of the write (package dora).
 //
 // Its invariant: every state of an entry that the informer sees reaches the ledger, in order.
 package follow
@@ -30,8 +30,8 @@ type Observers interface {
 	Notify(key ledger.Key)
 }
 
-// Restarter is notified when the API server went back in time, as after a backup was restored. What this process remembers may
-// then never have happened.
+// Restarter is notified when the API server went back in time, as after a backup was restored. What this process
+// remembers may then never have happened.
 type Restarter interface {
 	Reverted()
 }
@@ -83,8 +83,8 @@ func (f Subjects) observe(s *v1alpha1.CDEventSubject) {
 	}
 }
 
-// older reports whether the resourceVersion a is older than b. It is false if they cannot be compared. An informer lists nothing
-// that is older than what it knew, so an older version of an entry is never a matter of caches.
+// older reports whether the resourceVersion a is older than b. It is false if they cannot be compared. An informer
+// lists nothing that is older than what it knew, so an older version of an entry is never a matter of caches.
 func older(a, b string) bool {
 	c, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && c < 0

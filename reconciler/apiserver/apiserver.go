@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiserver knows where the API server listens, and which audiences it accepts. No source may make the controller, with
-// its rights, send requests to it.
+// Package apiserver knows where the API server listens, and which audiences it accepts. No source may make the
+// controller, with its rights, send requests to it.
 package apiserver
 
 import (
@@ -52,16 +52,18 @@ type Endpoints struct {
 // they cannot be read, it logs that, and there are none.
 func NewEndpoints(ctx context.Context, kube kubernetes.Interface) (*Endpoints, error) {
 	e := &Endpoints{}
-	slice, err := kube.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).Get(ctx, kubernetesService, metav1.GetOptions{})
+	slice, err := kube.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).Get(ctx, kubernetesService,
+		metav1.GetOptions{})
 	if err != nil {
 		logging.FromContext(ctx).Errorw("The addresses of the API server cannot be read, so sources may send events to them; "+
 			"grant get, list and watch on EndpointSlice default/kubernetes", "error", err)
 	} else {
 		e.follow(slice)
 	}
-	e.SharedIndexInformer = discoveryinformers.NewFilteredEndpointSliceInformer(kube, metav1.NamespaceDefault, 0, cache.Indexers{}, func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, kubernetesService).String()
-	})
+	e.SharedIndexInformer = discoveryinformers.NewFilteredEndpointSliceInformer(kube, metav1.NamespaceDefault, 0,
+		cache.Indexers{}, func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, kubernetesService).String()
+		})
 	// Nothing follows from its deletion: the API server makes it again.
 	_, err = e.SharedIndexInformer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    e.follow,

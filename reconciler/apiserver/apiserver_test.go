@@ -25,7 +25,8 @@ import (
 func TestAPIServerAddressIsRefused(t *testing.T) {
 	t.Parallel()
 	for host, want := range map[string]string{
-		"https://10.96.0.1:443": "10.96.0.1/32", "https://[fd00::1]:443": "fd00::1/128", "https://api.example.com": "", "::": "",
+		"https://10.96.0.1:443": "10.96.0.1/32", "https://[fd00::1]:443": "fd00::1/128", "https://api.example.com": "",
+		"::": "",
 	} {
 		got := ""
 		if p := Prefixes(&rest.Config{Host: host}); len(p) > 0 {
@@ -50,10 +51,12 @@ func TestEndpointsAreWatched(t *testing.T) {
 	write := func(addresses ...string) {
 		t.Helper()
 		slice := &discoveryv1.EndpointSlice{
-			ObjectMeta:  metav1.ObjectMeta{Name: kubernetesService, Labels: map[string]string{discoveryv1.LabelServiceName: kubernetesService}},
+			ObjectMeta: metav1.ObjectMeta{Name: kubernetesService,
+				Labels: map[string]string{discoveryv1.LabelServiceName: kubernetesService}},
 			AddressType: discoveryv1.AddressTypeIPv4,
 			Endpoints:   []discoveryv1.Endpoint{{Addresses: addresses}},
-			Ports:       []discoveryv1.EndpointPort{{Name: ptr.String("https"), Port: ptr.Int32(6443)}, {Name: ptr.String("any")}},
+			Ports: []discoveryv1.EndpointPort{{Name: ptr.String("https"), Port: ptr.Int32(6443)},
+				{Name: ptr.String("any")}},
 		}
 		// The API server may have created its own already.
 		_ = own.Delete(ctx, kubernetesService, metav1.DeleteOptions{})
@@ -118,14 +121,16 @@ func TestAudiencesOfTheAPIServer(t *testing.T) {
 		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + ".sig"
 	}
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(token(`{"aud":["https://kubernetes.default.svc","api"]}`)+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(token(`{"aud":["https://kubernetes.default.svc","api"]}`)+"\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {
 		config rest.Config
 		want   []string
 	}{
-		"file":     {rest.Config{BearerTokenFile: file, BearerToken: "other"}, []string{"https://kubernetes.default.svc", "api"}},
+		"file": {rest.Config{BearerTokenFile: file, BearerToken: "other"},
+			[]string{"https://kubernetes.default.svc", "api"}},
 		"one":      {rest.Config{BearerToken: token(`{"aud":"api"}`)}, []string{"api"}},
 		"none":     {rest.Config{BearerToken: token(`{}`)}, nil},
 		"no token": {rest.Config{}, nil},

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// listener limits the open connections. At the limit it evicts the one with the lowest priority, so that a new connection never
-// waits.
+// listener limits the open connections. At the limit it evicts the one with the lowest priority, so that a new
+// connection never waits.
 type listener struct {
 	net.Listener
 	limit int
@@ -66,13 +66,14 @@ func (l *listener) admit(accepted net.Conn) *conn {
 	return c
 }
 
-// lowest returns the connection to evict: first those without a request, then those that are not authorized, then idle ones;
-// among equals the oldest. It returns nil if none may be evicted.
+// lowest returns the connection to evict: first those without a request, then those that are not authorized, then
+// idle ones; among equals the oldest. It returns nil if none may be evicted.
 func (l *listener) lowest() *conn {
 	var lowest *conn
 	for c := range l.open {
 		p := c.priority()
-		if p < neverEvicted && (lowest == nil || p < lowest.priority() || p == lowest.priority() && c.sequence < lowest.sequence) {
+		if p < neverEvicted && (lowest == nil || p < lowest.priority() ||
+			p == lowest.priority() && c.sequence < lowest.sequence) {
 			lowest = c
 		}
 	}

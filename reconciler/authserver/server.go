@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package authserver serves HTTP to clients inside the cluster that authenticate with tokens of ServiceAccounts, which the API server
-// reviews: a pipeline that requests a verdict, a pod that requests its placement.
+// Package authserver serves HTTP to clients inside the cluster that authenticate with tokens of ServiceAccounts,
+// which the API server reviews: a pipeline that requests a verdict, a pod that requests its placement.
 //
 // Its invariants:
 //   - A new connection never waits for an old one. At the limit, the one with the lowest priority is evicted.
@@ -65,7 +65,8 @@ func ServeListener(ctx context.Context, listener net.Listener, certificate strin
 		return errors.Join(fmt.Errorf("reading the certificate in %s: %w", certificate, err), listener.Close())
 	}
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: headerWithin, ReadTimeout: readWithin, WriteTimeout: writeWithin, IdleTimeout: idleFor,
+		Handler: handler, ReadHeaderTimeout: headerWithin, ReadTimeout: readWithin, WriteTimeout: writeWithin,
+		IdleTimeout:    idleFor,
 		MaxHeaderBytes: maxHeader,
 		ConnState:      limited.setState, ConnContext: limited.withConn,
 	}

@@ -26,7 +26,8 @@ func begin(t *testing.T, certificate string) string {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- ServeListener(ctx, listener, certificate, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+		ended <- ServeListener(ctx, listener, certificate,
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -60,7 +61,8 @@ func mount(t *testing.T, dir string) *tls.Config {
 
 func get(t *testing.T, url string, config *tls.Config) (int, error) {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: 5 * time.Second}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true},
+		Timeout: 5 * time.Second}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -111,7 +111,8 @@ func newScene(t *testing.T) *scene {
 	for i, name := range []string{"stable", "canary", "impostor", "plain", "leaving"} {
 		p := s.pod(name)
 		p.Generation, p.Revision = int64(i+1), fmt.Sprintf("cart-%05d", i+1)
-		p.Annotations = map[string]string{v1alpha1.AnnotationRuntime: "pekko", v1alpha1.AnnotationEntityTypes: "Cart", v1alpha1.AnnotationPlacement: "enforce"}
+		p.Annotations = map[string]string{v1alpha1.AnnotationRuntime: "pekko", v1alpha1.AnnotationEntityTypes: "Cart",
+			v1alpha1.AnnotationPlacement: "enforce"}
 		if name == "plain" {
 			p.Annotations, p.ServiceUID = nil, "uid-of-one-without-a-plan"
 		}
@@ -122,18 +123,21 @@ func newScene(t *testing.T) *scene {
 	}
 	s.pods = of
 	s.placer = cluster.NewPlacer(cluster.PlacerOptions{
-		Client: ours.ShardPlacements(namespace), Plans: plans, Metrics: cluster.NewMetrics(fakeServices{}), Now: func() time.Time { return s.now },
+		Client: ours.ShardPlacements(namespace), Plans: plans, Metrics: cluster.NewMetrics(fakeServices{}),
+		Now:     func() time.Time { return s.now },
 		Traffic: s, Loads: noLoads{}, Services: fakeServices{},
 	})
 	mux := http.NewServeMux()
 	mux.Handle(web.Path, (&web.Handler{
-		Plans: plans, Guard: web.NewAccess(kube, kube, of), Warn: func(message string, args ...any) { t.Error(message, args) }, Stopping: t.Context().Done(),
+		Plans: plans, Guard: web.NewAccess(kube, kube, of),
+		Warn: func(message string, args ...any) { t.Error(message, args) }, Stopping: t.Context().Done(),
 	}).Init())
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	s.at = server.URL
 	s.layout = canary.Layout{
-		UID: "uid-cart", Declared: v1alpha1.Stateful{Runtime: v1alpha1.RuntimePekko, EntityTypes: []string{"Cart"}, Shards: 10, Placement: v1alpha1.PlacementEnforce},
+		UID: "uid-cart", Declared: v1alpha1.Stateful{Runtime: v1alpha1.RuntimePekko, EntityTypes: []string{"Cart"},
+			Shards: 10, Placement: v1alpha1.PlacementEnforce},
 		Members: []canary.LayoutMember{
 			{Address: "pekko://cart@10.0.0.1:7355", Pod: "stable", Revision: "cart-00001", Status: "Up"},
 			{Address: "pekko://cart@10.0.0.2:7355", Pod: "canary", Revision: "cart-00002", Status: "Up"},
@@ -145,11 +149,13 @@ func newScene(t *testing.T) *scene {
 // pod creates a pod, and returns it as the informer would.
 func (s *scene) pod(name string) *pods.Pod {
 	s.Helper()
-	_, err := s.kube.CoreV1().ServiceAccounts(namespace).Create(s.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := s.kube.CoreV1().ServiceAccounts(namespace).Create(s.Context(),
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	must(s.T, err)
 	p, err := s.kube.CoreV1().Pods(namespace).Create(s.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       corev1.PodSpec{ServiceAccountName: name, Containers: []corev1.Container{{Name: "user-container", Image: "none"}}},
+		Spec: corev1.PodSpec{ServiceAccountName: name,
+			Containers: []corev1.Container{{Name: "user-container", Image: "none"}}},
 	}, metav1.CreateOptions{})
 	must(s.T, err)
 	return &pods.Pod{Namespace: namespace, Name: name, UID: p.UID, Service: "cart", ServiceUID: "uid-cart"}
@@ -162,9 +168,11 @@ func (s *scene) token(account, pod, audience string) string {
 	if pod != "" {
 		p, err := s.kube.CoreV1().Pods(namespace).Get(s.Context(), pod, metav1.GetOptions{})
 		must(s.T, err)
-		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod, UID: p.UID}
+		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod,
+			UID: p.UID}
 	}
-	answer, err := s.kube.CoreV1().ServiceAccounts(namespace).CreateToken(s.Context(), account, request, metav1.CreateOptions{})
+	answer, err := s.kube.CoreV1().ServiceAccounts(namespace).CreateToken(s.Context(), account, request,
+		metav1.CreateOptions{})
 	must(s.T, err)
 	return answer.Status.Token
 }
@@ -181,7 +189,8 @@ func (s *scene) get(token, path string, headers ...string) (status int, etag, bo
 
 func (s *scene) open(token, path string, headers ...string) *http.Response {
 	s.Helper()
-	r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.at+"/v1/namespaces/"+namespace+"/services/"+path, nil)
+	r, err := http.NewRequestWithContext(s.Context(), http.MethodGet,
+		s.at+"/v1/namespaces/"+namespace+"/services/"+path, nil)
 	must(s.T, err)
 	r.Header.Set("Authorization", "Bearer "+token)
 	for header := range slices.Chunk(headers, 2) {
@@ -203,7 +212,8 @@ func (s *scene) plan(p *cluster.Placer) *canary.Placement {
 // place makes a plan with a percentage for the canary, and waits until it is served.
 func (s *scene) place(percent int64) {
 	s.Helper()
-	s.shares = []lifecycle.Share{{Revision: "cart-00001", Percent: 100 - percent}, {Revision: "cart-00002", Percent: percent}}
+	s.shares = []lifecycle.Share{{Revision: "cart-00001", Percent: 100 - percent},
+		{Revision: "cart-00002", Percent: percent}}
 	s.plan(s.placer)
 }
 
@@ -279,7 +289,8 @@ func TestAPodWaitsForAChange(t *testing.T) {
 	// Nothing changes, so nothing is written.
 	s.place(20)
 	s.now = s.now.Add(-time.Hour) // a restored backup, or a clock that was set back
-	if status, etag, _ := s.get(token, "cart/placement?wait=1s", "If-None-Match", first); status != http.StatusNotModified || etag != first {
+	if status, etag, _ := s.get(token, "cart/placement?wait=1s", "If-None-Match",
+		first); status != http.StatusNotModified || etag != first {
 		t.Errorf("%d with ETag %s, want 304", status, etag)
 	}
 	changed := make(chan string, 1)

@@ -45,7 +45,8 @@ func serves(t *testing.T, wantPath, name string) netip.AddrPort {
 	t.Helper()
 	body := file(t, name)
 	return node(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet || r.URL.Path != wantPath || r.Header.Get("Authorization") != "" || r.Header.Get("Cookie") != "" {
+		if r.Method != http.MethodGet || r.URL.Path != wantPath || r.Header.Get("Authorization") != "" ||
+			r.Header.Get("Cookie") != "" {
 			t.Errorf("%s %s with %v", r.Method, r.URL, r.Header)
 		}
 		_, _ = w.Write(body)
@@ -59,17 +60,21 @@ func TestMembers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.SelfNode != "pekko://shop@10.0.0.7:25520" || got.Leader != got.SelfNode || got.Oldest != got.Leader || len(got.Members) != 3 {
+	if got.SelfNode != "pekko://shop@10.0.0.7:25520" || got.Leader != got.SelfNode || got.Oldest != got.Leader ||
+		len(got.Members) != 3 {
 		t.Errorf("%+v", got)
 	}
 	up := []bool{got.Members[0].Up(), got.Members[1].Up(), got.Members[2].Up()}
-	if !reflect.DeepEqual(up, []bool{true, true, false}) || got.Members[1].NodeUID.String() != "8107441938571260163" || got.Members[1].Roles[1] != "rev-cart-00002" {
+	if !reflect.DeepEqual(up, []bool{true, true, false}) || got.Members[1].NodeUID.String() != "8107441938571260163" ||
+		got.Members[1].Roles[1] != "rev-cart-00002" {
 		t.Errorf("%+v", got.Members)
 	}
-	if len(got.Unreachable) != 1 || got.Unreachable[0].Node != "pekko://shop@10.0.0.8:25520" || len(got.Unreachable[0].ObservedBy) != 1 {
+	if len(got.Unreachable) != 1 || got.Unreachable[0].Node != "pekko://shop@10.0.0.8:25520" ||
+		len(got.Unreachable[0].ObservedBy) != 1 {
 		t.Errorf("%+v", got.Unreachable)
 	}
-	if got, err := m.Members(t.Context(), serves(t, "/cluster/members", "forming.json")); err != nil || len(got.Members) != 0 || got.Leader != "" {
+	if got, err := m.Members(t.Context(), serves(t, "/cluster/members", "forming.json")); err != nil ||
+		len(got.Members) != 0 || got.Leader != "" {
 		t.Errorf("before the node joins: %+v, %v", got, err)
 	}
 }
@@ -77,10 +82,12 @@ func TestMembers(t *testing.T) {
 func TestShards(t *testing.T) {
 	t.Parallel()
 	m := NewManagement()
-	if got, err := m.Shards(t.Context(), serves(t, "/cluster/shards/Cart", "shards.json"), "Cart"); err != nil || !reflect.DeepEqual(got, []string{"7", "42"}) {
+	if got, err := m.Shards(t.Context(), serves(t, "/cluster/shards/Cart", "shards.json"), "Cart"); err != nil ||
+		!reflect.DeepEqual(got, []string{"7", "42"}) {
 		t.Errorf("%v, %v", got, err)
 	}
-	if got, err := m.Shards(t.Context(), serves(t, "/cluster/shards/Cart", "shards-failed.json"), "Cart"); err == nil || got != nil {
+	if got, err := m.Shards(t.Context(), serves(t, "/cluster/shards/Cart", "shards-failed.json"), "Cart"); err == nil ||
+		got != nil {
 		t.Errorf("with a failed shard: %v, %v", got, err)
 	}
 	empty := node(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"regions":[]}`)) })
@@ -109,11 +116,15 @@ func TestInvalidResponses(t *testing.T) {
 		"a redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://"+target.String()+"/cluster/members", http.StatusFound)
 		}, "302"},
-		"not JSON":         {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, "the response is not valid"},
-		"the wrong type":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"members":"x"}`)) }, "the response is not valid"},
-		"a large response": {func(w http.ResponseWriter, _ *http.Request) { flood(w, `{"selfNode":"`, "0123456789abcdef") }, "larger than"},
-		"no route":         {http.NotFound, "404"},
-		"truncated JSON":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"members":[`)) }, "unexpected end"},
+		"not JSON": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
+			"the response is not valid"},
+		"the wrong type": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"members":"x"}`)) },
+			"the response is not valid"},
+		"a large response": {func(w http.ResponseWriter, _ *http.Request) { flood(w, `{"selfNode":"`, "0123456789abcdef") },
+			"larger than"},
+		"no route": {http.NotFound, "404"},
+		"truncated JSON": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"members":[`)) },
+			"unexpected end"},
 	} {
 		_, err := NewManagement().Members(t.Context(), node(t, c.answer))
 		if err == nil || !strings.Contains(err.Error(), c.says) {
@@ -190,7 +201,8 @@ func TestDomainEvents(t *testing.T) {
 			flood(w, "data:", "xxxxxxxxxxxxxxxx")
 		},
 	} {
-		if err := NewManagement().Events(t.Context(), node(t, answer), func(string) {}); err == nil || !strings.Contains(err.Error(), says) {
+		if err := NewManagement().Events(t.Context(), node(t, answer), func(string) {}); err == nil ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)
 		}
 	}

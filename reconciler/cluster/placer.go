@@ -76,8 +76,8 @@ type Placer struct {
 // latest is a plan that this process knows.
 type latest struct {
 	plan *v1alpha1.ShardPlacement
-	// issued: this process has given a plan of the Service its version. The first one always gets a new version, even with the
-	// same content: clients ignore lower ones, and a restored backup brings one back.
+	// issued: this process has given a plan of the Service its version. The first one always gets a new version, even
+	// with the same content: clients ignore lower ones, and a restored backup brings one back.
 	issued bool
 }
 
@@ -89,9 +89,9 @@ func NewPlacer(o PlacerOptions) *Placer {
 // nameOf a Service's plan. A Service that is created anew has another one.
 func nameOf(service types.UID) string { return "service-" + string(service) }
 
-// Place makes the plan of a cluster from where its shards are, and stores it if it differs from the last one. The plan of a
-// cluster that does not ask for one any more is deleted. Place returns how far the cluster follows its plan; nil if that is
-// unknown.
+// Place makes the plan of a cluster from where its shards are, and stores it if it differs from the last one. The
+// plan of a cluster that does not ask for one any more is deleted. Place returns how far the cluster follows its
+// plan; nil if that is unknown.
 func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l cluster.Layout) (*cluster.Placement, error) {
 	if l.Declared.Placement == "" {
 		p.Metrics.forget(key)
@@ -136,7 +136,8 @@ func (p *Placer) Place(ctx context.Context, key types.NamespacedName, l cluster.
 func (p *Placer) last(ctx context.Context, service types.UID) (*v1alpha1.ShardPlacement, error) {
 	known := p.known(service)
 	// While another process had the lead, it may have written the plan anew; and anybody may have deleted it.
-	if cached := p.Plans.Get(service); known.plan != nil && cached != nil && cached.ResourceVersion == known.plan.ResourceVersion {
+	if cached := p.Plans.Get(service); known.plan != nil && cached != nil &&
+		cached.ResourceVersion == known.plan.ResourceVersion {
 		return known.plan, nil
 	}
 	stored, err := p.Client.Get(ctx, nameOf(service), metav1.GetOptions{})
@@ -153,7 +154,8 @@ func (p *Placer) last(ctx context.Context, service types.UID) (*v1alpha1.ShardPl
 }
 
 func (p *Placer) write(
-	ctx context.Context, key types.NamespacedName, service types.UID, last *v1alpha1.ShardPlacement, next v1alpha1.ShardPlacementStatus,
+	ctx context.Context, key types.NamespacedName, service types.UID, last *v1alpha1.ShardPlacement,
+	next v1alpha1.ShardPlacementStatus,
 ) error {
 	object := &v1alpha1.ShardPlacement{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.PlacementKind.Kind},

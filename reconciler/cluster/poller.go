@@ -74,8 +74,8 @@ type View interface {
 	SawCluster(service types.NamespacedName, observed observer.Part)
 }
 
-// Planner takes where all shards are, if all members answered and form one cluster. It returns how far the cluster follows its
-// plan, or nil if that is unknown. Placer implements it.
+// Planner takes where all shards are, if all members answered and form one cluster. It returns how far the cluster
+// follows its plan, or nil if that is unknown. Placer implements it.
 type Planner interface {
 	Place(ctx context.Context, service types.NamespacedName, l cluster.Layout) (*cluster.Placement, error)
 }
@@ -253,8 +253,8 @@ func (p *Poller) States() map[lifecycle.ClusterState]int {
 	return out
 }
 
-// Polled returns when the last poll of a Service's cluster began, and the version of what was observed last. A poll that
-// failed counts, too: what waits for one must not wait for ever.
+// Polled returns when the last poll of a Service's cluster began, and the version of what was observed last. A poll
+// that failed counts, too: what waits for one must not wait for ever.
 func (p *Poller) Polled(service types.NamespacedName) (began time.Time, version string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -307,7 +307,8 @@ func (p *Poller) poll(ctx context.Context, key types.NamespacedName) time.Durati
 	if p.Planner != nil && o.Whole() {
 		placement, err := p.Planner.Place(ctx, key, cluster.LayoutOf(c.uid, pods, answers))
 		if err != nil && ctx.Err() == nil {
-			logging.FromContext(ctx).Warnw("Could not plan the placement of a cluster; retrying with the next poll", "service", key, "error", err)
+			logging.FromContext(ctx).Warnw("Could not plan the placement of a cluster; retrying with the next poll", "service",
+				key, "error", err)
 		}
 		placement.AddTo(&state)
 	}
@@ -344,8 +345,8 @@ func size(c lifecycle.Cluster) int {
 	return n
 }
 
-// verified returns the pods that belong to the Service and declare a cluster. It also counts the pods that only claim to belong
-// to it.
+// verified returns the pods that belong to the Service and declare a cluster. It also counts the pods that only claim
+// to belong to it.
 func (p *Poller) verified(
 	ctx context.Context, key types.NamespacedName, uid types.UID,
 ) (out []*cluster.Pod, refused int, err error) {

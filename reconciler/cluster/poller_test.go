@@ -42,10 +42,12 @@ type bench struct {
 }
 
 func newBench() *bench {
-	b := &bench{leads: true, sequence: 7, polls: map[string]int{}, services: map[types.NamespacedName]service.Declared{cart: {UID: "uid-cart", Stateful: true}}}
+	b := &bench{leads: true, sequence: 7, polls: map[string]int{},
+		services: map[types.NamespacedName]service.Declared{cart: {UID: "uid-cart", Stateful: true}}}
 	for _, ip := range []string{"10.0.0.1", "10.0.0.2"} {
 		b.pods = append(b.pods, &pods.Pod{
-			Namespace: "shop", Name: "pod-" + ip, UID: types.UID(ip), IP: ip, Ready: true, Service: "cart", ServiceUID: "uid-cart", Revision: "cart-00001",
+			Namespace: "shop", Name: "pod-" + ip, UID: types.UID(ip), IP: ip, Ready: true, Service: "cart",
+			ServiceUID: "uid-cart", Revision: "cart-00001",
 			Annotations: map[string]string{v1alpha1.AnnotationRuntime: "pekko", v1alpha1.AnnotationEntityTypes: "Cart,Order"},
 		})
 	}
@@ -144,7 +146,8 @@ func TestPoll(t *testing.T) {
 		t.Errorf("next poll after %s", again)
 	}
 	v, p := b.view(t), b.last()
-	if v.Base != 7 || v.State != lifecycle.ClusterReady || v.Settled || p.Owner != "uid-cart" || !p.Volatile || p.Name != lifecycle.ObjectCluster || p.Version != "1" {
+	if v.Base != 7 || v.State != lifecycle.ClusterReady || v.Settled || p.Owner != "uid-cart" || !p.Volatile ||
+		p.Name != lifecycle.ObjectCluster || p.Version != "1" {
 		t.Errorf("%+v %+v", p, v)
 	}
 	if b.polls["partial"] != 1 || w.States()[lifecycle.ClusterReady] != 1 {
@@ -177,8 +180,9 @@ func TestSkippedPods(t *testing.T) {
 		"pods of another owner": {func(b *bench) { b.owned = &pods.RefusedError{Why: "is not"} }, "unanswered", true},
 		"owner lookup fails":    {func(b *bench) { b.owned = errors.New("no answer") }, "failed", false},
 		"another Service":       {func(b *bench) { b.pods[0].ServiceUID, b.pods[1].ServiceUID = "x", "x" }, "complete", true},
-		"nothing declared":      {func(b *bench) { b.pods[0].Annotations, b.pods[1].Annotations = nil, nil }, "complete", true},
-		"no management port":    {func(b *bench) { custom(b.pods[0]); custom(b.pods[1]) }, "complete", true},
+		"nothing declared": {func(b *bench) { b.pods[0].Annotations, b.pods[1].Annotations = nil, nil }, "complete",
+			true},
+		"no management port": {func(b *bench) { custom(b.pods[0]); custom(b.pods[1]) }, "complete", true},
 	} {
 		b := newBench()
 		c.change(b)
@@ -291,14 +295,18 @@ func TestEveryPodIsAskedForThePlannedTypes(t *testing.T) {
 		old, latest := b.pods[0], b.pods[1]
 		old.Generation, latest.Generation = 1, 2
 		old.Annotations = map[string]string{v1alpha1.AnnotationRuntime: "pekko", v1alpha1.AnnotationEntityTypes: "Cart"}
-		latest.Annotations = map[string]string{v1alpha1.AnnotationRuntime: "pekko", v1alpha1.AnnotationEntityTypes: "Cart,Till"}
+		latest.Annotations = map[string]string{v1alpha1.AnnotationRuntime: "pekko",
+			v1alpha1.AnnotationEntityTypes: "Cart,Till"}
 		if mode != "" {
 			latest.Annotations[v1alpha1.AnnotationPlacement] = mode
 		}
 		w := b.poller()
 		w.sweep(t.Context())
 		w.poll(t.Context(), cart)
-		if asked := slices.ContainsFunc(b.asked, func(a string) bool { return strings.HasPrefix(a, "Till "+old.IP) }); asked != (mode != "") {
+		if asked := slices.ContainsFunc(b.asked, func(a string) bool {
+			return strings.HasPrefix(a,
+				"Till "+old.IP)
+		}); asked != (mode != "") {
 			t.Errorf("placement %q: asked %v", mode, b.asked)
 		}
 	}

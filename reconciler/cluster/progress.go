@@ -24,8 +24,9 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 var (
 	targetShards = describe("target_shards",
 		"Shards that the Revision must own according to the plan, by entity type.", "kn_revision_name", "entity_type")
-	pendingMoves = describe("pending_moves", "Shards that are not where the plan wants them, by entity type.", "entity_type")
-	movesTotal   = describe("moves_total",
+	pendingMoves = describe("pending_moves", "Shards that are not where the plan wants them, by entity type.",
+		"entity_type")
+	movesTotal = describe("moves_total",
 		"Shards that moved from one living member to another, as seen by this replica, by entity type.", "entity_type")
 	converged = describe("converged",
 		"1 if every shard that has an owner is where the plan wants it; 0 if not. Absent while a new leader cannot know.")
@@ -46,8 +47,8 @@ func NewMetrics(leader Leader) *Metrics {
 
 var _ prometheus.Collector = (*Metrics)(nil)
 
-// Update takes the layout of a cluster from a poll, and its plan. It returns how far the cluster follows the plan; nil if that is
-// unknown. inherited says whether the cluster had a plan before this process made one.
+// Update takes the layout of a cluster from a poll, and its plan. It returns how far the cluster follows the plan;
+// nil if that is unknown. inherited says whether the cluster had a plan before this process made one.
 func (m *Metrics) Update(
 	key types.NamespacedName, l cluster.Layout, plan v1alpha1.ShardPlacementStatus, inherited bool, at time.Time,
 ) *cluster.Placement {
@@ -69,7 +70,10 @@ func (m *Metrics) forget(key types.NamespacedName) {
 func (m *Metrics) keep() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.clusters, func(key types.NamespacedName, _ *cluster.Progress) bool { return !m.leader.IsLeaderFor(key) })
+	maps.DeleteFunc(m.clusters, func(key types.NamespacedName,
+		_ *cluster.Progress) bool {
+		return !m.leader.IsLeaderFor(key)
+	})
 }
 
 // Describe implements prometheus.Collector.
@@ -88,7 +92,8 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 			continue
 		}
 		gauge := func(d *prometheus.Desc, v int, labels ...string) {
-			to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), append([]string{key.Namespace, key.Name}, labels...)...)
+			to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v),
+				append([]string{key.Namespace, key.Name}, labels...)...)
 		}
 		for of, n := range c.Targets {
 			gauge(targetShards, n, of.Revision, of.EntityType)
@@ -96,7 +101,8 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		followed := 1
 		for _, entityType := range slices.Sorted(maps.Keys(c.Pending)) {
 			gauge(pendingMoves, c.Pending[entityType], entityType)
-			to <- prometheus.MustNewConstMetric(movesTotal, prometheus.CounterValue, float64(c.Moves[entityType]), key.Namespace, key.Name, entityType)
+			to <- prometheus.MustNewConstMetric(movesTotal, prometheus.CounterValue, float64(c.Moves[entityType]),
+				key.Namespace, key.Name, entityType)
 			if c.Pending[entityType] > 0 {
 				followed = 0
 			}

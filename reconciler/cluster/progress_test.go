@@ -84,10 +84,12 @@ canary_placement_target_shards{entity_type="Cart",k8s_namespace_name="shop",kn_r
 	following := func(of cluster.Layout, pending, moves int) {
 		t.Helper()
 		p := m.Update(key, of, next, false, start)
-		if p.Pending != pending || p.Moves != moves || p.Coordinator != "" || p.Required["cart-00001"] != 95 || p.Required["cart-00002"] != 5 {
+		if p.Pending != pending || p.Moves != moves || p.Coordinator != "" || p.Required["cart-00001"] != 95 ||
+			p.Required["cart-00002"] != 5 {
 			t.Errorf("got %+v, want %d pending and %d moves", p, pending, moves)
 		}
-		if split := []lifecycle.Share{{Revision: "cart-00001", Percent: 95}, {Revision: "cart-00002", Percent: 5}}; !slices.Equal(p.Split, split) {
+		if split := []lifecycle.Share{{Revision: "cart-00001", Percent: 95},
+			{Revision: "cart-00002", Percent: 5}}; !slices.Equal(p.Split, split) {
 			t.Errorf("the plan is for %v, want %v", p.Split, split)
 		}
 	}
@@ -130,12 +132,14 @@ canary_placement_target_shards{entity_type="Cart",k8s_namespace_name="shop",kn_r
 	}
 }
 
-// Nothing moves while a member joins. The plan then names the present owners, but the Revisions do not have their shares yet.
+// Nothing moves while a member joins. The plan then names the present owners, but the Revisions do not have their
+// shares yet.
 func TestAHeldPlanIsNotFollowed(t *testing.T) {
 	t.Parallel()
 	for _, free := range []bool{false, true} {
 		l := twoRevisions(100)
-		l.Members = append(l.Members, cluster.LayoutMember{Address: "pekko://cart@10.0.0.3:7355", Pod: "third", Revision: "cart-00002", Status: "Joining"})
+		l.Members = append(l.Members, cluster.LayoutMember{Address: "pekko://cart@10.0.0.3:7355", Pod: "third",
+			Revision: "cart-00002", Status: "Joining"})
 		if free {
 			delete(l.Owners["Cart"], "0")
 			l.Owners["Cart"]["north"] = l.Members[0].Address
@@ -157,7 +161,8 @@ func TestAShardThatIsNoNumberIsNamedOnce(t *testing.T) {
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}
 	m := NewMetrics(always)
 	l := twoRevisions(100)
-	for _, owned := range []map[string]string{{"0": l.Members[0].Address, "north": l.Members[0].Address}, {"0": l.Members[0].Address}} {
+	for _, owned := range []map[string]string{{"0": l.Members[0].Address, "north": l.Members[0].Address},
+		{"0": l.Members[0].Address}} {
 		l.Owners["Cart"] = owned
 		next, err := cluster.Plan(l, split(100), nil, nil)
 		if err != nil {
@@ -169,8 +174,8 @@ func TestAShardThatIsNoNumberIsNamedOnce(t *testing.T) {
 	}
 }
 
-// A shard that no member names any more has ended, not moved. This goes for free-form ids, and for numbers that a runtime names only
-// while they have entities.
+// A shard that no member names any more has ended, not moved. This goes for free-form ids, and for numbers that a
+// runtime names only while they have entities.
 func TestAShardThatEndedIsNotPending(t *testing.T) {
 	t.Parallel()
 	for _, ended := range []string{"north", "7"} {
@@ -199,8 +204,8 @@ func TestAShardThatEndedIsNotPending(t *testing.T) {
 	}
 }
 
-// A new leader finds that the last shards have no owner: they are on their way, or were never used. It cannot tell these apart until a
-// hand-over would be over.
+// A new leader finds that the last shards have no owner: they are on their way, or were never used. It cannot tell
+// these apart until a hand-over would be over.
 func TestANewLeaderWaitsForShardsOnTheirWay(t *testing.T) {
 	t.Parallel()
 	key := types.NamespacedName{Namespace: "shop", Name: "cart"}

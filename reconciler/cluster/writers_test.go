@@ -106,7 +106,8 @@ func TestAConflictWithABackupIsIssuedAnew(t *testing.T) {
 	}
 }
 
-// Clients ignore lower versions, so a leader whose clock was set back still issues a higher one after the plan was deleted.
+// Clients ignore lower versions, so a leader whose clock was set back still issues a higher one after the plan was
+// deleted.
 func TestADeletedPlanComesBackWithAHigherVersion(t *testing.T) {
 	s := newScene(t)
 	s.place(20)

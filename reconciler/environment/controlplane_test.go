@@ -65,12 +65,15 @@ func newStage(t *testing.T) *stage {
 	t.Helper()
 	plane := controlplane.Start(t)
 	cfg := plane.Config()
-	s := &stage{T: t, ctx: t.Context(), plane: plane, events: &journal.Record{}, ns: "fleet", rules: lifecycle.DefaultRules}
-	s.definitions, s.objects, s.kube = apiextensions.NewForConfigOrDie(cfg), dynamic.NewForConfigOrDie(cfg), kubernetes.NewForConfigOrDie(cfg)
+	s := &stage{T: t, ctx: t.Context(), plane: plane, events: &journal.Record{}, ns: "fleet",
+		rules: lifecycle.DefaultRules}
+	s.definitions, s.objects, s.kube = apiextensions.NewForConfigOrDie(cfg), dynamic.NewForConfigOrDie(cfg),
+		kubernetes.NewForConfigOrDie(cfg)
 	var err error
 	s.clients, err = client.New(cfg)
 	must(t, err)
-	_, err = s.kube.CoreV1().Namespaces().Create(s.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}}, metav1.CreateOptions{})
+	_, err = s.kube.CoreV1().Namespaces().Create(s.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.ns}},
+		metav1.CreateOptions{})
 	must(t, err)
 	return s
 }
@@ -111,7 +114,8 @@ func (s *stage) start() {
 			Options: observer.Options{Ledger: l, Now: time.Now}, Registry: registry, Baselines: observer.NewBaselines(baselines),
 			Presence: presence, Metadata: metadata.NewForConfigOrDie(cfg),
 		},
-		Discovery: discovery.NewDiscoveryClientForConfigOrDie(admin), Dynamic: dynamic.NewForConfigOrDie(cfg), Settings: s, Markers: baselines,
+		Discovery: discovery.NewDiscoveryClientForConfigOrDie(admin), Dynamic: dynamic.NewForConfigOrDie(cfg), Settings: s,
+		Markers: baselines,
 	})
 	must(s.T, registry.LeadAll())
 	registry.Start(ctx, &sync.WaitGroup{}, s.watch)
@@ -132,12 +136,14 @@ func (s *stage) allow() {
 	s.Helper()
 	_, err := s.kube.RbacV1().ClusterRoles().Create(s.ctx, &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "environments"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}}},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"},
+			Verbs: []string{"get", "list", "watch"}}},
 	}, metav1.CreateOptions{})
 	must(s.T, err)
 	_, err = s.kube.RbacV1().ClusterRoleBindings().Create(s.ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "environments"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "environments"},
-		Subjects: []rbacv1.Subject{{Kind: "User", Name: "environments"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "environments"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "environments"},
+		Subjects:   []rbacv1.Subject{{Kind: "User", Name: "environments"}},
 	}, metav1.CreateOptions{})
 	must(s.T, err)
 }
@@ -152,10 +158,12 @@ func (s *stage) define(group, kind, plural string, chosen bool) schema.GroupVers
 	crd := &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: group, Scope: scope, Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, Plural: plural, Singular: strings.ToLower(kind)},
+			Group: group, Scope: scope, Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, Plural: plural,
+				Singular: strings.ToLower(kind)},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: "v1", Served: true, Storage: true, Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve}},
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object",
+					XPreserveUnknownFields: &preserve}},
 			}},
 		},
 	}
@@ -174,7 +182,8 @@ func (s *stage) define(group, kind, plural string, chosen bool) schema.GroupVers
 
 func (s *stage) create(gvr schema.GroupVersionResource, kind, name string, more map[string]any) {
 	s.Helper()
-	o := map[string]any{"apiVersion": gvr.GroupVersion().String(), "kind": kind, "metadata": map[string]any{"name": name}, "spec": map[string]any{"size": "small"}}
+	o := map[string]any{"apiVersion": gvr.GroupVersion().String(), "kind": kind, "metadata": map[string]any{"name": name},
+		"spec": map[string]any{"size": "small"}}
 	for k, v := range more {
 		o[k] = v
 	}
@@ -182,12 +191,14 @@ func (s *stage) create(gvr schema.GroupVersionResource, kind, name string, more 
 		m["name"] = name
 	}
 	s.until("the object is created", func() bool {
-		_, err := s.objects.Resource(gvr).Namespace(s.ns).Create(s.ctx, &unstructured.Unstructured{Object: o}, metav1.CreateOptions{})
+		_, err := s.objects.Resource(gvr).Namespace(s.ns).Create(s.ctx, &unstructured.Unstructured{Object: o},
+			metav1.CreateOptions{})
 		return err == nil
 	})
 }
 
-func (s *stage) edit(gvr schema.GroupVersionResource, name string, change func(o map[string]any), subresources ...string) {
+func (s *stage) edit(gvr schema.GroupVersionResource, name string, change func(o map[string]any),
+	subresources ...string) {
 	s.Helper()
 	s.until("the object is changed", func() bool {
 		o, err := s.objects.Resource(gvr).Namespace(s.ns).Get(s.ctx, name, metav1.GetOptions{})
@@ -209,15 +220,18 @@ func (s *stage) ready(gvr schema.GroupVersionResource, name string) {
 	s.edit(gvr, name, func(o map[string]any) {
 		generation, _, _ := unstructured.NestedInt64(o, "metadata", "generation")
 		o["status"] = map[string]any{"conditions": []any{
-			map[string]any{"type": "Ready", "status": "True", "reason": "Available", "observedGeneration": generation, "lastTransitionTime": "2026-11-01T00:00:00Z"},
-			map[string]any{"type": "Synced", "status": "True", "reason": "ReconcileSuccess", "observedGeneration": generation, "lastTransitionTime": "2026-11-01T00:00:00Z"},
+			map[string]any{"type": "Ready", "status": "True", "reason": "Available", "observedGeneration": generation,
+				"lastTransitionTime": "2026-11-01T00:00:00Z"},
+			map[string]any{"type": "Synced", "status": "True", "reason": "ReconcileSuccess", "observedGeneration": generation,
+				"lastTransitionTime": "2026-11-01T00:00:00Z"},
 		}}
 	}, "status")
 }
 
 func (s *stage) remove(gvr schema.GroupVersionResource, name string) {
 	s.Helper()
-	if err := s.objects.Resource(gvr).Namespace(s.ns).Delete(s.ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := s.objects.Resource(gvr).Namespace(s.ns).Delete(s.ctx, name, metav1.DeleteOptions{}); err != nil &&
+		!apierrors.IsNotFound(err) {
 		s.Fatal(err)
 	}
 }
@@ -278,7 +292,8 @@ func TestLifeOfEnvironments(t *testing.T) {
 	s.announced("Platform/old", "EnvironmentModified", "EnvironmentDeleted")
 
 	// A definition is removed with its objects.
-	if err := s.definitions.ApiextensionsV1().CustomResourceDefinitions().Delete(s.ctx, "nopclusters.nop.crossplane.io", metav1.DeleteOptions{}); err != nil {
+	if err := s.definitions.ApiextensionsV1().CustomResourceDefinitions().Delete(s.ctx, "nopclusters.nop.crossplane.io",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s.announced("NopCluster/eu", "CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted")
@@ -306,7 +321,8 @@ func TestDeletedEnvironmentWaitsForWhatIsBeneath(t *testing.T) {
 	time.Sleep(time.Second)
 	s.announced("Platform/p", "CrossplaneClusterCreated", "EnvironmentCreated")
 	s.remove(beneath, "t")
-	s.announced("Platform/p", "CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted", "CrossplaneClusterCreated")
+	s.announced("Platform/p", "CrossplaneClusterCreated", "EnvironmentCreated", "EnvironmentDeleted",
+		"CrossplaneClusterCreated")
 }
 
 // controlled lets a CompositeResourceDefinition control a definition.
@@ -318,7 +334,8 @@ func (s *stage) controlled(name string) {
 			return false
 		}
 		yes := true
-		crd.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apiextensions.crossplane.io/v1", Kind: "CompositeResourceDefinition", Name: name, UID: "x", Controller: &yes}}
+		crd.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apiextensions.crossplane.io/v1",
+			Kind: "CompositeResourceDefinition", Name: name, UID: "x", Controller: &yes}}
 		_, err = s.definitions.ApiextensionsV1().CustomResourceDefinitions().Update(s.ctx, crd, metav1.UpdateOptions{})
 		return err == nil
 	})
@@ -372,7 +389,8 @@ func TestDefinitionsThatAreNotServedBlockNoOther(t *testing.T) {
 	s.define("dead.example.com", "Dead", "deads", true)
 	s.marked("dead.dead.example.com", environment.Readable)
 	s.until("no version is served", func() bool {
-		crd, err := s.definitions.ApiextensionsV1().CustomResourceDefinitions().Get(s.ctx, "deads.dead.example.com", metav1.GetOptions{})
+		crd, err := s.definitions.ApiextensionsV1().CustomResourceDefinitions().Get(s.ctx, "deads.dead.example.com",
+			metav1.GetOptions{})
 		if err != nil {
 			return false
 		}
@@ -383,7 +401,8 @@ func TestDefinitionsThatAreNotServedBlockNoOther(t *testing.T) {
 	s.create(kind, "Cluster", "c", nil)
 	s.ready(kind, "c")
 	s.announced("Cluster/c", "EnvironmentCreated")
-	must(t, s.definitions.ApiextensionsV1().CustomResourceDefinitions().Delete(s.ctx, "clusters.fleet.example.com", metav1.DeleteOptions{}))
+	must(t, s.definitions.ApiextensionsV1().CustomResourceDefinitions().Delete(s.ctx, "clusters.fleet.example.com",
+		metav1.DeleteOptions{}))
 	s.announced("Cluster/c", "EnvironmentCreated", "EnvironmentDeleted")
 	s.marked("cluster.fleet.example.com", environment.Absent)
 }

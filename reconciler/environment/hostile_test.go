@@ -21,12 +21,16 @@ import (
 // An end waits for what cannot be read, for example because a conversion webhook does not answer, and not for ever.
 func TestEndDoesNotWaitForeverForWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
 	defer server.Close()
 	config := &rest.Config{Host: server.URL}
 	now := time.Now()
 	k := NewKind(Options{
-		Shared:    observer.Shared{Options: observer.Options{Now: func() time.Time { return now }}, Metadata: metadata.NewForConfigOrDie(config)},
+		Shared: observer.Shared{Options: observer.Options{Now: func() time.Time { return now }},
+			Metadata: metadata.NewForConfigOrDie(config)},
 		Discovery: discovery.NewDiscoveryClientForConfigOrDie(config), Settings: defaults{},
 	}, schema.GroupKind{}, Target{})
 	m := memory{kind: k, EnvironmentMemory: lifecycle.EnvironmentMemory{
@@ -42,7 +46,8 @@ func TestEndDoesNotWaitForeverForWhatCannotBeRead(t *testing.T) {
 	}
 	now = now.Add(lifecycle.DefaultRules.EnvironmentDeletedWithin)
 	r, err = waited.End(t.Context(), now)
-	if err != nil || r.Wait || len(r.Transitions) != 1 || r.Transitions[0].Environment.Beneath != lifecycle.BeneathUnknown {
+	if err != nil || r.Wait || len(r.Transitions) != 1 ||
+		r.Transitions[0].Environment.Beneath != lifecycle.BeneathUnknown {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -54,8 +59,10 @@ func TestWhatAnObjectMayName(t *testing.T) {
 	elsewhere := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "namespace": "others"}
 	climbing := map[string]any{"apiVersion": "example.com/v1", "kind": "Thing", "name": "../secrets/kubeconfig"}
 	u := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster", "metadata": map[string]any{"namespace": "mine", "name": "c"},
-		"spec": map[string]any{"controlPlaneRef": secret, "resourceRef": secret, "resourceRefs": []any{secret, elsewhere, climbing}},
+		"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster",
+		"metadata": map[string]any{"namespace": "mine", "name": "c"},
+		"spec": map[string]any{"controlPlaneRef": secret, "resourceRef": secret,
+			"resourceRefs": []any{secret, elsewhere, climbing}},
 	}}
 	o := object{u}
 	if ref := o.controlPlane(); ref != nil {

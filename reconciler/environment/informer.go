@@ -63,7 +63,8 @@ func (w *Watch) inform(ctx context.Context, k *watched, at Target) {
 		log.Errorw("Environments cannot be watched", "kind", k.of, "error", err)
 		return
 	}
-	if err := informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}); err != nil { // tried reports them
+	// tried reports them
+	if err := informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}); err != nil {
 		log.Errorw("Environments cannot be watched", "kind", k.of, "error", err)
 		return
 	}

@@ -199,10 +199,11 @@ const (
 	controlPlaneEvery = time.Minute
 )
 
-// snapshot composes an environment. It asks the API server for what the object itself does not have, and returns how soon
-// it must ask again, 0 for not at all: if that fails, or if what was asked for may change by itself. The environment's own
-// events do not wait for it.
-func (k *Kind) snapshot(ctx context.Context, key types.NamespacedName, m lifecycle.EnvironmentMemory, v value, version string) (s lifecycle.EnvironmentSnapshot, again time.Duration) {
+// snapshot composes an environment. It asks the API server for what the object itself does not have, and returns how
+// soon it must ask again, 0 for not at all: if that fails, or if what was asked for may change by itself. The
+// environment's own events do not wait for it.
+func (k *Kind) snapshot(ctx context.Context, key types.NamespacedName, m lifecycle.EnvironmentMemory, v value,
+	version string) (s lifecycle.EnvironmentSnapshot, again time.Duration) {
 	s = v.Facts
 	s.Version, s.Excluded = version, k.excluded(v)
 	if s.Excluded || m.Removed {

@@ -84,7 +84,8 @@ func (m memory) End(ctx context.Context, at time.Time) (observer.Result, error) 
 		orphaned, all := lifecycle.Orphaned(m.Resources)
 		m.Kept = all
 		left, unreadable := m.kind.reader.left(ctx, m.Resources)
-		if now := m.kind.reader.now(); left != nil && (!waiting || now.Sub(since) < m.kind.settings.Rules().EnvironmentDeletedWithin) {
+		if now := m.kind.reader.now(); left != nil &&
+			(!waiting || now.Sub(since) < m.kind.settings.Rules().EnvironmentDeletedWithin) {
 			if !waiting {
 				m.EnvironmentMemory.Waits = maps.Clone(m.EnvironmentMemory.Waits)
 				if m.EnvironmentMemory.Waits == nil {
@@ -92,7 +93,8 @@ func (m memory) End(ctx context.Context, at time.Time) (observer.Result, error) 
 				}
 				m.EnvironmentMemory.Waits[waitBeneath] = now
 			}
-			return observer.Result{Memory: m, Wait: true, Wake: now.Add(beneathAgain(now.Sub(m.EnvironmentMemory.Waits[waitBeneath])))}, nil
+			return observer.Result{Memory: m, Wait: true,
+				Wake: now.Add(beneathAgain(now.Sub(m.EnvironmentMemory.Waits[waitBeneath])))}, nil
 		}
 		if s.BeneathReason = beneath(orphaned, left, unreadable); s.BeneathReason != "" {
 			s.Beneath = lifecycle.BeneathUnknown

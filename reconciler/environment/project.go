@@ -95,8 +95,10 @@ func (p projector) transform(obj any) (any, error) {
 		return obj, nil
 	}
 	return &stored{
-		ObjectMeta: metav1.ObjectMeta{Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(), ResourceVersion: u.GetResourceVersion()},
-		part:       observer.Part{Name: partObject, Version: u.GetResourceVersion(), Root: true, Owner: u.GetUID(), Value: p.project(u)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(),
+			ResourceVersion: u.GetResourceVersion()},
+		part: observer.Part{Name: partObject, Version: u.GetResourceVersion(), Root: true, Owner: u.GetUID(),
+			Value: p.project(u)},
 	}, nil
 }
 
@@ -144,8 +146,8 @@ func (o object) text(paths ...string) string {
 	return ""
 }
 
-// bounded is what is kept of a text: no credentials, and no more than the limit. Cut off first, a URL would not show that it
-// has some.
+// bounded is what is kept of a text: no credentials, and no more than the limit. Cut off first, a URL would not show
+// that it has some.
 func bounded(s string, limit int) string { return text.Truncate(text.WithoutCredentials(s), limit) }
 
 // list returns the maps in the list at a path.
@@ -163,8 +165,8 @@ func (o object) list(path ...string) []map[string]any {
 	return out
 }
 
-// field returns the first of these fields that is a text, bounded. If none is and one of them has something else in it, a
-// note says that it is left out: a version that is written as a number may have lost a digit.
+// field returns the first of these fields that is a text, bounded. If none is and one of them has something else in
+// it, a note says that it is left out: a version that is written as a number may have lost a digit.
 func (o object) field(notes *[]string, what string, paths ...string) string {
 	if s := o.text(paths...); s != "" {
 		return s
@@ -178,8 +180,8 @@ func (o object) field(notes *[]string, what string, paths ...string) string {
 	return ""
 }
 
-// url returns the first of these fields that is an address, as an absolute URI. If none is, a note says what is wrong with
-// the first that should be one.
+// url returns the first of these fields that is an address, as an absolute URI. If none is, a note says what is wrong
+// with the first that should be one.
 func (o object) url(notes *[]string, paths ...string) string {
 	wrong := ""
 	for _, p := range paths {

@@ -53,7 +53,8 @@ func (w *Watch) tried(ctx context.Context, k *watched, err error) {
 	case MayNotRead:
 		log.Warnw("Environments of this kind are not watched: the controller may not read them; docs/environments.md says how to allow it", "kind", k.of, "error", err)
 	case CannotReadNow:
-		log.Warnw("Environments of this kind cannot be read at the moment; events about them come later", "kind", k.of, "error", err)
+		log.Warnw("Environments of this kind cannot be read at the moment; events about them come later", "kind", k.of,
+			"error", err)
 	}
 }
 
@@ -82,7 +83,8 @@ func (w *Watch) mark(ctx context.Context) (done bool) {
 		}
 		if err := w.Markers.SetCondition(ctx, k.marker(), r.condition()); err != nil {
 			if done = false; !apierrors.IsNotFound(err) { // the marker may not be written yet
-				logging.FromContext(ctx).Warnw("Could not write down whether a kind of environments can be read; trying again", "kind", k.of, "error", err)
+				logging.FromContext(ctx).Warnw("Could not write down whether a kind of environments can be read; trying again",
+					"kind", k.of, "error", err)
 			}
 			continue
 		}

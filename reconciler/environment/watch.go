@@ -174,8 +174,8 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 }
 
-// ensure returns a kind with its observer, which leads for what is led already. Its keys may be in the queue at once, so the
-// kind is known before anybody processes them.
+// ensure returns a kind with its observer, which leads for what is led already. Its keys may be in the queue at once,
+// so the kind is known before anybody processes them.
 func (w *Watch) ensure(ctx context.Context, of schema.GroupKind) *watched {
 	w.mu.Lock()
 	defer w.mu.Unlock()

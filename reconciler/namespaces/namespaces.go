@@ -78,7 +78,8 @@ func (n *Informer) cached(name string) (map[string]string, bool) {
 	return nil, false
 }
 
-// EnvironmentOf returns the environment of a namespace, as events without a setting of their source have it. It never blocks.
+// EnvironmentOf returns the environment of a namespace, as events without a setting of their source have it. It never
+// blocks.
 func (n *Informer) EnvironmentOf(namespace string) string {
 	if labels, _ := n.cached(namespace); labels[delivery.EnvironmentLabel] != "" {
 		return labels[delivery.EnvironmentLabel]

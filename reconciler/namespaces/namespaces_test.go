@@ -23,7 +23,8 @@ import (
 
 func labelledNamespace(name string, labels map[string]string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
 	}
 }
 
@@ -66,7 +67,8 @@ func TestUncachedNamespaceIsFetched(t *testing.T) {
 		exists, fails bool
 		asked         int
 	}{
-		"old": {"dev", true, false, 0}, "new": {"prod", true, false, 1}, "none": {"", false, false, 1}, "silent": {"", false, true, 1},
+		"old": {"dev", true, false, 0}, "new": {"prod", true, false, 1}, "none": {"", false, false, 1},
+		"silent": {"", false, true, 1},
 	} {
 		asked = 0
 		labels, exists, err := n.Labels(context.Background(), name)
@@ -80,7 +82,8 @@ func TestChangedLabelsAreReported(t *testing.T) {
 	t.Parallel()
 	reports := 0
 	h := changes(func(string) { reports++ })
-	was, same, is := labelledNamespace("a", nil), labelledNamespace("a", map[string]string{}), labelledNamespace("a", map[string]string{"stage": "prod"})
+	was, same, is := labelledNamespace("a", nil), labelledNamespace("a", map[string]string{}),
+		labelledNamespace("a", map[string]string{"stage": "prod"})
 	h.OnAdd(was, true)
 	h.OnUpdate(was, same)
 	if reports != 0 || maps.Equal(was.Labels, is.Labels) {
@@ -104,7 +107,8 @@ func TestNamespaceLabelsAreBounded(t *testing.T) {
 	if err := metav1.AddMetaToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	n := of(cache.NewStore(cache.MetaNamespaceKeyFunc), fake.NewSimpleMetadataClient(scheme, labelledNamespace("many", all)))
+	n := of(cache.NewStore(cache.MetaNamespaceKeyFunc),
+		fake.NewSimpleMetadataClient(scheme, labelledNamespace("many", all)))
 	check := func(labels map[string]string) {
 		t.Helper()
 		size := 0
@@ -132,7 +136,8 @@ func TestNamespaceLabelsAreBounded(t *testing.T) {
 func TestEnvironmentOfANamespace(t *testing.T) {
 	t.Parallel()
 	store := cache.NewStore(cache.MetaNamespaceKeyFunc)
-	for name, labels := range map[string]map[string]string{"named": {delivery.EnvironmentLabel: "blue"}, "unnamed": {"stage": "dev"}} {
+	for name, labels := range map[string]map[string]string{"named": {delivery.EnvironmentLabel: "blue"},
+		"unnamed": {"stage": "dev"}} {
 		if err := store.Add(labelledNamespace(name, labels)); err != nil {
 			t.Fatal(err)
 		}

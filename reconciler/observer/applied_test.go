@@ -67,10 +67,13 @@ func (r *replica) fold() {
 // see reports a Service whose traffic all goes to one Revision.
 func (r *replica) see(version, revision string, ready bool) {
 	r.ob.Update(cart, Part{Name: "service", Version: version, Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{
-		Ready: ready, Route: &lifecycle.Route{Effective: true, Traffic: []lifecycle.Share{{Revision: revision, Percent: 100}}},
+		Ready: ready, Route: &lifecycle.Route{Effective: true,
+			Traffic: []lifecycle.Share{{Revision: revision, Percent: 100}}},
 		Revisions: map[string]lifecycle.Revision{
-			"cart-1": {Name: "cart-1", Template: "cart-1", Generation: 1, Ready: true}, "cart-2": {Name: "cart-2", Template: "cart-2", Generation: 2, Ready: true},
-			"cart-3": {Name: "cart-3", Template: "cart-3", Generation: 3, Ready: true}, "cart-4": {Name: "cart-4", Template: "cart-4", Generation: 4, Ready: true},
+			"cart-1": {Name: "cart-1", Template: "cart-1", Generation: 1, Ready: true},
+			"cart-2": {Name: "cart-2", Template: "cart-2", Generation: 2, Ready: true},
+			"cart-3": {Name: "cart-3", Template: "cart-3", Generation: 3, Ready: true},
+			"cart-4": {Name: "cart-4", Template: "cart-4", Generation: 4, Ready: true},
 		},
 	}})
 	r.fold()
@@ -119,7 +122,8 @@ func TestSplitsFoldedWithAStaleLedger(t *testing.T) {
 			learns(second, entries)
 			second.see("5", "cart-4", true)
 			second.fold()
-			if now, former := primaries(t, entries); now != "cart-4" || !slices.Equal(former, []string{"cart-1", "cart-2", "cart-3"}) {
+			if now, former := primaries(t, entries); now != "cart-4" ||
+				!slices.Equal(former, []string{"cart-1", "cart-2", "cart-3"}) {
 				t.Errorf("primary %s, former primaries %q", now, former)
 			}
 		})
@@ -151,7 +155,8 @@ func TestSplitsFoldedBeforeTheLeadWasLost(t *testing.T) {
 	}
 	r.lead()
 	r.see("4", "cart-4", true)
-	if now, former := primaries(t, entries); now != "cart-4" || !slices.Equal(former, []string{"cart-1", "cart-2", "cart-3"}) {
+	if now, former := primaries(t, entries); now != "cart-4" ||
+		!slices.Equal(former, []string{"cart-1", "cart-2", "cart-3"}) {
 		t.Errorf("primary %s, former primaries %q", now, former)
 	}
 }
@@ -169,9 +174,11 @@ func TestMergedUpdatesAreRewound(t *testing.T) {
 			}
 			// Nothing is folded for a while, because writes fail.
 			r.ob.Update(cart, Part{Name: "service", Version: "3", Root: true, Owner: "uid-x", Value: lifecycle.Snapshot{
-				Ready: true, Route: &lifecycle.Route{Effective: true, Traffic: []lifecycle.Share{{Revision: "cart-3", Percent: 100}}},
+				Ready: true, Route: &lifecycle.Route{Effective: true,
+					Traffic: []lifecycle.Share{{Revision: "cart-3", Percent: 100}}},
 				Revisions: map[string]lifecycle.Revision{
-					"cart-1": {Name: "cart-1", Template: "cart-1", Generation: 1, Ready: true}, "cart-3": {Name: "cart-3", Template: "cart-3", Generation: 3, Ready: true},
+					"cart-1": {Name: "cart-1", Template: "cart-1", Generation: 1, Ready: true},
+					"cart-3": {Name: "cart-3", Template: "cart-3", Generation: 3, Ready: true},
 				},
 			}})
 			for i := range maxHistory + 3 {

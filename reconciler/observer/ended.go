@@ -60,12 +60,13 @@ func (f *fold) journalEnds(present types.UID, at time.Time) (endings, error) {
 type endings struct {
 	// wait says that the end of an object that had its name must wait, and it must wait with it.
 	wait bool
-	// replaced says that it is gone without anything told of it, and that events tell already of the object that has its name now.
-	// Its events would come after those, and look like events of that one.
+	// replaced says that it is gone without anything told of it, and that events tell already of the object that has its
+	// name now. Its events would come after those, and look like events of that one.
 	replaced bool
 }
 
 // journaled reports whether the ledger has an entry of an object.
 func (f *fold) journaled(uid types.UID) bool {
-	return uid == "" || slices.ContainsFunc(f.entries(), func(e *v1alpha1.CDEventSubject) bool { return e.Spec.UID == uid })
+	return uid == "" || slices.ContainsFunc(f.entries(),
+		func(e *v1alpha1.CDEventSubject) bool { return e.Spec.UID == uid })
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/test/sim/store"
 )
 
-// leader starts an observer that leads, from what the ledger has. The API server says that live is the present object. The
-// function reconciles the object once.
+// leader starts an observer that leads, from what the ledger has. The API server says that live is the present
+// object. The function reconciles the object once.
 func leader(t *testing.T, entries *store.Store, live types.UID) (o *Observer, fold func()) {
 	t.Helper()
 	router := &asked{}
@@ -70,8 +70,8 @@ func TestRemovedObjectStaysRemoved(t *testing.T) {
 	}
 }
 
-// A list from a cache that lags shows an object that was replaced before anything was told of it. Events tell already of the object
-// that has its name now, so nothing is told of it any more.
+// A list from a cache that lags shows an object that was replaced before anything was told of it. Events tell already
+// of the object that has its name now, so nothing is told of it any more.
 func TestNothingIsToldOfAnObjectAfterTheOneThatReplacedIt(t *testing.T) {
 	entries := store.New()
 	first, fold := leader(t, entries, "new")

@@ -53,7 +53,8 @@ type fold struct {
 func (f *fold) recovering(run func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			logging.FromContext(f.ctx).Errorw("Folding an object panicked, which is a bug: please report it", "key", f.key, "panic", p, "stack", string(debug.Stack()))
+			logging.FromContext(f.ctx).Errorw("Folding an object panicked, which is a bug: please report it", "key", f.key,
+				"panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("folding %s panicked: %v", f.key, p)
 		}
 	}()

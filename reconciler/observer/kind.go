@@ -13,8 +13,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// Kind is a watched kind. It knows what its objects consist of, what is remembered of them, and what counts as a transition; the
-// observer knows none of this. A kind may also implement Confirmer and Positioned.
+// Kind is a watched kind. It knows what its objects consist of, what is remembered of them, and what counts as a
+// transition; the observer knows none of this. A kind may also implement Confirmer and Positioned.
 type Kind interface {
 	// APIVersion and Name are those of the kind, as in "Service".
 	APIVersion() string
@@ -35,8 +35,8 @@ type Kind interface {
 	Recall(stored []byte) (Memory, error)
 }
 
-// Confirmer is a Kind of which something is announced that depends on how long a state has lasted. Of other kinds, such a
-// transition (Result.Unsure) is never confirmed.
+// Confirmer is a Kind of which something is announced that depends on how long a state has lasted. Of other kinds,
+// such a transition (Result.Unsure) is never confirmed.
 type Confirmer interface {
 	Kind
 	// Current asks the API server, and whatever else the parts come from, whether they are the present state of an
@@ -128,8 +128,8 @@ type Result struct {
 	Unsure time.Time
 	// Wait says that something is missing to decide. The state is folded again later.
 	Wait bool
-	// Lagging says that the API server is known to be ahead of the caches. The object is folded again soon, even if no update comes that
-	// shows anything else.
+	// Lagging says that the API server is known to be ahead of the caches. The object is folded again soon, even if no
+	// update comes that shows anything else.
 	Lagging bool
 }
 

@@ -37,8 +37,8 @@ type Metrics interface {
 	Merged(updates int)
 }
 
-// Restarter is notified when the API server went back in time, as after restoring a backup. What this process remembers may then
-// never have happened.
+// Restarter is notified when the API server went back in time, as after restoring a backup. What this process
+// remembers may then never have happened.
 type Restarter interface {
 	Reverted()
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// partList holds parts by name, in order. Most objects have few, and a process keeps those of all of them: a map takes three times the room.
+// partList holds parts by name, in order. Most objects have few, and a process keeps those of all of them: a map
+// takes three times the room.
 type partList []Part
 
 func (l partList) find(name string) (int, bool) {

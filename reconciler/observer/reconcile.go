@@ -87,7 +87,8 @@ func (o *Observer) begin(ctx context.Context, key types.NamespacedName, since ti
 	f = &fold{
 		ctx: ctx, o: o, track: t, key: key, since: since, now: now, confirmed: t.confirmed,
 		steps: t.steps(now), past: slices.Clone(t.past), consumed: map[uint64]bool{},
-		unsaved: t.unsaved, waiting: map[types.UID]map[lifecycle.Wait]time.Time{}, doubtful: t.filled, patient: t.held.IsZero() || now.Sub(t.held) < holdFor,
+		unsaved: t.unsaved, waiting: map[types.UID]map[lifecycle.Wait]time.Time{}, doubtful: t.filled,
+		patient: t.held.IsZero() || now.Sub(t.held) < holdFor,
 	}
 	maps.Copy(f.waiting, t.waiting)
 	t.folding = true
@@ -126,7 +127,10 @@ func (o *Observer) end(f *fold) bool {
 		}
 		t.waiting = f.waiting
 		known := f.remembered()
-		maps.DeleteFunc(t.waiting, func(uid types.UID, w map[lifecycle.Wait]time.Time) bool { return len(w) == 0 || !known[uid] })
+		maps.DeleteFunc(t.waiting, func(uid types.UID,
+			w map[lifecycle.Wait]time.Time) bool {
+			return len(w) == 0 || !known[uid]
+		})
 		maps.DeleteFunc(t.unsaved, func(uid string, _ unsaved) bool { return !known[types.UID(uid)] })
 		if len(t.waiting) == 0 {
 			t.waiting = nil

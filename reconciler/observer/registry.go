@@ -16,8 +16,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/emitter/ledger"
 )
 
-// Watch watches a kind, several kinds that come and go, or a part of a kind that no informer sees. Its package makes it, and
-// cmd/controller lists it.
+// Watch watches a kind, several kinds that come and go, or a part of a kind that no informer sees. Its package makes
+// it, and cmd/controller lists it.
 type Watch interface {
 	// Name is how logs and metrics call it, as in "Services".
 	Name() string
@@ -39,9 +39,9 @@ type Elected interface {
 	Demoted(b reconciler.Bucket)
 }
 
-// Registry holds the observers of all watched kinds. They lead for the same objects, because one election decides for all: the
-// controller that Elects wraps takes part in it. A Registry exists before what needs to know who leads. It is safe for
-// concurrent use.
+// Registry holds the observers of all watched kinds. They lead for the same objects, because one election decides for
+// all: the controller that Elects wraps takes part in it. A Registry exists before what needs to know who leads. It
+// is safe for concurrent use.
 type Registry struct {
 	reconciler.LeaderAwareFuncs
 

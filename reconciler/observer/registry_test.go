@@ -46,7 +46,8 @@ func TestRegistryLeadsWithAllKinds(t *testing.T) {
 	r := NewRegistry()
 	var got []string
 	watch := func(group string) *Observer {
-		return r.Observe(Options{Kind: &of{group: group}, Ledger: ledger.New(nil, nil, nil), Now: time.Now}, keys{group, &got})
+		return r.Observe(Options{Kind: &of{group: group}, Ledger: ledger.New(nil, nil, nil), Now: time.Now},
+			keys{group, &got})
 	}
 	var notified elections
 	r.OnElection(&notified)
@@ -68,7 +69,8 @@ func TestRegistryLeadsWithAllKinds(t *testing.T) {
 	r.Notify(ledger.Key{Group: "b.example.com", Kind: "Cluster", Namespace: cart.Namespace, Name: cart.Name})
 	r.Notify(ledger.Key{Group: "c.example.com", Kind: "Cluster", Namespace: cart.Namespace, Name: cart.Name})
 	r.Requeue(func(key types.NamespacedName) bool { return key == cart })
-	if want := []string{"b.example.com cart", "a.example.com slow cart", "b.example.com slow cart"}; !slices.Equal(got, want) {
+	if want := []string{"b.example.com cart", "a.example.com slow cart", "b.example.com slow cart"}; !slices.Equal(got,
+		want) {
 		t.Errorf("%q are enqueued, want %q", got, want)
 	}
 	r.Demote(reconciler.UniversalBucket())

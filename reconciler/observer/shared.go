@@ -29,8 +29,8 @@ type Shared struct {
 	Settings Settings
 }
 
-// Observe adds an observer of a kind to the Registry. Its baseline, which the ledger keeps under this name, is taken now: objects
-// of a kind that is installed later are news.
+// Observe adds an observer of a kind to the Registry. Its baseline, which the ledger keeps under this name, is taken
+// now: objects of a kind that is installed later are news.
 func (s Shared) Observe(ctx context.Context, kind Kind, baseline string, q Queue) *Observer {
 	o := s.Options
 	o.Kind, o.Since = kind, s.Baselines.Since(baseline)

@@ -18,7 +18,8 @@ type BaselineStore interface {
 	Since(ctx context.Context, kind string) (time.Time, error)
 }
 
-// Baselines says since when the objects of each kind are announced. Older ones are the baseline, of which nothing is announced.
+// Baselines says since when the objects of each kind are announced. Older ones are the baseline, of which nothing is
+// announced.
 type Baselines struct {
 	store  BaselineStore
 	synced []cache.InformerSynced
@@ -51,10 +52,11 @@ func (b *Baselines) Since(kind string) func(context.Context) (time.Time, error) 
 	}
 }
 
-// take reads since when objects of a kind are announced until there is an answer, which the store keeps. An object that appears
-// later is then news.
+// take reads since when objects of a kind are announced until there is an answer, which the store keeps. An object
+// that appears later is then news.
 func take(ctx context.Context, since func(context.Context) (time.Time, error)) {
-	_ = wait.PollUntilContextCancel(ctx, retryAfter, true, func(ctx context.Context) (bool, error) { // ends with an error only with ctx
+	// ends with an error only with ctx
+	_ = wait.PollUntilContextCancel(ctx, retryAfter, true, func(ctx context.Context) (bool, error) {
 		_, err := since(ctx)
 		return err == nil, nil
 	})

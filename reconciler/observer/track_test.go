@@ -116,7 +116,8 @@ func TestFillKeepsKnownParts(t *testing.T) {
 	tr := newTrack("")
 	tr.add(part("3"), time.Now())
 	tr.fill(Parts{"route": part("9"), "service": root("x", "8")})
-	if _, ok := tr.base.get("route"); ok || tr.base.parts()["service"].Version != "8" || !tr.filled || !slices.Contains(tr.past, "uid-x") {
+	if _, ok := tr.base.get("route"); ok || tr.base.parts()["service"].Version != "8" || !tr.filled ||
+		!slices.Contains(tr.past, "uid-x") {
 		t.Errorf("%+v", tr)
 	}
 }

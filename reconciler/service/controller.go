@@ -65,7 +65,8 @@ func (w *Watch) Run(ctx context.Context) {
 	}, w.Stop)
 }
 
-// OnChange has f called with each Service of which the caches gain or lose a part. It must not block. Call OnChange before Run.
+// OnChange has f called with each Service of which the caches gain or lose a part. It must not block. Call OnChange
+// before Run.
 func (w *Watch) OnChange(f func(types.NamespacedName)) { w.changed = append(w.changed, f) }
 
 func (w *Watch) notify(service types.NamespacedName) {
@@ -88,7 +89,8 @@ type Polls interface {
 	Polled(service types.NamespacedName) (began time.Time, version string)
 }
 
-// UsePolls has a Service's cluster polled again before something is announced that depends on how long its state has lasted.
+// UsePolls has a Service's cluster polled again before something is announced that depends on how long its state has
+// lasted.
 func (w *Watch) UsePolls(p Polls) { w.kind.usePolls(p) }
 
 // Keys lists the Services that the caches hold any part of.

@@ -18,7 +18,8 @@ import (
 
 // Current implements observer.Confirmer. It reads the objects that say how a Service is: itself, its Route, and the
 // DomainMappings that are not Ready. Its cluster must have been polled since.
-func (k *Kind) Current(ctx context.Context, key types.NamespacedName, parts observer.Parts, at time.Time) (bool, error) {
+func (k *Kind) Current(ctx context.Context, key types.NamespacedName, parts observer.Parts, at time.Time) (bool,
+	error) {
 	if !k.polledSince(key, parts[lifecycle.ObjectCluster], at) {
 		return false, nil
 	}
@@ -59,7 +60,8 @@ func (k *Kind) polledSince(key types.NamespacedName, cluster observer.Part, at t
 }
 
 // reader returns how to read the object of a part, nil if it need not be read.
-func (k *Kind) reader(key types.NamespacedName, name string, part observer.Part) func(context.Context) (metav1.Object, error) {
+func (k *Kind) reader(key types.NamespacedName, name string, part observer.Part) func(context.Context) (metav1.Object,
+	error) {
 	get := metav1.GetOptions{}
 	domain, isDomain := strings.CutPrefix(name, partDomain)
 	switch {

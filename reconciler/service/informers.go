@@ -24,7 +24,8 @@ func (k *Kind) watch(ctx context.Context, ob *observer.Observer, changed func(ty
 	factory := externalversions.NewSharedInformerFactoryWithOptions(k.client, 0, externalversions.WithTransform(k.Project))
 	v1 := factory.Serving().V1()
 	informers := []cache.SharedIndexInformer{
-		v1.Services().Informer(), v1.Routes().Informer(), v1.Revisions().Informer(), factory.Serving().V1beta1().DomainMappings().Informer(),
+		v1.Services().Informer(), v1.Routes().Informer(), v1.Revisions().Informer(),
+		factory.Serving().V1beta1().DomainMappings().Informer(),
 	}
 
 	synced := make([]cache.InformerSynced, 0, len(informers))
@@ -67,8 +68,8 @@ func rootIndex(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// indexValues are what the objects of Services are indexed by: an index keeps a map for each value, which takes more room than the
-// few objects of one Service. With a hundred thousand Revisions, a value has a hundred.
+// indexValues are what the objects of Services are indexed by: an index keeps a map for each value, which takes more
+// room than the few objects of one Service. With a hundred thousand Revisions, a value has a hundred.
 var indexValues = func() (all [1024]string) {
 	for i := range all {
 		all[i] = strconv.Itoa(i)

@@ -28,7 +28,8 @@ import (
 // resources are what is watched.
 var resources = []schema.GroupVersionResource{
 	servingv1.SchemeGroupVersion.WithResource("services"), servingv1.SchemeGroupVersion.WithResource("routes"),
-	servingv1.SchemeGroupVersion.WithResource("revisions"), servingv1beta1.SchemeGroupVersion.WithResource("domainmappings"),
+	servingv1.SchemeGroupVersion.WithResource("revisions"),
+	servingv1beta1.SchemeGroupVersion.WithResource("domainmappings"),
 }
 
 // definitions are the CustomResourceDefinitions that must exist.
@@ -66,7 +67,8 @@ type Kind struct {
 // NewKind returns the kind without caches. Carried are the annotations that events need;
 // served says whether there is such a kind; rules are asked for with every transition.
 func NewKind(client versioned.Interface, carried []string, served func() bool, rules func() lifecycle.Rules) *Kind {
-	return &Kind{client: client, projects: projector{carried: carried, clusterDomain: network.GetClusterDomainName()}, served: served, rules: rules}
+	return &Kind{client: client, projects: projector{carried: carried, clusterDomain: network.GetClusterDomainName()},
+		served: served, rules: rules}
 }
 
 // Project is the cache.TransformFunc of the caches. It returns what they hold of an object.
@@ -134,7 +136,8 @@ func (k *Kind) has(key types.NamespacedName) bool {
 	})
 }
 
-// belonging returns what a cache holds that belongs to a Service: the object of the same name, and those that the index finds.
+// belonging returns what a cache holds that belongs to a Service: the object of the same name, and those that the
+// index finds.
 func belonging(indexer cache.Indexer, key types.NamespacedName, name string) []*stored {
 	found, err := indexer.ByIndex(byRoot, indexValueOf(key))
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/knative-cdevents/knative-cdevents/lifecycle"
 )
 
-// maxMessage and maxReason are how many bytes of a condition's message and reason are kept. Serving's definitions limit neither.
+// maxMessage and maxReason are how many bytes of a condition's message and reason are kept. Serving's definitions
+// limit neither.
 const (
 	maxMessage = 512
 	maxReason  = 253

@@ -69,6 +69,7 @@ func (v *Verdicts) Reached(key types.NamespacedName, service types.UID, verdict 
 	v.held[key] = h
 	v.serial++
 	v.updates.Update(key, observer.Part{
-		Name: lifecycle.ObjectVerdicts, Version: strconv.FormatUint(v.serial, 10), Owner: service, Value: h.all, Volatile: true,
+		Name: lifecycle.ObjectVerdicts, Version: strconv.FormatUint(v.serial, 10), Owner: service, Value: h.all,
+		Volatile: true,
 	})
 }

@@ -36,7 +36,8 @@ type Objects interface {
 	Requeue(these func(types.NamespacedName) bool)
 }
 
-// Changes passes on changes of sources. Objects are processed again if a source may be due to receive their current state.
+// Changes passes on changes of sources. Objects are processed again if a source may be due to receive their current
+// state.
 type Changes struct {
 	recipients Recipients
 	filters    Remembers
@@ -49,7 +50,8 @@ type Changes struct {
 }
 
 // NewChanges returns Changes for the sources of a lister.
-func NewChanges(recipients Recipients, filters Remembers, router Router, objects Objects, sources Lister, system string) *Changes {
+func NewChanges(recipients Recipients, filters Remembers, router Router, objects Objects, sources Lister,
+	system string) *Changes {
 	return &Changes{
 		recipients: recipients, filters: filters, router: router, objects: objects, sources: sources, system: system,
 		pending: batch{every: batchEvery},
@@ -122,7 +124,8 @@ func (c *Changes) visible(s *v1alpha1.CDEventSource) string {
 	return s.Namespace
 }
 
-// Relabelled takes a namespace that is new or has other labels: a source that receives the current state may select it now.
+// Relabelled takes a namespace that is new or has other labels: a source that receives the current state may select
+// it now.
 func (c *Changes) Relabelled(namespace string) {
 	if slices.ContainsFunc(c.sources.All(), func(s *v1alpha1.CDEventSource) bool {
 		return s.Spec.Replay == v1alpha1.ReplayCurrent && s.Spec.NamespaceSelector != nil

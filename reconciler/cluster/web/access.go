@@ -52,8 +52,8 @@ type Access struct {
 	callers *cache.LRUExpireCache
 }
 
-// NewAccess reviews recently accepted tokens with known, and all others with unknown. Give each client its own rate limit,
-// so that invalid tokens do not delay known ones.
+// NewAccess reviews recently accepted tokens with known, and all others with unknown. Give each client its own rate
+// limit, so that invalid tokens do not delay known ones.
 func NewAccess(known, unknown kubernetes.Interface, p Pods) *Access {
 	return &Access{
 		reviews: authserver.NewReviews(known, unknown, Audience, howTo, rememberMost), pods: p,
@@ -79,7 +79,8 @@ func (a *Access) Check(r *http.Request, service types.NamespacedName) (*pods.Pod
 	of := a.pods.Of(service)
 	i := slices.IndexFunc(of, func(p *pods.Pod) bool { return p.UID == who.uid })
 	if i < 0 || who.namespace != service.Namespace || of[i].Name != who.name {
-		return nil, &authserver.RefusedError{Status: http.StatusForbidden, Message: fmt.Sprintf("pod %s/%s is not a pod of Service %s", who.namespace, who.name, service)}
+		return nil, &authserver.RefusedError{Status: http.StatusForbidden,
+			Message: fmt.Sprintf("pod %s/%s is not a pod of Service %s", who.namespace, who.name, service)}
 	}
 	pod := of[i]
 	if !pod.Deleting.IsZero() || pod.Over() {
@@ -98,7 +99,8 @@ func (a *Access) Check(r *http.Request, service types.NamespacedName) (*pods.Pod
 }
 
 // Declared implements Guard. Pods that declare no cluster at all do not count: the controller does not plan for them.
-func (a *Access) Declared(ctx context.Context, service types.NamespacedName, uid types.UID) (mode v1alpha1.PlacementMode, revision string, err error) {
+func (a *Access) Declared(ctx context.Context, service types.NamespacedName,
+	uid types.UID) (mode v1alpha1.PlacementMode, revision string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, authserver.ReviewWithin)
 	defer cancel()
 	newest := int64(-1)
@@ -123,7 +125,8 @@ func (a *Access) Declared(ctx context.Context, service types.NamespacedName, uid
 func (a *Access) caller(r *http.Request) (caller, error) {
 	token := authserver.Token(r)
 	if token == "" {
-		return caller{}, &authserver.RefusedError{Status: http.StatusUnauthorized, Message: "a token is required, as `Authorization: Bearer`; " + howTo}
+		return caller{}, &authserver.RefusedError{Status: http.StatusUnauthorized,
+			Message: "a token is required, as `Authorization: Bearer`; " + howTo}
 	}
 	digest := authserver.DigestOf(token)
 	if stored, _ := a.callers.Get(digest); stored != nil {
@@ -132,7 +135,8 @@ func (a *Access) caller(r *http.Request) (caller, error) {
 		}
 	}
 	var who caller
-	err := a.reviews.Review(r, token, func(_ context.Context, _ kubernetes.Interface, user authenticationv1.UserInfo) error {
+	err := a.reviews.Review(r, token, func(_ context.Context, _ kubernetes.Interface,
+		user authenticationv1.UserInfo) error {
 		var bound bool
 		if who, bound = podOf(user); !bound {
 			return &authserver.RefusedError{Status: http.StatusUnauthorized, Message: "the token is not bound to a pod"}
@@ -152,7 +156,8 @@ const howTo = "mount one with a projected volume: serviceAccountToken with audie
 func podOf(user authenticationv1.UserInfo) (caller, bool) {
 	parts := strings.Split(user.Username, ":")
 	name, uid := user.Extra[podNameKey], user.Extra[podUIDKey]
-	if len(parts) != 4 || parts[0] != "system" || parts[1] != "serviceaccount" || len(name) != 1 || len(uid) != 1 || name[0] == "" || uid[0] == "" {
+	if len(parts) != 4 || parts[0] != "system" || parts[1] != "serviceaccount" || len(name) != 1 || len(uid) != 1 ||
+		name[0] == "" || uid[0] == "" {
 		return caller{}, false
 	}
 	return caller{namespace: parts[2], name: name[0], uid: types.UID(uid[0])}, true

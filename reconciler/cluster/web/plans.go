@@ -18,7 +18,8 @@ type Plans struct {
 	informer cache.SharedIndexInformer
 
 	mu sync.Mutex
-	// changes has a channel for each plan that somebody waits for, by UID of the Service. It is closed when the plan changes.
+	// changes has a channel for each plan that somebody waits for, by UID of the Service. It is closed when the plan
+	// changes.
 	changes map[types.UID]chan struct{}
 
 	encoding sync.Mutex
@@ -117,7 +118,8 @@ func (p *Plans) Of(service types.UID) (*v1alpha1.ShardPlacement, <-chan struct{}
 	return p.Get(service), changes
 }
 
-// encoded returns the plan as JSON. All who wait for a change get the same bytes: a plan may have half a megabyte, and 900 may wait.
+// encoded returns the plan as JSON. All who wait for a change get the same bytes: a plan may have half a megabyte,
+// and 900 may wait.
 func (p *Plans) encoded(plan *v1alpha1.ShardPlacement) ([]byte, error) {
 	p.encoding.Lock()
 	defer p.encoding.Unlock()

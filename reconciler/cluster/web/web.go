@@ -48,14 +48,15 @@ const (
 	NoPlanYet = "NoPlanYet"
 )
 
-// Guard returns the pod that sends a request, if it is a live pod of the Service. The error is a *authserver.RefusedError, or
-// explains why the check failed.
+// Guard returns the pod that sends a request, if it is a live pod of the Service. The error is a
+// *authserver.RefusedError, or explains why the check failed.
 type Guard interface {
 	// Synced reports whether all pods are known.
 	Synced() bool
 	Check(r *http.Request, service types.NamespacedName) (*pods.Pod, error)
 	// Declared returns what the newest Revision that has pods declares, and its name.
-	Declared(ctx context.Context, service types.NamespacedName, uid types.UID) (mode v1alpha1.PlacementMode, revision string, err error)
+	Declared(ctx context.Context, service types.NamespacedName, uid types.UID) (mode v1alpha1.PlacementMode,
+		revision string, err error)
 }
 
 // Handler serves plans.
@@ -147,7 +148,8 @@ func waitOf(r *http.Request) (wait time.Duration, err error) {
 	for name, values := range r.URL.Query() {
 		wait, err = time.ParseDuration(values[0])
 		if name != "wait" || len(values) != 1 || err != nil || wait < shortestWait || wait > longestWait {
-			return 0, fmt.Errorf("%s=%s is not a parameter; the only parameter is wait, from %s to %s, such as wait=30s", name, strings.Join(values, ","), shortestWait, longestWait)
+			return 0, fmt.Errorf("%s=%s is not a parameter; the only parameter is wait, from %s to %s, such as wait=30s", name,
+				strings.Join(values, ","), shortestWait, longestWait)
 		}
 	}
 	return wait, nil
@@ -166,7 +168,8 @@ func (h *Handler) allowed(w http.ResponseWriter, r *http.Request, key types.Name
 }
 
 // answer sends the plan, at once or as soon as it is another one than the client has.
-func (h *Handler) answer(w http.ResponseWriter, r *http.Request, key types.NamespacedName, pod *pods.Pod, wait time.Duration) {
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, key types.NamespacedName, pod *pods.Pod,
+	wait time.Duration) {
 	until := time.NewTimer(wait)
 	defer until.Stop()
 	// Ignore the error: without a connection, as in a test, there is no deadline.
@@ -231,9 +234,12 @@ func (h *Handler) none(w http.ResponseWriter, r *http.Request, key types.Namespa
 	reason, message := NoPlanYet, "the plan is not made yet; the controller first asks all members where the shards are"
 	if mode == "" {
 		reason = NotEnabled
-		message = "no Revision with pods declares a stateful cluster; set the annotations " + v1alpha1.StatefulPrefix + "… in the template"
+		message = "no Revision with pods declares a stateful cluster; set the annotations " + v1alpha1.StatefulPrefix +
+			"… in the template"
 		if revision != "" {
-			message = "the template of Revision " + revision + ", the newest one with pods, asks for no plan; set its annotation " + v1alpha1.AnnotationPlacement + " to enforce or observe"
+			message = "the template of Revision " + revision +
+				", the newest one with pods, asks for no plan; set its annotation " + v1alpha1.AnnotationPlacement +
+				" to enforce or observe"
 		}
 	}
 	authserver.WriteJSON(w, http.StatusNotFound, map[string]string{"error": message, "reason": reason})

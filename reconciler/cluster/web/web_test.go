@@ -56,8 +56,9 @@ func (f *filled) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEv
 func (f *filled) add(t testing.TB) {
 	t.Helper()
 	plan := &v1alpha1.ShardPlacement{
-		ObjectMeta: metav1.ObjectMeta{Name: "service-uid-cart"}, Spec: v1alpha1.ShardPlacementSpec{Namespace: "shop", Service: "cart", UID: "uid-cart"},
-		Status: v1alpha1.ShardPlacementStatus{Version: 7},
+		ObjectMeta: metav1.ObjectMeta{Name: "service-uid-cart"},
+		Spec:       v1alpha1.ShardPlacementSpec{Namespace: "shop", Service: "cart", UID: "uid-cart"},
+		Status:     v1alpha1.ShardPlacementStatus{Version: 7},
 	}
 	if err := f.indexer.Add(plan); err != nil {
 		t.Fatal(err)
@@ -82,7 +83,8 @@ func newHandler(t *testing.T) (*filled, *Handler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f, (&Handler{Plans: plans, Guard: anyone{}, Stopping: t.Context().Done(), Warn: func(message string, args ...any) { t.Error(message, args) }}).Init()
+	return f, (&Handler{Plans: plans, Guard: anyone{}, Stopping: t.Context().Done(),
+		Warn: func(message string, args ...any) { t.Error(message, args) }}).Init()
 }
 
 func routed(h *Handler) *http.ServeMux {
@@ -105,7 +107,8 @@ func TestWaitingOutlastsTheTimeToRead(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- authserver.ServeListener(ctx, listener, t.TempDir(), routed(h)) }()
 	began := time.Now()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+listener.Addr().String()+address+"?wait=12s", nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		"http://"+listener.Addr().String()+address+"?wait=12s", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,11 +149,13 @@ func TestConditionsOfARequest(t *testing.T) {
 func TestEachParameterIsChecked(t *testing.T) {
 	t.Parallel()
 	for range 50 {
-		if _, err := waitOf(httptest.NewRequestWithContext(t.Context(), http.MethodGet, address+"?wait=30s&watch=true", nil)); err == nil {
+		if _, err := waitOf(httptest.NewRequestWithContext(t.Context(), http.MethodGet, address+"?wait=30s&watch=true",
+			nil)); err == nil {
 			t.Fatal("watch=true was accepted")
 		}
 	}
-	if d, err := waitOf(httptest.NewRequestWithContext(t.Context(), http.MethodGet, address+"?wait=30s", nil)); err != nil || d != 30*time.Second {
+	if d, err := waitOf(httptest.NewRequestWithContext(t.Context(), http.MethodGet, address+"?wait=30s",
+		nil)); err != nil || d != 30*time.Second {
 		t.Errorf("wait=30s: %s, %v", d, err)
 	}
 }
